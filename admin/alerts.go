@@ -79,7 +79,7 @@ func (p *Parts) alerts(w http.ResponseWriter, r *http.Request, page pageTemplate
 type alertInFull struct {
 	alert.Alert
 	Around   []event.Row `json:"around"`
-	Rows     []seen      `json:"-"`
+	Rows     []eventRow  `json:"-"`
 	NoAround string      `json:"no_around,omitempty"` // why there is nothing
 }
 
@@ -125,7 +125,7 @@ func (p *Parts) eventsAround(ctx context.Context, x *alertInFull) error {
 			return tooLong(ctx, err)
 		}
 		x.Around = append(x.Around, row)
-		x.Rows = append(x.Rows, seen{Row: &row})
+		x.Rows = append(x.Rows, eventRow{Row: &row})
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type onePage struct {
 type detail struct{ Name, Value string }
 
 type oneData struct {
-	Row seen
+	Row eventRow
 	rulingForm
 	ID       string
 	Findings []filter.Finding

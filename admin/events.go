@@ -57,8 +57,8 @@ type span struct{ Value, Text string }
 
 var spans = []span{{"1h", text.Mark("last hour")}, {"1d", text.Mark("last day")}, {"7d", text.Mark("last week")}, {"", text.Mark("all")}}
 
-// A seen is a row as it is shown.
-type seen struct {
+// An eventRow is a row as it is shown.
+type eventRow struct {
 	*event.Row
 	Listed bool   // a list has its category, so that an exception may let it pass
 	Name   string // of the client's device, "" when it is not known
@@ -67,16 +67,16 @@ type seen struct {
 	CanBlock bool   // there is a list
 }
 
-func (s seen) client() string {
+func (s eventRow) client() string {
 	if s.Name == s.User {
 		return s.Who()
 	}
 	return event.Named(s.Who(), s.Name)
 }
 
-func (s seen) refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
+func (s eventRow) refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
 
-func (s seen) label() string {
+func (s eventRow) label() string {
 	what := s.What()
 	if len(what) > maxWhat {
 		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"
@@ -84,8 +84,8 @@ func (s seen) label() string {
 	return what
 }
 
-// asked has the parameters of a page of events.
-type asked struct {
+// An eventQuery has the parameters of a page of events.
+type eventQuery struct {
 	Filter string // in the language of event.ParseFilter
 	Last   string // how long to look back
 	Before int64  // only rows older than the one at this place of the record
@@ -93,7 +93,7 @@ type asked struct {
 	Searches *savedSearches
 }
 
-func (a asked) filter(now time.Time) (f event.Filter, err error) {
+func (a eventQuery) filter(now time.Time) (f event.Filter, err error) {
 	if f, err = event.ParseFilter(a.Filter, now); err != nil || a.Last == "" || !f.Since.IsZero() {
 		return f, err
 	}
@@ -179,7 +179,7 @@ const maxTops = 10_000
 // tops answers with the most frequent values of a field.
 func (e *Events) tops(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	f, err := asked{Filter: q.Get("filter"), Last: q.Get("last")}.filter(time.Now())
+	f, err := eventQuery{Filter: q.Get("filter"), Last: q.Get("last")}.filter(time.Now())
 	by, ok := event.FieldNamed(q.Get("by"))
 	n := 10
 	if err == nil && q.Has("top") {
@@ -229,16 +229,16 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	order := event.Page{Newest: html || q.Get("order") != "oldest", Limit: maxRows}
 	place := map[bool]string{true: "before", false: "after"}[order.Newest]
 	d := struct {
-		asked
+		eventQuery
 		Spans       []span
 		Lists       []List
 		Again       string // this page
 		Older       string // the next page of older events, or ""
-		Rows        []seen
+		Rows        []eventRow
 		Done, Error string
 		Live        string // where new rows come from, "" on older pages
 		Undo        url.Values
-	}{asked: asked{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.saved(r)}, Spans: spans, Done: done}
+	}{eventQuery: eventQuery{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.saved(r)}, Spans: spans, Done: done}
 	if done != "" && failed == nil {
 		d.Undo = undo(r.PostForm)
 	}
@@ -269,7 +269,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 				d.Error, status = tooLong(ctx, err).Error(), statusOfRecord(err)
 				break
 			}
-			d.Rows = append(d.Rows, seen{Row: &row, Listed: categories[strings.ToLower(row.Category)], Again: d.Again, CanBlock: len(d.Lists) > 0})
+			d.Rows = append(d.Rows, eventRow{Row: &row, Listed: categories[strings.ToLower(row.Category)], Again: d.Again, CanBlock: len(d.Lists) > 0})
 		}
 	}
 	if html {
@@ -314,7 +314,7 @@ func (l *Lists) withCategories(categories map[string]bool) []List {
 }
 
 // name adds the names of devices.
-func (e *Events) name(ctx context.Context, rows []seen) {
+func (e *Events) name(ctx context.Context, rows []eventRow) {
 	if e.Names == nil {
 		return
 	}

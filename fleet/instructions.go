@@ -88,7 +88,7 @@ func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 	n.Parts().Sessions.Take(sessions)
 	err := errors.Join(n.applyEntries(ctx, entries), n.forget(ctx, counters), n.eraseVotes(ctx, voters))
 	if len(why) > 0 && ctx.Err() == nil {
-		n.Again(ctx, "another node has new: "+strings.Join(why, ", "))
+		n.ReloadAndLog(ctx, "another node has new: "+strings.Join(why, ", "))
 	}
 	return err
 }

@@ -41,11 +41,11 @@ type Parts struct {
 
 // A Node is this gateway as a member of its fleet, or alone.
 type Node struct {
-	Parts  func() Parts
-	Reload func(context.Context) error                          // uses changed files
-	Again  func(ctx context.Context, why string) bool           // the same, and logs the reason
-	Newer  func(ctx context.Context, list, version string) bool // fetches a version of a list; reports whether it differs
-	Log    *slog.Logger
+	Parts        func() Parts
+	Reload       func(context.Context) error                          // uses changed files
+	ReloadAndLog func(ctx context.Context, why string) bool           // the same, and logs the reason
+	Newer        func(ctx context.Context, list, version string) bool // fetches a version of a list; reports whether it differs
+	Log          *slog.Logger
 
 	changing sync.Mutex // held while lists change
 }

@@ -83,11 +83,11 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	}
 	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1),
 		sockets: handover.From(ctx), departure: departure{left: make(chan struct{})}}
-	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
+	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	p := &pages{g}
 	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: p.decide, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
-	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, Again: g.Again, Newer: g.refresher.Newer, Log: log}
+	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, ReloadAndLog: g.ReloadAndLog, Newer: g.refresher.Newer, Log: log}
 	defer returnMemory(allocated())
 	e, err := engine.Build(ctx, s, nil, &g.host, log)
 	if err != nil {
@@ -341,7 +341,7 @@ func (g *Gateway) Hangup(ctx context.Context) {
 	if err := g.engine.Load().Events.Reopen(); err != nil {
 		g.log.Error("log files could not be reopened", "error", err)
 	}
-	if g.Again(ctx, "SIGHUP") {
+	if g.ReloadAndLog(ctx, "SIGHUP") {
 		g.node.Changed(g.engine.Load().Revision)
 	}
 }

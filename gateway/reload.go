@@ -75,9 +75,9 @@ func (g *Gateway) rebuild(ctx context.Context, old *engine.Engine) (*engine.Engi
 	return e, nil
 }
 
-// Again reloads, logs the result, and reports whether the new settings are in use. why is the
+// ReloadAndLog reloads, logs the result, and reports whether the new settings are in use. why is the
 // reason for the log.
-func (g *Gateway) Again(ctx context.Context, why string) bool {
+func (g *Gateway) ReloadAndLog(ctx context.Context, why string) bool {
 	start := time.Now()
 	if err := g.Reload(ctx); err != nil {
 		g.log.Error("settings not applied; the running ones stay", "because", why, "error", err)
@@ -129,7 +129,7 @@ func (g *Gateway) watch(ctx context.Context) {
 		default:
 			continue
 		}
-		g.Again(ctx, why)
+		g.ReloadAndLog(ctx, why)
 		again = time.Time{}
 		if g.failing() {
 			again = time.Now().Add(wait)

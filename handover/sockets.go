@@ -56,8 +56,8 @@ func Wait(all *sync.WaitGroup, hurry <-chan struct{}, most time.Duration) {
 	}
 }
 
-// held is a socket with the address it was opened for.
-type held struct {
+// An openSocket is a socket with the address it was opened for.
+type openSocket struct {
 	name string // network and address
 	syscall.Conn
 }
@@ -72,7 +72,7 @@ type waiting struct {
 type Sockets struct {
 	mu      sync.Mutex
 	waiting []waiting
-	open    []held
+	open    []openSocket
 }
 
 type key struct{}
@@ -164,7 +164,7 @@ func (s *Sockets) hold(network, addr string, v any) {
 	}
 	s.open = open
 	if f, ok := v.(syscall.Conn); ok {
-		s.open = append(s.open, held{network + " " + addr, f})
+		s.open = append(s.open, openSocket{network + " " + addr, f})
 	}
 }
 

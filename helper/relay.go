@@ -46,7 +46,7 @@ func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.
 	r := &relay{socket: socket, kind: kind, out: out, down: down}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	questions := make(chan asked)
+	questions := make(chan inputLine)
 	var broke error
 	go func() { // ends when Squid closes its end, or with the process
 		defer close(questions)
@@ -61,7 +61,7 @@ func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.
 				return
 			}
 			select {
-			case questions <- asked{line, long}:
+			case questions <- inputLine{line, long}:
 			case <-ctx.Done():
 				return
 			}
@@ -74,8 +74,8 @@ func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.
 	return err
 }
 
-// asked is a line from Squid, or the beginning of an overlong one.
-type asked struct {
+// An inputLine is a line from Squid, or the beginning of an overlong one.
+type inputLine struct {
 	line string
 	long bool
 }
@@ -86,7 +86,7 @@ type dialled struct {
 	err  error
 }
 
-func (r *relay) run(ctx context.Context, questions <-chan asked) error {
+func (r *relay) run(ctx context.Context, questions <-chan inputLine) error {
 	conns, answers := make(chan dialled), make(chan answer)
 	dial := func(wait time.Duration) {
 		go func() { // ends with ctx at the latest

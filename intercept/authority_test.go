@@ -387,7 +387,7 @@ func TestOneMintForManyCallers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := a.leaves.kept.Len(); n > 16 {
+	if n := a.leaves.cached.Len(); n > 16 {
 		t.Errorf("%d leaves are kept, of 16 at most", n)
 	}
 }

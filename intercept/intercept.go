@@ -23,11 +23,11 @@ type cache[V any] struct {
 	most int
 
 	mu     sync.Mutex
-	kept   *queue.Queue[*kept] // guarded by mu
-	making map[string]*making  // guarded by mu
+	cached *queue.Queue[*cachedValue] // guarded by mu
+	making map[string]*making         // guarded by mu
 }
 
-type kept struct {
+type cachedValue struct {
 	name  string // guards against hash collisions, since strangers choose names
 	value any
 	until time.Time
@@ -41,7 +41,7 @@ type making struct {
 }
 
 func newCache[V any](most int) *cache[V] {
-	return &cache[V]{most: most, kept: queue.New[*kept](int64(most), most), making: map[string]*making{}}
+	return &cache[V]{most: most, cached: queue.New[*cachedValue](int64(most), most), making: map[string]*making{}}
 }
 
 // get returns the value of name, and calls load if there is none or it has expired. load
@@ -50,7 +50,7 @@ func newCache[V any](most int) *cache[V] {
 func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err error) {
 	key := xxh3.HashString128(name)
 	c.mu.Lock()
-	if k, _, ok := c.kept.Get(key); ok && k.name == name && time.Now().Before(k.until) {
+	if k, _, ok := c.cached.Get(key); ok && k.name == name && time.Now().Before(k.until) {
 		c.mu.Unlock()
 		return k.value.(V), nil
 	}
@@ -68,7 +68,7 @@ func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err
 		c.mu.Lock()
 		delete(c.making, name)
 		if m.err == nil && !until.IsZero() {
-			c.kept.Put(key, &kept{name, v, until}, 1)
+			c.cached.Put(key, &cachedValue{name, v, until}, 1)
 		}
 		c.mu.Unlock()
 		close(m.done)

@@ -63,7 +63,7 @@ type conditions struct {
 	types    []string // in lower case; "image/" for image/*
 	queries  []uint16
 	ja4      []string
-	sent     *sent // nil if there are none
+	sent     *uploadConditions // nil if there are none
 
 	needsRequest bool // some condition needs the request head
 	// varies says that two requests for the same URL may get different answers: then a learned

@@ -21,8 +21,8 @@ import (
 // is read once for all rules of a policy (uploads). A rule that matches leaves a finding,
 // which tells later stages.
 
-// sent are the conditions of a rule on the body of the request.
-type sent struct {
+// uploadConditions are the conditions of a rule on the body of the request.
+type uploadConditions struct {
 	words    []int // indexes in uploads
 	patterns []int
 	types    []string // in lower case; "image/" for image/*
@@ -201,7 +201,7 @@ func scanUpload(ctx context.Context, w *walk) {
 }
 
 // hold returns whether the conditions on the request's body hold.
-func (c *sent) hold(w *walk, rule string) answer {
+func (c *uploadConditions) hold(w *walk, rule string) answer {
 	t := w.t
 	switch {
 	case w.stage < filter.RequestBody:
@@ -239,7 +239,7 @@ func (c *sent) hold(w *walk, rule string) answer {
 
 // match reports whether every condition holds, with evidence. The evidence names the patterns
 // but does not quote the words and numbers found.
-func (c *sent) match(s *uploadScan, b *content.Body) (evidence string, ok bool) {
+func (c *uploadConditions) match(s *uploadScan, b *content.Body) (evidence string, ok bool) {
 	var found []string
 	if c.words != nil {
 		i := slices.IndexFunc(c.words, func(i int) bool { return s.found[i] })
@@ -272,7 +272,7 @@ func (c *sent) match(s *uploadScan, b *content.Body) (evidence string, ok bool) 
 }
 
 // file reports whether a file meets the conditions.
-func (c *sent) file(s *uploadScan, b *content.Body) (what string, ok bool) {
+func (c *uploadConditions) file(s *uploadScan, b *content.Body) (what string, ok bool) {
 	for _, f := range s.parts {
 		if c.types != nil && !slices.ContainsFunc(c.types, func(t string) bool { return isType(f.typ, t) || isType(f.sniffed, t) }) {
 			continue
@@ -296,7 +296,7 @@ func (c *sent) file(s *uploadScan, b *content.Body) (what string, ok bool) {
 }
 
 // hashed reports whether a file, which must be complete, has one of the hashes.
-func (c *sent) hashed(f *sentFile, b *content.Body) bool {
+func (c *uploadConditions) hashed(f *sentFile, b *content.Body) bool {
 	return f.digests != nil && (f.ended || b.Complete()) && slices.ContainsFunc(c.hashes, f.digests.Is)
 }
 
@@ -325,7 +325,7 @@ func (p *policy) compileSent(r *rule, s *Rule) error {
 		}
 		p.uploads.search = true
 	}
-	c := sent{larger: s.Larger.Or(0)}
+	c := uploadConditions{larger: s.Larger.Or(0)}
 	if s.Larger.Off() {
 		return setting.At("larger", errors.New("it cannot be off: remove it"))
 	}

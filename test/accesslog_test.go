@@ -22,9 +22,9 @@ import (
 	"shuultuur/test/peer"
 )
 
-// asked is a request for an access log: the bytes sent to the proxy, with PORT
+// A loggedRequest is a request for an access log: the bytes sent to the proxy, with PORT
 // for the origin's port and CLOSED for a port without listener.
-type asked struct{ name, request string }
+type loggedRequest struct{ name, request string }
 
 func get11(url, host string) string {
 	return "GET " + url + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
@@ -48,7 +48,7 @@ func logOrigin(t *testing.T) *httptest.Server {
 }
 
 // exchange sends a request and returns the number of bytes of the response.
-func (a asked) exchange(t *testing.T, proxy string, places *strings.Replacer) int {
+func (a loggedRequest) exchange(t *testing.T, proxy string, places *strings.Replacer) int {
 	t.Helper()
 	c, err := net.Dial("tcp", proxy)
 	if err != nil {
@@ -174,7 +174,7 @@ shutdown_lifetime 0 seconds
 }
 
 // line returns the method and the target, which no two requests have in common.
-func (a asked) line() string {
+func (a loggedRequest) line() string {
 	line, _, _ := strings.Cut(a.request, " HTTP/1.1")
 	return line
 }
@@ -207,7 +207,7 @@ func TestSquidsLogIsAsSquidWritesIt(t *testing.T) {
 	_, port, _ := net.SplitHostPort(origin.Listener.Addr().String())
 	closed := peer.Port(t)
 	places, back := strings.NewReplacer("PORT", port, "CLOSED", closed), strings.NewReplacer(port, "PORT", closed, "CLOSED")
-	all := []asked{
+	all := []loggedRequest{
 		{"page", get11("http://127.0.0.1:PORT/a?b=%20c", "127.0.0.1:PORT")},
 		{"head", strings.Replace(get11("http://127.0.0.1:PORT/a", "127.0.0.1:PORT"), "GET", "HEAD", 1)},
 		{"not found", get11("http://127.0.0.1:PORT/404", "127.0.0.1:PORT")},
@@ -217,7 +217,7 @@ func TestSquidsLogIsAsSquidWritesIt(t *testing.T) {
 		{"tunnel", connectTo("127.0.0.1:PORT")},
 		{"refused tunnel", connectTo("127.0.0.9:PORT")},
 	}
-	alone := append([]asked{{"nobody listens", get11("http://127.0.0.1:CLOSED/", "127.0.0.1:CLOSED")}}, all...)
+	alone := append([]loggedRequest{{"nobody listens", get11("http://127.0.0.1:CLOSED/", "127.0.0.1:CLOSED")}}, all...)
 	const denied = "acl deny url_regex /denied\nacl denied dst 127.0.0.9\nhttp_access deny deny\nhttp_access deny denied\nhttp_access allow all\nacl zip rep_mime_type application/zip\nhttp_reply_access deny zip\n"
 	const settings = `
 listen: {proxy: 127.0.0.1:0, admin: off}
@@ -234,7 +234,7 @@ events: {squid: %s, every: 20ms}
 	parentHost, parentPort, _ := net.SplitHostPort(parent)
 	for _, c := range []struct {
 		name, squid, proxy string
-		all                []asked
+		all                []loggedRequest
 	}{
 		{"alone", "", "", alone},
 		{"with a parent", "cache_peer " + parentHost + " parent " + parentPort + " 0 no-query no-digest\nnever_direct allow all\nnonhierarchical_direct off\n", `, parent: "http://` + parent + `"`, all},
@@ -381,7 +381,7 @@ checks: {phrase: {weighted: [weighted], naughtynesslimit: 50}}
 policies: [{name: all, rules: [{name: words, action: block, category: [phrase], over: 50}]}]
 events: {dansguardian: %s, every: 20ms}
 `, filepath.Join(dir, "dg.log")))
-	all := []asked{
+	all := []loggedRequest{
 		{"plain", get11("http://127.0.0.1:PORT/plain", "127.0.0.1:PORT")},
 		{"bad", get11("http://127.0.0.1:PORT/bad", "127.0.0.1:PORT")},
 		{"not found", get11("http://127.0.0.1:PORT/nothing", "127.0.0.1:PORT")},

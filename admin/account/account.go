@@ -121,8 +121,8 @@ var (
 	ErrTooMany = errors.New("too many wrong passwords for this account; wait some minutes")
 )
 
-// kept is the file of accounts.
-type kept struct {
+// An accountFile is the content of the file of accounts.
+type accountFile struct {
 	Accounts []Account `json:"accounts"`
 	Tokens   []Token   `json:"tokens,omitempty"`
 }
@@ -136,7 +136,7 @@ type Book struct {
 
 	mu      sync.Mutex
 	seen    fs.FileInfo // of the file that was read, nil: none, or read it again
-	kept    kept
+	kept    accountFile
 	session sessions
 	wrong   map[string]wrong // by account
 	pending map[string]string
@@ -176,7 +176,7 @@ func (b *Book) read() error {
 		return nil
 	}
 	data, err := os.ReadFile(b.file())
-	var k kept
+	var k accountFile
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -191,13 +191,13 @@ func (b *Book) read() error {
 }
 
 // change calls f to change the accounts and stores the result.
-func (b *Book) change(f func(*kept) error) error {
+func (b *Book) change(f func(*accountFile) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changeHeld(f)
 }
 
-func (b *Book) changeHeld(f func(*kept) error) error {
+func (b *Book) changeHeld(f func(*accountFile) error) error {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (b *Book) changeHeld(f func(*kept) error) error {
 	if err := b.read(); err != nil {
 		return err
 	}
-	next := kept{Tokens: slices.Clone(b.kept.Tokens)}
+	next := accountFile{Tokens: slices.Clone(b.kept.Tokens)}
 	for _, a := range b.kept.Accounts {
 		a.Groups, a.Recovery, a.Passkeys = slices.Clone(a.Groups), slices.Clone(a.Recovery), slices.Clone(a.Passkeys)
 		next.Accounts = append(next.Accounts, a)
@@ -266,11 +266,11 @@ func give(dir string, names ...string) {
 }
 
 // at returns the place of an account, -1 for none.
-func (k *kept) at(name string) int {
+func (k *accountFile) at(name string) int {
 	return slices.IndexFunc(k.Accounts, func(a Account) bool { return strings.EqualFold(a.Name, name) })
 }
 
-func (k *kept) owners() (n int) {
+func (k *accountFile) owners() (n int) {
 	for _, a := range k.Accounts {
 		if a.Role == Owner {
 			n++
@@ -374,7 +374,7 @@ func (b *Book) Add(name string, role Role, groups []string, password string) err
 			return err
 		}
 	}
-	return b.change(func(k *kept) error {
+	return b.change(func(k *accountFile) error {
 		if k.at(name) >= 0 {
 			return fmt.Errorf("%q: %w", name, ErrExists)
 		}
@@ -391,7 +391,7 @@ func (b *Book) Add(name string, role Role, groups []string, password string) err
 
 // Edit changes the role and the groups of an account. Sessions of it are over.
 func (b *Book) Edit(name string, role Role, groups []string) error {
-	return b.edit(name, func(k *kept, a *Account) error {
+	return b.edit(name, func(k *accountFile, a *Account) error {
 		if a.Role == Owner && role != Owner && k.owners() == 1 {
 			return ErrLast
 		}
@@ -402,7 +402,7 @@ func (b *Book) Edit(name string, role Role, groups []string) error {
 
 // Remove removes an account with its tokens and sessions.
 func (b *Book) Remove(name string) error {
-	return b.change(func(k *kept) error {
+	return b.change(func(k *accountFile) error {
 		i := k.at(name)
 		if i < 0 {
 			return fmt.Errorf("%q: %w", name, ErrNone)
@@ -411,7 +411,7 @@ func (b *Book) Remove(name string) error {
 	})
 }
 
-func (k *kept) remove(i int) error {
+func (k *accountFile) remove(i int) error {
 	if k.Accounts[i].Role == Owner && k.owners() == 1 && len(k.Accounts) > 1 {
 		return ErrLast
 	}
@@ -427,14 +427,14 @@ func (b *Book) SetPassword(name, password string) error {
 	if err != nil {
 		return err
 	}
-	return b.edit(name, func(_ *kept, a *Account) error {
+	return b.edit(name, func(_ *accountFile, a *Account) error {
 		a.Password, a.Stamp = h, random(12)
 		return nil
 	})
 }
 
-func (b *Book) edit(name string, f func(*kept, *Account) error) error {
-	return b.change(func(k *kept) error {
+func (b *Book) edit(name string, f func(*accountFile, *Account) error) error {
+	return b.change(func(k *accountFile) error {
 		i := k.at(name)
 		if i < 0 {
 			return fmt.Errorf("%q: %w", name, ErrNone)

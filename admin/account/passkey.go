@@ -160,7 +160,7 @@ func (b *Book) AddPasskey(name string, p *Proof, origin, id string) error {
 		return errors.New("the identifier of the passkey has 16 to 1023 bytes")
 	}
 	key := Passkey{ID: p.ID, Name: clean(p.Name, 100), Key: der, Count: count, Created: b.now().UTC().Truncate(time.Second)}
-	return b.change(func(k *kept) error {
+	return b.change(func(k *accountFile) error {
 		for _, a := range k.Accounts {
 			if slices.ContainsFunc(a.Passkeys, func(q Passkey) bool { return q.ID == p.ID }) {
 				return errors.New("this passkey is known already")
@@ -180,7 +180,7 @@ func (b *Book) AddPasskey(name string, p *Proof, origin, id string) error {
 
 // EndPasskey takes a passkey from an account.
 func (b *Book) EndPasskey(name, id string) error {
-	return b.edit(name, func(_ *kept, a *Account) error {
+	return b.edit(name, func(_ *accountFile, a *Account) error {
 		n := len(a.Passkeys)
 		if a.Passkeys = slices.DeleteFunc(a.Passkeys, func(p Passkey) bool { return p.ID == id }); len(a.Passkeys) == n {
 			return errors.New("the account has no such passkey")
@@ -235,7 +235,7 @@ func (b *Book) SignInPasskey(p *Proof, origin, id string, from From) (name, secr
 	}
 	sum := sha256.Sum256(client)
 	message := append(slices.Clone(auth), sum[:]...)
-	err = b.change(func(k *kept) error {
+	err = b.change(func(k *accountFile) error {
 		for i := range k.Accounts {
 			for j := range k.Accounts[i].Passkeys {
 				key := &k.Accounts[i].Passkeys[j]

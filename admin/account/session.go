@@ -149,7 +149,7 @@ func SignInAs(b *Book, subject, name string, role Role, groups []string, from Fr
 		return "", err
 	}
 	var a Account
-	err = b.change(func(k *kept) error {
+	err = b.change(func(k *accountFile) error {
 		i := slices.IndexFunc(k.Accounts, func(a Account) bool { return a.Subject == subject })
 		switch {
 		case i >= 0:
@@ -182,7 +182,7 @@ func SignInAs(b *Book, subject, name string, role Role, groups []string, from Fr
 // that has a role any longer, with its sessions and tokens. The last owner's account
 // stays, without them: an address without accounts would be open to this machine.
 func EndSubject(b *Book, subject string) error {
-	return b.change(func(k *kept) error {
+	return b.change(func(k *accountFile) error {
 		i := slices.IndexFunc(k.Accounts, func(a Account) bool { return a.Subject == subject })
 		if i < 0 {
 			return nil

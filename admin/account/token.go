@@ -76,7 +76,7 @@ func (b *Book) NewToken(name, purpose string, scope []string, life time.Duration
 	secret = tokenMark + random(32)
 	now := b.now().UTC().Truncate(time.Second)
 	t = Token{ID: random(9), Purpose: purpose, Scope: scope, Digest: digest(secret), Created: now, Expires: now.Add(life)}
-	err = b.change(func(k *kept) error {
+	err = b.change(func(k *accountFile) error {
 		i := k.at(name)
 		if i < 0 {
 			return fmt.Errorf("%q: %w", name, ErrNone)
@@ -115,7 +115,7 @@ func (b *Book) Tokens(name string) ([]Token, error) {
 
 // EndToken ends a token of an account, or of any account for "".
 func (b *Book) EndToken(id, name string) (ended bool, err error) {
-	err = b.change(func(k *kept) error {
+	err = b.change(func(k *accountFile) error {
 		n := len(k.Tokens)
 		k.Tokens = slices.DeleteFunc(k.Tokens, func(t Token) bool { return t.ID == id && (name == "" || t.Account == name) })
 		ended = len(k.Tokens) < n

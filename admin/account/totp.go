@@ -106,7 +106,7 @@ func (b *Book) Confirm(name, given string) (codes []string, err error) {
 		c := strings.ToLower(b32.EncodeToString(raw))
 		codes, digests = append(codes, c), append(digests, digest(c))
 	}
-	err = b.edit(name, func(_ *kept, a *Account) error {
+	err = b.edit(name, func(_ *accountFile, a *Account) error {
 		if a.TOTP != "" {
 			return errHasTOTP
 		}
@@ -123,7 +123,7 @@ func (b *Book) Confirm(name, given string) (codes []string, err error) {
 
 // EndTOTP takes the one-time passwords of an account away.
 func (b *Book) EndTOTP(name string) error {
-	return b.edit(name, func(_ *kept, a *Account) error {
+	return b.edit(name, func(_ *accountFile, a *Account) error {
 		a.TOTP, a.Step, a.Recovery = "", 0, nil
 		return nil
 	})
@@ -132,7 +132,7 @@ func (b *Book) EndTOTP(name string) error {
 // useCode uses up a one-time password or a recovery code of an account.
 func (b *Book) useCode(name, given string) error {
 	given = strings.ToLower(strings.ReplaceAll(strings.TrimSpace(given), " ", ""))
-	return b.edit(name, func(_ *kept, a *Account) error {
+	return b.edit(name, func(_ *accountFile, a *Account) error {
 		if step, ok := matches(a.TOTP, given, a.Step, b.now()); ok {
 			a.Step = step
 			return nil

@@ -315,9 +315,9 @@ func (c *Check) ask(ctx context.Context, b []byte) (f filter.Finding, err error)
 // pixels for each sample of a PDQ hash.
 const leastHashed = 128
 
-// known remembers verdicts in the memory that a fleet shares. It also keeps the model's latest
+// A verdictMemory remembers verdicts in the memory that a fleet shares. It also keeps the model's latest
 // verdicts by hash, to find similar pictures.
-type known struct {
+type verdictMemory struct {
 	memory   Memory
 	revision []byte // of settings, lists and model
 
@@ -337,7 +337,7 @@ const (
 	same       = 8 // largest difference, in bits, between hashes of one picture in two sizes
 )
 
-func (k *known) key(kind byte, b []byte) (key [16]byte) {
+func (k *verdictMemory) key(kind byte, b []byte) (key [16]byte) {
 	d := sha256.New()
 	d.Write([]byte{kind})
 	d.Write(k.revision)
@@ -346,7 +346,7 @@ func (k *known) key(kind byte, b []byte) (key [16]byte) {
 	return key
 }
 
-func (k *known) get(ctx context.Context, sum [32]byte) (v verdict, ok bool) {
+func (k *verdictMemory) get(ctx context.Context, sum [32]byte) (v verdict, ok bool) {
 	if k.memory == nil {
 		return v, false
 	}
@@ -357,7 +357,7 @@ func (k *known) get(ctx context.Context, sum [32]byte) (v verdict, ok bool) {
 	return v, true
 }
 
-func (k *known) put(ctx context.Context, sum [32]byte, v verdict) {
+func (k *verdictMemory) put(ctx context.Context, sum [32]byte, v verdict) {
 	if k.memory == nil {
 		return
 	}
@@ -367,7 +367,7 @@ func (k *known) put(ctx context.Context, sum [32]byte, v verdict) {
 }
 
 // similar returns the model's verdict on the same picture in another size.
-func (k *known) similar(ctx context.Context, h picture.Hash) (f filter.Finding, ok bool) {
+func (k *verdictMemory) similar(ctx context.Context, h picture.Hash) (f filter.Finding, ok bool) {
 	k.mu.Lock()
 	best := same + 1
 	for i := range k.last {
@@ -383,7 +383,7 @@ func (k *known) similar(ctx context.Context, h picture.Hash) (f filter.Finding, 
 	return f, ok && json.Unmarshal(b, &f) == nil
 }
 
-func (k *known) keep(ctx context.Context, h picture.Hash, f filter.Finding) {
+func (k *verdictMemory) keep(ctx context.Context, h picture.Hash, f filter.Finding) {
 	k.mu.Lock()
 	if len(k.last) < lastHashes {
 		k.last = append(k.last, hashed{h, f})

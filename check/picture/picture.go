@@ -56,7 +56,7 @@ type Check struct {
 	pdq     bool // some list needs the expensive hash
 	model   *Model
 	jobs    jobs
-	known   known
+	known   verdictMemory
 	pages   pages
 	holds   holds
 	files   []string
@@ -108,7 +108,7 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if parts.Key != nil && !parts.Trial {
 		c.lockLists(parts.Key)
 	}
-	c.known = known{memory: parts.Memory, revision: digest.Sum(nil)}
+	c.known = verdictMemory{memory: parts.Memory, revision: digest.Sum(nil)}
 	return c, nil
 }
 

@@ -57,9 +57,9 @@ type Check struct {
 	missing  []string // sources not yet fetched
 }
 
-// kept is the key of the state that rules keep for a connection. It is the same for every
+// flowKey is the key of the state that rules keep for a connection. It is the same for every
 // check, so that flow bits outlive a reload.
-type kept struct{}
+type flowKey struct{}
 
 // A flow is the state of a connection.
 type flow struct {
@@ -516,7 +516,7 @@ func connection(t *filter.Transaction) *flow {
 	if t.Flow == nil {
 		return &flow{Flow: &engine.Flow{}}
 	}
-	return t.Flow.Update(kept{}, func(old any) any {
+	return t.Flow.Update(flowKey{}, func(old any) any {
 		if old != nil {
 			return old
 		}
@@ -530,7 +530,7 @@ func (c *Check) message(t *filter.Transaction) *exchange {
 		return c.open(t, &engine.Flow{})
 	}
 	var m *exchange
-	t.Flow.Update(kept{}, func(old any) any {
+	t.Flow.Update(flowKey{}, func(old any) any {
 		f, _ := old.(*flow)
 		if f == nil {
 			f = &flow{Flow: &engine.Flow{}}

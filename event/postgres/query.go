@@ -165,26 +165,26 @@ func query(f *event.Filter, at *span, also string) (text string, args []any) {
 	return text, c.args
 }
 
-// asked has conditions and their values.
-type asked struct {
+// A whereClause has conditions and their values.
+type whereClause struct {
 	where []string
 	args  []any
 }
 
 // value adds a value and returns its placeholder.
-func (a *asked) value(v any) string {
+func (a *whereClause) value(v any) string {
 	a.args = append(a.args, v)
 	return "$" + strconv.Itoa(len(a.args))
 }
 
 // add adds a condition with $ in place of its value.
-func (a *asked) add(condition string, value any) {
+func (a *whereClause) add(condition string, value any) {
 	a.where = append(a.where, strings.Replace(condition, "$", a.value(value), 1))
 }
 
 // conditions returns the conditions of a filter that the server can check.
-func conditions(f *event.Filter) *asked {
-	a := &asked{where: []string{"true"}}
+func conditions(f *event.Filter) *whereClause {
+	a := &whereClause{where: []string{"true"}}
 	if !f.Since.IsZero() {
 		a.add("time >= $", event.RoundUp(f.Since))
 	}
@@ -210,7 +210,7 @@ func sayable(t *event.Term) bool {
 }
 
 // term adds the condition of a term.
-func (a *asked) term(t *event.Term) {
+func (a *whereClause) term(t *event.Term) {
 	condition := ""
 	switch t.Field {
 	case event.Action:
@@ -238,7 +238,7 @@ func (a *asked) term(t *event.Term) {
 }
 
 // clients adds a term about addresses, which have their own column.
-func (a *asked) clients(t *event.Term) {
+func (a *whereClause) clients(t *event.Term) {
 	var any []string
 	var single, nets []string
 	for _, p := range t.Networks() {
@@ -269,7 +269,7 @@ func (a *asked) clients(t *event.Term) {
 // hosts returns the condition that a host is in domains or a subdomain of one.
 // Both compare the reversed name, which has an index: subdomains follow their
 // domain in its order.
-func (a *asked) hosts(domains []string) string {
+func (a *whereClause) hosts(domains []string) string {
 	var any []string
 	for _, d := range domains {
 		if d == "" {
@@ -285,7 +285,7 @@ func (a *asked) hosts(domains []string) string {
 
 // lines adds the condition that the line, or the words, of a row contain one of
 // the values. Fields without a column are in the line.
-func (a *asked) lines(t *event.Term) {
+func (a *whereClause) lines(t *event.Term) {
 	if t.Not {
 		return // a match in the line may be in another field
 	}

@@ -54,12 +54,12 @@ type State struct {
 	URL          string    // the URL that was asked, to which the next two belong
 	ETag         string
 	LastModified string
-	Versions     []Version // newest first
-	Seen         *seen     `json:",omitempty"` // what was fetched to be looked at
+	Versions     []Version  // newest first
+	Seen         *previewed `json:",omitempty"` // what was fetched to be looked at
 }
 
-// A seen describes a download that was looked at and not yet used.
-type seen struct {
+// A previewed describes a download that was looked at and not yet used.
+type previewed struct {
 	At  time.Time
 	URL string
 	download
@@ -211,7 +211,7 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 	if err := os.Rename(f.Name(), file); err != nil {
 		return false, err
 	}
-	st.Seen = &seen{time.Now().UTC(), it.Source.Place(), d}
+	st.Seen = &previewed{time.Now().UTC(), it.Source.Place(), d}
 	if err := s.save(name, st); err != nil {
 		return false, err
 	}

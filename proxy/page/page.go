@@ -195,7 +195,7 @@ func (d *Page) Heading() string {
 // functions are the functions for templates. Templates call no methods: a template that could
 // call any would keep all methods of the program in the binary.
 var functions = template.FuncMap{
-	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "message": (*Page).Message, "again": (*Page).Again,
+	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "message": (*Page).Message, "again": (*Page).WhenToRetry,
 	"style":    func() template.CSS { return template.CSS(text.Style) },
 	"progress": (*Page).Progress, "lead": (*Page).Lead,
 	"time": func(t time.Time, layout string) string { return t.Format(layout) },
@@ -204,8 +204,8 @@ var functions = template.FuncMap{
 // Texts returns the texts for the value of an Accept-Language field.
 func (p *Set) Texts(accept string) *text.Texts { return p.texts.For(accept) }
 
-// Again describes when to try again, for people: "in 5 minutes", "at 00:00".
-func (d *Page) Again() string {
+// WhenToRetry describes when to try again, for people: "in 5 minutes", "at 00:00".
+func (d *Page) WhenToRetry() string {
 	switch at := d.Time.Add(d.After); {
 	case d.After <= 0:
 		return ""

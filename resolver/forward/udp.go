@@ -57,14 +57,14 @@ type socket struct {
 	forged int // of the reader
 
 	mu      sync.Mutex
-	left    int       // queries that may still be sent
-	waiting []*sent   // the oldest first
-	wakes   time.Time // when the reader next looks for overdue queries
-	err     error     // why it was closed
+	left    int          // queries that may still be sent
+	waiting []*sentQuery // the oldest first
+	wakes   time.Time    // when the reader next looks for overdue queries
+	err     error        // why it was closed
 }
 
-// A sent is a query on a socket.
-type sent struct {
+// A sentQuery is a query on a socket.
+type sentQuery struct {
 	q     *query
 	f     form
 	until time.Time
@@ -72,14 +72,14 @@ type sent struct {
 }
 
 // enter adds a query to a socket with room, with an unused ID.
-func (s *socket) enter(p *sent, now time.Time) bool {
+func (s *socket) enter(p *sentQuery, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left == 0 || now.After(s.till) {
 		return false
 	}
 	s.left--
-	for p.f.id = uint16(rand.Uint32()); slices.ContainsFunc(s.waiting, func(o *sent) bool { return o.f.id == p.f.id }); {
+	for p.f.id = uint16(rand.Uint32()); slices.ContainsFunc(s.waiting, func(o *sentQuery) bool { return o.f.id == p.f.id }); {
 		p.f.id++
 	}
 	s.waiting = append(s.waiting, p)
@@ -132,7 +132,7 @@ func (u *udp) spawn(do func(), done func(answer, error)) {
 
 // send sends one datagram. It calls done as begin does.
 func (u *udp) send(q *query, until time.Time, mixed, edns bool, done func(answer, error)) {
-	p := &sent{q: q, f: form{edns: edns, name: q.name}, until: until, done: done}
+	p := &sentQuery{q: q, f: form{edns: edns, name: q.name}, until: until, done: done}
 	if mixed {
 		p.f.name = mixCase(make([]byte, 0, len(q.name)), q.name)
 	}
@@ -153,7 +153,7 @@ func (u *udp) send(q *query, until time.Time, mixed, edns bool, done func(answer
 	u.sendTo(p, to)
 }
 
-func (u *udp) sendTo(p *sent, to netip.AddrPort) {
+func (u *udp) sendTo(p *sentQuery, to netip.AddrPort) {
 	s, err := u.socket(p, to)
 	if err != nil {
 		p.done(answer{}, err)
@@ -166,7 +166,7 @@ func (u *udp) sendTo(p *sent, to netip.AddrPort) {
 }
 
 // socket returns a socket that p has entered.
-func (u *udp) socket(p *sent, to netip.AddrPort) (*socket, error) {
+func (u *udp) socket(p *sentQuery, to netip.AddrPort) (*socket, error) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -240,7 +240,7 @@ func (u *udp) read(s *socket) {
 // dispatch passes a datagram to the query that waits for it. It returns false when the socket is
 // done.
 func (u *udp) dispatch(s *socket, msg []byte) bool {
-	var p *sent
+	var p *sentQuery
 	if len(msg) >= headerSize {
 		s.mu.Lock()
 		for _, o := range s.waiting {
@@ -269,7 +269,7 @@ func (u *udp) dispatch(s *socket, msg []byte) bool {
 		copy(a.msg[headerSize:], p.q.name)
 	}
 	s.mu.Lock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(o *sent) bool { return o == p })
+	s.waiting = slices.DeleteFunc(s.waiting, func(o *sentQuery) bool { return o == p })
 	more := s.left > 0 || len(s.waiting) > 0
 	s.mu.Unlock()
 	p.done(a, err)
@@ -280,10 +280,10 @@ func (u *udp) dispatch(s *socket, msg []byte) bool {
 // answer finds no query. It returns false as heard does.
 func (u *udp) overdue(s *socket) bool {
 	now := time.Now()
-	var late []*sent
+	var late []*sentQuery
 	s.mu.Lock()
 	next := s.till
-	s.waiting = slices.DeleteFunc(s.waiting, func(p *sent) bool {
+	s.waiting = slices.DeleteFunc(s.waiting, func(p *sentQuery) bool {
 		if p.until.After(now) {
 			return false
 		}

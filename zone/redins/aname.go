@@ -54,14 +54,14 @@ type aliasKey struct {
 }
 
 type target struct {
-	found  atomic.Pointer[found]
+	found  atomic.Pointer[lookupResult]
 	failed atomic.Int64 // when the last lookup failed, in unix ns; 0 after one that did not
 	used   atomic.Int64 // last use, in Unix seconds
 	one    chan struct{}
 }
 
-// A found is the result of a lookup.
-type found struct {
+// A lookupResult is the result of a lookup.
+type lookupResult struct {
 	addrs []netip.Addr
 	ttl   time.Duration
 	until time.Time
@@ -163,7 +163,7 @@ func (a *Aliases) lookup(ctx context.Context, key aliasKey, t *target) bool {
 		return false
 	}
 	ttl = min(max(ttl, leastTTL), mostTTL)
-	t.found.Store(&found{addrs, ttl, time.Now().Add(ttl)})
+	t.found.Store(&lookupResult{addrs, ttl, time.Now().Add(ttl)})
 	t.failed.Store(0)
 	return true
 }

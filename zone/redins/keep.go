@@ -281,7 +281,7 @@ func (s *Source) serveKept(name string, r *raw) error {
 	k := s.known[name]
 	fresh := k == nil
 	if fresh {
-		k = &known{origin: r.origin}
+		k = &zoneState{origin: r.origin}
 		s.known[name] = k
 	}
 	s.mu.Unlock()

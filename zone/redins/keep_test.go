@@ -111,7 +111,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 }
 
 func TestAZoneIsNotKeptMoreOftenThanItRests(t *testing.T) {
-	s := &Source{known: map[string]*known{"a.": {unkept: true}, "b.": {}}}
+	s := &Source{known: map[string]*zoneState{"a.": {unkept: true}, "b.": {}}}
 	now := time.Now()
 	if got := s.unkept(now); len(got) != 1 || got[0] != "a." {
 		t.Errorf("due %q", got)

@@ -12,7 +12,7 @@ import (
 // names holds a checksum of each name of a zone, without pointers and in about 30 bytes per
 // name.
 type names struct {
-	all   []held
+	all   []nameState
 	slots []int32 // index in all plus 1; 0 is free. The length is a power of two
 	text  []byte  // labels, each preceded by its length (2 bytes)
 	dead  int     // unused bytes of text
@@ -20,8 +20,8 @@ type names struct {
 	last  int32   // the last one found, because names mostly arrive in the same order
 }
 
-// A held is the remembered state of a name.
-type held struct {
+// A nameState is the remembered state of a name.
+type nameState struct {
 	sum   uint64 // of its values; 0 if it has none
 	at    uint32 // place of its label
 	round uint16 // the read that last saw it
@@ -75,7 +75,7 @@ func (n *names) add(label []byte) (at int32, fresh bool, err error) {
 	if len(n.all)+1 > len(n.slots)/8*7 {
 		n.enter(max(16, 2*len(n.slots)))
 	}
-	n.all = append(n.all, held{at: uint32(len(n.text))})
+	n.all = append(n.all, nameState{at: uint32(len(n.text))})
 	n.text = append(append(n.text, byte(len(label)), byte(len(label)>>8)), label...)
 	at = int32(len(n.all) - 1)
 	n.slots[n.slot(label)] = at + 1

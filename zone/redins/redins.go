@@ -134,7 +134,7 @@ type Source struct {
 	wake    chan struct{}
 
 	mu        sync.Mutex
-	known     map[string]*known // by origin as Redis lists it
+	known     map[string]*zoneState // by origin as Redis lists it
 	dirty     map[string]*touched
 	relist    bool // the list of zones was written
 	reconcile bool // everything may have changed
@@ -151,8 +151,8 @@ type Source struct {
 // counters are shared with the Source that replaces this one.
 type counters struct{ loads, failures, events, interruptions atomic.Uint64 }
 
-// A known is a zone being served, guarded by the Source's lock.
-type known struct {
+// A zoneState is a zone being served, guarded by the Source's lock.
+type zoneState struct {
 	origin   string       // canonical
 	sum      xxh3.Uint128 // of the whole zone; zero when names changed since
 	served   bool
@@ -177,7 +177,7 @@ type known struct {
 }
 
 // allProblems returns the problems of the zone.
-func (k *known) allProblems() []Problem {
+func (k *zoneState) allProblems() []Problem {
 	all := slices.Clone(k.problems)
 	for _, p := range k.parts {
 		all = append(all, p.problems...)
@@ -209,7 +209,7 @@ func New(cfg Config, folder string, to Zones, up Upstream, sign Signer, previous
 		cfg: cfg, reload: cfg.Reload.Or(defaultReload), folder: folder, to: to, sign: sign, log: log, geo: db, checker: checker,
 		connect: func(ctx context.Context) (*Store, error) { return Open(ctx, cfg.Redis, cfg.Schema, cfg.Suffix) },
 		wake:    make(chan struct{}, 1), counters: &counters{},
-		known: map[string]*known{}, dirty: map[string]*touched{},
+		known: map[string]*zoneState{}, dirty: map[string]*touched{},
 	}
 	if up != nil {
 		s.aliases = NewAliases(up)
@@ -234,7 +234,7 @@ func (s *Source) adopt(previous *Source) {
 	defer previous.mu.Unlock()
 	for name, k := range previous.known {
 		if k.served {
-			s.known[name] = &known{origin: k.origin, served: true, kept: k.kept, unkept: k.unkept}
+			s.known[name] = &zoneState{origin: k.origin, served: true, kept: k.kept, unkept: k.unkept}
 			s.restored = true
 		}
 	}
@@ -495,7 +495,7 @@ func (s *Source) look(ctx context.Context, store *Store, due map[string]*touched
 	if store.Schema != Z42 {
 		return
 	}
-	zones := map[string]*known{}
+	zones := map[string]*zoneState{}
 	s.mu.Lock()
 	for name := range due {
 		zones[name] = s.known[name]
@@ -577,7 +577,7 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, notified bool)
 	for _, name := range names {
 		listed[name] = true
 		if s.known[name] == nil {
-			s.known[name] = &known{origin: zone.Canonical(name)}
+			s.known[name] = &zoneState{origin: zone.Canonical(name)}
 			s.touch(name, &touched{names: true})
 		} else if all {
 			s.touch(name, &touched{names: true})
@@ -592,7 +592,7 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, notified bool)
 }
 
 // drop stops serving a zone. The caller holds the lock.
-func (s *Source) drop(name string, k *known) {
+func (s *Source) drop(name string, k *zoneState) {
 	delete(s.known, name)
 	delete(s.dirty, name)
 	for _, p := range k.parts {
@@ -637,7 +637,7 @@ func (s *Source) dueZones(now time.Time) (map[string]*touched, time.Duration) {
 }
 
 // refuse leaves a zone as it was until it is written again or everything is read again.
-func (s *Source) refuse(store *Store, name string, k *known, b *builder, err error) {
+func (s *Source) refuse(store *Store, name string, k *zoneState, b *builder, err error) {
 	for _, st := range b.watched {
 		s.checker.Drop(st)
 	}
@@ -656,7 +656,7 @@ func (s *Source) refuse(store *Store, name string, k *known, b *builder, err err
 
 // fallBack serves a replacement for a zone that cannot be read and is not served: its last
 // good copy, else SERVFAIL.
-func (s *Source) fallBack(name string, k *known) {
+func (s *Source) fallBack(name string, k *zoneState) {
 	if k.served || k.away {
 		return
 	}
@@ -693,7 +693,7 @@ func (s *Source) builder() *builder {
 
 // signed signs the zone if its config says so. A zone that was served signed is never served
 // unsigned.
-func (s *Source) signed(b *builder, z **zone.Zone, k *known) (err error) {
+func (s *Source) signed(b *builder, z **zone.Zone, k *zoneState) (err error) {
 	if !b.config.DNSSEC {
 		return nil
 	}

@@ -354,7 +354,7 @@ func (r *raw) sort() {
 
 // effort returns how many keys the database has, and how many requests it would take to ask
 // for every type of each name.
-func (s *Store) effort(ctx context.Context, zones map[string]*known) (keys, asked int64, err error) {
+func (s *Store) effort(ctx context.Context, zones map[string]*zoneState) (keys, asked int64, err error) {
 	for _, node := range s.Client.Nodes() {
 		var b redis.Batch
 		b.Add("DBSIZE")

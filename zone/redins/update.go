@@ -58,7 +58,7 @@ func plainLabel(label string) bool {
 
 // remember notes the checksums of a zone that is served now. Zones with several spellings of
 // one name, or with cname_flattening, are not remembered and so read as a whole each time.
-func (k *known) remember(r *raw, b *builder) {
+func (k *zoneState) remember(r *raw, b *builder) {
 	k.names, k.apex, k.config, k.keys, k.settings = nil, nil, r.config, r.keys, b.config
 	if b.follows {
 		return
@@ -94,7 +94,7 @@ func (v value) sum() uint64 {
 
 // update reads the written parts of a zone and changes the names that differ. It
 // returns zone.ErrWhole when the zone has to be read as a whole.
-func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, name string, k *known, t *touched) error {
+func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, name string, k *zoneState, t *touched) error {
 	began := time.Now()
 	r, err := store.settings(in, name)
 	if err != nil {
@@ -157,7 +157,7 @@ const (
 // as it usually is the only one. Later ones are gathered, because each change copies the table
 // of names.
 type edits struct {
-	k      *known
+	k      *zoneState
 	apply  func(map[string][]value) error
 	key    func(label, typ string) string // returns the key of a value
 	values map[string][]value
@@ -357,7 +357,7 @@ func compareKeys(ctx context.Context, store *Store, in *redis.Session, name stri
 }
 
 // apply gives names their new records, and the zone its SOA.
-func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
+func (s *Source) apply(k *zoneState, r *raw, changed map[string][]value) error {
 	apex, other := changed["@"]
 	if !other {
 		apex = k.apex
@@ -441,7 +441,7 @@ func tidy() {
 }
 
 // builderOf returns a builder with the last good values of a zone.
-func (s *Source) builderOf(k *known) *builder {
+func (s *Source) builderOf(k *zoneState) *builder {
 	b := s.builder()
 	if k.served {
 		b.served = s.to.Served(k.origin, "")
@@ -475,7 +475,7 @@ func collect(parts map[string]part) func(string, []Problem, []*health.Status) {
 }
 
 // readWhole reads one zone as a whole and serves it.
-func (s *Source) readWhole(ctx context.Context, store *Store, in *redis.Session, name string, k *known) error {
+func (s *Source) readWhole(ctx context.Context, store *Store, in *redis.Session, name string, k *zoneState) error {
 	began := time.Now()
 	types := k.types
 	k.types = nil
@@ -498,7 +498,7 @@ func (s *Source) readWhole(ctx context.Context, store *Store, in *redis.Session,
 }
 
 // serve puts a zone into service. sum is the checksum of r, whose read began at began.
-func (s *Source) serve(k *known, r *raw, sum xxh3.Uint128, began time.Time) (*builder, error) {
+func (s *Source) serve(k *zoneState, r *raw, sum xxh3.Uint128, began time.Time) (*builder, error) {
 	b, parts := s.builderOf(k), map[string]part{}
 	b.each = collect(parts)
 	z := b.build(r)

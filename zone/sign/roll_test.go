@@ -18,17 +18,17 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// seen is everything that a resolver may have received at a moment: a set with
+// A servedSet is everything that a resolver may have received at a moment: a set with
 // its signatures.
-type seen struct {
+type servedSet struct {
 	from, until time.Time // while it was served
 	set         []miekg.RR
 	sigs        []*miekg.RRSIG
 }
 
 // setOf takes a set out of a signed zone.
-func setOf(z *zone.Zone, name string, typ uint16, now time.Time) seen {
-	s := seen{from: now, until: now}
+func setOf(z *zone.Zone, name string, typ uint16, now time.Time) servedSet {
+	s := servedSet{from: now, until: now}
 	for _, rr := range z.Records {
 		if rr.Header().Name != name {
 			continue
@@ -43,10 +43,10 @@ func setOf(z *zone.Zone, name string, typ uint16, now time.Time) seen {
 }
 
 // history is the list of served zones, latest last.
-type history []seen
+type history []servedSet
 
 // serve appends the zone that is served now.
-func (h history) serve(s seen) history {
+func (h history) serve(s servedSet) history {
 	if len(h) > 0 {
 		h[len(h)-1].until = s.from
 		if fmt.Sprint(h[len(h)-1].set, h[len(h)-1].sigs) == fmt.Sprint(s.set, s.sigs) {
@@ -58,15 +58,15 @@ func (h history) serve(s seen) history {
 
 // known returns everything that a resolver may still have: everything served
 // within the TTL.
-func (h history) known(now time.Time, ttl time.Duration) []seen {
+func (h history) known(now time.Time, ttl time.Duration) []servedSet {
 	h[len(h)-1].until = now
-	return slices.DeleteFunc(slices.Clone(h), func(s seen) bool { return s.until.Add(ttl).Before(now) })
+	return slices.DeleteFunc(slices.Clone(h), func(s servedSet) bool { return s.until.Add(ttl).Before(now) })
 }
 
 // A checker verifies signatures, each once.
 type checker map[*miekg.RRSIG]error
 
-func (c checker) verify(now time.Time, s seen, key *miekg.DNSKEY) error {
+func (c checker) verify(now time.Time, s servedSet, key *miekg.DNSKEY) error {
 	err := errors.New("no signature by this key")
 	for _, sig := range s.sigs {
 		if sig.KeyTag != key.KeyTag() || sig.Algorithm != key.Algorithm {
@@ -89,7 +89,7 @@ func (c checker) verify(now time.Time, s seen, key *miekg.DNSKEY) error {
 }
 
 // accepts reports whether a validator that has these three takes the records.
-func (c checker) accepts(now time.Time, ds, keys, records seen) error {
+func (c checker) accepts(now time.Time, ds, keys, records servedSet) error {
 	err := errors.New("no key has a DS")
 	for _, rr := range keys.set {
 		key := rr.(*miekg.DNSKEY)
@@ -210,9 +210,9 @@ func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 				case asked.IsZero():
 					asked = now
 				case now.Sub(asked) >= step:
-					parent = seen{from: now, until: now, set: cds}
+					parent = servedSet{from: now, until: now, set: cds}
 				}
-				ds = ds.serve(seen{from: now, until: now, set: parent.set})
+				ds = ds.serve(servedSet{from: now, until: now, set: parent.set})
 				if same && finished < begun && now.Sub(parent.from) >= day && parent.from.After(first) {
 					if _, err := sign.FinishRoll(dir, "example.com", now); err == nil {
 						finished++

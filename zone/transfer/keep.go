@@ -34,7 +34,7 @@ import (
 //
 // Integers are big endian; strings and lists of records are preceded by their length (4
 // bytes).
-type kept struct {
+type storedZone struct {
 	id         id
 	stamp      stamp
 	signatures *sign.Signatures
@@ -60,7 +60,7 @@ const (
 )
 
 // writeTo writes all of r.
-func (r *kept) writeTo(w io.Writer) error {
+func (r *storedZone) writeTo(w io.Writer) error {
 	sum := xxh3.New()
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
 	var b []byte
@@ -189,7 +189,7 @@ func (r *reader) slices() (list [][]byte) {
 }
 
 // readKept reads the output of writeTo.
-func readKept(b []byte) (*kept, error) {
+func readKept(b []byte) (*storedZone, error) {
 	if !bytes.HasPrefix(b, []byte(magic)) {
 		return nil, errors.New("it is not a journal in this format")
 	}
@@ -204,9 +204,9 @@ func readKept(b []byte) (*kept, error) {
 }
 
 // parseKept parses the bytes between magic and checksum.
-func parseKept(b []byte) (*kept, error) {
+func parseKept(b []byte) (*storedZone, error) {
 	r := &reader{b: b}
-	rec := &kept{id: id{string(r.text()), string(r.text())}}
+	rec := &storedZone{id: id{string(r.text()), string(r.text())}}
 	rec.stamp = stamp{true, r.uint32(), [2]uint64{r.uint64(), r.uint64()}}
 	parts := r.take(1)[0]
 	if r.err == nil && parts&hasSignatures != 0 {
@@ -275,7 +275,7 @@ func (s *Server) restore(e *entry, signer *sign.Signer, now time.Time) {
 	s.mu.Unlock()
 }
 
-func loadKept(file string, n id) (*kept, error) {
+func loadKept(file string, n id) (*storedZone, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -363,7 +363,7 @@ func (s *Server) saveOne(e *entry) error {
 	changed := e.changed
 	e.changed = false
 	s.mu.Lock()
-	rec := &kept{e.id, e.stamp, e.kept, e.current, e.journal}
+	rec := &storedZone{e.id, e.stamp, e.kept, e.current, e.journal}
 	s.mu.Unlock()
 	e.publishing.Unlock()
 	if !changed {

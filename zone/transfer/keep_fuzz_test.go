@@ -12,7 +12,7 @@ import (
 func FuzzJournal(f *testing.F) {
 	soa := append([]byte("\x01a\x00\x00\x06\x00\x01\x00\x00\x00\x05\x00\x02"), 0, 0)
 	rr := []byte("\x01b\x00\x00\x01\x00\x01\x00\x00\x00\x05\x00\x04\x01\x02\x03\x04")
-	k := &kept{
+	k := &storedZone{
 		id: id{"a.", "inside"}, stamp: stamp{true, 7, [2]uint64{1, 2}},
 		current: &content{serial: 7, soa: soa, kept: &version{serial: 7, soa: soa, arena: rr, starts: []uint32{0, uint32(len(rr))}}},
 		journal: journal{{from: 6, to: 7, oldSOA: soa, newSOA: soa, gone: [][]byte{rr, rr}}},

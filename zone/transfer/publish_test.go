@@ -23,13 +23,13 @@ import (
 	"shuultuur/zone/transfer"
 )
 
-// kept is a Zones that can be looked at.
-type kept struct{ *zone.Responder }
+// testZones implements Zones, and shows which records it serves.
+type testZones struct{ *zone.Responder }
 
-func newKept() kept { return kept{zone.NewResponder()} }
+func newKept() testZones { return testZones{zone.NewResponder()} }
 
 // records returns the served records.
-func (k kept) records() (all []miekg.RR) {
+func (k testZones) records() (all []miekg.RR) {
 	for wire := range k.Served("example.com.", "").Records() {
 		rr, _, err := miekg.UnpackRR(bytes.Clone(wire), 0)
 		if err != nil {
@@ -40,7 +40,7 @@ func (k kept) records() (all []miekg.RR) {
 	return all
 }
 
-func (k kept) serial() uint32 { return k.Served("example.com.", "").Info().Serial }
+func (k testZones) serial() uint32 { return k.Served("example.com.", "").Info().Serial }
 
 func TestSerials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -35,8 +35,8 @@ type secondary struct {
 	running atomic.Bool
 	ended   chan struct{} // closed when run has returned
 
-	held    atomic.Pointer[held] // nil while there is no zone; written by New, then by run
-	expires atomic.Int64         // expiry, in Unix seconds
+	held    atomic.Pointer[fetchedZone] // nil while there is no zone; written by New, then by run
+	expires atomic.Int64                // expiry, in Unix seconds
 
 	// Owned by run.
 	asked  time.Time // when a NOTIFY last began a round
@@ -88,8 +88,8 @@ func (f *followed) drop(origin string) {
 	delete(f.all, origin)
 }
 
-// A held is the fetched version of a zone. It is immutable.
-type held struct {
+// A fetchedZone is the fetched version of a zone. It is immutable.
+type fetchedZone struct {
 	records []miekg.RR
 	soa     *miekg.SOA
 	// checked is when the zone was last valid: when a primary confirmed it, or earlier if the
@@ -98,7 +98,7 @@ type held struct {
 }
 
 // put replaces the held version.
-func (z *secondary) put(h *held) {
+func (z *secondary) put(h *fetchedZone) {
 	z.held.Store(h)
 	z.expires.Store(h.expiry().Unix())
 }
@@ -230,7 +230,7 @@ func (z *secondary) next(now time.Time) time.Duration {
 	return d
 }
 
-func (h *held) expiry() time.Time {
+func (h *fetchedZone) expiry() time.Time {
 	return h.checked.Add(lifetime(h.soa))
 }
 
@@ -343,7 +343,7 @@ func (z *secondary) take(ctx context.Context, records []miekg.RR, f *fetched, no
 		return fmt.Errorf("serial %d cannot be served: %w", soa.Serial, err)
 	}
 	now = trueAt(soa, f.expire, now)
-	z.put(&held{records, soa, now})
+	z.put(&fetchedZone{records, soa, now})
 	if incremental {
 		z.s.Stats.InIncremental.Add(1)
 	} else {
@@ -429,6 +429,6 @@ func (z *secondary) read() error {
 	}
 	soa := read.Records[at].(*miekg.SOA)
 	records := append([]miekg.RR{soa}, slices.DeleteFunc(read.Records, isSOA)...)
-	z.put(&held{records, soa, info.ModTime()})
+	z.put(&fetchedZone{records, soa, info.ModTime()})
 	return nil
 }

@@ -698,7 +698,7 @@ const keptText = 2 << 20
 func (e *Engine) release(w *work) {
 	w.tx.work = nil
 	w.tx, w.context, w.rule = nil, nil, nil
-	w.in.buf, w.in.text, w.in.captures, w.in.ctx, w.in.known = nil, nil, nil, nil, known{}
+	w.in.buf, w.in.text, w.in.captures, w.in.ctx, w.in.known = nil, nil, nil, nil, bufferFacts{}
 	w.body.data, w.begin.seen.data = nil, nil
 	w.whole[0].joined, w.whole[1].joined = false, false
 	w.whole[0].data, w.whole[1].data = nil, nil

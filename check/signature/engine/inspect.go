@@ -65,7 +65,7 @@ type inspector struct {
 	left     int // fewest matches that were left
 	ctx      matcher
 	name     string // of the buffer
-	known    known
+	known    bufferFacts
 	failures *failures // nil if the result depends on more than the position
 }
 
@@ -110,7 +110,7 @@ func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
 		in.text, in.runes = nil, in.runes[:0]
 	}
-	in.buf, in.steps, in.left, in.known, in.failures = buf, 0, maxSteps, known{}, nil
+	in.buf, in.steps, in.left, in.known, in.failures = buf, 0, maxSteps, bufferFacts{}, nil
 }
 
 // remember starts remembering failures, in reused memory.

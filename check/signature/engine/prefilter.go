@@ -40,7 +40,7 @@ type prefilter struct {
 	pats    []pattern
 	n       int
 	longest int // length of the longest pattern in bytes
-	few     []few
+	few     []rarePattern
 	threes  []int32 // patterns of three bytes, for data of three bytes
 }
 
@@ -76,9 +76,9 @@ func newPattern(text []byte, exact bool) pattern {
 	return pattern{string(text), exact}
 }
 
-// A few is one of a few patterns, or of a few short ones. It is searched for by its rarest
+// A rarePattern is one of a few patterns, or of a few short ones. It is searched for by its rarest
 // bytes, which is faster than examining every position.
-type few struct {
+type rarePattern struct {
 	pat           int32
 	text          []byte
 	first, second int // positions of its rarest bytes
@@ -184,14 +184,14 @@ func newPrefilter(patterns []pattern) *prefilter {
 // bucket returns the bucket for runs of four bytes.
 func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> f.shift }
 
-func newFew(i int32, text string) few {
-	x := few{pat: i, text: []byte(text)}
+func newFew(i int32, text string) rarePattern {
+	x := rarePattern{pat: i, text: []byte(text)}
 	x.first, x.second = rarestBytes(fold(x.text))
 	return x
 }
 
 // occursIn reports whether the pattern is in data.
-func (x *few) occursIn(data []byte, exact bool) bool {
+func (x *rarePattern) occursIn(data []byte, exact bool) bool {
 	if len(data) < len(x.text) {
 		return false
 	}

@@ -131,8 +131,8 @@ func inBody(g *group, d int) bool {
 // bodies are the buffers that usually have the bytes of the only file.
 var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
 
-// A known is the knowledge of prefilters about a buffer.
-type known struct {
+// bufferFacts are the knowledge of prefilters about a buffer.
+type bufferFacts struct {
 	contents []sought
 	body     *sight // nil if the beginning is all
 	head     *sight // of the beginning of the stream; nil for a body
@@ -140,7 +140,7 @@ type known struct {
 }
 
 // lacks reports whether some content is not in the buffer.
-func (k *known) lacks() bool {
+func (k *bufferFacts) lacks() bool {
 	for i := range k.contents {
 		x := &k.contents[i]
 		if (k.body == nil || k.body.counts[x.pat] == 0) && (k.head == nil || k.head.counts[x.raw] == 0) {
@@ -152,16 +152,16 @@ func (k *known) lacks() bool {
 
 // bodySeen returns the knowledge about a body for a group, if the body was
 // searched.
-func (w *work) bodySeen(g *group, data []byte) (k known, lacks bool) {
+func (w *work) bodySeen(g *group, data []byte) (k bufferFacts, lacks bool) {
 	if g.sought == nil || w.body.data == nil || !sameMemory(data, w.body.data) {
 		return k, false
 	}
-	k = known{contents: g.sought[w.dir>>1], body: &w.body}
+	k = bufferFacts{contents: g.sought[w.dir>>1], body: &w.body}
 	return k, k.lacks()
 }
 
 // outsideSeen is like bodySeen for content outside any buffer.
-func (w *work) outsideSeen(g *group) (k known, lacks bool) {
+func (w *work) outsideSeen(g *group) (k bufferFacts, lacks bool) {
 	if g.Buffer != rule.Payload || g.sought == nil || w.begin.seen.data == nil {
 		return k, false
 	}
@@ -169,10 +169,10 @@ func (w *work) outsideSeen(g *group) (k known, lacks bool) {
 	if !ok {
 		return k, false
 	}
-	k = known{contents: g.sought[w.dir>>1], head: &w.begin.seen, shift: w.begin.head}
+	k = bufferFacts{contents: g.sought[w.dir>>1], head: &w.begin.seen, shift: w.begin.head}
 	if _, _, body, _ := src.Parts(w.dir); w.begin.head+len(body) > len(w.begin.data) {
 		if w.body.data == nil || !sameMemory(body, w.body.data) {
-			return known{}, false
+			return bufferFacts{}, false
 		}
 		k.body = &w.body
 	}
@@ -201,7 +201,7 @@ func (w *work) beginsWithout(g *group) bool {
 
 // next returns the first position of a content between from and to, or -1. ok is false if not
 // all positions are known.
-func (k *known) next(x *sought, from, to int) (at int, ok bool) {
+func (k *bufferFacts) next(x *sought, from, to int) (at int, ok bool) {
 	at, ok = -1, true
 	if k.body != nil {
 		if at, ok = k.body.next(x.pat, x.content, from-k.shift, to-k.shift); at >= 0 {

@@ -446,11 +446,11 @@ type record struct {
 	IP         string    `json:"ip,omitempty"`
 }
 
-// A found is the result of a check in Redis.
-type found int
+// A storedResult is the result of a check, as found in Redis.
+type storedResult int
 
 const (
-	unreachable found = iota
+	unreachable storedResult = iota
 	absent
 	stale
 	fresh
@@ -468,7 +468,7 @@ func (c *Checker) leaseKey(it *item) string {
 	return c.prefix + "shuultuur:healthcheck-lease:" + it.id + c.suffix
 }
 
-func (c *Checker) look(ctx context.Context, client *redis.Client, it *item) (record, found) {
+func (c *Checker) look(ctx context.Context, client *redis.Client, it *item) (record, storedResult) {
 	var rec record
 	if client == nil {
 		return rec, unreachable
