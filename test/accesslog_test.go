@@ -86,7 +86,7 @@ func logLines(t *testing.T, file string, want int) []string {
 		}
 		lines = lines[:0]
 		for line := range strings.Lines(string(b)) {
-			// Squid notes connections that were only opened, to see whether it listens.
+			// Squid also logs the connections that only tested whether it listens.
 			if strings.HasSuffix(line, "\n") && !strings.Contains(line, "error:transaction-end-before-headers") {
 				lines = append(lines, line)
 			}
@@ -179,19 +179,19 @@ func (a loggedRequest) line() string {
 	return line
 }
 
-// squidLines returns the lines of the log by method and URL, without times and
-// with replaced ports. Their sizes are compared with the received bytes.
+// squidLines returns the lines of the log by method and URL, without times and with ports
+// replaced. It compares the sizes in them with the bytes that clients received.
 func squidLines(t *testing.T, log string, received map[string]int, back *strings.Replacer) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, line := range logLines(t, log, len(received)) {
 		f := strings.Fields(back.Replace(line))
 		if len(f) != 10 {
-			t.Fatalf("%q has %d fields", line, len(f))
+			t.Fatalf("log line %q has %d fields, want 10", line, len(f))
 		}
 		key := f[5] + " " + f[6]
 		if n, _ := strconv.Atoi(f[4]); n != received[key] {
-			t.Errorf("%q: the client received %d bytes", line, received[key])
+			t.Errorf("log line %q has another size than the %d bytes that the client received", line, received[key])
 		}
 		all[key] = strings.Join(append([]string{f[2], f[3]}, f[7:]...), " ")
 	}
@@ -250,13 +250,13 @@ events: {squid: %s, every: 20ms}
 			}
 			want := squidLines(t, squidLog, theirs, back)
 			got := squidLines(t, filepath.Join(dir, "access.log"), ours, back)
-			// We distinguish an unreachable server from an overloaded one.
+			// We answer 502 for an unreachable server, and 503 only when overloaded.
 			want["GET http://127.0.0.1:CLOSED/"] = strings.Replace(want["GET http://127.0.0.1:CLOSED/"], "/503", "/502", 1)
 			if c.proxy != "" {
 				delete(want, "GET http://127.0.0.1:CLOSED/")
 			}
 			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("log (-squid +shuultuur):\n%s", d)
+				t.Errorf("the gateway's log differs from Squid's (-squid +shuultuur):\n%s", d)
 			}
 		})
 	}
@@ -268,12 +268,11 @@ func startE2guardian(t *testing.T, lists map[string]string) (addr, log string) {
 	t.Helper()
 	peer.Program(t, "e2guardian")
 	dir := t.TempDir()
-	// copied copies one of Debian's settings files with some keys set and
-	// without its lists.
+	// copied copies one of Debian's settings files without its lists, and sets some keys.
 	copied := func(name string, set map[string]string) {
 		b, err := os.ReadFile(filepath.Join("/etc/e2guardian", name))
 		if err != nil {
-			t.Skipf("e2guardian has other settings files than Debian's: %v", err)
+			t.Skipf("the settings files of this e2guardian are not Debian's: %v", err)
 		}
 		text, story := string(b), strings.HasSuffix(name, ".story")
 		if story { // stories include each other
@@ -329,16 +328,15 @@ func startE2guardian(t *testing.T, lists map[string]string) (addr, log string) {
 	return addr, log
 }
 
-// guardianLines returns the lines of a log of format 1 by URL, without time and
-// with the ports replaced. Of the reason only the mark is kept: reasons name
-// rules, which differ.
+// guardianLines returns the lines of a log of format 1 by URL, without time and with ports
+// replaced. It keeps only the mark of the reason, because reasons name rules, which differ.
 func guardianLines(t *testing.T, log string, want int, back *strings.Replacer) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, line := range logLines(t, log, want) {
 		f := strings.Split(strings.TrimSuffix(back.Replace(line), "\n"), " ")
 		if len(f) < 20 {
-			t.Fatalf("%q has %d fields", line, len(f))
+			t.Fatalf("log line %q has %d fields, want at least 20", line, len(f))
 		}
 		if _, err := time.Parse("2006.1.2 15:04:05", f[0]+" "+f[1]); err != nil {
 			t.Errorf("%q: %v", line, err)
@@ -393,6 +391,6 @@ events: {dansguardian: %s, every: 20ms}
 	want := guardianLines(t, theirLog, len(all), back)
 	got := guardianLines(t, filepath.Join(dir, "dg.log"), len(all), back)
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("log (-e2guardian +shuultuur):\n%s", d)
+		t.Errorf("the gateway's log differs from e2guardian's (-e2guardian +shuultuur):\n%s", d)
 	}
 }

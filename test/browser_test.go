@@ -120,8 +120,8 @@ func of(url string) func(event.Row) bool {
 	return func(r event.Row) bool { return r.URL == url }
 }
 
-// recorded waits for a row that the filter wants and for which is, if given, is
-// true: the newest.
+// recorded waits for the newest recorded row that matches the filter and, unless it is nil, the
+// function is.
 func (h *house) recorded(filter string, is ...func(event.Row) bool) event.Row {
 	h.t.Helper()
 	f, err := event.ParseFilter(filter, time.Now())
@@ -155,7 +155,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.shows("The ferry sails at nine.")
 	b.picture("passing")
 	if row := h.recorded("host:news.example news.example/"); row.Action.String() != "pass" {
-		t.Errorf("a passing page is on record as %s", row.Action)
+		t.Errorf("a page that passes has the action %s on record, want pass", row.Action)
 	}
 
 	b.open("http://www.bet.example/odds")

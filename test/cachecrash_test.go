@@ -25,9 +25,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A storehouse is the installed program with a cache on disk, and an origin
-// with self-describing objects: a client notices a byte of another object or
-// version, or a damaged one.
+// A storehouse is the installed program with a cache on disk, and an origin whose objects
+// describe themselves: a client notices damage, and bytes of another object or version.
 type storehouse struct {
 	t      *testing.T
 	dir    string // of the settings
@@ -48,11 +47,11 @@ type storehouse struct {
 
 const storedObjects = 120
 
-// A storedObject is not deleted while clients read it, so that the lowest
-// permitted version is known.
+// A storedObject is not deleted while clients read it. So the lowest permitted version is
+// always known.
 type storedObject struct {
 	mu    sync.RWMutex
-	least int64 // the version that was the newest when it was deleted last
+	least int64 // the newest version at the last deletion
 }
 
 const storehouseSettings = `
@@ -78,8 +77,8 @@ func newStorehouse(t *testing.T, store string) *storehouse {
 	return h
 }
 
-// serve answers /N with its newest version: a line with number, version and
-// the sum of the rest, which is of a size that depends on both.
+// serve answers /N with its newest version: a line with number, version and checksum, then data
+// whose size depends on number and version.
 func (h *storehouse) serve(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 	if err != nil {
@@ -150,7 +149,7 @@ func (h *storehouse) start() {
 	}
 }
 
-// kill ends the program as a power cut would, as far as a process goes.
+// kill ends the program with SIGKILL, the nearest that a process has to a power cut.
 func (h *storehouse) kill() {
 	if h.cmd != nil {
 		_ = h.cmd.Process.Kill()
@@ -176,7 +175,7 @@ func (h *storehouse) ask(n int) error {
 		return err
 	}
 	if r.StatusCode != 200 {
-		return fmt.Errorf("object %d: status %d", n, r.StatusCode)
+		return fmt.Errorf("GET object %d: status %d, want 200", n, r.StatusCode)
 	}
 	head, text, _ := bytes.Cut(b, []byte("\n"))
 	var number int
@@ -184,10 +183,10 @@ func (h *storehouse) ask(n int) error {
 	var sum string
 	_, err = fmt.Sscanf(string(head), "%d %d %s", &number, &version, &sum)
 	if err != nil || number != n || sum != fmt.Sprintf("%x", sha256.Sum256(text)) || r.Header.Get("Etag") != fmt.Sprintf(`"%d-%d"`, n, version) {
-		h.t.Errorf("object %d is wrong: %q, tag %s, %d bytes", n, head, r.Header.Get("Etag"), len(text))
+		h.t.Errorf("object %d does not match its description: first line %q, ETag %s, %d bytes", n, head, r.Header.Get("Etag"), len(text))
 	}
 	if version <= o.least {
-		h.t.Errorf("object %d has version %d, which was deleted: the least is more than %d", n, version, o.least)
+		h.t.Errorf("object %d has the deleted version %d, want one above %d", n, version, o.least)
 	}
 	h.asked.Add(1)
 	if strings.Contains(r.Header.Get("Cache-Status"), "; hit") {
@@ -216,8 +215,8 @@ func (h *storehouse) remove(n int) error {
 	return nil
 }
 
-// load asks for objects with several clients until the program is gone, or
-// each has asked so often.
+// load starts clients that ask for objects until the program is gone, or until each has sent
+// its number of requests.
 func (h *storehouse) load(clients, times int, seed uint64) *sync.WaitGroup {
 	var work sync.WaitGroup
 	for c := range clients {
@@ -284,9 +283,9 @@ func TestNoWrongByteAfterTheProgramWasKilled(t *testing.T) {
 	}
 	h.start()
 	hits := h.all()
-	t.Logf("%d answers looked at, %d of them from the cache; %d of %d objects were still there after the last kill", h.asked.Load(), h.hits.Load(), hits, storedObjects)
+	t.Logf("%d answers were checked, %d of them from the cache; after the last kill %d of %d objects were still cached", h.asked.Load(), h.hits.Load(), hits, storedObjects)
 	if hits < storedObjects/3 {
-		t.Errorf("%d of %d objects outlived the last kill: the disk is not used", hits, storedObjects)
+		t.Errorf("%d of %d objects are cached after the last kill: the program does not use the disk", hits, storedObjects)
 	}
 }
 
@@ -391,7 +390,7 @@ func TestNoWrongByteAfterABitFlipped(t *testing.T) {
 				h.start()
 				hits := h.all()
 				damaged := h.metric("shuultuur_cache_disk_damaged_total")
-				t.Logf("clean %v, %s, round %d: %d of %d from the disk, %v damaged", clean, kind, round, hits, storedObjects, damaged)
+				t.Logf("clean stop %v, damaged %s, round %d: %d of %d objects came from the disk, %v counted as damaged", clean, kind, round, hits, storedObjects, damaged)
 				if kind == "body" && damaged == 0 {
 					t.Error("a damaged body is not counted")
 				}

@@ -31,8 +31,8 @@ cache:
 proxy: {private: [127.0.0.0/8], parent: "http://%s"}
 `
 
-// Three gateways keep each object once, each with its own verdicts. One is ended
-// under load, and no client notices.
+// Three gateways store each object once, and each has its own verdicts. When one is killed
+// under load, no client notices.
 func TestGatewaysShareObjectsAndSurviveALoss(t *testing.T) {
 	var fetched atomic.Int64
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func TestGatewaysShareObjectsAndSurviveALoss(t *testing.T) {
 	ask := func(node, object int) {
 		status, body, err := get(through(nodes[node].ProxyAddr()), fmt.Sprintf("http://shared.example/%d", object))
 		if err != nil || status != 200 || body != fmt.Sprintf("this is /%d", object) {
-			t.Errorf("node %d, object %d: %d, %q, %v", node, object, status, body, err)
+			t.Errorf("node %d, object %d: status %d, body %q, %v; want 200 and the object", node, object, status, body, err)
 		}
 	}
 	for node := range nodes {
@@ -108,12 +108,12 @@ func TestGatewaysShareObjectsAndSurviveALoss(t *testing.T) {
 		}
 	}
 	if n := fetched.Load(); n != objects {
-		t.Errorf("%d fetches of %d objects", n, objects)
+		t.Errorf("the origin was asked %d times for %d objects, want once for each", n, objects)
 	}
-	// Verdicts are each node's own, about one object.
+	// Each node decides by its own policy about the same object.
 	for i, want := range []int{403, 200, 403} {
 		if status, _, err := get(through(nodes[i].ProxyAddr()), "http://blocked.example/"); status != want {
-			t.Errorf("node %d answers %d, %v; want %d", i, status, err, want)
+			t.Errorf("node %d: status %d, %v; want %d", i, status, err, want)
 		}
 	}
 	var load sync.WaitGroup

@@ -81,12 +81,12 @@ func TestAReplayedLogHitsAsSimulated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Answered != requests || len(r.Errors) > 0 {
-		t.Fatalf("%d of %d requests were answered, errors %v", r.Answered, requests, r.Errors)
+		t.Fatalf("%d of %d requests were answered; errors: %v", r.Answered, requests, r.Errors)
 	}
 	got := 1 - float64(fetched.Load()-1)/requests // the probe is fetched too
-	t.Logf("%.4f of requests hit, the simulation says %.4f", got, want.Hits)
+	t.Logf("hit rate %.4f; the simulation says %.4f", got, want.Hits)
 	if math.Abs(got-want.Hits) > 0.01 {
-		t.Errorf("%.4f of requests hit; the simulation says %.4f", got, want.Hits)
+		t.Errorf("hit rate %.4f; the simulation says %.4f", got, want.Hits)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -94,8 +94,8 @@ func TestAReplayedLogHitsAsSimulated(t *testing.T) {
 	}
 }
 
-// squidLog returns the first requests of a trace as Squid would log them, for
-// objects six times as large, so that they are more than the cache holds.
+// squidLog returns the first requests of a trace as Squid would log them. The objects are six
+// times as large as in the trace, so that the cache cannot hold all.
 func squidLog(t *testing.T, requests int) string {
 	t.Helper()
 	f, err := os.Open(data.Path(t, "traces", "adaptsize.trace.gz"))

@@ -113,7 +113,7 @@ func (w *wrapper) client(c net.Conn) {
 		}
 		if tunnel == nil {
 			if tunnel, err = w.connect(); err != nil {
-				w.t.Errorf("a tunnel through the gateway: %v", err)
+				w.t.Errorf("opening a tunnel through the gateway: %v", err)
 				return
 			}
 			w.work.Go(func() {
@@ -143,7 +143,7 @@ func (w *wrapper) head(in *bufio.Reader) (head []byte, length int64, err error) 
 			method, rest, _ := bytes.Cut(line, []byte(" http://"))
 			i := bytes.IndexByte(rest, '/')
 			if i < 0 {
-				return nil, 0, fmt.Errorf("%q is not a request to a proxy", line)
+				return nil, 0, fmt.Errorf("the client sent %q, which is not a request to a proxy", line)
 			}
 			origin := string(rest[:i])
 			w.origin.Store(&origin)
@@ -183,9 +183,9 @@ policies: [{name: all, decrypt: true, store: true}]
 proxy: {private: [127.0.0.0/8], parent: "http://%s"}
 `
 
-// The public suite for caches, unchanged, through a gateway that decrypts TLS.
-// Responses for one person are not stored there, whatever the origin permits.
-// Interim responses need a library for Node that may be missing.
+// The public test suite for caches runs unchanged through a gateway that decrypts TLS. The
+// gateway does not store responses for one person, whatever the origin permits. Tests of
+// interim responses need a library for Node that may be missing.
 func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -212,7 +212,7 @@ func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	h.write("shuultuur.yaml", fmt.Sprintf(cacheSuiteSettings, connector(t, w.back.Addr().String())))
 	h.restart()
 	w.gateway = h.g.ProxyAddr()
-	w.accept(w.front, w.client) // it uses features of today
+	w.accept(w.front, w.client)
 	run := exec.CommandContext(t.Context(), node, data.Path(t, "..", "tools", "cache-tests", "run.mjs"), w.front.Addr().String())
 	run.Stderr = os.Stderr
 	out, err := run.Output()
@@ -222,14 +222,14 @@ func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	t.Logf("%s", out)
 	counts := regexp.MustCompile(`required (\d+)/(\d+)  optimal (\d+)/(\d+)`).FindSubmatch(out)
 	if counts == nil {
-		t.Fatal("the suite does not say how many tests passed")
+		t.Fatal("the output of the suite has no number of passed tests")
 	}
 	number := func(i int) float64 {
 		n, _ := strconv.Atoi(string(counts[i]))
 		return float64(n)
 	}
 	if number(2) < 100 || number(4) < 50 {
-		t.Errorf("only %s required and %s optimal tests were run", counts[2], counts[4])
+		t.Errorf("the suite ran only %s required and %s optimal tests", counts[2], counts[4])
 	}
 	interim := 0.0
 	var failed []string
@@ -247,10 +247,9 @@ func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	}
 	slices.Sort(failed)
 	if !slices.Equal(failed, keptPrivate) {
-		t.Errorf("required tests that fail: %v; on purpose only %v", failed, keptPrivate)
+		t.Errorf("required tests %v fail; only %v may", failed, keptPrivate)
 	}
 }
 
-// keptPrivate are required tests that want something stored that is meant for
-// one person.
+// keptPrivate names the required tests that want a response for one person stored.
 var keptPrivate = []string{"headers-store-Set-Cookie"}

@@ -29,7 +29,7 @@ import (
 	"shuultuur/intercept"
 )
 
-// An issuer is an authority of the test's, or one of its customers.
+// An issuer is the test's certificate authority, or one that it certified.
 type issuer struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -90,8 +90,8 @@ func (i *issuer) present(chain ...*issuer) *tls.Certificate {
 
 func authority(c *x509.Certificate) { c.IsCA, c.ExtKeyUsage = true, nil }
 
-// badCertificates returns certificates with faults by host, and a good one for
-// good.test. Hosts are named after their fault.
+// badCertificates returns by host certificates with a fault, and a good one for good.test.
+// Hosts are named after the fault.
 func badCertificates(t *testing.T) (root *issuer, by map[string]*tls.Certificate) {
 	t.Helper()
 	root = (*issuer)(nil).issue(t, "Root of the test", authority)
@@ -162,7 +162,7 @@ func TestEveryFaultOfACertificateIsToldTheUser(t *testing.T) {
 				seen = c.PeerCertificates[0].Issuer.CommonName
 				_, err := c.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: ours, DNSName: host})
 				if err != nil && seen == intercept.DefaultName {
-					t.Errorf("%s: ours does not verify: %v", host, err)
+					t.Errorf("%s: verifying the certificate that the test made: %v", host, err)
 				}
 				return nil
 			}}}
@@ -197,24 +197,24 @@ func TestEveryFaultOfACertificateIsToldTheUser(t *testing.T) {
 		status, body, by := ask(host)
 		fault := strings.TrimSuffix(host, ".test")
 		if bad := fault != "good"; bad != (status == 403) || bad == strings.Contains(body, "secret") || !strings.Contains(body, says) || by != intercept.DefaultName {
-			t.Errorf("%s: %d by %s, without %q: %s", host, status, by, says, body)
+			t.Errorf("%s: status %d, certificate of %s, wanted %q in the page: %s", host, status, by, says, body)
 		}
 		if fault == "good" {
 			continue
 		}
 		row := h.recorded("host:"+host+" action:block", func(r event.Row) bool { return r.Status == 403 })
 		if row.Category != fault || row.Rule != "certificate" {
-			t.Errorf("%s: on record %q by %q", host, row.Category, row.Rule)
+			t.Errorf("%s: category %q, rule %q on record", host, row.Category, row.Rule)
 		}
 	}
-	// A rule of the administrator's comes first.
+	// A rule of the administrator decides before the rule for certificates.
 	h.write("shuultuur.yaml", strings.Replace(settings, "RULES",
 		"{name: late, action: warn, category: [expired]}, {name: own, action: allow, category: [self-signed]}", 1))
 	h.restart()
 	if status, body, by := ask("expired.test"); status != 403 || !strings.Contains(body, "has expired") || !strings.Contains(body, "class=\"button\"") || by != intercept.DefaultName {
-		t.Errorf("warned: %d by %s: %s", status, by, body)
+		t.Errorf("an expired certificate with a rule that warns: status %d, certificate of %s, want 403 and a page with a button: %s", status, by, body)
 	}
 	if status, body, by := ask("self-signed.test"); status != 200 || body != "secret of self-signed.test" || by != "self-signed.test" {
-		t.Errorf("let through unseen: %d by %s: %s", status, by, body)
+		t.Errorf("a self-signed certificate with a rule that allows: status %d, certificate of %s, want the origin's page and certificate: %s", status, by, body)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// A cable leads to a server and can be cut: then nothing passes and nothing
-// is closed, as when a switch is switched off.
+// A cable leads to a server and can be cut. Then nothing passes and no connection is closed, as
+// when a switch loses power.
 type cable struct {
 	l   net.Listener
 	to  string
@@ -82,8 +82,8 @@ func (s *traffic) p99() time.Duration {
 	return s.took[len(s.took)*99/100]
 }
 
-// drive requests new pages, so that each request uses the state three times,
-// for a while and until enough returns true.
+// drive requests new pages, so that each request uses the state three times. It goes on for a
+// while, and until enough returns true.
 func (f *fleet) drive(least time.Duration, enough func() bool) *traffic {
 	var s traffic
 	var work sync.WaitGroup
@@ -114,10 +114,10 @@ func (f *fleet) drive(least time.Duration, enough func() bool) *traffic {
 	return &s
 }
 
-// TestNobodyNoticesThatRedisIsLost kills, pauses, cuts off and fills Redis
-// under load. The bound on the time a request may take more is wide, because
-// other tests use the processors, too: it finds requests that wait for Redis
-// until a time-out. "go run ./bench state" measures the time.
+// TestNobodyNoticesThatRedisIsLost kills, pauses, cuts off and fills Redis under load. The
+// bound on the additional time of a request is wide, because other tests use the processors,
+// too. It finds requests that wait for Redis until they time out. "go run ./bench state"
+// measures the time.
 func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -142,15 +142,15 @@ func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
 		}
 		trouble.end()
 		after := f.drive(500*time.Millisecond, is("shared"))
-		until(t, trouble.name+": the gateway has Redis back", is("shared")) // a busy machine may lose it once more
+		until(t, trouble.name+": the gateway has Redis back", is("shared")) // on a busy machine the gateway may lose Redis once more
 		for when, s := range map[string]*traffic{"during": during, "after": after} {
 			if len(s.wrong) > 0 {
-				t.Errorf("%s, %s: %d of %d requests failed, the first: %s", trouble.name, when, len(s.wrong), len(s.took), s.wrong[0])
+				t.Errorf("%s, %s: %d of %d requests failed; the first: %s", trouble.name, when, len(s.wrong), len(s.took), s.wrong[0])
 			}
 			if before, now := calm.p99(), s.p99(); now > before+2*time.Second {
-				t.Errorf("%s, %s: 99 %% of requests took up to %v, before %v", trouble.name, when, now, before)
+				t.Errorf("%s, %s: 99 %% of requests took up to %v; before the trouble up to %v", trouble.name, when, now, before)
 			}
-			t.Logf("%s, %s: %d requests, p99 %v (calm %v)", trouble.name, when, len(s.took), s.p99(), calm.p99())
+			t.Logf("%s, %s: %d requests, 99th percentile %v (before: %v)", trouble.name, when, len(s.took), s.p99(), calm.p99())
 		}
 	}
 	until(t, "no goroutines are left over", func() bool { return runtime.NumGoroutine() <= goroutines+20 })

@@ -12,8 +12,8 @@ import (
 
 var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// TestExamplesOfTheNameServerWork has the settings that the pages of the name
-// server show checked.
+// TestExamplesOfTheNameServerWork runs "shuultuur check" on the settings in the pages of the
+// name server.
 func TestExamplesOfTheNameServerWork(t *testing.T) {
 	ours := (*issuer)(nil).issue(t, "dns.example.com", nil)
 	der, err := x509.MarshalPKCS8PrivateKey(ours.key)
@@ -28,7 +28,7 @@ func TestExamplesOfTheNameServerWork(t *testing.T) {
 		}
 		examples := yamlBlock.FindAllSubmatch(text, -1)
 		if len(examples) == 0 {
-			t.Errorf("%s has no examples", page)
+			t.Errorf("%s has no examples of settings", page)
 		}
 		for i, example := range examples {
 			dir := t.TempDir()

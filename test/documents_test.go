@@ -20,14 +20,13 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A document is the environment that the commands of a manual page need, and
-// their required output. Each page is its own machine, with its own network,
-// the ports of the page, and its own /etc, /opt, /run, /root and /var, where
-// anything may be changed. $FILES has examples, and the settings of the page as
-// 1.yaml, 2.yaml ….
+// A document is the environment that the commands of a manual page need, and their required
+// output. Each page has its own machine, with its own network, the ports of the page, and its
+// own /etc, /opt, /run, /root and /var, where it may change anything. $FILES has examples, and
+// the settings of the page as 1.yaml, 2.yaml ….
 type document struct {
 	before   string   // a shell script
-	programs []string // without which the page cannot be tried
+	programs []string // without which the test skips the page
 	want     []string // part of the output
 }
 
@@ -36,8 +35,8 @@ cp $FILES/gateway.yaml shuultuur.yaml
 start
 `
 
-// installed is a machine with the settings of the page where packages have them. The service
-// manager is a stand-in.
+// installed is a machine with the settings of the page in the place where packages put them. A
+// stand-in replaces the service manager.
 const installed = `
 mkdir -p /etc/shuultuur /var/lib/shuultuur; cp $FILES/1.yaml /etc/shuultuur/shuultuur.yaml
 systemctl() { start /etc/shuultuur/shuultuur.yaml; }
@@ -131,8 +130,7 @@ for k in zsk ksk; do for f in pub priv; do redis-cli SET redins:zones:example.co
 cp $FILES/redins.json config.json; cp $FILES/redis.yaml .; start redis.yaml`, programs: []string{"redis-server", "dig"}, want: []string{"192.0.2.1"}},
 }
 
-// manual returns the repository, because the program contains only some of its
-// pages.
+// manual returns the repository, because only some pages are built into the program.
 func manual() fs.FS { return os.DirFS("..") }
 
 // commandPages returns the pages of the manual that have commands.
@@ -161,7 +159,7 @@ func commandPages(t *testing.T) map[string][]commandBlock {
 type commandBlock struct {
 	line   int
 	lines  []string
-	reason string // why no machine can run it, "" when it is run
+	reason string // why no machine can run it; "" when the test runs it
 }
 
 var (
@@ -170,8 +168,8 @@ var (
 	isCommand = regexp.MustCompile(`^\s*(\$ )?(sudo |\./bin/)?(shuultuur|make|curl|dig|kdig|apt|apt-get|dpkg|systemctl|docker|helm|redis-cli|sysctl|iptables|ip6tables|install|service|pip)\s`)
 )
 
-// commandBlocks finds the commands of a page. Every block names its kind, and
-// none hides commands under another name.
+// commandBlocks finds the commands of a page. It fails if a block does not name its kind, or
+// has commands under another kind.
 func commandBlocks(t *testing.T, file, text string) (blocks []commandBlock) {
 	kind, reason, open := "", "", false
 	var b commandBlock
@@ -182,7 +180,7 @@ func commandBlocks(t *testing.T, file, text string) (blocks []commandBlock) {
 		case m != nil && !open:
 			open, kind, b, reason = true, m[1], commandBlock{line: i + 1}, ""
 			if kind == "" {
-				t.Errorf("%s:%d: the block does not say what it is: write ```sh for commands, which a test runs, or text, yaml, json …", file, i+1)
+				t.Errorf("%s:%d: the block has no kind: write ```sh for commands, which a test runs, or text, yaml, json …", file, i+1)
 			}
 			if r := notRun.FindStringSubmatch(before); r != nil {
 				reason = r[1]
@@ -196,7 +194,7 @@ func commandBlocks(t *testing.T, file, text string) (blocks []commandBlock) {
 		case open && kind == "sh":
 			b.lines = append(b.lines, line)
 		case open && isCommand.MatchString(line):
-			t.Errorf("%s:%d: a command in a block of kind %q is not tried; write ```sh", file, i+1, kind)
+			t.Errorf("%s:%d: no test runs the command in this block of kind %q; write ```sh", file, i+1, kind)
 		}
 		before = line
 	}
@@ -255,7 +253,7 @@ start() { shuultuur run "$@" & until shuultuur check -running "$@" >/dev/null 2>
 func TestTheCommandsOfTheManualWork(t *testing.T) {
 	pages := commandPages(t)
 	if len(pages) < 15 {
-		t.Errorf("%d pages with commands: they are not read as they should be", len(pages))
+		t.Errorf("found only %d pages with commands", len(pages))
 	}
 	files := exampleFiles(t)
 	for page, blocks := range pages {
@@ -269,7 +267,7 @@ func TestTheCommandsOfTheManualWork(t *testing.T) {
 			case !runs:
 				return
 			case !known:
-				t.Fatalf("%s:%d has commands; say in documents what has to be there for them", page, blocks[0].line)
+				t.Fatalf("%s:%d has commands; add a row to documents with what they need", page, blocks[0].line)
 			case os.Getuid() != 0:
 				t.Skip("only root can give a page its own network and folders")
 			}
@@ -310,7 +308,7 @@ func tryPage(t *testing.T, page string, d document, blocks []commandBlock, files
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	// Go's caches are shared, because building from scratch takes minutes.
+	// Go's caches are shared, because building without them takes minutes.
 	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +327,7 @@ func tryPage(t *testing.T, page string, d document, blocks []commandBlock, files
 	}
 	for _, want := range d.want {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("the commands do not print %q, but\n%s", want, out)
+			t.Errorf("the commands do not print %q; they print\n%s", want, out)
 		}
 	}
 }
@@ -352,8 +350,8 @@ identity: {addresses: {anna: [10.9.9.9]}, groups: {staff: [anna]}}
 events: {sqlite: events.db}
 `
 
-// exampleFiles makes a folder with configurations of other programs, settings and
-// the files that the pages name.
+// exampleFiles makes a folder with settings, configurations of other programs, and the files
+// that the pages name.
 func exampleFiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

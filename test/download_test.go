@@ -80,8 +80,8 @@ policies:
 proxy: {private: [127.0.0.0/8], held: 64KiB%s}
 `
 
-// TestBrowserWaitsWhileADownloadIsScanned: Chromium shows a page that grows while
-// clamd reads a slow download, which then is there for it, or is not.
+// TestBrowserWaitsWhileADownloadIsScanned: Chromium shows a page that grows while clamd reads a
+// slow download. Then the page offers the file, or says that it is not available.
 func TestBrowserWaitsWhileADownloadIsScanned(t *testing.T) {
 	t.Parallel()
 	socket, origin := startClamd(t), slowOrigin(t)
@@ -96,12 +96,12 @@ func TestBrowserWaitsWhileADownloadIsScanned(t *testing.T) {
 	})
 	status, text, err := get(through(g.ProxyAddr()), link)
 	if err != nil || status != 200 || text != strings.Repeat(slowPiece, slowPieces) {
-		t.Errorf("the file: %d, %d bytes, %v", status, len(text), err)
+		t.Errorf("fetching the scanned file: status %d, %d bytes, %v; want 200 and the whole file", status, len(text), err)
 	}
 	b.open(origin.URL + "/bad.exe")
 	b.shows("is not available")
 	if link := b.script(`let a = document.querySelector("a.button"); return a ? a.href : ""`); strings.Contains(link, "bad.exe") {
-		t.Errorf("the page leads to what clamd has found: %s", link)
+		t.Errorf("the page links to the file in which clamd found a virus: %s", link)
 	}
 }
 
@@ -121,12 +121,12 @@ func TestADownloadTricklesWhileItIsScanned(t *testing.T) {
 		first := make([]byte, 1)
 		_, err = io.ReadFull(res.Body, first)
 		if early := time.Since(begin); err != nil || early > 2*time.Second {
-			t.Errorf("%s: the first byte after %v, %v", path, early, err)
+			t.Errorf("%s: the first byte came after %v, %v; want it within 2 s", path, early, err)
 		}
 		rest, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if whole := len(rest)+1 == slowPieces*len(slowPiece) && err == nil; whole != good || strings.Contains(string(rest), "marmots") {
-			t.Errorf("%s: %d bytes, %v", path, len(rest)+1, err)
+			t.Errorf("%s: received %d bytes, %v; want the whole file only if it has no virus", path, len(rest)+1, err)
 		}
 	}
 }

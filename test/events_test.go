@@ -5,13 +5,12 @@ import (
 	"testing"
 )
 
-// TestAnEventIsSettledWithAButton: a click reverses the verdicts that the page of
-// events shows.
+// TestAnEventIsSettledWithAButton: a click on the page of events reverses the verdict.
 func TestAnEventIsSettledWithAButton(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, map[string]string{"tea.example/": "tea", "bet.example/": "bets"})
 	if tea, bet := h.status("http://tea.example/"), h.status("http://bet.example/"); tea != 200 || bet != 403 {
-		t.Fatalf("tea %d, bet %d", tea, bet)
+		t.Fatalf("tea.example: status %d, want 200; bet.example: status %d, want 403", tea, bet)
 	}
 	h.recorded("host:tea.example")
 	h.recorded("host:bet.example")
@@ -25,12 +24,12 @@ func TestAnEventIsSettledWithAButton(t *testing.T) {
 	b.change("button[value=allow]")
 	b.shows("bet.example is no longer gambling")
 	if code := h.status("http://bet.example/"); code != 200 {
-		t.Errorf("bet.example after it was allowed: %d", code)
+		t.Errorf("bet.example after it was allowed: status %d, want 200", code)
 	}
 	b.change("button[value='tea.example']")
 	b.shows("added tea.example")
 	if code := h.status("http://tea.example/"); code != 403 {
-		t.Errorf("tea.example after it was blocked: %d", code)
+		t.Errorf("tea.example after it was blocked: status %d, want 403", code)
 	}
 	b.picture("events-settled")
 	b.open(admin + "/statistics")

@@ -30,7 +30,7 @@ policies:
 proxy: {private: [127.0.0.0/8]}
 `
 
-// until waits for something that is about to be so.
+// until waits for a condition that must soon hold.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
@@ -74,7 +74,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 					t.Errorf("the gateway ended with: %v", err)
 				}
 			case <-time.After(20 * time.Second):
-				t.Fatal("the gateway does not end")
+				t.Fatal("the gateway does not end after it was stopped")
 			}
 		}
 	}
@@ -105,25 +105,25 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 	defer func() { end() }()
 	<-arrived
 	if text := health(g); !strings.Contains(text, "list ads: not fetched yet") {
-		t.Errorf("/health before the list has come: %s", text)
+		t.Errorf("before the list was fetched, /health says %s", text)
 	}
 	if blocked(g, "ads") {
-		t.Error("an empty list blocks")
+		t.Error("the gateway blocks a host although the list is still empty")
 	}
 	close(gate)
 	until(t, "the list is in use", func() bool { return blocked(g, "ads") })
 	if text := health(g); strings.Contains(text, "list ads") {
-		t.Errorf("/health after the list has come: %s", text)
+		t.Errorf("after the list was fetched, /health says %s", text)
 	}
 
-	// The running gateway uses a list that was fetched manually.
+	// The running gateway uses a list that another process fetched.
 	body.Store("ads.127.0.0.1.invalid\nmore.127.0.0.1.invalid\n")
 	f, err := configuration.ReadLists(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c, err := f.Store.Update(t.Context(), "ads", f.Fetched["ads"]); err != nil || !c.Updated {
-		t.Fatalf("by hand: %+v, %v", c, err)
+		t.Fatalf("updating the list from another process: %+v, %v", c, err)
 	}
 	until(t, "the list fetched by hand is in use", func() bool { return blocked(g, "more") })
 }

@@ -9,9 +9,9 @@ import (
 	"shuultuur/test/peer"
 )
 
-// TestTheStarterSettingsStartWithoutAnyNameServer: on a machine without a network yet, or
-// with itself as name server, the gateway filters pages and refuses names at once, reports
-// which line is missing, and resolves names as soon as the system has a server.
+// TestTheStarterSettingsStartWithoutAnyNameServer: on a machine that has no network yet, or is
+// its own name server, the gateway filters pages, refuses names at once and reports which line
+// is missing. It resolves names as soon as the system has a server.
 func TestTheStarterSettingsStartWithoutAnyNameServer(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a program its own /etc/resolv.conf")

@@ -30,7 +30,7 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// A fleet is some gateways before one origin, which share their state.
+// A fleet is a number of gateways in front of one origin, which share their state.
 type fleet struct {
 	t       *testing.T
 	origin  *httptest.Server
@@ -65,8 +65,8 @@ policies:
 proxy: {private: [127.0.0.0/8], parent: "http://%s"}
 `
 
-// newFleet starts n gateways that share the state at redis, YAML of their
-// settings.
+// newFleet starts n gateways that share their state in Redis; redis is the YAML of that
+// setting.
 func newFleet(t *testing.T, n int, redis string) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
@@ -111,7 +111,7 @@ func (f *fleet) start(redis string) {
 			t.Fatal(err)
 		}
 	}
-	// A token that one signs is valid on the others.
+	// A token that one node signs is valid on the others.
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o755),
 		os.WriteFile(filepath.Join(dir, "data", "secret.key"), []byte("thirty-two letters of one fleet."), 0o600)); err != nil {
 		t.Fatal(err)
@@ -172,8 +172,7 @@ func (f *fleet) health(node int) (h struct{ State string }) {
 	return h
 }
 
-// clicksThrough goes through a warn page by a link that is good once, on
-// whichever node.
+// clicksThrough passes a warn page by its link, which is valid once, on any node.
 func (f *fleet) clicksThrough() {
 	t := f.t
 	t.Helper()
@@ -212,20 +211,19 @@ func (f *fleet) clicksThrough() {
 	}
 	_, link := ask(browsers[0], url)
 	if status, _ := ask(browsers[0], link); status != 200 {
-		t.Errorf("the link of the warn page: %d, want the page", status)
+		t.Errorf("following the link of the warn page: status %d, want 200", status)
 	}
 	if status, _ := ask(browsers[1], url); status != 200 {
-		t.Errorf("the other node, to who has clicked: %d, want the page", status)
+		t.Errorf("the same client on the other node, after the click: status %d, want 200", status)
 	}
 	for i, g := range f.nodes {
 		if status, again := ask(through(g.ProxyAddr()), link); status != 403 || again == link {
-			t.Errorf("the link once more, on node %d: %d with the link %q; want the warning with a new one", i, status, again)
+			t.Errorf("following the link once more, on node %d: status %d with the link %q; want the warn page with a new link", i, status, again)
 		}
 	}
 }
 
-// saysWhatIsLeft asks every node in every way for the rest of the quota, which
-// is used up.
+// saysWhatIsLeft checks that every node reports in every way that the quota is used up.
 func (f *fleet) saysWhatIsLeft() {
 	t := f.t
 	t.Helper()
@@ -256,11 +254,11 @@ func (f *fleet) saysWhatIsLeft() {
 				err = json.Unmarshal([]byte(text), &answer)
 			}
 			if err != nil || answer.Policy != "all" || len(answer.Quotas) != 1 || answer.Quotas[0].Text != "0 bytes left of 1 kB" || answer.Quotas[0].Used < 1000 {
-				t.Errorf("node %d, %s: %s, %v", i, name, text, err)
+				t.Errorf("node %d, quota by %s: %s, %v; want 0 bytes left of 1 kB", i, name, text, err)
 			}
 		}
 	}
-	// "why" asks the gateway that runs.
+	// "why" asks the running gateway.
 	text, err := os.ReadFile(f.files[0])
 	if err != nil {
 		t.Fatal(err)
@@ -276,12 +274,11 @@ func (f *fleet) saysWhatIsLeft() {
 	defer done()
 	left, err := e.Balances(t.Context(), "all", &filter.Client{Addr: netip.MustParseAddr("127.0.0.1")})
 	if err != nil || len(left) != 1 || left[0].Text != "0 bytes left of 1 kB" {
-		t.Errorf("why: %+v, %v", left, err)
+		t.Errorf("why reports the quota %+v, %v", left, err)
 	}
 }
 
-// rests pauses filtering through one node: it is paused on all until it is
-// resumed.
+// rests pauses filtering on one node. All nodes pause until one resumes.
 func (f *fleet) rests() {
 	f.t.Helper()
 	for i, what := range []struct {
@@ -299,8 +296,8 @@ func (f *fleet) rests() {
 	}
 }
 
-// obeys adds an entry to a list on one node, which the others get, even a later
-// one; and removes it on another.
+// obeys adds an entry to a list on one node and removes it on another. All nodes follow, even
+// one that starts later.
 func (f *fleet) obeys(redis string) {
 	f.t.Helper()
 	const page = "http://own.example/"
@@ -312,7 +309,7 @@ func (f *fleet) obeys(redis string) {
 		}
 		res.Body.Close()
 		if res.StatusCode != 200 {
-			f.t.Fatalf("POST %s: %s", text, res.Status)
+			f.t.Fatalf("POST %s to the list: %s, want 200", text, res.Status)
 		}
 	}
 	reaches := func(what string, status int) {
@@ -329,7 +326,7 @@ func (f *fleet) obeys(redis string) {
 	reaches("the entry is gone", 200)
 }
 
-// purges has one node purge objects that others have stored too.
+// purges purges on one node objects that the others have stored, too.
 func (f *fleet) purges() {
 	f.t.Helper()
 	const page = "http://news.example/stored"
@@ -337,7 +334,7 @@ func (f *fleet) purges() {
 		f.t.Helper()
 		was := f.stored.Load()
 		if s := f.status(node, page); s != 200 {
-			f.t.Fatalf("%s on node %d: %d", page, node, s)
+			f.t.Fatalf("%s on node %d: status %d, want 200", page, node, s)
 		}
 		return f.stored.Load() - was
 	}
@@ -369,44 +366,44 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			f := newFleet(t, 2, at)
 			for i := range f.nodes {
 				if s := f.health(i).State; s != "shared" {
-					t.Fatalf("node %d says its state is %q", i, s)
+					t.Fatalf("node %d says its state is %q, want shared", i, s)
 				}
 				until(t, "the list is fetched", func() bool { return f.status(i, "http://ads.example/") == 403 })
 			}
 
-			// One learns, both know, while the page is the same.
+			// What one node learns both know, as long as the page is the same.
 			if s := f.status(0, "http://rude.example/rude"); s != 403 {
-				t.Fatalf("a rude page: %d", s)
+				t.Fatalf("a page with rude words: status %d, want 403", s)
 			}
 			until(t, "the other knows", func() bool {
 				return f.status(1, "http://rude.example/rude") == 403 && f.learned(1, "rude.example")
 			})
 
-			// One fetches, both swap.
+			// One node fetches the list, both use it.
 			f.list.Store("ads.example\nmore.example\n")
 			if s := f.status(1, "http://more.example/"); s != 200 {
-				t.Fatalf("a host of no list: %d", s)
+				t.Fatalf("a host that is in no list: status %d, want 200", s)
 			}
 			lists, err := configuration.ReadLists(f.files[0])
 			if err != nil {
 				t.Fatal(err)
 			}
 			if c, err := lists.Store.Update(t.Context(), "ads", lists.Fetched["ads"]); err != nil || !c.Updated {
-				t.Fatalf("update: %+v, %v", c, err)
+				t.Fatalf("updating the list: %+v, %v", c, err)
 			}
 			for i := range f.nodes {
 				until(t, "the new list is in use", func() bool { return f.status(i, "http://more.example/") == 403 })
 			}
 
-			// Verdicts learned with the old list are void, once and for all.
+			// Verdicts learned with the old list are void on all nodes.
 			was := f.served.Load()
 			if s := f.status(1, "http://rude.example/rude"); s != 403 || f.served.Load() != was+1 {
-				t.Errorf("the rude page: %d, fetched %d times; want it looked at anew", s, f.served.Load()-was)
+				t.Errorf("the rude page after the list changed: status %d, fetched %d times; want 403 and one fetch", s, f.served.Load()-was)
 			}
 
 			f.clicksThrough()
 
-			// Both spend from one quota: 1000 bytes are three times 400.
+			// Both spend one quota: three pages of 400 bytes reach its 1000 bytes.
 			var ok int
 			for i := range 10 {
 				switch s := f.status(i%2, fmt.Sprintf("http://play.example/%d", i)); s {
@@ -414,12 +411,12 @@ func TestAFleetRemembersTogether(t *testing.T) {
 					ok++
 				case 429:
 				default:
-					t.Errorf("play %d: %d", i, s)
+					t.Errorf("page %d of the quota: status %d, want 200 or 429", i, s)
 				}
 				time.Sleep(300 * time.Millisecond) // time for the counts to reach the other node
 			}
 			if ok != 3 {
-				t.Errorf("%d pages of 400 bytes for a quota of 1000, want 3", ok)
+				t.Errorf("%d pages of 400 bytes passed with a quota of 1000 bytes, want 3", ok)
 			}
 			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://play.example/", nil)
 			if err != nil {
@@ -436,7 +433,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				After  int    `json:"retry_after"`
 			}
 			if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.Header.Get("Retry-After") != fmt.Sprint(answer.After) || answer.After < 1 || !strings.Contains(answer.Reason, "games are used up") {
-				t.Errorf("%s, Retry-After %q: %+v, %v", res.Status, res.Header.Get("Retry-After"), answer, err)
+				t.Errorf("request beyond the quota: %s, Retry-After %q, %+v, %v", res.Status, res.Header.Get("Retry-After"), answer, err)
 			}
 			f.saysWhatIsLeft()
 			f.rests()

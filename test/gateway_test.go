@@ -67,7 +67,7 @@ func TestChangedSettingsAreTakenIntoUseWithoutDroppingAConnection(t *testing.T) 
 			}
 		})
 	}
-	// One kept-alive connection from before to after.
+	// One connection is kept alive over all changes.
 	c, err := net.Dial("tcp", h.g.ProxyAddr())
 	if err != nil {
 		t.Fatal(err)
@@ -98,13 +98,13 @@ func TestChangedSettingsAreTakenIntoUseWithoutDroppingAConnection(t *testing.T) 
 			t.Fatal(err)
 		}
 		if got := ask(); got != want {
-			t.Fatalf("after change %d: got %d, want %d", i, got, want)
+			t.Fatalf("after change %d: status %d, want %d", i, got, want)
 		}
 	}
 	close(stop)
 	load.Wait()
 	if len(failures) > 0 {
-		t.Errorf("%d requests failed while settings changed, the first: %v", len(failures), failures[0])
+		t.Errorf("%d requests failed while settings changed; the first: %v", len(failures), failures[0])
 	}
 }
 
@@ -112,7 +112,7 @@ func TestAFileThatChangesIsTakenIntoUseByItself(t *testing.T) {
 	h := newHouse(t, map[string]string{"late.example/": "<p>Later."})
 	c := through(h.g.ProxyAddr())
 	if status, _, err := get(c, "http://late.example/"); status != 200 {
-		t.Fatalf("before: %d, %v", status, err)
+		t.Fatalf("before the change: status %d, %v; want 200", status, err)
 	}
 	h.write("own.txt", "bet.example\nlate.example\n")
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -140,13 +140,13 @@ func TestBadSettingsLeaveTheRunningOnes(t *testing.T) {
 	} {
 		h.write("shuultuur.yaml", bad)
 		if err := h.g.Reload(t.Context()); err == nil {
-			t.Errorf("%s: taken into use", name)
+			t.Errorf("Reload took the faulty settings %q into use", name)
 		}
 		if status, _, err := get(c, "http://www.bet.example/"); status != 403 {
-			t.Errorf("%s: a listed site gets %d, %v; the running settings block it", name, status, err)
+			t.Errorf("after refusing %s, a listed site gets status %d, %v; the running settings block it", name, status, err)
 		}
 		if status, _, err := get(c, "http://news.example/"); status != 200 {
-			t.Errorf("%s: an ordinary page gets %d, %v", name, status, err)
+			t.Errorf("after refusing %s, an ordinary page gets status %d, %v", name, status, err)
 		}
 		res, err := http.Get("http://" + h.g.AdminAddr() + "/health")
 		if err != nil {
@@ -156,12 +156,12 @@ func TestBadSettingsLeaveTheRunningOnes(t *testing.T) {
 		err = json.NewDecoder(res.Body).Decode(&health)
 		res.Body.Close()
 		if err != nil || len(health.Problems) == 0 || !strings.Contains(health.Problems[0], "the running ones stay") {
-			t.Errorf("%s: /health says %v, %v", name, health.Problems, err)
+			t.Errorf("after refusing %s, /health says %v, %v", name, health.Problems, err)
 		}
 	}
 	h.write("shuultuur.yaml", string(good))
 	if err := h.g.Reload(t.Context()); err != nil {
-		t.Errorf("good settings again: %v", err)
+		t.Errorf("reloading good settings after bad ones: %v", err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestMetricsCountWhatWasDecided(t *testing.T) {
 		"go_goroutines",
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("/metrics does not say %s", want)
+			t.Errorf("/metrics lacks %s", want)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestTheProxyDoesNotLeadToTheAdminAddress(t *testing.T) {
 	for _, u := range []string{"http://" + direct.admin + "/metrics", "http://" + direct.proxy + "/", "http://localhost:" + direct.admin[strings.LastIndexByte(direct.admin, ':')+1:] + "/metrics"} {
 		status, body, err := get(c, u)
 		if err != nil || status != 403 || strings.Contains(body, "go_goroutines") {
-			t.Errorf("%s through the proxy: got %d, %v", u, status, err)
+			t.Errorf("%s through the proxy: status %d, %v", u, status, err)
 		}
 	}
 }
@@ -285,13 +285,13 @@ events: {sqlite: events.db, jsonl: events.jsonl, every: 20ms}
 					return
 				default:
 				}
-				// Ends with an error when the gateway is killed.
+				// It ends with an error when the gateway is killed.
 				if _, _, err := get(c, fmt.Sprintf("http://own.example/%d/%d", round, i)); err != nil {
 					return
 				}
 			}
 		})
-		// Kill it in mid-run, when some batches are written.
+		// Kill it when some batches are written and others are not.
 		for before := written; written < before+50; time.Sleep(10 * time.Millisecond) {
 			written = countWritten(t, p.admin) + before
 		}
@@ -301,8 +301,8 @@ events: {sqlite: events.db, jsonl: events.jsonl, every: 20ms}
 		_ = p.cmd.Wait()
 		close(stop)
 		load.Wait()
-		// A kill may leave behind: a list half written under its own name, and,
-		// were renaming not atomic, half a list in place.
+		// A kill may leave a list half written under its temporary name, and, if renaming were
+		// not atomic, half a list in place.
 		list := filepath.Join(dir, "data", "lists", "own.list")
 		whole, err := os.ReadFile(list)
 		if err != nil {
@@ -314,7 +314,7 @@ events: {sqlite: events.db, jsonl: events.jsonl, every: 20ms}
 	}
 	p := start(t, file)
 	if status, _, err := get(through(p.proxy), "http://www.own.example/"); status != 403 {
-		t.Errorf("with half a list in place: got %d, %v; it has to be made again", status, err)
+		t.Errorf("with half a compiled list in place: status %d, %v; want 403, as the list must be compiled again", status, err)
 	}
 	out, err := exec.Command(filepath.Join(bin, "shuultuur"), "events", "-config", file, "-n", "0", "-json").Output()
 	if err != nil {
@@ -323,18 +323,18 @@ events: {sqlite: events.db, jsonl: events.jsonl, every: 20ms}
 	rows := 0
 	for line := range bytes.Lines(out) {
 		if !json.Valid(line) {
-			t.Fatalf("a broken event: %s", line)
+			t.Fatalf("the log of events has a broken line: %s", line)
 		}
 		rows++
 	}
 	if rows < written {
-		t.Errorf("%d events after three kills, %d had been written", rows, written)
+		t.Errorf("%d events are on record after three kills; at least %d had been written", rows, written)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("ended by SIGTERM: %v", err)
+		t.Errorf("after SIGTERM the program ended with %v, want status 0", err)
 	}
 }
 
@@ -348,7 +348,7 @@ func countWritten(t *testing.T, admin string) int {
 	}
 	m := writtenLine.FindStringSubmatch(body)
 	if m == nil {
-		t.Fatal("/metrics does not count written events")
+		t.Fatal("/metrics has no count of written events")
 	}
 	n := 0
 	if _, err := fmt.Sscan(m[1], &n); err != nil {
@@ -376,7 +376,7 @@ func TestTerminatingFinishesWhatIsInFlight(t *testing.T) {
 	go func() {
 		status, body, err := get(through(p.proxy), "http://"+origin.Addr().String()+"/slow")
 		if err == nil && (status != 200 || body != "finished") {
-			err = fmt.Errorf("status %d, body %q", status, body)
+			err = fmt.Errorf("the request in flight got status %d, body %q", status, body)
 		}
 		got <- err
 	}()
@@ -384,7 +384,7 @@ func TestTerminatingFinishesWhatIsInFlight(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// It refuses new connections first.
+	// The gateway refuses new connections first.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		c, err := net.Dial("tcp", p.proxy)
 		if errors.Is(err, syscall.ECONNREFUSED) {
@@ -394,20 +394,20 @@ func TestTerminatingFinishesWhatIsInFlight(t *testing.T) {
 			c.Close()
 		}
 		if time.Now().After(end) {
-			t.Fatal("still accepting ten seconds after SIGTERM")
+			t.Fatal("the gateway still accepts connections ten seconds after SIGTERM")
 		}
 	}
 	close(release)
 	if err := <-got; err != nil {
-		t.Errorf("the request in flight: %v", err)
+		t.Errorf("the request in flight during the shutdown failed: %v", err)
 	}
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("the gateway ended with: %v", err)
 	}
 }
 
-// TestReadmeShowsSettingsThatWork tests that the README's settings are the ones
-// in the gateway's tests.
+// TestReadmeShowsSettingsThatWork compares the README's settings with those of the gateway's
+// tests.
 func TestReadmeShowsSettingsThatWork(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {

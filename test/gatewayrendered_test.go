@@ -23,8 +23,8 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
 
-// shownBy has a browser behind a proxy show each of so many answers in a frame, and
-// returns the texts of the frames.
+// shownBy has a browser show n answers in frames, through the proxy, and returns the texts of
+// the frames.
 func shownBy(b *browser, count int) []string {
 	texts := make([]string, count)
 	const together = 60
@@ -55,8 +55,8 @@ for (let i = from; i < to; i++) {
 }
 setTimeout(end, 3000);`
 
-// Chromium shows the word when it asks the origin, and not when it asks through the
-// gateway, which blocks it.
+// Chromium shows the word when it asks the origin. When it asks through the gateway, it does
+// not, because the gateway blocks the page.
 func TestWhatChromiumShowsIsBlockedByTheGateway(t *testing.T) {
 	t.Parallel()
 	compareThroughGateway(t, oddCases(t), 120)
@@ -107,6 +107,6 @@ func compareThroughGateway(t *testing.T, cases []renderCase, least int) {
 	}
 	t.Logf("%d cases, %d shown without the gateway", len(cases), shown)
 	if shown < least {
-		t.Errorf("Chromium shows %d of %d cases without the gateway: too few to tell anything", shown, len(cases))
+		t.Errorf("Chromium shows only %d of %d cases without the gateway: something is wrong with the test", shown, len(cases))
 	}
 }

@@ -36,8 +36,8 @@ func TestHTTP2OfTheDecryptedSideConforms(t *testing.T) {
 	}
 }
 
-// forwarder takes connections into tunnels of a proxy, for clients that know of
-// none.
+// forwarder accepts connections and sends each through a tunnel of a proxy, for clients that
+// cannot use a proxy.
 func forwarder(t *testing.T, proxy, host string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

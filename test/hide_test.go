@@ -12,10 +12,9 @@ import (
 	"testing"
 )
 
-// TestAdsAreHidden: if the policy says hide, EasyList hides elements in a
-// browser, even on pages with a strict content security policy, but not where a
-// rule excepts a page. Further rules change headers and stop windows. A refused
-// page forbids frames.
+// TestAdsAreHidden: if the policy says hide, EasyList hides elements in a browser, even on
+// pages with a strict content security policy, but not where a rule excepts the page. Further
+// rules change headers and block pop-up windows. A block page must not be framed.
 func TestAdsAreHidden(t *testing.T) {
 	if os.Getenv("SHUULTUUR_DATA") == "" {
 		t.Skip("EasyList is in SHUULTUUR_DATA, which is not set")
@@ -89,18 +88,18 @@ policies:
 		policy := res.Header.Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} {
 			if res.StatusCode != 403 || !strings.Contains(policy, want) {
-				t.Errorf("%s: got %d, Content-Security-Policy %q; want 403 and %s", host, res.StatusCode, policy, want)
+				t.Errorf("%s: status %d, Content-Security-Policy %q; want 403 and %s", host, res.StatusCode, policy, want)
 			}
 		}
 	}
 	if res := ask("head"); res.Header.Get("Content-Security-Policy") != "script-src 'none'" || res.Header.Get("Permissions-Policy") != "geolocation=()" {
-		t.Errorf("head: got %v", res.Header)
+		t.Errorf("fields that rules change: got %v", res.Header)
 	}
 	if res := ask("window", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Referer", "http://x.example/"); res.StatusCode != 403 {
-		t.Errorf("a window that another site opens: got %d, want 403", res.StatusCode)
+		t.Errorf("a pop-up window that another site opens: status %d, want 403", res.StatusCode)
 	}
 	if res := ask("window"); res.StatusCode != 200 {
-		t.Errorf("a page by that name: got %d, want 200", res.StatusCode)
+		t.Errorf("a page of the same name as the pop-up window: status %d, want 200", res.StatusCode)
 	}
 	b := newBrowser(t, p.proxy, "--proxy-bypass-list=<-loopback>")
 	for _, tt := range []struct{ host, ad, own string }{

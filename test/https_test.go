@@ -77,8 +77,8 @@ func newHTTPSHouse(t *testing.T, pages map[string]string) *house {
 	return h
 }
 
-// connector starts a proxy whose tunnels all lead to one address, and returns
-// its own address.
+// connector starts a proxy whose tunnels all lead to one address, and returns the proxy's
+// address.
 func connector(t *testing.T, to string) string {
 	t.Helper()
 	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +139,7 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 	b.picture("https-passing")
 	row := h.recorded("host:www.example.com", of("https://www.example.com/"))
 	if row.Status != 200 || row.Action.String() != "pass" {
-		t.Errorf("on record: %d %s", row.Status, row.Action)
+		t.Errorf("a page that passes: status %d, action %s on record; want 200, pass", row.Status, row.Action)
 	}
 
 	b.open("https://www.bet.example/odds")
@@ -148,7 +148,7 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 	b.picture("https-category-block")
 	row = h.recorded("host:bet.example action:block", of("https://www.bet.example/odds"))
 	if row.Rule != "betting" {
-		t.Errorf("on record: %q by %q", row.URL, row.Rule)
+		t.Errorf("%q was blocked by rule %q on record, want betting", row.URL, row.Rule)
 	}
 	b.open("https://www.example.com/rude")
 	b.shows("bad words")
@@ -159,7 +159,7 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 	b.click(".button")
 	b.shows("A salty tale")
 
-	// A name the origin's certificate is not for.
+	// The origin's certificate is not valid for this name.
 	b.open("https://elsewhere.test/")
 	b.shows("has a certificate for other names than elsewhere.test")
 	b.picture("https-wrong-host")
@@ -219,9 +219,9 @@ func TestAReloadKeepsCertificatesAndTickets(t *testing.T) {
 	}
 	again := ask()
 	if first.DidResume || !again.DidResume || !again.PeerCertificates[0].Equal(first.PeerCertificates[0]) {
-		t.Errorf("resumed before %v, after the reload %v", first.DidResume, again.DidResume)
+		t.Errorf("TLS session resumed before the reload: %v, want false; after it: %v, want true", first.DidResume, again.DidResume)
 	}
-	// A root that follows the old one is used, and old clients continue to work.
+	// When a new root replaces the old one, old clients continue to work.
 	file := filepath.Join(filepath.Dir(h.file), "root.pem")
 	root, err := intercept.ReadRoot(file)
 	if err != nil {
@@ -238,14 +238,14 @@ func TestAReloadKeepsCertificatesAndTickets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := ask(); s.DidResume || s.PeerCertificates[0].Issuer.CommonName != "Next" {
-		t.Errorf("after the root was rotated: resumed %v, by %s", s.DidResume, s.PeerCertificates[0].Issuer)
+		t.Errorf("after the root was rotated: session resumed %v, certificate issued by %s", s.DidResume, s.PeerCertificates[0].Issuer)
 	}
 }
 
 func TestKeysStayWhereTheyBelong(t *testing.T) {
 	h := newHTTPSHouse(t, map[string]string{"/": "The ferry sails at nine."})
 	h.end()
-	defer h.start() // for the house to end
+	defer h.start() // the house ends a running gateway
 	dir := filepath.Dir(h.file)
 	settings, err := os.ReadFile(h.file)
 	if err != nil {
@@ -271,14 +271,14 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 		}
 		if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", cmd.Process.Pid)); err == nil && args == nil &&
 			!regexp.MustCompile(`Max core file size +[01] +[01] `).Match(limits) {
-			t.Errorf("a crash may leave a core:\n%s", limits)
+			t.Errorf("the limits of the process permit a core dump after a crash:\n%s", limits)
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%v: %s", err, logged.String())
 		}
 		if warned := strings.Contains(logged.String(), "THE KEYS OF ALL"); warned != (args != nil) {
-			t.Errorf("%q: warned of keys being written %v", args, warned)
+			t.Errorf("running with %q: warned that keys are written: %v", args, warned)
 		}
 		h.write("output", logged.String())
 		if args == nil {
@@ -287,14 +287,14 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 	}
 	keys, err := os.ReadFile(filepath.Join(dir, "keys"))
 	if err != nil || !strings.Contains(string(keys), "CLIENT_TRAFFIC_SECRET_0") {
-		t.Errorf("key log: %v, %q", err, keys)
+		t.Errorf("reading the key log: %v, content %q", err, keys)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "keys")); err == nil && info.Mode().Perm() != 0o600 {
-		t.Errorf("the key log has mode %v", info.Mode())
+		t.Errorf("the key log has mode %v, want that only its owner can read it", info.Mode())
 	}
 }
 
-// noKeys looks for keys in everything below dir but the root itself.
+// noKeys checks that no file below dir except the root has key material.
 func noKeys(t *testing.T, dir string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "root.pem"))
@@ -319,13 +319,13 @@ func noKeys(t *testing.T, dir string) {
 		seen++
 		for _, secret := range []string{string(scalar), hex.EncodeToString(scalar), base64.StdEncoding.EncodeToString(key.Bytes)[:60], "PRIVATE KEY", "TRAFFIC_SECRET"} {
 			if strings.Contains(string(b), secret) {
-				t.Errorf("%s holds key material", path)
+				t.Errorf("%s contains key material", path)
 			}
 		}
 		return err
 	})
 	if err != nil || seen < 4 {
-		t.Errorf("%d files looked at: %v", seen, err)
+		t.Errorf("searched %d files for keys: %v", seen, err)
 	}
 }
 

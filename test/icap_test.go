@@ -54,8 +54,8 @@ http_access allow all
 `, "AT", at)
 }
 
-// behindSquid starts a gateway that Squid asks by ICAP, and returns the
-// address of Squid.
+// behindSquid starts a gateway, and a Squid that asks it by ICAP, and returns the address of
+// Squid.
 func behindSquid(t *testing.T, lines string) (*gateway.Gateway, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,10 +112,10 @@ func TestSquidFiltersThroughICAP(t *testing.T) {
 			t.Errorf("%s: status %d, %d bytes %.200q, %v; want %d", ask.url, status, len(body), body, err, ask.status)
 		}
 	}
-	// A long page is refused, or cut before the words when the policy's patience
-	// has ended.
+	// A long page is refused, or cut before the words if they arrive after the policy's
+	// patience.
 	if status, body, err := get(c, origin.URL+"/longbad"); status != 403 && err == nil || strings.Contains(body, "blimey and crikey") {
-		t.Errorf("a long page: %d, %d bytes, %v", status, len(body), err)
+		t.Errorf("a long page with listed words: status %d, %d bytes, %v; want 403 or an end before the words", status, len(body), err)
 	}
 	res, err := c.Post(origin.URL+"/up", "text/plain", strings.NewReader(strings.Repeat("quiet ", 20000)))
 	if err != nil {
@@ -124,9 +124,9 @@ func TestSquidFiltersThroughICAP(t *testing.T) {
 	body, _ := io.ReadAll(res.Body)
 	res.Body.Close()
 	if string(body) != "got 120000 bytes" {
-		t.Errorf("an upload: %d %q", res.StatusCode, body)
+		t.Errorf("an upload of 120000 bytes: status %d, %q", res.StatusCode, body)
 	}
-	// One event for each, though Squid asks twice.
+	// There is one event for each transaction, though Squid asks twice.
 	waitUntil(t, "6 events", func() bool {
 		n := 0
 		for _, err := range g.Store().Query(t.Context(), event.Filter{}, event.Page{}) {
@@ -154,7 +154,7 @@ func TestSquidFiltersDecryptedHTTPSThroughICAP(t *testing.T) {
 	}
 	store := filepath.Join(dir, "store")
 	if out, err := exec.Command(helper, "-c", "-s", store, "-M", "4MB").CombinedOutput(); err != nil {
-		t.Skipf("squid's store of certificates cannot be made here: %v: %s", err, out)
+		t.Skipf("the store of certificates for Squid cannot be made here: %v: %s", err, out)
 	}
 	for p := dir; len(p) > len(os.TempDir()); p = filepath.Dir(p) {
 		_ = os.Chmod(p, 0o755)
@@ -171,7 +171,7 @@ func TestSquidFiltersDecryptedHTTPSThroughICAP(t *testing.T) {
 	}}
 	for path, want := range map[string]int{"/good": 200, "/bad": 403} {
 		if status, body, err := get(c, "https://127.0.0.1:"+port+path); err != nil || status != want {
-			t.Errorf("%s: %d, %v, want %d: %.300s", path, status, err, want, body)
+			t.Errorf("%s: status %d, %v, want %d: %.300s", path, status, err, want, body)
 		}
 	}
 }

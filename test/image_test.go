@@ -28,7 +28,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// released runs a command with the time of a release, and returns its output.
+// released runs a command in an environment that fixes the time of the release, and returns its
+// output.
 func released(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -40,7 +41,7 @@ func released(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// twice makes a file by a command two times and wants the same bytes.
+// twice makes a file by a command two times and checks that the bytes are the same.
 func twice(t *testing.T, file string, make func() (args []string)) []byte {
 	t.Helper()
 	var archives [2][]byte
@@ -54,12 +55,12 @@ func twice(t *testing.T, file string, make func() (args []string)) []byte {
 		os.Remove(file)
 	}
 	if !bytes.Equal(archives[0], archives[1]) {
-		t.Fatalf("%s differs when it is made again", filepath.Base(file))
+		t.Fatalf("%s has other bytes when it is made again", filepath.Base(file))
 	}
 	return archives[0]
 }
 
-// untar returns the files of an archive, and the heads of its entries.
+// untar returns the files of an archive, and the headers of its entries.
 func untar(t *testing.T, archive []byte) (files map[string][]byte, heads map[string]*tar.Header) {
 	t.Helper()
 	files, heads = map[string][]byte{}, map[string]*tar.Header{}
@@ -72,7 +73,7 @@ func untar(t *testing.T, archive []byte) (files map[string][]byte, heads map[str
 			t.Fatal(err)
 		}
 		if heads[h.Name] != nil {
-			t.Errorf("%s is there twice", h.Name)
+			t.Errorf("the archive has %s twice", h.Name)
 		}
 		heads[h.Name] = h
 		if files[h.Name], err = io.ReadAll(r); err != nil {
@@ -96,7 +97,7 @@ type imageConfig struct {
 	}
 }
 
-// readImage reads an image as engines do: from the index by digests to the layer.
+// readImage reads an image as container engines do: from the index by digests to the layer.
 func readImage(t *testing.T, archive []byte) (config imageConfig, layer []byte) {
 	t.Helper()
 	files, _ := untar(t, archive)
@@ -107,25 +108,25 @@ func readImage(t *testing.T, archive []byte) (config imageConfig, layer []byte) 
 	blob := func(d descriptor) []byte {
 		b := files["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")]
 		if sum := sha256.Sum256(b); d.Digest != "sha256:"+hex.EncodeToString(sum[:]) || len(b) != d.Size {
-			t.Fatalf("blob %s of %s has %d bytes, want %d with that sum", d.Digest, d.MediaType, len(b), d.Size)
+			t.Fatalf("blob %s of %s has %d bytes or another digest, want %d bytes", d.Digest, d.MediaType, len(b), d.Size)
 		}
 		return b
 	}
 	read := func(b []byte, v any) {
 		if err := json.Unmarshal(b, v); err != nil {
-			t.Fatalf("%v in %.200q", err, b)
+			t.Fatalf("decoding JSON: %v in %.200q", err, b)
 		}
 	}
 	var index struct{ Manifests []descriptor }
 	if read(files["index.json"], &index); len(index.Manifests) != 1 || len(files["oci-layout"]) == 0 {
-		t.Fatalf("not an image layout: %s", files["index.json"])
+		t.Fatalf("the index is not that of an image layout: %s", files["index.json"])
 	}
 	var manifest struct {
 		Config descriptor
 		Layers []descriptor
 	}
 	if read(blob(index.Manifests[0]), &manifest); len(manifest.Layers) != 1 {
-		t.Fatalf("%d layers, want 1", len(manifest.Layers))
+		t.Fatalf("the image has %d layers, want 1", len(manifest.Layers))
 	}
 	read(blob(manifest.Config), &config)
 	z, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0])))
@@ -136,13 +137,13 @@ func readImage(t *testing.T, archive []byte) (config imageConfig, layer []byte) 
 		t.Fatal(err)
 	}
 	if sum := sha256.Sum256(layer); !slices.Equal(config.Rootfs.Diffs, []string{"sha256:" + hex.EncodeToString(sum[:])}) {
-		t.Errorf("the layer is not that of the configuration: %q", config.Rootfs.Diffs)
+		t.Errorf("the configuration names the layers %q, which is not the digest of the layer", config.Rootfs.Diffs)
 	}
 	return config, layer
 }
 
-// TestTheImageFiltersAPage packs the container image, reads it like an engine,
-// and runs it by its configuration, in its own root and as its own user.
+// TestTheImageFiltersAPage packs the container image, reads it as an engine does, and runs it
+// by its configuration, in its own root folder and as its own user.
 func TestTheImageFiltersAPage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -150,7 +151,7 @@ func TestTheImageFiltersAPage(t *testing.T) {
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "../cmd/shuultuur")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // nothing else is in the image
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v, %s", err, out)
+		t.Fatalf("building the program: %v, %s", err, out)
 	}
 	tool, settings, out := filepath.Join(dir, "image"), filepath.Join(dir, "settings"), filepath.Join(dir, "image.tar")
 	authorities := filepath.Join(dir, "ca.crt")
@@ -167,7 +168,7 @@ func TestTheImageFiltersAPage(t *testing.T) {
 		t.Errorf("commands in the container look for settings in %q", got)
 	}
 	if c := config.Config; c.User != "1000:1000" || len(c.Volumes) != 2 || len(c.Healthcheck.Test) < 2 || c.Healthcheck.Test[0] != "CMD" {
-		t.Errorf("the image is %+v", c)
+		t.Errorf("the image has the configuration %+v", c)
 	}
 	if skopeo, err := exec.LookPath("skopeo"); err == nil {
 		if err := os.WriteFile(out, archive, 0o600); err != nil {
@@ -175,18 +176,18 @@ func TestTheImageFiltersAPage(t *testing.T) {
 		}
 		for _, kind := range []string{"oci-archive:", "docker-archive:"} {
 			if got := released(t, skopeo, "inspect", "--config", kind+out); !strings.Contains(got, "1000:1000") {
-				t.Errorf("skopeo reads of %s %s", kind, got)
+				t.Errorf("skopeo prints for %s %s", kind, got)
 			}
 		}
 	}
 	if os.Getuid() != 0 {
-		t.Skip("only root can run a program in a root of its own")
+		t.Skip("only root can run a program in another root folder")
 	}
 	s := unpackImage(t, layer)
 	self := &syscall.SysProcAttr{Chroot: filepath.Dir(s.dir), Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
 	cmd := exec.Command(config.Config.Entrypoint[0], config.Config.Cmd...)
 	cmd.SysProcAttr, cmd.Dir, cmd.Env = self, "/", []string{"PATH=/usr/bin"}
-	// exec looks for the program here, not in the other root.
+	// exec looks for the program here, not in the new root folder.
 	cmd.Err = nil
 	s.startIn(cmd)
 	s.wait("a filtered page", func() bool {
@@ -205,30 +206,30 @@ func TestTheImageFiltersAPage(t *testing.T) {
 		return nil
 	}
 	if err := healthy(); err != nil {
-		t.Errorf("the health check of a running gateway: %v", err)
+		t.Errorf("the health check fails although the gateway runs: %v", err)
 	}
-	// As "docker compose exec shuultuur shuultuur pause".
+	// This is what "docker compose exec shuultuur shuultuur pause" does.
 	pause := exec.Command("/usr/bin/shuultuur", "pause")
 	pause.SysProcAttr, pause.Dir, pause.Err = self, config.Config.WorkingDir, nil
 	if out, err := pause.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("filtering is on")) {
-		t.Errorf("a command in the container: %v, %s", err, out)
+		t.Errorf("running a command in the container: %v, %s", err, out)
 	}
 	_ = cmd.Process.Kill()
 	s.wait("the end", func() bool { return healthy() != nil })
 }
 
-// unpackImage makes the root folder of a container, whose gateway listens on ports
-// that are free here.
+// unpackImage makes the root folder of a container, whose gateway listens on ports that are
+// free on this machine.
 func unpackImage(t *testing.T, layer []byte) *shipped {
 	t.Helper()
 	root := t.TempDir()
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		_ = os.Chmod(dir, 0o755) // the image's user enters it
+		_ = os.Chmod(dir, 0o755) // the image's user must be able to enter it
 	}
 	files, heads := untar(t, layer)
 	for _, name := range []string{"etc/ssl/certs/ca-certificates.crt", "usr/bin/shuultuur", "etc/shuultuur/shuultuur.yaml", "var/lib/shuultuur/", "tmp/"} {
 		if heads[name] == nil {
-			t.Errorf("the image has no %s", name)
+			t.Errorf("the layer has no %s", name)
 		}
 	}
 	names := make([]string, 0, len(heads))
@@ -242,7 +243,7 @@ func unpackImage(t *testing.T, layer []byte) *shipped {
 		text := files[name]
 		if name == "etc/shuultuur/shuultuur.yaml" {
 			if !bytes.Contains(text, []byte(`listen: {proxy: ":8080"`)) || !bytes.Contains(text, []byte(`listen: [":8053"]`)) {
-				t.Errorf("ports of the container do not lead to\n%s", text)
+				t.Errorf("replacing the ports of the container failed in\n%s", text)
 			}
 			text = bytes.Replace(text, []byte(`":8080"`), []byte(s.proxy), 1)
 			text = regexp.MustCompile(`127\.0\.0\.1:8081|:8053`).ReplaceAllFunc(text, func([]byte) []byte { return []byte("127.0.0.1:" + peer.Port(t)) })
@@ -260,7 +261,8 @@ func unpackImage(t *testing.T, layer []byte) *shipped {
 			t.Fatal(err)
 		}
 	}
-	// Engines say where name servers are. No question reaches this one.
+	// Container engines write this file with their name servers. The test sends this one no
+	// query.
 	if err := os.WriteFile(filepath.Join(root, "etc/resolv.conf"), []byte("nameserver 192.0.2.53\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +282,7 @@ func (s *shipped) startIn(cmd *exec.Cmd) {
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		if <-ended; s.t.Failed() {
-			s.t.Logf("log:\n%s", log.Bytes())
+			s.t.Logf("log of the program:\n%s", log.Bytes())
 		}
 	})
 }
@@ -290,7 +292,7 @@ func settingsOf(t *testing.T, values []byte) string {
 	t.Helper()
 	_, text, found := strings.Cut(string(values), "\nsettings: |\n")
 	if !found {
-		t.Fatalf("no settings in\n%s", values)
+		t.Fatalf("the values of the chart have no settings:\n%s", values)
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -303,7 +305,7 @@ func settingsOf(t *testing.T, values []byte) string {
 	return b.String()
 }
 
-// TestSettingsForContainersAreGood tests those of the chart and of the school,
+// TestSettingsForContainersAreGood checks the settings of the chart and of the school example,
 // with another data folder.
 func TestSettingsForContainersAreGood(t *testing.T) {
 	values, err := os.ReadFile("../dist/helm/shuultuur/values.yaml")
@@ -317,14 +319,14 @@ func TestSettingsForContainersAreGood(t *testing.T) {
 	for name, text := range map[string]string{"chart": settingsOf(t, values), "school": string(school)} {
 		file := filepath.Join(t.TempDir(), "shuultuur.yaml")
 		if !strings.Contains(text, "data: /var/lib/shuultuur\n") {
-			t.Errorf("%s: the data is not in the volume:\n%s", name, text)
+			t.Errorf("%s: the data folder is not in the volume:\n%s", name, text)
 		}
 		if err := os.WriteFile(file, []byte(strings.Replace(text, "/var/lib/shuultuur", "./data", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(filepath.Join(bin, "shuultuur"), "check", file).CombinedOutput()
 		if err != nil {
-			t.Errorf("%s: %v\n%s", name, err, out)
+			t.Errorf("checking the settings of %s: %v\n%s", name, err, out)
 		}
 	}
 	if haproxy, err := exec.LookPath("haproxy"); err == nil {
@@ -332,7 +334,7 @@ func TestSettingsForContainersAreGood(t *testing.T) {
 	}
 }
 
-// chart renders the chart as Helm does, with the few functions that it uses.
+// chart renders the chart as Helm does, with the few template functions that it uses.
 func chart(t *testing.T, values map[string]any) (objects map[string]map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile("../dist/helm/shuultuur/templates/all.yaml")
@@ -365,7 +367,7 @@ func chart(t *testing.T, values map[string]any) (objects map[string]map[string]a
 	for _, part := range strings.Split(b.String(), "\n---\n") {
 		var v map[string]any
 		if err := yaml.Unmarshal([]byte(part), &v); err != nil {
-			t.Fatalf("%v in\n%s", err, part)
+			t.Fatalf("decoding an object of the chart: %v in\n%s", err, part)
 		}
 		kind, _ := v["kind"].(string)
 		objects[kind] = v
@@ -373,7 +375,7 @@ func chart(t *testing.T, values map[string]any) (objects map[string]map[string]a
 	return objects
 }
 
-// at walks into objects and lists.
+// at follows a path of keys and indexes into objects and lists.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch p := p.(type) {
@@ -391,7 +393,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// TestTheChartRenders with its own values and with others.
+// TestTheChartRenders renders the chart with its own values and with others.
 func TestTheChartRenders(t *testing.T) {
 	read := func() (values map[string]any) {
 		text, err := os.ReadFile("../dist/helm/shuultuur/values.yaml")
@@ -430,12 +432,13 @@ func TestTheChartRenders(t *testing.T) {
 		tt.change(v)
 		objects := chart(t, v)
 		if got := at(objects[tt.kind], tt.path...); got != tt.want || len(objects) != 3 {
-			t.Errorf("%s: %v, want %v; %d objects", name, got, tt.want, len(objects))
+			t.Errorf("%s: got %v, want %v; %d objects, want 3", name, got, tt.want, len(objects))
 		}
 	}
 }
 
-// TestArchivesAreReproducible: the chart, and the program for Windows and macOS.
+// TestArchivesAreReproducible makes the archives of the chart and of the program for Windows
+// and macOS.
 func TestArchivesAreReproducible(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
@@ -452,7 +455,7 @@ func TestArchivesAreReproducible(t *testing.T) {
 	}
 	chart := twice(t, filepath.Join(dir, "shuultuur-chart-1.2.3.tgz"), func() []string { return in("helm/package.sh 1.2.3 " + dir) })
 	if got := string(ungzipped(t, chart)["shuultuur/Chart.yaml"]); !strings.Contains(got, "\nversion: 1.2.3\n") || !strings.Contains(got, `appVersion: "1.2.3"`) {
-		t.Errorf("the chart says %s", got)
+		t.Errorf("the chart in the archive says %s", got)
 	}
 	macos := twice(t, filepath.Join(dir, "shuultuur-1.2.3-macos-arm64.tar.gz"), func() []string {
 		return in("tarball.sh 1.2.3 macos arm64 " + program + " " + dir + " dist/macos/example.shuultuur.plist")

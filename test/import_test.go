@@ -17,8 +17,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// squidRules has lines in which the order, overlapping clients, and, or and not
-// decide.
+// squidRules has lines in which the order, overlapping clients, and combinations of and, or and
+// not decide.
 const squidRules = `
 acl everyone src 127.0.0.0/8
 acl school src 127.1.0.0/16
@@ -60,9 +60,9 @@ http_access allow localhost
 http_access deny all
 `
 
-// TestImportOfSquidDecidesAsSquidDoes requests a thousand names from a real
-// Squid, as clients that its lines distinguish. It compares Squid's log with the
-// imported settings, and these with its rules as the import reads them.
+// TestImportOfSquidDecidesAsSquidDoes requests a thousand names from a real Squid, as clients
+// that its lines distinguish. It compares Squid's log with the imported settings, and these
+// with Squid's rules as the importer reads them.
 func TestImportOfSquidDecidesAsSquidDoes(t *testing.T) {
 	peer.Program(t, "squid")
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "here") }))
@@ -79,7 +79,7 @@ func TestImportOfSquidDecidesAsSquidDoes(t *testing.T) {
 		host := pick("", "www.", "a.b.", "ads1.", "x.tracker.", "learning.", "chess.") + pick("games.example", "learning.games.example", "chess.example", "chess.games.example", "club.example", "films.example", "other.example", "192.0.2.7", "198.51.100.7")
 		at := pick("", "", "", ":8080", ":81")
 		if strings.Contains(host, "films") {
-			at = "" // expressions of Squid include the port, ours do not, as the report notes
+			at = "" // Squid's expressions see the port, ours do not; the report says so
 		}
 		target := "http://" + host + at + pick("/", "/a", "/setup.exe", "/setup.exe?x", "/a/b.MSI") + pick("", "?q=1")
 		if status := askFrom(t, addr, from, pick("GET", "GET", "HEAD", "POST", "PUT"), target); status == 403 {
@@ -87,13 +87,13 @@ func TestImportOfSquidDecidesAsSquidDoes(t *testing.T) {
 		}
 	}
 	if refused < requests/5 || refused > requests*4/5 {
-		t.Errorf("%d of %d were refused: the rules are not tried as they should be", refused, requests)
+		t.Errorf("Squid refused %d of %d requests: too few or too many to try the rules", refused, requests)
 	}
 	end := time.Now().Add(time.Minute)
 	for lines := 0; lines < requests; time.Sleep(20 * time.Millisecond) {
 		text, err := os.ReadFile(log)
 		if lines = strings.Count(string(text), "\n"); err != nil || time.Now().After(end) {
-			t.Fatalf("%d lines in the log, %v", lines, err)
+			t.Fatalf("Squid's log has %d lines: %v", lines, err)
 		}
 	}
 	to := filepath.Join(t.TempDir(), "new")
@@ -103,10 +103,10 @@ func TestImportOfSquidDecidesAsSquidDoes(t *testing.T) {
 	want := fmt.Sprintf("%d judged, 0 verdicts change", requests)
 	if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "the log has another verdict") {
 		settings, _ := os.ReadFile(filepath.Join(to, "shuultuur.yaml"))
-		t.Errorf("it does not print %q, or the log is another: %v\n%s\n%s", want, err, out, settings)
+		t.Errorf("the import does not print %q, or decides otherwise than the log: %v\n%s\n%s", want, err, out, settings)
 	}
 	if !strings.Contains(string(out), fmt.Sprintf("%12d", refused)) {
-		t.Errorf("%d were refused, which is not in\n%s", refused, out)
+		t.Errorf("Squid refused %d requests; the report has another number:\n%s", refused, out)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// guardianLists are lists of the two filter groups below. The other shipped
-// lists are emptied.
+// guardianLists are the lists of the two filter groups below. All other shipped lists are
+// emptied.
 var guardianLists = map[string]string{
 	"lists/bannedsitelist": "ads.example\nstrong.example\n", "lists/exceptionsitelist": "good.ads.example\n", "lists/greysitelist": "www.strong.example\n",
 	"lists/bannedurllist": "other.example/play\nbare.example/a\n", "lists/exceptionurllist": "other.example/play/now\n", "lists/bannedregexpurllist": "casino\\.html\n/banners/\n",
@@ -39,7 +39,7 @@ func guardianFolder(t *testing.T, port, parent string) string {
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			t.Skipf("e2guardian has other settings files than Debian's: %v", err)
+			t.Skipf("the settings files of this e2guardian are not Debian's: %v", err)
 		}
 		return strings.ReplaceAll(string(b), "/etc/e2guardian", dir)
 	}
@@ -89,9 +89,8 @@ func guardianFolder(t *testing.T, port, parent string) string {
 	return dir
 }
 
-// TestImportOfE2guardianDecidesAsE2guardianDoes asks a real e2guardian for a
-// thousand pages, by clients of two groups, and by ones that may do all or
-// nothing.
+// TestImportOfE2guardianDecidesAsE2guardianDoes asks a real e2guardian for a thousand pages, as
+// clients of two groups, and as clients that may do everything or nothing.
 func TestImportOfE2guardianDecidesAsE2guardianDoes(t *testing.T) {
 	peer.Program(t, "e2guardian")
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,15 +22,15 @@ import (
 	"shuultuur/test/peer"
 )
 
-// asks is how many questions each program gets.
+// asks is the number of questions to each program.
 const asks = 1000
 
-// agrees imports settings of a program, with a log of its decisions. The rules
-// as the import reads them, the imported settings and the log must agree.
+// agrees imports the settings of a program and its log of decisions. Three must agree: the
+// rules as the importer reads them, the imported settings, and the log.
 func agrees(t *testing.T, program, path, log string, refused int) {
 	t.Helper()
 	if refused < asks/5 || refused > asks*4/5 {
-		t.Errorf("%d of %d were refused: the rules are not tried as they should be", refused, asks)
+		t.Errorf("the program refused %d of %d requests: too few or too many to try the rules", refused, asks)
 	}
 	to, file := filepath.Join(t.TempDir(), "new"), filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
@@ -39,11 +39,11 @@ func agrees(t *testing.T, program, path, log string, refused int) {
 	out, err := exec.Command(filepath.Join(bin, "shuultuur"), "import", program, path, "-to", to, "-compare", file).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), fmt.Sprintf("%d judged, 0 verdicts change", asks)) || strings.Contains(string(out), "another verdict") {
 		settings, _ := os.ReadFile(filepath.Join(to, "shuultuur.yaml"))
-		t.Errorf("%v\n%s\n%s", err, out, settings)
+		t.Errorf("importing: %v\n%s\n%s", err, out, settings)
 	}
 }
 
-// shared makes a folder that programs may read which give up root.
+// shared makes a folder that programs which give up root can read.
 func shared(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func shared(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// someName and somePath are of those that the rules below are about.
+// someName and somePath return names and paths that the rules below are about.
 func someName(r *rand.Rand) string {
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }
 	return pick("", "", "www.", "a.b.", "good.", "ads7.", "ad.", "www2.") +
@@ -234,7 +234,7 @@ acl {
 	lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 	if err != nil || len(lines) != asks {
 		text, _ := os.ReadFile(filepath.Join(dir, "squidGuard.log"))
-		t.Fatalf("%d answers, %v\n%s", len(lines), err, text)
+		t.Fatalf("%d answers: %v\n%s", len(lines), err, text)
 	}
 	var log strings.Builder
 	refused := 0
@@ -248,8 +248,8 @@ acl {
 	agrees(t, "squidguard", filepath.Join(dir, "squidGuard.conf"), log.String(), refused)
 }
 
-// TestImportOfUnboundDecidesAsUnboundDoes queries a thousand names of a real
-// Unbound, whose upstream has an answer for each.
+// TestImportOfUnboundDecidesAsUnboundDoes queries a real Unbound for a thousand names. Its
+// upstream has an answer for each.
 func TestImportOfUnboundDecidesAsUnboundDoes(t *testing.T) {
 	peer.Program(t, "unbound")
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -38,7 +38,7 @@ type kdc struct {
 	dir, port string
 	env       []string
 	server    *exec.Cmd
-	path      string // of the server
+	path      string // the program of the server
 }
 
 func newKDC(t *testing.T) *kdc {
@@ -56,7 +56,7 @@ func newKDC(t *testing.T) *kdc {
 	util, admin := program("kdb5_util", "/usr/sbin/kdb5_util"), program("kadmin.local", "/usr/sbin/kadmin.local")
 	program("kinit")
 	if out, err := exec.Command(program("curl"), "--version").Output(); err != nil || !bytes.Contains(out, []byte("GSS-API")) {
-		t.Skip("curl knows no Kerberos here")
+		t.Skip("this curl is built without Kerberos")
 	}
 	port := peer.Port(t)
 	k := &kdc{dir: t.TempDir(), port: port, path: server}
@@ -138,22 +138,22 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 		return string(out)
 	}
 	if got := curl(o.URL + "/one"); got != "page /one  200" {
-		t.Fatalf("signed in: %q", got)
+		t.Fatalf("with a ticket: curl got %q, want the page and 200", got)
 	}
 	// The second request of the connection sends no ticket.
 	if got := curl(o.URL+"/one", o.URL+"/two"); !strings.Contains(got, "page /one  200") || !strings.Contains(got, "page /two  200") {
-		t.Errorf("two on a connection: %q", got)
+		t.Errorf("two requests on one connection: curl got %q, want both pages and 200", got)
 	}
 	if got := curl("-p", o.URL+"/tunnel"); got != "page /tunnel  200" {
-		t.Errorf("by a tunnel: %q", got)
+		t.Errorf("through a tunnel: curl got %q, want the page and 200", got)
 	}
 	k.proves(t, port, o.URL+"/one")
 	if got := curl(o.URL + "/play"); !strings.HasSuffix(got, " 403") {
-		t.Errorf("what teachers may not: %q", got)
+		t.Errorf("a page that teachers may not see: curl got %q, want 403", got)
 	}
 	res, err := through(g.ProxyAddr()).Get(o.URL)
 	if err != nil || res.StatusCode != 407 || res.Header.Get("Proxy-Authenticate") != "Negotiate" {
-		t.Fatalf("without a ticket: %v, %v", res, err)
+		t.Fatalf("without a ticket: %v, %v; want 407 and Negotiate", res, err)
 	}
 	res.Body.Close()
 	waitFor(t, "the record", func() bool {
@@ -168,7 +168,7 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 	k.run(t, "", "kadmin.local", "-q", "cpw -randkey HTTP/localhost")
 	k.run(t, "secret\n", "kinit", "anna")
 	if got := curl(o.URL + "/three"); !strings.HasSuffix(got, " 407") {
-		t.Errorf("with a key that the keytab does not have: %q", got)
+		t.Errorf("a ticket for a key that the keytab lacks: curl got %q, want 407", got)
 	}
 	waitFor(t, "the reason in the record", func() bool {
 		for _, e := range events(t, g) {
@@ -180,15 +180,15 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 	})
 }
 
-// proves lets MIT's library request that the proxy proves its identity (mutual
-// authentication), in SPNEGO and without. curl does not support it.
+// proves lets MIT's library demand that the proxy proves its identity (mutual authentication),
+// with and without SPNEGO. curl does not support it.
 func (k *kdc) proves(t *testing.T, port, url string) {
 	t.Helper()
 	for _, how := range [][]string{nil, {"kerberos"}} {
 		cmd := peer.Command(t, "python3", append([]string{"testdata/mutual.py", port, url}, how...)...)
 		cmd.Env = k.env
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "HTTP/1.1 200 OK complete\n" {
-			t.Errorf("the proxy's proof %v: %v, %s", how, err, out)
+			t.Errorf("mutual authentication, arguments %v: %v, %s", how, err, out)
 		}
 	}
 }
@@ -205,12 +205,12 @@ func events(t *testing.T, g *gateway.Gateway) (all []event.Row) {
 	return all
 }
 
-// waitFor waits until something is so.
+// waitFor waits until a condition holds.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within 20 s", what)
+			t.Fatalf("%s did not happen within 20 s", what)
 		}
 	}
 }
@@ -228,8 +228,8 @@ policies:
 events: {sqlite: events.db, every: 50ms}
 `
 
-// TestOthersSayWhoHasAnAddress: the controller of a network by the API, and a
-// proxy in front by fields.
+// TestOthersSayWhoHasAnAddress: a network controller reports users through the API, and a proxy
+// in front through fields.
 func TestOthersSayWhoHasAnAddress(t *testing.T) {
 	var seen http.Header
 	o := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Clone() }))
@@ -261,13 +261,13 @@ func TestOthersSayWhoHasAnAddress(t *testing.T) {
 		return res.StatusCode, string(b)
 	}
 	if got := ask(); got != 200 {
-		t.Fatalf("nobody: %d", got)
+		t.Fatalf("without a user: status %d, want 200", got)
 	}
 	if status, body := session(`{"address": "127.0.0.1", "user": "anna", "groups": ["pupils"], "seconds": 3600}`); status != 200 {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("beginning a session for anna: status %d, %s", status, body)
 	}
 	if got := ask(); got != 403 {
-		t.Errorf("anna: %d", got)
+		t.Errorf("as anna, in a session: status %d, want 403", got)
 	}
 	here := netip.MustParseAddr("127.0.0.1")
 	why := filepath.Join(dir, "why.yaml")
@@ -280,7 +280,7 @@ func TestOthersSayWhoHasAnAddress(t *testing.T) {
 	}
 	e.AskSession(t.Context(), here)
 	if c, err := e.Identify(t.Context(), here); err != nil || c.User != "anna" || c.Source != "session" || !slices.Contains(c.Groups, "pupils") {
-		t.Errorf("why knows %+v, %v", c, err)
+		t.Errorf("why identifies the client as %+v, %v; want anna, by session", c, err)
 	}
 	done()
 	res, err := http.Get("http://" + g.AdminAddr() + "/api/sessions")
@@ -289,25 +289,25 @@ func TestOthersSayWhoHasAnAddress(t *testing.T) {
 	}
 	var all []struct{ Address, User, Source string }
 	if err := json.NewDecoder(res.Body).Decode(&all); err != nil || len(all) != 1 || all[0].User != "anna" || all[0].Source != "session" {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf("GET /api/sessions: %+v, %v; want one of anna", all, err)
 	}
 	res.Body.Close()
 	if status, _ := session(`{"address": "127.0.0.1", "action": "stop"}`); status != 200 || ask() != 200 {
-		t.Error("the session goes on")
+		t.Error("the session goes on after it was stopped")
 	}
 	for _, bad := range []string{`{`, `{"address": "x", "user": "anna"}`, `{"address": "10.0.0.1"}`, `{"address": "10.0.0.1", "user": "a", "seconds": -1}`, `{"address": "10.0.0.1", "user": "a", "action": "begin"}`, `{"address": "10.0.0.1", "user": "a", "second": 9}`} {
 		if status, body := session(bad); status != 400 || body == "" {
-			t.Errorf("%s: %d %s", bad, status, body)
+			t.Errorf("faulty session %s: status %d, want 400: %s", bad, status, body)
 		}
 	}
 	if got := ask("X-Forwarded-For", "192.0.2.7", "X-Authenticated-User", "bold", "X-Authenticated-Groups", "choir, pupils"); got != 403 {
-		t.Errorf("bold, by a field: %d", got)
+		t.Errorf("as bold of pupils, by fields: status %d, want 403", got)
 	}
 	if got := ask("X-Forwarded-For", "192.0.2.7", "X-Authenticated-User", "carl", "X-Authenticated-Groups", "choir"); got != 200 {
-		t.Errorf("carl, by a field: %d", got)
+		t.Errorf("as carl of no pupils, by fields: status %d, want 200", got)
 	}
 	if seen.Get("X-Authenticated-User")+seen.Get("X-Authenticated-Groups") != "" {
-		t.Errorf("the origin learns who asks: %v", seen)
+		t.Errorf("the origin received fields that name the user: %v", seen)
 	}
 	waitFor(t, "the record", func() bool {
 		found := map[string]bool{}
@@ -371,13 +371,13 @@ func TestACertificateSaysWhoAsks(t *testing.T) {
 		return res.StatusCode, nil
 	}
 	if got, err := ask(); got != 200 {
-		t.Errorf("without one: %d, %v", got, err)
+		t.Errorf("without a client certificate: status %d, %v; want 200", got, err)
 	}
 	if got, err := ask(good); got != 403 {
-		t.Errorf("with one: %d, %v", got, err)
+		t.Errorf("with a client certificate: status %d, %v; want 403", got, err)
 	}
 	if got, err := ask(strange); err == nil && got == 403 {
-		t.Errorf("a certificate that somebody made for himself counts: %d", got)
+		t.Errorf("the proxy accepts a certificate of an unknown authority: status %d", got)
 	}
 	waitFor(t, "the record", func() bool {
 		for _, e := range events(t, g) {

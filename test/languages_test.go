@@ -23,8 +23,8 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
 
-// Pages whose words a list has by their stems, and pages with words that share
-// their letters.
+// Pages with words that a list has by their stems, and pages with words that merely share their
+// letters.
 var languagePages = map[string]string{
 	"uz.example/": `<html lang="uz"><title>Klub</title><p>Toshkent shahrining markazida joylashgan binoda bugun yangi klub ochildi.
 Unda yozuvchilar, talabalar va o'qituvchilar qimorlarimizdan gapirdilar.`,
@@ -83,7 +83,7 @@ func TestBrowserShowsTheBlockPageInItsLanguage(t *testing.T) {
 		b.open("http://uz.example/")
 		b.shows(texts.For(lang).Say("block.title"))
 		if got := b.script("return document.documentElement.lang"); got != lang {
-			t.Errorf("the page for %s says it is in %q, want %s", accept, got, lang)
+			t.Errorf("Accept-Language %s: the page says it is in %q, want %s", accept, got, lang)
 		}
 	}
 }

@@ -51,18 +51,18 @@ func TestEntriesAreChangedAtOnce(t *testing.T) {
 	} {
 		code, text := post(step.path, step.ctype, step.origin, step.body)
 		if code != step.status || !strings.Contains(text, step.says) {
-			t.Errorf("%s %s: got %d %q, want %d with %q", step.path, step.body, code, text, step.status, step.says)
+			t.Errorf("POST %s %s: status %d, %q; want %d with %q", step.path, step.body, code, text, step.status, step.says)
 		}
 		got := fmt.Sprint(h.status("http://tea.example/"), h.status("http://bet.example/"), h.status("http://www.bet.example/help"))
 		if want := fmt.Sprint(step.tea, step.bet, step.help); got != want {
-			t.Errorf("after %s %s: tea, bet, help are %s, want %s", step.path, step.body, got, want)
+			t.Errorf("after POST %s %s: tea, bet and help get %s, want %s", step.path, step.body, got, want)
 		}
 	}
 	if _, text, err := get(http.DefaultClient, admin+"/lists?q=www.bet.example"); err != nil || !strings.Contains(text, `"list":"own"`) || !strings.Contains(text, `"exception":true`) {
-		t.Errorf("search: got %q, %v", text, err)
+		t.Errorf("searching www.bet.example: %q, %v; want the exception in own", text, err)
 	}
 	if _, text, err := get(http.DefaultClient, admin+"/lists"); err != nil || !strings.Contains(text, `"name":"own"`) {
-		t.Errorf("lists: got %q, %v", text, err)
+		t.Errorf("GET /lists: %q, %v; want the list own", text, err)
 	}
 
 	b := newBrowser(t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
@@ -75,6 +75,6 @@ func TestEntriesAreChangedAtOnce(t *testing.T) {
 	b.shows("own: removed bet.example")
 	b.picture("lists-removed")
 	if code := h.status("http://bet.example/"); code != 200 {
-		t.Errorf("after the page removed it: %d", code)
+		t.Errorf("bet.example after the page removed its entry: status %d, want 200", code)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"shuultuur/test/data"
 )
 
-// anonymous returns the private memory of a process that is not a mapped file, in
-// bytes: memory that cannot be returned to the system.
+// anonymous returns the anonymous memory of a process (RssAnon) in bytes. It is no part of a
+// mapped file, so the system cannot take it back.
 func anonymous(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -33,7 +33,7 @@ func anonymous(t *testing.T, pid int) int {
 	return 0
 }
 
-// A small box: every list there is, real pages, and 64 MiB.
+// A small machine runs every list that we have, with real pages, in 64 MiB.
 func TestASmallBoxIsEnough(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
@@ -85,10 +85,10 @@ lists:
 	p := start(t, filepath.Join(home, "shuultuur.yaml"), "GOMEMLIMIT=64MiB")
 
 	if idle := anonymous(t, p.cmd.Process.Pid); idle > 40<<20 {
-		t.Errorf("idle with every list: %d bytes of private memory, want at most 40 MiB", idle)
+		t.Errorf("idle with every list: %d bytes of anonymous memory, want at most 40 MiB", idle)
 	}
 	if status, _, err := get(through(p.proxy), "http://ads.doubleclick.net/"); status != 403 {
-		t.Errorf("a listed host: got %d, %v", status, err)
+		t.Errorf("a listed host: status %d, %v; want 403", status, err)
 	}
 	var clients sync.WaitGroup
 	for i := range 20 {
@@ -113,6 +113,6 @@ lists:
 	}
 	clients.Wait()
 	if busy := anonymous(t, p.cmd.Process.Pid); busy > 100<<20 {
-		t.Errorf("after 20 clients at once: %d bytes of private memory", busy)
+		t.Errorf("after 20 concurrent clients: %d bytes of anonymous memory, want at most 64 MiB", busy)
 	}
 }

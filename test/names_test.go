@@ -37,8 +37,8 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// upstreamFor answers with the records given, by name and type, on port.
-// The function returned ends it.
+// upstreamFor starts a name server on port that answers with the records given, by name and
+// type, and returns a function that ends it.
 func upstreamFor(t *testing.T, port string, records ...string) (end func()) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:"+port)
@@ -86,8 +86,8 @@ dns:
   cache: {max-ttl: 1s}
 `
 
-// TestNamesAreFiltered tests a name server as seen by dig, a browser and the
-// operator, with and without upstreams.
+// TestNamesAreFiltered tests a name server with and without upstreams, as dig, a browser and
+// the operator see it.
 func TestNamesAreFiltered(t *testing.T) {
 	for _, need := range []string{"dig", "curl"} {
 		if _, err := exec.LookPath(need); err != nil {
@@ -125,7 +125,7 @@ func TestNamesAreFiltered(t *testing.T) {
 		out, _ := exec.Command("dig", append([]string{"@127.0.0.1", "-p", port, "+time=3", "+tries=1"}, args...)...).CombinedOutput()
 		return string(out)
 	}
-	// until queries until the answer has all words, because a change has taken
+	// until repeats a query until the answer has all words, that is, until a change has taken
 	// effect.
 	until := func(what string, words []string, args ...string) string {
 		t.Helper()
@@ -142,7 +142,7 @@ func TestNamesAreFiltered(t *testing.T) {
 				return out
 			}
 		}
-		t.Fatalf("%s: %q is not in what dig says:\n%s\nthe gateway says:\n%s", what, words, out, output.String())
+		t.Fatalf("%s: dig does not print %q:\n%s\nthe gateway says:\n%s", what, words, out, output.String())
 		return ""
 	}
 	until("a harmless name", []string{"NOERROR", "198.51.100.1"}, "ferry.example")
@@ -154,7 +154,7 @@ func TestNamesAreFiltered(t *testing.T) {
 
 	out, err := exec.Command("curl", "-sS", "-m", "10", "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "<title>This page is blocked</title>") || !strings.Contains(string(out), "gambling") {
-		t.Errorf("a browser that was sent to the sinkhole gets %v:\n%s", err, out)
+		t.Errorf("a browser that was sent to the sinkhole: %v:\n%s", err, out)
 	}
 
 	events := func(args ...string) string {
@@ -170,17 +170,17 @@ func TestNamesAreFiltered(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the events do not say what became of cloak.example:\n%s", out)
+			t.Fatalf("no event says why cloak.example was refused:\n%s", out)
 		}
 	}
 	out, _ = exec.Command(program, "why", "-config", file, "-dns", "www.bet.example").CombinedOutput()
 	for _, want := range []string{"BLOCK  www.bet.example A", `"bet.example" in `, "www.bet.example. 10 IN A 127.0.0.1", "error   15 (Blocked)"} {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("why -dns lacks %q:\n%s", want, out)
+			t.Errorf("why -dns does not print %q:\n%s", want, out)
 		}
 	}
 
-	// Upstreams go, and come back. Answers are kept for a second here.
+	// Upstreams fail and return. This test keeps answers for a second.
 	endUpstream()
 	until("upstreams gone", []string{"NOERROR", "198.51.100.1", "EDE: 3 (Stale Answer)"}, "ferry.example")
 	until("upstreams gone, a new name", []string{"SERVFAIL", "EDE: 2"}, "new.example")
@@ -196,21 +196,21 @@ func TestNamesAreFiltered(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("%s does not count", counted)
+			t.Errorf("the metric %s does not grow", counted)
 		}
 	}
 	back := time.Now()
 	endUpstream = upstreamFor(t, up, append(records, "new.example. 300 IN A 198.51.100.2")...)
 	until("upstreams back", []string{"NOERROR", "198.51.100.2"}, "new.example")
 	if took := time.Since(back); took > 10*time.Second { // a failure is kept for 5 s
-		t.Errorf("upstreams are back for %v when their first answer comes", took)
+		t.Errorf("the first answer came %v after the upstreams returned", took)
 	}
 	if out := until("upstreams back, an old name", []string{"NOERROR", "198.51.100.1"}, "ferry.example"); strings.Contains(out, "SERVFAIL") {
 		t.Error(out)
 	}
 	for end := time.Now().Add(20 * time.Second); strings.Contains(dig("ferry.example"), "Stale"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("answers are stale although upstreams are back:\n%s", dig("ferry.example"))
+			t.Fatalf("answers are stale although the upstreams are back:\n%s", dig("ferry.example"))
 		}
 	}
 }

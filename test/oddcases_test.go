@@ -14,8 +14,7 @@ func oddCases(t *testing.T) []renderCase {
 	return all
 }
 
-// oddHeads returns cases of fields and status lines that clients interpret in
-// their own ways.
+// oddHeads returns cases of fields and status lines that browsers interpret in unexpected ways.
 func oddHeads(*testing.T) (all []renderCase) {
 	body := "<p>porn</p>"
 	for _, head := range []string{
@@ -159,7 +158,7 @@ func oddCodings(*testing.T) (all []renderCase) {
 	add("Content-Encoding: gzip\nContent-Length: "+fmt.Sprint(len(gz)-9)+"\nContent-Type: text/html", gz)
 	add("Content-Encoding: gzip\nContent-Type: text/html; charset=utf-16le", gzipped(utf16of("<p>porn</p>")))
 	add("Content-Encoding: gzip\nContent-Type: text/html", gzipped(append([]byte("\xff\xfe"), utf16of("<p>porn</p>")...)))
-	// Large enough that pieces come apart.
+	// Large enough to arrive in several pieces.
 	filling := []byte(strings.Repeat("<!-- "+lorem[:200]+" -->", 3000))
 	for _, c := range []struct {
 		name string

@@ -17,8 +17,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// repeat has some people do the same again and again, until the end that it returns:
-// this gives how many were wrong, and the longest time.
+// repeat has some people do the same again and again until end is called. Then end returns the
+// number of failures and the longest time.
 func repeat(t *testing.T, people int, do func() error) (done *atomic.Int64, end func() (wrong int64, longest time.Duration)) {
 	var mu sync.Mutex
 	var wrong int64
@@ -35,7 +35,7 @@ func repeat(t *testing.T, people int, do func() error) (done *atomic.Int64, end 
 				mu.Lock()
 				if longest = max(longest, took); err != nil {
 					if wrong++; wrong == 1 {
-						t.Logf("the first: %v", err)
+						t.Logf("the first failure: %v", err)
 					}
 				}
 				mu.Unlock()
@@ -52,15 +52,15 @@ func repeat(t *testing.T, people int, do func() error) (done *atomic.Int64, end 
 	return done, end
 }
 
-// more waits until n has grown.
+// more waits until n has grown by ten.
 func more(t *testing.T, what string, n *atomic.Int64) {
 	t.Helper()
 	was := n.Load()
 	until(t, what, func() bool { return n.Load() >= was+10 })
 }
 
-// TestTheKDCIsKilledUnderLoad: clients with tickets do not notice. Others get an
-// error at once, and get in as soon as the KDC issues tickets again.
+// TestTheKDCIsKilledUnderLoad: clients with tickets do not notice. Others get an error at once,
+// and are admitted as soon as the KDC issues tickets again.
 func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 	k := newKDC(t)
 	o := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
@@ -75,7 +75,7 @@ func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 		return string(out)
 	}
 	if got := curl("ccache"); got != "page 200" {
-		t.Fatalf("with a ticket: %q", got)
+		t.Fatalf("with a ticket: curl got %q, want the page and 200", got)
 	}
 	done, end := repeat(t, 2, func() error {
 		if got := curl("ccache"); got != "page 200" {
@@ -89,24 +89,24 @@ func TestTheKDCIsKilledUnderLoad(t *testing.T) {
 	more(t, "requests while the KDC is away", done)
 	begin := time.Now()
 	if got := curl("none"); !strings.HasSuffix(got, " 407") || time.Since(begin) > 2*time.Second {
-		t.Errorf("without a ticket, while the KDC is away: %q after %v", got, time.Since(begin))
+		t.Errorf("without a ticket, while the KDC is away: curl got %q after %v, want 407 at once", got, time.Since(begin))
 	}
 	k.start(t)
 	back := time.Now()
 	k.env = append(k.env, "KRB5CCNAME=FILE:"+k.dir+"/fresh")
 	k.run(t, "secret\n", "kinit", "anna")
 	if got := curl("fresh"); got != "page 200" || time.Since(back) > 2*time.Second {
-		t.Errorf("with a new ticket: %q, %v after the return", got, time.Since(back))
+		t.Errorf("with a new ticket: curl got %q, %v after the KDC returned", got, time.Since(back))
 	}
-	t.Logf("a new ticket counted %v after the return", time.Since(back))
+	t.Logf("the proxy accepted a new ticket %v after the KDC returned", time.Since(back))
 	more(t, "requests after the return", done)
 	if wrong, longest := end(); wrong > 0 || longest > 2*time.Second {
-		t.Errorf("%d requests with a ticket failed, the longest took %v", wrong, longest)
+		t.Errorf("%d requests with a ticket failed; the longest took %v", wrong, longest)
 	}
 }
 
-// TestTheOpenIDProviderIsKilledUnderLoad: signed-in people do not notice. Others
-// learn at once what is unavailable, and sign in as soon as it is back.
+// TestTheOpenIDProviderIsKilledUnderLoad: people who have signed in do not notice. Others are
+// told at once what is unavailable, and can sign in as soon as it is back.
 func TestTheOpenIDProviderIsKilledUnderLoad(t *testing.T) {
 	port, idp := peer.Port(t), peer.Port(t)
 	callback := "http://127.0.0.1:" + port + "/sign-in/callback"
@@ -121,7 +121,7 @@ func TestTheOpenIDProviderIsKilledUnderLoad(t *testing.T) {
 		page, res := p.get(portal + "/sign-in?to=" + url.QueryEscape(at))
 		page, res = p.submit(page, res, "/provider")
 		if page, res = p.throughProvider(page, res, name); page != "page" {
-			t.Fatalf("after signing in at the provider: %s %d %s", res.Request.URL, res.StatusCode, page)
+			t.Fatalf("signing in at the provider led to %s: status %d, %s", res.Request.URL, res.StatusCode, page)
 		}
 	}
 	signIn("anna")
@@ -155,17 +155,17 @@ func TestTheOpenIDProviderIsKilledUnderLoad(t *testing.T) {
 	more(t, "requests while the provider is away", done)
 	more(t, "sign-ins while the provider is away", tried)
 	if wrong, longest := endTries(); wrong > 0 || longest > 5*time.Second {
-		t.Errorf("%d sign-ins did not name the provider, the longest took %v", wrong, longest)
+		t.Errorf("%d pages about failed sign-ins did not name the provider, or were late: the longest took %v", wrong, longest)
 	}
 	provider(t, idp, "two", callback) // with another key
 	back := time.Now()
 	signIn("bold")
 	if took := time.Since(back); took > 2*time.Second {
-		t.Errorf("a sign-in ended %v after the return of the provider", took)
+		t.Errorf("a sign-in succeeded only %v after the provider returned", took)
 	}
-	t.Logf("a sign-in ended %v after the return", time.Since(back))
+	t.Logf("a sign-in succeeded %v after the provider returned", time.Since(back))
 	more(t, "requests after the return", done)
 	if wrong, longest := end(); wrong > 0 || longest > 2*time.Second {
-		t.Errorf("%d requests of people who had signed in failed, the longest took %v", wrong, longest)
+		t.Errorf("%d requests of people who had signed in failed; the longest took %v", wrong, longest)
 	}
 }

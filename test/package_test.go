@@ -19,8 +19,7 @@ import (
 	"shuultuur/test/peer"
 )
 
-// a lock is held while a package is made: tests that run beside each other share
-// it.
+// packing is locked while a package is made, because tests that run in parallel share it.
 var packing sync.Mutex
 
 // packed builds the program as a release and makes a deb of it, once for each
@@ -52,7 +51,7 @@ func packed(t *testing.T, version string) string {
 	build := exec.Command("go", slices.Concat([]string{"build"}, strings.Fields(string(flags)), []string{"-buildvcs=false", "-ldflags", "-s -w -X main.release=" + version, "-o", program, "../cmd/shuultuur"})...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v, %s", err, out)
+		t.Fatalf("building the program: %v, %s", err, out)
 	}
 	if err := os.WriteFile(program+".spdx.json", []byte("{}\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -68,7 +67,7 @@ func packed(t *testing.T, version string) string {
 	}
 	debs, _ := filepath.Glob(filepath.Join(dir, "*.deb"))
 	if len(debs) != 1 {
-		t.Fatalf("made %q", debs)
+		t.Fatalf("nfpm made %q, want one deb", debs)
 	}
 	return debs[0]
 }
@@ -82,8 +81,8 @@ func TestTheDebIsCleanAndFollowsPolicy(t *testing.T) {
 	}
 }
 
-// TestTheDebInAFreshRoot installs the deb in an empty root, starts it, filters
-// a page, upgrades, removes and purges.
+// TestTheDebInAFreshRoot installs the deb in an empty root folder, starts the service, filters
+// a page, then upgrades, removes and purges the package.
 func TestTheDebInAFreshRoot(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -92,9 +91,9 @@ func TestTheDebInAFreshRoot(t *testing.T) {
 	bootstrap := peer.Program(t, "mmdebstrap")
 	before, after := packed(t, "1.0.0"), packed(t, "1.0.1")
 	root := filepath.Join(t.TempDir(), "root")
-	if out, err := exec.Command(bootstrap, "--variant=apt", "--include=adduser", "--mode=root", // mirrors may stand still:
+	if out, err := exec.Command(bootstrap, "--variant=apt", "--include=adduser", "--mode=root", // mirrors may hang
 		`--aptopt=Acquire::Check-Valid-Until "false"`, "stable", root).CombinedOutput(); err != nil {
-		t.Skipf("no fresh root: the mirror of Debian cannot be reached, or mounts are not allowed here: %v, %.500s", err, out)
+		t.Skipf("no fresh root folder: the mirror of Debian cannot be reached, or mounts are not allowed here: %v, %.500s", err, out)
 	}
 	in := func(args ...string) string {
 		t.Helper()
@@ -124,7 +123,7 @@ func TestTheDebInAFreshRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Other programs of this machine may have the usual ports.
+	// Other programs of this machine may use the usual ports.
 	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	n := 0
 	text = port.ReplaceAllFunc(text, func([]byte) []byte {
@@ -136,13 +135,13 @@ func TestTheDebInAFreshRoot(t *testing.T) {
 	if err := os.WriteFile(settings, text, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	in("shuultuur", "check", "/etc/shuultuur/shuultuur.yaml") // by root, who leaves nothing that the service cannot use
+	in("shuultuur", "check", "/etc/shuultuur/shuultuur.yaml") // root starts it and must leave no file that the service cannot use
 	cmd := exec.Command("chroot", root, "su", "-s", "/bin/sh", "-c", "exec shuultuur run -config /etc/shuultuur/shuultuur.yaml", "shuultuur")
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = cmd.Wait() }() // how it ends is its own affair
+	go func() { _ = cmd.Wait() }() // the exit status does not matter
 	t.Cleanup(func() {
 		if pid := s.holderIn("lock"); pid > 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -154,42 +153,42 @@ func TestTheDebInAFreshRoot(t *testing.T) {
 	}
 	s.wait("a filtered page", blocked)
 	if took := time.Since(start); took > time.Minute {
-		t.Errorf("from the package to a filtered page: %v", took)
+		t.Errorf("from installing the package to a filtered page: %v, want at most a minute", took)
 	} else {
-		t.Logf("from the package to a filtered page: %v", took)
+		t.Logf("from installing the package to a filtered page: %v", took)
 	}
 
 	first := s.holderIn("lock")
 	put(after)
 	in("apt-get", "install", "-y", "/shuultuur.deb") // as README.md says
 	if now := s.holderIn("lock"); now == first || !blocked() {
-		t.Errorf("after the upgrade process %d serves, before it was %d", now, first)
+		t.Errorf("after the upgrade process %d serves, before it was %d; want another process, and blocked pages", now, first)
 	}
 	if v := in("shuultuur", "version"); !strings.Contains(v, "1.0.1") {
-		t.Errorf("after the upgrade the version is %s", v)
+		t.Errorf("after the upgrade \"shuultuur version\" prints %s, want 1.0.1", v)
 	}
 	_ = syscall.Kill(s.holderIn("lock"), syscall.SIGTERM)
 	in("dpkg", "-r", "shuultuur")
 	for path, stays := range map[string]bool{"etc/shuultuur/shuultuur.yaml": true, "var/lib/shuultuur": true, "usr/bin/shuultuur": false} {
 		if _, err := os.Stat(filepath.Join(root, path)); (err == nil) != stays {
-			t.Errorf("after the removal: %s is there: %v, want %v", path, err == nil, stays)
+			t.Errorf("after the removal %s exists: %v, want %v", path, err == nil, stays)
 		}
 	}
 	in("dpkg", "-P", "shuultuur")
 	left := in("sh", "-c", "find / -xdev -name '*shuultuur*' -not -path '/proc/*' -not -name shuultuur.deb -not -path '/var/cache/*' -not -path '/var/log/*'; getent passwd shuultuur || true")
 	if strings.TrimSpace(left) != "" {
-		t.Errorf("after the purge there is still:\n%s", left)
+		t.Errorf("the purge leaves:\n%s", left)
 	}
 }
 
-// holderIn is the process that has the data folder, by its lock.
+// holderIn returns the process that has the lock of the data folder.
 func (s *shipped) holderIn(name string) (pid int) {
 	b, _ := os.ReadFile(filepath.Join(s.dir, name))
 	_, _ = fmt.Sscanf(string(b), `{"process":%d`, &pid) // 0 while it is written
 	return pid
 }
 
-// TestTheServiceIsConfined: systemd's own measure of a service's rights.
+// TestTheServiceIsConfined lets systemd rate the service's rights.
 func TestTheServiceIsConfined(t *testing.T) {
 	analyze := peer.Program(t, "systemd-analyze")
 	out, err := exec.Command(analyze, "security", "--offline=true", "--no-pager", "../dist/systemd/shuultuur.service").CombinedOutput()
@@ -199,10 +198,10 @@ func TestTheServiceIsConfined(t *testing.T) {
 	var exposure float64
 	line := regexp.MustCompile(`Overall exposure level for shuultuur.service: ([0-9.]+)`).FindSubmatch(out)
 	if line == nil {
-		t.Fatalf("no measure in %s", out)
+		t.Fatalf("systemd-analyze prints no exposure level: %s", out)
 	}
 	if _, err := fmt.Sscan(string(line[1]), &exposure); err != nil || exposure > 2.5 {
-		t.Errorf("exposure %s, at most 2.5: %v\n%s", line[1], err, out)
+		t.Errorf("exposure level %s, want at most 2.5: %v\n%s", line[1], err, out)
 	}
 }
 
@@ -214,14 +213,14 @@ func TestShellScriptsAreClean(t *testing.T) {
 		scripts = append(scripts, found...)
 	}
 	if len(scripts) < 8 {
-		t.Fatalf("only %q were found", scripts)
+		t.Fatalf("found only the scripts %q", scripts)
 	}
 	if out, err := exec.Command(check, append([]string{"--shell=sh"}, scripts...)...).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("shellcheck: %v\n%s", err, out)
 	}
 }
 
-// TestTheAlertRulesHold: as Prometheus itself reads and evaluates them.
+// TestTheAlertRulesHold lets Prometheus itself read and evaluate the rules.
 func TestTheAlertRulesHold(t *testing.T) {
 	promtool := peer.Program(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
@@ -233,8 +232,8 @@ func TestTheAlertRulesHold(t *testing.T) {
 	}
 }
 
-// TestTheModulePathIsChangedInOnePlace: with a separate path, go install accepts the module
-// from a proxy, and nothing names the old path.
+// TestTheModulePathIsChangedInOnePlace: after the module path is changed there, go install
+// accepts the module from a proxy, and nothing names the old path.
 func TestTheModulePathIsChangedInOnePlace(t *testing.T) {
 	const path, version = "filter.example/shuultuur", "v1.2.3"
 	dir := t.TempDir()
@@ -253,14 +252,14 @@ func TestTheModulePathIsChangedInOnePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("git", "-C", source, "rev-parse", "HEAD").CombinedOutput(); err != nil {
-		t.Skipf("this is no repository of git: %s", out)
+		t.Skipf("this folder is no Git repository: %s", out)
 	}
 	do("git -C " + source + " archive --format=tar --prefix=" + path + "@" + version + "/ HEAD | tar -xf -")
 	do("sh " + path + "@" + version + "/dist/module.sh " + path)
 	tree := "cd " + path + "@" + version
 	for line := range strings.Lines(do(tree + " && go list -deps ./cmd/shuultuur && sh dist/flags.sh | tr ' ' '\n'")) {
 		if strings.HasPrefix(strings.TrimPrefix(line, "-gcflags="), "shuultuur/") {
-			t.Errorf("the old path is still there: %s", line)
+			t.Errorf("this line still has the old path: %s", line)
 		}
 	}
 	do("mkdir -p proxy/" + path + "/@v && cp " + path + "@" + version + "/go.mod proxy/" + path + "/@v/" + version + ".mod" +
@@ -271,7 +270,7 @@ func TestTheModulePathIsChangedInOnePlace(t *testing.T) {
 		t.Errorf("the go command says %s", got)
 	}
 	if out, err := exec.Command("sh", "../dist/module.sh", "shuultuur2").CombinedOutput(); err == nil {
-		t.Errorf("a path without a host is taken: %s", out)
+		t.Errorf("the script accepts a path without a host: %s", out)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"shuultuur/intercept"
 )
 
-// wide and narrow are the widths at which pages are looked at.
+// wide and narrow are the widths of screens, in pixels, at which the tests look at pages.
 const (
 	wide   = 1280
 	narrow = 360
@@ -39,16 +39,15 @@ func (b *browser) cdp(cmd string, params map[string]any) {
 	b.call("POST", b.session+"/goog/cdp/execute", map[string]any{"cmd": cmd, "params": params}, nil)
 }
 
-// TestPagesOfTheAdminAddress uses the pages like a person: why was a page
-// blocked; open it for a while, see it open in the pupil's browser, and undo
-// that; see a mistake in the settings at its line, and the effect of a change;
-// undo the change.
+// TestPagesOfTheAdminAddress uses the pages as a person does: it finds why a page was blocked,
+// opens it for a while, sees it open in the pupil's browser, and undoes that. Then it sees a
+// mistake in the settings at its line, sees the effect of a change, and undoes the change.
 func TestPagesOfTheAdminAddress(t *testing.T) {
 	t.Parallel()
 	onEachScreen(t, leadThroughThePages)
 }
 
-// onEachScreen runs a story on a wide screen and on a phone.
+// onEachScreen runs a test on a wide screen and on a phone.
 func onEachScreen(t *testing.T, story func(t *testing.T, width int)) {
 	for _, width := range []int{wide, narrow} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) { story(t, width) })
@@ -115,7 +114,7 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.shows("Lists and rules decide about bet.example")
 	sees("This page is blocked")
 	if at := b.script("return location.pathname"); at != "/events" {
-		t.Errorf("that led away from the record, to %s", at)
+		t.Errorf("opening the site from a row of the record led away, to %s", at)
 	}
 
 	// A mistake, a change, and back.
@@ -156,7 +155,7 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.click("button[value=save]")
 	b.shows("Saved and in use")
 	if now, _ := os.ReadFile(h.file); string(now) != strings.Replace(string(was), "action: block, category: [gambling]", "action: warn, category: [gambling]", 1) {
-		t.Errorf("saved:\n%s", now)
+		t.Errorf("the saved settings lack the change:\n%s", now)
 	}
 	b.click("a[href^='/settings/versions/']")
 	b.shows("compared with the settings in use")
@@ -166,11 +165,11 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.click("button[value=save]")
 	b.shows("Saved and in use")
 	if now, _ := os.ReadFile(h.file); string(now) != string(was) {
-		t.Errorf("after going back:\n%s", now)
+		t.Errorf("after going back, the settings are not those before:\n%s", now)
 	}
 }
 
-// tourSettings have something of everything that pages show.
+// tourSettings use everything that has a page.
 const tourSettings = `
 listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, portal: 127.0.0.1:0}
 portal: {name: gate.school.example}
@@ -241,7 +240,7 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// A visit is the size of a page.
+// A visit has the figures about a page.
 type visit struct {
 	Status          float64 // of HTTP
 	Bytes, Requests float64
@@ -260,10 +259,10 @@ return new Promise((done) => setTimeout(() => done(JSON.stringify({
 	others: all.map((r) => r.name).filter((n) => !n.startsWith(location.origin))})), 100));
 `
 
-// TestEveryPageOfTheAdminAddress visits each page, wide and narrow, light and
-// dark: it is accessible to everyone (WCAG 2.2 A and AA, by axe-core), it fits
-// the screen, stands still, and loads little, from nowhere else. With
-// SHUULTUUR_PICTURES=DIR it leaves pictures of all pages there.
+// TestEveryPageOfTheAdminAddress visits each page, wide and narrow, light and dark. A page must
+// be accessible (WCAG 2.2 A and AA, by axe-core), fit the screen, not shift, and load little,
+// and only from the admin address. With SHUULTUUR_PICTURES=DIR the test leaves pictures of all
+// pages there.
 func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	t.Parallel()
 	checker := axe(t)
@@ -298,7 +297,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	b.open(admin + "/")
 	pages := strings.Fields(b.script(`return [...document.querySelectorAll(".side nav a")].map((a) => a.getAttribute("href")).join(" ")`))
 	if len(pages) < 10 {
-		t.Fatalf("the start page leads to %q only", pages)
+		t.Fatalf("the start page links only to %q", pages)
 	}
 	var alerts []struct{ ID string }
 	until(t, "somebody is told of a search", func() bool {
@@ -338,7 +337,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	examineFromTheRight(b, checker, admin, pages)
 }
 
-// examineFromTheRight looks at pages in a language that is written from the right.
+// examineFromTheRight examines pages in a language that is written from right to left.
 func examineFromTheRight(b *browser, checker, admin string, pages []string) {
 	b.t.Helper()
 	b.cdp("Network.enable", map[string]any{})
@@ -348,10 +347,10 @@ func examineFromTheRight(b *browser, checker, admin string, pages []string) {
 		b.look(width, "light")
 		b.open(admin + page)
 		if dir := b.script("return document.documentElement.dir"); dir != "rtl" {
-			b.t.Errorf("%s is written in the direction %q", page, dir)
+			b.t.Errorf("%s has the direction %q, want rtl", page, dir)
 		}
 		if place := b.script(sidePlace); place != "" {
-			b.t.Errorf("%s at %d pixels: what leads to pages is beside the screen: %s", page, width, place)
+			b.t.Errorf("%s at %d pixels: the navigation is outside the screen: %s", page, width, place)
 		}
 		examine(b, checker, page, width, cmp.Or(statuses[page], 200))
 		b.picture(fmt.Sprintf("rtl-%s-%d", pictureName(page), width))
@@ -375,7 +374,7 @@ func (h *house) versions() (pages []string) {
 	return pages
 }
 
-// everyPage reports the pages of the description of the API that are not among those visited.
+// everyPage reports the pages in the description of the API that were not visited.
 func everyPage(t *testing.T, h *house, visited []string) {
 	t.Helper()
 	var api struct {
@@ -387,7 +386,8 @@ func everyPage(t *testing.T, h *house, visited []string) {
 	if err := json.Unmarshal([]byte(text), &api); err != nil {
 		t.Fatal(err)
 	}
-	// Where a provider of accounts sends people back, where first steps end, and what is of Go.
+	// The test does not get to these: providers of accounts lead to and from them, the first
+	// steps end there, or they are Go's own.
 	elsewhere := []string{"/login/provider", "/login/callback", "/setup/done", "/debug/pprof/"}
 	for path, methods := range api.Paths {
 		if _, page := methods["get"].Responses["200"].Content["text/html"]; !page || slices.Contains(elsewhere, path) {
@@ -398,7 +398,7 @@ func everyPage(t *testing.T, h *house, visited []string) {
 			v, _, _ = strings.Cut(v, "?")
 			return v == path || one && strings.HasPrefix(v, before) && v != before
 		}) {
-			t.Errorf("the page %s is not visited", path)
+			t.Errorf("the test does not visit the page %s", path)
 		}
 	}
 }
@@ -409,8 +409,8 @@ return !r || r.left >= 0 && r.right <= innerWidth ? "" : JSON.stringify(r)`
 // statuses are the statuses of pages that refuse.
 var statuses = map[string]float64{"/setup": 403, "/nowhere": 404}
 
-// fromTheRight returns texts in Arabic letters, as long as the German ones: only
-// their position matters.
+// fromTheRight returns texts in Arabic letters, as long as the German ones. Their meaning does
+// not matter, only where they stand.
 func fromTheRight(t *testing.T) string {
 	t.Helper()
 	german, err := os.ReadFile(filepath.Join("..", "text", "de.txt"))
@@ -462,7 +462,8 @@ func pictureName(page string) string {
 // pictures.
 const maxRequests = 6
 
-// examine weighs the page that the browser shows, and asks axe-core about it.
+// examine checks the weight of the page that the browser shows, and its accessibility with
+// axe-core.
 func examine(b *browser, checker, page string, width int, status float64) {
 	b.t.Helper()
 	var v visit
@@ -470,27 +471,27 @@ func examine(b *browser, checker, page string, width int, status float64) {
 		b.t.Fatal(page, err)
 	}
 	if v.Status != status || v.Over > 0 || v.Shift > 0.1 || v.Requests > maxRequests || len(v.Others) > 0 || v.Bytes > maxFirstPage && page == "/" {
-		b.t.Errorf("%s at %d pixels weighs %+v", page, width, v)
+		b.t.Errorf("%s at %d pixels is too heavy: %+v", page, width, v)
 	}
 	if over := b.script(fmt.Sprintf("const wide = %d;", width) + unfold); over != "0" {
-		b.t.Errorf("%s at %d pixels scrolls sideways when all is unfolded, by %s", page, width, over)
+		b.t.Errorf("%s at %d pixels, all unfolded, is too wide by %s", page, width, over)
 	}
 	var found struct {
-		Rules int // that had something to look at
+		Rules int // rules that found elements to check
 		Bad   []string
 	}
 	if err := json.Unmarshal([]byte(b.script(checker+askAxe)), &found); err != nil {
 		b.t.Fatal(page, err)
 	}
 	if found.Rules < 5 {
-		b.t.Errorf("%s at %d pixels: axe-core found only %d rules to try; is this a page?", page, width, found.Rules)
+		b.t.Errorf("%s at %d pixels: axe-core found elements for only %d rules; is this a page?", page, width, found.Rules)
 	}
 	for _, bad := range found.Bad {
 		b.t.Errorf("%s at %d pixels: %s", page, width, bad)
 	}
 }
 
-// unfold opens what is folded, and returns by how much the page is then too wide.
+// unfold opens everything that is folded, and returns by how much the page is then too wide.
 const unfold = `document.querySelectorAll("main details").forEach((d) => { d.open = true });
 return ((n) => n > 0 ? n : 0)(document.documentElement.scrollWidth - wide);
 `

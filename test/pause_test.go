@@ -12,7 +12,7 @@ import (
 	"shuultuur/filter"
 )
 
-// admin asks the running gateway at its admin address.
+// admin returns a client for the admin address of the running gateway.
 func (h *house) admin() admin.Client { return admin.Client{URL: "http://" + h.g.AdminAddr()} }
 
 // TestFilteringRestsForAWhile: during a pause, pages that the policy blocks pass,
@@ -22,19 +22,19 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 	set := func(who, length string, want int) {
 		t.Helper()
 		if all, err := h.admin().Pause(t.Context(), who, length); err != nil || len(all) != want {
-			t.Fatalf("pause %q for %q: %+v, %v; want %d", length, who, all, err, want)
+			t.Fatalf("pausing for %q, clients %q: %+v, %v; want %d pauses", length, who, all, err, want)
 		}
 	}
 	if s := h.status("http://bet.example/"); s != 403 {
-		t.Fatalf("before the pause: %d", s)
+		t.Fatalf("before the pause: status %d, want 403", s)
 	}
 	set("", "5m", 1)
 	if bet, rude := h.status("http://bet.example/"), h.status("http://rude.example/"); bet != 200 || rude != 200 {
-		t.Errorf("in the pause: %d and %d", bet, rude)
+		t.Errorf("during the pause: status %d and %d, want 200 for both", bet, rude)
 	}
 	row := h.recorded("host:bet.example category:paused")
 	if row.Action != filter.Pass || row.Rule != "betting" || !strings.Contains(row.Evidence, `rule "betting" would block until `) {
-		t.Errorf("on record: %+v", row)
+		t.Errorf("a page that passed because of the pause is on record as %+v", row)
 	}
 	row = h.recorded("category:pause")
 	if !strings.HasPrefix(row.Note, "filtering is paused for everybody until ") || !strings.HasSuffix(row.Note, ", 5m0s") || row.Client != netip.MustParseAddr("127.0.0.1") {
@@ -56,7 +56,7 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 	}
 	tr := filter.Transaction{Host: "bet.example", Proto: filter.TLS}
 	if v := d.Decide(t.Context(), &tr, filter.Name); v.Action != filter.Pass || v.Reason.Finding.Category != "paused" {
-		t.Errorf("why says %+v", v)
+		t.Errorf("during the pause, why decides %+v", v)
 	}
 	done()
 
@@ -65,29 +65,29 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bet, more := h.status("http://bet.example/"), h.status("http://more.example/"); bet != 200 || more != 404 { // of the origin
-		t.Errorf("after a reload: %d and %d", bet, more)
+		t.Errorf("after a reload during the pause: status %d and %d, want 200 and 404", bet, more)
 	}
 	h.restart()
 	if s := h.status("http://bet.example/"); s != 200 {
-		t.Errorf("after a restart: %d", s)
+		t.Errorf("after a restart during the pause: status %d, want 200", s)
 	}
 	set("", "0s", 0)
 	if bet, rude := h.status("http://bet.example/"), h.status("http://rude.example/"); bet != 403 || rude != 403 {
-		t.Errorf("after the pause: %d and %d", bet, rude)
+		t.Errorf("after the pause: status %d and %d, want 403 for both", bet, rude)
 	}
 
 	set("127.0.0.0/8", "1h", 1)
 	set("192.0.2.1", "1h", 2)
 	if s := h.status("http://bet.example/"); s != 200 {
-		t.Errorf("for the network: %d", s)
+		t.Errorf("during a pause for the network: status %d, want 200", s)
 	}
 	set("127.0.0.0/8", "0s", 1)
 	if s := h.status("http://bet.example/"); s != 403 {
-		t.Errorf("when it is over for the network: %d", s)
+		t.Errorf("after the pause for the network: status %d, want 403", s)
 	}
 	for who, long := range map[string]string{"nobody": "5m", "": "25h", "10.0.0.1": "0s", "10.0.0.0/8": "soon"} {
 		if all, err := h.admin().Pause(t.Context(), who, long); err == nil {
-			t.Errorf("pause %q for %q was taken: %+v", long, who, all)
+			t.Errorf("pausing for %q, clients %q, was accepted: %+v", long, who, all)
 		}
 	}
 }
@@ -110,11 +110,11 @@ func TestBrowserLetsFilteringRest(t *testing.T) {
 	b.change("button[value='5m']")
 	b.shows("paused for everybody until")
 	if left := b.script("return document.querySelector('.left').textContent"); left != "5m0s" && !strings.HasPrefix(left, "4m5") {
-		t.Errorf("%q is left, want about five minutes", left)
+		t.Errorf("the page says that %q of the pause is left, want about five minutes", left)
 	}
 	b.picture("paused")
 	if s := status(); s != 200 {
-		t.Errorf("in the pause: %d", s)
+		t.Errorf("during the pause: status %d, want 200", s)
 	}
 	b.open(admin + "/lists")
 	b.shows("paused for everybody until")
@@ -122,6 +122,6 @@ func TestBrowserLetsFilteringRest(t *testing.T) {
 	b.change("button[value='0s']")
 	b.shows("Filtering is on for everybody")
 	if s := status(); s != 403 {
-		t.Errorf("after it: %d", s)
+		t.Errorf("after the pause: status %d, want 403", s)
 	}
 }

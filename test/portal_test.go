@@ -95,7 +95,7 @@ func (p *person) get(at string) (string, *http.Response) {
 	return p.read(p.c.Get(at))
 }
 
-// submit fills in the form of a page that goes to an address with a part.
+// submit fills in the form of a page whose action contains a part of an address, and sends it.
 func (p *person) submit(page string, res *http.Response, part string, fields ...string) (string, *http.Response) {
 	p.t.Helper()
 	for _, f := range formText.FindAllString(page, -1) {
@@ -121,7 +121,7 @@ func (p *person) submit(page string, res *http.Response, part string, fields ...
 		}
 		return p.read(p.c.PostForm(at.String(), values))
 	}
-	p.t.Fatalf("no form goes to %q on %s: %.600s", part, res.Request.URL, page)
+	p.t.Fatalf("no form with an action that contains %q on %s: %.600s", part, res.Request.URL, page)
 	return "", nil
 }
 
@@ -171,7 +171,7 @@ func TestPeopleSignInOnThePortal(t *testing.T) {
 	g, portal := portalGateway(t, t.TempDir(), port, "http://127.0.0.1:"+idp)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "origin ", r.URL) }))
 	defer origin.Close()
-	// Everybody may reach the provider's address, so the origin gets another name.
+	// Every client may reach the provider's address, so the origin needs another name.
 	origin.URL = strings.Replace(origin.URL, "127.0.0.1", "localhost", 1)
 	client := through(g.ProxyAddr())
 	ask := func() *http.Response {
@@ -186,10 +186,10 @@ func TestPeopleSignInOnThePortal(t *testing.T) {
 	}
 	signInAt := portal + "/sign-in?to=" + url.QueryEscape(origin.URL+"/a?b=c")
 	if res := ask(); res.StatusCode != 302 || res.Header.Get("Location") != signInAt {
-		t.Fatalf("who has not signed in: %d %q, want %q", res.StatusCode, res.Header.Get("Location"), signInAt)
+		t.Fatalf("a browser that has not signed in: status %d, Location %q, want %q", res.StatusCode, res.Header.Get("Location"), signInAt)
 	}
 	if res, err := client.Post(origin.URL, "text/plain", strings.NewReader("x")); err != nil || res.StatusCode != 511 {
-		t.Errorf("a program that has not signed in: %v %v, want 511", res, err)
+		t.Errorf("a program that has not signed in: %v %v, want status 511", res, err)
 	}
 	// A local account, with a wrong password and the right one.
 	p := newPerson(t)
@@ -200,23 +200,23 @@ func TestPeopleSignInOnThePortal(t *testing.T) {
 	p = newPerson(t)
 	res, err := p.c.PostForm(portal+"/sign-in", url.Values{"name": {"local"}, "password": {"wrong"}})
 	if page, _ = p.read(res, err); res.StatusCode != 401 || !strings.Contains(page, "Wrong name or password") {
-		t.Errorf("a wrong password: %d %s", res.StatusCode, page)
+		t.Errorf("signing in with a wrong password: status %d, want 401: %s", res.StatusCode, page)
 	}
 	res, err = p.c.PostForm(portal+"/sign-in", url.Values{"name": {"local"}, "password": {"the password"}, "to": {origin.URL + "/a?b=c"}})
 	if page, _ = p.read(res, err); page != "origin /a?b=c" {
-		t.Errorf("after signing in: %d %s", res.StatusCode, page)
+		t.Errorf("signing in with the right password: status %d, want the origin's page: %s", res.StatusCode, page)
 	}
 	if res := ask(); res.StatusCode != 200 {
-		t.Errorf("signed in: %d", res.StatusCode)
+		t.Errorf("after signing in: status %d, want 200", res.StatusCode)
 	}
 	if page, _ = p.get(portal + "/"); !strings.Contains(page, "local") || !strings.Contains(page, "staff") {
 		t.Errorf("the page does not say who is signed in: %s", page)
 	}
-	// Out, and in again by the cookie alone would come first; without it by the provider.
+	// Sign out, then sign in by the provider in a browser without the cookie.
 	res, err = p.c.PostForm(portal+"/sign-out", nil)
 	p.read(res, err)
 	if res := ask(); res.StatusCode != 302 {
-		t.Errorf("signed out: %d", res.StatusCode)
+		t.Errorf("after signing out: status %d, want 302", res.StatusCode)
 	}
 	signIn := func(kid string) {
 		t.Helper()
@@ -224,18 +224,18 @@ func TestPeopleSignInOnThePortal(t *testing.T) {
 		page, res := p.get(signInAt)
 		page, res = p.submit(page, res, "/provider")
 		if page, res = p.throughProvider(page, res, "anna-"+kid); page != "origin /a?b=c" {
-			t.Fatalf("after signing in at the provider: %s %d %s", res.Request.URL, res.StatusCode, page)
+			t.Fatalf("signing in at the provider led to %s: status %d, %s", res.Request.URL, res.StatusCode, page)
 		}
 		if page, _ := p.get(portal + "/"); !strings.Contains(page, "anna-"+kid) || !strings.Contains(page, "oidc") || !strings.Contains(page, "teachers") {
 			t.Errorf("the page does not say who is signed in: %s", page)
 		}
-		// The session is over; the cookie of the same browser begins one.
+		// The session is over; the cookie of the same browser begins a new one.
 		keep := *p.c
 		keep.Jar = nil
 		res, err := keep.PostForm(portal+"/sign-out", nil)
 		p.read(res, err)
 		if page, _ := p.get(signInAt); page != "origin /a?b=c" {
-			t.Errorf("with the cookie: %s", page)
+			t.Errorf("with the cookie of an earlier sign-in, want the origin's page: %s", page)
 		}
 		res, err = p.c.PostForm(portal+"/sign-out", nil)
 		p.read(res, err)
@@ -248,12 +248,12 @@ func TestPeopleSignInOnThePortal(t *testing.T) {
 	device(t, portal)
 }
 
-// badReturns come back from the provider with something wrong.
+// badReturns sends callbacks from the provider that have something wrong.
 func badReturns(t *testing.T, portal string) {
 	t.Helper()
 	p := newPerson(t)
 	if page, res := p.get(portal + "/sign-in/callback?code=x&state=y"); res.StatusCode != 502 || !strings.Contains(page, "no cookie") {
-		t.Errorf("without a cookie: %d %s", res.StatusCode, page)
+		t.Errorf("callback without a cookie: status %d, want 502: %s", res.StatusCode, page)
 	}
 	start := func() {
 		p.c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -261,7 +261,7 @@ func badReturns(t *testing.T, portal string) {
 		p.read(res, err)
 		to, _ := res.Location()
 		if q := to.Query(); q.Get("code_challenge_method") != "S256" || q.Get("nonce") == "" || q.Get("state") == "" {
-			t.Errorf("the provider is asked %s", to)
+			t.Errorf("the request to the provider lacks the challenge, nonce or state: %s", to)
 		}
 	}
 	for query, want := range map[string]string{
@@ -269,7 +269,7 @@ func badReturns(t *testing.T, portal string) {
 	} {
 		start()
 		if page, res := p.get(portal + "/sign-in/callback?" + query); res.StatusCode != 502 || !strings.Contains(page, want) {
-			t.Errorf("%s: %d, want %q in %s", query, res.StatusCode, want, page)
+			t.Errorf("callback with %s: status %d, want 502 and %q in %s", query, res.StatusCode, want, page)
 		}
 	}
 	p.c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -278,11 +278,11 @@ func badReturns(t *testing.T, portal string) {
 	to, _ := res.Location()
 	state := to.Query().Get("state")
 	if page, res := p.get(portal + "/sign-in/callback?code=wrong&state=" + state); res.StatusCode != 502 || !strings.Contains(page, "exchange the code") || !strings.Contains(page, "invalid_grant") {
-		t.Errorf("a wrong code: %d %s", res.StatusCode, page)
+		t.Errorf("callback with a wrong code: status %d, want 502: %s", res.StatusCode, page)
 	}
-	// The cookie counts once.
+	// The cookie is valid once.
 	if page, _ := p.get(portal + "/sign-in/callback?code=wrong&state=" + state); !strings.Contains(page, "no cookie") {
-		t.Errorf("the same again: %s", page)
+		t.Errorf("the same callback again, want the error about the cookie: %s", page)
 	}
 }
 
@@ -295,7 +295,7 @@ func device(t *testing.T, portal string) {
 	m := regexp.MustCompile(`class="code">([^<]+)<`).FindStringSubmatch(page)
 	at := regexp.MustCompile(`href="(http[^"]+)"`).FindStringSubmatch(page)
 	if m == nil || at == nil {
-		t.Fatalf("no code is shown: %s", page)
+		t.Fatalf("the page shows no device code: %s", page)
 	}
 	phone := newPerson(t)
 	page, res = phone.get(html.UnescapeString(at[1]))
@@ -316,7 +316,7 @@ func device(t *testing.T, portal string) {
 func TestDevicesFindTheirSettings(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command(filepath.Join(bin, "shuultuur"), "ca", "init", "-file", filepath.Join(dir, "root.pem")).CombinedOutput(); err != nil {
-		t.Fatalf("ca init: %v %s", err, out)
+		t.Fatalf("shuultuur ca init: %v %s", err, out)
 	}
 	port := peer.Port(t)
 	g := runGateway(t, dir, `
@@ -336,19 +336,19 @@ policies:
 	for _, path := range []string{"/proxy.pac", "/wpad.dat", "/wpad.da"} {
 		page, res := p.get(portal + path)
 		if res.Header.Get("Content-Type") != "application/x-ns-proxy-autoconfig" || !strings.Contains(page, `"PROXY gate.example:3128"`) || !strings.Contains(page, "intranet.example") {
-			t.Errorf("%s: %s %s", path, res.Header.Get("Content-Type"), page)
+			t.Errorf("%s: Content-Type %s, or not the script: %s", path, res.Header.Get("Content-Type"), page)
 		}
 	}
 	apple, res := p.get(portal + "/profile/shuultuur.mobileconfig?ssid=A%26B&supervised=1")
 	if res.Header.Get("Content-Type") != "application/x-apple-aspen-config" || !strings.Contains(apple, "A&amp;B") || strings.Count(apple, "/proxy.pac") != 2 || !strings.Contains(apple, "com.apple.security.root") {
-		t.Errorf("the profile for Apple: %s", apple)
+		t.Errorf("the profile for Apple devices lacks something: %s", apple)
 	}
 	d := xml.NewDecoder(strings.NewReader(apple))
 	for {
 		if _, err := d.Token(); err == io.EOF {
 			break
 		} else if err != nil {
-			t.Fatalf("the profile is no XML: %v", err)
+			t.Fatalf("the profile is not valid XML: %v", err)
 		}
 	}
 	android, _ := p.get(portal + "/profile/shuultuur.json?ssid=school")
@@ -362,10 +362,10 @@ policies:
 	windows, _ := p.get(portal + "/profile/shuultuur.ps1")
 	if !strings.Contains(windows, "AutoConfigURL -Value 'http://gate.example:"+port+"/proxy.pac'") || !strings.Contains(windows, "X509Store 'Root', 'LocalMachine'") ||
 		!strings.Contains(windows, `HKLM:\Software\Policies\Microsoft\Windows\CurrentVersion\Internet Settings`) || !strings.Contains(windows, "ProxySettingsPerUser -Type DWord -Value 0") {
-		t.Errorf("the script for Windows: %s", windows)
+		t.Errorf("the script for Windows lacks something: %s", windows)
 	}
 	if page, res := p.get(portal + "/"); res.StatusCode != 200 || !strings.Contains(page, "machine") {
-		t.Errorf("the first page: %d %s", res.StatusCode, page)
+		t.Errorf("the first page of the portal: status %d, want 200 and the policy: %s", res.StatusCode, page)
 	}
 }
 
@@ -390,19 +390,19 @@ func TestAdministratorsSignInAtAProvider(t *testing.T) {
 		page, res := p.get(at + "/login/provider?to=/account")
 		page, res = p.throughProvider(page, res, name)
 		if res.StatusCode != status || !strings.Contains(page, want) {
-			t.Errorf("%s: status %d, %s", name, res.StatusCode, page)
+			t.Errorf("signing in as %s: status %d, %s", name, res.StatusCode, page)
 		}
 		return p
 	}
 	sign("thea", "the first account is an owner", 503)
 	root := sign("root", "/account", 200)
 	if page, res := root.get(at + "/account"); res.StatusCode != 200 || !strings.Contains(page, "root") {
-		t.Errorf("the account of root: %d, %.400s", res.StatusCode, page)
+		t.Errorf("the account page of root: status %d, %.400s", res.StatusCode, page)
 	}
 	thea := sign("thea", "/account", 200)
 	for path, status := range map[string]int{"/account": 200, "/accounts": 403} {
 		if _, res := thea.get(at + path); res.StatusCode != status {
-			t.Errorf("thea at %s: %d, want %d", path, res.StatusCode, status)
+			t.Errorf("thea at %s: status %d, want %d", path, res.StatusCode, status)
 		}
 	}
 	book, err := account.Open(account.Folder(filepath.Join(dir, "data")), nil)
@@ -415,6 +415,6 @@ func TestAdministratorsSignInAtAProvider(t *testing.T) {
 	sign("local", "not of the provider", 403)
 	stranger := newPerson(t) // an address that was made for another browser
 	if page, res := stranger.get(at + "/login/callback?code=x&state=y"); res.StatusCode != 502 || !strings.Contains(page, "no cookie") {
-		t.Errorf("without a cookie: %d, %.300s", res.StatusCode, page)
+		t.Errorf("callback without a cookie: status %d, want 502: %.300s", res.StatusCode, page)
 	}
 }

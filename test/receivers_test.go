@@ -29,12 +29,12 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A receiver of events can be killed and comes back at the same address.
+// A receiver of events can be killed, and comes back at the same address.
 type receiver struct {
 	name        string
 	kill, start func()
 	has         func() map[string]bool // the paths in events that have arrived
-	waits       time.Duration          // how long it has events wait for others
+	waits       time.Duration          // how long it lets events wait for others
 }
 
 var eventPath = regexp.MustCompile(`/page/\w+`)
@@ -60,8 +60,7 @@ func unzipped(b []byte) (all []byte) {
 	return all
 }
 
-// httpReceiver accepts posted and put bodies: it replaces a collector and an
-// object store.
+// httpReceiver accepts posted and put bodies: it stands in for a collector and an object store.
 func httpReceiver(t *testing.T, name, addr string, waits time.Duration) *receiver {
 	var mu sync.Mutex
 	got := map[string]bool{}
@@ -223,9 +222,9 @@ func database(t *testing.T) (r *receiver, url string) {
 	return r, url
 }
 
-// TestReceiversOfEventsAreKilledUnderLoad kills each receiver while requests
-// continue. No request waits for an absent one. Two seconds after its return a
-// receiver gets events again, and it gets all that it has missed.
+// TestReceiversOfEventsAreKilledUnderLoad kills each receiver while requests continue. No
+// request waits for an absent receiver. A receiver gets events again within two seconds of its
+// return, and then all that it missed.
 func TestReceiversOfEventsAreKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	const page = "a page of the origin"
@@ -256,7 +255,7 @@ events:
   parquet: {to: "s3://lake/events", every: 1s, endpoint: "http://%s", key: key, secret: secret}
 `, url, logs, cluster, collects, store))
 
-	// drive has some clients ask for pages, and returns which and how long they took.
+	// drive has some clients ask for pages, and returns which pages, and how long they took.
 	drive := func(during string) (asked []string, s *traffic) {
 		s = new(traffic)
 		var work sync.WaitGroup
@@ -293,10 +292,10 @@ events:
 		r.kill()
 		asked, during := drive("during")
 		if len(during.wrong) > 0 {
-			t.Errorf("while the %s was away, %d of %d requests failed, the first: %s", r.name, len(during.wrong), len(asked), during.wrong[0])
+			t.Errorf("while the %s was away, %d of %d requests failed; the first: %s", r.name, len(during.wrong), len(asked), during.wrong[0])
 		}
 		if was, is := calm.p99(), during.p99(); is > was+250*time.Millisecond {
-			t.Errorf("while the %s was away, 99 %% of requests took up to %v, before %v", r.name, is, was)
+			t.Errorf("while the %s was away, 99 %% of requests took up to %v; before up to %v", r.name, is, was)
 		}
 		r.start()
 		back := time.Now()
@@ -306,6 +305,6 @@ events:
 			t.Errorf("the %s got events again %v after its return", r.name, took)
 		}
 		until(t, "the "+r.name+" has got all events", func() bool { return len(missing(r, asked)) == 0 })
-		t.Logf("%s: %d requests while it was away, p99 %v (calm %v); events again after %v, all after %v", r.name, len(asked), during.p99(), calm.p99(), took, time.Since(back))
+		t.Logf("%s: %d requests while it was away, 99th percentile %v (before: %v); events again after %v, all after %v", r.name, len(asked), during.p99(), calm.p99(), took, time.Since(back))
 	}
 }

@@ -116,7 +116,7 @@ func moreCodingCases(*testing.T) (all []renderCase) {
 	return all
 }
 
-// moreCharsetCases returns misleading names and bytes.
+// moreCharsetCases returns cases with misleading names of charsets, and misleading bytes.
 func moreCharsetCases(t *testing.T) (all []renderCase) {
 	add := func(name, head string, body []byte, word string) {
 		all = append(all, renderCase{name: "charset " + name, head: head, body: body, word: word})
@@ -152,7 +152,7 @@ func moreCharsetCases(t *testing.T) (all []renderCase) {
 	return all
 }
 
-// moreMarkupCases returns further places of text in markup.
+// moreMarkupCases returns further places in markup that have text.
 func moreMarkupCases(*testing.T) (all []renderCase) {
 	b64 := base64.StdEncoding.EncodeToString([]byte("<p>porn</p>"))
 	css64 := base64.StdEncoding.EncodeToString([]byte("p::before{content:'porn'}"))
@@ -184,7 +184,7 @@ func moreMarkupCases(*testing.T) (all []renderCase) {
 		"<datalist><option value=porn></datalist><input list=x>", "<textarea>\n\nporn</textarea>", "<textarea>&lt;p&gt;p&#111;rn</textarea>", "<textarea>po<!-- -->rn porn</textarea>", "<textarea><script></textarea>porn", "<svg><textarea>porn</textarea></svg>", "<title><!--</title>porn<!-- -->", "<xmp>po&#114;n</xmp>porn", "<listing>p&#111;rn</listing>", "<img alt=porn alt=x>", "<img alt=x alt=porn>", "<img alt='po\nrn porn'>", "<img alt=p&#111;rn>", "<img alt=\"p&ZeroWidthSpace;orn\">", "<img usemap=#m src=x><map name=m><area alt=porn></map>",
 		"<video controls><track kind=subtitles src='data:text/vtt,porn'></video>", "<audio controls>porn</audio>", "<object type=text/plain>porn</object>", "<object data='data:image/png,x'>porn</object>", "<object data=/none type=image/png>porn</object>", "<picture>porn</picture>", "<applet>porn</applet>", "<dir><li>porn</dir>", "<hgroup>porn</hgroup>", "<search>porn</search>", "<slot>porn</slot>", "<data value=x>porn</data>", "<time>porn</time>", "<var>porn</var>", "<ins>po</ins><del>rn</del>", "<portal>porn</portal>", "<fencedframe>porn</fencedframe>", "<layer>porn</layer>", "<ilayer>porn</ilayer>", "<xml>porn</xml>", "<comment>porn</comment>", "<nextid>porn", "<selectedcontent>porn</selectedcontent>",
 		"<p popover>porn", "<p hidden=until-found>porn", "<p inert>porn", "<details><summary></summary>porn</details>", "<dialog>porn</dialog>", "<p contenteditable>porn", "<ruby>p<rp>(</rp><rt>o</rt>rn</ruby>porn", "<fieldset disabled><legend>porn", "<table><caption>porn", "<table><colgroup>porn", "<table><col>porn", "<table>po<td>x</table>rn porn", "<table><script>x</script>porn", "<table><style>x</style><input type=hidden>porn", "<table><td><table>porn</table></table>",
-		// The tree builder's odd ways.
+		// Special rules of the HTML tree builder.
 		"<script><!--<script></script>--></script>porn", "<script><!--<script >x</script/>porn", "<script><!--><script>x</script>porn", "<script><!--a--><script>x</script>porn", "<script></scriptx>x</script>porn", "<script></script x='</script>'>porn", "<script src=x />porn</script>porn", "<script><!--<SCRIPT></SCRIPT>--></SCRIPT>porn", "<svg><script/>porn</svg>", "<svg><script><!--</script>porn</svg>", "<svg><script><![CDATA[</script>]]></script>porn</svg>", "<svg><style/>porn</svg><p>porn",
 		"<svg><style><!--</style>porn-->", "<svg><title><style></title>porn</style>", "<svg><title><style>x</style>porn</title></svg>", "<math><style><!--</style>porn", "<math><mtext><style>x</style>porn</mtext></math>", "<math><mtext><table><mglyph><style><!--</style>porn", "<form><math><mtext></form><form><mglyph><style></math>porn", "<svg><p><style><a title='</style>porn'>", "<svg></p><style><a id=\"</style>porn\">", "<math><annotation-xml encoding=text/html><style>x</style>porn</annotation-xml></math>", "<math><annotation-xml><style>porn</style></annotation-xml></math>",
 		"<math><mi><svg><style>x</style></svg>porn</mi></math>", "<svg><desc><style>x</style>porn</desc></svg>", "<svg><foreignObject width=90 height=90><style>x</style>porn</foreignObject></svg>", "<svg><foreignobject width=90 height=90><xmp><b>porn</xmp></foreignobject></svg>", "<svg><font color=red>porn</font></svg>porn", "<svg><font>porn</font></svg>", "<svg><b>porn", "<svg><br>porn", "<svg><xmp><b>porn</xmp></svg>", "<svg><plaintext>porn</svg>porn", "<svg><a>porn</a></svg>", "<svg><switch><text y=20>porn</text></switch></svg>", "<svg><text y=20><textPath>porn</textPath></text></svg>", "<svg><text y=20><a>po</a>rn</text></svg>", "<svg><text y=20 style='x'>p&#111;rn</text></svg>", "<svg><defs><text id=t>porn</text></defs><use href=#t y=20></svg>", "<svg><symbol id=s><text y=20>porn</text></symbol><use href=#s></svg>",

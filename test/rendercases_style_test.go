@@ -2,8 +2,8 @@ package test
 
 import "fmt"
 
-// styleCases returns pages with a word that style sheets create, hide in part,
-// or reverse.
+// styleCases returns pages in which style sheets create a word, hide a part of it, or reverse
+// it.
 func styleCases() (all []renderCase) {
 	for _, page := range []string{
 		// Elements that show nothing, within a word.
@@ -19,13 +19,13 @@ func styleCases() (all []renderCase) {
 		"<style>@media all{b{display:none}}</style>po<b>zz</b>rn", "<style>/*}*/b{/*x*/display:none}</style>po<b>zz</b>rn", "<style>a{content:'}'}b{display:none}</style>po<b>zz</b>rn", "<style>b{content:\"'\";display:none}</style>po<b>zz</b>rn",
 		"<style>[x]{display:none}</style>po<b x>zz</b>rn", "<style>p>:nth-child(2){display:none}</style><p>p<b></b>o<b>zz</b>rn", "<style>b{display:none</style>po<b>zz</b>rn", "<style>sub{display:none}</style>po<sub>zz</sub>rn", "<style>.h{display:none}</style>po<a class='g h'>zz</a>rn",
 		"<style>x-y{display:none}</style>po<x-y>zz</x-y>rn", "<link rel=stylesheet href='data:text/css,b{display:none}'>po<b>zz</b>rn", "<style>p{b{display:none}}</style><p>po<b>zz</b>rn", "<svg><style>b{display:none}</style></svg>po<b>zz</b>rn",
-		// Blocks that begin no line.
+		// Blocks that do not begin a new line.
 		"<div style='display:inline'>po</div><div style='display:inline'>rn</div>", "<style>div{display:inline}</style><div>po</div><div>rn</div>", "<style>.a{float:left}</style><div class=a>p</div><div class=a>o</div><div class=a>r</div><div class=a>n</div>",
 		"po<div style='display:inline-block'>r</div>n", "po<p style='display:contents'>rn</p>", "<style>li{display:inline-block}</style><ul><li>p</li><li>o</li><li>r</li><li>n</li></ul>",
-		// Text that a sheet adds.
+		// Text that a style sheet adds.
 		"<style>p::before{content:'po'}</style><p>rn</p>", "<style>.a:after{content:\"rn\"}</style>x <b class=a>po</b>", "<style>b::before{content:'o'}b::after{content:'n'}</style>p<b>r</b>", "<style>*::before{content:'po'}</style><p>rn", "<style>b::before{content:'p' 'o'}</style><b>rn</b>", "<style>b::after{content:'\\6f\\72'}</style><b>p</b>n",
 		"<style>i::before{content:'o'}</style>p<i></i>rn",
-		// Text that is turned.
+		// Text whose direction changes.
 		"<p><span style='unicode-bidi:bidi-override;direction:rtl'>nrop</span>", "<style>.r{direction:rtl;unicode-bidi:bidi-override}</style><p><span class=r>nrop</span>", "<style>p{unicode-bidi:isolate-override;direction:rtl}</style><p>n<b>ro</b>p", "<div style='unicode-bidi:bidi-override;direction:rtl'>xx<br>nrop</div>",
 		"<div style='direction:rtl;display:inline-block'><b style='display:inline-block'>n</b><b style='display:inline-block'>r</b><b style='display:inline-block'>o</b><b style='display:inline-block'>p</b></div>", "<span style='direction:rtl'><b>n</b><b>r</b><b>o</b><b>p</b></span>", "<bdo dir=rtl>x<br>nrop</bdo>",
 	} {

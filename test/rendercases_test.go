@@ -18,7 +18,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// A renderCase is a response that a browser may show the word of.
+// A renderCase is a response of which a browser may show the word.
 type renderCase struct {
 	name string
 	head string // fields, separated by "\n"; preceded by ":status 302 x" if it is not 200
@@ -48,7 +48,7 @@ func (c *renderCase) response() []byte {
 
 const htmlHead = "Content-Type: text/html"
 
-// rawHead says that the body of a case is all that its origin sends.
+// rawHead marks a case whose body holds all that its origin sends, the head included.
 const rawHead = ":raw"
 
 func renderCases(t *testing.T) []renderCase {
@@ -59,7 +59,7 @@ func renderCases(t *testing.T) []renderCase {
 	return all
 }
 
-// typeCases returns cases about the type of a body.
+// typeCases returns cases about the media type of a body.
 func typeCases(*testing.T) (all []renderCase) {
 	for _, line := range []string{
 		"Content-Type: text/html", "Content-Type: text/plain", "Content-Type:", "", "Content-Type: */*",
@@ -138,7 +138,7 @@ func zstded(p []byte) []byte {
 	return w.EncodeAll(p, nil)
 }
 
-// gzipMember returns a member with flags and the corresponding fields.
+// gzipMember returns a member with flags and the fields that they announce.
 func gzipMember(flags byte, extra string, p []byte) []byte {
 	b := append([]byte{0x1F, 0x8B, 8, flags, 0, 0, 0, 0, 0, 255}, extra...)
 	b = append(b, deflated(p)...)
@@ -247,7 +247,7 @@ func encoded(t *testing.T, label, text string) []byte {
 	}
 	p, err := e.NewEncoder().Bytes([]byte(text))
 	if err != nil {
-		t.Fatalf("%q in %s: %v", text, label, err)
+		t.Fatalf("encoding %q in %s: %v", text, label, err)
 	}
 	return p
 }
@@ -358,7 +358,7 @@ func labelledCases(t *testing.T) (all []renderCase) {
 	return all
 }
 
-// markupCases returns the places of text in markup.
+// markupCases returns cases for the places in markup that have text.
 func markupCases(*testing.T) (all []renderCase) {
 	b64 := base64.StdEncoding.EncodeToString([]byte("<p>porn</p>"))
 	for _, page := range []string{

@@ -75,8 +75,8 @@ func (o *rawOrigin) put(path string, response []byte) {
 	o.pages[path] = response
 }
 
-// rendered returns by URL the text that the page in view and its frames show,
-// each with that of the frames within it.
+// rendered returns by URL the text that the page and its frames show, each with the text of the
+// frames within it.
 func (b *browser) rendered() map[string]string {
 	b.t.Helper()
 	type values struct{ Index, Value []int }
@@ -107,14 +107,14 @@ func (b *browser) rendered() map[string]string {
 	}
 	all := map[string]string{}
 	for i, d := range s.Documents {
-		// Boxes of text may be parts of one word or not.
+		// Adjacent boxes of text may belong to one word or not.
 		all[s.Strings[d.DocumentURL]] = text(i, " ") + "\n" + text(i, "")
 	}
 	return all
 }
 
-// renderings has the browser show each response in a frame of another origin,
-// which inherits nothing from the page around it.
+// renderings has the browser show each response in a frame of another origin, which inherits
+// nothing from the page that contains it.
 func renderings(t *testing.T, b *browser, responses [][]byte) []string {
 	t.Helper()
 	frames, pages := newRawOrigin(t), newRawOrigin(t)
@@ -144,7 +144,7 @@ func renderings(t *testing.T, b *browser, responses [][]byte) []string {
 	return texts
 }
 
-// inspector is a phrase check for the words of the cases.
+// inspector is a phrase check that looks for the words of the cases.
 func inspector(t *testing.T, words []string) *phrase.Check {
 	t.Helper()
 	dir := t.TempDir()
@@ -166,8 +166,8 @@ func inspector(t *testing.T, words []string) *phrase.Check {
 	return c
 }
 
-// inspected reports whether the check finds word in a response to a browser, or
-// whether the response is refused before that.
+// inspected reports whether the check finds word in a response to a browser, or whether the
+// proxy refuses the response before that.
 func inspected(t *testing.T, c *phrase.Check, response []byte, word string) bool {
 	t.Helper()
 	var s message.Response
@@ -198,7 +198,7 @@ func inspected(t *testing.T, c *phrase.Check, response []byte, word string) bool
 	return false
 }
 
-// unseen are the cases that only layout could tell, and why.
+// unseen names the cases that only layout could tell apart, and why.
 var unseen = map[string]string{
 	`html "<div><template shadowrootmode=open><slot></slot>rn</template>po</div>"`:                                                        "a slot moves text",
 	`html "<table cellpadding=0 cellspacing=0><tr><td>po<td>rn</table>"`:                                                                  "cells without a gap",
@@ -210,15 +210,14 @@ var unseen = map[string]string{
 	"charset link with charset": "an attribute that HTML has no more names the charset of a style sheet",
 }
 
-// Everything that Chromium renders is inspected: each case is a response with a
-// word that Chromium may or may not show. If it does, the check must find the
-// word.
+// Everything that Chromium renders is inspected. Each case is a response with a word that
+// Chromium may or may not show. If it does, the check must find the word.
 func TestWhatChromiumRendersIsInspected(t *testing.T) {
 	t.Parallel()
 	compareWithChromium(t, renderCases(t))
 }
 
-// The same for answers that were made to evade a filter.
+// The same holds for answers that were made to evade a filter.
 func TestWhatChromiumRendersOfOddAnswersIsInspected(t *testing.T) {
 	t.Parallel()
 	var all []renderCase
@@ -252,7 +251,7 @@ func compareWithChromium(t *testing.T, cases []renderCase) {
 		}
 		if reason := unseen[c.name]; reason != "" {
 			if finds {
-				t.Errorf("%s is found: it need not be excepted (%s)", c.name, reason)
+				t.Errorf("%s: the check finds the word; remove the exception (%s)", c.name, reason)
 			}
 			continue
 		}
@@ -265,6 +264,6 @@ func compareWithChromium(t *testing.T, cases []renderCase) {
 	}
 	t.Logf("%d cases, %d shown", len(cases), shown)
 	if len(cases) < 200 || shown < 150 {
-		t.Errorf("%d cases, of which Chromium shows %d: too few to tell anything", len(cases), shown)
+		t.Errorf("Chromium shows the word in only %[2]d of %[1]d cases: something is wrong with the test", len(cases), shown)
 	}
 }

@@ -41,8 +41,8 @@ const replayLog = `
 1767258000.090   2 10.1.2.4 TCP_MISS/200 39 GET http://win.bet.example/ - HIER_DIRECT/192.0.2.1 text/html
 `
 
-// A day's log is replayed through the gateway to an origin that answers
-// everything, and the recorded events are judged again without the list.
+// The test replays a day's log through the gateway to an origin that answers everything. Then
+// it judges the recorded events again, without the list.
 func TestLogIsSentThroughTheGateway(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestLogIsSentThroughTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Sent != 7 || r.Answered != 7 || r.FromOrigin != 4 || r.Tunnels != 1 || r.Plain != 1 || len(r.Errors) != 0 {
-		t.Errorf("report: %+v", r)
+		t.Errorf("the report of the replay is %+v", r)
 	}
 	if len(r.Changes) != 1 || r.Changes[0].Was != 200 || r.Changes[0].Is != 403 || r.Changes[0].Examples[0] != "http://win.bet.example/" {
 		t.Errorf("changes of status: %+v, want 200 -> 403 for win.bet.example", r.Changes)
@@ -94,7 +94,7 @@ func TestLogIsSentThroughTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(x.Changes) != 1 || x.Changes[0].Category != "gambling" || x.Changes[0].Count != 2 || x.Changes[0].Is != "pass" {
-		t.Errorf("without the list: %+v, want two of gambling to pass", x.Changes)
+		t.Errorf("judged again without the list: %+v, want two events of gambling to pass", x.Changes)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -105,7 +105,7 @@ func TestLogIsSentThroughTheGateway(t *testing.T) {
 	}
 }
 
-// passAll judges by settings that let everything pass.
+// passAll returns the engine of settings that let everything pass.
 func passAll(t *testing.T, dir string) replay.Judge {
 	t.Helper()
 	file := filepath.Join(dir, "open.yaml")

@@ -108,8 +108,8 @@ func answerICAP(w io.Writer, r *bufio.Reader) error {
 	return err
 }
 
-// TestAScannerBehindICAPDecides: on requests, uploads, downloads that are held
-// and such as pass in pieces.
+// TestAScannerBehindICAPDecides tests requests, uploads, downloads that are held, and downloads
+// that pass in pieces.
 func TestAScannerBehindICAPDecides(t *testing.T) {
 	scanner := marmotScanner(t)
 	g := runGateway(t, t.TempDir(), fmt.Sprintf(scannerSettings, scanner.Addr()))
@@ -155,10 +155,10 @@ func TestAScannerBehindICAPDecides(t *testing.T) {
 		switch {
 		case ask.status == 0:
 			if err == nil && res.StatusCode == 200 || strings.Contains(string(body), "marmot") {
-				t.Errorf("%s: status %d, %d bytes, %v; it should break off", ask.path, res.StatusCode, len(body), err)
+				t.Errorf("%s: status %d, %d bytes, %v; want the response to break off before the word", ask.path, res.StatusCode, len(body), err)
 			}
 		case err != nil || res.StatusCode != ask.status || !strings.Contains(string(body), ask.holds):
-			t.Errorf("%s %s: status %d, %.100q, %v", ask.path, ask.upload, res.StatusCode, body, err)
+			t.Errorf("%s, upload %q: status %d, %.100q, %v", ask.path, ask.upload, res.StatusCode, body, err)
 		}
 	}
 	scanner.Close()

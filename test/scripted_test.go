@@ -38,8 +38,8 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s", connect-ports: [80, 443]}
 `
 
-// A trial is a way in which a page gets a word from its origin, or takes one
-// there and gets it back.
+// A trial is a way in which a page gets a word from its origin, or sends one there and gets it
+// back.
 type trial struct {
 	name   string
 	serve  func(w http.ResponseWriter, r *http.Request, word string)
@@ -47,12 +47,12 @@ type trial struct {
 	secure bool   // it needs TLS
 	h1     bool   // it needs an origin that speaks HTTP/1
 	h2     bool   // it needs an origin that speaks HTTP/2
-	known  string // why the word comes through, "" when it must not
+	known  string // why the word comes through; "" when it must not
 }
 
 func flush(w http.ResponseWriter) { w.(http.Flusher).Flush() }
 
-// say answers with pieces, WO and RD in which are the parts of the word.
+// say answers with the pieces given; WO and RD in them become the parts of the word.
 func say(typ string, pieces ...string) func(w http.ResponseWriter, r *http.Request, word string) {
 	return func(w http.ResponseWriter, r *http.Request, word string) {
 		w.Header().Set("Content-Type", typ)
@@ -159,10 +159,10 @@ const (
 	jsWS  = `const out=[]; await new Promise(ok=>{const s=new WebSocket(u.replace('http','ws')); s.binaryType='arraybuffer'; s.onmessage=m=>out.push(typeof m.data=='string'?m.data:new TextDecoder(SOCKCS).decode(m.data)); s.onclose=ok; setTimeout(ok,20000)}); return out.join('JOIN')`
 )
 
-// quirkyCSS reads a style sheet in a page without a doctype, which takes any type.
+// quirkyCSS reads a style sheet in a page without a doctype, where any media type is accepted.
 const quirkyCSS = `const f=document.createElement('iframe'); document.body.append(f); const d=f.contentDocument; d.open(); d.write('<body><p id=css>'); d.close(); return await new Promise(ok=>{const l=d.createElement('link');l.rel='stylesheet';l.href=u;l.onload=()=>ok([...l.sheet.cssRules].map(r=>r.cssText).join());l.onerror=()=>ok('E');d.head.append(l)})`
 
-// lorem is more than is kept back of one message.
+// lorem is longer than the part of a message that the gateway keeps back.
 var lorem = strings.Repeat("Lorem ipsum dolor ", 150_000)
 
 // lastOf returns the end of a script's result.
@@ -209,7 +209,7 @@ func ranged(typ, body string) func(w http.ResponseWriter, r *http.Request, word 
 	}
 }
 
-// echo returns the client's bytes, in digits that no check reads.
+// echo returns the client's bytes as digits, which no check reads.
 func echo(w http.ResponseWriter, r *http.Request, word string) {
 	p, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -443,9 +443,8 @@ func trials() []trial {
 	}
 }
 
-// All data that scripts of a page read and send by every means of a browser is
-// inspected: each trial comes through with an innocent word, and does not with a
-// listed one.
+// All data that scripts of a page read and send by every means of a browser is inspected. Each
+// trial succeeds with an innocent word, and fails with a listed one.
 func TestWhatScriptsReadAndSendIsInspected(t *testing.T) {
 	t.Parallel()
 	inspectTrials(t, trials())
@@ -524,7 +523,7 @@ func testTrials(t *testing.T, all []trial, begin func(*httptest.Server)) {
 		}
 		for k := range results {
 			if took := results[k]["took "+c.name]; len(took) > 4 {
-				t.Logf("%s took %s ms", c.name, took)
+				t.Logf("the trial %s took %s ms", c.name, took)
 			}
 		}
 		works := strings.Contains(strings.ReplaceAll(results[0][c.name], "\x00", ""), words[0])
@@ -532,9 +531,9 @@ func testTrials(t *testing.T, all []trial, begin func(*httptest.Server)) {
 		end := func(s string) string { return s[max(0, len(s)-80):] }
 		switch {
 		case !works:
-			t.Errorf("%s: what is allowed does not come through: %q", c.name, end(results[0][c.name]))
+			t.Errorf("%s: the allowed word does not come through; the page got %q", c.name, end(results[0][c.name]))
 		case leaks:
-			t.Errorf("%s: the listed word comes through: %q", c.name, end(results[1][c.name]))
+			t.Errorf("%s: the listed word comes through; the page got %q", c.name, end(results[1][c.name]))
 		}
 	}
 }

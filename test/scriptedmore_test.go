@@ -39,7 +39,7 @@ func answerWith(typ string, f func(word string) string, fields ...string) func(w
 	}
 }
 
-// asked answers a second request for another part of a path differently.
+// asked answers a second request, for another part of a path, differently.
 func byQuery(parts map[string]func(w http.ResponseWriter, r *http.Request, word string)) func(w http.ResponseWriter, r *http.Request, word string) {
 	return func(w http.ResponseWriter, r *http.Request, word string) {
 		q := r.URL.RawQuery
@@ -102,7 +102,7 @@ func moreTrials() []trial {
 	sendWS := func(send string) string {
 		return `return await new Promise(ok=>{const s=new WebSocket(u.replace('http','ws'));let t='';s.onopen=()=>{` + send + `};s.onmessage=m=>{t=atob(m.data)};s.onclose=()=>ok(t);setTimeout(()=>ok(t),20000)})`
 	}
-	sw := func(respond string) string { // a service worker answers; it is registered for a separate folder
+	sw := func(respond string) string { // a service worker answers; it is registered for its own folder
 		return `const reg=await navigator.serviceWorker.register(u+'&sw',{scope:u+'&page'}); const w=reg.installing||reg.waiting||reg.active; await new Promise(ok=>{if(w.state=='activated')ok();w.onstatechange=()=>(w.state=='activated'||w.state=='redundant')&&ok()}); const f=document.createElement('iframe'); f.src=u+'&page'; document.body.append(f); await new Promise(ok=>f.onload=ok); await new Promise(ok=>setTimeout(ok,300)); const t=f.contentDocument.body.innerText; await reg.unregister(); f.remove(); return t`
 	}
 	worker := func(js string) func(w http.ResponseWriter, r *http.Request, word string) {
@@ -214,7 +214,7 @@ func moreTrials() []trial {
 			w.Header().Set("X", word)
 			sock(false, lines("hello WORD"))(w, r, word)
 		}, js: ws(" ", "")},
-		// gRPC-web and others with lengths.
+		// gRPC-web and other formats with lengths.
 		{name: "grpc-web pieces", serve: answerWith("application/grpc-web+proto", func(word string) string {
 			pb := func(s string) []byte { return grpcOf(append([]byte{0x0a, byte(len(s))}, s...)) }
 			return string(pb("the "+word[:3])) + string(pb(word[3:]+" is"))
@@ -321,7 +321,7 @@ func moreTrials() []trial {
 				time.Sleep(15 * time.Millisecond)
 			}
 		}, secure: true},
-		// Types and codings that programs undo.
+		// Types and codings that scripts decode.
 		{name: "zip by a program", serve: answerWith("application/zip", func(word string) string { return zipWith("a.txt", "hello "+word) }), js: `const b=await (await fetch(u)).arrayBuffer(); const v=new DataView(b); const n=v.getUint16(26,true); const s=b.slice(30+n+v.getUint16(28,true)); const r=new Response(new Blob([s]).stream().pipeThrough(new DecompressionStream('deflate-raw'))); const rd=r.body.getReader(); const q=await rd.read(); return new TextDecoder().decode(q.value)`},
 		{name: "raw deflate in octets", serve: coded("", deflated, "application/octet-stream", "hello WORD it is"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('deflate-raw'))).text()`, known: "nothing marks raw deflate"},
 		{name: "gzip as a picture", serve: coded("", gzipped, "image/png", "hello WORD it is"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('gzip'))).text()`},

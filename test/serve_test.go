@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serve is the command "serve DIR" of stories: a web server for a folder, whose
-// files may change meanwhile. $ORIGIN is its address.
+// serve implements the command "serve DIR" of stories: a web server for a folder whose files
+// may change meanwhile. $ORIGIN is its address.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve DIR")
@@ -39,7 +39,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("ORIGIN", s.URL)
 }
 
-// fill is the command "fill FILE": it replaces variables in the file.
+// fill implements the command "fill FILE": it replaces variables in the file.
 func fill(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: fill FILE")

@@ -37,10 +37,10 @@ dns:
 proxy: {private: [10.77.0.0/16], drain: 1s}
 `
 
-// TestABrowserIsSentToTheSinkhole uses a browser that only knows a name server.
+// TestABrowserIsSentToTheSinkhole uses a browser that has our name server and no proxy.
 func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	n := newNetwork(t)
-	// The client has only our name server; the gateway's hosts file has the hosts.
+	// The client has only our name server. The origin's names are in the gateway's hosts file.
 	n.writeTo(filepath.Join("/etc/netns", n.client, "hosts"), "127.0.0.1 localhost\n")
 	n.writeTo(filepath.Join("/etc/netns", n.client, "resolv.conf"), "nameserver 10.77.1.1\noptions timeout:2\n")
 	for _, file := range []string{"hosts", "resolv.conf"} {
@@ -58,7 +58,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	n.makeRoot()
 	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet4.example\n")
 	settings := filepath.Join(n.dir, "shuultuur.yaml")
-	// start starts a gateway with settings; the function returned ends it.
+	// start starts a gateway with the settings and returns a function that ends it.
 	start := func(decrypt string) (end func()) {
 		n.writeTo(settings, strings.Replace(sinkholeSettings, "DECRYPT", decrypt, 1))
 		cmd := peer.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", settings)
@@ -71,7 +71,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				t.Error("no name is answered")
+				t.Error("the gateway answers no name")
 				break
 			}
 		}
@@ -97,7 +97,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	b.shows("it is in the category gambling")
 	b.picture("sinkhole-https")
 	if to := b.script("return location.href"); to != "https://bet4.example/odds" {
-		t.Errorf("the address of the block page is %s", to)
+		t.Errorf("the block page has the address %s, want that of the blocked page", to)
 	}
 	// A warning is a page with a button, which leads to the requested page.
 	b.open("http://warn.example/")
@@ -108,16 +108,16 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	b.shows("origin 10.77.2.2:443 for warn.example")
 	end()
 
-	// Without decryption there is no page to show over HTTPS.
+	// Without decryption the gateway cannot show a page over HTTPS.
 	defer start("false")()
 	b = browse()
 	b.open("http://bet4.example/")
 	b.shows("it is in the category gambling")
 	err = b.visit("https://bet4.example/")
 	if err == nil || !strings.Contains(err.Error(), "ERR_SSL_PROTOCOL_ERROR") && !strings.Contains(err.Error(), "ERR_CONNECTION_CLOSED") && !strings.Contains(err.Error(), "ERR_SSL_ACCESS_DENIED") {
-		t.Errorf("https without decryption: %v", err)
+		t.Errorf("HTTPS to a blocked host without decryption, in the browser: %v, want a TLS error", err)
 	}
 	if out, err := n.curl("https://bet4.example/"); err == nil || !strings.Contains(out, "alert") && !strings.Contains(out, "access denied") {
-		t.Errorf("https without decryption: %v, %q", err, out)
+		t.Errorf("HTTPS to a blocked host without decryption, with curl: %v, %q, want a TLS alert", err, out)
 	}
 }

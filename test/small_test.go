@@ -21,10 +21,10 @@ import (
 	"shuultuur/test/peer"
 )
 
-// limitSmall is how many bytes the small build may have, stripped.
+// limitSmall is the maximum size of the stripped small build in bytes.
 const limitSmall = 20_000_000
 
-// buildSmall builds the program for small devices as packages have it.
+// buildSmall builds the program for small devices with the flags of the packages.
 func buildSmall(t *testing.T, arch, program string) {
 	t.Helper()
 	flags, err := exec.Command("sh", "../dist/flags.sh", "small").Output()
@@ -46,7 +46,7 @@ func buildSmall(t *testing.T, arch, program string) {
 	}
 }
 
-// TestTheSmallBuildIsSmall builds it for the other architecture of its packages.
+// TestTheSmallBuildIsSmall builds it for the other architectures of its packages.
 func TestTheSmallBuildIsSmall(t *testing.T) {
 	t.Parallel()
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
@@ -106,7 +106,7 @@ dns:
 	}
 	run(0, "check", settings)
 	if out := run(1, "why", "-config", settings, "http://casino.example/"); !strings.Contains(out, "gambling") {
-		t.Errorf("why: %s", out)
+		t.Errorf("why does not name the category gambling: %s", out)
 	}
 	for more, lacks := range map[string]string{
 		"events: {sqlite: events.db}":                           "SQLite",
@@ -139,11 +139,11 @@ dns:
 			}
 		}
 		if out := run(1, "check", file); !strings.Contains(out, "small build, which lacks") || !strings.Contains(out, lacks) {
-			t.Errorf("settings with %q: %s", more, out)
+			t.Errorf("check of settings with %q does not say what the small build lacks: %s", more, out)
 		}
 	}
 	if out := run(2, "import", "pihole", dir); !strings.Contains(out, "use the full build") {
-		t.Errorf("a command that it lacks: %s", out)
+		t.Errorf("a command that the small build lacks does not say so: %s", out)
 	}
 
 	gateway := exec.Command(program, "run", settings)
@@ -161,7 +161,7 @@ dns:
 		log.Close()
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())
-			t.Logf("%s", text)
+			t.Logf("log of the program:\n%s", text)
 		}
 	})
 	through := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "127.0.0.1:" + proxy})}}
@@ -180,16 +180,16 @@ dns:
 		return 0, ""
 	}
 	if status, body := get("http://casino.example/"); status != http.StatusForbidden || !strings.Contains(body, "gambling") {
-		t.Errorf("a blocked page: %d %s", status, body)
+		t.Errorf("a blocked page: status %d, want 403 and gambling: %s", status, body)
 	}
 	if status, body := get(origin.URL); status != http.StatusOK || !strings.Contains(body, "museums") {
-		t.Errorf("a page: %d %s", status, body)
+		t.Errorf("an ordinary page: status %d, want 200: %s", status, body)
 	}
 	ask := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", "127.0.0.1:"+names)
 	}}
 	all, err := ask.LookupNetIP(t.Context(), "ip4", "casino.example.")
 	if e, ok := errors.AsType[*net.DNSError](err); !(ok && e.IsNotFound) && !(err == nil && all[0] == netip.IPv4Unspecified()) {
-		t.Errorf("a blocked name: %v %v", all, err)
+		t.Errorf("a blocked name: answer %v, %v; want none, or 0.0.0.0", all, err)
 	}
 }

@@ -110,7 +110,7 @@ http_access allow all
 		defer res.Body.Close()
 		b, _ := io.ReadAll(res.Body)
 		if res.StatusCode != status && (status < 500 || res.StatusCode < 500) || !strings.Contains(string(b), holds) {
-			t.Errorf("%s: %d, %.300q; want %d and %q", u, res.StatusCode, b, status, holds)
+			t.Errorf("%s: status %d, %.300q; want %d and %q", u, res.StatusCode, b, status, holds)
 		}
 		return string(b), res.Header
 	}
@@ -121,12 +121,12 @@ http_access allow all
 	link, _, _ = strings.Cut(link, `"`)
 	link = strings.ReplaceAll(link, "&amp;", "&")
 	if _, h := look(link, 302, ""); h.Get("Location") != "http://forum.example/x?y=1" {
-		t.Errorf("a click on the warning at %s leads to %q", link, h.Get("Location"))
+		t.Errorf("a click on the warning at %s leads to %q, want the requested page", link, h.Get("Location"))
 	}
 	// The host does not exist: Squid reports that, and there is no warning.
 	look("http://forum.example/x?y=1", 503, "forum.example")
 	if _, err := c.Get("https://bet.example/"); err == nil {
-		t.Error("a tunnel to a blocked host opens")
+		t.Error("Squid opens a tunnel to a blocked host")
 	}
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "safe") }))
 	defer secure.Close()
@@ -188,12 +188,12 @@ deny_info 302:http://why.example/?%o passes
 	} {
 		status, body, err := get(ask.c, ask.url)
 		if err != nil || status != ask.status && (status < 500 || ask.status < 500) {
-			t.Errorf("%s: %d, %v, %.200q; want %d", ask.url, status, err, body, ask.status)
+			t.Errorf("%s: status %d, %v, %.200q; want %d", ask.url, status, err, body, ask.status)
 		}
 	}
 }
 
-// A conversation is the exchange between Squid and a helper.
+// converse exchanges lines with a helper as Squid does, and returns its answers.
 func converse(t *testing.T, program string, args []string, lines string) string {
 	t.Helper()
 	cmd := peer.Command(t, program, args...)
@@ -214,11 +214,11 @@ func TestHelpersWorkFromSettingsAloneAndOutliveTheGateway(t *testing.T) {
 	}
 	got := converse(t, program, []string{"squid", "-config", alone, "rewrite"}, "http://ok.example/ 10.0.0.1/- - GET\nhttp://old.example/a 10.0.0.1/- anna GET\n")
 	if want := "ERR\nOK status=302 url=\"http://new.example/?was=http%3A%2F%2Fold.example%2Fa\"\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("the rewriter answers %q, want %q", got, want)
 	}
 	got = converse(t, program, []string{"squid", "-config", alone, "acl"}, "7 10.0.0.1 - GET http%3A%2F%2Fads.example%2F advertising\n")
 	if !strings.HasPrefix(got, `7 OK tag="advertising"`) {
-		t.Errorf("a category: %q", got)
+		t.Errorf("the ACL helper answers %q about a category, want OK and its tag", got)
 	}
 
 	// No gateway answers: BH after two seconds, or the URL of -down.
@@ -226,11 +226,10 @@ func TestHelpersWorkFromSettingsAloneAndOutliveTheGateway(t *testing.T) {
 	start := time.Now()
 	got = converse(t, program, []string{"squid", "-socket", socket, "-down", "http://down.example/", "rewrite"}, "3 http://ok.example/ 10.0.0.1/- - GET\n")
 	if got != "3 OK status=302 url=\"http://down.example/\"\n" || time.Since(start) > 5*time.Second {
-		t.Errorf("without a gateway: %q after %v", got, time.Since(start))
+		t.Errorf("without a gateway: the helper answers %q after %v, want the URL of -down", got, time.Since(start))
 	}
 
-	// A helper that is asked before the gateway is there, and again after it has
-	// been replaced.
+	// A helper gets a question before the gateway is there, and another after it was replaced.
 	cmd := peer.Command(t, program, "squid", "-socket", filepath.Join(dir, "squid.sock"), "rewrite")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -259,18 +258,18 @@ func TestHelpersWorkFromSettingsAloneAndOutliveTheGateway(t *testing.T) {
 	t.Run("first", func(t *testing.T) {
 		helperGateway(t, dir)
 		if got := <-answers; got != "1 ERR\n" {
-			t.Errorf("asked before the gateway started: %q", got)
+			t.Errorf("a question from before the gateway started: the answer is %q, want 1 ERR", got)
 		}
 	})
 	t.Run("second", func(t *testing.T) {
 		_, _ = io.WriteString(in, "2 http://ok.example/ 10.0.0.1/- - GET\n")
 		helperGateway(t, dir)
 		if got := <-answers; got != "2 ERR\n" {
-			t.Errorf("asked while the gateway was replaced: %q", got)
+			t.Errorf("a question while the gateway was replaced: the answer is %q, want 2 ERR", got)
 		}
 	})
 	in.Close()
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("the helper ended with %v", err)
+		t.Errorf("the helper ended with %v, want status 0", err)
 	}
 }

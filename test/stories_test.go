@@ -66,7 +66,7 @@ func (h *house) statusFor(addr, address string) int {
 	return code
 }
 
-// accounts makes accounts; the first is an owner's, who makes the others.
+// accounts makes accounts. The first is an owner, who makes the others.
 func (h *house) accounts(all ...url.Values) {
 	h.t.Helper()
 	at := "http://" + h.g.AdminAddr()
@@ -103,8 +103,7 @@ func (h *house) signIn(of url.Values) string {
 	return ""
 }
 
-// pages returns the address of the pages for a browser of this machine: passkeys
-// require a name.
+// pages returns the address of the pages with a host name, because passkeys require one.
 func (h *house) pages() string {
 	h.t.Helper()
 	_, port, err := net.SplitHostPort(h.g.AdminAddr())
@@ -114,7 +113,7 @@ func (h *house) pages() string {
 	return "http://localhost:" + port
 }
 
-// adminBrowser goes to the admin address itself, and elsewhere by the proxy.
+// adminBrowser connects directly to the admin address, and through the proxy to other hosts.
 func (h *house) adminBrowser() *browser {
 	h.t.Helper()
 	return newBrowser(h.t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1;localhost")
@@ -157,7 +156,7 @@ func aTeacherPausesTheirOwnClass(t *testing.T, width int) {
 	both := func(when string, anna, ben int) {
 		t.Helper()
 		if a, c := h.statusFor("127.0.0.2", "http://bet.example/"), h.statusFor("127.0.0.3", "http://bet.example/"); a != anna || c != ben {
-			t.Errorf("%s: anna gets %d, ben %d; want %d and %d", when, a, c, anna, ben)
+			t.Errorf("%s: anna gets status %d, ben %d; want %d and %d", when, a, c, anna, ben)
 		}
 	}
 	both("before", 403, 403)
@@ -218,7 +217,7 @@ func signingInWithAPasskey(t *testing.T, width int) {
 	b.click("#passkey")
 	b.shows("Settings")
 	if at := b.script("return location.pathname"); at != "/settings" {
-		t.Errorf("the passkey leads to %s", at)
+		t.Errorf("signing in with the passkey leads to %s, want /settings", at)
 	}
 	if seen := b.script("return document.cookie"); seen != "" {
 		t.Errorf("scripts of the page see the session: %s", seen)
@@ -233,12 +232,12 @@ func signingInWithAPasskey(t *testing.T, width int) {
 	b.click("#passkey")
 	b.shows("passkey")
 	if at := b.script("return location.pathname"); at != "/login" {
-		t.Errorf("a passkey that was removed leads to %s", at)
+		t.Errorf("signing in with a removed passkey leads to %s, want /login", at)
 	}
 }
 
-// TestAPageGivesWayWhenItsSessionEnds: a page that is open somewhere shows nothing more of
-// people after its session was ended from elsewhere.
+// TestAPageGivesWayWhenItsSessionEnds: an open page stops showing people's data after its
+// session was ended from elsewhere.
 func TestAPageGivesWayWhenItsSessionEnds(t *testing.T) {
 	t.Parallel()
 	h := classHouse(t)
@@ -246,7 +245,7 @@ func TestAPageGivesWayWhenItsSessionEnds(t *testing.T) {
 	h.accounts(owner...)
 	b := h.adminBrowser()
 	at := "http://" + h.g.AdminAddr()
-	for _, page := range []string{"/events", "/"} { // one live by server-sent events, one that fetches itself
+	for _, page := range []string{"/events", "/"} { // one page is live by server-sent events, one fetches itself again
 		b.signIn(at, "olga", password)
 		b.shows("Start")
 		b.open(at + page)
@@ -266,7 +265,7 @@ func TestAPageGivesWayWhenItsSessionEnds(t *testing.T) {
 		}
 		b.shows("Sign in with a passkey")
 		if got := b.script("return location.pathname"); got != "/login" {
-			t.Errorf("%s gives way to %s", page, got)
+			t.Errorf("%s gives way to %s, want /login", page, got)
 		}
 	}
 }
@@ -294,8 +293,8 @@ func (h *house) sessionsBut(cookie string) (ids []string) {
 	return ids
 }
 
-// TestARequestToOpenASiteLeadsToItsRelease: a pupil asks on the block page, the
-// person in charge opens the site on the page of requests, the pupil sees it.
+// TestARequestToOpenASiteLeadsToItsRelease: a pupil asks on the block page, the responsible
+// person opens the site on the page of requests, and the pupil sees it.
 func TestARequestToOpenASiteLeadsToItsRelease(t *testing.T) {
 	t.Parallel()
 	onEachScreen(t, aRequestToOpenASiteLeadsToItsRelease)
@@ -326,9 +325,8 @@ func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 	pupil.shows("is blocked")
 }
 
-// TestFromTheWizardToAFilteredPage: on a fresh machine, with the link that "run"
-// prints, a network is set up and a blocked page is seen, in eight clicks at
-// most, on a phone.
+// TestFromTheWizardToAFilteredPage: on a fresh machine, a person follows the link that "run"
+// prints, sets up a network and sees a blocked page, on a phone, in eight clicks at most.
 func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
@@ -350,7 +348,7 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 		}
 	}
 	if link == "" {
-		t.Fatal("run prints no link")
+		t.Fatal("\"shuultuur run\" prints no link to the first steps")
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the program
 
@@ -379,7 +377,7 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	b.shows("the librarian, desk 3")
 	b.picture("story-wizard-filtered")
 	if clicks > 8 {
-		t.Errorf("that took %d clicks", clicks)
+		t.Errorf("setting up a network took %d clicks, want at most 8", clicks)
 	}
 	b.open("http://127.0.0.1:8081/setup/done")
 	b.shows("This browser comes through the proxy.")
@@ -388,8 +386,8 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	b.shows("this link is not good")
 }
 
-// TestAReportIsReadOnAPhoneAndKeptAsPDF: a teacher opens the report of today, and
-// takes it along as a file that other programs read.
+// TestAReportIsReadOnAPhoneAndKeptAsPDF: a teacher opens today's report and saves it as a file
+// that other programs can read.
 func TestAReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T) {
 	t.Parallel()
 	onEachScreen(t, aReportIsReadOnAPhoneAndKeptAsPDF)
@@ -413,7 +411,7 @@ func aReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T, width int) {
 	b.click("main form button.main")
 	b.shows("anna")
 	if strings.Contains(b.text(), "ben") {
-		t.Error("a helper reads of people of other groups")
+		t.Error("the report shows a helper people of other groups")
 	}
 	examine(b, checker, "/reports", width, 200)
 	b.picture("story-report")
@@ -443,8 +441,8 @@ func aReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T, width int) {
 	}
 }
 
-// TestARecordIsAddedAndUndone: a person adds a record to a zone by the form of its
-// type, sees a mistake at its field and the effect before it is saved, and undoes it.
+// TestARecordIsAddedAndUndone: a person adds a record to a zone in the form of its type, sees a
+// mistake at its field, sees the effect before saving, and undoes the change.
 func TestARecordIsAddedAndUndone(t *testing.T) {
 	t.Parallel()
 	onEachScreen(t, aRecordIsAddedAndUndone)
@@ -484,7 +482,7 @@ events: {sqlite: events.db}
 	b.click("#record button.main")
 	b.shows("is not a number from 0 to 65535")
 	if on := b.script("return document.activeElement.name"); on != "preference" {
-		t.Errorf("the mistake is at preference, and the cursor at %q", on)
+		t.Errorf("the mistake is in the field preference, but the cursor is in %q", on)
 	}
 	examine(b, checker, "/zones/example.com./record", width, 422)
 	b.picture(fmt.Sprintf("story-record-mistake-%d", width))
@@ -493,14 +491,14 @@ events: {sqlite: events.db}
 	b.shows("Save and use")
 	b.shows("points at mail.example.com., which has no address")
 	if now := file(); now != zone {
-		t.Errorf("saved before the effect was seen: %s", now)
+		t.Errorf("the zone was saved before the effect was shown: %s", now)
 	}
 	examine(b, checker, "/zones/example.com./record", width, 200)
 	b.picture(fmt.Sprintf("story-record-effect-%d", width))
 	b.click("#effect button.main")
 	b.shows("Saved and served")
 	if want := strings.Replace(strings.Replace(zone, " 1 1h", " 2 1h", 1), "@ NS ns\n", "@ NS ns\n@ MX 10 mail.example.com.\n", 1); file() != want {
-		t.Errorf("the file is\n%s, want\n%s", file(), want)
+		t.Errorf("the zone file is\n%s, want\n%s", file(), want)
 	}
 	b.picture(fmt.Sprintf("story-record-saved-%d", width))
 	b.change("#undo")

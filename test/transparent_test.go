@@ -27,8 +27,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// A network has three hosts in separate namespaces: a client reaches the origin
-// through a gateway that it does not know.
+// A network has three hosts in separate namespaces: the client reaches the origin through a
+// gateway of which it knows nothing.
 type network struct {
 	t                      *testing.T
 	client, gate, origin   string // names of the namespaces
@@ -55,7 +55,7 @@ func newNetwork(t *testing.T) *network {
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
 		hosts := filepath.Join("/etc/netns", ns)
 		if err := os.MkdirAll(hosts, 0o755); err != nil {
-			t.Skipf("no names for namespaces: %v", err)
+			t.Skipf("no folder for the host names of namespaces: %v", err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(hosts) })
 		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example v4.test bet4.example aia.test loop.test missing-intermediate.test ferry.example warn.example\n"+
@@ -110,7 +110,7 @@ func (n *network) listen(ns, addr string) net.Listener {
 	return l
 }
 
-// within does something in a namespace.
+// within runs a function in a namespace.
 func within[T any](ns string, do func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -118,8 +118,8 @@ func within[T any](ns string, do func() (T, error)) (T, error) {
 	}
 	done := make(chan result)
 	go func() {
-		// The thread goes back to its own network: were it to end, so would the
-		// programs that it has started.
+		// The thread returns to its own network. If it ended, so would the programs that it
+		// started.
 		runtime.LockOSThread()
 		own, err := os.Open("/proc/thread-self/ns/net")
 		if err != nil {
@@ -197,7 +197,7 @@ events: {jsonl: events.jsonl, every: 100ms}
 proxy: {private: [10.77.0.0/16, "fd77::/16"], drain: 1s, safe-ports: any}
 `
 
-// makeRoot makes a root certificate for the gateway, and gives clients theirs.
+// makeRoot makes a root certificate for the gateway, and gives it to the clients.
 func (n *network) makeRoot() {
 	t := n.t
 	root, err := intercept.NewRoot(intercept.RootConfig{})
@@ -245,7 +245,7 @@ func (n *network) curl(args ...string) (string, error) {
 	return string(out), err
 }
 
-// redirect sends connections through the gateway's host to the gateway.
+// redirect sends the connections that cross the gateway's host to the gateway.
 func (n *network) redirect() {
 	for _, ipt := range []string{"iptables", "ip6tables"} {
 		n.run("ip netns exec %s %s -t nat -A PREROUTING -i vg -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports 3129", n.gate, ipt)
@@ -283,34 +283,34 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 			t.Errorf("%s: %v, %q", tt.name, err, out)
 		}
 	}
-	// A hello with a false name, too.
+	// A client hello with a false name is filtered, too.
 	if out, err := n.curl("-4", "--resolve", "good.test:443:10.77.2.3", "https://good.test/"); err != nil || strings.Contains(out, "10.77.2.3") {
-		t.Errorf("a lying hello: %v, %q", err, out)
+		t.Errorf("a client hello with a false name: %v, %q; want the real host's page", err, out)
 	}
-	// The gateway's own port is no way in.
+	// The gateway's own port cannot be used directly.
 	if out, err := n.curl("http://10.77.1.1:3129/"); err == nil {
-		t.Errorf("asked directly: %q", out)
+		t.Errorf("a request to the gateway's own port succeeds: %q", out)
 	}
-	// Without decryption a blocked name ends in an alert, a good one is untouched.
+	// Without decryption a blocked name ends in an alert, and an allowed one passes untouched.
 	n.run("ip -n %s addr add 10.77.1.3/24 dev vc", n.client)
 	if out, err := n.curl("--interface", "10.77.1.3", "--cacert", n.testOrigin, "https://good.test/"); err != nil || !strings.HasSuffix(out, "for good.test 200") {
-		t.Errorf("not decrypted: %v, %q", err, out)
+		t.Errorf("an allowed host without decryption: %v, %q; want the page", err, out)
 	}
 	if out, err := n.curl("--interface", "10.77.1.3", "--cacert", n.testOrigin, "https://bet.example/"); err == nil || !strings.Contains(out, "alert") && !strings.Contains(out, "access denied") {
-		t.Errorf("not decrypted, blocked: %v, %q", err, out)
+		t.Errorf("a blocked host without decryption: %v, %q; want a TLS alert", err, out)
 	}
-	// A firewall that sends the gateway's own connections to it as well.
+	// A firewall that also redirects the gateway's own connections to the gateway.
 	for _, ipt := range []string{"iptables", "ip6tables"} {
 		n.run("ip netns exec %s %s -t nat -A OUTPUT -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports 3129", n.gate, ipt)
 	}
 	if out, err := n.curl("-4", "https://loop.test/"); err != nil || !strings.HasSuffix(out, " 502") {
-		t.Errorf("a loop: %v, %q", err, out)
+		t.Errorf("a loop: %v, %q; want 502", err, out)
 	}
 }
 
-// TestStrangersAreLedToThePageToSignIn: a client without a configured proxy that
-// has not signed in is redirected to the page, from TLS too if the root is
-// installed. It reaches the hosts that the page needs, and is refused elsewhere.
+// TestStrangersAreLedToThePageToSignIn: a client that has no proxy configured and has not
+// signed in is redirected to the sign-in page, even from TLS if it trusts the root. It can
+// reach the hosts that the page needs, and no others.
 func TestStrangersAreLedToThePageToSignIn(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
@@ -345,10 +345,10 @@ portal: {name: 10.77.1.1}
 			t.Errorf("%q: %v, %q, want %q", tt.args, err, out, tt.want)
 		}
 	}
-	// Without decryption the client gets no certificate from us, so it cannot be shown a page.
+	// Without decryption the client gets no certificate from us, so we cannot show it a page.
 	n.run("ip -n %s addr add 10.77.1.3/24 dev vc", n.client)
 	if out, err := n.curl("-4", "--interface", "10.77.1.3", "https://good.test/"); err == nil {
-		t.Errorf("not decrypted: %q", out)
+		t.Errorf("a client that has not signed in, without decryption, gets %q; want an error", out)
 	}
 }
 
@@ -382,7 +382,7 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 			return string(out), errs.String(), err
 		}
 		page, status, err := load()
-		// The network of the client is a moment old.
+		// The client's network exists only since a moment ago.
 		for try := 1; try < 5 && strings.Contains(status, "ERR_NETWORK_CHANGED"); try++ {
 			page, status, err = load()
 		}
@@ -390,7 +390,7 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 			t.Errorf("%s: %v, %q\n%s", tt.url, err, page, status)
 		}
 	}
-	// A hello of a current browser is larger than a segment.
+	// A current browser's client hello is larger than a segment.
 	for _, to := range []string{"10.77.2.2:443", "[fd77:2::2]:443"} {
 		c, err := within(n.client, func() (net.Conn, error) { return net.Dial("tcp", to) })
 		if err != nil {
@@ -406,13 +406,13 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 		fmt.Fprint(tc, "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: close\r\n\r\n")
 		b, err := io.ReadAll(tc)
 		if err != nil || !strings.HasSuffix(string(b), "origin "+to+" for good.test") || tc.ConnectionState().CurveID != tls.X25519MLKEM768 {
-			t.Errorf("a post-quantum hello to %s: %v, %q", to, err, b)
+			t.Errorf("a post-quantum client hello to %s: %v, %q", to, err, b)
 		}
 		c.Close()
 	}
 }
 
-// halves writes the first bytes in two segments.
+// halves sends the first bytes in two segments.
 type halves struct {
 	net.Conn
 	begun bool

@@ -41,7 +41,7 @@ dns:
   forward: {upstreams: ["127.0.0.1:9"]}
 `
 
-// A shipped is a program that runs as a user starts it, in a separate folder.
+// A shipped is a copy of the program in its own folder, which runs as a user starts it.
 type shipped struct {
 	t                                     *testing.T
 	dir, program, settings, dns, dot, doh string
@@ -78,8 +78,7 @@ func (s *shipped) read(name string) string {
 	return string(b)
 }
 
-// replace puts a new copy of the program into the place of the one before, as
-// package managers do.
+// replace replaces the program by a new copy, as package managers do.
 func (s *shipped) replace() {
 	s.t.Helper()
 	b, err := os.ReadFile(filepath.Join(bin, "shuultuur"))
@@ -107,7 +106,7 @@ func (s *shipped) wait(what string, done func() bool) {
 	}
 }
 
-// start runs cmd, which becomes a gateway, until the test ends.
+// start runs cmd, which serves as the gateway until the test ends.
 func (s *shipped) start(cmd *exec.Cmd) {
 	s.t.Helper()
 	log, err := os.Create(filepath.Join(s.dir, "log"))
@@ -121,7 +120,7 @@ func (s *shipped) start(cmd *exec.Cmd) {
 	}
 	var ended atomic.Bool
 	go func() {
-		_ = cmd.Wait() // how it ends is its own affair
+		_ = cmd.Wait() // the exit status does not matter
 		ended.Store(true)
 	}()
 	s.t.Cleanup(func() {
@@ -129,12 +128,12 @@ func (s *shipped) start(cmd *exec.Cmd) {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 			s.wait("the end of the last process", func() bool { return syscall.Kill(pid, 0) != nil })
 		}
-		// One that has handed over may still wait for clients.
+		// A process that has handed over may still wait for clients.
 		_ = cmd.Process.Signal(os.Interrupt)
 		s.wait("the end of the first process", ended.Load)
 		if s.t.Failed() {
 			b, _ := os.ReadFile(log.Name())
-			s.t.Logf("log:\n%s", b)
+			s.t.Logf("log of the program:\n%s", b)
 		}
 	})
 	s.wait("the start", func() bool {
@@ -145,11 +144,11 @@ func (s *shipped) start(cmd *exec.Cmd) {
 		return err == nil && s.holder() > 0 || ended.Load()
 	})
 	if ended.Load() {
-		s.t.Fatal("it did not start")
+		s.t.Fatal("the program ended before it served")
 	}
 }
 
-// upgrade runs the command of that name.
+// upgrade runs the command "shuultuur upgrade".
 func (s *shipped) upgrade() (output string, err error) {
 	ctx, stop := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer stop()
@@ -158,7 +157,7 @@ func (s *shipped) upgrade() (output string, err error) {
 	return string(b), err
 }
 
-// A flood is the clients' traffic during an upgrade.
+// A flood is the traffic of clients during an upgrade.
 type flood struct {
 	requests, queries, messages, resent atomic.Int64
 	mu                                  sync.Mutex
@@ -173,11 +172,11 @@ func (l *flood) fail(format string, args ...any) {
 	}
 }
 
-// browse sends requests until stop, over kept connections or one for each.
-// A POST is not sent again by the client, whatever happens to its connection.
+// browse sends requests until stop, over kept connections or over a new one for each. The
+// client never sends a POST again, whatever happens to its connection.
 func (l *flood) browse(ctx context.Context, proxy, origin string, keep bool) {
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), DisableKeepAlives: !keep,
-		IdleConnTimeout: 5 * time.Second} // also of those that were opened to spare, and that a process which has handed over would wait for
+		IdleConnTimeout: 5 * time.Second} // this also closes connections that were opened in reserve, for which a process that has handed over would wait
 	defer tr.CloseIdleConnections()
 	c := &http.Client{Transport: tr, Timeout: 20 * time.Second}
 	for ctx.Err() == nil {
@@ -254,40 +253,40 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 	pids := map[int]bool{first: true}
 	for i := range 4 {
 		more()
-		// One connection that is silent over the upgrade, and then still good.
+		// One connection is silent during the upgrade and works afterwards.
 		quiet, err := net.Dial("tcp", s.proxy)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer quiet.Close()
 		s.replace()
-		if i == 3 { // a reload does it too when the program has changed
+		if i == 3 { // a reload upgrades, too, when the program has changed
 			pid := s.holder()
 			if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
 				t.Fatal(err)
 			}
 			s.wait("the next process", func() bool { now := s.holder(); return now > 0 && now != pid })
 		} else if out, err := s.upgrade(); err != nil || !strings.Contains(out, "finishes its connections") {
-			t.Fatalf("upgrade: %s %v", out, err)
+			t.Fatalf("shuultuur upgrade: %s %v", out, err)
 		}
 		if pid := s.holder(); pids[pid] {
-			t.Errorf("process %d has it, which is not new", pid)
+			t.Errorf("after the upgrade process %d has the data folder, which is an old one", pid)
 		} else {
 			pids[pid] = true
 		}
 		fmt.Fprintf(quiet, "GET http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\n\r\n")
-		b, err := io.ReadAll(quiet) // to the end: the old process closes it
+		b, err := io.ReadAll(quiet) // it reads to the end, because the old process closes the connection
 		if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 403")) {
-			t.Errorf("a connection from before the upgrade: %.80q, %v", b, err)
+			t.Errorf("a connection from before the upgrade: %.80q, %v; want 403", b, err)
 		}
 	}
 	more()
 	stop()
 	all.Wait()
 	if len(load.failures) > 0 {
-		t.Errorf("of %d requests and %d queries some failed:\n%s", load.requests.Load(), load.queries.Load(), strings.Join(load.failures, "\n"))
+		t.Errorf("some of %d requests and %d queries failed:\n%s", load.requests.Load(), load.queries.Load(), strings.Join(load.failures, "\n"))
 	}
-	t.Logf("%d requests, %d messages of a WebSocket and %d queries over four upgrades, %d of them sent again", load.requests.Load(), load.messages.Load(), load.queries.Load(), load.resent.Load())
+	t.Logf("%d requests, %d WebSocket messages and %d queries during four upgrades; %d were sent again", load.requests.Load(), load.messages.Load(), load.queries.Load(), load.resent.Load())
 	now := s.holder()
 	for pid := range pids {
 		if pid != now {
@@ -296,7 +295,7 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 	}
 	out, err := exec.Command(s.program, "events", "-config", s.settings, "host:bet.example").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "bet.example") {
-		t.Errorf("what the old process saw after it had handed over is not on record: %s %v", out, err)
+		t.Errorf("the events of the old process after it handed over are not on record: %s %v", out, err)
 	}
 }
 
@@ -315,7 +314,7 @@ func TestAProgramThatCannotStartDoesNotTakeOver(t *testing.T) {
 	}
 	out, err := exec.Command(s.program, "upgrade", other).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "nothing") || !strings.Contains(string(out), fmt.Sprintf("process %d goes on", first)) {
-		t.Errorf("upgrade with mistakes in the settings: %s %v", out, err)
+		t.Errorf("shuultuur upgrade with mistakes in the settings: %s %v; want an error, and that the old process goes on", out, err)
 	}
 	s.write("shuultuur.yaml", string(settings))
 	if err := os.WriteFile(s.program+".new", []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil {
@@ -327,19 +326,19 @@ func TestAProgramThatCannotStartDoesNotTakeOver(t *testing.T) {
 	}
 	out, err = exec.Command(mine, "upgrade", s.settings).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "ended without a reply") {
-		t.Errorf("upgrade to something else: %s %v", out, err)
+		t.Errorf("shuultuur upgrade to another program: %s %v; want \"ended without a reply\"", out, err)
 	}
 	if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {
-		t.Errorf("afterwards: status %d, %v, process %d instead of %d", status, err, s.holder(), first)
+		t.Errorf("after the failed upgrades: status %d, %v, process %d; want 403 and process %d", status, err, s.holder(), first)
 	}
 	s.replace()
 	if out, err := s.upgrade(); err != nil {
-		t.Errorf("after two that failed: %s %v", out, err)
+		t.Errorf("shuultuur upgrade after two failures: %s %v", out, err)
 	}
 }
 
-// TestAProgramThatEndsHalfwayLeavesTheOldOneServing: it has the data folder
-// already when it ends.
+// TestAProgramThatEndsHalfwayLeavesTheOldOneServing: the new process ends when it already has
+// the data folder.
 func TestAProgramThatEndsHalfwayLeavesTheOldOneServing(t *testing.T) {
 	bash := peer.Program(t, "bash")
 	s := ship(t)
@@ -361,18 +360,18 @@ exit 7
 	for range 2 { // and when it is tried again
 		out, err := exec.Command(filepath.Join(bin, "shuultuur"), "upgrade", s.settings).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "ended without a reply") || !strings.Contains(string(out), fmt.Sprintf("process %d goes on", first)) {
-			t.Errorf("upgrade that ends halfway: %s %v", out, err)
+			t.Errorf("shuultuur upgrade to a program that ends halfway: %s %v", out, err)
 		}
 		if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {
-			t.Errorf("afterwards: status %d, %v, process %d instead of %d", status, err, s.holder(), first)
+			t.Errorf("after an upgrade that ended halfway: status %d, %v, process %d; want 403 and process %d", status, err, s.holder(), first)
 		}
 	}
 	s.replace()
 	if out, err := s.upgrade(); err != nil || s.holder() == first {
-		t.Errorf("after two that ended halfway: %s %v, process %d", out, err, s.holder())
+		t.Errorf("shuultuur upgrade after two that ended halfway: %s %v, process %d", out, err, s.holder())
 	}
 	if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil {
-		t.Errorf("the new process: status %d, %v", status, err)
+		t.Errorf("the new process: status %d, %v; want 403", status, err)
 	}
 }
 
@@ -409,7 +408,7 @@ func TestAServiceManagerMayOpenTheSockets(t *testing.T) {
 	tcp.Close()
 	udp.Close()
 	if b, err := io.ReadAll(early); err != nil || !bytes.Contains(b, []byte(" 403 ")) {
-		t.Errorf("a request from before the start: %.80q, %v", b, err)
+		t.Errorf("a request from before the start: %.80q, %v; want 403", b, err)
 	}
 	var load flood
 	ctx, stop := context.WithCancel(t.Context())
@@ -424,9 +423,9 @@ func TestAServiceManagerMayOpenTheSockets(t *testing.T) {
 		t.Error(load.failures)
 	}
 	if out, err := s.upgrade(); err != nil {
-		t.Errorf("an upgrade afterwards: %s %v", out, err)
+		t.Errorf("shuultuur upgrade after the start by socket: %s %v", out, err)
 	}
 	if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil {
-		t.Errorf("after it: status %d, %v", status, err)
+		t.Errorf("after that upgrade: status %d, %v; want 403", status, err)
 	}
 }

@@ -26,7 +26,7 @@ import (
 // An upgradeOrigin answers requests, requests over TLS with HTTP/2, and WebSockets.
 type upgradeOrigin struct {
 	plain, secure *httptest.Server
-	roots         *x509.CertPool // that clients trust: the origin's, the gateway's and its name server's
+	roots         *x509.CertPool // certificates that clients trust: those of the origin, the gateway and its name server
 }
 
 const ferry = "the ferry sails"
@@ -67,8 +67,8 @@ func newUpgradeOrigin(s *shipped) *upgradeOrigin {
 	return o
 }
 
-// echoFrames takes the connection and sends everything back that arrives, unmasked
-// or not: the test compares bytes.
+// echoFrames takes over the connection and sends back every byte, masked or not: the test
+// compares bytes.
 func echoFrames(w http.ResponseWriter) {
 	c, rw, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -93,7 +93,7 @@ func echoFrames(w http.ResponseWriter) {
 	}
 }
 
-// begin starts clients of every kind, which go on until ctx ends.
+// begin starts clients of every kind, which run until ctx ends.
 func (l *flood) begin(ctx context.Context, s *shipped) *sync.WaitGroup {
 	var all sync.WaitGroup
 	for range 4 {
@@ -115,7 +115,7 @@ func (l *flood) begin(ctx context.Context, s *shipped) *sync.WaitGroup {
 	return &all
 }
 
-// chat sends messages over one WebSocket until stop, and wants each back.
+// chat sends messages over one WebSocket until stop, and expects each back.
 func (l *flood) chat(ctx context.Context, proxy, origin string) {
 	c, err := net.Dial("tcp", proxy)
 	if err != nil {
@@ -146,8 +146,8 @@ func (l *flood) chat(ctx context.Context, proxy, origin string) {
 	}
 }
 
-// A client that waits for an answer before it sends the next request would
-// otherwise take the processor from the others.
+// pause leaves the processor to the other clients, which send again as soon as they have
+// an answer.
 func pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -189,8 +189,8 @@ func (l *flood) encrypted(ctx context.Context, proxy string, o *upgradeOrigin, f
 	}
 }
 
-// askKept sends queries over one connection until stop. As RFC 7766, section 6.2.4,
-// says, a query whose connection ended before the answer is sent again on another.
+// askKept sends queries over one connection until stop. If the connection ends before the
+// answer, it sends the query again on another (RFC 7766, section 6.2.4).
 func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 	var c net.Conn
 	query := append([]byte{0, byte(len(desk))}, desk...)

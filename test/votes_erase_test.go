@@ -16,9 +16,9 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// TestAPersonIsErasedFromVotesAndQuotas: a logged-in user votes, uses a quota, is in decisions
-// and sessions, and was given more time. After the erasure no file of the data folder contains
-// the name.
+// TestAPersonIsErasedFromVotesAndQuotas: a user who has signed in votes, uses a quota, occurs
+// in decisions and sessions, and gets more time. After the erasure no file of the data folder
+// contains the name.
 func TestAPersonIsErasedFromVotesAndQuotas(t *testing.T) {
 	const name = "zebedee"
 	g, dir := votesGatewayIn(t, "", `
@@ -64,7 +64,7 @@ identity:
 		t.Fatal(status, text)
 	}
 	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 200 {
-		t.Errorf("after the decision: %d %v", status, err)
+		t.Errorf("after the decision: status %d, %v", status, err)
 	}
 	if status, text := adminCall(t, g, "POST", "/bonus", url.Values{"who": {name}, "minutes": {"15"}}); status != 200 {
 		t.Fatal(status, text)
@@ -75,7 +75,7 @@ identity:
 	before := fmt.Sprint(holding(t, dir, name))
 	for _, want := range []string{"votes.db", "instructions", "votes/0"} {
 		if !strings.Contains(before, want) {
-			t.Errorf("only %s hold the name before; the test shows nothing about %s", before, want)
+			t.Errorf("before the erasure only %s contain the name; the test shows nothing about %s", before, want)
 		}
 	}
 	status, text := adminCall(t, g, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}})
@@ -83,18 +83,18 @@ identity:
 		t.Fatal(status, text) // only the owner of the settings can remove the name there
 	}
 	if files := holding(t, dir, name); len(files) > 0 {
-		t.Errorf("%q hold the name", files)
+		t.Errorf("after the erasure %q still contain the name", files)
 	}
 	if _, text := adminCall(t, g, "GET", "/votes", nil); strings.TrimSpace(text) != "[]" && strings.Contains(text, name) {
-		t.Errorf("the queue has %s", text)
+		t.Errorf("after the erasure the queue has %s", text)
 	}
 	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 403 {
-		t.Errorf("after the erasure the decision holds: %d %v", status, err)
+		t.Errorf("after the erasure the decision does not hold: status %d, %v", status, err)
 	}
 }
 
-// holding returns the files below a folder that contain a name, except the
-// settings, which their owner edits.
+// holding returns the files below a folder that contain a name. It leaves out the settings,
+// which their owner edits.
 func holding(t *testing.T, dir, name string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -102,7 +102,7 @@ func holding(t *testing.T, dir, name string) (files []string) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) { // a segment whose votes are done
+		if errors.Is(err, fs.ErrNotExist) { // a segment whose votes are counted
 			return nil
 		}
 		if bytes.Contains(data, []byte(name)) {
@@ -116,9 +116,9 @@ func holding(t *testing.T, dir, name string) (files []string) {
 	return files
 }
 
-// TestAPersonsVotesAreErasedOnAllNodes: a node forwards votes to the one that
-// counts them. Whichever of them is asked to erase a person, neither has votes or
-// instructions that hold the name.
+// TestAPersonsVotesAreErasedOnAllNodes: one node forwards votes to another, which counts them.
+// Whichever of them is asked to erase a person, neither keeps votes or instructions that
+// contain the name.
 func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -145,16 +145,16 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 			return strings.Contains(fmt.Sprint(holding(t, countsIn, name)), db)
 		})
 		if files := holding(t, sendsIn, name); !strings.Contains(fmt.Sprint(files), filepath.Join("data", "votes")) {
-			t.Errorf("only %q hold %s on the node that forwards; the test shows nothing about its log", files, name)
+			t.Errorf("on the node that forwards only %q contain %s; the test shows nothing about its log", files, name)
 		}
 		if status, text := adminCall(t, node, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}}); status != 500 || !strings.Contains(text, "other nodes") || strings.Count(text, `"error"`) != 1 || !strings.Contains(text, "the settings in use name this person") {
 			t.Fatal(status, text)
 		}
-		for _, dir := range []string{countsIn, sendsIn} { // its record and its audit log each node erases alone
+		for _, dir := range []string{countsIn, sendsIn} { // each node erases its record and its audit log alone
 			files := ""
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Logf("%s hold %s", files, name)
+					t.Logf("%s still contain %s", files, name)
 				}
 			})
 			until(t, "no file of votes in "+dir+" holds "+name, func() bool {

@@ -41,7 +41,7 @@ func votesGateway(t *testing.T, more string) *gateway.Gateway {
 	return g
 }
 
-// votesGatewayIn accepts settings besides votes, and returns the data folder.
+// votesGatewayIn also takes settings beside votes, and returns the data folder.
 func votesGatewayIn(t *testing.T, more, extra string) (*gateway.Gateway, string) {
 	t.Helper()
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +59,7 @@ func votesGatewayIn(t *testing.T, more, extra string) (*gateway.Gateway, string)
 			t.Fatal(err)
 		}
 	}
-	// What one signs the others know.
+	// A token that one node signs is valid on the others.
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o755),
 		os.WriteFile(filepath.Join(dir, "data", "secret.key"), []byte("thirty-two letters of one fleet."), 0o600)); err != nil {
 		t.Fatal(err)
@@ -132,14 +132,14 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 		defer res.Body.Close()
 		b, _ := io.ReadAll(res.Body)
 		if !strings.HasPrefix(res.Status, want) {
-			t.Errorf("%s: %s %s", to, res.Status, b)
+			t.Errorf("POST %s: %s, %s", to, res.Status, b)
 		}
 		return res.Header.Get("Location")
 	}
 	form := url.Values{"token": {token}, "vote": {"wrong"}, "comment": {"we need it"}}
 	link := send("http://ads.example/.well-known/shuultuur/votes", "202", form)
 	if again := send("http://ads.example/.well-known/shuultuur/votes", "202", form); again != link || link == "" {
-		t.Errorf("the same form has the links %q and %q", link, again)
+		t.Errorf("sending the same form twice returns the links %q and %q, want one", link, again)
 	}
 	send("http://ads.example/.well-known/shuultuur/votes", "403", url.Values{"token": {"x"}})
 	state := func() (s struct{ State string }) {
@@ -171,20 +171,20 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 		t.Fatal(status, text)
 	}
 	if status, page, err := get(client, "http://ads.example/x"); err != nil || status != 200 || !strings.Contains(page, "A page at") {
-		t.Errorf("after the decision: %d %.80s %v", status, page, err)
+		t.Errorf("after the decision to open: status %d, %.80s, %v; want the page", status, page, err)
 	}
 	if s := state(); s.State != "decided" {
-		t.Errorf("the voter sees %+v", s)
+		t.Errorf("the voter sees the state %+v, want decided", s)
 	}
 	status, text = adminCall(t, g, "GET", "/votes/decisions", nil)
 	if status != 200 || !strings.Contains(text, `"action":"open"`) {
-		t.Errorf("the history: %d %s", status, text)
+		t.Errorf("the history of decisions: status %d, %s", status, text)
 	}
 	if status, text := adminCall(t, g, "POST", "/votes/withdraw", url.Values{"id": {"1"}}); status != 200 {
 		t.Fatal(status, text)
 	}
 	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 403 {
-		t.Errorf("after it was withdrawn: %d %v", status, err)
+		t.Errorf("after the decision was withdrawn: status %d, %v; want 403", status, err)
 	}
 }
 
@@ -213,17 +213,17 @@ func TestAVoteForBlockingFeedsAList(t *testing.T) {
 	}
 	status, page, err := get(client, "http://bad.example/")
 	if err != nil || status != 403 || !strings.Contains(page, "own") {
-		t.Errorf("after the decision: %d %v", status, err)
+		t.Errorf("after the decision to block: status %d, %v; want 403, by the list own", status, err)
 	}
 	for _, format := range []string{"text", "csv", "json"} {
 		if status, text := adminCall(t, g, "GET", "/votes/export?format="+format, nil); status != 200 || strings.Contains(text, "127.0.0.1") {
-			t.Errorf("%s: %d %s", format, status, text)
+			t.Errorf("export as %s: status %d, or it has addresses of clients: %s", format, status, text)
 		}
 	}
 }
 
-// TestBrowserVotesAndThePageOpens: one person votes on a block page, another
-// sees the vote in the queue and opens the site, and the page opens.
+// TestBrowserVotesAndThePageOpens: one person votes on a block page, another sees the vote in
+// the queue and opens the site. Then the page opens.
 func TestBrowserVotesAndThePageOpens(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"with scripts": nil, "without": {"--blink-settings=scriptEnabled=false"}} {
@@ -243,7 +243,7 @@ func browserVotes(t *testing.T, args []string) {
 		pupil.shows("This page is blocked") // the answer came without leaving the page
 		pupil.picture("voted")
 	} else if strings.Contains(pupil.text(), "This page is blocked") {
-		t.Error("the browser runs scripts")
+		t.Error("the answer came without leaving the page: the browser runs scripts")
 	}
 	pupil.click("a")
 	pupil.shows("Your vote")

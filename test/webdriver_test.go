@@ -29,8 +29,8 @@ type browser struct {
 	client  http.Client // to chromedriver
 }
 
-// newBrowser starts chromedriver and a session whose proxy is addr, which
-// everything it loads goes through.
+// newBrowser starts chromedriver and a session. Everything that the browser loads goes through
+// the proxy at addr.
 func newBrowser(t *testing.T, addr string, args ...string) *browser {
 	t.Helper()
 	return newBrowserBy(t, nil, nil, append(proxyFlags(addr), args...)...)
@@ -47,8 +47,8 @@ func newBrowserAt(t *testing.T, home, addr string) *browser {
 	return newBrowserBy(t, []string{"env", "HOME=" + home}, nil, proxyFlags(addr)...)
 }
 
-// newBrowserBy starts a browser by a command that runs others, and talks to its
-// driver over connections of dial; both may be nil.
+// newBrowserBy starts a browser by a command that runs other commands, and reaches its driver
+// over connections of dial. Both may be nil.
 func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), args ...string) *browser {
 	t.Helper()
 	command = append(command, peer.Program(t, "chromedriver"), "--port=0")
@@ -186,8 +186,8 @@ func (b *browser) click(selector string) {
 	}
 }
 
-// change clicks a button that changes something, and makes the change if its effect
-// is shown first.
+// change clicks a button that changes something. If the page shows the effect first, it then
+// makes the change.
 func (b *browser) change(selector string) {
 	b.t.Helper()
 	b.follow(selector)
@@ -206,7 +206,7 @@ func (b *browser) follow(selector string) {
 	})
 }
 
-// seen makes a change whose effect is shown without leaving the page.
+// seen makes a change whose effect the page shows without being left.
 func (b *browser) seen(selector string) {
 	b.t.Helper()
 	b.click(selector)

@@ -31,8 +31,8 @@ func resolved(t *testing.T, server, name string) string {
 	return miekg.RcodeToString[r.Rcode]
 }
 
-// TestZonesAreMadeOnThePages: as files and in Redis, without a restart. The first
-// file brings its folder into the settings, with all else as it was.
+// TestZonesAreMadeOnThePages: zones are made as files and in Redis, without a restart. The
+// first file adds its folder to the settings and leaves the rest as it was.
 func TestZonesAreMadeOnThePages(t *testing.T) {
 	redis := redistest.Start(t, "--notify-keyspace-events", "AK")
 	h := newHouse(t, nil)
@@ -52,30 +52,30 @@ events: {sqlite: events.db}
 		t.Helper()
 		code, text := adminCall(t, h.g, "POST", "/zones", form)
 		if code != status || !strings.Contains(text, says) {
-			t.Errorf("%v: %d %s", form, code, text)
+			t.Errorf("POST /zones %v: status %d, %s", form, code, text)
 		}
 	}
 	create(400, "an address", url.Values{"origin": {"school.example"}})
 	create(400, "name of a zone", url.Values{"origin": {"../../etc"}, "address": {"192.0.2.1"}})
 	create(400, "address=", url.Values{"origin": {"school.example"}, "address": {"192.0.2.256"}})
 	if now, _ := os.ReadFile(h.file); string(now) != before {
-		t.Errorf("refused, and the settings are\n%s", now)
+		t.Errorf("refused zones changed the settings to\n%s", now)
 	}
 	create(200, `"saved":true`, url.Values{"origin": {"School.example"}, "address": {"192.0.2.1"}})
 	create(409, "there is a zone of that name already", url.Values{"origin": {"school.example."}, "address": {"192.0.2.1"}, "in": {"redis"}})
 	create(201, "saved", url.Values{"origin": {"2.0.192.in-addr.arpa"}, "server": {"ns.school.example"}})
 	create(201, "saved", url.Values{"origin": {"lab.example"}, "address": {"192.0.2.2"}, "in": {"redis"}})
 	if now, _ := os.ReadFile(h.file); !strings.Contains(string(now), "# with places") || strings.Count(string(now), "zone-files") != 1 {
-		t.Errorf("the settings are\n%s", now)
+		t.Errorf("after the zones were made, the settings are\n%s", now)
 	}
 	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(h.file), "zone-files", "*")); len(files) != 2 {
-		t.Errorf("the files are %q", files)
+		t.Errorf("the zone files are %q, want two", files)
 	}
 	server := h.g.DNSAddr()
 	for name, want := range map[string]string{"ns.school.example.": "192.0.2.1", "ns.lab.example.": "192.0.2.2"} {
 		until(t, name, func() bool { return resolved(t, server, name) == want })
 	}
-	// Both are edited then.
+	// Then both are edited.
 	for _, origin := range []string{"school.example", "lab.example"} {
 		var z struct{ Text, Tag string }
 		code, text := adminCall(t, h.g, "GET", "/zones/"+origin, nil)
@@ -95,8 +95,8 @@ events: {sqlite: events.db}
 	}
 }
 
-// TestRecordsAreChangedOnThePages: one at a time, with their effect and undone, in a
-// file and in Redis, and whole zones are deleted and made again.
+// TestRecordsAreChangedOnThePages: in a file and in Redis, records are changed one at a time,
+// shown with their effect, and undone. Whole zones are deleted and restored.
 func TestRecordsAreChangedOnThePages(t *testing.T) {
 	redis := redistest.Start(t, "--notify-keyspace-events", "AK")
 	h := newHouse(t, nil)
@@ -140,7 +140,7 @@ events: {sqlite: events.db}
 			}
 			code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/record", form)
 			if code != status || !strings.Contains(text, says) {
-				t.Errorf("%v: %d %s", form, code, text)
+				t.Errorf("changing records, %v: status %d, %s", form, code, text)
 			}
 			return text
 		}
@@ -171,7 +171,7 @@ events: {sqlite: events.db}
 					return r.ID
 				}
 			}
-			t.Fatalf("%s has no %s in %v", name, typ, get().List)
+			t.Fatalf("record %s %s is not in %v", name, typ, get().List)
 			return ""
 		}
 		change(200, `"saved":true`, url.Values{"what": {"change"}, "record": {of("www", "A")}, "name": {"www"}, "type": {"A"}, "address": {"192.0.2.8"}})
@@ -181,7 +181,7 @@ events: {sqlite: events.db}
 		change(200, `"saved":true`, url.Values{"what": {"delete"}, "record": {of("www", "A")}})
 		answers("NOERROR")
 
-		// It is undone by its version, and the zone deleted and made again.
+		// The change is undone by its version. Then the zone is deleted and restored.
 		var z struct {
 			Tag     string
 			History []struct{ ID, Reason string }
@@ -206,7 +206,7 @@ events: {sqlite: events.db}
 		}
 		answers("192.0.2.8")
 		if code, _ := adminCall(t, h.g, "POST", "/zones/"+origin+"/restore", nil); code != 404 {
-			t.Error("a zone that is served is made again")
+			t.Error("restoring a zone that is served does not fail with 404")
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package realdata finds the real lists, pages and zones that some tests and
-// benchmarks read and that are no part of the project: in the folder that
-// SHUULTUUR_DATA names, or in shared/data beside the checkout.
+// Package realdata finds the real lists, pages and zones that some tests and benchmarks read.
+// They are no part of the project: they are in the folder that SHUULTUUR_DATA names, or in
+// shared/data beside the checkout.
 package data
 
 import (
@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// Path returns the path of a file or folder of the data, named by its parts.
-// Where it is not there, the test is skipped.
+// Path returns the path of a file or folder of the data, named by its parts. It skips the test
+// if the file does not exist.
 func Path(t testing.TB, parts ...string) string {
 	t.Helper()
 	dir := os.Getenv("SHUULTUUR_DATA")
 	if dir == "" {
-		_, file, _, _ := runtime.Caller(0) // a name without its folder when built with -trimpath
+		_, file, _, _ := runtime.Caller(0) // with -trimpath, the name has no folder
 		dir = filepath.Join(filepath.Dir(file), "..", "..", "shared", "data")
 	}
 	name := filepath.Join(parts...)

@@ -21,6 +21,6 @@ func TestDataIsFoundWhereTheVariableSays(t *testing.T) {
 		Path(t, "pages")
 	})
 	if !skipped {
-		t.Error("a test without its data is not skipped")
+		t.Error("Path of a missing file does not skip the test")
 	}
 }

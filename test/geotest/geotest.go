@@ -1,8 +1,7 @@
 // Package geotest writes small MaxMind DB files for tests.
 //
-// A test gives networks with their data; the file holds a search tree over
-// 128-bit addresses (IPv4 in ::/96), the records and the metadata, as the MaxMind
-// DB format, version 2.0, wants them.
+// A test gives networks with their data. The file holds a search tree over 128-bit addresses
+// (IPv4 in ::/96), the records and the metadata, in the MaxMind DB format, version 2.0.
 package geotest
 
 import (
@@ -12,15 +11,15 @@ import (
 	"slices"
 )
 
-// A Network is one line of the file. Of networks that overlap the longest
-// counts, if it stands behind the shorter ones.
+// A Network is one record of the file. Of overlapping networks the longest wins if it comes
+// after the shorter ones.
 type Network struct {
 	Prefix    string // such as "192.0.2.0/24"
 	Country   string // as country.iso_code
 	ASN       uint32 // as autonomous_system_number
 	Lat, Lon  float64
 	HasPlace  bool
-	Unrelated bool // a record without anything we look for
+	Unrelated bool // a record without any value that we read
 }
 
 type node struct {
@@ -29,7 +28,7 @@ type node struct {
 	id   uint32
 }
 
-// File returns the bytes of a file. It panics on a prefix that is none.
+// File returns the bytes of a file. It panics on an invalid prefix.
 func File(networks []Network) []byte {
 	root := &node{}
 	var data []byte
@@ -80,7 +79,7 @@ func insert(root *node, p netip.Prefix, data int) {
 	n := root
 	for i := range bits {
 		b := a[i/8] >> (7 - i%8) & 1
-		if n.data > 0 { // the former leaf of a shorter network splits
+		if n.data > 0 { // the leaf of a shorter network is split
 			n.next = [2]*node{{data: n.data}, {data: n.data}}
 			n.data = 0
 		}

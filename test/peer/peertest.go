@@ -1,9 +1,8 @@
-// Package peertest runs foreign programs beside a test: servers to agree with,
-// and tools that have the last word. They end with the test, and with the test's
-// process when that is killed.
+// Package peertest runs foreign programs beside a test: servers to compare with, and tools that
+// judge our output. They end with the test, and with the test's process when that is killed.
 //
-// A test that needs a program and finds none is skipped and names the package to
-// install; test/setup.sh does it on Debian.
+// A test that needs a program and finds none is skipped and names the package to install;
+// test/setup.sh installs it on Debian.
 package peer
 
 import (
@@ -18,8 +17,8 @@ import (
 	"time"
 )
 
-// Program returns the path of the first of names that is installed. Programs in
-// Debian's sbin are not in everybody's path.
+// Program returns the path of the first of names that is installed. It also looks into the sbin
+// folders of Debian, which not every PATH has.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -33,11 +32,11 @@ func Program(t testing.TB, names ...string) string {
 	return ""
 }
 
-// Python returns a Python that has the packages modules: the one that
-// SHUULTUUR_PYTHON names, the one that test/setup.sh makes, or the system's.
+// Python returns a Python that has the packages modules: the one that SHUULTUUR_PYTHON names,
+// the one that test/setup.sh installs, or the system's.
 func Python(t testing.TB, modules ...string) string {
 	t.Helper()
-	cached, _ := os.UserCacheDir() // "" finds nothing
+	cached, _ := os.UserCacheDir() // an empty path finds nothing
 	for _, name := range []string{os.Getenv("SHUULTUUR_PYTHON"), filepath.Join(cached, "shuultuur-test", "python", "bin", "python3"), "python3"} {
 		if name != "" && exec.Command(name, "-c", "import "+strings.Join(modules, ", ")).Run() == nil {
 			return name
@@ -47,19 +46,17 @@ func Python(t testing.TB, modules ...string) string {
 	return ""
 }
 
-// Command makes a command that is killed when this process ends, however it
-// ends. On Linux it is the thread that counts: no goroutine may end while it is
-// locked to one.
+// Command makes a command that is killed when this process ends, however it ends. Linux kills
+// it when the thread that started it ends, so no goroutine may end while it is locked to one.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Program(t, name), args...)
 	cmd.SysProcAttr = withParent()
-	cmd.WaitDelay = 5 * time.Second // for processes that it has started itself
+	cmd.WaitDelay = 5 * time.Second // for processes that the command starts itself
 	return cmd
 }
 
-// Start starts a server, whose output is the test's, and ends it with the
-// test.
+// Start starts a server that writes to the test's output, and ends it with the test.
 func Start(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := Command(t, name, args...)
@@ -71,14 +68,14 @@ func Start(t testing.TB, name string, args ...string) *exec.Cmd {
 		_ = cmd.Process.Signal(os.Interrupt)
 		late := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
 		defer late.Stop()
-		_ = cmd.Wait() // how it ends is its own affair
+		_ = cmd.Wait() // the exit status does not matter
 	})
 	return cmd
 }
 
-// Port returns a port of 127.0.0.1 that was free a moment ago, for UDP and
-// TCP. It is not one of those that the system gives to programs that ask for any
-// (Linux: from 32768 on), so that no other test gets it meanwhile.
+// Port returns a port of 127.0.0.1 that was free a moment ago, for UDP and TCP. It is below the
+// ports that the system gives to programs that ask for any (on Linux from 32768), so that no
+// other test gets it meanwhile.
 func Port(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -15,7 +15,7 @@ func TestProgramEndsWithTheTest(t *testing.T) {
 	var cmd *exec.Cmd
 	t.Run("inner", func(t *testing.T) { cmd = Start(t, "sleep", "1000") })
 	if cmd.ProcessState == nil {
-		t.Error("it runs on")
+		t.Error("the program runs on after its test ended")
 	}
 }
 
@@ -31,7 +31,7 @@ func TestProgramEndsWithAKilledTest(t *testing.T) {
 		return
 	}
 	if runtime.GOOS != "linux" && runtime.GOOS != "freebsd" {
-		t.Skip("needs a signal at the parent's death, which Linux and FreeBSD have")
+		t.Skip("this system sends no signal when a parent dies; Linux and FreeBSD do")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgramEndsWithAKilledTest$")
 	cmd.Env = append(os.Environ(), "PEERTEST_KILLED=1")
@@ -44,7 +44,7 @@ func TestProgramEndsWithAKilledTest(t *testing.T) {
 	}
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("%q, %v", line, err)
+		t.Fatalf("the killed process wrote %q: %v", line, err)
 	}
 	_ = cmd.Process.Kill()
 	gone := make(chan struct{})
@@ -55,7 +55,7 @@ func TestProgramEndsWithAKilledTest(t *testing.T) {
 	select {
 	case <-gone:
 	case <-time.After(20 * time.Second):
-		t.Error("what it started runs on")
+		t.Error("the program runs on after the process that started it was killed")
 	}
 	_ = cmd.Wait()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNoPostgres reports that there is no PostgreSQL to start.
+// ErrNoPostgres reports that no PostgreSQL is installed.
 var ErrNoPostgres = errors.New("PostgreSQL is not installed, or there is no user postgres to run it as")
 
 // A Postgres is a PostgreSQL server for a test.
@@ -30,7 +30,7 @@ type Postgres struct {
 	cmd     *exec.Cmd
 }
 
-// NewPostgres starts a server, or skips the test where there is none to start.
+// NewPostgres starts a server, or skips the test if none is installed.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	p, err := StartPostgres()
@@ -44,7 +44,7 @@ func NewPostgres(t testing.TB) *Postgres {
 	return p
 }
 
-// StartPostgres starts a server in a separate folder.
+// StartPostgres starts a server with its own data folder.
 func StartPostgres() (p *Postgres, err error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
@@ -115,7 +115,7 @@ func (p *Postgres) Start() error {
 	}
 }
 
-// Kill kills the server, as a crash would.
+// Kill kills the server as a crash would.
 func (p *Postgres) Kill() {
 	if p.cmd != nil {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)

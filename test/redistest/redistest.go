@@ -1,9 +1,10 @@
-// Package redistest starts real Redis servers for tests, Valkey where there is no other: one alone,
-// a cluster, or a Sentinel that watches one. Each has its own folder and ports on loopback, writes
-// nothing to disk unless configured to, and ends with the test.
+// Package redistest starts real Redis servers for tests, or Valkey where Redis is not
+// installed: a single server, a cluster, or a Sentinel that watches one. Each has its own
+// folder and ports on loopback, writes nothing to disk unless configured to, and ends with the
+// test.
 //
-// A test that needs a server and finds none installed is skipped and names the
-// package to install; test/setup.sh does it on Debian.
+// A test that needs a server and finds none installed is skipped and names the package to
+// install; test/setup.sh installs it on Debian.
 package redistest
 
 import (
@@ -32,25 +33,25 @@ const patience = 20 * time.Second
 // A Server is one running redis-server.
 type Server struct {
 	Addr string // host:port, the same after a Restart
-	Dir  string // where it runs; the files that its arguments name are here
+	Dir  string // its working folder, with the files that its arguments name
 
 	program string
 	args    []string
 	cmd     *exec.Cmd
-	ended   chan struct{} // closed when cmd has
+	ended   chan struct{} // closed when cmd has ended
 
 	mu     sync.Mutex
 	client *redis.Client
 }
 
-// Start starts a server with more arguments, such as "--maxmemory", "1mb". The
-// test ends if it cannot; so does the server when the test ends.
+// Start starts a server with further arguments, such as "--maxmemory", "1mb". It fails the test
+// if the server does not start, and ends the server with the test.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, nil, args)
 }
 
-// StartValkey is Start with a Valkey, whatever else is installed.
+// StartValkey is Start with Valkey, even where Redis is installed.
 func StartValkey(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startProgram(t, peer.Program(t, "valkey-server"), nil, args)
@@ -61,8 +62,8 @@ func start(t testing.TB, own func() []string, args []string) *Server {
 	return startProgram(t, peer.Program(t, "redis-server", "valkey-server"), own, args)
 }
 
-// startProgram starts a server; own are arguments that have to be rebuilt when
-// the port is taken; they go first.
+// startProgram starts a server. own makes the arguments that must change when the port is
+// taken; they go first.
 func startProgram(t testing.TB, program string, own func() []string, args []string) *Server {
 	t.Helper()
 	s := &Server{Dir: t.TempDir(), program: program}
@@ -123,7 +124,7 @@ func (s *Server) run(t testing.TB) error {
 	return errors.New("it does not answer")
 }
 
-// answers reports whether the server is there and has read its data.
+// answers reports whether the server answers and has loaded its data.
 func (s *Server) answers() bool {
 	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
 	if err != nil {
@@ -139,8 +140,7 @@ func (s *Server) answers() bool {
 	return err == nil && (bytes.HasPrefix(b[:n], []byte("+PONG")) || bytes.HasPrefix(b[:n], []byte("-NOAUTH")))
 }
 
-// Do sends one command to this server and returns the reply. The test ends on an
-// error.
+// Do sends one command to this server and returns the reply. An error fails the test.
 func (s *Server) Do(t testing.TB, words ...string) redis.Reply {
 	t.Helper()
 	r, err := s.Try(t, words...)
@@ -177,7 +177,7 @@ func (s *Server) Try(t testing.TB, words ...string) (r redis.Reply, err error) {
 	}
 }
 
-// Stop kills the server, as a power cut would.
+// Stop kills the server as a power cut would.
 func (s *Server) Stop() {
 	if s.cmd != nil && s.cmd.Process != nil {
 		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
@@ -185,8 +185,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts a stopped server at the same address. It has forgotten
-// everything, unless its arguments keep it.
+// Restart starts a stopped server at the same address. Its data is lost unless its arguments
+// make it persistent.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop()
@@ -208,7 +208,7 @@ func (s *Server) signal(t testing.TB, sig os.Signal) {
 	}
 }
 
-// slots is how many slots a cluster has.
+// slots is the number of slots of a cluster.
 const slots = 16384
 
 // StartCluster starts a cluster of n masters that share the slots, and returns
@@ -246,7 +246,7 @@ func (s *Server) busPort() string {
 	return ""
 }
 
-// await asks until the answer holds text.
+// await repeats a command until the answer contains text.
 func (s *Server) await(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

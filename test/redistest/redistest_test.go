@@ -15,11 +15,11 @@ func TestAServerStopsAndComesBackAtItsAddress(t *testing.T) {
 	addr := s.Addr
 	s.Stop()
 	if s.answers() {
-		t.Error("it answers after Stop")
+		t.Error("the server answers after Stop")
 	}
 	s.Restart(t)
 	if !s.answers() || s.Addr != addr {
-		t.Errorf("after Restart at %s it does not answer at %s", s.Addr, addr)
+		t.Errorf("after Restart at %s the server does not answer at its old address %s", s.Addr, addr)
 	}
 }
 
@@ -32,7 +32,7 @@ func TestAPausedServerHangs(t *testing.T) {
 	}
 	s.Resume(t)
 	if !s.answers() {
-		t.Error("after Resume it does not answer")
+		t.Error("the server does not answer after Resume")
 	}
 }
 

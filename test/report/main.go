@@ -1,10 +1,10 @@
-// Command report runs all tests for "make test": under the race detector, then
-// without it those that it changes (tests of allocations). It prints a line for
-// each package and the output of tests that failed, and ends with the tests
-// that were skipped in all runs, and why.
+// Command report runs all tests for "make test": first under the race detector, then without it
+// the tests whose result it changes (tests of allocations). It prints a line for each package
+// and the output of failed tests, and ends with the tests that were skipped in all runs, and
+// why.
 //
-// Events of "go test -json" move from the go command through a [run], which
-// prints, to the list of skipped tests.
+// Events of "go test -json" move from the go command through a [run], which prints, to the list
+// of skipped tests.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// all runs the tests of the packages, ./... unless they are named.
+// all runs the tests of the named packages, or of ./... if none is named.
 func all(packages []string, out io.Writer) (ok bool, err error) {
 	if len(packages) == 0 {
 		packages = append(slowest[:], "./...")
@@ -53,8 +53,8 @@ func all(packages []string, out io.Writer) (ok bool, err error) {
 	for _, dir := range slices.Sorted(maps.Keys(changed)) {
 		names, dirs = append(names, changed[dir]...), append(dirs, "./"+dir)
 	}
-	// One run for all, so that one package is built while another is tested. A
-	// test of the same name in another package of these is run besides.
+	// One run for all tests lets the go command build one package while it tests another. It
+	// also runs a test of the same name in another of these packages.
 	if err := r.test(append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, dirs...)...); err != nil {
 		return false, err
 	}
@@ -62,17 +62,16 @@ func all(packages []string, out io.Writer) (ok bool, err error) {
 	return !r.failed, nil
 }
 
-// slowest are the packages that take longest. They begin first: most of their
-// time goes by while they wait for other programs, and others are built and
-// tested beside them.
+// slowest names the packages that take longest. They begin first. They mostly wait for other
+// programs, and meanwhile others are built and tested.
 var slowest = [...]string{"./test"}
 
-// A test is one of a package; its name is "" for the package itself.
+// A test is a test of a package; its name is "" for the package itself.
 type test struct{ pkg, name string }
 
 type run struct {
 	out     io.Writer
-	output  map[test][]string // of tests that are running
+	output  map[test][]string // output of tests that are running
 	skipped map[test]string   // and why
 	passed  map[test]bool
 	failed  bool
@@ -84,12 +83,12 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// timeout is how long the tests of one package may take: those of the folder test
-// start browsers and other servers, one after the other.
+// timeout is how long the tests of one package may take. Those of the folder test start
+// browsers and other servers, one after the other.
 const timeout = "25m"
 
-// test runs "go test" with arguments, with one package more at once than there are
-// processors: many tests wait for other programs. Tests that fail are no error.
+// test runs "go test" with arguments. It tests one package more at once than there are
+// processors, because many tests wait for other programs. A failed test is no error.
 func (r *run) test(args ...string) error {
 	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout", timeout, "-p", strconv.Itoa(runtime.NumCPU() + 1)}, args...)...)
 	cmd.Stderr = r.out
@@ -161,8 +160,8 @@ func (r *run) take(e *event) {
 	delete(r.output, t)
 }
 
-// unended prints the output of a package's tests that did not end: the package
-// ran out of time, or a panic ended it.
+// unended prints the output of a package's tests that did not end because the package ran out
+// of time, or because of a panic.
 func (r *run) unended(pkg string) {
 	for t, output := range r.output {
 		if t.pkg == pkg && t.name != "" {
@@ -201,9 +200,8 @@ var (
 	changes  = regexp.MustCompile(`AllocsPerRun|race\.(On|Without)`)
 )
 
-// changedByRace returns by folder the names of tests below dir that count
-// allocations or ask whether the race detector is on. A helper that does counts
-// for all tests of its file.
+// changedByRace returns by folder the names of tests below dir that count allocations or ask
+// whether the race detector is on. If a helper does, all tests of its file count.
 func changedByRace(dir string) (map[string][]string, error) {
 	all := map[string][]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

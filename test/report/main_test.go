@@ -26,11 +26,11 @@ func TestSkippedTestsAreListedAtTheEnd(t *testing.T) {
 	r.summary()
 	want := "    x_test.go:3: got 1, want 2\nFAIL\ta\t0.1s\n\nSkipped tests: 1\n  a TestX: squid is not installed\n"
 	if out.String() != want || !r.failed {
-		t.Errorf("got %q, failed %v; want %q", out.String(), r.failed, want)
+		t.Errorf("the report is %q, failed %v; want %q", out.String(), r.failed, want)
 	}
 }
 
-// TestWhatATestHasSaidThatDidNotEndIsShown: the package ran out of time.
+// TestWhatATestHasSaidThatDidNotEndIsShown covers a package that ran out of time.
 func TestWhatATestHasSaidThatDidNotEndIsShown(t *testing.T) {
 	var out strings.Builder
 	r := run{out: &out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
@@ -39,7 +39,7 @@ func TestWhatATestHasSaidThatDidNotEndIsShown(t *testing.T) {
 {"Action":"fail","Package":"a"}
 `))
 	if want := "panic: test timed out after 10m0s\n"; err != nil || out.String() != want || !r.failed {
-		t.Errorf("got %q, failed %v, %v; want %q", out.String(), r.failed, err, want)
+		t.Errorf("the report is %q, failed %v, %v; want %q", out.String(), r.failed, err, want)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestTestsThatTheRaceDetectorChanges(t *testing.T) {
 		{"func BenchmarkA(b *testing.B) {\n\ttesting.AllocsPerRun(1, f)\n}\nfunc TestB(t *testing.T) {}\n", nil},
 	} {
 		if got := changedIn(c.text); !slices.Equal(got, c.want) {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+			t.Errorf("reason of %q is %q, want %q", c.text, got, c.want)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func ferretSuffix(text, id string) string {
 	return text
 }
 
-// ferretAnswer is the compared part: rcode, AA and the set of answers.
+// ferretAnswer holds what is compared of an answer: rcode, AA and the set of records.
 func ferretAnswer(rcode string, aa bool, answers []string) string {
 	answers = slices.Clone(answers)
 	for i, a := range answers {
@@ -149,8 +149,8 @@ func (c *Case) want(t testing.TB, id string) string {
 	return best
 }
 
-// Judge asks every question of the data set and returns those that were
-// answered otherwise, each with both answers.
+// Judge asks every question of the data set and returns those with another answer than wanted,
+// each with both answers.
 func Judge(t testing.TB, cases map[string]*Case, ask func(*miekg.Msg) *miekg.Msg) []string {
 	var wrong []string
 	for id, c := range cases {

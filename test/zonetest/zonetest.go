@@ -1,5 +1,5 @@
-// Package zonetest asks responders as a server does, and has the questions and
-// answers of the Ferret data set.
+// Package zonetest asks responders as a server does, and reads the questions and answers of the
+// Ferret data set.
 package zonetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"shuultuur/nameserver"
 )
 
-// Ask puts a question to a responder as a server does, and reads the reply
-// with another codec than ours. It is nil when the responder declines.
+// Ask puts a question to a responder as a server does, and decodes the reply with miekg/dns,
+// not with our own code. It returns nil if the responder declines.
 func Ask(t testing.TB, z nameserver.Responder, m *miekg.Msg, limit int) *miekg.Msg {
 	t.Helper()
 	msg, err := m.Pack()
