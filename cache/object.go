@@ -163,7 +163,7 @@ func (h *objectBody) Verdict(key [16]byte) ([]byte, bool) { return h.o.verdicts.
 // Keep implements [filter.Stored].
 func (h *objectBody) Keep(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
 
-// File implements [message.Filed].
+// File implements [message.FileBody].
 func (h *objectBody) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Remaining() }
 
 // A storedResponse is a response made from an object.

@@ -52,25 +52,25 @@ func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 			return c.User + " by " + c.Source, c.Groups, err
 		}
 		if user, groups, err := login("bold", "secret"); err != nil || user != "bold by radius" || !slices.Equal(groups, []string{"choir", "pupils"}) {
-			t.Fatalf("got %q, %q, %v", user, groups, err)
+			t.Fatalf("verifying the password returned %q, %q, %v", user, groups, err)
 		}
 		f.set(true)
 		time.Sleep(time.Hour)
 		if user, _, err := login("bold", "secret"); err != nil || user != "bold by radius" {
-			t.Errorf("while the directory is away: %q, %v", user, err)
+			t.Errorf("while the directory is away, the known password returned %q, %v", user, err)
 		}
 		_, _, err = login("saran", "secret")
 		if w := (*Wait)(nil); !errors.As(err, &w) || w.Status != 503 || w.For == 0 || !strings.Contains(err.Error(), `the password of "saran": connect: refused`) {
-			t.Errorf("somebody new, while the directory was away: %v", err)
+			t.Errorf("while the directory was away, a new user got %v", err)
 		}
 		f.set(false)
 		time.Sleep(time.Hour)
 		n := f.times()
 		if _, _, err := login("bold", "secret"); err != nil || f.times() != n+1 {
-			t.Errorf("asked %d times after it was back, %v", f.times()-n, err)
+			t.Errorf("after its return the directory was asked %d times, error %v; want once", f.times()-n, err)
 		}
 		if _, _, err := login("bold", "guess"); err == nil {
-			t.Error("a wrong password counts")
+			t.Error("a wrong password was accepted")
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 			t.Helper()
 			c, err := id.Identify(t.Context(), netip.MustParseAddr(addr), nil)
 			if err != nil || !slices.Equal(c.Groups, want) {
-				t.Errorf("%s: got %q, %v, want %q", addr, c.Groups, err, want)
+				t.Errorf("the groups at %s are %q (%v), want %q", addr, c.Groups, err, want)
 			}
 		}
 		check("192.0.2.1", "pupils", "staff")
@@ -158,15 +158,15 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 				return groups
 			})
 			if !ok {
-				t.Error("the proxy in front names nobody")
+				t.Error("the client named by the proxy in front was not identified")
 			}
 			return c.Groups
 		}
 		if got := forwarded(); !slices.Equal(got, []string{"pupils"}) {
-			t.Errorf("named without groups: %q", got)
+			t.Errorf("a user named without groups has %q, want those of the directory", got)
 		}
 		if got := forwarded("a, b"); !slices.Equal(got, []string{"a", "b"}) {
-			t.Errorf("named with groups: %q", got)
+			t.Errorf("a user named with groups has %q, want these", got)
 		}
 		// Groups change without a new sign-in.
 		f.set(false, "leavers")
@@ -188,7 +188,7 @@ func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
 		stop()
 		begin = time.Now()
 		if c := id.Reported(over, netip.MustParseAddr("192.0.2.8"), "new", nil, "header"); c.User != "new" || len(c.Groups) > 0 || time.Since(begin) > 0 {
-			t.Errorf("a question that cannot wait: %+v after %v", c, time.Since(begin))
+			t.Errorf("with a directory that hangs, Reported returned %+v after %v", c, time.Since(begin))
 		}
 		time.Sleep(time.Minute) // abandon the query
 	})

@@ -30,10 +30,10 @@ func TestParseAccountsNamesTheLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseAccounts("f", strings.NewReader(test.text))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
+				t.Errorf("parsing the password file: %v, want an error with %q", err, test.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("%v: tells the password", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
@@ -46,20 +46,20 @@ func FuzzHtpasswd(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, field []byte) {
 		accounts, err := parseAccounts("f", strings.NewReader(text))
 		if (err == nil) == (len(accounts) == 0) {
-			t.Errorf("%d accounts, error %v", len(accounts), err)
+			t.Errorf("got %d accounts and the error %v, want either", len(accounts), err)
 		}
 		for name, a := range accounts {
 			if name != a.name || name == "" || strings.Contains(name, ":") {
-				t.Errorf("account %q is called %q", name, a.name)
+				t.Errorf("the account of %q has the name %q", name, a.name)
 			}
 			if a.hash.cost() == 0 {
-				t.Errorf("the hash of %q costs nothing", name)
+				t.Errorf("the hash of %q has no cost", name)
 			}
 		}
 		var buf [64]byte
 		name, password, ok := credentials(buf[:], field)
 		if ok && (len(name) == 0 || len(name)+len(password)+1 > len(buf)) {
-			t.Errorf("credentials %q %q", name, password)
+			t.Errorf("credentials returned the name %q and the password %q", name, password)
 		}
 	})
 }

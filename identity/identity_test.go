@@ -117,7 +117,7 @@ func TestIdentifyByAddressAllocatesNothing(t *testing.T) {
 			t.Fatal(c, err)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations, want 0", n)
+		t.Errorf("Identify allocates %v times, want 0", n)
 	}
 }
 
@@ -159,13 +159,13 @@ func TestIdentifyByPassword(t *testing.T) {
 			got, err := id.Identify(t.Context(), netip.MustParseAddr(test.addr), test.field)
 			var c *Challenge
 			if errors.As(err, &c) != test.asked || err != nil && c == nil {
-				t.Fatalf("error %v, want a challenge: %v", err, test.asked)
+				t.Fatalf("Identify returned %v, want a challenge: %v", err, test.asked)
 			}
 			if c != nil && c.Header() != challenge {
-				t.Errorf("Proxy-Authenticate: %s, want %s", c.Header(), challenge)
+				t.Errorf("Proxy-Authenticate is %s, want %s", c.Header(), challenge)
 			}
 			if c != nil && strings.Contains(c.Error(), "ecret") {
-				t.Errorf("%v: tells the password", c)
+				t.Errorf("the challenge contains the password: %v", c)
 			}
 			if got.User != test.user || !cmp.Equal(got.Groups, test.groups) {
 				t.Errorf("user %q of %q, want %q of %q", got.User, got.Groups, test.user, test.groups)
@@ -215,7 +215,7 @@ func TestVerifyingIsDoneOnceInTenMinutes(t *testing.T) {
 			}
 		}
 		if h.asked != 1 {
-			t.Errorf("verified %d times, want once", h.asked)
+			t.Errorf("the password was compared %d times, want once", h.asked)
 		}
 		time.Sleep(11 * time.Minute)
 		if _, err := id.Identify(t.Context(), client, login("anna", "secret")); err != nil || h.asked != 2 {
@@ -228,10 +228,10 @@ func TestUnknownUsersCostTheSame(t *testing.T) {
 	h := &countingHash{right: "secret"}
 	id := withHash(t, h)
 	if _, err := id.Identify(t.Context(), client, login("nobody", "secret")); err == nil {
-		t.Error("a user who is not in the file was let in")
+		t.Error("a user who is not in the file was accepted")
 	}
 	if h.asked != 1 {
-		t.Errorf("%d comparisons for a user who is not there, want 1", h.asked)
+		t.Errorf("an unknown user cost %d comparisons, want 1", h.asked)
 	}
 }
 
@@ -242,20 +242,20 @@ func TestGuessingHasToWait(t *testing.T) {
 		for i := range maxFailures {
 			_, err := id.Identify(t.Context(), client, login("anna", fmt.Sprint(i)))
 			if c := (*Challenge)(nil); !errors.As(err, &c) {
-				t.Fatalf("guess %d: %v, want a challenge", i, err)
+				t.Fatalf("wrong password %d: %v, want a challenge", i, err)
 			}
 		}
 		_, err := id.Identify(t.Context(), client, login("anna", "secret"))
 		w := (*Wait)(nil)
 		if !errors.As(err, &w) || w.Status != 429 || w.For <= 0 || w.For > failuresIn {
-			t.Fatalf("after %d wrong passwords: %v, want to be told to wait", maxFailures, err)
+			t.Fatalf("after %d wrong passwords: %v, want a Wait", maxFailures, err)
 		}
 		if _, err := id.Identify(t.Context(), netip.MustParseAddr("10.9.9.9"), login("anna", "secret")); err != nil {
-			t.Errorf("another client: %v, want it let in", err)
+			t.Errorf("another client got %v, want no error", err)
 		}
 		time.Sleep(w.For)
 		if _, err := id.Identify(t.Context(), netip.MustParseAddr("10.9.9.8"), login("anna", "secret")); err != nil {
-			t.Errorf("after the wait: %v", err)
+			t.Errorf("after the wait the right password returned %v", err)
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestTheSameWrongPasswordCountsOnce(t *testing.T) {
 			}
 		}
 		if h.asked != 1 {
-			t.Errorf("compared %d times, want once", h.asked)
+			t.Errorf("the password was compared %d times, want once", h.asked)
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestIPv6ClientsAreCountedByNetwork(t *testing.T) {
 	}
 	_, err := id.Identify(t.Context(), netip.MustParseAddr("2001:db8::ffff"), login("anna", "secret"))
 	if w := (*Wait)(nil); !errors.As(err, &w) {
-		t.Errorf("%v, want the whole /64 told to wait", err)
+		t.Errorf("another address of the same /64 got %v, want a Wait", err)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestVerifyingIsBounded(t *testing.T) {
 		synctest.Wait()
 		_, err := id.Identify(ctx, client, login("anna", "secret"))
 		if w := (*Wait)(nil); !errors.As(err, &w) || w.Status != 503 {
-			t.Errorf("with %d waiting: %v, want 503", full, err)
+			t.Errorf("with %d logins waiting, another got %v, want status 503", full, err)
 		}
 		cancel() // who waits for its turn goes
 		synctest.Wait()
@@ -320,7 +320,7 @@ func TestVerifyingIsBounded(t *testing.T) {
 			t.Errorf("%d gave up when the request ended, want %d", gone, want)
 		}
 		if h.asked != cap(id.basic.turn) {
-			t.Errorf("%d were verified, want %d", h.asked, cap(id.basic.turn))
+			t.Errorf("%d passwords were compared, want %d", h.asked, cap(id.basic.turn))
 		}
 	})
 }
@@ -350,7 +350,7 @@ func TestWrongPasswordsTakeNoRoomOfUsers(t *testing.T) {
 	}
 	for i := range users {
 		if b.known[key(i)].account == nil {
-			t.Fatalf("user %d is gone", i)
+			t.Fatalf("the entry of user %d was removed", i)
 		}
 	}
 	if len(b.known) > maxKnown {
@@ -376,7 +376,7 @@ func TestMistakesInSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(test.cfg, Parts{})
 			if s := (*setting.Error)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want a setting error with %s", err, test.want)
+				t.Errorf("New returned %v, want a setting error with %s", err, test.want)
 			}
 		})
 	}
@@ -424,7 +424,7 @@ func TestAFieldThatNamesNoUserSaysWhy(t *testing.T) {
 			return nil
 		})
 		if ok != (tt.user != "") || c.User != tt.user || !strings.Contains(note, tt.note) || tt.note == "" && note != "" {
-			t.Errorf("%q: %+v, %q, %v", tt.values, c, note, ok)
+			t.Errorf("the fields %q gave %+v, note %q, ok %v", tt.values, c, note, ok)
 		}
 	}
 }
@@ -438,14 +438,14 @@ func TestOthersMayNameUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c := id.Named(netip.MustParseAddr("10.0.0.1"), "ana", nil, "icap"); !slices.Equal(c.Groups, []string{"pupils"}) || !id.HasGroup("teachers") {
-		t.Errorf("%+v", c)
+		t.Errorf("the named user is %+v", c)
 	}
 	if id, err = New(cfg, Parts{Others: true}); err != nil || id.HasGroup("teachers") {
-		t.Errorf("users without groups: %v", err)
+		t.Errorf("without groups in the settings: error %v, or an unknown group exists", err)
 	}
 	cfg.Headers.User = []string{"X-Forwarded-User"}
 	if _, err := New(cfg, Parts{}); err != nil {
-		t.Errorf("by a field: %v", err)
+		t.Errorf("New with users from a header field: %v", err)
 	}
 }
 
@@ -461,15 +461,15 @@ func TestClientIDsNameUsers(t *testing.T) {
 	for addr, want := range map[string]string{"192.0.2.1": "alice [pupils]", "192.0.2.2": "alice [pupils room1]", "203.0.113.1": "alice [pupils]"} {
 		c, ok := id.ByClientID(netip.MustParseAddr(addr), "alices-phone")
 		if got := fmt.Sprint(c.User, " ", c.Groups); !ok || got != want {
-			t.Errorf("at %s: %s, want %s", addr, got, want)
+			t.Errorf("the identifier at %s gave %s, want %s", addr, got, want)
 		}
 	}
 	if _, ok := id.ByClientID(netip.MustParseAddr("192.0.2.1"), "other"); ok {
-		t.Error("an identifier that the settings do not have is known")
+		t.Error("an unknown identifier was accepted")
 	}
 	for _, ids := range []map[string][]string{{"a": {"x"}, "b": {"X"}}, {"a": {""}}, {"a": {"a.b"}}, {"": {"x"}}, {"a": {strings.Repeat("x", 64)}}} {
 		if _, err := New(Config{ClientIDs: ids}, Parts{}); err == nil {
-			t.Errorf("%v is accepted", ids)
+			t.Errorf("New accepts the identifiers %v", ids)
 		}
 	}
 }

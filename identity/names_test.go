@@ -51,7 +51,7 @@ func TestFilesOfNamesAreRead(t *testing.T) {
 		got := ""
 		ReadNames([]byte(c.text), func(d Device) { got += fmt.Sprintf("%v %s %s|", d.Addr, d.MAC, d.Name) })
 		if got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
 }
@@ -102,33 +102,33 @@ func TestDevicesAreCalledByWhatKnowsThemBest(t *testing.T) {
 		} {
 			for range 2 {
 				if got := of(addr); got != want {
-					t.Errorf("%s is called %q, want %q", addr, got, want)
+					t.Errorf("the name of %s is %q, want %q", addr, got, want)
 				}
 			}
 		}
 		if asked["10.1.0.7"] != 1 || asked["10.1.0.10"] != 1 || asked["192.0.2.1"] != 0 || asked["10.1.0.5"] != 0 {
-			t.Errorf("the DNS was asked %v", asked)
+			t.Errorf("look-ups in the DNS by address: %v", asked)
 		}
 		if got := of("10.1.0.8"); !strings.HasPrefix(got, "?[31m<b>ö") || len(got) > maxShown || !utf8.ValidString(got) {
-			t.Errorf("a hostile name is shown as %q", got)
+			t.Errorf("a hostile name became %q", got)
 		}
 		if got := n.Of(t.Context(), []netip.Addr{netip.MustParseAddr("10.1.0.77")}, nil); len(got) != 0 {
-			t.Errorf("without a DNS: %v", got)
+			t.Errorf("without a DNS, Of returned %v", got)
 		}
 		write(leases, strings.Replace(dnsmasqLeases, "laptop", "desktop", 1))
 		time.Sleep(lookEvery)
 		if got := of("10.1.0.5"); got != "desktop" {
-			t.Errorf("after the file has changed: %q", got)
+			t.Errorf("after the file changed the name is %q, want desktop", got)
 		}
 		if p := n.Problems(); p != nil {
-			t.Errorf("problems: %q", p)
+			t.Errorf("Problems returned %q, want none", p)
 		}
 		if err := os.Remove(leases); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(lookEvery)
 		if p := n.Problems(); len(p) != 1 || !strings.Contains(p[0], leases) {
-			t.Errorf("problems: %q", p)
+			t.Errorf("Problems returned %q, want one for %s", p, leases)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func FuzzReadNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ReadNames(data, func(d Device) {
 			if name := cleanName(d.Name); !d.Addr.IsValid() || d.Addr.Zone() != "" || len(name) > maxShown || !utf8.ValidString(name) || strings.ContainsAny(name, "\x00\n\r\x1b") {
-				t.Fatalf("%q: %+v is called %q", data, d, name)
+				t.Fatalf("the data %q gave %+v with the name %q", data, d, name)
 			}
 		})
 	})

@@ -157,7 +157,7 @@ func runDNS(t *testing.T, ctx context.Context, cfg DNSConfig) *DNSReport {
 		t.Fatal(err)
 	}
 	if r.Sent != r.Completed+r.Lost+r.Unfinished {
-		t.Errorf("%d sent, but %d completed, %d lost, %d unfinished", r.Sent, r.Completed, r.Lost, r.Unfinished)
+		t.Errorf("%d queries were sent, but %d completed, %d lost and %d unfinished", r.Sent, r.Completed, r.Lost, r.Unfinished)
 	}
 	return r
 }
@@ -189,10 +189,10 @@ func TestEveryTransportCountsTheSame(t *testing.T) {
 			r := runDNS(t, t.Context(), load)
 			want := map[string]int64{"NOERROR": 120, "NXDOMAIN": 40, "SERVFAIL": 40, "FORMERR": 40}
 			if r.Completed != 240 || fmt.Sprint(r.Rcodes) != fmt.Sprint(want) || r.Truncated != 40 || len(r.Errors) > 0 || r.Unsent != 0 {
-				t.Errorf("%s, window %d, rate %g: got %+v", server, load.Window, load.Rate, r)
+				t.Errorf("%s, window %d, rate %g: the report is %+v", server, load.Window, load.Rate, r)
 			}
 			if r.Total.Count != 240 || load.Rate > 0 && r.Intended.Count != 240 {
-				t.Errorf("%s: got %d and %d latencies, want 240", server, r.Total.Count, r.Intended.Count)
+				t.Errorf("%s: %d latencies from sending and %d from the intended time, want 240", server, r.Total.Count, r.Intended.Count)
 			}
 		}
 	}
@@ -234,17 +234,17 @@ func TestRandomNamesAreAllDifferentAndRepeatable(t *testing.T) {
 		}
 		r := runDNS(t, t.Context(), DNSConfig{Server: c.LocalAddr().String(), Window: 8, Count: 300, Seed: 7, Queries: q, Random: true})
 		if r.Completed != 300 {
-			t.Errorf("got %d completed, want 300", r.Completed)
+			t.Errorf("%d queries completed, want 300", r.Completed)
 		}
 	}
 	c.Close()
 	<-done
 	if len(seen) != 300 {
-		t.Errorf("got %d different names, want 300", len(seen))
+		t.Errorf("the server saw %d different names, want 300", len(seen))
 	}
 	for name, n := range seen {
 		if n != 2 || !strings.HasSuffix(name, "\x07example\x03com\x00\x00\x1c\x00\x01") {
-			t.Errorf("got %q %d times, want names under example.com twice", name, n)
+			t.Errorf("the server saw %q %d times, want names under example.com twice", name, n)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestARateIsKept(t *testing.T) {
 		t.Errorf("got %d sent, %d due and unsent; want 500 in all", r.Sent, r.Unsent)
 	}
 	if len(r.Series) == 0 {
-		t.Error("got no series")
+		t.Error("the report has no series")
 	}
 }
 
@@ -268,7 +268,7 @@ func TestAConnectionThatClosesIsOpenedAnew(t *testing.T) {
 	server := "tcp://" + serveStream(t, l, 50, &conns)
 	r := runDNS(t, t.Context(), DNSConfig{Server: server, Window: 4, Sockets: 1, Count: 120, Queries: queries(t, "a")})
 	if r.Reconnects < 2 || r.Reconnects != conns.Load()-1 && r.Reconnects != conns.Load() {
-		t.Errorf("got %d reconnects with %d connections", r.Reconnects, conns.Load())
+		t.Errorf("the report has %d reconnects, the server saw %d connections", r.Reconnects, conns.Load())
 	}
 	if r.Completed < 100 || len(r.Errors) == 0 {
 		t.Errorf("got %d completed of 120, errors %v; want most of them and the reason", r.Completed, r.Errors)
@@ -295,7 +295,7 @@ func TestNobodyThereIsAnErrorNotACrash(t *testing.T) {
 		cfg.Server, cfg.Queries, cfg.Duration, cfg.Timeout = server, queries(t, "a"), 100*time.Millisecond, 50*time.Millisecond
 		r := runDNS(t, t.Context(), cfg)
 		if r.Completed != 0 || r.Errors["refused"] == 0 {
-			t.Errorf("got %+v, want refused queries", r)
+			t.Errorf("with nothing at the address the report is %+v, want refused queries", r)
 		}
 	}
 }
@@ -326,13 +326,13 @@ func TestDNSConfigIsChecked(t *testing.T) {
 		cfg := good()
 		c.change(&cfg)
 		if _, err := NewDNS(cfg); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got %v, want an error with %q", err, c.want)
+			t.Errorf("NewDNS returned %v, want an error with %q", err, c.want)
 		}
 	}
 	allowed := good()
 	allowed.Server, allowed.Allow = "tls://192.0.2.1", []string{"192.0.2.1"}
 	if g, err := NewDNS(allowed); err != nil || g.addr != "192.0.2.1:853" {
-		t.Errorf("an allowed host: got %+v, %v", g, err)
+		t.Errorf("NewDNS for an allowed host returned %+v, %v", g, err)
 	}
 }
 
@@ -375,10 +375,10 @@ func TestAnswersAreReadBeforeMoreIsSent(t *testing.T) {
 	f.link = l
 	f.run(t.Context(), t.Context())
 	if f.counts.completed != 20_000 || f.counts.sent != 20_000 {
-		t.Errorf("%d sent, %d answered, want 20000", f.counts.sent, f.counts.completed)
+		t.Errorf("%d queries were sent and %d answered, want 20000", f.counts.sent, f.counts.completed)
 	}
 	if l.most > 0 {
-		t.Errorf("%d answers lay unread when more was sent", l.most)
+		t.Errorf("%d answers were unread when more queries were sent", l.most)
 	}
 }
 
@@ -391,7 +391,7 @@ func TestPortableDatagrams(t *testing.T) {
 	defer d.close()
 	q := queries(t, "a", "nx")
 	if n, err := d.send([][]byte{q.at(0), q.at(1)}); n != 2 || err != nil {
-		t.Fatalf("send: got %d, %v", n, err)
+		t.Fatalf("sending two queries returned %d, %v", n, err)
 	}
 	if err := d.deadline(time.Now().Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func TestPortableDatagrams(t *testing.T) {
 	for _, want := range []byte{0, 3} {
 		got, err := d.receive(true)
 		if err != nil || len(got) != 1 || got[0][3] != want {
-			t.Errorf("receive: got %q, %v, want rcode %d", got, err, want)
+			t.Errorf("receive returned %q, %v; want an answer with code %d", got, err, want)
 		}
 	}
 }
@@ -407,10 +407,10 @@ func TestPortableDatagrams(t *testing.T) {
 func TestReadQueries(t *testing.T) {
 	q, err := ReadQueries(strings.NewReader("; comment\nexample.com A\n\n# more\nwww.example.com type65\n"), "q.txt")
 	if err != nil || q.Len() != 2 {
-		t.Fatalf("got %v, %v", q, err)
+		t.Fatalf("ReadQueries returned %v, %v; want two queries", q, err)
 	}
 	if want := "\x00\x00\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x03com\x00\x00\x41\x00\x01"; string(q.at(1)) != want {
-		t.Errorf("got %q, want %q", q.at(1), want)
+		t.Errorf("the second query is %q, want %q", q.at(1), want)
 	}
 	for in, want := range map[string]string{
 		"a A\nexample.com": `q.txt:2: "example.com" must be a name and a type`,
@@ -420,7 +420,7 @@ func TestReadQueries(t *testing.T) {
 		"\n;\n":            "q.txt: no queries",
 	} {
 		if _, err := ReadQueries(strings.NewReader(in), "q.txt"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ReadQueries(%q): got %v, want %q", in, err, want)
+			t.Errorf("ReadQueries(%q) returned %v, want an error with %q", in, err, want)
 		}
 	}
 }
@@ -438,7 +438,7 @@ func FuzzReadQueries(f *testing.F) {
 			b := bytes.Clone(q.at(i))
 			b[2] |= 0x80
 			if a, ok := readAnswer(b); !ok || !bytes.Equal(a.question, b[dnsHeader:]) {
-				t.Errorf("%q: query %d is %q, and reads back as %+v, %v", in, i, b, a, ok)
+				t.Errorf("%q: query %d is %q, and readAnswer returned %+v, %v", in, i, b, a, ok)
 			}
 		}
 	})
@@ -451,7 +451,7 @@ func FuzzReadAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, ok := readAnswer(b)
 		if ok && (int(a.id) != int(b[0])<<8|int(b[1]) || a.rcode > 15 || len(a.question) > maxQuestion) {
-			t.Errorf("%q: got %+v", b, a)
+			t.Errorf("readAnswer(%q) returned impossible values: %+v", b, a)
 		}
 	})
 }
@@ -473,7 +473,7 @@ func TestDNSReportFormats(t *testing.T) {
 	golden(t, "dns.json", r.JSON)
 	golden(t, "dns.html", r.HTML)
 	if err := (&DNSReport{}).HTML(io.Discard); err != nil {
-		t.Errorf("an empty report: %v", err)
+		t.Errorf("writing an empty report as HTML: %v", err)
 	}
 }
 
@@ -508,11 +508,11 @@ func TestMainDNS(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		if got := Main(append([]string{"dns"}, c.args...), &out, &out); got != c.status || !strings.Contains(out.String(), c.want) {
-			t.Errorf("load dns %q: got %d, %s; want %d, %q", c.args, got, out.String(), c.status, c.want)
+			t.Errorf("load dns %q exited with %d and printed %s; want %d and %q", c.args, got, out.String(), c.status, c.want)
 		}
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "r.html")); err != nil || !bytes.Contains(page, []byte("<polyline")) {
-		t.Errorf("no report with plots: %v", err)
+		t.Errorf("the HTML report has no plots (%v)", err)
 	}
 }
 
@@ -544,17 +544,17 @@ func TestAServerThatFallsSilent(t *testing.T) {
 	defer c.Close()
 	r := runDNS(t, t.Context(), DNSConfig{Server: c.LocalAddr().String(), Queries: queries(t, "www"), Window: 10, Duration: time.Second, Timeout: 400 * time.Millisecond})
 	if r.Completed != 200 || r.Lost == 0 || r.Seconds < 1 || r.Seconds > 1.4 {
-		t.Errorf("%d completed and %d lost in %v seconds", r.Completed, r.Lost, r.Seconds)
+		t.Errorf("%d queries completed and %d were lost in %v seconds; want 200, some, and 1 to 1.4", r.Completed, r.Lost, r.Seconds)
 	}
 	if r.WindowLost < 0.5 || r.WindowLost > 1 {
-		t.Errorf("%v of the window lost", r.WindowLost)
+		t.Errorf("lost queries occupied %v of the window, want 0.5 to 1", r.WindowLost)
 	}
 	var text strings.Builder
 	if err := r.Text(&text); err != nil || !strings.Contains(text.String(), "full of lost queries") {
-		t.Errorf("reported %s", text.String())
+		t.Errorf("the report does not give the reason for a full window: %s", text.String())
 	}
 	r = runDNS(t, t.Context(), DNSConfig{Server: udpServer(t), Queries: queries(t, "www"), Window: 10, Count: 500})
 	if r.WindowLost != 0 {
-		t.Errorf("%v of the window lost", r.WindowLost)
+		t.Errorf("lost queries occupied %v of the window, want none", r.WindowLost)
 	}
 }

@@ -56,7 +56,7 @@ func listen(t *testing.T, run func(context.Context, net.Listener) error) string 
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("server: %v", err)
+			t.Errorf("the server ended with: %v", err)
 		}
 	})
 	return l.Addr().String()
@@ -89,7 +89,7 @@ func goodStart(t *testing.T, faults map[Fault]float64) uint64 {
 			return seed
 		}
 	}
-	t.Fatal("no seed has a good start")
+	t.Fatal("no seed begins with answers without faults")
 	return 0
 }
 
@@ -118,21 +118,21 @@ func TestFaultsAreCountedExactly(t *testing.T) {
 				return s
 			}
 			if n["reset"] == 0 || n["short"] == 0 || n["wrong"] == 0 {
-				t.Fatalf("the origin made no faults: %v", n)
+				t.Fatalf("the origin caused no faults of some kind: %v", n)
 			}
 			for _, w := range []struct {
 				class string
 				want  int64
 			}{{"reset", sum(c.reset)}, {"short body", sum(c.short)}, {"changed body", n["wrong"]}} {
 				if got := r.Errors[w.class]; got != w.want {
-					t.Errorf("%d %s, the origin made %d (%v, %v)", got, w.class, w.want, r.Errors, r.Examples)
+					t.Errorf("%d fetches failed with %q, but the origin caused %d (%v, %v)", got, w.class, w.want, r.Errors, r.Examples)
 				}
 			}
 			if r.BadBodies != n["wrong"] {
 				t.Errorf("%d bad byte counts, want %d", r.BadBodies, n["wrong"])
 			}
 			if want := n[""] + n["wrong"]; r.Fetches != want || r.Codes[200] != want {
-				t.Errorf("%d fetches, %d with 200; want %d", r.Fetches, r.Codes[200], want)
+				t.Errorf("%d fetches, %d with status 200; want %d", r.Fetches, r.Codes[200], want)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestStallsAreTimeouts(t *testing.T) {
 		o := serve(t, OriginConfig{Slow: 20 * time.Second, Seed: 5, Faults: map[Fault]float64{Stall: 0.1}})
 		r := run(t, Config{URLs: []string{o.url + "/size/3000"}, Parallel: 8, Fetches: 80, KeepAlive: true, HTTP2: http2, Timeout: time.Second}) // longer than a busy machine pauses
 		if want := o.Counts()["stall"]; want == 0 || r.Errors["timeout"] != want {
-			t.Errorf("HTTP/2 %v: %d timeouts, the origin stalled %d times (%v, %v)", http2, r.Errors["timeout"], want, r.Errors, r.Examples)
+			t.Errorf("HTTP/2 %v: %d timeouts, but the origin stalled %d times (%v, %v)", http2, r.Errors["timeout"], want, r.Errors, r.Examples)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestRefusedAndStatusAreTheirOwnClasses(t *testing.T) {
 	o := serve(t, OriginConfig{})
 	r := run(t, Config{URLs: []string{o.url + "/nowhere"}, Parallel: 2, Fetches: 10})
 	if r.Errors["status"] != 10 || r.Codes[404] != 10 || r.Fetches != 10 {
-		t.Errorf("errors %v, codes %v, want 10 status 404", r.Errors, r.Codes)
+		t.Errorf("errors %v, codes %v; want 10 fetches with status 404", r.Errors, r.Codes)
 	}
 	if r := run(t, Config{URLs: []string{o.secure + "/size/1"}, Parallel: 1, Fetches: 3}); r.Errors["tls"] != 3 {
 		t.Errorf("errors %v, want 3 tls: the authority is not known", r.Errors)
@@ -193,7 +193,7 @@ func TestStallShowsFromTheIntendedSendTime(t *testing.T) {
 	defer s.Close()
 	r := run(t, Config{URLs: []string{s.URL}, Rate: 300, InFlight: 1, Fetches: 600, KeepAlive: true})
 	if r.Fetches != 600 {
-		t.Fatalf("%d fetches, want 600 (%v)", r.Fetches, r.Errors)
+		t.Fatalf("%d fetches, want 600; errors %v", r.Fetches, r.Errors)
 	}
 	if r.Intended.P99 < 900 {
 		t.Errorf("p99 from the intended send time is %g ms, want about 1000", r.Intended.P99)
@@ -332,7 +332,7 @@ func TestProxyModes(t *testing.T) {
 			t.Errorf("%s: %d bytes, errors %v %v; want %d, none", c.name, r.Bytes, r.Errors, r.Examples, c.bytes)
 		}
 		if secure := strings.HasPrefix(c.url, "https"); secure != (r.TLS.Count > 0) {
-			t.Errorf("%s: %d TLS handshakes", c.name, r.TLS.Count)
+			t.Errorf("%s: the report has %d TLS handshakes", c.name, r.TLS.Count)
 		}
 	}
 	gone := run(t, Config{URLs: []string{"https://127.0.0.1:1/"}, Proxy: proxy, Parallel: 1, Fetches: 3})
@@ -376,7 +376,7 @@ func TestCipherIsTheOneAskedFor(t *testing.T) {
 	for _, want := range []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384} {
 		r := run(t, Config{URLs: []string{s.URL}, Parallel: 1, Fetches: 1, Roots: roots, Ciphers: []uint16{want}})
 		if used.Load() != uint32(want) || len(r.Errors) != 0 {
-			t.Errorf("cipher %s, errors %v; want %s", tls.CipherSuiteName(uint16(used.Load())), r.Examples, tls.CipherSuiteName(want))
+			t.Errorf("the connection used %s, errors %v; want %s", tls.CipherSuiteName(uint16(used.Load())), r.Examples, tls.CipherSuiteName(want))
 		}
 	}
 }
@@ -386,13 +386,13 @@ func TestProgressAndSeries(t *testing.T) {
 	var says strings.Builder
 	r := run(t, Config{URLs: []string{o.url + "/size/10"}, Rate: 100, Duration: 450 * time.Millisecond, Progress: Progress{To: &says, Every: 100 * time.Millisecond}})
 	if lines := strings.Count(says.String(), "\n"); lines < 2 || !strings.HasPrefix(says.String(), "--- ") || !strings.Contains(says.String(), " fetches started, ") {
-		t.Errorf("progress is %q", says.String())
+		t.Errorf("the progress lines are %q", says.String())
 	}
 	sum, before := int64(0), 0.0
 	for _, p := range r.Series {
 		sum += p.Fetches
 		if p.At <= before {
-			t.Errorf("a point at %g s comes after %g s", p.At, before)
+			t.Errorf("the series has a point at %g s after one at %g s", p.At, before)
 		}
 		before = p.At
 	}
@@ -411,10 +411,10 @@ func TestInterruptedRunReports(t *testing.T) {
 	defer cancel()
 	r, err := g.Run(ctx)
 	if err != nil || r.Fetches == 0 || r.Seconds > 30 || len(r.Errors) != 0 {
-		t.Errorf("%v, report %+v", err, r)
+		t.Errorf("an interrupted run returned %v, report %+v", err, r)
 	}
 	if _, err := g.Run(ctx); err == nil {
-		t.Error("the generator ran twice")
+		t.Error("a second Run of the generator succeeded")
 	}
 }
 
@@ -487,7 +487,7 @@ func TestChoiceOfURLs(t *testing.T) {
 	}
 	a, b := count("random", 1), count("random", 2)
 	if a[0] == b[0] && a[1] == b[1] && a[2] == b[2] {
-		t.Errorf("seeds 1 and 2 give the same choice: %v", a)
+		t.Errorf("seeds 1 and 2 choose the same URLs: %v", a)
 	}
 }
 
@@ -514,7 +514,7 @@ func TestOriginServesPagesAndGzip(t *testing.T) {
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || string(text) != page || !resp.Uncompressed {
-			t.Errorf("%s: %d bytes, %v, compressed %v; want %d", base, len(text), err, resp.Uncompressed, len(page))
+			t.Errorf("%s: got %d bytes, error %v, compressed %v; want %d bytes, compressed", base, len(text), err, resp.Uncompressed, len(page))
 		}
 	}
 	for path, code := range map[string]int{"/": 404, "/../sub/a.html": 404, "/size/x": 404, "/size/-1": 404, "/size/2000000000": 404, "/size/1?delay=1y": 400, "/size/1?fault=flood": 400, "/size/0": 200, "/size/100000": 200} {
@@ -524,7 +524,7 @@ func TestOriginServesPagesAndGzip(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != code && !(path == "/../sub/a.html" && resp.StatusCode == 200) {
-			t.Errorf("%s: %d, want %d", path, resp.StatusCode, code)
+			t.Errorf("%s: status %d, want %d", path, resp.StatusCode, code)
 		}
 	}
 }
@@ -549,14 +549,14 @@ func TestOriginCommand(t *testing.T) {
 		urls = append(urls, base+"/size/100")
 	}
 	if len(urls) != 2 || !strings.HasPrefix(urls[0], "http://") || !strings.HasPrefix(urls[1], "https://") {
-		t.Fatalf("it listens at %q (%v)", urls, <-ended)
+		t.Fatalf("the origin printed the addresses %q (%v), want one of http and one of https", urls, <-ended)
 	}
 	var stdout, stderr strings.Builder
 	if code := Main(append([]string{"http", "-p", "1", "-f", "4", "-order", "order", "-ca", ca}, urls...), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit %d: %s", code, stderr.String())
+		t.Fatalf("load http exited with %d: %s", code, stderr.String())
 	}
 	if !strings.Contains(stdout.String(), "4 short body") {
-		t.Errorf("no 4 short bodies in\n%s", stdout.String())
+		t.Errorf("the report lacks 4 short bodies:\n%s", stdout.String())
 	}
 	cancel()
 	rest := ""
@@ -564,7 +564,7 @@ func TestOriginCommand(t *testing.T) {
 		rest += lines.Text() + "\n"
 	}
 	if err := <-ended; err != nil || rest != "fault short: 4 answers\n" {
-		t.Errorf("it ended with %v, saying %q", err, rest)
+		t.Errorf("the origin ended with %v and printed %q", err, rest)
 	}
 }
 
@@ -611,10 +611,10 @@ func FuzzResponse(f *testing.F) {
 		s := sample{}
 		err = w.exchange(g.targets[0], &s, time.Now())
 		if w.count > int64(len(answer)) {
-			t.Errorf("%d bytes of body in %d bytes", w.count, len(answer))
+			t.Errorf("the worker counted %d bytes of body in an answer of %d bytes", w.count, len(answer))
 		}
 		if err == nil && (s.code < 200 || s.code > 999) {
-			t.Errorf("code %d taken for an answer", s.code)
+			t.Errorf("an answer with the code %d was accepted", s.code)
 		}
 	})
 }
@@ -626,7 +626,7 @@ func FuzzReadURLs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		urls, err := ReadURLs(strings.NewReader(text), "f")
 		if err == nil && len(urls) == 0 {
-			t.Error("neither URLs nor an error")
+			t.Error("ReadURLs returned neither URLs nor an error")
 		}
 	})
 }
@@ -649,6 +649,6 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		w.nc, w.end = s, g.targets[0].end
 		w.do(0, time.Time{})
 	}); n != 0 {
-		t.Errorf("%g allocations per fetch", n)
+		t.Errorf("a fetch allocates %g times, want 0", n)
 	}
 }

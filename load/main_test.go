@@ -24,18 +24,18 @@ func TestFlagsAreAbbreviatedAsInHTTPLoad(t *testing.T) {
 	} {
 		got, err := Expand(httpFlagSet(), strings.Fields(c.args))
 		if err != nil {
-			t.Errorf("%s: %v", c.args, err)
+			t.Errorf("expanding %s: %v", c.args, err)
 			continue
 		}
 		if diff := cmp.Diff(strings.Fields(c.want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.args, diff)
+			t.Errorf("expanding %s (-want +got):\n%s", c.args, diff)
 		}
 	}
 }
 
 func TestAmbiguousFlagOfOursIsRefused(t *testing.T) {
 	if _, err := Expand(httpFlagSet(), []string{"-h", "x"}); err != nil {
-		t.Errorf("-h: %v", err)
+		t.Errorf("expanding -h: %v", err)
 	}
 	if _, err := Expand(httpFlagSet(), []string{"-ht", "x"}); err == nil || !strings.Contains(err.Error(), "-html or -http2") {
 		t.Errorf("-ht: %v, want an error that names both", err)
@@ -96,22 +96,22 @@ func TestCommandLineMakesARun(t *testing.T) {
 		var stdout, stderr strings.Builder
 		code := Main([]string{"http", "-p", "2", "-f", "20", "-progress", "-json", filepath.Join(dir, name+".json"), "-html", filepath.Join(dir, name+".html"), urls}, &stdout, &stderr)
 		if code != 0 {
-			t.Fatalf("exit %d: %s", code, stderr.String())
+			t.Fatalf("load http exited with %d: %s", code, stderr.String())
 		}
 		for _, want := range []string{"20 fetches, ", "2000 bytes, in ", "100 mean bytes/connection", "  code 200 -- 20\n", "errors: none"} {
 			if !strings.Contains(stdout.String(), want) {
-				t.Errorf("no %q in\n%s", want, stdout.String())
+				t.Errorf("the report lacks %q:\n%s", want, stdout.String())
 			}
 		}
 	}
 	var stdout, stderr strings.Builder
 	if code := Main([]string{"compare", filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json")}, &stdout, &stderr); code != 0 {
-		t.Fatalf("compare: exit %d: %s", code, stderr.String())
+		t.Fatalf("load compare exited with %d: %s", code, stderr.String())
 	}
 	if !strings.Contains(stdout.String(), "fetches/sec") {
-		t.Errorf("compare says\n%s", stdout.String())
+		t.Errorf("load compare printed no fetches/sec:\n%s", stdout.String())
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "a.html")); err != nil || !strings.Contains(string(page), "</html>") {
-		t.Errorf("the HTML report is not whole (%v)", err)
+		t.Errorf("the HTML report is incomplete (%v)", err)
 	}
 }

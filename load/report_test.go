@@ -72,7 +72,7 @@ func TestHTTPLoadLinesThatDependOnTheRun(t *testing.T) {
 	}
 	want := "0 fetches, 0 max parallel, 0 bytes, in 0.005 seconds\n3 bad checksums\nHTTP response codes:\n"
 	if got.String() != want {
-		t.Errorf("got %q, want %q", got.String(), want)
+		t.Errorf("the report is %q, want %q", got.String(), want)
 	}
 }
 
@@ -102,16 +102,16 @@ func TestHTMLNeedsNothingFromElsewhere(t *testing.T) {
 	}
 	for _, s := range []string{"http:", "https:", "<script", "src=", "@import", "url("} {
 		if strings.Contains(b.String(), s) {
-			t.Errorf("the report contains %q", s)
+			t.Errorf("the HTML report contains %q", s)
 		}
 	}
 	for _, s := range []string{"<polyline", "<rect", "99.9"} {
 		if !strings.Contains(b.String(), s) {
-			t.Errorf("the report has no %q", s)
+			t.Errorf("the HTML report lacks %q", s)
 		}
 	}
 	if err := (&Report{Loop: "closed"}).HTML(io.Discard); err != nil {
-		t.Errorf("an empty report: %v", err)
+		t.Errorf("writing an empty report as HTML: %v", err)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestBucketsHoldEveryValue(t *testing.T) {
 	for _, b := range d.latency().Buckets {
 		sum += b.Count
 		if b.UpTo <= before {
-			t.Errorf("bucket up to %g comes after %g", b.UpTo, before)
+			t.Errorf("a bucket up to %g comes after one up to %g", b.UpTo, before)
 		}
 		before = b.UpTo
 	}

@@ -58,7 +58,7 @@ func TestKeptAliveConnectionAllocatesNothing(t *testing.T) {
 			out = AppendLastChunk(AppendChunk(out[:0], 10), trailer(q.Body))
 		})
 		if n != 0 || err != nil {
-			t.Errorf("%.30q: %v allocations, error %v, want 0", in, n, err)
+			t.Errorf("reading %.30q allocates %v times (%v), want 0", in, n, err)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestResponsesOfAKeptAliveConnectionAllocateNothing(t *testing.T) {
 		}
 	})
 	if n != 0 || err != nil {
-		t.Errorf("%v allocations, error %v, want 0", n, err)
+		t.Errorf("reading the message allocates %v times (%v), want 0", n, err)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestLargeReadsGoRoundTheBuffer(t *testing.T) {
 	}
 	p := make([]byte, size)
 	if n, err := io.ReadFull(q.Body, p); n != size || err != nil {
-		t.Fatalf("got %d, %v", n, err)
+		t.Fatalf("reading the body gave %d bytes, %v; want %d", n, err, size)
 	}
 	if src.n > 3 || src.most < 90_000 {
-		t.Errorf("%d reads, the largest of %d bytes; want 2, and one of nearly all", src.n, src.most)
+		t.Errorf("the body took %d reads, the largest of %d bytes; want 2, and one of nearly all", src.n, src.most)
 	}
 }
 
@@ -140,10 +140,10 @@ func TestBodyEndsAtItsFraming(t *testing.T) {
 				}
 			}
 			if n != 5000 {
-				t.Errorf("reads of %d: got %d bytes", size, n)
+				t.Errorf("with reads of %d the body has %d bytes, want 5000", size, n)
 			}
 			if err := r.ReadRequest(&q); err != nil || string(q.Get("x")) != "next" {
-				t.Errorf("reads of %d: next request: %v", size, err)
+				t.Errorf("with reads of %d the next request is not read: %v", size, err)
 			}
 		}
 	}
@@ -160,13 +160,13 @@ func TestLeftAndDone(t *testing.T) {
 		}
 		b := s.Body.(*FramedBody)
 		if b.Remaining() != want || b.AtEnd() {
-			t.Errorf("before: left %d, done %v, want %d, false", b.Remaining(), b.AtEnd(), want)
+			t.Errorf("before reading: Remaining %d, AtEnd %v; want %d, false", b.Remaining(), b.AtEnd(), want)
 		}
 		if got, err := io.ReadAll(b); string(got) != "abc" || err != nil {
-			t.Errorf("got %q, %v", got, err)
+			t.Errorf("the body is %q (%v), want abc", got, err)
 		}
 		if b.Remaining() != 0 || !b.AtEnd() {
-			t.Errorf("after: left %d, done %v", b.Remaining(), b.AtEnd())
+			t.Errorf("after reading: Remaining %d, AtEnd %v; want 0, true", b.Remaining(), b.AtEnd())
 		}
 	}
 }
@@ -187,10 +187,10 @@ func TestEndIsSeenWithTheLastData(t *testing.T) {
 		b := q.Body.(*FramedBody)
 		p := make([]byte, 10)
 		if n, err := b.Read(p); string(p[:n]) != "abc" || err != nil || !b.AtEnd() {
-			t.Errorf("%q: got %q, %v, done %v", in, p[:n], err, b.AtEnd())
+			t.Errorf("%q: Read returned %q, %v with AtEnd %v; want abc at the end", in, p[:n], err, b.AtEnd())
 		}
 		if n, err := b.Read(p); n != 0 || err != io.EOF {
-			t.Errorf("%q: got %d, %v, want 0 and EOF", in, n, err)
+			t.Errorf("%q: Read after the end returned %d, %v; want 0 and EOF", in, n, err)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestDiscard(t *testing.T) {
 		}
 		b := q.Body.(*FramedBody)
 		if err := b.Discard(c.max); err != c.want || b.AtEnd() != (err == nil) {
-			t.Errorf("%q, max %d: got %v, done %v, want %v", c.in, c.max, err, b.AtEnd(), c.want)
+			t.Errorf("%q: Discard(%d) returned %v with AtEnd %v, want %v", c.in, c.max, err, b.AtEnd(), c.want)
 		}
 	}
 	r := NewReader(strings.NewReader("HTTP/1.1 200 OK\r\n\r\nabc"), 0, 8<<10)
@@ -225,7 +225,7 @@ func TestDiscard(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Body.(*FramedBody).Discard(1 << 40); err != errTooMuch {
-		t.Errorf("until close: got %v, want %v", err, errTooMuch)
+		t.Errorf("Discard of a body until close returned %v, want %v", err, errTooMuch)
 	}
 }
 
@@ -306,10 +306,10 @@ func TestWriteToBetweenTCPConnections(t *testing.T) {
 	} {
 		got, b, err := relay(t, c.in, c.copy)
 		if err != c.err || b.AtEnd() != (err == nil) {
-			t.Errorf("%s: got %v, done %v, want %v", c.name, err, b.AtEnd(), c.err)
+			t.Errorf("%s: copying returned %v with AtEnd %v, want %v", c.name, err, b.AtEnd(), c.err)
 		}
 		if !bytes.Equal(got, data) {
-			t.Errorf("%s: %d bytes came out, want %d", c.name, len(got), len(data))
+			t.Errorf("%s: %d bytes arrived, want %d", c.name, len(got), len(data))
 		}
 	}
 }

@@ -10,7 +10,7 @@ func TestTrailerCannotInject(t *testing.T) {
 	}))
 	want := "0\r\nHost: a  X: y\r\nA--B--c----GET: v \t     \r\n\r\n"
 	if got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
+		t.Errorf("AppendLastChunk wrote %q\nwant %q", got, want)
 	}
 }
 
@@ -24,9 +24,9 @@ func TestFieldsKeepOrderAndCase(t *testing.T) {
 	f.Set("D", "5")
 	f.Del("A")
 	if got, want := string(appendFields(nil, f)), "b: 4\r\nC: x;q=1, Close ,y\r\nD: 5\r\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("the fields are %q, want %q", got, want)
 	}
 	if !f.HasToken("c", "close") || !f.HasToken("c", "X") || f.HasToken("c", "q=1") || f.Has("a") || string(f.Get("B")) != "4" {
-		t.Error("Has, HasToken or Get is wrong")
+		t.Error("Has, HasToken or Get returned a wrong value")
 	}
 }

@@ -126,17 +126,17 @@ func FuzzRequest(f *testing.F) {
 		err := r.ReadRequest(&q)
 		split := tell(io.MultiReader(bytes.NewReader(in[:len(in)/3]), iotest.HalfReader(bytes.NewReader(in[len(in)/3:]))), 0, 8<<10)
 		if whole := tell(bytes.NewReader(in), 16<<10, 8<<10); whole != split {
-			t.Fatalf("whole and in pieces differ:\n%s\n%s", whole, split)
+			t.Fatalf("read whole and in pieces, the messages differ:\n%s\n%s", whole, split)
 		}
 		if err != nil {
 			return
 		}
 		if !requestGrammar.MatchString(latin1(q.Raw())) {
-			t.Fatalf("accepted against the grammar: %q", q.Raw())
+			t.Fatalf("the reader accepts what the grammar does not: %q", q.Raw())
 		}
 		checkFraming(t, q.Raw())
 		if n := countField(q.Raw(), "Host"); n > 1 || n == 0 && q.Proto == 11 {
-			t.Fatalf("accepted with %d Host fields: %q", n, q.Raw())
+			t.Fatalf("the reader accepts %d Host fields: %q", n, q.Raw())
 		}
 		var body []byte
 		if q.Body != nil {
@@ -158,33 +158,33 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("net/http does not read the body of %q: %v", in, err)
 		}
 		if p.Method != q.Method || p.RequestURI != string(q.Target) {
-			t.Fatalf("got %s %s, net/http %s %s", q.Method, q.Target, p.Method, p.RequestURI)
+			t.Fatalf("got the request %s %s, net/http %s %s", q.Method, q.Target, p.Method, p.RequestURI)
 		}
 		if got, want := ourHostPort(&q), hostPort(p.Host); got != want {
-			t.Fatalf("host: got %q, net/http %q", got, want)
+			t.Fatalf("got the host %q, net/http %q", got, want)
 		}
 		if q.Form == Absolute && q.Scheme != p.URL.Scheme {
-			t.Fatalf("scheme: got %q, net/http %q", q.Scheme, p.URL.Scheme)
+			t.Fatalf("got the scheme %q, net/http %q", q.Scheme, p.URL.Scheme)
 		}
 		// net/http takes these out or adds to them.
 		drop := []string{"Host", "Transfer-Encoding", "Trailer", "Cache-Control", "Content-Length"}
 		if got, want := canonical(q.Fields, drop...), headerString(p.Header, drop...); got != want {
-			t.Fatalf("fields: got\n%s\nnet/http\n%s", got, want)
+			t.Fatalf("got the fields\n%s\nnet/http\n%s", got, want)
 		}
 		if !bytes.Equal(body, theirBody) {
-			t.Fatalf("body: got %q, net/http %q", body, theirBody)
+			t.Fatalf("got the body %q, net/http %q", body, theirBody)
 		}
 		if got, want := canonical(trailer(q.Body)), headerString(filled(p.Trailer)); got != want {
-			t.Fatalf("trailer: got\n%s\nnet/http\n%s", got, want)
+			t.Fatalf("got the trailer\n%s\nnet/http\n%s", got, want)
 		}
 		if q.Length != p.ContentLength && !(q.Method == "CONNECT" && q.Length == 0) {
-			t.Fatalf("length: got %d, net/http %d", q.Length, p.ContentLength)
+			t.Fatalf("got the length %d, net/http %d", q.Length, p.ContentLength)
 		}
 		if q.Close != p.Close {
-			t.Fatalf("close: got %v, net/http %v", q.Close, p.Close)
+			t.Fatalf("got Close %v, net/http %v", q.Close, p.Close)
 		}
 		if theirRest := theirs.Len() + br.Buffered(); rest != theirRest {
-			t.Fatalf("%d bytes left, net/http %d", rest, theirRest)
+			t.Fatalf("%d bytes are left after the message, net/http leaves %d", rest, theirRest)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func FuzzResponse(f *testing.F) {
 			return
 		}
 		if !responseGrammar.MatchString(latin1(s.Raw())) {
-			t.Fatalf("accepted against the grammar: %q", s.Raw())
+			t.Fatalf("the reader accepts what the grammar does not: %q", s.Raw())
 		}
 		checkFraming(t, s.Raw())
 		var body []byte
@@ -251,23 +251,23 @@ func FuzzResponse(f *testing.F) {
 			t.Fatalf("net/http does not read the body of %q: %v", in, err)
 		}
 		if s.Status != p.StatusCode {
-			t.Fatalf("status: got %d, net/http %d", s.Status, p.StatusCode)
+			t.Fatalf("got the status %d, net/http %d", s.Status, p.StatusCode)
 		}
 		drop := []string{"Transfer-Encoding", "Trailer", "Cache-Control", "Content-Length"}
 		if got, want := canonical(s.Fields, drop...), headerString(p.Header, drop...); got != want {
-			t.Fatalf("fields: got\n%s\nnet/http\n%s", got, want)
+			t.Fatalf("got the fields\n%s\nnet/http\n%s", got, want)
 		}
 		if !bytes.Equal(body, theirBody) {
-			t.Fatalf("body: got %q, net/http %q", body, theirBody)
+			t.Fatalf("got the body %q, net/http %q", body, theirBody)
 		}
 		if got, want := canonical(trailer(s.Body)), headerString(filled(p.Trailer)); got != want {
-			t.Fatalf("trailer: got\n%s\nnet/http\n%s", got, want)
+			t.Fatalf("got the trailer\n%s\nnet/http\n%s", got, want)
 		}
 		if p.Close && !s.Close {
-			t.Fatal("we keep a connection that net/http closes")
+			t.Fatal("the reader keeps a connection that net/http closes")
 		}
 		if theirRest := theirs.Len() + br.Buffered(); rest != theirRest {
-			t.Fatalf("%d bytes left, net/http %d", rest, theirRest)
+			t.Fatalf("%d bytes are left after the message, net/http leaves %d", rest, theirRest)
 		}
 	})
 }
@@ -330,18 +330,18 @@ func FuzzChunked(f *testing.F) {
 		if err != io.EOF {
 			// Limits are ours; everything else valid is accepted.
 			if valid && wantTrailer == "" && len(in) < maxChunkLine {
-				t.Fatalf("refused %q: %v", in, err)
+				t.Fatalf("the reader refuses the valid body %q: %v", in, err)
 			}
 			return
 		}
 		if !valid {
-			t.Fatalf("accepted against the grammar: %q", in)
+			t.Fatalf("the reader accepts what the grammar does not: %q", in)
 		}
 		if rest := src.Len() + len(r.Buffered()); !bytes.Equal(body, wantBody) || rest != wantRest {
 			t.Fatalf("got %q and %d left, want %q and %d", body, rest, wantBody, wantRest)
 		}
 		if n := strings.Count(wantTrailer, "\r\n"); len(trailer(q.Body)) != n {
-			t.Fatalf("got %d trailers, want %d", len(trailer(q.Body)), n)
+			t.Fatalf("got %d fields in the trailer, want %d", len(trailer(q.Body)), n)
 		}
 
 		p, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(append(slices.Clip(head), in...))))
@@ -353,10 +353,10 @@ func FuzzChunked(f *testing.F) {
 			return
 		}
 		if !bytes.Equal(body, theirBody) {
-			t.Fatalf("body: got %q, net/http %q", body, theirBody)
+			t.Fatalf("got the body %q, net/http %q", body, theirBody)
 		}
 		if got, want := canonical(trailer(q.Body)), headerString(filled(p.Trailer)); got != want {
-			t.Fatalf("trailer: got\n%s\nnet/http\n%s", got, want)
+			t.Fatalf("got the trailer\n%s\nnet/http\n%s", got, want)
 		}
 	})
 }

@@ -289,7 +289,7 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range refusedRequests {
 		if seen[c.name] {
-			t.Errorf("two cases called %q", c.name)
+			t.Errorf("two cases have the name %q", c.name)
 		}
 		seen[c.name] = true
 		q, body, err := readRequest(c.in)
@@ -321,13 +321,13 @@ func TestRefusalDoesNotWaitForTheRest(t *testing.T) {
 		}
 		var e *Error
 		if !errors.As(err, &e) {
-			t.Errorf("%q: got %v, want an Error", in, err)
+			t.Errorf("reading %q: %v, want an Error", in, err)
 		}
 	}
 	r := NewReader(io.MultiReader(strings.NewReader("SSH-2.0"), iotest.ErrReader(silent)), 0, 8<<10)
 	var e *Error
 	if err := r.ReadResponse(new(Response), "GET"); !errors.As(err, &e) || e.Status != 502 {
-		t.Errorf("response: got %v, want an Error with status 502", err)
+		t.Errorf("reading a response: %v, want an Error with status 502", err)
 	}
 }
 
@@ -390,7 +390,7 @@ func TestRequestsAreUnderstood(t *testing.T) {
 	} {
 		q, body, err := readRequest(c.in)
 		if err != nil {
-			t.Errorf("%q: %v", c.in, err)
+			t.Errorf("reading %q: %v", c.in, err)
 			continue
 		}
 		form := [...]string{"origin", "absolute", "authority", "asterisk"}[q.Form]
@@ -411,7 +411,7 @@ func TestRequestsAreUnderstood(t *testing.T) {
 			got += fmt.Sprintf(" %s=%s", f.Name, f.Value)
 		}
 		if got != c.want {
-			t.Errorf("%q:\ngot  %s\nwant %s", c.in, got, c.want)
+			t.Errorf("reading %q:\ngot  %s\nwant %s", c.in, got, c.want)
 		}
 	}
 }
@@ -423,7 +423,7 @@ func TestRawIsTheHeadAsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := string(q.Raw()); got != in {
-		t.Errorf("got %q, want %q", got, in)
+		t.Errorf("Raw returned %q, want %q", got, in)
 	}
 }
 
@@ -433,7 +433,7 @@ func TestRegisteredMethodsCostNoAllocation(t *testing.T) {
 		var got string
 		n := testing.AllocsPerRun(10, func() { got = intern(b) })
 		if got != m || n != 0 {
-			t.Errorf("%s: got %q with %v allocations", m, got, n)
+			t.Errorf("intern of %s returned %q with %v allocations, want 0", m, got, n)
 		}
 	}
 }
@@ -524,7 +524,7 @@ func TestResponsesAreUnderstood(t *testing.T) {
 	} {
 		s, body, err := readResponse(c.in, c.method)
 		if err != nil {
-			t.Errorf("%q: %v", c.in, err)
+			t.Errorf("reading %q: %v", c.in, err)
 			continue
 		}
 		got := fmt.Sprintf("%d %q %d %d", s.Status, s.Reason, s.Proto, s.Length)
@@ -541,7 +541,7 @@ func TestResponsesAreUnderstood(t *testing.T) {
 			got += fmt.Sprintf(" %s=%s", f.Name, f.Value)
 		}
 		if got != c.want {
-			t.Errorf("%s %q:\ngot  %s\nwant %s", c.method, c.in, got, c.want)
+			t.Errorf("reading the response to %s, %q:\ngot  %s\nwant %s", c.method, c.in, got, c.want)
 		}
 	}
 }
@@ -600,7 +600,7 @@ func TestSplitsDoNotMatter(t *testing.T) {
 			"with an EOF": iotest.DataErrReader(strings.NewReader(in)),
 		} {
 			if got := tell(r, 0, 8<<10); got != want {
-				t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
+				t.Errorf("read %s:\ngot  %s\nwant %s", name, got, want)
 			}
 		}
 	}
@@ -615,7 +615,7 @@ func TestConnectionEndsEarly(t *testing.T) {
 			want = io.EOF
 		}
 		if err != want {
-			t.Errorf("%q: got %v, want %v", in[:i], err, want)
+			t.Errorf("reading the truncated %q: %v, want %v", in[:i], err, want)
 		}
 	}
 	if _, body, err := readRequest(get("Content-Length: 5") + "abcd"); body != "abcd" || err != io.ErrUnexpectedEOF {
@@ -631,13 +631,13 @@ func TestNextHeadWantsTheBodyRead(t *testing.T) {
 	}
 	body := q.Body.(*FramedBody)
 	if err := r.ReadRequest(new(Request)); err != errUnread {
-		t.Errorf("got %v, want %v", err, errUnread)
+		t.Errorf("reading a request before the body's end: %v, want %v", err, errUnread)
 	}
 	if err := body.Discard(4); err != errTooMuch {
-		t.Errorf("got %v, want %v", err, errTooMuch)
+		t.Errorf("Discard(4) of 5 bytes returned %v, want %v", err, errTooMuch)
 	}
 	if err := body.Discard(5); err != nil || !body.AtEnd() {
-		t.Errorf("got %v, done %v", err, body.AtEnd())
+		t.Errorf("Discard(5) of 5 bytes returned %v with AtEnd %v", err, body.AtEnd())
 	}
 	if err := r.ReadRequest(&q); err != nil {
 		t.Error(err)
@@ -662,22 +662,22 @@ func TestErrorStays(t *testing.T) {
 func TestPeekReadDiscard(t *testing.T) {
 	r := NewReader(iotest.HalfReader(strings.NewReader("0123456789")), 0, 8<<10)
 	if p, err := r.Peek(3); string(p) != "012" || err != nil {
-		t.Errorf("got %q, %v", p, err)
+		t.Errorf("Peek(3) returned %q, %v", p, err)
 	}
 	r.Discard(2)
 	p := make([]byte, 1)
 	if n, err := r.Read(p); n != 1 || p[0] != '2' || err != nil {
-		t.Errorf("got %q, %v", p[:n], err)
+		t.Errorf("Read returned %q, %v; want 2", p[:n], err)
 	}
 	if p, err := r.Peek(8); string(p) != "3456789" || err != io.EOF {
-		t.Errorf("got %q, %v", p, err)
+		t.Errorf("Peek(8) of 7 bytes returned %q, %v; want them and EOF", p, err)
 	}
 	if _, err := r.Peek(2000); err != io.EOF {
-		t.Errorf("got %v, want %v", err, io.EOF)
+		t.Errorf("Peek(2000) returned %v, want %v", err, io.EOF)
 	}
 	r.Reset(strings.NewReader(strings.Repeat("x", 5000)))
 	if p, err := r.Peek(1025); len(p) != 1024 || err != errFull {
-		t.Errorf("got %d bytes, %v, want 1024 and %v", len(p), err, errFull)
+		t.Errorf("Peek beyond the buffer returned %d bytes, %v; want 1024 and %v", len(p), err, errFull)
 	}
 }
 
@@ -690,15 +690,15 @@ func TestResponseSplitsAndEarlyEnds(t *testing.T) {
 			want = io.EOF
 		}
 		if err != want {
-			t.Errorf("%q: got %v, want %v", in[:i], err, want)
+			t.Errorf("reading the truncated %q: %v, want %v", in[:i], err, want)
 		}
 		var s Response
 		r := NewReader(io.MultiReader(strings.NewReader(in[:i]), strings.NewReader(in[i:])), 0, 8<<10)
 		if err := r.ReadResponse(&s, "GET"); err != nil {
-			t.Fatalf("split at %d: %v", i, err)
+			t.Fatalf("reading a response split at %d: %v", i, err)
 		}
 		if body, err := io.ReadAll(s.Body); string(body) != "abc" || err != nil || string(trailer(s.Body).Get("x")) != "y" {
-			t.Errorf("split at %d: got %q, %v, trailer %q", i, body, err, trailer(s.Body))
+			t.Errorf("split at %d: got the body %q, %v, and the trailer %q", i, body, err, trailer(s.Body))
 		}
 	}
 }
@@ -712,10 +712,10 @@ func TestHeadGoesOnAfterADeadline(t *testing.T) {
 	r := NewReader(src, 0, 8<<10)
 	var q Request
 	if err := r.ReadRequest(&q); err != late {
-		t.Fatalf("got %v, want %v", err, late)
+		t.Fatalf("reading with a passed deadline: %v, want %v", err, late)
 	}
 	if err := r.ReadRequest(&q); err != nil || string(q.Get("X")) != "y" {
-		t.Errorf("got %v, X = %q", err, q.Get("X"))
+		t.Errorf("reading after the deadline was extended: %v, X = %q", err, q.Get("X"))
 	}
 }
 
@@ -747,7 +747,7 @@ func TestWriteErrorIsReturned(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := io.Copy(failing{full}, s.Body); err != full {
-			t.Errorf("%q: got %v, want %v", in, err, full)
+			t.Errorf("copying %q to a writer that fails: %v, want %v", in, err, full)
 		}
 	}
 }

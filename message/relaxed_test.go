@@ -36,12 +36,12 @@ func TestRelaxedResponsesAreReadAsTheyAreMeant(t *testing.T) {
 			err := r.ReadResponse(&s, "GET")
 			if tt.want == "" {
 				if e, ok := errors.AsType[*Error](err); err == nil || ok && e.Status != 502 {
-					t.Errorf("%s, %s: got %v, want an error", tt.name, way, err)
+					t.Errorf("%s, %s: reading returned %v, want an error", tt.name, way, err)
 				}
 				continue
 			}
 			if err != nil {
-				t.Errorf("%s, %s: %v", tt.name, way, err)
+				t.Errorf("%s, %s: reading returned %v", tt.name, way, err)
 				continue
 			}
 			var fields []string
@@ -50,7 +50,7 @@ func TestRelaxedResponsesAreReadAsTheyAreMeant(t *testing.T) {
 			}
 			body, err := io.ReadAll(s.Body)
 			if got := strings.Join(fields, " "); got != tt.want || string(body) != tt.body || err != nil {
-				t.Errorf("%s, %s: got %q with %q, %v; want %q with %q", tt.name, way, got, body, err, tt.want, tt.body)
+				t.Errorf("%s, %s: got the fields %q and the body %q, %v; want %q and %q", tt.name, way, got, body, err, tt.want, tt.body)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func TestRequestsAreNeverRelaxed(t *testing.T) {
 		r := NewReader(strings.NewReader(in), 1024, 8192)
 		r.Relax(true)
 		if err := r.ReadRequest(new(Request)); err == nil {
-			t.Errorf("%q was accepted", in)
+			t.Errorf("a relaxed reader accepts the request %q", in)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func FuzzRelaxed(f *testing.F) {
 			}
 		}
 		if err := NewReader(strings.NewReader(string(s.Raw())), 1024, 8192).ReadResponse(&strict, "GET"); err != nil || len(strict.Fields) != len(s.Fields) || strict.Status != s.Status {
-			t.Errorf("%q became %q: %v", in, s.Raw(), err)
+			t.Errorf("the relaxed form of %q is refused by a strict reader: %q, %v", in, s.Raw(), err)
 		}
 	})
 }

@@ -27,16 +27,16 @@ func TestLogsOfNameServers(t *testing.T) {
 		s := &Source{Files: []string{filepath.Join("testdata", file)}, Zone: time.UTC}
 		got := all(t, s)
 		if in := s.Input(); len(got) != len(wants) || in.Broken > 0 {
-			t.Fatalf("%s: %d entries, want %d: %+v", file, len(got), len(wants), in)
+			t.Fatalf("%s: got %d entries, want %d; the input was %+v", file, len(got), len(wants), in)
 		}
 		for i, w := range wants {
 			if e := got[i]; e.Host != w.host || e.Question != w.qtype || e.Client != w.client || e.Refused != w.refused || e.Method != Lookup {
-				t.Errorf("%s: %+v, want %+v", file, e, w)
+				t.Errorf("%s, entry %d: got %+v, want %+v", file, i, e, w)
 			}
 		}
 	}
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	if e, err := parseDnsmasq("Dec 31 23:59:59 dnsmasq[1]: query[A] x.example from 192.168.1.21", time.UTC, now); err != nil || e.Start.Year() != 2025 {
-		t.Errorf("a query of last year is of %v, %v", e.Start, err)
+		t.Errorf("parsing a line of 31 December on 2 January gives the time %v and the error %v, want the year before", e.Start, err)
 	}
 }

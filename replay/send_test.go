@@ -83,7 +83,7 @@ func TestLogIsSentAndTheOriginAnswersAsRecorded(t *testing.T) {
 	r := send(t, SendConfig{Proxy: o.Addr().String(), Origin: o, Parallel: 1, Speed: 1e6}, s.Entries(t.Context()))
 	r.Input = s.Input()
 	if r.Sent != 10 || r.Answered != 10 || r.FromOrigin != 8 || r.Plain != 1 || r.Tunnels != 2 || r.Lookups != 1 || len(r.Errors) != 0 {
-		t.Errorf("got %+v", r)
+		t.Errorf("the report is %+v", r)
 	}
 	if want := int64(4711 + 3900 + 0 + 512 + 4711); r.Bytes != want {
 		t.Errorf("%d bytes came, want %d as recorded", r.Bytes, want)
@@ -127,16 +127,16 @@ func TestOriginMakesBodiesOfTheRecordedKind(t *testing.T) {
 		r := ask(c.e, c.zip)
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			t.Errorf("%s: %v", c.what, err)
+			t.Errorf("%s: reading the body: %v", c.what, err)
 		}
 		if got := fmt.Sprintf("%d %s %s", r.StatusCode, r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+			t.Errorf("%s: the origin answered %q, want %q", c.what, got, c.want)
 		}
 		if c.bytes >= 0 && len(body) != c.bytes {
-			t.Errorf("%s: %d bytes, want %d", c.what, len(body), c.bytes)
+			t.Errorf("%s: the body has %d bytes, want %d", c.what, len(body), c.bytes)
 		}
 		if c.bytes < 0 && (len(body) < 25_000 || len(body) > 100_000) {
-			t.Errorf("%s: %d compressed bytes, want about 50,000", c.what, len(body))
+			t.Errorf("%s: the compressed body has %d bytes, want about 50,000", c.what, len(body))
 		}
 	}
 }
@@ -167,10 +167,10 @@ func TestEntriesAreDueByTheGapsOfTheLog(t *testing.T) {
 	}
 	want := []time.Duration{0, 2 * time.Millisecond, 4 * time.Millisecond, 10 * time.Millisecond}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("times at which requests are due, after the beginning (-want +got):\n%s", diff)
 	}
 	if took := time.Since(d.begun); took < want[3] {
-		t.Errorf("all were sent after %s, want %s at least", took, want[3])
+		t.Errorf("the run took %s, want at least %s", took, want[3])
 	}
 }
 
@@ -181,7 +181,7 @@ func TestLateRequestsAreCounted(t *testing.T) {
 	r := send(t, SendConfig{Proxy: slow.Listener.Addr().String(), Parallel: 1, Speed: 1}, entriesOf(t, time.Millisecond, urls...))
 	// Each waits for the one before: the last is due at 4 ms and sent after 120.
 	if r.Answered != 5 || r.Late < 4 || r.Lateness.Max < 100 || r.Intended.Max < r.Total.P50+100 {
-		t.Errorf("late %d, lateness %+v, total %+v, intended %+v", r.Late, r.Lateness, r.Total, r.Intended)
+		t.Errorf("with a slow origin: %d late requests, lateness %+v, total %+v, from the intended time %+v", r.Late, r.Lateness, r.Total, r.Intended)
 	}
 }
 
@@ -197,10 +197,10 @@ func TestOnlyAllowedHostsAreAskedFor(t *testing.T) {
 	r := send(t, SendConfig{Proxy: gateway.Listener.Addr().String(), Parallel: 1, Allow: []string{"may.example"}},
 		entriesOf(t, 0, "http://may.example/", "http://other.example/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/", "http://192.0.2.1/", "http://sub.may.example/"))
 	if want := []string{"may.example", "127.0.0.1", "[::1]", "localhost"}; !slices.Equal(got, want) {
-		t.Errorf("asked for %q, want %q", got, want)
+		t.Errorf("the proxy was asked for the hosts %q, want %q", got, want)
 	}
 	if r.NotAllowed != 3 || !slices.Equal(r.Refused, []string{"192.0.2.1", "other.example", "sub.may.example"}) {
-		t.Errorf("%d not allowed, %q", r.NotAllowed, r.Refused)
+		t.Errorf("%d requests were not allowed, to %q", r.NotAllowed, r.Refused)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestNothingIsSentWhenTheGatewayDoesNotAskTheOrigin(t *testing.T) {
 		t.Errorf("error %v, want one that says what to do", err)
 	}
 	if asked != 1 {
-		t.Errorf("the gateway was asked %d times, want the probe only", asked)
+		t.Errorf("the gateway was asked %d times, want only the probe", asked)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestRunsAreBounded(t *testing.T) {
 		{Proxy: "127.0.0.1:1", Requests: load.MaxFetches + 1}, {Proxy: "127.0.0.1:1", Duration: 48 * time.Hour},
 	} {
 		if _, err := New(bad); err == nil {
-			t.Errorf("%+v is accepted", bad)
+			t.Errorf("New(%+v) accepts invalid settings", bad)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func TestRequestsSayWhatTheLogKnows(t *testing.T) {
 	want := "POST http://WWW.Example.com:8080/a%20b?q=%C3%BC HTTP/1.1\r\nHost: WWW.Example.com:8080\r\nUser-Agent: A  Evil: 1\r\nReferer: http://r.example/\r\n" +
 		"Accept-Encoding: gzip\r\nContent-Length: 5\r\nShuultuur-Replay: 200 9 text/plain\r\n\r\n"
 	if diff := cmp.Diff(want, <-heads); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("request head (-want +got):\n%s", diff)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestRefusedEntriesAreKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := a >= filter.Warn; e.Refused != want {
-			t.Errorf("%s: refused is %v, want %v", a, e.Refused, want)
+			t.Errorf("action %s: the entry counts as refused: %v, want %v", a, e.Refused, want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func golden(t *testing.T, name string, write func(io.Writer) error) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
+		t.Errorf("entries of %s (-want +got):\n%s", name, diff)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestBaseIsPutBeforePathsWithoutHost(t *testing.T) {
 	s := &Source{Files: []string{"testdata/combined.log"}, Base: "https://www.example.net/"}
 	got := all(t, s)
 	if last := got[len(got)-1].URL; last != "https://www.example.net/only/a/path" {
-		t.Errorf("the path became %q", last)
+		t.Errorf("a URL without a host became %q", last)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestCompressedLogsAndStandardInputAreRead(t *testing.T) {
 	}
 	s := &Source{Files: []string{file, "-"}, Stdin: bytes.NewReader(plain)}
 	if got := len(all(t, s)); got != 15 {
-		t.Errorf("%d entries, want 3 times 5", got)
+		t.Errorf("got %d entries, want 15: 5 of each member", got)
 	}
 	if in := s.Input(); in.Broken != 6 || in.Other != 3 {
 		t.Errorf("%d broken and %d other, want 6 and 3", in.Broken, in.Other)
@@ -124,12 +124,12 @@ func TestCompressedLogsAndStandardInputAreRead(t *testing.T) {
 	}
 	in := s.Input()
 	if err := in.CheckComplete(); err == nil || !strings.Contains(err.Error(), "cut.gz") || !strings.Contains(err.Error(), "unexpected EOF") {
-		t.Errorf("the truncation is not an error: %v", err)
+		t.Errorf("CheckComplete after a truncated file: %v, want an error that names cut.gz", err)
 	}
 	s = &Source{Files: []string{file}}
 	all(t, s)
 	if in = s.Input(); in.CheckComplete() != nil {
-		t.Errorf("a whole file: %v", in.CheckComplete())
+		t.Errorf("CheckComplete after a whole file: %v", in.CheckComplete())
 	}
 }
 
@@ -143,7 +143,7 @@ func TestLongLineIsBrokenAndTheNextIsRead(t *testing.T) {
 	}
 	want := []string{fmt.Sprintf("-:2: longer than %d bytes", maxLine)}
 	if diff := cmp.Diff(want, s.Input().Examples); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("examples of broken lines (-want +got):\n%s", diff)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestLargeHAREntryEndsTheFile(t *testing.T) {
 	}
 	want := []string{"x.har: entry 2: the rest cannot be read: an entry is larger than 100000 bytes"}
 	if diff := cmp.Diff(want, s.Input().Examples); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("examples of broken lines (-want +got):\n%s", diff)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestMistakesOfTheCallEndTheRun(t *testing.T) {
 			err = e
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: error %v, want one with %q", c.s.Files, err, c.want)
+			t.Errorf("reading %v: %v, want an error with %q", c.s.Files, err, c.want)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestMistakesOfTheCallEndTheRun(t *testing.T) {
 func TestEmptyFileHasNoRequests(t *testing.T) {
 	s := &Source{Files: []string{"-"}, Stdin: strings.NewReader("\n\n")}
 	if got := all(t, s); len(got) != 0 || s.Input().Broken != 0 {
-		t.Errorf("%d entries, %d broken lines in nothing", len(got), s.Input().Broken)
+		t.Errorf("reading empty lines gave %d entries and %d broken lines, want none", len(got), s.Input().Broken)
 	}
 }
 
@@ -207,14 +207,14 @@ func sound(t *testing.T, e Entry, err error) {
 		return
 	}
 	if e.Host == "" || e.Bytes < 0 || e.Sent < 0 || e.Status < 0 || e.Status > 999 || e.Duration < 0 {
-		t.Errorf("entry %+v", e)
+		t.Errorf("the entry has impossible values: %+v", e)
 	}
 	if _, bad := method(e.Method); bad != nil {
 		t.Error(bad)
 	}
 	for _, s := range []string{e.Host, e.URL} {
 		if strings.ContainsAny(s, " \r\n\t\x00") {
-			t.Errorf("%q would break a request line", s)
+			t.Errorf("the host or URL %q would break a request line", s)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func FuzzLines(f *testing.F) {
 func FuzzFile(f *testing.F) {
 	names, err := filepath.Glob("testdata/*.[hlj]*")
 	if err != nil || len(names) < 6 {
-		f.Fatalf("%d files to begin with, error %v", len(names), err)
+		f.Fatalf("found %d files to begin with, want at least 6; error %v", len(names), err)
 	}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
@@ -262,7 +262,7 @@ func FuzzFile(f *testing.F) {
 			sound(t, e, err)
 		}
 		if in := s.Input(); in.Lines != in.Requests+in.Other+in.Broken {
-			t.Errorf("lines are lost: %+v", in)
+			t.Errorf("lines are neither requests nor other nor broken: %+v", in)
 		}
 	})
 }
@@ -301,15 +301,15 @@ func TestRecordOfEventsIsRead(t *testing.T) {
 		}
 	}
 	if want := []string{"00:00:01 GET http://www.example.com/", "00:00:00 CONNECT [2001:db8::1]:8443"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("reading a record of events: got %q, want %q", got, want)
 	}
 	if last == nil || last.Error() != "the disk is gone" {
-		t.Errorf("error %v, want that of the record", last)
+		t.Errorf("reading a record that fails: %v, want its error", last)
 	}
 	want := Input{Files: []string{"shuultuur.yaml"}, Lines: 5, Requests: 2, Other: 1, Broken: 2, Examples: []string{
 		"shuultuur.yaml: row 4: the URL is too long for a record", `shuultuur.yaml: row 5: "" is not a host`,
 	}}
 	if diff := cmp.Diff(want, s.Input()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("counts of the input (-want +got):\n%s", diff)
 	}
 }

@@ -61,7 +61,7 @@ func TestCountsOnDiskAreThoseOfAMap(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
-		t.Errorf("%d files are left, error %v", len(left), err)
+		t.Errorf("after counting %d files are left in the folder (%v), want none", len(left), err)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestInterruptedCountLeavesNoFiles(t *testing.T) {
 	}
 	left, err := os.ReadDir(tmp)
 	if err != nil || len(left) != 0 {
-		t.Errorf("%d files are left, error %v", len(left), err)
+		t.Errorf("after an interruption %d files are left in the folder (%v), want none", len(left), err)
 	}
 }
 
@@ -112,10 +112,10 @@ func TestBoundedNamesAreTooLowByAtMostWhatTheySay(t *testing.T) {
 		c.add(e.Host)
 	}
 	if c.lost == 0 {
-		t.Fatal("all names fitted: nothing is tried")
+		t.Fatal("all names fitted into memory, so the test tries nothing")
 	}
 	if c.used > c.room {
-		t.Errorf("%d bytes are used of %d", c.used, c.room)
+		t.Errorf("the names take %d bytes, want at most %d", c.used, c.room)
 	}
 	for i, h := range c.top(10) {
 		if want := exact[h.Host]; h.Requests > want || h.Requests < want-c.lost {
@@ -136,10 +136,10 @@ func TestZipfExponentIsFound(t *testing.T) {
 	}
 	urls, s, r2 := fitZipf(of)
 	if urls != 1000 || math.Abs(s-0.8) > 1e-4 || r2 < 0.9999 {
-		t.Errorf("%d URLs, exponent %g, R² %g; want 1000, 0.8, 1", urls, s, r2)
+		t.Errorf("fitZipf: %d URLs, exponent %g, R² %g; want 1000, 0.8, 1", urls, s, r2)
 	}
 	if _, s, r2 = fitZipf(map[uint64]int64{3: 50}); s != 0 || r2 != 0 {
-		t.Errorf("URLs that are all asked for equally often have exponent %g, R² %g; want 0, 0", s, r2)
+		t.Errorf("URLs requested equally often have exponent %g and R² %g, want 0 and 0", s, r2)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestStatsReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Runs == 0 {
-		t.Error("nothing went to disk, so that is not tried")
+		t.Error("nothing was written to disk, so the test does not try that")
 	}
 	s.Input = Input{Files: []string{"access.log"}, Lines: 100_002, Requests: 100_000, Other: 1, Broken: 1, Examples: []string{"access.log:7: \"x\" is not a time in seconds"}}
 	golden(t, "stats.txt", s.Text)
@@ -172,7 +172,7 @@ func TestProgressBar(t *testing.T) {
 		{Meter{50, 0, "9 sent"}, "9 sent"},
 	} {
 		if got := bar(c.m, 10*time.Second); got != c.want {
-			t.Errorf("%+v: got %q, want %q", c.m, got, c.want)
+			t.Errorf("bar(%+v) = %q, want %q", c.m, got, c.want)
 		}
 	}
 	var b strings.Builder

@@ -76,7 +76,7 @@ func TestWhatALogKnowsIsAsked(t *testing.T) {
 		"http request 03.000 invalid IP  www.example.com POST http://www.example.com/p /p  ",
 	}
 	if diff := cmp.Diff(want, d.asked); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("transactions that the judge saw (-want +got):\n%s", diff)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestWhatIfReportAgainstTheLog(t *testing.T) {
 	}
 	r.Input = s.Input()
 	if r.Judged != 4 || r.Bodies != 1 || r.Unknown != 6 || r.Changed != 2 || r.OtherRule != 2 {
-		t.Errorf("got %+v", r)
+		t.Errorf("the report is %+v", r)
 	}
 	golden(t, "whatif.txt", r.Text)
 	golden(t, "whatif.json", r.JSON)
@@ -109,7 +109,7 @@ func TestWhatALogRefusedWithoutAReasonIsJudged(t *testing.T) {
 	w := WhatIf{New: judgeOf("new.yaml", &fakeJudge{}), Outcome: true}
 	r, err := w.Run(t.Context(), s.Entries(t.Context()))
 	if err != nil || r.Judged != 1 || r.Changed != 1 {
-		t.Errorf("got %+v, %v", r, err)
+		t.Errorf("the report on a refusal by Squid is %+v, error %v; want one changed entry", r, err)
 	}
 }
 
@@ -144,10 +144,10 @@ func TestWhatIfReportAgainstOtherSettings(t *testing.T) {
 		{Policy: "pupils", Category: "games", Rule: "fun", Was: "block", Is: "pass", Count: 1, Examples: []string{"http://games.example/x"}},
 	}
 	if diff := cmp.Diff(want, r.Changes); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	if r.OtherRule != 1 || r.Judged != 7 || r.Changed != 5 {
-		t.Errorf("got %+v", r)
+		t.Errorf("the report is %+v", r)
 	}
 	r.Input = Input{Files: []string{"access.log"}, Lines: 7, Requests: 7}
 	golden(t, "against.txt", r.Text)
@@ -164,7 +164,7 @@ func TestKindsOfChangesAreBounded(t *testing.T) {
 		t.Errorf("%d kinds and %d left, want %d and 5", len(changes), r.Left, maxKinds)
 	}
 	if !slices.Equal(changes[kind{rule: "a", is: filter.Block}].Examples, []string{"a.example"}) {
-		t.Error("the example is missing")
+		t.Error("the change lacks its example")
 	}
 }
 
@@ -184,7 +184,7 @@ func TestJudgesThatCountSeeTheEventsInTheirOrder(t *testing.T) {
 		j := judgeOf("", &fakeJudge{verdicts: map[string]filter.Verdict{}})
 		j.Begin = func(at time.Time) {
 			if !at.After(last) {
-				t.Errorf("%v comes after %v", at, last)
+				t.Errorf("the entry of %v came after that of %v", at, last)
 			}
 			last = at
 		}
@@ -204,6 +204,6 @@ func TestJudgesThatCountSeeTheEventsInTheirOrder(t *testing.T) {
 	}
 	w = WhatIf{Old: &plain, New: counting(1600)}
 	if r, err := w.Run(t.Context(), entries); err != nil || r.Changed != n-1600 {
-		t.Errorf("%d changed, %v; want %d", r.Changed, err, n-1600)
+		t.Errorf("%d verdicts changed, error %v; want %d", r.Changed, err, n-1600)
 	}
 }

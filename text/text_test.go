@@ -195,7 +195,7 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 			source := cmp.Or(l.in.of[key], key)
 			have, ok := l.of[key]
 			if !ok && l.Lang != "en" {
-				t.Errorf("%s.txt has no text for %q of %s", l.Lang, key, where)
+				t.Errorf("%s.txt lacks the text %q, which %s uses", l.Lang, key, where)
 			}
 			if !ok {
 				continue
@@ -204,19 +204,19 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 			slices.Sort(want)
 			slices.Sort(got)
 			if !slices.Equal(got, want) && where != "../proxy/page/page.go" {
-				t.Errorf("%s.txt: %q has %v, the English text %v", l.Lang, key, got, want)
+				t.Errorf("%s.txt: the text of %q has the values %v, the English one %v", l.Lang, key, got, want)
 			}
 		}
 		for key := range l.of {
 			if _, ok := all[key]; !ok && !strings.HasPrefix(key, "set.") { // a test of admin checks those
 
-				t.Errorf("%s.txt: nothing says %q", l.Lang, key)
+				t.Errorf("%s.txt has the text %q, which nothing uses", l.Lang, key)
 			}
 		}
 	}
 	slices.Sort(langs)
 	if want := []string{"de", "en", "es", "fr", "kk", "mn", "ru", "tr", "uz-Cyrl", "uz-Latn"}; !slices.Equal(langs, want) {
-		t.Errorf("languages %v, want %v", langs, want)
+		t.Errorf("the languages are %v, want %v", langs, want)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestMessagesAreSaidWithTheirValues(t *testing.T) {
 		{nil, "404 page not found", "404 page not found"},
 	} {
 		if got := c.in.Message(c.english); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.english, got, c.want)
+			t.Errorf("Message(%q) = %q, want %q", c.english, got, c.want)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func FuzzMessage(f *testing.F) {
 		if values, ok := valuesOf(message, sentence); ok {
 			for _, v := range values {
 				if !strings.Contains(sentence, v) {
-					t.Errorf("%q does not stand in %q", v, sentence)
+					t.Errorf("the value %q is not part of %q", v, sentence)
 				}
 			}
 		}
@@ -271,7 +271,7 @@ func TestAcceptLanguageChooses(t *testing.T) {
 		"uz-Cyrl-UZ": "uz-Cyrl", "de-AT,de;q=0.9": "de", "es-419": "es", "zh,ru;q=0.8": "ru", ";;;": "en",
 	} {
 		if got := s.For(accept).Lang; got != want {
-			t.Errorf("%q: %s, want %s", accept, got, want)
+			t.Errorf("For(%q) has the language %s, want %s", accept, got, want)
 		}
 	}
 }
@@ -287,13 +287,13 @@ func TestFolderAddsALanguageWrittenFromTheRight(t *testing.T) {
 	}
 	ar := s.For("ar-EG")
 	if ar.Dir != "rtl" || ar.Say("block.title") != "هذه الصفحة محجوبة" || ar.Say("address") != "Address" {
-		t.Errorf("%s %s %q %q", ar.Lang, ar.Dir, ar.Say("block.title"), ar.Say("address"))
+		t.Errorf("texts of a folder: language %s, direction %s, %q and %q", ar.Lang, ar.Dir, ar.Say("block.title"), ar.Say("address"))
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ar.txt"), []byte("block.title\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(dir); err == nil {
-		t.Error("a line without text is taken")
+		t.Error("New accepts a line without a text")
 	}
 }
 
@@ -303,7 +303,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add(`<option>url</option><script>if (a < b) {}</script><a><b></a></b>{{ <`)
 	f.Fuzz(func(t *testing.T, source string) {
 		if got := translate(source, func(string) string { return "" }, ""); got != source {
-			t.Errorf("%q became %q", source, got)
+			t.Errorf("without texts %q became %q", source, got)
 		}
 		(&Texts{in: &Texts{}}).Template(source)
 	})
@@ -323,7 +323,7 @@ func TestATemplateIsTranslatedWithItsValuesAndTags(t *testing.T) {
 		`<option>Save</option><option value="1">Save</option><script>Save</script><p>bad</p>`:                 `<option>Save</option><option value="1">Хадгалах</option><script>Save</script><p>bad</p>`,
 	} {
 		if got := texts.Template(source); got != want {
-			t.Errorf("%s\nbecame %s\nnot    %s", source, got, want)
+			t.Errorf("the template %s\nbecame %s\nwant   %s", source, got, want)
 		}
 	}
 }
@@ -356,7 +356,7 @@ func TestWhatErrorPagesSayIsAMessage(t *testing.T) {
 				if strings.Contains(phrase, " ") {
 					found++
 					if !slices.Contains(messages[:], phrase) {
-						t.Errorf("%s: %q is not among the messages", set.Position(c.Pos()), phrase)
+						t.Errorf("%s: %q is not among the messages of message.go", set.Position(c.Pos()), phrase)
 					}
 				}
 				return true
@@ -364,7 +364,7 @@ func TestWhatErrorPagesSayIsAMessage(t *testing.T) {
 		}
 	}
 	if found < 25 {
-		t.Errorf("%d reasons found", found)
+		t.Errorf("found only %d reasons, want at least 25", found)
 	}
 }
 
@@ -443,12 +443,12 @@ func TestWhatTheAdminPagesRefuseIsAMessage(t *testing.T) {
 						return true
 					}
 				}
-				t.Errorf("%s: %q is not among the messages", set.Position(c.Pos()), phrase)
+				t.Errorf("%s: %q is not among the messages of message.go", set.Position(c.Pos()), phrase)
 				return true
 			})
 		}
 	}
 	if found < 60 {
-		t.Errorf("%d mistakes found", found)
+		t.Errorf("found only %d mistakes, want at least 60", found)
 	}
 }

@@ -175,13 +175,13 @@ func TestATokenCarriesWhatWasBlocked(t *testing.T) {
 	}
 	v := log.votes[0]
 	if v.Event.Host != "video.example" || v.Event.User != "anna" || v.Event.Groups[0] != "pupils" || v.Comment != "why" || v.Node != "n1" || v.Remedy() != "category/video: lists/video:7" {
-		t.Errorf("got %+v", v)
+		t.Errorf("the stored vote is %+v", v)
 	}
 	if log.votes[1].ID != v.ID || log.votes[2].ID != v.ID {
 		t.Error("a form that is sent again has another identifier")
 	}
 	if strings.Contains(sealed, "video") || strings.Contains(sealed, "pupils") {
-		t.Error("the token can be read")
+		t.Error("the token contains readable values of its event")
 	}
 }
 
@@ -190,7 +190,7 @@ func TestPagesLookLikeABlockPage(t *testing.T) {
 	for _, form := range []string{"token=" + url.QueryEscape(token(t, nil)), "vote=none"} {
 		_, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/x-www-form-urlencoded", form, [2]string{"Accept", "text/html"})
 		if !strings.Contains(body, text.Style) {
-			t.Errorf("%.8s: the style is missing: %s", form, body)
+			t.Errorf("%.8s: the page lacks the style: %s", form, body)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestALimitForEachClient(t *testing.T) {
 	for n := range 5 {
 		status, _, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"vote":"dangerous","url":"x.example"}`, [2]string{"Idempotency-Key", fmt.Sprint(n)})
 		if want := map[bool]int{true: 202, false: 429}[n < 3]; status != want || status == 429 && head.Get("Retry-After") == "" {
-			t.Errorf("vote %d: %d, want %d; %v", n, status, want, head)
+			t.Errorf("vote %d got status %d, want %d; head %v", n, status, want, head)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func TestALimitIsForAllVotesOfARequest(t *testing.T) {
 		body := "[" + strings.TrimSuffix(strings.Repeat(`{"vote":"dangerous","url":"x.example"},`, n), ",") + "]"
 		status, text, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", body, [2]string{"Idempotency-Key", key})
 		if status != want {
-			t.Errorf("%d votes: %d %s, want %d", n, status, text, want)
+			t.Errorf("a batch of %d votes got status %d (%s), want %d", n, status, text, want)
 		}
 	}
 	many("a", 4, 413)
@@ -243,14 +243,14 @@ func TestALimitIsForAllVotesOfARequest(t *testing.T) {
 	body := `[{"id":"` + id1 + `","vote":"dangerous","url":"x.example"},{"id":"` + id2 + `","token":"` + other + `"}]`
 	for range 5 {
 		if status, _, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", body); status != 429 {
-			t.Errorf("two clients of which one has nothing left: %d, want 429", status)
+			t.Errorf("votes of two clients of which one has none left got status %d, want 429", status)
 		}
 	}
 	if status, text, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"token":"`+other+`"}`); status != 202 {
-		t.Errorf("the other client: %d %s", status, text)
+		t.Errorf("the vote of the other client got status %d (%s), want 202", status, text)
 	}
 	if len(log.votes) != 4 {
-		t.Errorf("%d votes are kept, want 4", len(log.votes))
+		t.Errorf("%d votes are stored, want 4", len(log.votes))
 	}
 }
 
@@ -276,7 +276,7 @@ func TestATokenIsOfOneClient(t *testing.T) {
 	} {
 		a := s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: "application/x-www-form-urlencoded", Body: []byte("token=" + tt.token), Voter: &tt.from, Base: "/votes"})
 		if a.Status != tt.want {
-			t.Errorf("%+v: %d %s, want %d", tt.from, a.Status, a.Body, tt.want)
+			t.Errorf("a vote from %+v got status %d (%s), want %d", tt.from, a.Status, a.Body, tt.want)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func TestAVoterLearnsNoNames(t *testing.T) {
 	for _, accept := range []string{"text/html", "application/json"} {
 		a := s.Answer(context.Background(), &vote.Request{Method: "GET", Path: "/votes/" + id1, Accept: accept})
 		if text := string(a.Body); a.Status != 200 || !strings.Contains(text, "x.example") || strings.Contains(text, "zoe") || strings.Contains(text, "mister") {
-			t.Errorf("%s: %d %s", accept, a.Status, text)
+			t.Errorf("the state of the vote as %s: status %d, %s", accept, a.Status, text)
 		}
 	}
 	if text := d.Answer(nil); strings.Contains(text, "zoe") || strings.Contains(text, "mister") {
@@ -302,7 +302,7 @@ func TestALogThatCannotKeepIs503(t *testing.T) {
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
 	status, body, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"x.example"}`)
 	if status != 503 || head.Get("Retry-After") != "2" || !strings.Contains(body, "no space left") {
-		t.Errorf("got %d %q %v", status, body, head)
+		t.Errorf("with a full disk a vote got status %d, %q, head %v; want 503 with Retry-After: 2 and the reason", status, body, head)
 	}
 }
 
@@ -316,13 +316,13 @@ func TestALogThatCannotKeepUsesNothingOfALimit(t *testing.T) {
 	}
 	for range 5 {
 		if got := send(); got != 503 {
-			t.Errorf("the disk is full: %d, want 503", got)
+			t.Errorf("a vote while the disk is full got status %d, want 503", got)
 		}
 	}
 	log.err = nil
 	for n, want := range []int{202, 202, 429} {
 		if got := send(); got != want {
-			t.Errorf("vote %d after that: %d, want %d", n+1, got, want)
+			t.Errorf("vote %d after that got status %d, want %d", n, got, want)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func TestAKeyIsOfOneVote(t *testing.T) {
 	for _, body := range []string{`{"vote":"dangerous","url":"a.example"}`, `{"vote":"dangerous","url":"a.example","comment":"again"}`,
 		`{"vote":"dangerous","url":"b.example"}`, `{"token":"` + token(t, nil) + `"}`, `{"token":"` + token(t, nil) + `","vote":"dangerous"}`} {
 		if status, text, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", body, [2]string{"Idempotency-Key", "k"}); status != 202 {
-			t.Errorf("%s: %d %s", body, status, text)
+			t.Errorf("the vote %s got status %d (%s), want 202", body, status, text)
 		}
 	}
 	seen := map[vote.ID]int{}
@@ -355,12 +355,12 @@ func TestPlainAndTLSOnOnePort(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		for range 3 { // over one connection
 			if status, body, _ := post(t, cert.Client(), scheme+"://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"x.example"}`); status != 202 {
-				t.Errorf("%s: %d %s", scheme, status, body)
+				t.Errorf("a vote over %s got status %d (%s), want 202", scheme, status, body)
 			}
 		}
 	}
 	if len(log.votes) != 6 {
-		t.Errorf("%d votes, want 6", len(log.votes))
+		t.Errorf("%d votes are stored, want 6", len(log.votes))
 	}
 }
 
@@ -398,7 +398,7 @@ func TestWhatIsNoVote(t *testing.T) {
 		}
 		line, err := bufio.NewReader(c).ReadString('\n')
 		if err != nil || !strings.Contains(line, " "+tt.status+" ") {
-			t.Errorf("%.50q: got %q %v, want %s", tt.request, line, err, tt.status)
+			t.Errorf("the request %.50q got %q (%v), want status %s", tt.request, line, err, tt.status)
 		}
 		c.Close()
 	}
@@ -410,7 +410,7 @@ func TestAURLLosesItsPassword(t *testing.T) {
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
 	status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"http://anna:secret@bad.example/x?y"}`)
 	if status != 202 || len(log.votes) != 1 || log.votes[0].Event.URL != "http://bad.example/x?y" || log.votes[0].Event.Host != "bad.example" {
-		t.Errorf("got %d %q, kept %+v", status, body, log.votes)
+		t.Errorf("the vote got status %d (%q); stored are %+v", status, body, log.votes)
 	}
 }
 
@@ -423,11 +423,11 @@ func FuzzBallots(f *testing.F) {
 		log.votes = log.votes[:0]
 		a := s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: ctype, Body: body, From: "10.0.0.1", Base: "/votes", Key: "k"})
 		if (a.Status == 202) != (len(log.votes) > 0) || a.Status == 202 && a.Type == "application/json" && !json.Valid(a.Body) {
-			t.Errorf("got %d %q with %d votes", a.Status, a.Body, len(log.votes))
+			t.Errorf("the request got status %d (%q), and %d votes are stored", a.Status, a.Body, len(log.votes))
 		}
 		for _, v := range log.votes {
 			if again, err := vote.Parse(v.Append(nil)); err != nil || again.ID != v.ID || !bytes.Equal(again.Append(nil), v.Append(nil)) {
-				t.Errorf("%+v becomes %+v, %v", v, again, err)
+				t.Errorf("the vote %+v was decoded as %+v, %v", v, again, err)
 			}
 		}
 	})

@@ -79,7 +79,7 @@ func send(t *testing.T, to string, p *radius.Packet) {
 	c := radius.Client{Retry: time.Second}
 	s, err := c.Exchange(ctx, p, to)
 	if err != nil || s.Code != radius.CodeAccountingResponse {
-		t.Fatalf("%v, %v", s, err)
+		t.Fatalf("sending the packet: %v, %v", s, err)
 	}
 }
 
@@ -90,30 +90,30 @@ func TestAccountingSaysWhoHasAnAddress(t *testing.T) {
 
 	send(t, to, packet(start, "anna", "", "s1")) // before DHCP
 	if len(table.All()) != 0 {
-		t.Fatalf("%+v", table.All())
+		t.Fatalf("a packet without an address began the sessions %+v", table.All())
 	}
 	send(t, to, packet(interim, "anna", "192.0.2.7", "s1", "OU=pupils;", "choir"))
 	got := table.Lookup(addr)
 	if got == nil || got.User != "anna" || got.Source != "radius" || !slices.Equal(got.Groups, []string{"choir", "pupils"}) {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the session is %+v", got)
 	}
 	send(t, to, packet(start, "bold", "192.0.2.7", "s2"))
 	send(t, to, packet(stop, "anna", "192.0.2.7", "s1"))
 	if got := table.Lookup(addr); got == nil || got.User != "bold" {
-		t.Errorf("the late end of another session counts: %+v", got)
+		t.Errorf("the late end of another session ended this one: %+v", got)
 	}
 	send(t, to, packet(stop, "bold", "192.0.2.7", "s2"))
 	if got := table.Lookup(addr); got != nil {
-		t.Errorf("a session goes on after its end: %+v", got)
+		t.Errorf("the session continues after its end: %+v", got)
 	}
 	send(t, to, packet(interim, "bold", "192.0.2.7", "s2"))
 	if got := table.Lookup(addr); got != nil {
-		t.Errorf("a packet that is late brings a session back: %+v", got)
+		t.Errorf("a late packet began an ended session again: %+v", got)
 	}
 	send(t, to, packet(start, "carl", "192.0.2.8", "s3"))
 	send(t, to, packet(rfc2866.AcctStatusType_Value_AccountingOn, "", "", ""))
 	if all := table.All(); len(all) != 0 {
-		t.Errorf("the access point began anew: %+v", all)
+		t.Errorf("after a restart of the access point the sessions are %+v, want none", all)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestABurstIsAcknowledgedWhole(t *testing.T) {
 	}
 	wg.Wait()
 	if n := len(table.All()); n != 200 {
-		t.Errorf("%d sessions of 200", n)
+		t.Errorf("got %d sessions, want 200", n)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestPacketsThatProveNothingAreRefused(t *testing.T) {
 	} {
 		ch, err := test.rules.read(test.b, test.from, time.Now())
 		if test.want == "" && (err != nil || ch.user != "anna") || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: %+v, %v; want %q", test.name, ch, err, test.want)
+			t.Errorf("%s: read returned %+v, %v; want an error with %q", test.name, ch, err, test.want)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func TestSettingsOfAccountingAreChecked(t *testing.T) {
 		"write class":        {Clients: map[string]string{"10.0.0.1": "x"}, Groups: []string{"vlan"}},
 	} {
 		if _, err := New(&cfg, at, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("New returned %v, want an error with %q", err, want)
 		}
 	}
 	if _, err := New(&school, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "listen.radius") {
@@ -272,10 +272,10 @@ func TestRadclientIsUnderstood(t *testing.T) {
 	c.Stdin = strings.NewReader(`Acct-Status-Type = Start, User-Name = "anna", Framed-IP-Address = 192.0.2.9, Acct-Session-Id = "7", Filter-Id = "teachers", Message-Authenticator = 0x00` + "\n")
 	out, err := c.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("radclient: %v: %s", err, out)
 	}
 	if got := table.Lookup(netip.MustParseAddr("192.0.2.9")); got == nil || got.User != "anna" || !slices.Equal(got.Groups, []string{"teachers"}) {
-		t.Errorf("%+v; %s", got, out)
+		t.Errorf("the session is %+v; radclient printed %s", got, out)
 	}
 }
 

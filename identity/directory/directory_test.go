@@ -152,7 +152,7 @@ directory %[1]s
 		}
 	}
 	if out, err := peer.Command(t, "slapadd", "-q", "-f", conf, "-l", filepath.Join(dir, "people.ldif")).CombinedOutput(); err != nil {
-		t.Skipf("slapadd does not work here: %v: %s", err, out)
+		t.Skipf("slapadd fails on this machine: %v: %s", err, out)
 	}
 	addr = "127.0.0.1:" + peer.Port(t)
 	d = &daemon{start: func() *exec.Cmd {
@@ -174,7 +174,7 @@ func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Skipf("%s does not answer here", what)
+			t.Skipf("%s did not answer within 5 s", what)
 		}
 	}
 }
@@ -192,11 +192,11 @@ func TestADirectoryVerifiesPasswordsAndGivesNestedGroups(t *testing.T) {
 	user, groups, err := d.Verify(t.Context(), "bold", "secret")
 	slices.Sort(groups)
 	if err != nil || user != "bold" || !slices.Equal(groups, []string{"class 7", "everyone", "pupils"}) {
-		t.Errorf("got %q, %q, %v", user, groups, err)
+		t.Errorf("Verify returned %q, %q, %v", user, groups, err)
 	}
 	for _, wrong := range [][2]string{{"bold", "guess"}, {"bold", ""}, {"nobody", "secret"}, {"*", "secret"}, {"bold)(uid=*", "secret"}, {"b\x00ld", "secret"}} {
 		if _, _, err := d.Verify(t.Context(), wrong[0], wrong[1]); !errors.Is(err, ErrRefused) {
-			t.Errorf("%q: got %v", wrong, err)
+			t.Errorf("Verify%q returned %v, want ErrRefused", wrong, err)
 		}
 	}
 	cfg.Password = "wrong"
@@ -204,7 +204,7 @@ func TestADirectoryVerifiesPasswordsAndGivesNestedGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "bind as the service account") || !strings.Contains(err.Error(), "connect") {
-		t.Errorf("got %v: it does not name the steps", err)
+		t.Errorf("the error does not name the steps: %v", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestNamesAndPrimaryGroupsOfActiveDirectory(t *testing.T) {
 		user, groups, err := d.Verify(t.Context(), name, "secret")
 		slices.Sort(groups)
 		if err != nil || user != "anna" || !slices.Equal(groups, want) {
-			t.Errorf("%s: got %q, %q, %v, want %q", name, user, groups, err, want)
+			t.Errorf("Verify of %s returned %q, %q, %v; want %q", name, user, groups, err, want)
 		}
 	}
 	// If there are too many groups to cache, the directory is queried.
@@ -230,11 +230,11 @@ func TestNamesAndPrimaryGroupsOfActiveDirectory(t *testing.T) {
 	user, groups, err := d.Verify(t.Context(), "anna", "secret")
 	slices.Sort(groups)
 	if err != nil || user != "anna" || !slices.Equal(groups, want) {
-		t.Errorf("asked: got %q, %q, %v, want %q", user, groups, err, want)
+		t.Errorf("querying the directory returned %q, %q, %v; want %q", user, groups, err, want)
 	}
 	for _, name := range []string{`SCHOOL\`, `\anna`, `SCHOOL\other\anna`} {
 		if _, _, err := d.Verify(t.Context(), name, "secret"); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Verify of %s: %v, want ErrRefused", name, err)
 		}
 	}
 }
@@ -251,12 +251,12 @@ func TestUsersBindAsThemselves(t *testing.T) {
 		user, groups, err := d.Verify(t.Context(), `SCHOOL\bold`, "secret")
 		slices.Sort(groups)
 		if err != nil || user != "bold" || !slices.Equal(groups, []string{"class 7", "everyone", "pupils"}) {
-			t.Errorf("got %q, %q, %v", user, groups, err)
+			t.Errorf("Verify returned %q, %q, %v", user, groups, err)
 		}
 	}
 	for name, password := range map[string]string{"bold": "guess", "nobody": "secret", "bold,dc=school": "secret", "bol*": "secret"} {
 		if _, _, err := d.Verify(t.Context(), name, password); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s with %s: %v", name, password, err)
+			t.Errorf("Verify of %s with the password %s: %v, want ErrRefused", name, password, err)
 		}
 	}
 	cfg.Base = "cn=class 7,dc=school,dc=example"
@@ -265,17 +265,17 @@ func TestUsersBindAsThemselves(t *testing.T) {
 	}
 	defer d.Close()
 	if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "correct base or user") {
-		t.Errorf("below another base: %v", err)
+		t.Errorf("Verify below a wrong base: %v, want the advice to correct it", err)
 	}
 	d.cfg.Bind = "%s@school.example"
 	for name, want := range map[string]string{"anna": "anna@school.example", "anna@b.example": "anna@b.example", `SCHOOL\anna`: `SCHOOL\anna`} {
 		if got := d.bindName(name); got != want {
-			t.Errorf("%q binds as %q", name, got)
+			t.Errorf("bindName(%q) = %q, want %q", name, got, want)
 		}
 	}
 	cfg.Password = "x"
 	if _, err := NewLDAP(cfg); err == nil || !strings.Contains(err.Error(), "password") {
-		t.Errorf("with a password: %v", err)
+		t.Errorf("NewLDAP with a password that is not used: %v, want an error", err)
 	}
 }
 
@@ -314,15 +314,15 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 		defer d.Close()
 		if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want advice %q", err, want)
+			t.Errorf("Verify returned %v, want the advice %q", err, want)
 		}
 	}
 	refused := ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("80090308: LdapErr: DSID-0C0903A9, comment: AcceptSecurityContext error, data 533, v1db1"))
 	if err := refusal(refused); !errors.Is(err, ErrRefused) || err.Error() != "the account is disabled" {
-		t.Errorf("a disabled account: %v", err)
+		t.Errorf("refusal of a disabled account returned %v", err)
 	}
 	if err := refusal(ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("no"))); err != ErrRefused {
-		t.Errorf("a wrong password: %v", err)
+		t.Errorf("refusal of a wrong password returned %v", err)
 	}
 }
 
@@ -374,7 +374,7 @@ func TestAUserOfTenThousandInNestedGroupsCostsOneQuestion(t *testing.T) {
 		slices.Sort(groups)
 		slices.Sort(want)
 		if err != nil || user != fmt.Sprintf("u%d", u) || !slices.Equal(groups, want) {
-			t.Fatalf("u%d: got %q, %q, %v, want %q", u, user, groups, err, want)
+			t.Fatalf("Verify of u%d returned %q, %q, %v; want %q", u, user, groups, err, want)
 		}
 	}
 	find(0) // connects, and learns which group is in which
@@ -388,7 +388,7 @@ func TestAUserOfTenThousandInNestedGroupsCostsOneQuestion(t *testing.T) {
 		find(97 * n)
 	}
 	if got := questions.Load() - before; got != 100 {
-		t.Errorf("100 new users cost %d questions, want 100", got)
+		t.Errorf("100 new users cost %d queries, want 100", got)
 	}
 }
 
@@ -516,24 +516,24 @@ func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
 		return err == nil
 	})
 	if !slices.Equal(groups, []string{"pupils", "choir"}) {
-		t.Errorf("got %q", groups)
+		t.Errorf("the groups are %q, want pupils and choir", groups)
 	}
 	if _, _, err := r.Verify(t.Context(), "bold", "guess"); !errors.Is(err, ErrRefused) {
-		t.Errorf("a wrong password: %v", err)
+		t.Errorf("Verify with a wrong password: %v, want ErrRefused", err)
 	}
 	other, err := NewRADIUS(RADIUS{Servers: setting.OneOrMore[string]{addr}, Secret: "another", Timeout: setting.Duration(300 * time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := other.Verify(t.Context(), "bold", "secret"); err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "with the same secret") {
-		t.Errorf("a wrong secret: %v", err)
+		t.Errorf("Verify with a wrong shared secret: %v, want advice", err)
 	}
 	none, err := NewRADIUS(RADIUS{Servers: setting.OneOrMore[string]{"127.0.0.1:1"}, Secret: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := none.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "is it running") {
-		t.Errorf("no server: %v", err)
+		t.Errorf("Verify without a server: %v, want advice", err)
 	}
 }
 
@@ -592,7 +592,7 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 				begin := time.Now()
 				for was := n.Load(); n.Load() < was+5; time.Sleep(time.Millisecond) {
 					if time.Since(begin) > 20*time.Second {
-						t.Fatalf("%s: nothing happens", what)
+						t.Fatalf("%s: no query ended within 20 s", what)
 					}
 				}
 				return time.Since(begin)
@@ -609,7 +609,7 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 				more(trouble.name, &failed)
 				trouble.end()
 				took := more("after it was "+trouble.name, &verified)
-				t.Logf("%s: verified again after %v, the longest question took %v", trouble.name, took, time.Duration(longest.Load()))
+				t.Logf("%s: passwords were verified again after %v; the longest query took %v", trouble.name, took, time.Duration(longest.Load()))
 				if took > 2*time.Second {
 					t.Errorf("%s: it took %v until passwords were verified again", trouble.name, took)
 				}
@@ -617,10 +617,10 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 			stop()
 			load.Wait()
 			if n := wrong.Load(); n > 0 {
-				t.Errorf("%d right passwords were refused", n)
+				t.Errorf("%d right passwords were refused, want none", n)
 			}
 			if took := time.Duration(longest.Load()); took > limit+500*time.Millisecond {
-				t.Errorf("a question took %v, its limit is %v", took, limit)
+				t.Errorf("a query took %v, its limit is %v", took, limit)
 			}
 		})
 	}
@@ -669,11 +669,11 @@ func TestASilentServerCostsItsTimeOnce(t *testing.T) {
 				}
 			}
 			if _, _, err := s.Verify(t.Context(), "bold", "secret"); err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: Verify returned %v", name, err)
 			}
 		}
 		if took := time.Since(begin); took > 900*time.Millisecond {
-			t.Errorf("%s: five questions took %v", name, took)
+			t.Errorf("%s: five queries took %v, want less than 900 ms", name, took)
 		}
 	}
 }
@@ -694,13 +694,13 @@ func TestUsersAreFoundWhereTheDirectoryRefersTo(t *testing.T) {
 		defer d.Close()
 		user, groups, err := d.Verify(t.Context(), "otto", "far away")
 		if err != nil || user != "otto" || len(groups) != 1 || groups[0] != "far" {
-			t.Errorf("below %s: %q %q %v", base, user, groups, err)
+			t.Errorf("Verify of a user below %s returned %q, %q, %v", base, user, groups, err)
 		}
 		if _, _, err := d.Verify(t.Context(), "otto", "wrong"); !errors.Is(err, ErrRefused) {
-			t.Errorf("below %s, a wrong password: %v", base, err)
+			t.Errorf("Verify of a user below %s with a wrong password: %v, want ErrRefused", base, err)
 		}
 		if _, _, err := d.Verify(t.Context(), "nobody", "x"); !errors.Is(err, ErrRefused) {
-			t.Errorf("below %s, a user nobody has: %v", base, err)
+			t.Errorf("Verify of an unknown user below %s: %v, want ErrRefused", base, err)
 		}
 	}
 }
@@ -718,12 +718,12 @@ func TestNamesOfEntriesAreWrittenInManyWays(t *testing.T) {
 	} {
 		for _, dn := range same[1:] {
 			if got, want := canonical(dn), canonical(same[0]); got != want {
-				t.Errorf("%q is %q, and %q is %q", dn, got, same[0], want)
+				t.Errorf("canonical(%q) = %q, but canonical(%q) = %q", dn, got, same[0], want)
 			}
 		}
 	}
 	if canonical(`cn=a\,dc=x`) == canonical("cn=a,dc=x") {
-		t.Error("an escaped comma is one between parts")
+		t.Error("an escaped comma separates parts of a name")
 	}
 }
 
@@ -734,7 +734,7 @@ func FuzzCanonical(f *testing.F) {
 	f.Fuzz(func(t *testing.T, dn string) {
 		once := canonical(dn)
 		if utf8.ValidString(once) && canonical(once) != once {
-			t.Errorf("%q is %q, and that is %q", dn, once, canonical(once))
+			t.Errorf("canonical(%q) = %q, and again %q", dn, once, canonical(once))
 		}
 	})
 }
@@ -751,6 +751,6 @@ func TestAllGroupsOfAUserCount(t *testing.T) {
 	g.above["uid=anna"] = []int32{0}
 	g.above[g.entry[groups-1]] = []int32{0} // a circle ends
 	if got := g.groupsOf(&ldap.Entry{DN: "uid=anna"}, "anna"); len(got) != groups {
-		t.Errorf("%d of %d groups", len(got), groups)
+		t.Errorf("groupsOf found %d of %d groups", len(got), groups)
 	}
 }

@@ -185,17 +185,17 @@ func TestATicketSaysWhoAsks(t *testing.T) {
 	plain, wrapped := gss(t, ticket{}.request(t))
 	for name, token := range map[string][]byte{"in SPNEGO": wrapped, "of another cipher": ticket{etype: 17}.token(t)} {
 		if l, err := a.Accept(from, token); err != nil || l.User != "anna" || l.Realm != realm || len(l.SIDs) != 0 {
-			t.Errorf("%s: %+v, %v", name, l, err)
+			t.Errorf("accepting a token %s: %+v, %v", name, l, err)
 		}
 	}
 	if _, err := a.Accept(from, plain); !errors.Is(err, ErrReplay) {
-		t.Errorf("the same ticket and authenticator again, in other clothes: %v", err)
+		t.Errorf("the same ticket and authenticator in another wrapping: %v, want ErrReplay", err)
 	}
 	if l, err := a.Accept(from, ticket{realm: "OTHER.EXAMPLE"}.token(t)); err != nil || l.User != "anna@OTHER.EXAMPLE" {
-		t.Errorf("a user of another realm: %+v, %v", l, err)
+		t.Errorf("accepting a user of another realm: %+v, %v", l, err)
 	}
 	if l, err := a.Accept(from, ticket{service: "http/PROXY.example"}.token(t)); err == nil {
-		t.Errorf("a key with another salt decrypts: %+v", l)
+		t.Errorf("a ticket for a key with another salt was accepted: %+v", l)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestTheServiceProvesItself(t *testing.T) {
 		}
 		if !tt.mutual {
 			if l.Answer != nil {
-				t.Errorf("%+v: an answer that nobody wants", tt)
+				t.Errorf("%+v: the client got an answer that it did not request", tt)
 			}
 			continue
 		}
@@ -224,13 +224,13 @@ func TestTheServiceProvesItself(t *testing.T) {
 		if tt.spnego {
 			var s spnego.NegTokenResp
 			if err := s.Unmarshal(answer); err != nil || s.NegState != 0 || !s.SupportedMech.Equal(gssapi.OIDMSLegacyKRB5.OID()) {
-				t.Fatalf("%+v, %v", s, err)
+				t.Fatalf("the answer in SPNEGO is %+v, %v", s, err)
 			}
 			answer = s.ResponseToken
 		}
 		oid, body, ok := mechanism(answer)
 		if !ok || !oid.Equal(oidKRB5) || len(body) < 2 || body[0] != 2 || body[1] != 0 {
-			t.Fatalf("%+v: %x", tt, answer)
+			t.Fatalf("%+v: the answer is not an AP-REP: %x", tt, answer)
 		}
 		var rep messages.APRep
 		if err := rep.Unmarshal(body[2:]); err != nil {
@@ -242,7 +242,7 @@ func TestTheServiceProvesItself(t *testing.T) {
 		}
 		var part messages.EncAPRepPart
 		if err := part.Unmarshal(plain); err != nil || time.Since(part.CTime) > time.Minute || part.SequenceNumber < 0 {
-			t.Errorf("%+v, %v", part, err)
+			t.Errorf("the encrypted part of the answer is %+v, %v", part, err)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestErrorsNameTheStepThatFailed(t *testing.T) {
 		{"cut off", a, ticket{}.token(t)[:200], "the token is neither SPNEGO nor Kerberos"},
 	} {
 		if l, err := test.a.Accept(from, test.token); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %+v, %v; want %q", test.name, l, err, test.want)
+			t.Errorf("%s: Accept returned %+v, %v; want an error with %q", test.name, l, err, test.want)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func TestReplaysOutliveAReloadAndAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := next.Accept(from, token); !errors.Is(err, ErrReplay) {
-		t.Errorf("after a reload: %v", err)
+		t.Errorf("a token used before the reload: %v, want ErrReplay", err)
 	}
 	r, now := NewReplays(), time.Now()
 	sum := [32]byte{1}
@@ -310,7 +310,7 @@ func TestReplaysOutliveAReloadAndAreForgotten(t *testing.T) {
 		want  error
 	}{{0, nil}, {9 * time.Minute, ErrReplay}, {10 * time.Minute, ErrReplay}, {40 * time.Minute, nil}} {
 		if err := r.add(sum, now.Add(step.after), 10*time.Minute); !errors.Is(err, step.want) {
-			t.Errorf("after %v: %v, want %v", step.after, err, step.want)
+			t.Errorf("adding the token after %v: %v, want %v", step.after, err, step.want)
 		}
 	}
 }
@@ -344,12 +344,12 @@ func TestGroupsComeFromThePAC(t *testing.T) {
 	}
 	l, err := a.Accept(from, ticket{pac: pac, kvno: 2}.token(t))
 	if err != nil || !slices.Contains(l.SIDs, "S-1-5-21-3167651404-3865080224-2280184895-513") || len(l.SIDs) < 5 {
-		t.Errorf("%+v, %v", l, err)
+		t.Errorf("accepting a ticket with a PAC: %+v, %v", l, err)
 	}
 	changed := slices.Clone(pac)
 	changed[200] ^= 1
 	if l, err := a.Accept(from, ticket{pac: changed, kvno: 2}.token(t)); err == nil {
-		t.Errorf("a PAC that was changed is believed: %+v", l)
+		t.Errorf("a changed PAC was accepted: %+v", l)
 	}
 	changed = slices.Clone(pac)
 	changed[16], changed[17] = 0xff, 0xff // the offset of the first part
@@ -369,14 +369,14 @@ func TestKeytabsThatCannotBeUsedAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := New(Config{Keytab: setting.File(file)}, nil); err == nil || !strings.Contains(err.Error(), "keytab") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("New with a keytab that is %s: %v, want an error", name, err)
 		}
 	}
 	if _, err := New(Config{Keytab: keytabFile(t, 2, 18), Service: "HTTP/other.example"}, nil); err == nil || !strings.Contains(err.Error(), "which has HTTP/proxy.example") {
 		t.Error(err)
 	}
 	if _, err := New(Config{}, nil); err == nil {
-		t.Error("no keytab, and no error")
+		t.Error("New without a keytab returned no error")
 	}
 }
 
@@ -389,7 +389,7 @@ func FuzzAccept(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token []byte) {
 		l, err := a.Accept(from, token)
 		if err == nil && l.User != "anna" {
-			t.Errorf("somebody else signs in: %+v", l)
+			t.Errorf("the token signs in another user: %+v", l)
 		}
 	})
 }

@@ -136,7 +136,7 @@ func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*Use
 	}
 	q := u.Query()
 	if q.Get("redirect_uri") != callback || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("client_id") != "gate" || !strings.Contains(q.Get("scope"), "openid") {
-		t.Errorf("sent to %s", to)
+		t.Errorf("the browser was sent to %s", to)
 	}
 	if p.claims == nil {
 		p.claims = map[string]any{}
@@ -150,7 +150,7 @@ func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*Use
 		t.Fatal(err)
 	}
 	if l, err = o.Open(sealed); err != nil || l.Data != "/after" {
-		t.Fatalf("%+v, %v", l, err)
+		t.Fatalf("opening the sealed login: %+v, %v", l, err)
 	}
 	back := url.Values{"code": {"c"}, "state": {q.Get("state")}}
 	if change != nil {
@@ -158,7 +158,7 @@ func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*Use
 	}
 	who, err := o.Finish(t.Context(), l, back)
 	if err == nil && (p.asked.Get("code") != "c" || p.asked.Get("code_verifier") != l.Verifier || p.asked.Get("redirect_uri") != callback) {
-		t.Errorf("the code was exchanged with %v", p.asked)
+		t.Errorf("the request for a token was %v", p.asked)
 	}
 	return who, err
 }
@@ -187,7 +187,7 @@ func TestClaimsSayWhoItIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if who.User != tt.want.User || who.Subject != tt.want.Subject || who.Email != tt.want.Email || !slices.Equal(who.Groups, tt.want.Groups) {
-				t.Errorf("got %+v, want %+v", who, tt.want)
+				t.Errorf("signing in gave %+v, want %+v", who, tt.want)
 			}
 		})
 	}
@@ -222,20 +222,20 @@ func TestGroupsOfNowAreAskedFor(t *testing.T) {
 			p.refresh, p.claims = tt.refresh, map[string]any{"preferred_username": "anna", "groups": []string{"pupils"}}
 			who, err := signIn(t, newProvider(t, p, nil), p, nil)
 			if err != nil || !slices.Equal(who.Groups, []string{"pupils"}) {
-				t.Fatalf("signed in: %+v, %v", who, err)
+				t.Fatalf("signing in: %+v, %v", who, err)
 			}
 			tt.change(p)
 			p.refresh = "" // it counts on
 			for range 2 {
 				next, err := who.Renew(t.Context())
 				if err == nil != (tt.want != nil) || err == nil && (!slices.Equal(next.Groups, tt.want) || next.User != "anna") {
-					t.Fatalf("got %+v, %v, want %q", next, err, tt.want)
+					t.Fatalf("Renew returned %+v, %v, want the groups %q", next, err, tt.want)
 				}
 				if err != nil {
 					break
 				}
 				if tt.refresh != "" && p.asked.Get("refresh_token") != "r-1" {
-					t.Errorf("it was renewed with %v", p.asked)
+					t.Errorf("the request that renews was %v", p.asked)
 				}
 				who = next
 			}
@@ -269,7 +269,7 @@ func TestErrorsNameTheStepThatFailed(t *testing.T) {
 		}
 		who, err := signIn(t, newProvider(t, p, tt.change), p, tt.query)
 		if _, ok := errors.AsType[*Error](err); !ok || !strings.Contains(err.Error(), want) || who != nil {
-			t.Errorf("got %+v, %v, want %q", who, err, want)
+			t.Errorf("signing in returned %+v, %v; want an error with %q", who, err, want)
 		}
 	}
 }
@@ -284,11 +284,11 @@ func TestKeysAreFetchedAgainWhenTheyAreChanged(t *testing.T) {
 		}
 	}
 	if n := p.keys.Load(); n != 1 {
-		t.Errorf("keys were fetched %d times", n)
+		t.Errorf("the keys were fetched %d times, want once", n)
 	}
 	p.rotate(t, "two")
 	if _, err := signIn(t, o, p, nil); err != nil || p.keys.Load() != 2 {
-		t.Errorf("after a rotation: %v, fetched %d times", err, p.keys.Load())
+		t.Errorf("after a rotation of keys: %v, and %d fetches, want 2", err, p.keys.Load())
 	}
 }
 
@@ -309,7 +309,7 @@ func TestASignInIsForOneBrowserAndSomeMinutes(t *testing.T) {
 	foreign, _ := other.Seal(l)
 	for sealed, want := range map[string]string{"": "no cookie", "x": "damaged", foreign: "not of this gateway", late: "more than"} {
 		if _, err := o.Open(sealed); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+			t.Errorf("Open returned %v, want an error with %q", err, want)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestAProviderThatIsAwayIsNamedAndReturns(t *testing.T) {
 	for range 2 {
 		away()
 		if _, err := signIn(t, o, p, nil); err == nil || !strings.Contains(err.Error(), at) {
-			t.Errorf("while it is away: %v", err)
+			t.Errorf("signing in while the provider is away: %v", err)
 		}
 		ln, err := net.Listen("tcp", at)
 		if err != nil {
@@ -337,7 +337,7 @@ func TestAProviderThatIsAwayIsNamedAndReturns(t *testing.T) {
 		defer away()
 		back := time.Now()
 		if _, err := signIn(t, o, p, nil); err != nil || time.Since(back) > 2*time.Second {
-			t.Errorf("after its return: %v, after %v", err, time.Since(back))
+			t.Errorf("signing in after the provider's return: %v, after %v", err, time.Since(back))
 		}
 	}
 }
@@ -351,7 +351,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"ca: ":                 {Issuer: "https://login.example", ClientID: "x", CA: "/does/not/exist"},
 	} {
 		if _, err := New(cfg, []byte("a key of sixteen bytes")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+			t.Errorf("New returned %v, want an error with %q", err, want)
 		}
 	}
 }

@@ -23,11 +23,11 @@ func TestOnlyABoxOfTheSameKeyAndPurposeOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.ContainsAny(sealed, " ;,=\"\\\r\n") {
-		t.Errorf("%q cannot stand in a cookie", sealed)
+		t.Errorf("the sealed value %q is no value of a cookie", sealed)
 	}
 	again, err := box("a key of a gateway", "login").Seal(want)
 	if err != nil || again == sealed {
-		t.Errorf("sealed twice: the same, %v", err)
+		t.Errorf("sealing a value twice gave the same result, or the error %v", err)
 	}
 	flipped := []byte(sealed)
 	flipped[len(flipped)/2] ^= 1
@@ -47,7 +47,7 @@ func TestOnlyABoxOfTheSameKeyAndPurposeOpens(t *testing.T) {
 		var got value
 		err := tt.box.Open(tt.sealed, &got)
 		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) || err == nil && got != want || err != nil && got != (value{}) {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("%s: Open returned %+v, %v; want an error with %q", name, got, err, tt.fails)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		var v any
 		if b.Open(s, &v) == nil {
-			t.Errorf("%q was made without the key", s)
+			t.Errorf("Open accepts %q, which was made without the key", s)
 		}
 	})
 }

@@ -37,18 +37,18 @@ func TestSessionsBeginEndAndOutliveARestart(t *testing.T) {
 	}
 	got := a.Lookup(netip.MustParseAddr("10.1.2.3"))
 	if got == nil || got.User != "anna" || !slices.Equal(got.Groups, []string{"choir", "pupils"}) || got.Source != "session" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the session is %+v", got)
 	}
 	if n, err := a.End(EndRequest{Addr: netip.MustParseAddr("2001:db8::7")}, EndRequest{Addr: netip.MustParseAddr("10.9.9.9")}); n != 1 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("End returned %d, %v; want 1", n, err)
 	}
 	s.Close()
 	b, _ := table(t, dir)
 	if all := b.All(); len(all) != 1 || all[0].User != "anna" {
-		t.Errorf("after a restart: %+v", all)
+		t.Errorf("after a restart the sessions are %+v, want anna's", all)
 	}
 	if err := b.Start(of("10.1.2.3", "carl", time.Hour)); err != nil || b.Lookup(netip.MustParseAddr("10.1.2.3")).User != "carl" {
-		t.Errorf("the next user of an address: %v, %+v", err, b.All())
+		t.Errorf("starting the session of an address's next user: %v, %+v", err, b.All())
 	}
 }
 
@@ -60,11 +60,11 @@ func TestASessionEndsByItself(t *testing.T) {
 	addr := netip.MustParseAddr("10.1.2.3")
 	a.put(&Session{Addr: addr, User: "anna", Until: time.Now().Add(-time.Second)})
 	if a.Lookup(addr) != nil || len(a.All()) != 0 {
-		t.Error("a session counts beyond its end")
+		t.Error("an expired session is still found")
 	}
 	a.sweep(time.Now())
 	if a.n.Load() != 0 {
-		t.Errorf("%d sessions are left", a.n.Load())
+		t.Errorf("after the sweep %d sessions are left, want none", a.n.Load())
 	}
 }
 
@@ -76,10 +76,10 @@ func TestALateEndDoesNotEndTheNextSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := a.End(EndRequest{ID: "1", Addr: second.Addr}); n != 0 || err != nil || a.Lookup(second.Addr) == nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("ending with the identifier of an earlier session returned %d, %v; want 0", n, err)
 	}
 	if n, err := a.End(EndRequest{ID: "2", Addr: second.Addr}); n != 1 || err != nil || a.Lookup(second.Addr) != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("ending with the identifier of the session returned %d, %v; want 1", n, err)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestWrongSessionsAreRefused(t *testing.T) {
 		"address of a client,": of("224.0.0.1", "anna", time.Hour),
 	} {
 		if err := a.Start(of("10.1.2.4", "good", time.Hour), s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("Start returned %v, want an error with %q", err, want)
 		}
 	}
 	if len(a.All()) != 0 {
-		t.Errorf("one of two was taken: %+v", a.All())
+		t.Errorf("one session of a refused change was started: %+v", a.All())
 	}
 }
 
@@ -119,7 +119,7 @@ func (*fullStore) InForce(string) []state.Instruction { return nil }
 func TestWhatIsNotKeptDoesNotCount(t *testing.T) {
 	a := New(&fullStore{}, slog.New(slog.DiscardHandler))
 	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err == nil || len(a.All()) != 0 {
-		t.Errorf("%v, %v", err, a.All())
+		t.Errorf("with a full store, Start returned %v, and the sessions are %v", err, a.All())
 	}
 }
 
@@ -133,10 +133,10 @@ func TestARenewalThatAddsLittleIsNotWritten(t *testing.T) {
 		}
 	}
 	if counted.n != 1 {
-		t.Errorf("%d instructions for one session", counted.n)
+		t.Errorf("renewing one session caused %d instructions, want 1", counted.n)
 	}
 	if err := a.Start(of("10.1.2.3", "anna", 3*time.Hour)); err != nil || counted.n != 2 {
-		t.Errorf("%d instructions, %v: a longer one", counted.n, err)
+		t.Errorf("with a longer session there are %d instructions (%v), want 2", counted.n, err)
 	}
 }
 
@@ -158,11 +158,11 @@ func TestAnotherNodeIsHeard(t *testing.T) {
 	}
 	b.Take(s.InForce(Topic))
 	if got := b.Lookup(netip.MustParseAddr("10.1.2.3")); got == nil || got.User != "anna" {
-		t.Errorf("%+v", got)
+		t.Errorf("the session on the other node is %+v", got)
 	}
 	b.Take([]state.Instruction{{Topic: Topic, Key: "10.1.2.3"}})
 	if len(b.All()) != 0 {
-		t.Error("the end is not heard")
+		t.Error("the session did not end on the other node")
 	}
 	b.Take([]state.Instruction{{Topic: Topic, Key: "x", Value: "{", Until: time.Now().Add(time.Hour)}})
 }
@@ -177,7 +177,7 @@ func BenchmarkLookup(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if a.Lookup(addr) == nil {
-			b.Fatal("lost")
+			b.Fatal("the session was not found")
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestSessionsThatComeTogetherShareAWrite(t *testing.T) {
 	does := func(do func() error, want string) {
 		all.Go(func() {
 			if got := fmt.Sprint(do()); !strings.Contains(got, want) {
-				t.Errorf("got %q, want %q", got, want)
+				t.Errorf("the caller got %q, want %q", got, want)
 			}
 		})
 		if coming++; coming == 1 {
@@ -247,7 +247,7 @@ func TestSessionsThatComeTogetherShareAWrite(t *testing.T) {
 		t.Errorf("writes of %v instructions, want one of the first, and one of all others", sizes)
 	}
 	if got := a.Lookup(netip.MustParseAddr("10.0.3.1")); got == nil || got.User != "carl" || a.Lookup(netip.MustParseAddr("10.0.2.1")) != nil || len(a.All()) != 22 {
-		t.Errorf("%d sessions, and %+v", len(a.All()), got)
+		t.Errorf("at the end there are %d sessions, and that of 10.0.3.1 is %+v", len(a.All()), got)
 	}
 }
 
@@ -263,15 +263,15 @@ func TestASessionHasAsManyGroupsAsFitInAnInstruction(t *testing.T) {
 	for name, groups := range map[string][]string{"many": short, "long": long, "few": {"staff"}, "none": nil} {
 		fit := Fitting(groups)
 		if !slices.Equal(fit, groups[:len(fit)]) || len(fit) > maxGroups || len(groups) < 2 && len(fit) < len(groups) {
-			t.Errorf("%s: %d of %d groups fit", name, len(fit), len(groups))
+			t.Errorf("%s: FitGroups returned %d of %d groups", name, len(fit), len(groups))
 		}
 		s := of("10.1.2.3", "anna", time.Hour)
 		s.Groups = fit
 		if err := a.Start(s); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: starting a session with the groups that fit: %v", name, err)
 		}
 		if got := a.Lookup(s.Addr); got == nil || len(got.Groups) != len(fit) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: the session is %+v", name, got)
 		}
 	}
 }

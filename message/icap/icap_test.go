@@ -28,7 +28,7 @@ func TestEncapsulated(t *testing.T) {
 		var e Encapsulated
 		err := e.Parse(value)
 		if (err == nil) != want.Present || err == nil && e != want {
-			t.Errorf("%q: got %+v, %v", value, e, err)
+			t.Errorf("parsing %q gave %+v, %v", value, e, err)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestChunks(t *testing.T) {
 	} {
 		n, ext, err := ReadChunk(bufio.NewReaderSize(strings.NewReader(text), MaxLine))
 		if (err != nil) != want.bad || err == nil && (n != want.n || string(ext) != want.ext) {
-			t.Errorf("%.40q: got %d, %q, %v", text, n, ext, err)
+			t.Errorf("ReadChunk of %.40q returned %d, %q, %v", text, n, ext, err)
 		}
 	}
 }
@@ -62,13 +62,13 @@ func FuzzFraming(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, chunks string) {
 		var e Encapsulated
 		if err := e.Parse(value); err == nil && (e.Req > MaxHeads || e.Res > MaxHeads || e.Req == 0 || e.Res == 0) {
-			t.Errorf("%q: %+v", value, e)
+			t.Errorf("parsing %q gave %+v, beyond the limits", value, e)
 		}
 		r := bufio.NewReaderSize(strings.NewReader(chunks), MaxLine)
 		for {
 			n, _, err := ReadChunk(r)
 			if err == nil && n < 0 {
-				t.Fatalf("%q: a chunk of %d bytes", chunks, n)
+				t.Fatalf("ReadChunk of %q returned a size of %d", chunks, n)
 			}
 			if err == nil && n == 0 {
 				err = SkipTrailer(r)
@@ -85,7 +85,7 @@ func FuzzFraming(f *testing.F) {
 			if err != nil {
 				var fault *Fault
 				if errors.As(err, &fault) && fault.Status < 400 {
-					t.Errorf("%v has the status %d", err, fault.Status)
+					t.Errorf("the fault %v has the status %d", err, fault.Status)
 				}
 				return
 			}

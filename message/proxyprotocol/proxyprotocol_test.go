@@ -43,7 +43,7 @@ func TestPROXYHeaders(t *testing.T) {
 			got = from.String()
 		}
 		if got != tt.from || n != tt.n || (err != nil) != tt.bad {
-			t.Errorf("%q: got %q, %d, %v, want %q, %d, error %v", tt.in, got, n, err, tt.from, tt.n, tt.bad)
+			t.Errorf("Parse(%q) = %q, %d, %v; want %q, %d, error %v", tt.in, got, n, err, tt.from, tt.n, tt.bad)
 		}
 	}
 }
@@ -57,13 +57,13 @@ func FuzzPROXY(f *testing.F) {
 		from, n, err := Parse(b)
 		switch {
 		case n > len(b), n > Max, err != nil && (n != 0 || from.IsValid()), n <= 0 && from.IsValid():
-			t.Fatalf("got %v, %d, %v", from, n, err)
+			t.Fatalf("Parse returned %v, %d, %v", from, n, err)
 		case n == 0 && err == nil && len(b) >= Max:
-			t.Fatalf("more wanted than %d bytes", len(b))
+			t.Fatalf("Parse wants more bytes than the longest header, having %d", len(b))
 		case n > 0:
 			again, m, err := Parse(append(bytes.Clone(b[:n]), "more"...))
 			if again != from || m != n || err != nil {
-				t.Fatalf("got %v, %d; with other bytes behind %v, %d, %v", from, n, again, m, err)
+				t.Fatalf("Parse returned %v, %d, but with more bytes after the header %v, %d, %v", from, n, again, m, err)
 			}
 		}
 	})

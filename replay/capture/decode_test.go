@@ -55,7 +55,7 @@ func TestPacketsInsideOthersAreFound(t *testing.T) {
 			}}
 			d.decode(&packet{number: 1, time: time.Unix(0, 0), link: x.link}, x.data)
 			if got != "found" || d.broken != 0 {
-				t.Errorf("got %q, %d broken", got, d.broken)
+				t.Errorf("decoding gave the payload %q and counted %d broken packets, want \"found\" and none", got, d.broken)
 			}
 			for n := range x.data { // a truncated packet does no harm
 				d.decode(&packet{number: 1, time: time.Unix(0, 0), link: x.link}, x.data[:n])

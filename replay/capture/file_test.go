@@ -114,7 +114,7 @@ func TestCaptureFilesAreRead(t *testing.T) {
 			{"pcapng that breaks off", bytes.Join([][]byte{section(order), plain, packet[:len(packet)-6]}, nil), "error: unexpected EOF"},
 		} {
 			if got := described(tt.file); got != tt.want {
-				t.Errorf("%v: %s: got %q, want %q", order, tt.what, got, tt.want)
+				t.Errorf("%v, %s: reading the capture gave %q, want %q", order, tt.what, got, tt.want)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func TestCaptureFilesAreRead(t *testing.T) {
 		"\x0a\x0d\x0d\x0a\x00\x00\x00\x1cxxxx": "refused: a section has the unknown byte order 78787878",
 	} {
 		if got := described([]byte(file)); got != want {
-			t.Errorf("%q: got %q, want %q", file, got, want)
+			t.Errorf("reading %q gave %q, want %q", file, got, want)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func FuzzFile(f *testing.F) {
 				break
 			}
 			if total += len(r.data); total > len(b) {
-				t.Fatalf("%d bytes of packets out of %d", total, len(b))
+				t.Fatalf("packets have %d bytes in a file of %d", total, len(b))
 			}
 		}
 	})

@@ -50,7 +50,7 @@ func TestRulesSeeTheExchangesOfHARFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := e.Counters().Alerts.Value() > 0; got != x.want {
-			t.Errorf("%s, %s: %v", x.version, x.rule, got)
+			t.Errorf("version %s, rule %s: alert %v, want %v", x.version, x.rule, got, x.want)
 		}
 	}
 }

@@ -48,18 +48,18 @@ func TestSeveralCoresFindWhatOneFinds(t *testing.T) {
 	}
 	eve, fast, stats := run(1)
 	if stats.Alerts() < 100 {
-		t.Fatal("the captures show too little:", stats)
+		t.Fatal("the captures cause too few alerts to compare:", stats)
 	}
 	for _, cores := range []int{2, 5} {
 		eve2, fast2, stats2 := run(cores)
 		if fast2 != fast {
-			t.Errorf("%d cores: alerts differ: %s", cores, difference(fast, fast2))
+			t.Errorf("with %d cores the alerts differ from those of one core: %s", cores, difference(fast, fast2))
 		}
 		if eve2 != eve {
-			t.Errorf("%d cores: records differ: %s", cores, difference(eve, eve2))
+			t.Errorf("with %d cores the records differ from those of one core: %s", cores, difference(eve, eve2))
 		}
 		if stats2 != stats {
-			t.Errorf("%d cores: %+v, one core: %+v", cores, stats2, stats)
+			t.Errorf("with %d cores the statistics are %+v, with one core %+v", cores, stats2, stats)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func FuzzReassembly(f *testing.F) {
 					return
 				}
 				if gap > 0 {
-					t.Fatalf("a gap of %d bytes was passed over", gap)
+					t.Fatalf("take skipped a gap of %d bytes unasked", gap)
 				}
 				out = append(out, b...)
 			}
@@ -48,7 +48,7 @@ func FuzzReassembly(f *testing.F) {
 			want++
 		}
 		if !bytes.Equal(out, data[:want]) {
-			t.Errorf("%q came out, want %q", out, data[:want])
+			t.Errorf("the reassembled stream is %q, want %q", out, data[:want])
 		}
 	})
 }
@@ -65,11 +65,11 @@ func TestUrgentBytesAreTakenOut(t *testing.T) {
 			break
 		}
 		if gap > 0 {
-			t.Errorf("gap of %d", gap)
+			t.Errorf("take reports a gap of %d bytes, want none", gap)
 		}
 		out = append(out, b...)
 	}
 	if string(out) != "malicious" {
-		t.Errorf("%q came out", out)
+		t.Errorf("the reassembled stream is %q, want \"malicious\"", out)
 	}
 }

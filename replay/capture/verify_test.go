@@ -311,14 +311,14 @@ func TestAlertsOfSuricataVerify(t *testing.T) {
 				got[fmt.Sprintf("%v:%v:%s", a["gid"], a["signature_id"], app)]++
 			}
 			if fmt.Sprint(got) != fmt.Sprint(x.Alerts) && unsupported[x.Test] == "" {
-				t.Errorf("alerts %v, want %v", got, x.Alerts)
+				t.Errorf("got the alerts %v, want %v", got, x.Alerts)
 			}
 		})
 		if ok {
 			passed++
 		}
 	}
-	t.Logf("%d of %d", passed, len(tests))
+	t.Logf("%d of %d tests passed", passed, len(tests))
 }
 
 func TestMoreOfSuricataVerify(t *testing.T) {
@@ -346,13 +346,13 @@ func TestMoreOfSuricataVerify(t *testing.T) {
 		if why == "" {
 			passed++
 			if unsupported[name] != "" {
-				t.Errorf("%s passes now: take it off the list", name)
+				t.Errorf("%s passes now: remove it from the list of unsupported tests", name)
 			}
 		} else if unsupported[name] == "" {
 			t.Errorf("%s: %s", name, why)
 		}
 	}
-	t.Logf("%d of %d, %d without a capture", passed, len(names), absent)
+	t.Logf("%d of %d tests passed, %d have no capture", passed, len(names), absent)
 }
 
 // verdict returns the mistake in the alerts of a test, "" for none.

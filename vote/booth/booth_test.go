@@ -77,7 +77,7 @@ func send(t testing.TB, b *booth.Booth, n int64) []string {
 	t.Helper()
 	report, ids, err := load.Votes(context.Background(), load.VotesConfig{URL: "http://" + b.Addrs()[0].String(), Parallel: 16, Count: n})
 	if err != nil || report.Acknowledged != n {
-		t.Fatalf("got %+v %v, want %d acknowledged", report, err, n)
+		t.Fatalf("sending votes gave %+v and the error %v, want %d acknowledged votes", report, err, n)
 	}
 	return ids
 }
@@ -159,7 +159,7 @@ func TestKilledUnderLoad(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatal("the booth does not listen")
+				t.Fatal("the booth does not listen after its limit")
 			}
 		}
 		before := logged(dir)
@@ -181,7 +181,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("the log is not drained")
+			t.Fatal("votes still wait in the log after the limit")
 		}
 	}
 	counted(t, b.Desk().Store(), r.ids)
@@ -300,7 +300,7 @@ func forwarded(t testing.TB, b *booth.Booth) {
 	t.Helper()
 	for end := time.Now().Add(60 * time.Second); b.Pending() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d votes wait to be forwarded", b.Pending())
+			t.Fatalf("%d votes still wait to be forwarded after 60 s", b.Pending())
 		}
 	}
 }
@@ -318,7 +318,7 @@ func again(t testing.TB, b *booth.Booth, id string) {
 	fmt.Fprintf(c, "POST /votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	head := make([]byte, 12)
 	if _, err := c.Read(head); err != nil || !strings.HasSuffix(string(head), " 202") {
-		t.Fatalf("got %q %v", head, err)
+		t.Fatalf("the vote got %q (%v), want status 202", head, err)
 	}
 }
 
@@ -482,13 +482,13 @@ func TestAutomaticRules(t *testing.T) {
 	}
 	select {
 	case d := <-applied:
-		t.Fatalf("two teachers and ten pupils decided %+v", d)
+		t.Fatalf("two teachers and ten pupils caused the decision %+v, want none", d)
 	default:
 	}
 	cast("t3", "teachers")
 	d := <-applied
 	if left := time.Until(d.Until); d.Site != "a.example" || d.Action != vote.Open || d.Who != "" || left < 23*time.Hour || left > 24*time.Hour {
-		t.Errorf("decided %+v", d)
+		t.Errorf("the automatic decision is %+v", d)
 	}
 }
 
@@ -506,7 +506,7 @@ func TestSettingsWithMistakes(t *testing.T) {
 		"automatic[0].within": {Automatic: []booth.Automatic{{Votes: 1, Within: -1}}},
 	} {
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v", want, err)
+			t.Errorf("Check returned %v, want a mistake with %q", err, want)
 		}
 	}
 }

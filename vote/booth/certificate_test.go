@@ -26,7 +26,7 @@ func TestTheCertificateOfTheAPIFollowsItsFiles(t *testing.T) {
 		}
 		leaf, err := x509.ParseCertificate(pair.Certificate[0])
 		if err != nil || leaf.DNSNames[0] != want {
-			t.Errorf("got %v, %v; want %s", leaf.DNSNames, err, want)
+			t.Errorf("the certificate is for %v (%v), want %s", leaf.DNSNames, err, want)
 		}
 	}
 	presents("first.example")
@@ -41,6 +41,6 @@ func TestTheCertificateOfTheAPIFollowsItsFiles(t *testing.T) {
 func TestAMissingCertificateIsAMistake(t *testing.T) {
 	c := Config{TLS: &KeyPair{Cert: "none.pem", Key: "none.pem"}}
 	if err := c.Check(); err == nil {
-		t.Error("check accepts what a start refuses")
+		t.Error("Check accepts a certificate that a start refuses")
 	}
 }

@@ -96,7 +96,7 @@ func TestADiskThatIsFull(t *testing.T) {
 	for round := range 3 {
 		for range 5 {
 			if status, _, text := one(); status != 202 {
-				t.Fatalf("round %d, with room: %d %s", round, status, text)
+				t.Fatalf("round %d, with room on the disk: a vote got status %d (%s), want 202", round, status, text)
 			}
 		}
 		free := fill(t, dir)
@@ -105,10 +105,10 @@ func TestADiskThatIsFull(t *testing.T) {
 			status, retry, text = one() // the file has room for some
 		}
 		if status != 503 || retry == "" || !strings.Contains(text, "no space left") {
-			t.Fatalf("round %d, on a full disk: %d, Retry-After %q, %s", round, status, retry, text)
+			t.Fatalf("round %d, on a full disk: a vote got status %d, Retry-After %q (%s)", round, status, retry, text)
 		}
 		if all := b.Problems(); len(all) == 0 || !strings.Contains(all[0], "no space left") {
-			t.Errorf("round %d: problems are %q", round, all)
+			t.Errorf("round %d, on a full disk: Problems returned %q", round, all)
 		}
 		if round == 2 { // a crash on a full disk, and a start
 			stop()
@@ -120,14 +120,14 @@ func TestADiskThatIsFull(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatalf("round %d, with room again: %d %s", round, status, text)
+				t.Fatalf("round %d, with room again: a vote got status %d (%s), want 202", round, status, text)
 			}
 		}
 	}
 	total(t, b, int64(len(acknowledged)))
 	counted(t, b.Desk().Store(), acknowledged)
 	if all := b.Problems(); len(all) > 0 {
-		t.Errorf("problems are %q", all)
+		t.Errorf("Problems returned %q, want none", all)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestPostgresIsKilledUnderLoad(t *testing.T) {
 	cancel()
 	r := <-done
 	if len(r.ids) < 400 || r.report.Refused > 0 {
-		t.Errorf("%d votes were acknowledged and %d refused", len(r.ids), r.report.Refused)
+		t.Errorf("%d votes were acknowledged and %d refused, want at least 400 and none", len(r.ids), r.report.Refused)
 	}
 	wait("the log is drained", func() bool { return b.Pending() == 0 })
 	counted(t, b.Desk().Store(), r.ids)
@@ -288,7 +288,7 @@ func TestWithdrawing(t *testing.T) {
 	}{{second, "open"}, {third, "open"}, {first, ""}} {
 		fails = errors.New("the other nodes are away")
 		if _, err := desk.Withdraw(t.Context(), step.id); err == nil && step.id != second {
-			t.Errorf("decision %d was withdrawn without effect", step.id)
+			t.Errorf("withdrawing decision %d succeeded, although it could not be carried out", step.id)
 		}
 		fails = nil
 		if _, err := desk.Withdraw(t.Context(), step.id); err != nil && step.id != second {
@@ -299,6 +299,6 @@ func TestWithdrawing(t *testing.T) {
 		}
 	}
 	if _, err := desk.Withdraw(t.Context(), first); err == nil {
-		t.Error("a decision was withdrawn twice")
+		t.Error("withdrawing a decision again succeeded")
 	}
 }

@@ -45,12 +45,12 @@ func TestAnswersAreMailed(t *testing.T) {
 		stop()
 		<-ended
 		if len(sent) != 2 || sent[0].after != 2*mailWait {
-			t.Fatalf("sent %+v", sent)
+			t.Fatalf("the mails sent are %+v", sent)
 		}
 		for n, to := range []string{"x@example.org", "y@example.org"} {
 			for _, want := range []string{"To: " + to + "\r\n", "Subject: Your vote on a.example\r\n", "\r\n\r\na.example is open for some people here. You are right.\r\n"} {
 				if sent[n].to != to || !strings.Contains(sent[n].text, want) {
-					t.Errorf("to %s: %q lacks %q", sent[n].to, sent[n].text, want)
+					t.Errorf("the mail to %s is %q and lacks %q", sent[n].to, sent[n].text, want)
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func TestAMailServerIsKilledAndReturns(t *testing.T) {
 		}
 	}()
 	if got := <-taken; !strings.Contains(got, "To: x@example.org\r\n") {
-		t.Errorf("got %q", got)
+		t.Errorf("after its return the server got %q", got)
 	}
 	if took := time.Since(back); took > 2*time.Second {
 		t.Errorf("it took %v after the return of the server", took)
