@@ -91,9 +91,8 @@ func benchServe(b *testing.B) net.Listener {
 	return ln
 }
 
-// BenchmarkDecrypt measures connections that are looked into: new ones with a
-// request each (their client's and origin's work included), and requests of
-// 1 KiB on a kept one.
+// BenchmarkDecrypt measures decrypted connections: new ones with one request each (including
+// the work of client and origin), and requests of 1 KiB on a kept one.
 func BenchmarkDecrypt(b *testing.B) {
 	w := newWorld(&testing.T{})
 	o := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) { rw.Write(make([]byte, 1024)) }))

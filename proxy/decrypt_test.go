@@ -119,7 +119,7 @@ func TestRequestsInsideOfTLSAreJudgedAndPassedOn(t *testing.T) {
 			conns.Add(1)
 		}
 		if q.TLS.ServerName != "localhost" {
-			t.Errorf("origin was asked for %q", q.TLS.ServerName)
+			t.Errorf("server name in the hello to the origin: got %q, want localhost", q.TLS.ServerName)
 		}
 		rw.Header().Set("Alt-Svc", `h3=":443"`)
 		b, _ := io.ReadAll(q.Body)
@@ -162,27 +162,27 @@ func TestRequestsInsideOfTLSAreJudgedAndPassedOn(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != tt.status || !strings.Contains(string(b), tt.want) {
-			t.Errorf("%s: %d %q", tt.path, res.StatusCode, b)
+			t.Errorf("GET %s: got %d %q", tt.path, res.StatusCode, b)
 		}
 		if res.Header.Get("Alt-Svc") != "" {
-			t.Errorf("%s: Alt-Svc came through", tt.path)
+			t.Errorf("GET %s: the response to the client has an Alt-Svc field", tt.path)
 		}
 	}
 	if n := conns.Load(); n > 2 { // a refused body costs its connection
-		t.Errorf("%d connections to the origin, want kept ones", n)
+		t.Errorf("%d connections to the origin, want at most 2, because connections are kept", n)
 	}
 	got := r.wait(6)
 	if got[0].Proto != filter.TLS || got[0].URL != host || got[0].Note != "decrypted" || got[0].Status != 200 {
-		t.Errorf("CONNECT on record: %+v", got[0])
+		t.Errorf("record of CONNECT: got %+v", got[0])
 	}
 	if got[1].Proto != filter.HTTP || got[1].URL != "https://"+host+"/a?b=c" || got[1].Status != 200 || got[3].Action != filter.Block {
-		t.Errorf("on record: %+v", got[1:4])
+		t.Errorf("records of the decrypted requests: got %+v", got[1:4])
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	want := []string{"tls name H", "http name https://H/a?b=c", "http request https://H/a?b=c", "http response https://H/a?b=c", "http response-body https://H/a?b=c"}
 	if len(stages) < 5 || strings.Join(stages[:5], "\n") != strings.Join(want, "\n") {
-		t.Errorf("asked %q, want %q", stages, want)
+		t.Errorf("the decider was called for %q, want %q", stages, want)
 	}
 }
 
@@ -230,13 +230,14 @@ func TestNamesDecideWhetherTLSIsLookedInto(t *testing.T) {
 	} {
 		issuer, answer, err := ask(tt.connect, tt.sni, tt.host, nil)
 		if (err != nil) != (tt.issuer == "") || issuer != tt.issuer || !strings.Contains(answer, tt.answer) {
-			t.Errorf("%s: %q, %q, %v", tt.name, issuer, answer, err)
+			t.Errorf("%s: issuer %q, answer %q, error %v", tt.name, issuer, answer, err)
 		}
 	}
-	// A client that does not trust us is counted, and let through when that is wanted.
+	// A client that does not trust our certificate is counted, and tunnelled if the settings
+	// want that.
 	for range 2 {
 		if _, _, err := ask(host, "good.test", "good.test", x509.NewCertPool()); err == nil {
-			t.Fatal("handshake without trust went well")
+			t.Fatal("a client without our root accepted our certificate")
 		}
 	}
 	for r.Stats().CertRefused < 2 {
@@ -250,7 +251,7 @@ func TestNamesDecideWhetherTLSIsLookedInto(t *testing.T) {
 		t.Fatal(err)
 	}
 	if issuer, answer, err := ask(host, "good.test", "good.test", nil); err != nil || issuer != "Origins" || !strings.Contains(answer, "secret") {
-		t.Errorf("pinned: %q, %q, %v", issuer, answer, err)
+		t.Errorf("tunnelled connection of the pinned client: issuer %q, answer %q, error %v", issuer, answer, err)
 	}
 	if s := r.Stats(); s.CertRefused != 2 {
 		t.Errorf("%d refusals counted, want 2", s.CertRefused)
@@ -351,7 +352,7 @@ func TestSessionsAreResumedOnBothSides(t *testing.T) {
 		c.Close()
 	}
 	if again < 2 || resumed.Load() < 2 {
-		t.Errorf("resumed %d times with clients, %d with the origin; want 2 of 3", again, resumed.Load())
+		t.Errorf("%d sessions resumed with clients, %d with the origin; want at least 2 of 3 each", again, resumed.Load())
 	}
 }
 
@@ -368,7 +369,7 @@ func TestAnIdleTLSConnectionIsUsedAgainAfterItsTickets(t *testing.T) {
 	}
 }
 
-// halves writes the first bytes in two pieces.
+// halves splits its first write in two.
 type halves struct {
 	net.Conn
 	begun bool
@@ -400,7 +401,7 @@ func TestAPostQuantumHelloInTwoSegments(t *testing.T) {
 		tc := tls.Client(&halves{Conn: &buffered{c, br}}, &tls.Config{ServerName: "localhost", InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}})
 		fmt.Fprintf(tc, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
 		if b, err := io.ReadAll(tc); err != nil || !strings.HasSuffix(string(b), "x") || tc.ConnectionState().CurveID != tls.X25519MLKEM768 {
-			t.Errorf("decrypted %v: %q, %v", look, b, err)
+			t.Errorf("hello in two pieces, decrypted %v: got %q, %v", look, b, err)
 		}
 	}
 }
@@ -422,10 +423,10 @@ func TestAnOriginThatWantsAClientCertificateIsSaidSo(t *testing.T) {
 		c.Transport.(*http.Transport).ForceAttemptHTTP2 = tt.http2
 		res, body := get(t, c, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/")
 		if res.StatusCode != 502 || !strings.Contains(body, "asks for a certificate of the client") {
-			t.Errorf("%s, HTTP/2 %v: %d, want 502 and why: %q", tls.VersionName(tt.version), tt.http2, res.StatusCode, body)
+			t.Errorf("%s, HTTP/2 %v: got %d, want 502 with the reason: %q", tls.VersionName(tt.version), tt.http2, res.StatusCode, body)
 		}
 		if got := r.wait(2)[1]; !strings.Contains(got.Note, "client certificate") {
-			t.Errorf("%s: the note says %q", tls.VersionName(tt.version), got.Note)
+			t.Errorf("%s: the note %q does not mention the client certificate", tls.VersionName(tt.version), got.Note)
 		}
 	}
 }
@@ -462,10 +463,10 @@ func TestOldOriginsAreReachedByHost(t *testing.T) {
 			t.Errorf("old-tls: %v: got %d %q, want %d", tt.old, res.StatusCode, body, tt.want)
 		}
 		if tt.want == 502 && !strings.Contains(body, "administrator can allow old TLS for it") {
-			t.Errorf("old-tls: %v: the page does not say what can be done: %s", tt.old, body)
+			t.Errorf("old-tls: %v: the page does not say what the administrator can do: %s", tt.old, body)
 		}
 	}
-	// One that wants an unsupported version either way.
+	// This request needs an unsupported version whatever old-tls says.
 	s.TLS.CipherSuites = []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA} // for its RSA key: none
 	for _, tt := range []struct {
 		old        []string
@@ -543,19 +544,19 @@ func TestFingerprintsAreKnownToTheDecider(t *testing.T) {
 		tc := tls.Client(&buffered{c, br}, &tls.Config{ServerName: "localhost", InsecureSkipVerify: true})
 		fmt.Fprintf(tc, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
 		if b, err := io.ReadAll(tc); err != nil || !strings.HasSuffix(string(b), "x") {
-			t.Errorf("looked into %v: %q, %v", look, b, err)
+			t.Errorf("decrypt %v: reading the echo through TLS: got %q, %v", look, b, err)
 		}
 		c, br = r.tunnelTo(host)
 		io.WriteString(c, "SSH-2.0-client\r\n")
 		if b, _ := io.ReadAll(br); len(b) > 0 {
-			t.Errorf("looked into %v: what is not TLS got %q", look, b)
+			t.Errorf("decrypt %v: bytes that are not TLS got the answer %q, want none", look, b)
 		}
 		mu.Lock()
 		if got := seen[:len(want)]; strings.Join(got, "\n") != strings.Join(want, "\n") {
-			t.Errorf("looked into %v: asked %q, want %q", look, got, want)
+			t.Errorf("decrypt %v: the decider was called for %q, want %q", look, got, want)
 		}
 		if last := seen[len(seen)-1]; last != "tls name non" {
-			t.Errorf("looked into %v: asked about what is not TLS: %q", look, last)
+			t.Errorf("decrypt %v: the last call of the decider, for bytes that are not TLS, was %q", look, last)
 		}
 		mu.Unlock()
 	}
@@ -581,12 +582,12 @@ func TestHostsThatRefuseOurCertificateAreListed(t *testing.T) {
 	theirs.AddCert(w.ca)
 	for i := range 3 { // pinned
 		if _, err := ask("good.test", theirs); err == nil {
-			t.Error("a pinned client takes our certificate")
+			t.Error("a client without our root accepted our certificate for good.test")
 		}
 		r.wait(i + 1)
 	}
 	if _, err := ask("other.test", theirs); err == nil {
-		t.Error("a pinned client takes our certificate")
+		t.Error("a client without our root accepted our certificate for other.test")
 	}
 	r.wait(4)
 	list := r.Refusals()
@@ -594,12 +595,12 @@ func TestHostsThatRefuseOurCertificateAreListed(t *testing.T) {
 		t.Errorf("proposed: %+v", list)
 	}
 	if b, err := ask("good.test", theirs); err != nil || !strings.HasSuffix(b, "secret") { // switched on: let through unseen
-		t.Errorf("after three times: %q, %v", b, err)
+		t.Errorf("good.test after three refusals, with exceptions switched on: got %q, %v; want a tunnel", b, err)
 	}
 	if _, err := ask("other.test", w.ours); err != nil {
 		t.Error(err)
 	}
 	if list := r.Refusals(); len(list) != 1 || list[0].Host != "good.test" {
-		t.Errorf("proposed after one was taken: %+v", list)
+		t.Errorf("Refusals after other.test accepted our certificate: got %+v, want good.test only", list)
 	}
 }

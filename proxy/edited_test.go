@@ -75,7 +75,7 @@ func TestPagesAreChangedOnTheirWay(t *testing.T) {
 		}
 		p := pages[q.URL.Path]
 		if got := q.Header.Get("Accept-Encoding"); got != "gzip" {
-			t.Errorf("%s: the origin is offered %q", q.URL, got)
+			t.Errorf("%s: the origin got Accept-Encoding %q, want gzip", q.URL, got)
 		}
 		w.Header().Set("Content-Type", p.ctype)
 		w.Header().Set("ETag", `"1"`)
@@ -104,12 +104,12 @@ func TestPagesAreChangedOnTheirWay(t *testing.T) {
 			body := io.Reader(res.Body)
 			if res.Header.Get("Content-Encoding") == "gzip" {
 				if body, err = gzip.NewReader(body); err != nil {
-					t.Fatalf("held %v, %s: %v", held, path, err)
+					t.Fatalf("held %v, %s: reading the head of gzip: %v", held, path, err)
 				}
 			}
 			b, err := io.ReadAll(body)
 			if err != nil {
-				t.Errorf("held %v, %s: %v after %d bytes", held, path, err, len(b))
+				t.Errorf("held %v, %s: reading the page: %v after %d bytes", held, path, err, len(b))
 			}
 			return res, string(b)
 		}
@@ -121,20 +121,20 @@ func TestPagesAreChangedOnTheirWay(t *testing.T) {
 			}
 			tag := map[bool]string{true: `W/"1"`, false: `"1"`}[is]
 			if res.Header.Get("ETag") != tag || (res.Header.Get("Accept-Ranges") == "") != is || (res.Header.Get("Content-Security-Policy") != "") != is {
-				t.Errorf("held %v, %s: the head is %v", held, path, res.Header)
+				t.Errorf("held %v, %s: the head has ETag, Accept-Ranges or Content-Security-Policy wrong: %v", held, path, res.Header)
 			}
 		}
 		res, _ := ask("/same", "If-None-Match", `W/"1"`)
 		if got := res.Header.Values("Content-Security-Policy"); len(got) != 2 || !strings.Contains(got[0], "'sha256-") || res.Header.Get("ETag") != `W/"1"` {
-			t.Errorf("held %v: not modified has %v", held, res.Header)
+			t.Errorf("held %v: the fields of a 304 are %v", held, res.Header)
 		}
 		if _, b := ask(hiddenSheet); b != "sheet of 127.0.0.1" {
-			t.Errorf("the style sheet is %q", b)
+			t.Errorf("the style sheet is %q, want that of 127.0.0.1", b)
 		}
 	}
 }
 
-// TestAChangedPageThatIsCutShowsIt: readers do not mistake it for complete.
+// TestAChangedPageThatIsCutShowsIt: a client does not take the cut page for a complete one.
 func TestAChangedPageThatIsCutShowsIt(t *testing.T) {
 	for _, coding := range []string{"", "gzip"} {
 		o := origin(t, func(w http.ResponseWriter, q *http.Request) {
@@ -156,7 +156,7 @@ func TestAChangedPageThatIsCutShowsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b, err := io.ReadAll(res.Body); err == nil {
-			t.Errorf("%q: %d bytes without an error", coding, len(b))
+			t.Errorf("coding %q: read %d bytes of a cut page without an error", coding, len(b))
 		}
 		res.Body.Close()
 	}

@@ -39,7 +39,7 @@ func TestRequestsOfOneConnectionShareWhatChecksRemember(t *testing.T) {
 			}
 			res.Body.Close()
 			if got := <-d.seen; got != want+1 {
-				t.Errorf("request %d of a connection is number %d for the check", want+1, got)
+				t.Errorf("request %d of a connection: Flow counted %d", want+1, got)
 			}
 		}
 		tr.CloseIdleConnections()

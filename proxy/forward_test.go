@@ -31,7 +31,7 @@ func rawOrigin(t *testing.T, network string, f func(c net.Conn, br *bufio.Reader
 	}
 	ln, err := net.Listen(network, addr)
 	if err != nil {
-		t.Skip("no loopback listener: ", err)
+		t.Skip("this machine has no loopback listener: ", err)
 	}
 	t.Cleanup(func() { ln.Close() })
 	go func() {
@@ -49,7 +49,7 @@ func rawOrigin(t *testing.T, network string, f func(c net.Conn, br *bufio.Reader
 	return ln.Addr().String()
 }
 
-// readHead reads up to and with the empty line.
+// readHead reads a head, including the empty line.
 func readHead(br *bufio.Reader) string {
 	var b strings.Builder
 	for {
@@ -111,12 +111,12 @@ func TestResponsesAreFramedForTheClient(t *testing.T) {
 			for _, w := range tt.want {
 				i := strings.Index(rest, w)
 				if i < 0 {
-					t.Fatalf("no %q (in order) in\n%s", w, got)
+					t.Fatalf("%q is missing, or not in order, in\n%s", w, got)
 				}
 				rest = rest[i+len(strings.TrimSuffix(w, "\r\n")):]
 			}
 			if strings.Contains(got, tt.not) {
-				t.Errorf("%q in\n%s", tt.not, got)
+				t.Errorf("unwanted %q in\n%s", tt.not, got)
 			}
 		})
 	}
@@ -154,10 +154,10 @@ func TestBodiesGoThroughUnchanged(t *testing.T) {
 					b, err := io.ReadAll(res.Body)
 					res.Body.Close()
 					if err != nil || !bytes.Equal(b, big[:n]) {
-						t.Fatalf("%s: %d bytes, %v, status %d", name, len(b), err, res.StatusCode)
+						t.Fatalf("%s: got %d bytes, error %v, status %d", name, len(b), err, res.StatusCode)
 					}
 					if got := res.Header.Get("X-Trailer"); chunked && n > 0 && got != "5" {
-						t.Errorf("%s: trailer %q", name, got)
+						t.Errorf("%s: got trailer %q, want 5", name, got)
 					}
 				}
 			}
@@ -168,7 +168,7 @@ func TestBodiesGoThroughUnchanged(t *testing.T) {
 			}
 		}
 		if got := r.Stats().UpstreamNew; got > 12 {
-			t.Errorf("%d upstream connections for 24 requests in a row", got)
+			t.Errorf("%d upstream connections for 24 consecutive requests, want at most 12", got)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 		b, _ := io.ReadAll(res.Body)
 		if want := fmt.Sprintf("body/%d", i); string(b) != want {
-			t.Fatalf("answer %d: got %q, want %q", i, b, want)
+			t.Fatalf("response %d: got %q, want %q", i, b, want)
 		}
 	}
 }
@@ -232,10 +232,10 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, want)
 		}
 		if strings.Count(got, "HTTP/1.1 ") > 1 && tt.status != 501 && tt.name != "web request" && tt.name != "odd host" {
-			t.Errorf("%s: connection went on after a malformed request:\n%s", tt.name, got)
+			t.Errorf("%s: the connection continued after a malformed request:\n%s", tt.name, got)
 		}
 		if tt.name == "web request" && !strings.Contains(got, "proxy settings") {
-			t.Errorf("no help in\n%s", got)
+			t.Errorf("the answer to a web request does not mention proxy settings:\n%s", got)
 		}
 	}
 	if len(reached) > 0 {
@@ -243,12 +243,12 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 	}
 	for _, x := range r.wait(n) {
 		if x.Note == "" {
-			t.Errorf("refused without a note: %+v", x)
+			t.Errorf("record of a refused request without a note: %+v", x)
 		}
 	}
 }
 
-// A witness notes the heads that it is shown.
+// A witness records the heads that it has to judge.
 type witness struct {
 	judge
 	seen chan string
@@ -271,7 +271,7 @@ func TestMalformedRequestsAreShownToChecks(t *testing.T) {
 			t.Errorf("shown %q", got)
 		}
 	default:
-		t.Error("answered without having shown it")
+		t.Error("the request was answered before the witness judged its head")
 	}
 }
 
@@ -283,7 +283,7 @@ func TestExpectContinueIsForwarded(t *testing.T) {
 				return
 			}
 			if got := q.Header.Get("Expect"); (got == "") != held {
-				t.Errorf("held %v: origin got Expect %q", held, got)
+				t.Errorf("held %v: the origin got Expect %q", held, got)
 			}
 			io.Copy(w, q.Body)
 		})
@@ -291,7 +291,7 @@ func TestExpectContinueIsForwarded(t *testing.T) {
 		c, br := r.raw()
 		fmt.Fprintf(c, "POST %s/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", o.URL)
 		if got := readHead(br); !strings.HasPrefix(got, "HTTP/1.1 100 Continue\r\n") {
-			t.Fatalf("held %v: got %q", held, got)
+			t.Fatalf("held %v: got %q, want 100 Continue", held, got)
 		}
 		io.WriteString(c, "body")
 		res, err := http.ReadResponse(br, nil)
@@ -299,14 +299,14 @@ func TestExpectContinueIsForwarded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b, _ := io.ReadAll(res.Body); string(b) != "body" {
-			t.Errorf("held %v: got %q", held, b)
+			t.Errorf("held %v: got %q, want the body", held, b)
 		}
 		if held {
 			continue
 		}
 		fmt.Fprintf(c, "POST %s/no HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", o.URL)
 		if res, err = http.ReadResponse(br, nil); err != nil || res.StatusCode != 413 || !res.Close {
-			t.Errorf("refused upload: %+v, %v", res, err)
+			t.Errorf("refused upload: got %+v, %v; want 413 and the end of the connection", res, err)
 		}
 	}
 }
@@ -322,10 +322,10 @@ func TestAnswerBeforeTheUploadIsCompletePasses(t *testing.T) {
 	fmt.Fprintf(c, "POST http://%s/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nsome", o)
 	res, err := http.ReadResponse(br, nil)
 	if err != nil || res.StatusCode != 403 || !res.Close {
-		t.Fatalf("got %+v, %v", res, err)
+		t.Fatalf("response before the end of the upload: got %+v, %v; want 403 and the end of the connection", res, err)
 	}
 	if b, err := io.ReadAll(res.Body); string(b) != "no" || err != nil {
-		t.Errorf("got %q, %v", b, err)
+		t.Errorf("body of that response: got %q, %v, want no", b, err)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestNetHTTPSeesEarlyHints(t *testing.T) {
 	q, _ := http.NewRequestWithContext(ctx, "GET", o.URL, nil)
 	res, err := r.client().Do(q)
 	if err != nil || hints != 1 || res.StatusCode != 200 {
-		t.Errorf("%d hints, %v, %v", hints, res, err)
+		t.Errorf("got %d early hints, response %v, error %v; want 1 and 200", hints, res, err)
 	}
 }
 
@@ -357,11 +357,11 @@ func TestDeadIdleConnectionIsReplaced(t *testing.T) {
 	r := start(t, Config{}, Engine{})
 	for range 3 {
 		if res, b := get(t, r.client(), "http://"+o+"/"); res.StatusCode != 200 || b != "ok" {
-			t.Errorf("got %d %q", res.StatusCode, b)
+			t.Errorf("request on a dead connection: got %d %q, want 200 from a new one", res.StatusCode, b)
 		}
 	}
 	if s := r.Stats(); s.UpstreamRetried != 1 {
-		t.Errorf("%d requests repeated, want 1", s.UpstreamRetried)
+		t.Errorf("%d requests counted as repeated, want 1", s.UpstreamRetried)
 	}
 }
 
@@ -431,7 +431,7 @@ func TestOwnAddressesAreOutOfReach(t *testing.T) {
 		}
 		got := r.talk("CONNECT " + tt.host + " HTTP/1.1\r\nHost: x\r\n\r\n")
 		if !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", tt.want)) {
-			t.Errorf("own %v: CONNECT %s: got %q", tt.own, tt.host, got)
+			t.Errorf("own %v: CONNECT %s: got %q with the wrong status", tt.own, tt.host, got)
 		}
 	}
 }
@@ -450,10 +450,10 @@ func TestLoopsThroughOtherProxiesAreFoundByName(t *testing.T) {
 		r := start(t, Config{Via: tt.via}, Engine{})
 		got := r.talk("GET " + o.URL + "/ HTTP/1.1\r\nHost: x\r\nVia: " + tt.came + "\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", tt.want)) {
-			t.Errorf("via: %s, a request with Via: %s: got %q", tt.via, tt.came, got)
+			t.Errorf("via: %s, a request with Via: %s: got %q with the wrong status", tt.via, tt.came, got)
 		}
 		if n := r.Stats().Loops; n != int64(tt.want/508) {
-			t.Errorf("%d loops counted", n)
+			t.Errorf("%d loops counted, want 1 for a request with status 508", n)
 		}
 	}
 }
@@ -479,10 +479,10 @@ func TestLoopsBetweenGatewaysAreFoundByAMark(t *testing.T) {
 		addrB.Store(b.addr)
 		got := a.talk(ask)
 		if !strings.HasPrefix(got, "HTTP/1.1 508 ") && !strings.HasPrefix(got, "HTTP/1.1 502 ") {
-			t.Errorf("%q: got %q", ask, got)
+			t.Errorf("request %q: got %q, want 508 or 502", ask, got)
 		}
 		if n, m := a.Stats().Loops, b.Stats().Loops; n != 1 || m != 0 || a.Stats().Requests != 2 {
-			t.Errorf("%q: loops %d and %d, requests %d; want 1, 0 and 2", ask, n, m, a.Stats().Requests)
+			t.Errorf("request %q: loops %d and %d, requests %d; want 1, 0 and 2", ask, n, m, a.Stats().Requests)
 		}
 	}
 }
@@ -503,7 +503,7 @@ func TestStrangersLearnNothingOfTheGateway(t *testing.T) {
 		r := start(t, Config{Via: tt.via, ViaResponses: tt.responses}, Engine{})
 		got := r.talk("GET http://" + o + "/ HTTP/1.1\r\nHost: " + o + "\r\nAccept: */*\r\nShuultuur-Passed: other\r\nConnection: close\r\n\r\n")
 		if want := "GET / HTTP/1.1\r\nHost: " + o + "\r\nAccept: */*\r\n" + tt.want + "\r\n"; <-heads != want {
-			t.Errorf("via %q: the origin did not get %q", tt.via, want)
+			t.Errorf("via %q: the head that the origin got is not %q", tt.via, want)
 		}
 		if want := "HTTP/1.1 200 OK\r\n" + tt.wantResponse + "Content-Length: 0\r\nConnection: close\r\n\r\n"; got != want {
 			t.Errorf("via-responses %q: got %q, want %q", tt.responses, got, want)
@@ -517,14 +517,14 @@ func TestMaxForwards(t *testing.T) {
 	r := start(t, Config{}, Engine{})
 	got := r.talk("TRACE " + o.URL + "/x HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\nCookie: secret\r\nX-A: b\r\n\r\n")
 	if !strings.Contains(got, "message/http") || !strings.Contains(got, "X-A: b") || strings.Contains(got, "secret") {
-		t.Errorf("TRACE: got %q", got)
+		t.Errorf("TRACE with Max-Forwards 0: got %q", got)
 	}
 	if got := r.talk("OPTIONS " + o.URL + " HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n"); !strings.Contains(got, "Allow: ") {
-		t.Errorf("OPTIONS: got %q", got)
+		t.Errorf("OPTIONS with Max-Forwards 0: got %q, want an Allow field", got)
 	}
 	r.talk("OPTIONS " + o.URL + "/ HTTP/1.1\r\nHost: x\r\nMax-Forwards: 7\r\n\r\n")
 	if forwards != "6" {
-		t.Errorf("origin got Max-Forwards %q", forwards)
+		t.Errorf("the origin got Max-Forwards %q, want 6", forwards)
 	}
 }
 
@@ -536,7 +536,7 @@ func TestIPv6(t *testing.T) {
 	})
 	r := start(t, Config{}, Engine{})
 	if _, b := get(t, r.client(), "http://"+o+"/p"); b != "ok" || !strings.Contains(head, "\r\nHost: "+o+"\r\n") {
-		t.Errorf("got %q; origin got %q", b, head)
+		t.Errorf("host in the target: got %q; the origin got %q", b, head)
 	}
 	if x := r.wait(1)[0]; x.Host != "::1" || x.URL != "http://"+o+"/p" {
 		t.Errorf("record %+v", x)
@@ -558,7 +558,7 @@ func TestVerdictsAreObeyed(t *testing.T) {
 			case path == "/redirect":
 				return filter.Verdict{Action: filter.Redirect, To: "http://elsewhere.test/"}
 			case path == "/allow" && s > filter.Name:
-				t.Errorf("asked at %v after Allow", s)
+				t.Errorf("the decider was called at stage %v after Allow", s)
 			case path == "/allow":
 				return filter.Verdict{Action: filter.Allow}
 			case path == "/warn":
@@ -586,21 +586,21 @@ func TestVerdictsAreObeyed(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != 403 || !strings.Contains(string(b), "adult") || strings.Contains(string(b), "page of") {
-			t.Errorf("%s: got %d %q", path, res.StatusCode, b)
+			t.Errorf("%s: got %d %q, want the block page", path, res.StatusCode, b)
 		}
 	}
 	if res, _ := get(t, c, o.URL+"/redirect"); res.StatusCode != 302 || res.Header.Get("Location") != "http://elsewhere.test/" {
 		t.Errorf("redirect: %v", res)
 	}
 	if _, b := get(t, c, o.URL+"/allow"); !strings.HasPrefix(b, "page of") {
-		t.Errorf("allow: got %q", b)
+		t.Errorf("GET /allow: got %q, want the page", b)
 	}
 	if _, b := get(t, c, o.URL+"/edit?a=b&safe=off&c"); b != "page of a=b&c&safe=a+bt1" {
-		t.Errorf("edits: got %q", b)
+		t.Errorf("GET /edit: got %q, want the edited query at the origin", b)
 	}
 	for query, want := range map[string]string{"utm_source=x&a=%20b&utm_source&c": "a=%20b&c", "utm_source=1": "", "a=utm_source": "a=utm_source"} {
 		if _, b := get(t, c, o.URL+"/drop?"+query); b != "page of "+want {
-			t.Errorf("dropping from %s: got %q", query, b)
+			t.Errorf("dropping parameters from %s: got %q", query, b)
 		}
 	}
 	for name, want := range map[string]string{"noopjs:100": "200 text/javascript; charset=utf-8", "1x1.gif": "200 image/gif", "abp-resource:blank-css": "200 text/css; charset=utf-8", "chartbeat.js": "403 text/html; charset=utf-8"} {
@@ -610,10 +610,10 @@ func TestVerdictsAreObeyed(t *testing.T) {
 		}
 	}
 	if res, b := get(t, c, o.URL+"/warn"); res.StatusCode != 403 || !strings.Contains(b, o.URL+"/warn?shuultuur-accept=to-ken") {
-		t.Errorf("warn: got %d %q", res.StatusCode, b)
+		t.Errorf("GET /warn: got %d %q, want a warn page with the link to continue", res.StatusCode, b)
 	}
 	if n := r.Stats().Connections; n != 1 {
-		t.Errorf("%d connections: pages ended them", n)
+		t.Errorf("%d connections, want 1: pages must not end the connection", n)
 	}
 }
 
@@ -631,7 +631,7 @@ func TestLastStageIsKnownBeforehand(t *testing.T) {
 			if s == filter.Response {
 				last = append(last, x.Last)
 			} else if x.Last != filter.ResponseBody {
-				t.Errorf("at %v the last stage is %v", s, x.Last)
+				t.Errorf("request decided at %v: the last stage is %v", s, x.Last)
 			}
 			return filter.Verdict{}
 		},
@@ -664,7 +664,7 @@ func TestAcceptedWarningBecomesACookie(t *testing.T) {
 	}
 	want := "shuultuur=new-one.t1.t2.t3; Path=/; HttpOnly; SameSite=Lax; Max-Age=86400"
 	if res.StatusCode != 302 || res.Header.Get("Location") != o.URL+"/p?a=b&c=d" || res.Header.Get("Set-Cookie") != want {
-		t.Errorf("got %d %v", res.StatusCode, res.Header)
+		t.Errorf("request with a token: got %d %v, want a redirect with our cookie", res.StatusCode, res.Header)
 	}
 	q, _ = http.NewRequest("GET", o.URL+"/p", nil)
 	q.Header.Set("Cookie", "shuultuur=new-one")
@@ -672,16 +672,16 @@ func TestAcceptedWarningBecomesACookie(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(asked) == 0 || asked[0] != "shuultuur=new-one" || len(cookies) != 0 {
-		t.Errorf("decider saw %q, origin %q", asked, cookies)
+		t.Errorf("cookies: the decider saw %q, the origin %q; want ours for the decider only", asked, cookies)
 	}
 	for _, bad := range []string{"a%0d%0aX:y", "", strings.Repeat("a", 600), "spent"} {
 		res, _ := get(t, r.client(), o.URL+"/p?shuultuur-accept="+bad)
 		if res.StatusCode != 302 || res.Header.Get("Set-Cookie") != "" || res.Header.Get("Location") != o.URL+"/p" {
-			t.Errorf("token %q: got %d %v", bad, res.StatusCode, res.Header)
+			t.Errorf("invalid token %q: got %d %v, want a redirect without a cookie", bad, res.StatusCode, res.Header)
 		}
 	}
 	if s := r.Stats(); s.Clicks != 1 || s.ClicksRefused != 4 {
-		t.Errorf("%d clicks count and %d do not, want 1 and 4", s.Clicks, s.ClicksRefused)
+		t.Errorf("%d clicks accepted and %d refused, want 1 and 4", s.Clicks, s.ClicksRefused)
 	}
 }
 
@@ -723,10 +723,10 @@ func TestIdentity(t *testing.T) {
 		}
 		got := r.talk(s + "\r\n")
 		if !strings.HasPrefix(got, "HTTP/1.1 "+tt.status) {
-			t.Errorf("%+v: got %q", tt, got)
+			t.Errorf("%+v: got %q with the wrong status", tt, got)
 		}
 		if tt.status == "407" && !strings.Contains(got, "\r\nProxy-Authenticate: Basic realm=\"gate\"\r\n") {
-			t.Errorf("no challenge in %q", got)
+			t.Errorf("no Proxy-Authenticate in %q", got)
 		}
 		if tt.status == "429" && !strings.Contains(got, "\r\nRetry-After: 2\r\n") {
 			t.Errorf("no Retry-After in %q", got)
@@ -739,7 +739,7 @@ func TestIdentity(t *testing.T) {
 		}
 		// A connection that was refused is on record as refused, not as passed.
 		if refused := x.Action == filter.Block && x.Category == "refused"; refused != (x.Status != 200) {
-			t.Errorf("record %d, status %d: %s, %q", i, x.Status, x.Action, x.Category)
+			t.Errorf("record %d, status %d: got action %s, category %q", i, x.Status, x.Action, x.Category)
 		}
 	}
 }
@@ -749,6 +749,6 @@ func TestForwardedForOfStrangersIsNotBelieved(t *testing.T) {
 	r := start(t, Config{}, Engine{})
 	r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n")
 	if x := r.wait(1)[0]; !x.Client.Addr.IsLoopback() {
-		t.Errorf("client is %v", x.Client.Addr)
+		t.Errorf("record has client %v, want a loopback address", x.Client.Addr)
 	}
 }

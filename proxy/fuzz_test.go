@@ -14,8 +14,8 @@ import (
 	"shuultuur/setting"
 )
 
-// FuzzSession sends arbitrary bytes to a proxy that lets nothing through:
-// every request is on record once, nothing panics, nothing stays.
+// FuzzSession sends arbitrary bytes to a proxy that refuses everything: each request is
+// recorded once, nothing panics, and no memory stays in use.
 func FuzzSession(f *testing.F) {
 	for _, s := range []string{
 		"GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n\r\n",
@@ -55,7 +55,7 @@ func FuzzSession(f *testing.F) {
 			t.Fatalf("stats %+v", s)
 		}
 		if done-before != s.Requests-requests {
-			t.Fatalf("%d requests, %d on record", s.Requests-requests, done-before)
+			t.Fatalf("%d requests, but %d records", s.Requests-requests, done-before)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (f *frames) ask(id uint32, end bool, fields ...string) {
 	}
 }
 
-// next returns the next frame that is about stream id.
+// next returns the next frame of stream id.
 func (f *frames) next(id uint32) http2.Frame {
 	f.t.Helper()
 	for {
@@ -70,7 +70,7 @@ func (f *frames) next(id uint32) http2.Frame {
 		}
 		if s, ok := fr.(*http2.SettingsFrame); ok && !s.IsAck() {
 			if v, _ := s.Value(settingConnectProtocol); v != 1 {
-				f.t.Errorf("WebSocket is not offered: %v", s)
+				f.t.Errorf("SETTINGS do not offer WebSocket: %v", s)
 			}
 		}
 		if fr.Header().StreamID == id {
@@ -84,7 +84,7 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	wrong := false
 	host := w.origin2(t, false, func(rw http.ResponseWriter, q *http.Request) {
 		if q.Method != "GET" || q.Header.Get("Upgrade") != "websocket" || q.Header.Get("Sec-Websocket-Version") != "13" || q.Host == "" {
-			t.Errorf("asked %s %v", q.Method, q.Header)
+			t.Errorf("the origin got %s with %v", q.Method, q.Header)
 		}
 		c, buf, _ := rw.(http.Hijacker).Hijack()
 		defer c.Close()
@@ -106,46 +106,48 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	f.ask(1, false, open...)
 	h, ok := f.next(1).(*http2.MetaHeadersFrame)
 	if !ok || h.PseudoValue("status") != "200" || h.StreamEnded() {
-		t.Fatalf("the answer is %v", h)
+		t.Fatalf("answer to the extended CONNECT: got %v, want 200", h)
 	}
 	var names []string
 	for _, hf := range h.RegularFields() {
 		names = append(names, hf.Name)
 	}
 	if !slices.Contains(names, "sec-websocket-protocol") || slices.Contains(names, "sec-websocket-accept") || slices.Contains(names, "upgrade") {
-		t.Errorf("fields of the answer: %q", names)
+		t.Errorf("wrong fields in the answer: %q", names)
 	}
 	for _, s := range []string{"ping", "pong"} {
 		f.WriteData(1, false, []byte(s))
 		if d, ok := f.next(1).(*http2.DataFrame); !ok || string(d.Data()) != s {
-			t.Fatalf("%q came back as %v", s, d)
+			t.Fatalf("echo of %q: got %v", s, d)
 		}
 	}
 	f.WriteData(1, true, nil)
 	if d, ok := f.next(1).(*http2.DataFrame); !ok || !d.StreamEnded() {
-		t.Errorf("the end came back as %v", d)
+		t.Errorf("after our end: got %v, want the end of the stream", d)
 	}
 	bad := slices.Clone(open)
 	bad[9] = "/bad"
 	f.ask(3, false, bad...)
 	if h, ok := f.next(3).(*http2.MetaHeadersFrame); !ok || h.PseudoValue("status") != "403" {
-		t.Errorf("a blocked one: %v", h)
+		t.Errorf("blocked WebSocket: got %v, want 403", h)
 	}
 	wrong = true
 	f.ask(5, false, open...)
 	if rst, ok := f.next(5).(*http2.RSTStreamFrame); !ok {
-		t.Errorf("an origin that does not speak WebSocket: %v", rst)
+		t.Errorf("origin that does not speak WebSocket: got %v, want RST_STREAM", rst)
 	}
 	if got := r.wait(2)[1]; got.Status != 101 || got.In != 8 || got.Out != 8 {
-		t.Errorf("on record: %+v", got)
+		t.Errorf("record of the WebSocket: got %+v", got)
 	}
 }
 
-// Conformance at large is tested with h2spec (../test); these are the cases in
-// which it is easy to be too kind.
+// h2spec tests conformance (../test); these are cases in which a server easily accepts too
+// much.
 func TestMalformedStreamsAreReset(t *testing.T) {
 	w := newWorld(t)
-	host := w.origin2(t, false, func(rw http.ResponseWriter, q *http.Request) { t.Errorf("asked for %s", q.URL) })
+	host := w.origin2(t, false, func(rw http.ResponseWriter, q *http.Request) {
+		t.Errorf("a malformed request reached the origin: %s", q.URL)
+	})
 	r := start(t, Config{}, Engine{Intercept: w.in})
 	f := r.frames(w, host)
 	get := []string{":method", "GET", ":scheme", "https", ":authority", host, ":path", "/"}
@@ -210,13 +212,13 @@ func TestFieldsKeepTheirOrderThroughHTTP2(t *testing.T) {
 		back = append(back, hf.Name)
 	}
 	if got := strings.Join(back, " "); !strings.HasPrefix(got, "x-z") || strings.Index(got, "x-z") > strings.Index(got, "x-a") {
-		t.Errorf("fields of the answer: %s", got)
+		t.Errorf("fields of the answer are out of order: %s", got)
 	}
 	head := <-heads
 	at := -1
 	for _, s := range []string{"X-Z: 1\r\n", "Cookie: a=1; b=2\r\n", "X-A: 2\r\n", "Accept: */*\r\n"} {
 		if i := strings.Index(head, s); i < at || i < 0 {
-			t.Errorf("%q is not where it was in %q", s, head)
+			t.Errorf("%q is missing or out of order in %q", s, head)
 		} else {
 			at = i
 		}
@@ -239,7 +241,7 @@ func TestEarlyHintsAndEventsAreNotHeldBack(t *testing.T) {
 						select {
 						case <-seen: // the client has it
 						case <-time.After(5 * time.Second):
-							t.Error("the event did not arrive")
+							t.Error("the first event of a stream did not arrive within 5 s")
 						}
 					}
 				})
@@ -326,7 +328,7 @@ func TestAnOriginThatSpeaksHTTP2AloneServesOldClients(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.ProtoMajor != 1 || string(b) != "HTTP/2.0 5" {
-			t.Errorf("%s %d %q", res.Proto, res.StatusCode, b)
+			t.Errorf("got %s %d %q, want HTTP/1.1 from the proxy and HTTP/2 at the origin", res.Proto, res.StatusCode, b)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func clientHello(name string, protos ...string) []byte {
 		b.Close()
 	}()
 	a.SetDeadline(time.Now().Add(5 * time.Second))
-	var hello []byte // the handshake message, out of its records
+	var hello []byte // the handshake message without its record header
 	for len(hello) < 4 || len(hello) < 4+int(hello[1])<<16+int(hello[2])<<8+int(hello[3]) {
 		head := make([]byte, 5)
 		io.ReadFull(a, head)

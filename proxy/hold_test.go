@@ -18,7 +18,7 @@ import (
 	"shuultuur/setting"
 )
 
-// scanner blocks bodies that contain "bad", and counts how often it was asked.
+// scanner blocks bodies that contain "bad", and counts its calls.
 type scanner struct {
 	mu    sync.Mutex
 	asked int
@@ -52,13 +52,13 @@ func TestBodyThatFitsIsJudgedBeforeItLeaves(t *testing.T) {
 	j := &scanner{}
 	r := start(t, Config{}, Engine{Decider: j})
 	if res, b := get(t, r.client(), o.URL+"/?good"); res.StatusCode != 200 || len(b) != 100_004 {
-		t.Errorf("good: %d, %d bytes", res.StatusCode, len(b))
+		t.Errorf("good body: got %d, %d bytes", res.StatusCode, len(b))
 	}
 	if res, b := get(t, r.client(), o.URL+"/?bad"); res.StatusCode != 403 || !strings.Contains(b, "words") {
-		t.Errorf("bad: %d %q", res.StatusCode, b)
+		t.Errorf("bad body: got %d %q, want the block page", res.StatusCode, b)
 	}
 	if j.asked != 2 {
-		t.Errorf("asked %d times for 2 bodies", j.asked)
+		t.Errorf("the scanner was called %d times for 2 bodies, want 2", j.asked)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestLargeBodyIsJudgedPieceByPiece(t *testing.T) {
 	for _, framing := range []string{"", "&length"} {
 		res, b := get(t, r.client(), o.URL+"/?"+framing)
 		if res.StatusCode != 200 || b != string(page) {
-			t.Errorf("%q: %d, %d bytes", framing, res.StatusCode, len(b))
+			t.Errorf("framing %q: got %d, %d bytes, want the page", framing, res.StatusCode, len(b))
 		}
 		for _, at := range []string{"end", "middle"} {
 			res, err := r.client().Get(o.URL + "/?bad=" + at + framing)
@@ -91,26 +91,26 @@ func TestLargeBodyIsJudgedPieceByPiece(t *testing.T) {
 			}
 			b, err := io.ReadAll(res.Body)
 			if err == nil || len(b) >= size || len(b) < 90_000 {
-				t.Errorf("%q, bad at %s: %d bytes, %v", framing, at, len(b), err)
+				t.Errorf("framing %q, bad at %s: got %d bytes, error %v; want an error after a part", framing, at, len(b), err)
 			}
 			if at == "end" && bytes.Contains(b, []byte("bad")) {
-				t.Errorf("%q: what tipped it got through", framing)
+				t.Errorf("framing %q: the bytes that changed the verdict reached the client", framing)
 			}
 		}
-		// HTTP/1.0 tells the end of a body by the end of the connection: it
-		// has to be a reset.
+		// In HTTP/1.0 the end of the connection ends a body, so a cut body must end with a
+		// reset.
 		c, br := r.raw()
 		fmt.Fprintf(c, "GET %s/?bad=end%s HTTP/1.0\r\n\r\n", o.URL, framing)
 		if _, err := io.ReadAll(br); err == nil {
-			t.Errorf("%q: HTTP/1.0 client saw a proper end", framing)
+			t.Errorf("framing %q: the HTTP/1.0 client saw a regular end of the cut body", framing)
 		}
 	}
 	for i, x := range r.wait(8) {
 		switch {
 		case i%4 == 0 && (x.Looked != size || x.Out != size || x.Action != filter.Pass):
-			t.Errorf("good: record %+v", x)
+			t.Errorf("record of a good body: got %+v", x)
 		case i%4 != 0 && (x.Action != filter.Block || !strings.Contains(x.Note, "cut after") || x.Out >= size):
-			t.Errorf("bad: record %+v", x)
+			t.Errorf("record of a bad body: got %+v", x)
 		}
 	}
 	if s := r.Stats(); s.Cut != 6 || s.Partial != 8 {
@@ -139,19 +139,19 @@ func TestUploadIsJudged(t *testing.T) {
 			}
 			res, err := r.client().Post(o.URL, "text/plain", body)
 			if err != nil {
-				t.Errorf("%d bytes, chunked %v: %v", len(tt.body), chunked, err)
+				t.Errorf("upload of %d bytes, chunked %v: %v", len(tt.body), chunked, err)
 				continue
 			}
 			res.Body.Close()
 			if res.StatusCode != tt.status || tt.status == 200 && got != len(tt.body) || tt.status != 200 && got != -1 {
-				t.Errorf("%d bytes, chunked %v: got %d, origin got %d bytes", len(tt.body), chunked, res.StatusCode, got)
+				t.Errorf("upload of %d bytes, chunked %v: got status %d, and the origin got %d bytes", len(tt.body), chunked, res.StatusCode, got)
 			}
 		}
 	}
 }
 
-// TestWhoSendsOnGetsTheAnswer: a client that writes all of a large upload before
-// it reads is not reset on the way.
+// TestWhoSendsOnGetsTheAnswer: a client that writes a whole large upload before it reads gets
+// the response and no reset.
 func TestWhoSendsOnGetsTheAnswer(t *testing.T) {
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})
 	r := start(t, Config{Exchange: exchange.Config{Held: 100_000}}, Engine{Decider: &scanner{}})
@@ -162,7 +162,7 @@ func TestWhoSendsOnGetsTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := io.ReadAll(br); !strings.HasPrefix(string(b), "HTTP/1.1 403 ") || err != nil {
-		t.Errorf("got %.40q, %v", b, err)
+		t.Errorf("response to a refused upload: got %.40q, %v, want 403", b, err)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestNoRoomToHoldIs503(t *testing.T) {
 		c.Write(make([]byte, 100_000))
 	})
 	r := start(t, Config{Exchange: exchange.Config{Held: 16 << 10, HeldTotal: 16 << 10, QueueTime: setting.Duration(50 * time.Millisecond)}}, Engine{Decider: &scanner{}})
-	const blocks = 4 // of 16 KiB, that all the room is for
+	const blocks = 4 // of 16 KiB; they take all the room
 	slow := make(chan int, blocks)
 	for range blocks {
 		go func() {
@@ -195,16 +195,16 @@ func TestNoRoomToHoldIs503(t *testing.T) {
 	}
 	res, _ := get(t, r.client(), "http://"+o+"/quick")
 	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
-		t.Errorf("got %d %v", res.StatusCode, res.Header)
+		t.Errorf("without room for a body: got %d %v, want 503 with Retry-After", res.StatusCode, res.Header)
 	}
 	close(hold)
 	for range blocks {
 		if got := <-slow; got != 200 {
-			t.Errorf("slow: got %d", got)
+			t.Errorf("slow upload: got %d, want 200", got)
 		}
 	}
 	if res, _ := get(t, r.client(), "http://"+o+"/quick"); res.StatusCode != 200 {
-		t.Errorf("with room again: got %d", res.StatusCode)
+		t.Errorf("after the slow upload released its room: got %d, want 200", res.StatusCode)
 	}
 	r.wait(blocks + 2)
 	if s := r.Stats(); s.Held != 0 || s.Overload != 1 {
@@ -245,7 +245,7 @@ func TestNobodyWorksForAClientThatLeft(t *testing.T) {
 		}
 	}
 	if s := r.Stats(); abandoned != 1 || s.Abandoned != 1 || s.Judged != 1 {
-		t.Errorf("%d abandoned, stats %+v", abandoned, s)
+		t.Errorf("%d requests abandoned, want 1; counters %+v", abandoned, s)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestASlowPageThatTurnsBadEndsWithANotice(t *testing.T) {
 		rest, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err == nil || bytes.Contains(rest, []byte("bad")) || !bytes.Contains(rest, []byte("The rest of this page is blocked")) {
-			t.Errorf("%q: %q, %v", query, rest[max(0, len(rest)-100):], err)
+			t.Errorf("query %q: got end %q, error %v; want the notice", query, rest[max(0, len(rest)-100):], err)
 		}
 	}
 	for _, x := range r.wait(2) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestHeaderBlocksAreReadByOthers: another reader of HPACK reads the written
-// headers, with the places of names in its static table.
+// TestHeaderBlocksAreReadByOthers: another HPACK decoder reads our header blocks, including the
+// indexes of its static table.
 func TestHeaderBlocksAreReadByOthers(t *testing.T) {
 	d := hpack.NewDecoder(4096, nil)
 	long := strings.Repeat("x", 70_000)

@@ -27,8 +27,8 @@ func (r *rig) resolve(host, addr string) {
 	n.of[host] = addresses{[]netip.Addr{netip.MustParseAddr(addr)}, time.Now().Add(time.Hour)}
 }
 
-// byCategory decides as a policy with rules for categories does: it finds the
-// category of the host and takes the first rule that fits any finding.
+// byCategory decides like a policy with rules for categories: it finds the categories of the
+// host, and applies the first rule that matches a finding.
 func byCategory(t *filter.Transaction, s filter.Stage) filter.Verdict {
 	if s != filter.Name {
 		return t.Verdict
@@ -47,7 +47,7 @@ func byCategory(t *filter.Transaction, s filter.Stage) filter.Verdict {
 	return filter.Verdict{}
 }
 
-// byHost decides the same by the host itself.
+// byHost decides in the same way by the host itself.
 func byHost(t *filter.Transaction, _ filter.Stage) filter.Verdict {
 	switch {
 	case t.Host == "bet.test":

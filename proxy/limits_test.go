@@ -36,7 +36,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		}
 		got := r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\n\r\n")
 		if !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "\r\nRetry-After: ") {
-			t.Errorf("%s: third connection: %q", name, got)
+			t.Errorf("%s: third connection: got %q, want 503 with Retry-After", name, got)
 		}
 		for _, c := range open {
 			c.Close()
@@ -45,11 +45,11 @@ func TestConnectionsAreLimited(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if got := r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
-			t.Errorf("%s: after the others left: %q", name, got)
+			t.Errorf("%s: connection after the others closed: got %q, want 200", name, got)
 		}
 		r.wait(3)
 		if s := r.Stats(); s.ConnectionsFull+s.ConnectionsClient != 1 || s.Overload != 1 {
-			t.Errorf("%s: stats %+v", name, s)
+			t.Errorf("%s: counters of refused connections: %+v", name, s)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 		close(stopped)
 	}()
 	if b, err := io.ReadAll(idleReader); len(b) != 0 || err != nil {
-		t.Errorf("idle connection: %q, %v", b, err)
+		t.Errorf("idle connection on stop: got %q, %v, want a regular end", b, err)
 	}
 	if c, err := net.Dial("tcp", r.addr); err == nil {
 		c.Close()
@@ -159,10 +159,10 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	}
 	close(hold)
 	if res, err = http.ReadResponse(busyReader, nil); err != nil || res.StatusCode != 200 || !res.Close {
-		t.Fatalf("request in flight: %+v, %v", res, err)
+		t.Fatalf("request in flight on stop: got %+v, %v, want 200 and the end of the connection", res, err)
 	}
 	if b, err := io.ReadAll(res.Body); string(b) != "done" {
-		t.Errorf("request in flight: %q, %v", b, err)
+		t.Errorf("body of the request in flight: got %q, %v, want done", b, err)
 	}
 	io.ReadAll(tunnel) // ends with the drain
 	<-stopped
@@ -184,7 +184,7 @@ func TestPanicEndsOneConnectionOnly(t *testing.T) {
 		t.Errorf("afterwards: %q", b)
 	}
 	if s := r.Stats(); s.Panics != 1 || r.wait(1)[0].Note != "internal error" {
-		t.Errorf("stats %+v, record %+v", s, r.wait(1)[0])
+		t.Errorf("after a panic: counters %+v, record %+v", s, r.wait(1)[0])
 	}
 }
 
@@ -199,10 +199,10 @@ func TestEngineIsSwappedBetweenRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res, _ := get(t, c, o.URL); res.StatusCode != 403 || r.Stats().Connections != 1 {
-		t.Errorf("got %d on %d connections", res.StatusCode, r.Stats().Connections)
+		t.Errorf("after the new engine: got %d on %d connections, want 403 on 1", res.StatusCode, r.Stats().Connections)
 	}
 	if err := r.Use(&Engine{}); err == nil {
-		t.Error("an engine without a decider was taken")
+		t.Error("Use accepted an engine without a decider")
 	}
 }
 
@@ -294,7 +294,7 @@ func TestAbortedConnectionsLeaveNothing(t *testing.T) {
 				c.SetDeadline(time.Now().Add(5 * time.Second))
 				io.WriteString(c, stages[i%len(stages)])
 				switch how := i / len(stages); {
-				case how%3 == 1: // some of the answer
+				case how%3 == 1: // a part of the response
 					c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 					c.Read(buf[:1+i%4096])
 				case how%3 == 2:
@@ -315,14 +315,14 @@ func TestAbortedConnectionsLeaveNothing(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	if r.turns.Used() != 0 || r.Stats().Judging != 0 || len(r.clients.n) != 0 {
-		t.Errorf("%d requests, %d judgements, %d clients left", r.turns.Used(), r.Stats().Judging, len(r.clients.n))
+		t.Errorf("%d requests, %d judgements and %d clients are still counted at the end", r.turns.Used(), r.Stats().Judging, len(r.clients.n))
 	}
-	// On a slow machine some wait too long for their turn, and few of those go on
-	// record.
+	// On a slow machine, some wait too long for their turn, and only a few of those are
+	// recorded.
 	if n := len(r.records); n > int(s.Requests) || n < int(s.Requests-s.Overload) {
-		t.Errorf("%d requests, %d of them without a turn, %d on record", s.Requests, s.Overload, n)
+		t.Errorf("%d requests, %d of them without a turn, but %d records", s.Requests, s.Overload, n)
 	}
-	// The origin's own goroutines need a moment to see that we are gone.
+	// The origin's own goroutines need a moment to notice the end of our connections.
 	deadline := time.Now().Add(5 * time.Second)
 	for (runtime.NumGoroutine() > beforeG+2 || descriptors() > beforeFD+2) && time.Now().Before(deadline) {
 		runtime.GC() // closes the pipes that splicing keeps
@@ -332,10 +332,10 @@ func TestAbortedConnectionsLeaveNothing(t *testing.T) {
 		var b bytes.Buffer
 		buf := make([]byte, 1<<20)
 		b.Write(buf[:runtime.Stack(buf, true)])
-		t.Errorf("%d goroutines before, %d after\n%.5000s", beforeG, n, b.String())
+		t.Errorf("%d goroutines before the load, %d after it\n%.5000s", beforeG, n, b.String())
 	}
 	if n := descriptors(); n > beforeFD+2 {
-		t.Errorf("%d descriptors before, %d after", beforeFD, n)
+		t.Errorf("%d open descriptors before the load, %d after it", beforeFD, n)
 	}
 }
 
@@ -370,6 +370,6 @@ func TestRequestsOnAKeptAliveConnectionAllocateLittle(t *testing.T) {
 		ask()
 	}
 	if n := testing.AllocsPerRun(1000, ask); n > 2 {
-		t.Errorf("%v allocations a request, the ID is one", n)
+		t.Errorf("%v allocations per request, want at most 2 (one is the ID)", n)
 	}
 }

@@ -46,7 +46,7 @@ func TestPagesComeInTheFormTheClientWants(t *testing.T) {
 		r.mu.Unlock()
 		for _, want := range tt.body {
 			if want = strings.ReplaceAll(want, "ID", id); !strings.Contains(body, want) {
-				t.Errorf("%s: %s: no %q in %s", tt.name, tt.value, want, body)
+				t.Errorf("%s: %s: %q is missing in %s", tt.name, tt.value, want, body)
 			}
 		}
 		if tt.ctype == "application/json" {
@@ -59,7 +59,9 @@ func TestPagesComeInTheFormTheClientWants(t *testing.T) {
 }
 
 func TestAClientMayAskWhatIsLeft(t *testing.T) {
-	o := origin(t, func(w http.ResponseWriter, q *http.Request) { t.Errorf("the origin was asked for %v", q.URL) })
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		t.Errorf("a request for the gateway's own page reached the origin: %v", q.URL)
+	})
 	left := []filter.Balance{{Of: "games", By: "user", Text: "25m left of 1h", Left: 25, Known: true}, {Of: "everything", By: "policy", Text: "<1 GB left of 2 GB", Known: true}}
 	r := start(t, Config{}, Engine{
 		Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
@@ -70,7 +72,7 @@ func TestAClientMayAskWhatIsLeft(t *testing.T) {
 		}},
 		Balance: func(_ context.Context, c *filter.Client, now time.Time) (string, []filter.Balance) {
 			if !c.Addr.IsLoopback() || time.Since(now) > time.Minute {
-				t.Errorf("asked for %+v at %v", c, now)
+				t.Errorf("Balance was called for %+v at %v", c, now)
 			}
 			return "pupils", left
 		},
@@ -92,13 +94,13 @@ func TestAClientMayAskWhatIsLeft(t *testing.T) {
 		}
 		for _, want := range tt.body {
 			if !strings.Contains(body, want) {
-				t.Errorf("%q: no %q in %s", tt.request, want, body)
+				t.Errorf("%q: %q is missing in %s", tt.request, want, body)
 			}
 		}
 	}
 	for _, x := range r.wait(5) {
 		if x.Host == exchange.OwnHost && (x.Action != filter.Allow || x.Category != "own-page" || x.Status != 200) {
-			t.Errorf("on record: %+v", x)
+			t.Errorf("record of the own page: got %+v", x)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestParkedWebSocketIsStillJudged(t *testing.T) {
 				r.parked(2)
 				io.WriteString(c, frame(0x81, true, s))
 				if _, got, err := readFrame(br); err != nil || !strings.HasPrefix(got, tt.want[i]) {
-					t.Fatalf("%q: got %.60q, %v, want %q", s, got, err, tt.want[i])
+					t.Fatalf("after %q: got %.60q, %v, want %q", s, got, err, tt.want[i])
 				}
 			}
 			c.Close()
@@ -112,10 +112,10 @@ func TestFrameArrivesByteByByteInAParkedTunnel(t *testing.T) {
 		c.Write([]byte{b})
 	}
 	if _, s, err := readFrame(br); err != nil || s != "ok" {
-		t.Fatalf("got %q, %v", s, err)
+		t.Fatalf("echo after parking: got %q, %v, want ok", s, err)
 	}
 	if g := got(); g[len(g)-1] != "hello" {
-		t.Errorf("the origin got %q", g)
+		t.Errorf("the origin got %q, want hello last", g)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestParkedTunnelEnds(t *testing.T) {
 			<-begun
 			e.r.parked(2)
 			if s := e.r.Stats(); s.TunnelsOpen != 1 || s.ConnectionsOpen != 1 {
-				t.Errorf("%d tunnels and %d connections are open", s.TunnelsOpen, s.ConnectionsOpen)
+				t.Errorf("%d tunnels and %d connections are open, want 1 of each", s.TunnelsOpen, s.ConnectionsOpen)
 			}
 			tt.end(e)
 			io.Copy(io.Discard, e.br)
@@ -169,7 +169,7 @@ func TestParkedTunnelEnds(t *testing.T) {
 			e.r.parked(0)
 			e.r.stop()
 			if s := e.r.Stats(); s.TunnelsOpen != 0 || s.ConnectionsOpen != 0 {
-				t.Errorf("%d tunnels and %d connections are open at the end", s.TunnelsOpen, s.ConnectionsOpen)
+				t.Errorf("%d tunnels and %d connections are open at the end, want none", s.TunnelsOpen, s.ConnectionsOpen)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestDirectionIsParkedLaterWhileItsPausesAreShort(t *testing.T) {
 		{time.Second, 2 * time.Second},
 		{time.Second, 4 * time.Second},
 		{20 * time.Second, 8 * time.Second},
-		{time.Second, 8 * time.Second}, // the next would be more than the longest silence of a tunnel
+		{time.Second, 8 * time.Second}, // twice as much would exceed the longest silence of a tunnel
 		{time.Minute + 10*time.Second, time.Second},
 		{8 * time.Second, 2 * time.Second},
 	} {
@@ -190,7 +190,7 @@ func TestDirectionIsParkedLaterWhileItsPausesAreShort(t *testing.T) {
 		d.since = now.Add(-tt.parked).UnixNano()
 		d.quiet.Store(true)
 		if d.woken(now); d.still != tt.want || d.quiet.Load() {
-			t.Errorf("%d: parked after %v, want %v; quiet %v", i, d.still, tt.want, d.quiet.Load())
+			t.Errorf("case %d: parked after %v, want %v; quiet %v", i, d.still, tt.want, d.quiet.Load())
 		}
 	}
 }
@@ -210,7 +210,7 @@ func TestParkedDirectionOutlastsTheWaitWhileTheOtherIsBusy(t *testing.T) {
 	_, br := r.socketTo(o)
 	for i := range pieces {
 		if _, s, err := readFrame(br); err != nil || s != "x" {
-			t.Fatalf("piece %d: %q, %v", i, s, err)
+			t.Fatalf("piece %d: got %q, %v, want x", i, s, err)
 		}
 	}
 }
@@ -259,19 +259,19 @@ func TestWebSocketInsideOfTLSIsParked(t *testing.T) {
 				r.parked(2)
 				io.WriteString(c, frame(0x81, true, "hello"))
 				if _, s, err := readFrame(br); err != nil || s != "hello" {
-					t.Fatalf("got %q, %v", s, err)
+					t.Fatalf("message that passes: got %q, %v, want hello", s, err)
 				}
 			}
 			r.parked(2)
 			io.WriteString(c, frame(0x81, true, "a bad one"))
 			if _, s, err := readFrame(br); err != nil || !strings.HasPrefix(s, "\x03\xf0blocked") {
-				t.Fatalf("got %q, %v", s, err)
+				t.Fatalf("blocked message: got %q, %v, want a Close frame", s, err)
 			}
 		})
 	}
 }
 
-// Messages arrive about when directions are being parked; none is lost or comes late.
+// Messages arrive while directions are being parked; none is lost or late.
 func TestMessagesRaceWithParking(t *testing.T) {
 	o, _ := chat(t, "", func(_ byte, s string) string { return frame(0x81, false, s) })
 	r := startParking(t, Config{}, Engine{Decider: eavesdropper{}})
@@ -285,7 +285,7 @@ func TestMessagesRaceWithParking(t *testing.T) {
 				want := fmt.Sprintf("message %d of %d", n, i)
 				io.WriteString(c, frame(0x81, true, want))
 				if _, s, err := readFrame(br); err != nil || s != want {
-					t.Errorf("got %q, %v, want %q", s, err, want)
+					t.Errorf("echo: got %q, %v, want %q", s, err, want)
 					return
 				}
 				time.Sleep(time.Duration((i*7+n*13)%40) * 100 * time.Microsecond)

@@ -8,7 +8,7 @@ import (
 
 func TestPFIsAskedInItsOwnWords(t *testing.T) {
 	if diocNatLook != 0xc04c4417 { // as FreeBSD's headers give it
-		t.Errorf("the request is %#x", diocNatLook)
+		t.Errorf("diocNatLook = %#x, want 0xc04c4417", diocNatLook)
 	}
 	for _, tt := range []struct{ client, us, question, answer, meant string }{
 		{"10.77.1.2:50000", "127.0.0.1:3129",
@@ -22,7 +22,7 @@ func TestPFIsAskedInItsOwnWords(t *testing.T) {
 	} {
 		q := newNatLook(netip.MustParseAddrPort(tt.client), netip.MustParseAddrPort(tt.us))
 		if got := hex.EncodeToString(q[:]); got != tt.question {
-			t.Errorf("%s: asked %s, want %s", tt.client, got, tt.question)
+			t.Errorf("%s: the request to pf is %s, want %s", tt.client, got, tt.question)
 		}
 		b, err := hex.DecodeString(tt.answer)
 		if err != nil {
@@ -30,7 +30,7 @@ func TestPFIsAskedInItsOwnWords(t *testing.T) {
 		}
 		q = natLook(b)
 		if got := q.destination(); got != netip.MustParseAddrPort(tt.meant) {
-			t.Errorf("%s meant %s, want %s", tt.client, got, tt.meant)
+			t.Errorf("destination for %s: got %s, want %s", tt.client, got, tt.meant)
 		}
 	}
 }

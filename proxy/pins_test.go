@@ -22,18 +22,18 @@ type node struct {
 func (n *node) refuse(t *testing.T, k pin, want int) {
 	t.Helper()
 	if got := n.add(t.Context(), n.in, k); got != want {
-		t.Errorf("refused: %d times now, want %d", got, want)
+		t.Errorf("add: got %d refusals, want %d", got, want)
 	}
 }
 
 func (n *node) expect(t *testing.T, k pin, want int) {
 	t.Helper()
 	if got := n.count(t.Context(), n.in, k); got != want {
-		t.Errorf("%d refusals, want %d", got, want)
+		t.Errorf("count: got %d refusals, want %d", got, want)
 	}
 }
 
-// eventually waits for effects that reach the other node a moment later.
+// eventually waits for effects that reach the other node later.
 func (n *node) eventually(t *testing.T, k pin, want int) {
 	t.Helper()
 	got := -1
@@ -42,7 +42,7 @@ func (n *node) eventually(t *testing.T, k pin, want int) {
 			return
 		}
 	}
-	t.Errorf("%d refusals, want %d", got, want)
+	t.Errorf("count on the other node: got %d refusals, want %d", got, want)
 }
 
 var (
@@ -84,7 +84,7 @@ func TestRefusalsCountOverTheFleet(t *testing.T) {
 		b.expect(t, k, 0)
 	}
 
-	// Taken on one node, it is taken back on both.
+	// If the client accepts the certificate on one node, both nodes forget the refusals.
 	a.refuse(t, otherHost, 1)
 	b.eventually(t, otherHost, 1)
 	b.forget(t.Context(), b.in, otherHost)
@@ -92,7 +92,7 @@ func TestRefusalsCountOverTheFleet(t *testing.T) {
 	a.eventually(t, otherHost, 0)
 	a.refuse(t, otherHost, 1)
 
-	// Without Redis each continues with its own counts.
+	// Without Redis, each node continues with its own counts.
 	server.Stop()
 	for i := range 3 {
 		a.refuse(t, otherUser, i+1)
@@ -148,9 +148,9 @@ func TestMadeUpNamesDoNotUseUpTheCounters(t *testing.T) {
 		n.expect(t, k, 1)
 	}
 	if c := m.Stats().Counters; c > maxPins || c < maxPins/2 {
-		t.Errorf("%d counters for names made up, want %d at most", c, maxPins)
+		t.Errorf("invented names occupy %d counters, want at most %d", c, maxPins)
 	}
 	if len(n.n) > maxPins {
-		t.Errorf("%d pins held", len(n.n))
+		t.Errorf("%d pins kept, want at most maxPins", len(n.n))
 	}
 }

@@ -41,7 +41,7 @@ func TestPortsAreReadAsSquidsAre(t *testing.T) {
 		p, err := New(cfg, &Engine{Decider: judge{}, Identify: anybody}, nil, nil)
 		if tt.fault != "" {
 			if err == nil || !strings.HasPrefix(err.Error(), tt.fault) {
-				t.Errorf("%s: got %v, want %s…", tt.text, err, tt.fault)
+				t.Errorf("setting %s: got error %v, want %s…", tt.text, err, tt.fault)
 			}
 			continue
 		}
@@ -54,12 +54,12 @@ func TestPortsAreReadAsSquidsAre(t *testing.T) {
 		}
 		for _, port := range tt.yes {
 			if !set.has(port) {
-				t.Errorf("%q refuses port %d", tt.text, port)
+				t.Errorf("setting %q refuses port %d, want it permitted", tt.text, port)
 			}
 		}
 		for _, port := range tt.no {
 			if set.has(port) {
-				t.Errorf("%q takes port %d", tt.text, port)
+				t.Errorf("setting %q permits port %d, want it refused", tt.text, port)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func TestRequestsToPortsOfOtherProtocolsAreRefused(t *testing.T) {
 	for _, port := range []int{22, 25, 587, 6379} {
 		got := r.talk(fmt.Sprintf("POST http://127.0.0.1:%d/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 6\r\n\r\nHELO x", port))
 		if !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, fmt.Sprint("port ", port)) {
-			t.Errorf("port %d: got %q", port, got)
+			t.Errorf("request to port %d: got %q, want 403 that names the port", port, got)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestRelaxedIsForResponses(t *testing.T) {
 			t.Errorf("relaxed: %v: got %q, want %q", relaxed, got, want)
 		}
 		if got := r.talk("GET http://" + o + "/ HTTP/1.1\nHost: x\nConnection: close\n\n"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
-			t.Errorf("relaxed: %v: a request got %q", relaxed, got)
+			t.Errorf("relaxed: %v: a request with bare LF got %q, want 400", relaxed, got)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestConnectionsAreKeptForOtherClients(t *testing.T) {
 		open++
 	}
 	if open != 480 {
-		t.Errorf("one client has %d connections of 640, want all but a quarter", open)
+		t.Errorf("one client got %d connections of 640, want 480: all but a quarter", open)
 	}
 	other := 0
 	for open < 640 && c.enter(modest, anyNumber, open+1, 640) {
@@ -109,20 +109,20 @@ func TestConnectionsAreKeptForOtherClients(t *testing.T) {
 		other++
 	}
 	if other != 21 { // a thirty-second, and one
-		t.Errorf("another client has %d of what was kept, want 21", other)
+		t.Errorf("another client got %d of the reserved connections, want 21", other)
 	}
 	if !c.enter(netip.MustParseAddr("10.0.0.3"), anyNumber, 640, 640) {
-		t.Error("the last connection was refused to a client that has none")
+		t.Error("a client without connections was refused the last one")
 	}
 	if c.enter(modest, 21, 1, 640) || !c.enter(modest, 22, 640, 640) {
-		t.Error("a number that is set does not count alone")
+		t.Error("connections-client is set, but something else limits the client")
 	}
 }
 
 func TestFilesLimitConnections(t *testing.T) {
 	for files, want := range map[int64]int64{1 << 20: 524160, 1024: 384, 512: 128, 256: 64, 4: 1, 0: 1} {
 		if got := connectionsFor(files); got != want {
-			t.Errorf("%d files are enough for %d connections, want %d", files, got, want)
+			t.Errorf("connectionsFor(%d) = %d, want %d", files, got, want)
 		}
 	}
 	var l syscall.Rlimit
@@ -134,6 +134,6 @@ func TestFilesLimitConnections(t *testing.T) {
 	p.log = slog.New(slog.NewTextHandler(&logged, nil))
 	p.limitFiles()
 	if int64(p.connections) != min(connectionsFor(int64(l.Cur)), 1<<31-1) || l.Cur < 1<<30 && !strings.Contains(logged.String(), "limit of open files is too low") {
-		t.Errorf("with %d files: %d connections, %q", l.Cur, p.connections, logged.String())
+		t.Errorf("limit of %d files: got %d connections, log %q", l.Cur, p.connections, logged.String())
 	}
 }

@@ -113,7 +113,7 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 			t.Errorf("Serve: %v", err)
 		}
 		if n := p.Stats().Held; n != 0 {
-			t.Errorf("%d bytes held after the end", n)
+			t.Errorf("the proxy still holds %d bytes after the test", n)
 		}
 	})
 	t.Cleanup(r.stop)
@@ -172,7 +172,7 @@ func (r *rig) wait(n int) []record {
 	defer r.mu.Unlock()
 	for len(r.records) < n {
 		if time.Since(begin) > 5*time.Second {
-			r.t.Fatalf("%d transactions on record, want %d: %+v", len(r.records), n, r.records)
+			r.t.Fatalf("%d transactions recorded within 5 s, want %d: %+v", len(r.records), n, r.records)
 		}
 		r.arrived.Wait()
 	}
@@ -260,20 +260,20 @@ func TestGetPassesThroughAndBack(t *testing.T) {
 	}
 	b, _ := io.ReadAll(res.Body)
 	if string(b) != "hello" || res.StatusCode != 200 {
-		t.Errorf("got %d %q", res.StatusCode, b)
+		t.Errorf("got %d %q, want 200 hello", res.StatusCode, b)
 	}
 	for name, want := range map[string]string{"X-Origin": "yes", "X-Secret": "", "Alt-Svc": "", "Via": "1.1 gate"} {
 		if got := res.Header.Get(name); got != want {
-			t.Errorf("response %s: got %q, want %q", name, got, want)
+			t.Errorf("response field %s: got %q, want %q", name, got, want)
 		}
 	}
 	for name, want := range map[string]string{"Proxy-Authorization": "", "X-Mine": "", "Via": "1.1 gate", "Cookie": "a=1; b=2", "X-Forwarded-For": ""} {
 		if got := saw.Header.Get(name); got != want {
-			t.Errorf("request %s: got %q, want %q", name, got, want)
+			t.Errorf("request field %s: got %q, want %q", name, got, want)
 		}
 	}
 	if saw.RequestURI != "/a?b=c" || saw.Host != strings.TrimPrefix(o.URL, "http://") {
-		t.Errorf("origin saw %q on %q", saw.RequestURI, saw.Host)
+		t.Errorf("the origin got target %q, host %q", saw.RequestURI, saw.Host)
 	}
 	got := r.wait(1)[0]
 	if got.URL != o.URL+"/a?b=c" || got.Host != "127.0.0.1" || got.Status != 200 || got.Out != 5 || got.ID == "" || !got.Client.Addr.IsLoopback() {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// tcpPair returns the two ends of a connection; bytes for the second are held up
-// by a small window.
+// tcpPair returns the two ends of a connection. A small receive window slows bytes to the
+// second end.
 func tcpPair(t *testing.T) (c, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,7 +64,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 		}()
 		got, err := io.ReadAll(client)
 		if err != nil || !bytes.Equal(got, append([]byte("head"), content[off:off+n]...)) {
-			t.Errorf("the client got %d bytes, which are not those of the file: %v", len(got), err)
+			t.Errorf("the client got %d bytes that differ from the file, or the error %v", len(got), err)
 		}
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -75,7 +75,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 		c.SetDeadline(time.Now().Add(50 * time.Millisecond))
 		sent, err := sendFile(c, []byte("head"), f, 0, int64(len(content)))
 		if !os.IsTimeout(err) || sent >= int64(len(content)) {
-			t.Errorf("%d bytes were sent, then %v; want a time-out", sent, err)
+			t.Errorf("%d bytes sent to a client that does not read, then %v; want a time-out", sent, err)
 		}
 	})
 	t.Run("a client that went away", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 		go io.Copy(io.Discard, client)
 		sent, err := sendFile(c, nil, f, int64(len(content))-100, 1000)
 		if err != io.ErrUnexpectedEOF || sent != 100 {
-			t.Errorf("%d bytes were sent, then %v", sent, err)
+			t.Errorf("%d bytes sent of a file that is too short, then %v; want 100 and ErrUnexpectedEOF", sent, err)
 		}
 	})
 	t.Run("what the kernel does not send from", func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestHTTP2IsJudgedAndPassedOnLikeHTTP1(t *testing.T) {
 			w := newWorld(t)
 			host := w.origin2(t, h2, func(rw http.ResponseWriter, q *http.Request) {
 				if (q.ProtoMajor == 2) != h2 {
-					t.Errorf("origin was asked in %s", q.Proto)
+					t.Errorf("the origin got a request in %s", q.Proto)
 				}
 				b, _ := io.ReadAll(q.Body)
 				rw.Header().Set("X-Saw", fmt.Sprint(q.Method, " ", q.URL, " ", len(b)))
@@ -90,13 +90,13 @@ func TestHTTP2IsJudgedAndPassedOnLikeHTTP1(t *testing.T) {
 					b, err := io.ReadAll(res.Body)
 					switch {
 					case err != nil || res.ProtoMajor != 2:
-						t.Errorf("%s: %s, %v", path, res.Proto, err)
+						t.Errorf("%s: got %s, %v, want HTTP/2", path, res.Proto, err)
 					case path == "/bad":
 						if res.StatusCode != 403 || !strings.Contains(string(b), "adult") {
-							t.Errorf("%s: %d %q", path, res.StatusCode, b)
+							t.Errorf("%s: got %d %q, want the block page", path, res.StatusCode, b)
 						}
 					case !strings.HasSuffix(string(b), "hello "+host) || res.Header.Get("X-Saw") != fmt.Sprint(method, " ", path, " ", size) || res.Trailer.Get("X-End") != "over":
-						t.Errorf("%s: %d %q %v %v", path, res.StatusCode, b[:min(len(b), 99)], res.Header, res.Trailer)
+						t.Errorf("%s: got %d %q, fields %v, trailer %v", path, res.StatusCode, b[:min(len(b), 99)], res.Header, res.Trailer)
 					}
 				})
 			}
@@ -173,14 +173,14 @@ func TestAStreamGivenUpFreesWhatItHeld(t *testing.T) {
 	select {
 	case <-gone:
 	case <-time.After(5 * time.Second):
-		t.Error("the origin was not told")
+		t.Error("the origin did not notice within 5 s that the client reset the stream")
 	}
 	if res, _ := get(t, c, "https://"+host+"/ok"); res.StatusCode != 200 {
 		t.Errorf("afterwards %d", res.StatusCode)
 	}
 }
 
-// doomed is a connection that ends when it has written so many bytes.
+// doomed is a connection that fails after a number of written bytes.
 type doomed struct {
 	net.Conn
 	left int
@@ -238,16 +238,16 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	if r.turns.Used() != 0 || r.Stats().Judging != 0 || len(r.clients.n) != 0 {
-		t.Errorf("%d requests, %d judgements, %d clients left", r.turns.Used(), r.Stats().Judging, len(r.clients.n))
+		t.Errorf("%d requests, %d judgements and %d clients are still counted at the end", r.turns.Used(), r.Stats().Judging, len(r.clients.n))
 	}
 	if int(s.Requests) != len(r.records) {
-		t.Errorf("%d requests, %d on record", s.Requests, len(r.records))
+		t.Errorf("%d requests, but %d records", s.Requests, len(r.records))
 	}
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := runtime.NumGoroutine(); n > before+2 {
 		buf := make([]byte, 1<<20)
-		t.Errorf("%d goroutines before, %d after\n%.8000s", before, n, buf[:runtime.Stack(buf, true)])
+		t.Errorf("%d goroutines before the load, %d after it\n%.8000s", before, n, buf[:runtime.Stack(buf, true)])
 	}
 }

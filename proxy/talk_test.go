@@ -22,7 +22,7 @@ import (
 	"shuultuur/filter"
 )
 
-// eavesdropper blocks messages and bodies whose text has the word "bad".
+// eavesdropper blocks messages and bodies whose text contains the word "bad".
 type eavesdropper struct{ replace bool }
 
 func (eavesdropper) Wants(t *filter.Transaction, s filter.Stage) bool {
@@ -79,7 +79,7 @@ func deflated(s string) string {
 	return strings.TrimSuffix(b.String(), "\x00\x00\xff\xff")
 }
 
-// readFrame reads one frame and undoes its mask.
+// readFrame reads one frame and removes its mask.
 func readFrame(br *bufio.Reader) (first byte, payload string, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(br, head[:]); err != nil {
@@ -108,8 +108,8 @@ func readFrame(br *bufio.Reader) (first byte, payload string, err error) {
 	return head[0], string(b), err
 }
 
-// chat is an origin that answers each message with another, and reports the
-// messages it got.
+// chat is an origin that answers each message with another one, and reports the messages it
+// received.
 func chat(t *testing.T, extensions string, answer func(first byte, s string) string) (addr string, got func() []string) {
 	var mu sync.Mutex
 	var list []string
@@ -142,7 +142,7 @@ func TestWebSocketMessagesAreJudged(t *testing.T) {
 		send, answer string
 		replace      bool
 		want         []string // payloads of the frames that come back
-		origin       string   // of the frame that it gets last
+		origin       string   // of the last frame that it gets
 	}{
 		"clean":            {frame(0x81, true, "hello"), frame(0x81, false, "hi"), false, []string{"hi"}, "hello"},
 		"from the client":  {frame(0x81, true, "a bad one"), "", false, []string{"\x03\xf0blocked by the policy of this network: words"}, "\x03\xf0blocked"},
@@ -187,7 +187,7 @@ func TestWebSocketMessagesAreJudged(t *testing.T) {
 			for g := got(); ; g = got() {
 				if strings.HasPrefix(g[len(g)-1], tt.origin) || len(g) == 1 && tt.origin == "" {
 					if strings.Contains(g[0], "x-unknown") {
-						t.Errorf("the origin was asked %q", g[0])
+						t.Errorf("the origin was offered an extension that we cannot read: %q", g[0])
 					}
 					break
 				}
@@ -210,18 +210,18 @@ func TestCompressedWebSocketMessagesAreJudged(t *testing.T) {
 		c, br := r.raw()
 		fmt.Fprintf(c, "GET http://%s/ws HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n%s\r\n%s", o, websocket, frame(0xC1, true, deflated("hello")))
 		if head := readHead(br); !strings.Contains(head, "client_no_context_takeover") {
-			t.Errorf("the client was answered %q", head)
+			t.Errorf("the answer to the client lacks client_no_context_takeover: %q", head)
 		}
 		if _, s, err := readFrame(br); err != nil || s != deflated("an answer") {
-			t.Errorf("%s: got %q, %v", extension, s, err)
+			t.Errorf("%s: first message: got %q, %v", extension, s, err)
 		}
 		if _, s, err := readFrame(br); err != nil || !strings.HasPrefix(s, "\x03\xf0blocked") {
-			t.Errorf("%s: got %q, %v", extension, s, err)
+			t.Errorf("%s: blocked message: got %q, %v, want a Close frame", extension, s, err)
 		}
 		c.Close()
 		r.wait(1)
 		if head := got()[0]; !strings.Contains(head, "server_no_context_takeover") {
-			t.Errorf("the origin was asked %q", head)
+			t.Errorf("the offer to the origin lacks server_no_context_takeover: %q", head)
 		}
 	}
 }
@@ -244,17 +244,17 @@ func TestWebSocketMessagesOverHTTP2AreJudged(t *testing.T) {
 	f := r.frames(w, host)
 	f.ask(1, false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "https", ":authority", host, ":path", "/chat", "sec-websocket-version", "13")
 	if h, ok := f.next(1).(*http2.MetaHeadersFrame); !ok || h.PseudoValue("status") != "200" {
-		t.Fatalf("the answer is %v", h)
+		t.Fatalf("answer to the extended CONNECT: got %v, want 200", h)
 	}
 	for send, want := range map[string]string{"good": "good"} {
 		f.WriteData(1, false, []byte(frame(0x81, true, send)))
 		if d, ok := f.next(1).(*http2.DataFrame); !ok || !strings.Contains(string(d.Data()), want) {
-			t.Fatalf("%q came back as %v", send, d)
+			t.Fatalf("answer to %q: got %v", send, d)
 		}
 	}
 	f.WriteData(1, false, []byte(frame(0x81, true, "a bad one")))
 	if d, ok := f.next(1).(*http2.DataFrame); !ok || !strings.Contains(string(d.Data()), "\x03\xf0blocked") {
-		t.Errorf("a bad one came back as %v", d)
+		t.Errorf("blocked message: got %v, want a Close frame", d)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestEventsAreJudged(t *testing.T) {
 					continue
 				}
 				if got := line(); got != want {
-					t.Fatalf("%q: got %q, want %q", tt.query, got, want)
+					t.Fatalf("query %q: got line %q, want %q", tt.query, got, want)
 				}
 			}
 		}
@@ -317,13 +317,13 @@ func TestEventsAreJudged(t *testing.T) {
 		next <- ""
 		rest, _ := io.ReadAll(br)
 		if !strings.HasPrefix(strings.TrimSpace(string(rest)), tt.want) || strings.Contains(string(rest), "bad") {
-			t.Errorf("%q: then %q", tt.query, rest)
+			t.Errorf("query %q: the stream continued with %q", tt.query, rest)
 		}
 		res.Body.Close()
 		records := r.wait(2)
 		message, whole := records[0], records[1]
 		if message.Action != filter.Block || (whole.Action == filter.Block) == tt.replace {
-			t.Errorf("%q: records %+v and %+v", tt.query, message, whole)
+			t.Errorf("query %q: records of message %+v and of stream %+v", tt.query, message, whole)
 		}
 	}
 }
@@ -359,7 +359,7 @@ func TestGRPCMessagesAreJudged(t *testing.T) {
 		t.Errorf("clean: %q", b)
 	}
 	if status, b, _ := post("application/grpc+proto", message("a bad one")); status != 403 {
-		t.Errorf("upwards: %d %q", status, b)
+		t.Errorf("blocked message to the server: got %d %q, want 403", status, b)
 	}
 	o2 := origin(t, func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", q.Header.Get("Content-Type"))
@@ -371,6 +371,6 @@ func TestGRPCMessagesAreJudged(t *testing.T) {
 		t.Errorf("downwards: %q", b)
 	}
 	if _, b, trailer := post("application/grpc", message("hello")); b != message("a good one") || trailer.Get("Grpc-Status") != "7" {
-		t.Errorf("downwards: %q, %v", b, trailer)
+		t.Errorf("blocked message from the server: got %q, trailer %v", b, trailer)
 	}
 }

@@ -30,7 +30,7 @@ func (r *rig) tunnelTo(host string) (net.Conn, *bufio.Reader) {
 	c, br := r.raw()
 	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", host, host)
 	if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
-		r.t.Fatalf("CONNECT %s: %q", host, head)
+		r.t.Fatalf("CONNECT %s: got %q, want 200", host, head)
 	}
 	return c, br
 }
@@ -52,7 +52,7 @@ func TestTunnelCarriesBytesBothWaysAndHalfCloses(t *testing.T) {
 	}()
 	got, err := io.ReadAll(br)
 	if err != nil || !bytes.Equal(got, data) {
-		t.Errorf("%d bytes came back of %d, %v", len(got), len(data), err)
+		t.Errorf("echo: got %d of %d bytes, error %v", len(got), len(data), err)
 	}
 	x := r.wait(1)[0]
 	if x.In != int64(len(data)) || x.Out != int64(len(data)) || x.Status != 200 || x.Proto != filter.TLS || x.URL != o {
@@ -85,7 +85,7 @@ func TestTunnelIsJudgedByHostAndByHello(t *testing.T) {
 	r := start(t, Config{}, Engine{Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
 		asked.Add(1)
 		if x.Last != filter.Name || s != filter.Name || x.Proto != filter.TLS {
-			t.Errorf("asked at %v, last %v, %v", s, x.Last, x.Proto)
+			t.Errorf("decider called at %v, last stage %v, protocol %v", s, x.Last, x.Proto)
 		}
 		switch x.Host {
 		case "bad.test", "blocked.test":
@@ -107,16 +107,16 @@ func TestTunnelIsJudgedByHostAndByHello(t *testing.T) {
 		return string(b), nil
 	}
 	if got, err := tlsTo(host, "good.test"); err != nil || !strings.Contains(got, "secret") {
-		t.Errorf("good: %q, %v", got, err)
+		t.Errorf("hello for good.test: got %q, %v", got, err)
 	}
 	if n := asked.Load(); n != 2 {
-		t.Errorf("asked %d times, want for CONNECT and hello", n)
+		t.Errorf("decider called %d times, want 2: for CONNECT and for the hello", n)
 	}
 	if got, err := tlsTo(host, "Bad.Test"); err == nil || !strings.Contains(err.Error(), "access denied") {
-		t.Errorf("bad: %q, %v", got, err)
+		t.Errorf("hello for Bad.Test: got %q, %v, want access denied", got, err)
 	}
 	if got, err := tlsTo(strings.Replace(host, "127.0.0.1", "localhost", 1), "bad.test"); err == nil {
-		t.Errorf("Allow at CONNECT, then %q", got)
+		t.Errorf("allowed at CONNECT, hello for bad.test: got %q, want a refusal", got)
 	}
 	got := r.talk("CONNECT blocked.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	if !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "adult") {
@@ -133,7 +133,7 @@ func TestTunnelIsJudgedByHostAndByHello(t *testing.T) {
 	}
 }
 
-// buffered is a connection whose first bytes are in a reader already.
+// buffered is a connection whose first bytes were already read by a reader.
 type buffered struct {
 	net.Conn
 	r *bufio.Reader
@@ -168,7 +168,7 @@ func TestSilentTunnelEnds(t *testing.T) {
 	}
 	x := r.wait(1)[0]
 	if n := r.Stats().TunnelsOpen; x.Out != 5 || n != 0 || !strings.Contains(x.Note, "silent") {
-		t.Errorf("%d open, record %+v", n, x)
+		t.Errorf("silent tunnel: %d open, record %+v", n, x)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestUpgradeIsPassedByRule(t *testing.T) {
 		t.Errorf("record %+v", x)
 	}
 	if got := r.talk(fmt.Sprintf("GET http://%s/no HTTP/1.1\r\nHost: x\r\n%s\r\n", o, websocket)); !strings.HasPrefix(got, "HTTP/1.1 403 ") {
-		t.Errorf("by rule: %q", got)
+		t.Errorf("WebSocket that a rule blocks: got %q, want 403", got)
 	}
 	if got := r.talk(fmt.Sprintf("GET http://%s/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n", o)); !strings.HasPrefix(got, "HTTP/1.1 426 ") {
 		t.Errorf("h2c: %q", got)
@@ -215,7 +215,7 @@ func TestParentProxy(t *testing.T) {
 	up := start(t, Config{Via: "up"}, Engine{})
 	echoes := rawOrigin(t, "tcp", echo)
 	var heads = make(chan string, 10)
-	p := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) { // looks, and passes on to up
+	p := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) { // looks at the bytes and forwards them to up
 		u, err := net.Dial("tcp", up.addr)
 		if err != nil {
 			return
@@ -236,25 +236,25 @@ func TestParentProxy(t *testing.T) {
 	}
 	head := <-heads
 	if !strings.HasPrefix(head, "GET "+o.URL+"/x?y HTTP/1.1\r\n") || !strings.Contains(head, "\r\nProxy-Authorization: Basic dXM6cHc=\r\n") {
-		t.Errorf("parent got %q", head)
+		t.Errorf("plain request: the parent got %q", head)
 	}
 	c, br := r.tunnelTo(echoes)
 	io.WriteString(c, "ping\n")
 	if s, _ := br.ReadString('\n'); s != "ping\n" {
-		t.Errorf("tunnel through the parent: %q", s)
+		t.Errorf("tunnel through the parent: got %q, want ping", s)
 	}
 	c.Close()
 	if head = <-heads; !strings.HasPrefix(head, "CONNECT "+echoes+" HTTP/1.1\r\n") || !strings.Contains(head, "\r\nProxy-Authorization: Basic dXM6cHc=\r\n") {
-		t.Errorf("parent got %q", head)
+		t.Errorf("tunnel: the parent got %q", head)
 	}
 	if _, b := get(t, r.client(), strings.Replace(o.URL, "127.0.0.1", "localhost", 1)); b != "via 1.1 down" {
-		t.Errorf("without the parent: %q", b)
+		t.Errorf("host in no-parent: got %q, want a direct request", b)
 	}
 	if len(heads) != 0 {
-		t.Errorf("parent got %q", <-heads)
+		t.Errorf("host in no-parent: the parent got %q", <-heads)
 	}
 	if res, _ := get(t, r.client(), "http://192.168.1.1/"); res.StatusCode != 403 {
-		t.Errorf("private address through the parent: %d", res.StatusCode)
+		t.Errorf("private address through the parent: got %d, want 403", res.StatusCode)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestHTTPSProxyOnTheSamePort(t *testing.T) {
 		}
 	}
 	if _, b := get(t, r.client(), o.URL); b != "hello" {
-		t.Errorf("plain on the same port: got %q", b)
+		t.Errorf("plain HTTP on the TLS port: got %q", b)
 	}
 	tc, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -290,11 +290,11 @@ func TestHTTPSProxyOnTheSamePort(t *testing.T) {
 		tc.CloseWrite()
 	}()
 	if b, err := io.ReadAll(br); len(b) != len(data) || err != nil {
-		t.Errorf("tunnel in TLS: %d bytes, %v", len(b), err)
+		t.Errorf("tunnel in TLS: got %d bytes, error %v", len(b), err)
 	}
 	r2 := start(t, Config{}, Engine{})
 	if _, err := tls.Dial("tcp", r2.addr, &tls.Config{InsecureSkipVerify: true}); err == nil || r2.Stats().NoTLS != 1 {
-		t.Errorf("TLS where there is none: %v", err)
+		t.Errorf("TLS to a proxy without certificate: got error %v, or it was not counted", err)
 	}
 }
 
@@ -318,12 +318,12 @@ func TestPROXYProtocolOfTrustedOnly(t *testing.T) {
 		got := r.talk(tt.header + request)
 		if tt.client == "" {
 			if strings.HasPrefix(got, "HTTP/1.1 200") {
-				t.Errorf("%q from %v: passed", tt.header, tt.trusted)
+				t.Errorf("PROXY header %q with trusted %v: passed, want a refusal", tt.header, tt.trusted)
 			}
 			continue
 		}
 		if x := r.wait(1)[0]; x.Client.Addr.String() != tt.client || x.Status != 200 {
-			t.Errorf("%q: record %+v, want client %s", tt.header, x, tt.client)
+			t.Errorf("PROXY header %q: record %+v, want client %s", tt.header, x, tt.client)
 		}
 	}
 }
@@ -344,17 +344,17 @@ func TestIdleTunnelsHoldTwoSocketsOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Client, ours twice, origin. Pipes go when the garbage is collected.
+	// Four per tunnel: the client's, our two, the origin's. The garbage collector closes pipes.
 	deadline := time.Now().Add(5 * time.Second)
 	for descriptors() > before+4*n+2 && time.Now().Before(deadline) {
 		runtime.GC()
 		time.Sleep(50 * time.Millisecond)
 	}
 	if got := descriptors() - before; got > 4*n+2 {
-		t.Errorf("%d idle tunnels hold %d descriptors, want %d", n, got, 4*n)
+		t.Errorf("%d idle tunnels hold %d descriptors, want at most %d", n, got, 4*n)
 	}
 	if n := r.Stats().Held; n != 0 {
-		t.Errorf("%d bytes held", n)
+		t.Errorf("idle tunnels hold %d bytes, want none", n)
 	}
 }
 
@@ -390,7 +390,7 @@ func TestRequestsWithoutTLSInATunnelAreJudged(t *testing.T) {
 		{allowed, "GET /bad HTTP/1.1\r\nHost: " + allowed + "\r\nConnection: close\r\n\r\n", "secret of " + allowed + "/bad"},
 	} {
 		if got := ask(c.to, c.request); !strings.Contains(got, c.want) {
-			t.Errorf("%s, %q: %q, want %q", c.to, c.request, got, c.want)
+			t.Errorf("tunnel to %s, %q: got %q, want %q", c.to, c.request, got, c.want)
 		}
 	}
 }
@@ -403,7 +403,7 @@ func TestIsRequest(t *testing.T) {
 		"GET x": {false, false}, strings.Repeat("A", 40): {false, false},
 	} {
 		if is, more := isRequest([]byte(s)); is != want[0] || more != want[1] {
-			t.Errorf("%q: %v, %v", s, is, more)
+			t.Errorf("isRequest(%q) = %v, %v", s, is, more)
 		}
 	}
 }

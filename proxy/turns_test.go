@@ -52,7 +52,7 @@ func TestWithoutATurnTheAnswerLiesReady(t *testing.T) {
 			var text strings.Builder
 			res.Write(&text)
 			if got := text.String(); res.StatusCode != 503 || res.Header.Get("Retry-After") != "5" || !strings.Contains(got, tt.want) || strings.Contains(got, tt.never) {
-				t.Errorf("%q: got %q", q, got)
+				t.Errorf("query %q: got %q, want 503 in the right form", q, got)
 			}
 			if !again {
 				break
@@ -61,7 +61,7 @@ func TestWithoutATurnTheAnswerLiesReady(t *testing.T) {
 		c.Close()
 	}
 	if n := r.Stats().Overload; n != 8 {
-		t.Errorf("%d counted, want 8", n)
+		t.Errorf("%d requests counted without a turn, want 8", n)
 	}
 }
 
@@ -90,12 +90,12 @@ func TestRequestsWithoutATurnAreCountedAndOneInAWhileIsOnRecord(t *testing.T) {
 		if x.Status == 503 {
 			count++
 			if !strings.Contains(x.Note, "no turn") || x.Action != filter.Block {
-				t.Errorf("on record as %+v", x)
+				t.Errorf("record of a request without a turn: got %+v", x)
 			}
 		}
 	}
 	if most := 2 + int(took/(100*time.Millisecond)); count < 1 || count > most || r.Stats().Overload != 200 {
-		t.Errorf("%d on record in %v, want 1 to %d; %d counted, want 200", count, took, most, r.Stats().Overload)
+		t.Errorf("%d records in %v, want 1 to %d; %d requests counted, want 200", count, took, most, r.Stats().Overload)
 	}
 }
 
@@ -116,11 +116,11 @@ func TestNobodyWorksForAClientThatLeftTheLine(t *testing.T) {
 			return
 		}
 	}
-	t.Error("it is not on record")
+	t.Error("no record of the client that left before its turn")
 }
 
 func TestAClientThatReadsSlowlyKeepsNoTurn(t *testing.T) {
-	const size = 24 << 20 // more than sockets take
+	const size = 24 << 20 // more than socket buffers take
 	o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {
 		for {
 			head := readHead(br)
@@ -145,7 +145,7 @@ func TestAClientThatReadsSlowlyKeepsNoTurn(t *testing.T) {
 		t.Fatalf("got %q", head)
 	}
 	if _, b := get(t, r.client(), "http://"+o+"/small"); b != "small" {
-		t.Errorf("got %q while another reads slowly", b)
+		t.Errorf("small response while another client reads slowly: got %q", b)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// reader wants bodies that can be read, and blocks those with "bad".
+// reader inspects bodies, and blocks those with "bad".
 type reader struct{ scanner }
 
 func (*reader) Wants(t *filter.Transaction, s filter.Stage) bool {
@@ -70,7 +70,7 @@ func TestAPartOfAPageIsJudgedAsAWhole(t *testing.T) {
 		}
 		status, n := ask()
 		if status != tt.status || tt.len >= 0 && n != tt.len || len(asked) != tt.asks {
-			t.Errorf("%s with %s: status %d, %d bytes, asked %d times", tt.target, tt.conds, status, n, len(asked))
+			t.Errorf("%s with %s: got status %d, %d bytes, %d requests to the origin", tt.target, tt.conds, status, n, len(asked))
 		}
 		clear := func() {
 			for len(asked) > 0 {
@@ -80,7 +80,7 @@ func TestAPartOfAPageIsJudgedAsAWhole(t *testing.T) {
 		clear()
 		if tt.status == 200 && strings.HasPrefix(tt.conds, "If-") {
 			if status, _ := ask(); status != 304 || len(asked) != 1 {
-				t.Errorf("%s, judged before: status %d, asked %d times", tt.target, status, len(asked))
+				t.Errorf("%s, judged before: got status %d, %d requests to the origin; want 304 and 1", tt.target, status, len(asked))
 			}
 			clear()
 		}

@@ -6,7 +6,6 @@
 // then gets the text of the page piece by piece. It holds the beginning until it knows where
 // the head begins, and passes the rest unchanged. A response that turns out not to be a page
 // passes unchanged.
-// all else as it is. A page that turns out to be none passes unchanged.
 package edit
 
 import (

@@ -59,16 +59,16 @@ func TestMarkupIsPutAtTheBeginningOfTheHead(t *testing.T) {
 		}
 	}
 	if got, want := edited(editor(nil, "Accept", "text/html,*/*"), "<p>x</p>", 3), mark+"<p>x</p>"; got != want {
-		t.Errorf("got %q for a navigation, want %q", got, want)
+		t.Errorf("page requested by navigation: got %q, want %q", got, want)
 	}
 	if got := edited(editor(message.Fields{{Name: []byte("Content-Type"), Value: []byte("text/html; charset=x")}}), "<head><meta charset=y>", 3); got != "<head>"+mark+"<meta charset=y>" {
-		t.Errorf("got %q with a charset in the head of the response", got)
+		t.Errorf("page with a charset in the response's head: got %q", got)
 	}
-	// Whatever a page does to hide its head, not all of it is kept back.
+	// However a page hides its head, the editor does not hold back all of it.
 	e := editor(nil)
 	page := "<!--" + strings.Repeat("<", 1<<20)
 	if n := len(e.Next(nil, []byte(page), false)); n != len(page) {
-		t.Errorf("%d bytes of %d go on", n, len(page))
+		t.Errorf("the editor released %d of %d bytes of a page that hides its head", n, len(page))
 	}
 }
 
@@ -100,12 +100,12 @@ func TestPoliciesAllowTheMarkup(t *testing.T) {
 		e := New(tr, &filter.Changes{Style: []byte("S"), Script: []byte("J"), Sheet: "/.well-known/s.css"}, &fields)
 		want := strings.NewReplacer("STYLE", style, "SCRIPT", script, "SHEET", sheet).Replace(tt.want)
 		if got := string(fields[0].Value); got != want {
-			t.Errorf("%s: got\n%s, want\n%s", tt.policy, got, want)
+			t.Errorf("allow(%s): got\n%s, want\n%s", tt.policy, got, want)
 		}
 		nonce := nonceAttribute(tt.nonce)
 		markup := "<style" + nonce + ">S</style><link rel=\"stylesheet\"" + nonce + " href=\"" + sheet + "\"><script"
 		if got := string(e.markup); !strings.HasPrefix(got, markup) || !strings.HasSuffix(got, ">J</script>") {
-			t.Errorf("%s: got markup %s, want %s…", tt.policy, got, markup)
+			t.Errorf("policy %s: got markup %s, want %s…", tt.policy, got, markup)
 		}
 	}
 	fields := message.Fields{}
@@ -117,12 +117,11 @@ func TestPoliciesAllowTheMarkup(t *testing.T) {
 	}
 	want := "Content-Security-Policy-Report-Only: style-src " + style + "|Content-Security-Policy: style-src 'self' " + style + "|Permissions-Policy: camera=()"
 	if got := strings.Join(all, "|"); got != want {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("policies after the change: got %s, want %s", got, want)
 	}
 }
 
-// FuzzEditor: a page comes out whole whatever its pieces, with the markup once
-// or not at all.
+// FuzzEditor: for any pieces, the page comes out whole, with the markup once or not at all.
 func FuzzEditor(f *testing.F) {
 	for _, s := range []string{"<!doctype html><html><head>x", "<!-- --><?x?><p>", "\ufeff<head a='>'><meta charset=x>", "<!-->", "<h"} {
 		f.Add(s, "default-src 'self', style-src 'nonce-x'", uint8(3))
@@ -141,13 +140,12 @@ func FuzzEditor(f *testing.F) {
 			before = before[:i]
 		}
 		if !found || before+after != page {
-			t.Errorf("%q became %q", page, got)
+			t.Errorf("page %q came out as %q", page, got)
 		}
 	})
 }
 
-// FuzzPage: whatever a page is and however it is cut, all of it goes on, with
-// the markup in at most one place.
+// FuzzPage: any page in any pieces comes out whole, with the markup in at most one place.
 func FuzzPage(f *testing.F) {
 	for _, s := range []string{"<!doctype html><html><head><meta charset=x>", "<!-- <html>", "\xef\xbb\xbf<?x?><HEAD id='>'>", "\xff\xfe<"} {
 		f.Add([]byte(s), uint16(1), true)
@@ -168,7 +166,7 @@ func FuzzPage(f *testing.F) {
 			before = before[:i]
 		}
 		if before+after != string(page) {
-			t.Errorf("got %q of %q", got, page)
+			t.Errorf("got %q for the page %q", got, page)
 		}
 	})
 }

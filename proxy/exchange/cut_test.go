@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A compressed page that is cut ends with the notice, in its own coding or
-// without any, and without an error of that.
+// A compressed page that is cut ends with the notice, in its own coding or uncompressed, and
+// without a decoding error.
 func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -71,14 +71,14 @@ func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
 			}
 			page, err := io.ReadAll(in)
 			if text := string(page); err != nil || !strings.HasPrefix(text, "<p>good ") || !strings.Contains(text, "The rest of this page is blocked") || strings.Contains(text, "bad") || strings.Contains(text, "<script") {
-				t.Errorf("%s: %d bytes, %v, end %q", coding, len(text), err, text[max(0, len(text)-200):])
+				t.Errorf("coding %s: got %d bytes, error %v, end %q; want the notice and no more", coding, len(text), err, text[max(0, len(text)-200):])
 			}
 			x.End()
 		}
 	})
 }
 
-// A page in a coding that cannot be ended passes whole without it, and judged to
+// A page in a coding that cannot be ended is forwarded without the coding, whole, and judged to
 // its end.
 func TestASlowPageInAnyCodingPassesWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -106,15 +106,15 @@ func TestASlowPageInAnyCodingPassesWhole(t *testing.T) {
 			s.Add("ETag", `"a"`)
 			first, got, err := inspect(t, x, s)
 			if err != nil || got != page.String() || first > 600*time.Millisecond || s.Get("Content-Encoding") != nil || string(s.Get("ETag")) != `W/"a"` || !s.Body.AtEnd() || x.T.Length != int64(wire.Len()) {
-				t.Errorf("%s: %d bytes of %d, %v after %v, %q", coding, len(got), page.Len(), err, first, s.Fields)
+				t.Errorf("coding %s: got %d of %d bytes, error %v, the first after %v, fields %q", coding, len(got), page.Len(), err, first, s.Fields)
 			}
 			x.End()
 		}
 	})
 }
 
-// With less room than a tail needs, half of the room stays back: a part that
-// changes the verdict does not pass, nor does the part that led to it.
+// If there is less room than a tail needs, half of the room is held back, so that neither the
+// part that changes the verdict passes, nor the part that led to it.
 func TestATailIsKeptBackInLittleRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := begin(t, Config{Held: 4 << 10}, impatient("bad", 300*time.Millisecond))
@@ -122,14 +122,14 @@ func TestATailIsKeptBackInLittleRoom(t *testing.T) {
 		good := strings.Repeat("good ", 819) + "b" // 4 KiB
 		_, got, err := inspect(t, x, slowResponse("text/plain", slowly(50*time.Millisecond, good, "ad", " and more")))
 		if err != ErrCut || !strings.HasPrefix(good, got) || len(got) > 3<<10 {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("got %d bytes, error %v; want at most 3 KiB and ErrCut", len(got), err)
 		}
 		x.End()
 	})
 }
 
-// A program that streams its bytes learns of the answer before it sends the
-// first.
+// A program that streams its request gets the head of the response before it sends the first
+// byte.
 func TestTheHeadOfAStreamOfUnknownBytesDoesNotWaitForThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := begin(t, Config{}, impatient("bad", 300*time.Millisecond))
@@ -137,7 +137,7 @@ func TestTheHeadOfAStreamOfUnknownBytesDoesNotWaitForThem(t *testing.T) {
 		body := strings.Repeat("\x00\x01\x02", 2000)
 		first, got, err := inspect(t, x, slowResponse("application/octet-stream", slowly(5*time.Second, body, body)))
 		if err != nil || got != body+body || first > 400*time.Millisecond {
-			t.Errorf("%d bytes of %d after %v, %v", len(got), 2*len(body), first, err)
+			t.Errorf("got %d of %d bytes, the first after %v, error %v", len(got), 2*len(body), first, err)
 		}
 		x.End()
 	})

@@ -145,7 +145,7 @@ var gzips = sync.Pool{New: func() any {
 
 // An editedBody is a page that is changed while it is forwarded.
 type editedBody struct {
-	filled
+	derivedBody
 	x       *Exchange
 	editor  *edit.Editor
 	decoder *content.Body // nil for a page that is not compressed, as is zip

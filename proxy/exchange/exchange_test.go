@@ -51,7 +51,7 @@ func begin(t *testing.T, cfg Config, d decider) (*Exchange, *Inspector) {
 	t.Cleanup(func() {
 		x.End()
 		if n := i.Held(); n != 0 {
-			t.Errorf("%d bytes held after the end", n)
+			t.Errorf("the inspector still holds %d bytes after the test", n)
 		}
 	})
 	return x, i
@@ -111,18 +111,18 @@ func TestARequestIsJudgedWithoutAConnection(t *testing.T) {
 		x, _ := begin(t, Config{}, bad("bad"))
 		read(t, x, "POST http://x.test/ HTTP/1.1\r\nHost: x.test\r\nContent-Length: 8\r\n\r\n"+(tt.body + "        ")[:8])
 		if !x.JudgeHead(ctx) {
-			t.Fatal("the head is refused")
+			t.Fatal("JudgeHead refused the request, want it to pass")
 		}
 		err := x.InspectRequest(ctx)
 		if tt.status == 0 {
 			if err != nil || all(t, x.Q.Body) != "good    " {
-				t.Errorf("%q: got %v", tt.body, err)
+				t.Errorf("InspectRequest of body %q: got error %v, want the body to pass", tt.body, err)
 			}
 			continue
 		}
 		s := x.Answer(ctx, err)
 		if s == nil || s.Status != tt.status || !strings.Contains(all(t, s.Body), "blocked") {
-			t.Errorf("%q: got %v, answer %+v", tt.body, err, s)
+			t.Errorf("body %q: got error %v, answer %+v", tt.body, err, s)
 		}
 	}
 }
@@ -147,14 +147,14 @@ func TestAResponseIsJudgedWithoutAConnection(t *testing.T) {
 		s := respond("text/plain", tt.body)
 		pass, inspect := x.JudgeResponse(ctx, s)
 		if !pass || !inspect {
-			t.Fatalf("%s: pass %v, inspect %v", name, pass, inspect)
+			t.Fatalf("%s: JudgeResponse returned pass %v, inspect %v; want true for both", name, pass, inspect)
 		}
 		if _, err := x.InspectResponse(ctx, s); err != tt.refused {
-			t.Errorf("%s: got %v, want %v", name, err, tt.refused)
+			t.Errorf("%s: InspectResponse returned %v, want %v", name, err, tt.refused)
 		}
 		if tt.refused != nil {
 			if a := x.Answer(ctx, ErrRefused); a.Status != 403 {
-				t.Errorf("%s: answered with %d", name, a.Status)
+				t.Errorf("%s: Answer has status %d, want 403", name, a.Status)
 			}
 			continue
 		}
@@ -162,15 +162,15 @@ func TestAResponseIsJudgedWithoutAConnection(t *testing.T) {
 		n, err := s.Body.Copy(&out, 1<<40)
 		switch {
 		case tt.cut && (err != ErrCut || n >= int64(len(tt.body))):
-			t.Errorf("%s: %d of %d bytes came out, %v", name, n, len(tt.body), err)
+			t.Errorf("%s: read %d of %d bytes, error %v; want ErrCut before the end", name, n, len(tt.body), err)
 		case !tt.cut && (err != nil || out.String() != tt.body || !s.Body.AtEnd()):
-			t.Errorf("%s: %d of %d bytes came out, %v, done %v", name, n, len(tt.body), err, s.Body.AtEnd())
+			t.Errorf("%s: read %d of %d bytes, error %v, at the end %v; want all", name, n, len(tt.body), err, s.Body.AtEnd())
 		}
 	}
 }
 
-// TestInspectedBodiesKeepTheContract reads an inspected body in every way there
-// is: each gives the same bytes.
+// TestInspectedBodiesKeepTheContract reads an inspected body through each of its methods: all
+// return the same bytes.
 func TestInspectedBodiesKeepTheContract(t *testing.T) {
 	ctx := t.Context()
 	text := strings.Repeat("0123456789", 20_000)
@@ -222,11 +222,11 @@ func TestInspectedBodiesKeepTheContract(t *testing.T) {
 					t.Fatal(err)
 				}
 				if left := s.Body.Remaining(); left != int64(len(text)) {
-					t.Errorf("%s: %d bytes left, want %d", name, left, len(text))
+					t.Errorf("%s: Remaining before reading = %d, want %d", name, left, len(text))
 				}
 				var out strings.Builder
 				if err := take(s.Body, &out); err != nil || out.String() != text || s.Body.Remaining() != 0 {
-					t.Errorf("%s, %v, %d held: %d bytes, %v, %d left", name, action, held, out.Len(), err, s.Body.Remaining())
+					t.Errorf("%s, action %v, room for %d bytes: read %d bytes, error %v, %d remaining", name, action, held, out.Len(), err, s.Body.Remaining())
 				}
 			}
 		}
@@ -245,7 +245,7 @@ func TestAnExchangeIsResetByBegin(t *testing.T) {
 	x.End()
 	x.Begin(x.Engine, time.Now(), "second")
 	if x.T.Note != "" || len(x.T.Findings) != 0 || x.T.Verdict.Action != filter.Pass || x.Edits != nil || x.T.ID != "second" || x.T.Last != filter.ResponseBody {
-		t.Errorf("left over: %+v", x.T)
+		t.Errorf("Begin left parts of the previous transaction: %+v", x.T)
 	}
 }
 
@@ -318,12 +318,13 @@ func impatient(word string, patience time.Duration) decider {
 	return d
 }
 
-// inspect has s judged and says when the client got which bytes.
+// inspect has s judged. It returns the text and the time until the client could read its first
+// bytes.
 func inspect(t *testing.T, x *Exchange, s *message.Response) (first time.Duration, text string, err error) {
 	t.Helper()
 	start := time.Now()
 	if pass, inspect := x.JudgeResponse(t.Context(), s); !pass || !inspect {
-		t.Fatal("not to be inspected")
+		t.Fatal("JudgeResponse does not want to inspect the body")
 	}
 	if _, err := x.InspectResponse(t.Context(), s); err != nil {
 		return 0, "", err
@@ -346,10 +347,10 @@ func TestASlowPageBeginsBeforeItEnds(t *testing.T) {
 			read(t, x, "GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n\r\n")
 			first, text, err := inspect(t, x, slowResponse("text/html", slowly(80*time.Millisecond, pieces...)))
 			if first > want || err != nil || text != page {
-				t.Errorf("patience %v: first bytes after %v, %d of %d bytes, %v", patience, first, len(text), len(page), err)
+				t.Errorf("patience %v: the first bytes came after %v, %d of %d bytes in all, error %v", patience, first, len(text), len(page), err)
 			}
 			if x.T.Looked != int64(len(page)) {
-				t.Errorf("%d of %d bytes inspected", x.T.Looked, len(page))
+				t.Errorf("%d of %d bytes inspected, want all", x.T.Looked, len(page))
 			}
 			x.End()
 		}
@@ -367,13 +368,13 @@ func TestAVerdictThatChangesCutsAPage(t *testing.T) {
 			read(t, x, "GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n\r\n")
 			_, text, err := inspect(t, x, slowResponse(tt.ctype, slowly(time.Second, good, good, "a bad one", good)))
 			if err != ErrCut || strings.Contains(text, "bad") || len(text) < len(good) {
-				t.Errorf("%s: %d bytes, %v", tt.ctype, len(text), err)
+				t.Errorf("%s: got %d bytes, error %v; want ErrCut before the bad word", tt.ctype, len(text), err)
 			}
 			if got := strings.Contains(text, "The rest of this page is blocked"); got != tt.notice || strings.Contains(text, "<script") {
-				t.Errorf("%s: notice %v in %q", tt.ctype, got, text[len(text)-100:])
+				t.Errorf("%s: notice present: %v, in %q", tt.ctype, got, text[len(text)-100:])
 			}
 			if x.T.Verdict.Action != filter.Block || !strings.Contains(x.T.Note, "cut after") || x.T.Looked == 0 || i.counters[cut].Load() != 1 {
-				t.Errorf("%s: record %+v", tt.ctype, x.T.Record)
+				t.Errorf("%s: the record does not show the cut: %+v", tt.ctype, x.T.Record)
 			}
 			x.End()
 		}
@@ -391,7 +392,7 @@ func TestAPauseReleasesTheTailOfWhatIsNoPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := time.Since(start); d > 11*time.Second || all(t, &io.LimitedReader{R: s.Body, N: 8}) != `{"a":1}`+"\n" {
-			t.Errorf("the first line came after %v", d)
+			t.Errorf("the first line of an endless body came after %v, or is wrong", d)
 		}
 	})
 }
@@ -423,7 +424,7 @@ func TestALargeUploadIsJudgedToItsEnd(t *testing.T) {
 		}
 		n, err := x.Q.Body.Copy(io.Discard, 1<<40)
 		if err != want || want == nil && n != int64(len(body)) || want != nil && n > int64(len(body)-3) {
-			t.Errorf("%d of %d bytes went on, %v", n, len(body), err)
+			t.Errorf("upstream got %d of %d bytes, error %v", n, len(body), err)
 		}
 		x.End()
 		if refused := x.T.Verdict.Action == filter.Block; refused != (want != nil) {
@@ -455,7 +456,7 @@ func TestSlowResponsesOfOneClientDoNotDelayAnother(t *testing.T) {
 					b := slowly(100*time.Millisecond, slices.Repeat([]string{piece}, 6)...)
 					b.left = int64(6 * len(piece))
 					if _, text, err := inspect(t, x, slowResponse("text/html", b)); err != nil || len(text) != 6*len(piece) {
-						t.Errorf("slow: %d bytes, %v", len(text), err)
+						t.Errorf("slow page: got %d bytes, error %v", len(text), err)
 					}
 				})
 			}
@@ -467,7 +468,7 @@ func TestSlowResponsesOfOneClientDoNotDelayAnother(t *testing.T) {
 					t.Error(err)
 				}
 				if took := time.Since(start); took > 50*time.Millisecond {
-					t.Errorf("patience %v: a page took %v", patience, took)
+					t.Errorf("patience %v: a short page took %v, want at most 50 ms", patience, took)
 				}
 				x.End()
 			}

@@ -14,7 +14,7 @@ func TestBudgetServesInTurn(t *testing.T) {
 		ctx := context.Background()
 		take := func(n int64, wait time.Duration) bool { ok, _ := b.Take(ctx, netip.Addr{}, n, wait); return ok }
 		if !take(60, 0) || take(60, 0) || take(60, time.Second) {
-			t.Fatal("60 of 100, then 60 more")
+			t.Fatal("claims of 60 units of 100: want the first granted, the others refused")
 		}
 		got := make(chan string, 2)
 		go func() {
@@ -30,7 +30,7 @@ func TestBudgetServesInTurn(t *testing.T) {
 		}()
 		synctest.Wait()
 		if len(got) != 0 {
-			t.Fatal("the small one passed the large one")
+			t.Fatal("a small claim overtook a large one that came before it")
 		}
 		b.Give(60)
 		if s := <-got; s != "large" {
@@ -42,7 +42,7 @@ func TestBudgetServesInTurn(t *testing.T) {
 		}
 		b.Give(30)
 		if b.Used() != 0 {
-			t.Errorf("%d used at the end", b.Used())
+			t.Errorf("%d units in use after all were returned", b.Used())
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestHoldIsFilledAtOneEndAndGivenBackAtTheOther(t *testing.T) {
 	b := newBudget(1<<20, 1<<20)
 	h := hold{b: b}
 	if ok, _ := h.first(t.Context(), 300_000, 0); !ok {
-		t.Fatal("no room for a block in 1 MiB")
+		t.Fatal("first: no block of 300,000 bytes within a budget of 1 MiB")
 	}
 	byteAt := func(at int64) byte { return byte(at % 251) }
 	for left := int64(300_000); left > 0; {
@@ -75,24 +75,24 @@ func TestHoldIsFilledAtOneEndAndGivenBackAtTheOther(t *testing.T) {
 			}
 		}
 		if at != to {
-			t.Errorf("%d to %d ends at %d", from, to, at)
+			t.Errorf("slices(%d, %d) end at %d", from, to, at)
 		}
 	}
 	check(0, 300_000)
 	check(70_001, 200_003)
 	if want := int64(medium + 4*large + medium + small); b.Used() > want+large {
-		t.Errorf("%d used, want about %d", b.Used(), want)
+		t.Errorf("%d bytes of the budget in use, want about %d", b.Used(), want)
 	}
 	h.drop(250_000)
 	check(250_000, 300_000)
 	h.drop(299_000)
 	check(299_000, 300_000)
 	if b.Used() > large {
-		t.Errorf("%d used for 1,000 bytes", b.Used())
+		t.Errorf("%d bytes of the budget in use for 1,000 bytes, want at most one block", b.Used())
 	}
 	h.free()
 	if b.Used() != 0 {
-		t.Errorf("%d used at the end", b.Used())
+		t.Errorf("%d bytes of the budget in use after free", b.Used())
 	}
 }
 
@@ -104,18 +104,18 @@ func TestAClientLeavesRoomForOthers(t *testing.T) {
 		n++
 	}
 	if got := n * large; got < 31<<20 || got > 33<<20 {
-		t.Errorf("one client holds %d bytes", got)
+		t.Errorf("a single client holds %d bytes of 64 MiB, want half", got)
 	}
 	m := 0
 	for b.claim(other, large) {
 		m++
 	}
 	if got := m * large; got < 15<<20 {
-		t.Errorf("another holds %d bytes", got)
+		t.Errorf("a second client holds %d bytes, want half of the rest", got)
 	}
 	b.give(greedy, int64(n)*large)
 	b.give(other, int64(m)*large)
 	if len(b.of) != 0 || b.Used() != 0 {
-		t.Errorf("%d clients hold %d bytes", len(b.of), b.Used())
+		t.Errorf("after free, %d clients still hold %d bytes", len(b.of), b.Used())
 	}
 }

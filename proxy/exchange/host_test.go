@@ -8,7 +8,7 @@ func TestAHostIsWrittenInOneForm(t *testing.T) {
 		"0177.0.0.1.": "127.0.0.1", "1.2.3.4.5": "1.2.3.4.5", "": "", ".": "", "a b": "", "a/b": "",
 	} {
 		if got, ok := CleanHost([]byte(in)); got != want || ok != (want != "") {
-			t.Errorf("%q: got %q, %v, want %q", in, got, ok, want)
+			t.Errorf("CleanHost(%q) = %q, %v, want %q", in, got, ok, want)
 		}
 	}
 }

@@ -77,13 +77,13 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 			answer := x.Answer(t.Context(), err)
 			body, media := all(t, answer.Body), string(answer.Get("Content-Type"))
 			if answer.Status != c.status || !strings.HasPrefix(media, c.media) {
-				t.Fatalf("%d, %s, want %d, %s", answer.Status, media, c.status, c.media)
+				t.Fatalf("stand-in: got status %d, type %s, want %d, %s", answer.Status, media, c.status, c.media)
 			}
 			switch {
 			case media == "image/svg+xml":
 				for _, want := range []string{`width="200" height="100"`, `href="http://site.example/a.png?shuultuur-accept=token"`, "Show"} {
 					if !strings.Contains(body, want) {
-						t.Errorf("%s, want %s", body, want)
+						t.Errorf("stand-in: got %s, want it to contain %s", body, want)
 					}
 				}
 			case c.status == 200 || c.media == "image/png":

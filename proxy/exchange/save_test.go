@@ -25,7 +25,7 @@ func download(t *testing.T, x *Exchange, head string, b *slow, fields ...string)
 		s.Add(fields[i], fields[i+1])
 	}
 	if pass, inspect := x.JudgeResponse(t.Context(), s); !pass || !inspect {
-		t.Fatal("not to be inspected")
+		t.Fatal("JudgeResponse does not want to inspect the download")
 	}
 	answer, err = x.InspectResponse(t.Context(), s)
 	return answer, s, err
@@ -61,7 +61,7 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 				x.in.held = int64(tt.held)
 				answer, s, err := download(t, x, tt.head, slowly(tt.pause, tt.pieces...), tt.fields...)
 				if err != tt.err || (answer != nil) != tt.page {
-					t.Fatalf("page %v, error %v", answer != nil, err)
+					t.Fatalf("InspectResponse: page for the client %v, error %v", answer != nil, err)
 				}
 				whole := strings.Join(tt.pieces, "")
 				if err != nil {
@@ -69,7 +69,7 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 				}
 				if !tt.page {
 					if got := all(t, s.Body); got != whole {
-						t.Errorf("%d bytes, want %d", len(got), len(whole))
+						t.Errorf("a quick download passed %d bytes, want %d", len(got), len(whole))
 					}
 					return
 				}
@@ -80,20 +80,20 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 				link := regexp.MustCompile(`<a class="button" href="(/[^"]+)"`).FindStringSubmatch(page)
 				if link == nil {
 					if strings.Contains(page, savePath) || !strings.Contains(page, tt.want) {
-						t.Errorf("page without a link: %s", page)
+						t.Errorf("the page has a link to the file, or not its result: %s", page)
 					}
 					if x.T.Verdict.Action != filter.Block {
-						t.Errorf("on record: %+v", x.T.Verdict)
+						t.Errorf("verdict on record: got %+v, want block", x.T.Verdict)
 					}
 					return
 				}
 				fetch(t, x, link[1], tt.want, whole)
 				if bytes, files := kept(i); bytes == 0 || files != 1 {
-					t.Errorf("%d bytes of %d files are counted", bytes, files)
+					t.Errorf("while the file is kept, %d bytes of %d files are counted, want those of 1", bytes, files)
 				}
 				time.Sleep(saveFor + time.Second)
 				if bytes, files := kept(i); bytes != 0 || files != 0 {
-					t.Errorf("%d bytes of %d files are left", bytes, files)
+					t.Errorf("%d bytes of %d files are still counted at the end", bytes, files)
 				}
 			})
 		})
@@ -117,14 +117,14 @@ func fetch(t *testing.T, x *Exchange, path, name, whole string) {
 		x.T.Client.Addr = netip.MustParseAddr(client)
 		s := Download(x)
 		if s == nil {
-			t.Fatalf("%s is no download", path)
+			t.Fatalf("Download(%s) = nil, want a response", path)
 		}
 		body := all(t, s.Body)
 		if s.Status != status {
-			t.Errorf("%s: status %d, want %d", client, s.Status, status)
+			t.Errorf("client %s: status %d, want %d", client, s.Status, status)
 		}
 		if status == 200 && (body != whole || !strings.Contains(string(s.Get("Content-Disposition")), name) || string(s.Get("Content-Type")) != "application/octet-stream") {
-			t.Errorf("%d bytes of %d, fields %s", len(body), len(whole), s.Fields)
+			t.Errorf("the file has %d of %d bytes, fields %s", len(body), len(whole), s.Fields)
 		}
 	}
 	x.End() // readers of a file keep it
@@ -145,7 +145,7 @@ func TestADownloadEndsWithItsClient(t *testing.T) {
 		s.Body.Close()
 		x.End()
 		if bytes, files := kept(i); time.Since(x.T.Start) > time.Minute || bytes != 0 || files != 0 {
-			t.Errorf("after %v, %d bytes of %d files are left", time.Since(x.T.Start), bytes, files)
+			t.Errorf("after %v, %d bytes of %d files are still counted", time.Since(x.T.Start), bytes, files)
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestADownloadThatFindsNoRoomPassesPieceByPiece(t *testing.T) {
 			t.Fatal(answer, err)
 		}
 		if got := all(t, s.Body); got != "abc" || i.counters[downloadsFull].Load() != 1 || !strings.Contains(x.T.Note, "proxy.downloads") {
-			t.Errorf("%q, note %q", got, x.T.Note)
+			t.Errorf("download without room: passed %q, note %q", got, x.T.Note)
 		}
 	})
 }

@@ -40,17 +40,17 @@ func FuzzTalk(f *testing.F) {
 			out, over = k.End(t.Context(), out)
 		}
 		if !bytes.HasPrefix(data, out) || !over && len(out) != len(data) {
-			t.Errorf("%q came out as %q, over %v", data, out, over)
+			t.Errorf("Pass(%q) forwarded %q, over %v", data, out, over)
 		}
 		k.Last(nil, k)
 		k.Close()
 		if n := i.Held(); n != 0 {
-			t.Errorf("%d bytes held", n)
+			t.Errorf("%d bytes are still held after Close", n)
 		}
 	})
 }
 
-// A message that the end of a stream breaks off is judged like a complete one.
+// A message that the end of a stream cuts off is judged like a complete one.
 func TestTalkJudgesWhatIsBrokenOff(t *testing.T) {
 	for _, in := range []string{"data: a bad one", ": a bad one\n", "<p>a bad one", "id: 1\ndata: a bad one\n", "data: x\n\nfoo\n\n bad \r"} {
 		x, _ := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
@@ -65,7 +65,7 @@ func TestTalkJudgesWhatIsBrokenOff(t *testing.T) {
 			out, over = k.End(t.Context(), out)
 		}
 		if !over || bytes.Contains(out, []byte("bad")) {
-			t.Errorf("%q: %q passed, over %v", in, out, over)
+			t.Errorf("stream %q: forwarded %q, over %v; want the bad message refused", in, out, over)
 		}
 		k.Close()
 	}
@@ -105,11 +105,11 @@ func TestALargeMessageIsJudgedInParts(t *testing.T) {
 			rest = rest[n:]
 		}
 		if !bytes.HasPrefix(c.in, out) || over != (c.most > 0) || c.most > 0 && len(out) > c.most {
-			t.Errorf("%s: %d bytes of %d passed, over %v", name, len(out), len(c.in), over)
+			t.Errorf("%s: forwarded %d of %d bytes, over %v", name, len(out), len(c.in), over)
 		}
 		k.Close()
 		if n := i.Held(); n != 0 {
-			t.Errorf("%s: %d bytes held", name, n)
+			t.Errorf("%s: %d bytes are still held after Close", name, n)
 		}
 	}
 }

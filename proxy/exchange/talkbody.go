@@ -11,7 +11,7 @@ import (
 
 // A talkBody is a body that is a conversation: its messages are forwarded one by one.
 type talkBody struct {
-	filled
+	derivedBody
 	ctx     context.Context
 	x       *Exchange
 	talk    *Talk

@@ -14,7 +14,7 @@ import (
 
 // An uncodedBody is such a page.
 type uncodedBody struct {
-	filled
+	derivedBody
 	x       *Exchange
 	in      *inspection
 	decoder content.Body

@@ -17,7 +17,7 @@ func TestClientsTakeTurns(t *testing.T) {
 		s := New(1, 0)
 		greedy, modest := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 		if ok, waited := s.Take(t.Context(), greedy, 1, 0); !ok || waited {
-			t.Fatal("the first has to wait")
+			t.Fatal("the first claim was refused or had to wait")
 		}
 		served := make(chan string, 20)
 		var all sync.WaitGroup
@@ -42,7 +42,7 @@ func TestClientsTakeTurns(t *testing.T) {
 		ask(modest, "modest 0", time.Minute)
 		ask(modest, "modest 1", time.Minute)
 		if n := s.Waiting(); n != 8 {
-			t.Errorf("%d in line, want 8", n)
+			t.Errorf("%d claims wait, want 8", n)
 		}
 		s.Give(1)
 		all.Wait()
@@ -53,10 +53,10 @@ func TestClientsTakeTurns(t *testing.T) {
 		}
 		want := "greedy 0, modest 0, greedy, soon in vain, greedy 1, modest 1, greedy 2, greedy 3, greedy 4"
 		if got := strings.Join(got, ", "); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+			t.Errorf("order of service: got  %s\nwant %s", got, want)
 		}
 		if s.Used() != 0 || s.Waiting() != 0 || len(s.lines) != 0 || len(s.ring) != 0 {
-			t.Errorf("left: %d used, %d in line, %d lines, %d in the ring", s.Used(), s.Waiting(), len(s.lines), len(s.ring))
+			t.Errorf("after the last claim: %d units used, %d claims waiting, %d lines, %d in the ring; want none", s.Used(), s.Waiting(), len(s.lines), len(s.ring))
 		}
 	})
 }
@@ -71,12 +71,12 @@ func TestALineHasALength(t *testing.T) {
 		}
 		synctest.Wait()
 		if ok, waited := s.Take(ctx, netip.Addr{}, 1, time.Hour); ok || waited {
-			t.Error("a third one got in line")
+			t.Error("a third claim was admitted to a queue of two")
 		}
 		stop()
 		synctest.Wait()
 		if s.Waiting() != 0 {
-			t.Errorf("%d in line when all have gone", s.Waiting())
+			t.Errorf("%d claims wait after all gave up", s.Waiting())
 		}
 	})
 }
@@ -103,13 +103,13 @@ func TestRequestsOfOneClientAreServedInOrderOfArrival(t *testing.T) {
 			t.Errorf("served in the order %s, want %s", got, want)
 		}
 		if len(s.lines) != 0 || len(s.ring) != 0 || s.Used() != 0 {
-			t.Errorf("left: %d lines, %d in the ring, %d used", len(s.lines), len(s.ring), s.Used())
+			t.Errorf("after the last claim: %d lines, %d in the ring, %d units used; want none", len(s.lines), len(s.ring), s.Used())
 		}
 	})
 }
 
-// More connections of one client than there are turns ask again as soon as they
-// are answered. A turn takes 10 ms, so a round of all of them takes 625 ms: none
+// One client has more connections than there are turns, and sends the next request on each as
+// soon as it has a response. A turn takes 10 ms, so a round of all of them takes 625 ms: none
 // may wait for the 5 s after which it is refused.
 func TestNoRequestOfABusyClientStarves(t *testing.T) {
 	const connections, turns, took, wait = 500, 8, 10 * time.Millisecond, 5 * time.Second
@@ -138,7 +138,7 @@ func TestNoRequestOfABusyClientStarves(t *testing.T) {
 		}
 		all.Wait()
 		if most := connections / turns * took * 3 / 2; refused.Load() > 0 || longest.Load() > int64(most) {
-			t.Errorf("%d refused, the longest wait was %v; want none and at most %v", refused.Load(), time.Duration(longest.Load()), most)
+			t.Errorf("%d requests refused, the longest wait was %v; want none and at most %v", refused.Load(), time.Duration(longest.Load()), most)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 			s.mu.Unlock()
 		}
 		if least >= 500 {
-			t.Skip("a machine with so many processors has no need of this")
+			t.Skip("this machine has so many processors that all turns are granted at first")
 		}
 		leave := make(chan struct{})
 		var all sync.WaitGroup
@@ -168,31 +168,31 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := s.Used(); n != least {
-			t.Errorf("%d at work at first, want %d", n, least)
+			t.Errorf("%d turns taken at first, want %d", n, least)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := s.Used(); n != 500 {
-			t.Errorf("%d at work a second later, with nothing to do for the processors; want all 500", n)
+			t.Errorf("%d turns taken after a second with idle processors, want all 500", n)
 		}
 		set(1e6)
 		time.Sleep(time.Second)
 		if n := s.Size(); n != least {
-			t.Errorf("%d turns when the processors do not keep up, want %d", n, least)
+			t.Errorf("%d turns with overloaded processors, want %d", n, least)
 		}
 		for range 500 { // as many go as came in too many
 			leave <- struct{}{}
 		}
 		synctest.Wait()
 		if n := s.Used(); n != least {
-			t.Errorf("%d at work when the processors do not keep up, want %d", n, least)
+			t.Errorf("%d turns taken with overloaded processors, want %d", n, least)
 		}
 		set(0)
 		close(leave)
 		all.Wait()
 		time.Sleep(time.Second)
 		if n := s.Size(); n != least || s.Used() != 0 || s.Waiting() != 0 {
-			t.Errorf("%d turns, %d used, %d in line when it is over; want %d, 0, 0", n, s.Used(), s.Waiting(), least)
+			t.Errorf("at the end: %d turns, %d taken, %d claims waiting; want %d, 0, 0", n, s.Used(), s.Waiting(), least)
 		}
 	})
 }

@@ -33,20 +33,20 @@ func TestTemplatesMayBeReplaced(t *testing.T) {
 		t.Errorf("got %q", b)
 	}
 	if _, b := p.Render(Warn, Document, &Page{Continue: "http://x/?a=b"}); !strings.Contains(string(b), `href="http://x/?a=b"`) {
-		t.Errorf("built-in warn page: %s", b)
+		t.Errorf("the built-in warn page lacks the link to continue: %s", b)
 	}
 	for text, want := range map[string]string{"one\n{{.Nonsense}}": "block.html:2:", "{{if}}": "block.html:1:", "{{": "block.html:1:"} {
 		write("block.html", text)
 		if _, err := New(dir, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %s", text, err, want)
+			t.Errorf("template %q: got %v, want %s", text, err, want)
 		}
 	}
 	if _, err := New(filepath.Join(dir, "none"), ""); err == nil {
-		t.Error("a folder that is not there was taken")
+		t.Error("New accepted a folder that does not exist")
 	}
 }
 
-// A status for which the languages have no text has its English name.
+// A status for which the languages have no text is shown by its English name.
 func TestEveryStatusHasATitle(t *testing.T) {
 	p, err := New("", "")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestEveryStatusHasATitle(t *testing.T) {
 		for _, accept := range []string{"", "de"} {
 			_, b := p.Render(Error, Document, &Page{Status: status, Title: http.StatusText(status), Texts: p.Texts(accept)})
 			if strings.Contains(string(b), ">error.") {
-				t.Errorf("the page of status %d in %q shows the name of a text", status, accept)
+				t.Errorf("the page of status %d in %q shows the key of a text instead of the text", status, accept)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func TestBuiltInPagesLoadNothing(t *testing.T) {
 			}
 		}
 		if len(b) > 4096 {
-			t.Errorf("page %d has %d bytes", k, len(b))
+			t.Errorf("page %d has %d bytes, want at most 4096", k, len(b))
 		}
 	}
 }
@@ -139,13 +139,13 @@ func TestPagesLoadAndRunNothing(t *testing.T) {
 	}
 	const strict = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	if got, want := own.Policy(Block), strict+"; style-src "+hash("b { color: red }")+" "+hash("i { color: blue }"); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("policy of the block page: got  %s\nwant %s", got, want)
 	}
 	if got := own.Policy(Warn); got != strict {
-		t.Errorf("a page without styles: got %s", got)
+		t.Errorf("policy of a page without styles: got %s, want the strict one", got)
 	}
 	if got, want := own.Policy(Quota), strict+"; connect-src 'self'; script-src "+hash("let x = 1"); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("policy of the quota page: got  %s\nwant %s", got, want)
 	}
 	for _, k := range []Kind{Block, Warn, Error, Quota} {
 		_, body := builtIn.Render(k, Document, &Page{Status: 403, Host: "a.test", Continue: "http://a.test/?x"})
@@ -156,10 +156,10 @@ func TestPagesLoadAndRunNothing(t *testing.T) {
 			want = strings.Replace(strict, "form-action 'none'", "form-action 'self'", 1)
 		}
 		if got := builtIn.Policy(k); strings.Contains(got, "script-src") != (k == Block) {
-			t.Errorf("%v: scripts are allowed by %s", kinds[k], got)
+			t.Errorf("built-in page %v: wrong script-src in %s", kinds[k], got)
 		}
 		if got := builtIn.Policy(k); !ok || !strings.HasPrefix(got, want) || !strings.Contains(got, hash(style)) {
-			t.Errorf("%v: %s does not allow the page's style", kinds[k], got)
+			t.Errorf("built-in page %v: the policy %s does not allow its style", kinds[k], got)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
 		for _, want := range c.want {
 			want = strings.ReplaceAll(want, "<b>", "&lt;b&gt;")
 			if !strings.Contains(string(b), want) {
-				t.Errorf("%s, page %d has no %q:\n%s", c.accept, c.kind, want, b[max(0, strings.Index(string(b), "<main")):])
+				t.Errorf("%s: page %d lacks %q:\n%s", c.accept, c.kind, want, b[max(0, strings.Index(string(b), "<main")):])
 			}
 		}
 	}

@@ -8,7 +8,7 @@ func TestHostsAreDialedAsTheyWereJudged(t *testing.T) {
 		"1.2.3.4.5": "1.2.3.4.5", "256.1.1.1": "256.1.1.1", "a.1b": "a.1b", "::FFFF:1.2.3.4": "1.2.3.4", "2001:DB8:0::1": "[2001:db8::1]",
 	} {
 		if got := string(appendClean(nil, in)); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+			t.Errorf("appendClean(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -49,10 +49,10 @@ func FuzzForwardedHead(f *testing.F) {
 		head := up.appendHead(nil, &out, toParent, nil)
 		var q message.Request
 		if err := message.NewReader(bytes.NewReader(head), 0, 64<<10).ReadRequest(&q); err != nil {
-			t.Fatalf("%q goes on as %q, which is refused: %v", in, head, err)
+			t.Fatalf("%q is forwarded as %q, which our reader refuses: %v", in, head, err)
 		}
 		if len(head) != len(q.Raw()) {
-			t.Fatalf("%q goes on as %q: more than a head", in, head)
+			t.Fatalf("%q is forwarded as %q, which is more than a head", in, head)
 		}
 		port := q.Port
 		if port == 0 {
@@ -60,14 +60,14 @@ func FuzzForwardedHead(f *testing.F) {
 		}
 		clean := func(h []byte) string { return string(appendClean(nil, h)) }
 		if q.Method != x.Q.Method || clean(q.Host) != clean(x.Q.Host) || port != x.T.Port || q.Length != x.Q.Length {
-			t.Fatalf("%q goes on as %q: %s to %q port %d, length %d", in, head, q.Method, q.Host, q.Port, q.Length)
+			t.Fatalf("%q is forwarded as %q: read as %s to %q port %d, length %d", in, head, q.Method, q.Host, q.Port, q.Length)
 		}
 		if path := q.Path; !bytes.Equal(path, x.Q.Path) && (!toParent || string(x.Q.Path) != "*") {
-			t.Fatalf("%q goes on as %q: path %q", in, head, path)
+			t.Fatalf("%q is forwarded as %q: read with path %q", in, head, path)
 		}
 		for _, name := range []string{"Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "TE"} {
 			if q.Has(name) {
-				t.Fatalf("%q goes on as %q, with %s", in, head, name)
+				t.Fatalf("%q is forwarded as %q, with the field %s", in, head, name)
 			}
 		}
 	})

@@ -6,9 +6,9 @@ import (
 	"shuultuur/message"
 )
 
-// A filled is a body that is derived from another one piece by piece. Its length is unknown
-// until it is over.
-type filled struct {
+// A derivedBody is a body whose bytes fill produces piece by piece from another body. Its
+// length is unknown until it is over.
+type derivedBody struct {
 	src   message.Body
 	fill  func() error       // puts the next bytes into ready, or sets over
 	ready message.MemoryBody // bytes to read next
@@ -16,13 +16,13 @@ type filled struct {
 }
 
 // Ready implements [message.Body].
-func (b *filled) Ready(dst [][]byte) [][]byte { return b.ready.Ready(dst) }
+func (b *derivedBody) Ready(dst [][]byte) [][]byte { return b.ready.Ready(dst) }
 
 // Skip implements [message.Body].
-func (b *filled) Skip(n int) { b.ready.Skip(n) }
+func (b *derivedBody) Skip(n int) { b.ready.Skip(n) }
 
 // Read implements [message.Body].
-func (b *filled) Read(p []byte) (int, error) {
+func (b *derivedBody) Read(p []byte) (int, error) {
 	if err := b.fill(); err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func (b *filled) Read(p []byte) (int, error) {
 }
 
 // Copy implements [message.Body].
-func (b *filled) Copy(w io.Writer, max int64) (n int64, err error) {
+func (b *derivedBody) Copy(w io.Writer, max int64) (n int64, err error) {
 	for n < max && !b.AtEnd() {
 		if err := b.fill(); err != nil {
 			return n, err
@@ -44,7 +44,7 @@ func (b *filled) Copy(w io.Writer, max int64) (n int64, err error) {
 }
 
 // Remaining implements [message.Body].
-func (b *filled) Remaining() int64 {
+func (b *derivedBody) Remaining() int64 {
 	if b.over {
 		return b.ready.Remaining()
 	}
@@ -52,10 +52,10 @@ func (b *filled) Remaining() int64 {
 }
 
 // AtEnd implements [message.Body].
-func (b *filled) AtEnd() bool { return b.over && b.ready.Remaining() == 0 }
+func (b *derivedBody) AtEnd() bool { return b.over && b.ready.Remaining() == 0 }
 
 // Trailer implements [message.Body].
-func (b *filled) Trailer() message.Fields { return b.src.Trailer() }
+func (b *derivedBody) Trailer() message.Fields { return b.src.Trailer() }
 
 // Close implements [message.Body].
-func (b *filled) Close() error { return b.src.Close() }
+func (b *derivedBody) Close() error { return b.src.Close() }
