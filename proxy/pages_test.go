@@ -26,6 +26,7 @@ func TestPagesComeInTheFormTheClientWants(t *testing.T) {
 		body        []string
 	}{
 		{"Accept", "text/html,*/*", "text/html; charset=utf-8", []string{"&lt;adult&gt;", "no-&lt;adult&gt;", "pupils", "help@school.test", "ID", "http://x.test/a?b=&lt;c"}},
+		{"Accept", "*/*", "text/plain; charset=utf-8", []string{"x.test is not available here", "pupils", "help@school.test", "ID"}},
 		{"Accept", "application/json", "application/json", nil},
 		{"X-Requested-With", "XMLHttpRequest", "application/json", nil},
 		{"Sec-Fetch-Dest", "empty", "application/json", nil},

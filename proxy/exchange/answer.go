@@ -410,7 +410,8 @@ func Open(err error, host string) bool {
 // and gives the address to everything else (RFC 6585 section 6).
 func sendToSignIn(x *Exchange, at string, err error) *message.Response {
 	note := "sign-in requested: " + err.Error()
-	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && page.FormOf(&x.Q) == page.Document {
+	form := page.FormOf(&x.Q)
+	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && (form == page.Document || form == page.Plain) {
 		x.Note(note)
 		x.Refuse(note)
 		return x.Reply(302, "", nil, "Location", at+"?to="+url.QueryEscape(x.T.URL))

@@ -3,7 +3,7 @@
 //
 // [New] reads the templates; built-in ones replace missing ones. For a refused request, the
 // caller fills in a [Page], and [Set.Render] renders it in the form that the client can use
-// ([FormOf]): a document, JSON or a picture.
+// ([FormOf]): a document, text, JSON or a picture.
 package page
 
 import (
@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
@@ -56,9 +57,14 @@ const (
 	Document Form = iota // HTML
 	Object               // JSON
 	Picture              // one transparent pixel
+	Plain                // text, for a terminal
+
+	forms = iota
 )
 
-// FormOf returns the form for a request: a program gets JSON, an <img> a picture.
+// FormOf returns the form for a request: a program gets JSON, an <img> a picture. Commands
+// such as curl, which take anything and show it as it is, get text. Browsers ask for HTML; old
+// ones do not always, but their names begin with Mozilla.
 func FormOf(q *message.Request) Form {
 	accept := q.Get("Accept")
 	dest := q.Get("Sec-Fetch-Dest")
@@ -68,6 +74,8 @@ func FormOf(q *message.Request) Form {
 	case string(dest) == "empty", bytes.EqualFold(q.Get("X-Requested-With"), []byte("XMLHttpRequest")),
 		bytes.Contains(accept, []byte("application/json")) && !bytes.Contains(accept, []byte("text/html")):
 		return Object
+	case len(accept) > 0 && !bytes.Contains(accept, []byte("text/html")) && !bytes.HasPrefix(q.Get("User-Agent"), []byte("Mozilla/")):
+		return Plain
 	}
 	return Document
 }
@@ -78,7 +86,7 @@ type Set struct {
 	contact string
 	tmpl    [len(kinds)]*template.Template // by kind
 	policy  [len(kinds)]string             // Content-Security-Policy, by kind
-	busy    [3]rendered                    // by form
+	busy    [forms]rendered                // by form
 }
 
 type rendered struct {
@@ -174,6 +182,50 @@ func (d *Page) Sentence(key string) template.HTML {
 		after += d.Say("because", "why", d.Why)
 	}
 	return template.HTML(template.HTMLEscapeString(before)) + host + template.HTML(template.HTMLEscapeString(after)) + "."
+}
+
+// plain returns a page as lines of text. A value has no characters that steer a terminal.
+func (d *Page) plain(k Kind) []byte {
+	var b bytes.Buffer
+	line := func(before, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s%s\n", before, strings.Map(func(r rune) rune {
+				if !unicode.IsGraphic(r) {
+					return -1
+				}
+				return r
+			}, value))
+		}
+	}
+	switch k {
+	case Block, Warn:
+		sentence := d.Say(kinds[k]+".text", "host", cmp.Or(d.Host, d.Say("page")))
+		if d.Why != "" {
+			sentence += d.Say("because", "why", d.Why)
+		}
+		line("", sentence+".")
+	case Error:
+		line("", d.Heading())
+		line("", d.Message(d.Reason))
+	case Quota:
+		line("", d.Say("quota.title"))
+		if d.Policy == "" {
+			line("", d.Say("quota.none"))
+		} else if len(d.Quotas) == 0 {
+			line("", d.Say("quota.nothing"))
+		}
+	}
+	if again := d.WhenToRetry(); again != "" {
+		line("", d.Say("try", "when", again))
+	}
+	for _, q := range d.Quotas {
+		line(q.Of+": ", q.Text)
+	}
+	line(d.Say("warn.button")+": ", d.Continue)
+	for _, row := range [...][2]string{{"address", d.URL}, {"category", d.Category}, {"rule", d.Rule}, {"policy", d.Policy}, {"user", d.User}, {"reference", d.ID}, {"questions", d.Contact}} {
+		line(d.Say(row[0])+": ", row[1])
+	}
+	return b.Bytes()
 }
 
 // Message translates a sentence from another part of the program to the language of the
@@ -387,6 +439,8 @@ func (p *Set) Render(k Kind, f Form, d *Page) (ctype string, body []byte) {
 		return "image/gif", []byte(pixel)
 	case Object:
 		return "application/json", d.json(k)
+	case Plain:
+		return "text/plain; charset=utf-8", d.plain(k)
 	}
 	var b bytes.Buffer
 	if err := p.tmpl[k].Execute(&b, d); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/message"
 )
 
 func TestTemplatesMayBeReplaced(t *testing.T) {
@@ -194,6 +195,52 @@ func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
 			if !strings.Contains(string(b), want) {
 				t.Errorf("%s: page %d lacks %q:\n%s", c.accept, c.kind, want, b[max(0, strings.Index(string(b), "<main")):])
 			}
+		}
+	}
+}
+
+func TestTerminalsGetText(t *testing.T) {
+	for _, c := range []struct {
+		head string
+		want Form
+	}{
+		{"Accept: */*\r\nUser-Agent: curl/8.5.0", Plain},
+		{"Accept: */*\r\nUser-Agent: Wget/1.21", Plain},
+		{"Accept: text/plain", Plain},
+		{"User-Agent: x", Document},
+		{"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nUser-Agent: Lynx/2.9", Document},
+		{"Accept: */*\r\nUser-Agent: Mozilla/4.0 (compatible; MSIE 8.0; Windows NT 6.1)", Document},
+		{"Accept: application/json, */*\r\nUser-Agent: HTTPie/3.2", Object},
+		{"Accept: image/png,*/*", Picture},
+	} {
+		var q message.Request
+		in := message.NewReader(strings.NewReader("GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n"+c.head+"\r\n\r\n"), 0, 4096)
+		if err := in.ReadRequest(&q); err != nil {
+			t.Fatal(err)
+		}
+		if got := FormOf(&q); got != c.want {
+			t.Errorf("%q: form %d, want %d", c.head, got, c.want)
+		}
+	}
+	pages, err := New("", "help@school.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind Kind
+		page Page
+		want string
+	}{
+		{Block, Page{Host: "bet.example", Why: "it is in the category gambling", URL: "http://bet.example/\x1b[2J\u202e", Category: "gambling", ID: "r1"},
+			"bet.example is not available here, because it is in the category gambling.\nAddress: http://bet.example/[2J\nCategory: gambling\nReference: r1\nQuestions: help@school.example\n"},
+		{Block, Page{ID: "r2", After: 90 * time.Second, Texts: pages.Texts("de")}, "Diese Seite ist hier nicht verfügbar.\nVersuchen Sie es in 90 Sekunden wieder.\nNummer: r2\nFragen: help@school.example\n"},
+		{Warn, Page{Host: "bet.example", Continue: "http://bet.example/?a=b", ID: "r3"}, "bet.example may not be what you are looking for.\nGo on to the page: http://bet.example/?a=b\nReference: r3\nQuestions: help@school.example\n"},
+		{Error, Page{Status: 502, Reason: "The server refuses the connection.", ID: "r4"}, "The server cannot be reached\nThe server refuses the connection.\nReference: r4\nQuestions: help@school.example\n"},
+		{Quota, Page{ID: "r5"}, "What is left today\nNo policy covers your address, so there is nothing to use.\nReference: r5\nQuestions: help@school.example\n"},
+		{Quota, Page{ID: "r6", Policy: "pupils", Quotas: []filter.Balance{{Of: "games", Text: "25m left of 1h"}}}, "What is left today\ngames: 25m left of 1h\nPolicy: pupils\nReference: r6\nQuestions: help@school.example\n"},
+	} {
+		if ctype, body := pages.Render(c.kind, Plain, &c.page); ctype != "text/plain; charset=utf-8" || string(body) != c.want {
+			t.Errorf("%s\n%s\nwant:\n%s", ctype, body, c.want)
 		}
 	}
 }
