@@ -288,7 +288,7 @@ func TestFaultsOfTheOriginsCertificateAreFindings(t *testing.T) {
 			fmt.Fprintf(tc, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
 			b, _ := io.ReadAll(tc)
 			if st := tc.ConnectionState(); len(st.PeerCertificates) == 0 || st.PeerCertificates[0].Issuer.CommonName != tt.issuer || !strings.Contains(string(b), tt.answer) {
-				t.Errorf("%q", b)
+				t.Errorf("answer on the decrypted connection: got %q", b)
 			}
 		})
 	}
@@ -302,7 +302,7 @@ func TestAnOriginThatCannotBeReachedIsExplainedInside(t *testing.T) {
 	r := start(t, Config{}, Engine{Intercept: w.in})
 	res, body := get(t, r.browser(w), "https://"+host+"/")
 	if res.StatusCode != 502 || !strings.Contains(body, "refused the connection") {
-		t.Errorf("%d %q", res.StatusCode, body)
+		t.Errorf("origin without the requested certificate: got %d %q, want 502 with the reason", res.StatusCode, body)
 	}
 }
 
@@ -320,11 +320,11 @@ func TestWebSocketInsideOfTLS(t *testing.T) {
 	fmt.Fprintf(tc, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", host)
 	tr := bufio.NewReader(tc)
 	if head := readHead(tr); !strings.HasPrefix(head, "HTTP/1.1 101 ") {
-		t.Fatalf("%q", head)
+		t.Fatalf("upgrade on a decrypted connection: got %q, want 101", head)
 	}
 	io.WriteString(tc, "ping\n")
 	if s, err := tr.ReadString('\n'); s != "ping\n" {
-		t.Errorf("%q, %v", s, err)
+		t.Errorf("echo after the upgrade: got %q, %v, want ping", s, err)
 	}
 }
 
@@ -514,7 +514,7 @@ func FuzzInside(f *testing.F) {
 		}
 		c.close()
 		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.turns.Used() != 0 {
-			t.Fatalf("stats %+v", s)
+			t.Fatalf("counters after the input: %+v; want no panic, no held bytes, no turn in use", s)
 		}
 	})
 }
@@ -592,7 +592,7 @@ func TestHostsThatRefuseOurCertificateAreListed(t *testing.T) {
 	r.wait(4)
 	list := r.Refusals()
 	if len(list) != 2 || list[0].Host != "good.test" || list[0].Times != 3 || list[0].Clients != 1 || list[1].Host != "other.test" || list[1].Times != 1 {
-		t.Errorf("proposed: %+v", list)
+		t.Errorf("Refusals: got %+v, want good.test and other.test", list)
 	}
 	if b, err := ask("good.test", theirs); err != nil || !strings.HasSuffix(b, "secret") { // switched on: let through unseen
 		t.Errorf("good.test after three refusals, with exceptions switched on: got %q, %v; want a tunnel", b, err)

@@ -164,7 +164,7 @@ func TestBodiesGoThroughUnchanged(t *testing.T) {
 		}
 		for _, x := range r.wait(24) {
 			if x.In != x.Out || x.Status != 200 || held && x.Out > 0 && x.Looked != x.Out {
-				t.Errorf("record %+v", x)
+				t.Errorf("record of an echoed body: got %+v", x)
 			}
 		}
 		if got := r.Stats().UpstreamNew; got > 12 {
@@ -263,12 +263,12 @@ func TestMalformedRequestsAreShownToChecks(t *testing.T) {
 	r := start(t, Config{}, Engine{Decider: witness{seen: seen}})
 	const head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n"
 	if got := r.talk(head + "abcd"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
-		t.Errorf("got %q", got)
+		t.Errorf("malformed request: got %q, want 400", got)
 	}
 	select {
 	case got := <-seen:
 		if got != "127.0.0.1 "+head {
-			t.Errorf("shown %q", got)
+			t.Errorf("the witness was shown %q", got)
 		}
 	default:
 		t.Error("the request was answered before the witness judged its head")
@@ -376,7 +376,7 @@ func TestUnaskedBytesOnAnIdleConnectionAreNobodysAnswer(t *testing.T) {
 	r := start(t, Config{}, Engine{})
 	for range 2 {
 		if _, b := get(t, r.client(), "http://"+o+"/"); b != "ok" {
-			t.Errorf("got %q", b)
+			t.Errorf("response of the retried request: got %q, want ok", b)
 		}
 		<-wrote
 	}
@@ -406,7 +406,7 @@ func TestUpstreamFailures(t *testing.T) {
 	}
 	for _, x := range r.wait(10) {
 		if x.Note == "" || x.Status == 0 {
-			t.Errorf("record %+v", x)
+			t.Errorf("record without a note or a status: %+v", x)
 		}
 	}
 }
@@ -539,7 +539,7 @@ func TestIPv6(t *testing.T) {
 		t.Errorf("host in the target: got %q; the origin got %q", b, head)
 	}
 	if x := r.wait(1)[0]; x.Host != "::1" || x.URL != "http://"+o+"/p" {
-		t.Errorf("record %+v", x)
+		t.Errorf("record: got %+v, want host ::1", x)
 	}
 }
 
@@ -590,7 +590,7 @@ func TestVerdictsAreObeyed(t *testing.T) {
 		}
 	}
 	if res, _ := get(t, c, o.URL+"/redirect"); res.StatusCode != 302 || res.Header.Get("Location") != "http://elsewhere.test/" {
-		t.Errorf("redirect: %v", res)
+		t.Errorf("GET /redirect: got %v, want 302 to elsewhere.test", res)
 	}
 	if _, b := get(t, c, o.URL+"/allow"); !strings.HasPrefix(b, "page of") {
 		t.Errorf("GET /allow: got %q, want the page", b)
@@ -639,7 +639,7 @@ func TestLastStageIsKnownBeforehand(t *testing.T) {
 	get(t, r.client(), o.URL+"/?ct=text/html")
 	get(t, r.client(), o.URL+"/?ct=image/png")
 	if len(last) != 2 || last[0] != filter.ResponseBody || last[1] != filter.Response {
-		t.Errorf("got %v", last)
+		t.Errorf("last stages: got %v, want the response's body and the response", last)
 	}
 }
 

@@ -52,7 +52,7 @@ func FuzzSession(f *testing.F) {
 		l.serve(server)
 		s := p.Stats()
 		if s.Panics != 0 || s.Held != 0 || s.ConnectionsOpen != 0 || p.turns.Used() != 0 {
-			t.Fatalf("stats %+v", s)
+			t.Fatalf("counters after the input: %+v; want no panic and nothing in use", s)
 		}
 		if done-before != s.Requests-requests {
 			t.Fatalf("%d requests, but %d records", s.Requests-requests, done-before)

@@ -171,7 +171,7 @@ func TestMalformedStreamsAreReset(t *testing.T) {
 		id := uint32(2*i + 1)
 		f.ask(id, tt.name != "another protocol", tt.fields...)
 		if rst, ok := f.next(id).(*http2.RSTStreamFrame); !ok || rst.ErrCode != http2.ErrCodeProtocol {
-			t.Errorf("%s: %v", tt.name, rst)
+			t.Errorf("%s: got %v, want a reset with PROTOCOL_ERROR", tt.name, rst)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestFieldsKeepTheirOrderThroughHTTP2(t *testing.T) {
 	f.ask(1, true, ":method", "GET", ":scheme", "https", ":authority", host, ":path", "/", "x-z", "1", "cookie", "a=1", "x-a", "2", "cookie", "b=2", "accept", "*/*")
 	h, ok := f.next(1).(*http2.MetaHeadersFrame)
 	if !ok {
-		t.Fatalf("%v", h)
+		t.Fatalf("response: got %v, want a head", h)
 	}
 	var back []string
 	for _, hf := range h.RegularFields() {
@@ -267,7 +267,7 @@ func TestEarlyHintsAndEventsAreNotHeldBack(t *testing.T) {
 				br := bufio.NewReader(res.Body)
 				for range 2 {
 					if s, err := br.ReadString('\n'); s != "data: tick\n" {
-						t.Fatalf("%q, %v", s, err)
+						t.Fatalf("event of the stream: got %q, %v", s, err)
 					}
 					br.ReadString('\n')
 					seen <- struct{}{}
@@ -372,7 +372,7 @@ func FuzzStreams(f *testing.F) {
 		c.serveStreams()
 		c.close()
 		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.turns.Used() != 0 {
-			t.Fatalf("stats %+v", s)
+			t.Fatalf("counters after the input: %+v; want no panic, no held bytes, no turn in use", s)
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestLargeBodyIsJudgedPieceByPiece(t *testing.T) {
 		}
 	}
 	if s := r.Stats(); s.Cut != 6 || s.Partial != 8 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("counters: got %+v, want 6 cut and 8 partial bodies", s)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestNoRoomToHoldIs503(t *testing.T) {
 	}
 	r.wait(blocks + 2)
 	if s := r.Stats(); s.Held != 0 || s.Overload != 1 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("counters: got %+v, want no held bytes and 1 overload", s)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestNobodyWorksForAClientThatLeft(t *testing.T) {
 	c.Close()
 	close(hold)
 	if got := <-first; !strings.HasSuffix(got, "\r\n\r\npage") {
-		t.Errorf("first: %q", got)
+		t.Errorf("first request: got %q, want the page", got)
 	}
 	abandoned := 0
 	for _, x := range r.wait(2) {
@@ -266,15 +266,15 @@ func TestABodyThatGetsNoTurnInTimeIsAnsweredWith503(t *testing.T) {
 	go func() { first <- r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\n\r\n") }()
 	<-judging
 	if got := r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "Retry-After: ") {
-		t.Errorf("second: %q", got)
+		t.Errorf("second request: got %q, want 503 with Retry-After", got)
 	}
 	close(hold)
 	if got := <-first; !strings.HasSuffix(got, "\r\n\r\npage") {
-		t.Errorf("first: %q", got)
+		t.Errorf("first request: got %q, want the page", got)
 	}
 	r.wait(2)
 	if s := r.Stats(); s.Overload != 1 || s.Judged != 1 || s.Judging != 0 || s.JudgeWaiting != 0 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("counters: got %+v, want 1 overload and 1 judged body", s)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestASlowPageThatTurnsBadEndsWithANotice(t *testing.T) {
 	}
 	for _, x := range r.wait(2) {
 		if x.Action != filter.Block || !strings.Contains(x.Note, "cut after") || x.Looked <= 20_000 {
-			t.Errorf("record %+v", x)
+			t.Errorf("record of the cut body: got %+v", x)
 		}
 	}
 }

@@ -104,12 +104,12 @@ func TestAllowRulesBindToTheConnection(t *testing.T) {
 				defer c.Close()
 				fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", tt.connect)
 				if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
-					t.Fatalf("CONNECT: %q", head)
+					t.Fatalf("CONNECT: got %q, want 200", head)
 				}
 				tc := tls.Client(&buffered{c, br}, &tls.Config{ServerName: tt.sni, InsecureSkipVerify: true})
 				if err := tc.Handshake(); err != nil {
 					if tt.issuer != "" {
-						t.Errorf("TLS: %v", err)
+						t.Errorf("TLS handshake: %v", err)
 					}
 					return
 				}

@@ -30,7 +30,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 			c, br := r.raw()
 			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", o.URL)
 			if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 200") {
-				t.Fatalf("%s: %q", name, head)
+				t.Fatalf("%s: open connection: got %q, want 200", name, head)
 			}
 			open = append(open, c)
 		}
@@ -79,16 +79,16 @@ func TestRequestsQueueAndTheQueueHasALength(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if res, _ := get(t, r.client(), o.URL); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
-		t.Errorf("third: %d", res.StatusCode)
+		t.Errorf("third request: got %d, want 503 with Retry-After", res.StatusCode)
 	}
 	close(hold)
 	for range 2 {
 		if s := <-status; s != 200 {
-			t.Errorf("got %d", s)
+			t.Errorf("request with a turn: got %d, want 200", s)
 		}
 	}
 	if s := r.Stats(); s.Queued != 0 || s.Overload != 1 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("counters: got %+v, want none queued and 1 overload", s)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	}
 	if c, err := net.Dial("tcp", r.addr); err == nil {
 		c.Close()
-		t.Error("still accepting")
+		t.Error("the proxy still accepts connections during the drain")
 	}
 	close(hold)
 	if res, err = http.ReadResponse(busyReader, nil); err != nil || res.StatusCode != 200 || !res.Close {
@@ -178,10 +178,10 @@ func TestPanicEndsOneConnectionOnly(t *testing.T) {
 		return filter.Verdict{}
 	}}})
 	if got := r.talk("GET " + o.URL + "/panic HTTP/1.1\r\nHost: x\r\n\r\n"); strings.Contains(got, "200") {
-		t.Errorf("got %q", got)
+		t.Errorf("request that panics: got %q, want no 200", got)
 	}
 	if _, b := get(t, r.client(), o.URL); b != "ok" {
-		t.Errorf("afterwards: %q", b)
+		t.Errorf("request after the panic: got %q, want ok", b)
 	}
 	if s := r.Stats(); s.Panics != 1 || r.wait(1)[0].Note != "internal error" {
 		t.Errorf("after a panic: counters %+v, record %+v", s, r.wait(1)[0])
@@ -193,7 +193,7 @@ func TestEngineIsSwappedBetweenRequests(t *testing.T) {
 	r := start(t, Config{}, Engine{})
 	c := r.client()
 	if res, _ := get(t, c, o.URL); res.StatusCode != 200 {
-		t.Errorf("got %d", res.StatusCode)
+		t.Errorf("before the new engine: got %d, want 200", res.StatusCode)
 	}
 	if err := r.Use(&Engine{Identify: anybody, Decider: judge{decide: func(*filter.Transaction, filter.Stage) filter.Verdict { return block("new") }}}); err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func TestAbortedConnectionsLeaveNothing(t *testing.T) {
 	r.stop()
 	s := r.Stats()
 	if s.Held != 0 || s.ConnectionsOpen != 0 || s.TunnelsOpen != 0 || s.Queued != 0 || s.UpstreamIdle != 0 || s.Panics != 0 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("counters after the load: %+v; want nothing in use", s)
 	}
 	if r.turns.Used() != 0 || r.Stats().Judging != 0 || len(r.clients.n) != 0 {
 		t.Errorf("%d requests, %d judgements and %d clients are still counted at the end", r.turns.Used(), r.Stats().Judging, len(r.clients.n))

@@ -61,7 +61,7 @@ func (r *rig) socketTo(o string) (net.Conn, *bufio.Reader) {
 	c, br := r.raw()
 	fmt.Fprintf(c, "GET http://%s/ws HTTP/1.1\r\nHost: x\r\n%s\r\n", o, websocket)
 	if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 101 ") {
-		r.t.Fatalf("got %q", head)
+		r.t.Fatalf("upgrade: got %q, want 101", head)
 	}
 	return c, br
 }
@@ -96,7 +96,7 @@ func TestParkedWebSocketIsStillJudged(t *testing.T) {
 				n++ // the message
 			}
 			if x := r.wait(n)[n-1]; x.Status != 101 || refused != (x.Action == filter.Block) || x.In == 0 {
-				t.Errorf("record %+v", x)
+				t.Errorf("record of the WebSocket: got %+v", x)
 			}
 			r.parked(0)
 		})
@@ -164,7 +164,7 @@ func TestParkedTunnelEnds(t *testing.T) {
 			<-over
 			x := e.r.wait(1)[0]
 			if x.Status != 101 || !strings.Contains(x.Note, tt.note) || tt.note == "" && x.Note != "" {
-				t.Errorf("record %+v", x)
+				t.Errorf("record of the tunnel: got %+v", x)
 			}
 			e.r.parked(0)
 			e.r.stop()
@@ -253,7 +253,7 @@ func TestWebSocketInsideOfTLSIsParked(t *testing.T) {
 			br := bufio.NewReader(c)
 			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", target, secure, websocket)
 			if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 101 ") {
-				t.Fatalf("got %q", head)
+				t.Fatalf("upgrade: got %q, want 101", head)
 			}
 			for range 3 {
 				r.parked(2)

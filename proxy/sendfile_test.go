@@ -83,7 +83,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 		client.SetLinger(0)
 		client.Close()
 		if _, err := sendFile(c, []byte("head"), f, 0, int64(len(content))); err == nil {
-			t.Error("no error")
+			t.Error("sendFile to a closed connection returned no error")
 		}
 	})
 	t.Run("a file that ends early", func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 		}
 		defer dir.Close()
 		if _, err := sendFile(c, []byte("head"), dir, 0, 100); err != errFile {
-			t.Errorf("got %v", err)
+			t.Errorf("sendFile of a folder: got %v, want errFile", err)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func TestHTTP2IsJudgedAndPassedOnLikeHTTP1(t *testing.T) {
 			}
 			all.Wait()
 			if s := r.Stats(); s.Decrypted == 0 || s.Panics != 0 {
-				t.Errorf("%+v", s)
+				t.Errorf("counters: got %+v, want decrypted connections and no panic", s)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestStreamsOfMessagesPassBothWaysAtOnce(t *testing.T) {
 	w := newWorld(t)
 	host := w.origin2(t, true, func(rw http.ResponseWriter, q *http.Request) {
 		if q.Header.Get("Te") != "trailers" {
-			t.Errorf("TE: %q", q.Header.Get("Te"))
+			t.Errorf("the origin got TE %q, want trailers", q.Header.Get("Te"))
 		}
 		rw.Header().Set("Content-Type", "application/grpc")
 		rw.WriteHeader(200)
@@ -141,13 +141,13 @@ func TestStreamsOfMessagesPassBothWaysAtOnce(t *testing.T) {
 	for _, s := range []string{"one\n", "two\n"} {
 		io.WriteString(pw, grpcMessage(s))
 		if got, err := out.ReadString('\n'); got != grpcMessage("got "+s) {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("gRPC answer: got %q, %v", got, err)
 		}
 	}
 	pw.Close()
 	io.ReadAll(out)
 	if got := res.Trailer.Get("Grpc-Status"); got != "0" {
-		t.Errorf("trailers %v", res.Trailer)
+		t.Errorf("trailers of the gRPC answer: got %v, want grpc-status 0", res.Trailer)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestAStreamGivenUpFreesWhatItHeld(t *testing.T) {
 	q, _ := http.NewRequestWithContext(ctx, "GET", "https://"+host+"/wait", nil)
 	go func() { <-waiting; cancel() }()
 	if _, err := c.Do(q); err == nil {
-		t.Error("no error")
+		t.Error("the request succeeded, want an error from the reset")
 	}
 	select {
 	case <-gone:
@@ -176,7 +176,7 @@ func TestAStreamGivenUpFreesWhatItHeld(t *testing.T) {
 		t.Error("the origin did not notice within 5 s that the client reset the stream")
 	}
 	if res, _ := get(t, c, "https://"+host+"/ok"); res.StatusCode != 200 {
-		t.Errorf("afterwards %d", res.StatusCode)
+		t.Errorf("request after the reset: got %d, want 200", res.StatusCode)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 	r.stop()
 	s := r.Stats()
 	if s.Held != 0 || s.ConnectionsOpen != 0 || s.TunnelsOpen != 0 || s.Queued != 0 || s.UpstreamIdle != 0 || s.Panics != 0 || s.Decrypted == 0 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("counters after the load: %+v; want nothing in use", s)
 	}
 	if r.turns.Used() != 0 || r.Stats().Judging != 0 || len(r.clients.n) != 0 {
 		t.Errorf("%d requests, %d judgements and %d clients are still counted at the end", r.turns.Used(), r.Stats().Judging, len(r.clients.n))

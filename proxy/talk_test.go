@@ -163,7 +163,7 @@ func TestWebSocketMessagesAreJudged(t *testing.T) {
 			c, br := r.raw()
 			fmt.Fprintf(c, "GET http://%s/ws HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Extensions: x-unknown\r\n%s\r\n%s", o, websocket, tt.send)
 			if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 101 ") {
-				t.Fatalf("got %q", head)
+				t.Fatalf("upgrade: got %q, want 101", head)
 			}
 			for _, want := range tt.want {
 				if _, s, err := readFrame(br); err != nil || !strings.HasPrefix(s, want) {
@@ -182,7 +182,7 @@ func TestWebSocketMessagesAreJudged(t *testing.T) {
 			}
 			x := r.wait(n)[n-1]
 			if refused != (x.Action == filter.Block) {
-				t.Errorf("record %+v", x)
+				t.Errorf("record of the WebSocket: got %+v", x)
 			}
 			for g := got(); ; g = got() {
 				if strings.HasPrefix(g[len(g)-1], tt.origin) || len(g) == 1 && tt.origin == "" {
@@ -356,7 +356,7 @@ func TestGRPCMessagesAreJudged(t *testing.T) {
 		return res.StatusCode, string(b), res.Trailer
 	}
 	if _, b, _ := post("application/grpc-web+proto", message("hello")); b != message("a good one")+message("hello")+message("more") {
-		t.Errorf("clean: %q", b)
+		t.Errorf("stream without bad messages: got %q", b)
 	}
 	if status, b, _ := post("application/grpc+proto", message("a bad one")); status != 403 {
 		t.Errorf("blocked message to the server: got %d %q, want 403", status, b)
@@ -368,7 +368,7 @@ func TestGRPCMessagesAreJudged(t *testing.T) {
 	})
 	o.URL = o2.URL
 	if _, b, _ := post("application/grpc-web+proto", message("hello")); !strings.HasPrefix(b, message("a good one")+"\x80") || !strings.Contains(b, "grpc-status: 7\r\n") {
-		t.Errorf("downwards: %q", b)
+		t.Errorf("blocked message in gRPC-Web: got %q, want the trailer with status 7", b)
 	}
 	if _, b, trailer := post("application/grpc", message("hello")); b != message("a good one") || trailer.Get("Grpc-Status") != "7" {
 		t.Errorf("blocked message from the server: got %q, trailer %v", b, trailer)

@@ -56,7 +56,7 @@ func TestTunnelCarriesBytesBothWaysAndHalfCloses(t *testing.T) {
 	}
 	x := r.wait(1)[0]
 	if x.In != int64(len(data)) || x.Out != int64(len(data)) || x.Status != 200 || x.Proto != filter.TLS || x.URL != o {
-		t.Errorf("record %+v", x)
+		t.Errorf("record of the tunnel: got %+v", x)
 	}
 }
 
@@ -68,11 +68,11 @@ func TestServerMaySpeakFirstInATunnel(t *testing.T) {
 	r := start(t, Config{}, Engine{})
 	c, br := r.tunnelTo(o)
 	if s, _ := br.ReadString('\n'); s != "220 hello\r\n" {
-		t.Fatalf("got %q", s)
+		t.Fatalf("greeting through the tunnel: got %q, want 220 hello", s)
 	}
 	io.WriteString(c, "QUIT\r\n")
 	if s, _ := br.ReadString('\n'); s != "QUIT\r\n" {
-		t.Errorf("got %q", s)
+		t.Errorf("the server got %q, want QUIT", s)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestTunnelIsJudgedByHostAndByHello(t *testing.T) {
 	}
 	got := r.talk("CONNECT blocked.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	if !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "adult") {
-		t.Errorf("blocked: %q", got)
+		t.Errorf("blocked CONNECT: got %q, want the block page", got)
 	}
 	fronted := 0
 	for _, x := range r.wait(4) {
@@ -145,10 +145,10 @@ func TestConnectPorts(t *testing.T) {
 	o := rawOrigin(t, "tcp", echo)
 	r := start(t, Config{ConnectPorts: []string{"443"}}, Engine{})
 	if got := r.talk("CONNECT " + o + " HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 403 ") {
-		t.Errorf("got %q", got)
+		t.Errorf("CONNECT to a forbidden port: got %q, want 403", got)
 	}
 	if got := r.talk("CONNECT 10.1.2.3:443 HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "private") {
-		t.Errorf("got %q", got)
+		t.Errorf("CONNECT to a private address: got %q, want 403 with the reason", got)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestSilentTunnelEnds(t *testing.T) {
 	_, br := r.tunnelTo(o)
 	b, _ := io.ReadAll(br)
 	if string(b) != "xxxxx" {
-		t.Errorf("got %q", b)
+		t.Errorf("bytes through the silent tunnel: got %q, want xxxxx", b)
 	}
 	x := r.wait(1)[0]
 	if n := r.Stats().TunnelsOpen; x.Out != 5 || n != 0 || !strings.Contains(x.Note, "silent") {
@@ -193,20 +193,20 @@ func TestUpgradeIsPassedByRule(t *testing.T) {
 	fmt.Fprintf(c, "GET http://%s/ws HTTP/1.1\r\nHost: x\r\n%s\r\nsecond", o, websocket)
 	head := readHead(br)
 	if !strings.HasPrefix(head, "HTTP/1.1 101 ") || !strings.Contains(head, "Sec-WebSocket-Accept: z\r\n") || !strings.Contains(head, "Connection: Upgrade\r\nUpgrade: websocket\r\n") {
-		t.Fatalf("got %q", head)
+		t.Fatalf("WebSocket: got %q, want 101", head)
 	}
 	c.(*net.TCPConn).CloseWrite()
 	if b, _ := io.ReadAll(br); string(b) != "firstsecond" {
-		t.Errorf("got %q", b)
+		t.Errorf("bytes after the upgrade: got %q, want firstsecond", b)
 	}
 	if x := r.wait(1)[0]; x.Status != 101 || x.In != 6 || x.Out != 11 {
-		t.Errorf("record %+v", x)
+		t.Errorf("record of the WebSocket: got %+v", x)
 	}
 	if got := r.talk(fmt.Sprintf("GET http://%s/no HTTP/1.1\r\nHost: x\r\n%s\r\n", o, websocket)); !strings.HasPrefix(got, "HTTP/1.1 403 ") {
 		t.Errorf("WebSocket that a rule blocks: got %q, want 403", got)
 	}
 	if got := r.talk(fmt.Sprintf("GET http://%s/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n", o)); !strings.HasPrefix(got, "HTTP/1.1 426 ") {
-		t.Errorf("h2c: %q", got)
+		t.Errorf("upgrade to h2c: got %q, want 426", got)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestParentProxy(t *testing.T) {
 	})
 	r := start(t, Config{Via: "down", Upstream: upstream.Config{Parent: "http://us:pw@" + p, NoParent: []string{"localhost", "10.0.0.0/8"}}}, Engine{})
 	if _, b := get(t, r.client(), o.URL+"/x?y"); b != "via 1.1 down, 1.1 up" && b != "via 1.1 down" {
-		t.Errorf("got %q", b)
+		t.Errorf("plain request through the parent: got %q", b)
 	}
 	head := <-heads
 	if !strings.HasPrefix(head, "GET "+o.URL+"/x?y HTTP/1.1\r\n") || !strings.Contains(head, "\r\nProxy-Authorization: Basic dXM6cHc=\r\n") {
@@ -270,7 +270,7 @@ func TestHTTPSProxyOnTheSamePort(t *testing.T) {
 	c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
 	for range 2 {
 		if _, b := get(t, c, o.URL); b != "hello" {
-			t.Errorf("got %q", b)
+			t.Errorf("request through an HTTPS proxy: got %q, want hello", b)
 		}
 	}
 	if _, b := get(t, r.client(), o.URL); b != "hello" {

@@ -78,7 +78,7 @@ func TestRequestsWithoutATurnAreCountedAndOneInAWhileIsOnRecord(t *testing.T) {
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", url)
 		res, err := http.ReadResponse(br, nil)
 		if err != nil || res.StatusCode != 503 {
-			t.Fatalf("%+v, %v", res, err)
+			t.Fatalf("request without a turn: got %+v, %v, want 503", res, err)
 		}
 		io.Copy(io.Discard, res.Body)
 	}
@@ -111,7 +111,7 @@ func TestNobodyWorksForAClientThatLeftTheLine(t *testing.T) {
 	for _, x := range r.wait(2) {
 		if x.Note == "client went away before its turn" && x.Status == 0 {
 			if s := r.Stats(); s.Left != 1 || s.UpstreamNew+s.UpstreamReused != 1 {
-				t.Errorf("stats %+v", s)
+				t.Errorf("counters: got %+v, want 1 client that left and 1 upstream request", s)
 			}
 			return
 		}
@@ -142,7 +142,7 @@ func TestAClientThatReadsSlowlyKeepsNoTurn(t *testing.T) {
 	slow, br := r.raw()
 	fmt.Fprintf(slow, "GET http://%s/large HTTP/1.1\r\nHost: x\r\n\r\n", o)
 	if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 200") {
-		t.Fatalf("got %q", head)
+		t.Fatalf("slow reader: got %q, want 200", head)
 	}
 	if _, b := get(t, r.client(), "http://"+o+"/small"); b != "small" {
 		t.Errorf("small response while another client reads slowly: got %q", b)

@@ -404,7 +404,7 @@ func TestADocumentIsHeldUntilItIsWhole(t *testing.T) {
 		filler := strings.Repeat("%", 10_000)
 		_, _, err := inspect(t, x, slowResponse("application/pdf", slowly(time.Second, "%PDF-1.4\n", filler, filler, "bad")))
 		if err != ErrRefused {
-			t.Errorf("got %v", err)
+			t.Errorf("InspectResponse: got %v, want ErrRefused", err)
 		}
 	})
 }
@@ -417,7 +417,7 @@ func TestALargeUploadIsJudgedToItsEnd(t *testing.T) {
 		x, _ := begin(t, Config{Held: 20_000}, bad("bad"))
 		read(t, x, fmt.Sprintf("POST http://x.test/ HTTP/1.1\r\nHost: x.test\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 		if !x.JudgeHead(t.Context()) {
-			t.Fatal("refused")
+			t.Fatal("JudgeHead refused the request, want it to pass")
 		}
 		if err := x.InspectRequest(t.Context()); err != nil {
 			t.Fatal(err)
@@ -428,7 +428,7 @@ func TestALargeUploadIsJudgedToItsEnd(t *testing.T) {
 		}
 		x.End()
 		if refused := x.T.Verdict.Action == filter.Block; refused != (want != nil) {
-			t.Errorf("verdict %+v", x.T.Verdict)
+			t.Errorf("verdict on the upload: got %+v", x.T.Verdict)
 		}
 	}
 }

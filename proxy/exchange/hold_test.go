@@ -34,11 +34,11 @@ func TestBudgetServesInTurn(t *testing.T) {
 		}
 		b.Give(60)
 		if s := <-got; s != "large" {
-			t.Errorf("first %s", s)
+			t.Errorf("the %s claim was served first, want the large one", s)
 		}
 		b.Give(80)
 		if s := <-got; s != "small" {
-			t.Errorf("then %s", s)
+			t.Errorf("the %s claim was served second, want the small one", s)
 		}
 		b.Give(30)
 		if b.Used() != 0 {
@@ -69,7 +69,7 @@ func TestHoldIsFilledAtOneEndAndGivenBackAtTheOther(t *testing.T) {
 		for _, p := range h.slices(nil, from, to) {
 			for _, c := range p {
 				if c != byteAt(at) {
-					t.Fatalf("at %d", at)
+					t.Fatalf("wrong byte at position %d", at)
 				}
 				at++
 			}

@@ -88,7 +88,7 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 				}
 			case c.status == 200 || c.media == "image/png":
 				if p, _, err := image.DecodeConfig(strings.NewReader(body)); err != nil || p.Width != width || p.Height != width/2 {
-					t.Errorf("%+v, %v", p, err)
+					t.Errorf("the blurred picture is %+v, error %v", p, err)
 				}
 			}
 		})

@@ -28,10 +28,10 @@ func TestTemplatesMayBeReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, b := p.Render(Block, Document, &Page{Category: "a<b", Evidence: "list:3"}); string(b) != "mine: a&lt;b list:3" {
-		t.Errorf("got %q", b)
+		t.Errorf("block page from our template: got %q", b)
 	}
 	if _, b := p.Render(Error, Document, &Page{Title: "Bad Gateway"}); !strings.Contains(string(b), "</style>") || !strings.HasSuffix(string(b), `<main class="error">Bad Gateway`) {
-		t.Errorf("got %q", b)
+		t.Errorf("error page from our template: got %q", b)
 	}
 	if _, b := p.Render(Warn, Document, &Page{Continue: "http://x/?a=b"}); !strings.Contains(string(b), `href="http://x/?a=b"`) {
 		t.Errorf("the built-in warn page lacks the link to continue: %s", b)
