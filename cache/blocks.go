@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// blocks are the memory of a body that is or was fetched. Most bodies are never requested
-// again. The memory of one that leaves the cache is reused for the next, so that the garbage
-// collector has no work with it.
+// blocks are the pieces of memory that hold a body. Most bodies are never requested again, so
+// the memory of a body that leaves the cache is reused for the next one. That spares the
+// garbage collector the work.
 //
-// This is only for memory without other references. Holders of other references never
-// free their hold, and leave the blocks to the garbage collector.
+// Only memory without other references is reused. Holders of other references never free their
+// hold, and leave the blocks to the garbage collector.
 type blocks struct {
 	list  [][]byte
 	holds atomic.Int32

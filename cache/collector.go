@@ -111,8 +111,8 @@ func (s *shelf) memoryInUse() int64 {
 	return n + s.budget.now() + unused.keptBytes()
 }
 
-// shrink leaves to objects the memory that bodies being fetched do not need, but at least a
-// third.
+// shrink limits stored objects to the memory that bodies being fetched do not need, but to no
+// less than a third.
 func (s *shelf) shrink(used int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

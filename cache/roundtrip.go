@@ -391,7 +391,7 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	case why != "" && ofOne(why):
 		// Nothing of a response for one client is stored: o stays unchanged.
 	case why != "":
-		// The origin has changed its mind, also about the object.
+		// The origin has withdrawn its permission, also for the stored object.
 		c.remove([]byte(o.name))
 	case !slices.Equal(protocol.Vary(n.res.Fields), protocol.Vary(o.res.Fields)):
 		c.remove([]byte(o.name))

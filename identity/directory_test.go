@@ -90,7 +90,7 @@ func (f *flakyDirectory) Find(ctx context.Context, name string) (string, []strin
 	return name, groups, nil
 }
 
-// times is how often it was asked.
+// times returns how often the directory was queried.
 func (f *flakyDirectory) times() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -264,7 +264,7 @@ func TestTheSameWrongPasswordCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &countingHash{right: "secret"}
 		id := withHash(t, h)
-		// A browser sends the same for each of a page's resources.
+		// A browser sends the same field for each resource of a page.
 		for range 3 * maxFailures {
 			_, err := id.Identify(t.Context(), client, login("anna", "old"))
 			if c := (*Challenge)(nil); !errors.As(err, &c) {
@@ -307,7 +307,7 @@ func TestVerifyingIsBounded(t *testing.T) {
 		if w := (*Wait)(nil); !errors.As(err, &w) || w.Status != 503 {
 			t.Errorf("with %d logins waiting, another got %v, want status 503", full, err)
 		}
-		cancel() // who waits for its turn goes
+		cancel() // cancels the logins that wait for a turn
 		synctest.Wait()
 		close(h.hold)
 		gone := 0

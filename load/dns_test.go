@@ -110,7 +110,8 @@ func serveStream(t *testing.T, l net.Listener, after int, conns *atomic.Int64) s
 	return l.Addr().String()
 }
 
-// secure is a TLS certificate for 127.0.0.1 and who signs for it.
+// secure starts a DNS over HTTPS server on 127.0.0.1 and returns it with the authority of its
+// certificate.
 func secure(t *testing.T) (*httptest.Server, *x509.CertPool) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,8 +182,8 @@ func TestEveryTransportCountsTheSame(t *testing.T) {
 	}
 	for _, server := range servers {
 		for _, load := range []DNSConfig{{Window: 10}, {Window: 3, Sockets: 1}, {Rate: 5000}} {
-			// Of a rate, all may be under way at once: as many as fit into the
-			// receive buffer of a socket, and time enough to answer them.
+			// At a rate all queries may be in flight at once: they fit into the receive buffer
+			// of a socket, and the timeout leaves time to answer them.
 			load.Server, load.Roots, load.Count, load.Sockets = server, roots, 240, max(load.Sockets, 2)
 			load.Timeout = time.Minute
 			load.Queries = queries(t, "a", "nx", "b", "fail", "cut", "bare")
@@ -339,7 +340,7 @@ func TestDNSConfigIsChecked(t *testing.T) {
 // An echoLink is a link on which every query has its answer at once.
 type echoLink struct {
 	answers [][]byte
-	most    int // answers that lay there when a query was sent
+	most    int // most answers that were unread when a query was sent
 }
 
 func (e *echoLink) send(queries [][]byte) (int, error) {

@@ -254,7 +254,7 @@ func TestClosedKeepAliveConnectionIsAskedAgain(t *testing.T) {
 			if err != nil {
 				return nil
 			}
-			// Two answers to a connection, then it is closed without a word.
+			// The server closes a connection after two answers, without notice.
 			in := bufio.NewReader(nc)
 			for range 2 {
 				if _, err := http.ReadRequest(in); err == nil {
@@ -529,8 +529,8 @@ func TestOriginServesPagesAndGzip(t *testing.T) {
 	}
 }
 
-// The command prints where it listens; a client that trusts its authority can
-// fetch, and the faults are in the end named.
+// The command prints its addresses. A client that trusts its authority can fetch from it. At
+// the end it prints the number of faults.
 func TestOriginCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -54,7 +54,7 @@ func countField(raw []byte, name string) int {
 	return n
 }
 
-// checkFraming holds an accepted head against the rules on its end.
+// checkFraming compares an accepted head with the rules on where a message ends.
 func checkFraming(t *testing.T, raw []byte) {
 	t.Helper()
 	te, cl := countField(raw, "Transfer-Encoding"), countField(raw, "Content-Length")
@@ -189,7 +189,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// filled drops the names a Trailer field announced and no trailer brought.
+// filled removes the names that a Trailer field announced and the trailer lacks.
 func filled(h http.Header) http.Header {
 	for k, v := range h {
 		if len(v) == 0 {
@@ -275,7 +275,7 @@ func FuzzResponse(f *testing.F) {
 // decodeChunked is the grammar of RFC 9112, 7.1, over the whole body.
 func decodeChunked(in []byte) (body []byte, trailer string, rest int, ok bool) {
 	s := latin1(in)
-	at := 0 // in bytes of in; s is looked at from a byte boundary by runes
+	at := 0 // a byte offset in in, and so an offset in runes
 	runes := []rune(s)
 	for {
 		m := chunkGrammar.FindStringSubmatch(string(runes[at:]))

@@ -201,7 +201,7 @@ func TestEmptyFileHasNoRequests(t *testing.T) {
 	}
 }
 
-// sound fails when an entry could harm who uses it.
+// sound fails the test if an entry has values that could harm a program that uses it.
 func sound(t *testing.T, e Entry, err error) {
 	if err != nil {
 		return
@@ -267,7 +267,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// rows is a record that can be asked.
+// rows is a record of events that fails after its last row.
 type rows []event.Row
 
 func (r rows) Count(context.Context, ...event.Question) ([][]event.Tally, error) { return nil, nil }

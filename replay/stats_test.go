@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// zipfLog is a log of n requests for URLs by Zipf's law, the same for a seed.
+// zipfLog yields n requests for URLs by Zipf's law. Equal seeds give equal logs.
 func zipfLog(n int, seed uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		r := rand.New(rand.NewPCG(seed, 1))

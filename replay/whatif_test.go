@@ -99,7 +99,7 @@ func TestWhatIfReportAgainstTheLog(t *testing.T) {
 	golden(t, "whatif.json", r.JSON)
 }
 
-// A line of Squid says that something was refused, and no more of it.
+// Squid's log says that a request was refused, but not why.
 func TestWhatALogRefusedWithoutAReasonIsJudged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "squid.log")
 	if err := os.WriteFile(file, []byte("1795420800.000 1 10.1.2.3 TCP_DENIED/403 10 GET http://bet.example/ - HIER_NONE/- text/html\n"), 0o600); err != nil {
@@ -168,7 +168,7 @@ func TestKindsOfChangesAreBounded(t *testing.T) {
 	}
 }
 
-// TestJudgesThatCountSeeTheEventsInTheirOrder: both, each with what it has counted itself.
+// TestJudgesThatCountSeeTheEventsInTheirOrder: both judges do, and each goes by its own counts.
 func TestJudgesThatCountSeeTheEventsInTheirOrder(t *testing.T) {
 	const n = 5*pieceSize + 7
 	start := time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC)

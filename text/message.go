@@ -2,9 +2,8 @@ package text
 
 import "strings"
 
-// messages are sentences with values from parts of the program that do not know
-// about languages: errors, and reasons for blocking. {1}, {2} … stand for the
-// values.
+// messages are sentences with values from packages that know no languages: errors, and reasons
+// for blocking. {1}, {2} … stand for the values.
 var messages = [...]string{
 	"The certificate of {1} has been revoked by those who issued it, perhaps because its key was stolen. Whoever answers may not be {2}.",
 	"{1} vouches only for itself: nobody else confirms that it is the real one.",

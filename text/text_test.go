@@ -150,8 +150,8 @@ func literal(e ast.Expr) (string, bool) {
 	return s, err == nil
 }
 
-// spoken are said for values that have other names in settings, or come from
-// packages that know nothing of pages.
+// spoken are the texts of values that have other names in settings, or that come from packages
+// without texts.
 var spoken = []string{
 	"pass", "allow", "warn", "block", "redirect", "blur", "placeholder", // actions
 	"open", "acknowledged", "closed", "low", "medium", "high", // alerts
@@ -391,8 +391,8 @@ func TestThePackedTextsAreThoseOfTheFiles(t *testing.T) {
 	}
 }
 
-// forPrograms are files whose errors no page shows, and such errors: those of
-// clients, settings, and parts of the API that only programs use.
+// forPrograms are files and single errors that no page shows: those of clients, of settings,
+// and of the parts of the API that only programs use.
 var forPrograms = []string{"client.go", "config.go", "contention.go", "mcp.go", "sessions.go", "admin.go", "audit.go",
 	"send application/json or text/csv", "If-Match is missing: send the ETag of the settings that were read", "reading the alerts in X: X; move the file away to begin anew"}
 

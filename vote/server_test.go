@@ -237,8 +237,8 @@ func TestALimitIsForAllVotesOfARequest(t *testing.T) {
 	many("b", 2, 202)
 	many("c", 2, 429)
 	many("d", 1, 202) // refused votes have used nothing
-	// Another client is not held up by this one, and neither uses anything when
-	// one of them has nothing left.
+	// The limit of this client does not affect another one, and neither uses anything when one
+	// of them has nothing left.
 	other := token(t, func(e *vote.Event) { e.User = "ben" })
 	body := `[{"id":"` + id1 + `","vote":"dangerous","url":"x.example"},{"id":"` + id2 + `","token":"` + other + `"}]`
 	for range 5 {
@@ -272,7 +272,7 @@ func TestATokenIsOfOneClient(t *testing.T) {
 		{unnamed, vote.Voter{Addr: "10.1.0.9", Same: true}, 403},
 		{named, vote.Voter{Addr: "10.1.0.5", User: "anna", Same: true, Host: "Video.Example."}, 202},
 		{named, vote.Voter{Addr: "10.1.0.5", User: "anna", Same: true, Host: "other.example"}, 403},
-		{unnamed, vote.Voter{Addr: "192.0.2.1"}, 202}, // by the API, from behind a translator
+		{unnamed, vote.Voter{Addr: "192.0.2.1"}, 202}, // by the API, through an address translator (NAT)
 	} {
 		a := s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: "application/x-www-form-urlencoded", Body: []byte("token=" + tt.token), Voter: &tt.from, Base: "/votes"})
 		if a.Status != tt.want {
@@ -404,7 +404,7 @@ func TestWhatIsNoVote(t *testing.T) {
 	}
 }
 
-// A password in a URL is nothing for those who decide.
+// Reviewers must not see a password in a URL.
 func TestAURLLosesItsPassword(t *testing.T) {
 	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})

@@ -18,7 +18,7 @@ import (
 // each other's tokens.
 type Sealer struct{ aead cipher.AEAD }
 
-// TokenFor is how long a token is good.
+// TokenFor is how long a token is valid.
 const TokenFor = 24 * time.Hour
 
 const (

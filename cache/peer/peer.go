@@ -46,7 +46,7 @@ type Config struct {
 	Name string `yaml:"name"`
 	// Nodes are the addresses of all nodes, the same on each.
 	Nodes []string `yaml:"nodes"`
-	// Secret is the common secret of these nodes, of at least 16 bytes.
+	// Secret is the secret that these nodes share, of at least 16 bytes.
 	Secret string `yaml:"secret"`
 }
 

@@ -145,8 +145,8 @@ func (c *countingStore) Give(all ...state.Instruction) error {
 	return c.Store.Give(all...)
 }
 
-// TestABurstOfPacketsCostsOneWriteToTheDisk: also one of ends, as when an access
-// point goes; and a packet that is refused holds up no other.
+// TestABurstOfPacketsCostsOneWriteToTheDisk: so does a burst of ends, as when an access point
+// goes down. A refused packet does not delay the others.
 func TestABurstOfPacketsCostsOneWriteToTheDisk(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	kept, err := state.Open(state.Config{}, t.TempDir(), log)

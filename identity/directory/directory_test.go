@@ -208,8 +208,8 @@ func TestADirectoryVerifiesPasswordsAndGivesNestedGroups(t *testing.T) {
 	}
 }
 
-// TestNamesAndPrimaryGroupsOfActiveDirectory: Windows has people write the domain
-// before their name, and the group that everybody is in stands in no group.
+// TestNamesAndPrimaryGroupsOfActiveDirectory: Windows users write the domain before their name,
+// and no group lists those who have it as their primary group.
 func TestNamesAndPrimaryGroupsOfActiveDirectory(t *testing.T) {
 	at, _, _ := slapdWith(t, "dc=school,dc=example", domain)
 	d, err := NewLDAP(LDAP{Servers: []string{"ldap://" + at}, Base: "dc=school,dc=example", Bind: "cn=admin,dc=school,dc=example", Password: "admin"})
@@ -326,9 +326,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// A city's directory: 400 classes of 25 pupils in a tree of 100 schools and
-// districts. Once its groups are known, a new user costs one question, and that
-// finds the groups above its own as well.
+// A city's directory: 400 classes of 25 pupils in a tree of 100 schools and districts. Once its
+// groups are known, a new user costs one query, which also finds the groups above the user's
+// own.
 func TestAUserOfTenThousandInNestedGroupsCostsOneQuestion(t *testing.T) {
 	var ldif strings.Builder
 	ldif.WriteString("dn: dc=city,dc=example\nobjectClass: dcObject\nobjectClass: organization\no: City\ndc: city\n")
@@ -537,9 +537,8 @@ func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
 	}
 }
 
-// TestServersOfPasswordsAreKilledUnderLoad: while one is away or hangs every
-// question ends within its limit, and two seconds after its return passwords are
-// verified again.
+// TestServersOfPasswordsAreKilledUnderLoad: while one is away or hangs, every query ends within
+// its limit, and two seconds after its return passwords are verified again.
 func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 	const limit = time.Second
 	ldapAt, ca, ldapd := slapdWith(t, "dc=school,dc=example", people)
@@ -626,8 +625,7 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestASilentServerCostsItsTimeOnce: the next user is asked about at the others
-// first.
+// TestASilentServerCostsItsTimeOnce: for the next user the other servers are tried first.
 func TestASilentServerCostsItsTimeOnce(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and sends nothing
 	if err != nil {

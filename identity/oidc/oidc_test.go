@@ -200,9 +200,9 @@ func numbers(n int) (all []string) {
 	return all
 }
 
-// TestGroupsOfNowAreAskedFor tests renewal with a refresh token, and with the
-// access token. Groups stay if the provider's answer has none.
-func TestGroupsOfNowAreAskedFor(t *testing.T) {
+// TestGroupsAreRenewed: with a refresh token or the access token. Groups stay if the provider's
+// answer has none.
+func TestGroupsAreRenewed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refresh string
 		change  func(*issuer)
@@ -225,7 +225,7 @@ func TestGroupsOfNowAreAskedFor(t *testing.T) {
 				t.Fatalf("signing in: %+v, %v", who, err)
 			}
 			tt.change(p)
-			p.refresh = "" // it counts on
+			p.refresh = "" // the answers have no new refresh token
 			for range 2 {
 				next, err := who.Renew(t.Context())
 				if err == nil != (tt.want != nil) || err == nil && (!slices.Equal(next.Groups, tt.want) || next.User != "anna") {
@@ -314,8 +314,8 @@ func TestASignInIsForOneBrowserAndSomeMinutes(t *testing.T) {
 	}
 }
 
-// TestAProviderThatIsAwayIsNamedAndReturns: before it was asked for the first
-// time, and after.
+// TestAProviderThatIsAwayIsNamedAndReturns: errors name a provider that is away, before and
+// after it first answered, and it is used again once it is back.
 func TestAProviderThatIsAwayIsNamedAndReturns(t *testing.T) {
 	p := newIssuer(t)
 	p.claims = map[string]any{"preferred_username": "anna", "groups": "a"}

@@ -28,7 +28,7 @@ func blocks(order binary.AppendByteOrder, parts ...any) (b []byte) {
 	return b
 }
 
-// block is one of pcapng.
+// block returns a block of pcapng.
 func block(order binary.AppendByteOrder, kind uint32, parts ...any) []byte {
 	body := blocks(order, parts...)
 	for len(body)%4 != 0 {

@@ -42,7 +42,7 @@ func smallDisk(t testing.TB) string {
 	return dir
 }
 
-// fill takes all room that a file system has.
+// fill uses up the free space of a file system.
 func fill(t testing.TB, dir string) (free func()) {
 	t.Helper()
 	name := filepath.Join(dir, "filler")
@@ -148,7 +148,7 @@ func TestPostgresIsKilledUnderLoad(t *testing.T) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		report, ids, _ := load.Votes(ctx, load.VotesConfig{URL: "http://" + b.Addrs()[0].String(), Parallel: 4, Duration: time.Hour}) // each is asked for by its identifier in the end
+		report, ids, _ := load.Votes(ctx, load.VotesConfig{URL: "http://" + b.Addrs()[0].String(), Parallel: 4, Duration: time.Hour}) // queries each vote by its identifier at the end
 		done <- result{report, ids}
 	}()
 	wait := func(what string, is func() bool) {

@@ -284,8 +284,8 @@ type tallyKey struct {
 	kind      vote.Kind
 }
 
-// tally adds votes to the tallies. The order of the rows is always the same, so
-// that two nodes that write do not wait for each other in a circle.
+// tally adds votes to the tallies. Rows are always updated in the same order, so that two nodes
+// that write cannot deadlock.
 func (d *DB) tally(ctx context.Context, tx *sql.Tx, fresh []vote.Vote) error {
 	sums := map[tallyKey]int64{}
 	for n := range fresh {
@@ -650,7 +650,7 @@ func (d *DB) Prune(ctx context.Context, before time.Time) (n int64, err error) {
 	if _, err := d.db.ExecContext(ctx, d.q(`DELETE FROM person WHERE remedy IN (SELECT id FROM matter WHERE last_at < ?)`), millis(before)); err != nil {
 		return 0, err
 	}
-	for _, table := range []string{"occasion", "repeated"} { // a token is good for a day, votes are kept for one or more
+	for _, table := range []string{"occasion", "repeated"} { // a token is valid for a day, and votes are kept for at least one
 		if _, err := d.db.ExecContext(ctx, d.q(`DELETE FROM `+table+` WHERE at < ?`), millis(before)); err != nil {
 			return 0, err
 		}

@@ -310,5 +310,5 @@ func erase(t *testing.T, s vote.Store) {
 	if n, err := s.Decision(ctx, d.ID); err != nil || strings.Contains(fmt.Sprint(n), "anna") {
 		t.Errorf("the decision is %+v %v", n, err)
 	}
-	count(t, s, []vote.Vote{votes[0]}, 1) // a new beginning
+	count(t, s, []vote.Vote{votes[0]}, 1) // the person may vote again
 }
