@@ -7,14 +7,13 @@ import (
 
 // An Anonymiser is a store that removes identities from its old rows.
 type Anonymiser interface {
-	// Anonymise is called before the first Write. From then on each Write, even one
-	// without rows, makes some rows older than after anonymous ([Row.Anonymise]),
-	// and data derived from them.
+	// Anonymise is called before the first Write. From then on each Write, even one without
+	// rows, makes some of the rows that are older than after anonymous ([Row.Anonymise]), and
+	// the data derived from them.
 	Anonymise(after time.Duration)
 }
 
-// Kept bits of a client's address: the prefix that a provider assigns to a
-// site.
+// These bits of a client's address are kept: the prefix that a provider assigns to a site.
 const (
 	anonymousIPv4 = 24
 	anonymousIPv6 = 48
@@ -29,7 +28,7 @@ func Anonymous(c netip.Addr) netip.Addr {
 	if c.Is4() {
 		bits = anonymousIPv4
 	}
-	p, _ := c.Prefix(bits) // no error: an address has more bits
+	p, _ := c.Prefix(bits) // there is no error, because no prefix is longer than its address
 	return p.Addr()
 }
 

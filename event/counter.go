@@ -68,7 +68,7 @@ func (c *Counter) Tallies() [][]Tally {
 	for i := range c.sums {
 		all[i] = c.sums[i].top(c.questions[i].Top)
 		if c.questions[i].By == Text && len(all[i]) == 0 {
-			all[i] = []Tally{{}} // also without rows
+			all[i] = []Tally{{}} // even without rows
 		}
 	}
 	return all
@@ -80,14 +80,13 @@ func (c *Counter) Names(i int) int { return c.sums[i].used }
 // Unsorted returns all tallies of question i, unsorted.
 func (c *Counter) Unsorted(i int) []Tally { return c.sums[i].atLeast(1) }
 
-// sums counts events by name. It is a hash table that finds a name by 64 bits
-// of a hash with a secret seed and does not compare the names themselves: that
-// would cost more than all the rest, and of a million names two share a hash
-// once in 30 million times.
+// sums counts events by name. It is a hash table that finds a name by a 64-bit hash with a
+// secret seed. It does not compare the names themselves, which would cost more than everything
+// else. Among a million names, two have the same hash once in 30 million times.
 type sums struct {
 	seed  maphash.Seed
-	slots []sum    // a power of two of them; events 0: free
-	names []string // of the slots
+	slots []sum    // slots, a power of two of them; one with events 0 is free
+	names []string // used slots
 	used  int
 	most  int // names
 }
@@ -140,9 +139,9 @@ func (s *sums) grow() {
 	}
 }
 
-// median returns the most events that any name in the rarer half has. These
-// names are removed when there are too many. The top of the list stays right
-// unless very many names are about equally frequent.
+// median returns the number of events that half of the names do not exceed. These names are
+// removed when there are too many. The top of the list stays right unless very many names are
+// about equally frequent.
 func (s *sums) median() int {
 	var events []int
 	for i := range s.slots {
@@ -154,7 +153,7 @@ func (s *sums) median() int {
 	return events[len(events)/2]
 }
 
-// top returns the n names with most events, all if n is 0.
+// top returns the n names with the most events, or all if n is 0.
 func (s *sums) top(n int) []Tally {
 	least := 0
 	if n > 0 && n < s.used { // sort only candidates

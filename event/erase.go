@@ -47,9 +47,8 @@ func (p *Person) In(text string) bool {
 	return false
 }
 
-// hasWord reports whether text contains word as a whole word. A dot or colon with
-// more after it continues a word: 10.0.0.1 is not in 10.0.0.1.5, nor anna in
-// anna.example.
+// hasWord reports whether text contains word as a whole word. A dot or colon that is followed
+// by more continues a word: 10.0.0.1.5 does not contain 10.0.0.1, nor anna.example anna.
 func hasWord(text, word string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], word)
@@ -69,8 +68,8 @@ func firstByte(s string) byte { return append([]byte(s[:min(len(s), 1)]), 0)[0] 
 
 func lastByte(s string) byte { return append([]byte(s[max(0, len(s)-1):]), 0)[0] }
 
-// goesOn reports whether a word continues with byte at, or with beyond after a dot.
-// A colon alone ends a word that is the name of a field, as in user:anna.
+// goesOn reports whether a word continues with the byte at, or with the byte beyond after a
+// dot. A colon alone ends a word that is the name of a field, as in user:anna.
 func goesOn(at, beyond byte) bool {
 	letter := func(c byte) bool {
 		return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'z' || c == '_' || c >= 0x80

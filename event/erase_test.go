@@ -14,7 +14,7 @@ func TestAPersonIsAWholeWord(t *testing.T) {
 		"": false, "hannah": false, "joanna": false, "annab": false, "anna.example": false, "10.0.0.10": false, "110.0.0.1": false, "10.0.0.1.5": false, "anna_b": false, "hannah anna": true,
 	} {
 		if got := p.In(text); got != want {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("Person.In(%q) = %v, want the opposite", text, got)
 		}
 	}
 }
@@ -37,11 +37,11 @@ func TestLinesOfAPersonAreErased(t *testing.T) {
 	write("anna", "ben", "anna")
 	n, err := l.Erase(t.Context(), Person{Users: []string{"anna"}}, false)
 	if n != 2 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("EraseLines = %d, %v; want 2", n, err)
 	}
 	write("carl")
 	if got, err := os.ReadFile(path); err != nil || string(got) != "ben\ncarl\n" {
-		t.Errorf("%q %v", got, err)
+		t.Errorf("after the erasure the file has %q, %v; want the lines of ben and carl", got, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Error(info.Mode(), err)

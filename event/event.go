@@ -29,8 +29,8 @@ import (
 	"shuultuur/filter"
 )
 
-// Lengths to which texts of a row are cut, in bytes. A cut text ends in "…".
-// Clients choose URLs, and must not be able to fill the disk with 64 KiB each.
+// Texts of a row are cut to these lengths, in bytes. A cut text ends in "…". Clients choose
+// URLs, and must not be able to fill the disk with 64 KiB in each.
 const (
 	maxURL      = 4096
 	maxEvidence = 4096
@@ -42,14 +42,14 @@ const (
 	maxSignatures = 256  // identifiers
 )
 
-// A Row is the record of one transaction. Texts are as they came in and may
-// hold any byte: escape them before you show them.
+// A Row is the record of one transaction. Its texts are as they arrived and may contain any
+// byte: escape them before you show them.
 type Row struct {
-	Seq      int64         // place in the store it was read from, rising in the order of recording; 0 in a new row
-	Time     time.Time     // when the transaction was over, UTC, microseconds; minus Duration is its start
+	Seq      int64         // place in the store that it was read from, rising in the order of recording; 0 in a new row
+	Time     time.Time     // when the transaction ended, UTC, in microseconds; minus Duration it is the start
 	Duration time.Duration // microseconds
 	ID       string
-	Client   netip.Addr // without zone; the zero Addr when not known
+	Client   netip.Addr // without zone; the zero Addr when unknown
 	User     string
 	Policy   string
 	Rule     string // "" when no rule matched
@@ -82,13 +82,13 @@ type Codec struct {
 type More struct {
 	HeadOut int64      // bytes of the head to the client
 	Looked  int64      // wire bytes of the body that checks inspected
-	Length  int64      // wire bytes of the whole body, 0 if unknown
+	Length  int64      // wire bytes of the whole body; 0 if unknown
 	Server  netip.Addr // the address that the request was sent to
 	Parent  bool       // Server is a parent proxy
 
 	Source       string // how the user was identified: "basic"
 	Unread       string // why a part of the body was not inspected
-	Cache        string // the cache's part in the answer: "hit"
+	Cache        string // what the cache did: "hit"
 	Picture      string // result of the picture classifier
 	Conversation string // ID of the transaction that this one is a message of
 	Monitored    string // names of the monitoring rules that matched: a JSON array, "" when there are none
@@ -98,7 +98,7 @@ type More struct {
 // rowSize is the size of a row without its texts.
 const rowSize = int(unsafe.Sizeof(Row{}))
 
-// TextSize returns how many bytes of text the row holds.
+// TextSize returns the number of bytes of text in the row.
 func (r *Row) TextSize() int {
 	return len(r.ID) + len(r.User) + len(r.Policy) + len(r.Rule) + len(r.Method) + len(r.URL) + len(r.Host) +
 		len(r.Type) + len(r.Category) + len(r.Evidence) + len(r.Findings) + len(r.Note) + len(r.Source) +
@@ -117,8 +117,8 @@ func (r *Row) Who() string {
 	return who
 }
 
-// Named adds the name of a device to the text that names a client:
-// "10.1.2.3 (laptop)". The name may be "".
+// Named adds the name of a device to the text that names a client: "10.1.2.3 (laptop)". It
+// leaves the text alone if the name is "".
 func Named(who, name string) string {
 	if name == "" {
 		return who
@@ -149,11 +149,10 @@ func (r *Row) Why() string {
 // What returns the URL, or the host if there is no URL.
 func (r *Row) What() string { return cmp.Or(r.URL, r.Host) }
 
-// From returns the row of a completed transaction. t may be reused afterwards.
-// The row shares the strings of t, except those of findings, which may point
-// into a list that will be closed; it copies these and all byte slices. A row
-// without findings and with a common media type needs no allocation, any other
-// row one.
+// From returns the row of a completed transaction. t may be reused afterwards. The row shares
+// the strings of t, except those of findings, which may point into a list that will be closed.
+// From copies these and all byte slices. It allocates once; a row without findings and with a
+// common media type needs no allocation.
 func From(t *filter.Transaction) Row {
 	why := &t.Verdict.Reason
 	r := Row{
@@ -234,7 +233,7 @@ func (r *Row) setTexts(typ []byte, t *filter.Transaction) {
 	e := len(buf)
 	buf = appendSignatures(buf, t.Signatures)
 
-	// Nothing writes to buf from here on, so its bytes may serve as a string.
+	// Nothing writes to buf any more, so its bytes may serve as a string.
 	s := unsafe.String(unsafe.SliceData(buf), len(buf))
 	if len(typ) > 0 {
 		r.Type = s[:a]
@@ -316,7 +315,7 @@ func appendSignatures(dst []byte, all []uint32) []byte {
 	return dst
 }
 
-// cut returns s, or its first bytes and "…" if it is longer than n.
+// cut returns s, or its first bytes and "…" if it is longer than n bytes.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -345,8 +344,8 @@ func mediaType(v []byte) []byte {
 	return v[:min(len(v), maxShort)]
 }
 
-// commonType returns v as a constant when it is one of the media types that
-// make up nearly all traffic, so that they cost no allocation.
+// commonType returns v as a constant when it is one of the media types that make up nearly all
+// traffic, so that they need no allocation.
 func commonType(v []byte) string {
 	switch string(v) {
 	case "text/html":

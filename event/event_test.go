@@ -42,7 +42,7 @@ func TestFromPlain(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if n := testing.AllocsPerRun(100, func() { event.From(tr) }); n != 0 {
-		t.Errorf("%v allocations, want 0", n)
+		t.Errorf("From made %v allocations, want 0", n)
 	}
 }
 
@@ -59,15 +59,15 @@ func TestFromBlocked(t *testing.T) {
 	tr.Signatures = []uint32{2019401, 1<<32 - 1}
 	got := event.From(tr)
 	if n := testing.AllocsPerRun(100, func() { event.From(tr) }); n > 1 {
-		t.Errorf("%v allocations, want at most 1", n)
+		t.Errorf("From made %v allocations, want at most 1", n)
 	}
 	copy(value, "xxxxxxxxxxxxxxxxx") // the transaction is reused
 	tr.Reset()
 	if got.Type != "application/x-odd" || got.Category != "phrase" || got.Evidence != "a \"b\"\n\xff" || got.Score != 120 || got.Action != filter.Block || !got.Learned || got.Rule != "words" {
-		t.Errorf("got %+v", got)
+		t.Errorf("after the transaction was reused, the row is %+v", got)
 	}
 	if got.Monitored != `["new \"list\"","other"]` || got.Signatures != "[2019401,4294967295]" {
-		t.Errorf("monitored %s, signatures %s", got.Monitored, got.Signatures)
+		t.Errorf("the row has monitored %s, signatures %s", got.Monitored, got.Signatures)
 	}
 	var all []filter.Finding
 	if err := json.Unmarshal([]byte(got.Findings), &all); err != nil {
@@ -103,20 +103,20 @@ func TestTextsAreBounded(t *testing.T) {
 	tr.Verdict.Reason.Finding = tr.Findings[0]
 	r := event.From(tr)
 	if !json.Valid([]byte(r.Monitored)) || !json.Valid([]byte(r.Signatures)) {
-		t.Errorf("monitored %.50q, signatures %.50q", r.Monitored, r.Signatures)
+		t.Errorf("cut arrays are no JSON: monitored %.50q, signatures %.50q", r.Monitored, r.Signatures)
 	}
 	if n := r.TextSize(); n > 37_000 {
-		t.Errorf("a row of %d bytes", n)
+		t.Errorf("a row with long texts has %d bytes, want at most 37000", n)
 	}
 	if !utf8.ValidString(r.URL) || !strings.HasSuffix(r.URL, "ж…") {
-		t.Errorf("URL ends in %q", r.URL[len(r.URL)-10:])
+		t.Errorf("the cut URL ends in %q, want ж…", r.URL[len(r.URL)-10:])
 	}
 	var all []filter.Finding
 	if err := json.Unmarshal([]byte(r.Findings), &all); err != nil {
 		t.Fatal(err)
 	}
 	if last := all[len(all)-1]; last.Check != "event" || last.Evidence != "998 findings left out" {
-		t.Errorf("last finding is %+v", last)
+		t.Errorf("the last finding is %+v, want the number of those left out", last)
 	}
 }
 
@@ -128,10 +128,10 @@ func FuzzAppendJSON(f *testing.F) {
 		b := event.AppendJSON(nil, s)
 		var got string
 		if err := json.Unmarshal(b, &got); err != nil {
-			t.Fatalf("%q: %v", b, err)
+			t.Fatalf("AppendJSON wrote %q: %v", b, err)
 		}
 		if want := string([]rune(s)); got != want {
-			t.Fatalf("got %q, want %q", got, want)
+			t.Fatalf("AppendJSON wrote a string that reads %q, want %q", got, want)
 		}
 		for _, r := range string(b) {
 			if r < ' ' || 0x7f <= r && r < 0xa0 || r == 0x2028 || r == 0x2029 {

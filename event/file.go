@@ -21,9 +21,9 @@ const (
 
 // A File is a store that appends a line per row to a text file.
 //
-// Lines are written a batch at a time and not synced to disk: a power cut may
-// take the last seconds, a killed process at most the batch it was writing. A
-// torn last line is cut off when the file is opened.
+// It writes lines a batch at a time and does not sync them to disk. A power cut may lose the
+// last seconds; a killed process loses at most the batch that it was writing. Opening the file
+// cuts off a torn last line.
 type File struct {
 	name, path string
 	line       func([]byte, *Row) []byte
@@ -34,8 +34,8 @@ type File struct {
 	torn int64
 }
 
-// OpenFile opens or creates the log file at path, readable by owner and group.
-// line appends the line of one row, including its end.
+// OpenFile opens or creates the log file at path, readable by owner and group. line appends the
+// line of one row, including its end.
 func OpenFile(name, path string, line func([]byte, *Row) []byte) (*File, error) {
 	f, torn, err := openLines(path)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *File) Write(ctx context.Context, rows []Row) error {
 // Reopen opens the path again after the file was moved away. If that fails, the
 // old file stays in use.
 func (l *File) Reopen() error {
-	l.mu.Lock() // wait first: otherwise a line being written would look incomplete
+	l.mu.Lock() // wait first, because a line that is being written looks incomplete
 	defer l.mu.Unlock()
 	f, torn, err := openLines(l.path)
 	if err != nil {
@@ -155,9 +155,9 @@ func (l *File) Close() error {
 	return nil
 }
 
-// AppendEscaped appends s with control characters, bytes above 0x7e and those in
-// also written as %XX, so that a client's text cannot end a line or, with a blank
-// in also, a field. A percent sign stays as it is unless it is in also.
+// AppendEscaped appends s with control characters, bytes above 0x7e and the characters in also
+// written as %XX. So a client's text cannot end a line or, with a blank in also, a field. A
+// percent sign stays as it is unless it is in also.
 func AppendEscaped(dst []byte, s, also string) []byte {
 	const upperHex = "0123456789ABCDEF"
 	start := 0

@@ -68,7 +68,7 @@ func TestReopenWhileWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := strings.Count(string(b), "0\n"), 100_000; got != want || f.Torn() != 0 {
-		t.Errorf("%d lines, %d bytes torn, want %d and none", got, f.Torn(), want)
+		t.Errorf("after reopening: %d lines, %d bytes torn; want %d lines and none torn", got, f.Torn(), want)
 	}
 }
 
@@ -78,10 +78,10 @@ func TestFileThatIsNoLogIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := OpenFile("test", path, scoreLine); err == nil {
-		t.Error("no error")
+		t.Error("OpenFile returns no error for a file without lines")
 	}
 	if st, err := os.Stat(path); err != nil || st.Size() != MaxLine+100_000 {
-		t.Errorf("the file was changed: %v, %v", st, err)
+		t.Errorf("OpenFile changed a file without lines: %v, %v", st, err)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 type Field uint8
 
 const (
-	Text   Field = iota // part of URL, host, rule, evidence or note, ASCII letters in any case; or the ID
-	ID                  // compared exactly, like the fields below except where noted
+	Text   Field = iota // part of URL, host, rule, evidence or note, ignoring the case of ASCII letters; or the whole ID
+	ID                  // compared exactly, like the fields below unless their comments say otherwise
 	Client              // an address, or a network that contains it
 	User
 	Host // the host or a domain above it
@@ -115,12 +115,13 @@ func (f Field) ofMore(m *More) string {
 // A Term is a condition on one field.
 type Term struct {
 	Field  Field
-	Not    bool     // matches the rows that would not match otherwise
+	Not    bool     // inverted: matches the rows that would not match otherwise
 	Values []string // one of them must match; "" matches rows without the field
 	nets   []netip.Prefix
 }
 
-// NewTerm makes a term. It checks and normalises the values.
+// NewTerm makes a term. It normalises the values, and returns an error for one that the field
+// cannot have.
 func NewTerm(f Field, not bool, values ...string) (Term, error) {
 	t := Term{Field: f, Not: not}
 	for _, v := range values {
@@ -249,8 +250,8 @@ func (t *Term) InText(s string) bool {
 	return slices.ContainsFunc(t.Values, func(v string) bool { return containsFold(s, v) })
 }
 
-// Searched returns the texts that [Text] searches, in lower case, one per line, and
-// the ID. Servers store it; a value that it does not contain does not match.
+// Searched returns the texts that [Text] searches, in lower case, one per line, and the ID.
+// Database servers store it: a value that it does not contain does not match.
 func (r *Row) Searched() string {
 	return LowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
 }
@@ -296,8 +297,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// A Filter selects rows: those within a span of time that match every term. The
-// zero Filter selects all.
+// A Filter selects rows: those within a span of time that match every term. The zero Filter
+// selects all rows.
 type Filter struct {
 	Since, Until time.Time // Since <= Time < Until; a zero time is no bound
 	Terms        []Term
@@ -330,17 +331,15 @@ const (
 	maxValues = 64 // of one term
 )
 
-// ParseFilter reads a filter as people write it, on pages and at the command
-// line:
+// ParseFilter reads a filter as people write it, on pages and at the command line:
 //
 //	host:example.com action:block,warn -category:ads since:2d "two words"
 //
-// Words are separated by blanks and all have to match. field:value looks at one
-// field; several values are separated by commas, one of them has to match. A
-// word without a field is searched for in the texts. A minus sign in front
-// inverts a word; an empty value stands for nothing (user: finds rows without a
-// user). Quotation marks keep blanks and commas in a value. since: and until:
-// take a [Moment]; now is where those that look back begin.
+// Words are separated by blanks and all have to match. field:value examines one field; of
+// several values separated by commas, one has to match. A word without a field is searched for
+// in the texts. A minus sign in front inverts a word; an empty value stands for nothing (user:
+// finds rows without a user). Quotation marks keep blanks and commas in a value. since: and
+// until: take a [Moment]; ages count back from now.
 func ParseFilter(s string, now time.Time) (Filter, error) {
 	var f Filter
 	for rest := strings.TrimLeft(s, blanks); rest != ""; rest = strings.TrimLeft(rest, blanks) {
@@ -366,7 +365,7 @@ func ParseFilter(s string, now time.Time) (Filter, error) {
 
 const blanks = " \t\r\n"
 
-// word adds the term of one word.
+// word adds the term that one word stands for.
 func (f *Filter) word(name string, not bool, values []string, now time.Time) (err error) {
 	if name == "since" || name == "until" {
 		if len(values) != 1 || not {
@@ -389,8 +388,8 @@ func (f *Filter) word(name string, not bool, values []string, now time.Time) (er
 	return f.And(field, not, values...)
 }
 
-// fieldIn cuts a prefix "name:" off s. "http://a" and "2001:db8::1" have none:
-// they are searched for as they are.
+// fieldIn cuts a prefix "name:" off s. "http://a" and "2001:db8::1" have none: they are
+// searched for as they are.
 func fieldIn(s string) (name, after string, ok bool) {
 	i := 0
 	for i < len(s) && 'a' <= lower(s[i]) && lower(s[i]) <= 'z' {
@@ -407,8 +406,7 @@ func fieldIn(s string) (name, after string, ok bool) {
 	return strings.ToLower(s[:i]), s[i+1:], true
 }
 
-// valuesIn cuts the values off the front of s: several separated by commas if
-// list is set.
+// valuesIn cuts the values off the front of s: several, separated by commas, if list is set.
 func valuesIn(s string, list bool) (values []string, after string, err error) {
 	var v strings.Builder
 	for {
@@ -435,8 +433,8 @@ func valuesIn(s string, list bool) (values []string, after string, err error) {
 	}
 }
 
-// Moment parses a time: an age ("2h", "3d"), a day, a minute or second of a day
-// in local time, or RFC 3339.
+// Moment parses a time: an age ("2h", "3d"), a day, a minute or second of a day in local time,
+// or RFC 3339.
 func Moment(s string, now time.Time) (time.Time, error) {
 	var ago setting.Duration
 	if err := ago.UnmarshalText([]byte(s)); err == nil {

@@ -32,9 +32,9 @@ func TestFiltersWantWhatPeopleWrite(t *testing.T) {
 	} {
 		f, err := event.ParseFilter(text, at)
 		if err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("ParseFilter(%q): %v", text, err)
 		} else if got := f.Match(&r); got != want {
-			t.Errorf("%q: got %v, want %v", text, got, want)
+			t.Errorf("ParseFilter(%q) = %v, want %v", text, got, want)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestFiltersSayWhatIsWrongWithThem(t *testing.T) {
 		"host:" + strings.Repeat("a.mn,", 100): "more than 64 values",
 	} {
 		if _, err := event.ParseFilter(text, time.Now()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.30q: %v, want an error with %q", text, err, want)
+			t.Errorf("ParseFilter(%.30q): %v, want an error with %q", text, err, want)
 		}
 	}
 }
@@ -64,11 +64,11 @@ func TestSpansOfTime(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	f, err := event.ParseFilter("since:2h until:2026-01-02T11:30:00Z", now)
 	if err != nil || !f.Since.Equal(now.Add(-2*time.Hour)) || !f.Until.Equal(now.Add(-30*time.Minute)) {
-		t.Fatalf("%+v, %v", f, err)
+		t.Fatalf("since:2h until:30m became %+v, %v", f, err)
 	}
 	for at, want := range map[time.Time]bool{f.Since: true, f.Since.Add(-1): false, f.Until: false, f.Until.Add(-1): true} {
 		if got := f.Match(&event.Row{Time: at}); got != want {
-			t.Errorf("at %v: %v, want %v", at, got, want)
+			t.Errorf("the filter matches a row at %v: %v, want %v", at, got, want)
 		}
 	}
 }

@@ -52,8 +52,8 @@ func appendU(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// AppendTexts appends the texts of m that are not empty as members of a JSON
-// object, each with a comma before it.
+// AppendTexts appends the texts of m that are not empty as members of a JSON object, with a
+// comma before each.
 func (m *More) AppendTexts(dst []byte) []byte {
 	for _, t := range [...]struct{ key, text string }{
 		{`,"source":`, m.Source}, {`,"unread":`, m.Unread}, {`,"cache":`, m.Cache}, {`,"picture":`, m.Picture},

@@ -15,9 +15,9 @@ import (
 
 const (
 	batchRows  = 10_000           // a batch is written as soon as this many rows wait
-	queueBytes = 24 << 20         // most bytes that rows in a queue take, with their texts
+	queueBytes = 24 << 20         // most bytes that the rows in a queue use, with their texts
 	stopTime   = 10 * time.Second // how long Run continues to write after it was stopped
-	pause      = time.Second      // before a store that failed is tried again
+	pause      = time.Second      // delay before a store that failed is tried again
 	idleTime   = time.Minute      // longest interval of writes to a store, for upkeep
 )
 
@@ -31,7 +31,7 @@ type Config struct {
 	DansGuardian string           `yaml:"dansguardian"` // DansGuardian's access.log, format 1
 	Syslog       *Syslog          `yaml:"syslog"`       // log server
 	OTLP         *OTLP            `yaml:"otlp"`         // OpenTelemetry collector
-	Kafka        *Kafka           `yaml:"kafka"`        // topic of a Kafka cluster
+	Kafka        *Kafka           `yaml:"kafka"`        // a topic of a Kafka cluster
 	Parquet      *Parquet         `yaml:"parquet"`      // Parquet files in a folder or an object store
 	Spool        setting.Size     `yaml:"spool"`        // disk space for events that a receiver has not accepted, for each; default 1 GiB
 	Keep         setting.Duration `yaml:"keep"`         // age at which rows are deleted; 0 means 90d
@@ -91,8 +91,7 @@ func (r *Refused) Of(n int) int {
 	return min(r.Rows, n)
 }
 
-// Add adds the dropped ones of n rows by err, and reports whether err is a
-// Refused.
+// Add counts those of n rows that err drops, and reports whether err is a Refused.
 func (r *Refused) Add(err error, n int) bool {
 	part, ok := errors.AsType[*Refused](err)
 	if ok {
@@ -106,10 +105,10 @@ func (r *Refused) Error() string { return "refused for good: " + r.Err.Error() }
 // Unwrap returns the reason.
 func (r *Refused) Unwrap() error { return r.Err }
 
-// A Spooler is a [Store] that keeps rows while its receiver is away. While rows
-// wait, it is written to even without new rows.
+// A Spooler is a [Store] that keeps rows while its receiver is away. While rows wait, the log
+// calls Write even without new rows.
 type Spooler interface {
-	// Spooled returns the number of waiting and of dropped rows, and the error of
+	// Spooled returns the number of waiting rows, the number of dropped rows, and the error of
 	// the receiver.
 	Spooled() (waiting, dropped uint64, err error)
 }
@@ -178,8 +177,7 @@ type Log struct {
 	lanes []*lane
 }
 
-// New makes a log with stores, which it will close. It logs failing stores to
-// log.
+// New makes a log with stores, which it will close. It reports failing stores to log.
 func New(cfg Config, log *slog.Logger, stores ...Store) (*Log, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
@@ -284,8 +282,8 @@ func (l *Log) Collect(ch chan<- metric.Metric) {
 	}
 }
 
-// A lane is a store with its queue. Run swaps the queue's slice for an empty
-// one, so that it is only as large as the traffic requires.
+// A lane is a store with its queue. Run swaps the queue's slice for an empty one, so that it is
+// only as large as the traffic requires.
 type lane struct {
 	store Store
 	log   *slog.Logger
@@ -299,10 +297,10 @@ type lane struct {
 	stats  Stats // Queued and Bytes include the rows that Run has taken
 	closed bool
 
-	// Used by Run only.
-	taken  []Row // from next on still to be written
+	// Run alone uses these.
+	taken  []Row // the rows from next on are still to be written
 	next   int
-	failed bool // the last write did
+	failed bool // whether the last write failed
 }
 
 func (q *lane) add(r *Row, size int) {
@@ -351,9 +349,9 @@ func (q *lane) release() {
 	q.mu.Unlock()
 }
 
-// write writes in batches all rows that are queued now, until an error occurs.
+// write writes all rows that are queued now, in batches, until an error occurs.
 func (q *lane) write(ctx context.Context) error {
-	for range 2 { // first the rest after a failure, then newer rows
+	for range 2 { // the rest after a failure first, then newer rows
 		q.take()
 		for q.next < len(q.taken) {
 			rows := q.taken[q.next:min(q.next+q.batch, len(q.taken))]
@@ -443,7 +441,7 @@ func (q *lane) queued() int {
 	return q.stats.Queued
 }
 
-// report logs when a store begins to fail and when it works again, but not each
+// report logs when a store begins to fail and when it works again. It does not log each
 // failure.
 func (q *lane) report(err error) {
 	switch {

@@ -91,7 +91,7 @@ func TestBatchesOnceASecond(t *testing.T) {
 		}
 		for i, r := range m.rows {
 			if r.Score != i {
-				t.Errorf("row %d is number %d", i, r.Score)
+				t.Errorf("the store's row %d is number %d", i, r.Score)
 			}
 		}
 		if !m.closed {
@@ -109,18 +109,18 @@ func TestBatchAtTenThousandRows(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := m.len(); got < 10_000 {
-			t.Errorf("%d rows written without waiting for the second to end", got)
+			t.Errorf("%d rows were written before the end of the second, want at least 10000", got)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 		for _, n := range m.batches {
 			if n > 10_000 {
-				t.Errorf("a batch of %d rows", n)
+				t.Errorf("a batch has %d rows, want at most 10000", n)
 			}
 		}
 		if got := l.Stats()[0]; got.Written != 25_000 || got.Dropped != 0 || got.Queued != 0 || got.Bytes != 0 {
-			t.Errorf("counters %+v", got)
+			t.Errorf("counters %+v, want 25000 written, none dropped or queued", got)
 		}
 	})
 }
@@ -142,20 +142,20 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 				}
 				s := l.Stats()[0]
 				if uint64(s.Queued) != c.rows || s.Dropped != 1500-c.rows {
-					t.Errorf("queued %d, dropped %d, want %d and %d", s.Queued, s.Dropped, c.rows, 1500-c.rows)
+					t.Errorf("queued %d, dropped %d; want %d and %d", s.Queued, s.Dropped, c.rows, 1500-c.rows)
 				}
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				// The other store may have begun to write before its queue was full.
 				if s := l.Stats()[1]; s.Written < c.rows || s.Written+s.Dropped != 1500 {
-					t.Errorf("the other store's counters %+v", s)
+					t.Errorf("the other store's counters are %+v, want that it writes on", s)
 				}
 				for range 10 {
 					l.Add(Row{})
 				}
 				err := stop() // the stuck store gives up after ten seconds
 				if err == nil || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("error is %v, want what was lost", err)
+					t.Errorf("Run returned %v, want the number of lost rows", err)
 				}
 				s = l.Stats()[0]
 				if s.Dropped != 1510 || s.Written != 0 || s.Queued != 0 {
@@ -179,19 +179,19 @@ func TestFailingStoreIsTriedAgain(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := good.len(); got < 99 {
-			t.Errorf("the good store has %d rows", got)
+			t.Errorf("the working store has %d rows, want at least 99", got)
 		}
 		if s := l.Stats()[0]; s.Failed < 40 || s.Failed > 100 || s.Queued != 100 || s.Err == nil || time.Since(s.Since) < 90*time.Second {
-			t.Errorf("counters %+v", s)
+			t.Errorf("counters of the failing store: %+v", s)
 		}
 		if s := l.Stats()[1]; s.Err != nil {
-			t.Errorf("counters of the good store %+v", s)
+			t.Errorf("the working store reports an error: %+v", s)
 		}
 		bad.set(nil)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if got := bad.len(); got != 100 || l.Stats()[0].Err != nil {
-			t.Errorf("%d rows after the store works again, want 100, and error %v", got, l.Stats()[0].Err)
+			t.Errorf("%d rows after the store works again, want 100; error %v", got, l.Stats()[0].Err)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -216,14 +216,14 @@ func TestStopWritesEverythingOrSaysWhatIsLost(t *testing.T) {
 			m.set(nil)
 		}()
 		if err := stop(); err != nil {
-			t.Errorf("the store worked again in time: %v", err)
+			t.Errorf("Run returned %v although the store worked again in time", err)
 		}
 		if m.len() != 10 {
-			t.Errorf("%d rows, want 10", m.len())
+			t.Errorf("the store has %d rows, want 10", m.len())
 		}
 		l.Add(Row{})
 		if s := l.Stats()[0]; s.Dropped != 1 || s.Written != 10 {
-			t.Errorf("counters after the end %+v", s)
+			t.Errorf("counters after the end: %+v, want 1 dropped and 10 written", s)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestStopWritesEverythingOrSaysWhatIsLost(t *testing.T) {
 			l.Add(Row{})
 		}
 		if err := stop(); err == nil || !strings.Contains(err.Error(), "memory: 10 events lost: disk full") {
-			t.Errorf("error is %v", err)
+			t.Errorf("Run returned %v, want the number of lost rows and the reason", err)
 		}
 	})
 }
@@ -248,7 +248,7 @@ func TestQuietStoreIsKeptUp(t *testing.T) {
 		time.Sleep(5*time.Minute + 2*time.Second)
 		synctest.Wait()
 		if q := l.lanes[0]; cap(q.rows) != 0 || cap(q.taken) != 0 {
-			t.Errorf("room for %d and %d rows is held for nothing", cap(q.rows), cap(q.taken))
+			t.Errorf("empty queues keep room for %d and %d rows, want none", cap(q.rows), cap(q.taken))
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -275,22 +275,22 @@ func TestManyAdd(t *testing.T) {
 		t.Error(err)
 	}
 	if m.len() != 16_000 {
-		t.Errorf("%d rows, want 16000", m.len())
+		t.Errorf("the store has %d rows, want 16000", m.len())
 	}
 }
 
 func TestConfig(t *testing.T) {
 	if c, err := (Config{}).WithDefaults(); err != nil || c.SQLite == "" || c.Queue == 0 || c.Every != time.Second || c.Keep != setting.Duration(90*24*time.Hour) {
-		t.Errorf("defaults %+v, %v", c, err)
+		t.Errorf("defaults of empty settings: %+v, %v", c, err)
 	}
 	if c, err := (Config{JSONL: "x"}).WithDefaults(); err != nil || c.SQLite != "" {
-		t.Errorf("defaults %+v, %v", c, err)
+		t.Errorf("defaults of settings with a store: %+v, %v; want no SQLite", c, err)
 	}
 	for key, c := range map[string]Config{"keep": {Keep: 1}, "every": {Every: time.Hour}, "queue": {Queue: -1}} {
 		_, err := c.WithDefaults()
 		var s *setting.Error
 		if !errors.As(err, &s) || s.Key != key {
-			t.Errorf("%+v: error is %v, want one about %q", c, err, key)
+			t.Errorf("settings %+v: %v, want an error about %q", c, err, key)
 		}
 	}
 }

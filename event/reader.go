@@ -11,11 +11,11 @@ import (
 // A Store keeps rows. One goroutine writes. A store that is also a [Reader] may
 // be read concurrently.
 type Store interface {
-	// Name is the store's name in metrics and messages: "sqlite".
+	// Name returns the store's name in metrics and messages: "sqlite".
 	Name() string
-	// Write stores all rows or none. After an error it gets the same rows again. It
-	// must not keep rows. Without events it is called about once a minute with no
-	// rows, for upkeep.
+	// Write stores all rows or none. After an error it gets the same rows again. It must not
+	// keep the slice. When there are no events, it is called about once a minute without rows,
+	// for upkeep.
 	Write(ctx context.Context, rows []Row) error
 	Close() error
 }
@@ -27,9 +27,9 @@ type Reader interface {
 	// does not see rows that are recorded after it began. After an error nothing
 	// follows.
 	Query(ctx context.Context, f Filter, p Page) iter.Seq2[Row, error]
-	// Count answers several questions at once. Each answer has the tallies with
-	// most events, sorted by name if these are equal. Rows without a value in the
-	// field of a question are not counted.
+	// Count answers several questions at once. Each answer has the tallies with the most
+	// events; equal ones are sorted by name. Rows without a value in the field of a question
+	// are not counted.
 	Count(ctx context.Context, questions ...Question) ([][]Tally, error)
 }
 
@@ -60,7 +60,7 @@ func Countable(f Field) error {
 type Tally struct {
 	Name    string `json:"name"` // the value; for rules policy/rule; "" for all rows
 	Events  int    `json:"events"`
-	Blocked int    `json:"blocked"`          // of them with the action block
+	Blocked int    `json:"blocked"`          // events with the action block
 	Called  string `json:"called,omitempty"` // the name of a client's device, if a page knows it
 }
 
@@ -79,8 +79,8 @@ func One(ctx context.Context, r Reader, id string) (Row, error) {
 // tailEvery is the interval at which Tail looks for new rows.
 const tailEvery = 500 * time.Millisecond
 
-// Tail yields rows that match f as they are recorded, from now until ctx ends,
-// which is not an error.
+// Tail yields rows that match f as they are recorded, from now until ctx ends. It does not
+// report the end of ctx as an error.
 func Tail(ctx context.Context, r Reader, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		last := int64(0)
@@ -99,7 +99,7 @@ func Tail(ctx context.Context, r Reader, f Filter) iter.Seq2[Row, error] {
 				return
 			case <-tick.C:
 			}
-			// An empty filter, because rows that do not match f move last on as well.
+			// The filter is empty, because rows that do not match f advance last, too.
 			for row, err := range r.Query(ctx, Filter{}, Page{After: last}) {
 				if ctx.Err() != nil {
 					return

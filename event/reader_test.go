@@ -19,7 +19,7 @@ func TestCountsOfManyNamesAreBounded(t *testing.T) {
 			c.AddSum(0, "seldom", 50, 0)
 		}
 		if n := c.sums[0].used; n > 1537 {
-			t.Fatalf("%d names are kept", n)
+			t.Fatalf("the counter keeps %d names, want at most 1537", n)
 		}
 	}
 	want := []Tally{{Name: "often", Events: 3000, Blocked: 1500}, {Name: "seldom", Events: 1500}}

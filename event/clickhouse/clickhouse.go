@@ -1,16 +1,14 @@
-// Package clickhouse keeps events in ClickHouse, for fleets with very many of
-// them: several gateways write to one table, and each reads all of it.
+// Package clickhouse keeps events in ClickHouse, for fleets with very many events. Several
+// gateways write to one table, and each reads all of it.
 //
-// The package speaks ClickHouse's HTTP interface with net/http; rows travel in
-// its format RowBinary. A batch is inserted day by day, with a token by which the
-// server recognises a batch that it already has, so that a batch whose
-// acknowledgement was lost counts once. The table is divided by day; days that
-// are older than asked for are dropped whole. A row is kept as a line of text
-// (see [event.Codec]), and its fields in columns, by which the server filters and
+// The package speaks ClickHouse's HTTP interface with net/http; rows travel in its format
+// RowBinary. A batch is inserted day by day, with a token by which the server recognises a
+// batch that it already has, so that a batch whose acknowledgement was lost counts once. The
+// table is divided by day, and days that are too old are dropped whole. A row is kept as a line
+// of text (see [event.Codec]), and its fields in columns, by which the server filters and
 // counts.
 //
-// The server may be away when the gateway starts or later: [event.Log] repeats
-// failed writes.
+// The server may be away when the gateway starts or later: [event.Log] repeats failed writes.
 package clickhouse
 
 import (
@@ -85,8 +83,8 @@ type Store struct {
 
 	mu          sync.Mutex
 	tableExists bool          // the table exists
-	ahead       time.Duration // the server's clock before ours
-	last        int64         // seq given to the newest row, without the node
+	ahead       time.Duration // how far the server's clock is behind ours
+	last        int64         // seq of the newest row, without the node
 	nextSweep   time.Time
 	nextNames   time.Time // when to look for days to anonymise
 }
@@ -109,7 +107,7 @@ func Open(address string, keep time.Duration, lines event.Codec) (*Store, error)
 		return nil, fmt.Errorf("open events in ClickHouse: keep %v is not above zero", keep)
 	}
 	var node [2]byte
-	_, _ = rand.Read(node[:]) // it never fails
+	_, _ = rand.Read(node[:]) // a hash never fails
 	s := &Store{Codec: lines, database: database, keep: keep, client: &http.Client{}, node: int64(binary.LittleEndian.Uint16(node[:]) % nodes)}
 	s.user = u.User.Username()
 	s.password, _ = u.User.Password()
@@ -157,14 +155,13 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
-// nodes is the number of nodes that can each have a place within a microsecond.
+// nodes is the number of nodes that can each have a place within one microsecond.
 const nodes = 1 << 10
 
-// epoch is where places begin: with it they have 63 bits for 280 years.
+// Places count microseconds since the epoch, so that 63 bits last for 280 years.
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// places reserves places for n rows and returns the first. Places are nodes
-// apart.
+// places reserves places for n rows and returns the first. Successive places differ by nodes.
 func (s *Store) places(n int) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +217,7 @@ func (s *Store) insertRows(ctx context.Context, rows []event.Row) error {
 // A batch is a number of rows that are inserted day by day.
 type batch struct {
 	store  *Store
-	placed bool     // the rows have places, and the digest includes them
+	placed bool     // the rows have places, which the digest includes
 	days   []string // in the order of their first rows
 	of     map[string]*dayRows
 }
@@ -244,7 +241,7 @@ func (b *batch) add(place int64, r *event.Row, anonymous bool) {
 	line := b.store.Append(nil, r)
 	rows.body = appendRow(rows.body, place, r, line, anonymous)
 	h := fnv.New64a()
-	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, rows.digest)) // a hash takes everything
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, rows.digest)) // a hash never fails
 	_, _ = h.Write(line)
 	if b.placed {
 		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(place)))

@@ -91,7 +91,7 @@ func TestClickHouse(t *testing.T) {
 	server, dir := server(t)
 	stores := func(path string) (event.Store, error) {
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("the folder of %s: %w", path, err)
 		}
 		return Open(at(server, path), year, jsonl.Codec)
 	}
@@ -119,11 +119,11 @@ func testSweep(t *testing.T, server *url.URL) {
 	write(t, s, nil)
 	days, err := s.days(t.Context(), "")
 	if err != nil || len(days) != 2 {
-		t.Errorf("there are the days %v, %v; want two", days, err)
+		t.Errorf("after old days were dropped: days %v, %v; want two", days, err)
 	}
 }
 
-// testLost has a gateway hear nothing of a batch that the server took.
+// testLost loses the acknowledgement of a batch that the server has stored.
 func testLost(t *testing.T, server *url.URL) {
 	real := *server
 	real.User = nil
@@ -147,12 +147,12 @@ func testLost(t *testing.T, server *url.URL) {
 	rows := eventtest.Rows(eventtest.Start(), 500)
 	rows[100].Time = rows[100].Time.AddDate(0, 0, -3) // a batch of two days
 	if err := s.Write(t.Context(), rows); err == nil {
-		t.Fatal("no error though the connection broke")
+		t.Fatal("Write returns no error although the connection broke")
 	}
 	write(t, s, rows)
 	got, err := s.Count(t.Context(), event.Question{})
 	if err != nil || got[0][0].Events != len(rows) {
-		t.Errorf("%v, %v; want %d rows", got, err, len(rows))
+		t.Errorf("after the batch was written again: rows %v, %v; want %d", got, err, len(rows))
 	}
 }
 
@@ -183,7 +183,7 @@ func testTwo(t *testing.T, server *url.URL) {
 		seen[r.Seq], last = true, r.Seq
 	}
 	if len(seen) != len(rows) {
-		t.Errorf("%d rows, want %d", len(seen), len(rows))
+		t.Errorf("%d rows have distinct places, want %d", len(seen), len(rows))
 	}
 }
 
@@ -214,13 +214,13 @@ func testErase(t *testing.T, server *url.URL, dir string) {
 			t.Fatal(err)
 		}
 		if left++; r.User == name || r.Note != "" || r.Client.String() == device {
-			t.Errorf("still there: %+v", r)
+			t.Errorf("after the erasure a row names the person: %+v", r)
 		}
 	}
 	if left != len(rows)-40 {
-		t.Errorf("%d rows are left, want %d", left, len(rows)-40)
+		t.Errorf("after the erasure %d rows are left, want %d", left, len(rows)-40)
 	}
-	// The server removes the parts of before within seconds.
+	// The server removes the old parts within seconds.
 	holds := func() (where string) {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -241,11 +241,11 @@ func testErase(t *testing.T, server *url.URL, dir string) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if where != "" {
-		t.Errorf("%s still holds %s", where, device)
+		t.Errorf("after the erasure %s still contains %s", where, device)
 	}
 }
 
-// TestTheServerIsKilledAndReturns has a log write while the server is away.
+// TestTheServerIsKilledAndReturns writes to a log while the server is away.
 func TestTheServerIsKilledAndReturns(t *testing.T) {
 	dir, port := t.TempDir(), peer.Port(t)
 	kill := start(t, dir, port)
@@ -286,14 +286,14 @@ func TestTheServerIsKilledAndReturns(t *testing.T) {
 	returned := time.Now()
 	add(rows[4000:])
 	until("when it is back", func(s event.Stats) bool { return s.Written == uint64(len(rows)) && s.Err == nil })
-	t.Logf("all rows are written %v after the return", time.Since(returned))
+	t.Logf("all rows were written %v after the server returned", time.Since(returned))
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	got, err := open(t, address).Count(t.Context(), event.Question{})
 	if err != nil || got[0][0].Events != len(rows) || log.Stats()[0].Dropped != 0 {
-		t.Errorf("%v, %v; want %d rows; %+v", got, err, len(rows), log.Stats()[0])
+		t.Errorf("counted %v, %v; want %d rows; counters %+v", got, err, len(rows), log.Stats()[0])
 	}
 }
 
@@ -307,9 +307,9 @@ func testMistakes(t *testing.T, server *url.URL) {
 		s, err := Open(address, year, jsonl.Codec)
 		if err == nil {
 			s.Close()
-			t.Errorf("%s: no error", address)
+			t.Errorf("Open(%q) returns no error", address)
 		} else if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: got %q, want %q", address, err, want)
+			t.Errorf("Open(%q) = %q, want %q", address, err, want)
 		}
 	}
 	wrong := *server
@@ -317,7 +317,7 @@ func testMistakes(t *testing.T, server *url.URL) {
 	s := open(t, at(&wrong, t.Name()))
 	err := s.Write(t.Context(), eventtest.Rows(eventtest.Start(), 1))
 	if err == nil || !strings.Contains(err.Error(), "Authentication failed") {
-		t.Errorf("with a wrong password: %v", err)
+		t.Errorf("connecting with a wrong password: %v, want Authentication failed", err)
 	}
 }
 
@@ -329,7 +329,7 @@ func FuzzAnswersAreReadWithoutHarm(f *testing.F) {
 		for rows := 0; len(d.rest) > 0 && d.err == nil; rows++ {
 			_, _ = d.int64(), d.text()
 			if rows > len(answer) {
-				t.Fatal(fmt.Errorf("more rows than bytes"))
+				t.Fatal(fmt.Errorf("decoding yields more rows than the answer has bytes"))
 			}
 		}
 	})

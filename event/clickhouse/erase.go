@@ -10,9 +10,9 @@ import (
 	"shuultuur/event"
 )
 
-// Erase removes the rows of a person, and the notes that name the person. The
-// server rewrites the parts and removes the old ones within seconds. It keeps
-// statements that change a table, so these name rows by place only.
+// Erase removes the rows of a person, and the notes that name the person. The server rewrites
+// the parts and removes the old ones within seconds. It logs statements that change a table, so
+// these name rows only by place.
 func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (int64, error) {
 	if dry {
 		return p.Count(ctx, s)
@@ -70,8 +70,8 @@ func (s *Store) eraseRows(ctx context.Context, where string) (n int64, err error
 
 const lineDigest = "reinterpretAsInt64(sipHash64(line))"
 
-// eraseNotes removes notes that name the person from others' rows: it inserts
-// changed copies and then deletes the originals.
+// eraseNotes removes notes that name the person from others' rows: it inserts changed copies
+// and then deletes the originals.
 func (s *Store) eraseNotes(ctx context.Context, p event.Person, words []string) error {
 	var any []string
 	for _, w := range words {
@@ -129,14 +129,12 @@ func (s *Store) copies(ctx context.Context, lines []line, change func(r *event.R
 	return b.insert(ctx, "copies")
 }
 
-// namelessRows is the most rows that each write makes anonymous, so that no batch
-// waits long.
+// namelessRows is the most rows that one write makes anonymous, so that no batch waits long.
 const namelessRows = 50_000
 
-// forgetClients makes rows of old days anonymous. Each write inserts anonymous
-// copies of some rows. When a day has copies of all its rows, the originals are
-// deleted. Two gateways make equal copies, of which one is kept. So a fault at
-// any time neither loses nor doubles rows.
+// forgetClients makes rows of old days anonymous. Each write inserts anonymous copies of some
+// rows. When a day has copies of all its rows, the originals are deleted. Two gateways make
+// equal copies, of which one is kept. So a failure at any time neither loses nor doubles rows.
 func (s *Store) forgetClients(ctx context.Context, now time.Time) error {
 	if s.after == 0 || now.Before(s.nextNames) {
 		return nil

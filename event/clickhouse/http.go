@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// maxAnswer bounds an answer of the server. A few thousand rows are requested at
-// a time, and a row has at most some 30 KiB.
+// maxAnswer bounds an answer of the server, in bytes. A few thousand rows are requested at a
+// time, and a row has at most some 30 KiB.
 const maxAnswer = 256 << 20
 
-// A serverError is the server's error for a query.
+// A serverError is the error with which the server answers a query.
 type serverError struct {
-	code string // "81": the database does not exist
+	code string // such as "81": the database does not exist
 	text string
 }
 

@@ -101,7 +101,7 @@ func (s *Store) readLines(ctx context.Context, query string) (all []line, err er
 // Count implements [event.Reader]. The server groups and counts. Rows are read
 // only for questions that search texts.
 func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
-	if _, err := event.NewCounter(questions); err != nil { // that they can be counted
+	if _, err := event.NewCounter(questions); err != nil { // whether rows can be counted by the field
 		return nil, err
 	}
 	if err := s.ready(ctx); err != nil {
@@ -141,10 +141,10 @@ func (s *Store) countRows(ctx context.Context, q *event.Question) ([]event.Tally
 	return c.Tallies()[0], nil
 }
 
-// maxTallies is the most tallies of a question without a limit.
+// maxTallies is the most tallies for a question without a limit.
 const maxTallies = 1_000_000
 
-// group lets the server count.
+// group answers a question with the counts that the server makes.
 func (s *Store) group(ctx context.Context, q *event.Question, where []string) (all []event.Tally, err error) {
 	name, by := "''", ""
 	switch q.By {
@@ -175,8 +175,8 @@ func (s *Store) group(ctx context.Context, q *event.Question, where []string) (a
 	return all, err
 }
 
-// conditions returns the conditions of a filter that the server can check. exact
-// reports that they match the same rows as the filter, and no others.
+// conditions returns those conditions of a filter that the server can check. exact reports that
+// they match exactly the rows that the filter matches.
 func conditions(f *event.Filter) (where []string, exact bool) {
 	where, exact = []string{"1"}, true
 	if !f.Since.IsZero() {

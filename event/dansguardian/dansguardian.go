@@ -1,23 +1,23 @@
-// Package dansguardian writes events in DansGuardian's and e2guardian's access
-// log format 1, for the programs that read it (SARG, log analysers, denied-page
-// alarms). A line has these fields, each followed by one blank:
+// Package dansguardian writes events in the access log format 1 of DansGuardian and e2guardian,
+// for the programs that read it (SARG, log analysers, alarms about denied pages). A line has
+// these fields, each followed by one blank:
 //
-//	date time user client URL actions-and-reason method size weight category
-//	group-number status media-type client-name group-name user-agent
+//	date time user client URL actions-and-reason method size weight category group-number
+//	status media-type client-name group-name user-agent
 //	and four that e2guardian leaves empty without plug-ins
 //
 //	2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ *DENIED* words: casino 80 GET 2310 120 phrase 1 403 text/html 10.1.2.3 pupils - - - - -
 //
-// The size is that of the body which the server sent, also when the client did not get it. The name
-// of a client is its address, as where names are not looked up. Time is local, as there. A blocked
-// page is *DENIED*, one that was warned of *WARNING*, an allowed one *EXCEPTION*, one sent
-// elsewhere *URLMOD*; the rule and the evidence follow. The group name is the policy; the group
-// number is always 1, as policies have none. Empty fields are "-" (usedashforblanks).
+// The size is that of the body which the server sent, even when the client did not get it. The
+// name of a client is its address, as where names are not looked up. Time is local, as in
+// DansGuardian. A blocked page is *DENIED*, a warn page *WARNING*, an allowed page *EXCEPTION*,
+// and a redirected one *URLMOD*; the rule and the evidence follow. The group name is the
+// policy; the group number is always 1, because policies have no numbers. Empty fields are "-"
+// (usedashforblanks).
 //
-// Only the reason may hold blanks, so that it is found by counting fields from
-// both ends. Control characters and asterisks are written as %XX, outside the
-// reason also blanks and bytes that are not ASCII: no line can be forged, and no
-// field can contain a *DENIED* marker that is not real.
+// Only the reason may contain blanks, so that readers find it by counting fields from both
+// ends. Control characters and asterisks are written as %XX, and outside the reason also blanks
+// and bytes that are not ASCII. So no client can forge a line or a *DENIED* marker.
 package dansguardian
 
 import (
@@ -68,7 +68,7 @@ func appendClient(dst []byte, r *event.Row) []byte {
 // size returns the size of the body that the server sent.
 func size(r *event.Row) int64 {
 	if r.Action == filter.Block || r.Action == filter.Warn {
-		return max(r.Length, r.Looked) // BytesOut is the size of our page
+		return max(r.Length, r.Looked) // BytesOut is the size of our own page
 	}
 	return r.BytesOut
 }

@@ -51,12 +51,12 @@ func TestLine(t *testing.T) {
 		},
 	} {
 		if got := string(AppendLine(nil, &c.row)); got != c.want {
-			t.Errorf("%s:\ngot  %swant %s", name, got, c.want)
+			t.Errorf("line of %s:\ngot %swant %s", name, got, c.want)
 		}
 	}
 }
 
-// format1 is how log readers take a line apart.
+// format1 takes a line apart as log readers do.
 var format1 = regexp.MustCompile(`^\d+\.\d\d\.\d\d \d\d:\d\d:\d\d [^ ]+ [^ ]+ [^ ]*//[^ ]* (?:-|\*(DENIED|WARNING|EXCEPTION|URLMOD)\* .*) [^ ]+ -?\d+ -?\d+ [^ ]+ 1 \d+ [^ ]+ [^ ]+ [^ ]+ - - - - -\n$`)
 
 func TestHostileLinesHaveTheirFields(t *testing.T) {
@@ -82,7 +82,7 @@ func FuzzAppendLine(f *testing.F) {
 			t.Fatalf("%q is not in format 1", line)
 		}
 		if n := strings.Count(line, " *DENIED* "); n > 1 || n == 1 && r.Action != filter.Block {
-			t.Fatalf("%q: a marker was forged", line)
+			t.Fatalf("the line %q has a forged marker", line)
 		}
 	})
 }

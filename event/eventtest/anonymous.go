@@ -38,8 +38,8 @@ func anonymousRows(n int) (old, young []event.Row) {
 	return old, young
 }
 
-// Anonymous tests that a store makes old rows anonymous and leaves the others.
-// files reports whether its data are files beside the path, whose bytes are searched.
+// Anonymous tests that a store makes old rows anonymous and leaves the others alone. files
+// reports that the store's data are files beside the path; then their bytes are searched.
 func Anonymous(t *testing.T, open func(path string) (event.Store, error), files bool) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "record")
@@ -55,7 +55,7 @@ func Anonymous(t *testing.T, open func(path string) (event.Store, error), files 
 	}
 	const n = 18_000
 	old, young := anonymousRows(n)
-	st := start(0) // before the setting existed
+	st := start(0) // a time when the setting was off
 	write(t, st, old)
 	write(t, st, young[:n/2])
 	write(t, st, nil) // upkeep
@@ -94,7 +94,7 @@ func Anonymous(t *testing.T, open func(path string) (event.Store, error), files 
 	check("user:pupil003", n/400)
 	check("client:10.77.66.0/24", n/100)
 
-	// A second pass changes nothing. Recent rows become old later.
+	// A second pass changes nothing. Then recent rows become old.
 	shut(t, st)
 	st = start(7 * 24 * time.Hour)
 	r = st.(event.Reader)

@@ -77,7 +77,7 @@ func Hostile(start time.Time) []event.Row {
 	rows := make([]event.Row, len(texts))
 	for i, s := range texts {
 		rows[i] = event.Row{
-			Time: start, // equal times: rows are in the order of recording
+			Time: start, // these have equal times, so that only the order of recording sorts them
 			ID:   s, User: s, Policy: s, Rule: s, Method: s, URL: "http://" + s, Host: s, Type: s,
 			Category: s, Evidence: s, Note: s,
 			Client: netip.MustParseAddr("2001:db8::1"), Action: filter.Action(i % 5), Proto: filter.Proto(i % 3),
@@ -96,11 +96,11 @@ func Hostile(start time.Time) []event.Row {
 	)
 }
 
-// Start returns a recent time in the precision of rows.
+// Start returns a recent time with the precision of rows.
 func Start() time.Time { return time.Now().UTC().Add(-10 * time.Minute).Truncate(time.Microsecond) }
 
-// Run tests the stores that open makes. Each test has its own path. Stores that
-// are not an [event.Reader] must be text files with a line per row.
+// Run tests the stores that open returns. Each test has its own path. A store that is not an
+// [event.Reader] must be a text file with a line per row.
 func Run(t *testing.T, open func(path string) (event.Store, error)) {
 	s := suite{open: open}
 	t.Run("rows survive closing", s.survive)

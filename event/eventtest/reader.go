@@ -120,7 +120,7 @@ func (s suite) pages(t *testing.T) {
 
 func (s suite) counts(t *testing.T) {
 	rows, start := mixed()
-	for i := range rows { // texts that stores may repair are counted differently
+	for i := range rows { // stores may repair texts, which then count differently
 		rows[i].Host, rows[i].User, rows[i].Rule = valid(rows[i].Host), valid(rows[i].User), valid(rows[i].Rule)
 		rows[i].Policy, rows[i].Category, rows[i].Method = valid(rows[i].Policy), valid(rows[i].Category), valid(rows[i].Method)
 		rows[i].Type, rows[i].Source, rows[i].Unread, rows[i].Cache = valid(rows[i].Type), valid(rows[i].Source), valid(rows[i].Unread), valid(rows[i].Cache)
@@ -208,7 +208,7 @@ func (s suite) tail(t *testing.T) {
 	compare(t, got, want)
 }
 
-// reading is a reader that reports the end of a query.
+// A reading is a reader that signals the end of a query.
 type reading struct {
 	event.Reader
 	over func()

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// Old lines are overwritten in place: an anonymous line is shorter, and blanks
-// fill the rest. So no file is copied, however long it is, and readers find
-// every line at its old position.
+// Old lines are overwritten in place: an anonymous line is shorter, and blanks fill the rest.
+// So no file is copied, however long it is, and readers find every line at its old position.
 
 const (
 	anonymousPause = 10 * time.Minute // after all old lines are done
-	anonymousLines = 2000             // that a write examines in addition to twice its own
+	anonymousLines = 2000             // lines that a write examines in addition to twice its own
 )
 
 // A nameless records which lines of a store are anonymous.
@@ -29,8 +28,8 @@ type nameless struct {
 // Anonymise implements [event.Anonymiser]. It does not touch rotated files.
 func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
 
-// forgetClients makes old lines anonymous: more lines than are being written,
-// so that it keeps up, but not so many that a batch waits long.
+// forgetClients makes old lines anonymous: more lines than are written at the same time, so
+// that it keeps up, but few enough that no batch waits long.
 func (s *Store) forgetClients(now time.Time, writing int) error {
 	n := &s.nameless
 	if n.after == 0 || now.Before(n.next) {
@@ -76,8 +75,7 @@ func (s *Store) forgetClients(now time.Time, writing int) error {
 	return nil
 }
 
-// forget overwrites a line of f if it is old. A line that is not a row has no
-// age and stays.
+// forget overwrites a line of f if it is old. A line that is not a row has no age and stays.
 func forget(f *os.File, at int64, line []byte, before time.Time) (young bool, err error) {
 	r, err := ParseLine(bytes.TrimRight(line, "\n"))
 	if err != nil {

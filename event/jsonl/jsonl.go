@@ -254,10 +254,10 @@ func ParseLine(b []byte) (event.Row, error) {
 // write.
 type Reader string
 
-// Query reads the file from its beginning, or from its end if the newest rows
-// come first. A line that cannot be read ends the query with an error that
-// names its position. An unfinished last line is not read. Rotated files are
-// not searched. The Seq of a row is the offset of its line's end.
+// Query reads the file from its beginning, or from its end if the newest rows come first. It
+// does not search rotated files. A line that cannot be read ends the query with an error that
+// names its position; an unfinished last line is ignored. The Seq of a row is the offset of its
+// line's end.
 func (path Reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		left := p.Limit
@@ -315,7 +315,7 @@ func (path Reader) rows(ctx context.Context, p event.Page) iter.Seq2[event.Row, 
 		lines := forward(file, after, size)
 		if p.Newest {
 			if after > 0 {
-				size = after - 1 // an unfinished last line does not count
+				size = after - 1 // an unfinished last line is ignored
 			}
 			lines = backward(file, size)
 		}
@@ -398,7 +398,7 @@ func forward(r io.ReaderAt, at, size int64) iter.Seq2[int64, lineOrError] {
 // backward yields the complete lines of r, last to first.
 func backward(r io.ReaderAt, size int64) iter.Seq2[int64, lineOrError] {
 	return func(yield func(int64, lineOrError) bool) {
-		var buf []byte    // the file from offset at, up to the line yielded last
+		var buf []byte    // the file from offset at to the line yielded last
 		complete := false // buf ends with a complete line
 		for at := size; at > 0; {
 			n := min(blockSize, at)

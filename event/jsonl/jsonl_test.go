@@ -62,7 +62,7 @@ func TestTornLastLineIsCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.Torn() != int64(cut) {
-			t.Fatalf("%d bytes cut off, want %d", s.Torn(), cut)
+			t.Fatalf("opening cut off %d bytes, want %d", s.Torn(), cut)
 		}
 		if err := s.Write(t.Context(), rows[2:]); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestTornLastLineIsCutOff(t *testing.T) {
 			got = append(got, r)
 		}
 		if len(got) != 2 || got[0] != rows[0] || got[1] != rows[2] {
-			t.Fatalf("cut at %d: got %d rows", cut, len(got))
+			t.Fatalf("after a line was cut at %d: got %d rows, want the first and the third", cut, len(got))
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -157,11 +157,11 @@ func FuzzParseLine(f *testing.F) {
 		}
 		again, err := ParseLine(line)
 		if err != nil {
-			t.Fatalf("%q became %q: %v", b, line, err)
+			t.Fatalf("%q became the line %q: %v", b, line, err)
 		}
 		r.Time = r.Time.Truncate(time.Microsecond)
 		if again != r {
-			t.Fatalf("%q was read as %+v, then as %+v", b, r, again)
+			t.Fatalf("%q was read as %+v, written and read again as %+v", b, r, again)
 		}
 	})
 }
@@ -192,7 +192,7 @@ func TestOldLinesForgetWhoWasBehindThem(t *testing.T) {
 	eventtest.Anonymous(t, open, true)
 }
 
-// The file of before the rotation is left, and the new one is looked at from its beginning.
+// The rotated file stays as it is, and the new one is examined from its beginning.
 func TestARotatedFileIsAnonymisedFromItsBeginning(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.jsonl")
 	s, err := Open(path)
@@ -215,7 +215,7 @@ func TestARotatedFileIsAnonymisedFromItsBeginning(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := bytes.Count(data, []byte("pupil")); n != 4 { // the policy is named pupils
-			t.Errorf("pupil stands %d times in\n%s", n, data)
+			t.Errorf("pupil occurs %d times, want 4, in\n%s", n, data)
 		}
 		if err := os.Rename(path, path+".1"); err != nil {
 			t.Fatal(err)
@@ -241,12 +241,12 @@ func TestABoundedFileMakesWayForAnother(t *testing.T) {
 		}
 		for _, p := range []string{path, path + ".1"} {
 			if st, err := os.Stat(p); err == nil && st.Size() > 20_000 {
-				t.Errorf("%s has %d bytes", p, st.Size())
+				t.Errorf("%s has %d bytes, want at most 20000", p, st.Size())
 			}
 		}
 	}
 	var last string
-	for _, p := range []string{path, path + ".1"} { // the younger half is in one of them
+	for _, p := range []string{path, path + ".1"} { // the younger half, in one of the two files
 		for r, err := range Reader(p).Query(t.Context(), event.Filter{}, event.Page{}) {
 			if err != nil {
 				t.Fatal(err)

@@ -19,7 +19,7 @@ func (r *record) size() int { return len(r.key) + len(r.value) + 32 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-const gzipped = 1 // attribute of a record batch
+const gzipped = 1 // codec in the attributes of a record batch
 
 // appendBatch appends a record batch (format 2), compressed by gzip.
 func appendBatch(dst []byte, records []record) []byte {
@@ -39,7 +39,7 @@ func appendBatch(dst []byte, records []record) []byte {
 		body = append(binary.AppendVarint(body, int64(len(r.value))), r.value...)
 		body = binary.AppendVarint(body, 0) // headers
 		one = append(binary.AppendVarint(one[:0], int64(len(body))), body...)
-		_, _ = zip.Write(one) // writing to memory does not fail
+		_, _ = zip.Write(one) // writing to memory cannot fail
 	}
 	_ = zip.Close()
 
@@ -59,7 +59,7 @@ func appendBatch(dst []byte, records []record) []byte {
 	return append(dst, crced...)
 }
 
-// murmur2 is the hash by which Kafka's own clients choose a partition.
+// murmur2 is the hash with which Kafka's own clients choose a partition.
 func murmur2(b []byte) uint32 {
 	const m = 0x5bd1e995
 	h := 0x9747b28c ^ uint32(len(b))

@@ -1,12 +1,11 @@
-// Package kafka sends events to a topic of a Kafka cluster
-// (kafka.apache.org/protocol), as JSON lines with the event's ID as key.
+// Package kafka sends events to a topic of a Kafka cluster (kafka.apache.org/protocol), as JSON
+// lines with the event's ID as key.
 //
-// Data moves as follows. [Store.Write] divides a batch by partition, by the hash
-// that Kafka's clients use, makes record batches (batch.go) and sends one request to
-// each broker that leads some of the partitions (wire.go), on kept connections. It
-// returns when all in-sync replicas have the records. If a part fails, the whole
-// batch fails and is sent again: an event may appear twice, with the same key in the
-// same partition.
+// Data moves as follows. [Store.Write] divides a batch by partition, with the hash that Kafka's
+// clients use, makes record batches (batch.go) and sends one request to each broker that leads
+// some of the partitions (wire.go), on kept connections. It returns when all in-sync replicas
+// have the records. If a part fails, the whole batch fails and is sent again: an event may
+// appear twice, with the same key in the same partition.
 //
 // A single event that exceeds the broker's limit is refused for good.
 package kafka
@@ -29,10 +28,10 @@ import (
 )
 
 const (
-	wait      = 10 * time.Second // to sign in, and for an answer
-	dialWait  = 2 * time.Second  // for a connection; short, so that a restarted broker is soon tried again
+	wait      = 10 * time.Second // timeout for signing in, and for an answer
+	dialWait  = 2 * time.Second  // timeout for a connection; short, so that a restarted broker is soon tried again
 	maxBatch  = 900 << 10        // bytes of a record batch before it is compressed: brokers take 1 MiB
-	metaFor   = 5 * time.Minute  // how long metadata are used
+	metaFor   = 5 * time.Minute  // how long metadata is used
 	errorNone = 0
 )
 
@@ -46,7 +45,7 @@ type Store struct {
 	format func(dst []byte, r *event.Row) []byte
 
 	conns   map[string]*conn // by address
-	leaders []string         // addresses, by partition; "" if it has no leader
+	leaders []string         // addresses of the leaders, by partition; "" for none
 	until   time.Time        // leaders are valid until then
 }
 
@@ -81,7 +80,7 @@ func Open(cfg event.Kafka, format func(dst []byte, r *event.Row) []byte) (*Store
 	return s, err
 }
 
-// checkTopic returns the mistake in the name of a topic, or nil.
+// checkTopic returns what is wrong with the name of a topic, or nil.
 func checkTopic(name string) error {
 	for _, c := range []byte(name) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
@@ -282,11 +281,11 @@ func (s *Store) produceAt(ctx context.Context, at string, batches []part) (codes
 	return codes, res.err
 }
 
-// learn requests the leaders of the partitions.
+// learn asks the brokers which of them lead the partitions.
 func (s *Store) learn(ctx context.Context) error {
 	var errs []error
 	addresses := slices.Clone(s.seeds)
-	for _, a := range s.leaders { // the latest leaders
+	for _, a := range s.leaders { // those that led last
 		if a != "" && !slices.Contains(addresses, a) {
 			addresses = append(addresses, a)
 		}
@@ -305,7 +304,7 @@ func (s *Store) learn(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// learnFrom requests them from one broker.
+// learnFrom asks one broker.
 func (s *Store) learnFrom(ctx context.Context, at string) (err error) {
 	c, err := s.connect(ctx, at)
 	if err != nil {
@@ -344,7 +343,7 @@ func (s *Store) learnFrom(ctx context.Context, at string) (err error) {
 		n := res.count()
 		leaders = make([]string, n)
 		for range n {
-			res.skip(2) // an error shows in the missing leader
+			res.skip(2) // a missing leader shows the error
 			p, leader := res.i32(), res.i32()
 			for range 2 { // replica_nodes, isr_nodes
 				res.skip(4 * res.count())

@@ -89,7 +89,7 @@ func TestEventsArriveUnderTheirIDWhereOtherClientsPutThem(t *testing.T) {
 			t.Fatalf("%s: got %+v, want %+v, %v", r.Key, got, want, err)
 		}
 		if p := where.Partition(&kgo.Record{Key: r.Key}, 5); p != int(r.Partition) {
-			t.Fatalf("%s is in partition %d; other clients put it into %d", r.Key, r.Partition, p)
+			t.Fatalf("the event %s is in partition %d; Kafka's own clients put it into %d", r.Key, r.Partition, p)
 		}
 		delete(byID, string(r.Key))
 	}
@@ -106,7 +106,7 @@ func TestHostileTextArrivesAsJSON(t *testing.T) {
 	}
 	for _, r := range consume(t, c, len(rows)) {
 		if !json.Valid(r.Value) {
-			t.Errorf("%q", r.Value)
+			t.Errorf("the value of a record is no JSON: %q", r.Value)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestAStoreSignsIn(t *testing.T) {
 			}
 			err := open(t, cfg).Write(t.Context(), eventtest.Rows(eventtest.Start(), 1))
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%s as %q with %q: %v, want %q", name, tt.user, tt.password, err, tt.want)
+				t.Errorf("%s: signing in as %q with %q: %v, want %q", name, tt.user, tt.password, err, tt.want)
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func TestOnlyWhatIsTooLargeIsRefused(t *testing.T) {
 			}
 			res.Topics = append(res.Topics, rt)
 		}
-		return res, nil, large // what is not too large goes on to the cluster
+		return res, nil, large // events that are not too large go on to the cluster
 	})
 	rows := eventtest.Rows(eventtest.Start(), 400)
 	var noise strings.Builder
@@ -192,14 +192,14 @@ func TestOnlyWhatIsTooLargeIsRefused(t *testing.T) {
 	err := open(t, cfg).Write(t.Context(), rows)
 	refused, ok := errors.AsType[*event.Refused](err)
 	if !ok || refused.Rows != 1 || !strings.Contains(err.Error(), "max.message.bytes") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("writing one event that is too large: %v, want that one row is refused because of max.message.bytes", err)
 	}
 	seen := map[string]bool{}
 	for _, r := range consume(t, c, 399) {
 		seen[string(r.Key)] = true
 	}
 	if len(seen) != 399 || seen[rows[7].ID] {
-		t.Errorf("%d events arrived", len(seen))
+		t.Errorf("%d events arrived, want 399, without the one that is too large", len(seen))
 	}
 }
 
@@ -213,7 +213,7 @@ func TestABrokerThatIsAwayIsAnError(t *testing.T) {
 	c.Close()
 	err := s.Write(t.Context(), rows)
 	if _, refused := errors.AsType[*event.Refused](err); err == nil || refused {
-		t.Errorf("got %v", err)
+		t.Errorf("writing with a setting that can be corrected: %v, want an error that is not final", err)
 	}
 }
 
@@ -231,10 +231,10 @@ func TestEventsGoOnWhenTheBrokersAreBack(t *testing.T) {
 	n, _ := strconv.Atoi(port)
 	c.Close()
 	if err := s.Write(t.Context(), rows); err == nil {
-		t.Fatal("a broker that is away took events")
+		t.Fatal("Write returns no error although the broker is away")
 	}
 	c, _ = cluster(t, kfake.NumBrokers(1), kfake.Ports(n))
-	if err := s.Write(t.Context(), rows); err != nil { // the first try after its return
+	if err := s.Write(t.Context(), rows); err != nil { // the first attempt after the broker's return
 		t.Fatal(err)
 	}
 	if got := len(consume(t, c, len(rows))); got != len(rows) {
@@ -242,7 +242,7 @@ func TestEventsGoOnWhenTheBrokersAreBack(t *testing.T) {
 	}
 }
 
-// A loser is a listener whose connections lose an answer when they are told.
+// A loser is a listener whose connections drop one answer on command.
 type loser struct {
 	net.Listener
 	dropReplies *atomic.Bool
@@ -266,8 +266,8 @@ func (c loserConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestALostAnswerMakesEventsComeTwice, with the same key and in the same partition: the
-// broker has stored them, but its answer is lost.
+// TestALostAnswerMakesEventsComeTwice: if the broker stores events and its answer is lost, they
+// arrive twice, with the same key and in the same partition.
 func TestALostAnswerMakesEventsComeTwice(t *testing.T) {
 	var dropReplies atomic.Bool
 	var once sync.Once
@@ -283,7 +283,7 @@ func TestALostAnswerMakesEventsComeTwice(t *testing.T) {
 	rows := eventtest.Rows(eventtest.Start(), 50)
 	err := s.Write(t.Context(), rows)
 	if _, refused := errors.AsType[*event.Refused](err); err == nil || refused {
-		t.Fatalf("the answer is lost: %v", err)
+		t.Fatalf("writing when the answer is lost: %v, want an error that is not final", err)
 	}
 	if err := s.Write(t.Context(), rows); err != nil { // as the log does
 		t.Fatal(err)
@@ -299,13 +299,13 @@ func TestALostAnswerMakesEventsComeTwice(t *testing.T) {
 	}
 	for _, r := range rows {
 		if times[r.ID] != 2 {
-			t.Errorf("%s came %d times", r.ID, times[r.ID])
+			t.Errorf("the event %s arrived %d times, want 2", r.ID, times[r.ID])
 		}
 	}
 }
 
-// TestErrorsOfABrokerPassOrDoNot: after those that pass, events are sent again and arrive;
-// those that concern the events themselves end in a refusal.
+// TestErrorsOfABrokerPassOrDoNot: after temporary errors, events are sent again and arrive.
+// Errors about the events themselves are final.
 func TestErrorsOfABrokerPassOrDoNot(t *testing.T) {
 	for code, refuses := range map[int16]bool{
 		3:  false, // UNKNOWN_TOPIC_OR_PARTITION
@@ -338,17 +338,17 @@ func TestErrorsOfABrokerPassOrDoNot(t *testing.T) {
 		rows := eventtest.Rows(eventtest.Start(), 20)
 		err := s.Write(t.Context(), rows)
 		if _, refused := errors.AsType[*event.Refused](err); err == nil || refused != refuses || !strings.Contains(err.Error(), fmt.Sprintf("(error %d)", code)) {
-			t.Errorf("error %d: got %v, refused %t", code, err, refused)
+			t.Errorf("error %d of the broker: %v, want one that is final: %t", code, err, refused)
 		}
 		if refuses {
 			continue
 		}
 		if err := s.Write(t.Context(), rows); err != nil {
-			t.Errorf("after error %d: %v", code, err)
+			t.Errorf("writing after error %d of the broker: %v", code, err)
 			continue
 		}
 		if got := len(consume(t, c, len(rows))); got != len(rows) {
-			t.Errorf("after error %d: %d events, want %d", code, got, len(rows))
+			t.Errorf("after error %d of the broker %d events arrived, want %d", code, got, len(rows))
 		}
 	}
 }
@@ -357,7 +357,7 @@ func TestATopicThatIsNotThereIsNamed(t *testing.T) {
 	_, cfg := cluster(t)
 	cfg.Topic = "other"
 	if err := open(t, cfg).Write(t.Context(), eventtest.Rows(eventtest.Start(), 1)); err == nil || !strings.Contains(err.Error(), `"other"`) {
-		t.Errorf("got %v", err)
+		t.Errorf("writing to a topic that does not exist: %v, want an error that names it", err)
 	}
 }
 
@@ -391,7 +391,7 @@ func certificate(t *testing.T) (*tls.Config, string) {
 	return &tls.Config{Certificates: srv.TLS.Certificates}, file
 }
 
-// FuzzAnswer: whatever a broker answers, reading it ends.
+// FuzzAnswer checks that reading ends, whatever a broker answers.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 3, 'a', 'b', 'c'})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -400,7 +400,7 @@ func FuzzAnswer(f *testing.F) {
 			_, _, _ = r.i32(), r.string(), r.bytes()
 			r.skip(4 * r.count())
 		}
-		if !strings.Contains(string(b), "i=") { // rounds take their time
+		if !strings.Contains(string(b), "i=") { // many rounds of hashing would take long
 			_, _, _ = (&sasl{hash: sha256.New, size: sha256.Size}).answer("n=u,r=x", "x", string(b))
 		}
 	})

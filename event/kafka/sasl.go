@@ -127,7 +127,7 @@ func (s *sasl) answer(first, nonce, challenge string) (final string, signature [
 		case "s":
 			salt = value
 		case "i":
-			rounds, _ = strconv.Atoi(value) // an invalid number is 0, which is refused below
+			rounds, _ = strconv.Atoi(value) // an invalid number becomes 0, which is refused below
 		}
 	}
 	salted, err := base64.StdEncoding.DecodeString(salt)

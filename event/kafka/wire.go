@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Requests with the versions that we use. Brokers since 1.0 support them.
+// Requests, with the versions that we use. Brokers since 1.0 support these.
 const (
 	produceKey       = 0
 	metadataKey      = 3

@@ -1,12 +1,12 @@
-// Package otlp sends events to an OpenTelemetry collector, as log records or as
-// spans (OTLP/HTTP with JSON, opentelemetry.io/docs/specs/otlp). Both name the
-// same trace, which follows from the event's ID.
+// Package otlp sends events to an OpenTelemetry collector, as log records or as spans
+// (OTLP/HTTP with JSON, opentelemetry.io/docs/specs/otlp). Both name the same trace, whose ID
+// is made of the event's ID.
 //
-// Data moves as follows: [Store.Write] turns a batch into requests of up to 1,000 events,
-// smaller ones where the collector says that they are too large, and waits for the
-// answers. A status that the specification calls retryable (429, 502, 503, 504), a status
-// caused by a mistake in the settings, and no answer at all are errors: the log keeps the
-// batch. Any other refusal is for good: the request is dropped and counted.
+// Data moves as follows: [Store.Write] turns a batch into requests of up to 1,000 events, or
+// fewer where the collector says that a request is too large, and waits for the answers. The
+// log keeps the batch if there is no answer, if the specification calls the status retryable
+// (429, 502, 503, 504), or if a mistake in the settings causes the status. Any other refusal is
+// final: the request is dropped and counted.
 package otlp
 
 import (
@@ -35,7 +35,7 @@ import (
 )
 
 const (
-	wait = 10 * time.Second // for one request
+	wait = 10 * time.Second // timeout of one request
 	most = 1000             // events per request
 )
 
@@ -201,7 +201,7 @@ func rejected(text []byte) error {
 			ErrorMessage       string      `json:"errorMessage"`
 		} `json:"partialSuccess"`
 	}
-	if json.Unmarshal(text, &answer) != nil { // the answer may be anything
+	if json.Unmarshal(text, &answer) != nil { // the answer may have any content
 		return nil
 	}
 	rejected := answer.PartialSuccess.RejectedLogRecords.String() + answer.PartialSuccess.RejectedSpans.String()
@@ -246,7 +246,7 @@ func appendSpan(dst []byte, r *event.Row) []byte {
 	dst = strconv.AppendInt(append(dst, `,"startTimeUnixNano":"`...), r.Start().UnixNano(), 10)
 	dst = strconv.AppendInt(append(dst, `","endTimeUnixNano":"`...), r.Time.UnixNano(), 10)
 	dst = appendAttributes(append(dst, '"'), r)
-	if r.Status >= 500 && r.Proto != filter.DNS { // an error of the client is not an error of the server
+	if r.Status >= 500 && r.Proto != filter.DNS { // the client's error, not the server's
 		dst = append(dst, `,"status":{"code":2}`...)
 	}
 	return append(dst, '}')

@@ -57,7 +57,7 @@ func TestACollectorGetsRecords(t *testing.T) {
 	}
 	records := got.ResourceLogs[0].ScopeLogs[0].LogRecords
 	if field != "/v1/logs Bearer x" || len(records) != 2 || records[0].TimeUnixNano != "1000005000" || records[0].SeverityText != "WARN" {
-		t.Fatalf("%q, %+v", field, records)
+		t.Fatalf("the collector got Authorization and records %q, %+v", field, records)
 	}
 	all := map[string]string{}
 	for _, a := range records[1].Attributes {
@@ -65,7 +65,7 @@ func TestACollectorGetsRecords(t *testing.T) {
 	}
 	for key, want := range map[string]string{"log.record.uid": "0abc", "client.address": "10.0.0.7", "url.full": "http://bet.example/\"\n\ufffd", "http.response.status_code": "403"} {
 		if all[key] != want {
-			t.Errorf("%s: got %q, want %q", key, all[key], want)
+			t.Errorf("attribute %s is %q, want %q", key, all[key], want)
 		}
 	}
 }
@@ -119,14 +119,14 @@ func TestACollectorGetsSpansOfTheSameTraces(t *testing.T) {
 	}
 	err = spans.Write(t.Context(), []event.Row{row, failed})
 	if r, ok := errors.AsType[*event.Refused](err); !ok || r.Rows != 1 {
-		t.Errorf("got %v, want one that is refused", err)
+		t.Errorf("Write returned %v, want a final refusal", err)
 	}
 	records, all := got.ResourceLogs[0].ScopeLogs[0].LogRecords, got.ResourceSpans[0].ScopeSpans[0].Spans
 	if len(all) != 2 || len(records) != 2 || all[0].ids != records[0] || all[1].ids != records[1] || all[0].ids == all[1].ids || len(all[0].TraceID) != 32 || len(all[0].SpanID) != 16 {
-		t.Fatalf("spans %+v, records %+v", all, records)
+		t.Fatalf("spans %+v and records %+v do not name the same traces", all, records)
 	}
 	if s := all[1]; s.Name != "GET" || s.Kind != 2 || s.StartTimeUnixNano != "999005000" || s.EndTimeUnixNano != "1000005000" || s.Status.Code != 2 || len(s.Attributes) == 0 || all[0].Status.Code != 0 {
-		t.Errorf("%+v", all)
+		t.Errorf("the spans are %+v", all)
 	}
 }
 
@@ -157,15 +157,15 @@ func TestWhatACollectorRefuses(t *testing.T) {
 		}
 		err = s.Write(t.Context(), []event.Row{row})
 		if _, final := errors.AsType[*event.Refused](err); (err != nil) != tt.fails || final != tt.final {
-			t.Errorf("%d %s: %v", tt.status, tt.body, err)
+			t.Errorf("answer %d %s: Write returned %v", tt.status, tt.body, err)
 		}
 		s.Close()
 		srv.Close()
 	}
 }
 
-// TestACollectorGetsNoMoreThanItTakes: of 2,500 events in requests of at most 100,
-// only the one that is too large by itself is missing.
+// TestACollectorGetsNoMoreThanItTakes: a collector accepts at most 100 events in a request. Of
+// 2,500 events, it gets all but the one that is too large by itself.
 func TestACollectorGetsNoMoreThanItTakes(t *testing.T) {
 	got := map[string]bool{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +197,7 @@ func TestACollectorGetsNoMoreThanItTakes(t *testing.T) {
 	}
 	err = s.Write(t.Context(), rows)
 	if r, ok := errors.AsType[*event.Refused](err); !ok || r.Of(len(rows)) != 1 || len(got) != 2499 {
-		t.Errorf("%d events came, %v", len(got), err)
+		t.Errorf("%d events arrived, %v; want 2499 and one refused", len(got), err)
 	}
 }
 
@@ -218,7 +218,7 @@ func FuzzString(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		var back string
 		if err := json.Unmarshal(appendString(nil, s), &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") && len(back) < len(strings.ToValidUTF8(s, "\ufffd")) {
-			t.Errorf("%q: %q, %v", s, back, err)
+			t.Errorf("appendString(%q) reads %q, %v", s, back, err)
 		}
 	})
 }

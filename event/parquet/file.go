@@ -27,13 +27,13 @@ const (
 	pageData           = 0
 )
 
-// A column is one value per row.
+// A column has one value per row.
 type column struct {
 	name      string
 	typ       int64
 	converted int64                                 // -1: none
-	put       func(dst []byte, r *event.Row) []byte // PLAIN; nil for a boolean
-	is        func(r *event.Row) bool               // for a boolean
+	put       func(dst []byte, r *event.Row) []byte // appends the values as PLAIN; nil for a boolean
+	is        func(r *event.Row) bool               // the value of a boolean
 }
 
 func texts(name string, of func(*event.Row) string) column {

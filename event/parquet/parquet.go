@@ -27,8 +27,7 @@ import (
 	"shuultuur/setting"
 )
 
-// most is the most rows in a file, except for a longer batch of a log without a
-// spool.
+// most is the most rows in a file, except for a longer batch of a log without a spool.
 const most = 20_000
 
 // A Store writes files to one place.
@@ -83,8 +82,8 @@ func Open(cfg event.Parquet, data string) (*Store, error) {
 	return s, nil
 }
 
-// transport gives up early if nothing answers, so that a restarted store is
-// soon tried again.
+// transport gives up early if nothing answers, so that a restarted object store is soon tried
+// again.
 func transport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = (&net.Dialer{Timeout: 2 * time.Second}).DialContext
@@ -133,7 +132,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// plain returns an ID as part of a file name.
+// plain returns an ID in a form that is safe in a file name.
 func plain(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

@@ -27,7 +27,7 @@ for row in p.read_table(sys.argv[1], partitioning=None).to_pylist():
     print(json.dumps(row))
 `
 
-// TestOthersReadTheFiles has Arrow's reader take a file apart.
+// TestOthersReadTheFiles reads a file with Apache Arrow.
 func TestOthersReadTheFiles(t *testing.T) {
 	py, dir := peer.Python(t, "pyarrow"), t.TempDir()
 	for name, rows := range map[string][]event.Row{
@@ -77,7 +77,7 @@ func TestAFolderGetsAFileForEachBatch(t *testing.T) {
 	}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	rows := eventtest.Rows(at, 20)
-	for range 2 { // the second time is the same file
+	for range 2 { // writing again makes the same file
 		if err := s.Write(t.Context(), rows[:10]); err != nil {
 			t.Fatal(err)
 		}
@@ -87,16 +87,16 @@ func TestAFolderGetsAFileForEachBatch(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "lake", "date=2026-03-04", "050607-*.parquet"))
 	if err != nil || len(files) != 2 {
-		t.Fatalf("%v, %v", files, err)
+		t.Fatalf("the folder has the files %v, %v; want two", files, err)
 	}
 	b, err := os.ReadFile(files[0])
 	if err != nil || !bytes.HasPrefix(b, []byte(magic)) || !bytes.HasSuffix(b, []byte(magic)) {
-		t.Errorf("%d bytes, %v", len(b), err)
+		t.Errorf("the file has %d bytes, %v; want Parquet's magic at both ends", len(b), err)
 	}
 }
 
-// TestSignature compares with the examples of Amazon's documentation ("Signature
-// Calculations for the Authorization Header").
+// TestSignature compares with the examples in Amazon's documentation ("Signature Calculations
+// for the Authorization Header").
 func TestSignature(t *testing.T) {
 	b := bucket{region: "us-east-1", key: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
 	at := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)
@@ -114,7 +114,7 @@ func TestSignature(t *testing.T) {
 		}
 		b.sign(q, []byte(tt.body), at)
 		if got := q.Header.Get("Authorization"); !strings.HasSuffix(got, "Signature="+tt.want) {
-			t.Errorf("%s %s: %s", tt.method, tt.path, got)
+			t.Errorf("%s %s: signature %s differs from Amazon's example", tt.method, tt.path, got)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 		_, _ = b.ReadFrom(r.Body)
 		got = append(got, object{r.Method + " " + r.URL.EscapedPath(), r.Header.Get("X-Amz-Content-Sha256"), b.Len()})
 		if !strings.Contains(r.Header.Get("Authorization"), "Credential=key/") {
-			t.Errorf("not signed: %v", r.Header)
+			t.Errorf("the request is not signed: %v", r.Header)
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte("<Error><Code>SlowDown</Code></Error>"))
@@ -147,12 +147,12 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) != 1 || !strings.HasPrefix(got[0].path, "PUT /lake/gate%20way/events/date%3D2026-03-04/050607-") || got[0].size != len(Append(nil, rows)) {
-		t.Errorf("%+v", got)
+		t.Errorf("the object store got %+v", got)
 	}
 	for _, status = range []int{503, 403, 301} {
 		err := s.Write(t.Context(), rows)
 		if _, refused := errors.AsType[*event.Refused](err); err == nil || refused || !strings.Contains(err.Error(), "SlowDown") {
-			t.Errorf("status %d: %v", status, err)
+			t.Errorf("status %d of the object store: %v, want an error that is not final", status, err)
 		}
 	}
 }

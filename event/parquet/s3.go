@@ -50,7 +50,7 @@ func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// advice is the remedy for the administrator, by the codes of errors of S3.
+// advice tells the administrator what to do, by the error codes of S3.
 var advice = map[string]string{
 	"AccessDenied":                 "let the key put objects there (s3:PutObject)",
 	"AuthorizationHeaderMalformed": "correct region",
@@ -61,7 +61,7 @@ var advice = map[string]string{
 	"SignatureDoesNotMatch":        "compare secret with that of the key",
 }
 
-// refusal is the error of an answer that is not a success.
+// refusal makes an error of an answer that is not a success.
 func refusal(status int, text []byte) error {
 	var said struct{ Code, Message, Region string }
 	if xml.Unmarshal(text, &said) != nil || said.Code == "" {

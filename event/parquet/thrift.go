@@ -11,10 +11,9 @@ const (
 	structs  = 12
 )
 
-// A thrift writes structs in the compact protocol
-// (github.com/apache/thrift, doc/specs/thrift-compact-protocol.md). Fields are
-// written in rising order of their numbers. The outermost struct ends with
-// stop, those within with end.
+// A thrift writes structs in the compact protocol (github.com/apache/thrift,
+// doc/specs/thrift-compact-protocol.md). Fields are written in rising order of their numbers.
+// stop ends the outermost struct, end the inner ones.
 type thrift struct {
 	buf  []byte
 	last int   // number of the previous field

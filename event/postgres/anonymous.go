@@ -11,9 +11,9 @@ import (
 	"shuultuur/event"
 )
 
-// Old rows are made anonymous a day at a time. A comment on the table of a day
-// marks it as done, so that only one gateway of a fleet does the work, once.
-// Late rows are made anonymous before they are written.
+// Old rows are made anonymous a day at a time. A comment on the table of a day marks it as
+// done, so that only one gateway of a fleet does the work, once. Late rows are made anonymous
+// before they are written.
 
 const (
 	anonymousDone = "anonymous" // the comment
@@ -25,14 +25,14 @@ type nameless struct {
 	after time.Duration // age of rows; 0: never
 	next  time.Time     // when to look for days
 	days  []string      // tables of old days that are not done
-	seq   int64         // rows of the first table up to here are done
+	seq   int64         // rows of the first table with a Seq up to this are done
 }
 
 // Anonymise implements [event.Anonymiser].
 func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
 
-// forgetClients makes rows of old days anonymous: more rows than are being
-// written, so that it keeps up, but not so many that a batch waits long.
+// forgetClients makes rows of old days anonymous: more rows than are written at the same time,
+// so that it keeps up, but few enough that no batch waits long.
 func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) (err error) {
 	n := &s.nameless
 	if n.after == 0 {
@@ -80,7 +80,7 @@ func (s *Store) nameable(ctx context.Context, before time.Time) (days []string, 
 	return days, rows.Err()
 }
 
-// anonymiseSome makes the next rows of a day after seq anonymous, and returns the
+// anonymiseSome makes the next rows of a day after seq anonymous, and returns the Seq of the
 // last one. It returns 0 if there are none: the day is done.
 func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last int64, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -101,8 +101,8 @@ func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last 
 	if err := tx.Commit(); err != nil || last > 0 {
 		return last, err
 	}
-	// The server's next vacuum removes the old versions of rows; so many changes
-	// trigger one soon. Waiting for it would delay the writing of rows.
+	// The server's next vacuum removes the old versions of rows. So many changes trigger one
+	// soon; waiting for it would delay the writing of rows.
 	_, err = s.db.ExecContext(ctx, fmt.Sprintf("COMMENT ON TABLE %s IS '%s'", day, anonymousDone))
 	return 0, err
 }

@@ -10,8 +10,8 @@ import (
 	"shuultuur/event"
 )
 
-// counted are the columns by which the server groups rows, by field. Rule has
-// the column of policy/rule.
+// counted names the columns by which the server groups rows, by field. Rule has the column of
+// policy/rule.
 var counted = map[event.Field]string{
 	event.Client: "coalesce(host(client), '')", event.User: "name", event.Host: "host", event.Action: "action",
 	event.Rule: "rule", event.Category: "category", event.Policy: "policy", event.Proto: "proto", event.Method: "method",
@@ -114,8 +114,8 @@ func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, question
 	return nil
 }
 
-// group answers question i by groups of rows with equal fields. lines reports
-// that some rows must be read.
+// group answers question i from groups of rows with equal fields. lines reports that some rows
+// must be read.
 func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Question) (lines bool, err error) {
 	var fields []event.Field
 	add := func(f event.Field) {

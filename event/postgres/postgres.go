@@ -1,13 +1,13 @@
-// Package postgres keeps events in PostgreSQL, for fleets: several gateways
-// write to one table, and each reads all of it.
+// Package postgres keeps events in PostgreSQL, for fleets. Several gateways write to one table,
+// and each reads all of it.
 //
-// The table is divided by day. A batch is copied (COPY) into the days of its rows in
-// one transaction; days that are older than asked for are dropped whole, which costs
-// the same however many rows they have. A row is kept as a line of text (see
-// [event.Codec]), with its time and the columns that people query with SQL tools.
+// The table is divided by day. A batch is copied (COPY) into the days of its rows in one
+// transaction. Days that are too old are dropped whole, which costs the same however many rows
+// they have. A row is kept as a line of text (see [event.Codec]), with its time and the columns
+// that people query with SQL tools.
 //
-// The server may be away when the gateway starts or later: connections are made
-// when they are needed, and [event.Log] repeats failed writes.
+// The server may be away when the gateway starts or later: connections are made when they are
+// needed, and [event.Log] repeats failed writes.
 package postgres
 
 import (
@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	connections = 8                // of a store to its server
-	patience    = 30 * time.Second // for the server to take a batch
+	connections = 8                // most connections of a store to its server
+	patience    = 30 * time.Second // timeout for writing a batch
 	sweepEvery  = time.Hour
 	dayForm     = "20060102"
 )
@@ -92,8 +92,8 @@ func Open(url string, keep time.Duration, lines event.Codec) (*Store, error) {
 		return nil, fmt.Errorf("open events in PostgreSQL: keep %v is not above zero", keep)
 	}
 	db, err := postgres.Open(url, patience/3, func(_ context.Context, exec func(string) error) error {
-		// The server would compile queries to machine code if it expects to read much;
-		// that takes longer than answering them.
+		// If it expects to read much, the server would compile queries to machine code, which
+		// takes longer than answering them.
 		return exec("SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit'")
 	})
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Store) partitions(ctx context.Context, tx *sql.Tx, rows []event.Row) (f
 			day, begin.Format(time.RFC3339), begin.AddDate(0, 0, 1).Format(time.RFC3339))); err != nil {
 			return nil, err
 		}
-		for _, index := range indexes { // an old day stays without: creating its indexes now would delay the writing of rows
+		for _, index := range indexes { // an old day has no indexes: creating them now would delay the writing of rows
 			if _, err := tx.ExecContext(ctx, strings.ReplaceAll(index, "DAY", "event_"+day)); err != nil {
 				return nil, err
 			}
@@ -292,5 +292,5 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 // accepts are removed on both sides, see [sayable].
 func searched(r *event.Row) string { return plain(r.Searched()) }
 
-// plain removes bytes that PostgreSQL accepts in no text. The line has it, escaped.
+// plain removes bytes that PostgreSQL accepts in no text. The line has them, escaped.
 func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "") }

@@ -40,7 +40,7 @@ func tool(t testing.TB, name string) string {
 func server(t testing.TB) func(path string) (string, error) {
 	t.Helper()
 	initdb, postgres := tool(t, "initdb"), tool(t, "postgres")
-	dir, err := os.MkdirTemp("", "pg") // t.TempDir is for its owner only
+	dir, err := os.MkdirTemp("", "pg") // only its owner can enter the folder of t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func server(t testing.TB) func(path string) (string, error) {
 	known := map[string]bool{}
 	return func(path string) (string, error) {
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return "", fmt.Errorf("database for %s: %w", path, err)
+			return "", fmt.Errorf("the folder of the database for %s: %w", path, err)
 		}
 		h := fnv.New64a()
 		h.Write([]byte(path))
@@ -122,7 +122,7 @@ func TestPostgreSQL(t *testing.T) {
 
 func testStore(t *testing.T, database func(string) (string, error)) {
 	defer func(was [2]int64) { nearRows = was }(nearRows)
-	nearRows = [...]int64{40, 60} // so that the rows of the tests are more
+	nearRows = [...]int64{40, 60} // makes the tests' rows a larger share
 	eventtest.Run(t, func(path string) (event.Store, error) {
 		at, err := database(path)
 		if err != nil {
@@ -162,15 +162,15 @@ func testSweep(t *testing.T, database func(string) (string, error)) {
 		left = append(left, r.Host)
 	}
 	if got := strings.Join(left, ""); got != "0123" {
-		t.Errorf("days left: %q, want 0123", got)
+		t.Errorf("after old days were dropped: days %q, want 0123", got)
 	}
 	if err := s.Write(t.Context(), rows[8:9]); err != nil {
-		t.Errorf("a row of a day that was dropped: %v", err)
+		t.Errorf("writing a row of a day that was dropped: %v", err)
 	}
 }
 
-// testCount begins with a table from before the server counted, and counts how
-// many rows are read.
+// testCount begins with a table that an older program made, by which the server cannot count,
+// and counts how many rows are read.
 func testCount(t *testing.T, database func(string) (string, error)) {
 	at, err := database(filepath.Join(t.TempDir(), "count"))
 	if err != nil {
@@ -179,7 +179,7 @@ func testCount(t *testing.T, database func(string) (string, error)) {
 	parsed := 0
 	counting := event.Codec{Append: lines.Append, Parse: func(line []byte) (event.Row, error) { parsed++; return lines.Parse(line) }}
 	rows := eventtest.Rows(time.Now().UTC().Add(-time.Minute).Truncate(time.Microsecond), 400)
-	rows[399].User = "a\x00b" // which no column takes
+	rows[399].User = "a\x00b" // bytes that no column accepts
 	questions := []event.Question{{}, {By: event.Rule}, {By: event.Client}, {By: event.Method, Filter: event.Filter{Since: rows[50].Time}}}
 	for _, text := range []string{"action:block", "host:site-17.example.com -user:pupil017", "rule:words", "policy: status:403"} {
 		f, err := event.ParseFilter(text, time.Now())
@@ -215,24 +215,24 @@ func testCount(t *testing.T, database func(string) (string, error)) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want.Tallies(), got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("counts differ (-want +got):\n%s", diff)
 		}
 		if parsed != 101 {
-			t.Errorf("%d rows were read, want the 100 of before and the one that no column takes", parsed)
+			t.Errorf("%d rows were read, want the 100 of the older program and the one that no column accepts", parsed)
 		}
 		parsed = 0
 		text, _ := event.NewTerm(event.Text, false, "page-1")
 		n, err := s.Count(t.Context(), event.Question{Filter: event.Filter{Terms: []event.Term{text}}})
 		if err != nil || n[0][0].Events < 10 || parsed > n[0][0].Events+5 {
-			t.Errorf("a search in texts read %d rows and found %+v: %v", parsed, n, err)
+			t.Errorf("searching texts read %d rows and found %+v: %v", parsed, n, err)
 		}
-		for r, err := range s.Query(t.Context(), event.Filter{Terms: []event.Term{text}}, event.Page{Newest: true, Limit: 500}) { // of before, too
+		for r, err := range s.Query(t.Context(), event.Filter{Terms: []event.Term{text}}, event.Page{Newest: true, Limit: 500}) { // rows of the older program, too
 			if n[0][0].Events--; err != nil || !text.Match(&r) {
-				t.Errorf("found %+v: %v", r, err)
+				t.Errorf("searching texts found %+v: %v", r, err)
 			}
 		}
 		if n[0][0].Events != 0 {
-			t.Errorf("a query found %d rows less than were counted", n[0][0].Events)
+			t.Errorf("Query found %d rows fewer than Count", n[0][0].Events)
 		}
 	}
 }
@@ -272,12 +272,12 @@ func testAnonymise(t *testing.T, database func(string) (string, error)) {
 			}
 		}
 		if days, err := s.nameable(t.Context(), now); len(days) > 0 || err != nil {
-			t.Errorf("still to be done: %v, %v", days, err)
+			t.Errorf("days still to be made anonymous: %v, %v; want none", days, err)
 		}
 		for _, q := range []string{"SELECT count(*) FROM event WHERE name <> '' OR line LIKE '%pupil0%' OR words LIKE '%pupil0%'", "SELECT count(*) FROM event WHERE client <> '10.1.0.0'"} {
 			n := -1
 			if err := s.db.QueryRow(q).Scan(&n); n != 0 || err != nil {
-				t.Errorf("%s: %d, %v", q, n, err)
+				t.Errorf("%s yields %d, %v; want 0", q, n, err)
 			}
 		}
 	}
@@ -305,11 +305,11 @@ func testErase(t *testing.T, database func(string) (string, error)) {
 	left := 0
 	for r, err := range s.Query(t.Context(), event.Filter{}, event.Page{}) {
 		if left++; err != nil || r.User == "anna" || r.Note != "" || r.Client == netip.MustParseAddr("10.77.66.55") {
-			t.Errorf("%+v %v", r, err)
+			t.Errorf("after the erasure a row names the person: %+v %v", r, err)
 		}
 	}
 	if left != 98 {
-		t.Errorf("%d rows are left", left)
+		t.Errorf("after the erasure %d rows are left, want 98", left)
 	}
 }
 
@@ -322,10 +322,10 @@ func TestAServerThatIsAwayIsAnErrorOfTheWrite(t *testing.T) {
 	defer s.Close()
 	err = s.Write(t.Context(), []event.Row{{Time: time.Now()}})
 	if err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
+		t.Errorf("connecting with a wrong password: %v, want an error without the password", err)
 	}
 	if _, err := Open("postgres://gateway:secret@host:port/", year, lines); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("a bad URL: %v", err)
+		t.Errorf("Open of a bad URL: %v, want an error without the password", err)
 	}
 }
 
@@ -363,6 +363,6 @@ func testTwo(t *testing.T, database func(string) (string, error)) {
 	defer s.Close()
 	n, err := s.Count(t.Context(), event.Question{})
 	if err != nil || n[0][0].Events != 2000 {
-		t.Errorf("%+v, %v; want 2000 events", n, err)
+		t.Errorf("counted %+v, %v; want 2000 events", n, err)
 	}
 }

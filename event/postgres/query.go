@@ -12,12 +12,12 @@ import (
 	"shuultuur/event"
 )
 
-// The server checks as much of a filter as it can. Its rows are compared again
-// here, so its conditions may match too much but never too little.
+// The server checks as much of a filter as it can. Its rows are compared again here, so its
+// conditions may match too many rows but never too few.
 
-// nearRows are the numbers of newest rows that are searched first, in order. If
-// they are not enough, the server finds all matching rows before it sorts them.
-// Left to guess how far it must go, it would scan one index after another.
+// nearRows are the numbers of newest rows that are searched first, in order. If they are not
+// enough, the server finds all matching rows before it sorts them. Without these steps it would
+// guess how far it must go, and scan one index after another.
 var nearRows = [...]int64{20_000, 200_000}
 
 // Query implements [event.Reader].
@@ -79,7 +79,7 @@ func (s *Store) queryPieces(ctx context.Context, f *event.Filter, p event.Page, 
 			if done || err != nil {
 				return err
 			}
-			if end -= near; end <= 1 { // there are no rows below
+			if end -= near; end <= 1 { // there are no rows below it
 				return nil
 			}
 		}
@@ -92,9 +92,9 @@ func (s *Store) queryPieces(ctx context.Context, f *event.Filter, p event.Page, 
 // A span limits and orders the rows of a query.
 type span struct {
 	newest bool
-	after  int64           // a place in that order; 0: from the beginning
+	after  int64           // the last place in that order; 0: from the beginning
 	from   int64           // the lowest place; 0 or less: any
-	limit  int             // rows from the server; 0: all
+	limit  int             // most rows from the server; 0: all
 	sorted bool            // sort the found rows, instead of following the index
 	seen   func(seq int64) // called for each row of the server; may be nil
 }
@@ -283,8 +283,8 @@ func (a *whereClause) hosts(domains []string) string {
 	return strings.Join(any, " OR ")
 }
 
-// lines adds the condition that the line, or the words, of a row contain one of
-// the values. Fields without a column are in the line.
+// lines adds the condition that the line, or the words, of a row contain one of the values. The
+// line has the fields without a column.
 func (a *whereClause) lines(t *event.Term) {
 	if t.Not {
 		return // a match in the line may be in another field

@@ -1,5 +1,5 @@
-// Package record opens the event stores that the settings name, together with
-// the log that writes to them. No other package depends on all stores.
+// Package record opens the event stores that the settings name, together with the log that
+// writes to them. It alone depends on all stores.
 package record
 
 import (
@@ -58,10 +58,10 @@ func (e fleetEntry) open(keep setting.Duration) (fleetStore, error) {
 type Record struct {
 	*event.Log
 	Stores []event.Store
-	ran    bool // the log has closed the stores
+	ran    bool // whether the log has closed the stores
 }
 
-// Parts are the parts that a record needs besides its settings.
+// Parts is what a record needs besides its settings.
 type Parts struct {
 	Data  string // folder of the gateway; relative paths are below it
 	Trial bool   // create no files and do not spool
@@ -175,7 +175,7 @@ func (r *Record) openReceivers(cfg event.Config, parts Parts) error {
 	return nil
 }
 
-// creatable reports that a file does not exist and can be created.
+// creatable reports whether a file does not exist and can be created.
 func creatable(path string) bool {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *Record) Close() error {
 	return errors.Join(errs...)
 }
 
-// writtenTime is how long a store may take to write its queue.
+// writtenTime is how long Written waits for a store.
 const writtenTime = 30 * time.Second
 
 // Written waits until the stores have written the rows that are queued now.
@@ -254,8 +254,8 @@ func (r *Record) Problems() (all []string) {
 	return all
 }
 
-// Look opens the store that can be queried, beside a running gateway with the
-// data folder data. The returned function closes it.
+// Look opens, beside a running gateway with the data folder data, the store that can be
+// queried. The returned function closes it.
 func Look(c event.Config, data string) (event.Reader, func() error, error) {
 	cfg, err := c.WithDefaults()
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package spool keeps events on disk while their receiver is away: a log server, a
-// collector, a database on another machine.
+// Package spool keeps events on disk while their receiver is away: a log server, a collector, a
+// database on another machine.
 //
-// Data moves as follows: [Store.Write] hands a batch to the receiver. If that fails,
-// the batch goes into a durable log (package ingest), and so do all later ones until
-// the log is empty, so that the order stays. The log is tried once a second. After a
-// crash, events may be sent again if the receiver had accepted them and this was not
-// yet recorded; events have IDs.
+// Data moves as follows: [Store.Write] hands a batch to the receiver. If that fails, the batch
+// goes into a durable log (package ingest), and so do all later ones until the log is empty, so
+// that the order stays. The log is tried once a second. After a crash, events that the receiver
+// accepted may be sent again if the log had not recorded that yet; readers recognise them by
+// their IDs.
 package spool
 
 import (
@@ -26,10 +26,10 @@ import (
 
 const (
 	segment  = 8 << 20
-	batch    = 1000            // events sent together from the disk
-	tryEvery = time.Second     // while the receiver is away
+	batch    = 1000            // most events sent together from the disk
+	tryEvery = time.Second     // interval of attempts while the receiver is away
 	turn     = 2 * time.Second // longest time for reading the disk before new events are accepted
-	most     = 4 << 20         // bytes written to disk together
+	most     = 4 << 20         // most bytes written to disk together
 )
 
 // A Batcher is a receiver that wants many rows at once. They wait on disk until
@@ -58,7 +58,7 @@ type Store struct {
 	dropped atomic.Uint64
 
 	mu  sync.Mutex
-	err error // of the receiver
+	err error // last error of the receiver
 }
 
 // Open returns a store that sends events to another store, which it closes.
@@ -150,7 +150,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
-// gather keeps rows until there are enough, or for the longest permitted time.
+// gather keeps rows until there are enough, or until the longest permitted time is over.
 func (s *Store) gather(ctx context.Context, rows []event.Row) error {
 	if err := s.storeRows(ctx, rows); err != nil {
 		return err
@@ -177,8 +177,8 @@ func (s *Store) lastFailed() bool {
 	return s.err != nil
 }
 
-// Erase implements [event.Eraser]: it erases the person's waiting rows and lets
-// the receiver erase, if it can.
+// Erase implements [event.Eraser]: it erases the person's waiting rows, and lets the receiver
+// erase if it is an Eraser, too.
 func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (rows int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -251,8 +251,8 @@ func (s *Store) storeRows(ctx context.Context, rows []event.Row) error {
 			records[i] = buf[from:to]
 			from = to
 		}
-		// An Append that is cancelled may or may not have stored the rows; they would
-		// be stored twice.
+		// A cancelled Append may or may not have stored the rows, so that they might be stored
+		// twice.
 		if err := s.records.Append(context.WithoutCancel(ctx), records...); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"shuultuur/event/spool"
 )
 
-// A receiver takes events, or is away.
+// A receiver takes events, or fails as if it were away.
 type receiver struct {
 	mu     sync.Mutex
 	away   bool
@@ -109,8 +109,7 @@ func ordered(got []string, n int) error {
 	return nil
 }
 
-// TestNothingIsLostWhileTheReceiverIsAway: not even by a restart, and the
-// order stays.
+// TestNothingIsLostWhileTheReceiverIsAway: a restart loses nothing either, and the order stays.
 func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
 	r, dir := &receiver{}, t.TempDir()
 	l, end := run(t, open(t, r, dir, 1<<20))
@@ -129,13 +128,13 @@ func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
 	l, end = run(t, open(t, r, dir, 1<<20))
 	defer end()
 	if n := l.Stats()[0].Spooled; n != 600 {
-		t.Errorf("%d wait after a restart, want 600", n)
+		t.Errorf("%d events wait after a restart, want 600", n)
 	}
 	r.set(false, false)
 	back := time.Now()
 	until(t, "all are there", func() bool { return len(r.all()) >= 700 })
-	if took := time.Since(back); took > 10*time.Second { // one or two seconds on an idle machine
-		t.Errorf("it took %v", took)
+	if took := time.Since(back); took > 10*time.Second { // it takes one or two seconds on an idle machine
+		t.Errorf("delivering the waiting events took %v, want at most 10 s", took)
 	}
 	add(700, 50)
 	until(t, "the last are there", func() bool { return len(r.all()) >= 750 })
@@ -157,14 +156,14 @@ func TestAFullSpoolLeavesRowsInTheQueue(t *testing.T) {
 		err = s.Write(t.Context(), rows(n, 1))
 	}
 	if err == nil {
-		t.Fatal("a spool without end")
+		t.Fatal("Write never reaches the limit of the spool")
 	}
 	if waiting, _, _ := s.Spooled(); waiting != uint64(n-1) {
-		t.Errorf("%d of %d wait", waiting, n-1)
+		t.Errorf("%d events wait, want %d", waiting, n-1)
 	}
 }
 
-// TestWhatIsRefusedForGoodIsDroppedAndCounted: directly and from the disk.
+// TestWhatIsRefusedForGoodIsDroppedAndCounted covers events sent directly and from the disk.
 func TestWhatIsRefusedForGoodIsDroppedAndCounted(t *testing.T) {
 	r := &receiver{refuse: true}
 	l, end := run(t, open(t, r, t.TempDir(), 1<<20))
@@ -182,7 +181,7 @@ func TestWhatIsRefusedForGoodIsDroppedAndCounted(t *testing.T) {
 	until(t, "they are dropped too", func() bool { s := l.Stats()[0]; return s.Dropped == 20 && s.Spooled == 0 })
 }
 
-// A batcher wants 50 rows at once, or the existing ones after a while.
+// A batcher wants 50 rows at once, or fewer after a while.
 type batcher struct {
 	receiver
 	every time.Duration
@@ -201,8 +200,8 @@ func (b *batcher) Write(ctx context.Context, rows []event.Row) error {
 	return err
 }
 
-// TestRowsAreGathered for a receiver that wants many rows at once: they wait on
-// disk, also across restarts, and a stop sends the existing ones.
+// TestRowsAreGathered: for a receiver that wants many rows at once, rows wait on disk, even
+// across restarts. Stopping sends those that wait.
 func TestRowsAreGathered(t *testing.T) {
 	b, dir := &batcher{every: time.Hour}, t.TempDir()
 	open := func() *spool.Store {
@@ -227,7 +226,7 @@ func TestRowsAreGathered(t *testing.T) {
 	write(s, 49, 1, 50)
 	write(s, 50, 10, 50)
 	if waiting, _, err := s.Spooled(); waiting != 10 || err != nil {
-		t.Errorf("%d wait, %v", waiting, err)
+		t.Errorf("%d events wait, %v; want 10", waiting, err)
 	}
 	b.set(true, false)
 	if err := s.Close(); err != nil {

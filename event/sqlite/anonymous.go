@@ -14,10 +14,10 @@ import (
 	"shuultuur/event"
 )
 
-// Old rows are made anonymous a segment at a time: the rows, the texts of clients
-// and users in the index, and their totals. A number in the table anonymous marks
-// which rows are done. Deleted bytes are overwritten and the write-ahead log is
-// written back, so that the files do not contain them either.
+// Old rows are made anonymous a segment at a time: the rows, the texts of clients and users in
+// the index, and their totals. A number in the table anonymous marks which rows are done.
+// Deleted bytes are overwritten and the write-ahead log is written back, so that the files do
+// not contain them either.
 
 const (
 	anonymousPause = 10 * time.Minute // after all old rows are done
@@ -39,8 +39,8 @@ type nameless struct {
 // Anonymise implements [event.Anonymiser].
 func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
 
-// forgetClients makes old rows anonymous: twice as many as are being written
-// plus a segment, so that it keeps up without delaying a batch for long.
+// forgetClients makes old rows anonymous: twice as many as are written at the same time, plus a
+// segment. So it keeps up without delaying a batch for long.
 func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) error {
 	n := &s.nameless
 	if n.after == 0 || now.Before(n.next) {
@@ -50,7 +50,7 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) e
 		if err := s.w.exec("PRAGMA secure_delete = ON; " + marks); err != nil {
 			return err
 		}
-		// The process before may have ended between the change and the write-back.
+		// The previous process may have ended between the change and the write-back.
 		n.ready, n.log = true, true
 	}
 	for left := 2*writing + 1; left > 0; {
@@ -70,15 +70,15 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) e
 	return nil
 }
 
-// forgetLog writes the log back when all old rows are done. If readers prevent
-// that, it tries again a minute later.
+// forgetLog writes the log back when all old rows are done. If readers prevent that, it tries
+// again a minute later.
 func (s *Store) forgetLog(now time.Time) error {
 	n := &s.nameless
 	n.next = now.Add(anonymousPause)
 	if !n.log {
 		return nil
 	}
-	// Without waiting, because rows wait to be written.
+	// It does not wait for readers, because rows wait to be written.
 	sqlite3.Xsqlite3_busy_timeout(s.w.tls, s.w.db, 0)
 	busy, err := s.w.int("PRAGMA wal_checkpoint(TRUNCATE)")
 	sqlite3.Xsqlite3_busy_timeout(s.w.tls, s.w.db, busyTime)
@@ -109,7 +109,7 @@ func (s *Store) anonymiseSome(end int64) (done int, err error) {
 	if err != nil || done == 0 {
 		return 0, err
 	}
-	// The collected part of the index in memory names clients, too.
+	// The part of the index that is still in memory names clients, too.
 	if s.index.sums.known = false; in.last >= s.index.next {
 		s.index.behind = true
 		s.index.b.begin(s.index.next)
@@ -231,8 +231,7 @@ func (w *writer) anonymiseIndex(in span, changed []int64) error {
 			}
 		}
 	}
-	// An empty total marks one that is not worth storing: its segments are counted
-	// instead.
+	// An empty total marks one that is too large to store: its segments are counted instead.
 	return w.exec(fmt.Sprintf("UPDATE total SET data = x'' WHERE id & %d IN (%d, %d) AND last >= %d AND id / %d <= %d AND length(data) > 0",
 		totalColumnsMax-1, columnClient, columnUser, in.first, maxParts, in.last))
 }

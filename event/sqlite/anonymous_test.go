@@ -14,8 +14,8 @@ func TestOldRowsForgetWhoWasBehindThem(t *testing.T) {
 	eventtest.Anonymous(t, open, true)
 }
 
-// The line between old and young rows moves through segments, totals and rows
-// that have neither, while rows are written and another process reads.
+// The boundary between old and young rows moves through segments, totals and rows that have
+// neither, while rows are written and another process reads.
 func TestTheIndexAgreesWhileRowsForgetTheirClients(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	now := time.Now().UTC().Truncate(time.Microsecond)

@@ -11,10 +11,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A conn is a connection that calls SQLite directly, not through database/sql
-// and its driver. For each value, these take a mutex, a heap block and a search
-// of the argument list, together more than SQLite needs for a row. Only one
-// goroutine may use it at a time.
+// A conn is a connection that calls SQLite directly, not through database/sql and its driver.
+// For each value, these take a mutex, a heap block and a search of the argument list, which
+// together cost more than SQLite itself needs for a row. Only one goroutine may use a conn at a
+// time.
 type conn struct {
 	tls *libc.TLS
 	db  uintptr // sqlite3*
@@ -24,10 +24,10 @@ type conn struct {
 	used  int
 }
 
-// busyTime is how many milliseconds a connection waits for another.
+// busyTime is how long a connection waits for another, in milliseconds.
 const busyTime = 5000
 
-// errTaken reports that the id for a row belongs to another row.
+// errTaken reports that another row has the id.
 var errTaken = errors.New("id is taken")
 
 var errMemory = errors.New("out of memory")
@@ -50,7 +50,7 @@ func (c *conn) open(path string) error {
 		return err
 	}
 	defer libc.Xfree(c.tls, name)
-	// One goroutine at a time uses the connection, so it needs no mutex.
+	// Only one goroutine at a time uses the connection, so it needs no mutex.
 	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, c.text, sqlite3.SQLITE_OPEN_READWRITE|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
 	c.db = c.columnText()
 	if err := c.check(rc); err != nil {
@@ -191,7 +191,7 @@ func (s *stmt) run() error {
 	return err
 }
 
-func (s *stmt) reset() { sqlite3.Xsqlite3_reset(s.c.tls, s.p) } // it repeats the error of step
+func (s *stmt) reset() { sqlite3.Xsqlite3_reset(s.c.tls, s.p) } // reset repeats the error of step
 
 func (s *stmt) int(column int32) int64 {
 	return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, column)
@@ -271,5 +271,5 @@ func (s *stmt) bindNull(n int32) {
 	}
 }
 
-// text returns bytes that will not change any more as a string.
+// text returns bytes as a string without copying them. They must not change any more.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -11,8 +11,8 @@ import (
 	"shuultuur/platform"
 )
 
-// BenchmarkIndexCost measures the index's share of the cost of a row: batches
-// with and without it, alternating, into two databases.
+// BenchmarkIndexCost measures the index's share in the cost of a row. It writes batches with
+// and without an index into two databases, alternating.
 func BenchmarkIndexCost(b *testing.B) {
 	const batch = 10_000
 	with, alone := costStore(b, "with.db"), costStore(b, "alone.db")

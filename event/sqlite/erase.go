@@ -9,8 +9,8 @@ import (
 	"shuultuur/event"
 )
 
-// checkpointTries is how often writing the log back is tried while readers
-// prevent it, at intervals of checkpointPause.
+// checkpointTries is the number of attempts to write the log back while readers prevent it, at
+// intervals of checkpointPause.
 const (
 	checkpointTries = 100
 	checkpointPause = 50 * time.Millisecond

@@ -6,11 +6,10 @@ import (
 	"shuultuur/event"
 )
 
-// Texts are found through their grams, the pieces of four bytes in them. A
-// segment is divided into 64 blocks of rows. For each gram, or rather for each
-// of 32768 hashes of grams, one word says in which of the blocks it occurs. A
-// search for a text reads the words of its grams; blocks that lack one of them
-// cannot hold the text.
+// Texts are found through their grams, the pieces of four bytes in them. A segment is divided
+// into 64 blocks of rows. For each of 32768 hashes of grams, one word says in which of the
+// blocks such grams occur. A search for a text reads the words of its grams; blocks that lack
+// one of them cannot contain the text.
 
 const (
 	blockRows  = segmentRows / 64
@@ -46,7 +45,7 @@ func (g *grams) add(i int, r *event.Row) {
 }
 
 func addGrams(b *[blockWords]uint64, s string) {
-	for ; len(s) >= 8; s = s[5:] { // five grams; the next begins with the sixth byte
+	for ; len(s) >= 8; s = s[5:] { // these are five grams; the next begins with the sixth byte
 		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 		h0, h1, h2, h3, h4 := gramHash(uint32(x)), gramHash(uint32(x>>8)), gramHash(uint32(x>>16)), gramHash(uint32(x>>24)), gramHash(uint32(x>>32))
 		b[h0>>6] |= 1 << (h0 & 63)

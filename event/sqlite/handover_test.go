@@ -36,11 +36,11 @@ func TestTwoProcessesWriteOneRecord(t *testing.T) {
 	write(after) // makes the segments
 	segments, err := after.w.int("SELECT count(*) FROM segment")
 	if err != nil || segments == 0 {
-		t.Fatalf("%d segments, %v", segments, err)
+		t.Fatalf("the index has %d segments, %v; want some", segments, err)
 	}
 
-	// From here on each row of the process before has the time of one that its
-	// successor has given an id, and lies in what that has indexed.
+	// From here on the previous process records rows with the times of rows that its successor
+	// has already recorded, and indexed.
 	var late []event.Row
 	for i := range 3 {
 		at, err := after.w.int(fmt.Sprintf("SELECT id FROM event ORDER BY id LIMIT 1 OFFSET %d", 200*(i+1)))
@@ -59,7 +59,7 @@ func TestTwoProcessesWriteOneRecord(t *testing.T) {
 			n := 0
 			for got, err := range after.Query(t.Context(), event.Filter{Terms: []event.Term{term}}, event.Page{}) {
 				if n++; err != nil || !got.Time.Equal(r.Time) {
-					t.Errorf("%v at %v: %v, want the time %v", term, got.Time, err, r.Time)
+					t.Errorf("searching %v found a row at %v, %v; want the row at %v", term, got.Time, err, r.Time)
 				}
 			}
 			if n != 1 {

@@ -16,14 +16,13 @@ import (
 	"shuultuur/filter"
 )
 
-// The index divides the rows into segments of segmentRows rows and has their
-// values in the fields that filters and counts use. For each field, a segment
-// has a dictionary of its texts and for each row a number of one or two bytes.
-// A search reads a few dictionaries instead of all rows; counting adds up
-// numbers. A segment is written once, in the background, when its rows are
-// complete. Rows without a segment are read directly.
+// The index divides the rows into segments of segmentRows rows and has their values in the
+// fields that filters and counts use. For each field, a segment has a dictionary of its texts,
+// and for each row a number of one or two bytes. A search reads a few dictionaries instead of
+// all rows; counting adds up numbers. A segment is written once, in the background, when its
+// rows are complete. Rows without a segment are read directly.
 //
-// The index follows from the rows, so it can be deleted and rebuilt.
+// The index is derived from the rows, so it can be deleted and rebuilt.
 
 const segmentRows = 16384 // at most 1<<16, so that a number fits two bytes
 
@@ -48,7 +47,7 @@ const (
 
 // Parts of a segment, each a blob. A part that is missing is zero throughout.
 const (
-	partIDs    = 0  // ids, as distances from the first of the segment
+	partIDs    = 0  // ids, each relative to the first of the segment
 	partLags   = 1  // ids minus times
 	partRefs   = 2  // 16 bits of a hash of the identifiers of transactions
 	partColumn = 4  // dictionary and numbers of each column
@@ -157,7 +156,7 @@ func (b *builder) begin(first int64) {
 // textSeed hashes texts while they are collected. Hashes are not stored.
 var textSeed = maphash.MakeSeed()
 
-// maxDictionary bounds the memory that clients can use up with invented names.
+// maxDictionary bounds the memory that clients can use up by inventing names, in bytes.
 const maxDictionary = 2 << 20
 
 func (b *builder) room() int { return cmp.Or(b.most, segmentRows) }
@@ -282,7 +281,7 @@ func (c *columnBuilder) addPair(a, b string) {
 	c.addText(pair(a, b))
 }
 
-// addLike adds a text that is usually the same for the same like.
+// addLike adds a text that is usually the same for equal values of like.
 func (c *columnBuilder) addLike(like uint16, s string) {
 	for int(like) >= len(c.likes) {
 		c.likes = append(c.likes, 0)
@@ -295,7 +294,7 @@ func (c *columnBuilder) addLike(like uint16, s string) {
 	c.likes[like] = c.codes[len(c.codes)-1]
 }
 
-// addNumber adds a number of a field with few different ones.
+// addNumber adds a number of a field that has few different ones.
 func (c *columnBuilder) addNumber(n int32) {
 	if len(c.ends) > 0 && c.numbers[c.last] == n {
 		c.codes = append(c.codes, c.last)
@@ -473,7 +472,7 @@ func dictionaryOf(b []byte) (d dictionary) {
 	return dictionary{n, b[4 : 4+4*n], b[4+4*n:]}
 }
 
-// at returns text i. It stays valid.
+// at returns text i, which stays valid.
 func (d *dictionary) at(i int) string {
 	start := uint32(0)
 	if i > 0 {
@@ -540,8 +539,8 @@ func (x *indexer) write(w *writer, last, limit int64, rows []event.Row) (int64, 
 	return last, err
 }
 
-// step does the part that add could not do: it reads rows with ids up to last and
-// writes at most n segments.
+// step does the part that add could not do: it reads rows with ids up to last and writes at
+// most n segments.
 func (x *indexer) step(ctx context.Context, w *writer, last int64, n int) error {
 	for ; x.behind && n > 0; n-- {
 		if err := ctx.Err(); err != nil {

@@ -17,8 +17,7 @@ import (
 	"shuultuur/filter"
 )
 
-// asked are filters in the language of people, for all fields and ways of
-// being found.
+// asked has filters as people write them, for all fields and all ways in which rows are found.
 var asked = []string{
 	"", "host:site-17.example.com", "host:nowhere.example.com", "-host:example.com", "client:10.1.3.0/24", "user:pupil017", "action:block",
 	"action:pass status:200", "type:text/html page-17", "casino", "poker -host:site-10.example.com", "monitored:\"new list\"", "signature:7",
@@ -26,7 +25,7 @@ var asked = []string{
 	"since:1h", "until:1h", "since:2s until:1s", "learned:yes", "page-1000", "page-1000.html -page",
 }
 
-// agree compares the results of r with rows, the newest of them written at now.
+// agree compares the results of r with rows, the newest of which was written at now.
 func agree(t *testing.T, r event.Reader, rows []event.Row, now time.Time) {
 	t.Helper()
 	fields := []event.Field{event.Text, event.Client, event.User, event.Host, event.Action, event.Policy, event.Rule, event.Category, event.Proto, event.Status}
@@ -55,7 +54,7 @@ func agree(t *testing.T, r event.Reader, rows []event.Row, now time.Time) {
 			got = append(got, row.ID)
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("%q: %d rows, want %d", text, len(got), len(want))
+			t.Fatalf("Query(%q) found %d rows, want %d", text, len(got), len(want))
 		}
 	}
 	for _, by := range fields {
@@ -75,7 +74,7 @@ func agree(t *testing.T, r event.Reader, rows []event.Row, now time.Time) {
 	}
 	for i, q := range questions {
 		if !slices.Equal(got[i], want[i]) {
-			t.Fatalf("by %v with %+v:\n%v, want\n%v", q.By, q.Filter, got[i], want[i])
+			t.Fatalf("counting by %v with %+v:\n%v, want\n%v", q.By, q.Filter, got[i], want[i])
 		}
 	}
 }
@@ -131,16 +130,16 @@ func TestIndexAgreesWithTheRows(t *testing.T) {
 	defer func() { s.Close() }()
 	fill(t, s, rows)
 	if n := s.number(t, "SELECT count(*) FROM segment"); n != 5 {
-		t.Errorf("%d segments, want 5", n)
+		t.Errorf("the index has %d segments, want 5", n)
 	}
 	for level, want := range map[int]int64{1: 2, 2: 1} {
 		if n := s.number(t, fmt.Sprintf("SELECT count(*) FROM total WHERE id & 63 = %d AND length(data) > 0", level*totalColumnsMax+int(columnHost))); n != want {
-			t.Errorf("%d totals of level %d, want %d", n, level, want)
+			t.Errorf("the index has %d totals of level %d, want %d", n, level, want)
 		}
 	}
 	agree(t, s, rows, now)
 
-	// Another process reads the existing rows, and then newer ones.
+	// Another process reads the existing rows, then newer ones.
 	r, err := OpenReader(path)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +152,7 @@ func TestIndexAgreesWithTheRows(t *testing.T) {
 	rows = append(rows, more...)
 	agree(t, r, rows, now.Add(time.Second))
 
-	// The index is the same after it was made again.
+	// A rebuilt index is the same.
 	if err := s.w.exec("DELETE FROM segment; DELETE FROM part; DELETE FROM total"); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +165,7 @@ func TestIndexAgreesWithTheRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := s.number(t, "SELECT count(*) FROM segment"); n != 6 {
-		t.Errorf("%d segments were made again, want 6", n)
+		t.Errorf("%d segments were rebuilt, want 6", n)
 	}
 	agree(t, s, rows, now.Add(time.Second))
 }
@@ -185,7 +184,7 @@ func TestIndexForgetsWhatIsDeleted(t *testing.T) {
 	young := manyRows(now, smallRows+100)
 	rows := slices.Concat(old, young)
 	written, agreed := len(old), 0
-	for part := range slices.Chunk(young, 100) { // each deletes a few thousand
+	for part := range slices.Chunk(young, 100) { // each write deletes a few thousand
 		if err := s.Write(t.Context(), part); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +195,7 @@ func TestIndexForgetsWhatIsDeleted(t *testing.T) {
 		}
 	}
 	if agreed == 0 {
-		t.Error("never looked while rows were deleted")
+		t.Error("no search ran while rows were deleted")
 	}
 	if n := s.number(t, "SELECT count(*) FROM event"); n != int64(len(young)) {
 		t.Fatalf("%d rows are left, want %d", n, len(young))
@@ -208,7 +207,7 @@ func TestIndexForgetsWhatIsDeleted(t *testing.T) {
 		"parts": "part WHERE id / 64 NOT IN (SELECT first FROM segment)",
 	} {
 		if n := s.number(t, "SELECT count(*) FROM "+query); n != 0 {
-			t.Errorf("%d %s are of deleted rows", n, what)
+			t.Errorf("the index still has %d %s of deleted rows", n, what)
 		}
 	}
 }
@@ -245,18 +244,18 @@ func TestGramsFindEveryText(t *testing.T) {
 		part := strings.ToUpper(u[from : from+3+rng.IntN(len(u)-from-2)])
 		blocks, err := blocksWith(part, func(p int) ([]byte, error) { return parts[p], nil })
 		if err != nil || blocks&(1<<(i/blockRows)) == 0 {
-			t.Fatalf("%q in row %d: blocks %b, %v", part, i, blocks, err)
+			t.Fatalf("searching %q of row %d: blocks %b, %v; want the row's block among them", part, i, blocks, err)
 		}
 		if len(part) > 10 {
 			missing += 64 - bits.OnesCount64(blocks)
 		}
 	}
 	if missing == 0 {
-		t.Error("no block was ruled out for any text")
+		t.Error("no search for an absent text ruled out a block")
 	}
 }
 
-// clones yields parts that stay valid.
+// clones yields copies of parts, which stay valid.
 func clones(parts iter.Seq2[int, []byte]) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for p, b := range parts {
@@ -278,7 +277,7 @@ func TestTransposeMirrors(t *testing.T) {
 	for i := range 64 {
 		for j := range 64 {
 			if was[i]>>j&1 != m[j]>>i&1 {
-				t.Fatalf("bit %d of row %d", j, i)
+				t.Fatalf("transpose: bit %d of row %d is not mirrored", j, i)
 			}
 		}
 	}
@@ -297,7 +296,7 @@ func TestHostSet(t *testing.T) {
 	for _, host := range hosts {
 		for _, domain := range []string{host, host[4:], "example.org", "org"} {
 			if !s.has(domain) {
-				t.Fatalf("%q is missing", domain)
+				t.Fatalf("the set of hosts lacks %q", domain)
 			}
 		}
 	}
@@ -308,7 +307,7 @@ func TestHostSet(t *testing.T) {
 		}
 	}
 	if wrong > 500 {
-		t.Errorf("%d of 10000 that are not there pass", wrong)
+		t.Errorf("the set of hosts reports %d of 10000 absent hosts, want at most 500", wrong)
 	}
 }
 
@@ -357,7 +356,7 @@ func TestActionsFitTheirBits(t *testing.T) {
 		for p := filter.HTTP; p <= filter.DNS; p++ {
 			k := kindOf(&event.Row{Action: a, Proto: p, Learned: true})
 			if k.action() != a || k.proto() != p || !k.has(event.Learned) || k.has(event.Signature) {
-				t.Errorf("%v %v becomes %v %v", a, p, k.action(), k.proto())
+				t.Errorf("packing %v, %v yields %v, %v", a, p, k.action(), k.proto())
 			}
 		}
 	}

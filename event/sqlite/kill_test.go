@@ -19,8 +19,8 @@ import (
 	"shuultuur/event/eventtest"
 )
 
-// killedPath names the variable that makes the test binary the process that is
-// killed: it writes to the database there until it is.
+// killedPath is the environment variable that makes the test binary the process to be killed:
+// it writes to the database at that path until then.
 const killedPath = "SHUULTUUR_TEST_KILLED"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled writes batches and prints how many rows each Write has
+// writeUntilKilled writes batches and prints after each Write how many rows it has
 // acknowledged.
 func writeUntilKilled(path string) {
 	s, err := Open(path, year)
@@ -60,9 +60,9 @@ func TestKilledInMidRun(t *testing.T) {
 	}
 }
 
-// killed has a process write to path and kills it some time after its first
-// batch. It checks that everything acknowledged is there, in whole batches,
-// and returns how many rows that run has left.
+// killed starts a process that writes to path, and kills it some time after its first batch. It
+// checks that every acknowledged row is there, in whole batches, and returns the number of rows
+// that this run has left.
 func killed(t *testing.T, path string, after time.Duration, before int) int {
 	t.Helper()
 	exe, err := os.Executable()
@@ -98,10 +98,10 @@ func killed(t *testing.T, path string, after time.Duration, before int) int {
 		}
 	}
 	if err := cmd.Wait(); err == nil || complaint.Len() > 0 {
-		t.Fatalf("the process was not killed but ended by itself: %v %s", err, complaint.String())
+		t.Fatalf("the process ended before it was killed: %v %s", err, complaint.String())
 	}
 	if acknowledged == 0 {
-		t.Fatal("nothing was acknowledged")
+		t.Fatal("the process acknowledged no row before it was killed")
 	}
 
 	s, err := Open(path, year)
@@ -124,11 +124,11 @@ func killed(t *testing.T, path string, after time.Duration, before int) int {
 	}
 	n := len(got) - before
 	if n < acknowledged || n%1500 != 0 {
-		t.Fatalf("%d rows left of %d acknowledged, in batches of 1500", n, acknowledged)
+		t.Fatalf("%d rows are left, %d were acknowledged; want whole batches of 1500", n, acknowledged)
 	}
 	for i, r := range got[before:] {
 		if r.Score != i {
-			t.Fatalf("row %d is number %d", i, r.Score)
+			t.Fatalf("row %d has the number %d", i, r.Score)
 		}
 	}
 	return n

@@ -36,7 +36,8 @@ func OpenReader(path string) (*Reader, error) {
 }
 
 func (d *Reader) open() (err error) {
-	// Not mode=ro: readers of a write-ahead log write to its index.
+	// The connection cannot have mode=ro, because readers of a write-ahead log write to its
+	// index.
 	d.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: d.path}).EscapedPath()+
 		"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=cache_size(-1024)")
 	if err != nil {
@@ -64,9 +65,9 @@ func (d *Reader) Close() error {
 	return err
 }
 
-// pageRows is the number of rows read at a time. No transaction is open between
-// pages. Otherwise a slow caller would prevent the write-ahead log from being
-// written back, and it would grow without limit.
+// pageRows is the number of rows read at a time. No transaction is open between pages:
+// otherwise a slow caller would keep the write-ahead log from being written back, and it would
+// grow without limit.
 const pageRows = 500
 
 // Query finds rows through the index and reads only these, unless a term needs
@@ -129,8 +130,8 @@ func (d *Reader) query(ctx context.Context, f *event.Filter, p event.Page, yield
 
 // bounds returns the ids of the oldest and the latest row, or an empty span.
 func (d *Reader) bounds(ctx context.Context) (s span, err error) {
-	// Two subqueries, because SQLite answers each without reading the table only if
-	// it stands alone.
+	// There are two subqueries, because SQLite finds a minimum or maximum without reading the
+	// table only if it is the only column.
 	err = d.db.QueryRowContext(ctx, "SELECT coalesce((SELECT min(id) FROM event), 0), coalesce((SELECT max(id) FROM event), -1)").Scan(&s.first, &s.last)
 	return s, err
 }
@@ -171,7 +172,7 @@ func statement(columns string, ids wanted, rest []*event.Term) (query string, ar
 	var b strings.Builder
 	b.WriteString("SELECT " + columns + " FROM event WHERE id ")
 	if !ids.gaps {
-		b.WriteString("BETWEEN ? AND ?") // a tenth cheaper than naming them
+		b.WriteString("BETWEEN ? AND ?") // selecting all columns is a tenth cheaper than naming them
 		args = append(args, slices.Min(ids.ids), slices.Max(ids.ids))
 	} else {
 		b.WriteString("IN (")
@@ -192,8 +193,7 @@ func statement(columns string, ids wanted, rest []*event.Term) (query string, ar
 	return b.String(), args
 }
 
-// condition returns the SQL condition for the part of a term that the index could
-// not decide.
+// condition returns the SQL condition for the part of a term that the index could not decide.
 func condition(t *event.Term) (string, []any) {
 	var conds []string
 	var args []any
@@ -302,8 +302,8 @@ func (d *Reader) narrow(ctx context.Context, f *event.Filter, all span) (span, e
 	return all, err
 }
 
-// indexed returns the segments of the index with rows in a span of ids.
-// Segments that cannot have the filter's hosts are marked none.
+// indexed returns the segments of the index with rows in a span of ids. It marks segments that
+// cannot have the filter's hosts.
 func (d *Reader) indexed(ctx context.Context, f *event.Filter, in span) ([]*segment, error) {
 	hosts, named := hostsOf(f)
 	columns := "first, last, rows, lag, NULL"
@@ -333,7 +333,7 @@ func (d *Reader) indexed(ctx context.Context, f *event.Filter, in span) ([]*segm
 	return all, rows.Err()
 }
 
-// hostsOf returns the domains of a filter that requires one of them.
+// hostsOf returns the domains of a filter of which a row must have one.
 func hostsOf(f *event.Filter) ([]string, bool) {
 	for i := range f.Terms {
 		if t := &f.Terms[i]; t.Field == event.Host && !t.Not && !slices.Contains(t.Values, "") {

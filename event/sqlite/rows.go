@@ -218,7 +218,7 @@ func (r *rowReader) scan(s *stmt, row *event.Row) (err error) {
 	return nil
 }
 
-// addresses are the addresses read so far: most rows repeat them.
+// addresses caches parsed addresses, because most rows repeat them.
 type addresses map[string]netip.Addr
 
 // parse parses an address from a text that need not stay valid; "" is the zero

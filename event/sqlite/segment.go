@@ -16,7 +16,7 @@ type segment struct {
 	first, last int64
 	rows        int
 	lag         int64 // the largest difference between an id and the time of its row
-	none        bool  // no row is wanted
+	none        bool  // it has no row of a wanted host
 	parts       map[int][]byte
 	// load reads parts that are not in the map yet. It is nil if all are.
 	load func(parts []int) error
@@ -39,7 +39,7 @@ func (s *segment) need(parts ...int) error {
 func (s *segment) dictionary(c column) (dictionary, error) {
 	parts := []int{c.dictionary()}
 	if c == columnClient || c == columnUser {
-		parts = append(parts, c.numbers()) // from the same state: both change when rows are made anonymous
+		parts = append(parts, c.numbers()) // both come from the same state, because they change together when rows are made anonymous
 	}
 	if err := s.need(parts...); err != nil {
 		return dictionary{}, err
@@ -198,7 +198,7 @@ func (s *segment) within(f *event.Filter, in span, sel selection) error {
 	return nil
 }
 
-// term keeps the rows that may match t. exact reports that all of them do.
+// term keeps the rows that may match t. exact reports that all of them match.
 func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
 	switch t.Field {
 	case event.Text:
@@ -244,7 +244,7 @@ func (s *segment) keepCodes(c column, want []bool, sel selection) error {
 	return nil
 }
 
-// rare keeps rows that have the field at all, if the term requires it.
+// rare drops rows that lack the field, if the term requires it.
 func (s *segment) rare(t *event.Term, sel selection) (exact bool, err error) {
 	d, err := s.dictionary(columnKind)
 	if err != nil {

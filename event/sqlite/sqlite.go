@@ -1,21 +1,20 @@
 // Package sqlite keeps events in an SQLite database, the default store.
 //
-// The table event has one row for each transaction. Its key id is the time of
-// recording in microseconds since 1970, pushed forward where two rows would
-// share it: rows are only ever appended, and the rows of a span of time are
-// neighbours. Texts that are empty and numbers that are zero are NULL, which
-// takes no room. The view events shows the rows to people:
+// The table event has one row for each transaction. Its key id is the time of recording in
+// microseconds since 1970, advanced where two rows would share it. So rows are only ever
+// appended, and the rows of a span of time are neighbours. Texts that are empty and numbers
+// that are zero are NULL, which takes no room. The view events shows the rows to people:
 //
 //	sqlite3 events.db "SELECT * FROM events WHERE action = 'block' LIMIT 10"
 //
-// The tables segment and part are the index (index.go): the values that every
-// 16,384 rows have in the fields that filters and counts examine. Queries and
-// counts read the index, and the rows that it points to. It follows from the
-// rows: where it is missing, it is made again in the background.
+// The tables segment and part are the index (index.go): the values that every 16,384 rows have
+// in the fields that filters and counts examine. Queries and counts read the index, and the
+// rows that it points to. It is derived from the rows: where it is missing, it is rebuilt in
+// the background.
 //
-// A batch is one transaction in write-ahead mode, synchronous=NORMAL. Rows that
-// Write has kept survive a killed process; a power cut may take the batches since
-// the last checkpoint, never more and never the file.
+// A batch is one transaction in write-ahead mode, synchronous=NORMAL. Rows that Write has kept
+// survive a killed process. A power cut may lose the batches since the last checkpoint, but
+// neither more nor the file.
 package sqlite
 
 import (
@@ -31,17 +30,17 @@ import (
 )
 
 const (
-	version = 2 // of the schema, in PRAGMA user_version
+	version = 2 // version of the schema, in PRAGMA user_version
 
-	// clockSlack is how far ids may be ahead of the clock after it was set back.
+	// clockSlack is how far ids may be ahead of the clock after someone set it back.
 	clockSlack = time.Hour
 
 	deleteStep  = 2000 // rows deleted in one transaction
 	deletePause = time.Minute
-	indexSteps  = 8 // segments that are added in one quiet minute
+	indexSteps  = 8 // most segments that are added in one quiet minute
 )
 
-// tables is the schema of version 1, with which every database begins.
+// tables is the schema of version 1, from which every database is upgraded.
 const tables = `
 CREATE TABLE event (
 	id        INTEGER PRIMARY KEY, -- microseconds since 1970, unique
@@ -123,7 +122,7 @@ type Store struct {
 	w    *writer
 
 	last      int64     // highest id given
-	limit     int64     // ids from here are taken by rows from a clock that was ahead
+	limit     int64     // rows from a time when the clock was ahead have the ids from here on
 	nextSweep time.Time // when to look for old rows
 	index     indexer
 	nameless  nameless
@@ -143,7 +142,7 @@ func Open(path string, keep time.Duration) (*Store, error) {
 }
 
 func (s *Store) open() (err error) {
-	// Created here to set its mode: events are about people.
+	// The file is created here with its mode, because events are about people.
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return err
@@ -190,9 +189,8 @@ func checkVersion(v int64) error {
 	return fmt.Errorf("its schema is version %d, this program knows %d: use the program that made it, or another file", v, version)
 }
 
-// place finds the id to continue from: the highest that is not far in the
-// future. Such ids exist if the clock was once wrong; later rows must not
-// follow them.
+// place finds the id to continue from: the highest one that is not far in the future. There are
+// later ids if the clock was once ahead; new rows must not follow them.
 func (s *Store) place(now time.Time) (err error) {
 	if s.w.seen, err = s.w.foreignWrites(); err != nil {
 		return err
@@ -217,7 +215,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 		return err
 	}
 	now := time.Now()
-	// Upkeep comes first: if it fails, none of rows is kept, as promised.
+	// Upkeep comes first: if it fails, no row is kept, as Write promises.
 	if err := s.sweep(now, len(rows)); err != nil {
 		return fmt.Errorf("delete old events from %q: %w", s.path, err)
 	}
@@ -233,11 +231,11 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return err
 }
 
-// placeTries is how often a batch looks for a new place while another process
-// writes too, which it does about once a second.
+// placeTries is how often a batch looks for a new place while another process writes, too. Such
+// a process writes about once a second.
 const placeTries = 5
 
-// add goes on with the index and inserts rows.
+// add indexes and inserts rows.
 func (s *Store) add(ctx context.Context, now time.Time, rows []event.Row) error {
 	steps := 1
 	if len(rows) == 0 {
@@ -263,8 +261,7 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 	}
 	last, err := s.index.write(s.w, s.last, s.limit, rows)
 	if errors.Is(err, errTaken) {
-		// The clock has reached rows from a time when it was ahead: continue after
-		// them.
+		// The clock has reached rows from a time when it was ahead. Continue after them.
 		if err := s.place(time.UnixMicro(math.MaxInt64 - 2*clockSlack.Microseconds())); err != nil {
 			return err
 		}
@@ -277,8 +274,8 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 	return nil
 }
 
-// sweep deletes old rows: twice as many as are being written plus a step, so
-// that it keeps up without delaying a batch for long.
+// sweep deletes old rows: twice as many as are written at the same time, plus a step. So it
+// keeps up without delaying a batch for long.
 func (s *Store) sweep(now time.Time, writing int) error {
 	if now.Before(s.nextSweep) {
 		return nil

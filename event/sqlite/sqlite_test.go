@@ -66,7 +66,7 @@ func TestOldRowsAreDeletedInSteps(t *testing.T) {
 	}
 	for i, n := range got {
 		if want := int64(max(0, len(old)-(i+1)*deleteStep) + len(young)); n != want {
-			t.Fatalf("rows after each write: %d, want %d after write %d", got, want, i)
+			t.Fatalf("%d rows, want %d, after write %d", got, want, i)
 		}
 	}
 }
@@ -94,10 +94,10 @@ func TestRowsFromAClockThatRanAhead(t *testing.T) {
 		got = append(got, r.Time)
 	}
 	if len(got) != len(right) || got[0] != right[0].Time {
-		t.Errorf("found %v, want the %d rows from %v on", got, len(right), now)
+		t.Errorf("after the clock was wrong: found %v, want the %d rows from %v on", got, len(right), now)
 	}
 
-	// Ids that are taken are gone round.
+	// New rows skip ids that are taken.
 	s.last = ahead[0].Time.UnixMicro() - 1
 	last, err := s.index.write(s.w, s.last, math.MaxInt64, ahead[:1])
 	if err == nil {
@@ -128,7 +128,7 @@ func TestSchemaOfANewerProgramIsRefused(t *testing.T) {
 	}
 	if s, err = Open(path, year); err == nil {
 		s.Close()
-		t.Fatal("no error")
+		t.Fatal("Open returns no error")
 	}
 }
 
@@ -147,7 +147,7 @@ func TestFullDiskKeepsNothingOfABatch(t *testing.T) {
 	}
 	for range 2 {
 		if err := s.Write(t.Context(), rows[100:]); err == nil || !strings.Contains(err.Error(), "full") {
-			t.Errorf("error is %v, want one about a full disk", err)
+			t.Errorf("Write returned %v, want an error about a full disk", err)
 		}
 		if got := count(t, s); got != 100 {
 			t.Errorf("%d rows, want 100", got)
@@ -168,7 +168,7 @@ func TestReaderOfAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.db")
 	if r, err := OpenReader(path); err == nil {
 		r.Close()
-		t.Fatal("no error where there is no database")
+		t.Fatal("OpenReader returns no error although there is no database")
 	}
 	s, err := Open(path, year)
 	if err != nil {
@@ -192,7 +192,7 @@ func TestReaderOfAnotherProcess(t *testing.T) {
 		if got.Seq = 0; got != rows[n] {
 			t.Fatalf("row %d differs", n)
 		}
-		if n++; n == 10 { // rows written now are not part of the answer
+		if n++; n == 10 { // rows that are written now do not belong to the answer
 			if err := s.Write(t.Context(), rows); err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +202,7 @@ func TestReaderOfAnotherProcess(t *testing.T) {
 		t.Errorf("%d rows, want %d", n, len(rows))
 	}
 	if _, err := r.db.Exec("DELETE FROM event"); err == nil {
-		t.Error("a reader could delete")
+		t.Error("a reader can delete rows")
 	}
 }
 
@@ -222,11 +222,11 @@ func TestViewForPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := rows[0].Time.Format("2006-01-02 15:04:05"); at[:len(want)] != want || action != "block" || host != rows[0].Host || ms != 1 {
-		t.Errorf("got %q %q %q %v, want %q block %q 1", at, action, host, ms, want, rows[0].Host)
+		t.Errorf("the view shows %q %q %q %v, want %q block %q 1", at, action, host, ms, want, rows[0].Host)
 	}
 }
 
-// BenchmarkPipeline measures all that a transaction costs: row, queue, batch
+// BenchmarkPipeline measures everything that recording a transaction costs: row, queue, batch
 // and insert.
 func BenchmarkPipeline(b *testing.B) {
 	s, err := Open(filepath.Join(b.TempDir(), "events.db"), year)
@@ -299,7 +299,7 @@ func TestQuestionsInsideQuestionsShareTheConnections(t *testing.T) {
 	if err := s.Write(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	var first []event.Row // of each query, kept while the others continue
+	var first []event.Row // the first row of each query, while the others continue
 	var ask func(depth int)
 	ask = func(depth int) {
 		n := 0

@@ -19,7 +19,7 @@ type tail struct {
 	c    *conn
 	scan *scanner
 	b    builder
-	kept *segment       // made from the rows in b; nil: b has nothing useful
+	kept *segment       // made from the rows in b; nil if b has nothing useful
 	gram map[int][]byte // parts with the grams of kept, made on demand
 }
 
@@ -46,7 +46,7 @@ func (t *tail) segments(ctx context.Context, path string, in span, newest bool, 
 	return true
 }
 
-// next returns the first segment of a span, or the last.
+// next returns the next segment of a span; last reports that it is the last one.
 func (t *tail) next(ctx context.Context, path string, in span, newest bool) (s *segment, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -66,14 +66,14 @@ func (t *tail) next(ctx context.Context, path string, in span, newest bool) (s *
 			return nil, err
 		}
 	}
-	if known := t.kept != nil && t.kept.first == in.first && !t.b.full(); newest && !known { // only as many rows at the end as fit
+	if known := t.kept != nil && t.kept.first == in.first && !t.b.full(); newest && !known { // takes only as many rows at the end as fit
 		from, err := t.c.int(fmt.Sprintf("SELECT id FROM event WHERE id BETWEEN %d AND %d ORDER BY id DESC LIMIT 1 OFFSET %d", in.first, in.last, t.b.room()-1))
 		if err != nil {
 			return nil, err
 		}
 		in.first = max(in.first, from)
 	}
-	// Rows that a clock in the future recorded do not come in order.
+	// Rows from a time when the clock was ahead are not in order.
 	now := time.Now().Add(clockSlack).UnixMicro()
 	if k := t.kept; k == nil || k.first != in.first || k.last > now || t.b.full() {
 		t.kept = nil
@@ -96,7 +96,7 @@ func (t *tail) next(ctx context.Context, path string, in span, newest bool) (s *
 		t.kept.grams = func(part int) ([]byte, error) { return t.grams(in.first, rows, part), nil }
 	}
 	s = t.kept
-	if !t.b.full() { // there is nothing more in the span
+	if !t.b.full() { // the span has no more rows
 		c := *s
 		c.last = max(c.last, in.last)
 		s = &c
@@ -104,8 +104,8 @@ func (t *tail) next(ctx context.Context, path string, in span, newest bool) (s *
 	return s, nil
 }
 
-// grams returns a part of the grams of the segment that begins with first and
-// has that many rows, or nil if rows were added since.
+// grams returns a part of the grams of the segment that begins with first and has that many
+// rows. It returns nil if rows were added since.
 func (t *tail) grams(first int64, rows, part int) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,8 +172,7 @@ func (s *scanner) close() {
 	}
 }
 
-// into adds rows of a span of ids to b until it is full. It returns the last
-// added id, or 0.
+// into adds rows of a span of ids to b until it is full. It returns the last id added, or 0.
 func (s *scanner) into(b *builder, in span) (last int64, err error) {
 	s.bindNumber(1, in.first)
 	s.bindNumber(2, in.last)

@@ -11,15 +11,14 @@ import (
 	"shuultuur/filter"
 )
 
-// Totals are the counts of all rows of many segments, for the columns that
-// people count by: each text with its events and its blocked events. Every 16
-// segments get a total of the first level, and every 16 of these one of the
-// second.
+// Totals are the counts of all rows of many segments, for the columns by which people count:
+// each text with its events and its blocked events. Every 16 segments get a total of the first
+// level, and every 16 of these one of the second.
 
 const (
 	segmentsOfTotal = 16
 	totalColumnsMax = 16 // room for columns in the id of a total
-	// A total with more names is not worth storing: clients invent names.
+	// clients can invent names, so a total with more names is not worth storing
 	maxTotalNames = 1 << 18
 )
 
@@ -31,7 +30,7 @@ func totalID(first int64, level int, c column) int64 {
 	return first*maxParts + int64(level*totalColumnsMax) + int64(c)
 }
 
-// A total is a blob with the segments that it counts.
+// A total is stored as a blob with the segments that it counts.
 type total struct {
 	first, last int64
 	lag         int64
@@ -81,7 +80,7 @@ func eachTotal(b []byte, yield func(name []byte, events, blocked int)) error {
 // A totalBuilder adds up segments as they are written. Callers of its methods
 // have begun a transaction.
 type totalBuilder struct {
-	known    bool // sums includes all segments without a total
+	known    bool // whether sums has all segments without a total
 	segments []*segment
 	sums     *event.Counter // a question for each of totalColumns
 }
@@ -107,7 +106,7 @@ func (t *totalBuilder) add(w *writer, b *builder) error {
 			return err
 		}
 	}
-	t.known = false // so load has nothing to do
+	t.known = false // then load counts them
 	return w.totals()
 }
 
@@ -182,7 +181,7 @@ func (w *writer) totals() error {
 			if err != nil {
 				return err
 			}
-			if len(b) == 0 { // it had too many names
+			if len(b) == 0 { // it has too many names
 				sums = nil
 				break
 			}
@@ -269,8 +268,7 @@ func (w *writer) deleteTotals(in span) error {
 	return w.exec(fmt.Sprintf("DELETE FROM total WHERE last >= %d AND id <= %d", in.first, min(in.last, math.MaxInt64/maxParts-1)*maxParts+maxParts-1))
 }
 
-// totals answers question i from totals and returns the ids of the rows that
-// these count.
+// totals answers question i from totals, and returns the ids of the rows that these count.
 func (d *Reader) totals(ctx context.Context, c *event.Counter, i int, q *event.Question, all span) (counted []span, err error) {
 	by, _ := columnOf(q.By)
 	onlyBlocked := len(q.Filter.Terms) == 1 && onlyBlock(&q.Filter.Terms[0])

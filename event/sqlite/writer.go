@@ -57,13 +57,15 @@ const (
 const rowColumns = `id, time, duration, proto, action, flags, status, port, bytes_in, bytes_out, looked, score, ref,
 	client, user, policy, rule, method, host, type, url, category, evidence, findings, note, head_out, length, server, more`
 
-// OR FAIL: the transaction undoes changes, so SQLite need not be able to.
+// OR FAIL saves SQLite the preparations for undoing one statement, because we undo whole
+// transactions.
 const insertRow = "INSERT OR FAIL INTO event (" + rowColumns + ") VALUES "
 
 const (
 	rowValues = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
-	// severalRows are inserted by one statement, which saves a quarter of the time.
+	// severalRows is the number of rows inserted by one statement, which saves a quarter of the
+	// time.
 	severalRows = 64
 )
 
@@ -98,13 +100,13 @@ const pageSize = 16 << 10
 // place.
 var errMoved = errors.New("another process writes to the database at the same time")
 
-// foreignWrites returns a number that changes when another connection has written. It
-// is constant within a transaction.
+// foreignWrites returns a number that changes when another connection writes. It is constant
+// within a transaction.
 func (w *writer) foreignWrites() (int64, error) { return w.int("PRAGMA data_version") }
 
-// exclusively runs f in a transaction, or returns errMoved. The previous process may
-// still write after an upgrade. Ids must be above all existing ones: rows
-// between those of a segment would not be found.
+// exclusively runs f in a transaction, or returns errMoved. After an upgrade, the previous
+// process may still write. Ids must be above all existing ones, because the index would not
+// find rows between those of a segment.
 func (w *writer) exclusively(f func() error) error {
 	return w.transaction(func() error {
 		now, err := w.foreignWrites()
@@ -118,9 +120,9 @@ func (w *writer) exclusively(f func() error) error {
 	})
 }
 
-// write inserts rows in one transaction, with ids above last and below limit, and
-// returns the highest id. It calls each for every row while its texts are in the
-// cache; the writes of each are part of the transaction.
+// write inserts rows in one transaction, with ids above last and below limit, and returns the
+// highest id. It calls each for every row while the row's texts are in the processor's cache;
+// what each writes is part of the transaction.
 func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, r *event.Row) error) (int64, error) {
 	if w.insert == nil {
 		var err error

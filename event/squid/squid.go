@@ -1,20 +1,19 @@
-// Package squid writes events in Squid's native access.log format, for the
-// programs that read it (SARG, SquidAnalyzer, calamaris):
+// Package squid writes events in Squid's native access.log format, for the programs that read
+// it (SARG, SquidAnalyzer, calamaris):
 //
 //	%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru %[un %Sh/%<a %mt
 //
 //	1767225600.123    180 10.1.2.3 TCP_MISS/200 4711 GET http://example.com/ anna HIER_DIRECT/192.0.2.1 text/html
 //
-// The size is that of head and body, and the server is the address that the
-// request was sent to, FIRSTUP_PARENT for a parent proxy. A tunnel is "TCP_TUNNEL
-// … CONNECT host:port". A blocked or warned request is TCP_DENIED before a server
-// was asked and TCP_DENIED_REPLY after, with a page of text/html; a redirected
-// one is TCP_REDIRECT. A name that was only looked up is "NONE_NONE/000 … DNS
-// dns:host", which report programs leave out. Differences from Squid's default:
-// the query stays in the URL.
+// The size is that of head and body. The server is the address that the request was sent to,
+// with FIRSTUP_PARENT for a parent proxy. A tunnel is "TCP_TUNNEL … CONNECT host:port". A
+// blocked or warned request is TCP_DENIED if no server was asked and TCP_DENIED_REPLY
+// otherwise, with a page of text/html; a redirected one is TCP_REDIRECT. A DNS query is
+// "NONE_NONE/000 … DNS dns:host", which report programs leave out. Unlike Squid's default, the
+// query stays in the URL.
 //
-// Blanks, control characters, quotes and bytes that are not ASCII are written
-// as %XX in every field, so that a line has exactly ten fields.
+// Blanks, control characters, quotes and bytes that are not ASCII are written as %XX in every
+// field, so that a line has exactly ten fields.
 package squid
 
 import (
@@ -25,8 +24,8 @@ import (
 	"shuultuur/filter"
 )
 
-// escaped are the printable characters that are written as %XX in URLs: those
-// that RFC 1738 calls unsafe, except the ones that occur in URLs unescaped.
+// escaped has the printable characters that are written as %XX in URLs: those that RFC 1738
+// calls unsafe, except the ones that occur unescaped in practice.
 const escaped = " \"<>\\^`{|}"
 
 // Open opens or creates the log at path.
@@ -65,7 +64,7 @@ func AppendLine(dst []byte, r *event.Row) []byte {
 	return append(dst, '\n')
 }
 
-// appendServer appends the way to the server, and its address.
+// appendServer appends how the request reached the server, and its address.
 func appendServer(dst []byte, r *event.Row) []byte {
 	switch {
 	case !r.Server.IsValid():
@@ -81,8 +80,8 @@ func appendServer(dst []byte, r *event.Row) []byte {
 // refused reports that the client got a page instead of the response.
 func refused(r *event.Row) bool { return r.Action == filter.Block || r.Action == filter.Warn }
 
-// status returns the status of the response. If the connection was cut, there
-// was none; Squid writes 403 for such denials.
+// status returns the status of the response. If we cut the connection, there was none; Squid
+// writes 403 for such denials.
 func status(r *event.Row) int {
 	switch {
 	case r.Proto == filter.DNS: // Status is a DNS response code

@@ -82,12 +82,12 @@ func TestLine(t *testing.T) {
 		},
 	} {
 		if got := string(AppendLine(nil, &c.row)); got != c.want {
-			t.Errorf("%s:\ngot  %swant %s", name, got, c.want)
+			t.Errorf("line of %s:\ngot %swant %s", name, got, c.want)
 		}
 	}
 }
 
-// native is how report programs take a line apart.
+// native takes a line apart as report programs do.
 var native = regexp.MustCompile(`^\d+\.\d{3} +\d+ [^ ]+ [A-Z_]+/\d{3,} -?\d+ [^ ]+ [^ ]+ [^ ]+ (HIER_(NONE|DIRECT)|FIRSTUP_PARENT)/[^ ]+ [^ ]+\n$`)
 
 func TestHostileLinesHaveTenFields(t *testing.T) {

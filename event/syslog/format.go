@@ -62,7 +62,7 @@ func appendCEF(dst []byte, r *event.Row) []byte {
 	if r.Rule != "" {
 		name += " by " + r.Rule
 	}
-	dst = append(dst, "- CEF:0|Shuultuur|Shuultuur|1|"...) // "-": no structured data
+	dst = append(dst, "- CEF:0|Shuultuur|Shuultuur|1|"...) // no structured data
 	dst = append(appendEscaped(dst, r.Action.String(), `|\`), '|')
 	dst = append(appendEscaped(dst, name, `|\`), '|')
 	dst = append(append(dst, level...), '|')
@@ -86,7 +86,7 @@ func appendCEF(dst []byte, r *event.Row) []byte {
 	return dst
 }
 
-// label is the name of a field of our own, none for one without a value.
+// label appends the name of a field of our own, unless the field has no value.
 func label(name, value string) string {
 	if value == "" {
 		return ""

@@ -1,14 +1,14 @@
-// Package syslog sends events to a log server (RFC 5424), over UDP (RFC 5426), TCP (RFC
-// 6587, octet counting) or TLS (RFC 5425), as structured data, as CEF or as JSON of the
-// Elastic Common Schema.
+// Package syslog sends events to a log server (RFC 5424), over UDP (RFC 5426), TCP (RFC 6587,
+// octet counting) or TLS (RFC 5425), as structured data, as CEF or as JSON of the Elastic
+// Common Schema.
 //
-// Data moves as follows: [Store.Write] formats a batch (format.go) and sends it on a
-// connection that is made on demand. If the server cannot be reached, the whole batch
-// fails and the log keeps it for the next attempt, within its queue and its spool. The
-// server does not acknowledge events over TCP. So events sent in the last half minute
-// before a connection ended are sent again on the next one ([Store.sent]), and may
-// arrive twice; events have IDs. A connection is given up if the server's system
-// acknowledges nothing. Events lost over UDP are lost.
+// Data moves as follows: [Store.Write] formats a batch (format.go) and sends it on a connection
+// that is made on demand. If the server cannot be reached, the whole batch fails, and the log
+// keeps it for the next attempt, within its queue and its spool. The server does not
+// acknowledge events over TCP. So events sent in the last half minute before a connection ended
+// are sent again on the next one ([Store.sent]), and may arrive twice; receivers recognise them
+// by their IDs. A connection is given up if the server's system acknowledges nothing. Events
+// lost over UDP are lost.
 package syslog
 
 import (
@@ -30,11 +30,11 @@ import (
 )
 
 const (
-	wait       = 5 * time.Second  // to connect, and for a batch
+	wait       = 5 * time.Second  // timeout for connecting, and for a batch
 	facility   = 13               // log audit
-	maxMessage = 8 << 10          // bytes of a message, the default limit of rsyslog; long values are cut
+	maxMessage = 8 << 10          // most bytes of a message, the default of rsyslog; longer values are cut
 	maxAgain   = 8 << 20          // bytes that are kept for sending again …
-	sentFor    = 30 * time.Second // … and how long a server may hang before it reads the received bytes
+	sentFor    = 30 * time.Second // … and how long the server may leave received bytes unread
 )
 
 // A Store sends events to one server.
@@ -186,8 +186,8 @@ func ended(c net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// watch returns an error if the server's system has stopped acknowledging. A host
-// that is gone sends nothing at all.
+// watch returns an error if the server's system has stopped acknowledging: a host that is gone
+// sends nothing at all.
 func (s *Store) watch() error {
 	switch n := unacknowledged(s.conn); {
 	case n == 0:
@@ -239,7 +239,7 @@ func (s *Store) dial(ctx context.Context) error {
 	}
 	s.conn, s.stuck = c, time.Time{}
 	for i := range s.sent {
-		_ = c.SetWriteDeadline(time.Now().Add(wait)) // the write returns the error
+		_ = c.SetWriteDeadline(time.Now().Add(wait)) // the next write returns the error
 		if _, err := c.Write(s.sent[i].bytes); err != nil {
 			return err
 		}

@@ -39,15 +39,15 @@ func TestFormats(t *testing.T) {
 		got := string(c.format(s.header(nil, &row), &row))
 		for _, want := range c.want {
 			if !strings.Contains(got, want) {
-				t.Errorf("%s: %s\nhas no %s", name, got, want)
+				t.Errorf("%s: %s\nlacks %s", name, got, want)
 			}
 		}
 		if strings.ContainsAny(got, "\n\r") {
-			t.Errorf("%s: two lines: %q", name, got)
+			t.Errorf("%s: the message has two lines: %q", name, got)
 		}
 	}
 	if got := string(appendCEF(nil, &event.Row{Policy: "pupils"})); !strings.Contains(got, " cs1Label=policy cs1=pupils") || strings.Contains(got, "cs2Label") || strings.Contains(got, "cn1Label") {
-		t.Errorf("labels without values: %s", got)
+		t.Errorf("CEF has labels without values: %s", got)
 	}
 	var v map[string]any
 	if err := json.Unmarshal(appendECS(nil, &row)[2:], &v); err != nil {
@@ -70,7 +70,7 @@ action(type="omfile" file=%q template="raw")
 		t.Fatal(err)
 	}
 	server := peer.Start(t, "rsyslogd", "-n", "-f", conf, "-i", filepath.Join(dir, "pid"))
-	t.Cleanup(func() { _ = server.Process.Kill() }) // an interrupt is nothing to it
+	t.Cleanup(func() { _ = server.Process.Kill() }) // an interrupt does not end it
 	for _, network := range []string{"tcp", "udp"} {
 		s, err := Open(event.Syslog{To: network + "://127.0.0.1:" + port, Format: "cef"})
 		if err != nil {
@@ -97,13 +97,13 @@ func FuzzEscaped(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := appendStructured(nil, &event.Row{Rule: s, URL: s})
 		if strings.ContainsAny(string(got), "\r\n\x00") {
-			t.Errorf("%q", got)
+			t.Errorf("the message has control characters: %q", got)
 		}
 	})
 }
 
-// TestWhatAServerHadNotReadIsSentAgain: a server that hangs takes bytes that it
-// never reads, in several batches, and is killed then.
+// TestWhatAServerHadNotReadIsSentAgain: a server hangs, receives several batches that it never
+// reads, and is killed.
 func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -130,11 +130,11 @@ func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.(*net.TCPConn).SetLinger(0) // as when a process is killed with bytes that it has not read
+	_ = c.(*net.TCPConn).SetLinger(0) // the process is killed and leaves received bytes unread
 	c.Close()
 	for end := time.Now().Add(10 * time.Second); !ended(s.conn); {
 		if time.Now().After(end) {
-			t.Fatal("the connection goes on")
+			t.Fatal("the store does not notice that the connection ended")
 		}
 	}
 	send("after")
@@ -148,22 +148,22 @@ func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 		b := make([]byte, 4096)
 		n, err := c.Read(b)
 		if got = append(got, b[:n]...); err != nil {
-			t.Fatalf("%v after %q", err, got)
+			t.Fatalf("reading from the new connection: %v after %q", err, got)
 		}
 	}
 	for n := range 4 {
 		if id := fmt.Sprintf("hangs-%d", n); strings.Count(string(got), id) != 1 {
-			t.Errorf("%s came %d times", id, strings.Count(string(got), id))
+			t.Errorf("the event %s arrived %d times, want once", id, strings.Count(string(got), id))
 		}
 	}
-	// The server has read the events sent long ago: otherwise the connection had
-	// ended sooner.
+	// The server has read the events sent long ago; otherwise the connection would have ended
+	// sooner.
 	for i := range s.sent {
 		s.sent[i].at = time.Now().Add(-time.Hour)
 	}
 	send("late")
 	if len(s.sent) != 1 {
-		t.Errorf("%d batches are kept", len(s.sent))
+		t.Errorf("%d batches are kept for sending again, want 1", len(s.sent))
 	}
 }
 
@@ -186,7 +186,7 @@ func TestEventsGoOverTLS(t *testing.T) {
 				return
 			}
 			b := make([]byte, 4096)
-			if n, _ := c.Read(b); n > 0 { // of a client that does not take the certificate: nothing
+			if n, _ := c.Read(b); n > 0 { // a client that does not trust the certificate sends nothing
 				came <- string(b[:n])
 			}
 			c.Close()
@@ -197,7 +197,7 @@ func TestEventsGoOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := stranger.Write(t.Context(), []event.Row{row}); err == nil || !strings.Contains(err.Error(), "TLS: ") {
-		t.Errorf("a server that nobody vouches for: %v", err)
+		t.Errorf("writing to a server with an unknown certificate: %v, want a TLS error", err)
 	}
 	s, err := Open(event.Syslog{To: "tls://" + l.Addr().String(), CA: setting.File(certificate), Format: "ecs"})
 	if err != nil {
@@ -208,7 +208,7 @@ func TestEventsGoOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-came; !strings.Contains(got, `"event.id":"abc"`) {
-		t.Errorf("it got %q", got)
+		t.Errorf("the server got %q, want the event abc", got)
 	}
 }
 
@@ -224,11 +224,11 @@ func TestLongEventsStayWhole(t *testing.T) {
 		}
 		got := s.message(nil, &r)
 		if len(got) > maxMessage || len(got) < maxMessage/4 || !utf8.Valid(got) || !strings.Contains(string(got), "…") || !strings.Contains(string(got), "http://x/?") {
-			t.Errorf("%s: %d bytes: %.200q", format, len(got), got)
+			t.Errorf("%s: a long event became %d bytes: %.200q", format, len(got), got)
 		}
 		_, text, _ := strings.Cut(string(got), " event - ")
 		if format == "ecs" && !json.Valid([]byte(text)) {
-			t.Errorf("it is no JSON: %q", got)
+			t.Errorf("a long event in ECS is no JSON: %q", got)
 		}
 	}
 }
