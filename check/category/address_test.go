@@ -57,7 +57,7 @@ func TestAnAddressIsListedInEveryForm(t *testing.T) {
 		for _, proto := range []filter.Proto{filter.HTTP, filter.DNS} {
 			for _, host := range forms {
 				if at(proto, host) == 0 {
-					t.Errorf("%s, %s: %s is not found", name, proto, host)
+					t.Errorf("%s, %s: the listed address is not found as %s", name, proto, host)
 				}
 			}
 			if name == "networks" {
@@ -65,7 +65,7 @@ func TestAnAddressIsListedInEveryForm(t *testing.T) {
 			}
 			for _, host := range others {
 				if at(proto, host) != 0 {
-					t.Errorf("%s, %s: %s is found", name, proto, host)
+					t.Errorf("%s, %s: the unlisted address %s is found", name, proto, host)
 				}
 			}
 		}

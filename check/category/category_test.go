@@ -107,10 +107,10 @@ func TestFindings(t *testing.T) {
 	} {
 		atName, atRequest := find(t, c, tt.host, tt.path)
 		if d := cmp.Diff(tt.atName, atName); d != "" {
-			t.Errorf("%s at name: %s", tt.host, d)
+			t.Errorf("findings for the name %s (-want +got):\n%s", tt.host, d)
 		}
 		if d := cmp.Diff(tt.atRequest, atRequest); d != "" {
-			t.Errorf("%s%s at request: %s", tt.host, tt.path, d)
+			t.Errorf("findings for the request %s%s (-want +got):\n%s", tt.host, tt.path, d)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestPathOfURLWithoutRequest(t *testing.T) {
 		tr := &filter.Transaction{Host: "url.com", URL: url}
 		got, err := c.Find(context.Background(), tr, filter.Request, nil)
 		if err != nil || len(got) != want {
-			t.Errorf("%s: got %v, %v, want %d findings", url, got, err, want)
+			t.Errorf("%s: found %v, %v; want %d findings", url, got, err, want)
 		}
 	}
 }
@@ -157,14 +157,14 @@ func TestCategoriesAndWants(t *testing.T) {
 func TestUnknownListIsASettingError(t *testing.T) {
 	_, err := New(Config{Lists: []string{"own", "ut1"}}, map[string]*list.File{"own": compile(t, "own", list.Config{}, "a.com\n")})
 	if _, near := New(Config{Lists: []string{"onw"}}, map[string]*list.File{"own": nil}); near == nil || !strings.HasSuffix(near.Error(), `did you mean "own"?`) {
-		t.Errorf("a misspelt list: %v", near)
+		t.Errorf("New with a misspelt list: %v, want the nearest name", near)
 	}
 	var se *setting.Error
 	if !errors.As(err, &se) || se.Key != "lists[1]" {
 		t.Fatalf("got %v, want an error about lists[1]", err)
 	}
 	if got, want := err.Error(), `lists[1]: "ut1" is not a list; name one of those under lists`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("the error is %s, want %s", got, want)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestNothingFoundAllocatesNothing(t *testing.T) {
 			}
 		})
 		if got != 0 {
-			t.Errorf("%v: %v allocations, want 0", s, got)
+			t.Errorf("Find at %v allocates %v times, want 0", s, got)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestTimesOfLists(t *testing.T) {
 	for _, want := range []int{1, 0} {
 		got, err := c.Find(context.Background(), &filter.Transaction{Host: "a.com"}, filter.Name, nil)
 		if err != nil || len(got) != want {
-			t.Errorf("at %v: got %v, %v, want %d", now, got, err, want)
+			t.Errorf("at %v: found %v, %v; want %d findings", now, got, err, want)
 		}
 		now = now.Add(12 * time.Hour)
 	}
@@ -296,7 +296,7 @@ func TestAdblockRules(t *testing.T) {
 			return folder.ReplaceAllString(found[0].Evidence, " in ")
 		}
 		if describe(name) != tt.name || describe(url) != tt.url {
-			t.Errorf("%s%s %q: got %q and %q, want %q and %q", tt.host, tt.path, tt.fields, describe(name), describe(url), tt.name, tt.url)
+			t.Errorf("%s%s with %q: found %q for the name and %q for the request, want %q and %q", tt.host, tt.path, tt.fields, describe(name), describe(url), tt.name, tt.url)
 		}
 	}
 }
@@ -339,7 +339,7 @@ func TestRequestFromAnUnknownPage(t *testing.T) {
 		}
 	}
 	if _, err := New(Config{UnknownPage: "second"}, nil); err == nil || err.Error() != `unknown-page: "second" is neither third-party nor first-party` {
-		t.Errorf("got %v", err)
+		t.Errorf("New with a wrong unknown-page: %v", err)
 	}
 }
 
@@ -370,7 +370,7 @@ func TestPopups(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := len(found) > 0; got != tt.want {
-			t.Errorf("%q: got %v, want %v", tt.fields, got, tt.want)
+			t.Errorf("with the fields %q the popup is found: %v, want %v", tt.fields, got, tt.want)
 		}
 	}
 }
@@ -402,14 +402,14 @@ func TestChangesOfPages(t *testing.T) {
 		}
 		got := c.Changes(tr, &changes)
 		if got != tt.want || got && (string(changes.Style) != ".ad{display:none!important}\n" || changes.Sheet == "") {
-			t.Errorf("%s with %q: got %v, %q and %q, want %v", tt.path, tt.fields, got, changes.Style, changes.Sheet, tt.want)
+			t.Errorf("Changes of %s with %q returned %v, the style %q and the sheet %q; want %v", tt.path, tt.fields, got, changes.Style, changes.Sheet, tt.want)
 		}
 	}
 	tr := &filter.Transaction{Host: "a.com", URL: "https://a.com/", Request: &message.Request{Path: []byte("/")}}
 	c.Changes(tr, &changes)
 	tr.Request.Path = []byte(changes.Sheet)
 	if css, _, ok := c.Sheet(tr, false); !ok || string(css) != ".all{display:none!important}\n" {
-		t.Errorf("got %q, %v", css, ok)
+		t.Errorf("Sheet returned %q, %v", css, ok)
 	}
 }
 
@@ -471,12 +471,12 @@ func TestWhatElseAnAdBlockersRuleAsksForIsReported(t *testing.T) {
 		}
 		if tt.category == "" {
 			if len(got) > 0 {
-				t.Errorf("%s %s: got %v, want nothing", tt.method, tt.url, got)
+				t.Errorf("%s %s: found %v, want nothing", tt.method, tt.url, got)
 			}
 			continue
 		}
 		if len(got) != 1 || got[0].Category != tt.category || got[0].Modifier != tt.modifier || got[0].Evidence == "" {
-			t.Errorf("%s %s: got %+v, want %s in %s", tt.method, tt.url, got, tt.modifier, tt.category)
+			t.Errorf("%s %s: found %+v, want %s in %s", tt.method, tt.url, got, tt.modifier, tt.category)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestAdblockRulesForNames(t *testing.T) {
 				}
 			}
 			if got != q.want {
-				t.Errorf("%s: %+v: %q, want %q", c.name, q, got, q.want)
+				t.Errorf("%s: the query %+v found %q, want %q", c.name, q, got, q.want)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestRulesForNamesMeanNothingToPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, atRequest := find(t, check, "example.org", "/"); len(atRequest) != 0 {
-		t.Errorf("found %+v", atRequest)
+		t.Errorf("the request found %+v, want nothing", atRequest)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestATerseTransactionIsFoundWithoutAllocating(t *testing.T) {
 			t.Fatalf("%s: found %+v, %v", host, found, err)
 		}
 		if n > 0 && !race.On {
-			t.Errorf("%s: %v allocations", host, n)
+			t.Errorf("%s: a lookup allocates %v times, want 0", host, n)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestPiholesExpressions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.TrimPrefix(strings.Replace(describe(found), "ftl", "block", 1), "block "); got != want {
-				t.Errorf("%s: %s: %q, want %q", tt.lines, ask, got, want)
+				t.Errorf("%s: the query %s found %q, want %q", tt.lines, ask, got, want)
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func TestPiholesExpressionsAreForHosts(t *testing.T) {
 	for url, want := range map[string]string{"ads.example/": "ftl", "x_b_.example/": "ftl", "other.example/x_b_/ads": "", "never.example/": "", "gone.example/": "ftl"} {
 		page, tunnel, _ := asked(t, c, url)
 		if page != want || tunnel != want {
-			t.Errorf("%s: page %q, tunnel %q, want %q", url, page, tunnel, want)
+			t.Errorf("%s: found %q for the page and %q for the tunnel, want %q", url, page, tunnel, want)
 		}
 	}
 	c = checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^(good|fine)\\.;invert\n"}, {"a", ads, "||x.com/y\n@@||x.com^\n/z$script"}})

@@ -134,7 +134,7 @@ func TestWhatLiftsIsNamedWithItsPlace(t *testing.T) {
 	got := folder.ReplaceAllString(found[0].Evidence, " in ")
 	want := `"x.com" in ads.txt:2, lifted by "x.com" in allow.txt:3; "com" in more.txt:1, lifted by "x.com" in allow.txt:3`
 	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("the evidence is %s\nwant %s", got, want)
 	}
 }
 
@@ -162,24 +162,24 @@ func TestAnExceptionAddedLaterIsForAllListsOfItsCategory(t *testing.T) {
 		}
 		page, tunnel, name := asked(t, c, "www.x.com/")
 		if page != tunnel || page != name {
-			t.Errorf("page %q, tunnel %q, name %q", page, tunnel, name)
+			t.Errorf("found %q for the page, %q for the tunnel, %q for the name; want the same", page, tunnel, name)
 		}
 		return page
 	}
 	if got := find(); got != "ads, adult" {
-		t.Errorf("before: %q", got)
+		t.Errorf("before the exception: found %q", got)
 	}
 	if err := list.Amend(context.Background(), own, list.Change{Entry: "x.com", Exception: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := find(); got != "-ads, adult" {
-		t.Errorf("added: %q", got)
+		t.Errorf("after adding the exception: found %q", got)
 	}
 	if err := list.Amend(context.Background(), own, list.Change{Entry: "x.com", Remove: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := find(); got != "ads, adult" {
-		t.Errorf("removed: %q", got)
+		t.Errorf("after removing the exception: found %q", got)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestExceptionsOfOthersAllocateNothing(t *testing.T) {
 			t.Errorf("%s: found %+v, %v", host, found, err)
 		}
 		if n > 0 && !race.On {
-			t.Errorf("%s: %v allocations", host, n)
+			t.Errorf("%s: a lookup allocates %v times, want 0", host, n)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"contains no certificate in PE": {Servers: one, CA: "icap_test.go"},
 	} {
 		if _, err := New(cfg); err == nil || !contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+			t.Errorf("New returned %v, want an error with %q", err, want)
 		}
 	}
 }

@@ -120,13 +120,13 @@ func TestCICAPsVirusScannerFindsASignature(t *testing.T) {
 			for range 2 {
 				got, err := find(t.Context(), c, s, pieces, "there are forty marmots"+filler(100_000))
 				if err != nil || len(got) == 0 || got[0].Category != virus || !contains(got[0].Evidence, "Own.Marmots") {
-					t.Fatalf("%v in %d pieces: %+v, %v", s, pieces, got, err)
+					t.Fatalf("%v in %d pieces: an infected body gave %+v, %v", s, pieces, got, err)
 				}
 				if p := got[0].Page; p == nil || p.Status != 403 || !contains(string(p.Body), "VIRUS") {
-					t.Errorf("%v in %d pieces: the page is %+v", s, pieces, p)
+					t.Errorf("%v in %d pieces: the scanner's page is %+v", s, pieces, p)
 				}
 				if got, err := find(t.Context(), c, s, pieces, "there are three marmots"+filler(100_000)); err != nil || len(got) > 0 {
-					t.Fatalf("%v in %d pieces, clean: %+v, %v", s, pieces, got, err)
+					t.Fatalf("%v in %d pieces: a clean body gave %+v, %v", s, pieces, got, err)
 				}
 			}
 		}
@@ -140,13 +140,13 @@ func TestCICAPsEchoPassesEverything(t *testing.T) {
 		for _, size := range []int{1, 1023, 1024, 1025, 4096, 500_000} {
 			for _, pieces := range []int{1, 3} {
 				if got, err := find(t.Context(), c, s, pieces, filler(size)); err != nil || len(got) > 0 {
-					t.Errorf("%v, %d bytes in %d pieces: %+v, %v", s, size, pieces, got, err)
+					t.Errorf("%v: a clean body of %d bytes in %d pieces gave %+v, %v", s, size, pieces, got, err)
 				}
 			}
 		}
 	}
 	if n := c.counters[passed].Load(); n != 36 {
-		t.Errorf("%d messages passed, want 36", n)
+		t.Errorf("the counter of passed messages is %d, want 36", n)
 	}
 	o := c.servers[0].options.Load()
 	if o.preview != 1024 || !o.reqmod || !o.respmod || o.tag == "" || o.transfer["*"] != "transfer-preview" {
@@ -188,7 +188,7 @@ func TestKilledUnderLoad(t *testing.T) {
 				got, err := find(t.Context(), c, filter.ResponseBody, 1+n%2*2, body)
 				switch {
 				case len(got) > 0:
-					t.Errorf("got %+v", got)
+					t.Errorf("a clean message gave %+v", got)
 				case err == nil:
 					clean.Add(1)
 				default:
@@ -204,7 +204,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		t.Helper()
 		for was, end := n.Load(), time.Now().Add(30*time.Second); n.Load() < was+20; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Errorf("%s: nothing happens", what)
+				t.Errorf("%s: fewer than 20 messages were answered in 30 s", what)
 				return
 			}
 		}
@@ -218,7 +218,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	for clean.Load() == was && time.Since(back) < 30*time.Second {
 		time.Sleep(time.Millisecond)
 	}
-	t.Logf("back after %v", time.Since(back))
+	t.Logf("the scanner answered %v after its return", time.Since(back))
 	if took := time.Since(back); took > 2*time.Second {
 		t.Errorf("it took %v until a scanner that is back was asked", took)
 	}

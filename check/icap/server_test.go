@@ -194,14 +194,14 @@ func TestAnswersBecomeFindings(t *testing.T) {
 				c := check(t, Config{Servers: setting.OneOrMore[string]{s.url()}, Page: own})
 				got, err := find(t.Context(), c, tt.stage, 1, "a body")
 				if err != nil || len(got) != len(tt.want) {
-					t.Fatalf("got %+v, %v", got, err)
+					t.Fatalf("Find returned %+v, %v; want %d findings", got, err, len(tt.want))
 				}
 				for i, f := range got {
 					if !strings.HasPrefix(f.Category+" "+f.Evidence, tt.want[i]) {
-						t.Errorf("got %q, want %q", f.Category+" "+f.Evidence, tt.want[i])
+						t.Errorf("got the finding %q, want %q", f.Category+" "+f.Evidence, tt.want[i])
 					}
 					if has := f.Page != nil; has != (own == "scanner" && tt.page > 0) || has && f.Page.Status != tt.page {
-						t.Errorf("%s: the page is %+v", own, f.Page)
+						t.Errorf("with page %s, the finding has the page %+v", own, f.Page)
 					}
 				}
 			}
@@ -219,12 +219,12 @@ func TestWhatAScannerIsTold(t *testing.T) {
 	head, _ := s.got(0)
 	for _, want := range []string{"RESPMOD icap://", "\nPreview: 4\n", "\nAllow: 204\n", "X-Authenticated-User: TG9jYWw6Ly9hbm5h\n", "GET http://origin.example/file.bin?a=b HTTP/1.1\r\n", "HTTP/1.1 200 OK\r\n"} {
 		if !contains(head, want) {
-			t.Errorf("%q is not in %q", want, head)
+			t.Errorf("the request lacks %q: %q", want, head)
 		}
 	}
 	for _, no := range []string{"c2VjcmV0", "Groups"} {
 		if contains(head, no) {
-			t.Errorf("%q is in %q", no, head)
+			t.Errorf("the request contains %q: %q", no, head)
 		}
 	}
 	if c.Wants(x, filter.RequestBody) || c.Wants(x, filter.Request) || !c.Wants(x, filter.ResponseBody) {
@@ -234,17 +234,17 @@ func TestWhatAScannerIsTold(t *testing.T) {
 		y := transaction()
 		y.Response.Set("Content-Type", typ)
 		if c.Wants(y, filter.ResponseBody) {
-			t.Errorf("it wants %s", typ)
+			t.Errorf("Wants returned true for the skipped type %s", typ)
 		}
 	}
 	x.URL = "http://origin.example/a.png"
 	if got, err := findIn(t.Context(), c, x, filter.ResponseBody, 1, "hello world", &content.Head{}); err != nil || len(got) > 0 || s.asked.Load() != 1 {
-		t.Errorf("what the scanner ignores: %+v, %v, asked %d times", got, err, s.asked.Load())
+		t.Errorf("a message that the scanner ignores gave %+v, %v, and %d queries", got, err, s.asked.Load())
 	}
 	x.URL = "http://origin.example/a.exe"
 	_, _ = findIn(t.Context(), c, x, filter.ResponseBody, 1, "hello world", &content.Head{})
 	if head, _ := s.got(1); head == "" || contains(head, "Preview:") {
-		t.Errorf("a preview of what goes whole: %q", head)
+		t.Errorf("a file to be sent whole was sent with a preview: %q", head)
 	}
 	var h content.Head
 	h.Add([]byte("Content-Encoding"), []byte("gzip"))
@@ -252,12 +252,12 @@ func TestWhatAScannerIsTold(t *testing.T) {
 	x.Response.Add("Content-Length", "99")
 	_, _ = findIn(t.Context(), c, x, filter.ResponseBody, 3, zipped("hello"+filler(900)), &h)
 	if head, body := s.got(2); body != "hello"+filler(900) || contains(head, "gzip") || contains(head, "Content-Length") {
-		t.Errorf("a coded body: %.20q, %q", body, head)
+		t.Errorf("a body with a content coding was sent as %.20q with the head %q", body, head)
 	}
 	for _, pieces := range []int{1, 4} {
 		got, err := find(t.Context(), c, filter.ResponseBody, pieces, filler(2000))
 		if err != nil || len(got) != 1 || got[0].Category != filter.Unread || !contains(got[0].Evidence, "checks.icap.largest") {
-			t.Errorf("too large, in %d pieces: %+v, %v", pieces, got, err)
+			t.Errorf("a body above the limit in %d pieces gave %+v, %v; want unread", pieces, got, err)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestAnotherServerTakesOver(t *testing.T) {
 		t.Helper()
 		for _, pieces := range []int{1, 3} {
 			if got, err := find(t.Context(), c, filter.ResponseBody, pieces, "some text"); err != nil || len(got) > 0 {
-				t.Fatalf("%s: %+v, %v", what, got, err)
+				t.Fatalf("%s: the message gave %+v, %v", what, got, err)
 			}
 		}
 		if first.asked.Load() != a || second.asked.Load() != b {
@@ -295,7 +295,7 @@ func TestAnotherServerTakesOver(t *testing.T) {
 	for range 20 {
 		got, err := find(t.Context(), c, filter.ResponseBody, 1, "some text")
 		if err == nil || !contains(err.Error(), "ask icap://") {
-			t.Fatalf("with no server: %+v, %v", got, err)
+			t.Fatalf("with no server the message gave %+v, %v", got, err)
 		}
 	}
 	if took := time.Since(start); took > 5*time.Second {
@@ -315,21 +315,21 @@ func TestAHungServerCostsItsLimit(t *testing.T) {
 	for _, pieces := range []int{1, 3} {
 		start := time.Now()
 		if _, err := find(t.Context(), c, filter.ResponseBody, pieces, "some text"); err == nil {
-			t.Fatal("no error of a server that hangs")
+			t.Fatal("a server that hangs gave no error")
 		}
 		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("the error of a server that hangs took %v, want at most 3 s", took)
 		}
 	}
 	for end := time.Now().Add(10 * time.Second); c.servers[0].down.Load() == nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("a server that hangs is still asked")
+			t.Fatal("a server that hangs is still used after 10 s")
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := find(ctx, c, filter.ResponseBody, 1, "some text"); err == nil {
-		t.Error("no error for a client that has gone")
+		t.Error("a client that has gone gave no error")
 	}
 	s.silent.Store(false)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -356,7 +356,7 @@ func TestAnErrorStatusIsAnError(t *testing.T) {
 		c := check(t, Config{Servers: setting.OneOrMore[string]{s.url()}})
 		for _, pieces := range []int{1, 3} {
 			if got, err := find(t.Context(), c, filter.ResponseBody, pieces, "some text"); err == nil || !contains(err.Error(), want) && !contains(err.Error(), "503") && !contains(err.Error(), "reset") {
-				t.Errorf("%q: got %+v, %v", answer, got, err)
+				t.Errorf("the answer %q gave %+v, %v", answer, got, err)
 			}
 			for end := time.Now().Add(5 * time.Second); c.servers[0].down.Load() != nil && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
@@ -390,7 +390,7 @@ func TestConnectionsAreBoundedAndKept(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if most.Load() > 3 || all.Load() != 100 || len(s.open) > 4+3 {
-		t.Errorf("%d at once, %d answered, on %d connections", most.Load(), all.Load(), len(s.open))
+		t.Errorf("%d connections at once, %d messages answered, %d connections open", most.Load(), all.Load(), len(s.open))
 	}
 }
 
@@ -406,7 +406,7 @@ func TestSlowBodiesLeaveConnectionsToOthers(t *testing.T) {
 		x := transaction()
 		x.Body = &b
 		if _, err := c.Find(t.Context(), x, filter.ResponseBody, nil); (err == nil) != (n < 2) {
-			t.Errorf("slow body %d: %v", n, err)
+			t.Errorf("slow body %d gave %v", n, err)
 		}
 	}
 	if _, err := find(t.Context(), c, filter.ResponseBody, 1, "some text"); err != nil {
@@ -431,13 +431,13 @@ func FuzzReply(f *testing.F) {
 		if r.fault() == nil {
 			for _, f := range c.report(&message{t: transaction(), method: respmod, body: &content.Body{}}, r, nil) {
 				if len(f.Evidence) > 1000 || strings.ContainsAny(f.Evidence, "\r\n") {
-					t.Errorf("evidence %q", f.Evidence)
+					t.Errorf("the evidence is long or has several lines: %q", f.Evidence)
 				}
 			}
 		}
 		o := readOptions(r, time.Now())
 		if o.preview > mostPreview || o.most < 1 || time.Until(o.expires) > longestTTL+time.Minute {
-			t.Errorf("%+v", o)
+			t.Errorf("the OPTIONS exceed the limits: %+v", o)
 		}
 		o.ignores("http://h/a.png")
 	})
@@ -477,7 +477,7 @@ func FuzzHostileServer(f *testing.F) {
 		r, err := c.try(t.Context(), s, l, o, &message{t: transaction(), method: respmod, body: &b})
 		var fail *failure
 		if err == nil && r == nil || err != nil && !errors.As(err, &fail) {
-			t.Errorf("%q: %+v, %v", text, r, err)
+			t.Errorf("the answer %q gave %+v, %v", text, r, err)
 		}
 		s.close()
 	})

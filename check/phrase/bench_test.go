@@ -46,7 +46,7 @@ func realPages(t testing.TB) (pages [][]byte, size int64) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(data.Path(t, "pages"), "*.html"))
 	if err != nil || len(names) == 0 {
-		t.Skip("no pages in the test data")
+		t.Skip("the test data has no pages")
 	}
 	for _, name := range names {
 		page, err := os.ReadFile(name)

@@ -81,9 +81,9 @@ func TestDisguisedWordsAreFound(t *testing.T) {
 	} {
 		found := findDisguised(t, c, p.page)
 		if got := brief(found); got != p.want {
-			t.Errorf("%s: %s, want %s %v", name, got, p.want, found)
+			t.Errorf("%s: found %s, want %s; all findings: %v", name, got, p.want, found)
 		} else if p.evidence != "" && !strings.Contains(found[0].Evidence, p.evidence) {
-			t.Errorf("%s: evidence %s, want %s", name, found[0].Evidence, p.evidence)
+			t.Errorf("%s: the evidence is %s, want %s", name, found[0].Evidence, p.evidence)
 		}
 		switch name {
 		case "zero-width", "soft hyphens", "inline tags", "letters of mathematics", "full width", "in the plain besides":
@@ -113,7 +113,7 @@ func TestDisguisedWordsAreFoundHoweverThePageIsCut(t *testing.T) {
 			}
 		}
 		if got := fmt.Sprint(findDisguised(t, c, p, cuts...)); got != want {
-			t.Fatalf("%q cut at %v: %s, want %s", p, cuts, got, want)
+			t.Fatalf("%q cut at %v: found %s, want %s", p, cuts, got, want)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestDisguisesAreRarelyFoundInHarmlessPages(t *testing.T) {
 			if score(plain) <= defaultLimit && score(undone) > defaultLimit {
 				over++
 			}
-			t.Logf("%s, page %d: %d, undone %d: %v", name, i, score(plain), score(undone), undone)
+			t.Logf("%s, page %d: score %d, with reversed disguises %d: %v", name, i, score(plain), score(undone), undone)
 		}
 		t.Logf("%s: %d pages, %d with another score, %d over the limit only by that", name, len(pages), changed, over)
 		if over > 0 || changed > (len(pages)+24)/25 {
@@ -166,7 +166,7 @@ func e2gOrNil(t *testing.T) (c *Check) {
 func TestLookAlikesArePairs(t *testing.T) {
 	for _, p := range append(asLatin[:], asCyrillic[:]...) {
 		if a, b := utf8.RuneCountInString(p[0]), utf8.RuneCountInString(p[1]); a != b {
-			t.Errorf("%q has %d letters, %q has %d", p[0], a, p[1], b)
+			t.Errorf("%q has %d letters, but its counterpart %q has %d", p[0], a, p[1], b)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func FuzzDisguises(f *testing.F) {
 	f.Add(" \xff 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", 9)
 	f.Fuzz(func(t *testing.T, page string, cut int) {
 		if want, got := brief(findDisguised(t, c, page)), brief(findDisguised(t, c, page, min(max(cut, 0), len(page)))); got != want {
-			t.Errorf("cut at %d: %s, want %s", cut, got, want)
+			t.Errorf("with the page cut at %d: found %s, want %s", cut, got, want)
 		}
 	})
 }

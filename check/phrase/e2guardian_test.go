@@ -99,7 +99,7 @@ func (g *guardian) ask(t *testing.T, q *question) []answer {
 			return answers
 		}
 	}
-	t.Fatalf("%v\n%v", err, q)
+	t.Fatalf("asking e2guardian: %v\n%v", err, q)
 	return nil
 }
 
@@ -234,7 +234,7 @@ func (q *question) ours(t *testing.T) []answer {
 		WeightedPhraseMode: &q.mode, PhraseFilterMode: &q.filterMode, PreserveCase: &q.preserveCase, HexDecodeContent: &q.hex,
 	}, dir, noon)
 	if err != nil {
-		t.Fatalf("%v\n%v", err, q)
+		t.Fatalf("making the check: %v\n%v", err, q)
 	}
 	var answers []answer
 	for _, page := range q.pages {
@@ -258,7 +258,7 @@ func (g *guardian) compare(t *testing.T, q *question) {
 			want.Score, want.Categories = got.Score, got.Categories // irrelevant for the verdict
 		}
 		if got != want {
-			t.Errorf("page %q: got %+v, e2guardian says %+v\n%v", page, got, want, q)
+			t.Errorf("page %q: got %+v, e2guardian answers %+v\n%v", page, got, want, q)
 		}
 	}
 }
@@ -296,7 +296,7 @@ func TestRandomScoresAreThoseOfE2guardian(t *testing.T) {
 		}
 	}
 	seed := rand.Uint64()
-	t.Logf("%s, seed %#x", g.version, seed)
+	t.Logf("%s, random seed %#x", g.version, seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	asked := 0
 	for end := time.Now().Add(long); time.Now().Before(end) && !t.Failed(); {
@@ -304,7 +304,7 @@ func TestRandomScoresAreThoseOfE2guardian(t *testing.T) {
 		asked += len(q.pages)
 		g.compare(t, q)
 	}
-	t.Logf("%d pages compared", asked)
+	t.Logf("compared %d pages", asked)
 }
 
 // randomQuestion generates a question that avoids the faults of e2guardian: folding of

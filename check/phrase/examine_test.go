@@ -42,11 +42,11 @@ func TestLintNamesLinesThatDoNothing(t *testing.T) {
 		`w:12: the same phrase is banned in b:1, so the line has no effect`,
 	}
 	if len(got) != len(want) {
-		t.Fatalf("%d remarks, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
+		t.Fatalf("Lint returned %d remarks, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
 	for i := range want {
 		if !strings.HasPrefix(got[i], want[i]) {
-			t.Errorf("%s\nwant %s", got[i], want[i])
+			t.Errorf("got the remark %s\nwant %s", got[i], want[i])
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestMatchesNameEveryLine(t *testing.T) {
 	}
 	want := "b:1 banned <roulette>  1 0; e:1 exception <charity>  1 0; w:2 weighted <casino> g 2 120; w:3 weighted <poker>,<club> g 1 -5; w:5 weighted <{qimor}: qimorlar> g 1 40"
 	if s := strings.Join(got, "; "); s != want {
-		t.Errorf("%s\nwant %s", s, want)
+		t.Errorf("Matches returned %s\nwant %s", s, want)
 	}
 }
 

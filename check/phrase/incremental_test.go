@@ -88,7 +88,7 @@ func TestIncrementalEqualsWhole(t *testing.T) {
 					whole.Body.Release()
 					for range 25 {
 						if got := findIn(t, c, typ, coding, wire, r); !slices.Equal(got, want) {
-							t.Fatalf("in pieces\n%+v\nwhole\n%+v\n%q", got, want, page)
+							t.Fatalf("found in pieces\n%+v\nfound in the whole\n%+v\n%q", got, want, page)
 						}
 					}
 				}

@@ -100,7 +100,7 @@ func TestLines(t *testing.T) {
 	} {
 		r := readerFor(t, c.compat, files{"/lists/w": c.line + "\r\n"})
 		if err := r.read("/lists/w", section{kind: c.kind}, nil); err != nil {
-			t.Errorf("%q: %v", c.line, err)
+			t.Errorf("reading %q: %v", c.line, err)
 			continue
 		}
 		got := ""
@@ -115,7 +115,7 @@ func TestLines(t *testing.T) {
 			remark = r.remarks[0]
 		}
 		if (c.remark == "") != (remark.Text == "") || !strings.Contains(remark.Text, c.remark) || remark.Mend != c.mend {
-			t.Errorf("%q: remark %q, mend %q; want %q, %q", c.line, remark.Text, remark.Mend, c.remark, c.mend)
+			t.Errorf("reading %q: remark %q and mended line %q, want %q and %q", c.line, remark.Text, remark.Mend, c.remark, c.mend)
 		}
 	}
 }
@@ -144,12 +144,12 @@ func TestSectionsAreInheritedAndDoNotLeakBack(t *testing.T) {
 		name := string(u.parts[0])
 		got := fmt.Sprintf("%s %s %s:%d", r.categories[u.category], when, r.files[u.file], u.line)
 		if got != want[name] {
-			t.Errorf("%s: got %s, want %s", name, got, want[name])
+			t.Errorf("the rule of %s is %s, want %s", name, got, want[name])
 		}
 		delete(want, name)
 	}
 	if len(want) > 0 {
-		t.Errorf("not read: %v", want)
+		t.Errorf("these rules were not read: %v", want)
 	}
 	if len(r.remarks) != 1 || r.remarks[0].Mend != `#listcategory: "open"` {
 		t.Errorf("remarks %v, want one about the missing quote", r.remarks)
@@ -169,7 +169,7 @@ func TestNoconvertIsForTheRestOfItsFile(t *testing.T) {
 		got = append(got, string(u.parts[0]))
 	}
 	if want := []string{"aa", "Bb", "cc"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("the phrases are %q, want %q", got, want)
 	}
 }
 
@@ -203,10 +203,10 @@ func TestIncludes(t *testing.T) {
 		r := readerFor(t, "", c.files)
 		err := r.read("/lists/0", section{}, nil)
 		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: error %v, want %q", c.name, err, c.err)
+			t.Errorf("%s: reading the list: %v, want %q", c.name, err, c.err)
 		}
 		if c.err == "" && len(r.rules) != c.rules {
-			t.Errorf("%s: %d rules, want %d", c.name, len(r.rules), c.rules)
+			t.Errorf("%s: read %d rules, want %d", c.name, len(r.rules), c.rules)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		_, err := New(c.cfg, dir, noon)
 		var set *setting.Error
 		if !errors.As(err, &set) || set.Key != c.key {
-			t.Errorf("%+v: error %v, want one about %s", c.cfg, err, c.key)
+			t.Errorf("New(%+v): %v, want an error about %s", c.cfg, err, c.key)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func TestCharsetOfLists(t *testing.T) {
 		{"l/polish/weighted", "\xb1\xb6", "ąś"},
 	} {
 		if got := string(toUTF8([]byte(c.bytes), c.path)); got != c.want {
-			t.Errorf("%s %q: got %q, want %q", c.path, c.bytes, got, c.want)
+			t.Errorf("toUTF8(%q) of %s = %q, want %q", c.bytes, c.path, got, c.want)
 		}
 	}
 }
@@ -268,11 +268,11 @@ func TestDebianListsLoad(t *testing.T) {
 			t.Errorf("%s: %d phrases, want more than %d", compat, got, want)
 		}
 		if got := c.set.Size(); got > 1<<20 {
-			t.Errorf("%s: automaton has %d bytes, more than 1 MiB", compat, got)
+			t.Errorf("%s: the set takes %d bytes, want at most 1 MiB", compat, got)
 		}
 		for _, r := range c.Remarks() {
 			if r.Line == 0 || r.File == "" || r.Text == "" {
-				t.Errorf("%s: empty remark %+v", compat, r)
+				t.Errorf("%s: a remark lacks its place or its text: %+v", compat, r)
 			}
 		}
 	}
@@ -289,16 +289,16 @@ func FuzzList(f *testing.F) {
 			return
 		}
 		if lines := bytes.Count(a, []byte("\n")) + 1; len(r.rules) > lines*(bytes.Count(b, []byte("\n"))+2) {
-			t.Fatalf("%d rules of %d lines", len(r.rules), lines)
+			t.Fatalf("%d lines became %d rules", lines, len(r.rules))
 		}
 		for i := range r.rules {
 			u := &r.rules[i]
 			if len(u.parts) == 0 || (u.kind == weighted) != (u.weight != 0) {
-				t.Fatalf("odd rule %s", r.show(u))
+				t.Fatalf("the rule %s has no phrase, or a weight that does not fit its kind", r.show(u))
 			}
 			for _, p := range u.parts {
 				if len(p) == 0 || len(p) > r.maxPhrase {
-					t.Fatalf("odd phrase %q", p)
+					t.Fatalf("the phrase %q is empty or too long", p)
 				}
 			}
 		}

@@ -140,7 +140,7 @@ func TestModernScores(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			found := find(t, newCheck(t, c.lists, c.cfg), "<html><body>"+c.page+"</body></html>")
 			if got := brief(found); got != c.want {
-				t.Errorf("got %s, want %s\nevidence %+v", got, c.want, found)
+				t.Errorf("found %s, want %s\nevidence %+v", got, c.want, found)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestCompatScores(t *testing.T) {
 					want = c.want[""]
 				}
 				if got := brief(scanPage(t, newCheck(t, c.lists, cfg), []byte(c.page))); got != want {
-					t.Errorf("got %s, want %s", got, want)
+					t.Errorf("found %s, want %s", got, want)
 				}
 			})
 		}
@@ -207,7 +207,7 @@ func TestEvidenceNamesPhraseWeightAndLine(t *testing.T) {
 		{Check: "phrase", Category: "Toys", Score: 40, Evidence: "<sex toy> 20 = 2 × 10 w:2; <cheap>,<shop> 20 w:3"},
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+		t.Errorf("found %+v\nwant  %+v", got, want)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestEvidenceIsShortUnlessFull(t *testing.T) {
 	}
 	short := find(t, newCheck(t, lists3{weighted: list.String()}, Config{}), page.String())[0].Evidence
 	if got := strings.Count(short, "; "); got != topOfTotal || !strings.HasPrefix(short, "<word29> 30 w:30; ") || !strings.HasSuffix(short, "; and 22 more") {
-		t.Errorf("short evidence %q", short)
+		t.Errorf("the short evidence is %q", short)
 	}
 	full := find(t, newCheck(t, lists3{weighted: list.String()}, Config{Full: true}), page.String())[0].Evidence
 	if got := strings.Count(full, "; "); got != 29 {
@@ -269,17 +269,17 @@ func TestWants(t *testing.T) {
 		tr.Response.Status, tr.Request.Method = c.status, c.method
 		tr.Request.Add("Sec-Fetch-Dest", c.dest)
 		if got := modern.Wants(tr, filter.ResponseBody); got != c.modern {
-			t.Errorf("modern, %s %q %d: %v", c.method, c.ct, c.status, got)
+			t.Errorf("modern: Wants for %s %q with status %d returned %v", c.method, c.ct, c.status, got)
 		}
 		if got := compat.Wants(tr, filter.ResponseBody); got != c.compat {
-			t.Errorf("compat, %s %q %d: %v", c.method, c.ct, c.status, got)
+			t.Errorf("compat: Wants for %s %q with status %d returned %v", c.method, c.ct, c.status, got)
 		}
 	}
 	tr := transaction("text/html", "", nil)
 	tr.Request.Length = message.None
 	for _, s := range []filter.Stage{filter.Name, filter.Request, filter.RequestBody, filter.Response} {
 		if modern.Wants(tr, s) {
-			t.Errorf("wants stage %v", s)
+			t.Errorf("Wants returned true at stage %v", s)
 		}
 	}
 	off := newCheck(t, lists3{weighted: "<x><1>"}, Config{WeightedPhraseMode: ptr(0)})
@@ -300,7 +300,7 @@ func TestCategories(t *testing.T) {
 	got := c.Categories()
 	want := []filter.Category{{Name: "phrase", Scored: true}, {Name: "bannedphrase"}, {Name: "exceptionphrase"}, {Name: "B", Scored: true}, {Name: "A", Scored: true}}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("the categories are %v, want %v", got, want)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestFindLooksIntoCodedBodies(t *testing.T) {
 		tr := transaction("text/html", "gzip", zipped(t, []byte("<p>Sex-toy</p>")))
 		found, err := c.Find(context.Background(), tr, filter.ResponseBody, nil)
 		if err != nil || brief(found) != "phrase 10" {
-			t.Errorf("%s: got %s, %v; want phrase 10", compat, brief(found), err)
+			t.Errorf("%s: found %s, %v; want phrase 10", compat, brief(found), err)
 		}
 		tr.Body.Release()
 	}
@@ -345,7 +345,7 @@ func TestFindKeepsWhatItSawOfABrokenBody(t *testing.T) {
 			tr := transaction("text/html", "gzip", c.body)
 			found, err := check.Find(context.Background(), tr, filter.ResponseBody, nil)
 			if err != nil || brief(found) != "phrase 10, unread 0" || !strings.HasPrefix(found[1].Evidence, c.why) {
-				t.Errorf("%s, %s: got %+v, %v, want phrase 10, unread", c.name, compat, found, err)
+				t.Errorf("%s, %s: found %+v, %v; want phrase 10 and unread", c.name, compat, found, err)
 			}
 			tr.Body.Release()
 		}
@@ -369,7 +369,7 @@ func TestFindLeavesOtherBodiesAlone(t *testing.T) {
 	} {
 		found, err := c.Find(context.Background(), x.tr, x.stage, nil)
 		if err != nil || brief(found) != x.want {
-			t.Errorf("%s: got %q, %v; want %q", x.name, brief(found), err, x.want)
+			t.Errorf("%s: found %q, %v; want %q", x.name, brief(found), err, x.want)
 		}
 	}
 }
@@ -394,7 +394,7 @@ func TestPhrasesAcrossStepsAreFound(t *testing.T) {
 			page := []byte(filler)
 			copy(page[at:], " a needle here ")
 			if found := find(t, c, string(page)); brief(found) != "phrase 1" {
-				t.Fatalf("%s: at %d found %q", compat, at, brief(found))
+				t.Fatalf("%s: with the phrase at byte %d, found %q", compat, at, brief(found))
 			}
 		}
 	}
@@ -416,7 +416,7 @@ func TestViewIsTheSameInPieces(t *testing.T) {
 				got = append(got, piece...)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s %+v: got %q, want %q", compat, p, got, want)
+				t.Errorf("%s: the view of %+v is %q, want %q", compat, p, got, want)
 			}
 		}
 	}
@@ -435,7 +435,7 @@ func TestFindAllocatesNothingForAHarmlessPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = c.Find(ctx, tr, filter.ResponseBody, dst) }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Find allocates %v times, want 0", n)
 	}
 }
 
@@ -459,7 +459,7 @@ func TestCheckIsSafeForManyGoroutines(t *testing.T) {
 	}
 	for range 8 {
 		if got := <-done; got != "phrase 30" {
-			t.Errorf("got %q, want phrase 30", got)
+			t.Errorf("a concurrent Find found %q, want phrase 30", got)
 		}
 	}
 }
@@ -497,7 +497,7 @@ func FuzzScore(f *testing.F) {
 		}
 		for _, x := range found {
 			if x.Evidence == "" || x.Check != "phrase" || x.Category == "" {
-				t.Fatalf("odd finding %+v", x)
+				t.Fatalf("the finding lacks its check, category or evidence: %+v", x)
 			}
 		}
 	})
@@ -545,7 +545,7 @@ func TestViewAgreesWithItsDefinition(t *testing.T) {
 			got = append(got, piece...)
 		}
 		if want := plainView(d, p, page); string(got) != want {
-			t.Fatalf("%+v of %q: got %q, want %q", p, page, got, want)
+			t.Fatalf("the view %+v of %q is %q, want %q", p, page, got, want)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func starter(t *testing.T) *Check {
 	t.Helper()
 	lists, err := filepath.Glob("starter/*.list")
 	if err != nil || len(lists) != 5 {
-		t.Fatalf("lists %v, %v", lists, err)
+		t.Fatalf("the starter lists are %v (%v), want five", lists, err)
 	}
 	var cfg Config
 	for _, l := range lists {
@@ -50,7 +50,7 @@ func starter(t *testing.T) *Check {
 		t.Fatal(err)
 	}
 	if r := c.Remarks(); len(r) > 0 {
-		t.Errorf("remarks: %v", r)
+		t.Errorf("the starter lists have the remarks %v", r)
 	}
 	return c
 }
@@ -65,7 +65,7 @@ func TestHarmlessPagesStayBelowTheLimitOfStarterLists(t *testing.T) {
 			}
 			for _, f := range find(t, c, page.String()) {
 				if f.Score > defaultLimit {
-					t.Errorf("%s, page %d: %v", lang, i, f)
+					t.Errorf("the harmless page %d in %s exceeds the limit: %v", i, lang, f)
 				}
 			}
 		}
@@ -81,7 +81,7 @@ func TestHarmlessPagesStayBelowTheLimitOfStarterLists(t *testing.T) {
 		}
 		for _, f := range find(t, c, string(page)) {
 			if f.Score > defaultLimit {
-				t.Errorf("%s: %v", p, f)
+				t.Errorf("the harmless page %s exceeds the limit: %v", p, f)
 			}
 		}
 	}

@@ -63,9 +63,9 @@ func TestWordsAreFoundByStem(t *testing.T) {
 	} {
 		found := find(t, c, p.page)
 		if got := brief(found); got != p.want {
-			t.Errorf("%s: %s, want %s %v", name, got, p.want, found)
+			t.Errorf("%s: found %s, want %s; all findings: %v", name, got, p.want, found)
 		} else if p.evidence != "" && !strings.Contains(found[0].Evidence, p.evidence) {
-			t.Errorf("%s: evidence %q has no %q", name, found[0].Evidence, p.evidence)
+			t.Errorf("%s: the evidence %q lacks %q", name, found[0].Evidence, p.evidence)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestTheHeadNamesTheLanguageOfAShortPage(t *testing.T) {
 		`<html lang="de">spelen`:    "",
 	} {
 		if got := brief(find(t, c, page)); got != want {
-			t.Errorf("%s: %q, want %q", page, got, want)
+			t.Errorf("%s: found %q, want %q", page, got, want)
 		}
 	}
 	tr := transaction("text/html", "", []byte("spelen"))
@@ -89,7 +89,7 @@ func TestTheHeadNamesTheLanguageOfAShortPage(t *testing.T) {
 	tr.Body.Finish()
 	found, err := c.Find(context.Background(), tr, filter.ResponseBody, nil)
 	if err != nil || brief(found) != "bannedphrase 0" {
-		t.Errorf("by Content-Language: %q, %v", brief(found), err)
+		t.Errorf("with the language from Content-Language: found %q, %v", brief(found), err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestStemsAreFoundInPieces(t *testing.T) {
 		b.Finish()
 		found, err := c.Find(context.Background(), tr, filter.ResponseBody, nil)
 		if err != nil || len(found) == 0 || found[0].Score != 440 {
-			t.Errorf("pieces of %d: %v, %v", size, found, err)
+			t.Errorf("in pieces of %d: found %v, %v; want the score 440", size, found, err)
 		}
 		b.Release()
 	}
@@ -117,14 +117,14 @@ func TestStemsAreFoundInPieces(t *testing.T) {
 func TestWordsOfScriptsWithoutBlanksAreFoundAnywhere(t *testing.T) {
 	c := newCheck(t, lists3{banned: "<{赌博}>\n"}, Config{})
 	if got := brief(find(t, c, "禁止赌博活动")); got != "bannedphrase 0" {
-		t.Errorf("got %q", got)
+		t.Errorf("found %q, want bannedphrase 0", got)
 	}
 }
 
 func TestLanguageLineThatHasNoEffectIsRemarked(t *testing.T) {
 	c := newCheck(t, lists3{banned: "#language xx\n<a b c>\n#language uk\n<d e f>\n"}, Config{})
 	if r := c.Remarks(); len(r) != 2 || !strings.Contains(r[0].Text, "not known") || !strings.Contains(r[1].Text, "no stemmer") {
-		t.Errorf("remarks %v", r)
+		t.Errorf("the remarks are %v, want one for each language", r)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestBracesAreLettersInCompatibilityModes(t *testing.T) {
 	c := newCheck(t, lists3{banned: "#language uz\n<{qimor}>\n"}, Config{Compat: "e2guardian-5.3"})
 	for page, want := range map[string]string{"a {qimor} b": "bannedphrase 0", uzbekPage + " qimorlar ": ""} {
 		if got := brief(find(t, c, page)); got != want {
-			t.Errorf("%.20s: %q, want %q", page, got, want)
+			t.Errorf("%.20s: found %q, want %q", page, got, want)
 		}
 	}
 }

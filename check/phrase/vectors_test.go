@@ -84,7 +84,7 @@ func (v *vector) check(t *testing.T, compat string) *Check {
 		}
 		n, err := strconv.Atoi(s)
 		if err != nil {
-			t.Fatalf("%s: %v", key, err)
+			t.Fatalf("the number in %s: %v", key, err)
 		}
 		return &n
 	}
@@ -161,7 +161,7 @@ func TestVectors(t *testing.T) {
 					}
 					found := scanPage(t, c, page)
 					if got := answerOf(found, v.Limit); got != want {
-						t.Errorf("page %s: got %+v, want %+v\nfound %+v", name, got, want, found)
+						t.Errorf("page %s: the answer is %+v, want %+v\nfindings %+v", name, got, want, found)
 					}
 					asked++
 				}
@@ -169,6 +169,6 @@ func TestVectors(t *testing.T) {
 		}
 	}
 	if asked < 100 {
-		t.Errorf("only %d answers compared", asked)
+		t.Errorf("compared only %d answers, want at least 100", asked)
 	}
 }

@@ -32,18 +32,18 @@ func TestWindowHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.holds(c.when); got != c.want {
-			t.Errorf("%q at %v: got %v, want %v", c.window, c.when.Format("Mon 15:04"), got, c.want)
+			t.Errorf("%q holds at %v: %v, want %v", c.window, c.when.Format("Mon 15:04"), got, c.want)
 		}
 	}
 	if !(window{}).holds(at(0, 0, 0)) {
-		t.Error("no window: lines must always count")
+		t.Error("the zero window does not hold")
 	}
 }
 
 func TestParseWindowRefuses(t *testing.T) {
 	for _, s := range []string{"", "1 2 3 4", "1 2 3 4 7", "25 0 1 0 0", "1 60 2 0 0", "1 2 3 4 0 5", "-1 0 2 0 0", "100 0 2 0 0"} {
 		if w, err := parseWindow(s); err == nil {
-			t.Errorf("%q: got %+v, want an error", s, w)
+			t.Errorf("parseWindow(%q) returned %+v, want an error", s, w)
 		}
 	}
 }

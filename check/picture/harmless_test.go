@@ -140,9 +140,9 @@ func TestNoHarmlessSceneIsOverTheStarterThresholds(t *testing.T) {
 		}
 		found := find(t, c, b.Bytes())
 		skin, explicit := scoreOf(found, Skin), scoreOf(found, Explicit)
-		t.Logf("%s: skin %d, explicit %d", name, skin, explicit)
+		t.Logf("%s: scores skin %d, explicit %d", name, skin, explicit)
 		if skin < 0 || skin > starterSkin || explicit > starterExplicit {
-			t.Errorf("%s has %d of skin and %d of explicit", name, skin, explicit)
+			t.Errorf("the harmless picture %s has the scores skin %d, explicit %d", name, skin, explicit)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestNoPhotoOfAPackageIsOverTheStarterThresholds(t *testing.T) {
 		}
 		mostSkin, mostExplicit = max(mostSkin, skin), max(mostExplicit, explicit)
 		if skin > starterSkin || explicit > starterExplicit {
-			t.Errorf("%s has %d of skin and %d of explicit", file, skin, explicit)
+			t.Errorf("the harmless photo %s has the scores skin %d, explicit %d", file, skin, explicit)
 		}
 	}
 	t.Logf("%d pictures: at most %d of skin; the model was asked about %d, and said at most %d", n, mostSkin, asked, mostExplicit)

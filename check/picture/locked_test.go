@@ -30,7 +30,7 @@ func TestLockedListsAreEncryptedWhereTheyLie(t *testing.T) {
 		return string(text)
 	}
 	if _, err := New(cfg, Parts{Key: key, Trial: true}); err != nil || !strings.Contains(read(), h.String()) {
-		t.Fatalf("on trial, %v: the file is now %q", err, read())
+		t.Fatalf("New on trial returned %v, and the file is now %q", err, read())
 	}
 	first, err := New(cfg, Parts{Key: key})
 	if err != nil {
@@ -38,7 +38,7 @@ func TestLockedListsAreEncryptedWhereTheyLie(t *testing.T) {
 	}
 	sealed := read()
 	if strings.Contains(sealed, h.String()) || strings.Contains(sealed, "authority") || !strings.HasPrefix(sealed, lockedMagic) {
-		t.Fatalf("the file is not encrypted: %q", sealed)
+		t.Fatalf("New did not encrypt the file: %q", sealed)
 	}
 	unlocked := Config{Hashes: map[string]HashList{"law": {File: file}}} // "locked" removed
 	for _, cfg := range []Config{cfg, unlocked} {
@@ -50,7 +50,7 @@ func TestLockedListsAreEncryptedWhereTheyLie(t *testing.T) {
 			t.Error("the file was encrypted again")
 		}
 		if got := again.Locked(); len(got) != 1 || got["law"] != sha256.Sum256([]byte("# of an authority\n"+h.String()+"\n")) || !again.Categories()[len(again.Categories())-1].Locked {
-			t.Errorf("locked are %v", got)
+			t.Errorf("Locked returned %v", got)
 		}
 		if !bytes.Equal(again.known.revision, first.known.revision) {
 			t.Error("what was remembered is lost when a list is encrypted")
@@ -61,13 +61,13 @@ func TestLockedListsAreEncryptedWhereTheyLie(t *testing.T) {
 		}
 		for _, line := range again.Explain(t.Context(), b) {
 			if strings.Contains(line, string(file)) || strings.Contains(line, "distance") {
-				t.Errorf("the explanation says of a locked list: %s", line)
+				t.Errorf("the explanation reveals of a locked list: %s", line)
 			}
 		}
 	}
 	for name, parts := range map[string]Parts{"no key": {}, "another key": {Key: bytes.Repeat([]byte{8}, 32)}} {
 		if _, err := New(cfg, parts); err == nil {
-			t.Errorf("%s: the list is read", name)
+			t.Errorf("with %s, New read the locked list", name)
 		}
 	}
 	for name, text := range map[string]string{"cut": sealed[:len(sealed)-1], "changed": sealed[:len(sealed)-20] + string([]byte{sealed[len(sealed)-20] ^ 1}) + sealed[len(sealed)-19:], "head only": sealed[:40]} {
@@ -75,7 +75,7 @@ func TestLockedListsAreEncryptedWhereTheyLie(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := New(cfg, Parts{Key: key}); err == nil {
-			t.Errorf("%s: the list is read", name)
+			t.Errorf("%s: New read the damaged list", name)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestLockedListsOfAnySizeAreReadBack(t *testing.T) {
 			continue // one line of that length is refused, after it was read
 		}
 		if err != nil || h.digest != sha256.Sum256(bytes.Repeat([]byte("#"), size)) {
-			t.Errorf("%d bytes: %v", size, err)
+			t.Errorf("reading a list of %d bytes: %v", size, err)
 		}
 	}
 }

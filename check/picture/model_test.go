@@ -139,7 +139,7 @@ func TestTheModelIsAskedWhereSignalsSuggestIt(t *testing.T) {
 	} {
 		k := newCheck(t, Config{Model: modelFile(t, ""), Suspect: &limit}, nil)
 		if got := scoreOf(find(t, k, c.b), Explicit) >= 0; got != c.asked {
-			t.Errorf("%s: asked %v, want %v", name, got, c.asked)
+			t.Errorf("%s: the model was asked: %v, want %v", name, got, c.asked)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestNoPictureIsJudgedTwiceByAFleet(t *testing.T) {
 	b := newCheck(t, Config{Model: model, Suspect: every, Skin: true}, m)
 	first, second := find(t, a, skin(t)), find(t, b, skin(t))
 	if len(first) != 2 || len(second) != 2 || first[1] != second[1] || b.counted("judged") != 0 || b.counted("known") != 1 {
-		t.Errorf("%v, then %v, %d judged by the second", first, second, b.counted("judged"))
+		t.Errorf("found %v, then %v by the second check, which judged %d pictures", first, second, b.counted("judged"))
 	}
 	// The same picture, compressed once more.
 	img, _, err := image.Decode(bytes.NewReader(photo(t, 1, 0)))
@@ -188,10 +188,10 @@ func TestAPagesPicturesCountForAMinute(t *testing.T) {
 			return found
 		}
 		if n := scoreOf(of(plainColour(t, red, 200)), Page); n < 89 {
-			t.Errorf("after one picture the page has %d", n)
+			t.Errorf("after one picture the page has the score %d, want at least 89", n)
 		}
 		if n := scoreOf(of(plainColour(t, red, 200)), Page); n > 91 {
-			t.Errorf("a picture counts twice: the page has %d", n)
+			t.Errorf("after the same picture again the page has the score %d, want at most 91", n)
 		}
 		c.suspect = limit
 		if n := scoreOf(of(plainColour(t, color.RGBA{200, 20, 60, 255}, 200)), Explicit); n < 0 {
@@ -202,11 +202,11 @@ func TestAPagesPicturesCountForAMinute(t *testing.T) {
 			t.Error("the page itself is not wanted")
 		}
 		if found, _ := c.Find(t.Context(), x, filter.Request, nil); scoreOf(found, Page) < 90 {
-			t.Errorf("the page: %v", found)
+			t.Errorf("the request for the page found %v, want its score", found)
 		}
 		time.Sleep(pageTime + time.Second)
 		if c.Wants(x, filter.Request) {
-			t.Error("the page counts after a minute")
+			t.Error("the score of the page outlived its time")
 		}
 	})
 }
@@ -238,12 +238,12 @@ func TestAPictureThatIsJudgedLateCountsTowardsItsPage(t *testing.T) {
 		x.Request.Fields = append(x.Request.Fields, message.Field{Name: []byte("Referer"), Value: []byte("http://test/page")})
 		x.Verdict.Patience = time.Millisecond
 		if found, err := c.Find(t.Context(), x, filter.ResponseBody, nil); err != nil || len(found) != 1 || found[0].Category != Unread {
-			t.Fatalf("%v, %v", found, err)
+			t.Fatalf("without patience the picture gave %v, %v; want unread", found, err)
 		}
 		<-c.jobs.slots
 		time.Sleep(longestRest + time.Second)
 		if n := c.pages.score("http://test/page"); n < 89 {
-			t.Errorf("the page has %d", n)
+			t.Errorf("later the page has the score %d, want at least 89", n)
 		}
 	})
 }
@@ -257,15 +257,15 @@ func TestAPictureIsHeldForThePatienceAndLearned(t *testing.T) {
 	x.Verdict.Patience = time.Millisecond
 	found, err := c.Find(t.Context(), x, filter.ResponseBody, nil)
 	if err != nil || len(found) != 1 || found[0].Category != Unread || !strings.Contains(found[0].Evidence, "patience") {
-		t.Fatalf("%v, %v", found, err)
+		t.Fatalf("with short patience the picture gave %v, %v; want unread", found, err)
 	}
 	<-c.jobs.slots
 	x.Verdict.Patience = 0
 	if found, _ = c.Find(t.Context(), x, filter.ResponseBody, nil); scoreOf(found, Skin) < 50 {
-		t.Errorf("the next request: %v", found)
+		t.Errorf("the next request found %v, want the remembered verdict", found)
 	}
 	if n := c.counted("judged"); n != 1 {
-		t.Errorf("judged %d times", n)
+		t.Errorf("the picture was judged %d times, want once", n)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 		join("10.0.0.1", "http://a/", 0)
 		select {
 		case <-first.many:
-			t.Errorf("%d pictures are many", few)
+			t.Errorf("%d pictures already count as many", few)
 		default:
 		}
 		join("10.0.0.1", "http://a/", 0)
@@ -307,7 +307,7 @@ func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 			join("10.0.0.3", strconv.Itoa(i), patience)
 		}
 		if len(h.by) > maxPages {
-			t.Errorf("%d pages are kept", len(h.by))
+			t.Errorf("%d pages are remembered, want at most %d", len(h.by), maxPages)
 		}
 	})
 }
@@ -365,7 +365,7 @@ func TestMorePicturesInATextThanAreLookedAtAreUnread(t *testing.T) {
 		}
 		unread := slices.ContainsFunc(found, func(f filter.Finding) bool { return f.Category == Unread })
 		if unread != want {
-			t.Errorf("%d pictures: unread %v, want %v", n, unread, want)
+			t.Errorf("with %d pictures one is unread: %v, want %v", n, unread, want)
 		}
 	}
 }
@@ -374,10 +374,10 @@ func TestAPictureWithoutRoomIsUnread(t *testing.T) {
 	c := newCheck(t, Config{Skin: true, Workers: 1}, nil)
 	c.jobs.most = 0
 	if found := find(t, c, skin(t)); len(found) != 1 || found[0].Evidence != "no capacity" {
-		t.Errorf("%v", found)
+		t.Errorf("without capacity the check found %v", found)
 	}
 	if c.counted("busy") != 1 {
-		t.Error("it is not counted")
+		t.Error("the picture was not counted as busy")
 	}
 }
 
@@ -406,7 +406,7 @@ func TestPicturesInTextAreJudged(t *testing.T) {
 		}
 		found, err := c.Find(t.Context(), x, filter.ResponseBody, nil)
 		if err != nil || scoreOf(found, Skin) < 50 || !strings.HasPrefix(found[0].Evidence, "data: URL 1: ") {
-			t.Errorf("%s: %v, %v", media, found, err)
+			t.Errorf("a data: URL in %s gave %v, %v", media, found, err)
 		}
 	}
 }
@@ -438,7 +438,7 @@ func TestMistakesInDescriptionsAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := New(Config{Model: file}, Parts{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".yaml") {
-			t.Errorf("%q: %v, want %q", text, err, want)
+			t.Errorf("the description %q gave %v, want an error with %q", text, err, want)
 		}
 	}
 	file := modelFile(t, "")
@@ -446,12 +446,12 @@ func TestMistakesInDescriptionsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(Config{Model: file}, Parts{}); err == nil || !strings.Contains(err.Error(), "GRU (1 times)") {
-		t.Errorf("missing operator: %v", err)
+		t.Errorf("with an unsupported operator New returned %v", err)
 	}
 	if err := os.Remove(string(file) + ".yaml"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(Config{Model: file}, Parts{}); err == nil || !strings.Contains(err.Error(), "missing") {
-		t.Errorf("no description: %v", err)
+		t.Errorf("without a description New returned %v", err)
 	}
 }

@@ -144,7 +144,7 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 			}
 			found := find(t, k, b)
 			if got := len(found) == 1 && found[0].Category == "picture/listed:own"; got != c.want {
-				t.Errorf("got %v, want found %v", found, c.want)
+				t.Errorf("the picture was found: %v, want %v", got, c.want)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestMistakesInListsAreNamed(t *testing.T) {
 	} {
 		_, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", text)}}}, Parts{})
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %q", text, err, want)
+			t.Errorf("reading the list %q: %v, want an error with %q", text, err, want)
 		}
 	}
 	if _, err := New(Config{}, Parts{}); err == nil {
@@ -198,7 +198,7 @@ func TestSkinIsAScoreAndNoVerdict(t *testing.T) {
 	much := find(t, k, skin(t))
 	little := find(t, k, photo(t, 3, 0))
 	if len(much) != 1 || len(little) != 1 || much[0].Score < 50 || little[0].Score > 20 {
-		t.Errorf("got %v and %v", much, little)
+		t.Errorf("much skin gave %v, little gave %v", much, little)
 	}
 	if again := find(t, k, skin(t)); len(again) != 1 || again[0] != much[0] {
 		t.Errorf("the second time: got %v, want %v", again, much)
@@ -222,7 +222,7 @@ func TestWhatCannotBeReadIsReported(t *testing.T) {
 	} {
 		found := find(t, k, c.b)
 		if len(found) != c.want || c.want == 1 && found[0].Category != Unread {
-			t.Errorf("%s: got %v", name, found)
+			t.Errorf("%s: found %v, want %d findings", name, found, c.want)
 		}
 	}
 }
@@ -256,17 +256,17 @@ func TestAProgressiveJPEGIsJudgedWhileItComes(t *testing.T) {
 		if len(found) > 0 && first == 0 {
 			first = at + 256
 			if found[0].Category != Skin || found[0].Score < 50 || !strings.HasPrefix(found[0].Evidence, "by its first scans: JPEG of 320 × 256") {
-				t.Errorf("got %v", found)
+				t.Errorf("the first scans gave %v", found)
 			}
 		}
 	}
 	x.Body.Finish()
 	whole, err := k.Find(t.Context(), x, filter.ResponseBody, nil)
 	if err != nil || len(whole) != 1 || strings.Contains(whole[0].Evidence, "first scans") {
-		t.Errorf("whole: %v, %v", whole, err)
+		t.Errorf("the complete picture gave %v, %v", whole, err)
 	}
 	if first == 0 || first > len(b)/2 {
-		t.Errorf("judged after %d of %d bytes", first, len(b))
+		t.Errorf("the picture was judged after %d of %d bytes, want at most half", first, len(b))
 	}
 }
 
@@ -292,16 +292,16 @@ func TestPicturesAreThoseThatBrowsersShow(t *testing.T) {
 		r := response(skin(t), x.media)
 		r.Request.Add(x.field, x.value)
 		if got := c.Wants(r, filter.ResponseBody); got != x.judged {
-			t.Errorf("%s with %s %s: wanted %v", x.media, x.field, x.value, got)
+			t.Errorf("Wants for %s with %s %s returned %v, want %v", x.media, x.field, x.value, got, x.judged)
 		}
 		found, err := c.Find(t.Context(), r, filter.ResponseBody, nil)
 		if err != nil || scoreOf(found, Skin) >= 50 != x.judged {
-			t.Errorf("%s with %s %s: %v, %v", x.media, x.field, x.value, found, err)
+			t.Errorf("%s with %s %s gave %v, %v; want judged %v", x.media, x.field, x.value, found, err, x.judged)
 		}
 	}
 	r := response([]byte("--x\r\nContent-Type: image/jpeg\r\n\r\n"), replaced+";boundary=x")
 	r.Request.Add("Sec-Fetch-Dest", "image")
 	if found, err := c.Find(t.Context(), r, filter.ResponseBody, nil); err != nil || scoreOf(found, Unread) < 0 {
-		t.Errorf("pictures without end: %v, %v", found, err)
+		t.Errorf("an endless series of pictures gave %v, %v; want unread", found, err)
 	}
 }

@@ -81,7 +81,7 @@ alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 		t.Errorf("problems before anything is fetched: %q", p)
 	}
 	if got, err := update(c); err != nil || !got.Updated || got.Entries != 2 {
-		t.Fatalf("first fetch: %+v, %v", got, err)
+		t.Fatalf("the first fetch returned %+v, %v", got, err)
 	}
 	c = build()
 	if names := judge(t, c, nil, "x", bad); !has(names, "strange-things") || !has(names, "2") {
@@ -92,27 +92,27 @@ alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 	for _, no := range []string{"<html>please log in</html>", "# nothing\n", "alert nonsense\nalert more\n"} {
 		content.Store([]byte(no))
 		if got, err := update(c); err == nil || got.Updated {
-			t.Errorf("%q was taken", no)
+			t.Errorf("the fetched content %q was accepted", no)
 		}
 	}
 	if names := judge(t, build(), nil, "x", bad); !has(names, "2") {
-		t.Errorf("found %q after fetches that failed", names)
+		t.Errorf("after failed fetches the request found %q", names)
 	}
 
 	// A newer version changes the dataset, too.
 	content.Store(tarball(t, "rules/worse.lst", "L3dvcnNl\n", "rules/a.rules", `alert http any any -> any any (http.uri; dataset:isset,bad,type string,load worse.lst; sid:1;)`))
 	if got, err := update(c); err != nil || !got.Updated || got.Was != 2 {
-		t.Fatalf("newer version: %+v, %v", got, err)
+		t.Fatalf("fetching a newer version returned %+v, %v", got, err)
 	}
 	c = build()
 	if was, is := judge(t, c, nil, "x", bad), judge(t, c, nil, "x", worse); has(was, "1") || !has(is, "1") {
-		t.Errorf("found %q and %q with the newer version", was, is)
+		t.Errorf("with the newer version the old value found %q and the new one %q", was, is)
 	}
 	if _, err := store.Rollback("own"); err != nil {
 		t.Fatal(err)
 	}
 	if names := judge(t, build(), nil, "x", bad); !has(names, "1") || !has(names, "2") {
-		t.Errorf("found %q after going back", names)
+		t.Errorf("after going back the request found %q", names)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestMistakesOfRuleSourcesAreNamed(t *testing.T) {
 		`"a/b" cannot name rules`:            {"a/b": {Source: "et-open"}},
 	} {
 		if _, err := Fetch(cfg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("Fetch returned %v, want an error with %q", err, want)
 		}
 	}
 }

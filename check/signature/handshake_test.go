@@ -43,7 +43,7 @@ func TestRulesSeeTheHeaderOfAQuery(t *testing.T) {
 				names = append(names, f.Category)
 			}
 			if got := has(names, "1"); got != tc.want {
-				t.Errorf("found %v (%v), want %v", got, names, tc.want)
+				t.Errorf("rule 1 was found: %v, want %v; found %v", got, tc.want, names)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestRulesSeeHandshakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCheck(t, `alert tls any any -> any any (`+tc.options+` sid:1;)`)
 			if !c.AsksTLS() {
-				t.Error("nobody asks for the handshake")
+				t.Error("AsksTLS returned false")
 			}
 			tr := &filter.Transaction{ID: "1", Proto: filter.TLS, Flow: &filter.Flow{}, Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Host: "example.com", Port: 443}
 			tr.JA4, tr.TLS = "t13d1516h2_8daaf6152771_e5627efa2ab1", &filter.Handshake{JA3: "771,4865-4866,0-11,29,0", Protocols: []string{"h2"}, Version: 0x303}

@@ -29,6 +29,6 @@ func TestCostsAreShownBesideThoseBeforeAReload(t *testing.T) {
 	}
 	rules, _ := c.Engine().Profiles()
 	if len(rules) != 1 || rules[0].SID != 1 || rules[0].Checks != 0 || rules[0].Before == nil || rules[0].Before.Checks != 1 || rules[0].Before.Matches != 1 {
-		t.Errorf("profiles after the reload: %+v", rules)
+		t.Errorf("after the reload the profiles are %+v", rules)
 	}
 }

@@ -140,7 +140,7 @@ func TestRulesSeeEveryStageOfAnExchange(t *testing.T) {
 			c := newCheck(t, tc.rule)
 			for _, f := range []*filter.Flow{nil, {}} {
 				if got := has(judge(t, c, f, "1", tc.in), "1"); got != tc.want {
-					t.Errorf("found %v, want %v", got, tc.want)
+					t.Errorf("rule 1 was found: %v, want %v", got, tc.want)
 				}
 			}
 		})
@@ -164,7 +164,7 @@ alert http any any -> any any (http.uri; content:"/get"; flowbits:isset,a; sid:2
 	got := judge(t, next, f, "3", get)
 	for _, want := range []string{"2", "trojan-activity", "priority-1"} {
 		if !has(got, want) {
-			t.Errorf("found %v, want %s", got, want)
+			t.Errorf("found %v, want also %s", got, want)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestARuleThatTakesTooLongTooOftenIsDisabled(t *testing.T) {
 		}
 	}
 	if _, err := New(Config{Rules: []setting.File{setting.File(file)}, DisableAfter: -1}, Parts{Now: time.Now}); err == nil {
-		t.Error("a negative disable-after is taken")
+		t.Error("New accepts a negative disable-after")
 	}
 }
 
@@ -202,10 +202,10 @@ func TestARuleThatTakesTooLongIsReported(t *testing.T) {
 	x := conversation{request: "GET / HTTP/1.1\nHost: a\n\n", response: "HTTP/1.1 200 OK\nContent-Length: 500\n\n", page: strings.Repeat("a", 500)}
 	got := judge(t, c, &filter.Flow{}, "1", x)
 	if !has(got, filter.Unread) || has(got, "7") {
-		t.Errorf("found %v, want %s", got, filter.Unread)
+		t.Errorf("found %v, want %s and not rule 7", got, filter.Unread)
 	}
 	if n := c.Engine().Counters().OverRule.Value(); n != 1 {
-		t.Errorf("%d rules were counted", n)
+		t.Errorf("the counter of rules over the limit is %d, want 1", n)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestRulesSeeRequestsThatGoNoFurther(t *testing.T) {
 			tr := &filter.Transaction{Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Flow: &filter.Flow{}}
 			c.Refused(tr, []byte(x.head))
 			if !slices.ContainsFunc(tr.Findings, func(f filter.Finding) bool { return f.Category == "7" }) {
-				t.Errorf("findings %v", tr.Findings)
+				t.Errorf("Refused found %v, want rule 7", tr.Findings)
 			}
 		})
 	}
@@ -267,7 +267,7 @@ func TestRulesSeeDNSMessagesThatAreNoQueries(t *testing.T) {
 			tr := &filter.Transaction{Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Proto: filter.DNS}
 			c.Refused(tr, []byte(x.message))
 			if !slices.ContainsFunc(tr.Findings, func(f filter.Finding) bool { return f.Category == "7" && f.Evidence != "" }) {
-				t.Errorf("findings %v", tr.Findings)
+				t.Errorf("Refused found %v, want rule 7 with evidence", tr.Findings)
 			}
 		})
 	}
@@ -282,7 +282,7 @@ func FuzzRefusedDNS(f *testing.F) {
 		for _, list := range [][]engine.DNSName{m.Queries, m.Answers, m.Authorities, m.Additionals} {
 			for _, n := range list {
 				if len(n.Name) > engine.MaxDNSName {
-					t.Fatalf("a name of %d bytes", len(n.Name))
+					t.Fatalf("a name of %d bytes was kept", len(n.Name))
 				}
 			}
 		}

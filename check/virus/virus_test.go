@@ -123,7 +123,7 @@ func listens(t *testing.T, socket string) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Skip("clamd does not start here")
+			t.Skip("clamd does not start on this machine")
 		}
 	}
 }
@@ -141,21 +141,21 @@ func TestClamdFindsASignature(t *testing.T) {
 			for n := range 3 { // the first on a new connection, the second on a kept one, the third from memory
 				got, err := find(t, c, s, fmt.Sprint("there are forty marmots ", n%2, s))
 				if err != nil || len(got) != 1 || got[0].Category != "virus" || !strings.Contains(got[0].Evidence, "Own.Marmots") {
-					t.Fatalf("%s, %v: got %v, %v", at, s, got, err)
+					t.Fatalf("%s, %v: an infected body gave %v, %v", at, s, got, err)
 				}
 			}
 			if got, err := find(t, c, s, "there are three marmots"); err != nil || len(got) > 0 {
-				t.Errorf("%s, %v, clean: got %v, %v", at, s, got, err)
+				t.Errorf("%s, %v: a clean body gave %v, %v", at, s, got, err)
 			}
 		}
 		if n := c.counters[remembered].Load(); n != 3 { // one each, because a verdict on a download also applies to an upload
 			t.Errorf("%s: %d verdicts were remembered, want 3", at, n)
 		}
 		if _, err := find(t, c, filter.ResponseBody, strings.Repeat("long ", 1<<19)); err == nil {
-			t.Errorf("%s: a body longer than StreamMaxLength is no error", at)
+			t.Errorf("%s: a body longer than StreamMaxLength gave no error", at)
 		}
 		if got, err := find(t, c, filter.ResponseBody, "again forty marmots"); err != nil || len(got) != 1 {
-			t.Errorf("%s, after an error: got %v, %v", at, got, err)
+			t.Errorf("%s: an infected body after an error gave %v, %v", at, got, err)
 		}
 	}
 }
@@ -189,14 +189,14 @@ func TestABodyIsScannedWhileItComes(t *testing.T) {
 		before := c.counters[tt.count].Load()
 		got, err := findInPieces(t, c, filter.ResponseBody, 4, tt.body)
 		if err != nil || len(got) > 1 || len(got) == 0 != (tt.want == "") || len(got) == 1 && (got[0].Category != tt.category.Name || !strings.Contains(got[0].Evidence, tt.want)) {
-			t.Errorf("%.10q: got %v, %v, want %q", tt.body, got, err, tt.want)
+			t.Errorf("the body %.10q gave %v, %v; want %q", tt.body, got, err, tt.want)
 		}
 		if n := c.counters[tt.count].Load(); n != before+1 {
-			t.Errorf("%.10q: counter %d rose by %d", tt.body, tt.count, n-before)
+			t.Errorf("the body %.10q raised counter %d by %d, want 1", tt.body, tt.count, n-before)
 		}
 	}
 	if got, err := findInPieces(t, c, filter.ResponseBody, 1, strings.Repeat("quiet ", 100_000)); err != nil || len(got) != 1 || got[0].Category != filter.Unread {
-		t.Errorf("too large and held: %v, %v", got, err)
+		t.Errorf("a complete body above the limit gave %v, %v; want unread", got, err)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestClamdIsKilledUnderLoad(t *testing.T) {
 				case len(got) == 1:
 					found.Add(1)
 				default:
-					t.Errorf("got %v", got)
+					t.Errorf("an infected body gave %v", got)
 				}
 				for took := int64(time.Since(begin)); ; {
 					if was := longest.Load(); was >= took || longest.CompareAndSwap(was, took) {
@@ -238,7 +238,7 @@ func TestClamdIsKilledUnderLoad(t *testing.T) {
 		t.Helper()
 		for was, end := n.Load(), time.Now().Add(30*time.Second); n.Load() < was+20; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Errorf("%s: nothing happens", what)
+				t.Errorf("%s: fewer than 20 bodies were scanned in 30 s", what)
 				return
 			}
 		}
@@ -261,7 +261,7 @@ func TestClamdIsKilledUnderLoad(t *testing.T) {
 	stop.Store(true)
 	load.Wait()
 	if took := time.Duration(longest.Load()); took > limit+500*time.Millisecond {
-		t.Errorf("a body waited %v, its limit is %v", took, limit)
+		t.Errorf("a body waited %v for its verdict, the limit is %v", took, limit)
 	}
 }
 
@@ -287,18 +287,18 @@ func TestNobodyWaitsForAScannerThatHangs(t *testing.T) {
 	}
 	defer server.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have ended
 	if err := ask(1); err == nil {
-		t.Fatal("a stopped clamd has answered")
+		t.Fatal("a stopped clamd gave a verdict")
 	}
 	start := time.Now()
 	for range 20 {
 		for _, pieces := range []int{1, 3} {
 			if err := ask(pieces); err == nil || !strings.Contains(err.Error(), "is not used until it answers") {
-				t.Fatalf("a stopped clamd: %v", err)
+				t.Fatalf("with a stopped clamd the error is %v", err)
 			}
 		}
 	}
 	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("40 bodies waited %v for a clamd that hangs", took)
+		t.Errorf("40 bodies waited %v for a clamd that hangs, want at most 3 s", took)
 	}
 	if err := server.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -306,7 +306,7 @@ func TestNobodyWaitsForAScannerThatHangs(t *testing.T) {
 	back := time.Now()
 	for ask(1) != nil || ask(3) != nil {
 		if time.Since(back) > 30*time.Second {
-			t.Fatal("it is back and not asked")
+			t.Fatal("a clamd that is back was not used within 30 s")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -321,7 +321,7 @@ func TestNoScannerIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := find(t, c, filter.ResponseBody, "x"); err == nil || !strings.Contains(err.Error(), "connecting to clamd") {
-		t.Errorf("got %v", err)
+		t.Errorf("without a clamd the error is %v", err)
 	}
 }
 
@@ -336,10 +336,10 @@ func TestAHashOnAListNeedsNoScanner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := find(t, c, filter.ResponseBody, "evil"); err != nil || len(got) != 1 || !strings.Contains(got[0].Evidence, "evil.exe ("+file+":2)") {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("a listed body gave %v, %v", got, err)
 	}
 	if got, err := find(t, c, filter.ResponseBody, "good"); err != nil || len(got) > 0 {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("a body that is not listed gave %v, %v", got, err)
 	}
 }
 
@@ -404,7 +404,7 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 						}
 						if !held || rest == "" {
 							if got, err = c.Find(t.Context(), x, filter.RequestBody, nil); err != nil {
-								t.Fatalf("%s: %v", name, err)
+								t.Fatalf("%s: judging the form: %v", name, err)
 							}
 						}
 						if rest == "" || len(got) > 0 {
@@ -416,7 +416,7 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 					}
 					b.Release()
 					if found := len(got) == 1 && got[0].Category == "virus"; found != tt.found {
-						t.Errorf("%s in pieces of %d, held %v: got %v", name, size, held, got)
+						t.Errorf("%s in pieces of %d, held %v: found %v", name, size, held, got)
 					}
 				}
 			}
@@ -430,7 +430,7 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 	b.Append([]byte(many))
 	b.Finish()
 	if got, err := listed.Find(t.Context(), &filter.Transaction{Upload: &b}, filter.RequestBody, nil); err != nil || len(got) != 1 || got[0].Category != filter.Unread || !strings.Contains(got[0].Evidence, "100 files") {
-		t.Errorf("too many files: %v, %v", got, err)
+		t.Errorf("a form with too many files gave %v, %v; want unread", got, err)
 	}
 	// A signature of a whole file: its MD5 and its size.
 	socket, _ := clamd(t, fmt.Sprintf("%x:%d:Own.File\n", md5.Sum([]byte(evil)), len(evil)))
@@ -475,7 +475,7 @@ func TestWhatIsNotScannedMayBeListed(t *testing.T) {
 				b.Forget()
 			}
 			if len(got) != want {
-				t.Errorf("%s in %d pieces: %v", body, pieces, got)
+				t.Errorf("the body %s in %d pieces gave %v", body, pieces, got)
 			}
 			b.Release()
 		}
@@ -519,7 +519,7 @@ func FuzzReply(f *testing.F) {
 	f.Add("INSTREAM size limit exceeded. ERROR\x00")
 	f.Fuzz(func(t *testing.T, s string) {
 		if name, err := parseReply(s); err == nil && name == "" && !strings.Contains(s, "OK") {
-			t.Errorf("%q counts as clean", s)
+			t.Errorf("the reply %q counts as clean", s)
 		}
 	})
 }

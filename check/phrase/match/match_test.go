@@ -194,7 +194,7 @@ func TestNewRefuses(t *testing.T) {
 		{"pattern too long", [][]byte{make([]byte, MaxLen+1)}},
 	} {
 		if _, err := New(c.patterns, nil); err == nil {
-			t.Errorf("%s: no error", c.name)
+			t.Errorf("New with %s returned no error", c.name)
 		}
 	}
 }
@@ -208,6 +208,6 @@ func TestEmptySetFindsNothing(t *testing.T) {
 	s.Scan(h, []byte("any text at all"), 0)
 	s.Feed(h, []byte("any text at all"))
 	if len(h.Seen) != 0 {
-		t.Errorf("found %d patterns of none", len(h.Seen))
+		t.Errorf("a set without patterns found %d", len(h.Seen))
 	}
 }

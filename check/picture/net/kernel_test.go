@@ -37,7 +37,7 @@ func TestAllKernelsAgreeWithASumInDoublePrecision(t *testing.T) {
 				make([]float32, kernel.bufferSize()))
 			for i := range c {
 				if math.Abs(float64(c[i])-want[i]) > 1e-5*max(1, scale[i]) {
-					t.Fatalf("%s, %v: number %d is %v, want %v", kernel.name, size, i, c[i], want[i])
+					t.Fatalf("%s, product of %v: number %d is %v, want %v", kernel.name, size, i, c[i], want[i])
 				}
 			}
 		}
@@ -99,7 +99,7 @@ func TestAllKernelsKeepWhatIsNotANumber(t *testing.T) {
 		x[3], x[18] = float32(math.NaN()), float32(math.NaN())
 		k.clamp(0, 0, 6, x)
 		if x[3] == x[3] || x[18] == x[18] {
-			t.Errorf("%s: %v", k.name, x)
+			t.Errorf("%s: clamp changed a NaN to a number: %v", k.name, x)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestAllKernelsAgreeOnWindows(t *testing.T) {
 					}
 				}
 				if want = max(-1, min(1.5, want)); math.Abs(float64(dst[o])-want) > 1e-5 {
-					t.Fatalf("%s, %+v: output %d is %v, want %v", k.name, s, o, dst[o], want)
+					t.Fatalf("%s, window %+v: output %d is %v, want %v", k.name, s, o, dst[o], want)
 				}
 			}
 		}
@@ -145,7 +145,7 @@ func TestExpIsThatOfTheMathPackage(t *testing.T) {
 		}
 	}
 	if sigmoid(-200) != sigmoid(-200) || sigmoid(200) != 1 {
-		t.Error("sigmoid of large numbers")
+		t.Error("sigmoid of -200 or 200 is wrong")
 	}
 }
 

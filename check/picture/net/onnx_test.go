@@ -64,7 +64,7 @@ func TestModelsAreRunAsTheStandardSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.EqualFunc(got, c.want, func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-5 }) {
-				t.Errorf("%v, want %v", got, c.want)
+				t.Errorf("the model returned %v, want %v", got, c.want)
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestModelsThatCannotRunSayWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := run(t, c.model, nil, nil); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want something with %q", err, c.want)
+				t.Errorf("running the model: %v, want an error with %q", err, c.want)
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestModelsThatCannotRunSayWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := g.Missing(); !slices.Equal(got, []string{"GRU (2 times)"}) {
-		t.Errorf("missing: %v", got)
+		t.Errorf("Missing returned %v, want GRU twice", got)
 	}
 }
 
@@ -119,7 +119,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if n.Memory > MaxWorker {
-			t.Fatalf("%d bytes of memory", n.Memory)
+			t.Fatalf("a worker takes %d bytes, more than MaxWorker", n.Memory)
 		}
 		if _, err := n.Worker().Run(t.Context()); err != nil {
 			t.Fatal(err)

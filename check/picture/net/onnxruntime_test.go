@@ -34,7 +34,7 @@ func oracles(t *testing.T, photos int) (dir string, all []oracle) {
 	dir = t.TempDir()
 	out, err := exec.Command(python, "testdata/oracle.py", dir, strconv.Itoa(photos)).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("oracle.py failed: %v\n%s", err, out)
 	}
 	return dir, index(t, dir)
 }
@@ -121,7 +121,7 @@ func BenchmarkBesideONNXRuntime(b *testing.B) {
 	})
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() {
-		b.Fatal("oracle.py ended")
+		b.Fatal("oracle.py ended early")
 	}
 	for _, o := range index(b, dir) {
 		for _, k := range kernels {
@@ -151,7 +151,7 @@ func BenchmarkBesideONNXRuntime(b *testing.B) {
 					}
 					mine := processorTime(b) - before
 					if _, err := fmt.Fprintln(ask, o.Name, runs); err != nil || !lines.Scan() {
-						b.Fatal("oracle.py ended")
+						b.Fatal("oracle.py ended early")
 					}
 					theirs, err := strconv.ParseFloat(lines.Text(), 64)
 					if err != nil {

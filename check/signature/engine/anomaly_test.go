@@ -52,7 +52,7 @@ func TestOddMessagesHaveSuricatasNames(t *testing.T) {
 			s.Headers = append(s.Headers, field)
 		}
 		if got := h.Anomalies(x.dir); !slices.Equal(got, strings.Fields(x.want)) {
-			t.Errorf("%s with %q: %v, want %s", x.line, x.fields, got, x.want)
+			t.Errorf("%s with %q has the anomalies %v, want %s", x.line, x.fields, got, x.want)
 		}
 	}
 }

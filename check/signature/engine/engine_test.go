@@ -35,7 +35,7 @@ func FuzzPrefilter(f *testing.F) {
 				hay = fold(data)
 			}
 			if want := bytes.Contains(hay, []byte(p.text)); got[i] != want {
-				t.Errorf("%v in %q: found %v, want %v", p, data, got[i], want)
+				t.Errorf("the pattern %v in %q was found: %v, want %v", p, data, got[i], want)
 			}
 		}
 	})
@@ -87,7 +87,7 @@ func FuzzNormalURI(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, target []byte) {
 		if out := NormalURI(target); len(out) > len(target) {
-			t.Errorf("%q became longer: %q", target, out)
+			t.Errorf("NormalURI(%q) is longer: %q", target, out)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestURIsAreNormalised(t *testing.T) {
 		"/a+b":                    "/a+b",
 	} {
 		if got := string(NormalURI([]byte(in))); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
+			t.Errorf("NormalURI(%s) = %s, want %s", in, got, want)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestThresholdsLimitAlerts(t *testing.T) {
 			}
 		}
 		if got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.kind, got, tc.want)
+			t.Errorf("%s: alerts of six matches are %s, want %s", tc.kind, got, tc.want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestExpressionsWithAlternativesAreSearchedForAtTheBeginning(t *testing.T) {
 			t.Fatal(expr, err)
 		}
 		if re.Anchored() != want {
-			t.Errorf("%s: anchored %v, want %v", expr, re.Anchored(), want)
+			t.Errorf("%s is anchored: %v, want %v", expr, re.Anchored(), want)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestShortCutsOfExpressionsChangeNoMatch(t *testing.T) {
 			}
 			move(want, 2)
 			if known && ok && !slices.Equal(got, want) {
-				t.Errorf("%s in %.20q: %v, want %v", expr, s, got, want)
+				t.Errorf("searching %s in %.20q found %v, want %v", expr, s, got, want)
 			}
 		}
 	}

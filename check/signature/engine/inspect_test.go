@@ -67,10 +67,10 @@ func TestASearchForAnExpressionPassesOverWhatCannotBegin(t *testing.T) {
 	var in inspector
 	in.start([]byte(strings.Repeat("\xe4\\u002F ", 1000) + `\u0A\U0b`))
 	if loc, ok := in.search(&expression{&rule.PCRE{}, re}, 0, 0); !ok || !slices.Equal(loc[:2], []int{8000, 8008}) {
-		t.Errorf("found at %v, %v", loc, ok)
+		t.Errorf("search found %v, %v; want 8000 to 8008", loc, ok)
 	}
 	in.start([]byte(strings.Repeat("\xe4\\u002F ", 1000)))
 	if loc, ok := in.search(&expression{&rule.PCRE{}, re}, 0, 0); !ok || loc != nil || in.text != nil {
-		t.Errorf("found at %v, %v; the text was made: %v", loc, ok, in.text != nil)
+		t.Errorf("search found %v, %v, and made the text: %v; want nothing", loc, ok, in.text != nil)
 	}
 }

@@ -32,7 +32,7 @@ func TestAMessageHasOneBudgetForAllItsSteps(t *testing.T) {
 			alerts = e.Inspect(tx, rule.ToServer, at, alerts)
 		}
 		if over := spent > 0; len(alerts) > 0 == over || tx.Over.Message != over || e.Counters().OverMessage.Value() > 0 != over || e.Counters().OverMessage.Value() > 1 {
-			t.Errorf("%d spent: %d alerts, over %v, counted %d", spent, len(alerts), tx.Over.Message, e.Counters().OverMessage.Value())
+			t.Errorf("with %d spent: %d alerts, over %v, counted %d", spent, len(alerts), tx.Over.Message, e.Counters().OverMessage.Value())
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestAMessageHasOneBudgetForAllItsSteps(t *testing.T) {
 func TestLimitsAreReadAndMistakesNameTheirPlace(t *testing.T) {
 	got, err := ReadLimits("threshold.config", strings.NewReader("# none\nsuppress\tgen_id 1,\tsig_id\t7, track by_src, \\\n ip [10.0.0.0/8,!10.1.1.1]\n"))
 	if err != nil || len(got) != 1 || got[0].GID != 1 || got[0].SID != 7 || got[0].Addresses != "[10.0.0.0/8,!10.1.1.1]" {
-		t.Errorf("read %+v, %v", got, err)
+		t.Errorf("ReadLimits returned %+v, %v", got, err)
 	}
 	for line, want := range map[string]string{
 		"suppress gen_id 1, sig_id x": `threshold.config:2: sig_id "x" is not a number`,
@@ -56,7 +56,7 @@ func TestLimitsAreReadAndMistakesNameTheirPlace(t *testing.T) {
 		"suppress sig_id 1": `threshold.config:2: suppress has no gen_id`,
 	} {
 		if _, err := ReadLimits("threshold.config", strings.NewReader("\n"+line)); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", line, err, want)
+			t.Errorf("reading the line %s: %v, want %s", line, err, want)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestANumberWithoutALengthIsAsLongAsItIs(t *testing.T) {
 		`alert tcp any any -> any any (content:"n="; byte_test:0,<,1000,0,relative,string,dec; sid:3;)`)
 	for data, want := range map[string][]uint32{"26": {1}, "200": {2}, "4000000": {2}, "": nil, "x": nil, "n=999;": {3}, "n=1000": nil} {
 		if got := sids(e.Try(packetTx("10.0.0.1", "10.0.0.2", data, &Flow{}), rule.ToServer, true, nil)); !slices.Equal(got, want) {
-			t.Errorf("%q: rules %v match, want %v", data, got, want)
+			t.Errorf("the payload %q matched the rules %v, want %v", data, got, want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 				hay, needle = data, p
 			}
 			if want, found := bytes.Contains(hay, needle), slices.Contains(got, int32(i)); found != want {
-				t.Fatalf("pattern %q in %q: %v, want %v", p, data, found, want)
+				t.Fatalf("the pattern %q in %q was found: %v, want %v", p, data, found, want)
 			}
 			seen.data = data
 			for from := range data {

@@ -32,7 +32,7 @@ func TestDatasetsAreSavedAfterAChange(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if got, err := os.ReadFile(name); err != nil || string(got) != want {
-		t.Fatalf("saved %q (%v), want %q", got, err, want)
+		t.Fatalf("the saved dataset is %q (%v), want %q", got, err, want)
 	}
 	next := NewState()
 	if err := next.define(d, filepath.Join(dir, "a.rules"), nil); err != nil {
@@ -48,6 +48,6 @@ func TestDatasetsAreSavedAfterAChange(t *testing.T) {
 	s.KeepSaved(0)
 	s.ask(&rule.Dataset{Name: "lost", Command: "set"}, []byte("x"))
 	if s.Save() == nil || s.Save() == nil || s.Unsaved.Load() != 2 {
-		t.Errorf("%d failures counted", s.Unsaved.Load())
+		t.Errorf("%d failed saves were counted, want 2", s.Unsaved.Load())
 	}
 }

@@ -69,10 +69,10 @@ func TestRulesOnAddressesAlertOncePerDirection(t *testing.T) {
 	} {
 		f := &Flow{}
 		if got := sids(e.Try(packetTx(x.src, x.dst, "", f), rule.ToServer, false, nil)); !slices.Equal(got, x.want) {
-			t.Errorf("%s to %s: %v, want %v", x.src, x.dst, got, x.want)
+			t.Errorf("a packet from %s to %s matched %v, want %v", x.src, x.dst, got, x.want)
 		}
 		if got := e.Try(packetTx(x.src, x.dst, "", f), rule.ToServer, false, nil); len(got) > 0 {
-			t.Errorf("%s to %s: again %v", x.src, x.dst, sids(got))
+			t.Errorf("a second packet from %s to %s matched %v, want none", x.src, x.dst, sids(got))
 		}
 	}
 }
@@ -95,7 +95,7 @@ func FuzzAddresses(f *testing.F) {
 		}
 		a.pack()
 		if got := a.has(addr(x), false); got != want {
-			t.Errorf("%v has %v: %v, want %v", a.ranges, addr(x), got, want)
+			t.Errorf("the set %v contains %v: %v, want %v", a.ranges, addr(x), got, want)
 		}
 		ps, ok := a.prefixes()
 		got := false
@@ -103,7 +103,7 @@ func FuzzAddresses(f *testing.F) {
 			got = got || p.Contains(addr(x))
 		}
 		if !ok || got != want {
-			t.Errorf("%v as %v has %v: %v, want %v", a.ranges, ps, addr(x), got, want)
+			t.Errorf("the set %v as networks %v contains %v: %v, want %v", a.ranges, ps, addr(x), got, want)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestShortPatternsAtTheirPlace(t *testing.T) {
 	} {
 		tx := packetTx("10.0.0.1", "10.0.0.2", data, &Flow{})
 		if got := sids(e.Try(tx, rule.ToServer, false, nil)); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", data, got, want)
+			t.Errorf("the payload %q matched %v, want %v", data, got, want)
 		}
 	}
 }

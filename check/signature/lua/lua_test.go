@@ -35,7 +35,7 @@ func TestScriptsAskForMessages(t *testing.T) {
 			function match() if h.md5_hexdigest("a") == "0cc175b9c0f1b6a831c399e269772661" then return 1 end return 0 end`,
 	} {
 		if p := NewPool(Limits{}); !match(t, p, text, h) {
-			t.Errorf("%s: no match, %d errors", name, p.Errors.Load())
+			t.Errorf("the script %s did not match; %d errors", name, p.Errors.Load())
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestOlderScriptsCountOnAConnection(t *testing.T) {
 	tx := &engine.Tx{Flow: &engine.Flow{}, Source: &engine.HTTP{}}
 	for i, want := range []bool{false, false, true, false} {
 		if got := s.Match(tx, rule.ToServer, &rule.Rule{Rare: &rule.Rare{}}, nil, 0); got != want {
-			t.Errorf("call %d matches: %v", i+1, got)
+			t.Errorf("call %d matched: %v, want %v", i+1, got, want)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestOlderScriptsInspectTheSideTheyNeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Sides(); got != want {
-			t.Errorf("%s: inspects side %v, want %v", need, got, want)
+			t.Errorf("a script that needs %s inspects side %v, want %v", need, got, want)
 		}
 	}
 }
@@ -102,13 +102,13 @@ func TestScriptsEndInTime(t *testing.T) {
 		start := time.Now()
 		p := NewPool(Limits{})
 		if match(t, p, text, &engine.HTTP{}) {
-			t.Errorf("%s matched", name)
+			t.Errorf("the script %s matched", name)
 		}
 		if p.Errors.Load() == 0 {
-			t.Errorf("%s is not counted as an error", name)
+			t.Errorf("the failure of the script %s was not counted", name)
 		}
 		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s took %v", name, took)
+			t.Errorf("the script %s took %v, want at most 5 s", name, took)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestLibrariesWorkWithinTheirBudget(t *testing.T) {
 		local s = ("aBc"):upper() .. ("aBc"):lower() .. ("abc"):reverse() .. string.format("%d-%s", 7, "z")
 		if last == 9 and first == 2 and a == 3 and b == 4 and c == 5 and x == 98 and y == 99 and s == "ABCabccba7-z" and #t == 3 and ("x"):byte() == 120 then return 1 end
 		return 0 end`, &engine.HTTP{}) {
-		t.Errorf("no match, %d errors", p.Errors.Load())
+		t.Errorf("the script did not match; %d errors", p.Errors.Load())
 	}
 }
 
@@ -137,10 +137,10 @@ func TestWhatAScriptKeepsDoesNotGrowForEver(t *testing.T) {
 	tx := &engine.Tx{Flow: &engine.Flow{}, Source: &engine.HTTP{}}
 	for range 200 {
 		if s.Match(tx, rule.ToServer, &rule.Rule{Rare: &rule.Rare{}}, nil, 0) {
-			t.Fatal("20,000 values are kept")
+			t.Fatal("the script kept 20,000 values")
 		}
 	}
 	if p.Errors.Load() > 0 {
-		t.Errorf("%d errors", p.Errors.Load())
+		t.Errorf("the script failed %d times", p.Errors.Load())
 	}
 }

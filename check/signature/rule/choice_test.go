@@ -73,7 +73,7 @@ func TestRulesAreChosenAsSuricataUpdateDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := string(c.Apply("et.tar.gz:rules/emerging-x.rules", []byte(x.rule))); strings.TrimSuffix(got, "\n") != strings.TrimSuffix(x.want, "\n") {
-				t.Errorf("got  %q\nwant %q", got, x.want)
+				t.Errorf("Apply returned %q\nwant %q", got, x.want)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func TestLinesThatChooseNothingAreMistakes(t *testing.T) {
 		names := map[string]string{x.kind: name}
 		_, err := ReadChoice(names["enable"], names["disable"], names["modify"], names["drop"])
 		if err == nil || !strings.Contains(err.Error(), name+":2: ") {
-			t.Errorf("%s %q: %v", x.kind, x.line, err)
+			t.Errorf("the %s line %q: %v, want a mistake in line 2", x.kind, x.line, err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ func FuzzParse(f *testing.F) {
 	p := NewParser()
 	f.Fuzz(func(t *testing.T, text string) {
 		if r, err := p.Parse(text); err == nil && r == nil {
-			t.Error("neither a rule nor a mistake")
+			t.Error("Parse returned neither a rule nor a mistake")
 		}
 	})
 }

@@ -27,14 +27,14 @@ func TestPublicRulesLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d rules in %v", name, len(rules), time.Since(start))
+		t.Logf("%s: read %d rules in %v", name, len(rules), time.Since(start))
 		for i, m := range mistakes {
 			if i < 20 {
 				t.Error(m)
 			}
 		}
 		if len(rules) != want {
-			t.Errorf("%s: %d rules, want %d", name, len(rules), want)
+			t.Errorf("%s: read %d rules, want %d", name, len(rules), want)
 		}
 	}
 }
@@ -74,10 +74,10 @@ func TestConflictsWithinARuleAreMistakes(t *testing.T) {
 			return NewParser().Parse("alert " + x.proto + " any any -> any any (" + options + "; sid:1;)")
 		}
 		if _, err := parse(x.wrong); err == nil || !strings.Contains(err.Error(), x.says) {
-			t.Errorf("%s: %v, want a mistake about %q", x.wrong, err, x.says)
+			t.Errorf("parsing %s: %v, want a mistake about %q", x.wrong, err, x.says)
 		}
 		if _, err := parse(x.right); err != nil {
-			t.Errorf("%s: %v", x.right, err)
+			t.Errorf("parsing %s: %v", x.right, err)
 		}
 	}
 }
