@@ -78,9 +78,9 @@ func extras(r *miekg.Msg) string {
 	return strings.Join(all, ", ")
 }
 
-// TestAdditionalSectionAgreesWithPeers asks NSD, Knot and BIND for the same zone:
-// records that they add for MX and SRV we add, once, and no others. For HTTPS,
-// SVCB and NAPTR we add at least those that they add.
+// TestAdditionalSectionAgreesWithPeers compares with NSD, Knot and BIND for the same zone: for
+// MX and SRV we add each record that they add, once, and no others. For HTTPS, SVCB and NAPTR
+// we add at least what they add.
 func TestAdditionalSectionAgreesWithPeers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.test.zone")
 	write(t, file, "$TTL 300\n"+strings.TrimPrefix(services, "$TTL 300\n"))
@@ -118,8 +118,8 @@ func TestAdditionalSectionAgreesWithPeers(t *testing.T) {
 				ours := extras(ask(t, z, m, 4096))
 				var missing []string
 				for _, rr := range strings.Split(theirs, ", ") {
-					// They may also add the addresses of the servers in the authority section, and
-					// BIND those of the targets of an SRV record that it added.
+					// The peers may also add the addresses of the servers in the authority
+					// section. BIND adds those of the targets of an SRV record that it added.
 					if !strings.Contains(ours, rr) && !strings.HasPrefix(rr, "ns A ") && (q.typ != miekg.TypeNAPTR || !strings.HasPrefix(rr, "other ")) {
 						missing = append(missing, rr)
 					}

@@ -62,11 +62,11 @@ func TestNothingIsAllocated(t *testing.T) {
 			n := testing.AllocsPerRun(100, func() {
 				r.Start(&q, buf, 4000)
 				if z.Answer(&q, &r, nil) != dns.Answered {
-					t.Fatal("not answered")
+					t.Fatal("the responder did not answer the query")
 				}
 			})
-			if n > 0 && !race.On { // the race detector makes sync.Pool forget
-				t.Errorf("%s of %s: %v allocations", c.what, origin, n)
+			if n > 0 && !race.On { // sync.Pool drops items under the race detector
+				t.Errorf("answering %s of %s: %v allocations, want none", c.what, origin, n)
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func TestOwnersHaveTheCaseOfTheQuestion(t *testing.T) {
 	for _, name := range []string{"wWw.X.tEst.", "aB.W.x.Test."} {
 		r := ask(t, z, question(name, miekg.TypeA), 512)
 		if len(r.Answer) != 1 || r.Answer[0].Header().Name != name {
-			t.Errorf("%s: %v", name, r.Answer)
+			t.Errorf("A of %s: got %v, want 1 record with that owner", name, r.Answer)
 		}
 	}
 }
@@ -91,33 +91,33 @@ func TestWhatDoesNotFitIsLeftOutWhole(t *testing.T) {
 	z := serve(t, parse(t, "x.test.", b.String()))
 	r := ask(t, z, question("big.x.test.", miekg.TypeA), 512)
 	if !r.Truncated || len(r.Answer) != 0 {
-		t.Errorf("tc=%v with %d of 100 addresses", r.Truncated, len(r.Answer))
+		t.Errorf("100 addresses in 512 bytes: tc=%v with %d of them, want tc with none", r.Truncated, len(r.Answer))
 	}
 	if r = ask(t, z, question("big.x.test.", miekg.TypeA), 65535); r.Truncated || len(r.Answer) != 100 {
-		t.Errorf("tc=%v with %d of 100 addresses and room for all", r.Truncated, len(r.Answer))
+		t.Errorf("100 addresses in 65535 bytes: tc=%v with %d of them, want all without tc", r.Truncated, len(r.Answer))
 	}
 	if r = ask(t, z, question("a.sub.x.test.", miekg.TypeA), 220); !r.Truncated || len(r.Ns) != 8 {
-		t.Errorf("a referral without all its glue: tc=%v, %d NS", r.Truncated, len(r.Ns))
+		t.Errorf("referral whose glue does not fit: tc=%v, %d NS; want tc with 8", r.Truncated, len(r.Ns))
 	}
 	full := ask(t, z, question("mail.x.test.", miekg.TypeMX), 65535)
 	less := ask(t, z, question("mail.x.test.", miekg.TypeMX), 2048)
 	if less.Truncated || len(less.Answer) != 100 || len(less.Extra) >= len(full.Extra) {
-		t.Errorf("additional addresses that do not fit: tc=%v, %d MX, %d of %d addresses", less.Truncated, len(less.Answer), len(less.Extra), len(full.Extra))
+		t.Errorf("additional addresses that do not fit: tc=%v, %d MX, %d of %d addresses; want all MX without tc", less.Truncated, len(less.Answer), len(less.Extra), len(full.Extra))
 	}
 }
 
 func TestQuestionsThatAreNotOursAreDeclined(t *testing.T) {
 	z := serve(t, parse(t, "x.test.", tiny))
 	if r := ask(t, z, question("y.test.", miekg.TypeA), 512); r != nil {
-		t.Errorf("%v", r)
+		t.Errorf("name outside all zones: got %v, want no answer", r)
 	}
 	m := question("x.test.", miekg.TypeSOA)
 	m.Question[0].Qclass = miekg.ClassCHAOS
 	if r := ask(t, z, m, 512); r != nil {
-		t.Errorf("%v", r)
+		t.Errorf("query of another class: got %v, want no answer", r)
 	}
 	if r := ask(t, z, question("x.test.", miekg.TypeAXFR), 512); r == nil || r.Rcode != miekg.RcodeRefused {
-		t.Errorf("a transfer without a Transferrer: %v", r)
+		t.Errorf("AXFR without a Transferrer: got %v, want REFUSED", r)
 	}
 }
 
@@ -146,10 +146,10 @@ func TestNamesOfAWildcardAreOneForRateLimits(t *testing.T) {
 func TestAnyIsAnsweredWithOneRRset(t *testing.T) {
 	z := serve(t, parse(t, "x.test.", tiny+"www A 192.0.2.1\nwww A 192.0.2.2\nwww TXT long\nalias CNAME www\n"))
 	if r := ask(t, z, question("www.x.test.", miekg.TypeANY), 512); len(r.Answer) != 2 {
-		t.Errorf("%v", r)
+		t.Errorf("ANY of www.x.test.: got %v, want 2 records", r)
 	}
 	if r := ask(t, z, question("alias.x.test.", miekg.TypeANY), 512); len(r.Answer) != 1 {
-		t.Errorf("%v", r)
+		t.Errorf("ANY of alias.x.test.: got %v, want 1 record", r)
 	}
 }
 
@@ -164,19 +164,19 @@ func TestViews(t *testing.T) {
 	}
 	z := serve(t, view("", "192.0.2.1"), view("near", "192.0.2.2", "192.0.2.0/24"), view("one", "192.0.2.3", "192.0.2.200/32"), view("far", "192.0.2.4", "10.0.0.0/8"))
 	if got := address(t, z, "www.x.test."); got != "192.0.2.3" { // the client of ask is 192.0.2.200
-		t.Errorf("the longest prefix: %s", got)
+		t.Errorf("view with the longest prefix: got %s, want 192.0.2.3", got)
 	}
 	z.Remove("X.test", "one")
 	if got := address(t, z, "www.x.test."); got != "192.0.2.2" {
-		t.Errorf("the next: %s", got)
+		t.Errorf("view with the next shorter prefix: got %s, want 192.0.2.2", got)
 	}
 	z.Remove("x.test.", "near")
 	z.Remove("x.test.", "")
 	if r := ask(t, z, question("www.x.test.", miekg.TypeA), 512); r != nil {
-		t.Errorf("a zone of others was answered from: %v", r)
+		t.Errorf("a zone for other clients was answered from: %v", r)
 	}
 	if !z.Remove("x.test.", "far") || z.Remove("x.test.", "far") || len(z.Zones()) != 0 {
-		t.Error("removed twice, or not at all")
+		t.Error("Remove of a view: want true, then false, and no zone left")
 	}
 }
 
@@ -184,10 +184,10 @@ func TestABadZoneReplacesNothing(t *testing.T) {
 	z := serve(t, parse(t, "x.test.", tiny+"www A 192.0.2.1\n"), parse(t, "y.test.", tiny))
 	err := z.Replace(parse(t, "x.test.", tiny+"www A 192.0.2.2\n"), parse(t, "y.test.", "@ 60 NS ns\n"))
 	if err == nil || !strings.Contains(err.Error(), `"y.test."`) {
-		t.Errorf("%v", err)
+		t.Errorf("Replace with a faulty y.test.: got %v, want an error that names it", err)
 	}
 	if got := address(t, z, "www.x.test."); got != "192.0.2.1" {
-		t.Errorf("x.test. was replaced: %s", got)
+		t.Errorf("after the failed Replace: got %s from x.test., want 192.0.2.1", got)
 	}
 }
 
@@ -207,12 +207,12 @@ func TestAllRecordsAreYielded(t *testing.T) {
 		want = append(want, rr.String())
 	}
 	if !strings.Contains(got[0], "SOA") {
-		t.Errorf("the first is %s", got[0])
+		t.Errorf("the first record is %s, want the SOA", got[0])
 	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("records of the zone: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -230,7 +230,7 @@ func (pickNone) Pick(dst []uint16, _ *dns.Query, _ int) ([]uint16, uint8, bool) 
 	return dst, 0, false
 }
 
-// notary signs and denies once it may wait, and remembers.
+// A notary signs and denies once it may wait, and records the requests.
 type notary struct {
 	t     *testing.T
 	known map[string]bool
@@ -273,12 +273,12 @@ func (n *notary) Deny(ctx context.Context, _ *dns.Query, r *dns.Reply, d Denial)
 		}
 	}
 	if !bytes.HasSuffix(d.Name, d.Origin) || d.TTL != 5 {
-		n.t.Errorf("%+v", d)
+		n.t.Errorf("the signer got the denial %+v", d)
 	}
 	return n.say(ctx, fmt.Sprintf("deny %d %s encloser %s %v", d.Kind, dns.Text(d.Name), dns.Text(d.Name[d.Encloser:]), types))
 }
 
-// directory is a Resolver that makes the first query wait.
+// A directory is a Resolver that makes the first query wait.
 type directory struct {
 	known bool
 	addrs Addresses
@@ -297,22 +297,22 @@ func TestChoices(t *testing.T) {
 	z := serve(t, one)
 	for name, want := range map[string]string{"www.x.test.": "192.0.2.2", "none.x.test.": "", "a.w.x.test.": "192.0.2.6"} {
 		if got := address(t, z, name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+			t.Errorf("A of %s: got %s, want %s", name, got, want)
 		}
 	}
 	m := question("a.w.x.test.", miekg.TypeA)
 	m.SetEdns0(1232, true)
 	r := ask(t, z, m, 1232)
 	if len(r.Answer) != 2 || r.Answer[1].Header().Rrtype != miekg.TypeRRSIG || r.Answer[1].Header().Name != "a.w.x.test." {
-		t.Errorf("%v", r)
+		t.Errorf("wildcard expansion: got %v, want the record and its signature", r)
 	}
 	if want := []string{"a.w.x.test. A 1 of 16 wild=2", "deny 3 a.w.x.test. encloser w.x.test. []"}; !slices.Equal(n.asked, want) {
-		t.Errorf("signer was asked %q, want %q", n.asked, want)
+		t.Errorf("the signer was called for %q, want %q", n.asked, want)
 	}
 	for _, bad := range []Choice{{"x.test.", miekg.TypeMX, pickLast{}}, {"other.", miekg.TypeA, pickLast{}}, {"www.x.test.", miekg.TypeA, nil}} {
 		one.Choices = []Choice{bad}
 		if err := z.Replace(one); err == nil {
-			t.Errorf("%v was taken", bad)
+			t.Errorf("Replace accepted %v", bad)
 		}
 	}
 }
@@ -340,11 +340,11 @@ func TestSignerIsAskedForWhatTheZoneDoesNotHold(t *testing.T) {
 		m.SetEdns0(1232, true)
 		r := ask(t, z, m, 1232)
 		if r.Rcode == miekg.RcodeServerFailure {
-			t.Errorf("%s: %v", c.name, r)
+			t.Errorf("%s: got SERVFAIL: %v", c.name, r)
 		}
-		n.asked = slices.Compact(n.asked) // once when it could not wait, once when it could
+		n.asked = slices.Compact(n.asked) // once when it must not wait, once when it may
 		if !slices.EqualFunc(n.asked, c.want, strings.HasPrefix) {
-			t.Errorf("%s %s: signer was asked %q, want %q", c.name, typeName(c.typ), n.asked, c.want)
+			t.Errorf("%s %s: the signer was called for %q, want %q", c.name, typeName(c.typ), n.asked, c.want)
 		}
 	}
 }
@@ -361,19 +361,19 @@ func TestAliases(t *testing.T) {
 	} {
 		r := ask(t, z, question(name, miekg.TypeA), 512)
 		if len(r.Answer) != 1 || r.Answer[0].(*miekg.A).A.String() != want || r.Answer[0].Header().Name != name {
-			t.Errorf("%s: %v, want %s", name, r, want)
+			t.Errorf("A of %s: got %v, want %s", name, r, want)
 		}
 	}
 	for name, want := range map[string]int{"loop.x.test.": miekg.RcodeServerFailure, "lost.x.test.": miekg.RcodeServerFailure} {
 		if r := ask(t, z, question(name, miekg.TypeA), 512); r.Rcode != want || len(r.Answer) > 0 {
-			t.Errorf("%s: %v", name, r)
+			t.Errorf("A of %s: got %v, want an empty answer with its rcode", name, r)
 		}
 	}
 	if r := ask(t, z, question("x.test.", miekg.TypeAAAA), 512); r.Rcode != 0 || len(r.Answer) != 0 || len(r.Ns) != 1 {
-		t.Errorf("no AAAA at the target: %v", r)
+		t.Errorf("AAAA of an alias whose target has none: got %v", r)
 	}
 	if r := ask(t, z, question("x.test.", miekg.TypeNS), 512); len(r.Answer) != 1 {
-		t.Errorf("%v", r)
+		t.Errorf("NS of an alias: got %v, want 1 record", r)
 	}
 }
 

@@ -81,7 +81,7 @@ func BenchmarkAnswer(b *testing.B) {
 		q := &queries[i%len(queries)]
 		r.Start(q, buf, 1232)
 		if z.Answer(q, &r, nil) != dns.Answered {
-			b.Fatal("not answered")
+			b.Fatal("the responder did not answer the query")
 		}
 	}
 }
@@ -100,7 +100,7 @@ func BenchmarkWhole(b *testing.B) {
 		q.Parse(msgs[i%len(msgs)])
 		r.Start(&q, buf, 1232)
 		if z.Answer(&q, &r, nil) != dns.Answered {
-			b.Fatal("not answered")
+			b.Fatal("the responder did not answer the query")
 		}
 		r.Finish(opts)
 	}

@@ -35,7 +35,7 @@ func (c *content) whole() *Zone {
 	return z
 }
 
-// change returns the change to the present state of the zone at some names.
+// change returns a change that gives some names of the zone the records in c.
 func (c *content) change(names []string) *Change {
 	ch := &Change{Origin: c.origin, Names: names}
 	for _, name := range names {
@@ -54,7 +54,7 @@ func (c *content) add(name string, records *[]miekg.RR, choices *[]Choice, alias
 	}
 }
 
-// backwards picks all, the last first.
+// backwards picks all, in reverse order.
 type backwards struct{}
 
 func (backwards) Pick(dst []uint16, _ *dns.Query, n int) ([]uint16, uint8, bool) {
@@ -79,7 +79,7 @@ func lines(t *testing.T, text string) (all []miekg.RR) {
 	return all
 }
 
-// anyName returns one of few names, so that many are above one another.
+// anyName returns one of a few names, so that many are ancestors of others.
 func (c *content) anyName(rnd *rand.Rand) string {
 	labels := []string{"a", "b", "c", "*", "d", "longer-label"}
 	name := c.origin
@@ -145,7 +145,7 @@ func (c *content) turn(t *testing.T, rnd *rand.Rand, name string) {
 	}
 }
 
-// sameAnswers asks both about all that may be of interest.
+// sameAnswers sends both the same queries about everything that may differ.
 func sameAnswers(t *testing.T, c *content, rnd *rand.Rand, changed, compiled *Responder) {
 	t.Helper()
 	asked := map[string]bool{}
@@ -165,7 +165,7 @@ func sameAnswers(t *testing.T, c *content, rnd *rand.Rand, changed, compiled *Re
 		}
 	}
 	for name := range c.names {
-		if rnd.IntN(10) > 0 { // the rest has its turn after other changes
+		if rnd.IntN(10) > 0 { // other changes exercise the rest
 			continue
 		}
 		ask(name)
@@ -181,7 +181,7 @@ func sameAnswers(t *testing.T, c *content, rnd *rand.Rand, changed, compiled *Re
 	}
 }
 
-// contents lists the records that a zone is served with, in one order.
+// contents lists the records with which a zone is served, in a fixed order.
 func contents(t *testing.T, z *Responder) string {
 	t.Helper()
 	var all []string
@@ -193,7 +193,7 @@ func contents(t *testing.T, z *Responder) string {
 		all = append(all, rr.String())
 	}
 	if len(all) == 0 || !strings.Contains(all[0], "\tSOA\t") {
-		t.Errorf("the SOA is not first: %q", all)
+		t.Errorf("the SOA is not the first record: %q", all)
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
@@ -228,7 +228,7 @@ func TestAChangedZoneAnswersLikeOneCompiledFromTheStart(t *testing.T) {
 			c.turn(t, rnd, name)
 			names = append(names, name, "ns."+name)
 		}
-		// Glue may be of a delegation that is gone.
+		// The glue may belong to a delegation that no longer exists.
 		if err := changed.Change(c.change(slices.Compact(slices.Sorted(slices.Values(names))))); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}
@@ -245,11 +245,11 @@ func TestAChangedZoneAnswersLikeOneCompiledFromTheStart(t *testing.T) {
 		}
 		sameAnswers(t, c, rnd, changed, compiled)
 		if got, want := contents(t, changed), contents(t, compiled); got != want {
-			t.Fatalf("step %d: the zone has\n%s\nand should have\n%s", step, got, want)
+			t.Fatalf("step %d: the changed zone has\n%s\nthe compiled one\n%s", step, got, want)
 		}
 		got, want := changed.Zones()[0], compiled.Zones()[0]
 		if got.Bytes, want.Bytes = 0, 0; got != want {
-			t.Fatalf("step %d: %+v, want %+v", step, got, want)
+			t.Fatalf("step %d: Info of the changed zone is %+v, of the compiled one %+v", step, got, want)
 		}
 	}
 	t.Logf("%d names, %d compactions", len(c.names), compactions)
@@ -259,7 +259,7 @@ func TestAChangeThatCannotBeServedChangesNothing(t *testing.T) {
 	z := NewResponder()
 	one := lines(t, "@ 300 SOA ns h 1 2 3 4 5\nwww 300 A 192.0.2.1\n")
 	if err := z.Change(&Change{Origin: "example.test.", Names: []string{"www.example.test."}}); !errors.Is(err, ErrWhole) {
-		t.Errorf("a zone that is not there: %v", err)
+		t.Errorf("Change of a zone that is not served: got %v, want ErrWhole", err)
 	}
 	if err := z.Replace(&Zone{Origin: "example.test.", Records: one}); err != nil {
 		t.Fatal(err)
@@ -278,10 +278,10 @@ func TestAChangeThatCannotBeServedChangesNothing(t *testing.T) {
 	} {
 		c.Origin = "example.test."
 		if err := z.Change(c); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: Change returned no error", name)
 		}
 		if after := contents(t, z); after != before {
-			t.Errorf("%s: the zone is\n%s", name, after)
+			t.Errorf("%s: after the failed Change, the zone is\n%s", name, after)
 		}
 	}
 }
@@ -308,7 +308,7 @@ func TestQueriesGoOnWhileAZoneChanges(t *testing.T) {
 				for _, name := range []string{"example.test.", fmt.Sprintf("n%d.example.test.", i%300), "x.w.example.test.", "www.example.test."} {
 					r := zonetest.Ask(t, z, zonetest.Question(name, miekg.TypeMX), 65535)
 					if r == nil || r.Rcode != miekg.RcodeSuccess && name != "www.example.test." {
-						t.Errorf("%s: %v", name, r)
+						t.Errorf("A of %s: got %v", name, r)
 						return
 					}
 				}
@@ -329,6 +329,6 @@ func TestQueriesGoOnWhileAZoneChanges(t *testing.T) {
 	wg.Wait()
 	// The arena is rewritten from time to time, so that changes do not accumulate.
 	if i := z.Zones()[0]; i.Bytes > 3*(64<<10+300*80) || i.Names != 303 {
-		t.Errorf("%+v", i)
+		t.Errorf("after many changes, the zone takes %+v", i)
 	}
 }

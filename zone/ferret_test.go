@@ -18,7 +18,7 @@ func ferret(t *testing.T) (map[string]*zonetest.Case, *Responder) {
 	t.Helper()
 	cases := zonetest.Ferret(t)
 	if len(cases) < 6000 {
-		t.Fatalf("only %d cases", len(cases))
+		t.Fatalf("the data set has only %d cases, want at least 6000", len(cases))
 	}
 	var zones []*Zone
 	for id, c := range cases {
@@ -38,7 +38,7 @@ func judge(t *testing.T, cases map[string]*zonetest.Case, ask func(*miekg.Msg) *
 		t.Error(w)
 	}
 	if len(wrong) > 0 {
-		t.Errorf("%d of %d cases", len(wrong), len(cases))
+		t.Errorf("%d of %d cases were answered wrongly", len(wrong), len(cases))
 	}
 }
 

@@ -61,7 +61,7 @@ func TestFilesAreReadAgainWhenTheyChange(t *testing.T) {
 			t.Helper()
 			later()
 			if got := address(t, z, name); got != want {
-				t.Errorf("%s: %s is %q, want %q", what, name, got, want)
+				t.Errorf("%s: A of %s is %q, want %q", what, name, got, want)
 			}
 		}
 		expect("at first", "www.one.test.", "192.0.2.1")
@@ -104,7 +104,7 @@ func TestMistakesInTheSettingsOfFilesAreRefused(t *testing.T) {
 	} {
 		_, err := NewFiles(Config{Files: c.files}, "", NewResponder(), nil, slog.New(slog.DiscardHandler))
 		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.HasPrefix(got, c.want) && c.want != "" {
-			t.Errorf("%v: %v, want %q", c.files, err, c.want)
+			t.Errorf("files %v: got error %v, want %q", c.files, err, c.want)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestABadZoneFileStopsNoOther(t *testing.T) {
 		}
 		faults := f.Faults()
 		if instead == "" && len(faults) > 0 || instead != "" && !slices.ContainsFunc(faults, func(f Fault) bool { return strings.Contains(f.String(), instead) }) {
-			t.Errorf("%s: faults %v, want one with %q", when, faults, instead)
+			t.Errorf("%s: got faults %v, want one with %q", when, faults, instead)
 		}
 	}
 	write(t, good, tiny+"www A 192.0.2.1\n")
@@ -194,7 +194,7 @@ func TestCheckNamesMistakes(t *testing.T) {
 			got = append(got, p.String())
 		}
 		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
-			t.Errorf("%q:\n%s\nwant %q", c.text, strings.Join(got, "\n"), c.want)
+			t.Errorf("Check of %q: got\n%s\nwant %q", c.text, strings.Join(got, "\n"), c.want)
 		}
 	}
 	z, err := Read(strings.NewReader("www 60 A 192.0.2.1\n"), "x.test.", "")
@@ -202,6 +202,6 @@ func TestCheckNamesMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := Check(z); len(p) != 2 || !strings.Contains(p[0].What, "no NS record") || !strings.Contains(p[1].What, "no SOA record") || !p[1].Fatal {
-		t.Errorf("%v", p)
+		t.Errorf("Check of a zone without SOA and NS: got %v", p)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"shuultuur/dns"
 )
 
-// FuzzZoneFile reads any text as a zone; a compiled zone answers for each of its
-// names without harm, and in bounded time.
+// FuzzZoneFile reads any text as a zone. A zone that compiles answers for each of its names
+// within bounded time and without a panic.
 func FuzzZoneFile(f *testing.F) {
 	f.Add(tiny)
 	f.Add(tiny + "* CNAME a\na.b.c DNAME @\nsub NS ns.sub\nns.sub A 192.0.2.1\n")
@@ -21,7 +21,7 @@ func FuzzZoneFile(f *testing.F) {
 	f.Add("@ 5 IN SOA . . 1 2 3 4 5\n@ TYPE65280 \\# 0\n@ NSEC3PARAM 1 0 0 -\n0P9MHAVEQVM6T7VBL5LOP2U3T2RP3TOM NSEC3 1 1 0 - 2T7B4G4VSA5SMI47K61MV5BV1A22BOJR A\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "GENERATE") && len(text) > 200 {
-			return // it multiplies, as it should
+			return // it generates records, as it should
 		}
 		started := time.Now()
 		one, err := Read(strings.NewReader(text), "x.test.", "")
@@ -47,13 +47,13 @@ func FuzzZoneFile(f *testing.F) {
 			}
 		}
 		if spent := time.Since(started); spent > 20*time.Second {
-			t.Errorf("%v for %d bytes", spent, len(text))
+			t.Errorf("%v for a zone of %d bytes, want at most 20 s", spent, len(text))
 		}
 	})
 }
 
-// FuzzAnswer sends any message to a responder with strange zones: a readable
-// query is answered within its limit, and the answer can be read back.
+// FuzzAnswer sends any message to a responder with unusual zones. It answers a readable query
+// within its limit, and the answer can be read.
 func FuzzAnswer(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	origins := []string{"one.test.", "two.test.", "sub.one.test."}
@@ -82,7 +82,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		if len(r.Buf) > r.Limit {
-			t.Fatalf("%d bytes, limit %d", len(r.Buf), r.Limit)
+			t.Fatalf("the answer has %d bytes, its limit is %d", len(r.Buf), r.Limit)
 		}
 		var m miekg.Msg
 		opts := dns.Options{Size: 1232, Max: 65535}

@@ -18,7 +18,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// startNSD runs a NSD with zone files and returns a connection to it.
+// startNSD starts NSD with zone files and returns a connection to it.
 func startNSD(t testing.TB, files map[string]string) *miekg.Conn {
 	t.Helper()
 	dir, port := t.TempDir(), peer.Port(t)
@@ -55,11 +55,11 @@ func startPeer(t testing.TB, files map[string]string, port, name string, args ..
 		}
 		c.Close()
 	}
-	t.Fatalf("%s does not serve its zones", name)
+	t.Fatalf("%s does not serve its zones within the time limit", name)
 	return nil
 }
 
-// exchange asks the other server.
+// exchange sends a query to the other server.
 func exchange(t testing.TB, c *miekg.Conn, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
@@ -156,9 +156,9 @@ func crosses(have map[string]string, n, kind string) bool {
 	return false
 }
 
-// differential asks a NSD and us the same questions about the same zones.
+// differential sends NSD and us the same queries about the same zones.
 func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool, n int) {
-	if race.On { // the race detector is slow, and finds its races with fewer
+	if race.On { // the race detector is slow, and finds races with fewer
 		n /= 4
 	}
 	dir := t.TempDir()
@@ -203,7 +203,7 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 			name = []string{"a.", "b.", "*.", "zz.", "ns.", "0."}[rnd.IntN(6)] + name
 		case 1:
 			name = []string{"a.b.", "zz.a.", "q.*.", "e.e.e."}[rnd.IntN(4)] + name
-		case 2: // above it: an empty non-terminal, often
+		case 2: // an ancestor: often an empty non-terminal
 			if i := strings.IndexByte(name, '.'); len(name) > i+1 && miekg.CountLabel(name) > 2 {
 				name = name[i+1:]
 			}
@@ -221,7 +221,7 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 			ours = new(miekg.Msg)
 			ours.Rcode = miekg.RcodeRefused
 		}
-		// NSD makes addresses of wildcards for names in referrals; we do not.
+		// NSD expands wildcards to addresses for names in referrals; we do not.
 		theirs.Extra = slices.DeleteFunc(theirs.Extra, func(rr miekg.RR) bool {
 			_, found := slices.BinarySearch(names, strings.ToLower(rr.Header().Name))
 			return !found
@@ -251,7 +251,7 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 	}
 	t.Logf("%d names in %d zones, %d questions, %d with proofs of their own: %v", len(names), len(origins), n, deniable, rcodes)
 	if deniable > n/15 {
-		t.Errorf("NSD and we prove %d of %d otherwise", deniable, n)
+		t.Errorf("the proofs of NSD and ours differ for %d of %d queries, want at most a fifteenth", deniable, n)
 	}
 	if wound > n/100 {
 		t.Errorf("NSD and we end %d chains of %d at different places", wound, n)
@@ -261,9 +261,9 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 	}
 }
 
-// winding reports whether a is the beginning of b, which comes by a DNAME more
-// than once. Chains that wind so seldom end, and how far one is followed is up
-// to the server: the resolver asks for the rest.
+// winding reports whether a is the beginning of b, which uses a DNAME more than once. Chains of
+// this kind seldom end, and each server decides how far it follows one: the resolver queries
+// for the rest.
 func winding(a, b *miekg.Msg) bool {
 	texts := func(m *miekg.Msg) (all []string) {
 		for _, rr := range m.Answer {
@@ -297,12 +297,11 @@ func winding(a, b *miekg.Msg) bool {
 	return false
 }
 
-// peculiar reports whether NSD's proof of denial is not that of RFC 4035 3.1.3 or
-// RFC 5155 7.2. After a DNAME it proves less than is needed, as it does for DS
-// under a wildcard and, with NSEC3, for any type a wildcard does not have; of a
-// wildcard asked for by its own name it proves more. Where only names that
-// opted out lie below, it takes an empty non-terminal without a NSEC3 for the
-// closest provable encloser.
+// peculiar reports whether NSD's proof of denial differs from RFC 4035 section 3.1.3 or RFC
+// 5155 section 7.2. After a DNAME, NSD proves less than is needed, as for DS below a wildcard
+// and, with NSEC3, for any type that a wildcard lacks. For the wildcard's own name it proves
+// more. Where all names below opted out, it takes an empty non-terminal without an NSEC3 for
+// the closest provable encloser.
 func peculiar(m, ours *miekg.Msg) bool {
 	name, dname := last(m, ours)
 	hashed := slices.ContainsFunc(ours.Ns, func(rr miekg.RR) bool { return rr.Header().Rrtype == miekg.TypeNSEC3 })
@@ -313,7 +312,7 @@ func peculiar(m, ours *miekg.Msg) bool {
 	return opted || dname || m.Question[0].Qtype == miekg.TypeDS || strings.HasPrefix(name, "*.")
 }
 
-// last returns the name at which an answer ends, and whether a DNAME led there.
+// last returns the name at which an answer ends, and whether it used a DNAME.
 func last(m, r *miekg.Msg) (name string, dname bool) {
 	name = strings.ToLower(m.Question[0].Name)
 	for _, rr := range r.Answer {
@@ -339,9 +338,9 @@ func withoutProofs(all []miekg.RR) []miekg.RR {
 	})
 }
 
-// proven checks that a negative answer has a proof for the name it ends at: a
-// record of the name itself, or one for an existing ancestor and one that
-// covers the next name below it; and for NXDOMAIN, that there is no wildcard.
+// proven checks that a negative answer proves its claim for the name at which it ends: with a
+// record of the name itself, or with one for an existing ancestor and one that covers the next
+// name below it. NXDOMAIN must also prove that there is no wildcard.
 func proven(m, r *miekg.Msg) error {
 	if len(r.Ns) == 0 || !slices.ContainsFunc(r.Ns, func(rr miekg.RR) bool { return rr.Header().Rrtype == miekg.TypeSOA }) {
 		return nil

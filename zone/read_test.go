@@ -24,7 +24,7 @@ func TestReadsFilesWithIncludes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if z.Origin != "example.com." || len(z.Records) != 4 {
-		t.Fatalf("origin %q, %d records", z.Origin, len(z.Records))
+		t.Fatalf("Read: origin %q with %d records, want example.com. with 4", z.Origin, len(z.Records))
 	}
 	want := []string{"a.zone:3", "a.zone:4", "sub/b.zone:2", "a.zone:8"}
 	for i, w := range want {
@@ -48,13 +48,13 @@ func TestReadNamesTheLine(t *testing.T) {
 		}
 		_, err := ReadFile(file, "example.com.")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %q", c.text, err, c.want)
+			t.Errorf("Read(%q): got error %v, want %q", c.text, err, c.want)
 		}
 	}
 	if _, err := Read(strings.NewReader("www 60 IN A 192.0.2.1\n"), "", "x"); err == nil {
-		t.Error("a zone without an origin was read")
+		t.Error("Read accepted a zone without an origin")
 	}
 	if _, err := Read(strings.NewReader("$INCLUDE /etc/passwd\n"), "example.", ""); err == nil {
-		t.Error("$INCLUDE without a file was followed")
+		t.Error("Read followed $INCLUDE in a text without a file name")
 	}
 }

@@ -19,7 +19,7 @@ func TestAZoneThatCannotBeServedIsServfail(t *testing.T) {
 		}
 	}
 	if z.Served("x.test.", "inside") != nil || z.Zone("x.test.", netip.MustParseAddr("10.1.1.1")) != nil {
-		t.Error("a zone that cannot be served has contents")
+		t.Error("Served or Zone returned contents of an unavailable zone")
 	}
 	if n, m := len(z.Zones()), len(z.Unavailable()); n != 1 || m != 2 {
 		t.Errorf("%d zones served and %d not, want 1 and 2", n, m)
@@ -100,6 +100,6 @@ func TestCAARecordsOfANameAboveAreAnsweredWhereAZoneSaysSo(t *testing.T) {
 		}
 	}
 	if m := ask(t, r, question("none.x.test.", miekg.TypeCAA), 4096); m.Rcode != miekg.RcodeNameError {
-		t.Errorf("a name that does not exist: %v", m)
+		t.Errorf("CAA of a name that does not exist: got %v, want NXDOMAIN", m)
 	}
 }

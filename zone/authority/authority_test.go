@@ -81,11 +81,11 @@ func TestNewSettingsGoOnWithWhatIsServed(t *testing.T) {
 	stop := run(t, first)
 	first.Ready()
 	if got := answer(t, first, "www.redis.test."); got != "192.0.2.7" {
-		t.Fatalf("the zone in Redis answers %s", got)
+		t.Fatalf("www.redis.test.: got %s, want 192.0.2.7", got)
 	}
 	server.Stop()
 
-	// Redis is gone, one file is bad, one is new, one is named no longer.
+	// Redis is away, one file is bad, one is new, and one is no longer in the settings.
 	write(t, filepath.Join(dir, "bad.test.zone"), text+"www A x\n")
 	write(t, filepath.Join(dir, "good.test.zone"), text+"www A 192.0.2.2\n")
 	write(t, filepath.Join(dir, "new.test.zone"), text+"www A 192.0.2.3\n")
@@ -99,22 +99,22 @@ func TestNewSettingsGoOnWithWhatIsServed(t *testing.T) {
 		"www.gone.test.": {"192.0.2.1", "declined"}, "www.redis.test.": {"192.0.2.7", "192.0.2.7"},
 	} {
 		if got := answer(t, first, name); got != want[0] {
-			t.Errorf("%s by the first: %s, want %s", name, got, want[0])
+			t.Errorf("A of %s from the first authority: got %s, want %s", name, got, want[0])
 		}
 		if got := answer(t, second, name); got != want[1] {
-			t.Errorf("%s by the second: %s, want %s", name, got, want[1])
+			t.Errorf("A of %s from the second authority: got %s, want %s", name, got, want[1])
 		}
 	}
 	if faults := second.Faults(); len(faults) != 1 || !strings.Contains(faults[0].Error(), "zones.files[1].path: ") || !strings.Contains(faults[0].Error(), "bad.test.zone:5: ") {
-		t.Errorf("faults %v, want one of the bad file with its line", faults)
+		t.Errorf("faults: got %v, want one that names the bad file and its line", faults)
 	}
 	if problems := second.Problems(); len(problems) == 0 || !strings.Contains(problems[0], "it is served as it was before") {
-		t.Errorf("problems %q", problems)
+		t.Errorf("problems: got %q, want that the zone is served as before", problems)
 	}
 	stop()
 	run(t, second)
 	if got := answer(t, second, "www.redis.test."); got != "192.0.2.7" {
-		t.Errorf("the zone in Redis answers %s after the change", got)
+		t.Errorf("www.redis.test. after the change of settings: got %s, want 192.0.2.7", got)
 	}
 	// The serial number continues.
 	if soa := second.responder.Served("good.test.", "").Info().Serial; soa != 2 {
@@ -122,8 +122,8 @@ func TestNewSettingsGoOnWithWhatIsServed(t *testing.T) {
 	}
 }
 
-// TestZonesThatLeaveRedisTakeTheirSignerAlong: and memory used for reading is
-// returned.
+// TestZonesThatLeaveRedisTakeTheirSignerAlong: a zone that leaves Redis is no longer signed,
+// and the memory used for reading is returned.
 func TestZonesThatLeaveRedisTakeTheirSignerAlong(t *testing.T) {
 	server := redistest.Start(t, "--notify-keyspace-events", "AK")
 	server.Do(t, "SADD", "redins:zones", "redis.example.")
@@ -137,14 +137,14 @@ func TestZonesThatLeaveRedisTakeTheirSignerAlong(t *testing.T) {
 	run(t, z)
 	z.Ready()
 	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC || len(z.responder.Zones()) != 1 {
-		t.Errorf("%d zones read, %d collections", len(z.responder.Zones()), after.NumForcedGC-before.NumForcedGC)
+		t.Errorf("%d zones read, %d forced collections; want 1 zone and a collection", len(z.responder.Zones()), after.NumForcedGC-before.NumForcedGC)
 	}
 	server.Do(t, "SREM", "redins:zones", "redis.example.")
 	for end := time.Now().Add(10 * time.Second); len(z.responder.Zones()) > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if n := len(z.responder.Zones()); n > 0 {
-		t.Errorf("%d zones are served still", n)
+		t.Errorf("%d zones are still served after Redis lost them", n)
 	}
 
 	ring, err := sign.NewRing(sign.Config{})
@@ -173,10 +173,10 @@ func TestZonesThatLeaveRedisTakeTheirSignerAlong(t *testing.T) {
 	}
 	first := signer()
 	if signer() != first {
-		t.Error("a signer is made anew for the same keys")
+		t.Error("the same keys gave a new signer")
 	}
 	redisZones{z.publisher, ring}.Remove("redis.example.", "")
 	if signer() == first {
-		t.Error("the signer stays when its zone has gone")
+		t.Error("the signer stayed after its zone was removed")
 	}
 }

@@ -69,10 +69,10 @@ func TestARecordOfAFileIsChangedAndNothingElse(t *testing.T) {
 				t.Fatal(err)
 			}
 			if string(e.After) != c.want {
-				t.Errorf("the text is\n%q, want\n%q", e.After, c.want)
+				t.Errorf("text after the edit: got\n%q, want\n%q", e.After, c.want)
 			}
 			if now, _ := os.ReadFile(file); string(now) != c.text {
-				t.Error("the file is written already")
+				t.Error("Edit wrote the file, before Write was called")
 			}
 			if err := a.Write(t.Context(), "example.test.", "", e.After); err != nil {
 				t.Error(err)
@@ -132,20 +132,20 @@ func TestMistakesInARecordAreSaidAtTheirField(t *testing.T) {
 		_, err := a.Edit(t.Context(), "example.test.", "", "add", "", entered(enter))
 		var at *FieldError
 		if !errors.As(err, &at) || at.Field != field {
-			t.Errorf("%.60s: %v, want a mistake at %s", enter, err, field)
+			t.Errorf("entering %.60s: got %v, want a mistake in %s", enter, err, field)
 		}
 	}
 	if _, err := a.Edit(t.Context(), "example.test.", "", "delete", idOf(t, a, "pc2 A"), nil); !errors.Is(err, ErrByHand) {
-		t.Errorf("one of $GENERATE: %v", err)
+		t.Errorf("deleting a record of $GENERATE: got %v, want ErrByHand", err)
 	}
 	if _, err := a.Edit(t.Context(), "example.test.", "", "delete", idOf(t, a, "@ SOA"), nil); err == nil {
-		t.Error("the SOA may be deleted")
+		t.Error("Edit deleted the SOA")
 	}
 	if _, err := a.Edit(t.Context(), "example.test.", "", "delete", "gone", nil); !errors.Is(err, ErrNoRecord) {
-		t.Errorf("a record that is not there: %v", err)
+		t.Errorf("deleting a record that does not exist: got %v, want ErrNoRecord", err)
 	}
 	if e, err := a.Edit(t.Context(), "example.test.", "", "add", "", entered("name=x|type=MX|preference=1|target=nowhere.example.test")); err != nil || len(e.Warnings) == 0 {
-		t.Errorf("a target that does not exist: %+v, %v", e, err)
+		t.Errorf("adding an MX whose target does not exist: got %+v, %v, want a warning", e, err)
 	}
 }
 
@@ -165,13 +165,13 @@ func TestValuesOfARecordAreReadAgain(t *testing.T) {
 		r := record(rr, "example.test.")
 		v := r.Values()
 		if v[c.field] != c.want {
-			t.Errorf("%s: %q", c.line, v)
+			t.Errorf("%s: Values() = %q", c.line, v)
 		}
 		again, err := parse(".", func(name string) string {
 			return map[string]string{"name": "a.", "type": r.Type}[name] + v[name]
 		}, rr.Header().Ttl)
 		if err != nil || !miekg.IsDuplicate(again, rr) {
-			t.Errorf("%s: entered again it is %v, %v", c.line, again, err)
+			t.Errorf("%s: parsing its values gave %v, %v", c.line, again, err)
 		}
 	}
 }

@@ -59,26 +59,26 @@ func TestATargetIsLookedUpOnceAndThenAtHand(t *testing.T) {
 		up := &upstream{ttl: 100 * time.Second, slow: 50 * time.Millisecond}
 		a := NewAliases(up)
 		if _, ok := a.Addresses(nil, "cdn.example.net.", 1); ok || up.asked.Load() != 0 { //nolint:staticcheck // nil says not to wait
-			t.Fatal("nothing is known yet, and nothing may wait")
+			t.Fatal("Addresses returned or looked up something without waiting, before any lookup")
 		}
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
 				if n, ttl := last(t, a, t.Context()); n != 1 || ttl != 100 {
-					t.Errorf("answer %d, ttl %d", n, ttl)
+					t.Errorf("first lookup: got answer %d, TTL %d, want 1 and 100", n, ttl)
 				}
 			})
 		}
 		wg.Wait()
 		if n := up.asked.Load(); n != 1 {
-			t.Errorf("%d lookups for one target", n)
+			t.Errorf("%d lookups for one target, want 1", n)
 		}
 		time.Sleep(40 * time.Second)
 		if n, ttl := last(t, a, nil); n != 1 || ttl != 60 {
 			t.Errorf("after 40 s answer %d, ttl %d, want 1 and 60", n, ttl)
 		}
 		if got, ok := a.Addresses(t.Context(), "none.", 28); !ok || len(got.Addrs) != 0 {
-			t.Errorf("a name without addresses: %v %v", got, ok)
+			t.Errorf("name without addresses: got %v, %v", got, ok)
 		}
 	})
 }
@@ -92,22 +92,22 @@ func TestATargetInUseIsLookedUpBeforeItEnds(t *testing.T) {
 		for range 1000 {
 			time.Sleep(time.Second)
 			if n, _ := last(t, a, nil); n == 0 {
-				t.Fatal("what is in use was not at hand")
+				t.Fatal("a target in use was not in the cache")
 			}
 		}
 		if n := up.asked.Load(); n < 10 || n > 12 {
-			t.Errorf("%d lookups in 1000 s with a TTL of 100 s", n)
+			t.Errorf("%d lookups in 1000 s with a TTL of 100 s, want 10 to 12", n)
 		}
 		time.Sleep(300 * time.Second)
 		before := up.asked.Load()
 		time.Sleep(2 * time.Hour)
 		if up.asked.Load() != before {
-			t.Error("what nobody asks for is looked up")
+			t.Error("a target that no query needs was refreshed")
 		}
 		a.mu.RLock()
 		defer a.mu.RUnlock()
 		if len(a.targets) != 0 {
-			t.Error("what nobody asks for is kept")
+			t.Error("targets that no query needs were kept")
 		}
 	})
 }
@@ -122,26 +122,26 @@ func TestOldAddressesAreAnsweredWhenThereAreNoNewOnes(t *testing.T) {
 		if n, ttl := last(t, a, t.Context()); n != 1 || ttl != staleTTL || a.Stale.Load() == 0 || a.Failed.Load() != 1 {
 			t.Errorf("answer %d, ttl %d, want the old one", n, ttl)
 		}
-		if n, _ := last(t, a, nil); n != 1 { // not a lookup for each
-			t.Error("a moment later it is not at hand")
+		if n, _ := last(t, a, nil); n != 1 { // no lookup for each query
+			t.Error("the stale answer is not in the cache shortly after the failure")
 		}
 		up.down.Store(false)
 		time.Sleep(retry)
 		if n, ttl := last(t, a, t.Context()); n != 3 || ttl != 10 {
-			t.Errorf("after recovery answer %d, ttl %d", n, ttl)
+			t.Errorf("after recovery: got answer %d, TTL %d, want 3 and 10", n, ttl)
 		}
 		up.down.Store(true)
 		time.Sleep(maxStale + time.Minute)
 		if n, _ := last(t, a, t.Context()); n != 0 {
-			t.Error("addresses of three days ago are answered")
+			t.Error("Addresses returned addresses that expired three days ago")
 		}
 		asked := up.asked.Load()
 		if _, ok := a.Addresses(t.Context(), "new.", 1); ok {
-			t.Error("an address from nowhere")
+			t.Error("Addresses returned an answer although the upstream fails")
 		}
 		a.Addresses(t.Context(), "new.", 1) //nolint:errcheck // counted below
 		if n := up.asked.Load() - asked; n != 1 {
-			t.Errorf("%d lookups within the time after a failure", n)
+			t.Errorf("%d lookups within the pause after a failure, want 1", n)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestWhoWaitsForALookupGivesUpWithItsContext(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				if _, ok := a.Addresses(ctx, "slow.", 1); ok || time.Since(began) > lookupTime {
-					t.Errorf("after %v: %v", time.Since(began), ok)
+					t.Errorf("slow upstream: after %v, Addresses returned %v", time.Since(began), ok)
 				}
 			})
 		}
@@ -167,15 +167,15 @@ func TestWhoWaitsForALookupGivesUpWithItsContext(t *testing.T) {
 
 func TestAddressesAtHandDoNotAllocate(t *testing.T) {
 	if race.On {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates memory")
 	}
 	a := NewAliases(&upstream{ttl: time.Hour})
 	last(t, a, t.Context())
 	if n := testing.AllocsPerRun(100, func() { a.Addresses(nil, "cdn.example.net.", 1) }); n != 0 { //nolint:errcheck,staticcheck // as a query does
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations for a cached target, want none", n)
 	}
 	got, _ := a.Addresses(nil, "cdn.example.net.", 1) //nolint:staticcheck // nil says not to wait
 	if !slices.Equal(got.Addrs, []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {
-		t.Errorf("%v", got)
+		t.Errorf("addresses: got %v, want 192.0.2.1", got)
 	}
 }

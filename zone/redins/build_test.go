@@ -89,7 +89,7 @@ func packed(t *testing.T, rrs []miekg.RR) map[string]string {
 		all[string(wireForm(rr))] = rr.String()
 	}
 	if len(all) != len(rrs) {
-		t.Errorf("%d records, %d different ones", len(rrs), len(all))
+		t.Errorf("%d records, of which %d differ; want no duplicates", len(rrs), len(all))
 	}
 	return all
 }
@@ -99,12 +99,12 @@ func sameZone(t *testing.T, got, want []miekg.RR) {
 	g, w := packed(t, got), packed(t, want)
 	for k, text := range w {
 		if g[k] == "" {
-			t.Errorf("missing: %s", text)
+			t.Errorf("missing record: %s", text)
 		}
 	}
 	for k, text := range g {
 		if w[k] == "" {
-			t.Errorf("not wanted: %s", text)
+			t.Errorf("unwanted record: %s", text)
 		}
 	}
 }
@@ -160,7 +160,7 @@ b 1000 A 192.0.2.1`, "example.com.").Records)
 func TestNonsenseIsNamedAndTheRestIsServed(t *testing.T) {
 	for _, c := range []struct {
 		label, json string
-		records     int    // that are served in addition to the SOA
+		records     int    // records besides the SOA
 		problem     string // "" for none
 	}{
 		{"www", `{"a":{"records":[{"ip":"192.0.2.1"},{"ip":"192.0.2.256"},{"ip":"::1"}]}}`, 1, `www a records[1]: ip "192.0.2.256": not an address`},
@@ -201,29 +201,29 @@ func TestNonsenseIsNamedAndTheRestIsServed(t *testing.T) {
 		z := b.build(rawOf("example.com.", redinsConfig, map[string]string{c.label: c.json}))
 		short := c.json[:min(len(c.json), 100)]
 		if got := len(z.Records) - 1; got != c.records {
-			t.Errorf("%s %s: %d records, want %d", c.label, short, got, c.records)
+			t.Errorf("%s %s: got %d records, want %d", c.label, short, got, c.records)
 		}
 		all := ""
 		for _, p := range b.problems {
 			all += p.Error() + "\n"
 		}
 		if c.problem == "" && all != "" || !strings.Contains(all, c.problem) {
-			t.Errorf("%s %s: problems\n%swant %q", c.label, short, all, c.problem)
+			t.Errorf("%s %s: got problems\n%swant %q", c.label, short, all, c.problem)
 		}
 		for _, p := range b.problems {
 			if p.Key != "redins:zones:example.com." || strings.Contains(p.Error(), "json:") {
-				t.Errorf("%s %s: %q of key %q", c.label, short, p, p.Key)
+				t.Errorf("%s %s: problem %q with key %q", c.label, short, p, p.Key)
 			}
 		}
 		if err := zone.NewResponder().Replace(z); err != nil {
-			t.Errorf("%s %s: what is left cannot be served: %v", c.label, short, err)
+			t.Errorf("%s %s: the rest of the zone cannot be served: %v", c.label, short, err)
 		}
 	}
 	for _, config := range []string{"nonsense", `{"soa":7}`, `{"soa":{"ns":"a..b"}}`, `{"soa":{"ns":"","mbox":""}}`} {
 		b := plainBuilder(Redins)
 		z := b.build(rawOf("example.com.", config, nil))
 		if len(b.problems) == 0 || len(z.Records) != 1 || b.problems[0].Key != "redins:zones:example.com.:config" {
-			t.Errorf("config %s: %v, %v", config, b.problems, z.Records)
+			t.Errorf("config %s: got problems %v, records %v", config, b.problems, z.Records)
 		}
 	}
 	b := plainBuilder(Redins)
@@ -245,7 +245,7 @@ func TestTextsAreCutAt255Bytes(t *testing.T) {
 		{long + `\098z`, []string{long + `\098`, "z"}},
 	} {
 		if got := split255(c.in); !slices.Equal(got, c.want) {
-			t.Errorf("%q is cut into %q, want %q", c.in, got, c.want)
+			t.Errorf("split255(%q) = %q, want %q", c.in, got, c.want)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func FuzzZoneJSON(f *testing.F) {
 			b := plainBuilder(schema)
 			z := b.build(r)
 			if err := zone.NewResponder().Replace(z); err != nil {
-				t.Fatalf("what is left of %q %q cannot be served: %v", label, text, err)
+				t.Fatalf("the rest of zone %q %q cannot be served: %v", label, text, err)
 			}
 		}
 	})
@@ -279,7 +279,7 @@ func TestLabelsInUnicodeAreNamesInPunycode(t *testing.T) {
 		"": "", "a..b": "", ".": "", strings.Repeat("a", 64): "",
 	} {
 		if got, err := ownerName(label, "example.com."); got != want || err == nil != (want != "") {
-			t.Errorf("%q: got %q, %v, want %q", label, got, err, want)
+			t.Errorf("ownerName(%q) = %q, %v, want %q", label, got, err, want)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestInternationalNamesAreServedInPunycode(t *testing.T) {
 		{label: "xn--l-0ga", json: []byte(`{"a":{"records":[{"ip":"192.0.2.1"}]}}`)},
 	}})
 	if len(b.problems) > 0 || z.Origin != "xn--bcher-kva.example." {
-		t.Fatalf("origin %s, problems %v", z.Origin, b.problems)
+		t.Fatalf("zone with a Unicode name: got origin %s, problems %v", z.Origin, b.problems)
 	}
 	r := zone.NewResponder()
 	if err := r.Replace(z); err != nil {
@@ -299,6 +299,6 @@ func TestInternationalNamesAreServedInPunycode(t *testing.T) {
 	}
 	m := zonetest.Ask(t, r, zonetest.Question("xn--gre-6ka8i.xn--bcher-kva.example.", miekg.TypeA), 4096)
 	if len(m.Answer) != 2 || m.Answer[1].Header().Name != "xn--l-0ga.xn--bcher-kva.example." {
-		t.Errorf("got %v", m)
+		t.Errorf("query for a Unicode label: got %v", m)
 	}
 }

@@ -57,9 +57,10 @@ func TestADamagedValueKeepsTheLastGoodOne(t *testing.T) {
 				n.answers(t, "mark.a.example.", "A", "NOERROR mark.a.example. 300 IN A 192.0.2.8")
 			}
 			if len(n.Problems()) == 0 {
-				t.Error("nothing is named")
+				t.Error("Problems is empty, want the damaged values")
 			}
-			// A zone that is read completely keeps it too, and a good value replaces it.
+			// A zone that is read as a whole keeps the last good value, too, and a good value
+			// replaces it.
 			s.Do(t, "SET", string(schema)+":zones:a.example.:config", `{"domain_id":"other"}`)
 			put("mark", "A", one("192.0.2.7"))
 			n.answers(t, "mark.a.example.", "A", "NOERROR mark.a.example. 300 IN A 192.0.2.7")

@@ -23,12 +23,12 @@ func TestAZoneIsEditedAsText(t *testing.T) {
 			const origin = "example.com."
 			written, deleted, err := store.SetText(ctx, origin, []byte(text))
 			if err != nil || written != 3 || deleted != 0 {
-				t.Fatalf("%d written, %d deleted, %v", written, deleted, err)
+				t.Fatalf("SetText: %d written, %d deleted, error %v; want 3 and 0", written, deleted, err)
 			}
 			holds := func(want string) {
 				t.Helper()
 				if got, err := store.Text(ctx, origin); err != nil || string(got) != want {
-					t.Errorf("%v\n%s, want\n%s", err, got, want)
+					t.Errorf("Text: error %v, got\n%s, want\n%s", err, got, want)
 				}
 			}
 			holds(text)
@@ -46,19 +46,19 @@ func TestAZoneIsEditedAsText(t *testing.T) {
 					add = strings.NewReplacer("mail MX ", "mail ", "mail A ", "mail ", "a..b A ", "a..b ").Replace(add)
 				}
 				if _, _, err := store.SetText(ctx, origin, []byte(text+add)); err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%s: %v", what, err)
+					t.Errorf("SetText with %s: got %v", what, err)
 				}
 			}
 			holds(text)
 			changed := strings.Replace(text, "\"weight\":3", "\"weight\":5", 1)
 			changed = changed[strings.Index(changed, "\n")+1:] // without its config
 			if written, deleted, err := store.SetText(ctx, origin, []byte("\n"+changed)); err != nil || written != 1 || deleted != 1 {
-				t.Errorf("a change: %d written, %d deleted, %v", written, deleted, err)
+				t.Errorf("SetText of a changed text: %d written, %d deleted, error %v; want 1 and 1", written, deleted, err)
 			}
 			holds(changed)
 			z, problems, err := store.Read(ctx, origin, 60)
 			if err != nil || len(problems) > 0 || len(z.Records) != 4 {
-				t.Errorf("read: %v, %v, %v", z, problems, err)
+				t.Errorf("Read after the change: %v, problems %v, error %v", z, problems, err)
 			}
 		})
 	}

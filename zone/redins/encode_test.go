@@ -70,11 +70,11 @@ svc 300 SVCB 1 . alpn="h2,h3" port="8443"
 			}
 		}
 		if got := fmt.Sprint(types); got != want {
-			t.Errorf("%s is written as %s, want %s", label, got, want)
+			t.Errorf("types of %s: got %s, want %s", label, got, want)
 		}
 	}
 	if got := string(e.labels["sub"]["NS"]); got != `{"ttl":300,"records":[{"host":"ns.sub.example.com."}]}` {
-		t.Errorf("ns is written as %s", got)
+		t.Errorf("NS of sub: got %s", got)
 	}
 }
 
@@ -97,10 +97,10 @@ func TestTheConfigKeepsWhatIsNotTheSOA(t *testing.T) {
 		Other    []int
 	}
 	if err := json.Unmarshal(got, &v); err != nil || v.DomainID != "x" || !v.DNSSEC || v.SOA.NS != "new." || len(v.Other) != 1 {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("mergeConfig: got %s, %v", got, err)
 	}
 	if _, err := mergeConfig([]byte("nonsense"), nil); err == nil {
-		t.Error("a config that cannot be read would be lost")
+		t.Error("mergeConfig accepted a config that it cannot read, which would be lost")
 	}
 }
 
@@ -164,7 +164,7 @@ func TestAnyZoneComesBackAsItWas(t *testing.T) {
 		}
 		for w, n := range want {
 			if n != 0 {
-				t.Fatalf("%d too few of %x\n%s", n, w, zoneText)
+				t.Fatalf("record count is off by %d for %x\n%s", n, w, zoneText)
 			}
 		}
 	})

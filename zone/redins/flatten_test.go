@@ -177,7 +177,7 @@ func TestFlattenedNamesHaveWhatTheirCNAMELeadsTo(t *testing.T) {
 					}
 				}
 
-				// The names that lead to the target have its present addresses.
+				// Names that lead to the target have its current addresses.
 				putNames(t, s, store, map[string]string{"www": `{"txt":{"ttl":60,"records":[{"text":"new"}]},"aaaa":{"ttl":300,"records":[{"ip":"2001:db8::1"}]},"a":{"ttl":300,"records":[{"ip":"192.0.2.9"}]}}`})
 				n.answers(t, "chain.example.com.", "AAAA", "NOERROR chain.example.com. 300 IN AAAA 2001:db8::1")
 				n.answers(t, "www.example.com.", "A", "NOERROR www.example.com. 300 IN A 192.0.2.9")
@@ -190,7 +190,7 @@ func TestFlattenedNamesHaveWhatTheirCNAMELeadsTo(t *testing.T) {
 					n.answers(t, name+".example.com.", typ, want)
 					n.flat(t, name+".example.com.", typ, want, denial, keys)
 				}
-				// A target that comes.
+				// The target comes into existence.
 				putNames(t, s, store, map[string]string{"nothing": `{"txt":{"ttl":60,"records":[{"text":"there"}]}}`})
 				n.answers(t, "tonone.example.com.", "TXT", `NOERROR tonone.example.com. 60 IN TXT "there"`)
 				n.flat(t, "tonone.example.com.", "A", "NOERROR", denial, keys)
@@ -232,13 +232,13 @@ func (n *node) flat(t *testing.T, name, typ, want, denial string, keys []*sign.K
 		want = "NOERROR" // with NXNAME
 	}
 	if got != want {
-		t.Errorf("%s %s\ngot  %s\nwant %s", name, typ, got, want)
+		t.Errorf("%s %s: got  %s\nwant %s", name, typ, got, want)
 	}
 	if keys == nil || strings.Contains(name, ".sub.") {
 		return
 	}
 	if len(r.Answer) == 0 && len(r.Ns) < 4 {
-		t.Errorf("%s %s: nothing is not proven: %v", name, typ, r)
+		t.Errorf("%s %s: the empty answer has no proof: %v", name, typ, r)
 	}
 	for key, set := range sets {
 		if strings.HasSuffix(key, " CNAME") && key != name+" CNAME" && !strings.HasPrefix(key, "two") && !strings.HasPrefix(key, "one") {
@@ -258,7 +258,7 @@ func (n *node) flat(t *testing.T, name, typ, want, denial string, keys []*sign.K
 			}
 		}
 		if !ok {
-			t.Errorf("%s %s: %s has no good signature\n%v", name, typ, key, r)
+			t.Errorf("%s %s: %s has no valid signature\n%v", name, typ, key, r)
 		}
 	}
 	// No proof contradicts another one or belongs to another name.
@@ -266,7 +266,7 @@ func (n *node) flat(t *testing.T, name, typ, want, denial string, keys []*sign.K
 		nsec, is := rr.(*miekg.NSEC)
 		if is && nsec.Hdr.Name == name && len(r.Answer) == 0 &&
 			(slices.Contains(nsec.TypeBitMap, miekg.StringToType[typ]) || slices.Contains(nsec.TypeBitMap, miekg.TypeCNAME)) {
-			t.Errorf("%s %s is not there, but %v", name, typ, nsec)
+			t.Errorf("%s %s: the answer is empty, but the bitmap has the type: %v", name, typ, nsec)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func TestFlattenedRecordsAreBounded(t *testing.T) {
 		}
 	}
 	if size > maxFlattened+maxSet || flat < 1000 || flat-1+left != 2000 || len(b.problems) != left {
-		t.Errorf("%d names flattened to %d bytes, %d left, %d problems", flat, size, left, len(b.problems))
+		t.Errorf("%d names flattened to %d bytes, %d not flattened, %d problems", flat, size, left, len(b.problems))
 	}
 }
 
@@ -346,7 +346,7 @@ func TestACNAMEThatComesToAFlattenedZoneIsFlattened(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "b", oneA("192.0.2.2"))
 	n.answers(t, "b.a.example.", "A", "NOERROR b.a.example. 300 IN A 192.0.2.2")
 	if to.changed.Load() != 1 {
-		t.Error("without a CNAME it is not changed by names")
+		t.Error("a zone without a CNAME was not changed name by name")
 	}
 	s.Do(t, "HSET", "redins:zones:a.example.", "c", `{"cname":{"host":"www.a.example."}}`)
 	n.answers(t, "c.a.example.", "A", "NOERROR c.a.example. 300 IN A 192.0.2.1")
@@ -357,7 +357,7 @@ func TestACNAMEThatComesToAFlattenedZoneIsFlattened(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.4"))
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.4")
 	if to.changed.Load() != 2 {
-		t.Errorf("changed %d times by names", to.changed.Load())
+		t.Errorf("changed %d times name by name, want 2", to.changed.Load())
 	}
 }
 
@@ -391,7 +391,7 @@ func FuzzFlatten(f *testing.F) {
 		plain := zone.NewResponder().Replace(z)
 		b.flatten()
 		if err := zone.NewResponder().Replace(b.zone); err != nil && plain == nil {
-			t.Fatalf("%q cannot be served flattened: %v", labels, err)
+			t.Fatalf("names %q cannot be served after flattening: %v", labels, err)
 		}
 	})
 }

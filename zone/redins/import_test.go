@@ -56,17 +56,17 @@ func TestRedinsSettingsAreImported(t *testing.T) {
 		"health":    r.Health.Interval == setting.Duration(time.Minute) && r.Health.Concurrent == 10,
 	} {
 		if !ok {
-			t.Errorf("%s is wrong:\n%s", what, text)
+			t.Errorf("%s was imported wrongly:\n%s", what, text)
 		}
 	}
 	all := strings.Join(remarks, "\n")
 	for _, want := range []string{"surprise: not carried over", "handler.log:", "error_log:", "ratelimit.burst", "ratelimit.whitelist"} {
 		if !strings.Contains(all, want) {
-			t.Errorf("%q is not said:\n%s", want, all)
+			t.Errorf("no remark about %q:\n%s", want, all)
 		}
 	}
 	if len(remarks) != 5 {
-		t.Errorf("%d remarks:\n%s", len(remarks), all)
+		t.Errorf("%d remarks, want 5:\n%s", len(remarks), all)
 	}
 }
 
@@ -75,14 +75,14 @@ func TestZ42SettingsAreImported(t *testing.T) {
 	 "redis_data":{"zone_cache_size":1,"zone_reload":30,"max_ttl":100,"min_ttl":5,"redis":{"address":"/run/redis.sock","net":"unix","connection":{}}},
 	 "redis_stat":{"address":"x"},"handler":{}}`))
 	if err != nil || !strings.Contains(string(text), "schema: z42") || !strings.Contains(string(text), "reload: 30s") {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("import of z42's settings: error %v\n%s", err, text)
 	}
 	if all := strings.Join(remarks, "\n"); !strings.Contains(all, "/run/redis.sock") || !strings.Contains(all, "min_ttl") || !strings.Contains(all, "redis_stat") {
-		t.Errorf("remarks:\n%s", all)
+		t.Errorf("remarks about z42's settings:\n%s", all)
 	}
 	for _, bad := range []string{"", "[]", "{}", "$ORIGIN example.com."} {
 		if _, _, err := Import([]byte(bad)); err == nil {
-			t.Errorf("%q was imported", bad)
+			t.Errorf("Import accepted %q", bad)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func FuzzImport(f *testing.F) {
 		}
 		var got struct{ DNS map[string]any }
 		if err := yaml.Load(text, &got); err != nil {
-			t.Fatalf("what was made of %q cannot be read: %v", b, err)
+			t.Fatalf("the settings imported from %q cannot be read: %v", b, err)
 		}
 	})
 }

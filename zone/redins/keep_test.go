@@ -64,7 +64,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			})
 			for _, f := range []string{"a.example.redis", "b.example.redis"} {
 				if info, err := os.Stat(filepath.Join(folder, f)); err != nil || info.Mode().Perm() != 0o600 {
-					t.Errorf("%s: %v, %v: it may have private keys", f, info, err)
+					t.Errorf("%s: mode of %v, error %v; want 0600, because it may have private keys", f, info, err)
 				}
 			}
 			n.stop()
@@ -84,7 +84,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			n.answers(t, "x.w.a.example.", "A", "NOERROR x.w.a.example. 300 IN A 192.0.2.1")
 			until(t, "it is told", func() bool { st := n.Stats(); return st.Zones == 1 && st.Kept == 1 && st.Failures > 1 && !st.Connected })
 			if got := n.ask(t, "www.b.example.", "A"); got != "declined" {
-				t.Errorf("a broken file: %s", got)
+				t.Errorf("zone whose file is damaged: got %s, want declined", got)
 			}
 			s.Restart(t)
 			reconnected(t, s)
@@ -95,7 +95,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			until(t, "nothing is from the disk any more", func() bool { return n.Stats().Kept == 0 })
 			n.stop()
 			if text := log.String(); !strings.Contains(text, "b.example.redis") || !strings.Contains(text, "checksum") || !strings.Contains(text, "zones=1") {
-				t.Errorf("the log says\n%s", text)
+				t.Errorf("log about the damaged file:\n%s", text)
 			}
 
 			// Zones of another database are not ours.
@@ -104,7 +104,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			n, _ = startKeeping(t, cfg, folder)
 			until(t, "files are looked at", func() bool { return n.Stats().Failures > 1 })
 			if st := n.Stats(); st.Zones != 0 {
-				t.Errorf("%d zones of another database", st.Zones)
+				t.Errorf("%d zones kept from another database are served", st.Zones)
 			}
 		})
 	}
@@ -114,14 +114,14 @@ func TestAZoneIsNotKeptMoreOftenThanItRests(t *testing.T) {
 	s := &Source{known: map[string]*zoneState{"a.": {unkept: true}, "b.": {}}}
 	now := time.Now()
 	if got := s.unkept(now); len(got) != 1 || got[0] != "a." {
-		t.Errorf("due %q", got)
+		t.Errorf("unkept: got %q, want a.", got)
 	}
 	s.known["a."].unkept, s.known["a."].keep = true, now.Add(keepRest)
 	if got := s.unkept(now.Add(keepRest / 2)); len(got) != 0 {
-		t.Errorf("due while it rests %q", got)
+		t.Errorf("unkept during the pause after a write: got %q, want none", got)
 	}
 	if got := s.unkept(now.Add(2 * keepRest)); len(got) != 1 {
-		t.Errorf("due afterwards %q", got)
+		t.Errorf("unkept after the pause: got %q, want one zone", got)
 	}
 }
 
@@ -134,7 +134,7 @@ func FuzzKept(f *testing.F) {
 			return
 		}
 		if name == "" || len(r.values) > len(b) || len(r.names.all) > len(r.values) {
-			t.Errorf("%q: %d values of %d names in %d bytes", name, len(r.values), len(r.names.all), len(b))
+			t.Errorf("file of zone %q: %d values of %d names from %d bytes", name, len(r.values), len(r.names.all), len(b))
 		}
 		r.sum()
 		plainBuilder(Redins).build(r)

@@ -24,7 +24,7 @@ func TestNamesAreAsAMapHasThem(t *testing.T) {
 		}
 		at, fresh, err := n.add([]byte(label))
 		if err != nil || fresh != (i < 0) {
-			t.Fatalf("step %d: %s: fresh %v, %v", step, label, fresh, err)
+			t.Fatalf("step %d: add(%s): fresh %v, error %v", step, label, fresh, err)
 		}
 		sum := rnd.Uint64()
 		n.all[at].sum, want[label] = sum, sum
@@ -34,7 +34,7 @@ func TestNamesAreAsAMapHasThem(t *testing.T) {
 	}
 	for label, sum := range want {
 		if i := n.find([]byte(label)); i < 0 || n.all[i].sum != sum || string(n.label(i)) != label {
-			t.Errorf("%s is not as it was put", label)
+			t.Errorf("%s lost its checksum or label", label)
 		}
 	}
 	n.see()
@@ -46,9 +46,9 @@ func TestNamesAreAsAMapHasThem(t *testing.T) {
 		n.remove(i)
 	}
 	if len(n.all) != 1 || len(n.text) > 4000 {
-		t.Errorf("%d names in %d bytes are left of a round that saw one", len(n.all), len(n.text))
+		t.Errorf("%d names in %d bytes are left after a read that saw one", len(n.all), len(n.text))
 	}
 	if _, _, err := n.add(make([]byte, 1<<16)); err == nil {
-		t.Error("a label of 64 KiB")
+		t.Error("add accepted a label of 64 KiB")
 	}
 }

@@ -63,7 +63,7 @@ func pickerOf(t testing.TB, schema Schema, json string) *picker {
 		b.problems = nil
 	}
 	if len(b.problems) > 0 || len(z.Choices) != 1 {
-		t.Fatalf("%s: problems %v, %d choices", json, b.problems, len(z.Choices))
+		t.Fatalf("%s: problems %v, %d choices; want none and 1", json, b.problems, len(z.Choices))
 	}
 	return z.Choices[0].Pick.(*picker)
 }
@@ -109,7 +109,7 @@ func TestGeographyChooses(t *testing.T) {
 		p := pickerOf(t, Redins, c.json)
 		got, _, hasScope := p.Pick(nil, from(c.client), len(p.entries))
 		if !slices.Equal(got, c.want) || hasScope {
-			t.Errorf("%s asks for %s: %v, want %v; scope %v", c.client, c.json, got, c.want, hasScope)
+			t.Errorf("client %s with %s: got %v, want %v; scope given: %v", c.client, c.json, got, c.want, hasScope)
 		}
 	}
 	b := plainBuilder(Z42)
@@ -117,7 +117,7 @@ func TestGeographyChooses(t *testing.T) {
 	z := b.build(&raw{origin: "example.com.", values: []value{{label: "www", typ: "A", json: []byte(noDefault)}}})
 	p := z.Choices[0].Pick.(*picker)
 	if got, _, _ := p.Pick(nil, from(nowhere), 2); len(got) != 0 {
-		t.Errorf("in z42's layout those that are for others are answered: %v", got)
+		t.Errorf("z42: client without a match got %v, want none", got)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestTheClientsSubnetChooses(t *testing.T) {
 	}
 	p.trusts = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	if got, _, has := p.Pick(nil, q, 3); !slices.Equal(got, []uint16{0}) || has {
-		t.Errorf("a resolver that is not trusted: %v, scope %v", got, has)
+		t.Errorf("subnet from an untrusted resolver: got %v, scope given: %v", got, has)
 	}
 	p.byASN = true
 	p.trusts = nil
@@ -146,7 +146,7 @@ func TestOrderAndCount(t *testing.T) {
 	const rounds = 40000
 	for _, c := range []struct {
 		order, count string
-		want         [4]float64 // how often each is the first
+		want         [4]float64 // share of answers in which each is the first
 		n            int
 	}{
 		{"none", "single", [4]float64{1}, 1},
@@ -161,18 +161,18 @@ func TestOrderAndCount(t *testing.T) {
 		for range rounds {
 			got, _, _ := p.Pick(nil, q, 4)
 			if len(got) != c.n {
-				t.Fatalf("%s %s: %v", c.order, c.count, got)
+				t.Fatalf("order %s, count %s: got %v", c.order, c.count, got)
 			}
-			for i, at := range got { // turned, not shuffled
+			for i, at := range got { // rotated, not shuffled
 				if at != (got[0]+uint16(i))%4 {
-					t.Fatalf("%s %s: %v", c.order, c.count, got)
+					t.Fatalf("order %s, count %s: not a rotation: %v", c.order, c.count, got)
 				}
 			}
 			first[got[0]] += 1.0 / rounds
 		}
 		for i := range first {
 			if math.Abs(first[i]-c.want[i]) > 0.015 {
-				t.Errorf("%s %s: first is %.3f, want %.3f", c.order, c.count, first, c.want)
+				t.Errorf("order %s, count %s: shares of the first place are %.3f, want %.3f", c.order, c.count, first, c.want)
 				break
 			}
 		}
@@ -184,7 +184,7 @@ func TestOrderAndCount(t *testing.T) {
 		seen[got[0]]++
 	}
 	if seen[0] < 400 || seen[1] < 400 {
-		t.Errorf("without weights all are alike: %v", seen)
+		t.Errorf("without weights, the records were picked %v times, want about equally often", seen)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestWhatIsDownIsLeftOut(t *testing.T) {
 	}{
 		{[]int32{0, 0, 0}, []uint16{0, 1, 2}}, // nothing is known yet
 		{[]int32{3, -3, 3}, []uint16{0, 2}},
-		{[]int32{3, 1, 2}, []uint16{0}},          // those that are sure win
+		{[]int32{3, 1, 2}, []uint16{0}},          // addresses that are up win
 		{[]int32{1, 0, -3}, []uint16{0, 1}},      // uncertain: all except those that are down
 		{[]int32{-1, -2, -3}, []uint16{0, 1}},    // still not down
 		{[]int32{-3, -3, -3}, []uint16{0, 1, 2}}, // all are down: all
@@ -210,14 +210,14 @@ func TestWhatIsDownIsLeftOut(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%v: %v, want %v", c.status, got, c.want)
+			t.Errorf("status %v: got %v, want %v", c.status, got, c.want)
 		}
 	}
 }
 
 func TestToPickDoesNotAllocate(t *testing.T) {
 	if race.On {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates memory")
 	}
 	p := pickerOf(t, Redins, `{"records":[{"ip":"198.51.100.1","country":"DE","weight":1},{"ip":"198.51.100.2","asn":64500,"weight":2},{"ip":"198.51.100.200","country":["MN",""]}],
 		"filter":{"geo_filter":"asn+country","order":"weighted"},"health_check":{"enable":true}}`)
@@ -227,7 +227,7 @@ func TestToPickDoesNotAllocate(t *testing.T) {
 	q.HasSubnet, q.Subnet = true, netip.MustParsePrefix("192.0.2.0/24")
 	p.Pick(dst, q, 3)
 	if n := testing.AllocsPerRun(100, func() { p.Pick(dst, q, 3) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations for a pick, want none", n)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestPickKeepsWhatWasPickedBefore(t *testing.T) {
 	var p zone.Picker = pickerOf(t, Redins, `{"records":[{"ip":"192.0.2.1","country":"DE"},{"ip":"192.0.2.2","country":"MN"}],"filter":{"geo_filter":"country","order":"rr"}}`)
 	got, _, _ := p.Pick([]uint16{9, 8}, from(ulan), 2)
 	if !slices.Equal(got, []uint16{9, 8, 1}) {
-		t.Errorf("%v", got)
+		t.Errorf("rotation: got %v, want [9 8 1]", got)
 	}
 }
 
@@ -250,14 +250,14 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// TestAnswersThatDependOnTheClientDoNotAllocate asks as a server does.
+// TestAnswersThatDependOnTheClientDoNotAllocate queries as a server does.
 func TestAnswersThatDependOnTheClientDoNotAllocate(t *testing.T) {
 	if race.On {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates memory")
 	}
 	aliases := NewAliases(&upstream{ttl: time.Hour})
 	if _, ok := aliases.Addresses(t.Context(), "cdn.example.net.", miekg.TypeA); !ok {
-		t.Fatal("no addresses")
+		t.Fatal("Addresses found nothing for cdn.example.net.")
 	}
 	b := plainBuilder(Redins)
 	b.geo, b.resolver = geography(t), aliases
@@ -288,7 +288,7 @@ func TestAnswersThatDependOnTheClientDoNotAllocate(t *testing.T) {
 				t.Fatalf("%s: outcome %d, %d answers", name, out, r.Answers)
 			}
 		}); n != 0 {
-			t.Errorf("%s: %v allocations a query", name, n)
+			t.Errorf("%s: %v allocations per query, want none", name, n)
 		}
 	}
 }

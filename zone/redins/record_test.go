@@ -58,7 +58,7 @@ func TestARecordIsChangedInTheTextOfAZone(t *testing.T) {
 					want += l + "\n"
 				}
 				if string(out) != want {
-					t.Errorf("the text is\n%s, want\n%s", out, want)
+					t.Errorf("text after the edit: got\n%s, want\n%s", out, want)
 				}
 				if _, err := Parse(src, "example.com.", out); err != nil {
 					t.Error(err)
@@ -69,12 +69,12 @@ func TestARecordIsChangedInTheTextOfAZone(t *testing.T) {
 	src := &Source{cfg: Config{Schema: Z42}}
 	soa, err := Edit(src, "example.com.", []byte(begin), rr("example.com. 300 IN SOA ns1.example.com. a.example.com. 7 1 1 1 300"), rr("example.com. 300 IN SOA ns2.example.com. a.example.com. 9 1 1 1 300"), true)
 	if err != nil || !strings.Contains(string(soa), `"ns":"ns2.example.com."`) || !strings.Contains(string(soa), `"serial":9`) || !strings.Contains(string(soa), `"dnssec":false`) {
-		t.Errorf("the SOA: %s %v", soa, err)
+		t.Errorf("config after a change of the SOA: %s, error %v", soa, err)
 	}
 	if _, err := Edit(src, "example.com.", []byte(begin), rr("www.example.com. 300 IN A 192.0.2.1"), nil, true); err == nil {
-		t.Error("a record that is not there is deleted")
+		t.Error("Edit deleted a record that does not exist")
 	}
 	if out := string(Raise([]byte(begin), 41)); !strings.Contains(out, `"serial":42`) {
-		t.Errorf("raised above another: %s", out)
+		t.Errorf("Raise above 41: got %s", out)
 	}
 }

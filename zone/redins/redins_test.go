@@ -209,7 +209,7 @@ func TestAZ42DataSetIsServed(t *testing.T) {
 		}
 	}
 	if p := n.Problems(); len(p) != 1 || p[0].Error() != `p/z42:zones:example.com.:labels:bad:A/s: records[0]: ip "nowhere": not an address` {
-		t.Errorf("problems %v", p)
+		t.Errorf("problems: got %v, want the one address", p)
 	}
 	s.Do(t, "SET", "p/z42:zones:example.com.:labels:www:AAAA/s", `{"records":[{"ip":"2001:db8::2"}]}`)
 	n.answers(t, "www.example.com.", "AAAA", "NOERROR www.example.com. 3600 IN AAAA 2001:db8::2")
@@ -253,7 +253,7 @@ func TestAChangeIsAnsweredAtOnce(t *testing.T) {
 		n.answers(t, step.name, step.typ, step.after)
 	}
 	if st := n.Stats(); st.Zones != 0 || st.Events == 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("after the zone was removed: got %+v", st)
 	}
 }
 
@@ -266,14 +266,14 @@ func TestNonsenseDoesNotReplaceAZoneWithNothing(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", "{{{")
 	until(t, "it is named", func() bool { return len(n.Problems()) == 1 })
 	if got := n.ask(t, "other.a.example.", "A"); got != "NOERROR other.a.example. 300 IN A 192.0.2.2" {
-		t.Errorf("the rest of the zone: %s", got)
+		t.Errorf("rest of a zone with a bad value: got %s", got)
 	}
 	// A change that cannot be read at all leaves the zone as it was.
 	s.Do(t, "SET", "elsewhere", "of another type")
 	s.Do(t, "RENAME", "elsewhere", "redins:zones:a.example.") // at one stroke: without its names the zone would be empty
 	until(t, "it is counted", func() bool { return n.Stats().Failures > 0 })
 	if got := n.ask(t, "other.a.example.", "A"); got != "NOERROR other.a.example. 300 IN A 192.0.2.2" {
-		t.Errorf("the zone as it was: %s", got)
+		t.Errorf("zone whose new state cannot be read: got %s", got)
 	}
 	s.Do(t, "DEL", "redins:zones:a.example.")
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.3"))
@@ -294,14 +294,14 @@ func TestWithoutEventsTheIntervalFindsChanges(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.2"))
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.2")
 	if n.Stats().Events != 0 {
-		t.Error("there were events")
+		t.Error("Redis reported events, although notifications are off")
 	}
 	until(t, "it is counted", func() bool { return n.Stats().Loads == 2 })
 	loads := n.Stats().Loads
 	at := n.Stats().Reconciled
 	until(t, "two more rounds", func() bool { return n.Stats().Reconciled.Sub(at) > 1500*time.Millisecond })
 	if n.Stats().Loads != loads {
-		t.Error("a zone that did not change was replaced")
+		t.Error("an unchanged zone was replaced")
 	}
 }
 
@@ -320,7 +320,7 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 	s.Stop()
 	until(t, "the loss is counted", func() bool { st := n.Stats(); return !st.Connected && st.Interruptions > 0 && st.Failures > 0 })
 	if got := n.ask(t, "www.a.example.", "A"); got != first {
-		t.Errorf("without Redis: %s", got)
+		t.Errorf("while Redis is away: got %s", got)
 	}
 	// It comes back and has forgotten everything: the zone is still listed.
 	s.Restart(t)
@@ -328,7 +328,7 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 	failures := n.Stats().Failures
 	until(t, "it is back and empty", func() bool { st := n.Stats(); return st.Connected && st.Failures > failures })
 	if got := n.ask(t, "www.a.example.", "A"); got != first {
-		t.Errorf("with an empty Redis: %s", got)
+		t.Errorf("while Redis is empty: got %s", got)
 	}
 	put("192.0.2.2")
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.2")
@@ -341,7 +341,7 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 	})
 	s.Pause(t)
 	if got := n.ask(t, "www.a.example.", "A"); got != "NOERROR www.a.example. 300 IN A 192.0.2.2" {
-		t.Errorf("while Redis hangs: %s", got)
+		t.Errorf("while Redis hangs: got %s", got)
 	}
 	s.Resume(t)
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.3"))
@@ -388,7 +388,7 @@ func TestAUserOfAnACLNeedsWhatTheManualSays(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.3"))
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.3")
 	if st := n.Stats(); st.Connected || st.Interruptions != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("metrics without Redis since the start: %+v", st)
 	}
 }
 
@@ -442,7 +442,7 @@ func TestGeographyByTheSubnetOfTheQuery(t *testing.T) {
 		m.IsEdns0().Option = append(m.IsEdns0().Option, &miekg.EDNS0_SUBNET{Code: miekg.EDNS0SUBNET, Family: 1, SourceNetmask: uint8(p.Bits()), Address: p.Addr().AsSlice()})
 		r := zonetest.Ask(t, n.zones, m, 4096)
 		if len(r.Answer) != 1 || r.Answer[0].(*miekg.A).A.String() != want {
-			t.Errorf("%s: %v, want %s", subnet, r.Answer, want)
+			t.Errorf("subnet %s: got %v, want %s", subnet, r.Answer, want)
 		}
 		echo, _ := func() (*miekg.EDNS0_SUBNET, bool) {
 			for _, o := range r.IsEdns0().Option {
@@ -453,7 +453,7 @@ func TestGeographyByTheSubnetOfTheQuery(t *testing.T) {
 			return &miekg.EDNS0_SUBNET{}, false
 		}()
 		if want != "192.0.2.3" && echo.SourceScope != 24 {
-			t.Errorf("%s: scope %d, want 24", subnet, echo.SourceScope)
+			t.Errorf("subnet %s: got scope %d, want 24", subnet, echo.SourceScope)
 		}
 	}
 }
@@ -499,7 +499,7 @@ func TestNodesShareHealth(t *testing.T) {
 		n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 127.0.0.1")
 	}
 	if nodes[0].Stats().Health.Shared+nodes[1].Stats().Health.Shared == 0 {
-		t.Error("nothing was shared")
+		t.Error("neither node used a health result of the other")
 	}
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("127.0.0.1"))
 	until(t, "checks end with the record", func() bool { return nodes[0].Stats().Health.Watched == 0 })
@@ -522,7 +522,7 @@ func TestZonesAreSignedWithTheirKeys(t *testing.T) {
 	n := startNode(t, at127(s), nil, sign)
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.1")
 	if p := n.Problems(); len(p) != 1 || !strings.Contains(p[0].Error(), "no keys") || !strings.Contains(p[0].Error(), "unsigned") {
-		t.Errorf("without keys: %v", p)
+		t.Errorf("zone with dnssec and no keys: problems %v", p)
 	}
 	for part, text := range map[string]string{"zsk:pub": "zp", "zsk:priv": "zs", "ksk:pub": "kp", "ksk:priv": "ks"} {
 		s.Do(t, "SET", "redins:zones:a.example.:"+part, text)
@@ -533,17 +533,17 @@ func TestZonesAreSignedWithTheirKeys(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "other", oneA("192.0.2.2"))
 	n.answers(t, "other.a.example.", "A", "NOERROR other.a.example. 300 IN A 192.0.2.2")
 	if got := signed.Load(); got != 1 {
-		t.Errorf("for a change it was asked to sign the zone %d times", got-1)
+		t.Errorf("a change of one name had the zone signed %d times more, want none", got-1)
 	}
 	s.Do(t, "SET", "redins:zones:a.example.:zsk:priv", "other")
 	until(t, "it is signed with other keys", func() bool { return signed.Load() == 2 })
 	if p := n.Problems(); len(p) != 0 {
-		t.Errorf("with keys: %v", p)
+		t.Errorf("zone with dnssec and keys: problems %v, want none", p)
 	}
 	s.Do(t, "DEL", "redins:zones:a.example.:zsk:priv")
 	until(t, "it is named", func() bool { return len(n.Problems()) == 1 })
 	if got := n.ask(t, "signed.a.example.", "TXT"); !strings.HasPrefix(got, "NOERROR signed") {
-		t.Errorf("a zone that was signed is served otherwise: %s", got)
+		t.Errorf("the signed zone was not served: got %s", got)
 	}
 }
 
@@ -559,7 +559,7 @@ func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
 		_, err := New(cfg, "", zone.NewResponder(), nil, nil, nil, slog.New(slog.DiscardHandler))
 		var setting *setting.Error
 		if !errors.As(err, &setting) || setting.Key != key {
-			t.Errorf("%v, want one about %s", err, key)
+			t.Errorf("got error %v, want one about %s", err, key)
 		}
 	}
 }
@@ -602,7 +602,7 @@ func TestAllFerretCasesFromRedis(t *testing.T) {
 			t.Error(w)
 		}
 		if len(wrong) > 0 || len(n.Problems()) > 0 {
-			t.Errorf("%s: %d of %d cases; problems %v", schema, len(wrong), len(cases), n.Problems())
+			t.Errorf("%s: %d of %d cases were answered wrongly; problems %v", schema, len(wrong), len(cases), n.Problems())
 		}
 		n.stop()
 	}

@@ -195,15 +195,15 @@ func TestNamesThatWereWrittenAreChangedAlone(t *testing.T) {
 						break
 					}
 					if time.Now().After(end) {
-						t.Fatalf("step %d\ngot  %s\nwant %s", step, got, want)
+						t.Fatalf("step %d: got  %s\nwant %s", step, got, want)
 					}
 				}
 			}
 			if to.replaced.Load() != 1 || to.changed.Load() == 0 {
-				t.Errorf("the zone was replaced %d times and changed %d times", to.replaced.Load(), to.changed.Load())
+				t.Errorf("the zone was replaced %d times and changed %d times; want 1 and some", to.replaced.Load(), to.changed.Load())
 			}
 			if to.names.Load() > 20*to.changed.Load() {
-				t.Errorf("%d names in %d changes", to.names.Load(), to.changed.Load())
+				t.Errorf("%d names changed in %d changes, want at most 20 per change", to.names.Load(), to.changed.Load())
 			}
 			// The counts along the way agree with the contents.
 			for _, label := range labels {
@@ -223,13 +223,13 @@ func TestANameInThePlaceOfAnotherIsFound(t *testing.T) {
 	s := redistest.Start(t)
 	putRedins(t, s, "a.example.", "", map[string]string{"b": oneA("192.0.2.1"), "c": oneA("192.0.2.2")})
 	n, to := startCounted(t, at127(s))
-	// There are as many names before and after.
+	// The number of names is the same before and after.
 	s.Do(t, "EVAL", `redis.call("HDEL", KEYS[1], "b") return redis.call("HSET", KEYS[1], "d", ARGV[1])`, "1", "redins:zones:a.example.", oneA("192.0.2.3"))
 	n.answers(t, "d.a.example.", "A", "NOERROR d.a.example. 300 IN A 192.0.2.3")
 	n.answers(t, "b.a.example.", "A", "NXDOMAIN")
 	n.answers(t, "c.a.example.", "A", "NOERROR c.a.example. 300 IN A 192.0.2.2")
 	if to.replaced.Load() != 1 {
-		t.Errorf("the zone was replaced %d times", to.replaced.Load())
+		t.Errorf("the zone was replaced %d times, want 1", to.replaced.Load())
 	}
 }
 
@@ -243,7 +243,7 @@ func TestAZoneThatSpellsNamesInTwoWaysIsReadAsAWhole(t *testing.T) {
 	s.Do(t, "HDEL", "redins:zones:a.example.", "www")
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.9")
 	if got := to.replaced.Load(); got != 3 {
-		t.Errorf("replaced %d times", got)
+		t.Errorf("zone with two spellings of a name: replaced %d times, want 3", got)
 	}
 	// Without the other spelling it is changed by names again.
 	s.Do(t, "HDEL", "redins:zones:a.example.", "WWW")
@@ -251,7 +251,7 @@ func TestAZoneThatSpellsNamesInTwoWaysIsReadAsAWhole(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.3"))
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.3")
 	if got := to.replaced.Load(); got != 4 || to.changed.Load() != 1 {
-		t.Errorf("replaced %d times, changed %d times", got, to.changed.Load())
+		t.Errorf("without the other spelling: replaced %d times, changed %d times; want 4 and 1", got, to.changed.Load())
 	}
 	// A setting about all names changes all names.
 	s.Do(t, "HSET", "redins:zones:a.example.", "c", `{"cname":{"host":"b.a.example."}}`)
@@ -261,6 +261,6 @@ func TestAZoneThatSpellsNamesInTwoWaysIsReadAsAWhole(t *testing.T) {
 	s.Do(t, "HSET", "redins:zones:a.example.", "b", oneA("192.0.2.4"))
 	n.answers(t, "c.a.example.", "A", "NOERROR c.a.example. 300 IN A 192.0.2.4")
 	if got := to.replaced.Load(); got != 6 || to.changed.Load() != 2 {
-		t.Errorf("replaced %d times, changed %d times", got, to.changed.Load())
+		t.Errorf("after a setting of all names: replaced %d times, changed %d times; want 6 and 2", got, to.changed.Load())
 	}
 }

@@ -23,7 +23,7 @@ func FuzzWalk(f *testing.F) {
 		names, values, err := types(b)
 		var want map[string]json.RawMessage
 		if wantErr := json.Unmarshal(b, &want); (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: %v, want %v", b, err, wantErr)
+			t.Fatalf("fields(%q): got %v, want %v", b, err, wantErr)
 		}
 		if err != nil {
 			return
@@ -33,7 +33,7 @@ func FuzzWalk(f *testing.F) {
 		}
 		for k, v := range want {
 			if string(values[k]) != string(v) {
-				t.Fatalf("%q: %s is %s, want %s", b, k, values[k], v)
+				t.Fatalf("%q: field %s is %s, want %s", b, k, values[k], v)
 			}
 		}
 		same := func(walked bool, got, want any) {
@@ -41,10 +41,10 @@ func FuzzWalk(f *testing.F) {
 				return
 			}
 			if unknown, err := decode(b, want); err != nil || unknown != "" {
-				t.Fatalf("%q was walked, but %v, unknown %s", b, err, unknown)
+				t.Fatalf("walk accepted %q, but decode returned %v, unknown field %s", b, err, unknown)
 			}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("%q (-want +got):\n%s", b, diff)
+				t.Fatalf("walk(%q) differs from decode (-want +got):\n%s", b, diff)
 			}
 		}
 		set, address := new(addressSet), new(addressJSON)

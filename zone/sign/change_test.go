@@ -24,7 +24,7 @@ type names struct {
 	alias   map[string]string
 }
 
-// anyName returns one of few names, so that many are above one another.
+// anyName returns one of a few names, so that many are ancestors of others.
 func anyName(rnd *rand.Rand) string {
 	labels := []string{"a", "b", "c", "*", "d", `\000`, "longer-label"}
 	name := "example.com."
@@ -34,7 +34,7 @@ func anyName(rnd *rand.Rand) string {
 	return name
 }
 
-// turn gives a name other records, or none, and returns which names it changed.
+// turn gives a name other records, or none, and returns the changed names.
 func (n names) turn(rnd *rand.Rand, name string) []string {
 	delete(n.records, name)
 	delete(n.alias, name)
@@ -42,7 +42,7 @@ func (n names) turn(rnd *rand.Rand, name string) []string {
 	delete(n.records, glue)
 	kind := rnd.IntN(11)
 	if strings.HasPrefix(name, "*.") && (kind == 6 || kind == 7) {
-		kind = 9 // others do not read delegations of wildcards
+		kind = 9 // other tools do not read delegations of wildcards
 	}
 	switch kind {
 	case 0, 1, 2, 3: // nothing
@@ -113,7 +113,7 @@ func plain(rr miekg.RR) string {
 		sig.Inception, sig.Expiration, sig.Signature = 0, 0, ""
 		rr = sig
 	}
-	return strings.ToLower(rr.String()) // the letters' case of the origin is not kept everywhere
+	return strings.ToLower(rr.String()) // some tools do not keep the case of the origin
 }
 
 func lines(rrs []miekg.RR) string {
@@ -124,13 +124,13 @@ func lines(rrs []miekg.RR) string {
 	return strings.Join(all, "\n")
 }
 
-// without is the lines of some records that others do not have.
+// without returns the lines of records that others does not have.
 func without(some, others []miekg.RR) string {
 	have := strings.Split(lines(others), "\n")
 	return strings.Join(slices.DeleteFunc(strings.Split(lines(some), "\n"), func(l string) bool { return slices.Contains(have, l) }), "\n")
 }
 
-// all returns the records of a zone as a transfer would.
+// all returns the records of a zone as a transfer sends them.
 func all(t testing.TB, r *zone.Responder) (rrs []miekg.RR) {
 	t.Helper()
 	for wire := range r.Served("example.com.", "").Records() {
@@ -144,7 +144,7 @@ func all(t testing.TB, r *zone.Responder) (rrs []miekg.RR) {
 	return rrs
 }
 
-// verified verifies the signatures of a zone that were not verified before.
+// verified verifies the signatures of a zone that it has not verified before.
 func verified(t *testing.T, rrs []miekg.RR, keys []*sign.Key, seen map[string]bool) {
 	t.Helper()
 	type key struct {
@@ -215,7 +215,7 @@ func changeRandomly(t *testing.T, config sign.Config, rnd *rand.Rand) {
 			which = append(which, n.turn(rnd, anyName(rnd))...)
 		}
 		check := config.Denial != sign.Compact && (step == steps/2 || step == steps-1)
-		if check { // others do not expect types in a bitmap that are not there
+		if check { // other tools expect no types in a bitmap that the name does not have
 			which = slices.AppendSeq(which, maps.Keys(n.alias))
 			clear(n.alias)
 		}
@@ -237,19 +237,19 @@ func changeRandomly(t *testing.T, config sign.Config, rnd *rand.Rand) {
 		serve(fresh, other)
 		got, want := all(t, r), all(t, fresh)
 		if lines(got) != lines(want) {
-			t.Fatalf("step %d, after %v: the zone has\n%s\nand should have\n%s", step, which, without(got, want), without(want, got))
+			t.Fatalf("step %d, after %v: the changed zone has\n%s\nthe whole one\n%s", step, which, without(got, want), without(want, got))
 		}
 		verified(t, got, keys, seen)
 		for _, rr := range got {
 			if sig, ok := rr.(*miekg.RRSIG); ok {
 				if left := time.Unix(int64(sig.Expiration), 0).Sub(mine.Renew("")); left < 4*24*time.Hour {
-					t.Fatalf("step %d: when the zone is signed again %v has %v left", step, sig, left)
+					t.Fatalf("step %d: at the next signing, %v has %v left, want at least 4 days", step, sig, left)
 				}
 			}
 		}
 		have, expected := r.Zones()[0], fresh.Zones()[0]
 		if have.Bytes, expected.Bytes = 0, 0; have != expected {
-			t.Fatalf("step %d: %+v, want %+v", step, have, expected)
+			t.Fatalf("step %d: Info of the changed zone is %+v, of the whole one %+v", step, have, expected)
 		}
 		for i := range 40 {
 			name := anyName(rnd)
@@ -259,7 +259,7 @@ func changeRandomly(t *testing.T, config sign.Config, rnd *rand.Rand) {
 			for _, typ := range []uint16{miekg.TypeA, miekg.TypeDS, miekg.TypeTXT, miekg.TypeANY, miekg.TypeSOA} {
 				a, b := ask(t, r, name, typ, true), ask(t, fresh, name, typ, true)
 				if x, y := answer(a), answer(b); x != y {
-					t.Fatalf("step %d: %s %s\n%s\nshould be\n%s", step, name, miekg.TypeToString[typ], x, y)
+					t.Fatalf("step %d: answer to %s %s from the changed zone\n%s\nfrom the whole one\n%s", step, name, miekg.TypeToString[typ], x, y)
 				}
 			}
 		}
@@ -271,7 +271,7 @@ func changeRandomly(t *testing.T, config sign.Config, rnd *rand.Rand) {
 	}
 	t.Logf("%d names, %d of %d changes took the whole zone", len(n.records), whole, steps)
 	if whole > steps/3 && !config.OptOut {
-		t.Errorf("%d of %d changes took the whole zone", whole, steps)
+		t.Errorf("%d of %d changes signed the whole zone, want at most a third", whole, steps)
 	}
 }
 
@@ -289,7 +289,7 @@ func sameDifference(t *testing.T, r *zone.Responder, before *zone.Served) {
 	after := r.Served("example.com.", "")
 	gone, come, ok := after.Since(before)
 	if !ok {
-		t.Fatal("a change is not known to be one")
+		t.Fatal("Since does not know the previous version")
 	}
 	records := map[string]int{}
 	for wire := range before.Records() {
@@ -307,7 +307,7 @@ func sameDifference(t *testing.T, r *zone.Responder, before *zone.Served) {
 	for wire, n := range records {
 		if n != 0 {
 			rr, _, _ := miekg.UnpackRR([]byte(wire), 0)
-			t.Fatalf("the difference does not lead from one to the other: %v %d", rr, n)
+			t.Fatalf("the difference does not lead from one version to the other: %v %d", rr, n)
 		}
 	}
 }

@@ -24,12 +24,12 @@ func TestKeyFilesOfBind(t *testing.T) {
 			t.Fatalf("%s: %v", algorithm, err)
 		}
 		if k.Name() != base {
-			t.Errorf("%s: name %q, BIND says %q", algorithm, k.Name(), base)
+			t.Errorf("%s: Name() = %q, BIND has %q", algorithm, k.Name(), base)
 		}
 		want := tool(t, "dnssec-dsfromkey", "-2", filepath.Join(dir, base))
 		if got := k.DS().String(); strings.Join(strings.Fields(strings.Replace(got, "\t3600\t", " ", 1)), " ") != strings.ToLower(strings.TrimSpace(want)) &&
 			!strings.EqualFold(strings.Join(strings.Fields(strings.Replace(got, "\t3600\t", " ", 1)), " "), strings.TrimSpace(want)) {
-			t.Errorf("%s: DS %s, BIND says %s", algorithm, got, want)
+			t.Errorf("%s: DS() = %s, BIND has %s", algorithm, got, want)
 		}
 	}
 }
@@ -51,11 +51,11 @@ func TestBindReadsOurKeyFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if info.Mode().Perm() != 0o600 {
-				t.Errorf("%s has mode %v", p, info.Mode())
+				t.Errorf("%s has mode %v, want 0600", p, info.Mode())
 			}
 		}
 		if _, err := k.Write(dir); err == nil {
-			t.Error("a key was written over itself")
+			t.Error("Write overwrote a key")
 		}
 		// BIND signs a zone with them, and its own verifier takes it.
 		zoneFile := filepath.Join(dir, "zone")
@@ -94,7 +94,7 @@ func TestKeysOfRedins(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if k.KSK() || k.Algorithm != miekg.ECDSAP256SHA256 {
-			t.Errorf("%s: %v", name, k)
+			t.Errorf("%s: got key %v, want an ECDSA P-256 ZSK", name, k)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 		"bad time":       {public, private + "Activate: tomorrow\n", `"tomorrow" is not a time`},
 	} {
 		if _, err := sign.Parse(tt.public, tt.private); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+			t.Errorf("%s: Parse returned %v, want %q", name, err, tt.want)
 		}
 	}
 	dir := t.TempDir()
@@ -132,7 +132,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := sign.Load(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("mode %v: %v", mode, err)
+			t.Errorf("Load of a key file with mode %v: got %v, want advice to chmod", mode, err)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, public, private string) {
 		k, err := sign.Parse(public, private)
 		if err == nil && k.KeyTag() != k.Tag {
-			t.Errorf("tag %d of a key with tag %d", k.Tag, k.KeyTag())
+			t.Errorf("Tag is %d, but KeyTag() = %d", k.Tag, k.KeyTag())
 		}
 	})
 }
@@ -169,16 +169,16 @@ func TestRingKeepsSignersWhoseKeysStay(t *testing.T) {
 	}
 	again, err := ring.Signer("Example.com.", zskPub, folded, kskPub, kskPriv)
 	if err != nil || again != one {
-		t.Errorf("the same keys, another signer: %v", err)
+		t.Errorf("the same keys gave another signer, or the error %v", err)
 	}
 	if ds := one.DS(time.Now()); len(ds) != 1 {
-		t.Errorf("DS for the ZSK too: %v", ds)
+		t.Errorf("DS: got %v, want one for the KSK only", ds)
 	}
 	other, err := ring.Signer("example.com", zskPub, folded, "", "")
 	if err != nil || other == one {
-		t.Errorf("other keys, the same signer: %v", err)
+		t.Errorf("other keys gave the same signer, or the error %v", err)
 	}
 	if _, err := ring.Signer("example.com", zskPub, kskPriv); err == nil {
-		t.Error("halves of two keys were taken")
+		t.Error("Signer accepted a public and a private key that do not match")
 	}
 }

@@ -38,7 +38,7 @@ func askCO(t testing.TB, z nameserver.Responder, name string, typ uint16, fresh,
 	var q dns.Query
 	q.Client, q.At = netip.MustParseAddrPort("192.0.2.200:4000"), time.Now()
 	if s := q.Parse(msg); s != dns.OK {
-		t.Fatalf("%s: the query has status %d", name, s)
+		t.Fatalf("%s: parsing the query: status %d", name, s)
 	}
 	var r dns.Reply
 	opts := dns.Options{Size: 1232, Max: 65535}
@@ -132,7 +132,7 @@ func verify(t *testing.T, what string, section []miekg.RR, keys []*sign.Key) {
 			continue
 		}
 		if set[0].Header().Ttl > sig.OrigTtl || sig.Hdr.Ttl != set[0].Header().Ttl {
-			t.Errorf("%s: %v has TTL %d, the signature %d for %d", what, o, set[0].Header().Ttl, sig.Hdr.Ttl, sig.OrigTtl)
+			t.Errorf("%s: %v has TTL %d, its signature %d and original TTL %d", what, o, set[0].Header().Ttl, sig.Hdr.Ttl, sig.OrigTtl)
 		}
 		for _, k := range keys {
 			if k.Tag == sig.KeyTag {
@@ -188,7 +188,7 @@ func TestEveryAnswerIsSigned(t *testing.T) {
 				want = 0
 			}
 			if m.Rcode != want {
-				t.Errorf("%s: %s, want %s", what, miekg.RcodeToString[m.Rcode], miekg.RcodeToString[want])
+				t.Errorf("%s: got %s, want %s", what, miekg.RcodeToString[m.Rcode], miekg.RcodeToString[want])
 			}
 			count, denied := 0, false
 			for _, rr := range m.Answer {
@@ -207,16 +207,16 @@ func TestEveryAnswerIsSigned(t *testing.T) {
 				if rr.Header().Name == tt.name {
 					for _, typ := range types {
 						if count == 0 && (typ == tt.typ || typ == miekg.TypeNone) {
-							t.Errorf("%s: denied, and said to be there: %s", what, rr)
+							t.Errorf("%s: the type is denied, but the bitmap has it: %s", what, rr)
 						}
 					}
 				}
 			}
 			if count != tt.count {
-				t.Errorf("%s: %d records, want %d:\n%s", what, count, tt.count, m)
+				t.Errorf("%s: got %d records, want %d:\n%s", what, count, tt.count, m)
 			}
 			if count == 0 && !denied && tt.name != "www.secure.example.com." {
-				t.Errorf("%s: nothing is denied:\n%s", what, m)
+				t.Errorf("%s: no record denies the type:\n%s", what, m)
 			}
 			verify(t, what, m.Answer, keys)
 			verify(t, what, m.Ns, keys)
@@ -225,11 +225,11 @@ func TestEveryAnswerIsSigned(t *testing.T) {
 		before := fresh(s)
 		for _, name := range []string{"mail.example.com.", "alias.example.com.", "a.wild.example.com."} {
 			if m := ask(t, r, name, miekg.TypeA, false); m == nil {
-				t.Errorf("%s: %s: not remembered", denial, name)
+				t.Errorf("%s: no cached answer for %s", denial, name)
 			}
 		}
 		if fresh(s) != before {
-			t.Errorf("%s: %d signatures were made again", denial, fresh(s)-before)
+			t.Errorf("%s: %d cached signatures were made again", denial, fresh(s)-before)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func TestWhoUnderstandsCompactAnswersGetsTheCode(t *testing.T) {
 		r, _, keys := serve(t, tt.denial, 0)
 		m := askCO(t, r, tt.name, miekg.TypeTXT, true, tt.co)
 		if m == nil || m.Rcode != tt.rcode || m.IsEdns0().Co() != tt.answered {
-			t.Errorf("%+v:\n%s", tt, m)
+			t.Errorf("query %+v: got\n%s", tt, m)
 			continue
 		}
 		verify(t, tt.name, m.Ns, keys)
@@ -266,21 +266,21 @@ func TestFreshSignaturesAreBounded(t *testing.T) {
 		}
 	}
 	if failed == 0 || refused(s) == 0 {
-		t.Errorf("500 fresh denials at once with 50 a second: %d failed, %d refused", failed, refused(s))
+		t.Errorf("500 fresh denials with a limit of 50 a second: %d failed, %d counted as refused; want some", failed, refused(s))
 	}
 	// Earlier signatures remain.
 	if m := ask(t, r, "ns1.example.com.", miekg.TypeA, false); m == nil || m.Rcode != 0 {
-		t.Errorf("a signed name is not answered: %v", m)
+		t.Errorf("name with a cached signature under load: got %v, want an answer", m)
 	}
 }
 
 func TestNothingIsSignedWithoutAContext(t *testing.T) {
 	r, s, _ := serve(t, sign.Compact, 0)
 	if m := ask(t, r, "nothing.example.com.", miekg.TypeA, false); m != nil {
-		t.Errorf("answered at once: %v", m)
+		t.Errorf("denial that needs signing: Answer returned %v, want it deferred", m)
 	}
 	if fresh(s) != 0 {
-		t.Errorf("%d signatures were made where there is no time", fresh(s))
+		t.Errorf("Answer made %d signatures, although it must not wait", fresh(s))
 	}
 }
 

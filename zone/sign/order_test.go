@@ -28,12 +28,12 @@ var names = rapid.Custom(func(t *rapid.T) []byte {
 func sound(t *rapid.T, what string, name []byte) {
 	text, off, err := miekg.UnpackDomainName(name, 0)
 	if err != nil || off != len(name) || len(name) > 255 {
-		t.Fatalf("%s: %x (%d bytes) is no name: %q, %v", what, name, len(name), text, err)
+		t.Fatalf("%s: %x (%d bytes) is not a valid name: %q, %v", what, name, len(name), text, err)
 	}
 	folded := bytes.Clone(name)
 	dns.ToLower(folded)
 	if !bytes.Equal(folded, name) {
-		t.Fatalf("%s: %q has upper case", what, text)
+		t.Fatalf("%s: %q has upper-case letters", what, text)
 	}
 }
 
@@ -46,18 +46,18 @@ func TestNamesAroundAName(t *testing.T) {
 		sound(t, "sibling", next)
 		sound(t, "child", below)
 		if dns.SortKey(prior) >= key {
-			t.Fatalf("%q is not before %q", prior, name)
+			t.Fatalf("prior name %q does not sort before %q", prior, name)
 		}
 		if dns.SortKey(below) <= key {
-			t.Fatalf("%q is not after %q", below, name)
+			t.Fatalf("name below %q does not sort after %q", below, name)
 		}
 		if dns.SortKey(next) <= key {
-			t.Fatalf("%q is not after %q", next, name)
+			t.Fatalf("next name %q does not sort after %q", next, name)
 		}
 		// All that is below the name is before its sibling.
 		deep := prepend(bytes.Repeat([]byte{255}, 63), name)
 		if len(deep) <= 255 && dns.SortKey(next) <= dns.SortKey(deep) {
-			t.Fatalf("%q is not after what is below %q", next, name)
+			t.Fatalf("next name %q does not sort after a name below %q", next, name)
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestOrderIsThatOfRFC4034(t *testing.T) {
 			t.Fatal(err)
 		}
 		if key := dns.SortKey(wire); key <= last {
-			t.Errorf("%s comes too late", n)
+			t.Errorf("%s does not sort after its predecessor", n)
 		} else {
 			last = key
 		}
@@ -82,6 +82,6 @@ func TestOrderIsThatOfRFC4034(t *testing.T) {
 func TestTheLastLabelOfAll(t *testing.T) {
 	name := prepend(bytes.Repeat([]byte{255}, 63), []byte("\x01a\x00"))
 	if got := sibling(name); string(got) != "\x02a\x00\x00" {
-		t.Errorf("after the last name below a. comes %q", got)
+		t.Errorf("sibling of the last name below a.: got %q", got)
 	}
 }

@@ -160,10 +160,10 @@ func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 						t.Fatal(err)
 					}
 					if _, _, err := sign.BeginRoll(dir, "example.com", now); err == nil {
-						t.Error("it may be begun twice")
+						t.Error("BeginRoll succeeded twice")
 					}
 					if _, err := sign.FinishRoll(dir, "example.com", now); err == nil {
-						t.Error("it may be ended before it is seen")
+						t.Error("FinishRoll succeeded before resolvers can have seen the new key")
 					}
 					begun++
 				}
@@ -201,7 +201,7 @@ func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 					cds = append(cds, &d)
 				}
 				if len(cds) != 1 {
-					t.Fatalf("%v: %d CDS records", now, len(cds))
+					t.Fatalf("%v: %d CDS records, want 1", now, len(cds))
 				}
 				same := len(parent.set) == 1 && miekg.IsDuplicate(cds[0], parent.set[0])
 				switch {
@@ -231,7 +231,7 @@ func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 			last, start := keys[len(keys)-1], keys[0]
 			for _, old := range start.set {
 				if slices.ContainsFunc(last.set, func(k miekg.RR) bool { return miekg.IsDuplicate(old, k) }) {
-					t.Errorf("the first key is still there: %v", old)
+					t.Errorf("the zone still has the first key after the rollover: %v", old)
 				}
 			}
 			want := map[bool]int{false: 3 + 4, true: 3}[both] // the first, two in place of the others; a ZSK each 30 days
@@ -277,23 +277,23 @@ func TestKeyFilesAreReadAgain(t *testing.T) {
 		t.Helper()
 		now = now.Add(time.Minute)
 		if changed, err := s.Roll(now); err != nil || changed != want {
-			t.Errorf("changed %v, %v; want %v", changed, err, want)
+			t.Errorf("Roll: changed %v, error %v; want changed %v", changed, err, want)
 		}
 	}
 	if _, err := sign.New("example.com", sign.Config{Keys: []setting.Source{setting.Source(file)}, ZSKLifetime: setting.Duration(720 * time.Hour)}); err == nil || !strings.HasPrefix(err.Error(), "zsk-lifetime: ") {
-		t.Errorf("a key named by itself, with a lifetime: %v", err)
+		t.Errorf("key file together with zsk-lifetime: got %v, want an error", err)
 	}
 	if _, err := sign.New("example.com", sign.Config{Keys: []setting.Source{setting.Source(dir + "/")}, ZSKLifetime: setting.Duration(720 * time.Hour)}); err != nil {
 		t.Errorf("a folder, with a lifetime: %v", err)
 	}
 	roll(false)
 	if n := count(); n != 2 {
-		t.Errorf("%d keys, want 2", n)
+		t.Errorf("%d key files before the rollover, want 2", n)
 	}
 	put(false)
 	roll(true)
 	if n := count(); n != 3 {
-		t.Errorf("%d keys, want 3", n)
+		t.Errorf("%d key files during the rollover, want 3", n)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -303,7 +303,7 @@ func TestKeyFilesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Roll(now); err == nil {
-		t.Error("a damaged key file is taken")
+		t.Error("Roll accepted a damaged key file")
 	}
 	if n := count(); n != 3 {
 		t.Errorf("%d keys with a damaged file, want the 3 there were", n)

@@ -169,7 +169,7 @@ func TestOnlyWhatChangedIsSigned(t *testing.T) {
 	want := []string{"naptr.example.com. NSEC", "new.example.com. A", "new.example.com. NSEC"}
 	// The names stand in canonical order: new comes between naptr and ns1.
 	if !slices.Equal(fresh, want) {
-		t.Errorf("signed anew: %v, want %v", fresh, want)
+		t.Errorf("names signed anew: got %v, want %v", fresh, want)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestSignaturesAreMadeAnewBeforeTheyExpire(t *testing.T) {
 	z := parseZone(t, "example.com.", zoneText)
 	now := time.Now().Truncate(time.Second)
 	if !s.Renew("").IsZero() {
-		t.Errorf("to be renewed at %v before anything was signed", s.Renew(""))
+		t.Errorf("Renew before the first signing: got %v, want the zero time", s.Renew(""))
 	}
 	for round := range 5 {
 		signed, err := s.Zone(t.Context(), z, now)
@@ -192,15 +192,15 @@ func TestSignaturesAreMadeAnewBeforeTheyExpire(t *testing.T) {
 			}
 			from, until := time.Unix(int64(sig.Inception), 0), time.Unix(int64(sig.Expiration), 0)
 			if from.After(now.Add(-3 * time.Hour)) {
-				t.Errorf("round %d: %s %d begins at %v, now is %v", round, sig.Hdr.Name, sig.TypeCovered, from, now)
+				t.Errorf("round %d: the signature of %s %d begins at %v, less than 3 hours before %v", round, sig.Hdr.Name, sig.TypeCovered, from, now)
 			}
 			if left := until.Sub(now); left <= 4*24*time.Hour || left > 14*24*time.Hour {
-				t.Errorf("round %d: %s %d has %v left", round, sig.Hdr.Name, sig.TypeCovered, left)
+				t.Errorf("round %d: the signature of %s %d expires in %v, want 4 to 14 days", round, sig.Hdr.Name, sig.TypeCovered, left)
 			}
 		}
 		next := s.Renew("")
 		if in := next.Sub(now); in < 24*time.Hour || in > 10*24*time.Hour {
-			t.Fatalf("round %d: next in %v", round, in)
+			t.Fatalf("round %d: next signing in %v, want 1 to 10 days", round, in)
 		}
 		now = next
 	}
@@ -229,11 +229,11 @@ func TestChosenSetsAndAliasesAreInTheChain(t *testing.T) {
 	}
 	for _, rr := range signed.Records {
 		if rr.Header().Rrtype == 0 || rr.Header().Rrtype == miekg.TypeANY {
-			t.Errorf("a record that is none: %s", rr)
+			t.Errorf("the signed zone has a placeholder record: %s", rr)
 		}
 	}
 	if signed.Signer == nil {
-		t.Error("nobody signs on demand")
+		t.Error("a zone with online denial has no Signer")
 	}
 }
 
@@ -293,14 +293,14 @@ func TestKeysThatComeAndGo(t *testing.T) {
 	}
 	n, by := tags(now)
 	if n != 3 || by[next.Tag] != 0 || by[keys[1].Tag] == 0 {
-		t.Errorf("before the change: %d keys, signatures %v", n, by)
+		t.Errorf("before the change of keys: %d keys, signatures by tag %v", n, by)
 	}
 	if at := s.Renew(""); !at.Equal(change.Truncate(time.Second)) {
 		t.Errorf("to be renewed at %v, want when the keys change: %v", at, change)
 	}
 	n, by = tags(s.Renew(""))
 	if n != 3 || by[next.Tag] == 0 || by[keys[1].Tag] != 0 {
-		t.Errorf("after the change: %d keys, signatures %v", n, by)
+		t.Errorf("after the change of keys: %d keys, signatures by tag %v", n, by)
 	}
 }
 
@@ -314,14 +314,14 @@ func TestZonesThatCannotBeSigned(t *testing.T) {
 		"elsewhere": {parseZone(t, "example.com.", zoneText+"\nwww.example.org. A 192.0.2.1\n"), `"www.example.org." is outside the zone`},
 	} {
 		if _, err := s.Zone(t.Context(), tt.z, time.Now()); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+			t.Errorf("%s: Zone returned %v, want %q", name, err, tt.want)
 		}
 	}
 	if _, err := sign.NewWithKeys("example.org", sign.Config{}, newKeys(t, "example.com.", "ed25519")); err == nil {
-		t.Error("a key of another zone was taken")
+		t.Error("NewWithKeys accepted a key of another zone")
 	}
 	if _, err := sign.NewWithKeys("example.org", sign.Config{}, nil); err == nil {
-		t.Error("no key was enough")
+		t.Error("NewWithKeys accepted an empty list of keys")
 	}
 }
 
@@ -344,10 +344,10 @@ func TestWholeZonesOfCompactDenialHaveAChain(t *testing.T) {
 	}
 	for _, rr := range served.Records {
 		if rr.Header().Rrtype == miekg.TypeNSEC {
-			t.Errorf("served: %s", rr)
+			t.Errorf("the zone serves an NSEC record: %s", rr)
 		}
 		if !have[rr.String()] {
-			t.Errorf("not in the whole zone: %s", rr)
+			t.Errorf("record that the whole zone lacks: %s", rr)
 		}
 	}
 	tool(t, "dnssec-verify", "-o", "example.com.", writeZone(t, &zone.Zone{Records: whole}))

@@ -39,7 +39,7 @@ func BenchmarkRestart(b *testing.B) {
 		return s
 	}
 	if !run().Save() {
-		b.Fatal("it cannot be kept")
+		b.Fatal("Save failed")
 	}
 	for b.Loop() {
 		run()

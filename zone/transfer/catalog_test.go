@@ -179,7 +179,7 @@ func TestWeFollowTheCatalogsOfOthers(t *testing.T) {
 			begin(t, dir, own, s.port(), "a.test.", "b.test.")
 			until(t, "we have the zones of the catalog of "+name, func() bool { return has(s.addr.String(), "a.test.") && has(s.addr.String(), "b.test.") })
 			if m := query(s.addr.String(), "x.missing.test.", miekg.TypeA); name == "bind" && (m == nil || m.Rcode != miekg.RcodeServerFailure) {
-				t.Errorf("a member that its primary does not have: %v", m)
+				t.Errorf("catalog member that its primary does not have: got %v, want SERVFAIL", m)
 			}
 			stop()
 			// After another start they are served from disk at once.
@@ -227,7 +227,7 @@ func TestBrokenCatalogsChangeNothing(t *testing.T) {
 		announce(t, s, catalogName)
 		until(t, "the catalog with "+what+" is here", func() bool { return s.Served(catalogName, "").Info().Serial == uint32(serial) })
 		if !has(ours, "a.test.") || has(ours, "b.test.") {
-			t.Errorf("%s: the zones have changed", what)
+			t.Errorf("%s: the served zones have changed", what)
 		}
 	}
 	serial++
@@ -245,6 +245,6 @@ func announce(t *testing.T, s *server, origin string) {
 	m.Extra[len(m.Extra)-1].(*miekg.TSIG).TimeSigned = uint64(time.Now().Unix())
 	c := &miekg.Client{TsigSecret: map[string]string{keyName: secret}}
 	if r, _, err := c.Exchange(m, s.addr.String()); err != nil || r.Rcode != 0 {
-		t.Fatalf("NOTIFY: %v, %v", r, err)
+		t.Fatalf("NOTIFY: got %v, %v, want NOERROR", r, err)
 	}
 }

@@ -74,7 +74,7 @@ func TestACopyOfACopyLastsNoLonger(t *testing.T) {
 		}
 	}
 	if got := expireOf(t, first.addr.String(), "www.example.com.", miekg.TypeA); got != -1 {
-		t.Errorf("another answer says %d s", got)
+		t.Errorf("an answer other than SOA has the expire option %d s, want none", got)
 	}
 }
 

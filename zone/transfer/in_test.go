@@ -56,24 +56,24 @@ func receive(t testing.TB, have int, max int64, messages ...[]string) (*fetched,
 func TestTransfersArePutTogether(t *testing.T) {
 	whole, err := receive(t, 0, 0, []string{soa(5), a(1)}, []string{a(2)}, []string{a(3), soa(5)})
 	if err != nil || len(whole.records) != 4 || whole.serial != 5 {
-		t.Errorf("whole: %v, %v", whole, err)
+		t.Errorf("AXFR: got %v, %v", whole, err)
 	}
 	// An answer to IXFR may be all of the zone, and an empty one.
 	whole, err = receive(t, 4, 0, []string{soa(5)}, []string{a(1), soa(5)})
 	if err != nil || len(whole.records) != 2 {
-		t.Errorf("whole for IXFR: %v, %v", whole, err)
+		t.Errorf("IXFR answered with the whole zone: got %v, %v", whole, err)
 	}
 	whole, err = receive(t, 4, 0, []string{soa(5), soa(5)})
 	if err != nil || len(whole.records) != 1 || whole.steps != nil {
-		t.Errorf("empty for IXFR: %v, %v", whole, err)
+		t.Errorf("IXFR answered with an empty zone: got %v, %v", whole, err)
 	}
 	nothing, err := receive(t, 5, 0, []string{soa(5)})
 	if err != nil || nothing.records != nil || nothing.steps != nil {
-		t.Errorf("nothing newer: %v, %v", nothing, err)
+		t.Errorf("IXFR without a newer version: got %v, %v", nothing, err)
 	}
 	steps, err := receive(t, 3, 0, []string{soa(5), soa(3), a(1), soa(4), a(2)}, []string{a(3), soa(4), a(3), soa(5), a(4), soa(5)})
 	if err != nil || len(steps.steps) != 2 {
-		t.Fatalf("differences: %v, %v", steps, err)
+		t.Fatalf("IXFR with differences: got %v, %v, want 2 steps", steps, err)
 	}
 	records, err := apply(rrs(t, soa(3), a(1), a(9)), steps.steps)
 	if err != nil {
@@ -85,11 +85,11 @@ func TestTransfersArePutTogether(t *testing.T) {
 	}
 	slices.Sort(names)
 	if records[0].(*miekg.SOA).Serial != 5 || !slices.Equal(names, []string{"host2", "host4", "host9"}) {
-		t.Errorf("serial %d with %v", records[0].(*miekg.SOA).Serial, names)
+		t.Errorf("after the differences: serial %d with %v", records[0].(*miekg.SOA).Serial, names)
 	}
 	for name, have := range map[string][]string{"to go": {soa(3), a(9)}, "to come": {soa(3), a(1), a(2)}} {
 		if _, err := apply(rrs(t, have...), steps.steps); err == nil {
-			t.Errorf("%s: differences that do not fit were applied", name)
+			t.Errorf("%s: apply accepted differences that do not fit the zone", name)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestBadTransfersAreRefused(t *testing.T) {
 		"a gap":             {3, 0, [][]string{{soa(6), soa(3), soa(4), soa(5), soa(6), soa(6)}}, "from serial 5, not from 4"},
 	} {
 		if _, err := receive(t, tt.have, tt.max, tt.msgs...); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+			t.Errorf("%s: got error %v, want %q", name, err, tt.want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func FuzzReceiver(f *testing.F) {
 		}
 		if len(records) > 0 {
 			if _, ok := records[0].(*miekg.SOA); !ok {
-				t.Errorf("begins with %s", records[0])
+				t.Errorf("the zone begins with %s, want the SOA", records[0])
 			}
 		}
 	})
@@ -183,21 +183,21 @@ func TestDifferencesAreBounded(t *testing.T) {
 	one, two := build(1, 0, 100), build(2, 1, 101)
 	d := diff(one, two)
 	if len(d.gone) != 1 || len(d.come) != 1 || !bytes.HasPrefix(d.gone[0], []byte("\x05host0")) || !bytes.HasPrefix(d.come[0], []byte("\x07host100")) {
-		t.Errorf("one goes, one comes: %q, %q", d.gone, d.come)
+		t.Errorf("difference: got removed %q, added %q, want host0 and host100", d.gone, d.come)
 	}
 	var j journal
 	for i := range 1000 {
 		j = j.add(&difference{from: uint32(i), to: uint32(i + 1), size: 10}, 100_000)
 	}
 	if len(j) != maxJournal || j.since(999) == nil || j.since(1) != nil {
-		t.Errorf("%d differences kept", len(j))
+		t.Errorf("the journal has %d differences, want maxJournal, without the oldest", len(j))
 	}
 	j = j.add(&difference{from: 1000, to: 1001, size: 99_990}, 100_000)
 	if len(j) != 2 {
 		t.Errorf("%d differences kept beside a large one, want 1", len(j)-1)
 	}
 	if j = j.add(&difference{from: 1001, to: 1002, size: 100_001}, 100_000); len(j) != 0 {
-		t.Errorf("a difference larger than the zone was kept with %d", len(j))
+		t.Errorf("after a difference larger than the zone, the journal has %d, want none", len(j))
 	}
 }
 
@@ -222,7 +222,7 @@ func TestMessagesOfATransferAreReadByTheCodec(t *testing.T) {
 	p := newPacker(head, nil, nil, func(msg []byte) error {
 		messages++
 		if len(msg) > 65535 {
-			t.Errorf("a message of %d bytes", len(msg))
+			t.Errorf("a message has %d bytes, want at most 65535", len(msg))
 		}
 		var m miekg.Msg
 		if err := m.Unpack(msg); err != nil {
@@ -237,7 +237,7 @@ func TestMessagesOfATransferAreReadByTheCodec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if messages < 5 {
-		t.Errorf("%d messages", messages)
+		t.Errorf("the zone took %d messages, want at least 5", messages)
 	}
 	for i, rr := range rrs(t, lines...) {
 		want := 1
@@ -245,7 +245,7 @@ func TestMessagesOfATransferAreReadByTheCodec(t *testing.T) {
 			want = 2
 		}
 		if got[rr.String()] != want {
-			t.Fatalf("%d times, want %d: %s", got[rr.String()], want, rr)
+			t.Fatalf("sent %d times, want %d: %s", got[rr.String()], want, rr)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func FuzzJournal(f *testing.F) {
 		}
 		again, err := readKept(out.Bytes())
 		if err != nil || again.id != k.id || again.stamp != k.stamp || len(again.journal) != len(k.journal) {
-			t.Fatalf("written and read again: %v", err)
+			t.Fatalf("the file differs after writing and reading it again: %v", err)
 		}
 	})
 }

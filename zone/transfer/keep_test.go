@@ -76,7 +76,7 @@ func TestIncrementalTransfersGoOnAfterARestart(t *testing.T) {
 			publish(t, s, zoneOf(t, 1, 1003), nil)
 			until(t, p.name+" has the change after it", has("host1002.example.com."))
 			if n := serial(addr); int32(n-before) <= 0 {
-				t.Errorf("serial %d, before the restart %d", n, before)
+				t.Errorf("serial %d after the restart is not above %d", n, before)
 			}
 			if whole, changes := s.Stats.Out.Load(), s.Stats.OutIncremental.Load(); whole != 0 || changes == 0 {
 				t.Errorf("after the restart %s fetched the zone whole %d times, changes %d times", p.name, whole, changes)
@@ -117,7 +117,7 @@ func TestARestartKeepsSerialAndSignatures(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !s.Save() {
-					t.Error("it cannot be kept")
+					t.Error("Save failed")
 				}
 				return k.serial(), signaturesOf(k.records())
 			}
@@ -135,10 +135,10 @@ func TestARestartKeepsSerialAndSignatures(t *testing.T) {
 
 			again, same := run(c, 50)
 			if again != serial || !maps.Equal(same, sigs) {
-				t.Errorf("%s: the same zone: serial %d, before %d; signatures as before: %v", denial, again, serial, maps.Equal(same, sigs))
+				t.Errorf("%s: restart with the same zone: serial %d, before %d; same signatures: %v", denial, again, serial, maps.Equal(same, sigs))
 			}
 			if denial != sign.Compact && !stat().Equal(written) {
-				t.Errorf("%s: nothing changed, and it was written again", denial)
+				t.Errorf("%s: Save wrote an unchanged zone again", denial)
 			}
 			changed, part := run(c, 51)
 			different := 0
@@ -148,27 +148,27 @@ func TestARestartKeepsSerialAndSignatures(t *testing.T) {
 				}
 			}
 			if changed <= serial || different == 0 || different > 8 {
-				t.Errorf("%s: a name more: serial %d, before %d, %d signatures differ", denial, changed, serial, different)
+				t.Errorf("%s: zone with one name more: serial %d, before %d, %d signatures differ", denial, changed, serial, different)
 			}
 			c2 := other
 			c2.Folder = c.Folder
 			rolled, all := run(c2, 51)
 			for what, sig := range all {
 				if part[what] == sig {
-					t.Errorf("%s: other keys: the old signature of %s", denial, what)
+					t.Errorf("%s: after a change of keys, %s still has the old signature", denial, what)
 				}
 			}
 			if rolled <= changed {
-				t.Errorf("%s: other keys: serial %d, before %d", denial, rolled, changed)
+				t.Errorf("%s: after a change of keys: serial %d, before %d", denial, rolled, changed)
 			}
 			time.Sleep(30 * 24 * time.Hour)
 			later, fresh := run(c2, 51)
 			if later <= rolled {
-				t.Errorf("%s: 30 days later: serial %d, before %d", denial, later, rolled)
+				t.Errorf("%s: after 30 days: serial %d, before %d", denial, later, rolled)
 			}
 			for what, sig := range fresh {
 				if all[what] == sig {
-					t.Errorf("%s: 30 days later: the old signature of %s", denial, what)
+					t.Errorf("%s: after 30 days, %s still has the old signature", denial, what)
 				}
 			}
 		})
@@ -197,7 +197,7 @@ func TestDamagedJournalsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !s.Save() {
-			t.Error("it cannot be kept")
+			t.Error("Save failed")
 		}
 		return log.String()
 	}
@@ -210,10 +210,10 @@ func TestDamagedJournalsAreRefused(t *testing.T) {
 		"other version": func(b []byte) []byte { return bytes.Replace(b, []byte("journal 1"), []byte("journal 9"), 1) },
 	} {
 		if log := run(damage); !strings.Contains(log, "cannot be used") {
-			t.Errorf("%s is damaged, and the log says %q", name, log)
+			t.Errorf("file with damage %s: the log is %q, want that it cannot be used", name, log)
 		}
 		if log := run(func(b []byte) []byte { return b }); log != "" {
-			t.Errorf("after %s was damaged it was not made anew: %q", name, log)
+			t.Errorf("after the damage %s, the file was not replaced by a good one: log %q", name, log)
 		}
 	}
 	// That of another zone.
@@ -233,7 +233,7 @@ func TestDamagedJournalsAreRefused(t *testing.T) {
 	z.Origin = "example.net."
 	_ = s.Replace(z) // its records are elsewhere, and not part of this test
 	if !strings.Contains(log.String(), `it is for zone \"example.com.\"`) {
-		t.Errorf("the log says %q", log.String())
+		t.Errorf("file of another zone: the log is %q", log.String())
 	}
 }
 
@@ -244,9 +244,9 @@ func TestChangesAreKeptWhileRunning(t *testing.T) {
 	file := filepath.Join(string(c.Folder), "example.com.journal")
 	until(t, "it is kept", func() bool { _, err := os.Stat(file); return err == nil })
 	if !s.Remove("example.com.", "") {
-		t.Error("it was not served")
+		t.Error("Remove: example.com. was not served")
 	}
 	if _, err := os.Stat(file); err == nil {
-		t.Error("the zone has gone, and its journal stays")
+		t.Error("the journal of a removed zone still exists")
 	}
 }

@@ -152,7 +152,7 @@ func TestOthersFetchFromUs(t *testing.T) {
 				return m != nil && m.Rcode == miekg.RcodeNameError
 			})
 			if s.Stats.OutIncremental.Load() == 0 {
-				t.Errorf("%s did not ask for differences: %d whole", p.name, s.Stats.Out.Load())
+				t.Errorf("%s requested no differences, but %d whole zones", p.name, s.Stats.Out.Load())
 			}
 			if s.Stats.NotifyOut.Load() == 0 {
 				t.Errorf("%s acknowledged no NOTIFY", p.name)
@@ -210,7 +210,7 @@ func TestOthersFetchSignedZones(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("no signature from %s: %v", p.name, reply)
+			t.Errorf("no valid signature from %s: %v", p.name, reply)
 		})
 	}
 }
@@ -246,7 +246,7 @@ func TestWeFetchFromOthers(t *testing.T) {
 			ours := s.addr.String()
 			// There is no primary yet.
 			if m := query(ours, "www.example.com.", miekg.TypeA); m == nil || m.Rcode != miekg.RcodeServerFailure {
-				t.Errorf("before anything was fetched: %v", m)
+				t.Errorf("before the first transfer: got %v, want SERVFAIL", m)
 			}
 			file := write(t, dir, "zone", text(t, 1, 3000))
 			reload := p.primary(t, dir, own, s.port(), file)
@@ -256,14 +256,14 @@ func TestWeFetchFromOthers(t *testing.T) {
 			reload()
 			until(t, "we have serial 2", func() bool { return serial(ours) == 2 })
 			if s.Stats.NotifyIn.Load() == 0 {
-				t.Error("no NOTIFY came")
+				t.Error("no NOTIFY arrived from the primary")
 			}
 			until(t, "both transfers are counted", func() bool { return s.Stats.InIncremental.Load()+s.Stats.In.Load() == 2 })
 			if s.Stats.InIncremental.Load() != 1 {
 				t.Errorf("%d transfers of differences, %d whole ones, want 1 and 1", s.Stats.InIncremental.Load(), s.Stats.In.Load())
 			}
 			if m := query(ours, "host3009.example.com.", miekg.TypeA); m == nil || len(m.Answer) != 1 {
-				t.Errorf("we have not what was added: %v", m)
+				t.Errorf("the added record is missing here: %v", m)
 			}
 			until(t, "it is on disk", func() bool {
 				b, err := os.ReadFile(filepath.Join(folder, "example.com.zone"))
@@ -297,7 +297,7 @@ func TestDigAndKdig(t *testing.T) {
 		}
 		// All: 5,000 hosts, and NS, its address, a wildcard, SOA twice.
 		if got := strings.Count(ask(good, "AXFR"), "\tIN\t") + strings.Count(ask(good, "AXFR"), " IN "); got < 5005 {
-			t.Errorf("%s AXFR: %d records", tool, got)
+			t.Errorf("%s AXFR: got %d records, want at least 5005", tool, got)
 		}
 		// From 1: the SOA, then 1→2 with one more, 2→3 with one less, the SOA.
 		text := ask(good, "IXFR=1")
@@ -309,7 +309,7 @@ func TestDigAndKdig(t *testing.T) {
 		}
 		// From a serial we do not know: all of it.
 		if text := ask(good, "IXFR=0"); !strings.Contains(text, "host4999.") {
-			t.Errorf("%s IXFR=0 gives not the whole zone", tool)
+			t.Errorf("%s IXFR=0 did not return the whole zone", tool)
 		}
 		for name, key := range map[string]string{
 			"no key":         "",
@@ -318,11 +318,11 @@ func TestDigAndKdig(t *testing.T) {
 			"another secret": "hmac-sha256:" + keyName + ":AAAAAAAAAAAAAAAAAAAAAAAAAAA=",
 		} {
 			if text := ask(key, "AXFR"); strings.Contains(text, "host1.example") {
-				t.Errorf("%s: %s: the zone was sent", tool, name)
+				t.Errorf("%s with %s: the zone was sent, want a refusal", tool, name)
 			}
 		}
 	}
 	if s.Stats.BadKey.Load() == 0 || s.Stats.BadSig.Load() == 0 || s.Stats.OutRefused.Load() == 0 {
-		t.Errorf("not counted: %d unknown keys, %d bad signatures, %d refusals", s.Stats.BadKey.Load(), s.Stats.BadSig.Load(), s.Stats.OutRefused.Load())
+		t.Errorf("counted %d unknown keys, %d bad signatures, %d refusals; want some of each", s.Stats.BadKey.Load(), s.Stats.BadSig.Load(), s.Stats.OutRefused.Load())
 	}
 }

@@ -108,13 +108,13 @@ func TestSignedZonesAreSignedAgain(t *testing.T) {
 			for _, rr := range k.records() {
 				if sig, ok := rr.(*miekg.RRSIG); ok {
 					if left := time.Until(time.Unix(int64(sig.Expiration), 0)); left < 3*24*time.Hour {
-						t.Fatalf("%s has %v left", sig.Hdr.Name, left)
+						t.Fatalf("the signature of %s has %v left, want at least 3 days", sig.Hdr.Name, left)
 					}
 				}
 			}
 		}
 		if after := k.serial(); int32(after-before) <= 0 {
-			t.Errorf("serial %d after 60 days, %d before: secondaries would not know", after, before)
+			t.Errorf("serial %d after 60 days is not above %d, so secondaries would not notice", after, before)
 		}
 		cancel()
 		<-done
@@ -156,14 +156,14 @@ func TestKeysOfTheSettingsRoll(t *testing.T) {
 				}
 				if _, known := signers[sig.KeyTag]; !known {
 					if signers[sig.KeyTag] = k.serial(); signers[sig.KeyTag] <= last {
-						t.Errorf("another key signs, and the serial is %d after %d", k.serial(), last)
+						t.Errorf("another key signs, but the serial is %d after %d", k.serial(), last)
 					}
 					last = k.serial()
 				}
 			}
 		}
 		if len(signers) != 4 {
-			t.Errorf("in 22 days %d keys of 7 days have signed", len(signers))
+			t.Errorf("%d keys signed in 22 days with a lifetime of 7, want 4", len(signers))
 		}
 		cancel()
 		<-done
@@ -202,7 +202,7 @@ func TestViewsAreFetchedApart(t *testing.T) {
 		"inside":    {inside, "secret.example.com.", "public.example.com."},
 	} {
 		if !strings.Contains(tt.text, tt.has) || strings.Contains(tt.text, tt.lacks) {
-			t.Errorf("%s:\n%s", what, tt.text)
+			t.Errorf("%s: wrong lines in\n%s", what, tt.text)
 		}
 		out(t, "dnssec-verify", "-z", "-o", "example.com.", write(t, t.TempDir(), "zone", tt.text))
 	}
@@ -219,7 +219,7 @@ func notify(t *testing.T, s *transfer.Server, zone string, from string) (dns.Out
 	}
 	q := dns.Query{Client: netip.MustParseAddrPort(from), At: time.Now()}
 	if q.Parse(msg) != dns.OK {
-		t.Fatal("the NOTIFY cannot be read")
+		t.Fatal("Parse failed for the NOTIFY")
 	}
 	var r dns.Reply
 	r.Start(&q, make([]byte, 0, 512), 512)
@@ -251,7 +251,7 @@ func TestNotifyIsTakenFromPrimariesAlone(t *testing.T) {
 		{"example.org.", "192.0.2.1:53", dns.Declined, 0},
 	} {
 		if out, rcode := notify(t, s, tt.zone, tt.from); out != tt.out || rcode != tt.rcode {
-			t.Errorf("%s from %s: outcome %d, rcode %d; want %d, %d", tt.zone, tt.from, out, rcode, tt.out, tt.rcode)
+			t.Errorf("NOTIFY of %s from %s: outcome %d, rcode %d; want %d, %d", tt.zone, tt.from, out, rcode, tt.out, tt.rcode)
 		}
 	}
 }
@@ -272,13 +272,13 @@ func TestWhatIsOnDiskExpires(t *testing.T) {
 	s = start(t, c)
 	until(t, "the primary was asked", func() bool { return s.Stats.InFailed.Load() > 0 })
 	if m := query(s.addr.String(), "host1.example.com.", miekg.TypeA); m == nil || m.Rcode != miekg.RcodeServerFailure {
-		t.Errorf("an expired zone is answered: %v", m)
+		t.Errorf("expired zone: got %v, want SERVFAIL", m)
 	}
 	if m := query(s.addr.String(), "example.org.", miekg.TypeA); m == nil || m.Rcode != miekg.RcodeRefused {
-		t.Errorf("another zone is concerned: %v", m)
+		t.Errorf("name outside the expired zone: got %v, want REFUSED", m)
 	}
 	if files, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(files) != 1 {
-		t.Errorf("in the folder: %v, %v", files, err)
+		t.Errorf("files in the folder: got %v, %v, want 1", files, err)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestMistakesInTheSettings(t *testing.T) {
 		"denial":         {transfer.Config{Sign: []transfer.Sign{{Zones: []string{"a"}, Config: sign.Config{Keys: []setting.Source{"/nowhere"}, Denial: "x"}}}}, "sign[0].denial"},
 	} {
 		if _, err := transfer.New(tt.c, zone.NewResponder(), nil, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+			t.Errorf("%s: New returned %v, want %q", name, err, tt.want)
 		}
 	}
 }
@@ -336,9 +336,9 @@ func TestZonesOfTheSettingsAreSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(counts.String(), "\nshuultuur_dns_signatures_renew_timestamp_seconds") {
-		t.Errorf("no metric says when the zone is signed again: %s", &counts)
+		t.Errorf("no metric gives the time of the next signing: %s", &counts)
 	}
 	if signed < 9 || !k.Zones()[0].Signed {
-		t.Errorf("%d signatures", signed)
+		t.Errorf("%d signatures counted, want at least 9 and a signed zone", signed)
 	}
 }

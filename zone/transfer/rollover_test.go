@@ -65,7 +65,7 @@ func rollover(t *testing.T, algorithm, denial string) {
 		ds := replay(t, dir, start, denial)
 		s := startSigned(t, dir, denial)
 		if m := query(s.addr.String(), "example.com.", miekg.TypeDNSKEY); m == nil || len(m.Answer) != state.keys {
-			t.Errorf("%s: %v, want %d keys", state.what, m, state.keys)
+			t.Errorf("%s: DNSKEY: got %v, want %d keys", state.what, m, state.keys)
 		}
 		for i, good := range []int{before, after} {
 			if state.good&good == 0 || i >= len(ds) {
@@ -89,7 +89,7 @@ func rollover(t *testing.T, algorithm, denial string) {
 				v.ask(t, q.name, q.typ, q.rcode, q.count, true)
 			}
 			if t.Failed() {
-				t.Fatalf("%s, with the DS %v", state.what, ds[i])
+				t.Fatalf("failed in state %s with the DS %v", state.what, ds[i])
 			}
 		}
 		text := out(t, "dig", "@127.0.0.1", "-p", s.port(), "+noall", "+answer", "+onesoa", "example.com", "AXFR")
@@ -218,12 +218,12 @@ func TestAKeyWaitsForItsParent(t *testing.T) {
 			synctest.Wait()
 			got, err := sign.RollStatus(dir, "example.com", time.Now())
 			if err != nil || !strings.Contains(got, status) || keys() != want {
-				t.Errorf("%d keys, want %d; %s, want %q; %v", keys(), want, got, status, err)
+				t.Errorf("%d keys, want %d; status %s, want %q; error %v", keys(), want, got, status, err)
 			}
 		}
 		pass(day, 1, "no key")
 		if asked > 0 {
-			t.Error("a parent was asked though no key waits for it")
+			t.Error("the parent zone was queried although no key waits for it")
 		}
 		old, next, err := sign.BeginRoll(dir, "example.com", time.Now())
 		if err != nil {

@@ -69,7 +69,7 @@ func TestZonesAreFetchedOverTLS(t *testing.T) {
 	port := fmt.Sprint(s.tls.Port())
 	for _, args := range [][]string{{"dig", "+tls", "@127.0.0.1", "-p", port}, {"kdig", "+tls", "@127.0.0.1", "-p", port}} {
 		if got := strings.Count(out(t, args[0], append(args[1:], "example.com", "AXFR")...), "host"); got < 3000 {
-			t.Errorf("%v: %d hosts", args, got)
+			t.Errorf("%v: got %d hosts, want at least 3000", args, got)
 		}
 	}
 	if text, _ := peer.Command(t, "dig", "@127.0.0.1", "-p", s.port(), "example.com", "AXFR").CombinedOutput(); strings.Contains(string(text), "host7.") {
@@ -82,7 +82,7 @@ func TestZonesAreFetchedOverTLS(t *testing.T) {
 	publish(t, s, zoneOf(t, 2, 3001), nil)
 	until(t, "nsd has serial 2", func() bool { return serial(addr) == 2 })
 	if s.Stats.OutIncremental.Load() == 0 {
-		t.Error("nsd asked for no differences")
+		t.Error("NSD requested no differences")
 	}
 }
 
@@ -108,6 +108,6 @@ func TestWeFetchOverTLS(t *testing.T) {
 	until(t, "we have serial 1", func() bool { return serial(right.addr.String()) == 1 })
 	until(t, "the wrong name has failed", func() bool { return wrong.Stats.InFailed.Load() > 0 })
 	if wrong.Stats.In.Load() > 0 {
-		t.Error("a certificate of another name was taken")
+		t.Error("a primary with the certificate of another name was accepted")
 	}
 }

@@ -41,11 +41,11 @@ func TestTSIGAgreesWithTheCodec(t *testing.T) {
 		question, mac := theirs(t, algorithm, now)
 		at, err := findTSIG(question)
 		if err != nil || at == 0 {
-			t.Fatalf("%s: no TSIG found: %v", algorithm, err)
+			t.Fatalf("%s: the signed query has no TSIG: %v", algorithm, err)
 		}
 		key, r, code, err := keys.authenticate(question, at, now)
 		if err != nil || code != 0 {
-			t.Fatalf("%s: code %d, %v", algorithm, code, err)
+			t.Fatalf("%s: verifying the query: code %d, %v", algorithm, code, err)
 		}
 		// Three answers, all signed, each after the one before.
 		s := &session{key: key, prior: bytes.Clone(r.mac)}
@@ -68,7 +68,7 @@ func TestTSIGAgreesWithTheCodec(t *testing.T) {
 			mac = parsed.IsTsig().MAC
 			got, whole, err := check.verify(signed, now)
 			if err != nil || !whole || !bytes.Equal(got, plain) {
-				t.Fatalf("%s: answer %d: %v, whole %v", algorithm, i, err, whole)
+				t.Fatalf("%s: verifying answer %d: %v, whole %v", algorithm, i, err, whole)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func TestMessagesBetweenSignedOnes(t *testing.T) {
 	for i, msg := range msgs {
 		_, whole, err := check.verify(msg, now)
 		if err != nil || whole != (i == 0 || i == len(msgs)-1) {
-			t.Fatalf("message %d: whole %v, %v", i, whole, err)
+			t.Fatalf("message %d: verify returned whole %v, error %v", i, whole, err)
 		}
 	}
 	check, msgs = stream(99)
@@ -110,7 +110,7 @@ func TestMessagesBetweenSignedOnes(t *testing.T) {
 		_, _, last = check.verify(msg, now)
 	}
 	if last == nil || !strings.Contains(last.Error(), "wrong") {
-		t.Errorf("a changed message passed: %v", last)
+		t.Errorf("a changed message: got %v, want that its signature is wrong", last)
 	}
 	check, msgs = stream(100)
 	for _, msg := range msgs {
@@ -119,7 +119,7 @@ func TestMessagesBetweenSignedOnes(t *testing.T) {
 		}
 	}
 	if last == nil || !strings.Contains(last.Error(), "without a signature") {
-		t.Errorf("100 messages without a signature passed: %v", last)
+		t.Errorf("100 messages without a signature: got %v, want an error", last)
 	}
 }
 
@@ -163,10 +163,10 @@ func TestBadRequestsAreTold(t *testing.T) {
 		}
 		ts := m.IsTsig()
 		if ts == nil || ts.Error != tt.want || (ts.MACSize > 0) != tt.signed {
-			t.Errorf("%s: answered with %v", name, ts)
+			t.Errorf("%s: the answer has TSIG %v", name, ts)
 		}
 		if tt.want == badTime && (ts.OtherLen != 6 || ts.TimeSigned != r.time) {
-			t.Errorf("%s: no time in %v", name, ts)
+			t.Errorf("%s: BADTIME without our time: %v", name, ts)
 		}
 	}
 }
@@ -184,11 +184,11 @@ func TestBadKeysOfTransfers(t *testing.T) {
 		"no file":   {KeyConfig{Name: "a", SecretFile: "/nowhere/x"}, "[0].secret-file"},
 	} {
 		if _, err := NewKeys([]KeyConfig{tt.c}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+			t.Errorf("%s: NewKeys returned %v, want %q", name, err, tt.want)
 		}
 	}
 	if _, err := NewKeys([]KeyConfig{{Name: "a", Secret: secret}, {Name: "A.", Secret: secret}}); err == nil {
-		t.Error("one name twice was taken")
+		t.Error("NewKeys accepted two keys of one name")
 	}
 }
 
@@ -209,7 +209,7 @@ func FuzzTSIG(f *testing.F) {
 			return
 		}
 		if code == 0 && key == nil {
-			t.Fatal("good, but by no key")
+			t.Fatal("Verify returned code 0 without a key")
 		}
 		reply := r.answer(key, code, bytes.Clone(msg[:12]), now)
 		s := &session{key: keys["key.example."], prior: bytes.Clone(r.mac)}

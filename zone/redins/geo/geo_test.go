@@ -62,17 +62,17 @@ func TestAnAddressIsPlaced(t *testing.T) {
 		{"2001:db8:1::5", "MN", 32, false, 4200000000, 48},
 	} {
 		a := netip.MustParseAddr(c.addr)
-		for range 2 { // the second comes from the table
+		for range 2 { // the second lookup comes from the table
 			p := db.Place(a)
 			if p.Country.String() != c.country || p.Spot.Known() != c.located {
-				t.Errorf("%s: %q, located %v, want %q, %v", a, p.Country, p.Spot.Known(), c.country, c.located)
+				t.Errorf("%s: got country %q, located %v, want %q, %v", a, p.Country, p.Spot.Known(), c.country, c.located)
 			}
 			if c.country != "" && p.Bits != c.bits {
-				t.Errorf("%s: a network of %d bits, want %d", a, p.Bits, c.bits)
+				t.Errorf("%s: got a network of %d bits, want %d", a, p.Bits, c.bits)
 			}
 			asn, bits := db.ASN(a)
 			if asn != c.asn || c.asn != 0 && bits != c.asnBits {
-				t.Errorf("%s: AS%d/%d, want AS%d/%d", a, asn, bits, c.asn, c.asnBits)
+				t.Errorf("%s: got AS%d/%d, want AS%d/%d", a, asn, bits, c.asn, c.asnBits)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestNearIsGreatCircle(t *testing.T) {
 		t.Error("Tokyo is not nearer to Berlin than Paris")
 	}
 	if a, b := At(0, 179.9), At(0, -179.9); a.Near(b) < 0.999 {
-		t.Error("the date line is no distance")
+		t.Error("spots on both sides of the date line are not near each other")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestLookupsDoNotAllocate(t *testing.T) {
 		db.Place(miss)
 		db.ASN(miss)
 	}); n != 0 {
-		t.Errorf("%v allocations a lookup", n)
+		t.Errorf("%v allocations per lookup, want none", n)
 	}
 }
 
@@ -113,14 +113,14 @@ func TestAChangedFileIsReadAgain(t *testing.T) {
 	a, before := netip.MustParseAddr("192.0.2.1"), db.Generation()
 	country := func() string { return db.Place(a).Country.String() }
 	if country() != "DE" {
-		t.Fatal("no country")
+		t.Fatal("before the change: the country is not DE")
 	}
 	write(t, path, geotest.Network{Prefix: "192.0.2.0/24", Country: "AT"})
 	if err := db.Reload(); err != nil || country() != "AT" {
-		t.Fatalf("after the change %s, %v", country(), err)
+		t.Fatalf("after the change of the file: got %s, %v, want AT", country(), err)
 	}
 	if db.Generation() == before {
-		t.Error("nobody can see that the file is another")
+		t.Error("Generation stayed the same after the file changed")
 	}
 	if err := os.WriteFile(path, []byte("not a database"), 0o600); err != nil {
 		t.Fatal(err)
@@ -129,28 +129,28 @@ func TestAChangedFileIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Reload(); err == nil || !strings.Contains(err.Error(), "MaxMind") {
-		t.Errorf("a file that is none: %v", err)
+		t.Errorf("Reload of a file that is not a database: got %v", err)
 	}
 	if country() != "AT" {
-		t.Error("what was known is lost with a broken file")
+		t.Error("a damaged file replaced the previous contents")
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	if db.Reload() == nil || country() != "AT" {
-		t.Error("what was known is lost with the file")
+		t.Error("the previous contents were lost with the file")
 	}
 }
 
 func TestFilesThatCannotBeUsedAreRefused(t *testing.T) {
 	for _, cfg := range []Config{{Country: "/nowhere/c.mmdb"}, {ASN: "geo.go"}} {
 		if _, err := New(cfg, slog.New(slog.DiscardHandler)); err == nil {
-			t.Errorf("%+v was taken", cfg)
+			t.Errorf("New accepted %+v", cfg)
 		}
 	}
 	var none *DB
 	if c, a := none.Has(); c || a || none.Place(netip.MustParseAddr("::1")).Country != 0 || none.Generation() != 0 {
-		t.Error("no database knows nothing")
+		t.Error("a nil DB claims to have data")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestCountriesAreTwoLetters(t *testing.T) {
 	}{{"de", "DE", true}, {"US", "US", true}, {"", "", true}, {"DEU", "", false}, {"1A", "", false}, {"D", "", false}} {
 		got, err := ParseCountry(c.in)
 		if got.String() != c.want || (err == nil) != c.ok {
-			t.Errorf("%q: %q, %v", c.in, got, err)
+			t.Errorf("ParseCountry(%q) = %q, %v", c.in, got, err)
 		}
 	}
 }

@@ -109,17 +109,17 @@ func TestProbes(t *testing.T) {
 		err := p.probe(ctx, &c.check)
 		cancel()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", c.what, err, c.want)
+			t.Errorf("%s: probe returned %v, want %q", c.what, err, c.want)
 		}
 	}
 	if _, ok := asked.Load(fmt.Sprintf("HEAD www.example.com:%d/hc?a=b", webPort)); !ok {
 		asked.Range(func(k, _ any) bool { t.Log(k); return true })
-		t.Error("method, Host, port or path are not what was to be asked for")
+		t.Error("the server did not get the method, Host, port and path of the check")
 	}
 	insecure := newProber(true)
 	check := Check{Host: "www.example.net.", Addr: local, Protocol: HTTPS, Port: securePort, URI: "/"}
 	if err := insecure.probe(t.Context(), &check); err != nil {
-		t.Errorf("with any certificate taken: %v", err)
+		t.Errorf("probe with insecure: got %v, want any certificate accepted", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestPing(t *testing.T) {
 		case err == nil:
 		case strings.Contains(err.Error(), "not permitted"):
 			if !strings.Contains(err.Error(), "CAP_NET_RAW") {
-				t.Errorf("%v does not say what to do", err)
+				t.Errorf("error %v does not say what to do", err)
 			}
 		case a.Is6():
 			t.Logf("no IPv6 here: %v", err)
@@ -143,10 +143,10 @@ func TestPing(t *testing.T) {
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	if err := ping(late, local); err == nil {
-		t.Error("a reply after the deadline is good")
+		t.Error("ping accepted a reply after the deadline")
 	}
 	if err := ping(t.Context(), netip.MustParseAddr("255.255.255.255")); err == nil {
-		t.Error("everybody replied")
+		t.Error("ping of the broadcast address succeeded")
 	}
 }
 
@@ -156,18 +156,18 @@ func TestChecksThatMakeNoSenseAreRefused(t *testing.T) {
 		{Up: -1}, {Down: 1}, {Up: 5000},
 	} {
 		if err := c.complete(); err == nil {
-			t.Errorf("%+v was taken", c)
+			t.Errorf("complete accepted %+v", c)
 		}
 	}
 	c := Check{Protocol: "icmp"}
 	if err := c.complete(); err != nil || c.Protocol != Ping || c.Up != 3 || c.Down != -3 || c.Timeout != time.Second {
-		t.Errorf("defaults: %+v, %v", c, err)
+		t.Errorf("complete without settings: got %+v, %v", c, err)
 	}
 	for _, cfg := range []Config{{Interval: setting.Duration(time.Millisecond)}, {Concurrent: -1}} {
 		_, err := New(cfg, "", "", nil, slog.New(slog.DiscardHandler))
 		var named *setting.Error
 		if !errors.As(err, &named) {
-			t.Errorf("%+v: %v names no setting", cfg, err)
+			t.Errorf("New(%+v): error %v names no setting", cfg, err)
 		}
 	}
 }
@@ -234,11 +234,11 @@ func TestStatusCountsUpAndDown(t *testing.T) {
 				}
 			}
 			if got := s.Load(); got != step.want {
-				t.Errorf("after check %d %d, want %d", i+1, got, step.want)
+				t.Errorf("after check %d: got status %d, want %d", i+1, got, step.want)
 			}
 		}
 		if n := c.Counts(); n.Checks != 9 || n.Failed != 4 || n.Late != 0 || n.Watched != 1 {
-			t.Errorf("%+v", n)
+			t.Errorf("counts: got %+v", n)
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestManyChecksSpreadAndAFewRunAtOnce(t *testing.T) {
 		before := c.Counts().Checks
 		time.Sleep(time.Minute)
 		if n := c.Counts(); n.Checks != before || n.Watched != 0 {
-			t.Errorf("what nobody watches is still checked: %+v", n)
+			t.Errorf("a dropped address is still checked: %+v", n)
 		}
 	})
 }
@@ -282,16 +282,16 @@ func TestANameWatchedTwiceIsCheckedOnce(t *testing.T) {
 	a := watch(t, c, Check{Host: "a.", Addr: local})
 	b := watch(t, c, Check{Host: "a.", Addr: local, URI: "/new"})
 	if a != b || c.Counts().Watched != 1 || a.it.check.URI != "/new" {
-		t.Errorf("%p %p %+v", a, b, c.Counts())
+		t.Errorf("two Watch calls for one address: got statuses %p and %p, counts %+v", a, b, c.Counts())
 	}
 	c.Drop(a)
 	if c.Counts().Watched != 1 {
-		t.Error("one still watches")
+		t.Error("one Drop of two ended the check")
 	}
 	c.Drop(b)
 	c.Drop(nil)
 	if c.Counts().Watched != 0 || (*Status)(nil).Load() != 0 {
-		t.Error("nobody watches")
+		t.Error("the address is still watched after the last Drop, or a nil Status is not 0")
 	}
 }
 
@@ -305,7 +305,7 @@ func connect(t *testing.T, s *redistest.Server) *redis.Client {
 	return c
 }
 
-// until waits for something that will happen.
+// until waits for a condition.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
@@ -320,7 +320,7 @@ func TestAFleetChecksOnce(t *testing.T) {
 	var probes, both atomic.Int32
 	probe := func(context.Context, *Check) error {
 		if both.Add(1) > 1 {
-			t.Error("two nodes probe at once")
+			t.Error("two nodes probe at the same time")
 		}
 		probes.Add(1)
 		time.Sleep(20 * time.Millisecond)
@@ -343,31 +343,31 @@ func TestAFleetChecksOnce(t *testing.T) {
 		until(t, "every node knows", func() bool { return all[i].Load() == -3 })
 	}
 	if most := int32(time.Since(began)/interval) + 2; probes.Load() > most {
-		t.Errorf("%d probes in %v: the fleet checked more than once an interval", probes.Load(), time.Since(began))
+		t.Errorf("%d probes in %v: the fleet probes more than once per interval", probes.Load(), time.Since(began))
 	}
 	var shared uint64
 	for _, c := range nodes {
 		shared += c.Counts().Shared
 	}
 	if shared == 0 {
-		t.Error("no result was another node's")
+		t.Error("no node used a result of another one")
 	}
 	var rec map[string]any
 	b, err := s.Do(t, "GET", "p:redins:healthcheck:www.example.com.:127.0.0.1:s").Bytes()
 	if err != nil || json.Unmarshal(b, &rec) != nil {
-		t.Fatalf("%v: %s", err, b)
+		t.Fatalf("reading the result from Redis: %v: %s", err, b)
 	}
 	for k, want := range map[string]any{
 		"protocol": "http", "uri": "/hc", "port": 8080.0, "status": -3.0, "timeout": 1000.0, "up_count": 3.0, "down_count": -3.0, "enable": true, "domain_uuid": "id",
 		"host": "www.example.com.", "ip": "127.0.0.1",
 	} {
 		if rec[k] != want {
-			t.Errorf("%s is %v in Redis, want %v", k, rec[k], want)
+			t.Errorf("field %s in Redis is %v, want %v", k, rec[k], want)
 		}
 	}
 	left := s.Do(t, "PTTL", "p:redins:healthcheck:www.example.com.:127.0.0.1:s")
 	if ttl, err := left.Int(); err != nil || ttl <= 0 {
-		t.Errorf("the result does not expire: %v, %v", ttl, err)
+		t.Errorf("the result in Redis does not expire: TTL %v, error %v", ttl, err)
 	}
 }
 
@@ -404,7 +404,7 @@ func TestWithoutRedisEachNodeChecks(t *testing.T) {
 	start(t, c, client)
 	until(t, "checks go on", func() bool { return st.Load() == 3 })
 	if c.Counts().RedisErrors == 0 {
-		t.Error("that Redis is gone is not counted")
+		t.Error("RedisErrors is 0 although Redis is away")
 	}
 	s.Restart(t)
 	until(t, "results are shared again", func() bool {
