@@ -22,8 +22,8 @@ import (
 	"shuultuur/setting"
 )
 
-// A section of the record: lists of rules, questions, and where we answer
-// otherwise.
+// A section of the record: lists of rules, questions, and the questions for which our answer
+// differs.
 type section struct {
 	name      string
 	lists     []string
@@ -63,7 +63,7 @@ func readRecord(t *testing.T, path string) (all []section) {
 		case strings.HasPrefix(line, "? "):
 			text, answer, ok := strings.Cut(line[2:], ": ")
 			if !ok {
-				t.Fatalf("%s:%d: a question without an answer: %s", path, n, line)
+				t.Fatalf("%s:%d: question without an answer: %s", path, n, line)
 			}
 			q := question{text: text, client: filter.Client{Addr: netip.MustParseAddr("203.0.113.250")}}
 			ask, who, _ := strings.Cut(strings.TrimSuffix(text, ")"), " (")
@@ -91,7 +91,7 @@ func readRecord(t *testing.T, path string) (all []section) {
 			text, ours, _ := strings.Cut(line[2:], ": ")
 			answer, why, _ := strings.Cut(ours, ", because ")
 			if why == "" {
-				t.Fatalf("%s:%d: a difference without a reason: %s", path, n, line)
+				t.Fatalf("%s:%d: difference without a reason: %s", path, n, line)
 			}
 			s.ours[text] = answer
 		default:
@@ -104,8 +104,8 @@ func readRecord(t *testing.T, path string) (all []section) {
 	return all
 }
 
-// rulesResolver answers by the rules of lists, and passes the rest on to where
-// there are these records, by name.
+// rulesResolver answers by the rules of lists, and forwards other queries to an upstream with
+// these records, by name.
 func rulesResolver(t *testing.T, lists []string, records map[string][]string) *resolver.Resolver {
 	dir := t.TempDir()
 	files, names := map[string]*list.File{}, []string{}
@@ -169,8 +169,8 @@ func (a *reply) Start(q *dns.Query, buf []byte, limit int) {
 	a.T.Reset()
 }
 
-// answerTo returns the answer of r to a question in the words of the record,
-// and the evidence of the decision.
+// answerTo returns r's answer to a question in the words of the record, and the evidence of the
+// decision.
 func answerTo(t *testing.T, r *resolver.Resolver, x question) (answer, evidence string) {
 	m := new(miekg.Msg)
 	m.SetQuestion(miekg.Fqdn(x.host), x.qtype)
@@ -181,7 +181,7 @@ func answerTo(t *testing.T, r *resolver.Resolver, x question) (answer, evidence 
 	}
 	q := &dns.Query{}
 	if st := q.Parse(packed); st != dns.OK {
-		t.Fatalf("%s: status %d", x.text, st)
+		t.Fatalf("%s: parsing the query: status %d", x.text, st)
 	}
 	q.Client, q.At, q.Recursion = netip.AddrPortFrom(x.client.Addr, 5353), time.Now(), true
 	a := &reply{}
@@ -189,7 +189,7 @@ func answerTo(t *testing.T, r *resolver.Resolver, x question) (answer, evidence 
 	if out := r.Answer(q, &a.Reply, &a.T); out == dns.Later {
 		a.Start(q, a.Buf, 1200)
 		if out = r.Wait(context.Background(), q, &a.Reply, &a.T); out != dns.Answered {
-			t.Fatalf("%s: outcome %d", x.text, out)
+			t.Fatalf("%s: Wait returned outcome %d", x.text, out)
 		}
 	}
 	tr := r.Record(q, &a.Reply, &a.T)
@@ -221,8 +221,8 @@ func answerTo(t *testing.T, r *resolver.Resolver, x question) (answer, evidence 
 			values = append(values, strings.Join(x.Txt, "|"))
 			continue
 		}
-		// The record has names without their last dot but in PTR, and words
-		// without quotes.
+		// The record omits the last dot of names except in PTR, and writes words without
+		// quotes.
 		v := strings.ReplaceAll(strings.TrimPrefix(rr.String(), rr.Header().String()), `"`, "")
 		if rr.Header().Rrtype != miekg.TypePTR {
 			words := strings.Fields(v)
@@ -257,13 +257,13 @@ func TestAdblockRulesAnswerAsAdGuardsEngine(t *testing.T) {
 			delete(s.ours, q.text)
 			switch {
 			case differs && got == want:
-				t.Errorf("%s: %s: %s, as AdGuard's engine: the line about a difference can go", s.name, q.text, got)
+				t.Errorf("%s: %s: got %s like AdGuard's engine: remove the line about the difference", s.name, q.text, got)
 			case differs && got != ours:
 				t.Errorf("%s: %s: %s, want %s, where AdGuard's engine says %s", s.name, q.text, got, ours, want)
 			case differs:
 				otherwise++
 			case got != want:
-				t.Errorf("%s: %s: %s, want %s", s.name, q.text, got, want)
+				t.Errorf("%s: %s: got %s, want %s", s.name, q.text, got, want)
 			case q.answer == "allow" && evidence != "" && !strings.Contains(evidence, lineOfRule(s.lists, q.answering)):
 				t.Errorf("%s: %s: lifted by %s, want %s (%s)", s.name, q.text, evidence, q.answering, lineOfRule(s.lists, q.answering))
 			case q.answering != "" && want == "block" && !strings.Contains(evidence, lineOfRule(s.lists, q.answering)):
@@ -271,11 +271,11 @@ func TestAdblockRulesAnswerAsAdGuardsEngine(t *testing.T) {
 			}
 		}
 		for text := range s.ours {
-			t.Errorf("%s: a difference is noted for %s, which is not asked", s.name, text)
+			t.Errorf("%s: a difference is noted for the question %s, which the record does not have", s.name, text)
 		}
 	}
 	if n < 600 {
-		t.Errorf("only %d questions in the record", n)
+		t.Errorf("the record has only %d questions, want at least 600", n)
 	}
 	t.Logf("%d answers, %d of them otherwise for a reason", n, otherwise)
 }
@@ -297,10 +297,10 @@ func TestAnExceptionForANameIsForWhatItsAnswerLeadsTo(t *testing.T) {
 	} {
 		got, evidence := answerTo(t, r, question{text: name, host: name, qtype: miekg.TypeA, client: filter.Client{Addr: netip.MustParseAddr("192.0.2.1")}})
 		if got != want {
-			t.Errorf("%s: %s (%s), want %s", name, got, evidence, want)
+			t.Errorf("%s: got %s (%s), want %s", name, got, evidence, want)
 		}
 		if want == "block" && !strings.Contains(evidence, "list1.txt:1") {
-			t.Errorf("%s: evidence %q", name, evidence)
+			t.Errorf("%s: got evidence %q, want list1.txt:1", name, evidence)
 		}
 	}
 }

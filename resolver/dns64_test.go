@@ -43,10 +43,10 @@ func TestAddressesStandForOthersAsRFC6052Says(t *testing.T) {
 		}
 		got := d.embed(v4.As4())
 		if got != netip.MustParseAddr(want) || d.embeddedIPv4(got) != v4 {
-			t.Errorf("%s: %v, and back %v; want %s", prefix, got, d.embeddedIPv4(got), want)
+			t.Errorf("prefix %s: embed gave %v, embeddedIPv4 %v; want %s", prefix, got, d.embeddedIPv4(got), want)
 		}
 		if other := netip.MustParseAddr("2001:db9::1"); d.embeddedIPv4(other) != other {
-			t.Errorf("%s: %v stands for %v", prefix, other, d.embeddedIPv4(other))
+			t.Errorf("prefix %s: embeddedIPv4(%v) = %v, want the address itself", prefix, other, d.embeddedIPv4(other))
 		}
 	}
 	for bad, why := range map[string]string{
@@ -56,15 +56,15 @@ func TestAddressesStandForOthersAsRFC6052Says(t *testing.T) {
 		_, err := New(Config{DNS64: DNS64{netip.MustParsePrefix(bad)}}, newRig(t, Config{}, Parts{}, &judge{}, nil).r.parts)
 		var at *setting.Error
 		if !errors.As(err, &at) || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v", bad, err)
+			t.Errorf("prefix %s: got error %v", bad, err)
 		}
 	}
 	if d := prefix64(t, "false"); d.IsValid() {
-		t.Errorf("false is %v", d)
+		t.Errorf("the setting false gives the prefix %v, want none", d)
 	}
 	var d DNS64
 	if err := yaml.Unmarshal([]byte("nearly"), &d); err == nil || !strings.Contains(err.Error(), "neither") {
-		t.Errorf("nearly: %v", err)
+		t.Errorf("the setting nearly: got error %v", err)
 	}
 }
 
@@ -151,14 +151,14 @@ func TestNamesWithoutIPv6AddressesGetSuchAsStandForOthers(t *testing.T) {
 		for _, how := range []string{"fetched", "kept"} {
 			m, _, _ := x.ask(c.name, c.qtype)
 			if got := summary(m); got != c.want {
-				t.Errorf("%s, %s %s %s: %s, want %s", how, c.prefix, c.name, miekg.TypeToString[c.qtype], got, c.want)
+				t.Errorf("%s, %s %s %s: got %s, want %s", how, c.prefix, c.name, miekg.TypeToString[c.qtype], got, c.want)
 			} else if n := len(m.Answer); c.ttl != 0 && m.Answer[n-1].Header().Ttl != c.ttl {
-				t.Errorf("%s, %s %s: TTL %d, want %d", how, c.prefix, c.name, m.Answer[n-1].Header().Ttl, c.ttl)
+				t.Errorf("%s, %s %s: got TTL %d, want %d", how, c.prefix, c.name, m.Answer[n-1].Header().Ttl, c.ttl)
 			}
 		}
 		for name := range x.net.asked {
 			if strings.Contains(name, "ipv4only") || strings.Contains(name, "10.in-addr") {
-				t.Errorf("%s %s: %s was asked outside", c.prefix, c.name, name)
+				t.Errorf("%s %s: an upstream got the query for %s", c.prefix, c.name, name)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func TestWhoChecksSignaturesGetsNothingSynthesised(t *testing.T) {
 		{"four.com", true, true, "NOERROR, +SOA", true},
 		{"four.com", true, false, "NOERROR, AAAA 64:ff9b::909:909", false},
 		{"four.com", false, true, "NOERROR, AAAA 64:ff9b::909:909", false},
-		{"none.com", true, false, "NOERROR, +SOA", true}, // nothing was made
+		{"none.com", true, false, "NOERROR, +SOA", true}, // nothing was synthesised
 		{"bogus.com", false, false, "SERVFAIL, EDE 6", false},
 	} {
 		for range 2 {
@@ -218,11 +218,11 @@ func TestWhoChecksSignaturesGetsNothingSynthesised(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := summary(m); got != c.want || ad != c.ad {
-				t.Errorf("%s, DO %v, CD %v: %s, AD %v; want %s, %v", c.name, c.do, c.cd, got, ad, c.want, c.ad)
+				t.Errorf("%s, DO %v, CD %v: got %s, AD %v; want %s, %v", c.name, c.do, c.cd, got, ad, c.want, c.ad)
 			}
 		}
 	}
-	// Without validation, a server that has no AAAA records is no obstacle.
+	// Without validation, a failure of the query for AAAA records does not prevent synthesis.
 	x.r.parts.Validated = false
 	if m, _, _ := x.ask("bogus.com", miekg.TypeAAAA); summary(m) != "NOERROR, AAAA 64:ff9b::909:909" {
 		t.Error(summary(m))
@@ -239,17 +239,17 @@ func TestSynthesisedAnswersAreKept(t *testing.T) {
 		n := testing.AllocsPerRun(200, func() {
 			a.Start(q, buf, 1200)
 			if out := x.r.Answer(q, &a.Reply, &a.T); out != dns.Answered {
-				t.Fatalf("%s: outcome %d", name, out)
+				t.Fatalf("%s: Answer returned outcome %d", name, out)
 			}
 		})
 		if n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
+			t.Errorf("%s: %v allocations per query, want none", name, n)
 		}
 	}
 	if a, six := x.net.count("four.com. A"), x.net.count("four.com. AAAA"); a != 1 || six != 1 {
-		t.Errorf("asked %d times for A, %d for AAAA", a, six)
+		t.Errorf("upstream got %d queries for A, %d for AAAA; want 1 of each", a, six)
 	}
-	// Another prefix over the same store is another answer.
+	// With another prefix, the same store gives another answer.
 	parts := x.r.parts
 	r, err := New(Config{DNS64: prefix64(t, "2001:67c:1::/96")}, parts)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"shuultuur/filter"
 )
 
-// FuzzAnswer: whatever upstreams send is refused or becomes an answer that a
-// reader of messages can read, of no more records than there were; the same
-// out of the cache, and with the policy's changes.
+// FuzzAnswer: the resolver refuses what upstreams send, or makes it an answer that another
+// reader can read, with no more records than there were. It does the same from the cache, and
+// with the policy's changes.
 func FuzzAnswer(f *testing.F) {
 	for _, records := range [][]string{
 		{"a.example. 300 IN A 198.51.100.1"},
@@ -64,7 +64,7 @@ func FuzzAnswer(f *testing.F) {
 		for range 2 {
 			q := &dns.Query{}
 			if q.Parse(ask) != dns.OK {
-				t.Fatal("the question is not one")
+				t.Fatal("Parse refused the test's own query")
 			}
 			q.At, q.Recursion = x.now, true
 			a := &reply{}
@@ -77,7 +77,7 @@ func FuzzAnswer(f *testing.F) {
 				cancel()
 			}
 			if out != dns.Answered {
-				t.Fatalf("outcome %d", out)
+				t.Fatalf("got outcome %d, want Answered", out)
 			}
 			answers := a.Answers
 			b := a.Finish(&dns.Options{Size: 1232, Max: 65000})
@@ -93,10 +93,10 @@ func FuzzAnswer(f *testing.F) {
 				off = r.End
 			}
 			if off != len(b) {
-				t.Fatalf("%d bytes after the last record", len(b)-off)
+				t.Fatalf("%d surplus bytes after the last record", len(b)-off)
 			}
 			if n := binary.BigEndian.Uint16(msg[6:]); answers > max(n, 1) {
-				t.Fatalf("%d answers of %d", answers, n)
+				t.Fatalf("the answer has %d records, more than the %d of the upstream", answers, n)
 			}
 		}
 	})

@@ -155,7 +155,7 @@ func query(t testing.TB, name string, qtype uint16, now time.Time) *dns.Query {
 	}
 	q := &dns.Query{}
 	if st := q.Parse(b); st != dns.OK {
-		t.Fatalf("query %s: status %d", name, st)
+		t.Fatalf("parsing the query for %s: status %d", name, st)
 	}
 	q.Client, q.At, q.Recursion = netip.MustParseAddrPort("192.0.2.7:5353"), now, true
 	return q
@@ -175,12 +175,12 @@ func (x *rig) ask(name string, qtype uint16) (*miekg.Msg, *reply, bool) {
 		out = x.r.Wait(context.Background(), q, &a.Reply, &a.T)
 	}
 	if out != dns.Answered {
-		x.t.Fatalf("%s: outcome %d", name, out)
+		x.t.Fatalf("%s: got outcome %d, want Answered", name, out)
 	}
 	msg := a.Finish(&dns.Options{Size: 1232, Max: 1232})
 	m := new(miekg.Msg)
 	if err := m.Unpack(msg); err != nil {
-		x.t.Fatalf("%s: %v in %x", name, err, msg)
+		x.t.Fatalf("%s: reading the answer: %v in %x", name, err, msg)
 	}
 	return m, a, waited
 }
@@ -356,10 +356,10 @@ func TestAnswers(t *testing.T) {
 		for _, again := range []string{"", " again"} { // the second time out of the cache
 			m, a, waited := x.ask(c.name, c.qtype)
 			if got := summary(m); got != c.want {
-				t.Errorf("%s %s%s: %s, want %s", c.name, miekg.TypeToString[c.qtype], again, got, c.want)
+				t.Errorf("%s %s%s: got %s, want %s", c.name, miekg.TypeToString[c.qtype], again, got, c.want)
 			}
 			if again != "" && waited {
-				t.Errorf("%s %s was not answered at once the second time", c.name, miekg.TypeToString[c.qtype])
+				t.Errorf("%s %s: the second answer was not available at once", c.name, miekg.TypeToString[c.qtype])
 			}
 			if !m.RecursionAvailable || m.Authoritative || m.Question[0].Name != miekg.Fqdn(c.name) {
 				t.Errorf("%s: RA %v, AA %v, question %q", c.name, m.RecursionAvailable, m.Authoritative, m.Question[0].Name)
@@ -369,7 +369,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for name := range x.net.asked {
 		if strings.Contains(name, "onion") || strings.Contains(name, "168.192") || strings.Contains(name, "canary") || strings.HasPrefix(name, "use-app") {
-			t.Errorf("%s was asked outside", name)
+			t.Errorf("an upstream got the query for %s", name)
 		}
 	}
 }
@@ -391,12 +391,12 @@ func TestWhatThePolicyTakesOutOfHTTPSRecords(t *testing.T) {
 		for range 2 {
 			m, _, _ := x.ask("h3.com", miekg.TypeHTTPS)
 			if got := summary(m); got != "NOERROR, "+c.want {
-				t.Errorf("%+v: %s, want %s", c.names, got, c.want)
+				t.Errorf("%+v: got %s, want %s", c.names, got, c.want)
 			}
 		}
 	}
 	if n := x.net.count("h3.com. HTTPS"); n != 1 {
-		t.Errorf("asked upstream %d times for one plain answer", n)
+		t.Errorf("upstream got %d queries for one plain answer, want 1", n)
 	}
 }
 
@@ -415,17 +415,17 @@ func TestTheErrorNamesCategoryPolicyAndTransaction(t *testing.T) {
 	m, a, _ := x.ask("games.com", miekg.TypeA)
 	e, ok := m.IsEdns0().Option[0].(*miekg.EDNS0_EDE)
 	if !ok || e.InfoCode != 17 || e.ExtraText != "block category games policy pupils id "+a.T.ID || len(a.T.ID) != 11 {
-		t.Errorf("got %+v, transaction %q", e, a.T.ID)
+		t.Errorf("extended error: got %+v, transaction %q", e, a.T.ID)
 	}
 	q := query(t, "games.com", miekg.TypeA, x.now)
 	got := x.r.Record(q, &a.Reply, &a.T)
 	if got.Verdict.Reason.Finding.Evidence != "games.com in games.txt:1" || got.ID != a.T.ID || got.Host != "games.com" || got.Client.Addr != netip.MustParseAddr("192.0.2.7") {
-		t.Errorf("recorded %+v", got)
+		t.Errorf("record of the blocked name: got %+v", got)
 	}
 	_, a, _ = x.ask("cname.org", miekg.TypeA)
 	got = x.r.Record(q, &a.Reply, &a.T)
 	if got.Host != "cname.org" || !strings.Contains(got.Note, "x.games.com") || !strings.Contains(got.Verdict.Reason.Finding.Evidence, "games.com") {
-		t.Errorf("recorded %+v", got)
+		t.Errorf("record of the blocked alias: got %+v", got)
 	}
 }
 
@@ -469,12 +469,12 @@ func TestWhatTheServerAnswersByItselfIsExaminedAndRecorded(t *testing.T) {
 		a.Start(q, nil, 1200)
 		x.r.Refused(q, &a.T)
 		if string(w.seen) != string(q.Msg) {
-			t.Errorf("%s: examined %q", name, w.seen)
+			t.Errorf("%s: the check examined %q", name, w.seen)
 		}
 		a.Rcode = dns.RcodeNotAuth
 		r := x.r.Record(q, &a.Reply, &a.T)
 		if len(r.Findings) != 1 || r.Findings[0].Evidence != host || r.Host != host || r.Verdict.Final() || r.ID == "" || r.Status != dns.RcodeNotAuth || r.Proto != filter.DNS {
-			t.Errorf("%s: recorded %+v", name, r)
+			t.Errorf("%s: got record %+v", name, r)
 		}
 	}
 }
@@ -487,7 +487,7 @@ func TestStrangersAndOtherClassesAreNotForUs(t *testing.T) {
 		a := &reply{}
 		a.Start(q, nil, 1200)
 		if out := x.r.Answer(q, &a.Reply, &a.T); out != dns.Declined {
-			t.Errorf("outcome %d, want declined", out)
+			t.Errorf("got outcome %d, want Declined", out)
 		}
 	}
 }
@@ -509,7 +509,7 @@ func TestManyWhoWaitForOneAnswerAskOnce(t *testing.T) {
 	close(x.net.wait)
 	wg.Wait()
 	if n := x.net.count("good.com. A"); n != 1 {
-		t.Errorf("asked upstream %d times", n)
+		t.Errorf("upstream got %d queries, want 1", n)
 	}
 }
 
@@ -522,15 +522,15 @@ func TestWithoutUpstreamsOldAnswersAreGivenAndThenSERVFAIL(t *testing.T) {
 	for range 2 {
 		m, _, _ := x.ask("good.com", miekg.TypeA)
 		if got := summary(m); got != "NOERROR, A 198.51.100.1, EDE 3" || m.Answer[0].Header().Ttl != 30 {
-			t.Errorf("upstreams gone: %s, TTL %d", got, m.Answer[0].Header().Ttl)
+			t.Errorf("stale answer without upstreams: got %s, TTL %d", got, m.Answer[0].Header().Ttl)
 		}
 	}
 	m, _, _ := x.ask("new.com", miekg.TypeA)
 	if got := summary(m); got != "SERVFAIL, EDE 23" {
-		t.Errorf("upstreams gone, nothing kept: %s", got)
+		t.Errorf("uncached name without upstreams: got %s", got)
 	}
 	if st := x.store.Stats(); st.Stale < 2 || st.Failed < 2 {
-		t.Errorf("%+v", st)
+		t.Errorf("counters without upstreams: got %+v", st)
 	}
 	x.net.mu.Lock()
 	x.net.err = nil
@@ -538,7 +538,7 @@ func TestWithoutUpstreamsOldAnswersAreGivenAndThenSERVFAIL(t *testing.T) {
 	x.now = x.now.Add(time.Minute)
 	for _, c := range [][2]string{{"new.com", "NOERROR, A 198.51.100.4"}, {"good.com", "NOERROR, A 198.51.100.1"}} {
 		if m, _, _ := x.ask(c[0], miekg.TypeA); summary(m) != c[1] {
-			t.Errorf("upstreams back: %s", summary(m))
+			t.Errorf("after the upstreams came back: got %s", summary(m))
 		}
 	}
 }
@@ -556,12 +556,12 @@ func TestAQueryIsAnsweredWithoutAllocating(t *testing.T) {
 		n := testing.AllocsPerRun(200, func() {
 			a.Start(q, buf, 1200)
 			if out := x.r.Answer(q, &a.Reply, &a.T); out != dns.Answered {
-				t.Fatalf("%s: outcome %d", name, out)
+				t.Fatalf("%s: Answer returned outcome %d", name, out)
 			}
 			a.Finish(o)
 		})
 		if n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
+			t.Errorf("%s: %v allocations per query, want none", name, n)
 		}
 	}
 }
@@ -587,19 +587,19 @@ func TestWhatPassesForAPauseIsNotKeptLonger(t *testing.T) {
 				ttls = append(ttls, rr.Header().Ttl)
 			}
 			if got := fmt.Sprint(ttls); got != want {
-				t.Errorf("%s from %s: TTLs %s, want %s", name, from, got, want)
+				t.Errorf("%s from %s: got TTLs %s, want %s", name, from, got, want)
 			}
 			for _, rr := range m.Ns {
 				if rr.Header().Ttl > 30 {
-					t.Errorf("%s from %s: %v is kept too long", name, from, rr)
+					t.Errorf("%s from %s: the TTL of %v is above 30 s", name, from, rr)
 				}
 			}
 			got := x.r.Record(query(t, name, miekg.TypeA, x.now), &a.Reply, &a.T)
 			if led := "would be refused for what the answer leads to: x.games.example"; name == "cloak.example" && got.Note != led {
-				t.Errorf("%s from %s: noted %q, want %q", name, from, got.Note, led)
+				t.Errorf("%s from %s: got note %q, want %q", name, from, got.Note, led)
 			}
 			if name != "fine.example" && (got.Verdict.Reason.Finding.Evidence == "" || got.Verdict.Action != filter.Pass) {
-				t.Errorf("%s from %s: on record as %+v", name, from, got.Verdict)
+				t.Errorf("%s from %s: got verdict on record %+v", name, from, got.Verdict)
 			}
 		}
 	}

@@ -26,12 +26,12 @@ func TestErrorsAreStructuredWhenTheClientAsks(t *testing.T) {
 		}
 		q, a, tr := new(dns.Query), new(dns.Reply), new(filter.Transaction)
 		if q.Parse(b) != dns.OK {
-			t.Fatal("the query is not one")
+			t.Fatal("Parse refused the test's own query")
 		}
 		q.Recursion = true
 		a.Start(q, nil, 1000)
 		if o := x.r.Answer(q, a, tr); o != dns.Answered {
-			t.Fatalf("outcome %v", o)
+			t.Fatalf("got outcome %v, want Answered", o)
 		}
 		r := new(miekg.Msg)
 		if err := r.Unpack(a.Finish(&dns.Options{Size: 1232, Max: 1232})); err != nil {
@@ -45,7 +45,7 @@ func TestErrorsAreStructuredWhenTheClientAsks(t *testing.T) {
 		return 0, ""
 	}
 	if _, text := ask("bad.com."); text == "" || text[0] == '{' {
-		t.Errorf("not asked: %q, want a text", text)
+		t.Errorf("client that did not request it: got %q, want plain text", text)
 	}
 	if _, text := ask("bad.com.", &miekg.EDNS0_EDE{InfoCode: 15}); text == "" || text[0] == '{' {
 		t.Errorf("an error in the query that is not empty: %q, want a text", text)
@@ -53,23 +53,23 @@ func TestErrorsAreStructuredWhenTheClientAsks(t *testing.T) {
 	code, text := ask("bad.com.", &miekg.EDNS0_EDE{})
 	var got map[string]any
 	if err := json.Unmarshal([]byte(text), &got); err != nil || code != 15 {
-		t.Fatalf("code %d, %s: %v", code, text, err)
+		t.Fatalf("structured error: got code %d, %s: %v", code, text, err)
 	}
 	id, _ := got["j"].(string)
 	const start = `block category games policy pupils id `
 	if len(id) <= len(start) || id[:len(start)] != start {
-		t.Errorf("justification %q", id)
+		t.Errorf("the justification %q lacks the transaction's ID", id)
 	}
 	delete(got, "j")
 	if want := map[string]any{"c": []any{"mailto:help@example.com"}, "o": "A school", "s": 5.0}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("structured error: got %v, want %v", got, want)
 	}
 	v.Reason.Finding.Category, v.Reason.Policy = "malware", `the "kids"`
 	text = string(x.r.block.structured(nil, &v, ""))
 	if want := `{"c":["mailto:help@example.com"],"j":"block category malware policy the \"kids\"","s":1,"o":"A school"}`; text != want {
-		t.Errorf("got %s, want %s", text, want)
+		t.Errorf("structured error: got %s, want %s", text, want)
 	}
 	if _, err := New(Config{Block: Block{Contact: []string{"help@example.com"}}}, x.r.parts); err == nil {
-		t.Error("a contact without a scheme is accepted")
+		t.Error("New accepted a contact without a scheme")
 	}
 }

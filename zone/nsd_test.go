@@ -254,7 +254,7 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 		t.Errorf("the proofs of NSD and ours differ for %d of %d queries, want at most a fifteenth", deniable, n)
 	}
 	if wound > n/100 {
-		t.Errorf("NSD and we end %d chains of %d at different places", wound, n)
+		t.Errorf("NSD and we end %d of %d chains at different names, want at most one in a hundred", wound, n)
 	}
 	if wrong > 0 {
 		t.Errorf("%d of %d answers differ", wrong, n)

@@ -40,20 +40,20 @@ func TestWhatIsKeptComesBackWithItsTimeCountedDown(t *testing.T) {
 	c.Put(key(7), now, e)
 	body, got, st, _ := c.Get(key(7), now.Add(100*time.Second), 30, []byte("head"))
 	if st != Fresh || string(body[:4]) != "head" || len(body) != 4+16 {
-		t.Fatalf("got state %d, body %q", st, body)
+		t.Fatalf("Get: got state %d, body %q", st, body)
 	}
 	if ttl := binary.BigEndian.Uint32(body[4+6:]); ttl != 200 || got.TTL != 200 {
-		t.Errorf("after 100 of 300 s the TTL is %d, the entry's %d", ttl, got.TTL)
+		t.Errorf("after 100 of 300 s: TTL %d in the body, %d in the entry, want 200", ttl, got.TTL)
 	}
 	if got.Flags != AD|Address || got.Rcode != 3 || got.EDE != 9 || got.Answers != 1 {
-		t.Errorf("got %+v", got)
+		t.Errorf("Get: got entry %+v", got)
 	}
 	for _, other := range []*Key{
 		{Name: wireName(7), Type: 28, Class: 1}, {Name: wireName(7), Type: 1, Class: 3}, {Name: wireName(8), Type: 1, Class: 1},
 		{Name: wireName(7), Type: 1, Class: 1, DO: true}, {Name: wireName(7), Type: 1, Class: 1, CD: true}, {Name: wireName(7), Type: 1, Class: 1, Variant: 1},
 	} {
 		if _, _, st, _ := c.Get(other, now, 30, nil); st != Miss {
-			t.Errorf("%+v finds what is another's", other)
+			t.Errorf("Get(%+v) returned the entry of another key", other)
 		}
 	}
 }
@@ -63,14 +63,14 @@ func TestStaleAnswersAreGivenUntilTheirTimeIsUp(t *testing.T) {
 	c.Put(key(1), now, answer(1))
 	body, _, st, failed := c.Get(key(1), now.Add(300*time.Second), 30, nil)
 	if st != Stale || failed >= 0 {
-		t.Fatalf("state %d, failed %v", st, failed)
+		t.Fatalf("after expiry: got state %d, failed %v, want stale without a failure", st, failed)
 	}
 	if ttl := binary.BigEndian.Uint32(body[6:]); ttl != 30 {
 		t.Errorf("a stale answer has TTL %d, want 30", ttl)
 	}
 	c.Fail(key(1), now.Add(300*time.Second))
 	if _, _, _, failed = c.Get(key(1), now.Add(304*time.Second), 30, nil); failed != 5*time.Second && failed != 4*time.Second {
-		t.Errorf("failed %v ago, want 4 or 5 s", failed)
+		t.Errorf("after Fail: failed %v ago, want 4 or 5 s", failed)
 	}
 	if _, _, st, _ = c.Get(key(1), now.Add(3901*time.Second), 30, nil); st != Miss {
 		t.Errorf("state %d after an hour, want a miss", st)
@@ -88,11 +88,11 @@ func TestOnlyWhatIsAskedForOftenIsFetchedAgain(t *testing.T) {
 	want := []State{Refresh, Fresh} // once
 	for _, w := range want {
 		if _, _, st, _ := c.Get(key(1), soon, 30, nil); st != w {
-			t.Errorf("state %d, want %d", st, w)
+			t.Errorf("popular entry that expires soon: got state %d, want %d", st, w)
 		}
 	}
 	if _, _, st, _ := c.Get(key(2), soon, 30, nil); st != Fresh {
-		t.Errorf("state %d of one that is asked for once", st)
+		t.Errorf("entry that was requested once: got state %d, want fresh", st)
 	}
 }
 
@@ -111,26 +111,26 @@ func TestMemoryIsBoundedAndWhatIsAskedForStays(t *testing.T) {
 	}
 	st := c.Stats()
 	if st.Bytes > 2*MinSize {
-		t.Errorf("holds %d bytes, limit %d and tables", st.Bytes, MinSize)
+		t.Errorf("the cache takes %d bytes, its limit is %d and tables", st.Bytes, MinSize)
 	}
 	if st.Evicted < 100_000 {
-		t.Errorf("only %d evicted", st.Evicted)
+		t.Errorf("only %d entries were evicted, want at least 100,000", st.Evicted)
 	}
 	for j := range 10 {
 		if _, _, s, _ := c.Get(key(j), now, 30, nil); s == Miss {
-			t.Errorf("%d is gone although it is asked for all the time", j)
+			t.Errorf("entry %d was evicted although it is requested all the time", j)
 		}
 	}
-	// The newest must be there, whole.
+	// The newest entries must be there, complete.
 	for i := range 1000 {
 		body, _, s, _ := c.Get(key(1000+299_000+i), now, 30, nil)
 		if s == Miss || binary.BigEndian.Uint32(body[12:]) != uint32(299_000+i) {
-			t.Fatalf("answer %d: state %d, body %x", i, s, body)
+			t.Fatalf("entry %d: got state %d, body %x", i, s, body)
 		}
 	}
 	c.Flush()
 	if st := c.Stats(); st.Entries != 0 || st.Bytes != 0 {
-		t.Errorf("after a flush: %+v", st)
+		t.Errorf("after Flush: got %+v, want nothing", st)
 	}
 }
 
@@ -144,7 +144,7 @@ func flood(c *Cache, now time.Time, n int, e *Entry) {
 func TestAFloodOfNamesThatDoNotExistTakesAQuarter(t *testing.T) {
 	for name, flags := range map[string]Flags{"negative": Negative, "failure": Failure} {
 		c, now := newCache(t, 4*MinSize, 0)
-		const some = 20_000 // in less than half of it, asked for once
+		const some = 20_000 // in less than half of the memory, each requested once
 		for i := range some {
 			c.Put(key(i), now, answer(i))
 		}
@@ -153,12 +153,12 @@ func TestAFloodOfNamesThatDoNotExistTakesAQuarter(t *testing.T) {
 		e.Flags, e.Rcode = flags, 3
 		flood(c, now, 150_000, e)
 		if grown := c.Stats().Bytes - before; grown > 4*MinSize/4+4*MinSize/8 { // and the tables
-			t.Errorf("%s: %d bytes more, of %d", name, grown, 4*MinSize)
+			t.Errorf("%s: the flood took %d more bytes of %d", name, grown, 4*MinSize)
 		}
 		for i := range some {
 			body, _, st, _ := c.Get(key(i), now, 30, nil)
 			if st == Miss || binary.BigEndian.Uint32(body[12:]) != uint32(i) {
-				t.Fatalf("%s: answer %d: state %d, %x", name, i, st, body)
+				t.Fatalf("%s: entry %d: got state %d, body %x", name, i, st, body)
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func TestAFloodOfNamesThatExistLeavesWhatWasAskedForTwice(t *testing.T) {
 		flood(c, now, 50_000, answer(1))
 		for i := range some {
 			if body, _, st, _ := c.Get(key(i), now, 30, nil); st == Miss || binary.BigEndian.Uint32(body[12:]) != uint32(i) {
-				t.Fatalf("answer %d: state %d, %x", i, st, body)
+				t.Fatalf("entry %d: got state %d, body %x", i, st, body)
 			}
 		}
 		for i := range some { // it stays in the ring that it was in
@@ -183,7 +183,7 @@ func TestAFloodOfNamesThatExistLeavesWhatWasAskedForTwice(t *testing.T) {
 		}
 	}
 	if st := c.Stats(); st.Bytes > 4*MinSize*3/2 {
-		t.Errorf("holds %d bytes, limit %d and tables", st.Bytes, 4*MinSize)
+		t.Errorf("the cache takes %d bytes, its limit is %d and tables", st.Bytes, 4*MinSize)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestReplacingAnEntryLeavesOne(t *testing.T) {
 	for i := range 7 {
 		body, _, st, _ := c.Get(key(i), now, 30, nil)
 		if st == Miss || int(binary.BigEndian.Uint32(body[12:]))%7 != i {
-			t.Errorf("answer %d: state %d, %x", i, st, body)
+			t.Errorf("entry %d: got state %d, body %x", i, st, body)
 		}
 	}
 }
@@ -209,17 +209,18 @@ func TestAHitAllocatesNothing(t *testing.T) {
 	c.Put(k, now, answer(1))
 	buf := make([]byte, 0, 512)
 	if n := testing.AllocsPerRun(1000, func() { c.Get(k, now, 30, buf) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations per Get, want none", n)
 	}
 	e := answer(1)
 	if n := testing.AllocsPerRun(1000, func() { c.Put(k, now, e) }); n != 0 {
-		t.Errorf("%v allocations for a put", n)
+		t.Errorf("%v allocations per Put, want none", n)
 	}
 }
 
 const many = 10_000
 
-// BenchmarkGet beside BenchmarkOtter: the same keys, the same bytes copied.
+// BenchmarkGet does the same as BenchmarkOtter: it finds the same keys and copies the same
+// bytes.
 func BenchmarkGet(b *testing.B) {
 	c, now := newCache(b, 64<<20, 0)
 	keys := make([]*Key, many)
@@ -232,7 +233,7 @@ func BenchmarkGet(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		if _, _, st, _ := c.Get(keys[i%many], now, 30, buf); st == Miss {
-			b.Fatal("miss")
+			b.Fatal("Get did not find a stored key")
 		}
 		i += 7919
 	}
@@ -256,7 +257,7 @@ func BenchmarkOtter(b *testing.B) {
 	for b.Loop() {
 		v, ok := o.GetIfPresent(string(keys[i%many]))
 		if !ok {
-			b.Fatal("miss")
+			b.Fatal("otter did not find a stored key")
 		}
 		body := append(buf, v.entry.Body...)
 		age := uint32(now.Sub(v.at) / time.Second)

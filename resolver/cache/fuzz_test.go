@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// FuzzPuts compares the cache with a map: an entry that it has is the latest
-// one and complete, whatever the sizes and kinds of answers.
+// FuzzPuts compares the cache with a map: an entry in the cache is the latest one and complete,
+// for all sizes and kinds of answers.
 func FuzzPuts(f *testing.F) {
 	f.Add(uint64(1), uint16(100), uint16(40), uint8(50))
 	f.Add(uint64(2), uint16(9000), uint16(300), uint8(0))
@@ -28,7 +28,7 @@ func FuzzPuts(f *testing.F) {
 					continue
 				}
 				if !ok || binary.LittleEndian.Uint32(body) != put || len(body) < 4 || !bytes.Equal(body[4:], bytes.Repeat([]byte{byte(put)}, len(body)-4)) {
-					t.Fatalf("name %d: %d bytes of %d, put last was %d, entry %+v", k, len(body), binary.LittleEndian.Uint32(body), put, e)
+					t.Fatalf("name %d: got %d bytes of put %d, the last was %d, entry %+v", k, len(body), binary.LittleEndian.Uint32(body), put, e)
 				}
 			case 4:
 				c.Fail(key(k), now)
@@ -53,7 +53,7 @@ func FuzzPuts(f *testing.F) {
 			}
 		}
 		if st := c.Stats(); st.Bytes > 2*MinSize || st.Entries > len(last) {
-			t.Fatalf("%+v with %d names", st, len(last))
+			t.Fatalf("the cache has %+v for %d names", st, len(last))
 		}
 	})
 }

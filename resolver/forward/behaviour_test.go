@@ -67,12 +67,12 @@ func TestNoAnswerTakesBoundedTime(t *testing.T) {
 				t.Errorf("got %v, want an error with EDE %d", err, edeNoUpstream)
 			}
 			if took := time.Since(began); took > 5*f.limits.total {
-				t.Errorf("it took %v", took)
+				t.Errorf("Exchange took %v, want at most five times its limit", took)
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			if _, _, err := f.Exchange(ctx, []byte("\x01a\x00"), 1, 1, Option{}); !errors.Is(err, context.Canceled) {
-				t.Errorf("with a context that has ended: %v", err)
+				t.Errorf("Exchange with a context that has ended: got %v, want canceled", err)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestTheOnlyAnswerIsGivenEvenIfPoor(t *testing.T) {
 		t.Errorf("got rcode %d, EDE %d, %v; want SERVFAIL with the upstream's EDE 9", msg[3]&15, ede, err)
 	}
 	if n := s.queries.Load(); n != 1 {
-		t.Errorf("asked %d times, want once", n)
+		t.Errorf("the server got %d queries, want 1", n)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestDownUpstreamIsProbedAndComesBack(t *testing.T) {
 	u := first(f)
 	until(t, "the upstream is left alone", func() bool {
 		if got := get(f, "example.com"); got != "192.0.2.2" {
-			t.Fatalf("got %s", got)
+			t.Fatalf("address from the second upstream: got %s, want 192.0.2.2", got)
 		}
 		down, _ := u.health()
 		return down
@@ -119,8 +119,8 @@ func TestDownUpstreamIsProbedAndComesBack(t *testing.T) {
 	for range 20 {
 		get(f, "example.com")
 	}
-	if n := u.requests.Load() - before; n > 5 { // a few only, when the other one is late
-		t.Errorf("%d of 20 queries to an upstream that is down", n)
+	if n := u.requests.Load() - before; n > 5 { // a few only, when the other upstream is late
+		t.Errorf("%d of 20 queries went to an upstream that is down, want at most 5", n)
 	}
 	until(t, "probes fail", func() bool { return u.probeFailures.Load() > 0 })
 	dead.Store(false)
@@ -138,13 +138,13 @@ func TestWithEveryUpstreamDownTheyAreAskedAnyway(t *testing.T) {
 		first(f).failed(context.DeadlineExceeded, f.alarm)
 	}
 	if down, _ := first(f).health(); !down {
-		t.Fatal("it is not down")
+		t.Fatal("the failing upstream does not count as down")
 	}
 	if got := get(f, "example.com"); got != "192.0.2.1" || f.broken.Load() != 1 {
-		t.Errorf("got %s, %d counted", got, f.broken.Load())
+		t.Errorf("the only upstream is down: got %s, %d counted", got, f.broken.Load())
 	}
 	if down, _ := first(f).health(); down {
-		t.Error("it has answered and is still down")
+		t.Error("the upstream answered and still counts as down")
 	}
 }
 
@@ -157,12 +157,12 @@ func TestProbesComeMoreSeldom(t *testing.T) {
 	for range 10 {
 		u.probed(errFormat, 0)
 		if u.backoff < last || u.backoff > lastBackoff {
-			t.Fatalf("back-off %v after %v", u.backoff, last)
+			t.Fatalf("back-off %v after %v, want no decrease and at most lastBackoff", u.backoff, last)
 		}
 		last = u.backoff
 	}
 	if last != lastBackoff {
-		t.Errorf("it ends at %v, want %v", last, lastBackoff)
+		t.Errorf("the back-off ends at %v, want %v", last, lastBackoff)
 	}
 }
 
@@ -180,8 +180,8 @@ func TestParallelTakesTheFirstAnswer(t *testing.T) {
 		}
 	}
 	for end := time.Now().Add(30 * time.Second); slow.queries.Load() == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) { // it reads its socket when the machine lets it
-			t.Fatal("the slow one was not asked")
+		if time.Now().After(end) { // the server reads its socket when the system schedules it
+			t.Fatal("the slow upstream got no query")
 		}
 	}
 }
@@ -209,11 +209,11 @@ func TestStrictAsksTheFirstWhileItAnswers(t *testing.T) {
 	f := start(t, Config{Upstreams: []string{a.addr, b.addr}, Order: Strict})
 	for range 50 {
 		if got := get(f, "example.com"); got != "192.0.2.1" {
-			t.Errorf("got %s", got)
+			t.Errorf("address: got %s, want that of the first upstream", got)
 		}
 	}
 	if n := b.queries.Load(); n != 0 {
-		t.Errorf("the second was asked %d times", n)
+		t.Errorf("the second upstream got %d queries, want none", n)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestCaseIsRandomAndServersThatDropItAreKnown(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(names) < 19 {
-		t.Errorf("%d ways to write the name in 20 queries", len(names))
+		t.Errorf("%d spellings of the name in 20 queries, want at least 19", len(names))
 	}
 
 	folds := serve(t, func(q *miekg.Msg, tcp bool) *miekg.Msg {
@@ -306,10 +306,10 @@ func TestForgedAnswersAreIgnoredAndCounted(t *testing.T) {
 	}, true)
 	f := start(t, Config{Upstreams: []string{addr}})
 	if got := get(f, "example.com"); got != "192.0.2.1" {
-		t.Errorf("got %s", got)
+		t.Errorf("address despite forged answers: got %s, want 192.0.2.1", got)
 	}
 	if n := first(f).forged.Load(); n != 8 {
-		t.Errorf("%d counted, want 8", n)
+		t.Errorf("%d forged answers counted, want 8", n)
 	}
 }
 
@@ -338,7 +338,7 @@ func TestAnswersFromElsewhereAreNotHeard(t *testing.T) {
 	}()
 	f := start(t, Config{Upstreams: []string{c.LocalAddr().String()}})
 	if addr := get(f, "example.com"); addr != "192.0.2.1" {
-		t.Errorf("got %s", addr)
+		t.Errorf("address after the wrong answers: got %s, want 192.0.2.1", addr)
 	}
 	<-got
 }
@@ -386,7 +386,7 @@ func TestServersWithoutEDNSAreAskedWithout(t *testing.T) {
 	f := start(t, Config{Upstreams: []string{s.addr}})
 	for range 5 {
 		if got := get(f, "example.com"); got != "192.0.2.1" {
-			t.Errorf("got %s", got)
+			t.Errorf("address: got %s, want 192.0.2.1", got)
 		}
 	}
 	if n := s.queries.Load(); n != 6 || first(f).plain.Load() != 1 {
@@ -404,7 +404,7 @@ func TestMalformedAnswersAreAskedForOverTCP(t *testing.T) {
 	})
 	f := start(t, Config{Upstreams: []string{s.addr}})
 	if got := get(f, "example.com"); got != "192.0.2.1" || first(f).malformed.Load() != 1 {
-		t.Errorf("got %s, %d counted", got, first(f).malformed.Load())
+		t.Errorf("malformed answer, then a good one: got %s, %d malformed counted", got, first(f).malformed.Load())
 	}
 }
 
@@ -426,7 +426,7 @@ func TestQueriesInFlightAreBounded(t *testing.T) {
 	close(release)
 	wg.Wait()
 	if first(f).full.Load() != 1 || f.refused.Load() != 1 {
-		t.Errorf("counted %d and %d, want 1 and 1", first(f).full.Load(), f.refused.Load())
+		t.Errorf("%d queries refused by the upstream's limit and %d by the total, want 1 and 1", first(f).full.Load(), f.refused.Load())
 	}
 }
 
@@ -457,17 +457,17 @@ func TestStreamsCarryManyQueriesInAnyOrder(t *testing.T) {
 		all.Go(func() {
 			want := fmt.Sprintf("192.0.2.%d", i)
 			if got := get(f, fmt.Sprintf("h%d.example", i)); got != want {
-				t.Errorf("got %s, want %s", got, want)
+				t.Errorf("address: got %s, want %s", got, want)
 			}
 		})
 	}
 	all.Wait()
 	if len(conns) != 1 {
-		t.Errorf("%d connections, want 1", len(conns))
+		t.Errorf("%d connections to the server, want 1", len(conns))
 	}
 }
 
-// backwards reads n queries and answers them from the last to the first.
+// backwards reads n queries and answers them in reverse order.
 func backwards(c net.Conn, n int) {
 	defer c.Close()
 	co := &miekg.Conn{Conn: c}
@@ -519,11 +519,11 @@ func TestConnectionsThatFallSilentAreGivenUp(t *testing.T) {
 	f := start(t, quick(Config{Upstreams: []string{"tcp://" + ln.Addr().String()}}))
 	for range 3 {
 		if got := get(f, "example.com"); got != "192.0.2.1" {
-			t.Errorf("got %s", got)
+			t.Errorf("address: got %s, want 192.0.2.1", got)
 		}
 	}
 	if n := conns.Load(); n != 2 {
-		t.Errorf("%d connections, want 2", n)
+		t.Errorf("%d connections to the server, want 2", n)
 	}
 }
 
@@ -533,10 +533,10 @@ func TestNamesOfEmptyRoutesDoNotExist(t *testing.T) {
 	msg, to, err := f.Exchange(context.Background(), []byte("\x03www\x07private\x07example\x00"), 1, 1, Option{})
 	var m miekg.Msg
 	if err != nil || m.Unpack(msg) != nil || m.Rcode != miekg.RcodeNameError || to != "" || m.Question[0].Name != "www.private.example." {
-		t.Errorf("got %v from %q, %v", m, to, err)
+		t.Errorf("denied name: got %v from %q, %v, want NXDOMAIN", m, to, err)
 	}
 	if s.queries.Load() != 0 {
-		t.Error("an upstream was asked")
+		t.Error("an upstream got the query for a denied name")
 	}
 }
 
@@ -560,7 +560,7 @@ func TestClientSubnetIsSentOnlyWhenAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := <-seen; got != want {
-			t.Errorf("%q: sent %q, want %q", subnet, got, want)
+			t.Errorf("client subnet %q: the upstream got %q, want %q", subnet, got, want)
 		}
 	}
 }
@@ -588,7 +588,7 @@ func TestLookupFollowsAliasesAndKnowsHowLongItHolds(t *testing.T) {
 	f := start(t, Config{Upstreams: []string{s.addr}})
 	addrs, ttl, err := f.Lookup(context.Background(), "www.example", miekg.TypeA)
 	if err != nil || fmt.Sprint(addrs) != "[192.0.2.1 192.0.2.2]" || ttl != time.Minute {
-		t.Errorf("got %v for %v, %v", addrs, ttl, err)
+		t.Errorf("Lookup: got %v for %v, %v", addrs, ttl, err)
 	}
 	addrs, ttl, err = f.Lookup(context.Background(), "none.example", miekg.TypeA)
 	if err != nil || len(addrs) != 0 || ttl != 2*time.Minute {
@@ -625,7 +625,7 @@ func TestClosedForwarderSaysSo(t *testing.T) {
 	f.Close()
 	f.Close()
 	if got := get(f, "example.com"); !strings.Contains(got, errClosed.Error()) {
-		t.Errorf("got %s", got)
+		t.Errorf("after Close: got %s, want errClosed", got)
 	}
 }
 
@@ -651,11 +651,11 @@ func TestMetricsBearTheNamesOfCoreDNS(t *testing.T) {
 		"coredns_proxy_conn_cache_misses_total", "coredns_forward_healthcheck_broken_total", "coredns_forward_max_concurrent_rejects_total",
 		"shuultuur_dns_validated_total", "shuultuur_dns_upstream_forged_total", "shuultuur_dns_upstream_rtt_seconds"} {
 		if found[name] == "" {
-			t.Errorf("%s is not there", name)
+			t.Errorf("the metric %s is missing", name)
 		}
 	}
 	if got := found["coredns_proxy_request_duration_seconds_count"]; !strings.Contains(got, "NOERROR") || !strings.HasSuffix(got, " 1\n") {
-		t.Errorf("request durations: %s", got)
+		t.Errorf("metric of request durations: got %s", got)
 	}
 }
 
@@ -706,7 +706,7 @@ func TestSystemServersAreThoseOfResolvConf(t *testing.T) {
 	own := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53")}
 	text := "# nameserver 192.0.2.9\nsearch example\nnameserver 127.0.0.1\nnameserver 192.0.2.1\nnameserver 192.0.2.1\nnameserver 2001:db8::1\nnameserver\nnameserver x\n"
 	if got := fmt.Sprint(others(serversIn(text), own)); got != "[192.0.2.1 2001:db8::1]" {
-		t.Errorf("got %s", got)
+		t.Errorf("servers of resolv.conf except ours: got %s", got)
 	}
 }
 
@@ -729,34 +729,33 @@ func TestWithoutAnyServerNamesFailAndSayWhy(t *testing.T) {
 		}
 		if !validated {
 			if got := get(f, "www.corp.example"); got != "192.0.2.1" {
-				t.Errorf("a name with a route: %s", got)
+				t.Errorf("name with a route: got %s, want 192.0.2.1", got)
 			}
 			if got := get(f, "printer.lan"); got != "" {
-				t.Errorf("a name that does not exist: %s", got)
+				t.Errorf("denied name: got %s, want no address", got)
 			}
 		}
 		if p := f.Problems(); len(p) != 1 || !strings.Contains(p[0], "dns.forward.upstreams") {
-			t.Errorf("problems %q", p)
+			t.Errorf("problems: got %q, want one that names dns.forward.upstreams", p)
 		}
 		if !slices.Equal(f.Awaited(), systemFiles) {
-			t.Errorf("waits for %q", f.Awaited())
+			t.Errorf("Awaited: got %q, want the files of the system", f.Awaited())
 		}
 	}
 	all := start(t, Config{Own: own, Routes: map[string]setting.OneOrMore[string]{".": {there.addr}}})
 	if got := get(all, "www.example"); got != "192.0.2.1" || len(all.Problems()) > 0 || len(all.Awaited()) > 0 {
-		t.Errorf("with a route for everything: %s, problems %q", got, all.Problems())
+		t.Errorf("with a route for all names: got %s, problems %q", got, all.Problems())
 	}
 	named := start(t, Config{Own: own, Upstreams: []string{"tls://dns.example"}})
 	if got := get(named, "www.example"); !strings.Contains(got, errNone.Error()) {
-		t.Errorf("an upstream that nobody looks up: %s", got)
+		t.Errorf("upstream by name without bootstrap: got %s, want errNone", got)
 	}
 	if p := named.Problems(); len(p) != 1 || !strings.Contains(p[0], "dns.forward.bootstrap") {
-		t.Errorf("an upstream that nobody looks up: problems %q", p)
+		t.Errorf("upstream by name without bootstrap: got problems %q", p)
 	}
 }
 
-// FuzzCheck has no message read that cannot be, and lets none pass that the
-// library reads and that answers something else.
+// FuzzCheck: check accepts only messages that the library can read and that answer the query.
 func FuzzCheck(f *testing.F) {
 	q := &query{name: []byte("\x03www\x07example\x03com\x00"), qtype: 1, class: 1}
 	form := form{id: 0x1234, name: []byte("\x03wWw\x07eXample\x03com\x00")}
@@ -786,14 +785,14 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		if binary.BigEndian.Uint16(msg) != form.id || !dns.EqualFold(msg[headerSize:headerSize+len(q.name)], q.name) {
-			t.Fatal("it answers something else")
+			t.Fatal("check accepted an answer to another query")
 		}
 		var m miekg.Msg
 		if m.Unpack(msg) != nil {
-			return // the library looks into records too
+			return // the library also examines records
 		}
 		if len(m.Question) != 1 || !strings.EqualFold(m.Question[0].Name, "www.example.com.") || m.Rcode != int(a.rcode) || m.Truncated != a.tc {
-			t.Fatalf("read as %+v, the library reads %v", a, &m)
+			t.Fatalf("check read %+v, the library reads %v", a, &m)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A moody upstream is well or ill in one of many ways.
+// A moody upstream works, or fails in one of many ways.
 type moody struct {
 	addr string
 	mood atomic.Int32
@@ -93,7 +93,7 @@ func (m *moody) serve(c *net.UDPConn) {
 	}
 }
 
-// become changes the mood; killed closes the port.
+// become changes how the upstream works; killed closes the port.
 func (m *moody) become(t *testing.T, mood int32) {
 	was := m.mood.Swap(mood)
 	if mood == killed && was != killed {
@@ -104,8 +104,8 @@ func (m *moody) become(t *testing.T, mood int32) {
 	}
 }
 
-// TestEveryQuestionIsAnsweredWhileOneIsWell has upstreams fall ill and recover
-// under load, and wants every answer right and in the time of a question.
+// TestEveryQuestionIsAnsweredWhileOneIsWell: upstreams fail and recover under load. While one
+// works, every answer must be correct and arrive within the time limit of a query.
 func TestEveryQuestionIsAnsweredWhileOneIsWell(t *testing.T) {
 	for _, order := range []Order{Fastest, Parallel, Strict} {
 		t.Run(string(order), func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestEveryQuestionIsAnsweredWhileOneIsWell(t *testing.T) {
 				errs += u.errors.Load()
 			}
 			if asked.Load() < 100 || errs == 0 {
-				t.Errorf("%d questions, %d errors of upstreams: the test does not test", asked.Load(), errs)
+				t.Errorf("%d queries and %d errors of upstreams are too few to test anything", asked.Load(), errs)
 			}
 		})
 	}
@@ -172,8 +172,8 @@ func ask(t *testing.T, f *Forwarder, host string) {
 	var m miekg.Msg
 	switch {
 	case err != nil:
-		t.Errorf("%s: %v after %v", host, err, took)
+		t.Errorf("query for %s: %v after %v", host, err, took)
 	case m.Unpack(msg) != nil || len(m.Answer) != 1 || m.Answer[0].(*miekg.A).A.String() != "192.0.2.1":
-		t.Errorf("%s: %v of %s", host, &m, to)
+		t.Errorf("query for %s: got %v from %s", host, &m, to)
 	}
 }

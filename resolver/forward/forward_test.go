@@ -19,7 +19,7 @@ func TestAnswersOverUDPAndTCP(t *testing.T) {
 		}
 	}
 	if s.tcp.Load() != 3 {
-		t.Errorf("%d queries over TCP, want 3", s.tcp.Load())
+		t.Errorf("the server got %d queries over TCP, want 3", s.tcp.Load())
 	}
 }
 
@@ -33,10 +33,10 @@ func TestTruncatedAnswersAreAskedForOverTCP(t *testing.T) {
 	})
 	f := start(t, Config{Upstreams: []string{s.addr}})
 	if got := get(f, "big.example"); got != "192.0.2.7" {
-		t.Errorf("got %s, want 192.0.2.7", got)
+		t.Errorf("truncated answer: got %s, want 192.0.2.7 over TCP", got)
 	}
 	if n := first(f).truncated.Load(); n != 1 {
-		t.Errorf("counted %d, want 1", n)
+		t.Errorf("%d truncated answers counted, want 1", n)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestRefusedPortIsNoticedAtOnce(t *testing.T) {
 	good := serve(t, says("192.0.2.2"))
 	f := start(t, Config{Upstreams: []string{gone.addr, good.addr}, Order: Strict})
 	if got := get(f, "example.com"); got != "192.0.2.2" {
-		t.Errorf("got %s, want 192.0.2.2", got)
+		t.Errorf("first upstream fails: got %s, want 192.0.2.2", got)
 	}
 	alone := start(t, Config{Upstreams: []string{gone.addr}})
 	if got := get(alone, "example.com"); !strings.Contains(got, "refused") {
@@ -65,7 +65,7 @@ func TestLongestRouteIsTaken(t *testing.T) {
 		"1.0.32.172.in-addr.arpa": "192.0.2.1", "11.in-addr.arpa": "192.0.2.1",
 	} {
 		if got := get(f, host); got != want {
-			t.Errorf("%s: %s answered, want %s", host, got, want)
+			t.Errorf("%s: got the answer of %s, want %s", host, got, want)
 		}
 	}
 }

@@ -50,14 +50,14 @@ func TestTheParentIsAskedForDSRecords(t *testing.T) {
 		}
 	}
 	if err != nil || len(ds) != 1 || !miekg.IsDuplicate(ds[0], key.DS()) {
-		t.Errorf("DS records %v, %v, want %v", ds, err, key.DS())
+		t.Errorf("DS: got %v, %v, want %v", ds, err, key.DS())
 	}
 	for _, name := range []string{"other.example.", "none.example."} {
 		if ds, err := f.DS(t.Context(), name); err != nil || len(ds) != 0 {
-			t.Errorf("%s: %v, %v, want no DS records", name, ds, err)
+			t.Errorf("DS of %s: got %v, %v, want none", name, ds, err)
 		}
 	}
 	if _, err := f.DS(t.Context(), "nowhere.test."); err == nil {
-		t.Error("an upstream that is away has no DS records, which is no error")
+		t.Error("DS from an upstream that is away: got no error")
 	}
 }

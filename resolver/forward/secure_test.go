@@ -256,16 +256,16 @@ func TestEncryptedTransports(t *testing.T) {
 			for i := range 50 {
 				wg.Go(func() {
 					if got := get(f, fmt.Sprintf("h%d.example.com", i)); got != "192.0.2.1" {
-						t.Errorf("address %s, want 192.0.2.1", got)
+						t.Errorf("got address %s, want 192.0.2.1", got)
 					}
 				})
 			}
 			wg.Wait()
 			if n := s.conns.Load(); n != 1 {
-				t.Errorf("%d connections for 51 questions, want 1", n)
+				t.Errorf("%d connections for 51 queries, want 1", n)
 			}
 			if n := s.odd.Load(); n != 0 {
-				t.Errorf("%d queries without padding or with an ID", n)
+				t.Errorf("%d queries without padding, or with an ID other than 0", n)
 			}
 			for what, c := range map[string]Config{
 				"another root":   {Upstreams: []string{x.scheme + "://" + s.addr + "#dns.test"}, CA: setting.File(other.file)},
@@ -278,7 +278,7 @@ func TestEncryptedTransports(t *testing.T) {
 				}
 			}
 			if got := get(start(t, Config{Upstreams: []string{x.scheme + "://" + s.addr + "?pin=" + ca.pin}}), "example.com"); got != "192.0.2.1" {
-				t.Errorf("with a pin: got %s", got)
+				t.Errorf("server with the pinned key: got %s, want 192.0.2.1", got)
 			}
 		})
 	}
@@ -329,15 +329,15 @@ func TestNamesOfUpstreamsAreLookedUpAtBootstrap(t *testing.T) {
 	f := start(t, Config{Upstreams: []string{"tls://dns.test:" + port}, Bootstrap: []string{boot.addr}, CA: setting.File(ca.file)})
 	for range 3 {
 		if got := get(f, "example.com"); got != "192.0.2.1" {
-			t.Fatalf("got %s", got)
+			t.Fatalf("upstream by name: got %s, want 192.0.2.1", got)
 		}
 	}
 	if n := boot.queries.Load(); n != 2 {
 		t.Errorf("%d questions to the bootstrap server, want 2 (A and AAAA)", n)
 	}
-	// A host and its address together need no look-up.
+	// A host given with its address needs no lookup.
 	fixed := start(t, Config{Upstreams: []string{"tls://dns.test:" + port + "#127.0.0.1"}, Bootstrap: []string{boot.addr}, CA: setting.File(ca.file)})
 	if got := get(fixed, "example.com"); got != "192.0.2.1" || boot.queries.Load() != 2 {
-		t.Errorf("got %s with %d questions to the bootstrap server", got, boot.queries.Load())
+		t.Errorf("host with its address: got %s, and %d queries to the bootstrap server", got, boot.queries.Load())
 	}
 }

@@ -41,7 +41,7 @@ func serveAt(t testing.TB, addr string, h func(q *miekg.Msg, tcp bool) *miekg.Ms
 	})
 	var pc net.PacketConn
 	var ln net.Listener
-	for range 20 { // a port that is free for both
+	for range 20 { // a port that is free for both UDP and TCP
 		var err error
 		if pc, err = net.ListenPacket("udp", addr); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func serveAt(t testing.TB, addr string, h func(q *miekg.Msg, tcp bool) *miekg.Ms
 		pc.Close()
 	}
 	if ln == nil {
-		t.Fatal("no port is free for UDP and TCP")
+		t.Fatal("no port is free for both UDP and TCP")
 	}
 	s.addr = pc.LocalAddr().String()
 	u := &miekg.Server{PacketConn: pc, Handler: handler}
@@ -73,7 +73,7 @@ func serveAt(t testing.TB, addr string, h func(q *miekg.Msg, tcp bool) *miekg.Ms
 	return s
 }
 
-// says answers every question about addresses with one.
+// says answers every query for addresses with one address.
 func says(ip string) func(q *miekg.Msg, tcp bool) *miekg.Msg {
 	return func(q *miekg.Msg, _ bool) *miekg.Msg {
 		m := new(miekg.Msg).SetReply(q)
@@ -107,7 +107,7 @@ func start(t testing.TB, cfg Config) *Forwarder {
 	return f
 }
 
-// get asks for the address of a host and returns it, or the error.
+// get looks up the address of a host and returns it, or the error.
 func get(f *Forwarder, host string) string {
 	addrs, _, err := f.Lookup(context.Background(), host, miekg.TypeA)
 	if err != nil {

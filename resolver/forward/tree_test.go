@@ -68,15 +68,15 @@ var tree = []signedZone{
 	{name: "iterations.lab.", algorithm: "ECDSAP256SHA256", iterations: "200"},
 	{name: "split.lab.", algorithm: "ECDSAP256SHA256", split: true},
 	{name: "rsa256.lab.", algorithm: "RSASHA256", split: true, nsec3: []string{"-3", "beef", "-H", "100"}},
-	{name: "nodenial3.lab.", algorithm: "ED25519", nsec3: []string{"-3", "-"}, spoil: without46(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeNSEC3 })},
+	{name: "nodenial3.lab.", algorithm: "ED25519", nsec3: []string{"-3", "-"}, spoil: withoutSignatures(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeNSEC3 })},
 	{name: "plain.lab."},
 	{name: "island.lab.", algorithm: "ED25519", ds: "none"},
 	{name: "unknown.lab.", algorithm: "ED25519", ds: "unknown"},
 	{name: "wrongds.lab.", algorithm: "ED25519", ds: "wrong"},
 	{name: "expired.lab.", algorithm: "ED25519", start: "now-864000", end: "now-86400"},
 	{name: "future.lab.", algorithm: "ED25519", start: "now+864000", end: "now+1728000"},
-	{name: "stripped.lab.", algorithm: "ED25519", spoil: without46(func(*miekg.RRSIG) bool { return true })},
-	{name: "partly.lab.", algorithm: "ED25519", spoil: without46(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeA })},
+	{name: "stripped.lab.", algorithm: "ED25519", spoil: withoutSignatures(func(*miekg.RRSIG) bool { return true })},
+	{name: "partly.lab.", algorithm: "ED25519", spoil: withoutSignatures(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeA })},
 	{name: "changed.lab.", algorithm: "ED25519", spoil: func(rrs []miekg.RR) []miekg.RR {
 		for _, rr := range rrs {
 			if a, ok := rr.(*miekg.A); ok {
@@ -85,10 +85,10 @@ var tree = []signedZone{
 		}
 		return rrs
 	}},
-	{name: "nodenial.lab.", algorithm: "ED25519", spoil: without46(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeNSEC })},
+	{name: "nodenial.lab.", algorithm: "ED25519", spoil: withoutSignatures(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeNSEC })},
 	{name: "nokey.lab.", algorithm: "ED25519", spoil: func(rrs []miekg.RR) []miekg.RR {
 		var kept []miekg.RR
-		for _, rr := range without46(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeDNSKEY })(rrs) {
+		for _, rr := range withoutSignatures(func(s *miekg.RRSIG) bool { return s.TypeCovered == miekg.TypeDNSKEY })(rrs) {
 			if rr.Header().Rrtype != miekg.TypeDNSKEY {
 				kept = append(kept, rr)
 			}
@@ -97,8 +97,8 @@ var tree = []signedZone{
 	}},
 }
 
-// without46 takes signatures away.
-func without46(which func(*miekg.RRSIG) bool) func([]miekg.RR) []miekg.RR {
+// withoutSignatures removes the signatures that which selects.
+func withoutSignatures(which func(*miekg.RRSIG) bool) func([]miekg.RR) []miekg.RR {
 	return func(rrs []miekg.RR) []miekg.RR {
 		var kept []miekg.RR
 		for _, rr := range rrs {
@@ -386,8 +386,8 @@ func extended(m *miekg.Msg) uint16 {
 	return 0
 }
 
-// TestValidatesAsUnboundDoes serves a tree of zones, right and wrong, and holds
-// every answer against Unbound's opinion of it.
+// TestValidatesAsUnboundDoes serves a tree of valid and faulty zones, and compares every answer
+// with Unbound's.
 func TestValidatesAsUnboundDoes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -455,7 +455,7 @@ func secondOpinion(t *testing.T, l *lab) {
 			answer, authority = 2, 2 // the signature, and the proof that no name is nearer
 		}
 		if len(m.Answer) != answer || len(m.Ns) != authority {
-			t.Errorf("DO %v: %v", do, &m)
+			t.Errorf("DO %v: wrong number of records in %v", do, &m)
 		}
 	}
 	msg, to, err := f.Exchange(context.Background(), []byte("\x01x\x04wild\x04nsec\x03lab\x00"), miekg.TypeA, miekg.ClassINET, Option{CD: true})
@@ -465,9 +465,9 @@ func secondOpinion(t *testing.T, l *lab) {
 	}
 }
 
-// agree asks ours and Unbound random questions. Where the true answer is
-// insecure, because of opt-out say, Unbound may call a spoilt one bogus that
-// ours, which looks for the proof of that, calls insecure.
+// agree sends ours and Unbound random queries. Where the true answer is insecure, for example
+// because of opt-out, Unbound may call a spoilt answer bogus that ours, which looks for the
+// proof of that, calls insecure.
 func agree(t *testing.T, f, honest *Forwarder, server string, all []question) {
 	t.Helper()
 	seen := map[string]int{}
@@ -479,18 +479,18 @@ func agree(t *testing.T, f, honest *Forwarder, server string, all []question) {
 			continue
 		}
 		if want != "failed" && !strings.HasPrefix(got, want) {
-			t.Errorf("%s %s: %s (error %d), Unbound says %s", q.name, miekg.Type(q.qtype), got, ede, want)
+			t.Errorf("%s %s: got %s (error %d), Unbound returned %s", q.name, miekg.Type(q.qtype), got, ede, want)
 		}
 	}
 	for _, s := range []string{"secure", "insecure", "bogus"} {
 		if seen[s] < len(all)/10 {
-			t.Errorf("%d of %d questions are %s: the test does not look where it should", seen[s], len(all), s)
+			t.Errorf("only %d of %d queries are %s: the test does not cover that state", seen[s], len(all), s)
 		}
 	}
 }
 
-// liar relays to a resolver, and spoils answers: each question's in the same
-// way every time.
+// liar relays to a resolver, and spoils answers: the answer to a question always in the same
+// way.
 func liar(t *testing.T, resolver string) string {
 	return serve(t, func(q *miekg.Msg, _ bool) *miekg.Msg {
 		m, _, err := (&miekg.Client{Net: "tcp"}).Exchange(q, resolver)
@@ -535,7 +535,7 @@ func lie(m *miekg.Msg, rnd *rand.Rand) {
 	case 5:
 		m.Answer, m.Ns = nil, nil
 	case 6:
-		// Without the SOA record the proof is whole, Unbound alone minds.
+		// Without the SOA record the proof is complete; only Unbound requires it.
 		if i := len(m.Ns); i > 0 {
 			if i = rnd.IntN(i); m.Ns[i].Header().Rrtype != miekg.TypeSOA {
 				m.Ns = slices.Delete(m.Ns, i, i+1)
@@ -573,7 +573,7 @@ type question struct {
 	qtype uint16
 }
 
-// questions returns random ones about the tree.
+// questions returns random queries about the tree.
 func questions(rnd *rand.Rand, n int) []question {
 	types := []uint16{miekg.TypeA, miekg.TypeAAAA, miekg.TypeTXT, miekg.TypeMX, miekg.TypeDS, miekg.TypeDNSKEY, miekg.TypeNS, miekg.TypeSOA, miekg.TypeCNAME, miekg.TypeA, miekg.TypeA}
 	fronts := []string{"", "www.", "mail.", "b.ent.", "ent.", "a.b.ent.", "x.wild.", "x.y.wild.", "here.wild.", "x.here.wild.", "wild.", "*.wild.", "alias.", "far.", "toplain.", "tobad.",

@@ -42,7 +42,7 @@ func TestAPortIsUsedForAFewQuestions(t *testing.T) {
 			}
 			port := uint16(addr.Port)
 			if ports[port]++; seen[from{port, q.Id}] {
-				t.Errorf("port %d: ID %d comes again", port, q.Id)
+				t.Errorf("port %d: ID %d was used twice", port, q.Id)
 			}
 			seen[from{port, q.Id}] = true
 			out, _ := says(fmt.Sprintf("192.0.2.%d", len(q.Question[0].Name)))(&q, false).Pack()
@@ -62,7 +62,7 @@ func TestAPortIsUsedForAFewQuestions(t *testing.T) {
 		wg.Go(func() {
 			host := fmt.Sprintf("%0*d.example", 1+i%50, i)
 			if got, want := get(f, host), fmt.Sprintf("192.0.2.%d", len(host)+1); got != want {
-				t.Errorf("%s has address %s, want %s", host, got, want)
+				t.Errorf("%s: got address %s, want %s", host, got, want)
 			}
 		})
 	}
@@ -70,16 +70,17 @@ func TestAPortIsUsedForAFewQuestions(t *testing.T) {
 	pc.Close()
 	<-ended
 	if len(ports) < many/socketQueries {
-		t.Errorf("%d ports for %d questions", len(ports), many)
+		t.Errorf("%d ports for %d queries, want more", len(ports), many)
 	}
 	for port, n := range ports {
 		if n > socketQueries {
-			t.Errorf("port %d: %d questions", port, n)
+			t.Errorf("port %d was used for %d queries, want at most socketQueries", port, n)
 		}
 	}
 }
 
-// TestALostQuestionIsAskedAgain: also when all others have failed at once.
+// TestALostQuestionIsAskedAgain: a lost query is sent again, also when all others have failed
+// at the same time.
 func TestALostQuestionIsAskedAgain(t *testing.T) {
 	var cfg Config
 	for range 5 {
@@ -97,6 +98,6 @@ func TestALostQuestionIsAskedAgain(t *testing.T) {
 	cfg.Upstreams, cfg.Order = append(cfg.Upstreams, s.addr), Strict
 	f := start(t, cfg)
 	if got := get(f, "example.com"); got != "192.0.2.2" {
-		t.Errorf("got %s, want 192.0.2.2", got)
+		t.Errorf("after a lost query: got %s, want 192.0.2.2", got)
 	}
 }

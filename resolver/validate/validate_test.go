@@ -104,7 +104,7 @@ func TestSignedByTheRoot(t *testing.T) {
 	}
 	a[0].(*miekg.A).A[3]++
 	if _, _, err := r.validate(message("www.", miekg.TypeA, 0, a, nil)); err == nil {
-		t.Error("a changed answer is secure")
+		t.Error("validate accepted a changed answer")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestRecordsOfANameThatDoesNotExistAreBogus(t *testing.T) {
 	r := newRoot(t)
 	a := r.signed(r.rr("www. 60 A 192.0.2.1"))
 	if _, _, err := r.validate(message("www.", miekg.TypeA, miekg.RcodeNameError, a, nil)); ede(err) != edeBogus {
-		t.Errorf("got %v, want bogus", err)
+		t.Errorf("NXDOMAIN with records: got %v, want bogus", err)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestManyKeysAndSignaturesTakeBoundedWork(t *testing.T) {
 		b[0], b[1], b[at], b[at+1] = b[at], b[at+1], b[0], b[1]
 		k := *r.key
 		if k.PublicKey = base64.StdEncoding.EncodeToString(b); k.KeyTag() != r.key.KeyTag() {
-			t.Fatal("another tag")
+			t.Fatal("the second key has another tag than the first")
 		}
 		r.keys = append(r.keys, &k)
 	}
@@ -155,13 +155,13 @@ func TestManyKeysAndSignaturesTakeBoundedWork(t *testing.T) {
 	}
 	v, w, err := r.validate(message("www.", miekg.TypeANY, 0, answer, nil))
 	if ede(err) == 0 {
-		t.Errorf("got %v, want bogus", err)
+		t.Errorf("too many bad signatures or keys: got %v, want bogus", err)
 	}
 	if used := mostSignatures - w.signatures; used > mostFailures+mostKeys || used < 2 {
 		t.Errorf("%d signatures were tried, want at most %d that are wrong", used, mostFailures)
 	}
 	if w.failures < 0 {
-		t.Errorf("%d more were tried than may be", -w.failures)
+		t.Errorf("%d more signatures were tried than the limit allows", -w.failures)
 	}
 	// A set alone does not use it up, so that a valid signature among it is found.
 	one := append(answer[:4:4], r.signed(r.rr("www. 60 TYPE1000 \\# 1 00"))[1])
@@ -183,10 +183,10 @@ func TestHashesAreBounded(t *testing.T) {
 		set := r.signed(r.rr(fmt.Sprintf("%s 60 NSEC3 1 0 %d - %s A", owner, x.iterations, owner[:32])))
 		_, w, err := r.validate(message(long, miekg.TypeA, miekg.RcodeNameError, nil, set))
 		if ede(err) != x.ede || x.ede == 0 && !errors.Is(err, errInsecure) {
-			t.Errorf("%d iterations: %v, want error %d", x.iterations, err, x.ede)
+			t.Errorf("%d iterations: got %v, want error %d", x.iterations, err, x.ede)
 		}
 		if w.hashes < 0 {
-			t.Errorf("%d iterations: %d hashes", x.iterations, mostHashes-w.hashes)
+			t.Errorf("%d iterations: %d hashes were computed, more than the limit", x.iterations, mostHashes-w.hashes)
 		}
 	}
 }
@@ -195,10 +195,10 @@ func TestQuestionsAreBounded(t *testing.T) {
 	r := newRoot(t)
 	v, _, err := r.validate(message(strings.Repeat("a.", 120), miekg.TypeA, 0, []miekg.RR{r.rr(strings.Repeat("a.", 120) + " 60 A 192.0.2.1")}, nil))
 	if ede(err) == 0 || v.Counts.Limited.Load() == 0 {
-		t.Errorf("got %v, %d counted; want bogus", err, v.Counts.Limited.Load())
+		t.Errorf("deep name: got %v, %d limits counted; want bogus and some", err, v.Counts.Limited.Load())
 	}
 	if n := v.Counts.Questions.Load(); n > mostQuestions {
-		t.Errorf("%d questions", n)
+		t.Errorf("%d queries for one validation, more than mostQuestions", n)
 	}
 }
 
@@ -211,13 +211,13 @@ func TestKeysAreAskedForOnce(t *testing.T) {
 		m := message("www.", miekg.TypeA, 0, []miekg.RR{miekg.Copy(a[0]), miekg.Copy(a[1])}, nil)
 		wg.Go(func() {
 			if res := v.Validate(context.Background(), m); res.Status != Secure {
-				t.Errorf("%+v", res)
+				t.Errorf("Validate: got %+v, want secure", res)
 			}
 		})
 	}
 	wg.Wait()
 	if n := r.asked[".DNSKEY"]; n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("%d queries for the root's keys, want 1", n)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if len(m.entries) > mostEntries {
-		t.Errorf("%d entries, want at most %d", len(m.entries), mostEntries)
+		t.Errorf("the memory has %d entries, want at most %d", len(m.entries), mostEntries)
 	}
 }
 
@@ -247,11 +247,11 @@ func TestFailuresToAskAreNotRemembered(t *testing.T) {
 	}
 	m := func() *miekg.Msg { return message("www.", miekg.TypeA, 0, r.signed(r.rr("www. 60 A 192.0.2.1")), nil) }
 	if res := v.Validate(context.Background(), m()); res.Status != Bogus || res.EDE != edeNoUpstream {
-		t.Errorf("without upstreams: %+v", res)
+		t.Errorf("without upstreams: got %+v, want bogus with the error no upstream", res)
 	}
 	broken = false
 	if res := v.Validate(context.Background(), m()); res.Status != Secure {
-		t.Errorf("with upstreams again: %+v", res)
+		t.Errorf("after the upstreams came back: got %+v, want secure", res)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestNegativeAnchorsAreNotValidated(t *testing.T) {
 	v.negative["corp."] = true
 	for name, want := range map[string]Status{"www.corp.": Insecure, "corp.": Insecure, "xcorp.": Bogus} {
 		if res := v.Validate(context.Background(), message(name, miekg.TypeA, 0, []miekg.RR{r.rr(name + " 60 A 192.0.2.1")}, nil)); res.Status != want {
-			t.Errorf("%s: %+v, want %v", name, res, want)
+			t.Errorf("%s: got %+v, want %v", name, res, want)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func TestMistakesInAnchorsAreNamed(t *testing.T) {
 		}
 	}
 	if v, err := New(Config{}, nil); err != nil || len(v.anchors["."].ds) != 2 {
-		t.Errorf("without settings: %v", err)
+		t.Errorf("New without settings: error %v, or not the root's two anchors", err)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestOrderOfNames(t *testing.T) {
 	names := []string{"example.", "a.example.", "yljkjljk.a.example.", "Z.a.example.", "zABC.a.EXAMPLE.", "z.example.", "\\001.z.example.", "*.z.example.", "\\200.z.example."}
 	for i := range names[1:] {
 		if compare(labels(names[i]), labels(names[i+1])) >= 0 {
-			t.Errorf("%s does not come before %s", names[i], names[i+1])
+			t.Errorf("compare: %s does not sort before %s", names[i], names[i+1])
 		}
 	}
 }
@@ -330,7 +330,7 @@ func TestOddKeysAndSignaturesOnlyFail(t *testing.T) {
 				sig.Algorithm, sig.KeyTag, sig.Signature = algorithm, k.KeyTag(), bytes(m)
 				w := &work{signatures: 1, failures: 1}
 				if err := v.try(w, &rrset{name: "www.", rtype: miekg.TypeA, rrs: set[:1]}, &sig, []*miekg.DNSKEY{&k}); err == nil {
-					t.Errorf("algorithm %d, a key of %d bytes, a signature of %d: it holds", algorithm, n, m)
+					t.Errorf("algorithm %d, key of %d bytes: a meaningless signature of %d bytes is valid", algorithm, n, m)
 				}
 			}
 		}
@@ -363,7 +363,7 @@ func FuzzValidate(f *testing.F) {
 		}
 		for _, rr := range m.Answer {
 			if a, ok := rr.(*miekg.A); ok && a.Hdr.Name == strings.ToLower(m.Question[0].Name) && (a.A.String() != "192.0.2.1" || a.Hdr.Name != "www.") {
-				t.Fatalf("%v is secure", a)
+				t.Fatalf("an answer with the forged record %v is secure", a)
 			}
 		}
 	})
