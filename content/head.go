@@ -344,10 +344,9 @@ var tokenByte = func() (t [256]bool) {
 	return t
 }()
 
-// contentEncoding reads a Content-Encoding field. Chromium undoes the codings
-// of a list only when it knows all of them, and leaves the body as it is
-// otherwise; others skip those they do not know. So the known ones are noted,
-// and that there are others.
+// contentEncoding reads a Content-Encoding field. Chromium decodes a list of codings only if it
+// supports all of them, and otherwise leaves the body unchanged. Other browsers skip those that
+// they do not support. So it records the supported ones, and whether there are others.
 func (h *Head) contentEncoding(v []byte) {
 	for more := true; more; {
 		var one []byte
@@ -373,7 +372,7 @@ func (h *Head) contentEncoding(v []byte) {
 	}
 }
 
-// codingOf returns the coding called v, codingNone for all that is not one.
+// codingOf returns the coding called v, or codingNone if it is not supported.
 func codingOf(v []byte) coding {
 	switch {
 	case equalLower(v, "gzip"), equalLower(v, "x-gzip"):

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// This file is about bodies that hold bodies: messages and multiparts (RFC
-// 2045, RFC 2046), of mail, forms (RFC 7578), ranges (RFC 9110, 14.6) and
-// pictures that replace each other.
+// This file handles bodies that contain bodies: messages and multipart bodies (RFC 2045, RFC
+// 2046) of mail, forms (RFC 7578), ranges (RFC 9110, 14.6), and series of pictures that replace
+// each other.
 
-// A part is a body within another, whose text joins that of the one around it.
+// A part is a body within another one. Its text becomes part of the outer text.
 type part struct {
 	Body
 	out *flow
 }
 
-// open begins a part; false if it has no text or stands too deep, which is a
-// finding where it has text.
+// open begins a part. It returns false if the part has no text, or is nested too deeply; the
+// latter is a finding if the part may have text.
 func (p *part) open(h *Head, t *text) bool {
 	switch {
 	case t.scanner.level == mostNested && h.Readable():
@@ -38,7 +38,7 @@ func (p *part) open(h *Head, t *text) bool {
 	return true
 }
 
-// write takes the next of the part's bytes.
+// write reads the next bytes of the part.
 func (p *part) write(b []byte) {
 	p.Append(b)
 	p.Forget()
@@ -53,10 +53,10 @@ func (p *part) close() Reason {
 	return why
 }
 
-// Follow makes a part the reader of its own body.
+// Follow implements [Reader]: a part follows its own body.
 func (p *part) Follow(*Body) Follower { return p }
 
-// Read adds the part's text to that around it.
+// Read implements [Follower]: it adds the text of the part to the outer text.
 func (p *part) Read(text []byte, fresh int) {
 	p.out.blank()
 	p.out.b = append(p.out.b, text[fresh:]...)
@@ -76,43 +76,42 @@ func trimBlanks(b []byte) []byte {
 	return b
 }
 
-// A mimeReader takes the text out of a message or a multipart that comes in
-// pieces.
+// A mimeReader extracts the text of a message or a multipart body that arrives in pieces.
 type mimeReader struct {
 	text     *text
 	split    Multipart
 	within   part
 	inPart   bool
 	transfer Transfer
-	sent     *sentPart // of a form, as it came; nil before the first with a transfer coding
+	sent     *sentPart // for parts of a form as sent; nil until one has a transfer coding
 
 	uu    uuencoded
-	hasUU bool // the part may have files in its text
+	hasUU bool // the text of the part may contain encoded files
 
-	form    bool   // it is one
+	form    bool   // the body is a form
 	outside bool   // of all parts
-	file    string // name of the part, where it is a file
+	file    string // file name of the part, "" if it is not a file
 }
 
-// A PartWatcher sees the parts of a multipart body as they are.
+// A PartWatcher gets the parts of a multipart body.
 type PartWatcher interface {
-	// Part begins a part; file is its name, "" where it is not a file.
+	// Part begins a part of a media type; file is its file name, "" if it is not a file.
 	Part(typ, file string)
-	// Coded takes the next bytes of a part that has a transfer coding, as they came.
+	// Coded gets the next bytes of a part that has a transfer coding, as sent.
 	Coded(p []byte)
-	// Write takes the next bytes of the part, with its transfer coding undone.
+	// Write gets the next bytes of the part, without the transfer coding.
 	Write(p []byte) (int, error)
 }
 
-// Watch makes w see the parts of a multipart body as its text is read. It has
-// to be called before that.
+// Watch passes the parts of a multipart body to w while the body's text is read. It must be
+// called before the text is first read.
 func (b *Body) Watch(w PartWatcher) { b.watcher = w }
 
-// Sniff tells a media type by the first bytes of a body.
+// Sniff returns the media type of a body by its first bytes.
 func Sniff(p []byte) string { return sniff(p[:min(len(p), headLen)]) }
 
-// beginsFields says whether a body begins with fields that say its type: then
-// these count, and not those around it, as for web archives (RFC 2557).
+// beginsFields reports whether a body begins with fields that give its type, as web archives do
+// (RFC 2557). These then apply instead of the message's own fields.
 func beginsFields(p []byte) bool {
 	p = bytes.TrimLeft(p, "\r\n")
 	for len(p) > 0 {
@@ -129,8 +128,8 @@ func beginsFields(p []byte) bool {
 	return false
 }
 
-// findBoundary takes the first line of a multipart that names no boundary for
-// one.
+// findBoundary uses the first line of a multipart body as its boundary, if the fields declare
+// none.
 func (h *Head) findBoundary(p []byte) bool {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(p, "\r\n"), []byte("\n"))
 	line, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r \t"), []byte("--"))
@@ -156,7 +155,7 @@ func newMIMEReader(t *text, h *Head, message bool) *mimeReader {
 func (m *mimeReader) write(p []byte) { m.split.Write(p) }
 func (m *mimeReader) finish()        { m.split.Finish() }
 
-// close lets go of parts that have not ended.
+// close releases parts that have not ended.
 func (m *mimeReader) close() {
 	m.within.Release()
 	m.uu.file.Release()
@@ -195,7 +194,7 @@ func (m *mimeReader) Begin(b []byte) {
 		case "content-transfer-encoding":
 			m.transfer.Reset(value)
 			if end := bytes.IndexAny(value, " \t;("); end >= 0 {
-				value = value[:end] // less a comment
+				value = value[:end] // without a comment
 			}
 			coded = coded || equalLower(value, "x-uuencode") || equalLower(value, "uuencode") || equalLower(value, "x-uue")
 		case "content-disposition":
@@ -203,7 +202,7 @@ func (m *mimeReader) Begin(b []byte) {
 		case "subject", "from", "to", "cc", "reply-to", "comments", "keywords", "content-description":
 			m.say(unword(value))
 		default:
-			if m.form { // no client shows the others of a mail
+			if m.form { // mail programs show no others
 				m.say(unword(value))
 			}
 		}
@@ -241,7 +240,7 @@ func (m *mimeReader) Take(p []byte) {
 	m.pass(m.transfer.Next(p))
 }
 
-// pass shows bytes of a part to all who see it.
+// pass passes bytes of a part to the readers of its text, its files and the watcher.
 func (m *mimeReader) pass(p []byte) {
 	if m.hasUU {
 		m.uu.write(m.text, p)
@@ -254,7 +253,7 @@ func (m *mimeReader) pass(p []byte) {
 	}
 }
 
-// field cuts the first field off b, with the lines that continue it.
+// field returns the first field of b with its continuation lines, and the rest.
 func field(b []byte) (line, rest []byte) {
 	i := 0
 	for {
@@ -282,7 +281,7 @@ func (m *mimeReader) disposition(v []byte) {
 	m.file = unword([]byte(params["filename"]))
 }
 
-// named reads the name that Content-Type gives a file.
+// named reads the file name in a Content-Type.
 func (m *mimeReader) named(v []byte) {
 	if _, params, err := mime.ParseMediaType(string(v)); err == nil && params["name"] != "" {
 		if m.say(unword([]byte(params["name"]))); m.file == "" {
@@ -299,7 +298,7 @@ func (m *mimeReader) say(s string) {
 	f.blank()
 }
 
-// unword undoes encoded words (RFC 2047).
+// unword decodes encoded words (RFC 2047).
 func unword(v []byte) string {
 	d := mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
 		e, err := Charset(label)
@@ -315,8 +314,8 @@ func unword(v []byte) string {
 	return s
 }
 
-// unquote undoes quoted-printable (RFC 2045, 6.7) and returns the bytes that may
-// be an incomplete escape.
+// unquote decodes quoted-printable (RFC 2045, 6.7). rest are the bytes at the end that may be
+// an incomplete escape.
 func unquote(p []byte) (out, rest []byte) {
 	out = make([]byte, 0, len(p))
 	for i := 0; i < len(p); i++ {

@@ -2,21 +2,20 @@ package content
 
 import "bytes"
 
-// A PartTaker takes the parts of a multipart body.
+// A PartTaker gets the parts of a multipart body.
 type PartTaker interface {
-	// Begin begins a part. The fields end with an empty line, or where the body
-	// or their room ends. They are valid during the call.
+	// Begin begins a part with these fields. They end with an empty line, unless the body ends
+	// or they reach their limit. They are valid during the call.
 	Begin(fields []byte)
 	// Between begins the text before the first boundary or after the last.
 	Between()
-	// Take takes the next bytes, without the end of the line before a boundary.
+	// Take gets the next bytes, without the line end before a boundary.
 	Take(p []byte)
 	// End ends the part, or the text between parts. It may be called twice.
 	End()
 }
 
-// A Multipart splits a multipart body (RFC 2046, 5.1), or a message, that comes
-// in pieces.
+// A Multipart splits a multipart body (RFC 2046, 5.1), or a message, that arrives in pieces.
 type Multipart struct {
 	to       PartTaker
 	boundary []byte // "\n--…", nil for a message
@@ -24,7 +23,7 @@ type Multipart struct {
 	buf      []byte // fields being gathered, or bytes that may begin a boundary
 	parts    int
 	long     bool // a part has more fields than are read
-	blank    bool // the part's first byte is not yet known from the line before it
+	blank    bool // the next byte is the line end before the part
 	cr       bool // a CR that may belong to the boundary
 }
 
@@ -43,8 +42,8 @@ const (
 	mimeEpilogue
 )
 
-// NewMultipart returns a splitter of the body that h describes; nil if h names no
-// multipart with a boundary.
+// NewMultipart returns a splitter of the body that h describes, or nil if h declares no
+// multipart type with a boundary.
 func NewMultipart(h *Head, to PartTaker) *Multipart {
 	if h.nBoundary == 0 || len(h.typ) <= 10 || h.typ[:10] != "multipart/" {
 		return nil
@@ -57,19 +56,18 @@ func NewMultipart(h *Head, to PartTaker) *Multipart {
 func (m *Multipart) begin(h *Head) {
 	m.boundary = append([]byte("\n--"), h.boundary[:h.nBoundary]...)
 	if h.typ == "multipart/x-mixed-replace" && bytes.HasPrefix(m.boundary[3:], []byte("--")) {
-		m.boundary = append([]byte("\n"), m.boundary[3:]...) // browsers take it for the line itself
+		m.boundary = append([]byte("\n"), m.boundary[3:]...) // browsers use it as the whole line
 	}
-	m.buf = append(m.buf, '\n') // the first may begin the body
+	m.buf = append(m.buf, '\n') // the body may begin with a boundary
 	m.blank = true
 	m.to.Between()
 }
 
-// Incomplete says whether the body has more parts than are separated, or a part
-// has more fields than are read. The following bytes are taken without a
-// beginning.
+// Incomplete reports whether the body has more parts than are separated, or a part has more
+// fields than are read. The bytes after that are passed on without a Begin.
 func (m *Multipart) Incomplete() bool { return m.parts > mostParts || m.long }
 
-// Write takes the next bytes of the body.
+// Write reads the next bytes of the body.
 func (m *Multipart) Write(p []byte) {
 	for len(p) > 0 {
 		switch m.st {
@@ -90,7 +88,7 @@ func (m *Multipart) data(p []byte) []byte {
 		m.take(p)
 		return nil
 	}
-	// The end of the piece before may be the beginning of a boundary.
+	// The end of the previous piece may be the beginning of a boundary.
 	if n := len(m.buf); n > 0 {
 		had := n
 		m.buf = append(m.buf, p[:min(len(p), len(m.boundary)+1)]...)
@@ -120,10 +118,9 @@ func (m *Multipart) data(p []byte) []byte {
 	return nil
 }
 
-// index returns where the boundary stands in p: it is one only if nothing but
-// blanks or dashes follows in its line, or else readers that keep to RFC 2046
-// treat our fields as text. i is -1 if there is none; bytes before keep are then
-// not part of one.
+// index returns the position of the boundary in p. Only blanks or dashes may follow it in its
+// line, because readers that follow RFC 2046 treat any other line as text. i is -1 if there is
+// none; the bytes before keep are then not part of one.
 func (m *Multipart) index(p []byte) (i, keep int) {
 	for at := 0; ; {
 		k := bytes.Index(p[at:], m.boundary)
@@ -142,8 +139,7 @@ func (m *Multipart) index(p []byte) (i, keep int) {
 	}
 }
 
-// startsAt returns where in p a beginning of b stands at its end; len(p) if
-// nowhere.
+// startsAt returns the position in p from which the rest of p is a beginning of b, or len(p).
 func startsAt(p, b []byte) int {
 	for i := max(0, len(p)-len(b)+1); i < len(p); i++ {
 		if bytes.HasPrefix(b, p[i:]) {
@@ -162,7 +158,7 @@ func (m *Multipart) found() {
 	m.end()
 }
 
-// head gathers the rest of a boundary's line, or fields.
+// head collects the rest of a boundary's line, or fields.
 func (m *Multipart) head(p []byte) []byte {
 	for i, c := range p {
 		m.buf = append(m.buf, c)
@@ -191,8 +187,7 @@ func endsFields(b []byte) bool {
 	return len(b) <= 2 && (b[0] == '\n' || b[0] == '\r') || bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n"))
 }
 
-// take hands on bytes without the end of the line before the part and of that
-// before the boundary.
+// take passes bytes on without the line end before the part and the one before the boundary.
 func (m *Multipart) take(p []byte) {
 	if m.blank && len(p) > 0 {
 		m.blank, p = false, p[1:]
@@ -218,7 +213,7 @@ func (m *Multipart) end() {
 	m.to.End()
 }
 
-// Finish ends the last part, of which no boundary has come.
+// Finish ends the last part if no boundary has ended it.
 func (m *Multipart) Finish() {
 	switch {
 	case m.st == mimeFields:

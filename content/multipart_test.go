@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestACodedPartOfAFormIsReadAsItCameToo: most servers do not undo a transfer coding.
-func TestACodedPartOfAFormIsReadAsItCameToo(t *testing.T) {
+// TestACodedPartOfAFormIsAlsoReadAsSent: most servers do not decode a transfer coding.
+func TestACodedPartOfAFormIsAlsoReadAsSent(t *testing.T) {
 	coded := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	for name, tt := range map[string]struct {
 		typ, coding, body string
@@ -98,7 +98,8 @@ func (n *partNotes) Between()            { n.b.WriteString("<") }
 func (n *partNotes) Take(p []byte)       { n.b.Write(p) }
 func (n *partNotes) End()                { n.b.WriteString("]") }
 
-// FuzzMultipart: the same parts are found however the body comes, and little is kept.
+// FuzzMultipart: the same parts are found however the body is divided, and little of it is
+// kept.
 func FuzzMultipart(f *testing.F) {
 	f.Add("--b\r\nContent-Disposition: form-data; filename=x\r\n\r\nevil\r\n--b--\r\nend", "form-data", 3)
 	f.Add("\n--b\nContent-Type: x\n\n\n--bb\n--b \n\n\r", "mixed", 1)

@@ -175,8 +175,7 @@ func (q *quotes) outside(f *flow, p []byte, i int, next *[4]int) int {
 	return at + 1
 }
 
-// drop takes the last string back where the byte that follows shows that it is
-// a name.
+// drop removes the last string if the byte that follows shows that it is a name.
 func (q *quotes) drop(f *flow, c byte) {
 	if q.json && c == ':' && q.at > 0 && q.at <= len(f.b) {
 		f.flush()
@@ -300,7 +299,7 @@ func (q *quotes) url(p []byte, i int) int {
 	return i
 }
 
-// keepDataURL keeps the next of a data: URL.
+// keepDataURL keeps the next bytes of a data: URL.
 func (q *quotes) keepDataURL(p []byte) {
 	room := maxNote - len(q.data)
 	q.lost = q.lost || len(p) > room
@@ -323,7 +322,7 @@ func (q *quotes) document(f *flow) {
 	}
 }
 
-// isURL says whether a string begins like a URL, but for that of a text.
+// isURL reports whether a string begins like a URL, except a data: URL of a text.
 func isURL(head []byte) bool {
 	if len(head) < 6 {
 		return false
@@ -343,7 +342,7 @@ func (q *quotes) text(f *flow, p []byte) {
 func (q *quotes) inside(f *flow, p []byte, i int) int {
 	start := i
 	for i < len(p) {
-		window := p[i:min(len(p), i+stringWindow)] // or a string of escapes would be read to its end for each
+		window := p[i:min(len(p), i+stringWindow)] // so that a string of many escapes is not searched to its end for each of them
 		n := q.stringEnd(window)
 		if i += n; n < len(window) {
 			break

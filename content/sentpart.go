@@ -1,25 +1,25 @@
 package content
 
-// A sentPart reads a part of a form that claims a transfer coding as it came.
-// Most servers do not undo such a coding (RFC 7578, 4.7), so its text counts
-// decoded and as it came. Parts that are base64 as they came have no text.
+// A sentPart reads a part of a form that declares a transfer coding without decoding it. Most
+// servers do not decode it (RFC 7578, 4.7), so the text counts both decoded and as sent. A part
+// that was sent as base64 has no other text.
 type sentPart struct {
 	part
 	around *text
 	head   Head
 	on     bool   // the current part is read
-	begun  bool   // its text is
-	kept   []byte // its last bytes, before that
+	begun  bool   // reading its text has begun
+	kept   []byte // until then, its last bytes
 	long   bool   // bytes were dropped from kept
 	check  base64Check
-	text   flow // the part that was read: it follows the decoded text, not to cut phrases of either
+	text   flow // text of the part as sent: it follows the decoded text, so that phrases of both stay whole
 }
 
 const (
-	// mostKept is how many bytes of a part are kept until it is known whether they
-	// are base64. A part that is no longer is read as it came in any case.
+	// mostKept limits the bytes of a part that are kept until it is known whether they are
+	// base64. A part that fits is read as sent in any case.
 	mostKept = 4 << 10
-	// mostSentText is how many bytes of text a part may have as it came.
+	// mostSentText limits the bytes of text of a part as sent.
 	mostSentText = 1 << 20
 )
 
@@ -30,7 +30,7 @@ func (s *sentPart) begin(h *Head, t *text) {
 	s.kept = s.kept[:0]
 }
 
-// take takes the next bytes of the part.
+// take reads the next bytes of the part.
 func (s *sentPart) take(p []byte) {
 	switch {
 	case !s.on:
@@ -62,7 +62,7 @@ func (s *sentPart) read(p []byte) {
 	s.write(p)
 }
 
-// end ends the part and adds its text to that around it.
+// end ends the part and adds its text to the outer text.
 func (s *sentPart) end() {
 	if s.on && !s.begun && !s.long && len(s.kept) > 0 {
 		s.read(s.kept)
@@ -76,15 +76,15 @@ func (s *sentPart) end() {
 	s.on, s.begun = false, false
 }
 
-// A base64Check says whether bytes that come in pieces can be lines of base64,
-// which encoders end after whole groups of four.
+// A base64Check reports whether bytes that arrive in pieces can be lines of base64, which
+// encoders end after complete groups of four.
 type base64Check struct {
-	n      int // characters of the group
+	n      int // characters of the current group
 	padded bool
 	wrong  bool
 }
 
-// write takes the next bytes, and says whether all can be base64 so far.
+// write reads the next bytes, and reports whether all bytes so far can be base64.
 func (b *base64Check) write(p []byte) bool {
 	for _, c := range p {
 		switch {

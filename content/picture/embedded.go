@@ -11,15 +11,14 @@ const (
 	// shorter ones are icons.
 	minEmbedded = 2 << 10
 	maxMedia    = 200 // letters before the comma in a data: URL
-	maxNested   = 4   // texts in data: URLs within one another that are looked into
+	maxNested   = 4   // depth of texts in data: URLs within one another
 
 	maxReference = 10 // letters in a character reference
 )
 
-// Embedded returns pictures that stand in a text in data: URLs (RFC 2397), most
-// of them at most, whatever type they claim to have; also those in texts, such as
-// an SVG or a frame, that stand in such URLs themselves. Of broken base64, the
-// bytes before the mistake count.
+// Embedded returns the pictures in the data: URLs (RFC 2397) of a text, at most most, whatever
+// type they declare. It also searches texts in such URLs, such as an SVG or a frame. Of
+// malformed base64, the bytes before the mistake count.
 func Embedded(text []byte, most int) [][]byte { return embedded(text, most, maxNested) }
 
 func embedded(text []byte, most, depth int) (all [][]byte) {

@@ -16,11 +16,11 @@ const (
 	maxComposed = 4 << 20
 )
 
-// Stills returns the pictures to look at in a file: the file itself or, for an
-// animation (GIF, PNG, WebP), its first frame and, of the first 64, the canvas
-// with the most information, if that consists of twice the bytes: an animation may
-// begin with an empty frame, or be put together of pieces. Each is a separate
-// file.
+// Stills returns the pictures to judge in a file, each as a separate file: the file itself or,
+// for an animation (GIF, PNG, WebP), its first frame. It adds the fullest canvas after one of
+// the first 64 frames, if that was drawn from more than twice the bytes of the first frame, or
+// if the first frame does not fill the canvas: an animation may begin with an empty frame, or
+// be assembled from pieces.
 func Stills(b []byte) [][]byte {
 	a := animationOf(b)
 	if len(a.frames) == 0 || len(a.frames) == 1 && b[0] == 'G' {
@@ -34,7 +34,7 @@ func Stills(b []byte) [][]byte {
 	return stills
 }
 
-// An animation is some frames that are shown on a canvas one after another.
+// An animation is a series of frames that are shown on a canvas.
 type animation struct {
 	canvas image.Rectangle
 	frames []frame
@@ -45,8 +45,8 @@ type animation struct {
 // A frame is a place in a file, and how it is shown.
 type frame struct {
 	from, to int
-	image    int             // of a GIF: where its descriptor is
-	clear    int             // and the colour that is transparent; -1 is none
+	image    int             // of a GIF: position of its descriptor
+	clear    int             // of a GIF: the transparent colour, -1 for none
 	at       image.Rectangle // on the canvas
 	over     bool            // the frames below show through
 	then     disposal
@@ -87,8 +87,8 @@ func animationOf(b []byte) (a animation) {
 	return a
 }
 
-// fullest is the frame after which the canvas has the most information, by the
-// bytes that it was drawn from, with these, and the frame from which it is drawn.
+// fullest returns the frame after which the canvas has the most information, measured by the
+// bytes from which it was drawn, and this number. from is the first frame to draw.
 func (a *animation) fullest() (from, best, most int) {
 	start, below, pixels := 0, 0, 0
 	for i := range a.frames {
@@ -110,8 +110,8 @@ func (a *animation) fullest() (from, best, most int) {
 
 func area(r image.Rectangle) int { return r.Dx() * r.Dy() }
 
-// still makes a file of the canvas after the last of some frames. One that fills
-// the canvas, or is too large, stands for itself.
+// still makes a file of the canvas after frame last, drawn from frame from on. It returns a
+// frame alone if it fills the canvas, or if the canvas is too large.
 func (a *animation) still(from, last int) []byte {
 	if from == last && a.frames[last].at == a.canvas || area(a.canvas) > maxComposed {
 		return a.file(last)

@@ -16,7 +16,7 @@ func lookGIF(b []byte) (Head, error) {
 	return sized(GIF, int64(c.Dx()), int64(c.Dy()))
 }
 
-// canvasOfGIF is where the frames of a GIF are shown.
+// canvasOfGIF returns the area in which browsers show the frames of a GIF.
 func canvasOfGIF(b []byte, all []frame) image.Rectangle {
 	if len(b) < 10 {
 		return image.Rectangle{}

@@ -393,9 +393,9 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 	return nil
 }
 
-// resume goes on after a restart marker with the number next. Where there is one of
-// the two that follow, those between have been lost, and the blocks up to it are
-// left out: then it says no. libjpeg does the same.
+// resume continues after the restart marker with the number next. If one of the two that follow
+// comes instead, the blocks before it were lost: resume returns false, and the caller skips
+// them. libjpeg does the same.
 func (d *jpegReader) resume(in []int, next byte) (there bool) {
 	d.bits, d.nbits, there = 0, 0, true
 search:
@@ -412,7 +412,7 @@ search:
 		case 1, 2:
 			there = false
 			break search
-		case 6, 7: // one of before
+		case 6, 7: // an earlier one
 			d.at += 2
 			continue
 		}

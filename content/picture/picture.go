@@ -195,7 +195,7 @@ func lookBoxes(b []byte) (Head, error) {
 		return Head{Format: f}, ErrCut
 	}
 	head, err := sized(f, w, h)
-	// The box says by how many quarters it is turned, against the clock.
+	// The box has the number of quarter turns, anticlockwise.
 	if i := bytes.Index(b[:min(len(b), 64<<10)], []byte("\x00\x00\x00\x09irot")); i >= 0 && i+9 <= len(b) {
 		head.Turn = [4]uint8{1, 8, 3, 6}[b[i+8]&3]
 	}

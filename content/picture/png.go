@@ -120,8 +120,8 @@ func mended(b []byte) (whole []byte, cut, ok bool) {
 	return written(all), n < len(raw), true
 }
 
-// fitsHead says whether a palette or transparency belongs to a PNG with this head:
-// others are ignored. A palette that is too long is cut.
+// fitsHead reports whether a palette or transparency fits a PNG with this head; browsers ignore
+// others. It truncates a palette that is too long.
 func (c *chunk) fitsHead(ihdr []byte) bool {
 	kind := ihdr[9]
 	if c.name == "tRNS" {
@@ -196,7 +196,7 @@ func framesOfPNG(b []byte) (before []chunk, all [][]chunk) {
 	return before, all
 }
 
-// frameOfPNG is how a frame is shown, by its control chunk (section 11.3.4.2).
+// frameOfPNG returns how a frame is shown, by its control chunk (section 11.3.4.2).
 func frameOfPNG(before, chunks []chunk) (f frame) {
 	for _, c := range chunks {
 		f.to += len(c.data)

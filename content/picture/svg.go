@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// SVGSize is the size in pixels in which browsers show an SVG in <img>; ok is false
-// where b is none that is shown. A length that is missing follows from the other one
-// and the shape of viewBox (CSS Images 3, section 5.2; SVG 2, section 8.12).
+// SVGSize returns the size in pixels at which browsers show the SVG b in <img>; ok is false if
+// they do not show it. A missing length follows from the other one and the shape of viewBox
+// (CSS Images 3, section 5.2; SVG 2, section 8.12).
 func SVGSize(b []byte) (w, h int, ok bool) {
 	root, ok := rootOf(b)
 	if !ok {
@@ -41,7 +41,7 @@ func SVGSize(b []byte) (w, h int, ok bool) {
 	return w, h, true
 }
 
-// pixels rounds a length, 0 where nothing is shown.
+// pixels rounds a length. 0 means that nothing is shown.
 func pixels(v float64) int {
 	if v = math.Round(v); !(v >= 1 && v <= MaxPixels) {
 		return 0
@@ -85,7 +85,7 @@ func rootOf(b []byte) (tag []byte, ok bool) {
 	}
 }
 
-// tagEnd is where a tag ends: at the first > outside of quotes.
+// tagEnd returns the end of a tag: the first > outside of quotes.
 func tagEnd(b []byte) int {
 	quote := byte(0)
 	for i, c := range b {
@@ -103,7 +103,7 @@ func tagEnd(b []byte) int {
 	return len(b)
 }
 
-// attribute returns the value of an attribute of a tag, "" where there is none.
+// attribute returns the value of an attribute of a tag, "" if it is missing.
 func attribute(tag []byte, name string) string {
 	for rest := tag; ; {
 		i := bytes.IndexByte(rest, '=')
@@ -126,8 +126,8 @@ func attribute(tag []byte, name string) string {
 	}
 }
 
-// svgLength is a length in pixels; ok is false where it depends on where the picture
-// is shown.
+// svgLength returns a length in pixels; ok is false if it depends on where the picture is
+// shown.
 func svgLength(s string) (v float64, ok bool) {
 	unit := strings.TrimLeft(s, "+-.0123456789")
 	if strings.HasPrefix(unit, "e") && len(unit) > 1 && unit[1] != 'm' && unit[1] != 'x' { // 1e3
@@ -141,7 +141,7 @@ func svgLength(s string) (v float64, ok bool) {
 	return v * of, known
 }
 
-// numbers are those of a list.
+// numbers parses a list of numbers.
 func numbers(s string) (all []float64) {
 	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
 		v, err := strconv.ParseFloat(f, 64)
