@@ -20,8 +20,8 @@ import (
 	"shuultuur/setting"
 )
 
-// adGuard has the parts of AdGuardHome.yaml that are read. Older files have
-// some of them under dns.
+// adGuard has those parts of AdGuardHome.yaml that are read. Older files have some of them
+// under dns.
 type adGuard struct {
 	Filters   []adGuardList  `yaml:"filters"`
 	Allow     []adGuardList  `yaml:"whitelist_filters"`
@@ -38,8 +38,7 @@ type adGuardList struct {
 	ID      int64  `yaml:"id"`
 }
 
-// adGuardHome reads AdGuardHome.yaml, and fetched lists from data/filters
-// beside it.
+// adGuardHome reads AdGuardHome.yaml, and the fetched lists in data/filters beside it.
 func (w *work) adGuardHome(file string) error {
 	if !isFile(file) {
 		file = filepath.Join(file, "AdGuardHome.yaml")
@@ -149,9 +148,9 @@ func (w *work) adGuardUserRules(file yamlFile, rules []string) (bool, error) {
 	return name != "", err
 }
 
-// Categories of the lists. The lists of a category are one engine, as AdGuard
-// Home combines its filters with the user's rules, and evaluates its allow lists
-// before them.
+// These are the categories of the lists. The lists of a category are one engine, because
+// AdGuard Home combines its filters with the user's rules, and evaluates its allow lists before
+// them.
 const (
 	adGuardFilters = "filters"
 	adGuardAllowed = "allowed"
@@ -162,7 +161,7 @@ const (
 func adGuardAllows(w *work, path string) (string, error) {
 	data, err := readWhole(path)
 	if err != nil || !strings.Contains("\n"+string(data), "\n@@") {
-		return path, nil // compiling it reports the error
+		return path, nil // compiling the list reports the error
 	}
 	return w.create("allow-"+strings.TrimSuffix(filepath.Base(path), ".txt"), func(to io.Writer) error {
 		_, err := io.WriteString(to, strings.ReplaceAll("\n"+string(data), "\n@@", "\n")[1:])
@@ -170,13 +169,13 @@ func adGuardAllows(w *work, path string) (string, error) {
 	})
 }
 
-// oneLine is a rule as it stands in a file of rules.
+// oneLine returns a rule in the form that a file of rules needs.
 func oneLine(rule string) string {
 	return strings.TrimSpace(strings.NewReplacer("\r", "", "\n", " ", "\x00", "").Replace(rule))
 }
 
-// adGuardBlockedHosts returns rules for names that AdGuard Home does not answer,
-// besides those that we never ask for.
+// adGuardBlockedHosts returns rules for the names that AdGuard Home does not answer. It leaves
+// out those that we never forward.
 func adGuardBlockedHosts(dns map[string]any) (rules []string) {
 	for _, s := range words(dns["blocked_hosts"]) {
 		if s != "version.bind" && s != "id.server" && s != "hostname.bind" && s != "" {
@@ -186,8 +185,8 @@ func adGuardBlockedHosts(dns map[string]any) (rules []string) {
 	return rules
 }
 
-// safeSearch switches SafeSearch on where one of the search engines has it;
-// YouTube's is a separate service. Only newer files name services.
+// safeSearch switches SafeSearch on if one of the search engines has it on; YouTube's is a
+// separate service. Only newer files name services.
 func safeSearch(p *policy.Policy, services map[string]any) {
 	p.SafeSearch = true
 	for name, on := range services {
@@ -225,7 +224,7 @@ type adGuardClient struct {
 	all map[string]any // every key, as leaves gives them
 }
 
-// adGuardClients are those of the settings, which older files have as a list.
+// adGuardClients has the clients of the settings, which older files have as a list.
 func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
 	var keys []map[string]any
 	switch n.Kind {
@@ -248,9 +247,8 @@ func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
 	return all, err
 }
 
-// adGuardClients makes a user of each client, with the addresses it has, and a
-// policy for those whose settings are their own: it goes before that of
-// everyone, which is given.
+// adGuardClients makes a user of each client, with its addresses. A client with settings of its
+// own gets a policy, in front of the policy for everyone, which is given.
 func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone policy.Policy) (policies []policy.Policy) {
 	leases := adGuardLeases(w, filepath.Join(filepath.Dir(file.path), "data", "leases.json"))
 	users, ids, taken := map[string][]string{}, map[string][]string{}, map[string]string{}
@@ -312,7 +310,7 @@ func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone p
 	return policies
 }
 
-// isClientID reports whether s is one as encrypted DNS carries it: a label.
+// isClientID reports whether s is a ClientID as encrypted DNS carries it: a label.
 func isClientID(s string) bool {
 	if _, err := net.ParseMAC(s); err == nil {
 		return false
@@ -321,14 +319,14 @@ func isClientID(s string) bool {
 		strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// adGuardClientRules makes the rules that only one client has: SafeSearch,
-// services, and lists in place of AdGuard's servers.
+// adGuardClientRules makes the rules that only one client has: SafeSearch, services, and lists
+// in place of AdGuard's servers.
 func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *policy.Policy, everyone policy.Policy) {
 	if c.OlderSafeSearch || c.SafeSearch["enabled"] == true {
 		safeSearch(own, c.SafeSearch)
 	}
-	// The rules of everyone include those for services and servers, which for a
-	// client are separate settings.
+	// The policy for everyone has rules for services and servers, too; a client has separate
+	// settings for these.
 	own.Rules = slices.DeleteFunc(slices.Clone(own.Rules), func(r policy.Rule) bool {
 		return r.Name == "adult" && !c.Parental || r.Name == "malware" && !c.SafeBrowsing || r.Name == "services" && !c.GlobalServices
 	})
@@ -370,8 +368,8 @@ func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *po
 	}
 }
 
-// adGuardClientKeys reports the keys of a client that nothing else does. own is the policy
-// that it gets.
+// adGuardClientKeys reports the keys of a client that no other part of the import reports. own
+// is the policy that the client gets.
 func adGuardClientKeys(w *work, at place, what string, c adGuardClient, own policy.Policy) {
 	for _, key := range sortedKeys(c.all) {
 		v := c.all[key]
@@ -423,7 +421,7 @@ func adGuardLost(w *work, at place, what string, c adGuardClient) {
 	}
 }
 
-// adGuardLeases returns the addresses from AdGuard Home's DHCP server, by MAC.
+// adGuardLeases returns the addresses that AdGuard Home's DHCP server has leased, by MAC.
 func adGuardLeases(w *work, file string) map[string]string {
 	data, err := readWhole(file)
 	if err != nil {
@@ -452,8 +450,8 @@ func adGuardLeases(w *work, file string) map[string]string {
 	return leases
 }
 
-// clientNetwork is the network by which a client of another program is identified
-// here, with what differs; "" where there is none, and why.
+// clientNetwork returns the network that identifies a client of another program here, and what
+// differs. If there is none, it returns "" and the reason.
 func clientNetwork(id string, leases map[string]string) (network, why string) {
 	id = strings.TrimSpace(id)
 	if a, err := netip.ParseAddr(id); err == nil {

@@ -20,7 +20,7 @@ import (
 	"shuultuur/setting"
 )
 
-// adGuardKeys takes the settings of AdGuardHome.yaml one by one.
+// adGuardKeys converts the settings of AdGuardHome.yaml one by one.
 type adGuardKeys struct {
 	*work
 	at       place // of the current setting
@@ -45,7 +45,7 @@ func (a *adGuardKeys) text(path string) string {
 	return ""
 }
 
-// plainText writes a value for people; of a list its values.
+// plainText writes a value for people; for a list it writes the values.
 func plainText(v any) string {
 	if l, ok := v.([]any); ok {
 		var all []string
@@ -60,13 +60,12 @@ func plainText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// adGuardMeans are the settings that other parts of the import convert and
-// report.
+// adGuardMeans names the settings that other parts of the import convert and report.
 var adGuardMeans = []string{"filters", "whitelist_filters", "user_rules", "clients", "schema_version",
 	"filtering.rewrites", "dns.rewrites", "dns.upstream_dns", "dns.bootstrap_dns", "dns.enable_dnssec",
 	"dns.blocking_mode", "filtering.blocking_mode"}
 
-// settingsBelow puts the settings below v into all, lists whole.
+// settingsBelow puts the settings below v into all, each list as one value.
 func settingsBelow(v any, path string, all map[string]any) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) == 0 {
@@ -107,7 +106,7 @@ func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *pol
 		settle := func(x *Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
 		k, ok := adGuardTable[path]
 		if !ok {
-			k, ok = adGuardTable[strings.Replace(path, "dns.", "filtering.", 1)] // where older files have it
+			k, ok = adGuardTable[strings.Replace(path, "dns.", "filtering.", 1)] // older files have it there
 		}
 		switch {
 		case strings.HasPrefix(path, "tls.") && tlsOff, strings.HasPrefix(path, "dhcp.") && dhcpOff:
@@ -143,7 +142,7 @@ func adGuardEmpty(v any) bool {
 	return v == nil || v == false || v == "" || v == 0
 }
 
-// adGuardReasons say why parts of AdGuard Home have no counterpart.
+// adGuardReasons say why parts of AdGuard Home have no equivalent.
 var adGuardReasons = reasons{
 	{"dhcp.", "addresses are assigned by another program: keep AdGuard Home's DHCP server, dnsmasq or Kea for it, and name its leases under identity: names: leases"},
 	{"log.", "the log goes to standard error, which the service manager collects"},
@@ -157,7 +156,7 @@ var adGuardReasons = reasons{
 
 func adGuardWhy(path string) string { return cmp.Or(adGuardReasons.of(path), noneOfOurs) }
 
-// Notes on settings that are read together with another one.
+// with has the notes on settings that are read together with another one.
 func with(ours string) func(*adGuardKeys, any) *Note {
 	return func(*adGuardKeys, any) *Note { return carried(ours) }
 }
@@ -175,7 +174,7 @@ func seconds(v any) (setting.Duration, error) {
 	return setting.Duration(d), err
 }
 
-// aDuration takes a duration of at most most.
+// aDuration converts a duration of at most most.
 func aDuration(ours string, most time.Duration, to func(a *adGuardKeys) *setting.Duration) func(*adGuardKeys, any) *Note {
 	return func(a *adGuardKeys, v any) *Note {
 		d, err := seconds(v)
@@ -186,7 +185,7 @@ func aDuration(ours string, most time.Duration, to func(a *adGuardKeys) *setting
 	}
 }
 
-// aCount takes a count of at most most.
+// aCount converts a count of at most most.
 func aCount(ours, why string, most uint64, to func(a *adGuardKeys) *setting.Count) func(*adGuardKeys, any) *Note {
 	return func(a *adGuardKeys, v any) *Note {
 		n, err := strconv.ParseUint(plainText(v), 10, 31)
@@ -346,8 +345,8 @@ func filtersAnyway(*adGuardKeys, any) *Note {
 	return differs("nothing", "AdGuard Home filters nothing at present; these settings filter")
 }
 
-// admin converts the address of the administration. Ours requires a token and a
-// certificate beyond loopback, so it stays on loopback until these exist.
+// admin converts the address of the administration. Beyond loopback, our admin address requires
+// a token and a certificate, so it stays on loopback until these exist.
 func (a *adGuardKeys) admin(v any) *Note {
 	addr, err := netip.ParseAddrPort(plainText(v))
 	if err != nil || addr.Port() == 0 {
@@ -397,7 +396,7 @@ func (a *adGuardKeys) upstreamFile(v any) *Note {
 	for line := range strings.Lines(string(data)) {
 		all = append(all, strings.TrimSpace(line))
 	}
-	a.set.dns().Forward.Upstreams = nil // the file is asked instead of upstream_dns
+	a.set.dns().Forward.Upstreams = nil // AdGuard Home then reads the file instead of upstream_dns
 	a.adGuardUpstreams(a.at, all)
 	return differs("dns: forward: upstreams", "copied: it is not read again when it changes")
 }
@@ -417,11 +416,11 @@ func (a *adGuardKeys) fallback(v any) *Note {
 }
 
 func (a *adGuardKeys) cacheSize(v any) *Note {
-	n, _ := strconv.ParseInt(plainText(v), 10, 64) // 0 is no size
+	n, _ := strconv.ParseInt(plainText(v), 10, 64) // 0 means no size
 	return a.set.cacheSize(n)
 }
 
-// noAAAA refuses questions for IPv6 addresses.
+// noAAAA refuses queries for IPv6 addresses.
 func (a *adGuardKeys) noAAAA(any) *Note {
 	a.everyone.Rules = append([]policy.Rule{{Name: "no IPv6 addresses", Action: "block", Query: []string{"AAAA"}, Answer: filter.NoData}}, a.everyone.Rules...)
 	return carried(`rule "no IPv6 addresses"`)
@@ -442,7 +441,7 @@ func (a *adGuardKeys) upstreamTimeout(v any) *Note {
 	return carried("dns: forward: timeout")
 }
 
-// privateNetworks are the networks whose names private resolvers have.
+// privateNetworks has the networks whose reverse names private resolvers have.
 var privateNetworks = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
 
 func (a *adGuardKeys) privateNames(v any) *Note {
@@ -530,13 +529,13 @@ func adGuardBlockedTimes(all map[string]any, prefix string) policy.Schedule {
 	if !paused {
 		return nil
 	}
-	if len(when) == 0 { // they are let at all times
+	if len(when) == 0 { // they are permitted at all times
 		return policy.Schedule{{Days: "mon", Hours: "00:00-00:01", Zone: zone}}
 	}
 	return when
 }
 
-// adGuardMoment is a time of the day: a duration, or milliseconds as a number.
+// adGuardMoment reads a time of day: a duration, or milliseconds as a number.
 func adGuardMoment(v any) time.Duration {
 	text := plainText(v)
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -577,8 +576,8 @@ func (a *adGuardKeys) queryLog(v any) *Note {
 	return differs("dns: log: off", "queries are not recorded; what the proxy refuses still is")
 }
 
-// anonymise has rows forget their clients as soon as they may: the effect of a change of
-// settings is tried on the rows of the last day.
+// anonymise makes rows anonymous as early as permitted: pages try the effect of a change of
+// settings on the rows of the last day.
 func (a *adGuardKeys) anonymise(any) *Note {
 	a.set.Events.Anonymise = setting.Duration(24 * time.Hour)
 	return differs("events: anonymise", "rows lose their clients after a day, not at once, unless they are deleted by then")
@@ -604,7 +603,7 @@ func (a *adGuardKeys) serverName(v any) *Note {
 	return carried("dns: name")
 }
 
-// safeSearch is that for everybody, whose services are separate settings.
+// safeSearch converts the setting for everybody, where services are separate settings.
 func (a *adGuardKeys) safeSearch() {
 	services := map[string]any{}
 	for path, v := range a.all {
@@ -636,7 +635,7 @@ func (a *adGuardKeys) safeSearch() {
 	}
 }
 
-// listeners makes the addresses of the name server, each with each port.
+// listeners sets the addresses of the name server, each with each port.
 func (a *adGuardKeys) listeners(encrypted bool) {
 	s := &a.set.dns().Server
 	hosts := words(a.all["dns.bind_hosts"])
@@ -670,8 +669,8 @@ func (a *adGuardKeys) listeners(encrypted bool) {
 	}
 }
 
-// certificate finds the certificate and key, or writes down those that are in
-// the settings, and reports whether they belong together.
+// certificate finds the certificate and key, or writes them to files if they are in the
+// settings, and reports whether they belong together.
 func (a *adGuardKeys) certificate() bool {
 	find := func(path, inline, name string, mode os.FileMode) string {
 		file := a.text(path)
@@ -693,7 +692,7 @@ func (a *adGuardKeys) certificate() bool {
 	return true
 }
 
-// leaseNames gives devices the names that their leases have.
+// leaseNames gives devices the names in their leases.
 func (w *work) leaseNames(at place, leases map[string]string) {
 	if len(leases) == 0 {
 		return

@@ -13,8 +13,7 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// besideBy is the distance of the ports from those of the other program, which
-// continues to run.
+// besideBy is how far our ports are from those of the other program, which continues to run.
 const besideBy = 10000
 
 // listeners are the settings that say where servers listen.

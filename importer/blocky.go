@@ -59,8 +59,8 @@ var blockyReasons = reasons{
 type blocky struct {
 	dir   string
 	every time.Duration // interval of checks of lists; 0: not set
-	tls   bool          // the certificate can be used
-	ports bool          // some were named
+	tls   bool          // whether the certificate can be used
+	ports bool          // whether some were named
 
 	groups  map[string]*plain   // lists, by their group
 	clients map[string][]string // groups, by client
@@ -168,7 +168,7 @@ func (b *blocky) blocking(p *plain, key, group, name, value string) *Note {
 	return lost(blockyReasons.of(key))
 }
 
-// client names a device, as one or several addresses.
+// client names a device by its addresses.
 func (b *blocky) client(p *plain, name, value string) *Note {
 	for a := range strings.SplitSeq(value, ",") {
 		addr, err := netip.ParseAddr(strings.TrimSpace(a))
@@ -183,7 +183,7 @@ func (b *blocky) client(p *plain, name, value string) *Note {
 	return carried("identity: addresses")
 }
 
-// refuseType refuses questions for a type of records.
+// refuseType refuses queries for a type of records.
 func (p *plain) refuseType(value string) *Note {
 	const name = "types of records"
 	all := p.safe()
@@ -227,7 +227,7 @@ func (b *blocky) record(p *plain, key, value string) *Note {
 	return lost(blockyReasons.of(key))
 }
 
-// port takes where queries are answered.
+// port converts the addresses on which queries are answered.
 func (b *blocky) port(p *plain, key, value string) *Note {
 	s := &p.set.dns().Server
 	to, ours := &s.Listen, "dns: listen"
@@ -259,7 +259,7 @@ func (b *blocky) port(p *plain, key, value string) *Note {
 	return carried(ours)
 }
 
-// blockyDuration reads a duration; a number alone has minutes.
+// blockyDuration reads a duration; a bare number means minutes.
 func blockyDuration(value string) (time.Duration, error) {
 	if n, err := strconv.Atoi(value); err == nil {
 		return time.Duration(n) * time.Minute, nil
@@ -267,7 +267,7 @@ func blockyDuration(value string) (time.Duration, error) {
 	return time.ParseDuration(value)
 }
 
-// blockyTime takes a duration from least to most.
+// blockyTime converts a duration between least and most.
 func blockyTime(value, ours string, least, most time.Duration, to *setting.Duration) *Note {
 	d, err := blockyDuration(value)
 	if err != nil || d < least {

@@ -20,8 +20,9 @@ func (b *blocky) listsOf(p *plain, group string) *plain {
 	return g
 }
 
-// finish makes a policy of each kind of clients: the rules by which their groups allow, then
-// those by which they refuse. Where nothing is said of a client, it has the groups of "default".
+// finish makes a policy for each kind of clients: first the rules by which their groups allow,
+// then those by which they block. A client that the settings do not name has the groups of
+// "default".
 func (b *blocky) finish(w *work, at place) error {
 	rules := map[string][]policy.Rule{}
 	for _, name := range sortedKeys(b.groups) {
@@ -51,7 +52,7 @@ func (b *blocky) finish(w *work, at place) error {
 		return all
 	}
 	everyone := w.safe()
-	types := everyone.Rules // which are refused to all
+	types := everyone.Rules // which are refused to all clients
 	everyone.Rules = append(of(b.clients["default"]), types...)
 	var all policy.Config
 	for _, client := range sortedKeys(b.clients) {
@@ -72,7 +73,8 @@ func (b *blocky) finish(w *work, at place) error {
 	return nil
 }
 
-// named are the users whose addresses the settings know that a name or pattern is about.
+// named returns the users that a name or pattern is about, if the settings have their
+// addresses.
 func (b *blocky) named(w *work, pattern string) (users []string) {
 	for _, name := range sortedKeys(w.set.Identity.Addresses) {
 		if ok, err := path.Match(pattern, name); name == pattern || ok && err == nil {
@@ -82,7 +84,8 @@ func (b *blocky) named(w *work, pattern string) (users []string) {
 	return users
 }
 
-// narrow is how few addresses a policy is about: the bits of its network, more for users.
+// narrow tells how few addresses a policy is about: the bits of its network, and more for
+// users.
 func narrow(p policy.Policy) int {
 	if len(p.Networks) == 0 {
 		return 1000

@@ -17,10 +17,10 @@ import (
 type option struct {
 	name, value string
 	place
-	before []option // lines of the same name that count as well
+	before []option // earlier lines of the same name that count, too
 }
 
-// every is the lines that count of an option, in their order.
+// every returns the lines of an option that count, in their order.
 func (o option) every() []option {
 	if o.name == "" {
 		return nil
@@ -28,12 +28,12 @@ func (o option) every() []option {
 	return append(o.before, o)
 }
 
-// several are the options of which every line counts; of the others the last.
+// several names the options of which every line counts; of the others the last line counts.
 var several = []string{"filterip", "filterports", "authplugin", "contentscanner", "downloadmanager", "checkip",
 	"weightedphraselist", "bannedphraselist", "exceptionphraselist"}
 
-// A ref is a list named in the settings: by type and name in e2guardian 5, and
-// by a separate option for each list before.
+// A ref is a list named in the settings: by type and name in e2guardian 5, by a separate option
+// for each list in earlier versions.
 type ref struct {
 	typ  string // site, ipsite, url, regexp, replace, extension, type, search, ip, time, ipmap, map
 	name string // banned, exception, grey, localbanned, …
@@ -46,12 +46,12 @@ type guard struct {
 	*work
 	dir     string // of the main settings
 	listDir string // the value of __LISTDIR__
-	version string // "5.3.5", if the files have it
-	typed   bool   // lists are given by type, as of version 5
+	version string // "5.3.5", if the files say so
+	typed   bool   // settings name lists by type, as of version 5
 	indexes map[string]*index
 	blanket map[string][]place // "**" and "*ip" by name of the list
-	cut     bool               // the root is taken or made
-	upload  []policy.Rule      // that limit what clients send, of the main file or of the current group
+	cut     bool               // the root was converted or made
+	upload  []policy.Rule      // those that limit what clients send, of the main file or of the current group
 	lines   []option           // all options read
 }
 
@@ -104,7 +104,7 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 	return all, err
 }
 
-// unquote takes a value out of its quotes, or before a comment.
+// unquote cuts a value out of its quotes, or from the comment behind it.
 func unquote(s string) string {
 	s = strings.TrimSpace(s)
 	if rest, ok := strings.CutPrefix(s, "'"); ok {
@@ -122,9 +122,8 @@ var typedLists = map[string]string{
 	"ipmaplist": "ipmap", "maplist": "map", "categorylist": "category",
 }
 
-// plainLists are the options for lists in DansGuardian and in e2guardian before
-// 5: how the option ends, in the order of comparison, and the contents of the
-// list.
+// plainLists has the options for lists in DansGuardian and in e2guardian before 5: how the
+// option ends, in the order of comparison, and what the list contains.
 var plainLists = []struct{ end, typ, name string }{
 	{"regexpurllist", "regexp", ""}, {"regexpheaderlist", "regexp", "header"}, {"regexpuseragentlist", "regexp", "useragent"},
 	{"sslsitelist", "site", "ssl"}, {"sslsiteiplist", "ipsite", "ssl"}, {"filesitelist", "site", "file"}, {"fileurllist", "url", "file"},
@@ -184,8 +183,8 @@ func (c *guard) list(o option) (r ref, is, ok bool) {
 	return r, true, true
 }
 
-// options turns a file's options into lists and the rest, of which the last of
-// a name counts.
+// options splits a file's options into lists and others. Of others with the same name the last
+// counts.
 func (c *guard) options(all []option) (lists []ref, rest map[string]option) {
 	rest = map[string]option{}
 	for _, o := range all {

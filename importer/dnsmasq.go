@@ -12,7 +12,7 @@ import (
 	"shuultuur/setting"
 )
 
-// dnsmasqOptions are options of dnsmasq that count together.
+// dnsmasqOptions has options of dnsmasq that are converted together.
 type dnsmasqOptions struct {
 	files     *optionFiles
 	port      string
@@ -55,8 +55,7 @@ var dnsmasqReasons = reasons{
 	{"log-facility", "the log goes to standard error, which the service manager collects"},
 }
 
-// option takes an option.
-// Long because each option has a case.
+// option converts an option. Long because each option has a case.
 func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 	switch key {
 	case "address":
@@ -158,7 +157,7 @@ func (o *dnsmasqOptions) option(p *plain, key, value string) *Note {
 	return o.take(p, key, value)
 }
 
-// hostRecord takes names, and their addresses behind them.
+// hostRecord converts names and the addresses that follow them.
 func hostRecord(w *work, at place, value string) {
 	var names []string
 	for s := range strings.SplitSeq(value, ",") {
@@ -173,7 +172,7 @@ func hostRecord(w *work, at place, value string) {
 	}
 }
 
-// take takes an option that is not about names.
+// take converts an option that is not about names.
 func (o *dnsmasqOptions) take(p *plain, key, value string) *Note {
 	dns := p.set.dns()
 	switch key {
@@ -227,7 +226,7 @@ func (o *dnsmasqOptions) take(p *plain, key, value string) *Note {
 	return lost(dnsmasqReasons.of(key))
 }
 
-// listeners makes the addresses of the name server.
+// listeners sets the addresses of the name server.
 func (o *dnsmasqOptions) listeners(w *work) {
 	w.leaseNames(place{file: o.files.dir}, o.devices)
 	if o.port == "53" && len(o.addresses) == 0 {

@@ -20,7 +20,7 @@ import (
 	"shuultuur/setting"
 )
 
-// maxGroups is e2guardian's own bound of filter groups, and some.
+// maxGroups is somewhat more than e2guardian's own limit of filter groups.
 const maxGroups = 1000
 
 // maxPattern is the longest expression a rule may have.
@@ -89,13 +89,12 @@ func filterGroups(c *guard, main string, lists []ref, opts map[string]option) (g
 		}
 		g := filterGroup{number: n}
 		g.lists, g.opts = c.options(all)
-		for name, o := range opts { // before there were groups, phrase lists stood in the main file
+		for name, o := range opts { // before there were groups, the main file named the phrase lists
 			if _, set := g.opts[name]; !set && strings.HasSuffix(name, "phraselist") {
 				g.opts[name] = o
 			}
 		}
-		// Before version 5 some lists stood in the main file; later ones go
-		// before.
+		// Before version 5 the main file named some lists; later lists go before them.
 		g.lists = append(slices.DeleteFunc(slices.Clone(lists), func(r ref) bool { return r.typ == "ip" }), g.lists...)
 		groups = append(groups, g)
 	}
@@ -105,7 +104,7 @@ func filterGroups(c *guard, main string, lists []ref, opts map[string]option) (g
 	return groups
 }
 
-// sharedPhrases makes the phrase check of the first group that has phrase lists.
+// sharedPhrases makes the phrase check from the first group that has phrase lists.
 func sharedPhrases(c *guard, groups []filterGroup, opts map[string]option) {
 	phrases := ""
 	for _, g := range groups {
@@ -190,7 +189,7 @@ func number(opts map[string]option, name string, otherwise int) int {
 	return otherwise
 }
 
-// guessVersion settles which program the files are for.
+// guessVersion decides which program and version the files are for.
 func (c *guard) guessVersion(main string) {
 	switch {
 	case filepath.Base(main) == "dansguardian.conf":
@@ -218,7 +217,7 @@ func (c *guard) compat() string {
 	return "e2guardian-5.3"
 }
 
-// clients makes policies of the clients for whom all or nothing is permitted.
+// clients makes policies for the clients that may do everything or nothing.
 func (c *guard) clients(lists []ref) {
 	for _, p := range []struct{ list, policy, action string }{{"bannedclient", "banned clients", "block"}, {"exceptionclient", "exception clients", "allow"}} {
 		for _, r := range lists {
@@ -262,7 +261,7 @@ func ifAny(c *guard, path string, kind Kind) Kind {
 
 type membership struct{ users, networks []string }
 
-// members reads which users and addresses are in which filter group.
+// members reads which users and addresses belong to which filter group.
 func (c *guard) members(lists []ref, opts map[string]option) map[int]membership {
 	all := map[int]membership{}
 	byAddress, byName := false, false
@@ -526,7 +525,7 @@ func (c *guard) listFor(r ref) (string, error) {
 	return name, nil
 }
 
-// entry looks at a line of a site or URL list.
+// entry checks a line of a site or URL list.
 func (c *guard) entry(x *index, r ref, at place, s []byte) {
 	if s = cutNote(s); len(s) == 0 {
 		return
@@ -550,7 +549,7 @@ func (c *guard) entry(x *index, r ref, at place, s []byte) {
 	}
 }
 
-// named makes the lists of a group that have one of the names, for a rule.
+// named makes a rule for those lists of a group that have one of the names.
 func (c *guard) named(lists []ref, names ...string) (all []string) {
 	for _, r := range lists {
 		switch r.typ {
@@ -595,7 +594,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	if !filters(c, lists, opts, add) {
 		return p
 	}
-	// A ban that may be bypassed is a warning to click through.
+	// A ban that may be bypassed becomes a warning to click through.
 	ban, seconds := "block", number(opts, "bypass", 0)
 	if seconds > 0 {
 		ban = "warn"
@@ -648,7 +647,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	warnFor(&p, policy.Duration(time.Duration(seconds)*time.Second))
 	c.replacements(lists, &p)
 	c.conflicts(localExceptions, slices.Concat(localBans, bans), "it is a local exception, which is checked before it")
-	if len(notLocal) == 0 { // which would go before an exception
+	if len(notLocal) == 0 { // it would otherwise decide before an exception
 		c.conflicts(exceptions, bans, "it is an exception, which is checked before it")
 	}
 	bannedTwice(c, bans)
@@ -660,8 +659,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	return p
 }
 
-// e2Scans are the rules about findings of scanners, none where a group is not
-// scanned.
+// e2Scans returns the rules about findings of scanners, or none if a group is not scanned.
 func e2Scans(c *guard, opts map[string]option) []policy.Rule {
 	if opts["disablecontentscan"].value == "on" {
 		return nil
@@ -669,7 +667,7 @@ func e2Scans(c *guard, opts map[string]option) []policy.Rule {
 	return slices.Clone(c.first)
 }
 
-// groupName is the name that a filter group has, or gets by its number.
+// groupName returns the name of a filter group, or one made of its number.
 func groupName(c *guard, n int, opts map[string]option) string {
 	o := opts["groupname"]
 	if o.value == "" {
@@ -679,7 +677,7 @@ func groupName(c *guard, n int, opts map[string]option) string {
 	return o.value
 }
 
-// warnFor sets how long a warning that was clicked through holds.
+// warnFor sets how long a click on a warn page counts.
 func warnFor(p *policy.Policy, d policy.Duration) {
 	for i := range p.Rules {
 		if p.Rules[i].Action == "warn" {
@@ -697,8 +695,8 @@ func bannedTwice(c *guard, bans []string) {
 	}
 }
 
-// filters reports whether a group is filtered at all, by its mode; otherwise it adds
-// the one rule of the group.
+// filters reports whether a group is filtered at all, by its mode. If not, it adds the only
+// rule of the group.
 func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule)) bool {
 	mode, set := opts["groupmode"]
 	if !set {
@@ -723,8 +721,8 @@ func filters(c *guard, lists []ref, opts map[string]option, add func(policy.Rule
 	return true
 }
 
-// uploadRules reads the remaining options, and inserts rules for uploads before the
-// others: those of the group, or else those of all groups.
+// uploadRules reads the remaining options, and inserts rules for uploads before the others: the
+// group's own rules, or else those for all groups.
 func uploadRules(c *guard, lists []ref, opts map[string]option, p *policy.Policy, grey bool) {
 	forAll := c.upload
 	c.upload = nil
@@ -736,8 +734,8 @@ func uploadRules(c *guard, lists []ref, opts map[string]option, p *policy.Policy
 	c.upload = forAll
 }
 
-// extensionRules blocks files by the end of their path and, as e2guardian does,
-// by the end of the query.
+// extensionRules blocks files by the end of their path and, as e2guardian does, by the end of
+// the query.
 func extensionRules(c *guard, exts, files []string, add func(policy.Rule), rule policy.Rule) {
 	behind := rule
 	rule.Extension = exts
@@ -810,7 +808,7 @@ func (c *guard) inline(lists []ref, typ, name string, read func(string) (string,
 	return all
 }
 
-// times makes rules of time lists.
+// times makes rules from time lists.
 func (c *guard) times(lists []ref, name, rule string, unless []string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "time" || r.name != name {
@@ -834,7 +832,7 @@ func (c *guard) times(lists []ref, name, rule string, unless []string, add func(
 	}
 }
 
-// blankets makes rules of "**" and "*ip".
+// blankets makes rules from "**" and "*ip".
 func (c *guard) blankets(lists []ref, ban string, unless []string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.name != "banned" {
@@ -858,7 +856,7 @@ func (c *guard) blankets(lists []ref, ban string, unless []string, add func(poli
 	}
 }
 
-// referers makes an allow rule of the sites from which all may be reached.
+// referers makes an allow rule from the sites whose links all work.
 func (c *guard) referers(lists []ref, add func(policy.Rule)) {
 	var hosts []string
 	for _, r := range lists {
@@ -897,7 +895,7 @@ func (c *guard) referers(lists []ref, add func(policy.Rule)) {
 
 var headerStart = regexp.MustCompile(`^\^?([A-Za-z][A-Za-z0-9-]*): ?`)
 
-// headers makes rules of expressions for header lines and user agents.
+// headers makes rules from expressions for header lines and user agents.
 func (c *guard) headers(lists []ref, begin, action string, unless []string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "regexp" || r.name != begin+"header" && r.name != begin+"useragent" {
@@ -934,7 +932,7 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 	}
 }
 
-// search makes rules of search lists, whose words e2guardian compares as a set.
+// search makes rules from search lists, whose words e2guardian compares as a set.
 func (c *guard) search(lists []ref, name, rule, ban string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "search" || r.name != name {
@@ -973,7 +971,7 @@ func replacement(s string) (expr, to string, ok bool) {
 	return expr[1:], to[:len(to)-1], true
 }
 
-// redirects makes rules of a redirection list.
+// redirects makes rules from a redirection list.
 func (c *guard) redirects(lists []ref, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "replace" || r.name != "redirect" {
@@ -1001,7 +999,7 @@ func (c *guard) redirects(lists []ref, add func(policy.Rule)) {
 	}
 }
 
-// e2Tenants takes a field that is added to requests.
+// e2Tenants converts a field that is added to requests.
 func e2Tenants(c *guard, p *policy.Policy, n *Note, s string) bool {
 	_, to, ok := replacement(s)
 	field, value, is := strings.Cut(to, ":")
@@ -1012,8 +1010,7 @@ func e2Tenants(c *guard, p *policy.Policy, n *Note, s string) bool {
 	return true
 }
 
-// replacements converts the lists that change requests as far as there is a
-// counterpart.
+// replacements converts the lists that change requests, as far as we have an equivalent.
 func (c *guard) replacements(lists []ref, p *policy.Policy) {
 	for _, r := range lists {
 		if r.typ != "replace" || r.name == "redirect" || r.name == "searchterms" {

@@ -12,8 +12,7 @@ import (
 	"shuultuur/setting"
 )
 
-// e2Defaults are the settings shipped with e2guardian and DansGuardian that
-// need no note.
+// e2Defaults has the settings shipped with e2guardian and DansGuardian; they need no note.
 var e2Defaults = map[string][]string{
 	"languagedir": {"/usr/share/e2guardian/languages"}, "language": {"ukenglish"}, "loglevel": {"3", "2"}, "logexceptionhits": {"2"}, "logclienthostnames": {"off"},
 	"anonymizelogs": {"off"}, "logsyslog": {"off"}, "showweightedfound": {"on", "off"}, "weightedphrasemode": {"2"}, "usecustombannedimage": {"on"},
@@ -32,18 +31,18 @@ var e2Defaults = map[string][]string{
 	"custombannedflashfile": {"/usr/share/e2guardian/blockedflash.swf"}, "groupname": {"no_name_group"}, "groupmode": {"1"}, "accessdeniedaddress": {"http://YOURSERVER.YOURDOMAIN/cgi-bin/e2guardian.pl", "http://YOURSERVER.YOURDOMAIN/cgi-bin/dansguardian.pl"},
 }
 
-// e2Time are times in seconds.
+// e2Time names the options that are times in seconds.
 var e2Time = map[string]struct {
 	ours string
 	to   func(c *guard) *setting.Duration
 }{
-	"proxytimeout":   {"proxy.dial", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Dial }}, // to connect to the parent
+	"proxytimeout":   {"proxy.dial", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Dial }}, // timeout for connecting to the parent
 	"connecttimeout": {"proxy.dial", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Dial }},
 	"pcontimeout":    {"proxy.idle", func(c *guard) *setting.Duration { return &c.set.Proxy.Idle }},
 	"proxyexchange":  {"proxy.answer", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
 }
 
-// e2Means are the options of which any value means the same to us.
+// e2Means names the options whose values make no difference to us.
 var e2Means = map[string]*Note{
 	"disablecontentscan":    carried("no rule for the scanner in this policy"),
 	"contentscanexceptions": carried("the rule for the scanner is the first one"),
@@ -95,7 +94,7 @@ func (c *guard) convert(o option, opts map[string]option) *Note {
 		cert, key := c.found(opts["cacertificatepath"].value), c.found(opts["caprivatekeypath"].value)
 		c.cut = true
 		note := c.intercept(o.place, cert, key)
-		c.decrypt = false // only for groups that say so
+		c.decrypt = false // only for groups that ask for it
 		return note
 	case "cacertificatepath", "caprivatekeypath":
 		if opts["enablessl"].value == "on" {
@@ -155,7 +154,7 @@ func (c *guard) convert(o option, opts map[string]option) *Note {
 	return &Note{Kind: Lost, Why: whyNot(o.name)}
 }
 
-// found is the path at which a file is now, "" if it is missing.
+// found returns the path where a file is now, or "" if it is missing.
 func (c *guard) found(path string) string {
 	if path == "" {
 		return ""
@@ -166,8 +165,7 @@ func (c *guard) found(path string) string {
 	return path
 }
 
-// preauth compares the storyboard that runs before users are known with the one
-// that is shipped.
+// preauth compares the storyboard that runs before users are known with the shipped one.
 func preauth(c *guard, o option) *Note {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
@@ -179,7 +177,7 @@ func preauth(c *guard, o option) *Note {
 	return lost("storyboards are not run, and this one is not the one of e2guardian 5.3.5: write what it allows as a rule with action: allow at the top of each policy")
 }
 
-// scanner takes a virus scanner.
+// scanner converts a virus scanner.
 func (c *guard) scanner(o option) *Note {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {

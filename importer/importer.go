@@ -1,17 +1,15 @@
-// Package importer converts the settings of other filters to ours: e2guardian,
-// DansGuardian, squidGuard, Squid, Pi-hole, AdGuard Home, Blocky, Unbound,
-// dnsmasq, Privoxy, Technitium, NextDNS, OPNsense.
+// Package importer converts the settings of other filters to ours: e2guardian, DansGuardian,
+// squidGuard, Squid, Pi-hole, AdGuard Home, Blocky, Unbound, dnsmasq, Privoxy, Technitium,
+// NextDNS, OPNsense.
 //
-// Data moves as follows: [Run] reads the other program's configuration and writes
-// a settings file into a folder. The settings name the lists in their places, or
-// copies of lists in formats that ours cannot read. Then it compiles every list
-// once, as the gateway will. A [Report], written beside the settings as text and
-// HTML, lists what was carried over, what was not and why, and every line of a
-// list that does not have its apparent effect.
+// Data moves as follows: [Run] reads the other program's configuration and writes a settings
+// file into a folder. The settings name the lists where they are, or copies of lists in formats
+// that we cannot read. Then it compiles every list once, as the gateway will. A [Report],
+// written beside the settings as text and HTML, lists what was carried over, what was not and
+// why, and every line of a list that does not have its apparent effect.
 //
-// A decision should be that of the other program, except for its faults. Where
-// our settings cannot express it, the report says so; nothing is omitted
-// silently.
+// A decision should be that of the other program, except for its faults. Where our settings
+// cannot express it, the report says so; nothing is omitted silently.
 package importer
 
 import (
@@ -34,7 +32,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Programs whose configuration is read, with the kind of their path.
+// These programs are read, from these kinds of paths.
 const (
 	E2guardian   = "e2guardian"   // the folder of e2guardian.conf
 	DansGuardian = "dansguardian" // the folder of dansguardian.conf
@@ -45,13 +43,13 @@ const (
 	Unbound      = "unbound"      // unbound.conf, or a file it includes
 	Dnsmasq      = "dnsmasq"      // dnsmasq.conf, or a file it includes
 	Squid        = "squid"        // squid.conf
-	Privoxy      = "privoxy"      // the folder of its config, that file, or one of actions, such as user.action
-	Technitium   = "technitium"   // the answer of its API to settings/get, as JSON
-	NextDNS      = "nextdns"      // a profile as its API gives it, as JSON
+	Privoxy      = "privoxy"      // the folder of config, config itself, or a file of actions, such as user.action
+	Technitium   = "technitium"   // the response of its API to settings/get, as JSON
+	NextDNS      = "nextdns"      // a profile as its API returns it, as JSON
 	OPNsense     = "opnsense"     // config.xml
 )
 
-// Programs lists them all.
+// Programs lists all programs.
 func Programs() []string {
 	return []string{E2guardian, DansGuardian, SquidGuard, Pihole, AdGuardHome,
 		Blocky, Unbound, Dnsmasq, Squid, Privoxy, Technitium, NextDNS, OPNsense}
@@ -62,16 +60,16 @@ const SettingsFile = "shuultuur.yaml"
 
 // Bounds on the reading of a configuration.
 const (
-	maxFile  = 64 << 20 // bytes of one file we read whole
-	maxFiles = 2000     // of one list, and settings files in all
+	maxFile  = 64 << 20 // bytes of a file that is read whole
+	maxFiles = 2000     // files of a list, and settings files in all
 	maxDepth = 10       // of includes
 	maxLine  = 64 << 10
-	maxRules = 500 // of a policy of the result
+	maxRules = 500 // rules in a policy of the result
 )
 
-// Run reads the configuration of program at path and writes the settings, the
-// converted lists and the report into the folder to, which is made if necessary.
-// Settings that are there already are not written over.
+// Run reads the configuration of program at path and writes the settings, the converted lists
+// and the report into the folder to, which it makes if necessary. It does not overwrite
+// existing settings.
 func Run(ctx context.Context, program, path, to string) (*Report, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -124,13 +122,13 @@ type work struct {
 	set     settings
 	rep     *Report
 	lists   map[string]list.Config // by name, with the path for compiling
-	byPath  map[string]string      // name of the list made from a file, "" of one that is empty
+	byPath  map[string]string      // name of the list made from a file; "" for an empty one
 	origin  map[string]string      // the original file of each copy
 	places  map[string][]place     // where the lines of a converted list were written, by its path
 	read    int                    // settings files
-	fetched bool                   // a list is not here yet, but will be fetched
-	decrypt bool                   // policies look into TLS
-	first   []policy.Rule          // of every policy
+	fetched bool                   // a list is not here yet, and will be fetched
+	decrypt bool                   // policies decrypt TLS
+	first   []policy.Rule          // rules of every policy
 }
 
 // finish adds the settings that all programs have in common.
@@ -148,9 +146,9 @@ func (w *work) finish() {
 	}
 }
 
-// addList compiles a list, reports on its lines and puts it into the settings,
-// unless there is nothing in it: a rule may not name a category that no list
-// has. It returns the name, "" for an empty list. at is the option that names it.
+// addList compiles a list, reports on its lines and puts it into the settings. It leaves out an
+// empty list, because a rule must not name a category that no list has. It returns the name, or
+// "" for an empty list. at is the option that names it.
 func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 	name = w.freeName(name)
 	if cfg.Category == "" {
@@ -201,8 +199,7 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
 }
 
-// keepFetching turns the list of a local copy into a fetched one, which begins
-// with the copy.
+// keepFetching turns the list of a local copy into a fetched one, which starts with the copy.
 func (w *work) keepFetching(name, url string) error {
 	if !isURL(url) {
 		return nil
@@ -211,7 +208,7 @@ func (w *work) keepFetching(name, url string) error {
 	l.Path, l.Fetch.URL = "", url
 	src, cfg, _, err := l.Fetch.Resolve(l.Config)
 	if err != nil {
-		return nil // it stays the copy
+		return nil // it remains a copy
 	}
 	store := listsource.In(filepath.Join(w.to, "data"), nil)
 	if err := store.Seed(w.ctx, name, listsource.Item{Source: src, Try: listsource.TryList(name, cfg)}, string(local.Path)); err != nil {
@@ -221,7 +218,7 @@ func (w *work) keepFetching(name, url string) error {
 	return nil
 }
 
-// problem takes over the remark of list.Compile on a line.
+// problem converts a remark of list.Compile on a line to a note.
 func (w *work) problem(p list.Problem) {
 	file := p.File
 	if o, ok := w.origin[file]; ok {
@@ -264,7 +261,7 @@ func (w *work) freeName(s string) string {
 	}
 }
 
-// create opens a file below the output folder, for a list that had to be converted.
+// create opens a file below the output folder, for a converted list.
 func (w *work) create(name string, write func(io.Writer) error) (path string, err error) {
 	path = filepath.Join(w.to, "lists", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -277,8 +274,7 @@ func (w *work) create(name string, write func(io.Writer) error) (path string, er
 	return path, errors.Join(write(f), f.Close())
 }
 
-// ownLines writes a list from lines of other files; the text of each place is
-// the line.
+// ownLines writes a list from lines of other files. The text of each place is the line.
 func (w *work) ownLines(name string, lines []place) (path string, err error) {
 	path, err = w.create(name, func(to io.Writer) error {
 		b := bufio.NewWriter(to)
@@ -292,7 +288,7 @@ func (w *work) ownLines(name string, lines []place) (path string, err error) {
 	return path, err
 }
 
-// readWhole reads a file that is not to be large.
+// readWhole reads a file, and returns an error if it is too large.
 func readWhole(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestNetworksReadsRangesAndMasks(t *testing.T) {
 	}
 }
 
-// Whatever networks returns, our settings can read.
+// Our settings can read whatever networks returns.
 func FuzzNetworks(f *testing.F) {
 	for _, s := range []string{"10.0.0.1-10.0.1.7", "::-ffff::", "255.255.255.255-255.255.255.255", "1.2.3.4/0.0.0.0", "fe80::1%eth0"} {
 		f.Add(s)

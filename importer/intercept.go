@@ -14,8 +14,8 @@ import (
 	"shuultuur/setting"
 )
 
-// intercept makes all policies look into TLS, with the root that the other
-// program has, or with a new one where that cannot be used.
+// intercept makes all policies decrypt TLS, with the other program's root, or with a new one
+// where that cannot be used.
 func (w *work) intercept(at place, cert, key string) *Note {
 	file := filepath.Join(w.to, "root.pem")
 	if w.set.Cut == nil {
@@ -48,7 +48,7 @@ func (w *work) intercept(at place, cert, key string) *Note {
 	return differs("intercept: root, decrypt: true", why+", so a new root is made, as \"shuultuur ca init\" does, which clients have to trust: \"shuultuur ca install\" says how")
 }
 
-// rootOf writes the root certificate of another program into our file.
+// rootOf writes the root certificate of another program to our file.
 func rootOf(file, cert, key string) error {
 	a, err := readWhole(cert)
 	if err != nil {
@@ -80,8 +80,8 @@ func (w *work) clamd(address string) {
 	w.set.Checks.Virus.Clamd = append(w.set.Checks.Virus.Clamd, address)
 }
 
-// askByICAP has scanners asked, and refuses their findings, and bodies that they
-// cannot scan if strict.
+// askByICAP adds ICAP servers as scanners, and rules that refuse their findings and, if strict,
+// bodies that they cannot scan.
 func askByICAP(w *work, cfg icap.Config, strict bool) {
 	w.set.Checks.ICAP = &cfg
 	w.first = append(w.first, policy.Rule{Name: "scanner", Action: "block", Category: []string{"icap/virus", "icap/violation", "icap/blocked"}})

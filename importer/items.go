@@ -15,15 +15,15 @@ import (
 // A tree is a list file of e2guardian or DansGuardian with all it includes.
 type tree struct {
 	files []string
-	// mend reports that our reader would not find all files: they have moved, are
-	// missing or are in a forbidden place.
+	// mend reports that our reader would not find all files: some have moved, are missing or
+	// are in a forbidden place.
 	mend  bool
-	timed bool // some file holds at some times only
+	timed bool // a file applies only at some times
 }
 
-// locate finds a file that a configuration names. Configurations name files
-// where they lay on the machine they were made for; when the folder imported is
-// a copy, they are below it.
+// locate finds a file that a configuration names. Configurations name files by their paths on
+// the machine that they were made for. If the imported folder is a copy, the files are below
+// it.
 func (c *guard) locate(path, from string) (string, bool) {
 	if c.listDir != "" {
 		path = strings.ReplaceAll(path, "__LISTDIR__", c.listDir)
@@ -119,7 +119,7 @@ func listRoot(path string) string {
 	return root
 }
 
-// includes returns the path of a line that includes a file.
+// includes returns the path in a line that includes a file.
 func includes(s []byte) (path string, ok bool) {
 	const word = ".include<"
 	if len(s) < len(word) || !strings.EqualFold(string(s[:len(word)]), word) {
@@ -129,7 +129,7 @@ func includes(s []byte) (path string, ok bool) {
 	return string(name), closed && len(name) > 0
 }
 
-// eachLine calls line with the lines of r. Longer ones than 64 KiB are cut.
+// eachLine calls line with the lines of r. It cuts lines longer than 64 KiB.
 func eachLine(r io.Reader, line func(n int, s []byte) error) error {
 	br := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
@@ -155,8 +155,8 @@ func eachLine(r io.Reader, line func(n int, s []byte) error) error {
 	}
 }
 
-// copyTree copies a list and its includes below our folder, line by line, so
-// that line numbers stay. Includes get new paths; missing ones become comments.
+// copyTree copies a list and its includes below our folder, line by line, so that line numbers
+// stay the same. Includes get new paths; missing ones become comments.
 func (c *guard) copyTree(name, path string) (string, error) {
 	done := map[string]string{}
 	var copyFile func(path string, depth int) (string, error)

@@ -14,8 +14,8 @@ type index struct {
 	title string
 	files []string
 	at    map[string]spot
-	// entries with a prefix match by squidGuard's rule, so they do not cover longer
-	// paths after a boundary only
+	// squidGuard matches entries with a prefix by its own rule, so they cover longer paths only
+	// after a boundary
 	hostsOnly bool
 }
 
@@ -27,7 +27,7 @@ func (x *index) place(s spot) place {
 	return place{file: x.files[s.file], line: int(s.line)}
 }
 
-// add adds an entry, and returns its earlier place if it was there.
+// add adds an entry. If it was there already, add returns its earlier place.
 func (x *index) add(key string, p place) (before place, twice bool) {
 	if s, ok := x.at[key]; ok {
 		return x.place(s), true
@@ -50,8 +50,7 @@ func entryKey(s []byte) string {
 	return strings.ToLower(strings.TrimPrefix(string(s), "."))
 }
 
-// cover finds a wider entry that covers key. With itself, key may be covered by
-// an equal entry.
+// cover finds a wider entry that covers key. With itself, an equal entry covers key, too.
 func (x *index) cover(key string, itself bool) (string, place, bool) {
 	hit := func(k string) (string, place, bool) {
 		if s, ok := x.at[k]; ok && (itself || k != key) {
@@ -92,8 +91,7 @@ func (x *index) cover(key string, itself bool) (string, place, bool) {
 	}
 }
 
-// shadows reports the entries of inner that mean nothing because outer has a
-// wider one.
+// shadows reports the entries of inner that have no effect because outer has a wider one.
 func (w *work) shadows(inner, outer *index, why string) {
 	if inner == nil || outer == nil || len(outer.at) == 0 {
 		return

@@ -12,8 +12,8 @@ import (
 	"shuultuur/filter"
 )
 
-// host gives a name of one's own an address or another name. Our settings have
-// either addresses or one other name.
+// host gives a local name an address or another name. Our settings have either addresses or one
+// other name.
 func (w *work) host(at place, name, to string) {
 	hosts := w.set.dns().Names.Hosts
 	name, to = strings.ToLower(strings.TrimSuffix(name, ".")), strings.TrimSuffix(to, ".")
@@ -35,7 +35,7 @@ func (w *work) host(at place, name, to string) {
 	w.rep.add(&Note{Kind: Carried, place: at, What: name + " leads to " + to, Ours: "dns: hosts"})
 }
 
-// hostsLine takes a line of a hosts file: an address and its names.
+// hostsLine converts a line of a hosts file: an address and its names.
 func (w *work) hostsLine(at place, s string) {
 	s, _, _ = strings.Cut(s, "#")
 	fields := strings.Fields(s)
@@ -65,13 +65,13 @@ func (w *work) piholeNames(dir string) {
 	})
 }
 
-// lines calls take with the lines of a file, if it is there.
+// lines calls take with the lines of a file, if it exists.
 func (w *work) lines(file string, take func(at place, s string)) {
 	data, err := readWhole(file)
 	if err != nil {
 		return
 	}
-	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory does not fail
+	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory cannot fail
 		take(place{file: file, line: n}, string(s))
 		return nil
 	})
@@ -85,7 +85,7 @@ func (w *work) piholeTOML(file string) {
 	}
 	values, err := readTOML(data)
 	if err != nil {
-		return // the reading of all settings reports it
+		return // the conversion of all settings reports it
 	}
 	for _, v := range values {
 		at := place{file: file, line: v.line}
@@ -94,13 +94,13 @@ func (w *work) piholeTOML(file string) {
 			case "dns.hosts":
 				w.hostsLine(at, s)
 			case "dns.cnameRecords":
-				names := strings.Split(s, ",") // name, target and maybe a TTL
+				names := strings.Split(s, ",") // name, target and perhaps a TTL
 				if len(names) > 1 {
 					w.host(at, strings.TrimSpace(names[0]), strings.TrimSpace(names[1]))
 				}
 			case "dns.upstreams":
 				w.dnsmasqOption(at, "server", s)
-			case "dns.revServers": // enabled, network, server and maybe a domain
+			case "dns.revServers": // enabled, network, server and perhaps a domain
 				f := strings.Split(s, ",")
 				if len(f) < 3 || strings.TrimSpace(f[0]) != "true" {
 					continue
@@ -114,7 +114,7 @@ func (w *work) piholeTOML(file string) {
 	}
 }
 
-// dnsmasqOption converts an option of dnsmasq if it has a counterpart.
+// dnsmasqOption converts an option of dnsmasq if it has an equivalent.
 func (w *work) dnsmasqOption(at place, key, value string) {
 	f := &w.set.dns().Forward
 	switch key {
@@ -172,7 +172,7 @@ func (w *work) route(at place, domain, server string) {
 // dnsmasqServer converts "192.0.2.1#5353" to our syntax; "" if it is not an
 // address.
 func dnsmasqServer(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "@") // by which interface
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "@") // the interface that queries leave by
 	addr, port, has := strings.Cut(s, "#")
 	a, err := netip.ParseAddr(addr)
 	if err != nil {
@@ -184,7 +184,7 @@ func dnsmasqServer(s string) string {
 	return net.JoinHostPort(a.String(), port)
 }
 
-// adGuardNames takes the name server's part of AdGuard Home's settings.
+// adGuardNames converts the name server's part of AdGuard Home's settings.
 func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 	d := w.set.dns()
 	rewrites, _ := cfg.Filtering["rewrites"].([]any)
@@ -243,7 +243,7 @@ func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 	}
 }
 
-// adGuardUpstreams takes upstreams, of all names or of some.
+// adGuardUpstreams converts upstreams, for all names or for some.
 func (w *work) adGuardUpstreams(at place, all any) {
 	d := w.set.dns()
 	for _, s := range words(all) {

@@ -10,8 +10,7 @@ import (
 	"shuultuur/setting"
 )
 
-// readNextDNS reads a profile as NextDNS's API gives it, with or without "data"
-// around it.
+// readNextDNS reads a profile as NextDNS's API returns it, with or without "data" around it.
 func readNextDNS(w *work, file string) error {
 	w.set.dns()
 	return readTree(w, file, "nextdns.json", func(all map[string]string) reader {
@@ -53,7 +52,7 @@ type nextDNS struct {
 // isOff reports whether an entry of a list is switched off.
 func (n *nextDNS) isOff(list, number string) bool { return n.all[list+"."+number+".active"] == "false" }
 
-// entry takes an entry of one of the lists of a profile.
+// entry converts an entry of one of the lists of a profile.
 func (n *nextDNS) entry(key, value string) (*Note, bool) {
 	at := strings.LastIndexByte(key, '.')
 	if at < 0 {
@@ -71,7 +70,7 @@ func (n *nextDNS) entry(key, value string) (*Note, bool) {
 	case list == "rewrites":
 		return n.rewrite(field, number, value), true
 	case field != "id":
-		return &Note{Kind: Default}, true // active, recreation, and the name of the entry
+		return &Note{Kind: Default}, true // these are active, recreation, and the name of the entry
 	case n.isOff(list, number):
 		return &Note{Kind: Default, Why: "it is switched off"}, true
 	}
@@ -128,7 +127,7 @@ func (n *nextDNS) service(number, value string) *Note {
 	return note
 }
 
-// outsideRecreation returns the times outside of recreation.
+// outsideRecreation returns the times outside recreation.
 func (n *nextDNS) outsideRecreation() policy.Schedule {
 	const times = "parentalControl.recreation.times."
 	free := map[string]any{"time_zone": n.all["parentalControl.recreation.timezone"]}
@@ -149,7 +148,7 @@ func sinceMidnight(s string) string {
 	return t.Sub(t.Truncate(24 * time.Hour)).String()
 }
 
-// nextDNSTable has the settings that are no lists.
+// nextDNSTable has the settings that are not lists.
 var nextDNSTable = map[string]func(n *nextDNS, value string) *Note{
 	"security.threatIntelligenceFeeds": func(n *nextDNS, value string) *Note { return n.kind("threatIntelligenceFeeds", value) },
 	"security.cryptojacking":           func(n *nextDNS, value string) *Note { return n.kind("cryptojacking", value) },
@@ -234,13 +233,14 @@ func (n *nextDNS) kind(id, value string) *Note {
 	return n.catalogued(id, nextDNSLists)
 }
 
-// nextDNSNatives has a list of each maker's trackers, by NextDNS itself.
+// nextDNSNatives has NextDNS's own list of trackers for each maker of devices.
 const nextDNSNatives = "https://raw.githubusercontent.com/nextdns/native-tracking-domains/main/domains/"
 
-// hagezi has lists that the catalogue does not have.
+// hagezi has lists by HaGeZi that the catalogue does not have.
 const hagezi = "https://raw.githubusercontent.com/hagezi/dns-blocklists/main/adblock/"
 
-// nextDNSLists are lists of the catalogue, or addresses, for those that NextDNS keeps.
+// nextDNSLists has lists of the catalogue, or addresses, in place of the lists that NextDNS
+// maintains.
 var nextDNSLists = map[string]string{
 	"nextdns-recommended": "hagezi-normal", "oisd": "oisd-big", "stevenblack": "stevenblack", "adguard-base-filter": "adguard-dns", "adguard-dns-filter": "adguard-dns",
 	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "hagezi-multi-pro-plus": hagezi + "pro.plus.txt", "hagezi-multi-ultimate": hagezi + "ultimate.txt", "peter-lowe": "peter-lowe",

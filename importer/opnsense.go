@@ -26,12 +26,12 @@ import (
 type xmlNode struct {
 	name  string
 	id    string // the attribute uuid
-	line  int    // where it ends
+	line  int    // line on which it ends
 	text  string
 	nodes []*xmlNode
 }
 
-// readXML reads a file of XML, which is nested no deeper than others.
+// readXML reads an XML file. It bounds the depth of nesting.
 func readXML(data []byte) (*xmlNode, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	open := []*xmlNode{{}}
@@ -117,10 +117,10 @@ type opnSense struct {
 	*plain
 	root, interfaces, unbound, squid *xmlNode
 
-	banned     []policy.Network // clients that get nothing
+	banned     []policy.Network // clients that may not use the proxy
 	stayClosed []policy.Rule
 	scoped     []*opnScoped
-	seen       map[*xmlNode]bool // that are reported
+	seen       map[*xmlNode]bool // settings that are reported
 }
 
 // readOPNsense reads config.xml: the name server with its overrides and lists,
@@ -204,7 +204,7 @@ func (o *opnSense) take(n *xmlNode, path string, note func(value string) *Note) 
 	o.addNote(n, path, note(n.text))
 }
 
-// general takes settings one by one. Long because each option has a case.
+// general converts settings one by one. Long because each option has a case.
 func (o *opnSense) general() {
 	g := o.unbound.at("general")
 	o.take(g.at("port"), "unboundplus.general.port", func(v string) *Note {
@@ -352,7 +352,7 @@ func (o *opnSense) overrides() {
 	})
 }
 
-// hostOf returns the name of the override with an identifier, or "".
+// hostOf returns the name in the override with an identifier, or "".
 func (o *opnSense) hostOf(id string) (name string) {
 	o.unbound.at("hosts").eachChild("host", func(h *xmlNode) {
 		if id != "" && h.id == id {
@@ -362,7 +362,7 @@ func (o *opnSense) hostOf(id string) (name string) {
 	return name
 }
 
-// isOff reports whether a group is switched off, and reports it then.
+// isOff reports whether a group is switched off. If so, it adds a note.
 func (o *opnSense) isOff(n *xmlNode) bool {
 	if n.at("enabled").text != "0" {
 		return false
@@ -371,7 +371,7 @@ func (o *opnSense) isOff(n *xmlNode) bool {
 	return true
 }
 
-// entry reports a group as one.
+// entry reports a group as one setting.
 func (o *opnSense) entry(n *xmlNode, path string, note *Note) {
 	var texts []string
 	n.eachLeaf("", func(_ string, x *xmlNode) {
@@ -384,7 +384,7 @@ func (o *opnSense) entry(n *xmlNode, path string, note *Note) {
 	o.plain.addNote(o.at, path, strings.Join(texts, " "), note)
 }
 
-// opnSenseLists are lists of the catalogue for the short names of OPNsense.
+// opnSenseLists has the lists of the catalogue for OPNsense's short names.
 var opnSenseLists = map[string]string{
 	"aa": "adaway", "ag": "adguard-dns", "el": "easylist", "ep": "easyprivacy", "sb": "stevenblack", "yy": "peter-lowe",
 	"hgz001": "hagezi-light", "hgz002": "hagezi-normal", "hgz003": "hagezi-pro", "hgz011": "hagezi-tif", "oisd0": "oisd-small", "oisd1": "oisd-big", "oisd2": "oisd-nsfw",
@@ -453,14 +453,14 @@ func (o *opnSense) blocklists() {
 	o.plain = everybodys
 }
 
-// An opnScoped is a block list for the clients of some networks.
+// An opnScoped is a blocklist for the clients of some networks.
 type opnScoped struct {
 	*plain
 	networks []policy.Network
 }
 
-// clients makes policies for those that have block lists besides everybody's, which are in front
-// of everybody's policy. What a list allows is kept from that list alone.
+// clients makes policies for the clients with blocklists of their own, in front of everybody's
+// policy. What a list allows is an exception from that list alone.
 func (o *opnSense) clients() error {
 	rules := make([][]policy.Rule, len(o.scoped))
 	var networks []netip.Prefix
@@ -519,7 +519,7 @@ func (o *opnSense) clients() error {
 
 func (o *opnSense) shortList(id string) *Note { return o.catalogued(id, opnSenseLists) }
 
-// exact blocks a name without those below it.
+// exact blocks a name but not the names below it.
 func (o *opnSense) exact(name string) *Note {
 	o.blocked = append(o.blocked, o.plain.entry(strings.ToLower(strings.Trim(name, "."))))
 	return carried("lists.blocked")
@@ -579,7 +579,7 @@ func (o *opnSense) advanced() {
 			case err != nil:
 				note = lostOurs("dns: allow", err.Error())
 			case strings.HasPrefix(action, "allow"):
-				if len(l.Recursion) == 0 { // networks of the firewall are allowed anyway
+				if len(l.Recursion) == 0 { // the firewall's own networks are allowed anyway
 					l.Recursion = nameserver.PrivateNetworks()
 				}
 				l.Recursion = append(l.Recursion, prefix)
@@ -593,7 +593,7 @@ func (o *opnSense) advanced() {
 	})
 }
 
-// networksOf has each network of a list taken.
+// networksOf calls take with each network of a list.
 func (o *opnSense) networksOf(ours, value string, take func(netip.Prefix)) *Note {
 	for v := range strings.SplitSeq(value, ",") {
 		n, err := network(strings.TrimSpace(v))

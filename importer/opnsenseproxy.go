@@ -24,20 +24,20 @@ import (
 	"shuultuur/setting"
 )
 
-// An opnSetting is a setting of the proxy, and its conversion. take is not called for a text
-// that is empty; one that is "0" is at its default unless zero says otherwise.
+// An opnSetting is a setting of the proxy, and its conversion. take is not called for an empty
+// text. A text "0" is the default unless zero says otherwise.
 type opnSetting struct {
 	path string
 	zero bool
 	take func(o *opnSense, v string) *Note
 }
 
-// different is the difference, whatever the text.
+// how ours differs, whatever the text
 func different(ours, why string) func(*opnSense, string) *Note {
 	return func(*opnSense, string) *Note { return differs(ours, why) }
 }
 
-// opnProxy has the settings of Squid as OPNsense keeps them, in the order in which they count.
+// opnProxy has the settings of Squid as OPNsense stores them, in the order of their conversion.
 var opnProxy = []opnSetting{
 	{path: "forward.port", take: (*opnSense).proxyPort},
 	{path: "forward.interfaces", take: func(*opnSense, string) *Note { return carried("listen: proxy") }},
@@ -129,8 +129,8 @@ var opnProxy = []opnSetting{
 	{path: "general.traffic.enabled", take: (*opnSense).traffic},
 }
 
-// opnProxyReasons say why settings of the proxy have no counterpart, or are
-// converted together with others.
+// opnProxyReasons say why settings of the proxy have no equivalent, or are converted together
+// with others.
 var opnProxyReasons = reasons{
 	{"proxy.general.traffic", "neither bandwidth nor the size of downloads is limited; quotas of a policy limit the bytes of a day"},
 	{"proxy.general.cache", "the cache is sized by memory, disk and object"},
@@ -145,7 +145,7 @@ var opnProxyReasons = reasons{
 	{"proxy.pac", "the portal serves a proxy configuration: docs/portal.md"},
 }
 
-// proxy is Squid as OPNsense writes its settings.
+// proxy converts the settings that OPNsense writes for Squid.
 func (o *opnSense) proxy() {
 	if o.squid.at("general", "enabled").text == "0" {
 		o.squid.eachLeaf("proxy", func(path string, n *xmlNode) {
@@ -175,7 +175,7 @@ func (o *opnSense) proxy() {
 	})
 }
 
-// proxyPort has the proxy listen at the addresses of its interfaces, or at all.
+// proxyPort makes the proxy listen at the addresses of its interfaces, or at all addresses.
 func (o *opnSense) proxyPort(port string) *Note {
 	o.set.Listen.Proxy = nil
 	for _, a := range o.addresses(o.squid.at("forward", "interfaces")) {
@@ -188,12 +188,12 @@ func (o *opnSense) proxyPort(port string) *Note {
 	return carried("listen: proxy")
 }
 
-// addresses are those of interfaces that a setting names, "" for all.
+// addresses returns the addresses of the interfaces that a setting names, or "" for all.
 func (o *opnSense) addresses(of *xmlNode) (all []string) {
 	for _, name := range of.values() {
 		a, err := netip.ParseAddr(o.interfaces.at(name, "ipaddr").text)
 		if err != nil {
-			return []string{""} // one has its address from elsewhere
+			return []string{""} // an interface gets its address from elsewhere, such as DHCP
 		}
 		all = append(all, a.String())
 	}
@@ -203,7 +203,7 @@ func (o *opnSense) addresses(of *xmlNode) (all []string) {
 	return all
 }
 
-// transparentPort is one that the proxy itself does not have.
+// transparentPort listens at a port unless the proxy itself has it.
 func (o *opnSense) transparentPort() string {
 	if p := o.squid.at("forward", "sslbumpport").text; p != "" {
 		return p
@@ -211,7 +211,7 @@ func (o *opnSense) transparentPort() string {
 	return "3129"
 }
 
-// bump has connections decrypted with the authority that the firewall keeps.
+// bump decrypts connections with the certificate authority in the firewall's settings.
 func (o *opnSense) bump(string) *Note {
 	if o.squid.at("forward", "sslurlonly").text == "1" {
 		return carried("decrypt: false, by which names alone are judged")
@@ -232,7 +232,7 @@ func (o *opnSense) bump(string) *Note {
 	return o.intercept(o.at, file, file)
 }
 
-// closed keeps connections to some sites closed.
+// closed exempts some sites from decryption.
 func (o *opnSense) closed(v string) *Note {
 	var lines []place
 	for s := range strings.FieldsFuncSeq(v, isBreak) {
@@ -253,8 +253,8 @@ func (o *opnSense) closed(v string) *Note {
 	return carried("a rule that leaves them encrypted")
 }
 
-// nameOrExpression converts the forms that a list of Squid's may have: a name with those
-// below it, or an expression.
+// nameOrExpression converts the forms of an entry in a list of Squid's: a name with those below
+// it, or an expression.
 func (o *opnSense) nameOrExpression(block bool, text string) *Note {
 	if strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" {
 		return o.addNames(block, text)
@@ -270,7 +270,7 @@ func (o *opnSense) nameOrExpression(block bool, text string) *Note {
 	return carried(ours)
 }
 
-// eachPart takes the parts of a list. Each part that is lost has a note of its own.
+// eachPart converts the parts of a list. Each part that is lost has a note of its own.
 func (o *opnSense) eachPart(v string, take func(s string) *Note) (n *Note) {
 	var kept, missed *Note
 	for s := range strings.FieldsFuncSeq(v, isBreak) {
@@ -304,7 +304,7 @@ func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) 
 	return n
 }
 
-// signIn has people sign in at an authentication server of the firewall.
+// signIn makes people sign in at an authentication server of the firewall.
 func (o *opnSense) signIn(name string) *Note {
 	basic := o.set.Identity.Basic
 	if basic == nil {
@@ -317,7 +317,7 @@ func (o *opnSense) signIn(name string) *Note {
 	return n
 }
 
-// signInAt takes one server.
+// signInAt converts one server.
 func (o *opnSense) signInAt(name string, basic *identity.Basic) *Note {
 	if name == "Local Database" {
 		return o.passwords(basic)
@@ -329,7 +329,7 @@ func (o *opnSense) signInAt(name string, basic *identity.Basic) *Note {
 		}
 	})
 	host, base := s.at("host").text, s.at("ldap_authcn").text
-	if base == "" || strings.Contains(base, ";") { // of several parts, that which they are in
+	if base == "" || strings.Contains(base, ";") { // a base may name several parts of the directory
 		base = s.at("ldap_basedn").text
 	}
 	port := func(name, standard string) string {
@@ -367,7 +367,7 @@ func (o *opnSense) signInAt(name string, basic *identity.Basic) *Note {
 	return lostOurs("identity", name+" is not a directory or RADIUS server of the file: write identity: basic with a password file, ldap or radius, or identity: kerberos")
 }
 
-// passwords takes the firewall's own users, who have passwords by bcrypt.
+// passwords converts the firewall's own users, whose passwords are stored as bcrypt hashes.
 func (o *opnSense) passwords(basic *identity.Basic) *Note {
 	var lines strings.Builder
 	others := 0
@@ -395,7 +395,8 @@ func (o *opnSense) passwords(basic *identity.Basic) *Note {
 	return carried("identity.basic.file")
 }
 
-// logServer is the first that the firewall sends its logs to, or its own.
+// logServer returns the first server to which the firewall sends its logs, or the firewall's
+// own.
 func (o *opnSense) logServer() string {
 	server := localLog
 	all := o.root.at("OPNsense", "Syslog", "destinations")
@@ -408,7 +409,7 @@ func (o *opnSense) logServer() string {
 	return server
 }
 
-// opnPorts are ports, each with its purpose after a colon.
+// opnPorts converts ports, each with its purpose after a colon.
 func opnPorts(v string) (all setting.OneOrMore[string]) {
 	for s := range strings.SplitSeq(v, ",") {
 		port, _, _ := strings.Cut(strings.TrimSpace(s), ":")
@@ -417,7 +418,7 @@ func opnPorts(v string) (all setting.OneOrMore[string]) {
 	return all
 }
 
-// scanner asks the servers that Squid asks by ICAP.
+// scanner converts the servers that Squid asks by ICAP.
 func (o *opnSense) scanner(string) *Note {
 	i := o.squid.at("forward", "icap")
 	cfg := icap.Config{Clients: i.at("SendClientIP").text == "1" || i.at("SendUsername").text == "1"}
@@ -441,7 +442,7 @@ func (o *opnSense) scanner(string) *Note {
 	return carried("checks.icap")
 }
 
-// parent has requests go through another proxy.
+// parent sends requests through another proxy.
 func (o *opnSense) parent(string) *Note {
 	p := o.squid.at("general", "parentproxy")
 	u := url.URL{Scheme: "http", Host: p.at("host").text + ":" + p.at("port").text}
@@ -462,7 +463,7 @@ func (o *opnSense) parent(string) *Note {
 	return carried("proxy.parent")
 }
 
-// store takes sizes of the cache, which are in MB.
+// store converts sizes of the cache, which are in MB.
 func (o *opnSense) store(string) *Note {
 	l := o.squid.at("general", "cache", "local")
 	c := &cache.Config{}
@@ -497,8 +498,8 @@ func (o *opnSense) traffic(string) *Note {
 	return &Note{Kind: Default, Why: "with its neighbours"}
 }
 
-// safety adds the settings of the proxy to the policies: scanners, sites that stay closed, and
-// clients that get nothing.
+// safety adds the proxy's settings to the policies: scanners, sites that are not decrypted, and
+// clients that may not use the proxy.
 func (o *opnSense) safety() {
 	o.everywhere()
 	for i := range o.set.Policies {

@@ -14,17 +14,17 @@ import (
 // optionFiles reads files of lines "key SEP value" that include each other.
 type optionFiles struct {
 	separator string
-	// included returns the files that a line names, and whether the line is an
-	// include. dir is the folder of the first file.
+	// included returns the files that a line names, and whether the line is an include. dir is
+	// the folder of the first file.
 	included func(dir, key, value string) (files []string, is bool)
-	section  func(key string) bool // whether a key begins a section; nil for none
+	section  func(key string) bool // reports whether a key begins a section; nil if none does
 
 	dir  string
 	seen map[string]bool
 }
 
-// eachOption calls take with the options of a file, and of those it includes in their
-// place. A file is read once.
+// eachOption calls take with the options of a file, and with those of included files in their
+// place. It reads each file once.
 func (o *optionFiles) eachOption(file string, take func(at place, key, value string)) error {
 	if o.seen == nil {
 		o.seen, o.dir = map[string]bool{}, filepath.Dir(file)
@@ -63,7 +63,7 @@ func (o *optionFiles) eachOption(file string, take func(at place, key, value str
 	})
 }
 
-// filesOf are the files that a pattern names.
+// filesOf returns the files that a pattern names.
 func filesOf(dir, pattern string) (files []string) {
 	for _, p := range below(dir, pattern) {
 		found, _ := filepath.Glob(p)
@@ -103,8 +103,8 @@ func dnsmasqFiles() *optionFiles {
 	}}
 }
 
-// confDir returns the files of a folder for dnsmasq: "DIR"; "DIR,.bak" excludes
-// files with that end; "DIR,*.conf" selects files with that end.
+// confDir returns the files of a folder as dnsmasq reads them: "DIR" means all files,
+// "DIR,.bak" excludes files with that end, "DIR,*.conf" selects files with that end.
 func confDir(dir, value string) (files []string) {
 	parts := strings.Split(value, ",")
 	folder := findFile(dir, parts[0])
@@ -128,7 +128,7 @@ func confDir(dir, value string) (files []string) {
 	return files
 }
 
-// A yamlFile knows where the values of a file of YAML or JSON are.
+// A yamlFile knows on which lines the values of a YAML or JSON file are.
 type yamlFile struct {
 	path  string
 	lines map[string]int
@@ -140,7 +140,7 @@ func (f yamlFile) at(path string) place { return place{file: f.path, line: f.lin
 // placeOf returns the place of the i-th value of a list.
 func (f yamlFile) placeOf(path string, i int) place { return f.at(fmt.Sprintf("%s.%d", path, i)) }
 
-// mostLines bounds for how many values of a file of YAML the line is known.
+// mostLines bounds the number of values of a YAML file whose lines are recorded.
 const mostLines = 1 << 18
 
 // newYAMLFile finds the places of the values in a file, by path: a.b for keys,

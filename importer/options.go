@@ -16,8 +16,8 @@ import (
 	"shuultuur/policy"
 )
 
-// why has the reasons why options of e2guardian have no equivalent, by words in
-// their names; the first match counts.
+// why has the reasons why options of e2guardian have no equivalent, by words in their names.
+// The first match counts.
 var why = []struct{ words, why string }{
 	{"searchterm", "search terms are judged by rules with search:, not by weight"},
 	{"embeddedurl deepurl", "addresses inside URLs and pages are not looked up"},
@@ -52,7 +52,7 @@ func whyNot(name string) string {
 	return "there is no counterpart"
 }
 
-// carriedOptions are seen to elsewhere.
+// carriedOptions names options that other parts of the import convert.
 var carriedOptions = []string{
 	"groupname", "groupmode", "naughtynesslimit", "weightedphraselist", "bannedphraselist", "exceptionphraselist", "weightedphrasemode",
 	"phrasefiltermode", "preservecase", "hexdecodecontent", "filtergroupslist", "storyboard", "authplugin",
@@ -165,7 +165,7 @@ func (c *guard) global(opts map[string]option) {
 	}
 }
 
-// e2Listen takes the addresses and ports of the proxy: each port at each address.
+// e2Listen converts the addresses and ports of the proxy: each port at each address.
 func e2Listen(c *guard, addresses, ports []option) {
 	var ips []string
 	for _, o := range addresses {
@@ -208,23 +208,23 @@ func netipJoin(ip string, port int) string {
 	return netip.AddrPortFrom(netip.MustParseAddr(ip), uint16(port)).String()
 }
 
-// plainURL reports whether s is a URL a redirect may lead to, with nothing to fill
-// in that is not ours.
+// plainURL reports whether a redirect may lead to s: a URL without placeholders that we do not
+// know.
 func plainURL(s string) bool {
 	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x", "{client}", "x", "{login}", "x").Replace(s)
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.ContainsAny(s, "{}")
 }
 
-// shipped are SHA-256 of the storyboards as e2guardian 5.3.5 ships them.
+// shipped has the SHA-256 digests of the storyboards that e2guardian 5.3.5 ships.
 var shipped = map[string]string{
 	"site.story":    "ba33ba2bb8f623cd4407fb65ef2e3c419e77fada8085a08bac734de988a568cb",
 	"preauth.story": "d5e391e9fbed9376caa79392723c09a0e3a2b15f20225b0ddeb7d58b076701d5",
 	"common.story":  "ce14b606a9db5b6ef0a6f4cb157429c93f43fb1b31054528d804688b3df32269",
 }
 
-// story converts the blanket blocks in a group's storyboard, which the shipped
-// storyboard leaves to the administrator, and reports other changes of it.
+// story converts the blanket blocks in a group's storyboard, which the shipped storyboard
+// leaves to the administrator, and reports other changes in it.
 func (c *guard) story(o option, ban string, unless []string, add func(policy.Rule)) {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
@@ -259,9 +259,8 @@ func (c *guard) story(o option, ban string, unless []string, add func(policy.Rul
 	}
 }
 
-// functions returns the lines of each function of a group's storyboard. The
-// shipped storyboard has only empty ones; the files it includes are compared
-// with the shipped ones.
+// functions returns the lines of each function in a group's storyboard. The shipped storyboard
+// has only empty functions; the files that it includes are compared with the shipped ones.
 func (c *guard) functions(path string) (map[string][]place, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -25,13 +25,13 @@ type plain struct {
 	flags bool // an option without a value is on
 	*work
 	at               place
-	blocked, allowed []place // entries, and where they were written
+	blocked, allowed []place // entries, and the places where they were written
 	blockURLs        []string
 	allowURLs        []string
-	longest          bool             // of names in blocked the longest decides
+	longest          bool             // of the names in blocked, the longest decides
 	free             []policy.Network // clients that are not filtered
-	suffix           string           // of the names of its lists
-	public           []policy.Rule    // for lists of the catalogue, if they are not for everybody
+	suffix           string           // end of the names of its categories
+	public           []policy.Rule    // rules for lists of the catalogue, if they are not for everybody
 }
 
 // A reader converts one setting and returns the note on it. Its kind is Lost,
@@ -50,10 +50,10 @@ func (p *plain) addNote(at place, key, value string, n *Note) {
 	p.rep.add(n)
 }
 
-// noneOfOurs is why an option is lost of which nothing is known.
+// noneOfOurs is the reason for an option about which nothing is known.
 const noneOfOurs = "there is no counterpart, and nothing has to be done"
 
-// reasons say why options that begin so are lost.
+// reasons say why options with these beginnings are lost.
 type reasons []struct{ prefix, why string }
 
 // of returns the first reason for an option, or "".
@@ -95,7 +95,7 @@ func (p *plain) addNames(block bool, text string) *Note {
 // setting.
 func (p *plain) entry(text string) place { return place{file: p.at.file, line: p.at.line, what: text} }
 
-// zone takes a name of which a longer one may say the opposite.
+// zone adds a name; a longer name may say the opposite.
 func (p *plain) zone(block bool, name string) *Note {
 	p.longest = p.longest || !block
 	p.blocked = append(p.blocked, p.entry(zoneRule(block, name)))
@@ -133,7 +133,7 @@ func (p *plain) entries(block bool, text string) *Note {
 	return carried(ours)
 }
 
-// list takes a list by its address, file or text.
+// list converts a list by its address, file or text.
 func (p *plain) list(block bool, s string) *Note {
 	to := &p.blockURLs
 	if !block {
@@ -156,7 +156,7 @@ func (p *plain) list(block bool, s string) *Note {
 	return p.entries(block, s)
 }
 
-// upstream takes a server that names are asked at.
+// upstream converts a server that resolves names.
 func (p *plain) upstream(s string) *Note {
 	f := &p.set.dns().Forward
 	s = strings.Replace(strings.TrimPrefix(s, "udp://"), "tcp-tls:", "tls://", 1)
@@ -180,7 +180,7 @@ func (p *plain) upstream(s string) *Note {
 	return carried("dns: forward: upstreams")
 }
 
-// bootstrap takes the address of a server that looks up names of upstreams.
+// bootstrap converts the address of a server that resolves the names of upstreams.
 func (p *plain) bootstrap(s string) *Note {
 	if _, err := netip.ParseAddr(s); err != nil {
 		return lost("only addresses look up the names of upstreams")
@@ -204,7 +204,7 @@ func (p *plain) answer(value string) *Note {
 	return carried("dns: block: answer")
 }
 
-// addressName makes a name of the address of a list.
+// addressName makes a name for a list from its address.
 func addressName(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -213,7 +213,7 @@ func addressName(address string) string {
 	return u.Hostname() + "-" + strings.TrimSuffix(filepath.Base(u.Path), filepath.Ext(u.Path))
 }
 
-// fetched adds a list that is fetched. Nothing of it is here yet.
+// fetched adds a list that is fetched. None of its entries are here yet.
 func (p *plain) fetched(address, category string) {
 	name := p.freeName(cmp.Or(addressName(address), category))
 	p.lists[name] = list.Config{Category: category}
@@ -225,7 +225,7 @@ func (p *plain) fetched(address, category string) {
 	p.set.Lists[name] = l
 }
 
-// addCatalogued adds a list of the catalogue, or of an address, which is fetched.
+// addCatalogued adds a list of the catalogue, or one at an address; both are fetched.
 func (w *work) addCatalogued(source, category string) {
 	if _, exists := w.lists[category]; exists {
 		return
@@ -285,9 +285,9 @@ func (p *plain) addToSettings() error {
 	return nil
 }
 
-// flatten calls take with every value below v, its path, a.b for keys and values
-// of a list, a.0.b for groups in a list, and its exact path, a.0 for values of a
-// list.
+// flatten calls take with every value below v, its path and its exact path. In paths, keys and
+// the values of a list read a.b, and groups in a list a.0.b. In exact paths, values of a list
+// read a.0.
 func flatten(v any, path, exact string, take func(path, exact, value string)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -338,8 +338,8 @@ func (p *plain) listen(value string) *Note {
 	return carried("dns: listen")
 }
 
-// listenAddresses reads addresses and ports, which commas separate; a port alone is that of all
-// addresses.
+// listenAddresses reads addresses and ports, separated by commas. A port alone means that port
+// of all addresses.
 func listenAddresses(value string) (all setting.OneOrMore[string]) {
 	for a := range strings.SplitSeq(value, ",") {
 		if a = strings.TrimSpace(a); !strings.Contains(a, ":") {
@@ -350,7 +350,7 @@ func listenAddresses(value string) (all setting.OneOrMore[string]) {
 	return all
 }
 
-// catalogued blocks the list of the catalogue that is most like one of theirs.
+// catalogued blocks the list of the catalogue that is most like one of the other program's.
 func (p *plain) catalogued(id string, known map[string]string) *Note {
 	source := known[id]
 	if source == "" {
@@ -382,7 +382,7 @@ func (w *work) safe() *policy.Policy {
 	return &w.set.Policies[len(w.set.Policies)-1]
 }
 
-// readOptions reads files of options by a reader.
+// readOptions reads files of options with a reader.
 func readOptions(w *work, file string, files *optionFiles, take func(p *plain, at place, key, value string) *Note) error {
 	p := &plain{work: w}
 	err := files.eachOption(file, func(at place, key, value string) {
@@ -418,7 +418,7 @@ func readDnsmasq(w *work, file string) error {
 	return err
 }
 
-// unboundData takes a record of one's own, in a zone of some kind.
+// unboundData converts a local record, in a zone of some kind.
 func (p *plain) unboundData(at place, f []string, kinds map[string]string) *Note {
 	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
 	zone := above(name, func(n string) bool { return kinds[n] != "" })
@@ -437,7 +437,7 @@ func (p *plain) unboundData(at place, f []string, kinds map[string]string) *Note
 	return lost("other records are kept in a zone file: dns: zones")
 }
 
-// unboundAsks is said where no server is named that all names are asked at.
+// unboundAsks is the remark for settings that name no server for all names.
 func unboundAsks(file string) *Note {
 	return &Note{Kind: Changed, place: place{file: file}, What: "no forward-zone for \".\"", Ours: "dns: forward: upstreams",
 		Why: "Unbound asks the servers of each zone itself; here those of /etc/resolv.conf are asked: name upstreams if they are not what you want"}

@@ -27,7 +27,7 @@ import (
 	"shuultuur/setting"
 )
 
-// Categories of imported entries: lists of one are one engine.
+// These are the categories of imported entries. The lists of a category are one engine.
 const (
 	piholeAllowed = "allowed"
 	piholeNames   = "denied-names"
@@ -35,13 +35,13 @@ const (
 	piholeDenied  = "denied"
 )
 
-// piholeOrder is the order in which Pi-hole asks them: names and expressions
-// that it allows, names it denies, allow lists, and then block lists and
-// expressions that deny.
+// piholeOrder is the order in which Pi-hole evaluates the categories: names and expressions
+// that it allows, names that it denies, allow lists, then block lists and expressions that
+// deny.
 var piholeOrder = []struct{ base, action string }{{piholeAllowed, "allow"}, {piholeNames, "block"}, {piholeListed, "allow"}, {piholeDenied, "block"}}
 
-// piholeTypes are the types of Pi-hole's domainlist table, with the files in
-// its older exports that have the same contents.
+// piholeTypes has the types of Pi-hole's domainlist table, with the files in its older exports
+// that have the same contents.
 var piholeTypes = []struct{ name, category, file, format string }{
 	{"allowed", piholeAllowed, "whitelist.exact.txt", list.Domains},
 	{"denied", piholeNames, "blacklist.exact.txt", list.Domains},
@@ -56,7 +56,7 @@ var piholeOlder = map[string]int{"whitelist.txt": 0, "blacklist.txt": 1, "regex.
 // the sorted numbers, separated by commas. It omits disabled groups.
 type groupSet string
 
-// everybodys is the group of unknown clients, and of entries from text files.
+// everybodys is the group of unknown clients, and of entries in text files.
 const everybodys groupSet = "0"
 
 func (s groupSet) meets(other groupSet) bool {
@@ -68,8 +68,7 @@ func (s groupSet) meets(other groupSet) bool {
 	return false
 }
 
-// name returns the name of a list or category, of which there is one for each set
-// of groups.
+// name returns the name of a list or category; each set of groups has its own.
 func (s groupSet) name(list string) string {
 	if s == everybodys {
 		return list
@@ -83,9 +82,8 @@ type piholeCategory struct {
 	base   string // one of piholeOrder
 }
 
-// pihole reads a folder with gravity.db, or with the text files of an export.
-// Pi-hole sees names only: an entry is for the name itself, an expression is
-// searched for in it.
+// pihole reads a folder with gravity.db, or with the text files of an export. Pi-hole sees only
+// names: an entry is for the name itself, and an expression is searched for in the name.
 func (w *work) pihole(path string) error {
 	archive := place{file: path}
 	path, more, err := teleported(w.ctx, path, filepath.Join(w.to, "teleporter"))
@@ -137,7 +135,7 @@ func (w *work) pihole(path string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range w.set.Policies { // its refusals by type
+	for _, p := range w.set.Policies { // what it refuses by type
 		before = append(before, p.Rules...)
 	}
 	w.set.Policies = nil
@@ -153,7 +151,7 @@ func (w *work) pihole(path string) error {
 // categories.
 func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found []piholeCategory, err error) {
 	add := func(f gravityFile) error {
-		if f.path == "" { // an export has the addresses of lists, and none of their contents
+		if f.path == "" { // an export has the addresses of lists but not their contents
 			category := f.groups.name(f.base)
 			piholeFetched(w, f.url, category)
 			w.rep.add(&Note{Kind: Carried, place: place{file: db}, What: "adlist: " + f.url, Ours: "lists: url", Why: "fetched when the gateway starts"})
@@ -236,8 +234,8 @@ func piholeRules(found []piholeCategory, groups groupSet) (rules []policy.Rule) 
 	return rules
 }
 
-// used reports whether a client is in one of the groups of a list. If not, it
-// adds a note.
+// used reports whether a client belongs to one of the groups of a list. If none does, it adds a
+// note.
 func (w *work) used(g *gravity, groups groupSet, clients []piholeClient, what string) bool {
 	if groups.meets(g.set([]int64{0})) || slices.ContainsFunc(clients, func(c piholeClient) bool { return groups.meets(c.groups) }) {
 		return true
@@ -246,8 +244,7 @@ func (w *work) used(g *gravity, groups groupSet, clients []piholeClient, what st
 	return false
 }
 
-// A piholeClient is a policy: clients of the same groups, whose networks have the
-// same size.
+// A piholeClient is a policy: clients of the same groups, whose networks have the same size.
 type piholeClient struct {
 	name     string
 	networks []string
@@ -255,8 +252,8 @@ type piholeClient struct {
 	wide     int // bits of an address that the networks leave open
 }
 
-// piholeClients are the clients that Pi-hole has groups for, those of narrow
-// networks first, as there. macs are addresses that are always given to a MAC.
+// piholeClients returns the clients for which Pi-hole has groups. Those of narrow networks come
+// first, as in Pi-hole. macs has the addresses that are always leased to a MAC.
 func (w *work) piholeClients(at place, leases string, macs map[string]string, g *gravity) (all []piholeClient) {
 	if data, err := readWhole(leases); err == nil {
 		identity.ReadNames(data, func(d identity.Device) { macs[d.MAC] = cmp.Or(macs[d.MAC], d.Addr.String()) })
@@ -337,7 +334,7 @@ func piholeSources(w *work, dir string) {
 
 // gravity has the contents of gravity.db.
 type gravity struct {
-	groups  map[int64]string         // those that are switched on; nil: there are none, before version 5
+	groups  map[int64]string         // groups that are switched on; nil before version 5, which has none
 	lines   [4]map[groupSet][]string // the administrator's own entries, by kind
 	files   []gravityFile
 	clients []gravityClient
@@ -351,15 +348,15 @@ type gravityFile struct {
 	list   int64  // its number
 	from   string // the entries of a list of Pi-hole
 	url    string // the same if it can be fetched
-	turned bool   // its exceptions are the allowed names, so that it cannot be fetched unchanged
+	turned bool   // its exceptions are the allowed names, so it cannot be fetched as it is
 }
 
 type gravityClient struct {
-	ip     string // or a network, a MAC, a name, an interface
+	ip     string // an address, a network, a MAC, a name or an interface
 	groups groupSet
 }
 
-// mostSets bounds the sets of groups that lists are made for.
+// mostSets bounds the sets of groups for which lists are made.
 const mostSets = 64
 
 // set returns the set of those groups that are enabled.
@@ -391,9 +388,8 @@ func (g *gravity) words(s groupSet) string {
 	return "groups " + strings.Join(names, ", ")
 }
 
-// gravity reads gravity.db: groups and clients, the administrator's own entries,
-// and the names and rules of all lists, which it puts into files.
-// Long because each option has a case.
+// gravity reads gravity.db: groups and clients, the administrator's own entries, and the names
+// and rules of all lists, which it writes to files. Long because each option has a case.
 func (w *work) gravity(path string, g *gravity) (err error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
 	if err != nil {
@@ -446,7 +442,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 			return fmt.Errorf("%q: lists and entries are in more than %d sets of groups", path, mostSets)
 		}
 	}
-	bases := map[int64]string{} // of lists; before version 6 there are no allow lists
+	bases := map[int64]string{} // types of lists; before version 6 there are no allow lists
 	_ = w.each(db, `SELECT id FROM adlist WHERE type = 1`, func(rows *sql.Rows) error {
 		var id int64
 		err := rows.Scan(&id)
@@ -481,15 +477,15 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 	return nil
 }
 
-// A gravityList is one that Pi-hole fetches.
+// A gravityList is a list that Pi-hole fetches.
 type gravityList struct {
 	id      int64
 	address string
 	groups  groupSet
 }
 
-// gravityLists writes the entries of each of some lists in a table to a file.
-// In allow lists, rules are exceptions; here they are allowed entries.
+// gravityLists writes the entries of some lists in a table to a file for each list. In
+// Pi-hole's allow lists, rules are exceptions; in the files, they are allowed entries.
 func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (files []gravityFile, err error) {
 	type out struct {
 		file *os.File
@@ -542,8 +538,7 @@ func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (file
 	return files, err
 }
 
-// piholeFetched adds a list of which nothing is here yet. Its names are for the
-// names alone.
+// piholeFetched adds a list that is not here yet. Its names do not include subdomains.
 func piholeFetched(w *work, address, category string) {
 	name := w.freeName(addressName(address))
 	w.lists[name] = list.Config{Category: category}
@@ -555,8 +550,8 @@ func piholeFetched(w *work, address, category string) {
 	w.set.Lists[name] = l
 }
 
-// gravityGroups reads groups, and which clients are in them. There are none
-// before version 5.
+// gravityGroups reads the groups, and which clients belong to them. There are none before
+// version 5.
 func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 	groups := map[int64]string{}
 	if err := w.each(db, `SELECT id, enabled, name FROM "group"`, func(rows *sql.Rows) error {

@@ -22,7 +22,7 @@ type piholeKeys struct {
 	*work
 	at    place
 	all   map[string]tomlValue
-	limit policy.Rate // of queries, for every policy
+	limit policy.Rate // limit of queries, for every policy
 
 	macs    map[string]string // addresses of static leases
 	extra   *plain            // values of dnsmasq's options
@@ -73,7 +73,7 @@ func (p *piholeKeys) read(dir string) {
 		w.lines(filepath.Join(dir, name), func(at place, s string) {
 			key, value, _ := strings.Cut(s, "=")
 			if strings.HasPrefix(s, "#") || strings.HasPrefix(key, "PIHOLE_DNS_") {
-				return // which are taken with the names
+				return // names converts these, too
 			}
 			p.at = at
 			if key == "RATE_LIMIT" {
@@ -154,8 +154,7 @@ func as(ours string) func(*piholeKeys, tomlValue) *Note {
 	return func(*piholeKeys, tomlValue) *Note { return carried(ours) }
 }
 
-// browsers converts the settings about names by which systems avoid Pi-hole's
-// answers.
+// browsers converts the settings about names with which systems bypass Pi-hole's answers.
 func browsers(_ *piholeKeys, v tomlValue) *Note {
 	if v.text == "true" {
 		return carried("policies: dns: own-dns: false, which is the default")
@@ -289,8 +288,8 @@ func (p *piholeKeys) listening(v tomlValue) *Note {
 	return differs("dns: listen", "it listens on all addresses; write those of the interface to restrict it")
 }
 
-// privacy converts the data that Pi-hole hides in its statistics: names, clients
-// too, or all.
+// privacy converts the level at which Pi-hole hides data in its statistics: names, clients too,
+// or everything.
 func (p *piholeKeys) privacy(v tomlValue) *Note {
 	if v.text == "3" {
 		return p.noLog(v)
@@ -336,7 +335,7 @@ func (p *piholeKeys) domain(v tomlValue) *Note {
 	return differs("dns: hosts", "names of devices are written whole, with ."+v.text)
 }
 
-// expand gives names without a dot the local domain too.
+// expand gives names without a dot a second name in the local domain.
 func (p *piholeKeys) expand(tomlValue) *Note {
 	domain := p.localDomain()
 	hosts := p.set.dns().Names.Hosts
@@ -393,7 +392,7 @@ func (p *piholeKeys) line(at place, s string) {
 	p.extra.addNote(at, key, value, p.dnsmasq.option(p.extra, key, value))
 }
 
-// piholeFiles are those in dnsmasq.d that Pi-hole writes itself.
+// piholeFiles names the files in dnsmasq.d that Pi-hole itself writes.
 var piholeFiles = []string{"01-pihole.conf", "02-pihole-dhcp.conf", "04-pihole-static-dhcp.conf", "05-pihole-custom-cname.conf", "06-rfc6761.conf"}
 
 // files converts the administrator's own files in dnsmasq.d, which version 6 reads
@@ -412,8 +411,8 @@ func (p *piholeKeys) files(dir string) {
 	}
 }
 
-// reverse converts version 5's settings of the server for local names, once all of
-// them are read.
+// reverse converts version 5's settings of the server for local names, after all of them were
+// read.
 func (p *piholeKeys) reverse(tomlValue) *Note {
 	server := func(key string) string { return p.all["dns.revServer"+key].text }
 	if server("") != "true" {
@@ -430,7 +429,7 @@ func (p *piholeKeys) reverse(tomlValue) *Note {
 	return carried("dns: forward: routes")
 }
 
-// staticLease takes a line about a device apart: its MAC, address and name, and more, in any order.
+// staticLease splits a line about a device: its MAC, address, name, and more, in any order.
 func staticLease(lease string) (addr, name, mac string) {
 	for f := range strings.SplitSeq(lease, ",") {
 		f = strings.Trim(strings.TrimSpace(f), "[]")
@@ -462,7 +461,7 @@ func (p *piholeKeys) staticLeases(v tomlValue) *Note {
 	return carried("identity: names, dns: hosts")
 }
 
-// limitQueries gives every policy a limit of queries of each client.
+// limitQueries gives every policy a limit for the queries of each client.
 func limitQueries(w *work, rate policy.Rate) {
 	if rate.Most == 0 {
 		return

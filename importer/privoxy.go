@@ -16,15 +16,15 @@ import (
 	"shuultuur/setting"
 )
 
-// A privoxySection is patterns that share actions. Of all sections of a file the
-// last that has a pattern for a request decides whether it is blocked.
+// A privoxySection has patterns that share actions. Of the sections with a pattern for a
+// request, the last one in all files decides whether it is blocked.
 type privoxySection struct {
 	place
-	actions  string // between the braces, with aliases written out
+	actions  string // the text between the braces, with aliases replaced
 	patterns []place
 }
 
-// privoxyAction is one of a section: "+name{text}" or "-name".
+// privoxyAction matches one action of a section: "+name{text}" or "-name".
 var privoxyAction = regexp.MustCompile(`([+-])([a-z][a-z0-9-]*)(\{[^}]*\})?`)
 
 // blocks reports whether a section blocks or allows; says is false if it does
@@ -80,7 +80,7 @@ func privoxyFile(file string) (all []*privoxySection, err error) {
 	return all, err
 }
 
-// privoxyComment cuts a comment off; "\#" begins none.
+// privoxyComment cuts a comment off; "\#" does not begin one.
 func privoxyComment(b []byte) []byte {
 	for i := range b {
 		if b[i] == '#' && (i == 0 || b[i-1] != '\\') {
@@ -90,7 +90,7 @@ func privoxyComment(b []byte) []byte {
 	return bytes.ReplaceAll(b, []byte(`\#`), []byte("#"))
 }
 
-// privoxyActions writes aliases out.
+// privoxyActions replaces aliases.
 func privoxyActions(text string, aliases map[string]string) string {
 	f := strings.Fields(text)
 	for i, word := range f {
@@ -102,13 +102,13 @@ func privoxyActions(text string, aliases map[string]string) string {
 	return text[:min(len(text), maxLine)]
 }
 
-// A privoxyPattern is one that is about URLs. Either part may be "".
+// A privoxyPattern is a pattern for URLs. Either part may be "".
 type privoxyPattern struct {
 	host, port, path string
 	expr             bool // host is an expression
 }
 
-// privoxyURL takes a pattern apart. Those of tags are about something else.
+// privoxyURL splits a pattern. Patterns of tags are not about URLs.
 func privoxyURL(text string) (p privoxyPattern, ok bool) {
 	for _, tag := range []string{"TAG:", "CLIENT-TAG:", "NO-REQUEST-TAG:", "NO-RESPONSE-TAG:"} {
 		if strings.HasPrefix(text, tag) {
@@ -120,7 +120,7 @@ func privoxyURL(text string) (p privoxyPattern, ok bool) {
 		p.host, p.path = text[:i], text[i:]
 	}
 	if strings.HasPrefix(p.host, "<") {
-		return p, false // an address of version 6
+		return p, false // an IPv6 address
 	}
 	p.host, p.port, _ = strings.Cut(p.host, ":")
 	if p.path == "/" {
@@ -129,7 +129,7 @@ func privoxyURL(text string) (p privoxyPattern, ok bool) {
 	return p, true
 }
 
-// expression is the pattern on host and path as one text.
+// expression returns the pattern for host and path as one expression.
 func (p privoxyPattern) expression() string {
 	if p.expr {
 		rest, ends := strings.CutSuffix(squidPattern("dstdom_regex", p.host), "(?:/|$)")
@@ -172,15 +172,14 @@ func (p privoxyPattern) expression() string {
 	return b.String()
 }
 
-// name returns the host if the pattern is only about a host, with or without
-// its subdomains.
+// name returns the host if the pattern is only about a host, with or without its subdomains.
 func (p privoxyPattern) name() (name string, below, ok bool) {
 	name, below = strings.CutPrefix(p.host, ".")
 	return name, below, p.path == "" && !p.expr && name != "" && !strings.ContainsAny(name, "*?[]") && !strings.HasSuffix(name, ".")
 }
 
-// readPrivoxy makes a rule of every section that reports whether to block: the last
-// one first, for in our settings the first rule that fits decides.
+// readPrivoxy makes a rule from every section that says whether to block. The last section
+// comes first, because in our settings the first rule that matches decides.
 func readPrivoxy(w *work, file string) error {
 	conf := &privoxyConf{plain: &plain{work: w}, dir: filepath.Dir(file)}
 	if !isFile(file) {
@@ -206,14 +205,14 @@ func readPrivoxy(w *work, file string) error {
 		w.rep.add(n)
 	}
 	if w.set.Proxy.Upstream.Parent == "" {
-		w.set.Proxy.Upstream.NoParent = nil // it has nothing to exclude
+		w.set.Proxy.Upstream.NoParent = nil // it is an exception from nothing
 	}
 	p := policy.Policy{Name: "everyone"}
 	for i := len(all); i > 0; {
 		i--
 		group := []*privoxySection{all[i]}
 		block, says := all[i].blocks()
-		for ; says && i > 0; i-- { // neighbours that say the same are one rule
+		for ; says && i > 0; i-- { // adjacent sections with the same effect become one rule
 			if b, also := all[i-1].blocks(); !also || b != block {
 				break
 			}
@@ -244,7 +243,7 @@ func readPrivoxy(w *work, file string) error {
 	return conf.finish(p)
 }
 
-// privoxyPages is how categories end of patterns that are about paths, too.
+// privoxyPages is the end of the names of categories whose patterns are about paths, too.
 const privoxyPages = "-pages"
 
 // privoxyLists writes the lists of a rule: names with subdomains, names alone,
@@ -270,18 +269,18 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (categories 
 			host, below, plain := p.name()
 			if !strings.Contains(host, ".") {
 				plain = plain && below
-				host = "." + host // as the list wants a whole top-level domain
+				host = "." + host // a list accepts a whole top-level domain only in this form
 			}
 			switch {
 			case !plain:
 				kind := 2
 				if _, err := regexp.Compile(p.expression()); err != nil {
-					kind = 3 // it may look around
+					kind = 3 // it may have look-around
 				}
 				if p.path != "" {
 					kind += 2
 				}
-				kinds[kind] = append(kinds[kind], place{line.file, line.line, p.expression() + "(?:)"}) // which keeps a "/" at the end
+				kinds[kind] = append(kinds[kind], place{line.file, line.line, p.expression() + "(?:)"}) // keeps a "/" at the end
 			case below:
 				kinds[0] = append(kinds[0], place{line.file, line.line, host})
 			default:
@@ -307,7 +306,7 @@ func privoxyWrite(w *work, name string, at place, kinds [6][]place) (categories 
 		case 2, 4:
 			cfg.Format = list.Expressions
 		case 3, 5:
-			cfg.Format = list.E2guardianRegexp // which knows Perl's
+			cfg.Format = list.E2guardianRegexp // supports Perl's syntax
 		}
 		if i > 3 {
 			cfg.Category += privoxyPages

@@ -13,9 +13,9 @@ import (
 	"shuultuur/setting"
 )
 
-// privoxySections reads the actions of Privoxy: of a file of actions, or of those
-// that its main file, called config, names, in their order. take gets the other
-// lines of the main file.
+// privoxySections reads the actions of Privoxy: those of one file of actions, or of the files
+// that its main file, called config, names, in their order. take gets the other lines of the
+// main file.
 func privoxySections(file string, take func(at place, key, value string)) (all []*privoxySection, err error) {
 	if !isFile(file) {
 		dir := file
@@ -44,7 +44,7 @@ func privoxySections(file string, take func(at place, key, value string)) (all [
 		}
 		var found []string
 		for _, in := range []string{dir, confdir} {
-			for _, name := range []string{value, value + ".action"} { // as older versions say it
+			for _, name := range []string{value, value + ".action"} { // the name in older versions
 				if len(found) == 0 && in != "" {
 					found = filesOf(in, name)
 				}
@@ -77,7 +77,7 @@ var privoxyDefaults = map[string][]string{
 	"user-manual": {"/usr/share/doc/privoxy/user-manual"}, "templdir": {"/etc/privoxy/templates"}, "logdir": {"/var/log/privoxy"}, "temporary-directory": {"."},
 }
 
-// privoxyOption takes a line of the main file.
+// privoxyOption converts a line of the main file.
 func (p *privoxyConf) privoxyOption(key, value string) *Note {
 	n, err := strconv.Atoi(value)
 	isCount := err == nil && n > 0 && n < 1<<20
@@ -157,7 +157,7 @@ func (p *privoxyConf) privoxyOption(key, value string) *Note {
 	return lost(privoxyReasons.of(key))
 }
 
-// privoxyReasons say why options have no counterpart.
+// privoxyReasons say why options have no equivalent.
 var privoxyReasons = reasons{
 	{"client-specific-tag", "clients have no individual switches: write a policy with their networks"},
 	{"client-tag-lifetime", "clients have no individual switches: write a policy with their networks"},
@@ -168,8 +168,8 @@ var privoxyReasons = reasons{
 	{"enable-proxy-authentication-forwarding", "a parent's name and password are in proxy: parent"},
 }
 
-// privoxyForward takes where requests go: "forward PATTERN PARENT", with "." for
-// no parent. Of all lines the last that fits counts there.
+// privoxyForward converts a line that says where requests go: "forward PATTERN PARENT", with
+// "." for no parent. Of the lines that match, the last counts in Privoxy.
 func (p *privoxyConf) privoxyForward(f []string) *Note {
 	up := &p.set.Proxy.Upstream
 	switch {

@@ -15,32 +15,32 @@ import (
 	"shuultuur/setting"
 )
 
-// privoxyConf collects everything in Privoxy's main file and actions besides
-// blocking.
+// privoxyConf collects everything in Privoxy's main file and actions except blocking.
 type privoxyConf struct {
 	*plain
 	dir string
 
-	rootNote             *Note  // on the notes about the root
-	authority, cert, key string // of the root: a folder, and files in it
+	rootNote             *Note  // on which the notes about the root are made
+	authority, cert, key string // the root: a folder, and files in it
 	trusted              setting.File
 	clients              []privoxyClients
-	opens                bool              // TLS of all hosts is looked into, but for hosts
-	hosts                []*privoxySection // that say otherwise of some
-	decided              bool              // a later section says of all requests whether TLS is looked into
-	intercepted          bool              // requests come without the client's knowledge, too
+	opens                bool              // TLS of all hosts is decrypted, with exceptions
+	hosts                []*privoxySection // sections that say otherwise for some hosts
+	decided              bool              // a later section decides for all requests whether TLS is decrypted
+	intercepted          bool              // the proxy also gets requests of clients that do not know it
 	trust                []policy.Rule
 	redirects            []policy.Rule
 }
 
-// privoxyClients are networks that may use the proxy, or may not. The last line that fits counts.
+// privoxyClients has networks that may or may not use the proxy. The last line that matches
+// counts.
 type privoxyClients struct {
 	permit bool
 	nets   []policy.Network
 }
 
-// decrypts looks which sections say what TLS is looked into: the last that is about all requests,
-// and those behind it.
+// decrypts finds the sections that say which TLS is decrypted: the last one that is about all
+// requests, and those after it.
 func (p *privoxyConf) decrypts(all []*privoxySection) {
 	p.rootNote = &Note{Kind: Default, Why: "no section looks into connections"}
 	for _, s := range all {
@@ -58,7 +58,7 @@ func (p *privoxyConf) decrypts(all []*privoxySection) {
 	}
 }
 
-// inspection takes what a section says of looking into TLS.
+// inspection converts what a section says about decrypting TLS.
 func (p *privoxyConf) inspection(s *privoxySection, on bool) *Note {
 	switch {
 	case !s.coversAll() && !slices.Contains(p.hosts, s), s.coversAll() && p.decided:
@@ -83,8 +83,8 @@ func (p *privoxyConf) inspection(s *privoxySection, on bool) *Note {
 	return differs("decrypt: true, and a rule that keeps other connections closed", "the pages of other hosts are judged by their names, also where they come by plain HTTP")
 }
 
-// closed puts into a policy which connections stay closed: those to some hosts, or to all but
-// some. Rules on pages do not wait for them.
+// closed adds to a policy which connections are not decrypted: those to some hosts, or to all
+// but some. Rules about pages do not apply to them.
 func (p *privoxyConf) closed(to *policy.Policy) error {
 	var names, expressions []place
 	for _, s := range p.hosts {
@@ -159,7 +159,7 @@ func (p *privoxyConf) closed(to *policy.Policy) error {
 	return nil
 }
 
-// access takes a line about clients. Where there is one, others are refused.
+// access converts a line about clients. If there is such a line, other clients are refused.
 func (p *privoxyConf) access(permit bool, f []string) *Note {
 	if len(f) != 1 {
 		return lostOurs("policies", "write a policy with the networks, and a rule for the host")
@@ -176,8 +176,8 @@ func (p *privoxyConf) access(permit bool, f []string) *Note {
 	return carried("policies: networks")
 }
 
-// trustFile takes the only sites that may be visited: "~host", and "+host", whose links may be
-// followed as well. Others in the file may not.
+// trustFile reads the only sites that may be visited: "~host", and "+host", whose links may be
+// followed as well. Other entries of the file forbid sites.
 func (p *privoxyConf) trustFile(value string) *Note {
 	found := filesOf(p.dir, value)
 	if len(found) == 0 {
@@ -188,7 +188,7 @@ func (p *privoxyConf) trustFile(value string) *Note {
 		return lost(err.Error())
 	}
 	trusted, refused := &privoxySection{place: p.at}, &privoxySection{place: p.at}
-	_ = eachLine(bytes.NewReader(data), func(n int, b []byte) error { // reading memory does not fail
+	_ = eachLine(bytes.NewReader(data), func(n int, b []byte) error { // reading memory cannot fail
 		if b = privoxyComment(b); len(b) == 0 {
 			return nil
 		}
@@ -228,8 +228,8 @@ func (s *privoxySection) coversAll() bool {
 	return slices.ContainsFunc(s.patterns, func(at place) bool { return at.what == "/" })
 }
 
-// section takes one that does not say whether to block. Sections come from the last one to the
-// first, and the first that says something counts.
+// section converts one that does not say whether to block. Sections come from the last one to
+// the first, and the first that says something counts.
 func (p *privoxyConf) section(s *privoxySection) {
 	p.reportEffects(s)
 	for _, at := range s.patterns {
@@ -237,7 +237,7 @@ func (p *privoxyConf) section(s *privoxySection) {
 	}
 }
 
-// privoxySeen are actions that are not needed beside a block.
+// privoxySeen names actions that are not needed beside a block.
 var privoxySeen = []string{"block", "handle-as-image", "handle-as-empty-document", "set-image-blocker"}
 
 // reportEffects reports the effects of a section besides blocking, action by action.
@@ -259,7 +259,7 @@ func (p *privoxyConf) reportEffects(s *privoxySection) {
 // privoxyToURL is a fixed address; others are selected by expressions.
 var privoxyToURL = regexp.MustCompile(`^https?://[^\\$ ]+$`)
 
-// action takes one that does not block.
+// action converts one that does not block.
 func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *Note {
 	switch {
 	case name == "https-inspection":
@@ -297,9 +297,9 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 	return lost("only blocks are carried over; pages and fields are not rewritten")
 }
 
-// finish makes the policies: those of clients, and everybody's.
+// finish makes the policies: for some clients, and for everybody.
 func (p *privoxyConf) finish(everyone policy.Policy) error {
-	if len(p.set.Policies) > 0 { // built for values of fields
+	if len(p.set.Policies) > 0 { // made for values of fields
 		everyone.Tenants, everyone.YouTube = p.set.Policies[0].Tenants, p.set.Policies[0].YouTube
 	}
 	everyone.Rules = slices.Concat(p.trust, p.redirects, everyone.Rules)

@@ -20,7 +20,7 @@ const (
 	Default             // an option that was left out, empty or off
 	Lost                // an option that has no equivalent, and why
 	Regexp              // an expression that does not compile
-	Line                // a line of a list that is dead, twice, shadowed or odd
+	Line                // a line of a list that is without effect, a duplicate, shadowed or odd
 	Empty               // a list without entries
 	kinds
 )
@@ -32,7 +32,7 @@ var titles = [kinds]string{
 
 func (k Kind) String() string { return titles[k%kinds] }
 
-// maxNotes is how many notes of one kind are kept. All are counted.
+// maxNotes is the number of notes of one kind that are kept. All are counted.
 const maxNotes = 2000
 
 // A place is a line of a file; what is its text.
@@ -54,7 +54,7 @@ type Note struct {
 	Kind
 	place
 	What string // the option or line
-	Ours string // where it is in our settings
+	Ours string // its place in our settings
 	Why  string
 	Mend string // the suggested replacement
 }
@@ -78,11 +78,11 @@ func (n Note) String() string {
 // A Report describes the conversion of another program's settings and lists.
 type Report struct {
 	Program, From string
-	Version       string // of the other program, if its settings have it
-	Lines         int    // of lists read
-	Entries       int    // of our lists
+	Version       string // version of the other program, if its settings have it
+	Lines         int    // lines of the lists that were read
+	Entries       int    // entries of our lists
 	Refused       int    // lines of lists that were left out
-	Duplicates    int    // entries that are there twice
+	Duplicates    int    // duplicate entries
 	Notes         []Note // at most 2,000 of a kind
 	Count         [kinds]int
 }
@@ -93,8 +93,7 @@ func (r *Report) add(n *Note) {
 	}
 }
 
-// Missed returns the number of lost options: of those with an equivalent, and of
-// the others.
+// Missed returns the numbers of lost options: those that have an equivalent, and the others.
 func (r *Report) Missed() (ours, none int) {
 	for _, n := range r.Notes {
 		switch {
@@ -115,7 +114,7 @@ type Section struct {
 	More  int // not kept
 }
 
-// Sections returns the notes kind by kind, those with none left out.
+// Sections returns the notes by kind, without kinds that have none.
 func (r *Report) Sections() []Section {
 	var all []Section
 	for _, k := range []Kind{Lost, Changed, Regexp, Line, Empty, Default, Carried} {
@@ -170,7 +169,7 @@ code{font-size:.9em}
 {{end}}</body></html>
 `
 
-// HTML writes the report as one page without anything from outside.
+// HTML writes the report as one page that loads nothing.
 func (r *Report) HTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"summary": (*Report).Summary, "sections": (*Report).Sections, "where": Note.Where,

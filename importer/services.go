@@ -11,8 +11,8 @@ import (
 	"shuultuur/setting"
 )
 
-// services are the domains of well-known services, by the names that other
-// filters use. Blocked ones become lists.
+// services has the domains of well-known services, by the names that other filters use. Blocked
+// services become lists.
 var services = map[string]string{
 	"9gag":                   "9gag.com 9cache.com",
 	"activision_blizzard":    "activision.com blizzard.com battle.net callofduty.com demonware.net",
@@ -141,7 +141,7 @@ func (w *work) blockServices(at place, ids []string) (categories []string, note 
 // not carried over.
 func lostOurs(ours, why string) *Note { return &Note{Kind: Lost, Ours: ours, Why: why} }
 
-// serviceRule blocks services, but for the times in which they are let.
+// serviceRule blocks services except at the times when they are permitted.
 func serviceRule(categories []string, when policy.Schedule) policy.Rule {
 	return policy.Rule{Name: "services", Action: "block", Category: categories, Schedule: when}
 }

@@ -28,7 +28,7 @@ import (
 	"shuultuur/zone"
 )
 
-// settings are the part of our settings that an import may write.
+// settings has the part of our settings that an import may write.
 type settings struct {
 	Listen struct {
 		Proxy       setting.OneOrMore[setting.Address] `yaml:"proxy"`
@@ -60,7 +60,7 @@ type nameServer struct {
 	Zones   *zones               `yaml:"zones"`
 }
 
-// zones are the names that the name server answers itself.
+// zones has the names that the name server answers itself.
 type zones struct {
 	Files []zone.File `yaml:"files"`
 }
@@ -100,7 +100,7 @@ func listenOn(ip string, port int) setting.OneOrMore[setting.Address] {
 	return setting.OneOrMore[setting.Address]{setting.Address(net.JoinHostPort(cmp.Or(ip, "::"), strconv.Itoa(port)))}
 }
 
-// asNetworks reads addresses and networks; ones that cannot be read are left out.
+// asNetworks reads addresses and networks. It leaves out those that cannot be read.
 func asNetworks(texts []string) (all []policy.Network) {
 	for _, s := range texts {
 		if n, err := network(s); err == nil {
@@ -113,7 +113,7 @@ func asNetworks(texts []string) (all []policy.Network) {
 // network reads a network, or an address as one.
 func network(s string) (netip.Prefix, error) {
 	if p, err := netip.ParsePrefix(s); err == nil {
-		s = p.Masked().String() // other programs take bits behind the mask
+		s = p.Masked().String() // other programs accept bits after the mask
 	}
 	var n policy.Network
 	err := n.UnmarshalText([]byte(s))
@@ -125,7 +125,7 @@ func anybody() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 }
 
-// atMost takes a duration of at most most.
+// atMost converts a duration of at most most.
 func atMost(ours string, d, most time.Duration, to *setting.Duration) *Note {
 	if d > most {
 		*to = setting.Duration(most)
@@ -135,7 +135,7 @@ func atMost(ours string, d, most time.Duration, to *setting.Duration) *Note {
 	return carried(ours)
 }
 
-// takeTime takes a number of units, at most most.
+// takeTime converts a number of units, at most most.
 func takeTime(value, ours string, unit, most time.Duration, to *setting.Duration) *Note {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil || n == 0 {
@@ -144,7 +144,7 @@ func takeTime(value, ours string, unit, most time.Duration, to *setting.Duration
 	return atMost(ours, time.Duration(n)*unit, most, to)
 }
 
-// udpSize takes the longest reply over UDP.
+// udpSize converts the size of the longest reply over UDP.
 func udpSize(w *work, value string) *Note {
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil || n < 512 {
@@ -154,10 +154,10 @@ func udpSize(w *work, value string) *Note {
 	return carried("dns: udp-size")
 }
 
-// minCache is the smallest cache that the resolver takes.
+// minCache is the smallest cache that the resolver accepts, in bytes.
 const minCache = 4 << 20
 
-// cacheSize takes the bytes of the cache for answers.
+// cacheSize converts the size of the cache for answers, in bytes.
 func (s *settings) cacheSize(n int64) *Note {
 	if n <= 0 || n > 1<<40 {
 		return lostOurs("dns: cache: size", "it contains no valid size")
@@ -168,7 +168,7 @@ func (s *settings) cacheSize(n int64) *Note {
 	return carried("dns: cache: size")
 }
 
-// cacheEntries takes a number of answers that are kept, at 1 KiB each.
+// cacheEntries converts the number of answers that are kept, at 1 KiB each.
 func (s *settings) cacheEntries(value string) *Note {
 	n, err := strconv.ParseInt(value, 10, 31)
 	if err != nil || n <= 0 {
@@ -180,7 +180,7 @@ func (s *settings) cacheEntries(value string) *Note {
 
 const week7d = 7 * 24 * time.Hour
 
-// listsEvery has lists that are fetched looked at so often.
+// listsEvery sets the interval at which fetched lists are checked.
 func (s *settings) listsEvery(d time.Duration) {
 	for name, l := range s.Lists {
 		if l.Fetch.URL != "" {
@@ -190,13 +190,14 @@ func (s *settings) listsEvery(d time.Duration) {
 	}
 }
 
-// A certificate is one with its key, in PEM.
+// A certificate is a certificate with its key, in PEM.
 type certificate struct {
 	Cert setting.File `yaml:"cert"`
 	Key  setting.File `yaml:"key"`
 }
 
-// loadPair returns a certificate and its key as settings name them, if they belong together.
+// loadPair returns a certificate and its key by the paths in the settings, if they belong
+// together.
 func loadPair(w *work, cert, key string) (*certificate, error) {
 	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
 		return nil, err
@@ -214,9 +215,9 @@ func keyPair(w *work, cert, key string) error {
 	return err
 }
 
-// findFile finds a file that settings in dir name. Settings that are imported may be a copy from
-// another machine: an absolute path is looked for below dir first, with as much of it as is there.
-// The result is an absolute path, and "" stays so.
+// findFile finds a file that settings in dir name. Imported settings may be a copy from another
+// machine, so an absolute path is first looked for below dir, with as much of the path as
+// exists there. The result is an absolute path; "" stays "".
 func findFile(dir, file string) string {
 	if file == "" {
 		return ""
@@ -238,13 +239,13 @@ func findFile(dir, file string) string {
 	return file
 }
 
-// below are the places in which a path of settings in dir is looked for.
+// below returns the places where a path of settings in dir is looked for.
 func below(dir, path string) (all []string) {
 	if !filepath.IsAbs(path) {
 		all = append(all, filepath.Join(dir, path))
 	}
 	for rest := strings.TrimPrefix(filepath.Clean(path), "/"); rest != ""; _, rest, _ = strings.Cut(rest, "/") {
-		if strings.Contains(rest, "/") || !strings.ContainsAny(rest, "*?[") { // or all files in dir would fit, the first one too
+		if strings.Contains(rest, "/") || !strings.ContainsAny(rest, "*?[") { // otherwise every file in dir would fit
 			all = append(all, filepath.Join(dir, rest))
 		}
 	}
@@ -254,20 +255,20 @@ func below(dir, path string) (all []string) {
 	return all
 }
 
-// keepRecord has the record kept for so long.
+// keepRecord sets how long the record is kept.
 func (w *work) keepRecord(d time.Duration) {
 	w.set.Events.SQLite, w.set.Events.Keep = "events.db", setting.Duration(d)
 }
 
 // leaveOutQueries keeps queries out of the record.
 func (w *work) leaveOutQueries() {
-	_ = w.set.dns().Server.Log.UnmarshalText([]byte("off")) // which it reads
+	_ = w.set.dns().Server.Log.UnmarshalText([]byte("off")) // a valid text
 }
 
-// localLog is where log daemons take events, if they listen for them.
+// localLog is where log daemons accept events, if they listen.
 const localLog = "udp://127.0.0.1:514"
 
-// sendTo has events sent to a log server.
+// sendTo sends events to a log server.
 func sendTo(w *work, server string) *Note {
 	e := &w.set.Events
 	switch {

@@ -13,17 +13,16 @@ import (
 	"shuultuur/filter"
 )
 
-// A Source has the other program's rules as that program interprets them. It
-// shares only the reading of the file with the conversion, so that it can find
-// differences.
+// A Source has the other program's rules as that program interprets them. It shares only the
+// reading of files with the conversion, so that it can find differences.
 type Source struct {
-	// Unknown are parts that cannot be evaluated on the data in a log; they are
-	// taken not to fit.
+	// Unknown has the parts that cannot be evaluated with the data in a log. They count as not
+	// matching.
 	Unknown []string
 
 	w     *work
 	rules sourceRules
-	more  int // of Unknown, beyond the first maxUnknown
+	more  int // number of Unknown beyond the first maxUnknown
 }
 
 // sourceRules decide as one program does.
@@ -33,7 +32,7 @@ type sourceRules interface {
 	decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool)
 }
 
-// A decision is the result of a rule, or of having none, for a request.
+// A decision is the result of a rule, or of the lack of one, for a request.
 type decision struct {
 	refuse bool
 	by     string
@@ -42,7 +41,7 @@ type decision struct {
 // maxUnknown bounds the unknown names in a report.
 const maxUnknown = 100
 
-// sources makes the rules of a program out of its settings.
+// sources has the functions that read the rules of a program.
 var sources = map[string]func(s *Source, path string) (sourceRules, error){
 	Squid: newSquidSource, AdGuardHome: newAdGuardSource, Pihole: newPiholeSource, SquidGuard: newSquidGuardSource, Privoxy: newPrivoxySource,
 	Unbound: newUnboundSource, Dnsmasq: newDnsmasqSource, Blocky: newBlockySource,
@@ -77,7 +76,7 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// untried notes a part that is taken not to fit.
+// untried notes a part that counts as not matching.
 func (s *Source) untried(format string, args ...any) {
 	if len(s.Unknown) == maxUnknown {
 		s.more++
@@ -103,7 +102,7 @@ func (s *Source) Decide(ctx context.Context, t *filter.Transaction, stage filter
 	return t.Verdict
 }
 
-// linesOf calls take with the lines of a file that may be long.
+// linesOf calls take with the lines of a file, which may be long.
 func (s *Source) linesOf(path string, take func(n int, line string)) error {
 	data, err := readWhole(path)
 	if err != nil {
@@ -112,8 +111,8 @@ func (s *Source) linesOf(path string, take func(n int, line string)) error {
 	return errors.Join(s.w.ctx.Err(), eachLine(bytes.NewReader(data), func(n int, b []byte) error { take(n, string(b)); return nil }))
 }
 
-// above calls is with a name and those above it, from the longest, and returns
-// the first for which it is true.
+// above calls is with a name and then with its parents, and returns the first for which it is
+// true.
 func above(name string, is func(string) bool) string {
 	for at := 0; ; {
 		if is(name[at:]) {

@@ -15,7 +15,7 @@ import (
 func TestRulesOfSquidAsSquidReadsThem(t *testing.T) {
 	for _, tt := range []struct {
 		rules, client, user, url, want string
-		at                             string // day and time, Wednesday 12:00 unless given
+		at                             string // day and time; Wednesday 12:00 if empty
 	}{
 		{"http_access allow a\nacl a src 10.0.0.0/8", "10.1.2.3", "", "http://x.example/", "line 1", ""},
 		{"http_access deny a\nacl a src 10.0.0.0/8", "192.0.2.1", "", "http://x.example/", "the opposite of the last line", ""},
@@ -40,7 +40,7 @@ func TestRulesOfSquidAsSquidReadsThem(t *testing.T) {
 		}
 		s, ok, err := NewSource(t.Context(), Squid, file)
 		if !ok || err != nil || len(s.Unknown) > 0 {
-			t.Fatalf("%s: %v, unknown: %q", tt.rules, err, s.Unknown)
+			t.Fatalf("reading the rules %s: %v, unknown: %q", tt.rules, err, s.Unknown)
 		}
 		start, _ := time.Parse(time.RFC3339, tt.at)
 		if tt.at == "" {
@@ -68,10 +68,10 @@ func TestACLsThatNoLogCanBeAskedAboutAreNamed(t *testing.T) {
 	}
 	s, _, err := NewSource(t.Context(), Squid, file)
 	if err != nil || len(s.Unknown) != 2 {
-		t.Errorf("%v, unknown: %q", err, s.Unknown)
+		t.Errorf("reading rules with two unknown parts: %v, unknown: %q", err, s.Unknown)
 	}
 	if _, ok, err := NewSource(t.Context(), E2guardian, file); ok || err != nil {
-		t.Errorf("the rules of e2guardian are known: %v", err)
+		t.Errorf("NewSource supports e2guardian, which it does not: %v", err)
 	}
 }
 
@@ -96,6 +96,6 @@ func TestBesideMovesEveryPort(t *testing.T) {
 		}
 	}
 	if len(lines) != 6 || !strings.Contains(strings.Join(lines, "\n"), "dns.listen: :10053 instead of :53") {
-		t.Errorf("%q", lines)
+		t.Errorf("the new places of the addresses are %q, want six", lines)
 	}
 }

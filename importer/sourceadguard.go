@@ -17,14 +17,14 @@ import (
 	"shuultuur/filter"
 )
 
-// adGuardSource decides about names as AdGuard Home does: rewritten names pass;
-// then allow lists; then the strongest rule of all filters and the user's
-// rules; hosts and bare names only if no such rule matches; services last.
+// adGuardSource decides about names as AdGuard Home does. Rewritten names pass. Then come allow
+// lists, then the strongest rule of all filters and the user's rules, then hosts and bare names
+// if no such rule matches, and services last.
 type adGuardSource struct {
 	rewritten       []string // names, or *.name
 	allowed, filter adGuardRules
 	clients         []adGuardClient
-	services        []string // blocked for everybody; not tried
+	services        []string // blocked for everybody; not evaluated
 }
 
 // adGuardRules are the rules of several lists that form one engine of AdGuard
@@ -39,7 +39,7 @@ type adGuardRules struct {
 type adGuardRule struct {
 	at                            string
 	exception, important, rewrite bool
-	onURL                         bool // not on the host alone
+	onURL                         bool // not about the host alone
 	literal                       string
 	pattern                       *regexp.Regexp
 	types, clients, tags, denied  []string
@@ -116,7 +116,7 @@ func (r *adGuardRules) add(s *Source, at, line string) {
 			for _, name := range f[1:] {
 				if ip.IsUnspecified() || ip.IsLoopback() {
 					r.hosts[strings.ToLower(name)] = at
-				} // else an address of the client is answered
+				} // otherwise the answer is an address of the client's
 			}
 			return
 		}
@@ -151,7 +151,7 @@ func (r *adGuardRules) add(s *Source, at, line string) {
 			x.rewrite = !slices.Contains([]string{"NXDOMAIN", "REFUSED", "SERVFAIL"}, strings.ToUpper(value))
 		case "document", "doc", "all", "~script", "~image", "~third-party":
 		default:
-			return // a rule with options for browsers is none for names
+			return // a rule with options for browsers does not match names
 		}
 	}
 	x.text = pattern + "\x00" + fmt.Sprint(x.exception, strings.Join(options, ","))
@@ -164,13 +164,13 @@ func (r *adGuardRules) add(s *Source, at, line string) {
 	}
 }
 
-// adGuardOptions cuts a rule into its pattern and options. A dollar inside an
-// expression is no beginning of options.
+// adGuardOptions splits a rule into its pattern and options. A dollar sign inside an expression
+// does not begin options.
 func adGuardOptions(line string) (pattern string, options []string) {
 	at := strings.LastIndexByte(line, '$')
 	if strings.HasPrefix(line, "/") {
 		if end := strings.LastIndexByte(line, '/'); end > 0 && at <= end {
-			at = strings.Index(line[end:], "$") // behind the expression
+			at = strings.Index(line[end:], "$") // after the expression
 			if at >= 0 {
 				at += end
 			}
@@ -186,7 +186,7 @@ func adGuardOptions(line string) (pattern string, options []string) {
 	return line[:at], options
 }
 
-// compile makes an expression of a pattern, or keeps the name of ||name^.
+// compile makes an expression from a pattern, or keeps the name in ||name^.
 func (x *adGuardRule) compile(s *Source, pattern, written string) {
 	if name, ok := strings.CutSuffix(strings.TrimPrefix(pattern, "||"), "^"); ok && strings.HasPrefix(pattern, "||") && !strings.ContainsAny(name, adGuardSpecial) {
 		x.literal = name
@@ -267,7 +267,7 @@ type adGuardQuery struct {
 	client    *adGuardClient
 }
 
-// optionsMatch reports whether the options of a rule do.
+// optionsMatch reports whether the options of a rule match.
 func (x *adGuardRule) optionsMatch(q *adGuardQuery) bool {
 	oneOf := func(all []string, is func(string) bool) bool {
 		named, in := false, false
@@ -327,8 +327,8 @@ func (a *adGuardSource) decide(_ context.Context, t *filter.Transaction, stage f
 	return decision{refuse: at != "", by: cmp.Or(at, "no rule")}, true
 }
 
-// client returns AdGuard Home's settings for a client: by its address, else by
-// the smallest network.
+// client returns AdGuard Home's settings for a client, by its address or else by the smallest
+// network.
 func (a *adGuardSource) client(addr netip.Addr) (found *adGuardClient) {
 	bits := -1
 	for i := range a.clients {

@@ -12,8 +12,8 @@ import (
 	"shuultuur/filter"
 )
 
-// nameSource decides about names by zones: the longest that covers a name
-// decides, unless the name is allowed.
+// nameSource decides about names by zones: the longest zone that covers a name decides, unless
+// the name is allowed.
 type nameSource struct {
 	zones   map[string]decision // "" is the root
 	exact   map[string]decision // for the names alone; before zones
@@ -41,8 +41,8 @@ func (z *nameSource) decide(_ context.Context, t *filter.Transaction, stage filt
 	return decision{d.refuse, cmp.Or(d.by, "no rule")}, true
 }
 
-// options calls take with each option of a file and of those it includes, and
-// names includes that are not there.
+// options calls take with each option of a file and of those that it includes, and names
+// missing includes.
 func (s *Source) options(file string, files *optionFiles, take func(at, key, value string)) error {
 	return files.eachOption(file, func(at place, key, value string) {
 		if found, is := files.included(files.dir, key, value); is && len(found) == 0 {
@@ -52,8 +52,8 @@ func (s *Source) options(file string, files *optionFiles, take func(at, key, val
 	})
 }
 
-// newUnboundSource reads local-zone and local-data of unbound.conf. Data of a
-// zone answer in it, but for those that always refuse.
+// newUnboundSource reads local-zone and local-data of unbound.conf. Data answer within a zone,
+// except within those that always refuse.
 func newUnboundSource(s *Source, file string) (sourceRules, error) {
 	z, data, redirected, view := newNameSource(), map[string]string{}, map[string]bool{}, false
 	err := s.options(file, unboundFiles(), func(at, key, value string) {
@@ -74,7 +74,7 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 				z.zones[name], redirected[name] = decision{true, at}, strings.HasSuffix(f[1], "redirect")
 			case "always_nxdomain", "always_refuse", "always_null", "always_deny", "always_nodata":
 				z.zones[name] = decision{true, at + " always"}
-			default: // transparent and its like, nodefault
+			default: // transparent and similar kinds, nodefault
 				z.zones[name] = decision{by: at}
 			}
 		case "local-data":
@@ -89,7 +89,7 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 		zone := above(name, func(n string) bool { _, ok := z.zones[n]; return ok })
 		if d := z.zones[zone]; !strings.HasSuffix(d.by, " always") {
 			z.exact[name] = decision{by: at}
-			if zone == name && redirected[name] { // its data are those of the names below it
+			if zone == name && redirected[name] { // its data include the names below it
 				z.zones[name] = decision{by: at}
 			}
 		}
@@ -97,8 +97,8 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 	return z, err
 }
 
-// newDnsmasqSource reads address, local and server of dnsmasq.conf: of the
-// names in them the longest that covers a name counts.
+// newDnsmasqSource reads address, local and server of dnsmasq.conf. The longest of their names
+// that covers a name counts.
 func newDnsmasqSource(s *Source, file string) (sourceRules, error) {
 	z := newNameSource()
 	return z, s.options(file, dnsmasqFiles(), func(at, key, value string) {
@@ -125,9 +125,9 @@ func newDnsmasqSource(s *Source, file string) (sourceRules, error) {
 	})
 }
 
-// newBlockySource reads the local lists of Blocky's config.yml. An entry is for
-// the name alone, "*.name" for a name with its subdomains, "/x/" for an
-// expression. A group with allowed names only refuses all others.
+// newBlockySource reads the local lists of Blocky's config.yml. An entry is for the name alone,
+// "*.name" for a name with its subdomains, "/x/" for an expression. A group that has only
+// allowed names refuses all others.
 func newBlockySource(s *Source, file string) (sourceRules, error) {
 	if !isFile(file) {
 		file = filepath.Join(file, "config.yml")
@@ -177,7 +177,7 @@ func newBlockySource(s *Source, file string) (sourceRules, error) {
 	return z, nil
 }
 
-// blocky takes a list: its text, a file, or an address, of which nothing is here.
+// blocky reads a list: its text, a file, or an address, whose content is not here.
 func (z *nameSource) blocky(s *Source, group, text string, refuse bool) {
 	line := func(entry string) {
 		entry, _, _ = strings.Cut(entry, "#")

@@ -23,7 +23,7 @@ import (
 // client: names it allows, expressions that allow, names it denies, allow lists,
 // block lists, expressions that deny.
 type piholeSource struct {
-	db       *sql.DB // nil: there are the files of an export only
+	db       *sql.DB // nil if there are only the files of an export
 	unpacked string  // a folder for the exported files of Teleporter
 	exact    [2]map[string][]int64
 	regexps  [2][]piholeExpression
@@ -79,7 +79,7 @@ func (p *piholeSource) open(s *Source, path string) error {
 			}
 		}
 		for _, name := range names {
-			_ = s.linesOf(filepath.Join(dir, name), func(_ int, line string) { // an export has some of them
+			_ = s.linesOf(filepath.Join(dir, name), func(_ int, line string) { // an export has only some of them
 				if line[0] != '#' {
 					p.add(s, i, line, []int64{0})
 				}
@@ -105,7 +105,7 @@ func (p *piholeSource) Close() error {
 	return err
 }
 
-// read reads the small tables of gravity.db; names of lists stay there.
+// read reads the small tables of gravity.db. The names of lists stay in the database.
 func (p *piholeSource) read(s *Source) error {
 	w := s.w
 	err := w.each(p.db, `SELECT id FROM "group" WHERE enabled = 0`, func(rows *sql.Rows) error {
@@ -176,7 +176,7 @@ func (p *piholeSource) read(s *Source) error {
 	})
 }
 
-// add adds an entry of the administrator; kinds are those of piholeTypes.
+// add adds an entry of the administrator. kinds are those of piholeTypes.
 func (p *piholeSource) add(s *Source, kind int, text string, groups []int64) {
 	if kind < 2 {
 		name := strings.ToLower(text)
@@ -203,8 +203,7 @@ func (p *piholeSource) add(s *Source, kind int, text string, groups []int64) {
 	p.regexps[kind-2] = append(p.regexps[kind-2], e)
 }
 
-// of returns the groups of a client: by its address, else by the smallest
-// network.
+// of returns the groups of a client, by its address or else by the smallest network.
 func (p *piholeSource) of(a netip.Addr) []int64 {
 	groups, bits := []int64{0}, -1
 	for _, c := range p.clients {
@@ -257,7 +256,7 @@ func (p *piholeSource) decide(ctx context.Context, t *filter.Transaction, stage 
 	return decision{x != "", cmp.Or(x, "nothing fits")}, true
 }
 
-// listed returns the list of some groups that has a name, or a rule for it.
+// listed returns the list, used by some groups, that has a name or a rule for it.
 func (p *piholeSource) listed(ctx context.Context, table, name string, groups []int64) (list string, err error) {
 	if p.db == nil || len(groups) == 0 || !p.tables[table] {
 		return "", nil

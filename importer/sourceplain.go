@@ -24,7 +24,7 @@ func (z *nameSource) below(name, by string, refuse bool) {
 	z.allowed[name] = by
 }
 
-// jsonSource reads a file of JSON, in which the answer may have an envelope.
+// jsonSource reads a JSON file, in which the answer may be inside an envelope.
 func jsonSource(file, usual, envelope string) (v map[string]any, err error) {
 	if !isFile(file) {
 		file = filepath.Join(file, usual)
@@ -42,7 +42,7 @@ func jsonSource(file, usual, envelope string) (v map[string]any, err error) {
 	return v, nil
 }
 
-// listIn returns the values of a list of texts.
+// listIn returns the values in a list of texts.
 func listIn(v map[string]any, key string) (all []string) {
 	list, _ := v[key].([]any)
 	for _, x := range list {
@@ -53,7 +53,7 @@ func listIn(v map[string]any, key string) (all []string) {
 	return all
 }
 
-// technitiumSource lets clients of some networks ask for every name.
+// technitiumSource permits clients of some networks every name.
 type technitiumSource struct {
 	*nameSource
 	bypass []netip.Prefix
@@ -68,8 +68,7 @@ func (x *technitiumSource) decide(ctx context.Context, t *filter.Transaction, st
 	return x.nameSource.decide(ctx, t, stage)
 }
 
-// newTechnitiumSource reads blocked and allowed zones. Lists that are fetched
-// cannot be tried.
+// newTechnitiumSource reads blocked and allowed zones. It cannot evaluate fetched lists.
 func newTechnitiumSource(s *Source, file string) (sourceRules, error) {
 	v, err := jsonSource(file, "settings.json", "response")
 	if err != nil {
@@ -99,8 +98,8 @@ func newTechnitiumSource(s *Source, file string) (sourceRules, error) {
 	return x, nil
 }
 
-// newNextDNSSource reads the lists of names of a profile. Its allowlist counts
-// before all others, and rewrites before that.
+// newNextDNSSource reads the lists of names of a profile. Rewrites count before its allowlist,
+// and that before all other lists.
 func newNextDNSSource(s *Source, file string) (sourceRules, error) {
 	v, err := jsonSource(file, "nextdns.json", "data")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"shuultuur/filter"
 )
 
-// squidSource is the rules of a squid.conf.
+// squidSource has the rules of a squid.conf.
 type squidSource struct{ c *squidConf }
 
 func newSquidSource(s *Source, path string) (sourceRules, error) {
@@ -44,12 +44,12 @@ func newSquidSource(s *Source, path string) (sourceRules, error) {
 	return &squidSource{c}, nil
 }
 
-// squidTried are the types of acls that a log can be asked about.
+// squidTried names the types of acls that the data in a log can decide.
 var squidTried = []string{"src", "dst", "dstdomain", "ssl::server_name", "ssl::server_name_regex", "dstdom_regex", "url_regex", "urlpath_regex", "port", "method", "browser", "referer_regex",
 	"time", "proxy_auth", "proto", "rep_mime_type", "req_header", "any-of", "all-of"}
 
-// decide takes http_access when the request is known, http_reply_access when
-// the response is.
+// decide evaluates http_access when the request is known, and http_reply_access when the
+// response is.
 func (s *squidSource) decide(_ context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool) {
 	lines := s.c.access
 	switch {
@@ -77,7 +77,7 @@ func (s *squidSource) decide(_ context.Context, t *filter.Transaction, stage fil
 	return d, true
 }
 
-// aclMatches reports whether an acl does.
+// aclMatches reports whether an acl matches.
 func (s *squidSource) aclMatches(t *filter.Transaction, name string, depth int) bool {
 	a := s.c.acls[name]
 	switch {
@@ -151,7 +151,7 @@ func (s *squidSource) aclMatches(t *filter.Transaction, name string, depth int) 
 	return false
 }
 
-// composed reports whether an acl of acls fits.
+// composed reports whether an acl made of acls matches.
 func (s *squidSource) composed(t *filter.Transaction, a *squidACL, depth int) bool {
 	every := func(names []string) bool {
 		return !slices.ContainsFunc(names, func(n string) bool {
@@ -167,7 +167,7 @@ func (s *squidSource) composed(t *filter.Transaction, a *squidACL, depth int) bo
 	})
 }
 
-// hasPort reports whether a port is in an acl's port or range.
+// hasPort reports whether a port is in an acl's port or range of ports.
 func hasPort(v string, port uint16) bool {
 	from, to, isRange := strings.Cut(v, "-")
 	if !isRange {
@@ -178,8 +178,7 @@ func hasPort(v string, port uint16) bool {
 	return err1 == nil && err2 == nil && a <= uint64(port) && uint64(port) <= b
 }
 
-// squidNow reports whether it is the time of an acl: days as letters, then hours
-// of these.
+// squidNow reports whether an acl's time is now: days as letters, then hours of these days.
 func squidNow(values []string, now time.Time) bool {
 	days := ""
 	for i, v := range values {
@@ -187,7 +186,7 @@ func squidNow(values []string, now time.Time) bool {
 		if m == nil {
 			days = v
 			if i+1 < len(values) && hoursText.MatchString(values[i+1]) {
-				continue // with the hours behind it
+				continue // the hours follow
 			}
 		}
 		letter := "SMTWHFA"[now.Weekday()]
@@ -207,7 +206,7 @@ func squidNow(values []string, now time.Time) bool {
 	return false
 }
 
-// readSquidConf reads squid.conf without making anything of it.
+// readSquidConf reads squid.conf without converting it.
 func readSquidConf(w *work, path string) (*squidConf, error) {
 	if !isFile(path) {
 		path = filepath.Join(path, "squid.conf")

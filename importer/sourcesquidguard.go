@@ -13,8 +13,8 @@ import (
 	"shuultuur/policy"
 )
 
-// squidGuardSource decides as squidGuard does: the first source that the client
-// is of, its acl at the time, and of that the first word that fits.
+// squidGuardSource decides as squidGuard does: the first source that the client belongs to, its
+// acl at that time, and the first word of the acl that matches.
 type squidGuardSource struct {
 	db      string
 	times   map[string][]statement
@@ -219,7 +219,7 @@ func (q *squidGuardSource) acl(body []statement) {
 	}
 }
 
-// now reports whether it is the time of a name, as its lines have it.
+// now reports whether a named time is now.
 func (q *squidGuardSource) now(name string, t *filter.Transaction) bool {
 	for _, x := range q.times[name] {
 		if len(x.words) < 2 {
@@ -235,7 +235,7 @@ func (q *squidGuardSource) now(name string, t *filter.Transaction) bool {
 		case "date":
 			var dates string
 			if dates, stretches, why = dated(x.words[1:]); why == "" {
-				hours, _ := policy.Schedule{{Dates: dates}}.Compile() // dated has read them
+				hours, _ := policy.Schedule{{Dates: dates}}.Compile() // the function dated has read them
 				on = hours.Open(t.Start)
 			}
 		}
@@ -288,7 +288,7 @@ func (q *squidGuardSource) decide(_ context.Context, t *filter.Transaction, stag
 	return decision{len(pass) == 0, name + ": nothing fits"}, true
 }
 
-// holds reports whether a destination has a request, and it is its time.
+// holds reports whether a destination contains a request, and its time is now.
 func (q *squidGuardSource) holds(name string, t *filter.Transaction) bool {
 	d := q.dests[name]
 	return d.has(t) && (d.within == "" || q.now(d.within, t) != d.outside)

@@ -23,14 +23,14 @@ type squidACL struct {
 	values []string
 	lines  [][]string // of acls of acls
 	at     place
-	class  string // category of its list, "" if nothing is in it
-	tried  bool   // the list was made, or cannot be
+	class  string // category of its list; "" if the list is empty
+	tried  bool   // the list was made, or cannot be made
 
 	anyCase     bool // -i
 	expressions []*regexp.Regexp
 }
 
-// squidConf is squid.conf as far as it decides.
+// squidConf has the parts of squid.conf that decide.
 type squidConf struct {
 	*work
 	dir    string
@@ -39,11 +39,11 @@ type squidConf struct {
 
 	replies, bumps []squidAccess         // http_reply_access, ssl_bump
 	faults         []squidAccess         // sslproxy_cert_error, with a category for each fault
-	closed         map[int][]policy.Rule // of policies that decrypt: the names that they do not
-	denyInfo       map[string]string     // the target of requests that an acl refuses
-	cert, key      string                // of the root
+	closed         map[int][]policy.Rule // for policies that decrypt: the names that they do not decrypt
+	denyInfo       map[string]string     // redirects for requests that an acl refuses
+	cert, key      string                // files of the root
 	groupHelpers   map[string]bool       // external_acl_type that tells groups
-	directory      *directory.LDAP       // that has these groups
+	directory      *directory.LDAP       // the directory that has these groups
 	scanners       squidScanners
 	fields         []squidField
 	trusted        []setting.File
@@ -52,7 +52,7 @@ type squidConf struct {
 	noCache        bool // cache deny all
 	upload         setting.Size
 	noParent       []string
-	reported       map[string]bool // lines that the report has
+	reported       map[string]bool // lines that the report already has
 }
 
 type squidAccess struct {
@@ -62,9 +62,8 @@ type squidAccess struct {
 	bump  string // splice, bump or terminate, of ssl_bump
 }
 
-// readSquid reads squid.conf: ports, parents, and http_access in its order. Each
-// acl of type src that a line names gives a policy, with the lines that may
-// decide for these clients.
+// readSquid reads squid.conf: ports, parents, and http_access in its order. Each acl of type
+// src that a line names becomes a policy with the lines that may decide for these clients.
 func readSquid(w *work, file string) error {
 	if !isFile(file) {
 		file = filepath.Join(file, "squid.conf")
@@ -82,12 +81,12 @@ func readSquid(w *work, file string) error {
 
 func newSquidConf(w *work, file string) *squidConf {
 	return &squidConf{work: w, dir: filepath.Dir(file), denyInfo: map[string]string{}, acls: map[string]*squidACL{
-		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: place{file: file, what: "acl localhost"}}, // which Squid knows
+		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: place{file: file, what: "acl localhost"}}, // Squid knows this acl by itself
 		"CONNECT":   {kind: "method", values: []string{"CONNECT"}, at: place{file: file, what: "acl CONNECT"}},
 	}}
 }
 
-// read takes the lines of a file, and of those that it includes.
+// read reads the lines of a file, and of those that it includes.
 func (c *squidConf) read(file string, depth int) error {
 	data, err := readWhole(file)
 	if err != nil {
@@ -129,8 +128,7 @@ func (c *squidConf) read(file string, depth int) error {
 	})
 }
 
-// include reads the files that a line names; files that have moved are looked
-// for beside squid.conf.
+// include reads the files that a line names. It looks for moved files beside squid.conf.
 func (c *squidConf) include(at place, pattern string, depth int) error {
 	found := filesOf(c.dir, pattern)
 	note := carried("its lines")
@@ -147,7 +145,7 @@ func (c *squidConf) include(at place, pattern string, depth int) error {
 	return nil
 }
 
-// convertJoint converts settings that are distributed over several lines of the file.
+// convertJoint converts settings that several lines of the file make up.
 func (c *squidConf) convertJoint() {
 	if slices.ContainsFunc(c.set.Policies, func(p policy.Policy) bool { return p.Decrypt }) {
 		n := c.intercept(place{file: c.dir}, c.cert, c.key)
@@ -181,7 +179,7 @@ func (c *squidConf) convertJoint() {
 	}
 }
 
-// option takes a line.
+// option converts a line.
 func (c *squidConf) option(at place, f []string) {
 	say := func(n *Note) {
 		n.place, n.What = at, at.what
@@ -242,7 +240,7 @@ func (c *squidConf) option(at place, f []string) {
 	}
 }
 
-// port takes a port and its options.
+// port converts a port and its options.
 func (c *squidConf) port(kind, addr string, options []string) *Note {
 	if !strings.Contains(addr, ":") {
 		addr = "[::]:" + addr
@@ -280,7 +278,7 @@ func (c *squidConf) port(kind, addr string, options []string) *Note {
 	return carried("listen.proxy")
 }
 
-// optionFile returns the file that an option of a port names, with or without "tls-" before it;
+// optionFile returns the file that an option of a port names, with or without "tls-" in front;
 // "" if none does.
 func (c *squidConf) optionFile(options []string, prefix string) string {
 	for _, o := range options {
@@ -291,8 +289,7 @@ func (c *squidConf) optionFile(options []string, prefix string) string {
 	return ""
 }
 
-// values returns the values in a word of an acl: a quoted file has one per
-// line.
+// values returns the values that a word of an acl stands for: a quoted file has one per line.
 func (c *squidConf) values(at place, v string) (all []string) {
 	if !strings.HasPrefix(v, `"`) {
 		return []string{v}
@@ -349,7 +346,7 @@ func (c *squidConf) policies() error {
 				rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.line))
 				c.refusal(&rule, l)
 				if p.Rules = append(p.Rules, rule); everything(rule) {
-					break // no line behind it is reached
+					break // lines after it are not reached
 				}
 			}
 		}
@@ -361,8 +358,8 @@ func (c *squidConf) policies() error {
 	return nil
 }
 
-// purgers lets clients that a rule allows the method PURGE take URLs out of the
-// cache. That others must not is in the rules already.
+// purgers lets clients that a rule allows the method PURGE remove URLs from the cache. The
+// rules already refuse others.
 func (c *squidConf) purgers(r *policy.Rule, who *squidClients) {
 	if c.cache == nil || r.Action != "allow" || !slices.Contains(r.Method, "PURGE") {
 		return
@@ -378,7 +375,7 @@ func (c *squidConf) purgers(r *policy.Rule, who *squidClients) {
 	}
 }
 
-// ruleName is a name that no rule has yet.
+// ruleName returns a name that no rule has yet.
 func ruleName(rules []policy.Rule, name string) string {
 	free := name
 	for n := 2; slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Name == free }); n++ {
@@ -393,20 +390,20 @@ func (c *squidConf) noteLine(l squidAccess) error {
 		c.reported = map[string]bool{}
 	}
 	if at := l.at.String(); l.at.line == 0 || c.reported[at] {
-		return nil // one line may have become several
+		return nil // one line may have become several rules
 	} else {
 		c.reported[at] = true
 	}
 	_, _, n, err := c.rule(l, nil)
 	n.place, n.What = l.at, l.at.what
-	if l.bump == "" || n.Kind == Lost { // the others are said where they are read
+	if l.bump == "" || n.Kind == Lost { // the others are reported where they are read
 		c.rep.add(n)
 	}
 	return err
 }
 
-// first adds to a policy the rules that are decided before http_access:
-// connections that are cut, and answers by their type.
+// first adds to a policy the rules that Squid evaluates before http_access: for connections
+// that are cut, and for responses by their type.
 func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 	decrypt, rules, err := c.opens(who)
 	if err != nil {
@@ -419,7 +416,7 @@ func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 		if r.Action == "block" {
 			p.Rules = append(p.Rules, r)
 		} else if decrypt {
-			at := len(c.set.Policies) // where this policy will be
+			at := len(c.set.Policies) // the index that this policy will have
 			if c.closed == nil {
 				c.closed = map[int][]policy.Rule{}
 			}
@@ -428,7 +425,7 @@ func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 	}
 	for _, l := range c.replies {
 		if l.allow {
-			continue // answers pass unless a line says that they do not
+			continue // responses pass unless a line refuses them
 		}
 		rule, fits, _, err := c.rule(l, who)
 		if err != nil {
@@ -442,7 +439,7 @@ func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 	return nil
 }
 
-// refusal sends clients where deny_info says for the last acl of a line.
+// refusal redirects clients as deny_info says for the last acl of a line.
 func (c *squidConf) refusal(r *policy.Rule, l squidAccess) {
 	if l.allow || len(l.names) == 0 {
 		return
@@ -455,7 +452,7 @@ func (c *squidConf) refusal(r *policy.Rule, l squidAccess) {
 // anybody reports whether an acl covers every signed-in user.
 func (a *squidACL) anybody() bool { return len(a.values) == 1 && a.values[0] == "REQUIRED" }
 
-// tunnels reports whether an acl is about the method CONNECT alone.
+// tunnels reports whether an acl matches exactly the method CONNECT.
 func (a *squidACL) tunnels() bool {
 	return a.kind == "method" && !slices.ContainsFunc(a.values, func(v string) bool { return !strings.EqualFold(v, "CONNECT") })
 }
@@ -465,9 +462,8 @@ func everything(r policy.Rule) bool {
 	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Upload)+len(r.Schedule)+len(r.Header) == 0
 }
 
-// rule converts a line for some clients; fits is false if the line is not about
-// them or cannot be expressed. The note gives the reason, and is the same for
-// all clients.
+// rule converts a line for some clients. fits is false if the line is not about them or cannot
+// be expressed. The note gives the reason, and is the same for all clients.
 func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits bool, n *Note, err error) {
 	r.Action = "block"
 	if l.allow {
@@ -602,7 +598,7 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 			r.Category = []string{"category/" + a.class}
 		}
 	case "url_regex", "urlpath_regex", "dstdom_regex", "ssl::server_name_regex":
-		// A list is asked about the names of tunnels as well.
+		// Lists match the names of tunnels as well.
 		if not || r.URL != nil || r.Category == nil && a.kind != "urlpath_regex" {
 			return c.byList(r, name, a, not, err)
 		}
@@ -701,7 +697,7 @@ func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, e
 	return ""
 }
 
-// setHeader has a rule ask for a field of requests.
+// setHeader makes a rule require a field of requests.
 func setHeader(r *policy.Rule, field string, expressions []string) {
 	if r.Header == nil {
 		r.Header = map[string]string{}
@@ -709,7 +705,7 @@ func setHeader(r *policy.Rule, field string, expressions []string) {
 	r.Header[field] = strings.Join(expressions, "|")
 }
 
-// squidPattern is an expression of Squid for the host and the path, as ours are.
+// squidPattern converts an expression of Squid to ours for the host and the path.
 func squidPattern(kind, v string) string {
 	switch {
 	case kind == "dstdom_regex" || kind == "ssl::server_name_regex":
@@ -771,7 +767,7 @@ func (c *squidConf) domains(name string, a *squidACL) error {
 			return err
 		}
 		if added != "" {
-			a.class = name // which several lists may have
+			a.class = name // several lists may have it
 		}
 	}
 	return nil

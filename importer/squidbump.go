@@ -7,7 +7,7 @@ import (
 	"shuultuur/policy"
 )
 
-// bump takes a line of ssl_bump. at_step says when Squid asks, which is once here.
+// bump converts a line of ssl_bump. at_step says when Squid decides; we decide once.
 func (c *squidConf) bump(at place, f []string) *Note {
 	if len(f) == 0 {
 		return lost("it contains no valid action")
@@ -49,8 +49,8 @@ func (c *squidConf) bump(at place, f []string) *Note {
 	return n
 }
 
-// opens returns the effect of ssl_bump on the connections of some clients: whether
-// they are decrypted, and rules for the names of which they are not, or are cut.
+// opens returns the effect of ssl_bump on the connections of some clients: whether they are
+// decrypted, and rules for the names whose connections are not decrypted, or are cut.
 func (c *squidConf) opens(who *squidClients) (decrypt bool, rules []policy.Rule, err error) {
 	for _, l := range c.bumps {
 		r, fits, n, err := c.rule(l, who)
@@ -70,8 +70,8 @@ func (c *squidConf) opens(who *squidClients) (decrypt bool, rules []policy.Rule,
 	return false, rules, nil
 }
 
-// stayClosed keeps connections to names closed where http_access allows them: an allow counts for
-// a name once no rule before it waits for more than the name.
+// stayClosed keeps connections to names undecrypted where http_access allows them. An allow
+// rule counts for a name once no rule before it needs more than the name.
 func stayClosed(p *policy.Policy, closed []policy.Rule, acls map[string]*squidACL) {
 	var names []string
 	for _, r := range closed {
@@ -98,7 +98,7 @@ func stayClosed(p *policy.Policy, closed []policy.Rule, acls map[string]*squidAC
 	}
 }
 
-// squidFaults are words in the names of faults of certificates, and our categories for them.
+// squidFaults maps words in the names of certificate faults to our categories.
 var squidFaults = []struct{ word, ours string }{
 	{"SELF_SIGNED_CERT_IN_CHAIN", "unknown-root"},
 	{"SELF_SIGNED", "self-signed"}, {"SELFSIGNED", "self-signed"},
@@ -115,7 +115,7 @@ var squidFaults = []struct{ word, ours string }{
 // allFaults are all faults of certificates that a rule may name.
 var allFaults = []string{"self-signed", "unknown-root", "missing-intermediate", "invalid-chain", "wrong-host", "expired", "not-yet-valid", "weak-key"}
 
-// squidCertificates takes a line about faults of the certificates of origins.
+// squidCertificates converts a line about faults in the certificates of origins.
 func squidCertificates(c *squidConf, l squidAccess) *Note {
 	if !l.allow && slices.Equal(l.names, []string{"all"}) {
 		c.faults = append(c.faults, l)
@@ -132,8 +132,8 @@ func squidCertificates(c *squidConf, l squidAccess) *Note {
 	return differs("a rule for faults of certificates, with action: warn", "who visits the host confirms once; the pages are filtered as others are")
 }
 
-// squidFaultRule makes a rule of a line about faults of certificates; fits is false if it is not about
-// these clients.
+// squidFaultRule makes a rule from a line about faults in certificates. fits is false if it is
+// not about these clients.
 func squidFaultRule(c *squidConf, l squidAccess, who *squidClients) (r policy.Rule, fits bool, why string) {
 	r.Action, r.Category = "block", allFaults
 	if l.allow {
@@ -145,7 +145,7 @@ func squidFaultRule(c *squidConf, l squidAccess, who *squidClients) (r policy.Ru
 		faults := squidFault([]string{strings.TrimPrefix(name, "ssl::cert")})
 		switch {
 		case name == "all":
-		case a == nil && strings.HasPrefix(name, "ssl::cert") && len(faults) > 0 && !not: // which Squid knows
+		case a == nil && strings.HasPrefix(name, "ssl::cert") && len(faults) > 0 && !not: // Squid knows this acl by itself
 			r.Category = faults
 		case a == nil:
 			return r, false, "there is no acl " + name
@@ -170,7 +170,7 @@ func squidFaultRule(c *squidConf, l squidAccess, who *squidClients) (r policy.Ru
 	return r, true, ""
 }
 
-// squidFault returns our categories for faults by their names there.
+// squidFault returns our categories for faults by Squid's names.
 func squidFault(names []string) (all []string) {
 	for _, n := range names {
 		for _, f := range squidFaults {
@@ -184,7 +184,7 @@ func squidFault(names []string) (all []string) {
 	return all
 }
 
-// squidFaulty puts the lines about faults of certificates into a policy.
+// squidFaulty adds the rules for lines about faults in certificates to a policy.
 func squidFaulty(c *squidConf, p *policy.Policy, who *squidClients) {
 	for _, l := range c.faults {
 		r, fits, why := squidFaultRule(c, l, who)
@@ -192,7 +192,7 @@ func squidFaulty(c *squidConf, p *policy.Policy, who *squidClients) {
 			continue
 		}
 		if !l.allow && slices.Equal(l.names, []string{"all"}) {
-			return // which is so anyway
+			return // it is so anyway
 		}
 		r.Name = ruleName(p.Rules, "certificates")
 		p.Rules = append(p.Rules, r)

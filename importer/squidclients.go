@@ -10,21 +10,21 @@ import (
 	"shuultuur/policy"
 )
 
-// squidClients are clients that no line of squid.conf treats differently: the
-// acls of type src and proxy_auth that are about them are the same.
+// squidClients are clients that every line of squid.conf treats alike: the same acls of type
+// src and proxy_auth match them.
 type squidClients struct {
-	names    []string // of these acls, sorted
+	names    []string // names of these acls, sorted
 	networks []policy.Network
 	users    []string
 	groups   []string
 }
 
-// maxSquidClients bounds the policies that are made from a configuration: acls of
-// clients that overlap in all ways would give a policy for each combination.
+// maxSquidClients bounds the policies that are made from a configuration. Acls of clients that
+// overlap in every way would need a policy for each combination.
 const maxSquidClients = 300
 
-// is reports whether an acl is about these clients. For no clients in particular
-// (nil) every one is.
+// is reports whether an acl matches these clients. Without particular clients (nil) every acl
+// does.
 func (k *squidClients) is(name string) bool { return k == nil || slices.Contains(k.names, name) }
 
 // name returns the name of their policy.
@@ -49,7 +49,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 		}
 	}
 	of := map[netip.Prefix][]string{}
-	users, members := map[string][]string{}, map[string][]string{} // acls by user, and by group
+	users, members := map[string][]string{}, map[string][]string{} // acls of a user, and of a group
 	var prefixes []netip.Prefix
 	for _, name := range sortedKeys(used) {
 		a := used[name]
@@ -99,8 +99,8 @@ func (c *squidConf) clients() (all []*squidClients) {
 	return all
 }
 
-// alike puts users, or groups, together that the same acls are about, those first that an
-// earlier line of http_access names.
+// alike puts users, or groups, together that the same acls match. Those that an earlier line of
+// http_access names come first.
 func (c *squidConf) alike(acls map[string][]string, groups bool) (all []*squidClients) {
 	byUse := map[string]*squidClients{}
 	for _, v := range sortedKeys(acls) {
@@ -125,7 +125,7 @@ func (c *squidConf) alike(acls map[string][]string, groups bool) (all []*squidCl
 	return all
 }
 
-// concernsOnly reports whether acls about clients, of some names, are about these.
+// concernsOnly reports whether the named acls about clients match exactly these clients.
 func (c *squidConf) concernsOnly(names []string, who *squidClients) bool {
 	return !slices.ContainsFunc(names, func(n string) bool {
 		name, not := strings.CutPrefix(n, "!")
@@ -134,13 +134,13 @@ func (c *squidConf) concernsOnly(names []string, who *squidClients) bool {
 	})
 }
 
-// contains reports whether one of the networks is that of p or around it.
+// contains reports whether one of the networks contains p.
 func contains(all []policy.Network, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, func(n policy.Network) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) })
 }
 
-// joinNetwork adds a network to the group with the same acls, unless a group
-// behind that has a part of it, which would then not be reached.
+// joinNetwork adds a network to the group with the same acls, unless a later group has a part
+// of it, which would then not be reached.
 func joinNetwork(groups []*squidClients, p netip.Prefix, names []string) []*squidClients {
 	n := policy.Network{Prefix: p}
 	for i := len(groups) - 1; i >= 0; i-- {
@@ -155,8 +155,8 @@ func joinNetwork(groups []*squidClients, p netip.Prefix, names []string) []*squi
 	return append(groups, &squidClients{names: names, networks: []policy.Network{n}})
 }
 
-// expand replaces acls of acls: any-of by a line for each, all-of by its
-// contents. After "!", each is treated like the other.
+// expand replaces acls made of acls: any-of becomes a line for each, all-of its contents. After
+// "!", each is treated like the other.
 func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 	for _, l := range lines {
 		sets := c.alternatives(l.names, 0)
@@ -174,8 +174,7 @@ func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
 // maxAlternatives bounds the conditions into which one line may expand.
 const maxAlternatives = 64
 
-// alternatives returns the sets of acls of which one must match; nil if there
-// are too many.
+// alternatives returns the sets of acls of which one must match, or nil if there are too many.
 func (c *squidConf) alternatives(names []string, depth int) [][]string {
 	all := [][]string{{}}
 	for _, n := range names {
@@ -208,7 +207,7 @@ func (c *squidConf) alternatives(names []string, depth int) [][]string {
 	return all
 }
 
-// alternativesOf returns the alternatives of which each is one of names.
+// alternativesOf returns the alternatives, each of which is one of names.
 func (c *squidConf) alternativesOf(names []string, depth int) (sets [][]string) {
 	for _, n := range names {
 		sets = append(sets, c.alternatives([]string{n}, depth+1)...)
@@ -216,7 +215,7 @@ func (c *squidConf) alternativesOf(names []string, depth int) (sets [][]string) 
 	return sets
 }
 
-// product joins each set of some with each set of others; nil if there are too many.
+// product joins each set of the first with each of the second; nil if there are too many.
 func product(some, others [][]string) (all [][]string) {
 	if len(some)*len(others) > maxAlternatives {
 		return nil
@@ -229,7 +228,7 @@ func product(some, others [][]string) (all [][]string) {
 	return all
 }
 
-// opposite turns names into their opposites.
+// opposite negates names.
 func opposite(names []string) (all []string) {
 	for _, n := range names {
 		if rest, was := strings.CutPrefix(n, "!"); was {

@@ -25,7 +25,7 @@ type statement struct {
 
 // statements cuts squidGuard.conf into statements.
 func statements(data []byte, file string) (all []statement) {
-	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory does not fail
+	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory cannot fail
 		if s[0] == '#' {
 			return nil
 		}
@@ -79,7 +79,7 @@ type dest struct {
 	name       string
 	categories []string
 	redirect   string
-	when       *calendar // nil is always
+	when       *calendar // nil means always
 }
 
 type source struct {
@@ -90,7 +90,7 @@ type source struct {
 	place
 }
 
-// An acl sets the rights of a source within a time, and otherwise.
+// An acl sets the rights of a source at a time, and otherwise.
 type acl struct {
 	within   string
 	outside  bool
@@ -301,7 +301,7 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 	return nil
 }
 
-// lint looks for lines that squidGuard never finds, and for those there twice.
+// lint looks for lines that squidGuard never matches, and for duplicates.
 func (q *squid) lint(path string, urls bool) *index {
 	x := newIndex(path)
 	x.hostsOnly = true
@@ -414,8 +414,7 @@ func (q *squid) branch(body []statement, at place, safe map[string]bool) (b bran
 	return b
 }
 
-// policies makes a policy of each source, in the order they are defined, and of
-// the default.
+// policies makes a policy for each source, in the order of definition, and for the default.
 func (q *squid) policies() error {
 	standard := q.acls["default"]
 	if standard == nil {
@@ -474,8 +473,8 @@ func (q *squid) policy(s *source, a, standard *acl) {
 	}
 }
 
-// redirected notes that a redirect is carried over. If ours cannot lead there,
-// the notes on its rules say so.
+// redirected notes that a redirect is carried over. If we cannot redirect there, the notes on
+// its rules say so.
 func (q *squid) redirected(s statement) {
 	to := strings.Join(s.words[1:], " ")
 	if _, ok := redirectTo(to); !ok {
@@ -488,7 +487,7 @@ func (q *squid) redirected(s statement) {
 	q.rep.add(n)
 }
 
-// redirectChange returns the differences of our redirect to the same page, or "".
+// redirectChange returns how our redirect to the same page differs, or "".
 func redirectChange(to string) string {
 	var all []string
 	if strings.HasPrefix(to, "301:") || strings.HasPrefix(to, "308:") {
@@ -535,7 +534,7 @@ func whyNoClient(word string) string {
 	return "clients are identified by address and user"
 }
 
-// rules makes rules of a pass list; the first that fits counts there too.
+// rules makes rules from a pass list. The first that matches counts in squidGuard, too.
 func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 	refuse := func(name string, categories []string, to string) {
 		r := policy.Rule{Name: name, Action: "block", Category: categories}
@@ -607,7 +606,7 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 
 var redirectStatus = regexp.MustCompile(`^30[1-7][:|]`)
 
-// redirectTo turns the URL of a redirect into ours.
+// redirectTo converts the URL of a redirect.
 func redirectTo(s string) (string, bool) {
 	s = redirectStatus.ReplaceAllString(strings.TrimSpace(s), "")
 	if strings.ContainsAny(s, "{} ") {

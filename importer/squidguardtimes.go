@@ -13,18 +13,18 @@ import (
 // minutesOfDay is the number of minutes in a day.
 const minutesOfDay = 24 * 60
 
-// A week has the minutes of a week in which something applies, from Sunday on.
-// Our schedules cannot express "outside of", and a policy has one schedule. As
-// minutes, times can be inverted and intersected.
+// A week has the minutes of a week in which something applies, from Sunday on. As minutes,
+// times can be inverted and intersected; our schedules cannot express "outside of", and a
+// policy has only one schedule.
 type week [7][minutesOfDay]bool
 
-// A calendar is a week, and others in its place on some dates. Nil is always.
+// A calendar has a week, and other weeks that replace it on some dates. Nil means always.
 type calendar struct {
 	week
 	special []special
 }
 
-// A special is the week of dates, as a window has them.
+// A special is the week that applies on some dates, in the syntax of windows.
 type special struct {
 	dates string
 	week
@@ -61,8 +61,8 @@ func (c *calendar) weekOn(dates string) *week {
 	return &c.week
 }
 
-// and returns the intersection of two calendars. Dates of both are assumed to
-// be different days unless their text is the same.
+// and returns the intersection of two calendars. It takes the dates of the two for different
+// days unless their texts are equal.
 func (c *calendar) and(v *calendar) *calendar {
 	if c == nil {
 		return v
@@ -120,7 +120,7 @@ func (c *calendar) schedule() (s policy.Schedule, ok bool) {
 	return s, len(s) > 0
 }
 
-// windows converts a week; whole reports that it has all minutes.
+// windows converts a week. whole reports that it has all minutes.
 func (w *week) windows() (s policy.Schedule, whole bool) {
 	full := 0
 	for d, day := range fullDays {
@@ -166,8 +166,8 @@ func hoursOf(day *[minutesOfDay]bool) string {
 
 var hoursText = regexp.MustCompile(`^(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)[\s,]*`)
 
-// weekly reads "weekly mtwhf 08:00-12:00 13:00-17:00". Days are letters, names or
-// *; without hours, the whole day. why names the invalid part.
+// weekly reads "weekly mtwhf 08:00-12:00 13:00-17:00". Days are letters, names or *. Without
+// hours, it means the whole day. why names the invalid part.
 func weekly(words []string) (days [7]bool, stretches [][2]int, why string) {
 	i := slices.IndexFunc(words, func(s string) bool { return s[0] >= '0' && s[0] <= '9' })
 	if i < 0 {
@@ -196,8 +196,8 @@ var everyDay = [7]bool{true, true, true, true, true, true, true}
 
 var dateText = regexp.MustCompile(`^(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*)(?:\s*-\s*(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*))?(?:\s+|$)`)
 
-// dated reads "1999.12.31", "*-12-24 08:00-12:00" or "2026.06.01-2026.08.31". why
-// names what cannot be read.
+// dated reads "1999.12.31", "*-12-24 08:00-12:00" or "2026.06.01-2026.08.31". why names the
+// part that cannot be read.
 func dated(words []string) (dates string, stretches [][2]int, why string) {
 	text := strings.Join(words, " ")
 	m := dateText.FindStringSubmatch(text)
@@ -214,7 +214,7 @@ func dated(words []string) (dates string, stretches [][2]int, why string) {
 	return dates, stretches, why
 }
 
-// hoursIn reads parts of a day; without any, the whole day.
+// hoursIn reads parts of a day; none means the whole day.
 func hoursIn(rest string) (stretches [][2]int, why string) {
 	for rest != "" {
 		m := hoursText.FindStringSubmatch(rest)
@@ -236,7 +236,7 @@ func hoursIn(rest string) (stretches [][2]int, why string) {
 // dayLetters are squidGuard's, from Sunday on.
 const dayLetters = "smtwhfa"
 
-// isClock reports whether h:m is a time of the day, or its end.
+// isClock reports whether h:m is a time of day, or 24:00.
 func isClock(h, m string) bool {
 	hour, err1 := strconv.Atoi(h)
 	minute, err2 := strconv.Atoi(m)
@@ -318,9 +318,8 @@ func (q *squid) time(name string, body []statement) {
 	}
 }
 
-// within returns the calendar of a time space, or of its complement. It returns
-// nil, for always, if no time space is named, or an unknown one, which it
-// reports.
+// within returns the calendar of a time space, or of its complement. It returns nil, for
+// always, if no time space is named. It does so, too, for an unknown one, which it reports.
 func (q *squid) within(name string, outside bool, at place) *calendar {
 	if name == "" {
 		return nil
@@ -336,7 +335,7 @@ func (q *squid) within(name string, outside bool, at place) *calendar {
 	return w
 }
 
-// timed reads the text after the name of a block: within or outside, and a time.
+// timed reads the text after the name of a block: within or outside, and a time space.
 func (q *squid) timed(s statement) (name string, outside bool) {
 	if len(s.words) < 3 {
 		return "", false

@@ -15,7 +15,7 @@ func TestTimesOfSquidGuardAreMetAndTurnedAround(t *testing.T) {
 		for _, s := range lines {
 			days, stretches, why := weekly(strings.Fields(s))
 			if why != "" {
-				t.Fatalf("%q: %s", s, why)
+				t.Fatalf("weekly(%q) fails: %s", s, why)
 			}
 			w.add(days, stretches)
 		}
@@ -41,11 +41,11 @@ func TestTimesOfSquidGuardAreMetAndTurnedAround(t *testing.T) {
 		}
 	}
 	if got, ok := work.and(work.outside()).schedule(); ok || len(got) > 0 {
-		t.Errorf("no minute of the week is %v, %v", got, ok)
+		t.Errorf("the intersection of a time and its complement is %v, %v; want no minute", got, ok)
 	}
 	for _, s := range []string{"", "monday-friday 08:00-12:00", "somedays 08:00-12:00", "m 08:00-25:00", "m 08:00-08:00", "m 8", "08:00-12:00", "m 08:00-12:00 later"} {
 		if _, _, why := weekly(strings.Fields(s)); why == "" {
-			t.Errorf("%q is read", s)
+			t.Errorf("weekly(%q) does not fail", s)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestDatesOfSquidGuardBecomeWindows(t *testing.T) {
 	say("mixed", "weekly * 08:00-16:00", "date 2026-12-31 18:00-24:00")
 	say("wrong", "date 2026-13-01", "date soon", "date 2026-01-01 8", "yearly x")
 	if q.times["wrong"] != nil || len(q.rep.Notes) != 5+4 {
-		t.Errorf("%v, %d notes", q.times["wrong"], len(q.rep.Notes))
+		t.Errorf("the faulty time space is %v, with %d notes; want nil and 9", q.times["wrong"], len(q.rep.Notes))
 	}
 	at := place{}
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestDatesOfSquidGuardBecomeWindows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := hours.Open(when); got != want {
-				t.Errorf("%s at %s: %v by %v", c.name, text, got, s)
+				t.Errorf("%s at %s: open %v, by the windows %v", c.name, text, got, s)
 			}
 		}
 	}

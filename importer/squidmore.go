@@ -14,7 +14,7 @@ import (
 	"shuultuur/setting"
 )
 
-// squidLost gives the remedies for options without a counterpart.
+// squidLost has the remedies for options without an equivalent.
 var squidLost = reasons{
 	{"url_rewrite", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
 	{"redirect_", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
@@ -66,7 +66,7 @@ var squidLost = reasons{
 
 const squidSized = "limits are those under proxy and cache, and follow the size of the machine"
 
-// squidKinds say why acls of some types have no counterpart among conditions.
+// squidKinds say why acls of some types have no equivalent condition.
 var squidKinds = reasons{
 	{"ident", "write a policy with users, and identity"},
 	{"ext_user", "write a policy with users, and identity"},
@@ -81,10 +81,11 @@ var squidKinds = reasons{
 	{"rep_header", "rules can match the type of an answer: write a rule with type"},
 }
 
-// squidBranches are the lines of a file between if, else and endif: whether each level is taken.
+// squidBranches is the nesting of if and else in a file: for each level, whether its lines
+// count.
 type squidBranches []bool
 
-// take takes a line that begins or ends a branch, or is in one that is not taken.
+// take reads a line that begins or ends a branch, or is in one that does not count.
 func (b *squidBranches) take(f []string) (n *Note, done bool) {
 	taken := !slices.Contains(*b, false)
 	switch last := len(*b) - 1; {
@@ -107,7 +108,7 @@ func squidTrue(f []string) bool {
 	return compared && a == b || text == "true"
 }
 
-// squidPeer takes a parent.
+// squidPeer converts a parent.
 func squidPeer(c *squidConf, f []string) *Note {
 	if len(f) < 3 || f[1] != "parent" || c.set.Proxy.Upstream.Parent != "" {
 		return lost(squidLost.of("cache_peer"))
@@ -116,7 +117,7 @@ func squidPeer(c *squidConf, f []string) *Note {
 	for _, o := range f[3:] {
 		switch login, is := strings.CutPrefix(o, "login="); {
 		case is && strings.Contains(login, ":") && !strings.HasPrefix(login, "*"):
-			user = login + "@" // which is escaped as in a URL
+			user = login + "@" // it is escaped as in a URL
 		case is:
 			n = differs("proxy.parent", "it is asked without a name and password: write both into its URL if it wants them")
 		case o == "ssl" || o == "tls":
@@ -127,7 +128,7 @@ func squidPeer(c *squidConf, f []string) *Note {
 	return n
 }
 
-// squidPerClient takes the number of connections that refuses a client more.
+// squidPerClient converts the number of connections above which a client is refused.
 func squidPerClient(c *squidConf, values []string) *Note {
 	n, err := strconv.ParseUint(values[0], 10, 20)
 	if err != nil || n == 0 {
@@ -137,7 +138,7 @@ func squidPerClient(c *squidConf, values []string) *Note {
 	return carried("proxy.per-client")
 }
 
-// squidUnsafe reports whether none of some ports is one that may be asked for.
+// squidUnsafe reports whether no request may go to any of some ports.
 func squidUnsafe(c *squidConf, ports []string) bool {
 	safe := c.set.Proxy.SafePorts
 	return len(safe) > 0 && !slices.ContainsFunc(ports, func(p string) bool {
@@ -158,7 +159,7 @@ func unfetched(schemes []string) bool {
 	})
 }
 
-// squidType is an expression for a media type as ours are.
+// squidType converts an expression for a media type to our syntax.
 func squidType(v string) (string, error) {
 	m := strings.NewReplacer("^", "", "$", "", "\\", "", ".*", "*").Replace(v)
 	if strings.HasSuffix(m, "/") || !strings.Contains(m, "/") {
@@ -210,7 +211,7 @@ type squidField struct {
 	set   func(p *policy.Policy)
 }
 
-// squidTenant takes a field that is added to requests, where a policy has a word for it.
+// squidTenant converts a field that is added to requests, if policies have a setting for it.
 func squidTenant(c *squidConf, f []string) *Note {
 	words := quotedWords(strings.Join(f, " "))
 	if len(words) < 2 {
@@ -224,8 +225,8 @@ func squidTenant(c *squidConf, f []string) *Note {
 	return carried(ours)
 }
 
-// tenant has a policy restrict an application as a field of requests does, and returns our name
-// for it, "" if there is none.
+// tenant makes a policy restrict an application, as a field of requests does, and returns our
+// name for it, or "" if there is none.
 func tenant(p *policy.Policy, field, value string) (ours string) {
 	list := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 	t := &p.Tenants
@@ -257,16 +258,16 @@ func tenant(p *policy.Policy, field, value string) (ours string) {
 	return ""
 }
 
-// squidScanners are servers that are asked by ICAP.
+// squidScanners has the servers that Squid asks by ICAP.
 type squidScanners struct {
 	icap.Config
 	on     bool
-	strict bool            // bodies that they cannot scan are refused
-	points map[string]bool // where one is asked already
-	set    bool            // some take each other's place
+	strict bool            // refuse bodies that they cannot scan
+	points map[string]bool // points at which a server is already used
+	set    bool            // some servers replace each other
 }
 
-// take takes an option about ICAP.
+// take converts an option about ICAP.
 func (s *squidScanners) take(f []string) (n *Note, is bool) {
 	value := ""
 	if len(f) > 1 {
@@ -303,7 +304,7 @@ func (s *squidScanners) take(f []string) (n *Note, is bool) {
 	return n, false
 }
 
-// service takes a server: name, point, whether it may fail, and its address last.
+// service converts a server: name, point, whether it may fail, and its address last.
 func (s *squidScanners) service(f []string) *Note {
 	if len(f) < 3 || !strings.HasPrefix(f[len(f)-1], "icap") {
 		return lostOurs("checks.icap.servers", "it contains no valid address of an ICAP server")
@@ -328,7 +329,7 @@ func (s *squidScanners) service(f []string) *Note {
 	return n
 }
 
-// use has them asked, unless ICAP is switched off.
+// use adds the servers to our settings, unless ICAP is switched off.
 func (s *squidScanners) use(w *work, dir string) {
 	switch {
 	case len(s.Servers) == 0:

@@ -14,7 +14,7 @@ import (
 	"shuultuur/setting"
 )
 
-// squidTimes are times of Squid and where they are here.
+// squidTimes maps times of Squid to our settings.
 var squidTimes = map[string]struct {
 	standard time.Duration
 	ours     string
@@ -32,7 +32,7 @@ var squidTimes = map[string]struct {
 	"shutdown_lifetime":          {30 * time.Second, "proxy.drain", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Drain }},
 }
 
-// squidSystem are options that the service manager or the system sees to.
+// squidSystem names options for which the service manager or the system is responsible.
 var squidSystem = []string{"cache_effective_user", "cache_effective_group", "pid_filename", "coredump_dir", "logfile_rotate", "workers", "cpu_affinity_map",
 	"debug_options", "cache_log", "cache_store_log", "mime_table", "hosts_file", "max_filedescriptors", "unlinkd_program", "netdb_filename", "visible_hostname", "unique_hostname"}
 
@@ -274,7 +274,7 @@ func (c *squidConf) follow(f []string) *Note {
 	return carried("proxy.trusted")
 }
 
-// largest refuses bodies of requests that are too large.
+// largest refuses requests with bodies that are too large.
 func (c *squidConf) largest(f []string) *Note {
 	if len(f) == 0 || f[0] == "0" {
 		return &Note{Kind: Default}
@@ -343,7 +343,7 @@ func squidSchedule(values []string) (when policy.Schedule, ok bool) {
 	return when, len(when) > 0
 }
 
-// methods are the methods of requests to a proxy.
+// methods names the methods of requests to a proxy.
 var methods = []string{"CONNECT", "DELETE", "GET", "HEAD", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "REPORT", "TRACE"}
 
 func upper(words []string) (all []string) {
@@ -353,8 +353,7 @@ func upper(words []string) (all []string) {
 	return all
 }
 
-// outside returns the rest of the week. It supports one window of hours for
-// each day.
+// outside returns the rest of the week. It supports one window of hours for each day.
 func outside(when policy.Schedule) (rest policy.Schedule, ok bool) {
 	week := []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 	hours := map[string]string{}

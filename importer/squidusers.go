@@ -12,7 +12,7 @@ import (
 	"shuultuur/setting"
 )
 
-// quotedWords splits a text at blanks outside of double quotes, and takes these off.
+// quotedWords splits a text at blanks outside double quotes, and removes the quotes.
 func quotedWords(s string) (words []string) {
 	var b strings.Builder
 	quoted, some := false, false
@@ -37,7 +37,7 @@ func quotedWords(s string) (words []string) {
 	return words
 }
 
-// helperArg is the value of a helper's flag, in the next word or in its own.
+// helperArg returns the value of a helper's flag, which is the next word or follows directly.
 func helperArg(words []string, flag string) string {
 	for i, w := range words {
 		switch {
@@ -50,7 +50,7 @@ func helperArg(words []string, flag string) string {
 	return ""
 }
 
-// auth takes a line of auth_param.
+// auth converts a line of auth_param.
 func (c *squidConf) auth(f []string) *Note {
 	if len(f) < 2 {
 		return lost("it contains no valid scheme and option")
@@ -82,7 +82,7 @@ func (c *squidConf) basic() *identity.Basic {
 	return c.set.Identity.Basic
 }
 
-// passwords takes the helper that verifies names and passwords.
+// passwords converts the helper that verifies names and passwords.
 func (c *squidConf) passwords(words []string) *Note {
 	switch helper := filepath.Base(words[0]); {
 	case strings.Contains(helper, "ncsa") && len(words) > 1:
@@ -160,7 +160,8 @@ func (c *squidConf) radius(words []string) *Note {
 	return carried("identity.basic.radius")
 }
 
-// kerberos takes the helper that verifies tickets, also within one that tells tickets and NTLM apart.
+// kerberos converts the helper that verifies tickets, even inside a helper that distinguishes
+// tickets from NTLM.
 func (c *squidConf) kerberos(words []string) *Note {
 	file := strings.TrimPrefix(cmp.Or(helperArg(words, "-k"), "/etc/krb5.keytab"), "FILE:")
 	k := &identity.Kerberos{}
@@ -176,8 +177,7 @@ func (c *squidConf) kerberos(words []string) *Note {
 	return carried("identity.kerberos")
 }
 
-// squidExternal takes a helper that says in which groups a user is; others have no
-// counterpart.
+// squidExternal converts a helper that tells the groups of a user. Others have no equivalent.
 func squidExternal(c *squidConf, f []string) *Note {
 	words := quotedWords(strings.Join(f, " "))
 	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "/") })
@@ -194,8 +194,8 @@ func squidExternal(c *squidConf, f []string) *Note {
 	return differs("groups of the policies", "a user in several groups of rules gets the first of their policies")
 }
 
-// squidGroups makes the groups known that policies name: a directory has them, or
-// the group is still empty.
+// squidGroups declares the groups that policies name: a directory has them, or they are still
+// empty.
 func squidGroups(c *squidConf) {
 	id := &c.set.Identity
 	if k := id.Kerberos; k != nil && k.LDAP == nil {

@@ -23,8 +23,8 @@ type technitiumKey struct {
 	why      string
 }
 
-// readTechnitium reads the answer of /api/settings/get, and the zones that
-// /api/blocked/list and /api/allowed/list name if they were added.
+// readTechnitium reads the response of /api/settings/get, and the zones in those of
+// /api/blocked/list and /api/allowed/list if they were added.
 func readTechnitium(w *work, file string) error {
 	w.set.dns()
 	hours := 0
@@ -91,7 +91,7 @@ func isDifferent(ours, why string) func(*plain, string, map[string]string) *Note
 	return func(*plain, string, map[string]string) *Note { return differs(ours, why) }
 }
 
-// takeDuration takes a number of units, at most most.
+// takeDuration converts a number of units, at most most.
 func takeDuration(ours string, unit, most time.Duration, to func(p *plain) *setting.Duration) func(*plain, string, map[string]string) *Note {
 	return func(p *plain, value string, _ map[string]string) *Note {
 		return takeTime(value, ours, unit, most, to(p))
@@ -202,7 +202,7 @@ var technitiumTable = map[string]technitiumKey{
 
 // technitiumForwarder converts an upstream to our syntax.
 func technitiumForwarder(value, protocol string) string {
-	value, _, _ = strings.Cut(value, " (") // an address that was looked up
+	value, _, _ = strings.Cut(value, " (") // the address was resolved from the name
 	if strings.Contains(value, "://") {
 		return value
 	}
@@ -284,8 +284,8 @@ func (p *plain) technitiumRecursion(value string, _ map[string]string) *Note {
 	return lostOurs("dns: recursion", "write there the networks that may use the resolver")
 }
 
-// technitiumRecursionNetwork takes a network that may ask; those with "!" in
-// front may not.
+// technitiumRecursionNetwork converts a network that may ask for recursion; with "!" in front
+// it may not.
 func (p *plain) technitiumRecursionNetwork(value string, _ map[string]string) *Note {
 	l := &p.set.dns().Server
 	text, denied := strings.CutPrefix(value, "!")
@@ -305,8 +305,8 @@ func (p *plain) technitiumEncrypted(string, map[string]string) *Note {
 	return lostOurs("dns: tls, https, quic", "its certificate is a PKCS #12 file: write certificate and key as PEM files under dns: cert, key, and the addresses there")
 }
 
-// technitiumLimit takes a field of a limit for networks of one size: that of single addresses
-// is like ours.
+// technitiumLimit converts a field of a limit for networks of one size. The limit for single
+// addresses is like ours.
 func (p *plain) technitiumLimit(key, value string, all map[string]string) (n *Note, is bool) {
 	list, number, field := technitiumField(key)
 	if list != "qpmPrefixLimitsIPv4" && list != "qpmPrefixLimitsIPv6" {
@@ -322,7 +322,7 @@ func (p *plain) technitiumLimit(key, value string, all map[string]string) (n *No
 	return differs("dns: rate", "one limit, for each IPv4 address and IPv6 /56"), true
 }
 
-// technitiumField takes the path of a field of a group in a list apart.
+// technitiumField splits the path of a field of a group in a list.
 func technitiumField(key string) (list, number, field string) {
 	parts := strings.Split(key, ".")
 	if len(parts) != 3 {
@@ -331,7 +331,7 @@ func technitiumField(key string) (list, number, field string) {
 	return parts[0], parts[1], parts[2]
 }
 
-// technitiumTrusted takes proxies in front, whose word on the client's address counts.
+// technitiumTrusted converts proxies whose word on the client's address counts.
 func (p *plain) technitiumTrusted(value string, _ map[string]string) *Note {
 	n, err := network(value)
 	if err != nil {
@@ -342,7 +342,7 @@ func (p *plain) technitiumTrusted(value string, _ map[string]string) *Note {
 	return differs("dns: trusted", "they send it in a PROXY protocol header")
 }
 
-// technitiumRate takes queries a minute as queries a second.
+// technitiumRate converts queries per minute to queries per second.
 func (p *plain) technitiumRate(value string, _ map[string]string) *Note {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 	"strings"
 )
 
-// maxUnpacked is how many bytes an archive may hold.
+// maxUnpacked is the most bytes that are unpacked from an archive.
 const maxUnpacked = 1 << 30
 
 // An unpacking writes the files of an archive into a folder.
 type unpacking struct {
 	into        string
-	files, more int // those that are written, and others
+	files, more int // files that were written, and files left out
 	left        int64
 }
 
 // teleported unpacks what Pi-hole's Teleporter exports: a ZIP archive since version 6, a tar
-// archive before, into a folder. It returns that, or file itself where it is no archive, and how
-// many files are not unpacked as there are too many.
+// archive before, into a folder. It returns the folder, or file itself if that is no archive,
+// and the number of files that it left out because there were too many.
 func teleported(ctx context.Context, file, into string) (dir string, more int, err error) {
 	if !isFile(file) || strings.HasSuffix(file, ".db") {
 		return file, 0, nil
@@ -75,7 +75,7 @@ func (u *unpacking) untar(data []byte) error {
 	if err != nil {
 		return err
 	}
-	limited := &io.LimitedReader{R: g, N: 2 * maxUnpacked} // with what is skipped
+	limited := &io.LimitedReader{R: g, N: 2 * maxUnpacked} // it counts skipped bytes, too
 	for t := tar.NewReader(limited); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) && limited.N > 0 {
@@ -95,7 +95,7 @@ func (u *unpacking) untar(data []byte) error {
 // take writes a file of an archive where Pi-hole's own folder would have it: files of
 // /etc/dnsmasq.d in a folder of that name, the others beside each other.
 func (u *unpacking) take(name string, r io.Reader) error {
-	if strings.HasSuffix(name, "/") || path.Base(name) == "hosts" { // which is the machine's own
+	if strings.HasSuffix(name, "/") || path.Base(name) == "hosts" { // it belongs to the machine
 		return nil
 	}
 	if u.files == maxFiles {
@@ -124,8 +124,8 @@ func (u *unpacking) take(name string, r io.Reader) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// gravityTables are those of gravity.db that version 5 exports as JSON, with their columns. Its
-// domainlist is in a file for each type, in the order of their numbers.
+// gravityTables has those tables of gravity.db that version 5 exports as JSON, with their
+// columns. Its domainlist is in one file for each type, in the order of their numbers.
 var gravityTables = []struct{ table, columns, files string }{
 	{"group", "id INTEGER, enabled INTEGER, name TEXT", "group"},
 	{"adlist", "id INTEGER, address TEXT, enabled INTEGER", "adlist"},
@@ -136,7 +136,7 @@ var gravityTables = []struct{ table, columns, files string }{
 	{"client_by_group", "client_id INTEGER, group_id INTEGER", "client_by_group"},
 }
 
-// gravityOf makes gravity.db of the files of JSON that version 5 exports instead.
+// gravityOf makes gravity.db from the JSON files that version 5 exports instead.
 func gravityOf(ctx context.Context, dir string) (err error) {
 	file := filepath.Join(dir, "gravity.db")
 	if isFile(file) || !isFile(filepath.Join(dir, "adlist.json")) {
@@ -151,7 +151,7 @@ func gravityOf(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // of no effect after Commit
+	defer tx.Rollback() // has no effect after Commit
 	for _, t := range gravityTables {
 		if _, err := tx.ExecContext(ctx, `CREATE TABLE "`+t.table+`" (`+t.columns+`)`); err != nil {
 			return err
@@ -180,7 +180,7 @@ func gravityOf(ctx context.Context, dir string) (err error) {
 	return tx.Commit()
 }
 
-// jsonRows are the rows in a file, none where it is not there.
+// jsonRows returns the rows in a file, or none if it does not exist.
 func jsonRows(file string) (rows []map[string]any, err error) {
 	if !isFile(file) {
 		return nil, nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A tomlValue is a setting of a TOML file, as far as Pi-hole writes them.
+// A tomlValue is a setting of a TOML file, in the part of TOML that Pi-hole writes.
 type tomlValue struct {
 	path    string // with dots
 	text    string // as it is written, without quotes and comments
@@ -15,8 +15,8 @@ type tomlValue struct {
 	line    int
 }
 
-// readTOML reads tables, keys, and values on a line or arrays over several. A
-// syntax error is returned with its line.
+// readTOML reads tables and keys with values on one line or arrays over several. It returns a
+// syntax error with its line.
 func readTOML(data []byte) (all []tomlValue, err error) {
 	table := ""
 	lines := strings.Split(string(data), "\n")
@@ -61,7 +61,7 @@ func readTOML(data []byte) (all []tomlValue, err error) {
 	return all, nil
 }
 
-// tomlCut cuts a comment off, which does not begin inside of a string.
+// tomlCut cuts a comment off. It does not look for comments inside strings.
 func tomlCut(s string) (value, comment string) {
 	quote := byte(0)
 	for i := 0; i < len(s); i++ {

@@ -11,17 +11,17 @@ import (
 	"shuultuur/setting"
 )
 
-// unboundOptions are options of Unbound's server that count together.
+// unboundOptions has options of Unbound's server that are converted together.
 type unboundOptions struct {
 	dir, port          string
 	tlsPort, httpsPort string
 	cert, key          string
 	interfaces         []string
 	allowed, refused   []netip.Prefix
-	at                 place // of the certificate
+	at                 place // files of the certificate
 }
 
-// take takes an option, and reports whether it is known.
+// take converts an option, and reports whether it is known.
 func (o *unboundOptions) take(p *plain, key, value string) (*Note, bool) {
 	dns := p.set.dns()
 	on := value == "yes"
@@ -101,7 +101,7 @@ func privateRefused() *Note {
 	return differs("dns: private", "private addresses of foreign names are refused")
 }
 
-// privateNames takes domains that may have private addresses.
+// privateNames converts domains that may have private addresses.
 func (p *plain) privateNames(domains []string) *Note {
 	n := &p.set.dns().Names
 	for _, d := range domains {
@@ -112,8 +112,8 @@ func (p *plain) privateNames(domains []string) *Note {
 	return carried("dns: private")
 }
 
-// unboundTake takes an option of Unbound that is on, by its name there, for Unbound itself and
-// for programs that write its settings. It reports whether the option is known.
+// unboundTake converts an option of Unbound that is on, by Unbound's name, for Unbound itself
+// and for programs that write its settings. It reports whether the option is known.
 func unboundTake(p *plain, option, value string) (*Note, bool) {
 	dns := p.set.dns()
 	switch option {
@@ -140,7 +140,7 @@ func unboundTake(p *plain, option, value string) (*Note, bool) {
 
 func (o *unboundOptions) cacheSize(p *plain, value string) *Note {
 	number := strings.TrimRight(strings.ToLower(value), "kmgb")
-	n, _ := strconv.ParseUint(number, 10, 40) // 0 is no size
+	n, _ := strconv.ParseUint(number, 10, 40) // 0 means no size
 	shift := map[byte]int{'k': 10, 'm': 20, 'g': 30}
 	if unit := strings.ToLower(value[len(number):]); unit != "" {
 		n <<= shift[unit[0]]
@@ -148,7 +148,7 @@ func (o *unboundOptions) cacheSize(p *plain, value string) *Note {
 	return p.set.cacheSize(int64(n))
 }
 
-// listeners makes the addresses of the name server. Those with the port for TLS speak it.
+// listeners sets the addresses of the name server. Those with the port for TLS use TLS.
 func (o *unboundOptions) listeners(w *work) {
 	s := &w.set.dns().Server
 	encrypted := o.key != "" && o.certificate(w)
@@ -177,7 +177,7 @@ func (o *unboundOptions) listeners(w *work) {
 	o.askers(w)
 }
 
-// certificate takes the certificate and its key, and reports whether they belong together.
+// certificate converts the certificate and its key, and reports whether they belong together.
 func (o *unboundOptions) certificate(w *work) bool {
 	err := keyPair(w, findFile(o.dir, o.cert), findFile(o.dir, o.key))
 	if err != nil {
@@ -187,7 +187,7 @@ func (o *unboundOptions) certificate(w *work) bool {
 	return err == nil
 }
 
-// unboundSized is why limits are lost.
+// unboundSized is the reason why limits are lost.
 const unboundSized = "limits and caches follow the size of the machine"
 
 // unboundReasons are the reasons why options have no equivalent.

@@ -19,9 +19,9 @@ import (
 type unboundReader struct {
 	unboundOptions
 	files  *optionFiles
-	kinds  map[string]string // of local zones
-	secure []bool            // of each section: its servers are asked over TLS
-	number int               // of the section that is read
+	kinds  map[string]string // kinds of local zones
+	secure []bool            // by section: whether its servers are asked over TLS
+	number int               // number of the section being read
 
 	section, zone string // its kind, and its name
 	views         map[string]*unboundView
@@ -34,21 +34,21 @@ type unboundReader struct {
 type unboundView struct {
 	networks []policy.Network
 	names    []place
-	first    bool // before everybody's settings, and not in their place
+	first    bool // evaluated before everybody's settings, not in their place
 }
 
-// An unboundZone is one that has a file, or an address.
+// An unboundZone is a zone that has a file or an address.
 type unboundZone struct {
 	at              place
 	name, file, url string
-	tags            []string // of clients that it is for; of all where there are none
+	tags            []string // tags of the clients that it is for; empty for all clients
 	off             bool     // it refuses nothing
 }
 
 // unboundSections are the names of sections.
 var unboundSections = []string{"server", "forward-zone", "stub-zone", "remote-control", "auth-zone", "python", "view", "rpz", "dnscrypt", "cachedb", "dnstap", "dynlib"}
 
-// unboundText takes quotes off, of both kinds.
+// unboundText removes quotes of both kinds.
 func unboundText(value string) string {
 	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
 		return value[1 : len(value)-1]
@@ -56,13 +56,13 @@ func unboundText(value string) string {
 	return value
 }
 
-// unboundFields are the words of a value, each of which may be in quotes.
+// unboundFields returns the words of a value, each of which may be in quotes.
 func unboundFields(value string) []string {
 	return strings.Fields(strings.NewReplacer(`"`, " ", "'", " ").Replace(value))
 }
 
-// unboundAhead reads what has to be known before: the kinds of local zones by name, and of each
-// section whether its servers are asked over TLS, and the tags of zones.
+// unboundAhead reads what has to be known beforehand: the kinds of local zones by name, for
+// each section whether its servers are asked over TLS, and the tags of zones.
 func unboundAhead(file string) (kinds map[string]string, secure []bool, tags map[string][]string) {
 	kinds, secure, tags = map[string]string{}, []bool{false}, map[string][]string{}
 	view := false
@@ -111,7 +111,7 @@ func readUnbound(w *work, file string) error {
 	return nil
 }
 
-// option takes an option of the section that is read.
+// option converts an option of the current section.
 func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 	if n, ok := r.tags.take(key, value); ok {
 		return n
@@ -176,7 +176,7 @@ func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 	return unboundOther(r.section, key)
 }
 
-// view is the one of a name.
+// view returns the view with a name.
 func (r *unboundReader) view(name string) *unboundView {
 	if r.views[name] == nil {
 		r.views[name] = &unboundView{}
@@ -184,7 +184,7 @@ func (r *unboundReader) view(name string) *unboundView {
 	return r.views[name]
 }
 
-// localZone takes a zone of one's own: name and kind.
+// localZone converts a local zone: name and kind.
 func (r *unboundReader) localZone(p *plain, f []string) *Note {
 	if len(f) != 2 {
 		return lost("it contains no valid name and kind")
@@ -207,7 +207,7 @@ func (r *unboundReader) localZone(p *plain, f []string) *Note {
 	return p.zone(blocks, f[0])
 }
 
-// server takes one that names are asked at: of all names, or of those of the zone.
+// server converts a server for all names, or for those of the zone.
 func (r *unboundReader) server(p *plain, text string) *Note {
 	addr, name, named := strings.Cut(text, "#")
 	secure := r.secure[min(r.number, len(r.secure)-1)]
@@ -230,8 +230,7 @@ func (r *unboundReader) server(p *plain, text string) *Note {
 	return n
 }
 
-// access converts the rules on who may ask. Of nested networks the narrower one
-// counts.
+// access converts the rules about who may ask. Of nested networks the narrowest counts.
 func (r *unboundReader) access(w *work, f []string) *Note {
 	n, err := network(cmp.Or(append(f, "")...))
 	if err != nil || len(f) < 2 {
@@ -246,7 +245,7 @@ func (r *unboundReader) access(w *work, f []string) *Note {
 	return carried("dns: allow, deny: clients that are not allowed are refused")
 }
 
-// ofZone takes an option of a zone with a file or an address.
+// ofZone converts an option of a zone with a file or an address.
 func (r *unboundReader) ofZone(p *plain, key, text string) *Note {
 	all := &r.rpz
 	if r.section == "auth-zone" {
@@ -281,7 +280,7 @@ func (r *unboundReader) ofZone(p *plain, key, text string) *Note {
 	return &Note{Kind: Default, Why: "zones are served, and also used when names below them are resolved"}
 }
 
-// finish makes lists of zones that refuse, policies of views, and zones of files.
+// finish makes lists from zones that refuse, policies from views, and zones from files.
 func (r *unboundReader) finish(w *work) error {
 	some, tagged := false, map[string][]string{}
 	for _, z := range r.rpz {
@@ -339,7 +338,7 @@ func (r *unboundReader) finish(w *work) error {
 	return r.policies(w, rules)
 }
 
-// policies makes one of each view that some clients have.
+// policies makes a policy for each view that some clients have.
 func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
 	for _, name := range sortedKeys(r.views) {
 		v := r.views[name]
@@ -365,7 +364,7 @@ func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
 			}
 		}
 		for _, r := range everyone {
-			if v.first || len(v.names) == 0 || r.Name == "rpz" { // which all clients have
+			if v.first || len(v.names) == 0 || r.Name == "rpz" { // all clients have it
 				p.Rules = append(p.Rules, r)
 			}
 		}

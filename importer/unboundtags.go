@@ -13,11 +13,11 @@ import (
 	"shuultuur/setting"
 )
 
-// unboundTags are zones that only clients with one of their tags get, and zones that are of
-// another kind for some clients. Of the networks around a client the narrowest counts.
+// unboundTags has zones that only clients with one of their tags get, and zones of another kind
+// for some clients. Of the networks around a client the narrowest counts.
 type unboundTags struct {
 	file      string
-	some      bool                // clients differ by them
+	some      bool                // whether some clients have settings of their own
 	of        map[string][]string // tags of zones, by name
 	zones     []unboundTagged
 	clients   map[netip.Prefix]*unboundClient
@@ -27,13 +27,13 @@ type unboundTags struct {
 // An unboundTagged is a zone that has tags.
 type unboundTagged struct{ name, kind string }
 
-// An unboundClient is what is said of the clients in a network.
+// An unboundClient has the settings for the clients in a network.
 type unboundClient struct {
 	tags  []string
-	kinds map[string]string // of zones, by tag
+	kinds map[string]string // kinds of zones, by tag
 }
 
-// unboundKind says whether a kind of zone refuses names, and whether it is one that is known.
+// unboundKind returns whether a kind of zone refuses names, and whether the kind is known.
 func unboundKind(kind string) (blocks, known bool) {
 	if slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_deny", "always_null", "always_nodata", "redirect", "inform_deny", "inform_redirect", "block_a"}, kind) {
 		return true, true
@@ -41,7 +41,7 @@ func unboundKind(kind string) (blocks, known bool) {
 	return false, slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, kind)
 }
 
-// client is the one of a network.
+// client returns the settings for a network.
 func (t *unboundTags) client(n netip.Prefix) *unboundClient {
 	if t.clients == nil {
 		t.clients = map[netip.Prefix]*unboundClient{}
@@ -52,7 +52,7 @@ func (t *unboundTags) client(n netip.Prefix) *unboundClient {
 	return t.clients[n]
 }
 
-// take takes an option about tags, and reports whether it is one.
+// take converts an option about tags, and reports whether it is one.
 func (t *unboundTags) take(key, value string) (*Note, bool) {
 	f := unboundFields(value)
 	switch key {
@@ -97,7 +97,7 @@ func (t *unboundTags) take(key, value string) (*Note, bool) {
 	return carried("policies: networks"), true
 }
 
-// narrowest returns what is said of the narrowest network around n.
+// narrowest returns the settings for the narrowest network around n.
 func narrowest[T any](all map[netip.Prefix]T, n netip.Prefix) (is T) {
 	bits := -1
 	for p, v := range all {
@@ -113,8 +113,8 @@ func (c *unboundClient) hasAny(tags []string) bool {
 	return c != nil && slices.ContainsFunc(tags, func(tag string) bool { return slices.Contains(c.tags, tag) })
 }
 
-// lines are the names that are refused to the clients in n: everybody's, but for what is said of
-// them, and those of their tags.
+// lines returns the names that are refused to the clients in n: everybody's, changed by the
+// clients' own settings, and those of their tags.
 func (t *unboundTags) lines(n netip.Prefix, everybodys []place) (all []place) {
 	c, kinds := narrowest(t.clients, n), map[string]string{}
 	for _, z := range t.zones {
@@ -147,8 +147,8 @@ func (t *unboundTags) lines(n netip.Prefix, everybodys []place) (all []place) {
 	return all
 }
 
-// policies are those of clients that get other names than everybody, who has rules. tagged are
-// rules of which each is for the clients with one of its tags.
+// policies returns policies for clients that get other names than everybody, who has rules.
+// tagged has rules of which each is for the clients with one of its tags.
 func (t *unboundTags) policies(w *work, file string, everybodys []place, rules []policy.Rule, tagged map[string][]string) (all policy.Config, err error) {
 	if !t.some {
 		return nil, nil
@@ -167,13 +167,13 @@ func (t *unboundTags) policies(w *work, file string, everybodys []place, rules [
 		ordered = append(ordered, n)
 	}
 	arrange.By(ordered, func(a, b netip.Prefix) int { return cmp.Or(b.Bits()-a.Bits(), a.Addr().Compare(b.Addr())) })
-	var groups []*squidClients // of clients that get the same
+	var groups []*squidClients // clients that get the same names
 	for _, n := range ordered {
 		groups = joinNetwork(groups, n, t.names(n, everybodys, tagged))
 	}
 	everybody := (&unboundTags{}).names(netip.Prefix{}, everybodys, nil)
 	for n := len(groups); n > 0 && slices.Equal(groups[n-1].names, everybody); n-- {
-		groups = groups[:n-1] // who needs no policy
+		groups = groups[:n-1] // they need no policy
 	}
 	for i, g := range groups {
 		p := policy.Policy{Name: fmt.Sprintf("clients of %s", g.networks[0].Prefix), Networks: g.networks}
@@ -209,7 +209,7 @@ func (t *unboundTags) policies(w *work, file string, everybodys []place, rules [
 	return all, nil
 }
 
-// names are the lines of the clients in n, and the rules of their tags.
+// names returns the lines for the clients in n, and the rules of their tags.
 func (t *unboundTags) names(n netip.Prefix, everybodys []place, tagged map[string][]string) (all []string) {
 	for _, l := range t.lines(n, everybodys) {
 		all = append(all, l.what)
@@ -222,7 +222,7 @@ func (t *unboundTags) names(n netip.Prefix, everybodys []place, tagged map[strin
 	return all
 }
 
-// listOfZones is a list of which the longest name that covers one decides.
+// listOfZones makes a list in which the longest name that covers a name decides.
 func listOfZones(path, category string) list.Config {
 	return list.Config{Path: setting.Source(path), Category: category, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool), Longest: true}
 }
