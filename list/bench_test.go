@@ -176,7 +176,7 @@ func lookups(b *testing.B, host func(g generated, i int) string, want bool) {
 		ask(i)
 		i++
 	}
-	b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op") // the box may be busy
+	b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op") // other programs may keep the machine busy
 }
 
 func BenchmarkMiss(b *testing.B) {

@@ -80,8 +80,8 @@ func TestAgreesWithMap(t *testing.T) {
 	})
 }
 
-// TestManyEntriesAgreeWithMap asks for every one of many generated entries, and
-// for as many that are not there.
+// TestManyEntriesAgreeWithMap looks up each of many generated entries, and as many names that
+// are not in the list.
 func TestManyEntriesAgreeWithMap(t *testing.T) {
 	g := generated{seed: 7, n: 60_000}
 	tree := filepath.Join(t.TempDir(), "tree")
@@ -155,7 +155,7 @@ func TestUnchangedListIsNotMadeAgain(t *testing.T) {
 		t.Errorf("report of the reused list: got %+v", again)
 	}
 	if compile(Config{Category: "x"}).Reused {
-		t.Error("reused although the settings changed")
+		t.Error("Compile reused the list although the settings changed")
 	}
 	write("a.com\nb.com\n")
 	os.Chtimes(src, time.Time{}, time.Now().Add(time.Second))
@@ -204,7 +204,7 @@ func TestDamagedFileIsRefusedAndMadeAnew(t *testing.T) {
 		}
 		if f, err := Open(dst); err == nil {
 			f.Close()
-			t.Errorf("%s: opened", name)
+			t.Errorf("Open accepted the damaged file %s", name)
 		} else if !strings.HasPrefix(err.Error(), dst+": ") {
 			t.Errorf("%s: got %v, want the file named", name, err)
 		}
@@ -222,10 +222,10 @@ func TestDamagedFileIsRefusedAndMadeAnew(t *testing.T) {
 	}
 	defer f.Close()
 	if err := f.Verify(); err == nil {
-		t.Error("verified a damaged file")
+		t.Error("Verify accepted a damaged file")
 	}
 	if rep := compile(); rep.Reused {
-		t.Error("reused a damaged file")
+		t.Error("Compile reused a damaged file")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestKilledCompileLeavesTheOldList(t *testing.T) {
 	}
 	defer f.Close()
 	if len(ask(t, f, "a.com")) != 1 {
-		t.Error("the old list does not answer")
+		t.Error("a.com is missing from the old list after a failed Compile")
 	}
 	if err := os.WriteFile(src, []byte("b.com\nc.com\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestKilledCompileLeavesTheOldList(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Compile(ctx, "own", Config{Path: setting.Source(src)}, dst); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want canceled", err)
+		t.Errorf("Compile with a canceled context: got %v, want canceled", err)
 	}
 	if now, err := Open(dst); err != nil || now.Len() != 1 {
 		t.Errorf("after a Compile that was stopped: got %v, %v, want the old list", now, err)
@@ -270,17 +270,17 @@ func TestKilledCompileLeavesTheOldList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(ask(t, f, "a.com")) != 1 {
-		t.Error("the old list, still open, does not answer after it was replaced")
+		t.Error("a.com is missing from the old list, which is still open, after it was replaced")
 	}
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a leftover of two hours ago is still there")
+		t.Error("Compile left a temporary file of two hours ago")
 	}
 	if _, err := os.Stat(young); err != nil {
-		t.Error("what may belong to another process was removed")
+		t.Error("Compile removed a recent file that may belong to another process")
 	}
 }
 
-// TestCraftedCollisions: entries made to share a bucket cost a new seed and no
+// TestCraftedCollisions: entries crafted to share a bucket cause a new seed and no wrong
 // answer.
 func TestCraftedCollisions(t *testing.T) {
 	// 70 names whose hashes fall into the first of 55 buckets, found by trying.
@@ -301,14 +301,14 @@ func TestCraftedCollisions(t *testing.T) {
 	}
 	f, rep := compileText(t, Config{Format: Domains}, strings.Join(lines, "\n"))
 	if f.table.seed == defaultSeed {
-		t.Error("compiled with the default seed")
+		t.Error("the colliding list was compiled with the default seed")
 	}
 	if rep.Entries != len(lines) {
 		t.Errorf("got %d entries, want %d", rep.Entries, len(lines))
 	}
 	for _, name := range lines {
 		if len(ask(t, f, "www."+name)) != 1 {
-			t.Errorf("%s: not found", name)
+			t.Errorf("www.%s is not found", name)
 		}
 	}
 	// One query to files of two seeds.
@@ -317,7 +317,7 @@ func TestCraftedCollisions(t *testing.T) {
 	q.SetHost(lines[3])
 	for _, file := range []*File{f, other, f, other} {
 		if found, err := file.Lookup(q, nil); err != nil || len(found) != 1 {
-			t.Errorf("got %v, %v, want one", found, err)
+			t.Errorf("Lookup in a list of another seed: got %v, %v, want one match", found, err)
 		}
 	}
 }
@@ -353,7 +353,7 @@ func TestReplacedWhileAsked(t *testing.T) {
 				q.SetHost("www.always.com")
 				var err error
 				if found, err = f.Lookup(q, found[:0]); err != nil || len(found) != 1 {
-					t.Errorf("got %v, %v", found, err)
+					t.Errorf("Lookup while the list is replaced: got %v, %v, want one match", found, err)
 					return
 				}
 				runtime.Gosched()
@@ -371,7 +371,7 @@ func TestReplacedWhileAsked(t *testing.T) {
 			runtime.GC()
 		}
 		if mapped > 1 {
-			t.Errorf("%d mappings are left, want 1", mapped)
+			t.Errorf("%d mappings of the list are left, want 1", mapped)
 		}
 	}
 	runtime.KeepAlive(&current)
@@ -397,7 +397,7 @@ func TestLookupAllocatesNothing(t *testing.T) {
 			q.SetURL(host, path)
 			found, _ = f.Lookup(q, found[:0])
 		}); n != 0 {
-			t.Errorf("%s: got %v allocations, want 0", host, n)
+			t.Errorf("%s: got %v allocations per lookup, want 0", host, n)
 		}
 	}
 }
@@ -408,13 +408,13 @@ func TestClosedFileFindsNothing(t *testing.T) {
 	q.SetHost("a.com")
 	found, err := f.Lookup(q, nil)
 	if err != nil || len(found) != 1 {
-		t.Fatalf("got %v, %v, want one", found, err)
+		t.Fatalf("Lookup before Close: got %v, %v, want one match", found, err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := f.Lookup(q, nil); err != nil || len(found) != 0 {
-		t.Errorf("got %v, %v, want nothing", found, err)
+		t.Errorf("Lookup after Close: got %v, %v, want nothing", found, err)
 	}
 	if err := f.Close(); err != nil {
 		t.Error(err)
@@ -458,8 +458,8 @@ func exercise(f *File, q *Query) {
 	f.Verify()
 }
 
-// TestCompilingAllocatesNothingForAnEntry: entries are allocated in blocks, so
-// that a small machine can compile millions of them.
+// TestCompilingAllocatesNothingForAnEntry: entries are allocated in blocks, so that small
+// machines can compile millions of them.
 func TestCompilingAllocatesNothingForAnEntry(t *testing.T) {
 	const n = 50_000
 	var text strings.Builder
@@ -476,15 +476,15 @@ func TestCompilingAllocatesNothingForAnEntry(t *testing.T) {
 	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: setting.Source(path)}, filepath.Join(dir, "names.list"))
 	runtime.ReadMemStats(&after)
 	if err != nil || rep.Entries != n {
-		t.Fatalf("%d entries, %v", rep.Entries, err)
+		t.Fatalf("Compile: got %d entries, error %v", rep.Entries, err)
 	}
 	if got := after.Mallocs - before.Mallocs; got > n/10 {
-		t.Errorf("%d allocations for %d entries", got, n)
+		t.Errorf("Compile made %d allocations for %d entries, want at most a tenth", got, n)
 	}
 }
 
-// TestTextOfALargeListIsPutAside: more text than is kept in memory, with every
-// entry found again.
+// TestTextOfALargeListIsPutAside: a list has more text than Compile keeps in memory, and every
+// entry is found.
 func TestTextOfALargeListIsPutAside(t *testing.T) {
 	const n = 450_000
 	var text bytes.Buffer
@@ -493,7 +493,7 @@ func TestTextOfALargeListIsPutAside(t *testing.T) {
 		fmt.Fprintln(&text, name(i*7919%n))
 	}
 	if text.Len() <= (heapChunks+2)*textChunk {
-		t.Fatalf("%d bytes are too few to be put aside", text.Len())
+		t.Fatalf("the test's list of %d bytes fits in memory, so nothing is put aside", text.Len())
 	}
 	dir := t.TempDir()
 	path, dst := filepath.Join(dir, "names"), filepath.Join(dir, "names.list")
@@ -502,7 +502,7 @@ func TestTextOfALargeListIsPutAside(t *testing.T) {
 	}
 	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: setting.Source(path)}, dst)
 	if err != nil || rep.Entries != n {
-		t.Fatalf("%d entries, %v", rep.Entries, err)
+		t.Fatalf("Compile: got %d entries, error %v", rep.Entries, err)
 	}
 	f, err := Open(dst)
 	if err != nil {
@@ -511,11 +511,11 @@ func TestTextOfALargeListIsPutAside(t *testing.T) {
 	defer f.Close()
 	for i := range n {
 		if i%97 == 0 && len(ask(t, f, "www."+name(i))) != 1 {
-			t.Fatalf("%s is not found", name(i))
+			t.Fatalf("www.%s is not found", name(i))
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
 	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %q, %v", left, err)
+		t.Errorf("Compile left temporary files: %q, %v", left, err)
 	}
 }

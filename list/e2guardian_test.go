@@ -19,9 +19,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// TestAgreesWithE2guardian feeds the same random site, URL and expression lists
-// and the same URLs to e2guardian and to us, and requires a reason for every
-// difference.
+// TestAgreesWithE2guardian gives the same random site, URL and expression lists and the same
+// URLs to e2guardian and to us, and requires a reason for every difference.
 func TestAgreesWithE2guardian(t *testing.T) {
 	program, err := exec.LookPath("e2guardian")
 	if err != nil {
@@ -32,7 +31,7 @@ func TestAgreesWithE2guardian(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(8, 15))
 	x := randomTree(rnd)
-	for _, u := range x.urls { // neighbours, among which its search goes astray
+	for _, u := range x.urls { // neighbours that mislead its search
 		x.urls = append(x.urls, u+[]string{"-bar", ".html", "/aa", "/bb"}[rnd.IntN(4)])
 	}
 	x.expressions = []string{`(^|[/.])adult(/|$)`, `^bb\.net/foo`, `\.zip$`}
@@ -62,11 +61,11 @@ func TestAgreesWithE2guardian(t *testing.T) {
 		case entry != "" && !slices.Contains(x.expressions, entry):
 			hidden[entry] = append(hidden[entry], u)
 		default:
-			t.Errorf("%s: we find %q, e2guardian blocks: %v; sites %q, urls %q", u, entry, theirs, x.domains, x.urls)
+			t.Errorf("%s: we find %q, e2guardian blocks it: %v; sites %q, URLs %q", u, entry, theirs, x.domains, x.urls)
 		}
 	}
 	g.stop(t)
-	// A host that it does not find among others is asked for alone.
+	// A host that e2guardian does not find among others is tried alone.
 	for len(hidden) > 0 {
 		var sites, urls []string
 		var batch []string
@@ -89,7 +88,7 @@ func TestAgreesWithE2guardian(t *testing.T) {
 		for _, entry := range batch {
 			for _, u := range hidden[entry] {
 				if !g.blocks(t, u) {
-					t.Errorf("%s: we find %q, e2guardian does not, even where it is alone", u, entry)
+					t.Errorf("%s: we find %q, e2guardian does not, even in a list of its own", u, entry)
 					continue
 				}
 				explained["an entry that e2guardian finds only where it is alone: its search goes astray among neighbours"]++
@@ -100,7 +99,7 @@ func TestAgreesWithE2guardian(t *testing.T) {
 	}
 	t.Logf("%d URLs, %d blocked by e2guardian; differences: %v", asks, blocked, explained)
 	if blocked < asks/20 {
-		t.Errorf("e2guardian blocked %d of %d only: the URLs have nothing to do with the lists", blocked, asks)
+		t.Errorf("e2guardian blocked only %d of %d: the URLs do not match the lists", blocked, asks)
 	}
 }
 
@@ -166,8 +165,8 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 	}
 }
 
-// shipped is a settings file of the package, without the keys that leave says and
-// with some replaced.
+// shipped is a settings file of the package. It lacks the keys that leave names, and replaces
+// some.
 func shipped(t testing.TB, name string, leave func(key, line string) bool, set map[string]string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("/etc/e2guardian", name))
@@ -196,7 +195,7 @@ func (g *guardian) stop(t testing.TB) {
 	}
 }
 
-// blocks reports whether e2guardian answers in the place of the origin.
+// blocks reports whether e2guardian answers instead of the origin.
 func (g *guardian) blocks(t testing.TB, raw string) bool {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)

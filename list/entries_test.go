@@ -34,6 +34,6 @@ func TestEntriesAreWhatTheSourceSays(t *testing.T) {
 	}
 	n := 0
 	if err := f.Entries(func(Entry) bool { n++; return false }); err != nil || n != 1 {
-		t.Errorf("stopped after %d entries, %v, want 1", n, err)
+		t.Errorf("Entries continued after yield returned false: %d entries, %v, want 1", n, err)
 	}
 }

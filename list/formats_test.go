@@ -25,8 +25,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// TestNetworksAgreeWithWalk: random nested networks and ranges of a small part
-// of the address space, asked for every address of it.
+// TestNetworksAgreeWithWalk looks up every address of a small part of the address space in
+// random nested networks and ranges.
 func TestNetworksAgreeWithWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 20 {
@@ -59,7 +59,7 @@ func TestNetworksAgreeWithWalk(t *testing.T) {
 		}
 		f, rep := compileText(t, Config{Format: Networks}, text.String())
 		if rep.Bad > 0 {
-			t.Fatalf("got %v", rep.Problems)
+			t.Fatalf("valid lines were refused: %v", rep.Problems)
 		}
 		for i := range 1030 {
 			a := addr(i)
@@ -75,7 +75,7 @@ func TestNetworksAgreeWithWalk(t *testing.T) {
 			for _, m := range found {
 				n := netip.MustParsePrefix(strings.Trim(strings.Fields(f.Evidence(m))[0], `"`))
 				if !n.Contains(a) {
-					t.Fatalf("%s: evidence %s does not contain it", a, f.Evidence(m))
+					t.Fatalf("%s: the evidence %s does not contain the address", a, f.Evidence(m))
 				}
 			}
 		}
@@ -123,7 +123,7 @@ func TestIncludes(t *testing.T) {
 		"secret.com": nil, "dot.com": {"Last dot.com"}, "10.1.2.3": {"Last 10.0.0.0/8"}, "d.com": {"Last d.com"}, "e.com/x": {"Last e.com/x"}, "no.com": nil, "a.zzz": nil,
 	} {
 		if d := cmp.Diff(want, ask(t, f, url)); d != "" {
-			t.Errorf("%s: %s", url, d)
+			t.Errorf("%s: matches differ (-want +got): %s", url, d)
 		}
 	}
 	var got []string
@@ -158,10 +158,10 @@ func TestIncludes(t *testing.T) {
 		q.SetHost(tt.host)
 		found, err := f.Lookup(&q, nil)
 		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: got %v, %v", tt.host, found, err)
+			t.Fatalf("%s: got %v, %v, want one match", tt.host, found, err)
 		}
 		if got := f.Applies(found[0], monday.Add(tt.at)); got != tt.want {
-			t.Errorf("%s at %v: got %v", tt.host, tt.at, got)
+			t.Errorf("%s at %v: Applies = %v", tt.host, tt.at, got)
 		}
 	}
 
@@ -171,7 +171,7 @@ func TestIncludes(t *testing.T) {
 		"http://x.com/odd": true, "http://x.com/aaz": true, "http://x.com/baz": false,
 	} {
 		if got := searched(t, f, url); got != want {
-			t.Errorf("%s: got %v", url, got)
+			t.Errorf("%s: an expression matches: %v", url, got)
 		}
 	}
 	if rep.Bad != 1 || rep.Exprs != 4 || !strings.HasSuffix(rep.Problems[0].String(), `bannedregexp:3: "(unclosed" does not compile: missing closing ): "(?i)(unclosed"`) {
@@ -186,11 +186,11 @@ func TestManyTimes(t *testing.T) {
 	q.SetHost("a.com")
 	found, err := f.Lookup(&q, nil)
 	if err != nil || len(found) != 1 || rep.Bad != 0 {
-		t.Fatalf("got %v, %v, %v", found, err, rep.Problems)
+		t.Fatalf("got %v, %v, problems %v; want one match", found, err, rep.Problems)
 	}
 	monday := time.Date(2024, 1, 1, 8, 30, 0, 0, time.UTC)
 	if !f.Applies(found[0], monday) || f.Applies(found[0], monday.Add(-7*time.Hour)) {
-		t.Error("the list does not hold by its last time alone")
+		t.Error("the list does not apply by its last #time line alone")
 	}
 }
 
@@ -203,13 +203,13 @@ func TestIncludesOfARelativePath(t *testing.T) {
 	t.Chdir(dir)
 	f, rep := compilePath(t, Config{Format: E2guardian, Path: "sub/main"})
 	if rep.Entries != 3 || rep.Bad != 0 || len(rep.Problems) != 1 {
-		t.Errorf("got %d entries: %v", rep.Entries, rep.Problems)
+		t.Errorf("got %d entries and problems %v, want 3 entries and 1 problem", rep.Entries, rep.Problems)
 	}
 	var q Query
 	q.SetHost("b.com")
 	found, err := f.Lookup(&q, nil)
 	if err != nil || len(found) != 1 || f.Evidence(found[0]) != `"b.com" in sub/two:1` {
-		t.Errorf("got %v, %v", found, err)
+		t.Errorf("entry of an included file: got %v, %v", found, err)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestCompileSeesIncludes(t *testing.T) {
 		}
 		rep, err := Compile(context.Background(), "x", cfg, dst)
 		if err != nil || rep.Reused != want {
-			t.Errorf("%d: got reused %v, %v, want %v", i, rep.Reused, err, want)
+			t.Errorf("Compile %d: got reused %v, %v, want %v", i, rep.Reused, err, want)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestCompileSeesIncludes(t *testing.T) {
 func TestWindowsGoPastMidnight(t *testing.T) {
 	w, ok := parseWindow("22 30 6 0 4") // Friday night
 	if !ok {
-		t.Fatal("not a window")
+		t.Fatal("parseWindow refused a valid window")
 	}
 	for at, want := range map[string]bool{
 		"2024-01-05 22:29": false, "2024-01-05 22:30": true, "2024-01-06 06:00": true, "2024-01-06 06:01": false,
@@ -244,7 +244,7 @@ func TestWindowsGoPastMidnight(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.open(when); got != want {
-			t.Errorf("%s: got %v", at, got)
+			t.Errorf("open at %s: got %v", at, got)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestCharsets(t *testing.T) {
 			write(t, dir, map[string]string{name: tt.text})
 			f, rep := compilePath(t, Config{Format: Domains, Charset: tt.charset, Path: setting.Source(filepath.Join(dir, name))})
 			if len(ask(t, f, tt.host)) != 1 || rep.Bad != 0 {
-				t.Errorf("not found: %v", rep.Problems)
+				t.Errorf("the host is not found: %v", rep.Problems)
 			}
 		})
 	}
@@ -332,7 +332,7 @@ func TestCompression(t *testing.T) {
 			}
 			f, _ := compilePath(t, Config{Format: Hosts, Path: setting.Source(path)})
 			if got := ask(t, f, "b.com"); len(got) != 1 {
-				t.Errorf("got %v", got)
+				t.Errorf("b.com: got %v, want one match", got)
 			}
 		})
 	}
@@ -365,7 +365,7 @@ func TestBombs(t *testing.T) {
 	}
 	f, rep := compilePath(t, Config{Path: setting.Source(path)})
 	if rep.Entries != 1 || rep.Bad != 3 || len(ask(t, f, "a.com")) != 1 {
-		t.Errorf("got %d entries, %d bad: %v", rep.Entries, rep.Bad, rep.Problems)
+		t.Errorf("damaged lines: got %d entries, %d bad: %v", rep.Entries, rep.Bad, rep.Problems)
 	}
 	for name, want := range map[string]string{
 		"list.txt":    "list.txt: would have 104857600 bytes when unpacked: too many for its size",
@@ -406,12 +406,12 @@ func TestExpressionsOfPOSIX(t *testing.T) {
 		`[\`:            `[\\`,
 	} {
 		if got := fromPOSIX(in); got != want {
-			t.Errorf("%s: got %s, want %s", in, got, want)
+			t.Errorf("fromPOSIX(%s) = %s, want %s", in, got, want)
 		}
 	}
 }
 
-// TestSearchAtOnce: the first lookups build what is built on first use.
+// TestSearchAtOnce: concurrent first lookups build what is made on first use.
 func TestSearchAtOnce(t *testing.T) {
 	f, _ := compileText(t, Config{Format: Expressions}, "(^|[-./])casino([-./]|$)\nx[0-9]+y\n[a-c]+$\n")
 	var wg sync.WaitGroup
@@ -421,7 +421,7 @@ func TestSearchAtOnce(t *testing.T) {
 			for range 100 {
 				q.SetURL("www.casino.com", []byte("/x77y/abc"))
 				if found, err := f.Search(&q, nil); err != nil || len(found) != 3 {
-					t.Errorf("got %v, %v, want 3 matches", found, err)
+					t.Errorf("concurrent Search: got %v, %v, want 3 matches", found, err)
 				}
 			}
 		})
@@ -433,12 +433,11 @@ func TestSearchAtOnce(t *testing.T) {
 		q.SetURL("www.example.com", []byte("/index.html?x"))
 		dst, _ = f.Search(&q, dst[:0])
 	}); n > 0 && !race.On { // with the race detector, sync.Pool drops items at random
-		t.Errorf("got %v allocations", n)
+		t.Errorf("Search: got %v allocations, want none", n)
 	}
 }
 
-// FuzzExpressions: an expression that matches a text is among those tried on
-// it.
+// FuzzExpressions: if an expression matches a text, it is among those tried on the text.
 func FuzzExpressions(f *testing.F) {
 	f.Add(`(^|[-.?+=/_])(porn|sexo)([-.?+=/_]|$)`, "x.com/my-porn/")
 	f.Add(`(ab|cd)+e?f{2,3}[x-z]`, "abcdeffz")
@@ -466,14 +465,13 @@ func FuzzExpressions(f *testing.F) {
 			yes, _ := m.MatchString(s)
 			texts := literal.Required(e.pattern())
 			if yes && texts != nil && !slices.ContainsFunc(texts, func(x string) bool { return strings.Contains(s, x) }) {
-				t.Errorf("%q matches %q without any of %q", expr, s, texts)
+				t.Errorf("%q matches %q, which has none of the required texts %q", expr, s, texts)
 			}
 		}
 	})
 }
 
-// FuzzItemFiles: whatever a list includes is in its folder, and its times are
-// valid.
+// FuzzItemFiles: all files that a list includes are in its folder, and its times are valid.
 func FuzzItemFiles(f *testing.F) {
 	f.Add("#listcategory: \"x\"\n#time: 8 0 16 30 01234\n.Include<other>\n.Include</etc/passwd>\n.Include<../../x>\n")
 	f.Add("#time: 24 59 99 -1 77\n.Include<main>\n.Include<>\n.Include<\x00>\n.Include<__LISTDIR__/__LISTDIR__>\n")
@@ -485,18 +483,18 @@ func FuzzItemFiles(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(x.files) > 2 {
-			t.Errorf("got %d files of two", len(x.files))
+			t.Errorf("itemFiles found %d files, but there are two", len(x.files))
 		}
 		for _, file := range x.files {
 			if filepath.Dir(file.path) != dir {
-				t.Errorf("read %s, which is not in %s", file.path, dir)
+				t.Errorf("itemFiles found %s, which is not in %s", file.path, dir)
 			}
 			if len(file.when) > maxIncludeDepth+1 {
-				t.Errorf("got %d windows", len(file.when))
+				t.Errorf("a file has %d windows, more than includes can give it", len(file.when))
 			}
 			for _, w := range file.when {
 				if w.begin > 1440 || w.end > 1440 || w.days > 127 {
-					t.Errorf("got %+v", w)
+					t.Errorf("invalid window: %+v", w)
 				}
 			}
 		}
@@ -538,8 +536,8 @@ func FuzzZip(f *testing.F) {
 	})
 }
 
-// TestExpressionsOfE2guardianEndBeforeTheirSlash, as e2guardian reads them,
-// unless the slash is one of a pair.
+// TestExpressionsOfE2guardianEndBeforeTheirSlash: as in e2guardian, a slash at the end does not
+// count, unless the slashes are a pair.
 func TestExpressionsOfE2guardianEndBeforeTheirSlash(t *testing.T) {
 	f, rep := compileText(t, Config{Format: E2guardianRegexp}, "/banners/\n/one\\/\n(?<!relo)adframe\n")
 	for url, want := range map[string]bool{
@@ -547,10 +545,10 @@ func TestExpressionsOfE2guardianEndBeforeTheirSlash(t *testing.T) {
 		"http://x.com/adframe": true, "http://x.com/reload/adframe": true, "http://x.com/x/reloadframe": false,
 	} {
 		if got := searched(t, f, url); got != want {
-			t.Errorf("%s: got %v", url, got)
+			t.Errorf("%s: an expression matches: %v", url, got)
 		}
 	}
 	if rep.Bad != 0 {
-		t.Errorf("%d expressions are refused: %v", rep.Bad, rep.Problems)
+		t.Errorf("%d expressions were refused: %v", rep.Bad, rep.Problems)
 	}
 }

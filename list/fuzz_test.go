@@ -37,7 +37,7 @@ func fuzzLines(f *testing.F, format string, seeds ...string) {
 				lines++
 			}
 			if b.report.Lines != lines && !marked(text) {
-				t.Errorf("got %d lines, want %d", b.report.Lines, lines)
+				t.Errorf("the report counts %d lines, want %d", b.report.Lines, lines)
 			}
 			checkBuilt(t, b)
 		}
@@ -67,22 +67,22 @@ func checkBuilt(t *testing.T, b *builder) {
 			}
 			again, reason := dns.Host(nil, host)
 			if reason != "" || !bytes.Equal(again, host) {
-				t.Errorf("%q is not in normal form: %q %s", host, again, reason)
+				t.Errorf("entry %q is not in normal form: %q %s", host, again, reason)
 			}
 			if len(key) > maxKey {
-				t.Errorf("%q is too long", key)
+				t.Errorf("entry %q is longer than maxKey", key)
 			}
 			want := hashHost(host, defaultSeed)
 			if path != nil {
 				want = hashPath(want, path, b.cfg.Match == Prefix)
 			}
 			if e.hash() != want {
-				t.Errorf("%q: hash is not that of the key", key)
+				t.Errorf("entry %q: its hash differs from that of its key", key)
 			}
 			var q Query
 			q.SetHost(string(host))
 			if q.n == 0 || path == nil && q.sums[q.n-1] != want {
-				t.Errorf("%q cannot be asked for", key)
+				t.Errorf("entry %q: no Query has its hash", key)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func FuzzJSON(f *testing.F) {
 			return
 		}
 		if n := bytes.Count(data, []byte("\n")) + 1; b.report.Lines > n {
-			t.Errorf("%d lines of %d", b.report.Lines, n)
+			t.Errorf("the report counts %d lines of %d", b.report.Lines, n)
 		}
 		checkBuilt(t, b)
 	})
@@ -136,7 +136,7 @@ func FuzzReadChanges(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		changes, err := ReadChanges(bytes.NewReader(data))
 		if err != nil && changes != nil {
-			t.Error("changes beside an error")
+			t.Error("parseEntry returned changes together with an error")
 		}
 		for _, c := range changes {
 			if _, _, err := parseEntry(c.Entry, Boundary); err != nil {
@@ -227,21 +227,21 @@ func FuzzQuery(f *testing.F) {
 		for i := range q.n {
 			s := q.suffix(i)
 			if len(s) == 0 || len(s) > maxHost || !strings.HasSuffix(q.host, s) {
-				t.Errorf("%q: suffix %d is %q", host, i, s)
+				t.Errorf("host %q: suffix %d is %q", host, i, s)
 			}
 			if hashHost([]byte(s), defaultSeed) != q.sums[i] {
-				t.Errorf("%q: suffix %d has another hash than its name", host, i)
+				t.Errorf("host %q: the hash of suffix %d is not that of its name", host, i)
 			}
 		}
 		if q.path == nil {
 			return
 		}
 		if len(q.path) > maxKey+1 || q.path[0] != '/' {
-			t.Errorf("%q: got path %q", path, q.path)
+			t.Errorf("path %q became the invalid path %q", path, q.path)
 		}
 		clean, _, _ := bytes.Cut(q.path, []byte("?"))
 		if !bytes.Contains(q.path, []byte("%")) && (bytes.Contains(clean, []byte("/../")) || bytes.Contains(clean, []byte("//"))) && !strings.Contains(strings.ToLower(path), "%3f") {
-			t.Errorf("%q: got path %q", path, q.path)
+			t.Errorf("path %q became %q, which is not clean", path, q.path)
 		}
 	})
 }

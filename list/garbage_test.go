@@ -43,7 +43,7 @@ func TestOneLineInAHundredIsGarbage(t *testing.T) {
 		}
 		bad++
 		switch kind := rnd.IntN(5); {
-		case i%200_000 == 77: // ten megabytes without an end
+		case i%200_000 == 77: // ten megabytes without a line end
 			w.Write(huge)
 		case kind == 0: // bytes of any kind
 			w.WriteByte(1)
@@ -95,13 +95,13 @@ func TestOneLineInAHundredIsGarbage(t *testing.T) {
 		}
 		q.SetHost(string(g.name(b[:0], i)))
 		if found, err = list.Lookup(q, found[:0]); err != nil || len(found) != 1 {
-			t.Fatalf("entry %d: got %v, %v", i, found, err)
+			t.Fatalf("entry %d: got %v, %v, want one match", i, found, err)
 		}
 	}
 }
 
-// TestTwoProcessesShareTheFile maps one list in two processes, has both read
-// all of it, and asks the system how much of it either has for itself.
+// TestTwoProcessesShareTheFile maps one list in two processes, which both read all of it, and
+// measures how much memory each has for itself.
 func TestTwoProcessesShareTheFile(t *testing.T) {
 	if dst := os.Getenv("LIST_TEST_SHARE"); dst != "" {
 		f, err := Open(dst)
@@ -149,13 +149,13 @@ func TestTwoProcessesShareTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the other process said %q, %v", line, err)
+		t.Fatalf("the other process printed %q, %v, want ready", line, err)
 	}
 	for _, pid := range []int{os.Getpid(), cmd.Process.Pid} {
 		resident, private := mapped(t, pid, dst)
 		t.Logf("process %d: %d KB resident, %d of them its own", pid, resident, private)
 		if size := len(f.data) >> 10; resident < size/2 || private > 16 {
-			t.Errorf("process %d: got %d KB resident and %d private of %d", pid, resident, private, size)
+			t.Errorf("process %d has %d KB resident and %d KB private of a list of %d KB", pid, resident, private, size)
 		}
 	}
 	in.Close()

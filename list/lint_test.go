@@ -48,10 +48,10 @@ func TestExamineNamesEveryLineOfNoUse(t *testing.T) {
 			}
 		}
 		if d := cmp.Diff(strings.Split(tt.want, "\n"), strings.Split(got.String(), "\n")); d != "" {
-			t.Errorf("%s: %s", name, d)
+			t.Errorf("%s: remarks differ (-want +got): %s", name, d)
 		}
 		if n := len(l.All()); n != len(l.Problems)+len(l.Twice)+len(l.Shadowed)+len(l.Void) {
-			t.Errorf("%s: %d in all", name, n)
+			t.Errorf("%s: All has %d problems, not the sum of its parts", name, n)
 		}
 	}
 }

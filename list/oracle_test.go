@@ -67,8 +67,8 @@ func TestAnswersOfE2guardian(t *testing.T) {
 		Results  map[string]map[string]struct{ Blocked bool }
 	}
 	readJSON(t, data.Path(t, "oracle", "item-vectors.json"), &vectors)
-	// Lines that e2guardian reads and never matches, which we interpret as
-	// intended, and its faults.
+	// Lines that e2guardian reads and never matches, but that we interpret as intended, and its
+	// faults.
 	better := []string{
 		"site-odd http://a.com/", "site-odd http://www.a.com/", "site-odd http://b.com/", "site-odd http://x.b.com/", "site-odd http://f.com/",
 		"url-sibling-bug2 http://example.com/foo/x", "url-nested-bug http://example.com/foo/x", "url-nested-bug http://example.com/foo/zz",
@@ -95,17 +95,17 @@ func TestAnswersOfE2guardian(t *testing.T) {
 			continue
 		}
 		f, _ := compilePath(t, Config{Format: format, Path: setting.Source(filepath.Join(dir, main))})
-		if strings.HasPrefix(v.ID, "time-") { // recorded when the list did not hold
+		if strings.HasPrefix(v.ID, "time-") { // recorded at a time when the list did not apply
 			var q Query
 			for _, r := range v.Requests {
 				u, _ := url.Parse(r)
 				q.SetHost(u.Hostname())
 				found, err := f.Lookup(&q, nil)
 				if err != nil || len(found) != 1 {
-					t.Fatalf("%s: %s: got %v, %v", v.ID, r, found, err)
+					t.Fatalf("%s: %s: got %v, %v, want one match", v.ID, r, found, err)
 				}
 				if f.Applies(found[0], time.Date(2024, 1, 2, 12, 0, 0, 0, time.UTC)) {
-					t.Errorf("%s: %s: holds on a Tuesday at noon", v.ID, r)
+					t.Errorf("%s: %s: the list applies on a Tuesday at noon", v.ID, r)
 				}
 				asked++
 			}
@@ -126,7 +126,7 @@ func TestAnswersOfE2guardian(t *testing.T) {
 		}
 	}
 	if asked < 30 {
-		t.Errorf("asked %d questions only", asked)
+		t.Errorf("only %d questions were compared, want at least 30", asked)
 	}
 }
 
@@ -190,8 +190,8 @@ func TestPrefixMatch(t *testing.T) {
 	}
 }
 
-// TestRealLists: every line of the real lists is found, and of the names of
-// all other lists exactly those that a map finds.
+// TestRealLists finds every line of the real lists, and of the names of all other lists exactly
+// those that a map finds.
 func TestRealLists(t *testing.T) {
 	dir := data.Path(t, "lists")
 	sources, err := filepath.Glob(filepath.Join(dir, "*.gz"))
@@ -250,15 +250,14 @@ func TestRealLists(t *testing.T) {
 	}
 }
 
-// entriesOf reads the records of a file, by walking over them and not by
-// looking anything up.
+// entriesOf reads the records of a file in sequence, without a lookup.
 func entriesOf(t testing.TB, f *File) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	for b := f.table.records; len(b) > 0; {
 		r, n := f.table.record(b)
 		if n == 0 {
-			t.Fatal("damaged record")
+			t.Fatal("a record of the list is damaged")
 		}
 		exact, seen := names[string(r.key)]
 		names[string(r.key)] = r.set&flagExact != 0 && (exact || !seen)
@@ -375,7 +374,7 @@ func TestEveryLineOfUT1(t *testing.T) {
 			for _, more := range []string{"", "/x"} {
 				if asked++; !has(path.Base(dir), line, more) {
 					if missed++; missed <= 20 {
-						t.Errorf("%s: %q with %q is not found", h.Name, line, more)
+						t.Errorf("%s: line %q is not found as %q", h.Name, line, more)
 					}
 				}
 			}
@@ -383,6 +382,6 @@ func TestEveryLineOfUT1(t *testing.T) {
 	}
 	t.Logf("%d asked, %d missed, %d bad: %v", asked, missed, rep.Bad, rep.Problems)
 	if asked < 1000 || missed > rep.Bad {
-		t.Errorf("%d of %d are not found", missed, asked)
+		t.Errorf("%d of %d lines are not found", missed, asked)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"shuultuur/setting"
 )
 
-// amendable compiles text and returns the compiled file's path and a function
-// that opens it again and queries it.
+// amendable compiles text. It returns the path of the list and a function that opens it again
+// and queries it.
 func amendable(t testing.TB, cfg Config, text string) (dst string, asks func(url string) []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func TestAmend(t *testing.T) {
 		}
 		for url, want := range s.want {
 			if d := cmp.Diff(want, asks(url)); d != "" {
-				t.Errorf("step %d: %s: %s", i, url, d)
+				t.Errorf("step %d: %s: matches differ (-want +got): %s", i, url, d)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func TestAmend(t *testing.T) {
 	q.SetHost("e.com")
 	found, err := f.Lookup(&q, nil)
 	if err != nil || len(found) != 1 || !strings.Contains(f.Evidence(found[0]), `"e.com" in `+dst+".overlay:") {
-		t.Errorf("got %v, %v: %s", found, err, f.Evidence(found[0]))
+		t.Errorf("entry of the overlay: got %v, %v: %s", found, err, f.Evidence(found[0]))
 	}
 }
 
@@ -79,18 +79,18 @@ func TestBadChangesChangeNothing(t *testing.T) {
 	dst, asks := amendable(t, Config{}, "a.com\n")
 	for _, c := range []Change{{Entry: "exa mple"}, {Entry: "com"}, {Entry: ""}, {Entry: "10.0.0.0/8"}, {Entry: "x.com", Category: "\x00y"}} {
 		if err := Amend(context.Background(), dst, Change{Entry: "b.com"}, c); err == nil {
-			t.Errorf("%+v: got no error", c)
+			t.Errorf("Amend accepted %+v", c)
 		}
 	}
 	if got := asks("b.com"); got != nil {
-		t.Errorf("got %v", got)
+		t.Errorf("b.com after a refused change: got %v, want nothing", got)
 	}
 	if _, err := os.Stat(dst + overlaySuffix); err == nil {
-		t.Error("an overlay was written")
+		t.Error("a refused change wrote an overlay")
 	}
 }
 
-// TestOverlayIsWorkedIn: a large overlay goes into the list; its changes stay
+// TestOverlayIsWorkedIn: Compile merges a large overlay into the list, and its changes stay
 // when the source changes later.
 func TestOverlayIsWorkedIn(t *testing.T) {
 	ctx := context.Background()
@@ -118,20 +118,20 @@ func TestOverlayIsWorkedIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rep := compile(); !rep.Reused {
-		t.Error("a small overlay made the list anew")
+		t.Error("Compile did not reuse the list because of a small overlay")
 	}
 	if err := Amend(ctx, dst, changes...); err != nil {
 		t.Fatal(err)
 	}
 	if rep := compile(); rep.Reused || rep.Entries != 2000 {
-		t.Errorf("got reused %v, %d entries", rep.Reused, rep.Entries)
+		t.Errorf("Compile with a large overlay: reused %v, %d entries, want 2000 in a new list", rep.Reused, rep.Entries)
 	}
 	if _, err := os.Stat(dst + overlaySuffix); err == nil {
-		t.Error("the overlay is still there")
+		t.Error("the overlay still exists after it was merged")
 	}
 	write(t, dir, map[string]string{"source": text.String() + "later.com\n"})
 	if rep := compile(); rep.Entries != 2001 {
-		t.Errorf("got %d entries, want 2001", rep.Entries)
+		t.Errorf("after a change of the source: got %d entries, want 2001", rep.Entries)
 	}
 	f, err := Open(dst)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestOverlayIsWorkedIn(t *testing.T) {
 	}
 }
 
-// TestAmendAgreesWithMap: random changes, put to a list and to a map.
+// TestAmendAgreesWithMap makes random changes to a list and to a map.
 func TestAmendAgreesWithMap(t *testing.T) {
 	ctx := context.Background()
 	rnd := rand.New(rand.NewPCG(5, 5))
@@ -185,8 +185,7 @@ func TestAmendAgreesWithMap(t *testing.T) {
 	}
 }
 
-// TestAmendAtOnce: several who change a list at one time lose nothing of each
-// other's.
+// TestAmendAtOnce: concurrent changes of one list lose nothing.
 func TestAmendAtOnce(t *testing.T) {
 	dst, asks := amendable(t, Config{}, "a.com\n")
 	var wg sync.WaitGroup
@@ -200,7 +199,7 @@ func TestAmendAtOnce(t *testing.T) {
 	wg.Wait()
 	for i := range 8 {
 		if got := asks(fmt.Sprintf("n%d.com", i)); len(got) != 1 {
-			t.Errorf("n%d.com: got %v", i, got)
+			t.Errorf("n%d.com: got %v, want one match", i, got)
 		}
 	}
 }
@@ -220,7 +219,7 @@ func TestLongestDecides(t *testing.T) {
 			}
 			wanted := want || m.size == 5 // a.com itself is no longer than its exception
 			if got := Lifted(found, &m) != nil; got != wanted {
-				t.Errorf("longest %v: %s: got %v", longest, f.Evidence(m), got)
+				t.Errorf("longest %v: exception from %s: got %v", longest, f.Evidence(m), got)
 			}
 		}
 		q.SetHost("sure.a.com")
@@ -228,7 +227,7 @@ func TestLongestDecides(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(found, func(m Match) bool { return m.Important && Lifted(found, &m) == nil }) {
-			t.Error("an important entry was excepted")
+			t.Error("an exception applied to an important entry")
 		}
 	}
 }
@@ -246,7 +245,7 @@ func FuzzAmend(f *testing.F) {
 			}
 			h2, p2, err := parseEntry(host+path, match)
 			if err == nil && !strings.Contains(path, "%") && (h2 != host || p2 != path) {
-				t.Errorf("%q: got %q %q, then %q %q", add, host, path, h2, p2)
+				t.Errorf("entry %q was read as %q %q, and that as %q %q", add, host, path, h2, p2)
 			}
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"shuultuur/test/data"
 )
 
-// pagesOf makes lists of rules, each its own.
+// pagesOf makes a list of each text.
 func pagesOf(t testing.TB, lists ...string) *Pages {
 	t.Helper()
 	var files []*File
@@ -26,7 +26,7 @@ func pagesOf(t testing.TB, lists ...string) *Pages {
 	return NewPages(files)
 }
 
-// style writes down the selectors of a style sheet, however they are grouped.
+// style returns the selectors of a style sheet, in any grouping.
 func style(css []byte) string {
 	var all []string
 	for block := range strings.SplitSeq(strings.TrimSuffix(string(css), hide), hide) {
@@ -108,7 +108,7 @@ never.com##+js(noeval)
 			t.Errorf("%s: got scriptlets %q and %d bytes, want %q", tt.url, got, len(page.Script), tt.scripts)
 		}
 		if want := tt.style == "" && !tt.generic && tt.scripts == "" && tt.headers == ""; page.Empty() != want {
-			t.Errorf("%s: got empty %v, want %v", tt.url, page.Empty(), want)
+			t.Errorf("%s: Empty = %v, want %v", tt.url, page.Empty(), want)
 		}
 	}
 	var page filter.Changes
@@ -120,7 +120,7 @@ never.com##+js(noeval)
 	}
 	css, zipped, _ := p.Sheet([]byte(page.Sheet), "x.com", true)
 	if !zipped {
-		t.Fatal("the sheet for all pages is not compressed")
+		t.Fatal("the style sheet for all pages is not compressed")
 	}
 	z, err := gzip.NewReader(bytes.NewReader(css))
 	if err != nil {
@@ -128,17 +128,17 @@ never.com##+js(noeval)
 	}
 	plain, _, _ := p.Sheet([]byte(page.Sheet), "x.com", false)
 	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, plain) {
-		t.Errorf("got %q, %v, want %q", got, err, plain)
+		t.Errorf("compressed style sheet: got %q, %v, want %q", got, err, plain)
 	}
 	if _, _, ok := p.Sheet([]byte("/style.css"), "x.com", true); ok {
-		t.Error("a path of the site is ours")
+		t.Error("Sheet claimed a path of the site")
 	}
 	var other filter.Changes
 	if pagesOf(t, "##.other").Look("https://x.com/", false, &other); other.Sheet == page.Sheet {
-		t.Errorf("different sheets have the path %s", page.Sheet)
+		t.Errorf("two different style sheets have the path %s", page.Sheet)
 	}
 	if pagesOf(t, "||a.com^\n") != nil {
-		t.Error("a list without rules about pages has some")
+		t.Error("a list without rules about pages gave Pages")
 	}
 }
 

@@ -77,12 +77,12 @@ func TestEveryBadLineIsReported(t *testing.T) {
 		_, rep := compileText(t, Config{Format: Domains}, "a.com\n"+line+"\nb.com")
 		if strings.HasPrefix(line, "a.a.") {
 			if rep.Entries != 3 { // 127 labels of one letter are 253 bytes
-				t.Errorf("%q: got %v, want it kept", line, rep.Problems)
+				t.Errorf("%q: refused with %v, want it kept", line, rep.Problems)
 			}
 			continue
 		}
 		if len(rep.Problems) != 1 || rep.Bad != 1 || rep.Entries != 2 || rep.Lines != 3 {
-			t.Errorf("%.80q: got %+v", line, rep)
+			t.Errorf("%.80q: got report %+v", line, rep)
 			continue
 		}
 		if p := rep.Problems[0]; p.Reason != want || p.Line != 2 || p.Kept {
@@ -99,7 +99,7 @@ func TestRemarksKeepTheEntry(t *testing.T) {
 	var got []string
 	for _, p := range rep.Problems {
 		if !p.Kept {
-			t.Errorf("%v: not kept", p)
+			t.Errorf("problem %v: the line was not kept", p)
 		}
 		got = append(got, fmt.Sprint(p.Line, " ", p.Reason))
 	}
@@ -114,7 +114,7 @@ func TestRemarksKeepTheEntry(t *testing.T) {
 	}
 	for _, url := range []string{"a.com", "b.com/x", "www.c.com"} {
 		if len(ask(t, f, url)) != 1 {
-			t.Errorf("%s: not found", url)
+			t.Errorf("%s is not found", url)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestRemarksKeepTheEntry(t *testing.T) {
 func TestProblemsAreCappedAndCounted(t *testing.T) {
 	_, rep := compileText(t, Config{Format: Domains}, strings.Repeat("b a d\n", 5000)+"a.com\n")
 	if len(rep.Problems) != keptPerFile || rep.Bad != 5000 || rep.Entries != 1 {
-		t.Errorf("got %d problems, %d bad, %d entries", len(rep.Problems), rep.Bad, rep.Entries)
+		t.Errorf("5000 bad lines: got %d problems, %d bad, %d entries", len(rep.Problems), rep.Bad, rep.Entries)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestCleanPath(t *testing.T) {
 	} {
 		var buf [maxKey + 1]byte
 		if got := string(cleanPath(buf[:0], []byte(in))); got != want {
-			t.Errorf("%.40q: got %.40q, want %.40q", in, got, want)
+			t.Errorf("cleanPath(%.40q) = %.40q, want %.40q", in, got, want)
 		}
 	}
 }

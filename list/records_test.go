@@ -70,7 +70,7 @@ func TestBadRecordsAreReportedWithTheirLine(t *testing.T) {
 		t.Error(d)
 	}
 	if rep.Entries != 1 || rep.Bad != 4 {
-		t.Errorf("got %d entries, %d bad", rep.Entries, rep.Bad)
+		t.Errorf("got %d entries, %d bad lines; want 1 and 4", rep.Entries, rep.Bad)
 	}
 }
 
@@ -82,10 +82,10 @@ func TestHalfAListInJSONIsNone(t *testing.T) {
 		}
 		dst := path + ".list"
 		if _, err := Compile(context.Background(), "own", Config{Path: setting.Source(path)}, dst); err == nil {
-			t.Errorf("%.40q: no error", text)
+			t.Errorf("Compile of %.40q returned no error", text)
 		}
 		if _, err := os.Stat(dst); err == nil {
-			t.Errorf("%.40q: there is a list", text)
+			t.Errorf("Compile of %.40q failed but wrote a list", text)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestChangesAreReadWholeOrNotAtAll(t *testing.T) {
 	} {
 		got, err := ReadChanges(strings.NewReader(tt.text))
 		if d := cmp.Diff(tt.want, got); d != "" {
-			t.Errorf("%q: %s", tt.text, d)
+			t.Errorf("%q: records differ (-want +got): %s", tt.text, d)
 		}
 		if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%q: got error %v, want %s", tt.text, err, tt.err)

@@ -92,7 +92,7 @@ func TestRealRules(t *testing.T) {
 	f, rep := compilePath(t, Config{Path: setting.Source(data.Path(t, "lists", "easylist.txt.gz"))})
 	t.Logf("%d entries, %d rules in %d bytes, %d ignored, %d bad; first problems: %v", rep.Entries, rep.Rules, f.section[secRules].Size, rep.Ignored, rep.Bad, rep.Problems[:min(8, len(rep.Problems))])
 	if rep.Rules < 4000 || rep.Bad > 5 {
-		t.Errorf("got %d rules, %d bad: %v", rep.Rules, rep.Bad, rep.Problems)
+		t.Errorf("got %d rules and %d bad lines, want at least 4000 and at most 5: %v", rep.Rules, rep.Bad, rep.Problems)
 	}
 	if size := f.section[secRules].Size; size > uint64(rep.Rules)*100 {
 		t.Errorf("got %d bytes for %d rules, want at most 100 each", size, rep.Rules)
@@ -142,7 +142,7 @@ func TestParametersAreTakenOutOfTheQuery(t *testing.T) {
 			t.Errorf("%s on %s: got %q, want %q", tt.rules, tt.url, got, tt.want)
 		}
 		if found, err := f.Rules().Match(&r, nil); err != nil || len(found) > 0 {
-			t.Errorf("%s on %s: a rule about parameters blocks: %v, %v", tt.rules, tt.url, found, err)
+			t.Errorf("%s on %s: a rule about parameters blocks the request: %v, %v", tt.rules, tt.url, found, err)
 		}
 	}
 }

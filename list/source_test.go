@@ -137,7 +137,7 @@ func TestSquidGuardTree(t *testing.T) {
 					want = `"both.com" in ` + where + "/games/domains.1:2"
 				}
 				if got := f.Evidence(m); got != want {
-					t.Errorf("%s: got %s, want %s", m.Category, got, want)
+					t.Errorf("Evidence in %s: got %s, want %s", m.Category, got, want)
 				}
 			}
 		})
@@ -151,11 +151,11 @@ func TestOneCategoryAlone(t *testing.T) {
 	}
 	f, _ := compilePath(t, Config{Path: setting.Source(dir)})
 	if got, want := ask(t, f, "a.com"), []string{"own a.com"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("a.com: got %q, want %q", got, want)
 	}
 	f, _ = compilePath(t, Config{Path: setting.Source(dir), Category: "mine"})
 	if got, want := ask(t, f, "a.com"), []string{"mine a.com"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("a.com in another category: got %q, want %q", got, want)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestLinkOutOfTheTreeIsLeftOut(t *testing.T) {
 	}
 	f, rep := compilePath(t, Config{Format: UT1, Path: setting.Source(filepath.Join(dir, "tree"))})
 	if got := ask(t, f, "secret.com"); got != nil {
-		t.Errorf("got %q, want nothing", got)
+		t.Errorf("file outside the folder was read: got %q", got)
 	}
 	if !slices.ContainsFunc(rep.Problems, func(p Problem) bool { return strings.HasSuffix(p.File, "tree/out") }) {
 		t.Errorf("got %v, want a problem about the link", rep.Problems)
@@ -192,7 +192,7 @@ func TestGzippedAndBrokenSources(t *testing.T) {
 	}
 	f, rep := compilePath(t, Config{Path: setting.Source(src)})
 	if len(ask(t, f, "b.com")) != 1 || rep.Duplicates != 2997 || rep.Entries != 3 {
-		t.Errorf("got %+v", rep)
+		t.Errorf("duplicates in one list: got %+v", rep)
 	}
 	dst := filepath.Join(dir, "own.list")
 	for name, data := range map[string][]byte{"cut short": buf.Bytes()[:buf.Len()-9], "no gzip": []byte("\x1f\x8bnonsense")} {
@@ -203,17 +203,17 @@ func TestGzippedAndBrokenSources(t *testing.T) {
 			t.Errorf("%s: compiled, want an error", name)
 		}
 		if _, err := os.Stat(dst); err == nil {
-			t.Errorf("%s: half a list was written", name)
+			t.Errorf("%s: Compile failed but wrote a list", name)
 		}
 	}
 	if _, err := Compile(context.Background(), "own", Config{Format: UT1, Path: setting.Source(src)}, dst); err == nil {
-		t.Error("format ut1 took a plain file")
+		t.Error("format ut1 accepted a plain file")
 	}
 	if _, err := Compile(context.Background(), "own", Config{Format: Hosts, Path: setting.Source(dir)}, dst); err == nil {
-		t.Error("format hosts took a folder")
+		t.Error("format hosts accepted a folder")
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*.tmp"))
 	if len(left) > 0 {
-		t.Errorf("temporary files left: %q", left)
+		t.Errorf("Compile left temporary files: %q", left)
 	}
 }

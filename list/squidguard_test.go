@@ -58,7 +58,7 @@ func TestAgreesWithSquidGuard(t *testing.T) {
 			case entry != "":
 				hidden[entry] = append(hidden[entry], u)
 			default:
-				t.Errorf("%s: squidGuard blocks it; domains %q, urls %q, expressions %q", u, x.domains, x.urls, x.expressions)
+				t.Errorf("%s: squidGuard blocks it, we do not; domains %q, URLs %q, expressions %q", u, x.domains, x.urls, x.expressions)
 			}
 		}
 		for entry, urls := range hidden {
@@ -70,7 +70,7 @@ func TestAgreesWithSquidGuard(t *testing.T) {
 			}
 			for i, yes := range askSquidGuard(t, program, writeSquidGuard(t, t.TempDir(), domains, paths, nil), urls) {
 				if !yes {
-					t.Errorf("%s: we find %q, squidGuard does not, even where it is alone", urls[i], entry)
+					t.Errorf("%s: we find %q, squidGuard does not, even in a list of its own", urls[i], entry)
 					continue
 				}
 				explained["an entry that squidGuard finds only where it is alone: its search goes astray among neighbours"]++
@@ -79,7 +79,7 @@ func TestAgreesWithSquidGuard(t *testing.T) {
 	}
 	t.Logf("%d URLs, %d blocked by squidGuard; differences: %v", total, blocked, explained)
 	if blocked < total/20 {
-		t.Errorf("squidGuard blocked %d of %d only: the URLs have nothing to do with the lists", blocked, total)
+		t.Errorf("squidGuard blocked only %d of %d: the URLs do not match the lists", blocked, total)
 	}
 }
 

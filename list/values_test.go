@@ -46,13 +46,13 @@ func TestShortListsOfE2guardianAreReadWithWhatTheyInclude(t *testing.T) {
 			problems = append(problems, fmt.Sprintf("%s:%d", filepath.Base(p.File), p.Line))
 		}
 		if d := cmp.Diff(tt.want, v.Values); d != "" {
-			t.Errorf("%s: %s", tt.file, d)
+			t.Errorf("%s: values differ (-want +got): %s", tt.file, d)
 		}
 		if d := cmp.Diff(tt.problems, problems); d != "" {
-			t.Errorf("%s: %s%v", tt.file, d, v.Problems)
+			t.Errorf("%s: problems differ (-want +got): %s%v", tt.file, d, v.Problems)
 		}
 	}
 	if _, err := ReadValues(filepath.Join(dir, "none"), Extensions); err == nil {
-		t.Error("no error for a file that is not there")
+		t.Error("ReadValues of a missing file returned no error")
 	}
 }

@@ -114,7 +114,7 @@ func TestRules(t *testing.T) {
 	} {
 		e := build(t, tt.rule)
 		if got := matching(e, tt.url, tt.typ, tt.source); got != tt.want {
-			t.Errorf("%s on %s (type %d, from %q): got %v", tt.rule, tt.url, tt.typ, tt.source, got)
+			t.Errorf("rule %s on %s (type %d, from %q): match %v", tt.rule, tt.url, tt.typ, tt.source, got)
 		}
 	}
 }
@@ -147,17 +147,17 @@ func TestExceptions(t *testing.T) {
 		{"http://a.com/ad.js", "www.trusted.org", false},
 	} {
 		if got := matching(e, tt.url, Script, tt.source); got != tt.want {
-			t.Errorf("%s from %s: got %v", tt.url, tt.source, got)
+			t.Errorf("%s from %s: match %v", tt.url, tt.source, got)
 		}
 	}
 	var r Request
 	r.Set("http://a.com/banner", Image, "")
 	found := e.Match(&r, nil)
 	if len(found) != 1 {
-		t.Fatalf("got %v", found)
+		t.Fatalf("Match: got %v, want one rule", found)
 	}
 	if x, ok := e.Rule(found[0]); !ok || !x.Important || x.Line != 3 || x.Text != "/banner$important" {
-		t.Errorf("got %+v", x)
+		t.Errorf("Rule: got %+v, want the important one of line 3", x)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestBadFilter(t *testing.T) {
 		t.Errorf("got %d rules, want 1", e.Len())
 	}
 	if matching(e, "http://x.com/ad.js", Script, "") || !matching(e, "http://x.com/ad.js", Script, "a.com") {
-		t.Error("badfilter took out the wrong rule")
+		t.Error("badfilter removed the wrong rule")
 	}
 }
 
@@ -175,7 +175,7 @@ func TestBadFilter(t *testing.T) {
 // without the table, the tokens, or the matcher.
 type reference struct {
 	re              *regexp.Regexp
-	words           []string // lower case, each of them contained in every match of re
+	words           []string // lower case; every match of re contains each of them
 	r               Rule
 	include, except []string
 	deny            []string
@@ -305,7 +305,7 @@ func linesOf(t testing.TB, names ...string) (lines []string) {
 	return lines
 }
 
-// network keeps the rules that belong into an engine.
+// network keeps the rules that belong in an engine.
 func network(t testing.TB, lines []string) (rules []string) {
 	var r Rule
 	for _, line := range lines {
@@ -395,8 +395,8 @@ type request struct {
 	third       bool
 }
 
-// TestAgreesWithReference: the rules of real lists, and requests derived from
-// them, given to the engine and to every rule's regular expression one by one.
+// TestAgreesWithReference gives the rules of real lists, and requests derived from them, to the
+// engine and to the regular expression of each rule.
 func TestAgreesWithReference(t *testing.T) {
 	all := network(t, linesOf(t, "easylist.txt.gz", "easyprivacy.txt.gz"))
 	rnd := rand.New(rand.NewPCG(7, 7))
@@ -434,7 +434,7 @@ func TestAgreesWithReference(t *testing.T) {
 	}
 	t.Logf("%d rules, %d requests, %d matches", rules, asks, hits)
 	if hits < asks/10 {
-		t.Errorf("%d matches only: the requests have nothing to do with the rules", hits)
+		t.Errorf("only %d matches: the requests do not fit the rules", hits)
 	}
 }
 
@@ -446,12 +446,12 @@ func TestNoAllocationsOnAMiss(t *testing.T) {
 		r.Set("https://www.example.com/index.html?x=77&y=8", Script, "www.google.co.uk")
 		dst = e.Match(&r, dst[:0])
 	}); n > 0 {
-		t.Errorf("got %v allocations", n)
+		t.Errorf("Match: got %v allocations, want none", n)
 	}
 }
 
-// TestLongURLsAreBounded: the worst a client can ask takes the time of a few
-// hundred ordinary requests, not more.
+// TestLongURLsAreBounded: the worst request of a client takes as long as a few hundred ordinary
+// ones, not longer.
 func TestLongURLsAreBounded(t *testing.T) {
 	e := build(t, network(t, linesOf(t, "easylist.txt.gz", "easyprivacy.txt.gz"))...)
 	var r Request
@@ -460,7 +460,7 @@ func TestLongURLsAreBounded(t *testing.T) {
 		start := time.Now()
 		e.Except(&r, e.Match(&r, nil))
 		if took := time.Since(start); took > 500*time.Millisecond {
-			t.Errorf("%q again and again took %v", part, took)
+			t.Errorf("matching a URL that repeats %q took %v, want at most 500 ms", part, took)
 		} else {
 			t.Logf("%q: %v", part, took)
 		}
@@ -527,8 +527,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// FuzzRule: any line is a rule or not, any rule can be queried, and a single
-// rule in a table has the effect that its reference describes.
+// FuzzRule parses any line. A rule can be queried, and a table with only that rule has the
+// effect that its reference describes.
 func FuzzRule(f *testing.F) {
 	for _, s := range []string{"||a.com/x^$script,domain=b.com|~c.b.com", "@@|http://*.js|", `/a\d+/$match-case`, "*$denyallow=a.com,domain=b.com", "||*^x", "^a^*^b^|", "||a.com^$redirect=noop.js", "$$", "##", "|||", "a$b$c"} {
 		f.Add(s, "http://a.com/x?y", "b.com")
@@ -552,7 +552,7 @@ func FuzzRule(f *testing.F) {
 		}
 		for _, ref := range e.Except(&q, e.Match(&q, nil)) {
 			if x, ok := e.Rule(ref); !ok || x.Line != 2 || x.Category != 1 {
-				t.Errorf("%q: got %+v", line, x)
+				t.Errorf("rule %q in the table: got %+v", line, x)
 			}
 		}
 	})

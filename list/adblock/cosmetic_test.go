@@ -40,7 +40,7 @@ func TestCosmeticRules(t *testing.T) {
 		{"a.com##.x:style(color: red)", Unsupported, "", ""},
 		{"a.com##.x:upward(2)", Unsupported, "", ""},
 		{"a.com##:xpath(//a)", Unsupported, "", ""},
-		// Nothing may begin a block, a comment, a string that does not end or a tag.
+		// Nothing may begin a block, a comment, a tag or a string that does not end.
 		{"a.com##.x{}", Unsupported, "", ""},
 		{"a.com##.x</style><script>alert(1)</script>", Unsupported, "", ""},
 		{"a.com##a[title=\"</style>\"]", Unsupported, "", ""},
@@ -168,7 +168,7 @@ func TestEffectsOnPages(t *testing.T) {
 	} {
 		var r Rule
 		if r.Parse([]byte(tt.rule)); r.Effects == 0 {
-			t.Errorf("%s: got kind %d (%s)", tt.rule, r.Kind, r.Reason)
+			t.Errorf("rule %s has no effect: got kind %d (%s)", tt.rule, r.Kind, r.Reason)
 			continue
 		}
 		var b Builder
@@ -246,7 +246,7 @@ func TestRealCosmeticRules(t *testing.T) {
 	table := b.Build()
 	t.Logf("%d of %d rules, %d bytes; not used: %v", b.Len(), n, len(table), unused)
 	if n < 20_000 || b.Len() < n*98/100 {
-		t.Errorf("%d of %d rules are used; not: %v", b.Len(), n, unused)
+		t.Errorf("%d of %d rules are used; unused: %v", b.Len(), n, unused)
 	}
 	if _, err := OpenCosmetics(table); err != nil {
 		t.Error(err)
@@ -296,11 +296,11 @@ func TestScriptletWords(t *testing.T) {
 		"set, a.b, '\u2028</'": {"set", "a.b", "\u2028</"},
 	} {
 		got := scriptletWords(in)
-		if in == "a, ``, 'x" { // nothing between quotes is nothing
+		if in == "a, ``, 'x" { // an empty string in quotes is an argument
 			want = []string{"a", "", "'x"}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+			t.Errorf("arguments of %q: got %q, want %q", in, got, want)
 		}
 	}
 }
@@ -313,10 +313,10 @@ func TestScript(t *testing.T) {
 		}
 	}
 	if strings.Count(text, "const s3 =") != 1 || strings.Contains(text, "///") {
-		t.Errorf("got %s", text)
+		t.Errorf("the script has a scriptlet twice, or comments: %s", text)
 	}
 	if all := string(AppendScript(nil, allScriptlets())); strings.Contains(strings.ToLower(all), "</script") || strings.Contains(all, "<!--") {
-		t.Errorf("what would end the element stands in %s", all)
+		t.Errorf("the script contains text that ends its element: %s", all)
 	}
 }
 
@@ -340,7 +340,7 @@ func FuzzCosmetic(f *testing.F) {
 			return
 		}
 		if s := string(r.Selector); !r.Scriptlet && (strings.ContainsAny(s, "\n\r\f") || strings.Contains(s, "</") || strings.Contains(s, "<!--")) {
-			t.Errorf("%q is used", s)
+			t.Errorf("an unsafe selector is used: %q", s)
 		}
 		var b CosmeticBuilder
 		if err := b.Add(&r, 3); err != nil {
@@ -354,11 +354,11 @@ func FuzzCosmetic(f *testing.F) {
 		q.SetDocument(url, Document)
 		for _, x := range c.Find(&q, nil) {
 			if x.Text != string(r.Selector) || x.Line != 3 {
-				t.Errorf("%q: got %+v", line, x)
+				t.Errorf("rule %q in the table: got %+v", line, x)
 			}
 			if x.Scriptlet {
 				if script := string(AppendScript(nil, []string{x.Text})); strings.Contains(strings.ToLower(script), "</script") {
-					t.Errorf("%q ends the element", x.Text)
+					t.Errorf("the script of %q contains text that ends its element", x.Text)
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"shuultuur/setting"
 )
 
-// TestAFaultIsThatOfItsList and of no other whose name begins alike.
+// TestAFaultIsThatOfItsList: a fault does not count for another list whose name begins alike.
 func TestAFaultIsThatOfItsList(t *testing.T) {
 	dir := t.TempDir()
 	cfg := Config{}
@@ -42,13 +42,13 @@ func TestAFaultIsThatOfItsList(t *testing.T) {
 	for name, faulty := range map[string]bool{"ads": false, "ads-2": true, "ads_more": false} {
 		s, err := c.Standing(name)
 		if err != nil || (s.Fault != "") != faulty || faulty && !strings.HasPrefix(s.Fault, "ads-2") {
-			t.Errorf("%s: %v, fault %q", name, err, s.Fault)
+			t.Errorf("Standing(%q): error %v, fault %q", name, err, s.Fault)
 		}
 	}
 	if all := c.Faults(); len(all) != 1 || !strings.Contains(all[0].Error(), "ads-2") {
-		t.Errorf("faults: %v", all)
+		t.Errorf("Faults: got %v, want one about ads-2", all)
 	}
 	if _, err := c.Standing("none"); !errors.Is(err, ErrNoList) {
-		t.Errorf("no list: %v", err)
+		t.Errorf("Standing of an unknown list: got %v, want ErrNoList", err)
 	}
 }

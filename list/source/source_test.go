@@ -56,7 +56,7 @@ func resolve(t *testing.T, c Config) Source {
 	t.Helper()
 	src, _, ok, err := c.Resolve(list.Config{Format: list.Domains})
 	if err != nil || !ok {
-		t.Fatalf("resolving %+v: %v, %v", c, ok, err)
+		t.Fatalf("Resolve(%+v): found %v, error %v", c, ok, err)
 	}
 	return src
 }
@@ -108,7 +108,7 @@ func TestEveryCatalogueEntryResolves(t *testing.T) {
 	for _, k := range Catalogue() {
 		_, cfg, ok, err := Config{Source: k.Name}.Resolve(list.Config{})
 		if err != nil || !ok || cfg.Format != Rules && !slices.Contains(list.Formats(), cfg.Format) || !strings.HasPrefix(k.URL, "https://") || k.Licence == "" || k.Size == "" || seen[k.Name] {
-			t.Errorf("%+v: %v, %v, format %q", k, ok, err, cfg.Format)
+			t.Errorf("known list %+v: error %v, found %v, format %q", k, ok, err, cfg.Format)
 		}
 		seen[k.Name] = true
 	}
@@ -132,7 +132,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	for i := range 3 {
 		c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if err != nil || c.Updated != (i == 0) || c.Entries != 10 {
-			t.Fatalf("update %d: %+v, %v", i, c, err)
+			t.Fatalf("Update %d: got %+v, %v", i, c, err)
 		}
 	}
 	if full.Load() != 1 || short.Load() != 2 {
@@ -143,7 +143,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || !c.Updated {
-		t.Errorf("after it was removed: %+v, %v", c, err)
+		t.Errorf("Update after the list was removed: got %+v, %v", c, err)
 	}
 }
 
@@ -172,12 +172,12 @@ func TestWhatWasLookedAtIsUsedAndFetchedOnce(t *testing.T) {
 			}
 			newer, err := s.Newer(t.Context(), "ads", it, func(file string) error {
 				if shown, err := os.ReadFile(file); err != nil || string(shown) != lines(20) {
-					t.Errorf("shown %.40q, %v", shown, err)
+					t.Errorf("Newer showed the file %.40q, %v", shown, err)
 				}
 				return nil
 			})
 			if !newer || err != nil || inUse(t, s) != lines(10) {
-				t.Fatalf("newer %v, %v", newer, err)
+				t.Fatalf("Newer: got %v, %v, or the list in use changed", newer, err)
 			}
 			st, err := s.State("ads")
 			if err != nil {
@@ -189,13 +189,13 @@ func TestWhatWasLookedAtIsUsedAndFetchedOnce(t *testing.T) {
 			}
 			got, err := s.Update(t.Context(), "ads", it)
 			if err != nil || !got.Updated || n.Load() != c.fetches || inUse(t, s) != lines(10*int(c.fetches)) {
-				t.Errorf("%+v, %v after %d fetches, want %d", got, err, n.Load(), c.fetches)
+				t.Errorf("Update: got %+v, %v after %d fetches, want %d", got, err, n.Load(), c.fetches)
 			}
 			if st, err := s.State("ads"); err != nil || st.Seen != nil {
-				t.Errorf("%+v is still kept, %v", st.Seen, err)
+				t.Errorf("the state still has the previewed download %+v, %v", st.Seen, err)
 			}
 			if _, err := os.Stat(filepath.Join(s.Dir, "ads", seenFile)); err == nil {
-				t.Error("its file is still there")
+				t.Error("the file of the previewed download still exists")
 			}
 		})
 	}
@@ -249,15 +249,15 @@ func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
 				t.Errorf("got %+v, %v, want an error with %q", got, err, c.want)
 			}
 			if inUse(t, s) != good {
-				t.Error("the good list is no longer in use")
+				t.Error("the good version is no longer in use")
 			}
 			st, err := s.State("ads")
 			if err != nil || !strings.Contains(st.Problem, c.want) || len(st.Versions) != 1 {
-				t.Errorf("state %+v, %v", st, err)
+				t.Errorf("state after the failure: got %+v, %v", st, err)
 			}
 			left, err := filepath.Glob(filepath.Join(s.Dir, "ads", "new-*"))
 			if err != nil || len(left) > 0 {
-				t.Errorf("left behind: %q, %v", left, err)
+				t.Errorf("Update left temporary files: %q, %v", left, err)
 			}
 		})
 	}
@@ -280,10 +280,10 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 	s := newStore(t)
 	c, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)})
 	if err != nil || c.Entries != 10 || inUse(t, s) != lines(10) {
-		t.Errorf("got %+v, %v", c, err)
+		t.Errorf("Update after failed attempts: got %+v, %v", c, err)
 	}
 	if n.Load() != attempts {
-		t.Errorf("%d attempts, want %d", n.Load(), attempts)
+		t.Errorf("%d attempts to fetch, want %d", n.Load(), attempts)
 	}
 }
 
@@ -416,7 +416,7 @@ func FuzzSignature(f *testing.F) {
 	want := ed25519.Sign(private, []byte("a.com\n"))
 	f.Fuzz(func(t *testing.T, signature []byte) {
 		if k.check(signature, file) == nil && !bytes.Contains(signature, []byte(base64.StdEncoding.EncodeToString([]byte("Ed12345678"+string(want))))) {
-			t.Errorf("%q is taken", signature)
+			t.Errorf("check accepted the signature %q", signature)
 		}
 	})
 }
@@ -438,7 +438,7 @@ func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {
 	}
 	st, err := s.State("ads")
 	if err != nil || len(st.Versions) != kept+1 || !st.Versions[0].Current || st.Versions[0].Entries != 15 {
-		t.Fatalf("state %+v, %v", st, err)
+		t.Fatalf("state with kept versions: got %+v, %v", st, err)
 	}
 	for want := 14; want >= 12; want-- {
 		if v, err := s.Rollback("ads"); err != nil || v.Entries != want || inUse(t, s) != lines(want) {
@@ -446,14 +446,14 @@ func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {
 		}
 	}
 	if v, err := s.Rollback("ads"); err == nil {
-		t.Errorf("rolled back beyond the oldest, to %+v", v)
+		t.Errorf("Rollback beyond the oldest version returned %+v", v)
 	}
 	n = 15
 	update(false) // one that was rolled back
 	n = 16
 	update(true)
 	if inUse(t, s) != lines(16) {
-		t.Error("a newer version is not in use after a rollback")
+		t.Error("Update after a rollback did not put the newer version into use")
 	}
 }
 
@@ -476,7 +476,7 @@ func TestTheParentIsAskedAndPrivateAddressesAreNot(t *testing.T) {
 	s := newStore(t)
 	s.Client = NewClient(u, func(host string) bool { return host == "127.0.0.1" }, refuse)
 	if _, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: "http://lists.example/ads"}), Try: TryList("ads", domains)}); err != nil || asked != "http://lists.example/ads" {
-		t.Errorf("through the parent: asked %q, %v", asked, err)
+		t.Errorf("fetch through the parent: the parent got %q, error %v", asked, err)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
@@ -511,12 +511,12 @@ func TestAPasswordIsNotWrittenDown(t *testing.T) {
 		src := resolve(t, Config{URL: at + "/" + more})
 		_, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if (err == nil) != (more == "") || err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: got %v", more, err)
+			t.Errorf("URL with a password and %q: got %v", more, err)
 		}
 	}
 	b, err := os.ReadFile(filepath.Join(s.Dir, "ads", stateOf))
 	if err != nil || strings.Contains(string(b), "hunter2") {
-		t.Errorf("state: %s, %v", b, err)
+		t.Errorf("the state contains the password: %s, %v", b, err)
 	}
 }
 
@@ -539,10 +539,10 @@ func TestAnUpdateThatIsStoppedSaysNothingAboutTheList(t *testing.T) {
 	defer srv.Close()
 	s := newStore(t)
 	if _, err := s.Update(ctx, "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)}); err == nil {
-		t.Error("no error")
+		t.Error("Update with a canceled context returned no error")
 	}
 	if st, err := s.State("ads"); err != nil || st.Problem != "" || !st.Checked.IsZero() {
-		t.Errorf("state %+v, %v", st, err)
+		t.Errorf("state after cancellation: got %+v, %v, want it unchanged", st, err)
 	}
 }
 
@@ -619,7 +619,7 @@ func TestADamagedStateIsAnErrorAndLeadsNowhereElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if st, err := s.State("ads"); err == nil {
-			t.Errorf("%q: got %+v", text, st)
+			t.Errorf("State of a file with %q: got %+v, want an error", text, st)
 		}
 	}
 }
@@ -635,7 +635,7 @@ func FuzzSums(f *testing.F) {
 		}
 		for _, x := range found {
 			if !strings.Contains(strings.ToLower(text), x) {
-				t.Errorf("%q is not in %q", x, text)
+				t.Errorf("the text lacks %q: %q", x, text)
 			}
 		}
 	})

@@ -22,19 +22,19 @@ func TestRequiredTexts(t *testing.T) {
 		switch in {
 		case `(^|[-./])(adult|sex)(/|$)`:
 			if !slices.Contains(got, "sex") && shortest(got) < 3 {
-				t.Errorf("%s: got %q", in, got)
+				t.Errorf("Required(%s) = %q, want longer texts", in, got)
 			}
 		case `a.*bcd[0-9]efgh+`:
 			if len(got) == 0 || shortest(got) < 3 {
-				t.Errorf("%s: got %q", in, got)
+				t.Errorf("Required(%s) = %q, want texts of three bytes or more", in, got)
 			}
 		case `(?i)(abc){2,}`, `\x{431}\x{43e}lonG\x{43e}xyz`:
 			if len(got) == 0 {
-				t.Errorf("%s: got nothing", in)
+				t.Errorf("Required(%s) is empty", in)
 			}
 		default:
 			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("%s: %s", in, d)
+				t.Errorf("Required(%s) differs (-want +got): %s", in, d)
 			}
 		}
 	}
