@@ -22,7 +22,7 @@ func TestTextsThatSheetsAddAreBounded(t *testing.T) {
 	b.Finish()
 	from := time.Now()
 	text, err := b.Text()
-	if t.Logf("%d bytes, %v", len(text), time.Since(from)); err != nil || b.Unread() != TooLarge || len(text) > 16*len(page) {
-		t.Errorf("%d bytes of %d, unread %q, %v", len(text), len(page), b.Unread(), err)
+	if t.Logf("got %d bytes of text in %v", len(text), time.Since(from)); err != nil || b.Unread() != TooLarge || len(text) > 16*len(page) {
+		t.Errorf("got %d bytes of text from a page of %d bytes, unread %q, error %v", len(text), len(page), b.Unread(), err)
 	}
 }

@@ -68,7 +68,7 @@ func pages(t testing.TB) (names []string, bodies [][]byte) {
 		bodies = append(bodies, p)
 	}
 	if len(bodies) == 0 {
-		t.Skip("no pages")
+		t.Skip("the test data has no pages")
 	}
 	return names, bodies
 }
@@ -148,7 +148,7 @@ func TestCodingsAreUndone(t *testing.T) {
 					t.Errorf("%q in %d bytes, late %v: %d bytes decoded, error %v; want %d", c.header, size, late, len(got), err, len(page))
 				}
 				if b.Len() != int64(len(wire)) || b.Unread() != AllRead || !b.Complete() {
-					t.Errorf("%q: Len %d, Unread %v, Complete %v", c.header, b.Len(), b.Unread(), b.Complete())
+					t.Errorf("%q: Len is %d, Unread %v, Complete %v", c.header, b.Len(), b.Unread(), b.Complete())
 				}
 				b.Release()
 			}
@@ -169,13 +169,13 @@ func TestCutOffCodingGivesWhatCame(t *testing.T) {
 			}
 			got, err := b.Text()
 			if (err != nil) != done {
-				t.Errorf("%s cut off, finished %v: error %v", coding, done, err)
+				t.Errorf("%s cut off, finished %v: Text returned the error %v", coding, done, err)
 			}
 			if done && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s cut off: error %v, want io.ErrUnexpectedEOF", coding, err)
 			}
 			if coding != "zstd" && len(got) < 10000 { // zstd decodes by blocks
-				t.Errorf("%s cut off: only %d bytes of text", coding, len(got))
+				t.Errorf("%s cut off: Text returned only %d bytes", coding, len(got))
 			}
 			b.Release()
 		}
@@ -195,7 +195,7 @@ func TestBrokenCodingIsAnError(t *testing.T) {
 		b.Finish()
 		got, err := b.Decoded()
 		if err == nil {
-			t.Errorf("%s broken: no error, %d bytes", coding, len(got))
+			t.Errorf("%s damaged: Decoded returned %d bytes and no error", coding, len(got))
 		}
 		b.Release()
 	}

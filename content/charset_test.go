@@ -80,7 +80,7 @@ func TestLongTextInManyByteCharset(t *testing.T) {
 			}
 			b.Finish()
 			if got, err := b.Text(); err != nil || string(got) != want {
-				t.Errorf("%s, %d at a time: text differs, error %v", label, size, err)
+				t.Errorf("%s in pieces of %d: the text differs, or the error is %v", label, size, err)
 			}
 			b.Release()
 		}
@@ -90,24 +90,24 @@ func TestLongTextInManyByteCharset(t *testing.T) {
 func TestByteOrderMarkCountsMost(t *testing.T) {
 	for _, body := range []string{"\xEF\xBB\xBFЯя", "\xFE\xFF\x04\x2F\x04\x4F", "\xFF\xFE\x2F\x04\x4F\x04"} {
 		if got := textOf(t, "text/html; charset=koi8-r", body); got != " яя " {
-			t.Errorf("%q: %q", body, got)
+			t.Errorf("the text of %q is %q, want that of its byte order mark", body, got)
 		}
 		got, err := ToUTF8([]byte(body), "koi8-r")
 		if err != nil || string(got) != "Яя" {
-			t.Errorf("ToUTF8 of %q: %q, %v", body, got, err)
+			t.Errorf("ToUTF8(%q) = %q, %v", body, got, err)
 		}
 	}
 }
 
 func TestToUTF8(t *testing.T) {
 	if got, err := ToUTF8([]byte("\xf0\xd2"), "koi8-r"); err != nil || string(got) != "Пр" {
-		t.Errorf("got %q, %v", got, err)
+		t.Errorf("ToUTF8 from koi8-r returned %q, %v", got, err)
 	}
 	if got, err := ToUTF8([]byte("a\xffb"), "utf-8"); err != nil || string(got) != "a\uFFFDb" {
-		t.Errorf("got %q, %v", got, err)
+		t.Errorf("ToUTF8 of malformed UTF-8 returned %q, %v", got, err)
 	}
 	if _, err := ToUTF8([]byte("a"), "no such"); err == nil {
-		t.Error("no error for an unknown charset")
+		t.Error("ToUTF8 accepts an unknown charset")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestInvalidUTF8PartsWords(t *testing.T) {
 		"\xf0\x9f\x98x":  " x ",
 	} {
 		if got := textOf(t, "text/plain; charset=utf-8", in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
+			t.Errorf("the text of %q is %q, want %q", in, got, want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestNormaliseKeepsBlanksAtTheEnds(t *testing.T) {
 		"\u00ad":        "",
 	} {
 		if got := string(Normalise([]byte("k"), []byte(in))); got != "k"+want {
-			t.Errorf("Normalise of %q: %q, want %q", in, got[1:], want)
+			t.Errorf("Normalise(%q) = %q, want %q", in, got[1:], want)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestSpellingsOfOneWordAreAlike(t *testing.T) {
 		want := string(Normalise(nil, []byte(spellings[0])))
 		for _, s := range spellings[1:] {
 			if got := string(Normalise(nil, []byte(s))); got != want {
-				t.Errorf("%s: %q becomes %q, %q becomes %q", name, spellings[0], want, s, got)
+				t.Errorf("%s: %q is folded to %q, but %q to %q", name, spellings[0], want, s, got)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func TestNormaliseAgreesWithNFKC(t *testing.T) {
 		s := "x" + string(r) + "x"
 		got, want := string(Normalise(nil, []byte(s))), string(Normalise(nil, norm.NFKC.Bytes([]byte(s))))
 		if got != want {
-			t.Errorf("%U becomes %q, its compatible form %q", r, got, want)
+			t.Errorf("%U is folded to %q, but its compatible form to %q", r, got, want)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestFoldTableFollowsUnicode(t *testing.T) {
 	if size > 64<<10 {
 		t.Errorf("table of %d bytes, want at most %d", size, 64<<10)
 	}
-	t.Logf("%d bytes in %d pages", size, len(f.offset))
+	t.Logf("the table has %d bytes in %d pages", size, len(f.offset))
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if r >= 0xD800 && r < 0xE000 {
 			continue
@@ -205,7 +205,7 @@ func TestFoldTableFollowsUnicode(t *testing.T) {
 			t.Errorf("%U folds to %U, its lower case %U to %U", r, got, l, f.fold(l))
 		}
 		if got == r && r < 0x10000 && !f.composes(r) && !norm.NFC.IsNormalString(string(r)) {
-			t.Errorf("%U is not normal and stays", r)
+			t.Errorf("%U is not in normal form and is not folded", r)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func messagesOf(t *testing.T, f Framer, p []byte, r *rand.Rand) (all []string) {
 				t.Fatal(err)
 			}
 			if n == 0 && !whole {
-				t.Fatalf("Next used nothing of %d bytes", len(piece))
+				t.Fatalf("Next used none of %d bytes", len(piece))
 			}
 			piece = piece[n:]
 			if whole {
@@ -118,7 +118,7 @@ func TestFraming(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 200 {
 			if got := messagesOf(t, c.make(), c.in, r); !slices.Equal(got, c.want) {
-				t.Errorf("%s:\n got %.300q\nwant %.300q", c.name, got, c.want)
+				t.Errorf("%s: got the messages %.300q\nwant %.300q", c.name, got, c.want)
 				break
 			}
 		}
@@ -140,7 +140,7 @@ func TestMalformedFrames(t *testing.T) {
 			rest = rest[n:]
 		}
 		if err == nil {
-			t.Errorf("%x is taken", p)
+			t.Errorf("the malformed bytes %x were accepted", p)
 		}
 	}
 }
@@ -185,14 +185,14 @@ func TestWindowText(t *testing.T) {
 			w.Add(Message{Text: c.name != "protobuf" && !strings.HasPrefix(c.name, "binary"), Data: []byte(m)})
 		}
 		if got := string(w.AppendText(nil)); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: the window has the text %q, want %q", c.name, got, c.want)
 		}
 		var b Body
 		var read collector
 		b.ResetText([]byte(c.want))
 		b.Follow(&read)
 		if err := b.Read(t.Context()); err != nil || string(read.all) != c.want {
-			t.Errorf("%s: followed %q, %v", c.name, read.all, err)
+			t.Errorf("%s: the follower read %q, %v", c.name, read.all, err)
 		}
 		b.Release()
 	}
@@ -204,14 +204,14 @@ func TestWindowsAreBounded(t *testing.T) {
 		w.Add(Message{Text: true, Data: fmt.Appendf(nil, `{"k%d":"%s"}`, i%100, strings.Repeat("word ", i%500))})
 	}
 	if n := len(w.AppendText(nil)); n > mostThreads*threadLen+100 {
-		t.Errorf("text of %d bytes", n)
+		t.Errorf("the window keeps %d bytes of text", n)
 	}
 }
 
 // TestMessagesAreCheap: a message takes far less than a millisecond.
 func TestMessagesAreCheap(t *testing.T) {
 	if race.On {
-		t.Skip("slow under the race detector")
+		t.Skip("the race detector makes this too slow to measure")
 	}
 	var w Window
 	var buf []byte
@@ -222,7 +222,7 @@ func TestMessagesAreCheap(t *testing.T) {
 		buf = w.AppendText(buf[:0])
 	}
 	if each := (processorTime() - from) / n; each > 500*time.Microsecond {
-		t.Errorf("%v for each message", each)
+		t.Errorf("a message takes %v, want at most 500 µs", each)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestIdleConversationsAreSmall(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / n; each > 2048 {
-		t.Errorf("%d bytes for each idle connection", each)
+		t.Errorf("an idle connection takes %d bytes, want at most 2048", each)
 	}
 	runtime.KeepAlive(all)
 }
@@ -286,7 +286,7 @@ func FuzzFraming(f *testing.F) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		whole := run(func(n int) int { return n })
 		if got := run(func(n int) int { return 1 + r.IntN(n) }); !slices.Equal(got, whole) {
-			t.Fatalf("in pieces %q, whole %q", got, whole)
+			t.Fatalf("in pieces the messages are %q, in one piece %q", got, whole)
 		}
 	})
 }
@@ -332,7 +332,7 @@ func TestPatterns(t *testing.T) {
 			}
 			_ = b.Read(t.Context())
 			if !slices.Equal(s.N, c.want) {
-				t.Errorf("%q: %v, want %v", c.in, s.N, c.want)
+				t.Errorf("%q has the matches %v, want %v", c.in, s.N, c.want)
 				break
 			}
 			b.Release()
@@ -340,7 +340,7 @@ func TestPatterns(t *testing.T) {
 	}
 	for _, bad := range []string{"cards", "/(/", "/x*/", "//"} {
 		if _, err := NewPatterns([]string{bad}); err == nil {
-			t.Errorf("pattern %q is taken", bad)
+			t.Errorf("NewPatterns accepts %q", bad)
 		}
 	}
 	d := NewDigests()
@@ -348,7 +348,7 @@ func TestPatterns(t *testing.T) {
 	_, _ = d.Write([]byte("c"))
 	for _, sum := range []string{"900150983cd24fb0d6963f7d28e17f72", "A9993E364706816ABA3E25717850C26C9CD0D89D", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} {
 		if !d.Is(sum) || d.Is(sum[1:]+"0") {
-			t.Errorf("%s is not found", sum)
+			t.Errorf("Is(%s) is false, or true for another sum", sum)
 		}
 	}
 }
@@ -394,7 +394,7 @@ func TestTextBesideMessages(t *testing.T) {
 		}
 		w.Add(c.f.Finish())
 		if got := w.AppendText(nil); !bytes.Contains(got, []byte(" porn ")) {
-			t.Errorf("%s: %q", c.name, got)
+			t.Errorf("%s: the window has the text %q", c.name, got)
 		}
 	}
 }

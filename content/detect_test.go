@@ -62,11 +62,11 @@ func TestCharsetIsGuessed(t *testing.T) {
 				page = strings.ToValidUTF8(page, "")
 				wire, err := e.NewEncoder().String(page)
 				if err != nil {
-					t.Fatalf("%s in %s: %v", c.language, label, err)
+					t.Fatalf("encoding %s in %s: %v", c.language, label, err)
 				}
 				want := textOf(t, "text/html; charset=utf-8", page)
 				if got := textOf(t, "text/html", wire); got != want {
-					t.Errorf("%s in %s:\n got %.120q\nwant %.120q", c.language, label, got, want)
+					t.Errorf("%s in %s was read as %.120q\nwant %.120q", c.language, label, got, want)
 				}
 			}
 		}

@@ -70,12 +70,12 @@ func TestTextOfDocuments(t *testing.T) {
 		{"pdf as text", "text/plain", pdf("BT (\x01porn) Tj ET"), " porn the title "},
 	} {
 		if got := textOf(t, c.typ, c.in); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: the text is %q, want %q", c.name, got, c.want)
 		}
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 20 {
 			if got, err := readIn(t, Describe(c.typ, ""), []byte(c.in), Limits{}, r); got != c.want || err != nil {
-				t.Errorf("%s in pieces: got %q, %v", c.name, got, err)
+				t.Errorf("%s in pieces: the text is %q, %v", c.name, got, err)
 				break
 			}
 		}
@@ -90,7 +90,7 @@ func TestTextOfARealPDF(t *testing.T) {
 	got := textOf(t, "application/pdf", string(p))
 	for _, want := range []string{" the quick brown fox ", " forbidden ", " запрещенных игр ", " zweite zeile ", " casino "} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in %q", want, got)
+			t.Errorf("the text lacks %q: %q", want, got)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestDocumentsThatAreNotRead(t *testing.T) {
 		b.Finish()
 		_, _ = b.Text()
 		if n, of, why := b.Inspected(); why != c.want || of != int64(len(c.in)) || why == AllRead && n != of {
-			t.Errorf("%s: %d of %d bytes, %q, want %q", c.name, n, of, why, c.want)
+			t.Errorf("%s: inspected %d of %d bytes, reason %q, want %q", c.name, n, of, why, c.want)
 		}
 		b.Release()
 	}
@@ -164,7 +164,7 @@ func FuzzDocument(f *testing.F) {
 		want := string(c.all)
 		checkNormal(t, want)
 		if got, err := readIn(t, h, p, lim, rand.New(rand.NewPCG(seed, 0))); got != want || err != nil {
-			t.Fatalf("in pieces %q, %v, whole %q", got, err, want)
+			t.Fatalf("in pieces the text is %q, %v; in one piece %q", got, err, want)
 		}
 	})
 }
@@ -247,7 +247,7 @@ func TestDocumentsAreReadOrSaidNotToBe(t *testing.T) {
 		b.Finish()
 		got, err := b.Text()
 		if read := strings.Contains(string(got), "porn"); err != nil || b.Unread() != c.want || c.want == AllRead && !read {
-			t.Errorf("%s: %.90q, %v, unread %q, want %q", c.name, got, err, b.Unread(), c.want)
+			t.Errorf("%s: the text is %.90q, %v, unread %q, want %q", c.name, got, err, b.Unread(), c.want)
 		}
 		b.Release()
 	}

@@ -19,10 +19,10 @@ func FuzzNormalise(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) {
 		once := Normalise(nil, p)
 		if !utf8.Valid(once) {
-			t.Fatalf("%q became %q, which is not UTF-8", p, once)
+			t.Fatalf("Normalise(%q) = %q, which is not UTF-8", p, once)
 		}
 		if twice := Normalise(nil, once); !bytes.Equal(once, twice) {
-			t.Fatalf("%q became %q, and that %q", p, once, twice)
+			t.Fatalf("Normalise(%q) = %q, and normalised again %q", p, once, twice)
 		}
 	})
 }
@@ -43,7 +43,7 @@ func TestNormaliseIsIdempotentForEveryLetterAndMarks(t *testing.T) {
 		for _, text := range []string{string(c), string(s), "a" + string(s)} {
 			once := Normalise(nil, []byte(text))
 			if twice := Normalise(nil, once); !bytes.Equal(once, twice) {
-				t.Errorf("%q (%U) became %q, and that %q", text, []rune(text), once, twice)
+				t.Errorf("Normalise(%q) (%U) = %q, and normalised again %q", text, []rune(text), once, twice)
 				wrong++
 			}
 		}
@@ -61,10 +61,10 @@ func FuzzTerms(f *testing.F) {
 		for _, term := range Terms(phrase, all) {
 			word := term.Word
 			if word == "" || !utf8.ValidString(word) || strings.ContainsAny(word, " {}") || word[0] == '\'' || word[len(word)-1] == '\'' || all && !term.Stem {
-				t.Fatalf("%q has the word %q, %v", phrase, word, term.Stem)
+				t.Fatalf("Terms(%q) returned the impossible word %q, by stem %v", phrase, word, term.Stem)
 			}
 			if again := Terms([]byte(word), term.Stem); len(again) != 1 || again[0] != term {
-				t.Fatalf("%q has the word %q, and that %v", phrase, word, again)
+				t.Fatalf("Terms(%q) returned the word %q, and for that %v", phrase, word, again)
 			}
 		}
 	})

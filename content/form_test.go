@@ -35,13 +35,13 @@ func TestOddFormsAndJSON(t *testing.T) {
 		b.Finish()
 		got, err := b.Text()
 		if string(got) != c.want || err != nil {
-			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+			t.Errorf("%s: the text is %q, %v, want %q", c.name, got, err, c.want)
 		}
 		b.Release()
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 20 {
 			if got, _ := readIn(t, Describe(c.typ, ""), []byte(c.in), Limits{}, r); got != c.want {
-				t.Errorf("%s in pieces: %q, want %q", c.name, got, c.want)
+				t.Errorf("%s in pieces: the text is %q, want %q", c.name, got, c.want)
 				break
 			}
 		}

@@ -50,7 +50,7 @@ func readIn(t *testing.T, h *Head, p []byte, lim Limits, r *rand.Rand) (text str
 	err = b.Read(context.Background())
 	b.Release()
 	if c.closed != 1 {
-		t.Fatalf("follower closed %d times", c.closed)
+		t.Fatalf("the follower was closed %d times, want once", c.closed)
 	}
 	return string(c.all), err
 }
@@ -58,10 +58,10 @@ func readIn(t *testing.T, h *Head, p []byte, lim Limits, r *rand.Rand) (text str
 // checkNormal fails unless s is normalised as Text guarantees.
 func checkNormal(t *testing.T, s string) {
 	if s == "" || s[0] != ' ' || s[len(s)-1] != ' ' {
-		t.Fatalf("no blank at either end: %q", s)
+		t.Fatalf("the text lacks a blank at an end: %q", s)
 	}
 	if bytes.Contains([]byte(s), []byte("  ")) || !utf8.ValidString(s) {
-		t.Fatalf("two blanks or not UTF-8: %q", s)
+		t.Fatalf("the text has two blanks in a row or is not UTF-8: %q", s)
 	}
 }
 
@@ -114,7 +114,7 @@ func FuzzText(f *testing.F) {
 		checkNormal(t, want)
 		got, err := readIn(t, Describe(header, ""), p, Limits{}, rand.New(rand.NewPCG(seed, 0)))
 		if got != want || err != nil {
-			t.Fatalf("in pieces %q, %v, whole %q", got, err, want)
+			t.Fatalf("in pieces the text is %q, %v; in one piece %q", got, err, want)
 		}
 	})
 }
@@ -132,7 +132,7 @@ func FuzzDecode(f *testing.F) {
 		b.Finish()
 		want, err := b.Decoded()
 		if int64(len(want)) > lim.Decoded {
-			t.Fatalf("%d bytes decoded, limit %d", len(want), lim.Decoded)
+			t.Fatalf("%d bytes were decoded, the limit is %d", len(want), lim.Decoded)
 		}
 		c.Reset(Describe("text/html", header), lim)
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -152,7 +152,7 @@ func FuzzDecode(f *testing.F) {
 			got, want = got[:n], want[:n]
 		}
 		if !bytes.Equal(got, want) || (err == nil) != (err2 == nil) {
-			t.Fatalf("in pieces %d bytes, %v; whole %d bytes, %v", len(got), err2, len(want), err)
+			t.Fatalf("in pieces %d bytes were decoded, %v; in one piece %d bytes, %v", len(got), err2, len(want), err)
 		}
 		text, _ := c.Text()
 		checkNormal(t, string(text))
@@ -167,11 +167,11 @@ func FuzzToUTF8(f *testing.F) {
 	f.Fuzz(func(t *testing.T, label string, p []byte) {
 		q, err := ToUTF8(p, label)
 		if err == nil && !utf8.Valid(q) {
-			t.Fatalf("%q is not UTF-8", q)
+			t.Fatalf("ToUTF8 returned %q, which is not UTF-8", q)
 		}
 		n := Normalise(nil, q)
 		if bytes.Contains(n, []byte("  ")) || !utf8.Valid(n) {
-			t.Fatalf("normalised: %q", n)
+			t.Fatalf("Normalise returned two blanks in a row or no UTF-8: %q", n)
 		}
 	})
 }

@@ -170,18 +170,18 @@ func TestHiddenWordsAreRead(t *testing.T) {
 				step = min(step, len(in))
 				b.Append(in[:step])
 				if _, err := b.Text(); err != nil {
-					t.Errorf("%s: %v", c.name, err)
+					t.Errorf("%s: Text returned the error %v", c.name, err)
 				}
 			}
 			b.Finish()
 			got, err := b.Text()
 			switch {
 			case !bytes.Contains(got, []byte("porn")):
-				t.Errorf("%s, by %d: %.90q, %v, unread %q", c.name, step, got, err, b.Unread())
+				t.Errorf("%s in pieces of %d: the text is %.90q, %v, unread %q", c.name, step, got, err, b.Unread())
 			case whole == nil:
 				whole = bytes.Clone(got)
 			case !bytes.Equal(got, whole):
-				t.Errorf("%s: %.90q in one piece, %.90q by bytes", c.name, whole, got)
+				t.Errorf("%s: the text is %.90q in one piece, %.90q byte by byte", c.name, whole, got)
 			}
 			b.Release()
 		}

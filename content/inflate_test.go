@@ -113,7 +113,7 @@ func TestInflateRealPages(t *testing.T) {
 	for i, p := range bodies {
 		for _, level := range []int{1, 6} {
 			if got, err := inflateAll(d, deflate(t, p, level, false), 8192); err != nil || !bytes.Equal(got, p) {
-				t.Errorf("%s, level %d: %d bytes, %v; want %d", names[i], level, len(got), err, len(p))
+				t.Errorf("%s, level %d: got %d bytes, %v; want %d", names[i], level, len(got), err, len(p))
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func againstFlate(t *testing.T, d *inflater, p []byte, size int) {
 	r := flate.NewReader(io.MultiReader(bytes.NewReader(p), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	want, wantErr := io.ReadAll(io.LimitReader(r, 64<<20))
 	if (err == nil) != (wantErr == nil) {
-		t.Fatalf("%d bytes, %v; compress/flate %d bytes, %v", len(got), err, len(want), wantErr)
+		t.Fatalf("got %d bytes, %v; compress/flate %d bytes, %v", len(got), err, len(want), wantErr)
 	}
 	n := min(len(got), len(want))
 	if !bytes.Equal(got[:n], want[:n]) || err == nil && len(got) != len(want) {
@@ -190,7 +190,7 @@ func TestGzipMembers(t *testing.T) {
 		b.Append(c.in)
 		b.Finish()
 		if got, err := b.Decoded(); string(got) != c.want || (err != nil) != c.bad {
-			t.Errorf("%s: %q, %v; want %q, an error: %v", c.name, got, err, c.want, c.bad)
+			t.Errorf("%s: Decoded returned %q, %v; want %q, an error: %v", c.name, got, err, c.want, c.bad)
 		}
 		b.Release()
 	}

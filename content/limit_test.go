@@ -135,7 +135,7 @@ func TestDecodersNeedCapacity(t *testing.T) {
 			}
 			got, err := b.Text()
 			if b.Unread() != want || (err == nil) != done || done && len(got) < 1000 {
-				t.Errorf("%s, finished %v: %d bytes, error %v, unread %v", coding, done, len(got), err, b.Unread())
+				t.Errorf("%s, finished %v: got %d bytes, error %v, unread %v", coding, done, len(got), err, b.Unread())
 			}
 			b.Release()
 		}
@@ -156,7 +156,7 @@ func TestBodiesGivenUpLeaveNoGoroutine(t *testing.T) {
 		}
 	}
 	if now := runtime.NumGoroutine(); now > before {
-		t.Errorf("%d goroutines, before there were %d", now, before)
+		t.Errorf("%d goroutines are left, there were %d", now, before)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestDecodedLimitCuts(t *testing.T) {
 				t.Errorf("%q: text of %d bytes, error %v; want %d", coding, len(got), err, len(want))
 			}
 			if b.Unread() != TooLarge {
-				t.Errorf("%q: Unread is not TooLarge", coding)
+				t.Errorf("%q: Unread is %q, want %q", coding, b.Unread(), TooLarge)
 			}
 			b.Release()
 		}
@@ -222,7 +222,7 @@ func TestEndlessWords(t *testing.T) {
 			b.Forget()
 		}
 		if room := cap(b.readings[0].scanner.out.b); len(c.all) < len(piece)*20 && word != "e\u0301" || len(c.all) < 500000 || room > 1<<20 {
-			t.Errorf("%q: %d bytes handed out, room for %d", word, len(c.all), room)
+			t.Errorf("%q: the follower got %d bytes, the text takes %d", word, len(c.all), room)
 		}
 		b.Release()
 	}
@@ -247,7 +247,7 @@ func TestViewsAskedForLate(t *testing.T) {
 	b.Append(wire[10:])
 	b.Finish()
 	if _, err := b.Text(); err == nil || !strings.Contains(err.Error(), "discarded") {
-		t.Errorf("Text after Forget of gzip: error %v", err)
+		t.Errorf("Text after Forget of gzip: %v, want an error about discarded pieces", err)
 	}
 	b.Release()
 }
@@ -268,7 +268,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			b.Release()
 		})
 		if got > 0.5 && !race.On {
-			t.Errorf("%q: %v allocations a body", coding, got)
+			t.Errorf("%q: a body allocates %v times, want 0", coding, got)
 		}
 	}
 }
@@ -318,7 +318,7 @@ func TestTextOfTypesThatAreNotMarkup(t *testing.T) {
 		{"application/xhtml+xml", "<p>a<b>b</b><script>no</script></p>", " ab "},
 	} {
 		if got := textOf(t, c.typ, c.in); got != c.want {
-			t.Errorf("%s %q: %q, want %q", c.typ, c.in, got, c.want)
+			t.Errorf("the text of %s %q is %q, want %q", c.typ, c.in, got, c.want)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func TestLimitsLeaveAFinding(t *testing.T) {
 		b.Finish()
 		_, _ = b.Text()
 		if got := b.Unread(); got != c.want {
-			t.Errorf("%s: unread %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: Unread is %q, want %q", c.name, got, c.want)
 		}
 		b.Release()
 	}

@@ -114,7 +114,7 @@ func TestMembersOfArchivesAreRead(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 5 {
 				if got, _ := readIn(t, Describe(c.typ, ""), []byte(c.in), Limits{}, r); got != c.want {
-					t.Fatalf("in pieces: %.200q, want %.200q", got, c.want)
+					t.Fatalf("in pieces the text is %.200q, want %.200q", got, c.want)
 				}
 			}
 		})
@@ -148,10 +148,10 @@ func TestArchivesAreBounded(t *testing.T) {
 		b.Release()
 		runtime.ReadMemStats(&after)
 		if why != TooLarge && why != Cut {
-			t.Errorf("%s: unread %v", c.name, why)
+			t.Errorf("%s: Unread is %v, want that a limit was reached", c.name, why)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > 24<<20 {
-			t.Errorf("%s: %d bytes allocated", c.name, n)
+			t.Errorf("%s: reading allocated %d bytes, want at most 24 MiB", c.name, n)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestArchiveIsGivenUp(t *testing.T) {
 		b.Release()
 	}
 	if got := runtime.NumGoroutine(); got > n+5 {
-		t.Errorf("%d goroutines, there were %d", got, n)
+		t.Errorf("%d goroutines are left, there were %d", got, n)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestACodedPartOfAFormIsAlsoReadAsSent(t *testing.T) {
 			b.Finish()
 			text, err := b.Text()
 			if err != nil || !bytes.Contains(text, []byte(tt.want)) || tt.none != "" && bytes.Contains(text, []byte(tt.none)) || !bytes.HasSuffix(text, []byte(" last ")) || b.Unread() != AllRead {
-				t.Errorf("%s in pieces of %d: %v, %v, %.200q", name, n, err, b.Unread(), text)
+				t.Errorf("%s in pieces of %d: error %v, unread %v, text %.200q", name, n, err, b.Unread(), text)
 			}
 			b.Release()
 		}
@@ -58,7 +58,7 @@ func TestACodedPartOfAFormHasALimit(t *testing.T) {
 	}
 	b.Finish()
 	if text, err := b.Text(); err != nil || b.Unread() != TooLarge {
-		t.Errorf("got %v, %v, %d bytes of text", err, b.Unread(), len(text))
+		t.Errorf("a form with too many parts: error %v, unread %v, %d bytes of text", err, b.Unread(), len(text))
 	}
 }
 
@@ -85,7 +85,7 @@ func TestAFormThatBreaksOffLeavesNothingBehind(t *testing.T) {
 	}
 	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines are left, there were %d", runtime.NumGoroutine(), before)
 		}
 	}
 }
@@ -115,14 +115,14 @@ func FuzzMultipart(f *testing.F) {
 				k := min(size, len(rest))
 				m.Write([]byte(rest[:k]))
 				if rest = rest[k:]; len(m.buf) > mostFields {
-					t.Fatalf("%d bytes are kept", len(m.buf))
+					t.Fatalf("the splitter keeps %d bytes, more than its limit", len(m.buf))
 				}
 			}
 			m.Finish()
 			return notes.b.String()
 		}
 		if pieces, whole := read(max(1, size)), read(len(body)+1); pieces != whole {
-			t.Errorf("in pieces %q, at once %q", pieces, whole)
+			t.Errorf("in pieces the parts are %q, in one piece %q", pieces, whole)
 		}
 	})
 }

@@ -152,7 +152,7 @@ func TestNoLimitHidesText(t *testing.T) {
 		"mostKept": "of one part, which is read besides", "mostSentText": "of one part, which is read besides",
 	} {
 		if tried[name] {
-			t.Errorf("%s is tried, and left out (%s)", name, why)
+			t.Errorf("the limit %s has a case, and is also listed as having none (%s)", name, why)
 		}
 		tried[name] = true
 	}
@@ -171,7 +171,7 @@ func TestNoLimitHidesText(t *testing.T) {
 		}
 		for _, m := range limit.FindAllStringSubmatch(string(source), -1) {
 			if !tried[m[1]] {
-				t.Errorf("%s: no case goes past %s", f, m[1])
+				t.Errorf("%s: no case exceeds the limit %s", f, m[1])
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func TestStringsOfJSONAreReadAsProgramsPutThemTogether(t *testing.T) {
 		h := Describe("application/json", "")
 		whole := textBy(h, c.in, len(c.in))
 		if got := strings.Contains(whole, " porn "); got != c.want {
-			t.Errorf("%.80s: %.200q, want it %v", c.in, whole, c.want)
+			t.Errorf("the text of %.80s is %.200q, want the word in it: %v", c.in, whole, c.want)
 		}
 		for n := 1; n < min(len(c.in), 60); n += 1 + n/9 {
 			if got := textBy(h, c.in, n); got != whole {
@@ -75,16 +75,16 @@ func TestBase64IsReadWhereABodyIsNothingElse(t *testing.T) {
 		in := base64.StdEncoding.EncodeToString([]byte(text))
 		whole := textBy(Describe("text/plain", ""), in, len(in))
 		if !strings.Contains(whole, " porn ") {
-			t.Errorf("%.40s: %.200q", text, whole)
+			t.Errorf("the text of %.40s is %.200q", text, whole)
 		}
 		for _, n := range []int{7, 1000, 4096, 5000} {
 			if got := textBy(Describe("text/plain", ""), in, n); got != whole {
-				t.Errorf("%.40s in pieces of %d differs", text, n)
+				t.Errorf("the text of %.40s in pieces of %d differs", text, n)
 			}
 		}
 	}
 	if got := textBy(Describe("text/plain", ""), "supercalifragilistic expialidocious", 100); got != " supercalifragilistic expialidocious " {
-		t.Errorf("%q", got)
+		t.Errorf("the text is %q", got)
 	}
 }
 
@@ -102,13 +102,13 @@ func TestUTF16IsToldFromOtherBytes(t *testing.T) {
 	}
 	for _, s := range []string{"plain words", "мамлакатимизда, шаҳарлар", "这是一个关于我们国家的故事,大家都知道", "これは日本語の文章です", "한국어로 쓴 글입니다", "مرحبا بالعالم كله", "Ελληνικά κείμενα"} {
 		if got := wide(encoded(s, false)); got != charset.UTF16LE {
-			t.Errorf("%s, low byte first: %v", s, got)
+			t.Errorf("%s, low byte first, was recognised as %v", s, got)
 		}
 		if got := wide(encoded(s, true)); got != charset.UTF16BE {
-			t.Errorf("%s, high byte first: %v", s, got)
+			t.Errorf("%s, high byte first, was recognised as %v", s, got)
 		}
 		if got := wide([]byte(s)); got != encoding.Encoding(nil) {
-			t.Errorf("%s in UTF-8: %v", s, got)
+			t.Errorf("%s in UTF-8 was recognised as %v", s, got)
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -154,11 +154,11 @@ func TestBytesOfUnknownFormatsAreReadWhereTheyHoldWords(t *testing.T) {
 			p, _ := b.Text()
 			text = string(p)
 			if b.Barren() == c.want {
-				t.Errorf("%s, %d: barren %v", c.typ, c.use, b.Barren())
+				t.Errorf("%s, use %d: Barren returned %v", c.typ, c.use, b.Barren())
 			}
 		}
 		if got := strings.Contains(text, " porn "); got != c.want {
-			t.Errorf("%s %q, %d: %q, want it %v", c.typ, fmt.Sprintf("%.20s", c.in), c.use, text, c.want)
+			t.Errorf("the text of %s %q, use %d, is %q, want the word in it: %v", c.typ, fmt.Sprintf("%.20s", c.in), c.use, text, c.want)
 		}
 		b.Release()
 	}
@@ -200,7 +200,7 @@ func TestTextIsReadAsAProgramTakesIt(t *testing.T) {
 		h := Describe(c.typ, "")
 		h.SetUse(c.use)
 		if got := textBy(h, c.in, len(c.in)); strings.Contains(got, " porn ") != c.want {
-			t.Errorf("%s %q, %d: %q, want it %v", c.typ, c.in, c.use, got, c.want)
+			t.Errorf("the text of %s %q, use %d, is %q, want the word in it: %v", c.typ, c.in, c.use, got, c.want)
 		}
 	}
 }

@@ -32,11 +32,11 @@ rn"`,
 			checkNormal(t, string(got))
 			switch {
 			case err != nil, !bytes.Contains(got, []byte(" porn ")):
-				t.Errorf("%s, by %d: %q, %v", script, step, got, err)
+				t.Errorf("%s in pieces of %d: the text is %q, %v", script, step, got, err)
 			case whole == nil:
 				whole = bytes.Clone(got)
 			case !bytes.Equal(got, whole):
-				t.Errorf("%s: %q in one piece, %q by bytes", script, whole, got)
+				t.Errorf("%s: the text is %q in one piece, %q byte by byte", script, whole, got)
 			}
 			b.Release()
 		}
@@ -55,7 +55,7 @@ func TestStringsOfScriptsStayApart(t *testing.T) {
 		b.Append([]byte(script))
 		b.Finish()
 		if got, err := b.Text(); string(got) != want || err != nil {
-			t.Errorf("%s: %q, %v, want %q", script, got, err, want)
+			t.Errorf("%s: the text is %q, %v, want %q", script, got, err, want)
 		}
 		b.Release()
 	}

@@ -89,14 +89,14 @@ func TestACutPageIsSealed(t *testing.T) {
 				}
 				got, err := io.ReadAll(in)
 				if err != nil {
-					t.Fatalf("page %d, %s cut after %d of %d bytes: %v", n, how, cut, len(wire), err)
+					t.Fatalf("page %d, %s cut after %d of %d bytes: reading it: %v", n, how, cut, len(wire), err)
 				}
 				if bytes.HasSuffix(bytes.TrimRight(got, " "), []byte(words)) && len(got) > len(words) {
 					shown++
 				}
 			}
 			if shown == 0 || how != "fixed" && n < 2 && shown < tries*3/4 {
-				t.Errorf("page %d, %s: the words are shown in %d of %d", n, how, shown, tries)
+				t.Errorf("page %d, %s: the words at the end are shown in %d of %d cases", n, how, shown, tries)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func TestOtherCodingsAreNotSealed(t *testing.T) {
 	for _, coding := range []string{"br", "zstd"} {
 		wire := encode(t, coding, samplePage())
 		if out := sealed(t, coding, wire, len(wire)/2, "x"); out != nil {
-			t.Errorf("%s: sealed with %d bytes", coding, len(out))
+			t.Errorf("%s: Seal returned %d bytes, want none", coding, len(out))
 		}
 	}
 }

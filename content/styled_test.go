@@ -69,11 +69,11 @@ func TestWordsMadeByStyleAreRead(t *testing.T) {
 			checkNormal(t, string(got))
 			switch {
 			case err != nil, !bytes.Contains(got, []byte(" porn ")):
-				t.Errorf("%s, by %d: %q, %v", c.name, step, got, err)
+				t.Errorf("%s in pieces of %d: the text is %q, %v", c.name, step, got, err)
 			case whole == nil:
 				whole = bytes.Clone(got)
 			case !bytes.Equal(got, whole):
-				t.Errorf("%s: %q in one piece, %q by bytes", c.name, whole, got)
+				t.Errorf("%s: the text is %q in one piece, %q byte by byte", c.name, whole, got)
 			}
 			b.Release()
 		}
@@ -127,7 +127,7 @@ func TestStyleAddsNoWordsToPlainPages(t *testing.T) {
 		b.Append([]byte(page))
 		b.Finish()
 		if got, _ := b.Text(); string(got) != want {
-			t.Errorf("%s: %q, want %q", page, got, want)
+			t.Errorf("the text of %s is %q, want %q", page, got, want)
 		}
 		b.Release()
 	}

@@ -114,7 +114,7 @@ func TestTextDoesNotDependOnThePieces(t *testing.T) {
 				rest = rest[n:]
 				got, _ := b.Text()
 				if !strings.HasPrefix(string(got), before) {
-					t.Errorf("%s: text %q became %q", c.name, before, got)
+					t.Errorf("%s: the text %q became %q with more of the body", c.name, before, got)
 				}
 				before = string(got)
 				b.Forget()

@@ -270,7 +270,7 @@ func TestVariantsAreRead(t *testing.T) {
 		b.Finish()
 		got, err := b.Text()
 		if !bytes.Contains(got, []byte("porn")) && (strings.HasPrefix(c.name, "xslt") || !bytes.Contains(got, []byte("po rn"))) {
-			t.Errorf("%s: %.90q %v unread=%v", c.name, got, err, b.Unread())
+			t.Errorf("%s: the text is %.90q, %v, unread %v", c.name, got, err, b.Unread())
 		}
 		b.Release()
 	}
@@ -292,7 +292,7 @@ func TestPDFWithAnEmptyPasswordIsRead(t *testing.T) {
 		b.Finish()
 		got, err := b.Text()
 		if err != nil || !strings.Contains(string(got), want) || (b.Unread() == Encrypted) != (want == "") {
-			t.Errorf("%s: %q, %v, unread %q", name, got, err, b.Unread())
+			t.Errorf("%s: the text is %q, %v, unread %q", name, got, err, b.Unread())
 		}
 		b.Release()
 	}
@@ -315,7 +315,7 @@ func TestASecondObjectHidesNothingInAnEncryptedPDF(t *testing.T) {
 			b.Append(fmt.Appendf(bytes.Clone(p), "\n%d 0 obj<<>>stream\n\nendstream endobj\n", n))
 			b.Finish()
 			if got, err := b.Text(); err != nil || !strings.Contains(string(got), "porn here") && b.Unread() != Encrypted {
-				t.Errorf("%s, object %d: %q, %v, unread %q", name, n, got, err, b.Unread())
+				t.Errorf("%s, object %d: the text is %q, %v, unread %q", name, n, got, err, b.Unread())
 			}
 			b.Release()
 		}

@@ -25,7 +25,7 @@ func decode(t testing.TB, e encoding.Encoding, p []byte) string {
 	t.Helper()
 	q, err := e.NewDecoder().Bytes(p)
 	if err != nil {
-		t.Fatalf("%v: %x: %v", e, p, err)
+		t.Fatalf("%v: decoding %x: %v", e, p, err)
 	}
 	return string(q)
 }
@@ -54,15 +54,15 @@ func TestTextIsDecodedByTheStandard(t *testing.T) {
 	} {
 		e := Get(test.label)
 		if e == nil {
-			t.Errorf("%q is not known", test.label)
+			t.Errorf("Get(%q) returned nil", test.label)
 			continue
 		}
 		if got := decode(t, e, []byte(test.text)); got != test.want {
-			t.Errorf("%s %x: got %q, want %q", test.label, test.text, got, test.want)
+			t.Errorf("%s: %x was decoded to %q, want %q", test.label, test.text, got, test.want)
 		}
 	}
 	if Get("utf-7") != nil {
-		t.Error("utf-7 is known, which no browser reads")
+		t.Error("Get returned utf-7, which no browser reads")
 	}
 }
 
@@ -95,7 +95,7 @@ func TestPiecesMakeTheSameText(t *testing.T) {
 				}
 			}
 			if string(got) != want {
-				t.Errorf("%s cut at %d: got %q, want %q", label, cut, got, want)
+				t.Errorf("%s cut at %d: decoded to %q, want %q", label, cut, got, want)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func TestTheTablesAreThoseOfOtherPrograms(t *testing.T) {
 				switch {
 				case strings.ContainsRune(want, utf8.RuneError):
 				case got != want:
-					t.Errorf("%v %x: got %q, want %q", test.ours, p, got, want)
+					t.Errorf("%v: %x was decoded to %q, want %q", test.ours, p, got, want)
 				default:
 					same++
 				}
@@ -137,7 +137,7 @@ func TestTheTablesAreThoseOfOtherPrograms(t *testing.T) {
 			}
 			name, err := htmlindex.Name(theirs)
 			if want, _, _ := strings.Cut(e.labels, " "); err != nil || name != want {
-				t.Errorf("%q is %s, want %s", label, name, want)
+				t.Errorf("the label %q means %s, want %s", label, name, want)
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func TestTextIsDecodedAsChromiumDoes(t *testing.T) {
 	text, _, _ = strings.Cut(text, "</pre>")
 	var answers [][]rune
 	if err := json.Unmarshal([]byte(text), &answers); err != nil || len(answers) != len(questions) {
-		t.Fatalf("%d answers to %d questions, %v", len(answers), len(questions), err)
+		t.Fatalf("Chromium gave %d answers to %d questions, %v", len(answers), len(questions), err)
 	}
 	wrong := map[string]int{}
 	for i, q := range questions {
@@ -211,12 +211,12 @@ func TestTextIsDecodedAsChromiumDoes(t *testing.T) {
 		}
 		if got != want {
 			if wrong[q[0]]++; wrong[q[0]] <= 40 {
-				t.Errorf("%s %s: got %+q, Chromium has %+q", q[0], q[1], got, want)
+				t.Errorf("%s: %s was decoded to %+q, Chromium has %+q", q[0], q[1], got, want)
 			}
 		}
 	}
 	if len(wrong) > 0 {
-		t.Errorf("different: %v", wrong)
+		t.Errorf("texts that Chromium decodes differently, by encoding: %v", wrong)
 	}
 }
 
@@ -225,7 +225,7 @@ func FuzzDecodersEndAndGiveUTF8(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) {
 		for _, e := range encodings {
 			if q := decode(t, e.encoding, p); !utf8.ValidString(q) {
-				t.Errorf("%v: %q is not UTF-8", e.encoding, q)
+				t.Errorf("%v: the decoded %q is not UTF-8", e.encoding, q)
 			}
 		}
 	})

@@ -108,7 +108,7 @@ func TestTheTextsOfPagesAreTold(t *testing.T) {
 				text = ""
 			}
 		}
-		t.Logf("from %d letters: %.0f texts, %.1f %% right, %.1f %% wrong", c.letters, n, 100*right/n, 100*wrong/n)
+		t.Logf("from %d letters: %.0f texts, %.1f %% recognised, %.1f %% mistaken", c.letters, n, 100*right/n, 100*wrong/n)
 		if right/n < c.leastRight || wrong/n > c.wrong {
 			t.Errorf("from %d letters: %.3f right, want %v; %.3f wrong, at most %v", c.letters, right/n, c.leastRight, wrong/n, c.wrong)
 		}
@@ -123,12 +123,12 @@ func TestUzbekIsToldWithoutItsApostrophes(t *testing.T) {
 		"to g ri yo l ko rsatildi", strings.ReplaceAll(sentences["uz-Latn"], "'", " "),
 	} {
 		if got := d.Detect([]byte(text)); got != "uz-Latn" {
-			t.Errorf("Detect(%q) = %q", text, got)
+			t.Errorf("Detect(%q) = %q, want uz-Latn", text, got)
 		}
 	}
 	for _, tag := range []Tag{"fr", "it", "tr", "az", "en", "id"} {
 		if got := d.Detect([]byte(strings.ReplaceAll(sentences[tag], "'", " "))); got != tag {
-			t.Errorf("%s is told as %q", tag, got)
+			t.Errorf("Detect of a text in %s returned %q", tag, got)
 		}
 	}
 }
@@ -158,14 +158,14 @@ func TestDetectionAllocatesNothing(t *testing.T) {
 	d := detector(t)
 	text := []byte(sentences["uz-Latn"])
 	if n := testing.AllocsPerRun(100, func() { d.Detect(text, "en") }); n != 0 {
-		t.Errorf("Detect allocates %v times", n)
+		t.Errorf("Detect allocates %v times, want 0", n)
 	}
 }
 
 func TestDamagedModelIsRefused(t *testing.T) {
 	for _, n := range []int{0, 1, len(model) / 2, len(model) - 1} {
 		if _, err := readDetector(bytes.NewReader(model[:n])); err == nil {
-			t.Errorf("a model of %d of %d bytes is accepted", n, len(model))
+			t.Errorf("readDetector accepts a model truncated to %d of %d bytes", n, len(model))
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestWordsAreFoundBehindParticlesAndWithoutMarks(t *testing.T) {
 		f.Ask(func() Tag { return c.tag })
 		f.Read([]byte(c.text), func(int, []byte) { n++ })
 		if n != 1 {
-			t.Errorf("%s: %q was found %d times in %q", c.tag, c.list, n, c.text)
+			t.Errorf("%s: %q was found %d times in %q, want once", c.tag, c.list, n, c.text)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func FuzzFinder(f *testing.F) {
 			for _, piece := range pieces {
 				finder.Read(piece, func(n int, word []byte) {
 					if n < 0 || n >= p.Len() || len(word) == 0 {
-						t.Fatalf("phrase %d of %d, word %q", n, p.Len(), word)
+						t.Fatalf("Read found phrase %d of %d with the word %q", n, p.Len(), word)
 					}
 					all = append(all, n)
 				})
@@ -88,7 +88,7 @@ func FuzzFinder(f *testing.F) {
 		var some []int
 		p.NewFinder().ReadAt(text, starts, func(n int, _ []byte) { some = append(some, n) })
 		if !slices.Equal(whole, some) {
-			t.Fatalf("where words begin with %q: %v, everywhere %v", beginnings, some, whole)
+			t.Fatalf("at words that begin with %q Read found %v, everywhere %v", beginnings, some, whole)
 		}
 		at := bytes.IndexByte(text[min(max(cut, 0), len(text)):], ' ')
 		if at < 0 {
@@ -96,7 +96,7 @@ func FuzzFinder(f *testing.F) {
 		}
 		at += min(max(cut, 0), len(text))
 		if parts := read(text[:at], text[at+1:]); !slices.Equal(whole, parts) {
-			t.Fatalf("in one piece %v, in two %v", whole, parts)
+			t.Fatalf("in one piece Read found %v, in two %v", whole, parts)
 		}
 	})
 }
@@ -167,12 +167,12 @@ func TestListedWordsAreFoundInEveryForm(t *testing.T) {
 	} {
 		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.forms)...) {
 			if n != 1 {
-				t.Errorf("%s: %q is found %d times in %q", c.tag, c.word, n, strings.Fields(c.forms)[i])
+				t.Errorf("%s: %q was found %d times in its form %q, want once", c.tag, c.word, n, strings.Fields(c.forms)[i])
 			}
 		}
 		for i, n := range foundIn(t, c.tag, c.word, strings.Fields(c.others)...) {
 			if n != 0 {
-				t.Errorf("%s: %q is found in %q", c.tag, c.word, strings.Fields(c.others)[i])
+				t.Errorf("%s: %q was found in the other word %q", c.tag, c.word, strings.Fields(c.others)[i])
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func TestABlurredPictureHasTheSizeAndColoursButNoDetails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.Bounds().Dx() != size[0] || m.Bounds().Dy() != size[1] {
-			t.Errorf("%v became %v", size, m.Bounds())
+			t.Errorf("the blurred picture of %v has the size %v", size, m.Bounds())
 		}
 		r1, _, b1, _ := m.At(size[0]/8, size[1]/2).RGBA()
 		r2, _, b2, _ := m.At(size[0]*7/8, size[1]/2).RGBA()
@@ -59,7 +59,7 @@ func TestABlurredPictureHasTheSizeAndColoursButNoDetails(t *testing.T) {
 			most = max(most, int(p>>8)-int(q>>8), int(q>>8)-int(p>>8))
 		}
 		if most > 20 {
-			t.Errorf("%v: neighbours differ by %d", size, most)
+			t.Errorf("%v: neighbours in the blurred picture differ by %d, want at most 20", size, most)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestAnEmptyPictureHasTheSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, _, a := m.At(0, 0).RGBA(); a != 0 || m.Bounds().Dx() != size[0] || m.Bounds().Dy() != size[1] {
-			t.Errorf("%v: %v, alpha %d", size, m.Bounds(), a)
+			t.Errorf("the empty picture of %v has the size %v and the alpha %d", size, m.Bounds(), a)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestScalingKeepsMeansAndProportions(t *testing.T) {
 			sum += int(v)
 		}
 		if got := sum / len(s.Pix); len(s.Pix) != 3*s.W*s.H || got < mean-8 || got > mean+8 {
-			t.Errorf("%s: %d × %d, mean %d, want %d", name, s.W, s.H, got, mean)
+			t.Errorf("%s: the scaled picture has %d × %d pixels and the mean %d, want %d", name, s.W, s.H, got, mean)
 		}
 	}
 	if s := m.Frame(60, 60); s.W != 60 || s.H != 60 || s.Pix[0] != 114 || s.Pix[3*(30*60+30)] == 114 && s.Pix[3*(31*60+31)] == 114 {

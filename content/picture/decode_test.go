@@ -26,7 +26,7 @@ func TestEveryEncodingIsDecodedLikeByPillow(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command(python, "testdata/decode.py", dir).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("decode.py failed: %v\n%s", err, out)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "index"))
 	if err != nil {
@@ -50,7 +50,7 @@ func TestEveryEncodingIsDecodedLikeByPillow(t *testing.T) {
 		files++
 		p, err := Shrink(b)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Shrink returned %v", name, err)
 			continue
 		}
 		if p.Full.Width != w || p.Full.Height != h {
@@ -66,16 +66,16 @@ func TestEveryEncodingIsDecodedLikeByPillow(t *testing.T) {
 		}
 		// Chroma that is reduced is not made fine by triangles at an eighth.
 		if mean := sum / float64(len(want)); mean > 6 {
-			t.Errorf("%s: differs by %.1f in the mean", name, mean)
+			t.Errorf("%s: the decoded picture differs by %.1f in the mean, want at most 6", name, mean)
 		}
 		if cut := strings.HasPrefix(name, "cut") && !strings.Contains(name, "p2"); p.Cut != cut {
-			t.Errorf("%s: cut is %v", name, p.Cut)
+			t.Errorf("%s: Cut is %v, want %v", name, p.Cut, cut)
 		}
 		if _, _, err := PDQ(b); err != nil {
-			t.Errorf("%s: no hash: %v", name, err)
+			t.Errorf("%s: PDQ returned %v", name, err)
 		}
 	}
-	t.Logf("%d files", files)
+	t.Logf("decoded %d files", files)
 }
 
 func TestUnusualBitmapsAreDecoded(t *testing.T) {
@@ -120,12 +120,12 @@ func TestUnusualBitmapsAreDecoded(t *testing.T) {
 	} {
 		m, err := decodeBMP(c.b)
 		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: decodeBMP returned %v", c.name, err)
 			continue
 		}
 		for i, want := range colours {
 			if got := m.NRGBAAt(i%2, i/2); got != want {
-				t.Errorf("%s: pixel %d: got %v, want %v", c.name, i, got, want)
+				t.Errorf("%s: pixel %d is %v, want %v", c.name, i, got, want)
 			}
 		}
 		for n := range c.b {
@@ -150,10 +150,10 @@ func TestTheLargestPictureOfAnIconIsLookedAt(t *testing.T) {
 	b = append(append(b, small...), large...)
 	p, err := Shrink(b)
 	if err != nil || p.Full != (Head{Format: ICO, Width: 128, Height: 100}) {
-		t.Fatalf("got %v, %v", p, err)
+		t.Fatalf("Shrink of an icon returned %v, %v", p, err)
 	}
 	if _, err := Shrink(b[:len(b)-len(large)/2]); err == nil {
-		t.Error("a cut icon is accepted")
+		t.Error("Shrink accepts a truncated icon")
 	}
 }
 
@@ -186,7 +186,7 @@ func TestTheFrameThatSaysMostIsLookedAt(t *testing.T) {
 			dark = dark || v < 200
 		}
 		if dark != want {
-			t.Errorf("picture %d: dark is %v", i, dark)
+			t.Errorf("picture %d is dark: %v, want %v", i, dark, want)
 		}
 	}
 	for n := range b.Len() {
@@ -243,10 +243,10 @@ func TestPicturesInDataURLsAreFoundHoweverTheyAreWritten(t *testing.T) {
 	} {
 		all := Embedded([]byte(html), 4)
 		if len(all) != 1 || !bytes.Equal(all[0], p) {
-			t.Errorf("%s: got %d pictures", name, len(all))
+			t.Errorf("%s: Embedded returned %d pictures, want 1", name, len(all))
 		}
 	}
 	if got := Embedded([]byte(strings.Repeat(`<img src="data:image/jpeg;base64,`+text+`">`, 9)), 4); len(got) != 4 {
-		t.Errorf("got %d of 9, at most 4", len(got))
+		t.Errorf("Embedded returned %d of 9 pictures, want 4", len(got))
 	}
 }

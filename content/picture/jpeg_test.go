@@ -62,10 +62,10 @@ func TestShrinkAgreesWithTheMeansOfTheWholePicture(t *testing.T) {
 		for how, most := range map[string]float64{"jpeg": 6, "png": 4, "bmp": 4, "gif": 14} {
 			p, err := Shrink(encode(t, m, how))
 			if err != nil {
-				t.Fatalf("%s %v: %v", how, size, err)
+				t.Fatalf("%s %v: Shrink returned %v", how, size, err)
 			}
 			if p.W != (size[0]+7)/8 || p.H != (size[1]+7)/8 || p.Full.Width != size[0] || p.Full.Height != size[1] {
-				t.Fatalf("%s %v: %d × %d of %v", how, size, p.W, p.H, p.Full)
+				t.Fatalf("%s %v: Shrink returned %d × %d samples of %v", how, size, p.W, p.H, p.Full)
 			}
 			sum := 0.0
 			for y := range size[1] / 8 {
@@ -105,7 +105,7 @@ func TestLook(t *testing.T) {
 	} {
 		h, err := Look(c.b)
 		if h.Format != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s: got %s, %v; want %s, %v", c.name, h.Format, err, c.want, c.err)
+			t.Errorf("%s: Look returned %s, %v; want %s, %v", c.name, h.Format, err, c.want, c.err)
 		}
 	}
 }
@@ -113,10 +113,10 @@ func TestLook(t *testing.T) {
 func TestCutJPEGIsSaidToBeCut(t *testing.T) {
 	b := encode(t, scene(640, 480), "jpeg")
 	if p, err := Shrink(b[:len(b)/2]); err != nil || !p.Cut {
-		t.Errorf("half a picture: %v, %v", p, err)
+		t.Errorf("Shrink of half a picture returned %v, %v", p, err)
 	}
 	if p, err := Shrink(b); err != nil || p.Cut {
-		t.Errorf("a whole picture: %v, %v", p, err)
+		t.Errorf("Shrink of a whole picture returned %v, %v", p, err)
 	}
 	if _, err := Shrink(b[:640]); err == nil {
 		t.Error("less than a line of a picture is accepted")

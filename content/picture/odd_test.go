@@ -74,25 +74,25 @@ func TestWhatBrowsersShowIsDecoded(t *testing.T) {
 	} {
 		head, err := Look(c.b)
 		if err != nil || head.Width != 320 || head.Height != 240 {
-			t.Errorf("%s: %+v, %v", c.name, head, err)
+			t.Errorf("%s: Look returned %+v, %v", c.name, head, err)
 			continue
 		}
 		m, err := Shrink(Stills(c.b)[0])
 		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: Shrink returned %v", c.name, err)
 			continue
 		}
 		if r, g, _ := m.RGB(20, 3); r < 200 || g > 60 {
-			t.Errorf("%s: above it has %d red, %d green", c.name, r, g)
+			t.Errorf("%s: the upper part has red %d and green %d, want red", c.name, r, g)
 		}
 		if m.Cut != c.cut {
-			t.Errorf("%s: cut is %v", c.name, m.Cut)
+			t.Errorf("%s: Cut is %v, want %v", c.name, m.Cut, c.cut)
 		}
 		if r, g, _ := m.RGB(20, 27); !c.cut && (r > 60 || g < 200) {
-			t.Errorf("%s: below it has %d red, %d green", c.name, r, g)
+			t.Errorf("%s: the lower part has red %d and green %d, want green", c.name, r, g)
 		}
 		if _, _, err := PDQ(Stills(c.b)[0]); err != nil {
-			t.Errorf("%s: no hash: %v", c.name, err)
+			t.Errorf("%s: PDQ returned %v", c.name, err)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestFramesAreThoseOfImageGIF(t *testing.T) {
 			for x := range want.Bounds().Dx() {
 				wr, wg, wb := overWhite(want.At(x, y))
 				if gr, gg, gb := overWhite(got.At(x, y)); gr != wr || gg != wg || gb != wb {
-					t.Fatalf("at %d, %d: %d %d %d, want %d %d %d", x, y, gr, gg, gb, wr, wg, wb)
+					t.Fatalf("the pixel at %d, %d is %d %d %d, want %d %d %d", x, y, gr, gg, gb, wr, wg, wb)
 				}
 			}
 		}
@@ -133,7 +133,7 @@ func TestFramesAreThoseOfImageGIF(t *testing.T) {
 		lines[i] = byte(i)
 	}
 	if got := woven(lines, 1, 20); got[0] != 0 || got[8] != 1 || got[16] != 2 || got[4] != 3 || got[12] != 4 || got[2] != 5 || got[1] != 10 {
-		t.Errorf("interlaced lines: %v", got)
+		t.Errorf("woven returned the lines %v", got)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestPiecesAreSeenTogether(t *testing.T) {
 		for i, s := range stills {
 			p, err := Shrink(s)
 			if err != nil || p.Full.Width != 320 || p.Full.Height != 240 {
-				t.Fatalf("%s: picture %d: %+v, %v", c.name, i, p, err)
+				t.Fatalf("%s: Shrink of picture %d returned %+v, %v", c.name, i, p, err)
 			}
 			r, _, _ := p.RGB(20, 3)
 			_, g, b := p.RGB(20, 27)
@@ -222,6 +222,6 @@ func TestAPNGOfSixteenBitsMayHaveHalfThePixels(t *testing.T) {
 	}
 	p[24] = 16
 	if _, err := Look(p); err == nil {
-		t.Error("36 million pixels of 16 bits are decoded")
+		t.Error("Look accepts 36 million pixels of 16 bits")
 	}
 }

@@ -41,11 +41,11 @@ func TestPicturesAreTurnedAsExifSays(t *testing.T) {
 		}
 		w, h := head.Shown()
 		if wide := w == 160 && h == 80; wide != (turn < 5) {
-			t.Errorf("orientation %d: shown as %d × %d", turn, w, h)
+			t.Errorf("orientation %d: Shown returned %d × %d", turn, w, h)
 		}
 		p, err := Decode(file, 64)
 		if err != nil || p.W != w || p.H != h {
-			t.Fatalf("orientation %d: %v, %v", turn, p, err)
+			t.Fatalf("orientation %d: Decode returned %v, %v", turn, p, err)
 		}
 		got := ""
 		for _, at := range [][2]int{{w / 4, h / 4}, {3 * w / 4, h / 4}, {w / 4, 3 * h / 4}, {3 * w / 4, 3 * h / 4}} {
@@ -62,19 +62,19 @@ func TestPicturesAreTurnedAsExifSays(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("orientation %d: %s, want %s", turn, got, want)
+			t.Errorf("orientation %d: the corners are %s, want %s", turn, got, want)
 		}
 		blurred, err := Blur(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if o, err := Look(blurred); err != nil || max(1, o.Turn) != head.Turn && turn > 1 || o.Width != 160 {
-			t.Errorf("orientation %d: blurred, it is %+v, %v", turn, o, err)
+			t.Errorf("orientation %d: the blurred picture is %+v, %v", turn, o, err)
 		}
 	}
 	for _, seg := range []string{"", "Exif\x00\x00", "Exif\x00\x00II*\x00\xff\xff\xff\xff", "Exif\x00\x00MM\x00*\x00\x00\x00\x08\xff\xff\x01\x12"} {
 		if got := orientation([]byte(seg)); got != 1 {
-			t.Errorf("%q: orientation %d", seg, got)
+			t.Errorf("orientation(%q) = %d, want 1", seg, got)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestOtherFormatsAreTurnedAsBrowsersDo(t *testing.T) {
 	turned := written([]chunk{p[0], {"eXIf", exif}, p[1]})
 	head, err := Look(turned)
 	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
-		t.Errorf("a PNG is shown as %d × %d, %v", w, h, err)
+		t.Errorf("a turned PNG is shown as %d × %d, %v; want 80 × 160", w, h, err)
 	}
 	if m, err := Decode(turned, 64); err != nil || m.W != 80 || m.Pix[0] > 60 || m.Pix[3*79] < 200 {
 		t.Errorf("the red of a turned PNG is not at its right: %v", err)
@@ -97,11 +97,11 @@ func TestOtherFormatsAreTurnedAsBrowsersDo(t *testing.T) {
 	}
 	head, err = Look(blurred)
 	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
-		t.Errorf("blurred, it is shown as %d × %d, %v", w, h, err)
+		t.Errorf("the blurred PNG is shown as %d × %d, %v; want 80 × 160", w, h, err)
 	}
 	boxes := []byte("\x00\x00\x00\x14ftypavif\x00\x00\x00\x00avif\x00\x00\x00\x14ispe\x00\x00\x00\x00\x00\x00\x00\xa0\x00\x00\x00\x50\x00\x00\x00\x09irot\x01")
 	head, err = Look(boxes)
 	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
-		t.Errorf("an AVIF is shown as %d × %d, %v", w, h, err)
+		t.Errorf("a turned AVIF is shown as %d × %d, %v; want 80 × 160", w, h, err)
 	}
 }

@@ -21,7 +21,7 @@ func TestPDQIsThatOfThePythonPackage(t *testing.T) {
 	dir, photos := t.TempDir(), 100
 	out, err := exec.Command(python, "testdata/pdq.py", dir, fmt.Sprint(photos)).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("pdq.py failed: %v\n%s", err, out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "index"))
 	if err != nil {
@@ -49,7 +49,7 @@ func TestPDQIsThatOfThePythonPackage(t *testing.T) {
 		d := h.Distance(want)
 		distances[d]++
 		if d > 4 || q != quality {
-			t.Errorf("%s: distance %d, quality %d, want %d", file, d, q, quality)
+			t.Errorf("%s: the hash differs by %d bits and has the quality %d, want %d", file, d, q, quality)
 		}
 	}
 	t.Logf("distances: %v", distances)
@@ -77,7 +77,7 @@ func TestBaselineJPEGsAreDecodedLikeByTheStandardLibrary(t *testing.T) {
 			got := decodeJPEG(b.Bytes())
 			want, err := jpeg.Decode(&b)
 			if got == nil || err != nil || got.Bounds() != want.Bounds() {
-				t.Fatalf("%v: %v, %v", size, got, err)
+				t.Fatalf("a JPEG of %v was decoded to %v, %v", size, got, err)
 			}
 			for y := range size[1] {
 				for x := range size[0] {

@@ -24,7 +24,7 @@ func TestAnSVGHasTheSizeThatBrowsersGiveIt(t *testing.T) {
 	} {
 		w, h, ok := SVGSize([]byte(text))
 		if w != want[0] || h != want[1] || ok != (want[0] > 0) {
-			t.Errorf("%s: %d × %d, %v, want %v", text, w, h, ok, want)
+			t.Errorf("SVGSize(%s) = %d, %d, %v, want %v", text, w, h, ok, want)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func FuzzSVGSize(f *testing.F) {
 	f.Add([]byte(`<?xml version='1.0'?><!DOCTYPE svg [<!ENTITY a '>'>]><s:svg viewBox="0 0 1 2" height = '20px' width='1e2'>`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if w, h, ok := SVGSize(b); ok != (w > 0 && h > 0) || w > MaxPixels || h > MaxPixels {
-			t.Errorf("%d × %d, %v", w, h, ok)
+			t.Errorf("SVGSize returned %d, %d, %v", w, h, ok)
 		}
 	})
 }

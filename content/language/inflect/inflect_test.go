@@ -80,7 +80,7 @@ func TestWeightsAreJoined(t *testing.T) {
 			w := s.weights
 			got := w.stem(x, &h) + w.facts(x, &h)
 			if w.facts(x, &h) > w.maxFacts(x, &h) {
-				t.Errorf("%s: facts add %d, more than %d", word, w.facts(x, &h), w.maxFacts(x, &h))
+				t.Errorf("%s: facts returned %d, more than maxFacts with %d", word, w.facts(x, &h), w.maxFacts(x, &h))
 			}
 			for i, e := range x.chain[:x.length] {
 				if i == 0 {
@@ -108,7 +108,7 @@ func TestModelOfAnotherGrammarIsRefused(t *testing.T) {
 	other := toy
 	other.Slots += "\ncase end: mi"
 	if _, err := New(other, m); err == nil || !strings.Contains(err.Error(), "train it again") {
-		t.Errorf("got %v", err)
+		t.Errorf("New with a changed grammar: %v, want advice", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestGrammarMistakesAreNamed(t *testing.T) {
 		g := toy
 		g.Slots = slots
 		if _, err := Train(g, nil, nil, 1, 1); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %q", slots, err, want)
+			t.Errorf("Train with the slots %q: %v, want an error with %q", slots, err, want)
 		}
 	}
 }
@@ -149,6 +149,6 @@ func FuzzReadModel(f *testing.F) {
 func TestJudge(t *testing.T) {
 	got := Judge([][3]string{{"a1", "a", "a"}, {"a2", "a", "a"}, {"a3", "a", "aa"}, {"b1", "bb", "b"}})
 	if got.Exact != 0.5 || got.Over != 0.25 || got.Under != 0.25 || got.F1 != 0.5 {
-		t.Errorf("got %s", got)
+		t.Errorf("Judge returned %s", got)
 	}
 }

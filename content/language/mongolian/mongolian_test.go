@@ -84,7 +84,7 @@ func TestUnseenVerbs(t *testing.T) {
 	for line := range strings.Lines(forms) {
 		stem, words, _ := strings.Cut(line, ":")
 		if strings.Contains(" "+Verbs+" ", " "+stem+" ") {
-			t.Errorf("%q was seen", stem)
+			t.Errorf("%q is among the verbs of the training data", stem)
 		}
 		for _, w := range strings.Fields(words) {
 			rows = append(rows, [3]string{w, stem, string(s.Stem(nil, []byte(w)))})
@@ -105,7 +105,7 @@ func TestStemmingAllocatesNothing(t *testing.T) {
 	dst := make([]byte, 0, 64)
 	word := []byte("жүжигчнээс")
 	if n := testing.AllocsPerRun(100, func() { dst = s.Stem(dst[:0], word) }); n != 0 {
-		t.Errorf("Stem allocates %v times", n)
+		t.Errorf("Stem allocates %v times, want 0", n)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestFormsAreThoseOfTheGrammar(t *testing.T) {
 		c.s.Forms(c.word, func(f string) { got = append(got, f) })
 		for f := range strings.FieldsSeq(c.forms) {
 			if !slices.Contains(got, f) {
-				t.Errorf("%q is no form of %q", f, c.word)
+				t.Errorf("Forms of %q lacks %q", c.word, f)
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func TestWordsWithoutTheirApostrophesAreJoined(t *testing.T) {
 			got, parts = append(got, word), parts[n:]
 		}
 		if all := strings.Join(got, "|"); all != want {
-			t.Errorf("%q: %q, want %q", text, all, want)
+			t.Errorf("the words of %q are %q, want %q", text, all, want)
 		}
 	}
 }
