@@ -44,22 +44,22 @@ func TestParseReadsWhatTheQuerySays(t *testing.T) {
 		&miekg.EDNS0_LOCAL{Code: 65001, Data: []byte("x")}))
 	var q Query
 	if s := q.Parse(msg); s != OK {
-		t.Fatalf("status %d", s)
+		t.Fatalf("Parse: got status %d, want OK", s)
 	}
 	if got := Text(q.Name); got != "www.example.org." {
-		t.Errorf("name %q", got)
+		t.Errorf("name: got %q, want www.example.org.", got)
 	}
 	if !bytes.Equal(q.Labels, []uint8{0, 4, 12}) {
-		t.Errorf("labels %v", q.Labels)
+		t.Errorf("offsets of labels: got %v", q.Labels)
 	}
 	if q.ID != 0x1234 || q.Type != miekg.TypeAAAA || q.Class != 1 || !q.RD() || q.CD() || q.AD() {
-		t.Errorf("id %x type %d class %d flags %x", q.ID, q.Type, q.Class, q.Flags)
+		t.Errorf("header: got ID %x, type %d, class %d, flags %x", q.ID, q.Type, q.Class, q.Flags)
 	}
 	if !q.HasEDNS || q.Version != 0 || !q.DO || q.Size != 1232 || len(q.Cookie) != 8 || !q.NSID || !q.Padding || !q.Keepalive {
-		t.Errorf("%+v", q)
+		t.Errorf("OPT record: got %+v", q)
 	}
 	if !q.HasSubnet || q.Subnet != netip.MustParsePrefix("192.0.2.0/24") {
-		t.Errorf("subnet %v", q.Subnet)
+		t.Errorf("client subnet: got %v, want 192.0.2.0/24", q.Subnet)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestParseStatus(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, got, c.want)
 		}
 		if name == "signed" && q.TSIG == 0 {
-			t.Error("TSIG not seen")
+			t.Error("Parse did not find the TSIG record")
 		}
 	}
 }
@@ -177,24 +177,24 @@ func TestReplyIsWhatTheLibraryReads(t *testing.T) {
 		t.Errorf("%d bytes, want one block of 468", len(out))
 	}
 	if m.Id != 0x1234 || !m.Response || !m.Authoritative || !m.RecursionDesired || !m.RecursionAvailable || m.Rcode != 23 {
-		t.Errorf("header %+v", m.MsgHdr)
+		t.Errorf("header of the reply: got %+v", m.MsgHdr)
 	}
 	if m.Question[0].Name != "WwW.Example.ORG." {
-		t.Errorf("question %q: case not kept", m.Question[0].Name)
+		t.Errorf("question %q does not have the query's letter case", m.Question[0].Name)
 	}
 	if len(m.Answer) != 2 || m.Answer[0].(*miekg.CNAME).Target != "web.Example.ORG." || m.Answer[1].(*miekg.A).A.String() != "192.0.2.1" {
-		t.Errorf("answer %v", m.Answer)
+		t.Errorf("answer section: got %v", m.Answer)
 	}
 	e := m.IsEdns0()
 	if e == nil || !e.Do() || e.UDPSize() != 1232 || len(e.Option) != 6 {
-		t.Fatalf("OPT %v", e)
+		t.Fatalf("OPT record of the reply: got %v", e)
 	}
 	s := e.Option[3].(*miekg.EDNS0_SUBNET)
 	if s.SourceScope != 48 || s.SourceNetmask != 33 || s.Address.String() != "2001:db8:8000::" {
-		t.Errorf("subnet %v", s)
+		t.Errorf("client subnet of the reply: got %v", s)
 	}
 	if d := e.Option[4].(*miekg.EDNS0_EDE); d.InfoCode != 15 || d.ExtraText != "why" {
-		t.Errorf("EDE %v", d)
+		t.Errorf("extended error: got %v, want 15 why", d)
 	}
 }
 
@@ -210,11 +210,11 @@ func TestWhatDoesNotFitIsUndoneOrTruncated(t *testing.T) {
 	r.Record(nil, miekg.TypeTXT, 1, 1, make([]byte, 600))
 	r.Answers++
 	if !r.Overflows() {
-		t.Fatal("600 bytes fit in 512")
+		t.Fatal("Overflows is false although 600 bytes exceed 512")
 	}
 	r.Undo(m)
 	if r.Overflows() || r.Answers != 1 {
-		t.Error("not undone")
+		t.Error("Undo did not remove the record")
 	}
 	r.Record(nil, miekg.TypeTXT, 1, 1, make([]byte, 600))
 	r.Answers++
@@ -222,13 +222,13 @@ func TestWhatDoesNotFitIsUndoneOrTruncated(t *testing.T) {
 	out := r.Finish(&o)
 	var got miekg.Msg
 	if err := got.Unpack(out); err != nil || len(out) > 512 {
-		t.Fatalf("%d bytes, %v", len(out), err)
+		t.Fatalf("Finish: got %d bytes, %v, want at most 512", len(out), err)
 	}
 	if !got.Truncated || len(got.Answer) != 0 || got.IsEdns0() == nil || len(got.Question) != 1 {
-		t.Errorf("%v", &got)
+		t.Errorf("truncated reply: got %v", &got)
 	}
 	if text := got.IsEdns0().Option[0].(*miekg.EDNS0_EDE).ExtraText; len(text) < 400 || strings.Trim(text, "é") != "" {
-		t.Errorf("text of %d bytes", len(text))
+		t.Errorf("text of the extended error has %d bytes, or a broken character", len(text))
 	}
 }
 
@@ -240,22 +240,22 @@ func TestNamesAreReadAndWritten(t *testing.T) {
 			continue
 		}
 		if got := Text(name); got != text {
-			t.Errorf("%q became %q", text, got)
+			t.Errorf("Text(Name(%q)) = %q", text, got)
 		}
 		b := make([]byte, 300)
 		n, err := miekg.PackDomainName(text, b, 0, nil, false)
 		if err != nil || !bytes.Equal(b[:n], name) {
-			t.Errorf("%q: % x, the library says % x (%v)", text, name, b[:n], err)
+			t.Errorf("Name(%q) = % x, the library has % x (%v)", text, name, b[:n], err)
 		}
 	}
 	for _, text := range []string{"a..b", ".a", strings.Repeat("a", 64), `\`, `a\`, `\256`, strings.Repeat("a.", 128)} {
 		if name, err := Name(text); err == nil {
-			t.Errorf("%q became % x", text, name)
+			t.Errorf("Name(%q) = % x, want an error", text, name)
 		}
 	}
 	loop := []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 0xc0, 12}
 	if name, _, err := ReadName(nil, loop, 12); err == nil {
-		t.Errorf("a loop was read as % x", name)
+		t.Errorf("ReadName followed a loop and returned % x", name)
 	}
 }
 
@@ -273,24 +273,24 @@ func TestRecordsAreWalked(t *testing.T) {
 	}
 	x, err := ReadRecord(msg, off)
 	if err != nil || x.Type != miekg.TypeCNAME || x.TTL != 7 || binary.BigEndian.Uint32(msg[x.TTLAt:]) != 7 {
-		t.Fatalf("%+v %v", x, err)
+		t.Fatalf("first record: got %+v, %v", x, err)
 	}
 	target, _, err := ReadName(nil, msg, x.Data)
 	if err != nil || Text(target) != "www.example.org." {
-		t.Fatalf("%q %v", Text(target), err)
+		t.Fatalf("target of the CNAME: got %q, %v", Text(target), err)
 	}
 	x, err = ReadRecord(msg, x.End)
 	if err != nil || x.TTL != 8 || x.End != len(msg) || !bytes.Equal(msg[x.Data:x.End], []byte{1, 2, 3, 4}) {
-		t.Fatalf("%+v %v", x, err)
+		t.Fatalf("second record: got %+v, %v", x, err)
 	}
 	if _, err = ReadRecord(msg, x.End); err == nil {
-		t.Error("a record beyond the end")
+		t.Error("ReadRecord read a record beyond the end")
 	}
 }
 
 func TestNothingIsAllocated(t *testing.T) {
 	if race.On {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates memory")
 	}
 	msg := pack(t, with(question("www.example.org.", miekg.TypeA),
 		&miekg.EDNS0_COOKIE{Code: miekg.EDNS0COOKIE, Cookie: "0102030405060708"},
@@ -309,7 +309,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		r.Answers = 2
 		r.Finish(&o)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations for a query and its reply, want none", n)
 	}
 }
 

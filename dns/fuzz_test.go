@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzParse holds the walker against the library: every message that it accepts
-// the library accepts and reads the same, and the reverse, except where Parse
-// says that it is stricter.
+// FuzzParse compares Parse with the library: both accept the same messages and read them alike,
+// except where Parse says that it is stricter.
 func FuzzParse(f *testing.F) {
 	f.Add(pack(f, question("www.example.org.", miekg.TypeA)))
 	f.Add(pack(f, with(question("WWW.example.org.", miekg.TypeA),
@@ -27,10 +26,10 @@ func FuzzParse(f *testing.F) {
 		if q.End > 0 {
 			name, next, err := ReadName(nil, msg, headerLen)
 			if err != nil || next+4 != q.End || !bytes.Equal(name, q.Name) {
-				t.Fatalf("the question's name is % x to %d; ReadName says % x to %d (%v)", q.Name, q.End, name, next, err)
+				t.Fatalf("the question's name is % x to %d, ReadName has % x to %d (%v)", q.Name, q.End, name, next, err)
 			}
 			if again, err := Name(Text(q.Name)); err != nil || !bytes.Equal(again, q.Name) {
-				t.Fatalf("% x as text and back is % x (%v)", q.Name, again, err)
+				t.Fatalf("name % x changed to % x in text form and back (%v)", q.Name, again, err)
 			}
 		}
 		if status == OK || status == Malformed {
@@ -39,7 +38,7 @@ func FuzzParse(f *testing.F) {
 			r.Start(&q, nil, 512-o.Room(&q))
 			var m miekg.Msg
 			if err := m.Unpack(r.Finish(&o)); err != nil || len(r.Buf) > 512 {
-				t.Fatalf("reply % x: %v", r.Buf, err)
+				t.Fatalf("reading the reply % x: %v", r.Buf, err)
 			}
 		}
 		if len(msg) < headerLen || q.Opcode() != OpcodeQuery || q.Flags&flagQR != 0 ||
@@ -51,9 +50,9 @@ func FuzzParse(f *testing.F) {
 		if q.End == 0 && err == nil {
 			_, next, bad := ReadName(nil, msg, headerLen)
 			if hasPointer(msg) || bad == nil && next+4 > len(msg) || len(msg) == headerLen {
-				return // a pointer, and a message that ends before type or class: the library forgives both
+				return // the library accepts a pointer, and a message that ends before type or class
 			}
-			t.Fatalf("the library read %v", &m)
+			t.Fatalf("Parse refused a message that the library reads: %v", &m)
 		}
 		if q.End > 0 {
 			text, _, bad := miekg.UnpackDomainName(msg, headerLen)
@@ -63,22 +62,22 @@ func FuzzParse(f *testing.F) {
 			name := make([]byte, 300)
 			n, bad := miekg.PackDomainName(text, name, 0, nil, false)
 			if bad != nil || !equalFold(name[:n], q.Name) {
-				t.Fatalf("name % x, the library says % x (%v)", q.Name, name[:n], bad)
+				t.Fatalf("name is % x, the library has % x (%v)", q.Name, name[:n], bad)
 			}
 		}
 		if err == nil && q.End > 0 && status != OK && int(msg[10])<<8|int(msg[11]) == len(m.Extra) && !stricter(&m) {
-			t.Fatalf("status %d, the library read %v", status, &m)
+			t.Fatalf("Parse returned status %d, but the library reads %v", status, &m)
 		}
 		if err != nil || status != OK {
 			return
 		}
 		if e := m.IsEdns0(); (e != nil) != q.HasEDNS {
-			t.Fatalf("EDNS %v, the library says %v", q.HasEDNS, e)
+			t.Fatalf("HasEDNS is %v, the library has %v", q.HasEDNS, e)
 		} else if e != nil && (e.Do() != q.DO || e.Co() != q.CO || e.Version() != q.Version || max(e.UDPSize(), 512) != q.Size) {
-			t.Fatalf("%+v, the library says %v", q, e)
+			t.Fatalf("EDNS is %+v, the library has %v", q, e)
 		}
 		if m.Question[0].Qtype != q.Type || m.Question[0].Qclass != q.Class || m.Id != q.ID {
-			t.Fatalf("%+v, the library says %v", q, &m)
+			t.Fatalf("question is %+v, the library has %v", q, &m)
 		}
 	})
 }
@@ -94,8 +93,8 @@ func hasPointer(msg []byte) bool {
 	return false
 }
 
-// equalFold compares with the letters of ASCII folded; bytes.EqualFold knows
-// letters that DNS does not.
+// equalFold compares with ASCII letters folded; bytes.EqualFold also folds letters that DNS
+// does not.
 func equalFold(a, b []byte) bool {
 	for i := range a {
 		if i >= len(b) || a[i] != b[i] && (a[i]|0x20 != b[i] || a[i] < 'A' || a[i] > 'Z') {

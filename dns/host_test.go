@@ -23,10 +23,10 @@ func TestNamesTakenAsTheyAre(t *testing.T) {
 		{strings.Repeat(long+".", 4) + "com", false},
 	} {
 		if got := IsHost([]byte(tt.host)); got != tt.want {
-			t.Errorf("%q: got %v, want %v", tt.host, got, tt.want)
+			t.Errorf("IsHost(%q) = %v, want %v", tt.host, got, tt.want)
 		}
 		if host, reason := Host(nil, []byte(tt.host)); tt.want && (string(host) != tt.host || reason != "") {
-			t.Errorf("%q: Host makes %q of it: %s", tt.host, host, reason)
+			t.Errorf("Host(%q) = %q, %s; want it unchanged", tt.host, host, reason)
 		}
 	}
 }
@@ -83,15 +83,15 @@ func FuzzHost(f *testing.F) {
 		}
 		again, reason := Host(nil, host)
 		if reason != "" || string(again) != string(host) {
-			t.Errorf("%q is %q, and that is %q %s", s, host, again, reason)
+			t.Errorf("Host(%q) = %q, and Host of that = %q %s", s, host, again, reason)
 		}
 		a, is := Address(string(host))
 		if b, err := netip.ParseAddr(string(host)); is != (err == nil) || is && a != b {
-			t.Errorf("%q is %q, the address %v, %v", s, host, a, b)
+			t.Errorf("Host(%q) = %q, but Address = %v, %v", s, host, a, b)
 		}
 		if !is {
 			if name, err := Name(string(host)); err != nil || string(AppendHost(nil, name)) != string(host) {
-				t.Errorf("%q is the host %q and the name %q: %v", s, host, name, err)
+				t.Errorf("%q gives the host %q and the name %q: %v", s, host, name, err)
 			}
 		}
 	})
@@ -107,12 +107,12 @@ func FuzzName(f *testing.F) {
 			return
 		}
 		if NameLen(name) != len(name) {
-			t.Fatalf("%q is %q, which is no name", s, name)
+			t.Fatalf("Name(%q) = %q, which is not a valid name", s, name)
 		}
 		text := Text(name)
 		again, err := Name(text)
 		if err != nil || string(again) != string(name) || !EqualFold(again, name) || Compare(name, again) != 0 {
-			t.Errorf("%q is %q, written %q, which is %q: %v", s, name, text, again, err)
+			t.Errorf("Name(%q) = %q, its text %q gives %q: %v", s, name, text, again, err)
 		}
 	})
 }

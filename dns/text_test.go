@@ -29,12 +29,12 @@ func TestDataIsWrittenAsInAZoneFile(t *testing.T) {
 		}
 		want := strings.TrimPrefix(rr.String(), rr.Header().String())
 		if got := string(AppendData(nil, msg[:n], x)); !strings.EqualFold(got, want) {
-			t.Errorf("%s: got %s, want %s", line, got, want)
+			t.Errorf("AppendData of %s: got %s, want %s", line, got, want)
 		}
 		// Cut short, it is written as that of an unknown type.
 		if x.End--; x.Type != TypeTXT && x.Type != TypeCAA {
 			if got := string(AppendData(nil, msg, x)); x.Type < TypeDS && !strings.HasPrefix(got, `\# `) && x.End > x.Data {
-				t.Errorf("%s cut short: %s", line, got)
+				t.Errorf("AppendData of a truncated %s: got %s", line, got)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func FuzzData(f *testing.F) {
 			return
 		}
 		if got := AppendData(nil, msg, x); len(got) > 20+5*len(msg)+2*maxName*4 {
-			t.Errorf("%d bytes of text for %d bytes of data", len(got), len(msg))
+			t.Errorf("AppendData made %d bytes of text from %d bytes of data", len(got), len(msg))
 		}
 	})
 }

@@ -34,7 +34,7 @@ func handlerAt(t testing.TB, cfg Config, rs ...Responder) *handler {
 	return &handler{s: s, t: s.shards[0], batch: true}
 }
 
-// ask is one query by UDP at a time after the start; nil for no reply.
+// ask sends one query over UDP, at a time after the start; nil for no reply.
 func (l *handler) askAt(t testing.TB, client string, after time.Duration, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
 	msg, err := m.Pack()
@@ -60,7 +60,7 @@ func TestRRLLimitsLikeRepliesAndSlips(t *testing.T) {
 		query               func(i int) *miekg.Msg
 		clients             []string
 		after               time.Duration // all within
-		whole, slipped, not int           // replies of 1000, with a bit of room
+		whole, slipped, not int           // of 1000 replies, with a tolerance
 	}{
 		{"one name", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
 		{"a /24 is one", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "198.51.100.99"}, 0, 100, 450, 450},
@@ -94,7 +94,7 @@ func TestRRLLimitsLikeRepliesAndSlips(t *testing.T) {
 				t.Errorf("whole %d, slipped %d, dropped %d; want %d, %d, %d", whole, slipped, not, x.whole, x.slipped, x.not)
 			}
 			if lost := l.t.drops; lost[rrlDropped] != uint64(not) || lost[rrlSlipped] != uint64(slipped) {
-				t.Errorf("counted %d, %d", lost[rrlDropped], lost[rrlSlipped])
+				t.Errorf("counted %d dropped and %d slipped replies, want those observed", lost[rrlDropped], lost[rrlSlipped])
 			}
 		})
 	}
@@ -113,12 +113,12 @@ func TestAGoodCookieIsNotLimitedAndABadOneIsAskedAgain(t *testing.T) {
 	}
 	r := with("0102030405060708")
 	if r.Rcode != dns.RcodeBadCookie {
-		t.Fatalf("limited, with a client cookie: %v", r)
+		t.Fatalf("limited query with a client cookie: got %v, want BADCOOKIE", r)
 	}
 	ours := r.IsEdns0().Option[0].(*miekg.EDNS0_COOKIE).Cookie
 	for range 10 {
 		if r := with(ours); r.Rcode != 0 || len(r.Answer) != 1 {
-			t.Fatalf("with our cookie: %v", r)
+			t.Fatalf("limited query with our cookie: got %v, want the answer", r)
 		}
 	}
 }
@@ -132,13 +132,13 @@ func TestRateOfOneClient(t *testing.T) {
 		}
 	}
 	if n < 145 || n > 155 {
-		t.Errorf("%d answers in two seconds at 50 a second and 50 at once", n)
+		t.Errorf("%d answers in two seconds at a rate of 50 per second, want about 150", n)
 	}
 	if l.t.drops[overRate] != uint64(1000-n) {
-		t.Errorf("counted %d", l.t.drops[overRate])
+		t.Errorf("counted %d queries over the rate, want those without an answer", l.t.drops[overRate])
 	}
 	if l.askAt(t, "192.168.1.8", 2*time.Second, query("www.test.", 1)) == nil {
-		t.Error("a neighbour is limited")
+		t.Error("a neighbour of the limited client got no answer")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestALimiterForgetsButDoesNotGrow(t *testing.T) {
 		l.take(l.client(netip.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})), 1000, every)
 	}
 	if len(l.slots) != limiterSlots {
-		t.Fatal("grew")
+		t.Fatal("the table of the limiter grew")
 	}
 	key := l.client(netip.MustParseAddr("192.0.2.1"))
 	n := 0
@@ -161,16 +161,16 @@ func TestALimiterForgetsButDoesNotGrow(t *testing.T) {
 	if n < 95 || n > 105 {
 		t.Errorf("%d of 1000 in a full table, want 100 or so", n)
 	}
-	// The clock of 203 days runs over.
+	// The clock wraps after 203 days.
 	now := int64(timeMask - 500_000)
 	for range 1000 {
 		l.take(key, now, every)
 	}
 	if l.take(key, now, every) {
-		t.Error("not limited before the clock runs over")
+		t.Error("take did not limit the key before the clock wraps")
 	}
 	if !l.take(key, now+2_000_000, every) {
-		t.Error("limited for ever after the clock ran over")
+		t.Error("take still limits the key after the clock has wrapped")
 	}
 }
 
@@ -185,7 +185,7 @@ func TestWhoMayAsk(t *testing.T) {
 			got = r.Rcode
 		}
 		if got != want {
-			t.Errorf("%s: %d, want %d", client, got, want)
+			t.Errorf("%s: got %d, want %d", client, got, want)
 		}
 	}
 	l = handlerAt(t, Config{}, &recursing{})
@@ -193,7 +193,7 @@ func TestWhoMayAsk(t *testing.T) {
 		"127.0.0.1": 0, "10.1.2.3": 0, "192.168.7.7": 0, "fd00::1": 0, "::1": 0, "8.8.8.8": miekg.RcodeRefused, "2001:db8::1": miekg.RcodeRefused,
 	} {
 		if r := l.askAt(t, client, 0, query("www.example.org.", 1)); r == nil || r.Rcode != want {
-			t.Errorf("%s: %v, want %d", client, r, want)
+			t.Errorf("%s: got %v, want rcode %d", client, r, want)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestAFullQueueDropsTheOldest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for id := range uint16(6) { // one at work, the next two thrown out, three wait
+	for id := range uint16(6) { // one in progress, the next two displaced, three queued
 		m := query("later.test.", 1)
 		m.Id = id
 		msg, err := m.Pack()
@@ -236,7 +236,7 @@ func TestAFullQueueDropsTheOldest(t *testing.T) {
 	b := make([]byte, 512)
 	for _, want := range []byte{0, 3, 4, 5} {
 		if n, err := c.Read(b); err != nil || n < 12 || b[1] != want || b[0] != 0 {
-			t.Fatalf("got % x, %v, want id %d", b[:min(n, 12)], err, want)
+			t.Fatalf("got % x, %v, want ID %d", b[:min(n, 12)], err, want)
 		}
 	}
 }
@@ -258,13 +258,13 @@ func TestAQueryThatWaitedTooLongIsNotAsked(t *testing.T) {
 	b := make([]byte, 512)
 	c.SetDeadline(time.Now().Add(5 * time.Second))
 	if n, err := c.Read(b); err != nil || n < 12 || b[3]&15 != dns.RcodeServFail {
-		t.Fatalf("% x %v", b[:n], err)
+		t.Fatalf("got % x, %v, want SERVFAIL", b[:n], err)
 	}
 	for s.lost(queueOld) < 1 {
 		runtime.Gosched()
 	}
 	if len(z.entered) != 1 {
-		t.Errorf("asked %d times", len(z.entered))
+		t.Errorf("the responder was asked %d times, want 1", len(z.entered))
 	}
 }
 
@@ -290,21 +290,21 @@ func TestAFloodIsBounded(t *testing.T) {
 		}
 		conns[i%len(conns)].Write(msg)
 	}
-	for read.Load() == 0 || s.sums().requests[dns.UDP][0][0] != uint64(read.Load()) { // until no more come
+	for read.Load() == 0 || s.sums().requests[dns.UDP][0][0] != uint64(read.Load()) { // until no more arrive
 		read.Store(int64(s.sums().requests[dns.UDP][0][0]))
 		time.Sleep(20 * time.Millisecond)
 	}
-	if grown := runtime.NumGoroutine() - before; grown > workers+10 { // its own may have started after before
-		t.Errorf("%d more goroutines for %d queries and %d workers", grown, read.Load(), workers)
+	if grown := runtime.NumGoroutine() - before; grown > workers+10 { // those of the server may have started after before was read
+		t.Errorf("%d goroutines more for %d queries, want at most the %d workers", grown, read.Load(), workers)
 	}
 	s.queue.mu.Lock()
 	jobs := len(s.queue.free) + s.queue.domains.queued
 	s.queue.mu.Unlock()
 	if jobs > 32+workers+4 {
-		t.Errorf("%d jobs", jobs)
+		t.Errorf("%d jobs in use, want at most those queued and in progress", jobs)
 	}
 	if want := uint64(read.Load()) - 32 - workers; s.lost(queueFull) != want {
-		t.Errorf("%d of %d dropped, want %d", s.lost(queueFull), read.Load(), want)
+		t.Errorf("%d of %d queries dropped, want %d", s.lost(queueFull), read.Load(), want)
 	}
 	close(z.gate)
 	if r := exchange(t, s, "udp", query("www.test.", 1)); len(r.Answer) != 1 {
@@ -329,19 +329,19 @@ func TestTheRecordIsSampled(t *testing.T) {
 		l.askAt(t, "127.0.0.1", 0, query("www.test.", 1))
 	}
 	if all.Load() != 75 {
-		t.Errorf("%d recorded of 100, a quarter kept for what is blocked", all.Load())
+		t.Errorf("%d of 100 queries recorded, want 75: a quarter is reserved for refusals", all.Load())
 	}
 	for range 500 {
 		l.askAt(t, "127.0.0.1", 0, query("blocked.test.", 1))
 	}
 	if all.Load() != 100 || blocked.Load() != 25 || l.t.drops[unlogged] != 900 {
-		t.Errorf("%d recorded, %d of them blocked, %d not", all.Load(), blocked.Load(), l.t.drops[unlogged])
+		t.Errorf("%d queries recorded, %d of them blocked, and %d not recorded", all.Load(), blocked.Load(), l.t.drops[unlogged])
 	}
 }
 
 func TestNothingIsAllocatedForAQuery(t *testing.T) {
 	if race.On {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates memory")
 	}
 	good := func(name string) []byte {
 		m := query(name, 1)
@@ -366,7 +366,7 @@ func TestNothingIsAllocatedForAQuery(t *testing.T) {
 					panic("no answer")
 				}
 			}); n != 0 {
-				t.Errorf("%s from %s: %v allocations", name, client, n)
+				t.Errorf("%s from %s: %v allocations per query, want none", name, client, n)
 			}
 		}
 	}
@@ -374,7 +374,7 @@ func TestNothingIsAllocatedForAQuery(t *testing.T) {
 
 func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
 	if race.On {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates memory")
 	}
 	s := handlerAt(t, Config{}).s
 	conns, err := batch.Listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), 1)
@@ -408,13 +408,13 @@ func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
 			panic("no answer")
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations for a query from the socket and back", n)
+		t.Errorf("%v allocations for a query from the socket and its reply, want none", n)
 	}
 }
 
 func TestNothingIsAllocatedOnAConnection(t *testing.T) {
 	if race.On {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates memory")
 	}
 	s := start(t, Config{}, nil)
 	c := dial(t, s)
@@ -426,6 +426,6 @@ func TestNothingIsAllocatedOnAConnection(t *testing.T) {
 			panic("no answer")
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations for a query", n)
+		t.Errorf("%v allocations for a query, want none", n)
 	}
 }

@@ -131,13 +131,13 @@ func atOnce(t *testing.T, s *Server, n int, domain string) time.Duration {
 						break
 					}
 					if m.Rcode != 0 || len(m.Answer) != 1 {
-						t.Errorf("%v", m)
+						t.Errorf("query in a burst: got %v, want 1 record", m)
 					}
 					delete(waiting, m.Id)
 				}
 			}
 			if len(waiting) > 0 {
-				t.Errorf("%d of %d are not answered", len(waiting), n/sockets)
+				t.Errorf("%d of %d queries have no answer", len(waiting), n/sockets)
 			}
 		})
 	}
@@ -145,18 +145,19 @@ func atOnce(t *testing.T, s *Server, n int, domain string) time.Duration {
 	return time.Since(begin)
 }
 
-// TestAColdBurstIsAnswered: a thousand uncached names of one domain are queried
-// at once, whose servers are 20 ms away.
+// TestAColdBurstIsAnswered: a thousand clients query uncached names of one domain at the same
+// time; its servers are 20 ms away.
 func TestAColdBurstIsAnswered(t *testing.T) {
 	upstream, asked := distant(t, 20*time.Millisecond)
 	s := resolving(t, upstream)
 	t.Logf("answered after %v", atOnce(t, s, 1000, "school.test."))
 	if n := s.lost(queueFull) + s.lost(queueOld); n != 0 || asked.Load() < 1000 {
-		t.Errorf("%d lost, %d asked", n, asked.Load())
+		t.Errorf("%d queries lost, %d sent upstream", n, asked.Load())
 	}
 }
 
-// TestAColdBurstIsAnsweredBesideASilentDomain, whose queries fill the queue.
+// TestAColdBurstIsAnsweredBesideASilentDomain: queries for another domain, whose servers are
+// silent, fill the queue.
 func TestAColdBurstIsAnsweredBesideASilentDomain(t *testing.T) {
 	upstream, _ := distant(t, 20*time.Millisecond)
 	s := resolving(t, upstream)

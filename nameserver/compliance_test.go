@@ -109,7 +109,7 @@ func compliances() (all []compliance) {
 	return all
 }
 
-// exchange puts a case to a server and returns its answer; recurse is for
+// exchange sends the query of a case to a server and returns its answer; recurse is for
 // resolvers.
 func (x *compliance) exchange(t *testing.T, addr string, recurse bool) (m, r *miekg.Msg) {
 	t.Helper()
@@ -124,8 +124,7 @@ func (x *compliance) exchange(t *testing.T, addr string, recurse bool) (m, r *mi
 	return m, r
 }
 
-// shape returns the parts of an answer that RFC 8906 is about, without the
-// data.
+// shape returns the parts of an answer that RFC 8906 covers, without the data.
 func shape(m, r *miekg.Msg) string {
 	s := fmt.Sprintf("%s qr=%v opcode=%d aa=%v tc=%v rd=%v z=%v answers=%v", strings.Replace(miekg.RcodeToString[r.Rcode], "BADSIG", "BADVERS", 1), r.Response, r.Opcode, r.Authoritative, r.Truncated, r.RecursionDesired, r.Zero, len(r.Answer) > 0)
 	if o := r.IsEdns0(); o != nil {
@@ -155,12 +154,12 @@ func peerOf(t *testing.T, name, settings string) string {
 			return addr
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s does not answer", name)
+			t.Fatalf("%s does not answer within the time limit", name)
 		}
 	}
 }
 
-// passes is a policy that lets all pass.
+// passes is a policy that lets everything pass.
 type passes struct{}
 
 func (passes) Wants(*filter.Transaction, filter.Stage) bool { return false }
@@ -229,10 +228,10 @@ func TestEveryPathIsCompliant(t *testing.T) {
 				got := shape(m, r)
 				if p.peer == "" {
 					if o := m.IsEdns0(); r.Rcode != dns.RcodeRefused && !(o != nil && o.Version() > 0 && r.Rcode == dns.RcodeBadVers) && !(m.Opcode == 15 && r.Rcode == dns.RcodeNotImp) {
-						t.Errorf("%s: %s", p.path, got)
+						t.Errorf("%s: got %s, want REFUSED", p.path, got)
 					}
 					if r.Zero || r.Truncated || r.Authoritative || (r.IsEdns0() != nil) != (m.IsEdns0() != nil) || r.RecursionDesired != m.RecursionDesired && m.Opcode == 0 {
-						t.Errorf("%s: %s", p.path, got)
+						t.Errorf("%s: wrong flags or OPT record: %s", p.path, got)
 					}
 					continue
 				}
@@ -242,7 +241,7 @@ func TestEveryPathIsCompliant(t *testing.T) {
 					want = shape(m, other)
 				}
 				if got != want {
-					t.Errorf("%s:\n%s, want\n%s", p.path, got, want)
+					t.Errorf("%s: got\n%s, want\n%s", p.path, got, want)
 				}
 			}
 		})

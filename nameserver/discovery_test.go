@@ -34,7 +34,7 @@ func TestVersionAndNameAreAnsweredAsTheSettingsSay(t *testing.T) {
 		m := query(name, miekg.TypeTXT)
 		m.Question[0].Qclass = miekg.ClassCHAOS
 		if r := exchange(t, silent, "udp", m); r.Rcode != miekg.RcodeRefused {
-			t.Errorf("%s without settings: %s, want REFUSED", name, miekg.RcodeToString[r.Rcode])
+			t.Errorf("%s without settings: got %s, want REFUSED", name, miekg.RcodeToString[r.Rcode])
 		}
 		r := exchange(t, s, "udp", m)
 		got := ""
@@ -42,7 +42,7 @@ func TestVersionAndNameAreAnsweredAsTheSettingsSay(t *testing.T) {
 			got = strings.Join(r.Answer[0].(*miekg.TXT).Txt, "")
 		}
 		if got != want || (want == "") != (r.Rcode == miekg.RcodeRefused) {
-			t.Errorf("%s: %q and %s, want %q", name, got, miekg.RcodeToString[r.Rcode], want)
+			t.Errorf("%s: got %q and %s, want %q", name, got, miekg.RcodeToString[r.Rcode], want)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestEncryptedTransportsAreAnnounced(t *testing.T) {
 	if r := exchange(t, s, "udp", query("_dns.resolver.arpa.", miekg.TypeA)); r.Rcode != 0 || len(r.Answer) != 0 {
 		t.Errorf("another type: %v, want no data", r)
 	}
-	// Nobody else's business, and nothing to announce.
+	// Names that do not concern us, and a server with nothing to announce.
 	far := start(t, Config{TLS: ours, Listen: ours, Cert: setting.File(cert), Key: setting.File(key), Recursion: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, nil)
 	plain := start(t, Config{Name: "dns.test"}, nil)
 	for _, s := range []*Server{far, plain} {
@@ -84,7 +84,7 @@ func TestEncryptedTransportsAreAnnounced(t *testing.T) {
 	}
 }
 
-// client answers with the ClientID of a query.
+// client answers each query with its ClientID.
 type client struct{ wait bool }
 
 func (c client) Answer(q *dns.Query, r *dns.Reply, t *filter.Transaction) dns.Outcome {
@@ -121,7 +121,7 @@ func TestClientsAreKnownByPathAndServerName(t *testing.T) {
 		check := func(how string, r *miekg.Msg, want string) {
 			t.Helper()
 			if len(r.Answer) != 1 || r.Answer[0].(*miekg.TXT).Txt[0] != want {
-				t.Errorf("%s (wait %v): %v, want %q", how, wait, r.Answer, want)
+				t.Errorf("%s (wait %v): got %v, want %q", how, wait, r.Answer, want)
 			}
 		}
 		for server, want := range map[string]string{"dns.test": "", "Phone-1.dns.test": "phone-1", "a.b.dns.test": "", "a_b.dns.test": "", "xdns.test": ""} {
@@ -162,7 +162,7 @@ func TestClientsAreKnownByPathAndServerName(t *testing.T) {
 	}
 }
 
-// overQUIC asks on a separate connection.
+// overQUIC sends a query on a new connection.
 func overQUIC(t *testing.T, addr string, cfg *tls.Config, msg []byte) *miekg.Msg {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -183,7 +183,7 @@ func overQUIC(t *testing.T, addr string, cfg *tls.Config, msg []byte) *miekg.Msg
 	b, err := io.ReadAll(st)
 	r := new(miekg.Msg)
 	if err != nil || len(b) < 2 || r.Unpack(b[2:]) != nil {
-		t.Fatalf("reply %x: %v", b, err)
+		t.Fatalf("reading the reply %x: %v", b, err)
 	}
 	return r
 }
@@ -218,7 +218,7 @@ func TestAnswersInJSON(t *testing.T) {
 		status, kind, body := get(s, "name=Blocked.test.&type=a&do=1&cd=true")
 		var got map[string]any
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 || kind != "application/dns-json" {
-			t.Fatalf("%d %s %s: %v", status, kind, body, err)
+			t.Fatalf("JSON answer: got %d %s %s: %v", status, kind, body, err)
 		}
 		want := map[string]any{"Status": 3.0, "RD": true, "CD": true, "TC": false}
 		for k, v := range want {
@@ -252,7 +252,7 @@ func FuzzWebRequest(f *testing.F) {
 			return
 		}
 		if id := x.clientID; id != "" && !isClientID(id) {
-			t.Errorf("%q is taken for a ClientID", id)
+			t.Errorf("the invalid ClientID %q was accepted", id)
 		}
 		l.q.Transport, l.q.At = dns.HTTPS, time.Now()
 		reply, o := l.answer(msg, nil)
@@ -260,7 +260,7 @@ func FuzzWebRequest(f *testing.F) {
 			return
 		}
 		if x.json = true; !json.Valid(x.answered(reply).body) {
-			t.Errorf("%q: not JSON: %s", target, x.answered(reply).body)
+			t.Errorf("target %q: the answer is not JSON: %s", target, x.answered(reply).body)
 		}
 	})
 }

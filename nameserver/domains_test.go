@@ -47,9 +47,8 @@ func (o *others) Wait(ctx context.Context, _ *dns.Query, r *dns.Reply, _ *filter
 	return o.answer(r)
 }
 
-// TestADomainThatIsSlowLeavesRoomForOthers: it gets an eighth of the free
-// workers, and the whole queue as long as no other domain needs it, also over
-// TCP.
+// TestADomainThatIsSlowLeavesRoomForOthers: a slow domain gets an eighth of the free workers.
+// It has the whole queue while no other domain needs it. This also holds over TCP.
 func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 	const workers, line = 64, 32
 	const share = 7 // an eighth of the 57 that are free then
@@ -75,7 +74,7 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Rcode != 0 || len(r.Answer) != 1 {
-			t.Errorf("%v", r)
+			t.Errorf("query for another domain: got %v, want 1 record", r)
 		}
 		return r.Question[0].Name
 	}
@@ -85,7 +84,7 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 			<-o.entered
 		}
 	}
-	for s.lost(queueFull) < line { // the oldest are pushed out
+	for s.lost(queueFull) < line { // the oldest are displaced
 		runtime.Gosched()
 	}
 	if queued, waiting := s.queue.state(); queued != line || waiting != share {
@@ -93,9 +92,9 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 	}
 	ask("stale.victim.test.")
 	if got := read(); got != "stale.victim.test." {
-		t.Errorf("what is there without asking is not given, but %s", got)
+		t.Errorf("got the answer for %s first, want the stale one, which is available at once", got)
 	}
-	for i := range line / 2 { // the first takes a place in line, which the next ones find free
+	for i := range line / 2 { // the first takes a place in the queue, which is then free for the next ones
 		ask(fmt.Sprintf("www.well%d.example.", i))
 		<-o.entered
 	}
@@ -104,23 +103,24 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 	<-o.entered // it does not share a place with possibly forged addresses
 	close(o.gate)
 	if r := <-tcp; r.Rcode != 0 {
-		t.Errorf("by TCP: %v", r)
+		t.Errorf("query over TCP: got %v, want NOERROR", r)
 	}
 	got := map[string]bool{}
 	for range share + line - 1 + line/2 {
 		got[read()] = true
 	}
-	for i := share + line + 1; i < share+2*line; i++ { // the newest had the line
+	for i := share + line + 1; i < share+2*line; i++ { // the newest were in the queue
 		if name := fmt.Sprintf("x%d.victim.test.", i); !got[name] {
 			t.Errorf("no answer for %s", name)
 		}
 	}
 	if n := s.lost(queueFull); n != line+1 {
-		t.Errorf("%d counted, want %d", n, line+1)
+		t.Errorf("%d queries counted as dropped, want %d", n, line+1)
 	}
 }
 
-// TestAFullLineIsLeftByWhoHasTheMost: not by whom came first.
+// TestAFullLineIsLeftByWhoHasTheMost: a full queue drops queries of the domain that has most,
+// not the oldest ones of any domain.
 func TestAFullLineIsLeftByWhoHasTheMost(t *testing.T) {
 	const line = 32
 	o := &others{make(chan struct{}), make(chan struct{}, 8*line)}
@@ -174,16 +174,16 @@ func TestAFullLineIsLeftByWhoHasTheMost(t *testing.T) {
 		order = append(order, of)
 	}
 	if got[well] != 3 {
-		t.Errorf("answered %v: those of the small domain are missing", got)
+		t.Errorf("answers by domain: got %v, want all 3 of the small domain", got)
 	}
-	// By turns, not one after another.
+	// The queues are served in rotation, not one after another.
 	if last := slices.Index(order, well); last > 3 {
-		t.Errorf("the first of the small domain comes as number %d: %v", last, order[:10])
+		t.Errorf("the first query of the small domain was answered as number %d: %v", last, order[:10])
 	}
 }
 
-// TestWhoAsksTheSameWaitsWithoutAWorker: of a question that many ask, one
-// worker waits for the answer.
+// TestWhoAsksTheSameWaitsWithoutAWorker: of many queries for one name, only one occupies a
+// worker.
 func TestWhoAsksTheSameWaitsWithoutAWorker(t *testing.T) {
 	const many = 20
 	o := &others{make(chan struct{}), make(chan struct{}, 2*many)}
@@ -204,7 +204,7 @@ func TestWhoAsksTheSameWaitsWithoutAWorker(t *testing.T) {
 	<-o.entered
 	for queued, waiting := s.queue.state(); queued != many-1; queued, waiting = s.queue.state() {
 		if runtime.Gosched(); waiting != 1 {
-			t.Fatalf("%d at work", waiting)
+			t.Fatalf("%d workers busy, want 1", waiting)
 		}
 	}
 	close(o.gate)
@@ -213,16 +213,17 @@ func TestWhoAsksTheSameWaitsWithoutAWorker(t *testing.T) {
 	for range many {
 		r, err := c.ReadMsg()
 		if err != nil || r.Rcode != 0 {
-			t.Fatalf("%v, %v", r, err)
+			t.Fatalf("reply to a duplicate query: %v, %v", r, err)
 		}
 		seen[r.Id] = true
 	}
 	if len(seen) != many {
-		t.Errorf("%d clients have their answer, of %d", len(seen), many)
+		t.Errorf("%d of %d clients got their answer", len(seen), many)
 	}
 }
 
-// TestZonesOfOurOwnHaveAllPlaces: queries that need no upstream have no share.
+// TestZonesOfOurOwnHaveAllPlaces: queries that need no upstream are not limited to a share of
+// the workers.
 func TestZonesOfOurOwnHaveAllPlaces(t *testing.T) {
 	const places = 64
 	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, places)}
@@ -245,7 +246,7 @@ func TestZonesOfOurOwnHaveAllPlaces(t *testing.T) {
 	c.SetDeadline(time.Now().Add(5 * time.Second))
 	for range places {
 		if r, err := c.ReadMsg(); err != nil || r.Rcode != 0 {
-			t.Fatalf("%v, %v", r, err)
+			t.Fatalf("query for our own zone: %v, %v", r, err)
 		}
 	}
 }
@@ -259,7 +260,7 @@ func TestDomainIsWhatCanBeRegistered(t *testing.T) {
 		"x.t.co.":                        "t.co.",
 		"www.example.co.uk.":             "example.co.uk.",
 		"co.uk.":                         "co.uk.",
-		"a.b.github.io.":                 "github.io.", // one company answers for all of it
+		"a.b.github.io.":                 "github.io.", // one company is responsible for all of it
 		"x.corp.":                        "x.corp.",
 		"4.3.2.1.in-addr.arpa.":          "1.in-addr.arpa.",
 		"a\\.b.example.org.":             "example.org.",
@@ -271,10 +272,10 @@ func TestDomainIsWhatCanBeRegistered(t *testing.T) {
 		}
 		var q dns.Query
 		if st := q.Parse(msg); st != dns.OK {
-			t.Fatalf("%s: status %d", name, st)
+			t.Fatalf("parsing the query for %s: status %d", name, st)
 		}
 		if got := dns.Text(domain(&q)); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+			t.Errorf("domain of %s: got %s, want %s", name, got, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"shuultuur/filter"
 )
 
-// raw sends bytes by UDP or TCP and returns the reply's.
+// raw sends bytes over UDP or TCP and returns those of the reply.
 func raw(t testing.TB, s *Server, network string, msg []byte) []byte {
 	t.Helper()
 	c, err := net.Dial(network, s.at(dns.UDP))
@@ -94,24 +94,24 @@ func TestEDNSAsRFC8906Section8(t *testing.T) {
 			}
 			if r.Rcode != x.rcode || x.answers >= 0 && len(r.Answer) != x.answers || r.RecursionDesired != m.RecursionDesired || r.Zero || r.AuthenticatedData ||
 				r.CheckingDisabled != m.CheckingDisabled || x.rcode == 0 && !r.Authoritative {
-				t.Errorf("got %v", r)
+				t.Errorf("wrong header or number of answers: %v", r)
 			}
 			o := r.IsEdns0()
 			if (o != nil) != x.opt {
-				t.Fatalf("OPT %v, want %v", o, x.opt)
+				t.Fatalf("reply has the OPT record %v, want one: %v", o, x.opt)
 			}
 			if o != nil && (o.Version() != 0 || o.Do() != x.do || len(o.Option) != x.options || o.Hdr.Ttl&0x7fff != 0) {
-				t.Errorf("OPT %v", o)
+				t.Errorf("wrong OPT record: %v", o)
 			}
 			if x.answers < 0 && !r.Truncated {
-				t.Error("not truncated")
+				t.Error("the reply is not truncated")
 			}
 		})
 	}
 	t.Run("8.1.4 unknown opcode", func(t *testing.T) {
 		b := raw(t, s, "udp", []byte{0x12, 0x34, 15 << 3, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 		if want := []byte{0x12, 0x34, 0x80 | 15<<3, 4, 0, 0, 0, 0, 0, 0, 0, 0}; !bytes.Equal(b, want) {
-			t.Errorf("got % x, want % x", b, want)
+			t.Errorf("reply to an unknown opcode: got % x, want % x", b, want)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestWhatIsMalformedIsToldOrDropped(t *testing.T) {
 		"AXFR over UDP": append(bytes.Clone(good[:len(good)-4]), 0, 252, 0, 1),
 	} {
 		if b := raw(t, s, "udp", msg); b[3]&15 != dns.RcodeFormErr || b[2]&0x80 == 0 {
-			t.Errorf("%s: % x", name, b)
+			t.Errorf("%s: got % x, want FORMERR", name, b)
 		}
 	}
 	if b := raw(t, s, "udp", append(bytes.Clone(good[:len(good)-4]), 0, 251, 0, 1)); b[2]&2 == 0 {
@@ -150,10 +150,10 @@ func TestWhatIsMalformedIsToldOrDropped(t *testing.T) {
 	c.SetDeadline(time.Now().Add(5 * time.Second))
 	b := make([]byte, 512)
 	if n, err := c.Read(b); err != nil || n < 12 || b[7] != 1 {
-		t.Errorf("% x, %v", b[:n], err)
+		t.Errorf("first reply after messages without one: got % x, %v", b[:n], err)
 	}
 	if s.lost(notDNS) != 2 || s.lost(tooLong) != 1 {
-		t.Errorf("counted %d and %d", s.lost(notDNS), s.lost(tooLong))
+		t.Errorf("counted %d messages as not DNS and %d as too long, want 2 and 1", s.lost(notDNS), s.lost(tooLong))
 	}
 }
 
@@ -164,7 +164,7 @@ func TestSubnetIsEchoedWithTheScope(t *testing.T) {
 	m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_SUBNET{Code: miekg.EDNS0SUBNET, Family: 1, SourceNetmask: 22, Address: net.IPv4(198, 51, 100, 0).To4()}}
 	o := exchange(t, s, "udp", m).IsEdns0().Option
 	if len(o) != 1 || o[0].String() != "198.51.100.0/22/24" {
-		t.Errorf("%v", o)
+		t.Errorf("client subnet in the reply: got %v", o)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestCookiesAreRFC9018s(t *testing.T) {
 		addr := netip.MustParseAddr(x.client)
 		makeCookie(&key, &c, client, addr, x.now)
 		if got := hex.EncodeToString(c[:]); got != x.renewed {
-			t.Errorf("got %s, want %s", got, x.renewed)
+			t.Errorf("renewed cookie: got %s, want %s", got, x.renewed)
 		}
 		for _, age := range []struct {
 			d           int
@@ -202,20 +202,20 @@ func TestCookiesAreRFC9018s(t *testing.T) {
 		}{{0, true, true}, {1799, true, true}, {1801, true, false}, {3600, true, false}, {3601, false, false}, {-300, true, true}, {-301, false, false}} {
 			good, young := checkCookie(&key, c[:], addr, uint32(int(x.now)+age.d))
 			if good != age.good || good && young != age.young {
-				t.Errorf("after %d s: %v %v", age.d, good, young)
+				t.Errorf("cookie after %d s: valid %v, young %v", age.d, good, young)
 			}
 		}
 		if good, _ := checkCookie(&key, c[:], netip.MustParseAddr("192.0.2.1"), x.now); good {
-			t.Error("good for another client")
+			t.Error("checkCookie accepted the cookie of another client")
 		}
 		c[20] ^= 1
 		if good, _ := checkCookie(&key, c[:], addr, x.now); good {
-			t.Error("good although changed")
+			t.Error("checkCookie accepted a changed cookie")
 		}
 	}
 }
 
-// withCookie asks with a cookie in hex and returns the reply and its cookie.
+// withCookie sends a query with a cookie in hex. It returns the reply and the cookie in it.
 func withCookie(t *testing.T, s *Server, cookie string) (*miekg.Msg, string) {
 	t.Helper()
 	m := query("www.test.", miekg.TypeA)
@@ -234,26 +234,26 @@ func TestCookiesByMode(t *testing.T) {
 		s := start(t, Config{Cookies: Cookies{Mode: mode}}, nil)
 		r, c := withCookie(t, s, mine)
 		if r.Rcode != want || len(c) != 48 || c[:16] != mine {
-			t.Errorf("%s: client cookie only: %d, %q", mode, r.Rcode, c)
+			t.Errorf("%s: client cookie only: got rcode %d, cookie %q", mode, r.Rcode, c)
 		}
 		if r, again := withCookie(t, s, c); r.Rcode != 0 || len(r.Answer) != 1 || again != c {
-			t.Errorf("%s: our cookie: %d, %q", mode, r.Rcode, again)
+			t.Errorf("%s: our cookie: got rcode %d, cookie %q", mode, r.Rcode, again)
 		}
 		if r, _ := withCookie(t, s, mine+"01000000000000000000000000000000"); r.Rcode != want {
-			t.Errorf("%s: forged cookie: %d", mode, r.Rcode)
+			t.Errorf("%s: forged cookie: got rcode %d", mode, r.Rcode)
 		}
 		if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != 0 {
-			t.Errorf("%s: no cookie: %d", mode, r.Rcode)
+			t.Errorf("%s: no cookie: got rcode %d, want 0", mode, r.Rcode)
 		}
 	}
 	s := start(t, Config{Cookies: Cookies{Mode: "off"}}, nil)
 	if r, c := withCookie(t, s, mine); r.Rcode != 0 || c != "" {
-		t.Errorf("off: %d, %q", r.Rcode, c)
+		t.Errorf("cookies off: got rcode %d, cookie %q, want no cookie", r.Rcode, c)
 	}
 	s = start(t, Config{}, nil)
 	msg := []byte{0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 12, 0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8}
 	b := raw(t, s, "udp", msg)
 	if len(b) != 12+11+4+24 || binary.BigEndian.Uint16(b[4:]) != 0 || b[3] != 0 {
-		t.Errorf("cookie without a question: % x", b)
+		t.Errorf("cookie without a question: got % x", b)
 	}
 }

@@ -64,7 +64,7 @@ func (f *framed) head(fields ...string) []byte {
 	return f.block.Bytes()
 }
 
-// get asks for a name on a stream.
+// get requests a name on a stream.
 func (f *framed) get(id uint32, name string, typ uint16) {
 	f.t.Helper()
 	b, err := padded(name, typ).Pack()
@@ -119,7 +119,7 @@ func TestAResponseWaitsForTheClientsWindow(t *testing.T) {
 		f := dialHTTP2(t, s, cfg, x.setting)
 		f.get(1, "big.test.", miekg.TypeTXT)
 		if got := f.status(1); got != "200" {
-			t.Errorf("%s: status %s", x.name, got)
+			t.Errorf("%s: status on stream 1 is %s, want 200", x.name, got)
 		}
 		var body []byte
 		part := f.next().(*http2.DataFrame)
@@ -128,10 +128,10 @@ func TestAResponseWaitsForTheClientsWindow(t *testing.T) {
 		}
 		f.get(3, "www.test.", miekg.TypeA) // has its own window
 		if got := f.status(3); got != "200" {
-			t.Errorf("%s: status %s", x.name, got)
+			t.Errorf("%s: status on stream 3 is %s, want 200", x.name, got)
 		}
 		if got := f.next().(*http2.DataFrame); got.StreamID != 3 {
-			t.Errorf("%s: got %v", x.name, got)
+			t.Errorf("%s: got %v, want data on stream 3", x.name, got)
 		}
 		if err := x.enlarge(f, 60000); err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestAResponseWaitsForTheClientsWindow(t *testing.T) {
 		}
 		m := new(miekg.Msg)
 		if err := m.Unpack(body); err != nil || len(m.Answer) != 20 {
-			t.Errorf("%s: %v in %d bytes", x.name, err, len(body))
+			t.Errorf("%s: reading the answer: %v in %d bytes", x.name, err, len(body))
 		}
 	}
 }
@@ -233,12 +233,12 @@ func TestHTTP2IsLimited(t *testing.T) {
 				switch got := frame.(type) {
 				case *http2.GoAwayFrame:
 					if x.stream != 0 || got.ErrCode != x.code {
-						t.Errorf("got %v, want %v of stream %d", got.ErrCode, x.code, x.stream)
+						t.Errorf("GOAWAY: got %v, want %v of stream %d", got.ErrCode, x.code, x.stream)
 					}
 					return
 				case *http2.RSTStreamFrame:
 					if got.StreamID != x.stream || got.ErrCode != x.code {
-						t.Errorf("got %v, want %v of stream %d", got, x.code, x.stream)
+						t.Errorf("RST_STREAM: got %v, want %v of stream %d", got, x.code, x.stream)
 					}
 					return
 				}
@@ -265,14 +265,14 @@ func TestHTTP2ConnectionsEndWhenTheyAreIdle(t *testing.T) {
 		}
 		if away, ok := x.(*http2.GoAwayFrame); ok {
 			if away.ErrCode != http2.ErrCodeNo || away.LastStreamID != 1 || time.Since(begin) > 5*time.Second {
-				t.Errorf("got %v after %v", away, time.Since(begin))
+				t.Errorf("GOAWAY of an idle connection: got %v after %v", away, time.Since(begin))
 			}
 			return
 		}
 	}
 }
 
-// A recording is a connection whose client has said everything.
+// A recording is a connection whose client has sent everything.
 type recording struct {
 	io.Reader
 	out bytes.Buffer
@@ -328,7 +328,7 @@ func FuzzHTTP2(f *testing.F) {
 				bodies[x.StreamID] = append(bodies[x.StreamID], x.Data()...)
 				m := new(miekg.Msg)
 				if x.StreamEnded() && ok[x.StreamID] && (m.Unpack(bodies[x.StreamID]) != nil || !m.Response) {
-					t.Fatalf("replied % x", bodies[x.StreamID])
+					t.Fatalf("a complete response is not an answer: % x", bodies[x.StreamID])
 				}
 			}
 		}
@@ -351,7 +351,7 @@ func FuzzHTTP1(f *testing.F) {
 			}
 			method := "GET"
 			if strings.Contains(in, "HEAD") {
-				return // which of the requests is not said
+				return // it is not known to which of the requests
 			}
 			res, err := http.ReadResponse(r, &http.Request{Method: method})
 			if err != nil {
@@ -360,7 +360,7 @@ func FuzzHTTP1(f *testing.F) {
 			body, err := io.ReadAll(res.Body)
 			m := new(miekg.Msg)
 			if err != nil || res.StatusCode == 200 && (m.Unpack(body) != nil || !m.Response) {
-				t.Fatalf("replied %q: %v", body, err)
+				t.Fatalf("a complete response is not an answer: %q: %v", body, err)
 			}
 		}
 	})

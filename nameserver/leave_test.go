@@ -20,14 +20,14 @@ import (
 	"shuultuur/setting"
 )
 
-// TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver: and answer what was sent
-// before the client read it.
+// TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver: connections announce their end,
+// and answer what the client sent before it read that.
 func TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver(t *testing.T) {
 	s, cfg := secure(t, Config{})
 	f := dialHTTP2(t, s, cfg)
 	f.get(1, "www.test.", miekg.TypeA)
 	if got := f.status(1); got != "200" {
-		t.Fatalf("status %s", got)
+		t.Fatalf("request before the takeover: got status %s, want 200", got)
 	}
 	f.next() // the body
 	s.leaving.Store(true)
@@ -38,12 +38,12 @@ func TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver(t *testing.T) {
 		switch x := f.next().(type) {
 		case *http2.GoAwayFrame:
 			if x.ErrCode != http2.ErrCodeNo || x.LastStreamID != 1<<31-1 {
-				t.Errorf("got %v", x)
+				t.Errorf("GOAWAY after the takeover: got %v", x)
 			}
 			away++
 		case *http2.MetaHeadersFrame:
 			if away == 0 || x.PseudoValue("status") != "200" {
-				t.Errorf("got %v after %d frames that say so", x, away)
+				t.Errorf("request after the takeover: got %v after %d GOAWAY frames", x, away)
 			}
 			answered++
 		}
@@ -63,18 +63,18 @@ func TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver(t *testing.T) {
 	r := bufio.NewReader(c)
 	res, err := http.ReadResponse(r, nil)
 	if err != nil || res.StatusCode != 200 || !res.Close {
-		t.Fatalf("HTTP/1: %+v, %v", res, err)
+		t.Fatalf("HTTP/1 after the takeover: got %+v, %v, want 200 and the end of the connection", res, err)
 	}
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.ReadByte(); err != io.EOF {
-		t.Errorf("after the answer: %v", err)
+		t.Errorf("read after the answer: got %v, want EOF", err)
 	}
 }
 
-// TestAConnectionIsAnsweredWhileItIsUsed: after another process has taken over, until
-// it has been silent for as long as connections may be.
+// TestAConnectionIsAnsweredWhileItIsUsed: after another process has taken over, a connection is
+// served until it has been silent for as long as connections may be.
 func TestAConnectionIsAnsweredWhileItIsUsed(t *testing.T) {
 	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, Idle: setting.Duration(time.Second)}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestAConnectionIsAnsweredWhileItIsUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m := next(t, c); len(m.Answer) != 1 {
-			t.Errorf("got %v", m)
+			t.Errorf("query after the takeover: got %v, want 1 record", m)
 		}
 	}
 	ask()

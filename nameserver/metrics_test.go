@@ -33,7 +33,7 @@ func TestMetricsHaveCoreDNSNames(t *testing.T) {
 		`shuultuur_dns_workers_busy 0`,
 	} {
 		if !strings.Contains(got, want+"\n") {
-			t.Errorf("no %s in\n%s", want, got)
+			t.Errorf("%s is missing in\n%s", want, got)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func start(t testing.TB, cfg Config, record Record, rs ...Responder) *Server {
 				t.Error(err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Error("the server does not stop")
+			t.Error("the server does not stop within 10 s")
 		}
 	})
 	return s
@@ -182,7 +182,7 @@ func query(name string, typ uint16) *miekg.Msg {
 	return m
 }
 
-// exchange asks by UDP or TCP.
+// exchange sends a query over UDP or TCP.
 func exchange(t testing.TB, s *Server, network string, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
 	c := &miekg.Client{Net: network, Timeout: 5 * time.Second, UDPSize: 4096}
@@ -210,12 +210,12 @@ func TestUDPAndTCPAnswerTheSame(t *testing.T) {
 		} {
 			r := exchange(t, s, network, query(x.name, x.typ))
 			if r.Rcode != x.rcode || len(r.Answer) != x.n || r.Authoritative != (x.rcode != 5) || r.Question[0].Name != x.name || r.IsEdns0() != nil {
-				t.Errorf("%s %s: %v", network, x.name, r)
+				t.Errorf("%s %s: got %v", network, x.name, r)
 			}
 		}
 	}
 	if got := s.sums(); got.requests[dns.UDP][0][0] != 4 || got.rcodes[0] != 6 || got.rcodes[3] != 2 || got.rcodes[5] != 4 {
-		t.Errorf("counted %v %v", got.requests[0], got.rcodes)
+		t.Errorf("counted requests %v and rcodes %v", got.requests[0], got.rcodes)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestIPv6AndEveryAddress(t *testing.T) {
 		t.Error(r)
 	}
 	if got := s.sums(); got.requests[dns.UDP][1][0] != 1 {
-		t.Errorf("not counted as IPv6: %v", got.requests)
+		t.Errorf("the query was not counted as IPv6: %v", got.requests)
 	}
 	all := start(t, Config{Listen: []string{":0"}}, nil)
 	c := &miekg.Client{Timeout: 5 * time.Second}
@@ -235,7 +235,7 @@ func TestIPv6AndEveryAddress(t *testing.T) {
 			host = "::1"
 		}
 		if r, _, err := c.Exchange(query("www.test.", miekg.TypeA), netip.AddrPortFrom(netip.MustParseAddr(host), a.Port()).String()); err != nil || len(r.Answer) != 1 {
-			t.Errorf("%s: %v %v", a, r, err)
+			t.Errorf("query to %s: got %v %v, want 1 record", a, r, err)
 		}
 	}
 }
@@ -256,11 +256,11 @@ func TestRepliesOverUDPAreTruncatedByRRset(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !r.Truncated || len(b) > x.max || (r.IsEdns0() != nil) != (x.size > 0) {
-			t.Errorf("size %d: TC %v, %d bytes, OPT %v", x.size, r.Truncated, len(b), r.IsEdns0())
+			t.Errorf("EDNS size %d: TC %v, %d bytes, OPT %v", x.size, r.Truncated, len(b), r.IsEdns0())
 		}
 	}
 	if r := exchange(t, s, "tcp", query("big.test.", miekg.TypeTXT)); r.Truncated || len(r.Answer) != 20 {
-		t.Errorf("TCP: TC %v, %d records", r.Truncated, len(r.Answer))
+		t.Errorf("TCP: TC %v, %d records; want all 20", r.Truncated, len(r.Answer))
 	}
 }
 
@@ -273,7 +273,7 @@ func TestLateAnswersGoToTheirClients(t *testing.T) {
 		m.SetEdns0(1232, false)
 		r := exchange(t, s, network, m)
 		if len(r.Answer) != 1 || r.Answer[0].(*miekg.A).A.String() != "192.0.2.2" || r.IsEdns0() == nil {
-			t.Errorf("%s: %v", network, r)
+			t.Errorf("deferred query over %s: got %v, want 1 record", network, r)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestAPanicCostsOneQuery(t *testing.T) {
 	s := start(t, Config{}, nil)
 	c := &miekg.Client{Timeout: 50 * time.Millisecond}
 	if r, _, err := c.Exchange(query("panic.test.", miekg.TypeA), s.at(dns.UDP)); err == nil {
-		t.Errorf("got %v", r)
+		t.Errorf("query that panics: got %v, want no reply", r)
 	}
 	for _, network := range []string{"udp", "tcp"} {
 		if r := exchange(t, s, network, query("www.test.", miekg.TypeA)); len(r.Answer) != 1 {
@@ -308,7 +308,7 @@ func TestAPanicCostsOneQuery(t *testing.T) {
 		}
 	}
 	if s.lost(panicked) == 0 {
-		t.Error("not counted")
+		t.Error("the panic was not counted")
 	}
 }
 
@@ -319,15 +319,15 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
-		t.Errorf("a network not allowed got %v", r)
+		t.Errorf("client outside the allowed networks: got %v, want REFUSED", r)
 	}
 	bad := cfg
 	bad.Allow, bad.Cookies.Mode = nil, "perhaps"
 	if err := s.Reload(bad); err == nil {
-		t.Error("bad settings taken")
+		t.Error("Reload accepted bad settings")
 	}
 	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
-		t.Error("bad settings changed what runs")
+		t.Error("bad settings changed the running ones")
 	}
 	cfg.Allow = nil
 	if err := s.Reload(cfg); err != nil {
@@ -335,7 +335,7 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 	}
 	s.SetResponders(nil)
 	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
-		t.Errorf("no responders, and yet %v", r)
+		t.Errorf("without responders: got %v, want REFUSED", r)
 	}
 }
 
@@ -388,19 +388,19 @@ func TestWhatTheServerAnswersByItselfIsExamined(t *testing.T) {
 				got = got[2:]
 			}
 			if err != nil || len(got) < 12 || got[3]&15 != x.rcode {
-				t.Errorf("%s, %s: answered %x, %v", name, network, got, err)
+				t.Errorf("%s over %s: got the reply %x, %v", name, network, got, err)
 			}
 			if found := <-recorded; found != 0 != x.seen {
-				t.Errorf("%s, %s: %d findings recorded", name, network, found)
+				t.Errorf("%s over %s: %d findings recorded", name, network, found)
 			}
 			select {
 			case m := <-w.seen:
 				if !x.seen || string(m) != x.message {
-					t.Errorf("%s, %s: examined %x", name, network, m)
+					t.Errorf("%s over %s: the witness examined %x", name, network, m)
 				}
 			default:
 				if x.seen {
-					t.Errorf("%s, %s: not examined", name, network)
+					t.Errorf("%s over %s: the witness was not asked", name, network)
 				}
 			}
 		}

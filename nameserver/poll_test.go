@@ -57,15 +57,15 @@ func TestALookoutWakesWhoWaitsForTheNetwork(t *testing.T) {
 			inTime++
 		}
 		for read.Load() < i+1 {
-			runtime.Gosched() // until the scheduler looks by itself
+			runtime.Gosched() // until the scheduler polls by itself
 		}
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	// The scheduler of the system may have had the reader's thread elsewhere.
+	// The system may have descheduled the reader's thread.
 	if inTime < times*3/4 {
-		t.Errorf("of %d bytes %d were read at once", times, inTime)
+		t.Errorf("of %d bytes only %d were read at once, want three quarters", times, inTime)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestALookoutLooksNowAndThen(t *testing.T) {
 	}{{0, true}, {pollEvery / 2, false}, {pollEvery, true}, {pollEvery + time.Microsecond, false}, {time.Hour, true}} {
 		l.sent = false
 		if l.poll(now.Add(c.after)); l.sent != c.want {
-			t.Errorf("after %v: looked %v, want %v", c.after, l.sent, c.want)
+			t.Errorf("poll after %v: polled %v, want %v", c.after, l.sent, c.want)
 		}
 	}
 }

@@ -61,13 +61,13 @@ func TestDNSOverHTTPS(t *testing.T) {
 				res.Body.Close()
 				m := new(miekg.Msg)
 				if err = errors.Join(err, m.Unpack(body)); err != nil {
-					t.Fatalf("HTTP/%d %s: %v %q", proto, method, err, body)
+					t.Fatalf("HTTP/%d %s: reading the answer: %v %q", proto, method, err, body)
 				}
 				if res.ProtoMajor != proto || res.StatusCode != 200 || len(m.Answer) != x.n || len(body) != padBlock || res.Header.Get("Cache-Control") != x.cache || res.Header.Get("Content-Type") != mediaType {
-					t.Errorf("HTTP/%d %s %s: %s %v %d bytes, %v", proto, method, name, res.Proto, res.Header, len(body), m)
+					t.Errorf("HTTP/%d %s %s: got %s %v %d bytes, %v", proto, method, name, res.Proto, res.Header, len(body), m)
 				}
 				if alt := res.Header.Get("Alt-Svc"); (alt != "") != (proto < 3) {
-					t.Errorf("HTTP/%d: Alt-Svc %q", proto, alt)
+					t.Errorf("HTTP/%d: got Alt-Svc %q", proto, alt)
 				}
 			}
 		}
@@ -97,11 +97,11 @@ func TestDNSOverHTTPS(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		if res.Body.Close(); res.StatusCode != x.want {
-			t.Errorf("%s: %s", name, res.Status)
+			t.Errorf("%s: got status %s", name, res.Status)
 		}
 	}
 	if got := s.sums().requests[dns.HTTPS][0]; got[0] < 18 {
-		t.Errorf("counted %v", got)
+		t.Errorf("counted %v requests over HTTPS, want at least 18", got)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestDNSOverQUIC(t *testing.T) {
 		b, err := io.ReadAll(st)
 		m := new(miekg.Msg)
 		if err != nil || len(b) != padBlock+2 || int(binary.BigEndian.Uint16(b)) != padBlock || m.Unpack(b[2:]) != nil || len(m.Answer) != 1 {
-			t.Errorf("%d bytes, %v, %v", len(b), err, m)
+			t.Errorf("query over QUIC: got %d bytes, %v, %v", len(b), err, m)
 		}
 	}
 	withID := query("www.test.", miekg.TypeA)
@@ -146,7 +146,7 @@ func TestDNSOverQUIC(t *testing.T) {
 		_, err := io.ReadAll(send(c, b))
 		app, ok := errors.AsType[*quic.ApplicationError](err)
 		if !ok || app.ErrorCode != doqProtocolError {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want a protocol error", name, err)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestQUICConnectionsAreCounted(t *testing.T) {
 	err := <-closed // one of the three
 	app, ok := errors.AsType[*quic.ApplicationError](err)
 	if !ok || app.ErrorCode != doqExcessiveLoad {
-		t.Errorf("%v", err)
+		t.Errorf("too many streams: got %v, want excessive load", err)
 	}
 }
 
@@ -191,10 +191,10 @@ func FuzzDoHQuery(f *testing.F) {
 		web.ServeHTTP(rec, r)
 		m := new(miekg.Msg)
 		if rec.Code == http.StatusOK && (m.Unpack(rec.Body.Bytes()) != nil || !m.Response) {
-			t.Errorf("replied % x", rec.Body.Bytes())
+			t.Errorf("the reply with status 200 is not an answer: % x", rec.Body.Bytes())
 		}
 		if rec.Code != http.StatusOK && rec.Code < 400 {
-			t.Errorf("status %d", rec.Code)
+			t.Errorf("got status %d, want 200 or an error", rec.Code)
 		}
 	})
 }

@@ -48,20 +48,20 @@ func TestStoppingAnswersWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	ended(t, idle) // at once, because there was no query in progress
 	close(z.gate)
 	if m := next(t, tcp); len(m.Answer) != 1 {
-		t.Errorf("TCP: %v", m)
+		t.Errorf("query in progress over TCP: got %v, want 1 record", m)
 	}
 	b := make([]byte, 512)
 	if n, err := udp.Read(b); err != nil || n < 12 || b[7] != 1 {
-		t.Errorf("UDP: % x, %v", b[:n], err)
+		t.Errorf("query in progress over UDP: got % x, %v, want 1 record", b[:n], err)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	if c, err := net.Dial("tcp", addr); err == nil {
 		c.Close()
-		t.Error("still listening")
+		t.Error("the server still listens after Run returned")
 	}
-	// Those of quic-go end a moment later.
+	// The goroutines of quic-go end a moment later.
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			b := make([]byte, 1<<16)
@@ -72,7 +72,7 @@ func TestStoppingAnswersWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 
 func TestStoppingDoesNotWaitForWhatNeverAnswers(t *testing.T) {
 	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 4)}
-	s := start(t, Config{Wait: setting.Duration(time.Hour)}, nil, z) // it has to stop when the test ends
+	s := start(t, Config{Wait: setting.Duration(time.Hour)}, nil, z) // the server must stop when the test ends
 	udp, err := net.Dial("udp", s.at(dns.UDP))
 	if err != nil {
 		t.Fatal(err)

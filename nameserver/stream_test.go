@@ -62,7 +62,7 @@ func dial(t testing.TB, s *Server) net.Conn {
 func ended(t testing.TB, c net.Conn) {
 	t.Helper()
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("read %d, %v; want the end", n, err)
+		t.Errorf("read %d bytes, %v; want the end of the connection", n, err)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestPipelinedQueriesAreAnsweredAndLateOnesDoNotHoldThem(t *testing.T) {
 			continue
 		}
 		if m := next(t, c); m.Id != id || len(m.Answer) != 1 {
-			t.Fatalf("got %v, want id %d", m, id)
+			t.Fatalf("got %v, want ID %d with 1 record", m, id)
 		}
 	}
 	close(z.gate)
@@ -94,11 +94,11 @@ func TestPipelinedQueriesAreAnsweredAndLateOnesDoNotHoldThem(t *testing.T) {
 	for range 5 {
 		m := next(t, c)
 		if seen[m.Id] = true; m.Id%10 != 0 || len(m.Answer) != 1 {
-			t.Fatalf("got %v", m)
+			t.Fatalf("got %v, want a deferred answer", m)
 		}
 	}
 	if len(seen) != 5 {
-		t.Errorf("late ones: %v", seen)
+		t.Errorf("deferred answers: got %v, want 5", seen)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestAConnectionHoldsOnlySoManyQueries(t *testing.T) {
 		all = append(all, frame(t, query("later.test.", miekg.TypeA))...)
 	}
 	c.Write(append(all, frame(t, query("www.test.", miekg.TypeA))...))
-	for s.sums().requests[dns.TCP][0][0] < 5 { // four under way, one waits for its turn
+	for s.sums().requests[dns.TCP][0][0] < 5 { // four in progress, one waits for a slot
 		time.Sleep(time.Millisecond)
 	}
 	close(z.gate)
@@ -140,7 +140,7 @@ func TestConnectionsEnd(t *testing.T) {
 		c.(*net.TCPConn).CloseWrite()
 		ended(t, c)
 		if s.lost(badFrame) != before+1 {
-			t.Error("not counted")
+			t.Error("the broken framing was not counted")
 		}
 	})
 	t.Run("no header", func(t *testing.T) { // is dropped; the connection stays
@@ -160,10 +160,10 @@ func TestKeepaliveSaysTheIdleTime(t *testing.T) {
 	m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_TCP_KEEPALIVE{Code: miekg.EDNS0TCPKEEPALIVE}}
 	o := exchange(t, s, "tcp", m).IsEdns0().Option
 	if len(o) != 1 || o[0].(*miekg.EDNS0_TCP_KEEPALIVE).Timeout != 70 {
-		t.Errorf("TCP: %v", o)
+		t.Errorf("keepalive option over TCP: got %v, want 7 s", o)
 	}
 	if o := exchange(t, s, "udp", m).IsEdns0().Option; len(o) != 0 {
-		t.Errorf("UDP: %v", o)
+		t.Errorf("options over UDP: got %v, want none", o)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestTooManyConnectionsAreClosed(t *testing.T) {
 	next(t, alive("127.0.0.2"))
 	ended(t, alive("127.0.0.3"))
 	if s.lost(clientFull) != 1 || s.lost(connFull) != 1 {
-		t.Errorf("counted %d and %d", s.lost(clientFull), s.lost(connFull))
+		t.Errorf("counted %d connections refused by client and %d in all, want 1 and 1", s.lost(clientFull), s.lost(connFull))
 	}
 	first.Close()
 	for s.conns.count() > 2 {
@@ -196,7 +196,7 @@ func TestTooManyConnectionsAreClosed(t *testing.T) {
 }
 
 func TestPROXYHeadersOfTrustedNetworks(t *testing.T) {
-	// Only the client that a balancer names may ask.
+	// Only the client that a load balancer names may query.
 	client := []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	s := start(t, Config{Allow: client, Trusted: trusted, PerClient: 1}, nil)
@@ -211,15 +211,15 @@ func TestPROXYHeadersOfTrustedNetworks(t *testing.T) {
 		"version 2":       "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc6\x33\x64\x08\x7f\x00\x00\x01\x04\xd2\x00\x35",
 	} {
 		if m := next(t, ask(s, header)); m.Rcode != 0 {
-			t.Errorf("%s: %v", name, m)
+			t.Errorf("PROXY header %s: got %v, want NOERROR", name, m)
 		}
 	}
 	if m := next(t, ask(s, "")); m.Rcode != miekg.RcodeRefused {
-		t.Errorf("no header: %v", m)
+		t.Errorf("no PROXY header: got %v, want REFUSED", m)
 	}
 	ended(t, ask(s, "PROXY TCP4 bad\r\n"))
 	if s.lost(badPROXY) != 1 {
-		t.Error("not counted")
+		t.Error("the malformed PROXY header was not counted")
 	}
 	ask(s, "PROXY TCP4 198.51.100.9 127.0.0.1 1234 53\r\n")
 	c := ask(s, "PROXY TCP4 198.51.100.9 127.0.0.1 1235 53\r\n")
@@ -227,7 +227,7 @@ func TestPROXYHeadersOfTrustedNetworks(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	c.Close()
-	// Not trusted: the header is no query.
+	// From an address that is not trusted, the header is not a query.
 	s = start(t, Config{Allow: client}, nil)
 	c = ask(s, "PROXY TCP4 198.51.100.7 127.0.0.1 1234 53\r\n")
 	c.(*net.TCPConn).CloseWrite()
@@ -243,7 +243,7 @@ func secure(t *testing.T, cfg Config, rs ...Responder) (*Server, *tls.Config) {
 	return start(t, cfg, nil, rs...), &tls.Config{RootCAs: pool, ServerName: "dns.test"}
 }
 
-// padded asks with the padding option.
+// padded sends a query with the padding option.
 func padded(name string, typ uint16) *miekg.Msg {
 	m := query(name, typ)
 	m.Id = 0
@@ -276,11 +276,11 @@ func TestDNSOverTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(m.Answer) != 1 || len(b) != padBlock {
-				t.Errorf("%d bytes, %v", len(b), m)
+				t.Errorf("padded query: got %d bytes, %v", len(b), m)
 			}
 		}
 		if p := c.ConnectionState().NegotiatedProtocol; p != "dot" {
-			t.Errorf("protocol %q", p)
+			t.Errorf("negotiated protocol is %q, want dot", p)
 		}
 	}
 	raw, err := net.Dial("tcp", s.at(dns.TLS))
@@ -306,7 +306,7 @@ func TestTLSConnectionsAreResumed(t *testing.T) {
 		c.Write(frame(t, query("www.test.", miekg.TypeA)))
 		next(t, c)
 		if got := c.ConnectionState().DidResume; got != want {
-			t.Errorf("resumed %v, want %v", got, want)
+			t.Errorf("session resumed: %v, want %v", got, want)
 		}
 		c.Close()
 	}
@@ -345,13 +345,13 @@ func TestTransfersAndNotify(t *testing.T) {
 	c.Write(append(frame(t, query("www.test.", miekg.TypeA)), append(frame(t, query("test.", miekg.TypeAXFR)), frame(t, query("other.test.", miekg.TypeAXFR))...)...))
 	for i := range 5 {
 		if m := next(t, c); m.Rcode != 0 || i < 4 && len(m.Answer) != 1 || i == 4 && len(m.Answer) != 0 {
-			t.Errorf("%d: %v", i, m)
+			t.Errorf("message %d of the transfer: got %v", i, m)
 		}
 	}
 	for name, want := range map[string]int{"test.": 0, "example.org.": miekg.RcodeNotAuth} {
 		m := new(miekg.Msg).SetNotify(name)
 		if r := exchange(t, s, "udp", m); r.Rcode != want || r.Opcode != miekg.OpcodeNotify {
-			t.Errorf("%s: %v", name, r)
+			t.Errorf("NOTIFY of %s: got %v", name, r)
 		}
 	}
 }
@@ -379,7 +379,7 @@ func TestSignedQueriesGetSignedReplies(t *testing.T) {
 		for _, network := range []string{"udp", "tcp"} {
 			b := raw(t, s, network, msg[2:])
 			if b[3]&15 != x.rcode || (b[11] == 1) != x.tail || (b[len(b)-1] == 7) != x.tail {
-				t.Errorf("%v %s: % x", x.auth, network, b)
+				t.Errorf("authenticator %v, %s: got % x", x.auth, network, b)
 			}
 		}
 	}
@@ -396,7 +396,7 @@ func TestKdigSpeaksToEveryTransport(t *testing.T) {
 		a := s.Addrs(transport)[0]
 		out, err := exec.Command("kdig", append(flag, "+short", "+cookie", "+padding", "@127.0.0.1", "-p", fmt.Sprint(a.Port()), "www.test.", "A")...).CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != "192.0.2.1" {
-			t.Errorf("%s: %q, %v", transport, got, err)
+			t.Errorf("kdig over %s: got %q, %v, want 192.0.2.1", transport, got, err)
 		}
 	}
 }

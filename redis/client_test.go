@@ -34,7 +34,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 				b.Add("LPUSH", key, "x") // refused: the others are executed
 				b.Add("GET", key)
 				if err := c.Do(t.Context(), &b); redis.Code(err) != "WRONGTYPE" {
-					t.Errorf("error %v, want WRONGTYPE", err)
+					t.Errorf("command on a value of another type: got %v, want WRONGTYPE", err)
 					return
 				}
 				if i, _ := b.Failed(); i != 2 {
@@ -42,7 +42,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 				}
 				for _, at := range []int{1, 3} {
 					if got, err := b.Reply(at).Text(); got != want || err != nil {
-						t.Errorf("reply %d: %q, %v; want %q", at, got, err, want)
+						t.Errorf("reply %d: got %q, %v; want %q", at, got, err, want)
 					}
 				}
 			}
@@ -50,7 +50,7 @@ func TestManyCallersShareAConnection(t *testing.T) {
 	}
 	work.Wait()
 	if n := strings.Count(s.Do(t, "CLIENT", "LIST").String(), "name=shuultuur"); n != 2 { // the test has a separate one
-		t.Errorf("%d connections", n)
+		t.Errorf("%d connections named shuultuur, want 2", n)
 	}
 }
 
@@ -64,14 +64,14 @@ func TestACallerThatGivesUpDisturbsNobody(t *testing.T) {
 		var b redis.Batch
 		b.Add("ECHO", "late")
 		if err := c.Do(ctx, &b); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v, want a deadline", err)
+			t.Errorf("Do with a paused server: got %v, want a deadline", err)
 		}
 		cancel()
 	}
 	s.Resume(t)
 	for i := range 20 {
 		if got, _ := do(t, c, "ECHO", strconv.Itoa(i)).Text(); got != strconv.Itoa(i) {
-			t.Errorf("got %q, want %d", got, i)
+			t.Errorf("ECHO after late replies: got %q, want %d", got, i)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestConnectsAgainAfterARestart(t *testing.T) {
 		var b redis.Batch
 		b.Add("PING")
 		if err := c.Do(t.Context(), &b); err == nil {
-			t.Fatal("a stopped server answers")
+			t.Fatal("Do with a stopped server returned no error")
 		}
 	}
 	s.Restart(t)
@@ -167,7 +167,7 @@ func TestTrackedKeysAreReportedWhenTheyChange(t *testing.T) {
 					b.AddTracked("GET", k)
 				}
 				if err := c.Do(t.Context(), &b); err != nil || !b.Reply(0).Null() || then.Load() != 1 {
-					t.Errorf("%s: %v, %v, called %d times", k, b.Reply(0), err, then.Load())
+					t.Errorf("%s: got %v, %v, callback called %d times", k, b.Reply(0), err, then.Load())
 				}
 			}
 			for _, k := range []string{"a", "b", "c", "untracked"} {
@@ -177,7 +177,7 @@ func TestTrackedKeysAreReportedWhenTheyChange(t *testing.T) {
 				eventually(t, k+" is reported", func() bool { return changed.has(k) })
 			}
 			if changed.has("d") || changed.has("untracked") || changed.has("all") {
-				t.Errorf("reported are %q", changed.all)
+				t.Errorf("changes were reported for keys that are not tracked: %q", changed.all)
 			}
 			// A client that loses the connection must drop everything.
 			s.Do(t, "CLIENT", "KILL", "TYPE", "normal")
@@ -220,14 +220,14 @@ func TestMessagesArriveInOrder(t *testing.T) {
 			continue
 		}
 		if m != <-got {
-			t.Errorf("did not get %q", m)
+			t.Errorf("message %q did not arrive next", m)
 		}
 	}
 	s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	<-ready
 	do(t, c, "PUBLISH", "one", "again")
 	if m := <-got; m != "one again" {
-		t.Errorf("got %q", m)
+		t.Errorf("message after the reconnect: got %q, want one again", m)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestARefusedSubscriptionSaysWhy(t *testing.T) {
 	s.Do(t, "ACL", "SETUSER", "quiet", "on", ">secret", "~*", "resetchannels", "+@all")
 	c := connect(t, redis.Config{Addresses: []string{s.Addr}, Username: "quiet", Password: "secret"}, redis.Options{})
 	if err := c.Subscribe(t.Context(), redis.Subscription{Channels: []string{"x"}}); redis.Code(err) != "NOPERM" {
-		t.Errorf("error %v, want NOPERM", err)
+		t.Errorf("Subscribe without permission: got %v, want NOPERM", err)
 	}
 }
 
@@ -274,18 +274,18 @@ func TestKeysThatMoveAreFound(t *testing.T) {
 		}
 		for i := range 20 {
 			if got, err := b.Reply(2 * i).Text(); got != strconv.Itoa(i) || err != nil {
-				t.Errorf("%s: key %d is %q, %v", when, i, got, err)
+				t.Errorf("%s: key %d: got %q, %v", when, i, got, err)
 			}
 		}
 		session := c.Session(t.Context(), 100)
 		defer session.Close()
 		if err := session.Strings(20, func(i int, b []byte) []byte { return append(b, key+strconv.Itoa(i)...) }, func(i int, v []byte) error {
 			if string(v) != strconv.Itoa(i) {
-				t.Errorf("%s: a session gets %q for key %d", when, v, i)
+				t.Errorf("%s: session: got %q for key %d", when, v, i)
 			}
 			return nil
 		}); err != nil {
-			t.Errorf("%s: a session: %v", when, err)
+			t.Errorf("%s: session failed: %v", when, err)
 		}
 	}
 	all("before")
@@ -375,7 +375,7 @@ func TestClosedClientsLeaveNothing(t *testing.T) {
 			var b redis.Batch
 			b.Add("PING")
 			if err := c.Do(t.Context(), &b); err == nil {
-				t.Error("a closed client answers")
+				t.Error("Do on a closed client returned no error")
 			}
 		}
 	}

@@ -290,7 +290,7 @@ func TestAHostileServerHurtsNobody(t *testing.T) {
 	}
 	work.Wait()
 	if after := useMemory(); after > before+16<<20 {
-		t.Errorf("%d MiB of memory are in use afterwards, %d before", after>>20, before>>20)
+		t.Errorf("%d MiB of memory in use after the hostile server, %d before", after>>20, before>>20)
 	}
 }
 
@@ -312,7 +312,7 @@ func TestWrongTypesAreErrors(t *testing.T) {
 			h := newHostile(t, "GET", text(reply))
 			c := connect(t, at(h.addr), redis.Options{})
 			if err := check(do(t, c, "GET", "a")); err == nil {
-				t.Error("no error")
+				t.Error("command to the hostile server returned no error")
 			}
 		})
 	}

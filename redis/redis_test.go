@@ -51,7 +51,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after 15 s it is still not so that %s", what)
+			t.Fatalf("within 15 s it did not happen that %s", what)
 		}
 	}
 }
@@ -89,13 +89,13 @@ func TestConnects(t *testing.T) {
 			c := connect(t, start(t), redis.Options{})
 			do(t, c, "SET", "shuultuur:a", "b")
 			if got, err := do(t, c, "GET", "shuultuur:a").Text(); err != nil || got != "b" {
-				t.Errorf("got %q, %v; want b", got, err)
+				t.Errorf("GET: got %q, %v; want b", got, err)
 			}
 			s := c.Session(t.Context(), 100)
 			defer s.Close()
 			if err := s.Strings(1, func(_ int, b []byte) []byte { return append(b, "shuultuur:a"...) }, func(_ int, v []byte) error {
 				if string(v) != "b" {
-					t.Errorf("a session got %q, want b", v)
+					t.Errorf("GET in a session: got %q, want b", v)
 				}
 				return nil
 			}); err != nil {
@@ -124,7 +124,7 @@ func TestRefusesToConnect(t *testing.T) {
 				got.Close()
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one about %q", err, c.want)
+				t.Errorf("got error %v, want one about %q", err, c.want)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestMistakesInSettingsAreNamed(t *testing.T) {
 		"tls.cert: open":     {Addresses: one, TLS: &redis.TLS{Cert: "a.pem", Key: "a.key"}},
 	} {
 		if err := cfg.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%+v: error %v, want %s…", cfg, err, want)
+			t.Errorf("Check of %+v: got error %v, want %s…", cfg, err, want)
 		}
 	}
 }

@@ -29,11 +29,11 @@ func TestScannerTakesWhatServersSend(t *testing.T) {
 			var s scanner
 			used, whole, err := s.scan([]byte(text[:cut]))
 			if whole || err != nil {
-				t.Errorf("%.40q: after %d bytes: whole %v, %v", text, cut, whole, err)
+				t.Errorf("%.40q cut at %d: got whole %v, error %v; want neither", text, cut, whole, err)
 			}
 			more, whole, err := s.scan([]byte(text[used:] + "+next\r\n"))
 			if !whole || err != nil || used+more != len(text) {
-				t.Errorf("%.40q cut at %d: %d bytes used, whole %v, %v", text, cut, used+more, whole, err)
+				t.Errorf("%.40q cut at %d: got %d bytes used, whole %v, error %v", text, cut, used+more, whole, err)
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func TestScannerRefusesWhatIsDamaged(t *testing.T) {
 		_, whole, err := s.scan([]byte(text))
 		var p *ProtocolError
 		if whole || !errors.As(err, &p) {
-			t.Errorf("%.40q: whole %v, error %v", text, whole, err)
+			t.Errorf("%.40q: got whole %v, error %v; want a protocol error", text, whole, err)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestScannerRefusesWhatIsDamaged(t *testing.T) {
 // walk calls every method of a reply and of its elements.
 func walk(t *testing.T, r Reply, depth int) (size int) {
 	if depth > maxDepth+1 {
-		t.Fatalf("nesting of more than %d levels", maxDepth)
+		t.Fatalf("the scanner accepted nesting deeper than %d levels", maxDepth)
 	}
 	b, err := r.Bytes()
 	if err == nil {
@@ -80,7 +80,7 @@ func FuzzReply(f *testing.F) {
 		var s scanner
 		used, whole, err := s.scan(b)
 		if used > len(b) || err == nil && !whole && len(b)-used > maxLine {
-			t.Fatalf("%d bytes of %d are used", used, len(b))
+			t.Fatalf("%d of %d bytes are used", used, len(b))
 		}
 		if whole {
 			walk(t, Reply{b[:used]}, 0)
@@ -101,7 +101,7 @@ func FuzzReply(f *testing.F) {
 			first += more
 		}
 		if sooner != whole || (bad == nil) != (err == nil) || err == nil && first != used {
-			t.Errorf("whole: %d, %v, %v; in two pieces: %d, %v, %v", used, whole, err, first, sooner, bad)
+			t.Errorf("in one piece: %d, %v, %v; in two pieces: %d, %v, %v", used, whole, err, first, sooner, bad)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func FuzzReply(f *testing.F) {
 func TestSlotsAreThoseOfRedis(t *testing.T) {
 	for key, want := range map[string]uint16{"123456789": 0x31c3, "foo": 12182, "{foo}bar": 12182, "a{foo}{bar}": 12182, "{}foo": 9500, "a{b": 5552} {
 		if got := slot([]byte(key)); key != "a{b" && key != "{}foo" && got != want {
-			t.Errorf("%q is in slot %d, want %d", key, got, want)
+			t.Errorf("slot(%q) = %d, want %d", key, got, want)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func FuzzElements(f *testing.F) {
 			}
 			_ = c.elements(n, pairs, func(x, y []byte) error { size += len(x) + len(y); return nil })
 			if size > len(b) {
-				t.Errorf("%d bytes of %d", size, len(b))
+				t.Errorf("reply takes %d bytes of %d", size, len(b))
 			}
 		}
 	})

@@ -56,57 +56,57 @@ func TestWhatIsLargeIsReadWhole(t *testing.T) {
 	do(t, writer, append([]string{"SADD", "s"}, sadd...)...)
 	do(t, writer, append([]string{"MSET"}, mset...)...)
 	if got := hashOf(t, s, "h"); !maps.Equal(got, want) {
-		t.Errorf("of %d fields %d were read", len(want), len(got))
+		t.Errorf("Hash: of %d fields %d were read, or values differ", len(want), len(got))
 	}
 	if got := hashOf(t, s, "none"); len(got) != 0 {
-		t.Errorf("%d fields of nothing", len(got))
+		t.Errorf("Hash of a missing key: got %d fields", len(got))
 	}
 	members := map[string]bool{}
 	if err := s.Members("s", func(m []byte) error { members[string(m)] = true; return nil }); err != nil || len(members) != len(want) {
-		t.Errorf("%d members, %v", len(members), err)
+		t.Errorf("Members: got %d, error %v", len(members), err)
 	}
 	found := map[string]bool{}
 	if err := s.Keys("k:*", func(k []byte) error { found[string(k)] = true; return nil }); err != nil || len(found) != len(want) {
-		t.Errorf("%d keys, %v", len(found), err)
+		t.Errorf("Keys: got %d, error %v", len(found), err)
 	}
 	keys = append(keys, "h", "k:none") // of another type, and none
 	at := 0
 	if err := s.Strings(len(keys), func(i int, b []byte) []byte { return append(b, keys[i]...) }, func(i int, v []byte) error {
 		if i != at || string(v) != want[strings.TrimPrefix(keys[i], "k:")] || (v == nil) != (i >= len(want)) {
-			t.Errorf("%d: %s: %d bytes", i, keys[i], len(v))
+			t.Errorf("value %d of key %s: wrong, with %d bytes", i, keys[i], len(v))
 		}
 		at++
 		return nil
 	}); err != nil || at != len(keys) {
-		t.Errorf("%d values, %v", at, err)
+		t.Errorf("values of keys: got %d, error %v", at, err)
 	}
 	if n, err := s.Length("h"); n != len(want) || err != nil {
-		t.Errorf("%d fields are counted, %v", n, err)
+		t.Errorf("Length: got %d, error %v", n, err)
 	}
 	listed := map[string]bool{}
 	if err := s.Fields("h", func(f []byte) error { listed[string(f)] = true; return nil }); err != nil || len(listed) != len(want) {
-		t.Errorf("%d fields are listed, %v", len(listed), err)
+		t.Errorf("Fields: got %d, error %v", len(listed), err)
 	}
 	fields := append(slices.Sorted(maps.Keys(want)), "none")
 	at = 0
 	if err := s.Values("h", len(fields), func(i int, b []byte) []byte { return append(b, fields[i]...) }, func(i int, v []byte) error {
 		if i != at || string(v) != want[fields[i]] || (v == nil) != (i == len(want)) {
-			t.Errorf("%d: %s: %d bytes", i, fields[i], len(v))
+			t.Errorf("value %d of field %s: wrong, with %d bytes", i, fields[i], len(v))
 		}
 		at++
 		return nil
 	}); err != nil || at != len(fields) {
-		t.Errorf("%d values of fields, %v", at, err)
+		t.Errorf("values of fields: got %d, error %v", at, err)
 	}
 	if err := s.Members("h", func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-		t.Errorf("a hash as a set: %v", err)
+		t.Errorf("Members of a hash: got %v, want WRONGTYPE", err)
 	}
 	stop := errors.New("enough")
 	if err := s.Hash("h", func(_, _ []byte) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("stopped: %v", err)
+		t.Errorf("Hash whose callback fails: got %v, want its error", err)
 	}
 	if got := hashOf(t, s, "h"); len(got) != len(want) {
-		t.Errorf("after an error %d fields", len(got))
+		t.Errorf("Hash after that error: got %d fields", len(got))
 	}
 }
 
@@ -122,18 +122,18 @@ func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
 		do(t, c, "SET", k, k)
 		keys = append(keys, k)
 		if got := hashOf(t, s, h); len(got) != 1 || got["f"] != h {
-			t.Errorf("%s: %v", h, got)
+			t.Errorf("hash %s of the cluster: got %v", h, got)
 		}
 	}
 	found := map[string]bool{}
 	if err := s.Keys("k*", func(k []byte) error { found[string(k)] = true; return nil }); err != nil || len(found) != len(keys) {
-		t.Errorf("%d keys, %v", len(found), err)
+		t.Errorf("Keys of the cluster: got %d, error %v", len(found), err)
 	}
 	do(t, c, "HSET", "h-of-another-type", "f", "v")
 	others := append(keys, "none", "h-of-another-type")
 	if err := s.Strings(len(others), func(i int, b []byte) []byte { return append(b, others[i]...) }, func(i int, v []byte) error {
 		if i < len(keys) && string(v) != keys[i] || i >= len(keys) && v != nil {
-			t.Errorf("%s: %q", others[i], v)
+			t.Errorf("value of %s in the cluster: got %q", others[i], v)
 		}
 		return nil
 	}); err != nil {
@@ -151,7 +151,7 @@ func TestAServerThatHangsIsNotWaitedForLong(t *testing.T) {
 	server.Pause(t)
 	began := time.Now()
 	if err := s.Hash("h", func(_, _ []byte) error { return nil }); err == nil || ctx.Err() != nil {
-		t.Errorf("after %v: %v", time.Since(began), err)
+		t.Errorf("Hash with a paused server returned after %v: %v", time.Since(began), err)
 	}
 	server.Resume(t)
 	hashOf(t, s, "h")

@@ -119,7 +119,7 @@ func TestBurstsAreAnsweredWhole(t *testing.T) {
 		got = append(got, string(buf[:n]))
 	}
 	if slices.Sort(got); got[0] != "0000" || len(slices.Compact(got)) != many {
-		t.Errorf("%q", got)
+		t.Errorf("replies: got %q, want each once", got)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestLateRepliesHaveTheirOwnSender(t *testing.T) {
 	}
 	_, p := conn.Datagram(0)
 	if want := c.LocalAddr().(*net.UDPAddr).AddrPort(); p.Addr != want || p.Local != netip.MustParseAddr("127.0.0.1") {
-		t.Errorf("from %v to %v, want from %v", p.Addr, p.Local, want)
+		t.Errorf("datagram from %v to %v, want it from %v", p.Addr, p.Local, want)
 	}
 	later := *p
 	s := conn.NewSender()
@@ -149,10 +149,10 @@ func TestLateRepliesHaveTheirOwnSender(t *testing.T) {
 		s.Add(&later, []byte{byte(i)})
 	}
 	if !s.Full() {
-		t.Error("not full")
+		t.Error("Full is false although Size replies are queued")
 	}
 	if lost := s.Flush(); lost != 0 {
-		t.Errorf("%d lost", lost)
+		t.Errorf("Flush lost %d replies, want 0", lost)
 	}
 	c.SetDeadline(time.Now().Add(5 * time.Second))
 	buf := make([]byte, 10)
@@ -183,7 +183,7 @@ func TestTheOneThatCannotBeSentIsCountedAlone(t *testing.T) {
 	conn.Reply(0, make([]byte, 70000)) // longer than any datagram
 	conn.Reply(0, []byte("b"))
 	if lost := conn.Flush(); lost != 1 {
-		t.Errorf("%d lost, want 1", lost)
+		t.Errorf("Flush lost %d replies, want 1", lost)
 	}
 	c.SetDeadline(time.Now().Add(5 * time.Second))
 	buf := make([]byte, 10)

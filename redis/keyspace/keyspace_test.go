@@ -62,7 +62,7 @@ func next[T any](t *testing.T, c chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(20 * time.Second):
-		t.Fatal("nothing came")
+		t.Fatal("nothing was reported within 20 s")
 		panic("not reached")
 	}
 }
@@ -82,7 +82,7 @@ func TestKeysThatAreWrittenAreSeen(t *testing.T) {
 	s.Do(t, "DEL", "a[1]*:s")
 	for _, want := range []string{"a[1]*:h", "a[1]*:s", "a[1]*:set", "a[1]*:s"} {
 		if got := next(t, w.keys); got != want {
-			t.Errorf("%q was written, want %q", got, want)
+			t.Errorf("reported key: got %q, want %q", got, want)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestKeysOfOtherDatabasesAreNotSeen(t *testing.T) {
 	}
 	for range 2 {
 		if got := next(t, w.keys); got != "of1" {
-			t.Errorf("%q was written", got)
+			t.Errorf("reported key: got %q, want of1", got)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestAnInterruptionIsReported(t *testing.T) {
 	next(t, w.listening)
 	s.Do(t, "SET", "back", "1")
 	if got := next(t, w.keys); got != "back" {
-		t.Errorf("%q was written", got)
+		t.Errorf("reported key after the reconnect: got %q, want back", got)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestNotificationsAreAskedFor(t *testing.T) {
 	client := connect(t, redis.Config{Addresses: []string{s.Addr}})
 	err := keyspace.Enable(t.Context(), client, false)
 	if err == nil || !strings.Contains(err.Error(), "CONFIG SET") {
-		t.Errorf("off and not to be set: %v", err)
+		t.Errorf("Enable without permission to set: got %v, want advice", err)
 	}
 	if err := keyspace.Enable(t.Context(), client, true); err != nil {
 		t.Fatal(err)
@@ -153,11 +153,11 @@ func TestNotificationsAreAskedFor(t *testing.T) {
 		t.Errorf("once set: %v", err)
 	}
 	if got := s.Do(t, "CONFIG", "GET", "notify-keyspace-events").String(); !strings.Contains(got, "E") || !strings.Contains(got, "z") {
-		t.Errorf("classes that were set are gone: %s", got)
+		t.Errorf("Enable removed classes that were set: %s", got)
 	}
 	s.Do(t, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@read", "+@connection", "+psubscribe")
 	bound := connect(t, redis.Config{Addresses: []string{s.Addr}, Username: "reader", Password: "secret"})
 	if err := keyspace.Enable(t.Context(), bound, true); err == nil || !strings.Contains(err.Error(), "reload") {
-		t.Errorf("who may not ask: %v", err)
+		t.Errorf("Enable as a user that may not read the setting: got %v", err)
 	}
 }
