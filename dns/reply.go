@@ -35,9 +35,9 @@ type Mark struct {
 // Mark returns the current point of the reply. A responder takes one before each RRset and
 // returns to it when the RRset did not fit:
 //
-// 	m := r.Mark()
-// 	... append an RRset ...
-// 	if r.Overflows() { r.Undo(m); r.TC = true }
+//	m := r.Mark()
+//	... append an RRset ...
+//	if r.Overflows() { r.Undo(m); r.TC = true }
 func (r *Reply) Mark() Mark {
 	return Mark{len(r.Buf), r.Answers, r.Authorities, r.Additionals}
 }
