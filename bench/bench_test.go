@@ -61,7 +61,7 @@ func TestTableTakesMediansAndJudgesTargets(t *testing.T) {
 		"* squid: left out, not asked for",
 	} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+			t.Errorf("%q is missing in\n%s", want, b.String())
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestErrorsOfEveryRoundAreShown(t *testing.T) {
 		t.Errorf("errors %q, changed %d; want %q, 2", got, changed, want)
 	}
 	if reached, _ := tab.judge(target{"", noErrors, 0}); reached {
-		t.Error("the target without errors is reached in spite of them")
+		t.Error("the target of no errors counts as reached despite errors")
 	}
 }
 
@@ -109,17 +109,17 @@ func TestHeavyPageIsMadeOfTheListsOwnPhrases(t *testing.T) {
 	}
 	for word, want := range map[string]bool{"word0": true, "word39": true, "light": false, "two": false, "good": false} {
 		if got := bytes.Contains(page, []byte("<p> "+word+" </p>")); got != want {
-			t.Errorf("%q on the page: %v, want %v", word, got, want)
+			t.Errorf("word %q on the page: %v, want %v", word, got, want)
 		}
 	}
 	if _, err := heavyPage(write("weak", ".Include<"+write("few", "<word><90>\n")+">\n")); err == nil {
-		t.Error("a page of one phrase is taken for one that is surely blocked")
+		t.Error("heavyPage accepted a list with too little weight to block surely")
 	}
 }
 
 func TestOwnProcessorTimeIsRead(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("no /proc on this system")
+		t.Skip("this system has no /proc")
 	}
 	parent, ticks, ok := stat(os.Getpid())
 	if !ok || parent != os.Getppid() || ticks < 0 {
@@ -133,13 +133,13 @@ func TestOwnProcessorTimeIsRead(t *testing.T) {
 func TestEveryScenarioIsComplete(t *testing.T) {
 	for _, s := range scenarios() {
 		if s.name == "" || s.about == "" || s.unit == "" || s.connections == 0 || s.urls == nil || s.timeout == 0 || s.most == 0 || len(s.targets) == 0 {
-			t.Errorf("scenario %q lacks something: %+v", s.name, s)
+			t.Errorf("scenario %q lacks a field: %+v", s.name, s)
 		}
 		if s.connections >= 100 && !s.queues {
-			t.Errorf("scenario %q may hide time-outs: its requests queue", s.name)
+			t.Errorf("scenario %q may hide timeouts, because its requests queue", s.name)
 		}
 		if s.queues && (s.seconds(options{seconds: 2}) < 3*s.timeout.Seconds() || !slices.ContainsFunc(s.targets, func(g target) bool { return g.what == p99 })) {
-			t.Errorf("scenario %q ends before three time-outs, or has no limit of p99", s.name)
+			t.Errorf("scenario %q ends before three timeouts, or has no limit of p99", s.name)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 		{"pages -seconds 0", "seconds more than 0"},
 	} {
 		if err := run(strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("bench %s: %v, want %q", c.args, err, c.want)
+			t.Errorf("bench %s: got error %v, want %q", c.args, err, c.want)
 		}
 	}
 }

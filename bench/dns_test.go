@@ -21,7 +21,7 @@ const dnsperfReport = `Statistics:
 func TestDNSPerfReportIsRead(t *testing.T) {
 	got, err := readDNSPerf(dnsperfReport, time.Second)
 	if err != nil || got.lost != 2 || int(got.rate) != 99994 || got.perQuery < 5 || got.perQuery > 5.001 {
-		t.Errorf("got %+v, %v; want 99994/s, 5 µs, 2 lost", got, err)
+		t.Errorf("readDNSPerf: got %+v, %v; want 99994/s, 5 µs, 2 lost", got, err)
 	}
 	for _, c := range []struct{ old, new, want string }{
 		{"NOERROR 199998", "NOERROR 100000 (50.00%), SERVFAIL 99998", "other answers"},
@@ -41,6 +41,6 @@ func TestDNSRatiosAreToTheBetterOfTheRound(t *testing.T) {
 		four: []volley{{rate: 150, perQuery: 2}, {rate: 50, perQuery: 6}, {rate: 50, perQuery: 5}},
 	}.ratios()
 	if rate != 2 || cost != 2 {
-		t.Errorf("got %g and %g, want 2 and 2", rate, cost)
+		t.Errorf("ratios: got %g and %g, want 2 and 2", rate, cost)
 	}
 }

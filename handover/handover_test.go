@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// successor takes over, or does not.
+// successor takes over, or refuses to, by its role.
 func successor(role string) int {
 	s, before, err := Inherit()
 	if err != nil || before == nil {
@@ -77,7 +77,7 @@ func successor(role string) int {
 	return 0
 }
 
-// sockets opens one of each kind, and one that the next program has no use for.
+// sockets opens one of each kind, and one that the next program does not use.
 func sockets(t *testing.T) (s *Sockets, l net.Listener, p net.PacketConn) {
 	t.Helper()
 	s = &Sockets{}
@@ -104,9 +104,9 @@ func TestTheNextProgramServesTheSameSockets(t *testing.T) {
 	released := false
 	pid, _, err := s.Start(t.Context(), os.Args[0], []string{"127.0.0.1:0", "127.0.0.1:0"}, func() { released = true })
 	if err != nil || pid == 0 || !released {
-		t.Fatalf("process %d, released: %t, %v", pid, released, err)
+		t.Fatalf("Start: process %d, released: %t, %v", pid, released, err)
 	}
-	// Nobody accepts here: the next program does.
+	// This process accepts no connections; the next program does.
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestTheNextProgramServesTheSameSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := x.conn.Read(b); err != nil || string(b[:n]) != x.want {
-			t.Errorf("read %q, %v, want %q", b[:n], err, x.want)
+			t.Errorf("answer of the next program: got %q, %v, want %q", b[:n], err, x.want)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestAProgramThatDoesNotTakeOverSaysWhy(t *testing.T) {
 		asked := false
 		_, released, err := s.Start(t.Context(), tt.program, nil, func() { asked = true })
 		if err == nil || !strings.Contains(err.Error(), tt.want) || released != tt.released || asked != tt.released {
-			t.Errorf("%s: %v, released %t (asked for: %t), want %q, %t", tt.role, err, released, asked, tt.want, tt.released)
+			t.Errorf("%s: got error %v, released %t (release called: %t), want %q, %t", tt.role, err, released, asked, tt.want, tt.released)
 		}
 	}
 }
@@ -158,17 +158,17 @@ func TestAnEndedContextEndsTheWait(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, stop)
 	if _, released, err := s.Start(ctx, os.Args[0], nil, func() {}); err == nil || released {
-		t.Errorf("%v, released %t", err, released)
+		t.Errorf("Start with a canceled context: got error %v, released %t", err, released)
 	}
 }
 
-// TestSocketsStayAsTheyAreForThisProcess: after an upgrade that failed, they
-// accept, time out and close as before.
+// TestSocketsStayAsTheyAreForThisProcess: after a failed upgrade, sockets accept, time out and
+// close as before.
 func TestSocketsStayAsTheyAreForThisProcess(t *testing.T) {
 	s, l, p := sockets(t)
 	t.Setenv(role, "refuses")
 	if _, _, err := s.Start(t.Context(), os.Args[0], nil, func() {}); err == nil {
-		t.Fatal("it took over")
+		t.Fatal("Start succeeded, want the next program to refuse")
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -187,7 +187,7 @@ func TestSocketsStayAsTheyAreForThisProcess(t *testing.T) {
 	}
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("something was read")
+		t.Error("Read returned no error before its deadline")
 	}
 	l.Close()
 	_ = p.SetReadDeadline(time.Now())
@@ -202,10 +202,10 @@ func TestSocketsStayAsTheyAreForThisProcess(t *testing.T) {
 			ended = nil
 		case err := <-read:
 			if err == nil {
-				t.Error("something was read")
+				t.Error("Accept returned no error after Close")
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("a socket blocks: it can neither be closed nor time out")
+			t.Fatal("a socket blocks: it neither closes nor times out")
 		}
 	}
 }
@@ -221,13 +221,13 @@ func TestSocketsOfAServiceManager(t *testing.T) {
 		t.Setenv("LISTEN_PID", tt.pid)
 		s, before, err := Inherit()
 		if before != nil || (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("LISTEN_FDS=%q: %v, %v", tt.count, before, err)
+			t.Errorf("LISTEN_FDS=%q: got predecessor %v, error %v", tt.count, before, err)
 		}
 		if err == nil && len(s.waiting) != 0 {
-			t.Errorf("LISTEN_FDS=%q LISTEN_PID=%q: took %d sockets", tt.count, tt.pid, len(s.waiting))
+			t.Errorf("LISTEN_FDS=%q LISTEN_PID=%q: %d sockets inherited, want none", tt.count, tt.pid, len(s.waiting))
 		}
 		if v, ok := os.LookupEnv("LISTEN_FDS"); ok {
-			t.Errorf("LISTEN_FDS=%q is left for other programs", v)
+			t.Errorf("LISTEN_FDS=%q is left in the environment of other programs", v)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestLocksExclude(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(path); err != nil || string(text) != "holder" {
-			t.Errorf("%s: the locked file reads %q, %v", c.name, text, err)
+			t.Errorf("%s: reading the locked file: got %q, %v", c.name, text, err)
 		}
 		a.Close()
 		b.Close()
@@ -91,7 +91,7 @@ func TestReadsTakeWhatHasArrived(t *testing.T) {
 		}
 		return string(buf[:n]), failed
 	}
-	// arrived waits for the system, which needs a moment for loopback.
+	// arrived waits until the bytes have passed the loopback.
 	arrived := func() {
 		t.Helper()
 		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -104,7 +104,7 @@ func TestReadsTakeWhatHasArrived(t *testing.T) {
 	}
 	for _, from := range []func(uintptr, []byte) (int, error){platform.Peek, platform.Read} {
 		if text, err := read(from); err != platform.ErrWait {
-			t.Errorf("a quiet connection gives %q, %v", text, err)
+			t.Errorf("read from a quiet connection: got %q, %v, want ErrWait", text, err)
 		}
 	}
 	if _, err := io.WriteString(client, "some bytes"); err != nil {
@@ -113,17 +113,17 @@ func TestReadsTakeWhatHasArrived(t *testing.T) {
 	arrived()
 	for _, from := range []func(uintptr, []byte) (int, error){platform.Peek, platform.Peek, platform.Read} {
 		if text, err := read(from); text != "some bytes" || err != nil {
-			t.Errorf("read %q, %v", text, err)
+			t.Errorf("read: got %q, %v, want some bytes", text, err)
 		}
 	}
 	if text, err := read(platform.Read); err != platform.ErrWait {
-		t.Errorf("what was read is there again: %q, %v", text, err)
+		t.Errorf("second read: got %q, %v, want ErrWait", text, err)
 	}
 	client.Close()
 	arrived()
 	for _, from := range []func(uintptr, []byte) (int, error){platform.Peek, platform.Read} {
 		if text, err := read(from); text != "" || err != nil {
-			t.Errorf("the end gives %q, %v", text, err)
+			t.Errorf("read at the end: got %q, %v, want none", text, err)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestMapShowsTheFile(t *testing.T) {
 	defer f.Close()
 	data, err := platform.Map(f, 10)
 	if err != nil || string(data) != "0123456789" {
-		t.Fatalf("mapped %q, %v", data, err)
+		t.Fatalf("Map: got %q, %v", data, err)
 	}
 	if err := platform.Unmap(data); err != nil {
 		t.Error(err)
@@ -151,7 +151,7 @@ func TestProcessorTimeGrows(t *testing.T) {
 	start, began := platform.CPU(), time.Now()
 	for sum := 0; platform.CPU() == start; sum++ {
 		if time.Since(began) > 10*time.Second {
-			t.Fatal("10 seconds of work took no processor time")
+			t.Fatal("CPU did not grow within 10 seconds of work")
 		}
 	}
 }

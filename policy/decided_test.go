@@ -40,7 +40,7 @@ func TestDecisionsAreAnOverlayOverRules(t *testing.T) {
 		tr, _ := x.judge(t, e)
 		v := tr.Verdict
 		if got := fmt.Sprintf("%v %s", v.Action, v.Reason.Finding.Category); got != tt.want {
-			t.Errorf("%s: got %s, want %s", name, got, tt.want)
+			t.Errorf("%s: got verdict %s, want %s", name, got, tt.want)
 		}
 	}
 }

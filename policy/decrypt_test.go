@@ -45,15 +45,15 @@ func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
 	} {
 		x := judge(tt.host, tt.fault, "")
 		if v := x.Verdict; v.Action != tt.action || v.Reason.Rule != tt.rule {
-			t.Errorf("%s %s: %v by %q, want %v by %q", tt.host, tt.fault, v.Action, v.Reason.Rule, tt.action, tt.rule)
+			t.Errorf("%s %s: got %v by rule %q, want %v by %q", tt.host, tt.fault, v.Action, v.Reason.Rule, tt.action, tt.rule)
 		}
 	}
 	token := clicked(t, e, judge("router.test", "self-signed", ""))
 	if v := judge("router.test", "self-signed", token).Verdict; v.Action != filter.Pass {
-		t.Errorf("warning clicked through: %v by %q", v.Action, v.Reason.Rule)
+		t.Errorf("warning that was clicked through: got %v by rule %q, want pass", v.Action, v.Reason.Rule)
 	}
 	if !e.Decrypts(&filter.Transaction{}) {
-		t.Error("the policy says decrypt, and Decrypts does not")
+		t.Error("Decrypts is false although the policy says decrypt")
 	}
 }
 
@@ -68,7 +68,7 @@ func TestRulesMayAskForTheHellosFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !e.AsksJA4() {
-		t.Error("nobody asks for the fingerprint, it says")
+		t.Error("AsksJA4 is false although a rule has a fingerprint")
 	}
 	for _, tt := range []struct {
 		proto     filter.Proto
@@ -76,19 +76,19 @@ func TestRulesMayAskForTheHellosFingerprint(t *testing.T) {
 		action    filter.Action
 		rule      string
 	}{
-		{filter.TLS, "closed.test", "", filter.Pass, ""}, // the hello may bring an allow
+		{filter.TLS, "closed.test", "", filter.Pass, ""}, // the hello may fit an allow rule
 		{filter.TLS, "closed.test", app, filter.Allow, "app"},
 		{filter.TLS, "closed.test", other, filter.Block, "closed"},
 		{filter.TLS, "open.test", filter.NoHello, filter.Block, "no plain tunnels"},
 		{filter.TLS, "open.test", other, filter.Pass, ""},
-		{filter.HTTP, "closed.test", "", filter.Block, "closed"}, // no hello will come
+		{filter.HTTP, "closed.test", "", filter.Block, "closed"}, // without TLS there is no hello
 	} {
 		x := &filter.Transaction{Host: tt.host, Proto: tt.proto, JA4: tt.ja4, Last: filter.Name}
 		if v := e.Decide(context.Background(), x, filter.Name); v.Action != tt.action || v.Reason.Rule != tt.rule {
-			t.Errorf("%s %s %q: %v by %q, want %v by %q", tt.proto, tt.host, tt.ja4, v.Action, v.Reason.Rule, tt.action, tt.rule)
+			t.Errorf("%s %s %q: got %v by rule %q, want %v by %q", tt.proto, tt.host, tt.ja4, v.Action, v.Reason.Rule, tt.action, tt.rule)
 		}
 	}
 	if _, err := New(Config{{Name: "all", Rules: []Rule{{Name: "x", Action: "block", JA4: []string{"chrome"}}}}}, nil, Parts{}); err == nil {
-		t.Error("a fingerprint that is none is taken")
+		t.Error("New accepted an invalid fingerprint")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"shuultuur/filter"
 )
 
-// undoer reports its category only to policies that want disguises undone.
+// undoer reports its category only for policies that want disguised words found.
 type undoer struct{ *fake }
 
 func (u undoer) Find(_ context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
@@ -26,7 +26,7 @@ func TestDisguisesAreUndoneForThePolicyThatWantsIt(t *testing.T) {
 		e := newEngineOf(t, Config{{Name: "p", Disguised: disguised, Rules: []Rule{{Name: "words", Action: "block", Category: []string{"phrase"}, Over: &limit}}}},
 			Parts{}, undoer{phrases(0)})
 		if tr, _ := (page{}).judge(t, e); tr.Verdict.Action != want {
-			t.Errorf("disguised %v: %v", disguised, tr.Verdict.Action)
+			t.Errorf("disguised %v: got %v", disguised, tr.Verdict.Action)
 		}
 	}
 }

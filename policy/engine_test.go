@@ -97,8 +97,8 @@ func newEngineOf(t testing.TB, cfg Config, parts Parts, checks ...filter.Check) 
 	return e
 }
 
-// page is an exchange that is all known; go shows it to an engine stage by
-// stage as the proxy does.
+// page is an exchange of which everything is known; judge shows it to an engine stage by stage,
+// as the proxy does.
 type page struct {
 	method, host, path string
 	request, response  []string // names and values
@@ -117,7 +117,7 @@ func fields(nv []string) (f message.Fields) {
 	return f
 }
 
-// judge goes through the stages and returns the stage that ended it, too.
+// judge goes through the stages, and also returns the stage that ended it.
 func (p page) judge(t testing.TB, e filter.Decider) (*filter.Transaction, filter.Stage) {
 	t.Helper()
 	tr := &filter.Transaction{ID: "id1", Start: p.start, Client: p.client, Host: p.host, Last: filter.ResponseBody}
@@ -241,10 +241,10 @@ func TestTheFirstRuleThatFitsWinsAcrossStages(t *testing.T) {
 			tr, s := test.page.judge(t, e)
 			got := fmt.Sprintf("%v %s %v", tr.Verdict.Action, tr.Verdict.Reason.Rule, s)
 			if got != test.want {
-				t.Errorf("got %q, want %q; findings %v", got, test.want, tr.Findings)
+				t.Errorf("verdict is %q, want %q; findings %v", got, test.want, tr.Findings)
 			}
 			if tr.Verdict.Reason.Policy != "p" {
-				t.Errorf("policy %q, want p", tr.Verdict.Reason.Policy)
+				t.Errorf("judged by policy %q, want p", tr.Verdict.Reason.Policy)
 			}
 		})
 	}
@@ -289,7 +289,7 @@ func TestTheOrderOfE2guardianCanBeSaid(t *testing.T) {
 			p.known = []filter.Category{{Name: "phrase", Scored: true}}
 			tr, _ := page{}.judge(t, newEngine(t, rules, c, p))
 			if got := fmt.Sprintf("%v %s", tr.Verdict.Action, tr.Verdict.Reason.Rule); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
+				t.Errorf("verdict is %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -373,7 +373,7 @@ func TestConditions(t *testing.T) {
 			e := newEngine(t, []Rule{test.rule}, list(map[filter.Stage][]string{filter.Name: {"adult"}}))
 			tr, _ := test.page.judge(t, e)
 			if got := tr.Verdict.Final(); got != test.want {
-				t.Errorf("fits: %v, want %v", got, test.want)
+				t.Errorf("the rule matches: %v, want %v", got, test.want)
 			}
 		})
 	}
@@ -420,7 +420,7 @@ func TestTheFirstPolicyThatCoversTheClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := filter.Client{Addr: netip.MustParseAddr(test.addr), User: test.user, Groups: test.groups}
 			if got := e.PolicyFor(c, test.now); got != test.want {
-				t.Errorf("policy %q, want %q", got, test.want)
+				t.Errorf("covered by policy %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -435,7 +435,7 @@ func TestClientsOfNoPolicyAreBlocked(t *testing.T) {
 		t.Error("verdict (-want +got):\n" + d)
 	}
 	if len(tr.Findings) != 1 {
-		t.Errorf("findings %v, want that one", tr.Findings)
+		t.Errorf("findings are %v, want one", tr.Findings)
 	}
 }
 
@@ -453,11 +453,11 @@ func TestManyPoliciesKeepTheirOrder(t *testing.T) {
 	for _, i := range []int{0, 63, 64, 199} {
 		c := filter.Client{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i), 1})}
 		if got := e.PolicyFor(c, time.Time{}); got != fmt.Sprint(i) {
-			t.Errorf("policy %q, want %d", got, i)
+			t.Errorf("covered by policy %q, want %d", got, i)
 		}
 	}
 	if got := e.PolicyFor(filter.Client{}, time.Time{}); got != "rest" {
-		t.Errorf("policy %q, want rest", got)
+		t.Errorf("client without an address: covered by policy %q, want rest", got)
 	}
 }
 
@@ -508,11 +508,11 @@ func TestAllowLooksNoFurther(t *testing.T) {
 			t.Errorf("at %v: %+v, want the allow to stand", s, v)
 		}
 		if e.Wants(tr, s) {
-			t.Errorf("wants %v of what is allowed", s)
+			t.Errorf("Wants(%v) is true for an allowed request", s)
 		}
 	}
 	if len(asked) != 0 {
-		t.Errorf("checks ran: %v", asked)
+		t.Errorf("checks ran on an allowed request: %v", asked)
 	}
 }
 
@@ -537,7 +537,7 @@ func TestChecksThatFailBecomeFindings(t *testing.T) {
 				t.Fatalf("findings %v, want one virus-error", tr.Findings)
 			}
 			if got := fmt.Sprintf("%v %s %s", tr.Verdict.Action, tr.Verdict.Reason.Rule, tr.Findings[0].Evidence); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
+				t.Errorf("verdict is %q, want %q", got, test.want)
 			}
 		})
 	}
@@ -578,7 +578,7 @@ func TestRedirectLeadsToTheTarget(t *testing.T) {
 	tr, _ := page{path: "/a?b=1&c"}.judge(t, e)
 	const want = "https://intra.test/blocked?u=http%3A%2F%2Fexample.com%2Fa%3Fb%3D1%26c&h=example.com&c=adult&p=p&i=id1&a=&n="
 	if tr.Verdict.Action != filter.Redirect || tr.Verdict.To != want {
-		t.Errorf("%v to %q, want %q", tr.Verdict.Action, tr.Verdict.To, want)
+		t.Errorf("got %v to %q, want a redirect to %q", tr.Verdict.Action, tr.Verdict.To, want)
 	}
 }
 
@@ -627,26 +627,26 @@ func TestMistakesInSettingsNameTheirKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(test.cfg, []filter.Check{list(nil), phrases(0)}, Parts{})
 			if s := (*setting.Error)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v\nwant a setting error with %s", err, test.want)
+				t.Errorf("got error %v\nwant a setting error with %s", err, test.want)
 			}
 		})
 	}
 	if _, err := New(nil, nil, Parts{}); err == nil {
-		t.Error("an engine without policies was made")
+		t.Error("New made an engine without policies")
 	}
 }
 
 func TestDecideAllocatesNothingWhenAllPasses(t *testing.T) {
 	e, tr := manyPolicies(t)
 	ctx := context.Background()
-	// With the race detector, sync.Pool forgets at random.
+	// Under the race detector, sync.Pool drops items at random.
 	if n := testing.AllocsPerRun(1000, func() { pass(ctx, t, e, tr) }); n != 0 && !race.On {
 		t.Errorf("%v allocations for a request that passes, want 0", n)
 	}
 }
 
-// manyPolicies returns 10 policies of 20 rules each, of all kinds; the last is
-// the client's.
+// manyPolicies returns 10 policies of 20 rules each, of all kinds; the last policy covers the
+// client.
 func manyPolicies(t testing.TB) (*Engine, *filter.Transaction) {
 	var cfg Config
 	for i := range 10 {
@@ -683,13 +683,13 @@ func manyPolicies(t testing.TB) (*Engine, *filter.Transaction) {
 	return e, tr
 }
 
-// pass takes a request through its stages up to the response.
+// pass shows a request to an engine, up to the response.
 func pass(ctx context.Context, t testing.TB, e *Engine, tr *filter.Transaction) {
 	tr.Findings, tr.Verdict = tr.Findings[:0], filter.Verdict{}
 	tr.Last = filter.ResponseBody
 	for s := filter.Name; s <= filter.Request; s++ {
 		if v := e.Decide(ctx, tr, s); v.Action != filter.Pass {
-			t.Fatalf("at %v: %+v", s, v)
+			t.Fatalf("stage %v: got %+v, want pass", s, v)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestExtensionByFirstBytes(t *testing.T) {
 			}
 			tr, stage := p.judge(t, e)
 			if got := tr.Verdict.Action.String(); got != c.want || stage != filter.ResponseBody {
-				t.Errorf("%s at %v, want %s", got, stage, c.want)
+				t.Errorf("got %s at %v, want %s at the response's body", got, stage, c.want)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ func TestAFleetRunsOverAQuotaByLittle(t *testing.T) {
 	const (
 		quota, size = 200_000, 500
 		hear        = 300 * time.Millisecond
-		busy        = 200 * time.Millisecond // a machine that does much else
+		busy        = 200 * time.Millisecond // a machine with much other work
 	)
 	at := state.Redis{Config: redis.Config{Addresses: []string{redistest.Start(t).Addr}}, Wait: setting.Duration(time.Second)}
 	ctx, stop := context.WithCancel(context.Background())
@@ -33,7 +33,7 @@ func TestAFleetRunsOverAQuotaByLittle(t *testing.T) {
 	begin := time.Now()
 	y, m, d := begin.Date()
 	if midnight := time.Date(y, m, d+1, 0, 0, 0, 0, begin.Location()); midnight.Sub(begin) < time.Minute {
-		begin = midnight // a quota of two days is two
+		begin = midnight // a quota of two days counts as two
 	}
 	for range 2 {
 		s, err := state.Open(state.Config{Redis: &at}, "", nil)
@@ -76,10 +76,10 @@ func TestAFleetRunsOverAQuotaByLittle(t *testing.T) {
 	}
 	clients.Wait()
 	if usedUp.IsZero() {
-		t.Fatalf("%d bytes were used of %d", used, quota)
+		t.Fatalf("only %d of %d bytes were used, the quota is not exhausted", used, quota)
 	}
 	if late := last.Sub(usedUp); late > hear+busy {
-		t.Errorf("a page was let through %v after all was used up, %d bytes over", late, used-quota)
+		t.Errorf("a page passed %v after the quota was used up, %d bytes over it", late, used-quota)
 	}
 	t.Logf("%d bytes over a quota of %d, the last begun %v after it was used up", used-quota, quota, last.Sub(usedUp))
 }

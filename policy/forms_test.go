@@ -13,14 +13,14 @@ func TestSearchTermsAreFoundByStem(t *testing.T) {
 		}
 	}
 	if err := f.add("{-}"); err == nil {
-		t.Error("a phrase without a letter is taken")
+		t.Error("add accepted a phrase without a letter")
 	}
 	for term, want := range map[string]bool{
 		"eng yaxshi qimorlarga": true, "o‘yinlar klubi": true, "қиморларга": true, "бооцооноосоо": true,
 		"qimorboz": false, "o'yinlar": false, "klubi": false, "": false,
 	} {
 		if got := f.containsAny(appendTerm(nil, []byte(url.QueryEscape(term)))); got != want {
-			t.Errorf("%q: %v, want %v", term, got, want)
+			t.Errorf("search term %q contains the phrase: %v, want %v", term, got, want)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestSearchesAreFoundHoweverTheyAreWritten(t *testing.T) {
 		for search, want := range searches {
 			term := appendTerm(nil, []byte(url.QueryEscape(search)))
 			if got := containsWord(term, c.search) || c.forms.containsAny(term); got != want {
-				t.Errorf("%q in %q: %v, want %v", phrase, search, got, want)
+				t.Errorf("phrase %q in search %q: found %v, want %v", phrase, search, got, want)
 			}
 		}
 	}

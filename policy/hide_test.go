@@ -45,11 +45,11 @@ func TestPagesAreChangedWhereThePolicySaysHide(t *testing.T) {
 		tr := &filter.Transaction{Start: begin, Client: filter.Client{Addr: netip.MustParseAddr(tt.client)}, Verdict: filter.Verdict{Action: tt.action}}
 		var changes filter.Changes
 		if got := e.Changes(tr, &changes); got != tt.want || got && len(changes.Style) == 0 {
-			t.Errorf("%s: got %v with %q, want %v", name, got, changes.Style, tt.want)
+			t.Errorf("%s: Changes = %v with style %q, want %v", name, got, changes.Style, tt.want)
 		}
 		sheet := tt.want || tt.action == filter.Allow && tt.hide && !tt.paused
 		if _, _, ok := e.Sheet(tr, false); ok != sheet {
-			t.Errorf("%s: got a style sheet %v, want %v", name, ok, sheet)
+			t.Errorf("%s: Sheet found one: %v, want %v", name, ok, sheet)
 		}
 	}
 }

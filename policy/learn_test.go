@@ -45,7 +45,7 @@ func TestALearnedBlockHoldsWhileThePageIsTheSame(t *testing.T) {
 	want := first.Verdict
 	want.Reason.Learned = true
 	if d := cmp.Diff(want, next.Verdict); d != "" || s != filter.Response {
-		t.Errorf("next, at %v (-want +got):\n%s", s, d)
+		t.Errorf("second request, at %v (-want +got):\n%s", s, d)
 	}
 	if n := len(next.Findings); n != 2 || next.Findings[0].Category != "learned" || next.Findings[1] != first.Findings[0] {
 		t.Errorf("findings %v, want that it was learned, and %v", next.Findings, first.Findings)
@@ -57,7 +57,7 @@ func TestALearnedBlockEndsWithThePageItWasFor(t *testing.T) {
 	bad := phrases(99)
 	e := learning(t, m, bad, words)
 	if first, _ := etag(`"1"`).judge(t, e); first.Verdict.Action != filter.Block {
-		t.Fatalf("first: %+v", first.Verdict)
+		t.Fatalf("first request: got %+v, want block", first.Verdict)
 	}
 	bad.finds[filter.ResponseBody][0].Score = 1
 	next, s := etag(`"2"`).judge(t, e)
@@ -83,7 +83,7 @@ func TestALearnedPassIsNotHeld(t *testing.T) {
 	p.asked = &asked
 	e := learning(t, notebook{}, p, words)
 	if tr, s := etag(`"1"`).judge(t, e); tr.Verdict.Action != filter.Pass || s != filter.ResponseBody {
-		t.Fatalf("first: %+v at %v", tr.Verdict, s)
+		t.Fatalf("first request: got %+v at %v, want pass at the response's body", tr.Verdict, s)
 	}
 	asked = nil
 	tr, s := etag(`"1"`).judge(t, e)
@@ -144,7 +144,7 @@ func TestWhatIsLearnedForWhom(t *testing.T) {
 			test.first.judge(t, e)
 			tr, s := test.next.judge(t, e)
 			if got := s == filter.Response && tr.Verdict.Reason.Learned; got != test.learned {
-				t.Errorf("learned %v at %v, want %v", got, s, test.learned)
+				t.Errorf("verdict was learned: %v at %v, want %v", got, s, test.learned)
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestWhatIsNotLearned(t *testing.T) {
 			m := notebook{}
 			tr, _ := test.page.judge(t, learning(t, m, test.p, test.rules...))
 			if len(m) != 0 {
-				t.Errorf("%+v was learned", tr.Verdict)
+				t.Errorf("the verdict %+v was learned, want it not kept", tr.Verdict)
 			}
 		})
 	}
@@ -254,7 +254,7 @@ func FuzzLearned(f *testing.F) {
 		}
 		again, err := parseLearned(l.append(nil))
 		if err != nil || again.rule != l.rule || again.action != l.action || again.validators != l.validators || again.finding.Score != l.finding.Score || again.finding.Modifier != l.finding.Modifier {
-			t.Errorf("%+v came back as %+v, %v", l, again, err)
+			t.Errorf("%+v became %+v in stored form and back, %v", l, again, err)
 		}
 	})
 }

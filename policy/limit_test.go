@@ -17,14 +17,13 @@ import (
 	"shuultuur/state"
 )
 
-// counted runs a test with an engine that counts, in a bubble in which it is
-// noon.
+// counted runs a test with an engine that counts, in a bubble in which it is noon at the start.
 func counted(t *testing.T, p Policy, test func(t *testing.T, e *Engine)) {
 	t.Helper()
 	countedWith(t, p, phrases(1), test)
 }
 
-// countedWith is the same with pages that have more properties.
+// countedWith does the same with pages that have more properties.
 func countedWith(t *testing.T, p Policy, pages *fake, test func(t *testing.T, e *Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,8 +39,8 @@ func countedWith(t *testing.T, p Policy, pages *fake, test func(t *testing.T, e 
 	})
 }
 
-// refused asks for a page and reports whether that was too much. The transaction
-// takes took and moves n bytes.
+// refused requests a page and reports whether a limit or quota refused it. The transaction
+// takes took and transfers n bytes.
 func refused(t *testing.T, e *Engine, p page, took time.Duration, n int64) bool {
 	t.Helper()
 	p.start = time.Now()
@@ -77,11 +76,11 @@ func TestLimits(t *testing.T) {
 			counted(t, Policy{Limits: []Limit{{Requests: two, By: test.by}}}, func(t *testing.T, e *Engine) {
 				for i := range 2 {
 					if refused(t, e, page{}, 0, 0) {
-						t.Fatalf("over at request %d", i+1)
+						t.Fatalf("request %d was refused, within the limit", i+1)
 					}
 				}
 				if got := refused(t, e, test.third, 0, 0); got != test.over {
-					t.Errorf("over %v, want %v", got, test.over)
+					t.Errorf("request after the limit was refused: %v, want %v", got, test.over)
 				}
 			})
 		})
@@ -97,20 +96,20 @@ func TestALimitSaysWhenToTryAgain(t *testing.T) {
 	counted(t, Policy{Limits: []Limit{{Requests: Rate{10, time.Minute}}}}, func(t *testing.T, e *Engine) {
 		for range 10 {
 			if refused(t, e, page{}, 0, 0) {
-				t.Fatal("over before its time")
+				t.Fatal("a request within the limit was refused")
 			}
 		}
 		tr, s := page{start: time.Now()}.judge(t, e)
 		v := tr.Verdict
 		if s != filter.Name {
-			t.Fatalf("refused at %v", s)
+			t.Fatalf("refused at stage %v, want at the name", s)
 		}
 		if v.Reason.Rule != "limit 10/1m by client" || v.Reason.Finding.Category != "limit" || v.After < 30*time.Second || v.After > 2*time.Minute {
 			t.Fatalf("%+v, want a refusal by the limit for a minute or so", v)
 		}
 		time.Sleep(v.After)
 		if refused(t, e, page{}, 0, 0) {
-			t.Error("still over after the time it said")
+			t.Error("a request after the announced time was refused")
 		}
 	})
 }
@@ -144,7 +143,7 @@ func TestQuotas(t *testing.T) {
 				for ; n < 100 && !refused(t, e, page{}, test.took, test.bytes); n++ {
 				}
 				if want := test.often; n != want && (want > 0 || n != 100) {
-					t.Errorf("used up after %d, want %d", n, want)
+					t.Errorf("the quota was used up after %d requests, want %d", n, want)
 				}
 				if test.often == 0 {
 					return
@@ -155,14 +154,15 @@ func TestQuotas(t *testing.T) {
 				}
 				time.Sleep(12 * time.Hour)
 				if refused(t, e, page{}, 0, 0) {
-					t.Error("still used up the day after")
+					t.Error("the quota is still used up on the next day")
 				}
 			})
 		})
 	}
 }
 
-// TestMoreTimeThanTheQuotaSays: for whom it was given, and until it ends.
+// TestMoreTimeThanTheQuotaSays: a bonus applies only to those who were given it, and ends with
+// the day.
 func TestMoreTimeThanTheQuotaSays(t *testing.T) {
 	counted(t, Policy{Quotas: []Quota{{Category: Names{"grey"}, Time: Duration(3 * time.Minute)}}}, func(t *testing.T, e *Engine) {
 		e.decided = &Decisions{}
@@ -173,15 +173,15 @@ func TestMoreTimeThanTheQuotaSays(t *testing.T) {
 			return n
 		}
 		if n := use(); n != 3 {
-			t.Errorf("used up after %d, want 3", n)
+			t.Errorf("the quota was used up after %d minutes, want 3", n)
 		}
 		client := filter.Client{Addr: netip.MustParseAddr("10.0.0.7")}
 		e.decided.SetBonuses([]Bonus{{Who: "somebody else", Minutes: 50, Until: now.Add(9 * time.Hour)}, {Who: client.Addr.String(), Minutes: 15, Until: now.Add(2 * time.Hour)}})
 		if _, left := e.Balance(t.Context(), "", &client, time.Now()); left[0].Most != 18 || left[0].Left != 15 {
-			t.Errorf("left: %+v, want 15 of 18 minutes", left)
+			t.Errorf("balance: got %+v, want 15 of 18 minutes", left)
 		}
 		if n := use(); n != 15 {
-			t.Errorf("with 15 more used up after %d", n)
+			t.Errorf("with a bonus of 15, the quota was used up after %d more minutes, want 15", n)
 		}
 		time.Sleep(3 * time.Hour)
 		if _, left := e.Balance(t.Context(), "", &client, time.Now()); left[0].Most != 3 || left[0].Left != 0 {
@@ -211,7 +211,7 @@ func TestQuotasOfWhatThePageSays(t *testing.T) {
 				for ; n < 20 && !refused(t, e, etag(`"1"`), time.Minute, 40); n++ {
 				}
 				if n != test.often && (test.often > 0 || n != 20) {
-					t.Fatalf("used up after %d, want %d", n, test.often)
+					t.Fatalf("the quota was used up after %d requests, want %d", n, test.often)
 				}
 				if test.often == 0 {
 					return
@@ -225,7 +225,7 @@ func TestQuotasOfWhatThePageSays(t *testing.T) {
 				}
 				_, left := e.Balance(t.Context(), "", &tr.Client, time.Now())
 				if len(left) != 1 || left[0].Left != 0 || left[0].Used < left[0].Most {
-					t.Errorf("left: %+v, want nothing", left)
+					t.Errorf("balance: got %+v, want nothing left", left)
 				}
 			})
 		})
@@ -236,12 +236,12 @@ func TestPagesAreNotHeldForQuotasWithoutNeed(t *testing.T) {
 	quota := []Quota{{Category: Names{"grey", "phrase/banned"}, Bytes: 100}}
 	counted(t, Policy{Quotas: quota}, func(t *testing.T, e *Engine) {
 		if _, s := (page{start: time.Now()}).judge(t, e); s != filter.Response {
-			t.Errorf("judged at %v, though the address says that it counts", s)
+			t.Errorf("judged at %v, although the address shows that the page counts", s)
 		}
 	})
 	e := newEngineOf(t, Config{{Name: "p", Quotas: quota}}, Parts{}, list(nil), phrases(1))
 	if _, s := (page{}).judge(t, e); s != filter.Response {
-		t.Errorf("judged at %v, though nobody counts", s)
+		t.Errorf("judged at %v, although there is no Counter", s)
 	}
 }
 
@@ -265,16 +265,16 @@ func TestBalance(t *testing.T) {
 			for _, b := range left {
 				got = append(got, b.Of+" "+b.By+" "+b.Text)
 				if h, m, _ := b.Until.Clock(); !b.Known || b.Left != b.Most-b.Used || h+m != 0 {
-					t.Errorf("%+v", b)
+					t.Errorf("balance: got %+v", b)
 				}
 			}
 			if !slices.Equal(got, test.want) || (policy == "p") != (test.want != nil) {
-				t.Errorf("%s of %q: policy %q, %q; want %q", test.who.User, test.policy, policy, got, test.want)
+				t.Errorf("user %s, policy %q: got policy %q with %q; want %q", test.who.User, test.policy, policy, got, test.want)
 			}
 		}
 		refused(t, e, page{client: anna}, time.Hour, 9_000_000)
 		if _, left := e.Balance(t.Context(), "", &anna, time.Now()); left[0].Text != "0m left of 1h" || left[1].Text != "0 bytes left of 5 MB" || left[1].Used != 11_500_000 {
-			t.Errorf("when all is used up and more: %+v", left)
+			t.Errorf("balance of an exceeded quota: got %+v", left)
 		}
 	})
 }
@@ -284,13 +284,13 @@ func TestWhatIsAllowedIsLimitedToo(t *testing.T) {
 		for i := range 2 {
 			tr, _ := page{start: time.Now()}.judge(t, e)
 			if want := []filter.Action{filter.Allow, filter.Block}[i]; tr.Verdict.Action != want {
-				t.Errorf("request %d: %v, want %v", i+1, tr.Verdict.Action, want)
+				t.Errorf("request %d: got %v, want %v", i+1, tr.Verdict.Action, want)
 			}
 		}
 	})
 }
 
-// queried asks for a name and returns the outcome.
+// queried has the engine judge and count a query, and returns the verdict.
 func queried(t *testing.T, e *Engine, c filter.Client, host string) filter.Verdict {
 	t.Helper()
 	tr := &filter.Transaction{Start: time.Now(), Proto: filter.DNS, Type: 1, Last: filter.Name, Terse: true, Client: c, Host: host}
@@ -317,7 +317,7 @@ func TestLimitsOfQueries(t *testing.T) {
 				// Each counts, whatever its verdict.
 				for host, want := range map[string]filter.Action{"a.example": filter.Allow, "b.example": filter.Block} {
 					if v := queried(t, e, filter.Client{}, host); v.Action != want || v.After != 0 {
-						t.Fatalf("%s: %+v", host, v)
+						t.Fatalf("query for %s: got %+v", host, v)
 					}
 				}
 				v := queried(t, e, test.third, "a.example")
@@ -325,11 +325,11 @@ func TestLimitsOfQueries(t *testing.T) {
 					t.Errorf("the third: %+v, want it refused: %v", v, test.over)
 				}
 				if refused(t, e, page{host: "a.example"}, 0, 0) {
-					t.Error("queries count as requests")
+					t.Error("a page was refused: queries count as requests")
 				}
 				time.Sleep(2 * time.Minute)
 				if v := queried(t, e, test.third, "a.example"); v.After > 0 {
-					t.Errorf("two minutes later: %+v", v)
+					t.Errorf("query after two minutes: got %+v, want it not refused", v)
 				}
 			})
 		})
@@ -374,11 +374,11 @@ func TestNamesOfAQuotaThatIsUsedUpAreBlocked(t *testing.T) {
 					t.Errorf("%+v, want it blocked by the quota, as the policy blocks", v)
 				}
 				if v := queried(t, e, filter.Client{User: "ben"}, "example.com"); v.Final() {
-					t.Errorf("somebody else: %+v", v)
+					t.Errorf("query of another user: got %+v, want it not refused", v)
 				}
 				time.Sleep(13 * time.Hour)
 				if v := queried(t, e, anna, "example.com"); v.Final() {
-					t.Errorf("the day after: %+v", v)
+					t.Errorf("query on the next day: got %+v, want it not refused", v)
 				}
 			})
 		})
@@ -403,7 +403,7 @@ func TestOnLoss(t *testing.T) {
 		} {
 			v := queried(t, newEngineOf(t, Config{p}, Parts{Counter: blind{}}, list(nil)), filter.Client{}, "a.example")
 			if got := v.After > 0; got != (on == "closed") {
-				t.Errorf("a query, %s, on-loss %q: refused %v", kind, on, got)
+				t.Errorf("DNS query, %s, on-loss %q: refused %v", kind, on, got)
 			}
 		}
 		for kind, p := range map[string]Policy{
@@ -412,7 +412,7 @@ func TestOnLoss(t *testing.T) {
 		} {
 			tr, _ := page{}.judge(t, newEngineOf(t, Config{p}, Parts{Counter: blind{}}, list(nil)))
 			if got := tr.Verdict.After > 0; got != (on == "closed") {
-				t.Errorf("%s, on-loss %q: refused %v", kind, on, got)
+				t.Errorf("page, %s, on-loss %q: refused %v", kind, on, got)
 			}
 		}
 	}
@@ -426,7 +426,7 @@ func TestExplainingCountsNothing(t *testing.T) {
 		}
 		for range 3 {
 			if tr, _ := (page{start: time.Now()}).judge(t, d); tr.Verdict.Final() {
-				t.Errorf("%+v", tr.Verdict)
+				t.Errorf("page without a Counter: got %+v, want it not refused", tr.Verdict)
 			}
 		}
 	})
@@ -451,7 +451,7 @@ func TestMistakesInLimitsAreNamed(t *testing.T) {
 	} {
 		p.Name = "p"
 		if _, err := New(Config{p}, []filter.Check{list(nil), phrases(1)}, Parts{}); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("error %v, want %s…", err, want)
+			t.Errorf("New returned %v, want %s…", err, want)
 		}
 	}
 }
@@ -464,17 +464,17 @@ func FuzzRate(f *testing.F) {
 		if r.UnmarshalText([]byte(s)) == nil {
 			var again Rate
 			if err := again.UnmarshalText([]byte(r.String())); err != nil || again != r {
-				t.Errorf("%q is %v, which is read as %v, %v", s, r, again, err)
+				t.Errorf("rate %q is %v, which was read as %v, %v", s, r, again, err)
 			}
 		}
 		var n Size
 		if n.UnmarshalText([]byte(s)) == nil && n < 0 {
-			t.Errorf("%q is %d bytes", s, n)
+			t.Errorf("size %q was read as %d bytes", s, n)
 		}
 	})
 }
 
-// A slow check takes its time with every body and counts them.
+// A slow check takes its time for every body, and counts bodies.
 type slow struct {
 	fake
 	judged atomic.Int64
@@ -515,13 +515,13 @@ func TestAStampedeIsScoredOnce(t *testing.T) {
 						tr.Body = &r
 						v := e.Decide(t.Context(), tr, filter.ResponseBody)
 						if (v.Action == filter.Block) != (score == 99) {
-							t.Errorf("%+v", v)
+							t.Errorf("concurrent verdict on the same body: got %+v", v)
 						}
 					})
 				}
 				wg.Wait()
 				if n := c.judged.Load(); n != 1 {
-					t.Errorf("scored %d times, want once", n)
+					t.Errorf("the check scored the body %d times, want once", n)
 				}
 			})
 		})
@@ -542,7 +542,7 @@ func TestErasedCountersBeginAnew(t *testing.T) {
 				for _, c := range []filter.Client{anna, ben} {
 					refused(t, e, page{client: c}, 0, 100)
 					if !refused(t, e, page{client: c}, 0, 100) {
-						t.Fatalf("%s is not over", c.User)
+						t.Fatalf("quota of %s: the request was not refused", c.User)
 					}
 				}
 				keys := e.Counters([]string{"anna"}, []netip.Addr{anna.Addr}, time.Now())
@@ -552,10 +552,10 @@ func TestErasedCountersBeginAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 				if refused(t, e, page{client: anna}, 0, 100) {
-					t.Error("what was used before the erasure counts")
+					t.Error("the use before the erasure still counts")
 				}
 				if !refused(t, e, page{client: ben}, 0, 100) {
-					t.Error("what somebody else has used was forgotten")
+					t.Error("the erasure removed the use of another user")
 				}
 			})
 		})

@@ -76,10 +76,10 @@ func TestMonitoringRulesRecordAndDecideNothing(t *testing.T) {
 			e := newEngineOf(t, Config{{Name: "p", Rules: c.rules}}, Parts{Metrics: metrics}, c.checks...)
 			tr, _ := page{}.judge(t, e)
 			if got := tr.Verdict.Action.String() + " " + tr.Verdict.Reason.Rule; got != c.verdict {
-				t.Errorf("verdict %q, want %q", got, c.verdict)
+				t.Errorf("verdict is %q, want %q", got, c.verdict)
 			}
 			if got := monitoredRules(tr); got != c.want {
-				t.Errorf("monitored %q, want %q", got, c.want)
+				t.Errorf("monitored rules are %q, want %q", got, c.want)
 			}
 			findings := 0
 			for _, f := range tr.Findings {
@@ -88,7 +88,7 @@ func TestMonitoringRulesRecordAndDecideNothing(t *testing.T) {
 				}
 			}
 			if n := matches(t, metrics); findings != len(tr.Monitored) || n != float64(len(tr.Monitored)) {
-				t.Errorf("%d findings, %g counted, for %d matches", findings, n, len(tr.Monitored))
+				t.Errorf("%d findings and a count of %g for %d matches", findings, n, len(tr.Monitored))
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestHeavyChecksAreAskedLast(t *testing.T) {
 	if got := strings.Join(asked, " "); got != "category@name" || tr.Verdict.Reason.Rule != "block" {
 		t.Errorf("asked %q, rule %q; want the cheap check alone to decide", got, tr.Verdict.Reason.Rule)
 	}
-	// The first rule allows by a finding of the heavy check, so the check must run.
+	// The first rule allows because of a finding of the heavy check, so the check must run.
 	asked = nil
 	rules[0].Action = "allow"
 	tr, _ = page{}.judge(t, newEngine(t, rules, slow, quick))

@@ -9,9 +9,8 @@ import (
 	"shuultuur/filter"
 )
 
-// Whatever the checks find at which stage, the outcome is that of the first
-// rule that matches when everything is known. Only if that rule blocks may
-// another refusing rule have decided earlier.
+// For any findings at any stages, the outcome is that of the first rule that matches when
+// everything is known. Only if that rule blocks may another refusing rule have decided earlier.
 func TestStagesDoNotChangeTheOutcome(t *testing.T) {
 	stages := []filter.Stage{filter.Name, filter.Request, filter.RequestBody, filter.Response, filter.ResponseBody}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -85,7 +84,7 @@ func TestStagesDoNotChangeTheOutcome(t *testing.T) {
 			var i int
 			fmt.Sscan(r, &i)
 			if !fits(rules[i]) {
-				rt.Fatalf("rule %q decided, which does not fit\nrules %+v\nfound %v", r, rules, found)
+				rt.Fatalf("rule %q decided although it does not match\nrules %+v\nfound %v", r, rules, found)
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func TestAPauseLiftsWhatRulesRefuse(t *testing.T) {
 		{"10.1.0.0/16", anna, "x.example", 0, "allow all the rest/ 5m0s"},
 		{"10.2.0.0/16", anna, "x.example", 0, "block adult/adult 0s"},
 		{"ben", anna, "x.example", 0, "block adult/adult 0s"},
-		{"", cert, "x.example", 0, "block old/adult 0s"}, // a rule about certificates stands, though one before is lifted
+		{"", cert, "x.example", 0, "block old/adult 0s"}, // a rule about certificates holds although an earlier one is lifted
 		{"", stranger, "x.example", 0, "block /uncovered 0s"},
 	} {
 		all := []Pause{{c.who, begin.Add(5 * time.Minute)}}
@@ -86,7 +86,7 @@ func TestWhatPassesForAPauseSaysSo(t *testing.T) {
 	f := filter.Finding{Check: "policy", Category: "paused", Evidence: `rule "adult" would block until 2026-01-31 12:01:00; adult.list:1`}
 	want := filter.Verdict{Reason: filter.Reason{Policy: "p", Rule: "adult", Finding: f}, After: time.Minute, Patience: 300 * time.Millisecond}
 	if d := cmp.Diff(want, tr.Verdict); d != "" {
-		t.Errorf("at %v (-want +got):\n%s", s, d)
+		t.Errorf("stage %v (-want +got):\n%s", s, d)
 	}
 	if n := len(tr.Findings); n != 2 || tr.Findings[1] != f {
 		t.Errorf("findings %v: want what was found, and once that it passes", tr.Findings)
@@ -118,10 +118,10 @@ func TestNothingIsLearnedInAPause(t *testing.T) {
 		t.Errorf("in a pause: %v, %d checks of the page, %d learned; want it to pass unread", a, n, len(m))
 	}
 	if a, _ := judge(false); a != filter.Block || len(m) != 1 {
-		t.Errorf("after it: %v, %d learned", a, len(m))
+		t.Errorf("after the pause: got %v, %d learned verdicts, want block and 1", a, len(m))
 	}
 	if a, _ := judge(true); a != filter.Pass {
-		t.Errorf("in a pause, when a block was learned: %v", a)
+		t.Errorf("during a pause, with a learned block: got %v, want pass", a)
 	}
 	if a, n := judge(false); a != filter.Block || n != 0 {
 		t.Errorf("after that: %v, %d checks; want what was learned before", a, n)
@@ -157,7 +157,7 @@ func TestLockedListsCountInAPause(t *testing.T) {
 		pictures.finds[filter.ResponseBody] = []filter.Finding{{Check: "picture", Category: c.found}}
 		e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{{Name: "listed", Action: "block", Category: []string{"picture/listed:law", "picture/listed:own"}}}}}, Parts{Pauses: &pauses, Key: []byte("k")}, pictures)
 		if x, _ := (page{}).judge(t, e); x.Verdict.Action != c.want {
-			t.Errorf("%s in a pause: got %v, want %v (%v)", c.found, x.Verdict.Action, c.want, x.Findings)
+			t.Errorf("%s during a pause: got %v, want %v (%v)", c.found, x.Verdict.Action, c.want, x.Findings)
 		}
 	}
 }

@@ -78,13 +78,13 @@ func TestPresets(t *testing.T) {
 				}
 			}
 			if g := strings.Join(got, "; "); g != test.want {
-				t.Errorf("edits %q, want %q", g, test.want)
+				t.Errorf("edits are %q, want %q", g, test.want)
 			}
 			if n := testing.AllocsPerRun(100, func() {
 				tr.Verdict = filter.Verdict{}
 				e.Decide(t.Context(), tr, s)
 			}); n != 0 && !race.On {
-				t.Errorf("%v allocations, want 0", n)
+				t.Errorf("%v allocations per decision, want 0", n)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestParametersThatListsTakeOutBecomeEdits(t *testing.T) {
 			}
 		}
 		if got := strings.Join(dropped, " "); got != "utm_source fbclid" || len(tr.Verdict.Edits) != 4 {
-			t.Errorf("dropped %q in edits %+v", got, tr.Verdict.Edits)
+			t.Errorf("dropped parameters are %q in edits %+v", got, tr.Verdict.Edits)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 func TestSchedule(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
-		t.Skip("no time zone data here: ", err)
+		t.Skip("this machine has no time zone data: ", err)
 	}
 	// 2 March 2026 is a Monday.
 	at := func(day, hour, minute int) time.Time { return time.Date(2026, 3, day, hour, minute, 0, 0, berlin) }
@@ -42,7 +42,7 @@ func TestSchedule(t *testing.T) {
 		"to midnight":                       {Schedule{{Hours: "22:00-24:00", Zone: zone}}, at(3, 23, 59), true},
 		"and no further":                    {Schedule{{Hours: "22:00-24:00", Zone: zone}}, at(3, 0, 0), false},
 		"the whole day round":               {Schedule{{Days: "mon", Hours: "06:00-06:00", Zone: zone}}, at(3, 5, 59), true},
-		// On 29 March the clock goes from 2:00 to 3:00.
+		// On 29 March the clock moves from 2:00 to 3:00.
 		"before summer time":          {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 0, 59, 0, 0, time.UTC), true},
 		"after the clock went ahead":  {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 1, 29, 0, 0, time.UTC), true},
 		"and its end comes earlier":   {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC), false},
@@ -56,7 +56,7 @@ func TestSchedule(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := open(hs, test.now); got != test.want {
-				t.Errorf("at %v: open %v, want %v", test.now, got, test.want)
+				t.Errorf("%v: open %v, want %v", test.now, got, test.want)
 			}
 		})
 	}
@@ -108,17 +108,17 @@ func FuzzSchedule(f *testing.F) {
 			return
 		}
 		if len(hs) == 0 {
-			t.Error("a schedule without stretches would always be open")
+			t.Error("a compiled schedule has no windows, so it would always be open")
 		}
 		for _, h := range hs {
 			if h.days == 0 && old == "" || h.days > everyDay || h.start < 0 || h.start >= 24*60 || h.end < 0 || h.end > 24*60 {
-				t.Errorf("stretch %+v", h)
+				t.Errorf("invalid window %+v", h)
 			}
 		}
-		// Every week is like the next.
+		// All weeks are alike.
 		when := time.Unix(now%1e10, 0).UTC()
 		if old == "" && open(hs, when) != open(hs, when.AddDate(0, 0, 7)) {
-			t.Errorf("differs between %v and a week later", when)
+			t.Errorf("the schedule differs between %v and a week later", when)
 		}
 	})
 }
@@ -155,16 +155,16 @@ func TestAWindowHoldsOnDates(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := hs.Open(when); got != c.want {
-			t.Errorf("%+v at %s: %v", c.window, c.in, got)
+			t.Errorf("window %+v at %s: open %v", c.window, c.in, got)
 		}
 	}
 	for _, s := range []string{"2026-13-01", "2026-02-29", "26-01-01", "2026-1-1", "2026-01-02..2026-01-01", "*-*-01..*-*-05", "*-01-01..2026-01-05", "2026", "not", "not ", "x", "2026-01-01,", "0000-01-01"} {
 		if _, err := (Schedule{{Dates: s}}).Compile(); err == nil {
-			t.Errorf("%q is read", s)
+			t.Errorf("Compile accepted the dates %q", s)
 		}
 	}
 	week, err := Schedule{{Days: "mon", Dates: "not *-12-24"}, {Dates: "2026-05-02"}}.Week()
 	if err != nil || len(week[0]) != 1 || len(week[5]) != 0 {
-		t.Errorf("the week is %v, %v", week, err)
+		t.Errorf("Week: got %v, %v", week, err)
 	}
 }

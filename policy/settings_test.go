@@ -95,13 +95,13 @@ policies:
 	newEngineOf(t, cfg, Parts{}, list(nil), phrases(0))
 	p := cfg[0]
 	if p.Networks[0].String() != "10.1.2.3/32" || p.Networks[2].String() != "10.0.0.0/8" {
-		t.Errorf("networks %v", p.Networks)
+		t.Errorf("networks: got %v", p.Networks)
 	}
 	if p.WarnFor != Duration(24*time.Hour) || p.YouTube != "off" || len(p.Schedule) != 1 || p.Schedule[0].Hours != "21:00-06:00" {
-		t.Errorf("policy %+v", p)
+		t.Errorf("policy: got %+v", p)
 	}
 	if s := p.Rules[0].Schedule; len(s) != 2 || s[0].Days != "sat" || s[1].Old == "" {
-		t.Errorf("schedule of the rule %+v", s)
+		t.Errorf("schedule of the rule: got %+v", s)
 	}
 	for i, want := range []time.Duration{0, 300 * time.Millisecond, time.Second, 300 * time.Millisecond} {
 		if got := cfg[i].Patience.duration(); got != want {
@@ -131,7 +131,7 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if _, err := load(test.text); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %s", err, test.want)
+				t.Errorf("got error %v, want one with %s", err, test.want)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func TestBlurAndPlaceholderFitPicturesOnlyOnceTheyAreKnown(t *testing.T) {
 			e := newEngine(t, []Rule{{Name: "r", Action: c.action, Category: cats("adult")}}, list(named))
 			tr, s := page{response: c.response}.judge(t, e)
 			if v := tr.Verdict; v.Action != c.want || v.Show != c.show || s != c.stage {
-				t.Errorf("%v, show %v at %v; want %v, %v at %v", v.Action, v.Show, s, c.want, c.show, c.stage)
+				t.Errorf("got %v, show %v at %v; want %v, %v at %v", v.Action, v.Show, s, c.want, c.show, c.stage)
 			}
 		})
 	}
@@ -39,11 +39,11 @@ func TestALaterBlockDoesNotWinOverABlurThatIsOpen(t *testing.T) {
 	}, list(map[filter.Stage][]string{filter.Name: {"adult"}}))
 	tr, _ := page{response: []string{"Content-Type", "image/png"}}.judge(t, e)
 	if tr.Verdict.Reason.Rule != "blur" {
-		t.Errorf("a picture: %+v", tr.Verdict)
+		t.Errorf("picture: got %+v, want rule blur", tr.Verdict)
 	}
 	tr, s := page{}.judge(t, e)
 	if tr.Verdict.Reason.Rule != "block" || s != filter.Response {
-		t.Errorf("a page: %+v at %v", tr.Verdict, s)
+		t.Errorf("page: got %+v at %v, want rule block at the response", tr.Verdict, s)
 	}
 }
 
@@ -55,11 +55,11 @@ func TestABlurIsNotLearnedAsABlock(t *testing.T) {
 	for range 2 {
 		tr, s := page{response: []string{"Content-Type", "image/png", "ETag", "1"}}.judge(t, e)
 		if tr.Verdict.Show != filter.Blurred || s != filter.ResponseBody {
-			t.Errorf("%+v at %v", tr.Verdict, s)
+			t.Errorf("picture: got %+v at %v, want it blurred at the response's body", tr.Verdict, s)
 		}
 	}
 	if len(m) != 0 {
-		t.Errorf("%d learned", len(m))
+		t.Errorf("%d verdicts on pictures were learned, want none", len(m))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestABlurFitsAPictureOfAnyTypeThatABrowserWants(t *testing.T) {
 		tr, _ := page{response: []string{"Content-Type", "text/plain"}}.judge(t, e)
 		tr.Request.Add("Sec-Fetch-Dest", dest)
 		if got := mayBePicture(tr); got != want {
-			t.Errorf("as %s: %v", dest, got)
+			t.Errorf("destination %s: mayBePicture = %v", dest, got)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (s *shelved) Judged() bool                        { return len(s.kept) > 0 
 func (s *shelved) Verdict(key [16]byte) ([]byte, bool) { v, ok := s.kept[key]; return v, ok }
 func (s *shelved) Keep(key [16]byte, value []byte)     { s.kept[key] = value }
 
-// A scanner learns new patterns.
+// A scanner looks for patterns that may change.
 type scanner struct {
 	*fake
 	lasts   time.Duration
@@ -33,8 +33,8 @@ type observer struct{ *fake }
 
 func (observer) Contextual() {}
 
-// A verdict on a stored body is kept beside it for as long as it must be the same:
-// without a limit, unless a check asks others or examines more than the body.
+// A verdict on a stored body is kept beside it for as long as it stays the same: without a
+// limit, unless a check asks others or examines more than the body.
 func TestVerdictsAreKeptBesideStoredBodies(t *testing.T) {
 	for name, c := range map[string]struct {
 		check func(*fake) filter.Check
@@ -61,10 +61,10 @@ func TestVerdictsAreKeptBesideStoredBodies(t *testing.T) {
 					return len(asked) == 0
 				}
 				if again() {
-					t.Fatal("the body is not looked at")
+					t.Fatal("the check did not examine the body")
 				}
 				if got := again(); got != c.kept {
-					t.Errorf("kept: %v, want %v", got, c.kept)
+					t.Errorf("the stored verdict was used: %v, want %v", got, c.kept)
 				}
 				time.Sleep(2 * time.Hour)
 				if got := again(); got != c.after {

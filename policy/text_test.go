@@ -35,10 +35,10 @@ func TestURLForms(t *testing.T) {
 	for _, test := range tests {
 		got, q := appendURL(nil, "h", []byte(test.in))
 		if string(got) != "h"+test.want {
-			t.Errorf("%q became %q, want %q", test.in, got, "h"+test.want)
+			t.Errorf("appendURL(%q) = %q, want %q", test.in, got, "h"+test.want)
 		}
 		if q < len(got) && got[q] != '?' {
-			t.Errorf("%q: the query begins at %d of %q", test.in, q, got)
+			t.Errorf("appendURL(%q): the query begins at %d of %q", test.in, q, got)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestSearchTerms(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := string(appendTerm(nil, []byte(test.in))); got != test.want {
-			t.Errorf("%q became %q, want %q", test.in, got, test.want)
+			t.Errorf("appendTerm(%q) = %q, want %q", test.in, got, test.want)
 		}
 	}
 }
@@ -72,20 +72,20 @@ func FuzzSearchTerm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		got := appendSearch(nil, []byte(path), []string{"q", "text"})
 		if !utf8.Valid(got) {
-			t.Errorf("%q became %q, which is not UTF-8", path, got)
+			t.Errorf("search in %q became %q, which is not UTF-8", path, got)
 		}
 		if len(got) > 0 && (got[0] != ' ' || got[len(got)-1] != ' ') {
-			t.Errorf("%q became %q without a blank at either end", path, got)
+			t.Errorf("search in %q became %q, which lacks a blank at an end", path, got)
 		}
 		if len(got) > 4*len(path)+2 {
-			t.Errorf("%q grew to %d bytes", path, len(got))
+			t.Errorf("search in %q grew to %d bytes", path, len(got))
 		}
 		if again := appendSearch([]byte("kept"), []byte(path), []string{"q", "text"}); string(again) != "kept"+string(got) {
-			t.Errorf("appended to something it is %q, alone %q", again, got)
+			t.Errorf("appendSearch gives %q after other text, alone %q", again, got)
 		}
 		u, q := appendURL([]byte("kept"), "host", []byte(path))
 		if !bytes.HasPrefix(u, []byte("kepthost")) || q > len(u) || len(u) > len(path)+len("kepthost/") {
-			t.Errorf("%q became %q, query at %d", path, u, q)
+			t.Errorf("appendURL(%q) = %q, query at %d", path, u, q)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestPatternWordsChangeNothing(t *testing.T) {
 		}
 		want := regexp.MustCompile("(?i:" + expr + ")").Match(text)
 		if got := p.match(text); got != want {
-			t.Fatalf("%q on %q: %v with words %q, want %v", expr, text, got, p.words, want)
+			t.Fatalf("pattern %q on %q: match %v with words %q, want %v", expr, text, got, p.words, want)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestPatternsKnowTheirWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := string(bytes.Join(p.words, []byte(" "))); got != test.want {
-			t.Errorf("%q: words %q, want %q", test.expr, got, test.want)
+			t.Errorf("pattern %q: got words %q, want %q", test.expr, got, test.want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestAClickCountsOnce(t *testing.T) {
 		}
 		asked := ask()
 		if again := ask(); again.Verdict.To == asked.Verdict.To {
-			t.Error("two pages have the same token")
+			t.Error("two warn pages have the same token")
 		}
 		cookie := clicked(t, e, asked)
 		for _, test := range []struct {
@@ -55,10 +55,10 @@ func TestAClickCountsOnce(t *testing.T) {
 				test.change(tr)
 			}
 			if got, err := e.Accept(t.Context(), tr, test.token); err != test.want || (got == "") != (err != nil) {
-				t.Errorf("%s: %q, %v; want %v", test.what, got, err, test.want)
+				t.Errorf("%s: Accept returned %q, %v; want %v", test.what, got, err, test.want)
 			}
 		}
-		// The page was open for a while; the time counts from the click on.
+		// The page was open for a while; the time begins with the click.
 		asked = ask()
 		time.Sleep(9 * time.Minute)
 		asked.Start = time.Now()
@@ -66,7 +66,7 @@ func TestAClickCountsOnce(t *testing.T) {
 		for passed, want := range map[time.Duration]filter.Action{9 * time.Minute: filter.Pass, 10 * time.Minute: filter.Warn} {
 			p := page{start: asked.Start.Add(passed), request: []string{"Cookie", "shuultuur=" + cookie}}
 			if tr, _ := p.judge(t, e); tr.Verdict.Action != want {
-				t.Errorf("%v after the click: %v, want %v", passed, tr.Verdict.Action, want)
+				t.Errorf("%v after the click: got %v, want %v", passed, tr.Verdict.Action, want)
 			}
 		}
 	})
@@ -77,7 +77,7 @@ func TestAClickWithoutTheFleet(t *testing.T) {
 		e := newEngineOf(t, Config{{Name: "p", WarnOnLoss: on, Rules: []Rule{{Name: "w", Action: "warn"}}}}, Parts{Counter: blind{}}, list(nil))
 		tr, _ := page{}.judge(t, e)
 		if _, err := e.Accept(t.Context(), tr, tr.Verdict.To); err != want {
-			t.Errorf("warn-on-loss %q: %v, want %v", on, err, want)
+			t.Errorf("warn-on-loss %q: Accept returned %v, want %v", on, err, want)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestAFloodOfClientsLetsNoTokenBeSpentTwice(t *testing.T) {
 		}
 		spent, late := ask(), ask()
 		clicked(t, e, spent)
-		for i := range uint64(200_000) { // more than there is room for
+		for i := range uint64(200_000) { // more than the counters have room for
 			n := []state.Count{{Key: [16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, i*0x9e3779b97f4a7c15), i)), Until: time.Now().Add(time.Minute), Add: 1, Most: 1}}
 			e.counter.Count(t.Context(), n)
 		}
@@ -102,7 +102,7 @@ func TestAFloodOfClientsLetsNoTokenBeSpentTwice(t *testing.T) {
 		}{"spent before the flood": {spent, errSpent}, "not spent yet": {late, errUncounted}} {
 			for range 2 {
 				if _, err := e.Accept(t.Context(), try.Transaction, try.Verdict.To); err != try.want {
-					t.Errorf("in the flood, %s: %v, want %v", what, err, try.want)
+					t.Errorf("%s while counters are full: Accept returned %v, want %v", what, err, try.want)
 				}
 			}
 		}
@@ -171,7 +171,7 @@ func TestWarnTokens(t *testing.T) {
 			test.page.request = []string{"Cookie", test.cookies}
 			tr, _ := test.page.judge(t, test.e)
 			if got := tr.Verdict.Action == filter.Pass; got != test.accepted {
-				t.Fatalf("verdict %+v, want accepted: %v", tr.Verdict, test.accepted)
+				t.Fatalf("got verdict %+v, want the click accepted: %v", tr.Verdict, test.accepted)
 			}
 			noted := 0
 			for _, f := range tr.Findings {
@@ -229,7 +229,7 @@ func FuzzToken(f *testing.F) {
 		e.Decide(t.Context(), tr, filter.Name)
 		v := e.Decide(t.Context(), tr, filter.Request)
 		if v.Action != filter.Warn && !strings.Contains(cookie, good) {
-			t.Errorf("cookie %q was accepted", cookie)
+			t.Errorf("the forged cookie %q was accepted", cookie)
 		}
 	})
 }

@@ -103,19 +103,19 @@ func TestRulesLookAtWhatIsSent(t *testing.T) {
 		for _, n := range []int{1 << 20, 7} {
 			tr, v := sending(e, tt.ctype, []byte(tt.body), n)
 			if v.Final() != (tt.want != "") || !strings.Contains(v.Reason.Finding.Evidence, tt.want) {
-				t.Errorf("%s, pieces of %d: %+v", name, n, v)
+				t.Errorf("%s, pieces of %d bytes: got %+v", name, n, v)
 			}
 			for _, f := range tr.Findings {
 				if strings.Contains(f.Evidence, "4111") {
-					t.Errorf("%s: the number is in the record: %q", name, f.Evidence)
+					t.Errorf("%s: the evidence quotes the number: %q", name, f.Evidence)
 				}
 			}
 		}
 	}
 }
 
-// TestAClaimedTransferCodingHidesNothing: most servers do not undo it, so a part counts as
-// it came too, and a true coding is undone.
+// TestAClaimedTransferCodingHidesNothing: most servers ignore a part's transfer coding, so the
+// part is judged as it came and decoded.
 func TestAClaimedTransferCodingHidesNothing(t *testing.T) {
 	const text = "This is a geheime Sache, not base64!"
 	const png = "\x89PNG\r\n\x1a\nrest of a picture"
@@ -166,13 +166,13 @@ func TestAClaimedTransferCodingHidesNothing(t *testing.T) {
 		e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{tt.rule}}}, Parts{})
 		for _, n := range []int{1 << 20, 1000, 7} {
 			if _, v := sending(e, "multipart/form-data; boundary=b", []byte(body), n); v.Final() != tt.want {
-				t.Errorf("%s, pieces of %d: %+v", name, n, v)
+				t.Errorf("%s, pieces of %d bytes: got %+v", name, n, v)
 			}
 		}
 	}
 }
 
-// FuzzCodedPart: in whatever pieces a part comes, rules say the same of it.
+// FuzzCodedPart: for any pieces in which a part comes, rules reach the same verdict.
 func FuzzCodedPart(f *testing.F) {
 	for _, body := range []string{"a geheime Sache!", "Z2VoZWltZSBTYWNoZQ==", "gehei=\r\nme=20Sache", "\x89PNG\r\n\x1a\n", "\r\r\n--c\r\n", "="} {
 		f.Add([]byte(body), true, byte(3))
@@ -193,7 +193,7 @@ func FuzzCodedPart(f *testing.F) {
 		_, whole := sending(e, "multipart/form-data; boundary=b", []byte(body), len(body))
 		_, pieces := sending(e, "multipart/form-data; boundary=b", []byte(body), int(n)+1)
 		if whole.Action != pieces.Action {
-			t.Errorf("whole: %+v, in pieces of %d: %+v", whole, int(n)+1, pieces)
+			t.Errorf("in one piece: %+v, in pieces of %d bytes: %+v", whole, int(n)+1, pieces)
 		}
 	})
 }
@@ -205,10 +205,10 @@ func TestAnAllowWaitsForWhatIsSent(t *testing.T) {
 	}
 	e := newEngineOf(t, Config{{Name: "p", Rules: rules}}, Parts{})
 	if _, v := sending(e, "text/plain", []byte("4111111111111111"), 100); v.Action != filter.Block {
-		t.Errorf("a card: %+v", v)
+		t.Errorf("body with a card number: got %+v, want block", v)
 	}
 	if _, v := sending(e, "text/plain", []byte("hello"), 100); v.Action != filter.Allow {
-		t.Errorf("no card: %+v", v)
+		t.Errorf("body without a card number: got %+v, want allow", v)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestARuleOnWhatIsSentMayAskForTheResponse(t *testing.T) {
 		tr.Response = &message.Response{Status: 200}
 		tr.Response.Add("Content-Type", ctype)
 		if v := e.Decide(context.Background(), tr, filter.Response); v.Action != want {
-			t.Errorf("%s: %+v", ctype, v)
+			t.Errorf("body of type %s: got %+v", ctype, v)
 		}
 	}
 }
@@ -265,14 +265,14 @@ func TestASearchInAFormIsASearch(t *testing.T) {
 			tr := &filter.Transaction{Start: time.Now(), Host: c.host, URL: "http://" + c.host + "/", Request: &message.Request{Method: "POST", Path: []byte("/"), Length: int64(len(c.body))}, Last: filter.ResponseBody}
 			tr.Request.Add("Content-Type", c.typ)
 			if v := sendPieces(e, tr, []byte(c.body), n, "text/html"); v.Action.String()+" "+v.Reason.Rule != c.want {
-				t.Errorf("%s, in pieces of %d: %v %s, want %s", name, n, v.Action, v.Reason.Rule, c.want)
+				t.Errorf("%s, in pieces of %d bytes: got %v %s, want %s", name, n, v.Action, v.Reason.Rule, c.want)
 			}
 		}
 	}
 }
 
-// sendPieces leads a transaction through its stages; its body comes in pieces of
-// n bytes and the answer has a type.
+// sendPieces shows a transaction to an engine stage by stage. Its body comes in pieces of n
+// bytes, and the response has a media type.
 func sendPieces(e *Engine, t *filter.Transaction, body []byte, n int, answer string) filter.Verdict {
 	ctx := context.Background()
 	for _, s := range []filter.Stage{filter.Name, filter.Request} {

@@ -43,15 +43,15 @@ func TestPausesBeginEndAndOutliveARestart(t *testing.T) {
 			return message
 		}
 		if message := set("kids", time.Hour); !strings.HasPrefix(message, "filtering is paused for kids until ") {
-			t.Errorf("said %q", message)
+			t.Errorf("Set for kids: got message %q", message)
 		}
 		set("10.1.0.0/16", time.Minute)
 		set("", 2*time.Hour)
 		if got := pausedFor(k); got != "everybody 10.1.0.0/16 kids" {
-			t.Errorf("paused for %q", got)
+			t.Errorf("paused for %q, want everybody, 10.1.0.0/16 and kids", got)
 		}
 		if message := set("anna", 0); message != `there is no pause for "anna"` {
-			t.Errorf("said %q", message)
+			t.Errorf("resuming without a pause: got message %q", message)
 		}
 		time.Sleep(2 * time.Minute)
 		k.end(time.Now())
@@ -60,13 +60,13 @@ func TestPausesBeginEndAndOutliveARestart(t *testing.T) {
 		}
 		k, _ = keeper(t, dir)
 		if got := pausedFor(k); got != "everybody kids" {
-			t.Errorf("after a restart paused for %q", got)
+			t.Errorf("after a restart: paused for %q, want everybody and kids", got)
 		}
 		if message := set("", 0); message != "filtering resumes for everybody" || pausedFor(k) != "" {
-			t.Errorf("said %q, then paused for %q", message, pausedFor(k))
+			t.Errorf("resuming for everybody: got message %q, and paused for %q", message, pausedFor(k))
 		}
 		if message := set("", 0); message != "" {
-			t.Errorf("said %q with nothing to resume", message)
+			t.Errorf("resuming without any pause: got message %q, want none", message)
 		}
 	})
 }
@@ -77,7 +77,7 @@ func TestPausesAreBounded(t *testing.T) {
 	for i := range policy.MaxPauses + 1 {
 		_, err := k.Set(fmt.Sprintf("10.1.%d.%d", i/256, i%256), now.Add(time.Hour), now, "")
 		if want := i == policy.MaxPauses; (err != nil) != want {
-			t.Fatalf("pause %d: %v", i, err)
+			t.Fatalf("pause %d: got error %v", i, err)
 		}
 	}
 	if _, err := k.Set("10.1.0.0", now.Add(2*time.Hour), now, ""); err != nil {
