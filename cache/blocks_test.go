@@ -110,9 +110,9 @@ func readSlowly(t *testing.T, r *rand.Rand, b message.Body, want []byte) {
 	}
 }
 
-// TestMissesUseMemoryAgain: fetching objects that are never requested again makes hardly any
+// TestMissesReuseMemory: fetching objects that are never requested again makes hardly any
 // garbage.
-func TestMissesUseMemoryAgain(t *testing.T) {
+func TestMissesReuseMemory(t *testing.T) {
 	all := make([]byte, 250_000)
 	c := open(t, Config{Memory: 64 << 20}, Parts{})
 	front := c.InFrontOf(blockOrigin(func(i int) []byte { return all[:20_000+i*7919%200_000] }))

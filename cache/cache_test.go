@@ -224,7 +224,7 @@ func TestRequestsForOneObjectShareOneFetch(t *testing.T) {
 	})
 }
 
-func TestWaitingForOthersHasALimit(t *testing.T) {
+func TestWaitingForAnotherFetchHasALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
@@ -245,7 +245,7 @@ func TestWaitingForOthersHasALimit(t *testing.T) {
 }
 
 // The first client leaves; the others still get everything.
-func TestOthersGetTheRestWhenTheFirstLeaves(t *testing.T) {
+func TestOtherReadersGetTheRestWhenTheFirstLeaves(t *testing.T) {
 	front := open(t, Config{}, Parts{}).InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
 		s := respond(200, "", "Cache-Control", "max-age=60")
 		s.Length, s.Body = 500_000, &streamed{r: io.NopCloser(bytes.NewReader(make([]byte, 500_000))), left: 500_000}
@@ -625,7 +625,7 @@ func TestMaxStaleIsNoMoreThanItSays(t *testing.T) {
 	})
 }
 
-func TestPurgingAURLTakesAllItsSpellings(t *testing.T) {
+func TestPurgingAURLRemovesAllItsSpellings(t *testing.T) {
 	c := open(t, Config{IgnoreQuery: []string{"utm_*"}}, Parts{})
 	asked := 0
 	front := c.InFrontOf(answerer(func(*message.Request) (*message.Response, error) {
@@ -648,7 +648,7 @@ func TestPurgingAURLTakesAllItsSpellings(t *testing.T) {
 	}
 }
 
-func TestPurgingAPrefixTakesWhatBeginsWithIt(t *testing.T) {
+func TestPurgingAPrefixRemovesURLsThatBeginWithIt(t *testing.T) {
 	const pictures, picture, other, alike, page = "http://example.org/pictures/", "http://example.org/pictures/a.png", "http://example.org/picture", "http://example.org.example/pictures/a.png", "http://example.org/list?page=2"
 	for prefix, want := range map[string][]string{
 		pictures:                           {pictures, picture},
@@ -728,7 +728,7 @@ func TestPurgesNeverEnd(t *testing.T) {
 }
 
 // A verdict on a body follows from the fields of the response too, such as its type.
-func TestVerdictsEndWithTheFieldsThatTheyFollowFrom(t *testing.T) {
+func TestVerdictsEndWhenTheirFieldsChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		fields []string // of the 304
 		kept   bool

@@ -9,7 +9,7 @@ import (
 	"shuultuur/message"
 )
 
-func TestTheMethodPurgeTakesAURLOutForClientsThatMay(t *testing.T) {
+func TestPURGERemovesAURLForPermittedClients(t *testing.T) {
 	var asked []string
 	origin := answerer(func(q *message.Request) (*message.Response, error) {
 		asked = append(asked, q.Method)

@@ -75,7 +75,7 @@ func TestAnObjectThatLeftMemoryAndWaitsForTheDiskIsServed(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatTheDiskHasNoTimeForTakesTheOlderOneWithIt(t *testing.T) {
+func TestADroppedWriteRemovesTheOlderObject(t *testing.T) {
 	name := "http://example.org/a"
 	c := idle(t, name, "older")
 	for range maxWrites {

@@ -106,7 +106,7 @@ func samplePage() []byte {
 	return buf.Bytes()
 }
 
-func TestCodingsAreUndone(t *testing.T) {
+func TestCodingsAreDecoded(t *testing.T) {
 	page := samplePage()
 	var plain Body
 	plain.Reset(Describe("text/html", ""), Limits{})
@@ -156,7 +156,7 @@ func TestCodingsAreUndone(t *testing.T) {
 	}
 }
 
-func TestCutOffCodingGivesWhatCame(t *testing.T) {
+func TestATruncatedCodingGivesItsBeginning(t *testing.T) {
 	page := samplePage()
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 		wire := encode(t, coding, page)

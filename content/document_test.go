@@ -201,7 +201,7 @@ func tabled(document, unnamed string) string {
 	return b.String()
 }
 
-func TestDocumentsAreReadOrSaidNotToBe(t *testing.T) {
+func TestDocumentsAreReadOrReported(t *testing.T) {
 	page := func(gap, content string) string {
 		return "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>endobj\n2 0 obj<<>>" + gap + "stream\n" + content + "\nendstream endobj\n"
 	}

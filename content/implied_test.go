@@ -2,9 +2,9 @@ package content
 
 import "testing"
 
-// TestTextOfStylesIsSaidWhereAnElementEndsWithoutATag: browsers show the text of ::after also
+// TestStyleTextIsAddedWhereAnElementEndsWithoutATag: browsers show the text of ::after also
 // if the end tag is missing.
-func TestTextOfStylesIsSaidWhereAnElementEndsWithoutATag(t *testing.T) {
+func TestStyleTextIsAddedWhereAnElementEndsWithoutATag(t *testing.T) {
 	for _, c := range []struct{ name, page, want string }{
 		{"at the end", "<style>i::after{content:'rn'}</style><i>po", " po porn rn "},
 		{"a paragraph before another", "<style>p::after{content:'rn'}</style><p>po<p>y", " rn po porn y yrn "},

@@ -228,7 +228,7 @@ func TestEndlessWords(t *testing.T) {
 	}
 }
 
-func TestViewsAskedForLate(t *testing.T) {
+func TestViewsFirstUsedLate(t *testing.T) {
 	var b Body
 	b.Reset(Describe("text/plain", ""), Limits{})
 	b.Append([]byte("one two"))

@@ -32,7 +32,7 @@ func textBy(h *Head, p string, n int) string {
 	return string(text)
 }
 
-func TestStringsOfJSONAreReadAsProgramsPutThemTogether(t *testing.T) {
+func TestStringsOfJSONAreReadAsProgramsJoinThem(t *testing.T) {
 	race.Without(t)
 	coded := base64.StdEncoding.EncodeToString([]byte("<p>po<b>r</b>n"))
 	long := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("innocent words ", 900) + "porn"))
@@ -88,7 +88,7 @@ func TestBase64IsReadWhereABodyIsNothingElse(t *testing.T) {
 	}
 }
 
-func TestUTF16IsToldFromOtherBytes(t *testing.T) {
+func TestUTF16IsDistinguishedFromOtherBytes(t *testing.T) {
 	encoded := func(s string, big bool) []byte {
 		var b []byte
 		for _, u := range utf16.Encode([]rune(s)) {

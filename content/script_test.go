@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestWordsThatScriptsPutTogetherAreRead: a word that a script assembles from literals is
+// TestWordsThatScriptsAssembleAreRead: a word that a script assembles from literals is
 // read, in one piece and byte by byte.
-func TestWordsThatScriptsPutTogetherAreRead(t *testing.T) {
+func TestWordsThatScriptsAssembleAreRead(t *testing.T) {
 	for _, script := range []string{
 		`x="po"+"rn"`, `x='po' + 'rn'`, "x='p'+\n'o'+ /* x */ 'r' + // y\n'n'", `x=("p")+("orn")`, `x="po".concat("rn")`, "x=`po${'rn'}`", "x=`po`+`rn`", "x=`p${`o${'r'}`}n`", "x=`po${'r'+'n'}`",
 		`x=["po","rn"].join("")`, `x=['p','o','r','n',].join('')`, "x=[`p`, `orn`].join(``)", `x=["rn","po"].reverse().join("")`, `x="nrop".split("").reverse().join("")`, `x=["a"];y=["po","rn"].join("")`,

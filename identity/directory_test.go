@@ -39,7 +39,7 @@ func (f *flakyDirectory) Verify(_ context.Context, name, password string) (strin
 	return name, []string{"pupils", "choir"}, nil
 }
 
-func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
+func TestKnownUsersDoNotNoticeAnAbsentDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		id, err := New(Config{Basic: &Basic{RADIUS: &directory.RADIUS{Servers: []string{"127.0.0.1"}, Secret: "x"}}}, Parts{})
 		if err != nil {
@@ -110,10 +110,10 @@ type sessionStore struct{}
 func (sessionStore) Give(...state.Instruction) error          { return nil }
 func (sessionStore) InForce(topic string) []state.Instruction { return nil }
 
-// TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser: the directory is queried for
+// TestGroupsComeFromTheDirectoryForEverySource: the directory is queried for
 // the groups of users whom another party names without groups, and again for the
 // groups of sessions that began with a directory password.
-func TestGroupsAreThoseOfTheDirectoryWhoeverSaysTheUser(t *testing.T) {
+func TestGroupsComeFromTheDirectoryForEverySource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
 		id, err := New(Config{

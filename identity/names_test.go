@@ -56,7 +56,7 @@ func TestFilesOfNamesAreRead(t *testing.T) {
 	}
 }
 
-func TestDevicesAreCalledByWhatKnowsThemBest(t *testing.T) {
+func TestDevicesHaveTheNameOfTheBestSource(t *testing.T) {
 	dir := t.TempDir()
 	hosts, leases := filepath.Join(dir, "hosts"), filepath.Join(dir, "leases")
 	write := func(file, text string) {

@@ -276,7 +276,7 @@ func TestAConnectionThatClosesIsOpenedAnew(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRunReportsWhatItSaw(t *testing.T) {
+func TestAnInterruptedRunIsReported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	r := runDNS(t, ctx, DNSConfig{Server: udpServer(t), Window: 5, Duration: time.Hour, Queries: queries(t, "mute")})
@@ -285,7 +285,7 @@ func TestAnInterruptedRunReportsWhatItSaw(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsAnErrorNotACrash(t *testing.T) {
+func TestANameServerThatIsAwayIsAnError(t *testing.T) {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -245,7 +245,7 @@ func TestDurationEndsARunThatHangs(t *testing.T) {
 	}
 }
 
-func TestClosedKeepAliveConnectionIsAskedAgain(t *testing.T) {
+func TestAClosedKeepAliveConnectionIsRetried(t *testing.T) {
 	addr := listen(t, func(ctx context.Context, l net.Listener) error {
 		stop := context.AfterFunc(ctx, func() { l.Close() })
 		defer stop()
@@ -365,7 +365,7 @@ func TestChangedBodiesAreNamed(t *testing.T) {
 	}
 }
 
-func TestCipherIsTheOneAskedFor(t *testing.T) {
+func TestTheRequestedCipherIsUsed(t *testing.T) {
 	var used atomic.Uint32
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		used.Store(uint32(r.TLS.CipherSuite))

@@ -35,7 +35,7 @@ const browserRequest = "GET http://www.example.org/wiki/Main_Page?action=view HT
 	"Upgrade-Insecure-Requests: 1\r\n" +
 	"Priority: u=0, i\r\n\r\n"
 
-func TestKeptAliveConnectionAllocatesNothing(t *testing.T) {
+func TestAKeepAliveConnectionAllocatesNothing(t *testing.T) {
 	const chunked = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
 		"5\r\n01234\r\n3;x=y\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n"
 	const sized = "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789"
@@ -63,7 +63,7 @@ func TestKeptAliveConnectionAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestResponsesOfAKeptAliveConnectionAllocateNothing(t *testing.T) {
+func TestResponsesOfAKeepAliveConnectionAllocateNothing(t *testing.T) {
 	in := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 10\r\nConnection: keep-alive\r\n\r\n0123456789" +
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" +
 		"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n"
@@ -149,7 +149,7 @@ func TestBodyEndsAtItsFraming(t *testing.T) {
 	}
 }
 
-func TestLeftAndDone(t *testing.T) {
+func TestRemainingAndAtEnd(t *testing.T) {
 	var s Response
 	r := NewReader(strings.NewReader("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"+
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"+
@@ -171,9 +171,9 @@ func TestLeftAndDone(t *testing.T) {
 	}
 }
 
-// TestEndIsSeenWithTheLastData: an end of the body that is already buffered is noticed with
+// TestTheEndIsNoticedWithTheLastData: an end of the body that is already buffered is noticed with
 // the last data, so that the connection is free without another read.
-func TestEndIsSeenWithTheLastData(t *testing.T) {
+func TestTheEndIsNoticedWithTheLastData(t *testing.T) {
 	for _, in := range []string{
 		get("Content-Length: 3") + "abc",
 		post("3\r\nabc\r\n0\r\n\r\n"),

@@ -578,8 +578,8 @@ var pipeline = "\r\nGET /1 HTTP/1.1\r\nHost: a\r\n\r\n" +
 	"GET /5 HTTP/1.1\r\nHost: d\r\nLong: " + strings.Repeat("x", 1500) + "\r\n\r\n" +
 	"GET /6 HTTP/1.1\r\nHost: e\r\n\r\n"
 
-// TestSplitsDoNotMatter: the result does not depend on how the bytes are divided among reads.
-func TestSplitsDoNotMatter(t *testing.T) {
+// TestTheResultDoesNotDependOnSplits: the result does not depend on how the bytes are divided among reads.
+func TestTheResultDoesNotDependOnSplits(t *testing.T) {
 	ins := []string{pipeline}
 	for i := 0; i < len(refusedRequests); i += 7 {
 		if in := refusedRequests[i].in; len(in) < 500 {
@@ -623,7 +623,7 @@ func TestConnectionEndsEarly(t *testing.T) {
 	}
 }
 
-func TestNextHeadWantsTheBodyRead(t *testing.T) {
+func TestTheNextHeadRequiresTheBodyToBeRead(t *testing.T) {
 	r := NewReader(strings.NewReader(get("Content-Length: 5")+"abcde"+get()), 0, 8<<10)
 	var q Request
 	if err := r.ReadRequest(&q); err != nil {
@@ -644,7 +644,7 @@ func TestNextHeadWantsTheBodyRead(t *testing.T) {
 	}
 }
 
-func TestErrorStays(t *testing.T) {
+func TestErrorsPersist(t *testing.T) {
 	r := NewReader(strings.NewReader("GET / HTTP/1.1\r\n\r\n"+get()), 0, 8<<10)
 	var q Request
 	for range 2 {
@@ -703,9 +703,9 @@ func TestResponseSplitsAndEarlyEnds(t *testing.T) {
 	}
 }
 
-// TestHeadGoesOnAfterADeadline: after a deadline that passes before or within a head, reading
+// TestAHeadContinuesAfterADeadline: after a deadline that passes before or within a head, reading
 // can continue, and the received bytes are not lost.
-func TestHeadGoesOnAfterADeadline(t *testing.T) {
+func TestAHeadContinuesAfterADeadline(t *testing.T) {
 	late := errors.New("late")
 	first, second := get("X: y")[:30], get("X: y")[30:]
 	src := &stages{strings.NewReader(first), iotest.ErrReader(late), strings.NewReader(second)}

@@ -26,7 +26,7 @@ func (r rowsEach) Query(_ context.Context, f event.Filter, _ event.Page) iter.Se
 	}
 }
 
-func TestNewestSaysWhatItLeftOut(t *testing.T) {
+func TestNewestReportsOmittedRows(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
 		name  string

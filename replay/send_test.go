@@ -185,7 +185,7 @@ func TestLateRequestsAreCounted(t *testing.T) {
 	}
 }
 
-func TestOnlyAllowedHostsAreAskedFor(t *testing.T) {
+func TestOnlyAllowedHostsAreRequested(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -244,7 +244,7 @@ func TestRunsAreBounded(t *testing.T) {
 	}
 }
 
-func TestRequestsSayWhatTheLogKnows(t *testing.T) {
+func TestRequestsHaveTheDataOfTheLog(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
 	heads := make(chan string, 1)
@@ -280,7 +280,7 @@ func TestRequestsSayWhatTheLogKnows(t *testing.T) {
 	}
 }
 
-func TestClosedConnectionIsAskedAgainOnce(t *testing.T) {
+func TestAClosedConnectionIsRetriedOnce(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

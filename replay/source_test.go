@@ -58,7 +58,7 @@ func all(t testing.TB, s *Source) []Entry {
 	return got
 }
 
-func TestEveryFormIsToldAndRead(t *testing.T) {
+func TestEveryFormatIsDetectedAndRead(t *testing.T) {
 	golden(t, "entries.txt", func(w io.Writer) error {
 		for _, name := range []string{"squid.log", "combined.log", "dansguardian.log", "dansguardian4.log", "events.jsonl", "browser.har"} {
 			s := &Source{Files: []string{"testdata/" + name}, Zone: time.UTC}

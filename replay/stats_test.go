@@ -104,7 +104,7 @@ func TestInterruptedCountLeavesNoFiles(t *testing.T) {
 	}
 }
 
-func TestBoundedNamesAreTooLowByAtMostWhatTheySay(t *testing.T) {
+func TestCountsOfNamesAreTooLowByAtMostTheirError(t *testing.T) {
 	exact := map[string]int64{}
 	c := newNames(200 * (perName + 20))
 	for e := range zipfLog(100_000, 3) {

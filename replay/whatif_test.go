@@ -48,7 +48,7 @@ func judgeOf(name string, d filter.Decider) Judge {
 	}}
 }
 
-func TestWhatALogKnowsIsAsked(t *testing.T) {
+func TestEntriesAreJudgedByTheDataOfTheLog(t *testing.T) {
 	d := &fakeJudge{}
 	for _, name := range []string{"events.jsonl", "browser.har"} {
 		s := &Source{Files: []string{"testdata/" + name}, Zone: time.UTC}
@@ -100,7 +100,7 @@ func TestWhatIfReportAgainstTheLog(t *testing.T) {
 }
 
 // Squid's log says that a request was refused, but not why.
-func TestWhatALogRefusedWithoutAReasonIsJudged(t *testing.T) {
+func TestRefusalsWithoutAReasonAreJudged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "squid.log")
 	if err := os.WriteFile(file, []byte("1795420800.000 1 10.1.2.3 TCP_DENIED/403 10 GET http://bet.example/ - HIER_NONE/- text/html\n"), 0o600); err != nil {
 		t.Fatal(err)

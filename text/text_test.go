@@ -220,7 +220,7 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 	}
 }
 
-func TestMessagesAreSaidWithTheirValues(t *testing.T) {
+func TestMessagesAreTranslatedWithTheirValues(t *testing.T) {
 	s, err := New("")
 	if err != nil {
 		t.Fatal(err)
@@ -328,9 +328,9 @@ func TestATemplateIsTranslatedWithItsValuesAndTags(t *testing.T) {
 	}
 }
 
-// TestWhatErrorPagesSayIsAMessage: each reason that the proxy gives can be said
+// TestReasonsOnErrorPagesAreMessages: each reason that the proxy gives can be said
 // in every language. A value in it is {1}.
-func TestWhatErrorPagesSayIsAMessage(t *testing.T) {
+func TestReasonsOnErrorPagesAreMessages(t *testing.T) {
 	found := 0
 	for _, dir := range []string{"../proxy", "../proxy/exchange"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -396,10 +396,10 @@ func TestThePackedTextsAreThoseOfTheFiles(t *testing.T) {
 var forPrograms = []string{"client.go", "config.go", "contention.go", "mcp.go", "sessions.go", "admin.go", "audit.go",
 	"send application/json or text/csv", "If-Match is missing: send the ETag of the settings that were read", "reading the alerts in X: X; move the file away to begin anew"}
 
-// TestWhatTheAdminPagesRefuseIsAMessage: each mistake that can be made on a page
+// TestMistakesOnAdminPagesAreMessages: each mistake that can be made on a page
 // is reported in every language. A text that wraps an error says where it
 // happened, and may stay as it is.
-func TestWhatTheAdminPagesRefuseIsAMessage(t *testing.T) {
+func TestMistakesOnAdminPagesAreMessages(t *testing.T) {
 	verbs := regexp.MustCompile(`%[-+#]?[0-9.]*[a-zA-Z]`)
 	found := 0
 	for _, pattern := range []string{"../admin/*.go", "../admin/account/*.go", "../admin/alert/desk.go", "../policy/pause/*.go"} {

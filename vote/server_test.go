@@ -88,7 +88,7 @@ func token(t testing.TB, change func(*vote.Event)) string {
 
 const id1, id2 = "018f0000-0000-7000-8000-000000000001", "018f0000-0000-7000-8000-000000000002"
 
-func TestVotesAreTakenAsTheyShouldBe(t *testing.T) {
+func TestVotesAreAnswered(t *testing.T) {
 	form := "application/x-www-form-urlencoded"
 	good := token(t, nil)
 	for name, tt := range map[string]struct {
@@ -163,7 +163,7 @@ func post(t testing.TB, c *http.Client, to, ctype, body string, head ...[2]strin
 	return res.StatusCode, string(b), res.Header
 }
 
-func TestATokenCarriesWhatWasBlocked(t *testing.T) {
+func TestATokenContainsTheBlock(t *testing.T) {
 	log := &memoryLog{}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Node: "n1"})
 	sealed := token(t, nil)
@@ -297,7 +297,7 @@ func TestAVoterLearnsNoNames(t *testing.T) {
 	}
 }
 
-func TestALogThatCannotKeepIs503(t *testing.T) {
+func TestAFullLogAnswers503(t *testing.T) {
 	log := &memoryLog{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: 1500 * time.Millisecond}}
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
 	status, body, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"x.example"}`)
@@ -308,7 +308,7 @@ func TestALogThatCannotKeepIs503(t *testing.T) {
 
 // A vote that could not be kept and is sent again does not count twice against the
 // limit.
-func TestALogThatCannotKeepUsesNothingOfALimit(t *testing.T) {
+func TestAFullLogUsesNothingOfALimit(t *testing.T) {
 	log := &memoryLog{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: time.Second}}
 	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 2, In: time.Hour}})
 	send := func() int {
@@ -364,7 +364,7 @@ func TestPlainAndTLSOnOnePort(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoVote(t *testing.T) {
+func TestInvalidVotesAreRefused(t *testing.T) {
 	state := func(_ context.Context, id vote.ID) (vote.State, error) {
 		if id.String() == id1 {
 			return vote.State{State: "decided", Decision: &vote.Decision{Site: "x.example", Action: vote.Open}}, nil

@@ -448,7 +448,7 @@ func BenchmarkAdblock(b *testing.B) {
 	}
 }
 
-func TestWhatElseAnAdBlockersRuleAsksForIsReported(t *testing.T) {
+func TestModifiersOfAdBlockRulesAreReported(t *testing.T) {
 	ads := compile(t, "ads", list.Config{Format: list.Adblock}, "||r.com/x.js$script,redirect=noop.js\n$removeparam=utm_source\n$removeparam=/^fb/\n")
 	c, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": ads})
 	if err != nil {

@@ -125,7 +125,7 @@ func TestListsOfOneCategoryAreOneEngine(t *testing.T) {
 	}
 }
 
-func TestWhatLiftsIsNamedWithItsPlace(t *testing.T) {
+func TestExceptionsAreNamedWithTheirPlace(t *testing.T) {
 	c := checkOver(t, []written{{"ads", ads, "! x\n||x.com^"}, {"more", ads, "||com^"}, {"allow", ads, "! y\n!\n@@||x.com^"}})
 	found, err := c.Find(context.Background(), &filter.Transaction{Host: "x.com", Last: filter.Name}, filter.Name, nil)
 	if err != nil || len(found) != 1 {

@@ -209,7 +209,7 @@ func TestAnswersBecomeFindings(t *testing.T) {
 	}
 }
 
-func TestWhatAScannerIsTold(t *testing.T) {
+func TestRequestsToAScanner(t *testing.T) {
 	s := scan(t, "", "Methods: RESPMOD\r\nPreview: 4\r\nX-Include: X-Client-IP, X-Authenticated-User\r\nTransfer-Ignore: png\r\nTransfer-Complete: exe\r\nTransfer-Preview: *\r\n", clean204)
 	c := check(t, Config{Servers: setting.OneOrMore[string]{s.url()}, Largest: 1000, Skip: setting.OneOrMore[string]{"image/*"}})
 	x := transaction()

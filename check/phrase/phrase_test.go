@@ -329,7 +329,7 @@ func TestFindLooksIntoCodedBodies(t *testing.T) {
 	}
 }
 
-func TestFindKeepsWhatItSawOfABrokenBody(t *testing.T) {
+func TestFindJudgesTheBeginningOfABrokenBody(t *testing.T) {
 	bomb := zipped(t, append([]byte("<p>Sex-toy</p>"), bytes.Repeat([]byte(" "), 8<<20)...))
 	whole := zipped(t, []byte("<p>Sex-toy "+strings.Repeat("and more of it 0123456789 ", 1000)))
 	for _, c := range []struct {

@@ -87,7 +87,7 @@ func TestHarmlessPagesStayBelowTheLimitOfStarterLists(t *testing.T) {
 	}
 }
 
-func TestStarterListsFindWhatTheyAreFor(t *testing.T) {
+func TestStarterListsFindTheirThemes(t *testing.T) {
 	c := starter(t)
 	for category, pages := range map[string][]string{
 		"Gambling":  {harmless["uz"][0] + " Kazinolarimizda qimorga, sportga tikishlar, bukmekerlar.", harmless["mn"][0] + " Онлайн казинод бооцоогоо тавиарай, мөрийтэй тоглоомууд.", "Welcome to our online casinos: free spins and deposit bonuses for every player who joins tonight.", harmless["ru"][0] + " Онлайн казино, фриспины и букмекеры ждут."},

@@ -126,7 +126,7 @@ func TestTheModelScoresByItsLabelsAndThresholds(t *testing.T) {
 	}
 }
 
-func TestTheModelIsAskedWhereSignalsSuggestIt(t *testing.T) {
+func TestTheModelIsAskedWhenSignalsSuggestIt(t *testing.T) {
 	limit := 50
 	for name, c := range map[string]struct {
 		b     []byte
@@ -312,9 +312,9 @@ func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 	})
 }
 
-// TestPicturesThatNobodyWaitsForRest: the model first judges pictures of pages that are being
+// TestPicturesWithoutWaitingRequestsComeLast: the model first judges pictures of pages that are being
 // loaded. It judges pictures that passed unread when no page is loading.
-func TestPicturesThatNobodyWaitsForRest(t *testing.T) {
+func TestPicturesWithoutWaitingRequestsComeLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newJobs(1)
 		q.last = time.Now()
@@ -355,7 +355,7 @@ func TestPicturesThatNobodyWaitsForRest(t *testing.T) {
 	})
 }
 
-func TestMorePicturesInATextThanAreLookedAtAreUnread(t *testing.T) {
+func TestPicturesInATextBeyondTheLimitAreUnread(t *testing.T) {
 	c := newCheck(t, Config{Skin: true}, nil)
 	one := `<img src="data:image/jpeg;base64,` + base64.StdEncoding.EncodeToString(skin(t)) + `">`
 	for n, want := range map[int]bool{maxEmbedded: false, maxEmbedded + 1: true} {

@@ -205,7 +205,7 @@ func TestSkinIsAScoreAndNoVerdict(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsReported(t *testing.T) {
+func TestUnreadablePicturesAreReported(t *testing.T) {
 	k, err := New(Config{Skin: true}, Parts{})
 	if err != nil {
 		t.Fatal(err)

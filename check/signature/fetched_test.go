@@ -40,7 +40,7 @@ func tarball(t *testing.T, files ...string) []byte {
 	return b.Bytes()
 }
 
-func TestRulesAreFetchedWithWhatTheyName(t *testing.T) {
+func TestRulesAreFetchedWithTheFilesThatTheyName(t *testing.T) {
 	var content atomic.Value
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content.Load().([]byte)) }))
 	defer srv.Close()

@@ -209,9 +209,9 @@ func TestARuleThatTakesTooLongIsReported(t *testing.T) {
 	}
 }
 
-// TestRulesSeeRequestsThatGoNoFurther: rules for malformed requests inspect heads that the
+// TestRulesInspectMalformedRequests: rules for malformed requests inspect heads that the
 // proxy answers with 400.
-func TestRulesSeeRequestsThatGoNoFurther(t *testing.T) {
+func TestRulesInspectMalformedRequests(t *testing.T) {
 	for name, x := range map[string]struct{ rule, head string }{
 		"two lengths":  {`app-layer-event:http.duplicate_content_length_field_in_request; http.uri; content:"/x"`, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n"},
 		"two chunked":  {`app-layer-event:http.invalid_transfer_encoding_value_in_request; http.method; content:"POST"`, "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n"},
@@ -240,9 +240,9 @@ func TestRulesSeeRequestsThatGoNoFurther(t *testing.T) {
 	}
 }
 
-// TestRulesSeeDNSMessagesThatAreNoQueries has messages that the name server answers with
+// TestRulesInspectDNSMessagesOtherThanQueries has messages that the name server answers with
 // FORMERR or NOTIMP, or that announce a change of a zone.
-func TestRulesSeeDNSMessagesThatAreNoQueries(t *testing.T) {
+func TestRulesInspectDNSMessagesOtherThanQueries(t *testing.T) {
 	const question = "\x01x\x04test\x00\x00\x06\x00\x01"
 	for name, x := range map[string]struct{ rule, message string }{
 		"notify":              {`dns.opcode:4; dns.query; content:"x.test"; bsize:6`, "\x00\x01\x20\x00\x00\x01\x00\x00\x00\x00\x00\x00" + question},

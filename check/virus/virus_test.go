@@ -265,9 +265,9 @@ func TestClamdIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAScannerThatHangs: a clamd that accepts connections and does not answer
+// TestAHangingScannerDelaysFewBodies: a clamd that accepts connections and does not answer
 // delays only the bodies that discover it.
-func TestNobodyWaitsForAScannerThatHangs(t *testing.T) {
+func TestAHangingScannerDelaysFewBodies(t *testing.T) {
 	peer.Program(t, "clamd")
 	server, _, socket := startClamd(t)
 	c, err := New(Config{Clamd: setting.OneOrMore[string]{socket}, Timeout: setting.Duration(3 * time.Second)}, nil)
@@ -343,9 +343,9 @@ func TestAHashOnAListNeedsNoScanner(t *testing.T) {
 	}
 }
 
-// TestFilesOfFormsAreKnownByThemselves: files in forms match lists, and signatures of clamd
+// TestFilesOfFormsAreScannedSeparately: files in forms match lists, and signatures of clamd
 // for whole files.
-func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
+func TestFilesOfFormsAreScannedSeparately(t *testing.T) {
 	evil := "MZ\r\nevil\r\n--bx\r\n--" // it resembles a boundary
 	dir := t.TempDir()
 	list := filepath.Join(dir, "hashes")
@@ -442,8 +442,8 @@ func TestFilesOfFormsAreKnownByThemselves(t *testing.T) {
 	check(t, c)
 }
 
-// TestWhatIsNotScannedMayBeListed: lists of hashes also apply to pictures and films.
-func TestWhatIsNotScannedMayBeListed(t *testing.T) {
+// TestListsApplyToTypesThatAreNotScanned: lists of hashes also apply to pictures and films.
+func TestListsApplyToTypesThatAreNotScanned(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hashes")
 	sum := sha256.Sum256([]byte("a film"))
 	if err := os.WriteFile(file, []byte(hex.EncodeToString(sum[:])+" bad film\n"), 0o644); err != nil {

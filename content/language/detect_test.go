@@ -75,8 +75,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestTheTextsOfPagesAreTold: the texts of the interface are not in the training data.
-func TestTheTextsOfPagesAreTold(t *testing.T) {
+// TestTheLanguageOfInterfaceTextsIsDetected: the texts of the interface are not in the training data.
+func TestTheLanguageOfInterfaceTextsIsDetected(t *testing.T) {
 	d := detector(t)
 	for _, c := range []struct {
 		letters           int
@@ -115,8 +115,8 @@ func TestTheTextsOfPagesAreTold(t *testing.T) {
 	}
 }
 
-// TestUzbekIsToldWithoutItsApostrophes: they are blanks in the text of a page.
-func TestUzbekIsToldWithoutItsApostrophes(t *testing.T) {
+// TestUzbekIsDetectedWithoutApostrophes: they are blanks in the text of a page.
+func TestUzbekIsDetectedWithoutApostrophes(t *testing.T) {
 	d := detector(t)
 	for _, text := range []string{
 		"bugun o yin o yin o yin", "bo limlarimizda bo limi sun iy sun iylik", "bugun maktabda bo limlarimizda yangi o yinlar boshlandi va bolalar o ynashdi",

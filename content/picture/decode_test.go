@@ -134,7 +134,7 @@ func TestUnusualBitmapsAreDecoded(t *testing.T) {
 	}
 }
 
-func TestTheLargestPictureOfAnIconIsLookedAt(t *testing.T) {
+func TestTheLargestPictureOfAnIconIsJudged(t *testing.T) {
 	small, large := encode(t, scene(16, 16), "png"), encode(t, scene(128, 100), "png")
 	b := []byte{0, 0, 1, 0, 2, 0}
 	at := 6 + 2*16
@@ -157,7 +157,7 @@ func TestTheLargestPictureOfAnIconIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestTheFrameThatSaysMostIsLookedAt(t *testing.T) {
+func TestTheFullestFrameIsJudged(t *testing.T) {
 	g := &gif.GIF{}
 	for i := range 5 {
 		m := image.NewPaletted(image.Rect(0, 0, 100, 80), color.Palette{color.White, color.Black, color.NRGBA{200, 100, 50, 255}})

@@ -110,7 +110,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestCutJPEGIsSaidToBeCut(t *testing.T) {
+func TestATruncatedJPEGIsReported(t *testing.T) {
 	b := encode(t, scene(640, 480), "jpeg")
 	if p, err := Shrink(b[:len(b)/2]); err != nil || !p.Cut {
 		t.Errorf("Shrink of half a picture returned %v, %v", p, err)

@@ -49,8 +49,8 @@ func changed(b []byte, at int, with ...byte) []byte {
 	return slices.Concat(b[:at], with, b[at+len(with):])
 }
 
-// TestWhatBrowsersShowIsDecoded: each of these is shown by Chromium.
-func TestWhatBrowsersShowIsDecoded(t *testing.T) {
+// TestPicturesThatBrowsersShowAreDecoded: each of these is shown by Chromium.
+func TestPicturesThatBrowsersShowAreDecoded(t *testing.T) {
 	p, g := plainPNG(t, redOverGreen(320, 240)), plainGIF(t, redOverGreen(320, 240))
 	chunks := chunksOf(p, maxChunks)
 	blank := chunksOf(plainPNG(t, image.NewNRGBA(image.Rect(0, 0, 320, 240))), maxChunks)
@@ -137,8 +137,8 @@ func TestFramesAreThoseOfImageGIF(t *testing.T) {
 	}
 }
 
-// TestPiecesAreSeenTogether: animations that show a picture piece by piece.
-func TestPiecesAreSeenTogether(t *testing.T) {
+// TestFramesAreComposed: animations that show a picture piece by piece.
+func TestFramesAreComposed(t *testing.T) {
 	whole := redOverGreen(320, 240)
 	above, below := image.Rect(0, 0, 320, 120), image.Rect(0, 120, 320, 240)
 	paletted := func(r image.Rectangle) *image.Paletted {

@@ -83,7 +83,7 @@ func send(t *testing.T, to string, p *radius.Packet) {
 	}
 }
 
-func TestAccountingSaysWhoHasAnAddress(t *testing.T) {
+func TestAccountingAssignsAddressesToUsers(t *testing.T) {
 	to, table := running(t, school)
 	addr := netip.MustParseAddr("192.0.2.7")
 	start, interim, stop := rfc2866.AcctStatusType_Value_Start, rfc2866.AcctStatusType_Value_InterimUpdate, rfc2866.AcctStatusType_Value_Stop

@@ -180,7 +180,7 @@ func (k ticket) token(t testing.TB) []byte {
 	return w
 }
 
-func TestATicketSaysWhoAsks(t *testing.T) {
+func TestATicketIdentifiesTheClient(t *testing.T) {
 	a := acceptor(t, Config{Keytab: keytabFile(t, 2, 18, 17)})
 	plain, wrapped := gss(t, ticket{}.request(t))
 	for name, token := range map[string][]byte{"in SPNEGO": wrapped, "of another cipher": ticket{etype: 17}.token(t)} {

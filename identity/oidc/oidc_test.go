@@ -163,7 +163,7 @@ func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*Use
 	return who, err
 }
 
-func TestClaimsSayWhoItIs(t *testing.T) {
+func TestClaimsIdentifyTheUser(t *testing.T) {
 	for name, tt := range map[string]struct {
 		claims, info map[string]any
 		change       func(*Config)

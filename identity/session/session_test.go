@@ -116,7 +116,7 @@ func (f *fullStore) Give(all ...state.Instruction) error {
 }
 func (*fullStore) InForce(string) []state.Instruction { return nil }
 
-func TestWhatIsNotKeptDoesNotCount(t *testing.T) {
+func TestASessionThatTheStoreRefusesDoesNotCount(t *testing.T) {
 	a := New(&fullStore{}, slog.New(slog.DiscardHandler))
 	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err == nil || len(a.All()) != 0 {
 		t.Errorf("with a full store, Start returned %v, and the sessions are %v", err, a.All())
@@ -150,7 +150,7 @@ func (c *countingStore) Give(all ...state.Instruction) error {
 	return c.Store.Give(all...)
 }
 
-func TestAnotherNodeIsHeard(t *testing.T) {
+func TestReportsOfAnotherNodeAreTaken(t *testing.T) {
 	a, s := table(t, t.TempDir())
 	b := New(&fullStore{}, slog.New(slog.DiscardHandler))
 	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {

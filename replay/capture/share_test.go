@@ -13,7 +13,7 @@ import (
 
 // Several goroutines find in a capture exactly what one finds, in its order:
 // records, alerts, and the effects of thresholds on them.
-func TestSeveralCoresFindWhatOneFinds(t *testing.T) {
+func TestSeveralCoresGiveTheSameResult(t *testing.T) {
 	root := data.Path(t, "suricata-verify")
 	captures, err := filepath.Glob(filepath.Join(root, "*", "*.pcap"))
 	more, _ := filepath.Glob(filepath.Join(root, "*", "*", "*.pcap")) // the pattern is right, as above

@@ -53,7 +53,7 @@ func FuzzReassembly(f *testing.F) {
 	})
 }
 
-func TestUrgentBytesAreTakenOut(t *testing.T) {
+func TestUrgentBytesAreRemoved(t *testing.T) {
 	s := stream{started: true}
 	s.add(0, []byte("mali"), true)
 	s.omit(4)

@@ -93,7 +93,7 @@ func TestAllKernelsTakeTheSigmoidOfAnyNumber(t *testing.T) {
 	}
 }
 
-func TestAllKernelsKeepWhatIsNotANumber(t *testing.T) {
+func TestAllKernelsKeepNaN(t *testing.T) {
 	for _, k := range kernels {
 		x := make([]float32, 20)
 		x[3], x[18] = float32(math.NaN()), float32(math.NaN())

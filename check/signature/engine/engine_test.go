@@ -135,9 +135,9 @@ func TestThresholdsLimitAlerts(t *testing.T) {
 	}
 }
 
-// TestRulesOutsideAnyBufferLookAtTheStream covers rules with a pattern, rules without one for
+// TestRulesOutsideAnyBufferInspectTheStream covers rules with a pattern, rules without one for
 // a prefilter, and traces.
-func TestRulesOutsideAnyBufferLookAtTheStream(t *testing.T) {
+func TestRulesOutsideAnyBufferInspectTheStream(t *testing.T) {
 	for _, tt := range []struct {
 		options string
 		want    bool

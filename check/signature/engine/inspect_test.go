@@ -57,9 +57,9 @@ func TestRememberedFailuresChangeNothing(t *testing.T) {
 	}
 }
 
-// TestASearchForAnExpressionPassesOverWhatCannotBegin searches a text of many non-ASCII bytes
+// TestASearchSkipsPositionsWhereNoMatchCanBegin searches a text of many non-ASCII bytes
 // in which no match can begin.
-func TestASearchForAnExpressionPassesOverWhatCannotBegin(t *testing.T) {
+func TestASearchSkipsPositionsWhereNoMatchCanBegin(t *testing.T) {
 	re, err := rule.Compile(&rule.PCRE{Expr: `\x5Cu0[a-d](\x5Cu0|0)[a-d]`, Flags: "i"})
 	if err != nil {
 		t.Fatal(err)

@@ -116,9 +116,9 @@ func TestANumberWithoutALengthIsAsLongAsItIs(t *testing.T) {
 	}
 }
 
-// TestARuleIsGivenUpByWhatItDoes: a rule that does more than permitted is given up,
+// TestARuleIsGivenUpByItsWork: a rule that does more than permitted is given up,
 // independently of the clock; earlier matches count.
-func TestARuleIsGivenUpByWhatItDoes(t *testing.T) {
+func TestARuleIsGivenUpByItsWork(t *testing.T) {
 	long := strings.Repeat("ab", 400<<10)
 	for _, x := range []struct {
 		rule, data string

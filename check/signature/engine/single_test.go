@@ -135,9 +135,9 @@ func TestShortPatternsAtTheirPlace(t *testing.T) {
 	}
 }
 
-// TestAWindowFindsWhatAWholeLookFinds moves a window over a stream and compares the matching
+// TestAWindowFindsTheSameAsTheWholeStream moves a window over a stream and compares the matching
 // rules with those of an engine that searches each whole window.
-func TestAWindowFindsWhatAWholeLookFinds(t *testing.T) {
+func TestAWindowFindsTheSameAsTheWholeStream(t *testing.T) {
 	rules := []string{
 		`alert tcp-stream any any -> any any (content:"needle"; sid:1;)`,
 		`alert tcp-stream any any -> any any (content:"first"; content:"second"; distance:0; sid:2;)`,

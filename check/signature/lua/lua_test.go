@@ -127,8 +127,8 @@ func TestLibrariesWorkWithinTheirBudget(t *testing.T) {
 	}
 }
 
-// TestWhatAScriptKeepsDoesNotGrowForEver calls a script that adds to a global variable.
-func TestWhatAScriptKeepsDoesNotGrowForEver(t *testing.T) {
+// TestGlobalsOfAScriptDoNotGrowWithoutLimit calls a script that adds to a global variable.
+func TestGlobalsOfAScriptDoNotGrowWithoutLimit(t *testing.T) {
 	p := NewPool(Limits{Instructions: 5000})
 	s, err := p.Load("a.lua", []byte(`kept = {} function match() for i = 1, 500 do kept[#kept + 1] = i end if #kept > 20000 then return 1 end return 0 end`))
 	if err != nil {
