@@ -83,7 +83,7 @@ func (n *node) ask(t testing.TB, name, typ string) string {
 	return strings.TrimSpace(miekg.RcodeToString[r.Rcode] + " " + strings.Join(all, " | "))
 }
 
-// until waits for something that will happen.
+// until waits for a condition.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
@@ -270,7 +270,7 @@ func TestNonsenseDoesNotReplaceAZoneWithNothing(t *testing.T) {
 	}
 	// A change that cannot be read at all leaves the zone as it was.
 	s.Do(t, "SET", "elsewhere", "of another type")
-	s.Do(t, "RENAME", "elsewhere", "redins:zones:a.example.") // at one stroke: without its names the zone would be empty
+	s.Do(t, "RENAME", "elsewhere", "redins:zones:a.example.") // atomically: without its names the zone would be empty
 	until(t, "it is counted", func() bool { return n.Stats().Failures > 0 })
 	if got := n.ask(t, "other.a.example.", "A"); got != "NOERROR other.a.example. 300 IN A 192.0.2.2" {
 		t.Errorf("zone whose new state cannot be read: got %s", got)
@@ -322,7 +322,7 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 	if got := n.ask(t, "www.a.example.", "A"); got != first {
 		t.Errorf("while Redis is away: got %s", got)
 	}
-	// It comes back and has forgotten everything: the zone is still listed.
+	// Redis comes back without any data, but the zone is still listed.
 	s.Restart(t)
 	reconnected(t, s)
 	failures := n.Stats().Failures
@@ -567,7 +567,7 @@ func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
 func TestAllFerretCasesFromRedis(t *testing.T) {
 	t.Parallel()
 	cases := zonetest.Ferret(t)
-	if race.On { // a part has all that can race
+	if race.On { // this part of the data covers everything that can race
 		maps.DeleteFunc(cases, func(id string, _ *zonetest.Case) bool { return !strings.HasSuffix(id, "7") })
 	}
 	for _, schema := range []Schema{Redins, Z42} {

@@ -54,7 +54,7 @@ func TestNamesAroundAName(t *testing.T) {
 		if dns.SortKey(next) <= key {
 			t.Fatalf("next name %q does not sort after %q", next, name)
 		}
-		// All that is below the name is before its sibling.
+		// Everything below the name sorts before its sibling.
 		deep := prepend(bytes.Repeat([]byte{255}, 63), name)
 		if len(deep) <= 255 && dns.SortKey(next) <= dns.SortKey(deep) {
 			t.Fatalf("next name %q does not sort after a name below %q", next, name)

@@ -96,8 +96,7 @@ func writeZone(t testing.TB, z *zone.Zone) string {
 	return path
 }
 
-// tool runs a program of another's making; it fails the test when it is not
-// there.
+// tool runs a program of another project; it fails the test if the program is missing.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -167,7 +166,7 @@ func TestOnlyWhatChangedIsSigned(t *testing.T) {
 	}
 	slices.Sort(fresh)
 	want := []string{"naptr.example.com. NSEC", "new.example.com. A", "new.example.com. NSEC"}
-	// The names stand in canonical order: new comes between naptr and ns1.
+	// The names are in canonical order: new comes between naptr and ns1.
 	if !slices.Equal(fresh, want) {
 		t.Errorf("names signed anew: got %v, want %v", fresh, want)
 	}
@@ -240,7 +239,7 @@ func TestChosenSetsAndAliasesAreInTheChain(t *testing.T) {
 func TestKeysThatComeAndGo(t *testing.T) {
 	dir := t.TempDir()
 	keys := newKeys(t, "example.com.", "ed25519")
-	now := time.Now().UTC().Add(time.Second) // when the keys below have begun
+	now := time.Now().UTC().Add(time.Second) // when the keys below become active
 	var paths []setting.Source
 	for _, k := range keys {
 		path, err := k.Write(dir)
