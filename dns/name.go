@@ -55,6 +55,8 @@ func Name(text string) ([]byte, error) {
 			at = len(name)
 			name = append(name, 0)
 			continue
+		case c <= ' ' || c == 0x7f:
+			return nil, fmt.Errorf("%.300q is not a domain name: a space or control character in a name is written \\DDD, such as \\032", written)
 		case c == '\\' && i+3 < len(text) && digits(text[i+1:i+4]):
 			v := int(text[i+1]-'0')*100 + int(text[i+2]-'0')*10 + int(text[i+3]-'0')
 			if v > 255 {

@@ -2,14 +2,16 @@ package engine
 
 import (
 	"context"
+	"reflect"
 
 	"shuultuur/configuration"
 	"shuultuur/icap"
 )
 
-// icapOf returns the settings of the ICAP server, nil if it has no address.
+// icapOf returns the settings of the ICAP server, nil if there are none and it has no address.
+// Without an address they are only checked.
 func icapOf(s *configuration.Settings) any {
-	if len(s.Listen.ICAP)+len(s.Listen.ICAPS) == 0 {
+	if len(s.Listen.ICAP)+len(s.Listen.ICAPS) == 0 && reflect.ValueOf(s.ICAP).IsZero() {
 		return nil
 	}
 	return s.ICAP

@@ -142,6 +142,9 @@ dns: {listen: ["127.0.0.1:0"], block: {answer: nonsense}}
 dns: {listen: ["127.0.0.1:0"], block: {warn: sinkhole}}
 dns: {listen: ["127.0.0.1:0"], block: {sinkhole: [x]}}
 dns: {listen: ["127.0.0.1:0"], hosts: {"a..b": 10.0.0.1}}
+dns: {listen: ["127.0.0.1:0"], hosts: {"a b": 10.0.0.1}}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: [127.0.0.1], routes: {"a b": [127.0.0.1]}}}
+icap: {preview: 1MiB}
 dns: {listen: ["127.0.0.1:0"], hosts-files: [nothing]}
 dns: {listen: ["127.0.0.1:0"], private: ["a..b"]}
 dns: {listen: ["127.0.0.1:0"], forward: {upstreams: [x]}}
