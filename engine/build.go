@@ -37,11 +37,11 @@ type part struct {
 	name  string
 	key   string                            // of its settings; mistakes are reported below it
 	above []string                          // names of the parts it is built from
-	from  func(*configuration.Settings) any // its settings; nil when they leave the part out
+	from  func(*configuration.Settings) any // its settings; nil when the settings file omits the part
 	// fixed returns the settings of the part that only a restart changes; nil if a reload
 	// changes all of them.
 	fixed func(*configuration.Settings) any
-	// rereads checks the files of a part that notices by itself when they change, such as the
+	// rereads checks the files of a part that itself notices changes to them, such as the
 	// certificates of a server that it sends to. Changed files do not rebuild such a part.
 	rereads func(context.Context, *builder) error
 	// keeps says that the part keeps last good copies of its files itself. For other parts the
@@ -94,19 +94,19 @@ type basis struct {
 	settings string   // digest of its settings and of those of the parts above
 	stamp    string   // digest of settings, files and earlier parts
 	sum      string   // the value that dependent parts compare: the stamp, unless they go on with a changed part
-	files    []string // that were read
-	fault    error    // why it differs from settings and files
+	files    []string // files that were read
+	fault    error    // how it differs from its settings and files
 }
 
 // A builder builds an engine. Parts find one another in its Engine.
 type builder struct {
 	*Engine
 	old   *Engine // nil at a start
-	host  *Host   // nil on trial
+	host  *Host   // nil in a trial
 	log   *slog.Logger
 	late  time.Time // files found from here on may have changed since this time
 	now   part
-	alter func(*collection.Collection) // of lists on trial; nil: they stay
+	alter func(*collection.Collection) // changes of lists in a trial; nil for none
 	read  []string                     // files that the current constructor has read
 }
 
@@ -163,7 +163,7 @@ func (b *builder) part(ctx context.Context, p part) error {
 		b.basis[p.name] = was
 		return nil
 	}
-	b.sum(p, m.settings, m.files) // stamp the files before they are read
+	b.sum(p, m.settings, m.files) // stamps the files before they are read
 	b.read, b.late = nil, time.Now().Add(-clockStep)
 	if had && p.rereads != nil && was.settings == m.settings {
 		b.reread(ctx, p, m, was)
@@ -374,7 +374,7 @@ func (e *Engine) Problems() (all []string) {
 		}
 		v := p.value(e)
 		if v, ok := v.(interface{ Problems() []string }); ok {
-			all = append(all, v.Problems()...) // which include its faults
+			all = append(all, v.Problems()...) // these include its faults
 			continue
 		}
 		for _, err := range faults(v) {

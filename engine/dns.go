@@ -44,7 +44,7 @@ func nameParts() []part {
 	}
 }
 
-// fixedOf are the settings that only a restart changes.
+// fixedOf returns the settings that only a restart changes.
 func fixedOf(d *configuration.DNS) any {
 	s := &d.Server
 	return []any{s.Listen, s.TLS, s.HTTPS, s.QUIC, s.Sockets, s.Connections, s.PerClient, s.Workers, s.Queue, s.Wait, s.Path, s.Cookies.Secret}
@@ -52,7 +52,7 @@ func fixedOf(d *configuration.DNS) any {
 
 func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
 	cfg := b.Settings.DNS.Forward
-	cfg.Own = b.Settings.DNS.Server.Addresses() // never queried, to avoid a loop
+	cfg.Own = b.Settings.DNS.Server.Addresses() // it is never queried, to avoid a loop
 	f, err := forward.New(cfg)
 	if err != nil {
 		return nil, err

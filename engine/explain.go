@@ -133,8 +133,8 @@ func (e *Engine) Reachable(t *filter.Transaction) error {
 	return e.Settings.Proxy.Reachable(t)
 }
 
-// Why returns the engine's decision on a request, and the reason. Engines of [Explain] give
-// all evidence. Nothing is fetched, recorded or remembered.
+// Why returns the engine's decision on a request, and the reason. Engines of [Explain] give all
+// evidence. Nothing is fetched, recorded or remembered.
 func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
 	t, err := why.RequestOf(&q)
 	if err != nil {

@@ -28,13 +28,13 @@ type Host struct {
 	Decide   func(context.Context, *vote.Decision) error // carries out voters' decisions
 	Admin    func(*Engine) (*admin.Server, error)        // makes the server of the admin address
 	Pictures *picture.Gallery                            // findings in pictures
-	KeyLog   io.Writer                                   // for the keys of intercepted connections; nil: not written
+	KeyLog   io.Writer                                   // writes the keys of intercepted connections; nil for none
 	Log      *slog.Logger
 }
 
 // Texts returns the texts for pages, in the language for an Accept-Language value.
 func (h *Host) Texts(accept string) *text.Texts {
-	if h == nil { // settings on trial
+	if h == nil { // the settings are on trial
 		return nil
 	}
 	if e := h.InUse(); e != nil {

@@ -245,7 +245,7 @@ func accountingOf(s *configuration.Settings) any {
 	return []any{s.Listen.RADIUS, s.Identity.Accounting}
 }
 
-// othersName says whether others than the settings name users, and their groups.
+// othersName reports whether anyone besides the settings names users and their groups.
 func othersName(s *configuration.Settings) (users, groups bool) {
 	groups = len(s.Listen.ICAP)+len(s.Listen.ICAPS) > 0
 	return groups || s.Listen.Squid != "" || s.Listen.Token != "", groups
@@ -267,11 +267,11 @@ func newClientNames(_ context.Context, b *builder) (*identity.Names, error) {
 	return identity.NewNames(b.Settings.ClientNames(), b.Identity)
 }
 
-// Policies are the deciding engine, and oddities in the lists that its rules name.
+// Policies is the deciding engine, and what is odd in the lists that its rules name.
 type Policies struct {
 	*policy.Engine
 	odd []list.Problem
-	// awaited are numbers in rules for which there is no signature rule.
+	// numbers in rules for which no signature rule exists
 	awaited []string
 }
 
@@ -350,7 +350,7 @@ func (b *builder) missing() error {
 }
 
 // sinkholeOf reports whether refused names can be answered with a sinkhole. Without a name
-// server it returns true, because then nothing needs one.
+// server it returns true, because then there are no refused names.
 func sinkholeOf(s *configuration.Settings) bool {
 	return s.DNS == nil || len(s.DNS.Names.Block.Sinkhole) > 0
 }
@@ -437,8 +437,8 @@ func newProxy(_ context.Context, b *builder) (*proxy.Proxy, error) {
 	return proxy.New(cfg, b.proxyEngine(), b.host.Done, b.log)
 }
 
-// newStored makes the cache of responses. It asks the engine that is in use when a response
-// arrives which changes the policies permit.
+// newStored makes the cache of responses. When a response arrives, the cache asks the engine in
+// use then which changes the policies permit.
 func newStored(_ context.Context, b *builder) (*cache.Cache, error) {
 	parts := cache.Parts{Data: string(b.Settings.Data), Log: b.log, Trial: b.trial()}
 	if b.old != nil {
@@ -507,7 +507,7 @@ func (b *builder) common() (string, error) {
 	for _, key := range verdictParts {
 		v, err := b.Settings.Text.Value(key)
 		if err != nil {
-			return "", err // already read by Content
+			return "", err // Content has read them
 		}
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -521,7 +521,7 @@ func (b *builder) common() (string, error) {
 		file := string(b.Settings.Checks.Picture.Hashes[name].File) // each node encrypts its own copy
 		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
 	}
-	// How much of a body checks see, and the parts that watch without deciding.
+	// They affect how much of a body checks see, or watch without deciding.
 	fmt.Fprintf(h, "read %v %v\n", b.Settings.Proxy.Exchange.Inspected, b.Settings.Proxy.Exchange.Scripts)
 	if b.Alerts != nil {
 		fmt.Fprintln(h, setting.Digest(b.Alerts.Rules()))

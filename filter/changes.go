@@ -28,10 +28,10 @@ func (c *Changes) Empty() bool {
 // An Editor changes HTML pages. A [Decider] whose policies do that is one, and so is a [Check]
 // that knows the changes.
 type Editor interface {
-	// Changes puts into dst the changes to the page that t asks for, whose request is known, and
-	// reports whether there are any.
+	// Changes puts into dst the changes to the page that the request of t asks for, and reports
+	// whether there are any.
 	Changes(t *Transaction, dst *Changes) bool
-	// Sheet returns the style sheet that t asks for, if its path names one, and whether it is
-	// compressed, which gzip permits.
+	// Sheet returns the style sheet that t asks for, if its path names one, and whether the
+	// sheet is compressed, which it is only if gzip is true.
 	Sheet(t *Transaction, gzip bool) (css []byte, zipped, ok bool)
 }

@@ -19,8 +19,8 @@ func Of(ctx context.Context) *Transaction {
 	return t
 }
 
-// A Stored is the body of a response from a store instead of an origin, together with verdicts
-// on it. The key of a verdict covers everything that decided besides the body.
+// A Stored is the body of a response from a store instead of an origin, with verdicts on it.
+// The key of a verdict covers everything that decided besides the body.
 type Stored interface {
 	// Judged reports whether there are verdicts: most policies store none, and making a key
 	// costs more than calling Judged.
@@ -31,7 +31,7 @@ type Stored interface {
 	Keep(key [16]byte, value []byte)
 }
 
-// StoredOf returns the keeper of verdicts on a body from a store, also while checks see it:
+// StoredOf returns the keeper of verdicts on a body from a store, even while checks see it:
 // then body has a method that returns the store. It is nil for a body from an origin.
 func StoredOf(body message.Body) Stored {
 	if b, ok := body.(interface{ Stored() Stored }); ok {

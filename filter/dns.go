@@ -2,7 +2,7 @@ package filter
 
 import "fmt"
 
-// Names is the set of requirements that a policy has for name servers.
+// Names has the requirements of a policy for name servers.
 type Names struct {
 	// Answer is how to answer a refused name.
 	Answer Answer

@@ -198,8 +198,8 @@ func (t *Transaction) Sent() *content.Head {
 	return h
 }
 
-// useOf returns how the client will use the response, as far as the browser says (Fetch
-// Metadata), or else by the type it accepts most readily.
+// useOf returns how the client will use the response: as the browser says (Fetch Metadata), or
+// else by the type that it prefers.
 func useOf(q *message.Request) content.Use {
 	switch dest := q.Get("Sec-Fetch-Dest"); string(dest) {
 	case "document", "iframe", "frame", "embed", "object":
@@ -210,7 +210,7 @@ func useOf(q *message.Request) content.Use {
 		return content.Sheet
 	case "script":
 		if target := bytes.ToLower(q.Target); bytes.Contains(target, []byte("callback=")) || bytes.Contains(target, []byte("jsonp")) {
-			return content.Unsaid // data for a program, rather than one
+			return content.Unsaid // data for a program, not a picture
 		}
 	case "":
 		switch accept := q.Get("Accept"); {
@@ -226,8 +226,8 @@ func useOf(q *message.Request) content.Use {
 	return content.Embedded
 }
 
-// ForPicture says whether the client shows the body of the response as a picture.
-// Browsers go by its first bytes then, whatever type it is said to have.
+// ForPicture reports whether the client shows the body of the response as a picture. Then
+// browsers decide by its first bytes, whatever type the head names.
 func (t *Transaction) ForPicture() bool {
 	if t.Request == nil {
 		return false
@@ -238,7 +238,7 @@ func (t *Transaction) ForPicture() bool {
 	return bytes.HasPrefix(t.Request.Get("Accept"), []byte("image/"))
 }
 
-// IsPicture says whether the body of the response is a picture.
+// IsPicture reports whether the body of the response is a picture.
 func (t *Transaction) IsPicture() bool {
 	return strings.HasPrefix(t.Body.Type(), "image/") || t.ForPicture() && strings.HasPrefix(t.Body.Looks(), "image/")
 }
@@ -321,12 +321,12 @@ type Contextual interface {
 	Contextual()
 }
 
-// A Changing check asks others, which may answer differently later although no setting and no
-// file has changed.
+// A Changing check asks others, whose answers may change although no setting and no file has
+// changed.
 type Changing interface {
 	Check
-	// Lasts is for how long a verdict that follows from its findings may be kept; limited is
-	// false where that is as long as settings and files stay the same.
+	// Lasts returns how long a verdict that follows from its findings may be kept. limited is
+	// false if that is as long as settings and files stay the same.
 	Lasts() (d time.Duration, limited bool)
 }
 

@@ -21,13 +21,13 @@ func TestFlowKeepsValuesOfManyRequestsAndChecks(t *testing.T) {
 	}
 	work.Wait()
 	if n := add(a); n != 801 {
-		t.Errorf("%d, want 801", n)
+		t.Errorf("the value is %d after concurrent updates, want 801", n)
 	}
 	if n := add(b); n != 1 {
-		t.Errorf("another check has %d, want 1", n)
+		t.Errorf("another check has the value %d, want 1", n)
 	}
 	if f.Reset(); add(a) != 1 {
-		t.Error("something is kept over a reset")
+		t.Error("Reset keeps a value")
 	}
 }
 
@@ -36,6 +36,6 @@ func TestResetKeepsTheFlowOnly(t *testing.T) {
 	tx := Transaction{ID: "x", Flow: f, Findings: []Finding{{Check: "a"}}, Record: Record{Monitored: []Reason{{Rule: "r"}}}}
 	tx.Reset()
 	if tx.Flow != f || tx.ID != "" || len(tx.Findings) != 0 || len(tx.Monitored) != 0 {
-		t.Errorf("%+v", tx)
+		t.Errorf("after Reset the transaction is %+v, want its Flow and nothing else", tx)
 	}
 }

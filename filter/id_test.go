@@ -15,7 +15,7 @@ func TestTransactionIDsSortAndDiffer(t *testing.T) {
 		}
 		id := n.Next(now)
 		if id <= last || len(id) != 11 {
-			t.Fatalf("%q after %q", id, last)
+			t.Fatalf("the ID %q follows %q, want a later one of 11 letters", id, last)
 		}
 		last = id
 	}

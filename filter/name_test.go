@@ -51,7 +51,7 @@ func TestExtensionsAndMediaTypes(t *testing.T) {
 			t.Errorf("%q: got %q, %v; want %q", tt.in, got, err, tt.want)
 		}
 		if err != nil && (!strings.Contains(err.Error(), "write it like") || len(err.Error()) > 200) {
-			t.Errorf("%q: the error is long, or does not say what to do: %v", tt.in, err)
+			t.Errorf("the error about %q is long, or does not say how to write it: %v", tt.in, err)
 		}
 	}
 }

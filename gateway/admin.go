@@ -146,7 +146,7 @@ func (g *pages) pause(who string, until time.Time, by netip.Addr) error {
 	return nil
 }
 
-// quotas returns the rest of a client's quotas.
+// quotas returns what is left of a client's quotas.
 func (g *pages) quotas(ctx context.Context, policy string, addr netip.Addr, user string) admin.Quotas {
 	e := g.engine.Load()
 	c := filter.Client{Addr: addr, User: user}
@@ -177,7 +177,7 @@ func (g *pages) clientNames(ctx context.Context, addrs []netip.Addr) map[netip.A
 	return e.Clients.Of(ctx, addrs, pointer)
 }
 
-// watching returns the parts of the admin address that notify people.
+// watching returns the parts of the admin address that alert people.
 func (g *pages) watching() admin.Watching {
 	return admin.Watching{Alerts: func() *alert.Desk {
 		if e := g.engine.Load(); e != nil && e.Alerts != nil {

@@ -34,7 +34,7 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 	proxy, _ := url.Parse("http://" + g.ProxyAddr())
 	c := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}
 	for _, u := range []string{"http://www.google.com/search?q=I+Want+to+DIE", "http://pills.example/a", "http://pills.example/b", "http://www.google.com/search?q=the+want+to+be"} {
-		res, err := c.Get(u) // no origin answers: it is judged all the same
+		res, err := c.Get(u) // no origin answers; the request is judged all the same
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 		select {
 		case text := <-messages:
 			if !strings.Contains(text, "Who: 127.0.0.1 (class-7a)") || strings.Contains(strings.ToLower(text), "want to die") {
-				t.Errorf("told %q", text)
+				t.Errorf("the alert says %q", text)
 			}
 		case <-time.After(30 * time.Second):
 			res, _ := http.Get("http://" + g.AdminAddr() + "/events")
@@ -53,7 +53,7 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 			res, _ = http.Get("http://" + g.AdminAddr() + "/alerts")
 			b2, _ := io.ReadAll(res.Body)
 			res.Body.Close()
-			t.Fatalf("nobody was told: %s\n%s", b, b2)
+			t.Fatalf("nobody was alerted: %s\n%s", b, b2)
 		}
 	}
 	get := func(path string, into any) int {
@@ -73,14 +73,14 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 		Evidence                   []string
 	}
 	if get("/alerts", &all); len(all) != 2 || all[0].Theme != "self-harm" || all[0].Evidence[0] != "search: I Want to DIE" || all[1].Theme != "drugs" || all[1].Matches != 2 {
-		t.Fatalf("alerts are %+v", all)
+		t.Fatalf("the alerts are %+v", all)
 	}
 	var one struct{ Around []struct{ Host string } }
 	for end := time.Now().Add(30 * time.Second); len(one.Around) < 4 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		get("/alerts/"+all[0].ID, &one) // the record is written once a second
 	}
 	if len(one.Around) < 4 {
-		t.Errorf("around it were %+v", one.Around)
+		t.Errorf("the events around the alert are %+v, want at least 4", one.Around)
 	}
 	post := func(form url.Values) int {
 		res, err := http.PostForm("http://"+g.AdminAddr()+"/alerts/"+all[0].ID, form)
@@ -91,10 +91,10 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 		return res.StatusCode
 	}
 	if s := post(url.Values{"does": {"closed"}}); s != http.StatusBadRequest {
-		t.Errorf("closed without a note: %d", s)
+		t.Errorf("closing an alert without a note: status %d, want 400", s)
 	}
 	if s := post(url.Values{"does": {"closed"}, "note": {"talked to Anna's parents"}}); s != http.StatusOK {
-		t.Errorf("closing: %d", s)
+		t.Errorf("closing an alert with a note: status %d, want 200", s)
 	}
 	var log []struct{ Action, Details string }
 	get("/audit", &log)
@@ -103,13 +103,13 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 		found = found || e.Action == "POST /alerts/{id}" && strings.Contains(e.Details, "parents")
 	}
 	if !found {
-		t.Errorf("the audit log has %+v", log)
+		t.Errorf("the audit log lacks the closing: %+v", log)
 	}
 }
 
 func TestMistakesInThemesHaveTheirLine(t *testing.T) {
 	file := folder(t, map[string]string{"shuultuur.yaml": "alerts:\n  themes:\n    drugs:\n      category: [nothing]\npolicies: [{name: everyone, rules: []}]\n"})
 	if err := explain(t, file); err == nil || !strings.Contains(err.Error(), `:4: alerts.themes.drugs.category[0]: no check reports the category "nothing"`) {
-		t.Errorf("got %v", err)
+		t.Errorf("checking settings with an unknown category: %v", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"shuultuur/datadir"
 )
 
-// TestABackupIsPutBackElsewhere: it restores settings, files beside them, and
-// accounts, but nothing that can be fetched again.
+// TestABackupIsPutBackElsewhere: a backup restores settings, files beside them, and accounts,
+// but nothing that can be fetched again.
 func TestABackupIsPutBackElsewhere(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	write := func(name, text string) {
@@ -53,31 +53,31 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 	}
 	for name, want := range map[string]string{"shuultuur.yaml": settings, "lists/own.txt": "bet.example\n", "data/versions/20260101T000000.000000Z.json": "{}"} {
 		if got, err := os.ReadFile(filepath.Join(other, name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q %v", name, got, err)
+			t.Errorf("restored %s: %q, %v", name, got, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(other, "data/lists/own.list")); err == nil {
-		t.Error("a compiled list was in the backup")
+		t.Error("the backup contains a compiled list")
 	}
 	again, err := account.Open(account.Folder(filepath.Join(other, "data")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a, err := again.One("olga"); err != nil || a.Role != account.Owner {
-		t.Errorf("the account: %+v %v", a, err)
+		t.Errorf("the restored account is %+v, %v; want an owner", a, err)
 	}
 	held, err := datadir.Open(filepath.Join(other, "data"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := configuration.Restore(bytes.NewReader(b.Bytes()), filepath.Join(other, "shuultuur.yaml")); err == nil || !strings.Contains(err.Error(), "stopped") {
-		t.Errorf("beside a running gateway: %v", err)
+		t.Errorf("restoring beside a running gateway: %v, want an error", err)
 	}
 	held.Close()
 }
 
-// TestABackupOfANewerFormat is refused before anything is written, and so is a
-// backup of a folder that is newer than the program.
+// TestABackupOfANewerFormat: a backup of a newer format is refused before anything is written.
+// So is the backup of a folder that is newer than the program.
 func TestABackupOfANewerFormat(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "shuultuur.yaml")
@@ -107,10 +107,10 @@ func TestABackupOfANewerFormat(t *testing.T) {
 			if c.want == "" {
 				f, bad := datadir.FormatOf(filepath.Join(other, "data"))
 				if err != nil || bad != nil || f != datadir.Current() {
-					t.Errorf("%v; the folder is %+v %v", err, f, bad)
+					t.Errorf("restoring: %v; the format of the folder is %+v, %v", err, f, bad)
 				}
 			} else if err == nil || !strings.Contains(err.Error(), c.want) || len(left) > 0 {
-				t.Errorf("got %v, and %v is written", err, left)
+				t.Errorf("restoring a newer format: %v; %v was written, want an error and nothing written", err, left)
 			}
 		})
 	}
@@ -118,10 +118,10 @@ func TestABackupOfANewerFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := configuration.Backup(&bytes.Buffer{}, file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
-		t.Errorf("a backup of a newer folder: %v", err)
+		t.Errorf("making a backup of a newer folder: %v, want which version to install", err)
 	}
 	if _, err := configuration.Restore(bytes.NewReader(whole.Bytes()), file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
-		t.Errorf("a backup into a newer folder: %v", err)
+		t.Errorf("restoring into a newer folder: %v, want which version to install", err)
 	}
 }
 
@@ -162,7 +162,7 @@ func withFormat(t *testing.T, whole []byte, format string) []byte {
 		}
 	}
 	if err := errors.Join(out.Close(), packed.Close()); err != nil || !seen {
-		t.Fatal("the backup says no format", err)
+		t.Fatal("the backup has no format file", err)
 	}
 	return b.Bytes()
 }

@@ -98,14 +98,14 @@ func TestEveryChangedFileIsUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := g.Reload(t.Context()); err != nil {
-				t.Errorf("%s has changed: %v", name, err)
+				t.Errorf("reloading after %s changed: %v", name, err)
 			}
 			if g.engine.Load().Revision == before && name != "own.example.zone" { // zones follow their files by themselves
-				t.Errorf("%s has changed (settings named relatively: %v), and nothing was built from it", name, relative)
+				t.Errorf("nothing was rebuilt after %s changed (settings name it relatively: %v)", name, relative)
 			}
 		}
 		if all := g.engine.Load().Faults(); all != nil {
-			t.Errorf("after all files have changed: %v", all)
+			t.Errorf("faults after all files changed: %v", all)
 		}
 		if err := g.Reload(t.Context()); err != nil {
 			t.Error(err)
@@ -155,13 +155,13 @@ func TestABrokenFileDoesNotStopAStart(t *testing.T) {
 		}
 		all, err := start()
 		if err != nil {
-			t.Errorf("%s is broken, and the gateway does not start: %v", tt.file, err)
+			t.Errorf("the gateway does not start with a broken %s: %v", tt.file, err)
 		} else if len(all) == 0 {
-			t.Errorf("%s is broken, and nothing says so", tt.file)
+			t.Errorf("the gateway reports no fault although %s is broken", tt.file)
 		}
 		for _, err := range all {
 			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%s is broken: %q does not name it", tt.file, err)
+				t.Errorf("the fault about a broken %s does not name it: %q", tt.file, err)
 			}
 		}
 		if err := os.WriteFile(path, was, 0o644); err != nil {
@@ -169,14 +169,13 @@ func TestABrokenFileDoesNotStopAStart(t *testing.T) {
 		}
 	}
 	if all, err := start(); err != nil || all != nil {
-		t.Error("after all is mended:", all, err)
+		t.Error("after the repair, faults and error:", all, err)
 	}
 }
 
-// TestAFileThatWasNeverValid: at a first start without a good copy, the gateway
-// serves if it can still filter, reports what is broken, and uses the file when
-// it is repaired. It refuses to start if it would let everything through. check
-// refuses all of them.
+// TestAFileThatWasNeverValid: at a first start without a good copy, the gateway serves if it
+// can still filter, reports what is broken, and uses the file when it is repaired. It refuses
+// to start if it would let everything pass. check refuses all of these settings.
 func TestAFileThatWasNeverValid(t *testing.T) {
 	for _, tt := range []struct {
 		file, text string
@@ -184,7 +183,7 @@ func TestAFileThatWasNeverValid(t *testing.T) {
 	}{
 		{"cert.pem", "no certificate", true},
 		{"key.pem", "no key", true},
-		{"key.pem", "", false}, // the settings name a file that is not there
+		{"key.pem", "", false}, // the settings name a file that does not exist
 		{"pages/block.html", "{{.Nothing", true},
 		{"own.example.zone", "@ SOA nothing\n", true},
 		{"own.txt", "", false},
@@ -213,11 +212,11 @@ func TestAFileThatWasNeverValid(t *testing.T) {
 			}
 			if e, err := engine.Build(t.Context(), s, nil, nil, slog.New(slog.DiscardHandler)); err == nil {
 				e.Drop(nil, slog.New(slog.DiscardHandler))
-				t.Error("check accepts it")
+				t.Error("check accepts settings with a broken file")
 			}
 			g, err := New(t.Context(), file, slog.New(slog.NewTextHandler(t.Output(), nil)))
 			if (err == nil) != tt.serves {
-				t.Fatalf("starts: %v, want %v: %v", err == nil, tt.serves, err)
+				t.Fatalf("the gateway starts: %v, want %v: %v", err == nil, tt.serves, err)
 			}
 			if err != nil {
 				return
@@ -225,7 +224,7 @@ func TestAFileThatWasNeverValid(t *testing.T) {
 			t.Cleanup(func() { _ = g.close() })
 			all := g.engine.Load().Faults()
 			if len(all) == 0 || !strings.Contains(all[0].Error(), filepath.Base(tt.file)) {
-				t.Errorf("what is broken is said as %v", all)
+				t.Errorf("the faults do not name the broken file: %v", all)
 			}
 			if err := os.WriteFile(path, was, 0o644); err != nil {
 				t.Fatal(err)
@@ -234,7 +233,7 @@ func TestAFileThatWasNeverValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			if all := g.engine.Load().Faults(); all != nil && tt.file != "own.example.zone" { // zones follow their files by themselves
-				t.Errorf("after it is mended: %v", all)
+				t.Errorf("faults after the repair: %v", all)
 			}
 		})
 	}

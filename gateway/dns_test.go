@@ -182,7 +182,7 @@ func questionOf(t testing.TB, client, name string, qtype uint16, at time.Time) *
 	}
 	q := &dns.Query{}
 	if st := q.Parse(b); st != dns.OK {
-		t.Fatalf("%s: status %d", name, st)
+		t.Fatalf("parsing a query for %s: status %d", name, st)
 	}
 	q.Client, q.At, q.Recursion = netip.AddrPortFrom(netip.MustParseAddr(client), 5353), at, true
 	return q
@@ -209,7 +209,7 @@ func askEngine(t testing.TB, e *engine.Engine, q *dns.Query) (string, *reply) {
 		out = e.Resolver.Wait(context.Background(), q, &a.Reply, &a.T)
 	}
 	if out != dns.Answered {
-		t.Fatalf("outcome %d", out)
+		t.Fatalf("the query has the outcome %d, want Answered", out)
 	}
 	var m miekg.Msg
 	if err := m.Unpack(a.Finish(&dns.Options{Size: 1232, Max: 1232})); err != nil {
@@ -319,7 +319,7 @@ func TestARefusedNameAllocatesNothing(t *testing.T) {
 			a.Finish(o)
 		})
 		if n != 0 && !race.On {
-			t.Errorf("%s for %s: %v allocations", c.name, c.client, n)
+			t.Errorf("answering %s for %s makes %v allocations, want 0", c.name, c.client, n)
 		}
 	}
 }
@@ -363,34 +363,34 @@ func TestQueriesAreCounted(t *testing.T) {
 			e := nameEngineOf(t, map[string]string{"shuultuur.yaml": meteredSettings, "own.txt": "games.example\n"}, memory)
 			now := time.Now()
 			if y, m, d := now.Date(); now.Truncate(time.Hour).Add(time.Hour).Sub(now) < time.Minute {
-				now = time.Date(y, m, d, now.Hour()+1, 0, 0, 0, now.Location()) // an hour of two hours is two
+				now = time.Date(y, m, d, now.Hour()+1, 0, 0, 0, now.Location()) // one hour of use in a span of two
 			}
 			ask := func(client, name string) string {
 				s, a := askEngine(t, e, questionOf(t, client, name, miekg.TypeA, now))
 				if x := e.Resolver.Record(questionOf(t, client, name, miekg.TypeA, now), &a.Reply, &a.T); x.Verdict.After > 0 && x.Verdict.Reason.Finding.Evidence == "" {
-					t.Errorf("%s: recorded without a reason: %+v", name, x.Verdict)
+					t.Errorf("%s: the event lacks the reason: %+v", name, x.Verdict)
 				}
 				return s
 			}
-			// The first one needs upstreams, and counts once.
+			// The first query needs upstreams, and counts once.
 			for i := range 8 {
 				if got := ask("10.1.0.8", "fine.example"); got != "NOERROR A 198.51.100.1" {
-					t.Errorf("query %d: %s", i+1, got)
+					t.Errorf("query %d within the limit: %s, want an answer", i+1, got)
 				}
 			}
 			if got := ask("10.1.0.8", "fine.example"); got != "REFUSED EDE 15" {
-				t.Errorf("the ninth: %s", got)
+				t.Errorf("the query beyond the limit: %s, want REFUSED EDE 15", got)
 			}
 			if got := ask("10.1.0.9", "games.example"); got != "NOERROR A 198.51.100.5" {
-				t.Errorf("another client: %s", got)
+				t.Errorf("another client: %s, want an answer", got)
 			}
 			who := filter.Client{Addr: netip.MustParseAddr("10.1.0.9")}
 			if _, left := e.Policies.Balance(t.Context(), "", &who, now); len(left) != 3 || left[0].Used != 1 || left[1].Used != 0 {
-				t.Errorf("left %+v, want one minute used", left)
+				t.Errorf("the quota is %+v, want one minute used", left)
 			}
 			e.Policies.Done(t.Context(), &filter.Transaction{Start: now, Client: who, Record: filter.Record{BytesOut: 2e6}, Findings: []filter.Finding{{Check: "category", Category: "games"}}})
 			if got := ask("10.1.0.9", "games.example"); got != "NOERROR A 0.0.0.0 EDE 15" {
-				t.Errorf("games, of which the bytes are used up: %s", got)
+				t.Errorf("a name of games whose quota is used up: %s, want 0.0.0.0", got)
 			}
 			for client, name := range map[string]string{"10.1.0.8": "fine.example", "10.1.0.9": "games.example", "10.1.0.7": "fine.example"} {
 				q := questionOf(t, client, name, miekg.TypeA, now)
@@ -403,7 +403,7 @@ func TestQueriesAreCounted(t *testing.T) {
 					}
 				})
 				if trips = memory.Stats().Trips - trips; n != 0 && !race.On || trips != 0 {
-					t.Errorf("%s for %s: %v allocations, %d waited for Redis", name, client, n, trips)
+					t.Errorf("answering %s for %s makes %v allocations, and %d queries waited for Redis; want none", name, client, n, trips)
 				}
 			}
 		})
@@ -422,23 +422,23 @@ func TestWhatWasAskedIsRecordedWhole(t *testing.T) {
 	r := record("10.1.0.8", "www.games.example")
 	if r.Proto != filter.DNS || r.Method != "A" || r.Host != "www.games.example" || r.Status != miekg.RcodeNameError ||
 		r.Policy != "pupils" || r.Rule != "games" || r.Category != "games" || !strings.Contains(r.Evidence, `"games.example" in`) || r.ID == "" {
-		t.Errorf("recorded %+v", r)
+		t.Errorf("the event of a refused name is %+v", r)
 	}
 	r = record("10.1.0.8", "cloak.example")
 	if r.Host != "cloak.example" || r.Category != "games" || !strings.Contains(r.Note, "x.games.example") {
-		t.Errorf("recorded %+v", r)
+		t.Errorf("the event of a refused alias is %+v", r)
 	}
 	r = record("10.1.0.7", "fine.example")
 	if r.User != "mary" || r.Policy != "staff" || r.Action != filter.Pass || r.Status != 0 {
-		t.Errorf("recorded %+v", r)
+		t.Errorf("the event of an answered name is %+v", r)
 	}
 	r = record("192.168.1.1", "portal.example")
 	if r.Host != "portal.example" || r.Client != netip.MustParseAddr("192.168.1.1") || r.Method != "A" {
-		t.Errorf("recorded %+v", r)
+		t.Errorf("the event of a local name is %+v", r)
 	}
 }
 
-// upstreamServer answers out of world until the test ends.
+// upstreamServer answers with the records of world until the test ends.
 func upstreamServer(t *testing.T) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -492,10 +492,10 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	// Devices have the names that the route of their network returns.
+	// The reverse zones to which their networks are routed name the devices.
 	tv, mary, unrouted := netip.MustParseAddr("10.1.0.77"), netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("192.168.5.5")
 	if names := (&pages{g}).clientNames(ctx, []netip.Addr{tv, mary, unrouted}); names[tv] != "tv.home.arpa" || names[mary] != "mary" || names[unrouted] != "" {
-		t.Errorf("clients are called %v", names)
+		t.Errorf("the clients have the names %v", names)
 	}
 	// An added or removed entry has effect at once.
 	change := func(c list.Change) {
@@ -506,11 +506,11 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 	}
 	change(list.Change{Entry: "fine.example"})
 	if got := ask("fine.example"); got != "NXDOMAIN EDE 15" {
-		t.Errorf("fine.example has been listed: %s", got)
+		t.Errorf("after fine.example was listed: %s, want NXDOMAIN EDE 15", got)
 	}
 	change(list.Change{Entry: "fine.example", Remove: true})
 	if got := ask("fine.example"); got != "NOERROR A 198.51.100.1" {
-		t.Errorf("fine.example is listed no more: %s", got)
+		t.Errorf("after fine.example was removed from the list: %s, want its address", got)
 	}
 	// Other settings.
 	old, err := os.ReadFile(file)
@@ -524,7 +524,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ask("portal.example"); got != "NOERROR A 10.0.0.6" {
-		t.Errorf("after a reload: %s", got)
+		t.Errorf("portal.example after a reload: %s, want 10.0.0.6", got)
 	}
 	resp, err := http.Get("http://" + g.AdminAddr() + "/metrics")
 	if err != nil {
@@ -566,7 +566,7 @@ func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
 		}
 	}
 	if _, err := e.Name(d, client, "a..b", miekg.TypeA); err == nil {
-		t.Error("a..b is no name")
+		t.Error("Name accepts a..b")
 	}
 }
 
@@ -641,7 +641,7 @@ func TestWhatAZoneOfOurOwnWouldAnswerIsSaid(t *testing.T) {
 			t.Errorf("%s asks for %s: %s, want %s", c.client, c.name, got, c.want)
 		}
 		if x.Zone != "" && x.Transaction.Verdict.Action != filter.Pass {
-			t.Errorf("%s is judged: %v", c.name, x.Transaction.Verdict)
+			t.Errorf("%s of our own zone is judged: %v", c.name, x.Transaction.Verdict)
 		}
 	}
 }
@@ -697,7 +697,7 @@ func TestNamesPassInAPause(t *testing.T) {
 		}
 		x := e.Resolver.Record(questionOf(t, c.client, c.name, miekg.TypeA, noon.Add(c.at)), &a.Reply, &a.T)
 		if passes := strings.Contains(c.want, " A 198") || strings.Contains(c.want, "203"); passes != (x.Verdict.Reason.Finding.Category == "paused") {
-			t.Errorf("%s asks for %s after %v: on record as %+v", c.client, c.name, c.at, x.Verdict)
+			t.Errorf("%s asks for %s after %v: the event says %+v", c.client, c.name, c.at, x.Verdict)
 		}
 	}
 }

@@ -19,12 +19,12 @@ import (
 	"shuultuur/vote"
 )
 
-// Limits for finding the effect of a change: newest events, and time by the clock.
+// Limits for finding the effect of a change: the number of newest events, and time.
 const (
 	effectSpan = 24 * time.Hour
 	maxEffect  = 1_000_000
-	effectRead = 10 * time.Second // of judging; after that, the events judged so far are shown
-	effectTime = 40 * time.Second // with what builds both engines
+	effectRead = 10 * time.Second // time for judging; after it, the events judged so far are shown
+	effectTime = 40 * time.Second // time including the building of both engines
 	effectRows = 50               // kinds of changes to show
 )
 
@@ -89,8 +89,7 @@ type trial struct {
 	change func(e *engine.Engine, changed bool) // changes values that engines consult
 }
 
-// tried prepares a trial. A change that is not possible gives
-// [*admin.BadChange].
+// tried prepares a trial. A change that is not possible gives [*admin.BadChange].
 func (g *pages) tried(t *admin.Trial) (*trial, error) {
 	x := &trial{Trial: t, lists: t.Lists}
 	run, now := g.engine.Load(), time.Now()

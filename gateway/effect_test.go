@@ -39,8 +39,8 @@ policies:
 `
 
 // Each kind of change to the filter shows what it would have altered in an hour in which anna,
-// ben and a third person viewed a page each minute, two of them a betting page. Of the 58
-// others, anna's and ben's quota lets 30 pass.
+// ben and a third person each viewed a page a minute, two of them a betting page. Of the 58
+// others, the quota of anna and ben lets 30 pass.
 func TestEveryKindOfChangeIsJudged(t *testing.T) {
 	file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": home})
 	dir := filepath.Join(filepath.Dir(file), "data")
@@ -75,7 +75,7 @@ func TestEveryKindOfChangeIsJudged(t *testing.T) {
 	for name, c := range map[string]struct {
 		trial   admin.Trial
 		changed int64
-		is      string // "" for several: a minute that passes uses up a later one
+		is      string // "" for several results: a minute that passes uses up a later one
 	}{
 		"an entry":                     {own(list.Change{Entry: "news.example"}), 60, "block"},
 		"an entry for nothing":         {own(list.Change{Entry: "other.example"}), 0, ""},
@@ -101,13 +101,13 @@ func TestEveryKindOfChangeIsJudged(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		t.Logf("%s: %d of %d: %+v", name, x.Changed, x.Judged, x.Changes)
+		t.Logf("%s changes %d of %d events: %+v", name, x.Changed, x.Judged, x.Changes)
 		if x.Judged != 180 || x.Changed != c.changed {
-			t.Errorf("%s: %d of %d change, want %d of 180", name, x.Changed, x.Judged, c.changed)
+			t.Errorf("%s changes %d of %d events, want %d of 180", name, x.Changed, x.Judged, c.changed)
 		}
 		for _, k := range x.Changes {
 			if c.is != "" && k.Is != c.is {
-				t.Errorf("%s: %+v, want it to become %s", name, k, c.is)
+				t.Errorf("%s: the change is %+v, want events to become %s", name, k, c.is)
 			}
 		}
 	}
@@ -120,23 +120,23 @@ func TestEveryKindOfChangeIsJudged(t *testing.T) {
 	} {
 		var bad *admin.BadChange
 		if _, err := (&pages{g}).effect(t.Context(), trial); !errors.As(err, &bad) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want a BadChange", name, err)
 		}
 	}
 	e := g.engine.Load()
 	if hits, err := e.Lists.Search("news.example"); err != nil || len(hits) > 0 || len(e.Pauses.At(time.Now())) > 0 || len(e.Rulings.Bonuses(time.Now())) > 0 {
-		t.Errorf("asking for effects has changed what is in use: %v %v", hits, err)
+		t.Errorf("asking for effects changed what is in use: %v, %v", hits, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "lists", "trial-*")); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("asking for effects left files behind: %q", left)
 	}
 }
 
-// hourAgo is the beginning of an hour on the day of now, so that quotas count one day.
+// hourAgo is the beginning of an hour on the same day as now, so that quotas count one day.
 func hourAgo(now time.Time, hours int) time.Time {
 	y, m, d := now.Date()
 	if now.Hour() >= hours {
 		return time.Date(y, m, d, now.Hour()-hours, 0, 0, 0, now.Location())
 	}
-	return time.Date(y, m, d-1, 20, 0, 0, 0, now.Location()) // at night: yesterday evening, within the last day
+	return time.Date(y, m, d-1, 20, 0, 0, 0, now.Location()) // at night it is yesterday evening, within the last day
 }

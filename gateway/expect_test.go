@@ -117,13 +117,13 @@ func TestASaveThatBreaksAnExpectationIsRefused(t *testing.T) {
 		body, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(body), "casino.example is expected to be block and is allow") {
-			t.Errorf("PUT %q: %d %s", query, res.StatusCode, body)
+			t.Errorf("PUT /settings%q: status %d, want 422 and the unmet expectation: %s", query, res.StatusCode, body)
 		}
 	}
 	if now, _ := os.ReadFile(file); string(now) != text {
-		t.Errorf("the file is now %s", now)
+		t.Errorf("refused settings changed the file to %s", now)
 	}
-	// A list without the entry leaves the gateway running, and is reported.
+	// If the list loses its entry, the gateway runs on and reports it.
 	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "own.txt"), []byte("other.example\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +131,11 @@ func TestASaveThatBreaksAnExpectationIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := strings.Join(g.health().Problems, "\n"); !strings.Contains(p, "expected to be block and is pass") {
-		t.Errorf("problems are %q", p)
+		t.Errorf("/health does not report the unmet expectation: %q", p)
 	}
 }
 
-// Rows as a day of a school has them: 400 people, 20,000 pages of 1,000 sites.
+// Rows like those of a day at a school: 400 people, 20,000 pages of 1,000 sites.
 func day(n int) []event.Row {
 	rows := eventtest.Rows(time.Now().UTC().Add(-20*time.Hour).Truncate(time.Microsecond), n)
 	for i := range rows {
@@ -149,9 +149,8 @@ func day(n int) []event.Row {
 	return rows
 }
 
-// The time is that of a whole machine that does little else: what is asserted
-// is what was judged, and what it took is logged. SHUULTUUR_EFFECT=1000000 is
-// the measurement.
+// The test asserts what was judged, and only logs the time, which depends on what else the
+// machine does. SHUULTUUR_EFFECT=1000000 measures it.
 func TestAChangeIsTriedOnManyEvents(t *testing.T) {
 	n := 20_000
 	if s := os.Getenv("SHUULTUUR_EFFECT"); s != "" {
@@ -188,20 +187,20 @@ func TestAChangeIsTriedOnManyEvents(t *testing.T) {
 	changed := strings.Replace(text, "host: [slots.example]", "host: [slots.example, site-18.example.com]", 1)
 	ruled, err := (&pages{g}).effect(t.Context(), admin.Trial{Rulings: []policy.Decision{{Site: "site-18.example.com", Block: true}}})
 	if err != nil || ruled.Changed != want || len(ruled.Changes) != 1 || ruled.Changes[0].Is != filter.Block.String() {
-		t.Errorf("a site blocked by hand would change %+v, %v, want %d", ruled, err, want)
+		t.Errorf("blocking a site by hand would change %+v, %v; want %d", ruled, err, want)
 	}
 	if all := g.engine.Load().Rulings.Sites(time.Now()); len(all) > 0 {
-		t.Errorf("saying the effect has made %v", all)
+		t.Errorf("asking for the effect made the decisions %v", all)
 	}
 	x, err := (&pages{g}).effect(t.Context(), admin.Trial{Text: []byte(changed)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d events in %.2f s", x.Judged, x.Took)
+	t.Logf("judged %d events in %.2f s", x.Judged, x.Took)
 	if x.Judged+x.Unknown < int64(n) || x.Changed != want {
-		t.Errorf("judged %d of %d, unknown %d, changed %d, want %d", x.Judged, n, x.Unknown, x.Changed, want)
+		t.Errorf("judged %d of %d events, %d unknown, %d changed; want %d changed", x.Judged, n, x.Unknown, x.Changed, want)
 	}
 	if len(x.Changes) != 1 || x.Changes[0].Is != filter.Warn.String() || x.Changes[0].Count != want {
-		t.Errorf("changes are %+v", x.Changes)
+		t.Errorf("the changes are %+v", x.Changes)
 	}
 }

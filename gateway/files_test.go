@@ -53,7 +53,7 @@ func fileKeys(t reflect.Type, at string, above []reflect.Type, add func(key stri
 	}
 }
 
-// someFiles are settings that name files, with the contents: text, or a function that
+// someFiles has settings that name files, and the contents of these: text, or a function that
 // makes new contents each time.
 var someFiles = []struct {
 	settings string
@@ -213,14 +213,14 @@ func write(t *testing.T, dir, name string, content any, n int) {
 	}
 }
 
-// TestEveryFileThatSettingsNameIsFollowed changes, breaks and mends each file of [someFiles].
-// They name every key that is a file.
+// TestEveryFileThatSettingsNameIsFollowed changes, breaks and repairs each file of [someFiles].
+// Their settings use every key that names a file.
 func TestEveryFileThatSettingsNameIsFollowed(t *testing.T) {
 	t.Parallel()
 	missing := map[string]bool{}
 	fileKeys(reflect.TypeFor[configuration.Settings](), "", nil, func(key string) { missing[key] = true })
 	if len(missing) < 40 {
-		t.Errorf("found %d keys only", len(missing))
+		t.Errorf("found only %d keys that name files", len(missing))
 	}
 	for i, tt := range someFiles {
 		var settings any
@@ -249,45 +249,45 @@ func TestEveryFileThatSettingsNameIsFollowed(t *testing.T) {
 				follow(t, g, dir, name, tt.files[name])
 			}
 			if !slices.Equal(remembers(), before) {
-				t.Error("changed files replaced what the gateway remembers, its record, its votes or its sessions")
+				t.Error("changed files replaced the state, the record, the votes or the sessions")
 			}
 		})
 	}
 	for key := range missing {
-		t.Errorf("no settings here name a file at %s", key)
+		t.Errorf("no settings of this test name a file at %s", key)
 	}
 }
 
-// follow changes, breaks and mends one file.
+// follow changes, breaks and repairs one file.
 func follow(t *testing.T, g *Gateway, dir, name string, content any) {
 	t.Helper()
 	before := g.engine.Load().Revision
 	write(t, dir, name, content, 2)
 	if err := g.Reload(t.Context()); err != nil {
-		t.Errorf("%s has changed: %v", name, err)
+		t.Errorf("reloading after %s changed: %v", name, err)
 	}
 	changed := g.engine.Load()
 	if changed.Revision == before {
-		t.Errorf("%s has changed, and nothing notices", name)
+		t.Errorf("nothing was rebuilt after %s changed", name)
 	}
 	if all := ours(changed); all != nil {
-		t.Errorf("%s has changed: %v", name, all)
+		t.Errorf("faults after %s changed: %v", name, all)
 	}
 	if err := os.Remove(filepath.Join(dir, name)); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Reload(t.Context()); err != nil {
-		t.Errorf("%s is gone, and the others cannot be renewed: %v", name, err)
+		t.Errorf("a missing %s keeps other parts from being rebuilt: %v", name, err)
 	}
-	if all := ours(g.engine.Load()); len(all) == 0 && name != "pages/block.html" { // then the built-in page counts
-		t.Errorf("%s is gone, and nothing says so", name)
+	if all := ours(g.engine.Load()); len(all) == 0 && name != "pages/block.html" { // without it the built-in page is used
+		t.Errorf("no fault is reported although %s is missing", name)
 	}
 	write(t, dir, name, content, 3)
 	if err := g.Reload(t.Context()); err != nil {
-		t.Errorf("%s is mended: %v", name, err)
+		t.Errorf("reloading after %s was repaired: %v", name, err)
 	}
 	if all := ours(g.engine.Load()); all != nil {
-		t.Errorf("%s is mended: %v", name, all)
+		t.Errorf("faults after %s was repaired: %v", name, all)
 	}
 }
 

@@ -1,12 +1,11 @@
-// Package gateway runs a filter: it listens, puts one engine after another into
-// use, and ends. Package engine builds engines.
+// Package gateway runs a filter: it listens, puts one engine after another into use, and ends.
+// Package engine builds engines.
 //
-// Data moves as follows. [configuration.Read] turns a file into settings, and
-// [engine.Build] makes an engine from them. [Gateway] listens, puts the engine
-// into the servers, and hands finished transactions to the event log. On SIGHUP,
-// or when a file changes, it builds the next engine. If an engine cannot be
-// built, the running one stays. The admin address gets the data and actions of
-// its pages from the gateway. [fleet.Node] informs the other nodes.
+// Data moves as follows. [configuration.Read] turns a file into settings, and [engine.Build]
+// makes an engine from them. [Gateway] listens, puts the engine into the servers, and hands
+// finished transactions to the event log. On SIGHUP, or when a file changes, it builds the next
+// engine. If it cannot build one, the running engine stays. The admin address gets the data and
+// actions of its pages from the gateway. [fleet.Node] informs the other nodes.
 package gateway
 
 import (
@@ -52,9 +51,9 @@ type Gateway struct {
 	sockets *handover.Sockets
 	departure
 
-	setup    atomic.Pointer[admin.Setup] // nil: setup is complete
+	setup    atomic.Pointer[admin.Setup] // nil when setup is complete
 	remarks  atomic.Pointer[[]admin.Remark]
-	pictures picture.Gallery // results for pictures
+	pictures picture.Gallery // verdicts of the models for pictures
 
 	saving    sync.Mutex // held while the settings change
 	trying    sync.Mutex // held while an engine is built for questions
@@ -218,7 +217,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-g.failed: // if one part ends, all end
+	case err = <-g.failed: // when one part ends, all end
 		stop()
 	case <-g.left:
 		stop()
@@ -228,9 +227,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return errors.Join(err, g.close())
 }
 
-// close ends all parts: first those with sockets, together, then the others
-// from the bottom of the table, so that events are written until the last
-// transaction is over.
+// close ends all parts: first those with sockets, all at once, then the others from the bottom
+// of the table, so that events are written until the last transaction is over.
 func (g *Gateway) close() error {
 	g.reloading.Lock()
 	g.closed = true // prevents further reloads
@@ -332,7 +330,7 @@ func (g *Gateway) health() admin.Health {
 	if p := g.halfway.Load(); p != nil {
 		problems = append(problems, *p)
 	}
-	h.Problems = append([]string{}, problems...) // [] in JSON, not null
+	h.Problems = append([]string{}, problems...) // JSON then has [], not null
 	return h
 }
 

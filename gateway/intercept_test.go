@@ -10,7 +10,7 @@ import (
 	"shuultuur/intercept"
 )
 
-// TestRefusedCertificatesAreCountedInTheSharedState: also after a reload.
+// TestRefusedCertificatesAreCountedInTheSharedState, even after a reload.
 func TestRefusedCertificatesAreCountedInTheSharedState(t *testing.T) {
 	file := folder(t, map[string]string{"shuultuur.yaml": `
 listen: {proxy: "127.0.0.1:0", admin: "127.0.0.1:0"}
@@ -41,7 +41,7 @@ policies: [{name: all, decrypt: true}]
 	}()
 	for _, when := range []string{"at the start", "after a reload"} {
 		if in := g.engine.Load().Intercept; in == nil || in.ExceptAfter != 3 || in.Memory != g.engine.Load().State {
-			t.Errorf("%s: %+v", when, in)
+			t.Errorf("%s: the interception is %+v, want the shared state as its memory", when, in)
 		}
 		if err := g.Reload(ctx); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// invalid are settings with one mistake each. Each line replaces or adds to
-// settings that are good but for it.
+// invalid has settings with one mistake each. Each entry replaces or adds a line of settings
+// that are otherwise good.
 const invalid = `
 listen: {proxy: 127.0.0.1}
 listen: {proxy: "127.0.0.1:99999"}
@@ -480,14 +480,14 @@ func TestCheckAndRunRefuseTheSameSettings(t *testing.T) {
 		}
 		switch {
 		case check == nil && run == nil:
-			t.Errorf("accepted: %s", line)
+			t.Errorf("check and run accept: %s", line)
 		case check == nil || run == nil || check.Error() != run.Error():
-			t.Errorf("%s\ncheck: %v\nrun:   %v", line, check, run)
+			t.Errorf("check and run differ about %s\ncheck: %v\nrun: %v", line, check, run)
 		case !strings.Contains(check.Error(), filepath.Base(file)+":"):
-			t.Errorf("%s: %v: names no line", line, check)
+			t.Errorf("the error about %s names no line: %v", line, check)
 		}
 	}
 	if n < 100 {
-		t.Errorf("%d settings", n)
+		t.Errorf("the test has only %d invalid settings", n)
 	}
 }

@@ -47,21 +47,21 @@ policies: [{name: all, rules: [{name: games, action: block, category: [games]}]}
 	three := list.Change{Entry: "three.example"}
 	var bad *collection.BadChange
 	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "not a host"}}}); !errors.As(err, &bad) || overlays() != 0 {
-		t.Errorf("%v, %d lists changed", err, overlays())
+		t.Errorf("a change that is not a host: %v, %d lists changed; want an error and none", err, overlays())
 	}
 	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "c": {three}}); !errors.Is(err, collection.ErrNoList) || overlays() != 0 {
-		t.Errorf("%v, %d lists changed", err, overlays())
+		t.Errorf("a change of a list that does not exist: %v, %d lists changed; want an error and none", err, overlays())
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(settings, "action: block", "action: bolck", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {three}}); err == nil || overlays() != 0 {
-		t.Errorf("with settings that cannot be used: %v, %d lists changed", err, overlays())
+		t.Errorf("changes with settings that cannot be used: %v, %d lists changed; want an error and none", err, overlays())
 	}
 	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "two.example", Exception: true}}}); err != nil || overlays() != 2 || !has("three.example") {
-		t.Errorf("%v, %d lists changed", err, overlays())
+		t.Errorf("good changes: %v, %d lists changed; want 2", err, overlays())
 	}
 }

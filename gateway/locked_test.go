@@ -31,7 +31,7 @@ func TestLockedListsAreSwitchedOffByOwnersOnly(t *testing.T) {
 	file := folder(t, map[string]string{"law.txt": hash + "\n", "shuultuur.yaml": withLocked})
 	g := serving(t, file)
 	if text, err := os.ReadFile(filepath.Join(filepath.Dir(file), "law.txt")); err != nil || strings.Contains(string(text), hash) {
-		t.Errorf("the list lies there as it came: %v", err)
+		t.Errorf("the fetched list is on disk unencrypted: %v", err)
 	}
 	err := filepath.WalkDir(filepath.Dir(file), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -39,7 +39,7 @@ func TestLockedListsAreSwitchedOffByOwnersOnly(t *testing.T) {
 		}
 		text, err := os.ReadFile(path)
 		if strings.Contains(string(text), hash) {
-			t.Errorf("%s holds the hash", path)
+			t.Errorf("%s contains the hash in the clear", path)
 		}
 		return err
 	})
@@ -74,11 +74,11 @@ func TestLockedListsAreSwitchedOffByOwnersOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := g.checkText(owner, []byte(text)); err != nil {
-			t.Errorf("%q: the owner: %v", c.is, err)
+			t.Errorf("settings that change %q: refused to the owner: %v", c.is, err)
 		}
 		err := g.checkText(operator, []byte(text))
 		if c.free != (err == nil) || err != nil && !strings.Contains(err.Error(), `locked list "law"; only an owner`) {
-			t.Errorf("%q: the operator: %v", c.is, err)
+			t.Errorf("settings that change %q: the operator gets %v", c.is, err)
 		}
 	}
 }

@@ -17,8 +17,8 @@ func allocated() uint64 {
 	return n
 }
 
-// returnMemory returns to the system the memory that reading rules and lists took, if much
-// was allocated since before. This frees the replaced engine, too.
+// returnMemory returns to the system the memory that reading rules and lists took, if much was
+// allocated since before. It also frees the replaced engine.
 func returnMemory(before uint64) {
 	if allocated()-before >= muchGarbage {
 		debug.FreeOSMemory()
@@ -26,17 +26,17 @@ func returnMemory(before uint64) {
 }
 
 const (
-	// lookAtMemory is the time between two looks at memory.
+	// lookAtMemory is the interval between two looks at memory.
 	lookAtMemory = 15 * time.Second
-	// muchIdle is the number of bytes that memory must have grown by to be returned.
+	// muchIdle is the growth of memory, in bytes, from which it is returned.
 	muchIdle = 16 << 20
 )
 
-// A burst is the memory that a burst of work leaves behind. The collector lets the heap grow to
-// twice of what is in use, and hardly runs when nothing is allocated any more: after thousands
-// of connections were opened and became silent, that is most of the memory.
+// A burst records the memory that bursts of work leave behind. The collector lets the heap grow
+// to twice of what is in use, and hardly runs when nothing is allocated. After thousands of
+// connections were opened and became silent, most of the memory is garbage.
 type burst struct {
-	least     uint64 // resident bytes after the last return, or fewer
+	least     uint64 // resident bytes after the last return, or fewer if they shrank since
 	allocated uint64 // at the last look
 }
 
@@ -71,7 +71,7 @@ func (b *burst) look() {
 	}
 }
 
-// memory returns the bytes that Go has from the system, and those allocated so far.
+// memory returns the bytes that Go has from the system, and the bytes allocated so far.
 func memory() (resident, allocated uint64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -10,7 +10,7 @@ import (
 	"shuultuur/test/race"
 )
 
-// Memory used to read the rules is not kept until the next run of the collector, which on a
+// Memory used for reading rules is not kept until the next run of the collector, which on a
 // quiet gateway comes minutes later.
 func TestMemoryThatABuildTookIsReturned(t *testing.T) {
 	race.Without(t)
@@ -25,7 +25,7 @@ func TestMemoryThatABuildTookIsReturned(t *testing.T) {
 	before := allocated()
 	serving(t, file)
 	if n := allocated() - before; n < muchGarbage {
-		t.Fatalf("building allocated %d MiB only", n>>20)
+		t.Fatalf("building allocated only %d MiB", n>>20)
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -33,14 +33,14 @@ func TestMemoryThatABuildTookIsReturned(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	if resident > m.HeapAlloc*5/4+(4<<20) {
-		t.Errorf("the heap takes %d MiB, of which %d MiB are in use", resident>>20, m.HeapAlloc>>20)
+		t.Errorf("the heap has %d MiB, of which %d MiB are in use", resident>>20, m.HeapAlloc>>20)
 	}
 }
 
 var kept [][]byte
 
-// What a burst of work leaves behind is returned when little is allocated any more, and only
-// once.
+// Memory that a burst of work leaves behind is returned when little is allocated any more, and
+// only once.
 func TestMemoryAfterABurstIsReturned(t *testing.T) {
 	race.Without(t)
 	runs := func() uint32 {
@@ -57,16 +57,16 @@ func TestMemoryAfterABurstIsReturned(t *testing.T) {
 	before := runs()
 	b.look()
 	if runs() != before {
-		t.Error("memory was returned while much was allocated")
+		t.Error("memory was returned while much was being allocated")
 	}
 	most, _ := memory()
 	b.look()
 	if now, _ := memory(); most < now+100<<20 {
-		t.Errorf("%d MiB before and %d after the return", most>>20, now>>20)
+		t.Errorf("the heap had %d MiB before the return and %d MiB after it", most>>20, now>>20)
 	}
 	before = runs()
 	b.look()
 	if runs() != before {
-		t.Error("the collector ran again though nothing had happened")
+		t.Error("the collector ran again although nothing was allocated")
 	}
 }

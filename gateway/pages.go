@@ -25,8 +25,8 @@ import (
 	"shuultuur/setting"
 )
 
-// explain answers a question with a separate engine, built from the settings in use: it gives
-// all evidence, and counts and remembers nothing.
+// explain answers a question with a separate engine, built from the settings in use. That
+// engine gives all evidence, and counts and remembers nothing.
 func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
 	g.trying.Lock()
 	defer g.trying.Unlock()
@@ -181,7 +181,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 		if back := atomicfile.WriteBytes(g.file, mode, was); back != nil {
 			return nil, errors.Join(err, fmt.Errorf("putting the settings back: %w", back))
 		}
-		_ = g.Reload(context.WithoutCancel(ctx)) // the previous settings; /health shows further problems
+		_ = g.Reload(context.WithoutCancel(ctx)) // the previous settings are restored; /health shows further problems
 		return nil, err
 	}
 	if err := kept.Add(text, by, reason); err != nil {

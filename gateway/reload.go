@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// watchEvery is how often files are checked for changes.
+	// watchEvery is the interval at which files are checked for changes.
 	watchEvery = 2 * time.Second
 	// A failed reload is retried after firstRetry, and then at intervals that double up to
 	// lastRetry.
@@ -20,7 +20,7 @@ const (
 	lastRetry  = 10 * time.Minute
 )
 
-// Reload reads the settings again and puts them into use. If they are unusable, the running
+// Reload reads the settings again and puts them into use. If they cannot be used, the running
 // ones stay and the error says why.
 func (g *Gateway) Reload(ctx context.Context) error {
 	g.reloading.Lock()

@@ -16,8 +16,8 @@ import (
 	"shuultuur/test/peer"
 )
 
-// TestAResponsePolicyZoneIsAList: one gateway serves a zone, another fetches it,
-// hears of changes, and filters by it.
+// TestAResponsePolicyZoneIsAList: one gateway serves a zone. Another fetches it, is notified of
+// changes, and filters by it.
 func TestAResponsePolicyZoneIsAList(t *testing.T) {
 	run := func(files map[string]string) (*Gateway, string) {
 		t.Helper()
@@ -84,7 +84,7 @@ dns:
 		t.Helper()
 		for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%s: not within 20 s", what)
+				t.Fatalf("%s did not happen within 20 s", what)
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
 			err := explain(t, folder(t, sketchFiles(settings)))
 			var m setting.Mistakes
 			if !errors.As(err, &m) {
-				t.Fatalf("got %v, want Mistakes", err)
+				t.Fatalf("got %v, want setting.Mistakes", err)
 			}
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %q, want it to say %q", err, c.want)
@@ -149,7 +149,7 @@ func TestADataFolderServesOneGateway(t *testing.T) {
 	}
 	again, err := New(t.Context(), file, log)
 	if err != nil {
-		t.Fatalf("after the first has ended: %v", err)
+		t.Fatalf("starting after the first gateway ended: %v", err)
 	}
 	if err := again.Run(ctx); err != nil {
 		t.Fatal(err)
@@ -164,10 +164,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := configuration.Parse("fuzz.yaml", data)
 		if (s == nil) == (err == nil) {
-			t.Fatalf("settings %v with error %v", s, err)
+			t.Fatalf("Read returned the settings %v and the error %v, want one of them", s, err)
 		}
 		if err != nil && err.Error() == "" {
-			t.Error("an error that says nothing")
+			t.Error("Read returned an error without a text")
 		}
 	})
 }

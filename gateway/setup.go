@@ -20,11 +20,11 @@ import (
 	"shuultuur/intercept"
 )
 
-// A SetupOffer supplies the first steps.
+// A SetupOffer has what the gateway needs to offer the first steps.
 type SetupOffer struct {
 	Topics  []admin.Topic
-	Compose func(now []byte, a admin.Answers) []byte // the settings for the answers
-	Steps   func(a admin.Answers) []string           // how to try them
+	Compose func(now []byte, a admin.Answers) []byte // returns the settings for the answers
+	Steps   func(a admin.Answers) []string           // returns how to try them
 }
 
 // OfferSetup offers the first steps at the admin address, once, and returns the link to them;
@@ -40,7 +40,8 @@ func (g *Gateway) OfferSetup(o SetupOffer) string {
 	return (&url.URL{Scheme: "http", Host: at, Path: "/setup", RawQuery: "token=" + s.Token}).String()
 }
 
-// Remark has the start page show what look finds low on this machine, for the settings in a file.
+// Remark makes the start page show what look finds low on this machine, for the settings in a
+// file.
 func (g *Gateway) Remark(look func(file string) []admin.Remark) {
 	all := look(g.file)
 	g.remarks.Store(&all)
@@ -101,7 +102,7 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 		}
 		all = append(all, t)
 	}
-	for _, p := range g.engine.Load().Lists.Problems() { // lists that are being fetched
+	for _, p := range g.engine.Load().Lists.Problems() { // lists that are still being fetched
 		all = append(all, admin.SetupTest{Text: p, Wait: true})
 	}
 	if strings.HasPrefix(g.health().State, "degraded") {
@@ -110,11 +111,11 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 	return all
 }
 
-// maxSeen bounds the events searched for one of a browser.
+// maxSeen bounds the events that are searched for one of a browser.
 const maxSeen = 1000
 
-// comesThrough reports whether a client has used the proxy since a time, and trusts the root
-// certificate: then there is an event of a decrypted page.
+// comesThrough reports whether a client has used the proxy since a time, and whether it trusts
+// the root certificate: then there is an event of a decrypted page.
 func (g *Gateway) comesThrough(ctx context.Context, a admin.Answers, from netip.Addr, since time.Time) (all []admin.SetupTest) {
 	record := g.Store()
 	if !a.Proxy || record == nil || !from.IsValid() {

@@ -23,7 +23,8 @@ type departure struct {
 // ErrLeft reports that another process has replaced this gateway.
 var ErrLeft = errors.New("another process has replaced this gateway")
 
-// cause is why parts are stopped: the program ends, or another one has taken over the sockets.
+// cause returns why parts are stopped: the program ends, or another one has taken over the
+// sockets.
 func (g *Gateway) cause() error {
 	select {
 	case <-g.left:

@@ -31,8 +31,8 @@ RULE
       - {name: unread, action: block, category: [unread]}
 `
 
-// Everything that decides about a body in the cache is changed in every way, and
-// the body is judged again without being fetched.
+// When anything that decides about a body changes, in any way, the gateway judges the cached
+// body again without fetching it.
 func TestCachedBodiesAreJudgedByWhatDecidesToday(t *testing.T) {
 	const page = "<html><title>x</title><p>Come to the casino and play.</p>"
 	for name, c := range map[string]struct{ file, was, is string }{
@@ -77,11 +77,11 @@ func TestCachedBodiesAreJudgedByWhatDecidesToday(t *testing.T) {
 				}
 				for range 3 {
 					if got := get(); got != "200" {
-						t.Fatalf("before the change: %s", got)
+						t.Fatalf("before the change: status %s, want 200", got)
 					}
 				}
 				if n := verdictsOn(t, g, origin.URL+"/a"); learn == "" && n != 1 && check == "" {
-					t.Errorf("%d verdicts are kept, want 1", n)
+					t.Errorf("the cache keeps %d verdicts, want 1", n)
 				}
 				at := filepath.Join(filepath.Dir(file), c.file)
 				text, err := os.ReadFile(at)
@@ -90,7 +90,7 @@ func TestCachedBodiesAreJudgedByWhatDecidesToday(t *testing.T) {
 				}
 				changed := strings.Replace(string(text), c.was, c.is, 1)
 				if changed == string(text) {
-					t.Fatal("nothing is changed")
+					t.Fatal("the case changes nothing in the settings")
 				}
 				if err := os.WriteFile(at, []byte(changed), 0o644); err != nil {
 					t.Fatal(err)
@@ -99,10 +99,10 @@ func TestCachedBodiesAreJudgedByWhatDecidesToday(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := get(); got != "403" {
-					t.Errorf("after the change: %s", got)
+					t.Errorf("after the change: status %s, want 403", got)
 				}
 				if n := fetched.Load(); n != 1 {
-					t.Errorf("%d fetches", n)
+					t.Errorf("the origin was asked %d times, want once", n)
 				}
 			})
 		}

@@ -28,11 +28,12 @@ ns1 A   192.0.2.53
 www A   192.0.2.%d
 `
 
-// editZone writes the text of a zone, as a page would; nil in the small build, which edits none.
+// editZone writes the text of a zone as a page does; nil in the small build, which cannot edit
+// zones.
 var editZone func(ctx context.Context, g *Gateway, origin string, text []byte) error
 
-// TestZonesOfOurOwn: files and Redis, signed, fetched by permitted clients, changed while
-// it runs.
+// TestZonesOfOurOwn serves zones from files and Redis, signs them, transfers them to permitted
+// clients, and changes them while the gateway runs.
 func TestZonesOfOurOwn(t *testing.T) {
 	redis := redistest.Start(t, "--notify-keyspace-events", "AK")
 	redis.Do(t, "SADD", "redins:zones", "redis.example.")
@@ -123,7 +124,7 @@ dns:
 	}
 	signed := ask("www.own.example.", true)
 	if len(signed.Answer) != 2 || signed.Answer[1].Header().Rrtype != miekg.TypeRRSIG {
-		t.Errorf("not signed: %v", signed.Answer)
+		t.Errorf("the answer is not signed: %v", signed.Answer)
 	} else if err := signed.Answer[1].(*miekg.RRSIG).Verify(key.DNSKEY, signed.Answer[:1]); err != nil {
 		t.Error(err)
 	}
@@ -149,10 +150,10 @@ dns:
 		return n, err
 	}
 	if n, err := transfer(secret); err != nil || n < 10 {
-		t.Errorf("transfer with the key: %d records, %v", n, err)
+		t.Errorf("a transfer with the key has %d records, %v; want at least 10", n, err)
 	}
 	if n, err := transfer(""); err == nil {
-		t.Errorf("transfer without a key: %d records", n)
+		t.Errorf("a transfer without the key succeeds with %d records", n)
 	}
 
 	write("own.example.zone", fmt.Sprintf(zoneText, 2, 2))
@@ -161,7 +162,7 @@ dns:
 	until("after Redis was written", "www.redis.example.", "NOERROR A 192.0.2.8")
 	text, err := g.engine.Load().Zones.Text(ctx, "redis.example", "")
 	if want := "@ {\"ns\":{\"ttl\":300,\"records\":[{\"host\":\"ns1.redis.example.\"}]}}\nwww {\"a\":{\"ttl\":300,\"records\":[{\"ip\":\"192.0.2.8\"}]}}\n"; string(text) != want || err != nil {
-		t.Errorf("the zone as text: %v %s", err, text)
+		t.Errorf("the zone as text: %v, %s", err, text)
 	}
 	if editZone != nil {
 		if err := editZone(ctx, g, "redis.example", bytes.ReplaceAll(text, []byte("2.8"), []byte("2.9"))); err != nil {
@@ -170,8 +171,8 @@ dns:
 		until("after it was edited", "www.redis.example.", "NOERROR A 192.0.2.9")
 	}
 
-	// A reload of the same settings keeps the zones, and others replace them. A zone
-	// whose file is bad is SERVFAIL, and health says so.
+	// A reload of the same settings keeps the zones; other settings replace them. If a zone's
+	// file is bad, the zone answers SERVFAIL, and /health reports it.
 	before := g.engine.Load().Zones
 	if err := g.Reload(ctx); err != nil || g.engine.Load().Zones != before {
 		t.Errorf("reload: %v, zones kept: %v", err, g.engine.Load().Zones == before)
@@ -179,12 +180,12 @@ dns:
 	write("shuultuur.yaml", strings.Replace(settings, "path: own.example.zone", "path: other.example.zone", 1))
 	write("other.example.zone", "@ SOA ns1 hostmaster 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nwww A not-an-address\n")
 	if err := g.Reload(ctx); err != nil {
-		t.Errorf("a bad zone file: %v", err)
+		t.Errorf("reloading with a bad zone file: %v", err)
 	}
 	until("after a reload with a bad zone file", "www.other.example.", "SERVFAIL EDE 14")
 	until("after a reload with a bad zone file", "www.redis.example.", "NOERROR A 192.0.2.9")
 	if problems := strings.Join(g.health().Problems, "\n"); !strings.Contains(problems, "other.example.zone:4: ") {
-		t.Errorf("health does not name the bad zone file: %s", problems)
+		t.Errorf("/health does not name the bad zone file: %s", problems)
 	}
 	write("other.example.zone", fmt.Sprintf(zoneText, 1, 9))
 	if err := g.Reload(ctx); err != nil {
@@ -193,7 +194,7 @@ dns:
 	until("after a reload", "www.other.example.", "NOERROR A 192.0.2.9")
 	until("after a reload", "www.redis.example.", "NOERROR A 192.0.2.9")
 	if got := lineOf(ask("www.own.example.", false)); !strings.HasPrefix(got, "NOERROR A 0.0.0.0") {
-		t.Errorf("a zone that is gone is filtered like any name: %s", got)
+		t.Errorf("a name of a removed zone: %s, want it filtered like any name", got)
 	}
 
 	res, err := http.Get("http://" + g.AdminAddr() + "/metrics")
@@ -215,7 +216,7 @@ dns:
 		}
 	}
 	if strings.Count(string(text), "\n# HELP shuultuur_dns_tsig_refused_total") != 1 || strings.Contains(string(text), "shuultuur_dns_notify_total") {
-		t.Error("transfers are counted twice")
+		t.Error("/metrics has the counters of transfers twice")
 	}
 }
 

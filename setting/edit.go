@@ -26,7 +26,7 @@ type Change struct {
 // A Snippet is a value as YAML.
 type Snippet string
 
-// ErrHand says that a text has a form that only its author should change.
+// ErrHand reports that the form of a text is such that only its author should change it.
 var ErrHand = errors.New("this place of the file is written in a way that a page cannot change: change it in the editor")
 
 // Edit applies changes to a text of settings, one after the other. Unaffected lines keep their
@@ -64,8 +64,8 @@ type edit struct {
 	above []level // from the outermost collection to the changed one
 }
 
-// A level is a collection on the path to the change, and the index of the next entry on it.
-// Entries of mappings are counted in pairs.
+// A level is a collection on the path to the change, and the index of the next entry on that
+// path. Entries of mappings are counted in pairs.
 type level struct {
 	node  *yaml.Node
 	entry int

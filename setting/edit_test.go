@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestEditTouchesNothingElse: parts that a change does not concern stay byte for
-// byte.
+// TestEditTouchesNothingElse: parts that a change does not concern stay the same byte for byte.
 func TestEditTouchesNothingElse(t *testing.T) {
 	const text = `# The school.
 identity:
@@ -48,14 +47,14 @@ data: /var/x
 			continue
 		}
 		if want := strings.Replace(text, c.old, c.with, 1); string(got) != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+			t.Errorf("%s: the text is\n%s\nwant\n%s", name, got, want)
 		}
 	}
 	if got, err := Edit(nil, Change{Path: []any{"data"}, Value: "x"}); err != nil || string(got) != "data: x\n" {
-		t.Errorf("of nothing: %q %v", got, err)
+		t.Errorf("adding a key to an empty text: %q, %v", got, err)
 	}
 	if _, err := Edit([]byte(text), Change{Path: []any{"nothing", "here"}, Remove: true}); err == nil {
-		t.Error("what is not there was removed")
+		t.Error("Edit removes a key that does not exist")
 	}
 }
 
@@ -63,7 +62,7 @@ data: /var/x
 func TestEditOfOneLine(t *testing.T) {
 	got, err := Edit([]byte("policies: [{name: a, rules: [{name: x, action: block}, {name: y, action: allow}]}]\n"), Change{Path: []any{"policies", 0, "rules", 1}, Move: true})
 	if want := "policies: [{name: a, rules: [{name: y, action: allow}, {name: x, action: block}]}]\n"; err != nil || string(got) != want {
-		t.Errorf("got %s, %v", got, err)
+		t.Errorf("editing settings on one line: %s, %v", got, err)
 	}
 }
 
@@ -75,7 +74,7 @@ func FuzzEdit(f *testing.F) {
 			return
 		}
 		for _, c := range []Change{{Path: []any{key, at}, Value: value}, {Path: []any{key}, Value: Snippet(value)}, {Path: []any{key, at}, Remove: true}, {Path: []any{key, at}, Move: true}} {
-			_, _ = Edit([]byte(text), c) // verifies itself; must not panic
+			_, _ = Edit([]byte(text), c) // Edit verifies its result; it must not panic
 		}
 	})
 }

@@ -24,7 +24,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 				sub.at = append([]int{i}, sub.at...)
 				all = append(all, sub)
 			}
-		case name == "": // as the YAML reader does
+		case name == "": // as the YAML reader names it
 			all = append(all, field{strings.ToLower(f.Name), f, []int{i}})
 		default:
 			all = append(all, field{name, f, []int{i}})

@@ -57,6 +57,6 @@ rules:
 	}
 	v.Hidden = ""
 	if got, want := Digest(again), Digest(v); got != want {
-		t.Errorf("read again it is %+v, want %+v", again, v)
+		t.Errorf("the written settings read %+v, want %+v", again, v)
 	}
 }

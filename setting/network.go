@@ -30,8 +30,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A looseNetwork is a Network whose address may have bits beyond its mask, which do not
-// count.
+// A looseNetwork is a Network whose address may have bits beyond its mask; they are ignored.
 type looseNetwork struct{ Network }
 
 // UnmarshalText reads a network or an address.

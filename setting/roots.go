@@ -39,8 +39,8 @@ func (f File) AddRoots(pool *x509.CertPool) error {
 	return fmt.Errorf("%q contains no certificate in PEM form", string(f))
 }
 
-// A Renewed is built from files, and again when they have changed. It may be used by several
-// goroutines.
+// A Renewed is a value built from files, and again when they have changed. Several goroutines
+// may use it.
 type Renewed[T any] struct {
 	files []File
 	make  func() (T, error)

@@ -26,7 +26,7 @@ func TestRenewedFollowsItsFiles(t *testing.T) {
 		return string(b), err
 	}
 	if _, err := Renew(read, File(file)); err == nil {
-		t.Error("a missing file is no error")
+		t.Error("Renew of a missing file returns no error")
 	}
 	write("one")
 	r, err := Renew(read, File(file), "")
@@ -47,15 +47,16 @@ func TestRenewedFollowsItsFiles(t *testing.T) {
 	calls = 0
 	for range 3 {
 		if got := r.Now(); got != "the third" {
-			t.Errorf("the file is gone: got %q", got)
+			t.Errorf("after the file was removed: got %q, want the third", got)
 		}
 	}
 	if calls != 1 {
-		t.Errorf("a file that is gone was read %d times", calls)
+		t.Errorf("the missing file was read %d times, want once", calls)
 	}
 }
 
-// TestACertificateThatCannotBeReadIsNamed: Samba makes some with negative numbers.
+// TestACertificateThatCannotBeReadIsNamed uses one with a negative serial number, as Samba
+// makes them.
 func TestACertificateThatCannotBeReadIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"no certificate": "contains no certificate in PEM form",

@@ -69,7 +69,7 @@ func (s *schema) of(t reflect.Type, path string) object {
 	}
 	shape := s.shape(t, path)
 	if _, own := reflect.PointerTo(t).MethodByName("UnmarshalYAML"); own {
-		// It has other forms, of which the shortest is a single value.
+		// The setting has other forms; the shortest is a single value.
 		forms := []any{object{"type": []any{"string", "number", "boolean"}}, shape}
 		if t.Kind() == reflect.Slice {
 			forms = append(forms, s.of(t.Elem(), path))

@@ -32,7 +32,7 @@ func TestDurationsAreReadAndWritten(t *testing.T) {
 	} {
 		var d Duration
 		if err := d.UnmarshalText([]byte(tt.in)); err != nil {
-			t.Errorf("%q: %v", tt.in, err)
+			t.Errorf("reading the duration %q: %v", tt.in, err)
 			continue
 		}
 		if got := d.Or(time.Minute); got != tt.want || d.String() != tt.out || d.Off() != (tt.want == 0) {
@@ -40,11 +40,11 @@ func TestDurationsAreReadAndWritten(t *testing.T) {
 		}
 		var again Duration
 		if err := again.UnmarshalText([]byte(d.String())); err != nil || again != d {
-			t.Errorf("%q: written as %q, which is read as %v, %v", tt.in, d, again, err)
+			t.Errorf("the duration %q is written as %q, which reads %v, %v", tt.in, d, again, err)
 		}
 	}
 	if got := Duration(0).Or(time.Minute); got != time.Minute {
-		t.Errorf("left out: got %v, want the default", got)
+		t.Errorf("an omitted duration is %v, want the default", got)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestWhatIsNoDurationIsRefused(t *testing.T) {
 		var d Duration
 		err := d.UnmarshalText([]byte(in))
 		if err == nil || !strings.Contains(err.Error(), "is not a duration: write 90s, 15m, 36h or 30d") {
-			t.Errorf("%q: got %v, %v", in, d, err)
+			t.Errorf("reading the invalid duration %q: %v, %v", in, d, err)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestSizesAreReadAndWritten(t *testing.T) {
 	} {
 		var s Size
 		if err := s.UnmarshalText([]byte(tt.in)); err != nil {
-			t.Errorf("%q: %v", tt.in, err)
+			t.Errorf("reading the size %q: %v", tt.in, err)
 			continue
 		}
 		if got := s.Or(7); got != tt.want || s.String() != tt.out || s.Off() != (tt.want == 0) {
@@ -85,16 +85,16 @@ func TestSizesAreReadAndWritten(t *testing.T) {
 		}
 	}
 	if got := Size(0).Or(7); got != 7 {
-		t.Errorf("left out: got %d, want the default", got)
+		t.Errorf("an omitted size is %d, want the default", got)
 	}
 	for _, in := range []string{"", "MB", "-1", "+1", "1.5MB", "1XB", "1M", "9223372036854775808", "9007199254740992KiB", "1 TB ", "0x10"} {
 		var s Size
 		if err := s.UnmarshalText([]byte(in)); err == nil || !strings.Contains(err.Error(), "is not a size: write 100KB, 16MiB") {
-			t.Errorf("%q: got %d, %v", in, s, err)
+			t.Errorf("reading the invalid size %q: %d, %v", in, s, err)
 		}
 	}
 	if s := Size(math.MaxInt64); s.Or(1) != math.MaxInt64 {
-		t.Error("the largest size is not itself")
+		t.Error("Or changes the largest size")
 	}
 }
 
@@ -106,17 +106,17 @@ func TestCountsAreReadAndWritten(t *testing.T) {
 		}
 	}
 	if got := Count(0).Or(9); got != 9 {
-		t.Errorf("left out: got %d, want the default", got)
+		t.Errorf("an omitted count is %d, want the default", got)
 	}
 	for _, in := range []string{"", "-1", "+1", "1.5", "many", "4294967296", "1e3"} {
 		var c Count
 		if err := c.UnmarshalText([]byte(in)); err == nil {
-			t.Errorf("%q: read as %d", in, c)
+			t.Errorf("the invalid count %q reads %d", in, c)
 		}
 	}
 }
 
-// config is a room's Config in miniature.
+// config is a small Config like those of other packages.
 type config struct {
 	Idle   Duration          `yaml:"idle,omitempty"`
 	Body   Size              `yaml:"body,omitempty"`
@@ -163,7 +163,7 @@ listen: 127.0.0.1:8080
 	}
 	var again config
 	if err := yaml.Load(out, &again); err != nil || !reflect.DeepEqual(again, want) {
-		t.Errorf("written as %s, which is read as %+v, %v", out, again, err)
+		t.Errorf("the settings are written as %s, which reads %+v, %v", out, again, err)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestOneOrMoreTakesAValueAListOrOff(t *testing.T) {
 	for in, want := range map[string][]string{"listen: a": {"a"}, "listen: [a, b]": {"a", "b"}, "listen: off": {}, "listen: []": {}, "idle: 1s": {"default"}} {
 		var c config
 		if err := yaml.Load([]byte(in), &c); err != nil {
-			t.Errorf("%s: %v", in, err)
+			t.Errorf("reading %s: %v", in, err)
 			continue
 		}
 		if got := c.Listen.Or("default"); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -180,7 +180,7 @@ func TestOneOrMoreTakesAValueAListOrOff(t *testing.T) {
 	}
 	var c config
 	if err := yaml.Load([]byte("listen: {a: b}"), &c); err == nil {
-		t.Errorf("a group of settings was read as %q", c.Listen)
+		t.Errorf("a group of settings reads %q, want an error", c.Listen)
 	}
 }
 
@@ -204,10 +204,10 @@ words: [plain, "@f.txt"]
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := Files(c.Below); !reflect.DeepEqual(got, []string{"/dir/d.pem", "/dir/e.pem"}) {
-		t.Errorf("below: got %q", got)
+		t.Errorf("files below: %q", got)
 	}
 	if c.Data != "/dir/data" || c.own != "private.txt" {
-		t.Errorf("data is %q, what is not a setting %q", c.Data, c.own)
+		t.Errorf("data is %q, and a field that is no setting became %q", c.Data, c.own)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestAMistakeKeepsItsPath(t *testing.T) {
 		{At("action", cause), "action: no such action"},
 		{At("rules[2]", At("action", cause)), "rules[2].action: no such action"},
 		{At("policies", At("[0]", At("rules[2]", cause))), "policies[0].rules[2]: no such action"},
-		// One that was wrapped says more than its path: it stays as it is.
+		// A wrapped error says more than its path, and stays as it is.
 		{At("checks", fmt.Errorf("reading: %w", At("path", cause))), "checks: reading: path: no such action"},
 		{At("checks", errors.Join(At("a", cause), At("b", cause))), "checks.a: no such action\nchecks.b: no such action"},
 	} {
@@ -236,11 +236,11 @@ func TestAMistakeKeepsItsPath(t *testing.T) {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 		if !errors.Is(tt.err, cause) {
-			t.Errorf("%v has lost its cause", tt.err)
+			t.Errorf("At drops the cause of %v", tt.err)
 		}
 	}
 	if err := At("action", nil); err != nil {
-		t.Errorf("no error became %v", err)
+		t.Errorf("At of nil is %v, want nil", err)
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 
 // A Use is an address that a server of the settings listens on.
 type Use struct {
-	Key   string // of the address
+	Key   string // host of the address
 	At    netip.AddrPort
 	Proto string // TCP or UDP
-	Dual  bool   // an unspecified address covers both families
+	Dual  bool   // an unspecified address includes both families
 }
 
 // conflicts reports whether the two servers cannot both listen.

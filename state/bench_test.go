@@ -12,9 +12,9 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// BenchmarkFleet measures the cost of a request on this node: for an unknown
-// verdict, asked for the first time and again; for one another node has learned;
-// for one to be kept; for a limit.
+// BenchmarkFleet measures the cost of a request on this node: for an unknown verdict, asked for
+// the first time and again; for one that another node has learned; for storing one; for a
+// limit.
 func BenchmarkFleet(b *testing.B) {
 	r := state.Redis{Config: redis.Config{Addresses: []string{redistest.Start(b).Addr}}}
 	s, err := state.Open(state.Config{Redis: &r}, "", nil)

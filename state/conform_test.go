@@ -28,8 +28,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// node opens a store at some Redis and runs it. It ends with
-// the test.
+// node opens a store at a Redis and runs it until the test ends.
 func node(t *testing.T, r state.Redis) state.Store {
 	return nodeIn(t, r, "")
 }
@@ -37,7 +36,7 @@ func node(t *testing.T, r state.Redis) state.Store {
 // nodeIn is node with a data folder.
 func nodeIn(t *testing.T, r state.Redis, data string) state.Store {
 	t.Helper()
-	r.Wait = setting.Duration(time.Second) // of a machine that does much else
+	r.Wait = setting.Duration(time.Second) // the machine may be busy with other work
 	s, err := state.Open(state.Config{Redis: &r}, data, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -77,12 +76,12 @@ func TestFleet(t *testing.T) {
 			t.Parallel()
 			at := start(t)
 			var n atomic.Int64
-			fresh := func() state.Redis { // no test sees the writes of another
+			fresh := func() state.Redis { // so that no test sees the writes of another
 				r := at
 				r.Prefix = fmt.Sprintf("t%d:", n.Add(1))
 				return r
 			}
-			if name != "a Sentinel" { // to the client, whatever answers after connecting is one server
+			if name != "a Sentinel" { // the client takes every address that answers for one server
 				statetest.Run(t, func(t *testing.T, test func(*testing.T, statetest.Store)) {
 					t.Parallel()
 					test(t, node(t, fresh()))

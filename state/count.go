@@ -25,7 +25,7 @@ type Count struct {
 	Window time.Duration
 
 	Add    int64 // to add to the sum; 0 only reads
-	Set    bool  // the counter is a set
+	Set    bool  // whether the counter is a set
 	Member int   // to add to the set, 0 to 2047; -1 only reads
 
 	// Most is the limit of the sum; 0 means none. An Add that would exceed it is not made.
@@ -33,8 +33,8 @@ type Count struct {
 
 	// The results.
 	Sum   int64         // including Add, on all nodes
-	Over  bool          // Add was not made: the sum would exceed Most
-	After time.Duration // when Over: how long until Add fits, if nothing else is added
+	Over  bool          // Add was not made, because the sum would exceed Most
+	After time.Duration // if Over: how long until Add fits, if nothing else is added
 	Known bool          // Sum includes the counts of the other nodes
 }
 
@@ -65,11 +65,11 @@ type counters struct {
 type shard struct {
 	mu    sync.Mutex
 	m     map[[16]byte]*counter
-	dirty [][16]byte // keys of counters to exchange
+	dirty [][16]byte // keys of counters that are to be exchanged
 	full  int64      // when a search last found no room, Unix milliseconds
 }
 
-// A counter holds what this node has counted and the counts of the others at the last
+// A counter holds what this node has counted, and the counts of the others at the last
 // exchange. Each node writes only its own number. So a number that is sent twice or late, or
 // again after Redis has lost everything, is still right.
 type counter struct {

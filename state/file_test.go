@@ -39,10 +39,10 @@ func TestARestartForgetsNothing(t *testing.T) {
 	m = kept(t, dir)
 	defer m.Close()
 	if v, ok := m.Get(t.Context(), number(1)); !ok || string(v) != "verdict" {
-		t.Errorf("verdict: %q, %v", v, ok)
+		t.Errorf("the verdict after a restart: %q, %v", v, ok)
 	}
 	if v, ok := m.Get(t.Context(), number(2)); ok {
-		t.Errorf("what had run out is %q", v)
+		t.Errorf("an expired verdict came back as %q", v)
 	}
 	counts := []Count{
 		{Key: number(1), Until: time.Now().Add(time.Hour)},
@@ -76,7 +76,7 @@ func TestADamagedFileIsNotUsed(t *testing.T) {
 			}
 			m := kept(t, dir)
 			if _, ok := m.Get(t.Context(), number(1)); ok || m.Stats().Counters != 0 {
-				t.Fatalf("damaged at byte %d of %d, it is used", i, len(whole))
+				t.Fatalf("a file damaged at byte %d of %d is used", i, len(whole))
 			}
 			m.file = ""
 			m.Close()
@@ -100,7 +100,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
 		if err := parseFile(b, func(byte, [16]byte, time.Time, []byte) { n++ }); err != nil && n > 0 {
-			t.Errorf("%d records of a damaged file were given out", n)
+			t.Errorf("parseFile passed on %d records of a damaged file", n)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func FuzzPart(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		for _, c := range []*counter{{}, {own: new([setWords]uint64), all: new([setWords]uint64)}} {
 			if n := c.merge([]byte(value)); c.all != nil && n != 0 {
-				t.Errorf("%q gave %d", value, n)
+				t.Errorf("merging the malformed part %q added %d", value, n)
 			}
 		}
 	})

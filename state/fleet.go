@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// exchange is the interval at which this node sends its counts to Redis and fetches those of
-	// the others.
+	// exchange is the interval at which this node sends its counts to Redis and fetches those
+	// of the other nodes.
 	exchange = 100 * time.Millisecond
-	// stale is how old the others' numbers may be when they decide a request. Older ones are
-	// fetched first.
+	// stale is how old the others' numbers may be when they decide about a request. Older ones
+	// are fetched first.
 	stale = 2 * exchange
 	// settled is how long after the end of a window all nodes have sent their counts of it.
 	settled = time.Second

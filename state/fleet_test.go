@@ -14,15 +14,15 @@ func TestExchangesAtTheSameTimeForgetNothing(t *testing.T) {
 	none := func(func(field, value []byte)) error { return nil }
 	cs.unpack(&quick[0], func(take func(field, value []byte)) error { take([]byte("b1"), []byte("1")); return nil }, nil)
 	between := cs.pack("a", keys, false)
-	cs.unpack(&slow[0], none, nil) // has read before b wrote
+	cs.unpack(&slow[0], none, nil) // read before b wrote
 	if n := others(); n != 1 {
-		t.Errorf("the others have %d, want 1: what was heard is forgotten", n)
+		t.Errorf("the sum of the others is %d, want 1: an older reading replaced it", n)
 	}
-	cs.unpack(&between[0], none, nil) // began when b's was here: b has taken it back
+	cs.unpack(&between[0], none, nil) // began when b's number was there; b has withdrawn it since
 	if n := others(); n != 0 {
-		t.Errorf("the others have %d, want 0 after b has taken back its own", n)
+		t.Errorf("the sum of the others is %d, want 0 after b withdrew its number", n)
 	}
 	if c := cs.of(keys[0]).m[keys[0]]; c.pushing != nil {
-		t.Error("an exchange is under way for ever")
+		t.Error("an exchange never ends")
 	}
 }

@@ -21,7 +21,7 @@ import (
 // An Instruction is an order to a running gateway that all nodes of its fleet carry out: a
 // change of a list, a pause of filtering, a version of a list to fetch.
 type Instruction struct {
-	Topic string `json:"topic"` // the part of the program that carries it out: "pause"
+	Topic string `json:"topic"` // the part of the program that carries it out, such as "pause"
 	// Key names the subject. A later instruction with the same Topic and Key replaces this one.
 	Key   string `json:"key,omitempty"`
 	Value string `json:"value,omitempty"` // "" withdraws the instruction under Key
@@ -41,7 +41,7 @@ type Instruction struct {
 // Limits of instructions. One that exceeds them is refused.
 const (
 	maxInstructions = 200_000
-	maxInstruction  = 8 << 10 // bytes of all its texts
+	maxInstruction  = 8 << 10 // bytes of all its texts together
 	// keepOver is how long an expired or withdrawn instruction is kept, so that a node that was
 	// away cannot restore the one it replaced.
 	keepOver = 90 * 24 * time.Hour

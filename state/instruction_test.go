@@ -14,8 +14,7 @@ import (
 	"shuultuur/test/redistest"
 )
 
-// stopping opens a store in a folder, runs it, and returns the function that ends
-// it.
+// stopping opens a store in a folder, runs it, and returns a function that ends it.
 func stopping(t *testing.T, r *state.Redis, data string) (s state.Store, stop func()) {
 	t.Helper()
 	s, err := state.Open(state.Config{Redis: r}, data, nil)
@@ -89,9 +88,9 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	file := filepath.Join(dir, "instructions")
 	b, err := os.ReadFile(file)
 	if err != nil || strings.Count(string(b), "\n") > 2100 {
-		t.Errorf("%d lines for 10 instructions, %v", strings.Count(string(b), "\n"), err)
+		t.Errorf("the file has %d lines for 10 instructions, %v; want at most 2100", strings.Count(string(b), "\n"), err)
 	}
-	// A crash has cut off the last line, and one is damaged.
+	// A crash has torn the last line, and one line is damaged.
 	if err := os.WriteFile(file, append(b, `{"damaged":`+"\n"+`{"topic":"t","key":"k1","val`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	if got := inForce(s); got != want {
 		t.Errorf("after a restart %q, want %q", got, want)
 	}
-	give(t, s, "k0", "new") // on a separate line
+	give(t, s, "k0", "new") // the next instruction is on a line of its own
 	want = inForce(s)
 	stop()
 	s, _ = stopping(t, nil, dir)
@@ -108,8 +107,8 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	}
 }
 
-// A crash may cut off the last write at any byte: earlier instructions stay, and
-// the next one is not added to the torn line.
+// A crash may cut off the last write at any byte. Earlier instructions stay, and the next one
+// is not appended to the torn line.
 func TestATornInstructionCostsNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -145,8 +144,8 @@ func TestATornInstructionCostsNoOther(t *testing.T) {
 	}
 }
 
-// An instruction that cannot be kept is refused, and there is a problem until one
-// is kept again.
+// An instruction that cannot be kept is refused, and there is a problem until one can be kept
+// again.
 func TestInstructionsThatCannotBeKeptAreAProblem(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -159,7 +158,7 @@ func TestInstructionsThatCannotBeKeptAreAProblem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Give(state.Instruction{Topic: "t", Key: "a", Value: "lost"}); err == nil || inForce(s) != "" {
-		t.Errorf("%v, in force %q; want an error", err, inForce(s))
+		t.Errorf("giving an instruction that cannot be kept: %v, in force %q; want an error", err, inForce(s))
 	}
 	if p := problems(); len(p) != 1 || !strings.Contains(p[0], dir) {
 		t.Errorf("problems %q, want one with the folder", p)
@@ -169,7 +168,7 @@ func TestInstructionsThatCannotBeKeptAreAProblem(t *testing.T) {
 	}
 	give(t, s, "a", "kept")
 	if p := problems(); p != nil {
-		t.Errorf("problems %q after one was kept", p)
+		t.Errorf("problems %q after an instruction was kept, want none", p)
 	}
 }
 
@@ -191,9 +190,9 @@ func TestANodeThatWasAwayCatchesUp(t *testing.T) {
 	b, _ = stopping(t, &redis, dir)
 	eventually(t, "b knows what has changed", func() bool { return inForce(b) == "a=1 c=2" })
 	if got := followOnce(t, b); got != "b= c=2" {
-		t.Errorf("b follows %q, want what has changed", got)
+		t.Errorf("b follows %q, want only what has changed", got)
 	}
-	// One that has never been here, and one whose instructions are undone.
+	// A field of a key that never existed here, and one that replaces instructions.
 	late := node(t, redis)
 	eventually(t, "a new node knows all", func() bool { return inForce(late) == "a=1 c=2" })
 }
@@ -224,7 +223,7 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	b := node(t, redis)
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001700000000000\x00other", `{"topic":"t","key":"a","value":"1","at":1700000000000,"node":"other"}`)
 	eventually(t, "b has what nobody has published", func() bool { return inForce(b) == "a=1" })
-	// Older, damaged and foreign lines are removed.
+	// Older, damaged and foreign fields are removed.
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001600000000000\x00other", `{"topic":"t","key":"a","value":"0","at":1600000000000,"node":"other"}`, "garbage", "x")
 	eventually(t, "only the last word is kept", func() bool {
 		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
@@ -235,8 +234,8 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	}
 }
 
-// TestWhatIsErasedStaysErased: a node that was away brings back an instruction
-// that another one has erased, and so does a look at Redis that began before.
+// TestWhatIsErasedStaysErased: a node that was away brings back an instruction that another one
+// has erased. So does a reading of Redis that began before the erasure.
 func TestWhatIsErasedStaysErased(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -281,7 +280,7 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	stopB()
 	for _, dir := range []string{dirA, dirB} {
 		if text, err := os.ReadFile(filepath.Join(dir, "instructions")); err != nil || strings.Contains(string(text), "secret") {
-			t.Errorf("%v: %s", err, text)
+			t.Errorf("the file still contains the erased instruction: %v, %s", err, text)
 		}
 	}
 }
@@ -304,22 +303,22 @@ func TestAnErasureThatACrashCutShortIsCarriedOut(t *testing.T) {
 	stop()
 	noted, err := os.ReadFile(file)
 	if err != nil || len(noted) == 0 || !strings.Contains(string(before), "secret") {
-		t.Fatalf("%q, then %q, %v", before, noted, err)
+		t.Fatalf("the test's files: %q, then %q, %v", before, noted, err)
 	}
 	if err := os.WriteFile(file, append(before, noted...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, _ = stopping(t, nil, dir)
 	if got := inForce(s); got != "" {
-		t.Errorf("in force: %q", got)
+		t.Errorf("in force after the erasure: %q, want none", got)
 	}
 	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "secret") {
-		t.Errorf("%v: %s", err, text)
+		t.Errorf("the file still contains the erased instruction: %v, %s", err, text)
 	}
 }
 
-// TestWhatAnotherNodeErasesIsWithdrawn: also when its withdrawal was erased before
-// any node had received it.
+// TestWhatAnotherNodeErasesIsWithdrawn, even when its withdrawal was erased before any node had
+// received it.
 func TestWhatAnotherNodeErasesIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -409,7 +408,7 @@ func TestKeysOfAnotherTypeAreReplaced(t *testing.T) {
 			a.Put(t.Context(), key(8), []byte("v"), time.Hour)
 			eventually(t, "a verdict arrives", func() bool { v, ok := b.Get(t.Context(), key(8)); return ok && string(v) == "v" })
 			if st := a.Stats(); st.Replaced+b.Stats().Replaced < 2 || st.Lost != "" {
-				t.Errorf("%d and %d keys replaced, lost: %q", st.Replaced, b.Stats().Replaced, st.Lost)
+				t.Errorf("%d and %d keys were replaced, want 2 in all; Redis is lost: %q", st.Replaced, b.Stats().Replaced, st.Lost)
 			}
 		})
 	}

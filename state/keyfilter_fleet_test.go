@@ -17,10 +17,10 @@ func asksRedis(t *testing.T, s state.Store, n *uint64) bool {
 	for range 10 {
 		*n++
 		if _, ok := s.Get(t.Context(), statetest.Key(*n)); ok {
-			t.Fatalf("there is a verdict %d, which nobody has put", *n)
+			t.Fatalf("Get finds a verdict %d, which nobody has put", *n)
 		}
 	}
-	return s.Stats().Trips-before > 1 // one may be taken for another
+	return s.Stats().Trips-before > 1 // the filter may have false positives
 }
 
 func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
@@ -59,7 +59,7 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 			listeners := func() (n int64) {
 				for _, s := range servers {
 					m := s.Do(t, "PUBSUB", "NUMSUB", at.Prefix+"learned")
-					pair, err := m.Texts() // the channel and how many
+					pair, err := m.Texts() // name and number of subscribers of the channel
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -93,7 +93,7 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 			eventually(t, "a hears of what b has brought", func() bool { _, ok := a.Get(t.Context(), last); return ok })
 			all("a", a, each)
 
-			// A finds announcements later that it missed while it did not listen.
+			// A finds later the announcements that it missed while it did not listen.
 			for _, s := range servers {
 				s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			}

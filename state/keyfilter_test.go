@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// keyKinds are keys that follow one another, as of a test, and ones
-// that are digests.
+// keyKinds has consecutive keys, as tests use, and keys that are digests.
 var keyKinds = map[string]func(i uint64) [16]byte{
 	"counted": func(i uint64) (k [16]byte) { binary.BigEndian.PutUint64(k[8:], i); return k },
 	"drawn": func(i uint64) (k [16]byte) {
@@ -32,16 +31,16 @@ func TestKnownForgetsNothingAndTakesLittleElseForKnown(t *testing.T) {
 			for i := range uint64(asked) {
 				there, other := key(i*(held/asked)), key(held+i)
 				if !k.has(there[:]) {
-					t.Fatalf("key %d was added and is not there", i)
+					t.Fatalf("the filter lacks key %d, which was added", i)
 				}
 				if k.has(other[:]) {
 					wrong++
 				}
 			}
 			if wrong > asked/500 {
-				t.Errorf("%d of %d keys that were not added are taken for known, want 1 in 500 at most", wrong, asked)
+				t.Errorf("%d of %d keys that were not added are reported as known, want 1 in 500 at most", wrong, asked)
 			}
-			t.Logf("%d of %d", wrong, asked)
+			t.Logf("%d of %d keys that were not added are reported as known", wrong, asked)
 		})
 	}
 }

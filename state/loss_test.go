@@ -19,7 +19,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("15 s later it is still not so that %s", what)
+			t.Fatalf("after 15 s it is still not true that %s", what)
 		}
 	}
 }
@@ -30,7 +30,7 @@ func add(s state.Store, key uint64, n int64) state.Count {
 	return c[0]
 }
 
-// A fault of Redis, and its repair. forgets says that it comes back empty.
+// troubles are faults of Redis, and their repairs. forgets says that Redis comes back empty.
 var troubles = map[string]struct {
 	begin, end func(t *testing.T, r *redistest.Server)
 	forgets    bool
@@ -69,12 +69,12 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 				return a.Stats().Lost != "" && b.Stats().Lost != ""
 			})
 			if n := add(a, 1, 100); n.Known || n.Sum != 115 {
-				t.Errorf("a: sum %d, known %v; want 115 by what it knew, and not known", n.Sum, n.Known)
+				t.Errorf("a counts %d, known %v; want 115 from its memory, and not known", n.Sum, n.Known)
 			}
 			add(b, 1, 1000)
 			a.Put(t.Context(), statetest.Key(2), []byte("meanwhile"), time.Hour)
 			if v, ok := a.Get(t.Context(), statetest.Key(2)); !ok || string(v) != "meanwhile" {
-				t.Errorf("a has forgotten what it learned meanwhile: %q, %v", v, ok)
+				t.Errorf("a has forgotten what it learned while Redis was away: %q, %v", v, ok)
 			}
 			before := a.Stats().Trips
 			start := time.Now()
@@ -83,7 +83,7 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 				a.Get(t.Context(), statetest.Key(1000+i))
 			}
 			if took, trips := time.Since(start), a.Stats().Trips-before; trips > 0 {
-				t.Errorf("with Redis lost, %d of 1000 requests waited for it, %v in all", trips, took)
+				t.Errorf("while Redis was lost, %d of 1000 requests waited for it, %v in all", trips, took)
 			}
 
 			trouble.end(t, r)
@@ -94,7 +94,7 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 				return ok && string(v) == "meanwhile"
 			})
 			if n := a.Stats().Losses; n != 1 {
-				t.Errorf("lost %d times, want once", n)
+				t.Errorf("Redis counts as lost %d times, want once", n)
 			}
 		})
 	}
@@ -104,10 +104,10 @@ func TestStartsWithoutRedis(t *testing.T) {
 	at := state.Redis{Config: redis.Config{Addresses: []string{"127.0.0.1:" + peer.Port(t)}}}
 	s := node(t, at)
 	if lost := s.Stats().Lost; !strings.Contains(lost, "refused") {
-		t.Errorf("lost: %q, want it to say why", lost)
+		t.Errorf("the reason of the loss is %q", lost)
 	}
 	if n := add(s, 1, 7); n.Known || n.Sum != 7 {
-		t.Errorf("%+v, want 7 and not known", n)
+		t.Errorf("the count is %+v, want 7 and not known", n)
 	}
 }
 
@@ -130,14 +130,13 @@ func TestLeavesNoGoroutines(t *testing.T) {
 	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 	m := r.Do(t, "HVALS", "shuultuur:c:"+fmt.Sprintf("%x", statetest.Key(1)))
 	if all, err := m.Texts(); err != nil || len(all) != 3 {
-		t.Error("what was counted last was not sent")
+		t.Error("the last counts were not sent to Redis")
 	}
 }
 
 func key(n uint64) [16]byte { return statetest.Key(n) }
 
-// limited counts one more of a counter that has a limit, and reports whether it
-// is used up.
+// limited counts one more against a limit, and reports whether the limit is used up.
 func limited(s state.Store, k uint64, most int64) bool {
 	c := []state.Count{{Key: key(k), Until: time.Now().Add(time.Hour), Add: 1, Most: most}}
 	s.Count(context.Background(), c)
@@ -152,6 +151,6 @@ func TestRefusalsOfAnyKindCountAsALoss(t *testing.T) {
 	r.Do(t, "ACL", "SETUSER", "default", "-hset")
 	eventually(t, "it is lost", func() bool { return !add(s, 2, 1).Known && s.Stats().Lost != "" })
 	if lost := s.Stats().Lost; !strings.Contains(lost, "NOPERM") {
-		t.Errorf("lost: %q, want it to say why", lost)
+		t.Errorf("the reason of the loss is %q", lost)
 	}
 }

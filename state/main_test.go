@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain lets many tests run at once, whatever the number of processors: most
-// of them wait for a Redis or for a time to be over.
+// TestMain lets many tests run at once, whatever the number of processors, because most of them
+// wait for a Redis or for time to pass.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "24"); err != nil {

@@ -15,7 +15,7 @@ func FuzzInstruction(f *testing.F) {
 			return
 		}
 		if i.field() != string(field) || i.Check() != nil || i.newer(&i) {
-			t.Errorf("%q, %q: %+v", field, value, i)
+			t.Errorf("field %q, value %q became the invalid instruction %+v", field, value, i)
 		}
 	})
 }
@@ -26,11 +26,11 @@ func FuzzJournal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		all, damaged, err := readJournal(strings.NewReader(text))
 		if lines := 1 + strings.Count(text, "\n"); err != nil || len(all)+damaged > lines {
-			t.Errorf("%d instructions and %d damaged of %d lines, %v", len(all), damaged, lines, err)
+			t.Errorf("read %d instructions and %d damaged lines of %d lines, %v", len(all), damaged, lines, err)
 		}
 		for _, i := range all {
 			if i.Check() != nil {
-				t.Errorf("%+v was taken", i)
+				t.Errorf("readJournal accepted the invalid instruction %+v", i)
 			}
 		}
 	})

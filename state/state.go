@@ -114,8 +114,8 @@ type Stats struct {
 	Replaced  int64     // keys in Redis that had another type and were replaced
 	Uncounted int64     // counts for which there was no room
 	Counters  int64     // counters held
-	// Instructions are those kept, withdrawn ones included; Open those of other nodes that are
-	// not carried out yet; Received those that came from other nodes.
+	// Instructions counts those kept, withdrawn ones included. Open counts those of other nodes
+	// that are not carried out yet, and Received those that came from other nodes.
 	Instructions, Open, Received int64
 }
 

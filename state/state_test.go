@@ -32,11 +32,11 @@ func TestMemoryForgetsInTime(t *testing.T) {
 		m.Put(t.Context(), number(1), []byte("x"), time.Hour)
 		time.Sleep(59 * time.Minute)
 		if _, ok := m.Get(t.Context(), number(1)); !ok {
-			t.Error("gone after 59 minutes, want it there for an hour")
+			t.Error("the verdict is gone after 59 minutes, want it kept for an hour")
 		}
 		time.Sleep(2 * time.Minute)
 		if _, ok := m.Get(t.Context(), number(1)); ok {
-			t.Error("there after 61 minutes, want it gone after an hour")
+			t.Error("the verdict is there after 61 minutes, want it gone after an hour")
 		}
 	})
 }
@@ -58,11 +58,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if n < 500 {
-		t.Errorf("%d entries are left of the 900 that have room", n)
+		t.Errorf("%d entries are left, want at least 500 of the 900 that have room", n)
 	}
 	m.Put(t.Context(), number(1), make([]byte, size), time.Hour)
 	if _, ok := m.Get(t.Context(), number(1)); ok {
-		t.Error("a value as big as the store is kept")
+		t.Error("the store keeps a value as large as itself")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestCountersAreBounded(t *testing.T) {
 			s.Count(ctx, n)
 			return n[0]
 		}
-		for i := range uint64(1000) { // who was here first
+		for i := range uint64(1000) { // counters from before the flood
 			add(i)
 		}
 		for i := range uint64(2 * maxCounters) {
@@ -95,31 +95,31 @@ func TestCountersAreBounded(t *testing.T) {
 			}
 		}
 		if n := add(1 << 40); n.Sum != 0 || n.Known {
-			t.Errorf("a counter that has no room: %d, known %v; want 0, false", n.Sum, n.Known)
+			t.Errorf("a counter without room has %d, known %v; want 0, false", n.Sum, n.Known)
 		}
 		if st := s.Stats(); st.Counters > maxCounters || st.Counters < maxCounters*9/10 || st.Uncounted < maxCounters {
-			t.Errorf("%d counters held, %d counts without room; want up to %d and the rest", st.Counters, st.Uncounted, maxCounters)
+			t.Errorf("%d counters are held, %d counts found no room; want up to %d, and the others without room", st.Counters, st.Uncounted, maxCounters)
 		}
-		time.Sleep(sweepEvery / 2) // between two looks
+		time.Sleep(sweepEvery / 2) // between two searches for room
 		for range 5 {
 			time.Sleep(sweepEvery)
 			add(1 << 40)
 		}
 		time.Sleep(2 * time.Hour)
 		if n := s.Stats().Counters; n != 0 {
-			t.Errorf("%d counters are held when the time of all is up", n)
+			t.Errorf("%d counters are held after all have expired, want none", n)
 		}
 		stop()
 		run.Wait()
 		if n := strings.Count(logged.String(), "no room for more counters"); n != 1 {
-			t.Errorf("said %d times, want once:\n%s", n, logged.String())
+			t.Errorf("the log says %d times that there is no room, want once:\n%s", n, logged.String())
 		}
 	})
 }
 
 func TestNewRefusesASizeOfNoUse(t *testing.T) {
 	if _, err := New(Config{Size: 1000}); err == nil {
-		t.Error("a memory of 1000 bytes was made")
+		t.Error("New accepts a size of 1000 bytes")
 	}
 }
 

@@ -84,8 +84,8 @@ func accounts(ctx context.Context, e env, config string) (book, auditLog, error)
 	return b, account.NewLog(dir), err
 }
 
-// audited runs do, which changes accounts, and records the change. Another gateway
-// records it itself.
+// audited runs do, which changes accounts, and records the change. Another gateway records its
+// changes itself.
 func audited(e env, log auditLog, action, details string, do func() error) int {
 	by := "this machine"
 	if u, err := user.Current(); err == nil {

@@ -29,8 +29,8 @@ func TestCommandsOfTheRootWorkAsPrinted(t *testing.T) {
 	for line := range strings.Lines(run("install")) {
 		if args, ok := strings.CutPrefix(strings.TrimSpace(line), "shuultuur ca "); ok {
 			words := strings.Fields(args)
-			if out := words[len(words)-1]; out != rootFile { // systems are not set up from one folder
-				_ = os.Remove(out) // which need not be there
+			if out := words[len(words)-1]; out != rootFile { // operating systems are set up from other folders
+				_ = os.Remove(out) // the file need not exist
 			}
 			run(words...)
 		}
@@ -38,7 +38,7 @@ func TestCommandsOfTheRootWorkAsPrinted(t *testing.T) {
 	for _, s := range intercept.Install() {
 		b, err := os.ReadFile(filepath.Base(s.File))
 		if err != nil || bytes.Contains(b, []byte("PRIVATE KEY")) {
-			t.Errorf("%s: %v, or a key in it", s.File, err)
+			t.Errorf("%s: %v, or it has a private key", s.File, err)
 		}
 	}
 	run("show")
@@ -65,7 +65,7 @@ func exportAsPrinted(t *testing.T, name string) {
 	}
 	install, found := "", false
 	if _, install, found = strings.Cut(out, `"./filter ca install`); !found {
-		t.Fatalf("ca init prints %s", out)
+		t.Fatalf("ca init does not print the command ca install: %s", out)
 	}
 	install, _, _ = strings.Cut(install, `"`)
 	_, out, _ = callAs(t, append([]string{"ca", "install"}, strings.Fields(install)...)...)
@@ -74,7 +74,7 @@ func exportAsPrinted(t *testing.T, name string) {
 		if args, printed := strings.CutPrefix(strings.TrimSpace(line), "./filter "); printed {
 			n++
 			if released.Small && strings.Contains(args, "p12") {
-				continue // the small build lacks it
+				continue // the small build lacks the command
 			}
 			if status, _, errs := callAs(t, strings.Fields(args)...); status != 0 {
 				t.Errorf("%s: status %d, %s", args, status, errs)
@@ -82,7 +82,7 @@ func exportAsPrinted(t *testing.T, name string) {
 		}
 	}
 	if n < 8 {
-		t.Errorf("%d commands in\n%s", n, out)
+		t.Errorf("found only %d commands in\n%s", n, out)
 	}
 	for file, begins := range map[string]string{"root.pem": "-----BEGIN CERTIFICATE", "root.crt": "-----BEGIN CERTIFICATE", "root.cer": "0\x82", "root.mobileconfig": "<?xml"} {
 		if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), begins) {
@@ -90,6 +90,6 @@ func exportAsPrinted(t *testing.T, name string) {
 		}
 	}
 	if status, _, errs := callAs(t, "ca", "export", "-file", name, "-format", "der", "-o", "root.crt"); status != 1 || !strings.Contains(errs, "already exists") {
-		t.Errorf("over another file: status %d, %s", status, errs)
+		t.Errorf("exporting over another file: status %d, %s", status, errs)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"shuultuur/gateway"
 )
 
-// The commands use a running gateway: warmed URLs are stored, and purged ones
-// are fetched again.
+// The commands act on a running gateway: warmed URLs are stored, and purged ones are fetched
+// again.
 func TestCacheIsWarmedLookedIntoAndPurged(t *testing.T) {
 	var mu sync.Mutex
 	fetched := map[string]int{}
@@ -83,7 +83,7 @@ func TestCacheIsWarmedLookedIntoAndPurged(t *testing.T) {
 	} {
 		args := append([]string{"cache", step.args[0], "-config", running}, step.args[1:]...)
 		if status, out, errs := callAs(t, args...); status != step.status || !strings.Contains(out+errs, step.want) {
-			t.Errorf("%v: status %d, want %d; printed %q, want %q in it", step.args, status, step.status, out+errs, step.want)
+			t.Errorf("%v: status %d, want %d; the output is %q, want %q in it", step.args, status, step.status, out+errs, step.want)
 		}
 	}
 	mu.Lock()

@@ -23,10 +23,10 @@ type command struct {
 	run              func(ctx context.Context, env env, args []string) int
 	sub              []command // its own subcommands
 	both             bool      // it can also run without a subcommand
-	here             string    // why it works on this machine only; "": with -at it asks another gateway
+	here             string    // why it works only on this machine; "" if it can ask another gateway with -at
 }
 
-// Reasons why commands work on this machine only.
+// These are the reasons why commands work only on this machine.
 const (
 	ofProcess = "it is about the program or process of this machine"
 	ofFiles   = "it reads and writes files of this machine"
@@ -170,7 +170,7 @@ func (c command) summary() string {
 	return strings.TrimSuffix(s, ".")
 }
 
-// commandHint returns a hint at the command that a misspelt one resembles, or "".
+// commandHint returns a hint that names the command that a misspelt one resembles, or "".
 func commandHint(name string, all []command) string {
 	var names []string
 	for _, c := range all {
@@ -179,7 +179,7 @@ func commandHint(name string, all []command) string {
 	return guess(name, names)
 }
 
-// guess returns a hint at the name that a misspelt one resembles, or "".
+// guess returns a hint that names what a misspelt name resembles, or "".
 func guess(name string, names []string) string {
 	if n := setting.Nearest(name, names); n != "" {
 		return fmt.Sprintf("; did you mean %q?", n)
@@ -222,7 +222,7 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 			return 0
 		}
 		whole := f.Usage
-		f.Usage = func() { // after a mistake: the whole help would hide the message
+		f.Usage = func() { // only after a mistake: the whole help would hide the message
 			fmt.Fprintf(e.stderr, "%s%s %s -h names the flags\n", meantFlag(f, a), program, name)
 		}
 		for _, x := range a {

@@ -65,7 +65,7 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 		}
 		status, out, errs := callAs(t, strings.Fields(tt.args)...)
 		if status != tt.status || !strings.Contains(out+errs, tt.want) {
-			t.Errorf("%s: status %d, want %d; printed %q, want %q in it", tt.args, status, tt.status, out+errs, tt.want)
+			t.Errorf("%s: status %d, want %d; the output is %q, want %q in it", tt.args, status, tt.status, out+errs, tt.want)
 		}
 	}
 }
@@ -73,10 +73,10 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 func TestEveryCommandSaysWhatItIs(t *testing.T) {
 	for _, p := range pages(t.Context(), commands(), "") {
 		if p.flags == nil && p.name != "load" {
-			t.Errorf("%s parses no flags when asked what it is", p.name)
+			t.Errorf("%s parses no flags when its description is collected", p.name)
 		}
 		if strings.TrimSpace(p.what) == "" {
-			t.Errorf("%s has no help", p.name)
+			t.Errorf("%s has no help text", p.name)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestCompletionKnowsCommandsAndFlags(t *testing.T) {
 	for shell, line := range map[string]string{"bash": "bash -n", "zsh": "zsh -n", "fish": "fish -n"} {
 		status, out, errs := callAs(t, "completion", shell)
 		if status != 0 || !strings.Contains(out, "catalogue") || !strings.Contains(out, "keylog") {
-			t.Errorf("%s: status %d, %s, %.200s", shell, status, errs, out)
+			t.Errorf("completion for %s: status %d, %s, %.200s", shell, status, errs, out)
 		}
 		words := strings.Fields(line)
 		if _, err := exec.LookPath(words[0]); err != nil {
@@ -94,12 +94,12 @@ func TestCompletionKnowsCommandsAndFlags(t *testing.T) {
 		c := exec.Command(words[0], words[1:]...)
 		c.Stdin = strings.NewReader(out)
 		if text, err := c.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v, %s", line, err, text)
+			t.Errorf("running %q: %v, %s", line, err, text)
 		}
 	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("no bash")
+		t.Skip("bash is not installed")
 	}
 	_, script, _ := callAs(t, "completion", "bash")
 	got, err := exec.Command(bash, "-c", script+`
@@ -128,7 +128,7 @@ func TestManualPages(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	if err != nil || len(files) < 50 {
-		t.Fatalf("%d pages, %v", len(files), err)
+		t.Fatalf("%d manual pages, %v; want at least 50", len(files), err)
 	}
 	if out, err := exec.Command(mandoc, append([]string{"-Tlint", "-Wwarning"}, files...)...).CombinedOutput(); err != nil {
 		t.Errorf("mandoc: %v\n%.3000s", err, out)
@@ -185,16 +185,16 @@ data: data
 policies: [{name: mine, rules: [{name: no, action: block, host: [blocked.example]}]}]
 `)
 	if status, out, errs := callAs(t, "why", "http://blocked.example/"); status != 0 || !strings.Contains(out, "paused  until 2") {
-		t.Errorf("status %d, %s%s", status, out, errs)
+		t.Errorf("why in a pause: status %d, %s%s", status, out, errs)
 	}
 	if status, out, errs := callAs(t, "why", "-dns", "blocked.example"); status != 0 || !strings.Contains(out, "policy/paused") {
-		t.Errorf("a name in a pause: status %d, %s%s", status, out, errs)
+		t.Errorf("why -dns in a pause: status %d, %s%s", status, out, errs)
 	}
 	if status, out, errs := callAs(t, "check", "-running"); status != 0 {
-		t.Errorf("the gateway answers: status %d, %s%s", status, out, errs)
+		t.Errorf("check -running with a gateway: status %d, %s%s", status, out, errs)
 	}
 	asked.Close()
 	if status, _, _ := callAs(t, "check", "-running"); status != 1 {
-		t.Errorf("no gateway answers: status %d", status)
+		t.Errorf("check -running without a gateway: status %d, want 1", status)
 	}
 }

@@ -160,7 +160,7 @@ func answerOf(q *dns.Query) []byte {
 	const ttl, limit = 60, 1232
 	var r dns.Reply
 	r.Start(q, nil, limit)
-	var owner []byte // nil is the name in the question
+	var owner []byte // nil means the name in the question
 	if dns.Text(q.Name) == "shop.example." {
 		owner = []byte("\x04shop\x0bdoubleclick\x03net\x00")
 		r.Record(nil, dns.TypeCNAME, dns.ClassIN, ttl, owner)
@@ -327,7 +327,7 @@ func servePage(w http.ResponseWriter, s step) {
 	}
 	name := "site/" + s.page
 	if s.coding == "br" || s.coding == "zstd" {
-		name += "." + s.coding // stored in coded form: the program has no encoder for it
+		name += "." + s.coding // it is stored encoded, because the program has no encoder for it
 	}
 	page, err := site.ReadFile(name)
 	if err != nil {
@@ -347,7 +347,7 @@ func servePage(w http.ResponseWriter, s step) {
 func zipped(page []byte) []byte {
 	var b bytes.Buffer
 	c := gzip.NewWriter(&b)
-	_, _ = c.Write(page) // writing to memory does not fail
+	_, _ = c.Write(page) // writing to memory cannot fail
 	_ = c.Close()
 	return b.Bytes()
 }

@@ -16,8 +16,8 @@ import (
 
 var encode = flag.Bool("encode", false, "encode the pages of the demonstration anew")
 
-// TestEncodedPagesOfTheDemonstration compares the pages that are stored encoded
-// with their originals. After a change of one: go test ./cmd/shuultuur -run Demonstration -encode
+// TestEncodedPagesOfTheDemonstration compares the pages that are stored encoded with their
+// originals. After you change one, run: go test ./cmd/shuultuur -run Demonstration -encode
 func TestEncodedPagesOfTheDemonstration(t *testing.T) {
 	for _, s := range steps {
 		if s.coding != "br" && s.coding != "zstd" {
@@ -32,7 +32,7 @@ func TestEncodedPagesOfTheDemonstration(t *testing.T) {
 			var b bytes.Buffer
 			var c io.WriteCloser = brotli.NewWriter(&b)
 			if s.coding == "zstd" {
-				c, _ = zstd.NewWriter(&b) // no options, no error
+				c, _ = zstd.NewWriter(&b) // it cannot fail without options
 			}
 			_, _ = c.Write(page) // into memory
 			_ = c.Close()

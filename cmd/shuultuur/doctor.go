@@ -58,8 +58,8 @@ func doctorCommand(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// doctorConfig reads the settings that doctor inspects from file. Mistakes in the
-// settings are a finding, too.
+// doctorConfig reads the settings that doctor inspects from file. It reports mistakes in the
+// settings as a finding, too.
 func doctorConfig(ctx context.Context, file string) doctor.Config {
 	cfg := doctor.Config{Settings: file, Connections: 4096, Held: 64 << 20} // defaults of the proxy
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
@@ -88,8 +88,8 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	return cfg
 }
 
-// remark has the start page show every hour what doctor finds low on this machine. What the
-// gateway itself uses, such as ports and upstreams, is in its health.
+// remark makes the start page show every hour what doctor finds low on this machine. The health
+// of the gateway covers what the gateway itself uses, such as ports and upstreams.
 func remark(ctx context.Context, g *gateway.Gateway) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()

@@ -113,7 +113,7 @@ func events(ctx context.Context, e env, args []string) int {
 	return printEvents(ctx, e, &p, store.Query(ctx, filter, event.Page{Newest: !*oldest, Limit: *limit}), event.Tail(ctx, store, filter), *follow)
 }
 
-// printEvents prints rows, and with follow also new ones as they come.
+// printEvents prints rows, and with follow also new ones as they arrive.
 func printEvents(ctx context.Context, e env, p *eventPrinter, rows, fresh iter.Seq2[event.Row, error], follow bool) int {
 	err := p.print(ctx, rows, false)
 	if err == nil && follow {

@@ -51,11 +51,11 @@ func TestEventsAreCopiedBetweenStores(t *testing.T) {
 	}
 	for _, step := range [][2]string{{first, db}, {db, back}} {
 		if n, err := copyEvents(t.Context(), step[0], step[1], event.Filter{}); n != len(rows) || err != nil {
-			t.Fatalf("%s to %s: %d rows, %v", step[0], step[1], n, err)
+			t.Fatalf("copying %s to %s: %d rows, %v", step[0], step[1], n, err)
 		}
 	}
 	if d := cmp.Diff(rows, rowsOf(t, back), cmpopts.EquateComparable(event.Row{}.Client)); d != "" {
-		t.Errorf("rows (-want +got):\n%.2000s", d)
+		t.Errorf("the copied rows differ (-want +got):\n%.2000s", d)
 	}
 	blocked, err := event.ParseFilter("action:block", time.Now())
 	if err != nil {
@@ -63,10 +63,10 @@ func TestEventsAreCopiedBetweenStores(t *testing.T) {
 	}
 	log := filepath.Join(dir, "access.log")
 	if n, err := copyEvents(t.Context(), db, "squid:"+log, blocked); n != len(rows)/10 || err != nil {
-		t.Errorf("blocked rows to a log: %d, %v", n, err)
+		t.Errorf("copying blocked rows to a log of Squid: %d, %v", n, err)
 	}
 	if b, err := os.ReadFile(log); err != nil || strings.Count(string(b), "TCP_DENIED") != len(rows)/10 {
-		t.Errorf("the log has %d lines that are denied, %v", strings.Count(string(b), "TCP_DENIED"), err)
+		t.Errorf("the log has %d lines with TCP_DENIED, %v", strings.Count(string(b), "TCP_DENIED"), err)
 	}
 	for _, c := range []struct{ from, to, want string }{
 		{first, db, "already has rows"},
@@ -78,7 +78,7 @@ func TestEventsAreCopiedBetweenStores(t *testing.T) {
 		{"sqlite:" + filepath.Join(dir, "none.db"), "jsonl:" + filepath.Join(dir, "e"), "none.db"},
 	} {
 		if _, err := copyEvents(t.Context(), c.from, c.to, event.Filter{}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s to %s: %v, want %q", c.from, c.to, err, c.want)
+			t.Errorf("copying %s to %s: %v, want %q", c.from, c.to, err, c.want)
 		}
 	}
 }

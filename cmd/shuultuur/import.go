@@ -111,8 +111,8 @@ func compareImport(ctx context.Context, e env, program, path, file, log string) 
 	return 0
 }
 
-// runBeside starts the gateway with other ports than in the settings, so that
-// the imported program can continue to run.
+// runBeside starts the gateway with other ports than in the settings, so that the imported
+// program can continue to run.
 func runBeside(ctx context.Context, e env, file string) int {
 	moved := filepath.Join(filepath.Dir(file), "beside.yaml")
 	lines, err := importer.WithOtherPorts(file, moved)

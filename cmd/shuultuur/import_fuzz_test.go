@@ -36,7 +36,7 @@ func goodSettings(t *testing.T, program, path string) {
 	_, done, err := engine.Explain(t.Context(), file)
 	if err != nil {
 		yaml, _ := os.ReadFile(file)
-		t.Fatalf("%v\n%s", err, yaml)
+		t.Fatalf("checking the imported settings: %v\n%s", err, yaml)
 	}
 	done()
 }

@@ -51,14 +51,14 @@ func importFrom(t *testing.T, program, path string) (settings, report string) {
 	}
 	html, err := os.ReadFile(filepath.Join(to, "report.html"))
 	if err != nil || !bytes.Contains(html, []byte("</html>")) {
-		t.Errorf("report.html is not whole: %v", err)
+		t.Errorf("report.html is incomplete: %v", err)
 	}
 	return filepath.Join(to, importer.SettingsFile), string(text)
 }
 
 // A decision is the imported program's answer to a request.
 type decision struct {
-	client, user, url, page string // page: text of the page, or ""
+	client, user, url, page string // text of the page, or ""
 	want                    string
 }
 
@@ -231,13 +231,13 @@ func TestImportE2guardianDecidesAsItWould(t *testing.T) {
 		{url: "http://grey.example/", want: "pass"},
 		{url: "http://grey.example/", page: "lottery jackpot", want: "block"},
 		{url: "http://local-grey.example/", want: "pass"},
-		{url: "http://local-grey.example/", page: "lottery jackpot", want: "block"}, // local grey goes before the exception
+		{url: "http://local-grey.example/", page: "lottery jackpot", want: "block"}, // the local grey list precedes the exception
 		{url: "http://excepted.example/", page: "forbidden words", want: "pass"},
 		{url: "http://local-banned.example/", want: "block"},
 		{url: "http://local-both.example/", want: "pass"},
 		{url: "http://pages.example/", want: "pass"},
 		{url: "http://www.pages.example/bad?x=1", want: "block"},
-		{url: "http://pages.example/bad/other", want: "block"}, // hidden from e2guardian by the entry below it: its fault
+		{url: "http://pages.example/bad/other", want: "block"}, // e2guardian does not see it because of the entry below, which is its fault
 		{url: "http://pages.example/badly", want: "pass"},
 		{url: "http://casino77.example/", want: "block"},
 		{url: "http://files.example/setup.exe", want: "block"},
@@ -255,7 +255,7 @@ func TestImportE2guardianDecidesAsItWould(t *testing.T) {
 		{client: "10.3.9.9", url: "http://other.example/", want: "block"},
 		{client: "10.2.0.6", url: "http://banned.example/", want: "warn"},
 		{client: "10.2.0.6", url: "http://other.example/", page: "a lottery with a jackpot", want: "pass"},
-		{client: "10.2.0.6", url: "http://other.example/", page: "forbidden words", want: "pass"}, // no phrase lists there
+		{client: "10.2.0.6", url: "http://other.example/", page: "forbidden words", want: "pass"}, // that program has no phrase lists
 		{client: "10.2.0.7", url: "http://other.example/", page: "a lottery with a jackpot", want: "block"},
 		{user: "anna", url: "http://pages.example/bad", want: "pass"},
 	})
@@ -502,7 +502,7 @@ func TestImportPiholeKeepsGroups(t *testing.T) {
 	for client, want := range map[string]string{ // by whom, and which of hosts are blocked
 		"10.1.0.1": "everyone 100110",
 		"10.2.0.5": "group Free 000000",
-		"10.2.0.6": "group Kids 011010", // ads.example is allowed them
+		"10.2.0.6": "group Kids 011010", // they may reach ads.example
 		"10.2.7.7": "group Kids (4) 011010",
 		"10.1.0.9": "groups Default, Kids 011110",
 		"10.3.0.5": "no group 000000",
@@ -586,7 +586,7 @@ func importedNames(t *testing.T, settings string) *configuration.DNS {
 		t.Fatal(err)
 	}
 	if s.DNS == nil {
-		t.Fatal("no name server in the settings")
+		t.Fatal("the imported settings have no name server")
 	}
 	return s.DNS
 }

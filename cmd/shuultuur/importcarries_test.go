@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// carriesCase is a configuration of another program, and what an import must make of it.
+// A carriesCase is a configuration of another program, and what an import must make of it.
 type carriesCase struct {
 	name, program string
-	files         map[string]string // the first by name is imported, unless main says which
+	files         map[string]string // the first file by name is imported, unless main names another
 	main          string
-	settings      []string    // texts in the settings
-	never         []string    // texts that must not be in them
-	report        []string    // texts in the report
+	settings      []string    // texts that the settings must have
+	never         []string    // texts that the settings must not have
+	report        []string    // texts that the report must have
 	asked         [][3]string // client, URL, verdict
 }
 
@@ -142,7 +142,7 @@ func TestImportCarries(t *testing.T) {
 			settings, _ := os.ReadFile(filepath.Join(to, "shuultuur.yaml"))
 			report, _ := os.ReadFile(filepath.Join(to, "report.txt"))
 			if status != 0 {
-				t.Fatalf("status %d: %s\n%s", status, out.String(), settings)
+				t.Fatalf("import ends with status %d: %s\n%s", status, out.String(), settings)
 			}
 			for _, want := range tt.settings {
 				if !bytes.Contains(settings, []byte(want)) {

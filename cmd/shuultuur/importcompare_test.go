@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestImportDecidesAsTheProgramsRules imports settings in which the order and
-// the kinds of rules decide, and compares the decisions about a thousand names
-// or pages of clients that the rules distinguish.
+// TestImportDecidesAsTheProgramsRules imports settings in which the order and the kinds of
+// rules decide. It compares the decisions about a thousand names or pages, for clients that the
+// rules distinguish.
 func TestImportDecidesAsTheProgramsRules(t *testing.T) {
 	for _, tt := range []struct {
 		program, path, files string
@@ -47,14 +47,14 @@ func TestImportDecidesAsTheProgramsRules(t *testing.T) {
 			var out bytes.Buffer
 			status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{tt.program, filepath.Join(dir, tt.path), "-to", filepath.Join(t.TempDir(), "new"), "-compare", log})
 			if status != 0 || !strings.Contains(out.String(), "1000 judged, 0 verdicts change") || strings.Contains(out.String(), "not tried") {
-				t.Errorf("status %d:\n%s", status, out.String())
+				t.Errorf("import -compare ends with status %d:\n%s", status, out.String())
 			}
 			refused := 0
 			for line := range strings.Lines(out.String()) {
 				_, _ = fmt.Sscanf(line, "block %d", &refused)
 			}
 			if refused < 100 || refused > 900 {
-				t.Errorf("%d of 1000 are refused: the rules are not tried as they should be\n%s", refused, out.String())
+				t.Errorf("the program refuses %d of 1000 requests: too few or too many to try the rules\n%s", refused, out.String())
 			}
 		})
 	}

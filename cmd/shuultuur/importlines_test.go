@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestImportOfWhatDebianShips imports the shipped configuration of each
-// installed program. The import checks the settings that it makes.
+// TestImportOfWhatDebianShips imports the shipped configuration of each installed program. The
+// import itself checks the settings that it makes.
 func TestImportOfWhatDebianShips(t *testing.T) {
 	for _, tt := range []struct{ program, path string }{
 		{"e2guardian", "/etc/e2guardian"}, {"squid", "/etc/squid/squid.conf"}, {"squidguard", "/etc/squidguard/squidGuard.conf"},
@@ -29,12 +29,12 @@ func TestImportOfWhatDebianShips(t *testing.T) {
 	}
 }
 
-// TestImportNamesEveryLine holds the report against the lines of each
-// configuration that has a setting on each.
+// TestImportNamesEveryLine compares the report with the lines of each configuration that has a
+// setting on each line.
 func TestImportNamesEveryLine(t *testing.T) {
 	for _, x := range imported {
 		switch x.program {
-		case "adguardhome", "pihole", "technitium", "nextdns", "blocky", "opnsense": // settings of these have several lines, or share one
+		case "adguardhome", "pihole", "technitium", "nextdns", "blocky", "opnsense": // settings of these programs have several lines, or share one
 			continue
 		}
 		t.Run(x.program, func(t *testing.T) {
@@ -47,20 +47,19 @@ func TestImportNamesEveryLine(t *testing.T) {
 	}
 }
 
-// everyLineIsNamed imports a configuration and looks for the place of each of
-// its lines in the report.
+// everyLineIsNamed imports a configuration and looks for each of its lines in the report.
 func everyLineIsNamed(t *testing.T, program, path string) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer
 	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{program, path, "-to", to}); status != 0 {
-		t.Fatalf("status %d:\n%s", status, out.String())
+		t.Fatalf("import ends with status %d:\n%s", status, out.String())
 	}
 	report, err := os.ReadFile(filepath.Join(to, "report.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Contains(report, []byte("… and ")) {
-		t.Errorf("not all lines are in the report")
+		t.Errorf("the report leaves lines out")
 	}
 	var files []string
 	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
@@ -71,7 +70,7 @@ func everyLineIsNamed(t *testing.T, program, path string) {
 		return err
 	})
 	if err != nil || len(files) == 0 {
-		t.Fatalf("the report names %q: %v", files, err)
+		t.Fatalf("the report names the files %q: %v", files, err)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -82,15 +81,16 @@ func everyLineIsNamed(t *testing.T, program, path string) {
 		for line := range strings.Lines(string(data)) {
 			n++
 			line = strings.TrimSpace(line)
-			if strings.HasPrefix(line, "{") { // Privoxy's aliases are used by its sections
+			if strings.HasPrefix(line, "{") { // sections use Privoxy's aliases
 				words = strings.HasPrefix(line, "{{")
 			}
-			// A setting of several lines is named by its last, and by the values in it.
+			// The report names a setting of several lines by its last line, and by the values
+			// in it.
 			if line == "" || words || strings.HasPrefix(line, "#") || strings.HasSuffix(line, `\`) || strings.HasSuffix(line, "{") || strings.HasSuffix(line, ":") || strings.Trim(line, "{}[],<>/") == "" {
 				continue
 			}
 			if !bytes.Contains(report, fmt.Appendf(nil, "  %s:%d: ", file, n)) {
-				t.Errorf("%s:%d is not in the report: %s", file, n, line)
+				t.Errorf("the report does not name %s:%d: %s", file, n, line)
 			}
 		}
 	}

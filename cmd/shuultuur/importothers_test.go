@@ -45,7 +45,7 @@ func TestImportOfOtherPrograms(t *testing.T) {
 			settings, _ := os.ReadFile(filepath.Join(to, "shuultuur.yaml"))
 			report, _ := os.ReadFile(filepath.Join(to, "report.txt"))
 			if status != 0 {
-				t.Fatalf("status %d: %s%s\n%s", status, out.String(), errs.String(), settings)
+				t.Fatalf("import ends with status %d: %s%s\n%s", status, out.String(), errs.String(), settings)
 			}
 			for _, want := range tt.settings {
 				if !bytes.Contains(settings, []byte(want)) {
@@ -70,7 +70,8 @@ func TestImportOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// TestImportKeepsClientsOfNameServers asks as clients that Blocky has groups for, and Unbound views.
+// TestImportKeepsClientsOfNameServers asks as clients for which Blocky has groups, and Unbound
+// views.
 func TestImportKeepsClientsOfNameServers(t *testing.T) {
 	for program, questions := range map[string][][3]string{
 		"blocky.yml": {
@@ -95,7 +96,8 @@ func TestImportKeepsClientsOfNameServers(t *testing.T) {
 	}
 }
 
-// TestImportOfE2guardianRefusesWhatScannersFind has a rule for each scanner behind the exceptions.
+// TestImportOfE2guardianRefusesWhatScannersFind wants a rule for each scanner after the
+// exceptions.
 func TestImportOfE2guardianRefusesWhatScannersFind(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	if _, err := importer.Run(t.Context(), "e2guardian", copyOf(t, "e2guardian"), to); err != nil {
@@ -110,13 +112,13 @@ func TestImportOfE2guardianRefusesWhatScannersFind(t *testing.T) {
 			return slices.IndexFunc(p.Rules, func(r policy.Rule) bool { return r.Name == name })
 		}
 		if len(p.Rules) > 1 && (rule("viruses") < 0 || rule("viruses") < rule("exceptions")) {
-			t.Errorf("policy %q has its rule for viruses at %d", p.Name, rule("viruses"))
+			t.Errorf("policy %q has its rule for viruses at %d, want it after the exceptions", p.Name, rule("viruses"))
 		}
 	}
 }
 
-// TestImportOfPrivoxyKeepsClientsAndTrust asks for sites that are trusted and others, from addresses
-// that may use the proxy and others, as a real Privoxy has answered.
+// TestImportOfPrivoxyKeepsClientsAndTrust asks for trusted sites and others, from addresses
+// that may use the proxy and others. The wanted answers are those of a real Privoxy.
 func TestImportOfPrivoxyKeepsClientsAndTrust(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer
@@ -152,8 +154,8 @@ func verdicts(t *testing.T, file string, all [][3]string) {
 	}
 }
 
-// TestImportReadsWhatTeleporterExports reads the archives of versions 6 and 5, which have no
-// names of lists but their addresses.
+// TestImportReadsWhatTeleporterExports reads the archives of versions 6 and 5, which have the
+// addresses of lists but not their names.
 func TestImportReadsWhatTeleporterExports(t *testing.T) {
 	six := map[string]string{
 		"etc/pihole/pihole.toml":    "[dns]\n  upstreams = [ \"9.9.9.9\" ]\n[misc]\n  etc_dnsmasq_d = true\n",
@@ -211,7 +213,7 @@ func TestImportReadsWhatTeleporterExports(t *testing.T) {
 		}
 		var out bytes.Buffer
 		if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"pihole", file, "-to", to, "-compare", log}); status != 0 {
-			t.Fatalf("version %s: %s", version, &out)
+			t.Fatalf("importing the export of version %s: %s", version, &out)
 		}
 		settings := filepath.Join(to, "shuultuur.yaml")
 		verdicts(t, settings, [][3]string{{"192.168.1.21", "http://zap.example/", "block"}, {"192.168.1.21", "http://other.example/", "pass"}})
@@ -231,7 +233,7 @@ func TestImportReadsWhatTeleporterExports(t *testing.T) {
 	}
 }
 
-// TestImportKeepsSquidsOrder asks for decisions by lines of http_access.
+// TestImportKeepsSquidsOrder asks for decisions that lines of http_access make.
 func TestImportKeepsSquidsOrder(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer

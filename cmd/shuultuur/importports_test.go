@@ -42,10 +42,10 @@ func TestPortsOfSquidThatSpeakTLSAreImported(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := "cert: " + tt.cert; strings.Contains(string(yaml), "cert: ") != (tt.cert != "") || tt.cert != "" && !strings.Contains(string(yaml), want) {
-			t.Errorf("%q: no %q in\n%s", tt.options, want, yaml)
+			t.Errorf("port options %q: the settings lack %q:\n%s", tt.options, want, yaml)
 		}
 		if !strings.Contains(report, tt.says) {
-			t.Errorf("%q: no %q in\n%s", tt.options, tt.says, report)
+			t.Errorf("port options %q: the report lacks %q:\n%s", tt.options, tt.says, report)
 		}
 	}
 }

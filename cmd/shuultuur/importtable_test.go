@@ -27,7 +27,7 @@ import (
 	"shuultuur/setting"
 )
 
-// imported are the configurations that the table in docs/import.md counts.
+// imported has the configurations that the table in docs/import.md counts.
 var imported = []struct{ program, path string }{
 	{"e2guardian", "e2guardian"}, {"squid", "squid"}, {"squidguard", "squidguard"}, {"pihole", "pihole"}, {"adguardhome", "adguardhome"},
 	{"blocky", "blocky.yml"}, {"unbound", "unbound.conf"}, {"dnsmasq", "dnsmasq.conf"}, {"privoxy", "privoxy"},
@@ -111,14 +111,14 @@ func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "new")
 		r, err := importer.Run(t.Context(), x.program, copyOf(t, x.path), to)
 		if err != nil {
-			t.Fatalf("%s: %v", x.program, err)
+			t.Fatalf("copying the configuration of %s: %v", x.program, err)
 		}
 		_, done, err := engine.Explain(t.Context(), filepath.Join(to, importer.SettingsFile))
 		if err != nil {
 			var text bytes.Buffer
 			settings, _ := os.ReadFile(filepath.Join(to, importer.SettingsFile))
 			_ = r.Text(&text)
-			t.Fatalf("%s: %v\n%s\n%s", x.program, err, settings, &text)
+			t.Fatalf("importing %s: %v\n%s\n%s", x.program, err, settings, &text)
 		}
 		done()
 		ours, none := r.Missed()
@@ -128,11 +128,11 @@ func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
 		if share < 95 {
 			var text bytes.Buffer
 			_ = r.Text(&text)
-			t.Errorf("%s: only %d %% of the options that we have are carried over:\n%s", x.program, share, &text)
+			t.Errorf("%s: only %d %% of the options that have an equivalent are carried over:\n%s", x.program, share, &text)
 		}
 		for _, n := range r.Notes {
 			if n.Kind == importer.Lost && n.Why == "" || n.What == "" {
-				t.Errorf("%s: a note that explains nothing: %+v", x.program, n)
+				t.Errorf("%s: a note gives no reason, or no option: %+v", x.program, n)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(doc, []byte(table.String())) {
-		t.Errorf("docs/import.md has another table than\n%s", table.String())
+		t.Errorf("docs/import.md lacks the table\n%s", table.String())
 	}
 }
 
@@ -160,21 +160,21 @@ func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
 	if s.Intercept == nil || filepath.Base(string(s.Intercept.Root)) != "root.pem" || s.Identity.Basic == nil || s.Identity.Basic.Realm != "School" || s.Checks.ICAP == nil || len(s.Checks.ICAP.Servers) != 1 ||
 		len(s.Listen.Transparent) != 1 || s.Cache == nil || s.Cache.Memory != 512<<20 || len(s.Proxy.Trusted) == 0 || s.Pages.Contact == "" {
 		text, _ := os.ReadFile(file)
-		t.Errorf("something of TLS, users, scanner, ports, cache is missing:\n%s", text)
+		t.Errorf("the settings lack TLS, users, scanner, ports or cache:\n%s", text)
 	}
 	for _, p := range s.Policies {
 		if office := strings.Contains(p.Name, "office"); p.Decrypt == office {
-			t.Errorf("policy %q looks into TLS: %v", p.Name, p.Decrypt)
+			t.Errorf("policy %q decrypts TLS: %v, want the opposite", p.Name, p.Decrypt)
 		}
 		if pupils := strings.Contains(p.Name, "pupils"); !slices.Equal(p.Tenants.Google, []string{"school.example"}) || (p.YouTube == "strict") != pupils {
 			t.Errorf("policy %q has tenants %v and YouTube %q", p.Name, p.Tenants.Google, p.YouTube)
 		}
 	}
 	if c := s.Cache.Rules; len(c) != 1 || !slices.Equal(c[0].Host, []string{"radio.example"}) || *c[0].Store || s.Proxy.PerClient != 200 && s.Proxy.PerClient != 60 || s.Proxy.Upstream.Idle != setting.Duration(90*time.Second) {
-		t.Errorf("caching, connections or times: %+v %+v", s.Cache.Rules, s.Proxy)
+		t.Errorf("the cache rules, connections or timeouts are %+v, %+v", s.Cache.Rules, s.Proxy)
 	}
 	if !slices.ContainsFunc(s.Policies, func(p policy.Policy) bool { return slices.Equal(p.Groups, []string{"Head Office", "Teachers"}) }) {
-		t.Error("no policy is for the groups")
+		t.Error("no policy has the groups Head Office and Teachers")
 	}
 	for _, x := range []struct{ client, url, want string }{
 		{"10.1.0.9", "http://a.learning.games.example/", "allow"},
@@ -199,8 +199,8 @@ func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
 	}
 }
 
-// TestImportedListsAreFetchedFromWhereTheyCame has no list of which the address
-// is known but by its address, with the copy to begin with.
+// TestImportedListsAreFetchedFromWhereTheyCame: every list whose address is known is fetched
+// from there, and starts with the local copy.
 func TestImportedListsAreFetchedFromWhereTheyCame(t *testing.T) {
 	for program, urls := range map[string][]string{
 		"pihole":      {"https://lists.example/hosts.txt", "https://lists.example/kids.txt", "https://lists.example/allow.txt"},
@@ -222,7 +222,7 @@ func TestImportedListsAreFetchedFromWhereTheyCame(t *testing.T) {
 				}
 				found = true
 				if versions, err := os.ReadDir(filepath.Join(to, "data", "sources", name)); err != nil || len(versions) == 0 || l.Path != "" {
-					t.Errorf("%s: %s has no version to begin with: %v, path %q", program, u, err, l.Path)
+					t.Errorf("%s: %s has no first version: %v, path %q", program, u, err, l.Path)
 				}
 			}
 			if !found {

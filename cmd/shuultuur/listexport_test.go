@@ -27,13 +27,12 @@ func TestXXH32(t *testing.T) {
 		"Nobody inspects the spammish repetition": 0xe2293b2f,
 	} {
 		if got := xxh32(s); got != want {
-			t.Errorf("%q: %08x, want %08x", s, got, want)
+			t.Errorf("xxh32(%q) = %08x, want %08x", s, got, want)
 		}
 	}
 }
 
-// TestExportToRedis loads both layouts into a Redis and looks names up as a
-// reader of theirs would.
+// TestExportToRedis loads both layouts into a Redis and looks names up as their readers do.
 func TestExportToRedis(t *testing.T) {
 	r := redistest.Start(t)
 	dir := t.TempDir()
@@ -46,7 +45,7 @@ func TestExportToRedis(t *testing.T) {
 		var out, report bytes.Buffer
 		status := lists(context.Background(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &report}, []string{"export", "redis", "-layout", layout, "-format", "domains", file})
 		if status != 0 {
-			t.Fatalf("layout %s: status %d: %s", layout, status, report.String())
+			t.Fatalf("exporting in layout %s: status %d: %s", layout, status, report.String())
 		}
 		c, err := net.Dial("tcp", r.Addr)
 		if err != nil {
@@ -61,12 +60,12 @@ func TestExportToRedis(t *testing.T) {
 		for b := make([]byte, 100); !bytes.HasSuffix(answer, []byte("+PONG\r\n")); {
 			n, err := c.Read(b)
 			if err != nil && err != io.EOF {
-				t.Fatalf("%q, %v", answer, err)
+				t.Fatalf("reading the reply of Redis: %q, %v", answer, err)
 			}
 			answer = append(answer, b[:n]...)
 		}
 		if bytes.Contains(answer, []byte("-ERR")) {
-			t.Fatalf("Redis answers %q", answer)
+			t.Fatalf("Redis refuses a command: %q", answer)
 		}
 		digits, want := fmt.Sprintf("%08x", xxh32("other.example/path")), "games"
 		if layout == "64" {
@@ -78,7 +77,7 @@ func TestExportToRedis(t *testing.T) {
 			t.Errorf("layout %s: HGET %s %s is %q, %v; want %q", layout, key, field, got, err, want)
 		}
 		if s := report.String(); !strings.Contains(s, "3 entries written, 0 of them over another") || !strings.Contains(s, "look-ups are wrong") {
-			t.Errorf("layout %s: it says\n%s", layout, s)
+			t.Errorf("layout %s: the report says\n%s", layout, s)
 		}
 	}
 }

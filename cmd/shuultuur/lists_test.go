@@ -41,7 +41,7 @@ func TestListEntriesComeAndGo(t *testing.T) {
 		var out bytes.Buffer
 		got := lists(context.Background(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, tt.args)
 		if got != tt.status || !strings.Contains(out.String(), tt.want) {
-			t.Errorf("list %q: got %d and %q, want %d and %q", tt.args, got, out.String(), tt.status, tt.want)
+			t.Errorf("list %q: status %d and %q, want %d and %q", tt.args, got, out.String(), tt.status, tt.want)
 		}
 	}
 }

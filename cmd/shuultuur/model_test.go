@@ -41,6 +41,6 @@ func TestModelCheckNamesMissingOperators(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if status := dispatch(t.Context(), env{stdout: &out, stderr: &out}, []string{"model", "bench", "-n", "2", good}); status != 0 || !strings.Contains(out.String(), "2 pictures") {
-		t.Errorf("bench: status %d, %s", status, &out)
+		t.Errorf("model bench: status %d, %s", status, &out)
 	}
 }

@@ -36,9 +36,9 @@ func (s supervisor) send(state string) error {
 	return nil
 }
 
-// watch sends a sign of life at once, because the process before may have sent its
-// last one long ago, and then at half the interval that the supervisor allows, while
-// alive returns true.
+// watch notifies the supervisor that the program is alive: at once, because the previous
+// process may have done so long ago, and then at half the interval that the supervisor allows,
+// while alive returns true.
 func (s supervisor) watch(ctx context.Context, alive func() bool) {
 	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || us <= 0 || s.socket == "" {

@@ -15,7 +15,7 @@ func TestSupervisorHearsStateAndSignsOfLife(t *testing.T) {
 	}
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
-	t.Setenv("WATCHDOG_USEC", "2000000") // the first sign of life does not wait for half of it
+	t.Setenv("WATCHDOG_USEC", "2000000") // the first notification does not wait for half the interval
 	t.Setenv("WATCHDOG_PID", "")
 	s := newSupervisor()
 	if err := s.send("READY=1"); err != nil {
@@ -31,7 +31,7 @@ func TestSupervisorHearsStateAndSignsOfLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := string(b[:n]); got != want {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("the supervisor got %q, want %q", got, want)
 		}
 	}
 }
@@ -43,6 +43,6 @@ func TestWithoutSupervisorNothingIsSent(t *testing.T) {
 	}
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
 	if err := newSupervisor().send("READY=1"); err == nil {
-		t.Error("a socket that is not there is no error")
+		t.Error("sending to a missing socket returns no error")
 	}
 }

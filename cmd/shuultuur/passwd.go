@@ -65,8 +65,8 @@ func readPassword(e env) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// setLine replaces user's line in a password file, or appends it. The file is
-// complete at any time.
+// setLine replaces user's line in a password file, or appends one. Readers always find a
+// complete file.
 func setLine(file, user, line string) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -31,8 +31,8 @@ func resume(ctx context.Context, e env, args []string) int {
 	})
 }
 
-// setPause asks the gateway to pause or resume according to the arguments, at
-// most most of them, and prints for whom filtering is paused then.
+// setPause asks the gateway to pause or resume as the arguments say, and prints for whom
+// filtering is paused then. There may be at most most arguments.
 func setPause(ctx context.Context, e env, name, usage, help string, args []string, most int, mean func([]string) (length, who string)) int {
 	f, parse := flags(e, name, usage, help)
 	config := f.String("config", "", "settings `file` of the gateway")

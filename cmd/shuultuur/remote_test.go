@@ -50,13 +50,13 @@ func TestAGatewayElsewhereIsAsked(t *testing.T) {
 		var out, failed strings.Builder
 		status := dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &failed}, strings.Fields(strings.ReplaceAll(line, "URL", s.URL)))
 		if got := strings.Join(asked, "; "); got != want || (status == 0) != (want != "") || (failed.Len() == 0) != (want != "") {
-			t.Errorf("%s: asked %q, want %q; %d %s", line, got, want, status, failed.String())
+			t.Errorf("%s: the gateway was asked %q, want %q; status %d, %s", line, got, want, status, failed.String())
 		}
 	}
 }
 
-// asksThere are command lines of commands that can ask another gateway, and their requests. A
-// new command needs a row, or a reason in its row of the table of commands.
+// asksThere has command lines that ask another gateway, and their requests. A new command needs
+// a row here, or a reason in its row of the table of commands.
 var asksThere = map[string]struct{ line, asks string }{
 	"check":            {"check FILE", "PUT /settings"},
 	"why":              {"why http://a.example/", "GET /why"},
@@ -94,7 +94,7 @@ var answers = map[string]string{
 
 func TestEveryCommandAsksAnotherGatewayOrSaysWhyNot(t *testing.T) {
 	var mu sync.Mutex
-	var requests []string // "profile" may end before a gateway has seen its last one
+	var requests []string // "profile" may end before the gateway has received its last request
 	asked := func() string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -131,17 +131,17 @@ func TestEveryCommandAsksAnotherGatewayOrSaysWhyNot(t *testing.T) {
 		there[name] = true
 		c, ok := asksThere[name]
 		if !ok {
-			t.Errorf("%q asks a gateway elsewhere by its row, and asksThere has no line of it", name)
+			t.Errorf("%q can ask another gateway, and asksThere has no row for it", name)
 			continue
 		}
 		status, out, failed := call(c.line)
 		if got := asked(); !strings.Contains(got, c.asks) || !strings.Contains(got, "Bearer the token") || name != "profile" && (status != 0 || failed != "") {
-			t.Errorf("%s: asked %q, want %q; %d %s%s", c.line, got, c.asks, status, out, failed)
+			t.Errorf("%s: the gateway was asked %q, want %q; status %d, %s%s", c.line, got, c.asks, status, out, failed)
 		}
 	}
 	for name := range asksThere {
 		if !there[name] && len(fullCommands()) > 0 {
-			t.Errorf("asksThere has %q, which cannot be asked elsewhere", name)
+			t.Errorf("asksThere has %q, which cannot ask another gateway", name)
 		}
 	}
 	for line, want := range map[string]string{
@@ -151,14 +151,14 @@ func TestEveryCommandAsksAnotherGatewayOrSaysWhyNot(t *testing.T) {
 	} {
 		status, _, failed := call(line)
 		if status == 0 || !strings.Contains(failed, want) || asked() != "" {
-			t.Errorf("%s: %d %q, want %q; asked %q", line, status, failed, want, asked())
+			t.Errorf("%s: status %d, error %q, want %q; the gateway was asked %q", line, status, failed, want, asked())
 		}
 	}
 	if status, out, failed := call("help"); status != 0 || !strings.Contains(out, "list search") || strings.Contains(out, "doctor") || failed != "" {
-		t.Errorf("help: %d %s%s", status, out, failed)
+		t.Errorf("help with -at: status %d, %s%s", status, out, failed)
 	}
 	if status, _, failed := call("list add own a.example b.example"); status != 0 || asked() != "POST /lists/own Bearer the token" {
-		t.Errorf("list add: %d %s, asked %q", status, failed, asked())
+		t.Errorf("list add: status %d, %s; the gateway was asked %q", status, failed, asked())
 	}
 }
 
@@ -191,14 +191,14 @@ func TestTheRecordElsewhereIsAskedPageByPage(t *testing.T) {
 		var out, failed strings.Builder
 		line := append(strings.Fields("-at "+s.URL+" events -json "+flags), "action:block")
 		if status := dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &failed}, line); status != 0 {
-			t.Errorf("%s: %d %s", flags, status, failed.String())
+			t.Errorf("list with %s: status %d, %s", flags, status, failed.String())
 		}
 		lines := ""
 		for i := range want.rows {
 			lines += string(jsonl.AppendLine(nil, &rows[4-i]))
 		}
 		if out.String() != lines || !slices.Equal(asked, want.asked) {
-			t.Errorf("%s: asked %q, want %q; printed %s", flags, asked, want.asked, out.String())
+			t.Errorf("%s: the gateway was asked %q, want %q; the output is %s", flags, asked, want.asked, out.String())
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestWhyElsewhereSaysWhatTheGatewaySays(t *testing.T) {
 	var out, failed strings.Builder
 	status := dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &failed}, strings.Fields("-at "+s.URL+" why -client 10.1.2.3 -groups class-7a https://a.example/?x=1"))
 	if status != 1 || !strings.Contains(out.String(), "BLOCK  https://a.example/?x=1") || !strings.Contains(out.String(), "games") {
-		t.Errorf("%d %s%s", status, out.String(), failed.String())
+		t.Errorf("why with -at: status %d, %s%s", status, out.String(), failed.String())
 	}
 }
 
@@ -225,6 +225,6 @@ func TestAGatewayElsewhereThatLacksAPartIsNamed(t *testing.T) {
 	var out, failed strings.Builder
 	dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &failed}, []string{"-at", s.URL, "cache", "purge", "host", "a.example"})
 	if want := "the gateway at " + s.URL + " has no cache"; !strings.Contains(failed.String(), want) {
-		t.Errorf("%q does not say %q", failed.String(), want)
+		t.Errorf("the error is %q, want %q in it", failed.String(), want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"shuultuur/replay/capture"
 )
 
-// rulesExplain prints the patterns that rules wait for.
+// rulesExplain prints the patterns for which rules wait.
 func rulesExplain(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules explain", "-rules FILE SID...", "Shows which buffer and pattern a rule waits for, what it inspects, and why it is slow.")
 	var r ruleFlags

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCommandsAskAboutTheSettingsOfTheService, if the folder has none, and without writing
-// starter settings there.
+// TestCommandsAskAboutTheSettingsOfTheService: if the folder has no settings, commands use
+// those of the service, and write no starter settings there.
 func TestCommandsAskAboutTheSettingsOfTheService(t *testing.T) {
 	service := filepath.Join(t.TempDir(), "shuultuur.yaml")
 	was := installed
@@ -50,10 +50,10 @@ policies: [{name: ours, rules: [{name: no, action: block, host: [blocked.example
 		}
 	}
 	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
-		t.Errorf("commands that ask write %v here, %v", left, err)
+		t.Errorf("commands that only ask wrote %v, %v", left, err)
 	}
 	put("shuultuur.yaml")
 	if _, out, errs := callAs(t, "why", "http://blocked.example/"); !strings.Contains(out, "by      shuultuur.yaml") {
-		t.Errorf("this folder's settings come first: %s%s", out, errs)
+		t.Errorf("the settings in this folder do not take precedence: %s%s", out, errs)
 	}
 }

@@ -18,7 +18,7 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 	for _, x := range setupTopics() {
 		everything = append(everything, x.Name)
 		if x.Name != "words" && (len(x.Lists) == 0 || x.Lists[0].Licence == "" || x.Lists[0].Size == "") {
-			t.Errorf("topic %q has lists %+v", x.Name, x.Lists)
+			t.Errorf("topic %q has the lists %+v", x.Name, x.Lists)
 		}
 	}
 	starter, err := starterFiles.ReadFile("starter/shuultuur.yaml")
@@ -51,10 +51,10 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 		text := compose(starter, c.a)
 		for _, want := range c.with {
 			if !strings.Contains(string(text), want) {
-				t.Errorf("%s: no %q in\n%s", c.name, want, text)
+				t.Errorf("%s: the settings lack %q:\n%s", c.name, want, text)
 			}
 		}
-		// Words in comments are the starter's.
+		// Comments are those of the starter settings.
 		var plain strings.Builder
 		for line := range strings.Lines(string(text)) {
 			if code, _, _ := strings.Cut(line, "#"); strings.TrimSpace(code) != "" {
@@ -63,7 +63,7 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 		}
 		for _, no := range c.without {
 			if strings.Contains(plain.String(), no) {
-				t.Errorf("%s: %q in\n%s", c.name, no, text)
+				t.Errorf("%s: the settings have %q:\n%s", c.name, no, text)
 			}
 		}
 		file := filepath.Join(dir, "shuultuur.yaml")
@@ -72,7 +72,7 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 		}
 		_, done, err := engine.Explain(t.Context(), file)
 		if err != nil {
-			t.Errorf("%s: %v\n%s", c.name, err, text)
+			t.Errorf("%s: checking the settings: %v\n%s", c.name, err, text)
 			continue
 		}
 		done()

@@ -50,8 +50,9 @@ func writeStarter(dir string) error {
 var installed = []string{"/etc/shuultuur/shuultuur.yaml", "/usr/local/etc/shuultuur/shuultuur.yaml"}
 
 // usualFile returns the settings file to use for "": the one in this folder, the starter
-// settings, which may have been changed, or those of the service; "" if there is none. A file
-// that this user may not read counts, so that no command uses another one instead.
+// settings, which may have been changed, or that of the service; "" if there is none. It
+// returns a file even if this user may not read it, so that no command uses another one
+// instead.
 func usualFile(file string) string {
 	if file != "" {
 		return file

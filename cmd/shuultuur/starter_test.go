@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStarterSettings: a new user's filter blocks something, and no secret in
-// the public project opens it.
+// TestStarterSettings: a new user's filter blocks something, and no secret in the public
+// project unlocks it.
 func TestStarterSettings(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeStarter(dir); err != nil {
@@ -23,7 +23,7 @@ func TestStarterSettings(t *testing.T) {
 			fetched[l.Category] = true
 		}
 		if l.Fetch.Source == "" && l.Path == "" {
-			t.Errorf("list %s comes from nowhere", name)
+			t.Errorf("list %s has neither a source nor a path", name)
 		}
 	}
 	for _, category := range []string{"ads", "tracking", "malware", "phishing", "adult", "gambling", "doh"} {
@@ -32,6 +32,6 @@ func TestStarterSettings(t *testing.T) {
 		}
 	}
 	if len(s.Checks.Phrase.Exception) > 0 {
-		t.Errorf("phrases %v let every page pass that hides one", s.Checks.Phrase.Exception)
+		t.Errorf("the exceptions %v let every page pass that hides one of these phrases", s.Checks.Phrase.Exception)
 	}
 }

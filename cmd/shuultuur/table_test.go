@@ -19,7 +19,7 @@ func try(t *testing.T, args ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	status = dispatch(ctx, env{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, program: "/opt/bin/filter"}, args)
 	if ctx.Err() != nil {
-		t.Errorf("%q goes on", args)
+		t.Errorf("the command %q does not end", args)
 	}
 	return status, stdout.String(), stderr.String()
 }
@@ -36,11 +36,11 @@ func swapped(word string) string {
 	return word + "x"
 }
 
-// TestEveryCommandRefusesWhatItDoesNotKnow goes through the table of commands: help in any
-// place, unknown and misspelt flags, arguments that are too many, misspelt subcommands, and the
-// name of the program.
+// TestEveryCommandRefusesWhatItDoesNotKnow tries every command of the table: help in any place,
+// unknown and misspelt flags, too many arguments, misspelt subcommands, and the name of the
+// program.
 func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
-	t.Chdir(t.TempDir()) // no settings are here
+	t.Chdir(t.TempDir()) // this folder has no settings
 	all := pages(t.Context(), commands(), "")
 	ours := regexp.MustCompile(`(^|[^/\w.-])shuultuur ([a-z-]+)`)
 	for _, p := range all {
@@ -51,7 +51,7 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 				continue // it is looked for as a subcommand
 			}
 			if status != 0 || !strings.HasPrefix(out, "Usage: /opt/bin/filter "+p.name) {
-				t.Errorf("%s %q: status %d, %.80q, %.200q", p.name, args, status, out, errs)
+				t.Errorf("%s %q: status %d, want help; output %.80q, errors %.200q", p.name, args, status, out, errs)
 			}
 			for _, m := range ours.FindAllStringSubmatch(out, -1) {
 				if slices.ContainsFunc(commands(), func(c command) bool { return c.name == m[2] }) {
@@ -61,10 +61,10 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 		}
 		for _, args := range [][]string{{"-nosuchflag"}, {"a", "--nosuchflag"}, {"a", "-nosuchflag=1", "b"}} {
 			if words[0] == "events" && args[0] == "a" {
-				continue // a word that the filter excludes
+				continue // for events it is a word that the filter excludes
 			}
 			if status, out, errs := try(t, slices.Concat(words, args)...); status != 2 || out != "" || errs == "" {
-				t.Errorf("%s %q: status %d, %.80q, %.200q", p.name, args, status, out, errs)
+				t.Errorf("%s %q: status %d, want 2 and an error; output %.80q, errors %.200q", p.name, args, status, out, errs)
 			}
 		}
 		if p.flags == nil {
@@ -84,14 +84,14 @@ func TestEveryCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 		}
 		status, _, errs := try(t, append(words, "1", "2", "3", "4", "5", "6")...)
 		if status != 2 || !strings.Contains(errs, "too many") && !strings.Contains(errs, "one of") {
-			t.Errorf("%s with six arguments: status %d, %.300q", p.name, status, errs)
+			t.Errorf("%s with six arguments: status %d, want 2: %.300q", p.name, status, errs)
 		}
 	}
 	for _, p := range all {
 		words := strings.Fields(p.name)
 		wrong := append(slices.Clone(words[:len(words)-1]), swapped(words[len(words)-1]))
 		if len(words[len(words)-1]) < 4 || words[0] == "events" && len(words) > 1 {
-			continue // a word of a filter
+			continue // for events it is a word of the filter
 		}
 		if status, _, errs := try(t, wrong...); status != 2 || !strings.Contains(errs, "did you mean") {
 			t.Errorf("%q: status %d, %.200q, want a hint at %s", wrong, status, errs, p.name)

@@ -48,7 +48,7 @@ const maxPage = 64 << 20
 // explanation is the output of "why -json".
 type explanation struct{ *admin.Explanation }
 
-// quotaLeft is the rest of the client's quotas.
+// quotaLeft is what is left of the client's quotas.
 type quotaLeft struct{ admin.QuotaLeft }
 
 func leftOf(ctx context.Context, e *engine.Engine, t *filter.Transaction) quotaLeft {

@@ -28,7 +28,7 @@ type nameExplanation struct {
 	Answer   []string         `json:"answer,omitempty"`
 	Error    string           `json:"error,omitempty"`   // the Extended DNS Error
 	Zone     string           `json:"zone,omitempty"`    // our own zone that answers
-	Unknown  string           `json:"unknown,omitempty"` // where zones may exist that would answer instead
+	Unknown  string           `json:"unknown,omitempty"` // where zones might exist that would answer instead
 	Taken    float64          `json:"taken_us"`
 	quotaLeft
 }

@@ -85,15 +85,15 @@ policies: [{name: all, rules: [{name: words, action: block, category: [phrase], 
 			var out bytes.Buffer
 			status := wordsCommand(context.Background(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, tt.args)
 			if status != tt.status {
-				t.Errorf("status %d, want %d", status, tt.status)
+				t.Errorf("the command ends with status %d, want %d", status, tt.status)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(out.String(), want) {
-					t.Errorf("no %q in\n%s", want, out.String())
+					t.Errorf("the output lacks %q:\n%s", want, out.String())
 				}
 			}
 			if tt.args[len(tt.args)-2] == "-json" && !json.Valid(out.Bytes()) {
-				t.Errorf("not JSON: %s", out.String())
+				t.Errorf("the output is not JSON: %s", out.String())
 			}
 		})
 	}
@@ -111,7 +111,7 @@ policies: [{name: all, rules: [{name: words, action: block, category: [phrase], 
 		var out bytes.Buffer
 		got := lists(context.Background(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, tt.args)
 		if got != tt.status || !strings.Contains(out.String(), tt.want) {
-			t.Errorf("list %q: got %d and %q, want %d and %q", tt.args, got, out.String(), tt.status, tt.want)
+			t.Errorf("list %q: status %d and %q, want %d and %q", tt.args, got, out.String(), tt.status, tt.want)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func zoneDS(_ context.Context, e env, args []string) int {
 		return status
 	}
 	var keys []*sign.Key
-	alone := true // no key signs other keys: each signs everything
+	alone := true // no key signs other keys; each signs everything
 	for _, path := range f.Args() {
 		k, err := sign.Load(path)
 		if err != nil {

@@ -38,7 +38,7 @@ const zoneImportHelp = `
 Prints settings of ours made of the config.json of redins or z42, and says on
 standard error what was not carried over. Zones stay in Redis as they are.`
 
-// redisFlags tell how to reach the zones in Redis.
+// redisFlags say how to reach the zones in Redis.
 type redisFlags struct {
 	url, schema, prefix, suffix *string
 }
@@ -114,7 +114,7 @@ func zoneLoad(ctx context.Context, e env, args []string) int {
 		return mistaken(e, f, "-origin is for one file")
 	}
 	var zones []*zone.Zone
-	for _, file := range f.Args() { // read all files before writing any
+	for _, file := range f.Args() { // read all files before any is written
 		name := *origin
 		if name == "" {
 			name = strings.TrimSuffix(filepath.Base(file), ".zone")

@@ -60,21 +60,21 @@ func TestZonesGoToRedisAndComeBack(t *testing.T) {
 		to := []string{"-redis", "redis://" + s.Addr + "/1", "-schema", schema, "-prefix", "p:"}
 		status, out, errs := call(t, append(append([]string{"zone", "load"}, to...), file)...)
 		if status != 0 || !strings.Contains(out, "example.com.: 11 records") || strings.Contains(out, " 0 values written") {
-			t.Fatalf("load: %d %s%s", status, out, errs)
+			t.Fatalf("zone load: status %d, %s%s", status, out, errs)
 		}
 		if status, out, errs := call(t, append(append([]string{"zone", "load"}, to...), file)...); status != 0 || !strings.Contains(out, " 0 values written, 0 deleted") {
-			t.Errorf("load again: %d %s%s", status, out, errs)
+			t.Errorf("zone load once more: status %d, %s%s; want no value written", status, out, errs)
 		}
 		folder := t.TempDir()
 		status, out, errs = call(t, append(append([]string{"zone", "export"}, to...), "-to", folder)...)
 		if status != 0 || out+errs != "" {
-			t.Fatalf("export: %d %s%s", status, out, errs)
+			t.Fatalf("zone export: status %d, %s%s", status, out, errs)
 		}
 		if got, want := recordsOf(t, filepath.Join(folder, "example.com.zone")), recordsOf(t, file); !slices.Equal(got, want) {
-			t.Errorf("came back as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("the exported zone is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		if status, _, errs := call(t, append(append([]string{"zone", "export"}, to...), "example.org")...); status != 1 || !strings.Contains(errs, "example.org.") {
-			t.Errorf("a zone that is not there: %d %s", status, errs)
+			t.Errorf("zone export of a missing zone: status %d, want 1: %s", status, errs)
 		}
 	}
 }
@@ -90,19 +90,19 @@ func TestAFileDoesNotReplaceWhatItCannotHold(t *testing.T) {
 	s.Do(t, "SADD", "redins:zones", "example.com.")
 	status, out, errs := call(t, "zone", "export", "-redis", s.Addr)
 	if status != 1 || !strings.Contains(out, "; www.example.com. ANAME cdn.example.net.") || !strings.Contains(errs, "bad: not JSON") {
-		t.Errorf("export: %d\n%s%s", status, out, errs)
+		t.Errorf("zone export of bad values: status %d, want 1\n%s%s", status, out, errs)
 	}
 	if status, _, errs := call(t, "zone", "load", "-redis", s.Addr, file); status != 1 || !strings.Contains(errs, "-force") {
-		t.Errorf("load: %d %s", status, errs)
+		t.Errorf("zone load over another zone: status %d, want 1 and a hint at -force: %s", status, errs)
 	}
 	if status, _, errs := call(t, "zone", "load", "-force", "-redis", s.Addr, file); status != 0 {
-		t.Errorf("load -force: %d %s", status, errs)
+		t.Errorf("zone load -force: status %d, %s", status, errs)
 	}
 	if err := os.WriteFile(file, []byte("@ 300 NS a.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, errs := call(t, "zone", "load", "-redis", s.Addr, file); status != 1 || !strings.Contains(errs, "nothing was written") {
-		t.Errorf("a file with errors: %d %s", status, errs)
+		t.Errorf("zone load of a file with errors: status %d, want 1 and nothing written: %s", status, errs)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestHowRedisIsNamed(t *testing.T) {
 		if err == nil {
 			got = strings.Join([]string{s.Addresses[0], s.Username, s.Password, string(rune('0' + s.DB)), map[bool]string{true: "true", false: "false"}[s.TLS != nil]}, " ")
 		} else if strings.Contains(err.Error(), ":p@") {
-			t.Errorf("%s: the error tells the password: %v", in, err)
+			t.Errorf("the error about %s reveals the password: %v", in, err)
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
@@ -136,9 +136,9 @@ func TestImportOfRedinsSettings(t *testing.T) {
 	}
 	status, out, errs := call(t, "zone", "import", file)
 	if status != 0 || !strings.Contains(out, "192.0.2.6:6379") || !strings.Contains(errs, "odd: not carried over") {
-		t.Errorf("%d\n%s%s", status, out, errs)
+		t.Errorf("zone import: status %d\n%s%s", status, out, errs)
 	}
 	if status, _, errs := call(t, "zone", "import", os.Args[0]); status != 1 || !strings.Contains(errs, "zone load") {
-		t.Errorf("what is none: %d %s", status, errs)
+		t.Errorf("zone import of a file that is none of CoreDNS: status %d, %s", status, errs)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"shuultuur/state"
 )
 
-// one carries out one count and returns it.
+// one carries out one count and returns its result.
 func one(t *testing.T, s Store, n state.Count) state.Count {
 	t.Helper()
 	counts := []state.Count{n}
@@ -151,7 +151,7 @@ func windowsSlide(t *testing.T, s Store) {
 		n := take()
 		after := time.Now()
 		if !after.Before(end) {
-			continue // it took longer than the window
+			continue // the test took longer than the window
 		}
 		if first != most || !n.Over {
 			t.Fatalf("over at %d, then %+v; want %d, and the next over", first, n, most)
@@ -216,7 +216,7 @@ func manyCount(t *testing.T, s Store) {
 		})
 	}
 	wg.Wait()
-	// Some may collide near the limit, and be undone.
+	// Some counts may collide near the limit, and be undone.
 	if n := taken.Load(); n > 300 || n < 290 {
 		t.Errorf("%d were let through, want 300", n)
 	}

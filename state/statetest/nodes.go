@@ -74,7 +74,7 @@ func countsAddUp(t *testing.T, a, b Store) {
 
 func fullIsFull(t *testing.T, a, b Store) {
 	until := time.Now().Add(time.Hour)
-	one(t, a, state.Count{Key: Key(1), Until: until, Add: 90, Most: 100}) // waits for Redis: it is near the limit
+	one(t, a, state.Count{Key: Key(1), Until: until, Add: 90, Most: 100}) // it waits for Redis, because it is near the limit
 	if n := one(t, b, state.Count{Key: Key(1), Until: until, Add: 20, Most: 100}); !n.Over || n.Sum != 90 {
 		t.Errorf("over %v with sum %d, want it refused at 90", n.Over, n.Sum)
 	}
@@ -162,7 +162,7 @@ func limitHoldsTogether(t *testing.T, a, b Store) {
 		})
 	}
 	wg.Wait()
-	// A node lets through a tenth of the remainder that it last knew.
+	// A node lets pass a tenth of the remainder that it last knew.
 	if n := taken.Load(); n > most*11/10 || n < most*99/100 {
 		t.Errorf("%d were let through, want %d", n, most)
 	}

@@ -14,7 +14,7 @@ import (
 	"shuultuur/state"
 )
 
-// A Store is the part of one that the tests need.
+// A Store is the part of a store that the tests need.
 type Store interface {
 	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
