@@ -88,8 +88,8 @@ type modelOrigin struct {
 	asked, version int
 }
 
-// again finds the newest response that fits, and records that it is still valid.
-func (o *modelOrigin) again(q *message.Request, fits func(*pastResponse) bool) *pastResponse {
+// revalidate finds the newest response that fits, and records that it is still valid.
+func (o *modelOrigin) revalidate(q *message.Request, fits func(*pastResponse) bool) *pastResponse {
 	for i := len(o.history) - 1; i >= 0; i-- {
 		if p := o.history[i]; p.url == string(q.Path) && fits(p) {
 			p := *p
@@ -110,14 +110,14 @@ func (o *modelOrigin) answer(q *message.Request) (*message.Response, error) {
 		return respond(204, ""), nil
 	}
 	if tag := q.Get("If-None-Match"); tag != nil && o.r.IntN(2) == 0 {
-		if p := o.again(q, func(p *pastResponse) bool { return fmt.Sprintf("%q", p.body) == string(tag) }); p != nil {
+		if p := o.revalidate(q, func(p *pastResponse) bool { return fmt.Sprintf("%q", p.body) == string(tag) }); p != nil {
 			s := respond(304, "", p.fields...)
 			s.Fields.Del("Content-Length")
 			return s, nil
 		}
 	}
 	if q.Method == "HEAD" {
-		if p := o.again(q, func(p *pastResponse) bool { return p.language == string(q.Get("Accept-Language")) }); p != nil {
+		if p := o.revalidate(q, func(p *pastResponse) bool { return p.language == string(q.Get("Accept-Language")) }); p != nil {
 			s := respond(200, p.body, p.fields...)
 			s.Length, s.Body = message.None, new(message.MemoryBody)
 			return s, nil

@@ -120,7 +120,7 @@ func (r *ring) get(node, object int) (body, note string) {
 	return body, note
 }
 
-func (r *ring) kept() (n int) {
+func (r *ring) storedObjects() (n int) {
 	for _, c := range r.nodes {
 		if c != nil {
 			n += c.Stats().Objects
@@ -137,8 +137,8 @@ func TestPeersKeepEachObjectOnce(t *testing.T) {
 			r.get(node, i)
 		}
 	}
-	if n := r.fetched.Load(); n != objects || r.kept() != objects {
-		t.Errorf("the nodes fetched %d objects and keep %d, want %d each", n, r.kept(), objects)
+	if n := r.fetched.Load(); n != objects || r.storedObjects() != objects {
+		t.Errorf("the nodes fetched %d objects and keep %d, want %d each", n, r.storedObjects(), objects)
 	}
 	for i, c := range r.nodes {
 		if n := c.Stats().Objects; n < objects/6 || n > objects*2/3 {

@@ -422,7 +422,7 @@ func cssFunction(x *page, name string, arguments []byte, deep int) (parts []stri
 // goOnWith continues a word, in both of its readings, with the texts that a style sheet adds,
 // and then with the text that follows. The added texts appear in any case. The first reading
 // gets the last of them, the second the one whose turn it is.
-func (f *flow) goOnWith(w [2]further, added []string, turn int) {
+func (f *flow) goOnWith(w [2]otherReading, added []string, turn int) {
 	if len(added) == 0 {
 		f.goOn(0, w[0])
 		return

@@ -96,9 +96,9 @@ type Body struct {
 	room      *int64 // decoded bytes left for nested archives, nil in the outermost
 
 	readings  []*text
-	decoded   *decoded
+	decoded   *decodedView
 	blocks    *stream // of Next
-	takings   []*taking
+	takings   []*takerPass
 	readers   []Reader
 	followers []Follower
 	watcher   PartWatcher
@@ -246,9 +246,9 @@ func (b *Body) format() format {
 // it returns the part before it. It keeps the whole body in memory: prefer a [Follower].
 func (b *Body) Decoded() ([]byte, error) {
 	if b.decoded == nil {
-		b.decoded, _ = decodeds.Get().(*decoded)
+		b.decoded, _ = decodeds.Get().(*decodedView)
 		if b.decoded == nil {
-			b.decoded = &decoded{}
+			b.decoded = &decodedView{}
 		}
 		b.decoded.stream.reset(b, b.main())
 		b.decoded.most = 16 << 20
@@ -435,8 +435,8 @@ const leastDecoded = 256 << 10
 
 var texts, decodeds sync.Pool
 
-// A decoded is the view of Body.Decoded.
-type decoded struct {
+// A decodedView is the view of Body.Decoded.
+type decodedView struct {
 	stream stream
 	buf    []byte // empty, or headroom bytes of room and what was decoded
 	one    []byte // the only block so far of a body without coding; not copied
@@ -448,9 +448,9 @@ type decoded struct {
 const headroom = 4 << 10
 
 // len returns the number of bytes in buf without the room before them.
-func (d *decoded) len() int { return max(0, len(d.buf)-headroom) }
+func (d *decodedView) len() int { return max(0, len(d.buf)-headroom) }
 
-func (d *decoded) advance() ([]byte, error) {
+func (d *decodedView) advance() ([]byte, error) {
 	for !d.full {
 		p, err := d.stream.pull()
 		switch {
@@ -480,7 +480,7 @@ func (d *decoded) advance() ([]byte, error) {
 	return d.bytes(), nil
 }
 
-func (d *decoded) bytes() []byte {
+func (d *decodedView) bytes() []byte {
 	if d.one != nil || len(d.buf) == 0 {
 		return d.one
 	}
@@ -489,7 +489,7 @@ func (d *decoded) bytes() []byte {
 
 // copyBlock copies a block that belongs to the server. For a complete body without coding it makes
 // room for the rest at once.
-func (d *decoded) copyBlock() {
+func (d *decodedView) copyBlock() {
 	room := len(d.one)
 	if b := d.stream.body; d.one != nil && b.done {
 		room = int(min(max(b.len, int64(room)), d.most))
@@ -505,16 +505,16 @@ func (d *decoded) copyBlock() {
 }
 
 // decodeAll decodes all available pieces, which are then not needed any more.
-func (d *decoded) decodeAll() {
+func (d *decodedView) decodeAll() {
 	_, _ = d.advance() // an error is sticky: the next Decoded returns it
 	d.copyBlock()
 }
 
-func (d *decoded) release() {
+func (d *decodedView) release() {
 	d.stream.close()
 	if cap(d.buf) > keptDecoded {
 		d.buf = nil
 	}
-	*d = decoded{buf: d.buf[:0]}
+	*d = decodedView{buf: d.buf[:0]}
 	decodeds.Put(d)
 }

@@ -88,8 +88,8 @@ type page struct {
 	outside uint64 // inHTML of the elements around, one bit each
 	mute    bool   // within style or script in svg
 
-	around
-	nested
+	tagContext
+	nestedState
 }
 
 // An openTag is the tag that is being read.
@@ -128,7 +128,7 @@ func (x *scanner) reset(xml bool) {
 		note = nil
 	}
 	x.sheets.reset()
-	*x = scanner{page: page{out: x.out, aside: x.aside, xml: xml, nested: nested{note: note, level: x.level, scripts: x.scripts, tree: xml, sheets: x.sheets, opened: x.opened[:0]}}}
+	*x = scanner{page: page{out: x.out, aside: x.aside, xml: xml, nestedState: nestedState{note: note, level: x.level, scripts: x.scripts, tree: xml, sheets: x.sheets, opened: x.opened[:0]}}}
 }
 
 func (x *page) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }
@@ -728,7 +728,7 @@ func (x *page) between() {
 		return // it is already continued, and nothing has come since
 	}
 	if x.end {
-		var w further
+		var w otherReading
 		if f.has && f.further[0].at == len(f.b) {
 			w = f.begun(&f.further[0])
 		}

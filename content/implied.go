@@ -61,7 +61,7 @@ func (x *page) ended() {
 	if len(s.after) == 0 || s.effect&hides != 0 {
 		return
 	}
-	w := [2]further{x.out.breaks()}
+	w := [2]otherReading{x.out.breaks()}
 	x.out.blank()
 	x.out.goOnWith(w, s.after, s.turn)
 }

@@ -85,7 +85,7 @@ type mimeReader struct {
 	transfer Transfer
 	sent     *sentPart // for parts of a form as sent; nil until one has a transfer coding
 
-	uu    uuencoded
+	uu    uuReader
 	hasUU bool // the text of the part may contain encoded files
 
 	form    bool   // the body is a form

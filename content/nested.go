@@ -17,8 +17,8 @@ import (
 // mostNested is the depth up to which nested documents are read.
 const mostNested = 4
 
-// A nested is the state of a page for these.
-type nested struct {
+// A nestedState is the state of a page for nested documents and texts.
+type nestedState struct {
 	level   int    // documents around this one
 	scripts bool   // strings of scripts count as text
 	note    []byte // raw bytes, UTF-8, that are read once they are complete

@@ -216,15 +216,15 @@ type flow struct {
 	nfc    []byte
 
 	broken     brokenWord
-	turned     int        // where text that is shown backwards begins, 0 if there is none
-	turnedDeep int        // embeddings in it
-	further    [3]further // after hidden text, after text that may be hidden, and after tags that may not count
-	has        bool       // one of these is to be written when the word ends
-	others     []string   // alternatives in the first of these to the text that a style sheet adds
-	otherAt    int        // position in it of that text
+	turned     int             // where text that is shown backwards begins, 0 if there is none
+	turnedDeep int             // embeddings in it
+	further    [3]otherReading // after hidden text, after text that may be hidden, and after tags that may not count
+	has        bool            // one of these is to be written when the word ends
+	others     []string        // alternatives in the first of these to the text that a style sheet adds
+	otherAt    int             // position in it of that text
 	otherEnd   int
 	gone       int // bytes removed from the beginning
-	parting    parting
+	parting    splitWord
 
 	entities *entities         // declared by an XML document
 	part     [utf8.UTFMax]byte // an incomplete character at the end of a run

@@ -22,16 +22,16 @@ var places = map[string]place{
 	"form": inNoForm, "table": itsTable,
 }
 
-// An around is the state of the elements around a tag.
-type around struct {
+// A tagContext is the state of the elements around a tag.
+type tagContext struct {
 	hosts  [][2]uint64 // names of those with an open shadow root
 	host   [2]uint64   // of the last start tag
 	tables int         // open ones
 	inForm bool
 }
 
-// A parting is where a tag that may not count split a word.
-type parting struct {
+// A splitWord is where a tag that may not count split a word.
+type splitWord struct {
 	to   int // length of the text after the split, 0 if there was none
 	word int // where the first part ends
 }
@@ -73,12 +73,12 @@ func partLine(x *page) {
 }
 
 // parts ends the current word, and returns where it was split.
-func (f *flow) parts() parting {
+func (f *flow) parts() splitWord {
 	p := f.parting
 	again := p.to == len(f.b)
 	if !again && !inWord(f) && !f.has {
 		f.blank()
-		return parting{}
+		return splitWord{}
 	}
 	f.blank()
 	if !again {
@@ -95,7 +95,7 @@ func (f *flow) rejoin(c byte) {
 	if p.to != len(f.b) || isSpace(c) || f.has && f.further[0].at == len(f.b) {
 		return
 	}
-	var w further
+	var w otherReading
 	if w.n = copy(w.word[:], lastWord(f.b[:p.word])); w.n > 0 {
 		f.goOn(2, w)
 	}
@@ -114,7 +114,7 @@ func shadow(x *page) {
 	f := &x.out
 	f.settle()
 	s := styledElement{key: host[0], more: host[1], effect: hides}
-	s.words = [2]further{f.begun(&f.further[0]), f.begun(&f.further[1])}
+	s.words = [2]otherReading{f.begun(&f.further[0]), f.begun(&f.further[1])}
 	f.parting = f.parts()
 	s.start = f.gone + len(f.b)
 	if len(x.opened) == mostOpen {

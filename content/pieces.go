@@ -33,15 +33,15 @@ type jsonPieces struct {
 	tail   []byte                   // end of the string, if it is long
 	long   bool
 	at     int // its length in bytes so far
-	based  based
-	joints [joints]joint
+	based  base64Reader
+	joints [joints]jsonPlace
 	clock  uint32
 	codes  charCodes
 	words  []byte // to be written
 }
 
-// A joint is a place whose strings may belong together.
-type joint struct {
+// A jsonPlace is a place in JSON whose strings may belong together.
+type jsonPlace struct {
 	place uint64
 	used  uint32
 	prose bool   // one of them contained a blank
@@ -281,7 +281,7 @@ func (j *jsonPieces) join(s, last []byte) {
 		at = at*31 + j.place[i]
 	}
 	j.clock++
-	var to *joint
+	var to *jsonPlace
 	oldest := &j.joints[0]
 	for i := range j.joints {
 		if x := &j.joints[i]; x.used > 0 && x.place == at {
@@ -293,7 +293,7 @@ func (j *jsonPieces) join(s, last []byte) {
 	}
 	if to == nil {
 		to = oldest
-		*to = joint{place: at, end: to.end[:0], wait: to.wait[:0]}
+		*to = jsonPlace{place: at, end: to.end[:0], wait: to.wait[:0]}
 	}
 	to.used = j.clock
 	to.prose = to.prose || bytes.IndexByte(s, ' ') >= 0 || bytes.IndexByte(last, ' ') >= 0
@@ -319,7 +319,7 @@ func (j *jsonPieces) join(s, last []byte) {
 }
 
 func (j *jsonPieces) reset() {
-	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], codes: charCodes{text: j.codes.text[:0]}, based: based{carry: j.based.carry, text: j.based.text}}
+	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], codes: charCodes{text: j.codes.text[:0]}, based: base64Reader{carry: j.based.carry, text: j.based.text}}
 }
 
 // say adds the words found to the text, in the charset of the body.
@@ -333,8 +333,8 @@ func (j *jsonPieces) say(f *flow) {
 	j.based.say(f)
 }
 
-// A based decodes base64 as it arrives, and reads the result as a separate body.
-type based struct {
+// A base64Reader decodes base64 as it arrives, and reads the result as a separate body.
+type base64Reader struct {
 	within *part // nil if there is none
 	text   flow  // its text
 	carry  []byte
@@ -358,7 +358,7 @@ func isBase64(p []byte) bool {
 	return letters >= shortBase64
 }
 
-func (b *based) open(t *text) {
+func (b *base64Reader) open(t *text) {
 	b.within, b.carry, b.escape = &part{}, b.carry[:0], false
 	b.text.reset()
 	if !b.within.open(&Head{}, t) { // it is nested too deeply
@@ -369,7 +369,7 @@ func (b *based) open(t *text) {
 }
 
 // write reads the next part; json says that it is in a string of JSON.
-func (b *based) write(p []byte, json bool) {
+func (b *base64Reader) write(p []byte, json bool) {
 	if b.within == nil {
 		return
 	}
@@ -394,14 +394,14 @@ func (b *based) write(p []byte, json bool) {
 	b.carry = b.carry[:copy(b.carry, b.carry[whole:])]
 }
 
-func (b *based) decode(p []byte) {
+func (b *base64Reader) decode(p []byte) {
 	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(p)))
 	n, _ := base64.RawStdEncoding.Decode(out, p) // p contains only letters of base64
 	b.within.write(out[:n])
 }
 
 // close ends it.
-func (b *based) close(t *text) {
+func (b *base64Reader) close(t *text) {
 	if b.within == nil {
 		return
 	}
@@ -414,7 +414,7 @@ func (b *based) close(t *text) {
 
 // drop ends it if reading stops. Its text must not appear in the next body that reuses its
 // memory.
-func (b *based) drop() {
+func (b *base64Reader) drop() {
 	if b.within != nil {
 		b.within.close()
 		b.within = nil
@@ -423,7 +423,7 @@ func (b *based) drop() {
 }
 
 // say adds its text.
-func (b *based) say(f *flow) {
+func (b *base64Reader) say(f *flow) {
 	if len(b.text.b) > 1 {
 		f.blank()
 		f.b = append(f.b, b.text.b[1:]...)

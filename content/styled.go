@@ -593,9 +593,9 @@ func isTiny(v []byte) bool {
 	return size < 2
 }
 
-// A further is another reading of the current word: it has another beginning, and continues
-// like the text from a position on.
-type further struct {
+// An otherReading is another reading of the current word: it has another beginning, and
+// continues like the text from a position on.
+type otherReading struct {
 	at   int // position in the text, 0 if there is none
 	say  bool
 	word [longestWord]byte
@@ -604,9 +604,9 @@ type further struct {
 
 // begun returns a reading that begins with the text of r so far, or with the last word of the
 // text.
-func (f *flow) begun(r *further) further {
+func (f *flow) begun(r *otherReading) otherReading {
 	if r.at == 0 {
-		w := further{}
+		w := otherReading{}
 		w.n = copy(w.word[:], lastWord(f.b))
 		return w
 	}
@@ -617,7 +617,7 @@ func (f *flow) begun(r *further) further {
 }
 
 // add extends the word. A word that is too long is discarded.
-func (r *further) add(p []byte) {
+func (r *otherReading) add(p []byte) {
 	if r.n > 0 && r.word[r.n-1] == ' ' {
 		p = bytes.TrimLeft(p, " ")
 	}
@@ -637,7 +637,7 @@ func (f *flow) settle() {
 }
 
 // goOn continues a reading with the following text.
-func (f *flow) goOn(which int, w further) {
+func (f *flow) goOn(which int, w otherReading) {
 	w.at = len(f.b)
 	f.further[which] = w
 	f.has = true
@@ -691,10 +691,10 @@ type styledElement struct {
 	deep      int // number of open elements of its name in it
 	within    int // number of open lists or tables in it, if its end tag is optional
 	effect
-	after []string   // text that its style adds after it, as returned by [shownBy]
-	turn  int        // which of several texts is used
-	start int        // where its text begins, counted from the beginning of all text
-	words [2]further // the words that it interrupts, in both readings
+	after []string        // text that its style adds after it, as returned by [shownBy]
+	turn  int             // which of several texts is used
+	start int             // where its text begins, counted from the beginning of all text
+	words [2]otherReading // the words that it interrupts, in both readings
 }
 
 // styleOf returns the effect of style on the element of a start tag.
@@ -817,7 +817,7 @@ func (x *page) mayHide() {
 func inWord(f *flow) bool { return f.b[len(f.b)-1] != ' ' }
 
 // breaks returns the reading of the word that is interrupted here, an empty one outside words.
-func (f *flow) breaks() (w further) {
+func (f *flow) breaks() (w otherReading) {
 	f.settle()
 	if inWord(f) || f.has {
 		w = f.begun(&f.further[0])
@@ -854,7 +854,7 @@ func (x *page) styled(t *tag) bool {
 	}
 	s := styledElement{key: x.key, more: x.more, effect: e}
 	if broken {
-		s.words = [2]further{f.begun(&f.further[0]), f.begun(&f.further[1])}
+		s.words = [2]otherReading{f.begun(&f.further[0]), f.begun(&f.further[1])}
 	}
 	if e&flows != 0 {
 		f.further[0].at, f.further[1].at, f.further[2].at, f.has = 0, 0, 0, false
@@ -869,7 +869,7 @@ func (x *page) styled(t *tag) bool {
 	}
 	before, turn := shownBy(x, &s)
 	if e&flows != 0 && broken || len(before) > 0 {
-		var w [2]further
+		var w [2]otherReading
 		if broken && (e&flows != 0 || t.kind != tagBlock) {
 			w = s.words
 		}
@@ -929,7 +929,7 @@ func (x *page) leave(t *tag) bool {
 	if s.effect&turns != 0 && x.turns == 0 {
 		f.turnBack()
 	}
-	w := [2]further{x.out.breaks()}
+	w := [2]otherReading{x.out.breaks()}
 	if len(s.after) > 1 {
 		w[1] = f.begun(&f.further[1])
 	}

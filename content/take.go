@@ -14,8 +14,8 @@ type Taker interface {
 	Close()
 }
 
-// A taking is a pass over the body for one Taker.
-type taking struct {
+// A takerPass is a pass over the body for one Taker.
+type takerPass struct {
 	owner  any
 	taker  Taker
 	stream stream
@@ -37,7 +37,7 @@ func (b *Body) Taken(owner any, open func() Taker) (Taker, error) {
 	if b.forgotten {
 		return nil, ErrLate
 	}
-	t := &taking{owner: owner, taker: open()}
+	t := &takerPass{owner: owner, taker: open()}
 	t.stream.reset(b, b.main())
 	b.takings = append(b.takings, t)
 	return t.taker, t.advance()
@@ -51,7 +51,7 @@ func (b *Body) Awaited() bool {
 }
 
 // advance passes on everything that has arrived.
-func (t *taking) advance() error {
+func (t *takerPass) advance() error {
 	for {
 		p, err := t.stream.pull()
 		if len(p) > 0 {

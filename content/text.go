@@ -49,10 +49,10 @@ type text struct {
 	asking bool
 	sample []byte
 
-	extractor extractor   // of formats that consist of several texts
-	pieces    *jsonPieces // of JSON
-	based     based       // of plain text
-	basedAt   int         // its length in bytes
+	extractor extractor    // of formats that consist of several texts
+	pieces    *jsonPieces  // of JSON
+	based     base64Reader // of plain text
+	basedAt   int          // its length in bytes
 
 	// A multibyte charset: its decoder, kept for the next body.
 	charset encoding.Encoding

@@ -8,9 +8,9 @@ import "bytes"
 // longestUU is the longest line of an encoded file.
 const longestUU = 256
 
-// An uuencoded decodes files in a text that arrives in pieces. The text around them is read as
+// A uuReader decodes files in a text that arrives in pieces. The text around them is read as
 // text.
-type uuencoded struct {
+type uuReader struct {
 	line   []byte // the part that has arrived
 	long   bool   // it is longer than any line of a file
 	in     bool   // in a file
@@ -20,7 +20,7 @@ type uuencoded struct {
 }
 
 // write reads the next part of the text.
-func (u *uuencoded) write(t *text, p []byte) {
+func (u *uuReader) write(t *text, p []byte) {
 	for len(p) > 0 {
 		n := bytes.IndexByte(p, '\n')
 		whole := n >= 0
@@ -45,7 +45,7 @@ func (u *uuencoded) write(t *text, p []byte) {
 }
 
 // take reads a complete line.
-func (u *uuencoded) take(t *text, line []byte) {
+func (u *uuReader) take(t *text, line []byte) {
 	switch {
 	case !u.in:
 		u.begin(t, line)
@@ -59,7 +59,7 @@ func (u *uuencoded) take(t *text, line []byte) {
 }
 
 // begin reads the first line of a file: begin, its mode, its name.
-func (u *uuencoded) begin(t *text, line []byte) {
+func (u *uuReader) begin(t *text, line []byte) {
 	rest, ok := bytes.CutPrefix(line, []byte("begin "))
 	if !ok {
 		if rest, ok = bytes.CutPrefix(line, []byte("begin-base64 ")); !ok {
@@ -75,7 +75,7 @@ func (u *uuencoded) begin(t *text, line []byte) {
 }
 
 // close ends the file.
-func (u *uuencoded) close(t *text) {
+func (u *uuReader) close(t *text) {
 	if u.open {
 		if why := u.file.close(); why != AllRead && why != UnsupportedType {
 			t.body.Stop(why)
@@ -86,7 +86,7 @@ func (u *uuencoded) close(t *text) {
 }
 
 // finish ends the text.
-func (u *uuencoded) finish(t *text) {
+func (u *uuReader) finish(t *text) {
 	if len(u.line) > 0 && !u.long {
 		u.take(t, bytes.TrimRight(u.line, "\r"))
 	}

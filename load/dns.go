@@ -471,7 +471,7 @@ func (f *flow) take(answers [][]byte) {
 			continue
 		}
 		s := &f.slots[a.id]
-		if s.sent == 0 || a.question != nil && !f.asked(s, a.question) || time.Duration(now-s.sent) > f.g.cfg.Timeout {
+		if s.sent == 0 || a.question != nil && !f.isQuestionOf(s, a.question) || time.Duration(now-s.sent) > f.g.cfg.Timeout {
 			c.unexpected++
 			continue
 		}
@@ -492,8 +492,8 @@ func (f *flow) take(answers [][]byte) {
 	c.last = max(c.last, now)
 }
 
-// asked reports whether the question is that of the query.
-func (f *flow) asked(s *slot, question []byte) bool {
+// isQuestionOf reports whether the question is that of the query.
+func (f *flow) isQuestionOf(s *slot, question []byte) bool {
 	q := f.g.cfg.Queries
 	want := q.at(int(s.n % int64(q.Len())))
 	if f.g.cfg.Random {

@@ -193,7 +193,7 @@ func TestPiholesExpressions(t *testing.T) {
 		{"(abc", map[string]string{"abc A": "", "xyz A": ""}},
 		{"abc;when=now\nabc;querytype=X", map[string]string{"abc A": "", "xyz A": ""}},
 	} {
-		c := checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, tt.lines + "\n"}})
+		c := checkOver(t, []testList{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, tt.lines + "\n"}})
 		for ask, want := range tt.ask {
 			name, kind, _ := strings.Cut(ask, " ")
 			tr := &filter.Transaction{Proto: filter.DNS, Host: name, Last: filter.Name}
@@ -211,16 +211,16 @@ func TestPiholesExpressions(t *testing.T) {
 
 // TestPiholesExpressionsAreForHosts: for pages and tunnels they are applied to the host.
 func TestPiholesExpressionsAreForHosts(t *testing.T) {
-	c := checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^ads|_b_\n^never\\.;querytype=AAAA\n^gone\\.;reply=nxdomain\n"}})
+	c := checkOver(t, []testList{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^ads|_b_\n^never\\.;querytype=AAAA\n^gone\\.;reply=nxdomain\n"}})
 	for url, want := range map[string]string{"ads.example/": "ftl", "x_b_.example/": "ftl", "other.example/x_b_/ads": "", "never.example/": "", "gone.example/": "ftl"} {
-		page, tunnel, _ := asked(t, c, url)
+		page, tunnel, _ := findAll(t, c, url)
 		if page != want || tunnel != want {
 			t.Errorf("%s: found %q for the page and %q for the tunnel, want %q", url, page, tunnel, want)
 		}
 	}
-	c = checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^(good|fine)\\.;invert\n"}, {"a", ads, "||x.com/y\n@@||x.com^\n/z$script"}})
+	c = checkOver(t, []testList{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^(good|fine)\\.;invert\n"}, {"a", ads, "||x.com/y\n@@||x.com^\n/z$script"}})
 	for url, want := range map[string]string{"good.example/": "", "x.com/": "ftl"} {
-		page, tunnel, _ := asked(t, c, url)
+		page, tunnel, _ := findAll(t, c, url)
 		if page != want || tunnel != want {
 			t.Errorf("inverted: %s: page %q, tunnel %q, want %q", url, page, tunnel, want)
 		}

@@ -14,8 +14,8 @@ import (
 	"shuultuur/test/race"
 )
 
-// A written is a list: its settings and its content.
-type written struct {
+// A testList is the settings and the content of a list.
+type testList struct {
 	name string
 	cfg  list.Config
 	text string
@@ -23,7 +23,7 @@ type written struct {
 
 var ads = list.Config{Format: list.Adblock, Category: "ads"}
 
-func checkOver(t *testing.T, lists []written) *Check {
+func checkOver(t *testing.T, lists []testList) *Check {
 	t.Helper()
 	files, cfg := map[string]*list.File{}, Config{}
 	for _, l := range lists {
@@ -54,8 +54,8 @@ func describe(found []filter.Finding) string {
 	return strings.Join(all, ", ")
 }
 
-// asked returns the findings for a page, for a tunnel that is not decrypted, and for a name.
-func asked(t *testing.T, c *Check, url string) (page, tunnel, name string) {
+// findAll returns the findings for a page, for a tunnel that is not decrypted, and for a name.
+func findAll(t *testing.T, c *Check, url string) (page, tunnel, name string) {
 	t.Helper()
 	host, path, _ := strings.Cut(url, "/")
 	find := func(tr *filter.Transaction, s filter.Stage) []filter.Finding {
@@ -81,44 +81,44 @@ func TestListsOfOneCategoryAreOneEngine(t *testing.T) {
 	rows := list.Config{Format: list.JSON}
 	for _, tt := range []struct {
 		name               string
-		lists              []written
+		lists              []testList
 		url                string
 		page, tunnel, dnsq string
 	}{
-		{"an exception in another list", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^"}}, "www.x.com/", "-ads", "-ads", "-ads"},
-		{"in a list before", []written{{"b", ads, "@@||x.com^"}, {"a", ads, "||x.com^"}}, "www.x.com/", "-ads", "-ads", "-ads"},
-		{"of another category", []written{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.Adblock}, "@@||x.com^"}}, "x.com/", "ads", "ads", "ads"},
-		{"from a list of hosts", []written{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com^"}}, "x.com/", "-ads", "-ads", "-ads"},
-		{"in a list of records", []written{{"a", ads, "||x.com^\n/banner/"}, {"ads", rows, `{"entry": "x.com", "exception": true}`}}, "x.com/banner/a.js", "-ads, -ads", "-ads", "-ads"},
-		{"in records of a category of theirs", []written{{"a", ads, "||x.com^"}, {"b", rows, `{"entry": "x.com", "exception": true, "category": "ads"}`}}, "x.com/", "ads", "ads", "ads"},
-		{"that are given one in the settings", []written{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.JSON, Category: "ads"}, `{"entry": "x.com", "exception": true, "category": "adult"}`}}, "x.com/", "-ads", "-ads", "-ads"},
-		{"from a list that has more than hosts", []written{{"a", list.Config{Format: list.Domains, Category: "ads"}, "x.com\nx.com/y"}, {"b", ads, "@@||x.com^"}}, "x.com/y", "-ads, -ads", "-ads", "-ads"},
+		{"an exception in another list", []testList{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^"}}, "www.x.com/", "-ads", "-ads", "-ads"},
+		{"in a list before", []testList{{"b", ads, "@@||x.com^"}, {"a", ads, "||x.com^"}}, "www.x.com/", "-ads", "-ads", "-ads"},
+		{"of another category", []testList{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.Adblock}, "@@||x.com^"}}, "x.com/", "ads", "ads", "ads"},
+		{"from a list of hosts", []testList{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com^"}}, "x.com/", "-ads", "-ads", "-ads"},
+		{"in a list of records", []testList{{"a", ads, "||x.com^\n/banner/"}, {"ads", rows, `{"entry": "x.com", "exception": true}`}}, "x.com/banner/a.js", "-ads, -ads", "-ads", "-ads"},
+		{"in records of a category of theirs", []testList{{"a", ads, "||x.com^"}, {"b", rows, `{"entry": "x.com", "exception": true, "category": "ads"}`}}, "x.com/", "ads", "ads", "ads"},
+		{"that are given one in the settings", []testList{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.JSON, Category: "ads"}, `{"entry": "x.com", "exception": true, "category": "adult"}`}}, "x.com/", "-ads", "-ads", "-ads"},
+		{"from a list that has more than hosts", []testList{{"a", list.Config{Format: list.Domains, Category: "ads"}, "x.com\nx.com/y"}, {"b", ads, "@@||x.com^"}}, "x.com/y", "-ads, -ads", "-ads", "-ads"},
 
-		{"an exception that depends on the request", []written{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com/ok"}}, "x.com/ok.js", "-ads", "ads", "ads"},
-		{"and is for another", []written{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com/ok"}}, "x.com/no.js", "ads", "ads", "ads"},
-		{"from a rule", []written{{"a", ads, "/banner/"}, {"b", ads, "@@||x.com/*/good$script"}}, "x.com/banner/good.js", "-ads", "", ""},
-		{"that is an entry, from a rule", []written{{"a", ads, "/banner/"}, {"b", list.Config{Format: list.RPZ, Category: "ads"}, "x.com CNAME rpz-passthru."}}, "x.com/banner/a.js", "-ads", "", ""},
-		{"for names", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^$dnstype=A"}}, "x.com/", "ads", "ads", "-ads"},
-		{"while another category is certain", []written{{"a", ads, "||x.com^"}, {"adult", list.Config{}, "x.com"}, {"b", ads, "@@||x.com/"}}, "x.com/a.js", "adult, -ads", "ads, adult", "ads, adult"},
+		{"an exception that depends on the request", []testList{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com/ok"}}, "x.com/ok.js", "-ads", "ads", "ads"},
+		{"and is for another", []testList{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com/ok"}}, "x.com/no.js", "ads", "ads", "ads"},
+		{"from a rule", []testList{{"a", ads, "/banner/"}, {"b", ads, "@@||x.com/*/good$script"}}, "x.com/banner/good.js", "-ads", "", ""},
+		{"that is an entry, from a rule", []testList{{"a", ads, "/banner/"}, {"b", list.Config{Format: list.RPZ, Category: "ads"}, "x.com CNAME rpz-passthru."}}, "x.com/banner/a.js", "-ads", "", ""},
+		{"for names", []testList{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^$dnstype=A"}}, "x.com/", "ads", "ads", "-ads"},
+		{"while another category is certain", []testList{{"a", ads, "||x.com^"}, {"adult", list.Config{}, "x.com"}, {"b", ads, "@@||x.com/"}}, "x.com/a.js", "adult, -ads", "ads, adult", "ads, adult"},
 
-		{"important", []written{{"a", ads, "||x.com^$important"}, {"b", ads, "@@||x.com^"}}, "x.com/", "ads", "ads", "ads"},
-		{"an important exception", []written{{"a", ads, "||x.com^$important"}, {"b", ads, "@@||x.com^$important"}}, "x.com/", "-ads", "-ads", "-ads"},
-		{"denyallow is for its rule", []written{{"a", ads, "||com^$denyallow=x.com"}, {"b", ads, "||x.com^"}}, "x.com/", "ads", "ads", "ads"},
+		{"important", []testList{{"a", ads, "||x.com^$important"}, {"b", ads, "@@||x.com^"}}, "x.com/", "ads", "ads", "ads"},
+		{"an important exception", []testList{{"a", ads, "||x.com^$important"}, {"b", ads, "@@||x.com^$important"}}, "x.com/", "-ads", "-ads", "-ads"},
+		{"denyallow is for its rule", []testList{{"a", ads, "||com^$denyallow=x.com"}, {"b", ads, "||x.com^"}}, "x.com/", "ads", "ads", "ads"},
 
-		{"badfilter", []written{{"a", ads, "||x.com^"}, {"b", ads, "||x.com^$badfilter"}}, "x.com/", "", "", ""},
-		{"badfilter of a rule", []written{{"a", ads, "||x.com/y$script,image"}, {"b", ads, "||x.com/y$image,badfilter,script"}}, "x.com/y.js", "", "", ""},
-		{"badfilter of another rule with the pattern", []written{{"a", ads, "||x.com/y$script"}, {"b", ads, "||x.com/y$image,badfilter"}}, "x.com/y.js", "ads", "", ""},
-		{"badfilter of an exception", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^"}, {"c", ads, "@@||x.com^$badfilter"}}, "x.com/", "ads", "ads", "ads"},
-		{"badfilter of an exception that is a rule", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com/ok"}, {"c", ads, "@@||x.com/ok$badfilter"}}, "x.com/ok", "ads", "ads", "ads"},
-		{"badfilter of an expression with $", []written{{"a", ads, `/\.gif$/`}, {"b", ads, `/\.gif$/$badfilter`}}, "x.com/y.gif", "", "", ""},
-		{"badfilter of another category", []written{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.Adblock}, "||x.com^$badfilter"}}, "x.com/", "ads", "ads", "ads"},
+		{"badfilter", []testList{{"a", ads, "||x.com^"}, {"b", ads, "||x.com^$badfilter"}}, "x.com/", "", "", ""},
+		{"badfilter of a rule", []testList{{"a", ads, "||x.com/y$script,image"}, {"b", ads, "||x.com/y$image,badfilter,script"}}, "x.com/y.js", "", "", ""},
+		{"badfilter of another rule with the pattern", []testList{{"a", ads, "||x.com/y$script"}, {"b", ads, "||x.com/y$image,badfilter"}}, "x.com/y.js", "ads", "", ""},
+		{"badfilter of an exception", []testList{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^"}, {"c", ads, "@@||x.com^$badfilter"}}, "x.com/", "ads", "ads", "ads"},
+		{"badfilter of an exception that is a rule", []testList{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com/ok"}, {"c", ads, "@@||x.com/ok$badfilter"}}, "x.com/ok", "ads", "ads", "ads"},
+		{"badfilter of an expression with $", []testList{{"a", ads, `/\.gif$/`}, {"b", ads, `/\.gif$/$badfilter`}}, "x.com/y.gif", "", "", ""},
+		{"badfilter of another category", []testList{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.Adblock}, "||x.com^$badfilter"}}, "x.com/", "ads", "ads", "ads"},
 
-		{"parameters", []written{{"a", ads, "$removeparam=p"}, {"b", ads, "@@||x.com^$removeparam=p"}}, "x.com/?p=1", "", "", ""},
-		{"parameters, another category", []written{{"a", ads, "$removeparam=p"}, {"b", list.Config{Format: list.Adblock}, "@@||x.com^$removeparam=p"}}, "x.com/?p=1", "removeparam removeparam=p", "", ""},
-		{"parameters, badfilter", []written{{"a", ads, "$removeparam=p\n$removeparam=q"}, {"b", ads, "$removeparam=p,badfilter"}}, "x.com/?p=1&q=2", "removeparam removeparam=q", "", ""},
-		{"parameters of two lists", []written{{"a", ads, "$removeparam=p"}, {"b", ads, "$removeparam=q"}}, "x.com/?p=1&q=2", "removeparam removeparam=p&q", "", ""},
+		{"parameters", []testList{{"a", ads, "$removeparam=p"}, {"b", ads, "@@||x.com^$removeparam=p"}}, "x.com/?p=1", "", "", ""},
+		{"parameters, another category", []testList{{"a", ads, "$removeparam=p"}, {"b", list.Config{Format: list.Adblock}, "@@||x.com^$removeparam=p"}}, "x.com/?p=1", "removeparam removeparam=p", "", ""},
+		{"parameters, badfilter", []testList{{"a", ads, "$removeparam=p\n$removeparam=q"}, {"b", ads, "$removeparam=p,badfilter"}}, "x.com/?p=1&q=2", "removeparam removeparam=q", "", ""},
+		{"parameters of two lists", []testList{{"a", ads, "$removeparam=p"}, {"b", ads, "$removeparam=q"}}, "x.com/?p=1&q=2", "removeparam removeparam=p&q", "", ""},
 	} {
-		page, tunnel, name := asked(t, checkOver(t, tt.lists), tt.url)
+		page, tunnel, name := findAll(t, checkOver(t, tt.lists), tt.url)
 		if page != tt.page || tunnel != tt.tunnel || name != tt.dnsq {
 			t.Errorf("%s: %s: page %q, tunnel %q, name %q; want %q, %q, %q", tt.name, tt.url, page, tunnel, name, tt.page, tt.tunnel, tt.dnsq)
 		}
@@ -126,7 +126,7 @@ func TestListsOfOneCategoryAreOneEngine(t *testing.T) {
 }
 
 func TestExceptionsAreNamedWithTheirPlace(t *testing.T) {
-	c := checkOver(t, []written{{"ads", ads, "! x\n||x.com^"}, {"more", ads, "||com^"}, {"allow", ads, "! y\n!\n@@||x.com^"}})
+	c := checkOver(t, []testList{{"ads", ads, "! x\n||x.com^"}, {"more", ads, "||com^"}, {"allow", ads, "! y\n!\n@@||x.com^"}})
 	found, err := c.Find(context.Background(), &filter.Transaction{Host: "x.com", Last: filter.Name}, filter.Name, nil)
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
@@ -160,7 +160,7 @@ func TestAnExceptionAddedLaterIsForAllListsOfItsCategory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, tunnel, name := asked(t, c, "www.x.com/")
+		page, tunnel, name := findAll(t, c, "www.x.com/")
 		if page != tunnel || page != name {
 			t.Errorf("found %q for the page, %q for the tunnel, %q for the name; want the same", page, tunnel, name)
 		}
@@ -184,7 +184,7 @@ func TestAnExceptionAddedLaterIsForAllListsOfItsCategory(t *testing.T) {
 }
 
 func TestExceptionsOfOthersAllocateNothing(t *testing.T) {
-	c := checkOver(t, []written{{"a", ads, "||x.com^\n||ads*.y.com^\n||z.com^\n"}, {"b", ads, "@@||x.com^\n@@||ads1.y.com^$dnstype=A\n||other.com^$badfilter\n||bad*.y.com^$badfilter\n"}})
+	c := checkOver(t, []testList{{"a", ads, "||x.com^\n||ads*.y.com^\n||z.com^\n"}, {"b", ads, "@@||x.com^\n@@||ads1.y.com^$dnstype=A\n||other.com^$badfilter\n||bad*.y.com^$badfilter\n"}})
 	for host, want := range map[string]int{"www.x.com": 0, "ads1.y.com": 0, "ads2.y.com": 1, "z.com": 1, "harmless.org": 0} {
 		tr := &filter.Transaction{Proto: filter.DNS, Type: 1, Host: host, Last: filter.Name, Terse: true}
 		var found []filter.Finding

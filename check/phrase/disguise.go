@@ -70,15 +70,15 @@ type unmasker struct {
 	finder *language.Finder
 	text   []byte // normalised: the last examined words, and the text not yet examined
 	at     int    // where the text not yet examined begins
-	found  []unmasked
+	found  []disguisedMatch
 	taken  int // phrases of found that take has reported
 
 	raw, plain, piece []byte
 	runes             []rune
 }
 
-// unmasked is a phrase found in a disguised word.
-type unmasked struct {
+// A disguisedMatch is a phrase found in a disguised word.
+type disguisedMatch struct {
 	id   uint32
 	word string // as on the page
 }
@@ -347,7 +347,7 @@ func (u *unmasker) add(id uint32, shown []byte) {
 		}
 	}
 	if len(u.found) < 1<<12 {
-		u.found = append(u.found, unmasked{id, string(shown)})
+		u.found = append(u.found, disguisedMatch{id, string(shown)})
 	}
 }
 

@@ -37,7 +37,7 @@ func findDisguised(t testing.TB, c *Check, page string, cuts ...int) []filter.Fi
 }
 
 func TestDisguisedWordsAreFound(t *testing.T) {
-	c := newCheck(t, lists3{weighted: "<casino><60>\n< sex ><70>\n<free pills><80>\n<казино><90>\n#language uz\n<qimor><40>\n"}, Config{})
+	c := newCheck(t, testLists{weighted: "<casino><60>\n< sex ><70>\n<free pills><80>\n<казино><90>\n#language uz\n<qimor><40>\n"}, Config{})
 	for name, p := range map[string]struct{ page, want, evidence string }{
 		"Cyrillic letters":              {"our cаsіnо opens", "phrase 60", "<casino: cаsіnо> 60"},
 		"Greek letters":                 {"our cαsinο opens", "phrase 60", ""},
@@ -96,7 +96,7 @@ func TestDisguisedWordsAreFound(t *testing.T) {
 }
 
 func TestDisguisedWordsAreFoundHoweverThePageIsCut(t *testing.T) {
-	c := newCheck(t, lists3{weighted: "<casino><1>\n< sex ><2>\n<free pills><4>\n<win big money><8>\n#language uz\n<qimor><16>\n"}, Config{WeightedPhraseMode: ptr(1)})
+	c := newCheck(t, testLists{weighted: "<casino><1>\n< sex ><2>\n<free pills><4>\n<win big money><8>\n#language uz\n<qimor><16>\n"}, Config{WeightedPhraseMode: ptr(1)})
 	r := rand.New(rand.NewPCG(1, 2))
 	words := strings.Fields("the c4s1n0 of c a s i n o and s e x or s3x get free pi11s fr33 pills win b1g money w1n big m0ney a qim0r cаsіnо о 1 x")
 	for range 300 {
@@ -172,7 +172,7 @@ func TestLookAlikesArePairs(t *testing.T) {
 }
 
 func FuzzDisguises(f *testing.F) {
-	c := newCheck(f, lists3{weighted: "<casino><60>\n< sex ><70>\n#language uz\n<qimor><40>\n"}, Config{})
+	c := newCheck(f, testLists{weighted: "<casino><60>\n< sex ><70>\n#language uz\n<qimor><40>\n"}, Config{})
 	f.Add("a c4s1n0 and c a s i n o ", 3)
 	f.Add("кaзинo s 3 x", 1)
 	f.Add(" \xff 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", 9)

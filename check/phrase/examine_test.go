@@ -64,7 +64,7 @@ func TestNoLineOfTheStarterListsIsUseless(t *testing.T) {
 }
 
 func TestMatchesNameEveryLine(t *testing.T) {
-	c := newCheck(t, lists3{weighted: "#listcategory: \"g\"\n<casino><60>\n<poker>,<club><-5>\n#language uz\n<qimor><40>\n", banned: "<roulette>\n", exception: "<charity>\n"}, Config{WeightedPhraseMode: ptr(1)})
+	c := newCheck(t, testLists{weighted: "#listcategory: \"g\"\n<casino><60>\n<poker>,<club><-5>\n#language uz\n<qimor><40>\n", banned: "<roulette>\n", exception: "<charity>\n"}, Config{WeightedPhraseMode: ptr(1)})
 	var b content.Body
 	b.Reset(content.Describe("text/html", ""), content.Limits{})
 	defer b.Release()

@@ -69,7 +69,7 @@ func TestIncrementalEqualsWhole(t *testing.T) {
 		splits = 300
 	}
 	one := 1
-	c := newCheck(t, lists3{
+	c := newCheck(t, testLists{
 		weighted: "#listcategory: \"Toys\"\n<sex toy><10>\n<sex><3>\n<casino>,<bonus><20>\n#listcategory: \"Games\"\n<казино><7>\n<色情><5>\n<été><2>\n<xy><1>\n<filling filling><1>\n<school><-4>\n<medical><-2>\n<a><1>\n",
 	}, Config{WeightedPhraseMode: &one, Full: true})
 	for _, typ := range []string{"text/html; charset=utf-8", "text/html"} {

@@ -67,11 +67,11 @@ type rule struct {
 // lists are the contents of the phrase lists, in the order they were read.
 type lists struct {
 	rules      []rule
-	files      []string           // as shown to people
-	paths      []string           // paths
-	categories []string           // as written; [0] is ""
-	windows    []window           // [0] is always
-	stemmed    map[string]stemmed // by the key that stands for it in a rule
+	files      []string              // as shown to people
+	paths      []string              // paths
+	categories []string              // as written; [0] is ""
+	windows    []window              // [0] is always
+	stemmed    map[string]stemPhrase // by the key that stands for it in a rule
 	remarks    []Remark
 }
 

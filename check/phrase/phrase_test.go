@@ -20,10 +20,10 @@ import (
 	"shuultuur/test/race"
 )
 
-// lists3 are the three lists of a check.
-type lists3 struct{ weighted, banned, exception string }
+// testLists are the three lists of a check.
+type testLists struct{ weighted, banned, exception string }
 
-func newCheck(t testing.TB, l lists3, cfg Config) *Check {
+func newCheck(t testing.TB, l testLists, cfg Config) *Check {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, dir+"/w", []byte(l.weighted))
@@ -87,55 +87,55 @@ func TestModernScores(t *testing.T) {
 	mode1 := Config{WeightedPhraseMode: ptr(1)}
 	for _, c := range []struct {
 		name  string
-		lists lists3
+		lists testLists
 		cfg   Config
 		page  string
 		want  string
 	}{
-		{name: "every occurrence", lists: lists3{weighted: "<sex><10>"}, cfg: mode1, page: "sex sex sex", want: "phrase 30"},
-		{name: "once a page", lists: lists3{weighted: "<sex><10>"}, page: "sex sex sex", want: "phrase 10"},
-		{name: "nothing at all", lists: lists3{weighted: "<sex><10>", banned: "<bad>"}, cfg: Config{WeightedPhraseMode: ptr(0)}, page: "sex bad", want: ""},
-		{name: "substring, not word", lists: lists3{weighted: "<sex><10>\n< sex ><7>"}, page: "Essex", want: "phrase 10"},
-		{name: "word", lists: lists3{weighted: "<sex><10>\n< sex ><7>"}, page: "Essex sex.", want: "phrase 17"},
-		{name: "first and last word", lists: lists3{weighted: "< a ><1>\n< z ><2>"}, page: "A b z", want: "phrase 3"},
-		{name: "prefix and suffix", lists: lists3{weighted: "< pre><1>\n<fix ><2>\n< fix><4>"}, page: "prefix", want: "phrase 3"},
-		{name: "shared blank", lists: lists3{weighted: "< sex ><10>"}, cfg: mode1, page: "x sex sex y", want: "phrase 20"},
-		{name: "overlap", lists: lists3{weighted: "<aa><10>"}, cfg: mode1, page: "qaaaaq", want: "phrase 30"},
-		{name: "one letter", lists: lists3{weighted: "<a><1>"}, cfg: mode1, page: "banana", want: "phrase 3"},
-		{name: "combination: rarest part", lists: lists3{weighted: "<alpha>,<beta><10>"}, cfg: mode1, page: "alpha beta alpha beta alpha", want: "phrase 20"},
-		{name: "combination: once", lists: lists3{weighted: "<alpha>,<beta><10>"}, page: "alpha beta alpha beta", want: "phrase 10"},
-		{name: "combination: a part is missing", lists: lists3{weighted: "<alpha>,<beta>,<gamma><10>"}, page: "alpha gamma", want: ""},
-		{name: "combination and single", lists: lists3{weighted: "<foo>,<bar><10>\n<foo><3>"}, page: "foo bar", want: "phrase 13"},
-		{name: "same part twice", lists: lists3{weighted: "<foo>,<foo><10>"}, page: "foo", want: "phrase 10"},
-		{name: "same part twice is no single phrase", lists: lists3{weighted: "<foo>,<foo><10>\n<foo><-20>"}, page: "foo", want: "phrase -10"},
-		{name: "negative combination", lists: lists3{weighted: "<breast>,<medical><-30>\n<breast><20>"}, page: "breast medical", want: "phrase -10"},
-		{name: "combinations do not wear off", lists: lists3{weighted: "<alpha>,<beta><10>\n<gamma>,<delta><10>"}, cfg: mode1,
+		{name: "every occurrence", lists: testLists{weighted: "<sex><10>"}, cfg: mode1, page: "sex sex sex", want: "phrase 30"},
+		{name: "once a page", lists: testLists{weighted: "<sex><10>"}, page: "sex sex sex", want: "phrase 10"},
+		{name: "nothing at all", lists: testLists{weighted: "<sex><10>", banned: "<bad>"}, cfg: Config{WeightedPhraseMode: ptr(0)}, page: "sex bad", want: ""},
+		{name: "substring, not word", lists: testLists{weighted: "<sex><10>\n< sex ><7>"}, page: "Essex", want: "phrase 10"},
+		{name: "word", lists: testLists{weighted: "<sex><10>\n< sex ><7>"}, page: "Essex sex.", want: "phrase 17"},
+		{name: "first and last word", lists: testLists{weighted: "< a ><1>\n< z ><2>"}, page: "A b z", want: "phrase 3"},
+		{name: "prefix and suffix", lists: testLists{weighted: "< pre><1>\n<fix ><2>\n< fix><4>"}, page: "prefix", want: "phrase 3"},
+		{name: "shared blank", lists: testLists{weighted: "< sex ><10>"}, cfg: mode1, page: "x sex sex y", want: "phrase 20"},
+		{name: "overlap", lists: testLists{weighted: "<aa><10>"}, cfg: mode1, page: "qaaaaq", want: "phrase 30"},
+		{name: "one letter", lists: testLists{weighted: "<a><1>"}, cfg: mode1, page: "banana", want: "phrase 3"},
+		{name: "combination: rarest part", lists: testLists{weighted: "<alpha>,<beta><10>"}, cfg: mode1, page: "alpha beta alpha beta alpha", want: "phrase 20"},
+		{name: "combination: once", lists: testLists{weighted: "<alpha>,<beta><10>"}, page: "alpha beta alpha beta", want: "phrase 10"},
+		{name: "combination: a part is missing", lists: testLists{weighted: "<alpha>,<beta>,<gamma><10>"}, page: "alpha gamma", want: ""},
+		{name: "combination and single", lists: testLists{weighted: "<foo>,<bar><10>\n<foo><3>"}, page: "foo bar", want: "phrase 13"},
+		{name: "same part twice", lists: testLists{weighted: "<foo>,<foo><10>"}, page: "foo", want: "phrase 10"},
+		{name: "same part twice is no single phrase", lists: testLists{weighted: "<foo>,<foo><10>\n<foo><-20>"}, page: "foo", want: "phrase -10"},
+		{name: "negative combination", lists: testLists{weighted: "<breast>,<medical><-30>\n<breast><20>"}, page: "breast medical", want: "phrase -10"},
+		{name: "combinations do not wear off", lists: testLists{weighted: "<alpha>,<beta><10>\n<gamma>,<delta><10>"}, cfg: mode1,
 			page: "alpha beta" + strings.Repeat(" gamma delta", 5), want: "phrase 60"},
-		{name: "category counts once in mode 1", lists: lists3{weighted: "#listcategory: \"Aa\"\n<foo><20>\n#listcategory: \"Bb\"\n<bar><10>"}, cfg: mode1,
+		{name: "category counts once in mode 1", lists: testLists{weighted: "#listcategory: \"Aa\"\n<foo><20>\n#listcategory: \"Bb\"\n<bar><10>"}, cfg: mode1,
 			page: "foo foo foo bar bar bar bar", want: "phrase 100, Aa 60, Bb 40"},
-		{name: "categories: positive weights, highest first", lists: lists3{weighted: "#listcategory: \"Aa\"\n<a1><20>\n#listcategory: \"Bb\"\n<b1><40>\n#listcategory: \"Cc\"\n<c1><15>\n<c2><15>\n#listcategory: \"Dd\"\n<d1><-5>\n<none>"},
+		{name: "categories: positive weights, highest first", lists: testLists{weighted: "#listcategory: \"Aa\"\n<a1><20>\n#listcategory: \"Bb\"\n<b1><40>\n#listcategory: \"Cc\"\n<c1><15>\n<c2><15>\n#listcategory: \"Dd\"\n<d1><-5>\n<none>"},
 			page: "a1 b1 c1 c2 d1", want: "phrase 85, Bb 40, Cc 30, Aa 20"},
-		{name: "sum of nothing keeps its categories", lists: lists3{weighted: "#listcategory: \"Aa\"\n<foo><20>\n<bar><-20>"}, page: "foo bar", want: "Aa 20"},
-		{name: "duplicate: higher weight", lists: lists3{weighted: "#listcategory: \"A\"\n<foo><60>\n#listcategory: \"B\"\n<foo><80>"}, page: "foo", want: "phrase 80, B 80"},
-		{name: "duplicate: positive over negative", lists: lists3{weighted: "<foo><-60>\n<foo><20>"}, page: "foo", want: "phrase 20"},
-		{name: "duplicate: banned over weighted", lists: lists3{weighted: "<foo><20>", banned: "<foo>"}, page: "foo", want: "bannedphrase 0"},
-		{name: "duplicate: exception over banned", lists: lists3{banned: "<foo>", exception: "<foo>"}, page: "foo", want: "exceptionphrase 0"},
-		{name: "exception stands alone", lists: lists3{weighted: "<x><99>", banned: "<bar>", exception: "<foo>"}, page: "x foo bar", want: "exceptionphrase 0"},
-		{name: "banned keeps the score", lists: lists3{banned: "<bar>", exception: "<foo><-7>"}, page: "foo bar", want: "bannedphrase 0, phrase -7"},
-		{name: "single exception over banned combination", lists: lists3{banned: "<foo>,<bar>", exception: "<ok>"}, page: "foo bar ok", want: "exceptionphrase 0"},
-		{name: "exception combination", lists: lists3{banned: "<foo>", exception: "<foo>,<ok>"}, page: "foo ok", want: "exceptionphrase 0"},
-		{name: "percent", lists: lists3{weighted: "<foo><20%>"}, cfg: Config{NaughtynessLimit: 160}, page: "foo", want: "phrase 32"},
-		{name: "time is not now", lists: lists3{weighted: "<bar><5>\n#time: 0 0 0 0 0\n<foo><60>"}, page: "foo bar", want: "phrase 5"},
-		{name: "time is now", lists: lists3{weighted: "#time: 11 0 13 0 2\n<foo><60>\n<bar><5>"}, page: "foo bar", want: "phrase 65"},
-		{name: "same phrase at other times", lists: lists3{weighted: "<foo><5>\n#time: 11 0 13 0 2\n<foo><60>\n#time: 0 0 0 0 0\n<foo><99>"}, page: "foo", want: "phrase 60"},
-		{name: "attribute and comment", lists: lists3{weighted: "<sex><10>\n<drugs><5>"}, page: `<img alt="sex"><!-- drugs -->`, want: "phrase 10"},
-		{name: "tag in a word", lists: lists3{weighted: "<sex><10>"}, page: "s<b></b>ex", want: "phrase 10"},
-		{name: "entities", lists: lists3{weighted: "<sex><10>\n<big bang><3>"}, page: "s&#101;x big&nbsp;bang", want: "phrase 13"},
-		{name: "punctuation", lists: lists3{weighted: "<sex toy><12>"}, cfg: mode1, page: "sex-toy sex/toy sex|toy sex’toy", want: "phrase 48"},
-		{name: "Cyrillic capitals", lists: lists3{weighted: "<шүүлтүүр><11>"}, page: "ШҮҮЛТҮҮР", want: "phrase 11"},
-		{name: "Greek and French", lists: lists3{weighted: "<πορνό><14>\n<café><12>"}, page: "ΠΟΡΝΌ CAFÉ", want: "phrase 26"},
-		{name: "Latin-1 list", lists: lists3{weighted: "<caf\xe9><12>"}, page: "café", want: "phrase 12"},
-		{name: "Chinese", lists: lists3{weighted: "<色情><13>"}, page: "有色情的", want: "phrase 13"},
+		{name: "sum of nothing keeps its categories", lists: testLists{weighted: "#listcategory: \"Aa\"\n<foo><20>\n<bar><-20>"}, page: "foo bar", want: "Aa 20"},
+		{name: "duplicate: higher weight", lists: testLists{weighted: "#listcategory: \"A\"\n<foo><60>\n#listcategory: \"B\"\n<foo><80>"}, page: "foo", want: "phrase 80, B 80"},
+		{name: "duplicate: positive over negative", lists: testLists{weighted: "<foo><-60>\n<foo><20>"}, page: "foo", want: "phrase 20"},
+		{name: "duplicate: banned over weighted", lists: testLists{weighted: "<foo><20>", banned: "<foo>"}, page: "foo", want: "bannedphrase 0"},
+		{name: "duplicate: exception over banned", lists: testLists{banned: "<foo>", exception: "<foo>"}, page: "foo", want: "exceptionphrase 0"},
+		{name: "exception stands alone", lists: testLists{weighted: "<x><99>", banned: "<bar>", exception: "<foo>"}, page: "x foo bar", want: "exceptionphrase 0"},
+		{name: "banned keeps the score", lists: testLists{banned: "<bar>", exception: "<foo><-7>"}, page: "foo bar", want: "bannedphrase 0, phrase -7"},
+		{name: "single exception over banned combination", lists: testLists{banned: "<foo>,<bar>", exception: "<ok>"}, page: "foo bar ok", want: "exceptionphrase 0"},
+		{name: "exception combination", lists: testLists{banned: "<foo>", exception: "<foo>,<ok>"}, page: "foo ok", want: "exceptionphrase 0"},
+		{name: "percent", lists: testLists{weighted: "<foo><20%>"}, cfg: Config{NaughtynessLimit: 160}, page: "foo", want: "phrase 32"},
+		{name: "time is not now", lists: testLists{weighted: "<bar><5>\n#time: 0 0 0 0 0\n<foo><60>"}, page: "foo bar", want: "phrase 5"},
+		{name: "time is now", lists: testLists{weighted: "#time: 11 0 13 0 2\n<foo><60>\n<bar><5>"}, page: "foo bar", want: "phrase 65"},
+		{name: "same phrase at other times", lists: testLists{weighted: "<foo><5>\n#time: 11 0 13 0 2\n<foo><60>\n#time: 0 0 0 0 0\n<foo><99>"}, page: "foo", want: "phrase 60"},
+		{name: "attribute and comment", lists: testLists{weighted: "<sex><10>\n<drugs><5>"}, page: `<img alt="sex"><!-- drugs -->`, want: "phrase 10"},
+		{name: "tag in a word", lists: testLists{weighted: "<sex><10>"}, page: "s<b></b>ex", want: "phrase 10"},
+		{name: "entities", lists: testLists{weighted: "<sex><10>\n<big bang><3>"}, page: "s&#101;x big&nbsp;bang", want: "phrase 13"},
+		{name: "punctuation", lists: testLists{weighted: "<sex toy><12>"}, cfg: mode1, page: "sex-toy sex/toy sex|toy sex’toy", want: "phrase 48"},
+		{name: "Cyrillic capitals", lists: testLists{weighted: "<шүүлтүүр><11>"}, page: "ШҮҮЛТҮҮР", want: "phrase 11"},
+		{name: "Greek and French", lists: testLists{weighted: "<πορνό><14>\n<café><12>"}, page: "ΠΟΡΝΌ CAFÉ", want: "phrase 26"},
+		{name: "Latin-1 list", lists: testLists{weighted: "<caf\xe9><12>"}, page: "café", want: "phrase 12"},
+		{name: "Chinese", lists: testLists{weighted: "<色情><13>"}, page: "有色情的", want: "phrase 13"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := find(t, newCheck(t, c.lists, c.cfg), "<html><body>"+c.page+"</body></html>")
@@ -148,10 +148,10 @@ func TestModernScores(t *testing.T) {
 
 // TestCompatScores has examples of the older programs that are not among the test vectors.
 func TestCompatScores(t *testing.T) {
-	weighted := func(s string) lists3 { return lists3{weighted: s} }
+	weighted := func(s string) testLists { return testLists{weighted: s} }
 	for _, c := range []struct {
 		name  string
-		lists lists3
+		lists testLists
 		cfg   Config
 		page  string
 		want  map[string]string // by compat; "" for all others
@@ -170,9 +170,9 @@ func TestCompatScores(t *testing.T) {
 			page: `<title>Sex</title><META name=a content="drugs"><meta content="second"></head>body`, want: map[string]string{"": "phrase 17"}},
 		{name: "hex off", lists: weighted("<sex><12>"), page: "%73%65x or so", want: map[string]string{"": ""}},
 		{name: "hex on", lists: weighted("<sex><12>"), cfg: Config{HexDecodeContent: ptr(true)}, page: "%73%65x or so 100%", want: map[string]string{"": "phrase 12"}},
-		{name: "exception too late", lists: lists3{banned: "<bar>", exception: "<foo>"}, page: `<img alt="foo"> bar`, want: map[string]string{"": "bannedphrase 0"}},
-		{name: "exception in time", lists: lists3{banned: "<bar>", exception: "<foo>"}, page: `<img alt="bar"> foo`, want: map[string]string{"": "exceptionphrase 0"}},
-		{name: "banned in the second pass", lists: lists3{weighted: "<foo><30>", banned: "<bar>"}, page: `<img alt="bar"> foo`, want: map[string]string{"": "bannedphrase 0, phrase 30"}},
+		{name: "exception too late", lists: testLists{banned: "<bar>", exception: "<foo>"}, page: `<img alt="foo"> bar`, want: map[string]string{"": "bannedphrase 0"}},
+		{name: "exception in time", lists: testLists{banned: "<bar>", exception: "<foo>"}, page: `<img alt="bar"> foo`, want: map[string]string{"": "exceptionphrase 0"}},
+		{name: "banned in the second pass", lists: testLists{weighted: "<foo><30>", banned: "<bar>"}, page: `<img alt="bar"> foo`, want: map[string]string{"": "bannedphrase 0, phrase 30"}},
 		{name: "last character of the page", lists: weighted("<foo><3>"), cfg: Config{PhraseFilterMode: ptr(1)}, page: "foo", want: map[string]string{"": "phrase 3"}},
 		{name: "case kept", lists: weighted("#noconvert\n<Foo><3>\n<bar><4>"), cfg: Config{PreserveCase: ptr(1)}, page: "Foo BAR", want: map[string]string{"": "phrase 3"}},
 		{name: "windows-1251", lists: weighted("<\xf1\xe5\xea\xf1><3>"), page: "\xd1\xc5\xca\xd1", want: map[string]string{"": "phrase 3"}},
@@ -195,7 +195,7 @@ func TestCompatScores(t *testing.T) {
 }
 
 func TestEvidenceNamesPhraseWeightAndLine(t *testing.T) {
-	l := lists3{
+	l := testLists{
 		weighted: "#listcategory: \"Toys\"\n<sex toy><10>\n<cheap>,<shop><20>\n<school><-5>\n",
 		banned:   "\n<forbidden>,<word>\n",
 	}
@@ -217,19 +217,19 @@ func TestEvidenceIsShortUnlessFull(t *testing.T) {
 		fmt.Fprintf(&list, "<word%02d><%d>\n", i, i+1)
 		fmt.Fprintf(&page, "word%02d ", i)
 	}
-	short := find(t, newCheck(t, lists3{weighted: list.String()}, Config{}), page.String())[0].Evidence
+	short := find(t, newCheck(t, testLists{weighted: list.String()}, Config{}), page.String())[0].Evidence
 	if got := strings.Count(short, "; "); got != topOfTotal || !strings.HasPrefix(short, "<word29> 30 w:30; ") || !strings.HasSuffix(short, "; and 22 more") {
 		t.Errorf("the short evidence is %q", short)
 	}
-	full := find(t, newCheck(t, lists3{weighted: list.String()}, Config{Full: true}), page.String())[0].Evidence
+	full := find(t, newCheck(t, testLists{weighted: list.String()}, Config{Full: true}), page.String())[0].Evidence
 	if got := strings.Count(full, "; "); got != 29 {
 		t.Errorf("full evidence has %d parts, want 30: %q", got+1, full)
 	}
 }
 
 func TestWants(t *testing.T) {
-	modern := newCheck(t, lists3{weighted: "<x><1>"}, Config{})
-	compat := newCheck(t, lists3{weighted: "<x><1>"}, Config{Compat: "e2guardian-5.3"})
+	modern := newCheck(t, testLists{weighted: "<x><1>"}, Config{})
+	compat := newCheck(t, testLists{weighted: "<x><1>"}, Config{Compat: "e2guardian-5.3"})
 	for _, c := range []struct {
 		ct             string
 		status         int
@@ -282,7 +282,7 @@ func TestWants(t *testing.T) {
 			t.Errorf("Wants returned true at stage %v", s)
 		}
 	}
-	off := newCheck(t, lists3{weighted: "<x><1>"}, Config{WeightedPhraseMode: ptr(0)})
+	off := newCheck(t, testLists{weighted: "<x><1>"}, Config{WeightedPhraseMode: ptr(0)})
 	if off.Wants(tr, filter.ResponseBody) {
 		t.Error("weightedphrasemode 0 wants a body")
 	}
@@ -296,7 +296,7 @@ func TestWants(t *testing.T) {
 }
 
 func TestCategories(t *testing.T) {
-	c := newCheck(t, lists3{weighted: "#listcategory: \"B\"\n<x><1>\n#listcategory: \"A\"\n<y><1>\n#listcategory: \"B\"\n"}, Config{})
+	c := newCheck(t, testLists{weighted: "#listcategory: \"B\"\n<x><1>\n#listcategory: \"A\"\n<y><1>\n#listcategory: \"B\"\n"}, Config{})
 	got := c.Categories()
 	want := []filter.Category{{Name: "phrase", Scored: true}, {Name: "bannedphrase"}, {Name: "exceptionphrase"}, {Name: "B", Scored: true}, {Name: "A", Scored: true}}
 	if !slices.Equal(got, want) {
@@ -319,7 +319,7 @@ func zipped(t testing.TB, p []byte) []byte {
 
 func TestFindLooksIntoCodedBodies(t *testing.T) {
 	for _, compat := range []string{"modern", "e2guardian-5.5"} {
-		c := newCheck(t, lists3{weighted: "<sex toy><10>"}, Config{Compat: compat})
+		c := newCheck(t, testLists{weighted: "<sex toy><10>"}, Config{Compat: compat})
 		tr := transaction("text/html", "gzip", zipped(t, []byte("<p>Sex-toy</p>")))
 		found, err := c.Find(context.Background(), tr, filter.ResponseBody, nil)
 		if err != nil || brief(found) != "phrase 10" {
@@ -341,7 +341,7 @@ func TestFindJudgesTheBeginningOfABrokenBody(t *testing.T) {
 		{"cut off", whole[:len(whole)-20], "cut: inspected "},
 	} {
 		for _, compat := range []string{"modern", "e2guardian-5.5"} {
-			check := newCheck(t, lists3{weighted: "<sex toy><10>"}, Config{Compat: compat})
+			check := newCheck(t, testLists{weighted: "<sex toy><10>"}, Config{Compat: compat})
 			tr := transaction("text/html", "gzip", c.body)
 			found, err := check.Find(context.Background(), tr, filter.ResponseBody, nil)
 			if err != nil || brief(found) != "phrase 10, unread 0" || !strings.HasPrefix(found[1].Evidence, c.why) {
@@ -353,7 +353,7 @@ func TestFindJudgesTheBeginningOfABrokenBody(t *testing.T) {
 }
 
 func TestFindLeavesOtherBodiesAlone(t *testing.T) {
-	c := newCheck(t, lists3{weighted: "<sex><10>"}, Config{})
+	c := newCheck(t, testLists{weighted: "<sex><10>"}, Config{})
 	png := transaction("", "", []byte("\x89PNG\r\n\x1a\n sex sex"))
 	text := transaction("", "", []byte("just words about sex"))
 	for _, x := range []struct {
@@ -378,7 +378,7 @@ func TestFindStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, compat := range []string{"modern", "dansguardian"} {
-		c := newCheck(t, lists3{weighted: "<sex><10>"}, Config{Compat: compat})
+		c := newCheck(t, testLists{weighted: "<sex><10>"}, Config{Compat: compat})
 		tr := transaction("text/html", "", []byte("sex"))
 		if found, err := c.Find(ctx, tr, filter.ResponseBody, nil); !errors.Is(err, context.Canceled) || len(found) > 0 {
 			t.Errorf("%s: got %v, %v; want nothing and context.Canceled", compat, found, err)
@@ -389,7 +389,7 @@ func TestFindStopsWhenCancelled(t *testing.T) {
 func TestPhrasesAcrossStepsAreFound(t *testing.T) {
 	filler := strings.Repeat("filler ", 3*step/7)
 	for _, compat := range []string{"modern", "dansguardian", "e2guardian-5.5"} {
-		c := newCheck(t, lists3{weighted: "<a needle here><1>"}, Config{Compat: compat, WeightedPhraseMode: ptr(1)})
+		c := newCheck(t, testLists{weighted: "<a needle here><1>"}, Config{Compat: compat, WeightedPhraseMode: ptr(1)})
 		for at := step - 20; at < step+20; at += 3 {
 			page := []byte(filler)
 			copy(page[at:], " a needle here ")
@@ -426,7 +426,7 @@ func TestFindAllocatesNothingForAHarmlessPage(t *testing.T) {
 	if race.On {
 		t.Skip("the race detector makes sync.Pool forget at random")
 	}
-	c := newCheck(t, lists3{weighted: "<sex><10>\n<drugs>,<cheap><20>"}, Config{})
+	c := newCheck(t, testLists{weighted: "<sex><10>\n<drugs>,<cheap><20>"}, Config{})
 	tr := transaction("text/html", "", []byte("<p>nothing of interest, and drugs</p>"))
 	defer tr.Body.Release()
 	ctx := context.Background()
@@ -440,7 +440,7 @@ func TestFindAllocatesNothingForAHarmlessPage(t *testing.T) {
 }
 
 func TestCheckIsSafeForManyGoroutines(t *testing.T) {
-	c := newCheck(t, lists3{weighted: "<sex><10>\n<toy>,<shop><20>"}, Config{})
+	c := newCheck(t, testLists{weighted: "<sex><10>\n<toy>,<shop><20>"}, Config{})
 	done := make(chan string)
 	for i := range 8 {
 		go func() {

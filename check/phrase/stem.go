@@ -10,8 +10,8 @@ import (
 	"shuultuur/content/language"
 )
 
-// A stemmed is a phrase whose words are found by their stems.
-type stemmed struct {
+// A stemPhrase is a phrase whose words are found by their stems.
+type stemPhrase struct {
 	tag   language.Tag // Unknown for every language
 	terms []language.Term
 }
@@ -21,7 +21,7 @@ type stemmed struct {
 const stemMark = 0
 
 // text returns the phrase as a list writes it.
-func (s *stemmed) text() string {
+func (s *stemPhrase) text() string {
 	var words []string
 	for _, t := range s.terms {
 		if t.Stem {
@@ -63,7 +63,7 @@ func (r *reader) stem(part []byte, lang string) []byte {
 	if !r.stems || lang == "" && !bytes.ContainsAny(part, "{}") {
 		return nil
 	}
-	s := stemmed{terms: content.Terms(part, lang != "")}
+	s := stemPhrase{terms: content.Terms(part, lang != "")}
 	any := false
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -80,7 +80,7 @@ func (r *reader) stem(part []byte, lang string) []byte {
 	}
 	key := append([]byte{stemMark}, string(s.tag)+" "+s.text()...)
 	if r.stemmed == nil {
-		r.stemmed = map[string]stemmed{}
+		r.stemmed = map[string]stemPhrase{}
 	}
 	r.stemmed[string(key)] = s
 	return key

@@ -40,7 +40,7 @@ func TestWordsAreFoundByStem(t *testing.T) {
 #language none
 <{казино}><15>
 `
-	c := newCheck(t, lists3{weighted: list, banned: "#language: uz\n<giyohvand>\n", exception: "<{kasalxona}>\n"}, Config{})
+	c := newCheck(t, testLists{weighted: list, banned: "#language: uz\n<giyohvand>\n", exception: "<{kasalxona}>\n"}, Config{})
 	for name, p := range map[string]struct{ page, want, evidence string }{
 		"several suffixes":           {uzbekPage + "Ular qimorlarimizdan gapirdilar.", "phrase 60, gambling 60", "<{qimor}: qimorlarimizdan> 60"},
 		"Cyrillic script":            {uzbekCyrillic + "Улар қиморларимиздан гапирдилар.", "phrase 60, gambling 60", "<{qimor}: қиморларимиздан> 60"},
@@ -71,7 +71,7 @@ func TestWordsAreFoundByStem(t *testing.T) {
 }
 
 func TestTheHeadNamesTheLanguageOfAShortPage(t *testing.T) {
-	c := newCheck(t, lists3{banned: "#language sv\n<spel>\n"}, Config{})
+	c := newCheck(t, testLists{banned: "#language sv\n<spel>\n"}, Config{})
 	for page, want := range map[string]string{
 		`<html lang="sv-SE">spelen`: "bannedphrase 0",
 		`<html lang="de">spelen`:    "",
@@ -94,7 +94,7 @@ func TestTheHeadNamesTheLanguageOfAShortPage(t *testing.T) {
 }
 
 func TestStemsAreFoundInPieces(t *testing.T) {
-	c := newCheck(t, lists3{weighted: "#language uz\n<qimor><10>\n<yangi o'yin><1>\n"}, Config{WeightedPhraseMode: ptr(1)})
+	c := newCheck(t, testLists{weighted: "#language uz\n<qimor><10>\n<yangi o'yin><1>\n"}, Config{WeightedPhraseMode: ptr(1)})
 	page := strings.Repeat(uzbekPage+"qimorlarga yangi o'yinlardan ", 40)
 	for _, size := range []int{1, 77, 4096} {
 		tr := transaction("text/html; charset=utf-8", "", nil)
@@ -115,21 +115,21 @@ func TestStemsAreFoundInPieces(t *testing.T) {
 }
 
 func TestWordsOfScriptsWithoutBlanksAreFoundAnywhere(t *testing.T) {
-	c := newCheck(t, lists3{banned: "<{赌博}>\n"}, Config{})
+	c := newCheck(t, testLists{banned: "<{赌博}>\n"}, Config{})
 	if got := brief(find(t, c, "禁止赌博活动")); got != "bannedphrase 0" {
 		t.Errorf("found %q, want bannedphrase 0", got)
 	}
 }
 
 func TestLanguageLineThatHasNoEffectIsRemarked(t *testing.T) {
-	c := newCheck(t, lists3{banned: "#language xx\n<a b c>\n#language uk\n<d e f>\n"}, Config{})
+	c := newCheck(t, testLists{banned: "#language xx\n<a b c>\n#language uk\n<d e f>\n"}, Config{})
 	if r := c.Remarks(); len(r) != 2 || !strings.Contains(r[0].Text, "not known") || !strings.Contains(r[1].Text, "no stemmer") {
 		t.Errorf("the remarks are %v, want one for each language", r)
 	}
 }
 
 func TestBracesAreLettersInCompatibilityModes(t *testing.T) {
-	c := newCheck(t, lists3{banned: "#language uz\n<{qimor}>\n"}, Config{Compat: "e2guardian-5.3"})
+	c := newCheck(t, testLists{banned: "#language uz\n<{qimor}>\n"}, Config{Compat: "e2guardian-5.3"})
 	for page, want := range map[string]string{"a {qimor} b": "bannedphrase 0", uzbekPage + " qimorlar ": ""} {
 		if got := brief(find(t, c, page)); got != want {
 			t.Errorf("%.20s: found %q, want %q", page, got, want)

@@ -315,18 +315,18 @@ func (c *Check) ask(ctx context.Context, b []byte) (f filter.Finding, err error)
 // pixels for each sample of a PDQ hash.
 const leastHashed = 128
 
-// A verdictMemory remembers verdicts in the memory that a fleet shares. It also keeps the model's latest
-// verdicts by hash, to find similar pictures.
+// A verdictMemory remembers verdicts in the memory that a fleet shares. It also keeps the
+// model's latest verdicts by hash, to find similar pictures.
 type verdictMemory struct {
 	memory   Memory
 	revision []byte // of settings, lists and model
 
 	mu   sync.Mutex
-	last []hashed // a ring
+	last []hashedVerdict // a ring
 	next int
 }
 
-type hashed struct {
+type hashedVerdict struct {
 	hash    picture.Hash
 	finding filter.Finding
 }
@@ -386,9 +386,9 @@ func (k *verdictMemory) similar(ctx context.Context, h picture.Hash) (f filter.F
 func (k *verdictMemory) keep(ctx context.Context, h picture.Hash, f filter.Finding) {
 	k.mu.Lock()
 	if len(k.last) < lastHashes {
-		k.last = append(k.last, hashed{h, f})
+		k.last = append(k.last, hashedVerdict{h, f})
 	} else {
-		k.last[k.next] = hashed{h, f}
+		k.last[k.next] = hashedVerdict{h, f}
 		k.next = (k.next + 1) % lastHashes
 	}
 	k.mu.Unlock()

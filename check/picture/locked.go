@@ -56,8 +56,8 @@ func (p *pieces) nonce(last bool) []byte {
 	return append(nonce, 0, 0, 0, 0)
 }
 
-// An opened reads a locked file.
-type opened struct {
+// A lockedReader reads a locked file.
+type lockedReader struct {
 	*pieces
 	in    *bufio.Reader
 	piece [pieceBytes + 16]byte
@@ -79,10 +79,10 @@ func openLocked(r io.Reader, key []byte) (plain io.Reader, locked bool, err erro
 		return nil, true, errForeign
 	}
 	p, err := newPieces(key, head[len(lockedMagic):])
-	return &opened{pieces: p, in: in}, true, err
+	return &lockedReader{pieces: p, in: in}, true, err
 }
 
-func (o *opened) Read(b []byte) (int, error) {
+func (o *lockedReader) Read(b []byte) (int, error) {
 	for len(o.left) == 0 {
 		if o.err != nil {
 			return 0, o.err
@@ -95,7 +95,7 @@ func (o *opened) Read(b []byte) (int, error) {
 }
 
 // next decrypts the next piece. With the last one it returns io.EOF.
-func (o *opened) next() ([]byte, error) {
+func (o *lockedReader) next() ([]byte, error) {
 	n, err := io.ReadFull(o.in, o.piece[:])
 	if err != nil && err != io.ErrUnexpectedEOF {
 		return nil, errForeign // the last piece is missing

@@ -58,20 +58,20 @@ func plainColour(t testing.TB, c color.RGBA, side int) []byte {
 	return b.Bytes()
 }
 
-// remembers is a Memory without limits.
-type remembers struct {
+// unlimitedMemory is a Memory without limits.
+type unlimitedMemory struct {
 	mu sync.Mutex
 	m  map[[16]byte][]byte
 }
 
-func (m *remembers) Get(_ context.Context, k [16]byte) ([]byte, bool) {
+func (m *unlimitedMemory) Get(_ context.Context, k [16]byte) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, ok := m.m[k]
 	return v, ok
 }
 
-func (m *remembers) Put(_ context.Context, k [16]byte, v []byte, _ time.Duration) {
+func (m *unlimitedMemory) Put(_ context.Context, k [16]byte, v []byte, _ time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.m == nil {
@@ -145,7 +145,7 @@ func TestTheModelIsAskedWhenSignalsSuggestIt(t *testing.T) {
 }
 
 func TestNoPictureIsJudgedTwiceByAFleet(t *testing.T) {
-	m, model := new(remembers), modelFile(t, "")
+	m, model := new(unlimitedMemory), modelFile(t, "")
 	a := newCheck(t, Config{Model: model, Suspect: every, Skin: true}, m)
 	b := newCheck(t, Config{Model: model, Suspect: every, Skin: true}, m)
 	first, second := find(t, a, skin(t)), find(t, b, skin(t))
@@ -232,7 +232,7 @@ func TestSkinDoesNotCountTowardsAPageWhereTheModelWasAsked(t *testing.T) {
 
 func TestAPictureThatIsJudgedLateCountsTowardsItsPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCheck(t, Config{Model: modelFile(t, ""), Suspect: every, Workers: 1}, new(remembers))
+		c := newCheck(t, Config{Model: modelFile(t, ""), Suspect: every, Workers: 1}, new(unlimitedMemory))
 		c.jobs.slots <- struct{}{} // a picture that takes long
 		x := response(plainColour(t, red, 200), "image/jpeg")
 		x.Request.Fields = append(x.Request.Fields, message.Field{Name: []byte("Referer"), Value: []byte("http://test/page")})
@@ -249,7 +249,7 @@ func TestAPictureThatIsJudgedLateCountsTowardsItsPage(t *testing.T) {
 }
 
 func TestAPictureIsHeldForThePatienceAndLearned(t *testing.T) {
-	m := new(remembers)
+	m := new(unlimitedMemory)
 	c := newCheck(t, Config{Skin: true, Workers: 1}, m)
 	c.jobs.slots <- struct{}{} // a picture that takes long
 	b := skin(t)

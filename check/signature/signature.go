@@ -130,8 +130,8 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	return c, nil
 }
 
-// loaded is the content of rule files.
-type loaded struct {
+// ruleFiles is the content of rule files.
+type ruleFiles struct {
 	rules       []*rule.Rule
 	mistakes    []*rule.Error
 	classes     map[string]*engine.Class
@@ -139,8 +139,8 @@ type loaded struct {
 }
 
 // load reads rule files, and the files that select and change their rules.
-func (c *Check) load(cfg Config, store *source.Store) (*loaded, error) {
-	l := &loaded{classes: map[string]*engine.Class{}}
+func (c *Check) load(cfg Config, store *source.Store) (*ruleFiles, error) {
+	l := &ruleFiles{classes: map[string]*engine.Class{}}
 	for k, v := range engine.Classes() {
 		l.classes[k] = v
 	}
@@ -193,7 +193,7 @@ func (c *Check) load(cfg Config, store *source.Store) (*loaded, error) {
 }
 
 // read reads the rules in the files of a tarball or folder, or in a single file.
-func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) error {
+func (l *ruleFiles) read(p *rule.Parser, choice *rule.Choice, files []rule.File) error {
 	for _, f := range files {
 		switch {
 		case filepath.Base(f.Name) == "classification.config":
@@ -203,7 +203,7 @@ func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) er
 		case len(files) > 1 && filepath.Ext(f.Name) != ".rules":
 			p.Beside[f.Name] = f.Data
 		default:
-			rs, ms, err := p.Read(f.Name, &collecting{Reader: bytes.NewReader(choice.Apply(f.Name, f.Data))})
+			rs, ms, err := p.Read(f.Name, &collectingReader{Reader: bytes.NewReader(choice.Apply(f.Name, f.Data))})
 			if err != nil {
 				return err
 			}
@@ -217,13 +217,13 @@ func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) er
 // Otherwise garbage would lie between the rules.
 const collectBytes = 1 << 20
 
-// A collecting is a reader that runs the garbage collector while it is read.
-type collecting struct {
+// A collectingReader is a reader that runs the garbage collector while it is read.
+type collectingReader struct {
 	io.Reader
 	read int
 }
 
-func (c *collecting) Read(p []byte) (int, error) {
+func (c *collectingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	if c.read += n; c.read >= collectBytes {
 		c.read = 0
@@ -232,7 +232,7 @@ func (c *collecting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (l *loaded) class(name string, data []byte) error {
+func (l *ruleFiles) class(name string, data []byte) error {
 	cs, err := engine.ReadClasses(name, bytes.NewReader(data))
 	for k, v := range cs {
 		l.classes[k] = v
@@ -242,7 +242,7 @@ func (l *loaded) class(name string, data []byte) error {
 
 // collectCategories collects the categories. It includes classes without rules, so that
 // policies may name them while fetched rules change.
-func (c *Check) collectCategories(l *loaded) {
+func (c *Check) collectCategories(l *ruleFiles) {
 	seen := map[string]bool{}
 	for name := range l.classes {
 		seen[name] = true

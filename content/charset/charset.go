@@ -18,12 +18,12 @@ import (
 // The East Asian encodings. GB18030 also decodes GBK and GB2312, as the standard requires.
 // They cannot encode.
 var (
-	Big5      encoding.Encoding = &multibyte{"big5", &stateless{one: big5}}
-	EUCJP     encoding.Encoding = &multibyte{"euc-jp", &stateless{one: eucJP}}
-	EUCKR     encoding.Encoding = &multibyte{"euc-kr", &stateless{one: eucKR}}
-	GB18030   encoding.Encoding = &multibyte{"gb18030", &stateless{one: gb18030}}
-	GBK       encoding.Encoding = &multibyte{"gbk", &stateless{one: gb18030}}
-	ShiftJIS  encoding.Encoding = &multibyte{"shift_jis", &stateless{one: shiftJIS}}
+	Big5      encoding.Encoding = &multibyte{"big5", &statelessDecoder{one: big5}}
+	EUCJP     encoding.Encoding = &multibyte{"euc-jp", &statelessDecoder{one: eucJP}}
+	EUCKR     encoding.Encoding = &multibyte{"euc-kr", &statelessDecoder{one: eucKR}}
+	GB18030   encoding.Encoding = &multibyte{"gb18030", &statelessDecoder{one: gb18030}}
+	GBK       encoding.Encoding = &multibyte{"gbk", &statelessDecoder{one: gb18030}}
+	ShiftJIS  encoding.Encoding = &multibyte{"shift_jis", &statelessDecoder{one: shiftJIS}}
 	ISO2022JP encoding.Encoding = &multibyte{"iso-2022-jp", nil}
 )
 
@@ -31,7 +31,7 @@ var (
 // needs its own.
 type multibyte struct {
 	name    string
-	decoder *stateless
+	decoder *statelessDecoder
 }
 
 // NewDecoder implements [encoding.Encoding].
@@ -49,16 +49,16 @@ func (m *multibyte) NewEncoder() *encoding.Encoder { return encoding.Replacement
 // String returns the name of the encoding.
 func (m *multibyte) String() string { return m.name }
 
-// A stateless decoder has no state between characters. one returns the first character in p
-// and its length; length 0 means that p ends within it. utf8.RuneError is an error, with the
-// length that the standard consumes. more is a second code point, usually 0.
-type stateless struct {
+// A statelessDecoder has no state between characters. one returns the first character in p and
+// its length; length 0 means that p ends within it. utf8.RuneError is an error, with the length
+// that the standard consumes. more is a second code point, usually 0.
+type statelessDecoder struct {
 	transform.NopResetter
 	one func(t *[tableCount][]rune, p []byte) (r, more rune, n int)
 }
 
 // Transform implements [transform.Transformer].
-func (s *stateless) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
+func (s *statelessDecoder) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
 	t := tables()
 	for nSrc < len(src) {
 		if src[nSrc] < utf8.RuneSelf {

@@ -15,7 +15,7 @@ var (
 )
 
 // XUserDefined maps the bytes from 0x80 to private use (section 14.5).
-var XUserDefined encoding.Encoding = &multibyte{"x-user-defined", &stateless{one: xUserDefined}}
+var XUserDefined encoding.Encoding = &multibyte{"x-user-defined", &statelessDecoder{one: xUserDefined}}
 
 func xUserDefined(_ *[tableCount][]rune, p []byte) (r, more rune, n int) {
 	return 0xF780 - 0x80 + rune(p[0]), 0, 1

@@ -157,7 +157,7 @@ func (p *Phrases) table(tag Tag) (*table, error) {
 			return x, nil
 		}
 	}
-	x := &table{tag: tag, n: len(p.tables), script: scriptOfTag(tag), stem: whole{}, short: tag == "mn", ids: map[string][]uint32{}}
+	x := &table{tag: tag, n: len(p.tables), script: scriptOfTag(tag), stem: identityStemmer{}, short: tag == "mn", ids: map[string][]uint32{}}
 	if HasStemmer(tag) {
 		s, err := NewStemmer(tag)
 		if err != nil {
@@ -313,21 +313,21 @@ func spell(letters string, marks bool, before string, all map[string]bool) {
 }
 
 // may reports whether a word with this beginning can be in the table.
-func (x *table) may(b begun) bool { return b.intersects(&x.filter) }
+func (x *table) may(b prefixHashes) bool { return b.intersects(&x.filter) }
 
-// begun are hashes of the first two, three and four letters of a word. For a shorter word they
-// are hashes of all its letters.
-type begun [3]uint16
+// prefixHashes are hashes of the first two, three and four letters of a word. For a shorter
+// word they are hashes of all its letters.
+type prefixHashes [3]uint16
 
 // intersects reports whether a filter contains one of them.
-func (b begun) intersects(filter *[1024]uint64) bool {
+func (b prefixHashes) intersects(filter *[1024]uint64) bool {
 	return (filter[b[0]>>6]>>(b[0]&63)|filter[b[1]>>6]>>(b[1]&63)|filter[b[2]>>6]>>(b[2]&63))&1 != 0
 }
 
 // base are the letters of U+00E0 to U+00FF without their marks: several stemmers remove these.
 const base = "aaaaaaaceeeeiiiidnooooo/ouuuuyty"
 
-func beginning(word []byte) (b begun) {
+func beginning(word []byte) (b prefixHashes) {
 	h := uint32(0)
 	for n := 1; len(word) > 0 && n <= 4; n++ {
 		r, size := rune(word[0]), 1
@@ -446,7 +446,7 @@ func scriptOfTag(tag Tag) Script {
 }
 
 // skips reports whether a word with this beginning is not in any phrase.
-func (f *Finder) skips(word []byte, b begun) bool {
+func (f *Finder) skips(word []byte, b prefixHashes) bool {
 	return !b.intersects(&f.filter) && !(f.latin && word[0] >= utf8.RuneSelf)
 }
 
@@ -566,7 +566,7 @@ func (f *Finder) moved(next []place, a place, table uint32, word []byte, found f
 }
 
 // look returns the terms of a word with this beginning.
-func (f *Finder) look(word []byte, b begun) []sighting {
+func (f *Finder) look(word []byte, b prefixHashes) []sighting {
 	f.seen = f.seen[:0]
 	for _, x := range f.p.tables {
 		b := b

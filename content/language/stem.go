@@ -48,13 +48,13 @@ func NewStemmer(tag Tag) (Stemmer, error) {
 	case "ky":
 		return turkic.Kyrgyz(), nil
 	case "zh", "ja", "th":
-		return whole{}, nil
+		return identityStemmer{}, nil
 	}
 	switch tag {
 	case "ar":
-		return articled{}, nil
+		return arabicStemmer{}, nil
 	case "tr":
-		return forming{snowball{algorithm(tag)}, turkic.Turkish()}, nil
+		return formStemmer{snowball{algorithm(tag)}, turkic.Turkish()}, nil
 	case "fi":
 		return finnish{snowball{algorithm(tag)}}, nil
 	}
@@ -118,14 +118,14 @@ type snowball struct {
 	stem func(*snowballstem.Env) bool
 }
 
-// forming is a stemmer with the forms of another one.
-type forming struct {
+// A formStemmer is a stemmer with the forms of another one.
+type formStemmer struct {
 	snowball
 	forms turkic.Stemmer
 }
 
 // Forms calls form with forms of a word.
-func (s forming) Forms(word string, form func(string)) { s.forms.Forms(word, form) }
+func (s formStemmer) Forms(word string, form func(string)) { s.forms.Forms(word, form) }
 
 const longestWord = 64 // bytes; a longer word is its own stem
 
@@ -142,19 +142,20 @@ func (s snowball) Stem(dst, word []byte) []byte {
 	return append(dst, env.Current()...)
 }
 
-// articled stems Arabic. The algorithm removes the article, but not an "and" before it.
-type articled struct{}
+// An arabicStemmer stems Arabic. The algorithm removes the article, but not an "and" before it.
+type arabicStemmer struct{}
 
-func (articled) Stem(dst, word []byte) []byte {
+func (arabicStemmer) Stem(dst, word []byte) []byte {
 	if bytes.HasPrefix(word, []byte("وال")) || bytes.HasPrefix(word, []byte("فال")) {
 		word = word[len("و"):]
 	}
 	return snowball{arabic.Stem}.Stem(dst, word)
 }
 
-type whole struct{}
+// An identityStemmer returns words unchanged.
+type identityStemmer struct{}
 
-func (whole) Stem(dst, word []byte) []byte { return append(dst, word...) }
+func (identityStemmer) Stem(dst, word []byte) []byte { return append(dst, word...) }
 
 // Pairs calls each for every two adjacent letters in a run of text without spaces, by which
 // words of Chinese, Japanese and Thai are found. A single letter is its own pair.

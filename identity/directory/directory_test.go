@@ -112,7 +112,7 @@ func (d *daemon) kill() {
 	_ = d.Wait()
 }
 
-func (d *daemon) again() { d.Cmd = d.start() }
+func (d *daemon) restart() { d.Cmd = d.start() }
 
 func slapdWith(t *testing.T, suffix, ldif string) (addr, ca string, d *daemon) {
 	t.Helper()
@@ -166,7 +166,7 @@ directory %[1]s
 		})
 		return cmd
 	}}
-	d.again()
+	d.restart()
 	return addr, c, d
 }
 
@@ -500,7 +500,7 @@ server default {
 	d = &daemon{start: func() *exec.Cmd {
 		return peer.Start(t, "freeradius", "-f", "-l", "stdout", "-d", dir, "-n", "radiusd")
 	}}
-	d.again()
+	d.restart()
 	return "127.0.0.1:" + port, d
 }
 
@@ -600,7 +600,7 @@ func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
 				name       string
 				begin, end func()
 			}{
-				{"killed", s.at.kill, s.at.again},
+				{"killed", s.at.kill, s.at.restart},
 				{"stopped", func() { _ = s.at.Process.Signal(syscall.SIGSTOP) }, func() { _ = s.at.Process.Signal(syscall.SIGCONT) }},
 			} {
 				more("before it is "+trouble.name, &verified)

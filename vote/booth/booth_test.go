@@ -250,7 +250,7 @@ func TestThreeNodesAndOneStore(t *testing.T) {
 	total(t, a, 300)
 	// One vote at two nodes counts once.
 	for _, n := range []*booth.Booth{a, b, c, c} {
-		again(t, n, "018f0000-0000-7000-8000-000000000001")
+		sendAgain(t, n, "018f0000-0000-7000-8000-000000000001")
 	}
 	total(t, a, 301)
 	forwarded(t, b) // and not only counted: at another node a vote may have been counted first
@@ -305,8 +305,8 @@ func forwarded(t testing.TB, b *booth.Booth) {
 	}
 }
 
-// again sends a vote with a given identifier.
-func again(t testing.TB, b *booth.Booth, id string) {
+// sendAgain sends a vote with a given identifier.
+func sendAgain(t testing.TB, b *booth.Booth, id string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"id":%q,"vote":"dangerous","url":"bad.example"}`, id)
 	c, err := net.Dial("tcp", b.Addrs()[0].String())
@@ -344,7 +344,7 @@ func TestVotesWaitWhileRedisMayLoseThem(t *testing.T) {
 			port := peer.Port(t)
 			peer.Start(t, "redis-server", append(c.args, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "")...)
 			b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Forward: "redis", Redis: &redis.Config{Addresses: []string{"127.0.0.1:" + port}}})
-			again(t, b, "018f0000-0000-7000-8000-000000000001")
+			sendAgain(t, b, "018f0000-0000-7000-8000-000000000001")
 			waits(t, b, c.want)
 		})
 	}
@@ -366,7 +366,7 @@ func TestVotesWaitWhileNATSMayLoseThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Forward: "nats", NATS: "nats://127.0.0.1:" + port})
-	again(t, b, "018f0000-0000-7000-8000-000000000001")
+	sendAgain(t, b, "018f0000-0000-7000-8000-000000000001")
 	waits(t, b, "it is in memory")
 }
 
@@ -445,7 +445,7 @@ func nodesAndAStream(t *testing.T, c booth.Config, forward string) {
 	d, _ := start(t, t.TempDir(), c)
 	ids := append(send(t, a, 50), append(send(t, b, 700), send(t, d, 700)...)...)
 	for _, n := range []*booth.Booth{a, b, d, b} {
-		again(t, n, "018f0000-0000-7000-8000-000000000001")
+		sendAgain(t, n, "018f0000-0000-7000-8000-000000000001")
 	}
 	total(t, a, 1451)
 	counted(t, a.Desk().Store(), ids)

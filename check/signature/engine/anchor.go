@@ -18,7 +18,7 @@ const (
 
 // anchor returns the rule's fast pattern as an anchor. ok is false if it is too long or may be
 // anywhere.
-func (c *compiled) anchor() (a anchor, ok bool) {
+func (c *compiledRule) anchor() (a anchor, ok bool) {
 	x := c.text
 	if len(c.pattern()) > anchorLength || x.FastLen > 0 {
 		return a, false

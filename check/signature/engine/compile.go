@@ -56,8 +56,8 @@ func protos(name string) (l4, app Proto) {
 	return transport, OtherApp
 }
 
-// A compiled is a compiled rule.
-type compiled struct {
+// A compiledRule is a compiled rule.
+type compiledRule struct {
 	*rule.Rule
 	dirs     rule.Direction
 	l4, app  Proto
@@ -65,7 +65,7 @@ type compiled struct {
 	kinds    kind
 	groups   []group
 	flow     rule.Flow
-	ends     ends
+	ends     endpoints
 	hook     rule.Progress
 	priority int
 	class    *Class
@@ -73,14 +73,14 @@ type compiled struct {
 	fast     int  // group of the fast pattern, -1 for none
 	text     *rule.Content
 
-	*extra
+	*rareProperties
 	cost     cost
 	disabled atomic.Bool
 }
 
-// An extra has the properties that few rules have besides their buffers. Rules without any
-// share one.
-type extra struct {
+// rareProperties are the properties that few rules have besides their buffers. Rules without
+// any share one.
+type rareProperties struct {
 	gates  []*rule.Bit // of the connection; they are tested before buffers, because they cost least
 	pre    []rule.Condition
 	last   []rule.Condition // scripts, which are expensive
@@ -88,10 +88,10 @@ type extra struct {
 	limits []*rule.Threshold
 }
 
-var noExtra extra
+var noExtra rareProperties
 
-// ends are the addresses and ports of a rule; nil means any.
-type ends struct {
+// endpoints are the addresses and ports of a rule; nil means any.
+type endpoints struct {
 	src, dst *addresses
 	sp, dp   *ports
 }
@@ -114,9 +114,9 @@ type group struct {
 	chain   int // of the transforms, 0 for none
 	dir     rule.Direction
 	matches []rule.Match
-	atEnd   bool         // can only be decided once the buffer is complete
-	pure    bool         // the result of the matches from a position on depends on nothing else
-	sought  *[2][]sought // by direction: contents that the prefilter of bodies searches for
+	atEnd   bool                  // can only be decided once the buffer is complete
+	pure    bool                  // the result of the matches from a position on depends on nothing else
+	sought  *[2][]searchedContent // by direction: contents that the prefilter of bodies searches for
 }
 
 // needsPacket reports whether a condition can only be tested on a packet.
@@ -141,7 +141,7 @@ func needsMessage(c rule.Condition) bool {
 		return c.Kind == "app-layer-event"
 	case *rule.Word:
 		return c.Keyword != "app-layer-protocol"
-	case *hashed:
+	case *digestMatcher:
 		return true
 	}
 	return false
@@ -158,15 +158,15 @@ type builder struct {
 	from   string          // the current rule file
 	loaded map[string]bool // datasets, by name and file
 
-	compiled rule.Slab[compiled]
+	compiled rule.Slab[compiledRule]
 	groups   rule.Slab[group]
 	lists    rule.Slab[rule.Match]
 }
 
 // compile compiles a rule.
-func (b *builder) compile(r *rule.Rule) (*compiled, error) {
+func (b *builder) compile(r *rule.Rule) (*compiledRule, error) {
 	c := b.compiled.New()
-	c.Rule, c.fast, c.priority, c.extra = r, -1, r.Priority, &extra{}
+	c.Rule, c.fast, c.priority, c.rareProperties = r, -1, r.Priority, &rareProperties{}
 	b.from = r.File
 	c.l4, c.app = protos(r.Proto)
 	c.v4 = !strings.HasSuffix(r.Proto, "6") || r.Proto == "icmpv6"
@@ -199,13 +199,13 @@ func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 	}
 	b.place(c)
 	b.choose(c)
-	if x := c.extra; len(x.gates)+len(x.pre)+len(x.last)+len(x.post)+len(x.limits) == 0 {
-		c.extra = &noExtra
+	if x := c.rareProperties; len(x.gates)+len(x.pre)+len(x.last)+len(x.post)+len(x.limits) == 0 {
+		c.rareProperties = &noExtra
 	}
 	return c, nil
 }
 
-func (b *builder) header(c *compiled) error {
+func (b *builder) header(c *compiledRule) error {
 	addr := func(s string) (*addresses, error) {
 		if a, ok := b.addrs[s]; ok {
 			return a, nil
@@ -245,7 +245,7 @@ func (b *builder) header(c *compiled) error {
 }
 
 // condition adds a condition to those tested early or late.
-func (b *builder) condition(c *compiled, cond rule.Condition) error {
+func (b *builder) condition(c *compiledRule, cond rule.Condition) error {
 	switch x := cond.(type) {
 	case *rule.Flow:
 		c.flow = *x
@@ -281,7 +281,7 @@ func (b *builder) condition(c *compiled, cond rule.Condition) error {
 			if err != nil {
 				return err
 			}
-			c.pre = append(c.pre, &hashed{x, set})
+			c.pre = append(c.pre, &digestMatcher{x, set})
 		case "tag", "filestore", "tls.store", "tls_store", "config", "mark", "nfq_set_mark":
 		default:
 			c.pre = append(c.pre, x)
@@ -293,7 +293,7 @@ func (b *builder) condition(c *compiled, cond rule.Condition) error {
 }
 
 // group compiles the matches on one buffer.
-func (b *builder) group(c *compiled, g *rule.Group) error {
+func (b *builder) group(c *compiledRule, g *rule.Group) error {
 	k := group{Group: g, dir: g.Buffer.Info().Direction}
 	if len(g.Transforms) > 0 && g.Buffer != rule.Frame {
 		n, err := b.chain(g.Transforms)
@@ -451,7 +451,7 @@ var hooks = map[string]struct {
 	"server_finished": {rule.ToClient, rule.Complete}, "all": {rule.Both, rule.NotStarted}, "flow_start": {rule.Both, rule.NotStarted},
 }
 
-func (b *builder) hook(c *compiled) error {
+func (b *builder) hook(c *compiledRule) error {
 	if c.Hook == "" {
 		return nil
 	}
@@ -467,7 +467,7 @@ func (b *builder) hook(c *compiled) error {
 }
 
 // place determines the kinds of data and the directions in which the rule is tried.
-func (b *builder) place(c *compiled) {
+func (b *builder) place(c *compiledRule) {
 	c.dirs = c.flow.Direction
 	if c.dirs == 0 {
 		c.dirs = rule.Both
@@ -529,7 +529,7 @@ func (b *builder) place(c *compiled) {
 // longest in the buffer of best priority, and of those the strongest. If it has less than four
 // bytes, choose prefers a longer pattern that is not in every page. Short patterns occur
 // everywhere, and the choice changes no alert.
-func (b *builder) choose(c *compiled) {
+func (b *builder) choose(c *compiledRule) {
 	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 || len(c.pattern()) >= gram {
 		return
 	}
@@ -543,7 +543,7 @@ func (b *builder) choose(c *compiled) {
 }
 
 // best returns the best content for which fits returns true.
-func (c *compiled) best(fits func(*group, *rule.Content) bool) (best int, text *rule.Content) {
+func (c *compiledRule) best(fits func(*group, *rule.Content) bool) (best int, text *rule.Content) {
 	best = -1
 	bestLen, bestStrength, bestPriority := 0, 0, 0
 	for i := range c.groups {
@@ -569,7 +569,7 @@ func (c *compiled) best(fits func(*group, *rule.Content) bool) (best int, text *
 }
 
 // pattern returns the bytes that the prefilter searches for.
-func (c *compiled) pattern() []byte {
+func (c *compiledRule) pattern() []byte {
 	p := c.text.Pattern
 	if c.text.FastLen > 0 {
 		p = p[c.text.FastOff : c.text.FastOff+c.text.FastLen]

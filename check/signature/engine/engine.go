@@ -96,7 +96,7 @@ type Config struct {
 
 // An Engine is a compiled set of rules. The set never changes.
 type Engine struct {
-	rules    []*compiled
+	rules    []*compiledRule
 	tables   [2][]*table // by direction, of messages
 	streams  [2][]*table
 	packets  [2][]*table
@@ -122,7 +122,7 @@ type Engine struct {
 // traces record how far rules got.
 type traces struct {
 	sync.Mutex
-	of map[*compiled]*Trace
+	of map[*compiledRule]*Trace
 }
 
 // A table is the prefilter of one buffer in one direction.
@@ -185,7 +185,7 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 		e.rules = append(e.rules, k)
 	}
 	slices.SortStableFunc(e.rules, order)
-	e.traces.of = map[*compiled]*Trace{}
+	e.traces.of = map[*compiledRule]*Trace{}
 	e.index()
 	e.work.New = func() any { return &work{} }
 	return e, mistakes, nil
@@ -197,7 +197,7 @@ const collectRules = 2000
 
 // order compares rules by the order in which Suricata runs them: by action, then rules that
 // set bits and numbers before those that test them, then by priority.
-func order(a, b *compiled) int {
+func order(a, b *compiledRule) int {
 	if d := int(a.Action) - int(b.Action); d != 0 {
 		return d
 	}
@@ -209,7 +209,7 @@ func order(a, b *compiled) int {
 
 // rank returns 0 for rules that only set bits and numbers, 1 for those that set and test them,
 // 2 for rules without either, 3 for those that only test them.
-func (c *compiled) rank() int {
+func (c *compiledRule) rank() int {
 	sets, asks := false, false
 	for _, x := range c.Conditions {
 		switch x := x.(type) {
@@ -592,16 +592,16 @@ type work struct {
 	dir      rule.Direction
 	context  map[string]any
 	captures []capture
-	rule     *compiled
+	rule     *compiledRule
 	spent    int       // work of the rules tried on the message
 	clock    time.Time // when the last rule ended
-	begin    begin
-	whole    [2]whole
+	begin    streamBeginning
+	whole    [2]payloadCopy
 	again    Tx // for rules on content outside any buffer
 }
 
-// A whole is the complete payload of one side.
-type whole struct {
+// A payloadCopy is the complete payload of one side.
+type payloadCopy struct {
 	data   []byte
 	joined bool   // data is valid for the current message
 	room   []byte // memory for data

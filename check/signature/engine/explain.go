@@ -26,7 +26,7 @@ func (e *Engine) Explain(sid uint32) (text string, ok bool) {
 	return b.String(), ok
 }
 
-func (c *compiled) explain(b *strings.Builder) {
+func (c *compiledRule) explain(b *strings.Builder) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
 	line("%s:%d: sid %d rev %d: %s", c.File, c.Line, c.SID, c.Rev, c.Msg)
 	class := c.Rule.Class
@@ -75,7 +75,7 @@ func (c *compiled) explain(b *strings.Builder) {
 }
 
 // slow returns reasons why a rule may be expensive.
-func (c *compiled) slow() (why []string) {
+func (c *compiledRule) slow() (why []string) {
 	switch {
 	case c.fast < 0:
 		why = append(why, "no content that must occur: the rule is tried on everything; add one")
@@ -133,7 +133,7 @@ func describe(m any) string {
 		return x.Keyword
 	case *rule.Word:
 		return x.Keyword + ":" + x.Value
-	case *hashed:
+	case *digestMatcher:
 		return x.Keyword + ":" + x.Value
 	case *rule.Event:
 		return x.Kind + ":" + x.Name

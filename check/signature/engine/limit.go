@@ -149,7 +149,7 @@ func ReadClasses(name string, r io.Reader) (map[string]*Class, error) {
 
 // An occurrence is where and when a rule matched, for thresholds.
 type occurrence struct {
-	rule     *compiled
+	rule     *compiledRule
 	src, dst netip.AddrPort
 	client   bool // src opened the connection
 	flow     *Flow
@@ -195,7 +195,7 @@ func (e *Engine) limit(a *Alert, o *occurrence) bool {
 // threshold returns the line of threshold.config that sets the threshold of a rule, nil if none
 // does: the last one for its number, or else, if the rule has no threshold of its own, the first
 // one for all rules.
-func (e *Engine) threshold(k *compiled) (set *Limit) {
+func (e *Engine) threshold(k *compiledRule) (set *Limit) {
 	for _, l := range e.limits[[2]uint32{k.GID, k.SID}] {
 		if l.setsThreshold() {
 			set = l

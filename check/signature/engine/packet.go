@@ -141,9 +141,9 @@ func (tx *Tx) Forget() {
 	*tx = Tx{near: tx.near[:0]}
 }
 
-// A parted source is a message whose stream consists of its parts: the first line, the fields
-// as sent, and the body without codings.
-type parted interface {
+// A partedSource is a message whose stream consists of its parts: the first line, the fields as
+// sent, and the body without codings.
+type partedSource interface {
 	// Parts returns the bytes that one side has sent so far: the first line without its end,
 	// the fields with the empty line, and the body. ok is false if there is no line yet.
 	Parts(dir rule.Direction) (line, fields, body []byte, ok bool)
@@ -151,8 +151,8 @@ type parted interface {
 	Whole(dir rule.Direction) (all []byte, ok bool)
 }
 
-// A begin is the head of a message and the beginning of its body.
-type begin struct {
+// A streamBeginning is the head of a message and the beginning of its body.
+type streamBeginning struct {
 	data []byte
 	seen sight // of content outside any buffer; its data is nil if it was not searched now
 	head int   // bytes of the head
@@ -162,7 +162,7 @@ type begin struct {
 // bytes of the body. The rest of the body is searched for them together with others.
 func (w *work) beginning(p *progress) {
 	t := w.e.raw[w.dir>>1]
-	src, ok := w.tx.Source.(parted)
+	src, ok := w.tx.Source.(partedSource)
 	if !ok || t == nil {
 		return
 	}
@@ -194,7 +194,7 @@ func join(dst, line, fields, body []byte) []byte {
 // payload returns all bytes that one side has sent, if the source is parted. They are joined
 // in memory that the next message reuses.
 func (w *work) payload(dir rule.Direction) (data []byte, ok bool) {
-	src, ok := w.tx.Source.(parted)
+	src, ok := w.tx.Source.(partedSource)
 	if !ok {
 		return nil, false
 	}
@@ -219,7 +219,7 @@ func (w *work) outside(dst []Alert) []Alert {
 	if !e.onStream[d] || tx.Flow.Passed || len(tx.dir[d].stream)+len(e.alwaysP[d])+len(e.streams[d]) == 0 {
 		return dst
 	}
-	if _, ok := tx.Source.(parted); !ok {
+	if _, ok := tx.Source.(partedSource); !ok {
 		return dst
 	}
 	again := &w.again // rules on the stream see the current end as its end
@@ -245,7 +245,7 @@ func (e *Engine) NeedsFiles() bool {
 	for _, k := range e.rules {
 		for _, x := range k.pre {
 			switch x := x.(type) {
-			case *hashed:
+			case *digestMatcher:
 				return true
 			case *rule.Integer:
 				if x.Keyword == "filesize" {
@@ -264,7 +264,7 @@ func (e *Engine) Has(app Proto, dir rule.Direction, at rule.Progress) bool {
 }
 
 // note updates the result of Has for a rule.
-func (e *Engine) note(c *compiled) {
+func (e *Engine) note(c *compiledRule) {
 	app := c.app
 	last := rule.Line
 	for _, g := range c.groups {

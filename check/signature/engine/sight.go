@@ -67,8 +67,8 @@ func (s *sight) next(pat int32, c *rule.Content, from, to int) (at int, ok bool)
 	return at, true
 }
 
-// A sought is a content of a group that a prefilter searches for.
-type sought struct {
+// A searchedContent is a content of a group that a prefilter searches for.
+type searchedContent struct {
 	content *rule.Content
 	pat     int32 // number among the patterns of bodies
 	raw     int32 // number among those of content outside any buffer, for a group on that
@@ -91,7 +91,7 @@ func (e *Engine) seek(d int, t *table) {
 			if c.dirs&rule.Direction(1<<d) == 0 || !inBody(g, d) && !outside {
 				continue
 			}
-			var list []sought
+			var list []searchedContent
 			for _, m := range g.matches {
 				x, ok := m.(*rule.Content)
 				if !ok || x.Negated || len(x.Pattern) == 0 {
@@ -100,14 +100,14 @@ func (e *Engine) seek(d int, t *table) {
 				n, ok := pats[patternOf(x)]
 				r, inRaw := raw[patternOf(x)]
 				if ok && (inRaw || !outside) {
-					list = append(list, sought{x, n, r})
+					list = append(list, searchedContent{x, n, r})
 				}
 			}
 			if list == nil {
 				continue
 			}
 			if g.sought == nil {
-				g.sought = new([2][]sought)
+				g.sought = new([2][]searchedContent)
 			}
 			g.sought[d] = list
 		}
@@ -133,7 +133,7 @@ var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
 
 // bufferFacts are the knowledge of prefilters about a buffer.
 type bufferFacts struct {
-	contents []sought
+	contents []searchedContent
 	body     *sight // nil if the beginning is all
 	head     *sight // of the beginning of the stream; nil for a body
 	shift    int    // where the body begins in the buffer
@@ -165,7 +165,7 @@ func (w *work) outsideSeen(g *group) (k bufferFacts, lacks bool) {
 	if g.Buffer != rule.Payload || g.sought == nil || w.begin.seen.data == nil {
 		return k, false
 	}
-	src, ok := w.tx.Source.(parted)
+	src, ok := w.tx.Source.(partedSource)
 	if !ok {
 		return k, false
 	}
@@ -201,7 +201,7 @@ func (w *work) beginsWithout(g *group) bool {
 
 // next returns the first position of a content between from and to, or -1. ok is false if not
 // all positions are known.
-func (k *bufferFacts) next(x *sought, from, to int) (at int, ok bool) {
+func (k *bufferFacts) next(x *searchedContent, from, to int) (at int, ok bool) {
 	at, ok = -1, true
 	if k.body != nil {
 		if at, ok = k.body.next(x.pat, x.content, from-k.shift, to-k.shift); at >= 0 {

@@ -14,7 +14,7 @@ type addressTable struct {
 const maxPrefixes = 4096
 
 // add files a rule under the addresses of one of its ends.
-func (t *addressTable) add(c *compiled, n int32) {
+func (t *addressTable) add(c *compiledRule, n int32) {
 	for i, end := range []*addresses{c.ends.src, c.ends.dst} {
 		ps, ok := end.prefixes()
 		if !ok || c.Twoway {

@@ -24,7 +24,7 @@ const (
 )
 
 // try tries a candidate on a message.
-func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
+func (w *work) try(k *compiledRule, n int, c *candidate, dst []Alert) []Alert {
 	began := w.clock
 	k.cost.checks.Add(1)
 	w.rule, w.context = k, c.context
@@ -48,7 +48,7 @@ func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
 }
 
 // account adds the cost of trying a rule.
-func (w *work) account(k *compiled, spent time.Duration, hit bool) {
+func (w *work) account(k *compiledRule, spent time.Duration, hit bool) {
 	k.cost.nanos.Add(int64(spent))
 	if hit {
 		k.cost.matches.Add(1)
@@ -86,7 +86,7 @@ func (w *work) giveUp(p *progress) {
 }
 
 // decide reports whether a rule matches the message so far.
-func (w *work) decide(k *compiled, c *candidate) answer {
+func (w *work) decide(k *compiledRule, c *candidate) answer {
 	tx := w.tx
 	if !w.applies(k) {
 		w.reach(1, "protocol, addresses, ports or flow")
@@ -156,7 +156,7 @@ func (w *work) failed(i int, g *group) {
 }
 
 // applies compares the header of a rule with the connection.
-func (w *work) applies(k *compiled) bool {
+func (w *work) applies(k *compiledRule) bool {
 	tx := w.tx
 	if k.app != 0 && k.app&tx.App == 0 || k.l4&tx.L4 == 0 {
 		return false
@@ -185,7 +185,7 @@ func (w *work) applies(k *compiled) bool {
 }
 
 // head compares addresses and ports. client means that src opened the connection.
-func (k *compiled) head(src, dst netip.AddrPort, client bool) bool {
+func (k *compiledRule) head(src, dst netip.AddrPort, client bool) bool {
 	return (k.ends.sp == nil || k.ends.sp.has(src.Port())) && (k.ends.dp == nil || k.ends.dp.has(dst.Port())) &&
 		(k.ends.src == nil || k.ends.src.has(src.Addr(), client)) && (k.ends.dst == nil || k.ends.dst.has(dst.Addr(), !client))
 }
@@ -244,7 +244,7 @@ func (w *work) group(g *group, at rule.Progress) answer {
 	}
 }
 
-func (w *work) variables(k *compiled) []uint64 {
+func (w *work) variables(k *compiledRule) []uint64 {
 	if n := len(k.Vars); len(w.in.vars) < n {
 		w.in.vars = make([]uint64, n)
 	}
@@ -325,7 +325,7 @@ func (w *work) condition(x rule.Condition, at rule.Progress) answer {
 		return notYet(at)
 	case *rule.Word:
 		return w.word(x, at)
-	case *hashed:
+	case *digestMatcher:
 		return w.hashed(x, at)
 	case *script:
 		w.in.work += scriptWork
@@ -514,8 +514,8 @@ func (w *work) word(x *rule.Word, at rule.Progress) answer {
 	return notYet(at)
 }
 
-// A hashed is a keyword filemd5, filesha1 or filesha256 with its list.
-type hashed struct {
+// A digestMatcher is a keyword filemd5, filesha1 or filesha256 with its list.
+type digestMatcher struct {
 	*rule.Word
 	set map[string]struct{}
 }
@@ -535,7 +535,7 @@ func (e *Engine) hashes(from string, w *rule.Word) (map[string]struct{}, error) 
 	return set, nil
 }
 
-func (w *work) hashed(x *hashed, at rule.Progress) answer {
+func (w *work) hashed(x *digestMatcher, at rule.Progress) answer {
 	seen := false
 	for _, f := range w.tx.Source.Files(w.dir) {
 		if !f.Complete || int64(len(f.Data)) != f.Size {
@@ -562,7 +562,7 @@ func (w *work) hashed(x *hashed, at rule.Progress) answer {
 }
 
 // matched carries out a rule that matched, and appends its alert.
-func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
+func (w *work) matched(k *compiledRule, n int, dst []Alert) []Alert {
 	tx := w.tx
 	src, dstEnd := tx.ends(w.dir)
 	w.flushCaptures()
@@ -618,6 +618,6 @@ func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
 
 // wholeFlow reports whether a rule that drops applies to the connection instead of the current
 // packet: one on messages, on the stream or on addresses.
-func (k *compiled) wholeFlow(tx *Tx) bool {
+func (k *compiledRule) wholeFlow(tx *Tx) bool {
 	return k.kinds&(onMessage|onStream) != 0 || tx.Packet.Stream || k.single || k.app != 0
 }

@@ -15,7 +15,7 @@ type candidate struct {
 }
 
 // stem writes the letter codes of the candidate's stem to dst.
-func (x *candidate) stem(w *spelled, dst *[maxLetters + 4]uint8) int {
+func (x *candidate) stem(w *codedWord, dst *[maxLetters + 4]uint8) int {
 	if x.whole != nil {
 		return copy(dst[:], x.whole)
 	}
@@ -32,8 +32,8 @@ func (x *candidate) stem(w *spelled, dst *[maxLetters + 4]uint8) int {
 
 // A walk enumerates the candidates of one word.
 type walk struct {
-	c    *compiled
-	w    spelled
+	c    *compiledGrammar
+	w    codedWord
 	ways ways
 	each func(*candidate)
 	x    candidate
@@ -75,7 +75,7 @@ func (k *walk) candidates() {
 
 // find finds the endings of a word that lead to its end, and returns the first letter at which
 // the word may be cut.
-func (c *compiled) find(w *spelled, x *ways) int {
+func (c *compiledGrammar) find(w *codedWord, x *ways) int {
 	first := 0
 	for first < w.n && !c.vowel(w.letter[first]) {
 		first++
@@ -112,7 +112,7 @@ func (c *compiled) find(w *spelled, x *ways) int {
 }
 
 // of returns the edges of a step.
-func (c *compiled) of(s step) []edge { return c.edges[s.at : int(s.at)+int(s.edges)] }
+func (c *compiledGrammar) of(s step) []edge { return c.edges[s.at : int(s.at)+int(s.edges)] }
 
 // follow continues a chain at letter i, in one of the states.
 func (k *walk) follow(i int, state uint32) {
@@ -141,7 +141,7 @@ func (k *walk) follow(i int, state uint32) {
 }
 
 // repaired calls each for a cut without and with every possible repair.
-func (c *compiled) repaired(w *spelled, x *candidate, each func(*candidate)) {
+func (c *compiledGrammar) repaired(w *codedWord, x *candidate, each func(*candidate)) {
 	if x.whole = c.listedStem(w, x.cut); x.whole != nil {
 		each(x)
 		x.whole = nil
@@ -164,7 +164,7 @@ func (c *compiled) repaired(w *spelled, x *candidate, each func(*candidate)) {
 }
 
 // listedStem returns the stem that the grammar lists for the letters before a cut.
-func (c *compiled) listedStem(w *spelled, cut int) []uint8 {
+func (c *compiledGrammar) listedStem(w *codedWord, cut int) []uint8 {
 	if len(c.changed) == 0 || !c.vowel(w.letter[cut]) {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (c *compiled) listedStem(w *spelled, cut int) []uint8 {
 }
 
 // repair applies repair r to a candidate, if possible.
-func (c *compiled) repair(w *spelled, x *candidate, r int) bool {
+func (c *compiledGrammar) repair(w *codedWord, x *candidate, r int) bool {
 	p := &c.repairs[r]
 	if p.before>>w.letter[x.cut]&1 == 0 || x.cut-len(p.from) < 2 || !ends(w.letter[:x.cut], p.from) {
 		return false
@@ -183,7 +183,7 @@ func (c *compiled) repair(w *spelled, x *candidate, r int) bool {
 }
 
 // mayInsert reports whether a vowel may be missing before the last letter.
-func (c *compiled) mayInsert(w *spelled, cut int) bool {
+func (c *compiledGrammar) mayInsert(w *codedWord, cut int) bool {
 	return len(c.inserts) > 0 && cut > 2 && !c.vowel(w.letter[cut-1]) && !c.vowel(w.letter[cut-2])
 }
 

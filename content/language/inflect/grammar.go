@@ -114,8 +114,8 @@ type repair struct {
 	before   uint64 // letters
 }
 
-// A compiled is a Grammar as tables.
-type compiled struct {
+// A compiledGrammar is a Grammar as tables.
+type compiledGrammar struct {
 	letters []rune // by code; code 0 is any other letter
 	code    [128]uint8
 	wide    map[rune]uint8 // beyond ASCII
@@ -128,8 +128,8 @@ type compiled struct {
 	changed map[string][]uint8
 }
 
-func compile(g Grammar) (*compiled, error) {
-	c := &compiled{letters: []rune{0}, wide: map[rune]uint8{}, changed: map[string][]uint8{}}
+func compile(g Grammar) (*compiledGrammar, error) {
+	c := &compiledGrammar{letters: []rune{0}, wide: map[rune]uint8{}, changed: map[string][]uint8{}}
 	for _, r := range g.Letters {
 		n := uint8(len(c.letters))
 		if n > 62 {
@@ -169,7 +169,7 @@ func compile(g Grammar) (*compiled, error) {
 }
 
 // place makes the tree of endings.
-func (c *compiled) place(g Grammar) error {
+func (c *compiledGrammar) place(g Grammar) error {
 	states := map[string]uint8{}
 	state := func(name string) uint8 {
 		n, ok := states[name]
@@ -238,14 +238,14 @@ func (c *compiled) place(g Grammar) error {
 	return nil
 }
 
-func (c *compiled) codeOf(r rune) uint8 {
+func (c *compiledGrammar) codeOf(r rune) uint8 {
 	if r < 128 {
 		return c.code[r]
 	}
 	return c.wide[r]
 }
 
-func (c *compiled) codes(s string) []uint8 {
+func (c *compiledGrammar) codes(s string) []uint8 {
 	var dst []uint8
 	for _, r := range s {
 		dst = append(dst, c.codeOf(r))
@@ -253,8 +253,8 @@ func (c *compiled) codes(s string) []uint8 {
 	return dst
 }
 
-// A spelled is a word as letter codes.
-type spelled struct {
+// A codedWord is a word as letter codes.
+type codedWord struct {
 	letter [maxLetters]uint8
 	end    [maxLetters + 1]uint8 // bytes of the word up to each letter
 	n      int
@@ -262,7 +262,7 @@ type spelled struct {
 
 // spell converts a word to letter codes. It returns false for one that is too long or has
 // other letters.
-func (c *compiled) spell(word []byte, w *spelled) bool {
+func (c *compiledGrammar) spell(word []byte, w *codedWord) bool {
 	w.n = 0
 	if len(word) > 255 {
 		return false
@@ -290,4 +290,4 @@ func (c *compiled) spell(word []byte, w *spelled) bool {
 	return w.n > 0
 }
 
-func (c *compiled) vowel(l uint8) bool { return c.vowels>>l&1 != 0 }
+func (c *compiledGrammar) vowel(l uint8) bool { return c.vowels>>l&1 != 0 }

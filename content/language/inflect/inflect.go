@@ -10,7 +10,7 @@ import (
 
 // A Stemmer finds stems in one language. It is safe for concurrent use.
 type Stemmer struct {
-	c       *compiled
+	c       *compiledGrammar
 	layout  layout
 	weights *weights // nil during training
 	known   []*lexicon
@@ -79,17 +79,17 @@ func (s *Stemmer) facts(stem []uint8) int {
 // InLexicon reports whether a lexicon contains a stem in the form of [Stemmer.Stem]. It may be
 // wrong for one in a hundred other words.
 func (s *Stemmer) InLexicon(stem []byte) bool {
-	var w spelled
+	var w codedWord
 	return s.c.spell(stem, &w) && s.facts(w.letter[:w.n]) != 0
 }
 
 // A search finds the candidate of one word with the highest sum.
 type search struct {
 	s       *Stemmer
-	w       spelled
+	w       codedWord
 	ways    ways
 	left    int
-	firsts  [maxFirsts]first
+	firsts  [maxFirsts]firstEnding
 	nfirsts int
 	best    candidate
 	highest int
@@ -97,9 +97,9 @@ type search struct {
 	stem    [maxLetters + 4]uint8
 }
 
-// A first is the first ending of chains at a cut, with the best sum of the weights of such a
-// chain.
-type first struct {
+// A firstEnding is the first ending of chains at a cut, with the best sum of the weights of
+// such a chain.
+type firstEnding struct {
 	ending uint16
 	sum    int
 }
@@ -176,7 +176,7 @@ func (k *search) follow(i int, state uint32, begin, last uint16, length, sum int
 			}
 		}
 		if k.nfirsts < maxFirsts {
-			k.firsts[k.nfirsts] = first{begin, sum}
+			k.firsts[k.nfirsts] = firstEnding{begin, sum}
 			k.nfirsts++
 		}
 		return

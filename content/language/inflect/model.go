@@ -59,7 +59,7 @@ const (
 	facts   = 16 // the lexicons' facts about a stem, as bits
 )
 
-func newLayout(c *compiled) layout {
+func newLayout(c *compiledGrammar) layout {
 	x := layout{l: len(c.letters), m: len(c.endings), s: len(c.starts), r: len(c.repairs) + len(c.inserts) + 1}
 	at := 0
 	block := func(k kind, n int) { x.at[k], at = at, at+n }
@@ -96,7 +96,7 @@ func newLayout(c *compiled) layout {
 
 // shows lists the features of a candidate. known is the lexicons' facts about its
 // stem.
-func (y *layout) shows(c *compiled, x *candidate, stem []uint8, known int) (dst []int32) {
+func (y *layout) shows(c *compiledGrammar, x *candidate, stem []uint8, known int) (dst []int32) {
 	for i, m := range x.chain[:x.length] {
 		dst = append(dst, int32(y.at[byEnding]+int(m)))
 		if i > 0 {
@@ -110,7 +110,7 @@ func (y *layout) shows(c *compiled, x *candidate, stem []uint8, known int) (dst 
 }
 
 // stem appends the features that depend only on the stem and the first ending.
-func (y *layout) stem(dst []int32, c *compiled, x *candidate, stem []uint8, known int) []int32 {
+func (y *layout) stem(dst []int32, c *compiledGrammar, x *candidate, stem []uint8, known int) []int32 {
 	put := func(k kind, i int) { dst = append(dst, int32(y.at[k]+i)) }
 	n := len(stem)
 	l1, l2, l3 := int(stem[n-1]), 0, 0

@@ -14,7 +14,7 @@ type shape struct {
 	asked      bool
 }
 
-func (c *compiled) shape(stem []uint8) shape {
+func (c *compiledGrammar) shape(stem []uint8) shape {
 	n := len(stem)
 	h := shape{n: uint8(n), l1: stem[n-1]}
 	if n > 1 {
@@ -62,7 +62,7 @@ type weights struct {
 }
 
 // join makes weights from those that the layout numbers.
-func (y *layout) join(c *compiled, from []float32) (*weights, error) {
+func (y *layout) join(c *compiledGrammar, from []float32) (*weights, error) {
 	w := &weights{l: y.l, m: y.m, s: y.s}
 	at := func(k kind, i int) int { return int(math.Round(float64(from[y.at[k]+i]) * scale)) }
 	fits := true
