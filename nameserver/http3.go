@@ -25,10 +25,15 @@ type web struct {
 	s       *Server
 	http3   *http3.Server
 	callers sync.Pool
+
+	ctx       context.Context // of connections of DNS over QUIC
+	cancel    context.CancelFunc
+	accepting sync.WaitGroup // goroutines of listeners, which wait for their connections
 }
 
 func (s *Server) newWeb() *web {
 	w := &web{s: s}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.callers.New = func() any { return s.newCaller() }
 	w.http3 = &http3.Server{Handler: w, MaxHeaderBytes: maxHead, IdleTimeout: s.limits.idle, Logger: slog.New(slog.DiscardHandler)}
 	return w
@@ -95,4 +100,7 @@ func (x *caller) request(rw http.ResponseWriter, r *http.Request) (webReply, *jo
 }
 
 // stop ends all connections.
-func (w *web) stop(context.Context) { w.http3.Close() }
+func (w *web) stop() {
+	w.cancel()
+	w.http3.Close()
+}

@@ -323,7 +323,7 @@ func (s *Server) Run(ctx context.Context) error {
 		servers.Go(func() { s.accept(ln) })
 	}
 	for _, q := range s.quics {
-		servers.Go(func() { s.acceptQUIC(q, web) })
+		web.accepting.Go(func() { s.acceptQUIC(q, web) })
 	}
 	<-ctx.Done()
 
@@ -333,6 +333,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, ln := range s.listeners {
 		ln.Close()
 	}
+	s.leaveQUIC(ctx, web)
 	s.waitForConns(ctx)
 	s.stopping.Store(true)
 	s.conns.interrupt()
@@ -346,10 +347,11 @@ func (s *Server) Run(ctx context.Context) error {
 		close(u.late)
 	}
 	writers.Wait()
-	web.stop(grace)
+	web.stop()
 	for _, q := range s.quics {
 		q.close()
 	}
+	web.accepting.Wait()
 	servers.Wait()
 	cancel() // ends transfers
 	s.conns.closeAll()

@@ -119,16 +119,39 @@ func (s *Server) acceptQUIC(q quicListener, w *web) {
 	}
 }
 
+// leaveQUIC ends all connections while another process reads the same sockets. Each of them
+// gets packets of the other's connections, so it has to be quick: queries in progress have a
+// second, and clients connect again.
+func (s *Server) leaveQUIC(ctx context.Context, w *web) {
+	hurry, ok := handover.Leaving(ctx)
+	if !ok {
+		return
+	}
+	grace, release := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer release()
+	for _, q := range s.quics {
+		q.ln.Close()
+	}
+	w.cancel()
+	go w.http3.Shutdown(grace)
+	handover.Wait(&w.accepting, hurry, time.Second)
+	w.stop()
+	for _, q := range s.quics {
+		q.close()
+	}
+}
+
 // serveQUIC answers the queries of a connection, a stream each.
 func (s *Server) serveQUIC(c *quic.Conn, client netip.AddrPort, w *web) {
 	var all sync.WaitGroup
-	defer all.Wait()
 	local, _ := c.LocalAddr().(*net.UDPAddr)
 	named := s.rules.Load().named(c.ConnectionState().TLS.ServerName)
 	for {
-		st, err := c.AcceptStream(context.Background())
-		if err != nil {
-			return // the client has left or was silent, or the server stops
+		st, err := c.AcceptStream(w.ctx)
+		if err != nil { // the client has left or was silent, or the server stops
+			all.Wait()
+			_ = c.CloseWithError(doqNoError, "")
+			return
 		}
 		all.Go(func() {
 			x := w.callers.Get().(*caller)

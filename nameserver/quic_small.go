@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"sync"
 
 	"shuultuur/dns"
 	"shuultuur/release"
@@ -20,11 +21,13 @@ type quicListener struct {
 func (q *quicListener) close() {}
 
 // web replaces that of the full build; it has no listeners.
-type web struct{}
+type web struct{ accepting sync.WaitGroup }
 
-func (s *Server) newWeb() *web { return nil }
+func (s *Server) newWeb() *web { return new(web) }
 
-func (w *web) stop(context.Context) {}
+func (w *web) stop() {}
+
+func (s *Server) leaveQUIC(context.Context, *web) {}
 
 // listenQUIC refuses DNS over QUIC, and leaves out HTTP/3 of DNS over HTTPS.
 func (s *Server) listenQUIC(_ context.Context, _ netip.AddrPort, t dns.Transport) error {

@@ -5,6 +5,7 @@ package nameserver
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,6 +21,8 @@ import (
 	"time"
 
 	"shuultuur/dns"
+	"shuultuur/handover"
+	"shuultuur/setting"
 )
 
 func TestDNSOverHTTPS(t *testing.T) {
@@ -197,4 +201,62 @@ func FuzzDoHQuery(f *testing.F) {
 			t.Errorf("got status %d, want 200 or an error", rec.Code)
 		}
 	})
+}
+
+// TestQUICEndsAtOnceWhenAnotherProcessHasTakenOver: both processes read the same socket, and
+// each gets packets for the other. A query in progress is answered first.
+func TestQUICEndsAtOnceWhenAnotherProcessHasTakenOver(t *testing.T) {
+	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 4)}
+	cert, key, pool := certificate(t)
+	s, err := New(Config{HTTPS: []string{"127.0.0.1:0"}, QUIC: []string{"127.0.0.1:0"}, Cert: setting.File(cert), Key: setting.File(key), Idle: setting.Duration(time.Hour)}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetResponders(nil, z)
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run, leave := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(run) }()
+	limit, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	cfg := &tls.Config{RootCAs: pool, ServerName: "dns.test", NextProtos: []string{"doq"}}
+	c, err := quic.DialAddr(limit, s.at(dns.QUIC), cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h3 := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "dns.test"}}
+	defer h3.Close()
+	b, _ := padded("www.test.", miekg.TypeA).Pack()
+	res, err := (&http.Client{Transport: h3, Timeout: 20 * time.Second}).Post("https://"+s.at(dns.HTTPS)+"/dns-query", mediaType, bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	st, err := c.OpenStreamSync(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Write(frame(t, padded("later.test.", miekg.TypeA)))
+	st.Close()
+	<-z.entered
+	leave(handover.Left{Hurry: make(chan struct{})})
+	close(z.gate)
+	select {
+	case <-c.Context().Done():
+		if app, ok := errors.AsType[*quic.ApplicationError](context.Cause(c.Context())); !ok || app.ErrorCode != doqNoError || !app.Remote {
+			t.Errorf("the client was told %v, want an application error 0", context.Cause(c.Context()))
+		}
+	case <-limit.Done():
+		t.Error("nothing told the client to connect again")
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-limit.Done():
+		t.Error("the server waits for its clients, whose packets another process gets")
+	}
 }

@@ -346,7 +346,7 @@ func (m *streams) release(st *stream) {
 		return
 	}
 	if m.leaving {
-		m.idle.Reset(0)
+		m.idle.Reset(farewell)
 	} else {
 		m.idle.Reset(m.idleTime())
 	}
@@ -515,16 +515,23 @@ func (m *streams) credit(st *stream, n int64) error {
 	})
 }
 
-// leave tells the client to open no further streams; the connection ends with the open ones.
+// farewell is how long a client has to read GOAWAY and close the connection itself. If it is
+// closed on what the client sends meanwhile, that resets it, and GOAWAY may be lost.
+const farewell = 3 * time.Second
+
+// leave tells the client to open no further streams; the connection ends after the open ones.
 func (m *streams) leave() {
 	m.mu.Lock()
 	notified, left, last := m.leaving, m.running, m.last
 	m.leaving = true
 	m.mu.Unlock()
-	if !notified {
+	switch {
+	case !notified:
 		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCodeNo) }) // the reader reports errors
-	}
-	if left == 0 {
+		if left == 0 {
+			m.idle.Reset(farewell)
+		}
+	case left == 0:
 		m.socket.Close()
 	}
 }

@@ -35,6 +35,7 @@ dns:
   listen: ["127.0.0.1:DNS"]
   tls: ["127.0.0.1:DOT"]
   https: ["127.0.0.1:DOH"]
+  quic: ["127.0.0.1:DOQ"]
   cert: cert.pem
   key: key.pem
   hosts: {desk.lan: 10.0.0.9}
@@ -43,19 +44,21 @@ dns:
 
 // A shipped is a copy of the program in its own folder, which runs as a user starts it.
 type shipped struct {
-	t                                     *testing.T
-	dir, program, settings, dns, dot, doh string
-	out                                   bytes.Buffer
-	proxy                                 string
-	origin                                *upgradeOrigin
+	t                                          *testing.T
+	dir, program, settings, dns, dot, doh, doq string
+	out                                        bytes.Buffer
+	proxy                                      string
+	origin                                     *upgradeOrigin
 }
 
 // ship puts the program and settings into a folder.
 func ship(t *testing.T) *shipped {
 	dir := t.TempDir()
 	s := &shipped{t: t, dir: dir, program: filepath.Join(dir, "shuultuur"), settings: filepath.Join(dir, "shuultuur.yaml")}
-	s.proxy, s.dns, s.dot, s.doh = "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t)
-	text := strings.NewReplacer("127.0.0.1:PORT", s.proxy, "127.0.0.1:DNS", s.dns, "127.0.0.1:DOT", s.dot, "127.0.0.1:DOH", s.doh).Replace(upgradeSettings)
+	for _, a := range []*string{&s.proxy, &s.dns, &s.dot, &s.doh, &s.doq} {
+		*a = "127.0.0.1:" + peer.Port(t)
+	}
+	text := strings.NewReplacer("127.0.0.1:PORT", s.proxy, "127.0.0.1:DNS", s.dns, "127.0.0.1:DOT", s.dot, "127.0.0.1:DOH", s.doh, "127.0.0.1:DOQ", s.doq).Replace(upgradeSettings)
 	s.origin = newUpgradeOrigin(s)
 	s.write("shuultuur.yaml", text)
 	s.replace()

@@ -19,6 +19,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
 	"shuultuur/intercept"
 	"shuultuur/test/cert"
 )
@@ -112,6 +115,8 @@ func (l *flood) begin(ctx context.Context, s *shipped) *sync.WaitGroup {
 		l.askKept(ctx, func() (net.Conn, error) { return tls.Dial("tcp", s.dot, &tls.Config{RootCAs: s.origin.roots}) })
 	})
 	all.Go(func() { l.askHTTPS(ctx, s.doh, s.origin) })
+	all.Go(func() { l.askHTTP3(ctx, s.doh, s.origin) })
+	all.Go(func() { l.askQUIC(ctx, s.doq, s.origin) })
 	return &all
 }
 
@@ -194,7 +199,7 @@ func (l *flood) encrypted(ctx context.Context, proxy string, o *upgradeOrigin, f
 func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 	var c net.Conn
 	query := append([]byte{0, byte(len(desk))}, desk...)
-	ask := func() error {
+	l.askTwice(ctx, "over a kept connection", func() error {
 		if c == nil {
 			opened, err := dial()
 			if err != nil {
@@ -218,20 +223,79 @@ func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 			c = nil
 		}
 		return err
+	})
+	if c != nil {
+		c.Close()
 	}
+}
+
+// askTwice sends queries until stop, and each again that got no answer.
+func (l *flood) askTwice(ctx context.Context, how string, ask func() error) {
 	for ctx.Err() == nil {
 		if err := ask(); err != nil {
 			l.resent.Add(1)
 			if again := ask(); again != nil {
-				l.fail("a query over a kept connection: %v", errors.Join(err, again))
+				l.fail("a query %s: %v", how, errors.Join(err, again))
 			}
 		}
 		l.queries.Add(1)
 		pause(ctx)
 	}
+}
+
+// askQUIC sends queries over one connection until stop (RFC 9250), and over another when it
+// ends.
+func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
+	var c *quic.Conn
+	l.askTwice(ctx, "with QUIC", func() error {
+		limit, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer stop()
+		if c == nil {
+			opened, err := quic.DialAddr(limit, server, &tls.Config{RootCAs: o.roots, NextProtos: []string{"doq"}}, nil)
+			if err != nil {
+				return err
+			}
+			c = opened
+		}
+		st, err := c.OpenStreamSync(limit)
+		var b []byte
+		if err == nil {
+			st.SetDeadline(time.Now().Add(5 * time.Second))
+			_, _ = st.Write(append([]byte{0, byte(len(desk)), 0, 0}, desk[2:]...)) // the ID is 0
+			st.Close()
+			b, err = io.ReadAll(st)
+		}
+		if err == nil && !bytes.Contains(b, []byte{10, 0, 0, 9}) {
+			err = fmt.Errorf("the answer is %q", b)
+		}
+		if err != nil {
+			_ = c.CloseWithError(0, "")
+			c = nil
+		}
+		return err
+	})
 	if c != nil {
-		c.Close()
+		_ = c.CloseWithError(0, "")
 	}
+}
+
+// askHTTP3 sends queries with HTTP/3 until stop.
+func (l *flood) askHTTP3(ctx context.Context, server string, o *upgradeOrigin) {
+	tr := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: o.roots}}
+	defer tr.Close()
+	c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
+	l.askTwice(ctx, "with HTTP/3", func() error {
+		res, err := c.Post("https://"+server+"/dns-query", "application/dns-message", strings.NewReader(desk))
+		if err != nil {
+			return err
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err == nil && (res.ProtoMajor != 3 || !bytes.Contains(b, []byte{10, 0, 0, 9})) {
+			err = fmt.Errorf("%s %s, %q", res.Proto, res.Status, b)
+		}
+		return err
+	})
 }
 
 // askHTTPS sends queries with HTTPS until stop.
