@@ -25,7 +25,7 @@ import (
 
 // zoneData is the contents of the page about a zone.
 type zoneData struct {
-	authority.Shown
+	authority.Summary
 	authority.State
 	Lines   []string           `json:"lines"`          // records as they are served
 	Cut     bool               `json:"cut,omitempty"`  // there are more
@@ -108,7 +108,7 @@ func (z *zonePages) get(ctx context.Context, origin, view, query string) (*zoneD
 		if strings.TrimSuffix(s.Origin, ".") != strings.ToLower(strings.TrimSuffix(origin, ".")) || s.View != view {
 			continue
 		}
-		d := &zoneData{Shown: s, State: a.State(s), Lines: []string{}, List: []authority.Record{}, Query: query, May: z.p.Settings != nil}
+		d := &zoneData{Summary: s, State: a.State(s), Lines: []string{}, List: []authority.Record{}, Query: query, May: z.p.Settings != nil}
 		switch text, err := a.Text(ctx, s.Origin, view); {
 		case err == nil:
 			d.Text, d.Tag = string(text), Tag(text)
@@ -177,7 +177,7 @@ func (z *zonePages) one(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if id := q.Get("version"); id != "" && err == nil {
-			if d.Of, err = z.versionsOf(&d.Shown).One(id); err == nil {
+			if d.Of, err = z.versionsOf(&d.Summary).One(id); err == nil {
 				d.Diff = diff(d.Text, d.Of.Text)
 			}
 		}
@@ -221,7 +221,7 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 	reason := r.Form.Get("reason")
 	if id := r.Form.Get("version"); id != "" && err == nil {
 		var v *Version
-		if v, err = z.versionsOf(&d.Shown).One(id); err == nil {
+		if v, err = z.versionsOf(&d.Summary).One(id); err == nil {
 			var raised []byte
 			raised, err = z.zones().Renewed(r.Context(), d.Origin, d.View, []byte(v.Text))
 			fresh, reason = string(raised), cmp.Or(reason, "back to the version of "+v.At.Local().Format("2006-01-02 15:04"))
@@ -265,7 +265,7 @@ func (z *zonePages) save(r *http.Request, d *zoneData, fresh []byte, reason stri
 	if err := a.Check(r.Context(), d.Origin, d.View, fresh); err != nil {
 		return err
 	}
-	kept := z.versionsOf(&d.Shown)
+	kept := z.versionsOf(&d.Summary)
 	if kept.Dir != "" {
 		if err := kept.Found([]byte(d.Text)); err != nil {
 			return err
@@ -284,7 +284,7 @@ func (z *zonePages) save(r *http.Request, d *zoneData, fresh []byte, reason stri
 	}
 	if d.Serial > 0 {
 		await(r.Context(), 15, func() bool {
-			return !slices.ContainsFunc(z.zones().Show(), func(s authority.Shown) bool {
+			return !slices.ContainsFunc(z.zones().Show(), func(s authority.Summary) bool {
 				return s.Origin == d.Origin && s.View == d.View && s.Serial == d.Serial
 			})
 		})
@@ -406,7 +406,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err == nil {
-		err = z.versionsOf(&d.Shown).Found([]byte(d.Text))
+		err = z.versionsOf(&d.Summary).Found([]byte(d.Text))
 	}
 	named := -1
 	if err == nil {
@@ -472,7 +472,7 @@ type deletedZone struct {
 }
 
 // versionsOf returns the history of a zone; without a folder if none is kept.
-func (z *zonePages) versionsOf(s *authority.Shown) Versions {
+func (z *zonePages) versionsOf(s *authority.Summary) Versions {
 	if z.p.Settings == nil || z.p.Settings.Versions.Dir == "" {
 		return Versions{}
 	}
@@ -480,7 +480,7 @@ func (z *zonePages) versionsOf(s *authority.Shown) Versions {
 }
 
 // history returns the last versions of a zone.
-func (z *zonePages) history(s *authority.Shown) []Version {
+func (z *zonePages) history(s *authority.Summary) []Version {
 	kept := z.versionsOf(s)
 	if kept.Dir == "" {
 		return nil
@@ -508,7 +508,7 @@ func (z *zonePages) deleted() (all []deletedZone) {
 		from, name, _ := strings.Cut(f.Name(), " ")
 		name, err := url.PathUnescape(name)
 		origin, view, ok := strings.Cut(name, " ")
-		if err != nil || !ok || view != "" || slices.ContainsFunc(served, func(s authority.Shown) bool { return s.Origin == origin && s.View == "" }) {
+		if err != nil || !ok || view != "" || slices.ContainsFunc(served, func(s authority.Summary) bool { return s.Origin == origin && s.View == "" }) {
 			continue
 		}
 		d := deletedZone{Origin: origin, From: from, kept: Versions{Dir: filepath.Join(dir, f.Name())}}

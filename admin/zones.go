@@ -86,7 +86,7 @@ func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
 	_, redis := zones.Places()
 	d := struct {
 		May      bool                                     `json:"-"` // be added to
-		Zones    []authority.Shown                        `json:"zones"`
+		Zones    []authority.Summary                      `json:"zones"`
 		Problems []string                                 `json:"problems"`
 		Redis    bool                                     `json:"redis"` // zones may be there, too
 		Deleted  []deletedZone                            `json:"deleted,omitempty"`

@@ -142,17 +142,17 @@ func (r *rig) floodRound(p *authPeer) (f floodRound, err error) {
 	return f, nil
 }
 
-// probed is the result of a probe.
-type probed struct {
+// A probeResult is the result of a probe.
+type probeResult struct {
 	load.DNSReport
 	err error
 }
 
 // probeTCP queries p by TCP during a flood, in a separate process, because this one is busy.
-func (r *rig) probeTCP(p *authPeer) <-chan probed {
-	done := make(chan probed, 1)
+func (r *rig) probeTCP(p *authPeer) <-chan probeResult {
+	done := make(chan probeResult, 1)
 	go func() {
-		var got probed
+		var got probeResult
 		self, err := os.Executable()
 		if err == nil {
 			var text []byte

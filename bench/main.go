@@ -197,15 +197,15 @@ Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on 
 
 `
 
-// other is a benchmark that is not a scenario.
-type other struct {
+// A specialBenchmark is a benchmark that is not a scenario.
+type specialBenchmark struct {
 	name, about string
 	run         func(ctx context.Context, opt options, out io.Writer) error
 }
 
 // others returns them in the order of the page with all tables.
-func others() []other {
-	return []other{
+func others() []specialBenchmark {
+	return []specialBenchmark{
 		{"tls-idle", idleAbout, idle},
 		{"websocket", websocketAbout, websockets},
 		{"slow", slowAbout, slow},

@@ -192,14 +192,14 @@ func (p *recordPlace) preface(out io.Writer, opt options, spent []time.Duration)
 	return err
 }
 
-// An answered is a query with the results of several rounds.
-type answered struct {
+// queryResults are the results of a query in several rounds.
+type queryResults struct {
 	cpu, wall []float64 // milliseconds, ascending
 	found     int
 }
 
-func (p *recordPlace) askAll(ctx context.Context, questions []recordQuestion, now time.Time, rounds int) ([]answered, error) {
-	all := make([]answered, len(questions))
+func (p *recordPlace) askAll(ctx context.Context, questions []recordQuestion, now time.Time, rounds int) ([]queryResults, error) {
+	all := make([]queryResults, len(questions))
 	for i, q := range questions {
 		a := &all[i]
 		for range rounds {

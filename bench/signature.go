@@ -156,8 +156,8 @@ func writeCapture(name string, payload int) (exchanges int, err error) {
 	return exchanges, c.w.Flush()
 }
 
-// A generated is a generated body with its type, plain and compressed.
-type generated struct {
+// A generatedBody is a generated body with its type, plain and compressed.
+type generatedBody struct {
 	kind        string
 	plain, gzip []byte
 }
@@ -168,11 +168,11 @@ var words = strings.Fields(`the of and to in is that for with as this on are fro
 	height margin padding border table row cell text input button form label option select script module export import const`)
 
 // bodies generates bodies: 30 % pages, 20 % scripts, 18 % JSON, 32 % pictures.
-func (c *captureWriter) bodies(n int) (list []generated) {
+func (c *captureWriter) bodies(n int) (list []generatedBody) {
 	for i := range n {
 		var b bytes.Buffer
 		size := 2000 + int(c.r.ExpFloat64()*14000)
-		g := generated{}
+		g := generatedBody{}
 		word := func() string { return words[c.r.IntN(len(words))] }
 		switch p := i % 100; {
 		case p < 30:
@@ -213,7 +213,7 @@ func (c *captureWriter) bodies(n int) (list []generated) {
 }
 
 // connection writes a connection with 1 to 12 exchanges.
-func (c *captureWriter) connection(n int, bodies []generated) int {
+func (c *captureWriter) connection(n int, bodies []generatedBody) int {
 	port := uint16(20000 + n%40000)
 	server := [4]byte{203, 0, byte(n >> 8), byte(n)}
 	seq := [2]uint32{c.r.Uint32(), c.r.Uint32()}

@@ -59,7 +59,7 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer client.Close()
-	seen := &redisSeen{server, client}
+	seen := &observedRedis{server, client}
 	var peers []*peer
 	for name, settings := range map[string]string{"memory": "{}", "redis": "{redis: {addresses: [\"" + addr + "\"]}}"} {
 		p := &peer{name: name, state: settings, limits: "[{requests: 1000000000/1m}]"}
@@ -111,14 +111,14 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 	return r.printState(out, turns, opt)
 }
 
-// redisSeen is the Redis of a run, observed from outside.
-type redisSeen struct {
+// An observedRedis is the Redis of a run, observed from outside.
+type observedRedis struct {
 	*process
 	client *redis.Client
 }
 
 // commands returns the number of commands that it has received.
-func (s *redisSeen) commands(ctx context.Context) (int64, error) {
+func (s *observedRedis) commands(ctx context.Context) (int64, error) {
 	var b redis.Batch
 	b.Add("INFO", "stats")
 	if err := s.client.Do(ctx, &b); err != nil {
@@ -135,7 +135,7 @@ func (s *redisSeen) commands(ctx context.Context) (int64, error) {
 
 // stateTurn runs one round; number makes its pages new. seen is nil if Redis cannot be
 // observed.
-func (r *rig) stateTurn(p *peer, seen *redisSeen, what string, number int, opt options) (t stateTurn, err error) {
+func (r *rig) stateTurn(p *peer, seen *observedRedis, what string, number int, opt options) (t stateTurn, err error) {
 	cfg := load.Config{URLs: r.pageURLs(), Parallel: 10, Order: "order", KeepAlive: true, Timeout: 20 * time.Second, Proxy: p.proxy, Duration: opt.duration()}
 	if what == stateLoads[1] {
 		known := cfg.URLs

@@ -322,7 +322,7 @@ func voteServer(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		parts := vote.Parts{Log: forgetful{}, Sealer: sealer, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}}
+		parts := vote.Parts{Log: memoryIngest{}, Sealer: sealer, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}}
 		var l *ingest.Log
 		if kind == "log" {
 			if l, err = ingest.Open(ingest.Config{Folder: filepath.Join(dir, "log")}, nil); err != nil {
@@ -341,10 +341,10 @@ func voteServer(ctx context.Context, args []string) error {
 	return fmt.Errorf("%q is no way to take votes", kind)
 }
 
-// forgetful acknowledges votes and stores them in memory only.
-type forgetful struct{}
+// A memoryIngest acknowledges votes and stores them in memory only.
+type memoryIngest struct{}
 
-func (forgetful) Append(context.Context, ...[]byte) error { return nil }
+func (memoryIngest) Append(context.Context, ...[]byte) error { return nil }
 
 func boothVotes(ctx context.Context, dir, place string) error {
 	var off booth.Limit

@@ -137,7 +137,7 @@ func hostIPv6(dst, s []byte) ([]byte, string) {
 	if err != nil || !a.Is6() || a.Zone() != "" {
 		return dst, notHost
 	}
-	return Embedded(a).AppendTo(dst), ""
+	return EmbeddedIPv4(a).AppendTo(dst), ""
 }
 
 func unicodeHost(dst, s []byte) ([]byte, string) {
@@ -167,7 +167,7 @@ func Address(host string) (netip.Addr, bool) {
 	}
 	if strings.IndexByte(host, ':') >= 0 {
 		a, err := netip.ParseAddr(host)
-		return Embedded(a.WithZone("")), err == nil
+		return EmbeddedIPv4(a.WithZone("")), err == nil
 	}
 	if host[last] < '0' || host[last] > '9' {
 		return netip.Addr{}, false
@@ -266,10 +266,10 @@ func Canonical(host string) string {
 // nat64 is the prefix of RFC 6052 for reaching IPv4 addresses over IPv6.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Embedded returns the IPv4 address that an address stands for, by mapping
+// EmbeddedIPv4 returns the IPv4 address that an address stands for, by mapping
 // (::ffff:192.0.2.1) or by NAT64 (64:ff9b::192.0.2.1). It returns any other
 // address unchanged.
-func Embedded(a netip.Addr) netip.Addr {
+func EmbeddedIPv4(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() && nat64.Contains(a) {
 		b := a.As16()
 		return netip.AddrFrom4([4]byte(b[12:]))

@@ -28,7 +28,7 @@ var ErrLeft = errors.New("another process has replaced this gateway")
 func (g *Gateway) cause() error {
 	select {
 	case <-g.left:
-		return handover.Left{Hurry: *g.hurry.Load()}
+		return handover.HandedOver{Hurry: *g.hurry.Load()}
 	default:
 		return context.Canceled
 	}

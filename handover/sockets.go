@@ -24,18 +24,18 @@ import (
 	"time"
 )
 
-// Left is the cause ([context.Cause]) of the end of a server's context if its
+// HandedOver is the cause ([context.Cause]) of the end of a server's context if its
 // sockets live on in another process. The server stops accepting but need not
 // hurry: clients with a connection may send one more request and get the answer.
 // When Hurry is closed, it ends like any other server.
-type Left struct{ Hurry <-chan struct{} }
+type HandedOver struct{ Hurry <-chan struct{} }
 
-func (Left) Error() string { return "another process has taken over the sockets" }
+func (HandedOver) Error() string { return "another process has taken over the sockets" }
 
 // Leaving returns the Hurry channel from the cause of the end of ctx. ok is
 // false if the program ends without a successor.
 func Leaving(ctx context.Context) (hurry <-chan struct{}, ok bool) {
-	l, ok := errors.AsType[Left](context.Cause(ctx))
+	l, ok := errors.AsType[HandedOver](context.Cause(ctx))
 	return l.Hurry, ok
 }
 
@@ -62,8 +62,8 @@ type openSocket struct {
 	syscall.Conn
 }
 
-// waiting is an inherited socket that is not in use yet.
-type waiting struct {
+// An inheritedSocket is an inherited socket that is not in use yet.
+type inheritedSocket struct {
 	name string // network and address; "" if it is from a service manager
 	file *os.File
 }
@@ -71,7 +71,7 @@ type waiting struct {
 // Sockets are the listening sockets of a process.
 type Sockets struct {
 	mu      sync.Mutex
-	waiting []waiting
+	waiting []inheritedSocket
 	open    []openSocket
 }
 
@@ -237,7 +237,7 @@ func Inherit() (*Sockets, *Successor, error) {
 		fd := first
 		for name := range strings.SplitSeq(names, ";") {
 			if name != "" {
-				s.waiting = append(s.waiting, waiting{name, inherited(fd, name)})
+				s.waiting = append(s.waiting, inheritedSocket{name, inherited(fd, name)})
 				fd++
 			}
 		}
@@ -251,7 +251,7 @@ func Inherit() (*Sockets, *Successor, error) {
 		return nil, nil, fmt.Errorf("reading the sockets of the service manager: LISTEN_FDS is %q", count)
 	}
 	for fd := first; fd < first+n; fd++ {
-		s.waiting = append(s.waiting, waiting{"", inherited(fd, fmt.Sprintf("descriptor %d", fd))})
+		s.waiting = append(s.waiting, inheritedSocket{"", inherited(fd, fmt.Sprintf("descriptor %d", fd))})
 	}
 	return s, nil, nil
 }

@@ -173,7 +173,7 @@ func (c *conn) identify(ctx context.Context, x *transaction) *message.Response {
 	}
 	switch {
 	case err != nil:
-		return x.Unknown(err)
+		return x.AnswerUnidentified(err)
 	case t.Host == exchange.OwnHost && q.Form != message.Authority:
 		return x.OwnPage(ctx)
 	case !valid:

@@ -186,13 +186,13 @@ func (b *builder) expressionTable() []byte {
 // nothing.
 type expressionSet struct {
 	once   sync.Once
-	all    []compiled
+	all    []compiledExpression
 	always []uint32 // those without a required text
 	index  *literal.Index
 	err    error
 }
 
-type compiled struct {
+type compiledExpression struct {
 	expression
 	once    sync.Once
 	matcher matcher
@@ -202,7 +202,7 @@ type compiled struct {
 // read reads the table and makes the index of required texts.
 func (x *expressionSet) read(data []byte, names int, damaged error) {
 	r := tableReader{data}
-	x.all = make([]compiled, min(r.number(maxExpressions), uint64(len(data))))
+	x.all = make([]compiledExpression, min(r.number(maxExpressions), uint64(len(data))))
 	for i := range x.all {
 		e := &x.all[i].expression
 		e.cat, e.line, e.dialect, e.text = uint16(r.number(1<<16-1)), uint32(r.number(1<<32-1)), uint8(r.number(look)), r.string()

@@ -218,7 +218,7 @@ func TestLongestDecides(t *testing.T) {
 				continue
 			}
 			wanted := want || m.size == 5 // a.com itself is no longer than its exception
-			if got := Lifted(found, &m) != nil; got != wanted {
+			if got := ExceptionFor(found, &m) != nil; got != wanted {
 				t.Errorf("longest %v: exception from %s: got %v", longest, f.Evidence(m), got)
 			}
 		}
@@ -226,7 +226,7 @@ func TestLongestDecides(t *testing.T) {
 		if found, err = f.Lookup(&q, nil); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(found, func(m Match) bool { return m.Important && Lifted(found, &m) == nil }) {
+		if !slices.ContainsFunc(found, func(m Match) bool { return m.Important && ExceptionFor(found, &m) == nil }) {
 			t.Error("an exception applied to an important entry")
 		}
 	}

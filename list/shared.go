@@ -29,10 +29,10 @@ func (b *builder) sharedTable() []byte {
 	return t
 }
 
-// Lifted returns the exception that removes m from its category, nil if there is none. found
+// ExceptionFor returns the exception that removes m from its category, nil if there is none. found
 // is the result of all lists for one request. Important entries yield only to important
 // exceptions. In a list with longest, an entry that is longer than the exception stays.
-func Lifted(found []Match, m *Match) *Match {
+func ExceptionFor(found []Match, m *Match) *Match {
 	for i := range found {
 		if x := &found[i]; x.Exception && lifts(x, m) && rewritesAlike(x, m) &&
 			(!m.List.longest || x.kind != entryKind || m.kind != entryKind || x.size >= m.size) {

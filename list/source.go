@@ -108,7 +108,7 @@ func unpack(f *os.File) (io.Reader, error) {
 		return nil, err
 	}
 	most := mostUnpacked(info.Size())
-	return &limited{r: r, left: most, most: most}, nil
+	return &limitedReader{r: r, left: most, most: most}, nil
 }
 
 // mostUnpacked bounds the unpacked size of a compressed file of a size.
@@ -121,14 +121,14 @@ func isTar(head []byte) bool {
 	return len(head) >= 262 && string(head[257:262]) == "ustar"
 }
 
-// limited fails when there is too much to read.
-type limited struct {
+// A limitedReader fails when there is too much to read.
+type limitedReader struct {
 	r    io.Reader
 	left int64
 	most int64
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedReader) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, fmt.Errorf("more than %d bytes when unpacked: too many for its size", l.most)
 	}

@@ -98,7 +98,7 @@ func TestAConnectionIsAnsweredWhileItIsUsed(t *testing.T) {
 		}
 	}
 	ask()
-	leave(handover.Left{Hurry: make(chan struct{})})
+	leave(handover.HandedOver{Hurry: make(chan struct{})})
 	for !s.leaving.Load() {
 		time.Sleep(time.Millisecond)
 	}

@@ -116,7 +116,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 		hosts:   map[string]*ruleSet{},
 		learn:   s.Learn.For.Or(0),
 		decrypt: s.Decrypt, store: s.Store, hide: s.Hide,
-		reading: reading{patience: s.Patience.duration(), disguised: s.Disguised},
+		readingMode: readingMode{patience: s.Patience.duration(), disguised: s.Disguised},
 	}
 	var err error
 	if p.when, err = compileSchedule(s.Schedule); err != nil {
@@ -541,16 +541,16 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 	return v
 }
 
-// An awaiting check works with fetched data. Rules may name a category that it will report
+// An awaitingCheck works with fetched data. Rules may name a category that it will report
 // once it has a version that knows it.
-type awaiting interface{ Awaits(category string) bool }
+type awaitingCheck interface{ Awaits(category string) bool }
 
 func (v *vocabulary) find(name string) ([]entry, error) {
 	es := v.words[strings.ToLower(name)]
 	if len(es) == 0 {
 		for i, c := range v.checks {
 			bare, own := strings.CutPrefix(strings.ToLower(name), strings.ToLower(c.Name())+"/")
-			if a, ok := c.(awaiting); own && ok && a.Awaits(bare) {
+			if a, ok := c.(awaitingCheck); own && ok && a.Awaits(bare) {
 				return []entry{{check: i, checkName: c.Name(), name: bare}}, nil
 			}
 		}

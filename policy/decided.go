@@ -31,11 +31,12 @@ const MaxDecisions = 100_000
 // that cover a request, the one for the longest name wins, then one for a client, user or
 // group over one for everyone, then the latest.
 type Decisions struct {
-	sites   atomic.Pointer[map[string][]decided]
+	sites   atomic.Pointer[map[string][]siteDecision]
 	bonuses atomic.Pointer[[]bonus]
 }
 
-type decided struct {
+// A siteDecision is a decision in force, in the form of a pause.
+type siteDecision struct {
 	pause // its Until is never zero
 	block bool
 }
@@ -51,9 +52,9 @@ func (s *Decisions) Set(all []Decision) {
 		s.sites.Store(nil)
 		return
 	}
-	sites := make(map[string][]decided, len(all))
+	sites := make(map[string][]siteDecision, len(all))
 	for _, d := range all {
-		one := decided{pause{Pause: Pause{Who: d.Who, Until: d.Until}}, d.Block}
+		one := siteDecision{pause{Pause: Pause{Who: d.Who, Until: d.Until}}, d.Block}
 		if n := (Network{}); n.UnmarshalText([]byte(d.Who)) == nil {
 			one.network = n.Prefix
 		}
@@ -66,7 +67,7 @@ func (s *Decisions) Set(all []Decision) {
 	}
 	for _, at := range sites {
 		// Decisions for everyone keep the order in which they were made.
-		if i := slices.IndexFunc(at, func(d decided) bool { return d.Who == "" }); i >= 0 {
+		if i := slices.IndexFunc(at, func(d siteDecision) bool { return d.Who == "" }); i >= 0 {
 			slices.Reverse(at[i:])
 		}
 	}
@@ -93,7 +94,7 @@ func (s *Decisions) find(c *filter.Client, host string, now time.Time) (left tim
 	return 0, false
 }
 
-func holds(at []decided, c *filter.Client, now time.Time) (left time.Duration, block bool) {
+func holds(at []siteDecision, c *filter.Client, now time.Time) (left time.Duration, block bool) {
 	for i := range at {
 		d := &at[i]
 		if !d.covers(c) {

@@ -96,7 +96,7 @@ type policy struct {
 	decrypt bool
 	store   bool
 	hide    bool
-	reading
+	readingMode
 	// warnClosed refuses a click when it is unknown whether its token was used before.
 	warnClosed bool
 
@@ -108,11 +108,11 @@ type policy struct {
 	varies  []int    // rules that may treat two requests for one URL differently
 }
 
-// A reading is how bodies are read.
-type reading struct {
+// A readingMode is how bodies are read.
+type readingMode struct {
 	patience  time.Duration
 	disguised bool
-	watched
+	watchedThemes
 }
 
 // A category as a check reports it.

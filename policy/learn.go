@@ -41,7 +41,7 @@ type Memory interface {
 // Content-Type, ETag, Last-Modified and Content-Length. A response without the last three is
 // trusted until the time is up, unless it says no-cache. A block needs no validators: it
 // stands until the time is up.
-type learned struct {
+type learnedVerdict struct {
 	action     filter.Action // Pass or Block
 	validators uint64
 	until      int64 // Unix time, in seconds; 0: as long as its key is the same
@@ -57,7 +57,7 @@ const learnedVersion = 3
 // maxEvidence bounds the evidence kept of a finding, in bytes.
 const maxEvidence = 1024
 
-func (l *learned) append(b []byte) []byte {
+func (l *learnedVerdict) append(b []byte) []byte {
 	b = append(b, learnedVersion, byte(l.action))
 	b = binary.BigEndian.AppendUint64(b, l.validators)
 	b = binary.AppendVarint(binary.AppendVarint(b, l.until), int64(l.finding.Score))
@@ -70,7 +70,7 @@ func (l *learned) append(b []byte) []byte {
 
 var errNotLearned = errors.New("not a learned verdict")
 
-func parseLearned(b []byte) (l learned, err error) {
+func parseLearned(b []byte) (l learnedVerdict, err error) {
 	if len(b) < 10 || b[0] != learnedVersion {
 		return l, errNotLearned
 	}
@@ -168,7 +168,7 @@ func (w *walk) recall(ctx context.Context, undecided bool) {
 }
 
 // useBlock applies a learned block.
-func useBlock(w *walk, l learned) {
+func useBlock(w *walk, l learnedVerdict) {
 	w.t.Findings = append(w.t.Findings, l.finding)
 	w.t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{
 		Policy: w.p.name, Rule: l.rule, Finding: l.finding, Learned: true,
@@ -197,7 +197,7 @@ func storedBody(w *walk) filter.Stored {
 }
 
 // storedVerdict returns the verdict stored with a cached body.
-func storedVerdict(w *walk) (l learned, ok bool) {
+func storedVerdict(w *walk) (l learnedVerdict, ok bool) {
 	s := storedBody(w)
 	if s == nil || !s.Judged() {
 		return l, false
@@ -347,7 +347,7 @@ func (w *walk) remember(ctx context.Context) {
 		return
 	}
 	v, ok := validators(t.Response)
-	l := learned{action: t.Verdict.Action, validators: v, rule: t.Verdict.Reason.Rule, finding: t.Verdict.Reason.Finding}
+	l := learnedVerdict{action: t.Verdict.Action, validators: v, rule: t.Verdict.Reason.Rule, finding: t.Verdict.Reason.Finding}
 	switch l.action {
 	case filter.Pass:
 		if !t.Body.Complete() || t.Body.Unread() != content.AllRead || w.rationedBody() {

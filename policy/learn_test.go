@@ -244,7 +244,7 @@ func TestLearnedVerdictsRunOut(t *testing.T) {
 }
 
 func FuzzLearned(f *testing.F) {
-	l := learned{action: filter.Block, validators: 7, rule: "words", finding: filter.Finding{Check: "phrase", Category: "phrase", Score: -5, Evidence: "w.list:7", Modifier: "redirect=noopjs"}}
+	l := learnedVerdict{action: filter.Block, validators: 7, rule: "words", finding: filter.Finding{Check: "phrase", Category: "phrase", Score: -5, Evidence: "w.list:7", Modifier: "redirect=noopjs"}}
 	f.Add(l.append(nil))
 	f.Add([]byte{learnedVersion, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -12,8 +12,8 @@ import (
 // are examined even on a site that is allowed by its name. Pages of such a site are not read,
 // and nothing is decrypted for them.
 
-// watched is the set of themes that a policy watches.
-type watched struct {
+// watchedThemes is the set of themes that a policy watches.
+type watchedThemes struct {
 	watches int    // number of watch rules, which come first in the policy
 	seeks   uint64 // the checks that can find their categories
 }

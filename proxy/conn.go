@@ -36,7 +36,7 @@ type conn struct {
 	r      *message.Reader
 	x      request
 	tunnel atomic.Pointer[tunnel] // opened by the request, nil if none
-	body   incoming               // of the current request
+	body   requestBody            // of the current request
 	goAway atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
 	out    []byte                 // a head to send; nil between requests
 	tail   []byte                 // end of a chunked body
@@ -47,7 +47,7 @@ type conn struct {
 
 func newConn(p *Proxy) *conn {
 	c := &conn{p: p, r: message.NewReader(nil, readSize, p.head)}
-	c.body = incoming{c: c, ended: make(chan struct{}, 1)}
+	c.body = requestBody{c: c, ended: make(chan struct{}, 1)}
 	c.x.init(p, c)
 	return c
 }
@@ -182,8 +182,8 @@ func (c *conn) gone() bool {
 // received implements client.
 func (c *conn) received() int64 { return c.body.n }
 
-// An incoming is the body of a client's request.
-type incoming struct {
+// A requestBody is the body of a client's request.
+type requestBody struct {
 	*message.FramedBody
 	c      *conn
 	n      int64         // bytes read
@@ -194,7 +194,7 @@ type incoming struct {
 }
 
 // begin makes b the body of the connection's current request, if it has a body.
-func (b *incoming) begin() {
+func (b *requestBody) begin() {
 	b.n, b.armed, b.all, b.broken = 0, time.Time{}, false, false
 	select {
 	case <-b.ended:
@@ -208,7 +208,7 @@ func (b *incoming) begin() {
 
 // arm extends the read deadline. An upload in another goroutine calls it while the connection
 // is written to, so it changes nothing else.
-func (b *incoming) arm() {
+func (b *requestBody) arm() {
 	d := b.c.p.answer
 	if now := time.Now(); d > 0 && now.Sub(b.armed) > d/8 {
 		b.armed = now
@@ -216,7 +216,7 @@ func (b *incoming) arm() {
 	}
 }
 
-func (b *incoming) read(n int64) {
+func (b *requestBody) read(n int64) {
 	b.n += n
 	if b.FramedBody.AtEnd() {
 		select {
@@ -226,19 +226,19 @@ func (b *incoming) read(n int64) {
 	}
 }
 
-func (b *incoming) Read(p []byte) (int, error) {
+func (b *requestBody) Read(p []byte) (int, error) {
 	b.arm()
 	n, err := b.FramedBody.Read(p)
 	b.read(int64(n))
 	return n, err
 }
 
-func (b *incoming) Skip(n int) {
+func (b *requestBody) Skip(n int) {
 	b.FramedBody.Skip(n)
 	b.read(int64(n))
 }
 
-func (b *incoming) Copy(w io.Writer, max int64) (int64, error) {
+func (b *requestBody) Copy(w io.Writer, max int64) (int64, error) {
 	b.arm()
 	n, err := b.FramedBody.Copy(w, max)
 	b.read(n)
@@ -246,14 +246,14 @@ func (b *incoming) Copy(w io.Writer, max int64) (int64, error) {
 }
 
 // Close aborts reading, also in another goroutine.
-func (b *incoming) Close() error {
+func (b *requestBody) Close() error {
 	b.broken = true
 	return b.c.c.SetReadDeadline(time.Unix(1, 0))
 }
 
 // isComplete reports whether the body was read completely. It waits a moment for the end, because a
 // response often arrives before the upload has noticed that it sent the last byte.
-func (b *incoming) isComplete() bool {
+func (b *requestBody) isComplete() bool {
 	if b.FramedBody == nil || b.all || b.broken {
 		return !b.broken
 	}

@@ -34,7 +34,7 @@ func (c *conn) upgrade(x *request, s *message.Response) outcome {
 	if _, err := c.c.Write(c.out); err != nil {
 		return x.lostClient(err)
 	}
-	far, first := s.Body.(upstream.Switched).Conn()
+	far, first := s.Body.(upstream.SwitchedBody).Conn()
 	t := &tunnel{near: c.c, far: far, farFirst: first}
 	t.up.talk, t.down.talk = up, down
 	return t.relay(c)

@@ -33,10 +33,10 @@ type Interception struct {
 	Memory Memory
 }
 
-// A decrypted is the state of a connection that was decrypted, was redirected to the
+// A tlsState is the state of a connection that was decrypted, was redirected to the
 // gateway, or is a tunnel with unencrypted requests. Every request on it is a separate
 // transaction.
-type decrypted struct {
+type tlsState struct {
 	scheme   string
 	asked    string // in a tunnel without TLS: the host of CONNECT
 	dial     string // the host to connect to: that of CONNECT
@@ -57,11 +57,11 @@ type decrypted struct {
 // protocolH2 is the name of HTTP/2 in a hello (RFC 9113 section 3.1).
 const protocolH2 = "h2"
 
-// An opening is a connection on which TLS begins, before the decision whether to decrypt it.
-type opening struct {
+// A tlsOpening is a connection on which TLS begins, before the decision whether to decrypt it.
+type tlsOpening struct {
 	c     *conn
 	x     *request
-	d     *decrypted
+	d     *tlsState
 	first []byte // bytes sent by the client
 
 	stranger error // the error that asks the client to sign in, nil if it need not
@@ -85,12 +85,12 @@ func (c *conn) decrypt() outcome {
 	}
 	t.Status, t.HeadOut = 200, int64(len(head))
 	x.yield()
-	o := opening{c: c, x: x, d: &decrypted{scheme: "https", dial: t.Host, host: t.Host, port: t.Port, client: t.Client}}
+	o := tlsOpening{c: c, x: x, d: &tlsState{scheme: "https", dial: t.Host, host: t.Host, port: t.Port, client: t.Client}}
 	return o.run(pass)
 }
 
 // run waits for the hello and acts on the verdict on its name. pass is the verdict so far.
-func (o *opening) run(pass bool) outcome {
+func (o *tlsOpening) run(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
 	t := &x.T
 	block := c.p.inspector.Block(helloSize)
@@ -159,7 +159,7 @@ func (o *opening) run(pass bool) outcome {
 // name, or a fingerprint that a rule needs. A name that does not belong to the dialed address
 // is judged, too, but the connection stays one to the host of CONNECT: an exception for the
 // name does not apply.
-func (o *opening) judgeHello(h *intercept.Hello) (pass bool) {
+func (o *tlsOpening) judgeHello(h *intercept.Hello) (pass bool) {
 	x, d := o.x, o.d
 	if x.eng.JA4 && !x.Decide(x.ctx, filter.Name) {
 		return false
@@ -186,7 +186,7 @@ func (o *opening) judgeHello(h *intercept.Hello) (pass bool) {
 }
 
 // name returns the name for our certificate.
-func (d *decrypted) name() string {
+func (d *tlsState) name() string {
 	if d.tls.ServerName != "" {
 		return d.tls.ServerName
 	}
@@ -194,7 +194,7 @@ func (d *decrypted) name() string {
 }
 
 // opaque returns why a connection that should be decrypted cannot be.
-func (o *opening) opaque() string {
+func (o *tlsOpening) opaque() string {
 	x, d := o.x, o.d
 	in := x.eng.Intercept
 	if in.ExceptAfter > 0 && x.p.pinned.count(x.ctx, in, d.pin()) >= in.ExceptAfter {
@@ -208,7 +208,7 @@ func (o *opening) opaque() string {
 
 // judgeRedirected records the hello of a redirected connection and judges its name. A
 // connection that is not decrypted is judged by name alone.
-func (o *opening) judgeRedirected(h *intercept.Hello) (pass bool) {
+func (o *tlsOpening) judgeRedirected(h *intercept.Hello) (pass bool) {
 	x, d := o.x, o.d
 	t := &x.T
 	if h.Host != "" {
@@ -227,7 +227,7 @@ func (o *opening) judgeRedirected(h *intercept.Hello) (pass bool) {
 // turnAway ends the connection of a client that must sign in. If its connections are
 // decrypted, it trusts our certificates, and its request is redirected to the sign-in page.
 // Others are not recognised.
-func (o *opening) turnAway(h *intercept.Hello) outcome {
+func (o *tlsOpening) turnAway(h *intercept.Hello) outcome {
 	x, d := o.x, o.d
 	x.Note("identify: " + o.stranger.Error())
 	if h.Host != "" {
@@ -243,7 +243,7 @@ func (o *opening) turnAway(h *intercept.Hello) outcome {
 }
 
 // unseen makes the connection a tunnel, of which only the name is judged.
-func (o *opening) unseen(why string) outcome {
+func (o *tlsOpening) unseen(why string) outcome {
 	c, x := o.c, o.x
 	t := &x.T
 	x.Note(why)
@@ -268,7 +268,7 @@ func (o *opening) unseen(why string) outcome {
 
 // meet connects to the origin and judges its certificate. It reports whether the client's
 // requests are permitted.
-func (o *opening) meet() bool {
+func (o *tlsOpening) meet() bool {
 	x, d := o.x, o.d
 	x.caller.TLS = &d.tls
 	d.errSeen = new(atomic.Bool)
@@ -284,7 +284,7 @@ func (o *opening) meet() bool {
 
 // addFindings stores findings in the handshakes for the following requests, which do not contain
 // them.
-func (d *decrypted) addFindings(found []filter.Finding) {
+func (d *tlsState) addFindings(found []filter.Finding) {
 	for _, f := range found {
 		if f.Check == filter.Signature {
 			d.findings = append(d.findings, f)
@@ -294,7 +294,7 @@ func (d *decrypted) addFindings(found []filter.Finding) {
 
 // handshake performs the handshake with the client. pass means that its requests may go on to
 // the origin; otherwise a page explains the refusal.
-func (o *opening) handshake(pass bool) outcome {
+func (o *tlsOpening) handshake(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
 	d.addFindings(x.T.Findings)
 	in := x.eng.Intercept
@@ -335,7 +335,7 @@ func (o *opening) handshake(pass bool) outcome {
 }
 
 // handshakeFailed records that the handshake with a client failed.
-func (o *opening) handshakeFailed(err error) {
+func (o *tlsOpening) handshakeFailed(err error) {
 	x, d, p := o.x, o.d, o.x.p
 	op, _ := errors.AsType[*net.OpError](err)
 	refused := op != nil && op.Op == "remote error" || errors.Is(err, io.EOF) || errors.Is(err, platform.ECONNRESET)
@@ -351,11 +351,11 @@ func (o *opening) handshakeFailed(err error) {
 
 // echAdvice explains a refusal if the name in the hello may not be the one that the client
 // meant.
-func (d *decrypted) echAdvice() string {
+func (d *tlsState) echAdvice() string {
 	if !d.ech {
 		return ""
 	}
 	return "; its hello carried ECH: where that is not noise, the name was the outer one, and a name server that refuses HTTPS records with ech makes clients show the true one"
 }
 
-func (d *decrypted) pin() pin { return pin{d.client.Addr, d.name()} }
+func (d *tlsState) pin() pin { return pin{d.client.Addr, d.name()} }

@@ -504,9 +504,9 @@ func FuzzInside(f *testing.F) {
 		near, far := net.Pipe()
 		c := p.conns.Get().(*conn)
 		c.open(&listener{p: p, ctx: t.Context()}, far)
-		c.x.inside = &decrypted{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test"}, port: 443}
+		c.x.inside = &tlsState{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test"}, port: 443}
 		if !secure {
-			c.x.inside = &decrypted{scheme: "http", dial: "192.0.2.1", host: "192.0.2.1", port: 80, orig: netip.MustParseAddrPort("192.0.2.1:80")}
+			c.x.inside = &tlsState{scheme: "http", dial: "192.0.2.1", host: "192.0.2.1", port: 80, orig: netip.MustParseAddrPort("192.0.2.1:80")}
 		}
 		go func() { near.Write(b); near.Close() }()
 		go io.Copy(io.Discard, near)

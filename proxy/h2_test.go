@@ -362,7 +362,7 @@ func FuzzStreams(f *testing.F) {
 		near, far := net.Pipe()
 		c := p.conns.Get().(*conn)
 		c.open(&listener{p: p, ctx: t.Context()}, far)
-		c.x.inside = &decrypted{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test", HTTP2: true}, port: 443, streams: true}
+		c.x.inside = &tlsState{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test", HTTP2: true}, port: 443, streams: true}
 		go func() {
 			io.WriteString(near, http2.ClientPreface)
 			near.Write(b)

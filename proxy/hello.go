@@ -41,7 +41,7 @@ func (c *conn) openTunnel() outcome {
 	t.wake()
 	t.end(c)
 	if request != nil {
-		return c.serveWithin(&decrypted{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)
+		return c.serveWithin(&tlsState{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)
 	}
 	return closing
 }

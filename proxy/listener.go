@@ -34,7 +34,7 @@ type listener struct {
 
 // Serve accepts clients on ln until ctx ends. Then it stops accepting, closes idle
 // connections, lets requests in flight finish within Config.Drain, and closes the rest. If
-// another process has taken over the sockets ([handover.Left]), clients may first send another
+// another process has taken over the sockets ([handover.HandedOver]), clients may first send another
 // request on their connections. Several listeners can be served concurrently; Serve closes ln.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	return p.serve(ctx, ln, &listener{})

@@ -12,7 +12,7 @@ import (
 // aim sets the address to connect to for host on a redirected connection. A client may name
 // any host and connect to any address: if the address does not belong to the host, the host's
 // own is used.
-func (x *request) aim(d *decrypted, host string) {
+func (x *request) aim(d *tlsState, host string) {
 	if d.asked != "" {
 		d.dial = host
 		return
@@ -39,7 +39,7 @@ func (n *names) hasAddress(ctx context.Context, host string, a netip.Addr) bool 
 
 // bind reports whether the destination of d is also an address of name, and if so fixes the
 // connection to that address.
-func (n *names) bind(ctx context.Context, d *decrypted, name string) bool {
+func (n *names) bind(ctx context.Context, d *tlsState, name string) bool {
 	if a, err := netip.ParseAddr(d.dial); err == nil {
 		return n.hasAddress(ctx, name, a)
 	}

@@ -57,7 +57,7 @@ type request struct {
 	addr      netip.Addr   // of the client, from the PROXY header if there is one
 	trusted   bool         // addr is in Config.Trusted
 	proof     proof        // of the client's identity, valid for the connection
-	inside    *decrypted   // the decrypted connection; nil if it was not decrypted
+	inside    *tlsState    // the decrypted connection; nil if it was not decrypted
 	flow      *filter.Flow // the memory of checks about the client's connection, including all its streams
 	relayed   int64        // bytes of a tunnel, from the client
 	working   bool         // it has one of Proxy.turns
@@ -323,8 +323,8 @@ func (x *request) identify() outcome {
 			err := x.identifyByAddress(d)
 			x.Q.Close = x.Q.Close || d.stranger
 			switch {
-			case exchange.SignsIn(err) || exchange.ComesBack(err):
-				return x.reply(x.Unknown(err))
+			case exchange.AsksToSignIn(err) || exchange.AsksToRetry(err):
+				return x.reply(x.AnswerUnidentified(err))
 			case d.stranger && err == nil: // it has signed in, and must reconnect on a connection that is judged
 				return x.reply(x.Reply(307, "", nil, "Location", x.T.URL))
 			}
@@ -347,12 +347,12 @@ func (x *request) identify() outcome {
 	if err == nil || exchange.Open(err, x.T.Host) {
 		return proceed
 	}
-	return x.reply(x.Unknown(err))
+	return x.reply(x.AnswerUnidentified(err))
 }
 
 // identifyByAddress identifies the client of a redirected connection, which cannot be asked
 // for a password.
-func (x *request) identifyByAddress(d *decrypted) error {
+func (x *request) identifyByAddress(d *tlsState) error {
 	who, err := x.eng.Identify(x.ctx, x.addr, nil)
 	if !who.Addr.IsValid() {
 		who.Addr = x.addr
@@ -605,7 +605,7 @@ func (x *request) upgrade(s *message.Response) outcome {
 	if !x.Upgraded(s) {
 		return x.fail(502, "The server switched protocols without being asked.", "101 without Upgrade")
 	}
-	if _, ok := s.Body.(upstream.Switched); !ok {
+	if _, ok := s.Body.(upstream.SwitchedBody); !ok {
 		return x.fail(502, "The server switched protocols in a way that cannot be passed on.", "101 without a connection")
 	}
 	x.p.counters.add(upgrades)
@@ -624,7 +624,7 @@ func (x *request) upstreamError(err error) outcome {
 	if e, ok := errors.AsType[clientError](err); ok {
 		return x.lostClient(e.error)
 	}
-	if r, ok := errors.AsType[*upstream.Refused](err); ok {
+	if r, ok := errors.AsType[*upstream.RefusedError](err); ok {
 		return x.fail(403, "This address cannot be reached through the proxy: "+r.Why+".", "refused: "+r.Why)
 	}
 	x.p.counters.add(upstreamFailed)

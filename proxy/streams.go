@@ -38,7 +38,7 @@ const (
 // streams is a client's HTTP/2 connection.
 type streams struct {
 	x      *conn
-	d      *decrypted
+	d      *tlsState
 	c      net.Conn      // TLS
 	socket net.Conn      // below it
 	fr     *http2.Framer // used by the reader only

@@ -53,7 +53,7 @@ func (c *conn) beginSinkhole() bool {
 func (c *conn) beginRedirected(orig netip.AddrPort) bool {
 	x := &c.x
 	c.p.counters.add(transparentConnections)
-	d := &decrypted{scheme: "http", orig: orig, dial: orig.Addr().String(), host: orig.Addr().String(), port: orig.Port()}
+	d := &tlsState{scheme: "http", orig: orig, dial: orig.Addr().String(), host: orig.Addr().String(), port: orig.Port()}
 	b, err := c.r.Peek(1)
 	if err != nil {
 		return false
@@ -81,7 +81,7 @@ func (c *conn) ownAddress(to netip.AddrPort) bool {
 
 // transparentTLS serves a redirected connection that begins with a hello, which is a separate
 // transaction, like CONNECT.
-func (c *conn) transparentTLS(d *decrypted) (o outcome) {
+func (c *conn) transparentTLS(d *tlsState) (o outcome) {
 	x := &c.x
 	x.inside = nil
 	x.begin(time.Now())
@@ -89,8 +89,8 @@ func (c *conn) transparentTLS(d *decrypted) (o outcome) {
 	defer x.finish(&o)
 	x.T.Proto, x.T.Port, x.T.Host = filter.TLS, d.port, d.host
 	d.scheme = "https"
-	begun := opening{c: c, x: x, d: d}
-	if err := x.identifyByAddress(d); exchange.SignsIn(err) {
+	begun := tlsOpening{c: c, x: x, d: d}
+	if err := x.identifyByAddress(d); exchange.AsksToSignIn(err) {
 		begun.stranger = err // the named host may be open
 	} else if err != nil {
 		x.Note("identify: " + err.Error())

@@ -56,7 +56,7 @@ func requestWithin(r io.Reader, first []byte) (all []byte, is bool) {
 
 // serveWithin serves the requests in the requested tunnel. first has bytes already read from
 // the client.
-func (c *conn) serveWithin(d *decrypted, first []byte) outcome {
+func (c *conn) serveWithin(d *tlsState, first []byte) outcome {
 	x := &c.x
 	x.Note("requests without TLS in the tunnel")
 	seen := append(bytes.Clone(first), c.r.Buffered()...)

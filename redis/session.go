@@ -170,7 +170,7 @@ func (s *Session) gather(from, to int, key func(int, []byte) []byte, take func(i
 	}
 	for i, c := range conns {
 		value, err := c.bulk()
-		if m := (*moved)(nil); errors.As(err, &m) {
+		if m := (*redirection)(nil); errors.As(err, &m) {
 			var b Batch
 			b.Add("GET", string(key(from+i, nil)))
 			if err = s.client.Do(s.ctx, &b); err == nil {
@@ -187,13 +187,13 @@ func (s *Session) gather(from, to int, key func(int, []byte) []byte, take func(i
 	return nil
 }
 
-// moved is a cluster's reply that a key is on another node.
-type moved struct {
+// A redirection is a cluster's reply that a key is on another node.
+type redirection struct {
 	addr string
 	ask  bool // only this time
 }
 
-func (m *moved) Error() string { return "the key is at " + m.addr }
+func (m *redirection) Error() string { return "the key is at " + m.addr }
 
 // at calls do with the server of a key; with "" there is only one server.
 func (s *Session) at(key string, do func(*stream) error) error {
@@ -212,7 +212,7 @@ func (s *Session) at(key string, do func(*stream) error) error {
 			}
 			return do(c)
 		})
-		var m *moved
+		var m *redirection
 		if !errors.As(err, &m) {
 			return err
 		}
@@ -409,7 +409,7 @@ func (c *stream) line() ([]byte, error) {
 	refused := &Error{Text: strings.ToValidUTF8(string(b[1:]), "?")}
 	words := strings.Fields(refused.Text)
 	if len(words) == 3 && (words[0] == "MOVED" || words[0] == "ASK") {
-		return nil, &moved{words[2], words[0] == "ASK"}
+		return nil, &redirection{words[2], words[0] == "ASK"}
 	}
 	refused.Code, _, _ = strings.Cut(refused.Text, " ")
 	return nil, refused

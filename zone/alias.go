@@ -150,7 +150,7 @@ func (t *table) resolve(name []byte, labels []uint8) uint32 {
 // elsewhere answers with the records that the zone's Resolver finds.
 func (w *walk) elsewhere(a *alias) bool {
 	if w.t.resolver == nil {
-		w.ctxless()
+		w.failFinally()
 		return false
 	}
 	found, ok := w.t.resolver.Addresses(w.ctx, a.text, w.q.Type)
@@ -183,5 +183,5 @@ func (w *walk) elsewhere(a *alias) bool {
 	return true
 }
 
-// ctxless ends a walk that cannot succeed even by waiting.
-func (w *walk) ctxless() { w.r.Rcode = miekg.RcodeServerFailure }
+// failFinally ends a walk that cannot succeed even by waiting.
+func (w *walk) failFinally() { w.r.Rcode = miekg.RcodeServerFailure }

@@ -100,16 +100,16 @@ func ReadFile(file, origin string) (*Zone, error) {
 type input struct {
 	dir    fs.FS
 	folder string
-	files  []*counted
+	files  []*countedFile
 
 	included []string
 	left     int64
 	err      error
 }
 
-// A counted is one file. The parser reads it byte by byte, so the count matches the part
+// A countedFile is one file. The parser reads it byte by byte, so the count matches the part
 // that it has parsed.
-type counted struct {
+type countedFile struct {
 	in     *input
 	name   string
 	r      *bufio.Reader
@@ -120,8 +120,8 @@ type counted struct {
 	ended  bool
 }
 
-func (in *input) push(name string, r io.Reader) *counted {
-	c := &counted{in: in, name: name, r: bufio.NewReader(r), fresh: true}
+func (in *input) push(name string, r io.Reader) *countedFile {
+	c := &countedFile{in: in, name: name, r: bufio.NewReader(r), fresh: true}
 	in.files = append(in.files, c)
 	return c
 }
@@ -138,7 +138,7 @@ func (in *input) Open(name string) (fs.File, error) {
 	return c, nil
 }
 
-func (c *counted) ReadByte() (byte, error) {
+func (c *countedFile) ReadByte() (byte, error) {
 	if c.in.left--; c.in.left < 0 {
 		c.in.err = fmt.Errorf("%s:%d: the zone has more than %d bytes", c.name, c.line, int64(maxZoneBytes))
 		return 0, c.in.err
@@ -158,7 +158,7 @@ func (c *counted) ReadByte() (byte, error) {
 	return b, nil
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countedFile) Read(p []byte) (int, error) {
 	for i := range p {
 		b, err := c.ReadByte()
 		if err != nil {
@@ -169,9 +169,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *counted) Stat() (fs.FileInfo, error) { return c.stat() }
+func (c *countedFile) Stat() (fs.FileInfo, error) { return c.stat() }
 
-func (c *counted) Close() error {
+func (c *countedFile) Close() error {
 	c.ended = true
 	return c.closer.Close()
 }

@@ -196,9 +196,9 @@ func (s *Served) SourceRecords() iter.Seq[[]byte] {
 	}
 }
 
-// Fixed reports whether records describe the zone completely: nothing depends on the client or
+// IsStatic reports whether records describe the zone completely: nothing depends on the client or
 // on addresses elsewhere, and every name has records.
-func (s *Served) Fixed() bool { return len(s.t.picks)+len(s.t.aliases) == 0 && !s.t.bare }
+func (s *Served) IsStatic() bool { return len(s.t.picks)+len(s.t.aliases) == 0 && !s.t.bare }
 
 // At returns the records of a name in Source.
 func (s *Served) At(name string) []miekg.RR { return s.Name(name).Records }

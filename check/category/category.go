@@ -246,7 +246,7 @@ func (c *Check) look(w *scratch, t *filter.Transaction, url bool, dst []filter.F
 		if m.Exception || !m.URL && (url || !last) && url != c.undecided[m.Category] {
 			continue
 		}
-		if x := list.Lifted(w.found, m); x != nil {
+		if x := list.ExceptionFor(w.found, m); x != nil {
 			if !t.Terse {
 				dst = addLifted(dst, from, m, x)
 			}
@@ -317,7 +317,7 @@ func ledToItself(found []list.Match, host string) bool {
 	}
 	for i := range found {
 		x := &found[i]
-		if !x.Exception && x.Rewrites() && x.Category == m.Category && x.Rewrite() == alias+host && list.Lifted(found, x) == nil {
+		if !x.Exception && x.Rewrites() && x.Category == m.Category && x.Rewrite() == alias+host && list.ExceptionFor(found, x) == nil {
 			return true
 		}
 	}

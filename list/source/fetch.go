@@ -164,7 +164,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 	if res.StatusCode == http.StatusNotModified && st.ETag+st.LastModified != "" {
 		return download{unchanged: true}, nil
 	}
-	if err := answered(res); err != nil {
+	if err := statusError(res); err != nil {
 		return d, err
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/html" {
@@ -174,7 +174,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 		return d, permanent{fmt.Errorf("%d bytes, more than the limit of %d", res.ContentLength, src.Limit)}
 	}
 	long, short := sha256.New(), md5.New()
-	body := &counted{r: res.Body, tell: func(done int64) {
+	body := &countingReader{r: res.Body, tell: func(done int64) {
 		if s.Progress != nil {
 			s.Progress(name, done, res.ContentLength)
 		}
@@ -200,8 +200,8 @@ func request(ctx context.Context, to string) (*http.Request, error) {
 	return r, nil
 }
 
-// answered returns the error for a response that is not 200.
-func answered(res *http.Response) error {
+// statusError returns the error for a response that is not 200.
+func statusError(res *http.Response) error {
 	switch c := res.StatusCode; {
 	case c == http.StatusOK:
 		return nil
@@ -212,14 +212,14 @@ func answered(res *http.Response) error {
 	}
 }
 
-// counted counts the bytes read.
-type counted struct {
+// A countingReader counts the bytes read.
+type countingReader struct {
 	r    io.Reader
 	n    int64
 	tell func(int64)
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	c.tell(c.n)
@@ -266,7 +266,7 @@ func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 	if res.StatusCode == http.StatusNotFound {
 		return nil, nil // not offered, or no longer
 	}
-	if err := answered(res); err != nil {
+	if err := statusError(res); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(src.URL)

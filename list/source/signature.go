@@ -121,7 +121,7 @@ func (s *Store) signed(ctx context.Context, src Source, content *os.File) error 
 		if res.StatusCode == http.StatusNotFound {
 			return permanent{errors.New("there is none")}
 		}
-		if err := answered(res); err != nil {
+		if err := statusError(res); err != nil {
 			return err
 		}
 		signature, err = io.ReadAll(io.LimitReader(res.Body, maxSignature))

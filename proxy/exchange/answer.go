@@ -344,12 +344,12 @@ func (x *Exchange) Later(status int, after time.Duration, note string) *message.
 	return x.Fail(status, "Please try again later.", note, "Retry-After", strconv.Itoa(seconds))
 }
 
-// Unknown answers a request whose client could not be identified. If the error has a method
+// AnswerUnidentified answers a request whose client could not be identified. If the error has a method
 // Challenges() []string, the client must log in: the strings are the values of
 // Proxy-Authenticate. If it has Later() (status int, after time.Duration), the client must try
 // again later. If it has SignIn() string, the client must sign in on that page.
-func (x *Exchange) Unknown(err error) *message.Response {
-	if s, ok := errors.AsType[signsIn](err); ok && s.SignIn() != "" {
+func (x *Exchange) AnswerUnidentified(err error) *message.Response {
+	if s, ok := errors.AsType[signInError](err); ok && s.SignIn() != "" {
 		return sendToSignIn(x, s.SignIn(), err)
 	}
 	if c, ok := errors.AsType[interface {
@@ -368,41 +368,41 @@ func (x *Exchange) Unknown(err error) *message.Response {
 		}
 		return x.Fail(407, text, "sign-in requested: "+err.Error(), fields...)
 	}
-	if l, ok := errors.AsType[comesBack](err); ok {
+	if l, ok := errors.AsType[retryError](err); ok {
 		status, after := l.Later()
 		return x.Later(status, after, "identify: "+err.Error())
 	}
 	return x.Fail(403, "The proxy does not know you.", "identify: "+err.Error())
 }
 
-// signsIn is an error that signing in on a page resolves.
-type signsIn interface {
+// A signInError is an error that signing in on a page resolves.
+type signInError interface {
 	error
 	SignIn() string            // address of the page
 	OpenHost(host string) bool // reachable without signing in
 }
 
-// ComesBack reports whether err asks the client to try again later.
-func ComesBack(err error) bool {
-	_, ok := errors.AsType[comesBack](err)
+// AsksToRetry reports whether err asks the client to try again later.
+func AsksToRetry(err error) bool {
+	_, ok := errors.AsType[retryError](err)
 	return ok
 }
 
-// comesBack is a temporary error.
-type comesBack interface {
+// A retryError is a temporary error.
+type retryError interface {
 	error
 	Later() (status int, after time.Duration)
 }
 
-// SignsIn reports whether signing in on a page resolves err.
-func SignsIn(err error) bool {
-	s, ok := errors.AsType[signsIn](err)
+// AsksToSignIn reports whether signing in on a page resolves err.
+func AsksToSignIn(err error) bool {
+	s, ok := errors.AsType[signInError](err)
 	return ok && s.SignIn() != ""
 }
 
 // Open reports whether a client that has not signed in may reach a host.
 func Open(err error, host string) bool {
-	s, ok := errors.AsType[signsIn](err)
+	s, ok := errors.AsType[signInError](err)
 	return ok && s.OpenHost(host)
 }
 

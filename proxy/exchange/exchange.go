@@ -73,8 +73,8 @@ type Exchange struct {
 	in       *Inspector
 	editable bool // the page is to be changed
 
-	saving *saving // the response is a download that is judged as a whole
-	kept   *file   // a kept file that is being read
+	saving *heldDownload // the response is a download that is judged as a whole
+	kept   *file         // a kept file that is being read
 
 	whole bool   // Outgoing requests the whole page
 	part  string // Content-Range of the requested part, if the client gets only that

@@ -36,7 +36,7 @@ type Inspector struct {
 	scripts  bool
 	ranges   Ranges
 	pages    *judgedPages
-	saved    *saved // nil if downloads pass piece by piece
+	saved    *savedFiles // nil if downloads pass piece by piece
 	wait     time.Duration
 	budget   *budget
 	judges   *fair.Semaphore
@@ -98,7 +98,7 @@ func NewInspector(cfg Config) (*Inspector, error) {
 	total := cfg.HeldTotal.Or(64 << 20)
 	i := &Inspector{held: cfg.Held.Or(2 << 20), decoded: cfg.Inspected.Or(64 << 20), scripts: cfg.Scripts, ranges: cfg.Ranges, pages: &judgedPages{seed: maphash.MakeSeed()}, wait: cfg.QueueTime.Or(DefaultQueueTime)}
 	if most := cfg.Downloads.Or(1 << 30); most > 0 {
-		i.saved = &saved{folder: cfg.Folder, most: most}
+		i.saved = &savedFiles{folder: cfg.Folder, most: most}
 	}
 	if i.held > total {
 		return nil, setting.At("held", fmt.Errorf("%d bytes of one body exceed held-total, %d bytes", i.held, total))

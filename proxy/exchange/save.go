@@ -46,9 +46,9 @@ var (
 	errSaveLeft = errors.New("client went away before its download was judged")
 )
 
-// saved counts the bytes in files of an Inspector, and has the files that are kept for
+// savedFiles counts the bytes in files of an Inspector, and has the files that are kept for
 // clients.
-type saved struct {
+type savedFiles struct {
 	folder string
 	most   int64 // limit for all files
 
@@ -59,7 +59,7 @@ type saved struct {
 }
 
 // claim takes n bytes.
-func (s *saved) claim(n int64) bool {
+func (s *savedFiles) claim(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n > s.most-s.used {
@@ -69,7 +69,7 @@ func (s *saved) claim(n int64) bool {
 	return true
 }
 
-func (s *saved) give(n int64) {
+func (s *savedFiles) give(n int64) {
 	s.mu.Lock()
 	s.used -= n
 	s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *saved) give(n int64) {
 // A file holds a download. Its name has been removed from the file system, so that nothing is
 // left when the program ends.
 type file struct {
-	of   *saved
+	of   *savedFiles
 	f    *os.File
 	size int64 // bytes in it
 	held int64 // bytes claimed for it
@@ -91,7 +91,7 @@ type file struct {
 }
 
 // create makes an empty file, for which n bytes have been claimed.
-func (s *saved) create(n int64) (*file, error) {
+func (s *savedFiles) create(n int64) (*file, error) {
 	s.mu.Lock()
 	full := s.open >= saveMost
 	if !full {
@@ -148,7 +148,7 @@ func (f *file) drop() {
 }
 
 // keepFile keeps the file for its client, and returns its URL.
-func (s *saved) keepFile(f *file) (where string) {
+func (s *savedFiles) keepFile(f *file) (where string) {
 	key := strings.ToLower(rand.Text())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *saved) keepFile(f *file) (where string) {
 }
 
 // find returns the file under a key, for its client. The caller must drop it.
-func (s *saved) find(key string, c *filter.Client) *file {
+func (s *savedFiles) find(key string, c *filter.Client) *file {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.of[key]
@@ -226,9 +226,9 @@ func shown(typ string) bool {
 	return strings.HasSuffix(sub, "+xml") || strings.HasSuffix(sub, "+json")
 }
 
-// A saving is a download that is judged before its client gets any of it. A goroutine reads
+// A heldDownload is a download that is judged before its client gets any of it. A goroutine reads
 // it, which ends with the source or by stop.
-type saving struct {
+type heldDownload struct {
 	x      *Exchange
 	b      *inspection
 	s      *message.Response
@@ -256,7 +256,7 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 		x.Note(errSaveFull.Error() + ": it passes in pieces")
 		return nil, false, nil
 	}
-	d := &saving{x: x, b: b, s: s, size: n, claim: n, ended: make(chan struct{})}
+	d := &heldDownload{x: x, b: b, s: s, size: n, claim: n, ended: make(chan struct{})}
 	ctx, d.cancel = context.WithCancel(ctx)
 	b.begin(x, ctx, s.Body, filter.ResponseBody)
 	b.content.Reset(t.Content(), x.in.limits(&b.windows))
@@ -296,10 +296,10 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 
 // Stored returns the store of verdicts on the body, nil if the body does not come from a
 // store.
-func (d *saving) Stored() filter.Stored { return d.b.Stored() }
+func (d *heldDownload) Stored() filter.Stored { return d.b.Stored() }
 
 // run reads the body.
-func (d *saving) run() {
+func (d *heldDownload) run() {
 	defer close(d.ended)
 	defer func() {
 		if r := recover(); r != nil {
@@ -316,7 +316,7 @@ func (d *saving) run() {
 }
 
 // spill moves the body to a file.
-func (d *saving) spill() error {
+func (d *heldDownload) spill() error {
 	f, err := d.x.in.saved.create(d.claim)
 	if err != nil {
 		d.why = err
@@ -332,7 +332,7 @@ func (d *saving) spill() error {
 }
 
 // settle copies the findings to the exchange, after the goroutine has ended.
-func (d *saving) settle() error {
+func (d *heldDownload) settle() error {
 	b, t := d.b, &d.x.T
 	own := &b.own
 	t.Verdict, t.Findings = own.Verdict, append(t.Findings[:0], own.Findings...)
@@ -355,7 +355,7 @@ func (d *saving) settle() error {
 }
 
 // stop ends the goroutine, waits for it, and reports whether it has ended.
-func (d *saving) stop(wait time.Duration) bool {
+func (d *heldDownload) stop(wait time.Duration) bool {
 	select {
 	case <-d.ended:
 		return true
@@ -374,7 +374,7 @@ func (d *saving) stop(wait time.Duration) bool {
 }
 
 // free releases everything that d holds, except a file that is kept or being read.
-func (d *saving) free() {
+func (d *heldDownload) free() {
 	d.stop(fair.Forever)
 	d.cancel()
 	if d.file != nil {
@@ -386,7 +386,7 @@ func (d *saving) free() {
 
 // The owner that gives up the response closes its body: only the goroutine reads it.
 
-func (d *saving) Close() error {
+func (d *heldDownload) Close() error {
 	if d.stop(time.Second / 10) {
 		return d.b.Close()
 	}
@@ -394,16 +394,16 @@ func (d *saving) Close() error {
 	return nil
 }
 
-func (d *saving) Read([]byte) (int, error)             { return 0, errSaveLeft }
-func (d *saving) Copy(io.Writer, int64) (int64, error) { return 0, errSaveLeft }
-func (d *saving) Ready(dst [][]byte) [][]byte          { return dst }
-func (d *saving) Skip(int)                             {}
-func (d *saving) Remaining() int64                     { return message.Chunked }
-func (d *saving) AtEnd() bool                          { return false }
-func (d *saving) Trailer() message.Fields              { return nil }
+func (d *heldDownload) Read([]byte) (int, error)             { return 0, errSaveLeft }
+func (d *heldDownload) Copy(io.Writer, int64) (int64, error) { return 0, errSaveLeft }
+func (d *heldDownload) Ready(dst [][]byte) [][]byte          { return dst }
+func (d *heldDownload) Skip(int)                             {}
+func (d *heldDownload) Remaining() int64                     { return message.Chunked }
+func (d *heldDownload) AtEnd() bool                          { return false }
+func (d *heldDownload) Trailer() message.Fields              { return nil }
 
 // A savingPage is the page as a body: it begins at once and ends with the download.
-type savingPage saving
+type savingPage heldDownload
 
 // Read implements [message.Body].
 func (p *savingPage) Read(dst []byte) (int, error) {
@@ -430,7 +430,7 @@ func (p *savingPage) Read(dst []byte) (int, error) {
 func (p *savingPage) report() {
 	d := p.x.page(200)
 	_, done, _, _ := p.b.state()
-	d.Received = page.Received{State: page.Coming, Bytes: p.b.received(), Size: p.size}
+	d.Received = page.DownloadProgress{State: page.Coming, Bytes: p.b.received(), Size: p.size}
 	if done {
 		d.Received.State = page.Checked
 	}
@@ -439,7 +439,7 @@ func (p *savingPage) report() {
 
 // last appends the result of the download and the link to the file.
 func (p *savingPage) last() {
-	x, s := p.x, (*saving)(p)
+	x, s := p.x, (*heldDownload)(p)
 	d := x.page(200)
 	err := s.settle()
 	if err == nil && s.file == nil { // it was slow rather than large
@@ -456,7 +456,7 @@ func (p *savingPage) last() {
 		x.Note("download: " + err.Error())
 		d.Received.State = page.Failed
 	default:
-		d.Received = page.Received{State: page.Ready, Bytes: s.file.size, Size: s.file.size}
+		d.Received = page.DownloadProgress{State: page.Ready, Bytes: s.file.size, Size: s.file.size}
 		s.file.client, s.file.fields = x.T.Client, keptFields(x, s.s)
 		d.Continue = x.in.saved.keepFile(s.file)
 		s.file = nil

@@ -86,10 +86,10 @@ type Set struct {
 	contact string
 	tmpl    [len(kinds)]*template.Template // by kind
 	policy  [len(kinds)]string             // Content-Security-Policy, by kind
-	busy    [forms]rendered                // by form
+	busy    [forms]renderedPage            // by form
 }
 
-type rendered struct {
+type renderedPage struct {
 	ctype string
 	body  []byte
 }
@@ -111,18 +111,18 @@ type Page struct {
 	ID       string // of the transaction
 	User     string
 	Contact  string
-	Continue string   // warn page: target of the button; wait page: URL of the file
-	Received Received // wait page
-	Vote     string   // block page: URL for a vote that this is a mistake; "" for none
-	Token    string   // to send with the vote
+	Continue string           // warn page: target of the button; wait page: URL of the file
+	Received DownloadProgress // wait page
+	Vote     string           // block page: URL for a vote that this is a mistake; "" for none
+	Token    string           // to send with the vote
 	Time     time.Time
 	After    time.Duration // limits and quotas: when to try again
 	Quotas   []filter.Balance
 	Texts    *text.Texts // in the client's language; nil is English
 }
 
-// Received is the progress of a download.
-type Received struct {
+// DownloadProgress is the progress of a download.
+type DownloadProgress struct {
 	State State
 	Bytes int64
 	Size  int64 // 0 if unknown
@@ -313,7 +313,7 @@ func New(dir, contact string) (*Set, error) {
 		}
 		// A field that does not exist is only noticed when the template runs.
 		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
-			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Received: Received{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Received: DownloadProgress{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
 		var page bytes.Buffer
 		for _, d := range []Page{{}, sample} {
 			d.Texts = p.texts.For("")

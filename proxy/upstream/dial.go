@@ -122,7 +122,7 @@ func (t *Transport) byParent(host string, port uint16) (bool, error) {
 	}
 	if isLocalhost(host) {
 		t.counters.add(private)
-		return true, &Refused{"localhost is the gateway itself"}
+		return true, &RefusedError{"localhost is the gateway itself"}
 	}
 	return true, nil
 }
@@ -215,7 +215,7 @@ func (t *Transport) dialTCP(ctx context.Context, d *net.Dialer, addr string) (*c
 		}
 	}
 	if err != nil {
-		if _, ok := errors.AsType[*Refused](err); ok {
+		if _, ok := errors.AsType[*RefusedError](err); ok {
 			t.counters.add(private)
 		} else {
 			t.counters.add(dialFailed)

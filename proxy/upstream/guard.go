@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// A Refused is an address that requests must not reach. Why is for the client.
-type Refused struct{ Why string }
+// A RefusedError says that requests must not reach an address. Why is for the client.
+type RefusedError struct{ Why string }
 
-func (e *Refused) Error() string { return e.Why }
+func (e *RefusedError) Error() string { return e.Why }
 
 // A guard decides which addresses may be reached.
 type guard struct {
@@ -70,11 +70,11 @@ func (g *guard) allowed(to netip.AddrPort) error {
 			continue
 		}
 		if o := own.Addr().Unmap(); o == a || o == inner(a) || o.IsUnspecified() && (inner(a).IsLoopback() || inner(a).IsUnspecified()) {
-			return &Refused{"this address belongs to the gateway itself"}
+			return &RefusedError{"this address belongs to the gateway itself"}
 		}
 	}
 	if a.IsUnspecified() || a.IsMulticast() {
-		return &Refused{fmt.Sprintf("%s is not an address of a host", a)}
+		return &RefusedError{fmt.Sprintf("%s is not an address of a host", a)}
 	}
 	if public(a) {
 		return nil
@@ -84,7 +84,7 @@ func (g *guard) allowed(to netip.AddrPort) error {
 			return nil
 		}
 	}
-	return &Refused{fmt.Sprintf("%s is in a private network", a)}
+	return &RefusedError{fmt.Sprintf("%s is in a private network", a)}
 }
 
 // control is a net.Dialer's Control. It gets the resolved address directly before the
@@ -124,7 +124,7 @@ func (g *guard) ownPort(n net.Conn) error {
 	}
 	for _, own := range g.own {
 		if int(own.Port()) == to.Port && own.Addr().IsUnspecified() {
-			return &Refused{"this address belongs to the gateway itself"}
+			return &RefusedError{"this address belongs to the gateway itself"}
 		}
 	}
 	return nil

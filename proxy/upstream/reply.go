@@ -27,8 +27,8 @@ type reply struct {
 	unwatch func() bool
 }
 
-// Switched is implemented by the Body of a response with status 101.
-type Switched interface {
+// SwitchedBody is implemented by the Body of a response with status 101.
+type SwitchedBody interface {
 	// Conn returns the connection and the bytes already read from it. The caller then owns it;
 	// Caller.Abort closes it until the next request.
 	Conn() (c net.Conn, first []byte)
@@ -190,7 +190,7 @@ func (r *reply) Close() error {
 	return nil
 }
 
-// Conn implements [Switched].
+// Conn implements [SwitchedBody].
 func (r *reply) Conn() (net.Conn, []byte) {
 	u := r.conn
 	r.conn = nil

@@ -157,7 +157,7 @@ func (w *wire) Read(p []byte) (n int, err error) {
 	case failed != nil:
 		return 0, failed
 	case err == platform.ErrWait:
-		return 0, nothing{}
+		return 0, noBytesError{}
 	case err != nil:
 		return 0, err
 	case n == 0:
@@ -172,12 +172,12 @@ func (u *conn) quietTLS() bool {
 	defer func() { u.wire.look = false }()
 	var b [1]byte
 	n, err := u.c.Read(b[:])
-	return n == 0 && errors.Is(err, nothing{})
+	return n == 0 && errors.Is(err, noBytesError{})
 }
 
-// nothing is the error of a peek without bytes. It is temporary to crypto/tls.
-type nothing struct{}
+// noBytesError is the error of a peek without bytes. It is temporary to crypto/tls.
+type noBytesError struct{}
 
-func (nothing) Error() string   { return "nothing to read" }
-func (nothing) Timeout() bool   { return true }
-func (nothing) Temporary() bool { return true }
+func (noBytesError) Error() string   { return "nothing to read" }
+func (noBytesError) Timeout() bool   { return true }
+func (noBytesError) Temporary() bool { return true }

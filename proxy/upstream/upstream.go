@@ -178,13 +178,13 @@ func (t *Transport) Run(ctx context.Context) error {
 // The response is as the origin sent it, including hop-by-hop fields. Its Body is never nil
 // and must be closed; it need not be read to its end. The connection returns to the pool when
 // the last byte has been read, before Close, and is closed if bytes are left. The Body of a
-// response with status 101 implements [Switched]: the connection then belongs to the caller.
+// response with status 101 implements [SwitchedBody]: the connection then belongs to the caller.
 //
 // The memory of the response belongs to the Caller: it is valid until the next RoundTrip for
 // the same Caller, or without a Caller for an unlimited time.
 //
 // A repeatable request (RFC 9110 section 9.2.2) is sent again if a kept connection turns out
-// to be dead. Errors: *Refused for a forbidden address, *BodyError if q's body failed,
+// to be dead. Errors: *RefusedError for a forbidden address, *BodyError if q's body failed,
 // *message.Error for an invalid response, *FaultError and *HandshakeError for TLS, errors of
 // Caller.Faults and Caller.Interim, and those of package net.
 func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error) {

@@ -54,7 +54,7 @@ func (a *Authority) Verify(*dns.Query) bool { return false }
 
 func (a *Authority) Sign(_ *dns.Query, reply []byte) []byte { return reply }
 
-func (a *Authority) Show() []Shown { return []Shown{} }
+func (a *Authority) Show() []Summary { return []Summary{} }
 
 func (a *Authority) Problems() []string { return nil }
 
@@ -68,4 +68,4 @@ func (a *Authority) Places() (string, bool) { return "", false }
 
 func (a *Authority) Create(context.Context, string, Fresh) (string, error) { return "", ErrNoZone }
 
-func (a *Authority) State(Shown) State { return State{} }
+func (a *Authority) State(Summary) State { return State{} }

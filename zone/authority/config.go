@@ -54,8 +54,8 @@ func (Outside) Wait(context.Context, *dns.Query, *dns.Reply, *filter.Transaction
 	return dns.Declined
 }
 
-// A Shown describes a zone for display.
-type Shown struct {
+// A Summary describes a zone for display.
+type Summary struct {
 	Origin      string    `json:"origin"`
 	View        string    `json:"view,omitempty"`
 	From        string    `json:"from"`           // file, redis, primary or catalog

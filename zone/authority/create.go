@@ -31,7 +31,7 @@ func (a *Authority) Create(ctx context.Context, folder string, n Fresh) (path st
 	if n.Origin == "" || strings.Trim(origin, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || strings.HasPrefix(origin, ".") {
 		return "", fmt.Errorf("%q is not the name of a zone", n.Origin)
 	}
-	if slices.ContainsFunc(a.Show(), func(s Shown) bool { return s.Origin == origin }) {
+	if slices.ContainsFunc(a.Show(), func(s Summary) bool { return s.Origin == origin }) {
 		return "", redins.ErrTaken
 	}
 	server := "ns." + origin
@@ -72,7 +72,7 @@ func (a *Authority) Create(ctx context.Context, folder string, n Fresh) (path st
 // folder, and returns the path of the file.
 func (a Editor) Restore(ctx context.Context, folder, origin string, text []byte) (path string, err error) {
 	origin = zone.Canonical(strings.TrimSpace(origin))
-	if slices.ContainsFunc(a.Show(), func(s Shown) bool { return s.Origin == origin && s.View == "" }) {
+	if slices.ContainsFunc(a.Show(), func(s Summary) bool { return s.Origin == origin && s.View == "" }) {
 		return "", redins.ErrTaken
 	}
 	if folder == "" {

@@ -110,7 +110,7 @@ func (a Editor) Edit(ctx context.Context, origin, view, what, id string, get fun
 	if err != nil {
 		return nil, err
 	}
-	e := &editing{origin: origin, path: path, records: z.Records}
+	e := &recordChange{origin: origin, path: path, records: z.Records}
 	if what != "add" && what != "change" && what != "delete" {
 		return nil, fmt.Errorf("what=%q is neither add, change nor delete", what)
 	}
@@ -173,15 +173,15 @@ func (a Editor) warnings(origin, path string, before *zone.Zone, text []byte) (a
 	return all
 }
 
-// editing is a change of one record. One of old and fresh may be nil.
-type editing struct {
+// A recordChange is a change of one record. One of old and fresh may be nil.
+type recordChange struct {
 	origin, path string
 	records      []miekg.RR
 	old, fresh   miekg.RR
 }
 
 // set returns the other records with a name and type.
-func (e *editing) set(name string, typ uint16) (all []miekg.RR) {
+func (e *recordChange) set(name string, typ uint16) (all []miekg.RR) {
 	for _, rr := range e.records {
 		if h := rr.Header(); rr != e.old && h.Rrtype == typ && zone.Canonical(h.Name) == name {
 			all = append(all, rr)
@@ -192,7 +192,7 @@ func (e *editing) set(name string, typ uint16) (all []miekg.RR) {
 
 // ttl returns the TTL for a record without one: that of the record it replaces, of other
 // records with its name and type, or of the SOA record.
-func (e *editing) ttl(get func(string) string) uint32 {
+func (e *recordChange) ttl(get func(string) string) uint32 {
 	if e.old != nil {
 		return e.old.Header().Ttl
 	}
@@ -212,8 +212,8 @@ func (e *editing) ttl(get func(string) string) uint32 {
 
 // steps returns the changes to make: that of the record itself, and of the TTLs of those with
 // the same name and type, which have the same (RFC 2181 section 5.2).
-func (e *editing) steps() ([]editing, error) {
-	all := []editing{*e}
+func (e *recordChange) steps() ([]recordChange, error) {
+	all := []recordChange{*e}
 	if e.old != nil && e.old.Header().Rrtype == miekg.TypeSOA && (e.fresh == nil || e.fresh.Header().Rrtype != miekg.TypeSOA || zone.Canonical(e.fresh.Header().Name) != e.origin) {
 		return nil, errors.New("a zone keeps its SOA record")
 	}
@@ -245,7 +245,7 @@ func (e *editing) steps() ([]editing, error) {
 		if rr.Header().Ttl != h.Ttl {
 			same := miekg.Copy(rr)
 			same.Header().Ttl = h.Ttl
-			all = append(all, editing{old: rr, fresh: same})
+			all = append(all, recordChange{old: rr, fresh: same})
 		}
 	}
 	return all, nil

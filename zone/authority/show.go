@@ -19,10 +19,10 @@ import (
 )
 
 // Show lists the zones by origin, then view.
-func (a *Authority) Show() []Shown {
-	all := []Shown{}
+func (a *Authority) Show() []Summary {
+	all := []Summary{}
 	for _, i := range slices.Concat(a.responder.Zones(), a.responder.Unavailable()) {
-		s := Shown{Origin: i.Origin, View: i.View, Serial: i.Serial, Names: i.Names, Records: i.Records, Bytes: i.Bytes, Signed: i.Signed, Signs: a.Signs(i.Origin), Unavailable: i.Unavailable}
+		s := Summary{Origin: i.Origin, View: i.View, Serial: i.Serial, Names: i.Names, Records: i.Records, Bytes: i.Bytes, Signed: i.Signed, Signs: a.Signs(i.Origin), Unavailable: i.Unavailable}
 		if i.Expires != nil {
 			s.Expires = time.Unix(i.Expires.Load(), 0)
 		}
@@ -53,7 +53,7 @@ func (a *Authority) from(origin, view string) (from, path string) {
 }
 
 // State returns the state of a zone's signatures and transfers.
-func (a *Authority) State(of Shown) (st State) {
+func (a *Authority) State(of Summary) (st State) {
 	m, s := a.Moves(of.Origin, of.View)
 	if st.Moves = m; s != nil {
 		for _, ds := range s.DS(time.Now()) {

@@ -82,11 +82,11 @@ type builder struct {
 	follows  bool         // there are CNAMEs to flatten
 	apex     *miekg.CNAME // of the apex, if it is to be flattened
 
-	building
+	nameBuild
 }
 
-// building is the state of the name being built.
-type building struct {
+// A nameBuild is the state of the name being built.
+type nameBuild struct {
 	value *value
 	owner string
 	where string

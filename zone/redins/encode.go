@@ -14,17 +14,17 @@ import (
 	"shuultuur/zone"
 )
 
-// An encoded is a zone as JSON: for each name (relative, "@" for the apex) its types.
-type encoded struct {
+// An encodedZone is a zone as JSON: for each name (relative, "@" for the apex) its types.
+type encodedZone struct {
 	soa    *soaJSON
 	labels map[string]map[string]json.RawMessage // by upper-case type
 }
 
 // encode writes a zone in the layout of redins. Records that its JSON cannot represent (other
 // types, a TTL of zero, a TXT record whose strings are not cut at 255 bytes) go to "rr".
-func encode(z *zone.Zone) (*encoded, error) {
+func encode(z *zone.Zone) (*encodedZone, error) {
 	origin := zone.Canonical(z.Origin)
-	e := &encoded{labels: map[string]map[string]json.RawMessage{}}
+	e := &encodedZone{labels: map[string]map[string]json.RawMessage{}}
 	sets := map[string]map[uint16][]miekg.RR{}
 	for _, rr := range z.Records {
 		h := rr.Header()
@@ -67,7 +67,7 @@ func relative(name, origin string) (string, error) {
 	return label, nil
 }
 
-func (e *encoded) put(label, typ string, v any) {
+func (e *encodedZone) put(label, typ string, v any) {
 	if e.labels[label] == nil {
 		e.labels[label] = map[string]json.RawMessage{}
 	}
@@ -86,7 +86,7 @@ func marshal(v any) json.RawMessage {
 }
 
 // name encodes the records of a name, and decodes them again to verify that nothing is lost.
-func (e *encoded) name(label, origin string, types map[uint16][]miekg.RR) error {
+func (e *encodedZone) name(label, origin string, types map[uint16][]miekg.RR) error {
 	var literal []string
 	for _, typ := range slices.Sorted(maps.Keys(types)) {
 		rrs := types[typ]

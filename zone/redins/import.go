@@ -15,8 +15,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// imported is the settings made from those of redins.
-type imported struct {
+// importedSettings are the settings made from those of redins.
+type importedSettings struct {
 	DNS importedDNS `yaml:"dns"`
 }
 
@@ -74,7 +74,7 @@ func Import(config []byte) (settings []byte, remarks []string, err error) {
 	if top["handler"] == nil && top["redis_data"] == nil && top["server"] == nil {
 		return nil, nil, fmt.Errorf("no \"server\", \"handler\" or \"redis_data\": this is not the config.json of redins or z42")
 	}
-	i := &importer{out: imported{DNS: importedDNS{Redis: importedRedis{Schema: Redins}}}}
+	i := &importer{out: importedSettings{DNS: importedDNS{Redis: importedRedis{Schema: Redins}}}}
 	root := i.object(top, "")
 	i.servers(root)
 	i.handler(root)
@@ -86,7 +86,7 @@ func Import(config []byte) (settings []byte, remarks []string, err error) {
 }
 
 type importer struct {
-	out     imported
+	out     importedSettings
 	remarks []string
 }
 

@@ -135,7 +135,7 @@ type Source struct {
 
 	mu        sync.Mutex
 	known     map[string]*zoneState // by origin as Redis lists it
-	dirty     map[string]*touched
+	dirty     map[string]*writtenPart
 	relist    bool // the list of zones was written
 	reconcile bool // everything may have changed
 	connected bool
@@ -209,7 +209,7 @@ func New(cfg Config, folder string, to Zones, up Upstream, sign Signer, previous
 		cfg: cfg, reload: cfg.Reload.Or(defaultReload), folder: folder, to: to, sign: sign, log: log, geo: db, checker: checker,
 		connect: func(ctx context.Context) (*Store, error) { return Open(ctx, cfg.Redis, cfg.Schema, cfg.Suffix) },
 		wake:    make(chan struct{}, 1), counters: &counters{},
-		known: map[string]*zoneState{}, dirty: map[string]*touched{},
+		known: map[string]*zoneState{}, dirty: map[string]*writtenPart{},
 	}
 	if up != nil {
 		s.aliases = NewAliases(up)
@@ -380,7 +380,7 @@ func (s *Source) changed(store *Store) func(string) {
 }
 
 // touch notes the parts of a zone to read. The caller holds the lock.
-func (s *Source) touch(name string, what *touched) {
+func (s *Source) touch(name string, what *writtenPart) {
 	if t := s.dirty[name]; t != nil {
 		t.add(what)
 	} else {
@@ -491,7 +491,7 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 
 // look finds out which keys the zones to read have in z42's layout, where that is cheaper than
 // asking for every type of every name.
-func (s *Source) look(ctx context.Context, store *Store, due map[string]*touched) {
+func (s *Source) look(ctx context.Context, store *Store, due map[string]*writtenPart) {
 	if store.Schema != Z42 {
 		return
 	}
@@ -541,7 +541,7 @@ func (s *Source) look(ctx context.Context, store *Store, due map[string]*touched
 }
 
 // loadAll reads zones, several at once.
-func (s *Source) loadAll(ctx context.Context, store *Store, due map[string]*touched) {
+func (s *Source) loadAll(ctx context.Context, store *Store, due map[string]*writtenPart) {
 	var wg sync.WaitGroup
 	work := make(chan string)
 	for range min(loaders, len(due)) {
@@ -578,9 +578,9 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, notified bool)
 		listed[name] = true
 		if s.known[name] == nil {
 			s.known[name] = &zoneState{origin: zone.Canonical(name)}
-			s.touch(name, &touched{names: true})
+			s.touch(name, &writtenPart{names: true})
 		} else if all {
-			s.touch(name, &touched{names: true})
+			s.touch(name, &writtenPart{names: true})
 		}
 	}
 	for name, k := range s.known {
@@ -612,11 +612,11 @@ func (s *Source) drop(name string, k *zoneState) {
 // dueZones returns the zones to read now, or when there may be some. A zone rests after each read
 // for as long as the read took, or a quarter of that where only differences are compiled, so
 // that a slow zone is not read all the time.
-func (s *Source) dueZones(now time.Time) (map[string]*touched, time.Duration) {
+func (s *Source) dueZones(now time.Time) (map[string]*writtenPart, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := time.Hour
-	due := map[string]*touched{}
+	due := map[string]*writtenPart{}
 	for name, what := range s.dirty {
 		k := s.known[name]
 		rest := min(k.took, 5*time.Second)
@@ -729,7 +729,7 @@ func (s *Source) logProblems(origin string, z *zone.Zone, problems []Problem, to
 }
 
 // fail notes a failed read, to be tried again.
-func (s *Source) fail(ctx context.Context, name string, what *touched, err error) {
+func (s *Source) fail(ctx context.Context, name string, what *writtenPart, err error) {
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return
 	}

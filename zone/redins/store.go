@@ -74,7 +74,7 @@ func (s *Store) pattern() string {
 
 // touched returns the zone and name that a written key belongs to: a zone and a part of it, or
 // the list of zones (origin is ""). ok is false for other keys.
-func (s *Store) touched(key string) (origin string, what *touched, ok bool) {
+func (s *Store) touched(key string) (origin string, what *writtenPart, ok bool) {
 	key, ok = strings.CutPrefix(key, s.Prefix+s.root())
 	if !ok {
 		return "", nil, false
@@ -89,7 +89,7 @@ func (s *Store) touched(key string) (origin string, what *touched, ok bool) {
 		return "", nil, false
 	}
 	origin, key, _ = strings.Cut(key, ":")
-	what = &touched{}
+	what = &writtenPart{}
 	labels, typ := strings.CutPrefix(key, "labels:")
 	switch {
 	case s.Schema == Redins:

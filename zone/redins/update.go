@@ -29,14 +29,14 @@ type part struct {
 	watched  []*health.Status
 }
 
-// touched is the part of a zone that was written. Its settings always count as touched.
-type touched struct {
+// A writtenPart is the part of a zone that was written. Its settings always count as touched.
+type writtenPart struct {
 	names  bool            // any name may have changed
 	list   bool            // the set of names (z42)
 	labels map[string]bool // these names (z42)
 }
 
-func (t *touched) add(o *touched) {
+func (t *writtenPart) add(o *writtenPart) {
 	t.names, t.list = t.names || o.names, t.list || o.list
 	if len(o.labels) > 0 && t.labels == nil {
 		t.labels = map[string]bool{}
@@ -94,7 +94,7 @@ func (v value) sum() uint64 {
 
 // update reads the written parts of a zone and changes the names that differ. It
 // returns zone.ErrWhole when the zone has to be read as a whole.
-func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, name string, k *zoneState, t *touched) error {
+func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, name string, k *zoneState, t *writtenPart) error {
 	began := time.Now()
 	r, err := store.settings(in, name)
 	if err != nil {
@@ -288,7 +288,7 @@ func compareHash(store *Store, in *redis.Session, name string, e *edits) error {
 
 // compareKeys compares the names of a zone stored in keys, written names first, because
 // reading the list may take long.
-func compareKeys(ctx context.Context, store *Store, in *redis.Session, name string, e *edits, t *touched) error {
+func compareKeys(ctx context.Context, store *Store, in *redis.Session, name string, e *edits, t *writtenPart) error {
 	n := e.k.names
 	read := func(places []int32) error {
 		if err := store.keyed(in, name, n, places, e.compare); err != nil {
@@ -530,7 +530,7 @@ func (s *Source) serve(k *zoneState, r *raw, sum xxh3.Uint128, began time.Time) 
 }
 
 // load reads the written parts of one zone, or all of it.
-func (s *Source) load(ctx context.Context, store *Store, name string, t *touched) {
+func (s *Source) load(ctx context.Context, store *Store, name string, t *writtenPart) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
 	in := store.session(ctx)

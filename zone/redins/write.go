@@ -128,7 +128,7 @@ func places(values map[[2]string][]byte) [][2]string {
 
 // wanted returns the values of a zone by label and type; in redins' layout the type is empty
 // and the value has all types.
-func (s *Store) wanted(e *encoded) map[[2]string][]byte {
+func (s *Store) wanted(e *encodedZone) map[[2]string][]byte {
 	want := map[[2]string][]byte{}
 	for label, types := range e.labels {
 		if s.Schema == Z42 {

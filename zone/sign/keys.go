@@ -377,14 +377,14 @@ func (k *Key) times(text string) error {
 }
 
 // timed returns the times of a key with their names in BIND's files.
-func (k *Key) timed() []timing {
-	return []timing{
+func (k *Key) timed() []keyTiming {
+	return []keyTiming{
 		{"Publish", &k.publish}, {"Activate", &k.activate}, {"Inactive", &k.inactive}, {"Delete", &k.remove},
 		{"DSPublish", &k.dsPublish}, {"SyncPublish", &k.syncPublish}, {"SyncDelete", &k.syncDelete},
 	}
 }
 
-type timing struct {
+type keyTiming struct {
 	name string
 	at   *time.Time
 }

@@ -14,10 +14,10 @@ type Ring struct {
 	config Config
 
 	mu      sync.Mutex
-	signers map[string]ringed
+	signers map[string]ringEntry
 }
 
-type ringed struct {
+type ringEntry struct {
 	texts  []string
 	signer *Signer
 }
@@ -27,7 +27,7 @@ func NewRing(c Config) (*Ring, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Ring{config: c, signers: map[string]ringed{}}, nil
+	return &Ring{config: c, signers: map[string]ringEntry{}}, nil
 }
 
 // Signer returns the signer of a zone. texts are its keys, for each the public and then the
@@ -54,7 +54,7 @@ func (r *Ring) Signer(origin string, texts ...string) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.signers[origin] = ringed{slices.Clone(texts), s}
+	r.signers[origin] = ringEntry{slices.Clone(texts), s}
 	return s, nil
 }
 

@@ -9,14 +9,14 @@ import (
 // access decides which clients may fetch zones, by the keys and rules of the settings.
 type access struct {
 	keys   Keys
-	allow  []allowed
-	notify []notified
+	allow  []accessRule
+	notify []notifyRule
 	stats  *Stats
 }
 
 // wanted reports whether any client may fetch a zone.
 func (s *access) wanted(origin string) bool {
-	return slices.ContainsFunc(s.allow, func(a allowed) bool { return covers(a.zones, origin) })
+	return slices.ContainsFunc(s.allow, func(a accessRule) bool { return covers(a.zones, origin) })
 }
 
 // Verify reports whether a query with a TSIG record is signed by a known key, as
@@ -60,7 +60,7 @@ func (s *access) signer(q *dns.Query) *Key {
 }
 
 // mayFetch returns the rule that lets a client fetch a zone, nil if none does.
-func (s *access) mayFetch(origin string, q *dns.Query, key *Key) *allowed {
+func (s *access) mayFetch(origin string, q *dns.Query, key *Key) *accessRule {
 	for i := range s.allow {
 		a := &s.allow[i]
 		if covers(a.zones, origin) && (a.key == nil || a.key == key) && (!a.tls || q.Transport == dns.TLS) && (len(a.networks) == 0 || contains(a.networks, q.Client.Addr()) >= 0) {

@@ -117,7 +117,7 @@ func (keys Keys) key(name string) (*Key, error) {
 	return k, nil
 }
 
-type allowed struct {
+type accessRule struct {
 	zones    []string
 	networks []netip.Prefix
 	key      *Key
@@ -125,7 +125,7 @@ type allowed struct {
 	view     string
 }
 
-type notified struct {
+type notifyRule struct {
 	zones   []string
 	address netip.AddrPort
 	key     *Key
@@ -143,35 +143,35 @@ func covers(zones []string, origin string) bool {
 }
 
 // allow compiles one rule.
-func (keys Keys) allow(c Allow) (allowed, error) {
+func (keys Keys) allow(c Allow) (accessRule, error) {
 	zones, err := origins(c.Zones)
 	if err != nil {
-		return allowed{}, setting.At("zones", err)
+		return accessRule{}, setting.At("zones", err)
 	}
 	key, err := keys.key(c.Key)
 	if err != nil {
-		return allowed{}, setting.At("key", err)
+		return accessRule{}, setting.At("key", err)
 	}
 	if key == nil && len(c.Networks) == 0 {
-		return allowed{}, setting.At("networks", errors.New("neither networks nor a key: anybody could fetch the zones; write 0.0.0.0/0 and ::/0 if you mean that"))
+		return accessRule{}, setting.At("networks", errors.New("neither networks nor a key: anybody could fetch the zones; write 0.0.0.0/0 and ::/0 if you mean that"))
 	}
-	return allowed{zones, c.Networks, key, c.TLS, c.View}, nil
+	return accessRule{zones, c.Networks, key, c.TLS, c.View}, nil
 }
 
-func (keys Keys) notify(c Notify) (notified, error) {
+func (keys Keys) notify(c Notify) (notifyRule, error) {
 	zones, err := origins(c.Zones)
 	if err != nil {
-		return notified{}, setting.At("zones", err)
+		return notifyRule{}, setting.At("zones", err)
 	}
 	a, err := address(c.Address, 53)
 	if err != nil {
-		return notified{}, setting.At("address", err)
+		return notifyRule{}, setting.At("address", err)
 	}
 	key, err := keys.key(c.Key)
 	if err != nil {
-		return notified{}, setting.At("key", err)
+		return notifyRule{}, setting.At("key", err)
 	}
-	return notified{zones, a, key, c.View}, nil
+	return notifyRule{zones, a, key, c.View}, nil
 }
 
 func (keys Keys) primary(c Primary) (upstream, error) {

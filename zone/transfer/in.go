@@ -16,9 +16,9 @@ import (
 	"shuultuur/zone"
 )
 
-// A fetched is the answer of a primary: a whole zone, differences, or nothing when
+// A primaryAnswer is the answer of a primary: a whole zone, differences, or nothing when
 // there is nothing newer.
-type fetched struct {
+type primaryAnswer struct {
 	serial  uint32
 	records []miekg.RR // all records, one SOA among them
 	steps   []step     // otherwise the differences
@@ -48,7 +48,7 @@ func (e errRcode) Error() string {
 }
 
 // fetch requests a zone from one primary: changes since have, or all of it when have is nil.
-func fetch(ctx context.Context, origin string, from upstream, have *miekg.SOA, maxBytes int64) (*fetched, error) {
+func fetch(ctx context.Context, origin string, from upstream, have *miekg.SOA, maxBytes int64) (*primaryAnswer, error) {
 	f, err := fetchWith(ctx, origin, from, have, maxBytes, true)
 	var rcode errRcode
 	if errors.As(err, &rcode) && rcode == miekg.RcodeFormatError { // the primary may not support EDNS
@@ -58,7 +58,7 @@ func fetch(ctx context.Context, origin string, from upstream, have *miekg.SOA, m
 }
 
 // fetchWith does so with or without EDNS.
-func fetchWith(ctx context.Context, origin string, from upstream, have *miekg.SOA, maxBytes int64, edns bool) (*fetched, error) {
+func fetchWith(ctx context.Context, origin string, from upstream, have *miekg.SOA, maxBytes int64, edns bool) (*primaryAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
 	m := new(miekg.Msg)
@@ -301,8 +301,8 @@ func (r *receiver) change(rr miekg.RR, soa *miekg.SOA) {
 	}
 }
 
-func (r *receiver) result() (*fetched, error) {
-	f := &fetched{serial: r.first.Serial, expire: r.expire}
+func (r *receiver) result() (*primaryAnswer, error) {
+	f := &primaryAnswer{serial: r.first.Serial, expire: r.expire}
 	switch {
 	case r.incremental:
 		serial := r.have.Serial

@@ -30,7 +30,7 @@ func soa(serial int) string {
 func a(i int) string { return fmt.Sprintf("host%d.example.com. 300 IN A 192.0.2.%d", i, i) }
 
 // receive gives messages with these records to a receiver.
-func receive(t testing.TB, have int, max int64, messages ...[]string) (*fetched, error) {
+func receive(t testing.TB, have int, max int64, messages ...[]string) (*primaryAnswer, error) {
 	t.Helper()
 	var old *miekg.SOA
 	if have > 0 {

@@ -57,32 +57,32 @@ func newSecondary(s *Server, origin string, from *feed, maxBytes int64) *seconda
 	return z
 }
 
-// followed are the zones that are fetched, by origin. It is safe for concurrent use.
-type followed struct {
+// secondaries are the zones that are fetched, by origin. It is safe for concurrent use.
+type secondaries struct {
 	mu  sync.Mutex
 	all map[string]*secondary
 }
 
 // find returns nil for a zone that is not fetched.
-func (f *followed) find(origin string) *secondary {
+func (f *secondaries) find(origin string) *secondary {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.all[origin]
 }
 
-func (f *followed) list() []*secondary {
+func (f *secondaries) list() []*secondary {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Values(f.all))
 }
 
-func (f *followed) put(z *secondary) {
+func (f *secondaries) put(z *secondary) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all[z.origin] = z
 }
 
-func (f *followed) drop(origin string) {
+func (f *secondaries) drop(origin string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.all, origin)
@@ -333,7 +333,7 @@ func (z *secondary) publish(ctx context.Context, records []miekg.RR) error {
 }
 
 // take serves new records and writes them to disk.
-func (z *secondary) take(ctx context.Context, records []miekg.RR, f *fetched, now time.Time) error {
+func (z *secondary) take(ctx context.Context, records []miekg.RR, f *primaryAnswer, now time.Time) error {
 	incremental := f.steps != nil
 	soa, ok := records[0].(*miekg.SOA)
 	if !ok {

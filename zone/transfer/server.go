@@ -57,7 +57,7 @@ type Server struct {
 	keepers  keepers
 	catalogs catalogs
 	listed   chan struct{} // the set of zones has changed
-	followed followed
+	followed secondaries
 
 	mu      sync.Mutex
 	entries map[id]*entry
@@ -111,7 +111,7 @@ func New(c Config, zones Zones, parent ParentDS, previous *Server, log *slog.Log
 	}
 	s := &Server{
 		cfg: c, zones: zones, log: log, access: access{keys: keys}, folder: string(c.Folder),
-		entries: map[id]*entry{}, signers: map[string]*sign.Signer{}, followed: followed{all: map[string]*secondary{}},
+		entries: map[id]*entry{}, signers: map[string]*sign.Signer{}, followed: secondaries{all: map[string]*secondary{}},
 		out: make(chan struct{}, maxOut), changed: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), listed: make(chan struct{}, 1), backoff: firstBackoff,
 	}
 	s.Stats = &Stats{}
@@ -197,7 +197,7 @@ func (s *Server) adopt(previous *Server) {
 	previous.news.mu.Lock()
 	defer previous.news.mu.Unlock()
 	for k, it := range previous.news.pending {
-		if slices.ContainsFunc(s.notify, func(t notified) bool { return t.address == k.to && t.key == it.key }) {
+		if slices.ContainsFunc(s.notify, func(t notifyRule) bool { return t.address == k.to && t.key == it.key }) {
 			s.news.pending[k] = &item{soa: it.soa, key: it.key, at: time.Now()}
 		}
 	}
