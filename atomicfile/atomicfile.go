@@ -16,9 +16,9 @@ import (
 	"syscall"
 )
 
-// Write has fill write a new file that replaces file, with exactly the permissions of mode.
-// After an error file is unchanged, with one exception: if the folder cannot be synced, the
-// new file is in place but may not survive a power failure. Files that root writes belong
+// Write calls fill to write a new file that replaces file, with exactly the permissions of
+// mode. After an error file is unchanged, with one exception: if the folder cannot be synced,
+// the new file is in place but may not survive a power failure. Files that root writes belong
 // to the owner of the previous file, or else of the folder.
 func Write(file string, mode fs.FileMode, fill func(*os.File) error) error {
 	return write(file, mode, fill, os.Rename)
@@ -62,7 +62,7 @@ func write(file string, mode fs.FileMode, fill func(*os.File) error, place func(
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // renamed already if all went well
+	defer os.Remove(f.Name()) // if all went well, it was renamed already
 	err = fill(f)
 	if err == nil {
 		err = errors.Join(give(f, file), f.Chmod(mode), f.Sync())

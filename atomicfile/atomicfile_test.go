@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// folder fails the test unless dir holds exactly want: "name mode content".
+// folder fails the test unless dir has exactly the files want: "name mode content".
 func folder(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -46,12 +46,12 @@ func TestFileIsReplacedWithItsMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if err := WriteBytes(file, 0o666, []byte("new")); err != nil { // more than the umask lets through
+	if err := WriteBytes(file, 0o666, []byte("new")); err != nil { // more permissions than the umask lets through
 		t.Fatal(err)
 	}
 	folder(t, dir, "keys -rw-rw-rw- new")
 	if old, err := io.ReadAll(reader); err != nil || string(old) != "old" {
-		t.Errorf("who has the file open reads %q, %v; want the old one", old, err)
+		t.Errorf("a reader that opened the file before reads %q, %v; want the old content", old, err)
 	}
 }
 
@@ -75,13 +75,13 @@ func TestFileStaysWhenWritingFails(t *testing.T) {
 
 	// A folder that is not empty cannot be replaced by a file.
 	if err := WriteBytes(dir, 0o644, []byte("new")); err == nil {
-		t.Error("a folder was replaced")
+		t.Error("WriteBytes replaces a folder that is not empty")
 	}
 	if left, _ := filepath.Glob(dir + ".*.tmp"); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("temporary files remain: %q", left)
 	}
 	if err := WriteBytes(filepath.Join(dir, "not", "there"), 0o644, nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("into a folder that is not there: got %v", err)
+		t.Errorf("writing into a missing folder: %v, want fs.ErrNotExist", err)
 	}
 }
 

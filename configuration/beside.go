@@ -43,7 +43,7 @@ func ProxyURL(file string) (*url.URL, error) {
 func (s *Settings) Fetcher() *http.Client {
 	var parent *url.URL
 	if s.Proxy.Upstream.Parent != "" {
-		if u, err := url.Parse(s.Proxy.Upstream.Parent); err == nil { // the proxy has validated it
+		if u, err := url.Parse(s.Proxy.Upstream.Parent); err == nil { // validated when the proxy was made
 			if u.Port() == "" {
 				u.Host = net.JoinHostPort(u.Hostname(), "3128")
 			}

@@ -66,7 +66,7 @@ type Settings struct {
 
 	Text  *setting.Text `yaml:"-"`
 	Dir   string        `yaml:"-"` // of the file
-	Stamp string        `yaml:"-"` // stamp of the file, from before it was read
+	Stamp string        `yaml:"-"` // stamp of the file from before it was read
 }
 
 // DNS are the settings of the name server.
@@ -122,7 +122,7 @@ type KeyPair struct {
 // Pages sets how block and warn pages look.
 type Pages struct {
 	Templates setting.File `yaml:"templates"` // folder with templates that replace the built-in ones
-	Contact   string       `yaml:"contact"`   // whom a blocked user may ask
+	Contact   string       `yaml:"contact"`   // whom a blocked user may contact
 }
 
 // Read reads a settings file: syntax, unknown keys, values of the wrong type. The error has

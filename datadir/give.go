@@ -8,10 +8,10 @@ import (
 	"shuultuur/platform"
 )
 
-// Give gives what root has left in a folder to the folder's owner, or, where root made the
-// folder itself, to the owner of the one above. Administrators run commands as root, and the
-// gateway, which runs as another user, has to read and replace what they leave. Files that have
-// another name elsewhere, and what cannot be opened, are left alone.
+// Give gives the files that root has left in a folder to the folder's owner. If root made the
+// folder itself, it gives them to the owner of the folder above. Administrators run commands as
+// root, and the gateway, which runs as another user, has to read and replace the files. Give
+// leaves alone files with another hard link, and files that it cannot open.
 func Give(dir string) {
 	if os.Geteuid() != 0 {
 		return
@@ -25,7 +25,7 @@ func Give(dir string) {
 	if user == 0 {
 		return
 	}
-	root, err := os.OpenRoot(dir) // the owner may put links into it meanwhile
+	root, err := os.OpenRoot(dir) // meanwhile the owner may put links into it
 	if err != nil {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 
 func TestWhatRootLeavesBelongsToTheOwnerOfTheFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root writes for others")
+		t.Skip("only root can leave files for others")
 	}
 	above := t.TempDir()
 	dir := filepath.Join(above, "data")

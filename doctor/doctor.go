@@ -28,15 +28,15 @@ type Machine interface {
 	// Files returns how many files a process may have open: the soft and the hard
 	// limit.
 	Files() (soft, hard uint64, err error)
-	TimeWait() (int64, error)      // connections in TIME_WAIT
+	TimeWait() (int64, error)      // number of connections in TIME_WAIT
 	Synchronised() (bool, error)   // whether the clock follows a time server
 	Entropy() (bool, error)        // whether the random generator is seeded
 	Memory() (int64, error)        // bytes this process may use, control groups included
-	Disk(dir string) (Disk, error) // of the nearest folder that exists
+	Disk(dir string) (Disk, error) // describes the file system of the nearest folder that exists
 	// Bind opens host:port for UDP and TCP for a moment. The error is that of the
 	// system.
 	Bind(addr string) error
-	Addresses() ([]netip.Addr, error) // of this machine
+	Addresses() ([]netip.Addr, error) // addresses of this machine
 	// Output returns the output of a command that changes nothing. The error is
 	// exec.ErrNotFound if it is not installed.
 	Output(ctx context.Context, name string, args ...string) (string, error)
@@ -63,7 +63,7 @@ type Config struct {
 	Transparent []string // host:port, listen.transparent
 	TPROXY      []string // host:port, listen.tproxy
 	Settings    string   // settings file; "" means there is none
-	Mistakes    error    // the mistake in it
+	Mistakes    error    // the mistake in the settings
 	Redis       string   // host:port
 	Names       *Names   // the name server; nil when there is none
 }

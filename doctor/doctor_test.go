@@ -30,7 +30,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// fake is a made-up machine.
+// fake is a machine with given facts.
 type fake struct {
 	system       string
 	now          time.Time
@@ -41,10 +41,10 @@ type fake struct {
 	seeded       bool
 	memory       int64
 	disk         Disk
-	ports        map[string]error // that cannot be determined
+	ports        map[string]error // facts that cannot be determined
 	addresses    []netip.Addr
-	output       map[string]string // by command line; the others are not installed
-	err          error             // of everything but Kernel, when set
+	output       map[string]string // outputs by command line; other programs are not installed
+	err          error             // error of everything except Kernel, unless nil
 }
 
 func (f *fake) System() string                { return f.system }
@@ -62,7 +62,7 @@ func (f *fake) Output(_ context.Context, name string, args ...string) (string, e
 	}
 	s, ok := f.output[strings.Join(append([]string{name}, args...), " ")]
 	if !ok {
-		return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+		return "", fmt.Errorf("running %s: %w", name, exec.ErrNotFound)
 	}
 	return s, nil
 }
@@ -128,7 +128,7 @@ func golden(t *testing.T, name string, write func(io.Writer) error) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
+		t.Errorf("the report of %s differs (-want +got):\n%s", name, diff)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestReports(t *testing.T) {
 		}
 		for _, f := range r.Findings {
 			if (f.Level == Low || f.Level == Bad) && (f.Wanted == "" || f.Why == "" || len(f.Mend) == 0) {
-				t.Errorf("%s: %q is %s and does not say what is wanted, why and what to do", c.name, f.About, f.Level)
+				t.Errorf("%s: the finding about %q is %s and does not say what is wanted, why, and what to do", c.name, f.About, f.Level)
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func TestTheAcceptQueueByItsOldName(t *testing.T) {
 	m.kernel["kern.ipc.somaxconn"] = m.kernel["kern.ipc.soacceptqueue"]
 	delete(m.kernel, "kern.ipc.soacceptqueue")
 	if got := find(t, Look(t.Context(), m, Config{}), "kern.ipc.somaxconn"); got.Level != Low {
-		t.Errorf("got %+v, want it low", got)
+		t.Errorf("the finding is %+v, want it low", got)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestMemoryAgainstItsLimits(t *testing.T) {
 		if memory.Level != c.memory || bodies.Level != c.bodies || !strings.Contains(advice, c.advice) {
 			t.Errorf("memory %d, GOMEMLIMIT %d, held %d: got %+v and %+v, want %s, %s and advice %q", c.have, c.limit, c.held, memory, bodies, c.memory, c.bodies, c.advice)
 		}
-		// The machine that follows the advice is well.
+		// A machine on which the advice was followed is fine.
 		limit, held := c.limit, c.held
 		if memory.Level != OK {
 			limit = c.have >> 20 * 3 / 4 << 20
@@ -224,7 +224,7 @@ func TestMemoryAgainstItsLimits(t *testing.T) {
 		}
 		for _, f := range Look(t.Context(), m, Config{MemoryLimit: limit, Held: held}).Findings {
 			if (f.About == "memory" || f.About == "held bodies") && f.Level != OK {
-				t.Errorf("after the advice for memory %d, GOMEMLIMIT %d, held %d was followed: %+v", c.have, c.limit, c.held, f)
+				t.Errorf("after the advice for memory %d, GOMEMLIMIT %d, held %d was followed: %+v, want it ok", c.have, c.limit, c.held, f)
 			}
 		}
 	}
@@ -370,7 +370,7 @@ func FuzzReply(f *testing.F) {
 			size += len(s)
 		}
 		if err == nil && size > len(b) {
-			t.Errorf("%q: %d bytes from %d", b, size, len(b))
+			t.Errorf("readReply(%q) returned %d bytes of %d", b, size, len(b))
 		}
 	})
 }
@@ -380,18 +380,18 @@ func TestThisMachineAnswers(t *testing.T) {
 	r := Look(t.Context(), This{}, Config{Data: dir})
 	for _, about := range []string{"open files of a process", "ports for outgoing connections", "random numbers", "memory", "disk sync"} {
 		if f := find(t, r, about); f.Level == Unknown {
-			t.Errorf("%s is unknown: %s", about, f.Found)
+			t.Errorf("inspecting %s on this machine failed: %s", about, f.Found)
 		}
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("Disk leaves files behind: %v, %v", left, err)
 	}
 }
 
 func TestDiskOfAFolderThatIsNotThereYet(t *testing.T) {
 	d, err := This{}.Disk(filepath.Join(t.TempDir(), "a", "b"))
 	if err != nil || d.Total == 0 || d.SyncUntried == "" {
-		t.Errorf("got %+v, %v; want the size of the folder above and no sync", d, err)
+		t.Errorf("Disk of a missing folder: %+v, %v; want the size of the folder above and no sync", d, err)
 	}
 }

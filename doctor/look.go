@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The least that a machine should have. The findings give the reasons.
+// These are the least values that a machine should have. The findings give the reasons.
 const (
 	wantBacklog   = 4096
 	wantPorts     = 50_000

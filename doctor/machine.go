@@ -36,8 +36,7 @@ func (This) Files() (soft, hard uint64, err error) {
 	return soft, hard, err
 }
 
-// syncs is how many writes are timed: enough for a median, few enough for a
-// worn flash card.
+// syncs is the number of timed writes: enough for a median, few enough for a worn flash card.
 const syncs = 5
 
 // Disk implements Machine. It writes some KiB to a file in dir and removes it.
@@ -122,8 +121,8 @@ func (This) Addresses() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// Limits on time and output of a command. A firewall with its own list of
-// addresses may print a lot.
+// These bound time and output of a command. A firewall with its own list of addresses may print
+// a lot.
 const (
 	commandTime = 3 * time.Second
 	commandMost = 4 << 20

@@ -72,8 +72,8 @@ func (This) Entropy() (bool, error) {
 	return err == nil, err
 }
 
-// Memory implements Machine. A control group above that of the process may
-// limit it, too; containers set that of the process.
+// Memory implements Machine. Control groups above that of the process may limit it, too;
+// containers set the limit of the process's own group.
 func (This) Memory() (int64, error) {
 	s, err := readSmall("/proc/meminfo")
 	if err != nil {

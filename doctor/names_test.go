@@ -55,7 +55,7 @@ func TestPortsOfTheNameServer(t *testing.T) {
 		}
 		got := find(t, Look(t.Context(), m, Config{Names: &Names{Listen: []string{port}}}), "port "+port)
 		if got.Level != c.level || !strings.Contains(got.Found, c.found) || !strings.Contains(strings.Join(got.Mend, "\n"), c.mend) || (got.Level == Bad || got.Level == Low) != (got.Why != "") {
-			t.Errorf("%s: %+v, want %s, %q, to mend by %q", c.name, got, c.level, c.found, c.mend)
+			t.Errorf("%s: the finding is %+v, want %s, %q, and the remedy %q", c.name, got, c.level, c.found, c.mend)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestNamesOverIPv6(t *testing.T) {
 		m := strong()
 		m.addresses = c.has
 		if got := find(t, Look(t.Context(), m, Config{Names: &Names{Listen: c.listen}}), "names over IPv6"); got.Level != c.want {
-			t.Errorf("%v on %v: %+v", c.listen, c.has, got)
+			t.Errorf("listening on %v with the addresses %v: %+v", c.listen, c.has, got)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestUpstreamsAreAsked(t *testing.T) {
 			got = append(got, string(find(t, r, "upstream "+up).Level))
 		}
 		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s, validate %v: %v, want %s", c.all, c.validate, got, c.want)
+			t.Errorf("upstreams %s, validate %v: %v, want %s", c.all, c.validate, got, c.want)
 		}
 	}
 }
@@ -140,21 +140,21 @@ func TestARealRedisIsAskedForItsEvents(t *testing.T) {
 	n := &Names{Redis: s.Addr}
 	about := fmt.Sprintf("redis %s notify-keyspace-events", s.Addr)
 	if got := find(t, Look(t.Context(), strong(), Config{Names: n}), about); got.Level != Low {
-		t.Errorf("as it comes: %+v", got)
+		t.Errorf("a Redis without keyspace events: %+v, want it low", got)
 	}
 	s.Do(t, "CONFIG", "SET", "notify-keyspace-events", "KA")
 	if got := find(t, Look(t.Context(), strong(), Config{Names: n}), about); got.Level != OK {
-		t.Errorf("after setting it: %+v", got)
+		t.Errorf("after the advice was followed: %+v, want it ok", got)
 	}
 }
 
 func TestEncryptedDNSOfBrowsers(t *testing.T) {
 	for doh, want := range map[bool]Level{true: OK, false: Low} {
 		if got := find(t, Look(t.Context(), strong(), Config{Names: &Names{DoH: doh}}), "encrypted DNS of browsers"); got.Level != want {
-			t.Errorf("%v: %+v", doh, got)
+			t.Errorf("with a list of encrypted DNS %v: %+v", doh, got)
 		}
 	}
 	if slices.ContainsFunc(Look(t.Context(), strong(), Config{}).Findings, func(f Finding) bool { return strings.Contains(f.About, "DNS") }) {
-		t.Error("names are looked at where there is no name server")
+		t.Error("the report has findings about DNS although there is no name server")
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	redisTime  = 3 * time.Second
-	redisReply = 1 << 20 // bytes of one reply
+	redisReply = 1 << 20 // most bytes of one reply
 )
 
 // redis asks a Redis server for its backlog and its behaviour when memory is
@@ -88,7 +88,7 @@ func askRedis(ctx context.Context, addr, setting string) (map[string]string, err
 			facts[name] = value
 		}
 	}
-	// CONFIG is often disabled; the rest is useful without it.
+	// CONFIG is often disabled. The other answers are useful without it.
 	config, err := readReply(r)
 	var refused redisError
 	if err != nil && !errors.As(err, &refused) {

@@ -18,7 +18,7 @@ import (
 // conditions of the rule (interface, destination) are ignored.
 type redirect struct {
 	four, six   bool // IPv4, IPv6
-	tproxy      bool // the destination is preserved
+	tproxy      bool // the rule preserves the destination
 	first, last uint16
 }
 

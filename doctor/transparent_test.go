@@ -55,7 +55,7 @@ func TestTransparentRules(t *testing.T) {
 	const r4, r6, t4, t6 = "redirect to 3129, IPv4", "redirect to 3129, IPv6", "TPROXY to 3130, IPv4", "TPROXY to 3130, IPv6"
 	for _, c := range []struct {
 		name   string
-		output map[string]string // put over that of a bare machine
+		output map[string]string // outputs that replace those of a bare machine
 		gone   []string          // not installed
 		want   map[string]Level
 	}{
@@ -149,13 +149,13 @@ func TestTransparentWithoutPermission(t *testing.T) {
 
 func TestOutputOfThisMachine(t *testing.T) {
 	if s, err := (This{}).Output(t.Context(), "echo", "-n", "hello"); err != nil || s != "hello" {
-		t.Errorf("echo: got %q, %v", s, err)
+		t.Errorf("echo hello: got %q, %v", s, err)
 	}
 	if _, err := (This{}).Output(t.Context(), "cat", "/dev/zero"); err == nil || strings.Contains(err.Error(), "within") {
-		t.Errorf("output without end: got %v, want it cut by its length", err)
+		t.Errorf("a program that prints without end: %v, want an error about its length", err)
 	}
 	if _, err := (This{}).Output(t.Context(), "ls", "/nothing/there"); err == nil || !strings.Contains(err.Error(), "/nothing/there") {
-		t.Errorf("a program that fails: got %v, want what it complained of", err)
+		t.Errorf("a program that fails: %v, want what it printed", err)
 	}
 }
 
@@ -166,14 +166,14 @@ func FuzzFirewallRules(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		all, err := nftRules(s)
 		if err != nil && len(all) > 0 {
-			t.Errorf("%q: rules %v and an error, %v", s, all, err)
+			t.Errorf("parsing %q returned the rules %v and the error %v, want one of them", s, all, err)
 		}
 		for _, r := range append(all, append(tableRules(s, true), ipfwRules(s)...)...) {
 			if !r.four && !r.six && r.last == 0 && r.first == 0 {
-				continue // a rule that nothing can match
+				continue // such a rule can match nothing
 			}
 			if r.tproxy && r.first > 0 && !strings.Contains(strings.ToLower(s), "tproxy") && !strings.Contains(s, "--on-port") {
-				t.Errorf("%q: %+v is no TPROXY", s, r)
+				t.Errorf("parsing %q returned %+v, which is no TPROXY rule", s, r)
 			}
 		}
 		hasLocalDefault(s, markedTables(s))

@@ -17,8 +17,7 @@ import (
 	"shuultuur/state"
 )
 
-// erasedFor is how long nodes that were away still learn of an erasure of
-// votes.
+// erasedFor is how long an erasure of votes is kept for nodes that are away.
 const erasedFor = state.MaxBrief
 
 // Erase withdraws the instructions about the person with these names and

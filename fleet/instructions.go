@@ -32,16 +32,16 @@ const (
 	purgeTopic    = "purge"    // stored objects must not be used: the key is kind and value
 )
 
-// purgeFor is how long nodes that were away still purge their stored objects:
-// longer than most things are stored.
+// purgeFor is how long a purge is kept for nodes that are away: longer than most objects are
+// stored.
 const purgeFor = 30 * 24 * time.Hour
 
-// settingsFor is how long nodes that were away still reload their settings. A
-// node that was away for longer has probably been restarted.
+// settingsFor is how long a change of settings is kept for nodes that are away. A node that was
+// away for longer has probably been restarted.
 const settingsFor = time.Hour
 
-// forgetFor is how long nodes that were away still reset a counter, which is one
-// of a day.
+// forgetFor is how long the reset of a counter is kept for nodes that are away. Counters count
+// one day.
 const forgetFor = time.Hour
 
 // send sends an instruction to the other nodes.

@@ -1,11 +1,10 @@
-// Package fleet exchanges news between the nodes of a fleet, besides counters and
-// learned verdicts: changes of lists, purges of the cache, new settings, erasures,
-// pauses, decisions and sign-ins.
+// Package fleet exchanges instructions between the nodes of a fleet: changes of lists, purges
+// of the cache, new settings, erasures, pauses, decisions and sign-ins. Counters and learned
+// verdicts are shared by package state alone.
 //
-// Data moves as follows. A command to this node becomes an instruction, which
-// [state.Store] stores and sends to the other nodes, even to those that are away at
-// present. [Node.Obey] carries out the instructions of other nodes with the parts in
-// use.
+// Data moves as follows. A command to this node becomes an instruction, which [state.Store]
+// stores and sends to the other nodes, even to those that are away at present. [Node.Obey]
+// carries out the instructions of other nodes with the parts in use.
 package fleet
 
 import (
@@ -42,8 +41,8 @@ type Parts struct {
 // A Node is this gateway as a member of its fleet, or alone.
 type Node struct {
 	Parts        func() Parts
-	Reload       func(context.Context) error                          // uses changed files
-	ReloadAndLog func(ctx context.Context, why string) bool           // the same, and logs the reason
+	Reload       func(context.Context) error                          // rereads changed files
+	ReloadAndLog func(ctx context.Context, why string) bool           // does the same, and logs the reason
 	Newer        func(ctx context.Context, list, version string) bool // fetches a version of a list; reports whether it differs
 	Log          *slog.Logger
 

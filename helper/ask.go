@@ -35,7 +35,7 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 	if len(all) == 0 {
 		return broken("the question is empty")
 	}
-	q := question{url: all[0], method: "GET"} // the URL is that of the client
+	q := question{url: all[0], method: "GET"} // the URL stays that of the client
 	if len(all) > 1 {
 		addr, _, _ := strings.Cut(unescape(all[1]), "/")
 		q.addr, _ = netip.ParseAddr(addr) // "-": the request is Squid's own
@@ -53,7 +53,7 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(id), true)
 	}
 	x, _ := s.judge(ctx, e, &q)
-	if x == nil { // Squid would pass the request on BH
+	if x == nil { // on BH, Squid would pass the request
 		s.refusals.Add(1)
 		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(malformed), true)
 	}
@@ -144,7 +144,7 @@ func fill(x *exchange.Exchange, q *question, cookie string) error {
 	rest = rest[len(authority):]
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
 	if s := strings.ToLower(scheme); s != "http" && s != "https" {
-		scheme = "http" // judge host and path as if the scheme were http
+		scheme = "http" // the host and path are judged as if the scheme were http
 	}
 	raw, _, _ = strings.Cut(scheme+"://"+authority+rest, "#")
 	head := q.method + " " + raw + " HTTP/1.1\r\nHost: " + authority + "\r\n"

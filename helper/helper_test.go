@@ -128,11 +128,11 @@ func TestAnswers(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		if err := s.Answer(t.Context(), tt.kind, strings.NewReader(tt.line+"\n"), &out); err != nil {
-			t.Errorf("%s %q: %v", tt.kind, tt.line, err)
+			t.Errorf("answering %s %q: %v", tt.kind, tt.line, err)
 		}
 		got := out.String()
 		if exact := strings.HasSuffix(tt.want, "R") || strings.HasSuffix(tt.want, "K"); exact && got != tt.want+"\n" || !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s %q: got %q, want %q", tt.kind, tt.line, got, tt.want)
+			t.Errorf("%s answers %q with %q, want %q", tt.kind, tt.line, got, tt.want)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestManyChannelsAndLongLines(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		channel, rest := number(strings.TrimSpace(line))
 		if channel == "2000" && !strings.HasPrefix(rest, "OK status=302 url=") || channel != "2000" && rest != "ERR" {
-			t.Fatalf("%q", line)
+			t.Fatalf("the line %q is not the answer to its channel's question", line)
 		}
 		seen[channel] = true
 	}
@@ -167,12 +167,12 @@ func TestPagesAreForgotten(t *testing.T) {
 		_ = s.one(t.Context(), "rewrite", "http://bad.example/ 10.0.0.1/- - GET")
 	}
 	if n := len(s.pages.of); n != maxPages || len(s.pages.order) != n {
-		t.Errorf("%d pages are kept, %d in order; want %d", n, len(s.pages.order), maxPages)
+		t.Errorf("%d pages are kept, %d in the order of age; want %d", n, len(s.pages.order), maxPages)
 	}
 }
 
-// FuzzLines: every line gets one answer of one line, with its channel, in the
-// form that Squid reads.
+// FuzzLines checks that every line gets one answer of one line, with its channel, in the form
+// that Squid reads.
 func FuzzLines(f *testing.F) {
 	for _, s := range []string{"1 http://a/ 10.0.0.1/- - GET", "a:443 ::1/- x CONNECT", "%zz %", "7", "http://bad.example/%22\\\" 1.2.3.4/- a%0Ab GET"} {
 		f.Add(0, s)
@@ -187,18 +187,18 @@ func FuzzLines(f *testing.F) {
 		var out bytes.Buffer
 		err := s.Answer(t.Context(), Kinds[uint(kind)%4], io.MultiReader(strings.NewReader(line), strings.NewReader("\n")), &out)
 		if err != nil || strings.Count(out.String(), "\n") != 1 {
-			t.Fatalf("%q: %q, %v", line, out.String(), err)
+			t.Fatalf("the answer to %q is %q, %v; want one line", line, out.String(), err)
 		}
 		got := strings.TrimSuffix(out.String(), "\n")
 		channel, _ := channelOf(Kinds[uint(kind)%4], line)
 		if channel != "" {
 			var ok bool
 			if got, ok = strings.CutPrefix(got, channel+" "); !ok {
-				t.Fatalf("%q: %q has another channel", line, out.String())
+				t.Fatalf("the answer to %q is %q, which has another channel", line, out.String())
 			}
 		}
 		if word, rest, _ := strings.Cut(got, " "); word != "OK" && word != "ERR" && word != "BH" || strings.Count(strings.ReplaceAll(strings.ReplaceAll(rest, `\\`, ""), `\"`, ""), `"`)%2 != 0 {
-			t.Fatalf("%q: %q", line, got)
+			t.Fatalf("the answer to %q is %q, which Squid cannot read", line, got)
 		}
 	})
 }

@@ -72,8 +72,8 @@ func unescape(s string) string {
 	return string(b)
 }
 
-// urlOfWord is the URL in a word, which Squid escapes with %#URI and not with %URI. Where an
-// escape is one that it does not make, all are the client's.
+// urlOfWord returns the URL in a word. Squid escapes it with %#URI and not with %URI. If it has
+// an escape that Squid does not make, all escapes are the client's.
 func urlOfWord(w string) string {
 	for i := 0; i+2 < len(w) && strings.Contains(w, "://"); i++ {
 		if w[i] != '%' {

@@ -41,7 +41,7 @@ type pages struct {
 
 // refused is a request whose page is kept.
 type refused struct {
-	mu     sync.Mutex // one page is made at a time
+	mu     sync.Mutex // makes one page at a time
 	x      *exchange.Exchange
 	engine *Engine
 	until  time.Time
@@ -160,7 +160,7 @@ func (p *pages) serve(ctx context.Context, s *Server) error {
 	return nil
 }
 
-// ofClient are the fields by which pages choose form and language.
+// ofClient names the fields by which pages choose form and language.
 var ofClient = []string{"Accept", "Accept-Language", "Sec-Fetch-Dest", "X-Requested-With"}
 
 // page sends Squid the page that the proxy would send to its client.

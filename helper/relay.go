@@ -14,7 +14,7 @@ import (
 
 // Limits of a relay.
 const (
-	waitAway   = 2 * time.Second // how long a question waits for an absent gateway
+	waitAway   = 2 * time.Second // time that a question waits for an absent gateway
 	waitAnswer = 30 * time.Second
 	redial     = 50 * time.Millisecond
 	tick       = 100 * time.Millisecond
@@ -30,7 +30,7 @@ type waiting struct {
 type relay struct {
 	socket, kind string
 	out          io.Writer
-	down         string // where requests go while no gateway answers
+	down         string // URL to which requests go while no gateway answers
 
 	conn    net.Conn // nil while the gateway is absent
 	waiting []waiting

@@ -117,8 +117,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peekEnd reads the end of the body if it has already arrived, so that no caller
-// has to wait for it.
+// peekEnd reads the end of the body if it has already arrived, so that no caller has to wait
+// for it.
 func (b *body) peekEnd() {
 	if b.left > 0 || !b.more {
 		return
@@ -185,7 +185,7 @@ func (b *body) Remaining() int64 {
 // AtEnd implements [message.Body].
 func (b *body) AtEnd() bool { return b.done }
 
-// Trailer implements [message.Body]: trailers of bodies in ICAP are dropped.
+// Trailer implements [message.Body]. ICAP bodies lose their trailers.
 func (b *body) Trailer() message.Fields { return nil }
 
 // Close implements [message.Body]. Afterwards the start of the next request is

@@ -19,10 +19,10 @@ type Config struct {
 	// machine and private networks. Their statements about users and addresses are
 	// trusted.
 	Clients     setting.OneOrMore[policy.Network] `yaml:"clients"`
-	Connections setting.Count                     `yaml:"connections"` // concurrent connections; default 1024
+	Connections setting.Count                     `yaml:"connections"` // most concurrent connections; default 1024
 	Preview     setting.Size                      `yaml:"preview"`     // bytes of a body that are sent with its head; default 4 KiB, at most 64 KiB
-	Idle        setting.Duration                  `yaml:"idle"`        // after which a silent connection is closed; default 5m
-	Pending     setting.Count                     `yaml:"pending"`     // requests that wait for their response; default 4096
+	Idle        setting.Duration                  `yaml:"idle"`        // time after which a silent connection is closed; default 5m
+	Pending     setting.Count                     `yaml:"pending"`     // most requests that wait for their response; default 4096
 	Wait        setting.Duration                  `yaml:"wait"`        // how long they wait before they are recorded alone; default 1m
 	Drain       setting.Duration                  `yaml:"drain"`       // time for transactions in progress at a stop, off for none; default 10s
 }

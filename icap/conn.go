@@ -34,7 +34,7 @@ type conn struct {
 	l    *listener
 	net  *timed
 	peer netip.Addr
-	idle atomic.Bool // between two requests
+	idle atomic.Bool // the connection waits for a request
 
 	r     *bufio.Reader
 	h     head
@@ -44,11 +44,11 @@ type conn struct {
 	http  *message.Reader
 	asked message.Request // of a response without a known request
 
-	engine *Engine // for this request
+	engine *Engine // for the current request
 	out    []byte
 	parts  [][]byte
 	bufs   net.Buffers
-	buf    []byte // to copy bodies
+	buf    []byte // for copying bodies
 	key    []byte
 }
 
@@ -107,8 +107,8 @@ func (c *conn) request(ctx context.Context) bool {
 	return !c.h.close && !c.net.stopped.Load() && !c.l.draining.Load()
 }
 
-// final reports whether the client sends no more of the body: it waited for an
-// answer to its preview and got a final one.
+// final reports whether the client sends no more of the body, because it waited for an answer
+// to its preview and got a final one.
 func (c *conn) final() bool { return c.h.preview >= 0 && c.body.more && !c.body.continued }
 
 // readHeads reads the encapsulated heads.
@@ -203,7 +203,7 @@ func reasons(status int) string {
 type timed struct {
 	net.Conn
 	limit   time.Duration // 0: no limit
-	read    time.Time     // the deadlines that were set
+	read    time.Time     // the last deadlines that were set
 	write   time.Time
 	stopped atomic.Bool
 }
@@ -241,5 +241,5 @@ func (t *timed) armWrite() {
 // stop makes reads fail. Any goroutine may call it.
 func (t *timed) stop() {
 	t.stopped.Store(true)
-	_ = t.Conn.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection, which is fine
+	_ = t.Conn.SetReadDeadline(time.Unix(1, 0)) // on a closed connection it fails, which does no harm
 }

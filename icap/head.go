@@ -157,9 +157,9 @@ func address(name string, value []byte) (netip.Addr, error) {
 	return a.Unmap().WithZone(""), nil
 }
 
-// decoded undoes the base64 in which names may be written
-// (draft-stecher-icap-subid, 3.4). Plain names such as "bill" and "Ulla" can be
-// decoded too: a host that has the form of a name is one.
+// decoded undoes the base64 in which names may be encoded (draft-stecher-icap-subid, 3.4).
+// Plain names such as "bill" and "Ulla" can be decoded, too. So a text that looks like a name
+// is not decoded.
 func decoded(value []byte) string {
 	plain := string(value)
 	if plain == "-" {
@@ -179,8 +179,8 @@ func decoded(value []byte) string {
 	return name
 }
 
-// isWord says whether p looks like a word of a language, perhaps with a number
-// behind it, and not like base64.
+// isWord reports whether p looks like a word of a language, perhaps with a number at its end,
+// and not like base64.
 func isWord(p []byte) bool {
 	for i, c := range p {
 		switch digit := i > 0 && p[i-1] >= '0' && p[i-1] <= '9'; {

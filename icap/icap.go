@@ -100,9 +100,9 @@ func (s *Server) Use(e *Engine) error {
 	return nil
 }
 
-// Serve answers clients on ln until ctx ends. Then it stops accepting, closes
-// idle connections, gives transactions in progress Config.Drain to finish, and
-// closes the others. It may be called for several listeners. It closes ln.
+// Serve answers clients on ln until ctx ends. Then it stops accepting, closes idle connections,
+// gives transactions in progress Config.Drain to finish, and closes the others. It may be
+// called for several listeners. It closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	l := &listener{s: s, open: map[*conn]struct{}{}}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -178,7 +178,7 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 			}
 			return nil
 		case err != nil:
-			// Too few descriptors, or the client has gone: a temporary error.
+			// Too few descriptors, or the client has gone. Either is a temporary error.
 			if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // there is no other way to ask
 				return err
 			}
@@ -237,8 +237,8 @@ func (s *Server) allowed(a netip.Addr) bool {
 	return false
 }
 
-// leaves is how long connections continue after another process has taken over
-// the sockets. A proxy would keep them for as long as it can.
+// departureTime is how long connections continue after another process has taken over the sockets. A
+// proxy would otherwise keep them for as long as it can.
 const departureTime = time.Minute
 
 // waitForConns waits for the connections to end while another process accepts new

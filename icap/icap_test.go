@@ -23,8 +23,8 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// decider blocks the host bet.example, bodies with the word "bad", and puts a
-// parameter into the query of search.example.
+// decider blocks the host bet.example and bodies with the word "bad". It adds a parameter to
+// the query of search.example.
 type decider struct{}
 
 func (decider) Wants(t *filter.Transaction, s filter.Stage) bool {
@@ -52,8 +52,7 @@ func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) 
 	return t.Verdict
 }
 
-// start starts a server and returns a connection to it; done gets the
-// transactions.
+// start starts a server and returns a connection to it. done gets the transactions.
 func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, net.Addr) {
 	t.Helper()
 	i, err := exchange.NewInspector(exchange.Config{})
@@ -93,7 +92,7 @@ func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, n
 			t.Error(err)
 		}
 		if n := i.Held(); n != 0 {
-			t.Errorf("%d bytes are held after the end", n)
+			t.Errorf("%d bytes of bodies are held after the end, want none", n)
 		}
 	})
 	return s, ln.Addr()
@@ -131,7 +130,7 @@ func (c *talker) head() (string, map[string]string) {
 	for {
 		line, err := c.r.ReadString('\n')
 		if err != nil {
-			c.t.Fatalf("%v after %q", err, line)
+			c.t.Fatalf("reading an ICAP head: %v after %q", err, line)
 		}
 		line = strings.TrimSuffix(line, "\r\n")
 		if line == "" {
@@ -153,7 +152,7 @@ func (c *talker) message() (status, head, body string) {
 	e := fields["Encapsulated"]
 	var n int
 	if _, err := fmt.Sscanf(e[strings.LastIndexByte(e, '=')+1:], "%d", &n); err != nil {
-		c.t.Fatalf("%s: Encapsulated %q", status, e)
+		c.t.Fatalf("%s has the invalid Encapsulated %q", status, e)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(c.r, b); err != nil {
@@ -169,7 +168,7 @@ func (c *talker) message() (status, head, body string) {
 		}
 		var size int
 		if _, err := fmt.Sscanf(line, "%x", &size); err != nil {
-			c.t.Fatalf("chunk line %q", line)
+			c.t.Fatalf("invalid chunk line %q", line)
 		}
 		chunk := make([]byte, size+2)
 		if _, err := io.ReadFull(c.r, chunk); err != nil {
@@ -230,7 +229,7 @@ func TestOptionsSayWhatTheServiceDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := ask(); f["ISTag"] != `"tag2"` {
-		t.Errorf("ISTag after new settings: %s", f["ISTag"])
+		t.Errorf("the ISTag after new settings is %s, want \"tag2\"", f["ISTag"])
 	}
 }
 
@@ -257,14 +256,14 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 	t.Run("a refused host", func(t *testing.T) {
 		c.send(reqmod("Allow: 204\r\n", "GET http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\nAccept: text/html\r\n\r\n", ""))
 		if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.HasPrefix(head, "HTTP/1.1 403 Forbidden\r\n") || !strings.Contains(body, "bet.example") {
-			t.Fatalf("%s\n%s\n%s", status, head, body)
+			t.Fatalf("a request to a blocked host, want a 403 page:\n%s\n%s\n%s", status, head, body)
 		}
 	})
 	t.Run("an edited request keeps its body", func(t *testing.T) {
 		head := "POST http://search.example/?q=a HTTP/1.1\r\nHost: search.example\r\nContent-Length: 3\r\n\r\n"
 		c.send(reqmod("", head, "3\r\na=b\r\n0\r\n\r\n"))
 		if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.HasPrefix(head, "POST http://search.example/?q=a&safe=active HTTP/1.1\r\nHost: search.example\r\n") || body != "a=b" {
-			t.Fatalf("%s\n%s\n%s", status, head, body)
+			t.Fatalf("a search, want the edited request:\n%s\n%s\n%s", status, head, body)
 		}
 	})
 	t.Run("a refused upload", func(t *testing.T) {
@@ -290,7 +289,7 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 		}
 		c.send(fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(big)-4, big[4:]))
 		if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || head != strings.TrimSuffix(html, "\r\n")+"Content-Length: 120000\r\n\r\n" || body != big {
-			t.Fatalf("%s\n%s\n%d bytes", status, head, len(body))
+			t.Fatalf("a large response, want it with its length:\n%s\n%s\n%d bytes", status, head, len(body))
 		}
 	})
 	t.Run("a refused body", func(t *testing.T) {
@@ -308,7 +307,7 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if want := "192.0.2.7 http://news.example/a 200 pass bold [pupils choir]"; len(record) == 0 || record[0] != want {
-		t.Errorf("got %q, want first %q", record, want)
+		t.Errorf("the transactions are %q, want first %q", record, want)
 	}
 }
 
@@ -321,7 +320,7 @@ func TestNamesAreReadAsTheyStandAndInBase64(t *testing.T) {
 		coded("WinNT://SCHOOL/bill"): "WinNT://SCHOOL/bill", coded("LDAP://dc/CN=Bill (2b),DC=x"): "LDAP://dc/CN=Bill (2b),DC=x",
 	} {
 		if got := decoded([]byte(value)); got != want {
-			t.Errorf("%q: got %q, want %q", value, got, want)
+			t.Errorf("the header %q identifies %q, want %q", value, got, want)
 		}
 	}
 }
@@ -332,17 +331,17 @@ func TestAnEditedHeadLeavesTheBodyWithTheClient(t *testing.T) {
 	head := "POST http://search.example/ HTTP/1.1\r\nHost: search.example\r\nContent-Length: 9\r\nSec-Fetch-Dest: empty\r\n\r\n"
 	c.send("REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\nAllow: 204, 206\r\nPreview: 0\r\n" + fmt.Sprintf("Encapsulated: req-hdr=0, req-body=%d\r\n\r\n%s0\r\n\r\n", len(head), head))
 	status, _ := c.head()
-	if status != "ICAP/1.0 100 Continue" { // the checks want to see it
+	if status != "ICAP/1.0 100 Continue" { // the checks want this body
 		t.Fatal(status)
 	}
 	c.send("9\r\nwhat=this\r\n0\r\n\r\n")
 	if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.Contains(head, "safe=active") || body != "what=this" {
-		t.Fatalf("%s\n%s\n%s", status, head, body)
+		t.Fatalf("a request with a body after its preview, want it edited:\n%s\n%s\n%s", status, head, body)
 	}
 }
 
-// TestNothingIs204ThatMayNotBe: without Allow and without a preview, the client
-// has to get the message back (RFC 3507, 4.6).
+// TestNothingIs204ThatMayNotBe: without Allow and without a preview, the client must get the
+// message back (RFC 3507, 4.6).
 func TestNothingIs204ThatMayNotBe(t *testing.T) {
 	_, at := start(t, Config{}, nil)
 	get := fmt.Sprintf("Encapsulated: req-hdr=0, null-body=%d\r\n\r\n%s", len(page1), page1)
@@ -351,12 +350,12 @@ func TestNothingIs204ThatMayNotBe(t *testing.T) {
 		c.send("REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\n" + fields + get)
 		status, head := c.head()
 		if status != want {
-			t.Errorf("%q: %s %s", fields, status, head)
+			t.Errorf("with the fields %q: %s %s", fields, status, head)
 		}
 	}
 }
 
-// TestABodyOfOptionsIsPassedOver, so that the next request is found behind it.
+// TestABodyOfOptionsIsPassedOver, so that the next request is found after it.
 func TestABodyOfOptionsIsPassedOver(t *testing.T) {
 	_, at := start(t, Config{}, nil)
 	c := dial(t, at)
@@ -399,8 +398,8 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnAnswerArrivesBeforeTheRestOfABodyIsRead: clients that send all of a body
-// before they read are not reset.
+// TestAnAnswerArrivesBeforeTheRestOfABodyIsRead: a client that sends all of a body before it
+// reads is not reset.
 func TestAnAnswerArrivesBeforeTheRestOfABodyIsRead(t *testing.T) {
 	_, at := start(t, Config{}, nil)
 	const size = 32 << 20
@@ -417,7 +416,7 @@ func TestAnAnswerArrivesBeforeTheRestOfABodyIsRead(t *testing.T) {
 				t.Errorf("got %q, want %q", status, what.want)
 			}
 			if what.want == "ICAP/1.0 200" && !strings.Contains(page, "bet.example") {
-				t.Errorf("the page is %q", page)
+				t.Errorf("the page does not name bet.example: %q", page)
 			}
 		})
 	}
@@ -436,8 +435,7 @@ func TestOnlyClientsOfTheSettingsMayAsk(t *testing.T) {
 	}
 }
 
-// FuzzConversation sends whatever it likes: nothing is held at the end, and
-// nothing panics.
+// FuzzConversation sends any bytes: nothing is held at the end, and nothing panics.
 func FuzzConversation(f *testing.F) {
 	f.Add([]byte(reqmod("Allow: 204\r\n", page1, "")))
 	f.Add([]byte(respmod("Preview: 4\r\n", page1, html, "4\r\ngood\r\n0\r\n\r\n2\r\n12\r\n0\r\n\r\n")))
@@ -456,7 +454,7 @@ func FuzzConversation(f *testing.F) {
 		}()
 		_, _ = io.Copy(io.Discard, c)
 		if n := s.counters[panics].Load(); n > 0 {
-			t.Fatal("a panic")
+			t.Fatal("the server recovered from a panic")
 		}
 	})
 }

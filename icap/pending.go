@@ -11,7 +11,7 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// A transaction is one request and its response. It is reused.
+// A transaction is a request with its response. It is reused.
 type transaction struct {
 	exchange.Exchange
 	flow filter.Flow

@@ -97,7 +97,7 @@ func appendLength(head []byte, s *message.Response, b message.Body) []byte {
 func (c *conn) mayBe204(b message.Body) bool {
 	switch {
 	case b != nil && !exchange.Judged(b):
-		return false // a part of it is not judged yet
+		return false // a part of the body is not judged yet
 	case c.h.allow.no:
 		return true
 	}
@@ -169,7 +169,7 @@ func (c *conn) copyBody(b message.Body) (n int64, err error) {
 			}
 			b.Skip(k)
 		} else {
-			if len(c.out) > 0 && !b.AtEnd() { // it may take a while
+			if len(c.out) > 0 && !b.AtEnd() { // the rest may take a while to arrive
 				if err := c.flush(); err != nil {
 					return n, err
 				}
@@ -216,7 +216,7 @@ func (c *conn) flush() error {
 	return err
 }
 
-// appendRequest appends the head of the request that goes on.
+// appendRequest appends the head of the forwarded request.
 func appendRequest(dst []byte, x *transaction) []byte {
 	q := &x.out
 	dst = append(append(dst, q.Method...), ' ')
@@ -234,7 +234,7 @@ func appendRequest(dst []byte, x *transaction) []byte {
 	return append(appendFields(dst, q.Fields), "\r\n"...)
 }
 
-// appendFields appends field lines. Values that would end a line do not.
+// appendFields appends field lines. It leaves out values that would end a line.
 func appendFields(dst []byte, fields message.Fields) []byte {
 	for _, f := range fields {
 		if len(f.Name) == 0 || bytes.ContainsAny(f.Name, "\r\n: ") || bytes.ContainsAny(f.Value, "\r\n\x00") {

@@ -18,10 +18,9 @@ type file interface {
 	Close() error
 }
 
-// An osFile is a file of the operating system. Zeros are written ahead of its
-// data: a sync of bytes within the file's size need not wait for the journal of
-// the file system. With the journal it takes several times as long, above all
-// while other processes write.
+// An osFile is a file of the operating system. It writes zeros ahead of the data, because a
+// sync of bytes within the file's size need not wait for the journal of the file system. With
+// the journal it takes several times as long, above all while other processes write.
 type osFile struct {
 	*os.File
 	at     int64 // position of the next write
@@ -37,8 +36,8 @@ var room [maxAhead]byte
 
 func ahead(segment int64) int64 { return min(maxAhead, segment/4) }
 
-// Write appends p. No zeros are written ahead of the head of a file, which is
-// written first. So if a file is longer than its head, its head is on disk.
+// Write appends p. It writes no zeros ahead of the head of a file, which is written first. So
+// if a file is longer than its head, its head is on disk.
 func (f *osFile) Write(p []byte) (int, error) {
 	n, err := f.WriteAt(p, f.at)
 	head := f.at == 0
@@ -134,7 +133,7 @@ func (l *Log) writeBatch(b *batch) error {
 	return nil
 }
 
-// advance moves the tail, up to which readers read.
+// advance moves the tail, which is as far as readers read.
 func (l *Log) advance(t *tail) {
 	old := l.tail.Swap(t)
 	if old != nil {
@@ -320,7 +319,7 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 	if err != nil {
 		return err
 	}
-	if !rest { // other than zeros that were written ahead
+	if !rest { // it has more than the zeros that were written ahead
 		l.stats.torn.Add(1)
 		l.log.Warn("a torn batch at the end of the log is removed: it was not acknowledged", "file", last.path, "bytes", info.Size()-t.offset)
 	}
@@ -329,7 +328,7 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 		return err
 	}
 	out := &osFile{File: w, ahead: ahead(int64(l.config.Segment))}
-	// The writes of a killed process may not be on disk.
+	// The writes of a killed process may not be on disk yet.
 	if err := errors.Join(out.Truncate(t.offset), out.Sync()); err != nil {
 		return errors.Join(err, out.Close())
 	}

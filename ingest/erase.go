@@ -22,7 +22,7 @@ func isErased(record []byte) bool {
 	return len(record) > 0
 }
 
-// order lets the goroutine of Run call do between two batches.
+// order makes the goroutine of Run call do between two batches.
 func (l *Log) order(ctx context.Context, do func() error) error {
 	done := make(chan error, 1)
 	select {
@@ -111,7 +111,7 @@ func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool, 
 	l.readers.Lock()
 	defer l.readers.Unlock()
 	for _, r := range l.readers.all {
-		r.closeFile() // it has the old file open
+		r.closeFile() // it still has the old file open
 	}
 	return n, nil
 }
@@ -120,7 +120,7 @@ func (l *Log) eraseIn(s segment, end int64, last bool, match func([]byte) bool, 
 type eraser struct {
 	scan    scanner
 	match   func(record []byte) bool
-	erased  int64 // in the last pass
+	erased  int64 // records erased in the last pass
 	damaged bool
 }
 

@@ -84,11 +84,11 @@ func TestErasedRecordsAreInNoFile(t *testing.T) {
 			})
 			n, err := l.Erase(context.Background(), func(b []byte) bool { return bytes.HasPrefix(b, []byte("anna")) }, false)
 			if err != nil || n == 0 {
-				t.Fatalf("%d records were erased: %v", n, err)
+				t.Fatalf("erased %d records: %v", n, err)
 			}
 			others.Wait()
 			if files := holds(t, dir, "anna"); len(files) > 0 {
-				t.Errorf("%q hold the name", files)
+				t.Errorf("after the erasure %q still contain the name", files)
 			}
 			check := func(when string, first []string, r *ingest.Reader) {
 				t.Helper()
@@ -97,7 +97,7 @@ func TestErasedRecordsAreInNoFile(t *testing.T) {
 					return strings.HasPrefix(s, "anna") || strings.HasPrefix(s, "other")
 				})
 				if !slices.Equal(got, kept) || len(all) < 50 {
-					t.Errorf("%s: %d records of others are there, want %d", when, len(got), len(kept))
+					t.Errorf("%s: %d records of others remain, want %d", when, len(got), len(kept))
 				}
 			}
 			var before []string
@@ -106,7 +106,7 @@ func TestErasedRecordsAreInNoFile(t *testing.T) {
 			}
 			check("running", before, r)
 			if n, err := l.Erase(context.Background(), func(b []byte) bool { return bytes.HasPrefix(b, []byte("anna")) }, false); err != nil || n != 0 {
-				t.Errorf("%d records were erased twice: %v", n, err)
+				t.Errorf("erasing again removed %d records: %v; want none", n, err)
 			}
 			stop()
 			l, _ = ingesttest.Start(t, dir, opener(segment))
@@ -120,7 +120,7 @@ func TestErasedRecordsAreInNoFile(t *testing.T) {
 
 func TestErasingOverwritesWhatIsDamaged(t *testing.T) {
 	name, data, last := written(t)
-	data[last-3] ^= 1 // in the third of four
+	data[last-3] ^= 1 // the damage is in the third of four batches
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestErasingOverwritesWhatIsDamaged(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if files := holds(t, dir, "record 2"); len(files) > 0 {
-		t.Errorf("%q hold what is damaged", files)
+		t.Errorf("after the erasure %q still contain the damaged record", files)
 	}
 	r, err := l.Reader("a")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestErasingOverwritesWhatIsDamaged(t *testing.T) {
 	}
 	got, _ := ingesttest.All(t, r)
 	if want := "record 0,record 1,and 1,record 3,and 3"; strings.Join(got, ",") != want {
-		t.Errorf("got %q", got)
+		t.Errorf("the reader got %q", got)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestRotateDeletesWhatHasBeenRead(t *testing.T) {
 	}
 	rotate()
 	if files := holds(t, dir, "one"); len(files) != 1 {
-		t.Errorf("what nobody has read is in %q", files)
+		t.Errorf("%q contain a record that nobody has read, want one file", files)
 	}
 	got, next := ingesttest.All(t, r)
 	if len(got) != 1 {
@@ -176,10 +176,10 @@ func TestRotateDeletesWhatHasBeenRead(t *testing.T) {
 	}
 	rotate()
 	if files := holds(t, dir, "one"); len(files) > 0 {
-		t.Errorf("%q hold what has been read", files)
+		t.Errorf("%q still contain a record that every reader has passed", files)
 	}
 	if err := l.Append(context.Background(), make([]byte, 10)); err == nil {
-		t.Error("a record that looks erased was taken")
+		t.Error("Append accepts a record of zeros, which looks erased")
 	}
 	stop()
 	l, _ = ingesttest.Start(t, dir, opener(0))
@@ -187,6 +187,6 @@ func TestRotateDeletesWhatHasBeenRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := ingesttest.All(t, r); !slices.Equal(got, []string{"two"}) {
-		t.Errorf("got %q", got)
+		t.Errorf("the reader got %q, want two", got)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Faults are the faults of a disk.
+// Faults sets the faults of a disk.
 type Faults struct {
 	On                          atomic.Bool
 	Write, Sync, Truncate, Open error
 	Half                        bool  // half of it is written before Write
 	Segment                     int64 // size of segments
-	Every                       int64 // every so many writes fail without On
+	Every                       int64 // one of so many writes fails, even without On
 	writes                      atomic.Int64
 }
 

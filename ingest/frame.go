@@ -66,7 +66,7 @@ func parseHead(b []byte) (h head, ok bool) {
 		return h, false
 	}
 	h = head{int(le.Uint32(b[4:])), le.Uint64(b[8:]), int(le.Uint32(b[16:]))}
-	// A record takes at least one byte for its length.
+	// A record needs at least one byte for its length.
 	return h, h.length <= maxGathered+maxAppend && h.records > 0 && h.records <= h.length
 }
 

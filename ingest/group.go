@@ -2,9 +2,9 @@ package ingest
 
 import "sync"
 
-// A Group lets callers that arrive while the disk is busy share the next write,
-// as in a [Log]. It is for data in other forms: a file that others read, or a
-// table. The zero value is ready.
+// A Group lets callers that arrive while the disk is busy share the next write, as a [Log]
+// does. It is for data in other forms: a file that others read, or a table. The zero value is
+// ready.
 type Group[T any] struct {
 	turn    sync.Mutex // held while one caller writes for all
 	mu      sync.Mutex

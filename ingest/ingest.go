@@ -87,7 +87,7 @@ var (
 	errZeros  = errors.New("a record of nothing but zero bytes is one that was erased")
 )
 
-// A batch is written and synced as one.
+// A batch has the records that are written and synced together.
 type batch struct {
 	frame   []byte // header and records
 	records int
@@ -181,9 +181,9 @@ func newBatch() *batch {
 	return &batch{frame: make([]byte, frameHead, 64<<10), done: make(chan struct{})}
 }
 
-// Append adds records and returns when all of them are on disk. They are in one
-// batch: after a crash, all of them exist or none. The error is an
-// [Unavailable] if the disk cannot store them at present.
+// Append adds records and returns when all of them are on disk. They are in one batch: after a
+// crash, either all or none exist. The error is an [Unavailable] if the disk cannot store them
+// at present.
 //
 // If ctx ends first, the records may be stored or not.
 func (l *Log) Append(ctx context.Context, records ...[]byte) error {
@@ -232,7 +232,7 @@ func (l *Log) gather(records [][]byte) (*batch, error) {
 		return nil, &Unavailable{errFull, l.retry}
 	}
 	if l.failing != nil {
-		l.again = time.Now().Add(l.retry) // one attempt for all
+		l.again = time.Now().Add(l.retry) // one attempt for all waiters
 	}
 	for _, r := range records {
 		b.frame = appendRecord(b.frame, r)
@@ -274,9 +274,8 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// gatherMore waits while the batch grows, for at most the gathering time. If
-// nothing arrives for a twentieth of it, most likely all clients wait for this
-// batch, and none is left that could add to it.
+// gatherMore waits while the batch grows, for at most the gathering time. If nothing arrives
+// for a twentieth of it, most likely all clients wait for this batch, and none can add to it.
 func (l *Log) gatherMore() {
 	until := time.Now().Add(l.config.Gather)
 	for before := 0; ; {

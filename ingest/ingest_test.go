@@ -38,8 +38,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestKilled kills a process that appends, at random moments, and looks for
-// everything it had acknowledged.
+// TestKilled kills a process that appends, at random moments, and looks for every record that
+// it had acknowledged.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("INGEST_KILLED"); dir != "" {
 		appendUntilKilled(dir, os.Getenv("INGEST_ROUND"))
@@ -79,17 +79,17 @@ func TestKilled(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range all {
 		if seen[s] {
-			t.Fatalf("%q appears twice", s)
+			t.Fatalf("the record %q appears twice", s)
 		}
 		seen[s] = true
 	}
 	for s := range acknowledged {
 		if strings.HasPrefix(s, "r") && !seen[s] {
-			t.Errorf("%q was acknowledged and is missing", s)
+			t.Errorf("the record %q was acknowledged and is missing", s)
 		}
 	}
 	if len(acknowledged) < rounds {
-		t.Errorf("%d records were acknowledged in %d rounds: the test shows nothing", len(acknowledged), rounds)
+		t.Errorf("only %d records were acknowledged in %d rounds: the test shows nothing", len(acknowledged), rounds)
 	}
 }
 
@@ -108,7 +108,7 @@ func appendUntilKilled(dir, round string) {
 				if l.Append(context.Background(), []byte(s)) != nil {
 					return
 				}
-				_, _ = os.Stdout.WriteString(s + "\n") // one system call
+				_, _ = os.Stdout.WriteString(s + "\n") // prints with one system call
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func TestATornWriteAtEveryByteLosesNothingAcknowledged(t *testing.T) {
 			}
 			got, _ := ingesttest.All(t, r)
 			if want := "record 0,and 0,record 1,and 1,record 2,and 2,after"; strings.Join(got, ",") != want {
-				t.Errorf("%s at %d: got %q", what, at-last, got)
+				t.Errorf("%s at %d: the reader got %q", what, at-last, got)
 			}
 			stop()
 		}
@@ -173,7 +173,7 @@ func TestATornWriteAtEveryByteLosesNothingAcknowledged(t *testing.T) {
 
 func TestDamageInTheMiddleCostsOneBatch(t *testing.T) {
 	name, data, last := written(t)
-	data[last-3] ^= 1 // in the third of four
+	data[last-3] ^= 1 // the damage is in the third of four batches
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 		t.Fatal(err)
@@ -185,12 +185,12 @@ func TestDamageInTheMiddleCostsOneBatch(t *testing.T) {
 	}
 	got, _ := ingesttest.All(t, r)
 	if want := "record 0,and 0,record 1,and 1,record 3,and 3"; strings.Join(got, ",") != want {
-		t.Errorf("got %q", got)
+		t.Errorf("the reader got %q", got)
 	}
 }
 
-// TestADiskThatFailsRefusesAndRecovers injects faults of writes and syncs: every
-// acknowledged record is there, and a refused one may be sent again.
+// TestADiskThatFailsRefusesAndRecovers makes writes and syncs fail. Every acknowledged record
+// must be there, and a refused one can be sent again.
 func TestADiskThatFailsRefusesAndRecovers(t *testing.T) {
 	for name, f := range map[string]*ingest.Faults{
 		"a full disk":                        {Write: syscall.ENOSPC},
@@ -216,10 +216,10 @@ func TestADiskThatFailsRefusesAndRecovers(t *testing.T) {
 					err := l.Append(context.Background(), []byte(s))
 					var u *ingest.Unavailable
 					if bad := round%2 == 1; bad != errors.As(err, &u) {
-						t.Fatalf("round %d: %v", round, err)
+						t.Fatalf("round %d: Append returned %v, want an error in odd rounds only", round, err)
 					}
 					if bad := len(l.Problems()) > 0; bad != (round%2 == 1) {
-						t.Errorf("round %d: problems are %q", round, l.Problems())
+						t.Errorf("round %d: the problems are %q, want some in odd rounds only", round, l.Problems())
 					}
 					if err == nil {
 						kept = append(kept, s)
@@ -241,7 +241,7 @@ func TestADiskThatFailsRefusesAndRecovers(t *testing.T) {
 				}
 				for _, s := range kept {
 					if seen[s] != 1 {
-						t.Errorf("%s, %q is there %d times", when, s, seen[s])
+						t.Errorf("%s, the record %q is there %d times, want once", when, s, seen[s])
 					}
 				}
 			}
@@ -288,8 +288,8 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
-// TestARecordWithoutOthersIsNotHeld: the time to gather is for bursts. Records
-// that keep coming share a batch.
+// TestARecordWithoutOthersIsNotHeld: the gathering time is for bursts. Records that keep coming
+// share a batch, a single record is written at once.
 func TestARecordWithoutOthersIsNotHeld(t *testing.T) {
 	const gather = 8 * time.Second
 	l, err := ingest.Open(ingest.Config{Folder: t.TempDir(), Gather: gather}, nil)
@@ -301,7 +301,7 @@ func TestARecordWithoutOthersIsNotHeld(t *testing.T) {
 	go func() { ended <- l.Run(ctx) }()
 	begin := time.Now()
 	var all sync.WaitGroup
-	for n := range 4 { // pauses are a third reason to end a batch
+	for n := range 4 { // pauses could end a batch, too
 		all.Go(func() {
 			time.Sleep(time.Duration(n) * gather / 24)
 			if err := l.Append(ctx, []byte("a record")); err != nil {
@@ -311,7 +311,7 @@ func TestARecordWithoutOthersIsNotHeld(t *testing.T) {
 	}
 	all.Wait()
 	if took := time.Since(begin); took > gather/2 {
-		t.Errorf("acknowledged after %v, with %v to gather", took, gather)
+		t.Errorf("a single record was acknowledged after %v; the gathering time is %v", took, gather)
 	}
 	if syncs, records := l.Syncs(); syncs != 1 || records != 4 {
 		t.Errorf("%d syncs for %d records, want one for 4", syncs, records)
@@ -322,8 +322,8 @@ func TestARecordWithoutOthersIsNotHeld(t *testing.T) {
 	}
 }
 
-// TestRoomIsNotTakenForATornBatch: a process that is killed leaves room behind
-// its last batch; one that ends does not.
+// TestRoomIsNotTakenForATornBatch: a killed process leaves zeros after its last batch. One that
+// ends normally does not.
 func TestRoomIsNotTakenForATornBatch(t *testing.T) {
 	dir := t.TempDir()
 	l, stop := ingesttest.Start(t, dir, opener(0))
@@ -343,10 +343,10 @@ func TestRoomIsNotTakenForATornBatch(t *testing.T) {
 	whole := ingest.Written(l)
 	stop()
 	if info, err := os.Stat(names[0]); err != nil || info.Size() != int64(whole) {
-		t.Errorf("the file has %d bytes when its log is closed, %d were written", info.Size(), whole)
+		t.Errorf("the file has %d bytes after its log was closed, want the %d that were written", info.Size(), whole)
 	}
 	if len(killed) <= whole {
-		t.Fatal("there is no room behind the last batch: the test shows nothing")
+		t.Fatal("there are no zeros after the last batch: the test shows nothing")
 	}
 	for torn, data := range map[int64][]byte{0: killed, 1: append(bytes.Clone(killed[:whole]), "half a batch"...)} {
 		dir := t.TempDir()
@@ -355,7 +355,7 @@ func TestRoomIsNotTakenForATornBatch(t *testing.T) {
 		}
 		l, _ := ingesttest.Start(t, dir, opener(0))
 		if got := ingest.Torn(l); got != torn {
-			t.Errorf("%d torn batches, want %d", got, torn)
+			t.Errorf("opening removed %d torn batches, want %d", got, torn)
 		}
 		if err := l.Append(context.Background(), []byte("three")); err != nil {
 			t.Fatal(err)
@@ -365,7 +365,7 @@ func TestRoomIsNotTakenForATornBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := ingesttest.All(t, r); strings.Join(got, ",") != "one,two,three" {
-			t.Errorf("got %q", got)
+			t.Errorf("the reader got %q, want one, two, three", got)
 		}
 	}
 }

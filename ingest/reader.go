@@ -27,7 +27,7 @@ var errDamaged = errors.New("damaged frame")
 type scanner struct {
 	in     io.ReaderAt
 	offset int64
-	end    int64  // the valid data ends here
+	end    int64  // end of the valid data
 	frame  []byte // a reused buffer
 }
 
@@ -49,7 +49,7 @@ func (s *scanner) next(dst [][]byte) (_ [][]byte, h head, err error) {
 	if !ok || int64(h.length) > left-frameHead {
 		return dst, h, errDamaged
 	}
-	frame := make([]byte, frameHead+h.length) // the records refer to it
+	frame := make([]byte, frameHead+h.length) // the records point into it
 	if _, err := s.in.ReadAt(frame, s.offset); err != nil {
 		return dst, h, readError(err)
 	}
@@ -62,7 +62,7 @@ func (s *scanner) next(dst [][]byte) (_ [][]byte, h head, err error) {
 
 func readError(err error) error {
 	if errors.Is(err, io.EOF) {
-		return errDamaged // the file is shorter than it was
+		return errDamaged // the file has become shorter
 	}
 	return err
 }
@@ -101,7 +101,7 @@ type Reader struct {
 	l    *Log
 	name string
 
-	mu       sync.Mutex // protects in from Close
+	mu       sync.Mutex // protects in from a concurrent Close
 	in       *os.File   // the current segment; nil before the first
 	scan     scanner
 	segment  uint64 // number of its first record
@@ -209,7 +209,7 @@ func (r *Reader) read(records [][]byte, most int, t *tail) ([][]byte, error) {
 		case err == nil:
 			records = all
 			if end := h.first + uint64(h.records); end <= r.next {
-				records = records[:before] // these were read before
+				records = records[:before] // earlier calls returned these
 				continue
 			} else if h.first < r.next {
 				records = append(records[:before], all[before+int(r.next-h.first):]...)

@@ -15,9 +15,9 @@ func datasync(f *os.File) error {
 	}
 }
 
-// pause waits for d, which is less than a millisecond: a timer of the runtime
-// waits for at least one where nothing else runs.
+// pause waits for d, which is less than a millisecond. A timer of the runtime would wait for at
+// least one if nothing else runs.
 func pause(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
-	_ = unix.Nanosleep(&t, nil) // a signal ends it early, which does no harm
+	_ = unix.Nanosleep(&t, nil) // a signal ends the wait early, which does no harm
 }

@@ -16,22 +16,23 @@ func TestARootMayHaveItsKeyInAFileOfItsOwn(t *testing.T) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || bytes.Contains(text, []byte("PRIVATE KEY")) {
-		t.Fatalf("%v, the certificate's file is\n%s", err, text)
+		t.Fatalf("reading the certificate's file: %v, or it has the key:\n%s", err, text)
 	}
 	if info, err := os.Stat(KeyFile(file)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, the key's file is %v", err, info)
+		t.Errorf("the key's file: %v, %v; want mode 0600", err, info)
 	}
 	if r, err := ReadRoot(file); err != nil || !r.Certificate.Equal(first.Certificate) {
-		t.Fatalf("%v, %v", r, err)
+		t.Fatalf("ReadRoot = %v, %v; want the written root", r, err)
 	}
 	if err := first.WriteApart(file, false); err == nil {
-		t.Error("a root was replaced without being asked")
+		t.Error("WriteApart replaces a root without being asked to")
 	}
 	second, err := first.Rotate(RootConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Between the two files there are both keys, and each certificate has its own.
+	// While both files are replaced, the key file has both keys, and each certificate finds its
+	// own.
 	old, err := os.ReadFile(KeyFile(file))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestARootMayHaveItsKeyInAFileOfItsOwn(t *testing.T) {
 	}
 	next, err := os.ReadFile(KeyFile(file))
 	if err != nil || bytes.Equal(next, old) || strings.Count(string(next), "BEGIN PRIVATE KEY") != 1 {
-		t.Fatalf("%v, after the rotation:\n%s", err, next)
+		t.Fatalf("after the rotation: %v, the key file is\n%s", err, next)
 	}
 	for _, certificates := range [][]byte{text, nil} {
 		if certificates != nil {
@@ -62,12 +63,12 @@ func TestARootMayHaveItsKeyInAFileOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ReadRoot(file); err == nil || !strings.Contains(err.Error(), "chmod 600") || !strings.Contains(err.Error(), KeyFile(file)) {
-		t.Errorf("a key that others may read: %v", err)
+		t.Errorf("reading a key that others may read: %v, want advice to chmod 600", err)
 	}
 	if err := os.Remove(KeyFile(file)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadRoot(file); err == nil || !strings.Contains(err.Error(), KeyFile(file)) {
-		t.Errorf("a root without its key: %v", err)
+		t.Errorf("reading a root without its key: %v, want an error that names the key's file", err)
 	}
 }

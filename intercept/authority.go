@@ -23,8 +23,8 @@ import (
 const (
 	defaultLeaves   = 10_000
 	defaultLeafDays = 90
-	maxLeafDays     = 398 // the longest that browsers accept
-	// day is how long a leaf is used, a leaf key signs new leaves, and ticket keys make new
+	maxLeafDays     = 398 // longest validity that browsers accept, in days
+	// day is how long a leaf is used, a leaf key signs new leaves, and a ticket key makes new
 	// tickets.
 	day = 24 * time.Hour
 	// ticketKeys is the number of ticket keys kept: a ticket is valid for a week.
@@ -55,8 +55,8 @@ type Authority struct {
 	mu   sync.Mutex
 	key  *leafKey    // immutable, replaced under mu
 	base *tls.Config // template for Config; immutable, replaced under mu
-	born time.Time   // time of base's newest ticket key; mu
-	keys [][32]byte  // ticket keys, newest first; mu
+	born time.Time   // time of the newest ticket key in base; guarded by mu
+	keys [][32]byte  // ticket keys, newest first; guarded by mu
 }
 
 // A leafKey is used for all hosts of a day, so that minting costs one signature.
@@ -242,14 +242,14 @@ func (a *Authority) chain(now time.Time) (chain [][]byte) {
 	}
 	for _, c := range a.root.Crosses {
 		if now.After(c.NotAfter) {
-			break // the rest has no use
+			break // the following certificates are not needed
 		}
 		chain = append(chain, c.Raw)
 	}
 	return chain
 }
 
-// alive returns why the root cannot sign now, nil if it can.
+// alive returns why the root cannot sign now, or nil if it can.
 func (a *Authority) alive(now time.Time) error {
 	c := a.root.Certificate
 	switch {
@@ -279,7 +279,7 @@ func (a *Authority) leafKey(now time.Time) (*leafKey, error) {
 func keyID(key crypto.PublicKey) []byte {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
-		return nil // not for a key that we made
+		return nil // it cannot fail for a key that we made
 	}
 	sum := sha256.Sum256(der)
 	return sum[:20]

@@ -45,8 +45,7 @@ func newAuthority(tb testing.TB, r *Root, cfg Config) *Authority {
 	return a
 }
 
-// accepts returns the judgement of a client that trusts these roots on a
-// certificate.
+// accepts returns what a client that trusts these roots says of a certificate.
 func accepts(tb testing.TB, cert *tls.Certificate, host string, roots ...*x509.Certificate) error {
 	tb.Helper()
 	leaf, chain := parseChain(tb, cert)
@@ -91,23 +90,23 @@ func TestMintedLeafIsForItsHostAlone(t *testing.T) {
 	} {
 		cert, err := a.Certificate(c.asked)
 		if err != nil {
-			t.Errorf("%s: %v", c.asked, err)
+			t.Errorf("minting for %s: %v", c.asked, err)
 			continue
 		}
 		if err := accepts(t, cert, c.host, root.Certificate); err != nil {
-			t.Errorf("%s: %v", c.asked, err)
+			t.Errorf("verifying the certificate for %s: %v", c.asked, err)
 		}
 		var wrong x509.HostnameError
 		if err := accepts(t, cert, c.other, root.Certificate); !errors.As(err, &wrong) {
-			t.Errorf("%s is accepted for %s: %v", c.asked, c.other, err)
+			t.Errorf("the certificate for %s is valid for %s: %v", c.asked, c.other, err)
 		}
 		if err := accepts(t, cert, c.host, newRoot(t, RootConfig{}).Certificate); err == nil {
-			t.Errorf("%s: accepted by a client with another root", c.asked)
+			t.Errorf("the certificate for %s is valid for a client with another root", c.asked)
 		}
 	}
 	for _, host := range []string{"", ".", "*.example.test", "a b", "a..b", "ex\x00.test", strings.Repeat("a", 64) + ".test", strings.Repeat("a.", 130) + "test", "münchen.example"} {
 		if _, err := a.Certificate(host); err == nil {
-			t.Errorf("%q: minted", host)
+			t.Errorf("a certificate was minted for the invalid host %q", host)
 		}
 	}
 }
@@ -126,27 +125,27 @@ func TestMintedLeafIsWhatBrowsersWant(t *testing.T) {
 			want = 90
 		}
 		if got := leaf.NotAfter.Sub(leaf.NotBefore); got > time.Duration(want)*24*time.Hour || got < time.Duration(want)*24*time.Hour-5*time.Second {
-			t.Errorf("leaf_days %d: valid for %v", days, got)
+			t.Errorf("with LeafDays %d, a leaf is valid for %v", days, got)
 		}
 		if leaf.NotBefore.After(now.Add(-47*time.Hour)) || leaf.NotBefore.Before(root.Certificate.NotBefore) {
-			t.Errorf("valid from %v, root from %v", leaf.NotBefore, root.Certificate.NotBefore)
+			t.Errorf("the leaf is valid from %v, the root from %v; want the leaf from two days ago, but not before the root", leaf.NotBefore, root.Certificate.NotBefore)
 		}
 		if leaf.Subject.CommonName != "www.example.test" || len(leaf.DNSNames) != 1 || leaf.IsCA {
-			t.Errorf("subject %v, names %v, CA %v", leaf.Subject, leaf.DNSNames, leaf.IsCA)
+			t.Errorf("the leaf has the subject %v, names %v, CA %v", leaf.Subject, leaf.DNSNames, leaf.IsCA)
 		}
 		if !bytes.Equal(leaf.AuthorityKeyId, root.Certificate.SubjectKeyId) || len(leaf.SubjectKeyId) != 20 {
 			t.Errorf("key identifiers: authority %x, want %x; subject %x", leaf.AuthorityKeyId, root.Certificate.SubjectKeyId, leaf.SubjectKeyId)
 		}
 		if n := leaf.SerialNumber.BitLen(); n < 96 || n > 128 {
-			t.Errorf("serial number of %d bits", n)
+			t.Errorf("the serial number has %d bits, want 96 to 128", n)
 		}
 		if len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth || leaf.KeyUsage != x509.KeyUsageDigitalSignature {
-			t.Errorf("key usage %v, %v", leaf.KeyUsage, leaf.ExtKeyUsage)
+			t.Errorf("the leaf has the key usage %v, %v", leaf.KeyUsage, leaf.ExtKeyUsage)
 		}
 	}
 	for _, days := range []int{-1, 2, 399} {
 		if _, err := NewAuthority(root, Config{LeafDays: days}); err == nil {
-			t.Errorf("leaf_days %d is taken", days)
+			t.Errorf("NewAuthority accepts LeafDays %d", days)
 		}
 	}
 }
@@ -161,15 +160,15 @@ func TestRootLimitedToDomains(t *testing.T) {
 			continue
 		}
 		if err := accepts(t, cert, host, root.Certificate); err != nil {
-			t.Errorf("%s: %v", host, err)
+			t.Errorf("verifying the certificate for the permitted %s: %v", host, err)
 		}
 	}
-	unlimited := *root.Certificate // as a thief of the key would have it
+	unlimited := *root.Certificate // as a thief of the key would use it
 	unlimited.PermittedDNSDomains = nil
 	free := newAuthority(t, &Root{Certificate: &unlimited, key: root.key}, Config{})
 	for _, host := range []string{"bank.example", "myschool.example", "192.0.2.1", "2001:db8::1"} {
 		if _, err := a.Certificate(host); !errors.Is(err, ErrNotPermitted) {
-			t.Errorf("%s: %v", host, err)
+			t.Errorf("minting for %s, outside the root's domains: %v, want ErrNotPermitted", host, err)
 		}
 		// A stolen key would not help: clients refuse certificates signed by it.
 		cert, err := free.Certificate(host)
@@ -177,12 +176,12 @@ func TestRootLimitedToDomains(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := accepts(t, cert, host, root.Certificate); err == nil {
-			t.Errorf("%s: a client accepts it", host)
+			t.Errorf("a client accepts a certificate for %s, outside the root's domains", host)
 		}
 	}
 	for _, d := range []string{"", "*.a.test", "a b", ".a.test"} {
 		if _, err := NewRoot(RootConfig{Domains: []string{d}}); err == nil {
-			t.Errorf("domain %q is taken", d)
+			t.Errorf("NewRoot accepts the domain %q", d)
 		}
 	}
 }
@@ -193,7 +192,7 @@ func TestRootRefusesOddWishes(t *testing.T) {
 		{Validity: time.Hour}, {Validity: -time.Hour}, {Validity: 31 * 365 * 24 * time.Hour},
 	} {
 		if _, err := NewRoot(cfg); err == nil {
-			t.Errorf("%+v is taken", cfg)
+			t.Errorf("NewRoot accepts %+v", cfg)
 		}
 	}
 }
@@ -209,7 +208,7 @@ func TestRotatedRootServesOldAndNewClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := third.Certificate.Subject.String(); got != "CN=Shuultuur root R3,O=The School" {
-		t.Errorf("subject %s", got)
+		t.Errorf("the third root has the subject %s", got)
 	}
 	one, two, three := first.Certificate, second.Certificate, third.Certificate
 	for _, c := range []struct {
@@ -230,7 +229,7 @@ func TestRotatedRootServesOldAndNewClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := accepts(t, cert, "www.example.test", c.roots...); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: the client refuses the certificate: %v", c.name, err)
 		}
 		opensslAccepts(t, cert, "www.example.test", c.roots...)
 	}
@@ -243,22 +242,22 @@ func TestRotatedRootServesOldAndNewClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := accepts(t, cert, "www.example.test", one); err != nil {
-		t.Errorf("fourth, oldest client: %v", err)
+		t.Errorf("a client that has only the first root refuses the fourth root's certificate: %v", err)
 	}
 	opensslAccepts(t, cert, "www.example.test", one)
 	if _, err := fourth.Rotate(RootConfig{}); err == nil {
-		t.Error("chains grow without end")
+		t.Error("Rotate does not bound the chain of roots")
 	}
 	if _, err := first.Rotate(RootConfig{Name: DefaultName}); err == nil {
-		t.Error("two roots of the same name")
+		t.Error("Rotate makes a second root of the same name")
 	}
 	limited, err := newRoot(t, RootConfig{Domains: []string{"school.test"}}).Rotate(RootConfig{})
 	if err != nil || len(limited.Certificate.PermittedDNSDomains) != 1 {
-		t.Errorf("the limits are lost: %v", err)
+		t.Errorf("Rotate drops the root's domains: %v", err)
 	}
 }
 
-// opensslAccepts asks openssl, where it is installed.
+// opensslAccepts asks openssl if it is installed.
 func opensslAccepts(t *testing.T, cert *tls.Certificate, host string, roots ...*x509.Certificate) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -287,7 +286,7 @@ func opensslAccepts(t *testing.T, cert *tls.Certificate, host string, roots ...*
 		args = append(args, "-verify_hostname", host)
 	}
 	if out, err := exec.Command("openssl", append(args, write("leaf.pem", leaf))...).CombinedOutput(); err != nil {
-		t.Errorf("openssl: %v\n%s", err, out)
+		t.Errorf("openssl refuses the certificate: %v\n%s", err, out)
 	}
 }
 
@@ -328,37 +327,37 @@ func TestLeavesAndKeysRollOn(t *testing.T) {
 		leaf, _ := mint()
 		time.Sleep(23 * time.Hour)
 		if again, _ := mint(); !again.Equal(leaf) {
-			t.Error("another leaf within a day")
+			t.Error("another leaf was minted within a day")
 		}
 		time.Sleep(2 * time.Hour)
 		later, chain := mint()
 		if later.Equal(leaf) || later.PublicKey.(*ecdsa.PublicKey).Equal(leaf.PublicKey) {
-			t.Error("the same leaf or key after a day")
+			t.Error("the same leaf or key is used after a day")
 		}
 		if len(chain) != 1 {
-			t.Errorf("a chain of %d", len(chain))
+			t.Errorf("the chain has %d certificates, want 1", len(chain))
 		}
-		// The old root ends: no client needs the cross certificate any more.
+		// When the old root expires, no client needs the cross certificate any more.
 		time.Sleep(time.Until(root.Certificate.NotAfter.Add(time.Second)))
 		late, chain := mint()
 		if len(chain) != 0 {
-			t.Error("an expired cross certificate is sent")
+			t.Error("the chain has an expired cross certificate")
 		}
 		if !late.NotAfter.After(time.Now()) || late.NotAfter.After(next.Certificate.NotAfter) {
-			t.Errorf("leaf until %v, root until %v", late.NotAfter, next.Certificate.NotAfter)
+			t.Errorf("the leaf ends at %v, the root at %v; want the leaf to end first, and later than now", late.NotAfter, next.Certificate.NotAfter)
 		}
 		if third, err := next.Rotate(RootConfig{}); err != nil || len(third.Earlier) != 1 || len(third.Crosses) != 1 {
-			t.Errorf("an ended root is carried on: %v", err)
+			t.Errorf("Rotate keeps an expired root: %v", err)
 		}
 		time.Sleep(time.Until(next.Certificate.NotAfter.Add(time.Second)))
 		if _, err := a.Certificate("www.example.test"); err == nil || !strings.Contains(err.Error(), "expired on") {
-			t.Errorf("the root has ended: %v", err)
+			t.Errorf("minting with an expired root: %v, want an error", err)
 		}
 		if _, err := next.Rotate(RootConfig{}); err == nil {
-			t.Error("an ended root vouches for another")
+			t.Error("Rotate lets an expired root sign another")
 		}
 		if _, err := NewAuthority(next, Config{}); err == nil {
-			t.Error("an authority with an ended root")
+			t.Error("NewAuthority accepts an expired root")
 		}
 	})
 }
@@ -379,7 +378,7 @@ func TestOneMintForManyCallers(t *testing.T) {
 	wg.Wait()
 	for _, c := range got {
 		if c != got[0] {
-			t.Fatal("minted more than once")
+			t.Fatal("concurrent callers minted more than one certificate")
 		}
 	}
 	for i := range 200 {
@@ -388,7 +387,7 @@ func TestOneMintForManyCallers(t *testing.T) {
 		}
 	}
 	if n := a.leaves.cached.Len(); n > 16 {
-		t.Errorf("%d leaves are kept, of 16 at most", n)
+		t.Errorf("%d leaves are cached, want at most 16", n)
 	}
 }
 
@@ -405,7 +404,7 @@ func talk(t testing.TB, server *tls.Config, client *tls.Config) tls.ConnectionSt
 		s := tls.Server(b, server)
 		err := s.HandshakeContext(ctx)
 		if err == nil {
-			_, err = s.Write([]byte("x")) // carries the ticket along
+			_, err = s.Write([]byte("x")) // brings the ticket to the client
 		}
 		ended <- err
 	}()
@@ -459,10 +458,10 @@ func TestHandshakeWithMintedLeaf(t *testing.T) {
 		client.MaxVersion = c.max
 		state := talk(t, server, client)
 		if state.NegotiatedProtocol != c.want || (log.Len() > 0) != c.log {
-			t.Errorf("%s: protocol %q, key log of %d bytes", c.name, state.NegotiatedProtocol, log.Len())
+			t.Errorf("%s: protocol %q, the key log has %d bytes", c.name, state.NegotiatedProtocol, log.Len())
 		}
 		if c.max == 0 && state.CurveID != tls.X25519MLKEM768 {
-			t.Errorf("%s: key exchange %v", c.name, state.CurveID)
+			t.Errorf("%s: key exchange %v, want X25519MLKEM768", c.name, state.CurveID)
 		}
 	}
 }
@@ -475,7 +474,7 @@ func TestSessionsAreResumed(t *testing.T) {
 		client.MaxVersion = version
 		client.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 		for i, want := range []bool{false, true, true} {
-			if i == 2 { // a day later the ticket key is another, and the old one still known
+			if i == 2 { // after a day the ticket key is another one, and the old one is still known
 				a.mu.Lock()
 				a.born = a.born.Add(-25 * time.Hour)
 				a.mu.Unlock()
@@ -485,7 +484,7 @@ func TestSessionsAreResumed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if state := talk(t, server, client); state.DidResume != want {
-				t.Errorf("version %x, connection %d: resumed %v", version, i, state.DidResume)
+				t.Errorf("TLS version %x, connection %d: session resumed %v, want the opposite", version, i, state.DidResume)
 			}
 		}
 	}
@@ -509,10 +508,10 @@ func TestRootFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+		t.Errorf("the root's file has the mode %v, %v; want 0600", info.Mode(), err)
 	}
 	if err := first.Write(file, false); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("over an existing file: %v", err)
+		t.Errorf("writing over an existing file: %v, want fs.ErrExist", err)
 	}
 	a, err := New(Config{Root: file})
 	if err != nil {
@@ -528,24 +527,24 @@ func TestRootFile(t *testing.T) {
 		}
 	}
 	if got := a.Root(); len(got.Earlier) != 1 || !got.Earlier[0].Equal(first.Certificate) {
-		t.Error("the earlier root is lost")
+		t.Error("after Rotate the earlier root is missing")
 	}
 	for _, mode := range []fs.FileMode{0o604, 0o640, 0o602} {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadRoot(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("mode %v: %v", mode, err)
+			t.Errorf("reading a root of mode %v: %v, want advice to chmod 600", mode, err)
 		}
 	}
 	if err := first.Write(file, true); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := ReadRoot(file); err != nil || !r.Certificate.Equal(first.Certificate) {
-		t.Errorf("replaced: %v", err)
+		t.Errorf("after a refused write, ReadRoot returns another root: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*.tmp")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("temporary files remain: %v", left)
 	}
 }
 
@@ -577,11 +576,11 @@ func TestRootFileWithMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadRoot(file); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("reading a root, %s: %v", c.name, err)
 		}
 	}
 	if _, err := ReadRoot(dir); err == nil {
-		t.Error("a folder is a root")
+		t.Error("ReadRoot accepts a folder")
 	}
 }
 
@@ -596,7 +595,7 @@ func TestExportedFormsHoldTheCertificate(t *testing.T) {
 		switch format {
 		case "pem":
 			if !bytes.HasPrefix(b, []byte("-----BEGIN CERTIFICATE-----\n")) {
-				t.Errorf("pem: %s", b)
+				t.Errorf("the pem export is %s", b)
 			}
 			continue
 		case "der":
@@ -604,31 +603,31 @@ func TestExportedFormsHoldTheCertificate(t *testing.T) {
 		case "p12":
 			certs, err := pkcs12.DecodeTrustStore(b, "secret")
 			if err != nil || len(certs) != 1 {
-				t.Fatalf("p12: %d certificates, %v", len(certs), err)
+				t.Fatalf("the p12 export has %d certificates, %v", len(certs), err)
 			}
 			der = certs[0].Raw
 			opensslReads(t, b)
 		case "mobileconfig":
 			if err := xml.Unmarshal(b, new(struct{})); err != nil {
-				t.Errorf("mobileconfig: %v", err)
+				t.Errorf("the mobileconfig export is not valid XML: %v", err)
 			}
 			if !bytes.Contains(b, []byte("<string>A &amp; B&#39;s &lt;root&gt;</string>")) {
-				t.Error("mobileconfig: the name is not in it, or not escaped")
+				t.Error("the mobileconfig export lacks the name, or does not escape it")
 			}
 			data := regexp.MustCompile(`<data>(.*)</data>`).FindSubmatch(b)
 			if der, err = base64.StdEncoding.DecodeString(string(data[1])); err != nil {
 				t.Fatal(err)
 			}
 			if again, _ := root.Export(format, ""); !bytes.Equal(again, b) {
-				t.Error("mobileconfig: another profile each time: installing it again would not replace it")
+				t.Error("the mobileconfig export differs each time, so that installing it again would not replace it")
 			}
 		}
 		if !bytes.Equal(der, root.Certificate.Raw) {
-			t.Errorf("%s: holds something else", format)
+			t.Errorf("the %s export has another certificate", format)
 		}
 	}
 	if _, err := root.Export("gif", ""); err == nil {
-		t.Error("exported as gif")
+		t.Error("Export accepts the format gif")
 	}
 }
 
@@ -653,10 +652,10 @@ func TestKeysAreNotPrinted(t *testing.T) {
 	want := `root "CN=Shuultuur root R1" until ` + date(root.Certificate.NotAfter)
 	for _, format := range []string{"%v", "%+v", "%s"} {
 		if got := fmt.Sprintf(format, root); got != want {
-			t.Errorf("%s: %s", format, got)
+			t.Errorf("a root formatted with %s is %s", format, got)
 		}
 		if got := fmt.Sprintf(format, a); got != "authority of "+want {
-			t.Errorf("%s: %s", format, got)
+			t.Errorf("an authority formatted with %s is %s", format, got)
 		}
 	}
 }
@@ -665,10 +664,10 @@ func TestInstallNamesFormatsThatExist(t *testing.T) {
 	root := newRoot(t, RootConfig{})
 	for _, s := range Install() {
 		if _, err := root.Export(s.Format, "x"); err != nil {
-			t.Errorf("%s: %v", s.System, err)
+			t.Errorf("exporting for %s: %v", s.System, err)
 		}
 		if !strings.Contains(strings.Join(s.Steps, " "), s.File) {
-			t.Errorf("%s: the steps never name %s", s.System, s.File)
+			t.Errorf("the steps for %s never name %s", s.System, s.File)
 		}
 	}
 }
@@ -693,8 +692,8 @@ func BenchmarkConfigOfKnownHost(b *testing.B) {
 	}
 }
 
-// BenchmarkHandshakeWithNewName is both sides of a connection, TLS 1.3 with
-// X25519MLKEM768, to a host that no certificate was minted for yet.
+// BenchmarkHandshakeWithNewName measures both sides of a TLS 1.3 connection with
+// X25519MLKEM768, to a host for which no certificate was minted yet.
 func BenchmarkHandshakeWithNewName(b *testing.B) {
 	root := newRoot(b, RootConfig{})
 	a := newAuthority(b, root, Config{})
@@ -708,7 +707,7 @@ func BenchmarkHandshakeWithNewName(b *testing.B) {
 	}
 }
 
-// FuzzRoot: a file that is taken for a root has a key that fits.
+// FuzzRoot checks that a root that ReadRoot accepts has the key of its certificate.
 func FuzzRoot(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "root.pem")
 	if err := newRoot(f, RootConfig{}).Write(file, false); err != nil {
@@ -723,7 +722,7 @@ func FuzzRoot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := parseRoot(text)
 		if err == nil && (r.key == nil || r.Certificate == nil || !r.Certificate.IsCA) {
-			t.Fatalf("%+v", r)
+			t.Fatalf("ReadRoot accepts %+v", r)
 		}
 	})
 }

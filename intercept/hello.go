@@ -131,10 +131,10 @@ type Hello struct {
 	// ECH says that the encrypted_client_hello extension is present (RFC 9849). Browsers also
 	// send it with random content, which is indistinguishable.
 	ECH    bool
-	Ticket bool // a TLS 1.2 session is offered for resumption (RFC 5077)
-	PSK    bool // a pre-shared key is offered, for resumption in TLS 1.3
+	Ticket bool // whether a TLS 1.2 session is offered for resumption (RFC 5077)
+	PSK    bool // whether a pre-shared key is offered, for resumption in TLS 1.3
 
-	named bool // there is a server_name extension
+	named bool // whether there is a server_name extension
 }
 
 // Version returns the highest version of TLS offered, as tls.VersionTLS13.
@@ -187,7 +187,7 @@ func (s *Sniffer) Hello() (*Hello, error) {
 	if !c.ok || len(c.b) > 0 {
 		return nil, fmt.Errorf("%w: %d bytes after its extensions", ErrMalformed, len(c.b))
 	}
-	var seen [1 << 16 / 64]uint64 // two endpoints might read different ones of two equal extensions
+	var seen [1 << 16 / 64]uint64 // of two equal extensions, two endpoints might read different ones
 	for len(exts.b) > 0 {
 		kind, body := uint16(exts.number(2)), exts.vector(2)
 		if !exts.ok {
@@ -217,7 +217,7 @@ func (h *Hello) extension(kind uint16, body cursor) bool {
 		return ok
 	case extSupportedGroups:
 		return body.listIn(2, &h.Groups)
-	case extPointFormats: // malformed content is accepted: JA3 uses the fields that are there
+	case extPointFormats: // malformed content is accepted, because JA3 uses what can be read
 		v := body.vector(1)
 		h.Points = append([]byte(nil), v.b...)
 	case extSignatures:
@@ -250,8 +250,8 @@ func (h *Hello) extension(kind uint16, body cursor) bool {
 	return true
 }
 
-// grease reports whether v is one of the values that RFC 8701 reserves, so that servers learn
-// to ignore unknown ones: 0x0a0a, 0x1a1a, … 0xfafa.
+// grease reports whether v is one of the values 0x0a0a, 0x1a1a, … 0xfafa. RFC 8701 reserves
+// them, so that servers learn to ignore unknown values.
 func grease(v uint16) bool { return v&0x0f0f == 0x0a0a && v>>8 == v&0xff }
 
 // A cursor parses a structure of length-prefixed vectors (RFC 8446 section 3.4).

@@ -18,13 +18,13 @@ func tlsHello(tb testing.TB, cfg *tls.Config) []byte {
 	a, b := net.Pipe()
 	defer a.Close()
 	go func() {
-		_ = tls.Client(b, cfg).Handshake() // fails: only its hello is wanted
+		_ = tls.Client(b, cfg).Handshake() // it fails; only its hello is needed
 		b.Close()
 	}()
 	if err := a.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		tb.Fatal(err)
 	}
-	var message []byte // out of its records
+	var message []byte // without the record headers
 	for len(message) < 4 || len(message) < 4+int(message[1])<<16+int(message[2])<<8+int(message[3]) {
 		head := make([]byte, 5)
 		if _, err := io.ReadFull(a, head); err != nil {
@@ -88,7 +88,7 @@ func sniff(tb testing.TB, wire []byte) (*Hello, error) {
 		return nil, err
 	}
 	if !done {
-		tb.Fatalf("%d bytes are no complete hello", len(wire))
+		tb.Fatalf("Feed does not find the end of a hello of %d bytes", len(wire))
 	}
 	h, err := s.Hello()
 	if err != nil {
@@ -103,16 +103,16 @@ func TestHelloSaysWhatTheClientOffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h.Host != "www.example.test" || !slices.Equal(h.Protocols, []string{"h2", "http/1.1"}) {
-		t.Errorf("host %q, protocols %q", h.Host, h.Protocols)
+		t.Errorf("the hello has the host %q, protocols %q", h.Host, h.Protocols)
 	}
 	if h.Version() != tls.VersionTLS13 || !slices.Contains(h.Versions, tls.VersionTLS12) {
-		t.Errorf("versions %x", h.Versions)
+		t.Errorf("the hello has the versions %x, want TLS 1.3 and 1.2", h.Versions)
 	}
 	if !h.PostQuantum() || !slices.Contains(h.Groups, uint16(tls.X25519MLKEM768)) {
-		t.Errorf("key shares %x, groups %x", h.KeyShares, h.Groups)
+		t.Errorf("the hello has the key shares %x, groups %x; want X25519MLKEM768", h.KeyShares, h.Groups)
 	}
 	if !slices.Contains(h.Ciphers, tls.TLS_AES_128_GCM_SHA256) || h.ECH || h.PSK || h.Ticket {
-		t.Errorf("got %+v", h)
+		t.Errorf("the hello of crypto/tls reads %+v", h)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestHelloWithoutTheLatest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h.Host != "" || h.Version() != tls.VersionTLS12 || h.PostQuantum() || h.Protocols != nil {
-		t.Errorf("got %+v", h)
+		t.Errorf("a TLS 1.2 hello without extensions reads %+v", h)
 	}
 	if ja4 := h.JA4(); !strings.HasPrefix(ja4, "t12i") || !strings.Contains(ja4, "00_") {
 		t.Errorf("JA4 %s", ja4)
@@ -139,7 +139,7 @@ func TestHelloWithoutTheLatest(t *testing.T) {
 func TestHelloIsTheSameHoweverItIsSplit(t *testing.T) {
 	wire := tlsHello(t, &tls.Config{ServerName: "split.test", NextProtos: []string{"h2"}})
 	if len(wire) < 1500 {
-		t.Fatalf("hello of %d bytes: too small to show anything", len(wire))
+		t.Fatalf("the hello has only %d bytes, too few for this test", len(wire))
 	}
 	whole, err := sniff(t, wire)
 	if err != nil {
@@ -150,18 +150,18 @@ func TestHelloIsTheSameHoweverItIsSplit(t *testing.T) {
 		wire := append(inRecords(message, records), "what follows"...)
 		for _, segment := range []int{1, 2, 7, 512, 1460} {
 			var s Sniffer
-			buf := make([]byte, segment) // used again, as a connection's would be
+			buf := make([]byte, segment) // the buffer is used again, as a connection's is
 			done := false
 			for rest := wire; !done; {
 				n := copy(buf, rest)
 				rest = rest[n:]
 				if done, err = s.Feed(buf[:n]); err != nil || n == 0 {
-					t.Fatalf("records of %d, segments of %d: done %v, %v", records, segment, done, err)
+					t.Fatalf("records of %d bytes, segments of %d: Feed returned %v, %v", records, segment, done, err)
 				}
 			}
 			h, err := s.Hello()
 			if err != nil || h.JA4() != whole.JA4() || h.Host != "split.test" {
-				t.Errorf("records of %d, segments of %d: %v, %v", records, segment, h, err)
+				t.Errorf("records of %d bytes, segments of %d: the hello reads %v, %v", records, segment, h, err)
 			}
 		}
 	}
@@ -171,21 +171,21 @@ func TestHelloUpToTheLimit(t *testing.T) {
 	padding := func(n int) []byte { return ext(21, make([]byte, n)) }
 	message := rawHello(0x0303, []uint16{0x1301}, sni("big.test"), padding(1<<16-200))
 	if len(message) > MaxHello {
-		t.Fatalf("%d bytes", len(message))
+		t.Fatalf("the hello has %d bytes, more than MaxHello", len(message))
 	}
 	h, err := sniff(t, inRecords(message, 1<<14))
 	if err != nil || h.Host != "big.test" {
-		t.Errorf("%d bytes: %v, %v", len(message), h, err)
+		t.Errorf("a hello of %d bytes reads %v, %v", len(message), h, err)
 	}
 	if _, err := sniff(t, []byte{22, 3, 1, 0, 4, 1, 1, 0, 1}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("65,541 bytes announced: %v", err)
+		t.Errorf("a hello that announces 65,541 bytes: %v, want ErrTooLarge", err)
 	}
 	var s Sniffer
 	if _, err := s.Feed(inRecords(message[:1<<15], 1)); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("tiny records without end: %v", err)
+		t.Errorf("endless tiny records: %v, want ErrTooLarge", err)
 	}
 	if _, again := s.Feed([]byte{1}); again == nil {
-		t.Error("after an error Feed goes on")
+		t.Error("Feed returns no error after an earlier one")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestHelloRefused(t *testing.T) {
 	}
 	var s Sniffer
 	if _, err := s.Hello(); err == nil {
-		t.Error("a Hello out of nothing")
+		t.Error("Hello returns no error before Feed")
 	}
 }
 
@@ -238,17 +238,17 @@ func TestHelloWithECHTicketAndPSK(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !h.ECH || !h.Ticket || !h.PSK || !h.PostQuantum() || h.Host != "outer.test" {
-		t.Errorf("got %+v", h)
+		t.Errorf("the hello reads %+v, want ECH, a ticket, a PSK and the outer host", h)
 	}
 	if !slices.Equal(h.Ciphers, []uint16{0x1301}) || slices.ContainsFunc(h.Extensions, grease) || len(h.KeyShares) != 1 {
-		t.Errorf("GREASE is left in %+v", h)
+		t.Errorf("the hello still has GREASE values: %+v", h)
 	}
 	if none, err := sniff(t, inRecords(rawHello(0x0303, nil, ext(extSessionTicket, nil)), 999)); err != nil || none.Ticket {
-		t.Errorf("a client that would take a ticket offers none: %+v, %v", none, err)
+		t.Errorf("an empty session_ticket extension reads %+v, %v; want no ticket", none, err)
 	}
 }
 
-// The example of the public description of JA4.
+// The example is that of the public description of JA4.
 func TestJA4PublishedExample(t *testing.T) {
 	ciphers := []uint16{0x2a2a, 0x1301, 0x1302, 0x1303, 0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0xc013, 0xc014, 0x009c, 0x009d, 0x002f, 0x0035}
 	signatures := ext(extSignatures, vec(2, u16(0x0403, 0x0804, 0x0401, 0x0503, 0x0805, 0x0501, 0x0806, 0x0601)))
@@ -270,7 +270,7 @@ func TestJA4PublishedExample(t *testing.T) {
 	}
 	h.Ciphers = make([]uint16, 200)
 	if got, want := h.JA4(), "t13d9916h2"; !strings.HasPrefix(got, want) {
-		t.Errorf("200 ciphers: %s", got)
+		t.Errorf("the JA4 of 200 ciphers is %s", got)
 	}
 }
 
@@ -297,9 +297,9 @@ func (r replay) Close() error                     { return nil }
 func (r replay) SetDeadline(time.Time) error      { return nil }
 func (r replay) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzHello: the answer does not depend on the segments, and the name and the
-// protocols are those that crypto/tls reads: its sender must not be able to show
-// us one host and the server another.
+// FuzzHello checks that the result does not depend on the segments, and that crypto/tls reads
+// the same name and protocols. Otherwise a client could show us one host and the server
+// another.
 func FuzzHello(f *testing.F) {
 	f.Add(tlsHello(f, &tls.Config{ServerName: "www.example.test", NextProtos: []string{"h2"}}), 3)
 	f.Add(tlsHello(f, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}), 1)
@@ -316,11 +316,11 @@ func FuzzHello(f *testing.F) {
 				break
 			}
 			if parts.err == nil && !parts.done {
-				clear(p) // Feed must not need it any more
+				clear(p) // Feed must not need these bytes any more
 			}
 		}
 		if parts.done != done || !errors.Is(parts.err, errors.Unwrap(err)) {
-			t.Fatalf("whole: %v, %v; in parts: %v, %v", done, err, parts.done, parts.err)
+			t.Fatalf("in one piece: %v, %v; in parts: %v, %v", done, err, parts.done, parts.err)
 		}
 		if !done {
 			return
@@ -330,10 +330,10 @@ func FuzzHello(f *testing.F) {
 			return
 		}
 		if g, err := parts.Hello(); err != nil || g.JA4() != h.JA4() || g.Host != h.Host {
-			t.Fatalf("whole %+v, in parts %+v, %v", h, g, err)
+			t.Fatalf("in one piece: %+v; in parts: %+v, %v", h, g, err)
 		}
 		if len(h.JA4()) != 36 {
-			t.Fatalf("JA4 %q", h.JA4())
+			t.Fatalf("JA4 %q, want 36 characters", h.JA4())
 		}
 		var info *tls.ClientHelloInfo
 		_ = tls.Server(replay{nil, bytes.NewReader(wire)}, &tls.Config{GetConfigForClient: func(i *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -352,7 +352,7 @@ func BenchmarkHelloJA4(b *testing.B) {
 	for b.Loop() {
 		var s Sniffer
 		if done, _ := s.Feed(wire); !done {
-			b.Fatal("not done")
+			b.Fatal("Feed does not find the end of the hello")
 		}
 		h, err := s.Hello()
 		if err != nil {

@@ -1,10 +1,10 @@
 // Package intercept decrypts TLS connections as a man in the middle.
 //
-// A Sniffer parses a connection's first bytes, and returns the client's Hello without
-// consuming them. Where the policy wants decryption, a Verifier checks the certificate of the
-// real server and lists its faults. An Authority, which holds the Root that an administrator
-// has made and given to the clients, then mints a leaf certificate for the host and returns a
-// tls.Config. A Root is one file; this package also makes, exports and rotates it.
+// A Sniffer parses a connection's first bytes, and returns the client's Hello without consuming
+// them. If the policy wants decryption, a Verifier checks the certificate of the real server
+// and lists its faults. Then an Authority mints a leaf certificate for the host and returns a
+// tls.Config. It holds the Root that an administrator has made and given to the clients. A Root
+// is one file; this package also makes, exports and rotates it.
 package intercept
 
 import (
@@ -64,7 +64,7 @@ func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err
 	c.making[name] = m
 	c.mu.Unlock()
 	var until time.Time
-	defer func() { // also where load panics
+	defer func() { // even if load panics
 		c.mu.Lock()
 		delete(c.making, name)
 		if m.err == nil && !until.IsZero() {

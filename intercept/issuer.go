@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Fetching missing intermediates (authority information access, RFC 5280 section 4.2.2.1). The
-// address is in a stranger's certificate, so everything about it is bounded.
+// These bounds are for fetching missing intermediates (authority information access, RFC 5280
+// section 4.2.2.1). The address is in a stranger's certificate, so everything about it is
+// bounded.
 const (
 	maxFetchDepth  = 3
 	maxFetches     = 16 // concurrent fetches; one more fails at once
@@ -129,7 +130,7 @@ func (v *Verifier) fetch(ctx context.Context, address string) (*x509.Certificate
 	if len(body) > maxIssuerBytes {
 		return nil, fmt.Errorf("fetch %q: more than %d bytes", address, maxIssuerBytes)
 	}
-	if block, _ := pem.Decode(body); block != nil { // wrong, but it happens
+	if block, _ := pem.Decode(body); block != nil { // some servers send this wrong form
 		body = block.Bytes
 	}
 	cert, err := x509.ParseCertificate(body)

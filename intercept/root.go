@@ -55,8 +55,8 @@ type RootConfig struct {
 // A Root is the certificate that clients trust, with its key. It is immutable.
 type Root struct {
 	Certificate *x509.Certificate
-	// Crosses carry the key of a root, signed by the root before it: a client
-	// that has only an earlier root finds its way by them. Newest first.
+	// Crosses have the key of each root signed by the root before it. With them, clients that
+	// have only an earlier root accept later ones. Newest first.
 	Crosses []*x509.Certificate
 	// Earlier are the roots that came before and that clients may still have.
 	Earlier []*x509.Certificate
@@ -124,7 +124,7 @@ func (cfg RootConfig) template(now time.Time) (*x509.Certificate, error) {
 		t.PermittedDNSDomains = append(t.PermittedDNSDomains, string(clean))
 	}
 	if len(cfg.Domains) > 0 {
-		// Names of another kind would otherwise be free of any limit.
+		// Otherwise names of other kinds would have no limit.
 		t.PermittedDNSDomainsCritical = true
 		t.ExcludedIPRanges = []*net.IPNet{
 			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
@@ -134,11 +134,10 @@ func (cfg RootConfig) template(now time.Time) (*x509.Certificate, error) {
 	return t, nil
 }
 
-// Rotate makes the root that follows r: a new key, vouched for by r until r ends.
-// Clients that have r go on without a change; those that get the new root need r
-// no more. Empty fields of cfg are taken over from r, and the number at the end
-// of the name counts on. r's key is not kept: certificates that it has signed
-// remain valid, and no more can be signed with it.
+// Rotate makes the root that follows r: a new key, signed by r until r ends. Clients that have
+// r continue without a change; those that get the new root no longer need r. Empty fields of
+// cfg are copied from r, and the number at the end of the name is incremented. r's key is not
+// kept: certificates that it has signed remain valid, but it cannot sign more.
 func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 	now := time.Now()
 	old := r.Certificate
@@ -166,7 +165,7 @@ func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 	}
 	cross := *next.Certificate
 	cross.SerialNumber = serial()
-	cross.SignatureAlgorithm = 0 // that of the key that signs
+	cross.SignatureAlgorithm = 0 // 0 means the one that suits the signing key
 	cross.NotBefore = later(cross.NotBefore, old.NotBefore)
 	cross.NotAfter = earlier(cross.NotAfter, old.NotAfter)
 	crossed, err := sign(&cross, old, next.key.Public(), r.key)
@@ -182,7 +181,7 @@ func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 	return next, nil
 }
 
-// nextName counts the number at the end of a name on: "Root R1", "Root R2".
+// nextName increments the number at the end of a name: "Root R1", "Root R2".
 func nextName(name string) string {
 	if i := strings.LastIndex(name, " R"); i >= 0 {
 		if n, err := strconv.Atoi(name[i+2:]); err == nil && n > 0 {
@@ -192,11 +191,11 @@ func nextName(name string) string {
 	return name + " R2"
 }
 
-// ReadRoot reads a root from its file: PEM, a PRIVATE KEY (PKCS#8) and its
-// CERTIFICATE, then the cross certificates and earlier roots. The key may be in a
-// separate file, see KeyFile. A key that others than its owner may read is
-// refused. A certificate authority of one's own, issued by another, does as well:
-// its certificates are sent along.
+// ReadRoot reads a root from its file: PEM, a PRIVATE KEY (PKCS#8) and its CERTIFICATE, then
+// the cross certificates and earlier roots. The key may be in a separate file, see KeyFile.
+// ReadRoot refuses a key that anyone but its owner may read. The root may also be an
+// intermediate authority, issued by another one: the certificates of its issuers are sent
+// along.
 func ReadRoot(file string) (*Root, error) {
 	text, mode, err := readRootFile(file)
 	if err != nil {
@@ -218,8 +217,8 @@ func ReadRoot(file string) (*Root, error) {
 	return r, nil
 }
 
-// KeyFile is where the key of the root in a file is, unless it is in that file
-// too: root-key.pem for root.pem.
+// KeyFile returns the file with the key of the root in file, unless the key is in file itself:
+// root-key.pem for root.pem.
 func KeyFile(file string) string {
 	base, _ := strings.CutSuffix(file, ".pem")
 	return base + "-key.pem"
@@ -248,12 +247,12 @@ func readRootFile(file string) (text []byte, mode fs.FileMode, err error) {
 	return text, info.Mode(), nil
 }
 
-// withKey reads a root whose key is in a separate file. While a root is replaced
-// there are two keys in it, of which one is the certificate's.
+// withKey reads a root whose key is in a separate file. While a root is being replaced, that
+// file has two keys, one of which belongs to the certificate.
 func withKey(file string, certificates []byte) (r *Root, mode fs.FileMode, err error) {
 	keys, mode, err := readRootFile(KeyFile(file))
 	if err != nil {
-		_, wrong := parseRoot(certificates) // without a key, if nothing else
+		_, wrong := parseRoot(certificates) // it may lack a key, but nothing else
 		return nil, 0, fmt.Errorf("%w; there is no key in it or beside it: %w", wrong, err)
 	}
 	err = fmt.Errorf("there is no PRIVATE KEY in %s", KeyFile(file))
@@ -318,9 +317,8 @@ func parseRoot(text []byte) (*Root, error) {
 	return r, nil
 }
 
-// Write writes the root to a file that only its owner may read. The file is
-// there whole or not at all. A file that is there already is replaced only if
-// replace is set.
+// Write writes the root to a file that only its owner may read. The file appears whole or not
+// at all. Write replaces an existing file only if replace is set.
 func (r *Root) Write(file string, replace bool) error {
 	key, err := x509.MarshalPKCS8PrivateKey(r.key)
 	if err != nil {
@@ -340,10 +338,9 @@ func (r *Root) Write(file string, replace bool) error {
 	return err
 }
 
-// WriteApart writes the root to a file that everybody may read, and its key to
-// the one that KeyFile names, which only its owner may. A file that is there
-// already is replaced only if replace is set. Whenever it is interrupted, there
-// is a root with its key.
+// WriteApart writes the root to a file that everybody may read, and its key to the one that
+// KeyFile names, which only its owner may read. It replaces existing files only if replace is
+// set. If it is interrupted at any time, there is a root with its key.
 func (r *Root) WriteApart(file string, replace bool) error {
 	der, err := x509.MarshalPKCS8PrivateKey(r.key)
 	if err != nil {
@@ -381,7 +378,7 @@ func pemCertificate(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// permits says why the root's own limits forbid a leaf for host, nil if not.
+// permits returns why the root's own limits forbid a leaf for host, or nil if they do not.
 func (r *Root) permits(host string, addr bool) error {
 	domains := r.Certificate.PermittedDNSDomains
 	if len(domains) == 0 {
@@ -407,7 +404,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 func serial() *big.Int {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	b[15] |= 1             // nor is zero
+	b[15] |= 1             // nor may it be zero
 	return new(big.Int).SetBytes(b[:])
 }
 

@@ -3,7 +3,7 @@ package intercept
 import (
 	"bytes"
 	"context"
-	"crypto/dsa" //nolint:staticcheck // to tell that a key is of this weak kind
+	"crypto/dsa" // nolint:staticcheck // to recognise keys of this weak kind
 	"crypto/ecdsa"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -149,9 +149,9 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 
 // Verify finds every fault in the certificate that a server presented for host, a domain name
 // or an IP address. state is that of a handshake made with InsecureSkipVerify, which verifies
-// only the possession of the key. Results are kept for a few minutes. It takes up to 5 s if an
-// intermediate has to be fetched; several callers may wait for one fetch, which continues when
-// one of them is gone.
+// only the possession of the key. Results are kept for a few minutes. Verify takes up to 5 s if
+// it has to fetch an intermediate. Several callers may wait for one fetch, which continues when
+// one of them gives up.
 func (v *Verifier) Verify(ctx context.Context, host string, state tls.ConnectionState) *Result {
 	h := sha256.New()
 	for _, c := range state.PeerCertificates {

@@ -41,7 +41,7 @@ func newKey(tb testing.TB) crypto.Signer {
 	return key
 }
 
-// issue makes a certificate signed by p, or by itself where p is nil.
+// issue makes a certificate signed by p, or by itself if p is nil.
 func (p *party) issue(tb testing.TB, name string, change func(c *x509.Certificate, key *crypto.Signer)) *party {
 	tb.Helper()
 	key := newKey(tb)
@@ -83,8 +83,8 @@ func (p *party) pool() *x509.CertPool {
 	return pool
 }
 
-// present makes a real handshake with a server that has this certificate, chain
-// and staple, and returns the client's view.
+// present makes a handshake with a server that has this certificate, chain and staple, and
+// returns the client's view.
 func present(t *testing.T, leaf *party, staple []byte, chain ...*party) tls.ConnectionState {
 	t.Helper()
 	cert := tls.Certificate{Certificate: [][]byte{leaf.cert.Raw}, PrivateKey: leaf.key, OCSPStaple: staple}
@@ -198,22 +198,22 @@ func TestEveryFaultIsNamed(t *testing.T) {
 	} {
 		r := v.Verify(t.Context(), c.host, present(t, c.leaf, nil, c.chain...))
 		if got := kinds(r); got != c.want {
-			t.Errorf("%s: got %q, want %q: %v", c.name, got, c.want, r.Faults)
+			t.Errorf("%s: the faults are %q, want %q: %v", c.name, got, c.want, r.Faults)
 		}
 		broken := slices.ContainsFunc(r.Faults, func(f Fault) bool {
 			return f.Kind == SelfSigned || f.Kind == UnknownRoot || f.Kind == InvalidChain
 		}) || c.name == "expired intermediate" || strings.Contains(c.name, "SHA-1") || strings.Contains(c.name, "not sent")
 		if (len(r.Chains) == 0) != broken {
-			t.Errorf("%s: %d chains with %v", c.name, len(r.Chains), r.Faults)
+			t.Errorf("%s: %d chains with the faults %v", c.name, len(r.Chains), r.Faults)
 		}
 		for _, f := range r.Faults {
 			if f.Detail == "" || !strings.Contains(f.Explain(c.host), c.host) {
-				t.Errorf("%s: %q, %q", c.name, f.Detail, f.Explain(c.host))
+				t.Errorf("%s: the fault has the detail %q and the explanation %q, which must name the host", c.name, f.Detail, f.Explain(c.host))
 			}
 		}
 	}
 	if r := v.Verify(t.Context(), "www.example.test", tls.ConnectionState{}); kinds(r) != "invalid-chain" {
-		t.Errorf("no certificate: %v", r.Faults)
+		t.Errorf("no certificate: the faults are %v, want invalid-chain", r.Faults)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestFaultsShowNothingOdd(t *testing.T) {
 	v := newVerifier(t, VerifierConfig{Roots: x509.NewCertPool()})
 	for _, f := range v.Verify(t.Context(), "www.example.test", tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf.cert}}).Faults {
 		if strings.ContainsAny(f.Detail, "\n\x1b") || len(f.Detail) > maxDetail+8 {
-			t.Errorf("%d bytes: %q", len(f.Detail), f.Detail)
+			t.Errorf("a detail of %d bytes, too long or with control characters: %q", len(f.Detail), f.Detail)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestStaples(t *testing.T) {
 		}
 	}
 	if r := v.Verify(t.Context(), "www.example.test", present(t, leaf, []byte("junk"))); r.Staple != UnusableStaple || len(r.Faults) > 0 {
-		t.Errorf("junk: %q, %v", r.Staple, r.Faults)
+		t.Errorf("an unreadable staple: %q, %v", r.Staple, r.Faults)
 	}
 	// Revocation is reported even if the root is unknown.
 	blind := newVerifier(t, VerifierConfig{Roots: x509.NewCertPool()})
@@ -287,11 +287,11 @@ func TestStaples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := blind.Verify(t.Context(), "www.example.test", present(t, leaf, staple, root)); kinds(r) != "revoked unknown-root" {
-		t.Errorf("unknown root and revoked: %v", r.Faults)
+		t.Errorf("unknown root and revoked: the faults are %v", r.Faults)
 	}
 }
 
-// library hands out issuers' certificates under any name.
+// library serves issuers' certificates under any name.
 type library struct {
 	*httptest.Server
 	asked atomic.Int32
@@ -310,7 +310,7 @@ func newLibrary(t *testing.T, shelf map[string][]byte) *library {
 			http.NotFound(w, r)
 			return
 		}
-		if _, err := w.Write(b); err != nil && len(b) < maxIssuerBytes { // of more, not all is read
+		if _, err := w.Write(b); err != nil && len(b) < maxIssuerBytes { // a longer response is not read to its end
 			t.Error(err)
 		}
 	}))
@@ -388,11 +388,11 @@ func TestMissingIntermediatesAreFetched(t *testing.T) {
 		v.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "another", withIssuerURL("http://aia.test/none", www)), nil))
 	}
 	if n := lib.asked.Load() - before; n != 0 {
-		t.Errorf("%d fetches of what was fetched before", n)
+		t.Errorf("%d certificates were fetched again, want none", n)
 	}
 	off := newVerifier(t, VerifierConfig{Roots: root.pool()})
 	if r := off.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "x", withIssuerURL("http://aia.test/one", www)), nil)); kinds(r) != "missing-intermediate" {
-		t.Errorf("without a way to fetch: %v", r.Faults)
+		t.Errorf("without a way to fetch the intermediate: the faults are %v", r.Faults)
 	}
 }
 
@@ -402,7 +402,7 @@ func TestFetchingEndsInTime(t *testing.T) {
 		leaf := root.issue(t, "One", authority).issue(t, "x", withIssuerURL("http://aia.test/never", host("www.example.test")))
 		v := newVerifier(t, VerifierConfig{Roots: root.pool(), Dial: func(context.Context, string, string) (net.Conn, error) {
 			a, b := net.Pipe()
-			go func() { // takes everything, says nothing
+			go func() { // a server that accepts everything and answers nothing
 				for {
 					if _, err := b.Read(make([]byte, 1024)); err != nil {
 						return
@@ -415,16 +415,16 @@ func TestFetchingEndsInTime(t *testing.T) {
 		state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf.cert}}
 		r := v.Verify(t.Context(), "www.example.test", state)
 		if took := time.Since(start); took != fetchTimeout || !r.Has(MissingIntermediate) {
-			t.Errorf("took %v: %v", took, r.Faults)
+			t.Errorf("verifying took %v, want the time limit: %v", took, r.Faults)
 		}
 		start = time.Now()
 		if v.Verify(t.Context(), "www.example.test", state); time.Since(start) > 0 {
-			t.Error("the failure is not remembered")
+			t.Error("a failed fetch is repeated at once")
 		}
 		time.Sleep(failureTime)
 		start = time.Now()
 		if v.Verify(t.Context(), "www.example.test", state); time.Since(start) == 0 {
-			t.Error("the failure is remembered for ever")
+			t.Error("a failed fetch is never repeated")
 		}
 	})
 }
@@ -439,19 +439,19 @@ func TestResultsAreRememberedForAWhile(t *testing.T) {
 		state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf.cert}}
 		first := v.Verify(t.Context(), "www.example.test", state)
 		if len(first.Faults) > 0 || v.Verify(t.Context(), "www.example.test", state) != first {
-			t.Errorf("verified again at once: %v", first.Faults)
+			t.Errorf("the second verification does not use the first result: %v", first.Faults)
 		}
 		if r := v.Verify(t.Context(), "bank.example", state); !r.Has(WrongHost) {
-			t.Errorf("another host: %v", r.Faults)
+			t.Errorf("the same certificate for another host: the faults are %v, want wrong-host", r.Faults)
 		}
 		time.Sleep(resultTime)
 		if r := v.Verify(t.Context(), "www.example.test", state); !r.Has(Expired) {
-			t.Errorf("after a while: %v", r.Faults)
+			t.Errorf("after the certificate expired: the faults are %v, want expired", r.Faults)
 		}
 	})
 }
 
-// FuzzFaults: whatever a server presents, there is an answer for it.
+// FuzzFaults checks that Verify returns a chain or a fault, whatever a server presents.
 func FuzzFaults(f *testing.F) {
 	root := (*party)(nil).issue(f, "Root", authority)
 	middle := root.issue(f, "Middle", authority)
@@ -464,8 +464,8 @@ func FuzzFaults(f *testing.F) {
 	f.Add(leaf.cert.Raw, middle.cert.Raw, staple, "www.example.test")
 	f.Add(root.cert.Raw, root.cert.Raw, []byte{}, "192.0.2.1")
 	f.Add(leaf.cert.Raw, leaf.cert.Raw, []byte{0x30}, "")
-	// Nothing is fetched: the goroutines of net/http would keep the fuzzer
-	// minimizing inputs whose coverage only seems to be new.
+	// The test fetches nothing, because the goroutines of net/http make the fuzzer minimise
+	// inputs whose coverage only seems new.
 	v, err := NewVerifier(VerifierConfig{Roots: root.pool()})
 	if err != nil {
 		f.Fatal(err)
@@ -480,11 +480,11 @@ func FuzzFaults(f *testing.F) {
 		state.OCSPResponse = staple
 		r, _ := v.verify(context.Background(), host, state, time.Now())
 		if len(r.Chains) == 0 && len(r.Faults) == 0 {
-			t.Fatal("neither a chain nor a fault")
+			t.Fatal("Verify returns neither a chain nor a fault")
 		}
 		for _, f := range r.Faults {
 			if len(f.Detail) > maxDetail+8 || rank(f.Kind) < 0 {
-				t.Fatalf("%v", f)
+				t.Fatalf("Verify returns the invalid fault %v", f)
 			}
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // to tell a weak signature from none
+	"crypto/sha1" // nolint:gosec // to tell a weak signature from an invalid one
 	"crypto/x509"
 	"encoding/asn1"
 	"slices"

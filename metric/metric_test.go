@@ -14,7 +14,7 @@ import (
 	"shuultuur/metric/metrictest"
 )
 
-// sends is a collector of values.
+// sends is a collector that sends given values.
 type sends []metric.Metric
 
 func (s sends) Collect(ch chan<- metric.Metric) {
@@ -58,23 +58,23 @@ d +Inf
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if got := w.Header().Get("Content-Type"); got != "text/plain; version=0.0.4; charset=utf-8" {
-		t.Errorf("Content-Type: %s", got)
+		t.Errorf("Content-Type is %s", got)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	all, err := parser.TextToMetricFamilies(w.Body)
 	if err != nil || len(all) != 4 || all["b_total"].GetMetric()[0].GetLabel()[0].GetValue() != "a \"b\" \\ c\n" {
-		t.Errorf("another reader has %v, %v", all, err)
+		t.Errorf("Prometheus's own reader finds %v, %v", all, err)
 	}
 }
 
-// TestAValueThatIsThereTwice is a mistake in the program that a scrape shows.
+// TestAValueThatIsThereTwice: a scrape reports this mistake in the program.
 func TestAValueThatIsThereTwice(t *testing.T) {
 	d := metric.NewDesc("x_total", "X.", "of")
 	w := httptest.NewRecorder()
 	metric.Handler(sends{metric.New(d, metric.Count, 1, "a"), metric.New(d, metric.Count, 2, "b"), metric.New(d, metric.Count, 3, "a")}).
 		ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 500 || !strings.Contains(w.Body.String(), `metric x_total has two values for the labels ["a"]`) {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("a scrape with a duplicate value: status %d, want 500 and the metric: %s", w.Code, w.Body)
 	}
 }
 
@@ -100,12 +100,12 @@ func TestManyCountAtOnce(t *testing.T) {
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() { vec.With("a").Inc() }); n > 0 {
-		t.Errorf("counting allocates %v times", n)
+		t.Errorf("counting allocates %v times, want 0", n)
 	}
 }
 
-// TestTheProcessIsDescribed with the names that dashboards and "shuultuur
-// profile -live" use, and other readers understand all of it.
+// TestTheProcessIsDescribed checks for the names that dashboards and "shuultuur profile -live"
+// use, and that other readers understand the whole text.
 func TestTheProcessIsDescribed(t *testing.T) {
 	var text strings.Builder
 	if err := metric.Write(&text, metric.Process()); err != nil {
@@ -120,13 +120,13 @@ func TestTheProcessIsDescribed(t *testing.T) {
 		"go_gc_heap_goal_bytes", "go_gc_heap_live_bytes", "go_sched_gomaxprocs_threads", "go_sched_goroutines_running_goroutines", "go_sched_goroutines_runnable_goroutines",
 		"go_cpu_classes_total_cpu_seconds_total", "go_cpu_classes_gc_total_cpu_seconds_total", "process_cpu_seconds_total", "process_max_fds", "process_start_time_seconds"} {
 		if f := all[name]; f == nil || len(f.GetMetric()) != 1 {
-			t.Errorf("%s: %v", name, f)
+			t.Errorf("the scrape lacks %s, or has it twice: %v", name, f)
 		}
 	}
 	for _, name := range []string{"go_sched_latencies_seconds", "go_sched_pauses_total_gc_seconds"} {
 		h := all[name].GetMetric()[0].GetHistogram()
 		if n := len(h.GetBucket()); n < 8 || n > 64 {
-			t.Errorf("%s has %d buckets", name, n)
+			t.Errorf("%s has %d buckets, want 8 to 64", name, n)
 		}
 	}
 }

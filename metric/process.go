@@ -19,7 +19,7 @@ func Process() Collector { return &process{started: time.Now()} }
 
 type process struct{ started time.Time }
 
-// named are values of the runtime with their own metrics.
+// named has the values of the runtime with metrics of their own.
 var named = []struct {
 	key, name, help string
 	kind            Kind
@@ -35,7 +35,7 @@ var named = []struct {
 	{"/gc/gomemlimit:bytes", "go_gc_gomemlimit_bytes", "GOMEMLIMIT.", Gauge},
 }
 
-// shown are further values, named after their keys, including those that "shuultuur profile
+// shown has further values, named after their keys, including those that "shuultuur profile
 // -live" shows.
 var shown = regexp.MustCompile(`^(/sched/(latencies|gomaxprocs|goroutines|pauses/total/gc).*|/gc/(heap/(live|goal)|cycles/total):.*|/cpu/classes/(gc/)?total:.*)$`)
 

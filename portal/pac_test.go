@@ -12,11 +12,11 @@ func engine(t *testing.T, text []byte) func(url, host string) string {
 	t.Helper()
 	vm := goja.New()
 	if _, err := vm.RunString(string(text)); err != nil {
-		t.Fatalf("the script does not run: %v\n%s", err, text)
+		t.Fatalf("the script fails: %v\n%s", err, text)
 	}
 	find, ok := goja.AssertFunction(vm.Get("FindProxyForURL"))
 	if !ok {
-		t.Fatal("the script has no FindProxyForURL")
+		t.Fatal("the script does not define FindProxyForURL")
 	}
 	return func(url, host string) string {
 		v, err := find(goja.Undefined(), vm.ToValue(url), vm.ToValue(host))
@@ -44,10 +44,10 @@ func TestTheScriptSaysWhichProxy(t *testing.T) {
 		"010.0.0.1": proxies, "1.2.3": proxies, "": "DIRECT", "2001:db8::192.0.2.1": "DIRECT", "::ffff:10.0.0.1": proxies,
 	} {
 		if got := find("https://"+host+"/", host); got != want {
-			t.Errorf("%q: %s, want %s", host, got, want)
+			t.Errorf("the script returns for %q: %s, want %s", host, got, want)
 		}
 		if s.direct(host) != (want == "DIRECT") {
-			t.Errorf("%q: the gateway itself takes it for another", host)
+			t.Errorf("direct(%q) differs from the script", host)
 		}
 	}
 }
@@ -55,21 +55,21 @@ func TestTheScriptSaysWhichProxy(t *testing.T) {
 func TestPatternsAndProxiesThatAreNone(t *testing.T) {
 	for _, s := range []string{"", ".", "a b", `x"y`, "exämple.org", "10.0.0.0/33", "http://a/", "a/b", "fe80::1%eth0"} {
 		if _, err := newScript(&Route{Direct: []string{s}}, []string{"a:1"}); err == nil || !strings.Contains(err.Error(), "direct[0]") {
-			t.Errorf("%q is taken for a pattern: %v", s, err)
+			t.Errorf("newScript accepts the invalid pattern %q: %v", s, err)
 		}
 	}
 	for _, s := range []string{"", "gate.example", "gate.example:0", "gate.example:70000", "ftp://a:1", `a";b:1`, ":8080", "https://a"} {
 		if _, err := newScript(&Route{}, []string{s}); err == nil || !strings.Contains(err.Error(), "proxies[0]") {
-			t.Errorf("%q is taken for a proxy: %v", s, err)
+			t.Errorf("newScript accepts the invalid proxy %q: %v", s, err)
 		}
 	}
 	if _, err := newScript(&Route{}, nil); err == nil {
-		t.Error("a script without a proxy is made")
+		t.Error("newScript makes a script without a proxy")
 	}
 }
 
-// FuzzPatterns: every accepted pattern makes a valid script, which agrees with
-// the gateway about every host.
+// FuzzPatterns checks that every accepted pattern makes a valid script, which agrees with the
+// gateway about every host.
 func FuzzPatterns(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"intranet.example", "10.0.0.0/9", "www.intranet.example"}, {"*a*b*", "2001:db8::/47", "2001:db8:1::2"}, {"**", "::/0", "::ffff:1.2.3.4"},
@@ -92,7 +92,7 @@ func FuzzPatterns(f *testing.F) {
 		}
 		got := engine(t, s.text)("http://"+host+"/", host)
 		if got != "DIRECT" && got != "PROXY gate.example:8080" {
-			t.Fatalf("%q", got)
+			t.Fatalf("the script returns %q, want DIRECT or the proxy", got)
 		}
 		if want := s.direct(host); (got == "DIRECT") != want {
 			t.Fatalf("patterns %q and %q, host %q: the script says %s, the gateway direct=%v", one, two, host, got, want)

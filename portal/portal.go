@@ -45,7 +45,7 @@ type Config struct {
 // not available.
 type DNS struct {
 	HTTPS string   // URL of DNS over HTTPS
-	TLS   string   // name of DNS over TLS
+	TLS   string   // name for DNS over TLS
 	Addrs []string // of the name server
 }
 
@@ -146,7 +146,7 @@ type Engine struct {
 	Verify func(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error)
 	// Captive reports whether the client at an address still has to sign in.
 	Captive   func(ctx context.Context, addr netip.Addr) bool
-	SignsIn   bool           // people sign in here
+	SignsIn   bool           // whether people sign in here
 	Passwords bool           // with names and passwords
 	Provider  *oidc.Provider // or at a provider; nil if there is none
 	Session   time.Duration  // how long a sign-in is valid
@@ -155,7 +155,7 @@ type Engine struct {
 	// Regroup replaces the groups in a user's sessions from one source.
 	Regroup func(user, source string, groups []string) error
 	Texts   text.Choice            // for pages
-	Root    func() *intercept.Root // devices should trust it; nil if there is none
+	Root    func() *intercept.Root // certificate that devices should trust; nil if there is none
 }
 
 // A Server serves the pages. Make one with [NewServer].
@@ -299,11 +299,11 @@ type view struct {
 	PAC                  string
 	Root                 bool
 	DNS                  DNS
-	SignIn               bool // show the forms to sign in
+	SignIn               bool // shows the forms for signing in
 	SignsIn              bool
 	Passwords, Provider  bool
 	To, Name             string
-	Code, At, Whole      string // of a device that signs in
+	Code, At, Whole      string // code of a device that signs in
 	Wait                 bool   // the device waits for its code
 }
 

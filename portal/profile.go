@@ -14,7 +14,7 @@ import (
 // A profile configures a device: with proxy, certificate and encrypted DNS, if
 // this gateway has them.
 type profile struct {
-	name string // of the gateway
+	name string // names of the gateway
 	pac  string // URL of the proxy configuration, or ""
 	root []byte // certificate (DER), or nil
 	dns  DNS

@@ -9,11 +9,11 @@ import (
 	"shuultuur/identity/oidc"
 )
 
-// Groups of people who signed in at a provider are requested again, so that
+// The gateway asks the provider again for the groups of people who signed in there, so that
 // changes apply without a new sign-in.
 const (
 	renewEvery = 10 * time.Minute
-	renewLook  = time.Minute // how often due renewals are looked for
+	renewLook  = time.Minute // interval at which due renewals are looked for
 	maxRenewed = 10_000      // most people; others keep the groups of their sign-in
 )
 
@@ -111,7 +111,7 @@ func (s *Server) renew(ctx context.Context) {
 		if err != nil {
 			s.log.Info("groups are not renewed: those of before count", "user", user, "error", err)
 			if ctx.Err() != nil || time.Since(begin) > 5*time.Second {
-				return // the provider does not answer: the others are renewed next time
+				return // the provider does not answer: the remaining people are renewed next time
 			}
 			continue
 		}

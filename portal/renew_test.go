@@ -18,7 +18,7 @@ import (
 	"shuultuur/identity/session"
 )
 
-// directory replaces a provider with groups.
+// directory stands in for a provider with groups.
 type directory struct {
 	mu     sync.Mutex
 	groups []string
@@ -33,8 +33,8 @@ func (m *directory) renew(context.Context) ([]string, renewer, error) {
 	return m.groups, m.renew, m.err
 }
 
-// TestSessionsGetTheGroupsOfNow: sessions get new groups, and keep their groups
-// while the provider returns none.
+// TestSessionsGetTheGroupsOfNow: sessions get new groups, and keep their groups while the
+// provider does not answer.
 func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(slog.New(slog.DiscardHandler))
@@ -52,28 +52,28 @@ func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 		}})
 		s.remember("anna", m.renew, []string{"pupils"}, time.Now().Add(time.Hour))
 		if got := s.groupsOf(membership{User: "anna", Groups: []string{"old"}, Source: "oidc"}); !slices.Equal(got, []string{"pupils"}) {
-			t.Errorf("after the sign-in: %q", got)
+			t.Errorf("the groups after the sign-in are %q, want pupils", got)
 		}
 		time.Sleep(renewEvery - time.Minute)
 		synctest.Wait()
 		lock(func() {
 			if m.asked > 0 {
-				t.Errorf("the provider is asked before the time")
+				t.Errorf("the provider is asked too early")
 			}
 		})
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		lock(func() {
 			if m.asked != 1 || !slices.Equal(given["anna by oidc"], []string{"staff"}) {
-				t.Errorf("asked %d times, given %q", m.asked, given)
+				t.Errorf("the provider was asked %d times, the sessions got %q; want once, staff", m.asked, given)
 			}
 		})
-		// A cookie of before brings no old groups back, but for users of passwords.
+		// An older cookie does not bring old groups back, except for users with passwords.
 		if got := s.groupsOf(membership{User: "anna", Groups: []string{"pupils"}, Source: "oidc"}); !slices.Equal(got, []string{"staff"}) {
-			t.Errorf("by a cookie: %q", got)
+			t.Errorf("the groups by an older cookie are %q, want staff", got)
 		}
 		if got := s.groupsOf(membership{User: "anna", Groups: []string{"pupils"}, Source: "basic"}); !slices.Equal(got, []string{"pupils"}) {
-			t.Errorf("of a local account: %q", got)
+			t.Errorf("the groups of a local account are %q, want pupils", got)
 		}
 		lock(func() {
 			m.err = errors.New("away")
@@ -83,11 +83,11 @@ func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 		synctest.Wait()
 		lock(func() {
 			if m.asked < 3 || len(given) > 0 {
-				t.Errorf("while it is away: asked %d times, given %q", m.asked, given)
+				t.Errorf("while the provider was away it was asked %d times, the sessions got %q; want no change", m.asked, given)
 			}
 		})
 		if got := s.groupsOf(membership{User: "anna", Source: "oidc"}); !slices.Equal(got, []string{"staff"}) {
-			t.Errorf("while it is away: %q", got)
+			t.Errorf("while the provider is away the groups are %q, want staff", got)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -95,14 +95,14 @@ func TestSessionsGetTheGroupsOfNow(t *testing.T) {
 		defer s.renewals.mu.Unlock()
 		lock(func() {
 			if len(s.renewals.of) != 0 || m.asked > 7 {
-				t.Errorf("after the session: %d are renewed, asked %d times", len(s.renewals.of), m.asked)
+				t.Errorf("after the session %d people are renewed, the provider was asked %d times", len(s.renewals.of), m.asked)
 			}
 		})
 	})
 }
 
-// TestSomebodyInManyGroupsSignsIn: with those that a session can have, also at the
-// next address, by the cookie.
+// TestSomebodyInManyGroupsSignsIn: the session gets as many groups as fit. At the next address,
+// the cookie brings the same.
 func TestSomebodyInManyGroupsSignsIn(t *testing.T) {
 	s := NewServer(slog.New(slog.DiscardHandler))
 	defer s.Close()
@@ -124,6 +124,6 @@ func TestSomebodyInManyGroupsSignsIn(t *testing.T) {
 	}
 	later := s.groupsOf(membership{User: "anna", Source: "oidc"})
 	if len(begun.Groups) < 64 || len(begun.Groups) == len(who.Groups) || !slices.Equal(later, begun.Groups) {
-		t.Errorf("%d groups in the session, %d later", len(begun.Groups), len(later))
+		t.Errorf("%d groups in the session, %d by the cookie; want as many, at least 64, but not all", len(begun.Groups), len(later))
 	}
 }

@@ -20,10 +20,10 @@ import (
 
 const (
 	maxForm      = 16 << 10
-	loginCookie  = "shuultuur-login"  // a sign-in in progress
-	memberCookie = "shuultuur-member" // the person who signed in with this browser
-	deviceCookie = "shuultuur-device" // a device that waits for its code
-	maxDevices   = 256                // that wait concurrently
+	loginCookie  = "shuultuur-login"  // for a sign-in in progress
+	memberCookie = "shuultuur-member" // names the person who signed in with this browser
+	deviceCookie = "shuultuur-device" // for a device that waits for its code
+	maxDevices   = 256                // most devices that wait at once
 )
 
 // A membership is stored in the browser of a signed-in person. With it, the
@@ -63,8 +63,7 @@ func wanted(to string) string {
 	return u.String()
 }
 
-// signsIn answers the request itself if there is no signing in. It reports
-// whether there is.
+// signsIn answers the request itself if nobody can sign in. It reports whether one can.
 func (s *Server) signsIn(w http.ResponseWriter, r *http.Request) (*Engine, bool) {
 	e := s.engine.Load()
 	if !e.SignsIn {
@@ -160,8 +159,8 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, e *Engine,
 	return nil
 }
 
-// beginProviderSession is enter for a person who signed in at the provider. The groups of this
-// person are renewed from time to time.
+// beginProviderSession is beginSession for a person who signed in at the provider. The groups
+// of this person are renewed from time to time.
 func (s *Server) beginProviderSession(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.User) error {
 	groups := s.fitting(who.User, who.Groups)
 	if err := s.beginSession(w, r, e, addr, membership{User: who.User, Groups: groups, Source: "oidc"}); err != nil {
@@ -243,8 +242,8 @@ func (s *Server) hasProvider(w http.ResponseWriter, r *http.Request, e *Engine) 
 	return true
 }
 
-// failed shows the failed step of a sign-in. The page shows the person's remedy,
-// the log the whole error.
+// failed shows the failed step of a sign-in. The page says what the person can do, the log has
+// the whole error.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	s.log.Warn("a sign-in at the provider failed", "client", remote(r), "error", err)
 	v := &view{Title: text.Mark("Sign in"), Error: text.Mark("Signing in failed.")}
@@ -291,7 +290,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// devices are those that wait until their code is typed.
+// devices are those whose code has not been typed yet.
 type devices struct {
 	ctx  context.Context
 	stop context.CancelFunc

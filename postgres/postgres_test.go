@@ -54,7 +54,7 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 				}
 			})
 			if err == nil && n != int64(len(rows)) {
-				return fmt.Errorf("%d rows copied", n)
+				return fmt.Errorf("Copy copied %d rows", n)
 			}
 			return err
 		},
@@ -99,7 +99,7 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 					switch w := want[i].(type) {
 					case []byte:
 						if !bytes.Equal(g.([]byte), w) {
-							t.Errorf("row %d: bytes differ", n)
+							t.Errorf("row %d: the bytes differ from those copied", n)
 						}
 					case time.Time:
 						if !g.(time.Time).Equal(w) {
@@ -107,17 +107,17 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 						}
 					case []string:
 						if g != (len(w) == 2) {
-							t.Errorf("row %d: the array %q is compared as %v", n, w, g)
+							t.Errorf("row %d: the server compares the array %q as %v, want the opposite", n, w, g)
 						}
 					default:
 						if !reflect.DeepEqual(g, w) {
-							t.Errorf("row %d column %d: %v, want %v", n, i, g, w)
+							t.Errorf("row %d, column %d: %v, want %v", n, i, g, w)
 						}
 					}
 				}
 			}
 			if err := found.Err(); err != nil || n != len(rows) {
-				t.Errorf("%d rows, want %d: %v", n, len(rows), err)
+				t.Errorf("read %d rows, want %d: %v", n, len(rows), err)
 			}
 		})
 	}
@@ -125,13 +125,13 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 
 func TestTransactionsAndErrors(t *testing.T) {
 	db, _ := open(t)
-	db.SetMaxOpenConns(1) // the same connection each time: none may be left in a bad state
+	db.SetMaxOpenConns(1) // every iteration uses the same connection, which must not be left in a bad state
 	ctx := t.Context()
 	count := func(want int) {
 		t.Helper()
 		var n int
 		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM x").Scan(&n); err != nil || n != want {
-			t.Fatalf("%d rows, want %d: %v", n, want, err)
+			t.Fatalf("read %d rows, want %d: %v", n, want, err)
 		}
 	}
 	tx, err := db.BeginTx(ctx, nil)
@@ -141,7 +141,7 @@ func TestTransactionsAndErrors(t *testing.T) {
 	if done, err := tx.Exec("INSERT INTO x (n) SELECT generate_series(1, $1::int)", 10); err != nil {
 		t.Fatal(err)
 	} else if n, _ := done.RowsAffected(); n != 10 {
-		t.Errorf("%d rows affected", n)
+		t.Errorf("%d rows affected, want 10", n)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
@@ -149,13 +149,13 @@ func TestTransactionsAndErrors(t *testing.T) {
 	count(0)
 	tx, _ = db.BeginTx(ctx, nil)
 	if _, err := tx.Exec("INSERT INTO missing VALUES (1)"); err == nil || !strings.Contains(err.Error(), "missing") {
-		t.Errorf("a table that is not there: %v", err)
+		t.Errorf("inserting into a missing table: %v, want an error that names it", err)
 	}
 	if err := tx.Commit(); err == nil {
-		t.Error("a failed transaction was committed")
+		t.Error("Commit of a failed transaction returns no error")
 	}
 	if _, err := db.QueryContext(ctx, "SELECT * FROM missing"); err == nil {
-		t.Error("reading a table that is not there: no error")
+		t.Error("reading a missing table returns no error")
 	}
 	rows, err := db.QueryContext(ctx, "SELECT 1/n FROM generate_series(-1, 1) n")
 	for err == nil && rows.Next() {
@@ -164,7 +164,7 @@ func TestTransactionsAndErrors(t *testing.T) {
 		err = rows.Err()
 	}
 	if err == nil || !strings.Contains(err.Error(), "division by zero") {
-		t.Errorf("an error after the first row: %v", err)
+		t.Errorf("an error after the first row: %v, want division by zero", err)
 	}
 	rows, err = db.QueryContext(ctx, "SELECT n FROM generate_series(1, 100000) n")
 	if err != nil || !rows.Next() {
@@ -175,7 +175,7 @@ func TestTransactionsAndErrors(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	if _, err := db.ExecContext(short, "SELECT pg_sleep(30)"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a statement outlived its context: %v", err)
+		t.Errorf("a statement whose context ended: %v, want deadline exceeded", err)
 	}
 	count(0)
 }
@@ -196,6 +196,6 @@ func TestServerReturns(t *testing.T) {
 
 func TestURLs(t *testing.T) {
 	if _, err := postgres.Open("postgres://u:secret@host:port/db", time.Second, nil); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("error of a bad URL: %v", err)
+		t.Errorf("Open of a bad URL: %v, want an error without the password", err)
 	}
 }

@@ -65,11 +65,11 @@ func (c *Client) Live(ctx context.Context, w io.Writer, screen bool) error {
 // scrape is one answer of /metrics.
 type scrape struct {
 	at      time.Time
-	values  map[string]float64 // labels summed up
+	values  map[string]float64 // sums over all labels
 	buckets map[string][]bucket
 }
 
-// bucket counts values up to its end, and all below.
+// A bucket counts values up to its end, including those of the buckets below.
 type bucket struct{ end, count float64 }
 
 // readMetrics parses the needed part of the Prometheus text format: a name,
@@ -186,7 +186,7 @@ func (v *view) draw(s *scrape) string {
 	return b.String()
 }
 
-// since returns the values of a histogram that came between two scrapes.
+// since returns the values of a histogram that were added between two scrapes.
 func since(s, was *scrape, name string) []bucket {
 	before := map[float64]float64{}
 	for _, b := range was.buckets[name] {

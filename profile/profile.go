@@ -37,7 +37,7 @@ const (
 	maxBytes = 512 << 20
 )
 
-// Config sets which gateway to ask and for how long.
+// Config sets which gateway to ask, and for how long.
 type Config struct {
 	URL     string // of the admin address, with TLS; "": it is Admin
 	TLS     *tls.Config

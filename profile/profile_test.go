@@ -38,12 +38,12 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
+		t.Errorf("the reading of %s differs (-want +got):\n%s", name, diff)
 	}
 }
 
-// madeUp builds a profile: types as "name/unit", and stacks, innermost
-// function first, with their values.
+// madeUp builds a profile. It has types as "name/unit", and stacks, innermost function first,
+// with their values.
 type stack struct {
 	values []int64
 	names  string // separated by blanks
@@ -134,27 +134,27 @@ func TestAnExecutionTraceIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.procs != runtime.GOMAXPROCS(0) {
-		t.Errorf("got %d processors, want %d", got.procs, runtime.GOMAXPROCS(0))
+		t.Errorf("the trace shows %d processors, want %d", got.procs, runtime.GOMAXPROCS(0))
 	}
 	if got.waits.TotalCount() < 8 || got.stops.TotalCount() < 4 {
-		t.Errorf("got %d waits and %d stops; want one a goroutine and two a collection", got.waits.TotalCount(), got.stops.TotalCount())
+		t.Errorf("got %d waits and %d stops; want one wait a goroutine and two stops a collection", got.waits.TotalCount(), got.stops.TotalCount())
 	}
 	all := got.end.Sub(got.begin)
 	if m := got.minimum(time.Microsecond); m != 0 {
-		t.Errorf("in the worst microsecond: got %g, want 0, as the world stood still", m)
+		t.Errorf("utilisation in the worst microsecond: got %g, want 0, because the world stood still", m)
 	}
 	if m := got.minimum(all); m <= 0 || m >= 1 {
-		t.Errorf("over all of it: got %g, want between 0 and 1", m)
+		t.Errorf("utilisation over all of the trace: got %g, want between 0 and 1", m)
 	}
 	var b strings.Builder
 	readTrace(&b, realTrace(t))
 	if !strings.Contains(b.String(), "goroutines wait to run") {
-		t.Errorf("got %s", b.String())
+		t.Errorf("the reading of a trace lacks the scheduler: %s", b.String())
 	}
 }
 
 func TestMinimumMutatorUtilisation(t *testing.T) {
-	// 10 of 100 ns stand still, then 20 ns at a half.
+	// The world stands still for 10 of 100 ns, then utilisation is a half for 20 ns.
 	tr := &traced{begin: 0, end: 100, steps: []step{{0, 1}, {40, 0}, {50, 0.5}, {70, 1}}}
 	for w, want := range map[time.Duration]float64{
 		1: 0, 10: 0, 20: 0.25, 30: 10.0 / 30, 40: 0.5, 100: 0.8,
@@ -164,7 +164,7 @@ func TestMinimumMutatorUtilisation(t *testing.T) {
 		}
 	}
 	if got := (&traced{begin: 5, end: 10, steps: []step{{xtrace.Time(5), 1}}}).minimum(5); got != 1 {
-		t.Errorf("without a collection: got %g, want 1", got)
+		t.Errorf("utilisation without a collection: got %g, want 1", got)
 	}
 }
 
@@ -211,12 +211,12 @@ func TestTakeWritesEveryProfileAndItsReading(t *testing.T) {
 	}
 	for _, want := range []string{"functions by their own CPU", "locks others waited for", "waits on channels and locks", "goroutines: ", "heap in use", "minimum mutator utilisation"} {
 		if !strings.Contains(text, want) && want != "functions by their own CPU" {
-			t.Errorf("the reading has no %q:\n%s", want, text)
+			t.Errorf("the reading lacks %q:\n%s", want, text)
 		}
 	}
 	for _, file := range []string{"cpu.pprof", "block.pprof", "mutex.pprof", "trace.out", "heap.pprof", "goroutine.pprof", "reading.txt"} {
 		if st, err := os.Stat(filepath.Join(dir, file)); err != nil || st.Size() == 0 {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("the file %s is missing or empty: %v", file, err)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestWhatCannotBeTakenIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text, `not taken: block.pprof: /debug/pprof/block?seconds=1 of the gateway: 409 Conflict: "somebody is taking this profile"`) || !strings.Contains(text, "heap in use") {
-		t.Errorf("got %s", text)
+		t.Errorf("the reading does not say which profile was not taken: %s", text)
 	}
 	if _, err := take(t, Config{Admin: gateway(t, "open sesame"), Seconds: 1, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("without the token: got %v, want 401", err)
@@ -298,12 +298,12 @@ func TestTheLiveScreen(t *testing.T) {
 	golden(t, "live.txt", screen)
 	for line := range strings.Lines(screen) {
 		if len([]rune(line)) > 120 {
-			t.Errorf("a line of %d characters: %q", len(line), line)
+			t.Errorf("a line of %d characters, want at most 120: %q", len(line), line)
 		}
 	}
 }
 
-// stopAfter ends a context when so many screens were written.
+// stopAfter ends a context after a number of screens.
 type stopAfter struct {
 	text strings.Builder
 	left int
@@ -326,10 +326,10 @@ func TestLiveDrawsUntilItsContextEnds(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		w := &stopAfter{left: 1, stop: stop}
 		if err := c.Live(ctx, w, onScreen); err != nil {
-			t.Errorf("Live: %v", err)
+			t.Errorf("Live returned %v", err)
 		}
 		if strings.Contains(w.text.String(), "\x1b") != onScreen || !strings.Contains(w.text.String(), "goroutines") {
-			t.Errorf("screen %v: got %q", onScreen, w.text.String())
+			t.Errorf("Live on a terminal %v wrote %q", onScreen, w.text.String())
 		}
 	}
 	gone, err := New(Config{Admin: gateway(t, "", "/metrics"), Seconds: 1})
@@ -337,7 +337,7 @@ func TestLiveDrawsUntilItsContextEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := gone.Live(t.Context(), &bytes.Buffer{}, false); err == nil || !strings.Contains(err.Error(), "409") {
-		t.Errorf("a gateway that refuses: got %v", err)
+		t.Errorf("Live with a gateway that refuses: %v, want status 409", err)
 	}
 }
 
@@ -367,7 +367,7 @@ func FuzzMetrics(f *testing.F) {
 		for range 2 {
 			s.at = s.at.Add(time.Second)
 			if v.draw(s) == "" {
-				t.Error("an empty screen")
+				t.Error("draw returned an empty screen")
 			}
 		}
 	})
@@ -379,7 +379,7 @@ func FuzzTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		got, err := parseTrace(in)
 		if err == nil && got.end <= got.begin {
-			t.Errorf("a trace from %d to %d", got.begin, got.end)
+			t.Errorf("the trace begins at %d and ends at %d", got.begin, got.end)
 		}
 	})
 }
@@ -393,7 +393,7 @@ func FuzzReading(f *testing.F) {
 			all[name] = in
 		}
 		if Reading(all) == "" {
-			t.Error("an empty reading")
+			t.Error("Reading returned an empty text")
 		}
 	})
 }

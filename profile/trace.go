@@ -22,8 +22,8 @@ type step struct {
 // traced is the evaluation of an execution trace.
 type traced struct {
 	begin, end trace.Time
-	waits      *hdrhistogram.Histogram // µs from able to run to running
-	stops      *hdrhistogram.Histogram // µs the world stood still
+	waits      *hdrhistogram.Histogram // µs from being able to run to running
+	stops      *hdrhistogram.Histogram // µs for which the world stood still
 	steps      []step
 
 	procs    int
@@ -213,7 +213,7 @@ func (t *traced) minimum(w time.Duration) float64 {
 	for i, s := range t.steps {
 		area[i+1] = area[i] + s.share*float64(ends(i).Sub(s.at))
 	}
-	// upTo is the area from the beginning to at; at only grows.
+	// upTo returns the area from the beginning to at, which must not decrease between calls.
 	upTo := func() func(at trace.Time) float64 {
 		i := 0
 		return func(at trace.Time) float64 {

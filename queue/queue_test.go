@@ -21,25 +21,25 @@ func TestQueueKeepsWhatIsAskedForAgain(t *testing.T) {
 	}
 	for i := 10; i < 17; i++ {
 		if !q.Put(key(uint64(i)), i, 10) {
-			t.Fatalf("%d is not in", i)
+			t.Fatalf("Put(%d) = false", i)
 		}
 	}
 	for i := range 3 {
 		if left[i] {
-			t.Errorf("%d was asked for again and has left", i)
+			t.Errorf("object %d was evicted although it was requested again", i)
 		}
 	}
 	if q.Bytes() > 100 || q.Len() != 10 || len(left) != 7 {
-		t.Errorf("%d bytes, %d objects, %d have left", q.Bytes(), q.Len(), len(left))
+		t.Errorf("the queue has %d bytes, %d objects, %d were evicted; want at most 100, 10, 7", q.Bytes(), q.Len(), len(left))
 	}
 	if q.Put(key(99), 99, 101) {
-		t.Error("an object larger than the queue is in")
+		t.Error("Put accepts an object larger than the queue")
 	}
 	if _, ok := q.Remove(key(0)); !ok {
-		t.Error("an object cannot be removed")
+		t.Error("Remove does not find an object")
 	}
 	if _, ok := q.Peek(key(0)); ok {
-		t.Error("a removed object is still there")
+		t.Error("Peek finds a removed object")
 	}
 }
 
@@ -48,7 +48,7 @@ func TestQueueReplaces(t *testing.T) {
 	q.Put(key(1), 1, 10)
 	q.Put(key(1), 2, 30)
 	if v, _ := q.Peek(key(1)); v != 2 || q.Bytes() != 30 || q.Len() != 1 {
-		t.Errorf("got %d, %d bytes, %d objects", v, q.Bytes(), q.Len())
+		t.Errorf("after the replacement: value %d, %d bytes, %d objects; want 2, 30, 1", v, q.Bytes(), q.Len())
 	}
 }
 
@@ -76,11 +76,11 @@ func TestSharedIsBoundedUnderConcurrentUse(t *testing.T) {
 		n++
 	}
 	if bytes > size || int64(n)*10 != bytes || n < 50 {
-		t.Errorf("%d objects, %d bytes of %d", n, bytes, size)
+		t.Errorf("%d objects, %d bytes of %d; want at least 50 objects of 10 bytes", n, bytes, size)
 	}
 	s.Remove(key(1))
 	if _, ok := s.Get(key(1)); ok {
-		t.Error("a removed object is still there")
+		t.Error("Get finds a removed object")
 	}
 }
 
@@ -92,10 +92,10 @@ func TestAChangedObjectKeepsItsPlaceAndIsCountedAnew(t *testing.T) {
 	q.Change(key(1), "larger", 55)
 	q.Change(key(3), "absent", 1)
 	if v, uses, ok := q.Get(key(1)); v != "larger" || uses != 2 || !ok || q.Bytes() != 95 || q.Len() != 2 {
-		t.Errorf("%q, %d uses, %v; %d bytes, %d objects", v, uses, ok, q.Bytes(), q.Len())
+		t.Errorf("after Change: %q, %d uses, %v; %d bytes, %d objects", v, uses, ok, q.Bytes(), q.Len())
 	}
 	q.Change(key(1), "too large", 70)
 	if q.Len() != 1 || q.Bytes() > 100 {
-		t.Errorf("%d objects with %d bytes are left", q.Len(), q.Bytes())
+		t.Errorf("after Resize: %d objects with %d bytes are left, want 1 with at most 100", q.Len(), q.Bytes())
 	}
 }

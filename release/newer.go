@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// versions are those of semver.org 2.0.0, with or without a v before them.
+// versions matches the versions of semver.org 2.0.0, with or without a v in front.
 var versions = regexp.MustCompile(`^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]{1,100}))?(?:\+[0-9A-Za-z.-]{1,100})?$`)
 
 // past matches the suffix that git-describe appends to a tag for a revision behind
@@ -39,8 +39,8 @@ func compareNumbers(a, b string) int {
 	return cmp.Compare(n, m)
 }
 
-// comparePreviews compares the suffixes after the numbers, such as rc.1; without it, a
-// version is newer than with it.
+// comparePreviews compares the suffixes after the numbers, such as rc.1. A version without
+// suffix is newer than with one.
 func comparePreviews(a, b string) int {
 	if a == "" || b == "" {
 		return cmp.Compare(len(b), len(a))

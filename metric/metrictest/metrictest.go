@@ -9,8 +9,8 @@ import (
 	"shuultuur/metric"
 )
 
-// Read returns the values of collectors by name and labels, as a scrape has them:
-// `queries_total{type="A"}`. A value that a scrape would not get is an error.
+// Read returns the values of collectors by name and labels, as a scrape shows them:
+// `queries_total{type="A"}`. It fails the test on a value that a scrape would refuse.
 func Read(all ...metric.Collector) (map[string]float64, error) {
 	var text strings.Builder
 	if err := metric.Write(&text, all...); err != nil {

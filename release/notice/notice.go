@@ -19,13 +19,13 @@ import (
 
 const (
 	every   = 24 * time.Hour
-	again   = time.Hour   // after a failure
-	longest = time.Minute // of a request
-	largest = 4 << 10     // bytes of an answer
+	again   = time.Hour   // interval after a failure
+	longest = time.Minute // timeout of a request
+	largest = 4 << 10     // most bytes of an answer
 )
 
-// A URL is where the newest version is said: a text that begins with it, such as "1.4.0".
-// "make dist" writes it as the file latest. "" asks no server.
+// A URL is the address of a text that begins with the newest version, such as "1.4.0". "make
+// dist" writes it as the file latest. "" asks no server.
 type URL string
 
 // UnmarshalText reads a URL.
@@ -52,7 +52,7 @@ type Watch struct {
 	newest  atomic.Pointer[string]
 }
 
-// New returns a watch of the version at an address, for a program of the version running.
+// New returns a watch that asks at an address, for a program of the version running.
 func New(from URL, client *http.Client, running string, log *slog.Logger) *Watch {
 	return &Watch{from: from, client: client, running: running, log: log, wait: func(failed bool) <-chan time.Time {
 		if failed {
@@ -96,7 +96,7 @@ func (w *Watch) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Header.Set("User-Agent", "Shuultuur") // which does not reveal its version
+	r.Header.Set("User-Agent", "Shuultuur") // so that it does not reveal its version
 	res, err := w.client.Do(r)
 	if err != nil {
 		return err

@@ -44,10 +44,10 @@ func TestANewerVersionIsTold(t *testing.T) {
 			log.WriteString(err.Error())
 		}
 		if got := w.Newer(); got != tt.newer || !strings.Contains(log.String(), tt.logged) || tt.logged == "" && log.Len() > 0 {
-			t.Errorf("%.20q, running %s: %q, want %q; log %q, want %q", tt.says, tt.running, got, tt.newer, log.String(), tt.logged)
+			t.Errorf("the server says %.20q, running %s: Newer is %q, want %q; log %q, want %q", tt.says, tt.running, got, tt.newer, log.String(), tt.logged)
 		}
 		if got := <-asked; got != "Shuultuur " {
-			t.Errorf("the server learns %q", got)
+			t.Errorf("the server learns the User-Agent %q", got)
 		}
 		s.Close()
 	}
@@ -83,7 +83,7 @@ func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 		return soon
 	}
 	if err := w.Run(ctx); err != nil || w.Newer() != "1.5.0" {
-		t.Errorf("after %d questions: %q, %v", asked.Load(), w.Newer(), err)
+		t.Errorf("after %d questions: Newer is %q, %v; want 1.5.0", asked.Load(), w.Newer(), err)
 	}
 }
 
@@ -91,10 +91,10 @@ func TestAddressesOfNoticesAreChecked(t *testing.T) {
 	for text, good := range map[string]bool{"https://shuultuur.example/latest": true, "http://10.0.0.1/v": true, "off": true, "": true, "true": false, "ftp://x/": false, "https://": false, "latest": false} {
 		var u URL
 		if err := u.UnmarshalText([]byte(text)); (err == nil) != good {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("reading the URL %q: %v", text, err)
 		}
 		if text == "off" && u != "" {
-			t.Errorf("off is %q", u)
+			t.Errorf("off reads %q, want none", u)
 		}
 	}
 }
