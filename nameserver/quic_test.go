@@ -241,7 +241,7 @@ func TestQUICEndsAtOnceWhenAnotherProcessHasTakenOver(t *testing.T) {
 	st.Write(frame(t, padded("later.test.", miekg.TypeA)))
 	st.Close()
 	<-z.entered
-	leave(handover.Left{Hurry: make(chan struct{})})
+	leave(handover.HandedOver{Hurry: make(chan struct{})})
 	close(z.gate)
 	select {
 	case <-c.Context().Done():
