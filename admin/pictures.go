@@ -30,7 +30,7 @@ func (p *Parts) pictureRoutes() []route {
 }
 
 // finds returns the findings that the user may see.
-func (p *Parts) finds(r *http.Request) (all []picture.Find) {
+func (p *Parts) finds(r *http.Request) (all []picture.GalleryItem) {
 	b := (&reader{parts: p}).bounds(asker(r))
 	for _, f := range p.Pictures.All() {
 		row := event.Row{URL: f.URL, Client: f.Client, User: f.User}
@@ -56,11 +56,11 @@ func (p *Parts) pictures(w http.ResponseWriter, r *http.Request, page pageTempla
 	}
 	all := p.finds(r)
 	if !isPage(r) {
-		writeJSON(w, http.StatusOK, append([]picture.Find{}, all...))
+		writeJSON(w, http.StatusOK, append([]picture.GalleryItem{}, all...))
 		return
 	}
 	type shown struct {
-		picture.Find
+		picture.GalleryItem
 		Who string
 	}
 	var d struct{ Pictures []shown }

@@ -74,7 +74,7 @@ func TestWhatWasFoundInPicturesIsShownBlurred(t *testing.T) {
 				}
 			}
 		}
-		var finds []checks.Find
+		var finds []checks.GalleryItem
 		w := house.ask(account.Lead, "GET", "/pictures", "")
 		if err := json.Unmarshal(w.Body.Bytes(), &finds); err != nil || len(finds) != 2 {
 			t.Fatalf("%v: %s", err, w.Body)

@@ -14,9 +14,9 @@ import (
 	"shuultuur/message"
 )
 
-// A Look describes the stored responses for a URL, the reasons, and how a request for it
+// A URLReport describes the stored responses for a URL, the reasons, and how a request for it
 // would be answered now.
-type Look struct {
+type URLReport struct {
 	URL    string   `json:"url"`
 	Stored bool     `json:"stored"`
 	Where  string   `json:"where,omitempty"`  // memory, disk, or both
@@ -38,7 +38,7 @@ type Look struct {
 
 // Look describes the stored responses for a URL and a request with these fields, given as
 // name and value.
-func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, error) {
+func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*URLReport, error) {
 	q, err := requestFor(rawURL)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, e
 		q.Fields.Add(f[0], f[1])
 	}
 	name := c.appendName(nil, q, nil)
-	l := &Look{URL: string(name), Next: "a request goes to the origin: nothing is stored"}
+	l := &URLReport{URL: string(name), Next: "a request goes to the origin: nothing is stored"}
 	if c.peers != nil {
 		if n := c.peers.Owner(hash(name)); n != nil {
 			l.Next = "a request goes to the node " + n.Name + ", which keeps this object"
@@ -95,7 +95,7 @@ func (c *Cache) nameOf(rawURL string) (string, error) {
 	return string(appendURL(nil, q, c.ignored)), nil
 }
 
-func (l *Look) describe(c *Cache, o *object, q *message.Request, now time.Time) {
+func (l *URLReport) describe(c *Cache, o *object, q *message.Request, now time.Time) {
 	k := hash([]byte(o.name))
 	c.mu.RLock()
 	_, inMemory := c.memory.Peek(k)

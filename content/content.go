@@ -196,8 +196,8 @@ func (b *Body) Type() string {
 	return b.typ
 }
 
-// Looks returns the media type by the first decoded bytes, whatever the fields say.
-func (b *Body) Looks() string {
+// SniffedType returns the media type by the first decoded bytes, whatever the fields say.
+func (b *Body) SniffedType() string {
 	t := b.reading()
 	_ = t.advance(context.Background()) // an error is sticky: Read returns it
 	if t.begun {
@@ -216,9 +216,9 @@ func (b *Body) Archive() bool { return b.format() == formatMembers }
 // Markup reports whether the body is a page or other markup.
 func (b *Body) Markup() bool { return b.format() == formatHTML || b.format() == formatXML }
 
-// Barren reports that nothing more of the body will be read: no interpretation of it has
+// NothingToRead reports that nothing more of the body will be read: no interpretation of it has
 // text, and nothing takes or keeps its bytes.
-func (b *Body) Barren() bool {
+func (b *Body) NothingToRead() bool {
 	if b.head.kept || len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
 		return false
 	}
@@ -259,10 +259,10 @@ func (b *Body) Decoded() ([]byte, error) {
 	return b.decoded.advance()
 }
 
-// After returns the decoded body so far behind other bytes, without copying the body. It is
+// DecodedAfter returns the decoded body so far behind other bytes, without copying the body. It is
 // valid as long as what [Body.Decoded] returned, and until the next call. ok is false if there
 // is no room for the other bytes.
-func (b *Body) After(before ...[]byte) (all []byte, ok bool) {
+func (b *Body) DecodedAfter(before ...[]byte) (all []byte, ok bool) {
 	n := 0
 	for _, p := range before {
 		n += len(p)

@@ -153,8 +153,8 @@ func TestBytesOfUnknownFormatsAreReadWhereTheyHoldWords(t *testing.T) {
 		if h.Readable() {
 			p, _ := b.Text()
 			text = string(p)
-			if b.Barren() == c.want {
-				t.Errorf("%s, use %d: Barren returned %v", c.typ, c.use, b.Barren())
+			if b.NothingToRead() == c.want {
+				t.Errorf("%s, use %d: Barren returned %v", c.typ, c.use, b.NothingToRead())
 			}
 		}
 		if got := strings.Contains(text, " porn "); got != c.want {

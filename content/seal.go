@@ -18,8 +18,8 @@ func (h *Head) Deflated() bool {
 	return !h.foreign && h.nCodings == 1 && (h.codings[0] == codingGzip || h.codings[0] == codingDeflate)
 }
 
-// Undone reports whether the body has only codings that every browser decodes.
-func (h *Head) Undone() bool { return !h.foreign && !h.tooMany && h.nCodings > 0 }
+// DecodedByBrowsers reports whether the body has only codings that every browser decodes.
+func (h *Head) DecodedByBrowsers() bool { return !h.foreign && !h.tooMany && h.nCodings > 0 }
 
 // Seal returns bytes to send after the pieces of b, all of which went through [Body.Next], so
 // that the coding ends with text; nil if that is impossible. rest is the original

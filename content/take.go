@@ -24,11 +24,11 @@ type takerPass struct {
 // ErrLate reports that the beginning of a body was discarded before it was needed.
 var ErrLate = errors.New("the beginning of the body has already passed")
 
-// Taken returns the Taker of an owner after passing on everything that has arrived. At the
+// FeedTaker returns the Taker of an owner after passing on everything that has arrived. At the
 // owner's first call, open makes the Taker. The error is io.EOF if nothing more will come;
 // Unread then says whether the body was complete. Any other error says why the rest is
 // unavailable.
-func (b *Body) Taken(owner any, open func() Taker) (Taker, error) {
+func (b *Body) FeedTaker(owner any, open func() Taker) (Taker, error) {
 	for _, t := range b.takings {
 		if t.owner == owner {
 			return t.taker, t.advance()
@@ -43,9 +43,9 @@ func (b *Body) Taken(owner any, open func() Taker) (Taker, error) {
 	return t.taker, t.advance()
 }
 
-// Awaited reports whether a Taker has a verdict at the end of the body, so that the last piece
+// AwaitsVerdict reports whether a Taker has a verdict at the end of the body, so that the last piece
 // must wait for it. Messages of an endless stream never wait.
-func (b *Body) Awaited() bool {
+func (b *Body) AwaitsVerdict() bool {
 	h := b.Head()
 	return len(b.takings) > 0 && !h.Endless() && !h.Lines()
 }

@@ -64,7 +64,7 @@ func (h *Host) adminTLS() *tls.Config {
 
 // GroupsOf returns the groups of a client.
 func (h *Host) GroupsOf(addr netip.Addr, user string) []string {
-	return h.InUse().Identity.Named(addr, user, nil, "").Groups
+	return h.InUse().Identity.NamedClient(addr, user, nil, "").Groups
 }
 
 // voter identifies a client of the API for votes.

@@ -34,7 +34,7 @@ func (e *Engine) helperEngine() *helper.Engine {
 		Decider: e.Policies.Engine, Accept: e.Policies.Accept, Balance: e.balance, Pages: e.Pages,
 		Identify: func(ctx context.Context, addr netip.Addr) (filter.Client, error) { return e.Identify(ctx, addr) },
 		Member: func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error) {
-			return e.Identity.Member(ctx, addr, user, "squid")
+			return e.Identity.DirectoryClient(ctx, addr, user, "squid")
 		},
 		Verify:   e.Identity.Verify,
 		HasGroup: e.Identity.HasGroup,

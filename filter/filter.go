@@ -240,7 +240,7 @@ func (t *Transaction) ForPicture() bool {
 
 // IsPicture reports whether the body of the response is a picture.
 func (t *Transaction) IsPicture() bool {
-	return strings.HasPrefix(t.Body.Type(), "image/") || t.ForPicture() && strings.HasPrefix(t.Body.Looks(), "image/")
+	return strings.HasPrefix(t.Body.Type(), "image/") || t.ForPicture() && strings.HasPrefix(t.Body.SniffedType(), "image/")
 }
 
 // A Category is a kind of finding that a check can report.

@@ -34,7 +34,7 @@ func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group strin
 	case group != "":
 		c = filter.Client{Groups: []string{group}}
 	case user != "":
-		c = e.Identity.Named(addr, user, nil, "")
+		c = e.Identity.NamedClient(addr, user, nil, "")
 	default:
 		c, _ = e.Identify(ctx, addr) // without a login, the address decides
 	}

@@ -59,7 +59,7 @@ func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error
 
 // compare judges the events of the day before start with two judges.
 func compare(ctx context.Context, judges *[2]replay.Judge, r event.Reader, start time.Time) (*admin.Effect, error) {
-	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: time.Now().Add(effectRead),
+	rows := &replay.NewestReader{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: time.Now().Add(effectRead),
 		InOrder: judges[0].Counts() || judges[1].Counts()}
 	var source replay.Source
 	w := replay.WhatIf{Old: &judges[0], New: judges[1]}

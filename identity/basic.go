@@ -379,7 +379,7 @@ func (id *Identity) Verify(ctx context.Context, addr netip.Addr, name, password 
 	if err != nil {
 		return filter.Client{Addr: addr}, err
 	}
-	c := id.Named(addr, user.name, user.groups, "basic")
+	c := id.NamedClient(addr, user.name, user.groups, "basic")
 	if user.hash == nil {
 		c.Source = id.basic.origin
 	}

@@ -151,7 +151,7 @@ func TestGroupsComeFromTheDirectoryForEverySource(t *testing.T) {
 		check("192.0.2.4", "choir")
 		check("192.0.2.5")
 		forwarded := func(groups ...string) []string {
-			c, _, ok := id.Forwarded(t.Context(), netip.MustParseAddr("192.0.2.9"), func(name string) []string {
+			c, _, ok := id.ForwardedClient(t.Context(), netip.MustParseAddr("192.0.2.9"), func(name string) []string {
 				if name == "X-User" {
 					return []string{"otto"}
 				}
@@ -187,7 +187,7 @@ func TestGroupsComeFromTheDirectoryForEverySource(t *testing.T) {
 		over, stop := context.WithCancel(t.Context())
 		stop()
 		begin = time.Now()
-		if c := id.Reported(over, netip.MustParseAddr("192.0.2.8"), "new", nil, "header"); c.User != "new" || len(c.Groups) > 0 || time.Since(begin) > 0 {
+		if c := id.ReportedClient(over, netip.MustParseAddr("192.0.2.8"), "new", nil, "header"); c.User != "new" || len(c.Groups) > 0 || time.Since(begin) > 0 {
 			t.Errorf("with a directory that hangs, Reported returned %+v after %v", c, time.Since(begin))
 		}
 		time.Sleep(time.Minute) // abandon the query

@@ -354,10 +354,10 @@ func (id *Identity) ByClientID(addr netip.Addr, clientID string) (c filter.Clien
 	return c, true
 }
 
-// Named returns the client at addr that another party has identified as a user: a
+// NamedClient returns the client at addr that another party has identified as a user: a
 // proxy in front of us, a directory, a certificate. source names this party. The
 // groups are those given and those that the settings have for user and address.
-func (id *Identity) Named(addr netip.Addr, user string, groups []string, source string) filter.Client {
+func (id *Identity) NamedClient(addr netip.Addr, user string, groups []string, source string) filter.Client {
 	c := filter.Client{Addr: addr.Unmap(), User: user, Source: source}
 	if len(groups) > 0 {
 		c.Groups = slices.Clone(groups)
@@ -386,17 +386,17 @@ func (id *Identity) current(ctx context.Context, user, source string, groups []s
 	return groups
 }
 
-// Reported is Named, but if the source gave no groups, it adds those of the
+// ReportedClient is NamedClient, but if the source gave no groups, it adds those of the
 // directory.
-func (id *Identity) Reported(ctx context.Context, addr netip.Addr, user string, groups []string, source string) filter.Client {
-	return id.Named(addr, user, id.current(ctx, user, source, groups), source)
+func (id *Identity) ReportedClient(ctx context.Context, addr netip.Addr, user string, groups []string, source string) filter.Client {
+	return id.NamedClient(addr, user, id.current(ctx, user, source, groups), source)
 }
 
-// Member is Named with the groups that the configured directory has for the
+// DirectoryClient is NamedClient with the groups that the configured directory has for the
 // user, or those of the address's session. While no directory answers, answers
 // of the last day are used; an error reports that there are none.
-func (id *Identity) Member(ctx context.Context, addr netip.Addr, user, source string) (filter.Client, error) {
-	c := id.Named(addr, user, nil, source)
+func (id *Identity) DirectoryClient(ctx context.Context, addr netip.Addr, user, source string) (filter.Client, error) {
+	c := id.NamedClient(addr, user, nil, source)
 	if s := id.sessions.Lookup(c.Addr); s != nil && s.User == user {
 		c.Groups = union(c.Groups, s.Groups)
 	}

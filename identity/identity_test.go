@@ -417,7 +417,7 @@ func TestAFieldThatNamesNoUserSaysWhy(t *testing.T) {
 		{[]string{"j\xf6"}, "", `"j\xf6" is not a name`},
 		{[]string{strings.Repeat("x", 257)}, "", "is not a name"},
 	} {
-		c, note, ok := id.Forwarded(t.Context(), netip.MustParseAddr("10.0.0.1"), func(name string) []string {
+		c, note, ok := id.ForwardedClient(t.Context(), netip.MustParseAddr("10.0.0.1"), func(name string) []string {
 			if name == "X-User" {
 				return tt.values
 			}
@@ -437,7 +437,7 @@ func TestOthersMayNameUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := id.Named(netip.MustParseAddr("10.0.0.1"), "ana", nil, "icap"); !slices.Equal(c.Groups, []string{"pupils"}) || !id.HasGroup("teachers") {
+	if c := id.NamedClient(netip.MustParseAddr("10.0.0.1"), "ana", nil, "icap"); !slices.Equal(c.Groups, []string{"pupils"}) || !id.HasGroup("teachers") {
 		t.Errorf("the named user is %+v", c)
 	}
 	if id, err = New(cfg, Parts{Others: true}); err != nil || id.HasGroup("teachers") {

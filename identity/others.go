@@ -120,9 +120,9 @@ func (id *Identity) TLS(t *tls.Config) *tls.Config {
 	return t
 }
 
-// Certified returns the client at addr with a verified certificate. ok is false
+// CertifiedClient returns the client at addr with a verified certificate. ok is false
 // if the certificate names no user.
-func (id *Identity) Certified(ctx context.Context, addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
+func (id *Identity) CertifiedClient(ctx context.Context, addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
 	if id.certificates == nil || c == nil {
 		return who, false
 	}
@@ -149,7 +149,7 @@ func (id *Identity) Certified(ctx context.Context, addr netip.Addr, c *x509.Cert
 		if id.certificates.units {
 			groups = validNames(c.Subject.OrganizationalUnit)
 		}
-		return id.Reported(ctx, addr, user, groups, "certificate"), true
+		return id.ReportedClient(ctx, addr, user, groups, "certificate"), true
 	}
 	return who, false
 }
@@ -194,10 +194,10 @@ func (id *Identity) FieldNames() []string {
 	return slices.Concat(id.headers.User, id.headers.Groups)
 }
 
-// Forwarded returns the client at addr as named by a trusted proxy. field
+// ForwardedClient returns the client at addr as named by a trusted proxy. field
 // returns the values of a field. ok is false if no user is named; note says why, where a
 // field is there.
-func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool) {
+func (id *Identity) ForwardedClient(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool) {
 	for _, n := range id.headers.User {
 		values := field(n)
 		if len(values) > 1 { // the client may have sent one of them
@@ -220,7 +220,7 @@ func (id *Identity) Forwarded(ctx context.Context, addr netip.Addr, field func(n
 				groups = append(groups, validNames(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
 			}
 		}
-		return id.Reported(ctx, addr, user, groups, "header"), "", true
+		return id.ReportedClient(ctx, addr, user, groups, "header"), "", true
 	}
 	return who, note, false
 }

@@ -210,7 +210,7 @@ func (r *conditions) extensionOfType(w *walk) answer {
 	case w.stage < filter.ResponseBody:
 		return w.laterThan(filter.ResponseBody)
 	case w.t.Body != nil:
-		typ = w.t.Body.Looks()
+		typ = w.t.Body.SniffedType()
 	}
 	if slices.Contains(r.extTypes, typ) {
 		return yes

@@ -135,7 +135,7 @@ func (s *Server) redirect(w http.ResponseWriter, r *http.Request, to string) {
 // fitting returns the groups that fit into a session and logs that others are
 // left out.
 func (s *Server) fitting(user string, groups []string) []string {
-	fit := session.Fitting(groups)
+	fit := session.FitGroups(groups)
 	if lost := len(groups) - len(fit); lost > 0 {
 		s.log.Warn("a session cannot have all groups of its user; the others do not count", "user", user, "groups", len(groups), "dropped", lost, "first", groups[len(fit)])
 	}

@@ -90,11 +90,11 @@ type Engine struct {
 type Identifier interface {
 	// Forwarded returns the client that a trusted proxy at addr names; field returns the
 	// values of a request field.
-	Forwarded(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool)
+	ForwardedClient(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool)
 	// FieldNames are the fields that Forwarded reads. They are not forwarded.
 	FieldNames() []string
 	// Certified returns the client to whom a verified certificate belongs.
-	Certified(ctx context.Context, addr netip.Addr, c *x509.Certificate) (filter.Client, bool)
+	CertifiedClient(ctx context.Context, addr netip.Addr, c *x509.Certificate) (filter.Client, bool)
 	// IdentifyAgain returns the current state of a client that proved itself on its connection with an
 	// earlier request; false if it must prove itself again.
 	IdentifyAgain(ctx context.Context, was filter.Client) (filter.Client, bool)

@@ -39,7 +39,7 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	}
 	x.Private = known.FieldNames()
 	if x.trusted && len(x.Private) > 0 {
-		c, note, ok := known.Forwarded(x.ctx, addr, func(name string) []string { return values(&x.Q, name) })
+		c, note, ok := known.ForwardedClient(x.ctx, addr, func(name string) []string { return values(&x.Q, name) })
 		if ok {
 			return c, nil
 		}
@@ -48,7 +48,7 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 		}
 	}
 	if p := x.proof.certificate; p != nil {
-		if c, ok := known.Certified(x.ctx, addr, p); ok {
+		if c, ok := known.CertifiedClient(x.ctx, addr, p); ok {
 			return c, nil
 		}
 	}

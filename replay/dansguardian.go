@@ -86,8 +86,8 @@ func at0(f []string, i int) string {
 
 // marked parses the verdict, "*DENIED* reason". It takes the first part of the reason as the
 // rule.
-func marked(s string) *Recorded {
-	r := &Recorded{}
+func marked(s string) *RecordedVerdict {
+	r := &RecordedVerdict{}
 	s = strings.TrimSpace(s)
 	switch {
 	case strings.Contains(s, "*DENIED*"), strings.Contains(s, "*INFECTED*"):

@@ -44,12 +44,12 @@ type Entry struct {
 	Referer string
 	Agent   string
 
-	Refused  bool      // a filter answered instead of the origin
-	Recorded *Recorded // nil if the log contains no verdict
+	Refused  bool             // a filter answered instead of the origin
+	Recorded *RecordedVerdict // nil if the log contains no verdict
 }
 
-// Recorded is a filter's verdict on an entry.
-type Recorded struct {
+// RecordedVerdict is a filter's verdict on an entry.
+type RecordedVerdict struct {
 	Action   filter.Action
 	Policy   string
 	Rule     string

@@ -24,7 +24,7 @@ func fromRow(r *event.Row) (Entry, error) {
 	e := Entry{
 		Start: r.Start(), Duration: r.Duration, Client: r.Client, User: r.User, Status: r.Status,
 		Sent: max(0, r.BytesIn), Bytes: max(0, r.BytesOut), Type: r.Type, Refused: r.Action >= filter.Warn,
-		Recorded: &Recorded{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
+		Recorded: &RecordedVerdict{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
 	}
 	if r.Action == filter.Block && r.Rule == "" && r.Category == "refused" {
 		e.Recorded = nil // the server would refuse it whatever the policy says

@@ -8,9 +8,9 @@ import (
 	"shuultuur/event"
 )
 
-// Newest returns at most Most rows of a record since a time, whatever page is asked for:
+// A NewestReader returns at most Most rows of a record since a time, whatever page is asked for:
 // the newest, unless InOrder is set.
-type Newest struct {
+type NewestReader struct {
 	event.Reader
 	Since time.Time // time of the oldest returned row, if rows were omitted
 	Most  int       // limit of rows
@@ -23,7 +23,7 @@ type Newest struct {
 }
 
 // Query implements [event.Reader].
-func (n *Newest) Query(ctx context.Context, f event.Filter, _ event.Page) iter.Seq2[event.Row, error] {
+func (n *NewestReader) Query(ctx context.Context, f event.Filter, _ event.Page) iter.Seq2[event.Row, error] {
 	f.Since = n.Since
 	return func(yield func(event.Row, error) bool) {
 		given, oldest := 0, f.Since

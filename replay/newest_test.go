@@ -44,7 +44,7 @@ func TestNewestReportsOmittedRows(t *testing.T) {
 		{"older than asked for", 5000, 5000, time.Time{}, 3601, false, time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := &Newest{Reader: rowsEach{now: now, n: c.rows}, Since: now.Add(-time.Hour), Most: c.most, Until: c.until}
+			n := &NewestReader{Reader: rowsEach{now: now, n: c.rows}, Since: now.Add(-time.Hour), Most: c.most, Until: c.until}
 			given := 0
 			for _, err := range n.Query(t.Context(), event.Filter{}, event.Page{}) {
 				if err != nil {

@@ -43,7 +43,7 @@ func parseAdGuardHome(line string) (Entry, error) {
 	// AdGuard Home also calls names of search engines filtered, which it answers with other
 	// names.
 	const safeSearch = 7
-	e := Entry{Start: q.T.UTC(), Duration: max(0, q.Elapsed), Client: address(q.IP), Refused: q.Result.IsFiltered && q.Result.Reason != safeSearch, Recorded: &Recorded{}}
+	e := Entry{Start: q.T.UTC(), Duration: max(0, q.Elapsed), Client: address(q.IP), Refused: q.Result.IsFiltered && q.Result.Reason != safeSearch, Recorded: &RecordedVerdict{}}
 	if e.Refused {
 		e.Recorded.Action = filter.Block
 	} else {

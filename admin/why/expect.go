@@ -106,7 +106,7 @@ func (e *Expectations) asking(ctx context.Context, of, as string, t *filter.Tran
 	case isPolicy && !slices.ContainsFunc(e.Policies, func(p policy.Policy) bool { return slices.Contains(p.Users, as) }):
 		return e.Decider.As(as)
 	case isUser || e.Identity.HasGroup(as): // or others know who there is
-		t.Client = e.Identity.Named(netip.Addr{}, as, nil, "")
+		t.Client = e.Identity.NamedClient(netip.Addr{}, as, nil, "")
 	default:
 		return nil, fmt.Errorf("%q is not an address, a user, a group or a policy of the settings", strings.TrimSpace(as))
 	}

@@ -25,7 +25,7 @@ type stream struct {
 
 // askStream sends to the server as much of the body as has arrived.
 func (c *Check) askStream(ctx context.Context, m *message) (*reply, error) {
-	taker, err := m.body.Taken(c, func() content.Taker { return c.open(ctx, m) })
+	taker, err := m.body.FeedTaker(c, func() content.Taker { return c.open(ctx, m) })
 	switch {
 	case errors.Is(err, content.ErrLate):
 		c.counters[unread].Add(1)

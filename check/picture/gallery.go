@@ -13,11 +13,11 @@ import (
 // only. It outlives checks.
 type Gallery struct {
 	mu   sync.Mutex
-	last []Find // newest last
+	last []GalleryItem // newest last
 }
 
-// A Find is a finding in a picture for one client.
-type Find struct {
+// A GalleryItem is a finding in a picture for one client.
+type GalleryItem struct {
 	ID       string           `json:"id"`   // of the thumbnail: hexadecimal digits of the picture's SHA-256
 	Time     time.Time        `json:"time"` // the last time
 	Times    int              `json:"times"`
@@ -36,7 +36,7 @@ const (
 )
 
 // All returns the findings, newest first.
-func (g *Gallery) All() []Find {
+func (g *Gallery) All() []GalleryItem {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := slices.Clone(g.last)
@@ -48,7 +48,7 @@ func (g *Gallery) All() []Find {
 func (g *Gallery) Erase(clients []netip.Addr, users []string, dry bool) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left := slices.DeleteFunc(slices.Clone(g.last), func(f Find) bool {
+	left := slices.DeleteFunc(slices.Clone(g.last), func(f GalleryItem) bool {
 		return slices.Contains(clients, f.Client) || f.User != "" && slices.Contains(users, f.User)
 	})
 	if n = len(g.last) - len(left); !dry {

@@ -23,7 +23,7 @@ func (g *Gallery) note(t *filter.Transaction, sum [32]byte, b []byte, found []fi
 	if len(keep) == 0 {
 		return
 	}
-	f := Find{ID: hex.EncodeToString(sum[:16]), Time: time.Now(), Times: 1, URL: t.URL, Client: t.Client.Addr, User: t.Client.User, Findings: keep}
+	f := GalleryItem{ID: hex.EncodeToString(sum[:16]), Time: time.Now(), Times: 1, URL: t.URL, Client: t.Client.Addr, User: t.Client.User, Findings: keep}
 	g.mu.Lock()
 	for i := range g.last {
 		o := &g.last[i]

@@ -212,7 +212,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		if media == replaced {
 			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: "an endless stream of pictures, each replacing the one before"}), nil
 		}
-		shown = isPicture(t.Body.Looks())
+		shown = isPicture(t.Body.SniffedType())
 	}
 	if !t.Body.Complete() {
 		switch {

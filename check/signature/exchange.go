@@ -18,7 +18,7 @@ import (
 )
 
 // name tries the rules on a name: a DNS query, or the name in a TLS hello.
-func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Exceeded) {
+func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.ExceededLimits) {
 	f := connection(t)
 	tx := &engine.Tx{}
 	c.start(tx, t, f.Flow)
@@ -65,7 +65,7 @@ type handshake struct {
 // handshake tries the rules on the known part of a TLS handshake: the name, the client's
 // hello, the origin's certificates. It continues where it stopped, so that thresholds count a
 // hello once.
-func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert, o engine.Exceeded) {
+func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert, o engine.ExceededLimits) {
 	k := &f.tls
 	if k.check != c || k.host != t.Host || k.ja4 != t.JA4 {
 		*k = handshake{check: c, host: t.Host, ja4: t.JA4}
@@ -96,7 +96,7 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 		}
 		alerts = c.engine.Inspect(&k.tx, rule.ToClient, rule.Complete, alerts)
 	}
-	o, k.tx.Over = k.tx.Over, engine.Exceeded{}
+	o, k.tx.Over = k.tx.Over, engine.ExceededLimits{}
 	return alerts, o
 }
 

@@ -358,7 +358,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	seen := &none
 	switch {
 	case s == filter.Name:
-		var o engine.Exceeded
+		var o engine.ExceededLimits
 		alerts, o = c.name(t)
 		dst = reportExceeded(t, o, dst)
 	case t.Request == nil:
@@ -370,7 +370,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		}
 		alerts = m.inspect(t, s)
 		dst = reportExceeded(t, m.tx.Over, dst)
-		m.tx.Over = engine.Exceeded{}
+		m.tx.Over = engine.ExceededLimits{}
 		// A connection keeps its exchanges for a while, but not their bodies.
 		if m.over = s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()); m.over {
 			m.tx.Close()
@@ -455,7 +455,7 @@ func (c *Check) report(a *engine.Alert, terse bool, dst []filter.Finding) []filt
 
 // reportExceeded reports rules that were given up because they exceeded a limit, and notes which ones
 // are disabled from now on.
-func reportExceeded(t *filter.Transaction, o engine.Exceeded, dst []filter.Finding) []filter.Finding {
+func reportExceeded(t *filter.Transaction, o engine.ExceededLimits, dst []filter.Finding) []filter.Finding {
 	for _, sid := range o.Disabled {
 		if t.Note != "" {
 			t.Note += "; "

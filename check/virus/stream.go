@@ -33,7 +33,7 @@ type stream struct {
 // stream sends to a scanner as much of a body as has arrived. At its end it returns the
 // verdict.
 func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (string, error) {
-	taker, end := b.Taken(c, func() content.Taker {
+	taker, end := b.FeedTaker(c, func() content.Taker {
 		s := c.open(ctx, skipped)
 		s.files = c.newFiles(ctx, b)
 		return s

@@ -126,8 +126,8 @@ func (t *Table) remove(a netip.Addr) {
 	}
 }
 
-// Fitting returns the first of the groups, as many as a session can have.
-func Fitting(groups []string) []string {
+// FitGroups returns the first of the groups, as many as a session can have.
+func FitGroups(groups []string) []string {
 	size := 0
 	for i, g := range groups {
 		if size += len(g) + len(`"",`); i == maxGroups || size > groupBytes {
@@ -146,7 +146,7 @@ func Check(n Session, now time.Time) (Session, error) {
 		return n, errors.New("a session needs the address of a client, such as 10.1.2.3")
 	case !name(n.User):
 		return n, fmt.Errorf("%.40q is not the name of a user: write 1 to %d bytes of text in UTF-8", n.User, maxName)
-	case len(Fitting(n.Groups)) < len(n.Groups):
+	case len(FitGroups(n.Groups)) < len(n.Groups):
 		return n, fmt.Errorf("%d groups: at most %d, with %d bytes of names, fit in a session", len(n.Groups), maxGroups, groupBytes)
 	case len(n.ID) > maxName || !utf8.ValidString(n.ID):
 		return n, fmt.Errorf("an identifier has at most %d bytes of text in UTF-8", maxName)

@@ -261,7 +261,7 @@ func TestASessionHasAsManyGroupsAsFitInAnInstruction(t *testing.T) {
 		long[i] = fmt.Sprintf("%s%d", strings.Repeat("x", maxName-8), i)
 	}
 	for name, groups := range map[string][]string{"many": short, "long": long, "few": {"staff"}, "none": nil} {
-		fit := Fitting(groups)
+		fit := FitGroups(groups)
 		if !slices.Equal(fit, groups[:len(fit)]) || len(fit) > maxGroups || len(groups) < 2 && len(fit) < len(groups) {
 			t.Errorf("%s: FitGroups returned %d of %d groups", name, len(fit), len(groups))
 		}

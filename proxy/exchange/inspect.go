@@ -200,8 +200,8 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 		}
 		if doubtful { // the first bytes decide; no request waits for the rest of a film
 			b.show(b.hold.end)
-			_ = b.content.Looks()
-			if doubtful = false; b.content.Barren() {
+			_ = b.content.SniffedType()
+			if doubtful = false; b.content.NothingToRead() {
 				return false, nil
 			}
 		}
@@ -274,7 +274,7 @@ func (b *inspection) advance() error {
 			return err
 		}
 		to := end
-		if b.over = done; !done && !b.open && (!paused || b.content.Awaited()) {
+		if b.over = done; !done && !b.open && (!paused || b.content.AwaitsVerdict()) {
 			to -= tail
 		}
 		switch {
@@ -409,7 +409,7 @@ func (b *inspection) judge(end int64, done bool) error {
 		b.content.Forget()
 	}
 	b.record()
-	b.barren = b.content.Barren()
+	b.barren = b.content.NothingToRead()
 	b.open = v.Action == filter.Allow || b.barren
 	switch {
 	case !v.Final():

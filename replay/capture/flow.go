@@ -389,7 +389,7 @@ func (r *Run) flushRaw(f *flow, dir rule.Direction) {
 		return
 	}
 	raw.end += int64(len(raw.data) - raw.window.Kept)
-	raw.window.Looked(raw.end)
+	raw.window.SetSearched(raw.end)
 	s := &streamSource{data: raw.data, inner: &packetSource{p: r.current, f: f, run: r}}
 	r.alerts(nil, dir, r.engine.TryStream(r.makeTx(f, s), dir, &raw.window, r.scratch[:0]))
 	if cut := len(raw.data) - rawKept; cut > 0 {

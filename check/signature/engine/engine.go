@@ -439,7 +439,7 @@ type Tx struct {
 	Unsettled bool
 	// Over records the inspections that limits ended. A caller that reports it must clear
 	// it.
-	Over Exceeded
+	Over ExceededLimits
 
 	dir      [2]progress
 	pending  []candidate
@@ -457,8 +457,8 @@ type Tx struct {
 // maxOver limits the rules that an Over lists.
 const maxOver = 8
 
-// An Exceeded records the inspections that limits ended.
-type Exceeded struct {
+// ExceededLimits records the inspections that limits ended.
+type ExceededLimits struct {
 	Rules []uint32 // numbers of rules that exceeded their limit
 	// Disabled are the numbers of rules that are disabled because they exceeded their limit
 	// too often.
@@ -470,7 +470,7 @@ type Exceeded struct {
 }
 
 // Add adds the inspections that ended elsewhere for the same message.
-func (o *Exceeded) Add(p Exceeded) {
+func (o *ExceededLimits) Add(p ExceededLimits) {
 	o.Rules, o.Disabled = append(o.Rules, p.Rules...), append(o.Disabled, p.Disabled...)
 	o.Message, o.Transform = o.Message || p.Message, o.Transform || p.Transform
 }

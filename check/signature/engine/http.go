@@ -40,7 +40,7 @@ type Side struct {
 
 	// Front can put other bytes before Body without copying it; nil if nothing can.
 	Front interface {
-		After(before ...[]byte) (all []byte, ok bool)
+		DecodedAfter(before ...[]byte) (all []byte, ok bool)
 	}
 
 	file [1]*File // the body as a file, while its length is unchanged
@@ -118,7 +118,7 @@ func (p parts) Whole(dir rule.Direction) (all []byte, ok bool) {
 	if s.Front == nil {
 		return nil, false
 	}
-	if all, ok = s.Front.After(s.Line, []byte(lineEnd), s.RawHead); !ok {
+	if all, ok = s.Front.DecodedAfter(s.Line, []byte(lineEnd), s.RawHead); !ok {
 		return nil, false
 	}
 	n := len(s.Line) + len(lineEnd) + len(s.RawHead) + len(s.Body)

@@ -132,8 +132,8 @@ func (win *Window) keepHits(hits []int32) []int32 {
 	return hits
 }
 
-// Looked sets the offset in the stream up to which the window was searched.
-func (win *Window) Looked(end int64) { win.ended = end }
+// SetSearched sets the offset in the stream up to which the window was searched.
+func (win *Window) SetSearched(end int64) { win.ended = end }
 
 // Forget resets a Tx and keeps its memory.
 func (tx *Tx) Forget() {

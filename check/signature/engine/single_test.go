@@ -157,7 +157,7 @@ func TestAWindowFindsTheSameAsTheWholeStream(t *testing.T) {
 			for from := 0; from < len(text); from += step {
 				piece := text[from:min(len(text), from+step)]
 				data = append(data, piece...)
-				win.Looked(int64(from + len(piece)))
+				win.SetSearched(int64(from + len(piece)))
 				got := sids(e.TryStream(packetTx("10.0.0.1", "10.0.0.2", string(data), &Flow{}), rule.ToServer, win, nil))
 				want := sids(e.Try(packetTx("10.0.0.1", "10.0.0.2", string(data), &Flow{}), rule.ToServer, true, nil))
 				if fmt.Sprint(got) != fmt.Sprint(want) {
