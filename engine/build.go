@@ -9,6 +9,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -101,8 +102,10 @@ type basis struct {
 // A builder builds an engine. Parts find one another in its Engine.
 type builder struct {
 	*Engine
-	old   *Engine // nil at a start
-	host  *Host   // nil in a trial
+	old   *Engine  // nil at a start, and in a trial
+	base  *Engine  // an engine of a trial, from which unchanged parts are taken over; nil for none
+	fresh []string // names of parts that are built even so, with those that are built from them
+	host  *Host    // nil in a trial
 	log   *slog.Logger
 	late  time.Time // files found from here on may have changed since this time
 	now   part
@@ -134,7 +137,7 @@ func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine,
 	}
 	for _, b.now = range parts() {
 		if err := b.part(ctx, b.now); err != nil {
-			b.Drop(b.old, b.log)
+			b.Drop(cmp.Or(b.old, b.base), b.log)
 			return b.Engine, s.Text.Mistakes(err)
 		}
 	}
@@ -154,15 +157,17 @@ func (b *builder) part(ctx context.Context, p part) error {
 	}
 	m := basis{settings: b.digest(p, settings), files: setting.Files(settings)}
 	var was basis
-	had := false
-	if b.old != nil {
-		was, had = b.old.basis[p.name]
+	had, fresh := false, slices.Contains(b.fresh, p.name)
+	from := cmp.Or(b.old, b.base)
+	if from != nil {
+		was, had = from.basis[p.name]
 	}
-	if had && was.fault == nil && was.stamp == b.sum(p, m.settings, union(m.files, was.files)) && faults(p.value(b.old)) == nil {
-		p.keep(b.Engine, b.old)
+	if had && !fresh && was.fault == nil && was.stamp == b.sum(p, m.settings, union(m.files, was.files)) && faults(p.value(from)) == nil {
+		p.keep(b.Engine, from)
 		b.basis[p.name] = was
 		return nil
 	}
+	had = had && b.old != nil
 	b.sum(p, m.settings, m.files) // stamps the files before they are read
 	b.read, b.late = nil, time.Now().Add(-clockStep)
 	if had && p.rereads != nil && was.settings == m.settings {
@@ -190,8 +195,8 @@ func (b *builder) part(ctx context.Context, p part) error {
 	}
 	m.stamp = b.sum(p, m.settings, m.files)
 	m.sum = m.stamp
-	if m.fault != nil {
-		m.sum += "!" // parts built from this one are rebuilt once it is valid
+	if m.fault != nil || fresh {
+		m.sum += "!" // parts built from this one are rebuilt, or are once it is valid
 	}
 	b.basis[p.name] = m
 	b.late = time.Time{}

@@ -36,19 +36,34 @@ func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 // Try builds an engine that only answers questions: it gives all evidence, and does not
 // listen, count or remember. The returned function releases it.
 func Try(ctx context.Context, s *configuration.Settings) (*Engine, func(), error) {
-	return TryLists(ctx, s, nil)
+	return TryFrom(ctx, nil, s)
 }
 
-// TryLists is Try with lists that alter changes, unless it is nil.
-func TryLists(ctx context.Context, s *configuration.Settings, alter func(*collection.Collection)) (*Engine, func(), error) {
+// TryFrom is Try with the parts of base, which answers questions too, that are unchanged. The
+// returned function releases the others.
+func TryFrom(ctx context.Context, base *Engine, s *configuration.Settings) (*Engine, func(), error) {
+	return try(ctx, &builder{base: base}, s)
+}
+
+// TryChange is TryFrom with lists that alter changes, unless it is nil, and with pauses and
+// decisions that are not those of base.
+func TryChange(ctx context.Context, base *Engine, s *configuration.Settings, alter func(*collection.Collection)) (*Engine, func(), error) {
+	b := &builder{base: base, alter: alter, fresh: []string{"pauses", "decisions"}}
+	if alter != nil {
+		b.fresh = append(b.fresh, "lists")
+	}
+	return try(ctx, b, s)
+}
+
+func try(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, func(), error) {
 	s.Checks.Full()
-	log := slog.New(slog.DiscardHandler)
-	e, err := build(ctx, &builder{log: log, alter: alter}, s)
+	b.log = slog.New(slog.DiscardHandler)
+	e, err := build(ctx, b, s)
 	datadir.Give(string(s.Data))
 	if err != nil {
 		return nil, nil, err
 	}
-	return e, func() { e.Drop(nil, log) }, nil
+	return e, func() { e.Drop(b.base, b.log) }, nil
 }
 
 // As returns the decider of the engine, or one that judges every client by the policy called

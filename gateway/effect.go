@@ -34,8 +34,8 @@ func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error
 	if err != nil {
 		return nil, err
 	}
-	g.trying.Lock()
-	defer g.trying.Unlock()
+	g.asked.Lock()
+	defer g.asked.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, effectTime)
 	defer cancel()
 	run := g.engine.Load()
@@ -45,14 +45,18 @@ func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error
 	}
 	start := time.Now()
 	var judges [2]replay.Judge
-	for i := range judges {
-		e, done, err := x.build(ctx, g, i == 1)
-		if err != nil {
-			return nil, tooSlow(ctx, err)
-		}
-		defer done()
-		judges[i] = e.JudgeInOrder(g.file)
+	base, err := g.asked.current(ctx, run)
+	if err != nil {
+		return nil, tooSlow(ctx, err)
 	}
+	x.change(base, false)
+	judges[0] = base.JudgeInOrder(g.file)
+	e, done, err := x.build(ctx, base)
+	if err != nil {
+		return nil, tooSlow(ctx, err)
+	}
+	defer done()
+	judges[1] = e.JudgeInOrder(g.file)
 	out, err := compare(ctx, &judges, r, start)
 	return out, tooSlow(ctx, err)
 }
@@ -122,9 +126,10 @@ func (g *pages) tried(t *admin.Trial) (*trial, error) {
 	x.change = func(e *engine.Engine, changed bool) {
 		e.Rulings.Copy(run.Rulings)
 		switch {
-		case t.Pause != nil && !changed:
+		case !changed && t.Pause != nil:
 			e.Pauses.Pauses.Set(run.Pauses.At(now))
 		case !changed:
+			e.Pauses.Pauses.Set(nil) // the day was not paused
 		case t.Pause != nil:
 			e.Pauses.Pauses.Set(pauses)
 		case t.Bonus != nil:
@@ -136,15 +141,15 @@ func (g *pages) tried(t *admin.Trial) (*trial, error) {
 	return x, nil
 }
 
-// build builds the engine of the settings in use, or the one with the change.
-func (x *trial) build(ctx context.Context, g *pages, changed bool) (*engine.Engine, func(), error) {
-	text := g.engine.Load().Settings.Text.Data()
+// build builds the engine with the change.
+func (x *trial) build(ctx context.Context, base *engine.Engine) (*engine.Engine, func(), error) {
+	file, text := base.Settings.Text.File, base.Settings.Text.Data()
 	var alter func(*collection.Collection)
 	var failed error
-	if changed {
-		if x.Text != nil {
-			text = x.Text
-		}
+	if x.Text != nil {
+		text = x.Text
+	}
+	if len(x.lists) > 0 || x.File != "" {
 		alter = func(c *collection.Collection) {
 			failed = c.TryChanges(ctx, x.lists)
 			if failed == nil && x.File != "" {
@@ -152,11 +157,11 @@ func (x *trial) build(ctx context.Context, g *pages, changed bool) (*engine.Engi
 			}
 		}
 	}
-	s, err := configuration.Parse(g.file, text)
+	s, err := configuration.Parse(file, text)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, done, err := engine.TryLists(ctx, s, alter)
+	e, done, err := engine.TryChange(ctx, base, s, alter)
 	if err != nil {
 		return nil, nil, cmp.Or(failed, err)
 	}
@@ -164,7 +169,7 @@ func (x *trial) build(ctx context.Context, g *pages, changed bool) (*engine.Engi
 		done()
 		return nil, nil, badChange(failed)
 	}
-	x.change(e, changed)
+	x.change(e, true)
 	return e, done, nil
 }
 

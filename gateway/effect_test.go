@@ -140,3 +140,62 @@ func hourAgo(now time.Time, hours int) time.Time {
 	}
 	return time.Date(y, m, d-1, 20, 0, 0, 0, now.Location()) // at night it is yesterday evening, within the last day
 }
+
+// The engine for questions is kept, and follows what is in use.
+func TestQuestionsBuildOnlyWhatHasChanged(t *testing.T) {
+	file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": home})
+	g := serving(t, file)
+	p := &pages{g}
+	why := func(host, want string) {
+		t.Helper()
+		x, err := p.explain(t.Context(), admin.Question{URL: "http://" + host + "/", Client: netip.MustParseAddr("10.1.0.1")})
+		if err != nil || x.Action != want {
+			t.Errorf("%s: %+v %v, want %s", host, x, err, want)
+		}
+	}
+	why("casino.example", "block")
+	why("news.example", "pass")
+	first := g.asked.engine
+	why("casino.example", "block")
+	if e := g.asked.engine; e.Checks != first.Checks || e.Lists != first.Lists || e.Policies != first.Policies {
+		t.Error("parts that have not changed were built again")
+	}
+	if _, err := p.effect(t.Context(), admin.Trial{Lists: map[string][]list.Change{"own": {{Entry: "news.example"}}}}); err != nil && !errors.Is(err, admin.ErrNoRecord) {
+		t.Error(err)
+	}
+	why("news.example", "pass")
+	if err := p.rule(policy.Decision{Site: "casino.example", Who: "anna"}, netip.MustParseAddr("127.0.0.1")); err != nil {
+		t.Fatal(err)
+	}
+	why("casino.example", "pass")
+	if err := p.rule(policy.Decision{Site: "casino.example", Who: "anna", Until: time.Now().Add(-time.Second)}, netip.MustParseAddr("127.0.0.1")); err != nil {
+		t.Fatal(err)
+	}
+	why("casino.example", "block")
+	g.engine.Load().Pauses.Pauses.Set([]policy.Pause{{Until: time.Now().Add(time.Minute)}})
+	why("casino.example", "pass")
+	if err := g.checkText(t.Context(), []byte(strings.Replace(home, "    quotas", "    expect: [{url: casino.example, is: block}]\n    quotas", 1))); err != nil {
+		t.Errorf("an expectation is not met because of a pause: %v", err)
+	}
+	g.engine.Load().Pauses.Pauses.Set(nil)
+	why("casino.example", "block")
+	for _, action := range []string{"warn", "block"} {
+		if err := errors.Join(os.WriteFile(file, []byte(strings.Replace(home, "action: block", "action: "+action, 1)), 0o600), g.Reload(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		why("casino.example", action)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(filepath.Dir(file), "own.txt"), []byte("news.example\n"), 0o600), g.Reload(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	why("news.example", "block")
+	g.asked.drop(time.Hour)
+	if g.asked.engine == nil {
+		t.Error("an engine that was just used is released")
+	}
+	g.asked.drop(0)
+	if g.asked.engine != nil {
+		t.Error("an engine that nobody uses is kept")
+	}
+	why("news.example", "block")
+}

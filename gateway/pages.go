@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -25,21 +27,61 @@ import (
 	"shuultuur/setting"
 )
 
-// explain answers a question with a separate engine, built from the settings in use. That
-// engine gives all evidence, and counts and remembers nothing.
-func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
-	g.trying.Lock()
-	defer g.trying.Unlock()
-	run := g.engine.Load()
+// askedTime is how long the engine for questions is kept after the last one.
+const askedTime = 5 * time.Minute
+
+// An asked is the engine that answers questions: it has the settings in use, gives all evidence,
+// and counts and remembers nothing. It is kept for a while, because building it may take
+// seconds.
+type asked struct {
+	sync.Mutex                // held as long as the engine is used
+	engine     *engine.Engine // guarded by the lock; nil for none
+	forget     *time.Timer    // guarded by the lock
+	at         time.Time      // of the last use; guarded by the lock
+}
+
+// current returns the engine with the settings of run. Only what has changed since the question
+// before is built.
+func (a *asked) current(ctx context.Context, run *engine.Engine) (*engine.Engine, error) {
 	s, err := configuration.Parse(run.Settings.Text.File, run.Settings.Text.Data())
 	if err != nil {
 		return nil, err
 	}
-	e, done, err := engine.Try(ctx, s)
+	e, _, err := engine.TryFrom(ctx, a.engine, s)
 	if err != nil {
 		return nil, fmt.Errorf("the running settings cannot be built again: %w", err)
 	}
-	defer done()
+	if a.engine != nil {
+		a.engine.Drop(e, slog.New(slog.DiscardHandler))
+	}
+	a.engine, a.at = e, time.Now()
+	if a.forget == nil {
+		a.forget = time.AfterFunc(askedTime, func() { a.drop(askedTime) })
+	} else {
+		a.forget.Reset(askedTime)
+	}
+	return e, nil
+}
+
+// drop releases the engine if it was not used for a time.
+func (a *asked) drop(unused time.Duration) {
+	a.Lock()
+	defer a.Unlock()
+	if a.engine != nil && time.Since(a.at) >= unused {
+		a.engine.Drop(nil, slog.New(slog.DiscardHandler))
+		a.engine = nil
+	}
+}
+
+// explain answers a question with the engine for questions.
+func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
+	g.asked.Lock()
+	defer g.asked.Unlock()
+	run := g.engine.Load()
+	e, err := g.asked.current(ctx, run)
+	if err != nil {
+		return nil, err
+	}
 	e.Pauses.Pauses.Set(run.Pauses.At(time.Now()))
 	e.Rulings.Copy(run.Rulings)
 	return e.Why(ctx, q)
@@ -132,8 +174,8 @@ func lockedOf(s *configuration.Settings) *admin.Locked {
 // checkText finds mistakes in a text of settings, and expectations of policies that it does
 // not meet.
 func (g *Gateway) checkText(ctx context.Context, text []byte) error {
-	g.trying.Lock()
-	defer g.trying.Unlock()
+	g.asked.Lock()
+	defer g.asked.Unlock()
 	s, err := configuration.Parse(g.file, text)
 	if err != nil {
 		return err
@@ -143,7 +185,7 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	if err := now.Keeps(ctx, lockedOf(s), slices.Collect(maps.Keys(run.Checks.Locked()))); err != nil {
 		return s.Text.Mistakes(err)
 	}
-	e, done, err := engine.Try(ctx, s)
+	e, done, err := engine.TryChange(ctx, g.asked.engine, s, nil)
 	if err != nil {
 		return err
 	}
@@ -207,17 +249,15 @@ func (g *Gateway) unmet(ctx context.Context) (problems []string) {
 	if !slices.ContainsFunc(run.Settings.Policies, func(p policy.Policy) bool { return len(p.Expect) > 0 }) {
 		return nil
 	}
-	s, err := configuration.Parse(run.Settings.Text.File, run.Settings.Text.Data())
-	if err != nil {
-		return nil // it was read before
-	}
-	g.trying.Lock()
-	defer g.trying.Unlock()
-	e, done, err := engine.Try(ctx, s)
+	g.asked.Lock()
+	defer g.asked.Unlock()
+	e, err := g.asked.current(ctx, run)
 	if err != nil {
 		return []string{fmt.Sprintf("the expectations of policies cannot be checked: %v", err)}
 	}
-	defer done()
+	e.Pauses.Pauses.Set(nil) // expectations are about the settings alone
+	e.Rulings.Set(nil)
+	e.Rulings.SetBonuses(nil)
 	err = e.Expectations(ctx)
 	var all setting.Mistakes
 	if errors.As(err, &all) {
