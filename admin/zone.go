@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,11 +29,12 @@ type zoneData struct {
 	authority.Summary
 	authority.State
 	Lines   []string           `json:"lines"`          // records as they are served
-	Cut     bool               `json:"cut,omitempty"`  // there are more
 	Text    string             `json:"text,omitempty"` // of the file, or values in Redis
 	Tag     string             `json:"tag,omitempty"`  // of the text
 	List    []authority.Record `json:"list"`           // records that match the query
 	Matches int                `json:"matches"`
+	Before  *zoneSpan          `json:"-"`
+	Next    *zoneSpan          `json:"next,omitempty"`
 	Error   string             `json:"error,omitempty"`
 	History []Version          `json:"history,omitempty"`
 
@@ -43,6 +45,13 @@ type zoneData struct {
 	Diff    []diffLine  `json:"-"`
 	Saved   string      `json:"-"` // the version before the one that was saved
 	May     bool        `json:"-"` // be deleted
+}
+
+// A zoneSpan is another page of the records of a zone.
+type zoneSpan struct {
+	After int `json:"after"` // records before it
+	First int `json:"-"`
+	Last  int `json:"-"` // 0 if that is not known
 }
 
 // recordForm is the form of one record.
@@ -101,8 +110,19 @@ var recordLabels = map[string]string{
 	"protocol": "Protocol", "key": "Public key", "parameters": "SvcParams",
 }
 
-// get returns a zone with the records that match a query.
-func (z *zonePages) get(ctx context.Context, origin, view, query string) (*zoneData, error) {
+// pages sets the pages before and after the one with so many of all records.
+func (d *zoneData) pages(after, shown int, more bool) {
+	if more {
+		d.Next = &zoneSpan{After: after + shown, First: after + shown + 1, Last: min(d.Matches, after+shown+zoneRecords)}
+	}
+	if after > 0 {
+		first := max(0, after-zoneRecords)
+		d.Before = &zoneSpan{First: first + 1, After: first, Last: after}
+	}
+}
+
+// get returns a zone with a page of the records that match a query.
+func (z *zonePages) get(ctx context.Context, origin, view, query string, after int) (*zoneData, error) {
 	a := z.zones()
 	for _, s := range a.Show() {
 		if strings.TrimSuffix(s.Origin, ".") != strings.ToLower(strings.TrimSuffix(origin, ".")) || s.View != view {
@@ -112,9 +132,9 @@ func (z *zonePages) get(ctx context.Context, origin, view, query string) (*zoneD
 		switch text, err := a.Text(ctx, s.Origin, view); {
 		case err == nil:
 			d.Text, d.Tag = string(text), Tag(text)
-			if some, all, err := a.Editable(ctx, s.Origin, view, query, zoneRecords); err == nil {
+			if some, all, err := a.Editable(ctx, s.Origin, view, query, after, zoneRecords); err == nil {
 				d.List, d.Matches, d.Form = append(d.List, some...), all, formOf("", "A", nil)
-				d.Cut = all > len(some)
+				d.pages(after, len(some), all > after+len(some))
 			}
 			d.History = z.history(&s)
 		case s.Path != "":
@@ -125,8 +145,11 @@ func (z *zonePages) get(ctx context.Context, origin, view, query string) (*zoneD
 		if s.Unavailable != "" {
 			return d, nil
 		}
-		lines, cut, err := a.Records(s.Origin, view, zoneRecords)
-		d.Lines, d.Cut = append(d.Lines, lines...), d.Cut || cut && d.Form == nil
+		lines, more, err := a.Records(s.Origin, view, after, zoneRecords)
+		d.Lines = append(d.Lines, lines...)
+		if d.Form == nil {
+			d.pages(after, len(lines), more)
+		}
 		return d, err
 	}
 	return nil, authority.ErrNoZone
@@ -165,7 +188,9 @@ func formFor(r *authority.Record) *recordForm {
 // one shows a zone: with a record to change, a type to add, or a version to compare.
 func (z *zonePages) one(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	d, err := z.get(r.Context(), r.PathValue("origin"), q.Get("view"), q.Get("q"))
+	after, _ := strconv.Atoi(q.Get("after")) // else the first page
+	after = max(0, after)
+	d, err := z.get(r.Context(), r.PathValue("origin"), q.Get("view"), q.Get("q"), after)
 	if err == nil && d.Form != nil {
 		if typ := strings.ToUpper(q.Get("type")); typ != "" {
 			d.Form = formOf("", strings.TrimSuffix(typ, "OTHER"), nil)
@@ -207,7 +232,7 @@ func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, er
 	if err := r.ParseForm(); err != nil {
 		return nil, err
 	}
-	d, err := z.get(r.Context(), r.PathValue("origin"), r.Form.Get("view"), "")
+	d, err := z.get(r.Context(), r.PathValue("origin"), r.Form.Get("view"), "", 0)
 	if err == nil && cmp.Or(r.PostForm.Get("tag"), strings.Trim(r.Header.Get("If-Match"), `"`)) != d.Tag {
 		err = errZoneChanged
 	}
@@ -422,7 +447,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 		z.p.Settings.change(w, r, "without the zone "+d.Origin, "/zones", []setting.Change{{Path: []any{"dns", "zones", "files", named}, Remove: true}})
 	default:
 		await(r.Context(), 50, func() bool {
-			_, err := z.get(r.Context(), d.Origin, d.View, "")
+			_, err := z.get(r.Context(), d.Origin, d.View, "", 0)
 			return errors.Is(err, authority.ErrNoZone)
 		})
 		if isPage(r) {

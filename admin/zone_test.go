@@ -4,6 +4,7 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,5 +60,43 @@ func TestZonesAreShownAndTheirFilesChanged(t *testing.T) {
 	form := url.Values{"text": {"nonsense <b>"}, "tag": {get().Tag}}.Encode()
 	if w := ask(h, "POST", "/zones/example.test.", "text/html", form); w.Code != 400 || !strings.Contains(w.Body.String(), "nonsense &lt;b&gt;</textarea>") {
 		t.Errorf("what was written is lost: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestRecordsOfAZoneArePaged(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(firstZone)
+	for n := range 2*zoneRecords + 7 {
+		fmt.Fprintf(&b, "node%d A 192.0.2.%d\n", n, n%250)
+	}
+	p := nobody()
+	p.Zones = zoneOf(t, "example.test.", b.String())
+	h := New(p)
+	seen, after := map[string]bool{}, 0
+	for pages := 1; ; pages++ {
+		var d zoneData
+		w := ask(h, "GET", fmt.Sprintf("/zones/example.test?q=node&after=%d", after), "application/json", "")
+		if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || len(d.List) == 0 || len(d.List) > zoneRecords || d.Matches != 2*zoneRecords+7 {
+			t.Fatalf("after %d: %v, %d of %d records", after, err, len(d.List), d.Matches)
+		}
+		for _, r := range d.List {
+			seen[r.Name] = true
+		}
+		if d.Next == nil {
+			if pages != 3 || len(seen) != d.Matches {
+				t.Errorf("%d pages have %d records", pages, len(seen))
+			}
+			break
+		}
+		after = d.Next.After
+	}
+	page := ask(h, "GET", "/zones/example.test?q=node&after=200", "text/html", "").Body.String()
+	for _, want := range []string{`&amp;q=node&amp;after=0">1–200</a>`, `&amp;q=node&amp;after=400">401–407</a>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the second page has no %s", want)
+		}
+	}
+	if w := ask(h, "GET", "/zones/example.test?after=-9999999999999999999", "text/html", ""); w.Code != 200 {
+		t.Errorf("a place that is no number: %d", w.Code)
 	}
 }

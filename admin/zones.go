@@ -4,7 +4,6 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -18,16 +17,9 @@ import (
 	"shuultuur/zone/authority"
 )
 
-var (
-	//go:embed zones.html
-	zonesPage string
-	//go:embed zone.html
-	zonePage string
-)
-
 // Limits for showing and accepting a zone.
 const (
-	zoneRecords = 2000
+	zoneRecords = 200 // of one page
 	maxZoneText = 16 << 20
 
 	maxZoneFiles = 1 << 20 // past the end of any list of settings: appends
@@ -50,7 +42,7 @@ func (p *Parts) zoneRoutes() []route {
 	if p.Zones == nil {
 		return nil
 	}
-	z := &zonePages{p, pageOf(zonesPage, p.Pause.notice), pageOf(zonePage, p.Pause.notice)}
+	z := &zonePages{p, pageOf("zones.html", p.Pause.notice), pageOf("zone.html", p.Pause.notice)}
 	var adds []route
 	if p.Settings != nil {
 		adds = []route{
@@ -166,7 +158,7 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 		}
 		return nil
 	}
-	await(r.Context(), 50, func() bool { _, err := z.get(r.Context(), origin, "", ""); return err == nil })
+	await(r.Context(), 50, func() bool { _, err := z.get(r.Context(), origin, "", "", 0); return err == nil })
 	if isPage(r) {
 		http.Redirect(w, r, then, http.StatusSeeOther)
 		return nil

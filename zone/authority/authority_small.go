@@ -60,7 +60,7 @@ func (a *Authority) Problems() []string { return nil }
 
 func (a *Authority) Text(context.Context, string, string) ([]byte, error) { return nil, ErrNoZone }
 
-func (a *Authority) Records(string, string, int) ([]string, bool, error) {
+func (a *Authority) Records(string, string, int, int) ([]string, bool, error) {
 	return nil, false, ErrNoZone
 }
 

@@ -61,9 +61,9 @@ func (a Editor) parse(origin, path string, text []byte) (*zone.Zone, error) {
 	return zone.Read(bytes.NewReader(text), origin, path)
 }
 
-// Editable returns the records in the source of a zone, at most most of those that match: query
-// is part of a name, or a type. all counts those that match.
-func (a Editor) Editable(ctx context.Context, origin, view, query string, most int) (some []Record, all int, err error) {
+// Editable returns the records in the source of a zone, at most most of those that match, after
+// so many: query is part of a name, or a type. all counts those that match.
+func (a Editor) Editable(ctx context.Context, origin, view, query string, after, most int) (some []Record, all int, err error) {
 	origin = zone.Canonical(origin)
 	_, z, _, err := a.source(ctx, origin, view)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a Editor) Editable(ctx context.Context, origin, view, query string, most i
 		if query != "" && !strings.EqualFold(query, miekg.Type(h.Rrtype).String()) && !strings.Contains(strings.ToLower(rr.String()), query) {
 			continue
 		}
-		if all++; all <= most {
+		if all++; all > after && all <= after+most {
 			some = append(some, record(rr, origin))
 		}
 	}

@@ -64,9 +64,9 @@ func (a *Authority) State(of Summary) (st State) {
 	return st
 }
 
-// Records returns up to most records of a zone as text, without signatures and NSEC or NSEC3
-// records. cut reports that there are more.
-func (a *Authority) Records(origin, view string, most int) (all []string, cut bool, err error) {
+// Records returns up to most records of a zone, after so many, as text, without signatures and
+// NSEC or NSEC3 records. cut reports that there are more.
+func (a *Authority) Records(origin, view string, after, most int) (all []string, cut bool, err error) {
 	s := a.Served(zone.Canonical(origin), view)
 	if s == nil {
 		return nil, false, fmt.Errorf("%w: %s", ErrNoZone, origin)
@@ -78,6 +78,10 @@ func (a *Authority) Records(origin, view string, most int) (all []string, cut bo
 		}
 		switch rr.Header().Rrtype {
 		case miekg.TypeRRSIG, miekg.TypeNSEC, miekg.TypeNSEC3:
+			continue
+		}
+		if after > 0 {
+			after--
 			continue
 		}
 		if len(all) == most {
