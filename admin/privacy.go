@@ -2,18 +2,19 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
+	"shuultuur/setting"
 )
 
 // The data about one person is exported and erased here. Erasing covers the
@@ -57,9 +58,6 @@ func personIn(v url.Values) (p event.Person, err error) {
 	return p, nil
 }
 
-//go:embed privacy.html
-var privacyPage string
-
 // privacyRoutes returns the routes of one person's data.
 //
 //	GET /privacy            the page
@@ -69,7 +67,7 @@ func (p *Parts) privacyRoutes() []route {
 	if p.Events == nil {
 		return nil
 	}
-	page := pageOf(privacyPage, p.Pause.notice)
+	page := pageOf("privacy.html", p.Pause.notice)
 	return []route{
 		{"GET", "/privacy", owner, func(w http.ResponseWriter, r *http.Request) { writePage(w, page, http.StatusOK, nil) }},
 		{"GET", "/privacy/export", owner, p.export},
@@ -163,7 +161,11 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 		}
 		if err != nil {
 			e.Error = err.Error()
-			if !dry {
+			switch {
+			case dry:
+			case errors.As(err, new(stillNamed)):
+				status = max(status, http.StatusConflict)
+			default:
 				status = http.StatusInternalServerError
 			}
 		}
@@ -193,15 +195,39 @@ func (p *Parts) holders() []Holder {
 	return all
 }
 
+// A stillNamed says where the settings in use name a person.
+type stillNamed struct{ error }
+
 // erase removes the former versions of the settings that name a person.
 func (s *Settings) erase(_ context.Context, who event.Person, dry bool) (int64, error) {
 	text, err := s.Read()
 	if err != nil {
 		return 0, err
 	}
-	n, err := s.Versions.Erase(Tag(text), who.In, dry)
-	if err == nil && who.In(string(text)) {
-		err = errors.New("the settings in use name this person: remove the name there, and erase again")
+	n, err := s.Versions.Erase(Tag(text), func(text string) bool { return len(placesOf(text, &who)) > 0 }, who.In, dry)
+	if places := placesOf(string(text), &who); err == nil && len(places) > 0 {
+		err = stillNamed{fmt.Errorf("the settings in use name this person: %s; remove the name there, and erase again", strings.Join(places, ", "))}
 	}
 	return n, err
+}
+
+// naming are the keys of settings under which people, devices and clients are named. An
+// address elsewhere, such as under listen, is that of a server.
+var naming = []string{"addresses", "groups", "client-ids", "users", "user", "networks", "clients", "who", "person", "as", "monitors", "purge", "allow", "deny", "mail"}
+
+// placesOf returns where a text of settings names a person: in a comment, or in keys and values
+// under the keys for people.
+func placesOf(text string, who *event.Person) (places []string) {
+	err := setting.Walk([]byte(text), func(path []string, line int, value string, comment bool) {
+		if !who.In(value) || !comment && (len(path) == 0 || path[0] == "mail" || !slices.ContainsFunc(path, func(key string) bool { return slices.Contains(naming, key) })) {
+			return
+		}
+		if place := fmt.Sprintf("%s (line %d)", strings.Join(path, "."), line); !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	})
+	if err != nil && who.In(text) {
+		places = append(places, "line 1")
+	}
+	return places
 }

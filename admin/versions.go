@@ -120,10 +120,10 @@ func (v Versions) Add(text []byte, by, reason string) error {
 	return nil
 }
 
-// Erase removes the versions that name a person, with their authors and reasons, and
-// returns their number; with dry it only counts them. It keeps the text in use, which
+// Erase removes the versions that name a person in their text (inText), or as author or in the
+// reason (in), and returns their number; with dry it only counts them. It keeps the text in use, which
 // has the tag.
-func (v Versions) Erase(tag string, names func(string) bool, dry bool) (n int64, err error) {
+func (v Versions) Erase(tag string, inText, in func(string) bool, dry bool) (n int64, err error) {
 	all, err := v.names()
 	if err != nil {
 		return 0, err
@@ -133,8 +133,8 @@ func (v Versions) Erase(tag string, names func(string) bool, dry bool) (n int64,
 		if err != nil {
 			return n, err
 		}
-		inText := names(x.Text)
-		if !inText && !names(x.By+" "+x.Reason) || inText && x.Tag == tag {
+		named := inText(x.Text)
+		if !named && !in(x.By+" "+x.Reason) || named && x.Tag == tag {
 			continue
 		}
 		if !dry {

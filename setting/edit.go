@@ -445,3 +445,33 @@ func (t *Text) Part(path ...any) (Snippet, error) {
 	out, err := yaml.Dump(&one, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	return Snippet(out), err
 }
+
+// Walk calls f for each key, each single value and each comment of a text of settings, with
+// the keys that lead to it and its line.
+func Walk(text []byte, f func(path []string, line int, value string, comment bool)) error {
+	var root yaml.Node
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	if err := yaml.Load(text, &root); err != nil {
+		return err
+	}
+	walk(&root, nil, f)
+	return nil
+}
+
+func walk(n *yaml.Node, path []string, f func(path []string, line int, value string, comment bool)) {
+	if comment := strings.TrimSpace(n.HeadComment + "\n" + n.LineComment + "\n" + n.FootComment); comment != "" {
+		f(path, n.Line, comment, true)
+	}
+	if n.Kind == yaml.ScalarNode {
+		f(path, n.Line, n.Value, false)
+	}
+	for i, below := range n.Content {
+		if n.Kind != yaml.MappingNode {
+			walk(below, path, f)
+			continue
+		}
+		walk(below, append(slices.Clip(path), n.Content[i&^1].Value), f) // a key, and then its value
+	}
+}

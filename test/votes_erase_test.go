@@ -147,7 +147,7 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 		if files := holding(t, sendsIn, name); !strings.Contains(fmt.Sprint(files), filepath.Join("data", "votes")) {
 			t.Errorf("on the node that forwards only %q contain %s; the test shows nothing about its log", files, name)
 		}
-		if status, text := adminCall(t, node, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}}); status != 500 || !strings.Contains(text, "other nodes") || strings.Count(text, `"error"`) != 1 || !strings.Contains(text, "the settings in use name this person") {
+		if status, text := adminCall(t, node, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}}); status != 200 || !strings.Contains(text, "other nodes") || strings.Contains(text, `"error"`) {
 			t.Fatal(status, text)
 		}
 		for _, dir := range []string{countsIn, sendsIn} { // each node erases its record and its audit log alone
