@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	_ "embed"
 	"io"
 	"mime"
 	"net/http"
@@ -14,8 +13,9 @@ import (
 	"shuultuur/admin/account"
 )
 
-// A change is written into the audit log after it was made, with its status. When
-// the log cannot be written, nothing is changed until it can.
+// A change is written into the audit log before it is made: neither a crash nor a full disk
+// leaves a change without an entry, and one that cannot be recorded is refused. What was not
+// made in the end has another entry, with the status of the answer.
 
 const (
 	maxRecorded  = 4096 // bytes of a body that are recorded
@@ -39,29 +39,28 @@ func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 		r.handler(w, q)
 		return
 	}
-	if s.parts.Audit.Problem() != nil {
-		if err := s.record(q, "the audit log is tried again", 0, ""); err != nil {
-			w.Header().Set("Retry-After", "1")
-			s.refuse(w, byAudit, http.StatusServiceUnavailable, "nothing is changed while it cannot be recorded: "+err.Error())
-			return
-		}
+	first, _ := io.ReadAll(io.LimitReader(q.Body, maxRecorded)) // the handler meets the error again
+	q.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(first), q.Body), q.Body}
+	action, details := r.method+" "+r.path, ""
+	if !slices.Contains(nameless, r.path) {
+		details = strings.TrimSpace(strings.TrimPrefix(q.URL.RequestURI(), r.path) + " " + entered(q, first))
 	}
-	kept := &keeping{ReadCloser: q.Body}
-	q.Body = kept
+	if err := s.record(q, action, 0, details); err != nil {
+		w.Header().Set("Retry-After", "1")
+		s.refuse(w, byAudit, http.StatusServiceUnavailable, "nothing is changed while it cannot be recorded: "+err.Error())
+		return
+	}
 	seen := &seeing{ResponseWriter: w}
 	r.handler(seen, q)
-	details := strings.TrimPrefix(q.URL.RequestURI(), r.path)
-	if entered := entered(q, kept.first.Bytes()); entered != "" {
-		details = strings.TrimSpace(details + " " + entered)
-	}
-	if slices.Contains(nameless, r.path) {
-		details = ""
-	}
-	action := r.method + " " + r.path
 	if seen.effectOnly {
 		action += " (effect only)"
 	}
-	_ = s.record(q, action, max(seen.status, http.StatusOK), details) // if it fails, the next change is refused, and /health reports it
+	if seen.effectOnly || seen.status >= http.StatusBadRequest {
+		_ = s.record(q, action, max(seen.status, http.StatusOK), "") // if it fails, /health reports it
+	}
 }
 
 // record adds an entry to the audit log.
@@ -76,16 +75,13 @@ func (s *Server) record(q *http.Request, action string, status int, details stri
 // entered returns the contents of a body without secrets.
 func entered(q *http.Request, first []byte) string {
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
-	form := q.PostForm
-	if form == nil && kind == "application/x-www-form-urlencoded" {
-		form, _ = url.ParseQuery(string(first))
-	}
-	if form == nil || kind != "application/x-www-form-urlencoded" {
+	if kind != "application/x-www-form-urlencoded" {
 		if slices.Contains([]string{"/account/passkeys"}, q.URL.Path) {
 			return ""
 		}
 		return string(first)
 	}
+	form, _ := url.ParseQuery(string(first)) // the readable part of it
 	open := url.Values{}
 	for k, v := range form {
 		if slices.Contains(secrets, k) {
@@ -98,20 +94,6 @@ func entered(q *http.Request, first []byte) string {
 		text = open.Encode()
 	}
 	return text[:min(len(text), maxRecorded)]
-}
-
-// keeping remembers the first bytes of a body.
-type keeping struct {
-	io.ReadCloser
-	first bytes.Buffer
-}
-
-func (k *keeping) Read(p []byte) (int, error) {
-	n, err := k.ReadCloser.Read(p)
-	if left := maxRecorded - k.first.Len(); left > 0 {
-		k.first.Write(p[:min(n, left)])
-	}
-	return n, err
 }
 
 // seeing remembers the status of an answer.
@@ -131,9 +113,6 @@ func (s *seeing) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (s *seeing) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-//go:embed audit.html
-var auditPage string
-
 // auditRoutes returns the routes of the audit log.
 //
 //	GET /audit?before=SEQ  its entries, the newest first; HTML or JSON
@@ -142,7 +121,7 @@ func (p *Parts) auditRoutes() []route {
 	if p.Audit == nil {
 		return nil
 	}
-	page := pageOf(auditPage, p.Pause.notice)
+	page := pageOf("audit.html", p.Pause.notice)
 	return []route{
 		{"GET", "/audit", owner, func(w http.ResponseWriter, r *http.Request) {
 			before, _ := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64)

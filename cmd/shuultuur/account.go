@@ -84,22 +84,26 @@ func accounts(ctx context.Context, e env, config string) (book, auditLog, error)
 	return b, account.NewLog(dir), err
 }
 
-// audited runs do, which changes accounts, and records the change. Another gateway records its
-// changes itself.
+// audited records a change of accounts, and makes it by do. Another gateway records it
+// itself.
 func audited(e env, log auditLog, action, details string, do func() error) int {
 	by := "this machine"
 	if u, err := user.Current(); err == nil {
 		by = u.Username + " on this machine"
 	}
-	if err := do(); err != nil {
-		return fail(e, err)
-	}
+	entry := account.Entry{By: by, Role: account.Owner, Via: "command", Action: "shuultuur account " + action, Details: details}
 	own, ok := log.(*account.Log)
-	if !ok {
-		return 0
+	if ok {
+		if err := own.Add(entry); err != nil {
+			return fail(e, fmt.Errorf("nothing is changed while it cannot be recorded: %w", err))
+		}
 	}
-	if err := own.Add(account.Entry{By: by, Role: account.Owner, Via: "command", Action: "shuultuur account " + action, Details: details}); err != nil {
-		return fail(e, fmt.Errorf("done, but not recorded: %w", err))
+	if err := do(); err != nil {
+		if ok {
+			entry.Details = "not done: " + err.Error()
+			err = errors.Join(err, own.Add(entry))
+		}
+		return fail(e, err)
 	}
 	return 0
 }
