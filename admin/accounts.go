@@ -1,7 +1,6 @@
 package admin
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,12 +11,6 @@ import (
 	"shuultuur/setting"
 	"shuultuur/text"
 )
-
-//go:embed account.html
-var accountPage string
-
-//go:embed accounts.html
-var accountsPage string
 
 // statusOfAccount returns the HTTP status for an error.
 func statusOfAccount(err error) int {
@@ -37,7 +30,7 @@ type change func(r *http.Request) (any, error)
 // changing answers with the result of a change as JSON. Browsers are redirected
 // to a page unless there is something to show.
 func changing(to string, do change) http.HandlerFunc {
-	confirmation := pageOf(saidPage, noNotice)
+	confirmation := pageOf("said.html", noNotice)
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
@@ -62,9 +55,6 @@ func changing(to string, do change) http.HandlerFunc {
 		}
 	}
 }
-
-//go:embed said.html
-var saidPage string
 
 // mine returns the account of the user, who must have signed in with a session:
 // a program with a token must not create another token.
@@ -97,7 +87,7 @@ func (p *Parts) accountRoutes() []route {
 	if b == nil {
 		return nil
 	}
-	page := pageOf(accountPage, p.Pause.notice)
+	page := pageOf("account.html", p.Pause.notice)
 	own := func(path string, do func(name string, r *http.Request) (any, error)) route {
 		return route{"POST", path, viewer, changing("/account", func(r *http.Request) (any, error) {
 			name, err := mine(r)
@@ -252,7 +242,7 @@ func (p *Parts) accountsRoutes() []route {
 	if b == nil {
 		return nil
 	}
-	page := pageOf(accountsPage, p.Pause.notice)
+	page := pageOf("accounts.html", p.Pause.notice)
 	all := func(w http.ResponseWriter, r *http.Request) {
 		accounts, err := b.All()
 		if err != nil || !isPage(r) {

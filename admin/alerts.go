@@ -4,7 +4,6 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"net/http"
 	"time"
@@ -23,13 +22,6 @@ const (
 	alertRows   = 200
 )
 
-var (
-	//go:embed alerts.html
-	alertsPage string
-	//go:embed alert.html
-	alertPage string
-)
-
 var errNothingWatched = errors.New("nothing is watched: name themes under alerts in the settings")
 
 // alertRoutes returns the routes of alerts.
@@ -40,7 +32,7 @@ func alertRoutes(p *Parts) []route {
 	if p.Alerts == nil {
 		return nil
 	}
-	all, one := pageOf(alertsPage, p.Pause.notice), pageOf(alertPage, p.Pause.notice)
+	all, one := pageOf("alerts.html", p.Pause.notice), pageOf("alert.html", p.Pause.notice)
 	return []route{
 		{"GET", "/alerts", lead, func(w http.ResponseWriter, r *http.Request) { p.alerts(w, r, all) }},
 		{"GET", "/alerts/{id}", lead, func(w http.ResponseWriter, r *http.Request) { p.alert(w, r, one) }},

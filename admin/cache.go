@@ -1,7 +1,6 @@
 package admin
 
 import (
-	_ "embed"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -19,16 +18,13 @@ type Cache struct {
 	Purge func(kind, value string, at time.Time, by netip.Addr) error
 }
 
-//go:embed cache.html
-var cachePage string
-
 // routes returns the routes of the cache.
 //
 //	GET /cache            its figures; HTML for browsers, else JSON
 //	GET /cache/look       url=URL[&field=NAME: VALUE…]: what is stored, as JSON
 //	POST /cache/purge     kind=url|prefix|host|tag|category&value=VALUE
 func (c *Cache) routes(notice noticeFunc) []route {
-	page := pageOf(cachePage, notice)
+	page := pageOf("cache.html", notice)
 	return []route{
 		{"GET", "/cache", operator, func(w http.ResponseWriter, r *http.Request) {
 			if strings.Contains(r.Header.Get("Accept"), "text/html") {

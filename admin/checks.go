@@ -1,15 +1,11 @@
 package admin
 
 import (
-	_ "embed"
 	"net/http"
 
 	"shuultuur/check"
 	"shuultuur/check/phrase"
 )
-
-//go:embed checks.html
-var checksPage string
 
 // checkRows is how many rules are shown, most expensive first. As many again
 // are shown that were given up or are disabled.
@@ -23,7 +19,7 @@ func (p *Parts) checkRoutes() []route {
 	if p.Checks == nil {
 		return nil
 	}
-	page := pageOf(checksPage, p.Pause.notice)
+	page := pageOf("checks.html", p.Pause.notice)
 	return []route{
 		{"GET", "/checks", operator, func(w http.ResponseWriter, r *http.Request) {
 			set := p.Checks()

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -75,13 +74,6 @@ const (
 	maxBonus   = 240 // minutes of one bonus
 )
 
-var (
-	//go:embed clients.html
-	clientsPage string
-	//go:embed client.html
-	clientPage string
-)
-
 // clientsPages are the pages and their dependencies.
 type clientsPages struct {
 	*Clients
@@ -100,7 +92,7 @@ func (p *Parts) clientRoutes() []route {
 	if p.Clients == nil {
 		return nil
 	}
-	c := &clientsPages{Clients: p.Clients, p: p, all: pageOf(clientsPage, p.Pause.notice), each: pageOf(clientPage, p.Pause.notice)}
+	c := &clientsPages{Clients: p.Clients, p: p, all: pageOf("clients.html", p.Pause.notice), each: pageOf("client.html", p.Pause.notice)}
 	all := []route{
 		{"GET", "/clients", helper, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, "", nil) }},
 		{"GET", "/clients/one", helper, c.one},

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -205,9 +204,6 @@ func (e *Effect) hideURLs() {
 		c.Examples = hosts
 	}
 }
-
-//go:embed effect.html
-var effectPage string
 
 // A foretold change is one whose effect is shown before it is made.
 type foretold struct {

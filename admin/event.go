@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -13,9 +12,6 @@ import (
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
 )
-
-//go:embed event.html
-var eventPage string
 
 // onePage shows one transaction in full.
 type onePage struct {

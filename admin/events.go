@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,13 +44,6 @@ const (
 	maxWhat = 300              // bytes of a URL that are shown
 )
 
-var (
-	//go:embed events.html
-	eventsPage string
-	//go:embed statistics.html
-	statisticsPage string
-)
-
 // A span is a time that the page can look back.
 type span struct{ Value, Text string }
 
@@ -65,6 +57,7 @@ type eventRow struct {
 
 	Again    string // the page that shows it; "" for a page without buttons
 	CanBlock bool   // there is a list
+	New      bool   // it has just been recorded
 }
 
 func (s eventRow) client() string {
@@ -131,9 +124,9 @@ func (e *Events) routes(p *Parts) []route {
 		}
 		return []route{{"GET", "/events", viewer, none}, {"POST", "/events/searches", viewer, none}, {"GET", "/events/live", viewer, none}, {"GET", "/events/{id}", viewer, none}, {"GET", "/statistics", viewer, none}}
 	}
-	page, sums := pageOf(eventsPage, notice), pageOf(statisticsPage, notice)
+	page, sums := pageOf("events.html", notice), pageOf("statistics.html", notice)
 	tail := &tail{events: e.Reader, page: page, texts: p.Texts}
-	one := &onePage{events: e, parts: p, page: pageOf(eventPage, notice)}
+	one := &onePage{events: e, parts: p, page: pageOf("event.html", notice)}
 	var counting sync.Mutex // one at a time: it reads a day of events
 	return []route{
 		{"GET", "/events", viewer, func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) }},
@@ -236,7 +229,8 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 		Older       string // the next page of older events, or ""
 		Rows        []eventRow
 		Done, Error string
-		Live        string // where new rows come from, "" on older pages
+		Live        string // where new rows come from, "" on older pages and where that is switched off
+		Toggle      string // the page with new rows switched on or off, "" on older pages
 		Undo        url.Values
 	}{eventQuery: eventQuery{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.saved(r)}, Spans: spans, Done: done}
 	if done != "" && failed == nil {
@@ -249,8 +243,12 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	}
 	page := url.Values{"filter": {d.Filter}, "last": {d.Last}}
 	d.Again = "/events?" + page.Encode()
-	if d.Before == 0 {
-		d.Live = "/events/live?" + url.Values{"filter": {d.Filter}}.Encode()
+	switch {
+	case d.Before != 0:
+	case q.Get("live") == "off":
+		d.Toggle = d.Again
+	default:
+		d.Live, d.Toggle = "/events/live?"+url.Values{"filter": {d.Filter}}.Encode(), d.Again+"&live=off"
 	}
 	categories := map[string]bool{}
 	d.Lists = lists.withCategories(categories)
@@ -455,13 +453,18 @@ func (e *Events) call(ctx context.Context, clients []event.Tally) {
 	}
 }
 
-//go:embed head.html
-var head string
-
 // pageOf makes a page ready; all have one style, link to one another, and show
 // the notice.
-func pageOf(source string, notice noticeFunc) pageTemplate {
-	return text.NewPage(source+head, func(t *text.Texts, source string) *template.Template {
+func pageOf(name string, notice noticeFunc) pageTemplate {
+	var source []byte
+	for _, name := range []string{name, "head.html"} {
+		b, err := readPacked(name)
+		if err != nil {
+			panic(err) // a test makes all pages
+		}
+		source = append(source, b...)
+	}
+	return text.NewPage(string(source), func(t *text.Texts, source string) *template.Template {
 		return template.Must(template.New("page").Funcs(pageFuncs(t, notice)).Parse(source))
 	})
 }

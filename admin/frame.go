@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	_ "embed"
 	"html"
 	"net/http"
 	"strings"
@@ -103,9 +102,6 @@ func (p *personal) Write(b []byte) (int, error) {
 }
 
 const maxErrorText = 8 << 10
-
-//go:embed error.html
-var errorPage string
 
 // end writes the error that was held back.
 func (p *personal) end(page pageTemplate) {

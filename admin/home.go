@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"net/http"
 	"strconv"
 	"sync"
@@ -13,9 +12,6 @@ import (
 	"shuultuur/filter"
 	"shuultuur/text"
 )
-
-//go:embed home.html
-var homePage string
 
 const (
 	// keepHome is how long counts for one viewer are reused for others, so that
@@ -51,7 +47,7 @@ type homeRow struct {
 //	GET /overview         the last hour by verdict, as JSON
 func (p *Parts) home() []route {
 	h := &home{p: p}
-	page := pageOf(homePage, p.Pause.notice)
+	page := pageOf("home.html", p.Pause.notice)
 	return []route{
 		{"GET", "/{$}", viewer, func(w http.ResponseWriter, r *http.Request) {
 			if isPage(r) {
@@ -78,10 +74,9 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 		Blocked    int64
 		Share      float64
 		Half, Slow string
-		From, To   string
+		Verdicts   graph
+		Latency    graph
 		Keys       []string
-		Bars       []bar
-		Most       uint32
 		Tops       []homeTop
 		Remarks    []Remark
 		Error      string
@@ -89,7 +84,7 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	if h.p.Live != nil {
 		d.Recent = h.p.Live.Recent(now)
 	}
-	d.Bars, d.Most = d.Recent.bars()
+	d.Verdicts, d.Latency = d.Recent.graphs()
 	for _, a := range stacked {
 		if d.Recent.Actions[a.String()] > 0 {
 			d.Keys = append(d.Keys, a.String())
@@ -100,7 +95,6 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 		d.Share = 100 * float64(d.Blocked) / float64(all)
 	}
 	d.Half, d.Slow = briefTime(d.Recent.Half), briefTime(d.Recent.Slow)
-	d.From, d.To = now.Add(-time.Hour).Local().Format("15:04"), now.Local().Format("15:04")
 	if h.p.Remarks != nil {
 		d.Remarks = h.p.Remarks()
 	}

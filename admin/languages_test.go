@@ -3,7 +3,6 @@ package admin
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -29,11 +28,7 @@ func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
 		if file == "head.html" { // it is in all others
 			continue
 		}
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		page := pageOf(string(source), noNotice)
+		page := pageOf(file, noNotice)
 		for _, l := range s.All() {
 			page.In(l) // panics on a mistake
 		}
@@ -41,7 +36,7 @@ func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
 }
 
 func TestStylesFollowTheDirectionOfTheLanguage(t *testing.T) {
-	css, err := static.ReadFile("static/style.css")
+	css, err := readPacked("style.css")
 	if err != nil {
 		t.Fatal(err)
 	}

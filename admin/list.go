@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -19,9 +18,6 @@ import (
 
 // The page of one list: its source, how fresh it is, what it has blocked, and
 // its odd lines.
-
-//go:embed list.html
-var listPageText string
 
 const (
 	oddLines = 200              // of one list are shown

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,9 +99,6 @@ func (e *BadChange) Unwrap() error { return e.Err }
 // maxChanges is the largest body of changes, in bytes.
 const maxChanges = 8 << 20
 
-//go:embed lists.html
-var listsPage string
-
 // routes returns the routes of lists.
 //
 //	GET /lists             what is in use; HTML for browsers, else JSON
@@ -112,8 +108,8 @@ var listsPage string
 //	POST /lists/NAME       changes, as JSON or CSV (list.ReadChanges)
 //	POST /lists            the form of the page
 func listRoutes(p *Parts) []route {
-	l, page := p.Lists, pageOf(listsPage, p.Pause.notice)
-	one := &listPage{lists: l, p: p, page: pageOf(listPageText, p.Pause.notice)}
+	l, page := p.Lists, pageOf("lists.html", p.Pause.notice)
+	one := &listPage{lists: l, p: p, page: pageOf("list.html", p.Pause.notice)}
 	return []route{
 		{"GET", "/lists", viewer, func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
 		{"POST", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { changeEntry(p, w, r, page) }},

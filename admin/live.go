@@ -2,10 +2,13 @@ package admin
 
 import (
 	"math/bits"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/text"
 )
 
 const (
@@ -48,6 +51,31 @@ func (l *Live) Add(now time.Time, t *filter.Transaction) {
 type Moment struct {
 	At     time.Time         `json:"at"`
 	Counts map[string]uint32 `json:"counts,omitempty"` // by action
+
+	durations durations
+}
+
+// durations counts how often something took less than each power of two of microseconds.
+type durations [delays]int64
+
+func (d *durations) add(e *durations) {
+	for i, n := range e {
+		d[i] += n
+	}
+}
+
+// within returns a time within which so many of a hundred were over, or 0 if none was.
+func (d *durations) within(percent int64) time.Duration {
+	all, seen := int64(0), int64(0)
+	for _, n := range d {
+		all += n
+	}
+	for i, n := range d {
+		if seen += n; all > 0 && 100*seen >= percent*all {
+			return time.Duration(1<<i) * time.Microsecond
+		}
+	}
+	return 0
 }
 
 // A Recent is the last hour.
@@ -66,8 +94,7 @@ type Recent struct {
 func (l *Live) Recent(now time.Time) *Recent {
 	r := &Recent{Every: slotTime.Seconds(), Actions: map[string]int64{}}
 	last := now.UnixNano() / int64(slotTime)
-	var within [delays]int64
-	all := int64(0)
+	var all durations
 	for n := last - slots + 1; n <= last; n++ {
 		m := Moment{At: time.Unix(0, n*int64(slotTime)).UTC()}
 		s := &l.slots[n%slots]
@@ -90,63 +117,76 @@ func (l *Live) Recent(now time.Time) *Recent {
 					}
 				}
 			}
-			for i := range within {
-				c := int64(s.delays[i].Load())
-				within[i] += c
-				all += c
+			for i := range m.durations {
+				m.durations[i] = int64(s.delays[i].Load())
 			}
+			all.add(&m.durations)
 		}
 		r.Moments = append(r.Moments, m)
 	}
-	seen := int64(0)
-	for i, c := range within {
-		seen += c
-		bound := time.Duration(1<<i) * time.Microsecond
-		if r.Half == 0 && all > 0 && 2*seen >= all {
-			r.Half = bound
-		}
-		if r.Slow == 0 && all > 0 && 100*seen >= 95*all {
-			r.Slow = bound
-		}
-	}
+	r.Half, r.Slow = all.within(50), all.within(95)
 	return r
 }
 
-// A bar is one rectangle of the graph, in a picture 360 wide and 100 high.
-type bar struct {
-	X, Y, W, H float64
-	Action     string
+// A graph is drawn by uPlot (static/graph.js) from a table, which people without a script, or
+// who do not see, read.
+type graph struct {
+	Name    string // of the table in the page
+	Kind    string // "bars", which are stacked, or "lines"
+	Scale   string // "log", or "" from zero
+	Title   string
+	Columns []graphColumn
+	Rows    []graphRow
+}
+
+type graphColumn struct{ Name, Colour, Unit string }
+
+// A graphRow has a text, which a script can read as a number, or "", for each column.
+type graphRow struct {
+	At     string
+	Values []string
 }
 
 // stacked are the actions in the order in which the graph stacks them.
 var stacked = [...]filter.Action{filter.Pass, filter.Allow, filter.Warn, filter.Redirect, filter.Block}
 
-// merged is how many slots one column of the graph shows.
-const merged = 3
+// merged is how many slots one bar shows: a minute.
+const merged = 6
 
-// bars returns the bars of the last hour; most is the value of the full height.
-func (r *Recent) bars() (all []bar, most uint32) {
-	var columns []map[string]uint32
-	for i := 0; i < len(r.Moments); i += merged {
-		sum, column := uint32(0), map[string]uint32{}
-		for _, m := range r.Moments[i:min(i+merged, len(r.Moments))] {
-			for a, n := range m.Counts {
-				column[a] += n
-				sum += n
-			}
-		}
-		most = max(most, sum)
-		columns = append(columns, column)
-	}
-	for i, column := range columns {
-		y := 100.0
-		for _, a := range stacked {
-			if n := column[a.String()]; n > 0 {
-				h := 100 * float64(n) / float64(most)
-				y -= h
-				all = append(all, bar{X: float64(i*merged) + .3, Y: y, W: merged - .6, H: h, Action: a.String()})
-			}
+// graphs returns the graphs of the start page.
+func (r *Recent) graphs() (verdicts, latency graph) {
+	verdicts = graph{Name: "verdicts", Kind: "bars", Title: text.Mark("The last hour, by verdict")}
+	for _, a := range stacked {
+		if r.Actions[a.String()] > 0 {
+			verdicts.Columns = append(verdicts.Columns, graphColumn{Name: a.String(), Colour: a.String()})
 		}
 	}
-	return all, most
+	latency = graph{Name: "latency", Kind: "lines", Scale: "log", Title: text.Mark("The last hour, by duration"),
+		Columns: []graphColumn{{text.Mark("half within"), "pass", "ms"}, {text.Mark("95 % within"), "warn", "ms"}}}
+	for some := range slices.Chunk(r.Moments, merged) {
+		at := some[0].At.Local().Format("15:04")
+		row := graphRow{At: at}
+		for _, c := range verdicts.Columns {
+			sum := uint64(0)
+			for _, m := range some {
+				sum += uint64(m.Counts[c.Name])
+			}
+			row.Values = append(row.Values, strconv.FormatUint(sum, 10))
+		}
+		verdicts.Rows = append(verdicts.Rows, row)
+		var d durations
+		for _, m := range some {
+			d.add(&m.durations)
+		}
+		row = graphRow{At: at}
+		for _, percent := range []int64{50, 95} {
+			value := ""
+			if t := d.within(percent); t > 0 {
+				value = strconv.FormatFloat(float64(t)/float64(time.Millisecond), 'g', 3, 64)
+			}
+			row.Values = append(row.Values, value)
+		}
+		latency.Rows = append(latency.Rows, row)
+	}
+	return verdicts, latency
 }

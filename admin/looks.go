@@ -2,7 +2,6 @@ package admin
 
 import (
 	"crypto/rand"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -153,9 +152,6 @@ func (l *Looks) forget(about func(whom string) bool, dry bool) int64 {
 	return int64(n)
 }
 
-//go:embed looks.html
-var looksPage string
-
 // routes returns the routes of looks, which need two people.
 //
 //	GET /looks            those that wait or hold; HTML or JSON
@@ -167,7 +163,7 @@ func (l *Looks) routes(notice noticeFunc) []route {
 	if l == nil {
 		return nil
 	}
-	page := pageOf(looksPage, notice)
+	page := pageOf("looks.html", notice)
 	show := func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		l.open()

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"net/http"
 	"strings"
 	"time"
@@ -41,9 +40,6 @@ type Looked struct {
 	Took     float64  `json:"seconds"`
 }
 
-//go:embed names.html
-var namesPage string
-
 const lookTimeout = 5 * time.Second
 
 // nameRoutes returns the routes of the name server.
@@ -56,7 +52,7 @@ func (p *Parts) nameRoutes() []route {
 	if n == nil {
 		return nil
 	}
-	page := pageOf(namesPage, p.Pause.notice)
+	page := pageOf("names.html", p.Pause.notice)
 	return []route{
 		{"GET", "/names", operator, func(w http.ResponseWriter, r *http.Request) {
 			q := r.URL.Query()

@@ -4,7 +4,6 @@ package admin
 
 import (
 	"cmp"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -151,7 +150,7 @@ func operations() map[string]operation {
 		"GET /checks":          {does: "odd lines of phrase lists, and what signature rules have cost", gives: pageOrJSON},
 		"GET /zones":           {does: "zones of our own", gives: pageOrJSON},
 		"POST /zones":          {does: "make a zone with one name server, as a file or in Redis", gives: pageOrJSON, form: []field{must("origin", "name of the zone"), may("in", "redis; a file without it"), may("server", "name server; ns in the zone without it"), may("address", "address of a name server in the zone"), onTrial}},
-		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "view of the zone"), may("q", "name, type or data"), may("type", "type of record"), may("record", "identifier"), may("version", "identifier")}},
+		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "view of the zone"), may("q", "name, type or data"), may("after", "how many to leave out, for the next page"), may("type", "type of record"), may("record", "identifier"), may("version", "identifier")}},
 		"POST /zones/{origin}": {does: "replace the text of a zone, or take a version back", gives: pageOrJSON, form: []field{may("text", "text of the file"), may("version", "identifier"), may("tag", "tag of the text that is replaced"), may("view", "view of the zone"), may("reason", "reason, for the history"), onTrial}},
 		"POST /zones/{origin}/record": {does: "add, change or delete one record of a zone", gives: pageOrJSON,
 			form: slices.Concat([]field{must("what", "add | change | delete"), may("record", "identifier"), may("name", "name"), may("type", "type of record"), may("ttl", "In seconds; empty for that of the zone."), may("data", "data as in a zone file")}, recordFields(),
@@ -176,7 +175,6 @@ func operations() map[string]operation {
 		"POST /login/passkey/challenge": {does: "what a passkey is to sign"},
 		"POST /login/passkey":           {does: "begin a session with a passkey", query: []field{may("to", "path to go to then")}, body: "application/json"},
 		"POST /logout":                  {does: "end the session", gives: pageOrJSON},
-		"GET /passkey.js":               {does: "the script for passkeys", gives: "text/javascript"},
 		"GET /account":                  {does: "one's own account, sessions and tokens", gives: pageOrJSON},
 		"POST /account/password":        {does: "change one's password; all sessions end", form: []field{must("old", "the password until now"), newWord}, gives: pageOrJSON},
 		"POST /account/totp":            {does: "offer a secret for one-time codes; with a code, take it into use and give recovery codes", form: []field{code}, gives: pageOrJSON},
@@ -305,16 +303,13 @@ func (r route) responses(o operation) object {
 	return all
 }
 
-//go:embed api.html
-var apiPage string
-
 // apiRoutes describe the API: routes are all others.
 //
 //	GET /openapi.json     OpenAPI 3.1
 //	GET /api              a page with forms to try it
 func apiRoutes(routes []route, notice noticeFunc) []route {
 	var document []byte // of the routes here as well
-	page := pageOf(apiPage, notice)
+	page := pageOf("api.html", notice)
 	mine := []route{
 		{"GET", "/openapi.json", viewer, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

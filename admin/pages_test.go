@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -52,17 +55,26 @@ func TestStaticFilesAreKeptForEverByTheirDigest(t *testing.T) {
 	h := New(nobody())
 	page := ask(h, "GET", "/", "text/html", "").Body.String()
 	total := len(page)
+	gz := func(r *http.Request) { r.Header.Set("Accept-Encoding", "br, gzip;q=0.9") }
 	found := regexp.MustCompile(`(?:href|src)="(/static/[^"]+)"`).FindAllStringSubmatch(page, -1)
-	if len(found) != 3 {
+	if len(found) != 7 { // two style sheets, an icon, htmx and uPlot and what is between them and the pages
 		t.Fatalf("the start page loads %q", found)
 	}
 	for _, f := range found {
-		w := ask(h, "GET", f[1], "", "")
+		w := ask(h, "GET", f[1], "", "", gz)
 		total += w.Body.Len()
+		plain := ask(h, "GET", f[1], "", "", func(r *http.Request) { r.Header.Set("Accept-Encoding", "gzip;q=0") })
+		z, err := gzip.NewReader(w.Body)
+		if err != nil {
+			t.Fatal(f[1], err)
+		}
+		if b, err := io.ReadAll(z); err != nil || !bytes.Equal(b, plain.Body.Bytes()) || len(b) == 0 || plain.Header().Get("Content-Encoding") != "" || plain.Header().Get("ETag") == w.Header().Get("ETag") {
+			t.Errorf("%s: %v, %d bytes compressed, %d plain; %v", f[1], err, len(b), plain.Body.Len(), plain.Header())
+		}
 		if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Header().Get("ETag") == "" {
 			t.Errorf("%s: %d %v", f[1], w.Code, w.Header())
 		}
-		again := ask(h, "GET", f[1], "", "", func(r *http.Request) { r.Header.Set("If-None-Match", w.Header().Get("ETag")) })
+		again := ask(h, "GET", f[1], "", "", gz, func(r *http.Request) { r.Header.Set("If-None-Match", w.Header().Get("ETag")) })
 		if again.Code != http.StatusNotModified {
 			t.Errorf("%s with its ETag: %d", f[1], again.Code)
 		}
@@ -100,9 +112,10 @@ func TestTheLastHourIsCountedByVerdict(t *testing.T) {
 	if r.Half < 100*time.Microsecond || r.Half > 200*time.Microsecond || r.Slow < 50*time.Millisecond || r.Slow > 100*time.Millisecond {
 		t.Errorf("half within %v, most within %v", r.Half, r.Slow)
 	}
-	bars, most := r.bars()
-	if most != 9 || len(bars) != 2 {
-		t.Errorf("drawn %v, the highest %d", bars, most)
+	verdicts, latency := r.graphs()
+	if n := len(verdicts.Rows); n != 60 || len(latency.Rows) != 60 || len(verdicts.Columns) != 2 ||
+		!slices.Equal(verdicts.Rows[n-1].Values, []string{"0", "1"}) || !slices.Equal(verdicts.Rows[n-31].Values, []string{"9", "0"}) || !slices.Equal(latency.Rows[n-31].Values, []string{"0.128", "0.128"}) || !slices.Equal(latency.Rows[0].Values, []string{"", ""}) {
+		t.Errorf("drawn %v and %v", verdicts, latency)
 	}
 	if r := l.Recent(now.Add(3 * time.Hour)); r.Queries+r.Requests != 0 {
 		t.Errorf("hours later: %+v", r.Actions)

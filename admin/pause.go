@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -52,9 +51,6 @@ func (p *Pause) may(r *http.Request, who string) bool {
 // maxPause is the longest pause: nobody is to forget one.
 const maxPause = 24 * time.Hour
 
-//go:embed pause.html
-var pausePage string
-
 // notice returns the notice for every page that filtering is paused for somebody,
 // or "".
 func (p *Pause) notice(t *text.Texts) string {
@@ -78,7 +74,7 @@ func (p *Pause) notice(t *text.Texts) string {
 //	                      may be "tomorrow", WHO an address, network, user or group
 func pauseRoutes(all *Parts) []route {
 	p := all.Pause
-	page := pageOf(pausePage, p.notice)
+	page := pageOf("pause.html", p.notice)
 	return []route{
 		{"GET", "/pause", helper, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
 		{"POST", "/pause", helper, func(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	_ "embed"
 	"net/http"
 	"slices"
 
@@ -9,9 +8,6 @@ import (
 	"shuultuur/event"
 	"shuultuur/release"
 )
-
-//go:embed pictures.html
-var picturesPage string
 
 // pictureRoutes returns the routes of pictures with findings. Looking at them
 // is recorded in the audit log.
@@ -22,7 +18,7 @@ func (p *Parts) pictureRoutes() []route {
 	if p.Pictures == nil || release.Small {
 		return nil
 	}
-	page := pageOf(picturesPage, p.Pause.notice)
+	page := pageOf("pictures.html", p.Pause.notice)
 	return []route{
 		{"GET", "/pictures", lead, func(w http.ResponseWriter, r *http.Request) { p.pictures(w, r, page) }},
 		{"GET", "/pictures/{id}", lead, p.thumbnail},

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -65,9 +64,6 @@ func NewTimes(s policy.Schedule) Times {
 // rules of one.
 const maxOpen = 6
 
-//go:embed policies.html
-var policiesPage string
-
 // policyRoutes returns the routes about policies.
 //
 //	GET /policies         policies and rules; HTML for browsers, else JSON;
@@ -78,7 +74,7 @@ var policiesPage string
 //	                      what=window[&rule=J]&day=mon…&from=8:00&until=16:00,
 //	                      what=always[&rule=J]
 func (s *Settings) policyRoutes(notice noticeFunc) []route {
-	page := pageOf(policiesPage, notice)
+	page := pageOf("policies.html", notice)
 	return []route{
 		{"GET", "/policies", viewer, func(w http.ResponseWriter, r *http.Request) {
 			all, err := s.Policies()

@@ -5,7 +5,6 @@ package admin
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"net/http"
 	"strings"
@@ -15,9 +14,6 @@ import (
 	"shuultuur/admin/report"
 	"shuultuur/text"
 )
-
-//go:embed reports.html
-var reportsPage string
 
 // maxReport is how long the record may be read for a report.
 const maxReport = 30 * time.Second
@@ -30,7 +26,7 @@ func reportRoutes(p *Parts) []route {
 	if p.Events == nil {
 		return nil
 	}
-	page := pageOf(reportsPage, p.Pause.notice)
+	page := pageOf("reports.html", p.Pause.notice)
 	one := make(chan struct{}, 1) // at a time: it reads days of events
 	return []route{{"GET", "/reports", helper, func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	_ "embed"
 	"fmt"
 	"io"
 	"net"
@@ -50,9 +49,6 @@ func rootFile(root func() *intercept.Root, devices func() string) http.HandlerFu
 		_, _ = w.Write(b)                           // the client went away: nobody to tell
 	}
 }
-
-//go:embed ca.html
-var rootHTML string
 
 // links are the files of the page by format.
 var links = map[string]string{"pem": "root.pem", "der": "root.cer", "mobileconfig": "root.mobileconfig"}
@@ -114,7 +110,7 @@ func rootPage(root func() *intercept.Root, devices func() string) http.HandlerFu
 		intercept.Instructions
 		Link string // "" for a format that only the command line offers
 	}
-	t := pageOf(rootHTML, noNotice)
+	t := pageOf("ca.html", noNotice)
 	return func(w http.ResponseWriter, r *http.Request) {
 		var page struct {
 			Name, Until, Long, Short string

@@ -80,7 +80,7 @@ var refusedDesc = metric.NewDesc("shuultuur_admin_refused_total", "Requests to t
 
 // New returns the handler of the admin address.
 func New(p Parts) *Server {
-	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}, errors: pageOf(errorPage, p.Pause.notice), effects: pageOf(effectPage, p.Pause.notice)}
+	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}, errors: pageOf("error.html", p.Pause.notice), effects: pageOf("effect.html", p.Pause.notice)}
 	p.server = s
 	bindEffects(&p)
 	if p.Events != nil {
@@ -265,7 +265,12 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, addr netip.Add
 		s.wrong.add(addr)
 		s.refused[byToken].Add(1)
 	}
-	if any && !shown && isPage(r) && r.Method == http.MethodGet {
+	// htmx follows this field where it would put the page for signing in into another.
+	inPlace := r.Header.Get("HX-Request") != ""
+	if inPlace {
+		w.Header().Set("HX-Refresh", "true")
+	}
+	if any && !shown && !inPlace && isPage(r) && r.Method == http.MethodGet {
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, "/login?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		return nil

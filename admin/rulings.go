@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -28,9 +27,6 @@ type Rulings struct {
 	Groups func(addr netip.Addr, user string) []string
 }
 
-//go:embed rulings.html
-var rulingsPage string
-
 // maxRuling is the longest duration of a decision; longer ones are permanent.
 const maxRuling = 10 * 365 * 24 * time.Hour
 
@@ -46,7 +42,7 @@ func rulingRoutes(p *Parts) []route {
 	if x == nil {
 		return nil
 	}
-	page := pageOf(rulingsPage, p.Pause.notice)
+	page := pageOf("rulings.html", p.Pause.notice)
 	return []route{
 		{"GET", "/rulings", lead, func(w http.ResponseWriter, r *http.Request) { x.show(w, r, page, nil, nil) }},
 		{"POST", "/rulings", operator, func(w http.ResponseWriter, r *http.Request) {

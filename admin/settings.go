@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -101,11 +100,6 @@ const (
 	maxShown    = 20 // versions on the page
 )
 
-var (
-	//go:embed settings.html
-	settingsPage string
-)
-
 // routes returns the routes about the settings file.
 //
 //	GET /settings                the text, with its ETag; HTML for browsers
@@ -121,7 +115,7 @@ func (s *Settings) routes(notice noticeFunc) []route {
 	if s == nil {
 		return nil
 	}
-	page := pageOf(settingsPage, notice)
+	page := pageOf("settings.html", notice)
 	s.page = page
 	return append(s.policyRoutes(notice), []route{
 		{"GET", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, page) }},

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -62,9 +61,6 @@ type SetupTest struct {
 	Wait bool // it is still to come
 }
 
-//go:embed setup.html
-var setupPage string
-
 var errSetUp = errors.New("this link is not good, or was used already; the settings are at /settings")
 
 // setupRoutes returns the first steps, where they are offered.
@@ -79,7 +75,7 @@ func setupRoutes(offered func() *Setup) []route {
 	if offered == nil {
 		return nil
 	}
-	page := pageOf(setupPage, noNotice)
+	page := pageOf("setup.html", noNotice)
 	show := func(w http.ResponseWriter, status int, d setupForm) { writePage(w, page, status, d) }
 	refuse := func(w http.ResponseWriter) { http.Error(w, errSetUp.Error(), http.StatusForbidden) }
 	// good returns the first steps while the link to them is good, locked.

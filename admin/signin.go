@@ -1,7 +1,6 @@
 package admin
 
 import (
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,12 +10,6 @@ import (
 
 	"shuultuur/admin/account"
 )
-
-//go:embed login.html
-var loginPage string
-
-//go:embed passkey.js
-var passkeyScript string
 
 const maxForm = 16 << 10
 
@@ -45,11 +38,6 @@ func (p *Parts) signInRoutes() []route {
 		{"GET", "/login/provider", anyone, p.toProvider},
 		{"GET", "/login/callback", anyone, p.fromProvider},
 		{"POST", "/logout", viewer, p.signOut},
-		{"GET", "/passkey.js", anyone, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-			w.Header().Set("Cache-Control", "no-cache")
-			_, _ = w.Write([]byte(passkeyScript)) // it fails if the client has gone away
-		}},
 	}
 }
 
@@ -71,7 +59,7 @@ func inside(to string) string {
 }
 
 // loginTemplate is built when it is first needed.
-var loginTemplate = sync.OnceValue(func() pageTemplate { return pageOf(loginPage, noNotice) })
+var loginTemplate = sync.OnceValue(func() pageTemplate { return pageOf("login.html", noNotice) })
 
 func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, status int) {
 	any, err := p.Accounts.Any()

@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
-	"embed"
+	_ "embed"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"mime"
 	"net/http"
@@ -15,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
@@ -23,43 +28,124 @@ import (
 	"shuultuur/text"
 )
 
-// static are the style sheet, the script and the icon: all that pages load
-// besides themselves.
+// packed has the pages and all that they load: style sheets, scripts and the icon.
+// "go run ./admin/pack" makes it.
 //
-//go:embed static
-var static embed.FS
+//go:embed pages.zip
+var packed string
 
-// asset returns the address of a file of static. It contains a digest, so that
-// browsers may cache the file for ever and never show a new page in an old
-// style.
-func asset(name string) (string, error) {
-	b, err := static.ReadFile("static/" + name)
+// packedFiles are the files of packed by name.
+var packedFiles = sync.OnceValue(func() map[string]*zip.File {
+	z, err := zip.NewReader(strings.NewReader(packed), int64(len(packed)))
 	if err != nil {
-		return "", err
+		panic(err) // a test reads them all
 	}
-	sum := sha256.Sum256(b)
-	return "/static/" + hex.EncodeToString(sum[:8]) + "/" + name, nil
+	all := map[string]*zip.File{}
+	for _, f := range z.File {
+		all[f.Name] = f
+	}
+	return all
+})
+
+// readPacked returns a file of packed.
+func readPacked(name string) ([]byte, error) {
+	f := packedFiles()[name]
+	if f == nil {
+		return nil, fmt.Errorf("pages.zip: %s: %w", name, fs.ErrNotExist)
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
 }
 
-// staticFile serves a file of static; with another digest in its address it is
-// served too, and not kept.
+// gzipped returns a file of packed as a gzip stream (RFC 1952), around the compressed bytes
+// that a ZIP file has of it.
+func gzipped(f *zip.File) ([]byte, error) {
+	r, err := f.OpenRaw()
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.MultiReader(strings.NewReader("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"), r))
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, f.CRC32), uint32(f.UncompressedSize64)), err
+}
+
+// An asset is a file that pages load.
+type asset struct {
+	// at is its address. It contains a digest, so that browsers may cache the file for ever
+	// and never show a new page in an old style.
+	at            string
+	plain, zipped []byte
+}
+
+var assets = sync.OnceValues(func() (map[string]asset, error) {
+	all := map[string]asset{}
+	for name, f := range packedFiles() {
+		if path.Ext(name) == ".html" {
+			continue
+		}
+		plain, err := readPacked(name)
+		if err != nil {
+			return nil, err
+		}
+		zipped, err := gzipped(f)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(plain)
+		all[name] = asset{"/static/" + hex.EncodeToString(sum[:8]) + "/" + name, plain, zipped}
+	}
+	return all, nil
+})
+
+// assetAt returns the address of an asset.
+func assetAt(name string) (string, error) {
+	all, err := assets()
+	if err == nil && all[name].at == "" {
+		err = fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	return all[name].at, err
+}
+
+// staticFile serves an asset; with another digest in its address it is served too, and not
+// kept.
 func staticFile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	at, err := asset(name)
-	if err != nil {
+	all, err := assets()
+	a, ok := all[name]
+	if err != nil || !ok {
 		http.NotFound(w, r)
 		return
 	}
-	b, _ := static.ReadFile("static/" + name) // asset has read it
 	keep := "no-cache"
-	if r.URL.Path == at {
+	if r.URL.Path == a.at {
 		keep = "public, max-age=31536000, immutable"
 	}
-	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
-	w.Header().Set("Cache-Control", keep)
-	w.Header().Set("ETag", `"`+path.Base(path.Dir(at))+`"`)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	h, b, tag := w.Header(), a.plain, path.Base(path.Dir(a.at))
+	if takesGzip(r) {
+		b, tag = a.zipped, tag+"-gzip"
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	h.Set("Cache-Control", keep)
+	h.Set("ETag", `"`+tag+`"`)
+	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(b))
+}
+
+// takesGzip reports whether a client names gzip, and not with the weight zero (RFC 9110
+// section 12.5.3).
+func takesGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
+		coding, weight, _ := strings.Cut(part, ";")
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			return strings.Trim(strings.TrimSpace(weight), "q=0. ") != "" || weight == ""
+		}
+	}
+	return false
 }
 
 // A pageTemplate is a page in every language.
@@ -97,19 +183,24 @@ func translateLine(t *text.Texts, line string) string {
 	return name(key) + ": " + t.Message(value)
 }
 
+// inPlace are the attributes for htmx of what contains links and forms about one site: what
+// they lead to is shown in the dialog of the page, and what was done in the element "said".
+const inPlace = `hx-target:inherited="#asked" hx-select:inherited="#ruling, #effect, p.say" hx-select-oob:inherited="#said:innerHTML" hx-swap:inherited="innerHTML show:none"`
+
 // pageFuncs returns the functions for all pages: notice returns the notice, and
 // t translates a word that is a value. Pages call no methods: a template that
 // could call any would keep all methods of the program in the binary.
 func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 	all := template.FuncMap{
-		"t":      func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
-		"said":   func(line string) string { return translateLine(t, line) },
-		"notice": func() string { return notice(t) },
-		"links":  navMark,
-		"static": asset,
-		"time":   clock,
-		"left":   func(until time.Time) string { return time.Until(until).Round(time.Second).String() },
-		"client": eventRow.client, "what": eventRow.label, "refused": eventRow.refused,
+		"t":       func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
+		"said":    func(line string) string { return translateLine(t, line) },
+		"notice":  func() string { return notice(t) },
+		"links":   navMark,
+		"static":  assetAt,
+		"inPlace": func() template.HTMLAttr { return inPlace },
+		"time":    clock,
+		"left":    func(until time.Time) string { return time.Until(until).Round(time.Second).String() },
+		"client":  eventRow.client, "what": eventRow.label, "refused": eventRow.refused,
 		"why":        func(s eventRow) string { return s.Why() },
 		"whom":       policy.Pause.Whom,
 		"among":      slices.Contains[[]string],

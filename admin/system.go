@@ -1,7 +1,6 @@
 package admin
 
 import (
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,9 +30,6 @@ type System struct {
 	State func() map[string]any
 }
 
-//go:embed system.html
-var systemPage string
-
 // systemData is the page, and its form for programs.
 type systemData struct {
 	Version  string            `json:"version"`
@@ -45,7 +41,7 @@ type systemData struct {
 	Owner    bool              `json:"-"`
 	Since    time.Time         `json:"-"` // Health.Started
 
-	Heaps                 []bar          `json:"-"` // memory in the last samples
+	Memory                graph          `json:"-"` // in the last samples
 	Pauses, Waits, Shares []runtimeShare `json:"-"`
 }
 
@@ -83,7 +79,7 @@ type runtimeFigures struct {
 type sampler struct {
 	mu   sync.Mutex
 	last time.Time
-	seen []uint64
+	seen []graphRow
 }
 
 // Samples are taken at most once a second, and begin again after a time without
@@ -94,8 +90,9 @@ const (
 	sampleRest = 10 * time.Second
 )
 
-// add notes a sample and returns the last ones.
-func (s *sampler) add(now time.Time, objects uint64) []uint64 {
+// add notes a sample, of memory in use and of the memory at which the collector begins, and
+// returns the last ones.
+func (s *sampler) add(now time.Time, objects, goal uint64) []graphRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch since := now.Sub(s.last); {
@@ -104,21 +101,17 @@ func (s *sampler) add(now time.Time, objects uint64) []uint64 {
 		fallthrough
 	case since >= sampleTick:
 		s.last = now
-		s.seen = append(s.seen, objects)
+		mib := func(n uint64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) }
+		s.seen = append(s.seen, graphRow{now.Local().Format(time.TimeOnly), []string{mib(objects), mib(goal)}})
 		s.seen = s.seen[max(0, len(s.seen)-maxSamples):]
 	}
 	return slices.Clone(s.seen)
 }
 
 // charts fills in the graphs of the page.
-func (d *systemData) charts(samples []uint64) {
-	top := float64(max(d.Live.Goal, d.Live.Objects, slices.Max(append(samples, 1))))
-	for i, n := range samples {
-		h := 100 * float64(n) / top
-		d.Heaps = append(d.Heaps, bar{Action: "pass", X: float64(maxSamples - len(samples) + i), Y: 100 - h, W: 0.8, H: h})
-	}
-	goal := 100 - 100*float64(d.Live.Goal)/top
-	d.Heaps = append(d.Heaps, bar{Action: "warn", X: 0, Y: min(goal, 99), W: maxSamples, H: 1})
+func (d *systemData) charts(samples []graphRow) {
+	d.Memory = graph{Name: "memory", Kind: "lines", Title: text.Mark("Memory while this page is open"),
+		Columns: []graphColumn{{text.Mark("in use"), "pass", "MiB"}, {text.Mark("collected at"), "warn", "MiB"}}, Rows: samples}
 	d.Pauses, d.Waits = spread(d.Live.pauses), spread(d.Live.waits)
 	if d.Live.program > 0 {
 		d.Shares = []runtimeShare{{Name: text.Mark("program"), Width: 100 * d.Live.program}, {Name: text.Mark("garbage collector"), Width: 100 * d.Live.GCShare}, {Name: text.Mark("unused"), Width: 100 * d.Live.idle}}
@@ -162,7 +155,7 @@ func (p *Parts) systemRoutes() []route {
 	if p.System == nil {
 		return nil
 	}
-	page := pageOf(systemPage, p.Pause.notice)
+	page := pageOf("system.html", p.Pause.notice)
 	var memory sampler
 	return []route{
 		{"GET", "/system", operator, func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +166,7 @@ func (p *Parts) systemRoutes() []route {
 			}
 			if isPage(r) {
 				d.Since, _ = time.Parse(time.RFC3339, d.Health.Started) // else the page leaves it out
-				d.charts(memory.add(time.Now(), d.Live.Objects))
+				d.charts(memory.add(time.Now(), d.Live.Objects, d.Live.Goal))
 				writePage(w, page, http.StatusOK, d)
 				return
 			}

@@ -68,7 +68,7 @@ func (t *delivery) render(page *template.Template) []byte {
 	var line, b bytes.Buffer
 	if page == nil {
 		line.Write(bytes.TrimRight(jsonl.AppendLine(nil, &t.Row), "\n"))
-	} else if err := page.ExecuteTemplate(&line, "row", eventRow{Row: &t.Row}); err != nil {
+	} else if err := page.ExecuteTemplate(&line, "row", eventRow{Row: &t.Row, New: true}); err != nil {
 		return nil
 	}
 	fmt.Fprintf(&b, "id: %d\ndata: %s\n\n", t.Seq, bytes.ReplaceAll(bytes.TrimSpace(line.Bytes()), []byte("\n"), []byte("\ndata: ")))

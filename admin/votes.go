@@ -3,7 +3,6 @@ package admin
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,9 +25,6 @@ const (
 	mostExported = 5000
 )
 
-//go:embed votes.html
-var votesPage string
-
 // routes returns the routes of votes.
 //
 //	GET /votes             cases that wait for a decision, most people first
@@ -48,7 +44,7 @@ func voteRoutes(p *Parts) []route {
 			http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
 		}}}
 	}
-	page := pageOf(votesPage, p.Pause.notice)
+	page := pageOf("votes.html", p.Pause.notice)
 	form := func(plan func(r *http.Request) (foretold, error), do func(r *http.Request) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 64<<10)

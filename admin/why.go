@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -64,9 +63,6 @@ type Edit struct {
 // recorded or counted. A question that cannot be asked gives [*BadChange].
 type Explain func(ctx context.Context, q Question) (*Explanation, error)
 
-//go:embed why.html
-var whyPage string
-
 // routes returns the route of explanations.
 //
 //	GET /why?url=URL      and client=ADDRESS, user=NAME, groups=A,B and
@@ -75,7 +71,7 @@ func (x Explain) routes(notice noticeFunc) []route {
 	if x == nil {
 		return nil
 	}
-	page := pageOf(whyPage, notice)
+	page := pageOf("why.html", notice)
 	return []route{{"GET", "/why", viewer, func(w http.ResponseWriter, r *http.Request) {
 		f := r.URL.Query()
 		d := struct {

@@ -206,7 +206,7 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
 
-// maxFirstPage bounds the bytes that the first page loads.
+// maxFirstPage bounds the bytes that the first page loads, as they are sent.
 const maxFirstPage = 150 << 10
 
 // axe returns Deque's checker, which npm installs. If it is not available, the
@@ -254,7 +254,7 @@ const all = performance.getEntriesByType("resource"), page = performance.getEntr
 let shift = 0;
 new PerformanceObserver((list) => list.getEntries().forEach((s) => { shift += s.value; })).observe({type: "layout-shift", buffered: true});
 return new Promise((done) => setTimeout(() => done(JSON.stringify({
-	status: page.responseStatus, bytes: page.decodedBodySize + all.reduce((n, r) => n + r.decodedBodySize, 0), requests: 1 + all.length,
+	status: page.responseStatus, bytes: page.encodedBodySize + all.reduce((n, r) => n + r.encodedBodySize, 0), requests: 1 + all.length,
 	shift: shift, over: document.documentElement.scrollWidth - wide, // a phone makes its window as wide as what is in it
 	others: all.map((r) => r.name).filter((n) => !n.startsWith(location.origin))})), 100));
 `
@@ -458,9 +458,9 @@ func pictureName(page string) string {
 	return cmp.Or(name, "start")
 }
 
-// maxRequests bounds the requests of a page: itself, a style sheet, a script and
-// pictures.
-const maxRequests = 6
+// maxRequests bounds the requests of a page: itself, style sheets, scripts, pictures, and what it
+// fetches while somebody looks.
+const maxRequests = 10
 
 // examine checks the weight of the page that the browser shows, and its accessibility with
 // axe-core.

@@ -192,7 +192,7 @@ var messages = [...]string{
 	"there are {1} tokens already",
 	"no secret was offered: begin anew",
 	"by={1} is not a field: write client, host, category, rule or user",
-	"the settings in use name this person: remove the name there, and erase again",
+	"the settings in use name this person: {1}; remove the name there, and erase again",
 	"top={1} is not a number from 1 to {2}, or 0 for so many",
 	"this account has one-time codes already: end them first, with the password",
 	"{1} is not the code of this moment; is the clock of the device right?",

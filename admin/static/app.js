@@ -13,103 +13,47 @@
 	});
 	label(document);
 
-	// A page does not keep its session alive by itself. When the session has ended, the
-	// page gives way to the one for signing in.
-	const here = async () => {
-		const r = await fetch(location.href, {headers: {Accept: "text/html", "Shuultuur-Refresh": "1"}});
-		if (r.redirected) location.reload();
-		return r;
-	};
-
-	// data-refresh="SECONDS": the element is fetched again, while somebody looks.
-	$$("[data-refresh]").forEach((old) => {
-		const again = async () => {
-			const now = document.getElementById(old.id);
-			if (!document.hidden && !now.contains(document.activeElement)) {
-				try {
-					const r = await here();
-					const next = new DOMParser().parseFromString(await r.text(), "text/html").getElementById(old.id);
-					if (r.ok && next) { now.replaceWith(next); label(next); }
-				} catch { /* the gateway starts again: look later */ }
-			}
-			setTimeout(again, 1000 * old.dataset.refresh);
-		};
-		setTimeout(again, 1000 * old.dataset.refresh);
+	// htmx puts what it fetches into the page. What it fetches again and again stays as it is
+	// while nobody looks or somebody works in it, or when the answer lacks it.
+	const on = (event, f) => document.addEventListener("htmx:" + event, (e) => f(e, e.detail.ctx, e.detail));
+	const again = (ctx) => ctx.sourceEvent?.type === "every";
+	on("before:request", (e, ctx) => {
+		if (again(ctx) && (document.hidden || ctx.target.contains(document.activeElement))) e.preventDefault();
 	});
+	on("before:swap", (e, ctx, {tasks}) => {
+		if (again(ctx) && !tasks[0]?.fragment.firstElementChild) e.preventDefault();
+		ctx.done = tasks.some((t) => t.target?.id === "said" && t.fragment.textContent.trim());
+	});
+	on("after:swap", (e, ctx) => {
+		const {target} = ctx;
+		if (target.id === "rows") {
+			$("#none")?.remove();
+			while (target.rows.length > 300) target.deleteRow(-1);
+			return;
+		}
+		label(document);
+		if (target !== asked) return;
+		if (ctx.done || !asked.firstElementChild) { asked.close(); return; }
+		if (!asked.open) asked.showModal();
+		$("#make, input", asked)?.focus();
+	});
+	// The page gives way to the one for signing in when its session has ended.
+	on("sse:error", (e, ctx, {status}) => { if (status === 401) location.reload(); });
+	// A link that is opened in another tab is the browser's.
+	document.addEventListener("click", (e) => {
+		if ((e.ctrlKey || e.metaKey || e.shiftKey) && e.target.closest("a[hx-boost]")) e.stopPropagation();
+	}, true);
 
-	// data-live="ADDRESS": rows arrive as server-sent events while the box is ticked.
-	const live = $("[data-live]"), tick = $("#live");
-	if (live && tick) {
-		let source;
-		const keep = 300;
-		const set = () => {
-			source?.close();
-			if (!tick.checked) return;
-			source = new EventSource(live.dataset.live);
-			source.onerror = () => { if (source.readyState === 2) here().catch(() => {}); };
-			source.onmessage = (e) => {
-				const t = document.createElement("template");
-				t.innerHTML = e.data;
-				const row = t.content.firstElementChild;
-				row.classList.add("new");
-				live.prepend(row);
-				label(live.closest("section"));
-				while (live.rows.length > keep) live.deleteRow(-1);
-				$("#none")?.remove();
-			};
-		};
-		tick.closest("label").hidden = false;
-		tick.addEventListener("change", set);
-		addEventListener("pagehide", () => source?.close());
-		set();
-	}
+	const asked = $("#asked");
+	asked?.addEventListener("click", (e) => {
+		if (!e.target.closest("[data-close]")) return;
+		e.preventDefault();
+		asked.close();
+	});
+	asked?.addEventListener("close", () => asked.replaceChildren());
 
 	// The page that somebody is on is in sight among the links of a phone.
 	$(".side [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
-
-	// data-ruling: the form of that page is filled in here, and what came of it is
-	// said above, with a way back.
-	const take = async (address, selector, options = {}) => {
-		const r = await fetch(address, {...options, headers: {Accept: "text/html"}});
-		return $(selector, new DOMParser().parseFromString(await r.text(), "text/html"));
-	};
-	// A change that would have altered something is shown first, in place of its form.
-	const sendHere = (form, done) => form.addEventListener("submit", async (e) => {
-		e.preventDefault();
-		const said = await take(form.action, ".say, [data-shown]", {method: "POST", body: new URLSearchParams(new FormData(form, e.submitter))});
-		if (!said) { location = form.action; return; }
-		if (said.matches("[data-shown]")) {
-			const back = $("a.button", said), make = $("form", said);
-			label(said);
-			(form.closest(".say") || form).replaceWith(said);
-			back.addEventListener("click", (x) => { x.preventDefault(); said.closest("dialog")?.close(); said.remove(); });
-			sendHere(make, () => { said.remove(); done(); });
-			$("button", make).focus();
-			return;
-		}
-		$$("form", said).forEach((undo) => sendHere(undo, () => {}));
-		$("main > .say")?.remove();
-		$("main > .head").after(said);
-		done();
-	});
-	document.addEventListener("click", async (e) => {
-		const link = e.target.closest("a[data-ruling]");
-		if (!link || e.button || e.ctrlKey || e.metaKey || e.shiftKey) return;
-		e.preventDefault();
-		const form = await take(link.href, "form.stack[action='/rulings']").catch(() => null);
-		if (!form) { location = link.href; return; }
-		const dialog = document.createElement("dialog"), title = document.createElement("h2"), close = $("[data-close]", form);
-		title.textContent = form.getAttribute("aria-label");
-		title.id = "asked";
-		dialog.setAttribute("aria-labelledby", title.id);
-		close.hidden = false;
-		close.addEventListener("click", () => dialog.close());
-		sendHere(form, () => dialog.close());
-		dialog.append(title, form);
-		dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
-		document.body.append(dialog);
-		dialog.showModal();
-	});
 
 	// The editor of the settings: numbers beside the lines, two spaces for Tab.
 	const text = $(".editor textarea"), numbers = $(".editor pre");
