@@ -212,6 +212,18 @@ func statusOfRecord(err error) int {
 	return http.StatusServiceUnavailable
 }
 
+// stream returns where new rows of a page come from, "" on older pages and where that is switched
+// off, and the page with that switched on or off.
+func (a asked) stream(page string, off bool) (live, toggle string) {
+	switch {
+	case a.Before != 0:
+		return "", ""
+	case off:
+		return "", page
+	}
+	return "/events/live?" + url.Values{"filter": {a.Filter}}.Encode(), page + "&live=off"
+}
+
 func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, lists *Lists, done string, failed error) {
 	q := r.URL.Query()
 	html := strings.Contains(r.Header.Get("Accept"), "text/html")
@@ -243,13 +255,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	}
 	page := url.Values{"filter": {d.Filter}, "last": {d.Last}}
 	d.Again = "/events?" + page.Encode()
-	switch {
-	case d.Before != 0:
-	case q.Get("live") == "off":
-		d.Toggle = d.Again
-	default:
-		d.Live, d.Toggle = "/events/live?"+url.Values{"filter": {d.Filter}}.Encode(), d.Again+"&live=off"
-	}
+	d.Live, d.Toggle = d.stream(d.Again, q.Get("live") == "off")
 	categories := map[string]bool{}
 	d.Lists = lists.withCategories(categories)
 	status := http.StatusOK
