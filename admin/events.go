@@ -214,14 +214,14 @@ func statusOfRecord(err error) int {
 
 // stream returns where new rows of a page come from, "" on older pages and where that is switched
 // off, and the page with that switched on or off.
-func (a asked) stream(page string, off bool) (live, toggle string) {
+func (q eventQuery) stream(page string, off bool) (live, toggle string) {
 	switch {
-	case a.Before != 0:
+	case q.Before != 0:
 		return "", ""
 	case off:
 		return "", page
 	}
-	return "/events/live?" + url.Values{"filter": {a.Filter}}.Encode(), page + "&live=off"
+	return "/events/live?" + url.Values{"filter": {q.Filter}}.Encode(), page + "&live=off"
 }
 
 func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, lists *Lists, done string, failed error) {
