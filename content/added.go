@@ -3,6 +3,7 @@ package content
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"unicode"
 )
 
@@ -143,6 +144,83 @@ func (s *styles) counterStyle(name, p []byte) {
 	s.lost = s.lost || len(symbols) > mostValues
 }
 
+// definition reads a rule that defines a counter style, a custom property or a custom function,
+// and reports whether it was one. head is what stands before its last brace.
+func (s *styles) definition(head, p []byte) bool {
+	at := bytes.LastIndexByte(head, '@')
+	if k := bytes.LastIndex(head, []byte("@function ")); k >= 0 { // conditions may be in it
+		at = k
+	}
+	kind, name, _ := bytes.Cut(head[at+1:], []byte{' '})
+	switch name = bytes.TrimSpace(name); string(bytes.ToLower(kind)) {
+	case "counter-style":
+		s.counterStyle(name, p)
+	case "property":
+		s.property(name, p)
+	case "function":
+		s.function(name, p)
+	default:
+		return false
+	}
+	return true
+}
+
+// property reads the rule of a custom property.
+func (s *styles) property(name, p []byte) {
+	for one := range bytes.SplitSeq(p, []byte{';'}) {
+		property, value, _ := bytes.Cut(one, []byte{':'})
+		if equalLower(bytes.TrimSpace(property), "initial-value") {
+			s.adds(&declarations{}, name, bytes.TrimSpace(value))
+		}
+	}
+}
+
+// function reads the rule of a custom function: its parameters and results, and the custom
+// properties in it, which are taken for the page's.
+func (s *styles) function(head, p []byte) {
+	head, _, _ = bytes.Cut(head, []byte{'{'})
+	name, parameters, _ := bytes.Cut(head, []byte{'('})
+	parameters = parameters[:max(0, bytes.LastIndexByte(parameters, ')'))]
+	for one := range bytes.SplitSeq(p, []byte{';'}) {
+		property, value, _ := bytes.Cut(one, []byte{':'})
+		switch property = bytes.TrimSpace(property); {
+		case !equalLower(property, "result"):
+			s.adds(&declarations{}, property, bytes.TrimSpace(value))
+		case len(value) <= 4*longestWord:
+			s.name("("+string(bytes.ToLower(bytes.TrimSpace(name))), addedValue{text: string(parameters) + "{" + string(value)})
+		}
+	}
+}
+
+// call appends the texts of a custom function: those of its results, in which its parameters
+// are custom properties.
+func call(x *page, to []string, name string, arguments []byte, deep int) []string {
+	for _, v := range x.sheets.named["("+name] {
+		parameters, result, _ := strings.Cut(v.text, "{")
+		had, rest := map[string][]addedValue{}, arguments
+		for parameter := range strings.SplitSeq(parameters, ",") {
+			parameter, byDefault, _ := strings.Cut(parameter, ":")
+			fields := strings.Fields(parameter) // a type may follow
+			if len(fields) == 0 || len(had) == mostWithin {
+				break
+			}
+			var argument []byte
+			if argument, rest, _ = bytes.Cut(rest, []byte{','}); len(bytes.TrimSpace(argument)) == 0 {
+				argument = []byte(byDefault)
+			}
+			had[fields[0]] = x.sheets.named[fields[0]]
+			x.sheets.named[fields[0]] = []addedValue{{text: strings.Join(textsOf(x, nil, argument, deep), "")}}
+		}
+		to = textsOf(x, to, []byte(result), deep)
+		for name, v := range had {
+			if x.sheets.named[name] = v; v == nil {
+				delete(x.sheets.named, name)
+			}
+		}
+	}
+	return to
+}
+
 // cssToken splits the first string, function or name from a value.
 func cssToken(v []byte) (token, rest []byte) {
 	v = bytes.TrimLeft(v, " \t\r\n\f,")
@@ -199,7 +277,7 @@ func plainValue(text []byte) string {
 
 // valueOf parses a value of content; ok is false if it adds no text.
 func valueOf(v []byte) (value addedValue, ok bool) {
-	for _, f := range [...]string{"attr(", "var(", "counter"} {
+	for _, f := range [...]string{"attr(", "var(", "counter", "--", "if("} {
 		if k := bytes.IndexByte(v, '('); k < 0 || !bytes.Contains(bytes.ToLower(v), []byte(f)) {
 			continue
 		}
@@ -405,6 +483,17 @@ func cssFunction(x *page, name string, arguments []byte, deep int) (parts []stri
 		if len(parts) > 0 {
 			return parts
 		}
+	default:
+		if strings.HasPrefix(name, "--") {
+			return call(x, nil, name, arguments, deep)
+		}
+	case "if": // which condition holds is not known
+		for branch := range bytes.SplitSeq(arguments, []byte{';'}) {
+			if k := bytes.LastIndexByte(branch, ':'); k >= 0 {
+				parts = textsOf(x, parts, branch[k+1:], deep)
+			}
+		}
+		return parts
 	case "counter", "counters":
 		if k := bytes.LastIndexByte(arguments, ','); k >= 0 {
 			for _, v := range x.sheets.named["@"+string(bytes.TrimSpace(arguments[k+1:]))] {

@@ -102,6 +102,7 @@ type openTag struct {
 	real      bool // it ends an open element without markup
 	tag       *tag
 	seen      uint32 // attributes that were read, one bit per kind
+	gaps      uint8  // bits of noGaps
 	maybe     int    // where in aside an attrMaybe begins, -1 if none
 	maybeEnd  int
 	asideAt   int // length of aside when the tag began
@@ -342,7 +343,7 @@ func (x *scanner) begin(end bool) {
 	x.end = end
 	x.key, x.more, x.n = 0, 0, 0
 	x.slash, x.prefixed, x.real = false, false, false
-	x.seen = 0
+	x.seen, x.gaps, x.linked = 0, 0, nil
 	x.maybe = -1
 	x.nWhich = 0
 	x.effect, x.nAdded, x.own, x.literal = 0, 0, nil, nil
@@ -619,8 +620,18 @@ func (x *page) valueEnd() {
 			x.maybeEnd = len(x.aside.b)
 		}
 		keepShown(x)
+	case x.kind == attrURL && x.tag.name == "link": // an attribute that follows may name its charset
+		x.linked = bytes.Clone(unescape(x.note))
 	case x.kind == attrURL:
 		x.url(unescape(x.note))
+	case x.kind == attrPadding, x.kind == attrSpacing:
+		if v := bytes.TrimSpace(x.note); len(v) > 0 && v[0] == '0' && (len(v) == 1 || v[1] < '0' || v[1] > '9') {
+			x.gaps |= 1 << (x.kind - attrPadding)
+		}
+	case x.kind == attrAsks:
+		x.slots.asks = string(unescape(x.note))
+	case x.kind == attrSlotName:
+		x.slots.called = string(unescape(x.note))
 	case x.kind == attrSheet:
 		x.declarations(unescape(x.note))
 	case x.kind == attrShown:
@@ -668,14 +679,23 @@ func (x *scanner) tagEnd() {
 	if t.unshown && !x.end {
 		x.effect |= hides
 	}
+	if x.linked != nil {
+		x.url(x.linked)
+	}
+	if len(x.slots.open) > 0 {
+		slotTag(&x.page, t)
+	}
 	if !x.styled(t) {
 		x.plain(t)
 	}
 	if t.kind >= tagRCDATA {
 		x.special(t)
 	}
-	if !x.end {
-		x.host = [2]uint64{x.key, x.more}
+	if last := &x.starts[x.nStarts%uint(len(x.starts))]; !x.end {
+		x.nStarts++
+		x.starts[x.nStarts%uint(len(x.starts))] = started{x.key, x.more, x.out.gone + len(x.out.b)}
+	} else if last.key == x.key && last.more == x.more {
+		x.nStarts--
 	}
 }
 
@@ -691,8 +711,8 @@ func (x *page) plain(t *tag) {
 	case tagAside:
 		if t.name == "template" && isShadow(x) {
 			shadow(x)
-		} else {
-			x.sideways()
+		} else if x.sideways(); t.name == "template" {
+			x.slots.from = x.out.gone + len(x.out.b) // after the beginning of a word that is repeated
 		}
 	case tagTurned:
 		x.override()

@@ -46,6 +46,7 @@ type nestedState struct {
 	sheets styles
 	adding int             // steps of work for added texts
 	opened []styledElement // open elements with a style, at most mostOpen
+	chain  chain
 }
 
 // A rawKind is the kind of content of a raw text element.
@@ -58,7 +59,10 @@ const (
 	rawScript
 )
 
-var htmlUTF8 = Describe("text/html; charset=utf-8", "")
+var (
+	htmlUTF8  = Describe("text/html; charset=utf-8", "")
+	sheetUTF8 = Describe("text/css; charset=utf-8", "")
+)
 
 // startNote starts keeping raw bytes, if they are wanted.
 func (x *page) startNote(wanted bool) {
@@ -268,6 +272,9 @@ func (x *page) dataURL(u []byte) {
 	case h == nil, h.typ == "text/css" && x.level == mostNested:
 		return
 	case h.typ == "text/css":
+		if p, err := ToUTF8(data, string(x.which[:x.nWhich])); err == nil && h.nCharset == 0 && x.tag != nil && x.tag.name == "link" {
+			h, data = sheetUTF8, p
+		}
 		x.sheets.write(data)
 		x.sheets.end()
 	}
@@ -372,7 +379,7 @@ func (x *page) attribute(key uint64, name []byte) attrKind {
 	}
 	switch k {
 	case attrNone:
-		if !x.xml && x.hidden == "" {
+		if !x.xml && x.hidden == "" && len(x.slots.open) == 0 {
 			return attrNone
 		}
 	case attrHidden:
@@ -388,6 +395,14 @@ func (x *page) attribute(key uint64, name []byte) attrKind {
 	}
 	if x.hidden == "datalist" && x.tag.name == "option" && equalLower(name, "value") {
 		return attrMore
+	}
+	if len(x.slots.open) > 0 && !x.end {
+		switch {
+		case equalLower(name, "slot"):
+			return attrAsks
+		case x.tag.name == "slot" && equalLower(name, "name"):
+			return attrSlotName
+		}
 	}
 	if x.xml {
 		return x.treeAttribute(name)

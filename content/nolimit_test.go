@@ -86,6 +86,7 @@ func limitCases(t *testing.T) []limitCase {
 		{"mostBackward", html, "<bdo dir=rtl>" + strings.Repeat("merol ", mostBackward) + "elyauq</bdo>"},
 		{"mostNested", html, framed(mostNested+3, "quayle")},
 		{"mostHosts", html, strings.Repeat("<div><template shadowrootmode=open>", mostHosts+4) + "quayle"},
+		{"mostSlotted", html, "<div><template shadowrootmode=open>" + strings.Repeat("<slot name=a></slot>", mostSlotted) + "qua<slot></slot></template>yle</div>"},
 		{"mostGap", html, "<script>document.write('qua'" + strings.Repeat(" ", 3*mostGap) + "+'yle')</script>"},
 		{"mostGap", html, "<script>document.write('qua'+/*" + strings.Repeat("x", 3*mostGap) + "*/'yle')</script>"},
 		{"mostList", html, "<script>document.write(['" + strings.Repeat("x", mostList) + "','qua','yle'].join(''))</script>"},

@@ -22,12 +22,24 @@ var places = map[string]place{
 	"form": inNoForm, "table": itsTable,
 }
 
+// noGaps says that both attributes of a table that part its cells are 0.
+const noGaps = 3
+
 // A tagContext is the state of the elements around a tag.
 type tagContext struct {
-	hosts  [][2]uint64 // names of those with an open shadow root
-	host   [2]uint64   // of the last start tag
-	tables int         // open ones
-	inForm bool
+	slots   slots
+	starts  [8]started // the last start tags without an end tag
+	nStarts uint       // the last of them
+	linked  []byte     // URL of a style sheet in the current tag
+	tables  int        // open ones
+	tight   uint64     // whether nothing parts their cells, one bit each, the innermost lowest
+	inForm  bool
+}
+
+// A started is the start tag of an element.
+type started struct {
+	key, more uint64
+	at        int // where its text begins, counted from the beginning of all text
 }
 
 // A splitWord is where a tag that may not count split a word.
@@ -50,8 +62,13 @@ func (x *page) block(t *tag) {
 	case itsTable:
 		if !x.end {
 			x.tables++
+			x.tight <<= 1
+			if x.gaps == noGaps {
+				x.tight |= 1
+			}
 		} else if x.tables > 0 {
 			x.tables--
+			x.tight >>= 1
 		}
 	}
 	if ignored && !x.xml {
@@ -105,18 +122,17 @@ func (f *flow) rejoin(c byte) {
 // place of other text of the element around it.
 func shadow(x *page) {
 	if !x.end {
-		x.between()
-		x.hosts = append(x.hosts, x.host)
+		openHost(x)
 		return
 	}
-	host := x.hosts[len(x.hosts)-1]
-	x.hosts = x.hosts[:len(x.hosts)-1]
 	f := &x.out
 	f.settle()
-	s := styledElement{key: host[0], more: host[1], effect: hides}
+	host := closeRoot(x)
+	s := styledElement{key: host.key[0], more: host.key[1], effect: hides, host: host}
 	s.words = [2]otherReading{f.begun(&f.further[0]), f.begun(&f.further[1])}
 	f.parting = f.parts()
 	s.start = f.gone + len(f.b)
+	x.slots.from = s.start
 	if len(x.opened) == mostOpen {
 		x.forget(0)
 	}
@@ -129,14 +145,14 @@ const mostHosts = 16
 // isShadow reports whether the current template begins or ends a shadow root.
 func isShadow(x *page) bool {
 	if x.end {
-		return len(x.hosts) > 0 && x.hidden == ""
+		return len(x.slots.hosts) > 0 && x.hidden == ""
 	}
 	which := string(x.which[:x.nWhich])
 	if which != "open" && which != "closed" || x.hidden != "" {
 		return false
 	}
-	x.lost = x.lost || len(x.hosts) == mostHosts
-	return len(x.hosts) < mostHosts
+	x.lost = x.lost || len(x.slots.hosts) == mostHosts
+	return len(x.slots.hosts) < mostHosts
 }
 
 // unmarked begins or ends an element whose content is text without markup.

@@ -287,8 +287,7 @@ func (s *styles) rule(p []byte, plain bool) {
 	}
 	selectors := p[:at]
 	selectors = selectors[max(outer, bytes.LastIndexByte(selectors, ';'))+1:]
-	if name, ok := bytes.CutPrefix(bytes.TrimSpace(selectors), []byte("@counter-style ")); ok {
-		s.counterStyle(bytes.TrimSpace(name), p[at+1:])
+	if bytes.IndexByte(p[:at], '@') >= 0 && s.definition(p[:at], p[at+1:]) {
 		return
 	}
 	d := s.declared(p[at+1:])
@@ -477,6 +476,13 @@ func (s *styles) declared(p []byte) *declarations {
 		if !mayMatter(one) {
 			continue
 		}
+		for len(p) > 0 && bytes.Count(one, []byte{'('}) > bytes.Count(one, []byte{')'}) { // the ; is in a function
+			n := bytes.IndexByte(p, ';')
+			if n < 0 {
+				n = len(p)
+			}
+			one, p = one[:len(one)+1+n], p[min(len(p), n+1):]
+		}
 		k := bytes.IndexByte(one, ':')
 		if k < 0 {
 			continue
@@ -517,8 +523,8 @@ func mayMatter(one []byte) bool {
 	case 'q':
 		return b == 'u' // quotes
 	case '-':
-		// Content may refer to it: it is a text, or var() or attr().
-		return b == '-' && (bytes.ContainsAny(one, "\"'") || bytes.Contains(one, []byte("r(")) || bytes.Contains(one, []byte("R(")))
+		// Content may refer to it: it is a text, or var(), attr() or a function of the page.
+		return b == '-' && (bytes.ContainsAny(one, "\"'") || bytes.Contains(one, []byte("r(")) || bytes.Contains(one, []byte("R(")) || bytes.Contains(one[2:], []byte("--")))
 	}
 	return false
 }
@@ -540,7 +546,7 @@ func declares(name, value []byte) effect {
 			return lays
 		case is("inline-flex"), is("inline-grid"):
 			return lays | flows
-		case hasFold(word, "inline"), is("contents"):
+		case hasFold(word, "inline"), is("contents"), is("table-cell"):
 			return flows
 		}
 	case equalLower(name, "position"):
@@ -685,6 +691,12 @@ func (f *flow) sayWord(out, begin, rest []byte) []byte {
 	return f.b[from:]
 }
 
+// A chain is the word that a style sheet made of elements without text of their own.
+type chain struct {
+	to   int // where the last of them ended, counted from the beginning of all text
+	word otherReading
+}
+
 // A styledElement is an open element with a style.
 type styledElement struct {
 	key, more uint64
@@ -695,6 +707,7 @@ type styledElement struct {
 	turn  int             // which of several texts is used
 	start int             // where its text begins, counted from the beginning of all text
 	words [2]otherReading // the words that it interrupts, in both readings
+	host  *slotHost       // if it has a shadow root that has ended
 }
 
 // styleOf returns the effect of style on the element of a start tag.
@@ -709,6 +722,9 @@ func (x *page) styleOf(t *tag) (e effect) {
 	}
 	if x.nAdded > 0 {
 		e |= addsText
+	}
+	if x.tight&1 != 0 && (t.name == "td" || t.name == "th") {
+		e |= flows
 	}
 	inline := t.kind == tagInline || t.kind == tagTurned || t.kind == tagUnknown
 	if n := len(x.opened); n > 0 && x.opened[n-1].effect&lays != 0 && t.kind == tagBlock {
@@ -830,7 +846,7 @@ func (x *page) styled(t *tag) bool {
 	switch {
 	case x.transform && x.prefixed: // an element of XSLT separates nothing
 		x.effect |= flows
-	case x.effect == 0 && x.nAdded == 0 && len(x.opened) == 0 && !x.sheets.mayMatch(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
+	case x.effect == 0 && x.nAdded == 0 && len(x.opened) == 0 && x.tight&1 == 0 && !x.sheets.mayMatch(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
 		return false
 	}
 	if t.kind == tagBlock && !x.xml {
@@ -867,11 +883,15 @@ func (x *page) styled(t *tag) bool {
 		}
 		return true
 	}
+	chained := x.chain.to == s.start
 	before, turn := shownBy(x, &s)
 	if e&flows != 0 && broken || len(before) > 0 {
 		var w [2]otherReading
-		if broken && (e&flows != 0 || t.kind != tagBlock) {
+		switch {
+		case broken && (e&flows != 0 || t.kind != tagBlock):
 			w = s.words
+		case chained:
+			w[0] = x.chain.word
 		}
 		f.goOnWith(w, before, turn)
 	}
@@ -892,10 +912,14 @@ func (x *page) styled(t *tag) bool {
 
 // forget drops an open element.
 func (x *page) forget(i int) {
-	if x.opened[i].effect&turns != 0 {
+	s := x.opened[i]
+	if s.effect&turns != 0 {
 		x.turns = max(0, x.turns-1)
 	}
 	x.opened = append(x.opened[:i], x.opened[i+1:]...)
+	if s.host != nil {
+		closeHost(x, s.host)
+	}
 }
 
 // isVoid reports whether an element has no content.
@@ -933,6 +957,10 @@ func (x *page) leave(t *tag) bool {
 	if len(s.after) > 1 {
 		w[1] = f.begun(&f.further[1])
 	}
+	added := s.effect&addsText != 0 && s.start == f.gone+len(f.b)
+	if added && w[0].n == 0 && x.chain.to == s.start {
+		w[0] = x.chain.word
+	}
 	x.plain(t)
 	if s.effect&(hides|mayHide) != 0 {
 		x.showNothing(&s)
@@ -943,7 +971,21 @@ func (x *page) leave(t *tag) bool {
 			f.blank() // the following text is on another line
 		}
 	}
+	if added {
+		chainAfter(x, w[0], s.after)
+	}
 	return true
+}
+
+// chainAfter keeps the word of an element that has no text but what a style sheet adds: the
+// text that one adds to the next element may continue it, if a style in a later or an external
+// sheet sets them side by side.
+func chainAfter(x *page, w otherReading, after []string) {
+	if len(after) > 0 {
+		w.add([]byte(after[len(after)-1]))
+	}
+	w.say = true
+	x.chain = chain{to: x.out.gone + len(x.out.b), word: w}
 }
 
 // showNothing continues the word that an element interrupts after it.

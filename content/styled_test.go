@@ -41,6 +41,25 @@ func styledWords() (all []variant) {
 		"<style>p b::before{content:'po'}p i b::before{content:'x'}</style><p><b>rn</b>", "<style>b::before{content:'po' !important}b::before{content:'x'}</style><b>rn</b>", "<style>b::before{content:'po';content:'x' foo}</style><b>rn</b>", "<style>b:last-child::before{content:'po'}b:first-child::before{content:'x'}</style><p><b>y</b> <b>rn</b>",
 		"<style>b::after{content:'rn'}i b::after{content:'x'}</style><b>po</b>", "<style>.a::before{content:'po'}.b::before{content:'x'}</style><b class='a b'>rn</b>", "<style>b::before{content:'a'}b::before{content:'po'}b::before{content:'c'}b::before{content:'d'}</style><b>rn</b>",
 		"<style>b:nth-child(1)::before{content:'p'}b:nth-child(2)::before{content:'o'}b:nth-child(3)::before{content:'r'}b:nth-child(4)::before{content:'n'}</style><p><b></b><b></b><b></b><b></b>", "<style>b::before{content:'p'}b+b::before{content:'o'}b+b+b::before{content:'r'}b+b+b+b::before{content:'n'}</style><p><b></b><b></b><b></b><b></b>",
+		// Of custom functions, and to blocks that a later sheet sets side by side.
+		"<style>@function --f(--x){result:'po' var(--x)}p::after{content:--f('rn')}</style><p>x", "<style>@function --f(--x type(*), --y: 'n'){result: var(--x) 'r' var(--y)} @function --g(){result:--f('po')}p::after{content:--g()}</style><p>x",
+		"<style>@function --F(--x){--y:'r';result:attr(a) var(--x)}p::after{content:--F('rn')}</style><p a=po>x", "<style>@function --f(--x,--y){result:var(--y) var(--x)}p::before{content:--f('o','p')}</style><p>rn",
+		"<style>.p::before{content:'p'}.o::before{content:'o'}.r::before{content:'r'}.n::before{content:'n'}</style><div class=p></div><div class=o></div><style>div{display:inline}</style><div class=r></div><div class=n></div>",
+		"<style>.p::after{content:'p'}.o::before{content:'o'}.r::after{content:'r'}.n::before{content:'n'}</style><div class=p></div><div class=o></div><div class=r></div><div class=n></div>",
+		"<style>@function --f(--x){--y:'r';result:'po' var(--y) var(--x)}p::after{content:--f('n')}</style><p>x", "<style>@function --f(--x){@media all{result:'po' var(--x)}}p::after{content:--f('rn')}</style><p>x",
+		"<style>@function --f(){result:'po'}p{--v:--f()}p::after{content:var(--v) 'rn'}</style><p>x", "<style>@property --a{syntax:'*';inherits:false;initial-value:'po'}p::after{content:var(--a) 'rn'}</style><p>x",
+		"<style>p::after{content:if(style(--x:1): 'zz'; else: 'po') 'rn'}</style><p>x", "<style>p::after{content:if(style(--x:1): 'po'; else: 'zz') 'rn';color:red}</style><p>x",
+		// Slots.
+		"<div>rn<template shadowrootmode=open>po<slot></slot></template></div>", "<div><b>rn</b><br><template shadowrootmode=open>po<slot></slot></template></div>", "<span><template shadowrootmode=open>p<slot></slot>n</template><template>z</template>o<!-- -->r</span>",
+		"<span><template shadowrootmode=open><slot name=a></slot><i hidden>zz</i><slot name='b'></slot></template><b slot='b' hidden>zz</b><b slot='b'>rn</b><b slot=&#97;>po</b></span>",
+		"<div><template shadowrootmode=open><slot></slot>rn</template>po</div>", "<div><template shadowrootmode=open>p<slot></slot>n</template>or</div>", "<div><template shadowrootmode=open><b>po</b><slot></slot></template><i>rn</i></div>",
+		"<div><template shadowrootmode=open><slot name=a></slot><slot name=b></slot></template><b slot=b>rn</b><b slot=a>po</b></div>", "<div><template shadowrootmode=closed>p<slot name=a>or</slot>n</template>x</div>",
+		"<x-y><template shadowrootmode=open><slot name=a></slot>r<slot></slot></template><i slot=z>z</i><i slot=a>p<i>o</i></i>n</x-y>", "<div><template shadowrootmode=open>po<u><template shadowrootmode=open><slot></slot>n</template><slot></slot></u></template>r</div>",
+		"<div><template shadowrootmode=open><u><template shadowrootmode=open><slot name=k></slot>n</template><slot name=j slot=k></slot>z</u></template><i slot=j>por</i></div>", "<div><template shadowrootmode=open><slot></slot>rn</template>" + strings.Repeat("x ", 40_000) + "po</div>",
+		"<div><template shadowrootmode=open>po<slot></slot></template>rn " + strings.Repeat("x ", 40_000) + "po</div>",
+		// Cells without a gap.
+		"<table cellpadding=0 cellspacing=0><tr><td>po<td>rn</table>", "<table cellspacing='0' cellpadding='0px'><tr><td>p</td><td>o</td><td>r</td><th>n</th></tr></table>", "<table cellpadding=0 cellspacing=0><tr><td><table><tr><td>x<td>y</table><td>po<td>rn</table>",
+		"<div style='display:table-cell'>po</div><div style='display:table-cell'>rn</div>",
 		// Blocks side by side.
 		"<div style='display:flex'><p>po</p><p>rn</p></div>", "<div style='display:grid;grid-template-columns:1em 1em'><div>po</div><div>rn</div></div>", "<style>.f{display:flex}</style><section class=f><div>p</div><div>o</div><div>r</div><div>n</div></section>", "<ul style='display:inline-flex'><li style='display:block'>po<li style='display:block'>rn</ul>",
 		// Text that is turned.

@@ -137,6 +137,10 @@ const (
 	attrXPath  // an expression of XSLT
 	attrHidden // the element is not shown
 	attrShown  // by which drawings hide an element
+	attrPadding
+	attrSpacing // of the cells of a table
+	attrAsks    // the slot that an element asks for
+	attrSlotName
 )
 
 func (k attrKind) isText() bool { return k >= attrAlt && k <= attrMaybe }
@@ -167,6 +171,9 @@ var attrRules = map[string]attrRule{
 	"shadowrootmode": {kind: attrType, in: []tagKind{tagAside}},
 	"class":          {kind: attrClass, but: []tagKind{tagMeta}},
 	"id":             {kind: attrID, but: []tagKind{tagMeta}},
+	"cellpadding":    {kind: attrPadding, in: []tagKind{tagBlock}},
+	"cellspacing":    {kind: attrSpacing, in: []tagKind{tagBlock}},
+	"charset":        {kind: attrType, in: []tagKind{tagHidden}},
 	"hidden":         {kind: attrHidden},
 	"popover":        {kind: attrHidden},
 	"lang":           {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // in those, content and value are kept in note

@@ -173,6 +173,7 @@ func (t *text) trim() {
 		for f.b[drop]&0xC0 == 0x80 {
 			drop--
 		}
+		takeUpTo(&t.scanner.page, drop)
 		f.b = f.b[:copy(f.b, f.b[drop:])]
 		f.moved(drop)
 		t.handed -= drop

@@ -25,6 +25,15 @@ func styleCases() (all []renderCase) {
 		// Text that a style sheet adds.
 		"<style>p::before{content:'po'}</style><p>rn</p>", "<style>.a:after{content:\"rn\"}</style>x <b class=a>po</b>", "<style>b::before{content:'o'}b::after{content:'n'}</style>p<b>r</b>", "<style>*::before{content:'po'}</style><p>rn", "<style>b::before{content:'p' 'o'}</style><b>rn</b>", "<style>b::after{content:'\\6f\\72'}</style><b>p</b>n",
 		"<style>i::before{content:'o'}</style>p<i></i>rn",
+		// Text that functions and registered properties of a style sheet give.
+		"<style>@function --f(--x){--y:'r';result:'po' var(--y) var(--x)}p::after{content:--f('n')}</style><p>x", "<style>@function --f(--x){@media all{result:'po' var(--x)}}p::after{content:--f('rn')}</style><p>x", "<style>@function --f(--x <string>: 'rn') returns <string>{result:'po' var(--x)}p::after{content:--f()}</style><p>x",
+		"<style>@property --a{syntax:'*';inherits:false;initial-value:'po'}p::after{content:var(--a) 'rn'}</style><p>x", "<style>p::after{content:if(style(--x:1): 'zz'; else: 'po') 'rn'}</style><p>x",
+		// Slots.
+		"<div><template shadowrootmode=closed>p<slot name=a>or</slot>n</template>x</div>", "<x-y><template shadowrootmode=open><slot name=a></slot>r<slot></slot></template><i slot=z>z</i><i slot=a>p<i>o</i></i>n</x-y>", "<div><b>rn</b><template shadowrootmode=open>po<slot></slot></template></div>",
+		"<div><template shadowrootmode=open>po<b><template shadowrootmode=open><slot></slot>n</template><slot></slot></b></template>r</div>", "<div><template shadowrootmode=open><p><template shadowrootmode=open><slot name=k></slot>n</template><slot name=j slot=k></slot>z</p></template><i slot=j>por</i></div>",
+		"<span><template shadowrootmode=open><slot name=a></slot><slot name='b'></slot></template><b slot='b' hidden>zz</b><b slot='b'>rn</b><b slot=&#97;>po</b></span>", "<span><template shadowrootmode=open>p<slot></slot>n</template><template>z</template>o<!-- -->r</span>",
+		// Cells without a gap.
+		"<table cellspacing='0' cellpadding='0px'><tr><td>p</td><td>o</td><td>r</td><th>n</th></tr></table>", "<div style='display:table-cell'>po</div><div style='display:table-cell'>rn</div>",
 		// Text whose direction changes.
 		"<p><span style='unicode-bidi:bidi-override;direction:rtl'>nrop</span>", "<style>.r{direction:rtl;unicode-bidi:bidi-override}</style><p><span class=r>nrop</span>", "<style>p{unicode-bidi:isolate-override;direction:rtl}</style><p>n<b>ro</b>p", "<div style='unicode-bidi:bidi-override;direction:rtl'>xx<br>nrop</div>",
 		"<div style='direction:rtl;display:inline-block'><b style='display:inline-block'>n</b><b style='display:inline-block'>r</b><b style='display:inline-block'>o</b><b style='display:inline-block'>p</b></div>", "<span style='direction:rtl'><b>n</b><b>r</b><b>o</b><b>p</b></span>", "<bdo dir=rtl>x<br>nrop</bdo>",
