@@ -43,7 +43,7 @@ type reader struct {
 // bounds are the limits of one user.
 type bounds struct {
 	who    *account.Who
-	groups func(netip.Addr, string) []string // nil: rows of everybody are visible
+	groups func(netip.Addr, string) []string // nil: everybody's rows are visible
 	noURLs bool
 	hidden func(r *event.Row) bool // nil: nobody is hidden
 }
@@ -189,7 +189,7 @@ func (d *reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.S
 func (d *reader) query(ctx context.Context, b *bounds, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
 	store, seen := b.split(f)
 	limit := p.Limit
-	p.Limit = 0 // of rows that are seen, which the store does not know
+	p.Limit = 0 // the limit counts visible rows, which the store does not know
 	return func(yield func(event.Row, error) bool) {
 		n := 0
 		for row, err := range d.Reader.Query(ctx, store, p) {

@@ -199,17 +199,17 @@ func TestEveryPathIsForItsRolesOnly(t *testing.T) {
 	h := newHouse(t)
 	all := h.parts.routes()
 	if len(all) < 40 {
-		t.Fatalf("%d routes only", len(all))
+		t.Fatalf("the table has only %d routes", len(all))
 	}
 	for _, r := range all {
 		if strings.HasPrefix(r.path, "/debug/") && r.role != operator {
-			t.Errorf("%s %s is for %v", r.method, r.path, r.role)
+			t.Errorf("%s %s is permitted to %v, want operators only", r.method, r.path, r.role)
 		}
 		if r.path == "/setup" {
-			continue // the link permits it, once: see TestFirstStepsAreOfferedOnce
+			continue // the link permits it once: see TestFirstStepsAreOfferedOnce
 		}
 		if r.method != "GET" && r.role < viewer && !strings.HasPrefix(r.path, "/login") {
-			t.Errorf("%s %s changes something and is for anyone", r.method, r.path)
+			t.Errorf("%s %s changes something and is permitted to anyone", r.method, r.path)
 		}
 		for _, as := range append([]account.Role{account.None}, account.Roles...) {
 			may := as >= least[r.role] || r.role <= monitor
@@ -222,7 +222,7 @@ func TestEveryPathIsForItsRolesOnly(t *testing.T) {
 				want = http.StatusUnauthorized
 			}
 			if refused := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized; refused == may || !may && w.Code != want {
-				t.Errorf("%s %s as %v: %d %s", r.method, r.path, as, w.Code, w.Body)
+				t.Errorf("%s %s as %v: status %d, %s", r.method, r.path, as, w.Code, w.Body)
 			}
 		}
 	}
@@ -259,22 +259,22 @@ func TestEveryChangeRefusesWrongOriginHostRoleAndToken(t *testing.T) {
 			}
 			h.wrong = tries{}
 			if w := h.ask(c.as, r.method, target(r), "who=&for=1m", c.change); w.Code != c.status {
-				t.Errorf("%s %s with a wrong %s: %d %s, want %d", r.method, r.path, name, w.Code, w.Body, c.status)
+				t.Errorf("%s %s with a wrong %s: status %d, %s, want %d", r.method, r.path, name, w.Code, w.Body, c.status)
 			}
 		}
 		if entries(t, h) != before || len(h.paused) > 0 {
-			t.Errorf("%s %s was done", r.method, r.path)
+			t.Errorf("%s %s was carried out although it was refused", r.method, r.path)
 		}
 	}
 	if n < 20 {
-		t.Errorf("%d changing routes only", n)
+		t.Errorf("the table has only %d routes that change something", n)
 	}
-	// The same with everything right passes.
+	// The same request with everything right passes.
 	if w := h.ask(account.Owner, "POST", "/pause", "for=1m", func(r *http.Request) {
 		r.Host = "filter.example"
 		r.Header.Set("Origin", "http://filter.example")
 	}); w.Code != 200 {
-		t.Errorf("what is right: %d %s", w.Code, w.Body)
+		t.Errorf("a pause with everything right: status %d, %s", w.Code, w.Body)
 	}
 }
 
@@ -282,7 +282,7 @@ func entries(t *testing.T, h *house) int64 {
 	t.Helper()
 	v, err := h.parts.Audit.Verify()
 	if err != nil || v.Broken != "" {
-		t.Fatalf("%+v %v", v, err)
+		t.Fatalf("verifying the audit log: %+v, %v", v, err)
 	}
 	return v.Entries
 }
@@ -294,12 +294,12 @@ func TestAHelperPausesTheirOwnGroupsOnly(t *testing.T) {
 			h.paused = nil
 			w := h.ask(account.Helper, "POST", "/pause", url.Values{"who": {who}, "for": {long}}.Encode())
 			if w.Code != want || (len(h.paused) == 1) != (want == 200) {
-				t.Errorf("%q for %s: %d %s, paused %q", who, long, w.Code, w.Body, h.paused)
+				t.Errorf("a helper pauses filtering for %q, %s: status %d, %s; paused %q", who, long, w.Code, w.Body, h.paused)
 			}
 		}
 	}
 	if w := h.ask(account.Operator, "POST", "/pause", "for=5m"); w.Code != 200 {
-		t.Errorf("an operator pauses all: %d %s", w.Code, w.Body)
+		t.Errorf("an operator pauses filtering for everybody: status %d, %s", w.Code, w.Body)
 	}
 	var seen []map[string]any
 	for line := range strings.Lines(h.ask(account.Helper, "GET", "/events", "").Body.String()) {
@@ -310,10 +310,10 @@ func TestAHelperPausesTheirOwnGroupsOnly(t *testing.T) {
 		seen = append(seen, row)
 	}
 	if len(seen) != 1 || seen[0]["user"] != "anna" {
-		t.Errorf("a helper sees %v", seen)
+		t.Errorf("a helper sees the events %v, want only anna's", seen)
 	}
 	if got := h.ask(account.Helper, "GET", "/statistics", "").Body.String(); strings.Contains(got, "b.example") || strings.Contains(got, "10.0.0.2") {
-		t.Errorf("a helper counts others: %s", got)
+		t.Errorf("a helper sees the counts of others: %s", got)
 	}
 }
 
@@ -321,14 +321,14 @@ func TestURLsAreHiddenBelowARole(t *testing.T) {
 	h := newHouse(t)
 	for as, want := range map[account.Role]bool{account.Viewer: false, account.Lead: true, account.Owner: true} {
 		if got := strings.Contains(h.ask(as, "GET", "/events", "").Body.String(), "secret"); got != want {
-			t.Errorf("%v sees the URL: %v", as, got)
+			t.Errorf("%v sees the whole URL: %v, want the opposite", as, got)
 		}
 		if got := h.ask(as, "GET", "/events?filter=secret", "").Body.Len() > 0; got != want {
-			t.Errorf("%v finds the URL: %v", as, got)
+			t.Errorf("%v finds a row by its URL: %v, want the opposite", as, got)
 		}
 	}
 	if got := h.ask(account.Viewer, "GET", "/events", "").Body.String(); !strings.Contains(got, "https://a.example/") {
-		t.Errorf("a viewer does not see hosts: %s", got)
+		t.Errorf("a viewer does not see the host: %s", got)
 	}
 }
 
@@ -340,10 +340,10 @@ func TestEveryLookIsInTheAuditLog(t *testing.T) {
 			t.Fatal(w.Body)
 		}
 		if got := entries(t, h) - before; (got == 1) != (want != "") {
-			t.Errorf("%s: %d entries", query, got)
+			t.Errorf("GET /events?%s added %d entries to the audit log", query, got)
 		}
 		if all, err := h.parts.Audit.Entries(0, 1); want != "" && (err != nil || all[0].Details != want || all[0].By != "the-safeguarding-lead" || all[0].Action != "look") {
-			t.Errorf("%s: %+v %v", query, all, err)
+			t.Errorf("GET /events?%s: the audit log has %+v, %v", query, all, err)
 		}
 	}
 	if w := h.ask(account.Owner, "POST", "/accounts/password", "name=the-viewer&password=correct+horse+battery"); w.Code != 200 {
@@ -351,19 +351,19 @@ func TestEveryLookIsInTheAuditLog(t *testing.T) {
 	}
 	all, err := h.parts.Audit.Entries(0, 1)
 	if err != nil || all[0].Action != "POST /accounts/password" || !strings.Contains(all[0].Details, "the-viewer") || strings.Contains(all[0].Details, "horse") || all[0].Status != 0 {
-		t.Errorf("%+v %v", all, err)
+		t.Errorf("the entry is %+v, %v", all, err)
 	}
-	// The audit log comes first: a look or change that it cannot hold is refused.
+	// If the audit log cannot be written, looks and changes are refused.
 	folder := account.Folder(h.dir)
 	if err := errors.Join(os.Remove(filepath.Join(folder, "audit.jsonl")), os.Mkdir(filepath.Join(folder, "audit.jsonl"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if w := h.ask(account.Lead, "GET", "/events?filter=user:anna", ""); w.Code == 200 {
-		t.Error("a look that is not recorded is shown")
+		t.Error("a look that the audit log cannot record is shown")
 	}
 	h.paused = nil
 	if w := h.ask(account.Owner, "POST", "/pause", "for=1m"); w.Code != 503 || w.Header().Get("Retry-After") == "" || h.paused != nil {
-		t.Errorf("a change that is not recorded is made: %d %q", w.Code, h.paused)
+		t.Errorf("a change that the audit log cannot record: status %d, want 503; paused %q", w.Code, h.paused)
 	}
 }
 
@@ -374,13 +374,13 @@ func TestTwoPeopleAreNeeded(t *testing.T) {
 		return h.ask(as, "GET", "/events?"+query, "")
 	}
 	if got := see(account.Lead, "").Body.String(); strings.Contains(got, "anna\"") && strings.Contains(got, `"user"`) || strings.Contains(got, "10.0.0.1") || !strings.Contains(got, "a.example") {
-		t.Errorf("before: %s", got)
+		t.Errorf("without a second person, rows name people: %s", got)
 	}
 	if w := see(account.Lead, "filter=user:anna"); w.Code != 403 || !strings.Contains(w.Body.String(), "two people") {
-		t.Errorf("before: %d %s", w.Code, w.Body)
+		t.Errorf("a look without a second person: status %d, want 403: %s", w.Code, w.Body)
 	}
 	if got := h.ask(account.Owner, "GET", "/statistics", "").Body.String(); strings.Contains(got, "10.0.0.1") {
-		t.Errorf("counted: %s", got)
+		t.Errorf("without a second person, counts name clients: %s", got)
 	}
 	var all []look
 	w := h.ask(account.Lead, "POST", "/looks", "whom=anna&reason=a+worry")
@@ -388,22 +388,22 @@ func TestTwoPeopleAreNeeded(t *testing.T) {
 		t.Fatal(w.Code, w.Body)
 	}
 	if w := h.ask(account.Lead, "POST", "/looks/agree", "id="+all[0].ID); w.Code != 400 {
-		t.Errorf("alone: %d %s", w.Code, w.Body)
+		t.Errorf("agreeing to one's own look: status %d, want 400: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Helper, "POST", "/looks/agree", "id="+all[0].ID); w.Code != 403 {
-		t.Errorf("a helper: %d %s", w.Code, w.Body)
+		t.Errorf("a helper agrees to a look: status %d, want 403: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Owner, "POST", "/looks/agree", "id="+all[0].ID); w.Code != 200 {
 		t.Fatal(w.Code, w.Body)
 	}
 	if w := see(account.Lead, "filter=user:anna"); w.Code != 200 || !strings.Contains(w.Body.String(), "secret") {
-		t.Errorf("after: %d %s", w.Code, w.Body)
+		t.Errorf("a look after a second person agreed: status %d, want 200: %s", w.Code, w.Body)
 	}
 	if w := see(account.Lead, "filter=user:ben"); w.Code != 403 {
-		t.Errorf("of another: %d %s", w.Code, w.Body)
+		t.Errorf("a look at another person: status %d, want 403: %s", w.Code, w.Body)
 	}
 	if w := see(account.Owner, "filter=user:anna"); w.Code != 403 {
-		t.Errorf("by another: %d %s", w.Code, w.Body)
+		t.Errorf("another user's look at the person: status %d, want 403: %s", w.Code, w.Body)
 	}
 }
 
@@ -414,15 +414,15 @@ func TestSignInAndOut(t *testing.T) {
 	}
 	html := func(r *http.Request) { r.Header.Set("Accept", "text/html") }
 	if w := h.ask(account.None, "GET", "/events?last=1h", "", html); w.Code != 303 || w.Header().Get("Location") != "/login?to=%2Fevents%3Flast%3D1h" {
-		t.Errorf("%d %v", w.Code, w.Header())
+		t.Errorf("a page without a session: status %d, header %v; want a redirect to the sign-in page", w.Code, w.Header())
 	}
 	if w := h.ask(account.None, "POST", "/login", "name=the-viewer&password=wrong", html); w.Code != 401 || !strings.Contains(w.Body.String(), "wrong") || w.Header().Get("Set-Cookie") != "" {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("signing in with a wrong password: status %d, want 401: %s", w.Code, w.Body)
 	}
 	w := h.ask(account.None, "POST", "/login", "name=the-viewer&password=correct+horse+battery&to=%2Fevents", html)
 	c := w.Result().Cookies()
 	if w.Code != 303 || w.Header().Get("Location") != "/events" || len(c) != 1 || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode || c[0].Secure {
-		t.Fatalf("%d %v", w.Code, w.Header())
+		t.Fatalf("signing in: status %d, header %v", w.Code, w.Header())
 	}
 	for _, to := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "", "/login"} {
 		if got := inside(to); got != "/" {
@@ -431,17 +431,17 @@ func TestSignInAndOut(t *testing.T) {
 	}
 	h.cookie[account.Viewer] = c[0].Value
 	if w := h.ask(account.Viewer, "GET", "/account", ""); w.Code != 200 || strings.Contains(w.Body.String(), "argon2") {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("the account page: status %d, want 200 without a hash: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Viewer, "POST", "/logout", ""); w.Code != 200 {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("signing out: status %d, want 200: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Viewer, "GET", "/account", ""); w.Code != 401 {
-		t.Errorf("after signing out: %d", w.Code)
+		t.Errorf("the account page after signing out: status %d, want 401", w.Code)
 	}
 	for _, page := range []string{"/login", "/account", "/accounts", "/audit", "/looks"} {
 		if w := h.ask(account.Owner, "GET", page, "", html); w.Code != 200 || !strings.Contains(w.Body.String(), "</html>") || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src '") {
-			t.Errorf("%s: %d %s", page, w.Code, w.Body)
+			t.Errorf("%s: status %d, or no page: %s", page, w.Code, w.Body)
 		}
 	}
 	// Many wrong passwords bar the address.
@@ -450,7 +450,7 @@ func TestSignInAndOut(t *testing.T) {
 		last = h.ask(account.None, "POST", "/login", "name=nobody&password=wrong").Code
 	}
 	if last != 429 {
-		t.Errorf("after %d wrong passwords: %d", maxTries+1, last)
+		t.Errorf("after %d wrong passwords: status %d, want 429", maxTries+1, last)
 	}
 }
 
@@ -468,35 +468,35 @@ func TestTokensDoWhatTheirScopeAndAccountMay(t *testing.T) {
 	for ask, want := range map[string]int{"GET /events": 200, "GET /pause": 403, "GET /accounts": 403, "POST /account/tokens": 403} {
 		method, path, _ := strings.Cut(ask, " ")
 		if w := h.ask(account.None, method, path, "", bearer); w.Code != want {
-			t.Errorf("%s: %d %s", ask, w.Code, w.Body)
+			t.Errorf("%s with a token: status %d, %s", ask, w.Code, w.Body)
 		}
 	}
-	for _, dry := range []string{"?dry_run=true", ""} { // a token may ask for the effect of any change that it may make
+	for _, dry := range []string{"?dry_run=true", ""} { // a token may ask for the effect of every change that it may make
 		if w := h.ask(account.None, "POST", "/pause"+dry, "for=1m&who=7a", bearer); w.Code != 200 {
-			t.Errorf("pause%s: %d %s", dry, w.Code, w.Body)
+			t.Errorf("POST /pause%s with a token: status %d, %s", dry, w.Code, w.Body)
 		}
 	}
 	for who, want := range map[string]int{"7a": 200, "7b": 403} {
 		if w := h.ask(account.None, "POST", "/pause", "for=1m&who="+who, bearer); w.Code != want {
-			t.Errorf("pause %s: %d %s", who, w.Code, w.Body)
+			t.Errorf("pausing filtering for %s with a token: status %d, %s", who, w.Code, w.Body)
 		}
 	}
 	key := account.LocalKey(h.dir)
 	for token, want := range map[string]int{h.token: 200, key: 200, key + "x": 401} {
 		if w := h.ask(account.None, "GET", "/accounts", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }); w.Code != want {
-			t.Errorf("%q: %d %s", token, w.Code, w.Body)
+			t.Errorf("GET /accounts with the token %q: status %d, %s", token, w.Code, w.Body)
 		}
 	}
 	if text := fmt.Sprint(h.ask(account.Owner, "GET", "/accounts/tokens", "").Body); !strings.Contains(text, "timetable") || strings.Contains(text, created.Token) {
-		t.Errorf("tokens: %s", text)
+		t.Errorf("the list of tokens lacks timetable, or has the secret: %s", text)
 	}
 }
 
-// Without accounts, this machine needs no token; but who shows a wrong one is refused, so that a
-// program with an old token notices.
+// Without accounts, this machine needs no token. A wrong token is refused, so that a program
+// with an old token notices.
 func TestAWrongTokenIsWrongOnThisMachineToo(t *testing.T) {
 	h := newHouse(t)
-	for _, r := range account.Roles { // the last owner may go when nobody else is left
+	for _, r := range account.Roles { // the last owner may be removed when nobody else is left
 		if err := h.parts.Accounts.Remove("the-" + r.String()); err != nil {
 			t.Fatal(err)
 		}
@@ -508,14 +508,15 @@ func TestAWrongTokenIsWrongOnThisMachineToo(t *testing.T) {
 			}
 		})
 		if w.Code != want {
-			t.Errorf("%q: %d %s", token, w.Code, w.Body)
+			t.Errorf("without accounts, with the token %q: status %d, %s", token, w.Code, w.Body)
 		}
 	}
 }
 
 func tells(r route) bool { ok, _ := r.hasDryRun(); return ok }
 
-// Whoever asks for the effect alone wants nothing to change: a route says it or refuses.
+// A request that only asks for the effect must change nothing: a route shows the effect or
+// refuses.
 func TestDryRunChangesNothingOnAnyRoute(t *testing.T) {
 	h := newHouse(t)
 	for _, r := range h.parts.routes() {
@@ -524,17 +525,17 @@ func TestDryRunChangesNothingOnAnyRoute(t *testing.T) {
 		}
 		for _, c := range []struct{ query, form string }{{"?dry_run=true", "who=&for=1m"}, {"?dry_run=1", ""}, {"", "who=&for=1m&dry_run=true"}, {"", "who=&dry_run=yes&for=1m"}} {
 			if w := h.ask(account.Owner, r.method, target(r)+c.query, c.form); w.Code != 400 || !strings.Contains(w.Body.String(), "dry_run") {
-				t.Errorf("%s %s%s with %q: %d %s", r.method, r.path, c.query, c.form, w.Code, w.Body)
+				t.Errorf("%s %s%s with %q: status %d, want 400 and dry_run: %s", r.method, r.path, c.query, c.form, w.Code, w.Body)
 			}
 		}
 	}
 	if len(h.paused)+len(h.given) > 0 {
-		t.Errorf("paused %q, given %q", h.paused, h.given)
+		t.Errorf("requests for the effect alone paused %q, and gave time to %q", h.paused, h.given)
 	}
 	if w := h.ask(account.None, "POST", "/setup?dry_run=true", "token=x"); w.Code != 400 || !strings.Contains(w.Body.String(), "dry_run") {
-		t.Errorf("/setup: %d %s", w.Code, w.Body)
+		t.Errorf("/setup with dry_run: status %d, want 400 and dry_run: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Owner, "POST", "/pause", "who=&for=1m&dry_run=false"); w.Code != 200 || len(h.paused) != 1 {
-		t.Errorf("dry_run=false: %d %s, paused %q", w.Code, w.Body, h.paused)
+		t.Errorf("a pause with dry_run=false: status %d, %s, paused %q", w.Code, w.Body, h.paused)
 	}
 }

@@ -34,21 +34,21 @@ import (
 	"shuultuur/zone/authority"
 )
 
-// Health is the state of a gateway as a load balancer or an operator asks for
-// it. Problems are worth a look but do not stop the gateway.
+// Health is the state of a gateway for load balancers and operators. Problems need attention
+// but do not stop the gateway.
 type Health struct {
 	Ready    bool     `json:"ready"` // accepting work: started, not draining
 	Started  string   `json:"started"`
 	Settings string   `json:"settings"`         // file the running engine was built from
-	Revision string   `json:"revision"`         // of the running settings and lists
-	State    string   `json:"state"`            // alone; shared with a fleet; degraded: the fleet's is out of reach
+	Revision string   `json:"revision"`         // revision of the running settings and lists
+	State    string   `json:"state"`            // alone, shared with a fleet, or degraded: the fleet's state cannot be reached
 	Update   string   `json:"update,omitempty"` // a newer version of the program than this one; "" if none is known
 	Problems []string `json:"problems"`
 }
 
 // Quotas are the remainders of a client's quotas.
 type Quotas struct {
-	Policy string           `json:"policy"` // "" if there is none
+	Policy string           `json:"policy"` // policy; "" if there is none
 	User   string           `json:"user"`
 	Quotas []filter.Balance `json:"quotas"`
 }
@@ -57,25 +57,24 @@ type Quotas struct {
 type Parts struct {
 	Metrics http.Handler
 	Health  func() Health
-	Lists   *Lists  // nil: nothing of them is shown
-	Events  *Events // nil: there is no record that can be asked
+	Lists   *Lists  // nil: they are not shown
+	Events  *Events // nil: no record can be queried
 	Cache   *Cache  // nil: nothing is stored
 	Pause   *Pause  // nil: filtering is never paused
 	Votes   *Votes  // nil: there are no votes, or another node counts them
 	// Sessions receive which user has which address at present; nil for none.
 	Sessions *Sessions
 	Live     *Live // nil: the start page has no graph
-	// Rulings open and block sites for somebody; nil: nobody may.
+	// Rulings opens and blocks sites for people; nil: nobody may.
 	Rulings *Rulings
 	// Explain returns the decision on a request, and the reason.
 	Explain Explain
-	// Settings are the file with the settings, and how it is changed; nil: it
-	// cannot be seen.
+	// Settings shows and changes the settings file; nil: it cannot be seen.
 	Settings *Settings
 	// Setup returns the first steps, or nil if they are not offered.
 	Setup func() *Setup
-	Texts text.Choice // of the pages
-	// Root returns the certificate that clients are to trust, nil for none.
+	Texts text.Choice // texts of the pages
+	// Root returns the certificate that clients should trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
 	Refusals func() any
@@ -84,10 +83,10 @@ type Parts struct {
 	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
 	// Clients are the filtered clients; nil: there is no page about them.
 	Clients    *Clients
-	System     *System // nil: nothing is shown of the program
+	System     *System // nil: the program is not shown
 	NameServer *Names  // nil: there is none
-	// Token opens everything to clients on other machines. Without one it is
-	// for this machine only.
+	// Token permits everything to clients on other machines. Without one, only this machine may
+	// use the address.
 	Token string
 	// Monitors are the networks that may read metrics and health without it.
 	Monitors []netip.Prefix
@@ -108,7 +107,7 @@ type Inside struct {
 	Remarks func() []Remark // nil: there are none
 }
 
-// A Remark says what is low on the machine, why that matters, and the commands that mend it.
+// A Remark says what is low on the machine, why that matters, and which commands raise it.
 type Remark struct {
 	About, Found, Wanted, Why string
 	Mend                      []string
@@ -136,13 +135,12 @@ type Access struct {
 	server *Server
 }
 
-// routes returns the table of all routes. Routes without their part are left out.
+// routes returns the table of all routes. It leaves out routes whose part is missing.
 //
-// A request from a page of another origin that would change something is
-// refused, as is one whose Host is a name other than localhost: pages in a
-// browser on this machine must not reach it by pointing a name of theirs at the
-// loopback address. The profiles block and mutex with ?seconds=N sample waits
-// for as long.
+// A request from a page of another origin that would change something is refused. So is one
+// whose Host is a name other than localhost, because pages in a browser on this machine must
+// not reach it by pointing a name of theirs at the loopback address. The profiles block and
+// mutex with ?seconds=N sample waits for that long.
 func (p *Parts) routes() []route {
 	all := []route{
 		{"GET", "/static/{digest}/{name}", anyone, staticFile},
@@ -186,7 +184,7 @@ func (p *Parts) routes() []route {
 	return append(all, apiRoutes(all, p.Pause.notice)...)
 }
 
-// index lists the paths that can be asked for.
+// index lists the paths that can be requested.
 func (p *Parts) index(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	text := "Shuultuur\n\n"
@@ -245,7 +243,7 @@ func Serve(ctx context.Context, l net.Listener, t *tls.Config, h http.Handler) e
 		}
 		l = tls.NewListener(l, t)
 	}
-	streams := make(chan struct{}) // closed when those that would not end are to end
+	streams := make(chan struct{}) // closed when endless requests must end
 	s := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context {
 		return context.WithValue(context.Background(), closingKey{}, streams)
 	}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}

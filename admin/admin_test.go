@@ -54,7 +54,7 @@ func TestRoutes(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler(c.ready).ServeHTTP(w, r)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.contains) {
-			t.Errorf("GET %s from %q: got %d %q, want %d with %q", c.path, c.host, w.Code, w.Body, c.status, c.contains)
+			t.Errorf("GET %s from %q: status %d, %q; want %d with %q", c.path, c.host, w.Code, w.Body, c.status, c.contains)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -109,7 +109,7 @@ func TestWaitsAreSampledForAWhileOnly(t *testing.T) {
 			t.Errorf("seconds=%s: got %d, want 400", bad, w.Code)
 		}
 	}
-	// Somebody waits while the profile is taken.
+	// A goroutine waits while the profile is taken.
 	stop := make(chan struct{})
 	var waiter sync.WaitGroup
 	waiter.Go(func() {
@@ -131,15 +131,15 @@ func TestWaitsAreSampledForAWhileOnly(t *testing.T) {
 	close(stop)
 	waiter.Wait()
 	if a.Code != http.StatusConflict || b.Code != http.StatusOK {
-		t.Errorf("two at once: got %d and %d, want 409 and 200", a.Code, b.Code)
+		t.Errorf("two profiles at once: status %d and %d, want 409 and 200", a.Code, b.Code)
 	}
 	if before := runtime.SetMutexProfileFraction(-1); before != 0 {
-		t.Errorf("mutex sampling is left at %d", before)
+		t.Errorf("after the profile mutex sampling is %d, want 0", before)
 	}
 	if z, err := gzip.NewReader(b.Body); err != nil {
 		t.Errorf("the profile is not gzip: %v", err)
 	} else if data, err := io.ReadAll(z); err != nil || !bytes.Contains(data, []byte("TestWaitsAreSampled")) {
-		t.Errorf("the profile does not know who waited: %v", err)
+		t.Errorf("the profile lacks the function that waited: %v", err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestServeStopsWithItsContext(t *testing.T) {
 	}
 	var h Health
 	if err := json.NewDecoder(res.Body).Decode(&h); err != nil || h.Revision != "abc" {
-		t.Errorf("health: got %+v, %v", h, err)
+		t.Errorf("/health says %+v, %v", h, err)
 	}
 	res.Body.Close()
 	cancel()
@@ -166,7 +166,7 @@ func TestServeStopsWithItsContext(t *testing.T) {
 	}
 	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		c.Close()
-		t.Error("still accepting after Serve returned")
+		t.Error("the address still accepts connections after Serve returned")
 	}
 }
 
@@ -201,7 +201,7 @@ func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 			Root: func() *intercept.Root { return root }, Refusals: func() any { return []string{"secret.test"} },
 			Quotas: func(context.Context, string, netip.Addr, string) Quotas { return Quotas{User: "secret.test"} }})
 		r := httptest.NewRequest("GET", "http://192.0.2.1"+path, nil)
-		r.RemoteAddr = "192.0.2.7:5000" // no log-in, another machine
+		r.RemoteAddr = "192.0.2.7:5000" // no login is needed, even from another machine
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return w
@@ -226,20 +226,20 @@ func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 	} {
 		w := ask(root, tt.path)
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.contains) {
-			t.Errorf("%s: %d, without %q: %s", tt.path, w.Code, tt.contains, w.Body)
+			t.Errorf("%s: status %d, want %q in %s", tt.path, w.Code, tt.contains, w.Body)
 		}
 		if strings.Contains(w.Body.String(), "PRIVATE") || strings.Contains(w.Body.String(), "secret.test") {
-			t.Errorf("%s tells too much", tt.path)
+			t.Errorf("%s reveals secrets or hosts", tt.path)
 		}
 	}
 	if w := ask(root, "/ca"); w.Header().Get("Cache-Control") != "no-store" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") || strings.Contains(w.Body.String(), "/events") {
-		t.Errorf("the page of the certificate is not like the others, or leads to them: %v", w.Header())
+		t.Errorf("the page of the certificate lacks headers, or leads to other pages: %v", w.Header())
 	}
 	if w := ask(nil, "/ca"); w.Code != 200 || !strings.Contains(w.Body.String(), "nothing to install") {
-		t.Errorf("without a root: %d %s", w.Code, w.Body)
+		t.Errorf("/ca without a root: status %d, %s", w.Code, w.Body)
 	}
 	if w := ask(nil, "/ca/root.pem"); w.Code != 404 {
-		t.Errorf("without a root: %d", w.Code)
+		t.Errorf("/ca/root.pem without a root: status %d, want 404", w.Code)
 	}
 }
 
@@ -261,9 +261,8 @@ func TestMetricsAndHealthAreForTheNetworksNamed(t *testing.T) {
 	}
 }
 
-// TestEveryRouteRefusesStrangers asks for every line of the table as a client
-// without a token, with a wrong one, from a page of another origin, and under a
-// foreign host name.
+// TestEveryRouteRefusesStrangers sends a request to every route as a client without a token,
+// with a wrong one, from a page of another origin, and under a foreign host name.
 func TestEveryRouteRefusesStrangers(t *testing.T) {
 	p := Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef", Events: &Events{}, Lists: &Lists{}, Pause: &Pause{},
 		Rulings: &Rulings{}, Settings: &Settings{}, Explain: func(context.Context, Question) (*Explanation, error) { return nil, nil }, Live: &Live{},
@@ -279,14 +278,14 @@ func TestEveryRouteRefusesStrangers(t *testing.T) {
 		}
 		if x.role != anyone {
 			if got := ask(func(*http.Request) {}); got != 401 {
-				t.Errorf("%s %s without a token: %d", x.method, x.path, got)
+				t.Errorf("%s %s without a token: status %d, want 401", x.method, x.path, got)
 			}
 			if got := ask(func(r *http.Request) { r.SetBasicAuth("", "0123456789abcdeF") }); got != 401 {
-				t.Errorf("%s %s with a wrong token: %d", x.method, x.path, got)
+				t.Errorf("%s %s with a wrong token: status %d, want 401", x.method, x.path, got)
 			}
 		}
 		if got := ask(func(r *http.Request) { r.Host, r.RemoteAddr = "rebound.example", "127.0.0.1:5000" }); got != 403 {
-			t.Errorf("%s %s by another name: %d", x.method, x.path, got)
+			t.Errorf("%s %s under another host name: status %d, want 403", x.method, x.path, got)
 		}
 		if x.method == "GET" {
 			continue
@@ -295,7 +294,7 @@ func TestEveryRouteRefusesStrangers(t *testing.T) {
 			r.RemoteAddr = "127.0.0.1:5000"
 			r.Header.Set("Origin", "https://evil.example")
 		}); got != 403 {
-			t.Errorf("%s %s from another origin: %d", x.method, x.path, got)
+			t.Errorf("%s %s from another origin: status %d", x.method, x.path, got)
 		}
 	}
 }
@@ -315,7 +314,7 @@ func TestWrongTokensAreLimited(t *testing.T) {
 		}
 		for i := range maxTries {
 			if got := ask("[2001:db8::"+strconv.Itoa(i)+"]:5000", "wrong"); got != 401 {
-				t.Fatalf("wrong token %d: %d", i, got)
+				t.Fatalf("wrong token %d: status %d, want 401", i, got)
 			}
 		}
 		for _, c := range []struct {
@@ -329,18 +328,18 @@ func TestWrongTokensAreLimited(t *testing.T) {
 			{"127.0.0.1:5000", "wrong", 200},                    // this machine
 		} {
 			if got := ask(c.remote, c.token); got != c.want {
-				t.Errorf("%s with %q: %d, want %d", c.remote, c.token, got, c.want)
+				t.Errorf("from %s with %q: status %d, want %d", c.remote, c.token, got, c.want)
 			}
 		}
 		time.Sleep(tryTime)
 		if got := ask("[2001:db8::99]:5000", "0123456789abcdef"); got != 200 {
-			t.Errorf("after a while: %d", got)
+			t.Errorf("the right token after the bar ended: status %d, want 200", got)
 		}
 		for i := range 2 * maxBarred {
 			ask(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()+":1", "wrong")
 		}
 		if n := len(h.wrong.since); n > maxBarred {
-			t.Errorf("%d clients are remembered", n)
+			t.Errorf("%d clients are remembered, more than maxBarred", n)
 		}
 	})
 }
@@ -352,7 +351,7 @@ func TestBeyondLoopbackTLSIsSpoken(t *testing.T) {
 	}
 	defer l.Close()
 	if err := Serve(t.Context(), l, nil, handler(true)); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("without a certificate: %v", err)
+		t.Errorf("serving other machines without a certificate: %v, want an error", err)
 	}
 	cert := httptest.NewTLSServer(nil)
 	defer cert.Close()
@@ -361,10 +360,10 @@ func TestBeyondLoopbackTLSIsSpoken(t *testing.T) {
 	go func() { done <- Serve(ctx, l, &tls.Config{Certificates: cert.TLS.Certificates}, handler(true)) }()
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	if res, err := cert.Client().Get("https://127.0.0.1:" + port + "/health"); err != nil || res.StatusCode != 200 {
-		t.Errorf("by TLS: %v", err)
+		t.Errorf("GET /health over TLS: %v", err)
 	}
 	if res, err := http.Get("http://127.0.0.1:" + port + "/health"); err == nil && res.StatusCode == 200 {
-		t.Error("served without TLS")
+		t.Error("an address for other machines answers without TLS")
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -372,7 +371,7 @@ func TestBeyondLoopbackTLSIsSpoken(t *testing.T) {
 	}
 }
 
-// TestProfilesAreThoseThatToolsAskFor: paths and parameters of net/http/pprof.
+// TestProfilesAreThoseThatToolsAskFor uses the paths and parameters of net/http/pprof.
 func TestProfilesAreThoseThatToolsAskFor(t *testing.T) {
 	h := handler(true)
 	for path, want := range map[string]struct {
@@ -394,7 +393,7 @@ func TestProfilesAreThoseThatToolsAskFor(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != want.status || !strings.HasPrefix(w.Body.String(), want.begins) {
-			t.Errorf("%s: got %d %.60q, want %d %q …", path, w.Code, w.Body, want.status, want.begins)
+			t.Errorf("%s: status %d, %.60q; want %d and the beginning %q", path, w.Code, w.Body, want.status, want.begins)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"shuultuur/text"
 )
 
-// An alert is shown with the person's events in this time before and after it, up
-// to this number each.
+// An alert is shown with the person's events in this span before and after it, and at most this
+// number on each side.
 const (
 	alertAround = 30 * time.Minute
 	alertRows   = 200
@@ -72,7 +72,7 @@ type alertInFull struct {
 	alert.Alert
 	Around   []event.Row `json:"around"`
 	Rows     []eventRow  `json:"-"`
-	NoAround string      `json:"no_around,omitempty"` // why there is nothing
+	NoAround string      `json:"no_around,omitempty"` // why there are no events
 }
 
 func (p *Parts) alert(w http.ResponseWriter, r *http.Request, page pageTemplate) {

@@ -18,19 +18,19 @@ import (
 // made in the end has another entry, with the status of the answer.
 
 const (
-	maxRecorded  = 4096 // bytes of a body that are recorded
+	maxRecorded  = 4096 // most bytes of a body that are recorded
 	auditPerPage = 100
 )
 
-// secrets are fields of forms that are never recorded.
+// secrets names the fields of forms that are never recorded.
 var secrets = []string{"password", "old", "code", "token", "secret"}
 
-// silent are changing paths that record themselves, hold nothing but secrets, or
-// change nothing.
+// silent names the paths of changes that record themselves, contain only secrets, or change
+// nothing.
 var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check", mcpPath}
 
-// nameless are the paths of changes whose form is not recorded: it names the
-// person whose data was erased.
+// nameless has the paths of changes whose form is not recorded, because it names the person
+// whose data was erased.
 var nameless = []string{"/privacy/erase"}
 
 // answer answers with a route, and records the request if it changes something.
@@ -72,7 +72,7 @@ func (s *Server) record(q *http.Request, action string, status int, details stri
 	return s.parts.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, From: remote(q).String(), Action: action, Status: status, Details: details})
 }
 
-// entered returns the contents of a body without secrets.
+// entered returns the fields of a body without secrets.
 func entered(q *http.Request, first []byte) string {
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	if kind != "application/x-www-form-urlencoded" {
@@ -100,7 +100,7 @@ func entered(q *http.Request, first []byte) string {
 type seeing struct {
 	http.ResponseWriter
 	status     int
-	effectOnly bool // nothing was changed
+	effectOnly bool // it changed nothing
 }
 
 func (s *seeing) WriteHeader(status int) {

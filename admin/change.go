@@ -50,7 +50,7 @@ func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then s
 		s.write(w, s.page, http.StatusOK, d)
 		return
 	}
-	if !dry && d.Checked != "" { // else nothing is changed
+	if !dry && d.Checked != "" { // otherwise nothing is changed
 		if out.Remarks, err = s.Save(r.Context(), []byte(d.Text), d.Tag, author(r), reason); err != nil {
 			s.failChange(w, r, d, err)
 			return
@@ -80,7 +80,7 @@ func (s *Settings) failChange(w http.ResponseWriter, r *http.Request, d *setting
 	}
 }
 
-// policies are those in use; none when they cannot be read.
+// policies returns the policies in use, or none if they cannot be read.
 func (s *Settings) policies(context.Context) []PolicyView {
 	if s == nil || s.Policies == nil {
 		return nil

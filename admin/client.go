@@ -37,7 +37,7 @@ type Client struct {
 // ErrOff reports that there is no admin address to ask.
 var ErrOff = errors.New("the admin address is switched off, so the gateway cannot be asked; set listen.admin")
 
-// Each answer that a client reads is bounded. A page of events has maxRows of them.
+// Every answer that a client reads is bounded. A page of events has at most maxRows.
 const (
 	maxAnswer     = 1 << 20
 	maxPageOfRows = 64 << 10 * maxRows
@@ -90,7 +90,7 @@ func (c Client) TLS() (*tls.Config, error) {
 	return trustOne(c.Cert)
 }
 
-// trustOne trusts the certificate in a file under any name: the gateway of these
+// trustOne trusts the certificate in a file under any name, because the gateway of these
 // settings has it.
 func trustOne(file string) (*tls.Config, error) {
 	text, err := os.ReadFile(file)
@@ -169,8 +169,9 @@ func (c Client) Top(ctx context.Context, filter, by string, n int) (all []event.
 	return all, err
 }
 
-// Follow yields the transactions from now on that a filter wants, until ctx ends. What
-// the stream skips, because there is much, or because it begins anew, is asked for.
+// Follow yields the transactions that a filter wants as they are recorded, until ctx ends. If
+// the stream skips some, because there are many or because it is interrupted, Follow requests
+// them.
 func (c Client) Follow(ctx context.Context, filter string) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
 		f := follower{Client: c, filter: filter, yield: yield}
@@ -185,7 +186,7 @@ func (c Client) Follow(ctx context.Context, filter string) iter.Seq2[event.Row, 
 			case refused || f.began == "" || failures == mostFailures:
 				yield(event.Row{}, err)
 				return
-			default: // a connection that ends may take a question with it
+			default: // a connection that ends may lose a request
 				failures++
 			}
 		}
@@ -203,7 +204,7 @@ type follower struct {
 
 var errEnough = errors.New("no more rows are wanted")
 
-// mostFailures is how often in a row a stream may fail to go on.
+// mostFailures is how many streams in a row may fail.
 const mostFailures = 3
 
 // stream reads one stream to its end.
@@ -214,7 +215,7 @@ func (f *follower) stream(ctx context.Context) error {
 	}
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer)) // as much as there is
+		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer)) // at most as many as exist
 		return &refusal{r.StatusCode, text}
 	}
 	if f.began != "" {
@@ -250,7 +251,7 @@ func (f *follower) stream(ctx context.Context) error {
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return fmt.Errorf("reading the answer of %s%s: a line has more than %d bytes", f.URL, livePath, maxAnswer)
 	}
-	return nil // another stream goes on where this one broke off, if the gateway is there
+	return nil // if the gateway is there, another stream continues where this one ended
 }
 
 // take passes a row on.
@@ -359,7 +360,7 @@ func (c Client) open(ctx context.Context, m asking) (*http.Response, error) {
 	return r, nil
 }
 
-// send returns the body of an answer, of at most so many bytes, and its head.
+// send returns the body of an answer, at most a number of bytes, and its head.
 func (c Client) send(ctx context.Context, m asking, patience time.Duration, most int) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -372,7 +373,7 @@ func (c Client) send(ctx context.Context, m asking, patience time.Duration, most
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.StatusCode == http.StatusNotFound && strings.TrimSpace(string(data)) == "404 page not found" { // as http.ServeMux says
+	if r.StatusCode == http.StatusNotFound && strings.TrimSpace(string(data)) == "404 page not found" { // in the words of http.ServeMux
 		name, _, _ := strings.Cut(strings.TrimPrefix(r.Request.URL.Path, "/"), "/")
 		return nil, nil, fmt.Errorf("the gateway at %s has no %s: its settings lack it, or this is not an admin address", c.URL, name)
 	}

@@ -10,8 +10,8 @@ import (
 	"shuultuur/check/signature/engine"
 )
 
-// Signatures returns the costs of signature rules, the dearest first, and the
-// work of their prefilters.
+// Signatures returns the costs of signature rules, most expensive first, and the work of their
+// prefilters.
 func (c Client) Signatures(ctx context.Context) (rules []engine.Profile, buffers []engine.BufferProfile, err error) {
 	var d checksData
 	if err := c.ask(ctx, http.MethodGet, "/checks", "", &d); err != nil {

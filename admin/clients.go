@@ -23,12 +23,12 @@ import (
 
 // Clients provides the admin address with data about filtered clients.
 type Clients struct {
-	// Known are the users with their addresses, and the groups with their
-	// members, as the settings have them.
+	// Known returns the users with their addresses, and the groups with their members, in the
+	// settings.
 	Known func() (users, groups map[string][]string)
-	// About describes the client at an address, a user, or a group alone.
+	// About describes the client at an address, a user, or a whole group.
 	About func(ctx context.Context, addr netip.Addr, user, group string) About
-	// Bonuses are the minutes beyond quotas that hold now.
+	// Bonuses returns the minutes beyond quotas that are in force.
 	Bonuses func() []policy.Bonus
 	// Give gives minutes beyond quotas for the rest of the day; 0 withdraws them.
 	Give func(who string, minutes int64, by netip.Addr) error
@@ -38,13 +38,13 @@ type Clients struct {
 type About struct {
 	User     string           `json:"user,omitempty"`
 	Groups   []string         `json:"groups,omitempty"`
-	Policy   string           `json:"policy,omitempty"` // "" when none covers it
+	Policy   string           `json:"policy,omitempty"` // "" if no policy covers it
 	Balances []filter.Balance `json:"quotas,omitempty"`
 }
 
 // A clientRow is a person, a device or a group on the page.
 type clientRow struct {
-	Name      string   `json:"name"`             // of a user or group; of a device without a name its address
+	Name      string   `json:"name"`             // name of a user or group; of a device without a name its address
 	Called    string   `json:"called,omitempty"` // by itself
 	Addresses []string `json:"addresses,omitempty"`
 	Members   []string `json:"members,omitempty"` // of a group
@@ -56,13 +56,13 @@ type clientRow struct {
 
 // clientsData is the page, and its form for programs.
 type clientsData struct {
-	New    []clientRow    `json:"new"` // devices that were seen and have no name
+	New    []clientRow    `json:"new"` // devices on record that have no name
 	People []clientRow    `json:"people"`
 	Groups []clientRow    `json:"groups"`
 	Bonus  []policy.Bonus `json:"bonus"`
 
 	Names       []string `json:"-"` // of groups
-	Query       string   `json:"-"` // what is searched for
+	Query       string   `json:"-"` // the text that is searched for
 	Cut         bool     `json:"-"` // there are more people than the page shows
 	Saved       bool     `json:"-"`
 	MayEdit     bool     `json:"-"`
@@ -120,8 +120,8 @@ func (c *clientsPages) show(w http.ResponseWriter, r *http.Request, done string,
 // maxPeople is how many people and groups the page shows at once.
 const maxPeople = 100
 
-// find leaves what the page shows for a search: the rows of which a name, an address or
-// a group contains q.
+// find keeps the rows that a search matches: those with a name, an address or a group that
+// contains q.
 func (d *clientsData) find(q string) {
 	d.Query = strings.TrimSpace(q)
 	q = strings.ToLower(d.Query)
@@ -350,7 +350,7 @@ type oneClient struct {
 	Error   string   `json:"-"`
 }
 
-// spent is a quota as a bar.
+// A spent is a quota with its use, shown as a bar.
 type spent struct {
 	filter.Balance
 	Width float64 // in percent

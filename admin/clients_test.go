@@ -15,7 +15,7 @@ import (
 	"shuultuur/filter"
 )
 
-// TestAHelperSeesAndServesTheirOwnGroups and no others.
+// TestAHelperSeesAndServesTheirOwnGroups, and no others.
 func TestAHelperSeesAndServesTheirOwnGroups(t *testing.T) {
 	h := newHouse(t)
 	var d clientsData
@@ -28,29 +28,29 @@ func TestAHelperSeesAndServesTheirOwnGroups(t *testing.T) {
 	}
 	w = h.ask(account.Operator, "GET", "/clients", "")
 	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || len(d.People) != 2 || len(d.Groups) != 2 {
-		t.Errorf("an operator sees %s", w.Body)
+		t.Errorf("an operator sees %s, want two people and two groups", w.Body)
 	}
 	for path, want := range map[string]int{"/clients/one?who=anna": 200, "/clients/one?who=ben": 403, "/clients/one?who=7b": 403, "/clients/one?who=10.0.0.9": 403, "/clients/one": 400} {
 		if w := h.ask(account.Helper, "GET", path, ""); w.Code != want {
-			t.Errorf("%s for a helper: %d %s, want %d", path, w.Code, w.Body, want)
+			t.Errorf("%s as a helper: status %d, %s; want %d", path, w.Code, w.Body, want)
 		}
 	}
 	for who, want := range map[string]int{"7a": 200, "anna": 200, "ben": 403, "7b": 403, "": 400} {
 		if w := h.ask(account.Helper, "POST", "/bonus", url.Values{"who": {who}, "minutes": {"15"}}.Encode()); w.Code != want {
-			t.Errorf("more time for %q by a helper: %d %s", who, w.Code, w.Body)
+			t.Errorf("a helper gives %q more time: status %d, %s", who, w.Code, w.Body)
 		}
 	}
 	slices.Sort(h.given)
 	if strings.Join(h.given, " ") != "7a15 anna15" && strings.Join(h.given, " ") != "7a 15 anna 15" {
-		t.Errorf("given: %q", h.given)
+		t.Errorf("time was given to %q", h.given)
 	}
 	if w := h.ask(account.Operator, "POST", "/bonus", "who=anna&minutes=9999"); w.Code != 400 {
-		t.Errorf("9999 minutes: %d", w.Code)
+		t.Errorf("giving 9999 minutes: status %d, want 400", w.Code)
 	}
 }
 
-// TestANewDeviceIsNamedInTheSettings: with comments and order kept; where that
-// would have altered a verdict, a page shows it first.
+// TestANewDeviceIsNamedInTheSettings, which keep their comments and order. If that would have
+// altered a verdict, a page shows it first.
 func TestANewDeviceIsNamedInTheSettings(t *testing.T) {
 	const before = "# ours\nidentity:\n  groups: {7a: [anna]} # pupils\n"
 	p := &paper{text: before}
@@ -62,24 +62,24 @@ func TestANewDeviceIsNamedInTheSettings(t *testing.T) {
 	parts.Clients = h.parts.Clients
 	s := New(parts)
 	if page := ask(s, "GET", "/clients", "text/html", "").Body.String(); !strings.Contains(page, "Who is this?") || !strings.Contains(page, "10.0.0.9") {
-		t.Errorf("a device without a name is not shown: %s", page)
+		t.Errorf("the page does not show a device without a name: %s", page)
 	}
 	form := url.Values{"what": {"name"}, "address": {"10.0.0.9"}, "name": {"cara"}, "group": {"7a"}}.Encode()
 	w := ask(s, "POST", "/clients", "text/html", form)
 	want := "# ours\nidentity:\n  groups: {7a: [anna, cara]} # pupils\n  addresses:\n    cara: [10.0.0.9]\n"
 	if w.Code != 200 || p.text != before || !strings.Contains(w.Body.String(), "This change would have altered") || !strings.Contains(w.Body.String(), "cara") {
-		t.Errorf("a change with an effect: %d, the text is %q", w.Code, p.text)
+		t.Errorf("a change with an effect is not shown first: status %d, the settings are %q", w.Code, p.text)
 	}
 	w = ask(s, "POST", "/clients", "", form+"&dry_run=true")
 	if w.Code != 200 || p.text != before || !strings.Contains(w.Body.String(), `"saved":false`) {
-		t.Errorf("a try: %d %s", w.Code, w.Body)
+		t.Errorf("a request for the effect alone: status %d, %s", w.Code, w.Body)
 	}
 	if w = ask(s, "POST", "/clients", "", form); w.Code != 200 || p.text != want {
-		t.Errorf("named: %d %s, the text is\n%s", w.Code, w.Body, p.text)
+		t.Errorf("naming the device: status %d, %s; the settings are\n%s", w.Code, w.Body, p.text)
 	}
 	for _, bad := range []string{"what=name&address=x&name=y", "what=name&address=10.0.0.9", "what=other", "what=leave&name=zoe&group=7a", "what=forget&name=zoe"} {
 		if w := ask(s, "POST", "/clients", "", bad); w.Code != 400 {
-			t.Errorf("%s: %d %s", bad, w.Code, w.Body)
+			t.Errorf("the invalid form %s: status %d, want 400: %s", bad, w.Code, w.Body)
 		}
 	}
 }
@@ -94,10 +94,10 @@ func TestThePagesLeadWhereTheyMay(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(page, `href="/events"`) {
-			t.Errorf("%v is not led to the record", r)
+			t.Errorf("the page of a user with the role %v has no link to the record", r)
 		}
 		if got, want := strings.Contains(page, `href="/settings"`), r >= account.Operator; got != want {
-			t.Errorf("%v is led to the settings: %v", r, got)
+			t.Errorf("the page of a user with the role %v has a link to the settings: %v, want the opposite", r, got)
 		}
 		for _, l := range navLinks {
 			for _, l := range l.links {
@@ -105,7 +105,7 @@ func TestThePagesLeadWhereTheyMay(t *testing.T) {
 					continue
 				}
 				if code := h.ask(r, "GET", l.path, "").Code; code == 403 || code == 401 {
-					t.Errorf("%v is led to %s, which says %d", r, l.path, code)
+					t.Errorf("the page of a user with the role %v links to %s, which answers with status %d", r, l.path, code)
 				}
 			}
 		}

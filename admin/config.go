@@ -26,7 +26,7 @@ type Config struct {
 	// TwoPeople requires a second person's agreement before anyone looks at one
 	// person's browsing.
 	TwoPeople bool `yaml:"two-people"`
-	// SignIn has an OpenID provider sign people in.
+	// SignIn lets people sign in at an OpenID provider.
 	SignIn *SignIn `yaml:"sign-in"`
 }
 
@@ -34,8 +34,8 @@ type Config struct {
 // which roles they get.
 type SignIn struct {
 	oidc.Config `yaml:",inline"`
-	// Roles are the groups of the provider, its claim, whose members have a role.
-	// The greatest counts; people in none of them are refused.
+	// Roles maps roles to groups of the provider (in its claim) whose members have them. The
+	// highest role counts; people in none of the groups are refused.
 	Roles map[account.Role][]string `yaml:"roles"`
 }
 

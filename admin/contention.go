@@ -51,7 +51,7 @@ func secondsOf(r *http.Request, standard time.Duration) (time.Duration, error) {
 	return time.Duration(n * float64(time.Second)), nil
 }
 
-// wait waits for d, and returns false when the client is gone before.
+// wait waits for d, and returns false if the client goes away before.
 func wait(r *http.Request, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -166,8 +166,8 @@ func snapshot(p *pprof.Profile) (*profile.Profile, error) {
 }
 
 const (
-	// blockEvery samples waits of 10 µs and more, and of the shorter ones a
-	// share: cheap enough for a gateway under load.
+	// blockEvery samples all waits of at least 10 µs and a share of the shorter ones: cheap
+	// enough for a gateway under load.
 	blockEvery = 10_000
 	// mutexOneIn samples one in ten waits for a lock.
 	mutexOneIn = 10

@@ -20,10 +20,11 @@ import (
 	"shuultuur/vote"
 )
 
-// Every change can show its effect first. The table [effects] has how each
-// changing route does so; a test compares it with the table of routes.
+// Every change can show its effect first. The table [effects] says for each changing route how.
+// A test compares it with the table of routes.
 
-// How a route shows its effect. Any other text is the reason why it does not.
+// These are the ways in which a route shows its effect. Any other text is the reason why it
+// does not.
 const (
 	judged    = "the events of the last day are judged again" // see [Parts.foretell]
 	explained = "it says in figures of its own what would change"
@@ -112,10 +113,10 @@ type Trial struct {
 	Lists   map[string][]list.Change // by name
 	List    string                   // the list to read from File
 	File    string
-	Rulings []policy.Decision // one with a past Until ends what it names
+	Rulings []policy.Decision // one with an Until in the past ends what it names
 	Votes   []vote.Decision   // one with Ended is withdrawn
-	Pause   *policy.Pause     // one with a past Until ends; "" ends all pauses
-	Bonus   *policy.Bonus     // without minutes: withdraws the given time
+	Pause   *policy.Pause     // one with an Until in the past ends; "" ends all pauses
+	Bonus   *policy.Bonus     // one without minutes withdraws the given time
 }
 
 // whom returns the only user or device that a trial is about, or "" for

@@ -20,7 +20,7 @@ import (
 	"shuultuur/vote"
 )
 
-// samples are changes that each route which is judged would make. A new one needs a row.
+// samples has a change for each route whose effect is judged. A new route needs a row.
 var samples = map[string]url.Values{
 	"POST /rulings":        {"what": {"block"}, "site": {"tea.example"}},
 	"POST /events":         {"what": {"block"}, "entry": {"tea.example"}, "list": {"own"}},
@@ -33,7 +33,7 @@ var samples = map[string]url.Values{
 	"POST /clients":        {"what": {"forget"}, "name": {"anna"}},
 }
 
-// elsewhere are routes whose effect other tests follow, by what they take.
+// elsewhere has the routes whose effect other tests follow, by what they take.
 var elsewhere = map[string]string{
 	"PUT /settings":             "TestSettingsAreSavedAfterTheirEffectWasSeen",
 	"POST /settings":            "TestSettingsAreSavedAfterTheirEffectWasSeen",
@@ -41,7 +41,7 @@ var elsewhere = map[string]string{
 	"POST /lists/{name}/source": "TestThePageOfAList",
 }
 
-// desk is where votes are decided.
+// desk stands in for the part that decides votes.
 type desk struct{ vote.Store }
 
 func (desk) Decision(context.Context, int64) (vote.Decision, error) {
@@ -69,26 +69,25 @@ func TestEveryChangingRouteSaysHowItTellsItsEffect(t *testing.T) {
 		tells, why := r.hasDryRun()
 		switch {
 		case why == "":
-			t.Errorf("%s has no row in effects: say that its effect is judged or told, or why it changes no verdict", key)
+			t.Errorf("%s has no row in effects: add one that says how it shows its effect, or why it changes no verdict", key)
 		case tells && why == judged && samples[key] == nil && elsewhere[key] == "":
-			t.Errorf("%s is judged, and samples has no change of it", key)
+			t.Errorf("the effect of %s is judged, and samples has no change for it", key)
 		}
 	}
 	for key := range effects {
 		if !there[key] && !release.Small {
-			t.Errorf("effects has %s, which is no route", key)
+			t.Errorf("effects has %s, which is not a route", key)
 		}
 	}
 }
 
-// fieldsOf are the hidden fields of the form that makes a change which was shown, and its
-// address.
+// fieldsOf returns the hidden fields of the form that makes the shown change, and its address.
 func fieldsOf(t *testing.T, page string) (string, url.Values) {
 	t.Helper()
 	_, shown, ok := strings.Cut(page, `id="effect"`)
 	m := regexp.MustCompile(`(?s)<form[^>]* action="([^"]+)"[^>]*>(.*?)</form>`).FindStringSubmatch(shown)
 	if !ok || m == nil {
-		t.Fatalf("the effect is not shown:\n%s", page)
+		t.Fatalf("the page does not show the effect:\n%s", page)
 	}
 	f := url.Values{}
 	for _, x := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)">`).FindAllStringSubmatch(m[2], -1) {
@@ -120,12 +119,12 @@ func TestEveryJudgedChangeIsShownBeforeItIsMade(t *testing.T) {
 		for _, dry := range []string{"true", "1", "yes"} {
 			w := ask(target(r)+"?dry_run="+dry, form)
 			if w.Code != 200 || !strings.Contains(w.Body.String(), `"changed":312`) || len(made) > 0 {
-				t.Errorf("%s %s with dry_run=%s: %d %s, made %q", r.method, r.path, dry, w.Code, w.Body, made)
+				t.Errorf("%s %s with dry_run=%s: status %d, %s; made %q, want only the effect", r.method, r.path, dry, w.Code, w.Body, made)
 			}
 		}
 		w := ask(target(r), form, browser)
 		if w.Code != 200 || !strings.Contains(w.Body.String(), "312") || !strings.Contains(w.Body.String(), "http://&lt;b&gt;.example/") || len(made) > 0 {
-			t.Errorf("%s %s is not shown first: %d %s, made %q", r.method, r.path, w.Code, w.Body, made)
+			t.Errorf("%s %s does not show its effect first: status %d, %s; made %q", r.method, r.path, w.Code, w.Body, made)
 			made = nil
 			continue
 		}
@@ -140,14 +139,14 @@ func TestEveryJudgedChangeIsShownBeforeItIsMade(t *testing.T) {
 			}
 		}
 		if w := ask(action, other, browser); len(made) > 0 {
-			t.Errorf("%s %s: another change is made by the mark of this one: %d %s, made %q", r.method, r.path, w.Code, w.Body, made)
+			t.Errorf("%s %s makes another change with the mark of this one: status %d, %s; made %q", r.method, r.path, w.Code, w.Body, made)
 		}
 		if w := ask(action, fields, browser); len(made) != 1 {
-			t.Errorf("%s %s once it was shown: %d %s, made %q", r.method, r.path, w.Code, w.Body, made)
+			t.Errorf("%s %s after its effect was shown: status %d, %s; made %q, want the change", r.method, r.path, w.Code, w.Body, made)
 		}
 		made = nil
 		if w := ask(target(r), form); w.Code != 200 || len(made) != 1 {
-			t.Errorf("%s %s by a program: %d %s, made %q", r.method, r.path, w.Code, w.Body, made)
+			t.Errorf("%s %s by a program: status %d, %s; made %q, want the change", r.method, r.path, w.Code, w.Body, made)
 		}
 		made = nil
 	}
@@ -160,14 +159,14 @@ func TestAListChangedByAProgramTellsItsEffect(t *testing.T) {
 	asJSON := func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
 	body := `[{"entry": "tea.example"}]`
 	if w := h.ask(account.Owner, "POST", "/lists/own?dry_run=true", body, asJSON); w.Code != 200 || !strings.Contains(w.Body.String(), `"changed":312`) || len(made) > 0 {
-		t.Errorf("%d %s, made %q", w.Code, w.Body, made)
+		t.Errorf("changing a list with dry_run: status %d, %s; made %q, want only the effect", w.Code, w.Body, made)
 	}
 	if w := h.ask(account.Owner, "POST", "/lists/own", body, asJSON); w.Code != 200 || len(made) != 1 {
-		t.Errorf("%d %s, made %q", w.Code, w.Body, made)
+		t.Errorf("changing a list: status %d, %s; made %q, want the change", w.Code, w.Body, made)
 	}
 }
 
-// Examples are of somebody's browsing, and each sees of them what the record would show.
+// Examples come from people's browsing. Each user sees of them what the record would show.
 func TestAnEffectShowsNoMoreThanTheRecord(t *testing.T) {
 	h := newHouse(t)
 	h.watch(t, func(string) {})
@@ -192,19 +191,19 @@ func TestAnEffectShowsNoMoreThanTheRecord(t *testing.T) {
 		h.rules = Privacy{URLs: c.urls, TwoPeople: c.two}
 		w := h.ask(c.as, "POST", "/pause", url.Values{"who": {c.who}, "for": {"5m"}, "dry_run": {"true"}}.Encode())
 		if w.Code != 200 || !strings.Contains(w.Body.String(), c.want) {
-			t.Errorf("%+v: %d %s", c, w.Code, w.Body)
+			t.Errorf("the effect for %+v: status %d, %s", c, w.Code, w.Body)
 		}
 		if strings.Contains(c.want, "two people") && strings.Contains(w.Body.String(), "example/") {
-			t.Errorf("%+v: the effect is told: %s", c, w.Body)
+			t.Errorf("the effect for %+v reveals hosts: %s", c, w.Body)
 		}
 	}
 	if all, err := h.parts.Audit.Entries(0, 1); err != nil || !strings.Contains(all[0].Action, "effect only") {
-		t.Errorf("the audit log says %+v %v", all, err)
+		t.Errorf("the newest entry of the audit log is %+v, %v; want effect only", all, err)
 	}
 }
 
-// Without a record, the change is made at once. If judging took too long, the page says so
-// first.
+// Without a record, the change is made at once. If judging took too long, the page first says
+// so.
 func TestAChangeWithoutAnEffectIsMade(t *testing.T) {
 	for _, c := range []struct {
 		effect func(context.Context, Trial) (*Effect, error)
@@ -220,7 +219,7 @@ func TestAChangeWithoutAnEffectIsMade(t *testing.T) {
 		h.Server = New(h.parts)
 		w := h.ask(account.Owner, "POST", "/pause", "who=7a&for=5m", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
 		if w.Code != 200 || (len(h.paused) == 1) != c.made {
-			t.Errorf("%v: %d, paused %q", c.made, w.Code, h.paused)
+			t.Errorf("a pause, wanted made at once %v: status %d, paused %q", c.made, w.Code, h.paused)
 		}
 	}
 }
@@ -236,7 +235,7 @@ policies:
       - {name: games, action: block}
 `
 
-// watch has every change of the house say what it did, with one effect for all.
+// watch makes every change of the house report what it did, with one effect for all.
 func (h *house) watch(t *testing.T, did func(what string)) {
 	t.Helper()
 	p := &h.parts

@@ -72,7 +72,7 @@ func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
 	if o.events.Names != nil && row.Client.IsValid() {
 		d.Row.Name = o.events.Names(ctx, []netip.Addr{row.Client})[row.Client]
 	}
-	_ = json.Unmarshal([]byte(row.Findings), &d.Findings) // of a row that was cut short there are none
+	_ = json.Unmarshal([]byte(row.Findings), &d.Findings) // a row that was cut short has none
 	more := jsonl.AppendLine(nil, row)
 	var fields map[string]any
 	if json.Unmarshal(more, &fields) == nil {
@@ -120,7 +120,7 @@ func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
 	}
 }
 
-// bracketed is a host as it stands in a URL.
+// bracketed returns a host in the form for a URL.
 func bracketed(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"

@@ -27,7 +27,7 @@ import (
 	"shuultuur/text"
 )
 
-// Events is how the admin address asks the record of transactions.
+// Events queries the record of transactions for the admin address.
 type Events struct {
 	event.Reader
 	// Names returns the names of the devices at some addresses; nil if there is no
@@ -38,9 +38,9 @@ type Events struct {
 }
 
 const (
-	maxRows = 200              // of one page
-	maxTop  = 10               // of one table of the statistics
-	maxAsk  = 10 * time.Second // for all queries of a request to the record
+	maxRows = 200              // rows of one page
+	maxTop  = 10               // rows of one table of the statistics
+	maxAsk  = 10 * time.Second // time for all queries of a request to the record
 	maxWhat = 300              // bytes of a URL that are shown
 )
 
@@ -52,7 +52,7 @@ var spans = []span{{"1h", text.Mark("last hour")}, {"1d", text.Mark("last day")}
 // An eventRow is a row as it is shown.
 type eventRow struct {
 	*event.Row
-	Listed bool   // a list has its category, so that an exception may let it pass
+	Listed bool   // a list has its category, so that an exception may help
 	Name   string // of the client's device, "" when it is not known
 
 	Again    string // the page that shows it; "" for a page without buttons
@@ -81,7 +81,7 @@ func (s eventRow) label() string {
 type eventQuery struct {
 	Filter string // in the language of event.ParseFilter
 	Last   string // how long to look back
-	Before int64  // only rows older than the one at this place of the record
+	Before int64  // only rows older than the one at this place in the record
 	// Searches are those of the user; nil: none can be saved.
 	Searches *savedSearches
 }
@@ -251,7 +251,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	d.Before, _ = strconv.ParseInt(q.Get(place), 10, 64)
 	order.After = d.Before
 	if html && !q.Has("last") {
-		d.Last = "1d" // the first page does not read a year of events
+		d.Last = "1d" // so that the first page does not read a year of events
 	}
 	page := url.Values{"filter": {d.Filter}, "last": {d.Last}}
 	d.Again = "/events?" + page.Encode()
@@ -303,7 +303,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 	}
 }
 
-// withCategories returns all lists and adds their categories, in lower case, to categories.
+// withCategories returns all lists, and adds their categories to categories, in lower case.
 func (l *Lists) withCategories(categories map[string]bool) []List {
 	if l == nil {
 		return nil
@@ -340,7 +340,7 @@ func tooLong(ctx context.Context, err error) error {
 	return err
 }
 
-// meant are the changes that a button beside an event makes, with the message that follows
+// meant has the changes that a button beside an event makes, with the message that follows
 // each.
 func (l *Lists) meant(form url.Values) (changes map[string][]list.Change, done string, err error) {
 	host, category := form.Get("entry"), form.Get("category")
@@ -479,8 +479,8 @@ func pageOf(name string, notice noticeFunc) pageTemplate {
 // inline scripts.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// respond answers browsers with a page, and programs with the JSON of value, or with
-// the mistake, "" for none.
+// respond answers browsers with a page, and programs with the JSON of value, or with mistake
+// unless it is "".
 func respond(w http.ResponseWriter, r *http.Request, page pageTemplate, status int, data, value any, wrong string) {
 	switch {
 	case isPage(r):

@@ -23,7 +23,7 @@ import (
 
 const markup = `<script>alert(1)</script>"'.example`
 
-// recordOf returns a record with two rows full of markup.
+// recordOf returns a record with two rows that are full of markup.
 func recordOf(t *testing.T, asked *fake, changed *[]string) http.Handler {
 	t.Helper()
 	row := event.Row{Seq: 2, Client: netip.MustParseAddr("10.0.0.1"), User: markup, Host: markup, URL: "http://" + markup, Rule: markup, Method: markup,
@@ -96,10 +96,10 @@ func TestEventsShowMarkupAsText(t *testing.T) {
 			t.Errorf("%s: markup is not shown as text:\n%s", path, page)
 		}
 		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Errorf("%s: scripts are not forbidden", path)
+			t.Errorf("%s: the content security policy does not forbid scripts", path)
 		}
 		if strings.Contains(w.Header().Get("Content-Security-Policy"), "unsafe") {
-			t.Errorf("%s: scripts or styles in the page are allowed", path)
+			t.Errorf("%s: the content security policy permits scripts or styles in the page", path)
 		}
 	}
 }
@@ -133,11 +133,11 @@ func TestEventsAreGuarded(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != c.status {
-			t.Errorf("%+v: got %d %s", c, w.Code, w.Body)
+			t.Errorf("%+v: status %d, %s", c, w.Code, w.Body)
 		}
 	}
 	if changed != nil {
-		t.Errorf("strangers changed %q", changed)
+		t.Errorf("refused requests changed %q", changed)
 	}
 }
 
@@ -176,12 +176,12 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || fmt.Sprint(changed) != c.changed {
-			t.Errorf("%s %s: got %d %s, changed %s", c.query, c.form, w.Code, w.Body, changed)
+			t.Errorf("POST /events%s %s: status %d, %s; changed %s", c.query, c.form, w.Code, w.Body, changed)
 		}
 		if c.query != "" && c.status == 200 {
 			wanted := event.Row{Time: time.Now(), Client: netip.MustParseAddr("10.0.0.1"), Host: "www.bet.example", Action: filter.Block}
 			if !f.filter.Match(&wanted) || len(f.filter.Terms) != 3 || f.filter.Since.IsZero() || f.page != (event.Page{Newest: true, Limit: maxRows, After: 7}) {
-				t.Errorf("%s: asked for %+v, %+v", c.query, f.filter, f.page)
+				t.Errorf("GET /events%s queried the record with %+v, %+v", c.query, f.filter, f.page)
 			}
 		}
 	}
@@ -190,12 +190,12 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 	r.RemoteAddr = "127.0.0.1:5000"
 	handler(true).ServeHTTP(w, r)
 	if w.Code != 404 || !strings.Contains(w.Body.String(), "events.sqlite") {
-		t.Errorf("without a record: %d %s", w.Code, w.Body)
+		t.Errorf("without a record: status %d, want 404 and events.sqlite: %s", w.Code, w.Body)
 	}
 }
 
-// TestAllowIsOfferedWhereAnExceptionHelps: lists cannot allow requests that the
-// proxy itself or a limit refuses.
+// TestAllowIsOfferedWhereAnExceptionHelps: lists cannot allow requests that the proxy itself or
+// a limit refuses.
 func TestAllowIsOfferedWhereAnExceptionHelps(t *testing.T) {
 	row := event.Row{Client: netip.MustParseAddr("10.0.0.1"), Host: "bet.example", Action: filter.Block}
 	for category, offered := range map[string]bool{"gambling": true, "GAMBLING": true, "refused": false, "limit": false, "phrase": false, "": false} {
@@ -210,7 +210,7 @@ func TestAllowIsOfferedWhereAnExceptionHelps(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if got := strings.Contains(w.Body.String(), `value="allow"`); w.Code != 200 || got != offered {
-			t.Errorf("category %q: %d, offered %v, want %v", category, w.Code, got, offered)
+			t.Errorf("category %q: status %d, allow is offered %v, want %v", category, w.Code, got, offered)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"shuultuur/text"
 )
 
-// A navLink leads to a page. The table of routes determines who sees it, so that
-// no link leads to a page that refuses its reader.
+// A navLink leads to a page. The table of routes decides who sees it, so that no link leads to
+// a page that refuses its reader.
 type navLink struct{ path, mark, name, icon string }
 
-// navLinks are all of them, in groups. Long because it is one table; an icon is
-// the path of a drawing of 24 by 24.
+// navLinks has all links, in groups. Long because it is one table; an icon is the path of a
+// drawing of 24 by 24.
 var navLinks = []struct {
 	name  string
 	links []navLink
@@ -60,8 +60,8 @@ var navLinks = []struct {
 	}},
 }
 
-// A template does not know the user. It writes a mark in place of the links,
-// and the mark is replaced when the page is written.
+// A template does not know the user. It writes a mark in place of the links, which is replaced
+// when the page is sent.
 const (
 	navBegin = "<!--links:"
 	navEnd   = "-->"
@@ -76,10 +76,10 @@ func navMark(shown any) template.HTML {
 // plain-text errors into pages.
 type personal struct {
 	http.ResponseWriter
-	who     *account.Who // nil until that is known
+	who     *account.Who // nil until the user is known
 	texts   *text.Texts  // in the language of the browser
 	server  *Server
-	failed  int    // the status of an error whose text is held back, else 0
+	failed  int    // status of an error whose text is held back, otherwise 0
 	message []byte // of the error
 }
 

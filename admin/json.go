@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// readJSON reads one JSON value into v, whose fields are all that it may have.
+// readJSON reads one JSON value into v. Fields that v lacks are errors.
 func readJSON(text []byte, v any) error {
 	if err := unambiguous(text); err != nil {
 		return err

@@ -22,7 +22,7 @@ func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
 	}
 	files, err := filepath.Glob("*.html")
 	if err != nil || len(files) == 0 {
-		t.Fatal("no pages", err)
+		t.Fatal("there are no page templates:", err)
 	}
 	for _, file := range files {
 		if file == "head.html" { // it is in all others
@@ -30,7 +30,7 @@ func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
 		}
 		page := pageOf(file, noNotice)
 		for _, l := range s.All() {
-			page.In(l) // panics on a mistake
+			page.In(l) // it panics on a mistake
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestStylesFollowTheDirectionOfTheLanguage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`(margin|padding|border)-(left|right)|text-align: *(left|right)|[{;] *(left|right):`).FindAllString(string(css), -1) {
-		t.Errorf("%q is the wrong side where people write from the right: use -inline-start and -inline-end", m)
+		t.Errorf("%q is wrong in languages written from right to left: use -inline-start and -inline-end", m)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestAPageIsInTheLanguageOfTheBrowser(t *testing.T) {
 		server.ServeHTTP(w, r)
 		for _, text := range want {
 			if !strings.Contains(w.Body.String(), text) {
-				t.Errorf("%q: %d, no %q in %s", accept, w.Code, text, w.Body)
+				t.Errorf("Accept-Language %q: status %d, want %q in %s", accept, w.Code, text, w.Body)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestTheAPIIsDescribedInTheLanguageOfTheBrowser(t *testing.T) {
 		page := ask("/api", "text/html", language)
 		for _, text := range want {
 			if !strings.Contains(page, text) {
-				t.Errorf("%s: the page has no %q", language, text)
+				t.Errorf("%s: the page lacks %q", language, text)
 			}
 		}
 		if document := ask("/openapi.json", "application/json", language); !strings.Contains(document, "state and problems") {
@@ -135,6 +135,6 @@ func TestSettingsOfPoliciesHaveNamesInEveryLanguage(t *testing.T) {
 		}
 	}
 	if got := translateLine(nil, "category: games"); got != "category: games" {
-		t.Errorf("in English: %q", got)
+		t.Errorf("in English the line becomes %q", got)
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"shuultuur/text"
 )
 
-// The page of one list: its source, how fresh it is, what it has blocked, and
-// its odd lines.
+// This is the page of one list: its source, how fresh it is, what it has blocked, and its odd
+// lines.
 
 const (
-	oddLines = 200              // of one list are shown
-	oddTime  = 30 * time.Second // to read a list for them
+	oddLines = 200              // odd lines that are shown
+	oddTime  = 30 * time.Second // time for reading a list for them
 )
 
 // A Standing describes how fresh a list is.
@@ -29,11 +29,11 @@ type Standing struct {
 	From    string    `json:"from,omitempty"` // catalogue name or address of a list that is fetched, else its file
 	Web     bool      `json:"web,omitempty"`  // it is fetched
 	Fetched time.Time `json:"fetched,omitzero"`
-	Checked time.Time `json:"checked,omitzero"` // when its server was asked last
+	Checked time.Time `json:"checked,omitzero"` // when its server was last asked
 	Problem string    `json:"problem,omitempty"`
 }
 
-// standing returns the state of a list, with a problem where it cannot be read.
+// standing returns the state of a list, with a problem if it cannot be read.
 func standing(c *collection.Collection, name string) Standing {
 	s, err := c.Standing(name)
 	if err != nil {
@@ -62,7 +62,7 @@ type listPage struct {
 type ListState struct {
 	List
 	Lines    int              `json:"lines"` // of its files
-	Twice    int              `json:"twice"` // entries that were there already
+	Twice    int              `json:"twice"` // duplicate entries
 	Path     string           `json:"path"`
 	URL      string           `json:"url,omitempty"`
 	Licence  string           `json:"licence,omitempty"`
@@ -100,7 +100,7 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 			d.List = l
 		}
 	}
-	seen := false // the one in use
+	seen := false // the version in use
 	for _, v := range d.Versions {
 		d.CanBack = d.CanBack || seen && !v.Left
 		seen = seen || v.Current
@@ -137,7 +137,7 @@ func (o *listPage) count(ctx context.Context, d *ListState) {
 		return
 	}
 	sums, err := o.p.Events.Count(ctx, event.Question{Filter: f})
-	if err != nil { // it may not be asked, or not in time
+	if err != nil { // the record may not be queried, or not in time
 		return
 	}
 	n := int(sums[0][0].Events)
@@ -164,7 +164,7 @@ func (o *listPage) oddLines(ctx context.Context, c *collection.Collection, d *Li
 	return http.StatusOK, nil
 }
 
-// act fetches a list, or goes back to the version before.
+// act fetches a list, or returns to its previous version.
 func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	name := r.PathValue("name")

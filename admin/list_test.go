@@ -18,8 +18,8 @@ import (
 	"shuultuur/setting"
 )
 
-// TestThePageOfAList tests that the page shows the source and odd lines of a
-// list, fetches a newer version, and returns to the previous one.
+// TestThePageOfAList tests that the page shows the source and odd lines of a list, fetches a
+// newer version, and returns to the previous one.
 func TestThePageOfAList(t *testing.T) {
 	var text atomic.Value
 	text.Store("one.example\ntwo.example\n")
@@ -51,7 +51,7 @@ func TestThePageOfAList(t *testing.T) {
 		w := ask(h, method, path, "text/html", form)
 		for _, s := range want {
 			if !strings.Contains(w.Body.String(), s) {
-				t.Errorf("%s %s %s: %d, no %q in\n%s", method, path, form, w.Code, s, w.Body)
+				t.Errorf("%s %s %s: status %d, want %q in\n%s", method, path, form, w.Code, s, w.Body)
 			}
 		}
 	}
@@ -68,6 +68,6 @@ func TestThePageOfAList(t *testing.T) {
 	shows("POST", "/lists/web/source", "what=back", "is in use again", ">2</b>", "rolled back")
 	shows("POST", "/lists/web/source", "what=dance", "neither fetch nor back")
 	if used != 3 {
-		t.Errorf("lists were taken into use %d times", used)
+		t.Errorf("lists were put into use %d times, want 3", used)
 	}
 }

@@ -19,20 +19,20 @@ import (
 // Lists provides the admin address with lists, and changes single entries of
 // them.
 type Lists struct {
-	// All are the lists in use, in the order of their names.
+	// All returns the lists in use, in the order of their names.
 	All func() []List
 	// Search returns the lists that have a host or URL.
 	Search func(name string) ([]Hit, error)
-	// Change makes changes to lists, by their names, and takes them into use:
-	// all of them or none. It returns [ErrNoList] for a list that is not there,
-	// and [*BadChange] for changes that cannot be made.
+	// Change makes changes to lists, by their names, and puts them into use: all or none. It
+	// returns [ErrNoList] for a list that does not exist, and [*BadChange] for changes that
+	// cannot be made.
 	Change func(ctx context.Context, changes map[string][]list.Change) error
 	// In returns the lists in use, and the client that fetches them. Use puts
 	// fetched lists into use.
 	In  func() (*collection.Collection, *http.Client)
 	Use func(ctx context.Context, why string) bool
 
-	reading sync.Mutex // one list at a time is read for its odd lines
+	reading sync.Mutex // for odd lines, one list is read at a time
 }
 
 // ShowLists describes the lists in use.
@@ -65,7 +65,7 @@ type List struct {
 	Rules      int            `json:"rules,omitempty"`
 	Refused    int            `json:"refused"` // lines
 	Categories map[string]int `json:"categories"`
-	Missing    bool           `json:"missing,omitempty"` // still to be fetched
+	Missing    bool           `json:"missing,omitempty"` // not fetched yet
 	Standing
 }
 
@@ -178,7 +178,7 @@ func changeEntry(p *Parts, w http.ResponseWriter, r *http.Request, page pageTemp
 }
 
 func changeList(p *Parts, w http.ResponseWriter, r *http.Request) {
-	// Types that a form cannot send, so that a browser asks before it does.
+	// A form cannot send these types, so that a browser asks before it does.
 	switch ctype, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); ctype {
 	case "application/json", "application/x-ndjson", "text/csv":
 	default:
@@ -194,7 +194,7 @@ func changeList(p *Parts, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all := map[string][]list.Change{r.PathValue("name"): changes}
-	err = r.ParseForm() // the query alone: the body is no form
+	err = r.ParseForm() // only the query, because the body is not a form
 	done := false
 	if err == nil {
 		done, err = p.foretell(w, r, foretold{Trial: Trial{Lists: all}})

@@ -18,7 +18,8 @@ import (
 type Locked struct {
 	Checks   check.Config
 	Policies policy.Config
-	// Inspected is how many bytes of a body checks see: fewer hide pictures from them.
+	// Inspected is the number of bytes of a body that checks see. A smaller number hides
+	// pictures from them.
 	Inspected setting.Size
 }
 
@@ -72,7 +73,7 @@ func (l *Locked) Keeps(ctx context.Context, s *Locked, lists []string) error {
 	return errors.Join(errs...)
 }
 
-// lastWith is how many policies there are up to the last one that names a list.
+// lastWith returns the number of policies up to the last one that names a list.
 func lastWith(all []policy.Policy, name string) int {
 	for i := range slices.Backward(all) {
 		if lastNaming(all[i].Rules, name) > 0 {

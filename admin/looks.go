@@ -28,11 +28,11 @@ type look struct {
 	ID     string    `json:"id"`
 	By     string    `json:"by"`
 	Whom   string    `json:"whom"`            // a user or an address
-	Erase  bool      `json:"erase,omitempty"` // the person's data, rather than look
+	Erase  bool      `json:"erase,omitempty"` // a request to erase the person's data, not to look
 	Reason string    `json:"reason"`
 	Asked  time.Time `json:"asked"`
 	Agreed string    `json:"agreed,omitempty"` // the person who agreed
-	Until  time.Time `json:"until,omitzero"`   // how long it then holds
+	Until  time.Time `json:"until,omitzero"`   // when it ends after that
 }
 
 const (
@@ -72,8 +72,8 @@ func (l *Looks) agreed(by string) (whom []string) {
 	return whom
 }
 
-// may reports whether another person has agreed that somebody looks at a person's browsing, or
-// erases the data, by each of the names and addresses.
+// may reports whether another person has agreed that by looks at a person's browsing, or erases
+// the data, for each of the names and addresses.
 func (l *Looks) may(by string, p *event.Person, erase bool) bool {
 	if l == nil {
 		return false
@@ -130,7 +130,7 @@ func (l *Looks) agree(id, by string) (look, error) {
 	return *x, nil
 }
 
-// end takes a request or an agreement back.
+// end withdraws a request or an agreement.
 func (l *Looks) end(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 // change return the address of a page where a person makes it.
 
 const (
-	maxMCP       = 4 * maxSettings // bytes of a message: settings, as a text in JSON
-	maxMCPAnswer = 256 << 10       // bytes of an answer that are passed on
+	maxMCP       = 4 * maxSettings // most bytes of a message: settings, as a text in JSON
+	maxMCPAnswer = 256 << 10       // most bytes of an answer that are passed on
 	mcpRows      = 50              // events in an answer, unless the call gives a number
 )
 
@@ -38,7 +38,7 @@ type tool struct {
 	page       string                                         // instead of a request: the page on which a person decides
 }
 
-// reading asks for a path with the arguments as its query.
+// reading requests a path with the arguments as its query.
 func reading(path string) func(url.Values) (string, string, string) {
 	return func(a url.Values) (string, string, string) { return http.MethodGet, path + "?" + a.Encode(), "" }
 }
@@ -193,7 +193,7 @@ func (t *tool) describe() object {
 		"inputSchema": object{"type": "object", "properties": fields, "required": required, "additionalProperties": false}}
 }
 
-// values reads the arguments of a call; numbers are taken for texts.
+// values reads the arguments of a call. It converts numbers to texts.
 func (t *tool) values(given map[string]any) (url.Values, error) {
 	a := url.Values{}
 	for name, v := range given {

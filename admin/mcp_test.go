@@ -23,17 +23,17 @@ func (h *house) assistant(t *testing.T, as account.Role, method, params string, 
 		Error       struct{ Code float64 }
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &m); w.Code == 200 && (err != nil || m.JSONRPC != "2.0" || m.ID != "a1") {
-		t.Fatalf("%s: %v in %s", method, err, w.Body)
+		t.Fatalf("%s: parsing the answer: %v in %s", method, err, w.Body)
 	}
 	return w.Code, m.Result, m.Error.Code
 }
 
-// called has an assistant call a tool.
+// called makes an assistant call a tool.
 func (h *house) called(t *testing.T, as account.Role, tool, args string, change ...func(*http.Request)) (text string, bad bool) {
 	t.Helper()
 	status, result, code := h.assistant(t, as, "tools/call", fmt.Sprintf(`{"name": %q, "arguments": %s}`, tool, args), change...)
 	if status != 200 || code != 0 {
-		t.Fatalf("%s: %d, %v", tool, status, code)
+		t.Fatalf("calling %s: status %d, error %v", tool, status, code)
 	}
 	part := result["content"].([]any)[0].(map[string]any)
 	return part["text"].(string), result["isError"].(bool)
@@ -44,7 +44,7 @@ func TestAssistantsAskAsWhoSendsThem(t *testing.T) {
 	for asked, want := range map[string]string{"2025-06-18": "2025-06-18", "2024-11-05": "2024-11-05", "2099-01-01": "2025-06-18"} {
 		_, hello, _ := h.assistant(t, account.Viewer, "initialize", `{"protocolVersion": "`+asked+`", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}`)
 		if hello["protocolVersion"] != want || hello["capabilities"].(map[string]any)["tools"] == nil || hello["serverInfo"].(map[string]any)["name"] != "shuultuur" {
-			t.Errorf("asked for %s: %v", asked, hello)
+			t.Errorf("initialize with the revision %s: %v", asked, hello)
 		}
 	}
 	_, list, _ := h.assistant(t, account.Viewer, "tools/list", `{}`)
@@ -53,7 +53,7 @@ func TestAssistantsAskAsWhoSendsThem(t *testing.T) {
 		d := x.(map[string]any)
 		names = append(names, d["name"].(string))
 		if d["description"] == "" || d["inputSchema"].(map[string]any)["type"] != "object" || d["annotations"].(map[string]any)["readOnlyHint"] != true {
-			t.Errorf("a tool is %v", d)
+			t.Errorf("a tool is described as %v", d)
 		}
 	}
 	if got := strings.Join(names, " "); got != "why events statistics settings what_if propose_ruling propose_pause" {
@@ -73,7 +73,7 @@ func TestAssistantsAskAsWhoSendsThem(t *testing.T) {
 		{account.Lead, "events", `{"most": 2}`, "secret", "There is more", false},
 		{account.Lead, "events", `{"most": "1"}`, "There is more", "b.example", false},
 		{account.Lead, "events", `{"most": "x"}`, "is a number", "", true},
-		{account.Helper, "events", `{}`, "a.example", "b.example", false}, // of their own group
+		{account.Helper, "events", `{}`, "a.example", "b.example", false}, // a device of their own group
 		{account.Viewer, "settings", `{}`, "has the role viewer", "a: 1", true},
 		{account.Operator, "settings", `{}`, "a: 1", "", false},
 		{account.Viewer, "what_if", `{"text": "a: 2\n"}`, "has the role viewer", "", true},
@@ -83,24 +83,24 @@ func TestAssistantsAskAsWhoSendsThem(t *testing.T) {
 	} {
 		text, bad := h.called(t, tt.as, tt.tool, tt.args)
 		if compact := strings.ReplaceAll(text, `":"`, `": "`); bad != tt.bad || !strings.Contains(strings.ReplaceAll(compact, `":false`, `": false`), tt.want) || tt.not != "" && strings.Contains(text, tt.not) {
-			t.Errorf("%s %s as %v: %v, %s", tt.tool, tt.args, tt.as, bad, text)
+			t.Errorf("%s %s as %v: error %v, %s", tt.tool, tt.args, tt.as, bad, text)
 		}
 	}
 	if len(h.paused)+len(h.given) > 0 {
-		t.Errorf("an assistant has changed something: %v %v", h.paused, h.given)
+		t.Errorf("an assistant changed something: %v, %v", h.paused, h.given)
 	}
 	if text, _ := h.parts.Settings.Read(); string(text) != "a: 1\n" {
-		t.Errorf("an assistant has changed the settings: %s", text)
+		t.Errorf("an assistant changed the settings: %s", text)
 	}
 	if text, bad := h.called(t, account.Lead, "events", `{"filter": "user:anna"}`); bad || !strings.Contains(text, "anna") {
 		t.Error(text)
 	}
 	if all, err := h.parts.Audit.Entries(0, 1); err != nil || all[0].Action != "look" || all[0].By != "the-safeguarding-lead" || entries(t, h) == before {
-		t.Errorf("a look by an assistant is recorded as %+v, %v", all, err)
+		t.Errorf("the audit log records an assistant's look as %+v, %v", all, err)
 	}
 }
 
-// TestATokenForReadingServesAssistants and no token gets more by way of them.
+// TestATokenForReadingServesAssistants, and no token permits more through them than without.
 func TestATokenForReadingServesAssistants(t *testing.T) {
 	h := newHouse(t)
 	token := func(scope ...string) func(*http.Request) {
@@ -119,15 +119,15 @@ func TestATokenForReadingServesAssistants(t *testing.T) {
 		{"GET /mcp", "events", `{}`, "the scope of this token", true},
 	} {
 		if text, bad := h.called(t, account.None, tt.tool, tt.args, token(tt.scope)); bad != tt.bad || !strings.Contains(text, tt.want) {
-			t.Errorf("%s with the scope %s: %v %s", tt.tool, tt.scope, bad, text)
+			t.Errorf("%s with the scope %s: error %v, %s", tt.tool, tt.scope, bad, text)
 		}
 	}
 	if status, _, _ := h.assistant(t, account.None, "ping", `{}`, token("GET /events")); status != 403 {
-		t.Errorf("a token for something else: %d", status)
+		t.Errorf("ping with a token for something else: status %d, want 403", status)
 	}
 	for query, want := range map[string]int{"?dry_run=true": 200, "": 403, "?dry_run=false": 403} {
 		if w := h.ask(account.None, "PUT", "/settings"+query, "a: 2\n", token("read")); w.Code != want {
-			t.Errorf("settings%s with a token for reading: %d %s", query, w.Code, w.Body)
+			t.Errorf("PUT /settings%s with a token for reading: status %d, %s", query, w.Code, w.Body)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestMessagesThatAreNone(t *testing.T) {
 		strings.Repeat(" ", maxMCP+1): 413,
 	} {
 		if w := h.ask(account.Viewer, "POST", "/mcp", body); w.Code != want {
-			t.Errorf("%.60q: %d %s", body, w.Code, w.Body)
+			t.Errorf("the message %.60q: status %d, %s", body, w.Code, w.Body)
 		}
 	}
 	for method, want := range map[string]float64{"tools/fly": -32601, "tools/call": -32602, "initialize": -32602} {
@@ -152,12 +152,12 @@ func TestMessagesThatAreNone(t *testing.T) {
 		}
 	}
 	if _, _, code := h.assistant(t, account.Viewer, "tools/call", `{"name": "rm"}`); code != -32602 {
-		t.Errorf("a tool that is not there: %v", code)
+		t.Errorf("calling an unknown tool: error %v, want -32602", code)
 	}
 	if status, _, _ := h.assistant(t, account.Viewer, "ping", `{}`, func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }); status != 400 {
-		t.Errorf("an unknown revision: %d", status)
+		t.Errorf("an unknown revision: status %d, want 400", status)
 	}
 	if w := h.ask(account.Viewer, "GET", "/mcp", ""); w.Code != 405 {
-		t.Errorf("GET: %d", w.Code)
+		t.Errorf("GET /mcp: status %d, want 405", w.Code)
 	}
 }

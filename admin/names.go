@@ -13,7 +13,7 @@ type Names struct {
 	Upstreams func() []Upstream
 	// Cache returns figures of the cache of names, which are written as JSON.
 	Cache func() any
-	// Look asks the upstreams for a name and a type of record, without judging.
+	// Look queries the upstreams for a name and a type of record, without judging.
 	Look func(ctx context.Context, name, kind string) (*Looked, error)
 	// Flush empties the cache of names.
 	Flush func()
@@ -29,10 +29,10 @@ type Upstream struct {
 	Timeouts int64   `json:"timeouts"`
 }
 
-// Took is the time to an answer for people.
+// took returns the time to an answer in a form for people.
 func (u Upstream) took() string { return briefTime(time.Duration(u.Seconds * float64(time.Second))) }
 
-// Looked is an answer of upstreams about a name.
+// A Looked is the answer of upstreams about a name.
 type Looked struct {
 	Rcode    string   `json:"rcode"`
 	Records  []string `json:"records"`
@@ -79,7 +79,7 @@ func (p *Parts) nameRoutes() []route {
 					d.Error, status = err.Error(), statusOf(err)
 				}
 				if p.Explain != nil {
-					d.Now, _ = p.Explain.ask(ctx, "https://"+d.Name+"/", "", "", "", "") // a name that is no host has no verdict
+					d.Now, _ = p.Explain.ask(ctx, "https://"+d.Name+"/", "", "", "", "") // a name that is not a host has no verdict
 				}
 			}
 			switch {

@@ -28,8 +28,8 @@ type operation struct {
 	gives string // media types of the answer; "" is JSON
 }
 
-// A field is a parameter of a query or a form. What it is either is a text, or
-// values it may have, with " | " between them.
+// A field is a parameter of a query or a form. What it means is a text, or the values that it
+// may have, with " | " between them.
 type field struct {
 	name, what string
 	required   bool
@@ -331,8 +331,8 @@ func apiRoutes(routes []route, notice noticeFunc) []route {
 type operable struct {
 	Method, Path, Does, Role, Body string
 	Fields                         []shownField
-	May                            bool // the user may use it
-	Form                           bool // a form can send it
+	May                            bool // whether the user may use it
+	Form                           bool // whether a form can send it
 }
 
 type shownField struct {

@@ -26,8 +26,8 @@ type document struct {
 	}
 }
 
-// TestEveryPathOfTheDescriptionIsAnswered calls each, and looks for each
-// handler in the description.
+// TestEveryPathOfTheDescriptionIsAnswered calls each path, and looks for each route in the
+// description.
 func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 	h := newHouse(t)
 	w := h.ask(account.Viewer, "GET", "/openapi.json", "")
@@ -40,7 +40,7 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 		for method, o := range methods {
 			called++
 			if ids[o.OperationID] || o.OperationID == "" {
-				t.Errorf("%s %s: the identifier %q is used twice", method, path, o.OperationID)
+				t.Errorf("%s %s: the identifier %q is empty or used twice", method, path, o.OperationID)
 			}
 			ids[o.OperationID] = true
 			if len(o.Responses) < 2 || o.Summary == "" || o.Role == "" || o.Security == nil {
@@ -51,27 +51,27 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 					t.Errorf("%s %s: the parameter %q is not described", method, path, m[1])
 				}
 			}
-			// An anonymous request: existing handlers answer, and missing ones give not
-			// found.
+			// The request is anonymous: existing routes answer, and missing ones return "not
+			// found".
 			as := account.None
 			w := h.ask(as, strings.ToUpper(method), inPath.ReplaceAllString(path, "1"), "")
 			there := w.Code != 404 && w.Code != 405 || o.Role == anyone.String() && strings.Contains(path, "{")
 			if want := o.Role != anyone.String() && o.Role != monitor.String(); !there || want != (w.Code == 401) && o.Role != anyone.String() {
-				t.Errorf("%s %s for %s: %d %s", method, path, o.Role, w.Code, w.Body)
+				t.Errorf("%s %s for %s: status %d, %s", method, path, o.Role, w.Code, w.Body)
 			}
 		}
 	}
 	if called < 60 {
-		t.Errorf("%d operations only", called)
+		t.Errorf("the description has only %d operations", called)
 	}
 	words, routes := operations(), h.parts.routes()
 	for _, r := range routes {
 		o, ok := d.Paths[r.pathOf()][strings.ToLower(r.method)]
 		if !ok || o.Role != r.role.String() {
-			t.Errorf("%s %s for %v is missing from the description, or is another's: %q", r.method, r.path, r.role, o.Role)
+			t.Errorf("the description lacks %s %s for %v, or has it for %q", r.method, r.path, r.role, o.Role)
 		}
 		if words[r.method+" "+r.path].does == "" {
-			t.Errorf("%s %s has no row in operations: say what it does", r.method, r.path)
+			t.Errorf("%s %s has no row in operations: add one that says what it does", r.method, r.path)
 		}
 	}
 	there := map[string]bool{}
@@ -80,11 +80,11 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 	}
 	for key := range words {
 		if !there[key] {
-			t.Errorf("operations describes %s, which is no route", key)
+			t.Errorf("operations describes %s, which is not a route", key)
 		}
 	}
 	if w := h.ask(account.Owner, "GET", "/api", ""); w.Code != 200 || strings.Count(w.Body.String(), "<form") < 20 {
-		t.Errorf("/api: %d %s", w.Code, w.Body)
+		t.Errorf("/api: status %d, or fewer than 20 forms: %s", w.Code, w.Body)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestRoutesThatSayTheirEffectAreDescribed(t *testing.T) {
 		takes := slices.ContainsFunc(append(slices.Clone(o.form), o.query...), func(f field) bool { return f.name == "dry_run" })
 		method, at, _ := strings.Cut(path, " ")
 		if tells, _ := (route{method: method, path: at}).hasDryRun(); takes != tells {
-			t.Errorf("%s: described with dry_run: %v, says its effect: %v", path, takes, tells)
+			t.Errorf("%s: the description has dry_run: %v; the route shows its effect: %v", path, takes, tells)
 		}
 	}
 }

@@ -72,22 +72,22 @@ func TestStaticFilesAreKeptForEverByTheirDigest(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes compressed, %d plain; %v", f[1], err, len(b), plain.Body.Len(), plain.Header())
 		}
 		if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Header().Get("ETag") == "" {
-			t.Errorf("%s: %d %v", f[1], w.Code, w.Header())
+			t.Errorf("%s: status %d, header %v; want it cached", f[1], w.Code, w.Header())
 		}
 		again := ask(h, "GET", f[1], "", "", gz, func(r *http.Request) { r.Header.Set("If-None-Match", w.Header().Get("ETag")) })
 		if again.Code != http.StatusNotModified {
-			t.Errorf("%s with its ETag: %d", f[1], again.Code)
+			t.Errorf("%s with its ETag: status %d, want 304", f[1], again.Code)
 		}
 	}
 	if total > 150<<10 {
-		t.Errorf("the first page is %d bytes", total)
+		t.Errorf("the first page loads %d bytes, want at most 150 KiB", total)
 	}
 	if w := ask(h, "GET", "/static/0000/style.css", "", ""); w.Code != 200 || w.Header().Get("Cache-Control") != "no-cache" {
-		t.Errorf("another digest: %d %v", w.Code, w.Header())
+		t.Errorf("a file under another digest: status %d, header %v; want it uncached", w.Code, w.Header())
 	}
 	for _, bad := range []string{"/static/0/../admin.go", "/static/0/none.css", "/static/0/..%2fadmin.go"} {
 		if w := ask(h, "GET", bad, "", ""); w.Code == 200 {
-			t.Errorf("%s: served", bad)
+			t.Errorf("the server serves %s", bad)
 		}
 	}
 }
@@ -107,10 +107,10 @@ func TestTheLastHourIsCountedByVerdict(t *testing.T) {
 	add(0, filter.HTTP, filter.Block, 50*time.Millisecond)
 	r := l.Recent(now)
 	if r.Queries != 9 || r.Requests != 1 || r.Actions["block"] != 1 || r.Actions["pass"] != 9 || len(r.Moments) != slots {
-		t.Errorf("counted %+v", r.Actions)
+		t.Errorf("the counts are %+v", r.Actions)
 	}
 	if r.Half < 100*time.Microsecond || r.Half > 200*time.Microsecond || r.Slow < 50*time.Millisecond || r.Slow > 100*time.Millisecond {
-		t.Errorf("half within %v, most within %v", r.Half, r.Slow)
+		t.Errorf("half took up to %v, 95 of 100 up to %v", r.Half, r.Slow)
 	}
 	verdicts, latency := r.graphs()
 	if n := len(verdicts.Rows); n != 60 || len(latency.Rows) != 60 || len(verdicts.Columns) != 2 ||
@@ -118,7 +118,7 @@ func TestTheLastHourIsCountedByVerdict(t *testing.T) {
 		t.Errorf("drawn %v and %v", verdicts, latency)
 	}
 	if r := l.Recent(now.Add(3 * time.Hour)); r.Queries+r.Requests != 0 {
-		t.Errorf("hours later: %+v", r.Actions)
+		t.Errorf("after three hours the counts are %+v, want none", r.Actions)
 	}
 }
 
@@ -131,15 +131,15 @@ func TestTheStartPageNamesWhatIsBlockedMost(t *testing.T) {
 	page := ask(h, "GET", "/", "text/html", "").Body.String()
 	for _, want := range []string{"bet.example", "the list &lt;own&gt; is old", `action:block`, "no requests yet"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the start page does not have %q", want)
+			t.Errorf("the start page lacks %q", want)
 		}
 	}
 	if w := ask(h, "GET", "/overview", "", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"moments"`) {
-		t.Errorf("/overview: %d %s", w.Code, w.Body)
+		t.Errorf("/overview: status %d, %s", w.Code, w.Body)
 	}
 }
 
-// A growing record is one that rows are added to.
+// A growing record is one to which rows are added.
 type growing struct {
 	fake
 	mu   sync.Mutex
@@ -202,19 +202,18 @@ func TestLivePagesGetWhatTheirFilterWants(t *testing.T) {
 			for !strings.Contains(got, x.want) {
 				n, err := res.Body.Read(b)
 				if got += string(b[:n]); err != nil {
-					t.Errorf("%s: the stream ended with %v after %q", x.filter, err, got)
+					t.Errorf("filter %s: the stream ended with %v after %q", x.filter, err, got)
 					return
 				}
 			}
 			if strings.Contains(got, "old.example") || x.form == "" && strings.Contains(got, "tea.example") {
-				t.Errorf("%s: got %q", x.filter, got)
+				t.Errorf("filter %s: the stream sent %q", x.filter, got)
 			}
 		})
 	}
 	<-ready
 	<-ready
-	// Reading begins after the existing rows; rows that arrive meanwhile may be
-	// missed.
+	// Reading begins after the existing rows. It may miss rows that arrive meanwhile.
 	stop := make(chan bool)
 	go func() {
 		defer close(stop)
@@ -234,11 +233,11 @@ func TestLivePagesGetWhatTheirFilterWants(t *testing.T) {
 	cancel()
 	<-stop
 	if w := ask(New(p), "GET", "/events/live?filter=nofield:x", "", ""); w.Code != 400 {
-		t.Errorf("a wrong filter: %d", w.Code)
+		t.Errorf("a stream with a wrong filter: status %d, want 400", w.Code)
 	}
 }
 
-// TestLivePagesShowWhatAPersonMaySee: the stream is bound like the record.
+// TestLivePagesShowWhatAPersonMaySee: the stream has the same limits as the record.
 func TestLivePagesShowWhatAPersonMaySee(t *testing.T) {
 	h := newHouse(t)
 	h.rules.URLs = account.Operator
@@ -269,7 +268,7 @@ func TestLivePagesShowWhatAPersonMaySee(t *testing.T) {
 	}
 }
 
-// A program that follows the record gets each row once and in order, also when there are more
+// A program that follows the record gets each row once and in order, even when there are more
 // than a stream sends, and when the stream breaks.
 func TestAProgramFollowsTheRecord(t *testing.T) {
 	g := &growing{}
@@ -297,10 +296,10 @@ func TestAProgramFollowsTheRecord(t *testing.T) {
 		return all
 	}
 	if all := ids(0, true); len(all) != 450 || all[0] != "1" || all[449] != "450" {
-		t.Errorf("the oldest first: %d, %v", len(all), all)
+		t.Errorf("oldest first: %d rows, %v", len(all), all)
 	}
 	if all := ids(201, false); len(all) != 201 || all[0] != "450" || all[200] != "250" {
-		t.Errorf("the newest first: %v", all)
+		t.Errorf("newest first: rows %v, want 450 to 250", all)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -324,13 +323,13 @@ func TestAProgramFollowsTheRecord(t *testing.T) {
 			case x := <-got:
 				seen = append(seen, x)
 			case err := <-done:
-				t.Fatalf("it ended: %v", err)
+				t.Fatalf("Follow ended: %v", err)
 			case <-ctx.Done():
-				t.Fatalf("%d rows came, and not %s", len(seen), id)
+				t.Fatalf("%d rows arrived, but not %s", len(seen), id)
 			}
 		}
 	}
-	for len(got) == 0 { // until it follows
+	for len(got) == 0 { // until it follows the record
 		add("new.example")
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -352,15 +351,15 @@ func TestAProgramFollowsTheRecord(t *testing.T) {
 	for i, id := range seen[1:] {
 		a, _ := strconv.Atoi(seen[i])
 		if b, _ := strconv.Atoi(id); b <= a || b > a+2 {
-			t.Fatalf("%s follows %s", id, seen[i])
+			t.Fatalf("row %s follows row %s", id, seen[i])
 		}
 	}
 	if len(seen) < 3021 {
-		t.Errorf("%d rows came", len(seen))
+		t.Errorf("%d rows arrived, want at least 3021", len(seen))
 	}
 }
 
-// Sums by a field are what a program asks for in place of rows.
+// Programs can ask for sums by a field instead of rows.
 func TestSumsByAField(t *testing.T) {
 	h := newHouse(t)
 	for query, want := range map[string]string{
@@ -373,12 +372,12 @@ func TestSumsByAField(t *testing.T) {
 		}
 	}
 	if w := h.ask(account.Helper, "GET", "/events?by=user", ""); strings.Contains(w.Body.String(), "ben") || !strings.Contains(w.Body.String(), "anna") {
-		t.Errorf("a helper counts %s", w.Body)
+		t.Errorf("the sums for a helper have people of other groups: %s", w.Body)
 	}
 }
 
-// A live page is over when its session is, when its account may see less, and when an agreement
-// of a second person ends; and it does not keep its session alive.
+// A live page ends when its session ends, when its account may see less, and when a second
+// person's agreement ends. It does not keep its session alive.
 func TestALivePageEndsWithTheRightToSeeIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		path string
@@ -413,7 +412,7 @@ func TestALivePageEndsWithTheRightToSeeIt(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				over := make(chan int, 1)
-				time.Sleep(time.Minute) // after the last use
+				time.Sleep(time.Minute) // so long after the last use
 				go func() {
 					over <- h.ask(account.Lead, "GET", c.path, "", func(r *http.Request) { *r = *r.WithContext(ctx) }).Code
 				}()
@@ -425,7 +424,7 @@ func TestALivePageEndsWithTheRightToSeeIt(t *testing.T) {
 				time.Sleep(2 * tailBeat)
 				synctest.Wait()
 				if ends := len(over) > 0; ends != c.ends {
-					t.Errorf("it has ended: %v, want %v", ends, c.ends)
+					t.Errorf("the live page has ended: %v, want %v", ends, c.ends)
 				}
 				cancel()
 				<-over
@@ -449,18 +448,18 @@ func TestOneEventIsShownWithItsWhy(t *testing.T) {
 	page := ask(h, "GET", "/events/x1", "text/html", "").Body.String()
 	for _, want := range []string{"own.txt:1 &lt;bet.example&gt;", "betting", "opened", `<option value="bet.example">`, `value="anna"`} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not have %q", want)
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 	if asked.URL != row.URL || asked.User != "anna" || asked.Client != row.Client {
-		t.Errorf("asked %+v", asked)
+		t.Errorf("the page asked why with %+v", asked)
 	}
 	if w := ask(h, "GET", "/events/x1", "", ""); !strings.Contains(w.Body.String(), `"host":"www.bet.example"`) {
-		t.Errorf("JSON: %s", w.Body)
+		t.Errorf("the event as JSON is %s", w.Body)
 	}
 	p.Events = &Events{Reader: &fake{}}
 	if w := ask(New(p), "GET", "/events/none", "text/html", ""); w.Code != 404 {
-		t.Errorf("no such event: %d", w.Code)
+		t.Errorf("an unknown event: status %d, want 404", w.Code)
 	}
 }
 
@@ -488,10 +487,10 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 		"what=smash&site=tea.example&dry_run=true":              "smash",
 	} {
 		if w := ask(h, "POST", "/rulings", "application/json", form); !strings.Contains(w.Body.String(), want) || len(created) > 0 {
-			t.Errorf("%s: %d %s, made %v", form, w.Code, w.Body, created)
+			t.Errorf("the effect of %s: status %d, %s; made %v", form, w.Code, w.Body, created)
 		}
 	}
-	p.Effect = nil // nothing is to be seen first
+	p.Effect = nil // no effect has to be seen first
 	h = New(p)
 	for _, c := range []struct {
 		form   string
@@ -514,19 +513,19 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 			got = fmt.Sprintf("%s %s %v", created[0].Site, created[0].Who, created[0].Block)
 			left := time.Until(created[0].Until)
 			if c.until == 0 != created[0].Until.IsZero() || c.until > 0 && (left > c.until || left < c.until-time.Minute) || c.until < 0 && left > 0 {
-				t.Errorf("%s: until %v", c.form, created[0].Until)
+				t.Errorf("%s holds until %v", c.form, created[0].Until)
 			}
 		}
 		if w.Code != c.status || got != c.want {
-			t.Errorf("%s: %d, made %q, want %d %q\n%s", c.form, w.Code, got, c.status, c.want, w.Body)
+			t.Errorf("%s: status %d, made %q; want %d, %q\n%s", c.form, w.Code, got, c.status, c.want, w.Body)
 		}
 		if undo := strings.Contains(w.Body.String(), `id="undo"`); undo != (c.status == 200 && c.until >= 0) {
-			t.Errorf("%s: undo is offered: %v", c.form, undo)
+			t.Errorf("%s: the page offers to undo it: %v, want the opposite", c.form, undo)
 		}
 	}
 }
 
-// paper are settings that lie on paper.
+// paper implements Settings in memory.
 type paper struct{ text, reason string }
 
 func (s *paper) parts(t *testing.T) *Settings {
@@ -561,7 +560,7 @@ func (s *paper) parts(t *testing.T) *Settings {
 	}
 }
 
-// paperEffect is that of every change.
+// paperEffect is the effect of every change.
 func paperEffect(context.Context, Trial) (*Effect, error) {
 	return &Effect{Judged: 48201, Changed: 312, Changes: []EffectKind{{Policy: "pupils", Category: "games", Was: "pass", Is: "block", Count: 312, Examples: []string{"http://<b>.example/"}}}}, nil
 }
@@ -577,34 +576,34 @@ func TestSettingsAreSavedAfterTheirEffectWasSeen(t *testing.T) {
 	}
 	tag := Tag([]byte(s.text))
 	if w := ask(h, "GET", "/settings", "text/html", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "a: 1\nb: 2\n</textarea>") || !strings.Contains(w.Body.String(), "first &lt;try&gt;") {
-		t.Fatalf("the page: %d %s", w.Code, w.Body)
+		t.Fatalf("the editor: status %d, %s", w.Code, w.Body)
 	}
 	if w := send("check", "a: 1\nb: mistake\n", tag, ""); w.Code != 422 || !strings.Contains(w.Body.String(), `data-line="2"`) || !strings.Contains(w.Body.String(), "is a &lt;mistake&gt;") || strings.Contains(w.Body.String(), `value="save"`) {
-		t.Errorf("a mistake: %d %s", w.Code, w.Body)
+		t.Errorf("checking a text with a mistake: status %d, %s", w.Code, w.Body)
 	}
 	const next = "a: 1\r\nb: 3 # why\r\n"
 	w := send("save", next, tag, "")
 	if body := w.Body.String(); s.text != "a: 1\nb: 2\n" || !strings.Contains(body, "312 of 48\u202f201 requests") || !strings.Contains(body, "http://&lt;b&gt;.example/") || !strings.Contains(body, `<div class="del">- b: 2</div><div class="add">+ b: 3 # why</div>`) {
-		t.Fatalf("saved unseen, or without its effect: %q\n%s", s.text, body)
+		t.Fatalf("a text was saved before its effect was shown, or the page lacks the effect: %q\n%s", s.text, body)
 	}
 	checked := Tag([]byte("a: 1\nb: 3 # why\n"))
 	if !strings.Contains(w.Body.String(), `name="checked" value="`+checked+`"`) {
-		t.Error("the page does not know what was seen")
+		t.Error("the page lacks the mark of the text whose effect was seen")
 	}
 	if w := send("save", next, "stale", checked); w.Code != 412 || s.text != "a: 1\nb: 2\n" {
-		t.Errorf("over a change on the disk: %d, %q", w.Code, s.text)
+		t.Errorf("saving over a change on disk: status %d, want 412; the text is %q", w.Code, s.text)
 	}
 	if w := send("save", next, tag, checked); w.Code != 200 || s.text != "a: 1\nb: 3 # why\n" || s.reason != "because" || !strings.Contains(w.Body.String(), "that needs a restart") {
-		t.Errorf("saved: %d, %q, %q", w.Code, s.text, s.reason)
+		t.Errorf("saving: status %d, the text is %q, the reason %q", w.Code, s.text, s.reason)
 	}
 	if w := ask(h, "GET", "/settings/versions/20260101T000000.000000Z", "text/html", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "+ old: 1") {
-		t.Errorf("an old version: %d %s", w.Code, w.Body)
+		t.Errorf("an old version: status %d, %s", w.Code, w.Body)
 	}
 	if w := ask(h, "GET", "/settings/versions/..%2f..%2fetc", "text/html", ""); w.Code != 404 {
-		t.Errorf("no version: %d", w.Code)
+		t.Errorf("an invalid version: status %d, want 404", w.Code)
 	}
 	if w := ask(h, "GET", "/policies", "text/html", ""); !strings.Contains(w.Body.String(), "category: &lt;games&gt;") {
-		t.Errorf("policies: %s", w.Body)
+		t.Errorf("the page of policies is %s", w.Body)
 	}
 }
 
@@ -617,7 +616,7 @@ func TestSettingsAreChangedByPrograms(t *testing.T) {
 	w := ask(h, "GET", "/settings", "", "")
 	tag := w.Header().Get("ETag")
 	if w.Body.String() != s.text || tag == "" {
-		t.Fatalf("read: %s %s", tag, w.Body)
+		t.Fatalf("reading the settings: ETag %s, text %s", tag, w.Body)
 	}
 	match := func(tag string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("If-Match", tag) } }
 	for _, c := range []struct {
@@ -636,11 +635,11 @@ func TestSettingsAreChangedByPrograms(t *testing.T) {
 		was := s.text
 		w := ask(h, "PUT", c.path, "application/json", c.text, match(c.tag))
 		if saved := s.text != was; w.Code != c.status || saved != c.saved {
-			t.Errorf("PUT %s %q if %s: %d, saved %v, want %d %v: %s", c.path, c.text, c.tag, w.Code, saved, c.status, c.saved, w.Body)
+			t.Errorf("PUT %s %q if the ETag is %s: status %d, saved %v; want %d, %v: %s", c.path, c.text, c.tag, w.Code, saved, c.status, c.saved, w.Body)
 		}
 		var out struct{ Effect *Effect }
 		if c.status == 200 && (json.Unmarshal(w.Body.Bytes(), &out) != nil || out.Effect == nil || out.Effect.Changed != 312) {
-			t.Errorf("PUT %s does not say what it does: %s", c.path, w.Body)
+			t.Errorf("the answer to PUT %s lacks the effect: %s", c.path, w.Body)
 		}
 	}
 }
@@ -659,7 +658,7 @@ func TestDiff(t *testing.T) {
 			got = append(got, map[string]string{"add": "+", "del": "-", "at": "@", "": " "}[l.Kind]+l.Text)
 		}
 		if strings.Join(got, "|") != c.want {
-			t.Errorf("%q and %q: %q, want %q", c.was, c.is, strings.Join(got, "|"), c.want)
+			t.Errorf("diff of %q and %q: %q, want %q", c.was, c.is, strings.Join(got, "|"), c.want)
 		}
 	}
 }
@@ -682,11 +681,11 @@ func TestWhyAnswersInTheWordsOfTheForm(t *testing.T) {
 	} {
 		w := ask(h, "GET", path, "text/html", "")
 		if got := fmt.Sprint(w.Code, " ", w.Body); !strings.Contains(got, want) {
-			t.Errorf("%s: no %q in %s", path, want, got)
+			t.Errorf("%s: want %q in %s", path, want, got)
 		}
 	}
 	if w := ask(h, "GET", "/why", "", ""); w.Code != 400 {
-		t.Errorf("without an address: %d", w.Code)
+		t.Errorf("/why without a URL: status %d, want 400", w.Code)
 	}
 }
 
@@ -697,7 +696,7 @@ func TestFirstStepsAreOfferedOnce(t *testing.T) {
 	p.Setup = func() *Setup { return offered }
 	h := New(p)
 	if w := ask(h, "GET", "/setup?token=", "text/html", ""); w.Code != 403 {
-		t.Errorf("not offered: %d", w.Code)
+		t.Errorf("the first steps when they are not offered: status %d, want 403", w.Code)
 	}
 	offered = &Setup{Token: "secret", Topics: []Topic{{Name: "ads", What: "Ads", Lists: []TopicList{{"easylist", "ads", "2 MB", "GPL-3.0"}}}},
 		Write: func(_ context.Context, a Answers) (*SetUp, error) {
@@ -730,11 +729,11 @@ func TestFirstStepsAreOfferedOnce(t *testing.T) {
 		{"GET", "/setup?token=secret", "", 403, "used already"},
 	} {
 		if w := ask(h, c.method, c.path, "text/html", c.form); w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-			t.Errorf("%s %s %s: %d, want %d with %q: %s", c.method, c.path, c.form, w.Code, c.status, c.says, w.Body)
+			t.Errorf("%s %s %s: status %d, want %d with %q: %s", c.method, c.path, c.form, w.Code, c.status, c.says, w.Body)
 		}
 	}
 	if len(got) != 1 || got[0].Who != "school" || !got[0].Proxy || got[0].DNS || !got[0].Network || got[0].Certificate || !slices.Equal(got[0].Topics, []string{"ads"}) {
-		t.Errorf("answered %+v", got)
+		t.Errorf("the answers are %+v", got)
 	}
 }
 
@@ -746,7 +745,7 @@ func TestTheSystemPageNamesTheStateInWords(t *testing.T) {
 		page := ask(New(p), "GET", "/system", "text/html", "").Body.String()
 		at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Local().Format("2006-01-02 15:04:05")
 		if !strings.Contains(page, "<dd>"+want+"</dd>") || !strings.Contains(page, "<dd>"+at+"</dd>") {
-			t.Errorf("%s: the page has no %q or %s", state, want, at)
+			t.Errorf("%s: the page lacks %q or %s", state, want, at)
 		}
 	}
 }
@@ -759,11 +758,11 @@ func TestTheStartPageSaysWhatIsLowOnTheMachine(t *testing.T) {
 	page := ask(New(p), "GET", "/", "text/html", "").Body.String()
 	for _, want := range []string{"Warnings about this machine: 1", "open files: 1024", "65536", "They run out.", "ulimit -n 65536"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 	p.Remarks = func() []Remark { return nil }
 	if page := ask(New(p), "GET", "/", "text/html", "").Body.String(); strings.Contains(page, "this machine") {
-		t.Error("a good machine has warnings")
+		t.Error("the page warns about a machine that is fine")
 	}
 }

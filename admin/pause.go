@@ -16,9 +16,9 @@ import (
 	"shuultuur/text"
 )
 
-// Pause is how the admin address lets filtering rest for a while.
+// Pause lets the admin address pause filtering.
 type Pause struct {
-	// All are the pauses that hold now.
+	// All returns the pauses in force.
 	All func() []policy.Pause
 	// Set pauses filtering for who until a time, or resumes it if that is not in
 	// the future. by is the address of the request. An unknown who gives
@@ -43,12 +43,12 @@ func (p *Pause) may(r *http.Request, who string) bool {
 		return shares(p.groups(addr, ""), asks.Groups)
 	}
 	if strings.Contains(who, "/") {
-		return false // a network may reach beyond their groups
+		return false // a network may include clients outside their groups
 	}
 	return shares(p.groups(netip.Addr{}, who), asks.Groups)
 }
 
-// maxPause is the longest pause: nobody is to forget one.
+// maxPause is the longest pause, so that nobody forgets one.
 const maxPause = 24 * time.Hour
 
 // notice returns the notice for every page that filtering is paused for somebody,
@@ -67,7 +67,7 @@ func (p *Pause) notice(t *text.Texts) string {
 	}
 }
 
-// routes returns the routes of pauses.
+// pauseRoutes returns the routes of pauses.
 //
 //	GET /pause            those that hold; HTML for browsers, else JSON
 //	POST /pause           for=TIME[&who=WHO] begins one, for=0s ends it; TIME
@@ -99,7 +99,7 @@ func pauseRoutes(all *Parts) []route {
 // A notOwn reports a change that only another user may make.
 type notOwn struct{ error }
 
-// readLength reads how long filtering is to rest, for whom the user may let it.
+// readLength reads the length of a pause that the user may begin.
 func (p *Pause) readLength(r *http.Request) (until time.Time, err error) {
 	if err := r.ParseForm(); err != nil {
 		return until, &BadChange{err}
@@ -123,7 +123,7 @@ func paused(t *text.Texts, who string, until time.Time) string {
 	return t.Say("paused for {who} until {time}", "who", whom, "time", clock(until, time.TimeOnly))
 }
 
-// restUntil reads how long filtering is to rest.
+// restUntil reads the end of a pause.
 func restUntil(now time.Time, s string) (time.Time, error) {
 	if s == "tomorrow" {
 		y, m, d := now.Date()
@@ -138,7 +138,7 @@ func restUntil(now time.Time, s string) (time.Time, error) {
 
 func (p *Pause) show(w http.ResponseWriter, r *http.Request, page pageTemplate, failed error) {
 	status := http.StatusOK
-	all := append([]policy.Pause{}, p.All()...) // [] in JSON, not null
+	all := append([]policy.Pause{}, p.All()...) // JSON has [], not null
 	all = slices.DeleteFunc(all, func(x policy.Pause) bool { return x.Who != "" && !p.may(r, x.Who) })
 	d := struct {
 		Pauses     []policy.Pause

@@ -70,38 +70,38 @@ func TestWhatWasFoundInPicturesIsShownBlurred(t *testing.T) {
 		for _, role := range []account.Role{account.Viewer, account.Helper} {
 			for _, path := range []string{"/pictures", "/pictures/" + gallery.All()[0].ID} {
 				if w := house.ask(role, "GET", path, ""); w.Code != http.StatusForbidden {
-					t.Errorf("%s: GET %s is answered with %d", role, path, w.Code)
+					t.Errorf("GET %[2]s as %[1]s: status %[3]d, want 403", role, path, w.Code)
 				}
 			}
 		}
 		var finds []checks.GalleryItem
 		w := house.ask(account.Lead, "GET", "/pictures", "")
 		if err := json.Unmarshal(w.Body.Bytes(), &finds); err != nil || len(finds) != 2 {
-			t.Fatalf("%v: %s", err, w.Body)
+			t.Fatalf("the findings: %v, %s", err, w.Body)
 		}
 		if f := finds[0]; f.User != "anna" || f.Times != 2 || f.URL != "https://a.example/" || f.Findings[0].Evidence != "" {
-			t.Errorf("a lead, who may not see URLs, sees %+v", f)
+			t.Errorf("a lead who may not see URLs sees %+v", f)
 		}
 		if w := house.ask(account.Owner, "GET", "/pictures", ""); !strings.Contains(w.Body.String(), "secret.jpg") {
-			t.Errorf("an owner sees %s", w.Body)
+			t.Errorf("an owner does not see the URL: %s", w.Body)
 		}
 		if w := house.ask(account.Lead, "GET", "/pictures", "", func(r *http.Request) { r.Header.Set("Accept", "text/html") }); strings.Contains(w.Body.String(), "<img") == locked || !strings.Contains(w.Body.String(), "anna") {
-			t.Errorf("the page, locked %v: %s", locked, w.Body)
+			t.Errorf("the page for a list that is locked %v is %s", locked, w.Body)
 		}
 		thumb := house.ask(account.Lead, "GET", "/pictures/"+finds[0].ID, "")
 		if locked {
 			if thumb.Code != http.StatusNotFound {
-				t.Errorf("a picture on a locked list is shown: %d", thumb.Code)
+				t.Errorf("a picture of a locked list is shown: status %d, want 404", thumb.Code)
 			}
 		} else if m, err := jpeg.Decode(thumb.Body); err != nil || m.Bounds() != image.Rect(0, 0, 160, 120) {
-			t.Errorf("thumbnail: %v", err)
+			t.Errorf("the thumbnail is not a JPEG of 160 by 120: %v", err)
 		}
 		log := house.ask(account.Owner, "GET", "/audit", "").Body.String()
 		if strings.Count(log, "look at pictures") != 3 {
-			t.Errorf("the audit log has %s", log)
+			t.Errorf("the audit log does not have three looks at pictures: %s", log)
 		}
 		if n := gallery.Erase(nil, []string{"anna"}, false); n != 1 || len(gallery.All()) != 1 {
-			t.Errorf("%d erased, %d left", n, len(gallery.All()))
+			t.Errorf("erased %d findings, %d are left; want 1 and 1", n, len(gallery.All()))
 		}
 	}
 }

@@ -32,14 +32,14 @@ type RuleView struct {
 	Action string   `json:"action"`
 	When   []string `json:"when"`
 	Times
-	Text string `json:"-"` // as the settings have it
+	Text string `json:"-"` // its text in the settings
 }
 
-// Times are when a policy or a rule counts.
+// Times shows when a policy or a rule applies.
 type Times struct {
 	Schedule policy.Schedule      `json:"-"`
 	Week     *[7][]policy.Stretch `json:"week,omitempty"`  // from Monday on; nil: always
-	Dates    []string             `json:"dates,omitempty"` // that windows hold on, or not
+	Dates    []string             `json:"dates,omitempty"` // dates on which windows apply, or do not
 }
 
 // NewTimes draws a schedule.
@@ -60,8 +60,8 @@ func NewTimes(s policy.Schedule) Times {
 	return t
 }
 
-// maxOpen is how many policies the page shows with all their rules. Of more, it shows the
-// rules of one.
+// maxOpen is the number of policies up to which the page shows all their rules. If there are
+// more, it shows the rules of one.
 const maxOpen = 6
 
 // policyRoutes returns the routes about policies.

@@ -38,30 +38,30 @@ func TestRulesAreMovedAndEditedInPlace(t *testing.T) {
 		p, s := policyPaper(t)
 		form := c.form + "&policy=0&tag=" + Tag([]byte(p.text))
 		if w := ask(s, "POST", "/policies", "", form); w.Code != 200 {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			t.Errorf("%s: status %d, %s", name, w.Code, w.Body)
 		}
 		if want := strings.Replace(twoRules, c.old, c.with, 1); p.text != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, p.text, want)
+			t.Errorf("%s: the settings are\n%s\nwant\n%s", name, p.text, want)
 		}
 	}
 	p, s := policyPaper(t)
 	if w := ask(s, "POST", "/policies", "", "what=remove&policy=0&rule=0&tag=old"); w.Code != 412 || p.text != twoRules {
-		t.Errorf("with the tag of an older text: %d", w.Code)
+		t.Errorf("a change with the tag of an older text: status %d, want 412", w.Code)
 	}
 	for _, bad := range []string{"what=move&policy=0&rule=0&to=9", "what=move&policy=7&rule=0&to=0", "what=window&policy=0&from=99:00", "what=x&policy=0", "what=window&policy=0"} {
 		if w := ask(s, "POST", "/policies", "", bad+"&tag="+Tag([]byte(p.text))); w.Code != 400 {
-			t.Errorf("%s: %d %s", bad, w.Code, w.Body)
+			t.Errorf("the invalid form %s: status %d, want 400: %s", bad, w.Code, w.Body)
 		}
 	}
 }
 
-// TestTheWeekIsDrawn: what wraps past midnight belongs to two days.
+// TestTheWeekIsDrawn: a window past midnight belongs to two days.
 func TestTheWeekIsDrawn(t *testing.T) {
 	_, s := policyPaper(t)
 	page := ask(s, "GET", "/policies", "text/html", "").Body.String()
 	for _, want := range []string{`aria-label="Times: Mon 21:00–24:00 Tue 0:00–6:00 21:00–24:00`, `<rect x="1260" width="180"`, "Sat 0:00–6:00 \""} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %s:\n%s", want, page)
+			t.Errorf("the page lacks %s:\n%s", want, page)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // it is as long as the record
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // it may be as long as the record
 	begun := false
 	begin := func() {
 		if !begun {
@@ -101,7 +101,7 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) // what was sent is not all, and has to look so
+			panic(http.ErrAbortHandler) // the data sent is incomplete, and must look so
 		}
 		begin()
 		line = jsonl.AppendLine(line[:0], &row)
@@ -148,7 +148,7 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 	if s, ok := w.(*seeing); ok {
 		s.effectOnly = dry
 	}
-	// To the end, even when the browser goes away.
+	// An erasure goes on to the end, even if the browser goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxErase)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -186,7 +186,7 @@ func (p *Parts) holders() []Holder {
 	all = append(all, Holder{"requests to look", func(_ context.Context, who event.Person, dry bool) (int64, error) {
 		return p.Looks.forget(who.In, dry), nil
 	}})
-	if p.Audit != nil { // last: before, it may have to record something
+	if p.Audit != nil { // it comes last, because it may have to record something before
 		all = append(all, Holder{"details of the audit log", func(_ context.Context, who event.Person, dry bool) (int64, error) {
 			n, err := p.Audit.Erase(who.In, dry)
 			return int64(n), err

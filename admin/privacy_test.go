@@ -19,7 +19,7 @@ import (
 	"shuultuur/event/sqlite"
 )
 
-// TestWhatIsErasedIsInNoFile searches the bytes of the data folder.
+// TestWhatIsErasedIsInNoFile searches the bytes of all files in the data folder.
 func TestWhatIsErasedIsInNoFile(t *testing.T) {
 	h := newHouse(t)
 	rows := []event.Row(h.parts.Events.Reader.(memory))
@@ -50,14 +50,14 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 
 	out := h.ask(account.Owner, "GET", "/privacy/export?user=anna&client=10.0.0.1", "")
 	if got := out.Body.String(); out.Code != 200 || strings.Count(got, "secret") < 1 || strings.Contains(got, "ben") || !strings.Contains(got, `"look"`) || strings.Count(got, `"id":"one"`) != 1 {
-		t.Errorf("exported: %d %s", out.Code, got)
+		t.Errorf("the export: status %d, %s", out.Code, got)
 	}
 	if w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1&dry_run=true"); w.Code != 200 || strings.Count(w.Body.String(), `"rows":1,`)+strings.Count(w.Body.String(), `"rows":1}`) < 3 {
-		t.Errorf("counted: %d %s", w.Code, w.Body)
+		t.Errorf("counting before an erasure: status %d, %s", w.Code, w.Body)
 	}
 	for _, bad := range []string{"", "user=", "client=everybody"} {
 		if w := h.ask(account.Owner, "POST", "/privacy/erase", bad); w.Code != 400 {
-			t.Errorf("%q: %d %s", bad, w.Code, w.Body)
+			t.Errorf("erasing with the invalid form %q: status %d, want 400: %s", bad, w.Code, w.Body)
 		}
 	}
 	h.ask(account.Lead, "GET", "/events?filter=user:anna", "")
@@ -65,14 +65,14 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 	var counted, done []erased
 	w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1&dry_run=true")
 	if err := json.Unmarshal(w.Body.Bytes(), &counted); err != nil || w.Code != 200 {
-		t.Errorf("counted: %d %s", w.Code, w.Body)
+		t.Errorf("counting before an erasure: status %d, %s", w.Code, w.Body)
 	}
 	w = h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1")
 	if err := json.Unmarshal(w.Body.Bytes(), &done); err != nil || w.Code != 200 || len(done) != 6 || done[0].Rows != 1 || done[1].Rows != 1 || done[3].Rows != 1 || done[5].Rows < 3 {
-		t.Errorf("erased: %d %s", w.Code, w.Body)
+		t.Errorf("the erasure: status %d, %s", w.Code, w.Body)
 	}
 	if !slices.Equal(done, counted) {
-		t.Errorf("erased %+v, and counted before %+v", done, counted)
+		t.Errorf("erased %+v, but counted %+v before", done, counted)
 	}
 	err = filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -81,7 +81,7 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 		data, err := os.ReadFile(path)
 		for _, word := range []string{"anna", "10.0.0.1\"", "secret?q"} {
 			if bytes.Contains(data, []byte(word)) {
-				t.Errorf("%s holds %q", path, word)
+				t.Errorf("%s still contains %q", path, word)
 			}
 		}
 		return err
@@ -90,16 +90,16 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 		t.Error(err)
 	}
 	if v, err := h.parts.Audit.Verify(); err != nil || v.Broken != "" || v.Erased == 0 {
-		t.Errorf("the audit log afterwards: %+v %v", v, err)
+		t.Errorf("verifying the audit log after the erasure: %+v, %v", v, err)
 	}
 	if got := h.ask(account.Lead, "GET", "/events?filter=user:ben", "").Body.String(); !strings.Contains(got, "b.example") {
-		t.Errorf("others afterwards: %s", got)
+		t.Errorf("after the erasure another person's events are %s", got)
 	}
 }
 
-// Where two people are needed, one of them alone neither exports nor erases a person's data.
-// That somebody may look is no leave to erase, nor the other way round, and an agreement is for
-// each name and address, for the one who asked, and for one erasure.
+// If two people are needed, one of them alone can neither export nor erase a person's data. An
+// agreement to look does not permit erasing, nor the other way round. It is valid for each name
+// and address, for the user who asked, and for one erasure.
 func TestTwoPeopleExportAndErase(t *testing.T) {
 	h := newHouse(t)
 	erased := 0
@@ -121,7 +121,7 @@ func TestTwoPeopleExportAndErase(t *testing.T) {
 			t.Fatal(w.Code, w.Body)
 		}
 		if w := h.ask(account.Owner, "POST", "/looks/agree", "id="+all[len(all)-1].ID); w.Code != 400 {
-			t.Errorf("alone: %d %s", w.Code, w.Body)
+			t.Errorf("agreeing to one's own request: status %d, want 400: %s", w.Code, w.Body)
 		}
 		if w := h.ask(account.Lead, "POST", "/looks/agree", "id="+all[len(all)-1].ID); w.Code != 200 {
 			t.Fatal(w.Code, w.Body)
@@ -130,14 +130,14 @@ func TestTwoPeopleExportAndErase(t *testing.T) {
 	refused := func(when string, export, erase bool, form string) {
 		t.Helper()
 		if w := h.ask(account.Owner, "GET", "/privacy/export?"+form, ""); (w.Code == 403) != export {
-			t.Errorf("%s, export: %d %s", when, w.Code, w.Body)
+			t.Errorf("%s, exporting: status %d, %s", when, w.Code, w.Body)
 		}
 		if w := h.ask(account.Owner, "POST", "/privacy/erase", form+"&dry_run=true"); (w.Code == 403) != erase {
-			t.Errorf("%s, count: %d %s", when, w.Code, w.Body)
+			t.Errorf("%s, counting: status %d, %s", when, w.Code, w.Body)
 		}
 		if erase {
 			if w := h.ask(account.Owner, "POST", "/privacy/erase", form); w.Code != 403 || !strings.Contains(w.Body.String(), "two people") || erased > 0 {
-				t.Errorf("%s, erase: %d %s", when, w.Code, w.Body)
+				t.Errorf("%s, erasing: status %d, want 403: %s", when, w.Code, w.Body)
 			}
 		}
 	}
@@ -151,10 +151,10 @@ func TestTwoPeopleExportAndErase(t *testing.T) {
 	agreed("whom=10.0.0.1&what=erase")
 	refused("no look at the device", true, false, "user=anna&client=10.0.0.1")
 	if w := h.ask(account.Owner, "POST", "/looks", "whom=anna&reason=x&what=burn"); w.Code != 400 {
-		t.Errorf("what=burn: %d %s", w.Code, w.Body)
+		t.Errorf("a request with what=burn: status %d, want 400: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1"); w.Code != 200 || erased != 1 {
-		t.Errorf("both agree: %d %s", w.Code, w.Body)
+		t.Errorf("erasing after both agreed: status %d, want 200: %s", w.Code, w.Body)
 	}
 	erased = 0
 	refused("after it", true, true, "user=anna")

@@ -10,8 +10,8 @@ import (
 	"shuultuur/identity/oidc"
 )
 
-// loginCookie holds a sign-in in progress. Browsers send it when the provider
-// sends them back; they would not send the session cookie.
+// loginCookie holds a sign-in in progress. Browsers send it when the provider sends them back;
+// they would not send the session cookie then.
 const loginCookie = "shuultuur-login"
 
 // providerOf returns the OpenID provider that signs people in, or nil.
@@ -58,7 +58,7 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(loginCookie); err == nil {
 		sealed = c.Value
 	}
-	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/login", MaxAge: -1, HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteLaxMode}) // it counts once
+	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/login", MaxAge: -1, HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteLaxMode}) // it is valid once
 	l, err := provider.Open(sealed)
 	var who *oidc.User
 	if err == nil {
@@ -94,6 +94,6 @@ func notProvided(p *Parts, w http.ResponseWriter, r *http.Request, name string, 
 	if status == http.StatusForbidden {
 		p.server.refused[byToken].Add(1)
 	}
-	_ = p.server.record(r, "sign in", status, "method=oidc name="+name+" "+err.Error()) // nothing is changed
+	_ = p.server.record(r, "sign in", status, "method=oidc name="+name+" "+err.Error()) // it changed nothing
 	p.login(w, r, loginForm{Error: err.Error()}, status)
 }

@@ -14,8 +14,7 @@ import (
 	"shuultuur/setting"
 )
 
-// How long a client waits for something that a gateway fetches, reads or
-// judges.
+// These are how long a client waits for something that a gateway fetches, reads or judges.
 const (
 	maxWait   = 10 * time.Minute
 	maxBackup = 256 << 20
@@ -44,8 +43,8 @@ func (c Client) List(ctx context.Context, name string, odd bool) (*ListState, er
 	return &l, err
 }
 
-// Fetch makes the gateway fetch a newer version of a list, or with back return to the
-// previous one. taken reports whether another version is in use afterwards.
+// Fetch makes the gateway fetch a newer version of a list, or with back return to the previous
+// one. taken reports whether another version is in use afterwards.
 func (c Client) Fetch(ctx context.Context, name string, back bool) (l *ListState, taken bool, err error) {
 	before, err := c.List(ctx, name, false)
 	if err != nil {

@@ -93,7 +93,7 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 	_, _ = w.Write(b.Bytes()) // it fails if the client has gone away
 }
 
-// buildReport makes a report of the rows that the user may see. It is a look.
+// buildReport makes a report from the rows that the user may see. It is recorded as a look.
 func (p *Parts) buildReport(ctx context.Context, t *text.Texts, of, group, person string) (*report.Report, int, error) {
 	since, until, err := report.Span(of, time.Now())
 	if err != nil {

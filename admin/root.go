@@ -13,9 +13,9 @@ import (
 	"shuultuur/intercept"
 )
 
-// The page from which people install the root certificate. It asks for no
-// password: the certificate is no secret, and who needs it has nothing yet.
-// The key is not here: an intercept.Root exports certificates alone.
+// People install the root certificate from this page. It needs no password, because the
+// certificate is no secret, and who needs it has no account yet. The page cannot reveal the
+// key: an intercept.Root exports only certificates.
 
 // downloads are the files of the page, with the media type for each.
 var downloads = map[string]struct{ format, kind string }{
@@ -46,15 +46,15 @@ func rootFile(root func() *intercept.Root, devices func() string) http.HandlerFu
 		w.Header().Set("Content-Type", d.kind)
 		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 		w.Header().Set("Cache-Control", "no-store") // it may be rotated
-		_, _ = w.Write(b)                           // the client went away: nobody to tell
+		_, _ = w.Write(b)                           // the client went away, so nobody can be told
 	}
 }
 
 // links are the files of the page by format.
 var links = map[string]string{"pem": "root.pem", "der": "root.cer", "mobileconfig": "root.mobileconfig"}
 
-// forDevices returns the address that a device opens to be set up: the portal
-// or else this page, or "" if no other machine can reach either.
+// forDevices returns the address at which a device is set up: that of the portal, or else this
+// page; "" if no other machine can reach either.
 func forDevices(r *http.Request, devices func() string) string {
 	if devices != nil {
 		if at := devices(); at != "" {
@@ -75,7 +75,7 @@ func forDevices(r *http.Request, devices func() string) string {
 	return scheme + "://" + r.Host + "/ca"
 }
 
-// quiet is the white around a code, in modules (ISO/IEC 18004).
+// quiet is the width of the white margin around a code, in modules (ISO/IEC 18004).
 const quiet = 4
 
 // showCode draws an address as a code for cameras.
@@ -115,7 +115,7 @@ func rootPage(root func() *intercept.Root, devices func() string) http.HandlerFu
 		var page struct {
 			Name, Until, Long, Short string
 			Install                  []system
-			Devices                  string // the address of the code
+			Devices                  string // the address in the code
 		}
 		page.Devices = forDevices(r, devices)
 		if c := root(); c != nil {

@@ -25,7 +25,7 @@ type role int
 
 const (
 	anyone   role = iota // every client that reaches the address
-	monitor              // networks of [Parts.Monitors], this machine, and everyone whom operator includes
+	monitor              // networks of [Parts.Monitors], this machine, and everyone with the role operator
 	viewer               // every account
 	helper               // those who look after groups, for their own groups only; and all below
 	lead                 // safeguarding leads, and all below
@@ -33,7 +33,7 @@ const (
 	owner                // owners
 )
 
-// least is the least role of an account that a route is for.
+// least returns the least role of an account that may use a route for r.
 var least = [...]account.Role{anyone: account.None, monitor: account.Operator, viewer: account.Viewer, helper: account.Helper,
 	lead: account.Lead, operator: account.Operator, owner: account.Owner}
 
@@ -58,12 +58,12 @@ type Server struct {
 	monitors []netip.Prefix
 	wrong    tries
 	refused  [len(refusals)]atomic.Uint64
-	pages    map[string]role // who may see what, by path
+	pages    map[string]role // which roles see which paths
 	errors   pageTemplate
 	effects  pageTemplate // of changes
 }
 
-// Reasons for which a request is refused.
+// These are the reasons for which a request is refused.
 const (
 	byName = iota
 	byOrigin
@@ -190,8 +190,8 @@ func (s *Server) guard(r route) http.Handler {
 // mcpPath is where assistants ask.
 const mcpPath = "/mcp"
 
-// covers reports whether the scope of a token covers a request. One that may read may ask
-// assistants' questions, which only read, and for the effect of a change.
+// covers reports whether the scope of a token covers a request. A token that may read may use
+// assistants, which only read, and ask for the effect of a change.
 func covers(who *account.Who, r route, q *http.Request) bool {
 	reads := who.Covers(http.MethodGet, q.URL.Path)
 	if r.path == mcpPath {
@@ -201,14 +201,14 @@ func covers(who *account.Who, r route, q *http.Request) bool {
 	return who.Covers(q.Method, q.URL.Path) || reads && tells && dryRun(q.URL.Query())
 }
 
-// dryRun reports whether a form or query asks for the effect of a change alone. Any value but
-// false does: a mistyped one must not change anything.
+// dryRun reports whether a form or query asks only for the effect of a change. Any value but
+// false does, because a mistyped one must not change anything.
 func dryRun(f url.Values) bool {
 	return slices.ContainsFunc(f["dry_run"], func(v string) bool { return v != "" && v != "0" && v != "false" })
 }
 
-// refusedDry answers a dry run of a route that cannot say its effect. At most bytes of a
-// form are read for that.
+// refusedDry answers a dry run of a route that cannot show its effect. It reads a bounded part
+// of a form for that.
 func (s *Server) refusedDry(w http.ResponseWriter, q *http.Request, r route, most int64) bool {
 	if tells, _ := r.hasDryRun(); tells || r.method == http.MethodGet || !asksDry(q, most) {
 		return false
@@ -298,11 +298,11 @@ func tokenOf(r *http.Request) (given string, shown bool) {
 	return given, shown
 }
 
-// byItself is the field by which a page says that it fetches something on its own.
+// byItself is the field with which a page says that it makes a request by itself.
 const byItself = "Shuultuur-Refresh"
 
-// known returns the user whose token or session a request shows, or nil. Without
-// accounts, this machine needs neither; but a wrong token is wrong there too.
+// known returns the user whose token or session a request has, or nil. Without accounts, this
+// machine needs neither, but a wrong token is still refused.
 func (s *Server) known(r *http.Request, any bool) *account.Who {
 	if given, shown := tokenOf(r); shown {
 		return s.byToken(given)
@@ -322,8 +322,7 @@ func (s *Server) known(r *http.Request, any bool) *account.Who {
 	return nil
 }
 
-// still returns the user of a request that takes long, if the user may send it at
-// this moment, too.
+// still returns the user of a long request, if the user still may send it now.
 func (s *Server) still(r *http.Request) *account.Who {
 	any, err := s.parts.Accounts.Any()
 	if err != nil {
@@ -348,7 +347,7 @@ func (s *Server) barred(w http.ResponseWriter, addr netip.Addr) bool {
 
 // byToken returns the user that a token belongs to, or nil.
 func (s *Server) byToken(given string) *account.Who {
-	got := sha256.Sum256([]byte(given)) // of equal length, so that the time of comparing reveals nothing
+	got := sha256.Sum256([]byte(given)) // the digests have equal length, so that the time of the comparison reveals nothing
 	if s.token != "" && subtle.ConstantTimeCompare(got[:], s.want[:]) == 1 {
 		return &account.Who{Name: "token of the settings", Role: account.Owner, Via: "settings"}
 	}

@@ -16,17 +16,17 @@ func TestASearchIsSavedFollowedAndRemoved(t *testing.T) {
 	shows := func(path string, want bool, text string) {
 		t.Helper()
 		if w := ask(h, "GET", path, "text/html", ""); strings.Contains(w.Body.String(), text) != want {
-			t.Errorf("%s: %d, has %q: %v\n%s", path, w.Code, text, !want, w.Body)
+			t.Errorf("%s: status %d, contains %q: %v\n%s", path, w.Code, text, !want, w.Body)
 		}
 	}
 	shows("/events", true, "Filter the record first")
 	shows("/events?filter=action:block", true, "Save this search")
 	if w := ask(h, "POST", "/events/searches", "text/html", "name=refused+<b>&filter=action:block&last=7d"); w.Code != 303 || w.Header().Get("Location") != "/events?filter=action%3Ablock&last=7d" {
-		t.Errorf("saving: %d to %s", w.Code, w.Header().Get("Location"))
+		t.Errorf("saving a search: status %d, redirected to %s", w.Code, w.Header().Get("Location"))
 	}
 	shows("/events", true, `<a href="/events?filter=action%3Ablock&amp;last=7d"><bdi>refused &lt;b&gt;</bdi></a>`)
 	if w := ask(h, "POST", "/events/searches", "", "name=x&filter=action:dance"); w.Code != 400 {
-		t.Errorf("a filter with a mistake: %d", w.Code)
+		t.Errorf("saving a wrong filter: status %d, want 400", w.Code)
 	}
 	ask(h, "POST", "/events/searches", "text/html", "name=refused+<b>")
 	shows("/events", false, "refused")

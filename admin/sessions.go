@@ -16,8 +16,8 @@ import (
 	"shuultuur/identity/session"
 )
 
-// Sessions receives from others which user has which address at present: the controller of a
-// Wi-Fi network, a VPN, a portal.
+// Sessions receives from other systems which user has which address: the controller of a Wi-Fi
+// network, a VPN, a portal.
 type Sessions struct {
 	All   func() []session.Session
 	Start func(...session.Session) error
@@ -25,7 +25,7 @@ type Sessions struct {
 	End func(...session.EndRequest) (int, error)
 }
 
-// maxSessions is the most that one request starts.
+// maxSessions is the most sessions that one request may start.
 const maxSessions = 10_000
 
 // An order is a requested change of one session.

@@ -31,13 +31,13 @@ func TestSessionsThatAreNotKeptAreSentAgain(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.post(w, httptest.NewRequest("POST", "/api/sessions", strings.NewReader(body)))
 		if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "full") {
-			t.Errorf("%s: %d %v %q, want 503 with Retry-After and the reason", body, w.Code, w.Header(), w.Body)
+			t.Errorf("%s: status %d, %v, %q; want 503 with Retry-After and the reason", body, w.Code, w.Header(), w.Body)
 		}
 	}
 }
 
-// A body that parsers may interpret differently changes nothing: its author has made a
-// mistake, and the last of two users may not be the right one.
+// A body that parsers may interpret differently changes nothing: its author has made a mistake,
+// and the last of two users may not be the right one.
 func TestAmbiguousJSONIsRefused(t *testing.T) {
 	started := 0
 	s := &Sessions{
@@ -64,7 +64,7 @@ func TestAmbiguousJSONIsRefused(t *testing.T) {
 			continue
 		}
 		if want == "" || w.Code != 400 || started != 0 || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%s: %d %q, %d started; want %q", body, w.Code, w.Body, started, want)
+			t.Errorf("%s: status %d, %q, %d sessions started; want %q", body, w.Code, w.Body, started, want)
 		}
 	}
 }

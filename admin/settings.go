@@ -17,18 +17,18 @@ import (
 	"shuultuur/text"
 )
 
-// Settings is how the admin address shows and changes the file of settings. The
-// text is kept as it was written, with comments and order.
+// Settings shows and changes the settings file for the admin address. The text stays as it was
+// written, with comments and order.
 type Settings struct {
 	File string // its path
-	// Read returns the text as it is on the disk.
+	// Read returns the text on disk.
 	Read func() ([]byte, error)
 	// Check returns the mistakes in a text, as "shuultuur check" does: nil, or
 	// [setting.Mistakes] with their lines.
 	Check func(ctx context.Context, text []byte) error
-	// Save writes a text and takes it into use. It returns [ErrChanged] when the
-	// text on the disk does not have the tag, and mistakes as Check does. remarks
-	// are the changes that need a restart.
+	// Save writes a text and puts it into use. It returns [ErrChanged] if the text on disk does
+	// not have the tag, and mistakes as Check does. remarks are the changes that need a
+	// restart.
 	Save     func(ctx context.Context, text []byte, tag, by, reason string) (remarks []string, err error)
 	Versions Versions // those that are kept
 	// Schema returns the JSON schema of the file, for the editor; nil: there is none.
@@ -58,7 +58,7 @@ type Effect struct {
 	Changed int64 `json:"changed"`
 	// Unknown are events that cannot be judged again from the record.
 	Unknown int64        `json:"unknown"`
-	Cut     bool         `json:"cut,omitempty"` // there were more events than are judged: the newest were
+	Cut     bool         `json:"cut,omitempty"` // there were more events; only the newest were judged
 	Took    float64      `json:"took"`          // seconds
 	Changes []EffectKind `json:"changes"`       // most frequent first
 }
@@ -97,7 +97,7 @@ func Tag(text []byte) string {
 
 const (
 	maxSettings = 2 << 20
-	maxShown    = 20 // versions on the page
+	maxShown    = 20 // versions shown on the page
 )
 
 // routes returns the routes about the settings file.
@@ -230,7 +230,7 @@ func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplat
 	s.write(w, page, status, d)
 }
 
-// try reports the mistakes of a text, and changes nothing.
+// try reports the mistakes in a text, and changes nothing.
 func (s *Settings) try(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 3*maxSettings)
 	d := settingsData{Mistakes: []setting.Mistake{}}
@@ -363,7 +363,7 @@ const (
 	maxTable = 4 << 20
 )
 
-// diff compares two texts by lines. Equal ones give nothing.
+// diff compares two texts by lines. For equal texts it returns nothing.
 func diff(was, is string) []diffLine {
 	if was == is {
 		return nil
@@ -430,7 +430,7 @@ func changedLines(a, b []string) (all []diffLine) {
 	return all
 }
 
-// folded leaves out lines that stay, far from those that change.
+// folded leaves out unchanged lines that are far from changed ones.
 func folded(all []diffLine) (out []diffLine) {
 	near := make([]bool, len(all))
 	for i, l := range all {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A Setup asks the first questions on a new machine, and writes the settings. Its
-// link is valid until then.
+// A Setup asks the first questions on a new machine, and writes the settings. Its link is valid
+// until then.
 type Setup struct {
 	// Token opens the page.
 	Token string
@@ -22,7 +22,7 @@ type Setup struct {
 	Write func(ctx context.Context, a Answers) (*SetUp, error)
 
 	mu   sync.Mutex
-	done *SetUp // guarded by mu; nil: the link is good
+	done *SetUp // guarded by mu; nil while the link is valid
 }
 
 // A Topic is something that can be filtered.
@@ -39,8 +39,8 @@ type Answers struct {
 	Who         string   // home, school or company
 	Topics      []string // by name
 	Proxy, DNS  bool
-	Network     bool // the whole network, not this machine alone
-	Certificate bool // look into encrypted connections
+	Network     bool // for the whole network, not only this machine
+	Certificate bool // decrypt encrypted connections
 	Contact     string
 }
 
@@ -54,7 +54,7 @@ type SetUp struct {
 	Look func(ctx context.Context, from netip.Addr) []SetupTest
 }
 
-// A SetupTest is something that was looked at.
+// A SetupTest is the result of one test.
 type SetupTest struct {
 	Text string
 	Bad  bool

@@ -55,7 +55,7 @@ type runtimeShare struct {
 	Width float64 // in percent
 }
 
-// figure are names and values.
+// A figure is a value with its name.
 type figure map[string]any
 
 // runtimeFigures are figures of the garbage collector and the scheduler.
@@ -64,7 +64,7 @@ type runtimeFigures struct {
 	Goroutines uint64        `json:"goroutines"`
 	Heap       uint64        `json:"heap_bytes"`    // in use after the last collection
 	Objects    uint64        `json:"objects_bytes"` // including garbage
-	Goal       uint64        `json:"goal_bytes"`    // at which the collector begins
+	Goal       uint64        `json:"goal_bytes"`    // heap size at which the collector begins
 	Total      uint64        `json:"total_bytes"`
 	Cycles     uint64        `json:"gc_cycles"`
 	Pause      time.Duration `json:"gc_pause_p99"`
@@ -82,8 +82,7 @@ type sampler struct {
 	seen []graphRow
 }
 
-// Samples are taken at most once a second, and begin again after a time without
-// any.
+// Samples are taken at most once a second. They begin again after a time without any.
 const (
 	maxSamples = 60
 	sampleTick = time.Second
@@ -173,7 +172,7 @@ func (p *Parts) systemRoutes() []route {
 			writeJSON(w, http.StatusOK, d)
 		}},
 		{"GET", "/system/backup", owner, func(w http.ResponseWriter, r *http.Request) {
-			// Made as a whole first: half a backup is none.
+			// The backup is made as a whole first, because half a backup is useless.
 			var b strings.Builder
 			if _, err := p.System.Backup(&b); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -23,15 +23,15 @@ const livePath = "/events/live"
 const (
 	maxTails  = 500              // concurrent viewers
 	tailBeat  = time.Second      // between two messages to a viewer
-	tailRows  = 100              // in one of them: more than a person reads; others are skipped and counted
+	tailRows  = 100              // most rows in a message, more than a person reads; others are skipped and counted
 	tailLooks = 40               // at rows beyond those in one beat: then the count is of so many at least
 	tailForms = 4                // forms of a row for those who see different things of it
-	tailAlive = 20 * time.Second // after which silence is broken, for proxies between
-	tailTime  = 5 * time.Minute  // after which a page connects again
+	tailAlive = 20 * time.Second // time after which a comment breaks the silence, for the sake of proxies in between
+	tailTime  = 5 * time.Minute  // time after which a page connects again
 )
 
-// A tail sends viewers new rows of the record. The record is read once for all of
-// them, and only while somebody looks.
+// A tail sends viewers new rows of the record. It reads the record once for all of them, and
+// only while there are viewers.
 type tail struct {
 	events event.Reader
 	page   pageTemplate // that has the template "row"
@@ -44,14 +44,14 @@ type tail struct {
 
 type watcher struct {
 	filter  event.Filter
-	sees    func(*event.Row) bool // guarded by mu of the tail: removes the parts that this person may not see
+	sees    func(*event.Row) bool // guarded by the tail's mu: removes the parts that this person may not see
 	rows    chan *delivery
 	failed  chan error
-	skipped int // guarded by mu of the tail
-	looks   int // guarded by mu of the tail: at rows that there was no room for
+	skipped int // guarded by the tail's mu
+	looks   int // guarded by the tail's mu: number of rows for which there was no room
 }
 
-// A delivery is a row that is rendered once for all streams that show the same of it.
+// A delivery is a row that is rendered once for all streams that show the same parts of it.
 type delivery struct {
 	event.Row
 	mu       sync.Mutex
@@ -79,7 +79,7 @@ func (t *delivery) render(page *template.Template) []byte {
 	return b.Bytes()
 }
 
-// join adds a viewer; the first one begins the reading.
+// join adds a viewer. The first one starts the reading.
 func (t *tail) join(f event.Filter, sees func(*event.Row) bool) (*watcher, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *tail) join(f event.Filter, sees func(*event.Row) bool) (*watcher, error
 	return v, nil
 }
 
-// leave takes a viewer out; the last one ends the reading.
+// leave removes a viewer. The last one ends the reading.
 func (t *tail) leave(v *watcher) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,14 +131,14 @@ func (t *tail) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for v := range t.viewers {
-		v.failed <- err // of a viewer that was removed to make room
+		v.failed <- err // a viewer that was removed to make room
 		delete(t.viewers, v)
 	}
 }
 
-// publish gives a row to those who want it and may see it. One whose room is full
-// is asked only a few times more until the next beat, so that many open pages
-// take little time from filtering.
+// publish passes a row to the viewers who want it and may see it. A viewer whose room is full
+// is asked only a few times until the next message, so that many open pages take little time
+// from filtering.
 func (t *tail) publish(row *event.Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -236,7 +236,7 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		case err := <-v.failed:
 			fmt.Fprintf(&b, "event: failed\ndata: %s\n\n", strings.ReplaceAll(err.Error(), "\n", " "))
-			_, _ = w.Write(b.Bytes()) // the last word, if it can be heard
+			_, _ = w.Write(b.Bytes()) // the last message, if the client can still get it
 			return
 		case <-alive.C:
 			b.WriteString(": still here\n\n")
@@ -254,8 +254,8 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// renew determines anew what a viewer may see. It reports false if the session has
-// ended, or the user may no longer look.
+// renew determines again what a viewer may see. It returns false if the session has ended, or
+// the user may no longer look.
 func (t *tail) renew(d *reader, v *watcher, r *http.Request) bool {
 	who := d.parts.server.still(r)
 	if who == nil {

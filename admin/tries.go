@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	maxTries     = 10          // wrong tokens in tryTime bar a client
-	tryTime      = time.Minute // from the first of them on
+	maxTries     = 10          // wrong tokens within tryTime that bar a client
+	tryTime      = time.Minute // counted from the first of them
 	maxBarred    = 4096        // clients that are remembered
-	clientBitsV6 = 64          // of an IPv6 address: a client has all the others
+	clientBitsV6 = 64          // bits of an IPv6 address: a client may have all addresses with the same
 )
 
 // tries counts wrong tokens by client.
@@ -29,7 +29,7 @@ func clientOf(a netip.Addr) netip.Prefix {
 	if a.Is6() {
 		bits = clientBitsV6
 	}
-	p, _ := a.Prefix(bits) // the zero Prefix for an address that is not known
+	p, _ := a.Prefix(bits) // the zero Prefix for an unknown address
 	return p
 }
 
@@ -60,7 +60,7 @@ func (t *tries) add(a netip.Addr) {
 	t.since[c] = x
 }
 
-// forget makes room: those whose time is over, or any one.
+// forget makes room: it removes clients whose time is over, or any one.
 func (t *tries) forget(now time.Time) {
 	for c, x := range t.since {
 		if now.Sub(x.first) >= tryTime {

@@ -15,7 +15,7 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// Versions keep the texts of settings that were in use, a file each.
+// Versions keeps the texts of settings that were in use, one file for each.
 type Versions struct{ Dir string }
 
 const maxVersions = 500
@@ -23,7 +23,7 @@ const maxVersions = 500
 // stampForm makes names of files that sort by time.
 const stampForm = "20060102T150405.000000Z"
 
-// versionName is how those files are called.
+// versionName matches the names of these files.
 var versionName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{6}Z$`)
 
 // names returns the identifiers, the newest first.
@@ -72,7 +72,7 @@ func (v Versions) All() ([]Version, error) {
 	for _, id := range names {
 		x, err := v.One(id)
 		if err != nil {
-			continue // it was taken away, or is not ours
+			continue // it was removed, or is not ours
 		}
 		x.Text = ""
 		all = append(all, *x)
@@ -80,7 +80,7 @@ func (v Versions) All() ([]Version, error) {
 	return all, nil
 }
 
-// Found keeps a text that is on the disk, unless it is the newest version.
+// Found keeps the text that is on disk, unless it is the newest version.
 func (v Versions) Found(text []byte) error {
 	names, err := v.names()
 	if err != nil {

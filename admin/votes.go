@@ -15,7 +15,7 @@ import (
 	"shuultuur/vote"
 )
 
-// Votes is how the admin address shows and decides votes.
+// Votes shows and decides votes for the admin address.
 type Votes struct{ Desk *vote.Desk }
 
 const (
@@ -176,7 +176,7 @@ func (v *Votes) withdraw(r *http.Request) error {
 	return err
 }
 
-// A counted is one table of tallies.
+// A counted is a table of tallies.
 type counted struct {
 	By  string
 	All []vote.Tally

@@ -32,10 +32,10 @@ type Explanation struct {
 	User     string           `json:"user,omitempty"` // who the client is, how that is known, and its groups
 	Policy   string           `json:"policy"`
 	Rule     string           `json:"rule"`
-	Stage    string           `json:"stage"` // the last one that was judged
+	Stage    string           `json:"stage"` // the last stage that was judged
 	Findings []filter.Finding `json:"findings"`
-	Settings string           `json:"settings"`          // the file that answers
-	Line     int              `json:"line,omitempty"`    // in it, of the rule that decided, or of the policy where none did
+	Settings string           `json:"settings"`          // the settings file that was used
+	Line     int              `json:"line,omitempty"`    // line of the rule that decided, or of the policy if none did
 	Refused  string           `json:"refused,omitempty"` // why the proxy would not connect, whatever the verdict
 	Paused   string           `json:"paused,omitempty"`  // for whom the running gateway pauses filtering, and until when
 	Learned  bool             `json:"learned"`

@@ -43,7 +43,7 @@ type zoneData struct {
 	Preview *preview    `json:"-"`
 	Of      *Version    `json:"-"` // compared with the present zone
 	Diff    []diffLine  `json:"-"`
-	Saved   string      `json:"-"` // the version before the one that was saved
+	Saved   string      `json:"-"` // the version before the saved one
 	May     bool        `json:"-"` // be deleted
 }
 
@@ -67,7 +67,7 @@ type recordForm struct {
 type recordField struct {
 	Name, Label, Value string
 	Numeric, Long      bool
-	Error              string // the mistake in it
+	Error              string // the mistake in the record
 }
 
 // wrong puts a mistake at its field.
@@ -139,7 +139,7 @@ func (z *zonePages) get(ctx context.Context, origin, view, query string, after i
 			d.History = z.history(&s)
 		case s.Path != "":
 			return nil, err
-		case !errors.Is(err, authority.ErrNoZone): // Redis is away: show the zone as it is served
+		case !errors.Is(err, authority.ErrNoZone): // if Redis is away, show the zone as it is served
 			d.Error = err.Error()
 		}
 		if s.Unavailable != "" {
@@ -177,7 +177,7 @@ func (f *recordForm) add(fields []authority.Field, value func(string) string) {
 	}
 }
 
-// formFor makes the form that changes a record.
+// formFor makes the form for changing a record.
 func formFor(r *authority.Record) *recordForm {
 	values := r.Values()
 	f := &recordForm{ID: r.ID, Name: r.Name, Type: r.Type, TTL: fmt.Sprint(r.TTL), Types: authority.Types, Other: !slices.Contains(authority.Types, r.Type)}
@@ -185,7 +185,7 @@ func formFor(r *authority.Record) *recordForm {
 	return f
 }
 
-// one shows a zone: with a record to change, a type to add, or a version to compare.
+// one shows a zone, with a record to change, a type to add, or a version to compare.
 func (z *zonePages) one(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	after, _ := strconv.Atoi(q.Get("after")) // else the first page
@@ -239,7 +239,7 @@ func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, er
 	return d, err
 }
 
-// replace replaces the text of a zone, or takes a version back.
+// replace replaces the text of a zone, or restores a version.
 func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 	d, err := z.named(w, r)
 	fresh := strings.ReplaceAll(r.Form.Get("text"), "\r\n", "\n") // as forms send them
@@ -278,7 +278,7 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// zonePath is where a zone is shown.
+// zonePath returns the path of the page of a zone.
 func zonePath(d *zoneData) string {
 	return "/zones/" + url.PathEscape(d.Origin) + "?" + url.Values{"view": {d.View}}.Encode()
 }
@@ -443,7 +443,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		d.Error = err.Error()
 		z.write(w, r, statusOfZone(err), d)
-	case named >= 0: // the file stays, and the settings name it no more
+	case named >= 0: // the file stays, and the settings no longer name it
 		z.p.Settings.change(w, r, "without the zone "+d.Origin, "/zones", []setting.Change{{Path: []any{"dns", "zones", "files", named}, Remove: true}})
 	default:
 		await(r.Context(), 50, func() bool {
@@ -526,7 +526,7 @@ func (z *zonePages) deleted() (all []deletedZone) {
 	dir := filepath.Join(z.p.Settings.Versions.Dir, "zones")
 	folders, err := os.ReadDir(dir)
 	if err != nil {
-		return nil // nothing was changed yet
+		return nil // nothing has changed yet
 	}
 	served := z.zones().Show()
 	for _, f := range folders {

@@ -16,13 +16,13 @@ func TestZonesAreShownAndTheirFilesChanged(t *testing.T) {
 	p.Zones = zoneOf(t, "example.test.", firstZone)
 	h := New(p)
 	if w := ask(h, "GET", "/zones", "text/html", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `href="/zones/example.test.?view="`) || !strings.Contains(w.Body.String(), "served") {
-		t.Errorf("the list: %d %s", w.Code, w.Body)
+		t.Errorf("the list of zones: status %d, %s", w.Code, w.Body)
 	}
 	get := func() (d zoneData) {
 		t.Helper()
 		w := ask(h, "GET", "/zones/Example.test", "application/json", "")
 		if err := json.Unmarshal(w.Body.Bytes(), &d); w.Code != 200 || err != nil {
-			t.Fatalf("the zone: %d %v %s", w.Code, err, w.Body)
+			t.Fatalf("GET of a zone: status %d, %v, %s", w.Code, err, w.Body)
 		}
 		return d
 	}
@@ -31,7 +31,7 @@ func TestZonesAreShownAndTheirFilesChanged(t *testing.T) {
 		t.Errorf("the zone is %+v", d)
 	}
 	if w := ask(h, "GET", "/zones/other.test", "application/json", ""); w.Code != 404 {
-		t.Errorf("a zone that is not there: %d", w.Code)
+		t.Errorf("GET of an unknown zone: status %d, want 404", w.Code)
 	}
 	raised := strings.Replace(firstZone, " 1 3600", " 2 3600", 1) + "new A 192.0.2.3\n"
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestZonesAreShownAndTheirFilesChanged(t *testing.T) {
 	} {
 		form := url.Values{"text": {strings.ReplaceAll(c.text, "\n", "\r\n")}, "tag": {c.tag}}.Encode()
 		if w := ask(h, "POST", "/zones/example.test.", "application/json", form); w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
+			t.Errorf("%s: status %d, %s", c.name, w.Code, w.Body)
 		}
 		want := firstZone
 		if c.status == http.StatusOK {
@@ -59,7 +59,7 @@ func TestZonesAreShownAndTheirFilesChanged(t *testing.T) {
 	}
 	form := url.Values{"text": {"nonsense <b>"}, "tag": {get().Tag}}.Encode()
 	if w := ask(h, "POST", "/zones/example.test.", "text/html", form); w.Code != 400 || !strings.Contains(w.Body.String(), "nonsense &lt;b&gt;</textarea>") {
-		t.Errorf("what was written is lost: %d %s", w.Code, w.Body)
+		t.Errorf("a refused text is not in the form: status %d, %s", w.Code, w.Body)
 	}
 }
 

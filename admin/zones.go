@@ -22,7 +22,7 @@ const (
 	zoneRecords = 200 // of one page
 	maxZoneText = 16 << 20
 
-	maxZoneFiles = 1 << 20 // past the end of any list of settings: appends
+	maxZoneFiles = 1 << 20 // an index past the end of any list of settings appends
 )
 
 // zoneRoutes returns what is about zones of our own.
@@ -69,15 +69,15 @@ type zonePages struct {
 	page, zone pageTemplate
 }
 
-// zones returns those in use.
+// zones returns the zones in use.
 func (z *zonePages) zones() authority.Editor { return authority.Editor{Authority: z.p.Zones()} }
 
-// show shows all zones, or why one was not made.
+// show shows all zones, or why a zone was not made.
 func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
 	zones := z.zones()
 	_, redis := zones.Places()
 	d := struct {
-		May      bool                                     `json:"-"` // be added to
+		May      bool                                     `json:"-"` // whether zones can be added
 		Zones    []authority.Summary                      `json:"zones"`
 		Problems []string                                 `json:"problems"`
 		Redis    bool                                     `json:"redis"` // zones may be there, too
@@ -100,8 +100,8 @@ func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
 // is beside the settings.
 const zoneFolder = "zone-files"
 
-// create makes a zone, and answers unless it fails. The first file has the folder
-// added to the settings.
+// create makes a zone, and answers unless it fails. For the first file it adds the folder to
+// the settings.
 func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if err := r.ParseForm(); err != nil {
@@ -128,7 +128,7 @@ func (z *zonePages) showEffect(w http.ResponseWriter, r *http.Request, origin, b
 	return z.p.foretell(w, r, foretold{Back: back, Told: &consequence{Name: origin, Asked: z.queriesOfDay(r.Context(), origin), Diff: diff}})
 }
 
-// make has a zone made in a folder or in Redis, and leads to it. On trial, do only looks for
+// make makes a zone in a folder or in Redis, and redirects to it. On trial, do only looks for
 // mistakes.
 func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, inRedis bool, do func(folder string, trial bool) (path string, err error)) error {
 	p := z.p
@@ -153,7 +153,7 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 	then := "/zones/" + url.PathEscape(origin)
 	if changes != nil {
 		p.Settings.change(w, r, "a folder of zones, with "+origin, then, changes)
-		if folder, _ := z.zones().Places(); folder == "" { // the settings have refused it
+		if folder, _ := z.zones().Places(); folder == "" { // the change was refused
 			return os.Remove(path)
 		}
 		return nil
@@ -167,8 +167,8 @@ func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, 
 	return nil
 }
 
-// await waits, at most so many tenths of a second, until the watcher of files and
-// Redis has acted.
+// await waits, for at most a number of tenths of a second, until the watcher of files and Redis
+// has acted.
 func await(ctx context.Context, times int, done func() bool) {
 	for range times {
 		if done() {

@@ -39,11 +39,11 @@ func TestOddLinesOfPhraseListsAreShown(t *testing.T) {
 	}
 	h := New(p)
 	if w := ask(h, "GET", "/checks", "text/html", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "lists/weighted:7") || !strings.Contains(w.Body.String(), "is &lt;odd&gt;") {
-		t.Errorf("the page: %d %s", w.Code, w.Body)
+		t.Errorf("the page of checks: status %d, %s", w.Code, w.Body)
 	}
 	var d checksData
 	w := ask(h, "GET", "/checks", "application/json", "")
 	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || len(d.Remarks) != 1 || d.Remarks[0].Line != 7 {
-		t.Errorf("JSON: %v %s", err, w.Body)
+		t.Errorf("GET /checks as JSON: %v, %s", err, w.Body)
 	}
 }

@@ -42,8 +42,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// madeUp builds a profile. It has types as "name/unit", and stacks, innermost function first,
-// with their values.
+// A stack is a sample of a profile: function names, innermost first, with the sample's values.
 type stack struct {
 	values []int64
 	names  string // separated by blanks

@@ -36,9 +36,9 @@ import (
 // A Role determines what an account may do.
 type Role uint8
 
-// Roles. An owner may do everything, an operator all but accounts, the audit log
-// and a person's data; a safeguarding lead looks into browsing and alerts; a
-// helper, such as a teacher, looks after certain groups; a viewer reads.
+// Roles. An owner may do everything. An operator may do everything except manage accounts, read
+// the audit log and see a person's data. A safeguarding lead looks into browsing and alerts. A
+// helper, such as a teacher, looks after certain groups. A viewer reads.
 const (
 	None Role = iota
 	Viewer
@@ -81,15 +81,15 @@ func (r *Role) UnmarshalText(b []byte) error {
 type Account struct {
 	Name     string    `json:"name"`
 	Role     Role      `json:"role"`
-	Groups   []string  `json:"groups,omitempty"`   // that a helper looks after
+	Groups   []string  `json:"groups,omitempty"`   // groups that a helper looks after
 	Password string    `json:"password,omitempty"` // hash; "" for none
 	TOTP     string    `json:"totp,omitempty"`     // secret in base32; "" for none
 	Step     uint64    `json:"step,omitempty"`     // the last one-time password used
 	Recovery []string  `json:"recovery,omitempty"` // digests of codes that replace a one-time password once
 	Passkeys []Passkey `json:"passkeys,omitempty"`
-	Handle   string    `json:"handle"`            // what passkeys call the account
+	Handle   string    `json:"handle"`            // identifies the account to passkeys
 	Subject  string    `json:"subject,omitempty"` // identifies the user at an OpenID provider: ISSUER SUBJECT; "" for none
-	Stamp    string    `json:"stamp"`             // sessions with another one are over
+	Stamp    string    `json:"stamp"`             // sessions with another value have ended
 	Created  time.Time `json:"created"`
 }
 
@@ -100,7 +100,7 @@ type Who struct {
 	Groups  []string `json:"groups,omitempty"`
 	Via     string   `json:"via"` // session, token, settings (its token), machine
 	Session string   `json:"session,omitempty"`
-	Scope   []string `json:"scope,omitempty"` // of a token
+	Scope   []string `json:"scope,omitempty"` // scope of a token
 }
 
 // Limits of a book.
@@ -111,7 +111,7 @@ const (
 	maxGroups   = 100
 )
 
-// Mistakes that a person can make.
+// These are mistakes that a person can make.
 var (
 	ErrWrong   = errors.New("the name, the password or the code is wrong")
 	ErrCode    = errors.New("the password is right; this account needs a one-time code as well")
@@ -127,15 +127,15 @@ type accountFile struct {
 	Tokens   []Token   `json:"tokens,omitempty"`
 }
 
-// A Book keeps accounts, tokens and sessions. It is safe for many goroutines,
-// and for several processes but for sessions, which are the gateway's.
+// A Book keeps accounts, tokens and sessions. It is safe for concurrent use by many goroutines.
+// Several processes may change accounts and tokens; sessions belong to the gateway.
 type Book struct {
 	dir   string
 	rules func() Rules
 	now   func() time.Time
 
 	mu      sync.Mutex
-	seen    fs.FileInfo // of the file that was read, nil: none, or read it again
+	seen    fs.FileInfo // stamp of the file that was read; nil if none was, or if it must be read again
 	kept    accountFile
 	session sessions
 	wrong   map[string]wrong // by account
@@ -145,8 +145,8 @@ type Book struct {
 
 // Rules are the settings for sessions.
 type Rules struct {
-	Idle  time.Duration // a session that is not used for so long is over
-	Total time.Duration // one older than this is over
+	Idle  time.Duration // a session ends after it was not used for this long
+	Total time.Duration // a session ends after this long
 }
 
 // DefaultRules apply if the settings have none.
@@ -155,7 +155,7 @@ var DefaultRules = Rules{Idle: 30 * time.Minute, Total: 12 * time.Hour}
 // Folder returns the folder of accounts below a data folder.
 func Folder(data string) string { return filepath.Join(data, "accounts") }
 
-// Open reads the book in a folder, which need not be there yet.
+// Open reads the book in a folder, which need not exist yet.
 func Open(dir string, rules func() Rules) (*Book, error) {
 	if rules == nil {
 		rules = func() Rules { return DefaultRules }
@@ -246,8 +246,8 @@ func lock(file string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// give gives files in a folder the owner of the parent folder: root may run the
-// command line, while the gateway runs as another user.
+// give gives files in a folder to the owner of the parent folder, because root may run the
+// command line while the gateway runs as another user.
 func give(dir string, names ...string) {
 	if os.Geteuid() != 0 {
 		return
@@ -265,7 +265,7 @@ func give(dir string, names ...string) {
 	}
 }
 
-// at returns the place of an account, -1 for none.
+// at returns the index of an account, or -1 if there is none.
 func (k *accountFile) at(name string) int {
 	return slices.IndexFunc(k.Accounts, func(a Account) bool { return strings.EqualFold(a.Name, name) })
 }
@@ -305,7 +305,7 @@ func (b *Book) All() ([]Account, error) {
 	return all, nil
 }
 
-// open returns an account without its secrets, but shows which of them it has.
+// open returns an account without its secrets, but with a sign which of them it has.
 func (a Account) open() Account {
 	if a.Password != "" {
 		a.Password = "set"
@@ -341,7 +341,7 @@ func validName(name string) error {
 	return nil
 }
 
-// check returns the mistake in an account's role and groups, or nil.
+// check returns what is wrong with an account's role and groups, or nil.
 func (a *Account) check() error {
 	if err := validName(a.Name); err != nil {
 		return err
@@ -361,8 +361,8 @@ func (a *Account) check() error {
 	return nil
 }
 
-// Add makes an account. Without a password it is for passkeys and other
-// services alone.
+// Add makes an account. Without a password, its user can only sign in with passkeys and other
+// services.
 func (b *Book) Add(name string, role Role, groups []string, password string) error {
 	a := Account{Name: name, Role: role, Groups: groups, Handle: random(32), Stamp: random(12), Created: b.now().UTC().Truncate(time.Second)}
 	if err := a.check(); err != nil {
@@ -389,7 +389,7 @@ func (b *Book) Add(name string, role Role, groups []string, password string) err
 	})
 }
 
-// Edit changes the role and the groups of an account. Sessions of it are over.
+// Edit changes the role and the groups of an account, and ends its sessions.
 func (b *Book) Edit(name string, role Role, groups []string) error {
 	return b.edit(name, func(k *accountFile, a *Account) error {
 		if a.Role == Owner && role != Owner && k.owners() == 1 {
@@ -450,7 +450,7 @@ func random(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// digest is how a random secret is kept.
+// digest returns the form in which a random secret is stored.
 func digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

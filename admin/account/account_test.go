@@ -65,7 +65,7 @@ func TestTheFirstAccountIsAnOwnersAndTheLastOwnerStays(t *testing.T) {
 		t.Error(err)
 	}
 	if err := b.Remove("ann"); err != nil {
-		t.Errorf("the last account: %v", err)
+		t.Errorf("removing the last account: %v", err)
 	}
 }
 
@@ -75,17 +75,17 @@ func TestPasswordsAreArgon2id(t *testing.T) {
 		t.Fatal(h, err)
 	}
 	if !verify(h, long) || verify(h, long+"x") || verify("", long) || verify(h, strings.Repeat("x", maxPassword+1)) {
-		t.Error("a wrong password passes, or the right one does not")
+		t.Error("verify accepts a wrong password, or refuses the right one")
 	}
 	for _, bad := range []string{"x", "$argon2id$v=19$m=99999999,t=1,p=1$AA$AA", "$argon2id$v=19$m=8,t=0,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", "$2y$10$a$b$c"} {
 		if verify(bad, long) {
-			t.Errorf("%q verifies", bad)
+			t.Errorf("verify accepts the stored form %q", bad)
 		}
 	}
 }
 
-// TestCodesAreThoseOfRFC6238 uses the vectors of its appendix B, and the last
-// six digits of them.
+// TestCodesAreThoseOfRFC6238 uses the vectors of its appendix B, of which it compares the last
+// six digits.
 func TestCodesAreThoseOfRFC6238(t *testing.T) {
 	for at, want := range map[uint64]string{59: "94287082", 1111111109: "07081804", 1111111111: "14050471", 1234567890: "89005924", 2000000000: "69279037", 20000000000: "65353130"} {
 		if got := code([]byte("12345678901234567890"), at/30, 8); got != want {
@@ -113,14 +113,14 @@ func TestSignInWithPasswordAndCode(t *testing.T) {
 	key, _ := b32.DecodeString(secret)
 	at := func(d time.Duration) string { return code(key, uint64(now.Add(d).Unix())/30, 6) }
 	if _, err := b.Confirm("ann", "000000"); err == nil && at(0) != "000000" {
-		t.Error("a wrong code is confirmed")
+		t.Error("Confirm accepts a wrong code")
 	}
 	codes, err := b.Confirm("ann", at(0))
 	if err != nil || len(codes) != recoveryCodes {
 		t.Fatal(codes, err)
 	}
 	if _, _, err := b.Offer("ann", "Shuultuur"); err == nil {
-		t.Error("an open session replaces the second factor without the password")
+		t.Error("an open session can replace the second factor without the password")
 	}
 	*now = now.Add(2 * time.Minute)
 	for _, c := range []struct {
@@ -197,7 +197,7 @@ func TestSessionsEnd(t *testing.T) {
 	s = begin("tea")
 	*now = now.Add(29 * time.Minute)
 	if _, ok := b.BySession(s, false); !ok {
-		t.Error("a page does not fetch anything on its own")
+		t.Error("a request that a page makes by itself does not identify the user")
 	}
 	*now = now.Add(time.Minute)
 	holds("used by a page alone", s, false)
@@ -208,15 +208,15 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	again.now = b.now
 	if _, ok := again.BySession(s, true); !ok {
-		t.Error("a session does not outlive a restart")
+		t.Error("the session is gone after a restart")
 	}
-	if err := again.Edit("tea", Viewer, nil); err != nil { // like the command line beside the gateway
+	if err := again.Edit("tea", Viewer, nil); err != nil { // as the command line does beside the gateway
 		t.Fatal(err)
 	}
 	holds("another role", s, false)
 	s = begin("ann")
 	if ok, err := b.End(b.Sessions("ann")[0].ID, "tea"); ok || err != nil {
-		t.Error("ended by somebody else", err)
+		t.Error("another account can end the session:", err)
 	}
 	if ok, err := b.End(b.Sessions("ann")[0].ID, "ann"); !ok || err != nil {
 		t.Error(ok, err)
@@ -224,8 +224,8 @@ func TestSessionsEnd(t *testing.T) {
 	holds("ended", s, false)
 }
 
-// Whom the provider names in no group with a role any longer has no account any longer, nor
-// sessions and tokens. The last owner's account stays, without them.
+// If the provider names a user in no group with a role any more, the account is removed with
+// its sessions and tokens. The last owner's account stays, without them.
 func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 	b, _ := book(t)
 	for _, role := range []Role{Owner, Viewer} {
@@ -247,13 +247,13 @@ func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		if _, ok := b.BySession(secret, true); ok {
-			t.Errorf("the session of %s holds", name)
+			t.Errorf("the session of %s still works", name)
 		}
 		if _, ok := b.ByToken(token); ok {
-			t.Errorf("the token of %s holds", name)
+			t.Errorf("the token of %s still works", name)
 		}
 		if _, err := b.One(name); (err == nil) != stays {
-			t.Errorf("the account of %s: %v", name, err)
+			t.Errorf("looking up the account of %s: %v", name, err)
 		}
 	}
 	if err := EndSubject(b, "is nobody"); err != nil {
@@ -264,18 +264,18 @@ func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 func TestTokensHaveScopeAndEnd(t *testing.T) {
 	b, now := book(t)
 	if err := b.Add("ann", Operator, nil, ""); err == nil {
-		t.Fatal("the first is no owner")
+		t.Fatal("Add makes a first account that is not an owner")
 	}
 	if err := errors.Join(b.Add("own", Owner, nil, ""), b.Add("ann", Operator, nil, "")); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range [][]string{nil, {"all"}, {"FETCH /x"}, {"GET x"}} {
 		if _, _, err := b.NewToken("ann", "", bad, time.Hour); err == nil {
-			t.Errorf("scope %q passes", bad)
+			t.Errorf("NewToken accepts the scope %q", bad)
 		}
 	}
 	if _, _, err := b.NewToken("ann", "", []string{"read"}, MaxTokenLife+1); err == nil {
-		t.Error("a token for ever")
+		t.Error("NewToken accepts a token that is valid for too long")
 	}
 	secret, _, err := b.NewToken("ann", "backup", []string{"GET /events", "POST /pause"}, time.Hour)
 	if err != nil {
@@ -288,21 +288,21 @@ func TestTokensHaveScopeAndEnd(t *testing.T) {
 	for path, want := range map[string]bool{"GET /events": true, "HEAD /events": true, "GET /events/x": true, "GET /eventsx": false, "POST /events": false, "POST /pause": true, "GET /pause": false} {
 		method, at, _ := strings.Cut(path, " ")
 		if got := who.Covers(method, at); got != want {
-			t.Errorf("%s: %v", path, got)
+			t.Errorf("a token that covers %s: %v, want the opposite", path, got)
 		}
 	}
 	if data, err := os.ReadFile(b.file()); err != nil || bytes.Contains(data, []byte(secret)) {
-		t.Errorf("the token is on the disk: %v", err)
+		t.Errorf("the file of accounts contains the token: %v", err)
 	}
 	if info, err := os.Stat(b.file()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
 	if who, ok := b.ByToken(LocalKey(filepath.Dir(b.dir))); !ok || who.Role != Owner {
-		t.Error("the key of this machine is nobody's")
+		t.Error("the key of this machine does not identify an owner")
 	}
 	*now = now.Add(time.Hour)
 	if _, ok := b.ByToken(secret); ok {
-		t.Error("a token outlives its time")
+		t.Error("an expired token still works")
 	}
 }
 
@@ -318,13 +318,13 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 	}
 	l := write(t)
 	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Entries != 5 {
-		t.Fatalf("%+v %v", v, err)
+		t.Fatalf("verifying five entries: %+v, %v", v, err)
 	}
 	if all, err := l.Entries(0, 2); err != nil || len(all) != 2 || all[0].Seq != 5 || all[1].Seq != 4 {
-		t.Errorf("%+v %v", all, err)
+		t.Errorf("the newest two entries are %+v, %v", all, err)
 	}
 	if all, err := l.Entries(4, 9); err != nil || len(all) != 3 || all[0].Seq != 3 {
-		t.Errorf("%+v %v", all, err)
+		t.Errorf("the entries before the fourth are %+v, %v", all, err)
 	}
 	for name, change := range map[string]func([]string) []string{
 		"changed":           func(l []string) []string { l[2] = strings.Replace(l[2], `"ann"`, `"eve"`, 1); return l },
@@ -360,17 +360,17 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			if v, err := l.Verify(); err != nil || v.Broken == "" {
-				t.Errorf("%+v %v", v, err)
+				t.Errorf("Verify does not notice the change: %+v, %v", v, err)
 			}
 			if err := l.Add(Entry{By: "eve"}); err != nil {
 				t.Fatal(err)
 			}
 			if v, err := l.Verify(); err != nil || v.Broken == "" {
-				t.Errorf("healed by one more: %+v %v", v, err)
+				t.Errorf("after one more entry Verify does not notice the change: %+v, %v", v, err)
 			}
 		})
 	}
-	// Entries are replaced by more and others, and the head is that of before.
+	// Entries are replaced by other and more ones, with the old head.
 	other := write(t)
 	kept, err := os.ReadFile(filepath.Join(other.dir, headFile))
 	if err != nil {
@@ -388,20 +388,20 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := other.Verify(); err != nil || !strings.Contains(v.Broken, "entry 5 is not the one that was written") {
-		t.Errorf("a longer log with the head of before: %+v %v", v, err)
+		t.Errorf("a longer log with the old head: %+v, %v", v, err)
 	}
-	// Log and head are gone.
+	// The log and its head are gone.
 	bare := NewLog(t.TempDir())
 	if v, err := bare.Verify(); err != nil || v.Broken != "" {
-		t.Errorf("nothing was recorded yet: %+v %v", v, err)
+		t.Errorf("an empty log without accounts: %+v, %v", v, err)
 	}
 	if err := os.WriteFile(filepath.Join(bare.dir, "accounts.json"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := bare.Verify(); err != nil || v.Broken == "" {
-		t.Errorf("there are accounts and no log: %+v %v", v, err)
+		t.Errorf("a missing log although there are accounts: %+v, %v", v, err)
 	}
-	// A crash in the middle of a line, and one before the head was written.
+	// One crash cuts a line off, another comes before the head is written.
 	file := filepath.Join(l.dir, auditFile)
 	head, err := os.ReadFile(filepath.Join(l.dir, headFile))
 	if err != nil {
@@ -422,9 +422,9 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Entries != 7 {
-		t.Errorf("after a crash: %+v %v", v, err)
+		t.Errorf("after a crash: %+v, %v", v, err)
 	}
-	// One before the head of several entries was written.
+	// A crash comes before the head of several entries is written.
 	if head, err = os.ReadFile(filepath.Join(l.dir, headFile)); err != nil {
 		t.Fatal(err)
 	}
@@ -440,11 +440,11 @@ func TestTheAuditLogShowsEveryChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Entries != 11 {
-		t.Errorf("after a crash before the head of several: %+v %v", v, err)
+		t.Errorf("after a crash before the head of several entries: %+v, %v", v, err)
 	}
 }
 
-// Concurrent actions are in the log in some order, and none is missing.
+// The log has concurrent actions in some order, and none is missing.
 func TestEntriesThatComeTogether(t *testing.T) {
 	l := NewLog(t.TempDir())
 	var all sync.WaitGroup
@@ -457,7 +457,7 @@ func TestEntriesThatComeTogether(t *testing.T) {
 	}
 	all.Wait()
 	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Entries != 200 {
-		t.Errorf("%+v %v", v, err)
+		t.Errorf("verifying 200 concurrent entries: %+v, %v", v, err)
 	}
 	entries, err := l.Entries(0, 1000)
 	if err != nil {
@@ -468,7 +468,7 @@ func TestEntriesThatComeTogether(t *testing.T) {
 		by[e.By] = true
 	}
 	if len(by) != 200 {
-		t.Errorf("%d of 200 are in the log", len(by))
+		t.Errorf("the log has %d of 200 concurrent entries", len(by))
 	}
 }
 
@@ -484,7 +484,7 @@ func TestDetailsCanBeErasedAndTheChainHolds(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if v, err := l.Verify(); err != nil || v.Erased != 0 || v.Entries != 3 {
-		t.Errorf("counted: %+v %v", v, err)
+		t.Errorf("after a count: %+v, %v; want 3 entries and none erased", v, err)
 	}
 	n, err := l.Erase(about, false)
 	if n != 2 || err != nil {
@@ -492,16 +492,16 @@ func TestDetailsCanBeErasedAndTheChainHolds(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(l.dir, auditFile))
 	if err != nil || bytes.Contains(text, []byte("anna")) || bytes.Contains(text, []byte("10.1.2.3")) || !bytes.Contains(text, []byte("ben")) {
-		t.Errorf("%s %v", text, err)
+		t.Errorf("after the erasure the log is %s, %v", text, err)
 	}
 	if v, err := l.Verify(); err != nil || v.Broken != "" || v.Erased != 2 || v.Entries != 4 {
-		t.Errorf("%+v %v", v, err)
+		t.Errorf("verifying after the erasure: %+v, %v; want 2 erased", v, err)
 	}
 	if err := l.Add(Entry{By: "lead"}); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := l.Verify(); err != nil || v.Broken != "" {
-		t.Errorf("after one more: %+v %v", v, err)
+		t.Errorf("verifying after one more entry: %+v, %v", v, err)
 	}
 }
 
@@ -545,10 +545,10 @@ func TestPasskeys(t *testing.T) {
 	const here, id, both = "https://filter.example:8081", "filter.example", flagPresent | flagVerified
 	d := &device{key: key, count: 1, origin: here, id: id}
 	if err := b.AddPasskey("ann", d.proof(t, "webauthn.create", "not ours", both), here, id); err == nil {
-		t.Error("a challenge of somebody else's")
+		t.Error("AddPasskey accepts a challenge that is not ours")
 	}
 	if err := b.AddPasskey("ann", d.proof(t, "webauthn.create", b.Challenge(""), both), here, id); err == nil {
-		t.Error("a challenge for somebody else")
+		t.Error("AddPasskey accepts a challenge for another account")
 	}
 	if err := b.AddPasskey("ann", d.proof(t, "webauthn.create", b.Challenge("ann"), both), here, id); err != nil {
 		t.Fatal(err)
@@ -566,7 +566,7 @@ func TestPasskeys(t *testing.T) {
 		t.Error(who, ok)
 	}
 	if in(p) == nil {
-		t.Error("the same answer twice")
+		t.Error("the same proof signs in twice")
 	}
 	d.count = 3
 	late := b.Challenge("")
@@ -588,7 +588,7 @@ func TestPasskeys(t *testing.T) {
 		"copied": copied.proof(t, "webauthn.get", b.Challenge(""), both), "empty": {},
 	} {
 		if in(p) == nil {
-			t.Errorf("%s: it signs in", name)
+			t.Errorf("a proof with another %s signs in", name)
 		}
 	}
 	if err := in(d.proof(t, "webauthn.get", b.Challenge(""), both)); err != nil {
@@ -599,7 +599,7 @@ func TestPasskeys(t *testing.T) {
 	}
 	d.count = 9
 	if in(d.proof(t, "webauthn.get", b.Challenge(""), both)) == nil {
-		t.Error("a passkey that was taken away signs in")
+		t.Error("a removed passkey signs in")
 	}
 }
 
@@ -614,10 +614,10 @@ func FuzzProof(f *testing.F) {
 		b64 := base64.RawURLEncoding.EncodeToString
 		p := &Proof{ID: string(key), ClientData: b64(client), AuthData: b64(auth), PublicKey: b64(key)}
 		if _, _, _, err := b.checked(p, kind, "", site{"https://a", "a"}); err == nil {
-			t.Error("a challenge that was never given")
+			t.Error("a proof for an unknown challenge is accepted")
 		}
 		if k, err := publicKey(key); err == nil && k == nil {
-			t.Error("no key and no error")
+			t.Error("publicKey returns neither a key nor an error")
 		}
 		verify(string(client), string(auth))
 	})

@@ -36,17 +36,17 @@ type Entry struct {
 	Action string    `json:"action"` // "POST /pause", "look", "sign in"
 	Status int       `json:"status,omitempty"`
 	Digest string    `json:"digest,omitempty"` // of salt and details
-	Prev   string    `json:"prev"`             // Hash of the entry before
-	Hash   string    `json:"hash"`             // of all above
+	Prev   string    `json:"prev"`             // hash of the previous entry
+	Hash   string    `json:"hash"`             // hash of all the above
 
 	Salt    string `json:"salt,omitempty"`
 	Details string `json:"details,omitempty"`
-	Erased  string `json:"erased,omitempty"` // when the details were
+	Erased  string `json:"erased,omitempty"` // when the details were erased
 }
 
 const (
 	maxDetails = 4096
-	maxEntry   = 64 << 10 // bytes of a line
+	maxEntry   = 64 << 10 // most bytes of a line
 	auditFile  = "audit.jsonl"
 	headFile   = "audit.head"
 )
@@ -55,13 +55,12 @@ const (
 func (e *Entry) sum() string {
 	c := *e
 	c.Hash, c.Salt, c.Details, c.Erased = "", "", "", ""
-	text, _ := json.Marshal(c) // only texts, numbers and a time
+	text, _ := json.Marshal(c) // cannot fail: an entry has only texts, numbers and a time
 	h := sha256.Sum256(text)
 	return hex.EncodeToString(h[:])
 }
 
-// A head is the last entry, kept beside the log so that an end that was cut
-// off shows.
+// A head is the last entry, kept beside the log, so that a cut off end is noticed.
 type head struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`
@@ -71,16 +70,16 @@ type head struct {
 type Log struct {
 	dir    string
 	now    func() time.Time
-	adding ingest.Group[Entry] // of those who do something
+	adding ingest.Group[Entry] // actions in progress share a write
 	mu     sync.Mutex
-	fail   error // of the last entry
+	fail   error // error of the last entry
 }
 
 // NewLog returns the audit log in a folder of accounts.
 func NewLog(dir string) *Log { return &Log{dir: dir, now: time.Now} }
 
-// Add appends an entry; time, place and digests are set here. It is on the disk
-// when Add returns. Entries that come at the same time share a write.
+// Add appends an entry, whose time, place and digests it sets. When it returns, the entry is on
+// disk. Entries that arrive at the same time share a write.
 func (l *Log) Add(e Entry) error {
 	return l.adding.Do(e, func(all []Entry, errs []error) {
 		l.mu.Lock()
@@ -160,8 +159,8 @@ func (l *Log) keepHead(h head) error {
 	return nil
 }
 
-// head returns the last entry. A crash may have come between the log and its
-// head: then the log has some entries more, which follow from one another.
+// head returns the last entry. A crash may have come between the writes of the log and its
+// head. Then the log has some more entries, which follow from one another.
 func (l *Log) head() (h head, err error) {
 	text, err := os.ReadFile(filepath.Join(l.dir, headFile))
 	if err == nil {
@@ -179,11 +178,11 @@ func (l *Log) head() (h head, err error) {
 	case e.Seq > h.Seq:
 		return l.beyond(h)
 	}
-	return h, nil // also when the log was cut: the next entry then shows the gap
+	return h, nil // even if the log was cut off: then the next entry shows the gap
 }
 
-// beyond follows the log from h to its end, and returns h where it does not
-// follow from that.
+// beyond follows the log from h to its end. It returns h if the log does not continue from
+// there.
 func (l *Log) beyond(h head) (head, error) {
 	last, follows := h, true
 	err := l.eachEntry(func(e *Entry, _ int, _ []byte, bad error) bool {
@@ -243,21 +242,21 @@ func (l *Log) last() (*Entry, error) {
 // A Verified is the result of checking the whole chain.
 type Verified struct {
 	Entries int64 `json:"entries"`
-	Erased  int64 `json:"erased"` // of them without their details
+	Erased  int64 `json:"erased"` // entries without their details
 	// Broken says where the chain does not hold, "" when it does.
 	Broken string `json:"broken,omitempty"`
 }
 
-// Verify reads the whole log and reports whether anything in it was changed, left
-// out, put in or cut off.
+// Verify reads the whole log and reports whether anything in it was changed, removed, inserted
+// or cut off.
 func (l *Log) Verify() (v Verified, err error) {
-	text, headless := os.ReadFile(filepath.Join(l.dir, headFile)) // before the log, which may grow meanwhile
+	text, headless := os.ReadFile(filepath.Join(l.dir, headFile)) // read before the log, which may grow meanwhile
 	var h, prev head
 	if headless == nil && json.Unmarshal(text, &h) != nil {
 		v.Broken = "the head is no entry"
 		return v, nil
 	}
-	marked := map[int64]bool{} // erased, and no entry says so yet
+	marked := map[int64]bool{} // erased entries that no entry lists yet
 	err = l.eachEntry(func(e *Entry, line int, text []byte, bad error) bool {
 		v.Entries++
 		switch {
@@ -286,7 +285,7 @@ func (l *Log) Verify() (v Verified, err error) {
 		}
 		if e.Action == erasedDetails {
 			for s := range strings.FieldsSeq(e.Details) {
-				n, _ := strconv.ParseInt(s, 10, 64) // 0 is no entry
+				n, _ := strconv.ParseInt(s, 10, 64) // 0 means none
 				delete(marked, n)
 			}
 		}
@@ -313,8 +312,8 @@ func (l *Log) Verify() (v Verified, err error) {
 	return v, nil
 }
 
-// eachEntry calls f for each entry, until f has enough. A line that is no entry comes
-// with an error.
+// eachEntry calls f for each entry, until f returns false. For a line that is not an entry it
+// passes an error.
 func (l *Log) eachEntry(f func(e *Entry, line int, text []byte, bad error) bool) error {
 	file, err := os.Open(filepath.Join(l.dir, auditFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -336,8 +335,7 @@ func (l *Log) eachEntry(f func(e *Entry, line int, text []byte, bad error) bool)
 	return s.Err()
 }
 
-// Entries returns those before an entry, for 0 the newest, newest first, at most
-// so many.
+// Entries returns the entries before one (0 for the newest), newest first, at most so many.
 func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 	ring := make([]Entry, 0, most)
 	n := 0
@@ -374,8 +372,8 @@ func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
 	return all, err
 }
 
-// erasedDetails is the action of an entry that lists the entries whose details were
-// erased: details that are missing otherwise were removed by somebody else.
+// erasedDetails is the action of an entry that lists the entries whose details were erased. If
+// other details are missing, somebody has tampered with the log.
 const erasedDetails = "details erased"
 
 // erasedAtOnce is how many of them one entry lists.
@@ -396,7 +394,7 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 		said = append(said, Entry{By: "Shuultuur", Action: erasedDetails, Details: strings.Trim(fmt.Sprint(left[:n]), "[]")})
 		left = left[n:]
 	}
-	if l.fail = l.add(said); l.fail != nil { // first, so that no details are missing without a reason
+	if l.fail = l.add(said); l.fail != nil { // written first, so that no details are missing without a reason
 		return 0, l.fail
 	}
 	unlock, err := lock(filepath.Join(l.dir, "audit.lock"))
@@ -417,7 +415,7 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 					return false
 				}
 			}
-			_, _ = w.Write(text) // Flush returns the error
+			_, _ = w.Write(text) // Flush returns the error of writing
 			_ = w.WriteByte('\n')
 			return true
 		})

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// Passkeys follow WebAuthn level 2, without attestation: the kind of
-// authenticator does not matter. The browser sends the public key in the form of
-// certificates, so no CBOR must be parsed.
+// Passkeys follow WebAuthn level 2, without attestation, because the kind of authenticator does
+// not matter. The browser sends the public key in the form that certificates use, so we need
+// not parse CBOR.
 
 // A Passkey is a key pair whose public half is known here.
 type Passkey struct {
@@ -33,7 +33,7 @@ type Passkey struct {
 
 // A challenge is an open challenge.
 type challenge struct {
-	name  string // whose new passkey it is for; "" to sign in
+	name  string // account whose new passkey it is for; "" for signing in
 	until time.Time
 }
 
@@ -46,11 +46,11 @@ const (
 	flagVerified = 1 << 2
 )
 
-// Algorithms are those of COSE that a passkey may have: ES256, EdDSA, RS256.
+// Algorithms has the COSE algorithms that a passkey may have: ES256, EdDSA, RS256.
 var Algorithms = []int{-7, -8, -257}
 
-// Challenge returns a challenge: for a new passkey of an account, or for "" to
-// sign in.
+// Challenge returns a challenge for a new passkey of an account, or for signing in if user is
+// "".
 func (b *Book) Challenge(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *Book) Challenge(name string) string {
 	return c
 }
 
-// Handle returns what passkeys call an account, and the ones it has.
+// Handle returns the identifier of an account for passkeys, and the passkeys that it has.
 func (b *Book) Handle(name string) (handle string, have []string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,8 +105,8 @@ type site struct {
 	id     string // "filter.example"
 }
 
-// checked verifies the parts of a proof that do not depend on the key: it
-// answers our challenge, for this site, and a person was present.
+// checked verifies the parts of a proof that do not depend on the key: that it answers our
+// challenge, is for this site, and that a person was present.
 func (b *Book) checked(p *Proof, kind, name string, at site) (auth, client []byte, count uint32, err error) {
 	if client, err = unb64(p.ClientData); err != nil {
 		return nil, nil, 0, fmt.Errorf("clientDataJSON: %w", err)
@@ -178,7 +178,7 @@ func (b *Book) AddPasskey(name string, p *Proof, origin, id string) error {
 	})
 }
 
-// EndPasskey takes a passkey from an account.
+// EndPasskey removes a passkey from an account.
 func (b *Book) EndPasskey(name, id string) error {
 	return b.edit(name, func(_ *accountFile, a *Account) error {
 		n := len(a.Passkeys)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Cost of a password: 46 MiB, one pass. hashing bounds the total, so that
+// These set the cost of a password: 46 MiB, one pass. hashing bounds the total, so that
 // guessing cannot use up the machine's memory.
 const (
 	hashMemory  = 46 << 10 // KiB
@@ -26,10 +26,10 @@ const (
 	maxPassword = 256 // bytes: longer ones only cost time
 )
 
-// hashing bounds how many passwords are hashed at once.
+// hashing bounds the number of passwords hashed at once.
 var hashing = make(chan struct{}, 2)
 
-// common are passwords of ten characters and more that are tried first.
+// common has passwords of at least ten characters that attackers try first.
 var common = []string{"1234567890", "12345678910", "0123456789", "9876543210", "0987654321", "1q2w3e4r5t", "qwertyuiop", "password12", "password123", "password1234",
 	"passw0rd123", "administrator", "iloveyou123", "letmein1234", "welcome123", "changeme123", "shuultuur1", "1111111111", "0000000000", "asdfghjkl1"}
 
@@ -108,7 +108,7 @@ const (
 	maxGuessed = 10_000 // names that are counted
 )
 
-// barred reports whether too many wrong passwords came for an account.
+// barred reports whether there were too many wrong passwords for an account.
 func (b *Book) barred(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 // A Session is a browser in which a user has signed in.
 type Session struct {
 	ID      string     `json:"id"`
-	Digest  string     `json:"digest,omitempty"` // of the cookie
+	Digest  string     `json:"digest,omitempty"` // digest of the cookie
 	Account string     `json:"account"`
-	Stamp   string     `json:"stamp,omitempty"` // of the account when it began
+	Stamp   string     `json:"stamp,omitempty"` // the account's mark when it began
 	Method  string     `json:"method"`          // password, passkey, oidc
 	Addr    netip.Addr `json:"addr"`
 	Agent   string     `json:"agent,omitempty"`
@@ -32,9 +32,9 @@ type Session struct {
 
 const (
 	maxSessions = 10_000
-	maxOfOne    = 20 // sessions of one account; the oldest goes
+	maxOfOne    = 20 // sessions of one account; the oldest is dropped
 	maxAgent    = 200
-	seenEvery   = time.Minute // how exactly the last use is kept on the disk
+	seenEvery   = time.Minute // precision with which the last use is kept on disk
 )
 
 type sessions struct {
@@ -226,8 +226,8 @@ func (b *Book) hasExpired(s *Session) bool {
 	return i < 0 || b.kept.Accounts[i].Stamp != s.Stamp || now.Sub(s.Seen) >= r.Idle || now.Sub(s.Created) >= r.Total
 }
 
-// BySession returns the user of the session with a secret. used is false for what
-// a page fetches on its own, which keeps no session alive.
+// BySession returns the user of the session with a secret. used is false for requests that a
+// page makes by itself, which keep no session alive.
 func (b *Book) BySession(secret string, used bool) (who Who, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,13 +248,13 @@ func (b *Book) BySession(secret string, used bool) (who Who, ok bool) {
 		s.Seen = b.now().UTC().Truncate(time.Second)
 	}
 	if used && b.now().Sub(b.session.written) >= seenEvery {
-		_ = b.keepSessions() // a restart then forgets a minute of use
+		_ = b.keepSessions() // a restart may then forget a minute of use
 	}
 	a := &b.kept.Accounts[b.kept.at(s.Account)]
 	return Who{Name: a.Name, Role: a.Role, Groups: slices.Clone(a.Groups), Via: "session", Session: s.ID}, true
 }
 
-// Sessions returns those of an account, all for "", the newest first.
+// Sessions returns the sessions of an account, or all for "", newest first.
 func (b *Book) Sessions(name string) []Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,10 +22,10 @@ type Token struct {
 	Expires time.Time `json:"expires"`
 }
 
-// tokenMark begins a token, so that a leaked one is found by those who look.
+// tokenMark begins a token, so that scanners find leaked ones.
 const tokenMark = "shuultuur_"
 
-// MaxTokenLife is the longest a token holds.
+// MaxTokenLife is the longest validity of a token.
 const MaxTokenLife = 366 * 24 * time.Hour
 
 var pathScope = regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE) /[A-Za-z0-9/._{}-]*$`)

@@ -14,14 +14,13 @@ import (
 	"time"
 )
 
-// One-time passwords by time, RFC 6238: SHA-1, six digits, 30 s, as every
-// authenticator has them. A code holds in its step and the one on either side,
-// and once.
+// One-time passwords by time follow RFC 6238: SHA-1, six digits, 30 s, as every authenticator
+// has them. A code is valid in its step and the ones before and after it, and only once.
 
 const (
 	stepTime      = 30 // seconds
 	digits        = 6
-	slack         = 1 // steps that a clock may be off
+	slack         = 1 // steps that a clock may be wrong
 	recoveryCodes = 8
 	maxPending    = 1000
 )
@@ -31,7 +30,7 @@ var b32 = base32.StdEncoding.WithPadding(base32.NoPadding)
 // code returns the one-time password of a step.
 func code(secret []byte, step uint64, digits int) string {
 	mac := hmac.New(sha1.New, secret)
-	_ = binary.Write(mac, binary.BigEndian, step) // a hash takes all
+	_ = binary.Write(mac, binary.BigEndian, step) // a hash never fails
 	sum := mac.Sum(nil)
 	at := sum[len(sum)-1] & 15
 	n := binary.BigEndian.Uint32(sum[at:]) & 0x7fffffff
@@ -63,8 +62,8 @@ func matches(secret, given string, last uint64, now time.Time) (step uint64, ok 
 // ending the codes requires the password.
 var errHasTOTP = errors.New("this account has one-time codes already: end them first, with the password")
 
-// Offer makes a secret for one-time passwords, which counts when Confirm has
-// seen a code of it, and the address that authenticators read.
+// Offer makes a secret for one-time passwords, and the address that authenticators read. The
+// secret counts once Confirm has seen a code of it.
 func (b *Book) Offer(name, issuer string) (secret, address string, err error) {
 	a, err := b.One(name)
 	if err != nil {
@@ -86,8 +85,8 @@ func (b *Book) Offer(name, issuer string) (secret, address string, err error) {
 	return secret, "otpauth://totp/" + url.PathEscape(issuer+":"+name) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20"), nil
 }
 
-// Confirm takes the offered secret into use and returns codes that replace a
-// lost authenticator, each once.
+// Confirm takes the offered secret into use. It returns codes that replace a lost
+// authenticator, each valid once.
 func (b *Book) Confirm(name, given string) (codes []string, err error) {
 	b.mu.Lock()
 	secret := b.pending[strings.ToLower(name)]
@@ -121,7 +120,7 @@ func (b *Book) Confirm(name, given string) (codes []string, err error) {
 	return codes, err
 }
 
-// EndTOTP takes the one-time passwords of an account away.
+// EndTOTP removes the one-time passwords of an account.
 func (b *Book) EndTOTP(name string) error {
 	return b.edit(name, func(_ *accountFile, a *Account) error {
 		a.TOTP, a.Step, a.Recovery = "", 0, nil

@@ -36,8 +36,8 @@ const (
 	rulePrefix = "alert/"
 )
 
-// isThemeName reports whether name is of letters, digits, spaces, underscores and
-// hyphens, at most 41, and begins with a letter or digit.
+// isThemeName reports whether name has only letters, digits, spaces, underscores and hyphens,
+// has at most 41 characters, and begins with a letter or digit.
 func isThemeName(name string) bool {
 	n := 0
 	for _, c := range name {
@@ -53,7 +53,7 @@ func isThemeName(name string) bool {
 // A Watch has the checked settings.
 type Watch struct {
 	config Config
-	quiet  []policy.Hours // of the routes
+	quiet  []policy.Hours // quiet hours of the routes
 	sender *mail.Sender   // nil: no mail
 	texts  text.Choice
 }
@@ -207,10 +207,9 @@ func ThemeOf(rule string) (theme, kind string) {
 	return theme, kind
 }
 
-// builtIn returns the searches of known themes that the settings do not
-// describe. They name plans and acts, not subjects: a pupil who writes about
-// drugs or war is no reason for an alert. A search in braces matches every form
-// of its words.
+// builtIn returns the searches of known themes that the settings do not describe. They name
+// plans and acts, not subjects: a pupil who writes about drugs or war is no reason for an
+// alert. A word in braces matches every form of it.
 func builtIn() map[string][]string {
 	return map[string][]string{
 		"self-harm": {"kill myself", "killing myself", "how to commit suicide", "suicide methods", "ways to die", "painless death", "want to die", "end my life",

@@ -78,7 +78,7 @@ type Route struct {
 type Webhook struct {
 	URL    string `yaml:"url"`
 	Format string `yaml:"format"` // json (default), slack, teams, ntfy or telegram
-	Chat   string `yaml:"chat"`   // of telegram: the identifier of the chat
+	Chat   string `yaml:"chat"`   // for telegram: the identifier of the chat
 	Token  string `yaml:"token"`  // sent as a bearer token, for servers that ask for one
 }
 
@@ -93,7 +93,7 @@ type Watching struct {
 type Parts struct {
 	Checks   []filter.Check
 	Key      []byte    // of policies
-	File     string    // keeps the alerts; "" on trial
+	File     string    // file that keeps the alerts; "" on trial
 	Previous *Watching // the previous one, whose desk is kept, or nil
 	Log      *slog.Logger
 }

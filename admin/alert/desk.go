@@ -37,7 +37,7 @@ const (
 	Closed       State = "closed"
 )
 
-// An Alert is a notification. It grows while more of the same arrives.
+// An Alert is a notification about a person and a theme. It grows while more matches arrive.
 type Alert struct {
 	ID       string     `json:"id"`
 	Theme    string     `json:"theme"`
@@ -50,8 +50,8 @@ type Alert struct {
 	Last     time.Time  `json:"last"`
 	Matches  int        `json:"matches"`
 	Blocked  int        `json:"blocked"`            // of them
-	Hosts    []string   `json:"hosts,omitempty"`    // where, the latest last
-	Evidence []string   `json:"evidence,omitempty"` // the matches, the latest last
+	Hosts    []string   `json:"hosts,omitempty"`    // hosts, the latest last
+	Evidence []string   `json:"evidence,omitempty"` // evidence, the latest last
 	Events   []string   `json:"events,omitempty"`   // identifiers of transactions
 
 	State State     `json:"state"`
@@ -71,7 +71,7 @@ type Note struct {
 type Sending struct {
 	To    string    `json:"to"` // name@school.example, or the format and host of a webhook
 	Due   time.Time `json:"due"`
-	At    time.Time `json:"at,omitzero"`       // when it was taken
+	At    time.Time `json:"at,omitzero"`       // when it was accepted
 	Ended time.Time `json:"given_up,omitzero"` // when it was given up
 	Tries int       `json:"tries,omitempty"`
 	Error string    `json:"error,omitempty"`
@@ -113,19 +113,19 @@ type Desk struct {
 	file   string
 	log    *slog.Logger
 	queue  chan match
-	ready  chan struct{} // the settings in use were changed, or something is due
+	ready  chan struct{} // signals that the settings changed, or that something is due
 	lost   *metric.Counter
 	raised *metric.CounterVec
 	fails  *metric.Counter
 	ended  *metric.Counter
 
-	running sync.Mutex // held by the one Run
+	running sync.Mutex // held by the only Run
 	search  *policy.Searches
 
 	mu      sync.Mutex
 	watch   *Watch
 	alerts  []*Alert
-	pending map[key][]match // below the threshold
+	pending map[key][]match // people below the threshold
 	dirty   bool
 	fault   error
 	now     func() time.Time
@@ -141,7 +141,7 @@ func (m *match) key() key {
 	return key{m.theme, "", m.who.Addr.String()}
 }
 
-// OpenDesk reads the alerts kept in a file, which need not be there.
+// OpenDesk reads the alerts kept in a file, which need not exist.
 func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: policy.NewSearches(),
 		lost:   metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that became no alert because too many were waiting."),
@@ -184,8 +184,8 @@ func (d *Desk) wake() {
 	}
 }
 
-// Add takes a transaction that is over, if a theme wants it. It never blocks:
-// matches that do not fit into the queue are dropped and counted.
+// Add adds a completed transaction that a theme wants. It never blocks: matches that do not fit
+// into the queue are dropped and counted.
 func (d *Desk) Add(t *filter.Transaction) {
 	for i := range t.Monitored {
 		r := &t.Monitored[i]
@@ -216,13 +216,13 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// Run makes alerts of the matches, has them sent, and keeps them, until ctx ends.
+// Run makes alerts from the matches, sends and keeps them, until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
-	d.running.Lock() // the one before ends first
+	d.running.Lock() // the previous Run ends first
 	defer d.running.Unlock()
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
-	var sending sync.WaitGroup // one delivery at a time, while matches go on arriving
+	var sending sync.WaitGroup // one delivery at a time, while matches keep arriving
 	var busy atomic.Bool
 	defer sending.Wait()
 	for {
@@ -257,7 +257,7 @@ func (d *Desk) take(m match) {
 	}
 	t := d.watch.config.Themes[m.theme]
 	if t == nil {
-		return // of settings before these
+		return // it was found by earlier settings
 	}
 	within := t.Within.Or(time.Hour)
 	k := m.key()
@@ -295,7 +295,7 @@ func (a *Alert) key() key {
 	return m.key()
 }
 
-// grow takes a match into an alert.
+// grow adds a match to an alert.
 func (a *Alert) grow(m *match) {
 	a.Matches++
 	if m.blocked {
@@ -343,7 +343,7 @@ func (d *Desk) forget() {
 	d.dirty = d.dirty || len(d.alerts) != before
 }
 
-// write keeps the alerts, if something has changed.
+// write stores the alerts if something has changed.
 func (d *Desk) write() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -393,7 +393,7 @@ func (d *Desk) Problems() (all []string) {
 	return all
 }
 
-// untaken counts messages.
+// untaken counts the messages that were not accepted.
 type untaken struct {
 	n    int
 	last string
@@ -429,7 +429,7 @@ func (a *Alert) clone() Alert {
 	return c
 }
 
-// ErrNone reports that there is no alert of a name.
+// ErrNone reports that there is no alert with an identifier.
 var ErrNone = errors.New("there is no alert with this identifier")
 
 // One returns an alert.
@@ -444,8 +444,8 @@ func (d *Desk) One(id string) (Alert, error) {
 	return Alert{}, ErrNone
 }
 
-// Settle acknowledges, closes or opens an alert again. Closing needs a note.
-// It is kept before Settle returns.
+// Settle acknowledges, closes or reopens an alert. Closing needs a note. When Settle returns,
+// the change is stored.
 func (d *Desk) Settle(id, by string, does State, note string) error {
 	note = strings.TrimSpace(note)
 	switch {
@@ -478,8 +478,8 @@ func (d *Desk) Settle(id, by string, does State, note string) error {
 	return ErrNone
 }
 
-// Erase removes the data about a person, also notes on other alerts that name the
-// person. It returns the number of alerts; with dry it only counts them.
+// Erase removes the data about a person, including notes on other alerts that name the person.
+// It returns the number of alerts; with dry it only counts them.
 func (d *Desk) Erase(_ context.Context, p event.Person, dry bool) (int64, error) {
 	for len(d.queue) > 0 { // waiting messages are included
 		select {

@@ -64,39 +64,39 @@ func TestAThresholdMakesOneAlertThatGrows(t *testing.T) {
 		time.Sleep(50 * time.Minute)
 		add("anna", "self-harm", "a2")
 		if n := len(d.All()); n != 0 {
-			t.Fatalf("%d alerts below the threshold", n)
+			t.Fatalf("there are %d alerts below the threshold, want none", n)
 		}
-		time.Sleep(20 * time.Minute) // the first is too long ago now
+		time.Sleep(20 * time.Minute) // the first match is too long ago by now
 		add("anna", "self-harm", "a3")
 		if n := len(d.All()); n != 0 {
-			t.Fatalf("%d alerts below the threshold", n)
+			t.Fatalf("there are %d alerts below the threshold, want none", n)
 		}
 		add("anna", "self-harm", "a4")
 		add("anna", "self-harm", "a5")
 		all := d.All()
 		if len(all) != 1 || all[0].Matches != 4 || all[0].User != "anna" || all[0].State != Open || strings.Join(all[0].Events, " ") != "a2 a3 a4 a5" {
-			t.Fatalf("alerts are %+v", all)
+			t.Fatalf("the alerts are %+v, want one of anna with 4 matches", all)
 		}
 		if e := strings.Join(all[0].Evidence, "|"); e != "search: want to die" {
-			t.Errorf("evidence is %q", e)
+			t.Errorf("the evidence is %q, want it once", e)
 		}
-		add("ben", "drugs", "b2") // from the first on
+		add("ben", "drugs", "b2") // from the first match on
 		add("ben", "unknown", "b3")
 		if all := d.All(); len(all) != 2 || all[0].Severity != High || all[1].Theme != "drugs" {
-			t.Fatalf("alerts are %+v", all)
+			t.Fatalf("the alerts are %+v, want two", all)
 		}
 		if err := d.Settle(all[0].ID, "lead", Closed, " "); err == nil {
-			t.Error("closed without a note")
+			t.Error("Settle closes an alert without a note")
 		}
 		if err := d.Settle(all[0].ID, "lead", Closed, "talked to her and ben"); err != nil {
 			t.Error(err)
 		}
-		add("anna", "self-harm", "a6") // after it was closed, counting begins again
+		add("anna", "self-harm", "a6") // after the alert was closed, counting begins again
 		if n := len(d.All()); n != 2 {
-			t.Errorf("%d alerts", n)
+			t.Errorf("there are %d alerts, want 2", n)
 		}
 		if n, err := d.Erase(ctx, event.Person{Users: []string{"ben"}}, false); n != 1 || err != nil {
-			t.Errorf("erased %d, %v", n, err)
+			t.Errorf("Erase removed %d alerts, %v; want 1", n, err)
 		}
 		stop()
 		if err := <-ended; err != nil {
@@ -104,11 +104,11 @@ func TestAThresholdMakesOneAlertThatGrows(t *testing.T) {
 		}
 		text, err := os.ReadFile(file)
 		if err != nil || strings.Contains(string(text), "ben") || !strings.Contains(string(text), "closed") {
-			t.Errorf("kept %s, %v", text, err)
+			t.Errorf("after the erasure the file has %s, %v", text, err)
 		}
 		again, err := OpenDesk(file, quietLog)
 		if err != nil || len(again.All()) != 1 || again.All()[0].Notes[0].By != "lead" {
-			t.Errorf("read %v, %v", again, err)
+			t.Errorf("the file was read as %v, %v", again, err)
 		}
 	})
 }
@@ -220,12 +220,12 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 	d.Add(transaction("Бат <&>", "10.1.2.3", "self-harm", "x", time.Now(), "class-7a"))
 	deadline := time.After(30 * time.Second)
 	seen := map[string]posted{}
-	for len(seen) < 4 { // slack has refused the first
+	for len(seen) < 4 { // slack has refused the first message
 		select {
 		case p := <-got:
 			seen[p.path] = p
 		case <-deadline:
-			t.Fatalf("only %v came", seen)
+			t.Fatalf("only the messages %v arrived", seen)
 		}
 	}
 	select {
@@ -236,7 +236,7 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 			}
 		}
 	case <-deadline:
-		t.Fatal("no mail came")
+		t.Fatal("no mail arrived")
 	}
 	var j struct {
 		Theme, Severity, User, Link string
@@ -244,7 +244,7 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 	}
 	id := d.All()[0].ID
 	if err := json.Unmarshal([]byte(seen["/json"].body), &j); err != nil || j.Theme != "self-harm" || j.User != "Бат <&>" || j.Link != "https://filter.example:8081/alerts/"+id || len(j.Groups) != 1 {
-		t.Errorf("json is %s, %v", seen["/json"].body, err)
+		t.Errorf("the json message is %s, %v", seen["/json"].body, err)
 	}
 	var card struct {
 		Type        string
@@ -257,21 +257,21 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal([]byte(seen["/teams"].body), &card); err != nil || card.Type != "message" || card.Attachments[0].ContentType != "application/vnd.microsoft.card.adaptive" || card.Attachments[0].Content.Type != "AdaptiveCard" || !strings.Contains(card.Attachments[0].Content.Body[0].Text, "Бат") {
-		t.Errorf("teams is %s, %v", seen["/teams"].body, err)
+		t.Errorf("the teams message is %s, %v", seen["/teams"].body, err)
 	}
 	n := seen["/ntfy"]
 	if n.header.Get("Priority") != "5" || !strings.HasPrefix(n.header.Get("Title"), "=?utf-8?q?") || !strings.Contains(n.body, "Бат") || n.header.Get("Authorization") != "Bearer tk_1" || n.header.Get("Click") == "" {
-		t.Errorf("ntfy is %v %s", n.header, n.body)
+		t.Errorf("the ntfy message is %v %s", n.header, n.body)
 	}
 	if b := seen["/bot1:x/sendMessage"].body; !strings.Contains(b, `"chat_id":"-100"`) || !strings.Contains(b, `"text":"Self-harm: Бат <&> (high)`) {
-		t.Errorf("telegram is %s", b)
+		t.Errorf("the telegram message is %s", b)
 	}
 	for _, p := range seen {
 		if strings.Contains(p.body, "want to die") {
-			t.Errorf("%s says what was searched for: %s", p.path, p.body)
+			t.Errorf("the message to %s reveals the search: %s", p.path, p.body)
 		}
 	}
-	d.mu.Lock() // the next try is due
+	d.mu.Lock() // the next attempt is due
 	for i := range d.alerts[0].Sent {
 		d.alerts[0].Sent[i].Due = time.Now().UTC()
 	}
@@ -279,15 +279,15 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 	select {
 	case p := <-got:
 		if p.path != "/slack" || !strings.Contains(p.body, "Бат &lt;&amp;&gt;") || !strings.Contains(p.body, `"type":"mrkdwn"`) {
-			t.Errorf("then came %s %s", p.path, p.body)
+			t.Errorf("the second attempt is %s %s, want the slack message", p.path, p.body)
 		}
 	case <-deadline:
-		t.Fatal("slack was not tried again")
+		t.Fatal("the slack message was not sent again")
 	}
 }
 
-// TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed: nobody was told, and
-// to close the alert does not change that.
+// TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed: nobody was notified, and closing the
+// alert does not change that.
 func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "never", http.StatusServiceUnavailable) }))
 	defer hook.Close()
@@ -322,14 +322,14 @@ func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 		d.deliver(t.Context())
 		got := strings.Join(d.Problems(), "\n")
 		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) || got != "" && !strings.Contains(got, id) {
-			t.Errorf("%v later the problems are %q, want %q", tt.after, got, tt.want)
+			t.Errorf("after %v the problems are %q, want %q", tt.after, got, tt.want)
 		}
 		if n := d.ended.Value(); n != tt.ended {
-			t.Errorf("%v later %v messages count as given up, want %v", tt.after, n, tt.ended)
+			t.Errorf("after %v %v messages count as given up, want %v", tt.after, n, tt.ended)
 		}
 	}
-	// A dropped message is still known after a restart, and tried again when the
-	// alert grows.
+	// A message that was given up is still known after a restart, and sent again when the alert
+	// grows.
 	if err := d.write(); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 	d.Use(w)
 	now = m.at.Add(giveUp + time.Hour)
 	if all := d.Problems(); len(all) != 1 {
-		t.Errorf("after a restart the problems are %q", all)
+		t.Errorf("after a restart the problems are %q, want one", all)
 	}
 	if err := d.Settle(id, "lead", Open, "again"); err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 	d.mu.Unlock()
 	d.deliver(t.Context())
 	if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0], "were not taken") {
-		t.Errorf("when the alert has grown the problems are %q", all)
+		t.Errorf("after the alert grew the problems are %q, want that messages were not taken", all)
 	}
 }
 
@@ -368,13 +368,13 @@ func TestQuietHoursHoldBackAllButTheMostSevere(t *testing.T) {
 			t.Errorf("at %s: %+v, want %s", x.at, s, x.due)
 		}
 		if s := w.sendings(&Alert{Theme: "self-harm", Severity: High}, at); !s[0].Due.Equal(at) {
-			t.Errorf("at %s: a severe one waits until %v", x.at, s[0].Due)
+			t.Errorf("at %s an alert of high severity waits until %v", x.at, s[0].Due)
 		}
 	}
 }
 
-// Quiet hours end when they end on the clock of their zone: over midnight, where clocks are set
-// back or forward, and after holidays.
+// Quiet hours end by the clock of their zone: past midnight, when clocks are set back or
+// forward, and after holidays.
 func TestQuietHoursEndOnTheClock(t *testing.T) {
 	night := policy.Schedule{{Hours: "22:00-07:00", Zone: "Europe/Berlin"}}
 	early := policy.Schedule{{Hours: "00:30-02:30", Zone: "Europe/Berlin"}}
@@ -386,10 +386,10 @@ func TestQuietHoursEndOnTheClock(t *testing.T) {
 		{night, "2026-11-23T21:30:00Z", "2026-11-24T06:00:00Z"},
 		{night, "2026-11-23T23:30:00Z", "2026-11-24T06:00:00Z"},    // after midnight
 		{night, "2026-11-24T06:00:00Z", "2026-11-24T06:00:00Z"},    // the first minute that is not quiet
-		{night, "2026-10-24T21:00:00Z", "2026-10-25T06:00:00Z"},    // one hour longer: clocks are set back
+		{night, "2026-10-24T21:00:00Z", "2026-10-25T06:00:00Z"},    // one hour longer, because clocks are set back
 		{night, "2026-03-28T22:00:00Z", "2026-03-29T05:00:00Z"},    // one hour shorter
-		{early, "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},    // 02:30 does not exist: it ends when 02:00 becomes 03:00
-		{holidays, "2026-12-22T12:00:00Z", "2027-01-07T06:00:00Z"}, // more than a week, and the night behind it
+		{early, "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},    // 02:30 does not exist: the hours end when 02:00 becomes 03:00
+		{holidays, "2026-12-22T12:00:00Z", "2027-01-07T06:00:00Z"}, // more than a week, and the following night
 	} {
 		w := watch(t, Config{Themes: map[string]*Theme{"drugs": nil},
 			To: []Route{{Quiet: x.quiet, Webhook: setting.OneOrMore[Webhook]{{URL: "http://127.0.0.1/"}}}}}, nil)

@@ -26,15 +26,15 @@ import (
 	"shuultuur/text"
 )
 
-// Messages are tried for a day after an alert has grown last, at growing
-// intervals. One that was given up is a problem of the gateway for a week.
+// Messages are sent again at growing intervals, until a day after the alert last grew. A
+// message that was given up is a problem of the gateway for a week.
 const (
 	firstPause = 10 * time.Second
 	longPause  = time.Hour
 	giveUp     = 24 * time.Hour
 	longest    = 8 * 24 * time.Hour // after the alert was made
 	nameEnded  = 7 * 24 * time.Hour
-	atOnce     = 8 // messages under way
+	atOnce     = 8 // messages in flight
 	hookTime   = 15 * time.Second
 )
 
@@ -79,8 +79,8 @@ func (w *Watch) sendings(a *Alert, now time.Time) (all []Sending) {
 	return all
 }
 
-// maxQuiet is how many days ahead the end of quiet hours is looked for: dates may cover holidays,
-// and come again each year.
+// maxQuiet is how many days ahead the end of quiet hours is looked for, because dates may cover
+// holidays and recur each year.
 const maxQuiet = 370
 
 // after returns the end of the quiet hours of a route, or now.
@@ -92,7 +92,7 @@ func (w *Watch) after(route int, now time.Time) time.Time {
 		}
 		at = at.Truncate(time.Minute).Add(time.Minute)
 	}
-	return now // always quiet is never
+	return now // if it is always quiet, never
 }
 
 // name returns the displayed name of a webhook; its address may be secret.
@@ -117,7 +117,7 @@ func (h *Webhook) key() string {
 	return "webhook:" + hex.EncodeToString(sum[:8])
 }
 
-// find returns the receiver of a message: a function that sends it.
+// find returns the function that sends to the receiver of a message.
 func (w *Watch) find(key string) func(context.Context, *Alert) error {
 	for i := range w.config.To {
 		r := &w.config.To[i]
@@ -150,7 +150,7 @@ func (d *Desk) tooLate(a *Alert, s *Sending, now time.Time) bool {
 		return false
 	}
 	if !s.Ended.Equal(end) {
-		s.Ended, d.dirty = end, true // not now: a file may have old ones
+		s.Ended, d.dirty = end, true // zero means unknown: a file may have old alerts
 		d.ended.Inc()
 		d.log.Error("a message about an alert is dropped", "to", s.To, "alert", a.ID, "error", s.Error)
 	}
@@ -225,8 +225,8 @@ func capital(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// Text describes in plain words who did something, but not which pages they saw:
-// messages pass through other services, and the page shows the rest.
+// Text says in plain words who did something, but not which pages they saw, because messages
+// pass through other services. The page shows the rest.
 func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	who := a.Who()
 	if len(a.Groups) > 0 {

@@ -53,7 +53,7 @@ func (a *Watching) Run(ctx context.Context) error {
 	return a.Desk.Run(ctx)
 }
 
-// Done has a transaction that is over looked at.
+// Done passes a completed transaction to the desk.
 func (a *Watching) Done(t *filter.Transaction) {
 	if len(t.Monitored) > 0 {
 		a.Desk.Add(t)

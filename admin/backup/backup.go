@@ -36,7 +36,7 @@ const (
 	backupText    = "settings.yaml"
 )
 
-// kept are the names in the data folder that a backup holds.
+// kept has the names in the data folder that a backup contains.
 var kept = []string{"accounts", "versions", datadir.KeyFile, "instructions"}
 
 // A Source is the data to back up.
@@ -69,7 +69,7 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 	addFile := func(name, from string) error {
 		info, err := os.Stat(from)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			return nil // it is there only while something runs
+			return nil // it exists only while something runs
 		}
 		if err == nil && info.Size() > maxBackupFile {
 			left = append(left, from)
@@ -116,7 +116,7 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 	return left, errors.Join(t.Close(), z.Close())
 }
 
-// formatOf is the format of a data folder, as a backup says it.
+// formatOf returns the format of a data folder, in the form for a backup.
 func formatOf(dir string) ([]byte, error) {
 	f, err := datadir.FormatOf(dir)
 	if err := errors.Join(err, f.Known(dir)); err != nil {
@@ -136,7 +136,7 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 	if err != nil {
 		return nil, fmt.Errorf("reading the backup: %w", err)
 	}
-	format := datadir.Format{Number: 1} // before there were others
+	format := datadir.Format{Number: 1} // older backups have no format
 	if text, ok := all[datadir.FormatFile]; ok {
 		if format, err = datadir.ParseFormat(text); err != nil {
 			return nil, fmt.Errorf("reading the backup: %s: %w", datadir.FormatFile, err)
@@ -158,7 +158,7 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 		return nil, fmt.Errorf("restoring needs the gateway to be stopped: %w", err)
 	}
 	defer held.Close()
-	if err := held.Note(format); err != nil { // as long as not all of it is in ours
+	if err := held.Note(format); err != nil { // until all of it is in our format
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

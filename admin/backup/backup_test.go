@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// nowhere returns a place beside the settings for what is restored.
+// nowhere returns a place beside the settings for restored files.
 func nowhere(file string) func([]byte) (Place, error) {
 	return func([]byte) (Place, error) {
 		dir := filepath.Dir(file)
@@ -30,7 +30,7 @@ func TestABackupLeadsNowhereElse(t *testing.T) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "sub", "shuultuur.yaml")
 		if names, err := Restore(&b, file, nowhere(file)); err == nil {
-			t.Errorf("%s: restored %q", name, names)
+			t.Errorf("Restore accepts the forged name %s: %q", name, names)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func FuzzReadBackup(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := readBackup(bytes.NewReader(b))
 		if err == nil && all[backupText] == nil {
-			t.Error("a backup without settings")
+			t.Error("readBackup accepts a backup without settings")
 		}
 	})
 }

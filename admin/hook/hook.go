@@ -23,7 +23,7 @@ const (
 	most     = 2000 // bytes of its output that are repeated
 )
 
-// Path is where the program of a file of settings is.
+// Path returns the program for a settings file.
 func Path(file string) string { return file + ".saved" }
 
 // Saved runs the program of a file of settings, if there is one, in the folder

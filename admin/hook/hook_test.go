@@ -12,7 +12,7 @@ func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "shuultuur.yaml")
 	if err := Saved(t.Context(), file, "olga", "why"); err != nil {
-		t.Errorf("without a program: %v", err)
+		t.Errorf("Saved without a program: %v", err)
 	}
 	write := func(mode os.FileMode, script string) {
 		t.Helper()
@@ -28,7 +28,7 @@ func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if written, err := os.ReadFile(filepath.Join(dir, "told")); err != nil || string(written) != "shuultuur.yaml|olga at 10.0.0.1|more; touch evil $(touch evil)" {
-		t.Errorf("told %q, %v", written, err)
+		t.Errorf("the program got %q, %v", written, err)
 	}
 	for name, c := range map[string]struct {
 		mode         os.FileMode
@@ -41,12 +41,12 @@ func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
 	} {
 		write(c.mode, c.script)
 		if err := Saved(t.Context(), file, "", ""); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 3000 {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("a program that %s: %v", name, err)
 		}
 	}
 }
 
-// TestGitKeepsEachVersion runs the program of the manual.
+// TestGitKeepsEachVersion runs the program that the manual shows.
 func TestGitKeepsEachVersion(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip(err)
@@ -78,6 +78,6 @@ func TestGitKeepsEachVersion(t *testing.T) {
 		}
 	}
 	if log := git("log", "--format=%s|%b"); log != "saved|by olga\n\nopen the library|by olga\n\n" {
-		t.Errorf("git log: %q", log)
+		t.Errorf("git log prints %q", log)
 	}
 }

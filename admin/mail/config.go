@@ -7,8 +7,8 @@ type Config struct {
 	// Server is smtp://host:587, which is encrypted if the server offers that, and
 	// always before a password is sent; or smtps://host:465.
 	Server   string       `yaml:"server"`
-	From     string       `yaml:"from"` // whose mail it is: filter@school.example
-	User     string       `yaml:"user"` // whom the server knows; "" for nobody
+	From     string       `yaml:"from"` // the sender's address: filter@school.example
+	User     string       `yaml:"user"` // user name at the server; "" for none
 	Password string       `yaml:"password"`
 	CA       setting.File `yaml:"ca"` // PEM file with the roots of the server's certificate; default the system's
 }

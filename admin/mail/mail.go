@@ -154,7 +154,7 @@ func (s *Sender) send(ctx context.Context, m *Message) error {
 	return c.Quit()
 }
 
-// encode writes a message as RFC 5322 and MIME have it.
+// encode writes a message in the form of RFC 5322 and MIME.
 func (s *Sender) encode(m *Message, now time.Time) []byte {
 	var b bytes.Buffer
 	_, domain, _ := strings.Cut(s.from.Address, "@")

@@ -27,7 +27,7 @@ import (
 	"shuultuur/setting"
 )
 
-// A post office speaks SMTP with one client after the other.
+// An office is a mail server that speaks SMTP with one client at a time.
 type office struct {
 	tls      *tls.Config
 	direct   bool // TLS from the first byte
@@ -132,7 +132,7 @@ func (o *office) talk(conn net.Conn) {
 	}
 }
 
-// sender is one that sends to the office, with a password.
+// sender returns a sender for the office, with a password.
 func (o *office) sender(t *testing.T, password, ca string) *Sender {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(o.listener.Addr().String())
@@ -155,30 +155,30 @@ func TestMailIsEncryptedAndSignedIn(t *testing.T) {
 		s := o.sender(t, "secret word", o.root)
 		m := &Message{To: []string{"head@school.example"}, Subject: "Woche\r\nBcc: evil@example.com ä", Text: "Grüße\n.\nende", Files: []File{{Name: "report.pdf", Type: "application/pdf", Data: []byte("%PDF")}}}
 		if err := s.Send(t.Context(), m); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: sending: %v", name, err)
 			continue
 		}
 		mechanism, response, _ := strings.Cut(<-o.auth, " ")
 		if b, _ := base64.StdEncoding.DecodeString(response); mechanism != "PLAIN" || string(b) != "\x00filter\x00secret word" {
-			t.Errorf("%s: signed in with %s %q", name, mechanism, b)
+			t.Errorf("%s: the client signed in with %s %q", name, mechanism, b)
 		}
 		checkMail(t, name, <-o.got)
 		if err := s.Send(t.Context(), &Message{To: []string{"nobody@school.example"}, Text: "x"}); err == nil || !strings.Contains(err.Error(), "nobody@school.example") {
-			t.Errorf("%s: to a box that is not there: %v", name, err)
+			t.Errorf("%s: sending to an unknown recipient: %v, want an error that names it", name, err)
 		}
 		<-o.auth
 		if err := o.sender(t, "secret word", "").Send(t.Context(), m); err == nil || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("%s: a certificate nobody trusts: %v", name, err)
+			t.Errorf("%s: sending to a server with an unknown certificate: %v", name, err)
 		}
 	}
 }
 
-// checkMail reads a message as a mail program would.
+// checkMail reads a message as a mail program does.
 func checkMail(t *testing.T, name, text string) {
 	t.Helper()
 	got, err := mail.ReadMessage(strings.NewReader(text))
 	if err != nil {
-		t.Fatalf("%s: %v in %q", name, err, text)
+		t.Fatalf("%s: parsing the message: %v in %q", name, err, text)
 	}
 	subject, err := new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject"))
 	if subject != "Woche Bcc: evil@example.com ä" || err != nil || got.Header.Get("Bcc") != "" {
@@ -201,21 +201,20 @@ func checkMail(t *testing.T, name, text string) {
 	}
 }
 
-// TestNoPasswordInTheClear: to a server without encryption, mail is sent only
-// if it needs no password.
+// TestNoPasswordInTheClear: a server without encryption gets mail only if it needs no password.
 func TestNoPasswordInTheClear(t *testing.T) {
 	o := newOffice(t, false, false)
 	m := &Message{To: []string{"head@school.example"}, Subject: "x", Text: "x"}
 	if err := o.sender(t, "secret word", "").Send(t.Context(), m); err == nil || !strings.Contains(err.Error(), "no encryption") {
-		t.Errorf("a password over a plain connection: %v", err)
+		t.Errorf("sending a password without encryption: %v, want an error", err)
 	}
 	select {
 	case credentials := <-o.auth:
-		t.Errorf("the server was told %q", credentials)
+		t.Errorf("the server got the credentials %q", credentials)
 	default:
 	}
 	if err := o.sender(t, "", "").Send(t.Context(), m); err != nil {
-		t.Errorf("without a password: %v", err)
+		t.Errorf("sending without a password: %v", err)
 	}
 	<-o.got
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// CSV writes all tables, a line each, for spreadsheets (RFC 4180, in UTF-8). A
+// CSV writes all tables, one line after the other, for spreadsheets (RFC 4180, in UTF-8). A
 // name that a spreadsheet would take for a formula begins with an apostrophe.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
@@ -24,7 +24,7 @@ func (r *Report) CSV(w io.Writer) error {
 		}
 	}
 	c.Flush()
-	return c.Error() // of all writes
+	return c.Error() // the error of any write
 }
 
 func harmless(s string) string {

@@ -11,7 +11,7 @@ import (
 // letter of the basic plane, and how wide it is. Tables are named as in OpenType.
 type font struct {
 	glyphs map[rune]uint16
-	widths []int // of glyphs, in thousandths of the size; the last counts for all that follow
+	widths []int // widths of glyphs, in thousandths of the size; the last one applies to all that follow
 }
 
 var errFont = errors.New("the font cannot be read")

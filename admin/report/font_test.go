@@ -25,26 +25,26 @@ func TestGlyphsAndWidthsAreThoseOfTheFont(t *testing.T) {
 	for r := rune(0); r < 0x11000; r++ {
 		want, _ := peer.GlyphIndex(&buf, r)
 		if got := f.glyph(r); got != uint16(want) {
-			t.Errorf("%U: got glyph %d, want %d", r, got, want)
+			t.Errorf("%U has the glyph %d, want %d", r, got, want)
 		}
 		if want == 0 {
 			continue
 		}
 		found++
 		width, err := peer.GlyphAdvance(&buf, want, fixed.I(1000), other.HintingNone)
-		if got := f.width(uint16(want)); err != nil || max(got-width.Round(), width.Round()-got) > 1 { // it rounds twice
-			t.Errorf("%U: got width %d, want %d, %v", r, got, width.Round(), err)
+		if got := f.width(uint16(want)); err != nil || max(got-width.Round(), width.Round()-got) > 1 { // the test's width is rounded twice
+			t.Errorf("%U has the width %d, want %d, %v", r, got, width.Round(), err)
 		}
 	}
 	if found < 600 {
-		t.Errorf("only %d letters have a glyph", found)
+		t.Errorf("the font has glyphs for only %d letters", found)
 	}
 }
 
 func TestABrokenFontIsAnError(t *testing.T) {
-	for n := range 300 { // within its table of tables
+	for n := range 300 { // lengths that end within the table of tables
 		if _, err := readFont(goregular.TTF[:n]); err == nil {
-			t.Fatalf("the first %d bytes were read", n)
+			t.Fatalf("readFont accepts the first %d bytes of a font", n)
 		}
 	}
 }

@@ -55,7 +55,7 @@ type glyph struct {
 	width int // of a thousandth of the size
 }
 
-// A paper is a document that is written.
+// A paper is a document in the making.
 type paper struct {
 	font  *font
 	texts *text.Texts
@@ -69,14 +69,14 @@ func (p *paper) page() {
 	p.y = top
 }
 
-// line goes down, on to the next sheet where this one ends.
+// line goes down by a line, to the next sheet if this one is full.
 func (p *paper) line(by float64) {
 	if p.y -= by; p.y < bottom && len(p.pages) < maxPages {
 		p.page()
 	}
 }
 
-// similar are letters that the font lacks, of Mongolian, Kazakh and Uzbek.
+// similar has letters of Mongolian, Kazakh and Uzbek that the font lacks.
 var similar = strings.NewReplacer("Ө", "Θ", "ө", "θ", "Ү", "Υ", "ү", "γ", "Ұ", "Y", "ұ", "y", "Қ", "К", "қ", "к", "Ғ", "Г", "ғ", "г", "Ң", "Н", "ң", "н", "Ҳ", "Х", "ҳ", "х", "Һ", "h", "һ", "h", "Ә", "Э", "ә", "э", "І", "I", "і", "i")
 
 // glyphOf returns the glyph that draws a letter, and its width.
@@ -115,8 +115,8 @@ func (p *paper) text(x, size float64, s string) {
 		}
 		fmt.Fprintf(&codes, "%04X", g)
 	}
-	// ActualText has the letter itself: of two that share a glyph, each is copied as
-	// it is.
+	// ActualText has the letter itself, so that letters which share a glyph are copied as they
+	// are.
 	fmt.Fprintf(p.pages[len(p.pages)-1], "/Span <</ActualText <FEFF%s>>> BDC BT /F %.2f Tf %.2f %.2f Td <%s> Tj ET EMC\n", utf16Hex(s), size, x, p.y, codes.String())
 }
 

@@ -33,7 +33,7 @@ type Question struct {
 	Person       string // a user or an address; "" for all
 	// Groups returns the groups of a user. Nil: users have no groups.
 	Groups func(addr netip.Addr, user string) []string
-	Texts  *text.Texts // in whose language it is; nil: in English
+	Texts  *text.Texts // the language of the report; nil: English
 }
 
 // A Report is a summary of web use.
@@ -52,12 +52,12 @@ type Report struct {
 	Categories []Line `json:"categories"`
 	Sites      []Line `json:"sites"`
 	Searches   []Line `json:"searches"`
-	Cut        bool   `json:"cut,omitempty"` // there was more than is counted one by one
+	Cut        bool   `json:"cut,omitempty"` // there was more than could be counted by name
 
 	texts *text.Texts
 }
 
-// A Line is one of a table.
+// A Line is one line of a table.
 type Line struct {
 	Name     string `json:"name"`
 	Requests int64  `json:"requests"`
@@ -79,7 +79,7 @@ type tally struct {
 
 type counted struct {
 	Line
-	last int64 // minute that was counted
+	last int64 // the minute that was last counted
 }
 
 func (t *tally) add(name string, blocked bool, minute int64) {
@@ -237,7 +237,7 @@ func mostBlocked(all []Line) (most *Line) {
 	return most
 }
 
-// Hours writes minutes for people.
+// Hours writes minutes in a form for people.
 func Hours(t *text.Texts, minutes int64) string {
 	return t.Say("{h} h {min} min", "h", strconv.FormatInt(minutes/60, 10), "min", fmt.Sprintf("%02d", minutes%60))
 }

@@ -71,26 +71,26 @@ func build(t *testing.T, q Question) *Report {
 func TestAReportSumsUpADay(t *testing.T) {
 	r := build(t, Question{})
 	if r.Requests != 6 || r.Blocked != 2 || len(r.Groups) != 3 {
-		t.Errorf("got %+v", r)
+		t.Errorf("the report is %+v", r)
 	}
 	want := []Line{{"=anna", 3, 0, 2}, {"Бат-Эрдэнэ Өнөр", 3, 2, 2}}
 	if !slices.Equal(r.People, want) {
 		t.Errorf("people are %+v", r.People)
 	}
 	if want := []Line{{"casino bonus", 2, 0, 0}}; !slices.Equal(r.Searches, want) {
-		t.Errorf("searches are %+v", r.Searches)
+		t.Errorf("the searches are %+v", r.Searches)
 	}
 	says := strings.Join(r.Says, " ")
 	for _, want := range []string{"People and devices that used the web: 2. Requests: 6.", "Requests blocked: 2, 33.3 % of all.", "the category “gambling” (2)."} {
 		if !strings.Contains(says, want) {
-			t.Errorf("%q lacks %q", says, want)
+			t.Errorf("the sentences %q lack %q", says, want)
 		}
 	}
 	if r := build(t, Question{Group: "7a"}); r.Requests != 3 || r.Blocked != 0 || len(r.People) != 1 {
-		t.Errorf("of a group: %+v", r)
+		t.Errorf("the report of a group is %+v", r)
 	}
 	if r := build(t, Question{Person: "=anna"}); r.Requests != 3 || !strings.Contains(strings.Join(r.Says, " "), "Time online: 0 h 02 min.") {
-		t.Errorf("of a person: %+v", r)
+		t.Errorf("the report of a person is %+v", r)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestACSVHasNoFormulas(t *testing.T) {
 	}
 	all, err := csv.NewReader(&b).ReadAll()
 	if err != nil || all[1][1] != "'=anna" || all[1][4] != "2" {
-		t.Errorf("got %q, %v", all, err)
+		t.Errorf("the CSV is %q, %v", all, err)
 	}
 }
 
@@ -116,9 +116,9 @@ func TestAPDFHoldsTheLettersOfItsNames(t *testing.T) {
 	}
 	text := b.String()
 	if !strings.HasPrefix(text, "%PDF-1.7\n") || !strings.HasSuffix(text, "%%EOF\n") || strings.Count(text, "/Type /Page ") < 3 {
-		t.Errorf("%d bytes, %d sheets", len(text), strings.Count(text, "/Type /Page "))
+		t.Errorf("the PDF has %d bytes and %d sheets", len(text), strings.Count(text, "/Type /Page "))
 	}
-	// Each place in the table of objects is that of its object.
+	// Each entry in the table of objects is the place of its object.
 	for i, m := range regexp.MustCompile(`(?m)^(\d{10}) 00000 n $`).FindAllStringSubmatch(text, -1) {
 		at, _ := strconv.Atoi(m[1])
 		if want := fmt.Sprintf("%d 0 obj\n", i+1); !strings.HasPrefix(text[at:], want) {
@@ -138,7 +138,7 @@ func TestAPDFHoldsTheLettersOfItsNames(t *testing.T) {
 		streams += string(s)
 	}
 	if !strings.Contains(streams, "/ActualText <FEFF"+utf16Hex("Бат-Эрдэнэ Өнөр")+">") {
-		t.Error("the name cannot be copied")
+		t.Error("the PDF has no text for copying the name")
 	}
 	dir := os.Getenv("SHUULTUUR_PICTURES")
 	if dir == "" {
@@ -155,7 +155,7 @@ func TestAPDFHoldsTheLettersOfItsNames(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), tool, file, "-").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Бат-Эрдэнэ Өнөр") || strings.Contains(string(out), "Error") {
-		t.Errorf("pdftotext says %s, %v", out, err)
+		t.Errorf("pdftotext prints %s, %v", out, err)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestSpansAndTimes(t *testing.T) {
 	} {
 		since, until, err := Span(x.kind, at(x.now))
 		if err != nil || !since.Equal(at(x.since)) || !until.Equal(at(x.until)) {
-			t.Errorf("%s at %s: %v to %v, %v", x.kind, x.now, since, until, err)
+			t.Errorf("span %s at %s: %v to %v, %v", x.kind, x.now, since, until, err)
 		}
 	}
 	for _, x := range []struct{ every, now, due string }{
@@ -179,7 +179,7 @@ func TestSpansAndTimes(t *testing.T) {
 	} {
 		s := Schedule{Every: x.every, At: "07:00"}
 		if due := s.Due(at(x.now)); !due.Equal(at(x.due)) {
-			t.Errorf("%s at %s: %v", x.every, x.now, due)
+			t.Errorf("every %s at %s: due at %v", x.every, x.now, due)
 		}
 	}
 }

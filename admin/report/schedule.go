@@ -52,7 +52,7 @@ func (s *Schedule) Key() string {
 
 // Due returns the latest time, not after now, at which a report was due.
 func (s *Schedule) Due(now time.Time) time.Time {
-	clock, _ := time.Parse("15:04", s.At) // it was checked
+	clock, _ := time.Parse("15:04", s.At) // Check has verified it
 	y, m, d := now.Date()
 	at := time.Date(y, m, d, clock.Hour(), clock.Minute(), 0, 0, now.Location())
 	back := 0
@@ -68,19 +68,18 @@ func (s *Schedule) Due(now time.Time) time.Time {
 	return at
 }
 
-// A Source is asked for rows.
+// A Source can be queried for rows.
 type Source interface {
 	Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error]
 }
 
-// A Sending sends reports by mail at the times that schedules say. Check it, then
-// Run it.
+// A Sending sends reports by mail at the times in schedules. Call Check before Run.
 type Sending struct {
 	Schedules []Schedule
 	Mail      *mail.Sender                                // nil: there is no mail server
 	File      string                                      // keeps the list of sent reports
-	Source    func() Source                               // nil when nothing that can be asked keeps events
-	Groups    func(addr netip.Addr, user string) []string // in which somebody is
+	Source    func() Source                               // nil if no store of events can be queried
+	Groups    func(addr netip.Addr, user string) []string // groups of a user
 	Texts     text.Choice
 	Log       *slog.Logger
 

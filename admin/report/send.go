@@ -37,12 +37,11 @@ func (r *Sending) Check() error {
 	return nil
 }
 
-// Intervals of checks for due reports, and of attempts for a report that was
-// not accepted.
+// These are the intervals of checks for due reports, and of attempts for a refused report.
 const (
 	reportEvery = 20 * time.Second
 	reportPause = 10 * time.Minute
-	reportTime  = 10 * time.Minute // for reading the record
+	reportTime  = 10 * time.Minute // time for reading the record
 )
 
 // Run sends reports until ctx ends.
@@ -74,7 +73,7 @@ func (r *Sending) say(fault string) {
 	r.mu.Unlock()
 }
 
-// Problems name a report that was not taken.
+// Problems returns the reports that the mail server did not accept.
 func (r *Sending) Problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +83,8 @@ func (r *Sending) Problems() []string {
 	return []string{"reports: " + r.fault}
 }
 
-// send sends reports that are due and were not sent. A new schedule begins with
-// its next time. A report that is refused does not keep the others.
+// send sends reports that are due and not sent yet. A new schedule begins with its next time. A
+// refused report does not delay the others.
 func (r *Sending) send(ctx context.Context, now time.Time) error {
 	sent := map[string]time.Time{}
 	text, err := os.ReadFile(r.File)
@@ -123,7 +122,7 @@ func (r *Sending) send(ctx context.Context, now time.Time) error {
 	return failed
 }
 
-// one makes and sends a
+// one makes and sends a report.
 func (r *Sending) one(ctx context.Context, c *Schedule, due time.Time) error {
 	source := r.Source()
 	if source == nil {

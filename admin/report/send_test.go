@@ -23,7 +23,7 @@ import (
 	"shuultuur/setting"
 )
 
-// office takes mail at an address of this machine, and hands it over.
+// office is a mail server on this machine, which hands over the mail that it accepts.
 func office(t *testing.T) (addr string, got chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func office(t *testing.T) (addr string, got chan string) {
 	return l.Addr().String(), got
 }
 
-// take talks SMTP with one client.
+// take speaks SMTP with one client.
 func take(c net.Conn, got chan<- string) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
@@ -76,9 +76,8 @@ func take(c net.Conn, got chan<- string) {
 	}
 }
 
-// TestReportsAreMailedOnTheirSchedule, each once, to those who are named, with
-// what one person of the group did as PDF and CSV; a report that the mail server
-// refuses is sent later.
+// TestReportsAreMailedOnTheirSchedule: each report goes once to the named people, with a
+// person's events as PDF and CSV. A report that the mail server refuses is sent later.
 func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	addr, got := office(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -136,7 +135,7 @@ func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	if err := away.send(ctx, day.Add(31*time.Hour)); err == nil {
-		t.Fatal("no office has taken a report, and nobody says so")
+		t.Fatal("no mail server accepted a report, and send returns no error")
 	}
 	away.Mail = x.Mail
 	send(away, day.Add(32*time.Hour), 1)
@@ -146,7 +145,7 @@ func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	send(partly, day.Add(12*time.Hour), 0)
 	for _, want := range []int{1, 0} {
 		if err := partly.send(ctx, day.Add(31*time.Hour)); err == nil || !strings.Contains(err.Error(), "nobody of that name") || len(got) != want {
-			t.Fatalf("one is refused: %d reports were taken, want %d; %v", len(got), want, err)
+			t.Fatalf("after one refusal %d reports were accepted, want %d; %v", len(got), want, err)
 		}
 		for len(got) > 0 {
 			reads(t, <-got, "head@school.example", "report-2026-11-23", "anna", "")
@@ -155,12 +154,11 @@ func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
 	events = nil
 	away.Source = func() Source { return nil }
 	if err := away.send(ctx, day.Add(55*time.Hour)); err == nil || !strings.Contains(err.Error(), "keeps events") {
-		t.Errorf("without a record: %v", err)
+		t.Errorf("sending without a record: %v, want an error", err)
 	}
 }
 
-// reads checks a mail: its recipient, its files, and which names the CSV
-// contains or lacks.
+// reads checks a mail: its recipient, its files, and which names the CSV contains or lacks.
 func reads(t *testing.T, text, to, file, with, without string) {
 	t.Helper()
 	m, err := stdmail.ReadMessage(strings.NewReader(text))
@@ -168,7 +166,7 @@ func reads(t *testing.T, text, to, file, with, without string) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(m.Header.Get("To"), to) {
-		t.Errorf("it is to %s, not to %s", m.Header.Get("To"), to)
+		t.Errorf("the mail goes to %s, not to %s", m.Header.Get("To"), to)
 	}
 	_, p, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
 	if err != nil {
@@ -194,6 +192,6 @@ func reads(t *testing.T, text, to, file, with, without string) {
 		files[part.FileName()] = string(b)
 	}
 	if !strings.HasPrefix(files[file+".pdf"], "%PDF-") || !strings.Contains(files[file+".csv"], with) || without != "" && strings.Contains(files[file+".csv"], without) || files[""] == "" {
-		t.Errorf("the mail brings %q", files)
+		t.Errorf("the mail has the files %q", files)
 	}
 }

@@ -1,5 +1,5 @@
-// Package search keeps the searches of the record that people have saved: a name
-// and a filter each, for every account its own.
+// Package search keeps the searches of the record that people have saved, each with a name and
+// a filter, separately for every account.
 package search
 
 import (
@@ -28,9 +28,9 @@ const (
 	maxFilter = 1000
 )
 
-// A Search is one of them.
+// A Search is a saved search.
 type Search struct {
-	By     string `json:"by"` // whose it is
+	By     string `json:"by"` // account that owns it
 	Name   string `json:"name"`
 	Filter string `json:"filter"` // in the language of [event.ParseFilter]
 	Last   string `json:"last"`   // how long it looks back
@@ -50,8 +50,8 @@ func (b *Book) Of(who string) ([]Search, error) {
 	return slices.DeleteFunc(all, func(s Search) bool { return s.By != who }), err
 }
 
-// Put saves a search in place of the one of that name; without a filter it
-// removes that.
+// Put saves a search, which replaces the one with the same name. Without a filter it removes
+// that.
 func (b *Book) Put(s Search) error {
 	s.Name, s.Filter = strings.Join(strings.Fields(s.Name), " "), strings.TrimSpace(s.Filter)
 	if s.Name == "" || len(s.Name) > maxName || len(s.Filter) > maxFilter || len(s.Last) > maxName {

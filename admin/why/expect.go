@@ -25,7 +25,7 @@ type Expectations struct {
 	Decider  *policy.Engine
 }
 
-// Unmet says which expectations are not met: errors with the keys of settings. It
+// Unmet returns the expectations that are not met, as errors with the keys of settings. It
 // judges what a request shows, without a page.
 func (e *Expectations) Unmet(ctx context.Context) error {
 	var errs []error
@@ -105,7 +105,7 @@ func (e *Expectations) asking(ctx context.Context, of, as string, t *filter.Tran
 		t.Client = filter.Client{Groups: []string{as}}
 	case isPolicy && !slices.ContainsFunc(e.Policies, func(p policy.Policy) bool { return slices.Contains(p.Users, as) }):
 		return e.Decider.As(as)
-	case isUser || e.Identity.HasGroup(as): // or others know who there is
+	case isUser || e.Identity.HasGroup(as): // or others identify the client
 		t.Client = e.Identity.NamedClient(netip.Addr{}, as, nil, "")
 	default:
 		return nil, fmt.Errorf("%q is not an address, a user, a group or a policy of the settings", strings.TrimSpace(as))

@@ -35,8 +35,7 @@ func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 	return x
 }
 
-// inside makes a question about a connection that d looks into one about the
-// request in it.
+// inside turns a question about a connection that d decrypts into one about the request in it.
 func inside(d filter.Decider, t *filter.Transaction) {
 	looks, ok := d.(interface {
 		Decrypts(*filter.Transaction) bool
@@ -59,7 +58,7 @@ func describeClient(c *filter.Client) string {
 	return who
 }
 
-// judge leads t through the stages it can come to and returns the last one.
+// judge takes t through the stages that it can reach and returns the last one.
 func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) filter.Stage {
 	page := q.Page
 	t.Last = filter.ResponseBody
