@@ -405,7 +405,7 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	return n
 }
 
-// sameContent says whether two responses with the same body have the same fields, but
+// sameContent reports whether two responses with the same body have the same fields, but
 // for those of time and validation: the other fields also determine the meaning of a
 // body.
 func sameContent(a, b message.Fields) bool {

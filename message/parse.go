@@ -44,7 +44,7 @@ var class = func() (c [256]uint8) {
 
 func bad(reason string) *Error { return &Error{400, reason} }
 
-// allIn says whether every byte of b is of the class.
+// allIn reports whether every byte of b is of the class.
 func allIn(b []byte, bit uint8) bool {
 	for _, c := range b {
 		if class[c]&bit == 0 {

@@ -58,7 +58,7 @@ func Read(r io.Reader, temp string) (*Trace, error) {
 	return n.finish()
 }
 
-// isText says whether a log that begins with head has lines: a crash may have left
+// isText reports whether a log that begins with head has lines: a crash may have left
 // zeros in it.
 func isText(head []byte) bool {
 	letters := 0

@@ -50,10 +50,11 @@ type Check struct {
 	counters [counted]atomic.Int64
 }
 
-// lasts is for how long a verdict of a scanner counts, which learns what is new.
+// lasts is how long a verdict counts, because scanners learn new signatures.
 const lasts = time.Hour
 
-// Contextual implements [filter.Contextual]: scanners see requests too, and who asks.
+// Contextual implements [filter.Contextual]: a verdict may depend on the request and the
+// client.
 func (*Check) Contextual() {}
 
 // Lasts implements [filter.Changing].

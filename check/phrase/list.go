@@ -326,7 +326,7 @@ func (u *rule) kindWithout() kind {
 	return banned
 }
 
-// slips remarks on lines that probably contain a slip of the pen.
+// slips adds remarks on lines that probably contain typing errors.
 func (r *reader) slips(line, text []byte, hasWeight bool, parts int, u rule) {
 	squeezed := make([]byte, 0, len(line))
 	for i := 0; i < len(line); i++ {

@@ -292,7 +292,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return c.readable(t.Content().Type())
 }
 
-// empty says whether there is nothing to look for.
+// empty reports whether there is nothing to look for.
 func (c *Check) empty() bool { return c.set.Len() == 0 && c.stems == nil }
 
 // readable reports whether a compatibility mode searches bodies of a media type: all text, as

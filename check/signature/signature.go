@@ -260,7 +260,8 @@ func (c *Check) collectCategories(l *ruleFiles) {
 // Name returns "signature".
 func (c *Check) Name() string { return "signature" }
 
-// Contextual implements [filter.Contextual]: rules look at requests too, and count.
+// Contextual implements [filter.Contextual]: rules also inspect requests, and thresholds count
+// matches.
 func (*Check) Contextual() {}
 
 // Cost implements [filter.Check].

@@ -45,7 +45,7 @@ type verify struct {
 	} `yaml:"checks"`
 }
 
-// newest says whether limits of versions include Suricata 9.
+// newest reports whether limits of versions include Suricata 9.
 func newest(min, lt string) bool {
 	major := func(s string) int {
 		n, _, _ := strings.Cut(s, ".")

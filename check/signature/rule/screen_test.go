@@ -82,7 +82,7 @@ func TestScreensRejectNoMatches(t *testing.T) {
 	}
 }
 
-// TestScreensRejectSoon has positions that an expression need not look at.
+// TestScreensRejectSoon has positions that an expression need not examine.
 func TestScreensRejectSoon(t *testing.T) {
 	for _, x := range []struct {
 		expr, data string

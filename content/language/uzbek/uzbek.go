@@ -118,7 +118,7 @@ func Latin(dst, word []byte) []byte {
 	return dst
 }
 
-// afterVowel says whether е is read as ye here.
+// afterVowel reports whether е is read as ye here.
 func afterVowel(dst []byte) bool {
 	if len(dst) == 0 {
 		return true
