@@ -76,8 +76,8 @@ func (c *counters) init() {
 
 func (c *counters) count(i int) { c.n[i].Add(1) }
 
-// answered counts a response; length is the number of bytes saved.
-func (c *counters) answered(what string, t *filter.Transaction, length int64) {
+// countResponse counts a response; length is the number of bytes saved.
+func (c *counters) countResponse(what string, t *filter.Transaction, length int64) {
 	c.tally.add(categoryOf(t), what, length)
 }
 

@@ -71,7 +71,7 @@ func (a *exchange) fromPeer() (*message.Response, error) {
 		if a.t != nil {
 			a.t.Cache = "peer"
 		}
-		a.c.answered("peer", a.t, max(length, 0))
+		a.c.countResponse("peer", a.t, max(length, 0))
 	} else {
 		n.Misses.Add(1)
 		a.note("miss", nil)

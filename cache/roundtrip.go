@@ -145,7 +145,7 @@ func (a *exchange) note(what string, o *object) {
 	if o != nil && a.q.Method == "GET" {
 		length = o.length
 	}
-	a.c.answered(what, a.t, length)
+	a.c.countResponse(what, a.t, length)
 }
 
 // Values of Cache-Status.
@@ -467,7 +467,7 @@ func (a *exchange) fetch(o *object, f *flight) (*message.Response, error) {
 	}
 	switch {
 	case validating && s.Status == 304:
-		if r, err := a.validated(o, s, sent, received); r != nil || err != nil {
+		if r, err := a.answerValidated(o, s, sent, received); r != nil || err != nil {
 			return r, err
 		}
 		a.c.remove([]byte(o.name))
@@ -503,9 +503,9 @@ func (o *object) verifiable() bool {
 	return o.facts.Tag != nil || o.res.Has("Last-Modified")
 }
 
-// validated answers after a 304. It returns nil if that concerns another object than the
+// answerValidated answers after a 304. It returns nil if that concerns another object than the
 // stored one.
-func (a *exchange) validated(o *object, s *message.Response, sent, received time.Time) (*message.Response, error) {
+func (a *exchange) answerValidated(o *object, s *message.Response, sent, received time.Time) (*message.Response, error) {
 	if !protocol.Validated(&o.res, s) {
 		s.Body.Close()
 		return nil, nil

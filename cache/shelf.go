@@ -333,7 +333,7 @@ func (s *shelf) queue(o *object) (room bool) {
 		room = len(s.writes) < maxWrites && (s.queued == 0 || s.queued+n <= s.most/2)
 		if !room {
 			o.written.Store(false)
-			o.saved()
+			o.onSaved()
 			s.dropped.Add(1)
 			continue
 		}
@@ -346,7 +346,7 @@ func (s *shelf) queue(o *object) (room bool) {
 
 // write writes a waiting object, unless it was removed or replaced meanwhile.
 func (s *shelf) write(o *object) {
-	defer o.saved()
+	defer o.onSaved()
 	defer func() {
 		s.mu.Lock()
 		s.queued -= o.weight()
@@ -384,8 +384,8 @@ func (s *shelf) write(o *object) {
 	}
 }
 
-// saved says that writing no longer reads the object.
-func (o *object) saved() {
+// onSaved says that writing no longer reads the object.
+func (o *object) onSaved() {
 	if o.saving.Swap(false) && !o.lent.Load() { // a request that found it while it waited may still refer to it
 		o.blocks.free()
 	}

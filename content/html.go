@@ -207,7 +207,7 @@ func (x *scanner) finish() {
 		x.aside.fixed = 0
 	}
 	for len(x.opened) > 0 {
-		x.ended()
+		x.endLast()
 	}
 	x.line()
 }
@@ -242,7 +242,7 @@ func (x *page) spill() {
 		x.out.blank()
 		x.out.b = append(x.out.b, x.aside.b[1:n]...)
 		x.aside.b = x.aside.b[:1+copy(x.aside.b[1:], x.aside.b[n:])]
-		x.aside.moved(n - 1)
+		x.aside.onRemoved(n - 1)
 		x.asideAt = max(1, x.asideAt-n+1)
 		x.css.at = max(0, x.css.at-n+1)
 		x.maybe = -1 // too long for a description
@@ -641,9 +641,9 @@ func (x *page) valueEnd() {
 	case x.kind == attrXPath:
 		x.expression(x.note)
 	case x.kind == attrClass:
-		x.named('.', unescape(x.note))
+		x.applyNames('.', unescape(x.note))
 	case x.kind == attrID:
-		x.named('#', unescape(x.note))
+		x.applyNames('#', unescape(x.note))
 	case x.kind == attrSet:
 		for u := range bytes.FieldsSeq(unescape(x.note)) {
 			x.dataURL(u)

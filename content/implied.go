@@ -49,12 +49,12 @@ func (x *page) endImplied(t *tag) {
 		case s.within > 0 || !slices.Contains(rule.at, t.name):
 			return
 		}
-		x.ended()
+		x.endLast()
 	}
 }
 
-// ended removes the last open element, and adds the text that its style adds after it.
-func (x *page) ended() {
+// endLast removes the last open element, and adds the text that its style adds after it.
+func (x *page) endLast() {
 	i := len(x.opened) - 1
 	s := x.opened[i]
 	x.forget(i)

@@ -190,7 +190,7 @@ func (m *mimeReader) Begin(b []byte) {
 		case "content-type":
 			*h = Head{}
 			h.contentType(value)
-			m.named(value)
+			m.readTypeName(value)
 		case "content-transfer-encoding":
 			m.transfer.Reset(value)
 			if end := bytes.IndexAny(value, " \t;("); end >= 0 {
@@ -281,8 +281,8 @@ func (m *mimeReader) disposition(v []byte) {
 	m.file = unword([]byte(params["filename"]))
 }
 
-// named reads the file name in a Content-Type.
-func (m *mimeReader) named(v []byte) {
+// readTypeName reads the file name in a Content-Type.
+func (m *mimeReader) readTypeName(v []byte) {
 	if _, params, err := mime.ParseMediaType(string(v)); err == nil && params["name"] != "" {
 		if m.say(unword([]byte(params["name"]))); m.file == "" {
 			m.file = unword([]byte(params["name"]))

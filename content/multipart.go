@@ -96,7 +96,7 @@ func (m *Multipart) data(p []byte) []byte {
 		if i >= 0 {
 			m.take(m.buf[:i])
 			p = p[i+len(m.boundary)-had:]
-			m.atBoundary()
+			m.endPart()
 			return p
 		}
 		if len(p) <= len(m.boundary) {
@@ -110,7 +110,7 @@ func (m *Multipart) data(p []byte) []byte {
 	i, keep := m.index(p)
 	if i >= 0 {
 		m.take(p[:i])
-		m.atBoundary()
+		m.endPart()
 		return p[i+len(m.boundary):]
 	}
 	m.take(p[:keep])
@@ -149,8 +149,8 @@ func startsAt(p, b []byte) int {
 	return len(p)
 }
 
-// atBoundary ends the part at a boundary.
-func (m *Multipart) atBoundary() {
+// endPart ends the part at a boundary.
+func (m *Multipart) endPart() {
 	m.st, m.buf = mimeBoundary, m.buf[:0]
 	if m.parts++; m.parts > mostParts {
 		m.st = mimeEpilogue

@@ -100,8 +100,8 @@ func (x *page) override() {
 	}
 }
 
-// moved says that n bytes before the end of the text were removed.
-func (f *flow) moved(n int) {
+// onRemoved says that n bytes before the end of the text were removed.
+func (f *flow) onRemoved(n int) {
 	f.fixed = max(0, f.fixed-n)
 	f.gone += n
 	for i := range f.further {

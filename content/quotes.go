@@ -366,7 +366,7 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 		q.st = quoteDataEscape
 	case p[i] == '\\':
 	case q.script && !q.json:
-		q.ended(f)
+		q.endString(f)
 	case q.st == quoteData:
 		q.document(f)
 	default:

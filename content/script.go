@@ -192,8 +192,8 @@ func (q *quotes) begin(f *flow, quote byte) {
 	}
 }
 
-// ended ends a string of a script.
-func (q *quotes) ended(f *flow) {
+// endString ends a string of a script.
+func (q *quotes) endString(f *flow) {
 	q.st = quoteOutside
 	f.flush()
 	if q.join.decode != nil {

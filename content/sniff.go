@@ -305,8 +305,8 @@ func wordy(p []byte) bool {
 	return letters*8 >= len(p) && letters > 0
 }
 
-// taken returns how a program reads text, by its first bytes.
-func taken(how format, p []byte) format {
+// programFormat returns how a program reads text, by its first bytes.
+func programFormat(how format, p []byte) format {
 	switch {
 	case how != formatPlain && (how != formatHTML || sniffMarkup(p) != ""):
 	case isJSON(p), how == formatPlain && isJSONLines(p):

@@ -791,17 +791,17 @@ func (x *page) styleValue(kind attrKind, v []byte) bool {
 	x.seen |= 1 << kind
 	switch kind {
 	case attrClass:
-		x.named('.', v)
+		x.applyNames('.', v)
 	case attrID:
-		x.named('#', v)
+		x.applyNames('#', v)
 	default:
 		x.declarations(v)
 	}
 	return true
 }
 
-// named handles the class names of an element, or its id.
-func (x *page) named(mark byte, v []byte) {
+// applyNames handles the class names of an element, or its id.
+func (x *page) applyNames(mark byte, v []byte) {
 	x.mayHide()
 	for len(v) > 0 {
 		n := 0

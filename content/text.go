@@ -175,7 +175,7 @@ func (t *text) trim() {
 		}
 		takeUpTo(&t.scanner.page, drop)
 		f.b = f.b[:copy(f.b, f.b[drop:])]
-		f.moved(drop)
+		f.onRemoved(drop)
 		t.handed -= drop
 	}
 }
@@ -243,7 +243,7 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 	case h.use == Sheet:
 		how = formatCSS
 	case h.mislabelled() && !isPacked(typ):
-		how = taken(how, head)
+		how = programFormat(how, head)
 	}
 	return typ, how
 }

@@ -171,7 +171,7 @@ func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
 	cpu := platform.CPU()
 	for i := range g.cfg.Sockets {
 		f := newFlow(g, i)
-		l, err := g.dial(ctx, f.failed)
+		l, err := g.dial(ctx, f.onQueryFailure)
 		if err != nil {
 			for _, f := range g.flows {
 				f.link.close()
@@ -320,7 +320,7 @@ func (f *flow) run(ctx, sending context.Context) {
 		}
 		if !done && f.finished(sending) {
 			done = true
-			f.ended()
+			f.recordEnd()
 			if until = time.Now().Add(f.g.cfg.Timeout); f.g.cfg.Rate > 0 {
 				until = f.g.until
 			}
@@ -328,7 +328,7 @@ func (f *flow) run(ctx, sending context.Context) {
 		now := time.Now()
 		if over := ctx.Err() != nil; over || now.Sub(looked) >= lookEvery {
 			if over && !done {
-				f.ended()
+				f.recordEnd()
 			}
 			left := f.look(now, over)
 			if over || done && left == 0 {
@@ -346,7 +346,7 @@ func (f *flow) run(ctx, sending context.Context) {
 			f.take(answers)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 		default:
-			f.broken(ctx, err)
+			f.onReceiveError(ctx, err)
 		}
 		if done && time.Now().After(until.Add(lookEvery)) {
 			f.look(until.Add(time.Hour), false)
@@ -539,8 +539,8 @@ func (f *flow) countLost(sent int64) {
 	f.counts.lostTime += min(int64(time.Since(f.g.start)), sent+int64(f.g.cfg.Timeout)) - sent
 }
 
-// ended records the end of sending, so that a silent server does not seem faster.
-func (f *flow) ended() {
+// recordEnd records the end of sending, so that a silent server does not seem faster.
+func (f *flow) recordEnd() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts.last = max(f.counts.last, int64(time.Since(f.g.start)))
@@ -557,8 +557,8 @@ func (f *flow) count(err error) {
 	}
 }
 
-// failed is called when a query fails.
-func (f *flow) failed(id uint16, err error) {
+// onQueryFailure is called when a query fails.
+func (f *flow) onQueryFailure(id uint16, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count(err)
@@ -569,9 +569,9 @@ func (f *flow) failed(id uint16, err error) {
 	}
 }
 
-// broken handles an error of receive: over UDP the next answer may be good; a stream is
+// onReceiveError handles an error of receive: over UDP the next answer may be good; a stream is
 // reopened.
-func (f *flow) broken(ctx context.Context, err error) {
+func (f *flow) onReceiveError(ctx context.Context, err error) {
 	f.mu.Lock()
 	f.count(err)
 	if f.g.over == "udp" && errors.Is(err, platform.ECONNREFUSED) {
@@ -593,7 +593,7 @@ func (f *flow) broken(ctx context.Context, err error) {
 	if !sleepUntil(ctx, time.Now().Add(100*time.Millisecond)) {
 		return
 	}
-	l, err := f.g.dial(ctx, f.failed)
+	l, err := f.g.dial(ctx, f.onQueryFailure)
 	if err != nil {
 		f.mu.Lock()
 		f.count(err)

@@ -182,7 +182,7 @@ func rounds(ctx context.Context, voters []*voter) {
 		}
 		waiting := slices.Clone(voters[:sent])
 		for try := 1; len(waiting) > 0; try++ {
-			waiting = slices.DeleteFunc(waiting, (*voter).answered)
+			waiting = slices.DeleteFunc(waiting, (*voter).readAnswer)
 			if len(waiting) == 0 {
 				break
 			}
@@ -224,9 +224,9 @@ func (v *voter) begin(ctx context.Context) {
 	v.err = v.send(ctx)
 }
 
-// answered reads the response to the vote, and reports whether the vote is done: acknowledged,
+// readAnswer reads the response to the vote, and reports whether the vote is done: acknowledged,
 // or finally refused.
-func (v *voter) answered() bool {
+func (v *voter) readAnswer() bool {
 	status := 0
 	if v.err == nil {
 		status, v.err = readStatus(v.in)
@@ -370,7 +370,7 @@ func (r *votesRun) report(voters []*voter, took time.Duration) (*VotesReport, []
 func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) error {
 	begin := time.Now()
 	for end := begin.Add(r.config.Patience); ; {
-		n, err := r.counted(ctx)
+		n, err := r.askCounted(ctx)
 		if err == nil && n >= s.Acknowledged {
 			break
 		}
@@ -403,7 +403,7 @@ func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) 
 	}
 	all.Wait()
 	s.Missing = int64(len(missing))
-	n, err := r.counted(ctx)
+	n, err := r.askCounted(ctx)
 	s.Counted = n
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return err
@@ -419,8 +419,8 @@ func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) 
 	return nil
 }
 
-// counted asks the admin address for the number of counted votes of this run.
-func (r *votesRun) counted(ctx context.Context) (int64, error) {
+// askCounted asks the admin address for the number of counted votes of this run.
+func (r *votesRun) askCounted(ctx context.Context) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, "GET", strings.TrimSuffix(r.config.Verify, "/")+"/votes/counts?by=host&name="+r.subject, nil)
 	if err != nil {
 		return 0, err

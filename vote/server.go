@@ -342,7 +342,7 @@ func (s *Server) Answer(ctx context.Context, r *Request) Answer {
 	id, isState := strings.CutPrefix(r.Path, "/votes/")
 	switch {
 	case r.Path == forwardPath && r.Method == "POST":
-		a, err = s.forwarded(ctx, r)
+		a, err = s.acceptForwarded(ctx, r)
 	case r.Path == "/votes" && r.Method == "POST":
 		a, err = s.votes(ctx, r)
 	case isState && (r.Method == "GET" || r.Method == "HEAD"):
@@ -470,8 +470,8 @@ func accepted(t *text.Texts, r *Request, ids []ID, single bool) Answer {
 	return a
 }
 
-// forwarded accepts votes that another node has acknowledged.
-func (s *Server) forwarded(ctx context.Context, r *Request) (a Answer, _ *refusal) {
+// acceptForwarded accepts votes that another node has acknowledged.
+func (s *Server) acceptForwarded(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 	secret, ok := strings.CutPrefix(r.Authorization, "Bearer ")
 	if s.Secret == "" || !ok || subtle.ConstantTimeCompare([]byte(secret), []byte(s.Secret)) != 1 {
 		return a, refuse(http.StatusUnauthorized, "the secret that nodes share is missing or wrong")

@@ -237,7 +237,7 @@ func (r *Record) read(k Key, last verifiedSum) (meta, body []byte, ok bool) {
 	s, g := r.s, r.g
 	sum := verifiedSum{at: time.Now()}
 	if r.length >= leastTrusted {
-		sum.changed = g.changed()
+		sum.changed = g.lastWrite()
 	}
 	trusted := last.holds(sum)
 	meta, body, err := g.read(k, r.off, r.length, !trusted)

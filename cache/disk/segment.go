@@ -198,8 +198,8 @@ var (
 	errWiped   = errors.New("the record no longer exists")
 )
 
-// changed returns the time of the last write to the segment in Unix nanoseconds; 0 if unknown.
-func (g *segment) changed() int64 {
+// lastWrite returns the time of the last write to the segment in Unix nanoseconds; 0 if unknown.
+func (g *segment) lastWrite() int64 {
 	info, err := g.file.Stat()
 	if err != nil {
 		return 0

@@ -425,7 +425,7 @@ func (p *Peers) Broadcast(ctx context.Context, o Order) {
 		n.tell(o)
 	}
 	for _, n := range p.nodes {
-		n.delivered(ctx)
+		n.waitDelivered(ctx)
 	}
 }
 
@@ -444,8 +444,8 @@ func (n *Node) tell(o Order) {
 	}
 }
 
-// delivered waits until the node has all orders, is down, or ctx ends.
-func (n *Node) delivered(ctx context.Context) {
+// waitDelivered waits until the node has all orders, is down, or ctx ends.
+func (n *Node) waitDelivered(ctx context.Context) {
 	for {
 		n.mu.Lock()
 		changed, lost, done := n.changed, n.life.Done(), len(n.orders) == 0 || !n.up.Load()

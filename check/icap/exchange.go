@@ -210,7 +210,7 @@ func (x *exchange) finish() (*reply, error) {
 	if err != nil {
 		return nil, &failure{s: x.s, err: fmt.Errorf("%s: %w", x.m.method, err), stale: x.l.stale}
 	}
-	x.s.changed(r.fields["istag"])
+	x.s.refreshOptions(r.fields["istag"])
 	r.by, r.asked.length, r.asked.sum = x.s.url, x.sent, x.sum.Sum64()
 	return r, nil
 }

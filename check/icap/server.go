@@ -262,8 +262,8 @@ func (s *server) learn(ctx context.Context) error {
 	return nil
 }
 
-// changed requests OPTIONS again if the tag of a reply differs from theirs.
-func (s *server) changed(tag string) {
+// refreshOptions requests OPTIONS again if the tag of a reply differs from theirs.
+func (s *server) refreshOptions(tag string) {
 	if o := s.options.Load(); o != nil && tag != "" && tag != o.tag {
 		again := *o
 		again.tag, again.expires = tag, time.Time{}

@@ -169,9 +169,9 @@ func (m *exchange) request(q *hm.Request) {
 	m.recordAnomalies(m.http.Anomalies(rule.ToServer)...)
 }
 
-// malformed sets a request head that cannot be parsed, as far as it can be split: into lines,
+// setMalformed sets a request head that cannot be parsed, as far as it can be split: into lines,
 // the words of the first, and names and values.
-func (m *exchange) malformed(raw []byte) {
+func (m *exchange) setMalformed(raw []byte) {
 	s := &m.http.Sides[0]
 	if s.Line, s.RawHead = head(raw); s.Line == nil {
 		s.Line = raw

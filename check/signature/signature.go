@@ -416,7 +416,7 @@ func (c *Check) Refused(t *filter.Transaction, head []byte) {
 	m := &exchange{id: t.ID, check: c}
 	c.start(&m.tx, t, connection(t).Flow)
 	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
-	m.malformed(head)
+	m.setMalformed(head)
 	alerts := c.engine.Inspect(&m.tx, rule.ToServer, rule.Complete, nil)
 	t.Findings = c.findings(alerts, &m.seen, t.Terse, reportExceeded(t, m.tx.Over, t.Findings))
 }

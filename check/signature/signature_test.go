@@ -295,7 +295,7 @@ func FuzzRefused(f *testing.F) {
 	f.Add([]byte(" CONNECT [:1 HTTP\n:\n"))
 	f.Fuzz(func(t *testing.T, head []byte) {
 		m := &exchange{}
-		m.malformed(head)
+		m.setMalformed(head)
 	})
 }
 

@@ -197,7 +197,7 @@ func TestTheFullestFrameIsJudged(t *testing.T) {
 func FuzzStills(f *testing.F) {
 	f.Add(encode(f, scene(70, 70), "gif"))
 	p := chunksOf(encode(f, scene(70, 70), "png"), maxChunks)
-	f.Add(written([]chunk{p[0], {"acTL", make([]byte, 8)}, p[1], {"fcTL", append(append(make([]byte, 4), p[0].data[:8]...), make([]byte, 14)...)}, {"fdAT", append(make([]byte, 4), p[1].data...)}}))
+	f.Add(encodeChunks([]chunk{p[0], {"acTL", make([]byte, 8)}, p[1], {"fcTL", append(append(make([]byte, 4), p[0].data[:8]...), make([]byte, 14)...)}, {"fdAT", append(make([]byte, 4), p[1].data...)}}))
 	f.Add([]byte("RIFF\x40\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x63\x00\x00\x63\x00\x00ANMF\x18\x00\x00\x00\x00\x00\x00\x00\x00\x00\x63\x00\x00\x63\x00\x00\x10\x00\x00\x00ALPH\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, s := range Stills(b) {

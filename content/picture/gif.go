@@ -88,7 +88,7 @@ func decodeFrame(b []byte, f *frame) (m image.Image, cut bool, err error) {
 		return nil, false, ErrCut
 	}
 	if d[9]&0x40 != 0 {
-		p.Pix = woven(p.Pix, w, h)
+		p.Pix = deinterlace(p.Pix, w, h)
 	}
 	return p, err != nil, nil
 }
@@ -106,8 +106,8 @@ func table(flags byte, b []byte) color.Palette {
 	return all
 }
 
-// woven reorders the lines of an interlaced frame.
-func woven(pix []byte, w, h int) []byte {
+// deinterlace reorders the lines of an interlaced frame.
+func deinterlace(pix []byte, w, h int) []byte {
 	out := make([]byte, len(pix))
 	from := 0
 	for _, pass := range [...][2]int{{0, 8}, {4, 8}, {2, 4}, {1, 2}} {

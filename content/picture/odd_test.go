@@ -69,8 +69,8 @@ func TestPicturesThatBrowsersShowAreDecoded(t *testing.T) {
 		{"a PNG without end", p[:len(p)-12], false},
 		{"a PNG with a wrong sum of its data", changed(p, len(p)-13, p[len(p)-13]^1), false},
 		{"a PNG with a wrong sum of a text", slices.Concat(p[:33], []byte("\x00\x00\x00\x03tEXta\x00b\x00\x00\x00\x00"), p[33:]), false},
-		{"a PNG whose pixels end early", written([]chunk{chunks[0], {"IDAT", chunks[1].data[:len(chunks[1].data)*3/5]}}), true},
-		{"a PNG that moves, of which the first picture is never shown", written([]chunk{chunks[0], {"acTL", make([]byte, 8)}, blank[1], control, moving}), false},
+		{"a PNG whose pixels end early", encodeChunks([]chunk{chunks[0], {"IDAT", chunks[1].data[:len(chunks[1].data)*3/5]}}), true},
+		{"a PNG that moves, of which the first picture is never shown", encodeChunks([]chunk{chunks[0], {"acTL", make([]byte, 8)}, blank[1], control, moving}), false},
 	} {
 		head, err := Look(c.b)
 		if err != nil || head.Width != 320 || head.Height != 240 {
@@ -132,7 +132,7 @@ func TestFramesAreThoseOfImageGIF(t *testing.T) {
 	for i := range lines {
 		lines[i] = byte(i)
 	}
-	if got := woven(lines, 1, 20); got[0] != 0 || got[8] != 1 || got[16] != 2 || got[4] != 3 || got[12] != 4 || got[2] != 5 || got[1] != 10 {
+	if got := deinterlace(lines, 1, 20); got[0] != 0 || got[8] != 1 || got[16] != 2 || got[4] != 3 || got[12] != 4 || got[2] != 5 || got[1] != 10 {
 		t.Errorf("woven returned the lines %v", got)
 	}
 }
@@ -176,7 +176,7 @@ func TestFramesAreComposed(t *testing.T) {
 				}
 			}
 		}
-		return written(all)
+		return encodeChunks(all)
 	}
 	for _, c := range []struct {
 		name       string

@@ -83,7 +83,7 @@ func TestPicturesAreTurnedAsExifSays(t *testing.T) {
 func TestOtherFormatsAreTurnedAsBrowsersDo(t *testing.T) {
 	p := chunksOf(plainPNG(t, redOverGreen(160, 80)), maxChunks)
 	exif := withOrientation([]byte("\xff\xd8\xff\xd9"), 6)[12:36]
-	turned := written([]chunk{p[0], {"eXIf", exif}, p[1]})
+	turned := encodeChunks([]chunk{p[0], {"eXIf", exif}, p[1]})
 	head, err := Look(turned)
 	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
 		t.Errorf("a turned PNG is shown as %d × %d, %v; want 80 × 160", w, h, err)

@@ -41,7 +41,7 @@ func decodePNG(b []byte) (m image.Image, cut bool, err error) {
 	if err == nil {
 		return m, false, nil
 	}
-	whole, cut, ok := mended(b)
+	whole, cut, ok := repairPNG(b)
 	if !ok {
 		return nil, false, err
 	}
@@ -73,9 +73,9 @@ func chunksOf(b []byte, most int) (all []chunk) {
 
 const maxChunks = 1 << 14
 
-// mended rewrites a PNG that browsers show although checksums are wrong or its end is missing.
+// repairPNG rewrites a PNG that browsers show although checksums are wrong or its end is missing.
 // Missing pixels are black or transparent.
-func mended(b []byte) (whole []byte, cut, ok bool) {
+func repairPNG(b []byte) (whole []byte, cut, ok bool) {
 	var head, before []chunk
 	var data bytes.Buffer
 	for _, c := range chunksOf(b, maxChunks) {
@@ -117,7 +117,7 @@ func mended(b []byte) (whole []byte, cut, ok bool) {
 		return nil, false, false
 	}
 	all := append(append(head, before...), chunk{"IDAT", packed.Bytes()})
-	return written(all), n < len(raw), true
+	return encodeChunks(all), n < len(raw), true
 }
 
 // fitsHead reports whether a palette or transparency fits a PNG with this head; browsers ignore
@@ -155,8 +155,8 @@ func rawSize(ihdr []byte) int64 {
 	return size
 }
 
-// written returns a PNG that consists of chunks.
-func written(all []chunk) []byte {
+// encodeChunks returns a PNG that consists of chunks.
+func encodeChunks(all []chunk) []byte {
 	b := []byte(pngMagic)
 	for _, c := range append(all, chunk{"IEND", nil}) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(c.data)))
@@ -230,5 +230,5 @@ func stillPNG(before, frame []chunk) []byte {
 	for _, c := range frame[1:] {
 		data.data = append(data.data, c.data...)
 	}
-	return written(append(all, data))
+	return encodeChunks(append(all, data))
 }

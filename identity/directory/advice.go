@@ -12,8 +12,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// advised adds the remedy to an error of a server.
-func advised(server string, err error) error {
+// withAdvice adds the remedy to an error of a server.
+func withAdvice(server string, err error) error {
 	advice, text := "", err.Error()
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	secure := strings.HasPrefix(server, "ldaps:")

@@ -244,7 +244,7 @@ func (d *Directory) withConn(ctx context.Context, idle chan *conn, do func(*conn
 		if err == nil || answered(err) {
 			return err
 		}
-		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, advised(server, err)))
+		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, withAdvice(server, err)))
 		if ctx.Err() != nil {
 			break
 		}

@@ -278,7 +278,7 @@ func (st *state) run(name string, results int, args ...lua.LValue) ([]lua.LValue
 	st.budget.reset()
 	err := st.l.CallByParam(lua.P{Fn: f, NRet: results, Protect: true}, args...)
 	if err != nil {
-		st.failed()
+		st.countFailure()
 		return nil, false
 	}
 	out := make([]lua.LValue, results)
@@ -289,8 +289,8 @@ func (st *state) run(name string, results int, args ...lua.LValue) ([]lua.LValue
 	return out, true
 }
 
-// failed counts a failure.
-func (st *state) failed() {
+// countFailure counts a failure.
+func (st *state) countFailure() {
 	p := st.script.pool
 	p.Errors.Add(1)
 	if st.budget.overInstructions {
