@@ -2,9 +2,11 @@ package exchange
 
 import (
 	"context"
+	"math/bits"
 	"net/netip"
 	"sync"
 	"time"
+	"unsafe"
 
 	"shuultuur/proxy/fair"
 )
@@ -16,6 +18,10 @@ const (
 	medium = 16 << 10
 	large  = 64 << 10
 )
+
+// together is the largest body of known length that is held in one block, so that checks which
+// read all of it need no copy.
+const together = 1 << 20
 
 // A budget counts the held bytes of all bodies and pools unused blocks.
 //
@@ -29,7 +35,8 @@ type budget struct {
 	mu sync.Mutex
 	of map[netip.Addr]int64 // bytes held, by client
 
-	small, medium, large sync.Pool // of pointers to arrays
+	small, medium, large sync.Pool                // of pointers to arrays
+	longer               [bits.UintSize]sync.Pool // of pointers to first bytes, by the logarithm of the length
 }
 
 func newBudget(n, one int64) *budget {
@@ -82,6 +89,15 @@ func (b *budget) block(n int64) []byte {
 	return b.large.Get().(*[large]byte)[:0]
 }
 
+// longBlock returns an empty block for n bytes, which are more than a large one has.
+func (b *budget) longBlock(n int64) []byte {
+	size := bits.Len64(uint64(n - 1))
+	if first, ok := b.longer[size].Get().(*byte); ok {
+		return unsafe.Slice(first, 1<<size)[:0]
+	}
+	return make([]byte, 0, 1<<size)
+}
+
 func (b *budget) release(block []byte) {
 	switch cap(block) {
 	case small:
@@ -90,6 +106,10 @@ func (b *budget) release(block []byte) {
 		b.medium.Put((*[medium]byte)(block[:medium]))
 	case large:
 		b.large.Put((*[large]byte)(block[:large]))
+	default:
+		if n := cap(block); n > large && n&(n-1) == 0 {
+			b.longer[bits.Len(uint(n-1))].Put(unsafe.SliceData(block))
+		}
 	}
 }
 
@@ -101,6 +121,9 @@ type hold struct {
 	blocks [][]byte
 	base   int64 // position in the body of the first block
 	end    int64 // position after the last byte
+	shown  bool  // others may refer to the first block
+	// long is the first block with the bytes that were dropped, if all the body is in it.
+	long []byte
 }
 
 // first ensures that there is a block, and waits for it if necessary.
@@ -126,6 +149,11 @@ func (h *hold) room(left int64) []byte {
 			return last[len(last):cap(last)]
 		}
 	}
+	if left > 0 && len(h.blocks) == 1 && !h.shown && h.end+left > large && h.end+left <= together {
+		if blk := h.move(h.end + left); blk != nil {
+			return blk
+		}
+	}
 	if left < 0 {
 		left = large
 	}
@@ -138,6 +166,20 @@ func (h *hold) room(left int64) []byte {
 	return blk[:cap(blk)]
 }
 
+// move moves the bytes of the only block to one for n bytes, and returns the rest of that. It
+// returns nil if the client must not hold as much.
+func (h *hold) move(n int64) []byte {
+	blk := h.b.longBlock(n)
+	if !h.b.claim(h.who, int64(cap(blk))) {
+		h.b.release(blk)
+		return nil
+	}
+	blk = append(blk, h.blocks[0]...)
+	h.give(h.blocks[0])
+	h.blocks[0], h.long = blk, blk
+	return blk[len(blk):cap(blk)]
+}
+
 // wrote records that n bytes were read into the slice returned by room.
 func (h *hold) wrote(n int) {
 	k := len(h.blocks) - 1
@@ -147,6 +189,7 @@ func (h *hold) wrote(n int) {
 
 // slices appends the held parts of the body between two positions.
 func (h *hold) slices(dst [][]byte, from, to int64) [][]byte {
+	h.shown = true
 	at := h.base
 	for _, b := range h.blocks {
 		next := at + int64(len(b))
@@ -170,7 +213,12 @@ func (h *hold) drop(before int64) {
 	n := copy(h.blocks, h.blocks[k:])
 	clear(h.blocks[n:])
 	h.blocks = h.blocks[:n]
-	if n == 1 && before > h.base && len(h.blocks[0]) == cap(h.blocks[0]) {
+	switch {
+	case n != 1 || before <= h.base:
+	case h.long != nil: // more may be read into its end now
+		h.blocks[0] = h.blocks[0][before-h.base:]
+		h.base = before
+	case len(h.blocks[0]) == cap(h.blocks[0]):
 		b := h.blocks[0]
 		h.blocks[0] = b[:copy(b, b[before-h.base:])]
 		h.base = before
@@ -178,6 +226,9 @@ func (h *hold) drop(before int64) {
 }
 
 func (h *hold) give(block []byte) {
+	if h.long != nil {
+		block, h.long = h.long, nil
+	}
 	h.b.give(h.who, int64(cap(block)))
 	h.b.release(block)
 }
