@@ -368,17 +368,32 @@ func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
 				continue
 			}
 			for _, m := range g.matches {
-				if x, ok := m.(*rule.Content); ok && !x.Negated && x != c.text && len(x.Pattern) >= pair && (guard == nil || rareness(x.Pattern) > rareness(guard.Pattern)) {
+				if x := required(m); x != nil && x != c.text && (guard == nil || rareness(x.Pattern) > rareness(guard.Pattern)) {
 					guard = x
 				}
 			}
 		}
-		if guard != nil && rareness(guard.Pattern) >= guarding {
+		if guard != nil && rareness(guard.Pattern) >= min(guarding, rareness(c.pattern())+rarer) {
 			if p := patternOf(guard); to[p] == nil {
 				to[p] = nil // searched for, but not the fast pattern of a rule
 			}
 		}
 	}
+}
+
+// required returns a content without which a match cannot hold, nil if there is none.
+func required(m rule.Match) *rule.Content {
+	switch m := m.(type) {
+	case *rule.Content:
+		if !m.Negated && len(m.Pattern) > 0 {
+			return m
+		}
+	case *expression:
+		if text, folded := m.re.Literal(); !m.Negated && len(text) >= gram-1 {
+			return &rule.Content{Pattern: text, NoCase: folded}
+		}
+	}
+	return nil
 }
 
 // merge adds the owners of patterns in from to those in to.

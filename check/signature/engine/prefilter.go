@@ -20,6 +20,7 @@ import (
 // and one at an odd position: the pairs that are rarest in web traffic. A pattern too short
 // for a pair has one run, in its own group, for which any run may be the second. If a run
 // extends beyond the pattern, the table has it with every byte that may be before or after.
+// Before a pattern is compared, a second hash of both runs has to be known.
 // Patterns of one and two bytes are searched for one by one, or, if there are many, in
 // separate tables.
 //
@@ -29,10 +30,11 @@ import (
 // This resembles the filter in Hyperscan (Wang and others, Hyperscan: A Fast Multi-pattern
 // Regex Matcher for Modern CPUs, 2019), with hashes instead of shifts.
 type prefilter struct {
-	groups  *groups // nil if no pattern has a hash
-	buckets []int32 // index of the first run of each
-	shift   uint8   // of the hash for buckets
-	runs    []run   // by bucket
+	groups  groups   // nil if no pattern has a hash
+	buckets []int32  // index of the first run of each
+	shift   uint8    // of the hash for buckets
+	runs    []run    // by bucket
+	known   []uint32 // bits of pairs of runs, which most false candidates lack
 	entries []entry
 	pairs   *[1 << 10]uint64
 	short   map[uint16][]int32 // two bytes, folded, to patterns
@@ -108,13 +110,16 @@ type entry struct {
 
 const multiplier = 0x9E3779B1
 
-// hashBits is the logarithm of the number of hashes: the table has 128 KiB. A larger one would
-// give fewer false candidates but more cache misses. All tables have the same size, because a
-// search is faster if the compiler knows it.
-const hashBits = 16
+// The number of slots of a table depends on its patterns: a table should be so small that it stays
+// in the cache, and so large that few candidates are false. The largest has 128 KiB.
+const (
+	leastSlots = 1 << 6
+	mostSlots  = 1 << 16
+	runSlots   = 8 // slots for each run
+)
 
-// groups has the groups of patterns, by slot.
-type groups [1 << hashBits]uint16
+// groups has the groups of patterns, by slot. Their number is a power of two.
+type groups []uint16
 
 // pairGroups is the number of groups of patterns with pairs. In a slot they are bits of the
 // lower byte for the first run, of the upper byte for the second. The bit after them marks
@@ -126,7 +131,12 @@ const pair = gram + 2
 
 // slot returns the slot of a run. It folds case and uses five bits of the outer bytes, so that
 // patterns with any byte there take a quarter of the slots.
-func slot(run uint32) uint32 { return run & 0x1fdfdf1f * multiplier >> (32 - hashBits) }
+func (g groups) slot(run uint32) uint32 {
+	return run & 0x1fdfdf1f * multiplier >> 16 & uint32(len(g)-1)
+}
+
+// of returns the groups of a run.
+func (g groups) of(run uint32) uint16 { return g[g.slot(run)] }
 
 // gram is the number of bytes of a pattern that are hashed.
 const gram = 4
@@ -161,6 +171,13 @@ func newPrefilter(patterns []pattern) *prefilter {
 	}
 	f.shift = uint8(32 - max(4, bits.Len(uint(long))))
 	nb := 1 << (32 - f.shift)
+	if long > 0 {
+		f.known = make([]uint32, nb*knownBits/32)
+		f.groups = make(groups, min(max(1<<bits.Len(uint(long*runSlots)), leastSlots), mostSlots))
+		for i := range f.groups { // any run may follow a single run
+			f.groups[i] = 1 << (pairGroups + 8)
+		}
+	}
 	for i := range patterns {
 		p := fold([]byte(patterns[i].text))
 		if len(p) > 0 && len(p) < gram-1 && short <= maxFew {
@@ -183,6 +200,26 @@ func newPrefilter(patterns []pattern) *prefilter {
 
 // bucket returns the bucket for runs of four bytes.
 func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> f.shift }
+
+// knownBits is the number of bits in known for each bucket.
+const knownBits = 16
+
+// bit returns the bit in known of the six bytes that two runs have. Like slot, it uses five bits
+// of the outer bytes.
+func (f *prefilter) bit(first uint32, last uint16) (word, bit uint32) {
+	h := (first&0x1f|first&0xffffff00|0x20202000)*multiplier ^ uint32(last&0x1fff|0x2020)*0x85EBCA6B
+	return h >> 12 & uint32(len(f.known)-1), h >> 7 & 31
+}
+
+// mayBe returns 1 if both runs at position i may be those of a pattern, or the first one a single
+// run.
+func (f *prefilter) mayBe(data []byte, i int, value uint16) int {
+	d := data[i : i+pair : i+pair]
+	first := binary.LittleEndian.Uint32(d)
+	word, bit := f.bit(first, binary.LittleEndian.Uint16(d[gram:]))
+	alone, its := f.bit(first, 0)
+	return int(f.known[word]>>bit&1 | f.known[alone]>>its&uint32(value>>pairGroups)&1)
+}
 
 func newFew(i int32, text string) rarePattern {
 	x := rarePattern{pat: i, text: []byte(text)}
@@ -242,12 +279,16 @@ func (f *prefilter) pair(i int32, p []byte, off int) {
 	group := uint16(0)
 	for key := range runs(p, off) {
 		if group == 0 {
-			group = 1 << (slot(key) % pairGroups)
+			group = 1 << (key * multiplier >> 16 % pairGroups)
 		}
 		f.first(key, group)
 	}
 	for key := range runs(p, off+2) {
-		f.groups[slot(key)] |= group << 8
+		f.groups[f.groups.slot(key)] |= group << 8
+		for first := range runs(p, off) {
+			word, bit := f.bit(first, uint16(key>>16))
+			f.known[word] |= 1 << bit
+		}
 	}
 }
 
@@ -295,13 +336,11 @@ func (f *prefilter) enter(pat int32, off int) {
 // first run of patterns of a group.
 func (f *prefilter) first(key uint32, group uint16) {
 	key |= 0x20202020
-	if f.groups == nil {
-		f.groups = new(groups)
-		for i := range f.groups { // any run may follow a single run
-			f.groups[i] = 1 << (pairGroups + 8)
-		}
+	f.groups[f.groups.slot(key)] |= group
+	if group == 1<<pairGroups {
+		word, bit := f.bit(key, 0)
+		f.known[word] |= 1 << bit
 	}
-	f.groups[slot(key)] |= group
 	f.runs = append(f.runs, run{key, int32(len(f.entries) - 1)})
 }
 
@@ -385,8 +424,12 @@ func rareness(p []byte) (bits int) {
 // rare is the rareness from which on a pattern is in few pages only.
 const rare = 48
 
-// guarding is the rareness from which on a second pattern is worth a search.
-const guarding = 36
+// guarding is the rareness from which on a second pattern is worth a search. Beside a common
+// pattern it has to be rarer by less.
+const (
+	guarding = 36
+	rarer    = 5
+)
 
 // everyday reports whether a pattern consists of text that is common in pages.
 func everyday(p []byte) bool {
@@ -444,6 +487,7 @@ function(){function(e){return this.};return};if(!else{for(var i=0;i<
 &nbsp;&nbsp; &amp; &quot; &lt; &gt; &copy; 
 http://www. https://www. .com/ .com" .org/ .net/ .php? .html" .js" .css" ?id= &id=
 eval("atob("<html>"form"</form>
+<!-- --><!--[if lt IE 9]><![endif]--><!-- / -->\u0022\u002F\u003C\u003E":[],"
 `
 
 const frequentWords = `<html <head <body <title <meta <link <script </script> <style </style> <div </div> <span </span> <table <form <input
@@ -464,7 +508,11 @@ const frequentWords = `<html <head <body <title <meta <link <script </script> <s
 	2018 2019 2020 2021 2022 2023 2024 2025 -----  "name": "url": "type": "id": ": {" ": " \u00 \u0 'type', 'name', display: none; center; block;
 	main menu item with that this from have will your more about they were been which their would there could other than then these
 	Content-Type Content-Length Accept-Encoding User-Agent Mozilla Windows Connection keep-alive Cookie Referer Host Server Date Cache
-	charset= utf-8 HTTP/1.1 GET POST`
+	charset= utf-8 HTTP/1.1 GET POST wrapper configure configuration require callback dropbox browser redirect provide internal external
+	format information checkbox desktop register office official amazon support language microsoft credit request tracking hacker
+	explain template primary embed creative current client response program jquery symbol linkedin success escape global bucket
+	placeholder billing warning working survey execute industries complete develop continue protect secure verify http-equiv opener
+	applet .class script> ://www. ://secure window.location position:absolute display:none`
 
 // common returns how frequent a byte is in pages: the logarithm, from 0, of its occurrences in
 // a million bytes.
@@ -535,13 +583,13 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 	}
 	before := uint64(0) // value for the run two bytes before
 	if i > 0 {
-		before = uint64(groups[slot(binary.LittleEndian.Uint32(data[i-2:]))])
+		before = uint64(groups.of(binary.LittleEndian.Uint32(data[i-2:])))
 	}
 	for ; i+12 <= len(data); i += 8 {
 		d := data[i : i+12 : i+12]
 		v, w := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[4:])
-		x := uint64(groups[slot(uint32(v))]) | uint64(groups[slot(uint32(v>>16))])<<16 |
-			uint64(groups[slot(uint32(w))])<<32 | uint64(groups[slot(uint32(w>>16))])<<48
+		x := uint64(groups.of(uint32(v))) | uint64(groups.of(uint32(v>>16)))<<16 |
+			uint64(groups.of(uint32(w)))<<32 | uint64(groups.of(uint32(w>>16)))<<48
 		if c := (x<<16 | before) & (x >> 8) & 0x00ff00ff00ff00ff; c != 0 {
 			candidates += f.four(data, i-2, c, seen, hit)
 		}
@@ -549,7 +597,7 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 	}
 	for i = max(0, i-2); i+gram <= len(data); i++ { // every position, because a pattern of four bytes may be at the end
 		key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
-		if uint8(groups[slot(key)]) != 0 {
+		if uint8(groups.of(key)) != 0 {
 			candidates++
 			f.look(data, i, key, seen, hit)
 		}
@@ -561,18 +609,11 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 // examined.
 const manyBlocks = 64
 
-// A suspect is a position where a pattern may be, with its bucket.
-type suspect struct {
-	at       int
-	key      uint32
-	from, to int32
-}
-
 // A sieve is the memory of scanBlocks.
 type sieve struct {
 	values   [1 + manyBlocks*16]uint16
 	out      [manyBlocks]uint64
-	suspects [manyBlocks]suspect
+	suspects [manyBlocks]int32 // positions
 }
 
 // scanBlocks is scanLong with vector instructions, for whole blocks, and returns where it
@@ -587,19 +628,18 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 		if blocks <= 0 {
 			return end, candidates
 		}
-		for _, x := range s.out[:sieveAVX2(&data[end], blocks, &f.groups[0], &s.values[0], &s.out[0])] {
+		for _, x := range s.out[:sieveAVX2(&data[end], blocks, &f.groups[0], len(f.groups)-1, &s.values[0], &s.out[0])] {
 			for which := uint32(x); which != 0; which &= which - 1 {
 				i := end + int(x>>32) + bits.TrailingZeros32(which) - 2
-				key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
-				b := f.bucket(key)
-				s.suspects[n] = suspect{i, key, f.buckets[b], f.buckets[b+1]}
-				if n++; n == len(s.suspects) {
-					candidates += f.examine(data, s.suspects[:n], seen, hit)
+				candidates++
+				s.suspects[n] = int32(i)
+				if n += f.mayBe(data, i, s.values[(i+2-end)/2]); n == len(s.suspects) {
+					f.examine(data, s.suspects[:n], seen, hit)
 					n = 0
 				}
 			}
 		}
-		candidates += f.examine(data, s.suspects[:n], seen, hit)
+		f.examine(data, s.suspects[:n], seen, hit)
 		n = 0
 		end += blocks * 32
 		s.values[0] = s.values[blocks*16]
@@ -607,12 +647,10 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 }
 
 // examine compares patterns at suspects.
-func (f *prefilter) examine(data []byte, suspects []suspect, seen *sight, hit func(int32)) int {
-	for n := range suspects {
-		s := &suspects[n]
-		f.compare(data, s.at, s.key, f.runs[s.from:s.to], seen, hit)
+func (f *prefilter) examine(data []byte, suspects []int32, seen *sight, hit func(int32)) {
+	for _, i := range suspects {
+		f.look(data, int(i), binary.LittleEndian.Uint32(data[i:])|0x20202020, seen, hit)
 	}
-	return len(suspects)
 }
 
 // four examines four positions from i on, two apart. which has 16 bits for each, which are 0

@@ -93,8 +93,8 @@ func (e *Engine) seek(d int, t *table) {
 			}
 			var list []searchedContent
 			for _, m := range g.matches {
-				x, ok := m.(*rule.Content)
-				if !ok || x.Negated || len(x.Pattern) == 0 {
+				x := required(m)
+				if x == nil {
 					continue
 				}
 				n, ok := pats[patternOf(x)]

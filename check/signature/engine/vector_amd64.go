@@ -10,10 +10,10 @@ var vectors = cpu.X86.HasAVX2
 // position of the block, and each second of the others marks a position, from 2 bytes before the
 // block on. It reads 2 bytes after the last block. values begins with the value in groups for
 // the run 2 bytes before the first block; those of the blocks, 16 each, are stored after it. It
-// returns the number of entries.
+// returns the number of entries. mask has the bits of the index of a slot.
 //
 //go:noescape
-func sieveAVX2(data *byte, blocks int, groups, values *uint16, out *uint64) (n int)
+func sieveAVX2(data *byte, blocks int, groups *uint16, mask int, values *uint16, out *uint64) (n int)
 
 // indexTwoAVX2 returns the first position at which first has x and second has y, both letters
 // in lower case, or the number of bytes in all blocks of 32 bytes.

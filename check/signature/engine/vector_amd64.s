@@ -18,13 +18,16 @@
 	MOVW    R11, at+4(R10); \
 	MOVW    AX, at+6(R10)
 
-// func sieveAVX2(data *byte, blocks int, groups, values *uint16, out *uint64) (n int)
-TEXT ·sieveAVX2(SB), NOSPLIT, $0-48
+// func sieveAVX2(data *byte, blocks int, groups *uint16, mask int, values *uint16, out *uint64) (n int)
+TEXT ·sieveAVX2(SB), NOSPLIT, $0-56
 	MOVQ         data+0(FP), SI
 	MOVQ         blocks+8(FP), CX
 	MOVQ         groups+16(FP), DX
-	MOVQ         values+24(FP), R12
-	MOVQ         out+32(FP), DI
+	MOVQ         mask+24(FP), AX
+	VMOVD        AX, X13
+	VPBROADCASTW X13, Y13
+	MOVQ         values+32(FP), R12
+	MOVQ         out+40(FP), DI
 	MOVL         $0x1fdfdf1f, AX
 	VMOVD        AX, X15
 	VPBROADCASTD X15, Y15
@@ -48,6 +51,7 @@ hash:
 	VPMULLD  Y14, Y1, Y1
 	VPSRLD   $16, Y0, Y0
 	VPBLENDW $0xaa, Y1, Y0, Y0
+	VPAND    Y13, Y0, Y0
 	VMOVDQU  Y0, (R10)
 	ADDQ     $32, SI
 	ADDQ     $32, R10
@@ -88,7 +92,7 @@ check:
 	ADDQ      $32, BX
 	DECQ      CX
 	JNZ       check
-	MOVQ      R8, n+40(FP)
+	MOVQ      R8, n+48(FP)
 	VZEROUPPER
 	RET
 

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"iter"
@@ -194,6 +195,41 @@ func (r *Regexp) begin() {
 	if r.source != "" {
 		r.screen = newScreen(r.source)
 	}
+}
+
+// Literal returns a text that is in every match, the longest one: folded if its case does not
+// matter. It returns nil if there is none.
+func (r *Regexp) Literal() (text []byte, folded bool) {
+	if tree, err := syntax.Parse(r.source, syntax.Perl); err == nil {
+		text, folded = literal(tree.Simplify())
+	}
+	return text, folded
+}
+
+func literal(re *syntax.Regexp) (text []byte, folded bool) {
+	switch re.Op {
+	case syntax.OpCapture, syntax.OpPlus:
+		return literal(re.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if t, f := literal(sub); len(t) > len(text) {
+				text, folded = t, f
+			}
+		}
+	case syntax.OpLiteral:
+		for begin, end := 0, 0; begin < len(re.Rune); begin = end + 1 {
+			for end = begin; end < len(re.Rune) && re.Rune[end] < 0x80; end++ { // others have two forms in other ways
+				continue
+			}
+			if end-begin > len(text) {
+				text, folded = []byte(string(re.Rune[begin:end])), re.Flags&syntax.FoldCase != 0
+			}
+		}
+	}
+	if folded {
+		text = bytes.ToLower(text)
+	}
+	return text, folded
 }
 
 // Longest returns the number of bytes that the expression examines at most, 0 for no limit.

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,46 @@ func checkScreen(t *testing.T, m *PCRE, data []byte) {
 	}
 	if _, no := re.Refuses(data[at:]); no {
 		t.Errorf("/%s/%s matches %q at %d, but the screen rejects it", m.Expr, m.Flags, data, at)
+	}
+	text, folded := re.Literal()
+	if found := data[at:]; folded {
+		if !bytes.Contains(bytes.ToLower(found), text) {
+			t.Errorf("/%s/%s matches %q at %d, without %q in any case", m.Expr, m.Flags, data, at, text)
+		}
+	} else if !bytes.Contains(found, text) {
+		t.Errorf("/%s/%s matches %q at %d, without %q", m.Expr, m.Flags, data, at, text)
+	}
+}
+
+func TestALiteralIsInEveryMatch(t *testing.T) {
+	for _, x := range []struct {
+		expr, flags, want string
+		folded            bool
+	}{
+		{`abc+d`, "", "ab", false},
+		{`a(bcd)efg?`, "", "bcd", false},
+		{`\\u0[a-d](\\u0|0)[a-d]/\\u0[a-d]`, "i", `/\u0`, true},
+		{`ABCd`, "i", "abcd", true},
+		{`a(?i:BCD)e`, "", "bcd", true},
+		{`abc|abd`, "", "ab", false},
+		{`abc|xyz`, "", "", false},
+		{`(abcd)?e(fg)*h`, "", "e", false},
+		{`(abc){2,}x`, "", "abc", false},
+		{`(abc){0,2}xy`, "", "xy", false},
+		{`ab\xe9cde`, "i", "cde", true},
+		{`(?<!abc)de(?=fghi)`, "", "de", false},
+		{`(?P<x>ab)c(?P=x)`, "", "abcab", false},
+		{`(?P<x>[ab])c(?P=x)(?!d)de`, "", "de", false},
+		{`[ab]c`, "", "c", false},
+		{``, "", "", false},
+	} {
+		re, err := Compile(&PCRE{Expr: x.expr, Flags: x.flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, folded := re.Literal(); string(text) != x.want || folded != x.folded {
+			t.Errorf("/%s/%s: %q, folded %v, want %q, %v", x.expr, x.flags, text, folded, x.want, x.folded)
+		}
 	}
 }
 
