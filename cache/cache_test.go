@@ -545,7 +545,7 @@ func TestPartsAreCombined(t *testing.T) {
 				var first, last int
 				fmt.Sscanf(r, "%d-%d", &first, &last)
 				if status, body, _ := send(t, front, t.Context(), request("GET", "http://example.org/", "Range", "bytes="+r)); status != 206 || body != text[first:last+1] {
-					t.Errorf("range %s: status %d, body %q", r, status, body)
+					t.Errorf("range %s: status %d, body %q; want 206 and the requested part", r, status, body)
 				}
 			}
 			status, body, note := send(t, front, t.Context(), request("GET", "http://example.org/"))

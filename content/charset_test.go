@@ -50,7 +50,7 @@ func TestCharsets(t *testing.T) {
 			}
 			b.Finish()
 			if got, err := b.Text(); err != nil || string(got) != c.want {
-				t.Errorf("%s, %d bytes at a time: %q, %v; want %q", c.name, size, got, err, c.want)
+				t.Errorf("%s, %d bytes at a time: the text is %q, %v; want %q", c.name, size, got, err, c.want)
 			}
 			b.Release()
 		}

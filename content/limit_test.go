@@ -40,11 +40,11 @@ func TestBombsEndInAVerdict(t *testing.T) {
 				b.Finish()
 			}
 			if _, err := b.Text(); !errors.Is(err, ErrBomb) {
-				t.Errorf("%s, finished %v: Text gives error %v, want %v", c.header, done, err, ErrBomb)
+				t.Errorf("%s, finished %v: Text returned the error %v, want %v", c.header, done, err, ErrBomb)
 			}
 			p, err := b.Decoded()
 			if !errors.Is(err, ErrBomb) || len(p) > 2<<20 {
-				t.Errorf("%s, finished %v: Decoded gives %d bytes, error %v, want %v", c.header, done, len(p), err, ErrBomb)
+				t.Errorf("%s, finished %v: Decoded returned %d bytes and the error %v, want %v", c.header, done, len(p), err, ErrBomb)
 			}
 			b.Release()
 		}
@@ -172,11 +172,11 @@ func TestDecodedLimitCuts(t *testing.T) {
 			}
 			p, err := b.Decoded()
 			if err != nil || !bytes.Equal(p, page[:1600]) {
-				t.Errorf("%q: %d bytes, error %v; want 1600 and none", coding, len(p), err)
+				t.Errorf("%q: Decoded returned %d bytes and the error %v; want 1600 and none", coding, len(p), err)
 			}
 			got, err := b.Text()
 			if want := strings.Repeat(" one two three", 100) + " "; err != nil || string(got) != want {
-				t.Errorf("%q: text of %d bytes, error %v; want %d", coding, len(got), err, len(want))
+				t.Errorf("%q: Text returned %d bytes and the error %v; want %d", coding, len(got), err, len(want))
 			}
 			if b.Unread() != TooLarge {
 				t.Errorf("%q: Unread is %q, want %q", coding, b.Unread(), TooLarge)
@@ -202,10 +202,10 @@ func TestLongTextIsReadToItsEnd(t *testing.T) {
 	b.Finish()
 	got, err := b.Text()
 	if want := " " + strings.Repeat("word ", 2000000); err != nil || string(c.all) != want || b.Unread() != AllRead {
-		t.Errorf("followed %d bytes, error %v, unread %v; want %d", len(c.all), err, b.Unread(), len(want))
+		t.Errorf("the follower read %d bytes, error %v, unread %v; want %d", len(c.all), err, b.Unread(), len(want))
 	}
 	if len(got) > mostText || !bytes.HasSuffix(c.all, got) || cap(b.readings[0].scanner.out.b) > 4<<20 {
-		t.Errorf("%d bytes of text are kept, room for %d", len(got), cap(b.readings[0].scanner.out.b))
+		t.Errorf("the text keeps %d bytes in memory for %d", len(got), cap(b.readings[0].scanner.out.b))
 	}
 }
 
@@ -236,7 +236,7 @@ func TestViewsFirstUsedLate(t *testing.T) {
 	b.Append([]byte("three"))
 	b.Finish()
 	if got, err := b.Text(); err != nil || string(got) != " three " {
-		t.Errorf("Text after Forget: %q, %v; want what came since", got, err)
+		t.Errorf("after Forget the text is %q, %v; want that of the later pieces", got, err)
 	}
 	b.Release()
 

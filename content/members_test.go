@@ -106,10 +106,10 @@ func TestMembersOfArchivesAreRead(t *testing.T) {
 			b.Finish()
 			got, err := b.Text()
 			if string(got) != c.want || err != nil || b.Unread() != c.why {
-				t.Errorf("text %.200q, %v, unread %v; want %.200q, unread %v", got, err, b.Unread(), c.want, c.why)
+				t.Errorf("the text is %.200q, %v, unread %v; want %.200q, unread %v", got, err, b.Unread(), c.want, c.why)
 			}
 			if b.Unread() != AllRead && !b.Archive() {
-				t.Error("it is not taken for an archive")
+				t.Error("Archive returned false")
 			}
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 5 {

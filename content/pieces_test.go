@@ -64,7 +64,7 @@ func TestStringsOfJSONAreReadAsProgramsJoinThem(t *testing.T) {
 		}
 		for n := 1; n < min(len(c.in), 60); n += 1 + n/9 {
 			if got := textBy(h, c.in, n); got != whole {
-				t.Errorf("%.40s in pieces of %d: %.60q, want %.60q", c.in, n, got, whole)
+				t.Errorf("%.40s in pieces of %d: the text is %.60q, want %.60q", c.in, n, got, whole)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func TestUTF16IsDistinguishedFromOtherBytes(t *testing.T) {
 			p[i] = byte(r.Uint32())
 		}
 		if wide(p) != nil || wordy(p) {
-			t.Fatalf("bytes at random are UTF-16, or words: % x", p)
+			t.Fatalf("random bytes were recognised as UTF-16, or as words: % x", p)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestBytesOfUnknownFormatsAreReadWhereTheyHoldWords(t *testing.T) {
 			p, _ := b.Text()
 			text = string(p)
 			if b.NothingToRead() == c.want {
-				t.Errorf("%s, use %d: Barren returned %v", c.typ, c.use, b.NothingToRead())
+				t.Errorf("%s, use %d: NothingToRead returned %v", c.typ, c.use, b.NothingToRead())
 			}
 		}
 		if got := strings.Contains(text, " porn "); got != c.want {

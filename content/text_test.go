@@ -15,7 +15,7 @@ func textOf(t *testing.T, contentType, body string) string {
 	b.Finish()
 	got, err := b.Text()
 	if err != nil {
-		t.Errorf("Text of %q: %v", body, err)
+		t.Errorf("reading the text of %q: %v", body, err)
 	}
 	return string(got)
 }
@@ -121,7 +121,7 @@ func TestTextDoesNotDependOnThePieces(t *testing.T) {
 			}
 			b.Finish()
 			if got, _ := b.Text(); string(got) != c.want {
-				t.Errorf("%s, %d bytes at a time: got %q, want %q", c.name, size, got, c.want)
+				t.Errorf("%s, %d bytes at a time: the text is %q, want %q", c.name, size, got, c.want)
 			}
 			b.Release()
 		}

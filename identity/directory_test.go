@@ -52,7 +52,7 @@ func TestKnownUsersDoNotNoticeAnAbsentDirectory(t *testing.T) {
 			return c.User + " by " + c.Source, c.Groups, err
 		}
 		if user, groups, err := login("bold", "secret"); err != nil || user != "bold by radius" || !slices.Equal(groups, []string{"choir", "pupils"}) {
-			t.Fatalf("verifying the password returned %q, %q, %v", user, groups, err)
+			t.Fatalf("verifying the password returned %q, %q, %v; want bold by radius in choir and pupils", user, groups, err)
 		}
 		f.set(true)
 		time.Sleep(time.Hour)

@@ -132,7 +132,7 @@ func TestFaultsAreCountedExactly(t *testing.T) {
 				t.Errorf("%d bad byte counts, want %d", r.BadBodies, n["wrong"])
 			}
 			if want := n[""] + n["wrong"]; r.Fetches != want || r.Codes[200] != want {
-				t.Errorf("%d fetches, %d with status 200; want %d", r.Fetches, r.Codes[200], want)
+				t.Errorf("the report has %d fetches, %d with status 200; want %d", r.Fetches, r.Codes[200], want)
 			}
 		})
 	}
@@ -193,7 +193,7 @@ func TestStallShowsFromTheIntendedSendTime(t *testing.T) {
 	defer s.Close()
 	r := run(t, Config{URLs: []string{s.URL}, Rate: 300, InFlight: 1, Fetches: 600, KeepAlive: true})
 	if r.Fetches != 600 {
-		t.Fatalf("%d fetches, want 600; errors %v", r.Fetches, r.Errors)
+		t.Fatalf("the report has %d fetches, want 600; errors %v", r.Fetches, r.Errors)
 	}
 	if r.Intended.P99 < 900 {
 		t.Errorf("p99 from the intended send time is %g ms, want about 1000", r.Intended.P99)

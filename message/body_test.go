@@ -109,7 +109,7 @@ func TestLargeReadsGoRoundTheBuffer(t *testing.T) {
 	}
 	p := make([]byte, size)
 	if n, err := io.ReadFull(q.Body, p); n != size || err != nil {
-		t.Fatalf("reading the body gave %d bytes, %v; want %d", n, err, size)
+		t.Fatalf("reading the body returned %d bytes and the error %v, want %d", n, err, size)
 	}
 	if src.n > 3 || src.most < 90_000 {
 		t.Errorf("the body took %d reads, the largest of %d bytes; want 2, and one of nearly all", src.n, src.most)

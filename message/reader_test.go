@@ -662,7 +662,7 @@ func TestErrorsPersist(t *testing.T) {
 func TestPeekReadDiscard(t *testing.T) {
 	r := NewReader(iotest.HalfReader(strings.NewReader("0123456789")), 0, 8<<10)
 	if p, err := r.Peek(3); string(p) != "012" || err != nil {
-		t.Errorf("Peek(3) returned %q, %v", p, err)
+		t.Errorf("Peek(3) returned %q, %v; want 012", p, err)
 	}
 	r.Discard(2)
 	p := make([]byte, 1)

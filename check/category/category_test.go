@@ -161,7 +161,7 @@ func TestUnknownListIsASettingError(t *testing.T) {
 	}
 	var se *setting.Error
 	if !errors.As(err, &se) || se.Key != "lists[1]" {
-		t.Fatalf("got %v, want an error about lists[1]", err)
+		t.Fatalf("New returned %v, want an error about lists[1]", err)
 	}
 	if got, want := err.Error(), `lists[1]: "ut1" is not a list; name one of those under lists`; got != want {
 		t.Errorf("the error is %s, want %s", got, want)
@@ -335,7 +335,7 @@ func TestRequestFromAnUnknownPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := len(found) > 0; got != tt.want {
-			t.Errorf("unknown-page %q, %s with %q: got %v, want %v", tt.setting, tt.host, tt.fields, got, tt.want)
+			t.Errorf("with unknown-page %q, %s with %q is found: %v, want %v", tt.setting, tt.host, tt.fields, got, tt.want)
 		}
 	}
 	if _, err := New(Config{UnknownPage: "second"}, nil); err == nil || err.Error() != `unknown-page: "second" is neither third-party nor first-party` {

@@ -149,7 +149,7 @@ func TestATerseTransactionIsFoundWithoutAllocating(t *testing.T) {
 			found, err = check.Find(context.Background(), tr, filter.Name, found[:0])
 		})
 		if err != nil || len(found) != 1 && !strings.HasPrefix(host, "harmless") {
-			t.Fatalf("%s: found %+v, %v", host, found, err)
+			t.Fatalf("%s: found %+v, %v; want one finding", host, found, err)
 		}
 		if n > 0 && !race.On {
 			t.Errorf("%s: a lookup allocates %v times, want 0", host, n)
@@ -222,7 +222,7 @@ func TestPiholesExpressionsAreForHosts(t *testing.T) {
 	for url, want := range map[string]string{"good.example/": "", "x.com/": "ftl"} {
 		page, tunnel, _ := findAll(t, c, url)
 		if page != want || tunnel != want {
-			t.Errorf("inverted: %s: page %q, tunnel %q, want %q", url, page, tunnel, want)
+			t.Errorf("inverted: %s found %q for the page and %q for the tunnel, want %q", url, page, tunnel, want)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestListsOfOneCategoryAreOneEngine(t *testing.T) {
 	} {
 		page, tunnel, name := findAll(t, checkOver(t, tt.lists), tt.url)
 		if page != tt.page || tunnel != tt.tunnel || name != tt.dnsq {
-			t.Errorf("%s: %s: page %q, tunnel %q, name %q; want %q, %q, %q", tt.name, tt.url, page, tunnel, name, tt.page, tt.tunnel, tt.dnsq)
+			t.Errorf("%s: %s found %q for the page, %q for the tunnel, %q for the name; want %q, %q, %q", tt.name, tt.url, page, tunnel, name, tt.page, tt.tunnel, tt.dnsq)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestExceptionsOfOthersAllocateNothing(t *testing.T) {
 			found, err = c.Find(context.Background(), tr, filter.Name, found[:0])
 		})
 		if err != nil || len(found) != want {
-			t.Errorf("%s: found %+v, %v", host, found, err)
+			t.Errorf("%s: found %+v, %v; want %d findings", host, found, err, want)
 		}
 		if n > 0 && !race.On {
 			t.Errorf("%s: a lookup allocates %v times, want 0", host, n)

@@ -108,7 +108,7 @@ func TestLines(t *testing.T) {
 			got += r.show(&r.rules[i])
 		}
 		if got != c.want {
-			t.Errorf("%q in %v list, compat %q: got %s, want %s", c.line, c.kind, c.compat, got, c.want)
+			t.Errorf("reading %q in a list of kind %v, compat %q, gave %s, want %s", c.line, c.kind, c.compat, got, c.want)
 		}
 		var remark Remark
 		if len(r.remarks) > 0 {
@@ -152,7 +152,7 @@ func TestSectionsAreInheritedAndDoNotLeakBack(t *testing.T) {
 		t.Errorf("these rules were not read: %v", want)
 	}
 	if len(r.remarks) != 1 || r.remarks[0].Mend != `#listcategory: "open"` {
-		t.Errorf("remarks %v, want one about the missing quote", r.remarks)
+		t.Errorf("the remarks are %v, want one about the missing quote", r.remarks)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestDebianListsLoad(t *testing.T) {
 	for compat, want := range map[string]int{"modern": 6000, "e2guardian-5.3": 6200, "e2guardian-5.5": 6200, "dansguardian": 6200} {
 		c := e2gCheck(t, compat)
 		if got := c.set.Len(); got < want {
-			t.Errorf("%s: %d phrases, want more than %d", compat, got, want)
+			t.Errorf("%s: the set has %d phrases, want at least %d", compat, got, want)
 		}
 		if got := c.set.Size(); got > 1<<20 {
 			t.Errorf("%s: the set takes %d bytes, want at most 1 MiB", compat, got)

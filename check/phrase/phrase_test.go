@@ -284,14 +284,14 @@ func TestWants(t *testing.T) {
 	}
 	off := newCheck(t, testLists{weighted: "<x><1>"}, Config{WeightedPhraseMode: ptr(0)})
 	if off.Wants(tr, filter.ResponseBody) {
-		t.Error("weightedphrasemode 0 wants a body")
+		t.Error("with weightedphrasemode 0, Wants returned true for a body")
 	}
 	none, err := New(Config{}, t.TempDir(), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if none.Wants(tr, filter.ResponseBody) {
-		t.Error("a check without phrases wants a body")
+		t.Error("without phrases, Wants returned true for a body")
 	}
 }
 

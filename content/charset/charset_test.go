@@ -125,7 +125,7 @@ func TestTheTablesAreThoseOfOtherPrograms(t *testing.T) {
 			}
 		}
 		if same < test.least {
-			t.Errorf("%v: %d characters, want %d at least", test.ours, same, test.least)
+			t.Errorf("%v: compared %d characters, want at least %d", test.ours, same, test.least)
 		}
 	}
 	for _, e := range encodings {

@@ -54,7 +54,7 @@ func TestEveryEncodingIsDecodedLikeByPillow(t *testing.T) {
 			continue
 		}
 		if p.Full.Width != w || p.Full.Height != h {
-			t.Errorf("%s: got %d × %d, want %d × %d", name, p.Full.Width, p.Full.Height, w, h)
+			t.Errorf("%s: the size is %d × %d, want %d × %d", name, p.Full.Width, p.Full.Height, w, h)
 			continue
 		}
 		sum := 0.0
@@ -174,7 +174,7 @@ func TestTheFullestFrameIsJudged(t *testing.T) {
 	}
 	stills := Stills(b.Bytes())
 	if len(stills) != 2 {
-		t.Fatalf("got %d pictures, want the first and the fourth", len(stills))
+		t.Fatalf("Stills returned %d pictures, want the first and the fourth", len(stills))
 	}
 	for i, want := range []bool{false, true} {
 		p, err := Shrink(stills[i])

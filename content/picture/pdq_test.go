@@ -54,7 +54,7 @@ func TestPDQIsThatOfThePythonPackage(t *testing.T) {
 	}
 	t.Logf("distances: %v", distances)
 	if distances[0] < photos*99/100 {
-		t.Errorf("%d of %d are equal, want 99 %%", distances[0], photos)
+		t.Errorf("%d of %d hashes are equal, want 99 %%", distances[0], photos)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestAccountingAssignsAddressesToUsers(t *testing.T) {
 	send(t, to, packet(interim, "anna", "192.0.2.7", "s1", "OU=pupils;", "choir"))
 	got := table.Lookup(addr)
 	if got == nil || got.User != "anna" || got.Source != "radius" || !slices.Equal(got.Groups, []string{"choir", "pupils"}) {
-		t.Fatalf("the session is %+v", got)
+		t.Fatalf("the session is %+v, want anna's with the groups choir and pupils", got)
 	}
 	send(t, to, packet(start, "bold", "192.0.2.7", "s2"))
 	send(t, to, packet(stop, "anna", "192.0.2.7", "s1"))
@@ -275,7 +275,7 @@ func TestRadclientIsUnderstood(t *testing.T) {
 		t.Fatalf("radclient: %v: %s", err, out)
 	}
 	if got := table.Lookup(netip.MustParseAddr("192.0.2.9")); got == nil || got.User != "anna" || !slices.Equal(got.Groups, []string{"teachers"}) {
-		t.Errorf("the session is %+v; radclient printed %s", got, out)
+		t.Errorf("the session is %+v, want anna's with the group teachers; radclient printed %s", got, out)
 	}
 }
 

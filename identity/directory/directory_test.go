@@ -192,7 +192,7 @@ func TestADirectoryVerifiesPasswordsAndGivesNestedGroups(t *testing.T) {
 	user, groups, err := d.Verify(t.Context(), "bold", "secret")
 	slices.Sort(groups)
 	if err != nil || user != "bold" || !slices.Equal(groups, []string{"class 7", "everyone", "pupils"}) {
-		t.Errorf("Verify returned %q, %q, %v", user, groups, err)
+		t.Errorf("Verify returned %q, %q, %v; want bold in class 7, everyone and pupils", user, groups, err)
 	}
 	for _, wrong := range [][2]string{{"bold", "guess"}, {"bold", ""}, {"nobody", "secret"}, {"*", "secret"}, {"bold)(uid=*", "secret"}, {"b\x00ld", "secret"}} {
 		if _, _, err := d.Verify(t.Context(), wrong[0], wrong[1]); !errors.Is(err, ErrRefused) {
@@ -251,7 +251,7 @@ func TestUsersBindAsThemselves(t *testing.T) {
 		user, groups, err := d.Verify(t.Context(), `SCHOOL\bold`, "secret")
 		slices.Sort(groups)
 		if err != nil || user != "bold" || !slices.Equal(groups, []string{"class 7", "everyone", "pupils"}) {
-			t.Errorf("Verify returned %q, %q, %v", user, groups, err)
+			t.Errorf("Verify returned %q, %q, %v; want bold in class 7, everyone and pupils", user, groups, err)
 		}
 	}
 	for name, password := range map[string]string{"bold": "guess", "nobody": "secret", "bold,dc=school": "secret", "bol*": "secret"} {

@@ -185,7 +185,7 @@ func TestATicketIdentifiesTheClient(t *testing.T) {
 	plain, wrapped := gss(t, ticket{}.request(t))
 	for name, token := range map[string][]byte{"in SPNEGO": wrapped, "of another cipher": ticket{etype: 17}.token(t)} {
 		if l, err := a.Accept(from, token); err != nil || l.User != "anna" || l.Realm != realm || len(l.SIDs) != 0 {
-			t.Errorf("accepting a token %s: %+v, %v", name, l, err)
+			t.Errorf("accepting a token %s: %+v, %v; want anna of %s", name, l, err, realm)
 		}
 	}
 	if _, err := a.Accept(from, plain); !errors.Is(err, ErrReplay) {

@@ -37,7 +37,7 @@ func TestSessionsBeginEndAndOutliveARestart(t *testing.T) {
 	}
 	got := a.Lookup(netip.MustParseAddr("10.1.2.3"))
 	if got == nil || got.User != "anna" || !slices.Equal(got.Groups, []string{"choir", "pupils"}) || got.Source != "session" {
-		t.Fatalf("the session is %+v", got)
+		t.Fatalf("the session is %+v, want anna's with the groups choir and pupils", got)
 	}
 	if n, err := a.End(EndRequest{Addr: netip.MustParseAddr("2001:db8::7")}, EndRequest{Addr: netip.MustParseAddr("10.9.9.9")}); n != 1 || err != nil {
 		t.Errorf("End returned %d, %v; want 1", n, err)
