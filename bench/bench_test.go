@@ -125,7 +125,7 @@ func TestOwnProcessorTimeIsRead(t *testing.T) {
 	if !ok || parent != os.Getppid() || ticks < 0 {
 		t.Errorf("stat of this process: parent %d (want %d), %d ticks, %v", parent, os.Getppid(), ticks, ok)
 	}
-	if tree := family(os.Getpid()); tree[0] != os.Getpid() {
+	if tree := processTree(os.Getpid()); tree[0] != os.Getpid() {
 		t.Errorf("family is %v, want this process first", tree)
 	}
 }

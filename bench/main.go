@@ -180,7 +180,7 @@ func run(args []string) error {
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
-		if err := one(ctx, name, opt, out); err != nil {
+		if err := runNamed(ctx, name, opt, out); err != nil {
 			return fmt.Errorf("benchmark %s: %w", name, err)
 		}
 	}
@@ -237,8 +237,8 @@ func others() []specialBenchmark {
 	}
 }
 
-// one runs the benchmark called name.
-func one(ctx context.Context, name string, opt options, out io.Writer) error {
+// runNamed runs the benchmark called name.
+func runNamed(ctx context.Context, name string, opt options, out io.Writer) error {
 	for _, b := range others() {
 		if b.name == name {
 			return b.run(ctx, opt, out)

@@ -105,7 +105,7 @@ func (r *rig) storm(p *peer) (s storm, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.capacity = good(rep)
+	s.capacity = pagesPerSecond(rep)
 	s.calmCost = float64((p.proc.cpu() - spent).Microseconds()) / float64(rep.Good.Count)
 	s.beforeMB = p.proc.residentMB()
 
@@ -134,7 +134,7 @@ func (r *rig) storm(p *peer) (s storm, err error) {
 		return s, err
 	}
 	s.wildCost = float64(spent.Microseconds()) / float64(max(1, rep.Good.Count))
-	s.goodput, s.p99 = good(rep), rep.Good.P99
+	s.goodput, s.p99 = pagesPerSecond(rep), rep.Good.P99
 	s.refused = rep.Codes[503]
 	for class, n := range rep.Errors {
 		if class != "status" {
@@ -146,7 +146,7 @@ func (r *rig) storm(p *peer) (s storm, err error) {
 		if rep, err = r.load(calm); err != nil {
 			return s, err
 		}
-		if s.recovery = time.Since(begun) - recoveryStep; good(rep) >= 0.9*s.capacity || s.recovery > recoveryLimit {
+		if s.recovery = time.Since(begun) - recoveryStep; pagesPerSecond(rep) >= 0.9*s.capacity || s.recovery > recoveryLimit {
 			break
 		}
 	}
@@ -154,7 +154,7 @@ func (r *rig) storm(p *peer) (s storm, err error) {
 	return s, nil
 }
 
-func good(r *load.Report) float64 { return float64(r.Good.Count) / r.Seconds }
+func pagesPerSecond(r *load.Report) float64 { return float64(r.Good.Count) / r.Seconds }
 
 var goroutineLine = regexp.MustCompile(`(?m)^go_goroutines ([0-9]+)`)
 

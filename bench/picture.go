@@ -80,7 +80,7 @@ func pictures(ctx context.Context, _ options, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "### %s\n\n1152 × 864 pixels, %d KiB, 4:2:0.\n\n| of a megapixel | CPU ms | KiB allocated |\n|--|--:|--:|\n", pictureAbout, len(b)>>10)
 	row := func(name string, do func() error) (ms float64, err error) {
-		ms, kib, err := taken(do)
+		ms, kib, err := measureCall(do)
 		fmt.Fprintf(out, "| %s | %.2f | %.0f |\n", name, ms, kib)
 		return ms, err
 	}
@@ -128,8 +128,8 @@ func say(out io.Writer, target string, got float64, unit string, reached bool) {
 	fmt.Fprintf(out, "* target %s: %.2f%s: **%s**\n", target, got, unit, verdict(reached))
 }
 
-// taken measures the processor time and memory of one call.
-func taken(do func() error) (ms, kib float64, err error) {
+// measureCall measures the processor time and memory of one call.
+func measureCall(do func() error) (ms, kib float64, err error) {
 	var before, after runtime.MemStats
 	if err := do(); err != nil {
 		return 0, 0, err
@@ -237,7 +237,7 @@ func inHashLists(ctx context.Context, dir string, b []byte, out io.Writer) error
 			return err
 		}
 		r := rand.New(rand.NewPCG(3, 3))
-		ms, _, err := taken(func() error {
+		ms, _, err := measureCall(func() error {
 			for i := range h { // another picture each time
 				h[i] = r.Uint64()
 			}

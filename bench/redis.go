@@ -109,7 +109,7 @@ func (r *rig) redisZone(z *redisZone, server string, db int, opt options) error 
 	if err != nil {
 		return err
 	}
-	defer func() { p.stop(family(p.cmd.Process.Pid)) }()
+	defer func() { p.stop(processTree(p.cmd.Process.Pid)) }()
 	conn, err := net.Dial("udp", own)
 	if err != nil {
 		return err

@@ -283,7 +283,7 @@ func (r *resolverRig) beginResolver(s *nameServer) error {
 			return err
 		}
 		s.fresh = append(s.fresh, s.ready)
-		tree := family(s.proc.cmd.Process.Pid)
+		tree := processTree(s.proc.cmd.Process.Pid)
 		_ = s.proc.cmd.Process.Signal(os.Interrupt) // an error means that it has already ended
 		s.proc.stop(tree)
 	}

@@ -102,7 +102,7 @@ func newRig(ctx context.Context, tls bool) (*rig, error) {
 func (r *rig) close() {
 	trees := make([][]int, len(r.procs))
 	for i, p := range r.procs {
-		trees[i] = family(p.cmd.Process.Pid)
+		trees[i] = processTree(p.cmd.Process.Pid)
 		// An error means that it has already ended.
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	}
@@ -459,8 +459,8 @@ func stat(pid int) (parent int, ticks int64, ok bool) {
 	return parent, user + system, true
 }
 
-// family returns a process and all its descendants, itself first.
-func family(pid int) []int {
+// processTree returns a process and all its descendants, itself first.
+func processTree(pid int) []int {
 	children := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -481,7 +481,7 @@ func family(pid int) []int {
 // that Go supports).
 func (p *process) cpu() time.Duration {
 	sum := int64(0)
-	for _, pid := range family(p.cmd.Process.Pid) {
+	for _, pid := range processTree(p.cmd.Process.Pid) {
 		_, ticks, _ := stat(pid)
 		sum += ticks
 	}
@@ -501,7 +501,7 @@ func (p *process) pssMB() float64 { return p.memoryMB("smaps_rollup", "Pss:") }
 // memoryMB adds up one line of a file of /proc/PID over the process tree.
 func (p *process) memoryMB(file, of string) float64 {
 	sum := 0.0
-	for _, pid := range family(p.cmd.Process.Pid) {
+	for _, pid := range processTree(p.cmd.Process.Pid) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			continue

@@ -300,7 +300,7 @@ func (r *subdomainsRig) subdomainsRound(s *nameServer) (f subdomainsRound, err e
 		return f, err
 	}
 	defer func() {
-		s.proc.stop(family(s.proc.cmd.Process.Pid))
+		s.proc.stop(processTree(s.proc.cmd.Process.Pid))
 	}()
 	for _, k := range goodKinds {
 		if _, err := r.volleyOf(s, k.zone, k.random, load.DNSConfig{Window: 50, Count: goodNames, Timeout: 2 * time.Second}); err != nil {

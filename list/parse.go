@@ -491,7 +491,7 @@ func (p *parser) adblockRule(s []byte) {
 			p.b.bad = append(p.b.bad, r.Canonical())
 		}
 	case adblock.Unsupported:
-		p.unused(r.Reason)
+		p.countUnused(r.Reason)
 	case adblock.Bad:
 		p.refuse(s, r.Reason)
 	}
@@ -558,8 +558,8 @@ func (p *parser) adblockHost(r *adblock.Rule) {
 	}
 }
 
-// unused counts an unused rule.
-func (p *parser) unused(what string) {
+// countUnused counts an unused rule.
+func (p *parser) countUnused(what string) {
 	p.src.Ignored++
 	if p.b.rules.unused == nil {
 		p.b.rules.unused = map[string]int{}

@@ -69,14 +69,14 @@ func (b *builder) readFile() error {
 	if b.cfg.Format == UT1 {
 		return fmt.Errorf("%s is neither a folder nor an archive, which format ut1 wants", b.path)
 	}
-	if err := b.file(br, b.path, b.cfg.Format, b.only()); err != nil {
+	if err := b.file(br, b.path, b.cfg.Format, b.onlyCategory()); err != nil {
 		return fmt.Errorf("reading %s: %w", b.path, err)
 	}
 	return nil
 }
 
-// only returns the category of a list that has only one.
-func (b *builder) only() string {
+// onlyCategory returns the category of a list that has only one.
+func (b *builder) onlyCategory() string {
 	if b.cfg.Category != "" {
 		return b.cfg.Category
 	}
@@ -276,7 +276,7 @@ func (b *builder) folder(name string) string {
 // not part of the list.
 func (b *builder) member(name string) (format, category string) {
 	if b.cfg.Format != UT1 && b.cfg.Format != Auto {
-		return b.cfg.Format, b.only()
+		return b.cfg.Format, b.onlyCategory()
 	}
 	return kind(path.Base(name)), b.folder(name)
 }
@@ -384,7 +384,7 @@ func (b *builder) readZipped(m *zip.File, name string, single bool, aliases []al
 	}
 	defer r.Close()
 	if single && b.cfg.Format == Auto && kind(path.Base(name)) == "" {
-		return aliases, b.file(r, path.Join(b.path, name), Auto, b.only())
+		return aliases, b.file(r, path.Join(b.path, name), Auto, b.onlyCategory())
 	}
 	return b.readMember(r, name, int64(m.UncompressedSize64), aliases)
 }

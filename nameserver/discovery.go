@@ -200,8 +200,8 @@ func (x *webQuery) identify(before, named string) string {
 	return strings.ToLower(strings.Clone(id))
 }
 
-// named is the ClientID in the name that a client connected to.
-func (g *rules) named(server string) string {
+// clientIDIn is the ClientID in the name that a client connected to.
+func (g *rules) clientIDIn(server string) string {
 	n := len(server) - len(g.suffix)
 	if g.suffix == "" || n <= 0 || !strings.EqualFold(server[n:], g.suffix) {
 		return ""

@@ -219,10 +219,10 @@ func (l *handler) domainOf() []byte {
 	return d
 }
 
-// later decides on a query for which a responder has to wait. When the domain has
+// deferOrServeStale decides on a query for which a responder has to wait. When the domain has
 // no free worker and an expired answer is available, the client gets that; else a
 // worker continues.
-func (l *handler) later() dns.Outcome {
+func (l *handler) deferOrServeStale() dns.Outcome {
 	if l.domain = 0; !l.r.RA {
 		return dns.Later // a zone of our own
 	}

@@ -190,7 +190,7 @@ func (l *handler) decide(status dns.Status, over bool) dns.Outcome {
 		if o := l.ask(); o != dns.Later {
 			return o
 		}
-		return l.later()
+		return l.deferOrServeStale()
 	}
 	return dns.Answered
 }
@@ -253,14 +253,14 @@ func (l *handler) wait(ctx context.Context, buf []byte) ([]byte, dns.Outcome) {
 	l.begin(buf)
 	q := &l.q
 	if q.TSIG != 0 {
-		return l.signed(ctx)
+		return l.answerSigned(ctx)
 	}
 	o := l.rs.all[l.next].Wait(ctx, q, &l.r, &l.judged)
 	if o == dns.Declined {
 		l.next++
 		o = l.askWaiting(ctx)
 	}
-	return l.waited(o)
+	return l.afterWait(o)
 }
 
 // askWaiting asks the remaining responders, and waits where one has to.
@@ -277,7 +277,7 @@ func (l *handler) askWaiting(ctx context.Context) dns.Outcome {
 	}
 }
 
-func (l *handler) waited(o dns.Outcome) ([]byte, dns.Outcome) {
+func (l *handler) afterWait(o dns.Outcome) ([]byte, dns.Outcome) {
 	switch o {
 	case dns.Answered:
 		return l.finish()
@@ -290,9 +290,9 @@ func (l *handler) waited(o dns.Outcome) ([]byte, dns.Outcome) {
 	return l.finish()
 }
 
-// signed answers a query with a TSIG record. The reply is signed if the key is
+// answerSigned answers a query with a TSIG record. The reply is signed if the key is
 // ours.
-func (l *handler) signed(ctx context.Context) ([]byte, dns.Outcome) {
+func (l *handler) answerSigned(ctx context.Context) ([]byte, dns.Outcome) {
 	o := dns.Answered
 	switch {
 	case !l.rs.auth.Verify(&l.q):
@@ -302,7 +302,7 @@ func (l *handler) signed(ctx context.Context) ([]byte, dns.Outcome) {
 	default:
 		o = l.askWaiting(ctx)
 	}
-	msg, o := l.waited(o)
+	msg, o := l.afterWait(o)
 	if o == dns.Answered {
 		msg = l.rs.auth.Sign(&l.q, msg)
 	}

@@ -28,12 +28,12 @@ type h1conn struct {
 func (s *Server) serveHTTP1(x *conn, c net.Conn) {
 	h := &h1conn{caller: s.newCaller(), raw: x, c: c, r: message.NewReader(c, readSize, maxHead), alt: altSvc(x.port())}
 	h.q.Client, h.q.Local, h.q.Transport = x.client, x.local(), dns.HTTPS
-	for h.one() && !s.stopping.Load() {
+	for h.serveOne() && !s.stopping.Load() {
 	}
 }
 
-// one answers one request; false ends the connection.
-func (h *h1conn) one() bool {
+// serveOne answers one request; false ends the connection.
+func (h *h1conn) serveOne() bool {
 	idle := h.s.rules.Load().idle
 	h.raw.Conn.SetReadDeadline(time.Now().Add(idle))
 	if h.s.stopping.Load() {

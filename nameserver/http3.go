@@ -92,7 +92,7 @@ func (x *caller) request(rw http.ResponseWriter, r *http.Request) (webReply, *jo
 	q.Transport, q.At = dns.HTTPS, time.Now()
 	named := ""
 	if r.TLS != nil {
-		named = x.s.rules.Load().named(r.TLS.ServerName)
+		named = x.s.rules.Load().clientIDIn(r.TLS.ServerName)
 	}
 	q.ClientID = req.identify("", named)
 	reply, j := x.reply()

@@ -47,7 +47,7 @@ func (s *Server) handshake(x *conn, cfg *tls.Config) (*tls.Conn, bool) {
 		return nil, false
 	}
 	x.Conn.SetReadDeadline(time.Time{})
-	x.named = s.rules.Load().named(c.ConnectionState().ServerName)
+	x.named = s.rules.Load().clientIDIn(c.ConnectionState().ServerName)
 	return c, true
 }
 

@@ -145,7 +145,7 @@ func (s *Server) leaveQUIC(ctx context.Context, w *web) {
 func (s *Server) serveQUIC(c *quic.Conn, client netip.AddrPort, w *web) {
 	var all sync.WaitGroup
 	local, _ := c.LocalAddr().(*net.UDPAddr)
-	named := s.rules.Load().named(c.ConnectionState().TLS.ServerName)
+	named := s.rules.Load().clientIDIn(c.ConnectionState().TLS.ServerName)
 	for {
 		st, err := c.AcceptStream(w.ctx)
 		if err != nil { // the client has left or was silent, or the server stops

@@ -115,14 +115,14 @@ func (st *stream) serve() {
 			return
 		}
 		st.q.At = time.Now()
-		if !st.one(msg) {
+		if !st.answerOne(msg) {
 			return
 		}
 	}
 }
 
-// one answers one query; false ends the connection.
-func (st *stream) one(msg []byte) bool {
+// answerOne answers one query; false ends the connection.
+func (st *stream) answerOne(msg []byte) bool {
 	defer st.s.recovered(&st.handler)
 	reply, o := st.answer(msg, st.buf[:0])
 	switch o {

@@ -13,7 +13,7 @@ import (
 // called name, or for "" the one that covers the client. It returns the policy's name, "" if
 // there is none.
 func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now time.Time) (covers string, left []filter.Balance) {
-	p := e.named(name)
+	p := e.policyNamed(name)
 	if name == "" {
 		p = e.policyFor(c, now)
 	}

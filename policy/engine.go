@@ -207,7 +207,7 @@ func (e *Engine) AsksJA4() bool {
 // As returns a decider that judges every client by the policy with this name. It neither
 // learns nor uses learned verdicts.
 func (e *Engine) As(name string) (filter.Decider, error) {
-	p := e.named(name)
+	p := e.policyNamed(name)
 	if p == nil {
 		names := make([]string, 0, len(e.policies))
 		for _, p := range e.policies {
@@ -236,8 +236,8 @@ func (e *Engine) Counting(c Counter) *Engine {
 	return &as
 }
 
-// named returns the policy called name, nil when there is none.
-func (e *Engine) named(name string) *policy {
+// policyNamed returns the policy called name, nil when there is none.
+func (e *Engine) policyNamed(name string) *policy {
 	for _, p := range e.policies {
 		if p.name == name {
 			return p
@@ -337,7 +337,7 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 	}
 	var before quotaSet // quotas that were tested
 	if counts && s > filter.Request {
-		before = p.rationed(t, allChecks)
+		before = p.quotasFor(t, allChecks)
 	}
 	w := e.walk(p, t, s, now)
 	if w.blocked {
@@ -347,7 +347,7 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 	w.decide(ctx)
 	w.release()
 	if counts && spends(t, s) {
-		set := p.rationed(t, allChecks)
+		set := p.quotasFor(t, allChecks)
 		e.spend(ctx, p, t, set.less(before), now)
 	}
 	return t.Verdict
@@ -538,15 +538,15 @@ func (w *walk) could(checks uint64) bool {
 			w.waiting = true
 			return true
 		}
-		if w.later(i) {
+		if w.wantsLater(i) {
 			return true
 		}
 	}
 	return false
 }
 
-// later reports whether a check wants a stage after this one.
-func (w *walk) later(i int) bool {
+// wantsLater reports whether a check wants a stage after this one.
+func (w *walk) wantsLater(i int) bool {
 	bit := uint64(1) << i
 	if w.asked&bit == 0 {
 		w.asked |= bit

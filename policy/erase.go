@@ -14,7 +14,7 @@ func (e *Engine) Counters(users []string, clients []netip.Addr, now time.Time) (
 	of := func(l *limit, c filter.Client) {
 		t := &filter.Transaction{Client: c}
 		if l.window > 0 {
-			n := l.one(t)
+			n := l.countOne(t)
 			keys = append(keys, n.Keys(now)...)
 		} else {
 			keys = append(keys, l.counter(t, d.name))

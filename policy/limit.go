@@ -323,8 +323,8 @@ func (l *limit) counter(t *filter.Transaction, day string) (key [16]byte) {
 	return [16]byte(sum[:16])
 }
 
-// one returns the count of one more request, for a Limit.
-func (l *limit) one(t *filter.Transaction) state.Count {
+// countOne returns the count of one more request, for a Limit.
+func (l *limit) countOne(t *filter.Transaction) state.Count {
 	return state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most}
 }
 
@@ -382,7 +382,7 @@ func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, 
 	counts := make([]state.Count, 0, len(p.limits)+len(p.quotas))
 	for i := range p.limits {
 		l := &p.limits[i]
-		counts = append(counts, l.one(t))
+		counts = append(counts, l.countOne(t))
 	}
 	if len(p.quotas) > 0 && !e.past {
 		d := e.dayOf(now)
@@ -414,8 +414,8 @@ func (p *policy) refuse(t *filter.Transaction, l *limit, kind string, n *state.C
 	t.Verdict = filter.Verdict{Action: filter.Block, After: max(after, time.Second), Reason: filter.Reason{Policy: p.name, Rule: l.name, Finding: f}, Names: p.names}
 }
 
-// rationed returns the quotas that count for the findings of some checks.
-func (p *policy) rationed(t *filter.Transaction, checks uint64) (set quotaSet) {
+// quotasFor returns the quotas that count for the findings of some checks.
+func (p *policy) quotasFor(t *filter.Transaction, checks uint64) (set quotaSet) {
 	for i := range p.quotas {
 		if p.quotas[i].every {
 			set.add(i)
@@ -442,7 +442,7 @@ func (w *walk) rations(checks uint64) bool {
 	if w.e.counter == nil || len(w.p.rations) == 0 {
 		return false
 	}
-	set := w.p.rationed(w.t, allChecks)
+	set := w.p.quotasFor(w.t, allChecks)
 	for i := range w.p.rations {
 		if r := &w.p.rations[i]; checks>>r.check&1 != 0 && !set.has(r.quota) {
 			return true
@@ -462,7 +462,7 @@ func (w *walk) rationedBody() bool {
 			checks |= 1 << i
 		}
 	}
-	return w.p.rationed(w.t, checks) != w.p.rationed(w.t, 0)
+	return w.p.quotasFor(w.t, checks) != w.p.quotasFor(w.t, 0)
 }
 
 // spend refuses a request for which one of the quotas of set is used up.
@@ -523,7 +523,7 @@ func (e *Engine) limitedQuery(p *policy, t *filter.Transaction, s *scratch) bool
 	s.counts = s.counts[:0]
 	for i := range p.queries {
 		l := &p.queries[i]
-		s.counts = append(s.counts, l.one(t))
+		s.counts = append(s.counts, l.countOne(t))
 	}
 	e.counter.CountHere(s.counts)
 	for i := range s.counts {
@@ -538,7 +538,7 @@ func (e *Engine) limitedQuery(p *policy, t *filter.Transaction, s *scratch) bool
 
 // spendQuery refuses a name for which a quota is used up.
 func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now time.Time) {
-	set := p.rationed(t, allChecks)
+	set := p.quotasFor(t, allChecks)
 	if set == (quotaSet{}) {
 		return
 	}
@@ -585,7 +585,7 @@ func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 	if p == nil || len(p.quotas) == 0 {
 		return
 	}
-	set := p.rationed(t, allChecks)
+	set := p.quotasFor(t, allChecks)
 	if set == (quotaSet{}) {
 		return
 	}

@@ -95,7 +95,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 	t := &x.T
 	block := c.p.inspector.Block(helloSize)
 	c.until = time.Time{}
-	c.c.SetReadDeadline(within(c.p.headTime))
+	c.c.SetReadDeadline(deadlineIn(c.p.headTime))
 	h, err := c.sniff(&block)
 	o.first = bytes.Clone(block)
 	c.p.inspector.Release(block)
@@ -111,7 +111,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 				return c.serveWithin(d, o.first)
 			}
 		}
-		return o.unseen("not decrypted: not TLS")
+		return o.tunnelUnseen("not decrypted: not TLS")
 	case err != nil:
 		x.Note("TLS hello: " + err.Error())
 		c.c.Write(alert[:])
@@ -126,7 +126,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 	d.ja4, d.ech = t.JA4, h.ECH
 	d.tls = upstream.TLS{ServerName: h.Host, HTTP2: slices.Contains(h.Protocols, protocolH2)}
 	switch {
-	case o.stranger != nil && !exchange.Open(o.stranger, h.Host):
+	case o.stranger != nil && !exchange.MayReach(o.stranger, h.Host):
 		return o.turnAway(h)
 	case d.orig.IsValid():
 		if pass = o.judgeRedirected(h); !x.intercepts() {
@@ -134,22 +134,22 @@ func (o *tlsOpening) run(pass bool) outcome {
 				c.c.Write(alert[:])
 				return closing
 			}
-			return o.unseen("")
+			return o.tunnelUnseen("")
 		}
 	case pass:
 		pass = o.judgeHello(h)
 	}
 	d.tls.Name = d.name()
 	if t.Verdict.Action == filter.Allow {
-		return o.unseen("")
+		return o.tunnelUnseen("")
 	}
 	if why := o.opaque(); why != "" && pass {
-		return o.unseen(why)
+		return o.tunnelUnseen(why)
 	}
 	if pass {
 		pass = o.meet()
 		if t.Verdict.Action == filter.Allow {
-			return o.unseen("")
+			return o.tunnelUnseen("")
 		}
 	}
 	return o.handshake(pass)
@@ -242,8 +242,8 @@ func (o *tlsOpening) turnAway(h *intercept.Hello) outcome {
 	return o.handshake(false)
 }
 
-// unseen makes the connection a tunnel, of which only the name is judged.
-func (o *tlsOpening) unseen(why string) outcome {
+// tunnelUnseen makes the connection a tunnel, of which only the name is judged.
+func (o *tlsOpening) tunnelUnseen(why string) outcome {
 	c, x := o.c, o.x
 	t := &x.T
 	x.Note(why)
@@ -311,7 +311,7 @@ func (o *tlsOpening) handshake(pass bool) outcome {
 	conf.DynamicRecordSizingDisabled = true // each record costs a system call
 	seen := append(append([]byte(nil), o.first...), c.r.Buffered()...)
 	tc := tls.Server(&rewound{c.c, seen}, conf)
-	c.c.SetDeadline(within(c.p.headTime))
+	c.c.SetDeadline(deadlineIn(c.p.headTime))
 	if err := tc.HandshakeContext(x.ctx); err != nil {
 		o.handshakeFailed(err)
 		return closing

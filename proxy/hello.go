@@ -53,7 +53,7 @@ func (c *conn) openTunnel() outcome {
 func (c *conn) look(up *direction) (request []byte, pass bool) {
 	x, p := &c.x, c.p
 	for {
-		c.c.SetReadDeadline(within(p.tunnel))
+		c.c.SetReadDeadline(deadlineIn(p.tunnel))
 		_, err := c.r.Peek(1)
 		if err == nil {
 			break
@@ -61,7 +61,7 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, err == io.EOF // the server may still send data
 		}
-		if up.other().quiet.Load() {
+		if up.opposite().quiet.Load() {
 			x.Note("tunnel: " + errSilent.Error())
 			return nil, false
 		}
@@ -70,7 +70,7 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 	// needed.
 	block := p.inspector.Block(helloSize)
 	defer func() { p.inspector.Release(block) }()
-	c.c.SetReadDeadline(within(p.headTime))
+	c.c.SetReadDeadline(deadlineIn(p.headTime))
 	h, err := c.sniff(&block)
 	switch {
 	case err == nil:
@@ -84,7 +84,7 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 		}
 		is := false
 		if block, is = requestWithin(c.r, block); is && x.T.Verdict.Action != filter.Allow {
-			up.other().left.Store(true)
+			up.opposite().left.Store(true)
 			return bytes.Clone(block), false
 		}
 	default:
@@ -92,7 +92,7 @@ func (c *conn) look(up *direction) (request []byte, pass bool) {
 		c.c.Write(alert[:])
 		return nil, false
 	}
-	up.dst.SetWriteDeadline(within(p.answer))
+	up.dst.SetWriteDeadline(deadlineIn(p.answer))
 	n, err := up.dst.Write(block)
 	up.n += int64(n)
 	if err != nil {

@@ -67,9 +67,9 @@ var usualNames = [...]struct {
 	{0, "X-Frame-Options", "x-frame-options"}, {0, "Content-Security-Policy", "content-security-policy"},
 }
 
-// lowered returns the name of a field in HTTP/2 (RFC 9113 section 8.2), and its index in the
+// lowerName returns the name of a field in HTTP/2 (RFC 9113 section 8.2), and its index in the
 // static table, 0 for none. Usual names cost no allocation.
-func lowered(name []byte) (index int, as string) {
+func lowerName(name []byte) (index int, as string) {
 	for i := range usualNames {
 		if u := &usualNames[i]; len(u.name) == len(name) && string(name) == u.name {
 			return u.index, u.lowered

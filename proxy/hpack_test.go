@@ -18,12 +18,12 @@ func TestHeaderBlocksAreReadByOthers(t *testing.T) {
 		h.status(code)
 		want := ":status: " + code + "\n"
 		for _, u := range usualNames {
-			index, name := lowered([]byte(u.name))
+			index, name := lowerName([]byte(u.name))
 			h.field(index, name, []byte("v"))
 			want += strings.ToLower(u.name) + ": v\n"
 		}
 		for _, value := range []string{"", long[:126], long[:127], long[:128], long[:255], long} {
-			index, name := lowered([]byte("X-" + value[:min(len(value), 300)]))
+			index, name := lowerName([]byte("X-" + value[:min(len(value), 300)]))
 			h.field(index, name, []byte(value))
 			want += strings.ToLower("X-"+value[:min(len(value), 300)]) + ": " + value + "\n"
 		}

@@ -34,7 +34,7 @@ type parking struct {
 func (k *parking) park(d *direction) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if d.other().over.Load() || d.ended.Load() || d.t.c.aborted.Load() || !k.ready(d.t.c.p.tunnel) {
+	if d.opposite().over.Load() || d.ended.Load() || d.t.c.aborted.Load() || !k.ready(d.t.c.p.tunnel) {
 		return false
 	}
 	d.dst.SetWriteDeadline(time.Time{}) // a timer would wait in vain
@@ -127,7 +127,7 @@ func (k *parking) expire(now time.Time, idle time.Duration) {
 			continue
 		}
 		d.quiet.Store(true)
-		if d.silent = d.other().quiet.Load(); d.silent {
+		if d.silent = d.opposite().quiet.Load(); d.silent {
 			k.resume(d)
 		} else {
 			d.until = now.Add(idle).UnixNano()

@@ -156,8 +156,8 @@ func (x *request) limitTotal() (end func()) {
 	}
 }
 
-// unlimited removes the limit: Config.Total does not apply to tunnels.
-func (x *request) unlimited() {
+// removeLimit removes the limit: Config.Total does not apply to tunnels.
+func (x *request) removeLimit() {
 	if x.deadline != nil && x.deadline.Stop() {
 		x.deadline = nil
 	}
@@ -344,7 +344,7 @@ func (x *request) identify() outcome {
 		who.Addr = addr
 	}
 	x.T.Client = who
-	if err == nil || exchange.Open(err, x.T.Host) {
+	if err == nil || exchange.MayReach(err, x.T.Host) {
 		return proceed
 	}
 	return x.reply(x.AnswerUnidentified(err))
@@ -358,7 +358,7 @@ func (x *request) identifyByAddress(d *tlsState) error {
 		who.Addr = x.addr
 	}
 	d.client, x.T.Client = who, who
-	if exchange.Open(err, x.T.Host) {
+	if exchange.MayReach(err, x.T.Host) {
 		return nil
 	}
 	return err

@@ -50,8 +50,8 @@ func linger(c net.Conn) {
 	}
 }
 
-// within returns the time d from now; the zero time, which means never, if d is 0.
-func within(d time.Duration) time.Time {
+// deadlineIn returns the time d from now; the zero time, which means never, if d is 0.
+func deadlineIn(d time.Duration) time.Time {
 	if d == 0 {
 		return time.Time{}
 	}

@@ -422,7 +422,7 @@ func (st *stream) answer(head []byte) error {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
 		k, v, _ := bytes.Cut(line, []byte(":"))
-		index, name := lowered(k)
+		index, name := lowerName(k)
 		value := bytes.Trim(v, " \t")
 		switch {
 		case name == "sec-websocket-accept" && st.state == answerRaw:
@@ -506,7 +506,7 @@ func (st *stream) end() error {
 		var line []byte
 		line, tail, _ = bytes.Cut(tail, []byte("\r\n"))
 		k, v, _ := bytes.Cut(line, []byte(":"))
-		index, name := lowered(k)
+		index, name := lowerName(k)
 		m.field(index, name, bytes.Trim(v, " \t"))
 	}
 	st.ending()

@@ -49,8 +49,8 @@ type direction struct {
 	why      atomic.Pointer[exchange.Talk] // the conversation with that verdict, until the receiver is informed
 }
 
-// other returns the other direction of the tunnel.
-func (d *direction) other() *direction {
+// opposite returns the other direction of the tunnel.
+func (d *direction) opposite() *direction {
 	if d == &d.t.up {
 		return &d.t.down
 	}
@@ -71,7 +71,7 @@ func (t *tunnel) begin(c *conn) {
 	t.c, t.l, t.ctx = c, c.l, x.ctx
 	c.tunnel.Store(t)
 	x.yield()
-	x.unlimited()
+	x.removeLimit()
 	exchange.Shrink(&x.Exchange) // before a talk reads the state of the request
 	p.counters[tunnelsOpen].Add(1)
 	t.near.SetDeadline(time.Time{})
@@ -183,7 +183,7 @@ func (d *direction) run(p *Proxy, first []byte) (parked bool) {
 		return true // d belongs to another goroutine
 	}
 	d.err = err
-	other := d.other()
+	other := d.opposite()
 	d.over.Store(true)
 	d.quiet.Store(true)
 	defer d.t.l.parking.wake(other) // it notices what happens here
@@ -197,7 +197,7 @@ func (d *direction) run(p *Proxy, first []byte) (parked bool) {
 		}
 		if c, ok := d.dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 			// Most have nothing more to send to a client that has gone.
-			d.dst.SetReadDeadline(within(p.answer))
+			d.dst.SetReadDeadline(deadlineIn(p.answer))
 			return false
 		}
 	}
@@ -212,7 +212,7 @@ func (d *direction) copy(p *Proxy, first []byte) (err error, parked bool) {
 	}
 	idle := p.tunnel
 	if len(first) > 0 {
-		d.dst.SetWriteDeadline(within(idle))
+		d.dst.SetWriteDeadline(deadlineIn(idle))
 		n, err := d.write(p, first)
 		d.n += int64(n)
 		if err != nil {
@@ -225,15 +225,15 @@ func (d *direction) copy(p *Proxy, first []byte) (err error, parked bool) {
 		switch {
 		case d.ended.Load():
 			wait = time.Second
-		case d.other().over.Load() && !last:
+		case d.opposite().over.Load() && !last:
 			wait, last, mayPark = p.answer, true, false
 		case mayPark:
 			wait = d.still
 		}
 		// Deadlines cost one call per period instead of one per read: when one passes, the
 		// bytes moved in the meantime decide.
-		d.src.SetReadDeadline(within(wait))
-		d.dst.SetWriteDeadline(within(3 * idle))
+		d.src.SetReadDeadline(deadlineIn(wait))
+		d.dst.SetWriteDeadline(deadlineIn(3 * idle))
 		n, err := d.move(p)
 		d.n += n
 		if err == nil || err == io.EOF {
@@ -255,7 +255,7 @@ func (d *direction) copy(p *Proxy, first []byte) (err error, parked bool) {
 			mayPark = false
 		default:
 			d.quiet.Store(true)
-			if d.other().quiet.Load() {
+			if d.opposite().quiet.Load() {
 				return errSilent, false
 			}
 		}
@@ -325,7 +325,7 @@ func (d *direction) write(p *Proxy, b []byte) (int, error) {
 			x.ended.Store(true)
 			x.why.Store(d.talk)
 		}
-		d.other().sayWhy()
+		d.opposite().sayWhy()
 	}
 	return len(b), nil
 }
@@ -342,7 +342,7 @@ func (d *direction) sayWhy() {
 				half.CloseWrite()
 			}
 			d.dst.SetReadDeadline(time.Now().Add(time.Second))
-			d.t.l.parking.wake(d.other())
+			d.t.l.parking.wake(d.opposite())
 		}
 		d.mu.Unlock()
 	}
@@ -411,7 +411,7 @@ func (d *direction) splice(p *Proxy, dst, src *net.TCPConn) (n int64, err error)
 	for {
 		now := time.Now()
 		src.SetReadDeadline(now.Add(pause))
-		dst.SetWriteDeadline(within(p.tunnel))
+		dst.SetWriteDeadline(deadlineIn(p.tunnel))
 		limit = io.LimitedReader{R: src, N: burst}
 		m, err := dst.ReadFrom(&limit)
 		n += m

@@ -160,7 +160,7 @@ func (n *node) get(ctx context.Context) (*conn, error) {
 		if n.conn != nil {
 			select {
 			case <-n.conn.dead:
-				n.dropConn(n.conn.why())
+				n.dropConn(n.conn.failure())
 			default:
 				defer n.mu.Unlock()
 				return n.conn, nil
@@ -202,7 +202,7 @@ func (n *node) dial() {
 		n.addr = addr
 	}
 	if err != nil {
-		n.later()
+		n.postponeDial()
 		return
 	}
 	n.conn, n.since = c, time.Now()
@@ -220,12 +220,12 @@ func (n *node) dropConn(why error) {
 	case n.failures == 0:
 		n.failures = 1 // the next dial is immediate
 	default: // it failed too early
-		n.later()
+		n.postponeDial()
 	}
 }
 
-// later postpones the next dial. The caller holds the lock.
-func (n *node) later() {
+// postponeDial postpones the next dial. The caller holds the lock.
+func (n *node) postponeDial() {
 	pause := min(firstPause<<min(n.failures, 10), lastPause)
 	n.failures, n.next = n.failures+1, time.Now().Add(pause+rand.N(pause/2))
 }

@@ -328,8 +328,8 @@ func (c *conn) fail(err error) {
 	}
 }
 
-// why returns why the connection has failed.
-func (c *conn) why() error {
+// failure returns why the connection has failed.
+func (c *conn) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err

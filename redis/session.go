@@ -81,7 +81,7 @@ func (s *Session) Members(key string, take func(member []byte) error) error {
 // keys of the database.
 func (s *Session) Keys(pattern string, take func(key []byte) error) error {
 	for _, addr := range s.client.Nodes() {
-		if err := s.with(addr, func(c *stream) error {
+		if err := s.withConn(addr, func(c *stream) error {
 			return c.walk(false, func(key, _ []byte) error { return take(key) }, "SCAN", "MATCH", pattern)
 		}); err != nil {
 			return err
@@ -130,14 +130,15 @@ func (s *Session) Values(key string, n int, field func(i int, b []byte) []byte, 
 // string. key appends the i-th key to b. Arguments of take are valid until it returns.
 func (s *Session) Strings(n int, key func(i int, b []byte) []byte, take func(i int, value []byte) error) error {
 	if s.client.cluster != nil {
-		return s.scattered(n, key, take)
+		return s.stringsAcrossNodes(n, key, take)
 	}
 	return s.at("", func(c *stream) error { return c.pages(n, key, take, "MGET") })
 }
 
-// scattered is Strings in a cluster, where a command cannot have keys of several nodes. The
-// commands of a page go to all nodes at once, and replies are read in the order of the keys.
-func (s *Session) scattered(n int, key func(int, []byte) []byte, take func(int, []byte) error) error {
+// stringsAcrossNodes is Strings in a cluster, where a command cannot have keys of several
+// nodes. The commands of a page go to all nodes at once, and replies are read in the order of
+// the keys.
+func (s *Session) stringsAcrossNodes(n int, key func(int, []byte) []byte, take func(int, []byte) error) error {
 	for from := 0; from < n; from += page {
 		to := min(n, from+page)
 		if err := s.gather(from, to, key, take); err != nil {
@@ -203,7 +204,7 @@ func (s *Session) at(key string, do func(*stream) error) error {
 	}
 	asking := false
 	for range redirects {
-		err := s.with(addr, func(c *stream) error {
+		err := s.withConn(addr, func(c *stream) error {
 			if asking {
 				c.command("ASKING")
 				if _, err := c.line(); err != nil {
@@ -232,8 +233,8 @@ func (s *Session) address(key string) (string, error) {
 	return s.client.single.find(s.ctx)
 }
 
-// with calls do with the connection to a server.
-func (s *Session) with(addr string, do func(*stream) error) error {
+// withConn calls do with the connection to a server.
+func (s *Session) withConn(addr string, do func(*stream) error) error {
 	c, err := s.open(addr)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription) error {
 		case <-c.ctx.Done():
 			return ErrClosed
 		case <-conn.dead:
-			return conn.why()
+			return conn.failure()
 		case <-ready:
 			late.Stop()
 			ready = nil

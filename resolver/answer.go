@@ -103,7 +103,7 @@ func (w *walk) answer(off int) (int, error) {
 	if x.Type == w.k.Type {
 		w.found = true
 	}
-	w.seen(x)
+	w.noteRecord(x)
 	return x.End, nil
 }
 
@@ -122,11 +122,11 @@ func (w *walk) authority(off int) (int, error) {
 	if x.Type == typeSOA && x.End-x.Data >= 22 {
 		w.soa, w.minus = true, min(x.TTL, binary.BigEndian.Uint32(w.msg[x.End-4:])) // RFC 2308 section 5
 	}
-	w.seen(x)
+	w.noteRecord(x)
 	return x.End, nil
 }
 
-func (w *walk) seen(x dns.Record) {
+func (w *walk) noteRecord(x dns.Record) {
 	ttl := x.TTL
 	if ttl >= 1<<31 { // RFC 2181 section 8
 		ttl = 0

@@ -199,7 +199,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 	if lead == nil {
 		lead = func(*miekg.Msg) {}
 	}
-	kept := r.changed(q, name, body, plain, func(m *miekg.Msg) {
+	kept := r.changedEntry(q, name, body, plain, func(m *miekg.Msg) {
 		for _, rr := range m.Ns {
 			if rr.Header().Rrtype == typeSOA && plain.Flags&cache.Negative != 0 {
 				most = rr.Header().Ttl // it includes the minimum of the zone, see clamp
@@ -239,7 +239,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 		return kept
 	}
 	synthesised := 0
-	e := r.changed(q, name, body, four, func(m *miekg.Msg) {
+	e := r.changedEntry(q, name, body, four, func(m *miekg.Msg) {
 		m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool {
 			x, ok := rr.(*miekg.A)
 			if !ok {
@@ -273,9 +273,9 @@ func covers(rr miekg.RR, typ uint16) bool {
 	return ok && x.TypeCovered == typ
 }
 
-// pointed answers a PTR query for an address that embeds an IPv4 address with an alias to that
-// one's name (RFC 6147 section 5.3.1).
-func (r *Resolver) pointed(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
+// answerEmbeddedPTR answers a PTR query for an address that embeds an IPv4 address with an
+// alias to that one's name (RFC 6147 section 5.3.1).
+func (r *Resolver) answerEmbeddedPTR(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
 	addr, ok := r.pointee(q)
 	if !ok {
 		return dns.Declined

@@ -261,7 +261,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 		return r.refuse(ctx, q, a, t)
 	}
 	if q.Type == typePTR && r.dns64.IsValid() { // before special: the prefix may be in a private network
-		if out := r.pointed(ctx, q, a, t); out != dns.Declined {
+		if out := r.answerEmbeddedPTR(ctx, q, a, t); out != dns.Declined {
 			return out
 		}
 	}

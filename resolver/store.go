@@ -184,11 +184,11 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 		return buf, e
 	}
 	if ctx.Err() != nil { // no time is left
-		return s.without(k, now, dst, edeNetwork)
+		return s.fallbackAnswer(k, now, dst, edeNetwork)
 	}
 	f := s.start(k, now)
 	if f == nil {
-		return s.without(k, now, dst, edeNetwork)
+		return s.fallbackAnswer(k, now, dst, edeNetwork)
 	}
 	var patience <-chan time.Time
 	if stale {
@@ -200,22 +200,22 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 		select {
 		case <-f.done:
 			if f.err != nil {
-				return s.without(k, now, dst, f.entry.EDE)
+				return s.fallbackAnswer(k, now, dst, f.entry.EDE)
 			}
 			return append(dst, f.entry.Body...), f.entry
 		case <-patience:
-			if buf, e, ok := s.old(k, now, dst); ok {
+			if buf, e, ok := s.staleAnswer(k, now, dst); ok {
 				return buf, e
 			}
 			patience = nil
 		case <-ctx.Done():
-			return s.without(k, now, dst, edeNoUpstream)
+			return s.fallbackAnswer(k, now, dst, edeNoUpstream)
 		}
 	}
 }
 
-// old appends an expired answer, if there is one.
-func (s *Store) old(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry, bool) {
+// staleAnswer appends an expired answer, if there is one.
+func (s *Store) staleAnswer(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry, bool) {
 	from := len(dst)
 	dst, e, st, _ := s.cache.Get(k, now, staleTTL, dst)
 	if st == cache.Miss || e.Flags&cache.Failure != 0 {
@@ -227,9 +227,9 @@ func (s *Store) old(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entr
 	return dst, e, true
 }
 
-// without is the answer when upstreams give none.
-func (s *Store) without(k *cache.Key, now time.Time, dst []byte, ede uint16) ([]byte, cache.Entry) {
-	if buf, e, ok := s.old(k, now, dst); ok {
+// fallbackAnswer is the answer when upstreams give none.
+func (s *Store) fallbackAnswer(k *cache.Key, now time.Time, dst []byte, ede uint16) ([]byte, cache.Entry) {
+	if buf, e, ok := s.staleAnswer(k, now, dst); ok {
 		return buf, e
 	}
 	return dst, cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure}

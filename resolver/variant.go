@@ -103,7 +103,7 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 			plain.Body = body
 			return plain
 		}
-		return r.changed(q, q.Name, body, plain, func(m *miekg.Msg) { clean(m, c) })
+		return r.changedEntry(q, q.Name, body, plain, func(m *miekg.Msg) { clean(m, c) })
 	}
 	name, err := dns.Name(c.to)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 	}
 	k := cache.Key{Name: name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
 	if q.Type == typeCNAME {
-		return r.changed(q, name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
+		return r.changedEntry(q, name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
 	}
 	body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
 	lead := func(m *miekg.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) }
@@ -125,12 +125,12 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 		plain.Body = nil
 		return plain
 	}
-	return r.changed(q, name, body, plain, lead)
+	return r.changedEntry(q, name, body, plain, lead)
 }
 
 // ownAlias answers with an alias to a local name.
 func (r *Resolver) ownAlias(q *dns.Query, to string, h *host) cache.Entry {
-	return r.changed(q, q.Name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) {
+	return r.changedEntry(q, q.Name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) {
 		prependAlias(m, q, to, localTTL)
 		hdr := miekg.RR_Header{Name: miekg.Fqdn(to), Rrtype: q.Type, Class: classIN, Ttl: localTTL}
 		switch q.Type {
@@ -155,9 +155,9 @@ func prependAlias(m *miekg.Msg, q *dns.Query, to string, ttl uint32) {
 	m.Answer = slices.Insert(m.Answer, 0, miekg.RR(rr))
 }
 
-// changed makes an entry for q from the answer for name, with the given body and counts, after
-// how has changed it.
-func (r *Resolver) changed(q *dns.Query, name, body []byte, plain cache.Entry, how func(*miekg.Msg)) cache.Entry {
+// changedEntry makes an entry for q from the answer for name, with the given body and counts,
+// after how has changed it.
+func (r *Resolver) changedEntry(q *dns.Query, name, body []byte, plain cache.Entry, how func(*miekg.Msg)) cache.Entry {
 	failed := cache.Entry{Rcode: rcodeServFail, EDE: edeInvalidAnswer}
 	msg := make([]byte, headerLen, headerLen+len(name)+4+len(body))
 	binary.BigEndian.PutUint16(msg[4:], 1)

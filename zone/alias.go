@@ -23,12 +23,12 @@ func (w *walk) alias(n uint32, kind DenialKind) bool {
 	case w.r.Answers == had:
 		return w.negative(kind, n)
 	}
-	return w.borrowed(from, had, kind)
+	return w.finishAlias(from, had, kind)
 }
 
-// borrowed completes an answer whose records, beginning at from, are those of another name.
+// finishAlias completes an answer whose records, beginning at from, are those of another name.
 // They are signed for this one.
-func (w *walk) borrowed(from int, had uint16, kind DenialKind) bool {
+func (w *walk) finishAlias(from int, had uint16, kind DenialKind) bool {
 	if w.q.DO && w.t.signer != nil {
 		count := w.r.Answers - had
 		w.r.Answers = had
@@ -36,15 +36,15 @@ func (w *walk) borrowed(from int, had uint16, kind DenialKind) bool {
 			return false
 		}
 		if kind == WildcardNoData {
-			w.owe()
+			w.noteWildcard()
 		}
 	}
-	w.settle()
+	w.addWildcardProofs()
 	return false
 }
 
-// climb answers with the CAA records of the closest ancestor that has some.
-func (w *walk) climb(n uint32, kind DenialKind) bool {
+// answerClosestCAA answers with the CAA records of the closest ancestor that has some.
+func (w *walk) answerClosestCAA(n uint32, kind DenialKind) bool {
 	t, from, had := w.t, len(w.r.Buf), w.r.Answers
 	for at, end := 0, w.inside(); at < end; {
 		at += 1 + int(w.name[at])
@@ -56,7 +56,7 @@ func (w *walk) climb(n uint32, kind DenialKind) bool {
 			if !w.put(s, w.pointer(0), &w.r.Answers, false) || w.r.TC {
 				return false
 			}
-			return w.borrowed(from, had, kind)
+			return w.finishAlias(from, had, kind)
 		}
 	}
 	return w.negative(kind, n)

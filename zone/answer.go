@@ -219,7 +219,7 @@ func (w *walk) data(n uint32, encloser int) bool {
 		case f&hasAlias != 0 && (w.q.Type == miekg.TypeA || w.q.Type == miekg.TypeAAAA):
 			return w.alias(n, kind)
 		case t.climbCAA && w.q.Type == miekg.TypeCAA:
-			return w.climb(n, kind)
+			return w.answerClosestCAA(n, kind)
 		}
 		return w.negative(kind, n)
 	}
@@ -240,9 +240,9 @@ func (w *walk) data(n uint32, encloser int) bool {
 		return w.negative(kind, n) // the picker chose nothing
 	}
 	if kind == WildcardNoData {
-		w.owe()
+		w.noteWildcard()
 	}
-	if !w.settle() {
+	if !w.addWildcardProofs() {
 		return false
 	}
 	if u16(t.arena, s+setAdds) > 0 {
@@ -449,7 +449,7 @@ func (w *walk) follow(s uint32, wildcard bool) bool {
 		return false
 	}
 	if wildcard {
-		w.owe()
+		w.noteWildcard()
 	}
 	if w.q.Type == miekg.TypeANY {
 		return w.end()
@@ -549,7 +549,7 @@ func (w *walk) jump(next spot) bool {
 
 // end completes an answer.
 func (w *walk) end() bool {
-	w.settle()
+	w.addWildcardProofs()
 	return false
 }
 
@@ -576,7 +576,7 @@ func (w *walk) refer(n uint32) bool {
 			return false
 		}
 	}
-	if r.TC || !w.settle() {
+	if r.TC || !w.addWildcardProofs() {
 		return false
 	}
 	w.addresses(s, from, n)
@@ -636,7 +636,7 @@ func (w *walk) negative(kind DenialKind, n uint32) bool {
 	if !w.put(w.t.negative, w.pointer(w.inside()), &w.r.Authorities, true) || w.r.TC {
 		return false
 	}
-	if !w.settle() {
+	if !w.addWildcardProofs() {
 		return false
 	}
 	if w.q.DO && w.t.signed {
@@ -645,9 +645,9 @@ func (w *walk) negative(kind DenialKind, n uint32) bool {
 	return false
 }
 
-// owe notes a wildcard expansion to prove. The proof goes to the authority section, once the
-// answer section is complete.
-func (w *walk) owe() {
+// noteWildcard notes a wildcard expansion to prove. The proof goes to the authority section,
+// once the answer section is complete.
+func (w *walk) noteWildcard() {
 	if !w.q.DO || !w.t.signed {
 		return
 	}
@@ -658,8 +658,8 @@ func (w *walk) owe() {
 	}
 }
 
-// settle adds the proofs that owe noted.
-func (w *walk) settle() bool {
+// addWildcardProofs adds the proofs that noteWildcard noted.
+func (w *walk) addWildcardProofs() bool {
 	here := w.spot
 	for i := range w.waits {
 		w.spot = w.s.proofs[i]

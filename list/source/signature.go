@@ -53,7 +53,7 @@ func (k *publicKey) check(signature []byte, content *os.File) error {
 	if !bytes.Equal(number, k.number[:]) {
 		return fmt.Errorf("it is by the key %X, and the settings name %X", reversed(number), reversed(k.number[:]))
 	}
-	signed, err := whatIsSigned(kind, content)
+	signed, err := signedData(kind, content)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func reversed(b []byte) []byte {
 	return r
 }
 
-func whatIsSigned(kind string, content *os.File) ([]byte, error) {
+func signedData(kind string, content *os.File) ([]byte, error) {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func whatIsSigned(kind string, content *os.File) ([]byte, error) {
 	return nil, fmt.Errorf("%q is not a kind of signature", kind)
 }
 
-// signed verifies content by the signature that the server offers.
-func (s *Store) signed(ctx context.Context, src Source, content *os.File) error {
+// verifySignature verifies content by the signature that the server offers.
+func (s *Store) verifySignature(ctx context.Context, src Source, content *os.File) error {
 	if src.key == nil {
 		return nil
 	}

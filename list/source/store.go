@@ -218,8 +218,8 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 	return true, look(file)
 }
 
-// again copies what was looked at into f, if it is what a fetch of src would give.
-func (s *Store) again(name string, src Source, st *State, f *os.File) (d download, ok bool) {
+// reusePreview copies what was looked at into f, if it is what a fetch of src would give.
+func (s *Store) reusePreview(name string, src Source, st *State, f *os.File) (d download, ok bool) {
 	k := st.Seen
 	if k == nil || k.URL != src.Place() || time.Since(k.At).Abs() > keepSeen {
 		return d, false
@@ -249,7 +249,7 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 		asked = State{}
 	}
 	if again {
-		d, again = s.again(name, src, st, f)
+		d, again = s.reusePreview(name, src, st, f)
 	}
 	if !again {
 		err = s.retry(ctx, func(ctx context.Context) error {
@@ -265,7 +265,7 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 	}
 	err = s.verify(ctx, src, d)
 	if err == nil {
-		err = s.signed(ctx, src, f)
+		err = s.verifySignature(ctx, src, f)
 	}
 	if err != nil {
 		return nil, d, fmt.Errorf("fetching it from %s: %w", src.Place(), err)
@@ -331,8 +331,8 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	return c, nil
 }
 
-// mayStayUnchanged reports whether the server may answer that nothing has changed: our version is from
-// there, still exists, and meets the settings.
+// mayStayUnchanged reports whether the server may answer that nothing has changed: our version
+// is from there, still exists, and meets the settings.
 func (s *Store) mayStayUnchanged(name string, src Source, st *State) bool {
 	v := st.inUse()
 	if v == nil || v.URL != src.Place() || src.SHA256 != "" && v.SHA256 != src.SHA256 {

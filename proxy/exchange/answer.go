@@ -344,8 +344,8 @@ func (x *Exchange) Later(status int, after time.Duration, note string) *message.
 	return x.Fail(status, "Please try again later.", note, "Retry-After", strconv.Itoa(seconds))
 }
 
-// AnswerUnidentified answers a request whose client could not be identified. If the error has a method
-// Challenges() []string, the client must log in: the strings are the values of
+// AnswerUnidentified answers a request whose client could not be identified. If the error has
+// a method Challenges() []string, the client must log in: the strings are the values of
 // Proxy-Authenticate. If it has Later() (status int, after time.Duration), the client must try
 // again later. If it has SignIn() string, the client must sign in on that page.
 func (x *Exchange) AnswerUnidentified(err error) *message.Response {
@@ -400,8 +400,8 @@ func AsksToSignIn(err error) bool {
 	return ok && s.SignIn() != ""
 }
 
-// Open reports whether a client that has not signed in may reach a host.
-func Open(err error, host string) bool {
+// MayReach reports whether a client that has not signed in may reach a host.
+func MayReach(err error, host string) bool {
 	s, ok := errors.AsType[signInError](err)
 	return ok && s.OpenHost(host)
 }

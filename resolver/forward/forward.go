@@ -191,7 +191,7 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 		select {
 		case r := <-results:
 			pending--
-			if r.err == nil && !r.a.poor() {
+			if r.err == nil && !r.a.mayImprove() {
 				return r.a, r.u.to, nil
 			}
 			if r.err != nil {

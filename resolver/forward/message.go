@@ -151,8 +151,8 @@ type answer struct {
 	sameCase bool // the question came back exactly as sent
 }
 
-// poor reports whether another upstream may have a better answer.
-func (a *answer) poor() bool {
+// mayImprove reports whether another upstream may have a better answer.
+func (a *answer) mayImprove() bool {
 	switch a.rcode {
 	case rcodeSuccess, rcodeNXDomain:
 		return false

@@ -257,8 +257,8 @@ func (b *builder) damage(typ uint16, field string, err error) {
 	}
 }
 
-// useLastGood replaces damaged values by the last good ones. Without a last good one, the answer is
-// SERVFAIL.
+// useLastGood replaces damaged values by the last good ones. Without a last good one, the
+// answer is SERVFAIL.
 func (b *builder) useLastGood(label string) {
 	if len(b.damaged) == 0 {
 		return
@@ -610,12 +610,12 @@ func (b *builder) picker(field string, f *filterJSON) *picker {
 	default:
 		b.problem(field, fmt.Errorf("geo_filter %q is not country, location, asn, asn+country or none", f.Geo))
 	}
-	b.without(field, p, f.Geo)
+	b.disableUnserved(field, p, f.Geo)
 	return p
 }
 
-// without disables a filter that no file can serve.
-func (b *builder) without(field string, p *picker, filter string) {
+// disableUnserved disables a filter that no file can serve.
+func (b *builder) disableUnserved(field string, p *picker, filter string) {
 	country, asn := b.geo.Has()
 	if (p.byCountry || p.byPlace) && !country {
 		p.byCountry, p.byPlace = false, false

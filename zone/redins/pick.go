@@ -105,7 +105,7 @@ func (p *picker) healthy(dst []uint16, start int) []uint16 {
 	for _, i := range dst[start:] {
 		status = append(status, p.entries[i].status.Load())
 	}
-	least := p.least(status)
+	least := p.leastStatus(status)
 	kept := dst[:start]
 	for k, i := range dst[start:] {
 		if status[k] >= least {
@@ -115,9 +115,9 @@ func (p *picker) healthy(dst []uint16, start int) []uint16 {
 	return kept
 }
 
-// least returns the status that an address needs to be answered: the best status there is,
+// leastStatus returns the status that an address needs to be answered: the best status there is,
 // unless that is neither down nor nearly up; then any status above down.
-func (p *picker) least(status []int32) int32 {
+func (p *picker) leastStatus(status []int32) int32 {
 	best := int32(-1 << 31)
 	for _, s := range status {
 		best = max(best, s)
@@ -165,8 +165,8 @@ func (p *picker) keepNear(dst []uint16, start int, client netip.Addr) (_ []uint1
 	return dst, bits
 }
 
-// keepMatching keeps those that match; if none does, those for everybody; if there are none of those
-// either, all (or none, in z42).
+// keepMatching keeps those that match; if none does, those for everybody; if there are none of
+// those either, all (or none, in z42).
 func (p *picker) keepMatching(dst []uint16, start int, look func(*entry) (fits, fallback bool)) []uint16 {
 	anyFits, anyFallback := false, false
 	for _, i := range dst[start:] {

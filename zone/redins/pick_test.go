@@ -202,7 +202,7 @@ func TestWhatIsDownIsLeftOut(t *testing.T) {
 		{[]int32{2, 2, 0}, []uint16{0, 1}},
 	} {
 		p := pickerOf(t, Redins, `{"records":[{"ip":"192.0.2.1"},{"ip":"192.0.2.2"},{"ip":"192.0.2.3"}],"health_check":{"enable":true}}`)
-		kept := p.least(c.status)
+		kept := p.leastStatus(c.status)
 		var got []uint16
 		for i, s := range c.status {
 			if s >= kept {

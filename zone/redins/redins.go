@@ -325,7 +325,7 @@ func (s *Source) Run(ctx context.Context) error {
 	if s.folder != "" {
 		wg.Go(func() { s.keepZones(ctx, store) })
 	}
-	s.everything()
+	s.requestReconcile()
 	s.loop(ctx, store)
 	cancel()
 	wg.Wait() // before the client closes
@@ -393,7 +393,7 @@ func (s *Source) listening() {
 	s.mu.Lock()
 	s.connected = true
 	s.mu.Unlock()
-	s.everything()
+	s.requestReconcile()
 }
 
 // connectionLost is called when Redis stops reporting changes, or refuses to.
@@ -411,7 +411,7 @@ func (s *Source) connectionLost(err error) {
 	}
 }
 
-func (s *Source) everything() {
+func (s *Source) requestReconcile() {
 	s.mu.Lock()
 	s.reconcile = true
 	s.mu.Unlock()
@@ -440,7 +440,7 @@ func (s *Source) loop(ctx context.Context, store *Store) {
 		case <-ctx.Done():
 			return
 		case <-timed:
-			s.everything()
+			s.requestReconcile()
 		case <-next.C:
 		case <-s.wake:
 		}

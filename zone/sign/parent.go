@@ -13,8 +13,9 @@ import (
 // lookup. Not all of its servers change at once, and the lookup may not be validated.
 const steady = 24 * time.Hour
 
-// changing returns the last key that replaces a key known to the parent, and the replaced key.
-func changing(keys []*Key) (next, old *Key) {
+// changingKeys returns the last key that replaces a key known to the parent, and the replaced
+// key.
+func changingKeys(keys []*Key) (next, old *Key) {
 	for _, k := range keys {
 		if p := predecessor(keys, k); k.KSK() && k.predecessor != 0 && p != nil && successor(keys, k) == nil {
 			return k, p
@@ -23,9 +24,9 @@ func changing(keys []*Key) (next, old *Key) {
 	return nil, nil
 }
 
-// awaited is changing while the parent has to act.
-func awaited(keys []*Key, now time.Time) (next, old *Key) {
-	next, old = changing(keys)
+// awaitedKeys is changingKeys while the parent has to act.
+func awaitedKeys(keys []*Key, now time.Time) (next, old *Key) {
+	next, old = changingKeys(keys)
 	if next == nil || next.syncPublish.IsZero() || now.Before(next.syncPublish) || !next.dsPublish.IsZero() {
 		return nil, nil
 	}
@@ -35,7 +36,7 @@ func awaited(keys []*Key, now time.Time) (next, old *Key) {
 // AwaitsParent reports whether a rollover waits for the parent's DS record, so that
 // [Signer.ParentHas] should be called.
 func (s *Signer) AwaitsParent(now time.Time) bool {
-	next, _ := awaited(*s.keys.Load(), now)
+	next, _ := awaitedKeys(*s.keys.Load(), now)
 	return next != nil
 }
 
@@ -45,7 +46,7 @@ func (s *Signer) AwaitsParent(now time.Time) bool {
 func (s *Signer) ParentHas(ds []*miekg.DS, now time.Time) (seen bool, err error) {
 	s.rolling.Lock()
 	defer s.rolling.Unlock()
-	next, old := awaited(*s.keys.Load(), now)
+	next, old := awaitedKeys(*s.keys.Load(), now)
 	if next == nil || !slices.ContainsFunc(ds, next.is) || slices.ContainsFunc(ds, old.is) {
 		s.parentSince = time.Time{}
 		return false, nil
@@ -80,7 +81,7 @@ func RollStatus(dir, origin string, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	next, old := changing(keys)
+	next, old := changingKeys(keys)
 	when := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch {
 	case next == nil:
