@@ -68,12 +68,12 @@ var floors = map[string]int{
 	"text":          0,
 }
 
-// apart are the rooms whose folders know nothing of each other, but for the one
-// that is named.
+// apart has the rooms whose folders may not import each other, except for the named folder.
 var apart = map[string]string{"check": "check", "event": "event/record"}
 
-// modules are third-party modules and the folders that may use them. The longest row that an
-// import begins with counts. Tests and benchmarks may use them anywhere, as independent readers.
+// modules has the third-party modules and the folders that may use them. The longest row that
+// an import begins with counts. Tests and benchmarks may use them anywhere, as independent
+// readers.
 var modules = map[string][]string{
 	"github.com/DataDog/datadog-agent/pkg/template": {"admin", "cache", "importer", "load", "portal", "proxy", "vote"},
 	"github.com/HdrHistogram/hdrhistogram-go":       {"load", "profile"},
@@ -112,8 +112,8 @@ var modules = map[string][]string{
 	"modernc.org/sqlite":                            {"event", "importer", "vote"},
 	"rsc.io/qr":                                     {"admin"},
 	"software.sslmate.com/src/go-pkcs12":            {"intercept"},
-	// A template that can call methods keeps every method of the program in the
-	// binary: 6 MB. github.com/DataDog/datadog-agent/pkg/template calls none.
+	// A template that can call methods keeps every method of the program in the binary: 6 MB.
+	// The one in github.com/DataDog/datadog-agent/pkg/template calls none.
 	"html/template": {},
 	"text/template": {},
 }
@@ -133,7 +133,7 @@ func allowed(path string) (only []string, listed bool) {
 	return nil, strings.Contains(first, ".")
 }
 
-// room returns the folder of the floor table that contains dir, "" if none.
+// room returns the folder of the floor table that contains dir, or "".
 func room(dir string) string {
 	for dir != "." && dir != "" {
 		if _, ok := floors[dir]; ok {
@@ -150,7 +150,7 @@ func within(dir, room string) string {
 	return part
 }
 
-// inside says whether a folder is in another or is the same.
+// inside reports whether a folder is another one or inside it.
 func inside(dir, in string) bool { return dir == in || strings.HasPrefix(dir, in+"/") }
 
 func TestImportsPointDown(t *testing.T) {
@@ -185,7 +185,7 @@ func TestImportsPointDown(t *testing.T) {
 		for _, im := range f.Imports {
 			to, _ := strconv.Unquote(im.Path.Value)
 			if only, ok := allowed(to); ok && mine != "test" && mine != "bench" && !strings.HasSuffix(path, "_test.go") && !slices.Contains(only, mine) {
-				t.Errorf("%s imports %s, which is for %s only; see why at the table of modules", path, to, cmp.Or(strings.Join(only, " and "), "tests"))
+				t.Errorf("%s imports %s, which only %s may use; the table of modules says why", path, to, cmp.Or(strings.Join(only, " and "), "tests"))
 			}
 			to, ours := strings.CutPrefix(to, module)
 			if !ours || inside(to, dir) || inside(dir, to) {
@@ -208,7 +208,7 @@ func TestImportsPointDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files < 10 {
-		t.Fatalf("looked at %d files only: the walk does not see the tree", files)
+		t.Fatalf("the walk found only %d files", files)
 	}
 	for dir, ok := range documented {
 		if !ok {

@@ -30,12 +30,12 @@ func pages(t *testing.T) map[string]string {
 		return err
 	})
 	if err != nil || len(all) < 10 {
-		t.Fatalf("%d pages, %v", len(all), err)
+		t.Fatalf("found only %d pages, %v", len(all), err)
 	}
 	return all
 }
 
-// TestTheArchitectureNamesWhatThereIs: its files and folders exist.
+// TestTheArchitectureNamesWhatThereIs: the files and folders that it names exist.
 func TestTheArchitectureNamesWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestTheArchitectureNamesWhatThereIs(t *testing.T) {
 	}
 	names := regexp.MustCompile("`([a-z]+(?:/[a-z0-9-]+)+(?:\\.go)?)/?`").FindAllStringSubmatch(string(text), -1)
 	if len(names) < 20 {
-		t.Fatalf("%d files and folders: the page is not read as it should be", len(names))
+		t.Fatalf("ARCHITECTURE.md names only %d files and folders: something is wrong with the test", len(names))
 	}
 	for _, m := range names {
 		if strings.HasPrefix(m[1], "data/") {
@@ -60,7 +60,7 @@ func TestEverySettingIsDocumentedOnce(t *testing.T) {
 	rows, err := setting.Manual(Manual)
 	for file, text := range pages(t) {
 		if _, err := fs.Stat(Manual, file); err != nil && strings.Contains(text, "\n| key | default | meaning |\n") {
-			t.Errorf("%s has a table of settings, which the program does not see; it belongs into the README.md of a folder", file)
+			t.Errorf("%s has a table of settings that the program does not see; move it to the README.md of a folder", file)
 		}
 	}
 	if err != nil {
@@ -81,11 +81,11 @@ func TestEverySettingIsDocumentedOnce(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 {
-		t.Errorf("%d settings are in no table: %q", len(missing), missing)
+		t.Errorf("no table has these %d settings: %q", len(missing), missing)
 	}
 	for key, rows := range tables {
 		if !known[key] {
-			t.Errorf("%s:%d: there is no setting %s", rows[0].File, rows[0].Line, key)
+			t.Errorf("%s:%d documents %s, which is not a setting", rows[0].File, rows[0].Line, key)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func yamlBlocks(text string) (blocks []string) {
 	return blocks
 }
 
-// TestTheSchemaAcceptsTheExamples: and nothing with a key that does not exist.
+// TestTheSchemaAcceptsTheExamples, and nothing with an unknown key.
 func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 	text, err := configuration.Schema(Manual)
 	if err != nil {
@@ -115,21 +115,21 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 		for _, block := range yamlBlocks(text) {
 			var v map[string]any
 			if err := yaml.Load([]byte(block), &v); err != nil {
-				t.Errorf("%s: %v", file, err)
+				t.Errorf("%s: parsing an example: %v", file, err)
 				continue
 			}
 			n++
 			if wrong := violation(schema, v, ""); wrong != "" {
-				t.Errorf("%s: %s in\n%s", file, wrong, block)
+				t.Errorf("%s: the schema refuses %s in\n%s", file, wrong, block)
 			}
 			v["no-such-key"] = 1
 			if violation(schema, v, "") == "" {
-				t.Errorf("%s: an unknown key passes", file)
+				t.Errorf("%s: the schema accepts an unknown key", file)
 			}
 		}
 	}
 	if n < 10 {
-		t.Errorf("%d examples: the files are not read as they should be", n)
+		t.Errorf("found only %d examples", n)
 	}
 	for _, wrong := range []string{"{events: {keep: 1x}}", "{proxy: {connections: many}}", "{policies: {name: a}}", "{policies: [{name: a, decrypt: maybe}]}", "{dns: {cache: {siez: 1}}}", "{listen: {proxy: {a: b}}}"} {
 		var v any
@@ -137,13 +137,13 @@ func TestTheSchemaAcceptsTheExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		if violation(schema, v, "") == "" {
-			t.Errorf("%s passes", wrong)
+			t.Errorf("the schema accepts %s", wrong)
 		}
 	}
 }
 
-// violation says where v is not as a schema wants it, "" for nowhere. It knows
-// the keywords that setting.Schema uses.
+// violation returns where v violates a schema, or "". It knows the keywords that setting.Schema
+// uses.
 func violation(schema map[string]any, v any, at string) string {
 	if forms, ok := schema["anyOf"].([]any); ok {
 		first := ""
@@ -206,7 +206,7 @@ func violation(schema map[string]any, v any, at string) string {
 	return ""
 }
 
-// kindOf is the type of a value in the words of JSON schema, and its number.
+// kindOf returns the type of a value in the words of JSON schema, and its number.
 func kindOf(v any) (kind string, number float64) {
 	switch v := v.(type) {
 	case string:

@@ -20,7 +20,7 @@ import (
 	"shuultuur/test/cert"
 )
 
-// named are the files that the examples name.
+// named has the files that the examples name.
 var named = map[string]string{
 	"own.txt":                        "own.example\n",
 	"games.txt":                      "games.example\n",
@@ -114,8 +114,8 @@ func run(t *testing.T, file string, use func(*gateway.Gateway)) {
 	}
 }
 
-// TestTheExamplesOfTheFoldersStart: the README.md of a folder and the guides have
-// whole settings files. Those that need a server elsewhere are checked only.
+// TestTheExamplesOfTheFoldersStart starts the settings files in the README.md of each folder
+// and in the guides. Those that need a server elsewhere are only checked.
 func TestTheExamplesOfTheFoldersStart(t *testing.T) {
 	for page, text := range pages(t) {
 		if !strings.Contains(page, "/") || strings.HasPrefix(page, "docs/") && !strings.HasPrefix(page, "docs/guide-") {
@@ -126,10 +126,10 @@ func TestTheExamplesOfTheFoldersStart(t *testing.T) {
 				file := example(t, settings)
 				_, done, err := engine.Explain(t.Context(), file)
 				if err != nil && strings.Contains(err.Error(), "no such file") {
-					t.Skipf("the test makes no such file: %v", err)
+					t.Skipf("an example names a file that the test does not make: %v", err)
 				}
 				if err != nil {
-					t.Fatalf("%v in\n%s", err, settings)
+					t.Fatalf("starting an example: %v in\n%s", err, settings)
 				}
 				done()
 				if !strings.Contains(settings, "redis:") && !strings.Contains(settings, "postgres:") && !strings.Contains(settings, "url:") {
@@ -150,8 +150,8 @@ intercept: {root: root.pem}
 dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"]}}
 `
 
-// TestEveryMetricIsInAManual: each metric of a running gateway is in the table
-// of the part that counts it.
+// TestEveryMetricIsInAManual: the README.md of the part that counts it has each metric of a
+// running gateway.
 func TestEveryMetricIsInAManual(t *testing.T) {
 	manual := ""
 	for _, text := range pages(t) {
@@ -161,7 +161,7 @@ func TestEveryMetricIsInAManual(t *testing.T) {
 	run(t, example(t, everything), func(g *gateway.Gateway) {
 		for _, name := range metrics(t, g) {
 			if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") {
-				continue // of the libraries
+				continue // metrics of libraries
 			}
 			if !strings.Contains(manual, name) {
 				missing = append(missing, name)
@@ -169,7 +169,7 @@ func TestEveryMetricIsInAManual(t *testing.T) {
 		}
 	})
 	if len(missing) > 0 {
-		t.Errorf("%d metrics are in no README.md: %q", len(missing), missing)
+		t.Errorf("no README.md has these %d metrics: %q", len(missing), missing)
 	}
 }
 
@@ -192,7 +192,7 @@ func metrics(t *testing.T, g *gateway.Gateway) (names []string) {
 		names = append(names, m[1])
 	}
 	if len(names) < 20 {
-		t.Errorf("%d metrics: the page is not read as it should be", len(names))
+		t.Errorf("found only %d metrics", len(names))
 	}
 	return names
 }

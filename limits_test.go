@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Limits on the number of things that a reader has to keep in mind.
+// These limits bound the number of things that a reader has to keep in mind.
 const (
-	maxMethods = 40 // of a type
-	maxFields  = 25 // of a struct that is not settings
-	maxLines   = 80 // of a function, unless its comment says "Long because …"
+	maxMethods = 40 // methods of a type
+	maxFields  = 25 // fields of a struct that is not settings
+	maxLines   = 80 // lines of a function, unless its comment says "Long because …"
 	maxShare   = 18 // per cent of the code in one top-level folder
 )
 
@@ -58,7 +58,7 @@ func TestNothingIsLargerThanAReaderCanHold(t *testing.T) {
 	}
 	for dir, n := range lines {
 		if n*100 > maxShare*total {
-			t.Errorf("%s/ holds %d of %d lines, more than %d %%", dir, n, total, maxShare)
+			t.Errorf("%s/ has %d of %d lines of code, more than %d %%", dir, n, total, maxShare)
 		}
 	}
 }
@@ -92,11 +92,11 @@ func eachSource(t *testing.T, f func(path string, fset *token.FileSet, file *ast
 		t.Fatal(err)
 	}
 	if seen < 100 {
-		t.Fatalf("looked at %d files only: the walk does not see the tree", seen)
+		t.Fatalf("the walk found only %d files", seen)
 	}
 }
 
-// receiver returns the name of the type that d is a method of, "" for none.
+// receiver returns the name of the type that d is a method of, or "".
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil || len(d.Recv.List) != 1 {
 		return ""

@@ -16,9 +16,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// declared are the metrics that the program declares, with their labels, nil where these are
-// not known: calls whose first argument is the name, the second a text, and the last the labels.
-// texts are all texts in the code.
+// declared returns the metrics that the program declares, with their labels, or nil where these
+// are unknown. It looks for calls whose first argument is the name, the second a text, and the
+// last the labels. texts are all texts in the code.
 func declared(t *testing.T) (metrics map[string][]string, texts map[string]bool) {
 	t.Helper()
 	metrics, texts = map[string][]string{}, map[string]bool{}
@@ -61,13 +61,13 @@ func declared(t *testing.T) (metrics map[string][]string, texts map[string]bool)
 		return nil
 	})
 	if err != nil || len(metrics) < 80 {
-		t.Fatalf("%d metrics: they are not read as they should be: %v", len(metrics), err)
+		t.Fatalf("found only %d metrics: %v", len(metrics), err)
 	}
 	return metrics, texts
 }
 
-// composed says whether a metric is documented, and its name is put together in the code of a
-// part that several have and of an end.
+// composed reports whether a metric is documented although its whole name is not in the code,
+// because the code joins it from a beginning, which several parts have, and an end.
 func composed(t *testing.T, name string, texts map[string]bool) bool {
 	documented := false
 	for _, page := range pages(t) {
@@ -85,7 +85,7 @@ func composed(t *testing.T, name string, texts map[string]bool) bool {
 // description.
 type watched struct{ where, expr, said string }
 
-// watchedExpressions are those of the alert rules and of the dashboard.
+// watchedExpressions returns the expressions of the alert rules and of the dashboard.
 func watchedExpressions(t *testing.T) (all []watched) {
 	t.Helper()
 	var rules struct {
@@ -138,13 +138,13 @@ func watchedExpressions(t *testing.T) (all []watched) {
 	}
 	walk(board, "")
 	if len(all) < 15 {
-		t.Fatalf("%d expressions: they are not read as they should be", len(all))
+		t.Fatalf("found only %d expressions", len(all))
 	}
 	return all
 }
 
-// TestMonitoringAsksForWhatThereIs: the alert rules and the dashboard name metrics and labels
-// that the program has.
+// TestMonitoringAsksForWhatThereIs: the alert rules and the dashboard name only metrics and
+// labels that the program has.
 func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 	var (
 		metric   = regexp.MustCompile(`\b((?:shuultuur|coredns|go|process)_[a-z0-9_]+)(?:\{([^}]*)\})?`)
@@ -165,7 +165,7 @@ func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 			}
 			labels, ok := known[name]
 			if !ok && !composed(t, name, texts) {
-				t.Errorf("%s asks for %s, which the program does not have", w.where, m[1])
+				t.Errorf("%s asks for the metric %s, which the program does not have", w.where, m[1])
 			}
 			have, all = append(have, labels...), all && labels != nil
 			for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
@@ -189,7 +189,7 @@ func TestMonitoringAsksForWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestEveryAlertIsTried: for each one there is a test in which it fires.
+// TestEveryAlertIsTried: dist/monitoring has a test in which each alert fires.
 func TestEveryAlertIsTried(t *testing.T) {
 	var tests struct {
 		Tests []struct {
@@ -214,7 +214,7 @@ func TestEveryAlertIsTried(t *testing.T) {
 	}
 	for _, w := range watchedExpressions(t) {
 		if !strings.HasPrefix(w.where, "dashboard") && !fires[w.where] {
-			t.Errorf("no test in dist/monitoring/alerts_test.yml has %s fire", w.where)
+			t.Errorf("no test in dist/monitoring/alerts_test.yml lets %s fire", w.where)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// connects are the calls that open connections, by their package.
+// connects has the calls that open connections, by package.
 var connects = map[string][]string{
 	"net":                            {"Dial", "DialTimeout", "DialUDP", "DialTCP", "DialUnix", "Dialer"},
 	"net/http":                       {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Post"},
@@ -26,8 +26,8 @@ var connects = map[string][]string{
 	module + "redis":                 {"Connect"},
 }
 
-// killed names for each package that speaks to servers the test in which they go
-// away and come back: in the same folder, or in the one that is named.
+// killed names for each package that connects to servers the test in which these are killed and
+// return. The test is in the same folder, or in the named one.
 var killed = map[string][]string{
 	"admin/alert":        {"TestAlertsReachThoseWhomTheSettingsName"},
 	"admin/mail":         {"admin/alert.TestAlertsReachThoseWhomTheSettingsName"},
@@ -43,7 +43,7 @@ var killed = map[string][]string{
 	"helper":             {"test.TestHelpersWorkFromSettingsAloneAndOutliveTheGateway"},
 	"identity/directory": {"TestServersOfPasswordsAreKilledUnderLoad", "identity.TestKnownUsersDoNotNoticeAnAbsentDirectory"},
 	"identity/oidc":      {"TestAProviderThatIsAwayIsNamedAndReturns", "test.TestTheOpenIDProviderIsKilledUnderLoad"},
-	"intercept":          {"TestFetchingEndsInTime"}, // issuers of certificates, wherever these say
+	"intercept":          {"TestFetchingEndsInTime"}, // servers of issuers, wherever certificates name them
 	"list/source":        {"TestAFailureThatPassesIsTriedAgain"},
 	"postgres":           {"TestServerReturns"},
 	"proxy/upstream":     {"proxy.TestDeadIdleConnectionIsReplaced", "proxy.TestUpstreamFailures"},
@@ -54,11 +54,11 @@ var killed = map[string][]string{
 	"vote/booth":         {"TestThreeNodesAndOneStore", "TestAMailServerIsKilledAndReturns"},
 	"vote/store":         {"vote/booth.TestPostgresIsKilledUnderLoad"},
 	"zone/redins":        {"redis.TestConnectsAgainAfterARestart", "TestAZoneThatCannotBeReadIsServfail"},
-	"zone/redins/health": {"TestStatusCountsUpAndDown"}, // whose purpose is to ask whether servers are away
+	"zone/redins/health": {"TestStatusCountsUpAndDown"}, // their purpose is to ask whether servers are away
 	"zone/transfer":      {"TestWhatIsOnDiskExpires"},
 }
 
-// ownTools are programs that people start: they ask a gateway, or measure, and end.
+// ownTools has programs that people start. They ask a gateway, or measure, and end.
 var ownTools = []string{"admin", "bench", "cmd", "dist", "doctor", "gateway", "load", "profile", "replay", "test"}
 
 // TestEveryServerWeSpeakToIsKilledInATest finds the packages that open
@@ -98,7 +98,7 @@ func TestEveryServerWeSpeakToIsKilledInATest(t *testing.T) {
 	}
 	for dir, tests := range killed {
 		if !found[dir] {
-			t.Errorf("%s opens no connections: take it out of killed", dir)
+			t.Errorf("%s opens no connections: remove it from killed", dir)
 		}
 		for _, name := range tests {
 			in := dir
@@ -106,13 +106,13 @@ func TestEveryServerWeSpeakToIsKilledInATest(t *testing.T) {
 				in, name = name[:i], name[i+1:]
 			}
 			if !hasTest(t, in, name) {
-				t.Errorf("%s has no %s", in, name)
+				t.Errorf("the folder %s has no test %s", in, name)
 			}
 		}
 	}
 }
 
-// hasTest says whether a folder has a test.
+// hasTest reports whether a folder has a test.
 func hasTest(t *testing.T, dir, name string) bool {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

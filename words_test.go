@@ -18,8 +18,8 @@ import (
 	"shuultuur/setting"
 )
 
-// A glossary is docs/words.md: the words that settings, metrics and log
-// messages may use, and those that they may not.
+// A glossary is docs/words.md: the words that settings, metrics and log messages may use, and
+// those that they must not use.
 type glossary struct{ known, unwanted map[string]bool }
 
 var (
@@ -37,12 +37,12 @@ func readGlossary(t *testing.T) glossary {
 	terms, plain, ok := strings.Cut(string(text), "\n## Ordinary words\n")
 	plain, unwanted, ok2 := strings.Cut(plain, "\n## Not used\n")
 	if !ok || !ok2 {
-		t.Fatal("docs/words.md: the parts Terms, Ordinary words, Names and Not used are expected")
+		t.Fatal("docs/words.md must have the parts Terms, Ordinary words, Names and Not used")
 	}
 	twice := map[string]bool{}
 	for _, m := range termPattern.FindAllStringSubmatch(terms, -1) {
 		if twice[m[1]] {
-			t.Errorf("docs/words.md: %q has two meanings", m[1])
+			t.Errorf("docs/words.md defines %q twice", m[1])
 		}
 		twice[m[1]] = true
 		for _, w := range wordPattern.FindAllString(strings.ToLower(m[1]), -1) {
@@ -63,7 +63,7 @@ func readGlossary(t *testing.T) glossary {
 	return g
 }
 
-// has says whether w, or the word it is a form of, is in the glossary.
+// has reports whether w, or the word that it is a form of, is in the glossary.
 func (g glossary) has(w string) bool {
 	if _, err := strconv.Atoi(w); err == nil || g.known[w] {
 		return true
@@ -114,10 +114,10 @@ func TestEveryTermIsInTheGlossary(t *testing.T) {
 		}
 	}
 	if n < 500 || messages < 50 {
-		t.Errorf("%d words in %d messages: the program is not read as it should be", n, messages)
+		t.Errorf("found only %d words in %d messages", n, messages)
 	}
 	if g.has("quux") || g.has("xs") {
-		t.Error("a word that is not in the glossary passes")
+		t.Error("the glossary accepts a word that it does not have")
 	}
 }
 
@@ -160,7 +160,7 @@ func logMessages(t *testing.T) (all []logMessage) {
 	return all
 }
 
-// logCall is n as a call of a method of [log/slog.Logger] with a message.
+// logCall returns n as a call of a method of [log/slog.Logger] with a message.
 func logCall(n ast.Node) (m logMessage, ok bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) == 0 {

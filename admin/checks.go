@@ -7,8 +7,8 @@ import (
 	"shuultuur/check/phrase"
 )
 
-// checkRows is how many rules are shown, most expensive first. As many again
-// are shown that were given up or are disabled.
+// checkRows is the number of rules that are shown, most expensive first. The page shows as many
+// that were given up or are disabled.
 const checkRows = 100
 
 // checkRoutes returns the routes of phrases and signatures.

@@ -459,8 +459,8 @@ func (e *Events) call(ctx context.Context, clients []event.Tally) {
 	}
 }
 
-// pageOf makes a page ready; all have one style, link to one another, and show
-// the notice.
+// pageOf prepares a page. All pages have the same style, link to one another, and show the
+// notice.
 func pageOf(name string, notice noticeFunc) pageTemplate {
 	var source []byte
 	for _, name := range []string{name, "head.html"} {

@@ -15,7 +15,7 @@ import (
 	"shuultuur/text"
 )
 
-// maxReport is how long the record may be read for a report.
+// maxReport is how long a report may take to read the record.
 const maxReport = 30 * time.Second
 
 // reportRoutes returns the route of reports.
@@ -27,7 +27,7 @@ func reportRoutes(p *Parts) []route {
 		return nil
 	}
 	page := pageOf("reports.html", p.Pause.notice)
-	one := make(chan struct{}, 1) // at a time: it reads days of events
+	one := make(chan struct{}, 1) // one report at a time, because it reads days of events
 	return []route{{"GET", "/reports", helper, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case one <- struct{}{}:

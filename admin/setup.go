@@ -48,7 +48,7 @@ type Answers struct {
 type SetUp struct {
 	File        string
 	Certificate bool
-	Steps       []string // to try it
+	Steps       []string // how to try it
 	Remarks     []string // changes that need a restart
 	// Look tests whether the new settings work, for a browser at an address.
 	Look func(ctx context.Context, from netip.Addr) []SetupTest
@@ -58,19 +58,17 @@ type SetUp struct {
 type SetupTest struct {
 	Text string
 	Bad  bool
-	Wait bool // it is still to come
+	Wait bool // its result is not known yet
 }
 
 var errSetUp = errors.New("this link is not good, or was used already; the settings are at /settings")
 
-// setupRoutes returns the first steps, where they are offered.
+// setupRoutes returns the first steps, if they are offered.
 //
 //	GET /setup?token=TOKEN    the questions
-//	POST /setup               the answers: token, who=home|school|company,
-//	                          topic=NAME…, way=both|proxy|dns, network=yes,
-//	                          certificate=yes, contact
-//	GET /setup/done           what was set up, and whether it works, as long as
-//	                          the gateway runs
+//	POST /setup               the answers: token, who=home|school|company, topic=NAME…, way=both|proxy|dns,
+//	                          network=yes, certificate=yes, contact
+//	GET /setup/done           what was set up, and whether it works, as long as the gateway runs
 func setupRoutes(offered func() *Setup) []route {
 	if offered == nil {
 		return nil
@@ -78,7 +76,7 @@ func setupRoutes(offered func() *Setup) []route {
 	page := pageOf("setup.html", noNotice)
 	show := func(w http.ResponseWriter, status int, d setupForm) { writePage(w, page, status, d) }
 	refuse := func(w http.ResponseWriter) { http.Error(w, errSetUp.Error(), http.StatusForbidden) }
-	// good returns the first steps while the link to them is good, locked.
+	// good returns the first steps, locked, while their link is valid.
 	good := func(token string) *Setup {
 		s := offered()
 		if s == nil {
@@ -150,7 +148,7 @@ type setupForm struct {
 	Done         bool
 }
 
-// setupFormOf returns the questions with the answers so far, and what was wrong with them.
+// setupFormOf returns the questions with the answers so far, and what is wrong with them.
 func setupFormOf(s *Setup, f url.Values, failed string) setupForm {
 	d := setupForm{Token: s.Token, Topics: s.Topics, Chosen: map[string]bool{}, Contact: f.Get("contact"), Error: failed}
 	for name, values := range f {

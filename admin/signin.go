@@ -19,8 +19,8 @@ const maxForm = 16 << 10
 //	POST /login                   name, password and code begin a session
 //	POST /login/passkey/challenge what a passkey has to sign
 //	POST /login/passkey           its answer begins a session
-//	GET /login/provider           sends the browser to the OpenID provider
-//	GET /login/callback           it comes back from there
+//	GET /login/provider           redirects the browser to the OpenID provider
+//	GET /login/callback           the browser returns from there
 //	POST /logout                  ends the session
 func (p *Parts) signInRoutes() []route {
 	if p.Accounts == nil {
@@ -44,13 +44,13 @@ func (p *Parts) signInRoutes() []route {
 // A loginForm is the content of the page.
 type loginForm struct {
 	To, Name, Error string
-	Code            bool // one is wanted
+	Code            bool // a code is required
 	None            bool // there are no accounts
-	Provider        bool // signs people in too
-	Done            bool // they are signed in, and go on to To
+	Provider        bool // an OpenID provider can sign people in, too
+	Done            bool // the user has signed in, and continues to To
 }
 
-// inside returns the path on this address to go to after signing in.
+// inside returns the path on this address to which a user goes after signing in.
 func inside(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") || strings.HasPrefix(to, "/login") || strings.HasPrefix(to, "/logout") {
 		return "/"
@@ -58,7 +58,7 @@ func inside(to string) string {
 	return to
 }
 
-// loginTemplate is built when it is first needed.
+// loginTemplate is parsed when it is first needed.
 var loginTemplate = sync.OnceValue(func() pageTemplate { return pageOf("login.html", noNotice) })
 
 func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, status int) {
@@ -76,10 +76,10 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 	writePage(w, loginTemplate(), status, d)
 }
 
-// secured reports whether a request came by TLS.
+// secured reports whether a request came over TLS.
 func secured(r *http.Request) bool { return r.TLS != nil }
 
-// begun gives a browser its session.
+// begun gives a browser the cookie of its session.
 func begun(w http.ResponseWriter, r *http.Request, secret string) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: secret, Path: "/", HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteStrictMode})
 	w.Header().Set("Cache-Control", "no-store")
@@ -135,8 +135,8 @@ func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 	}
 	begun(w, r, secret)
 	if method == "oidc" {
-		// A redirect would continue a request of another site, with which browsers do
-		// not send the strict cookie.
+		// A redirect would continue the other site's request, with which browsers do not send
+		// the strict cookie.
 		w.Header().Set("Refresh", "0; url="+inside(to))
 		writePage(w, loginTemplate(), http.StatusOK, loginForm{To: inside(to), Done: true})
 		return

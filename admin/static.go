@@ -34,7 +34,7 @@ import (
 //go:embed pages.zip
 var packed string
 
-// packedFiles are the files of packed by name.
+// packedFiles has the files of packed by name.
 var packedFiles = sync.OnceValue(func() map[string]*zip.File {
 	z, err := zip.NewReader(strings.NewReader(packed), int64(len(packed)))
 	if err != nil {
@@ -61,8 +61,8 @@ func readPacked(name string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// gzipped returns a file of packed as a gzip stream (RFC 1952), around the compressed bytes
-// that a ZIP file has of it.
+// gzipped returns a file of packed as a gzip stream (RFC 1952). It wraps the compressed bytes
+// that the ZIP file has.
 func gzipped(f *zip.File) ([]byte, error) {
 	r, err := f.OpenRaw()
 	if err != nil {
@@ -74,8 +74,8 @@ func gzipped(f *zip.File) ([]byte, error) {
 
 // An asset is a file that pages load.
 type asset struct {
-	// at is its address. It contains a digest, so that browsers may cache the file for ever
-	// and never show a new page in an old style.
+	// at is its address. The address contains a digest, so that browsers may cache the file for
+	// ever and never show a new page in an old style.
 	at            string
 	plain, zipped []byte
 }
@@ -109,8 +109,7 @@ func assetAt(name string) (string, error) {
 	return all[name].at, err
 }
 
-// staticFile serves an asset; with another digest in its address it is served too, and not
-// kept.
+// staticFile serves an asset. If the address has another digest, it serves the asset uncached.
 func staticFile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	all, err := assets()
@@ -136,8 +135,8 @@ func staticFile(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(b))
 }
 
-// takesGzip reports whether a client names gzip, and not with the weight zero (RFC 9110
-// section 12.5.3).
+// takesGzip reports whether a client accepts gzip, that is, names it without the weight zero
+// (RFC 9110 section 12.5.3).
 func takesGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
 		coding, weight, _ := strings.Cut(part, ";")
@@ -183,13 +182,13 @@ func translateLine(t *text.Texts, line string) string {
 	return name(key) + ": " + t.Message(value)
 }
 
-// inPlace are the attributes for htmx of what contains links and forms about one site: what
-// they lead to is shown in the dialog of the page, and what was done in the element "said".
+// inPlace has the attributes for htmx of an element with links and forms about one site: the
+// dialog of the page shows what the links lead to, and the element "said" shows what was done.
 const inPlace = `hx-target:inherited="#asked" hx-select:inherited="#ruling, #effect, p.say" hx-select-oob:inherited="#said:innerHTML" hx-swap:inherited="innerHTML show:none"`
 
-// pageFuncs returns the functions for all pages: notice returns the notice, and
-// t translates a word that is a value. Pages call no methods: a template that
-// could call any would keep all methods of the program in the binary.
+// pageFuncs returns the functions for all pages. notice returns the notice, and t translates a
+// word that is a value. Pages call no methods: a template that could call any would keep all
+// methods of the program in the binary.
 func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 	all := template.FuncMap{
 		"t":       func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
@@ -265,7 +264,7 @@ func number(v any) string {
 	return digits
 }
 
-// size writes a number of bytes for people.
+// size writes a number of bytes in a form for people.
 func size(v any) string {
 	f := float64(wholeNumber(v))
 	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {

@@ -30,7 +30,7 @@ type System struct {
 	State func() map[string]any
 }
 
-// systemData is the page, and its form for programs.
+// systemData is the content of the page, and its form for programs.
 type systemData struct {
 	Version  string            `json:"version"`
 	Go       string            `json:"go"`
@@ -164,7 +164,7 @@ func (p *Parts) systemRoutes() []route {
 				d.State[name] = figures(v)
 			}
 			if isPage(r) {
-				d.Since, _ = time.Parse(time.RFC3339, d.Health.Started) // else the page leaves it out
+				d.Since, _ = time.Parse(time.RFC3339, d.Health.Started) // otherwise the page leaves it out
 				d.charts(memory.add(time.Now(), d.Live.Objects, d.Live.Goal))
 				writePage(w, page, http.StatusOK, d)
 				return

@@ -19,7 +19,7 @@ func TestTheOrderIsThatOfSlices(t *testing.T) {
 		slices.SortStableFunc(want, by)
 		By(rows, by)
 		if !slices.Equal(rows, want) {
-			t.Fatalf("%d rows: got %v, want %v", n, rows, want)
+			t.Fatalf("sorting %d rows: got %v, want %v", n, rows, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestCopiesFollowTheirFiles(t *testing.T) {
 	write(sub, "2")
 	c := Copies{filepath.Join(dir, "copies")}
 	if c.Any() || c.Path(one) != one {
-		t.Error("there are copies before any were made")
+		t.Error("Copies has copies before any were made")
 	}
 	keep := func(files ...string) {
 		t.Helper()
@@ -34,7 +34,7 @@ func TestCopiesFollowTheirFiles(t *testing.T) {
 		t.Helper()
 		data, err := os.ReadFile(c.Path(file))
 		if err != nil || string(data) != want {
-			t.Errorf("copy of %s: %q, %v, want %q", file, data, err, want)
+			t.Errorf("the copy of %s is %q, %v; want %q", file, data, err, want)
 		}
 	}
 	keep(one, filepath.Dir(sub), filepath.Join(dir, "gone"))
@@ -43,12 +43,12 @@ func TestCopiesFollowTheirFiles(t *testing.T) {
 	has(one, "1")
 	has(sub, "2")
 	if info, err := os.Stat(c.Path(one)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+		t.Errorf("the copy has the mode %v, %v; want 0600", info.Mode(), err)
 	}
 	write(one, "new")
 	keep(one)
 	has(one, "new")
 	if c.Path(sub) != sub {
-		t.Error("the copy of a file that is not kept any more stays")
+		t.Error("Keep leaves the copy of a file that is no longer kept")
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestWhatRootWritesBelongsToWhomTheFolderBelongs(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root writes for others")
+		t.Skip("only root can write files for others")
 	}
 	service, own := t.TempDir(), t.TempDir()
 	if err := os.Chown(service, 4711, 4712); err != nil {
@@ -53,6 +53,6 @@ func TestWhatRootWritesBelongsToWhomTheFolderBelongs(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(service, "created"))
 	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 4711 {
-		t.Errorf("a created file: %+v, %v", info, err)
+		t.Errorf("the owner of a created file: %+v, %v", info, err)
 	}
 }

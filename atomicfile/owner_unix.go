@@ -18,13 +18,13 @@ func give(f *os.File, file string) error {
 	for _, like := range []string{file, filepath.Dir(file)} {
 		info, err := os.Lstat(like)
 		if err != nil {
-			continue // there is none yet
+			continue // there is no such file yet
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
 			return f.Chown(int(st.Uid), int(st.Gid))
 		}
 		if like == file {
-			return nil // root's, as it was
+			return nil // it stays root's
 		}
 	}
 	return nil

@@ -9,46 +9,45 @@ import (
 	"testing"
 )
 
-// TestAFolderBelongsToOne: a second one is refused and told why, one that only
-// looks is not, and the key stays.
+// TestAFolderBelongsToOne: a second process is refused and told why, one that only looks is
+// not, and the key stays.
 func TestAFolderBelongsToOne(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if _, err := HolderOf(dir); !errors.Is(err, ErrFree) {
-		t.Errorf("without a folder: %v", err)
+		t.Errorf("HolderOf a missing folder: %v, want ErrFree", err)
 	}
 	f, err := Open(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, true); err == nil || !strings.Contains(err.Error(), "another gateway") {
-		t.Errorf("the second: %v", err)
+		t.Errorf("a second process takes the folder: %v, want an error", err)
 	}
 	looks, err := Open(dir, false)
 	if err != nil || !bytes.Equal(looks.Key, f.Key) || len(f.Key) != 32 {
-		t.Errorf("one that looks: %v", err)
+		t.Errorf("a process that only looks: %v, or another key", err)
 	}
 	want := Holder{Process: os.Getpid(), Serving: true, Refused: 2, Why: "it is older"}
 	if err := f.Say(want); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := HolderOf(dir); err != nil || got != want {
-		t.Errorf("the holder: got %+v %v, want %+v", got, err, want)
+		t.Errorf("the holder is %+v, %v; want %+v", got, err, want)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := HolderOf(dir); !errors.Is(err, ErrFree) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("the holder after Close: %v, want ErrFree", err)
 	}
 	again, err := Open(dir, true)
 	if err != nil || !bytes.Equal(again.Key, f.Key) {
-		t.Fatalf("the next: %v", err)
+		t.Fatalf("taking the folder after Close: %v, or another key", err)
 	}
 	again.Close()
 }
 
-// TestAKeyThatCannotBeUsed is neither replaced nor used.
-// TestWhoAsksFindsANoteAtAnyTime: also while it is written anew, shorter or longer.
+// TestWhoAsksFindsANoteAtAnyTime, even while a shorter or longer one replaces it.
 func TestWhoAsksFindsANoteAtAnyTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	f, err := Open(dir, true)
@@ -77,13 +76,14 @@ func TestWhoAsksFindsANoteAtAnyTime(t *testing.T) {
 		default:
 		}
 		if h, err := HolderOf(dir); err != nil || h.Process != 1 {
-			t.Errorf("%+v, %v", h, err)
+			t.Errorf("the holder while the note is rewritten: %+v, %v", h, err)
 			<-over
 			return
 		}
 	}
 }
 
+// TestAKeyThatCannotBeUsed is neither replaced nor used.
 func TestAKeyThatCannotBeUsed(t *testing.T) {
 	for _, c := range []struct {
 		name, key, want string
@@ -99,13 +99,13 @@ func TestAKeyThatCannotBeUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := Open(dir, true); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Errorf("Open returned %v, want %q", err, c.want)
 			}
 			if key, err := os.ReadFile(file); err != nil || string(key) != c.key {
-				t.Errorf("the key is %q now: %v", key, err)
+				t.Errorf("a key that cannot be used was replaced by %q: %v", key, err)
 			}
 			if _, err := HolderOf(dir); !errors.Is(err, ErrFree) {
-				t.Errorf("the folder is still taken: %v", err)
+				t.Errorf("the folder is still locked after the error: %v", err)
 			}
 		})
 	}

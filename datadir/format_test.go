@@ -11,7 +11,7 @@ import (
 	"shuultuur/release"
 )
 
-// files are the names and texts in a folder.
+// files returns the names and texts of the files in a folder.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -29,7 +29,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return texts
 }
 
-// withSteps runs this test as a program of another version and with other steps.
+// withSteps runs the test as a program of another version, with other steps.
 func withSteps(t *testing.T, version string, now ...step) {
 	t.Helper()
 	oldSteps, oldVersion := steps, release.Linked
@@ -37,8 +37,8 @@ func withSteps(t *testing.T, version string, now ...step) {
 	steps, release.Linked = now, version
 }
 
-// TestFormats of a data folder: known ones are taken and noted, and of the rest
-// nothing is changed.
+// TestFormats opens data folders: known formats are taken and recorded. In a folder of an
+// unknown format nothing is changed.
 func TestFormats(t *testing.T) {
 	append1 := func(text string) step {
 		return func(dir string) error {
@@ -50,10 +50,10 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name, file string // of the folder, empty: none
+		name, file string // format file of the folder; empty for none
 		steps      []step
-		refused    []string // words of the message
-		note, book string   // after it is taken
+		refused    []string // words that the error must have
+		note, book string   // contents after it was taken
 	}{
 		{name: "without a file", note: `{"format":1,"program":"1.0.0"}`, book: "1"},
 		{name: "of an older program", file: `{"format":1,"program":"0.9.0"}`, note: `{"format":1,"program":"1.0.0"}`, book: "1"},
@@ -84,15 +84,15 @@ func TestFormats(t *testing.T) {
 				f, err := Open(dir, take)
 				if c.refused != nil {
 					if err == nil {
-						t.Fatalf("taken: %v", take)
+						t.Fatalf("Open with take %v accepts the unknown format", take)
 					}
 					for _, w := range c.refused {
 						if !strings.Contains(err.Error(), w) {
-							t.Errorf("%q is not in: %v", w, err)
+							t.Errorf("the error lacks %q: %v", w, err)
 						}
 					}
 					if now := files(t, dir); !maps.Equal(now, before) {
-						t.Errorf("the folder has changed: %v", now)
+						t.Errorf("a refused folder was changed: %v", now)
 					}
 					continue
 				}
@@ -101,10 +101,10 @@ func TestFormats(t *testing.T) {
 				}
 				now := files(t, dir)
 				if !take && (now["book"] != "1" || now[FormatFile] != c.file) {
-					t.Errorf("one that only looks has changed it: %v", now)
+					t.Errorf("a process that only looks changed the folder: %v", now)
 				}
 				if take && (strings.TrimSpace(now[FormatFile]) != c.note || now["book"] != c.book) {
-					t.Errorf("got %q and %q, want %q and %q", now[FormatFile], now["book"], c.note, c.book)
+					t.Errorf("after Open the folder has %q and %q, want %q and %q", now[FormatFile], now["book"], c.note, c.book)
 				}
 				if err := f.Close(); err != nil {
 					t.Fatal(err)
@@ -114,8 +114,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestAMigrationGoesOn where it was cut off, and the folder is not taken until it
-// is done.
+// TestAMigrationGoesOn: a migration continues where it was interrupted, and the folder is not
+// taken until it is complete.
 func TestAMigrationGoesOn(t *testing.T) {
 	var ran []int
 	full := errors.New("the disk is full")
@@ -123,13 +123,13 @@ func TestAMigrationGoesOn(t *testing.T) {
 	withSteps(t, "1.0.0", func(string) error { ran = append(ran, 1); return nil }, func(dir string) error { return second(dir) })
 	dir := t.TempDir()
 	if _, err := Open(dir, true); !errors.Is(err, full) || !strings.Contains(err.Error(), "data format 3 of format 2") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("Open whose migration fails: %v", err)
 	}
 	if _, err := HolderOf(dir); !errors.Is(err, ErrFree) {
-		t.Errorf("the folder is still taken: %v", err)
+		t.Errorf("after a failed migration the folder is still locked: %v", err)
 	}
 	if f, err := FormatOf(dir); err != nil || f.Number != 2 {
-		t.Errorf("after the first step: %+v %v", f, err)
+		t.Errorf("after the first step the format is %+v, %v; want 2", f, err)
 	}
 	second = func(string) error { ran = append(ran, 2); return nil }
 	f, err := Open(dir, true)
@@ -138,6 +138,6 @@ func TestAMigrationGoesOn(t *testing.T) {
 	}
 	defer f.Close()
 	if got := len(ran); got != 3 || ran[0] != 1 || ran[1] != 2 || ran[2] != 2 {
-		t.Errorf("the steps that ran: %v", ran)
+		t.Errorf("the steps %v ran, want 1, 2, 2", ran)
 	}
 }

@@ -93,7 +93,7 @@ func pack(version, arch, program, from, certificates, out string) error {
 	return os.WriteFile(out, image, 0o644)
 }
 
-// An entry is a folder, whose name ends in a slash, or a file of an archive.
+// An entry is a file of an archive, or a folder, whose name ends in a slash.
 type entry struct {
 	name    string
 	mode    int64
@@ -101,8 +101,8 @@ type entry struct {
 	content []byte
 }
 
-// below adds the files and folders of a folder, in order, under a name. They belong
-// to the user.
+// below adds the files and folders in a folder, in order, under a name. They belong to the
+// user.
 func below(entries []entry, folder, name string) ([]entry, error) {
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -204,8 +204,8 @@ func layout(version, arch string, created time.Time, layer []byte) ([]byte, erro
 	return archive(created, entries)
 }
 
-// configuration says how the image runs: the same as the Dockerfile does. The
-// health check is Docker's; OCI has no field for it.
+// configuration says how the image runs, as the Dockerfile does. The health check is Docker's;
+// OCI has no field for it.
 func configuration(version, arch string, created time.Time, layer string) object {
 	return object{
 		"created":      created,
