@@ -27,6 +27,7 @@ const (
 	placeAside   = 2
 	placeRuns    = 3
 	placeNames   = 4
+	placeCBOR    = 5
 )
 
 // A Message is one message of a conversation.
@@ -569,6 +570,12 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 	default:
 		runs(m.Data, placeRuns, visit)
 	}
+	if !m.Text {
+		var work cborWork
+		if walkCBOR(m.Data, placeCBOR, 0, &work, visit); work.lost && m.Unread == AllRead {
+			m.Unread = TooLarge
+		}
+	}
 	if h := xxh3.Hash(w.names); len(w.names) > 0 && h != w.shape {
 		w.shape = h
 		w.add(placeNames, w.names)
@@ -654,7 +661,7 @@ func textOfBase64(s []byte) []byte {
 	return nil
 }
 
-// runs visits the runs of text in an unknown format (MessagePack, CBOR, a proprietary format)
+// runs visits the runs of text in an unknown format (MessagePack, a proprietary format)
 // as one text.
 func runs(p []byte, place uint64, visit func(place uint64, s []byte)) {
 	var out []byte

@@ -87,6 +87,11 @@ func limitCases(t *testing.T) []limitCase {
 		{"mostNested", html, framed(mostNested+3, "quayle")},
 		{"mostHosts", html, strings.Repeat("<div><template shadowrootmode=open>", mostHosts+4) + "quayle"},
 		{"mostSlotted", html, "<div><template shadowrootmode=open>" + strings.Repeat("<slot name=a></slot>", mostSlotted) + "qua<slot></slot></template>yle</div>"},
+		{"mostCBORDeep", "application/cbor", strings.Repeat("\x81", mostCBORDeep+1) + "\x66quayle"},
+		{"mostCBORUnpacked", "application/cbor", "\x9f" + repeated(mostCBORUnpacked+1, func(i int) string {
+			p := gzipOf([]string{"x", "quayle"}[i/mostCBORUnpacked])
+			return "\x58" + string([]byte{byte(len(p))}) + string(p)
+		}) + "\xff"},
 		{"mostGap", html, "<script>document.write('qua'" + strings.Repeat(" ", 3*mostGap) + "+'yle')</script>"},
 		{"mostGap", html, "<script>document.write('qua'+/*" + strings.Repeat("x", 3*mostGap) + "*/'yle')</script>"},
 		{"mostList", html, "<script>document.write(['" + strings.Repeat("x", mostList) + "','qua','yle'].join(''))</script>"},

@@ -19,7 +19,8 @@ const (
 	formatRTF
 	formatPDF
 	formatArchive // of documents
-	formatUnread  // unknown until the first bytes
+	formatCBOR
+	formatUnread // unknown until the first bytes
 )
 
 // formatOf returns the format for a media type.
@@ -48,6 +49,8 @@ func formatOf(typ string) format {
 		return formatArchive
 	case isMembers(typ):
 		return formatMembers
+	case typ == "application/cbor", typ == "application/cbor-seq", bytes.HasSuffix(b, []byte("+cbor")):
+		return formatCBOR
 	case typ == "message/rfc822", typ == "message/partial", typ == "application/mbox", bytes.HasPrefix(b, []byte("multipart/")):
 		return formatMIME
 	case bytes.HasPrefix(b, []byte("text/")), bytes.HasPrefix(b, []byte("message/")), isPacked(typ):

@@ -322,6 +322,9 @@ func (t *text) extract(how format) extractor {
 		return newMIMEReader(t, &t.body.head, t.message)
 	case formatRTF:
 		return newRTFReader(t)
+	case formatCBOR:
+		w.read = readCBOR
+		return &cborReader{*w}
 	case formatPDF:
 		w.read = readPDF
 	default:
