@@ -767,6 +767,9 @@ func (c *guard) conflicts(outer, inner []string, why string) {
 
 func (c *guard) phraseRules(opts map[string]option, ban string, add func(policy.Rule)) {
 	if c.set.Checks.Phrase == nil || phraseFiles(opts) == "" {
+		if o, ok := opts["naughtynesslimit"]; ok {
+			c.rep.add(&Note{Kind: Default, place: o.place, What: o.what, Why: "the group has no phrase lists, so no page reaches the limit"})
+		}
 		return
 	}
 	standard := 50

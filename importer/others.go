@@ -41,6 +41,9 @@ type reader func(p *plain, key, value string) *Note
 // addNote finishes the note on a setting. Empty and false values are defaults.
 func (p *plain) addNote(at place, key, value string, n *Note) {
 	n.place, n.What = at, strings.TrimSpace(key+" "+value)
+	if strings.Contains(strings.ToLower(key), "password") {
+		n.What = strings.TrimSuffix(key, ":")
+	}
 	if n.Kind == Lost && (value == "" && !p.flags || value == "false" || value == "0" || value == "off" || value == "no" || value == "<nil>") {
 		n.Kind, n.Why = Default, ""
 	}

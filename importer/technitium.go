@@ -1,14 +1,20 @@
 package importer
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/intercept"
 	"shuultuur/policy"
 	"shuultuur/resolver/forward"
 	"shuultuur/setting"
@@ -162,29 +168,27 @@ var technitiumTable = map[string]technitiumKey{
 		p.set.Events.SQLite = "events.db"
 		return n
 	}},
-	"maxStatFileDays":              {standard: []string{"0", "365"}, take: isDifferent("events: keep", "statistics are computed from the record, for as long as it is kept")},
-	"enableInMemoryStats":          {standard: []string{"false"}},
-	"logFolder":                    {standard: []string{"logs"}, take: isDifferent("data", "the record is in the data folder")},
-	"ignoreResolverLogs":           {standard: []string{"false"}},
-	"useLocalTime":                 {standard: []string{"false"}},
-	"randomizeName":                {standard: []string{"true", "false"}},
-	"qnameMinimization":            {standard: []string{"true"}},
-	"nsRevalidation":               {standard: []string{"true", "false"}},
-	"preferIPv6":                   {standard: []string{"false"}},
-	"listenBacklog":                {standard: []string{"100"}},
-	"tcpSendTimeout":               {standard: []string{"10000"}},
-	"useSoaSerialDateScheme":       {standard: []string{"false"}},
-	"dnsAppsEnableAutomaticUpdate": {standard: []string{"true"}},
-	"enableDnsOverTls":             {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
-	"enableDnsOverHttps":           {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
-	"enableDnsOverQuic":            {standard: []string{"false"}, take: (*plain).technitiumEncrypted},
-	"dnsOverTlsPort":               {standard: []string{"853"}, take: carriedTo("dns: tls")},
-	"dnsOverHttpsPort":             {standard: []string{"443"}, take: carriedTo("dns: https")},
-	"dnsOverQuicPort":              {standard: []string{"853"}, take: carriedTo("dns: quic")},
-	"dnsTlsCertificatePath": {standard: []string{""}, take: func(*plain, string, map[string]string) *Note {
-		return lostOurs("dns: cert, key", "it is a PKCS #12 file: write certificate and key as PEM files (openssl pkcs12 -in FILE -nodes), and name them there")
-	}},
-	"dnsTlsCertificatePassword":        {standard: []string{"", "************"}},
+	"maxStatFileDays":                  {standard: []string{"0", "365"}, take: isDifferent("events: keep", "statistics are computed from the record, for as long as it is kept")},
+	"enableInMemoryStats":              {standard: []string{"false"}},
+	"logFolder":                        {standard: []string{"logs"}, take: isDifferent("data", "the record is in the data folder")},
+	"ignoreResolverLogs":               {standard: []string{"false"}},
+	"useLocalTime":                     {standard: []string{"false"}},
+	"randomizeName":                    {standard: []string{"true", "false"}},
+	"qnameMinimization":                {standard: []string{"true"}},
+	"nsRevalidation":                   {standard: []string{"true", "false"}},
+	"preferIPv6":                       {standard: []string{"false"}},
+	"listenBacklog":                    {standard: []string{"100"}},
+	"tcpSendTimeout":                   {standard: []string{"10000"}},
+	"useSoaSerialDateScheme":           {standard: []string{"false"}},
+	"dnsAppsEnableAutomaticUpdate":     {standard: []string{"true"}},
+	"enableDnsOverTls":                 {standard: []string{"false"}, take: technitiumEncrypted("tls", "dnsOverTlsPort", "853")},
+	"enableDnsOverHttps":               {standard: []string{"false"}, take: technitiumEncrypted("https", "dnsOverHttpsPort", "443")},
+	"enableDnsOverQuic":                {standard: []string{"false"}, take: technitiumEncrypted("quic", "dnsOverQuicPort", "853")},
+	"dnsOverTlsPort":                   {standard: []string{"853"}, take: carriedTo("dns: tls")},
+	"dnsOverHttpsPort":                 {standard: []string{"443"}, take: carriedTo("dns: https")},
+	"dnsOverQuicPort":                  {standard: []string{"853"}, take: carriedTo("dns: quic")},
+	"dnsTlsCertificatePath":            {standard: []string{"", "<nil>"}, take: isDifferent("dns: cert, key", "files in PEM; see enableDnsOverTls, enableDnsOverHttps and enableDnsOverQuic")},
+	"dnsTlsCertificatePassword":        {standard: []string{"", "************"}, take: carriedTo("dns: key")},
 	"qpmLimitRequests":                 {standard: []string{"0"}, take: (*plain).technitiumRate},
 	"qpmLimitBypassList":               {why: "one limit, dns: rate, applies to every client"},
 	"dnsReverseProxyNetworkACL":        {take: (*plain).technitiumTrusted},
@@ -301,8 +305,56 @@ func (p *plain) technitiumRecursionNetwork(value string, _ map[string]string) *N
 	return carried("dns: recursion")
 }
 
-func (p *plain) technitiumEncrypted(string, map[string]string) *Note {
-	return lostOurs("dns: tls, https, quic", "its certificate is a PKCS #12 file: write certificate and key as PEM files under dns: cert, key, and the addresses there")
+// technitiumEncrypted converts a server of encrypted DNS, which listens on the addresses of
+// the others.
+func technitiumEncrypted(protocol, port, standard string) func(*plain, string, map[string]string) *Note {
+	return func(p *plain, _ string, all map[string]string) *Note {
+		s := &p.set.dns().Server
+		if s.Cert == "" {
+			if err := p.technitiumCertificate(all); err != nil {
+				return lostOurs("dns: "+protocol, fmt.Sprintf("its certificate cannot be used (%v): write certificate and key as PEM files (openssl pkcs12 -in FILE -nodes) under dns: cert and key, and the addresses under dns: %s", err, protocol))
+			}
+		}
+		to := map[string]*setting.OneOrMore[string]{"tls": &s.TLS, "https": &s.HTTPS, "quic": &s.QUIC}[protocol]
+		number := cmp.Or(all[port], standard)
+		hosts := []string{}
+		for key, value := range all {
+			if strings.HasPrefix(key, "dnsServerLocalEndPoints") {
+				if host, _, err := net.SplitHostPort(value); err == nil && host != "0.0.0.0" && host != "::" {
+					hosts = append(hosts, host)
+				}
+			}
+		}
+		if slices.Sort(hosts); len(hosts) == 0 {
+			hosts = append(hosts, "") // all addresses
+		}
+		for _, host := range hosts {
+			*to = append(*to, net.JoinHostPort(host, number))
+		}
+		return carried("dns: " + protocol)
+	}
+}
+
+// technitiumCertificate writes the certificate and key of encrypted DNS, which are a PKCS #12
+// file, as files of ours. The API never tells the password.
+func (p *plain) technitiumCertificate(all map[string]string) error {
+	path := all["dnsTlsCertificatePath"]
+	if path == "" || path == "<nil>" {
+		return errors.New("dnsTlsCertificatePath names none")
+	}
+	b, err := readWhole(findFile(filepath.Dir(p.at.file), path))
+	if err != nil {
+		return err
+	}
+	certs, key, err := intercept.FromPKCS12(b, strings.Trim(all["dnsTlsCertificatePassword"], "*"))
+	if err != nil {
+		return fmt.Errorf("%s with the password in dnsTlsCertificatePassword, which the API shows as asterisks: %w", filepath.Base(path), err)
+	}
+	ours, secret := filepath.Join(p.to, "cert.pem"), filepath.Join(p.to, "key.pem")
+	if err := errors.Join(os.WriteFile(ours, certs, 0o644), os.WriteFile(secret, key, 0o600)); err != nil {
+		return err
+	}
+	return keyPair(p.work, ours, secret)
 }
 
 // technitiumLimit converts a field of a limit for networks of one size. The limit for single

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"encoding/xml"
 	"fmt"
 	"strings"
@@ -46,6 +47,23 @@ func (r *Root) Export(format, password string) ([]byte, error) {
 		return r.profile()
 	}
 	return nil, fmt.Errorf("format %q: must be one of %s", format, strings.Join(formats, ", "))
+}
+
+// FromPKCS12 returns what a PKCS#12 file (RFC 7292) has for a server: its certificate with the
+// authorities that signed it, and its private key, both in PEM.
+func FromPKCS12(data []byte, password string) (certificates, key []byte, err error) {
+	private, cert, authorities, err := pkcs12.DecodeChain(data, password)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, c := range append([]*x509.Certificate{cert}, authorities...) {
+		certificates = append(certificates, pemCertificate(c)...)
+	}
+	return certificates, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 // Fingerprints returns the SHA-256 and SHA-1 of a certificate in the form in which systems

@@ -266,7 +266,8 @@ func TestImportE2guardianDecidesAsItWould(t *testing.T) {
 		`"local-both.example" is covered by "local-both.example"`, `pages.example/bad/worse" is covered by`,
 		`strange = 'x': there is no counterpart`, `httpworkers = 500`, `"**" has no effect since e2guardian 5`,
 		`lists/filtergroupslist:2: `, `safesearch: true`, `lists/weighted:4: phrase "<lottery>" is already in`, `lists/weighted:6: blank before the weight`,
-		`moved\.example/"->"http://\1.example/": a redirect leads to a fixed URL`, `category bannedsitelist`)
+		`moved\.example/"->"http://\1.example/": a redirect leads to a fixed URL`, `category bannedsitelist`,
+		`naughtynesslimit = 160: the group has no phrase lists`)
 }
 
 const dansguardianFolder = `

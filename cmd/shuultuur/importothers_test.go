@@ -7,9 +7,12 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +21,7 @@ import (
 	"shuultuur/configuration"
 	"shuultuur/importer"
 	"shuultuur/policy"
+	"shuultuur/test/peer"
 )
 
 func TestImportOfOtherPrograms(t *testing.T) {
@@ -253,5 +257,52 @@ func TestImportKeepsSquidsOrder(t *testing.T) {
 		if err != nil || x.Action != tt.want {
 			t.Errorf("%s asks for %s: %+v, %v, want %s", tt.client, tt.url, x, err, tt.want)
 		}
+	}
+}
+
+// TestImportReadsTechnitiumsCertificate: the certificate of encrypted DNS is a PKCS #12 file
+// with a password, which the API hides and a backup does not have.
+func TestImportReadsTechnitiumsCertificate(t *testing.T) {
+	openssl := peer.Program(t, "openssl")
+	key, cert := serverCertificate(t)
+	for _, tt := range []struct {
+		name, made, password string // with which the file is made, and which the settings have
+		legacy, missing      bool
+		settings, report     string
+	}{
+		{name: "with a password", made: "se cret", password: "se cret", settings: `tls: ['10.0.0.9:853']`, report: "dnsTlsCertificatePassword → dns: key"},
+		{name: "in the old format", made: "", password: "************", legacy: true, settings: `https: ['10.0.0.9:8443']`, report: "enableDnsOverQuic: true → dns: quic"},
+		{name: "with a password that is hidden", made: "secret", password: "************", report: "which the API shows as asterisks"},
+		{name: "not there", password: "x", missing: true, report: "openssl pkcs12 -in FILE -nodes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeAll(t, dir, map[string][]byte{"cert.pem": cert, "key.pem": key, "settings.json": fmt.Appendf(nil, `{"response": {
+"dnsServerLocalEndPoints": ["10.0.0.9:53"], "enableDnsOverTls": true, "enableDnsOverHttps": true, "enableDnsOverQuic": true, "dnsOverHttpsPort": 8443,
+"dnsTlsCertificatePath": "/etc/dns/server.pfx", "dnsTlsCertificatePassword": %q}}`, tt.password)})
+			args := []string{"pkcs12", "-export", "-in", filepath.Join(dir, "cert.pem"), "-inkey", filepath.Join(dir, "key.pem"), "-out", filepath.Join(dir, "server.pfx"), "-passout", "pass:" + tt.made}
+			if tt.legacy {
+				args = append(args, "-legacy")
+			}
+			if !tt.missing {
+				if out, err := exec.Command(openssl, args...).CombinedOutput(); err != nil {
+					t.Skipf("this openssl does not write the file: %s", out)
+				}
+			}
+			to := filepath.Join(t.TempDir(), "new")
+			var out bytes.Buffer
+			status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"technitium", "-to", to, filepath.Join(dir, "settings.json")})
+			settings, err := os.ReadFile(filepath.Join(to, "shuultuur.yaml"))
+			report, _ := os.ReadFile(filepath.Join(to, "report.txt"))
+			if status != 0 || err != nil || !strings.Contains(string(report), tt.report) || strings.Contains(string(report), "se cret") {
+				t.Errorf("status %d, %v, want %q in the report\n%s\n%s", status, err, tt.report, &out, report)
+			}
+			if has := strings.Contains(string(settings), "cert: cert.pem"); has != (tt.settings != "") || !strings.Contains(strings.Join(strings.Fields(string(settings)), " "), tt.settings) {
+				t.Errorf("want %q in the settings\n%s", tt.settings, settings)
+			}
+			if _, err := tls.LoadX509KeyPair(filepath.Join(to, "cert.pem"), filepath.Join(to, "key.pem")); (err == nil) != (tt.settings != "") {
+				t.Errorf("certificate and key: %v", err)
+			}
+		})
 	}
 }
