@@ -21,7 +21,7 @@ fi
 for cold in \
 	archive crypto/x509 database/sql encoding/asn1 encoding/gob encoding/json encoding/xml html flag log/slog math/big mime net/http net/mail net/smtp os path regexp/syntax runtime/pprof text/tabwriter text/template vendor/golang.org/x/net/idna vendor/golang.org/x/text \
 	github.com/Azure github.com/DataDog github.com/coreos github.com/dlclark/regexp2/v2/syntax github.com/go-asn1-ber github.com/go-jose github.com/go-ldap github.com/google \
-	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/klauspost/cpuid github.com/miekg github.com/nats-io github.com/oschwald github.com/yuin/gopher-lua/ast github.com/yuin/gopher-lua/parse \
+	github.com/HdrHistogram github.com/jackc github.com/jcmturner github.com/klauspost/cpuid github.com/miekg github.com/nats-io github.com/oschwald github.com/quic-go github.com/yuin/gopher-lua/ast github.com/yuin/gopher-lua/parse \
 	go.yaml.in golang.org/x/exp golang.org/x/net/icmp golang.org/x/net/idna golang.org/x/oauth2 \
 	golang.org/x/text/cases golang.org/x/text/internal golang.org/x/text/language golang.org/x/text/secure golang.org/x/text/unicode/bidi layeh.com rsc.io software.sslmate.com \
 	"$module"/admin "$module"/cmd "$module"/configuration "$module"/doctor "$module"/engine "$module"/fleet "$module"/gateway \

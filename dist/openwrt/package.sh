@@ -20,7 +20,10 @@ License: BSD-2-Clause
 Installed-Size: $(stat -c %s "$bin")
 Description: Filter between a network's people and the web
 EOF
-printf '/etc/shuultuur/\n' > "$dir/control/conffiles"
+# The settings are made at the first start, so they are no files of the package, and opkg
+# leaves them alone. A new image of the system keeps what is named here.
+mkdir -p "$dir/data/lib/upgrade/keep.d"
+printf '/etc/shuultuur/\n' > "$dir/data/lib/upgrade/keep.d/shuultuur"
 # As packages of OpenWrt do: the service is enabled and started after installation,
 # started anew after an upgrade, and stopped before removal.
 for script in postinst prerm; do
