@@ -14,6 +14,7 @@ import (
 
 	"shuultuur/list"
 	"shuultuur/list/collection"
+	"shuultuur/list/source"
 )
 
 // Lists provides the admin address with lists, and changes single entries of
@@ -29,8 +30,10 @@ type Lists struct {
 	Change func(ctx context.Context, changes map[string][]list.Change) error
 	// In returns the lists in use, and the client that fetches them. Use puts
 	// fetched lists into use.
-	In  func() (*collection.Collection, *http.Client)
-	Use func(ctx context.Context, why string) bool
+	In func() (*collection.Collection, *http.Client)
+	// Arriving returns what is being fetched. It may be nil.
+	Arriving func() source.Arriving
+	Use      func(ctx context.Context, why string) bool
 
 	reading sync.Mutex // for odd lines, one list is read at a time
 }
@@ -39,9 +42,16 @@ type Lists struct {
 func (l *Lists) ShowLists() *Lists {
 	l.All = func() (all []List) {
 		c, _ := l.In()
+		var now source.Arriving
+		if l.Arriving != nil {
+			now = l.Arriving()
+		}
 		for _, r := range c.Reports() {
 			all = append(all, List{Name: r.Name, Entries: r.Entries, Networks: r.Networks, Exprs: r.Exprs, Rules: r.Rules,
 				Refused: r.Bad, Categories: r.Categories, Missing: c.Missing(r.Name), Standing: standing(c, r.Name)})
+			if r.Name == now.Name {
+				all[len(all)-1].Fetching = Fetching{now.Done, now.Total}
+			}
 		}
 		return all
 	}
@@ -65,9 +75,19 @@ type List struct {
 	Rules      int            `json:"rules,omitempty"`
 	Refused    int            `json:"refused"` // lines
 	Categories map[string]int `json:"categories"`
-	Missing    bool           `json:"missing,omitempty"` // not fetched yet
+	Missing    bool           `json:"missing,omitempty"` // still to be fetched
+	Fetching   Fetching       `json:"fetching,omitzero"`
 	Standing
 }
+
+// Fetching is how much of a list has arrived, in bytes.
+type Fetching struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"` // -1 if that is not known
+}
+
+// percent returns how much has arrived.
+func (f Fetching) percent() int64 { return 100 * f.Done / max(f.Total, 1) }
 
 // otherEntries returns the number of entries that are not hosts or URLs.
 func (l List) otherEntries() int { return l.Networks + l.Exprs + l.Rules }
@@ -126,7 +146,9 @@ func (l *Lists) show(w http.ResponseWriter, r *http.Request, page pageTemplate, 
 		Hits  []Hit
 		Error string
 		Done  string
+		Waits bool // for lists that are still to be fetched
 	}{Lists: l.All(), Query: strings.TrimSpace(r.FormValue("q")), Done: done}
+	d.Waits = slices.ContainsFunc(d.Lists, func(l List) bool { return l.Missing || l.Fetching.Done > 0 })
 	status := http.StatusOK
 	if d.Query != "" {
 		var err error

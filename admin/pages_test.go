@@ -705,7 +705,7 @@ func TestFirstStepsAreOfferedOnce(t *testing.T) {
 			}
 			got = append(got, a)
 			return &SetUp{File: "shuultuur.yaml", Steps: []string{"Open a page."}, Look: func(context.Context, netip.Addr) []SetupTest {
-				return []SetupTest{{"Port 53 is taken.", true, false}, {"It is fetched.", false, true}}
+				return []SetupTest{{Text: "Port 53 is taken.", Bad: true}, {Text: "It is fetched.", Wait: true, Fetching: Fetching{3 << 20, 12 << 20}}}
 			}}, nil
 		}}
 	const good = "token=secret&who=school&topic=ads&way=proxy&network=yes"
@@ -724,7 +724,7 @@ func TestFirstStepsAreOfferedOnce(t *testing.T) {
 		{"GET", "/setup/done", "", 404, "not found"},
 		{"POST", "/setup", good, 303, ""},
 		{"GET", "/setup/done", "", 200, "Port 53 is taken."},
-		{"GET", "/setup/done", "", 200, "not yet</span> It is fetched."},
+		{"GET", "/setup/done", "", 200, `not yet</span> It is fetched. <span class="tag pass">3.0 MiB / 12.0 MiB, 25 %</span>`},
 		{"POST", "/setup", good, 403, "used already"},
 		{"GET", "/setup?token=secret", "", 403, "used already"},
 	} {

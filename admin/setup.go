@@ -56,9 +56,10 @@ type SetUp struct {
 
 // A SetupTest is the result of one test.
 type SetupTest struct {
-	Text string
-	Bad  bool
-	Wait bool // its result is not known yet
+	Text     string
+	Bad      bool
+	Wait     bool     // its result is not known yet
+	Fetching Fetching // of a list
 }
 
 var errSetUp = errors.New("this link is not good, or was used already; the settings are at /settings")

@@ -40,7 +40,7 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		return h
 	}
 	parts := admin.Parts{Metrics: g.metrics.handler, Health: health, Token: first.Settings.Listen.Token,
-		Lists:    (&admin.Lists{In: g.lists, Change: g.node.ChangeLists, Use: g.ReloadAndLog}).ShowLists(),
+		Lists:    (&admin.Lists{In: g.lists, Change: g.node.ChangeLists, Use: g.ReloadAndLog, Arriving: g.refresher.Arriving}).ShowLists(),
 		Pause:    &admin.Pause{All: func() []policy.Pause { return g.engine.Load().Pauses.At(time.Now()) }, Set: g.pause},
 		Root:     g.host.Root,
 		Refusals: func() any { return g.engine.Load().Proxy.Refusals() },

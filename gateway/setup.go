@@ -90,17 +90,18 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 	}
 	if a.DNS && a.Network {
 		t := admin.SetupTest{Text: "Port 53 is free for the name server."}
-		var l net.ListenConfig
-		c, err := l.ListenPacket(ctx, "udp", ":53")
+		err := portFree(ctx, "0.0.0.0:53") // as the settings name it
 		switch {
 		case err == nil:
-			c.Close()
 		case errors.Is(err, fs.ErrPermission):
 			t = admin.SetupTest{Text: "This user may not use port 53: run the gateway as a service, or give it the right to bind low ports.", Bad: true}
 		default:
 			t = admin.SetupTest{Text: "Port 53 is in use; stop the name server that uses it before the restart: " + err.Error(), Bad: true}
 		}
 		all = append(all, t)
+	}
+	if a := g.refresher.Arriving(); a.Name != "" {
+		all = append(all, admin.SetupTest{Text: a.Name, Wait: true, Fetching: admin.Fetching{Done: a.Done, Total: a.Total}})
 	}
 	for _, p := range g.engine.Load().Lists.Problems() { // lists that are still being fetched
 		all = append(all, admin.SetupTest{Text: p, Wait: true})
@@ -109,6 +110,21 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 		all = append(all, admin.SetupTest{Text: "The state of the fleet cannot be reached.", Bad: true})
 	}
 	return all
+}
+
+// portFree returns nil if a name server could listen at an address, by UDP and TCP.
+func portFree(ctx context.Context, at string) error {
+	var l net.ListenConfig
+	c, err := l.ListenPacket(ctx, "udp", at)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	t, err := l.Listen(ctx, "tcp", at)
+	if err != nil {
+		return err
+	}
+	return t.Close()
 }
 
 // maxSeen bounds the events that are searched for one of a browser.

@@ -27,6 +27,27 @@ type Refresher struct {
 
 	mu    sync.Mutex
 	stale []string // problems; guarded by mu
+	now   Arriving // guarded by mu
+}
+
+// An Arriving says how much of an item has been fetched.
+type Arriving struct {
+	Name  string // "" if nothing is being fetched
+	Done  int64  // bytes
+	Total int64  // bytes; -1 if the server does not say
+}
+
+// Arriving returns what is being fetched.
+func (r *Refresher) Arriving() Arriving {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *Refresher) arrive(name string, done, total int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = Arriving{name, done, total}
 }
 
 // NewRefresher returns a refresher of the result of current. use puts new versions into use.
@@ -54,6 +75,8 @@ func (r *Refresher) Run(ctx context.Context) error {
 // fetch fetches the items that are due, one after the other.
 func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
 	var changed, stale []string
+	store.Progress = r.arrive
+	defer r.arrive("", 0, 0)
 	for _, name := range slices.Sorted(maps.Keys(items)) {
 		it := items[name]
 		st, err := store.State(name)
