@@ -129,10 +129,13 @@ const pairGroups = 7
 // pair is the length of two runs together, in bytes.
 const pair = gram + 2
 
-// slot returns the slot of a run. It folds case and uses five bits of the outer bytes, so that
-// patterns with any byte there take a quarter of the slots.
+// runMask has the bits of a run that tables use. It folds case and has five bits of the outer
+// bytes, so that patterns with any byte there take less room.
+const runMask = 0x1fdfdf1f
+
+// slot returns the slot of a run.
 func (g groups) slot(run uint32) uint32 {
-	return run & 0x1fdfdf1f * multiplier >> 16 & uint32(len(g)-1)
+	return run & runMask * multiplier >> 16 & uint32(len(g)-1)
 }
 
 // of returns the groups of a run.
@@ -161,9 +164,9 @@ func newPrefilter(patterns []pattern) *prefilter {
 		case n > gram:
 			long += 2
 		case n == gram:
-			long += 1 + 1<<7
+			long += 1 + 1<<5
 		case n == gram-1:
-			long += 2 << 7
+			long += 2 << 5
 			f.threes = append(f.threes, int32(i))
 		case n > 0:
 			short++
@@ -204,8 +207,8 @@ func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> f.shi
 // knownBits is the number of bits in known for each bucket.
 const knownBits = 16
 
-// bit returns the bit in known of the six bytes that two runs have. Like slot, it uses five bits
-// of the outer bytes.
+// bit returns the bit in known of the six bytes that two runs have. Like runMask, it uses five
+// bits of the outer bytes.
 func (f *prefilter) bit(first uint32, last uint16) (word, bit uint32) {
 	h := (first&0x1f|first&0xffffff00|0x20202000)*multiplier ^ uint32(last&0x1fff|0x2020)*0x85EBCA6B
 	return h >> 12 & uint32(len(f.known)-1), h >> 7 & 31
@@ -217,7 +220,7 @@ func (f *prefilter) mayBe(data []byte, i int, value uint16) int {
 	d := data[i : i+pair : i+pair]
 	first := binary.LittleEndian.Uint32(d)
 	word, bit := f.bit(first, binary.LittleEndian.Uint16(d[gram:]))
-	alone, its := f.bit(first, 0)
+	alone, its := f.bit(first&runMask, 0)
 	return int(f.known[word]>>bit&1 | f.known[alone]>>its&uint32(value>>pairGroups)&1)
 }
 
@@ -308,8 +311,8 @@ func runs(p []byte, off int) iter.Seq[uint32] {
 			yield(key)
 			return
 		}
-		for c := range uint32(1 << 8) {
-			if c&0x20 != 0 && !yield(key|c<<outside) {
+		for c := range uint32(1 << 5) {
+			if !yield(key | c<<outside) {
 				return
 			}
 		}
@@ -335,7 +338,7 @@ func (f *prefilter) enter(pat int32, off int) {
 // first adds four bytes that may be at the position of the last entry to the table, as the
 // first run of patterns of a group.
 func (f *prefilter) first(key uint32, group uint16) {
-	key |= 0x20202020
+	key &= runMask
 	f.groups[f.groups.slot(key)] |= group
 	if group == 1<<pairGroups {
 		word, bit := f.bit(key, 0)
@@ -596,7 +599,7 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 		before = x >> 48
 	}
 	for i = max(0, i-2); i+gram <= len(data); i++ { // every position, because a pattern of four bytes may be at the end
-		key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
+		key := binary.LittleEndian.Uint32(data[i:]) & runMask
 		if uint8(groups.of(key)) != 0 {
 			candidates++
 			f.look(data, i, key, seen, hit)
@@ -609,11 +612,18 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 // examined.
 const manyBlocks = 64
 
+// A suspect is a position where a pattern may be, with its bucket.
+type suspect struct {
+	at       int
+	key      uint32
+	from, to int32
+}
+
 // A sieve is the memory of scanBlocks.
 type sieve struct {
 	values   [1 + manyBlocks*16]uint16
 	out      [manyBlocks]uint64
-	suspects [manyBlocks]int32 // positions
+	suspects [manyBlocks]suspect
 }
 
 // scanBlocks is scanLong with vector instructions, for whole blocks, and returns where it
@@ -632,7 +642,7 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 			for which := uint32(x); which != 0; which &= which - 1 {
 				i := end + int(x>>32) + bits.TrailingZeros32(which) - 2
 				candidates++
-				s.suspects[n] = int32(i)
+				s.suspects[n].at = i
 				if n += f.mayBe(data, i, s.values[(i+2-end)/2]); n == len(s.suspects) {
 					f.examine(data, s.suspects[:n], seen, hit)
 					n = 0
@@ -647,9 +657,16 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 }
 
 // examine compares patterns at suspects.
-func (f *prefilter) examine(data []byte, suspects []int32, seen *sight, hit func(int32)) {
-	for _, i := range suspects {
-		f.look(data, int(i), binary.LittleEndian.Uint32(data[i:])|0x20202020, seen, hit)
+func (f *prefilter) examine(data []byte, suspects []suspect, seen *sight, hit func(int32)) {
+	for n := range suspects { // all buckets first, so that memory accesses overlap
+		x := &suspects[n]
+		x.key = binary.LittleEndian.Uint32(data[x.at:]) & runMask
+		b := f.bucket(x.key)
+		x.from, x.to = f.buckets[b], f.buckets[b+1]
+	}
+	for n := range suspects {
+		x := &suspects[n]
+		f.compare(data, x.at, x.key, f.runs[x.from:x.to], seen, hit)
 	}
 }
 
@@ -659,7 +676,7 @@ func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func
 	for ; which != 0; which >>= 16 {
 		if uint16(which) != 0 {
 			candidates++
-			f.look(data, i, binary.LittleEndian.Uint32(data[i:])|0x20202020, seen, hit)
+			f.look(data, i, binary.LittleEndian.Uint32(data[i:])&runMask, seen, hit)
 		}
 		i += 2
 	}
