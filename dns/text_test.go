@@ -31,7 +31,7 @@ func TestDataIsWrittenAsInAZoneFile(t *testing.T) {
 		if got := string(AppendData(nil, msg[:n], x)); !strings.EqualFold(got, want) {
 			t.Errorf("AppendData of %s: got %s, want %s", line, got, want)
 		}
-		// Cut short, it is written as that of an unknown type.
+		// Truncated data are written as those of an unknown type.
 		if x.End--; x.Type != TypeTXT && x.Type != TypeCAA {
 			if got := string(AppendData(nil, msg, x)); x.Type < TypeDS && !strings.HasPrefix(got, `\# `) && x.End > x.Data {
 				t.Errorf("AppendData of a truncated %s: got %s", line, got)

@@ -10,9 +10,9 @@ package platform
 import "errors"
 
 var (
-	// ErrLocked says that another process holds the lock.
+	// ErrLocked reports that another process holds the lock.
 	ErrLocked = errors.New("another process holds the lock")
 
-	// ErrWait says that nothing has arrived yet.
+	// ErrWait reports that nothing has arrived yet.
 	ErrWait = errors.New("nothing has arrived")
 )

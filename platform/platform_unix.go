@@ -54,7 +54,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// MapsWrites says whether a mapped file shows later writes, and may be renamed over and
+// MapsWrites reports whether a mapped file shows later writes, and may be renamed over and
 // removed while it is mapped.
 const MapsWrites = true
 
@@ -98,7 +98,7 @@ func Peek(socket uintptr, p []byte) (int, error) {
 	}
 }
 
-// Owner returns whom a file belongs to.
+// Owner returns the user and group that own a file; ok is false if they are unknown.
 func Owner(info fs.FileInfo) (user, group int, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -107,13 +107,13 @@ func Owner(info fs.FileInfo) (user, group int, ok bool) {
 	return int(st.Uid), int(st.Gid), true
 }
 
-// OfRoot says whether a file or folder belongs to root and a file has no other name.
+// OfRoot reports whether a file or folder belongs to root and a file has no other name.
 func OfRoot(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Uid == 0 && (info.IsDir() || info.Mode().IsRegular() && st.Nlink == 1)
 }
 
-// Open says whether others than the owner of a file may read or change it.
+// Open reports whether others than the owner of a file may read or change it.
 func Open(mode fs.FileMode) bool { return mode.Perm()&0o077 != 0 }
 
 // Files returns the limits of open files of this process.

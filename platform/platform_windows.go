@@ -52,7 +52,7 @@ func lock(f *os.File, how uint32) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, &windows.Overlapped{OffsetHigh: math.MaxInt32})
 }
 
-// MapsWrites says whether a mapped file shows what is written to it later, and may be renamed
+// MapsWrites reports whether a mapped file shows what is written to it later, and may be renamed
 // over and removed while it is mapped.
 const MapsWrites = false
 
@@ -87,7 +87,7 @@ const pollIn = 0x0100 // POLLRDNORM
 
 var poll = windows.NewLazySystemDLL("ws2_32.dll").NewProc("WSAPoll")
 
-// receive asks first, as Go's sockets would wait here.
+// receive first polls the socket, because reading from a socket of Go waits on Windows.
 func receive(socket uintptr, p []byte, flags uint32) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -104,13 +104,13 @@ func receive(socket uintptr, p []byte, flags uint32) (int, error) {
 	return int(n), err
 }
 
-// Owner returns whom a file belongs to, which has no number here.
+// Owner returns no owner: Windows has no numbers for users and groups.
 func Owner(fs.FileInfo) (user, group int, ok bool) { return 0, 0, false }
 
-// OfRoot says whether a file belongs to root, whom there is not here.
+// OfRoot returns false: Windows has no root.
 func OfRoot(fs.FileInfo) bool { return false }
 
-// Open says whether others than the owner of a file may read or change it. Here the folder's
+// Open reports whether others than the owner of a file may read or change it. Here the folder's
 // access list decides, and the mode says nothing.
 func Open(fs.FileMode) bool { return false }
 

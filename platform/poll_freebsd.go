@@ -34,7 +34,7 @@ func (p *Poller) change(ident, filter, flags int, fflags uint32) error {
 	return err
 }
 
-// Watch has Wait return the socket once: when there are bytes to read, or it has ended. Closing
+// Watch makes Wait return the socket once: when there are bytes to read, or it has ended. Closing
 // the socket ends the watch.
 func (p *Poller) Watch(socket uintptr) error {
 	return p.change(int(socket), unix.EVFILT_READ, unix.EV_ADD|unix.EV_ONESHOT, 0)
@@ -62,7 +62,7 @@ func (p *Poller) Wait(dst []int, d time.Duration) (arrived []int, open bool) {
 	return dst, true
 }
 
-// Close has Wait end the Poller.
+// Close makes Wait end the Poller.
 func (p *Poller) Close() {
 	_ = p.change(0, unix.EVFILT_USER, 0, unix.NOTE_TRIGGER) // the event exists
 }

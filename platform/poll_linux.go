@@ -31,7 +31,7 @@ func NewPoller() (*Poller, error) {
 	return nil, err
 }
 
-// Watch has Wait return the socket once: when there are bytes to read, or it has ended. Closing
+// Watch makes Wait return the socket once: when there are bytes to read, or it has ended. Closing
 // the socket ends the watch.
 func (p *Poller) Watch(socket uintptr) error {
 	e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(socket)}
@@ -65,7 +65,7 @@ func (p *Poller) Wait(dst []int, d time.Duration) (arrived []int, open bool) {
 	return dst, true
 }
 
-// Close has Wait end the Poller.
+// Close makes Wait end the Poller.
 func (p *Poller) Close() {
 	_, _ = unix.Write(p.closer, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an empty eventfd takes it
 }

@@ -13,7 +13,7 @@ type Poller struct{}
 // NewPoller returns a Poller. It returns [errors.ErrUnsupported] where the system has none.
 func NewPoller() (*Poller, error) { return nil, errors.ErrUnsupported }
 
-// Watch has Wait return the socket once: when there are bytes to read, or it has ended. Closing
+// Watch makes Wait return the socket once: when there are bytes to read, or it has ended. Closing
 // the socket ends the watch.
 func (*Poller) Watch(uintptr) error { return errors.ErrUnsupported }
 
@@ -21,5 +21,5 @@ func (*Poller) Watch(uintptr) error { return errors.ErrUnsupported }
 // something has arrived. open is false after Close, which ends the Poller.
 func (*Poller) Wait(dst []int, _ time.Duration) (arrived []int, open bool) { return dst, false }
 
-// Close has Wait end the Poller.
+// Close makes Wait end the Poller.
 func (*Poller) Close() {}

@@ -154,7 +154,7 @@ func TestMistakesInSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// certificate makes a certificate for 127.0.0.1 that signs itself.
+// certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) *redis.TLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

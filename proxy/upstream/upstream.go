@@ -218,7 +218,7 @@ func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message
 	}
 }
 
-// repeatable says whether a request may be sent twice (RFC 9110, 9.2.2).
+// repeatable reports whether a request may be sent twice (RFC 9110, 9.2.2).
 func repeatable(q *message.Request) bool {
 	switch q.Method {
 	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
