@@ -483,9 +483,9 @@ func TestCompilingAllocatesNothingForAnEntry(t *testing.T) {
 	}
 }
 
-// TestTextOfALargeListIsPutAside: a list has more text than Compile keeps in memory, and every
+// TestTextOfALargeListIsSpilledToDisk: a list has more text than Compile keeps in memory, and every
 // entry is found.
-func TestTextOfALargeListIsPutAside(t *testing.T) {
+func TestTextOfALargeListIsSpilledToDisk(t *testing.T) {
 	const n = 450_000
 	var text bytes.Buffer
 	name := func(i int) string { return fmt.Sprintf("host-with-a-long-name-%07d.example%d.com", i, i%100) }

@@ -90,9 +90,9 @@ func TestBadChangesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestOverlayIsWorkedIn: Compile merges a large overlay into the list, and its changes stay
+// TestALargeOverlayIsMerged: Compile merges a large overlay into the list, and its changes stay
 // when the source changes later.
-func TestOverlayIsWorkedIn(t *testing.T) {
+func TestALargeOverlayIsMerged(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	src, dst := filepath.Join(dir, "source"), filepath.Join(dir, "own.list")

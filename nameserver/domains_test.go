@@ -119,9 +119,9 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestAFullLineIsLeftByWhoHasTheMost: a full queue drops queries of the domain that has most,
+// TestAFullQueueDropsTheOldestQueryOfTheLargestDomain: a full queue drops queries of the domain that has most,
 // not the oldest ones of any domain.
-func TestAFullLineIsLeftByWhoHasTheMost(t *testing.T) {
+func TestAFullQueueDropsTheOldestQueryOfTheLargestDomain(t *testing.T) {
 	const line = 32
 	o := &others{make(chan struct{}), make(chan struct{}, 8*line)}
 	s := start(t, Config{Workers: 1, Queue: setting.Count(line)}, nil, o)
@@ -182,9 +182,9 @@ func TestAFullLineIsLeftByWhoHasTheMost(t *testing.T) {
 	}
 }
 
-// TestWhoAsksTheSameWaitsWithoutAWorker: of many queries for one name, only one occupies a
+// TestDuplicateQueriesOccupyOneWorker: of many queries for one name, only one occupies a
 // worker.
-func TestWhoAsksTheSameWaitsWithoutAWorker(t *testing.T) {
+func TestDuplicateQueriesOccupyOneWorker(t *testing.T) {
 	const many = 20
 	o := &others{make(chan struct{}), make(chan struct{}, 2*many)}
 	s := start(t, Config{Workers: 64, Queue: 64}, nil, o)

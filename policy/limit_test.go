@@ -161,9 +161,9 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestMoreTimeThanTheQuotaSays: a bonus applies only to those who were given it, and ends with
+// TestABonusExtendsAQuotaForTheDay: a bonus applies only to those who were given it, and ends with
 // the day.
-func TestMoreTimeThanTheQuotaSays(t *testing.T) {
+func TestABonusExtendsAQuotaForTheDay(t *testing.T) {
 	counted(t, Policy{Quotas: []Quota{{Category: Names{"grey"}, Time: Duration(3 * time.Minute)}}}, func(t *testing.T, e *Engine) {
 		e.decided = &Decisions{}
 		now := time.Now()

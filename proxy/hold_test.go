@@ -150,9 +150,9 @@ func TestUploadIsJudged(t *testing.T) {
 	}
 }
 
-// TestWhoSendsOnGetsTheAnswer: a client that writes a whole large upload before it reads gets
+// TestAClientThatFinishesItsUploadGetsTheResponse: a client that writes a whole large upload before it reads gets
 // the response and no reset.
-func TestWhoSendsOnGetsTheAnswer(t *testing.T) {
+func TestAClientThatFinishesItsUploadGetsTheResponse(t *testing.T) {
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})
 	r := start(t, Config{Exchange: exchange.Config{Held: 100_000}}, Engine{Decider: &scanner{}})
 	c, br := r.raw()
