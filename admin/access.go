@@ -67,7 +67,7 @@ func (d *reader) bounds(who *account.Who) *bounds {
 	}
 	b.noURLs = who.Role < p.URLs
 	if p.TwoPeople {
-		agreed := d.parts.Looks.agreed(who.Name)
+		agreed := d.parts.Looks.agreedPeople(who.Name)
 		b.hidden = func(r *event.Row) bool {
 			return !slices.ContainsFunc(agreed, func(of string) bool { return concerns(of, r) })
 		}
@@ -120,8 +120,8 @@ func (b *bounds) split(f event.Filter) (store event.Filter, seen event.Filter) {
 	return store, seen
 }
 
-// named returns the people, devices and transactions that a filter names.
-func named(f *event.Filter) (all []string) {
+// namesIn returns the people, devices and transactions that a filter names.
+func namesIn(f *event.Filter) (all []string) {
 	for _, t := range f.Terms {
 		switch t.Field {
 		case event.User, event.ID:
@@ -148,7 +148,7 @@ func (d *reader) mayNot(b *bounds, names []string) error {
 	if b.hidden == nil {
 		return nil
 	}
-	agreed := d.parts.Looks.agreed(b.who.Name)
+	agreed := d.parts.Looks.agreedPeople(b.who.Name)
 	for _, n := range names {
 		if kind, whom, _ := strings.Cut(n, ":"); kind != "id" && !slices.Contains(agreed, whom) {
 			return fmt.Errorf("%s: %w", n, ErrTwoPeople)
@@ -159,7 +159,7 @@ func (d *reader) mayNot(b *bounds, names []string) error {
 
 // look records a look, if a filter is one, and reports whether it may be.
 func (d *reader) look(b *bounds, f *event.Filter) error {
-	names := named(f)
+	names := namesIn(f)
 	if err := d.mayNot(b, names); err != nil || len(names) == 0 || d.parts.Audit == nil {
 		return err
 	}

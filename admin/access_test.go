@@ -125,8 +125,8 @@ func newHouse(t *testing.T) *house {
 		Setup:    func() *Setup { return nil },
 		System:   &System{Backup: func(w io.Writer) ([]string, error) { _, err := io.WriteString(w, "backup"); return nil, err }, State: func() map[string]any { return map[string]any{"x": 1} }},
 		NameServer: &Names{Upstreams: func() []Upstream { return []Upstream{{Name: "up.example", Up: true}} }, Cache: func() any { return map[string]int{"hits": 3} }, Flush: func() {},
-			Look: func(_ context.Context, name, kind string) (*Looked, error) {
-				return &Looked{Rcode: "NOERROR", Records: []string{name + " " + kind}}, nil
+			Look: func(_ context.Context, name, kind string) (*LookupResult, error) {
+				return &LookupResult{Rcode: "NOERROR", Records: []string{name + " " + kind}}, nil
 			}},
 		Clients: &Clients{
 			Known: func() (users, groups map[string][]string) {

@@ -56,9 +56,9 @@ func changing(to string, do change) http.HandlerFunc {
 	}
 }
 
-// mine returns the account of the user, who must have signed in with a session:
+// ownAccount returns the account of the user, who must have signed in with a session:
 // a program with a token must not create another token.
-func mine(r *http.Request) (string, error) {
+func ownAccount(r *http.Request) (string, error) {
 	who := asker(r)
 	if who.Via != "session" {
 		return "", errors.New("this is about the account of somebody who is signed in: sign in at /login")
@@ -90,7 +90,7 @@ func (p *Parts) accountRoutes() []route {
 	page := pageOf("account.html", p.Pause.notice)
 	own := func(path string, do func(name string, r *http.Request) (any, error)) route {
 		return route{"POST", path, viewer, changing("/account", func(r *http.Request) (any, error) {
-			name, err := mine(r)
+			name, err := ownAccount(r)
 			if err != nil {
 				return nil, err
 			}
@@ -139,7 +139,7 @@ func (p *Parts) accountRoutes() []route {
 			return map[string]any{"challenge": b.Challenge(name), "rpId": hostOf(r.Host), "name": name, "handle": handle, "have": append([]string{}, have...), "algorithms": account.Algorithms}, err
 		}),
 		{"POST", "/account/passkeys", viewer, func(w http.ResponseWriter, r *http.Request) {
-			name, err := mine(r)
+			name, err := ownAccount(r)
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return

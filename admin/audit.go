@@ -46,14 +46,14 @@ func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 	}{io.MultiReader(bytes.NewReader(first), q.Body), q.Body}
 	action, details := r.method+" "+r.path, ""
 	if !slices.Contains(nameless, r.path) {
-		details = strings.TrimSpace(strings.TrimPrefix(q.URL.RequestURI(), r.path) + " " + entered(q, first))
+		details = strings.TrimSpace(strings.TrimPrefix(q.URL.RequestURI(), r.path) + " " + formFields(q, first))
 	}
 	if err := s.record(q, action, 0, details); err != nil {
 		w.Header().Set("Retry-After", "1")
 		s.refuse(w, byAudit, http.StatusServiceUnavailable, "nothing is changed while it cannot be recorded: "+err.Error())
 		return
 	}
-	seen := &seeing{ResponseWriter: w}
+	seen := &statusRecorder{ResponseWriter: w}
 	r.handler(seen, q)
 	if seen.effectOnly {
 		action += " (effect only)"
@@ -72,8 +72,8 @@ func (s *Server) record(q *http.Request, action string, status int, details stri
 	return s.parts.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, From: remote(q).String(), Action: action, Status: status, Details: details})
 }
 
-// entered returns the fields of a body without secrets.
-func entered(q *http.Request, first []byte) string {
+// formFields returns the fields of a body without secrets.
+func formFields(q *http.Request, first []byte) string {
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	if kind != "application/x-www-form-urlencoded" {
 		if slices.Contains([]string{"/account/passkeys"}, q.URL.Path) {
@@ -96,14 +96,14 @@ func entered(q *http.Request, first []byte) string {
 	return text[:min(len(text), maxRecorded)]
 }
 
-// seeing remembers the status of an answer.
-type seeing struct {
+// A statusRecorder remembers the status of an answer.
+type statusRecorder struct {
 	http.ResponseWriter
 	status     int
 	effectOnly bool // it changed nothing
 }
 
-func (s *seeing) WriteHeader(status int) {
+func (s *statusRecorder) WriteHeader(status int) {
 	if s.status == 0 {
 		s.status = status
 	}
@@ -111,7 +111,7 @@ func (s *seeing) WriteHeader(status int) {
 }
 
 // Unwrap is for [http.ResponseController].
-func (s *seeing) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // auditRoutes returns the routes of the audit log.
 //
@@ -136,7 +136,7 @@ func (p *Parts) auditRoutes() []route {
 			}
 			d := struct {
 				Entries []account.Entry
-				Chain   account.Verified
+				Chain   account.Verification
 				Older   int64
 			}{all, v, 0}
 			if len(all) == auditPerPage {

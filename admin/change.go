@@ -9,8 +9,8 @@ import (
 	"shuultuur/setting"
 )
 
-// changed is the result of a change of the settings made by a page.
-type changed struct {
+// A changeResult is the result of a change of the settings made by a page.
+type changeResult struct {
 	Saved    bool              `json:"saved"`
 	Mistakes []setting.Mistake `json:"mistakes,omitempty"`
 	Effect   *Effect           `json:"effect,omitempty"`
@@ -18,8 +18,8 @@ type changed struct {
 	Remarks  []string          `json:"remarks,omitempty"`
 }
 
-// prepared is the text of the settings with some changes, as the editor has it.
-func (s *Settings) prepared(reason string, changes []setting.Change) (*settingsData, error) {
+// prepare is the text of the settings with some changes, as the editor has it.
+func (s *Settings) prepare(reason string, changes []setting.Change) (*settingsData, error) {
 	now, err := s.Read()
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *Settings) prepared(reason string, changes []setting.Change) (*settingsD
 // editor first shows the effect, with a button to save; programs receive the
 // effect.
 func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
-	d, err := s.prepared(reason, changes)
+	d, err := s.prepare(reason, changes)
 	if err == nil {
 		err = s.look(r.Context(), d)
 	}
@@ -44,7 +44,7 @@ func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then s
 		s.failChange(w, r, d, err)
 		return
 	}
-	out := changed{Effect: d.Effect, Note: d.NoEffect}
+	out := changeResult{Effect: d.Effect, Note: d.NoEffect}
 	page, dry := isPage(r), dryRun(r.Form)
 	if page && (dry || d.Effect != nil && d.Effect.Changed > 0 || d.Effect == nil && d.NoEffect != "" && d.NoEffect != ErrNoRecord.Error()) {
 		s.write(w, s.page, http.StatusOK, d)
@@ -74,7 +74,7 @@ func (s *Settings) failChange(w http.ResponseWriter, r *http.Request, d *setting
 	case isPage(r):
 		s.write(w, s.page, status, d)
 	case d.Mistakes != nil:
-		writeJSON(w, status, changed{Mistakes: d.Mistakes})
+		writeJSON(w, status, changeResult{Mistakes: d.Mistakes})
 	default:
 		http.Error(w, d.Error, status)
 	}

@@ -145,7 +145,7 @@ func (c Client) Events(ctx context.Context, filter string, limit int, oldest boo
 
 // eventPage returns a page of events, and the path of the next one, "" for none.
 func (c Client) eventPage(ctx context.Context, path string) (rows []event.Row, next string, err error) {
-	data, head, err := c.send(ctx, asking{method: http.MethodGet, path: path}, 2*maxAsk, maxPageOfRows)
+	data, head, err := c.send(ctx, clientRequest{method: http.MethodGet, path: path}, 2*maxAsk, maxPageOfRows)
 	if err != nil {
 		return nil, "", err
 	}
@@ -162,7 +162,7 @@ func (c Client) eventPage(ctx context.Context, path string) (rows []event.Row, n
 // Top returns the n most frequent values of a field.
 func (c Client) Top(ctx context.Context, filter, by string, n int) (all []event.Tally, err error) {
 	q := url.Values{"filter": {filter}, "by": {by}, "top": {strconv.Itoa(n)}}
-	data, _, err := c.send(ctx, asking{method: http.MethodGet, path: "/events?" + q.Encode()}, 2*maxAsk, maxPageOfRows)
+	data, _, err := c.send(ctx, clientRequest{method: http.MethodGet, path: "/events?" + q.Encode()}, 2*maxAsk, maxPageOfRows)
 	if err == nil {
 		err = json.Unmarshal(data, &all)
 	}
@@ -209,7 +209,7 @@ const mostFailures = 3
 
 // stream reads one stream to its end.
 func (f *follower) stream(ctx context.Context) error {
-	r, err := f.open(ctx, asking{method: http.MethodGet, path: livePath + "?" + url.Values{"filter": {f.filter}, "form": {"json"}}.Encode()})
+	r, err := f.open(ctx, clientRequest{method: http.MethodGet, path: livePath + "?" + url.Values{"filter": {f.filter}, "form": {"json"}}.Encode()})
 	if err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (c Client) ask(ctx context.Context, method, path, body string, answer any) 
 
 // askFor is ask with a longer time limit.
 func (c Client) askFor(ctx context.Context, method, path, body string, patience time.Duration, answer any) error {
-	data, _, err := c.send(ctx, asking{method: method, path: path, body: body}, patience, maxAnswer)
+	data, _, err := c.send(ctx, clientRequest{method: method, path: path, body: body}, patience, maxAnswer)
 	if err != nil {
 		return err
 	}
@@ -316,8 +316,8 @@ func (c Client) askFor(ctx context.Context, method, path, body string, patience 
 	return nil
 }
 
-// An asking is one request.
-type asking struct {
+// A clientRequest is one request.
+type clientRequest struct {
 	method, path, body string
 	kind               string // media type of the body; "" for a form
 	match              string // If-Match, "" for none
@@ -334,7 +334,7 @@ func (e *refusal) Error() string {
 }
 
 // open sends a request and returns the answer, whatever its status.
-func (c Client) open(ctx context.Context, m asking) (*http.Response, error) {
+func (c Client) open(ctx context.Context, m clientRequest) (*http.Response, error) {
 	if c.URL == "" {
 		return nil, ErrOff
 	}
@@ -361,7 +361,7 @@ func (c Client) open(ctx context.Context, m asking) (*http.Response, error) {
 }
 
 // send returns the body of an answer, at most a number of bytes, and its head.
-func (c Client) send(ctx context.Context, m asking, patience time.Duration, most int) ([]byte, http.Header, error) {
+func (c Client) send(ctx context.Context, m clientRequest, patience time.Duration, most int) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := c.open(ctx, m)

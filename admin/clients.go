@@ -324,7 +324,7 @@ func (c *clientsPages) bonus(w http.ResponseWriter, r *http.Request) {
 			done = textsOf(w).Say("The quotas apply to {who} again.", "who", who)
 		}
 		var shown bool
-		if shown, err = c.p.foretell(w, r, foretold{What: done, Back: "/clients", Trial: Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {
+		if shown, err = c.p.foretell(w, r, pendingChange{What: done, Back: "/clients", Trial: Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {
 			return
 		}
 		if err == nil {
@@ -342,7 +342,7 @@ type oneClient struct {
 	Rules   []RuleView `json:"rules,omitempty"`
 	Hosts   []homeRow  `json:"-"`
 	Refused []homeRow  `json:"-"`
-	Spent   []spent    `json:"-"`
+	Spent   []quotaUse `json:"-"`
 
 	Others  []string `json:"-"` // groups it is not in
 	Filter  string   `json:"-"`
@@ -350,8 +350,8 @@ type oneClient struct {
 	Error   string   `json:"-"`
 }
 
-// A spent is a quota with its use, shown as a bar.
-type spent struct {
+// A quotaUse is a quota with its use, shown as a bar.
+type quotaUse struct {
 	filter.Balance
 	Width float64 // in percent
 }
@@ -397,7 +397,7 @@ func (c *clientsPages) oneOf(ctx context.Context, asks *account.Who, who string)
 		}
 	}
 	for _, q := range d.Balances {
-		s := spent{Balance: q}
+		s := quotaUse{Balance: q}
 		if q.Most > 0 {
 			s.Width = min(100, 100*float64(q.Used)/float64(q.Most))
 		}
@@ -420,14 +420,14 @@ func (c *clientsPages) oneOf(ctx context.Context, asks *account.Who, who string)
 	if field == event.Client {
 		d.Filter = "client:" + who
 	}
-	if err := c.used(ctx, d, field, who); err != nil {
+	if err := c.fillUse(ctx, d, field, who); err != nil {
 		d.Error = err.Error()
 	}
 	return d, nil
 }
 
-// used fills in the use of somebody's quotas since a day.
-func (c *clientsPages) used(ctx context.Context, d *oneClient, field event.Field, who string) error {
+// fillUse fills in the use of somebody's quotas since a day.
+func (c *clientsPages) fillUse(ctx context.Context, d *oneClient, field event.Field, who string) error {
 	if c.p.Events == nil {
 		return nil
 	}

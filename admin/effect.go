@@ -206,8 +206,8 @@ func (e *Effect) hideURLs() {
 	}
 }
 
-// A foretold change is one whose effect is shown before it is made.
-type foretold struct {
+// A pendingChange is one whose effect is shown before it is made.
+type pendingChange struct {
 	What string // the change, in a sentence
 	Back string // the page with the form
 	Trial
@@ -231,12 +231,12 @@ func (f *consequence) isShown() bool { return f.Asked != nil && *f.Asked > 0 || 
 // not, the change must be made now. With dry_run=true, the answer is the effect alone. A
 // browser gets the effect with a form that makes the change, if the change would have altered
 // something; programs must ask for it. A mistake in the change is returned.
-func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (answered bool, err error) {
+func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c pendingChange) (answered bool, err error) {
 	if !mustForetell(r) {
 		return false, nil
 	}
 	dry, page := dryRun(r.Form), isPage(r)
-	var out changed
+	var out changeResult
 	if c.Told == nil {
 		out.Effect, err = p.Effect(r.Context(), c.Trial)
 	}
@@ -250,7 +250,7 @@ func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (an
 	if !dry && (errors.Is(err, ErrNoRecord) || out.Effect != nil && out.Effect.Changed == 0 || c.Told != nil && !c.Told.isShown()) {
 		return false, nil
 	}
-	if s, ok := w.(*seeing); ok {
+	if s, ok := w.(*statusRecorder); ok {
 		s.effectOnly = true
 	}
 	if !page {
@@ -267,7 +267,7 @@ func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c foretold) (an
 	fields := changeForm(r)
 	fields.Set("checked", tagOf(r))
 	writePage(w, p.server.effects, http.StatusOK, struct {
-		changed
+		changeResult
 		Told               *consequence
 		What, Back, Action string
 		Fields             url.Values

@@ -38,7 +38,7 @@ func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
 	defer cancel()
 	d := oneData{ID: r.PathValue("id")}
-	row, err := event.One(ctx, o.events.Reader, d.ID)
+	row, err := event.RowByID(ctx, o.events.Reader, d.ID)
 	status := http.StatusOK
 	switch {
 	case errors.Is(err, event.ErrNone):

@@ -64,7 +64,7 @@ func (s eventRow) client() string {
 	if s.Name == s.User {
 		return s.Who()
 	}
-	return event.Named(s.Who(), s.Name)
+	return event.WithDeviceName(s.Who(), s.Name)
 }
 
 func (s eventRow) refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
@@ -140,10 +140,10 @@ func (e *Events) routes(p *Parts) []route {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			changes, done, err := lists.meant(r.PostForm)
+			changes, done, err := lists.buttonChanges(r.PostForm)
 			if err == nil {
 				var shown bool
-				if shown, err = p.foretell(w, r, foretold{What: done, Back: withoutDryRun(r.URL), Trial: Trial{Lists: changes}}); shown {
+				if shown, err = p.foretell(w, r, pendingChange{What: done, Back: withoutDryRun(r.URL), Trial: Trial{Lists: changes}}); shown {
 					return
 				}
 			}
@@ -244,7 +244,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 		Live        string // where new rows come from, "" on older pages and where that is switched off
 		Toggle      string // the page with new rows switched on or off, "" on older pages
 		Undo        url.Values
-	}{eventQuery: eventQuery{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.saved(r)}, Spans: spans, Done: done}
+	}{eventQuery: eventQuery{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.loadSearches(r)}, Spans: spans, Done: done}
 	if done != "" && failed == nil {
 		d.Undo = undo(r.PostForm)
 	}
@@ -340,9 +340,9 @@ func tooLong(ctx context.Context, err error) error {
 	return err
 }
 
-// meant has the changes that a button beside an event makes, with the message that follows
+// buttonChanges has the changes that a button beside an event makes, with the message that follows
 // each.
-func (l *Lists) meant(form url.Values) (changes map[string][]list.Change, done string, err error) {
+func (l *Lists) buttonChanges(form url.Values) (changes map[string][]list.Change, done string, err error) {
 	host, category := form.Get("entry"), form.Get("category")
 	what := form.Get("what")
 	switch name := form.Get("list"); what {
@@ -506,5 +506,5 @@ func writePage(w http.ResponseWriter, page pageTemplate, status int, data any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
-	_, _ = w.Write(linked(w, b.Bytes())) // it fails if the client has gone away
+	_, _ = w.Write(insertLinks(w, b.Bytes())) // it fails if the client has gone away
 }

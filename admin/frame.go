@@ -152,8 +152,8 @@ func (p *personal) may(path string) bool {
 	return ok && p.who != nil && p.who.Role >= least[r]
 }
 
-// linked puts the links into a page.
-func linked(w http.ResponseWriter, page []byte) []byte {
+// insertLinks puts the links into a page.
+func insertLinks(w http.ResponseWriter, page []byte) []byte {
 	before, rest, ok := bytes.Cut(page, []byte(navBegin))
 	if !ok {
 		return page

@@ -24,8 +24,8 @@ const (
 	oddTime  = 30 * time.Second // time for reading a list for them
 )
 
-// A Standing describes how fresh a list is.
-type Standing struct {
+// A Freshness describes how fresh a list is.
+type Freshness struct {
 	From    string    `json:"from,omitempty"` // catalogue name or address of a list that is fetched, else its file
 	Web     bool      `json:"web,omitempty"`  // it is fetched
 	Fetched time.Time `json:"fetched,omitzero"`
@@ -33,17 +33,17 @@ type Standing struct {
 	Problem string    `json:"problem,omitempty"`
 }
 
-// standing returns the state of a list, with a problem if it cannot be read.
-func standing(c *collection.Collection, name string) Standing {
+// freshnessOf returns the state of a list, with a problem if it cannot be read.
+func freshnessOf(c *collection.Collection, name string) Freshness {
 	s, err := c.Standing(name)
 	if err != nil {
-		return Standing{Problem: err.Error()}
+		return Freshness{Problem: err.Error()}
 	}
 	return standingOf(s)
 }
 
-func standingOf(s *collection.Status) Standing {
-	all := Standing{From: cmp.Or(s.Known.Name, s.URL, s.Path), Web: s.Fetched, Checked: s.State.Checked, Problem: cmp.Or(s.State.Problem, s.Fault)}
+func standingOf(s *collection.Status) Freshness {
+	all := Freshness{From: cmp.Or(s.Known.Name, s.URL, s.Path), Web: s.Fetched, Checked: s.State.Checked, Problem: cmp.Or(s.State.Problem, s.Fault)}
 	for _, v := range s.State.Versions {
 		if v.Current {
 			all.Fetched = v.Fetched
@@ -203,7 +203,7 @@ func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 
 // foretell shows the effect of another version of a list, see [Parts.foretell].
 func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collection.Collection, client *http.Client, name, what string) (shown bool, err error) {
-	f := foretold{Back: "/lists/" + name, Trial: Trial{List: name}}
+	f := pendingChange{Back: "/lists/" + name, Trial: Trial{List: name}}
 	switch what {
 	case "fetch":
 		f.What = text.Mark("A newer version is in use.")

@@ -48,7 +48,7 @@ func (l *Lists) ShowLists() *Lists {
 		}
 		for _, r := range c.Reports() {
 			all = append(all, List{Name: r.Name, Entries: r.Entries, Networks: r.Networks, Exprs: r.Exprs, Rules: r.Rules,
-				Refused: r.Bad, Categories: r.Categories, Missing: c.Missing(r.Name), Standing: standing(c, r.Name)})
+				Refused: r.Bad, Categories: r.Categories, Missing: c.Missing(r.Name), Freshness: freshnessOf(c, r.Name)})
 			if r.Name == now.Name {
 				all[len(all)-1].Fetching = Fetching{now.Done, now.Total}
 			}
@@ -75,12 +75,12 @@ type List struct {
 	Rules      int            `json:"rules,omitempty"`
 	Refused    int            `json:"refused"` // lines
 	Categories map[string]int `json:"categories"`
-	Missing    bool           `json:"missing,omitempty"` // still to be fetched
+	Missing    bool           `json:"missing,omitempty"` // not fetched yet
 	Fetching   Fetching       `json:"fetching,omitzero"`
-	Standing
+	Freshness
 }
 
-// Fetching is how much of a list has arrived, in bytes.
+// Fetching says how much of a list has arrived, in bytes.
 type Fetching struct {
 	Done  int64 `json:"done"`
 	Total int64 `json:"total"` // -1 if that is not known
@@ -184,7 +184,7 @@ func changeEntry(p *Parts, w http.ResponseWriter, r *http.Request, page pageTemp
 	}
 	changes := map[string][]list.Change{r.PostForm.Get("list"): {c}}
 	what := fmt.Sprintf("%s: %s", r.PostForm.Get("list"), map[bool]string{true: "removed " + c.Entry, false: "added " + c.Entry}[c.Remove])
-	done, err := p.foretell(w, r, foretold{What: what, Back: "/lists", Trial: Trial{Lists: changes}})
+	done, err := p.foretell(w, r, pendingChange{What: what, Back: "/lists", Trial: Trial{Lists: changes}})
 	if done {
 		return
 	}
@@ -219,7 +219,7 @@ func changeList(p *Parts, w http.ResponseWriter, r *http.Request) {
 	err = r.ParseForm() // only the query, because the body is not a form
 	done := false
 	if err == nil {
-		done, err = p.foretell(w, r, foretold{Trial: Trial{Lists: all}})
+		done, err = p.foretell(w, r, pendingChange{Trial: Trial{Lists: all}})
 	}
 	if done {
 		return

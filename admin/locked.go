@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Locked is the part of the settings that could undo a locked list: lists of
+// LockedSettings is the part of the settings that could undo a locked list: lists of
 // pictures and policies.
-type Locked struct {
+type LockedSettings struct {
 	Checks   check.Config
 	Policies policy.Config
 	// Inspected is the number of bytes of a body that checks see. A smaller number hides
@@ -28,7 +28,7 @@ type Locked struct {
 // those before them, which clients the policies with such rules cover and how, and
 // the policies before these, and how much of a body is inspected. Anything after them
 // may change.
-func (l *Locked) Keeps(ctx context.Context, s *Locked, lists []string) error {
+func (l *LockedSettings) Keeps(ctx context.Context, s *LockedSettings, lists []string) error {
 	if who := account.Of(ctx); who == nil || who.Role >= account.Owner {
 		return nil
 	}

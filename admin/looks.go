@@ -56,8 +56,8 @@ func (l *Looks) open() {
 	})
 }
 
-// agreed returns the people whose browsing a user may look into.
-func (l *Looks) agreed(by string) (whom []string) {
+// agreedPeople returns the people whose browsing a user may look into.
+func (l *Looks) agreedPeople(by string) (whom []string) {
 	if l == nil {
 		return nil
 	}

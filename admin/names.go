@@ -14,7 +14,7 @@ type Names struct {
 	// Cache returns figures of the cache of names, which are written as JSON.
 	Cache func() any
 	// Look queries the upstreams for a name and a type of record, without judging.
-	Look func(ctx context.Context, name, kind string) (*Looked, error)
+	Look func(ctx context.Context, name, kind string) (*LookupResult, error)
 	// Flush empties the cache of names.
 	Flush func()
 }
@@ -32,8 +32,8 @@ type Upstream struct {
 // took returns the time to an answer in a form for people.
 func (u Upstream) took() string { return briefTime(time.Duration(u.Seconds * float64(time.Second))) }
 
-// A Looked is the answer of upstreams about a name.
-type Looked struct {
+// A LookupResult is the answer of upstreams about a name.
+type LookupResult struct {
 	Rcode    string   `json:"rcode"`
 	Records  []string `json:"records"`
 	Upstream string   `json:"upstream"`
@@ -57,14 +57,14 @@ func (p *Parts) nameRoutes() []route {
 		{"GET", "/names", operator, func(w http.ResponseWriter, r *http.Request) {
 			q := r.URL.Query()
 			d := struct {
-				Name      string       `json:"name,omitempty"`
-				Type      string       `json:"type,omitempty"`
-				Looked    *Looked      `json:"looked,omitempty"`
-				Now       *Explanation `json:"now,omitempty"`
-				Upstreams []Upstream   `json:"upstreams"`
-				Cache     figure       `json:"cache"`
-				Types     []string     `json:"-"`
-				Error     string       `json:"error,omitempty"`
+				Name      string        `json:"name,omitempty"`
+				Type      string        `json:"type,omitempty"`
+				Looked    *LookupResult `json:"looked,omitempty"`
+				Now       *Explanation  `json:"now,omitempty"`
+				Upstreams []Upstream    `json:"upstreams"`
+				Cache     figure        `json:"cache"`
+				Types     []string      `json:"-"`
+				Error     string        `json:"error,omitempty"`
 			}{Name: strings.TrimSpace(q.Get("name")), Type: strings.ToUpper(q.Get("type")), Upstreams: n.Upstreams(), Cache: figures(n.Cache()),
 				Types: []string{"A", "AAAA", "CNAME", "HTTPS", "MX", "NS", "PTR", "SOA", "SRV", "TXT", "DS", "DNSKEY"}}
 			status := http.StatusOK

@@ -83,7 +83,7 @@ func pauseRoutes(all *Parts) []route {
 			if err == nil {
 				who := strings.TrimSpace(r.PostForm.Get("who"))
 				var done bool
-				done, err = all.foretell(w, r, foretold{What: paused(textsOf(w), who, until), Back: "/pause", Trial: Trial{Pause: &policy.Pause{Who: who, Until: until}}})
+				done, err = all.foretell(w, r, pendingChange{What: pauseEffect(textsOf(w), who, until), Back: "/pause", Trial: Trial{Pause: &policy.Pause{Who: who, Until: until}}})
 				if done {
 					return
 				}
@@ -114,8 +114,8 @@ func (p *Pause) readLength(r *http.Request) (until time.Time, err error) {
 	return until, nil
 }
 
-// paused announces the effect of a pause.
-func paused(t *text.Texts, who string, until time.Time) string {
+// pauseEffect announces the effect of a pause.
+func pauseEffect(t *text.Texts, who string, until time.Time) string {
 	whom := t.Say(policy.Pause{Who: who}.Whom())
 	if !until.After(time.Now()) {
 		return t.Say("Filtering resumes for {who}.", "who", whom)

@@ -25,8 +25,8 @@ func (p *Parts) pictureRoutes() []route {
 	}
 }
 
-// finds returns the findings that the user may see.
-func (p *Parts) finds(r *http.Request) (all []picture.GalleryItem) {
+// visibleFindings returns the findings that the user may see.
+func (p *Parts) visibleFindings(r *http.Request) (all []picture.GalleryItem) {
 	b := (&reader{parts: p}).bounds(asker(r))
 	for _, f := range p.Pictures.All() {
 		row := event.Row{URL: f.URL, Client: f.Client, User: f.User}
@@ -50,7 +50,7 @@ func (p *Parts) pictures(w http.ResponseWriter, r *http.Request, page pageTempla
 		http.Error(w, "no picture is shown while that cannot be recorded: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	all := p.finds(r)
+	all := p.visibleFindings(r)
 	if !isPage(r) {
 		writeJSON(w, http.StatusOK, append([]picture.GalleryItem{}, all...))
 		return
@@ -72,7 +72,7 @@ func (p *Parts) pictures(w http.ResponseWriter, r *http.Request, page pageTempla
 
 func (p *Parts) thumbnail(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	for _, f := range p.finds(r) {
+	for _, f := range p.visibleFindings(r) {
 		if f.ID == id && f.Thumbnail != nil {
 			w.Header().Set("Content-Type", "image/jpeg")
 			w.Header().Set("Cache-Control", "no-store")

@@ -24,8 +24,8 @@ import (
 // maxErase bounds the time of an erasure: databases are rewritten.
 const maxErase = time.Hour
 
-// An erased is the result of an erasure in one place.
-type erased struct {
+// An erasureResult is the result of an erasure in one place.
+type erasureResult struct {
 	Where string `json:"where"`
 	Rows  int64  `json:"rows"`
 	Error string `json:"error,omitempty"`
@@ -145,16 +145,16 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	dry := dryRun(r.Form)
-	if s, ok := w.(*seeing); ok {
+	if s, ok := w.(*statusRecorder); ok {
 		s.effectOnly = dry
 	}
 	// An erasure goes on to the end, even if the browser goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxErase)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	status, all := http.StatusOK, []erased{}
+	status, all := http.StatusOK, []erasureResult{}
 	for _, h := range p.holders() {
-		e := erased{Where: h.Name}
+		e := erasureResult{Where: h.Name}
 		err := errors.New("what it has sent or stored elsewhere is to be erased there")
 		if h.Erase != nil {
 			e.Rows, err = h.Erase(ctx, who, dry)

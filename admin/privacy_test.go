@@ -62,7 +62,7 @@ func TestWhatIsErasedIsInNoFile(t *testing.T) {
 	}
 	h.ask(account.Lead, "GET", "/events?filter=user:anna", "")
 	h.ask(account.Owner, "POST", "/pause", "who=anna&for=5m")
-	var counted, done []erased
+	var counted, done []erasureResult
 	w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1&dry_run=true")
 	if err := json.Unmarshal(w.Body.Bytes(), &counted); err != nil || w.Code != 200 {
 		t.Errorf("counting before an erasure: status %d, %s", w.Code, w.Body)

@@ -39,7 +39,7 @@ func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
 		p.login(w, r, loginForm{Error: err.Error()}, http.StatusBadGateway)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: loginCookie, Value: sealed, Path: "/login", HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteLaxMode, MaxAge: int(oidc.LoginTime.Seconds())})
+	http.SetCookie(w, &http.Cookie{Name: loginCookie, Value: sealed, Path: "/login", HttpOnly: true, Secure: overTLS(r), SameSite: http.SameSiteLaxMode, MaxAge: int(oidc.LoginTime.Seconds())})
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
@@ -58,7 +58,7 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(loginCookie); err == nil {
 		sealed = c.Value
 	}
-	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/login", MaxAge: -1, HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteLaxMode}) // it is valid once
+	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/login", MaxAge: -1, HttpOnly: true, Secure: overTLS(r), SameSite: http.SameSiteLaxMode}) // it is valid once
 	l, err := provider.Open(sealed)
 	var who *oidc.User
 	if err == nil {

@@ -71,21 +71,21 @@ func (c Client) ChangeList(ctx context.Context, name string, changes []list.Chan
 	if err != nil {
 		return err
 	}
-	_, _, err = c.send(ctx, asking{method: http.MethodPost, path: "/lists/" + url.PathEscape(name), body: string(body), kind: "application/json"}, maxWait, maxAnswer)
+	_, _, err = c.send(ctx, clientRequest{method: http.MethodPost, path: "/lists/" + url.PathEscape(name), body: string(body), kind: "application/json"}, maxWait, maxAnswer)
 	return err
 }
 
 // Settings returns the text of the settings, and its ETag.
 func (c Client) Settings(ctx context.Context) (text []byte, tag string, err error) {
-	text, head, err := c.send(ctx, asking{method: http.MethodGet, path: "/settings"}, time.Minute, maxSettings)
+	text, head, err := c.send(ctx, clientRequest{method: http.MethodGet, path: "/settings"}, time.Minute, maxSettings)
 	if err != nil {
 		return nil, "", err
 	}
 	return text, head.Get("ETag"), nil
 }
 
-// A Saved is the result of saving settings.
-type Saved struct {
+// A SaveResult is the result of saving settings.
+type SaveResult struct {
 	Effect  *Effect  `json:"effect"`
 	Note    string   `json:"note"` // why the effect is unknown
 	Remarks []string `json:"remarks"`
@@ -93,12 +93,12 @@ type Saved struct {
 
 // SaveSettings replaces the settings that have the tag. With an empty tag it only returns
 // the effect. Mistakes are [setting.Mistakes].
-func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason string) (*Saved, error) {
+func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason string) (*SaveResult, error) {
 	q := url.Values{"reason": {reason}}
 	if tag == "" {
 		q.Set("dry_run", "true")
 	}
-	data, _, err := c.send(ctx, asking{method: http.MethodPut, path: "/settings?" + q.Encode(), body: string(text), kind: "application/yaml", match: tag}, maxWait, maxAnswer)
+	data, _, err := c.send(ctx, clientRequest{method: http.MethodPut, path: "/settings?" + q.Encode(), body: string(text), kind: "application/yaml", match: tag}, maxWait, maxAnswer)
 	var no *refusal
 	if errors.As(err, &no) && no.status == http.StatusUnprocessableEntity {
 		var said struct{ Mistakes setting.Mistakes }
@@ -109,7 +109,7 @@ func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason strin
 	if err != nil {
 		return nil, err
 	}
-	var s Saved
+	var s SaveResult
 	return &s, json.Unmarshal(data, &s)
 }
 
@@ -124,7 +124,7 @@ func (c Client) Health(ctx context.Context) (h Health, err error) {
 
 // Backup returns a backup of the gateway.
 func (c Client) Backup(ctx context.Context) ([]byte, error) {
-	data, _, err := c.send(ctx, asking{method: http.MethodGet, path: "/system/backup"}, maxWait, maxBackup)
+	data, _, err := c.send(ctx, clientRequest{method: http.MethodGet, path: "/system/backup"}, maxWait, maxBackup)
 	return data, err
 }
 
@@ -136,7 +136,7 @@ type AccountClient struct {
 }
 
 func (c AccountClient) post(path string, form url.Values) error {
-	_, _, err := c.send(c.Context, asking{method: http.MethodPost, path: path, body: form.Encode()}, time.Minute, maxAnswer)
+	_, _, err := c.send(c.Context, clientRequest{method: http.MethodPost, path: path, body: form.Encode()}, time.Minute, maxAnswer)
 	return err
 }
 
@@ -215,7 +215,7 @@ func (c AccountClient) Entries(_ int64, most int) (all []account.Entry, err erro
 }
 
 // Verify verifies the chain of the audit log.
-func (c AccountClient) Verify() (v account.Verified, err error) {
+func (c AccountClient) Verify() (v account.Verification, err error) {
 	err = c.askFor(c.Context, http.MethodGet, "/audit/verify", "", maxWait, &v)
 	return v, err
 }

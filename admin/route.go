@@ -258,7 +258,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, addr netip.Add
 	if shown && s.barred(w, addr) {
 		return nil
 	}
-	if who := s.known(r, any); who != nil {
+	if who := s.userOf(r, any); who != nil {
 		return who
 	}
 	if shown {
@@ -301,9 +301,9 @@ func tokenOf(r *http.Request) (given string, shown bool) {
 // byItself is the field with which a page says that it makes a request by itself.
 const byItself = "Shuultuur-Refresh"
 
-// known returns the user whose token or session a request has, or nil. Without accounts, this
+// userOf returns the user whose token or session a request has, or nil. Without accounts, this
 // machine needs neither, but a wrong token is still refused.
-func (s *Server) known(r *http.Request, any bool) *account.Who {
+func (s *Server) userOf(r *http.Request, any bool) *account.Who {
 	if given, shown := tokenOf(r); shown {
 		return s.byToken(given)
 	}
@@ -328,7 +328,7 @@ func (s *Server) still(r *http.Request) *account.Who {
 	if err != nil {
 		return nil
 	}
-	who := s.known(r, any)
+	who := s.userOf(r, any)
 	if who == nil || who.Role < least[s.pages[r.URL.Path]] {
 		return nil
 	}

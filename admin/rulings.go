@@ -56,7 +56,7 @@ func rulingRoutes(p *Parts) []route {
 			}
 			if err == nil {
 				var done bool
-				done, err = p.foretell(w, r, foretold{What: describeRuling(textsOf(w), &d, time.Now()), Back: "/rulings", Trial: Trial{Rulings: []policy.Decision{d}}})
+				done, err = p.foretell(w, r, pendingChange{What: describeRuling(textsOf(w), &d, time.Now()), Back: "/rulings", Trial: Trial{Rulings: []policy.Decision{d}}})
 				if done {
 					return
 				}

@@ -18,9 +18,9 @@ type savedSearch struct {
 // savedSearches are those of one account.
 type savedSearches struct{ All []savedSearch }
 
-// saved returns the user's searches. The page works without them if they cannot
+// loadSearches returns the user's searches. The page works without them if they cannot
 // be read; saving one reports the error.
-func (e *Events) saved(r *http.Request) *savedSearches {
+func (e *Events) loadSearches(r *http.Request) *savedSearches {
 	if e.Searches == nil || !isPage(r) {
 		return nil
 	}

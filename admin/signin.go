@@ -76,12 +76,12 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 	writePage(w, loginTemplate(), status, d)
 }
 
-// secured reports whether a request came over TLS.
-func secured(r *http.Request) bool { return r.TLS != nil }
+// overTLS reports whether a request came over TLS.
+func overTLS(r *http.Request) bool { return r.TLS != nil }
 
-// begun gives a browser the cookie of its session.
-func begun(w http.ResponseWriter, r *http.Request, secret string) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: secret, Path: "/", HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteStrictMode})
+// setSessionCookie gives a browser the cookie of its session.
+func setSessionCookie(w http.ResponseWriter, r *http.Request, secret string) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: secret, Path: "/", HttpOnly: true, Secure: overTLS(r), SameSite: http.SameSiteStrictMode})
 	w.Header().Set("Cache-Control", "no-store")
 }
 
@@ -133,7 +133,7 @@ func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 		p.server.refuse(w, byAudit, http.StatusServiceUnavailable, "nobody signs in while that cannot be recorded: "+err.Error())
 		return
 	}
-	begun(w, r, secret)
+	setSessionCookie(w, r, secret)
 	if method == "oidc" {
 		// A redirect would continue the other site's request, with which browsers do not send
 		// the strict cookie.
@@ -151,7 +151,7 @@ func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 // origin returns the origin of our pages as the browser sees it.
 func origin(r *http.Request) string {
 	scheme := "http://"
-	if secured(r) {
+	if overTLS(r) {
 		scheme = "https://"
 	}
 	return scheme + strings.ToLower(r.Host)
@@ -199,7 +199,7 @@ func (p *Parts) signOut(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, Secure: overTLS(r), SameSite: http.SameSiteStrictMode})
 	w.Header().Set("Clear-Site-Data", `"cache"`)
 	if isPage(r) {
 		http.Redirect(w, r, "/login", http.StatusSeeOther)

@@ -262,7 +262,7 @@ func (t *tail) renew(d *reader, v *watcher, r *http.Request) bool {
 		return false
 	}
 	b := d.bounds(who)
-	if d.mayNot(b, named(&v.filter)) != nil {
+	if d.mayNot(b, namesIn(&v.filter)) != nil {
 		return false
 	}
 	t.mu.Lock()

@@ -16,10 +16,10 @@ const (
 // tries counts wrong tokens by client.
 type tries struct {
 	mu    sync.Mutex
-	since map[netip.Prefix]tried
+	since map[netip.Prefix]tryCount
 }
 
-type tried struct {
+type tryCount struct {
 	n     int
 	first time.Time
 }
@@ -48,11 +48,11 @@ func (t *tries) add(a netip.Addr) {
 	c, now := clientOf(a), time.Now()
 	x := t.since[c]
 	if now.Sub(x.first) >= tryTime {
-		x = tried{first: now}
+		x = tryCount{first: now}
 	}
 	x.n++
 	if t.since == nil {
-		t.since = map[netip.Prefix]tried{}
+		t.since = map[netip.Prefix]tryCount{}
 	}
 	if len(t.since) >= maxBarred {
 		t.forget(now)

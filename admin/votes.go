@@ -45,11 +45,11 @@ func voteRoutes(p *Parts) []route {
 		}}}
 	}
 	page := pageOf("votes.html", p.Pause.notice)
-	form := func(plan func(r *http.Request) (foretold, error), do func(r *http.Request) error) http.HandlerFunc {
+	form := func(plan func(r *http.Request) (pendingChange, error), do func(r *http.Request) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 			err := r.ParseForm()
-			var c foretold
+			var c pendingChange
 			if err == nil {
 				c, err = plan(r)
 			}
@@ -105,8 +105,8 @@ func answer[T any](w http.ResponseWriter, all []T, err error) {
 	writeJSON(w, http.StatusOK, append([]T{}, all...)) // [] in JSON, not null
 }
 
-// decided reads a decision.
-func decided(r *http.Request) (vote.Decision, error) {
+// parseDecision reads a decision.
+func parseDecision(r *http.Request) (vote.Decision, error) {
 	f := r.PostForm
 	d := vote.Decision{Remedy: f.Get("remedy"), Site: strings.TrimSuffix(strings.ToLower(f.Get("site")), "."), Action: vote.Action(f.Get("action")),
 		Who: f.Get("who"), Reason: f.Get("reason"), By: r.RemoteAddr}
@@ -126,7 +126,7 @@ func decided(r *http.Request) (vote.Decision, error) {
 }
 
 func (v *Votes) decide(r *http.Request) error {
-	d, err := decided(r)
+	d, err := parseDecision(r)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,9 @@ func (v *Votes) decide(r *http.Request) error {
 }
 
 // decision returns the decision that a form describes.
-func (v *Votes) decision(r *http.Request) (foretold, error) {
-	c := foretold{Back: "/votes"}
-	d, err := decided(r)
+func (v *Votes) decision(r *http.Request) (pendingChange, error) {
+	c := pendingChange{Back: "/votes"}
+	d, err := parseDecision(r)
 	if err == nil {
 		err = v.Desk.Complete(r.Context(), &d)
 	}
@@ -147,7 +147,7 @@ func (v *Votes) decision(r *http.Request) (foretold, error) {
 }
 
 // withdrawal returns the changes that taking back a decision would make.
-func (v *Votes) withdrawal(r *http.Request) (c foretold, err error) {
+func (v *Votes) withdrawal(r *http.Request) (c pendingChange, err error) {
 	c.Back = "/votes"
 	id, err := withdrawnID(r)
 	if err == nil {
@@ -176,8 +176,8 @@ func (v *Votes) withdraw(r *http.Request) error {
 	return err
 }
 
-// A counted is a table of tallies.
-type counted struct {
+// A tallyTable is a table of tallies.
+type tallyTable struct {
 	By  string
 	All []vote.Tally
 }
@@ -192,7 +192,7 @@ func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page pageTemplate)
 	d := struct {
 		Cases     []vote.Case
 		Decisions []vote.Decision
-		Counts    []counted
+		Counts    []tallyTable
 		Counted   bool // anything
 	}{Cases: cases}
 	d.Decisions, err = s.Decisions(r.Context(), 50)
@@ -201,7 +201,7 @@ func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page pageTemplate)
 		if err == nil {
 			all, err = s.Tallies(r.Context(), by, "", 10)
 		}
-		d.Counts, d.Counted = append(d.Counts, counted{by, all}), d.Counted || all != nil
+		d.Counts, d.Counted = append(d.Counts, tallyTable{by, all}), d.Counted || all != nil
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

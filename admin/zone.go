@@ -425,7 +425,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 		f := consequence{Name: strings.TrimSuffix(d.Origin, "."), Diff: diff(d.Text, "")}
 		f.Asked = z.queriesOfDay(r.Context(), f.Name)
 		var shown bool
-		shown, err = z.p.foretell(w, r, foretold{Back: zonePath(d), Told: &f, JSON: map[string]any{"saved": false, "records": d.Matches, "asked": f.Asked}})
+		shown, err = z.p.foretell(w, r, pendingChange{Back: zonePath(d), Told: &f, JSON: map[string]any{"saved": false, "records": d.Matches, "asked": f.Asked}})
 		if shown {
 			return
 		}
@@ -466,7 +466,7 @@ func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
 		z.show(w, r, err)
 		return
 	}
-	all := z.deleted()
+	all := z.deletedZones()
 	i := slices.IndexFunc(all, func(d deletedZone) bool { return d.Origin == origin })
 	if i < 0 {
 		z.show(w, r, authority.ErrNoZone)
@@ -517,9 +517,9 @@ func (z *zonePages) history(s *authority.Summary) []Version {
 	return all[:min(len(all), maxShown)]
 }
 
-// deleted returns the zones that can be restored: those that were visible to
+// deletedZones returns the zones that can be restored: those that were visible to
 // everybody.
-func (z *zonePages) deleted() (all []deletedZone) {
+func (z *zonePages) deletedZones() (all []deletedZone) {
 	if z.p.Settings == nil || z.p.Settings.Versions.Dir == "" {
 		return nil
 	}

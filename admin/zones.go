@@ -87,7 +87,7 @@ func (z *zonePages) show(w http.ResponseWriter, r *http.Request, failed error) {
 	}{Zones: zones.Show(), May: z.p.Settings != nil, Problems: append([]string{}, zones.Problems()...), Redis: redis}
 	d.Asked.Origin, d.Asked.Server, d.Asked.Address = r.PostForm.Get("origin"), r.PostForm.Get("server"), r.PostForm.Get("address")
 	if d.May {
-		d.Deleted = z.deleted()
+		d.Deleted = z.deletedZones()
 	}
 	status := http.StatusOK
 	if failed != nil {
@@ -125,7 +125,7 @@ func (z *zonePages) showEffect(w http.ResponseWriter, r *http.Request, origin, b
 		return false, nil
 	}
 	origin = strings.TrimSuffix(origin, ".")
-	return z.p.foretell(w, r, foretold{Back: back, Told: &consequence{Name: origin, Asked: z.queriesOfDay(r.Context(), origin), Diff: diff}})
+	return z.p.foretell(w, r, pendingChange{Back: back, Told: &consequence{Name: origin, Asked: z.queriesOfDay(r.Context(), origin), Diff: diff}})
 }
 
 // make makes a zone in a folder or in Redis, and redirects to it. On trial, do only looks for

@@ -149,8 +149,8 @@ func Parse(file string, data []byte) (*Settings, error) {
 	return s, nil
 }
 
-// Moved returns the same settings with other paths.
-func (s *Settings) Moved(to func(path string) string) (*Settings, error) {
+// WithPaths returns the same settings with other paths.
+func (s *Settings) WithPaths(to func(path string) string) (*Settings, error) {
 	c := &Settings{Text: s.Text, Stamp: s.Stamp}
 	if err := s.Text.DecodeInto(c); err != nil {
 		return nil, err

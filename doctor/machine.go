@@ -143,7 +143,7 @@ func (This) Output(ctx context.Context, name string, args ...string) (string, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
-	out, complaint := bounded{most: commandMost}, bounded{most: 4 << 10}
+	out, complaint := boundedBuffer{most: commandMost}, boundedBuffer{most: 4 << 10}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &complaint, time.Second
 	err = cmd.Run()
@@ -160,16 +160,16 @@ func (This) Output(ctx context.Context, name string, args ...string) (string, er
 	return out.String(), nil
 }
 
-// bounded is a buffer that refuses to exceed most bytes. The buffer is not
+// boundedBuffer is a buffer that refuses to exceed most bytes. The buffer is not
 // embedded: io.Copy would use its ReadFrom and bypass Write.
-type bounded struct {
+type boundedBuffer struct {
 	buffer bytes.Buffer
 	most   int
 }
 
-func (b *bounded) String() string { return b.buffer.String() }
+func (b *boundedBuffer) String() string { return b.buffer.String() }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.buffer.Len()+len(p) > b.most {
 		return 0, fmt.Errorf("more than %d bytes printed", b.most)
 	}

@@ -130,7 +130,7 @@ func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Ho
 }
 
 func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, error) {
-	b.Engine = &Engine{Settings: s, reading: reading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}
+	b.Engine = &Engine{Settings: s, settingsReading: settingsReading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}
 	b.Seen[s.Text.File] = s.Stamp
 	if err := s.Distinct(); err != nil {
 		return b.Engine, s.Text.Mistakes(err)
@@ -238,7 +238,7 @@ func (b *builder) fromCopies(ctx context.Context, p part) bool {
 	if p.keeps || b.trial() || !c.Any() {
 		return false
 	}
-	s, err := b.Settings.Moved(c.Path)
+	s, err := b.Settings.WithPaths(c.Path)
 	if err != nil {
 		return false
 	}

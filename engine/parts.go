@@ -51,7 +51,7 @@ import (
 // An Engine is everything built from the settings and the files they name. It never changes.
 type Engine struct {
 	Settings *configuration.Settings
-	reading
+	settingsReading
 
 	Data     *datadir.Folder
 	State    state.Store
@@ -64,7 +64,7 @@ type Engine struct {
 	Sessions *session.Table
 	Identity *identity.Identity
 	Clients  *identity.Names
-	watching
+	alertParts
 	Policies    *Policies
 	Pages       *page.Set
 	Certificate *tls.Config
@@ -78,8 +78,8 @@ type Engine struct {
 	entrances
 }
 
-// watching sends alerts and reports.
-type watching struct {
+// alertParts sends alerts and reports.
+type alertParts struct {
 	Mail    *mail.Sender
 	Alerts  *alert.Watching
 	Reports *report.Sending
@@ -98,8 +98,8 @@ type entrances struct {
 	Servers    *Servers
 }
 
-// A reading describes one reading of the settings.
-type reading struct {
+// A settingsReading describes one reading of the settings.
+type settingsReading struct {
 	basis    map[string]basis  // of each part, its basis
 	Seen     map[string]string // stamp of each file that a part was built from
 	Restart  []string          // changed keys that require a restart

@@ -117,9 +117,9 @@ func (r *Row) Who() string {
 	return who
 }
 
-// Named adds the name of a device to the text that names a client: "10.1.2.3 (laptop)". It
+// WithDeviceName adds the name of a device to the text that names a client: "10.1.2.3 (laptop)". It
 // leaves the text alone if the name is "".
-func Named(who, name string) string {
+func WithDeviceName(who, name string) string {
 	if name == "" {
 		return who
 	}

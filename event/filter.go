@@ -250,9 +250,9 @@ func (t *Term) InText(s string) bool {
 	return slices.ContainsFunc(t.Values, func(v string) bool { return containsFold(s, v) })
 }
 
-// Searched returns the texts that [Text] searches, in lower case, one per line, and the ID.
+// SearchText returns the texts that [Text] searches, in lower case, one per line, and the ID.
 // Database servers store it: a value that it does not contain does not match.
-func (r *Row) Searched() string {
+func (r *Row) SearchText() string {
 	return LowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
 }
 

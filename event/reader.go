@@ -67,8 +67,8 @@ type Tally struct {
 // ErrNone reports that there is no row with the ID asked for.
 var ErrNone = errors.New("no event has this ID")
 
-// One returns the row of the transaction id, or [ErrNone].
-func One(ctx context.Context, r Reader, id string) (Row, error) {
+// RowByID returns the row of the transaction id, or [ErrNone].
+func RowByID(ctx context.Context, r Reader, id string) (Row, error) {
 	f := Filter{Terms: []Term{{Field: ID, Values: []string{id}}}}
 	for row, err := range r.Query(ctx, f, Page{Newest: true, Limit: 1}) {
 		return row, err

@@ -44,7 +44,7 @@ func (g *pages) holders() (all []admin.Holder) {
 		h := admin.Holder{Name: "events in " + s.Name()}
 		if e, ok := s.(event.Eraser); ok {
 			h.Erase = func(ctx context.Context, p event.Person, dry bool) (int64, error) {
-				if err := r.Written(ctx); err != nil {
+				if err := r.Flush(ctx); err != nil {
 					return 0, err
 				}
 				return e.Erase(ctx, p, dry)

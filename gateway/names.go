@@ -56,7 +56,7 @@ func (g *pages) namesParts() *admin.Names {
 }
 
 // lookUp queries the upstreams, not the cache, for records of a name.
-func (g *pages) lookUp(ctx context.Context, name, kind string) (*admin.Looked, error) {
+func (g *pages) lookUp(ctx context.Context, name, kind string) (*admin.LookupResult, error) {
 	f := g.engine.Load().Forward
 	if f == nil {
 		return nil, &admin.BadChange{Err: errNoForwarding}
@@ -78,5 +78,5 @@ func (g *pages) lookUp(ctx context.Context, name, kind string) (*admin.Looked, e
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer for %s: %w", name, err)
 	}
-	return &admin.Looked{Rcode: dns.RcodeName(text.Rcode), Records: text.Records, Upstream: upstream, Took: time.Since(start).Seconds()}, nil
+	return &admin.LookupResult{Rcode: dns.RcodeName(text.Rcode), Records: text.Records, Upstream: upstream, Took: time.Since(start).Seconds()}, nil
 }

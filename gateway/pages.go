@@ -167,8 +167,8 @@ func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 }
 
 // lockedOf is the part of the settings that could undo a locked list.
-func lockedOf(s *configuration.Settings) *admin.Locked {
-	return &admin.Locked{Checks: s.Checks, Policies: s.Policies, Inspected: s.Proxy.Exchange.Inspected}
+func lockedOf(s *configuration.Settings) *admin.LockedSettings {
+	return &admin.LockedSettings{Checks: s.Checks, Policies: s.Policies, Inspected: s.Proxy.Exchange.Inspected}
 }
 
 // checkText finds mistakes in a text of settings, and expectations of policies that it does
@@ -231,7 +231,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	}
 	g.log.Info("settings saved", "by", by, "because", reason, "revision", g.engine.Load().Revision)
 	g.node.Changed(g.engine.Load().Revision)
-	hookResult := hook.Saved(context.WithoutCancel(ctx), g.file, by, reason)
+	hookResult := hook.Run(context.WithoutCancel(ctx), g.file, by, reason)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	remarks := slices.Clone(g.problems)

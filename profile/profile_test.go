@@ -154,7 +154,7 @@ func TestAnExecutionTraceIsRead(t *testing.T) {
 
 func TestMinimumMutatorUtilisation(t *testing.T) {
 	// The world stands still for 10 of 100 ns, then utilisation is a half for 20 ns.
-	tr := &traced{begin: 0, end: 100, steps: []step{{0, 1}, {40, 0}, {50, 0.5}, {70, 1}}}
+	tr := &traceResult{begin: 0, end: 100, steps: []step{{0, 1}, {40, 0}, {50, 0.5}, {70, 1}}}
 	for w, want := range map[time.Duration]float64{
 		1: 0, 10: 0, 20: 0.25, 30: 10.0 / 30, 40: 0.5, 100: 0.8,
 	} {
@@ -162,7 +162,7 @@ func TestMinimumMutatorUtilisation(t *testing.T) {
 			t.Errorf("window %d: got %g, want %g", w, got, want)
 		}
 	}
-	if got := (&traced{begin: 5, end: 10, steps: []step{{xtrace.Time(5), 1}}}).minimum(5); got != 1 {
+	if got := (&traceResult{begin: 5, end: 10, steps: []step{{xtrace.Time(5), 1}}}).minimum(5); got != 1 {
 		t.Errorf("utilisation without a collection: got %g, want 1", got)
 	}
 }

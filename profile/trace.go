@@ -19,8 +19,8 @@ type step struct {
 	share float64
 }
 
-// traced is the evaluation of an execution trace.
-type traced struct {
+// traceResult is the evaluation of an execution trace.
+type traceResult struct {
 	begin, end trace.Time
 	waits      *hdrhistogram.Histogram // µs from being able to run to running
 	stops      *hdrhistogram.Histogram // µs for which the world stood still
@@ -68,7 +68,7 @@ func readTrace(b *strings.Builder, data []byte) {
 
 // parseTrace reads the events of a trace. An error in the middle ends the reading; earlier
 // events count.
-func parseTrace(data []byte) (t *traced, err error) {
+func parseTrace(data []byte) (t *traceResult, err error) {
 	// The trace came over a network: a fault of the parser must not lose the other profiles.
 	defer func() {
 		if r := recover(); r != nil {
@@ -80,7 +80,7 @@ func parseTrace(data []byte) (t *traced, err error) {
 		return nil, err
 	}
 	const hour = int64(time.Hour / time.Microsecond)
-	t = &traced{waits: hdrhistogram.New(1, hour, 3), stops: hdrhistogram.New(1, hour, 3), procs: 1,
+	t = &traceResult{waits: hdrhistogram.New(1, hour, 3), stops: hdrhistogram.New(1, hour, 3), procs: 1,
 		runnable: map[trace.GoID]trace.Time{}, running: map[trace.GoID]bool{}, assist: map[trace.GoID]bool{},
 		marking: map[trace.GoID]bool{}, sweeping: map[trace.ProcID]bool{}}
 	for n := 0; ; n++ {
@@ -107,7 +107,7 @@ func parseTrace(data []byte) (t *traced, err error) {
 	return t, nil
 }
 
-func (t *traced) event(e *trace.Event) {
+func (t *traceResult) event(e *trace.Event) {
 	switch e.Kind() {
 	case trace.EventMetric:
 		if m := e.Metric(); m.Name == "/sched/gomaxprocs:threads" && m.Value.Kind() == trace.ValueUint64 {
@@ -131,7 +131,7 @@ func (t *traced) event(e *trace.Event) {
 	t.mark(e.Time())
 }
 
-func (t *traced) transition(at trace.Time, s *trace.StateTransition) {
+func (t *traceResult) transition(at trace.Time, s *trace.StateTransition) {
 	g := s.Resource.Goroutine()
 	from, to := s.Goroutine()
 	if since, ok := t.runnable[g]; ok && to.Executing() {
@@ -153,7 +153,7 @@ func (t *traced) transition(at trace.Time, s *trace.StateTransition) {
 }
 
 // span records an activity of the collector that begins or ends with e.
-func (t *traced) span(e *trace.Event) {
+func (t *traceResult) span(e *trace.Event) {
 	r := e.Range()
 	begins := e.Kind() != trace.EventRangeEnd
 	switch {
@@ -183,7 +183,7 @@ func set[K comparable](m map[K]bool, k K, in bool) {
 }
 
 // mark appends a step if the utilisation has changed.
-func (t *traced) mark(at trace.Time) {
+func (t *traceResult) mark(at trace.Time) {
 	taken := len(t.marking) + len(t.sweeping)
 	for g := range t.assist {
 		if t.running[g] {
@@ -201,7 +201,7 @@ func (t *traced) mark(at trace.Time) {
 
 // minimum returns the least mean utilisation over any window of length w. The
 // worst window begins or ends at a step.
-func (t *traced) minimum(w time.Duration) float64 {
+func (t *traceResult) minimum(w time.Duration) float64 {
 	n := len(t.steps)
 	area := make([]float64, n+1) // up to each step, and to the end
 	ends := func(i int) trace.Time {

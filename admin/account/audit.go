@@ -239,8 +239,8 @@ func (l *Log) last() (*Entry, error) {
 	return e, nil
 }
 
-// A Verified is the result of checking the whole chain.
-type Verified struct {
+// A Verification is the result of checking the whole chain.
+type Verification struct {
 	Entries int64 `json:"entries"`
 	Erased  int64 `json:"erased"` // entries without their details
 	// Broken says where the chain does not hold, "" when it does.
@@ -249,7 +249,7 @@ type Verified struct {
 
 // Verify reads the whole log and reports whether anything in it was changed, removed, inserted
 // or cut off.
-func (l *Log) Verify() (v Verified, err error) {
+func (l *Log) Verify() (v Verification, err error) {
 	text, headless := os.ReadFile(filepath.Join(l.dir, headFile)) // read before the log, which may grow meanwhile
 	var h, prev head
 	if headless == nil && json.Unmarshal(text, &h) != nil {

@@ -19,7 +19,7 @@ import (
 func Start(w *Watch, parts Parts) (*Watching, error) {
 	_, err := policy.New(policy.Config{{Name: "alerts", Rules: w.Rules()}}, parts.Checks, policy.Parts{Key: parts.Key, Log: parts.Log})
 	if err != nil {
-		return nil, placed(w.Rules(), err)
+		return nil, atPlace(w.Rules(), err)
 	}
 	a := &Watching{Watch: w}
 	switch {
@@ -32,8 +32,8 @@ func Start(w *Watch, parts Parts) (*Watching, error) {
 	return a, err
 }
 
-// placed adds the place in the settings to a mistake in the watching rules.
-func placed(rules []policy.Rule, err error) error {
+// atPlace adds the place in the settings to a mistake in the watching rules.
+func atPlace(rules []policy.Rule, err error) error {
 	var at *setting.Error
 	if !errors.As(err, &at) {
 		return err

@@ -26,10 +26,10 @@ const (
 // Path returns the program for a settings file.
 func Path(file string) string { return file + ".saved" }
 
-// Saved runs the program of a file of settings, if there is one, in the folder
+// Run runs the program of a file of settings, if there is one, in the folder
 // of the file, whose name it gets as its argument. SHUULTUUR_BY and
 // SHUULTUUR_REASON say who saved and why.
-func Saved(ctx context.Context, file, by, reason string) error {
+func Run(ctx context.Context, file, by, reason string) error {
 	path, err := filepath.Abs(Path(file))
 	if err != nil {
 		return err

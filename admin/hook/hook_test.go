@@ -11,7 +11,7 @@ import (
 func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "shuultuur.yaml")
-	if err := Saved(t.Context(), file, "olga", "why"); err != nil {
+	if err := Run(t.Context(), file, "olga", "why"); err != nil {
 		t.Errorf("Saved without a program: %v", err)
 	}
 	write := func(mode os.FileMode, script string) {
@@ -24,7 +24,7 @@ func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
 		}
 	}
 	write(0o755, `printf '%s|%s|%s' "$1" "$SHUULTUUR_BY" "$SHUULTUUR_REASON" > told`)
-	if err := Saved(t.Context(), file, "olga at 10.0.0.1", "more; touch evil\n$(touch evil)\x00"); err != nil {
+	if err := Run(t.Context(), file, "olga at 10.0.0.1", "more; touch evil\n$(touch evil)\x00"); err != nil {
 		t.Fatal(err)
 	}
 	if written, err := os.ReadFile(filepath.Join(dir, "told")); err != nil || string(written) != "shuultuur.yaml|olga at 10.0.0.1|more; touch evil $(touch evil)" {
@@ -40,7 +40,7 @@ func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
 		"one others may write": {0o777, "", "others may write"},
 	} {
 		write(c.mode, c.script)
-		if err := Saved(t.Context(), file, "", ""); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 3000 {
+		if err := Run(t.Context(), file, "", ""); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 3000 {
 			t.Errorf("a program that %s: %v", name, err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestGitKeepsEachVersion(t *testing.T) {
 		if err := os.WriteFile(file, []byte("# "+reason+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := Saved(t.Context(), file, "olga", reason); err != nil {
+		if err := Run(t.Context(), file, "olga", reason); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,7 +61,7 @@ func (b bookThere) NewToken(string, string, []string, time.Duration) (string, ac
 // An auditLog is the log of actions on accounts.
 type auditLog interface {
 	Entries(before int64, most int) ([]account.Entry, error)
-	Verify() (account.Verified, error)
+	Verify() (account.Verification, error)
 }
 
 // accounts opens the accounts of the settings, or of the gateway given by -at, and their

@@ -194,7 +194,7 @@ func printTop(e env, top []event.Tally, by string, asJSON bool) int {
 	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(tw, "EVENTS\tBLOCKED\t%s\n", strings.ToUpper(by))
 	for _, t := range top {
-		fmt.Fprintf(tw, "%d\t%d\t%s\n", t.Events, t.Blocked, printable(event.Named(t.Name, t.Called)))
+		fmt.Fprintf(tw, "%d\t%d\t%s\n", t.Events, t.Blocked, printable(event.WithDeviceName(t.Name, t.Called)))
 	}
 	tw.Flush()
 	return 0
@@ -209,7 +209,7 @@ func printRow(w *tabwriter.Writer, r *event.Row, name string) {
 	if r.Proto == filter.DNS {
 		status = dns.RcodeName(uint16(r.Status))
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(event.Named(r.Who(), name)), status, r.Action,
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(event.WithDeviceName(r.Who(), name)), status, r.Action,
 		printable(r.Why()), r.Method, printable(r.What()))
 }
 

@@ -261,7 +261,7 @@ func checkThere(ctx context.Context, e env, file string, running bool) int {
 }
 
 // tellEffect prints the effect that settings would have had.
-func tellEffect(e env, s *admin.Saved) {
+func tellEffect(e env, s *admin.SaveResult) {
 	if s.Note != "" {
 		fmt.Fprintln(e.stdout, printable(s.Note))
 	}

@@ -274,7 +274,7 @@ func appendRow(dst []byte, seq int64, r *event.Row, line []byte, anonymous bool)
 	for _, f := range fields {
 		dst = appendText(dst, f.Of(r))
 	}
-	dst = appendText(dst, r.Searched())
+	dst = appendText(dst, r.SearchText())
 	dst = appendText(dst, string(line))
 	if anonymous {
 		return append(dst, 1)

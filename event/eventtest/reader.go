@@ -168,11 +168,11 @@ func valid(s string) string { return string([]rune(s)) }
 func (s suite) one(t *testing.T) {
 	rows, _ := mixed()
 	_, st := s.filled(t, rows)
-	got, err := event.One(t.Context(), st, rows[150].ID)
+	got, err := event.RowByID(t.Context(), st, rows[150].ID)
 	if err != nil || !same(got, rows[150]) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := event.One(t.Context(), st, "0jnobody"); !errors.Is(err, event.ErrNone) {
+	if _, err := event.RowByID(t.Context(), st, "0jnobody"); !errors.Is(err, event.ErrNone) {
 		t.Errorf("of an ID that no row has: %v", err)
 	}
 }

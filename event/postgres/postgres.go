@@ -290,7 +290,7 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 
 // searched returns the text that searches look at. Characters that no column
 // accepts are removed on both sides, see [sayable].
-func searched(r *event.Row) string { return plain(r.Searched()) }
+func searched(r *event.Row) string { return plain(r.SearchText()) }
 
 // plain removes bytes that PostgreSQL accepts in no text. The line has them, escaped.
 func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "") }

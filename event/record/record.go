@@ -205,8 +205,8 @@ func (r *Record) Close() error {
 // writtenTime is how long Written waits for a store.
 const writtenTime = 30 * time.Second
 
-// Written waits until the stores have written the rows that are queued now.
-func (r *Record) Written(ctx context.Context) error {
+// Flush waits until the stores have written the rows that are queued now.
+func (r *Record) Flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writtenTime)
 	defer cancel()
 	want := map[string]uint64{}

@@ -178,9 +178,9 @@ func (s *Store) remember(b []byte) {
 	}
 }
 
-// ended reports whether the server has closed a connection. Log servers send
+// isClosed reports whether the server has closed a connection. Log servers send
 // nothing, so anything to read is the end.
-func ended(c net.Conn) bool {
+func isClosed(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
@@ -203,7 +203,7 @@ func (s *Store) watch() error {
 // connect makes sure that there is a connection that the server has not closed.
 func (s *Store) connect(ctx context.Context) error {
 	if s.conn != nil && s.network == "tcp" {
-		if ended(s.conn) {
+		if isClosed(s.conn) {
 			s.conn.Close()
 			s.conn = nil
 		} else if err := s.watch(); err != nil {

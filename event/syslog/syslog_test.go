@@ -132,7 +132,7 @@ func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 	}
 	_ = c.(*net.TCPConn).SetLinger(0) // the process is killed and leaves received bytes unread
 	c.Close()
-	for end := time.Now().Add(10 * time.Second); !ended(s.conn); {
+	for end := time.Now().Add(10 * time.Second); !isClosed(s.conn); {
 		if time.Now().After(end) {
 			t.Fatal("the store does not notice that the connection ended")
 		}
