@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"shuultuur/check/signature/rule"
+	"shuultuur/test/race"
 )
 
 // TestAMessageHasOneBudgetForAllItsSteps: when the head of a message has used up the budget, a
@@ -119,6 +120,7 @@ func TestANumberWithoutALengthIsAsLongAsItIs(t *testing.T) {
 // TestARuleIsGivenUpByItsWork: a rule that does more than permitted is given up,
 // independently of the clock; earlier matches count.
 func TestARuleIsGivenUpByItsWork(t *testing.T) {
+	race.Without(t) // a backtracking expression has 20 ms by the clock
 	long := strings.Repeat("ab", 400<<10)
 	for _, x := range []struct {
 		rule, data string
