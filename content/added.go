@@ -198,7 +198,9 @@ func call(x *page, to []string, name string, arguments []byte, deep int) []strin
 	for _, v := range x.sheets.named["("+name] {
 		parameters, result, _ := strings.Cut(v.text, "{")
 		had, rest := map[string][]addedValue{}, arguments
-		for parameter := range strings.SplitSeq(parameters, ",") {
+		for len(parameters) > 0 {
+			var parameter string
+			parameter, parameters, _ = strings.Cut(parameters, ",")
 			parameter, byDefault, _ := strings.Cut(parameter, ":")
 			fields := strings.Fields(parameter) // a type may follow
 			if len(fields) == 0 || len(had) == mostWithin {
@@ -277,11 +279,13 @@ func plainValue(text []byte) string {
 
 // valueOf parses a value of content; ok is false if it adds no text.
 func valueOf(v []byte) (value addedValue, ok bool) {
-	for _, f := range [...]string{"attr(", "var(", "counter", "--", "if("} {
-		if k := bytes.IndexByte(v, '('); k < 0 || !bytes.Contains(bytes.ToLower(v), []byte(f)) {
-			continue
+	if bytes.IndexByte(v, '(') >= 0 {
+		functions := bytes.ToLower(v)
+		for _, f := range [...]string{"attr(", "var(", "counter", "--", "if("} {
+			if bytes.Contains(functions, []byte(f)) {
+				return addedValue{text: string(v), varies: true}, len(v) <= 4*longestWord
+			}
 		}
-		return addedValue{text: string(v), varies: true}, len(v) <= 4*longestWord
 	}
 	var all []byte
 	for rest := v; ; {
@@ -488,7 +492,9 @@ func cssFunction(x *page, name string, arguments []byte, deep int) (parts []stri
 			return call(x, nil, name, arguments, deep)
 		}
 	case "if": // which condition holds is not known
-		for branch := range bytes.SplitSeq(arguments, []byte{';'}) {
+		for rest := arguments; len(rest) > 0; {
+			var branch []byte
+			branch, rest, _ = bytes.Cut(rest, []byte{';'})
 			if k := bytes.LastIndexByte(branch, ':'); k >= 0 {
 				parts = textsOf(x, parts, branch[k+1:], deep)
 			}

@@ -343,7 +343,7 @@ func (x *scanner) begin(end bool) {
 	x.end = end
 	x.key, x.more, x.n = 0, 0, 0
 	x.slash, x.prefixed, x.real = false, false, false
-	x.seen, x.gaps, x.linked = 0, 0, nil
+	x.seen, x.gaps = 0, 0
 	x.maybe = -1
 	x.nWhich = 0
 	x.effect, x.nAdded, x.own, x.literal = 0, 0, nil, nil
@@ -681,6 +681,7 @@ func (x *scanner) tagEnd() {
 	}
 	if x.linked != nil {
 		x.url(x.linked)
+		x.linked = nil
 	}
 	if len(x.slots.open) > 0 {
 		slotTag(&x.page, t)

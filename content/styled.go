@@ -287,7 +287,7 @@ func (s *styles) rule(p []byte, plain bool) {
 	}
 	selectors := p[:at]
 	selectors = selectors[max(outer, bytes.LastIndexByte(selectors, ';'))+1:]
-	if bytes.IndexByte(p[:at], '@') >= 0 && s.definition(p[:at], p[at+1:]) {
+	if (beginsWith(selectors, '@') || outer >= 0 && bytes.Contains(p[:outer], []byte("@function "))) && s.definition(p[:at], p[at+1:]) {
 		return
 	}
 	d := s.declared(p[at+1:])
@@ -302,6 +302,14 @@ func (s *styles) rule(p []byte, plain bool) {
 		s.selector(one, d)
 		selectors = rest
 	}
+}
+
+// beginsWith reports whether c is the first byte of p that is not a blank.
+func beginsWith(p []byte, c byte) bool {
+	for len(p) > 0 && isSpace(p[0]) {
+		p = p[1:]
+	}
+	return len(p) > 0 && p[0] == c
 }
 
 // selector records the style of the elements that a selector matches, by its last compound:
@@ -476,7 +484,7 @@ func (s *styles) declared(p []byte) *declarations {
 		if !mayMatter(one) {
 			continue
 		}
-		for len(p) > 0 && bytes.Count(one, []byte{'('}) > bytes.Count(one, []byte{')'}) { // the ; is in a function
+		for len(p) > 0 && bytes.IndexByte(one, '(') >= 0 && bytes.Count(one, []byte{'('}) > bytes.Count(one, []byte{')'}) { // the ; is in a function
 			n := bytes.IndexByte(p, ';')
 			if n < 0 {
 				n = len(p)
@@ -524,7 +532,12 @@ func mayMatter(one []byte) bool {
 		return b == 'u' // quotes
 	case '-':
 		// Content may refer to it: it is a text, or var(), attr() or a function of the page.
-		return b == '-' && (bytes.ContainsAny(one, "\"'") || bytes.Contains(one, []byte("r(")) || bytes.Contains(one, []byte("R(")) || bytes.Contains(one[2:], []byte("--")))
+		if b != '-' {
+			return false
+		}
+		value := one[max(0, bytes.IndexByte(one, ':')):]
+		return bytes.IndexByte(value, '"') >= 0 || bytes.IndexByte(value, '\'') >= 0 ||
+			bytes.IndexByte(value, '(') >= 0 && (bytes.Contains(value, []byte("r(")) || bytes.Contains(value, []byte("R(")) || bytes.Contains(value, []byte("--")))
 	}
 	return false
 }
