@@ -34,16 +34,26 @@ import (
 //go:embed pages.zip
 var packed string
 
-// packedFiles has the files of packed by name.
+// packedFiles has the files of packed by name. The pages are a ZIP file within it, which is
+// compressed as a whole: they have much in common.
 var packedFiles = sync.OnceValue(func() map[string]*zip.File {
-	z, err := zip.NewReader(strings.NewReader(packed), int64(len(packed)))
-	if err != nil {
-		panic(err) // a test reads them all
-	}
 	all := map[string]*zip.File{}
-	for _, f := range z.File {
-		all[f.Name] = f
+	open := func(text string) {
+		z, err := zip.NewReader(strings.NewReader(text), int64(len(text)))
+		if err != nil {
+			panic(err) // a test reads them all
+		}
+		for _, f := range z.File {
+			all[f.Name] = f
+		}
 	}
+	open(packed)
+	pages, err := unzipped(all["html.zip"])
+	if err != nil {
+		panic(err)
+	}
+	delete(all, "html.zip")
+	open(string(pages))
 	return all
 })
 
@@ -53,6 +63,10 @@ func readPacked(name string) ([]byte, error) {
 	if f == nil {
 		return nil, fmt.Errorf("pages.zip: %s: %w", name, fs.ErrNotExist)
 	}
+	return unzipped(f)
+}
+
+func unzipped(f *zip.File) ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 func main() {
@@ -23,33 +22,49 @@ func main() {
 }
 
 func pack(dir string) error {
-	var files []string
-	for _, kind := range []string{"*.html", "static/*.*", "static/vendored/[^R]*"} {
-		some, err := filepath.Glob(filepath.Join(dir, kind))
-		if err != nil {
-			return err
-		}
-		files = append(files, some...)
+	pages, err := zipped(zip.Store, nil, filepath.Join(dir, "*.html"))
+	if err != nil {
+		return err
 	}
-	slices.Sort(files)
+	all, err := zipped(zip.Deflate, pages, filepath.Join(dir, "static/*.*"), filepath.Join(dir, "static/vendored/[^R]*"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "pages.zip"), all, 0o644)
+}
+
+// zipped returns a ZIP file of the files of patterns, and of pages as html.zip unless that is nil.
+func zipped(method uint16, pages []byte, patterns ...string) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		w, err := z.CreateHeader(&zip.FileHeader{Name: filepath.Base(file), Method: zip.Deflate}) // without a time, so that equal files give equal packs
+	add := func(name string, text []byte) error {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: method}) // without a time, so that equal files give equal packs
 		if err == nil {
 			_, err = w.Write(text)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := z.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "pages.zip"), b.Bytes(), 0o644)
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = add(filepath.Base(file), text)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if pages != nil {
+		if err := add("html.zip", pages); err != nil {
+			return nil, err
+		}
+	}
+	err := z.Close()
+	return b.Bytes(), err
 }
