@@ -27,7 +27,7 @@ func returnMemory(before uint64) {
 
 const (
 	// lookAtMemory is the interval between two looks at memory.
-	lookAtMemory = 15 * time.Second
+	lookAtMemory = 5 * time.Second
 	// muchIdle is the growth of memory, in bytes, from which it is returned.
 	muchIdle = 16 << 20
 )
@@ -60,7 +60,7 @@ func returnAfterBursts(ctx context.Context) {
 // allocated now.
 func (b *burst) look() {
 	resident, allocated := memory()
-	calm := allocated-b.allocated < resident/8
+	calm := allocated-b.allocated < resident/24
 	b.allocated = allocated
 	if b.least == 0 || resident < b.least {
 		b.least = resident
