@@ -346,7 +346,7 @@ func (p *plain) technitiumCertificate(all map[string]string) error {
 	if err != nil {
 		return err
 	}
-	certs, key, err := intercept.FromPKCS12(b, strings.Trim(all["dnsTlsCertificatePassword"], "*"))
+	certs, key, err := intercept.FromPKCS12(b, strings.Trim(all["dnsTlsCertificatePassword"], "*"), 10*time.Second)
 	if err != nil {
 		return fmt.Errorf("%s with the password in dnsTlsCertificatePassword, which the API shows as asterisks: %w", filepath.Base(path), err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -12,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -725,4 +728,33 @@ func FuzzRoot(f *testing.F) {
 			t.Fatalf("ReadRoot accepts %+v", r)
 		}
 	})
+}
+
+// TestAPKCS12FileThatAsksForTooManyIterationsIsRefused: the file itself says how often its
+// password is hashed.
+func TestAPKCS12FileThatAsksForTooManyIterationsIsRefused(t *testing.T) {
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{SerialNumber: big.NewInt(1)}, secret.Public(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := pkcs12.Modern2023.WithIterations(0x010000).Encode(secret, cert, nil, "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if certs, key, err := FromPKCS12(file, "secret", time.Hour); err != nil || len(certs) == 0 || len(key) == 0 {
+		t.Errorf("the file with 65,536 iterations: %v", err)
+	}
+	// The last element of the file is the number of iterations of its checksum.
+	copy(file[len(file)-3:], "\x7f\xff\xff")
+	if _, _, err := FromPKCS12(file, "secret", time.Millisecond); err == nil || !strings.Contains(err.Error(), "too many iterations") {
+		t.Errorf("the file with 8,388,607 iterations: %v, want a refusal", err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"strings"
+	"time"
 
 	"software.sslmate.com/src/go-pkcs12"
 
@@ -50,9 +51,26 @@ func (r *Root) Export(format, password string) ([]byte, error) {
 }
 
 // FromPKCS12 returns what a PKCS#12 file (RFC 7292) has for a server: its certificate with the
-// authorities that signed it, and its private key, both in PEM.
-func FromPKCS12(data []byte, password string) (certificates, key []byte, err error) {
-	private, cert, authorities, err := pkcs12.DecodeChain(data, password)
+// authorities that signed it, and its private key, both in PEM. It gives up after limit: the
+// file says how often its password is hashed, which may take hours, also in parts that only
+// the password decrypts. The hashing then goes on until the program ends.
+func FromPKCS12(data []byte, password string, limit time.Duration) (certificates, key []byte, err error) {
+	var (
+		private     any
+		cert        *x509.Certificate
+		authorities []*x509.Certificate
+	)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		private, cert, authorities, err = pkcs12.DecodeChain(data, password)
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-time.After(limit):
+		return nil, nil, fmt.Errorf("decrypting it takes more than %v; it asks for too many iterations", limit)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
