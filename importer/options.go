@@ -16,35 +16,37 @@ import (
 	"shuultuur/policy"
 )
 
-// why has the reasons why options of e2guardian have no equivalent, by words in their names.
-// The first match counts.
+// why has the reasons why options of e2guardian have no equivalent, by the words that their
+// names begin or end with. The first match counts. A word in the middle of a name may be none
+// of its words, as ssl in accesslog.
 var why = []struct{ words, why string }{
-	{"searchterm", "search terms are judged by rules with search:, not by weight"},
+	{"searchterm bannedsearchterm exceptionsearchterm weightedsearchterm", "search terms are judged by rules with search:, not by weight"},
 	{"embeddedurl deepurl", "addresses inside URLs and pages are not looked up"},
-	{"lookup reverse dns searchsitelistforip", "names are judged when they are requested"},
-	{"categorydisplay custombanned", "block pages are the gateway's own: pages"},
-	{"upload", "uploads are not limited by size; a rule with method: [POST, PUT] can refuse them"},
+	{"lookup lookups reverse dns searchsitelistforip", "names are judged when they are requested"},
+	{"categorydisplay custombanned usecustombanned accessdenied sslaccessdenied", "block pages are the gateway's own: pages"},
+	{"upload uploads maxupload", "uploads are not limited by size; a rule with method: [POST, PUT] can refuse them"},
 	{"contentregexp", "pages are not rewritten"},
-	{"picsfile", "PICS labels are obsolete"},
-	{"contentscan virus avsubject notifyav infection trickle downloadmanager filecache scansize deletedownloaded", "bodies are scanned while they are held; see checks.virus"},
-	{"ssl cert mitm cacertificate caprivate", "certificates are made by the gateway itself; see intercept"},
-	{"mail smtp notify violations threshold avadmin contentadmin contentsubject mailfrom", "no mail is sent; see metrics and the record"},
-	{"log stat dstat", "the record is kept in full; shuultuur events searches it"},
-	{"language template reporting denied banned delimiter showweighted phrasefound", "block pages are the gateway's own: pages"},
+	{"picsfile pics", "PICS labels are obsolete"},
+	{"contentscan disablecontentscan virus avsubject notifyav infection trickle initialtrickle downloadmanager filecache scansize scanclean deletedownloaded", "bodies are scanned while they are held; see checks.virus"},
+	{"ssl openssl useopenssl cert generatedcert mitm onlymitm cacertificate caprivate", "certificates are made by the gateway itself; see intercept"},
+	{"mail smtp notify violations threshold avadmin contentadmin contentsubject", "no mail is sent; see metrics and the record"},
+	{"log logs maxlog nolog proxyfailurelog stat dstat", "the record is kept in full; shuultuur events searches it"},
+	{"language template reporting delimiter showweighted", "block pages are the gateway's own: pages"},
 	{"bypass cgi", "a ban is bypassed by the click on a warn page, which is signed"},
-	{"worker children queue timeout exchange pcon maxips fd thread proxytime connecttime", "limits are those under proxy, and follow the size of the machine"},
-	{"daemon user group pid ipc urlipc soft dest root", "the service manager does that"},
-	{"auth", "users are identified under identity"},
+	{"workers children maxagechildren preforkchildren queue timeout exchange pcon maxips fds threads connect", "limits are those under proxy, and follow the size of the machine"},
+	{"daemon pid ipc urlipc ipipc soft", "the service manager does that"},
+	{"auth mapauth", "users are identified under identity"},
 	{"storyboard story preauth", "storyboards are not run; rules are in the order they are shipped with"},
-	{"icap transparent port", "one port for the proxy; see listen"},
+	{"icap defaulticap transparent defaulttransparent port ports mapports", "one port for the proxy; see listen"},
 	{"textmime contentfiltersize", "text is recognised by type and content"},
-	{"quick", "the phrase search has one algorithm"},
+	{"forcequick", "the phrase search has one algorithm"},
 }
 
 func whyNot(name string) string {
+	name = strings.TrimSuffix(name, "list")
 	for _, w := range why {
 		for _, word := range strings.Fields(w.words) {
-			if strings.Contains(name, word) {
+			if strings.HasPrefix(name, word) || strings.HasSuffix(name, word) {
 				return w.why
 			}
 		}
@@ -75,7 +77,7 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 		default:
 			reason := whyNot(r.name)
 			switch {
-			case strings.Contains(r.name, "ssl"):
+			case strings.HasPrefix(r.name, "ssl") || strings.HasSuffix(r.name, "ssl"):
 				reason = "a list for tunnels only; tunnels are judged by their host with the general lists"
 			case r.name == "nocheckcert":
 				reason = "faults of certificates are categories: write a rule with host, action: warn or allow, and category: [self-signed, expired, …]"

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -50,6 +52,35 @@ func TestANewerVersionIsTold(t *testing.T) {
 			t.Errorf("the server learns the User-Agent %q", got)
 		}
 		s.Close()
+	}
+}
+
+// TestAServerThatCannotBeTrustedOrHangsTellsNothing: its certificate is unknown, or it accepts
+// a request and never answers.
+func TestAServerThatCannotBeTrustedOrHangsTellsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hangs" {
+			cancel()
+			<-r.Context().Done()
+			return
+		}
+		fmt.Fprintln(w, "1.5.0")
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of the refused handshake
+	s.StartTLS()
+	defer s.Close()
+	for _, tt := range []struct {
+		path, want string
+		client     *http.Client
+	}{
+		{"/", "certificate", &http.Client{Transport: new(http.Transport)}},
+		{"/hangs", "canceled", s.Client()},
+	} {
+		w := New(URL(s.URL+tt.path), tt.client, "1.4.0", slog.New(slog.DiscardHandler))
+		if err := w.ask(ctx); err == nil || !strings.Contains(err.Error(), tt.want) || w.Newer() != "" {
+			t.Errorf("%s: %v, newer %q; want an error with %q", tt.path, err, w.Newer(), tt.want)
+		}
 	}
 }
 
