@@ -11,13 +11,16 @@ import (
 )
 
 // parseDansGuardian parses a line of DansGuardian's and e2guardian's log in format 1, with
-// fields separated by blanks, or format 4, separated by tabs:
+// fields separated by blanks, 2, in quotes, or 4, separated by tabs:
 //
 //	date time user client URL reason method size weight category group-number status type client-name group-name agent, and four more of e2guardian
 //
 // Reason, category and agent may contain blanks. They are found by the numbers around them.
 func parseDansGuardian(line string, in *time.Location) (Entry, error) {
 	var f []string
+	if rest, quoted := strings.CutPrefix(line, `"`); quoted {
+		line = strings.ReplaceAll(strings.TrimSuffix(rest, `"`), `","`, "\t")
+	}
 	if strings.Contains(line, "\t") {
 		f = strings.Split(line, "\t")
 		day, clock, _ := strings.Cut(f[0], " ")

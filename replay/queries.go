@@ -54,7 +54,7 @@ func parseAdGuardHome(line string) (Entry, error) {
 
 // dnsmasqQuery matches a query in the log of dnsmasq, and so of Pi-hole. The result is in
 // later lines, which do not name the client.
-var dnsmasqQuery = regexp.MustCompile(`^(\w{3} [ \d]\d \d\d:\d\d:\d\d) (?:\S+ )?dnsmasq\[\d+\]: (?:\d+ \S+ )?(?:query\[([^\]]+)\] (\S+) from (\S+)$)?`)
+var dnsmasqQuery = regexp.MustCompile(`^(\w{3} [ \d]\d \d\d:\d\d:\d\d|[\d-]{10}T\S+) (?:\S+ )?dnsmasq\[\d+\]: (?:\d+ \S+ )?(?:query\[([^\]]+)\] (\S+) from (\S+)$)?`)
 
 // parseDnsmasq parses a line of pihole.log, or of dnsmasq with log-queries. The log has no
 // year, so the current one is assumed.
@@ -66,7 +66,10 @@ func parseDnsmasq(line string, zone *time.Location, now time.Time) (Entry, error
 	if m[3] == "" {
 		return Entry{}, errNoRequest
 	}
-	at, err := time.ParseInLocation("2006 Jan _2 15:04:05", strconv.Itoa(now.Year())+" "+m[1], zone)
+	at, err := time.Parse(time.RFC3339, m[1]) // as system logs write it today
+	if err != nil {
+		at, err = time.ParseInLocation("2006 Jan _2 15:04:05", strconv.Itoa(now.Year())+" "+m[1], zone)
+	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("reading the time of a query: %w", err)
 	}
@@ -77,8 +80,9 @@ func parseDnsmasq(line string, zone *time.Location, now time.Time) (Entry, error
 	return e, e.setQuestion(m[3], m[2])
 }
 
-// unboundQuery matches a query in the log of Unbound with log-queries.
-var unboundQuery = regexp.MustCompile(`unbound\[[\d:]+\] (?:info|debug|notice|warning|error): ?(?:(\S+) (\S+)\. (\w+) (?:IN|CH|HS)\b)?`)
+// unboundQuery matches a query in the log of Unbound with log-queries, also by the system log
+// and with log-tag-queryreply.
+var unboundQuery = regexp.MustCompile(`unbound(?:(?:\[\d+\])?: )?\[[\d:]+\] (?:info|debug|notice|warning|error|query|reply): ?(?:(\S+) (\S+)\. (\w+) (?:IN|CH|HS)\b)?`)
 
 // parseUnbound parses a line of Unbound's log.
 func parseUnbound(line string) (Entry, error) {
@@ -97,4 +101,44 @@ func parseUnbound(line string) (Entry, error) {
 		}
 	}
 	return e, e.setQuestion(m[2], m[3])
+}
+
+// queryLogs has the logs of name servers that have a query with its result in a line. A line
+// without a name is a headline or a remark.
+var queryLogs = map[string]*regexp.Regexp{
+	"blocky":         regexp.MustCompile(`^(?P<t>[\d-]{10} [\d:]{8})\t(?P<c>\S*)\t[^\t]*\t\d*\t[^\t]*\t(?P<n>\S+)\t[^\t]*\t\w*\t(?P<v>\w*)\t(?P<q>\w*)`),
+	"nextdns":        regexp.MustCompile(`^(?:(?P<t>[\d-]{10}T[\d:.]+Z),(?P<n>[^,]+),(?P<q>\w*),\w*,[^,]*,(?P<c>[^,]*),(?P<v>\w*),|timestamp,domain,)`),
+	"technitium":     regexp.MustCompile(`^(?:\d+,(?P<t>[^,]+),(?P<c>[^,]+),\w*,(?P<v>\w*),[\d.]*,\w*,(?P<n>[^,]+),(?P<q>\w*),|RowNumber,)`),
+	"technitium-log": regexp.MustCompile(`^\[(?P<t>[\d-]{10} [\d:]{8})[^\]]*\] (?:\[(?P<c>\S+):\d+\] \[[^\]]*\] QNAME: (?P<n>[^;]+); QTYPE: (?P<q>\w+);)?`),
+}
+
+// parseQuery parses a line of one of queryLogs.
+func parseQuery(line string, expr *regexp.Regexp, zone *time.Location) (Entry, error) {
+	m := expr.FindStringSubmatch(line)
+	if m == nil {
+		return Entry{}, errors.New("no query with time, client, name and type where this format has them")
+	}
+	field := func(name string) string {
+		if i := expr.SubexpIndex(name); i >= 0 {
+			return m[i]
+		}
+		return ""
+	}
+	if field("n") == "" {
+		return Entry{}, errNoRequest
+	}
+	at, err := time.Parse(time.RFC3339, field("t"))
+	if err != nil {
+		at, err = time.ParseInLocation(time.DateTime, field("t"), zone)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("reading the time of a query: %w", err)
+	}
+	e := Entry{Start: at.UTC(), Client: address(strings.Trim(field("c"), "[]"))}
+	if v := strings.ToLower(field("v")); strings.Contains(v, "block") {
+		e.Refused, e.Recorded = true, &RecordedVerdict{Action: filter.Block}
+	} else if v != "" {
+		e.Status, e.Recorded = 200, &RecordedVerdict{}
+	}
+	return e, e.setQuestion(field("n"), field("q"))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // forms are the supported formats, in the order in which they are tried if none is given.
-var forms = [...]string{"adguardhome", "jsonl", "squid", "combined", "dansguardian", "dnsmasq", "unbound", "har"}
+var forms = [...]string{"adguardhome", "jsonl", "squid", "combined", "dansguardian", "dnsmasq", "unbound", "blocky", "nextdns", "technitium", "technitium-log", "har"}
 
 const (
 	maxLine     = 1 << 20 // longer lines are counted as broken and skipped
@@ -194,6 +194,9 @@ func (s *Source) parser(form string) func(string) (Entry, error) {
 		return parseSquid
 	case "combined":
 		return func(l string) (Entry, error) { return parseCombined(l, s.Base) }
+	}
+	if expr := queryLogs[form]; expr != nil {
+		return func(l string) (Entry, error) { return parseQuery(l, expr, zone) }
 	}
 	return func(l string) (Entry, error) { return parseDansGuardian(l, zone) }
 }

@@ -60,7 +60,7 @@ func all(t testing.TB, s *Source) []Entry {
 
 func TestEveryFormatIsDetectedAndRead(t *testing.T) {
 	golden(t, "entries.txt", func(w io.Writer) error {
-		for _, name := range []string{"squid.log", "combined.log", "dansguardian.log", "dansguardian4.log", "events.jsonl", "browser.har"} {
+		for _, name := range []string{"squid.log", "combined.log", "dansguardian.log", "dansguardian2.log", "dansguardian4.log", "events.jsonl", "browser.har"} {
 			s := &Source{Files: []string{"testdata/" + name}, Zone: time.UTC}
 			for _, e := range all(t, s) {
 				fmt.Fprintf(w, "%s %s %v user=%q %s %s host=%s:%d status=%d sent=%d bytes=%d type=%q referer=%q agent=%q refused=%v",
@@ -220,7 +220,7 @@ func sound(t *testing.T, e Entry, err error) {
 }
 
 func FuzzLines(f *testing.F) {
-	for _, name := range []string{"squid.log", "combined.log", "dansguardian.log", "dansguardian4.log", "events.jsonl", "adguardhome.json", "pihole.log", "unbound.log"} {
+	for _, name := range []string{"squid.log", "combined.log", "dansguardian.log", "dansguardian4.log", "events.jsonl", "adguardhome.json", "pihole.log", "unbound.log", "blocky.log", "nextdns.csv", "technitium.csv", "technitium.log", "dansguardian2.log"} {
 		text, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			f.Fatal(err)
@@ -237,6 +237,10 @@ func FuzzLines(f *testing.F) {
 			func(l string) (Entry, error) { return parseDansGuardian(l, time.UTC) },
 		} {
 			e, err := parse(line)
+			sound(t, e, err)
+		}
+		for _, expr := range queryLogs {
+			e, err := parseQuery(line, expr, time.UTC)
 			sound(t, e, err)
 		}
 	})

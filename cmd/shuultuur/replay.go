@@ -90,7 +90,7 @@ func replayCommand(ctx context.Context, e env, args []string) int {
 }
 
 func (r *replayFlags) define(f *flag.FlagSet) {
-	f.StringVar(&r.source.Form, "format", "", "`form` of the log: squid, combined, dansguardian, adguardhome, dnsmasq (Pi-hole's too), unbound, jsonl or har (default by its first lines)")
+	f.StringVar(&r.source.Form, "format", "", "`form` of the log: squid, combined, dansguardian, adguardhome, dnsmasq (Pi-hole's too), unbound, blocky, nextdns, technitium, technitium-log, jsonl or har (default by its first lines)")
 	f.StringVar(&r.source.Base, "base", "", "`URL` of the site, for logs that have paths only: http://www.example.com")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
 	f.BoolVar(&r.progress, "progress", false, "report the progress every second (a terminal always gets a bar)")
