@@ -212,13 +212,16 @@ func (s *Settings) erase(_ context.Context, who event.Person, dry bool) (int64, 
 }
 
 // naming are the keys of settings under which people, devices and clients are named. An
-// address elsewhere, such as under listen, is that of a server.
+// address elsewhere, such as under listen, or with a port, is that of a server.
 var naming = []string{"addresses", "groups", "client-ids", "users", "user", "networks", "clients", "who", "person", "as", "monitors", "purge", "allow", "deny", "mail"}
 
 // placesOf returns where a text of settings names a person: in a comment, or in keys and values
 // under the keys for people.
 func placesOf(text string, who *event.Person) (places []string) {
 	err := setting.Walk([]byte(text), func(path []string, line int, value string, comment bool) {
+		if _, err := netip.ParseAddrPort(value); err == nil {
+			return
+		}
 		if !who.In(value) || !comment && (len(path) == 0 || path[0] == "mail" || !slices.ContainsFunc(path, func(key string) bool { return slices.Contains(naming, key) })) {
 			return
 		}

@@ -174,6 +174,7 @@ policies:
     users: [ben]
     rules: [{name: a rule, action: block}]
 reports: [{every: week, mail: [anna@school.example]}]
+state: {redis: {addresses: ["127.0.0.1:6379"]}}
 `
 	for _, c := range []struct {
 		user, client string

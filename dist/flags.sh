@@ -12,7 +12,7 @@ set -eu
 module=$(sed -n 's/^module //p' "$(dirname "$0")/../go.mod")
 if [ "${1:-}" = small ]; then
 	printf '%s' "-trimpath -tags small -gcflags=all=-l -gcflags=$module/...="
-	for warm in content/language event identity ingest intercept metric policy/pause policy/ruling state vote; do
+	for warm in cache check/signature content/charset content/language content/picture event identity ingest intercept list/adblock list/fold metric policy/pause policy/ruling proxy/edit proxy/page redis resolver state vote zone; do
 		printf ' -gcflags=%s/%s/...=-l' "$module" "$warm"
 	done
 else

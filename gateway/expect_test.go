@@ -152,7 +152,7 @@ func day(n int) []event.Row {
 // The test asserts what was judged, and only logs the time, which depends on what else the
 // machine does. SHUULTUUR_EFFECT=1000000 measures it.
 func TestAChangeIsTriedOnManyEvents(t *testing.T) {
-	n := 20_000
+	n := 4_000
 	if s := os.Getenv("SHUULTUUR_EFFECT"); s != "" {
 		if _, err := fmt.Sscan(s, &n); err != nil {
 			t.Fatal(err)

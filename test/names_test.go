@@ -152,9 +152,11 @@ func TestNamesAreFiltered(t *testing.T) {
 	until("a name of one's own", []string{"10.0.0.9"}, "desk.lan")
 	until("and back", []string{"desk.lan."}, "-x", "10.0.0.9")
 
-	out, err := exec.Command("curl", "-sS", "-m", "10", "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "<title>This page is blocked</title>") || !strings.Contains(string(out), "gambling") {
-		t.Errorf("a browser that was sent to the sinkhole: %v:\n%s", err, out)
+	for accept, want := range map[string]string{"text/html": "<title>This page is blocked</title>", "*/*": "www.bet.example is not available here"} {
+		out, err := exec.Command("curl", "-sS", "-m", "10", "-H", "Accept: "+accept, "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "gambling") {
+			t.Errorf("a client that was sent to the sinkhole and accepts %s: %v:\n%s", accept, err, out)
+		}
 	}
 
 	events := func(args ...string) string {
@@ -173,7 +175,7 @@ func TestNamesAreFiltered(t *testing.T) {
 			t.Fatalf("no event says why cloak.example was refused:\n%s", out)
 		}
 	}
-	out, _ = exec.Command(program, "why", "-config", file, "-dns", "www.bet.example").CombinedOutput()
+	out, _ := exec.Command(program, "why", "-config", file, "-dns", "www.bet.example").CombinedOutput()
 	for _, want := range []string{"BLOCK  www.bet.example A", `"bet.example" in `, "www.bet.example. 10 IN A 127.0.0.1", "error   15 (Blocked)"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("why -dns does not print %q:\n%s", want, out)

@@ -294,7 +294,8 @@ events:
 		if len(during.wrong) > 0 {
 			t.Errorf("while the %s was away, %d of %d requests failed; the first: %s", r.name, len(during.wrong), len(asked), during.wrong[0])
 		}
-		if was, is := calm.p99(), during.p99(); is > was+250*time.Millisecond {
+		// The bound finds requests that wait for a time-out of the store.
+		if was, is := calm.p99(), during.p99(); is > was+2*time.Second {
 			t.Errorf("while the %s was away, 99 %% of requests took up to %v; before up to %v", r.name, is, was)
 		}
 		r.start()

@@ -79,7 +79,7 @@ identity:
 		}
 	}
 	status, text := adminCall(t, g, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}})
-	if status != 500 || !strings.Contains(text, `"votes"`) || strings.Count(text, `"error"`) != 1 || !strings.Contains(text, "the settings in use name this person") {
+	if status != 409 || !strings.Contains(text, `"votes"`) || strings.Count(text, `"error"`) != 1 || !strings.Contains(text, "the settings in use name this person") {
 		t.Fatal(status, text) // only the owner of the settings can remove the name there
 	}
 	if files := holding(t, dir, name); len(files) > 0 {
