@@ -49,10 +49,10 @@ func (w *work) adGuardHome(file string) error {
 	}
 	var known map[string]any
 	var cfg adGuard
-	if err := yaml.Load(data, &known); err != nil {
+	if err := loadYAML(data, &known); err != nil {
 		return err
 	}
-	if err := yaml.Load(data, &cfg); err != nil {
+	if err := loadYAML(data, &cfg); err != nil {
 		return err
 	}
 	lines := newYAMLFile(file, data)
@@ -435,7 +435,7 @@ func adGuardLeases(w *work, file string) map[string]string {
 	var known struct {
 		Leases []lease `yaml:"leases"`
 	}
-	if err := yaml.Load(data, &known); err != nil { // JSON is YAML
+	if err := loadYAML(data, &known); err != nil { // JSON is YAML
 		w.rep.add(&Note{Kind: Lost, place: place{file: file}, What: "leases", Why: "they cannot be read: " + err.Error()})
 		return nil
 	}

@@ -28,6 +28,7 @@ type xmlNode struct {
 	id    string // the attribute uuid
 	line  int    // line on which it ends
 	text  string
+	raw   []byte // the text while it is read
 	nodes []*xmlNode
 }
 
@@ -58,10 +59,10 @@ func readXML(data []byte) (*xmlNode, error) {
 			top.nodes = append(top.nodes, n)
 			open = append(open, n)
 		case xml.CharData:
-			top.text += string(t)
+			top.raw = append(top.raw, t...)
 		case xml.EndElement:
 			top.line, _ = d.InputPos()
-			top.text = strings.TrimSpace(top.text)
+			top.text, top.raw = string(bytes.TrimSpace(top.raw)), nil
 			open = open[:len(open)-1]
 		}
 	}

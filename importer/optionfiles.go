@@ -143,13 +143,19 @@ func (f yamlFile) placeOf(path string, i int) place { return f.at(fmt.Sprintf("%
 // mostLines bounds the number of values of a YAML file whose lines are recorded.
 const mostLines = 1 << 18
 
+// loadYAML reads YAML or JSON. Keys that are there twice are errors where they may have been
+// written by hand: comparing each key with each takes minutes in a file of a million.
+func loadYAML(data []byte, into any) error {
+	return yaml.Load(data, into, yaml.WithUniqueKeys(len(data) < 1<<18))
+}
+
 // newYAMLFile finds the places of the values in a file, by path: a.b for keys,
 // a.0 for values of a list.
 func newYAMLFile(path string, data []byte) yamlFile {
 	lines := map[string]int{}
 	f := yamlFile{path, lines}
 	var root yaml.Node
-	if yaml.Load(data, &root) != nil {
+	if loadYAML(data, &root) != nil {
 		return f // the reader of the file reports the error
 	}
 	var walk func(n *yaml.Node, path string)

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/list/collection"
@@ -321,7 +319,7 @@ func readTree(w *work, file, usual string, read func(all map[string]string) read
 		return err
 	}
 	var v map[string]any
-	if err := yaml.Load(data, &v); err != nil { // JSON is YAML
+	if err := loadYAML(data, &v); err != nil { // JSON is YAML
 		return err
 	}
 	p, f := &plain{work: w}, newYAMLFile(file, data)

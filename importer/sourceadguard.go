@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"shuultuur/dns"
 	"shuultuur/filter"
 )
@@ -55,7 +53,7 @@ func newAdGuardSource(s *Source, file string) (sourceRules, error) {
 		return nil, err
 	}
 	var cfg adGuard
-	if err := yaml.Load(data, &cfg); err != nil {
+	if err := loadYAML(data, &cfg); err != nil {
 		return nil, err
 	}
 	a := &adGuardSource{}

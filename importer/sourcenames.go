@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"shuultuur/filter"
 )
 
@@ -149,7 +147,7 @@ func newBlockySource(s *Source, file string) (sourceRules, error) {
 			Groups   map[string][]string `yaml:"clientGroupsBlock"`
 		} `yaml:"blocking"`
 	}
-	if err := yaml.Load(data, &cfg); err != nil {
+	if err := loadYAML(data, &cfg); err != nil {
 		return nil, err
 	}
 	z := newNameSource()
