@@ -77,7 +77,7 @@ func (f *Filter) Bits() int { return len(f.words) * 64 }
 func (f *Filter) Added() int { return int(f.added.Load()) }
 
 // block returns the block for k, and a second hash of k, whose upper bits are independent of
-// the lower ones of k. It selects four bits, k itself three.
+// the lower ones of k.
 func (f *Filter) block(k Key) (b *block, second Key) {
 	i, _ := bits.Mul64(uint64(k), f.blocks) // a number below blocks, without a division
 	return (*block)(f.words[i*f.stride>>32:]), k * golden
@@ -85,12 +85,23 @@ func (f *Filter) block(k Key) (b *block, second Key) {
 
 const golden = 0x9e3779b97f4a7c15
 
-// bit returns a number whose lowest bit is the one that a hash selects.
-func (b *block) bit(hash Key) uint64 {
-	return atomic.LoadUint64(&b[hash>>6%blockWords]) >> (hash & 63)
+// A key selects four bits in two words of its block, two in each, and three in any words. That
+// costs two writes less than seven bits in any words, and adds 0.012 of the false positives,
+// because bits of a word are set together a little more often than others. More pairs would
+// add too many.
+
+// pair selects a word and two different bits in it, with the lowest 19 bits of a hash.
+func (b *block) pair(hash Key) (word *uint64, mask uint64) {
+	return &b[hash%blockWords], bits.RotateLeft64(1|2<<(hash>>8%32), int(hash>>13))
 }
 
-func (b *block) set(hash Key) { atomic.OrUint64(&b[hash>>6%blockWords], 1<<(hash&63)) }
+// one selects a word and a bit in it, with the lowest 14 bits of a hash.
+func (b *block) one(hash Key) (word *uint64, mask uint64) {
+	return &b[hash>>6%blockWords], 1 << (hash & 63)
+}
+
+// lacks returns the bits of the mask that are not set in the word.
+func lacks(word *uint64, mask uint64) uint64 { return ^atomic.LoadUint64(word) & mask }
 
 // Has reports whether k was added. It may be wrong if it returns true.
 func (f *Filter) Has(k Key) bool {
@@ -100,10 +111,10 @@ func (f *Filter) Has(k Key) bool {
 	b, k2 := f.block(k)
 	// Three bits are tested together: half of the absent keys end with any one, so that the
 	// processor would mispredict.
-	if b.bit(k)&b.bit(k>>14)&b.bit(k>>28)&1 == 0 {
+	if lacks(b.pair(k))|lacks(b.one(k>>19)) != 0 {
 		return false
 	}
-	return b.bit(k2>>8)&b.bit(k2>>22)&b.bit(k2>>36)&b.bit(k2>>50)&1 != 0 // up to probes
+	return lacks(b.pair(k2>>17))|lacks(b.one(k2>>36))|lacks(b.one(k2>>50)) == 0
 }
 
 // Add adds k and reports whether the filter already contained it, or seemed to.
@@ -112,18 +123,21 @@ func (f *Filter) Add(k Key) (had bool) {
 		return f.smallAdd(k)
 	}
 	b, k2 := f.block(k)
-	if b.bit(k)&b.bit(k>>14)&b.bit(k>>28)&b.bit(k2>>8)&b.bit(k2>>22)&b.bit(k2>>36)&b.bit(k2>>50)&1 != 0 {
+	w1, m1 := b.pair(k)
+	w2, m2 := b.one(k >> 19)
+	w3, m3 := b.pair(k2 >> 17)
+	w4, m4 := b.one(k2 >> 36)
+	w5, m5 := b.one(k2 >> 50)
+	if lacks(w1, m1)|lacks(w2, m2)|lacks(w3, m3)|lacks(w4, m4)|lacks(w5, m5) == 0 {
 		return true
 	}
 	// Bits that are already set are set again: a branch for each costs more, because the
 	// processor would mispredict it.
-	b.set(k)
-	b.set(k >> 14)
-	b.set(k >> 28)
-	b.set(k2 >> 8)
-	b.set(k2 >> 22)
-	b.set(k2 >> 36)
-	b.set(k2 >> 50)
+	atomic.OrUint64(w1, m1)
+	atomic.OrUint64(w2, m2)
+	atomic.OrUint64(w3, m3)
+	atomic.OrUint64(w4, m4)
+	atomic.OrUint64(w5, m5)
 	if (k2>>32^f.sample)%sampled == 0 {
 		f.added.Add(sampled)
 	}
