@@ -13,9 +13,9 @@ import (
 	"shuultuur/admin/account"
 )
 
-// A change is written into the audit log before it is made: neither a crash nor a full disk
-// leaves a change without an entry, and one that cannot be recorded is refused. What was not
-// made in the end has another entry, with the status of the answer.
+// A change is recorded in the audit log before it is made, and refused if it cannot be recorded.
+// So every change has an entry, even after a crash or on a full disk. A change that then fails
+// gets a second entry, with the status of the response.
 
 const (
 	maxRecorded  = 4096 // most bytes of a body that are recorded

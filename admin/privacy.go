@@ -219,10 +219,8 @@ var naming = []string{"addresses", "groups", "client-ids", "users", "user", "net
 // under the keys for people.
 func placesOf(text string, who *event.Person) (places []string) {
 	err := setting.Walk([]byte(text), func(path []string, line int, value string, comment bool) {
-		if _, err := netip.ParseAddrPort(value); err == nil {
-			return
-		}
-		if !who.In(value) || !comment && (len(path) == 0 || path[0] == "mail" || !slices.ContainsFunc(path, func(key string) bool { return slices.Contains(naming, key) })) {
+		_, err := netip.ParseAddrPort(value)
+		if err == nil || !who.In(value) || !comment && (len(path) == 0 || path[0] == "mail" || !slices.ContainsFunc(path, func(key string) bool { return slices.Contains(naming, key) })) {
 			return
 		}
 		if place := fmt.Sprintf("%s (line %d)", strings.Join(path, "."), line); !slices.Contains(places, place) {

@@ -34,8 +34,8 @@ func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error
 	if err != nil {
 		return nil, err
 	}
-	g.asked.Lock()
-	defer g.asked.Unlock()
+	g.questions.Lock()
+	defer g.questions.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, effectTime)
 	defer cancel()
 	run := g.engine.Load()
@@ -45,7 +45,7 @@ func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error
 	}
 	start := time.Now()
 	var judges [2]replay.Judge
-	base, err := g.asked.current(ctx, run)
+	base, err := g.questions.current(ctx, run)
 	if err != nil {
 		return nil, tooSlow(ctx, err)
 	}

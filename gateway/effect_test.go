@@ -155,9 +155,9 @@ func TestQuestionsBuildOnlyWhatHasChanged(t *testing.T) {
 	}
 	why("casino.example", "block")
 	why("news.example", "pass")
-	first := g.asked.engine
+	first := g.questions.engine
 	why("casino.example", "block")
-	if e := g.asked.engine; e.Checks != first.Checks || e.Lists != first.Lists || e.Policies != first.Policies {
+	if e := g.questions.engine; e.Checks != first.Checks || e.Lists != first.Lists || e.Policies != first.Policies {
 		t.Error("parts that have not changed were built again")
 	}
 	if _, err := p.effect(t.Context(), admin.Trial{Lists: map[string][]list.Change{"own": {{Entry: "news.example"}}}}); err != nil && !errors.Is(err, admin.ErrNoRecord) {
@@ -189,12 +189,12 @@ func TestQuestionsBuildOnlyWhatHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	why("news.example", "block")
-	g.asked.drop(time.Hour)
-	if g.asked.engine == nil {
+	g.questions.drop(time.Hour)
+	if g.questions.engine == nil {
 		t.Error("an engine that was just used is released")
 	}
-	g.asked.drop(0)
-	if g.asked.engine != nil {
+	g.questions.drop(0)
+	if g.questions.engine != nil {
 		t.Error("an engine that nobody uses is kept")
 	}
 	why("news.example", "block")

@@ -56,7 +56,7 @@ type Gateway struct {
 	pictures picture.Gallery // verdicts of the models for pictures
 
 	saving    sync.Mutex // held while the settings change
-	asked     asked
+	questions questionEngine
 	reloading sync.Mutex // held by a reload; guards running and closed
 	closed    bool
 	running   map[string]*running // parts, by name
@@ -233,7 +233,7 @@ func (g *Gateway) close() error {
 	g.reloading.Lock()
 	g.closed = true // prevents further reloads
 	g.reloading.Unlock()
-	g.asked.drop(0)
+	g.questions.drop(0)
 	e := g.engine.Load()
 	var errs []error
 	end := func(p engine.Part) {

@@ -27,13 +27,13 @@ import (
 	"shuultuur/setting"
 )
 
-// askedTime is how long the engine for questions is kept after the last one.
-const askedTime = 5 * time.Minute
+// questionTime is how long the engine for questions is kept after the last one.
+const questionTime = 5 * time.Minute
 
-// An asked is the engine that answers questions: it has the settings in use, gives all evidence,
+// A questionEngine answers questions: it has the settings in use, gives all evidence,
 // and counts and remembers nothing. It is kept for a while, because building it may take
 // seconds.
-type asked struct {
+type questionEngine struct {
 	sync.Mutex                // held as long as the engine is used
 	engine     *engine.Engine // guarded by the lock; nil for none
 	forget     *time.Timer    // guarded by the lock
@@ -42,43 +42,43 @@ type asked struct {
 
 // current returns the engine with the settings of run. Only what has changed since the question
 // before is built.
-func (a *asked) current(ctx context.Context, run *engine.Engine) (*engine.Engine, error) {
+func (q *questionEngine) current(ctx context.Context, run *engine.Engine) (*engine.Engine, error) {
 	s, err := configuration.Parse(run.Settings.Text.File, run.Settings.Text.Data())
 	if err != nil {
 		return nil, err
 	}
-	e, _, err := engine.TryFrom(ctx, a.engine, s)
+	e, _, err := engine.TryFrom(ctx, q.engine, s)
 	if err != nil {
 		return nil, fmt.Errorf("the running settings cannot be built again: %w", err)
 	}
-	if a.engine != nil {
-		a.engine.Drop(e, slog.New(slog.DiscardHandler))
+	if q.engine != nil {
+		q.engine.Drop(e, slog.New(slog.DiscardHandler))
 	}
-	a.engine, a.at = e, time.Now()
-	if a.forget == nil {
-		a.forget = time.AfterFunc(askedTime, func() { a.drop(askedTime) })
+	q.engine, q.at = e, time.Now()
+	if q.forget == nil {
+		q.forget = time.AfterFunc(questionTime, func() { q.drop(questionTime) })
 	} else {
-		a.forget.Reset(askedTime)
+		q.forget.Reset(questionTime)
 	}
 	return e, nil
 }
 
 // drop releases the engine if it was not used for a time.
-func (a *asked) drop(unused time.Duration) {
-	a.Lock()
-	defer a.Unlock()
-	if a.engine != nil && time.Since(a.at) >= unused {
-		a.engine.Drop(nil, slog.New(slog.DiscardHandler))
-		a.engine = nil
+func (q *questionEngine) drop(unused time.Duration) {
+	q.Lock()
+	defer q.Unlock()
+	if q.engine != nil && time.Since(q.at) >= unused {
+		q.engine.Drop(nil, slog.New(slog.DiscardHandler))
+		q.engine = nil
 	}
 }
 
 // explain answers a question with the engine for questions.
 func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
-	g.asked.Lock()
-	defer g.asked.Unlock()
+	g.questions.Lock()
+	defer g.questions.Unlock()
 	run := g.engine.Load()
-	e, err := g.asked.current(ctx, run)
+	e, err := g.questions.current(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +174,8 @@ func lockedOf(s *configuration.Settings) *admin.LockedSettings {
 // checkText finds mistakes in a text of settings, and expectations of policies that it does
 // not meet.
 func (g *Gateway) checkText(ctx context.Context, text []byte) error {
-	g.asked.Lock()
-	defer g.asked.Unlock()
+	g.questions.Lock()
+	defer g.questions.Unlock()
 	s, err := configuration.Parse(g.file, text)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	if err := now.Keeps(ctx, lockedOf(s), slices.Collect(maps.Keys(run.Checks.Locked()))); err != nil {
 		return s.Text.Mistakes(err)
 	}
-	e, done, err := engine.TryChange(ctx, g.asked.engine, s, nil)
+	e, done, err := engine.TryChange(ctx, g.questions.engine, s, nil)
 	if err != nil {
 		return err
 	}
@@ -249,9 +249,9 @@ func (g *Gateway) unmet(ctx context.Context) (problems []string) {
 	if !slices.ContainsFunc(run.Settings.Policies, func(p policy.Policy) bool { return len(p.Expect) > 0 }) {
 		return nil
 	}
-	g.asked.Lock()
-	defer g.asked.Unlock()
-	e, err := g.asked.current(ctx, run)
+	g.questions.Lock()
+	defer g.questions.Unlock()
+	e, err := g.questions.current(ctx, run)
 	if err != nil {
 		return []string{fmt.Sprintf("the expectations of policies cannot be checked: %v", err)}
 	}

@@ -200,8 +200,8 @@ func inspected(t *testing.T, c *phrase.Check, response []byte, word string) bool
 
 // unseen are the cases that need not be found, and why.
 var unseen = map[string]string{
-	// The comparison puts all texts of a page together. A details element is a block even if
-	// nothing of it is shown: "po" and "rn" stand on two lines (innerText is "po\nrn").
+	// The comparison joins all texts of a page. A details element is a block even if it shows
+	// nothing, so the browser breaks the line between "po" and "rn" (innerText is "po\nrn").
 	`html "po<details><summary style='display:none'></summary>zz</details>rn"`: "nobody sees one word",
 }
 
