@@ -24,6 +24,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
+	"shuultuur/message"
 	"shuultuur/policy"
 	"shuultuur/text"
 )
@@ -137,7 +138,7 @@ func staticFile(w http.ResponseWriter, r *http.Request) {
 		keep = "public, max-age=31536000, immutable"
 	}
 	h, b, tag := w.Header(), a.plain, path.Base(path.Dir(a.at))
-	if takesGzip(r) {
+	if message.AcceptsGzip([]byte(strings.Join(r.Header["Accept-Encoding"], ","))) {
 		b, tag = a.zipped, tag+"-gzip"
 		h.Set("Content-Encoding", "gzip")
 	}
@@ -147,18 +148,6 @@ func staticFile(w http.ResponseWriter, r *http.Request) {
 	h.Set("ETag", `"`+tag+`"`)
 	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(b))
-}
-
-// takesGzip reports whether a client accepts gzip, that is, names it without the weight zero
-// (RFC 9110 section 12.5.3).
-func takesGzip(r *http.Request) bool {
-	for part := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
-		coding, weight, _ := strings.Cut(part, ";")
-		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-			return strings.Trim(strings.TrimSpace(weight), "q=0. ") != "" || weight == ""
-		}
-	}
-	return false
 }
 
 // A pageTemplate is a page in every language.

@@ -30,7 +30,7 @@ func Sheet(x *Exchange) *message.Response {
 	if !ok || !bytes.HasPrefix(x.Q.Path, sheetPath) {
 		return nil
 	}
-	css, zipped, ok := editor.Sheet(&x.T, acceptsGzip(x.Q.Get("Accept-Encoding")))
+	css, zipped, ok := editor.Sheet(&x.T, message.AcceptsGzip(x.Q.Get("Accept-Encoding")))
 	if !ok {
 		return nil
 	}
@@ -47,21 +47,9 @@ func Sheet(x *Exchange) *message.Response {
 	return s
 }
 
-// acceptsGzip reports whether a value of Accept-Encoding allows gzip.
-func acceptsGzip(v []byte) bool {
-	for part := range bytes.SplitSeq(v, []byte(",")) {
-		name, weight, _ := bytes.Cut(part, []byte(";"))
-		if name = bytes.TrimSpace(name); message.EqualName(name, "gzip") || message.EqualName(name, "x-gzip") {
-			q, ok := bytes.CutPrefix(bytes.TrimSpace(weight), []byte("q="))
-			return !ok || len(bytes.Trim(q, "0.")) > 0
-		}
-	}
-	return false
-}
-
 // gzipAlone returns a value of Accept-Encoding with gzip only.
 func gzipAlone(v []byte) []byte {
-	if acceptsGzip(v) {
+	if message.AcceptsGzip(v) {
 		return []byte("gzip")
 	}
 	return []byte("identity")
