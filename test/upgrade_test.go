@@ -165,6 +165,7 @@ type flood struct {
 	requests, queries, messages, resent atomic.Int64
 	mu                                  sync.Mutex
 	failures                            []string
+	kept                                []*atomic.Int64 // answers of each client of askTwice
 }
 
 func (l *flood) fail(format string, args ...any) {
@@ -181,7 +182,7 @@ func (l *flood) browse(ctx context.Context, proxy, origin string, keep bool) {
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), DisableKeepAlives: !keep,
 		IdleConnTimeout: 5 * time.Second} // this also closes connections that were opened in reserve, for which a process that has handed over would wait
 	defer tr.CloseIdleConnections()
-	c := &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
 	for ctx.Err() == nil {
 		res, err := c.Post(origin, "text/plain", strings.NewReader("a word"))
 		if err != nil {
@@ -221,7 +222,7 @@ func (l *flood) ask(ctx context.Context, network, server string) {
 				return
 			}
 		}
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(30 * time.Second))
 		_, err := c.Write([]byte(query))
 		n := 0
 		if err == nil {
@@ -252,6 +253,7 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 			want := load.requests.Load() + min(n, 100)
 			s.wait("traffic", func() bool { return load.requests.Load() >= want })
 		}
+		s.wait("an answer to each client", load.reconnected())
 	}
 	pids := map[int]bool{first: true}
 	for i := range 4 {

@@ -15,8 +15,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -136,7 +138,7 @@ func (l *flood) chat(ctx context.Context, proxy, origin string) {
 	}
 	for n := 0; ctx.Err() == nil; n++ {
 		text := fmt.Sprintf("message %d", n)
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(30 * time.Second))
 		_, err := c.Write(append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...))
 		got := make([]byte, 2+len(text))
 		if err == nil {
@@ -173,7 +175,7 @@ func (l *flood) encrypted(ctx context.Context, proxy string, o *upgradeOrigin, f
 			return d.DialContext(ctx, network, addr)
 		}}
 	defer tr.CloseIdleConnections()
-	c := &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
 	for ctx.Err() == nil {
 		res, err := c.Post(o.secure.URL, "text/plain", strings.NewReader("a word"))
 		if err != nil {
@@ -207,7 +209,7 @@ func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 			}
 			c = opened
 		}
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(30 * time.Second))
 		b := make([]byte, 512)
 		n, err := 0, error(nil)
 		if _, err = c.Write(query); err == nil {
@@ -231,6 +233,10 @@ func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 
 // askTwice sends queries until stop, and each again that got no answer.
 func (l *flood) askTwice(ctx context.Context, how string, ask func() error) {
+	answered := new(atomic.Int64)
+	l.mu.Lock()
+	l.kept = append(l.kept, answered)
+	l.mu.Unlock()
 	for ctx.Err() == nil {
 		if err := ask(); err != nil {
 			l.resent.Add(1)
@@ -239,7 +245,29 @@ func (l *flood) askTwice(ctx context.Context, how string, ask func() error) {
 			}
 		}
 		l.queries.Add(1)
+		answered.Add(1)
 		pause(ctx)
+	}
+}
+
+// reconnected returns a function that reports whether every client that keeps a connection
+// has had an answer since this call. Before that, another upgrade may close a connection
+// twice during one query, which clients may not expect of one upgrade.
+func (l *flood) reconnected() func() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := slices.Clone(l.kept)
+	before := make([]int64, len(all))
+	for i, n := range all {
+		before[i] = n.Load()
+	}
+	return func() bool {
+		for i, n := range all {
+			if n.Load() < before[i]+2 { // the first may have been sent before
+				return false
+			}
+		}
+		return true
 	}
 }
 
@@ -248,7 +276,7 @@ func (l *flood) askTwice(ctx context.Context, how string, ask func() error) {
 func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
 	var c *quic.Conn
 	l.askTwice(ctx, "with QUIC", func() error {
-		limit, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		limit, stop := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer stop()
 		if c == nil {
 			opened, err := quic.DialAddr(limit, server, &tls.Config{RootCAs: o.roots, NextProtos: []string{"doq"}}, nil)
@@ -260,7 +288,7 @@ func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
 		st, err := c.OpenStreamSync(limit)
 		var b []byte
 		if err == nil {
-			st.SetDeadline(time.Now().Add(5 * time.Second))
+			st.SetDeadline(time.Now().Add(30 * time.Second))
 			_, _ = st.Write(append([]byte{0, byte(len(desk)), 0, 0}, desk[2:]...)) // the ID is 0
 			st.Close()
 			b, err = io.ReadAll(st)
@@ -283,7 +311,7 @@ func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
 func (l *flood) askHTTP3(ctx context.Context, server string, o *upgradeOrigin) {
 	tr := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: o.roots}}
 	defer tr.Close()
-	c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
 	l.askTwice(ctx, "with HTTP/3", func() error {
 		res, err := c.Post("https://"+server+"/dns-query", "application/dns-message", strings.NewReader(desk))
 		if err != nil {
@@ -302,7 +330,7 @@ func (l *flood) askHTTP3(ctx context.Context, server string, o *upgradeOrigin) {
 func (l *flood) askHTTPS(ctx context.Context, server string, o *upgradeOrigin) {
 	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: o.roots}}
 	defer tr.CloseIdleConnections()
-	c := &http.Client{Transport: tr, Timeout: 10 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
 	for ctx.Err() == nil {
 		res, err := c.Post("https://"+server+"/dns-query", "application/dns-message", strings.NewReader(desk))
 		if err != nil {

@@ -61,10 +61,18 @@ type Conn struct {
 // clients, or one if it cannot. Port 0 takes one free port for all. [::] is
 // every IPv6 address, not IPv4.
 func Listen(ctx context.Context, addr netip.AddrPort, n int) ([]*Conn, error) {
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return reusePort(c, n > 1) }}
+	// Linux may choose a port for a shared socket that another process of this user
+	// shares. A socket that has its port already is shared afterwards.
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return reusePort(c, n > 1 && addr.Port() != 0) }}
 	var all []*Conn
 	for range max(n, 1) {
 		c, err := listen(ctx, &lc, addr)
+		if err == nil && addr.Port() == 0 && n > 1 {
+			var raw syscall.RawConn
+			if raw, err = c.udp.SyscallConn(); err == nil {
+				err = reusePort(raw, true)
+			}
+		}
 		if len(all) > 0 && errors.Is(err, platform.EADDRINUSE) {
 			break // a service manager opened the first one exclusively
 		}
