@@ -87,7 +87,7 @@ func newHouse(t *testing.T) *house {
 		if err := book.Add("the-"+r.String(), r, groups, ""); err != nil {
 			t.Fatal(err)
 		}
-		if h.cookie[r], err = book.Begin("the-"+r.String(), "passkey", account.From{}); err != nil {
+		if h.cookie[r], err = book.Begin("the-"+r.String(), "passkey", account.Origin{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,18 +112,18 @@ func newHouse(t *testing.T) *house {
 			h.paused = append(h.paused, who)
 			return nil
 		}},
-		Root:     func() *intercept.Root { return nil },
-		Refusals: func() any { return nil },
-		Quotas:   func(context.Context, string, netip.Addr, string) Quotas { return Quotas{} },
-		Token:    "the token of the settings",
-		Live:     &Live{},
-		Watching: Watching{Alerts: func() *alert.Desk { return nil }, Pictures: &picture.Gallery{}},
-		Rulings:  &Rulings{All: func() []policy.Decision { return nil }, Set: func(policy.Decision, netip.Addr) error { return nil }},
-		Explain:  func(context.Context, Question) (*Explanation, error) { return &Explanation{Action: "pass"}, nil },
-		Inside:   Inside{Zones: zoneOf(t, "example.test.", firstZone), Checks: func() *check.Set { return &check.Set{} }},
-		Settings: (&paper{text: "a: 1\n"}).parts(t),
-		Setup:    func() *Setup { return nil },
-		System:   &System{Backup: func(w io.Writer) ([]string, error) { _, err := io.WriteString(w, "backup"); return nil, err }, State: func() map[string]any { return map[string]any{"x": 1} }},
+		Root:      func() *intercept.Root { return nil },
+		Refusals:  func() any { return nil },
+		Quotas:    func(context.Context, string, netip.Addr, string) Quotas { return Quotas{} },
+		Token:     "the token of the settings",
+		Live:      &Live{},
+		Watching:  Watching{Alerts: func() *alert.Desk { return nil }, Pictures: &picture.Gallery{}},
+		Rulings:   &Rulings{All: func() []policy.Decision { return nil }, Set: func(policy.Decision, netip.Addr) error { return nil }},
+		Explain:   func(context.Context, Question) (*Explanation, error) { return &Explanation{Action: "pass"}, nil },
+		Internals: Internals{Zones: zoneOf(t, "example.test.", firstZone), Checks: func() *check.Set { return &check.Set{} }},
+		Settings:  (&paper{text: "a: 1\n"}).parts(t),
+		Setup:     func() *Setup { return nil },
+		System:    &System{Backup: func(w io.Writer) ([]string, error) { _, err := io.WriteString(w, "backup"); return nil, err }, State: func() map[string]any { return map[string]any{"x": 1} }},
 		NameServer: &Names{Upstreams: func() []Upstream { return []Upstream{{Name: "up.example", Up: true}} }, Cache: func() any { return map[string]int{"hits": 3} }, Flush: func() {},
 			Look: func(_ context.Context, name, kind string) (*LookupResult, error) {
 				return &LookupResult{Rcode: "NOERROR", Records: []string{name + " " + kind}}, nil
@@ -132,14 +132,14 @@ func newHouse(t *testing.T) *house {
 			Known: func() (users, groups map[string][]string) {
 				return map[string][]string{"anna": {"10.0.0.1"}}, map[string][]string{"7a": {"anna"}, "7b": nil}
 			},
-			About: func(_ context.Context, addr netip.Addr, user, group string) About {
+			About: func(_ context.Context, addr netip.Addr, user, group string) ClientState {
 				switch {
 				case group != "":
-					return About{Groups: []string{group}}
+					return ClientState{Groups: []string{group}}
 				case user == "anna" || addr == netip.MustParseAddr("10.0.0.1"):
-					return About{User: "anna", Groups: []string{"7a"}}
+					return ClientState{User: "anna", Groups: []string{"7a"}}
 				}
-				return About{User: user, Groups: []string{"7b"}}
+				return ClientState{User: user, Groups: []string{"7b"}}
 			},
 			Bonuses: func() []policy.Bonus { return nil },
 			Give: func(who string, minutes int64, _ netip.Addr) error {

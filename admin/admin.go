@@ -92,11 +92,11 @@ type Parts struct {
 	Monitors []netip.Prefix
 	Access
 	Watching
-	Inside
+	Internals
 }
 
-// Inside are parts of the filter that pages look into.
-type Inside struct {
+// Internals are parts of the filter that pages look into.
+type Internals struct {
 	// Effect judges the events of the last day as if a change were made. A change that
 	// cannot be made gives [*BadChange]. Nil: there is no record.
 	Effect func(context.Context, Trial) (*Effect, error)

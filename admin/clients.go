@@ -27,15 +27,15 @@ type Clients struct {
 	// settings.
 	Known func() (users, groups map[string][]string)
 	// About describes the client at an address, a user, or a whole group.
-	About func(ctx context.Context, addr netip.Addr, user, group string) About
+	About func(ctx context.Context, addr netip.Addr, user, group string) ClientState
 	// Bonuses returns the minutes beyond quotas that are in force.
 	Bonuses func() []policy.Bonus
 	// Give gives minutes beyond quotas for the rest of the day; 0 withdraws them.
 	Give func(who string, minutes int64, by netip.Addr) error
 }
 
-// About is the present state of a client.
-type About struct {
+// ClientState is the present state of a client.
+type ClientState struct {
 	User     string           `json:"user,omitempty"`
 	Groups   []string         `json:"groups,omitempty"`
 	Policy   string           `json:"policy,omitempty"` // "" if no policy covers it
@@ -48,7 +48,7 @@ type clientRow struct {
 	Called    string   `json:"called,omitempty"` // by itself
 	Addresses []string `json:"addresses,omitempty"`
 	Members   []string `json:"members,omitempty"` // of a group
-	About
+	ClientState
 	Events  int     `json:"events"` // of the last day
 	Blocked int     `json:"blocked"`
 	Share   float64 `json:"-"` // blocked, in percent
@@ -161,13 +161,13 @@ func (c *clientsPages) data(ctx context.Context, who *account.Who) (*clientsData
 	}
 	for _, name := range slices.Sorted(maps.Keys(byUser)) {
 		row := byUser[name]
-		row.About = c.About(ctx, netip.Addr{}, name, "")
+		row.ClientState = c.About(ctx, netip.Addr{}, name, "")
 		if owns(who, row.Groups) {
 			d.People = append(d.People, *row)
 		}
 	}
 	for _, name := range d.Names {
-		row := clientRow{Name: name, Members: groups[name], About: c.About(ctx, netip.Addr{}, "", name)}
+		row := clientRow{Name: name, Members: groups[name], ClientState: c.About(ctx, netip.Addr{}, "", name)}
 		for _, p := range d.People {
 			if slices.Contains(p.Groups, name) {
 				row.Events, row.Blocked = row.Events+p.Events, row.Blocked+p.Blocked
@@ -182,7 +182,7 @@ func (c *clientsPages) data(ctx context.Context, who *account.Who) (*clientsData
 		if err != nil {
 			continue
 		}
-		row.About = c.About(ctx, addr, "", "")
+		row.ClientState = c.About(ctx, addr, "", "")
 		if row.User == "" && owns(who, row.Groups) {
 			d.New = append(d.New, *row)
 		}
@@ -381,12 +381,12 @@ func (c *clientsPages) oneOf(ctx context.Context, asks *account.Who, who string)
 	case who == "":
 		return nil, &BadChange{errors.New("who=NAME is missing: an address, a user or a group")}
 	case err == nil:
-		d.Kind, d.About, field = "device", c.About(ctx, addr, "", ""), event.Client
+		d.Kind, d.ClientState, field = "device", c.About(ctx, addr, "", ""), event.Client
 	case isGroup:
-		d.Kind, d.Members, d.About = "group", members, c.About(ctx, netip.Addr{}, "", who)
+		d.Kind, d.Members, d.ClientState = "group", members, c.About(ctx, netip.Addr{}, "", who)
 		d.Groups = []string{who}
 	default:
-		d.Addresses, d.About = users[who], c.About(ctx, netip.Addr{}, who, "")
+		d.Addresses, d.ClientState = users[who], c.About(ctx, netip.Addr{}, who, "")
 	}
 	if !owns(asks, d.Groups) {
 		return nil, &notOwn{fmt.Errorf("%s looks after %s; %q is for others", asks.Name, strings.Join(asks.Groups, ", "), who)}

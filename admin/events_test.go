@@ -39,8 +39,8 @@ func recordOf(t *testing.T, asked *fake, changed *[]string) http.Handler {
 				if name != "bet.example" {
 					return nil, nil
 				}
-				return []Hit{{"a", list.Found{Category: "gambling"}}, {"b", list.Found{Category: "Gambling"}}, {"b", list.Found{Category: "gambling"}},
-					{"c", list.Found{Category: "ads"}}, {"d", list.Found{Category: "gambling", Exception: true}}}, nil
+				return []Hit{{"a", list.FoundEntry{Category: "gambling"}}, {"b", list.FoundEntry{Category: "Gambling"}}, {"b", list.FoundEntry{Category: "gambling"}},
+					{"c", list.FoundEntry{Category: "ads"}}, {"d", list.FoundEntry{Category: "gambling", Exception: true}}}, nil
 			},
 			Change: func(_ context.Context, changes map[string][]list.Change) error {
 				for _, name := range slices.Sorted(maps.Keys(changes)) {

@@ -72,9 +72,9 @@ func navMark(shown any) template.HTML {
 	return template.HTML(navBegin + name + navEnd)
 }
 
-// A personal writer writes to a browser. It knows the user, and turns
+// A pageWriter writes to a browser. It knows the user, and turns
 // plain-text errors into pages.
-type personal struct {
+type pageWriter struct {
 	http.ResponseWriter
 	who     *account.Who // nil until the user is known
 	texts   *text.Texts  // in the language of the browser
@@ -83,8 +83,8 @@ type personal struct {
 	message []byte // of the error
 }
 
-// WriteHeader holds back an error in plain text until [personal.end].
-func (p *personal) WriteHeader(status int) {
+// WriteHeader holds back an error in plain text until [pageWriter.end].
+func (p *pageWriter) WriteHeader(status int) {
 	if status >= 400 && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
 		p.failed = status
 		return
@@ -93,7 +93,7 @@ func (p *personal) WriteHeader(status int) {
 }
 
 // Write implements [http.ResponseWriter].
-func (p *personal) Write(b []byte) (int, error) {
+func (p *pageWriter) Write(b []byte) (int, error) {
 	if p.failed == 0 {
 		return p.ResponseWriter.Write(b)
 	}
@@ -104,7 +104,7 @@ func (p *personal) Write(b []byte) (int, error) {
 const maxErrorText = 8 << 10
 
 // end writes the error that was held back.
-func (p *personal) end(page pageTemplate) {
+func (p *pageWriter) end(page pageTemplate) {
 	if p.failed == 0 {
 		return
 	}
@@ -118,12 +118,12 @@ func (p *personal) end(page pageTemplate) {
 }
 
 // Unwrap is for [http.ResponseController].
-func (p *personal) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *pageWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // personalOf returns the writer that knows the user, or nil.
-func personalOf(w http.ResponseWriter) *personal {
+func personalOf(w http.ResponseWriter) *pageWriter {
 	for w != nil {
-		if p, ok := w.(*personal); ok {
+		if p, ok := w.(*pageWriter); ok {
 			return p
 		}
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -144,7 +144,7 @@ func textsOf(w http.ResponseWriter) *text.Texts {
 }
 
 // may reports whether the user may see a page.
-func (p *personal) may(path string) bool {
+func (p *pageWriter) may(path string) bool {
 	if path == "/" {
 		path = "/{$}"
 	}
@@ -171,7 +171,7 @@ func insertLinks(w http.ResponseWriter, page []byte) []byte {
 	return []byte(b.String())
 }
 
-func (p *personal) links(b *strings.Builder, shown string) {
+func (p *pageWriter) links(b *strings.Builder, shown string) {
 	for _, g := range navLinks {
 		some := false
 		for _, l := range g.links {

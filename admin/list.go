@@ -35,7 +35,7 @@ type Freshness struct {
 
 // freshnessOf returns the state of a list, with a problem if it cannot be read.
 func freshnessOf(c *collection.Collection, name string) Freshness {
-	s, err := c.Standing(name)
+	s, err := c.StatusOf(name)
 	if err != nil {
 		return Freshness{Problem: err.Error()}
 	}
@@ -88,7 +88,7 @@ func (o *listPage) show(w http.ResponseWriter, r *http.Request) {
 func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, done string, failed error) {
 	name := r.PathValue("name")
 	c, _ := o.lists.In()
-	s, err := c.Standing(name)
+	s, err := c.StatusOf(name)
 	if err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
@@ -222,7 +222,7 @@ func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collectio
 		return shown, err
 	case "back":
 		f.What = text.Mark("The version before is in use again.")
-		if f.File, err = c.Older(name); err != nil {
+		if f.File, err = c.OlderVersion(name); err != nil {
 			return false, err
 		}
 		return o.p.foretell(w, r, f)

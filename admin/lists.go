@@ -32,7 +32,7 @@ type Lists struct {
 	// fetched lists into use.
 	In func() (*collection.Collection, *http.Client)
 	// Arriving returns what is being fetched. It may be nil.
-	Arriving func() source.Arriving
+	Arriving func() source.Progress
 	Use      func(ctx context.Context, why string) bool
 
 	reading sync.Mutex // for odd lines, one list is read at a time
@@ -42,7 +42,7 @@ type Lists struct {
 func (l *Lists) ShowLists() *Lists {
 	l.All = func() (all []List) {
 		c, _ := l.In()
-		var now source.Arriving
+		var now source.Progress
 		if l.Arriving != nil {
 			now = l.Arriving()
 		}
@@ -50,7 +50,7 @@ func (l *Lists) ShowLists() *Lists {
 			all = append(all, List{Name: r.Name, Entries: r.Entries, Networks: r.Networks, Exprs: r.Exprs, Rules: r.Rules,
 				Refused: r.Bad, Categories: r.Categories, Missing: c.Missing(r.Name), Freshness: freshnessOf(c, r.Name)})
 			if r.Name == now.Name {
-				all[len(all)-1].Fetching = Fetching{now.Done, now.Total}
+				all[len(all)-1].Fetching = FetchProgress{now.Done, now.Total}
 			}
 		}
 		return all
@@ -59,7 +59,7 @@ func (l *Lists) ShowLists() *Lists {
 		c, _ := l.In()
 		found, err := c.Search(name)
 		for _, f := range found {
-			hits = append(hits, Hit{List: f.List, Found: f.Found})
+			hits = append(hits, Hit{List: f.List, FoundEntry: f.Found})
 		}
 		return hits, err
 	}
@@ -76,18 +76,18 @@ type List struct {
 	Refused    int            `json:"refused"` // lines
 	Categories map[string]int `json:"categories"`
 	Missing    bool           `json:"missing,omitempty"` // not fetched yet
-	Fetching   Fetching       `json:"fetching,omitzero"`
+	Fetching   FetchProgress  `json:"fetching,omitzero"`
 	Freshness
 }
 
-// Fetching says how much of a list has arrived, in bytes.
-type Fetching struct {
+// FetchProgress says how much of a list has arrived, in bytes.
+type FetchProgress struct {
 	Done  int64 `json:"done"`
 	Total int64 `json:"total"` // -1 if that is not known
 }
 
 // percent returns how much has arrived.
-func (f Fetching) percent() int64 { return 100 * f.Done / max(f.Total, 1) }
+func (f FetchProgress) percent() int64 { return 100 * f.Done / max(f.Total, 1) }
 
 // otherEntries returns the number of entries that are not hosts or URLs.
 func (l List) otherEntries() int { return l.Networks + l.Exprs + l.Rules }
@@ -107,7 +107,7 @@ func (l List) categories() string {
 // A Hit is an entry found by a search.
 type Hit struct {
 	List string `json:"list"`
-	list.Found
+	list.FoundEntry
 }
 
 // A BadChange is an error in a requested change, not of the gateway.

@@ -252,7 +252,7 @@ func (x *assistants) call(r *http.Request, t *tool, given map[string]any) (strin
 		q.Header[h] = r.Header[h]
 	}
 	q.Header.Set("Accept", "application/json")
-	answer := &heard{header: http.Header{}, status: http.StatusOK}
+	answer := &heldAnswer{header: http.Header{}, status: http.StatusOK}
 	x.parts.server.ServeHTTP(answer, q)
 	if answer.status >= http.StatusBadRequest {
 		return "", fmt.Errorf("%s (%d)", strings.TrimSpace(answer.text.String()), answer.status)
@@ -269,19 +269,19 @@ func (x *assistants) call(r *http.Request, t *tool, given map[string]any) (strin
 	return text, nil
 }
 
-// heard keeps the beginning of an answer.
-type heard struct {
+// heldAnswer keeps the beginning of an answer.
+type heldAnswer struct {
 	header http.Header
 	status int
 	text   bytes.Buffer
 	cut    bool
 }
 
-func (h *heard) Header() http.Header { return h.header }
+func (h *heldAnswer) Header() http.Header { return h.header }
 
-func (h *heard) WriteHeader(status int) { h.status = status }
+func (h *heldAnswer) WriteHeader(status int) { h.status = status }
 
-func (h *heard) Write(b []byte) (int, error) {
+func (h *heldAnswer) Write(b []byte) (int, error) {
 	n := min(len(b), maxMCPAnswer-h.text.Len())
 	h.text.Write(b[:n])
 	h.cut = h.cut || n < len(b)

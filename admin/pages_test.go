@@ -705,7 +705,7 @@ func TestFirstStepsAreOfferedOnce(t *testing.T) {
 			}
 			got = append(got, a)
 			return &SetUp{File: "shuultuur.yaml", Steps: []string{"Open a page."}, Look: func(context.Context, netip.Addr) []SetupTest {
-				return []SetupTest{{Text: "Port 53 is taken.", Bad: true}, {Text: "It is fetched.", Wait: true, Fetching: Fetching{3 << 20, 12 << 20}}}
+				return []SetupTest{{Text: "Port 53 is taken.", Bad: true}, {Text: "It is fetched.", Wait: true, Fetching: FetchProgress{3 << 20, 12 << 20}}}
 			}}, nil
 		}}
 	const good = "token=secret&who=school&topic=ads&way=proxy&network=yes"

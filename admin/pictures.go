@@ -55,17 +55,17 @@ func (p *Parts) pictures(w http.ResponseWriter, r *http.Request, page pageTempla
 		writeJSON(w, http.StatusOK, append([]picture.GalleryItem{}, all...))
 		return
 	}
-	type shown struct {
+	type shownPicture struct {
 		picture.GalleryItem
 		Who string
 	}
-	var d struct{ Pictures []shown }
+	var d struct{ Pictures []shownPicture }
 	for _, f := range all {
 		who := f.User
 		if who == "" && f.Client.IsValid() {
 			who = f.Client.String()
 		}
-		d.Pictures = append(d.Pictures, shown{f, who})
+		d.Pictures = append(d.Pictures, shownPicture{f, who})
 	}
 	writePage(w, page, http.StatusOK, d)
 }

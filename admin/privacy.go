@@ -113,7 +113,7 @@ func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 	if p.Audit == nil {
 		return
 	}
-	all, err := p.Audit.About(who.In)
+	all, err := p.Audit.EntriesAbout(who.In)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -109,7 +109,7 @@ func New(p Parts) *Server {
 // ServeHTTP refuses a Host that is not one of our names.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isPage(r) {
-		p := &personal{ResponseWriter: w, server: s, texts: s.parts.Texts.For(r.Header.Get("Accept-Language"))}
+		p := &pageWriter{ResponseWriter: w, server: s, texts: s.parts.Texts.For(r.Header.Get("Accept-Language"))}
 		defer p.end(s.errors)
 		w = p
 	}

@@ -58,8 +58,8 @@ type SetUp struct {
 type SetupTest struct {
 	Text     string
 	Bad      bool
-	Wait     bool     // its result is not known yet
-	Fetching Fetching // of a list
+	Wait     bool          // its result is not known yet
+	Fetching FetchProgress // of a list
 }
 
 var errSetUp = errors.New("this link is not good, or was used already; the settings are at /settings")

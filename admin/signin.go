@@ -85,8 +85,8 @@ func setSessionCookie(w http.ResponseWriter, r *http.Request, secret string) {
 	w.Header().Set("Cache-Control", "no-store")
 }
 
-func from(r *http.Request) account.From {
-	return account.From{Addr: remote(r), Agent: r.UserAgent()}
+func from(r *http.Request) account.Origin {
+	return account.Origin{Addr: remote(r), Agent: r.UserAgent()}
 }
 
 func (p *Parts) signIn(w http.ResponseWriter, r *http.Request) {

@@ -208,7 +208,7 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"among":      slices.Contains[[]string],
 		"effect":     func(e *Effect) string { return e.describe(t) },
 		"others":     List.otherEntries,
-		"arrived":    Fetching.percent,
+		"arrived":    FetchProgress.percent,
 		"categories": List.categories,
 		"add":        func(a, b int) int { return a + b },
 		"neg":        func(a int) int { return -a },

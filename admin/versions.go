@@ -80,8 +80,8 @@ func (v Versions) All() ([]Version, error) {
 	return all, nil
 }
 
-// Found keeps the text that is on disk, unless it is the newest version.
-func (v Versions) Found(text []byte) error {
+// KeepDisk keeps the text that is on disk, unless it is the newest version.
+func (v Versions) KeepDisk(text []byte) error {
 	names, err := v.names()
 	if err != nil {
 		return err

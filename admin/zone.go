@@ -132,7 +132,7 @@ func (z *zonePages) get(ctx context.Context, origin, view, query string, after i
 		switch text, err := a.Text(ctx, s.Origin, view); {
 		case err == nil:
 			d.Text, d.Tag = string(text), Tag(text)
-			if some, all, err := a.Editable(ctx, s.Origin, view, query, after, zoneRecords); err == nil {
+			if some, all, err := a.EditableRecords(ctx, s.Origin, view, query, after, zoneRecords); err == nil {
 				d.List, d.Matches, d.Form = append(d.List, some...), all, formOf("", "A", nil)
 				d.pages(after, len(some), all > after+len(some))
 			}
@@ -248,7 +248,7 @@ func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
 		var v *Version
 		if v, err = z.versionsOf(&d.Summary).One(id); err == nil {
 			var raised []byte
-			raised, err = z.zones().Renewed(r.Context(), d.Origin, d.View, []byte(v.Text))
+			raised, err = z.zones().WithNewSerial(r.Context(), d.Origin, d.View, []byte(v.Text))
 			fresh, reason = string(raised), cmp.Or(reason, "back to the version of "+v.At.Local().Format("2006-01-02 15:04"))
 		}
 	}
@@ -292,7 +292,7 @@ func (z *zonePages) save(r *http.Request, d *zoneData, fresh []byte, reason stri
 	}
 	kept := z.versionsOf(&d.Summary)
 	if kept.Dir != "" {
-		if err := kept.Found([]byte(d.Text)); err != nil {
+		if err := kept.KeepDisk([]byte(d.Text)); err != nil {
 			return err
 		}
 		if all, err := kept.names(); err == nil && len(all) > 0 {
@@ -431,7 +431,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err == nil {
-		err = z.versionsOf(&d.Summary).Found([]byte(d.Text))
+		err = z.versionsOf(&d.Summary).KeepDisk([]byte(d.Text))
 	}
 	named := -1
 	if err == nil {

@@ -107,7 +107,7 @@ func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
 	if err := r.ParseForm(); err != nil {
 		return err
 	}
-	n := authority.Fresh{Origin: r.PostForm.Get("origin"), Server: strings.TrimSpace(r.PostForm.Get("server"))}
+	n := authority.NewZone{Origin: r.PostForm.Get("origin"), Server: strings.TrimSpace(r.PostForm.Get("server"))}
 	if a := strings.TrimSpace(r.PostForm.Get("address")); a != "" {
 		if n.Address, err = netip.ParseAddr(a); err != nil {
 			return fmt.Errorf("address=%q is not an address", a)

@@ -246,7 +246,7 @@ func inHashLists(ctx context.Context, dir string, b []byte, out io.Writer) error
 					p.Y[i] = uint8(r.Uint32())
 				}
 			}
-			c.Listed(b, p, h, quality)
+			c.LookUp(b, p, h, quality)
 			return ctx.Err()
 		})
 		if err != nil {

@@ -235,16 +235,16 @@ func (p *recordPlace) count(ctx context.Context) (int, error) {
 	return t[0][0].Events, nil
 }
 
-// A meanwhile writes rows until it is stopped.
-type meanwhile struct {
+// A rowWriter writes rows until it is stopped.
+type rowWriter struct {
 	stop    chan struct{}
 	done    chan struct{}
 	written int
 	err     error
 }
 
-func writeMeanwhile(ctx context.Context, s event.Store) *meanwhile {
-	m := &meanwhile{stop: make(chan struct{}), done: make(chan struct{})}
+func writeMeanwhile(ctx context.Context, s event.Store) *rowWriter {
+	m := &rowWriter{stop: make(chan struct{}), done: make(chan struct{})}
 	gen := newRowMaker()
 	rows := make([]event.Row, meanwhileRows)
 	tick := time.NewTicker(meanwhileEvery)
@@ -268,7 +268,7 @@ func writeMeanwhile(ctx context.Context, s event.Store) *meanwhile {
 	return m
 }
 
-func (m *meanwhile) end() (written int, err error) {
+func (m *rowWriter) end() (written int, err error) {
 	close(m.stop)
 	<-m.done
 	return m.written, m.err
@@ -326,7 +326,7 @@ func (g *rowMaker) fill(r *event.Row, at time.Time) {
 		Time: at, Duration: time.Duration(g.rng.IntN(500_000)) * time.Microsecond, ID: fmt.Sprintf("0%010x", at.UnixMicro()&(1<<40-1)),
 		Client: netip.AddrFrom4([4]byte{10, 1, byte(client >> 8), byte(client)}), User: fmt.Sprintf("pupil%03d", client), Policy: "pupils",
 		Method: "GET", Host: host, URL: "https://" + host + path, Type: []string{"text/html", "image/jpeg", "application/json", "text/javascript"}[g.rng.IntN(4)],
-		BytesOut: size, Status: 200, Port: 443, More: event.More{HeadOut: 400, Looked: size, Length: size, Server: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})},
+		BytesOut: size, Status: 200, Port: 443, RareValues: event.RareValues{HeadOut: 400, Looked: size, Length: size, Server: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})},
 	}
 	switch {
 	case g.n%20 == 0:

@@ -86,10 +86,10 @@ const (
 )
 
 // unused are the blocks that no cache needs at the moment.
-var unused spare
+var unused spareBlocks
 
-// A spare keeps blocks for reuse, by class.
-type spare struct {
+// spareBlocks keeps blocks for reuse, by class.
+type spareBlocks struct {
 	mu      sync.Mutex
 	classes [sizeClasses][][]byte
 	bytes   int64
@@ -100,7 +100,7 @@ const mostUnused = 16 << 20
 
 // put keeps a block. If there are too many, all go to the garbage collector, so that sizes no
 // longer in demand do not displace others.
-func (s *spare) put(class int, m []byte) {
+func (s *spareBlocks) put(class int, m []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bytes+int64(cap(m)) > mostUnused {
@@ -112,7 +112,7 @@ func (s *spare) put(class int, m []byte) {
 }
 
 // get returns a block, nil if there is none.
-func (s *spare) get(class int) []byte {
+func (s *spareBlocks) get(class int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.classes[class]
@@ -127,7 +127,7 @@ func (s *spare) get(class int) []byte {
 }
 
 // keptBytes returns the number of bytes kept.
-func (s *spare) keptBytes() int64 {
+func (s *spareBlocks) keptBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes

@@ -759,10 +759,10 @@ func TestVerdictsEndWhenTheirFieldsChange(t *testing.T) {
 					}
 					defer s.Body.Close()
 					stored := filter.StoredOf(s.Body)
-					if was := stored.Judged(); was {
+					if was := stored.HasVerdicts(); was {
 						return true
 					}
-					stored.Keep([16]byte{1}, []byte("clean"))
+					stored.KeepVerdict([16]byte{1}, []byte("clean"))
 					return false
 				}
 				judged()

@@ -146,7 +146,7 @@ func (l *URLReport) describe(c *Cache, o *object, q *message.Request, now time.T
 	default:
 		l.Next = "it is fetched again"
 	}
-	if f.Serves(&asked, now, c.offline) && left <= 0 {
+	if f.MayServeStale(&asked, now, c.offline) && left <= 0 {
 		l.Next += "; it is served as it is when the origin cannot be reached"
 	}
 }

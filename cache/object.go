@@ -154,14 +154,14 @@ type objectBody struct {
 	end int64 // end in the object's body
 }
 
-// Judged implements [filter.Stored].
-func (h *objectBody) Judged() bool { return h.o.verdicts.some.Load() }
+// HasVerdicts implements [filter.Stored].
+func (h *objectBody) HasVerdicts() bool { return h.o.verdicts.some.Load() }
 
 // Verdict implements [filter.Stored].
 func (h *objectBody) Verdict(key [16]byte) ([]byte, bool) { return h.o.verdicts.get(key) }
 
-// Keep implements [filter.Stored].
-func (h *objectBody) Keep(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
+// KeepVerdict implements [filter.Stored].
+func (h *objectBody) KeepVerdict(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
 
 // File implements [message.FileBody].
 func (h *objectBody) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Remaining() }
@@ -270,5 +270,5 @@ func (h *objectBody) part(first, length int64) {
 // sameTag reports whether two responses have the same strong entity tag, so that their parts
 // can be combined.
 func sameTag(a, b *protocol.Facts) bool {
-	return protocol.Strong(a.Tag) && bytes.Equal(a.Tag, b.Tag)
+	return protocol.IsStrong(a.Tag) && bytes.Equal(a.Tag, b.Tag)
 }

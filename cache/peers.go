@@ -100,8 +100,8 @@ const (
 // local is the shelf as seen by peers. It implements [peer.Local].
 type local struct{ *shelf }
 
-// Obey implements [peer.Local].
-func (l local) Obey(orders []peer.Order) {
+// CarryOut implements [peer.Local].
+func (l local) CarryOut(orders []peer.Order) {
 	for _, o := range orders {
 		switch o.Kind {
 		case orderName:

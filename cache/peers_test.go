@@ -226,7 +226,7 @@ type liar struct {
 	silent chan struct{} // it is silent until this is closed; nil if it answers
 }
 
-func (l *liar) Obey([]peer.Order) {}
+func (l *liar) CarryOut([]peer.Order) {}
 
 func (l *liar) Answer(ctx context.Context, _ []byte) ([]byte, io.ReadCloser, int64, error) {
 	if l.silent != nil {

@@ -108,8 +108,8 @@ func (a *exchange) fromStore(o *object) (*message.Response, error) {
 	case use == protocol.Fresh:
 	case use == protocol.Refresh:
 		c.refresh(a.RoundTripper, a.q, a.t, o)
-	case a.asked.OnlyIfCached && c.uplink.failed.Load() >= downAfter && o.facts.Serves(&a.asked, a.now, c.offline):
-	case c.offline > 0 && o.facts.Serves(&a.asked, a.now, c.offline) && c.uplink.isDown(a.now):
+	case a.asked.OnlyIfCached && c.uplink.failed.Load() >= downAfter && o.facts.MayServeStale(&a.asked, a.now, c.offline):
+	case c.offline > 0 && o.facts.MayServeStale(&a.asked, a.now, c.offline) && c.uplink.isDown(a.now):
 		if s, ok := o.answer(a.q, a.now, noteOffline); ok {
 			a.note("offline", o)
 			return &s.Response, nil
@@ -486,7 +486,7 @@ func (a *exchange) fetch(o *object, f *flight) (*message.Response, error) {
 // better answers with o instead of s if s is a failure of the origin and o may then be used
 // stale. Otherwise it returns nil.
 func (a *exchange) better(o *object, s *message.Response) *message.Response {
-	if o == nil || !protocol.Failed(s.Status) || !o.facts.Serves(&a.asked, a.now, 0) {
+	if o == nil || !protocol.Failed(s.Status) || !o.facts.MayServeStale(&a.asked, a.now, 0) {
 		return nil
 	}
 	r, ok := o.answer(a.q, a.now, noteError)
@@ -531,7 +531,7 @@ func (a *exchange) instead(o *object, err error) (*message.Response, error) {
 	if o == nil || !unreachable(err) {
 		return nil, err
 	}
-	if !o.facts.Serves(&a.asked, a.now, a.c.offline) {
+	if !o.facts.MayServeStale(&a.asked, a.now, a.c.offline) {
 		return nil, err
 	}
 	note := noteError
@@ -570,7 +570,7 @@ func arrived(err error) bool {
 func (o *object) restOf(q message.Fields) message.Fields {
 	f := append(make(message.Fields, 0, len(q)+2), q...)
 	f.Add("Range", "bytes="+strconv.FormatInt(o.length, 10)+"-")
-	if protocol.Strong(o.facts.Tag) {
+	if protocol.IsStrong(o.facts.Tag) {
 		f.Add("If-Range", string(o.facts.Tag))
 	}
 	return f

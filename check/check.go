@@ -31,8 +31,8 @@ type Config struct {
 	Picture   *picture.Config   `yaml:"picture"`
 }
 
-// Full makes every check report everything it found, to explain one page.
-func (c *Config) Full() {
+// ReportAll makes every check report everything it found, to explain one page.
+func (c *Config) ReportAll() {
 	if c.Phrase != nil {
 		c.Phrase.Full = true
 	}

@@ -184,7 +184,7 @@ func (c *cborWalker) say(major byte, place uint64, deep int, s []byte) {
 		}
 	}
 	switch {
-	case jsonStart(s) == 0 && walkJSON(s, within(place, c.visit)):
+	case jsonStart(s) == 0 && walkJSON(s, visitEncoded(place, c.visit)):
 	case major == 3, readable(s):
 		c.visit(place, bytes.ToValidUTF8(s, []byte{' '}))
 	case walkCBOR(s, place, deep+16, c.work, c.visit), walkProtobuf(s, place, 0, c.visit):

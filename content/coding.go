@@ -227,7 +227,7 @@ func (s *stream) open() error {
 // within one call and claims none.
 func (s *stream) claim(n int64) error {
 	if m := s.body.lim.Memory; m != nil && s.resume != nil {
-		if !m.Take(n) {
+		if !m.Acquire(n) {
 			return errMemory
 		}
 		s.taken += n
@@ -266,7 +266,7 @@ func (s *stream) close() {
 	s.n = 0
 	s.resume, s.stop, s.yield = nil, nil, nil
 	if s.taken > 0 {
-		s.body.lim.Memory.Give(s.taken)
+		s.body.lim.Memory.Release(s.taken)
 		s.taken = 0
 	}
 }

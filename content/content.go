@@ -34,10 +34,10 @@ type Limits struct {
 
 // A Budget is memory that several bodies share.
 type Budget interface {
-	// Take takes n bytes, or returns false and takes none. It does not wait.
-	Take(n int64) bool
-	// Give returns n taken bytes.
-	Give(n int64)
+	// Acquire takes n bytes, or returns false and takes none. It does not wait.
+	Acquire(n int64) bool
+	// Release returns n taken bytes.
+	Release(n int64)
 }
 
 // ErrBomb reports a body that grows too much when decoded.

@@ -232,8 +232,8 @@ func (w *WebSocket) Next(p []byte) (n int, m Message, whole bool, err error) {
 	return n, m, false, nil
 }
 
-// Midway reports whether a message is incomplete.
-func (w *WebSocket) Midway() bool { return w.opcode != 0 }
+// InMessage reports whether a message is incomplete.
+func (w *WebSocket) InMessage() bool { return w.opcode != 0 }
 
 func (w *WebSocket) headWhole() bool {
 	if w.nHead < 2 {
@@ -546,7 +546,7 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 		switch {
 		case inner == nil:
 			w.add(place, unpercented(s))
-		case jsonStart(inner) < 0 || !walkJSON(inner, within(place, w.add)):
+		case jsonStart(inner) < 0 || !walkJSON(inner, visitEncoded(place, w.add)):
 			w.add(place, inner)
 		}
 	}
@@ -555,7 +555,7 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 	case !m.Text:
 		m.Data, m.Unread = unpacked(m.Data)
 	default: // programs may read it as UTF-16
-		m.Data, m.Aside = narrow(m.Data), narrow(m.Aside)
+		m.Data, m.Aside = toUTF8(m.Data), toUTF8(m.Aside)
 	}
 	if len(m.Aside) > 0 {
 		visit(placeAside, m.Aside)
@@ -583,8 +583,8 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 	return some, m.Unread
 }
 
-// within visits text encoded in a place, which names of members do not have.
-func within(place uint64, visit func(uint64, []byte)) func(uint64, []byte) {
+// visitEncoded visits text encoded in a place, which names of members do not have.
+func visitEncoded(place uint64, visit func(uint64, []byte)) func(uint64, []byte) {
 	return func(inner uint64, s []byte) {
 		if inner != placeNames {
 			inner += place * 31
@@ -604,8 +604,8 @@ func unpercented(s []byte) []byte {
 	return s
 }
 
-// narrow converts p from UTF-16 to UTF-8 if it is UTF-16. A line end may be split.
-func narrow(p []byte) []byte {
+// toUTF8 converts p from UTF-16 to UTF-8 if it is UTF-16. A line end may be split.
+func toUTF8(p []byte) []byte {
 	if bytes.IndexByte(p, 0) < 0 {
 		return p
 	}
@@ -891,7 +891,7 @@ func (j *jsonWalker) value(place uint64, deep int) bool {
 		if !ok {
 			return false
 		}
-		if at := jsonStart(s); at != 0 || !walkJSON(s, within(place, j.visit)) {
+		if at := jsonStart(s); at != 0 || !walkJSON(s, visitEncoded(place, j.visit)) {
 			j.visit(place, s)
 		}
 		return true

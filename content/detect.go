@@ -118,8 +118,8 @@ const (
 	logMixed       = -3.0  // added for a letter of a kind that should not be there
 )
 
-// A single is a language in a single-byte charset.
-type single struct {
+// A singleCharset is a language in a single-byte charset.
+type singleCharset struct {
 	charset encoding.Encoding
 	log     [256]float32
 	latin   bool // ASCII letters appear next to those from 0x80
@@ -168,7 +168,7 @@ var languages = []struct {
 }
 
 // singles builds the tables when they are first needed.
-var singles = sync.OnceValue(func() (all []single) {
+var singles = sync.OnceValue(func() (all []singleCharset) {
 	for _, l := range languages {
 		for _, m := range l.charsets {
 			for _, letters := range l.letters {
@@ -179,8 +179,8 @@ var singles = sync.OnceValue(func() (all []single) {
 	return all
 })
 
-func newSingle(m *charset.Single, latin bool, letters string) single {
-	s := single{charset: m, latin: latin}
+func newSingle(m *charset.Single, latin bool, letters string) singleCharset {
+	s := singleCharset{charset: m, latin: latin}
 	n, sum := utf8.RuneCountInString(letters), 0.0
 	for i := range n {
 		sum += 1 / float64(i+1)
@@ -213,7 +213,7 @@ func newSingle(m *charset.Single, latin bool, letters string) single {
 }
 
 // score returns the likelihood of p per byte from 0x80.
-func (s *single) score(p []byte) float64 {
+func (s *singleCharset) score(p []byte) float64 {
 	total, n := 0.0, 0
 	before := byte(' ')
 	for i, c := range p {

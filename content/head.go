@@ -138,9 +138,9 @@ func (h *Head) Coded() bool { return h.nCodings > 0 || h.foreign }
 // Partial reports whether the body is a range of something larger.
 func (h *Head) Partial() bool { return h.ranged }
 
-// Endless reports whether the body is a stream of messages or parts that must not wait for
+// IsStream reports whether the body is a stream of messages or parts that must not wait for
 // each other.
-func (h *Head) Endless() bool {
+func (h *Head) IsStream() bool {
 	switch h.typ {
 	case "text/event-stream", "multipart/x-mixed-replace":
 		return true
@@ -171,9 +171,9 @@ func (h *Head) Readable() bool {
 	return true
 }
 
-// Doubtful reports whether the type has no text, but the body may be text. If it turns out not
+// MaybeText reports whether the type has no text, but the body may be text. If it turns out not
 // to be text, its rest is not awaited.
-func (h *Head) Doubtful() bool {
+func (h *Head) MaybeText() bool {
 	if h.typ == "" || h.odd || h.kept || !h.mislabelled() {
 		return false
 	}

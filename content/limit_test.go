@@ -105,7 +105,7 @@ type budget struct {
 	left int64
 }
 
-func (b *budget) Take(n int64) bool {
+func (b *budget) Acquire(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.left {
@@ -115,7 +115,7 @@ func (b *budget) Take(n int64) bool {
 	return true
 }
 
-func (b *budget) Give(n int64) {
+func (b *budget) Release(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left += n

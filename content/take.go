@@ -47,7 +47,7 @@ func (b *Body) FeedTaker(owner any, open func() Taker) (Taker, error) {
 // must wait for it. Messages of an endless stream never wait.
 func (b *Body) AwaitsVerdict() bool {
 	h := b.Head()
-	return len(b.takings) > 0 && !h.Endless() && !h.Lines()
+	return len(b.takings) > 0 && !h.IsStream() && !h.Lines()
 }
 
 // advance passes on everything that has arrived.
@@ -69,14 +69,14 @@ func (t *takerPass) advance() error {
 	}
 }
 
-// Held reports whether the body is complete and all of it is in memory.
-func (b *Body) Held() bool { return b.done && !b.forgotten }
+// AllInMemory reports whether the body is complete and all of it is in memory.
+func (b *Body) AllInMemory() bool { return b.done && !b.forgotten }
 
 // Blocks returns the decoded bytes of a held body, block by block. They are valid until the
 // next block and not kept: each use decodes again.
 func (b *Body) Blocks() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if !b.Held() {
+		if !b.AllInMemory() {
 			yield(nil, ErrLate)
 			return
 		}

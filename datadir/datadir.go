@@ -82,7 +82,7 @@ func (f *Folder) Take() error {
 	if err := f.Migrate(); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	return f.Say(Holder{Process: os.Getpid()})
+	return f.RecordHolder(Holder{Process: os.Getpid()})
 }
 
 // key reads the signing key, and creates one the first time.
@@ -122,9 +122,9 @@ type Holder struct {
 	Why     string `json:"why,omitempty"`     // why the last one failed
 }
 
-// Say records who uses the folder, for the command that requests an upgrade. It does nothing
+// RecordHolder records who uses the folder, for the command that requests an upgrade. It does nothing
 // unless this process has taken the folder.
-func (f *Folder) Say(h Holder) error {
+func (f *Folder) RecordHolder(h Holder) error {
 	if f.lock == nil {
 		return nil
 	}

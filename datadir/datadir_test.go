@@ -28,7 +28,7 @@ func TestAFolderBelongsToOne(t *testing.T) {
 		t.Errorf("a process that only looks: %v, or another key", err)
 	}
 	want := Holder{Process: os.Getpid(), Serving: true, Refused: 2, Why: "it is older"}
-	if err := f.Say(want); err != nil {
+	if err := f.RecordHolder(want); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := HolderOf(dir); err != nil || got != want {
@@ -55,14 +55,14 @@ func TestWhoAsksFindsANoteAtAnyTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Say(Holder{Process: 1}); err != nil {
+	if err := f.RecordHolder(Holder{Process: 1}); err != nil {
 		t.Fatal(err)
 	}
 	over := make(chan error, 1)
 	go func() {
 		var err error
 		for i := range 2000 {
-			err = errors.Join(err, f.Say(Holder{Process: 1, Why: strings.Repeat("x", i%3*50)}))
+			err = errors.Join(err, f.RecordHolder(Holder{Process: 1, Why: strings.Repeat("x", i%3*50)}))
 		}
 		over <- err
 	}()

@@ -8,11 +8,11 @@ import (
 	"shuultuur/platform"
 )
 
-// Give gives the files that root has left in a folder to the folder's owner. If root made the
+// GiveToOwner gives the files that root has left in a folder to the folder's owner. If root made the
 // folder itself, it gives them to the owner of the folder above. Administrators run commands as
 // root, and the gateway, which runs as another user, has to read and replace the files. Give
 // leaves alone files with another hard link, and files that it cannot open.
-func Give(dir string) {
+func GiveToOwner(dir string) {
 	if os.Geteuid() != 0 {
 		return
 	}

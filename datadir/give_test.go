@@ -36,7 +36,7 @@ func TestWhatRootLeavesBelongsToTheOwnerOfTheFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	Give(dir)
+	GiveToOwner(dir)
 	for file, want := range map[string]uint32{".": 4711, "lists": 4711, "lists/ads.list.lock": 4711, "sources": 4711, "sources/ads/empty": 4711,
 		"sources/ads/empty/domains": 4711, "other": 5, "link": 0, "second name": 0, "../outside": 0} {
 		info, err := os.Lstat(filepath.Join(dir, file))

@@ -377,7 +377,7 @@ func FuzzReply(f *testing.F) {
 
 func TestThisMachineAnswers(t *testing.T) {
 	dir := t.TempDir()
-	r := Look(t.Context(), This{}, Config{Data: dir})
+	r := Look(t.Context(), ThisMachine{}, Config{Data: dir})
 	for _, about := range []string{"open files of a process", "ports for outgoing connections", "random numbers", "memory", "disk sync"} {
 		if f := find(t, r, about); f.Level == Unknown {
 			t.Errorf("inspecting %s on this machine failed: %s", about, f.Found)
@@ -390,7 +390,7 @@ func TestThisMachineAnswers(t *testing.T) {
 }
 
 func TestDiskOfAFolderThatIsNotThereYet(t *testing.T) {
-	d, err := This{}.Disk(filepath.Join(t.TempDir(), "a", "b"))
+	d, err := ThisMachine{}.Disk(filepath.Join(t.TempDir(), "a", "b"))
 	if err != nil || d.Total == 0 || d.SyncUntried == "" {
 		t.Errorf("Disk of a missing folder: %+v, %v; want the size of the folder above and no sync", d, err)
 	}

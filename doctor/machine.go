@@ -19,17 +19,17 @@ import (
 	"shuultuur/platform"
 )
 
-// This is the machine that the program runs on.
-type This struct{}
+// ThisMachine is the machine that the program runs on.
+type ThisMachine struct{}
 
 // System implements Machine.
-func (This) System() string { return runtime.GOOS }
+func (ThisMachine) System() string { return runtime.GOOS }
 
 // Now implements Machine.
-func (This) Now() time.Time { return time.Now() }
+func (ThisMachine) Now() time.Time { return time.Now() }
 
 // Files implements Machine. Go has raised the soft limit already.
-func (This) Files() (soft, hard uint64, err error) {
+func (ThisMachine) Files() (soft, hard uint64, err error) {
 	if soft, hard, err = platform.Files(); err != nil {
 		err = fmt.Errorf("getrlimit: %w", err)
 	}
@@ -40,7 +40,7 @@ func (This) Files() (soft, hard uint64, err error) {
 const syncs = 5
 
 // Disk implements Machine. It writes some KiB to a file in dir and removes it.
-func (This) Disk(dir string) (Disk, error) {
+func (ThisMachine) Disk(dir string) (Disk, error) {
 	if dir == "" {
 		dir = "."
 	}
@@ -93,7 +93,7 @@ func syncTime(dir string) (time.Duration, error) {
 }
 
 // Bind implements Machine.
-func (This) Bind(addr string) error {
+func (ThisMachine) Bind(addr string) error {
 	u, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (This) Bind(addr string) error {
 }
 
 // Addresses implements Machine.
-func (This) Addresses() ([]netip.Addr, error) {
+func (ThisMachine) Addresses() ([]netip.Addr, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, fmt.Errorf("addresses of this machine: %w", err)
@@ -130,7 +130,7 @@ const (
 
 // Output implements Machine. It also searches the folders of the system's
 // programs, because few users have them in PATH.
-func (This) Output(ctx context.Context, name string, args ...string) (string, error) {
+func (ThisMachine) Output(ctx context.Context, name string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	for _, dir := range []string{"/usr/sbin", "/sbin"} {
 		if err == nil {

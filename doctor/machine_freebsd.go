@@ -12,7 +12,7 @@ import (
 )
 
 // Kernel implements Machine for settings that are numbers.
-func (This) Kernel(name string) (string, error) {
+func (ThisMachine) Kernel(name string) (string, error) {
 	b, err := unix.SysctlRaw(name)
 	if errors.Is(err, unix.ENOENT) {
 		return "", fmt.Errorf("sysctl %s: %w", name, fs.ErrNotExist)
@@ -33,7 +33,7 @@ func (This) Kernel(name string) (string, error) {
 const tcpTimeWait = 10
 
 // TimeWait implements Machine: the kernel keeps a count for each TCP state.
-func (This) TimeWait() (int64, error) {
+func (ThisMachine) TimeWait() (int64, error) {
 	b, err := unix.SysctlRaw("net.inet.tcp.states")
 	if err != nil {
 		return 0, fmt.Errorf("sysctl net.inet.tcp.states: %w", err)
@@ -46,7 +46,7 @@ func (This) TimeWait() (int64, error) {
 
 // Synchronised implements Machine. The value is a struct ntptimeval
 // (sys/timex.h): a timespec, three longs, and the state, TIME_ERROR being 5.
-func (This) Synchronised() (bool, error) {
+func (ThisMachine) Synchronised() (bool, error) {
 	b, err := unix.SysctlRaw("kern.ntp_pll.gettime")
 	if err != nil {
 		return false, fmt.Errorf("sysctl kern.ntp_pll.gettime: %w", err)
@@ -58,7 +58,7 @@ func (This) Synchronised() (bool, error) {
 }
 
 // Entropy implements Machine. GRND_NONBLOCK is 1.
-func (This) Entropy() (bool, error) {
+func (ThisMachine) Entropy() (bool, error) {
 	var b [16]byte
 	_, _, errno := unix.Syscall(unix.SYS_GETRANDOM, uintptr(unsafe.Pointer(&b)), uintptr(len(b)), 1)
 	if errno == unix.EAGAIN {
@@ -71,7 +71,7 @@ func (This) Entropy() (bool, error) {
 }
 
 // Memory implements Machine.
-func (m This) Memory() (int64, error) {
+func (m ThisMachine) Memory() (int64, error) {
 	s, err := m.Kernel("hw.physmem")
 	if err != nil {
 		return 0, err

@@ -24,13 +24,13 @@ func readSmall(name string) (string, error) {
 }
 
 // Kernel implements Machine.
-func (This) Kernel(name string) (string, error) {
+func (ThisMachine) Kernel(name string) (string, error) {
 	s, err := readSmall(filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/")))
 	return strings.TrimSpace(s), err
 }
 
 // TimeWait implements Machine: /proc/net/sockstat counts both IP versions.
-func (This) TimeWait() (int64, error) {
+func (ThisMachine) TimeWait() (int64, error) {
 	s, err := readSmall("/proc/net/sockstat")
 	if err != nil {
 		return 0, err
@@ -54,7 +54,7 @@ func sockstat(s string) (int64, error) {
 }
 
 // Synchronised implements Machine, see adjtimex(2).
-func (This) Synchronised() (bool, error) {
+func (ThisMachine) Synchronised() (bool, error) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
 	if err != nil {
@@ -64,7 +64,7 @@ func (This) Synchronised() (bool, error) {
 }
 
 // Entropy implements Machine.
-func (This) Entropy() (bool, error) {
+func (ThisMachine) Entropy() (bool, error) {
 	_, err := unix.Getrandom(make([]byte, 16), unix.GRND_NONBLOCK)
 	if errors.Is(err, unix.EAGAIN) {
 		return false, nil
@@ -74,7 +74,7 @@ func (This) Entropy() (bool, error) {
 
 // Memory implements Machine. Control groups above that of the process may limit it, too;
 // containers set the limit of the process's own group.
-func (This) Memory() (int64, error) {
+func (ThisMachine) Memory() (int64, error) {
 	s, err := readSmall("/proc/meminfo")
 	if err != nil {
 		return 0, err

@@ -10,16 +10,16 @@ import (
 // The gateway runs on other systems, too, where fewer facts are available.
 
 // Kernel implements Machine.
-func (This) Kernel(string) (string, error) { return "", fs.ErrNotExist }
+func (ThisMachine) Kernel(string) (string, error) { return "", fs.ErrNotExist }
 
 // TimeWait implements Machine.
-func (This) TimeWait() (int64, error) { return 0, errors.ErrUnsupported }
+func (ThisMachine) TimeWait() (int64, error) { return 0, errors.ErrUnsupported }
 
 // Synchronised implements Machine.
-func (This) Synchronised() (bool, error) { return false, errors.ErrUnsupported }
+func (ThisMachine) Synchronised() (bool, error) { return false, errors.ErrUnsupported }
 
 // Entropy implements Machine.
-func (This) Entropy() (bool, error) { return false, errors.ErrUnsupported }
+func (ThisMachine) Entropy() (bool, error) { return false, errors.ErrUnsupported }
 
 // Memory implements Machine.
-func (This) Memory() (int64, error) { return 0, errors.ErrUnsupported }
+func (ThisMachine) Memory() (int64, error) { return 0, errors.ErrUnsupported }

@@ -242,7 +242,7 @@ func nftRules(s string) ([]redirect, error) {
 // nftRule parses one rule; ok reports whether it leads to a port. It ignores
 // unknown expressions.
 func nftRule(family string, expr []json.RawMessage) (r redirect, ok bool) {
-	type to struct {
+	type target struct {
 		Family string
 		Port   uint16
 	}
@@ -253,7 +253,7 @@ func nftRule(family string, expr []json.RawMessage) (r redirect, ok bool) {
 	}
 	for _, raw := range expr {
 		var e struct {
-			Redirect, DNAT, TPROXY *to
+			Redirect, DNAT, TPROXY *target
 			Match                  *struct {
 				Op   string
 				Left struct {
@@ -272,7 +272,7 @@ func nftRule(family string, expr []json.RawMessage) (r redirect, ok bool) {
 				only(version)
 			}
 		}
-		for _, t := range []*to{e.Redirect, e.DNAT, e.TPROXY} {
+		for _, t := range []*target{e.Redirect, e.DNAT, e.TPROXY} {
 			if t != nil && t.Port != 0 {
 				only(t.Family)
 				r.first, r.last, r.tproxy, ok = t.Port, t.Port, t == e.TPROXY, true

@@ -148,13 +148,13 @@ func TestTransparentWithoutPermission(t *testing.T) {
 }
 
 func TestOutputOfThisMachine(t *testing.T) {
-	if s, err := (This{}).Output(t.Context(), "echo", "-n", "hello"); err != nil || s != "hello" {
+	if s, err := (ThisMachine{}).Output(t.Context(), "echo", "-n", "hello"); err != nil || s != "hello" {
 		t.Errorf("echo hello: got %q, %v", s, err)
 	}
-	if _, err := (This{}).Output(t.Context(), "cat", "/dev/zero"); err == nil || strings.Contains(err.Error(), "within") {
+	if _, err := (ThisMachine{}).Output(t.Context(), "cat", "/dev/zero"); err == nil || strings.Contains(err.Error(), "within") {
 		t.Errorf("a program that prints without end: %v, want an error about its length", err)
 	}
-	if _, err := (This{}).Output(t.Context(), "ls", "/nothing/there"); err == nil || !strings.Contains(err.Error(), "/nothing/there") {
+	if _, err := (ThisMachine{}).Output(t.Context(), "ls", "/nothing/there"); err == nil || !strings.Contains(err.Error(), "/nothing/there") {
 		t.Errorf("a program that fails: %v, want what it printed", err)
 	}
 }

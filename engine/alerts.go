@@ -13,7 +13,7 @@ func newMail(_ context.Context, b *builder) (*mail.Sender, error) {
 	return mail.New(*b.Settings.Mail)
 }
 
-func newAlerts(_ context.Context, b *builder) (*alert.Watching, error) {
+func newAlerts(_ context.Context, b *builder) (*alert.WatchSet, error) {
 	w, err := alert.New(*b.Settings.Alerts, b.Mail, b.host.Texts)
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.reads(f.Awaited()...)
+	b.reads(f.AwaitedFiles()...)
 	if !b.trial() {
 		for _, p := range f.Problems() {
 			b.log.Warn(p)
@@ -87,7 +87,7 @@ func newResolver(_ context.Context, b *builder) (*resolver.Resolver, error) {
 
 // ResolverFor makes a resolver with another decider and cache than the engine's.
 func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store *resolver.Store) (*resolver.Resolver, error) {
-	own, err := d.Forward.Routed()
+	own, err := d.Forward.RoutedDomains()
 	if err != nil {
 		return nil, setting.At("forward", err)
 	}
@@ -210,7 +210,7 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 	case own:
 		x.Zone = e.Zones.Zone(q.Name)
 	default:
-		x.Unknown = e.Zones.Elsewhere(q.Name)
+		x.Unknown = e.Zones.OtherSource(q.Name)
 	}
 	return x, nil
 }

@@ -56,10 +56,10 @@ func TryChange(ctx context.Context, base *Engine, s *configuration.Settings, alt
 }
 
 func try(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, func(), error) {
-	s.Checks.Full()
+	s.Checks.ReportAll()
 	b.log = slog.New(slog.DiscardHandler)
 	e, err := build(ctx, b, s)
-	datadir.Give(string(s.Data))
+	datadir.GiveToOwner(string(s.Data))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,8 +83,8 @@ func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, 
 	return e.Identity.Identify(ctx, addr, nil)
 }
 
-// Whom normalises an address, network, user or group to the form of the settings.
-func (e *Engine) Whom(who string) (string, error) {
+// NormaliseWho normalises an address, network, user or group to the form of the settings.
+func (e *Engine) NormaliseWho(who string) (string, error) {
 	if n := (policy.Network{}); n.UnmarshalText([]byte(who)) == nil {
 		if n.IsSingleIP() {
 			return n.Addr().String(), nil
@@ -137,7 +137,7 @@ func (e *Engine) AskSession(ctx context.Context, addr netip.Addr) {
 	all, _ := e.Settings.Client().Sessions(ctx, addr) // without a gateway there are none
 	for _, s := range all {
 		if text, err := json.Marshal(s); err == nil {
-			e.Sessions.Take([]state.Instruction{{Topic: session.Topic, Key: s.Addr.String(), Value: string(text), Until: s.Until}})
+			e.Sessions.Receive([]state.Instruction{{Topic: session.Topic, Key: s.Addr.String(), Value: string(text), Until: s.Until}})
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (e *Engine) Expectations(ctx context.Context) error {
 // them.
 func (e *Engine) JudgeInOrder(name string) replay.Judge {
 	j := e.Judge(name)
-	past := new(state.Past)
+	past := new(state.PastUse)
 	p := e.Policies.Engine.Counting(past)
 	if p == nil {
 		return j

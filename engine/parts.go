@@ -81,7 +81,7 @@ type Engine struct {
 // alertParts sends alerts and reports.
 type alertParts struct {
 	Mail    *mail.Sender
-	Alerts  *alert.Watching
+	Alerts  *alert.WatchSet
 	Reports *report.Sending
 	Updates *notice.Watch
 }
@@ -143,7 +143,7 @@ func parts() []part {
 			return []any{s.Updates, s.Proxy.Upstream}
 		}, slot: newSlot(func(e *Engine) **notice.Watch { return &e.Updates }, newUpdates)},
 		{name: "alerts", key: "alerts", above: []string{"data", "checks", "mail"}, from: func(s *configuration.Settings) any { return s.Alerts },
-			slot: newSlot(func(e *Engine) **alert.Watching { return &e.Alerts }, newAlerts)},
+			slot: newSlot(func(e *Engine) **alert.WatchSet { return &e.Alerts }, newAlerts)},
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *configuration.Settings) any { return []any{s.Policies, s.Intercept != nil, sinkholeOf(s)} },
 			slot: newSlot(func(e *Engine) **Policies { return &e.Policies }, newPolicies)},
 		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *configuration.Settings) any { return s.Reports },
@@ -276,7 +276,7 @@ type Policies struct {
 }
 
 func newPolicies(_ context.Context, b *builder) (*Policies, error) {
-	if err := b.missing(); err != nil {
+	if err := b.checkNames(); err != nil {
 		return nil, err
 	}
 	p := &Policies{}
@@ -293,7 +293,7 @@ func newPolicies(_ context.Context, b *builder) (*Policies, error) {
 	}
 	if !b.trial() {
 		parts.Memory, parts.Counter = b.State, b.State
-		if b.Shared() {
+		if b.SharesState() {
 			if parts.Revision, err = b.common(); err != nil {
 				return nil, err
 			}
@@ -320,8 +320,8 @@ func (p *Policies) await(b *builder) {
 	}
 }
 
-// missing finds names in policies that other settings do not define.
-func (b *builder) missing() error {
+// checkNames finds names in policies that other settings do not define.
+func (b *builder) checkNames() error {
 	var errs []error
 	for i, p := range b.Settings.Policies {
 		at := func(key string, err error) { errs = append(errs, setting.At(fmt.Sprintf("[%d].%s", i, key), err)) }
@@ -330,7 +330,7 @@ func (b *builder) missing() error {
 		}
 		for j, g := range p.Groups {
 			if !b.Identity.HasGroup(g) {
-				at(fmt.Sprintf("groups[%d]", j), fmt.Errorf("there is no group %q; name its members under identity: groups%s", g, setting.Meant(g, maps.Keys(b.Settings.Identity.Groups))))
+				at(fmt.Sprintf("groups[%d]", j), fmt.Errorf("there is no group %q; name its members under identity: groups%s", g, setting.DidYouMean(g, maps.Keys(b.Settings.Identity.Groups))))
 			}
 		}
 		if sinkholeOf(b.Settings) {
@@ -492,8 +492,8 @@ func (e *Engine) Print(w io.Writer) {
 	}
 }
 
-// Shared reports whether a fleet shares the state.
-func (e *Engine) Shared() bool { return e.Settings.State.Redis != nil }
+// SharesState reports whether a fleet shares the state.
+func (e *Engine) SharesState() bool { return e.Settings.State.Redis != nil }
 
 // verdictParts are the settings on which verdicts on bodies depend.
 var verdictParts = []string{"lists", "checks", "policies"}

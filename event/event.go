@@ -1,6 +1,6 @@
 // Package event records transactions: one [Row] for each transaction.
 //
-// When a transaction is over, the gateway makes a row of it ([From]) and hands
+// When a transaction is over, the gateway makes a row of it ([NewRow]) and hands
 // it to the [Log] ([Log.Add]), which never blocks: each [Store] has its own
 // bounded queue, and rows that do not fit are dropped and counted. [Log.Run]
 // writes every queue to its store in batches, once a second or at 10,000 rows.
@@ -69,7 +69,7 @@ type Row struct {
 	Proto    filter.Proto
 	Action   filter.Action
 	Learned  bool // the verdict was stored by an earlier transaction
-	More
+	RareValues
 }
 
 // A Codec writes an event as a line of text without NUL bytes, and reads it.
@@ -78,8 +78,8 @@ type Codec struct {
 	Parse  func(line []byte) (Row, error)
 }
 
-// More has the values that only some rows have.
-type More struct {
+// RareValues has the values that only some rows have.
+type RareValues struct {
 	HeadOut int64      // bytes of the head to the client
 	Looked  int64      // wire bytes of the body that checks inspected
 	Length  int64      // wire bytes of the whole body; 0 if unknown
@@ -149,11 +149,11 @@ func (r *Row) Why() string {
 // What returns the URL, or the host if there is no URL.
 func (r *Row) What() string { return cmp.Or(r.URL, r.Host) }
 
-// From returns the row of a completed transaction. t may be reused afterwards. The row shares
+// NewRow returns the row of a completed transaction. t may be reused afterwards. The row shares
 // the strings of t, except those of findings, which may point into a list that will be closed.
 // From copies these and all byte slices. It allocates once; a row without findings and with a
 // common media type needs no allocation.
-func From(t *filter.Transaction) Row {
+func NewRow(t *filter.Transaction) Row {
 	why := &t.Verdict.Reason
 	r := Row{
 		Time:     t.Start.Add(t.Duration).UTC().Truncate(time.Microsecond),
@@ -173,7 +173,7 @@ func From(t *filter.Transaction) Row {
 		Proto:    t.Proto,
 		Action:   t.Verdict.Action,
 		Learned:  why.Learned,
-		More: More{
+		RareValues: RareValues{
 			HeadOut:      t.HeadOut,
 			Looked:       t.Looked,
 			Length:       t.Length,

@@ -31,17 +31,17 @@ func transaction() *filter.Transaction {
 
 func TestFromPlain(t *testing.T) {
 	tr := transaction()
-	got := event.From(tr)
+	got := event.NewRow(tr)
 	want := event.Row{
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 124956000, time.UTC), Duration: 1500 * time.Microsecond, ID: "0jabc",
 		Client: netip.MustParseAddr("fe80::1"), User: "anna", Policy: "pupils", Method: "GET", URL: "https://example.com/",
 		Host: "example.com", Type: "text/html", Note: "note", BytesIn: 1, BytesOut: 2, Status: 200, Port: 443,
-		More: event.More{HeadOut: 4, Looked: 3, Length: 5, Server: netip.MustParseAddr("192.0.2.1"), Parent: true, Source: "basic", Cache: "hit"},
+		RareValues: event.RareValues{HeadOut: 4, Looked: 3, Length: 5, Server: netip.MustParseAddr("192.0.2.1"), Parent: true, Source: "basic", Cache: "hit"},
 	}
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if n := testing.AllocsPerRun(100, func() { event.From(tr) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { event.NewRow(tr) }); n != 0 {
 		t.Errorf("From made %v allocations, want 0", n)
 	}
 }
@@ -57,8 +57,8 @@ func TestFromBlocked(t *testing.T) {
 	tr.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: "pupils", Rule: "words", Finding: tr.Findings[1], Learned: true}}
 	tr.Monitored = []filter.Reason{{Rule: "new \"list\""}, {Rule: "other"}}
 	tr.Signatures = []uint32{2019401, 1<<32 - 1}
-	got := event.From(tr)
-	if n := testing.AllocsPerRun(100, func() { event.From(tr) }); n > 1 {
+	got := event.NewRow(tr)
+	if n := testing.AllocsPerRun(100, func() { event.NewRow(tr) }); n > 1 {
 		t.Errorf("From made %v allocations, want at most 1", n)
 	}
 	copy(value, "xxxxxxxxxxxxxxxxx") // the transaction is reused
@@ -85,7 +85,7 @@ func TestFromBlocked(t *testing.T) {
 func TestScoreOfAPageThatPassed(t *testing.T) {
 	tr := transaction()
 	tr.Findings = []filter.Finding{{Check: "phrase", Category: "phrase", Score: 34}, {Check: "phrase", Category: "games", Score: 20}}
-	if got := event.From(tr); got.Score != 34 || got.Category != "" {
+	if got := event.NewRow(tr); got.Score != 34 || got.Category != "" {
 		t.Errorf("score %d, category %q, want 34 and none", got.Score, got.Category)
 	}
 }
@@ -101,7 +101,7 @@ func TestTextsAreBounded(t *testing.T) {
 		tr.Signatures = append(tr.Signatures, 1<<32-1)
 	}
 	tr.Verdict.Reason.Finding = tr.Findings[0]
-	r := event.From(tr)
+	r := event.NewRow(tr)
 	if !json.Valid([]byte(r.Monitored)) || !json.Valid([]byte(r.Signatures)) {
 		t.Errorf("cut arrays are no JSON: monitored %.50q, signatures %.50q", r.Monitored, r.Signatures)
 	}
@@ -146,7 +146,7 @@ func BenchmarkFrom(b *testing.B) {
 	b.Run("plain", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			event.From(tr)
+			event.NewRow(tr)
 		}
 	})
 	b.Run("findings", func(b *testing.B) {
@@ -155,7 +155,7 @@ func BenchmarkFrom(b *testing.B) {
 		tr.Verdict.Reason.Finding = tr.Findings[0]
 		b.ReportAllocs()
 		for b.Loop() {
-			event.From(tr)
+			event.NewRow(tr)
 		}
 	})
 }

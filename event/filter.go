@@ -89,10 +89,10 @@ func (f Field) Of(r *Row) string {
 			return "yes"
 		}
 	}
-	return f.ofMore(&r.More)
+	return f.ofMore(&r.RareValues)
 }
 
-func (f Field) ofMore(m *More) string {
+func (f Field) ofMore(m *RareValues) string {
 	switch f {
 	case Source:
 		return m.Source

@@ -15,7 +15,7 @@ func TestFiltersWantWhatPeopleWrite(t *testing.T) {
 	r := event.Row{
 		Time: at, ID: "0jabcdefghj", Host: "www.example.com", URL: "http://www.example.com/Path?a,b", User: "anna b", Action: filter.Block,
 		Client: netip.MustParseAddr("10.0.0.1"), Status: 403, Rule: "bets", Category: "gambling",
-		More: event.More{Monitored: `["new list","say \"no\""]`, Signatures: "[2019401,7]"},
+		RareValues: event.RareValues{Monitored: `["new list","say \"no\""]`, Signatures: "[2019401,7]"},
 	}
 	for text, want := range map[string]bool{
 		"": true, "  ": true, `""`: true,
@@ -77,7 +77,7 @@ func FuzzParseFilter(f *testing.F) {
 	for _, s := range []string{"", "a", "-", "host:example.com,mn action:block", `-user:"a b",c "x`, "client:10.0.0.0/8 since:2h", "2001:db8::1", "a:b:c", "http://x:1/"} {
 		f.Add(s)
 	}
-	r := event.Row{Host: "example.com", URL: "http://example.com/", More: event.More{Monitored: `["a"]`, Signatures: "[1]"}}
+	r := event.Row{Host: "example.com", URL: "http://example.com/", RareValues: event.RareValues{Monitored: `["a"]`, Signatures: "[1]"}}
 	f.Fuzz(func(t *testing.T, s string) {
 		q, err := event.ParseFilter(s, time.Unix(0, 0))
 		if err == nil {

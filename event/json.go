@@ -54,7 +54,7 @@ func appendU(dst []byte, r rune) []byte {
 
 // AppendTexts appends the texts of m that are not empty as members of a JSON object, with a
 // comma before each.
-func (m *More) AppendTexts(dst []byte) []byte {
+func (m *RareValues) AppendTexts(dst []byte) []byte {
 	for _, t := range [...]struct{ key, text string }{
 		{`,"source":`, m.Source}, {`,"unread":`, m.Unread}, {`,"cache":`, m.Cache}, {`,"picture":`, m.Picture},
 		{`,"conversation":`, m.Conversation},
@@ -84,13 +84,13 @@ type MoreTexts struct {
 }
 
 // Set copies the texts into m.
-func (t *MoreTexts) Set(m *More) {
+func (t *MoreTexts) Set(m *RareValues) {
 	m.Source, m.Unread, m.Cache, m.Picture, m.Conversation = t.Source, t.Unread, t.Cache, t.Picture, t.Conversation
 	m.Monitored, m.Signatures = RawText(t.Monitored), RawText(t.Signatures)
 }
 
 // ParseTexts reads the texts of a JSON object into m.
-func (m *More) ParseTexts(object string) error {
+func (m *RareValues) ParseTexts(object string) error {
 	var t MoreTexts
 	if err := json.Unmarshal([]byte(object), &t); err != nil {
 		return err

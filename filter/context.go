@@ -22,13 +22,13 @@ func Of(ctx context.Context) *Transaction {
 // A Stored is the body of a response from a store instead of an origin, with verdicts on it.
 // The key of a verdict covers everything that decided besides the body.
 type Stored interface {
-	// Judged reports whether there are verdicts: most policies store none, and making a key
+	// HasVerdicts reports whether there are verdicts: most policies store none, and making a key
 	// costs more than calling Judged.
-	Judged() bool
+	HasVerdicts() bool
 	// Verdict returns the value stored under a key. It must not be changed.
 	Verdict(key [16]byte) (value []byte, ok bool)
-	// Keep stores a value under a key.
-	Keep(key [16]byte, value []byte)
+	// KeepVerdict stores a value under a key.
+	KeepVerdict(key [16]byte, value []byte)
 }
 
 // StoredOf returns the keeper of verdicts on a body from a store, even while checks see it:

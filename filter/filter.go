@@ -325,9 +325,9 @@ type Contextual interface {
 // changed.
 type Changing interface {
 	Check
-	// Lasts returns how long a verdict that follows from its findings may be kept. limited is
+	// Lifetime returns how long a verdict that follows from its findings may be kept. limited is
 	// false if that is as long as settings and files stay the same.
-	Lasts() (d time.Duration, limited bool)
+	Lifetime() (d time.Duration, limited bool)
 }
 
 // An Action is the action that a server has to take.
@@ -437,8 +437,8 @@ type Decider interface {
 // A Witness examines malformed requests that a server refuses by itself. Nothing is decided
 // about them. A [Decider] whose checks do that is one, and so is such a [Check].
 type Witness interface {
-	// Refused appends to t.Findings the findings in a head that is malformed or incomplete,
+	// SeeRefused appends to t.Findings the findings in a head that is malformed or incomplete,
 	// or in a DNS message that the name server answers by itself. Only client, protocol and
 	// time of t are known.
-	Refused(t *Transaction, head []byte)
+	SeeRefused(t *Transaction, head []byte)
 }

@@ -48,7 +48,7 @@ func (n *Node) Erase(users []string, clients []netip.Addr, dry bool) (int64, err
 				}
 			}
 		}
-		if err := e.State.Give(give...); err != nil {
+		if err := e.State.Issue(give...); err != nil {
 			return 0, err
 		}
 		e.Pauses.Refresh()
@@ -94,7 +94,7 @@ func (n *Node) ErasePerson(users []string, clients []netip.Addr) error {
 		// A random key, because one made from the name would reveal the person.
 		give = append(give, state.Instruction{Topic: votersTopic, Key: rand.Text(), Value: value, Until: time.Now().Add(erasedFor), Brief: true})
 	}
-	if err := p.State.Give(give...); err != nil {
+	if err := p.State.Issue(give...); err != nil {
 		return fmt.Errorf("telling the other nodes whose votes to erase: %w", err)
 	}
 	return nil

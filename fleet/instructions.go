@@ -46,13 +46,13 @@ const forgetFor = time.Hour
 
 // send sends an instruction to the other nodes.
 func (n *Node) send(i state.Instruction) {
-	if err := n.Parts().State.Give(i); err != nil {
+	if err := n.Parts().State.Issue(i); err != nil {
 		n.Log.Error("an instruction could not be sent to the other nodes", "topic", i.Topic, "key", i.Key, "error", err)
 	}
 }
 
-// Obey carries out the instructions of other nodes.
-func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
+// CarryOut carries out the instructions of other nodes.
+func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 	var why []string
 	var entries, sessions, counters, voters []state.Instruction
 	for _, i := range all {
@@ -85,7 +85,7 @@ func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 			n.applyPurge(i)
 		}
 	}
-	n.Parts().Sessions.Take(sessions)
+	n.Parts().Sessions.Receive(sessions)
 	err := errors.Join(n.applyEntries(ctx, entries), n.forget(ctx, counters), n.eraseVotes(ctx, voters))
 	if len(why) > 0 && ctx.Err() == nil {
 		n.ReloadAndLog(ctx, "another node has new: "+strings.Join(why, ", "))
@@ -188,5 +188,5 @@ func (n *Node) publish(changes map[string][]list.Change) error {
 			all = append(all, state.Instruction{Topic: entryTopic, Key: name + "\t" + c.Category + "\t" + c.Entry, Value: string(value)})
 		}
 	}
-	return n.Parts().State.Give(all...)
+	return n.Parts().State.Issue(all...)
 }

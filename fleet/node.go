@@ -3,7 +3,7 @@
 // verdicts are shared by package state alone.
 //
 // Data moves as follows. A command to this node becomes an instruction, which [state.Store]
-// stores and sends to the other nodes, even to those that are away at present. [Node.Obey]
+// stores and sends to the other nodes, even to those that are away at present. [Node.CarryOut]
 // carries out the instructions of other nodes with the parts in use.
 package fleet
 

@@ -53,12 +53,12 @@ func (g *pages) holders() (all []admin.Holder) {
 		all = append(all, h)
 	}
 	e := g.engine.Load()
-	shared := e.Shared()
+	shared := e.SharesState()
 	if v := e.Votes; v != nil {
 		all = append(all, admin.Holder{Name: "votes", Erase: func(ctx context.Context, p event.Person, dry bool) (int64, error) {
 			return v.Erase(ctx, voterOf(&p), dry)
 		}})
-		if to := v.Elsewhere(); to != "" && !shared {
+		if to := v.ForwardsTo(); to != "" && !shared {
 			all = append(all, admin.Holder{Name: "votes that were forwarded to " + to})
 		}
 	}

@@ -40,7 +40,7 @@ func (g *pages) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		return h
 	}
 	parts := admin.Parts{Metrics: g.metrics.handler, Health: health, Token: first.Settings.Listen.Token,
-		Lists:    (&admin.Lists{In: g.lists, Change: g.node.ChangeLists, Use: g.ReloadAndLog, Arriving: g.refresher.Arriving}).ShowLists(),
+		Lists:    (&admin.Lists{In: g.lists, Change: g.node.ChangeLists, Use: g.ReloadAndLog, Arriving: g.refresher.Progress}).ShowLists(),
 		Pause:    &admin.Pause{All: func() []policy.Pause { return g.engine.Load().Pauses.At(time.Now()) }, Set: g.pause},
 		Root:     g.host.Root,
 		Refusals: func() any { return g.engine.Load().Proxy.Refusals() },
@@ -131,7 +131,7 @@ func (g *pages) pause(who string, until time.Time, by netip.Addr) error {
 	e, now := g.engine.Load(), time.Now()
 	if who = strings.TrimSpace(who); who != "" {
 		var err error
-		if who, err = e.Whom(who); err != nil {
+		if who, err = e.NormaliseWho(who); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func (g *pages) clientsParts() *admin.Clients {
 }
 
 // describe describes a client at an address, a user, or a group.
-func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group string) admin.About {
+func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group string) admin.ClientState {
 	e := g.engine.Load()
 	var c filter.Client
 	switch {
@@ -39,7 +39,7 @@ func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group strin
 		c, _ = e.Identify(ctx, addr) // without a login, the address decides
 	}
 	now := time.Now()
-	a := admin.About{User: c.User, Groups: c.Groups, Policy: e.Policies.Covers(&c, now)}
+	a := admin.ClientState{User: c.User, Groups: c.Groups, Policy: e.Policies.Covers(&c, now)}
 	if group == "" { // quotas are for persons and devices
 		_, a.Balances = e.Policies.Balance(ctx, "", &c, now)
 	}
@@ -50,7 +50,7 @@ func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group strin
 // nodes; 0 withdraws them.
 func (g *pages) giveTime(who string, minutes int64, by netip.Addr) error {
 	e := g.engine.Load()
-	who, err := e.Whom(who)
+	who, err := e.NormaliseWho(who)
 	if err != nil {
 		return err
 	}

@@ -417,7 +417,7 @@ func TestWhatWasAskedIsRecordedWhole(t *testing.T) {
 		q := questionOf(t, client, name, miekg.TypeA, now)
 		_, a := askEngine(t, e, q)
 		x := e.Resolver.Record(q, &a.Reply, &a.T)
-		return event.From(&x)
+		return event.NewRow(&x)
 	}
 	r := record("10.1.0.8", "www.games.example")
 	if r.Proto != filter.DNS || r.Method != "A" || r.Host != "www.games.example" || r.Status != miekg.RcodeNameError ||

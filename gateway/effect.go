@@ -201,7 +201,7 @@ func (g *pages) pausesAfter(p *policy.Pause, now time.Time) ([]policy.Pause, err
 	who := p.Who
 	if who != "" {
 		var err error
-		if who, err = e.Whom(who); err != nil {
+		if who, err = e.NormaliseWho(who); err != nil {
 			return nil, err
 		}
 	}
@@ -219,7 +219,7 @@ func (g *pages) bonusesAfter(b *policy.Bonus, now time.Time) ([]policy.Bonus, er
 		return nil, nil
 	}
 	e := g.engine.Load()
-	who, err := e.Whom(b.Who)
+	who, err := e.NormaliseWho(b.Who)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1),
-		sockets: handover.From(ctx), departure: departure{left: make(chan struct{})}}
+		sockets: handover.FromContext(ctx), departure: departure{left: make(chan struct{})}}
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	p := &pages{g}
@@ -108,7 +108,7 @@ func (g *Gateway) done(t *filter.Transaction) {
 		return
 	}
 	e.Policies.Done(context.Background(), t)
-	e.Events.Add(event.From(t))
+	e.Events.Add(event.NewRow(t))
 	if e.Alerts != nil {
 		e.Alerts.Done(t)
 	}
@@ -213,7 +213,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	work.Go(func() { g.watch(ctx) })
 	work.Go(func() { _ = g.refresher.Run(ctx) })
 	work.Go(func() { returnAfterBursts(ctx) })
-	work.Go(func() { g.engine.Load().State.Follow(ctx, g.node.Obey) })
+	work.Go(func() { g.engine.Load().State.Follow(ctx, g.node.CarryOut) })
 	var err error
 	select {
 	case <-ctx.Done():
@@ -324,7 +324,7 @@ func (g *Gateway) health() admin.Health {
 		if st := e.State.Stats(); st.Lost != "" {
 			h.State = "degraded"
 			problems = append(problems, fmt.Sprintf("state: Redis has been lost since %s; this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
-		} else if e.Shared() {
+		} else if e.SharesState() {
 			h.State = "shared"
 		}
 	}
@@ -354,7 +354,7 @@ func (g *Gateway) named(q *dns.Query, a *dns.Reply, judged *filter.Transaction, 
 	t := e.Resolver.Record(q, a, judged)
 	t.Duration, t.BytesIn, t.BytesOut = took, int64(len(q.Msg)), int64(len(a.Buf))
 	g.metrics.count(&t)
-	e.Events.Add(event.From(&t))
+	e.Events.Add(event.NewRow(&t))
 }
 
 // PortalAddr returns the first address of the portal, with or without TLS, or

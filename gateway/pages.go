@@ -106,7 +106,7 @@ func (g *pages) ruling(d policy.Decision) (policy.Decision, error) {
 	if d.Who == "" {
 		return d, nil
 	}
-	who, err := g.engine.Load().Whom(d.Who)
+	who, err := g.engine.Load().NormaliseWho(d.Who)
 	d.Who = who
 	return d, err
 }
@@ -146,7 +146,7 @@ func (g *pages) note(by netip.Addr, category, outcome string) {
 	now := time.Now()
 	f := filter.Finding{Check: "admin", Category: category}
 	t := filter.Transaction{ID: g.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Record: filter.Record{Note: outcome}, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
-	g.engine.Load().Events.Add(event.From(&t))
+	g.engine.Load().Events.Add(event.NewRow(&t))
 }
 
 // settingsParts returns the functions by which the admin address shows and changes
@@ -213,7 +213,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 		mode = info.Mode().Perm()
 	}
 	kept := g.engine.Load().Settings.Versions()
-	if err := kept.Found(was); err != nil {
+	if err := kept.KeepDisk(was); err != nil {
 		return nil, fmt.Errorf("keeping the version before: %w", err)
 	}
 	if err := atomicfile.WriteBytes(g.file, mode, text); err != nil {

@@ -100,8 +100,8 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 		}
 		all = append(all, t)
 	}
-	if a := g.refresher.Arriving(); a.Name != "" {
-		all = append(all, admin.SetupTest{Text: a.Name, Wait: true, Fetching: admin.Fetching{Done: a.Done, Total: a.Total}})
+	if a := g.refresher.Progress(); a.Name != "" {
+		all = append(all, admin.SetupTest{Text: a.Name, Wait: true, Fetching: admin.FetchProgress{Done: a.Done, Total: a.Total}})
 	}
 	for _, p := range g.engine.Load().Lists.Problems() { // lists that are still being fetched
 		all = append(all, admin.SetupTest{Text: p, Wait: true})

@@ -71,9 +71,9 @@ func (g *Gateway) release() {
 			engine.ClosePart(p.Value, g.log)
 		}
 	}
-	errs := []error{e.Events.Leave()}
-	if s, ok := e.State.(interface{ Leave() error }); ok {
-		errs = append(errs, s.Leave())
+	errs := []error{e.Events.HandOver()}
+	if s, ok := e.State.(interface{ HandOver() error }); ok {
+		errs = append(errs, s.HandOver())
 	}
 	if err := errors.Join(append(errs, e.Data.Close())...); err != nil {
 		g.log.Error("part of the state could not be written for the next program", "error", err)
@@ -100,7 +100,7 @@ func (g *Gateway) refusal(why error) {
 
 // holds records who uses the data folder, for the command that requests an upgrade.
 func (g *Gateway) holds(h datadir.Holder) {
-	if err := g.engine.Load().Data.Say(h); err != nil {
+	if err := g.engine.Load().Data.RecordHolder(h); err != nil {
 		g.log.Warn("the lock of the data folder does not name its process; upgrades work by signal only", "error", err)
 	}
 }

@@ -28,10 +28,10 @@ const patience = 10 * time.Minute
 // A Successor lets a process talk to the program that it replaces.
 type Successor struct{ in, out *os.File }
 
-// Able reports that this process can start, and waits until the data folder is
+// ReportReady reports that this process can start, and waits until the data folder is
 // free.
-func (s *Successor) Able() error {
-	if err := s.say(able); err != nil {
+func (s *Successor) ReportReady() error {
+	if err := s.send(able); err != nil {
 		return err
 	}
 	line, err := bufio.NewReader(io.LimitReader(s.in, 1<<10)).ReadString('\n')
@@ -41,22 +41,22 @@ func (s *Successor) Able() error {
 	return nil
 }
 
-// Serving reports that this process serves. The predecessor then stops
+// ReportServing reports that this process serves. The predecessor then stops
 // accepting.
-func (s *Successor) Serving() error {
+func (s *Successor) ReportServing() error {
 	defer s.in.Close()
 	defer s.out.Close()
-	return s.say(serving)
+	return s.send(serving)
 }
 
 // Refuse reports why this process does not take over.
 func (s *Successor) Refuse(why error) {
-	_ = s.say(strings.Join(strings.Fields(why.Error()), " "))
+	_ = s.send(strings.Join(strings.Fields(why.Error()), " "))
 	s.in.Close()
 	s.out.Close()
 }
 
-func (s *Successor) say(line string) error {
+func (s *Successor) send(line string) error {
 	if _, err := fmt.Fprintln(s.out, line); err != nil {
 		return fmt.Errorf("telling the old program %q: %w", line, err)
 	}

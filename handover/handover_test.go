@@ -36,7 +36,7 @@ func successor(role string) int {
 	case "waits":
 		select {}
 	}
-	if err := before.Able(); err != nil {
+	if err := before.ReportReady(); err != nil {
 		return 4
 	}
 	if role == "halfway" {
@@ -57,7 +57,7 @@ func successor(role string) int {
 		fmt.Fprintln(os.Stderr, "not asked for:", unused)
 		return 8
 	}
-	if err := before.Serving(); err != nil {
+	if err := before.ReportServing(); err != nil {
 		return 9
 	}
 	c, err := l.Accept()

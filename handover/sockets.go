@@ -32,9 +32,9 @@ type HandedOver struct{ Hurry <-chan struct{} }
 
 func (HandedOver) Error() string { return "another process has taken over the sockets" }
 
-// Leaving returns the Hurry channel from the cause of the end of ctx. ok is
+// HurryFrom returns the Hurry channel from the cause of the end of ctx. ok is
 // false if the program ends without a successor.
-func Leaving(ctx context.Context) (hurry <-chan struct{}, ok bool) {
+func HurryFrom(ctx context.Context) (hurry <-chan struct{}, ok bool) {
 	l, ok := errors.AsType[HandedOver](context.Cause(ctx))
 	return l.Hurry, ok
 }
@@ -80,15 +80,15 @@ type key struct{}
 // With returns a context in which [Listen] and [ListenPacket] use s.
 func (s *Sockets) With(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, s) }
 
-// From returns the sockets in ctx, or new ones.
-func From(ctx context.Context) *Sockets {
-	if s := of(ctx); s != nil {
+// FromContext returns the sockets in ctx, or new ones.
+func FromContext(ctx context.Context) *Sockets {
+	if s := fromContext(ctx); s != nil {
 		return s
 	}
 	return &Sockets{}
 }
 
-func of(ctx context.Context) *Sockets {
+func fromContext(ctx context.Context) *Sockets {
 	s, _ := ctx.Value(key{}).(*Sockets)
 	return s
 }
@@ -96,7 +96,7 @@ func of(ctx context.Context) *Sockets {
 // Listen is [net.ListenConfig.Listen] for TCP and stream sockets of Unix,
 // unless there is an inherited socket.
 func Listen(ctx context.Context, lc *net.ListenConfig, network, addr string) (net.Listener, error) {
-	s := of(ctx)
+	s := fromContext(ctx)
 	if f := s.take(network, addr); f != nil {
 		defer f.Close()
 		l, err := net.FileListener(f)
@@ -116,7 +116,7 @@ func Listen(ctx context.Context, lc *net.ListenConfig, network, addr string) (ne
 // ListenPacket is [net.ListenConfig.ListenPacket], unless there is an inherited
 // socket.
 func ListenPacket(ctx context.Context, lc *net.ListenConfig, network, addr string) (net.PacketConn, error) {
-	s := of(ctx)
+	s := fromContext(ctx)
 	if f := s.take(network, addr); f != nil {
 		defer f.Close()
 		p, err := net.FilePacketConn(f)

@@ -198,7 +198,7 @@ func changed(x *exchange.Exchange) string {
 		return ""
 	}
 	var out message.Request
-	x.Outgoing(&out)
+	x.MakeOutgoing(&out)
 	for _, edit := range x.Edits {
 		switch edit.Kind {
 		case filter.SetHeader:

@@ -190,7 +190,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 			x.Q.Add(name, v)
 		}
 	}
-	s.write(w, x.Obey(r.Context()))
+	s.write(w, x.VerdictResponse(r.Context()))
 	x.End()
 }
 

@@ -15,7 +15,7 @@ import (
 // the chunks that follow. It implements [message.Body].
 type body struct {
 	r         *bufio.Reader
-	net       *timed
+	net       *timedConn
 	preview   []byte // the whole preview, in reused storage
 	pre       []byte // the unread part of preview
 	left      int64  // unread bytes of the current chunk

@@ -32,7 +32,7 @@ const (
 type conn struct {
 	s    *Server
 	l    *listener
-	net  *timed
+	net  *timedConn
 	peer netip.Addr
 	idle atomic.Bool // the connection waits for a request
 
@@ -53,7 +53,7 @@ type conn struct {
 }
 
 func newConn(s *Server, l *listener, nc net.Conn) *conn {
-	c := &conn{s: s, l: l, net: &timed{Conn: nc, limit: s.idle}, http: message.NewReader(nil, 4<<10, wire.MaxHeads)}
+	c := &conn{s: s, l: l, net: &timedConn{Conn: nc, limit: s.idle}, http: message.NewReader(nil, 4<<10, wire.MaxHeads)}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.peer = a.AddrPort().Addr().Unmap().WithZone("")
 	}
@@ -199,8 +199,8 @@ func reasons(status int) string {
 	return http.StatusText(status)
 }
 
-// A timed is a connection with a limit on silence.
-type timed struct {
+// A timedConn is a connection with a limit on silence.
+type timedConn struct {
 	net.Conn
 	limit   time.Duration // 0: no limit
 	read    time.Time     // the last deadlines that were set
@@ -208,7 +208,7 @@ type timed struct {
 	stopped atomic.Bool
 }
 
-func (t *timed) Read(p []byte) (int, error) {
+func (t *timedConn) Read(p []byte) (int, error) {
 	if t.limit > 0 {
 		if now := time.Now(); t.read.Sub(now) < t.limit*3/4 {
 			t.read = now.Add(t.limit)
@@ -223,12 +223,12 @@ func (t *timed) Read(p []byte) (int, error) {
 	return t.Conn.Read(p)
 }
 
-func (t *timed) Write(p []byte) (int, error) {
+func (t *timedConn) Write(p []byte) (int, error) {
 	t.armWrite()
 	return t.Conn.Write(p)
 }
 
-func (t *timed) armWrite() {
+func (t *timedConn) armWrite() {
 	if t.limit == 0 {
 		return
 	}
@@ -239,7 +239,7 @@ func (t *timed) armWrite() {
 }
 
 // stop makes reads fail. Any goroutine may call it.
-func (t *timed) stop() {
+func (t *timedConn) stop() {
 	t.stopped.Store(true)
 	_ = t.Conn.SetReadDeadline(time.Unix(1, 0)) // on a closed connection it fails, which does no harm
 }

@@ -244,7 +244,7 @@ const departureTime = time.Minute
 // waitForConns waits for the connections to end while another process accepts new
 // ones.
 func (l *listener) waitForConns(ctx context.Context) {
-	hurry, ok := handover.Leaving(ctx)
+	hurry, ok := handover.HurryFrom(ctx)
 	if !ok {
 		return
 	}

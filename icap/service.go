@@ -79,7 +79,7 @@ func (c *conn) reqmod(ctx context.Context) error {
 	if answer != nil {
 		return c.answer(x, answer)
 	}
-	x.Outgoing(&x.out)
+	x.MakeOutgoing(&x.out)
 	changed := c.changes(x)
 	for _, e := range x.Edits {
 		if e.Kind == filter.DialHost {
@@ -134,7 +134,7 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 		return s, nil
 	}
 	if !x.JudgeHead(ctx) {
-		return x.Obey(ctx), nil
+		return x.VerdictResponse(ctx), nil
 	}
 	if x.Q.Upgrade != nil && x.Upgrade() == exchange.UpgradeRefused {
 		return x.Fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.Q.Upgrade)+" refused: no rule allows this host"), nil
@@ -225,7 +225,7 @@ func (c *conn) respmod(ctx context.Context) error {
 	pass, inspect := x.JudgeResponse(ctx, s)
 	switch {
 	case !pass:
-		return c.answer(x, x.Obey(ctx))
+		return c.answer(x, x.VerdictResponse(ctx))
 	case inspect:
 		if err := c.requestRest(); err != nil {
 			return err

@@ -85,7 +85,7 @@ func (c *conn) passResponse(x *transaction) error {
 // sometimes ends a body without a length before its last chunk (its bug 5550),
 // which clients take for an incomplete one.
 func appendLength(head []byte, s *message.Response, b message.Body) []byte {
-	if !exchange.Judged(b) || b.Remaining() < 0 || s.Get("Content-Length") != nil || s.Get("Transfer-Encoding") != nil || !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
+	if !exchange.VerdictIsFinal(b) || b.Remaining() < 0 || s.Get("Content-Length") != nil || s.Get("Transfer-Encoding") != nil || !bytes.HasSuffix(head, []byte("\r\n\r\n")) {
 		return head
 	}
 	head = append(head[:len(head)-2], "Content-Length: "...)
@@ -96,7 +96,7 @@ func appendLength(head []byte, s *message.Response, b message.Body) []byte {
 // waits for an answer to its preview (RFC 3507, 4.6).
 func (c *conn) mayBe204(b message.Body) bool {
 	switch {
-	case b != nil && !exchange.Judged(b):
+	case b != nil && !exchange.VerdictIsFinal(b):
 		return false // a part of the body is not judged yet
 	case c.h.allow.no:
 		return true

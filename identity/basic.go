@@ -47,8 +47,8 @@ func unanswered(err error) *Wait { return &Wait{503, 5 * time.Second, err} }
 
 func (w *Wait) Unwrap() error { return w.Err }
 
-// Later returns the status of the answer and the value for Retry-After.
-func (w *Wait) Later() (status int, after time.Duration) { return w.Status, w.For }
+// RetryAfter returns the status of the answer and the value for Retry-After.
+func (w *Wait) RetryAfter() (status int, after time.Duration) { return w.Status, w.For }
 
 func (w *Wait) Error() string {
 	switch {

@@ -107,7 +107,7 @@ func (f *flakyDirectory) set(down bool, groups ...string) {
 // A sessionStore keeps sessions in memory.
 type sessionStore struct{}
 
-func (sessionStore) Give(...state.Instruction) error          { return nil }
+func (sessionStore) Issue(...state.Instruction) error         { return nil }
 func (sessionStore) InForce(topic string) []state.Instruction { return nil }
 
 // TestGroupsComeFromTheDirectoryForEverySource: the directory is queried for

@@ -50,7 +50,7 @@ func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
 	n := &negotiate{names: map[string][]string{}, given: map[string]bool{}, signed: map[string]ticketUser{}}
 	var seen *kerberos.Replays
 	if old != nil && old.kerberos != nil {
-		seen = old.kerberos.acceptor.Seen()
+		seen = old.kerberos.acceptor.SeenTokens()
 	}
 	var err error
 	if n.acceptor, err = kerberos.New(cfg.Config, seen); err != nil {

@@ -487,12 +487,12 @@ type gravityList struct {
 // gravityLists writes the entries of some lists in a table to a file for each list. In
 // Pi-hole's allow lists, rules are exceptions; in the files, they are allowed entries.
 func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (files []gravityFile, err error) {
-	type out struct {
+	type listFile struct {
 		file *os.File
 		to   *bufio.Writer
 		gravityFile
 	}
-	outs := map[int64]*out{}
+	outs := map[int64]*listFile{}
 	defer func() {
 		for _, o := range outs {
 			err = errors.Join(err, o.to.Flush(), o.file.Close())
@@ -519,7 +519,7 @@ func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (file
 			if err != nil {
 				return err
 			}
-			o = &out{f, bufio.NewWriter(f), gravityFile{groups: l.groups, name: name, format: list.Adblock, path: path, list: id, from: l.address}}
+			o = &listFile{f, bufio.NewWriter(f), gravityFile{groups: l.groups, name: name, format: list.Adblock, path: path, list: id, from: l.address}}
 			if isURL(l.address) {
 				o.url = l.address
 			}

@@ -168,8 +168,8 @@ func (f *File) remark(m Match, reason string) Problem {
 	return Problem{File: from.path, Line: int(line - uint64(from.first) + 1), Reason: reason, Kept: true}
 }
 
-// A Found is an entry of a list that matches a host or URL.
-type Found struct {
+// A FoundEntry is an entry of a list that matches a host or URL.
+type FoundEntry struct {
 	Category  string `json:"category"`
 	Exception bool   `json:"exception,omitempty"`
 	Evidence  string `json:"evidence"` // the text, and where
@@ -177,7 +177,7 @@ type Found struct {
 
 // Ask returns the list's entries on a host or URL as people write them; rules of ad
 // blockers see it as a page.
-func (f *File) Ask(name string) ([]Found, error) {
+func (f *File) Ask(name string) ([]FoundEntry, error) {
 	raw := name
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw
@@ -200,9 +200,9 @@ func (f *File) Ask(name string) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Found
+	var all []FoundEntry
 	for _, m := range found {
-		all = append(all, Found{m.Category, m.Exception, f.Evidence(m)})
+		all = append(all, FoundEntry{m.Category, m.Exception, f.Evidence(m)})
 	}
 	return all, nil
 }

@@ -202,7 +202,7 @@ func (l *handler) examine(over bool) {
 		return
 	}
 	for _, w := range l.rs.witness {
-		w.Refused(&l.q, &l.judged)
+		w.SeeRefused(&l.q, &l.judged)
 	}
 }
 

@@ -366,7 +366,7 @@ func (s *Server) Run(ctx context.Context) error {
 // ones: as long as a connection may be silent, so that none ends before its client
 // expects it. Those over HTTPS say that they end.
 func (s *Server) waitForConns(ctx context.Context) {
-	hurry, ok := handover.Leaving(ctx)
+	hurry, ok := handover.HurryFrom(ctx)
 	if !ok {
 		return
 	}

@@ -345,7 +345,7 @@ type watcher struct {
 	seen chan []byte
 }
 
-func (w *watcher) Refused(q *dns.Query, t *filter.Transaction) {
+func (w *watcher) SeeRefused(q *dns.Query, t *filter.Transaction) {
 	w.seen <- bytes.Clone(q.Msg)
 	t.ID, t.Findings = "seen", append(t.Findings, filter.Finding{Check: "watcher"})
 }

@@ -123,7 +123,7 @@ func (s *Server) acceptQUIC(q quicListener, w *web) {
 // gets packets of the other's connections, so it has to be quick: queries in progress have a
 // second, and clients connect again.
 func (s *Server) leaveQUIC(ctx context.Context, w *web) {
-	hurry, ok := handover.Leaving(ctx)
+	hurry, ok := handover.HurryFrom(ctx)
 	if !ok {
 		return
 	}

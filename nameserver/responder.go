@@ -41,10 +41,10 @@ type Notifier interface {
 // malformed ones, those with an opcode other than QUERY, and questions that no
 // responder gets. It decides nothing.
 type Witness interface {
-	// Refused describes its findings in t, for the log. It may read Msg, Client and
+	// SeeRefused describes its findings in t, for the log. It may read Msg, Client and
 	// At of q, and Name if End is not 0. It runs on the goroutine that reads the
 	// socket.
-	Refused(q *dns.Query, t *filter.Transaction)
+	SeeRefused(q *dns.Query, t *filter.Transaction)
 }
 
 // An Authenticator has the keys of TSIG (RFC 8945). Workers answer queries with

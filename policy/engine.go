@@ -583,11 +583,11 @@ func (w *walk) matters(checks uint64) bool {
 	return false
 }
 
-// Refused implements [filter.Witness].
-func (e *Engine) Refused(t *filter.Transaction, head []byte) {
+// SeeRefused implements [filter.Witness].
+func (e *Engine) SeeRefused(t *filter.Transaction, head []byte) {
 	for _, c := range e.checks {
 		if w, ok := c.(filter.Witness); ok {
-			w.Refused(t, head)
+			w.SeeRefused(t, head)
 		}
 	}
 }

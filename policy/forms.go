@@ -37,7 +37,7 @@ func (f *forms) add(phrase string) error {
 // between words: there is no form of them to look for.
 func joined(phrase string) bool {
 	for _, t := range content.Terms([]byte(phrase), true) {
-		if !language.ScriptOf(t.Word).Joined() {
+		if !language.ScriptOf(t.Word).JoinsWords() {
 			return false
 		}
 	}
@@ -52,10 +52,10 @@ func searched(phrase string) []byte {
 	if len(words) == 0 {
 		return nil
 	}
-	if language.ScriptOf(string(words)).Joined() {
+	if language.ScriptOf(string(words)).JoinsWords() {
 		term = bytes.TrimLeft(term, " ")
 	}
-	if last, _ := utf8.DecodeLastRune(words); language.ScriptOf(string(last)).Joined() {
+	if last, _ := utf8.DecodeLastRune(words); language.ScriptOf(string(last)).JoinsWords() {
 		term = bytes.TrimRight(term, " ")
 	}
 	return term

@@ -199,7 +199,7 @@ func storedBody(w *walk) filter.Stored {
 // storedVerdict returns the verdict stored with a cached body.
 func storedVerdict(w *walk) (l learnedVerdict, ok bool) {
 	s := storedBody(w)
-	if s == nil || !s.Judged() {
+	if s == nil || !s.HasVerdicts() {
 		return l, false
 	}
 	value, ok := s.Verdict(w.learnKey(false))
@@ -218,7 +218,7 @@ func (p *policy) verdictLifetime(checks []filter.Check) (d time.Duration, limite
 		if !ok {
 			continue
 		}
-		if of, some := c.Lasts(); some && (!limited || of < d) {
+		if of, some := c.Lifetime(); some && (!limited || of < d) {
 			d, limited = of, true
 		}
 	}
@@ -370,7 +370,7 @@ func (w *walk) remember(ctx context.Context) {
 	}
 	value := l.append(nil)
 	if kept != nil {
-		kept.Keep(w.learnKey(false), value)
+		kept.KeepVerdict(w.learnKey(false), value)
 	}
 	if shared && ok {
 		w.e.memory.Put(ctx, w.learnKey(true), value, ttl)

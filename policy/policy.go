@@ -147,7 +147,7 @@ type Rule struct {
 	Answer filter.Answer `yaml:"answer"`
 }
 
-// MoveFiles implements [setting.Named]: conditions may name a list as "@FILE".
+// MoveFiles implements [setting.FileNamer]: conditions may name a list as "@FILE".
 func (r *Rule) MoveFiles(to func(path string) string) {
 	for _, values := range [][]string{r.Extension, r.Type, r.Search} {
 		for i, v := range values {

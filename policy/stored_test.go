@@ -15,9 +15,9 @@ type shelved struct {
 	kept map[[16]byte][]byte
 }
 
-func (s *shelved) Judged() bool                        { return len(s.kept) > 0 }
-func (s *shelved) Verdict(key [16]byte) ([]byte, bool) { v, ok := s.kept[key]; return v, ok }
-func (s *shelved) Keep(key [16]byte, value []byte)     { s.kept[key] = value }
+func (s *shelved) HasVerdicts() bool                      { return len(s.kept) > 0 }
+func (s *shelved) Verdict(key [16]byte) ([]byte, bool)    { v, ok := s.kept[key]; return v, ok }
+func (s *shelved) KeepVerdict(key [16]byte, value []byte) { s.kept[key] = value }
 
 // A scanner looks for patterns that may change.
 type scanner struct {
@@ -26,7 +26,7 @@ type scanner struct {
 	limited bool
 }
 
-func (s scanner) Lasts() (time.Duration, bool) { return s.lasts, s.limited }
+func (s scanner) Lifetime() (time.Duration, bool) { return s.lasts, s.limited }
 
 // An observer looks at more than bodies.
 type observer struct{ *fake }

@@ -200,10 +200,10 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 		status, v.Error = http.StatusUnauthorized, text.Mark("Wrong name or password.")
 	} else if l, wait := errors.AsType[interface {
 		error
-		Later() (int, time.Duration)
+		RetryAfter() (int, time.Duration)
 	}](err); wait {
 		var after time.Duration
-		if status, after = l.Later(); status == http.StatusTooManyRequests {
+		if status, after = l.RetryAfter(); status == http.StatusTooManyRequests {
 			v.Error = s.texts(r).Say("Too many attempts. Try again in {time}.", "time", after.Round(time.Second).String())
 		}
 		w.Header().Set("Retry-After", fmt.Sprint(int(after/time.Second)+1))

@@ -169,9 +169,9 @@ func (c *Client) kinds() (together, after []kind) {
 	}
 }
 
-// Take fetches all profiles, writes them and their reading into the folder, and returns the
+// Fetch fetches all profiles, writes them and their reading into the folder, and returns the
 // reading. The reading names profiles that failed; the error means that all failed.
-func (c *Client) Take(ctx context.Context) (string, error) {
+func (c *Client) Fetch(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(c.cfg.Dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder: %w", err)
 	}

@@ -199,7 +199,7 @@ func take(t *testing.T, cfg Config) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Take(t.Context())
+	return c.Fetch(t.Context())
 }
 
 func TestTakeWritesEveryProfileAndItsReading(t *testing.T) {

@@ -310,7 +310,7 @@ func (o *tlsOpening) handshake(pass bool) outcome {
 	}
 	conf.DynamicRecordSizingDisabled = true // each record costs a system call
 	seen := append(append([]byte(nil), o.first...), c.r.Buffered()...)
-	tc := tls.Server(&rewound{c.c, seen}, conf)
+	tc := tls.Server(&rewoundConn{c.c, seen}, conf)
 	c.c.SetDeadline(deadlineIn(c.p.headTime))
 	if err := tc.HandshakeContext(x.ctx); err != nil {
 		o.handshakeFailed(err)

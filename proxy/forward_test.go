@@ -254,7 +254,7 @@ type witness struct {
 	seen chan string
 }
 
-func (w witness) Refused(t *filter.Transaction, head []byte) {
+func (w witness) SeeRefused(t *filter.Transaction, head []byte) {
 	w.seen <- t.Client.Addr.String() + " " + string(head)
 }
 
@@ -692,8 +692,8 @@ func (loginError) Challenges() []string { return []string{"Negotiate", `Basic re
 
 type waitError struct{}
 
-func (waitError) Error() string               { return "too many wrong passwords" }
-func (waitError) Later() (int, time.Duration) { return 429, 1500 * time.Millisecond }
+func (waitError) Error() string                    { return "too many wrong passwords" }
+func (waitError) RetryAfter() (int, time.Duration) { return 429, 1500 * time.Millisecond }
 
 func TestIdentity(t *testing.T) {
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})

@@ -183,7 +183,7 @@ const leaves = time.Hour
 
 // leave waits for the end of the connections, while another process accepts.
 func (l *listener) leave(ctx context.Context) {
-	hurry, ok := handover.Leaving(ctx)
+	hurry, ok := handover.HurryFrom(ctx)
 	if !ok {
 		return
 	}

@@ -57,7 +57,7 @@ type Engine struct {
 	Decider filter.Decider
 	// Identify returns the client at an address with a Proxy-Authorization (nil if absent). If
 	// the error has a method Challenges() []string, the client must log in: the strings are
-	// values of Proxy-Authenticate. If it has Later() (status int, after time.Duration), the
+	// values of Proxy-Authenticate. If it has RetryAfter() (status int, after time.Duration), the
 	// client must try again later. Any other error refuses the request.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
 	// Identifier identifies clients by other means than their address and a field of the request;

@@ -136,7 +136,7 @@ func (x *request) drop() {
 func (x *request) yield() {
 	if x.working {
 		x.working = false
-		x.p.turns.Give(1)
+		x.p.turns.Release(1)
 	}
 }
 
@@ -246,7 +246,7 @@ func (x *request) setURL() {
 // turn waits until the request may be processed.
 func (x *request) turn() outcome {
 	p := x.p
-	ok, waited := p.turns.Take(x.ctx, x.addr, 1, p.queueTime)
+	ok, waited := p.turns.Acquire(x.ctx, x.addr, 1, p.queueTime)
 	x.working = ok
 	switch {
 	case !ok:
@@ -523,7 +523,7 @@ func (x *request) roundTrip() (*message.Response, error) {
 		return nil, d.err
 	}
 	out := &x.Out
-	x.Outgoing(out)
+	x.MakeOutgoing(out)
 	if via := x.p.via[x.Q.Proto%10]; via != nil {
 		out.Fields = append(out.Fields, message.Field{Name: viaName, Value: via})
 	}
@@ -668,7 +668,7 @@ func (x *request) lostClient(err error) outcome {
 }
 
 // obey sends the response for the verdict.
-func (x *request) obey() outcome { return x.reply(x.Obey(x.ctx)) }
+func (x *request) obey() outcome { return x.reply(x.VerdictResponse(x.ctx)) }
 
 // fail sends an error page: reason is for the client, note for the operator.
 func (x *request) fail(status int, reason, note string) outcome {

@@ -113,7 +113,7 @@ func (c *conn) startTLS() bool {
 		c.p.counters.add(tlsRefused)
 		return false
 	}
-	tc := tls.Server(&rewound{c.socket, bytes.Clone(c.r.Buffered())}, conf)
+	tc := tls.Server(&rewoundConn{c.socket, bytes.Clone(c.r.Buffered())}, conf)
 	c.c, c.tcp = tc, nil
 	if err := tc.HandshakeContext(c.ctx); err != nil {
 		c.p.log.Debug("TLS handshake with a client", "client", c.x.addr, "error", err)
@@ -192,7 +192,7 @@ func (c *conn) badRequest(err error) {
 		x.T.Host, _ = exchange.CleanHost(x.Q.Host)
 		c.lost = true
 		if w, ok := x.eng.Decider.(filter.Witness); ok {
-			w.Refused(&x.T, x.Q.Raw())
+			w.SeeRefused(&x.T, x.Q.Raw())
 		}
 		x.fail(e.Status, "The request is malformed: "+e.Reason+".", "request refused: "+e.Reason)
 		return

@@ -58,13 +58,13 @@ func deadlineIn(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// A rewound is a connection from which some bytes were already read.
-type rewound struct {
+// A rewoundConn is a connection from which some bytes were already read.
+type rewoundConn struct {
 	net.Conn
 	first []byte
 }
 
-func (c *rewound) Read(p []byte) (int, error) {
+func (c *rewoundConn) Read(p []byte) (int, error) {
 	if len(c.first) > 0 {
 		n := copy(p, c.first)
 		if c.first = c.first[n:]; len(c.first) == 0 {
@@ -76,7 +76,7 @@ func (c *rewound) Read(p []byte) (int, error) {
 }
 
 // NetConn returns the connection below, nil while some of its bytes are held here.
-func (c *rewound) NetConn() net.Conn {
+func (c *rewoundConn) NetConn() net.Conn {
 	if len(c.first) > 0 {
 		return nil
 	}

@@ -337,7 +337,7 @@ func (d *direction) sayWhy() {
 	for d.why.Load() != nil && d.mu.TryLock() {
 		if why := d.why.Swap(nil); why != nil {
 			d.dst.SetWriteDeadline(time.Now().Add(time.Second))
-			d.dst.Write(d.talk.Last(nil, why)) // best effort
+			d.dst.Write(d.talk.AppendEnd(nil, why)) // best effort
 			if half, ok := d.dst.(interface{ CloseWrite() error }); ok {
 				half.CloseWrite()
 			}

@@ -60,7 +60,7 @@ func (c *conn) serveWithin(d *tlsState, first []byte) outcome {
 	x := &c.x
 	x.Note("requests without TLS in the tunnel")
 	seen := append(bytes.Clone(first), c.r.Buffered()...)
-	c.r.Reset(&rewound{c.c, seen})
+	c.r.Reset(&rewoundConn{c.c, seen})
 	c.until = time.Time{}
 	c.c.SetDeadline(c.until)
 	x.host, x.url = "", ""

@@ -362,7 +362,7 @@ func (s *sentinels) ask(ctx context.Context, at string) (master string, others [
 	}
 	for item := range items {
 		var host, port string
-		if err := item.Each(func(k, v []byte) {
+		if err := item.EachPair(func(k, v []byte) {
 			switch string(k) {
 			case "ip":
 				host = string(v)

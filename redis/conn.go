@@ -65,7 +65,7 @@ func (c *Config) dialer() (d dialer, err error) {
 func (d *dialer) socket(ctx context.Context, addr string) (net.Conn, error) {
 	plain := net.Dialer{KeepAlive: silence}
 	if d.tls != nil {
-		return (&tls.Dialer{NetDialer: &plain, Config: d.tls.Now()}).DialContext(ctx, "tcp", addr)
+		return (&tls.Dialer{NetDialer: &plain, Config: d.tls.Current()}).DialContext(ctx, "tcp", addr)
 	}
 	return plain.DialContext(ctx, "tcp", addr)
 }

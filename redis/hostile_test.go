@@ -301,9 +301,9 @@ func TestWrongTypesAreErrors(t *testing.T) {
 		"+twelve\r\n":                  func(r redis.Reply) error { _, err := r.Int(); return err },
 		"$1\r\na\r\n":                  func(r redis.Reply) error { _, err := r.Texts(); return err },
 		"*1\r\n*1\r\n:1\r\n":           func(r redis.Reply) error { _, err := r.Texts(); return err },
-		"*3\r\n+a\r\n+b\r\n+c\r\n":     func(r redis.Reply) error { return r.Each(func(_, _ []byte) {}) },
-		"%1\r\n+a\r\n~1\r\n+b\r\n":     func(r redis.Reply) error { return r.Each(func(_, _ []byte) {}) },
-		":7\r\n":                       func(r redis.Reply) error { return r.Each(func(_, _ []byte) {}) },
+		"*3\r\n+a\r\n+b\r\n+c\r\n":     func(r redis.Reply) error { return r.EachPair(func(_, _ []byte) {}) },
+		"%1\r\n+a\r\n~1\r\n+b\r\n":     func(r redis.Reply) error { return r.EachPair(func(_, _ []byte) {}) },
+		":7\r\n":                       func(r redis.Reply) error { return r.EachPair(func(_, _ []byte) {}) },
 		"*2\r\n-WRONGTYPE x\r\n+a\r\n": func(r redis.Reply) error { _, err := r.Texts(); return err },
 		"*1\r\n!11\r\nWRONGTYPE x\r\n": func(r redis.Reply) error { _, err := r.Texts(); return err },
 	} {

@@ -152,9 +152,9 @@ func (r Reply) Texts() ([]string, error) {
 	return all, nil
 }
 
-// Each calls f with the keys and values of a map, which belong to the batch like those of
+// EachPair calls f with the keys and values of a map, which belong to the batch like those of
 // Bytes. It accepts a list of pairs.
-func (r Reply) Each(f func(key, value []byte)) error {
+func (r Reply) EachPair(f func(key, value []byte)) error {
 	items, err := r.Items()
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func walk(t *testing.T, r Reply, depth int) (size int) {
 	_, _ = r.Texts()
 	_ = r.Err()
 	_ = r.String()
-	_ = r.Each(func(k, v []byte) { size += len(k) + len(v) })
+	_ = r.EachPair(func(k, v []byte) { size += len(k) + len(v) })
 	for item := range r.items {
 		size += walk(t, item, depth+1)
 	}

@@ -305,8 +305,8 @@ func canary(name []byte) bool {
 	return false
 }
 
-// Own returns a function that reports whether the settings answer a name, before any policy.
-func Own(cfg Config) (func(name string) bool, error) {
+// LocalNames returns a function that reports whether the settings answer a name, before any policy.
+func LocalNames(cfg Config) (func(name string) bool, error) {
 	l, err := newLocal(cfg)
 	if err != nil {
 		return nil, err

@@ -312,9 +312,9 @@ func (r *Resolver) judge(q *dns.Query, a *dns.Reply, t *filter.Transaction) {
 	r.parts.Decider.Decide(context.Background(), t, filter.Name)
 }
 
-// Refused implements the server's Witness: the checks of the policy that examine
+// SeeRefused implements the server's Witness: the checks of the policy that examine
 // malformed messages see the message.
-func (r *Resolver) Refused(q *dns.Query, t *filter.Transaction) {
+func (r *Resolver) SeeRefused(q *dns.Query, t *filter.Transaction) {
 	w, ok := r.parts.Decider.(filter.Witness)
 	if !ok {
 		return
@@ -324,7 +324,7 @@ func (r *Resolver) Refused(q *dns.Query, t *filter.Transaction) {
 	if q.End != 0 {
 		x.Type, x.Host = q.Type, string(dns.AppendHost(nil, q.Name))
 	}
-	if w.Refused(&x, q.Msg); len(x.Findings) > 0 || x.Note != "" {
+	if w.SeeRefused(&x, q.Msg); len(x.Findings) > 0 || x.Note != "" {
 		x.ID = r.ids.Next(q.At)
 		*t = x
 	}

@@ -450,7 +450,7 @@ type witness struct {
 	seen []byte
 }
 
-func (w *witness) Refused(t *filter.Transaction, msg []byte) {
+func (w *witness) SeeRefused(t *filter.Transaction, msg []byte) {
 	w.seen = append([]byte(nil), msg...)
 	t.Findings = append(t.Findings, filter.Finding{Check: "signature", Category: "7", Evidence: t.Host})
 }
@@ -467,7 +467,7 @@ func TestWhatTheServerAnswersByItselfIsExaminedAndRecorded(t *testing.T) {
 		}
 		a := &reply{}
 		a.Start(q, nil, 1200)
-		x.r.Refused(q, &a.T)
+		x.r.SeeRefused(q, &a.T)
 		if string(w.seen) != string(q.Msg) {
 			t.Errorf("%s: the check examined %q", name, w.seen)
 		}

@@ -32,9 +32,9 @@ func Path(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// Named is implemented by values that name files in their own syntax, such as "@FILE" in a
+// FileNamer is implemented by values that name files in their own syntax, such as "@FILE" in a
 // list of words.
-type Named interface {
+type FileNamer interface {
 	// MoveFiles replaces each path in the value by the result of to.
 	MoveFiles(to func(path string) string)
 }
@@ -51,7 +51,7 @@ func move(v any, to func(string) string, folders bool) {
 		if f.String() != "" && (folders || f.Type() != folderType) {
 			f.SetString(to(f.String()))
 		}
-	}, func(n Named) { n.MoveFiles(to) })
+	}, func(n FileNamer) { n.MoveFiles(to) })
 }
 
 // Files lists every File in the settings v, sorted and without duplicates. Call it after
@@ -68,7 +68,7 @@ func Files(v any) []string {
 		if f.Type() == fileType {
 			add(f.String())
 		}
-	}, func(n Named) { n.MoveFiles(add) })
+	}, func(n FileNamer) { n.MoveFiles(add) })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -80,7 +80,7 @@ var (
 )
 
 // eachFile calls file for every File, Source and Folder below v and named for every Named.
-func eachFile(v reflect.Value, file func(reflect.Value), named func(Named)) {
+func eachFile(v reflect.Value, file func(reflect.Value), named func(FileNamer)) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
@@ -91,12 +91,12 @@ func eachFile(v reflect.Value, file func(reflect.Value), named func(Named)) {
 		return
 	}
 	if v.CanAddr() && v.Addr().CanInterface() {
-		if n, ok := v.Addr().Interface().(Named); ok {
+		if n, ok := v.Addr().Interface().(FileNamer); ok {
 			named(n)
 			return
 		}
 	} else if v.CanInterface() {
-		if n, ok := v.Interface().(Named); ok {
+		if n, ok := v.Interface().(FileNamer); ok {
 			named(n)
 			return
 		}
@@ -122,7 +122,7 @@ func eachFile(v reflect.Value, file func(reflect.Value), named func(Named)) {
 }
 
 // eachOfMap visits copies of a map's values, because they cannot be changed in place.
-func eachOfMap(v reflect.Value, file func(reflect.Value), named func(Named)) {
+func eachOfMap(v reflect.Value, file func(reflect.Value), named func(FileNamer)) {
 	for _, key := range v.MapKeys() {
 		c := reflect.New(v.Type().Elem()).Elem()
 		c.Set(v.MapIndex(key))

@@ -303,8 +303,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// Meant returns "; did you mean" and the name of which word may be a misspelling, or "".
-func Meant(word string, names iter.Seq[string]) string {
+// DidYouMean returns "; did you mean" and the name of which word may be a misspelling, or "".
+func DidYouMean(word string, names iter.Seq[string]) string {
 	if near := Nearest(word, slices.Sorted(names)); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}

@@ -58,9 +58,9 @@ func Renew[T any](make func() (T, error), files ...File) (*Renewed[T], error) {
 	return r, err
 }
 
-// Now returns the value for the current contents of the files. While they are unusable, it
+// Current returns the value for the current contents of the files. While they are unusable, it
 // returns the previous value: the watcher of the files reports the fault.
-func (r *Renewed[T]) Now() T {
+func (r *Renewed[T]) Current() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := stamps(r.files); now != r.stamp {

@@ -37,7 +37,7 @@ func TestRenewedFollowsItsFiles(t *testing.T) {
 		{"one", "one"}, {"second", "second"}, {"broken", "second"}, {"the third", "the third"},
 	} {
 		write(step.text)
-		if got := r.Now(); got != step.want {
+		if got := r.Current(); got != step.want {
 			t.Errorf("the file has %q: got %q, want %q", step.text, got, step.want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestRenewedFollowsItsFiles(t *testing.T) {
 	}
 	calls = 0
 	for range 3 {
-		if got := r.Now(); got != "the third" {
+		if got := r.Current(); got != "the third" {
 			t.Errorf("after the file was removed: got %q, want the third", got)
 		}
 	}

@@ -395,7 +395,7 @@ func (f *Fleet) trade(ctx context.Context, parts []part, ask func(context.Contex
 			if parts[i].value != "" {
 				at += 2
 			}
-			all = b.Reply(at).Each
+			all = b.Reply(at).EachPair
 			at++
 		}
 		err = f.counters.unpack(&parts[i], all, err)

@@ -32,7 +32,7 @@ type Instruction struct {
 	// instructions are frequent and are not kept for long.
 	Brief bool `json:"brief,omitempty"`
 
-	// At and Node form its version. [Instructions.Give] sets them: At is the current time, but
+	// At and Node form its version. [Instructions.Issue] sets them: At is the current time, but
 	// always later than that of the instruction it replaces, however wrong the clocks are.
 	At   int64  `json:"at"` // Unix milliseconds
 	Node string `json:"node"`
@@ -170,9 +170,9 @@ func (s *Instructions) close() error {
 	return s.file.close()
 }
 
-// Give issues instructions that this node has already carried out, all or none. When it
+// Issue issues instructions that this node has already carried out, all or none. When it
 // returns, they are in the file. The other nodes get them as soon as they can be reached.
-func (s *Instructions) Give(all ...Instruction) error {
+func (s *Instructions) Issue(all ...Instruction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

@@ -42,7 +42,7 @@ func stopping(t *testing.T, r *state.Redis, data string) (s state.Store, stop fu
 
 func give(t *testing.T, s state.Store, key, value string) {
 	t.Helper()
-	if err := s.Give(state.Instruction{Topic: "t", Key: key, Value: value}); err != nil {
+	if err := s.Issue(state.Instruction{Topic: "t", Key: key, Value: value}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -157,7 +157,7 @@ func TestInstructionsThatCannotBeKeptAreAProblem(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Give(state.Instruction{Topic: "t", Key: "a", Value: "lost"}); err == nil || inForce(s) != "" {
+	if err := s.Issue(state.Instruction{Topic: "t", Key: "a", Value: "lost"}); err == nil || inForce(s) != "" {
 		t.Errorf("giving an instruction that cannot be kept: %v, in force %q; want an error", err, inForce(s))
 	}
 	if p := problems(); len(p) != 1 || !strings.Contains(p[0], dir) {

@@ -119,9 +119,9 @@ func (m *Memory) Stats() Stats {
 	return s
 }
 
-// Leave writes the state to disk for the process that takes over. Later changes are lost with
+// HandOver writes the state to disk for the process that takes over. Later changes are lost with
 // this process.
-func (m *Memory) Leave() error {
+func (m *Memory) HandOver() error {
 	err := m.Instructions.leave()
 	if m.file != "" {
 		err = errors.Join(err, m.save())

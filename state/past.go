@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A Past counts the use of quotas by recorded transactions, by the time of each. The zero value
+// A PastUse counts the use of quotas by recorded transactions, by the time of each. The zero value
 // is ready. It is for one goroutine at a time, which sets Now before each transaction, in their
 // order.
-type Past struct {
+type PastUse struct {
 	Now      time.Time
 	counters counters
 }
 
 // Count carries out all counts or none.
-func (p *Past) Count(_ context.Context, counts []Count) { p.counters.take(p.Now, counts) }
+func (p *PastUse) Count(_ context.Context, counts []Count) { p.counters.take(p.Now, counts) }
 
 // CountHere is Count.
-func (p *Past) CountHere(counts []Count) { p.counters.take(p.Now, counts) }
+func (p *PastUse) CountHere(counts []Count) { p.counters.take(p.Now, counts) }

@@ -90,8 +90,8 @@ type Store interface {
 	CountHere(counts []Count)
 	// Forget resets counters on this node and in Redis. Other nodes have to forget their own.
 	Forget(ctx context.Context, keys ...[16]byte) error
-	// Give, Erase, InForce and Follow are those of [Instructions].
-	Give(all ...Instruction) error
+	// Issue, Erase, InForce and Follow are those of [Instructions].
+	Issue(all ...Instruction) error
 	Erase(match func(*Instruction) bool, dry bool) (int, error)
 	InForce(topic string) []Instruction
 	Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error)

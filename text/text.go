@@ -97,9 +97,9 @@ func New(dir string) (*Set, error) {
 // begins precedes the name of each file within the packed one.
 const begins = "#: "
 
-// Joined returns the text files of a folder in packed form: without comments,
+// Pack returns the text files of a folder in packed form: without comments,
 // and with the name of each file before it.
-func Joined(files fs.FS) ([]byte, error) {
+func Pack(files fs.FS) ([]byte, error) {
 	var b bytes.Buffer
 	err := eachFile(files, func(name string, data []byte) error {
 		b.WriteString(begins + name + "\n")

@@ -382,7 +382,7 @@ func sentence(e ast.Expr) string {
 }
 
 func TestThePackedTextsAreThoseOfTheFiles(t *testing.T) {
-	want, err := Joined(os.DirFS("."))
+	want, err := Pack(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}

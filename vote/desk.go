@@ -11,9 +11,9 @@ import (
 	"shuultuur/metric"
 )
 
-// An Automatic is a rule that decides without a person: when a number of people
+// An AutomaticRule is a rule that decides without a person: when a number of people
 // have voted within a time.
-type Automatic struct {
+type AutomaticRule struct {
 	Kind   Kind
 	Votes  int      // the number of different voters
 	Groups []string // groups of the voters; none is any
@@ -25,7 +25,7 @@ type Automatic struct {
 // A Desk decides cases. It is safe for concurrent use.
 type Desk struct {
 	store Store
-	rules []Automatic
+	rules []AutomaticRule
 	// apply carries out a decision, or withdraws one that has ended.
 	apply func(ctx context.Context, d *Decision) error
 	// answer sends a decision to the voters with these mail addresses. It may be
@@ -38,7 +38,7 @@ type Desk struct {
 }
 
 // NewDesk returns a desk.
-func NewDesk(s Store, rules []Automatic, apply func(ctx context.Context, d *Decision) error, answer func(d *Decision, to []string), log *slog.Logger) *Desk {
+func NewDesk(s Store, rules []AutomaticRule, apply func(ctx context.Context, d *Decision) error, answer func(d *Decision, to []string), log *slog.Logger) *Desk {
 	return &Desk{store: s, rules: rules, apply: apply, answer: answer, log: log,
 		decided: metric.NewCounterVec("shuultuur_votes_decisions_total", "Decisions about votes, by what was decided and whether a rule did.", "action", "by")}
 }
@@ -202,8 +202,8 @@ func (d *Desk) Erase(ctx context.Context, p *Person, dry bool) (int64, error) {
 	return d.store.Erase(ctx, p, false)
 }
 
-// After applies the automatic rules to votes that were just counted.
-func (d *Desk) After(ctx context.Context, fresh []Vote) {
+// ApplyRules applies the automatic rules to votes that were just counted.
+func (d *Desk) ApplyRules(ctx context.Context, fresh []Vote) {
 	for _, rule := range d.rules {
 		seen := map[string]bool{}
 		for n := range fresh {
@@ -231,7 +231,7 @@ func (v *Vote) inGroup(groups []string) bool {
 	return len(groups) == 0
 }
 
-func (d *Desk) automatic(ctx context.Context, rule *Automatic, v *Vote) error {
+func (d *Desk) automatic(ctx context.Context, rule *AutomaticRule, v *Vote) error {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
 	now := time.Now()

@@ -97,7 +97,7 @@ func ConnectStream(ctx context.Context, cfg redis.Config, key string, remark fun
 	}
 	for i, d := range durable {
 		value, known := "", false
-		err := b.Reply(i).Each(func(_, v []byte) { value, known = string(v), true })
+		err := b.Reply(i).EachPair(func(_, v []byte) { value, known = string(v), true })
 		switch {
 		case err != nil || !known:
 			remark(fmt.Sprintf("the user of Redis may not read its setting %s, which has to be %s: votes that Redis has acknowledged are lost with it otherwise", d.name, d.want))

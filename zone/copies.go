@@ -138,7 +138,7 @@ func (s *source) copyTo(w io.Writer) error {
 			return err
 		}
 	}
-	if !same(look(paths), s.stamps) {
+	if !same(stampsOf(paths), s.stamps) {
 		return errChanged
 	}
 	return nil

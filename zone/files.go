@@ -156,9 +156,9 @@ func (f *Files) Folder() string {
 	return ""
 }
 
-// Named returns the index of the entry of the settings that names a file itself, not its
+// IndexOf returns the index of the entry of the settings that names a file itself, not its
 // folder; -1 for none.
-func (f *Files) Named(path string) int {
+func (f *Files) IndexOf(path string) int {
 	return slices.IndexFunc(f.cfg.Files, func(file File) bool { return string(file.Path) == path })
 }
 
@@ -293,7 +293,7 @@ func zoneFiles(folder string) (names []string, err error) {
 
 // read reads the zone and notes the stamps of its files.
 func (s *source) read() (*Zone, error) {
-	s.stamps = look([]string{string(s.Path)}) // before reading, so that a change in the meantime is noticed
+	s.stamps = stampsOf([]string{string(s.Path)}) // before reading, so that a change in the meantime is noticed
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -301,15 +301,15 @@ func (s *source) read() (*Zone, error) {
 	if err != nil {
 		return nil, err
 	}
-	if included := look(z.files); len(included) > 1 {
+	if included := stampsOf(z.files); len(included) > 1 {
 		s.stamps = included
 	}
 	z.View, z.Clients = s.View, s.Clients
 	return z, nil
 }
 
-// look takes the stamps of files. A missing file has an empty one.
-func look(paths []string) []stamp {
+// stampsOf takes the stamps of files. A missing file has an empty one.
+func stampsOf(paths []string) []stamp {
 	var all []stamp
 	for _, p := range paths {
 		info, err := os.Stat(p)
@@ -414,7 +414,7 @@ func (f *Files) round() {
 		for _, st := range s.stamps {
 			paths = append(paths, st.path)
 		}
-		now := look(paths)
+		now := stampsOf(paths)
 		if same(now, s.stamps) {
 			s.seen = nil
 			continue

@@ -138,7 +138,7 @@ type Book struct {
 	seen    fs.FileInfo // stamp of the file that was read; nil if none was, or if it must be read again
 	kept    accountFile
 	session sessions
-	wrong   map[string]wrong // by account
+	wrong   map[string]wrongPasswords // by account
 	pending map[string]string
 	asked   map[string]challenge
 }
@@ -160,7 +160,7 @@ func Open(dir string, rules func() Rules) (*Book, error) {
 	if rules == nil {
 		rules = func() Rules { return DefaultRules }
 	}
-	b := &Book{dir: dir, rules: rules, now: time.Now, wrong: map[string]wrong{}, pending: map[string]string{}, asked: map[string]challenge{}}
+	b := &Book{dir: dir, rules: rules, now: time.Now, wrong: map[string]wrongPasswords{}, pending: map[string]string{}, asked: map[string]challenge{}}
 	if err := b.read(); err != nil {
 		return nil, err
 	}

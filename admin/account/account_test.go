@@ -100,7 +100,7 @@ func TestSignInWithPasswordAndCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := func(name, password, code string) error {
-		_, err := b.SignIn(t.Context(), name, password, code, From{})
+		_, err := b.SignIn(t.Context(), name, password, code, Origin{})
 		return err
 	}
 	if err := in("ann", long, ""); err != nil {
@@ -147,11 +147,11 @@ func TestAnAccountIsBarredAfterManyWrongPasswords(t *testing.T) {
 	for range maxWrong {
 		b.count("ann")
 	}
-	if _, err := b.SignIn(t.Context(), " Ann ", long, "", From{}); !errors.Is(err, ErrTooMany) {
+	if _, err := b.SignIn(t.Context(), " Ann ", long, "", Origin{}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("got %v", err)
 	}
 	*now = now.Add(wrongTime)
-	if _, err := b.SignIn(t.Context(), "ann", long, "", From{}); !errors.Is(err, ErrWrong) {
+	if _, err := b.SignIn(t.Context(), "ann", long, "", Origin{}); !errors.Is(err, ErrWrong) {
 		t.Errorf("after %v: %v", wrongTime, err)
 	}
 }
@@ -163,7 +163,7 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	begin := func(name string) string {
 		t.Helper()
-		s, err := b.Begin(name, "passkey", From{Addr: netip.MustParseAddr("10.0.0.1"), Agent: "browser"})
+		s, err := b.Begin(name, "passkey", Origin{Addr: netip.MustParseAddr("10.0.0.1"), Agent: "browser"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,12 +230,12 @@ func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 	b, _ := book(t)
 	for _, role := range []Role{Owner, Viewer} {
 		name := map[Role]string{Owner: "own", Viewer: "tea"}[role]
-		if _, err := SignInAs(b, "is "+name, name, role, nil, From{}); err != nil {
+		if _, err := SignInAs(b, "is "+name, name, role, nil, Origin{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, stays := range map[string]bool{"tea": false, "own": true} {
-		secret, err := b.Begin(name, "passkey", From{})
+		secret, err := b.Begin(name, "passkey", Origin{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -554,13 +554,13 @@ func TestPasskeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := func(p *Proof) error {
-		_, _, err := b.SignInPasskey(p, here, id, From{})
+		_, _, err := b.SignInPasskey(p, here, id, Origin{})
 		return err
 	}
 	c := b.Challenge("")
 	d.count = 2
 	p := d.proof(t, "webauthn.get", c, both)
-	if name, secret, err := b.SignInPasskey(p, here, id, From{}); err != nil || name != "ann" {
+	if name, secret, err := b.SignInPasskey(p, here, id, Origin{}); err != nil || name != "ann" {
 		t.Fatal(name, err)
 	} else if who, ok := b.BySession(secret, true); !ok || who.Name != "ann" {
 		t.Error(who, ok)

@@ -176,14 +176,14 @@ func (l *Log) head() (h head, err error) {
 	case e == nil:
 		return h, nil
 	case e.Seq > h.Seq:
-		return l.beyond(h)
+		return l.followToEnd(h)
 	}
 	return h, nil // even if the log was cut off: then the next entry shows the gap
 }
 
-// beyond follows the log from h to its end. It returns h if the log does not continue from
+// followToEnd follows the log from h to its end. It returns h if the log does not continue from
 // there.
-func (l *Log) beyond(h head) (head, error) {
+func (l *Log) followToEnd(h head) (head, error) {
 	last, follows := h, true
 	err := l.eachEntry(func(e *Entry, _ int, _ []byte, bad error) bool {
 		switch {
@@ -360,8 +360,8 @@ func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 	return all, err
 }
 
-// About returns the entries whose details name a person, oldest first.
-func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
+// EntriesAbout returns the entries whose details name a person, oldest first.
+func (l *Log) EntriesAbout(names func(details string) bool) (all []Entry, err error) {
 	err = l.eachEntry(func(e *Entry, _ int, _ []byte, bad error) bool {
 		if bad == nil && e.Details != "" && names(e.Details) {
 			e.Salt = ""
@@ -384,7 +384,7 @@ const erasedAtOnce = 200
 func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gone, err := l.naming(names)
+	gone, err := l.placesNaming(names)
 	if err != nil || dry || len(gone) == 0 {
 		return len(gone), err
 	}
@@ -425,8 +425,8 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 	return len(gone), err
 }
 
-// naming returns the places of the entries whose details name a person.
-func (l *Log) naming(names func(details string) bool) (all []int64, err error) {
+// placesNaming returns the places of the entries whose details name a person.
+func (l *Log) placesNaming(names func(details string) bool) (all []int64, err error) {
 	var failed error
 	err = l.eachEntry(func(e *Entry, line int, _ []byte, bad error) bool {
 		if bad != nil {

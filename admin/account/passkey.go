@@ -224,7 +224,7 @@ func signed(key crypto.PublicKey, message, signature []byte) bool {
 }
 
 // SignInPasskey begins a session with a passkey.
-func (b *Book) SignInPasskey(p *Proof, origin, id string, from From) (name, secret string, err error) {
+func (b *Book) SignInPasskey(p *Proof, origin, id string, from Origin) (name, secret string, err error) {
 	auth, client, count, err := b.checked(p, "webauthn.get", "", site{origin, id})
 	if err != nil {
 		return "", "", err

@@ -95,9 +95,9 @@ func verify(kept, password string) bool {
 	return subtle.ConstantTimeCompare(got, want) == 1 && ok
 }
 
-// A wrong counts wrong passwords for one account. An attacker may use many
+// wrongPasswords counts wrong passwords for one account. An attacker may use many
 // addresses, so the limit for each address is not enough.
-type wrong struct {
+type wrongPasswords struct {
 	n     int
 	first time.Time
 }
@@ -121,7 +121,7 @@ func (b *Book) count(name string) {
 	defer b.mu.Unlock()
 	now, w := b.now(), b.wrong[name]
 	if now.Sub(w.first) >= wrongTime {
-		w = wrong{first: now}
+		w = wrongPasswords{first: now}
 	}
 	w.n++
 	if len(b.wrong) >= maxGuessed {
@@ -130,7 +130,7 @@ func (b *Book) count(name string) {
 	b.wrong[name] = w
 }
 
-func (b *Book) forgive(name string) {
+func (b *Book) resetWrong(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.wrong, name)

@@ -75,15 +75,15 @@ func (b *Book) keepSessions() error {
 	return err
 }
 
-// From is the client's address and browser.
-type From struct {
+// Origin is the client's address and browser.
+type Origin struct {
 	Addr  netip.Addr
 	Agent string
 }
 
 // SignIn begins a session with a password, and a code if the account requires
 // one. It returns the secret for the cookie.
-func (b *Book) SignIn(_ context.Context, name, password, code string, from From) (secret string, err error) {
+func (b *Book) SignIn(_ context.Context, name, password, code string, from Origin) (secret string, err error) {
 	name = strings.TrimSpace(name)
 	key := strings.ToLower(name)
 	if b.barred(key) {
@@ -112,13 +112,13 @@ func (b *Book) SignIn(_ context.Context, name, password, code string, from From)
 			return "", err
 		}
 	}
-	b.forgive(key)
+	b.resetWrong(key)
 	return b.begin(a.Name, a.Stamp, "password", from)
 }
 
 // Begin begins a session for a user whom another service, or a passkey, has
 // identified.
-func (b *Book) Begin(name, method string, from From) (secret string, err error) {
+func (b *Book) Begin(name, method string, from Origin) (secret string, err error) {
 	b.mu.Lock()
 	err = b.read()
 	i := b.kept.at(name)
@@ -140,7 +140,7 @@ func (b *Book) Begin(name, method string, from From) (secret string, err error) 
 // subject, with the role that the settings assign. The first sign-in creates the
 // account; each sign-in updates its role and groups. A changed role ends earlier
 // sessions. An existing account of another kind is not used.
-func SignInAs(b *Book, subject, name string, role Role, groups []string, from From) (secret string, err error) {
+func SignInAs(b *Book, subject, name string, role Role, groups []string, from Origin) (secret string, err error) {
 	if role != Helper {
 		groups = nil
 	}
@@ -196,7 +196,7 @@ func EndSubject(b *Book, subject string) error {
 	})
 }
 
-func (b *Book) begin(name, stamp, method string, from From) (secret string, err error) {
+func (b *Book) begin(name, stamp, method string, from Origin) (secret string, err error) {
 	secret = random(32)
 	now := b.now().UTC().Truncate(time.Second)
 	s := Session{ID: random(9), Digest: digest(secret), Account: name, Stamp: stamp, Method: method, Addr: from.Addr, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Created: now, Seen: now}

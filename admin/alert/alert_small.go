@@ -23,12 +23,12 @@ type Desk struct{}
 func New(Config, *mail.Sender, text.Choice) (*Watch, error) { return nil, release.Lacks("alerts") }
 
 // Start refuses.
-func Start(*Watch, Parts) (*Watching, error) { return nil, release.Lacks("alerts") }
+func Start(*Watch, Parts) (*WatchSet, error) { return nil, release.Lacks("alerts") }
 
 // The methods mirror those of the full build.
 
 func (w *Watch) Rules() []policy.Rule { return nil }
 
-func (a *Watching) Done(*filter.Transaction) {}
+func (a *WatchSet) Done(*filter.Transaction) {}
 
 func (d *Desk) Erase(context.Context, event.Person, bool) (int64, error) { return 0, nil }

@@ -82,9 +82,9 @@ type Webhook struct {
 	Token  string `yaml:"token"`  // sent as a bearer token, for servers that ask for one
 }
 
-// Watching is the set of watched themes in one reading of the settings, and the
+// WatchSet is the set of watched themes in one reading of the settings, and the
 // desk that all readings share.
-type Watching struct {
+type WatchSet struct {
 	*Watch
 	Desk *Desk // nil on trial
 }
@@ -94,6 +94,6 @@ type Parts struct {
 	Checks   []filter.Check
 	Key      []byte    // of policies
 	File     string    // file that keeps the alerts; "" on trial
-	Previous *Watching // the previous one, whose desk is kept, or nil
+	Previous *WatchSet // the previous one, whose desk is kept, or nil
 	Log      *slog.Logger
 }

@@ -372,7 +372,7 @@ func (d *Desk) Problems() (all []string) {
 	if d.fault != nil {
 		all = append(all, fmt.Sprintf("alerts are not kept: %v", d.fault))
 	}
-	var failed, ended untaken
+	var failed, ended refusedCount
 	for _, a := range d.alerts {
 		for i := range a.Sent {
 			switch s := &a.Sent[i]; {
@@ -393,13 +393,13 @@ func (d *Desk) Problems() (all []string) {
 	return all
 }
 
-// untaken counts the messages that were not accepted.
-type untaken struct {
+// refusedCount counts the messages that were not accepted.
+type refusedCount struct {
 	n    int
 	last string
 }
 
-func (u *untaken) add(s *Sending, a *Alert) {
+func (u *refusedCount) add(s *Sending, a *Alert) {
 	u.n++
 	u.last = s.To + ", about /alerts/" + a.ID
 	if s.Error != "" {

@@ -16,12 +16,12 @@ import (
 
 // Start starts watching. The conditions are those of rules; a mistake names its
 // place in the settings.
-func Start(w *Watch, parts Parts) (*Watching, error) {
+func Start(w *Watch, parts Parts) (*WatchSet, error) {
 	_, err := policy.New(policy.Config{{Name: "alerts", Rules: w.Rules()}}, parts.Checks, policy.Parts{Key: parts.Key, Log: parts.Log})
 	if err != nil {
 		return nil, atPlace(w.Rules(), err)
 	}
-	a := &Watching{Watch: w}
+	a := &WatchSet{Watch: w}
 	switch {
 	case parts.File == "":
 	case parts.Previous != nil:
@@ -48,20 +48,20 @@ func atPlace(rules []policy.Rule, err error) error {
 }
 
 // Run makes alerts until ctx ends.
-func (a *Watching) Run(ctx context.Context) error {
+func (a *WatchSet) Run(ctx context.Context) error {
 	a.Desk.Use(a.Watch)
 	return a.Desk.Run(ctx)
 }
 
 // Done passes a completed transaction to the desk.
-func (a *Watching) Done(t *filter.Transaction) {
+func (a *WatchSet) Done(t *filter.Transaction) {
 	if len(t.Monitored) > 0 {
 		a.Desk.Add(t)
 	}
 }
 
 // Problems returns the reasons why people may not be notified.
-func (a *Watching) Problems() []string {
+func (a *WatchSet) Problems() []string {
 	if a.Desk == nil {
 		return nil
 	}
@@ -69,4 +69,4 @@ func (a *Watching) Problems() []string {
 }
 
 // Collect implements [metric.Collector].
-func (a *Watching) Collect(ch chan<- metric.Metric) { a.Desk.Collect(ch) }
+func (a *WatchSet) Collect(ch chan<- metric.Metric) { a.Desk.Collect(ch) }

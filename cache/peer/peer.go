@@ -94,8 +94,8 @@ type Local interface {
 	// Answer answers a request of another node. The caller reads and closes the body; length
 	// is negative if unknown.
 	Answer(ctx context.Context, ask []byte) (head []byte, body io.ReadCloser, length int64, err error)
-	// Obey carries out the orders of another node.
-	Obey([]Order)
+	// CarryOut carries out the orders of another node.
+	CarryOut([]Order)
 }
 
 // Times and limits.
@@ -498,5 +498,5 @@ func (p *Peers) obey(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "these are not purges", http.StatusBadRequest)
 		return
 	}
-	p.local.Obey(orders)
+	p.local.CarryOut(orders)
 }

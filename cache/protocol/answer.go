@@ -94,8 +94,8 @@ func opaque(v []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimPrefix(v, []byte(`"`)), []byte(`"`))
 }
 
-// Strong reports whether a tag is strong.
-func Strong(tag []byte) bool { return len(tag) > 1 && tag[0] == '"' && tag[len(tag)-1] == '"' }
+// IsStrong reports whether a tag is strong.
+func IsStrong(tag []byte) bool { return len(tag) > 1 && tag[0] == '"' && tag[len(tag)-1] == '"' }
 
 // sameRange reports whether a range may be served: there is no If-Range, or it names the
 // stored response (RFC 9110 section 13.1.5).
@@ -108,7 +108,7 @@ func sameRange(q message.Fields, f *Facts) bool {
 		// A second is too coarse if the response was made in the same one.
 		return !f.Modified.IsZero() && f.Modified.Equal(t) && f.Date.Sub(f.Modified) >= 1e9
 	}
-	return Strong(v) && bytes.Equal(v, f.Tag)
+	return IsStrong(v) && bytes.Equal(v, f.Tag)
 }
 
 // onlyRange returns the Range field, nil if there is none or several, which cannot be served.

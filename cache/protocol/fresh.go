@@ -171,10 +171,10 @@ func (f *Facts) Judge(q *Directives, now time.Time) Use {
 	return Revalidate
 }
 
-// Serves reports whether the stored response may be sent although it is stale, because the
+// MayServeStale reports whether the stored response may be sent although it is stale, because the
 // origin is unreachable or has failed (RFC 9111 section 4.2.4; RFC 5861 section 4). offline is
 // the time limit if the response has none.
-func (f *Facts) Serves(q *Directives, now time.Time, offline time.Duration) bool {
+func (f *Facts) MayServeStale(q *Directives, now time.Time, offline time.Duration) bool {
 	if f.strict() || q.NoCache || q.NoStore || q.MaxAge >= 0 || q.MinFresh >= 0 {
 		return false
 	}

@@ -94,7 +94,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	for i, name := range cfg.Lists {
 		f, ok := lists[name]
 		if !ok {
-			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is not a list; name one of those under lists%s", name, setting.Meant(name, maps.Keys(lists))))
+			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is not a list; name one of those under lists%s", name, setting.DidYouMean(name, maps.Keys(lists))))
 		}
 		if slices.Contains(cfg.Lists[:i], name) {
 			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q appears twice", name))

@@ -57,8 +57,8 @@ const lasts = time.Hour
 // client.
 func (*Check) Contextual() {}
 
-// Lasts implements [filter.Changing].
-func (*Check) Lasts() (time.Duration, bool) { return lasts, true }
+// Lifetime implements [filter.Changing].
+func (*Check) Lifetime() (time.Duration, bool) { return lasts, true }
 
 // New makes the check. It does not connect to the servers.
 func New(cfg Config) (*Check, error) {
@@ -234,7 +234,7 @@ func (c *Check) ask(ctx context.Context, m *message) (*reply, error) {
 	if m.body != nil && m.body.Len() == 0 {
 		return nil, errSkipped
 	}
-	if m.body != nil && !m.body.Held() {
+	if m.body != nil && !m.body.AllInMemory() {
 		return c.askStream(ctx, m)
 	}
 	r, err := c.askHeld(ctx, m)

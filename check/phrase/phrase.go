@@ -287,7 +287,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 		return false
 	}
 	if c.dialect == nil {
-		return t.Content().Readable() || t.Content().Endless()
+		return t.Content().Readable() || t.Content().IsStream()
 	}
 	return c.readable(t.Content().Type())
 }

@@ -67,12 +67,12 @@ func (r *reader) stem(part []byte, lang string) []byte {
 	any := false
 	for i := range s.terms {
 		t := &s.terms[i]
-		if s := language.ScriptOf(t.Word); s.Joined() || s == language.None {
+		if s := language.ScriptOf(t.Word); s.JoinsWords() || s == language.None {
 			t.Stem = false
 		}
 		any = any || t.Stem
 		if lang != "" && t.Stem && s.tag == language.Unknown {
-			s.tag = language.Named(lang, t.Word)
+			s.tag = language.TagNamed(lang, t.Word)
 		}
 	}
 	if !any {

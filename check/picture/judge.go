@@ -239,9 +239,9 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	return v, nil
 }
 
-// Listed looks up a picture in the lists by all its hashes: those of its bytes b, of the
+// LookUp looks up a picture in the lists by all its hashes: those of its bytes b, of the
 // reduced picture p, and the PDQ hash h with its quality.
-func (c *Check) Listed(b []byte, p *picture.Planes, h picture.Hash, quality int) []filter.Finding {
+func (c *Check) LookUp(b []byte, p *picture.Planes, h picture.Hash, quality int) []filter.Finding {
 	return c.listed(p, h, quality, c.exact(b, sha256.Sum256(b), nil))
 }
 
@@ -477,8 +477,8 @@ func (p *pages) of(page string, now time.Time) *seenPage {
 	return s
 }
 
-// holds limit how long pictures that the model judges are held, by client and page.
-type holds struct {
+// holdLimits limit how long pictures that the model judges are held, by client and page.
+type holdLimits struct {
 	mu sync.Mutex
 	by map[holdKey]*hold
 }
@@ -503,7 +503,7 @@ const (
 // join returns how much longer a picture may be held. The first few of a burst are held for
 // the full patience, unless many is closed: then all are held until a fifth of the patience
 // has passed since the burst began (see [hold.remaining]).
-func (h *holds) join(key holdKey, patience time.Duration) (left time.Duration, b *hold) {
+func (h *holdLimits) join(key holdKey, patience time.Duration) (left time.Duration, b *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()

@@ -271,7 +271,7 @@ func TestAPictureIsHeldForThePatienceAndLearned(t *testing.T) {
 
 func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h holds
+		var h holdLimits
 		const patience = 300 * time.Millisecond
 		join := func(client, page string, want time.Duration) *hold {
 			t.Helper()

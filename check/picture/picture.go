@@ -58,7 +58,7 @@ type Check struct {
 	jobs    jobs
 	known   verdictMemory
 	pages   pages
-	holds   holds
+	holds   holdLimits
 	files   []string
 	counters
 	problems []string

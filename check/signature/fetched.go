@@ -46,7 +46,7 @@ func (c *Check) resolve(sources map[string]source.Config, data string) (err erro
 		return err
 	}
 	for name, it := range c.fetched {
-		if c.fetched[name], err = source.In(data, nil).Used(name, it); err != nil {
+		if c.fetched[name], err = source.In(data, nil).InUse(name, it); err != nil {
 			return setting.At(name, err)
 		}
 	}

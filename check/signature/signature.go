@@ -337,7 +337,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 		return false
 	}
 	if t.Response != nil {
-		if st := t.Response.Status; st < 200 || st == 204 || st == 205 || st == 304 || t.Content().Endless() {
+		if st := t.Response.Status; st < 200 || st == 204 || st == 205 || st == 304 || t.Content().IsStream() {
 			return false
 		}
 	}
@@ -403,9 +403,9 @@ func (c *Check) findings(alerts []engine.Alert, seen *map[uint32]bool, terse boo
 	return dst
 }
 
-// Refused implements [filter.Witness]: it tries the rules on malformed requests, which are not
+// SeeRefused implements [filter.Witness]: it tries the rules on malformed requests, which are not
 // forwarded, and on DNS messages that the name server answers by itself.
-func (c *Check) Refused(t *filter.Transaction, head []byte) {
+func (c *Check) SeeRefused(t *filter.Transaction, head []byte) {
 	if t.Proto == filter.DNS {
 		c.refusedDNS(t, head)
 		return

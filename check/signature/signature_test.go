@@ -232,7 +232,7 @@ func TestRulesInspectMalformedRequests(t *testing.T) {
 				t.Fatal(err, c.Mistakes())
 			}
 			tr := &filter.Transaction{Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Flow: &filter.Flow{}}
-			c.Refused(tr, []byte(x.head))
+			c.SeeRefused(tr, []byte(x.head))
 			if !slices.ContainsFunc(tr.Findings, func(f filter.Finding) bool { return f.Category == "7" }) {
 				t.Errorf("Refused found %v, want rule 7", tr.Findings)
 			}
@@ -265,7 +265,7 @@ func TestRulesInspectDNSMessagesOtherThanQueries(t *testing.T) {
 				t.Fatal(err, c.Mistakes())
 			}
 			tr := &filter.Transaction{Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Proto: filter.DNS}
-			c.Refused(tr, []byte(x.message))
+			c.SeeRefused(tr, []byte(x.message))
 			if !slices.ContainsFunc(tr.Findings, func(f filter.Finding) bool { return f.Category == "7" && f.Evidence != "" }) {
 				t.Errorf("Refused found %v, want rule 7 with evidence", tr.Findings)
 			}

@@ -135,8 +135,8 @@ func (c *Check) read(file string) error {
 	return lines.Err()
 }
 
-// Lasts implements [filter.Changing]: clamd learns new signatures.
-func (c *Check) Lasts() (time.Duration, bool) { return c.remember, len(c.scanners) > 0 }
+// Lifetime implements [filter.Changing]: clamd learns new signatures.
+func (c *Check) Lifetime() (time.Duration, bool) { return c.remember, len(c.scanners) > 0 }
 
 // Name implements [filter.Check].
 func (c *Check) Name() string { return "virus" }
@@ -182,7 +182,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	var name string
 	var err error
 	skipped := s == filter.ResponseBody && c.skips(t)
-	if b.Held() {
+	if b.AllInMemory() {
 		name, err = c.scanHeld(ctx, b, skipped)
 		c.count(err)
 	} else {

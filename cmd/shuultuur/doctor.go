@@ -44,7 +44,7 @@ func doctorCommand(ctx context.Context, e env, args []string) int {
 	}
 	cfg := doctorConfig(ctx, usualFile(*config))
 	cfg.Redis = *redis
-	r := doctor.Look(ctx, doctor.This{}, cfg)
+	r := doctor.Look(ctx, doctor.ThisMachine{}, cfg)
 	write := r.Text
 	if *asJSON {
 		write = r.JSON
@@ -99,7 +99,7 @@ func remark(ctx context.Context, g *gateway.Gateway) {
 			if s, err := configuration.Read(file); err == nil {
 				ofMachineAlone(&cfg, s)
 			}
-			for _, f := range doctor.Look(ctx, doctor.This{}, cfg).Findings {
+			for _, f := range doctor.Look(ctx, doctor.ThisMachine{}, cfg).Findings {
 				if f.Level == doctor.Low || f.Level == doctor.Bad {
 					all = append(all, admin.Remark{About: f.About, Found: f.Found, Wanted: f.Wanted, Why: f.Why, Mend: f.Mend})
 				}

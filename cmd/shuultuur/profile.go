@@ -62,7 +62,7 @@ func profileCommand(ctx context.Context, e env, args []string) int {
 		}
 		return 0
 	}
-	text, err := c.Take(ctx)
+	text, err := c.Fetch(ctx)
 	if err != nil {
 		return fail(e, err)
 	}

@@ -374,7 +374,7 @@ func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge,
 		return replay.Judge{}, nil, err
 	}
 	if s.DNS != nil {
-		own, err := resolver.Own(s.DNS.Names)
+		own, err := resolver.LocalNames(s.DNS.Names)
 		if err != nil {
 			closeEngine()
 			return replay.Judge{}, nil, err

@@ -100,7 +100,7 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 		w.log.Warn(err.Error())
 	}
 	if before != nil {
-		if err := before.Serving(); err != nil {
+		if err := before.ReportServing(); err != nil {
 			w.log.Warn(err.Error())
 		}
 	}

@@ -157,5 +157,5 @@ func succeed(ctx context.Context, file string, before *handover.Successor) error
 		return err
 	}
 	drop()
-	return before.Able()
+	return before.ReportReady()
 }

@@ -360,7 +360,7 @@ func apostrophes(b *content.Body) (next func(words []string) (word string, n int
 	if err != nil {
 		return nil, err
 	}
-	return s.Joined, nil
+	return s.JoinParts, nil
 }
 
 // harmlessPages are the results of lists for pages that should pass.

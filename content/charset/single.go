@@ -53,15 +53,15 @@ var (
 
 // singles returns their tables, for the bytes from 0x80.
 var singles = sync.OnceValue(func() [][]rune {
-	lengths := make([]int, len(Singles()))
+	lengths := make([]int, len(SingleByte()))
 	for i := range lengths {
 		lengths[i] = 128
 	}
 	return mustUnpack(packedSingle, lengths...)
 })
 
-// Singles returns the single-byte encodings in the order of their tables.
-func Singles() []*Single {
+// SingleByte returns the single-byte encodings in the order of their tables.
+func SingleByte() []*Single {
 	return []*Single{IBM437, IBM850, IBM852, IBM866, ISO8859_2, ISO8859_3, ISO8859_4, ISO8859_5, ISO8859_6, ISO8859_7, ISO8859_8, ISO8859_8I, ISO8859_10, ISO8859_13, ISO8859_14, ISO8859_15, ISO8859_16, KOI8R, KOI8U, Macintosh, Windows874, Windows1250, Windows1251, Windows1252, Windows1253, Windows1254, Windows1255, Windows1256, Windows1257, Windows1258, MacCyrillic}
 }
 

@@ -85,9 +85,9 @@ var Languages = [...]Language{
 	{"ko", "Korean", Hangul},
 }
 
-// Joined reports whether words in a script are not separated by blanks, or have endings that
+// JoinsWords reports whether words in a script are not separated by blanks, or have endings that
 // no stemmer removes, so that a listed word matches anywhere.
-func (s Script) Joined() bool { return s == Han || s == Kana || s == Hangul || s == Thai }
+func (s Script) JoinsWords() bool { return s == Han || s == Kana || s == Hangul || s == Thai }
 
 // Parse returns the tag in the table for a BCP 47 tag such as "uz-UZ" or "de_AT" and the
 // script of the text, or Unknown.

@@ -195,9 +195,9 @@ func (p *Phrases) addForms(x *table, word string, id uint32, all bool) {
 func (p *Phrases) addMissed(x *table, word, stem string, id uint32) bool {
 	switch s := x.stem.(type) {
 	case *inflect.Stemmer: // the one for Mongolian
-		return mongolian.Missed(s, word, func(form string) { x.add(form, id) })
+		return mongolian.ExtraStems(s, word, func(form string) { x.add(form, id) })
 	case *uzbek.Stemmer:
-		own := s.Missed(word, func(form string) {
+		own := s.ExtraStems(word, func(form string) {
 			x.add(form, id)
 			p.parts(form)
 		})
@@ -421,8 +421,8 @@ func (f *Finder) Break() { f.active, f.open, f.tail = f.active[:0], f.open[:0], 
 // script that lists name.
 func (f *Finder) Ask(tell func() Tag) { f.tell, f.tagKnown = tell, false }
 
-// speaks reports whether the words of a table are searched for in the text.
-func (f *Finder) speaks(x *table) bool {
+// uses reports whether the words of a table are searched for in the text.
+func (f *Finder) uses(x *table) bool {
 	if x.tag == Unknown || f.tell == nil {
 		return true
 	}
@@ -507,7 +507,7 @@ func (f *Finder) word(word []byte, found func(int, []byte)) {
 		f.active = f.active[:0]
 		return
 	}
-	next := f.step(f.room[:0], f.active, f.look(word, b), word, found)
+	next := f.step(f.room[:0], f.active, f.termsOf(word, b), word, found)
 	if len(f.p.joints) > 0 {
 		next = f.join(next, word, found)
 	}
@@ -519,7 +519,7 @@ func (f *Finder) word(word []byte, found func(int, []byte)) {
 func (f *Finder) join(next []place, word []byte, found func(int, []byte)) []place {
 	if len(f.open) > 0 {
 		f.joined = append(append(append(f.joined[:0], f.open...), '\''), word...)
-		next = f.step(next, f.before, f.look(f.joined, beginning(f.joined)), f.joined, found)
+		next = f.step(next, f.before, f.termsOf(f.joined, beginning(f.joined)), f.joined, found)
 		if f.p.joints[string(f.joined)] {
 			f.open = append(f.open[:0], f.joined...)
 			return next
@@ -554,7 +554,7 @@ func (f *Finder) moved(next []place, a place, table uint32, word []byte, found f
 	a.tables |= 1 << table
 	if int(a.n) == len(f.p.seqs[a.phrase]) {
 		for t, x := range f.p.tables {
-			if a.tables>>t&1 != 0 && !f.speaks(x) {
+			if a.tables>>t&1 != 0 && !f.uses(x) {
 				return next
 			}
 		}
@@ -565,8 +565,8 @@ func (f *Finder) moved(next []place, a place, table uint32, word []byte, found f
 	return next
 }
 
-// look returns the terms of a word with this beginning.
-func (f *Finder) look(word []byte, b prefixHashes) []sighting {
+// termsOf returns the terms of a word with this beginning.
+func (f *Finder) termsOf(word []byte, b prefixHashes) []sighting {
 	f.seen = f.seen[:0]
 	for _, x := range f.p.tables {
 		b := b
@@ -576,9 +576,9 @@ func (f *Finder) look(word []byte, b prefixHashes) []sighting {
 		}
 		// Determining the language costs more than stemming a few words, so it waits until a
 		// phrase is found, unless every language is searched.
-		if x.may(b) && (x.named && !f.tagKnown || f.speaks(x)) {
+		if x.may(b) && (x.named && !f.tagKnown || f.uses(x)) {
 			ids := f.lookIn(x, word)
-			if len(ids) > 0 && f.within(x, word) {
+			if len(ids) > 0 && f.isSplitEnd(x, word) {
 				continue
 			}
 			for _, id := range ids {
@@ -589,15 +589,15 @@ func (f *Finder) look(word []byte, b prefixHashes) []sighting {
 	return f.seen
 }
 
-// within reports whether a word is the end of another one that an apostrophe split: "taradi"
+// isSplitEnd reports whether a word is the end of another one that an apostrophe split: "taradi"
 // (combs) in "ko taradi" (ko'taradi, lifts).
-func (f *Finder) within(x *table, word []byte) bool {
+func (f *Finder) isSplitEnd(x *table, word []byte) bool {
 	s, ok := x.stem.(*uzbek.Stemmer)
 	if n := len(f.last); !ok || n == 0 || f.last[n-1] != 'o' && f.last[n-1] != 'g' || bytes.IndexByte(word, '\'') >= 0 {
 		return false
 	}
 	before := f.last[bytes.LastIndexByte(f.last, ' ')+1:]
-	_, n := s.Joined([]string{string(before), string(word)})
+	_, n := s.JoinParts([]string{string(before), string(word)})
 	return n == 2
 }
 
@@ -626,9 +626,9 @@ func (f *Finder) lookIn(x *table, word []byte) []uint32 {
 	return k.ids
 }
 
-// Named returns the tag in the table for a name in a list, such as "uz" or "ru-RU", in the
+// TagNamed returns the tag in the table for a name in a list, such as "uz" or "ru-RU", in the
 // script of a word, or Unknown.
-func Named(name, word string) Tag {
+func TagNamed(name, word string) Tag {
 	if tag := Parse(strings.TrimSpace(name), ScriptOf(word)); tag != Unknown {
 		return tag
 	}

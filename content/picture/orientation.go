@@ -45,8 +45,8 @@ func withOrientation(b []byte, turn uint8) []byte {
 	return append(append(append(make([]byte, 0, len(b)+len(exif)), b[:2]...), exif...), b[2:]...)
 }
 
-// Shown returns the size in which browsers show a picture.
-func (h Head) Shown() (width, height int) {
+// DisplaySize returns the size in which browsers show a picture.
+func (h Head) DisplaySize() (width, height int) {
 	if h.Turn >= 5 {
 		return h.Height, h.Width
 	}

@@ -39,7 +39,7 @@ func TestPicturesAreTurnedAsExifSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, h := head.Shown()
+		w, h := head.DisplaySize()
 		if wide := w == 160 && h == 80; wide != (turn < 5) {
 			t.Errorf("orientation %d: Shown returned %d × %d", turn, w, h)
 		}
@@ -85,7 +85,7 @@ func TestOtherFormatsAreTurnedAsBrowsersDo(t *testing.T) {
 	exif := withOrientation([]byte("\xff\xd8\xff\xd9"), 6)[12:36]
 	turned := encodeChunks([]chunk{p[0], {"eXIf", exif}, p[1]})
 	head, err := Look(turned)
-	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
+	if w, h := head.DisplaySize(); err != nil || w != 80 || h != 160 {
 		t.Errorf("a turned PNG is shown as %d × %d, %v; want 80 × 160", w, h, err)
 	}
 	if m, err := Decode(turned, 64); err != nil || m.W != 80 || m.Pix[0] > 60 || m.Pix[3*79] < 200 {
@@ -96,12 +96,12 @@ func TestOtherFormatsAreTurnedAsBrowsersDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, err = Look(blurred)
-	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
+	if w, h := head.DisplaySize(); err != nil || w != 80 || h != 160 {
 		t.Errorf("the blurred PNG is shown as %d × %d, %v; want 80 × 160", w, h, err)
 	}
 	boxes := []byte("\x00\x00\x00\x14ftypavif\x00\x00\x00\x00avif\x00\x00\x00\x14ispe\x00\x00\x00\x00\x00\x00\x00\xa0\x00\x00\x00\x50\x00\x00\x00\x09irot\x01")
 	head, err = Look(boxes)
-	if w, h := head.Shown(); err != nil || w != 80 || h != 160 {
+	if w, h := head.DisplaySize(); err != nil || w != 80 || h != 160 {
 		t.Errorf("a turned AVIF is shown as %d × %d, %v; want 80 × 160", w, h, err)
 	}
 }

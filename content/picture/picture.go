@@ -59,7 +59,7 @@ var (
 type Head struct {
 	Format        Format
 	Width, Height int   // pixels; 0 if the first bytes do not contain it
-	Turn          uint8 // how it is turned when it is shown, see [Head.Shown]; 0 and 1: as it is
+	Turn          uint8 // how it is turned when it is shown, see [Head.DisplaySize]; 0 and 1: as it is
 }
 
 // Look reads the head of a picture. It needs at most the first 64 KiB, and returns ErrCut if

@@ -29,7 +29,7 @@ func TestLine(t *testing.T) {
 			"2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ - GET 4711 12 - 1 200 text/html 10.1.2.3 pupils - - - - -\n",
 		},
 		"blocked": {
-			event.Row{Time: at, Client: client, Method: "GET", URL: "http://example.com/", Status: 403, Type: "text/html", Policy: "pupils", BytesOut: 900, More: event.More{Length: 2310},
+			event.Row{Time: at, Client: client, Method: "GET", URL: "http://example.com/", Status: 403, Type: "text/html", Policy: "pupils", BytesOut: 900, RareValues: event.RareValues{Length: 2310},
 				Action: filter.Block, Rule: "words", Score: 120, Category: "phrase", Evidence: "казино (w.list:12) 80"},
 			"2026.01.02 10:20:30 - 10.1.2.3 http://example.com/ *DENIED* words: казино (w.list:12) 80 GET 2310 120 phrase 1 403 text/html 10.1.2.3 pupils - - - - -\n",
 		},
@@ -60,7 +60,7 @@ func TestLine(t *testing.T) {
 var format1 = regexp.MustCompile(`^\d+\.\d\d\.\d\d \d\d:\d\d:\d\d [^ ]+ [^ ]+ [^ ]*//[^ ]* (?:-|\*(DENIED|WARNING|EXCEPTION|URLMOD)\* .*) [^ ]+ -?\d+ -?\d+ [^ ]+ 1 \d+ [^ ]+ [^ ]+ [^ ]+ - - - - -\n$`)
 
 func TestHostileLinesHaveTheirFields(t *testing.T) {
-	for _, r := range eventtest.Hostile(time.Unix(1767225600, 0)) {
+	for _, r := range eventtest.HostileRows(time.Unix(1767225600, 0)) {
 		line := string(AppendLine(nil, &r))
 		if !format1.MatchString(line) || strings.Count(line, "*DENIED*") > 1 {
 			t.Errorf("%q is not in format 1", line)

@@ -41,7 +41,7 @@ func Rows(start time.Time, n int) []event.Row {
 			BytesOut: int64(5000 + i%60000),
 			Status:   200,
 			Port:     443,
-			More: event.More{
+			RareValues: event.RareValues{
 				HeadOut: int64(300 + i%200),
 				Looked:  int64(5000 + i%60000),
 				Length:  int64(5000 + i%60000),
@@ -67,8 +67,8 @@ func Rows(start time.Time, n int) []event.Row {
 	return rows
 }
 
-// Hostile returns rows with all contents that could break a format.
-func Hostile(start time.Time) []event.Row {
+// HostileRows returns rows with all contents that could break a format.
+func HostileRows(start time.Time) []event.Row {
 	texts := []string{
 		"line\nbreak", "carriage\rreturn", "tab\there", "quote\"back\\slash", "nul\x00byte", "esc\x1b[31m", "del\x7f",
 		"not utf-8 \xff\xfe\xc3", "c1 \u0085\u009b31m", "lines\u2028and\u2029", "Улаанбаатар", "日本語", "🙂",
@@ -83,7 +83,7 @@ func Hostile(start time.Time) []event.Row {
 			Client: netip.MustParseAddr("2001:db8::1"), Action: filter.Action(i % 5), Proto: filter.Proto(i % 3),
 			Learned: i%2 == 0, Score: -i, BytesIn: 1 << 40, Port: 65535,
 			Findings: string(event.AppendJSON([]byte(`[{"evidence":`), s)) + "}]",
-			More: event.More{
+			RareValues: event.RareValues{
 				Source: s, Unread: s, Cache: s, Picture: s, Conversation: s, Parent: i%3 == 0, Length: 1 << 41,
 				Monitored: string(event.AppendJSON([]byte("["), s)) + "]", Server: netip.MustParseAddr("2001:db8::2"),
 			},
@@ -226,7 +226,7 @@ func (s suite) survive(t *testing.T) {
 
 func (s suite) hostile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events ?%#'ä") // paths too
-	rows := Hostile(Start())
+	rows := HostileRows(Start())
 	st := s.at(t, path)
 	write(t, st, rows)
 	shut(t, st)

@@ -15,7 +15,7 @@ import (
 // mixed returns rows of all kinds, and the time of the first.
 func mixed() ([]event.Row, time.Time) {
 	start := Start()
-	rows := append(Rows(start, 250), Hostile(start.Add(time.Minute))...)
+	rows := append(Rows(start, 250), HostileRows(start.Add(time.Minute))...)
 	rows = append(rows, event.Row{Time: start, Host: "example.com"}, event.Row{Time: start, Host: "notexample.com"})
 	return rows, start
 }

@@ -229,7 +229,7 @@ func ParseLine(b []byte) (event.Row, error) {
 	}
 	r.Findings = event.RawText(l.Findings)
 	r.HeadOut, r.Looked, r.Length, r.Server, r.Parent = l.HeadOut, l.transfer.Looked, l.Length, l.Server, l.Parent
-	l.MoreTexts.Set(&r.More)
+	l.MoreTexts.Set(&r.RareValues)
 	if l.Client != "" {
 		a, err := netip.ParseAddr(l.Client)
 		if err != nil {

@@ -136,7 +136,7 @@ func TestBackwardIsForwardReversed(t *testing.T) {
 }
 
 func FuzzParseLine(f *testing.F) {
-	for _, r := range append(eventtest.Hostile(time.Unix(1767225600, 0).UTC()), eventtest.Rows(time.Unix(1767225600, 0).UTC(), 2)...) {
+	for _, r := range append(eventtest.HostileRows(time.Unix(1767225600, 0).UTC()), eventtest.Rows(time.Unix(1767225600, 0).UTC(), 2)...) {
 		if len(r.URL) < 10_000 {
 			f.Add(AppendLine(nil, &r))
 		}

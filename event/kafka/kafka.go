@@ -370,7 +370,7 @@ func (s *Store) connect(ctx context.Context, at string) (*conn, error) {
 	}
 	secure := s.tls.Clone() // nil means plain text
 	if secure != nil {
-		secure.RootCAs = s.roots.Now()
+		secure.RootCAs = s.roots.Current()
 	}
 	c, err := dial(ctx, at, secure, s.sasl)
 	if err != nil {

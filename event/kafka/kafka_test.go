@@ -100,7 +100,7 @@ func TestEventsArriveUnderTheirIDWhereOtherClientsPutThem(t *testing.T) {
 
 func TestHostileTextArrivesAsJSON(t *testing.T) {
 	c, cfg := cluster(t)
-	rows := eventtest.Hostile(eventtest.Start())
+	rows := eventtest.HostileRows(eventtest.Start())
 	if err := open(t, cfg).Write(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func (s *Store) Name() string { return s.signal.name }
 
 // Close implements [event.Store].
 func (s *Store) Close() error {
-	s.client.Now().CloseIdleConnections()
+	s.client.Current().CloseIdleConnections()
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (s *Store) post(ctx context.Context) error {
 	for name, value := range s.headers {
 		q.Header.Set(name, value)
 	}
-	res, err := s.client.Now().Do(q)
+	res, err := s.client.Current().Do(q)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func TestOthersReadTheFiles(t *testing.T) {
 	py, dir := peer.Python(t, "pyarrow"), t.TempDir()
 	for name, rows := range map[string][]event.Row{
 		"ordinary": eventtest.Rows(eventtest.Start(), 1000),
-		"hostile":  eventtest.Hostile(eventtest.Start()),
+		"hostile":  eventtest.HostileRows(eventtest.Start()),
 		"one":      eventtest.Rows(eventtest.Start(), 1),
 	} {
 		file := filepath.Join(dir, name+".parquet")

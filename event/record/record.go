@@ -231,13 +231,13 @@ func (r *Record) Flush(ctx context.Context) error {
 	}
 }
 
-// Leave moves the waiting rows to disk for another process. The stores must not
+// HandOver moves the waiting rows to disk for another process. The stores must not
 // be used afterwards.
-func (r *Record) Leave() error {
+func (r *Record) HandOver() error {
 	var errs []error
 	for _, st := range r.Stores {
 		if s, ok := st.(*spool.Store); ok {
-			errs = append(errs, s.Leave())
+			errs = append(errs, s.HandOver())
 		}
 	}
 	return errors.Join(errs...)

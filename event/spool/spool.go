@@ -52,7 +52,7 @@ type Store struct {
 	reader  *ingest.Reader
 	end     context.CancelFunc
 	ended   chan error
-	writing sync.Mutex // held by Write, Erase and Leave
+	writing sync.Mutex // held by Write, Erase and HandOver
 	left    bool       // guarded by writing: the folder belongs to another process
 	again   time.Time  // when to try the receiver again
 	dropped atomic.Uint64
@@ -97,12 +97,12 @@ func (s *Store) Close() error {
 		}
 		s.writing.Unlock()
 	}
-	return errors.Join(s.to.Close(), s.Leave())
+	return errors.Join(s.to.Close(), s.HandOver())
 }
 
-// Leave releases the folder for another process. From then on, events that the
+// HandOver releases the folder for another process. From then on, events that the
 // receiver does not accept are lost.
-func (s *Store) Leave() error {
+func (s *Store) HandOver() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.left {

@@ -153,7 +153,7 @@ func (w *writer) anonymise(in span) (rows int, changed []int64, err error) {
 			return 0, nil, err
 		}
 	}
-	type old struct {
+	type oldRows struct {
 		id int64
 		event.Row
 	}
@@ -161,7 +161,7 @@ func (w *writer) anonymise(in span) (rows int, changed []int64, err error) {
 	for in.first <= in.last {
 		find.bindNumber(1, in.first)
 		find.bindNumber(2, in.last)
-		var page []old
+		var page []oldRows
 		for {
 			ok, err := find.step()
 			if err != nil {
@@ -170,7 +170,7 @@ func (w *writer) anonymise(in span) (rows int, changed []int64, err error) {
 			if !ok {
 				break
 			}
-			o := old{id: find.int(0)}
+			o := oldRows{id: find.int(0)}
 			o.User, o.Note = strings.Clone(find.text(2)), strings.Clone(find.text(3))
 			o.Evidence, o.Findings = strings.Clone(find.text(4)), strings.Clone(find.text(5))
 			if o.Client, err = addrs.parse(find.text(1)); err != nil {

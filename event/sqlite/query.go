@@ -111,7 +111,7 @@ func (d *Reader) query(ctx context.Context, f *event.Filter, p event.Page, yield
 			size = min(size, p.Limit)
 		}
 		for page := range slices.Chunk(ids, size) {
-			rows, err := d.rows.read(ctx, d.path, wanted{ids: page, gaps: gaps}, rest, p.Newest)
+			rows, err := d.rows.read(ctx, d.path, wantedRows{ids: page, gaps: gaps}, rest, p.Newest)
 			if err != nil {
 				return err
 			}
@@ -159,16 +159,16 @@ func (s *segment) idsOf(f *event.Filter, in span) (ids []int64, rest []*event.Te
 	return ids, rest, gaps, nil
 }
 
-// wanted has ids of rows in ascending or descending order. Without gaps, all
+// wantedRows has ids of rows in ascending or descending order. Without gaps, all
 // rows between two of them are wanted.
-type wanted struct {
+type wantedRows struct {
 	ids  []int64
 	gaps bool
 }
 
 // statement returns a query for columns of the rows with ids that rest wants,
 // ordered by id.
-func statement(columns string, ids wanted, rest []*event.Term) (query string, args []any) {
+func statement(columns string, ids wantedRows, rest []*event.Term) (query string, args []any) {
 	var b strings.Builder
 	b.WriteString("SELECT " + columns + " FROM event WHERE id ")
 	if !ids.gaps {
@@ -527,7 +527,7 @@ func (d *Reader) refine(ctx context.Context, s *segment, sel selection, rest []*
 	clear(sel)
 	for len(ids) > 0 {
 		n := min(len(ids), pageRows)
-		query, args := statement("id", wanted{ids: ids[:n], gaps: true}, rest)
+		query, args := statement("id", wantedRows{ids: ids[:n], gaps: true}, rest)
 		rows, err := d.db.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ type rowReader struct {
 }
 
 // read reads the rows with ids that match rest.
-func (a *rowReaders) read(ctx context.Context, path string, ids wanted, rest []*event.Term, newest bool) ([]event.Row, error) {
+func (a *rowReaders) read(ctx context.Context, path string, ids wantedRows, rest []*event.Term, newest bool) ([]event.Row, error) {
 	a.once.Do(func() { a.places = make(chan struct{}, maxRowReaders) })
 	select {
 	case a.places <- struct{}{}:
@@ -98,7 +98,7 @@ func (r *rowReader) close() error {
 }
 
 // page reads the rows with ids that match rest. It leaves no transaction open.
-func (r *rowReader) page(ids wanted, rest []*event.Term, newest bool) (page []event.Row, err error) {
+func (r *rowReader) page(ids wantedRows, rest []*event.Term, newest bool) (page []event.Row, err error) {
 	s, done, err := r.statement(ids, rest, newest)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (r *rowReader) page(ids wanted, rest []*event.Term, newest bool) (page []ev
 
 // statement returns the statement that finds the rows, and the function to call
 // afterwards.
-func (r *rowReader) statement(ids wanted, rest []*event.Term, newest bool) (s *stmt, done func(), err error) {
+func (r *rowReader) statement(ids wantedRows, rest []*event.Term, newest bool) (s *stmt, done func(), err error) {
 	query, args := statement(rowColumns, ids, rest)
 	kept := &r.spans[0]
 	if newest {

@@ -256,7 +256,7 @@ func BenchmarkPipeline(b *testing.B) {
 			runtime.Gosched()
 		}
 		t.Start = time.Now()
-		l.Add(event.From(t))
+		l.Add(event.NewRow(t))
 		n++
 	}
 	cancel()

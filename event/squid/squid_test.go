@@ -26,16 +26,16 @@ func TestLine(t *testing.T) {
 	}{
 		"passed": {
 			event.Row{Time: at, Duration: 180 * time.Millisecond, Client: client, User: "anna", Method: "GET",
-				URL: "http://example.com/a?b=%20c", Host: "example.com", Status: 200, BytesOut: 4711, Type: "text/html", More: event.More{HeadOut: 289, Server: server}},
+				URL: "http://example.com/a?b=%20c", Host: "example.com", Status: 200, BytesOut: 4711, Type: "text/html", RareValues: event.RareValues{HeadOut: 289, Server: server}},
 			"1767225600.007    180 10.1.2.3 TCP_MISS/200 5000 GET http://example.com/a?b=%20c anna HIER_DIRECT/192.0.2.1 text/html\n",
 		},
 		"by a parent": {
 			event.Row{Time: at, Client: client, Method: "GET", URL: "http://example.com/", Host: "example.com", Status: 200, BytesOut: 1,
-				More: event.More{HeadOut: 100, Server: server, Parent: true}},
+				RareValues: event.RareValues{HeadOut: 100, Server: server, Parent: true}},
 			"1767225600.007      0 10.1.2.3 TCP_MISS/200 101 GET http://example.com/ - FIRSTUP_PARENT/192.0.2.1 -\n",
 		},
 		"from the cache": {
-			event.Row{Time: at, Client: client, Method: "GET", URL: "http://a/", Host: "a", Status: 200, BytesOut: 1, More: event.More{HeadOut: 99, Cache: "hit"}},
+			event.Row{Time: at, Client: client, Method: "GET", URL: "http://a/", Host: "a", Status: 200, BytesOut: 1, RareValues: event.RareValues{HeadOut: 99, Cache: "hit"}},
 			"1767225600.007      0 10.1.2.3 TCP_HIT/200 100 GET http://a/ - HIER_NONE/- -\n",
 		},
 		"blocked": {
@@ -44,7 +44,7 @@ func TestLine(t *testing.T) {
 		},
 		"blocked by its content": {
 			event.Row{Time: at, Client: client, Method: "GET", URL: "http://example.com/", Host: "example.com", Status: 403, Action: filter.Block,
-				Type: "image/png", BytesOut: 1000, More: event.More{HeadOut: 200, Server: server}},
+				Type: "image/png", BytesOut: 1000, RareValues: event.RareValues{HeadOut: 200, Server: server}},
 			"1767225600.007      0 10.1.2.3 TCP_DENIED_REPLY/403 1200 GET http://example.com/ - HIER_DIRECT/192.0.2.1 text/html\n",
 		},
 		"cut": {
@@ -57,7 +57,7 @@ func TestLine(t *testing.T) {
 		},
 		"tunnel": {
 			event.Row{Time: at, Duration: 2 * time.Hour, Client: netip.MustParseAddr("2001:db8::1"), Proto: filter.TLS, Host: "2001:db8::2", Port: 443, Status: 200,
-				More: event.More{HeadOut: 39, Server: netip.MustParseAddr("2001:db8::2")}},
+				RareValues: event.RareValues{HeadOut: 39, Server: netip.MustParseAddr("2001:db8::2")}},
 			"1767225600.007 7200000 2001:db8::1 TCP_TUNNEL/200 39 CONNECT [2001:db8::2]:443 - HIER_DIRECT/2001:db8::2 -\n",
 		},
 		"tunnel to nowhere": {
@@ -91,7 +91,7 @@ func TestLine(t *testing.T) {
 var native = regexp.MustCompile(`^\d+\.\d{3} +\d+ [^ ]+ [A-Z_]+/\d{3,} -?\d+ [^ ]+ [^ ]+ [^ ]+ (HIER_(NONE|DIRECT)|FIRSTUP_PARENT)/[^ ]+ [^ ]+\n$`)
 
 func TestHostileLinesHaveTenFields(t *testing.T) {
-	for _, r := range eventtest.Hostile(time.Unix(1767225600, 0)) {
+	for _, r := range eventtest.HostileRows(time.Unix(1767225600, 0)) {
 		if line := string(AppendLine(nil, &r)); !native.MatchString(line) || len(strings.Fields(line)) != 10 {
 			t.Errorf("%q is not in the native format", line)
 		}

@@ -229,7 +229,7 @@ func (s *Store) dial(ctx context.Context) error {
 	}
 	if s.tls != nil {
 		secure := s.tls.Clone()
-		secure.RootCAs = s.roots.Now()
+		secure.RootCAs = s.roots.Current()
 		t := tls.Client(c, secure)
 		if err := t.HandshakeContext(ctx); err != nil {
 			c.Close()

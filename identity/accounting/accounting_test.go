@@ -140,9 +140,9 @@ type countingStore struct {
 	writes int
 }
 
-func (c *countingStore) Give(all ...state.Instruction) error {
+func (c *countingStore) Issue(all ...state.Instruction) error {
 	c.writes++
-	return c.Store.Give(all...)
+	return c.Store.Issue(all...)
 }
 
 // TestABurstOfPacketsCostsOneWriteToTheDisk: so does a burst of ends, as when an access point

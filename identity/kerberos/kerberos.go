@@ -57,8 +57,8 @@ func New(cfg Config, seen *Replays) (*Acceptor, error) {
 	return a, nil
 }
 
-// Seen returns the accepted tokens, for the next acceptor.
-func (a *Acceptor) Seen() *Replays { return a.seen }
+// SeenTokens returns the accepted tokens, for the next acceptor.
+func (a *Acceptor) SeenTokens() *Replays { return a.seen }
 
 // readKeytab reads keys. It recovers from panics, because the module's reader
 // trusts the lengths in a file.
@@ -126,7 +126,7 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 		return l, fmt.Errorf("the ticket of %q begins at %s: the clock of this machine or of the KDC is wrong", user, t.StartTime.Format(time.RFC3339))
 	case types.IsFlagSet(&t.Flags, 7): // flag INVALID: postdated and not yet validated
 		return l, fmt.Errorf("the ticket of %q is not valid yet", user)
-	case len(t.CAddr) > 0 && !among(addr, t.CAddr):
+	case len(t.CAddr) > 0 && !validFor(addr, t.CAddr):
 		return l, fmt.Errorf("the ticket of %q is for other addresses than %v", user, addr)
 	}
 	if err := q.DecryptAuthenticator(t.Key); err != nil {
@@ -220,8 +220,8 @@ func encryption(n int32) string {
 	return fmt.Sprint(n)
 }
 
-// among reports whether a ticket is valid for an address.
-func among(addr netip.Addr, all types.HostAddresses) bool {
+// validFor reports whether a ticket is valid for an address.
+func validFor(addr netip.Addr, all types.HostAddresses) bool {
 	for _, h := range all {
 		if a, ok := netip.AddrFromSlice(h.Address); ok && a.Unmap() == addr.Unmap() {
 			return true

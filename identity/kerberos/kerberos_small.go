@@ -14,8 +14,8 @@ type Acceptor struct{}
 // New refuses.
 func New(Config, *Replays) (*Acceptor, error) { return nil, release.Lacks("Kerberos") }
 
-// Seen mirrors the full build.
-func (a *Acceptor) Seen() *Replays { return nil }
+// SeenTokens mirrors the full build.
+func (a *Acceptor) SeenTokens() *Replays { return nil }
 
 // Accept mirrors the full build.
 func (a *Acceptor) Accept(netip.Addr, []byte) (Login, error) {

@@ -296,7 +296,7 @@ func TestReplaysOutliveAReloadAndAreForgotten(t *testing.T) {
 	if _, err := a.Accept(from, token); err != nil {
 		t.Fatal(err)
 	}
-	next, err := New(Config{Keytab: keytabFile(t, 2, 18)}, a.Seen())
+	next, err := New(Config{Keytab: keytabFile(t, 2, 18)}, a.SeenTokens())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // or a sign-in page.
 //
 // [Table.Change] turns reports into instructions, which a store writes to disk before it
-// returns and sends to all nodes of a fleet. [Table.Take] receives the reports of other
+// returns and sends to all nodes of a fleet. [Table.Receive] receives the reports of other
 // nodes. [Table.Lookup] runs for every request and reads only memory.
 package session
 
@@ -54,7 +54,7 @@ type Session struct {
 
 // A Store keeps instructions.
 type Store interface {
-	Give(all ...state.Instruction) error
+	Issue(all ...state.Instruction) error
 	InForce(topic string) []state.Instruction
 }
 
@@ -221,7 +221,7 @@ func (t *Table) apply(all []*Change, errs []error) {
 	if len(given) == 0 {
 		return
 	}
-	if err := t.store.Give(w.give...); err != nil {
+	if err := t.store.Issue(w.give...); err != nil {
 		t.refused.Add(uint64(len(w.give)))
 		for _, n := range given {
 			all[n].Ended, errs[n] = 0, fmt.Errorf("keep the sessions: %w", err)
@@ -345,10 +345,10 @@ func (n *Session) equalExceptTime(m *Session) bool {
 }
 
 // Refresh loads the sessions in the store.
-func (t *Table) Refresh() { t.Take(t.store.InForce(Topic)) }
+func (t *Table) Refresh() { t.Receive(t.store.InForce(Topic)) }
 
-// Take receives a session that was reported to another node.
-func (t *Table) Take(all []state.Instruction) {
+// Receive receives a session that was reported to another node.
+func (t *Table) Receive(all []state.Instruction) {
 	t.giving.Lock()
 	defer t.giving.Unlock()
 	now := time.Now()

@@ -110,7 +110,7 @@ func TestWrongSessionsAreRefused(t *testing.T) {
 // A fullStore is a store that keeps nothing.
 type fullStore struct{ given int }
 
-func (f *fullStore) Give(all ...state.Instruction) error {
+func (f *fullStore) Issue(all ...state.Instruction) error {
 	f.given += len(all)
 	return errors.New("disk full")
 }
@@ -145,9 +145,9 @@ type countingStore struct {
 	n int
 }
 
-func (c *countingStore) Give(all ...state.Instruction) error {
+func (c *countingStore) Issue(all ...state.Instruction) error {
 	c.n += len(all)
-	return c.Store.Give(all...)
+	return c.Store.Issue(all...)
 }
 
 func TestReportsOfAnotherNodeAreTaken(t *testing.T) {
@@ -156,15 +156,15 @@ func TestReportsOfAnotherNodeAreTaken(t *testing.T) {
 	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	b.Take(s.InForce(Topic))
+	b.Receive(s.InForce(Topic))
 	if got := b.Lookup(netip.MustParseAddr("10.1.2.3")); got == nil || got.User != "anna" {
 		t.Errorf("the session on the other node is %+v", got)
 	}
-	b.Take([]state.Instruction{{Topic: Topic, Key: "10.1.2.3"}})
+	b.Receive([]state.Instruction{{Topic: Topic, Key: "10.1.2.3"}})
 	if len(b.All()) != 0 {
 		t.Error("the session did not end on the other node")
 	}
-	b.Take([]state.Instruction{{Topic: Topic, Key: "x", Value: "{", Until: time.Now().Add(time.Hour)}})
+	b.Receive([]state.Instruction{{Topic: Topic, Key: "x", Value: "{", Until: time.Now().Add(time.Hour)}})
 }
 
 func BenchmarkLookup(b *testing.B) {
@@ -188,7 +188,7 @@ type slowStore struct {
 	writes      [][]state.Instruction
 }
 
-func (s *slowStore) Give(all ...state.Instruction) error {
+func (s *slowStore) Issue(all ...state.Instruction) error {
 	if s.writes = append(s.writes, all); len(s.writes) == 1 {
 		close(s.began)
 		<-s.goOn

@@ -518,8 +518,8 @@ func (e *Engine) Verdict(ref uint32) (category uint16, important, ok bool) {
 	return r.category(), r.flags()&flagImportant != 0, true
 }
 
-// Found is a matching rule.
-type Found struct {
+// FoundRule is a matching rule.
+type FoundRule struct {
 	Text      string
 	Line      uint32
 	Category  uint16
@@ -539,12 +539,12 @@ func (e *Engine) Redirect(ref uint32) string {
 }
 
 // Rule returns a rule found by Match or Except.
-func (e *Engine) Rule(ref uint32) (f Found, ok bool) {
+func (e *Engine) Rule(ref uint32) (f FoundRule, ok bool) {
 	r := e.rule(ref &^ 3)
 	if r == nil {
 		return f, false
 	}
-	f = Found{Text: string(r.text()), Line: r.line(), Category: r.category(), Exception: r.flags()&flagException != 0, Important: r.flags()&flagImportant != 0}
+	f = FoundRule{Text: string(r.text()), Line: r.line(), Category: r.category(), Exception: r.flags()&flagException != 0, Important: r.flags()&flagImportant != 0}
 	if bytes.Contains(r.text(), []byte("re")) {
 		var p Rule
 		p.Parse(r.text())

@@ -15,7 +15,7 @@ import (
 // A Hit is a list's entry on a name.
 type Hit struct {
 	List  string
-	Found list.Found
+	Found list.FoundEntry
 }
 
 // Search returns the entries of the lists on a host, URL or address.

@@ -143,7 +143,7 @@ func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (r
 	dst := c.file(name)
 	c.files = append(c.files, string(cfg.Path), dst+".overlay")
 	if fetched {
-		if c.fetched[name], err = c.store(nil).Used(name, c.fetched[name]); err != nil {
+		if c.fetched[name], err = c.store(nil).InUse(name, c.fetched[name]); err != nil {
 			return report, err
 		}
 	}

@@ -40,7 +40,7 @@ func TestAFaultIsThatOfItsList(t *testing.T) {
 	}
 	c = open(c)
 	for name, faulty := range map[string]bool{"ads": false, "ads-2": true, "ads_more": false} {
-		s, err := c.Standing(name)
+		s, err := c.StatusOf(name)
 		if err != nil || (s.Fault != "") != faulty || faulty && !strings.HasPrefix(s.Fault, "ads-2") {
 			t.Errorf("Standing(%q): error %v, fault %q", name, err, s.Fault)
 		}
@@ -48,7 +48,7 @@ func TestAFaultIsThatOfItsList(t *testing.T) {
 	if all := c.Faults(); len(all) != 1 || !strings.Contains(all[0].Error(), "ads-2") {
 		t.Errorf("Faults: got %v, want one about ads-2", all)
 	}
-	if _, err := c.Standing("none"); !errors.Is(err, ErrNoList) {
+	if _, err := c.StatusOf("none"); !errors.Is(err, ErrNoList) {
 		t.Errorf("Standing of an unknown list: got %v, want ErrNoList", err)
 	}
 }

@@ -24,8 +24,8 @@ type Status struct {
 	State   source.State
 }
 
-// Standing describes the list called name, or returns [ErrNoList].
-func (c *Collection) Standing(name string) (*Status, error) {
+// StatusOf describes the list called name, or returns [ErrNoList].
+func (c *Collection) StatusOf(name string) (*Status, error) {
 	if c.Lists[name] == nil {
 		return nil, ErrNoList
 	}

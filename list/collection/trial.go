@@ -109,9 +109,9 @@ func (c *Collection) Newer(ctx context.Context, client *http.Client, name string
 	return found, failed
 }
 
-// Older returns the file of the version before the one in use of a fetched list, to which
+// OlderVersion returns the file of the version before the one in use of a fetched list, to which
 // [Collection.Rollback] would return.
-func (c *Collection) Older(name string) (string, error) {
+func (c *Collection) OlderVersion(name string) (string, error) {
 	_, ok := c.fetched[name]
 	switch {
 	case c.Lists[name] == nil:
@@ -119,7 +119,7 @@ func (c *Collection) Older(name string) (string, error) {
 	case !ok:
 		return "", &BadChange{errNotFetched}
 	}
-	file, err := c.store(nil).Older(name)
+	file, err := c.store(nil).OlderVersion(name)
 	if err != nil {
 		err = &BadChange{err}
 	}

@@ -30,15 +30,15 @@ func TestHowMuchHasArrivedIsKnown(t *testing.T) {
 	ended := make(chan bool)
 	go func() { r.fetch(t.Context(), store, items); close(ended) }()
 	<-half
-	want := Arriving{"own", int64(len(content) / 2), int64(len(content))}
-	for end := time.Now().Add(10 * time.Second); r.Arriving() != want; time.Sleep(time.Millisecond) {
+	want := Progress{"own", int64(len(content) / 2), int64(len(content))}
+	for end := time.Now().Add(10 * time.Second); r.Progress() != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%+v has arrived, want %+v", r.Arriving(), want)
+			t.Fatalf("%+v has arrived, want %+v", r.Progress(), want)
 		}
 	}
 	close(rest)
 	<-ended
-	if got := r.Arriving(); got != (Arriving{}) || !used {
+	if got := r.Progress(); got != (Progress{}) || !used {
 		t.Errorf("afterwards %+v, in use: %v", got, used)
 	}
 }

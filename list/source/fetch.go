@@ -52,8 +52,8 @@ func NewClient(parent *url.URL, direct func(host string) bool, dial func(ctx con
 				return d.DialContext(ctx, network, addr)
 			}
 			c, err := dial(ctx, network, addr)
-			if err != nil && !passing(err) {
-				err = permanent{err}
+			if err != nil && !isTemporary(err) {
+				err = permanentError{err}
 			}
 			return c, err
 		},
@@ -69,9 +69,9 @@ func NewClient(parent *url.URL, direct func(host string) bool, dial func(ctx con
 	return &http.Client{Transport: t, CheckRedirect: follow}
 }
 
-// passing reports whether a connection failed because of the network, which may recover,
+// isTemporary reports whether a connection failed because of the network, which may recover,
 // rather than because we refused it.
-func passing(err error) bool {
+func isTemporary(err error) bool {
 	var system syscall.Errno
 	var name *net.DNSError
 	var n net.Error
@@ -83,20 +83,20 @@ func follow(r *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	switch {
 	case len(via) > maxRedirects:
-		return permanent{fmt.Errorf("more than %d redirects", maxRedirects)}
+		return permanentError{fmt.Errorf("more than %d redirects", maxRedirects)}
 	case r.URL.Scheme != "https" && r.URL.Scheme != "http":
-		return permanent{fmt.Errorf("redirect to %q, which is neither http nor https", r.URL.Redacted())}
+		return permanentError{fmt.Errorf("redirect to %q, which is neither http nor https", r.URL.Redacted())}
 	case last.Scheme == "https" && r.URL.Scheme != "https":
-		return permanent{fmt.Errorf("redirect from https to %q, which anybody on the path could change", r.URL.Redacted())}
+		return permanentError{fmt.Errorf("redirect from https to %q, which anybody on the path could change", r.URL.Redacted())}
 	}
 	return nil
 }
 
-// A permanent error does not go away by retrying.
-type permanent struct{ err error }
+// A permanentError does not go away by retrying.
+type permanentError struct{ err error }
 
-func (p permanent) Error() string { return p.err.Error() }
-func (p permanent) Unwrap() error { return p.err }
+func (p permanentError) Error() string { return p.err.Error() }
+func (p permanentError) Unwrap() error { return p.err }
 
 // A download is the result of a fetch.
 type download struct {
@@ -118,7 +118,7 @@ func (s *Store) retry(ctx context.Context, do func(context.Context) error) error
 		c, cancel := context.WithTimeout(ctx, fetchTime)
 		err := do(c)
 		cancel()
-		var p permanent
+		var p permanentError
 		var forged *tls.CertificateVerificationError
 		if err == nil || errors.As(err, &p) || errors.As(err, &forged) || ctx.Err() != nil || n == attempts {
 			return err
@@ -138,10 +138,10 @@ func (s *Store) retry(ctx context.Context, do func(context.Context) error) error
 // fetch fetches src.URL into f, unless the validators of st show that it is unchanged.
 func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f *os.File) (d download, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return d, permanent{err}
+		return d, permanentError{err}
 	}
 	if err := f.Truncate(0); err != nil {
-		return d, permanent{err}
+		return d, permanentError{err}
 	}
 	r, err := request(ctx, src.URL)
 	if err != nil {
@@ -168,10 +168,10 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 		return d, err
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/html" {
-		return d, permanent{errors.New("the answer is a web page, not a list: is there a login or error page in between?")}
+		return d, permanentError{errors.New("the answer is a web page, not a list: is there a login or error page in between?")}
 	}
 	if res.ContentLength > src.Limit {
-		return d, permanent{fmt.Errorf("%d bytes, more than the limit of %d", res.ContentLength, src.Limit)}
+		return d, permanentError{fmt.Errorf("%d bytes, more than the limit of %d", res.ContentLength, src.Limit)}
 	}
 	long, short := sha256.New(), md5.New()
 	body := &countingReader{r: res.Body, tell: func(done int64) {
@@ -184,7 +184,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 		return d, err
 	}
 	if d.Size > src.Limit {
-		return d, permanent{fmt.Errorf("more than the limit of %d bytes", src.Limit)}
+		return d, permanentError{fmt.Errorf("more than the limit of %d bytes", src.Limit)}
 	}
 	d.ETag, d.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	d.SHA256, d.MD5 = hex.EncodeToString(long.Sum(nil)), hex.EncodeToString(short.Sum(nil))
@@ -194,7 +194,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 func request(ctx context.Context, to string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
 	if err != nil {
-		return nil, permanent{err}
+		return nil, permanentError{err}
 	}
 	r.Header.Set("User-Agent", "Shuultuur")
 	return r, nil
@@ -208,7 +208,7 @@ func statusError(res *http.Response) error {
 	case c >= 500, c == http.StatusRequestTimeout, c == http.StatusTooManyRequests:
 		return fmt.Errorf("the server answers %d %s", c, http.StatusText(c))
 	default:
-		return permanent{fmt.Errorf("the server answers %d %s", c, http.StatusText(c))}
+		return permanentError{fmt.Errorf("the server answers %d %s", c, http.StatusText(c))}
 	}
 }
 
@@ -271,7 +271,7 @@ func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 	}
 	u, err := url.Parse(src.URL)
 	if err != nil {
-		return nil, permanent{err}
+		return nil, permanentError{err}
 	}
 	return parseSums(io.LimitReader(res.Body, maxSums), path.Base(u.Path))
 }

@@ -38,8 +38,8 @@ type Content struct {
 	Lines, Bad int      // in all, and malformed ones
 }
 
-// Used returns the item called name with the version in use.
-func (s *Store) Used(name string, it Item) (Item, error) {
+// InUse returns the item called name with the version in use.
+func (s *Store) InUse(name string, it Item) (Item, error) {
 	st, err := s.State(name)
 	if v := st.inUse(); v != nil {
 		it.InUse = v.SHA256

@@ -27,18 +27,18 @@ type Refresher struct {
 
 	mu    sync.Mutex
 	stale []string // problems; guarded by mu
-	now   Arriving // guarded by mu
+	now   Progress // guarded by mu
 }
 
-// An Arriving says how much of an item has been fetched.
-type Arriving struct {
+// A Progress says how much of an item has been fetched.
+type Progress struct {
 	Name  string // "" if nothing is being fetched
 	Done  int64  // bytes
 	Total int64  // bytes; -1 if the server does not say
 }
 
-// Arriving returns what is being fetched.
-func (r *Refresher) Arriving() Arriving {
+// Progress returns what is being fetched.
+func (r *Refresher) Progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
@@ -47,7 +47,7 @@ func (r *Refresher) Arriving() Arriving {
 func (r *Refresher) arrive(name string, done, total int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.now = Arriving{name, done, total}
+	r.now = Progress{name, done, total}
 }
 
 // NewRefresher returns a refresher of the result of current. use puts new versions into use.

@@ -119,7 +119,7 @@ func (s *Store) verifySignature(ctx context.Context, src Source, content *os.Fil
 		}
 		defer res.Body.Close()
 		if res.StatusCode == http.StatusNotFound {
-			return permanent{errors.New("there is none")}
+			return permanentError{errors.New("there is none")}
 		}
 		if err := statusError(res); err != nil {
 			return err

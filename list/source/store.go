@@ -54,12 +54,12 @@ type State struct {
 	URL          string    // the URL that was asked, to which the next two belong
 	ETag         string
 	LastModified string
-	Versions     []Version  // newest first
-	Seen         *previewed `json:",omitempty"` // what was fetched to be looked at
+	Versions     []Version // newest first
+	Seen         *preview  `json:",omitempty"` // what was fetched to be looked at
 }
 
-// A previewed describes a download that was looked at and not yet used.
-type previewed struct {
+// A preview describes a download that was looked at and not yet used.
+type preview struct {
 	At  time.Time
 	URL string
 	download
@@ -211,7 +211,7 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 	if err := os.Rename(f.Name(), file); err != nil {
 		return false, err
 	}
-	st.Seen = &previewed{time.Now().UTC(), it.Source.Place(), d}
+	st.Seen = &preview{time.Now().UTC(), it.Source.Place(), d}
 	if err := s.save(name, st); err != nil {
 		return false, err
 	}
@@ -392,8 +392,8 @@ func (s *Store) Rollback(name string) (Version, error) {
 	return *v, s.use(name, v.File)
 }
 
-// Older returns the file of the version that Rollback would put into use.
-func (s *Store) Older(name string) (string, error) {
+// OlderVersion returns the file of the version that Rollback would put into use.
+func (s *Store) OlderVersion(name string) (string, error) {
 	st, err := s.State(name)
 	if err != nil {
 		return "", err
@@ -451,7 +451,7 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 	}
 	return func() {
 		f.Close()
-		datadir.Give(s.Dir)
+		datadir.GiveToOwner(s.Dir)
 	}, nil
 }
 

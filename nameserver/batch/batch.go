@@ -46,8 +46,8 @@ type Peer struct {
 // A Conn is one UDP socket.
 type Conn struct {
 	udp   *net.UDPConn
-	bound netip.Addr // invalid on a wildcard
-	fast  *fast      // nil if batches are not available
+	bound netip.Addr  // invalid on a wildcard
+	fast  *fastReader // nil if batches are not available
 	stop  atomic.Bool
 
 	in    [Size][]byte

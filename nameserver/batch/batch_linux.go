@@ -29,8 +29,8 @@ type rawName = unix.RawSockaddrInet6
 // wait (MSG_DONTWAIT), so they delay others by at most one batch. A caller in a
 // loop must call runtime.Gosched.
 
-// fast reads in batches.
-type fast struct {
+// fastReader reads in batches.
+type fastReader struct {
 	raw  syscall.RawConn
 	hdrs [Size]mmsghdr
 	iovs [Size]unix.Iovec
@@ -42,12 +42,12 @@ type fast struct {
 	errno syscall.Errno
 }
 
-func newFast(c *Conn) (*fast, error) {
+func newFast(c *Conn) (*fastReader, error) {
 	raw, err := c.udp.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	f := &fast{raw: raw}
+	f := &fastReader{raw: raw}
 	for i := range Size {
 		p := &c.peers[i]
 		f.iovs[i].Base = &c.in[i][0]
@@ -71,7 +71,7 @@ func newFast(c *Conn) (*fast, error) {
 
 // prepare sets the buffer lengths again, because the kernel has overwritten
 // them.
-func (f *fast) prepare(i int) {
+func (f *fastReader) prepare(i int) {
 	h := &f.hdrs[i].hdr
 	h.Namelen = unix.SizeofSockaddrInet6
 	if h.Control != nil {
@@ -79,7 +79,7 @@ func (f *fast) prepare(i int) {
 	}
 }
 
-func (f *fast) read(c *Conn) (int, error) {
+func (f *fastReader) read(c *Conn) (int, error) {
 	for i := range f.n { // from the last time
 		f.prepare(i)
 	}

@@ -4,12 +4,12 @@ package batch
 
 type rawName struct{}
 
-// fast is empty: there are no batches on this system.
-type fast struct{}
+// fastReader is empty: there are no batches on this system.
+type fastReader struct{}
 
-func newFast(*Conn) (*fast, error) { return nil, nil }
+func newFast(*Conn) (*fastReader, error) { return nil, nil }
 
-func (*fast) read(*Conn) (int, error) { return 0, nil }
+func (*fastReader) read(*Conn) (int, error) { return 0, nil }
 
 type fastSender struct{ works bool }
 

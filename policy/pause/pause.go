@@ -28,7 +28,7 @@ const paused = "paused"
 
 // A Store keeps instructions.
 type Store interface {
-	Give(all ...state.Instruction) error
+	Issue(all ...state.Instruction) error
 	InForce(topic string) []state.Instruction
 }
 
@@ -91,7 +91,7 @@ func (k *Keeper) Set(who string, until, now time.Time, by string) (message strin
 	case until.After(now) && len(before) >= policy.MaxPauses && !slices.ContainsFunc(before, func(p policy.Pause) bool { return p.Who == who }):
 		return "", fmt.Errorf("there are %d pauses, the most that are possible; end some, or name a network or a group", len(before))
 	}
-	if err := k.store.Give(give...); err != nil {
+	if err := k.store.Issue(give...); err != nil {
 		return "", err
 	}
 	k.refresh()

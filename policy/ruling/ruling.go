@@ -33,7 +33,7 @@ const (
 
 // A Store keeps instructions.
 type Store interface {
-	Give(all ...state.Instruction) error
+	Issue(all ...state.Instruction) error
 	InForce(topic string) []state.Instruction
 }
 
@@ -94,7 +94,7 @@ func (k *Keeper) Rule(d policy.Decision, ended bool, by string) error {
 	if ended {
 		i.Value, i.Until = "", time.Time{}
 	}
-	if err := k.store.Give(i); err != nil {
+	if err := k.store.Issue(i); err != nil {
 		return err
 	}
 	k.Refresh()
@@ -127,7 +127,7 @@ func (k *Keeper) GiveTime(who string, minutes int64, now time.Time, by string) (
 		y, m, d := now.Date()
 		i.Value, i.Until = strconv.FormatInt(minutes, 10), time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
 	}
-	if err := k.store.Give(i); err != nil {
+	if err := k.store.Issue(i); err != nil {
 		return 0, err
 	}
 	k.Refresh()

@@ -67,8 +67,8 @@ func (x *Exchange) Vote(ctx context.Context) *message.Response {
 	return x.Reply(status, ctype, answer, fields...)
 }
 
-// Obey returns the response for the verdict, when the request must not continue.
-func (x *Exchange) Obey(ctx context.Context) *message.Response {
+// VerdictResponse returns the response for the verdict, when the request must not continue.
+func (x *Exchange) VerdictResponse(ctx context.Context) *message.Response {
 	v := &x.T.Verdict
 	if v.Action != filter.Redirect && v.After == 0 {
 		if s := standIn(x); s != nil {
@@ -116,7 +116,7 @@ func (x *Exchange) Obey(ctx context.Context) *message.Response {
 func (x *Exchange) Answer(ctx context.Context, err error) *message.Response {
 	switch err {
 	case ErrRefused:
-		return x.Obey(ctx)
+		return x.VerdictResponse(ctx)
 	case errNoRoom, errNoTurn:
 		return x.Fail(503, "The proxy is busy. Try again in a moment.", err.Error())
 	case errSaveFull:
@@ -338,15 +338,15 @@ func isTokenByte(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
-// Later returns a response that asks the client to try again after a while.
-func (x *Exchange) Later(status int, after time.Duration, note string) *message.Response {
+// RetryAfter returns a response that asks the client to try again after a while.
+func (x *Exchange) RetryAfter(status int, after time.Duration, note string) *message.Response {
 	seconds := max(1, int((after+time.Second-1)/time.Second))
 	return x.Fail(status, "Please try again later.", note, "Retry-After", strconv.Itoa(seconds))
 }
 
 // AnswerUnidentified answers a request whose client could not be identified. If the error has
 // a method Challenges() []string, the client must log in: the strings are the values of
-// Proxy-Authenticate. If it has Later() (status int, after time.Duration), the client must try
+// Proxy-Authenticate. If it has RetryAfter() (status int, after time.Duration), the client must try
 // again later. If it has SignIn() string, the client must sign in on that page.
 func (x *Exchange) AnswerUnidentified(err error) *message.Response {
 	if s, ok := errors.AsType[signInError](err); ok && s.SignIn() != "" {
@@ -369,8 +369,8 @@ func (x *Exchange) AnswerUnidentified(err error) *message.Response {
 		return x.Fail(407, text, "sign-in requested: "+err.Error(), fields...)
 	}
 	if l, ok := errors.AsType[retryError](err); ok {
-		status, after := l.Later()
-		return x.Later(status, after, "identify: "+err.Error())
+		status, after := l.RetryAfter()
+		return x.RetryAfter(status, after, "identify: "+err.Error())
 	}
 	return x.Fail(403, "The proxy does not know you.", "identify: "+err.Error())
 }
@@ -391,7 +391,7 @@ func AsksToRetry(err error) bool {
 // A retryError is a temporary error.
 type retryError interface {
 	error
-	Later() (status int, after time.Duration)
+	RetryAfter() (status int, after time.Duration)
 }
 
 // AsksToSignIn reports whether signing in on a page resolves err.

@@ -101,9 +101,9 @@ func (b *inspection) Close() error {
 	return nil
 }
 
-// Judged reports whether the rest of b, a body returned by an inspection, cannot change the
+// VerdictIsFinal reports whether the rest of b, a body returned by an inspection, cannot change the
 // verdict.
-func Judged(b message.Body) bool {
+func VerdictIsFinal(b message.Body) bool {
 	switch b := b.(type) {
 	case *inspection:
 		return b.over

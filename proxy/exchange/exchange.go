@@ -4,8 +4,8 @@
 // A server calls [Exchange.Begin], sets Q (the request as sent) and the fields of T that
 // describe client and request, and calls a method at each stage: [Exchange.JudgeHead],
 // [Exchange.InspectRequest], [Exchange.JudgeResponse], [Exchange.InspectResponse]. If the
-// verdict lets the request continue, [Exchange.Outgoing] returns it as it goes upstream, with
-// the policy's edits. Otherwise [Exchange.Answer] or [Exchange.Obey] returns the response to
+// verdict lets the request continue, [Exchange.MakeOutgoing] returns it as it goes upstream, with
+// the policy's edits. Otherwise [Exchange.Answer] or [Exchange.VerdictResponse] returns the response to
 // send instead. [Exchange.End] releases all resources; T is then the record.
 //
 // A body that a check inspects is read into pooled blocks (feed.go, hold.go), shown to the

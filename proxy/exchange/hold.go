@@ -54,7 +54,7 @@ func (b *budget) claim(who netip.Addr, n int64) bool {
 	if b.of[who]+n > max(b.one, b.Size()-b.Used()) {
 		return false
 	}
-	if ok, _ := b.Take(context.Background(), who, n, 0); !ok {
+	if ok, _ := b.Acquire(context.Background(), who, n, 0); !ok {
 		return false
 	}
 	b.of[who] += n
@@ -75,7 +75,7 @@ func (b *budget) give(who netip.Addr, n int64) {
 		delete(b.of, who)
 	}
 	b.mu.Unlock()
-	b.Give(n)
+	b.Release(n)
 }
 
 // block returns an empty block for n more bytes, or for as many as a block can have.
@@ -132,7 +132,7 @@ func (h *hold) first(ctx context.Context, left int64, wait time.Duration) (ok, w
 		left = medium
 	}
 	blk := h.b.block(left)
-	if ok, waited = h.b.Take(ctx, h.who, int64(cap(blk)), wait); !ok {
+	if ok, waited = h.b.Acquire(ctx, h.who, int64(cap(blk)), wait); !ok {
 		h.b.release(blk)
 		return ok, waited
 	}
@@ -248,8 +248,8 @@ type windows struct {
 	who netip.Addr
 }
 
-// Take implements [content.Budget].
-func (w *windows) Take(n int64) bool { return w.b.claim(w.who, n) }
+// Acquire implements [content.Budget].
+func (w *windows) Acquire(n int64) bool { return w.b.claim(w.who, n) }
 
-// Give implements [content.Budget].
-func (w *windows) Give(n int64) { w.b.give(w.who, n) }
+// Release implements [content.Budget].
+func (w *windows) Release(n int64) { w.b.give(w.who, n) }

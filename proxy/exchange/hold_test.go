@@ -12,7 +12,7 @@ func TestBudgetServesInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100, 100)
 		ctx := context.Background()
-		take := func(n int64, wait time.Duration) bool { ok, _ := b.Take(ctx, netip.Addr{}, n, wait); return ok }
+		take := func(n int64, wait time.Duration) bool { ok, _ := b.Acquire(ctx, netip.Addr{}, n, wait); return ok }
 		if !take(60, 0) || take(60, 0) || take(60, time.Second) {
 			t.Fatal("claims of 60 units of 100: want the first granted, the others refused")
 		}
@@ -32,15 +32,15 @@ func TestBudgetServesInTurn(t *testing.T) {
 		if len(got) != 0 {
 			t.Fatal("a small claim overtook a large one that came before it")
 		}
-		b.Give(60)
+		b.Release(60)
 		if s := <-got; s != "large" {
 			t.Errorf("the %s claim was served first, want the large one", s)
 		}
-		b.Give(80)
+		b.Release(80)
 		if s := <-got; s != "small" {
 			t.Errorf("the %s claim was served second, want the small one", s)
 		}
-		b.Give(30)
+		b.Release(30)
 		if b.Used() != 0 {
 			t.Errorf("%d units in use after all were returned", b.Used())
 		}

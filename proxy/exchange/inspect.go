@@ -138,7 +138,7 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	}
 	t.Body = &b.content
 	patience := t.Verdict.Patience
-	if patience == 0 && t.Content().Endless() {
+	if patience == 0 && t.Content().IsStream() {
 		patience = endlessPatience
 	}
 	s.Body = b
@@ -149,7 +149,7 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	if full {
 		x.Note("body judged in pieces after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
 	}
-	if end, done, _, _ := b.state(); end == 0 && !done && t.Content().Doubtful() {
+	if end, done, _, _ := b.state(); end == 0 && !done && t.Content().MaybeText() {
 		x.in.counters[partial].Add(1)
 		return nil // a program may wait for the head, and gets no page instead
 	}
@@ -187,7 +187,7 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 		return false, ErrGone
 	}
 	start := time.Now()
-	doubtful := b.content.Head().Doubtful()
+	doubtful := b.content.Head().MaybeText()
 	for !b.done {
 		if patience > 0 && !b.atHand() {
 			return b.wait(start.Add(patience))
@@ -392,16 +392,16 @@ func (b *inspection) judge(end int64, done bool) error {
 		wait = b.x.in.wait
 	}
 	i := b.x.in
-	switch ok, waited := i.judges.Take(b.ctx, b.x.T.Client.Addr, 1, wait); {
+	switch ok, waited := i.judges.Acquire(b.ctx, b.x.T.Client.Addr, 1, wait); {
 	case !ok && b.ctx.Err() != nil:
 		return ErrGone
 	case !ok:
 		return errNoTurn
 	case waited && b.t == &b.x.T && b.sent == 0 && abandonedBy(b.x):
-		i.judges.Give(1)
+		i.judges.Release(1)
 		return ErrGone
 	}
-	defer i.judges.Give(1)
+	defer i.judges.Release(1)
 	i.counters[judged].Add(1)
 	v := decide(b.ctx, b.x, b.t, b.stage)
 	b.judged = end

@@ -11,10 +11,10 @@ import (
 	"shuultuur/message"
 )
 
-// Outgoing makes the request as it goes upstream: the fields as the client sent them, without
+// MakeOutgoing makes the request as it goes upstream: the fields as the client sent them, without
 // those that end here and ours, and with the edits of the policy. Values are valid until the
 // next Begin of x.
-func (x *Exchange) Outgoing(out *message.Request) {
+func (x *Exchange) MakeOutgoing(out *message.Request) {
 	q := &x.Q
 	fields := out.Fields[:0]
 	*out = message.Request{
@@ -25,7 +25,7 @@ func (x *Exchange) Outgoing(out *message.Request) {
 	edits := editing(x)
 	list := q.Fields.ConnectionNames()
 	for _, f := range q.Fields {
-		if list != nil && message.NameIn(list, f.Name) || message.HopByHop(f.Name) || x.edited(f.Name) || among(x.Private, f.Name) || x.whole && condition(f.Name) {
+		if list != nil && message.NameIn(list, f.Name) || message.HopByHop(f.Name) || x.edited(f.Name) || hasField(x.Private, f.Name) || x.whole && condition(f.Name) {
 			continue
 		}
 		switch {
@@ -60,8 +60,8 @@ func (x *Exchange) Outgoing(out *message.Request) {
 	out.Fields = fields
 }
 
-// among reports whether names contains a field's name.
-func among(names []string, name []byte) bool {
+// hasField reports whether names contains a field's name.
+func hasField(names []string, name []byte) bool {
 	for _, n := range names {
 		if len(n) == len(name) && strings.EqualFold(n, string(name)) {
 			return true

@@ -32,7 +32,7 @@ func standIn(x *Exchange) *message.Response {
 		}
 	}
 	head, _ := picture.Look(data) // also for icons and pictures too large to decode
-	w, h := head.Shown()
+	w, h := head.DisplaySize()
 	if head.Format == picture.NotAPicture {
 		w, h, _ = picture.SVGSize(data)
 	}

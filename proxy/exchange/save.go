@@ -210,7 +210,7 @@ func saves(x *Exchange, s *message.Response) bool {
 		return false
 	}
 	disposition, _, _ := mime.ParseMediaType(string(s.Get("Content-Disposition")))
-	return (disposition == "attachment" || !shown(x.T.Content().Type())) && !x.T.Content().Endless()
+	return (disposition == "attachment" || !shown(x.T.Content().Type())) && !x.T.Content().IsStream()
 }
 
 // shown reports whether browsers show, or may show, a media type.

@@ -90,7 +90,7 @@ var judgements = sync.Pool{New: func() any { return new(judgement) }}
 
 // Pass gets the next bytes as received and appends to dst the bytes to forward now. over
 // reports that a verdict has ended the conversation: dst then has the last bytes to forward,
-// apart from those of [Talk.Last]. Bytes that are not such a conversation end it too.
+// apart from those of [Talk.AppendEnd]. Bytes that are not such a conversation end it too.
 func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) {
 	for len(p) > 0 {
 		n, m, whole, err := k.framer.Next(p)
@@ -103,7 +103,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 			return dst, true
 		}
 		w, socket := k.framer.(*content.WebSocket)
-		if !whole || socket && m.Control && w.Midway() { // between the frames of a message: it is forwarded with that
+		if !whole || socket && m.Control && w.InMessage() { // between the frames of a message: it is forwarded with that
 			var over bool
 			if dst, over = k.holdPiece(ctx, dst, piece); over {
 				return dst, true
@@ -195,10 +195,10 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 		return true
 	}
 	defer k.window.Trim()
-	if ok, _ := k.i.judges.Take(ctx, k.base.Client.Addr, 1, k.i.wait); !ok {
+	if ok, _ := k.i.judges.Acquire(ctx, k.base.Client.Addr, 1, k.i.wait); !ok {
 		why = content.NoCapacity
 	} else {
-		defer k.i.judges.Give(1)
+		defer k.i.judges.Release(1)
 	}
 	k.i.counters[messages].Add(1)
 	k.looked += int64(len(m.Data))
@@ -240,8 +240,8 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 	return !v.Final()
 }
 
-// why returns a short reason why the conversation, or a message of it, was refused.
-func (k *Talk) why() string {
+// reason returns a short reason why the conversation, or a message of it, was refused.
+func (k *Talk) reason() string {
 	why := "blocked by the policy of this network"
 	if k.refusal != nil && k.refusal.verdict.Reason.Finding.Category != "" {
 		why += ": " + k.refusal.verdict.Reason.Finding.Category
@@ -252,7 +252,7 @@ func (k *Talk) why() string {
 // replacement appends our message in place of a refused one.
 func (k *Talk) replacement(dst []byte) []byte {
 	k.i.counters[messagesReplaced].Add(1)
-	text := "[" + oneLine(k.why()) + "]"
+	text := "[" + oneLine(k.reason()) + "]"
 	if k.protocol == Events {
 		return append(append(append(dst, "data: "...), text...), "\n\n"...)
 	}
@@ -282,14 +282,14 @@ func (k *Talk) appendFrame(dst []byte, first byte, payload string) []byte {
 // 7.4.1).
 const policyViolation = 1008
 
-// Last appends the end of this direction, with the reason, when a verdict on either direction
+// AppendEnd appends the end of this direction, with the reason, when a verdict on either direction
 // has ended the conversation: a Close frame, or an event. In the middle of a message it
 // appends nothing.
-func (k *Talk) Last(dst []byte, because *Talk) []byte {
+func (k *Talk) AppendEnd(dst []byte, because *Talk) []byte {
 	if k.midway {
 		return dst
 	}
-	why := oneLine(because.why())
+	why := oneLine(because.reason())
 	switch k.protocol {
 	case Events:
 		return append(append(append(dst, "event: blocked\ndata: "...), why...), "\n\n"...)

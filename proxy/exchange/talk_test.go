@@ -42,7 +42,7 @@ func FuzzTalk(f *testing.F) {
 		if !bytes.HasPrefix(data, out) || !over && len(out) != len(data) {
 			t.Errorf("Pass(%q) forwarded %q, over %v", data, out, over)
 		}
-		k.Last(nil, k)
+		k.AppendEnd(nil, k)
 		k.Close()
 		if n := i.Held(); n != 0 {
 			t.Errorf("%d bytes are still held after Close", n)

@@ -63,13 +63,13 @@ func (b *talkBody) next() error {
 		}
 		switch {
 		case refused:
-			b.out = b.talk.Last(b.out, b.talk)
+			b.out = b.talk.AppendEnd(b.out, b.talk)
 			if b.over = b.talk.protocol != GRPC || b.talk.stage == filter.ResponseBody; !b.over {
 				b.err = ErrCut
 			}
 			b.trailer = message.Fields{
 				{Name: []byte("grpc-status"), Value: []byte("7")},
-				{Name: []byte("grpc-message"), Value: []byte(percent(b.talk.why()))},
+				{Name: []byte("grpc-message"), Value: []byte(percent(b.talk.reason()))},
 			}
 		case b.over:
 		case err != nil:

@@ -3,8 +3,8 @@
 // client, in order of arrival. The lines are served in rotation, so that a client with many
 // requests does not shut out one with few.
 //
-// [Semaphore.Take] grants the units that are free at once, or queues the claim in its client's
-// line. [Semaphore.Give] returns units and serves the lines, one claim of each client in
+// [Semaphore.Acquire] grants the units that are free at once, or queues the claim in its client's
+// line. [Semaphore.Release] returns units and serves the lines, one claim of each client in
 // rotation. The number of turns for requests follows the capacity of the processors (see
 // [NewTurns]).
 package fair
@@ -50,9 +50,9 @@ func New(n int64, queue int) *Semaphore {
 	return &Semaphore{total: n, free: n, most: queue, lines: map[netip.Addr]*line{}}
 }
 
-// Take takes n units for a client, and waits at most wait. It reports whether they were
+// Acquire takes n units for a client, and waits at most wait. It reports whether they were
 // granted, and whether the caller had to wait.
-func (s *Semaphore) Take(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
+func (s *Semaphore) Acquire(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
 	s.mu.Lock()
 	if s.waiting == 0 && s.free >= n {
 		s.free -= n
@@ -120,8 +120,8 @@ func (s *Semaphore) leave(l *line) {
 	}
 }
 
-// Give returns n units.
-func (s *Semaphore) Give(n int64) {
+// Release returns n units.
+func (s *Semaphore) Release(n int64) {
 	if n == 0 {
 		return
 	}

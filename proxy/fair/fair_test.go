@@ -16,21 +16,21 @@ func TestClientsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, 0)
 		greedy, modest := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-		if ok, waited := s.Take(t.Context(), greedy, 1, 0); !ok || waited {
+		if ok, waited := s.Acquire(t.Context(), greedy, 1, 0); !ok || waited {
 			t.Fatal("the first claim was refused or had to wait")
 		}
 		served := make(chan string, 20)
 		var all sync.WaitGroup
 		ask := func(who netip.Addr, name string, wait time.Duration) {
 			all.Go(func() {
-				ok, _ := s.Take(t.Context(), who, 1, wait)
+				ok, _ := s.Acquire(t.Context(), who, 1, wait)
 				if !ok {
 					name += " in vain"
 				}
 				served <- name
 				if ok {
 					time.Sleep(time.Second)
-					s.Give(1)
+					s.Release(1)
 				}
 			})
 			synctest.Wait()
@@ -44,7 +44,7 @@ func TestClientsTakeTurns(t *testing.T) {
 		if n := s.Waiting(); n != 8 {
 			t.Errorf("%d claims wait, want 8", n)
 		}
-		s.Give(1)
+		s.Release(1)
 		all.Wait()
 		close(served)
 		var got []string
@@ -65,12 +65,12 @@ func TestALineHasALength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, 2)
 		ctx, stop := context.WithCancel(t.Context())
-		s.Take(ctx, netip.Addr{}, 1, 0)
+		s.Acquire(ctx, netip.Addr{}, 1, 0)
 		for range 2 {
-			go s.Take(ctx, netip.Addr{}, 1, time.Hour)
+			go s.Acquire(ctx, netip.Addr{}, 1, time.Hour)
 		}
 		synctest.Wait()
-		if ok, waited := s.Take(ctx, netip.Addr{}, 1, time.Hour); ok || waited {
+		if ok, waited := s.Acquire(ctx, netip.Addr{}, 1, time.Hour); ok || waited {
 			t.Error("a third claim was admitted to a queue of two")
 		}
 		stop()
@@ -85,19 +85,19 @@ func TestRequestsOfOneClientAreServedInOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTurns(1, 0)
 		a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-		s.Take(t.Context(), a, 1, 0)
+		s.Acquire(t.Context(), a, 1, 0)
 		var all sync.WaitGroup
 		var got []string
 		for i, who := range []netip.Addr{a, a, a, b} {
 			all.Go(func() {
-				if ok, _ := s.Take(t.Context(), who, 1, time.Minute); ok {
+				if ok, _ := s.Acquire(t.Context(), who, 1, time.Minute); ok {
 					got = append(got, fmt.Sprint(i))
-					s.Give(1)
+					s.Release(1)
 				}
 			})
 			synctest.Wait()
 		}
-		s.Give(1)
+		s.Release(1)
 		all.Wait()
 		if got, want := strings.Join(got, " "), "0 3 1 2"; got != want {
 			t.Errorf("served in the order %s, want %s", got, want)
@@ -124,7 +124,7 @@ func TestNoRequestOfABusyClientStarves(t *testing.T) {
 			all.Go(func() {
 				for time.Now().Before(end) {
 					asked := time.Now()
-					if ok, _ := s.Take(t.Context(), who, 1, wait); !ok {
+					if ok, _ := s.Acquire(t.Context(), who, 1, wait); !ok {
 						refused.Add(1)
 						continue
 					}
@@ -132,7 +132,7 @@ func TestNoRequestOfABusyClientStarves(t *testing.T) {
 						longest.Store(waited)
 					}
 					time.Sleep(took)
-					s.Give(1)
+					s.Release(1)
 				}
 			})
 		}
@@ -160,9 +160,9 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() {
-				if ok, _ := s.Take(t.Context(), netip.Addr{}, 1, time.Hour); ok {
+				if ok, _ := s.Acquire(t.Context(), netip.Addr{}, 1, time.Hour); ok {
 					<-leave // an origin that takes long
-					s.Give(1)
+					s.Release(1)
 				}
 			})
 		}

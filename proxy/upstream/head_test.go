@@ -45,7 +45,7 @@ func FuzzForwardedHead(f *testing.F) {
 			x.T.Port = 80
 		}
 		var out message.Request
-		x.Outgoing(&out)
+		x.MakeOutgoing(&out)
 		head := up.appendHead(nil, &out, toParent, nil)
 		var q message.Request
 		if err := message.NewReader(bytes.NewReader(head), 0, 64<<10).ReadRequest(&q); err != nil {

@@ -245,18 +245,18 @@ func (b *body2) request(ctx context.Context) (*http.Request, error) {
 		}
 	}
 	req.Header.Del("Trailer") // x/net makes one
-	req.Body, req.ContentLength = &sent2{b, req.Trailer}, q.Length
+	req.Body, req.ContentLength = &sentBody2{b, req.Trailer}, q.Length
 	return req, nil
 }
 
-// A sent2 is the body of the request for x/net, which may read it after the response has
+// A sentBody2 is the body of the request for x/net, which may read it after the response has
 // arrived.
-type sent2 struct {
+type sentBody2 struct {
 	b       *body2
 	trailer http.Header
 }
 
-func (s *sent2) Read(p []byte) (int, error) {
+func (s *sentBody2) Read(p []byte) (int, error) {
 	b := s.b
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -281,7 +281,7 @@ func (s *sent2) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *sent2) Close() error { return nil }
+func (s *sentBody2) Close() error { return nil }
 
 // Read implements [message.Body].
 func (b *body2) Read(p []byte) (int, error) {

@@ -138,7 +138,7 @@ func enable(ctx context.Context, client *redis.Client, node string, set bool) er
 	have := ""
 	err := client.DoAt(ctx, node, &b)
 	if err == nil {
-		err = b.Reply(0).Each(func(_, value []byte) { have = string(value) })
+		err = b.Reply(0).EachPair(func(_, value []byte) { have = string(value) })
 	}
 	if err != nil {
 		return fmt.Errorf("cannot ask whether the server sends keyspace notifications (%w); if it does not, changes are noticed at the next reload only", err)

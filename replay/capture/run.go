@@ -399,7 +399,7 @@ func (r *Run) detect(f *flow, dir rule.Direction) parser {
 }
 
 // Captured returns the current packet for scripts.
-func (r *Run) Captured() engine.Captured {
+func (r *Run) Captured() engine.CapturedPacket {
 	p := r.current
-	return engine.Captured{Number: p.number, Time: p.time, Src: p.src, Dst: p.dst, Proto: p.proto, Payload: p.payload, Packet: p.ip}
+	return engine.CapturedPacket{Number: p.number, Time: p.time, Src: p.src, Dst: p.dst, Proto: p.proto, Payload: p.payload, Packet: p.ip}
 }

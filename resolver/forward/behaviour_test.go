@@ -738,12 +738,12 @@ func TestWithoutAnyServerNamesFailAndSayWhy(t *testing.T) {
 		if p := f.Problems(); len(p) != 1 || !strings.Contains(p[0], "dns.forward.upstreams") {
 			t.Errorf("problems: got %q, want one that names dns.forward.upstreams", p)
 		}
-		if !slices.Equal(f.Awaited(), systemFiles) {
-			t.Errorf("Awaited: got %q, want the files of the system", f.Awaited())
+		if !slices.Equal(f.AwaitedFiles(), systemFiles) {
+			t.Errorf("Awaited: got %q, want the files of the system", f.AwaitedFiles())
 		}
 	}
 	all := start(t, Config{Own: own, Routes: map[string]setting.OneOrMore[string]{".": {there.addr}}})
-	if got := get(all, "www.example"); got != "192.0.2.1" || len(all.Problems()) > 0 || len(all.Awaited()) > 0 {
+	if got := get(all, "www.example"); got != "192.0.2.1" || len(all.Problems()) > 0 || len(all.AwaitedFiles()) > 0 {
 		t.Errorf("with a route for all names: got %s, problems %q", got, all.Problems())
 	}
 	named := start(t, Config{Own: own, Upstreams: []string{"tls://dns.example"}})

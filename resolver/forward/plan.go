@@ -63,19 +63,19 @@ func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int, expl
 
 // sortBySpeed puts the fastest first and those of unknown speed last.
 func sortBySpeed(up []*upstream) {
-	type timed struct {
+	type timedUpstream struct {
 		u     *upstream
 		speed float64
 	}
 	if len(up) < 2 {
 		return
 	}
-	var room [8]timed
+	var room [8]timedUpstream
 	all := room[:0]
 	for _, u := range up {
-		all = append(all, timed{u, u.speed()})
+		all = append(all, timedUpstream{u, u.speed()})
 	}
-	arrange.By(all, func(a, b timed) int {
+	arrange.By(all, func(a, b timedUpstream) int {
 		switch {
 		case a.speed == b.speed:
 			return 0

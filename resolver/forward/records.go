@@ -8,9 +8,9 @@ import (
 	"shuultuur/setting"
 )
 
-// Routed returns the domains with their own upstreams, in wire form, without the
+// RoutedDomains returns the domains with their own upstreams, in wire form, without the
 // root.
-func (c *Config) Routed() ([][]byte, error) {
+func (c *Config) RoutedDomains() ([][]byte, error) {
 	var domains [][]byte
 	for key := range c.Routes {
 		names, err := RouteNames(key)
@@ -29,7 +29,7 @@ func (c *Config) Routed() ([][]byte, error) {
 // RoutesPointer reports whether the name of an address has its own upstream. Other
 // upstreams have no names for private addresses.
 func (f *Forwarder) RoutesPointer(addr netip.Addr) bool {
-	own, err := f.cfg.Routed()
+	own, err := f.cfg.RoutedDomains()
 	if err != nil {
 		return false
 	}

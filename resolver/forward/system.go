@@ -23,8 +23,8 @@ func (f *Forwarder) Problems() (all []string) {
 	return all
 }
 
-// Awaited returns the files of the system that may name a server later, if one is needed.
-func (f *Forwarder) Awaited() []string {
+// AwaitedFiles returns the files of the system that may name a server later, if one is needed.
+func (f *Forwarder) AwaitedFiles() []string {
 	if len(f.Problems()) == 0 {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 // give gives an instruction of the topic "t".
 func give(t *testing.T, s Store, key, value string) {
 	t.Helper()
-	if err := s.Give(state.Instruction{Topic: "t", Key: key, Value: value}); err != nil {
+	if err := s.Issue(state.Instruction{Topic: "t", Key: key, Value: value}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,7 +97,7 @@ var instructing = map[string]func(t *testing.T, s Store){
 		}
 	},
 	"an instruction ends in time": func(t *testing.T, s Store) {
-		if err := s.Give(state.Instruction{Topic: "t", Key: "a", Value: "1", Until: in(time.Second)}, state.Instruction{Topic: "t", Key: "b", Value: "2", By: "anna"}); err != nil {
+		if err := s.Issue(state.Instruction{Topic: "t", Key: "a", Value: "1", Until: in(time.Second)}, state.Instruction{Topic: "t", Key: "b", Value: "2", By: "anna"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := inForce(s); got != "a=1 b=2" {
@@ -116,7 +116,7 @@ var instructing = map[string]func(t *testing.T, s Store){
 			{Topic: "t", Key: "a", Value: strings.Repeat("x", 9000)},
 			{Topic: "t", Key: "a", Value: "\xff"},
 		} {
-			if err := s.Give(state.Instruction{Topic: "t", Key: "fine", Value: "1"}, i); err == nil {
+			if err := s.Issue(state.Instruction{Topic: "t", Key: "fine", Value: "1"}, i); err == nil {
 				t.Errorf("%.20q with %d bytes was taken", i.Key, len(i.Value))
 			}
 		}
@@ -153,7 +153,7 @@ var instructed = map[string]func(t *testing.T, a, b Store){
 		for n, s := range []Store{a, b} {
 			work.Go(func() {
 				for i := range 20 {
-					if err := s.Give(state.Instruction{Topic: "t", Key: fmt.Sprint("k", i%4), Value: fmt.Sprint(n, "-", i)}); err != nil {
+					if err := s.Issue(state.Instruction{Topic: "t", Key: fmt.Sprint("k", i%4), Value: fmt.Sprint(n, "-", i)}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -175,7 +175,7 @@ var instructed = map[string]func(t *testing.T, a, b Store){
 			many = append(many, state.Instruction{Topic: "t", Key: fmt.Sprintf("%04d", i), Value: "x"})
 			want = append(want, fmt.Sprintf("%04d=x", i))
 		}
-		if err := a.Give(many...); err != nil {
+		if err := a.Issue(many...); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "all are done", func() bool {

@@ -22,7 +22,7 @@ type Store interface {
 	CountHere(counts []state.Count)
 	Forget(ctx context.Context, keys ...[16]byte) error
 	Erase(match func(*state.Instruction) bool, dry bool) (int, error)
-	Give(all ...state.Instruction) error
+	Issue(all ...state.Instruction) error
 	InForce(topic string) []state.Instruction
 	Follow(ctx context.Context, do func(ctx context.Context, all []state.Instruction) error)
 }

@@ -22,7 +22,7 @@ func main() {
 }
 
 func pack(dir string) error {
-	all, err := text.Joined(os.DirFS(dir))
+	all, err := text.Pack(os.DirFS(dir))
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func certificate(k *KeyPair) (*tls.Config, error) {
 		return nil, err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Now(), nil }}, nil
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Current(), nil }}, nil
 }
 
 // sink returns the destination of the log.
@@ -134,7 +134,7 @@ func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
 	if b.store, err = store.Open(ctx, place); err != nil {
 		return nil, setting.At("store", err)
 	}
-	var rules []vote.Automatic
+	var rules []vote.AutomaticRule
 	for n := range c.Automatic {
 		r, err := c.Automatic[n].rule()
 		if err != nil {
@@ -148,7 +148,7 @@ func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
 		answer = b.mailer.add
 	}
 	b.desk = vote.NewDesk(b.store, rules, b.parts.Apply, answer, b.parts.Log)
-	return &vote.Counter{Store: b.store, After: b.desk.After, Logger: b.parts.Log}, nil
+	return &vote.Counter{Store: b.store, After: b.desk.ApplyRules, Logger: b.parts.Log}, nil
 }
 
 // state returns the state of a vote. A vote that is not in the database may
@@ -208,9 +208,9 @@ func (b *Booth) Erase(ctx context.Context, p *vote.Person, dry bool) (votes int6
 	return votes, err
 }
 
-// Elsewhere returns the place where this node's votes are counted, or "" if
+// ForwardsTo returns the place where this node's votes are counted, or "" if
 // that is here.
-func (b *Booth) Elsewhere() string { return b.config.Forward }
+func (b *Booth) ForwardsTo() string { return b.config.Forward }
 
 // Desk decides votes. It is nil on a node that forwards its votes.
 func (b *Booth) Desk() *vote.Desk { return b.desk }
@@ -281,7 +281,7 @@ func (b *Booth) Run(ctx context.Context) error {
 	if b.mailer != nil {
 		run(b.mailer.run)
 	}
-	run(b.tidy)
+	run(b.deleteOld)
 	<-ctx.Done()
 	all.Wait()
 	stopLog()
@@ -289,9 +289,9 @@ func (b *Booth) Run(ctx context.Context) error {
 	return errors.Join(append(errs, b.closeRest())...)
 }
 
-// tidy deletes old votes. It also begins new files of the log in time, so that
+// deleteOld deletes old votes. It also begins new files of the log in time, so that
 // votes that were moved on do not stay on the disk.
-func (b *Booth) tidy(ctx context.Context) error {
+func (b *Booth) deleteOld(ctx context.Context) error {
 	for tick := time.NewTicker(time.Hour); ; {
 		select {
 		case <-ctx.Done():

@@ -23,7 +23,7 @@ func Open(context.Context, Config, Parts) (*Booth, error) { return nil, release.
 
 func (b *Booth) Erase(context.Context, *vote.Person, bool) (int64, error) { return 0, nil }
 
-func (b *Booth) Elsewhere() string { return "" }
+func (b *Booth) ForwardsTo() string { return "" }
 
 func (b *Booth) Desk() *vote.Desk { return nil }
 

@@ -193,7 +193,7 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-func (a *Automatic) rule() (r vote.Automatic, err error) {
+func (a *Automatic) rule() (r vote.AutomaticRule, err error) {
 	if r.Kind, err = vote.ParseKind(a.Vote); err != nil {
 		return r, setting.At("vote", err)
 	}

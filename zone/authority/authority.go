@@ -226,9 +226,9 @@ func (a *Authority) Zone(name []byte) (origin string) {
 	return origin
 }
 
-// Elsewhere returns where zones for a name in wire form may exist that are not consulted here,
+// OtherSource returns where zones for a name in wire form may exist that are not consulted here,
 // or "".
-func (a *Authority) Elsewhere(name []byte) string {
+func (a *Authority) OtherSource(name []byte) string {
 	for _, z := range a.secondaries {
 		if o, err := dns.Name(z.Zone); err == nil && dns.Within(name, o) {
 			return "the primaries of " + dns.Text(o)

@@ -44,7 +44,7 @@ func (a *Authority) Outside() Outside { return Outside{} }
 
 func (a *Authority) Zones() Outside { return Outside{} }
 
-func (a *Authority) Elsewhere([]byte) string { return "" }
+func (a *Authority) OtherSource([]byte) string { return "" }
 
 func (a *Authority) Zone([]byte) string { return "" }
 
@@ -66,6 +66,6 @@ func (a *Authority) Records(string, string, int, int) ([]string, bool, error) {
 
 func (a *Authority) Places() (string, bool) { return "", false }
 
-func (a *Authority) Create(context.Context, string, Fresh) (string, error) { return "", ErrNoZone }
+func (a *Authority) Create(context.Context, string, NewZone) (string, error) { return "", ErrNoZone }
 
 func (a *Authority) State(Summary) State { return State{} }

@@ -72,13 +72,13 @@ type Summary struct {
 
 // A State has further properties of a zone for display.
 type State struct {
-	transfer.Moves
+	transfer.Transfers
 	DS     []string  `json:"ds,omitempty"`    // for the parent zone, while the zone is signed here
 	Resign time.Time `json:"resign,omitzero"` // when signatures are next renewed
 }
 
-// Fresh has the initial contents of a new zone.
-type Fresh struct {
+// NewZone has the initial contents of a new zone.
+type NewZone struct {
 	Origin  string
 	Server  string     // its name server; "" for ns in the zone
 	Address netip.Addr // of a name server in the zone

@@ -26,7 +26,7 @@ func (a *Authority) Places() (folder string, redis bool) {
 // Create makes a zone with its SOA and one name server, in Redis if folder is "", else as a
 // file in folder, which is made if it is missing. It returns the path of the file. Serving it
 // is left to the watcher of the folder or Redis.
-func (a *Authority) Create(ctx context.Context, folder string, n Fresh) (path string, err error) {
+func (a *Authority) Create(ctx context.Context, folder string, n NewZone) (path string, err error) {
 	origin := zone.Canonical(strings.TrimSpace(n.Origin))
 	if n.Origin == "" || strings.Trim(origin, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || strings.HasPrefix(origin, ".") {
 		return "", fmt.Errorf("%q is not the name of a zone", n.Origin)

@@ -48,7 +48,7 @@ func (a Editor) source(ctx context.Context, origin, view string) (text []byte, z
 	if text, err = a.Text(ctx, origin, view); err != nil {
 		return nil, nil, "", err
 	}
-	_, path = a.from(origin, view)
+	_, path = a.sourceOf(origin, view)
 	z, err = a.parse(origin, path, text)
 	return text, z, path, err
 }
@@ -61,9 +61,9 @@ func (a Editor) parse(origin, path string, text []byte) (*zone.Zone, error) {
 	return zone.Read(bytes.NewReader(text), origin, path)
 }
 
-// Editable returns the records in the source of a zone, at most most of those that match, after
+// EditableRecords returns the records in the source of a zone, at most most of those that match, after
 // so many: query is part of a name, or a type. all counts those that match.
-func (a Editor) Editable(ctx context.Context, origin, view, query string, after, most int) (some []Record, all int, err error) {
+func (a Editor) EditableRecords(ctx context.Context, origin, view, query string, after, most int) (some []Record, all int, err error) {
 	origin = zone.Canonical(origin)
 	_, z, _, err := a.source(ctx, origin, view)
 	if err != nil {
@@ -272,7 +272,7 @@ func editFile(text []byte, origin, path string, old, fresh miekg.RR, raise bool)
 			if soa, was := fresh.(*miekg.SOA), old.(*miekg.SOA); soa.Serial == was.Serial {
 				soa.Serial = nextSerial(was.Serial)
 			}
-		} else if err := f.raise(z, want, nil); err != nil {
+		} else if err := f.raiseSerial(z, want, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -294,7 +294,7 @@ func editFile(text []byte, origin, path string, old, fresh miekg.RR, raise bool)
 	}
 	wanted := texts(&zone.Zone{Records: want})
 	for _, ttl := range []bool{false, true} {
-		out := f.with(entry, old, fresh, ttl)
+		out := f.withRecord(entry, old, fresh, ttl)
 		got, err := zone.Read(bytes.NewReader(out), origin, path)
 		if err == nil && slices.Equal(texts(got), wanted) {
 			return out, nil
@@ -407,9 +407,9 @@ func (f *fileText) shared(z *zone.Zone, at int) bool {
 	return strings.HasPrefix(f.lines[f.entries[entry][0]], "$")
 }
 
-// raise raises the serial number in the text and in want. above is a number that it is to be
+// raiseSerial raises the serial number in the text and in want. above is a number that it is to be
 // greater than; nil for the one it has.
-func (f *fileText) raise(z *zone.Zone, want []miekg.RR, above *uint32) error {
+func (f *fileText) raiseSerial(z *zone.Zone, want []miekg.RR, above *uint32) error {
 	at := slices.IndexFunc(z.Records, func(rr miekg.RR) bool { return rr.Header().Rrtype == miekg.TypeSOA })
 	if at < 0 {
 		return errors.New("there is no SOA record")
@@ -446,9 +446,9 @@ func (f *fileText) raise(z *zone.Zone, want []miekg.RR, above *uint32) error {
 	return nil
 }
 
-// with returns the text in which the record of an entry is replaced by fresh. Without old,
+// withRecord returns the text in which the record of an entry is replaced by fresh. Without old,
 // fresh is added after the entry, or at the end for -1. ttl is whether the TTL is written.
-func (f *fileText) with(entry int, old, fresh miekg.RR, ttl bool) []byte {
+func (f *fileText) withRecord(entry int, old, fresh miekg.RR, ttl bool) []byte {
 	var written []string
 	if fresh != nil {
 		written = []string{f.line(fresh, ttl)}
@@ -515,9 +515,9 @@ func (f *fileText) line(rr miekg.RR, ttl bool) string {
 	return fmt.Sprintf("%s %s%s %s\n", name, seconds, miekg.Type(h.Rrtype), data)
 }
 
-// Renewed returns a text of a zone with a serial number after the one that is served, so that
+// WithNewSerial returns a text of a zone with a serial number after the one that is served, so that
 // an earlier text can be taken back.
-func (a Editor) Renewed(ctx context.Context, origin, view string, text []byte) ([]byte, error) {
+func (a Editor) WithNewSerial(ctx context.Context, origin, view string, text []byte) ([]byte, error) {
 	origin = zone.Canonical(origin)
 	_, now, path, err := a.source(ctx, origin, view)
 	if err != nil {
@@ -527,7 +527,7 @@ func (a Editor) Renewed(ctx context.Context, origin, view string, text []byte) (
 	if s := a.Served(origin, view); s != nil && int32(s.Info().Serial-last) > 0 && !a.Signs(origin) {
 		last = s.Info().Serial
 	}
-	if from, _ := a.from(origin, view); from == fromRedis {
+	if from, _ := a.sourceOf(origin, view); from == fromRedis {
 		return redins.Raise(text, last), nil
 	}
 	z, err := zone.Read(bytes.NewReader(text), origin, path)
@@ -538,7 +538,7 @@ func (a Editor) Renewed(ctx context.Context, origin, view string, text []byte) (
 		return text, nil
 	}
 	f := newFileText(text, origin)
-	if err := f.raise(z, z.Records, &last); err != nil {
+	if err := f.raiseSerial(z, z.Records, &last); err != nil {
 		return nil, err
 	}
 	return []byte(strings.Join(f.lines, "")), nil
@@ -548,9 +548,9 @@ func (a Editor) Renewed(ctx context.Context, origin, view string, text []byte) (
 // place in dns.zones.files, else -1.
 func (a Editor) Delete(ctx context.Context, origin, view string) (named int, err error) {
 	origin = zone.Canonical(origin)
-	switch from, path := a.from(origin, view); from {
+	switch from, path := a.sourceOf(origin, view); from {
 	case fromFile:
-		if named = a.files.Named(path); named >= 0 {
+		if named = a.files.IndexOf(path); named >= 0 {
 			return named, nil
 		}
 		return -1, os.Remove(path)

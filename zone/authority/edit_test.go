@@ -85,7 +85,7 @@ func TestARecordOfAFileIsChangedAndNothingElse(t *testing.T) {
 func idOf(t *testing.T, a Editor, of string) string {
 	t.Helper()
 	name, typ, _ := strings.Cut(of, " ")
-	all, _, err := a.Editable(t.Context(), "example.test.", "", "", 0, 100)
+	all, _, err := a.EditableRecords(t.Context(), "example.test.", "", "", 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (a *Authority) Show() []Summary {
 		if i.Expires != nil {
 			s.Expires = time.Unix(i.Expires.Load(), 0)
 		}
-		s.From, s.Path = a.from(i.Origin, i.View)
+		s.From, s.Path = a.sourceOf(i.Origin, i.View)
 		all = append(all, s)
 	}
 	return all
@@ -38,8 +38,8 @@ const (
 	fromRedis = "redis"
 )
 
-// from returns the source of a zone, and the path of its file.
-func (a *Authority) from(origin, view string) (from, path string) {
+// sourceOf returns the source of a zone, and the path of its file.
+func (a *Authority) sourceOf(origin, view string) (sourceOf, path string) {
 	if path := a.files.Path(origin, view); path != "" {
 		return fromFile, path
 	}
@@ -54,8 +54,8 @@ func (a *Authority) from(origin, view string) (from, path string) {
 
 // State returns the state of a zone's signatures and transfers.
 func (a *Authority) State(of Summary) (st State) {
-	m, s := a.Moves(of.Origin, of.View)
-	if st.Moves = m; s != nil {
+	m, s := a.Transfers(of.Origin, of.View)
+	if st.Transfers = m; s != nil {
 		for _, ds := range s.DS(time.Now()) {
 			st.DS = append(st.DS, ds.String())
 		}
@@ -96,7 +96,7 @@ func (a *Authority) Records(origin, view string, after, most int) (all []string,
 // Redis.
 func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte, err error) {
 	origin = zone.Canonical(origin)
-	switch from, path := a.from(origin, view); from {
+	switch from, path := a.sourceOf(origin, view); from {
 	case fromFile:
 		return os.ReadFile(path)
 	case fromRedis:
@@ -108,7 +108,7 @@ func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte,
 // Check returns the mistake in a text as the source of a zone, with its line.
 func (a Editor) Check(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
-	from, path := a.from(origin, view)
+	from, path := a.sourceOf(origin, view)
 	switch from {
 	case fromFile:
 	case fromRedis:
@@ -139,7 +139,7 @@ func (a Editor) Write(ctx context.Context, origin, view string, text []byte) err
 	if err := a.Check(ctx, origin, view, text); err != nil {
 		return err
 	}
-	from, path := a.from(origin, view)
+	from, path := a.sourceOf(origin, view)
 	if from == fromRedis {
 		return redins.SetText(ctx, a.redis, origin, text)
 	}

@@ -198,7 +198,7 @@ func (p *picker) nearest(dst []uint16, start int, client geo.Spot) []uint16 {
 	best := -2.0
 	for _, i := range dst[start:] {
 		if s.of[i].Known() {
-			best = max(best, client.Near(s.of[i]))
+			best = max(best, client.Cosine(s.of[i]))
 		}
 	}
 	if best == -2 {
@@ -206,7 +206,7 @@ func (p *picker) nearest(dst []uint16, start int, client geo.Spot) []uint16 {
 	}
 	kept := dst[:start]
 	for _, i := range dst[start:] {
-		if s.of[i].Known() && client.Near(s.of[i]) == best {
+		if s.of[i].Known() && client.Cosine(s.of[i]) == best {
 			kept = append(kept, i)
 		}
 	}

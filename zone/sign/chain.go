@@ -75,7 +75,7 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 		return nil
 	}
 	for _, rr := range records {
-		if s.Makes(rr) {
+		if s.MakesRecord(rr) {
 			continue
 		}
 		if soa, ok := rr.(*miekg.SOA); ok {

@@ -30,7 +30,7 @@ func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
 		if soa, ok := rr.(*miekg.SOA); ok {
 			p.soa = soa
 		}
-		return s.Makes(rr)
+		return s.MakesRecord(rr)
 	})
 	if p.soa == nil {
 		return nil, fmt.Errorf("change zone %q: the SOA record is not in the change", s.origin)
@@ -41,8 +41,8 @@ func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
 	return &out, nil
 }
 
-// Makes reports whether signing makes such a record, so that it is not part of the source.
-func (s *Signer) Makes(rr miekg.RR) bool {
+// MakesRecord reports whether signing makes such a record, so that it is not part of the source.
+func (s *Signer) MakesRecord(rr miekg.RR) bool {
 	switch rr := rr.(type) {
 	case *miekg.RRSIG, *miekg.NSEC, *miekg.NSEC3, *miekg.NSEC3PARAM, *miekg.CDS, *miekg.CDNSKEY:
 		return true

@@ -17,22 +17,22 @@ type demand struct {
 	perSecond float64
 
 	mu         sync.Mutex
-	young, old map[digest]ready
+	young, old map[digest]signatureSet
 	tokens     float64 // signatures that may be made now
 	filled     time.Time
 
 	fresh, found, refused atomic.Uint64
 }
 
-// ready is the signatures of one set: the data of its RRSIG records, and when the first
+// signatureSet is the signatures of one set: the data of its RRSIG records, and when the first
 // expires.
-type ready struct {
+type signatureSet struct {
 	rdata      [][]byte
 	expiration uint32
 }
 
 func newDemand(c Config) *demand {
-	d := &demand{perSecond: float64(c.FreshPerSecond.Or(defaultFresh)), young: map[digest]ready{}}
+	d := &demand{perSecond: float64(c.FreshPerSecond.Or(defaultFresh)), young: map[digest]signatureSet{}}
 	if c.FreshPerSecond.Off() {
 		d.perSecond = math.Inf(1)
 	}
@@ -41,7 +41,7 @@ func newDemand(c Config) *demand {
 }
 
 // find looks up a set. It does not return signatures that expire soon.
-func (c *demand) find(d digest, now time.Time) (ready, bool) {
+func (c *demand) find(d digest, now time.Time) (signatureSet, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sigs, ok := c.young[d]
@@ -57,7 +57,7 @@ func (c *demand) find(d digest, now time.Time) (ready, bool) {
 }
 
 // add adds a set that was signed with n signatures.
-func (c *demand) add(d digest, sigs ready) {
+func (c *demand) add(d digest, sigs signatureSet) {
 	c.fresh.Add(uint64(len(sigs.rdata)))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,9 +66,9 @@ func (c *demand) add(d digest, sigs ready) {
 
 // put adds a set; the caller holds the lock. When the young generation is full it becomes the
 // old one, and sets that were not used since are dropped.
-func (c *demand) put(d digest, sigs ready) {
+func (c *demand) put(d digest, sigs signatureSet) {
 	if len(c.young) >= remembered {
-		c.old, c.young = c.young, map[digest]ready{}
+		c.old, c.young = c.young, map[digest]signatureSet{}
 	}
 	c.young[d] = sigs
 }

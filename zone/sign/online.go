@@ -94,10 +94,10 @@ func roundUp(ttl uint32) uint32 {
 
 // signatures returns the signatures of a canonical set: cached ones, or with a context new
 // ones, if the rate permits.
-func (s *Signer) signatures(ctx context.Context, now time.Time, owner []byte, typ uint16, text []byte) (ready, bool) {
+func (s *Signer) signatures(ctx context.Context, now time.Time, owner []byte, typ uint16, text []byte) (signatureSet, bool) {
 	_, zsk := s.active(now)
 	if len(zsk) == 0 {
-		return ready{}, false
+		return signatureSet{}, false
 	}
 	h := sha256.New()
 	for _, k := range zsk {
@@ -110,13 +110,13 @@ func (s *Signer) signatures(ctx context.Context, now time.Time, owner []byte, ty
 		return sigs, true
 	}
 	if ctx == nil || ctx.Err() != nil || !s.demand.allow(now, len(zsk)) {
-		return ready{}, false
+		return signatureSet{}, false
 	}
-	var sigs ready
+	var sigs signatureSet
 	for _, k := range zsk {
 		rdata, expiration, err := k.rrsig(owner, typ, text, now)
 		if err != nil {
-			return ready{}, false
+			return signatureSet{}, false
 		}
 		sigs.rdata = append(sigs.rdata, rdata)
 		if sigs.expiration == 0 || expiration < sigs.expiration {

@@ -333,7 +333,7 @@ func TestWholeZonesOfCompactDenialHaveAChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := s.Whole(t.Context(), z, now)
+	whole, err := s.AllRecords(t.Context(), z, now)
 	if err != nil {
 		t.Fatal(err)
 	}

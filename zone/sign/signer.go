@@ -253,10 +253,10 @@ func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Z
 	}, nil
 }
 
-// Whole returns all records needed to serve z elsewhere. If the zone has no chain, because
+// AllRecords returns all records needed to serve z elsewhere. If the zone has no chain, because
 // denial needs the private key, it adds a chain of NSEC records. Call it after Zone, whose
 // signatures it reuses.
-func (s *Signer) Whole(ctx context.Context, z *zone.Zone, now time.Time) ([]miekg.RR, error) {
+func (s *Signer) AllRecords(ctx context.Context, z *zone.Zone, now time.Time) ([]miekg.RR, error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
 	denial := s.config.Denial

@@ -123,7 +123,7 @@ func (s *Server) changeTo(e *entry, z *zone.Zone, signer *sign.Signer, now time.
 	sums := make(map[string]uint64, before.Info().Names)
 	var buf []byte
 	for _, rr := range z.Records {
-		if signer != nil && signer.Makes(rr) {
+		if signer != nil && signer.MakesRecord(rr) {
 			continue
 		}
 		wire, err := zone.Pack(rr, &buf)

@@ -360,7 +360,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	switch {
 	case !s.wanted(e.id.origin):
 	case signer != nil && signer.Online():
-		records, err := signer.Whole(ctx, z, now)
+		records, err := signer.AllRecords(ctx, z, now)
 		if err == nil {
 			next, err = wholeContent(e.id.origin, records)
 		}

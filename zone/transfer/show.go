@@ -9,18 +9,18 @@ import (
 	"shuultuur/zone/sign"
 )
 
-// Moves describes between which servers a zone is transferred, for display. A server or
+// Transfers describes between which servers a zone is transferred, for display. A server or
 // network may have the name of a TSIG key and "TLS" behind it.
-type Moves struct {
+type Transfers struct {
 	Primaries []string  `json:"primaries,omitempty"` // that it is fetched from
 	Checked   time.Time `json:"checked,omitzero"`    // when it was last valid by a primary
 	Allowed   []string  `json:"allowed,omitempty"`   // clients that may fetch it; none: nobody
 	Notified  []string  `json:"notified,omitempty"`  // of changes
 }
 
-// Moves returns the transfers of a zone, and the signer of its served version, nil
+// Transfers returns the transfers of a zone, and the signer of its served version, nil
 // for none.
-func (s *Server) Moves(origin, view string) (m Moves, signer *sign.Signer) {
+func (s *Server) Transfers(origin, view string) (m Transfers, signer *sign.Signer) {
 	origin = zone.Canonical(origin)
 	for _, a := range s.allow {
 		if !covers(a.zones, origin) || a.view != "" && a.view != view {

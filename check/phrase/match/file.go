@@ -77,16 +77,16 @@ func (m *model) chance(w []byte) float32 {
 	return p
 }
 
-// A filing collects the entries of one class before they are packed.
-type filing struct {
+// classEntries collects the entries of one class before they are packed.
+type classEntries struct {
 	entries []entry
 	hash    []uint32
 	load    []uint8 // entries by bucket
 }
 
-func newFiling(bits int) *filing { return &filing{load: make([]uint8, 1<<bits)} }
+func newFiling(bits int) *classEntries { return &classEntries{load: make([]uint8, 1<<bits)} }
 
-func (f *filing) add(hash uint32, e entry) {
+func (f *classEntries) add(hash uint32, e entry) {
 	f.hash = append(f.hash, hash)
 	f.entries = append(f.entries, e)
 	if f.load[hash] < math.MaxUint8 {
@@ -95,7 +95,7 @@ func (f *filing) add(hash uint32, e entry) {
 }
 
 // pack sorts the entries by bucket, with a counting sort.
-func (f *filing) pack() buckets {
+func (f *classEntries) pack() buckets {
 	b := buckets{start: make([]uint32, len(f.load)+1), entries: make([]entry, len(f.entries))}
 	for _, h := range f.hash {
 		b.start[h+1]++

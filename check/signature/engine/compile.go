@@ -503,7 +503,7 @@ func (b *builder) place(c *compiledRule) {
 		if s, ok := x.(*script); ok && s.code != nil && s.code.Message() && c.app != 0 {
 			message = true
 			if !c.Exchange && c.flow.Direction == 0 {
-				c.dirs &= s.code.Sides()
+				c.dirs &= s.code.Directions()
 			}
 		}
 	}

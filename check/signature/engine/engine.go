@@ -959,8 +959,8 @@ type Class struct {
 type Script interface {
 	// Message reports whether the script inspects messages, not packets.
 	Message() bool
-	// Sides returns who sends the messages that the script inspects.
-	Sides() rule.Direction
+	// Directions returns who sends the messages that the script inspects.
+	Directions() rule.Direction
 	// Match runs the script. buf is the open buffer, nil if there is none.
 	Match(tx *Tx, dir rule.Direction, r *rule.Rule, buf []byte, cursor int) bool
 	// Transform changes a buffer.

@@ -312,8 +312,8 @@ func (e *Engine) note(c *compiledRule) {
 	}
 }
 
-// A Captured is a packet in the form that scripts get.
-type Captured struct {
+// A CapturedPacket is a packet in the form that scripts get.
+type CapturedPacket struct {
 	Number          int
 	Time            time.Time
 	Src, Dst        netip.AddrPort

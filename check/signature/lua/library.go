@@ -433,7 +433,7 @@ func (st *state) tuple(l *lua.LState) int {
 	}
 	proto := map[engine.Proto]int{engine.TCP: 6, engine.UDP: 17, engine.ICMP: 1}[st.tx.L4]
 	src, dst := st.tx.Client, st.tx.Server
-	if p, ok := st.tx.Info.(interface{ Captured() engine.Captured }); ok && st.tx.App == 0 {
+	if p, ok := st.tx.Info.(interface{ Captured() engine.CapturedPacket }); ok && st.tx.App == 0 {
 		c := p.Captured()
 		src, dst = c.Src, c.Dst
 	}
@@ -631,19 +631,19 @@ func (st *state) bytevar() *lua.LTable {
 func (st *state) util() *lua.LTable { return st.table(nil) }
 
 // captured returns the current packet.
-func (st *state) captured() (engine.Captured, bool) {
+func (st *state) captured() (engine.CapturedPacket, bool) {
 	if st.tx == nil {
-		return engine.Captured{}, false
+		return engine.CapturedPacket{}, false
 	}
-	p, ok := st.tx.Info.(interface{ Captured() engine.Captured })
+	p, ok := st.tx.Info.(interface{ Captured() engine.CapturedPacket })
 	if !ok {
-		return engine.Captured{}, false
+		return engine.CapturedPacket{}, false
 	}
 	return p.Captured(), true
 }
 
 func (st *state) packet() *lua.LTable {
-	with := func(f func(l *lua.LState, c engine.Captured) int) lua.LGFunction {
+	with := func(f func(l *lua.LState, c engine.CapturedPacket) int) lua.LGFunction {
 		return func(l *lua.LState) int {
 			c, ok := st.captured()
 			if !ok {
@@ -653,28 +653,28 @@ func (st *state) packet() *lua.LTable {
 		}
 	}
 	p := st.table(map[string]lua.LGFunction{
-		"payload":  with(func(l *lua.LState, c engine.Captured) int { return text(l, c.Payload, true) }),
-		"packet":   with(func(l *lua.LState, c engine.Captured) int { return text(l, c.Packet, true) }),
-		"pcap_cnt": with(func(l *lua.LState, c engine.Captured) int { l.Push(lua.LNumber(c.Number)); return 1 }),
-		"timestring_iso8601": with(func(l *lua.LState, c engine.Captured) int {
+		"payload":  with(func(l *lua.LState, c engine.CapturedPacket) int { return text(l, c.Payload, true) }),
+		"packet":   with(func(l *lua.LState, c engine.CapturedPacket) int { return text(l, c.Packet, true) }),
+		"pcap_cnt": with(func(l *lua.LState, c engine.CapturedPacket) int { l.Push(lua.LNumber(c.Number)); return 1 }),
+		"timestring_iso8601": with(func(l *lua.LState, c engine.CapturedPacket) int {
 			return text(l, []byte(c.Time.UTC().Format("2006-01-02T15:04:05.000000-0700")), true)
 		}),
-		"timestring_legacy": with(func(l *lua.LState, c engine.Captured) int {
+		"timestring_legacy": with(func(l *lua.LState, c engine.CapturedPacket) int {
 			return text(l, []byte(c.Time.UTC().Format("01/02/2006-15:04:05.000000")), true)
 		}),
-		"timestamp": with(func(l *lua.LState, c engine.Captured) int {
+		"timestamp": with(func(l *lua.LState, c engine.CapturedPacket) int {
 			l.Push(lua.LNumber(c.Time.Unix()))
 			l.Push(lua.LNumber(c.Time.Nanosecond() / int(time.Microsecond)))
 			return 2
 		}),
-		"tuple": with(func(l *lua.LState, c engine.Captured) int { return st.tupleOf(l, c) }),
-		"sp":    with(func(l *lua.LState, c engine.Captured) int { l.Push(lua.LNumber(c.Src.Port())); return 1 }),
-		"dp":    with(func(l *lua.LState, c engine.Captured) int { l.Push(lua.LNumber(c.Dst.Port())); return 1 }),
+		"tuple": with(func(l *lua.LState, c engine.CapturedPacket) int { return st.tupleOf(l, c) }),
+		"sp":    with(func(l *lua.LState, c engine.CapturedPacket) int { l.Push(lua.LNumber(c.Src.Port())); return 1 }),
+		"dp":    with(func(l *lua.LState, c engine.CapturedPacket) int { l.Push(lua.LNumber(c.Dst.Port())); return 1 }),
 	})
 	return st.table(map[string]lua.LGFunction{"get": func(l *lua.LState) int { l.Push(p); return 1 }})
 }
 
-func (st *state) tupleOf(l *lua.LState, c engine.Captured) int {
+func (st *state) tupleOf(l *lua.LState, c engine.CapturedPacket) int {
 	version := 4
 	if c.Src.Addr().Is6() {
 		version = 6

@@ -111,8 +111,8 @@ func (p *Pool) compile(name string, text []byte) (*script, error) {
 // Message implements [engine.Script].
 func (s *script) Message() bool { return s.message }
 
-// Sides implements [engine.Script].
-func (s *script) Sides() rule.Direction {
+// Directions implements [engine.Script].
+func (s *script) Directions() rule.Direction {
 	sides := rule.Both
 	for _, n := range s.needs {
 		sides &= sideOf(n, rule.Both)

@@ -70,7 +70,7 @@ func TestOlderScriptsInspectTheSideTheyNeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Sides(); got != want {
+		if got := s.Directions(); got != want {
 			t.Errorf("a script that needs %s inspects side %v, want %v", need, got, want)
 		}
 	}

@@ -73,7 +73,7 @@ func run() error {
 	}
 	defer os.RemoveAll(dir)
 	var names []string
-	for _, s := range charset.Singles() {
+	for _, s := range charset.SingleByte() {
 		if dos[s] == nil {
 			names = append(names, s.String())
 		}
@@ -113,7 +113,7 @@ func run() error {
 			single = append(single, t)
 		}
 	}
-	for i, s := range charset.Singles() {
+	for i, s := range charset.SingleByte() {
 		if m := dos[s]; m != nil {
 			t := make([]rune, 128)
 			for k := range t {

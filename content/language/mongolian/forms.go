@@ -9,10 +9,10 @@ import (
 
 const vowels = "аэиоуөүюяёеый"
 
-// Missed calls each with further stems by which a listed noun is found: the stems of its
+// ExtraStems calls each with further stems by which a listed noun is found: the stems of its
 // forms, or the forms themselves if s cuts off more than an ending. It reports whether the
 // stem of the word itself is one: for тамхи the stemmer returns там, which is another word.
-func Missed(s *inflect.Stemmer, word string, each func(stem string)) (own bool) {
+func ExtraStems(s *inflect.Stemmer, word string, each func(stem string)) (own bool) {
 	stem := string(s.Stem(nil, []byte(word)))
 	near := func(x string) bool { // at most the vowel of a last syllable is cut off
 		n := utf8.RuneCountInString(x)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Missed calls each with further stems by which a listed word is found: the stems of forms for
+// ExtraStems calls each with further stems by which a listed word is found: the stems of forms for
 // which Stem returns another stem, unless these are words themselves; then the forms. It
 // reports whether the stem of the word itself is one: for o'ldirmoq (to kill) Stem returns o'l
 // (die), which is another word. A verb is recognised by the ending moq.
-func (s *Stemmer) Missed(word string, each func(stem string)) (own bool) {
+func (s *Stemmer) ExtraStems(word string, each func(stem string)) (own bool) {
 	word = string(Latin(nil, []byte(word)))
 	stem := string(s.Stem(nil, []byte(word)))
 	root, verb := strings.CutSuffix(word, "moq")

@@ -39,10 +39,10 @@ func (s *Stemmer) Stem(dst, word []byte) []byte {
 	return s.s.Stem(dst, Latin(room[:0], word))
 }
 
-// Joined returns the word that the first parts form when joined by apostrophes, and the number
+// JoinParts returns the word that the first parts form when joined by apostrophes, and the number
 // of these parts. It is for text in which apostrophes have become blanks: "to", "g", "ri" is
 // "to'g'ri". The number is 1 if no such word is known.
-func (s *Stemmer) Joined(parts []string) (word string, n int) {
+func (s *Stemmer) JoinParts(parts []string) (word string, n int) {
 	word, n = parts[0], 1
 	whole, signs := parts[0], 0
 	for i, part := range parts[1:min(len(parts), maxJoined)] {

@@ -94,7 +94,7 @@ func TestWordsWithoutTheirApostrophesAreJoined(t *testing.T) {
 	} {
 		var got []string
 		for parts := strings.Fields(text); len(parts) > 0; {
-			word, n := s.Joined(parts)
+			word, n := s.JoinParts(parts)
 			got, parts = append(got, word), parts[n:]
 		}
 		if all := strings.Join(got, "|"); all != want {

@@ -33,15 +33,15 @@ func Required(pattern string) []string {
 	return n.some
 }
 
-// needs describes an expression: all the texts it matches, if they are few; or texts of which
+// requirement describes an expression: all the texts it matches, if they are few; or texts of which
 // one must occur.
-type needs struct {
+type requirement struct {
 	exact []string
 	some  []string
 }
 
 // consider takes texts as the required ones if they are more selective than the previous.
-func (n *needs) consider(texts []string) {
+func (n *requirement) consider(texts []string) {
 	if shortest(texts) >= Size && shortest(texts) > shortest(n.some) {
 		n.some = texts
 	}
@@ -63,7 +63,7 @@ func shortest(texts []string) int {
 	return least
 }
 
-func analyse(re *syntax.Regexp) (n needs) {
+func analyse(re *syntax.Regexp) (n requirement) {
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
 		syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -98,7 +98,7 @@ func analyse(re *syntax.Regexp) (n needs) {
 
 // literal: subjects have ASCII letters in lower case and other letters unchanged, so only the
 // parts between non-ASCII letters can be searched for.
-func literal(re *syntax.Regexp) (n needs) {
+func literal(re *syntax.Regexp) (n requirement) {
 	part := ""
 	whole := true
 	for _, r := range re.Rune {
@@ -110,7 +110,7 @@ func literal(re *syntax.Regexp) (n needs) {
 		part += string(unicode.ToLower(r))
 	}
 	if whole {
-		return needs{exact: []string{part}}
+		return requirement{exact: []string{part}}
 	}
 	n.consider([]string{part})
 	return n
@@ -135,7 +135,7 @@ func class(re *syntax.Regexp) []string {
 	return texts
 }
 
-func concat(subs []*syntax.Regexp) (n needs) {
+func concat(subs []*syntax.Regexp) (n requirement) {
 	now := []string{""}
 	broken := false
 	for _, re := range subs {
@@ -156,7 +156,7 @@ func concat(subs []*syntax.Regexp) (n needs) {
 		n.consider(now)
 		return n
 	}
-	return needs{exact: now}
+	return requirement{exact: now}
 }
 
 func cross(a, b []string) []string {
@@ -172,7 +172,7 @@ func cross(a, b []string) []string {
 	return texts
 }
 
-func alternate(subs []*syntax.Regexp) (n needs) {
+func alternate(subs []*syntax.Regexp) (n requirement) {
 	exact, all := true, []string(nil)
 	for _, re := range subs {
 		sub := analyse(re)
@@ -181,14 +181,14 @@ func alternate(subs []*syntax.Regexp) (n needs) {
 			exact, texts = false, sub.some
 		}
 		if texts == nil {
-			return needs{}
+			return requirement{}
 		}
 		all = append(all, texts...)
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if exact && len(all) <= maxTexts {
-		return needs{exact: all}
+		return requirement{exact: all}
 	}
 	n.consider(all)
 	return n

@@ -73,9 +73,9 @@ func At(latitude, longitude float64) Spot {
 // Known reports whether the spot is known.
 func (s Spot) Known() bool { return s != Spot{} }
 
-// Near is 1 for the same place and −1 for the other side of the globe: the
+// Cosine is 1 for the same place and −1 for the other side of the globe: the
 // cosine of the great-circle angle.
-func (s Spot) Near(o Spot) float64 { return s[0]*o[0] + s[1]*o[1] + s[2]*o[2] }
+func (s Spot) Cosine(o Spot) float64 { return s[0]*o[0] + s[1]*o[1] + s[2]*o[2] }
 
 // A Place is the entry of the country file for an address.
 type Place struct {

@@ -80,14 +80,14 @@ func TestAnAddressIsPlaced(t *testing.T) {
 
 func TestNearIsGreatCircle(t *testing.T) {
 	berlin, paris, tokyo := At(52.52, 13.41), At(48.86, 2.35), At(35.68, 139.69)
-	km := math.Acos(berlin.Near(paris)) * 6371
+	km := math.Acos(berlin.Cosine(paris)) * 6371
 	if math.Abs(km-878) > 10 {
 		t.Errorf("from Berlin to Paris %.0f km, want about 878", km)
 	}
-	if berlin.Near(paris) <= berlin.Near(tokyo) {
+	if berlin.Cosine(paris) <= berlin.Cosine(tokyo) {
 		t.Error("Tokyo is not nearer to Berlin than Paris")
 	}
-	if a, b := At(0, 179.9), At(0, -179.9); a.Near(b) < 0.999 {
+	if a, b := At(0, 179.9), At(0, -179.9); a.Cosine(b) < 0.999 {
 		t.Error("spots on both sides of the date line are not near each other")
 	}
 }
