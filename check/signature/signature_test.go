@@ -310,3 +310,41 @@ func TestATransformThatTakesTooLongIsReported(t *testing.T) {
 		}
 	}
 }
+
+// TestFieldsSeenBeforeGiveTheSameFindings sends requests again and again: what the engine keeps
+// about their fields must not apply to other fields, targets or paths.
+func TestFieldsSeenBeforeGiveTheSameFindings(t *testing.T) {
+	c := newCheck(t, `alert http any any -> any any (msg:"agent"; http.user_agent; content:"evil"; sid:1;)
+alert http any any -> any any (msg:"host"; http.host; content:"bad.example"; sid:2;)
+alert http any any -> any any (msg:"path"; http.uri; content:"/bad"; sid:3;)
+alert http any any -> any any (msg:"field and path"; http.header; content:"X-Odd: yes"; http.uri; content:"/odd"; sid:4;)
+alert http any any -> any any (msg:"transformed"; http.header; to_uppercase; content:"X-UP: A"; sid:5;)
+`)
+	for range 3 {
+		for _, tc := range []struct {
+			request string
+			want    []string
+		}{
+			{"GET / HTTP/1.1\nHost: a.example\nUser-Agent: good\n\n", nil},
+			{"GET / HTTP/1.1\nHost: a.example\nUser-Agent: evil\n\n", []string{"1"}},
+			{"GET /bad HTTP/1.1\nHost: a.example\nUser-Agent: evil\n\n", []string{"1", "3"}},
+			{"GET http://bad.example/ HTTP/1.1\nHost: a.example\nUser-Agent: good\n\n", []string{"2"}},
+			{"GET http://bad.example/bad HTTP/1.1\nHost: a.example\nUser-Agent: good\n\n", []string{"2", "3"}},
+			{"GET http://a.example/ HTTP/1.1\nHost: bad.example\nUser-Agent: good\n\n", nil},
+			{"GET / HTTP/1.1\nHost: a.example\nX-Odd: yes\n\n", nil},
+			{"GET /odd HTTP/1.1\nHost: a.example\nX-Odd: yes\n\n", []string{"4"}},
+			{"GET /odd HTTP/1.1\nHost: a.example\nX-Odd: no\nx-up: a\n\n", []string{"5"}},
+		} {
+			var sids []string
+			for _, name := range judge(t, c, &filter.Flow{}, "1", conversation{request: tc.request}) {
+				if name[0] >= '0' && name[0] <= '9' {
+					sids = append(sids, name)
+				}
+			}
+			slices.Sort(sids)
+			if !slices.Equal(sids, tc.want) {
+				t.Errorf("%q: rules %v match, want %v", tc.request, sids, tc.want)
+			}
+		}
+	}
+}

@@ -413,7 +413,8 @@ func pure(ms []rule.Match) bool {
 // chain returns the number for a chain of transforms.
 func (b *builder) chain(ts []rule.Transform) (int, error) {
 	key := fmt.Sprintf("%q", ts)
-	if strings.Contains(key, "luaxform") {
+	scripted := strings.Contains(key, "luaxform")
+	if scripted {
 		key += b.from
 	}
 	if n, ok := b.chains[key]; ok {
@@ -427,7 +428,7 @@ func (b *builder) chain(ts []rule.Transform) (int, error) {
 		}
 		fs = append(fs, f)
 	}
-	b.e.chains = append(b.e.chains, fs)
+	b.e.chains, b.e.scripted = append(b.e.chains, fs), append(b.e.scripted, scripted)
 	b.chains[key] = len(b.e.chains)
 	return len(b.e.chains), nil
 }

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/check/signature/rule"
@@ -117,6 +118,8 @@ type Engine struct {
 	before   map[[2]uint32]Cost          // cost of rules before the last reload, by gid and sid
 	wants    [2][rule.Complete + 1]Proto // by direction and step
 	raw      [2]*table                   // of content outside any buffer, if its patterns are also among those of bodies
+	scripted []bool                      // by chain: a script takes part
+	fields   [1 << 9]atomic.Pointer[fieldHits]
 }
 
 // traces record how far rules got.
@@ -138,6 +141,8 @@ type table struct {
 	streamed bool
 	// head says that the buffer is part of a head, which is known completely at once.
 	head bool
+	// fields says that the buffer depends on nothing but the fields of a request.
+	fields bool
 	// twin is a buffer that usually has the same bytes; its patterns are in this table.
 	twin    rule.Buffer
 	hasTwin bool
@@ -295,6 +300,7 @@ func (e *Engine) index() {
 	for key, ps := range patterns {
 		t := &table{anchors: anchors[key], buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
 		t.head = e.inHead(key.buffer)
+		t.fields = t.head && key.dir == 0 && t.at == rule.Headers && key.buffer != rule.Start && (key.chain == 0 || !e.scripted[key.chain-1])
 		var list []pattern
 		for p, owners := range ps {
 			list = append(list, p)
@@ -613,6 +619,7 @@ type work struct {
 	begin    streamBeginning
 	whole    [2]payloadCopy
 	again    Tx // for rules on content outside any buffer
+	key      []byte
 }
 
 // A payloadCopy is the complete payload of one side.
@@ -647,8 +654,9 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 			}
 		}
 	}
+	known := headed || w.fields(p)
 	for i, t := range e.tables[d] {
-		if headed && t.head {
+		if headed && t.head || known && t.fields {
 			continue
 		}
 		if p.at >= t.at || t.buffer == rule.Payload && p.at > rule.NotStarted {
