@@ -82,25 +82,44 @@ func parseDnsmasq(line string, zone *time.Location, now time.Time) (Entry, error
 
 // unboundQuery matches a query in the log of Unbound with log-queries, also by the system log
 // and with log-tag-queryreply.
-var unboundQuery = regexp.MustCompile(`unbound(?:(?:\[\d+\])?: )?\[[\d:]+\] (?:info|debug|notice|warning|error|query|reply): ?(?:(\S+) (\S+)\. (\w+) (?:IN|CH|HS)\b)?`)
+var unboundQuery = regexp.MustCompile(`unbound(?:(?:\[\d+\])?: )?\[[\d:]+\] (?:info|debug|notice|warning|error|query|reply): ?(?:(\S+) (\S+)\. (\w+) (?:IN|CH|HS)\b(.*))?`)
 
-// parseUnbound parses a line of Unbound's log.
-func parseUnbound(line string) (Entry, error) {
+// unboundParser returns a parser of the lines of one log of Unbound. With log-queries and
+// log-replies a query has two lines, so replies are no requests once the log has had a query.
+// Unbound may start again with other settings in the same file.
+func unboundParser() func(line string) (Entry, error) {
+	queries := false
+	return func(line string) (Entry, error) {
+		e, reply, err := parseUnbound(line)
+		switch {
+		case strings.Contains(line, "info: start of service"):
+			queries = false
+		case err == nil && reply && queries:
+			return Entry{}, errNoRequest
+		case err == nil && !reply:
+			queries = true
+		}
+		return e, err
+	}
+}
+
+// parseUnbound parses a line of Unbound's log. reply reports that the line has the result.
+func parseUnbound(line string) (e Entry, reply bool, err error) {
 	m := unboundQuery.FindStringSubmatch(line)
 	if m == nil {
-		return Entry{}, errors.New("not a line of Unbound")
+		return Entry{}, false, errors.New("not a line of Unbound")
 	}
 	client, err := netip.ParseAddr(m[1])
 	if err != nil {
-		return Entry{}, errNoRequest
+		return Entry{}, false, errNoRequest
 	}
-	e := Entry{Client: client.Unmap().WithZone("")}
+	e = Entry{Client: client.Unmap().WithZone("")}
 	if stamp, _, ok := strings.Cut(strings.TrimPrefix(line, "["), "]"); ok && strings.HasPrefix(line, "[") {
 		if e.Start, err = unixMillis(stamp); err != nil {
-			return Entry{}, err
+			return Entry{}, false, err
 		}
 	}
-	return e, e.setQuestion(m[2], m[3])
+	return e, strings.TrimSpace(m[4]) != "", e.setQuestion(m[2], m[3])
 }
 
 // queryLogs has the logs of name servers that have a query with its result in a line. A line

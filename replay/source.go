@@ -187,7 +187,7 @@ func (s *Source) parser(form string) func(string) (Entry, error) {
 		now := time.Now()
 		return func(l string) (Entry, error) { return parseDnsmasq(l, zone, now) }
 	case "unbound":
-		return parseUnbound
+		return unboundParser()
 	case "jsonl":
 		return parseEvent
 	case "squid":

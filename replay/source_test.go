@@ -231,7 +231,7 @@ func FuzzLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		for _, parse := range []func(string) (Entry, error){
-			parseSquid, parseEvent, parseAdGuardHome, parseUnbound,
+			parseSquid, parseEvent, parseAdGuardHome, unboundParser(),
 			func(l string) (Entry, error) { return parseDnsmasq(l, time.UTC, time.Unix(1.8e9, 0)) },
 			func(l string) (Entry, error) { return parseCombined(l, "http://base.example") },
 			func(l string) (Entry, error) { return parseDansGuardian(l, time.UTC) },
