@@ -40,9 +40,7 @@ type adGuardList struct {
 
 // adGuardHome reads AdGuardHome.yaml, and the fetched lists in data/filters beside it.
 func (w *work) adGuardHome(file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "AdGuardHome.yaml")
-	}
+	file = fileIn(file, "AdGuardHome.yaml")
 	data, err := readWhole(file)
 	if err != nil {
 		return err

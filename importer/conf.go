@@ -62,7 +62,7 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 	if c.read++; c.read > maxFiles || depth > maxDepth {
 		return nil, errors.New("too many settings files include each other")
 	}
-	data, err := readWhole(path)
+	data, err := readText(path)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 		c.version = string(m[1])
 	}
 	var all []option
-	err = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+	err = eachLine(path, bytes.NewReader(data), func(n int, s []byte) error {
 		at := place{file: path, line: n, what: string(s)}
 		if name, ok := includes(s); ok {
 			to, found := c.locate(name, filepath.Dir(path))

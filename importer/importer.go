@@ -14,6 +14,7 @@ package importer
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,8 @@ const (
 	maxFile  = 64 << 20 // bytes of a file that is read whole
 	maxFiles = 2000     // files of a list, and settings files in all
 	maxDepth = 10       // of includes
-	maxLine  = 64 << 10
-	maxRules = 500 // rules in a policy of the result
+	maxLine  = 1 << 20  // bytes of a line
+	maxRules = 500      // rules in a policy of the result
 )
 
 // Run reads the configuration of program at path and writes the settings, the converted lists
@@ -290,17 +291,34 @@ func (w *work) ownLines(name string, lines []place) (path string, err error) {
 
 // readWhole reads a file, and returns an error if it is too large.
 func readWhole(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a named pipe would wait
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
-	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(b) > maxFile {
 		err = fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
 	}
 	return b, err
+}
+
+// readText reads a text file, and returns an error if it is binary.
+func readText(path string) ([]byte, error) {
+	b, err := readWhole(path)
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return nil, fmt.Errorf("%s:%d: the file is not text: it has a byte of 0; if it is in UTF-16, save it in UTF-8", path, 1+bytes.Count(b[:i], []byte("\n")))
+	}
+	return bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), err
+}
+
+// fileIn returns a file, or the usual one in a folder.
+func fileIn(path, usual string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, usual)
+	}
+	return path
 }

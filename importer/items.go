@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (c *guard) walk(path string, line func(p place, s []byte)) (*tree, error) {
 			return err
 		}
 		defer f.Close()
-		return eachLine(f, func(n int, s []byte) error {
+		return eachLine(path, f, func(n int, s []byte) error {
 			at := place{file: path, line: n}
 			if bytes.HasPrefix(s, []byte("#time:")) {
 				t.timed = true
@@ -129,30 +130,31 @@ func includes(s []byte) (path string, ok bool) {
 	return string(name), closed && len(name) > 0
 }
 
-// eachLine calls line with the lines of r. It cuts lines longer than 64 KiB.
-func eachLine(r io.Reader, line func(n int, s []byte) error) error {
-	br := bufio.NewReaderSize(r, maxLine)
-	for n := 1; ; n++ {
-		s, err := br.ReadSlice('\n')
-		s = bytes.TrimSpace(s)
-		if n == 1 {
-			s = bytes.TrimPrefix(s, []byte("\xef\xbb\xbf"))
-		}
+// eachLine calls line with the trimmed lines of a file that are not empty. It returns an error at
+// a line longer than 1 MiB.
+func eachLine(path string, r io.Reader, line func(n int, s []byte) error) error {
+	sc, n := bufio.NewScanner(r), 1
+	for sc.Buffer(nil, maxLine); sc.Scan(); n++ {
+		s := bytes.TrimSpace(bytes.TrimPrefix(sc.Bytes(), []byte("\xef\xbb\xbf")))
 		if len(s) > 0 {
 			if err := line(n, s); err != nil {
 				return err
 			}
 		}
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = br.ReadSlice('\n')
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 	}
+	if sc.Err() == bufio.ErrTooLong {
+		return fmt.Errorf("%s:%d: the line is longer than 1 MiB: divide it", path, n)
+	}
+	return sc.Err()
+}
+
+// textLines calls line with the trimmed lines of a text file that are not empty.
+func textLines(path string, line func(n int, s []byte) error) error {
+	data, err := readText(path)
+	if err != nil {
+		return err
+	}
+	return eachLine(path, bytes.NewReader(data), line)
 }
 
 // copyTree copies a list and its includes below our folder, line by line, so that line numbers
@@ -171,7 +173,7 @@ func (c *guard) copyTree(name, path string) (string, error) {
 		to, err := c.create(filepath.Join(name, base), func(w io.Writer) error {
 			b := bufio.NewWriter(w)
 			last := 0
-			err := eachLine(src, func(n int, s []byte) error {
+			err := eachLine(path, src, func(n int, s []byte) error {
 				for ; last < n-1; last++ {
 					b.WriteByte('\n')
 				}
@@ -246,10 +248,10 @@ func (c *guard) items(r ref) (all []place) {
 	return all
 }
 
-// unread reports a list that could not be read to its end.
-func (c *guard) unread(path string, err error) {
-	if err != nil {
-		c.rep.add(&Note{Kind: Lost, place: place{file: path}, What: "the list", Why: err.Error()})
+// unread reports a file that is there and could not be read to its end.
+func (w *work) unread(path string, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.rep.add(&Note{Kind: Lost, place: place{file: path}, What: filepath.Base(path), Why: err.Error()})
 	}
 }
 

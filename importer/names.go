@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
@@ -39,6 +38,9 @@ func (w *work) host(at place, name, to string) {
 func (w *work) hostsLine(at place, s string) {
 	s, _, _ = strings.Cut(s, "#")
 	fields := strings.Fields(s)
+	if len(fields) == 1 {
+		w.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q has an address without a name", s), Why: "left out"})
+	}
 	for _, name := range fields[min(1, len(fields)):] {
 		w.host(at, name, fields[0])
 	}
@@ -57,29 +59,27 @@ func (w *work) piholeNames(dir string) {
 		}
 	}
 	w.piholeTOML(filepath.Join(dir, "pihole.toml"))
-	w.lines(filepath.Join(dir, "setupVars.conf"), func(at place, s string) {
-		key, value, _ := strings.Cut(s, "=")
+	file := filepath.Join(dir, "setupVars.conf")
+	_ = textLines(file, func(n int, s []byte) error { // the conversion of all settings reports an error
+		key, value, _ := strings.Cut(string(s), "=")
 		if strings.HasPrefix(key, "PIHOLE_DNS_") {
-			w.dnsmasqOption(at, "server", value)
+			w.dnsmasqOption(place{file: file, line: n}, "server", value)
 		}
+		return nil
 	})
 }
 
 // lines calls take with the lines of a file, if it exists.
 func (w *work) lines(file string, take func(at place, s string)) {
-	data, err := readWhole(file)
-	if err != nil {
-		return
-	}
-	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory cannot fail
+	w.unread(file, textLines(file, func(n int, s []byte) error {
 		take(place{file: file, line: n}, string(s))
 		return nil
-	})
+	}))
 }
 
 // piholeTOML reads the names and upstreams of Pi-hole 6.
 func (w *work) piholeTOML(file string) {
-	data, err := readWhole(file)
+	data, err := readText(file)
 	if err != nil {
 		return
 	}
@@ -89,20 +89,30 @@ func (w *work) piholeTOML(file string) {
 	}
 	for _, v := range values {
 		at := place{file: file, line: v.line}
+		if v.again > 0 {
+			continue
+		}
 		for _, s := range v.list {
 			switch v.path {
 			case "dns.hosts":
 				w.hostsLine(at, s)
 			case "dns.cnameRecords":
 				names := strings.Split(s, ",") // name, target and perhaps a TTL
-				if len(names) > 1 {
-					w.host(at, strings.TrimSpace(names[0]), strings.TrimSpace(names[1]))
+				if len(names) < 2 {
+					w.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q names no target", s), Why: "left out"})
+					continue
 				}
+				w.host(at, strings.TrimSpace(names[0]), strings.TrimSpace(names[1]))
 			case "dns.upstreams":
 				w.dnsmasqOption(at, "server", s)
 			case "dns.revServers": // enabled, network, server and perhaps a domain
 				f := strings.Split(s, ",")
 				if len(f) < 3 || strings.TrimSpace(f[0]) != "true" {
+					n := &Note{Kind: Default, place: at, What: fmt.Sprintf("reverse server %q", s), Why: "it is switched off"}
+					if len(f) < 3 {
+						n.Kind, n.Why = Line, "left out: it is not whether it is on, a network and a server"
+					}
+					w.rep.add(n)
 					continue
 				}
 				w.dnsmasqOption(at, "rev-server", strings.TrimSpace(f[1])+","+f[2])
@@ -160,6 +170,7 @@ func (w *work) dnsmasqOption(at place, key, value string) {
 // route sends a domain or network to a separate server.
 func (w *work) route(at place, domain, server string) {
 	if server == "" {
+		w.rep.add(&Note{Kind: Lost, place: at, What: domain, Why: "its server is no address"})
 		return
 	}
 	routes := w.set.dns().Forward.Routes

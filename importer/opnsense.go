@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,9 +126,7 @@ type opnSense struct {
 // readOPNsense reads config.xml: the name server with its overrides and lists,
 // and the proxy with its rules.
 func readOPNsense(w *work, file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "config.xml")
-	}
+	file = fileIn(file, "config.xml")
 	data, err := readWhole(file)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,11 +34,7 @@ func (o *optionFiles) eachOption(file string, take func(at place, key, value str
 	if o.seen[file] = true; len(o.seen) > maxFiles {
 		return fmt.Errorf("%s: more than %d files include each other", file, maxFiles)
 	}
-	data, err := readWhole(file)
-	if err != nil {
-		return err
-	}
-	return eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+	return textLines(file, func(n int, s []byte) error {
 		text, _, _ := strings.Cut(strings.ReplaceAll(string(s), "\t#", " #"), " #")
 		if text = strings.TrimSpace(text); text == "" || text[0] == '#' {
 			return nil

@@ -270,7 +270,7 @@ func (c *guard) functions(path string) (map[string][]place, error) {
 	}
 	defer f.Close()
 	all, name, lines := map[string][]place{}, "", 0
-	return all, eachLine(f, func(n int, s []byte) error {
+	return all, eachLine(path, f, func(n int, s []byte) error {
 		at := place{file: path, line: n, what: string(s)}
 		if inc, ok := includes(s); ok {
 			c.compareStory(inc, at)

@@ -311,9 +311,7 @@ func flatten(v any, path, exact string, take func(path, exact, value string)) {
 
 // readTree reads a file of YAML or JSON by a reader.
 func readTree(w *work, file, usual string, read func(all map[string]string) reader) error {
-	if !isFile(file) {
-		file = filepath.Join(file, usual)
-	}
+	file = fileIn(file, usual)
 	data, err := readWhole(file)
 	if err != nil {
 		return err
@@ -406,9 +404,7 @@ func included(files *optionFiles, key, value string) *Note {
 }
 
 func readDnsmasq(w *work, file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "dnsmasq.conf")
-	}
+	file = fileIn(file, "dnsmasq.conf")
 	w.set.dns()
 	o := &dnsmasqOptions{port: "53", files: dnsmasqFiles()}
 	err := readOptions(w, file, o.files, func(p *plain, _ place, key, value string) *Note {

@@ -105,6 +105,8 @@ func (w *work) pihole(path string) error {
 		if err := w.gravity(db, g); err != nil {
 			return err
 		}
+	} else if _, err := os.Lstat(db); err == nil {
+		w.unread(db, fmt.Errorf("%s is not a file", db))
 	}
 	for i, t := range piholeTypes {
 		piholeFile(w, filepath.Join(dir, t.file), g.lines[i])
@@ -296,11 +298,12 @@ func (w *work) piholeClients(at place, leases string, macs map[string]string, g 
 func piholeFile(w *work, path string, to map[groupSet][]string) {
 	data, err := readWhole(path)
 	if err != nil {
+		w.unread(path, err)
 		return
 	}
 	w.rep.add(&Note{Kind: Carried, place: place{file: path}, What: filepath.Base(path), Ours: "lists"})
 	seen := map[string]int{}
-	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+	w.unread(path, eachLine(path, bytes.NewReader(data), func(n int, s []byte) error {
 		if s[0] == '#' {
 			return nil
 		}
@@ -313,7 +316,7 @@ func piholeFile(w *work, path string, to map[groupSet][]string) {
 		seen[text] = n
 		to[everybodys] = append(to[everybodys], text)
 		return nil
-	})
+	}))
 }
 
 func piholeSources(w *work, dir string) {

@@ -90,8 +90,9 @@ func (p *piholeKeys) read(dir string) {
 		})
 	}
 	file := filepath.Join(dir, "pihole.toml")
-	data, err := readWhole(file)
+	data, err := readText(file)
 	if err != nil {
+		w.unread(file, err)
 		return
 	}
 	values, err := readTOML(data)
@@ -105,6 +106,10 @@ func (p *piholeKeys) read(dir string) {
 	}
 	for _, v := range values {
 		p.at = place{file: file, line: v.line}
+		if v.again > 0 {
+			w.rep.add(&Note{Kind: Line, place: p.at, What: v.path, Why: fmt.Sprintf("has no effect: it is set again in line %d", v.again)})
+			continue
+		}
 		v.changed = v.changed || !marks
 		p.one(v, v.path)
 	}
@@ -124,6 +129,8 @@ func (p *piholeKeys) one(v tomlValue, name string) {
 	switch {
 	case strings.HasPrefix(v.path, "dhcp.") && v.path != "dhcp.hosts" && p.all["dhcp.active"].text != "true":
 		n.Kind, n.Why = Default, "it is switched off"
+	case slices.Contains(piholeArrays, v.path) && !v.isList && !empty:
+		n.Ours, n.Why = "dns", "it is not an array, so Pi-hole does not use it: write its values in brackets"
 	case ok && k.take != nil && v.text != k.standard && !(empty && k.standard == ""):
 		settle(k.take(p, v))
 	case ok && k.take == nil && k.why != "" && v.text != k.standard:
@@ -135,6 +142,9 @@ func (p *piholeKeys) one(v tomlValue, name string) {
 	}
 	p.rep.add(n)
 }
+
+// piholeArrays are the settings of pihole.toml that have more than one value.
+var piholeArrays = []string{"dns.upstreams", "dns.hosts", "dns.cnameRecords", "dns.revServers", "dhcp.hosts"}
 
 // piholeReasons are the reasons why parts of Pi-hole have no equivalent.
 var piholeReasons = reasons{

@@ -43,12 +43,8 @@ func (s *privoxySection) says(action string) (on, says bool) {
 
 // privoxyFile reads a file of actions.
 func privoxyFile(file string) (all []*privoxySection, err error) {
-	data, err := readWhole(file)
-	if err != nil {
-		return nil, err
-	}
 	aliases, special, long := map[string]string{}, "", ""
-	err = eachLine(bytes.NewReader(data), func(n int, b []byte) error {
+	err = textLines(file, func(n int, b []byte) error {
 		if b = privoxyComment(b); len(b) == 0 {
 			return nil
 		}

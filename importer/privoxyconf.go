@@ -23,7 +23,7 @@ func privoxySections(file string, take func(at place, key, value string)) (all [
 			file = filepath.Join(dir, "user.action")
 		}
 	}
-	data, err := readWhole(file)
+	data, err := readText(file)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -183,12 +182,8 @@ func (p *privoxyConf) trustFile(value string) *Note {
 	if len(found) == 0 {
 		return lost("no such file: copy it beside the settings and import again")
 	}
-	data, err := readWhole(found[0])
-	if err != nil {
-		return lost(err.Error())
-	}
 	trusted, refused := &privoxySection{place: p.at}, &privoxySection{place: p.at}
-	_ = eachLine(bytes.NewReader(data), func(n int, b []byte) error { // reading memory cannot fail
+	err := textLines(found[0], func(n int, b []byte) error {
 		if b = privoxyComment(b); len(b) == 0 {
 			return nil
 		}
@@ -202,6 +197,9 @@ func (p *privoxyConf) trustFile(value string) *Note {
 		to.patterns = append(to.patterns, at)
 		return nil
 	})
+	if err != nil {
+		return lost(err.Error())
+	}
 	var rules []policy.Rule
 	for _, x := range []struct {
 		name string

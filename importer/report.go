@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
@@ -89,8 +90,18 @@ type Report struct {
 
 func (r *Report) add(n *Note) {
 	if r.Count[n.Kind]++; r.Count[n.Kind] <= maxNotes {
-		r.Notes = append(r.Notes, *n)
+		kept := Note{Kind: n.Kind, place: place{file: n.file, line: n.line}, What: clip(n.What), Ours: clip(n.Ours), Why: clip(n.Why), Mend: clip(n.Mend)}
+		r.Notes = append(r.Notes, kept)
 	}
+}
+
+// clip shortens a text of a note, which may be a line of a megabyte.
+func clip(s string) string {
+	const most = 1000
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // Missed returns the numbers of lost options: those that have an equivalent, and the others.

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -104,11 +103,7 @@ func (s *Source) Decide(ctx context.Context, t *filter.Transaction, stage filter
 
 // linesOf calls take with the lines of a file, which may be long.
 func (s *Source) linesOf(path string, take func(n int, line string)) error {
-	data, err := readWhole(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.w.ctx.Err(), eachLine(bytes.NewReader(data), func(n int, b []byte) error { take(n, string(b)); return nil }))
+	return errors.Join(s.w.ctx.Err(), textLines(path, func(n int, b []byte) error { take(n, string(b)); return nil }))
 }
 
 // above calls is with a name and then with its parents, and returns the first for which it is

@@ -45,9 +45,7 @@ type adGuardRule struct {
 }
 
 func newAdGuardSource(s *Source, file string) (sourceRules, error) {
-	if !isFile(file) {
-		file = filepath.Join(file, "AdGuardHome.yaml")
-	}
+	file = fileIn(file, "AdGuardHome.yaml")
 	data, err := readWhole(file)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package importer
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -127,9 +126,7 @@ func newDnsmasqSource(s *Source, file string) (sourceRules, error) {
 // "*.name" for a name with its subdomains, "/x/" for an expression. A group that has only
 // allowed names refuses all others.
 func newBlockySource(s *Source, file string) (sourceRules, error) {
-	if !isFile(file) {
-		file = filepath.Join(file, "config.yml")
-	}
+	file = fileIn(file, "config.yml")
 	data, err := readWhole(file)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -26,9 +25,7 @@ func (z *nameSource) below(name, by string, refuse bool) {
 
 // jsonSource reads a JSON file, in which the answer may be inside an envelope.
 func jsonSource(file, usual, envelope string) (v map[string]any, err error) {
-	if !isFile(file) {
-		file = filepath.Join(file, usual)
-	}
+	file = fileIn(file, usual)
 	data, err := readWhole(file)
 	if err != nil {
 		return nil, err

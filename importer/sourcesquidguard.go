@@ -47,15 +47,12 @@ type squidGuardACL struct {
 }
 
 func newSquidGuardSource(s *Source, file string) (sourceRules, error) {
-	if !isFile(file) {
-		file = filepath.Join(file, "squidGuard.conf")
-	}
-	data, err := readWhole(file)
+	file = fileIn(file, "squidGuard.conf")
+	all, err := statements(file)
 	if err != nil {
 		return nil, err
 	}
 	q := &squidGuardSource{db: filepath.Dir(file), times: map[string][]statement{}, dests: map[string]*squidGuardDest{}, acls: map[string]*squidGuardACL{}}
-	all := statements(data, file)
 	for i := 0; i < len(all); i++ {
 		x := all[i]
 		if len(x.words) > 1 && x.words[0] == "dbhome" {

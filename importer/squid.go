@@ -3,7 +3,9 @@ package importer
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"path/filepath"
 	"regexp"
@@ -65,9 +67,7 @@ type squidAccess struct {
 // readSquid reads squid.conf: ports, parents, and http_access in its order. Each acl of type
 // src that a line names becomes a policy with the lines that may decide for these clients.
 func readSquid(w *work, file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "squid.conf")
-	}
+	file = fileIn(file, "squid.conf")
 	c := newSquidConf(w, file)
 	if err := c.read(file, 0); err != nil {
 		return err
@@ -88,15 +88,11 @@ func newSquidConf(w *work, file string) *squidConf {
 
 // read reads the lines of a file, and of those that it includes.
 func (c *squidConf) read(file string, depth int) error {
-	data, err := readWhole(file)
-	if err != nil {
-		return err
-	}
 	if c.work.read++; c.work.read > maxFiles || depth > maxDepth {
 		return fmt.Errorf("%s: too many files that include others", file)
 	}
 	more, branches := "", squidBranches{}
-	return eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+	return textLines(file, func(n int, s []byte) error {
 		if line, goesOn := strings.CutSuffix(string(s), "\\"); goesOn && len(more) < maxLine {
 			more += line
 			return nil
@@ -294,16 +290,19 @@ func (c *squidConf) values(at place, v string) (all []string) {
 	if !strings.HasPrefix(v, `"`) {
 		return []string{v}
 	}
-	data, err := readWhole(findFile(c.dir, strings.Trim(v, `"`)))
-	if err != nil {
-		c.rep.add(&Note{Kind: Lost, place: at, What: v, Why: "the file is not there: copy it beside squid.conf and import again"})
-		return nil
-	}
-	for line := range strings.Lines(string(data)) {
-		line, _, _ = strings.Cut(line, "#")
-		if line = strings.TrimSpace(line); line != "" {
-			all = append(all, line)
+	err := textLines(findFile(c.dir, strings.Trim(v, `"`)), func(_ int, s []byte) error {
+		s, _, _ = bytes.Cut(s, []byte("#"))
+		if s = bytes.TrimSpace(s); len(s) > 0 {
+			all = append(all, string(s))
 		}
+		return nil
+	})
+	if err != nil {
+		why := err.Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			why = "the file is not there: copy it beside squid.conf and import again"
+		}
+		c.rep.add(&Note{Kind: Lost, place: at, What: v, Why: why})
 	}
 	return all
 }

@@ -23,9 +23,12 @@ type statement struct {
 	place
 }
 
+// maxStatements is the most statements of a squidGuard.conf.
+const maxStatements = 200_000
+
 // statements cuts squidGuard.conf into statements.
-func statements(data []byte, file string) (all []statement) {
-	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory cannot fail
+func statements(file string) (all []statement, err error) {
+	err = textLines(file, func(n int, s []byte) error {
 		if s[0] == '#' {
 			return nil
 		}
@@ -33,7 +36,10 @@ func statements(data []byte, file string) (all []statement) {
 			s = s[:i]
 		}
 		at := place{file: file, line: n, what: string(bytes.TrimSpace(s))}
-		for len(s) > 0 && len(all) < 200_000 {
+		for len(s) > 0 {
+			if len(all) > maxStatements {
+				return fmt.Errorf("%s: there are more than %d statements: divide the file", at, maxStatements)
+			}
 			i := bytes.IndexAny(s, "{}")
 			if i < 0 {
 				all = splitStatements(all, strings.Fields(string(s)), at)
@@ -49,7 +55,10 @@ func statements(data []byte, file string) (all []statement) {
 		}
 		return nil
 	})
-	return all
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%s has no statement", file)
+	}
+	return all, err
 }
 
 // splitStatements adds the statements of a line, each of which begins with its own keyword.
@@ -108,16 +117,13 @@ type branch struct {
 }
 
 func (w *work) squidGuard(file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "squidGuard.conf")
-	}
-	data, err := readWhole(file)
+	file = fileIn(file, "squidGuard.conf")
+	all, err := statements(file)
 	if err != nil {
 		return err
 	}
 	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string]*calendar{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
 	safe := map[string]bool{}
-	all := statements(data, file)
 	for i := 0; i < len(all); i++ {
 		s := all[i]
 		body := all[i+1:]
@@ -204,12 +210,7 @@ func (q *squid) source(name string, at statement, body []statement) {
 			if len(values) == 0 {
 				continue
 			}
-			data, err := readWhole(q.path(values[0]))
-			if err != nil {
-				q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: err.Error()})
-				continue
-			}
-			_ = eachLine(bytes.NewReader(data), func(n int, l []byte) error {
+			err := textLines(q.path(values[0]), func(n int, l []byte) error {
 				if l = cutNote(l); len(l) == 0 {
 					return nil
 				}
@@ -221,6 +222,10 @@ func (q *squid) source(name string, at statement, body []statement) {
 				}
 				return nil
 			})
+			if err != nil {
+				q.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: err.Error()})
+				continue
+			}
 			if s.words[0] == "userlist" {
 				ours = "users"
 			}
@@ -309,7 +314,7 @@ func (q *squid) lint(path string, urls bool) *index {
 	if err != nil {
 		return x // compiled already, so it is only too large to compare
 	}
-	_ = eachLine(bytes.NewReader(f), func(n int, s []byte) error {
+	_ = eachLine(path, bytes.NewReader(f), func(n int, s []byte) error {
 		at := place{file: path, line: n}
 		if s[0] == '#' {
 			return nil

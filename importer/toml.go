@@ -1,7 +1,9 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,56 +15,73 @@ type tomlValue struct {
 	isList  bool
 	changed bool // Pi-hole marks the value as changed from its default
 	line    int
+	again   int // the last line that sets the key again, or 0
 }
 
 // readTOML reads tables and keys with values on one line or arrays over several. It returns a
-// syntax error with its line.
+// syntax error with its line. Of a key that is set more than once, the last value counts.
 func readTOML(data []byte) (all []tomlValue, err error) {
-	table := ""
-	lines := strings.Split(string(data), "\n")
-	for i := 0; i < len(lines); i++ {
-		n := i + 1
-		s := strings.TrimSpace(lines[i])
+	table, rest, n := "", string(data), 0
+	next := func() (line string, more bool) {
+		more = rest != ""
+		line, rest, _ = strings.Cut(rest, "\n")
+		n++
+		return line, more
+	}
+	for line, more := next(); more; line, more = next() {
+		s := strings.TrimSpace(line)
 		if s == "" || s[0] == '#' {
 			continue
 		}
 		if s[0] == '[' {
 			name, _, ok := strings.Cut(strings.TrimLeft(s, "["), "]")
 			if !ok {
-				return nil, fmt.Errorf("line %d: %q is not the name of a table", n, s)
+				return nil, fmt.Errorf("line %d: %q is not the name of a table", n, clip(s))
 			}
 			table = strings.TrimSpace(name)
 			continue
 		}
-		key, rest, ok := strings.Cut(s, "=")
+		key, text, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, fmt.Errorf("line %d: %q is neither a table nor a key with a value", n, s)
+			return nil, fmt.Errorf("line %d: %q is neither a table nor a key with a value", n, clip(s))
 		}
 		v := tomlValue{path: strings.Trim(strings.TrimPrefix(table+"."+strings.TrimSpace(key), "."), `"`), line: n}
-		value, comment := tomlCut(rest)
+		value, comment, depth, err := tomlCut(text)
 		v.changed = strings.Contains(comment, "CHANGED")
-		if strings.HasPrefix(value, "[") {
-			v.isList = true
-			for !strings.HasSuffix(value, "]") {
-				if i++; i >= len(lines) || i-n > 100_000 {
-					return nil, fmt.Errorf("line %d: the array of %s is not closed", n, v.path)
+		if v.isList = strings.HasPrefix(value, "["); v.isList {
+			var parts strings.Builder
+			for parts.WriteString(value); err == nil && depth > 0; {
+				if line, more = next(); !more {
+					return nil, fmt.Errorf("line %d: the array of %s is not closed", v.line, clip(v.path))
 				}
-				more, comment := tomlCut(lines[i])
-				v.changed = v.changed || strings.Contains(comment, "CHANGED")
-				value += " " + more
+				var inner int
+				value, comment, inner, err = tomlCut(line)
+				v.changed, depth = v.changed || strings.Contains(comment, "CHANGED"), depth+inner
+				parts.WriteString(" " + value)
 			}
-			v.list = tomlStrings(value[1 : len(value)-1])
+			value = strings.TrimSuffix(parts.String()[1:], "]")
+			v.list = tomlStrings(value)
 			v.text = strings.Join(v.list, " ")
 		} else {
 			v.text = tomlText(value)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", n, clip(v.path), err)
+		}
 		all = append(all, v)
+	}
+	last := map[string]int{}
+	for i, v := range slices.Backward(all) {
+		if all[i].again = last[v.path]; last[v.path] == 0 {
+			last[v.path] = v.line
+		}
 	}
 	return all, nil
 }
 
-// tomlCut cuts a comment off. It does not look for comments inside strings.
-func tomlCut(s string) (value, comment string) {
+// tomlCut cuts a comment off a line. depth is the number of brackets that the line opens and
+// does not close.
+func tomlCut(s string) (value, comment string, depth int, err error) {
 	quote := byte(0)
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -73,11 +92,21 @@ func tomlCut(s string) (value, comment string) {
 		case quote != 0:
 		case c == '"' || c == '\'':
 			quote = c
+			if strings.HasPrefix(s[i:], strings.Repeat(s[i:i+1], 3)) {
+				return "", "", 0, errors.New("a text over several lines is not read: write it on one line")
+			}
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
 		case c == '#':
-			return strings.TrimSpace(s[:i]), s[i:]
+			return strings.TrimSpace(s[:i]), s[i:], depth, nil
 		}
 	}
-	return strings.TrimSpace(s), ""
+	if quote != 0 {
+		err = fmt.Errorf("a text has no %c at its end", quote)
+	}
+	return strings.TrimSpace(s), "", depth, err
 }
 
 var tomlEscapes = strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\n`, "\n", `\t`, "\t", `\/`, "/")

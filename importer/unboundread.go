@@ -82,9 +82,7 @@ func unboundAhead(file string) (kinds map[string]string, secure []bool, tags map
 }
 
 func readUnbound(w *work, file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "unbound.conf")
-	}
+	file = fileIn(file, "unbound.conf")
 	r := &unboundReader{unboundOptions: unboundOptions{port: "53", dir: filepath.Dir(file)}, files: unboundFiles(), views: map[string]*unboundView{}}
 	r.kinds, r.secure, r.tags.of = unboundAhead(file)
 	r.tags.file = file

@@ -754,7 +754,13 @@ func TestAPKCS12FileThatAsksForTooManyIterationsIsRefused(t *testing.T) {
 	}
 	// The last element of the file is the number of iterations of its checksum.
 	copy(file[len(file)-3:], "\x7f\xff\xff")
-	if _, _, err := FromPKCS12(file, "secret", time.Millisecond); err == nil || !strings.Contains(err.Error(), "too many iterations") {
+	if _, _, err := FromPKCS12(file, "secret", time.Hour); err == nil || !strings.Contains(err.Error(), "too many iterations") {
 		t.Errorf("the file with 8,388,607 iterations: %v, want a refusal", err)
+	}
+	// The same number for a key, which is encrypted with it: 65,536 in the file as 02 03 01 00 00.
+	inner := bytes.Replace(file, []byte("\x02\x03\x01\x00\x00"), []byte("\x02\x03\x7f\xff\xff"), 1)
+	copy(inner[len(inner)-3:], "\x01\x00\x00")
+	if _, _, err := FromPKCS12(inner, "secret", time.Hour); err == nil || !strings.Contains(err.Error(), "too many iterations") {
+		t.Errorf("the file with 8,388,607 iterations for one part: %v, want a refusal", err)
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/pem"
 	"encoding/xml"
 	"fmt"
+	"math/big"
 	"strings"
 	"time"
 
@@ -51,15 +53,19 @@ func (r *Root) Export(format, password string) ([]byte, error) {
 }
 
 // FromPKCS12 returns what a PKCS#12 file (RFC 7292) has for a server: its certificate with the
-// authorities that signed it, and its private key, both in PEM. It gives up after limit: the
-// file says how often its password is hashed, which may take hours, also in parts that only
-// the password decrypts. The hashing then goes on until the program ends.
+// authorities that signed it, and its private key, both in PEM. The file says how often its
+// password is hashed, which may take hours, so more than 5,000,000 times are refused. Parts that
+// only the password decrypts may ask for more: it gives up after limit, and the hashing of these
+// goes on until the program ends.
 func FromPKCS12(data []byte, password string, limit time.Duration) (certificates, key []byte, err error) {
 	var (
 		private     any
 		cert        *x509.Certificate
 		authorities []*x509.Certificate
 	)
+	if n := iterations(data, 0); n > maxIterations {
+		return nil, nil, fmt.Errorf("it asks for too many iterations: %d, of at most %d; export it again with fewer", n, maxIterations)
+	}
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -82,6 +88,30 @@ func FromPKCS12(data []byte, password string, limit time.Duration) (certificates
 		certificates = append(certificates, pemCertificate(c)...)
 	}
 	return certificates, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// maxIterations is the most times that a password is hashed. Programs choose 2,000 to 1,000,000.
+const maxIterations = 5_000_000
+
+// iterations returns how often the parts of a PKCS#12 file that are not encrypted ask for a
+// password to be hashed: it adds up the integers that follow a salt.
+func iterations(der []byte, depth int) (n int64) {
+	salted := false
+	for len(der) > 0 && depth < 32 {
+		var v asn1.RawValue
+		rest, err := asn1.Unmarshal(der, &v)
+		if err != nil {
+			return n
+		}
+		plain := v.Class == asn1.ClassUniversal && !v.IsCompound
+		if v.IsCompound || plain && v.Tag == asn1.TagOctetString {
+			n += iterations(v.Bytes, depth+1)
+		} else if plain && v.Tag == asn1.TagInteger && salted {
+			n += new(big.Int).SetBytes(v.Bytes[:min(len(v.Bytes), 5)]).Int64()
+		}
+		salted, der = plain && v.Tag == asn1.TagOctetString, rest
+	}
+	return n
 }
 
 // Fingerprints returns the SHA-256 and SHA-1 of a certificate in the form in which systems
