@@ -122,14 +122,19 @@ type openTag struct {
 }
 
 func (x *scanner) reset(xml bool) {
-	x.out.reset()
-	x.aside.reset()
 	note := x.note[:0]
 	if cap(note) > keptText {
 		note = nil
 	}
 	x.sheets.reset()
-	*x = scanner{page: page{out: x.out, aside: x.aside, xml: xml, nestedState: nestedState{note: note, level: x.level, scripts: x.scripts, tree: xml, sheets: x.sheets, opened: x.opened[:0]}}}
+	// A literal with what is kept would be built elsewhere and copied, for each page.
+	level, scripts, sheets, opened := x.level, x.scripts, x.sheets, x.opened[:0]
+	b, nfc, asideB, asideNFC := x.out.b, x.out.nfc, x.aside.b, x.aside.nfc
+	*x = scanner{}
+	x.out.b, x.out.nfc, x.aside.b, x.aside.nfc = b, nfc, asideB, asideNFC
+	x.out.reset()
+	x.aside.reset()
+	x.xml, x.tree, x.note, x.level, x.scripts, x.sheets, x.opened = xml, xml, note, level, scripts, sheets, opened
 }
 
 func (x *page) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }

@@ -234,7 +234,8 @@ type flow struct {
 
 func (f *flow) reset() {
 	b, nfc := f.b, f.nfc
-	*f = flow{b: append(b[:0], ' '), nfc: nfc[:0], folds: folds(), multi: true}
+	*f = flow{}
+	f.b, f.nfc, f.folds, f.multi = append(b[:0], ' '), nfc[:0], folds(), true
 }
 
 // write adds the text in p, read by t, and returns the number of bytes used: all, or up to a

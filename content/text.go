@@ -284,7 +284,9 @@ func (t *text) begin(head []byte, last bool) {
 	}
 	t.how = how
 	t.cues = how == formatPlain && (isSubtitles(typ, head) || b.head.mislabelled())
-	t.scanner.reset(how == formatXML)
+	if how == formatXML { // otherwise it is as reset left it
+		t.scanner.reset(true)
+	}
 	t.scanner.tree = how == formatXML && typ != "application/xhtml+xml" && typ != "image/svg+xml"
 	t.scanner.out.broken.inText = t.scanner.tree
 	t.scanner.css.script = how == formatScript

@@ -160,10 +160,11 @@ const NoHello = "none"
 
 // Reset prepares t for the next request of the connection, and keeps its memory.
 func (t *Transaction) Reset() {
-	f, m, s := t.Findings, t.Monitored, t.Signatures
+	f, m, s, flow := t.Findings, t.Monitored, t.Signatures, t.Flow
 	clear(f)
 	clear(m)
-	*t = Transaction{Findings: f[:0], Flow: t.Flow, Record: Record{Monitored: m[:0], Signatures: s[:0]}}
+	*t = Transaction{}
+	t.Findings, t.Monitored, t.Signatures, t.Flow = f[:0], m[:0], s[:0], flow
 }
 
 // Content returns the description of the body in the head of the response; empty

@@ -53,12 +53,9 @@ type Votes interface {
 // An Exchange is one request and its response. Make one with [Inspector.Exchange]; it is
 // reused for the next request.
 type Exchange struct {
-	T      filter.Transaction
-	Q      message.Request // as sent
-	Engine *Engine
-	Edits  []filter.Edit // edits of the verdict, for Outgoing
-	// Private are the names of fields that are not forwarded.
-	Private []string
+	T filter.Transaction
+	Q message.Request // as sent
+	turn
 	// Interrupt ends a read of the response's body in another goroutine. If it is nil, closing
 	// the body does.
 	Interrupt func()
@@ -70,7 +67,17 @@ type Exchange struct {
 	// concurrent use.
 	Record func(*filter.Transaction)
 
-	in       *Inspector
+	in *Inspector
+	*storage
+}
+
+// A turn is what an exchange has for one request only.
+type turn struct {
+	Engine *Engine
+	Edits  []filter.Edit // edits of the verdict, for Outgoing
+	// Private are the names of fields that are not forwarded.
+	Private []string
+
 	editable bool // the page is to be changed
 
 	saving *heldDownload // the response is a download that is judged as a whole
@@ -78,7 +85,6 @@ type Exchange struct {
 
 	whole bool   // Outgoing requests the whole page
 	part  string // Content-Range of the requested part, if the client gets only that
-	*storage
 }
 
 // storage is memory of an exchange that is reused for the next request.
@@ -121,7 +127,7 @@ func (x *Exchange) Begin(e *Engine, start time.Time, id string) {
 		x.storage = storages.Get().(*storage)
 	}
 	x.T.Reset()
-	*x = Exchange{T: x.T, Q: x.Q, Engine: e, ClientGone: x.ClientGone, Interrupt: x.Interrupt, Record: x.Record, in: x.in, storage: x.storage}
+	x.turn = turn{Engine: e}
 	x.scratch = x.scratch[:0]
 	x.T.Start, x.T.ID, x.T.Request, x.T.Last = start, id, &x.Q, filter.ResponseBody
 }

@@ -494,11 +494,14 @@ func (b *inspection) free() {
 		b.src.Close()
 		b.unclosed = false
 	}
-	if b.t == &b.own {
+	own := b.t == &b.own
+	if own {
 		b.x.UploadRefused()
 	}
 	b.release()
-	b.own = filter.Transaction{}
+	if own {
+		b.own = filter.Transaction{}
+	}
 	b.ready.Close()
 	b.hold.free()
 	clear(b.vec)

@@ -127,7 +127,7 @@ func page64(x *Exchange, validator []byte) uint64 {
 	j := x.in.pages
 	var h maphash.Hash
 	h.SetSeed(j.seed)
-	fmt.Fprintf(&h, "%p", x.Engine) // other lists may judge differently
+	maphash.WriteComparable(&h, x.Engine) // other lists may judge differently
 	h.WriteString(x.T.Verdict.Reason.Policy)
 	h.WriteByte(0)
 	h.WriteString(x.T.URL)
