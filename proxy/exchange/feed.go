@@ -43,9 +43,8 @@ func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who ne
 		f.more, f.space = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	for _, c := range [...]chan struct{}{f.more, f.space} {
-		select {
-		case <-c:
-		default:
+		if len(c) > 0 { // nobody else receives now
+			<-c
 		}
 	}
 }
