@@ -640,7 +640,7 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 		}
 		for _, x := range s.out[:sieveAVX2(&data[end], blocks, &f.groups[0], len(f.groups)-1, &s.values[0], &s.out[0])] {
 			for which := uint32(x); which != 0; which &= which - 1 {
-				i := end + int(x>>32) + bits.TrailingZeros32(which) - 2
+				i := end + int(x>>32) + 2*bits.TrailingZeros32(which) - 2
 				candidates++
 				s.suspects[n].at = i
 				if n += f.mayBe(data, i, s.values[(i+2-end)/2]); n == len(s.suspects) {

@@ -1,22 +1,18 @@
 #include "textflag.h"
 
-// FOUR replaces four hashes by their values.
-#define FOUR(at) \
-	MOVQ    at(R10), AX; \
-	MOVWLZX AX, BX; \
-	SHRQ    $16, AX; \
+// FOUR sets four elements of dst, from n on, to the values of four hashes.
+#define FOUR(at, n, src, dst) \
+	MOVQ    at(R12), AX; \
 	MOVWLZX AX, R9; \
+	SHRQ    $16, AX; \
+	MOVWLZX AX, R10; \
 	SHRQ    $16, AX; \
 	MOVWLZX AX, R11; \
 	SHRQ    $16, AX; \
-	MOVWLZX (DX)(BX*2), BX; \
-	MOVWLZX (DX)(R9*2), R9; \
-	MOVWLZX (DX)(R11*2), R11; \
-	MOVWLZX (DX)(AX*2), AX; \
-	MOVW    BX, at+0(R10); \
-	MOVW    R9, at+2(R10); \
-	MOVW    R11, at+4(R10); \
-	MOVW    AX, at+6(R10)
+	VPINSRW $(n+0), (DX)(R9*2), src, dst; \
+	VPINSRW $(n+1), (DX)(R10*2), dst, dst; \
+	VPINSRW $(n+2), (DX)(R11*2), dst, dst; \
+	VPINSRW $(n+3), (DX)(AX*2), dst, dst
 
 // func sieveAVX2(data *byte, blocks int, groups *uint16, mask int, values *uint16, out *uint64) (n int)
 TEXT ·sieveAVX2(SB), NOSPLIT, $0-56
@@ -35,6 +31,7 @@ TEXT ·sieveAVX2(SB), NOSPLIT, $0-56
 	VMOVD        AX, X14
 	VPBROADCASTD X14, Y14
 	VPXOR        Y12, Y12, Y12
+	VPINSRW      $7, (R12), X12, X5
 	ADDQ         $2, R12
 
 	// The hashes of places 0, 2, 4 … of each block. Loads of values one by one are faster than
@@ -58,40 +55,39 @@ hash:
 	DECQ     R8
 	JNZ      hash
 
-	MOVQ CX, R8
-	MOVQ R12, R10
-
-value:
-	FOUR(0)
-	FOUR(8)
-	FOUR(16)
-	FOUR(24)
-	ADDQ $32, R10
-	DECQ R8
-	JNZ  value
-
-	// The first run of a pattern at a place, the second two bytes after.
 	XORQ BX, BX
 	XORQ R8, R8
 
-check:
-	VMOVDQU   (R12), Y0
-	VPSRLW    $8, Y0, Y0
-	VPAND     -2(R12), Y0, Y0
-	VPCMPEQW  Y12, Y0, Y0
-	VPMOVMSKB Y0, AX
-	XORL      $-1, AX
-	ANDL      $0x55555555, AX
+value:
+	FOUR(0, 0, X12, X0)
+	FOUR(8, 4, X0, X0)
+	FOUR(16, 0, X12, X1)
+	FOUR(24, 4, X1, X1)
+	VMOVDQU  X0, (R12)
+	VMOVDQU  X1, 16(R12)
+	ADDQ     $32, R12
+
+	// The first run of a pattern at a place, the second two bytes after.
+	VPALIGNR  $14, X5, X0, X2
+	VPALIGNR  $14, X0, X1, X3
+	VMOVDQA   X1, X5
+	VPSRLW    $8, X0, X0
+	VPSRLW    $8, X1, X1
+	VPAND     X2, X0, X0
+	VPAND     X3, X1, X1
+	VPACKUSWB X1, X0, X0
+	VPCMPEQB  X12, X0, X0
+	VPMOVMSKB X0, AX
+	XORL      $0xffff, AX
 	MOVQ      BX, R10
 	SHLQ      $32, R10
 	ORQ       AX, R10
 	MOVQ      R10, (DI)(R8*8)
 	CMPL      AX, $1          // an entry without a place is written over
 	SBBQ      $-1, R8
-	ADDQ      $32, R12
 	ADDQ      $32, BX
 	DECQ      CX
-	JNZ       check
+	JNZ       value
 	MOVQ      R8, n+48(FP)
 	VZEROUPPER
 	RET
