@@ -157,8 +157,8 @@ func (d *reader) mayNot(b *bounds, names []string) error {
 	return nil
 }
 
-// look records a look, if a filter is one, and reports whether it may be.
-func (d *reader) look(b *bounds, f *event.Filter) error {
+// recordLook records a look, if a filter is one, and reports whether it may be.
+func (d *reader) recordLook(b *bounds, f *event.Filter) error {
 	names := namesIn(f)
 	if err := d.mayNot(b, names); err != nil || len(names) == 0 || d.parts.Audit == nil {
 		return err
@@ -177,7 +177,7 @@ func (d *reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.S
 		return d.Reader.Query(ctx, f, p)
 	}
 	b := d.bounds(who)
-	if err := d.look(b, &f); err != nil {
+	if err := d.recordLook(b, &f); err != nil {
 		return func(yield func(event.Row, error) bool) { yield(event.Row{}, err) }
 	}
 	if b.free() {
@@ -216,7 +216,7 @@ func (d *reader) Count(ctx context.Context, questions ...event.Question) ([][]ev
 	b := d.bounds(who)
 	whole := b.coverAll() // the store's sums cover exactly the visible rows
 	for i := range questions {
-		if err := d.look(b, &questions[i].Filter); err != nil {
+		if err := d.recordLook(b, &questions[i].Filter); err != nil {
 			return nil, err
 		}
 		if _, seen := b.split(questions[i].Filter); len(seen.Terms) > 0 {

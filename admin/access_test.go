@@ -425,7 +425,7 @@ func TestSignInAndOut(t *testing.T) {
 		t.Fatalf("signing in: status %d, header %v", w.Code, w.Header())
 	}
 	for _, to := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "", "/login"} {
-		if got := inside(to); got != "/" {
+		if got := localPath(to); got != "/" {
 			t.Errorf("after signing in, %q leads to %q", to, got)
 		}
 	}

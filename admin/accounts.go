@@ -59,7 +59,7 @@ func changing(to string, do change) http.HandlerFunc {
 // ownAccount returns the account of the user, who must have signed in with a session:
 // a program with a token must not create another token.
 func ownAccount(r *http.Request) (string, error) {
-	who := asker(r)
+	who := userOf(r)
 	if who.Via != "session" {
 		return "", errors.New("this is about the account of somebody who is signed in: sign in at /login")
 	}
@@ -125,11 +125,11 @@ func (p *Parts) accountRoutes() []route {
 			return nil, b.EndTOTP(name)
 		}),
 		own("/account/sessions/end", func(name string, r *http.Request) (any, error) {
-			return nil, ended(b.End(r.PostForm.Get("id"), name))
+			return nil, endedError(b.End(r.PostForm.Get("id"), name))
 		}),
 		own("/account/tokens", func(name string, r *http.Request) (any, error) { return newToken(b, name, r) }),
 		own("/account/tokens/end", func(name string, r *http.Request) (any, error) {
-			return nil, ended(b.EndToken(r.PostForm.Get("id"), name))
+			return nil, endedError(b.EndToken(r.PostForm.Get("id"), name))
 		}),
 		own("/account/passkeys/end", func(name string, r *http.Request) (any, error) {
 			return nil, b.EndPasskey(name, r.PostForm.Get("id"))
@@ -157,7 +157,7 @@ func (p *Parts) accountRoutes() []route {
 	}
 }
 
-func ended(was bool, err error) error {
+func endedError(was bool, err error) error {
 	if err == nil && !was {
 		err = fmt.Errorf("it has ended already: %w", account.ErrNone)
 	}
@@ -200,7 +200,7 @@ func scopes(given []string) (all []string) {
 }
 
 func (p *Parts) account(w http.ResponseWriter, r *http.Request, page pageTemplate) {
-	who := asker(r)
+	who := userOf(r)
 	d := struct {
 		Who      *account.Who      `json:"who"`
 		Account  account.Account   `json:"account,omitzero"`
@@ -278,12 +278,12 @@ func (p *Parts) accountsRoutes() []route {
 		post("/accounts/totp/end", func(r *http.Request) (any, error) { return nil, b.EndTOTP(r.PostForm.Get("name")) }),
 		post("/accounts/remove", func(r *http.Request) (any, error) { return nil, b.Remove(r.PostForm.Get("name")) }),
 		{"GET", "/accounts/sessions", owner, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, b.Sessions("")) }},
-		post("/accounts/sessions/end", func(r *http.Request) (any, error) { return nil, ended(b.End(r.PostForm.Get("id"), "")) }),
+		post("/accounts/sessions/end", func(r *http.Request) (any, error) { return nil, endedError(b.End(r.PostForm.Get("id"), "")) }),
 		{"GET", "/accounts/tokens", owner, func(w http.ResponseWriter, _ *http.Request) {
 			all, err := b.Tokens("")
 			answer(w, all, err)
 		}},
-		post("/accounts/tokens/end", func(r *http.Request) (any, error) { return nil, ended(b.EndToken(r.PostForm.Get("id"), "")) }),
+		post("/accounts/tokens/end", func(r *http.Request) (any, error) { return nil, endedError(b.EndToken(r.PostForm.Get("id"), "")) }),
 	}
 }
 

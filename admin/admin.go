@@ -146,7 +146,7 @@ func (p *Parts) routes() []route {
 		{"GET", "/static/{digest}/{name}", anyone, staticFile},
 		{"GET", "/metrics", monitor, p.Metrics.ServeHTTP},
 		{"GET", "/health", monitor, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Health()) }},
-		{"GET", "/ready", monitor, p.ready},
+		{"GET", "/ready", monitor, p.answerReady},
 	}
 	all = slices.Concat(all, profileRoutes(), p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice), p.privacyRoutes())
 	all = append(all, p.home()...)
@@ -196,7 +196,7 @@ func (p *Parts) index(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-func (p *Parts) ready(w http.ResponseWriter, r *http.Request) {
+func (p *Parts) answerReady(w http.ResponseWriter, r *http.Request) {
 	h, status := p.Health(), http.StatusOK
 	if !h.Ready {
 		status = http.StatusServiceUnavailable

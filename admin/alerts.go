@@ -136,7 +136,7 @@ func (p *Parts) settleAlert(w http.ResponseWriter, r *http.Request) {
 		err = r.ParseForm()
 	}
 	if err == nil {
-		err = d.Settle(r.PathValue("id"), asker(r).Name, alert.State(r.PostForm.Get("does")), r.PostForm.Get("note"))
+		err = d.Settle(r.PathValue("id"), userOf(r).Name, alert.State(r.PostForm.Get("does")), r.PostForm.Get("note"))
 	}
 	switch {
 	case errors.Is(err, alert.ErrNone), errors.Is(err, errNothingWatched):

@@ -68,7 +68,7 @@ func (s *Server) record(q *http.Request, action string, status int, details stri
 	if s.parts.Audit == nil {
 		return nil
 	}
-	who := asker(q)
+	who := userOf(q)
 	return s.parts.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, From: remote(q).String(), Action: action, Status: status, Details: details})
 }
 

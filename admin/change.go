@@ -38,7 +38,7 @@ func (s *Settings) prepare(reason string, changes []setting.Change) (*settingsDa
 func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
 	d, err := s.prepare(reason, changes)
 	if err == nil {
-		err = s.look(r.Context(), d)
+		err = s.fillEffect(r.Context(), d)
 	}
 	if err != nil {
 		s.failChange(w, r, d, err)

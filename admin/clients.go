@@ -105,9 +105,9 @@ func (p *Parts) clientRoutes() []route {
 }
 
 func (c *clientsPages) show(w http.ResponseWriter, r *http.Request, done string, failed error) {
-	d, err := c.data(r.Context(), asker(r))
+	d, err := c.data(r.Context(), userOf(r))
 	status := http.StatusOK
-	d.Saved, d.Done, d.MayEdit = r.URL.Query().Has("saved"), done, asker(r).Role >= account.Operator && c.p.Settings != nil
+	d.Saved, d.Done, d.MayEdit = r.URL.Query().Has("saved"), done, userOf(r).Role >= account.Operator && c.p.Settings != nil
 	if isPage(r) {
 		d.find(r.URL.Query().Get("q"))
 	}
@@ -317,14 +317,14 @@ func (c *clientsPages) bonus(w http.ResponseWriter, r *http.Request) {
 	case who == "":
 		err = &BadChange{errors.New("who gets more time? Name a client, a user or a group")}
 	case c.p.Pause == nil || !c.p.Pause.may(r, who):
-		err = &notOwn{fmt.Errorf("%s looks after %s; the time of %q is for others to give", asker(r).Name, strings.Join(asker(r).Groups, ", "), who)}
+		err = &notOwn{fmt.Errorf("%s looks after %s; the time of %q is for others to give", userOf(r).Name, strings.Join(userOf(r).Groups, ", "), who)}
 	default:
 		done = textsOf(w).Say("{who} has {n} more minutes today.", "who", who, "n", strconv.FormatInt(minutes, 10))
 		if minutes == 0 {
 			done = textsOf(w).Say("The quotas apply to {who} again.", "who", who)
 		}
 		var shown bool
-		if shown, err = c.p.foretell(w, r, pendingChange{What: done, Back: "/clients", Trial: Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {
+		if shown, err = c.p.showEffect(w, r, pendingChange{What: done, Back: "/clients", Trial: Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {
 			return
 		}
 		if err == nil {
@@ -358,12 +358,12 @@ type quotaUse struct {
 
 func (c *clientsPages) one(w http.ResponseWriter, r *http.Request) {
 	who := strings.TrimSpace(r.URL.Query().Get("who"))
-	d, err := c.oneOf(r.Context(), asker(r), who)
+	d, err := c.oneOf(r.Context(), userOf(r), who)
 	if err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
-	d.MayEdit = asker(r).Role >= account.Operator && c.p.Settings != nil
+	d.MayEdit = userOf(r).Role >= account.Operator && c.p.Settings != nil
 	if !isPage(r) {
 		writeJSON(w, http.StatusOK, d)
 		return

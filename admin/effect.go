@@ -26,7 +26,7 @@ import (
 // These are the ways in which a route shows its effect. Any other text is the reason why it
 // does not.
 const (
-	judged    = "the events of the last day are judged again" // see [Parts.foretell]
+	judged    = "the events of the last day are judged again" // see [Parts.showEffect]
 	explained = "it says in figures of its own what would change"
 )
 
@@ -227,11 +227,11 @@ type consequence struct {
 // isShown reports whether there is an effect to show before the change is made.
 func (f *consequence) isShown() bool { return f.Asked != nil && *f.Asked > 0 || len(f.Diff) > 0 }
 
-// foretell answers a request if its effect must be shown first, and reports whether it did. If
+// showEffect answers a request if its effect must be shown first, and reports whether it did. If
 // not, the change must be made now. With dry_run=true, the answer is the effect alone. A
 // browser gets the effect with a form that makes the change, if the change would have altered
 // something; programs must ask for it. A mistake in the change is returned.
-func (p *Parts) foretell(w http.ResponseWriter, r *http.Request, c pendingChange) (answered bool, err error) {
+func (p *Parts) showEffect(w http.ResponseWriter, r *http.Request, c pendingChange) (answered bool, err error) {
 	if !mustForetell(r) {
 		return false, nil
 	}

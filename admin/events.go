@@ -143,7 +143,7 @@ func (e *Events) routes(p *Parts) []route {
 			changes, done, err := lists.buttonChanges(r.PostForm)
 			if err == nil {
 				var shown bool
-				if shown, err = p.foretell(w, r, pendingChange{What: done, Back: withoutDryRun(r.URL), Trial: Trial{Lists: changes}}); shown {
+				if shown, err = p.showEffect(w, r, pendingChange{What: done, Back: withoutDryRun(r.URL), Trial: Trial{Lists: changes}}); shown {
 					return
 				}
 			}

@@ -174,7 +174,7 @@ func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	what := r.PostForm.Get("what")
-	if shown, err := o.foretell(w, r, c, client, name, what); err != nil {
+	if shown, err := o.showEffect(w, r, c, client, name, what); err != nil {
 		o.write(w, r, http.StatusOK, "", err)
 		return
 	} else if shown {
@@ -201,8 +201,8 @@ func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
 	o.write(w, r, http.StatusOK, done, err)
 }
 
-// foretell shows the effect of another version of a list, see [Parts.foretell].
-func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collection.Collection, client *http.Client, name, what string) (shown bool, err error) {
+// showEffect shows the effect of another version of a list, see [Parts.showEffect].
+func (o *listPage) showEffect(w http.ResponseWriter, r *http.Request, c *collection.Collection, client *http.Client, name, what string) (shown bool, err error) {
 	f := pendingChange{Back: "/lists/" + name, Trial: Trial{List: name}}
 	switch what {
 	case "fetch":
@@ -212,12 +212,12 @@ func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collectio
 		}
 		newer, err := c.Newer(r.Context(), client, name, func(file string) (err error) {
 			f.File = file
-			shown, err = o.p.foretell(w, r, f)
+			shown, err = o.p.showEffect(w, r, f)
 			return err
 		})
 		if err == nil && !newer && dryRun(r.Form) {
 			f.Told = &consequence{Note: text.Mark("There is nothing newer.")}
-			return o.p.foretell(w, r, f)
+			return o.p.showEffect(w, r, f)
 		}
 		return shown, err
 	case "back":
@@ -225,7 +225,7 @@ func (o *listPage) foretell(w http.ResponseWriter, r *http.Request, c *collectio
 		if f.File, err = c.OlderVersion(name); err != nil {
 			return false, err
 		}
-		return o.p.foretell(w, r, f)
+		return o.p.showEffect(w, r, f)
 	}
 	return false, &BadChange{fmt.Errorf("what=%q is neither fetch nor back", what)}
 }

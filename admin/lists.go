@@ -184,7 +184,7 @@ func changeEntry(p *Parts, w http.ResponseWriter, r *http.Request, page pageTemp
 	}
 	changes := map[string][]list.Change{r.PostForm.Get("list"): {c}}
 	what := fmt.Sprintf("%s: %s", r.PostForm.Get("list"), map[bool]string{true: "removed " + c.Entry, false: "added " + c.Entry}[c.Remove])
-	done, err := p.foretell(w, r, pendingChange{What: what, Back: "/lists", Trial: Trial{Lists: changes}})
+	done, err := p.showEffect(w, r, pendingChange{What: what, Back: "/lists", Trial: Trial{Lists: changes}})
 	if done {
 		return
 	}
@@ -219,7 +219,7 @@ func changeList(p *Parts, w http.ResponseWriter, r *http.Request) {
 	err = r.ParseForm() // only the query, because the body is not a form
 	done := false
 	if err == nil {
-		done, err = p.foretell(w, r, pendingChange{Trial: Trial{Lists: all}})
+		done, err = p.showEffect(w, r, pendingChange{Trial: Trial{Lists: all}})
 	}
 	if done {
 		return

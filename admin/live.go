@@ -64,8 +64,8 @@ func (d *durations) add(e *durations) {
 	}
 }
 
-// within returns a time within which so many of a hundred were over, or 0 if none was.
-func (d *durations) within(percent int64) time.Duration {
+// percentile returns a time within which so many of a hundred were over, or 0 if none was.
+func (d *durations) percentile(percent int64) time.Duration {
 	all, seen := int64(0), int64(0)
 	for _, n := range d {
 		all += n
@@ -124,7 +124,7 @@ func (l *Live) Recent(now time.Time) *Recent {
 		}
 		r.Moments = append(r.Moments, m)
 	}
-	r.Half, r.Slow = all.within(50), all.within(95)
+	r.Half, r.Slow = all.percentile(50), all.percentile(95)
 	return r
 }
 
@@ -181,7 +181,7 @@ func (r *Recent) graphs() (verdicts, latency graph) {
 		row = graphRow{At: at}
 		for _, percent := range []int64{50, 95} {
 			value := ""
-			if t := d.within(percent); t > 0 {
+			if t := d.percentile(percent); t > 0 {
 				value = strconv.FormatFloat(float64(t)/float64(time.Millisecond), 'g', 3, 64)
 			}
 			row.Values = append(row.Values, value)

@@ -176,7 +176,7 @@ func (l *Looks) routes(notice noticeFunc) []route {
 		writePage(w, page, http.StatusOK, struct {
 			Looks []look
 			Me    string
-		}{all, asker(r).Name})
+		}{all, userOf(r).Name})
 	}
 	form := func(do func(r *http.Request, who *account.Who) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -185,7 +185,7 @@ func (l *Looks) routes(notice noticeFunc) []route {
 			if err != nil {
 				err = &BadChange{err}
 			} else {
-				err = do(r, asker(r))
+				err = do(r, userOf(r))
 			}
 			if err != nil {
 				http.Error(w, err.Error(), statusOf(err))

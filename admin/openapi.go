@@ -345,7 +345,7 @@ func showAPI(w http.ResponseWriter, r *http.Request, routes []route, page pageTe
 	var all []operable
 	for _, x := range routes {
 		o := words[x.method+" "+x.path]
-		t := operable{Method: x.method, Path: x.pathOf(), Does: say(cmp.Or(o.does, x.pathOf())), Role: x.role.String(), Body: o.body, May: asker(r).Role >= least[x.role],
+		t := operable{Method: x.method, Path: x.pathOf(), Does: say(cmp.Or(o.does, x.pathOf())), Role: x.role.String(), Body: o.body, May: userOf(r).Role >= least[x.role],
 			Form: o.body == "" && !strings.Contains(x.pathOf(), "{") && !strings.HasPrefix(x.path, "/debug/") && !(x.method == "GET" && len(o.form) > 0)}
 		for _, f := range append(slices.Clone(o.query), o.form...) {
 			t.Fields = append(t.Fields, shownField{f.name, say(f.what), f.required})

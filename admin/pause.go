@@ -31,7 +31,7 @@ type Pause struct {
 // may reports whether somebody may pause filtering for who: helpers for their own
 // groups, and for a user or a device in one of them.
 func (p *Pause) may(r *http.Request, who string) bool {
-	asks := asker(r)
+	asks := userOf(r)
 	if asks.Role != account.Helper {
 		return true
 	}
@@ -83,7 +83,7 @@ func pauseRoutes(all *Parts) []route {
 			if err == nil {
 				who := strings.TrimSpace(r.PostForm.Get("who"))
 				var done bool
-				done, err = all.foretell(w, r, pendingChange{What: pauseEffect(textsOf(w), who, until), Back: "/pause", Trial: Trial{Pause: &policy.Pause{Who: who, Until: until}}})
+				done, err = all.showEffect(w, r, pendingChange{What: pauseEffect(textsOf(w), who, until), Back: "/pause", Trial: Trial{Pause: &policy.Pause{Who: who, Until: until}}})
 				if done {
 					return
 				}
@@ -109,7 +109,7 @@ func (p *Pause) readLength(r *http.Request) (until time.Time, err error) {
 	}
 	who := r.PostForm.Get("who")
 	if !p.may(r, who) {
-		return until, &notOwn{fmt.Errorf("%s looks after %s; filtering for %q is for others to pause", asker(r).Name, strings.Join(asker(r).Groups, ", "), cmp.Or(who, "everybody"))}
+		return until, &notOwn{fmt.Errorf("%s looks after %s; filtering for %q is for others to pause", userOf(r).Name, strings.Join(userOf(r).Groups, ", "), cmp.Or(who, "everybody"))}
 	}
 	return until, nil
 }

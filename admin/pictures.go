@@ -27,7 +27,7 @@ func (p *Parts) pictureRoutes() []route {
 
 // visibleFindings returns the findings that the user may see.
 func (p *Parts) visibleFindings(r *http.Request) (all []picture.GalleryItem) {
-	b := (&reader{parts: p}).bounds(asker(r))
+	b := (&reader{parts: p}).bounds(userOf(r))
 	for _, f := range p.Pictures.All() {
 		row := event.Row{URL: f.URL, Client: f.Client, User: f.User}
 		if !b.redact(&row) {

@@ -92,7 +92,7 @@ func (s *Settings) policyRoutes(notice noticeFunc) []route {
 				Tag            string
 				Saved, MayEdit bool
 				Days           []string
-			}{all, Tag(text), r.URL.Query().Has("saved"), err == nil && asker(r).Role >= account.Operator, dayNames[:]}
+			}{all, Tag(text), r.URL.Query().Has("saved"), err == nil && userOf(r).Role >= account.Operator, dayNames[:]}
 			writePage(w, page, http.StatusOK, d)
 		}},
 		{"POST", "/policies", operator, func(w http.ResponseWriter, r *http.Request) {

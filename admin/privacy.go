@@ -77,7 +77,7 @@ func (p *Parts) privacyRoutes() []route {
 
 func (p *Parts) export(w http.ResponseWriter, r *http.Request) {
 	who, err := personIn(r.URL.Query())
-	if err == nil && p.needsTwo() && !p.Looks.may(asker(r).Name, &who, false) {
+	if err == nil && p.needsTwo() && !p.Looks.may(userOf(r).Name, &who, false) {
 		err = ErrTwoPeople // before a part of it is sent
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 	} else {
 		who, err = personIn(r.PostForm)
 	}
-	if err == nil && p.needsTwo() && !p.Looks.may(asker(r).Name, &who, true) {
+	if err == nil && p.needsTwo() && !p.Looks.may(userOf(r).Name, &who, true) {
 		err = ErrTwoErase
 	}
 	if err != nil {

@@ -30,7 +30,7 @@ func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
 		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
 	}
-	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", inside(r.FormValue("to")))
+	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", localPath(r.FormValue("to")))
 	var sealed string
 	if err == nil {
 		sealed, err = provider.Seal(l)
@@ -78,7 +78,7 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 		notProvided(p, w, r, who.User, fmt.Errorf("%q is in no group that has a role here (access.sign-in.roles); the provider names %q", who.User, strings.Join(who.Groups, ", ")), http.StatusForbidden)
 		return
 	}
-	secret, err := account.SignInAs(p.Accounts, subject, who.User, role, who.Groups, from(r))
+	secret, err := account.SignInAs(p.Accounts, subject, who.User, role, who.Groups, originOf(r))
 	switch {
 	case errors.Is(err, account.ErrExists), errors.Is(err, account.ErrLast):
 		notProvided(p, w, r, who.User, err, http.StatusForbidden)

@@ -322,8 +322,8 @@ func (s *Server) userOf(r *http.Request, any bool) *account.Who {
 	return nil
 }
 
-// still returns the user of a long request, if the user still may send it now.
-func (s *Server) still(r *http.Request) *account.Who {
+// stillAllowed returns the user of a long request, if the user still may send it now.
+func (s *Server) stillAllowed(r *http.Request) *account.Who {
 	any, err := s.parts.Accounts.Any()
 	if err != nil {
 		return nil
@@ -360,7 +360,7 @@ func (s *Server) byToken(given string) *account.Who {
 	return nil
 }
 
-// asker returns the user of a request that passed the guard.
-func asker(r *http.Request) *account.Who {
+// userOf returns the user of a request that passed the guard.
+func userOf(r *http.Request) *account.Who {
 	return cmp.Or(account.Of(r.Context()), &account.Who{Name: "nobody"})
 }

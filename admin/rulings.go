@@ -52,11 +52,11 @@ func rulingRoutes(p *Parts) []route {
 			if err != nil {
 				err = &BadChange{err}
 			} else {
-				d, err = ruling(r.PostForm, time.Now())
+				d, err = readDecision(r.PostForm, time.Now())
 			}
 			if err == nil {
 				var done bool
-				done, err = p.foretell(w, r, pendingChange{What: describeRuling(textsOf(w), &d, time.Now()), Back: "/rulings", Trial: Trial{Rulings: []policy.Decision{d}}})
+				done, err = p.showEffect(w, r, pendingChange{What: describeRuling(textsOf(w), &d, time.Now()), Back: "/rulings", Trial: Trial{Rulings: []policy.Decision{d}}})
 				if done {
 					return
 				}
@@ -104,8 +104,8 @@ func (x *Rulings) scopesOf(who string) (all []string) {
 	return append([]string{who}, x.Groups(addr, user)...)
 }
 
-// ruling reads the form.
-func ruling(f url.Values, now time.Time) (d policy.Decision, err error) {
+// readDecision reads the form.
+func readDecision(f url.Values, now time.Time) (d policy.Decision, err error) {
 	d = policy.Decision{Site: siteIn(f.Get("site")), Who: strings.TrimSpace(f.Get("who")), Block: f.Get("what") == "block"}
 	switch f.Get("what") {
 	case "open", "block":

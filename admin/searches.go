@@ -24,7 +24,7 @@ func (e *Events) loadSearches(r *http.Request) *savedSearches {
 	if e.Searches == nil || !isPage(r) {
 		return nil
 	}
-	own, _ := e.Searches.Of(asker(r).Name)
+	own, _ := e.Searches.Of(userOf(r).Name)
 	s := &savedSearches{}
 	for _, o := range own {
 		s.All = append(s.All, savedSearch{o, "/events?" + url.Values{"filter": {o.Filter}, "last": {o.Last}}.Encode()})
@@ -39,7 +39,7 @@ func (e *Events) save(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
-	s := search.Search{By: asker(r).Name, Name: r.FormValue("name"), Filter: r.FormValue("filter"), Last: r.FormValue("last")}
+	s := search.Search{By: userOf(r).Name, Name: r.FormValue("name"), Filter: r.FormValue("filter"), Last: r.FormValue("last")}
 	if err := e.Searches.Put(s); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -145,7 +145,7 @@ func (s *Settings) routes(notice noticeFunc) []route {
 
 // author returns the name of the user, for the history.
 func author(r *http.Request) string {
-	return asker(r).Name + " at " + remote(r).String()
+	return userOf(r).Name + " at " + remote(r).String()
 }
 
 // settingsData is the contents of the page.
@@ -222,7 +222,7 @@ func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplat
 			return
 		}
 	} else {
-		err = s.look(r.Context(), d)
+		err = s.fillEffect(r.Context(), d)
 	}
 	if err != nil {
 		status = d.fail(err)
@@ -240,8 +240,8 @@ func (s *Settings) try(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"mistakes": d.Mistakes, "error": d.Error})
 }
 
-// look fills in the effect of a text.
-func (s *Settings) look(ctx context.Context, d *settingsData) error {
+// fillEffect fills in the effect of a text.
+func (s *Settings) fillEffect(ctx context.Context, d *settingsData) error {
 	now, err := s.Read()
 	if err != nil {
 		return err
@@ -310,7 +310,7 @@ func (s *Settings) put(w http.ResponseWriter, r *http.Request) {
 		}
 		d.Tag = Tag(now)
 	}
-	err = s.look(r.Context(), d)
+	err = s.fillEffect(r.Context(), d)
 	out.Effect, out.Note = d.Effect, d.NoEffect
 	if err == nil && !dry {
 		out.Remarks, err = s.Save(r.Context(), text, tag, author(r), q.Get("reason"))

@@ -112,7 +112,7 @@ func setupRoutes(offered func() *Setup) []route {
 				return
 			}
 			defer s.mu.Unlock()
-			done, err := s.take(r)
+			done, err := s.apply(r)
 			if err != nil {
 				show(w, statusOf(err), setupFormOf(s, r.PostForm, err.Error()))
 				return
@@ -160,8 +160,8 @@ func setupFormOf(s *Setup, f url.Values, failed string) setupForm {
 	return d
 }
 
-// take carries out the answers.
-func (s *Setup) take(r *http.Request) (*SetUp, error) {
+// apply carries out the answers.
+func (s *Setup) apply(r *http.Request) (*SetUp, error) {
 	f := r.PostForm
 	if !slices.Contains([]string{"home", "school", "company"}, f.Get("who")) || !slices.Contains([]string{"both", "proxy", "dns"}, f.Get("way")) {
 		return nil, &BadChange{errors.New("say who the network is for, and how devices reach the filter")}

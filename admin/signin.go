@@ -50,8 +50,8 @@ type loginForm struct {
 	Done            bool // the user has signed in, and continues to To
 }
 
-// inside returns the path on this address to which a user goes after signing in.
-func inside(to string) string {
+// localPath returns the path on this address to which a user goes after signing in.
+func localPath(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") || strings.HasPrefix(to, "/login") || strings.HasPrefix(to, "/logout") {
 		return "/"
 	}
@@ -68,7 +68,7 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 		return
 	}
 	_, provider := providerOf(p)
-	d.To, d.None, d.Provider = inside(d.To), !any, provider != nil
+	d.To, d.None, d.Provider = localPath(d.To), !any, provider != nil
 	if !isPage(r) && d.Error != "" {
 		http.Error(w, d.Error, status)
 		return
@@ -85,7 +85,7 @@ func setSessionCookie(w http.ResponseWriter, r *http.Request, secret string) {
 	w.Header().Set("Cache-Control", "no-store")
 }
 
-func from(r *http.Request) account.Origin {
+func originOf(r *http.Request) account.Origin {
 	return account.Origin{Addr: remote(r), Agent: r.UserAgent()}
 }
 
@@ -101,7 +101,7 @@ func (p *Parts) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	f := r.PostForm
 	d := loginForm{To: f.Get("to"), Name: f.Get("name")}
-	secret, err := p.Accounts.SignIn(r.Context(), d.Name, f.Get("password"), f.Get("code"), from(r))
+	secret, err := p.Accounts.SignIn(r.Context(), d.Name, f.Get("password"), f.Get("code"), originOf(r))
 	switch {
 	case errors.Is(err, account.ErrCode):
 		d.Code, d.Error = true, err.Error()
@@ -120,7 +120,7 @@ func (p *Parts) signIn(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:
-		p.signedIn(w, r, secret, "password", inside(d.To))
+		p.signedIn(w, r, secret, "password", localPath(d.To))
 	}
 }
 
@@ -137,8 +137,8 @@ func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 	if method == "oidc" {
 		// A redirect would continue the other site's request, with which browsers do not send
 		// the strict cookie.
-		w.Header().Set("Refresh", "0; url="+inside(to))
-		writePage(w, loginTemplate(), http.StatusOK, loginForm{To: inside(to), Done: true})
+		w.Header().Set("Refresh", "0; url="+localPath(to))
+		writePage(w, loginTemplate(), http.StatusOK, loginForm{To: localPath(to), Done: true})
 		return
 	}
 	if isPage(r) && method != "passkey" {
@@ -181,7 +181,7 @@ func (p *Parts) signInPasskey(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	_, secret, err := p.Accounts.SignInPasskey(&proof, origin(r), hostOf(r.Host), from(r))
+	_, secret, err := p.Accounts.SignInPasskey(&proof, origin(r), hostOf(r.Host), originOf(r))
 	if err != nil {
 		p.server.wrong.add(addr)
 		p.server.refused[byToken].Add(1)
@@ -189,11 +189,11 @@ func (p *Parts) signInPasskey(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
-	p.signedIn(w, r, secret, "passkey", inside(r.URL.Query().Get("to")))
+	p.signedIn(w, r, secret, "passkey", localPath(r.URL.Query().Get("to")))
 }
 
 func (p *Parts) signOut(w http.ResponseWriter, r *http.Request) {
-	if who := asker(r); who.Session != "" {
+	if who := userOf(r); who.Session != "" {
 		if _, err := p.Accounts.End(who.Session, who.Name); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return

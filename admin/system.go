@@ -159,7 +159,7 @@ func (p *Parts) systemRoutes() []route {
 	return []route{
 		{"GET", "/system", operator, func(w http.ResponseWriter, r *http.Request) {
 			d := systemData{Version: programVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Health: p.Health(), Live: readRuntime(), State: map[string]figure{},
-				Owner: asker(r).Role >= least[owner]}
+				Owner: userOf(r).Role >= least[owner]}
 			for name, v := range p.System.State() {
 				d.State[name] = figures(v)
 			}

@@ -193,7 +193,7 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 		d = nil
 	} else {
 		b := d.bounds(who)
-		if err := d.look(b, &f); err != nil {
+		if err := d.recordLook(b, &f); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
@@ -257,7 +257,7 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 // renew determines again what a viewer may see. It returns false if the session has ended, or
 // the user may no longer look.
 func (t *tail) renew(d *reader, v *watcher, r *http.Request) bool {
-	who := d.parts.server.still(r)
+	who := d.parts.server.stillAllowed(r)
 	if who == nil {
 		return false
 	}

@@ -55,7 +55,7 @@ func voteRoutes(p *Parts) []route {
 			}
 			if err == nil {
 				done := false
-				if done, err = p.foretell(w, r, c); done {
+				if done, err = p.showEffect(w, r, c); done {
 					return
 				}
 			}
@@ -110,7 +110,7 @@ func parseDecision(r *http.Request) (vote.Decision, error) {
 	f := r.PostForm
 	d := vote.Decision{Remedy: f.Get("remedy"), Site: strings.TrimSuffix(strings.ToLower(f.Get("site")), "."), Action: vote.Action(f.Get("action")),
 		Who: f.Get("who"), Reason: f.Get("reason"), By: r.RemoteAddr}
-	if who := asker(r); who.Via == "session" || who.Via == "token" {
+	if who := userOf(r); who.Via == "session" || who.Via == "token" {
 		d.By = who.Name + " at " + r.RemoteAddr
 	} else if user, _, ok := r.BasicAuth(); ok && user != "" {
 		d.By = user + " at " + r.RemoteAddr

@@ -226,8 +226,8 @@ func (z *zonePages) write(w http.ResponseWriter, r *http.Request, status int, d 
 	writeJSON(w, status, d)
 }
 
-// named reads the form of a change. It returns the zone if the tag matches the zone's text.
-func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, error) {
+// readForm reads the form of a change. It returns the zone if the tag matches the zone's text.
+func (z *zonePages) readForm(w http.ResponseWriter, r *http.Request) (*zoneData, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxZoneText)
 	if err := r.ParseForm(); err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (z *zonePages) named(w http.ResponseWriter, r *http.Request) (*zoneData, er
 
 // replace replaces the text of a zone, or restores a version.
 func (z *zonePages) replace(w http.ResponseWriter, r *http.Request) {
-	d, err := z.named(w, r)
+	d, err := z.readForm(w, r)
 	fresh := strings.ReplaceAll(r.Form.Get("text"), "\r\n", "\n") // as forms send them
 	reason := r.Form.Get("reason")
 	if id := r.Form.Get("version"); id != "" && err == nil {
@@ -329,7 +329,7 @@ func (z *zonePages) saved(w http.ResponseWriter, r *http.Request, d *zoneData) {
 // record adds, changes or deletes one record. A page shows the effect first, programs ask
 // with dry_run=true.
 func (z *zonePages) record(w http.ResponseWriter, r *http.Request) {
-	d, err := z.named(w, r)
+	d, err := z.readForm(w, r)
 	f := r.Form
 	what := f.Get("what")
 	var e *authority.Edit
@@ -417,7 +417,7 @@ func (z *zonePages) queriesOfDay(ctx context.Context, host string) *int {
 
 // remove deletes a zone. Its text stays in the history.
 func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
-	d, err := z.named(w, r)
+	d, err := z.readForm(w, r)
 	if err == nil && d.View == "" && d.Tag == "" {
 		err = authority.ErrNoZone
 	}
@@ -425,7 +425,7 @@ func (z *zonePages) remove(w http.ResponseWriter, r *http.Request) {
 		f := consequence{Name: strings.TrimSuffix(d.Origin, "."), Diff: diff(d.Text, "")}
 		f.Asked = z.queriesOfDay(r.Context(), f.Name)
 		var shown bool
-		shown, err = z.p.foretell(w, r, pendingChange{Back: zonePath(d), Told: &f, JSON: map[string]any{"saved": false, "records": d.Matches, "asked": f.Asked}})
+		shown, err = z.p.showEffect(w, r, pendingChange{Back: zonePath(d), Told: &f, JSON: map[string]any{"saved": false, "records": d.Matches, "asked": f.Asked}})
 		if shown {
 			return
 		}
@@ -475,7 +475,7 @@ func (z *zonePages) restore(w http.ResponseWriter, r *http.Request) {
 	d := all[i]
 	last, err := d.kept.One(d.Version)
 	if err == nil {
-		err = z.make(w, r, d.Origin, d.From == "redis", func(folder string, trial bool) (string, error) {
+		err = z.createZone(w, r, d.Origin, d.From == "redis", func(folder string, trial bool) (string, error) {
 			if trial {
 				return "", nil
 			}

@@ -113,24 +113,24 @@ func (z *zonePages) create(w http.ResponseWriter, r *http.Request) (err error) {
 			return fmt.Errorf("address=%q is not an address", a)
 		}
 	}
-	return z.make(w, r, n.Origin, r.PostForm.Get("in") == "redis", func(folder string, trial bool) (string, error) {
+	return z.createZone(w, r, n.Origin, r.PostForm.Get("in") == "redis", func(folder string, trial bool) (string, error) {
 		n.Trial = trial
 		return z.zones().Create(r.Context(), folder, n)
 	})
 }
 
-// showEffect shows whose answers a zone changes, see [Parts.foretell].
+// showEffect shows whose answers a zone changes, see [Parts.showEffect].
 func (z *zonePages) showEffect(w http.ResponseWriter, r *http.Request, origin, back string, diff []diffLine) (bool, error) {
 	if !mustForetell(r) {
 		return false, nil
 	}
 	origin = strings.TrimSuffix(origin, ".")
-	return z.p.foretell(w, r, pendingChange{Back: back, Told: &consequence{Name: origin, Asked: z.queriesOfDay(r.Context(), origin), Diff: diff}})
+	return z.p.showEffect(w, r, pendingChange{Back: back, Told: &consequence{Name: origin, Asked: z.queriesOfDay(r.Context(), origin), Diff: diff}})
 }
 
-// make makes a zone in a folder or in Redis, and redirects to it. On trial, do only looks for
+// createZone makes a zone in a folder or in Redis, and redirects to it. On trial, do only looks for
 // mistakes.
-func (z *zonePages) make(w http.ResponseWriter, r *http.Request, origin string, inRedis bool, do func(folder string, trial bool) (path string, err error)) error {
+func (z *zonePages) createZone(w http.ResponseWriter, r *http.Request, origin string, inRedis bool, do func(folder string, trial bool) (path string, err error)) error {
 	p := z.p
 	folder, redis := z.zones().Places()
 	var changes []setting.Change

@@ -26,7 +26,7 @@ func Write(file string, mode fs.FileMode, fill func(*os.File) error) error {
 
 // WriteBytes is Write for data.
 func WriteBytes(file string, mode fs.FileMode, data []byte) error {
-	return Write(file, mode, filled(data))
+	return Write(file, mode, writeAll(data))
 }
 
 // Create is Write for a file that does not exist; otherwise it returns an error that is
@@ -38,7 +38,7 @@ func Create(file string, mode fs.FileMode, fill func(*os.File) error) error {
 
 // CreateBytes is Create for data.
 func CreateBytes(file string, mode fs.FileMode, data []byte) error {
-	return Create(file, mode, filled(data))
+	return Create(file, mode, writeAll(data))
 }
 
 // Rename moves old, a file or link, to file in the same folder, durably. Old must have been
@@ -50,7 +50,7 @@ func Rename(old, file string) error {
 	return SyncFolder(filepath.Dir(file))
 }
 
-func filled(data []byte) func(*os.File) error {
+func writeAll(data []byte) func(*os.File) error {
 	return func(f *os.File) error {
 		_, err := f.Write(data)
 		return err

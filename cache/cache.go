@@ -226,8 +226,8 @@ func (u *uplink) isDown(now time.Time) bool {
 	return now.UnixNano()-last < int64(tryEvery) || !u.tried.CompareAndSwap(last, now.UnixNano())
 }
 
-// saw records the result of a fetch.
-func (u *uplink) saw(err error, now time.Time) {
+// recordFetch records the result of a fetch.
+func (u *uplink) recordFetch(err error, now time.Time) {
 	switch {
 	case err == nil:
 		if u.failed.Load() != 0 {

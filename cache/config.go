@@ -141,8 +141,8 @@ func (c *Cache) rule(q *message.Request, t *filter.Transaction, s *message.Respo
 	return nil
 }
 
-// never reports whether a rule already decides before the response that nothing is stored.
-func (c *Cache) never(q *message.Request, t *filter.Transaction) bool {
+// neverStores reports whether a rule already decides before the response that nothing is stored.
+func (c *Cache) neverStores(q *message.Request, t *filter.Transaction) bool {
 	for i := range c.rules {
 		r := &c.rules[i]
 		holds, undecided := r.head(q, t)

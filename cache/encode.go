@@ -158,9 +158,9 @@ func decode(meta []byte) (*object, error) {
 	return o, nil
 }
 
-// holds makes the object keep the record with its body until it is unreachable. Until the
+// attach makes the object keep the record with its body until it is unreachable. Until the
 // garbage collector notices that, the shelf finds it again under k.
-func (s *shelf) holds(o *object, k Key, r *disk.Record) {
+func (s *shelf) attach(o *object, k Key, r *disk.Record) {
 	o.record = r
 	o.file, o.at = r.File()
 	s.mu.Lock()

@@ -42,8 +42,8 @@ func (a *exchange) shares() bool {
 		!q.Has("If-None-Match") && !q.Has("If-Modified-Since")
 }
 
-// together makes one fetch for concurrent requests.
-func (a *exchange) together(o *object) (*message.Response, error) {
+// fetchOnce makes one fetch for concurrent requests.
+func (a *exchange) fetchOnce(o *object) (*message.Response, error) {
 	fl, k := &a.c.fetching, hash(a.name)
 	at, mine := &fl.alone[k.Hi%uint64(len(fl.alone))], uint32(k.Lo)|1
 	fl.mu.Lock()

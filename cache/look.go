@@ -58,7 +58,7 @@ func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*URLRepo
 	if m != nil {
 		l.Varies = m.names
 	}
-	if c.never(q, nil) {
+	if c.neverStores(q, nil) {
 		l.Next = "a rule has the request bypass the cache"
 		return l, nil
 	}

@@ -63,7 +63,7 @@ func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter
 		return a.change()
 	case q.Length != message.None, q.Has("If-Match"), q.Has("If-Unmodified-Since"):
 		return a.pass(noteBypass)
-	case !a.mayStore(), c.never(q, a.t):
+	case !a.mayStore(), c.neverStores(q, a.t):
 		return a.pass(noteBypass)
 	}
 	a.asked = protocol.Control(q.Fields)
@@ -87,7 +87,7 @@ func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter
 		return a.head(o, m)
 	}
 	if a.shares() {
-		return a.together(o)
+		return a.fetchOnce(o)
 	}
 	return a.fetch(o, nil)
 }
@@ -180,9 +180,9 @@ func storedToo(note []byte) []byte {
 	return append(slices.Clip(note), "; stored"...)
 }
 
-// why returns Cache-Status for a request that goes to the origin although o, the object that
+// cacheStatus returns Cache-Status for a request that goes to the origin although o, the object that
 // fits it, is stored; m leads to it (RFC 9211 section 2.2).
-func (a *exchange) why(o *object, m *mark) []byte {
+func (a *exchange) cacheStatus(o *object, m *mark) []byte {
 	switch {
 	case o == nil && m != nil:
 		return noteVary
@@ -348,7 +348,7 @@ func (a *exchange) head(o *object, m *mark) (*message.Response, error) {
 	a.since = a.c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, a.q)
 	if err != nil {
-		return a.instead(o, err)
+		return a.answerStale(o, err)
 	}
 	if r := a.better(o, s); r != nil {
 		return r, nil
@@ -364,7 +364,7 @@ func (a *exchange) head(o *object, m *mark) (*message.Response, error) {
 			a.c.remove(name)
 		}
 	}
-	annotate(s, a.why(o, m))
+	annotate(s, a.cacheStatus(o, m))
 	return s, nil
 }
 
@@ -456,11 +456,11 @@ func (a *exchange) fetch(o *object, f *flight) (*message.Response, error) {
 	s, err := a.origin.RoundTrip(a.ctx, q)
 	q.Fields = saved
 	if a.c.offline > 0 {
-		a.c.uplink.saw(err, a.now)
+		a.c.uplink.recordFetch(err, a.now)
 	}
 	received := time.Now()
 	if err != nil {
-		return a.instead(o, err)
+		return a.answerStale(o, err)
 	}
 	if r := a.better(o, s); r != nil {
 		return r, nil
@@ -480,7 +480,7 @@ func (a *exchange) fetch(o *object, f *flight) (*message.Response, error) {
 		return a.fetch(nil, f)
 	}
 	a.note("miss", nil)
-	return a.store(s, sent, o, f, a.why(o, a.mark)), nil
+	return a.store(s, sent, o, f, a.cacheStatus(o, a.mark)), nil
 }
 
 // better answers with o instead of s if s is a failure of the origin and o may then be used
@@ -525,9 +525,9 @@ func (a *exchange) answerValidated(o *object, s *message.Response, sent, receive
 	return &r.Response, nil
 }
 
-// instead answers a request whose fetch has failed: with the stored object if it may be used
+// answerStale answers a request whose fetch has failed: with the stored object if it may be used
 // stale, or with the failure.
-func (a *exchange) instead(o *object, err error) (*message.Response, error) {
+func (a *exchange) answerStale(o *object, err error) (*message.Response, error) {
 	if o == nil || !unreachable(err) {
 		return nil, err
 	}

@@ -255,7 +255,7 @@ func (s *shelf) load(k Key) *object {
 	o.hasBody(r.Body)
 	o.completed() // older versions stored it as a part
 	o.written.Store(true)
-	defer s.holds(o, k, r) // last, because others then refer to it
+	defer s.attach(o, k, r) // last, because others then refer to it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.judged[k]; v != nil {

@@ -111,7 +111,7 @@ func (c *cborWalker) item(place uint64, deep int) bool {
 	case major == 2, major == 3:
 		s, ok := c.string(major, n, indefinite)
 		if ok && c.visit != nil && len(s) > 0 {
-			c.say(major, place, deep, s)
+			c.visitString(major, place, deep, s)
 		}
 		return ok
 	case major == 4, major == 5:
@@ -174,8 +174,8 @@ func (c *cborWalker) items(major byte, n uint64, indefinite bool, place uint64, 
 	return true
 }
 
-// say visits a string.
-func (c *cborWalker) say(major byte, place uint64, deep int, s []byte) {
+// visitString visits a string.
+func (c *cborWalker) visitString(major byte, place uint64, deep int, s []byte) {
 	if how := codingByMagic(s); major == 2 && how != codingNone {
 		if c.work.unpacked++; c.work.unpacked <= mostCBORUnpacked {
 			s, _ = unpacked(s)

@@ -609,7 +609,7 @@ func toUTF8(p []byte) []byte {
 	if bytes.IndexByte(p, 0) < 0 {
 		return p
 	}
-	if e := wide(p); e != nil {
+	if e := detectUTF16(p); e != nil {
 		if out, err := e.NewDecoder().Bytes(p[:len(p)&^1]); err == nil {
 			return out
 		}
@@ -629,7 +629,7 @@ func unpacked(p []byte) ([]byte, Reason) {
 			return out, why
 		}
 	}
-	if e := wide(p); e != nil && len(p)%2 == 0 {
+	if e := detectUTF16(p); e != nil && len(p)%2 == 0 {
 		if out, err := e.NewDecoder().Bytes(p); err == nil {
 			return out, AllRead
 		}

@@ -356,10 +356,10 @@ func (l *pair) score(p []byte) float64 {
 // wideSample is the number of bytes that suffice to recognise UTF-16.
 const wideSample = 1 << 10
 
-// wide returns the UTF-16 encoding that p seems to have, nil if it does not: at least half of
+// detectUTF16 returns the UTF-16 encoding that p seems to have, nil if it does not: at least half of
 // its characters must be usual ones, and more than in the other byte order. Of random bytes
 // one in fourteen is usual.
-func wide(p []byte) encoding.Encoding {
+func detectUTF16(p []byte) encoding.Encoding {
 	p = p[:min(len(p), wideSample)&^1]
 	if len(p) < 8 {
 		return nil

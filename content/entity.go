@@ -66,7 +66,7 @@ func (f *flow) reference(p []byte) int {
 			}
 		case refName:
 			if !isAlnum(c) && (f.entities == nil || c != '-' && c != '_' && c != '.' && c < 0x80) || r.n == len(r.name) {
-				f.named(c)
+				f.resolveNamed(c)
 				if c == ';' {
 					i++
 				}
@@ -146,7 +146,7 @@ func (f *flow) endReference(c byte) int {
 	r.state = refNone
 	switch state {
 	case refName:
-		f.named(c)
+		f.resolveNamed(c)
 	case refDecimal, refHexDigits:
 		if n := numeric(r.num); !f.broken.inText || !f.written(n) {
 			f.rune(n)
@@ -208,7 +208,7 @@ func (f *flow) byte(c byte) {
 		return
 	}
 	if c >= 0x80 {
-		f.wide(one[:], 0)
+		f.nonASCII(one[:], 0)
 		return
 	}
 	f.rune(rune(c))
@@ -226,9 +226,9 @@ func numeric(n rune) rune {
 	return n
 }
 
-// named resolves a named reference that ended before c. In an attribute's value, a name
+// resolveNamed resolves a named reference that ended before c. In an attribute's value, a name
 // without semicolon counts only if neither "=" nor a letter or digit follows.
-func (f *flow) named(c byte) {
+func (f *flow) resolveNamed(c byte) {
 	r := &f.ref
 	r.state = refNone
 	name := r.name[:r.n]

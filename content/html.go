@@ -229,7 +229,7 @@ func (x *page) line() {
 		x.aside.fixed, x.aside.broken.at = 0, 0
 	}
 	if x.turns > 0 {
-		x.out.turn()
+		x.out.beginReversed()
 	}
 }
 
@@ -717,7 +717,7 @@ func (x *page) plain(t *tag) {
 	case tagAside:
 		if t.name == "template" && isShadow(x) {
 			shadow(x)
-		} else if x.sideways(); t.name == "template" {
+		} else if x.skipAside(); t.name == "template" {
 			x.slots.from = x.out.gone + len(x.out.b) // after the beginning of a word that is repeated
 		}
 	case tagTurned:
@@ -820,7 +820,7 @@ func (x *scanner) specialForeign(t *tag) {
 		x.enter()
 	case t.kind == tagHTMLIn || t.name == "title":
 		if t.name == "desc" && breaksWord(&x.page, t) {
-			x.sideways()
+			x.skipAside()
 		}
 		x.inHTML = x.depth > 0 && !x.end && !x.slash
 	case t.kind == tagStyle || t.kind == tagScript:

@@ -234,7 +234,7 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
 	}
 	later := flags&8 != 0 // the sizes follow the member
 	if flags&1 != 0 {
-		m.say(string(name))
+		m.addName(string(name))
 		m.note(errEncrypted)
 		return skipMember(r, size, later)
 	}
@@ -263,7 +263,7 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
 		}
 		return err
 	}
-	m.say(string(name))
+	m.addName(string(name))
 	m.note(errMethod)
 	return skipMember(r, size, later)
 }
@@ -317,8 +317,8 @@ func skipDescriptor(r *bufio.Reader) error {
 	return io.ErrUnexpectedEOF
 }
 
-// say adds the name of a member to the text.
-func (m *memberReader) say(name string) {
+// addName adds the name of a member to the text.
+func (m *memberReader) addName(name string) {
 	f := &m.text.scanner.out
 	f.blank()
 	f.writeUTF8(name)
@@ -331,7 +331,7 @@ func (m *memberReader) member(name string, r io.Reader) error {
 	var p part
 	office := isDocument(name) && path.Ext(strings.ToLower(name)) == ".xml"
 	if !office {
-		m.say(name)
+		m.addName(name)
 	}
 	open := p.open(memberHead(name), m.text)
 	if open {

@@ -200,10 +200,10 @@ func (m *mimeReader) Begin(b []byte) {
 		case "content-disposition":
 			m.disposition(value)
 		case "subject", "from", "to", "cc", "reply-to", "comments", "keywords", "content-description":
-			m.say(unword(value))
+			m.addText(unword(value))
 		default:
 			if m.form { // mail programs show no others
-				m.say(unword(value))
+				m.addText(unword(value))
 			}
 		}
 	}
@@ -272,11 +272,11 @@ func field(b []byte) (line, rest []byte) {
 func (m *mimeReader) disposition(v []byte) {
 	_, params, err := mime.ParseMediaType(string(v))
 	if err != nil && params == nil {
-		m.say(string(v))
+		m.addText(string(v))
 		return
 	}
 	for _, name := range [...]string{"name", "filename"} {
-		m.say(unword([]byte(params[name])))
+		m.addText(unword([]byte(params[name])))
 	}
 	m.file = unword([]byte(params["filename"]))
 }
@@ -284,14 +284,14 @@ func (m *mimeReader) disposition(v []byte) {
 // readTypeName reads the file name in a Content-Type.
 func (m *mimeReader) readTypeName(v []byte) {
 	if _, params, err := mime.ParseMediaType(string(v)); err == nil && params["name"] != "" {
-		if m.say(unword([]byte(params["name"]))); m.file == "" {
+		if m.addText(unword([]byte(params["name"]))); m.file == "" {
 			m.file = unword([]byte(params["name"]))
 		}
 	}
 }
 
-// say adds text of a field.
-func (m *mimeReader) say(s string) {
+// addText adds text of a field.
+func (m *mimeReader) addText(s string) {
 	f := &m.text.scanner.out
 	f.blank()
 	f.writeUTF8(s)

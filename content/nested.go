@@ -203,9 +203,9 @@ func (x *page) declarations(p []byte) {
 	x.spill()
 }
 
-// sideways begins or ends an element that shows nothing at its place. People read a word that
+// skipAside begins or ends an element that shows nothing at its place. People read a word that
 // it interrupts as one word, so the beginning of the word is repeated after the element.
-func (x *page) sideways() {
+func (x *page) skipAside() {
 	switch f := &x.out; {
 	case !x.end && x.hidden == "":
 		f.flush()

@@ -266,7 +266,7 @@ func (f *flow) write(p []byte, t *byteTable) int {
 		switch c := p[i]; {
 		case t.to[c] != 0: // slow has reached the end of its word
 		case c >= 0x80:
-			i = f.wide(p, i)
+			i = f.nonASCII(p, i)
 			f.room(len(p) - i)
 		case c == '<':
 			if t != jsonText && t != cueText {
@@ -356,8 +356,8 @@ func (f *flow) slow(p []byte, i int, t *byteTable) int {
 	return i
 }
 
-// wide reads the non-ASCII characters from p[i] on.
-func (f *flow) wide(p []byte, i int) int {
+// nonASCII reads the non-ASCII characters from p[i] on.
+func (f *flow) nonASCII(p []byte, i int) int {
 	for i < len(p) && p[i] >= 0x80 {
 		if !f.multi {
 			f.rune(f.high[p[i]-0x80])

@@ -27,7 +27,7 @@ func (f *flow) bidi(r rune) {
 		case f.turned > 0:
 			f.turnedDeep++
 		case r == bidiRLO:
-			f.turn()
+			f.beginReversed()
 		}
 	case r == bidiPDF || r == bidiPDI:
 		if f.turnedDeep--; f.turnedDeep < 0 {
@@ -36,8 +36,8 @@ func (f *flow) bidi(r rune) {
 	}
 }
 
-// turn begins text that is shown backwards.
-func (f *flow) turn() {
+// beginReversed begins text that is shown backwards.
+func (f *flow) beginReversed() {
 	if f.joins {
 		f.compose()
 	}
@@ -95,7 +95,7 @@ func (x *page) override() {
 		}
 	case !x.end && (x.turns > 0 || string(x.which[:x.nWhich]) == "rtl"):
 		if x.turns++; x.turns == 1 {
-			x.out.turn()
+			x.out.beginReversed()
 		}
 	}
 }

@@ -159,7 +159,7 @@ func isShadow(x *page) bool {
 func unmarked(x *page, t *tag) {
 	switch {
 	case breaksWord(x, t):
-		x.sideways()
+		x.skipAside()
 	case x.end && !x.real && x.depth == 0:
 		partLine(x)
 	default:

@@ -89,7 +89,7 @@ func readPDF(t *text, p []byte) Reason {
 	}
 	for _, other := range r.alternatives(p, first) {
 		other.left, other.steps, other.cut, other.odd = r.left, r.steps, r.cut, r.odd
-		r.say(" ")
+		r.addText(" ")
 		if again := other.pages(p); again != AllRead {
 			why = again
 		}
@@ -121,7 +121,7 @@ func (r *pdfReader) pages(p []byte) Reason {
 		case d["Title"] != nil, d["Subject"] != nil, d["Contents"] != nil && d["Subtype"] != nil, d["T"] != nil && d["FT"] != nil:
 			for _, key := range [...]pdfName{"Title", "Subject", "Keywords", "Contents", "V", "TU", "Alt"} {
 				if s, ok := r.resolve(d[key]).([]byte); ok {
-					r.say(pdfString(s))
+					r.addText(pdfString(s))
 				}
 			}
 		}
@@ -432,14 +432,14 @@ func (r *pdfReader) page(d pdfDict) {
 		}
 	}
 	r.run(content, resources, 0)
-	r.say(" ")
+	r.addText(" ")
 	for _, v := range r.list(d["Annots"]) {
 		r.appearance(r.dict(r.dict(r.dict(v)["AP"])["N"]), r.dict(r.dict(v)["AP"])["N"], resources)
 	}
 }
 
-// say adds text.
-func (r *pdfReader) say(s string) { r.text.scanner.out.writeUTF8(s) }
+// addText adds text.
+func (r *pdfReader) addText(s string) { r.text.scanner.out.writeUTF8(s) }
 
 // run executes the operators of a page or form that show text.
 func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
@@ -482,10 +482,10 @@ func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
 			}
 			r.gap(line.place(n(4)/scale, n(5)/scale))
 		case "T*":
-			r.say(" ")
+			r.addText(" ")
 		case "Tj", "'", "\"":
 			if op != "Tj" {
-				r.say(" ")
+				r.addText(" ")
 			}
 			if len(args) > 0 {
 				r.show(font, args[len(args)-1], &line)
@@ -538,18 +538,18 @@ func (r *pdfReader) form(all pdfDict, name any, resources pdfDict, deep int) {
 func (r *pdfReader) appearance(d pdfDict, v any, resources pdfDict) {
 	if d["Subtype"] != nil || d["BBox"] != nil {
 		r.form(pdfDict{"N": v}, pdfName("N"), resources, 0)
-		r.say(" ")
+		r.addText(" ")
 		return
 	}
 	for _, state := range slices.Sorted(maps.Keys(d)) {
 		r.form(d, state, resources, 0)
-		r.say(" ")
+		r.addText(" ")
 	}
 }
 
 func (r *pdfReader) gap(is bool) {
 	if is {
-		r.say(" ")
+		r.addText(" ")
 	}
 }
 
@@ -563,7 +563,7 @@ func (r *pdfReader) show(f *pdfFont, v any, line *pdfLine) {
 	}
 	text, width := f.decode(s)
 	line.endX += width / 1000 * line.size
-	r.say(text)
+	r.addText(text)
 }
 
 // A pdfLine is the position of text, for deciding whether the next text continues it. Lengths

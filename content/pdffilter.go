@@ -58,7 +58,7 @@ func (r *pdfReader) unfilter(p []byte, d pdfDict) []byte {
 		case pdfName("ASCII85Decode"), pdfName("A85"):
 			p = un85(p)
 		case pdfName("RunLengthDecode"), pdfName("RL"):
-			p = r.unrun(p)
+			p = r.runLength(p)
 		case pdfName("Crypt"): // already decrypted
 		default:
 			r.odd = true // a filter of images, or an unknown one
@@ -92,8 +92,8 @@ func (r *pdfReader) unlzw(p []byte, parms pdfDict) []byte {
 	return r.read(lzw.NewReader(bytes.NewReader(p), lzw.MSB, 8))
 }
 
-// unrun decodes RunLengthDecode.
-func (r *pdfReader) unrun(p []byte) (out []byte) {
+// runLength decodes RunLengthDecode.
+func (r *pdfReader) runLength(p []byte) (out []byte) {
 	for len(p) > 1 && p[0] != 128 && int64(len(out)) < r.left {
 		n := int(p[0])
 		if n < 128 {

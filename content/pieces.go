@@ -322,15 +322,15 @@ func (j *jsonPieces) reset() {
 	*j = jsonPieces{cur: j.cur[:0], tail: j.tail[:0], words: j.words[:0], codes: charCodes{text: j.codes.text[:0]}, based: base64Reader{carry: j.based.carry, text: j.based.text}}
 }
 
-// say adds the words found to the text, in the charset of the body.
-func (j *jsonPieces) say(f *flow) {
+// addText adds the words found to the text, in the charset of the body.
+func (j *jsonPieces) addText(f *flow) {
 	if len(j.words) > 0 {
 		f.blank()
 		f.write(j.words, plainText)
 		f.blank()
 		j.words = j.words[:0]
 	}
-	j.based.say(f)
+	j.based.addText(f)
 }
 
 // A base64Reader decodes base64 as it arrives, and reads the result as a separate body.
@@ -422,8 +422,8 @@ func (b *base64Reader) drop() {
 	b.text.b = b.text.b[:min(len(b.text.b), 1)]
 }
 
-// say adds its text.
-func (b *base64Reader) say(f *flow) {
+// addText adds its text.
+func (b *base64Reader) addText(f *flow) {
 	if len(b.text.b) > 1 {
 		f.blank()
 		f.b = append(f.b, b.text.b[1:]...)

@@ -101,13 +101,13 @@ func TestUTF16IsDistinguishedFromOtherBytes(t *testing.T) {
 		return b
 	}
 	for _, s := range []string{"plain words", "мамлакатимизда, шаҳарлар", "这是一个关于我们国家的故事,大家都知道", "これは日本語の文章です", "한국어로 쓴 글입니다", "مرحبا بالعالم كله", "Ελληνικά κείμενα"} {
-		if got := wide(encoded(s, false)); got != charset.UTF16LE {
+		if got := detectUTF16(encoded(s, false)); got != charset.UTF16LE {
 			t.Errorf("%s, low byte first, was recognised as %v", s, got)
 		}
-		if got := wide(encoded(s, true)); got != charset.UTF16BE {
+		if got := detectUTF16(encoded(s, true)); got != charset.UTF16BE {
 			t.Errorf("%s, high byte first, was recognised as %v", s, got)
 		}
-		if got := wide([]byte(s)); got != encoding.Encoding(nil) {
+		if got := detectUTF16([]byte(s)); got != encoding.Encoding(nil) {
 			t.Errorf("%s in UTF-8 was recognised as %v", s, got)
 		}
 	}
@@ -117,7 +117,7 @@ func TestUTF16IsDistinguishedFromOtherBytes(t *testing.T) {
 		for i := range p {
 			p[i] = byte(r.Uint32())
 		}
-		if wide(p) != nil || wordy(p) {
+		if detectUTF16(p) != nil || wordy(p) {
 			t.Fatalf("random bytes were recognised as UTF-16, or as words: % x", p)
 		}
 	}

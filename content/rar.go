@@ -50,10 +50,10 @@ func (m *memberReader) rarMember(r *bufio.Reader, name string, size int64, store
 	in := &io.LimitedReader{R: r, N: size}
 	switch {
 	case encrypted:
-		m.say(name)
+		m.addName(name)
 		m.note(errEncrypted)
 	case !stored:
-		m.say(name)
+		m.addName(name)
 		m.note(errMethod)
 	default:
 		if err := m.member(name, in); err != nil {

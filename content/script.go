@@ -80,7 +80,7 @@ func (j *joiner) begin(before []byte) (adds bool) {
 		j.listing = false
 	case gap == ",":
 	case j.listing && (gap == "].join(" || gap == ",].join("):
-		j.then = together
+		j.then = removeBlanks
 	case j.listing && (gap == "].reverse().join(" || gap == ",].reverse().join("):
 		j.then = backwards
 	case gap == ".split(":
@@ -117,7 +117,7 @@ func (j *joiner) end(s []byte) []byte {
 	return nil
 }
 
-func together(list []byte) []byte { return bytes.ReplaceAll(list, []byte{0}, nil) }
+func removeBlanks(list []byte) []byte { return bytes.ReplaceAll(list, []byte{0}, nil) }
 
 func backwards(list []byte) []byte {
 	items := bytes.Split(bytes.TrimSuffix(list, []byte{0}), []byte{0})

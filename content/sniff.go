@@ -282,7 +282,7 @@ func signature(p []byte, binary bool) string {
 // or if at least an eighth of them are words, as in formats that contain plain strings.
 func unlabelled(p []byte) format {
 	switch {
-	case wide(p) != nil, wordy(p):
+	case detectUTF16(p) != nil, wordy(p):
 		return formatPlain
 	case codingByMagic(p) != codingNone:
 		return formatMembers

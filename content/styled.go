@@ -80,9 +80,9 @@ const anyHash = 3
 // somebody chose them for that.
 const mostProbes = 32
 
-// look returns the position in styles.looks for the name of a class or id: by its length,
+// lookPlace returns the position in styles.looks for the name of a class or id: by its length,
 // first and last byte. It rejects most names of a page, which have no relevant style.
-func look(name []byte) (row int, bit uint64) {
+func lookPlace(name []byte) (row int, bit uint64) {
 	return len(name) & 63, 1 << ((lower(name[0])*7 + lower(name[len(name)-1])) & 63)
 }
 
@@ -357,7 +357,7 @@ func (s *styles) selector(p []byte, d *declarations) {
 		if len(name) == 0 {
 			return
 		}
-		row, bit := look(name)
+		row, bit := lookPlace(name)
 		s.looks[row] |= bit
 		to = s.set(nameHash(mark, name))
 	case len(name) > 0 && isLetter(name[0]):
@@ -825,7 +825,7 @@ func (x *page) applyNames(mark byte, v []byte) {
 			v = v[1:]
 			continue
 		}
-		if row, bit := look(v[:n]); x.sheets.looks[row]&bit != 0 {
+		if row, bit := lookPlace(v[:n]); x.sheets.looks[row]&bit != 0 {
 			s := x.sheets.find(nameHash(mark, v[:n]))
 			x.effect |= s.effect
 			addNamed(x, s.added)
@@ -913,7 +913,7 @@ func (x *page) styled(t *tag) bool {
 	}
 	if e&turns != 0 {
 		if x.turns++; x.turns == 1 {
-			f.turn()
+			f.beginReversed()
 		}
 	}
 	if len(x.opened) == mostOpen {

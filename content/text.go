@@ -112,15 +112,15 @@ func (t *text) advance(ctx context.Context) error {
 			t.finish()
 		}
 		if err != nil || p == nil {
-			t.hand()
+			t.passOn()
 			break
 		}
 		if len(t.scanner.out.b)-t.handed >= handLen {
-			t.hand()
+			t.passOn()
 		}
 	}
 	if t.finished {
-		t.hand() // to followers that joined late
+		t.passOn() // to followers that joined late
 	}
 	if err := t.stream.err; err != io.EOF {
 		return err
@@ -143,8 +143,8 @@ func (t *text) completeWords() []byte {
 	return f.b[:n]
 }
 
-// hand passes on new text to the followers.
-func (t *text) hand() {
+// passOn passes on new text to the followers.
+func (t *text) passOn() {
 	w := t.completeWords()
 	if len(w) > t.handed {
 		from := max(0, t.handed-behind)
@@ -262,7 +262,7 @@ func (t *text) begin(head []byte, last bool) {
 	case isPacked(typ):
 		e = unicode.UTF8
 	case e == nil && isBinary(head):
-		if e = wide(head); e == nil && how == formatPlain && formatOf(typ) != formatPlain {
+		if e = detectUTF16(head); e == nil && how == formatPlain && formatOf(typ) != formatPlain {
 			e = unicode.UTF8
 		}
 	}
@@ -465,7 +465,7 @@ func (t *text) scan(p []byte) {
 			for len(q) > 0 {
 				n, say := t.pieces.read(q, t)
 				if x.out.write(q[:n], jsonText); say {
-					t.pieces.say(&x.out)
+					t.pieces.addText(&x.out)
 				}
 				q = q[n:]
 			}
@@ -485,7 +485,7 @@ func (t *text) scan(p []byte) {
 				x.out.write(q[:n], table)
 				t.based.write(q[:n], false)
 				if t.basedAt += n; t.basedAt%saidLen == 0 {
-					t.based.say(&x.out)
+					t.based.addText(&x.out)
 				}
 				q = q[n:]
 			}
@@ -521,10 +521,10 @@ func (t *text) finish() {
 		t.extractor.finish()
 	}
 	t.based.close(t)
-	t.based.say(&t.scanner.out)
+	t.based.addText(&t.scanner.out)
 	if t.how == formatJSON && t.pieces != nil {
 		t.pieces.based.close(t)
-		t.pieces.say(&t.scanner.out)
+		t.pieces.addText(&t.scanner.out)
 	}
 	t.scanner.finish()
 	if e := t.scanner.out.entities; t.scanner.lost || t.scanner.css.lost || e != nil && e.over {

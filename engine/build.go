@@ -276,7 +276,7 @@ func (b *builder) digest(p part, settings any) string {
 func (b *builder) sum(p part, settings string, files []string) string {
 	all := []string{settings}
 	for _, f := range files {
-		all = append(all, f, b.look(f))
+		all = append(all, f, b.stamp(f))
 	}
 	for _, name := range p.above {
 		all = append(all, b.basis[name].sum)
@@ -319,9 +319,9 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// look stamps a file once per engine, when anything is first built from it. A file found only
+// stamp stamps a file once per engine, when anything is first built from it. A file found only
 // while it is read may have changed since; then it is stamped again.
-func (b *builder) look(file string) string {
+func (b *builder) stamp(file string) string {
 	st, ok := b.Seen[file]
 	if !ok {
 		st = setting.Stamp(file, b.late)

@@ -18,8 +18,8 @@ import (
 	"shuultuur/zone/authority"
 )
 
-// from returns a function that returns settings of the name server, nil if there is none.
-func from(of func(*configuration.DNS) any) func(*configuration.Settings) any {
+// dnsSettings returns a function that returns settings of the name server, nil if there is none.
+func dnsSettings(of func(*configuration.DNS) any) func(*configuration.Settings) any {
 	return func(s *configuration.Settings) any {
 		if s.DNS == nil {
 			return nil
@@ -31,15 +31,15 @@ func from(of func(*configuration.DNS) any) func(*configuration.Settings) any {
 // nameParts are the rows of the name server.
 func nameParts() []part {
 	return []part{
-		{name: "forwarding", key: "dns.forward", from: from(func(d *configuration.DNS) any { return []any{d.Forward, d.Server.Addresses()} }),
+		{name: "forwarding", key: "dns.forward", from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Forward, d.Server.Addresses()} }),
 			without: rootlessForwarder, slot: newSlot(func(e *Engine) **forward.Forwarder { return &e.Forward }, newForwarder)},
-		{name: "cache", key: "dns.cache", above: []string{"forwarding"}, from: from(func(d *configuration.DNS) any { return d.Cache }),
+		{name: "cache", key: "dns.cache", above: []string{"forwarding"}, from: dnsSettings(func(d *configuration.DNS) any { return d.Cache }),
 			slot: newSlot(func(e *Engine) **resolver.Store { return &e.Cache }, newCache)},
-		{name: "resolver", key: "dns", above: []string{"lists", "identity", "policies", "cache"}, from: from(func(d *configuration.DNS) any { return d.Names }),
+		{name: "resolver", key: "dns", above: []string{"lists", "identity", "policies", "cache"}, from: dnsSettings(func(d *configuration.DNS) any { return d.Names }),
 			slot: newSlot(func(e *Engine) **resolver.Resolver { return &e.Resolver }, newResolver)},
-		{name: "zones", key: "dns", from: from(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
+		{name: "zones", key: "dns", from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
 			slot: newSlot(func(e *Engine) **authority.Authority { return &e.Zones }, newAuthority)},
-		{name: "nameserver", key: "dns", from: from(func(d *configuration.DNS) any { return d.Server }), fixed: from(func(d *configuration.DNS) any { return fixedOf(d) }),
+		{name: "nameserver", key: "dns", from: dnsSettings(func(d *configuration.DNS) any { return d.Server }), fixed: dnsSettings(func(d *configuration.DNS) any { return fixedOf(d) }),
 			without: bareNameserver, slot: newSlot(func(e *Engine) **nameserver.Server { return &e.Names }, newNameserver)},
 	}
 }

@@ -213,7 +213,7 @@ func (t *Term) has(v string) bool {
 		a, err := netip.ParseAddr(v)
 		return err == nil && t.covers(a)
 	case t.Field == Host && v != "":
-		return slices.ContainsFunc(t.Values, func(domain string) bool { return domain != "" && under(v, domain) })
+		return slices.ContainsFunc(t.Values, func(domain string) bool { return domain != "" && isWithin(v, domain) })
 	case t.Field == Monitored && v != "":
 		return slices.ContainsFunc(t.Values, func(rule string) bool { return rule != "" && strings.Contains(v, string(AppendJSON(nil, rule))) })
 	case t.Field == Signature && v != "":
@@ -269,8 +269,8 @@ func LowerASCII(s string) string {
 // RoundUp rounds up to microseconds: rows have no finer times.
 func RoundUp(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }
 
-// under reports whether host is domain or a subdomain of it.
-func under(host, domain string) bool {
+// isWithin reports whether host is domain or a subdomain of it.
+func isWithin(host, domain string) bool {
 	rest, ok := strings.CutSuffix(host, domain)
 	return ok && (rest == "" || rest[len(rest)-1] == '.')
 }

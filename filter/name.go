@@ -20,7 +20,7 @@ func Extension(s string) (string, error) {
 // of a type, "image/*", and returns it in lower case.
 func MediaType(s string) (string, error) {
 	major, minor, _ := strings.Cut(s, "/")
-	if !token(major) || minor != "*" && !token(minor) {
+	if !isToken(major) || minor != "*" && !isToken(minor) {
 		return "", fmt.Errorf(`%.80q is not a media type; write it like "text/html" or "image/*"`, s)
 	}
 	return strings.ToLower(s), nil
@@ -28,9 +28,9 @@ func MediaType(s string) (string, error) {
 
 func blank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
-// token reports whether s is a token (RFC 9110 section 5.6.2) without an asterisk, which would
+// isToken reports whether s is a token (RFC 9110 section 5.6.2) without an asterisk, which would
 // look like a pattern.
-func token(s string) bool {
+func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'+-.^_`|~", r)
 	})

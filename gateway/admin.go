@@ -193,5 +193,5 @@ func (g *pages) decide(ctx context.Context, d *vote.Decision) error {
 	if name, c, ok := g.listed(d); ok {
 		return g.node.ChangeLists(ctx, map[string][]list.Change{name: {c}})
 	}
-	return e.Rulings.Rule(ruled(d), !d.Ended.IsZero(), d.By)
+	return e.Rulings.Rule(siteDecision(d), !d.Ended.IsZero(), d.By)
 }

@@ -30,7 +30,7 @@ const (
 
 // effect judges the events of the last day with and without a change.
 func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error) {
-	x, err := g.tried(&t)
+	x, err := g.prepareTrial(&t)
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +93,14 @@ type trial struct {
 	change func(e *engine.Engine, changed bool) // changes values that engines consult
 }
 
-// tried prepares a trial. A change that is not possible gives [*admin.BadChange].
-func (g *pages) tried(t *admin.Trial) (*trial, error) {
+// prepareTrial prepares a trial. A change that is not possible gives [*admin.BadChange].
+func (g *pages) prepareTrial(t *admin.Trial) (*trial, error) {
 	x := &trial{Trial: t, lists: t.Lists}
 	run, now := g.engine.Load(), time.Now()
 	rulings := slices.Clone(t.Rulings)
 	for i := range rulings {
 		var err error
-		if rulings[i], err = g.ruling(rulings[i]); err != nil {
+		if rulings[i], err = g.normaliseDecision(rulings[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +109,7 @@ func (g *pages) tried(t *admin.Trial) (*trial, error) {
 			x.lists = map[string][]list.Change{name: append(x.lists[name], c)}
 			continue
 		}
-		d := ruled(&v)
+		d := siteDecision(&v)
 		if !v.Ended.IsZero() {
 			d.Until = now
 		}
@@ -135,7 +135,7 @@ func (g *pages) tried(t *admin.Trial) (*trial, error) {
 		case t.Bonus != nil:
 			e.Rulings.SetBonuses(bonuses)
 		case len(rulings) > 0:
-			e.Rulings.Set(with(run.Rulings.Sites(now), rulings, now))
+			e.Rulings.Set(withDecisions(run.Rulings.Sites(now), rulings, now))
 		}
 	}
 	return x, nil
@@ -181,8 +181,8 @@ func badChange(err error) error {
 	return err
 }
 
-// with returns decisions about sites with further ones added.
-func with(all, further []policy.Decision, now time.Time) []policy.Decision {
+// withDecisions returns decisions about sites with further ones added.
+func withDecisions(all, further []policy.Decision, now time.Time) []policy.Decision {
 	for _, d := range further {
 		all = slices.DeleteFunc(all, func(o policy.Decision) bool { return o.Who == d.Who && o.Site == d.Site })
 		if d.Until.IsZero() || d.Until.After(now) {
@@ -247,7 +247,7 @@ func (g *pages) listed(d *vote.Decision) (name string, c list.Change, ok bool) {
 	return s.List, list.Change{Entry: d.Site, Remove: !d.Ended.IsZero()}, true
 }
 
-// ruled converts a decision about votes to one about a site.
-func ruled(d *vote.Decision) policy.Decision {
+// siteDecision converts a decision about votes to one about a site.
+func siteDecision(d *vote.Decision) policy.Decision {
 	return policy.Decision{Who: d.Who, Site: d.Site, Block: d.Action == vote.Block, Until: d.Until}
 }

@@ -85,7 +85,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	p := &pages{g}
-	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: p.decide, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
+	g.host = engine.Host{InUse: g.engine.Load, Done: g.recordDone, Named: g.recordAnswer, Decide: p.decide, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
 	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, ReloadAndLog: g.ReloadAndLog, Newer: g.refresher.Newer, Log: log}
 	defer returnMemory(allocated())
 	e, err := engine.Build(ctx, s, nil, &g.host, log)
@@ -100,8 +100,8 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	return g, nil
 }
 
-// done is called by the servers for each completed transaction.
-func (g *Gateway) done(t *filter.Transaction) {
+// recordDone is called by the servers for each completed transaction.
+func (g *Gateway) recordDone(t *filter.Transaction) {
 	g.metrics.count(t)
 	e := g.engine.Load()
 	if e == nil {
@@ -206,7 +206,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stop()
 	g.reloading.Lock()
 	g.serve(g.engine.Load())
-	g.holds(datadir.Holder{Process: os.Getpid(), Serving: true})
+	g.recordHolder(datadir.Holder{Process: os.Getpid(), Serving: true})
 	g.ready.Store(true)
 	g.reloading.Unlock()
 	var work sync.WaitGroup
@@ -345,8 +345,8 @@ func (g *Gateway) Hangup(ctx context.Context) {
 	}
 }
 
-// named records an answered query.
-func (g *Gateway) named(q *dns.Query, a *dns.Reply, judged *filter.Transaction, took time.Duration) {
+// recordAnswer records an answered query.
+func (g *Gateway) recordAnswer(q *dns.Query, a *dns.Reply, judged *filter.Transaction, took time.Duration) {
 	e := g.engine.Load()
 	if e == nil || e.Resolver == nil {
 		return

@@ -43,7 +43,7 @@ type burst struct {
 // returnAfterBursts looks at the memory until ctx ends.
 func returnAfterBursts(ctx context.Context) {
 	var b burst
-	b.look()
+	b.returnMemory()
 	tick := time.NewTicker(lookAtMemory)
 	defer tick.Stop()
 	for {
@@ -51,14 +51,14 @@ func returnAfterBursts(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			b.look()
+			b.returnMemory()
 		}
 	}
 }
 
-// look returns memory to the system if much was taken since the last time, and little is
+// returnMemory returns memory to the system if much was taken since the last time, and little is
 // allocated now.
-func (b *burst) look() {
+func (b *burst) returnMemory() {
 	resident, allocated := memory()
 	calm := allocated-b.allocated < resident/24
 	b.allocated = allocated

@@ -49,23 +49,23 @@ func TestMemoryAfterABurstIsReturned(t *testing.T) {
 		return m.NumForcedGC
 	}
 	var b burst
-	b.look()
+	b.returnMemory()
 	for range 200 {
 		kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
 	}
 	kept = nil
 	before := runs()
-	b.look()
+	b.returnMemory()
 	if runs() != before {
 		t.Error("memory was returned while much was being allocated")
 	}
 	most, _ := memory()
-	b.look()
+	b.returnMemory()
 	if now, _ := memory(); most < now+100<<20 {
 		t.Errorf("the heap had %d MiB before the return and %d MiB after it", most>>20, now>>20)
 	}
 	before = runs()
-	b.look()
+	b.returnMemory()
 	if runs() != before {
 		t.Error("the collector ran again although nothing was allocated")
 	}

@@ -98,8 +98,8 @@ func isSite(name string) bool {
 	return len(name) <= 253
 }
 
-// ruling normalises a decision about a site.
-func (g *pages) ruling(d policy.Decision) (policy.Decision, error) {
+// normaliseDecision normalises a decision about a site.
+func (g *pages) normaliseDecision(d policy.Decision) (policy.Decision, error) {
 	if _, err := netip.ParseAddr(d.Site); err != nil && !isSite(d.Site) {
 		return d, &admin.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
 	}
@@ -113,7 +113,7 @@ func (g *pages) ruling(d policy.Decision) (policy.Decision, error) {
 
 // rule opens or blocks a site for a client on all nodes, or ends that.
 func (g *pages) rule(d policy.Decision, by netip.Addr) error {
-	d, err := g.ruling(d)
+	d, err := g.normaliseDecision(d)
 	if err != nil {
 		return err
 	}

@@ -95,11 +95,11 @@ func (g *Gateway) takeBack(why error) {
 // refusal notes why an upgrade failed, for the command that requested it.
 func (g *Gateway) refusal(why error) {
 	h := datadir.Holder{Process: os.Getpid(), Serving: true, Refused: g.failures.Add(1), Why: why.Error()}
-	g.holds(h)
+	g.recordHolder(h)
 }
 
-// holds records who uses the data folder, for the command that requests an upgrade.
-func (g *Gateway) holds(h datadir.Holder) {
+// recordHolder records who uses the data folder, for the command that requests an upgrade.
+func (g *Gateway) recordHolder(h datadir.Holder) {
 	if err := g.engine.Load().Data.RecordHolder(h); err != nil {
 		g.log.Warn("the lock of the data folder does not name its process; upgrades work by signal only", "error", err)
 	}

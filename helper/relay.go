@@ -229,7 +229,7 @@ func (r *relay) expire(now time.Time) (late bool, err error) {
 			continue
 		}
 		late = true
-		if _, e := r.out.Write(answered(w.channel, r.without())); e != nil {
+		if _, e := r.out.Write(answered(w.channel, r.noGateway())); e != nil {
 			err = e
 		}
 	}
@@ -237,8 +237,8 @@ func (r *relay) expire(now time.Time) (late bool, err error) {
 	return late, err
 }
 
-// without returns the answer if there is no gateway.
-func (r *relay) without() []byte {
+// noGateway returns the answer if there is no gateway.
+func (r *relay) noGateway() []byte {
 	if r.kind == "rewrite" && r.down != "" {
 		return appendPair([]byte("OK status=302"), "url", r.down, true)
 	}

@@ -88,7 +88,7 @@ func (n *Names) Of(ctx context.Context, addrs []netip.Addr, ask func(context.Con
 	var unknown []netip.Addr
 	now := time.Now()
 	n.mu.Lock()
-	n.look(now)
+	n.rereadChanged(now)
 	for _, a := range addrs {
 		a = a.Unmap()
 		name := n.id.userAt(a)
@@ -106,14 +106,14 @@ func (n *Names) Of(ctx context.Context, addrs []netip.Addr, ask func(context.Con
 	}
 	n.mu.Unlock()
 	if len(unknown) > 0 {
-		n.point(ctx, unknown, ask, names)
+		n.lookUp(ctx, unknown, ask, names)
 	}
 	return names
 }
 
-// point looks addresses up in the DNS, adds the answers to names, and keeps
+// lookUp looks addresses up in the DNS, adds the answers to names, and keeps
 // them.
-func (n *Names) point(ctx context.Context, addrs []netip.Addr, ask func(context.Context, netip.Addr) string, names map[netip.Addr]string) {
+func (n *Names) lookUp(ctx context.Context, addrs []netip.Addr, ask func(context.Context, netip.Addr) string, names map[netip.Addr]string) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -157,15 +157,15 @@ func (id *Identity) userAt(a netip.Addr) string {
 func (n *Names) Problems() (all []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.look(time.Now())
+	n.rereadChanged(time.Now())
 	for _, err := range n.errs {
 		all = append(all, "names of clients: "+err.Error())
 	}
 	return all
 }
 
-// look reads changed files again. The caller holds mu.
-func (n *Names) look(now time.Time) {
+// rereadChanged reads changed files again. The caller holds mu.
+func (n *Names) rereadChanged(now time.Time) {
 	if now.Sub(n.looked) < lookEvery && !n.looked.IsZero() {
 		return
 	}

@@ -156,8 +156,8 @@ var adGuardReasons = reasons{
 
 func adGuardWhy(path string) string { return cmp.Or(adGuardReasons.of(path), noneOfOurs) }
 
-// with has the notes on settings that are read together with another one.
-func with(ours string) func(*adGuardKeys, any) *Note {
+// readWith has the notes on settings that are read together with another one.
+func readWith(ours string) func(*adGuardKeys, any) *Note {
 	return func(*adGuardKeys, any) *Note { return carried(ours) }
 }
 
@@ -224,17 +224,17 @@ func prefixes(ours string, to func(a *adGuardKeys) *setting.OneOrMore[netip.Pref
 var adGuardTable = map[string]adGuardKey{
 	"http.address":            {take: (*adGuardKeys).admin},
 	"http.session_ttl":        {standard: []string{"720h", "720h0m0s"}},
-	"http.pprof.enabled":      {standard: []string{"false"}, take: with("listen: admin, which has profiles")},
+	"http.pprof.enabled":      {standard: []string{"false"}, take: readWith("listen: admin, which has profiles")},
 	"http.pprof.port":         {standard: []string{"6060"}},
 	"auth_attempts":           {standard: []string{"5"}, why: "wrong passwords are counted by address, ten a minute"},
 	"block_auth_min":          {standard: []string{"15"}, why: "wrong passwords are counted by address, ten a minute"},
 	"http_proxy":              {standard: []string{""}, take: (*adGuardKeys).parent},
 	"language":                {standard: []string{"", "en"}, take: func(*adGuardKeys, any) *Note { return differs("pages", "pages are in the reader's language") }},
 	"theme":                   {standard: []string{"auto", ""}, take: func(*adGuardKeys, any) *Note { return differs("pages", "pages follow the reader's system") }},
-	"dns.bind_hosts":          {take: with("dns: listen")},
-	"dns.bind_host":           {take: with("dns: listen")},
-	"dns.port":                {take: with("dns: listen")},
-	"dns.serve_plain_dns":     {standard: []string{"true"}, take: with("dns: listen")},
+	"dns.bind_hosts":          {take: readWith("dns: listen")},
+	"dns.bind_host":           {take: readWith("dns: listen")},
+	"dns.port":                {take: readWith("dns: listen")},
+	"dns.serve_plain_dns":     {standard: []string{"true"}, take: readWith("dns: listen")},
 	"dns.anonymize_client_ip": {standard: []string{"false"}, take: (*adGuardKeys).anonymise},
 	"dns.ratelimit":           {standard: []string{"0"}, take: aCount("dns: rate", "", 1e6, func(a *adGuardKeys) *setting.Count { return &a.set.dns().Server.Rate })},
 	"dns.refuse_any": {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note {
@@ -249,7 +249,7 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.allowed_clients":    {standard: []string{""}, take: prefixes("dns: allow", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Allow })},
 	"dns.disallowed_clients": {standard: []string{""}, take: prefixes("dns: deny", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Deny })},
 	"dns.trusted_proxies":    {standard: []string{""}, take: prefixes("dns: trusted", func(a *adGuardKeys) *setting.OneOrMore[netip.Prefix] { return &a.set.dns().Server.Trusted })},
-	"dns.blocked_hosts":      {standard: []string{"version.bind id.server hostname.bind", ""}, take: with("lists.user-rules")},
+	"dns.blocked_hosts":      {standard: []string{"version.bind id.server hostname.bind", ""}, take: readWith("lists.user-rules")},
 	"dns.cache_enabled":      {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note { return differs("dns: cache", "there is always a cache, of 16 MiB") }},
 	"dns.cache_size":         {standard: []string{"0"}, take: (*adGuardKeys).cacheSize},
 	"dns.cache_ttl_min":      {standard: []string{"0"}, take: aDuration("dns: cache: min-ttl", time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Cache.MinTTL })},
@@ -268,8 +268,8 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.use_private_ptr_resolvers": {standard: []string{"true", "false"}},
 	"dns.local_ptr_upstreams":       {standard: []string{""}, take: (*adGuardKeys).privateNames},
 	"dns.use_dns64":                 {standard: []string{"false"}, take: (*adGuardKeys).dns64},
-	"dns.dns64_prefixes":            {standard: []string{""}, take: with("dns: dns64")},
-	"dns.serve_http3":               {standard: []string{"false"}, take: with("dns: https, which speaks HTTP/3 too")},
+	"dns.dns64_prefixes":            {standard: []string{""}, take: readWith("dns: dns64")},
+	"dns.serve_http3":               {standard: []string{"false"}, take: readWith("dns: https, which speaks HTTP/3 too")},
 	"dns.use_http3_upstreams": {standard: []string{"false"}, take: func(*adGuardKeys, any) *Note {
 		return differs("dns: forward: upstreams", "write h3:// instead of https:// for upstreams that support it")
 	}},
@@ -283,9 +283,9 @@ var adGuardTable = map[string]adGuardKey{
 	"dns.ipset":                                     {standard: []string{""}, why: "the firewall's sets are not filled"},
 	"filtering.blocked_services.ids":                {standard: []string{""}, take: (*adGuardKeys).blockedServices},
 	"filtering.blocked_services":                    {standard: []string{"", "map[]"}, take: (*adGuardKeys).blockedServices},
-	"filtering.blocked_services.schedule.time_zone": {standard: []string{"", "Local", "UTC"}, take: with("schedule of the rule: zone")},
-	"filtering.blocking_ipv4":                       {standard: []string{"", "0.0.0.0"}, take: with("dns: block: sinkhole")},
-	"filtering.blocking_ipv6":                       {standard: []string{"", "::"}, take: with("dns: block: sinkhole")},
+	"filtering.blocked_services.schedule.time_zone": {standard: []string{"", "Local", "UTC"}, take: readWith("schedule of the rule: zone")},
+	"filtering.blocking_ipv4":                       {standard: []string{"", "0.0.0.0"}, take: readWith("dns: block: sinkhole")},
+	"filtering.blocking_ipv6":                       {standard: []string{"", "::"}, take: readWith("dns: block: sinkhole")},
 	"filtering.blocked_response_ttl":                {standard: []string{"10"}, take: aDuration("dns: block: ttl", 24*time.Hour, func(a *adGuardKeys) *setting.Duration { return &a.set.dns().Names.Block.TTL })},
 	"filtering.filters_update_interval":             {standard: []string{"24"}, take: (*adGuardKeys).updates},
 	"filtering.cache_time":                          {standard: []string{"30"}},
@@ -297,14 +297,14 @@ var adGuardTable = map[string]adGuardKey{
 	"filtering.protection_disabled_until":           {standard: []string{""}, why: "filtering is paused with \"shuultuur pause\""},
 	"filtering.filtering_enabled":                   {standard: []string{"true"}, take: filtersAnyway},
 	"filtering.protection_enabled":                  {standard: []string{"true"}, take: filtersAnyway},
-	"filtering.rewrites_enabled":                    {standard: []string{"true"}, take: with("no local names")},
+	"filtering.rewrites_enabled":                    {standard: []string{"true"}, take: readWith("no local names")},
 	"filtering.parental_enabled":                    {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.catalogued("ut1-adult", "adult") }},
 	"filtering.safebrowsing_enabled":                {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note { return a.catalogued("hagezi-tif", "malware") }},
 	"filtering.safesearch_enabled": {standard: []string{"false"}, take: func(a *adGuardKeys, _ any) *Note {
 		safeSearch(a.everyone, nil)
 		return carried("safesearch: true, youtube: strict")
 	}},
-	"filtering.safe_fs_patterns": {take: with("lists: path, which reads any file that the gateway may")},
+	"filtering.safe_fs_patterns": {take: readWith("lists: path, which reads any file that the gateway may")},
 	"querylog.enabled":           {standard: []string{"true"}, take: (*adGuardKeys).queryLog},
 	"querylog.file_enabled": {standard: []string{"true"}, take: func(*adGuardKeys, any) *Note {
 		return differs("events", "the record is kept in a file; dns: log: off keeps queries out of it")
@@ -318,17 +318,17 @@ var adGuardTable = map[string]adGuardKey{
 	"statistics.interval": {standard: []string{"24h", "24h0m0s", "1"}, take: func(*adGuardKeys, any) *Note {
 		return differs("events: keep", "statistics are computed from the record, for as long as it is kept")
 	}},
-	"tls.enabled":                   {take: with("dns: tls, https, quic")},
+	"tls.enabled":                   {take: readWith("dns: tls, https, quic")},
 	"tls.server_name":               {standard: []string{""}, take: (*adGuardKeys).serverName},
 	"tls.force_https":               {standard: []string{"false"}, why: "pages of the administration are at listen: admin, with listen: tls"},
-	"tls.port_https":                {standard: []string{"0"}, take: with("dns: https")},
-	"tls.port_dns_over_tls":         {standard: []string{"0"}, take: with("dns: tls")},
-	"tls.port_dns_over_quic":        {standard: []string{"0"}, take: with("dns: quic")},
+	"tls.port_https":                {standard: []string{"0"}, take: readWith("dns: https")},
+	"tls.port_dns_over_tls":         {standard: []string{"0"}, take: readWith("dns: tls")},
+	"tls.port_dns_over_quic":        {standard: []string{"0"}, take: readWith("dns: quic")},
 	"tls.allow_unencrypted_doh":     {standard: []string{"false"}, why: "DNS over HTTPS is always encrypted; let the proxy in front speak to dns: https with the PROXY protocol and dns: trusted"},
-	"tls.certificate_chain":         {standard: []string{""}, take: with("dns: cert")},
-	"tls.private_key":               {standard: []string{""}, take: with("dns: key")},
-	"tls.certificate_path":          {standard: []string{""}, take: with("dns: cert")},
-	"tls.private_key_path":          {standard: []string{""}, take: with("dns: key")},
+	"tls.certificate_chain":         {standard: []string{""}, take: readWith("dns: cert")},
+	"tls.private_key":               {standard: []string{""}, take: readWith("dns: key")},
+	"tls.certificate_path":          {standard: []string{""}, take: readWith("dns: cert")},
+	"tls.private_key_path":          {standard: []string{""}, take: readWith("dns: key")},
 	"tls.strict_sni_check":          {standard: []string{"false"}, why: "clients may ask for any name"},
 	"clients.runtime_sources.hosts": {standard: []string{"true"}},
 	"clients.runtime_sources.dhcp":  {standard: []string{"true"}},

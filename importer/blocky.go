@@ -186,7 +186,7 @@ func (b *blocky) client(p *plain, name, value string) *Note {
 // refuseType refuses queries for a type of records.
 func (p *plain) refuseType(value string) *Note {
 	const name = "types of records"
-	all := p.safe()
+	all := p.mainPolicy()
 	i := slices.IndexFunc(all.Rules, func(r policy.Rule) bool { return r.Name == name })
 	if i < 0 {
 		all.Rules = append([]policy.Rule{{Name: name, Action: "block", Answer: filter.NoData}}, all.Rules...)

@@ -51,7 +51,7 @@ func (b *blocky) finish(w *work, at place) error {
 		}
 		return all
 	}
-	everyone := w.safe()
+	everyone := w.mainPolicy()
 	types := everyone.Rules // which are refused to all clients
 	everyone.Rules = append(of(b.clients["default"]), types...)
 	var all policy.Config

@@ -90,8 +90,8 @@ func askByICAP(w *work, cfg icap.Config, strict bool) {
 	}
 }
 
-// everywhere adds the rules that all policies share.
-func (w *work) everywhere() {
+// addSharedRules adds the rules that all policies share.
+func (w *work) addSharedRules() {
 	for i := range w.set.Policies {
 		p := &w.set.Policies[i]
 		p.Decrypt = p.Decrypt || w.decrypt

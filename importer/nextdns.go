@@ -94,7 +94,7 @@ func (n *nextDNS) entry(key, value string) (*Note, bool) {
 	case "parentalControl.categories":
 		note := n.catalogued(value, nextDNSLists)
 		if n.all[list+"."+number+".recreation"] == "true" && note.Kind != Lost {
-			rules := n.safe().Rules
+			rules := n.mainPolicy().Rules
 			rules[len(rules)-1].Schedule = n.outsideRecreation()
 		}
 		return note, true
@@ -122,7 +122,7 @@ func (n *nextDNS) service(number, value string) *Note {
 	if n.all["parentalControl.services."+number+".recreation"] == "true" {
 		r.Schedule = n.outsideRecreation()
 	}
-	all := n.safe()
+	all := n.mainPolicy()
 	all.Rules = append(all.Rules, r)
 	return note
 }
@@ -174,14 +174,14 @@ var nextDNSTable = map[string]func(n *nextDNS, value string) *Note{
 		if value != "true" {
 			return &Note{Kind: Default}
 		}
-		n.safe().SafeSearch = true
+		n.mainPolicy().SafeSearch = true
 		return carried("safesearch: true")
 	},
 	"parentalControl.youtubeRestrictedMode": func(n *nextDNS, value string) *Note {
 		if value != "true" {
 			return &Note{Kind: Default}
 		}
-		n.safe().YouTube = "strict"
+		n.mainPolicy().YouTube = "strict"
 		return carried("youtube: strict")
 	},
 	"parentalControl.blockBypass":         func(n *nextDNS, value string) *Note { return n.kind("bypass", value) },

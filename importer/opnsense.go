@@ -223,7 +223,7 @@ func (o *opnSense) general() {
 		return carried("dns: listen")
 	})
 	o.take(g.at("safesearch"), "unboundplus.general.safesearch", func(v string) *Note {
-		if o.safe().SafeSearch = v == "1"; v != "1" {
+		if o.mainPolicy().SafeSearch = v == "1"; v != "1" {
 			return &Note{Kind: Default}
 		}
 		return carried("safesearch: true")
@@ -405,7 +405,7 @@ func (o *opnSense) blocklists() {
 		}{
 			{"lists", func(v string) *Note { return o.list(true, v) }},
 			{"type", func(v string) *Note { return o.shortList(v) }},
-			{"blocklists", func(v string) *Note { return o.exact(v) }},
+			{"blocklists", func(v string) *Note { return o.blockExact(v) }},
 			{"wildcards", func(v string) *Note { return o.addNames(true, v) }},
 			{"whitelists", func(v string) *Note { return o.nameOrExpression(false, v) }},
 			{"allowlists", func(v string) *Note { return o.nameOrExpression(false, v) }},
@@ -493,7 +493,7 @@ func (o *opnSense) clients() error {
 		}
 		groups = joinNetwork(groups, n, lists)
 	}
-	everyone := *o.safe()
+	everyone := *o.mainPolicy()
 	for _, g := range groups {
 		p := everyone
 		p.Name, p.Networks, p.Rules = fmt.Sprintf("clients of %s", g.networks[0].Prefix), g.networks, nil
@@ -517,8 +517,8 @@ func (o *opnSense) clients() error {
 
 func (o *opnSense) shortList(id string) *Note { return o.catalogued(id, opnSenseLists) }
 
-// exact blocks a name but not the names below it.
-func (o *opnSense) exact(name string) *Note {
+// blockExact blocks a name but not the names below it.
+func (o *opnSense) blockExact(name string) *Note {
 	o.blocked = append(o.blocked, o.plain.entry(strings.ToLower(strings.Trim(name, "."))))
 	return carried("lists.blocked")
 }

@@ -33,7 +33,7 @@ type opnSetting struct {
 }
 
 // how ours differs, whatever the text
-func different(ours, why string) func(*opnSense, string) *Note {
+func noteDiffers(ours, why string) func(*opnSense, string) *Note {
 	return func(*opnSense, string) *Note { return differs(ours, why) }
 }
 
@@ -45,7 +45,7 @@ var opnProxy = []opnSetting{
 		o.set.Listen.Transparent = setting.OneOrMore[setting.Address]{":" + setting.Address(o.transparentPort())}
 		return differs("listen: transparent", "one address for HTTP and HTTPS, which differs from that of the proxy: change the port in the firewall's rules; docs/transparent.md has them")
 	}},
-	{path: "forward.sslbumpport", take: different("listen: transparent", "one address for HTTP and HTTPS")},
+	{path: "forward.sslbumpport", take: noteDiffers("listen: transparent", "one address for HTTP and HTTPS")},
 	{path: "forward.sslbump", take: (*opnSense).bump},
 	{path: "forward.sslcertificate", take: func(*opnSense, string) *Note { return carried("intercept: root") }},
 	{path: "forward.sslurlonly", take: func(*opnSense, string) *Note { return carried("decrypt: false, by which names alone are judged") }},
@@ -57,8 +57,8 @@ var opnProxy = []opnSetting{
 		return o.eachPart(v, func(s string) *Note { return o.nameOrExpression(false, s) })
 	}},
 	{path: "forward.acl.unrestricted", take: func(o *opnSense, v string) *Note { return o.networksOf("policy unfiltered", v, o.unfiltered) }},
-	{path: "forward.acl.allowedSubnets", take: different("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
-	{path: "forward.addACLforInterfaceSubnets", zero: true, take: different("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
+	{path: "forward.acl.allowedSubnets", take: noteDiffers("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
+	{path: "forward.addACLforInterfaceSubnets", zero: true, take: noteDiffers("policies", "everybody who reaches the proxy may use it: write the networks under policies, or leave it to the firewall")},
 	{path: "forward.acl.bannedHosts", take: func(o *opnSense, v string) *Note {
 		n := o.networksOf("policy banned hosts", v, func(p netip.Prefix) { o.banned = append(o.banned, policy.Network{Prefix: p}) })
 		if n.Kind == Carried {
@@ -80,9 +80,11 @@ var opnProxy = []opnSetting{
 			return err
 		})
 	}},
-	{path: "forward.acl.googleapps", take: func(o *opnSense, v string) *Note { return carried(tenant(o.safe(), "X-GoogApps-Allowed-Domains", v)) }},
+	{path: "forward.acl.googleapps", take: func(o *opnSense, v string) *Note {
+		return carried(tenant(o.mainPolicy(), "X-GoogApps-Allowed-Domains", v))
+	}},
 	{path: "forward.acl.youtube", take: func(o *opnSense, v string) *Note {
-		return carried(tenant(o.safe(), "YouTube-Restrict", strings.TrimSuffix(strings.ToLower(v), "restrict")))
+		return carried(tenant(o.mainPolicy(), "YouTube-Restrict", strings.TrimSuffix(strings.ToLower(v), "restrict")))
 	}},
 	{path: "forward.acl.safePorts", take: func(o *opnSense, v string) *Note {
 		o.set.Proxy.SafePorts = opnPorts(v)
@@ -101,7 +103,7 @@ var opnProxy = []opnSetting{
 		o.set.Identity.Basic.Realm = v
 		return carried("identity.basic.realm")
 	}},
-	{path: "general.logging.enable.accessLog", take: different("events", "all requests are recorded")},
+	{path: "general.logging.enable.accessLog", take: noteDiffers("events", "all requests are recorded")},
 	{path: "general.logging.target", take: func(o *opnSense, v string) *Note {
 		if v == "syslog" {
 			return sendTo(o.work, o.logServer())
@@ -123,7 +125,7 @@ var opnProxy = []opnSetting{
 	{path: "general.connecttimeout", take: func(o *opnSense, v string) *Note {
 		return takeTime(v, "proxy.dial", time.Second, 10*time.Minute, &o.set.Proxy.Upstream.Dial)
 	}},
-	{path: "general.alternateDNSservers", take: different("dns", "the proxy asks the system's resolver")},
+	{path: "general.alternateDNSservers", take: noteDiffers("dns", "the proxy asks the system's resolver")},
 	{path: "general.parentproxy.enabled", take: (*opnSense).parent},
 	{path: "general.cache.local.enabled", take: (*opnSense).store},
 	{path: "general.traffic.enabled", take: (*opnSense).traffic},
@@ -298,7 +300,7 @@ func (o *opnSense) condition(name, v string, add func(r *policy.Rule, s string) 
 		return carried("a rule for " + name)
 	})
 	if n.Kind == Carried {
-		p := o.safe()
+		p := o.mainPolicy()
 		p.Rules = append(p.Rules, r)
 	}
 	return n
@@ -501,7 +503,7 @@ func (o *opnSense) traffic(string) *Note {
 // safety adds the proxy's settings to the policies: scanners, sites that are not decrypted, and
 // clients that may not use the proxy.
 func (o *opnSense) safety() {
-	o.everywhere()
+	o.addSharedRules()
 	for i := range o.set.Policies {
 		if p := &o.set.Policies[i]; p.Decrypt && len(o.stayClosed) > 0 {
 			stayClosed(p, o.stayClosed, map[string]*squidACL{"blocked": {kind: "dstdomain"}, "allowed": {kind: "dstdomain"}})

@@ -278,7 +278,7 @@ func (p *plain) addToSettings() error {
 	if err != nil {
 		return err
 	}
-	all := p.safe()
+	all := p.mainPolicy()
 	all.Rules = append(rules, all.Rules...)
 	if len(p.free) > 0 {
 		p.set.Policies = slices.Insert(p.set.Policies, 0, policy.Policy{Name: "unfiltered", Networks: p.free})
@@ -362,7 +362,7 @@ func (p *plain) catalogued(id string, known map[string]string) *Note {
 	p.addCatalogued(source, name)
 	rules := &p.public
 	if p.suffix == "" {
-		rules = &p.safe().Rules
+		rules = &p.mainPolicy().Rules
 	}
 	if !slices.ContainsFunc(*rules, func(r policy.Rule) bool { return r.Name == name }) {
 		*rules = append(*rules, policy.Rule{Name: name, Action: "block", Category: []string{"category/" + name}})
@@ -373,8 +373,8 @@ func (p *plain) catalogued(id string, known map[string]string) *Note {
 	return differs("lists."+name, "a public list of this kind, which is fetched")
 }
 
-// safe returns the policy for all clients, which is made on first use.
-func (w *work) safe() *policy.Policy {
+// mainPolicy returns the policy for all clients, which is made on first use.
+func (w *work) mainPolicy() *policy.Policy {
 	if len(w.set.Policies) == 0 {
 		w.set.Policies = policy.Config{{Name: "everyone"}}
 	}
@@ -418,7 +418,7 @@ func readDnsmasq(w *work, file string) error {
 // unboundData converts a local record, in a zone of some kind.
 func (p *plain) unboundData(at place, f []string, kinds map[string]string) *Note {
 	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
-	zone := above(name, func(n string) bool { return kinds[n] != "" })
+	zone := firstParent(name, func(n string) bool { return kinds[n] != "" })
 	if kind := kinds[zone]; strings.HasPrefix(kind, "always_") && kind != "always_transparent" {
 		return &Note{Kind: Default, Why: "its zone refuses it anyway"}
 	}

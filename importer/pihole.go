@@ -86,7 +86,7 @@ type piholeCategory struct {
 // names: an entry is for the name itself, and an expression is searched for in the name.
 func (w *work) pihole(path string) error {
 	archive := place{file: path}
-	path, more, err := teleported(w.ctx, path, filepath.Join(w.to, "teleporter"))
+	path, more, err := unpackTeleporter(w.ctx, path, filepath.Join(w.to, "teleporter"))
 	if err != nil {
 		return err
 	}

@@ -159,8 +159,8 @@ var piholeReasons = reasons{
 	{"dns.reply.", "Pi-hole's own name is not answered"},
 }
 
-// as returns a reader for a setting that is the same here.
-func as(ours string) func(*piholeKeys, tomlValue) *Note {
+// sameSetting returns a reader for a setting that is the same here.
+func sameSetting(ours string) func(*piholeKeys, tomlValue) *Note {
 	return func(*piholeKeys, tomlValue) *Note { return carried(ours) }
 }
 
@@ -173,10 +173,10 @@ func browsers(_ *piholeKeys, v tomlValue) *Note {
 }
 
 var piholeTable = map[string]piholeKey{
-	"dns.upstreams":     {take: as("dns: forward: upstreams")},
-	"dns.hosts":         {take: as("dns: hosts")},
-	"dns.cnameRecords":  {take: as("dns: hosts")},
-	"dns.revServers":    {take: as("dns: forward: routes")},
+	"dns.upstreams":     {take: sameSetting("dns: forward: upstreams")},
+	"dns.hosts":         {take: sameSetting("dns: hosts")},
+	"dns.cnameRecords":  {take: sameSetting("dns: hosts")},
+	"dns.revServers":    {take: sameSetting("dns: forward: routes")},
 	"dns.dnssec":        {standard: "false", take: (*piholeKeys).dnssec},
 	"dns.blockTTL":      {take: (*piholeKeys).blockTTL},
 	"dns.blocking.mode": {take: (*piholeKeys).blockingMode},
@@ -196,11 +196,11 @@ var piholeTable = map[string]piholeKey{
 	"dns.cache.optimizer":          {take: (*piholeKeys).stale},
 	"dns.cache.upstreamBlockedTTL": {standard: "86400"},
 	"dns.rateLimit.count":          {take: (*piholeKeys).rate},
-	"dns.rateLimit.interval":       {take: as("limits: queries of each policy")},
+	"dns.rateLimit.interval":       {take: sameSetting("limits: queries of each policy")},
 	"dns.hostRecord":               {take: (*piholeKeys).hostRecord},
 	"dns.domain":                   {standard: "lan", take: (*piholeKeys).domain},
 	"dns.domain.name":              {standard: "lan", take: (*piholeKeys).domain},
-	"dns.domain.local":             {standard: "true", take: as("names below it are resolved like others")},
+	"dns.domain.local":             {standard: "true", take: sameSetting("names below it are resolved like others")},
 	"dns.expandHosts":              {take: (*piholeKeys).expand},
 	"dns.bogusPriv":                {standard: "true"},
 	"dns.domainNeeded":             {standard: "false", why: "names without a dot are resolved like others"},
@@ -223,7 +223,7 @@ var piholeTable = map[string]piholeKey{
 	"database.useWAL":                       {standard: "true"},
 	"misc.privacylevel":                     {standard: "0", take: (*piholeKeys).privacy},
 	"misc.dnsmasq_lines":                    {take: (*piholeKeys).dnsmasqLines},
-	"misc.etc_dnsmasq_d":                    {standard: "false", take: as("dns")},
+	"misc.etc_dnsmasq_d":                    {standard: "false", take: sameSetting("dns")},
 	"misc.nice":                             {standard: "-10"},
 	"misc.addr2line":                        {standard: "true"},
 	"misc.check.load":                       {standard: "true"}, "misc.check.shmem": {standard: "90"}, "misc.check.disk": {standard: "90"},
@@ -239,7 +239,7 @@ var piholeTable = map[string]piholeKey{
 		p.set.Pages.Contact = v.text
 		return carried("pages.contact")
 	}},
-	"dns.revServer": {standard: "false", take: as("dns: forward: routes")}, "dns.revServer.cidr": {take: (*piholeKeys).reverse},
+	"dns.revServer": {standard: "false", take: sameSetting("dns: forward: routes")}, "dns.revServer.cidr": {take: (*piholeKeys).reverse},
 	"dns.revServer.target": {take: (*piholeKeys).reverse}, "dns.revServer.domain": {take: (*piholeKeys).reverse},
 }
 
@@ -292,7 +292,7 @@ func (p *piholeKeys) listening(v tomlValue) *Note {
 	case "LOCAL":
 		return carried("dns: recursion, which is loopback and private networks")
 	case "ALL":
-		p.set.dns().Server.Recursion = anybody()
+		p.set.dns().Server.Recursion = allNetworks()
 		return carried("dns: recursion")
 	}
 	return differs("dns: listen", "it listens on all addresses; write those of the interface to restrict it")

@@ -29,16 +29,16 @@ var privoxyAction = regexp.MustCompile(`([+-])([a-z][a-z0-9-]*)(\{[^}]*\})?`)
 
 // blocks reports whether a section blocks or allows; says is false if it does
 // neither.
-func (s *privoxySection) blocks() (block, says bool) { return s.says("block") }
+func (s *privoxySection) blocks() (block, says bool) { return s.switches("block") }
 
-// says reports whether a section switches an action on or off; says is false if it does neither.
-func (s *privoxySection) says(action string) (on, says bool) {
+// switches reports whether a section switches an action on or off; says is false if it does neither.
+func (s *privoxySection) switches(action string) (on, switches bool) {
 	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
 		if m[2] == action {
-			on, says = m[1] == "+", true
+			on, switches = m[1] == "+", true
 		}
 	}
-	return on, says
+	return on, switches
 }
 
 // privoxyFile reads a file of actions.
@@ -340,7 +340,7 @@ func newPrivoxySource(s *Source, file string) (sourceRules, error) {
 	all, err := privoxySections(file, func(at place, key, value string) {
 		switch {
 		case key == "actionsfile" && !filepath.IsAbs(value), key == "trustfile", key == "permit-access", key == "deny-access":
-			s.untried("%s: %s", at, at.what)
+			s.noteUntested("%s: %s", at, at.what)
 		}
 	})
 	if err != nil {
@@ -355,7 +355,7 @@ func newPrivoxySource(s *Source, file string) (sourceRules, error) {
 		for _, at := range section.patterns {
 			url, ok := privoxyURL(at.what)
 			if !ok {
-				s.untried("%s: %s is about tags", at, at.what)
+				s.noteUntested("%s: %s is about tags", at, at.what)
 				continue
 			}
 			r := privoxyRule{block: block, at: at, port: url.port}
@@ -365,7 +365,7 @@ func newPrivoxySource(s *Source, file string) (sourceRules, error) {
 				r.path, bad = regexp.Compile("(?i)^(?:" + url.path + ")")
 			}
 			if err = cmp.Or(err, bad); err != nil {
-				s.untried("%s: %v", at, err)
+				s.noteUntested("%s: %v", at, err)
 				continue
 			}
 			p.rules = append(p.rules, r)

@@ -43,7 +43,7 @@ type privoxyClients struct {
 func (p *privoxyConf) decrypts(all []*privoxySection) {
 	p.rootNote = &Note{Kind: Default, Why: "no section looks into connections"}
 	for _, s := range all {
-		open, says := s.says("https-inspection")
+		open, says := s.switches("https-inspection")
 		switch {
 		case !says:
 		case s.coversAll():
@@ -52,7 +52,7 @@ func (p *privoxyConf) decrypts(all []*privoxySection) {
 			p.hosts = append(p.hosts, s)
 		}
 	}
-	if p.opens || slices.ContainsFunc(p.hosts, func(s *privoxySection) bool { open, _ := s.says("https-inspection"); return open }) {
+	if p.opens || slices.ContainsFunc(p.hosts, func(s *privoxySection) bool { open, _ := s.switches("https-inspection"); return open }) {
 		p.rootNote = carried("intercept: root")
 	}
 }
@@ -95,7 +95,7 @@ func (p *privoxyConf) closed(to *policy.Policy) error {
 			}
 			u.path, u.port = "", ""
 			name, below, plain := u.name()
-			switch open, _ := s.says("https-inspection"); {
+			switch open, _ := s.switches("https-inspection"); {
 			case !plain && open == p.opens:
 				p.rep.add(&Note{Kind: Lost, place: at, What: at.what, Ours: "lists.inspection", Why: "a pattern within other ones: write the hosts that it stands for into the list, each with @@ in front"})
 			case !plain:
@@ -288,7 +288,7 @@ func (p *privoxyConf) action(s *privoxySection, on bool, name, value string) *No
 		return carried("proxy.no-parent")
 	case name == "add-header":
 		field, text, _ := strings.Cut(value, ":")
-		if ours := tenant(p.safe(), field, strings.TrimSpace(text)); ours != "" && s.coversAll() {
+		if ours := tenant(p.mainPolicy(), field, strings.TrimSpace(text)); ours != "" && s.coversAll() {
 			return carried(ours)
 		}
 	}

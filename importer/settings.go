@@ -120,8 +120,8 @@ func network(s string) (netip.Prefix, error) {
 	return n.Prefix, err
 }
 
-// anybody returns the networks of all addresses.
-func anybody() []netip.Prefix {
+// allNetworks returns the networks of all addresses.
+func allNetworks() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 }
 

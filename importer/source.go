@@ -75,8 +75,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// untried notes a part that counts as not matching.
-func (s *Source) untried(format string, args ...any) {
+// noteUntested notes a part that counts as not matching.
+func (s *Source) noteUntested(format string, args ...any) {
 	if len(s.Unknown) == maxUnknown {
 		s.more++
 		return
@@ -106,9 +106,9 @@ func (s *Source) linesOf(path string, take func(n int, line string)) error {
 	return errors.Join(s.w.ctx.Err(), textLines(path, func(n int, b []byte) error { take(n, string(b)); return nil }))
 }
 
-// above calls is with a name and then with its parents, and returns the first for which it is
+// firstParent calls is with a name and then with its parents, and returns the first for which it is
 // true.
-func above(name string, is func(string) bool) string {
+func firstParent(name string, is func(string) bool) string {
 	for at := 0; ; {
 		if is(name[at:]) {
 			return cmp.Or(name[at:], ".")

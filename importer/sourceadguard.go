@@ -68,7 +68,7 @@ func newAdGuardSource(s *Source, file string) (sourceRules, error) {
 				continue
 			}
 			if err := s.linesOf(path, func(n int, line string) { l.to.add(s, fmt.Sprintf("%s:%d", path, n), line) }); err != nil {
-				s.untried("filter %q: %v", f.Name, err)
+				s.noteUntested("filter %q: %v", f.Name, err)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func newAdGuardSource(s *Source, file string) (sourceRules, error) {
 			if m, ok := v.(map[string]any); ok && len(words(m["ids"])) == 0 {
 				continue
 			}
-			s.untried("filtering.%s: AdGuard Home asks what it carries or a server", key)
+			s.noteUntested("filtering.%s: AdGuard Home asks what it carries or a server", key)
 		}
 	}
 	return a, nil
@@ -211,7 +211,7 @@ func (x *adGuardRule) compile(s *Source, pattern, written string) {
 	}
 	compiled, err := regexp.Compile("(?i)" + expression)
 	if err != nil {
-		s.untried("%s: %v", x.at, err)
+		s.noteUntested("%s: %v", x.at, err)
 		x.literal = ""
 		return
 	}
@@ -227,7 +227,7 @@ func (r *adGuardRules) strongest(q *adGuardQuery) *adGuardRule {
 			best = x
 		}
 	}
-	above(q.host, func(name string) bool {
+	firstParent(q.host, func(name string) bool {
 		for i := range r.names[name] {
 			try(&r.names[name][i])
 		}
@@ -280,13 +280,13 @@ func (x *adGuardRule) optionsMatch(q *adGuardQuery) bool {
 		return !named || in
 	}
 	return oneOf(x.types, func(v string) bool { t, err := dns.Type(strings.ToUpper(v)); return err == nil && t == q.qtype }) &&
-		oneOf(x.clients, q.from) &&
+		oneOf(x.clients, q.isFrom) &&
 		oneOf(x.tags, func(v string) bool { return q.client != nil && slices.Contains(q.client.Tags, v) }) &&
 		!slices.ContainsFunc(x.denied, func(d string) bool { return q.host == d || strings.HasSuffix(q.host, "."+d) })
 }
 
-// from reports whether v is the client's name, address or network.
-func (q *adGuardQuery) from(v string) bool {
+// isFrom reports whether v is the client's name, address or network.
+func (q *adGuardQuery) isFrom(v string) bool {
 	if q.client != nil && (q.client.Name == v || slices.Contains(q.client.IDs, v)) {
 		return true
 	}

@@ -25,13 +25,13 @@ func (z *nameSource) decide(_ context.Context, t *filter.Transaction, stage filt
 	if stage != filter.Name {
 		return decision{}, false
 	}
-	if name := above(t.Host, func(n string) bool { return z.allowed[n] != "" }); name != "" {
+	if name := firstParent(t.Host, func(n string) bool { return z.allowed[n] != "" }); name != "" {
 		return decision{by: z.allowed[name]}, true
 	}
 	if d, ok := z.exact[t.Host]; ok {
 		return d, true
 	}
-	if name := above(t.Host, func(n string) bool { _, ok := z.zones[n]; return ok }); name != "" {
+	if name := firstParent(t.Host, func(n string) bool { _, ok := z.zones[n]; return ok }); name != "" {
 		return z.zones[name], true
 	}
 	d := z.zones[""]
@@ -43,7 +43,7 @@ func (z *nameSource) decide(_ context.Context, t *filter.Transaction, stage filt
 func (s *Source) options(file string, files *optionFiles, take func(at, key, value string)) error {
 	return files.eachOption(file, func(at place, key, value string) {
 		if found, is := files.included(files.dir, key, value); is && len(found) == 0 {
-			s.untried("%s: %s: no such file", at, at.what)
+			s.noteUntested("%s: %s: no such file", at, at.what)
 		}
 		take(at.String(), key, value)
 	})
@@ -79,11 +79,11 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 				data[strings.ToLower(strings.TrimSuffix(f[0], "."))] = at
 			}
 		case "rpz", "view", "local-zone-tag", "local-zone-override":
-			s.untried("%s: %s %s", at, key, value)
+			s.noteUntested("%s: %s %s", at, key, value)
 		}
 	})
 	for name, at := range data {
-		zone := above(name, func(n string) bool { _, ok := z.zones[n]; return ok })
+		zone := firstParent(name, func(n string) bool { _, ok := z.zones[n]; return ok })
 		if d := z.zones[zone]; !strings.HasSuffix(d.by, " always") {
 			z.exact[name] = decision{by: at}
 			if zone == name && redirected[name] { // its data include the names below it
@@ -117,7 +117,7 @@ func newDnsmasqSource(s *Source, file string) (sourceRules, error) {
 				z.exact[strings.ToLower(strings.TrimSpace(name))] = decision{by: at}
 			}
 		case "addn-hosts":
-			s.untried("%s: %s=%s", at, key, value)
+			s.noteUntested("%s: %s=%s", at, key, value)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func newBlockySource(s *Source, file string) (sourceRules, error) {
 	}
 	standard := cfg.Blocking.Groups["default"]
 	if len(cfg.Blocking.Groups) > 1 {
-		s.untried("blocking.clientGroupsBlock: only the group default is tried")
+		s.noteUntested("blocking.clientGroupsBlock: only the group default is tried")
 	}
 	take := func(all lists, refuse bool) {
 		for _, group := range sortedKeys(all) {
@@ -184,7 +184,7 @@ func (z *nameSource) blocky(s *Source, group, text string, refuse bool) {
 		name, below := strings.CutPrefix(entry, "*.")
 		switch {
 		case strings.HasPrefix(entry, "/"):
-			s.untried("list %s: expression %s", group, entry)
+			s.noteUntested("list %s: expression %s", group, entry)
 		case below && refuse:
 			z.zones[name] = decision{true, group}
 		case below:
@@ -197,14 +197,14 @@ func (z *nameSource) blocky(s *Source, group, text string, refuse bool) {
 	}
 	switch path := strings.TrimPrefix(text, "file://"); {
 	case isURL(text):
-		s.untried("list %s: %s is fetched", group, text)
+		s.noteUntested("list %s: %s is fetched", group, text)
 	case strings.Contains(text, "\n") || !strings.Contains(path, "/"):
 		for l := range strings.Lines(text) {
 			line(l)
 		}
 	default:
 		if err := s.linesOf(path, func(_ int, l string) { line(l) }); err != nil {
-			s.untried("list %s: %v", group, err)
+			s.noteUntested("list %s: %v", group, err)
 		}
 	}
 }

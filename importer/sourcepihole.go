@@ -60,9 +60,9 @@ func newPiholeSource(s *Source, path string) (sourceRules, error) {
 
 // open reads a folder, gravity.db in it, or an export of Teleporter.
 func (p *piholeSource) open(s *Source, path string) error {
-	path, more, err := teleported(s.w.ctx, path, p.unpacked)
+	path, more, err := unpackTeleporter(s.w.ctx, path, p.unpacked)
 	if more > 0 {
-		s.untried("%d files of the archive", more)
+		s.noteUntested("%d files of the archive", more)
 	}
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (p *piholeSource) read(s *Source) error {
 		p.tables[name] = p.db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = ?`, name).Scan(new(int)) == nil
 	}
 	if !p.tables["gravity"] {
-		s.untried("lists, of which an export has the addresses alone")
+		s.noteUntested("lists, of which an export has the addresses alone")
 	}
 	return w.each(p.db, `SELECT id, ip FROM client`, func(rows *sql.Rows) error {
 		var id int64
@@ -168,7 +168,7 @@ func (p *piholeSource) read(s *Source) error {
 			n, bad = netip.PrefixFrom(a, a.BitLen()), nil
 		}
 		if bad != nil {
-			s.untried("client %q has no address that identifies it", ip)
+			s.noteUntested("client %q has no address that identifies it", ip)
 			return err
 		}
 		p.clients = append(p.clients, piholeAsker{n, members[id]})
@@ -197,7 +197,7 @@ func (p *piholeSource) add(s *Source, kind int, text string, groups []int64) {
 	}
 	var err error
 	if e.x, err = regexp.Compile("(?i)" + regexp.MustCompile(`\(\?#[^)]*\)`).ReplaceAllString(parts[0], "")); err != nil {
-		s.untried("expression %s: %v", text, err)
+		s.noteUntested("expression %s: %v", text, err)
 		return
 	}
 	p.regexps[kind-2] = append(p.regexps[kind-2], e)
@@ -270,7 +270,7 @@ func (p *piholeSource) listed(ctx context.Context, table, name string, groups []
 	if table == "antigravity" {
 		mark = "@@||"
 	}
-	above(name, func(n string) bool {
+	firstParent(name, func(n string) bool {
 		names, marks = append(names, mark+n+"^"), marks+",?"
 		return false
 	})

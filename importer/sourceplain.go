@@ -76,7 +76,7 @@ func newTechnitiumSource(s *Source, file string) (sourceRules, error) {
 		return z, nil
 	}
 	for _, u := range listIn(v, "blockListUrls") {
-		s.untried("blockListUrls: %s is fetched", u)
+		s.noteUntested("blockListUrls: %s is fetched", u)
 	}
 	for _, name := range listIn(v, "blockedZones") {
 		z.below(name, "blockedZones: "+name, true)
@@ -87,7 +87,7 @@ func newTechnitiumSource(s *Source, file string) (sourceRules, error) {
 	x := &technitiumSource{nameSource: z}
 	for _, text := range listIn(v, "blockingBypassList") {
 		if n, err := network(text); err != nil {
-			s.untried("blockingBypassList: %v", err)
+			s.noteUntested("blockingBypassList: %v", err)
 		} else {
 			x.bypass = append(x.bypass, n)
 		}
@@ -129,7 +129,7 @@ func newNextDNSSource(s *Source, file string) (sourceRules, error) {
 		}
 	}
 	for _, part := range [][2]string{{"privacy", "blocklists"}, {"privacy", "natives"}, {"parentalControl", "categories"}, {"parentalControl", "services"}} {
-		entries(within(part[0], part[1]), func(id string) { s.untried("%s.%s: %s is NextDNS's own", part[0], part[1], id) })
+		entries(within(part[0], part[1]), func(id string) { s.noteUntested("%s.%s: %s is NextDNS's own", part[0], part[1], id) })
 	}
 	return z, nil
 }
@@ -155,7 +155,7 @@ func newOPNsenseSource(s *Source, file string) (sourceRules, error) {
 		}
 		by := "dnsbl " + strconv.Itoa(i)
 		for _, u := range append(b.at("lists").values(), b.at("type").values()...) {
-			s.untried("dnsbl: %s is fetched", u)
+			s.noteUntested("dnsbl: %s is fetched", u)
 		}
 		for _, name := range b.at("blocklists").values() {
 			z.exact[strings.ToLower(name)] = decision{true, by + ": " + name}
@@ -166,7 +166,7 @@ func newOPNsenseSource(s *Source, file string) (sourceRules, error) {
 		for _, key := range []string{"whitelists", "allowlists"} {
 			for _, name := range b.at(key).values() {
 				if strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
-					s.untried("dnsbl: expression %s", name)
+					s.noteUntested("dnsbl: expression %s", name)
 					continue
 				}
 				z.below(name, by+": "+key+" "+name, false)

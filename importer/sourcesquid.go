@@ -25,7 +25,7 @@ func newSquidSource(s *Source, path string) (sourceRules, error) {
 	for _, name := range sortedKeys(c.acls) {
 		a := c.acls[name]
 		if !slices.Contains(squidTried, a.kind) {
-			s.untried("acl %s is of type %s", name, a.kind)
+			s.noteUntested("acl %s is of type %s", name, a.kind)
 		}
 		for _, v := range a.values {
 			if strings.HasSuffix(a.kind, "_regex") || a.kind == "browser" || a.kind == "rep_mime_type" || a.kind == "req_header" {
@@ -34,7 +34,7 @@ func newSquidSource(s *Source, path string) (sourceRules, error) {
 					x, err = regexp.Compile("(?i:" + v + ")")
 				}
 				if err != nil {
-					s.untried("acl %s: %v", name, err)
+					s.noteUntested("acl %s: %v", name, err)
 					continue
 				}
 				a.expressions = append(a.expressions, x)
@@ -144,7 +144,7 @@ func (s *squidSource) aclMatches(t *filter.Transaction, name string, depth int) 
 	case "time":
 		return squidNow(a.values, t.Start)
 	case "proxy_auth":
-		return t.Client.User != "" && (a.anybody() || slices.Contains(a.values, t.Client.User))
+		return t.Client.User != "" && (a.coversUsers() || slices.Contains(a.values, t.Client.User))
 	case "any-of", "all-of":
 		return s.composed(t, a, depth+1)
 	}

@@ -106,7 +106,7 @@ func (q *squidGuardSource) source(s *Source, words []string, body []statement) {
 	add := func(word string) {
 		nets, ok := networks(word)
 		if !ok {
-			s.untried("source %s: %q", c.name, word)
+			s.noteUntested("source %s: %q", c.name, word)
 		}
 		for _, n := range nets {
 			p, err := netip.ParsePrefix(n)
@@ -141,12 +141,12 @@ func (q *squidGuardSource) source(s *Source, words []string, body []statement) {
 					c.users = append(c.users, user)
 				}
 			}); err != nil {
-				s.untried("source %s: %v", c.name, err)
+				s.noteUntested("source %s: %v", c.name, err)
 			}
 		case "within", "outside":
 			c.within, c.outside = values[0], x.words[0] == "outside"
 		default:
-			s.untried("source %s: %s", c.name, x.what)
+			s.noteUntested("source %s: %s", c.name, x.what)
 		}
 	}
 	q.sources = append(q.sources, c)
@@ -174,14 +174,14 @@ func (q *squidGuardSource) dest(s *Source, name string, body []statement) {
 			case "expressionlist":
 				e, err := regexp.Compile("(?i)" + line)
 				if err != nil {
-					s.untried("%s:%d: %v", x.words[1], n, err)
+					s.noteUntested("%s:%d: %v", x.words[1], n, err)
 					return
 				}
 				d.expressions = append(d.expressions, e)
 			}
 		})
 		if err != nil {
-			s.untried("dest %s: %v", name, err)
+			s.noteUntested("dest %s: %v", name, err)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (q *squidGuardSource) now(name string, t *filter.Transaction) bool {
 			on = days[t.Start.Weekday()]
 		case "date":
 			var dates string
-			if dates, stretches, why = dated(x.words[1:]); why == "" {
+			if dates, stretches, why = parseDates(x.words[1:]); why == "" {
 				hours, _ := policy.Schedule{{Dates: dates}}.Compile() // the function dated has read them
 				on = hours.Open(t.Start)
 			}
@@ -313,7 +313,7 @@ func (d *squidGuardDest) has(t *filter.Transaction) bool {
 	if d == nil {
 		return false
 	}
-	if above(t.Host, func(name string) bool { return d.domains[name] }) != "" {
+	if firstParent(t.Host, func(name string) bool { return d.domains[name] }) != "" {
 		return true
 	}
 	url := t.Host

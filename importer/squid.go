@@ -169,7 +169,7 @@ func (c *squidConf) convertJoint() {
 	if c.upload > 0 {
 		c.work.first = append([]policy.Rule{{Name: "large requests", Action: "block", Larger: c.upload}}, c.work.first...)
 	}
-	c.everywhere()
+	c.addSharedRules()
 	for i, rules := range c.closed {
 		stayClosed(&c.set.Policies[i], rules, c.acls)
 	}
@@ -344,12 +344,12 @@ func (c *squidConf) policies() error {
 				c.purgers(&rule, who)
 				rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.line))
 				c.refusal(&rule, l)
-				if p.Rules = append(p.Rules, rule); everything(rule) {
+				if p.Rules = append(p.Rules, rule); hasNoConditions(rule) {
 					break // lines after it are not reached
 				}
 			}
 		}
-		if n := len(p.Rules); len(c.access) > 0 && (n == 0 || !everything(p.Rules[n-1])) && last {
+		if n := len(p.Rules); len(c.access) > 0 && (n == 0 || !hasNoConditions(p.Rules[n-1])) && last {
 			p.Rules = append(p.Rules, policy.Rule{Name: "the opposite of the last line", Action: "block"})
 		}
 		c.set.Policies = append(c.set.Policies, p)
@@ -448,16 +448,16 @@ func (c *squidConf) refusal(r *policy.Rule, l squidAccess) {
 	}
 }
 
-// anybody reports whether an acl covers every signed-in user.
-func (a *squidACL) anybody() bool { return len(a.values) == 1 && a.values[0] == "REQUIRED" }
+// coversUsers reports whether an acl covers every signed-in user.
+func (a *squidACL) coversUsers() bool { return len(a.values) == 1 && a.values[0] == "REQUIRED" }
 
 // tunnels reports whether an acl matches exactly the method CONNECT.
 func (a *squidACL) tunnels() bool {
 	return a.kind == "method" && !slices.ContainsFunc(a.values, func(v string) bool { return !strings.EqualFold(v, "CONNECT") })
 }
 
-// everything reports whether a rule has no conditions.
-func everything(r policy.Rule) bool {
+// hasNoConditions reports whether a rule has no conditions.
+func hasNoConditions(r policy.Rule) bool {
 	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Upload)+len(r.Schedule)+len(r.Header) == 0
 }
 
@@ -483,7 +483,7 @@ func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits 
 			return r, false, carried("listen.admin and proxy.private, which refuse it by themselves"), nil
 		case a == nil:
 			return r, false, lost(fmt.Sprintf("there is no acl %q", name)), nil
-		case a.kind == "proxy_auth" && a.anybody():
+		case a.kind == "proxy_auth" && a.coversUsers():
 			if not {
 				fits, n = false, carried("identity.basic, which asks everybody")
 			}

@@ -60,7 +60,7 @@ func (c *squidConf) opens(who *squidClients) (decrypt bool, rules []policy.Rule,
 		case !fits || n.Kind == Lost:
 		case l.bump == "bump":
 			return true, rules, nil
-		case everything(r) && l.bump == "splice":
+		case hasNoConditions(r) && l.bump == "splice":
 			return false, rules, nil
 		default:
 			r.Name = ruleName(rules, "ssl_bump "+strings.Join(l.names, " "))
@@ -85,11 +85,11 @@ func stayClosed(p *policy.Policy, closed []policy.Rule, acls map[string]*squidAC
 		})
 		x := *r
 		x.Category, x.Unless, x.Schedule = nil, nil, nil
-		if !byName || r.Larger > 0 || !everything(x) {
+		if !byName || r.Larger > 0 || !hasNoConditions(x) {
 			r.Unless = append(r.Unless, names...)
 		}
 	}
-	if n := len(p.Rules); n > 0 && everything(p.Rules[n-1]) {
+	if n := len(p.Rules); n > 0 && hasNoConditions(p.Rules[n-1]) {
 		return
 	}
 	for _, r := range closed {

@@ -43,7 +43,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 	for _, l := range slices.Concat(c.access, c.replies, c.bumps) {
 		for _, n := range l.names {
 			n = strings.TrimPrefix(n, "!")
-			if a := c.acls[n]; a != nil && n != "all" && (a.kind == "src" || a.kind == "group" || a.kind == "proxy_auth" && !a.anybody()) {
+			if a := c.acls[n]; a != nil && n != "all" && (a.kind == "src" || a.kind == "group" || a.kind == "proxy_auth" && !a.coversUsers()) {
 				used[n] = a
 			}
 		}
@@ -85,7 +85,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 		groups = joinNetwork(groups, p, of[p])
 	}
 	groups = append(groups, &squidClients{})
-	people := append(c.alike(users, false), c.alike(members, true)...)
+	people := append(c.grouped(users, false), c.grouped(members, true)...)
 	for _, g := range groups {
 		for _, x := range people {
 			all = append(all, &squidClients{append(slices.Clone(x.names), g.names...), g.networks, x.users, x.groups})
@@ -99,9 +99,9 @@ func (c *squidConf) clients() (all []*squidClients) {
 	return all
 }
 
-// alike puts users, or groups, together that the same acls match. Those that an earlier line of
+// grouped puts users, or groups, together that the same acls match. Those that an earlier line of
 // http_access names come first.
-func (c *squidConf) alike(acls map[string][]string, groups bool) (all []*squidClients) {
+func (c *squidConf) grouped(acls map[string][]string, groups bool) (all []*squidClients) {
 	byUse := map[string]*squidClients{}
 	for _, v := range sortedKeys(acls) {
 		key := strings.Join(acls[v], "\x00")
@@ -130,7 +130,7 @@ func (c *squidConf) concernsOnly(names []string, who *squidClients) bool {
 	return !slices.ContainsFunc(names, func(n string) bool {
 		name, not := strings.CutPrefix(n, "!")
 		a := c.acls[name]
-		return a != nil && (a.kind == "src" || a.kind == "group" || a.kind == "proxy_auth" && !a.anybody()) && who.is(name) == not
+		return a != nil && (a.kind == "src" || a.kind == "group" || a.kind == "proxy_auth" && !a.coversUsers()) && who.is(name) == not
 	})
 }
 

@@ -185,7 +185,7 @@ func blockEnd(body []statement) int {
 
 func (q *squid) source(name string, at statement, body []statement) {
 	src := &source{name: name, place: at.place}
-	src.within, src.outside = q.timed(at)
+	src.within, src.outside = q.parseTimed(at)
 	addNetwork := func(p place, word string) {
 		nets, ok := networks(word)
 		if !ok {
@@ -251,7 +251,7 @@ func (q *squid) path(name string) string {
 
 func (q *squid) dest(name string, at statement, body []statement) error {
 	d := &dest{name: name}
-	if within, outside := q.timed(at); within != "" {
+	if within, outside := q.parseTimed(at); within != "" {
 		d.when = q.within(within, outside, at.place)
 	}
 	q.dests[name] = d
@@ -340,7 +340,7 @@ func (q *squid) lint(path string, urls bool) *index {
 }
 
 func (q *squid) rewrite(name string, at statement, body []statement) (safe bool) {
-	if within, _ := q.timed(at); within != "" {
+	if within, _ := q.parseTimed(at); within != "" {
 		q.rep.add(&Note{Kind: Changed, place: at.place, What: at.what, Ours: "safesearch", Why: "it applies at all times, as a policy has it on or off"})
 	}
 	for _, s := range body {

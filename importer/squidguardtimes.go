@@ -196,9 +196,9 @@ var everyDay = [7]bool{true, true, true, true, true, true, true}
 
 var dateText = regexp.MustCompile(`^(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*)(?:\s*-\s*(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*))?(?:\s+|$)`)
 
-// dated reads "1999.12.31", "*-12-24 08:00-12:00" or "2026.06.01-2026.08.31". why names the
+// parseDates reads "1999.12.31", "*-12-24 08:00-12:00" or "2026.06.01-2026.08.31". why names the
 // part that cannot be read.
-func dated(words []string) (dates string, stretches [][2]int, why string) {
+func parseDates(words []string) (dates string, stretches [][2]int, why string) {
 	text := strings.Join(words, " ")
 	m := dateText.FindStringSubmatch(text)
 	if m == nil {
@@ -286,7 +286,7 @@ func (q *squid) time(name string, body []statement) {
 		case "weekly":
 			days, stretches, why = weekly(s.words[1:])
 		case "date":
-			dates, stretches, why = dated(s.words[1:])
+			dates, stretches, why = parseDates(s.words[1:])
 		default:
 			why = "a time has lines of weekly and of date"
 		}
@@ -335,8 +335,8 @@ func (q *squid) within(name string, outside bool, at place) *calendar {
 	return w
 }
 
-// timed reads the text after the name of a block: within or outside, and a time space.
-func (q *squid) timed(s statement) (name string, outside bool) {
+// parseTimed reads the text after the name of a block: within or outside, and a time space.
+func (q *squid) parseTimed(s statement) (name string, outside bool) {
 	if len(s.words) < 3 {
 		return "", false
 	}

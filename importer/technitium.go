@@ -280,7 +280,7 @@ func (p *plain) technitiumRecursion(value string, _ map[string]string) *Note {
 	l := &p.set.dns().Server
 	switch value {
 	case "Allow":
-		l.Recursion = anybody()
+		l.Recursion = allNetworks()
 		return carried("dns: recursion")
 	case "UseSpecifiedNetworkACL", "UseSpecifiedNetworks":
 		return carried("dns: recursion")

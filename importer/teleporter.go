@@ -27,10 +27,10 @@ type unpacking struct {
 	left        int64
 }
 
-// teleported unpacks what Pi-hole's Teleporter exports: a ZIP archive since version 6, a tar
+// unpackTeleporter unpacks what Pi-hole's Teleporter exports: a ZIP archive since version 6, a tar
 // archive before, into a folder. It returns the folder, or file itself if that is no archive,
 // and the number of files that it left out because there were too many.
-func teleported(ctx context.Context, file, into string) (dir string, more int, err error) {
+func unpackTeleporter(ctx context.Context, file, into string) (dir string, more int, err error) {
 	if !isFile(file) || strings.HasSuffix(file, ".db") {
 		return file, 0, nil
 	}

@@ -174,7 +174,7 @@ func (o *unboundOptions) listeners(w *work) {
 			s.HTTPS = append(s.HTTPS, at)
 		}
 	}
-	o.askers(w)
+	o.readClients(w)
 }
 
 // certificate converts the certificate and its key, and reports whether they belong together.

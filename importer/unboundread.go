@@ -127,7 +127,7 @@ func (r *unboundReader) option(p *plain, key, value, text string) *Note {
 			return lostOurs("dns: hosts", "local names are the same for all clients")
 		}
 		n := p.unboundData(p.at, strings.Fields(strings.ReplaceAll(text, " IN ", " ")), r.kinds)
-		if name, _, _ := strings.Cut(text, " "); above(strings.ToLower(strings.TrimSuffix(name, ".")), func(s string) bool { return r.tags.of[s] != nil }) != "" && n.Kind == Carried {
+		if name, _, _ := strings.Cut(text, " "); firstParent(strings.ToLower(strings.TrimSuffix(name, ".")), func(s string) bool { return r.tags.of[s] != nil }) != "" && n.Kind == Carried {
 			n = differs(n.Ours, "for all clients, those without the tags of its zone too")
 		}
 		return n
@@ -315,7 +315,7 @@ func (r *unboundReader) finish(w *work) error {
 			w.rep.add(&Note{Kind: Lost, place: z.at, What: "rpz " + z.name, Ours: "lists", Why: "it has neither a file that is there nor an address: name it under lists with format: rpz"})
 		}
 	}
-	everyone := w.safe()
+	everyone := w.mainPolicy()
 	if some {
 		everyone.Rules = append(everyone.Rules, policy.Rule{Name: "rpz", Action: "block", Category: []string{"category/rpz"}})
 	}
@@ -371,8 +371,8 @@ func (r *unboundReader) policies(w *work, everyone []policy.Rule) error {
 	return nil
 }
 
-// askers sets which clients may ask.
-func (o *unboundOptions) askers(w *work) {
+// readClients sets which clients may ask.
+func (o *unboundOptions) readClients(w *work) {
 	s := &w.set.dns().Server
 	for _, n := range o.allowed {
 		s.Allow, s.Recursion = append(s.Allow, n), append(s.Recursion, n)

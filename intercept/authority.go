@@ -96,7 +96,7 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 		leaves:   newCache[*tls.Certificate](leaves),
 		base:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}
-	if err := a.alive(time.Now()); err != nil {
+	if err := a.checkValid(time.Now()); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -201,7 +201,7 @@ func dnsName(name string) bool {
 
 // mint signs a leaf. It is used for a day, so that clients never see it near its expiry.
 func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Certificate, time.Time, error) {
-	if err := a.alive(now); err != nil {
+	if err := a.checkValid(now); err != nil {
 		return nil, time.Time{}, err
 	}
 	key, err := a.leafKey(now)
@@ -249,8 +249,8 @@ func (a *Authority) chain(now time.Time) (chain [][]byte) {
 	return chain
 }
 
-// alive returns why the root cannot sign now, or nil if it can.
-func (a *Authority) alive(now time.Time) error {
+// checkValid returns why the root cannot sign now, or nil if it can.
+func (a *Authority) checkValid(now time.Time) error {
 	c := a.root.Certificate
 	switch {
 	case now.After(c.NotAfter):

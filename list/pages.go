@@ -222,7 +222,7 @@ func (p *Pages) newGeneric() *genericSheet {
 			})
 		}
 	}
-	s.all = s.without(nil)
+	s.all = s.sheetWithout(nil)
 	s.path = fmt.Sprintf("%s%016x%s", sheetPrefix, xxh3.Hash(s.all), sheetSuffix)
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // into memory
@@ -232,8 +232,8 @@ func (p *Pages) newGeneric() *genericSheet {
 	return s
 }
 
-// without returns the sheet without some selectors.
-func (s *genericSheet) without(excepted map[string]bool) []byte {
+// sheetWithout returns the sheet without some selectors.
+func (s *genericSheet) sheetWithout(excepted map[string]bool) []byte {
 	var b []byte
 	n := 0
 	for _, text := range s.names {
@@ -273,7 +273,7 @@ func (p *Pages) Sheet(path []byte, host string, gzip bool) (css []byte, zipped, 
 	p.find(w)
 	switch {
 	case len(w.excepted) > 0:
-		return s.without(w.excepted), false, true
+		return s.sheetWithout(w.excepted), false, true
 	case gzip:
 		return s.zipped, true, true
 	}

@@ -330,7 +330,7 @@ func (f *flow) run(ctx, sending context.Context) {
 			if over && !done {
 				f.recordEnd()
 			}
-			left := f.look(now, over)
+			left := f.dropOverdue(now, over)
 			if over || done && left == 0 {
 				return
 			}
@@ -349,7 +349,7 @@ func (f *flow) run(ctx, sending context.Context) {
 			f.onReceiveError(ctx, err)
 		}
 		if done && time.Now().After(until.Add(lookEvery)) {
-			f.look(until.Add(time.Hour), false)
+			f.dropOverdue(until.Add(time.Hour), false)
 			return
 		}
 	}
@@ -505,9 +505,9 @@ func (f *flow) isQuestionOf(s *slot, question []byte) bool {
 	return bytes.Equal(want[dnsHeader:], question) || bytes.EqualFold(want[dnsHeader:], question)
 }
 
-// look gives up overdue queries, or when the run is over all of them, and returns how many
+// dropOverdue gives up overdue queries, or when the run is over all of them, and returns how many
 // still wait.
-func (f *flow) look(now time.Time, over bool) int {
+func (f *flow) dropOverdue(now time.Time, over bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.outstanding == 0 {

@@ -112,7 +112,7 @@ func (p *plot) overTime(points []Point, all []series) {
 	x, y := scale(topX), scale(topY)
 	for _, s := range all {
 		var b strings.Builder
-		for _, q := range thin(points) {
+		for _, q := range thinOut(points) {
 			fmt.Fprintf(&b, "%.1f,%.1f ", marginLeft+plotWidth*q.At/x, marginTop+plotHeight*(1-s.of(q)/y))
 		}
 		p.Lines = append(p.Lines, line{s.name, s.class, strings.TrimSpace(b.String())})
@@ -124,8 +124,8 @@ func (p *plot) overTime(points []Point, all []series) {
 	}
 }
 
-// thin reduces the plot of a long run: it keeps the worst point of each group.
-func thin(points []Point) []Point {
+// thinOut reduces the plot of a long run: it keeps the worst point of each group.
+func thinOut(points []Point) []Point {
 	const most = 600
 	group := (len(points) + most - 1) / most
 	if group <= 1 {

@@ -170,7 +170,7 @@ func (o *Origin) Counts() map[string]int64 {
 
 // ServeHTTP answers one request.
 func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	delay, fault, err := o.wish(r)
+	delay, fault, err := o.requested(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -200,8 +200,8 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.send(w, r, a, fault)
 }
 
-// wish returns delay and fault for this request: from its query, or by its share.
-func (o *Origin) wish(r *http.Request) (time.Duration, Fault, error) {
+// requested returns delay and fault for this request: from its query, or by its share.
+func (o *Origin) requested(r *http.Request) (time.Duration, Fault, error) {
 	n := o.served.Add(1) - 1
 	delay, fault := o.cfg.Delay, o.draw(n)
 	if r.URL.RawQuery == "" {

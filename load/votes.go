@@ -394,7 +394,7 @@ func (r *votesRun) verify(ctx context.Context, voters []*voter, s *VotesReport) 
 	var missing []uuid
 	for part := range slices.Chunk(voters, (len(voters)+3)/4) {
 		all.Go(func() {
-			n, m, err := r.look(ctx, part)
+			n, m, err := r.queryStates(ctx, part)
 			mu.Lock()
 			defer mu.Unlock()
 			counted, missing = counted+n, append(missing, m...)
@@ -445,9 +445,9 @@ func (r *votesRun) askCounted(ctx context.Context) (int64, error) {
 	return 0, nil
 }
 
-// look queries the state of each vote, some concurrently. missing are acknowledged votes that
+// queryStates queries the state of each vote, some concurrently. missing are acknowledged votes that
 // are not counted.
-func (r *votesRun) look(ctx context.Context, voters []*voter) (counted int64, missing []uuid, err error) {
+func (r *votesRun) queryStates(ctx context.Context, voters []*voter) (counted int64, missing []uuid, err error) {
 	v := &voter{r: r}
 	defer v.close()
 	ask := func(ids []uuid, acked bool) error {

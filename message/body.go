@@ -178,7 +178,7 @@ func (b *FramedBody) stop(err error) {
 	case errors.As(err, &e):
 		b.err = &Error{b.status, e.Reason}
 	default:
-		b.err = inside(err)
+		b.err = withinMessage(err)
 	}
 }
 

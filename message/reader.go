@@ -238,7 +238,7 @@ func (r *Reader) skipEmptyLines() error {
 			return nil
 		}
 		if b, err = r.Peek(2); err != nil {
-			return inside(err)
+			return withinMessage(err)
 		}
 		if b[1] != '\n' {
 			return bad("CR without LF")
@@ -257,7 +257,7 @@ func (r *Reader) startsWith(s string) error {
 			if n == 1 {
 				return err
 			}
-			return inside(err)
+			return withinMessage(err)
 		}
 		if b[n-1] != s[n-1] {
 			return bad("status line does not begin with HTTP/1.")
@@ -266,8 +266,8 @@ func (r *Reader) startsWith(s string) error {
 	return nil
 }
 
-// inside converts the end of the connection to an error within a message.
-func inside(err error) error {
+// withinMessage converts the end of the connection to an error within a message.
+func withinMessage(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}
@@ -306,7 +306,7 @@ func (r *Reader) head(raw []byte) ([]byte, error) {
 			searched = 0
 		}
 		if err := r.fill(); err != nil {
-			err = inside(err)
+			err = withinMessage(err)
 			if len(raw) > 0 {
 				r.err = err
 			}

@@ -27,7 +27,7 @@ func (r *Reader) relaxedHead(raw []byte, folded *bool) ([]byte, error) {
 		r.a += n
 		if !ended {
 			if err := r.fill(); err != nil {
-				r.err = inside(err)
+				r.err = withinMessage(err)
 				return raw, r.err
 			}
 			continue

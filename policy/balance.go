@@ -27,7 +27,7 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 	counts := make([]state.Count, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
-		counts[i] = l.look(t, d)
+		counts[i] = l.readCount(t, d)
 	}
 	e.counter.Count(ctx, counts)
 	extra := e.decided.minutes(c, now)

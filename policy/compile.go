@@ -139,7 +139,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 			return nil, fmt.Errorf("alerts: %w", err)
 		}
 	}
-	p.watching()
+	p.markWatchRules()
 	names := map[string]bool{}
 	for i := range s.Rules {
 		key := fmt.Sprintf("rules[%d]", i)
@@ -152,7 +152,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 		names[s.Rules[i].Name] = true
 	}
 	if s.Decrypt {
-		if err := p.implied(s, v); err != nil {
+		if err := p.addImplied(s, v); err != nil {
 			return nil, setting.At("decrypt", err)
 		}
 	}
@@ -176,8 +176,8 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	return p, nil
 }
 
-// implied adds the rule that blocks the certificate faults that no other rule names.
-func (p *policy) implied(s *Policy, v *vocabulary) error {
+// addImplied adds the rule that blocks the certificate faults that no other rule names.
+func (p *policy) addImplied(s *Policy, v *vocabulary) error {
 	r := Rule{Name: "certificate", Action: "block"}
 	for _, c := range v.checks {
 		if c.Name() != r.Name {
@@ -309,7 +309,7 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 	}
 	named := append(slices.Clone(s.Category), signatures...)
 	for i, name := range named {
-		es, err := v.among(name, s.Over != nil)
+		es, err := v.categoriesNamed(name, s.Over != nil)
 		if err != nil {
 			if i >= len(s.Category) {
 				return setting.At("signature", fmt.Errorf("no rule of check signature: %w", err))
@@ -417,7 +417,7 @@ func (r *conditions) compile(s *Rule) (err error) {
 	}
 	r.ja4 = s.JA4
 	for i, words := range s.Search {
-		if strings.Contains(words, "{") && !joined(words) {
+		if strings.Contains(words, "{") && !isJoined(words) {
 			if r.forms == nil {
 				r.forms = newForms()
 			}
@@ -567,8 +567,8 @@ func (v *vocabulary) find(name string) ([]entry, error) {
 	return es, nil
 }
 
-// among finds the categories called name; with a limit only scored ones.
-func (v *vocabulary) among(name string, limit bool) ([]entry, error) {
+// categoriesNamed finds the categories called name; with a limit only scored ones.
+func (v *vocabulary) categoriesNamed(name string, limit bool) ([]entry, error) {
 	es, err := v.find(name)
 	if err != nil || limit {
 		return es, err

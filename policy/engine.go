@@ -422,7 +422,7 @@ func (w *walk) dropParams() {
 func (w *walk) run(ctx context.Context, i int) (found bool) {
 	bit := uint64(1) << i
 	costly := w.e.checks[i].Cost() == filter.Heavy || w.stage == filter.RequestBody || w.stage == filter.ResponseBody
-	if w.e.wants(i, w.t, w.stage) && (!costly || w.matters(bit) || w.rations(bit)) {
+	if w.e.wants(i, w.t, w.stage) && (!costly || w.matters(bit) || w.mayCount(bit)) {
 		found = w.e.find(ctx, w.t, w.stage, i)
 	}
 	w.ran |= bit
@@ -502,12 +502,12 @@ func (w *walk) ruleMatches(i int) answer {
 	}
 	a := yes
 	if r.found && !w.found.has(i) {
-		if !w.could(r.finds) {
+		if !w.mayStillReport(r.finds) {
 			return no
 		}
 		a = maybe
 	}
-	if r.unless != 0 && a == yes && w.could(r.unless) {
+	if r.unless != 0 && a == yes && w.mayStillReport(r.unless) {
 		a = maybe
 	}
 	a = min(a, r.holds(w))
@@ -529,9 +529,9 @@ func (w *walk) ruleMatches(i int) answer {
 	return yes
 }
 
-// could reports whether one of the checks may still report something, at this stage or a later
+// mayStillReport reports whether one of the checks may still report something, at this stage or a later
 // one of the transaction.
-func (w *walk) could(checks uint64) bool {
+func (w *walk) mayStillReport(checks uint64) bool {
 	for b := checks; b != 0; b &= b - 1 {
 		i := bits.TrailingZeros64(b)
 		if w.ran>>i&1 == 0 && w.e.wants(i, w.t, w.stage) {
@@ -570,7 +570,7 @@ func (w *walk) matters(checks uint64) bool {
 			continue
 		}
 		missing := r.found && !w.found.has(i)
-		if missing && !w.could(r.finds) {
+		if missing && !w.mayStillReport(r.finds) {
 			continue
 		}
 		if (missing && r.finds&checks != 0 || r.unless&checks != 0) && r.holds(w) != no {
@@ -619,13 +619,13 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 			checks |= 1 << i
 		}
 	}
-	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && (w.needsType() || needsPicture(&w)) || s == filter.RequestBody && needsUpload(&w)
+	return w.matters(checks) || w.mayCount(checks) || s == filter.ResponseBody && (w.needsType() || needsPicture(&w)) || s == filter.RequestBody && needsUpload(&w)
 }
 
 // needsType reports whether a rule waits for the detected type of a body, because the origin
 // declares none.
 func (w *walk) needsType() bool {
-	if w.t.Response == nil || !vague(w.t.Content().Type()) {
+	if w.t.Response == nil || !isGeneric(w.t.Content().Type()) {
 		return false
 	}
 	unknown := w.t.Content().Type() == ""

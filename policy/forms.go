@@ -33,9 +33,9 @@ func (f *forms) add(phrase string) error {
 	return err
 }
 
-// joined reports whether all words of a phrase are in scripts that put no blanks
+// isJoined reports whether all words of a phrase are in scripts that put no blanks
 // between words: there is no form of them to look for.
-func joined(phrase string) bool {
+func isJoined(phrase string) bool {
 	for _, t := range content.Terms([]byte(phrase), true) {
 		if !language.ScriptOf(t.Word).JoinsWords() {
 			return false

@@ -246,7 +246,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		return err
 	}
 	for i, name := range s.Category {
-		es, err := v.among(name, s.Over != nil)
+		es, err := v.categoriesNamed(name, s.Over != nil)
 		if err != nil {
 			return setting.At(fmt.Sprintf("category[%d]", i), err)
 		}
@@ -328,8 +328,8 @@ func (l *limit) countOne(t *filter.Transaction) state.Count {
 	return state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most}
 }
 
-// look returns a count that adds nothing, for a Quota.
-func (l *limit) look(t *filter.Transaction, d *day) state.Count {
+// readCount returns a count that adds nothing, for a Quota.
+func (l *limit) readCount(t *filter.Transaction, d *day) state.Count {
 	return state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1}
 }
 
@@ -388,7 +388,7 @@ func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, 
 		d := e.dayOf(now)
 		for i := range p.quotas {
 			l := &p.quotas[i]
-			counts = append(counts, l.look(t, d))
+			counts = append(counts, l.readCount(t, d))
 		}
 	}
 	e.counter.Count(ctx, counts)
@@ -436,9 +436,9 @@ func (p *policy) quotasFor(t *filter.Transaction, checks uint64) (set quotaSet) 
 
 const allChecks = ^uint64(0)
 
-// rations reports whether findings still to come from these checks could count for another
+// mayCount reports whether findings still to come from these checks could count for another
 // quota.
-func (w *walk) rations(checks uint64) bool {
+func (w *walk) mayCount(checks uint64) bool {
 	if w.e.counter == nil || len(w.p.rations) == 0 {
 		return false
 	}
@@ -474,7 +474,7 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 	counts := make([]state.Count, 0, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
-		n := l.look(t, d)
+		n := l.readCount(t, d)
 		if set.has(i) {
 			if n.Most = l.most; l.minutes {
 				n.Most, n.Member = l.most+extra, d.minute(now)
@@ -549,7 +549,7 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 		if !set.has(i) {
 			continue
 		}
-		n := l.look(t, d)
+		n := l.readCount(t, d)
 		if n.Most = l.most; l.minutes {
 			n.Most += extra
 		}
@@ -596,7 +596,7 @@ func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 		if !set.has(i) {
 			continue
 		}
-		n := l.look(t, d)
+		n := l.readCount(t, d)
 		n.Add = t.BytesIn + t.BytesOut
 		if !l.minutes {
 			counts = append(counts, n)

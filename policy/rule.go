@@ -206,7 +206,7 @@ func (r *conditions) extensionOfType(w *walk) answer {
 	}
 	typ := w.t.Content().Type()
 	switch {
-	case !vague(typ):
+	case !isGeneric(typ):
 	case w.stage < filter.ResponseBody:
 		return w.laterThan(filter.ResponseBody)
 	case w.t.Body != nil:
@@ -218,8 +218,8 @@ func (r *conditions) extensionOfType(w *walk) answer {
 	return no
 }
 
-// vague reports whether a media type does not identify a kind of file.
-func vague(typ string) bool {
+// isGeneric reports whether a media type does not identify a kind of file.
+func isGeneric(typ string) bool {
 	switch typ {
 	case "", "text/plain", "application/octet-stream", "binary/octet-stream", "application/force-download", "application/x-download":
 		return true

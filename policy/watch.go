@@ -18,8 +18,8 @@ type watchedThemes struct {
 	seeks   uint64 // the checks that can find their categories
 }
 
-// watching marks the rules so far as watch rules.
-func (p *policy) watching() {
+// markWatchRules marks the rules so far as watch rules.
+func (p *policy) markWatchRules() {
 	p.watches = len(p.rules)
 	for _, r := range p.rules {
 		p.seeks |= r.finds | r.unless

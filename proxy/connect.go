@@ -20,7 +20,7 @@ func (c *conn) connect() outcome {
 		return c.decrypt()
 	}
 	if !x.Decide(x.ctx, filter.Name) {
-		return x.obey()
+		return x.sendVerdict()
 	}
 	return c.openTunnel()
 }

@@ -29,7 +29,7 @@ func (c *conn) openTunnel() outcome {
 	c.p.counters.add(tunnels)
 	t := &tunnel{near: c.c, far: far, farFirst: first}
 	t.begin(c)
-	request, pass := c.look(&t.up)
+	request, pass := c.judgeHello(&t.up)
 	if pass {
 		return relaying
 	}
@@ -46,11 +46,11 @@ func (c *conn) openTunnel() outcome {
 	return closing
 }
 
-// look waits for the client's first bytes, and if they are a TLS hello judges its host. pass
+// judgeHello waits for the client's first bytes, and if they are a TLS hello judges its host. pass
 // reports whether the tunnel may continue; the bytes read are then forwarded. An unencrypted
-// request ends the tunnel, unless the host is allowed: look returns it, and the client's
+// request ends the tunnel, unless the host is allowed: judgeHello returns it, and the client's
 // connection stays open.
-func (c *conn) look(up *direction) (request []byte, pass bool) {
+func (c *conn) judgeHello(up *direction) (request []byte, pass bool) {
 	x, p := &c.x, c.p
 	for {
 		c.c.SetReadDeadline(deadlineIn(p.tunnel))

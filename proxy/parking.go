@@ -60,8 +60,8 @@ func (k *parking) park(d *direction) bool {
 	return true
 }
 
-// woken adapts to the pace at which something arrives.
-func (d *direction) woken(now time.Time) {
+// adaptPace adapts to the pace at which something arrives.
+func (d *direction) adaptPace(now time.Time) {
 	p := d.t.c.p
 	longer := 2 * d.still
 	switch parked := time.Duration(now.UnixNano() - d.since); {
@@ -112,7 +112,7 @@ func (k *parking) arrived(fds []int) {
 	defer k.mu.Unlock()
 	for _, fd := range fds {
 		if d := k.at[fd]; d != nil {
-			d.woken(now)
+			d.adaptPace(now)
 			k.resume(d)
 		}
 	}

@@ -189,7 +189,7 @@ func TestDirectionIsParkedLaterWhileItsPausesAreShort(t *testing.T) {
 		now := time.Now()
 		d.since = now.Add(-tt.parked).UnixNano()
 		d.quiet.Store(true)
-		if d.woken(now); d.still != tt.want || d.quiet.Load() {
+		if d.adaptPace(now); d.still != tt.want || d.quiet.Load() {
 			t.Errorf("case %d: parked after %v, want %v; quiet %v", i, d.still, tt.want, d.quiet.Load())
 		}
 	}

@@ -75,7 +75,7 @@ func (x *request) init(p *Proxy, c client) {
 	p.inspector.Exchange(&x.Exchange)
 	x.ClientGone, x.Interrupt, x.Record = c.gone, x.caller.Interrupt, p.recordMessage
 	x.caller.Interim = x.interim
-	x.caller.Faults = x.suspect
+	x.caller.Faults = x.judgeFaults
 }
 
 // open prepares x to serve the requests of a connection.
@@ -243,8 +243,8 @@ func (x *request) setURL() {
 	x.T.URL = x.url
 }
 
-// turn waits until the request may be processed.
-func (x *request) turn() outcome {
+// waitTurn waits until the request may be processed.
+func (x *request) waitTurn() outcome {
 	p := x.p
 	ok, waited := p.turns.Acquire(x.ctx, x.addr, 1, p.queueTime)
 	x.working = ok
@@ -392,7 +392,7 @@ func (x *request) forward() outcome {
 		return x.reply(s)
 	}
 	if !x.judgeHead() {
-		return x.obey()
+		return x.sendVerdict()
 	}
 	if x.Q.Upgrade != nil && x.Upgrade() == exchange.UpgradeRefused {
 		return x.fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.Q.Upgrade)+" refused: no rule allows this host")
@@ -408,7 +408,7 @@ func (x *request) forward() outcome {
 	s, err := x.response()
 	switch {
 	case err == errFaulty, err != nil && x.UploadRefused():
-		return x.obey()
+		return x.sendVerdict()
 	case err != nil:
 		return x.inspectionFailed(err, x.upstreamError)
 	case s.Status == 407:
@@ -417,7 +417,7 @@ func (x *request) forward() outcome {
 	pass, inspect := x.JudgeResponse(x.ctx, s)
 	switch {
 	case !pass:
-		return x.obey()
+		return x.sendVerdict()
 	case s.Status == 101:
 		return x.upgrade(s)
 	case inspect:
@@ -560,8 +560,8 @@ func (x *request) aimOutgoing(out *message.Request) {
 	}
 }
 
-// suspect judges the faults of an origin's certificate, unless they already were.
-func (x *request) suspect(faults []filter.Finding) error {
+// judgeFaults judges the faults of an origin's certificate, unless they already were.
+func (x *request) judgeFaults(faults []filter.Finding) error {
 	fresh := false
 next:
 	for _, f := range faults {
@@ -667,8 +667,8 @@ func (x *request) lostClient(err error) outcome {
 	return closing
 }
 
-// obey sends the response for the verdict.
-func (x *request) obey() outcome { return x.reply(x.VerdictResponse(x.ctx)) }
+// sendVerdict sends the response for the verdict.
+func (x *request) sendVerdict() outcome { return x.reply(x.VerdictResponse(x.ctx)) }
 
 // fail sends an error page: reason is for the client, note for the operator.
 func (x *request) fail(status int, reason, note string) outcome {

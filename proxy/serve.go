@@ -168,7 +168,7 @@ func (c *conn) request() (o outcome) {
 		return closing
 	}
 	valid := x.address()
-	if o := x.turn(); o != proceed {
+	if o := x.waitTurn(); o != proceed {
 		return o
 	}
 	if p.total > 0 {

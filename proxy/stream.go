@@ -301,7 +301,7 @@ func (st *stream) Read(p []byte) (int, error) {
 		case st.ended:
 			m.mu.Unlock()
 			return 0, io.EOF
-		case passed(st.rdead):
+		case isPast(st.rdead):
 			m.mu.Unlock()
 			return 0, os.ErrDeadlineExceeded
 		}
@@ -321,7 +321,7 @@ func (st *stream) Read(p []byte) (int, error) {
 	return n, m.credit(st, raw)
 }
 
-func passed(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
+func isPast(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
 // wait waits for a change; m.mu must be held.
 func (st *stream) wait(until time.Time) {
@@ -572,7 +572,7 @@ func (st *stream) room(n int) (int, error) {
 			m.send -= k
 			return int(k), nil
 		}
-		if passed(st.wdead) {
+		if isPast(st.wdead) {
 			return 0, os.ErrDeadlineExceeded
 		}
 		m.mu.Unlock()

@@ -84,7 +84,7 @@ func (d *dialer) dial(ctx context.Context, addr string, run func(func()), set fu
 		set(c)
 	}
 	c.mu.Lock()
-	c.watch = time.AfterFunc(silence/looks, c.look)
+	c.watch = time.AfterFunc(silence/looks, c.check)
 	c.mu.Unlock()
 	run(c.write)
 	run(c.read)
@@ -335,8 +335,8 @@ func (c *conn) failure() error {
 	return c.err
 }
 
-// look fails a connection on which replies do not arrive, and pings an idle one.
-func (c *conn) look() {
+// check fails a connection on which replies do not arrive, and pings an idle one.
+func (c *conn) check() {
 	if c.stuck() {
 		c.fail(errSilent)
 	}

@@ -66,8 +66,8 @@ func (a record) compare(b record) int {
 	return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo))
 }
 
-// squeeze sorts the table and combines records with the same key.
-func (t *tally) squeeze() {
+// combine sorts the table and combines records with the same key.
+func (t *tally) combine() {
 	slices.SortFunc(t.recs, record.compare)
 	out := t.recs[:0]
 	for _, r := range t.recs {
@@ -81,7 +81,7 @@ func (t *tally) squeeze() {
 }
 
 func (t *tally) makeRoom() error {
-	t.squeeze()
+	t.combine()
 	if len(t.recs) <= cap(t.recs)/2 {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (t *tally) write(records iter.Seq2[record, error]) (err error) {
 
 // counts calls f with the count of each key. The tally is empty afterwards.
 func (t *tally) counts(ctx context.Context, f func(n uint64)) error {
-	t.squeeze()
+	t.combine()
 	if len(t.runs) == 0 {
 		for _, r := range t.recs {
 			f(r.n)

@@ -23,9 +23,9 @@ import (
 // which the origin's responses are recognised.
 const marker = "Shuultuur-Replay"
 
-// wish returns the value of marker for an entry: status, bytes, type. A response of a filter
+// marking returns the value of marker for an entry: status, bytes, type. A response of a filter
 // is requested as a plain page, so that the gateway has something to filter.
-func wish(e *Entry) string {
+func marking(e *Entry) string {
 	status, size, kind := e.Status, e.Bytes, e.Type
 	if e.Refused {
 		status, kind = 200, "text/html"
@@ -63,8 +63,8 @@ func NewOrigin(l net.Listener, zip bool) *Origin {
 // Addr returns the address of the origin.
 func (o *Origin) Addr() net.Addr { return o.addr }
 
-// saw reports whether a probe with this token has arrived.
-func (o *Origin) saw(token string) bool {
+// arrived reports whether a probe with this token has arrived.
+func (o *Origin) arrived(token string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.probed[token]

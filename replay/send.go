@@ -316,7 +316,7 @@ func (s *Sender) probe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking the gateway at %s: %w", s.addr, err)
 	}
-	if !s.cfg.Origin.saw(token) {
+	if !s.cfg.Origin.arrived(token) {
 		return fmt.Errorf("the gateway at %s answered a request for %q itself or from elsewhere (status %d), so the log could go out to the internet: set its parent to the origin, proxy: {parent: \"http://%s\"}, and let it pass", s.addr, probeHost, got.code, s.cfg.Origin.Addr())
 	}
 	return nil
@@ -531,7 +531,7 @@ func (w *worker) write(e *Entry) error {
 		}
 	}
 	if w.s.cfg.Origin != nil {
-		b = append(append(append(b, marker+": "...), wish(e)...), "\r\n"...)
+		b = append(append(append(b, marker+": "...), marking(e)...), "\r\n"...)
 	}
 	b = append(b, "\r\n"...)
 	w.head = b

@@ -103,7 +103,7 @@ func TestOriginMakesBodiesOfTheRecordedKind(t *testing.T) {
 		t.Helper()
 		w := httptest.NewRecorder()
 		q := httptest.NewRequest(http.MethodGet, "http://any.example/x.png", nil)
-		q.Header.Set(marker, wish(&e))
+		q.Header.Set(marker, marking(&e))
 		q.Header.Set("Accept-Encoding", accept)
 		o.ServeHTTP(w, q)
 		return w.Result()

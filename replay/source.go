@@ -76,7 +76,7 @@ func (s *Source) Progress() (done, total int64) { return s.read.Load(), s.total.
 // nothing follows it.
 func (s *Source) Entries(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		if err := s.weigh(); err != nil {
+		if err := s.sumSizes(); err != nil {
 			yield(Entry{}, err)
 			return
 		}
@@ -92,9 +92,9 @@ func (s *Source) Entries(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// weigh adds up the sizes for the progress bar, and so detects missing files before hours of
+// sumSizes adds up the sizes for the progress bar, and so detects missing files before hours of
 // work.
-func (s *Source) weigh() error {
+func (s *Source) sumSizes() error {
 	if s.Form != "" && !slices.Contains(forms[:], s.Form) {
 		return fmt.Errorf("form %q is not one of %s", s.Form, strings.Join(forms[:], ", "))
 	}

@@ -281,7 +281,7 @@ func (w *WhatIf) judgePiece(ctx context.Context, p *piece, before, after bool) {
 		}
 		if before {
 			w.judged.Add(1)
-			o.was, o.known = w.before(ctx, e, &x)
+			o.was, o.known = w.oldVerdict(ctx, e, &x)
 		}
 		if after && (!before || o.known) {
 			o.is = w.New.judge(ctx, e, &x)
@@ -297,8 +297,8 @@ type exchange struct {
 	response *message.Response // made when a judge first needs it
 }
 
-// before returns the verdict in the log, or that of the old settings.
-func (w *WhatIf) before(ctx context.Context, e *Entry, x *exchange) (opinion, bool) {
+// oldVerdict returns the verdict in the log, or that of the old settings.
+func (w *WhatIf) oldVerdict(ctx context.Context, e *Entry, x *exchange) (opinion, bool) {
 	if w.Old != nil {
 		return w.Old.judge(ctx, e, x), true
 	}

@@ -267,7 +267,7 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *dns.Query, a *dns.Reply, 
 
 // rebinds sets the verdict for an address in a private network.
 func (r *Resolver) rebinds(t *filter.Transaction) {
-	r.found(t, "rebinding")
+	r.setBlock(t, "rebinding")
 	t.Verdict.Names.Answer = filter.NoData
 }
 

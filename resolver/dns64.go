@@ -150,10 +150,10 @@ func (r *Resolver) synthesises(q *dns.Query) bool {
 	return r.dns64.IsValid() && q.Type == typeAAAA && !(q.DO && q.CD())
 }
 
-// lacks reports whether e, an answer for AAAA, has no addresses, or only ones to ignore, so
+// needsDNS64 reports whether e, an answer for AAAA, has no addresses, or only ones to ignore, so
 // that DNS64 applies. No answer at all counts as none (RFC 6147 sections 5.1.2 and 5.1.3),
 // except with validation, which requires a proof (section 5.5).
-func (r *Resolver) lacks(e *cache.Entry) bool {
+func (r *Resolver) needsDNS64(e *cache.Entry) bool {
 	if e.Flags&cache.Failure != 0 {
 		return !r.parts.Validated
 	}

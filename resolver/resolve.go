@@ -256,7 +256,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 	case v.Final():
 		return r.refuse(ctx, q, a, t)
 	case v.Action == filter.Pass && !v.Names.OwnDNS && canary(q.Name):
-		r.found(t, "canary")
+		r.setBlock(t, "canary")
 		v.Names.Answer = filter.NXDomain
 		return r.refuse(ctx, q, a, t)
 	}
@@ -280,7 +280,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 			}
 		}
 	}
-	return r.look(ctx, q, a, t)
+	return r.lookUp(ctx, q, a, t)
 }
 
 // answerLocal answers with a local name.
@@ -330,8 +330,8 @@ func (r *Resolver) SeeRefused(q *dns.Query, t *filter.Transaction) {
 	}
 }
 
-// found sets a block for a reason that no check reports.
-func (r *Resolver) found(t *filter.Transaction, category string) {
+// setBlock sets a block for a reason that no check reports.
+func (r *Resolver) setBlock(t *filter.Transaction, category string) {
 	f := filter.Finding{Check: checkName, Category: category}
 	t.Findings = append(t.Findings, f)
 	t.Verdict.Action = filter.Block
@@ -341,8 +341,8 @@ func (r *Resolver) found(t *filter.Transaction, category string) {
 // checkName is the check in findings of the resolver itself.
 const checkName = "dns"
 
-// look answers from the cache, or has the answer fetched.
-func (r *Resolver) look(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
+// lookUp answers from the cache, or has the answer fetched.
+func (r *Resolver) lookUp(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
 	k := keyOf(q)
 	names := &t.Verdict.Names
 	if (q.Type == typeHTTPS || q.Type == typeSVCB) && (names.NoHTTP3 || names.NoECH) {
@@ -358,7 +358,7 @@ func (r *Resolver) look(ctx context.Context, q *dns.Query, a *dns.Reply, t *filt
 		buf, e = r.parts.Store.wait(ctx, &k, q.At, a.Buf)
 	}
 	a.Buf = buf
-	if r.synthesises(q) && r.lacks(&e) {
+	if r.synthesises(q) && r.needsDNS64(&e) {
 		return r.synthetic(ctx, q, a, t, from, &e)
 	}
 	fill(q, a, &e)

@@ -158,15 +158,15 @@ func (s *Store) get(k *cache.Key, now time.Time, dst []byte) (body []byte, e cac
 		return dst, e, true, false
 	case cache.Stale:
 		if stale = e.Flags&cache.Failure == 0; stale && failed >= 0 && failed < staleRetry {
-			s.beyond(&e)
+			s.markStale(&e)
 			return dst, e, true, true
 		}
 	}
 	return dst[:from], cache.Entry{}, false, stale
 }
 
-// beyond marks e as stale.
-func (s *Store) beyond(e *cache.Entry) {
+// markStale marks e as stale.
+func (s *Store) markStale(e *cache.Entry) {
 	s.stale.Add(1)
 	e.EDE = edeStale
 	if e.Rcode == rcodeNXDomain {
@@ -222,7 +222,7 @@ func (s *Store) staleAnswer(k *cache.Key, now time.Time, dst []byte) ([]byte, ca
 		return dst[:from], cache.Entry{}, false
 	}
 	if st == cache.Stale {
-		s.beyond(&e)
+		s.markStale(&e)
 	}
 	return dst, e, true
 }

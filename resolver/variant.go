@@ -43,7 +43,7 @@ func (r *Resolver) alias(ctx context.Context, q *dns.Query, a *dns.Reply, t *fil
 	// Few names end in a digit; parsing each as an address would allocate an error.
 	if n := len(to); n > 0 && '0' <= to[n-1] && to[n-1] <= '9' || strings.Contains(to, ":") {
 		if addr, err := netip.ParseAddr(to); err == nil {
-			return r.instead(q, a, addr.Unmap())
+			return r.answerAddress(q, a, addr.Unmap())
 		}
 	}
 	switch q.Type {
@@ -54,8 +54,8 @@ func (r *Resolver) alias(ctx context.Context, q *dns.Query, a *dns.Reply, t *fil
 	return dns.Answered
 }
 
-// instead answers with another address.
-func (r *Resolver) instead(q *dns.Query, a *dns.Reply, addr netip.Addr) dns.Outcome {
+// answerAddress answers with another address.
+func (r *Resolver) answerAddress(q *dns.Query, a *dns.Reply, addr netip.Addr) dns.Outcome {
 	switch {
 	case q.Type == typeA && addr.Is4():
 		b := addr.As4()
@@ -118,7 +118,7 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 	}
 	body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
 	lead := func(m *miekg.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) }
-	if c.dns64 && r.lacks(&plain) {
+	if c.dns64 && r.needsDNS64(&plain) {
 		return r.ipv6Answer(ctx, q, name, body, plain, lead)
 	}
 	if plain.Flags&cache.Failure != 0 {

@@ -239,7 +239,7 @@ func (cs *counters) takeOne(now time.Time, n *Count) {
 	this, before, until, part := n.keys(now)
 	last := 0.0
 	if part > 0 {
-		last = float64(cs.look(now, before, n.Set))
+		last = float64(cs.value(now, before, n.Set))
 	}
 	s := cs.of(this)
 	s.mu.Lock()
@@ -295,8 +295,8 @@ func (n *Count) until(now time.Time, this, last, grows float64) time.Duration {
 	return time.Duration(max(at-gone, float64(time.Millisecond)))
 }
 
-// look returns the value of a counter, 0 if there is none.
-func (cs *counters) look(now time.Time, key [16]byte, set bool) int64 {
+// value returns the value of a counter, 0 if there is none.
+func (cs *counters) value(now time.Time, key [16]byte, set bool) int64 {
 	s := cs.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()

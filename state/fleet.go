@@ -228,11 +228,11 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 		return
 	}
 	for again := false; ; again = true {
-		keys := f.counters.unsure(now, counts)
+		keys := f.counters.staleKeys(now, counts)
 		if len(keys) == 0 {
 			return
 		}
-		err := f.trade(ctx, f.counters.pack(f.node, keys, false), f.link.ask)
+		err := f.exchangeParts(ctx, f.counters.pack(f.node, keys, false), f.link.ask)
 		over := false
 		for i := range counts {
 			n := &counts[i]
@@ -299,8 +299,8 @@ func (cs *counters) scheduleStale(now time.Time, counts []Count) {
 	}
 }
 
-// unsure lists the counters whose numbers are too old to decide by.
-func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
+// staleKeys lists the counters whose numbers are too old to decide by.
+func (cs *counters) staleKeys(now time.Time, counts []Count) (keys [][16]byte) {
 	old := now.Add(-stale).UnixNano()
 	for i := range counts {
 		n := &counts[i]
@@ -347,9 +347,9 @@ func (cs *counters) check(now time.Time, counts []Count) {
 		this, before, _, part := n.keys(now)
 		last := 0.0
 		if part > 0 {
-			last = float64(cs.look(now, before, n.Set))
+			last = float64(cs.value(now, before, n.Set))
 		}
-		sum := cs.look(now, this, n.Set)
+		sum := cs.value(now, this, n.Set)
 		n.Sum = sum + int64(last*part)
 		if over < 0 && n.Most > 0 && n.Add > 0 && !n.Set && n.Sum > n.Most {
 			over = i
@@ -375,9 +375,9 @@ type part struct {
 	next      *part // another exchange of the same counter in progress
 }
 
-// trade sends this node's parts of counters and merges those of the others. ask executes the
+// exchangeParts sends this node's parts of counters and merges those of the others. ask executes the
 // commands.
-func (f *Fleet) trade(ctx context.Context, parts []part, ask func(context.Context, *redis.Batch) error) error {
+func (f *Fleet) exchangeParts(ctx context.Context, parts []part, ask func(context.Context, *redis.Batch) error) error {
 	b := f.link.batch()
 	for i := range parts {
 		p, key := &parts[i], f.counter(parts[i].key)
@@ -456,7 +456,7 @@ func (cs *counters) unpack(p *part, all func(take func(field, value []byte)) err
 	if err == nil {
 		err = all(func(field, value []byte) {
 			if string(field) != p.field {
-				others = plus(others, c.merge(value))
+				others = addBounded(others, c.merge(value))
 			}
 		})
 	}
@@ -476,8 +476,8 @@ func (cs *counters) unpack(p *part, all func(take func(field, value []byte)) err
 	return nil
 }
 
-// plus adds without overflow, because Redis may hold any number.
-func plus(a, b int64) int64 {
+// addBounded adds without overflow, because Redis may hold any number.
+func addBounded(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
 		return math.MaxInt64
@@ -500,7 +500,7 @@ func (f *Fleet) flush(ctx context.Context) {
 		for len(keys) >= pipeline || i == shards-1 && len(keys) > 0 {
 			n := min(len(keys), pipeline)
 			if parts := f.counters.pack(f.node, keys[:n], true); len(parts) > 0 {
-				f.trade(ctx, parts, f.link.background) //nolint:errcheck // the link notes it, and the counters stay marked to be sent
+				f.exchangeParts(ctx, parts, f.link.background) //nolint:errcheck // the link notes it, and the counters stay marked to be sent
 			}
 			keys = append(keys[:0], keys[n:]...)
 		}

@@ -215,7 +215,7 @@ func (l *link) judge(ctx context.Context, c *conn, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
 		return // the client has gone, or the gateway is stopping
 	}
-	if useless(err) {
+	if isRefusal(err) {
 		l.drop(c, refusal(err))
 		return
 	}
@@ -242,8 +242,8 @@ var refusals = map[string]string{
 	"MOVED":       "it is part of a cluster: write cluster: true",
 }
 
-// useless reports whether err is one of the refusals.
-func useless(err error) bool { return refusals[redis.Code(err)] != "" }
+// isRefusal reports whether err is one of the refusals.
+func isRefusal(err error) bool { return refusals[redis.Code(err)] != "" }
 
 // refusal adds the remedy to an error of Redis.
 func refusal(err error) error {

@@ -15,7 +15,7 @@ func (w *walk) alias(n uint32, kind DenialKind) bool {
 	from, had := len(w.r.Buf), w.r.Answers
 	found, ok := w.local(a)
 	if !found {
-		ok = w.elsewhere(a)
+		ok = w.answerResolved(a)
 	}
 	switch {
 	case !ok || w.r.TC:
@@ -72,7 +72,7 @@ func (w *walk) local(a *alias) (found, ok bool) {
 			if hop == 0 {
 				return false, true
 			}
-			return true, w.elsewhere(&alias{name, labels, dns.Text(name)})
+			return true, w.answerResolved(&alias{name, labels, dns.Text(name)})
 		}
 		if t.unavailable != "" {
 			return true, w.unavailable(t.unavailable)
@@ -147,8 +147,8 @@ func (t *table) resolve(name []byte, labels []uint8) uint32 {
 	return n
 }
 
-// elsewhere answers with the records that the zone's Resolver finds.
-func (w *walk) elsewhere(a *alias) bool {
+// answerResolved answers with the records that the zone's Resolver finds.
+func (w *walk) answerResolved(a *alias) bool {
 	if w.t.resolver == nil {
 		w.failFinally()
 		return false

@@ -116,7 +116,7 @@ func (e *edit) apply(b *builder, c *Change) error {
 		}
 	}
 	named := len(b.nodes)
-	for _, step := range []func() error{b.gather, b.alter, func() error { return b.sound(b.nodes[""]) }} {
+	for _, step := range []func() error{b.gather, b.alter, func() error { return b.refuseConflicts(b.nodes[""]) }} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -336,11 +336,11 @@ func (b *builder) verify() error {
 	if apex == nil || apex.set(miekg.TypeSOA) == nil {
 		return errors.New("there is no SOA record at the origin")
 	}
-	return b.sound(apex)
+	return b.refuseConflicts(apex)
 }
 
-// sound refuses names whose records contradict one another.
-func (b *builder) sound(apex *node) error {
+// refuseConflicts refuses names whose records contradict one another.
+func (b *builder) refuseConflicts(apex *node) error {
 	for _, n := range b.nodes {
 		for _, s := range n.sets {
 			if s.typ == miekg.TypeSOA && (n != apex || len(s.rdata) > 1) {

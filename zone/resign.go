@@ -47,9 +47,9 @@ func (e *edit) resign(b *builder, names, flipped [][]byte) error {
 // manyNames bounds the names of a change, whatever the size of the zone.
 const manyNames = 1000
 
-// owned reports whether a name (by its node, which may be 0) has authoritative data: it
+// isAuthoritative reports whether a name (by its node, which may be 0) has authoritative data: it
 // exists, and is not below a cut or DNAME.
-func (t *table) owned(n uint32) bool {
+func (t *table) isAuthoritative(n uint32) bool {
 	return n != 0 && t.flags(n)&isBelow == 0 && (u16(t.arena, n+nodeSets) > 0 || t.flags(n)&isNamed != 0)
 }
 
@@ -66,7 +66,7 @@ func (e *edit) resignName(b *builder, name []byte) error {
 		n := e.load(at)
 		n.sets = slices.DeleteFunc(n.sets, func(s *set) bool { return s.typ == miekg.TypeNSEC })
 		slices.SortFunc(n.sets, func(x, y *set) int { return int(x.typ) - int(y.typ) }) // in the order in which the whole zone is signed
-		ours := e.owned(at)
+		ours := e.isAuthoritative(at)
 		for _, s := range n.sets {
 			s.sigs, s.sigTTL = nil, nil
 			if !ours || s.unknown || n.flags&isDelegation != 0 && s.typ != miekg.TypeDS {
@@ -181,14 +181,14 @@ func (e *edit) relink(b *builder, names map[string]bool) error {
 		sorted = append(sorted, []byte(name))
 	}
 	slices.SortFunc(sorted, dns.Compare)
-	order := e.merge(sorted, func(n uint32) bool { return e.owned(n) })
+	order := e.merge(sorted, func(n uint32) bool { return e.isAuthoritative(n) })
 	if len(order) == 0 {
 		return ErrWhole
 	}
 	due := map[int]bool{} // indexes in the order
 	for _, name := range sorted {
 		n := e.node(name)
-		in, was := e.owned(n), e.from.linked(name)
+		in, was := e.isAuthoritative(n), e.from.linked(name)
 		at, _ := e.placeOf(order, name)
 		if in {
 			due[at] = true
@@ -219,7 +219,7 @@ func (e *edit) relink(b *builder, names map[string]bool) error {
 		}
 	}
 	for _, name := range sorted {
-		if was := e.from.linkOf(name); was != nil && !e.owned(e.node(name)) {
+		if was := e.from.linkOf(name); was != nil && !e.isAuthoritative(e.node(name)) {
 			e.signer.Forget(e.view, append(bytes.Clone(name), e.origin...), was.typ, was.ttl, was.rdata)
 		}
 	}

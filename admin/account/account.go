@@ -228,7 +228,7 @@ func (b *Book) changeHeld(f func(*accountFile) error) error {
 	if err := localKey(b.dir); err != nil {
 		return err
 	}
-	give(b.dir, "", "accounts.json", "lock", localKeyFile)
+	giveToOwner(b.dir, "", "accounts.json", "lock", localKeyFile)
 	b.seen = nil
 	return b.read()
 }
@@ -246,9 +246,9 @@ func lock(file string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// give gives files in a folder to the owner of the parent folder, because root may run the
+// giveToOwner gives files in a folder to the owner of the parent folder, because root may run the
 // command line while the gateway runs as another user.
-func give(dir string, names ...string) {
+func giveToOwner(dir string, names ...string) {
 	if os.Geteuid() != 0 {
 		return
 	}

@@ -136,7 +136,7 @@ func (l *Log) add(all []Entry) error {
 		return fmt.Errorf("audit log: %w", err)
 	}
 	err = l.keepHead(last)
-	give(l.dir, "", auditFile, headFile, "audit.lock")
+	giveToOwner(l.dir, "", auditFile, headFile, "audit.lock")
 	return err
 }
 
@@ -421,7 +421,7 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 		})
 		return errors.Join(err, failed, w.Flush())
 	})
-	give(l.dir, auditFile)
+	giveToOwner(l.dir, auditFile)
 	return len(gone), err
 }
 

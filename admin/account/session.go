@@ -71,7 +71,7 @@ func (b *Book) keepSessions() error {
 		return err
 	}
 	err = atomicfile.WriteBytes(b.sessionFile(), 0o600, data)
-	give(b.dir, "", "sessions.json")
+	giveToOwner(b.dir, "", "sessions.json")
 	return err
 }
 

@@ -229,11 +229,11 @@ func (d *Desk) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			for len(d.queue) > 0 {
-				d.take(<-d.queue)
+				d.count(<-d.queue)
 			}
 			return d.write()
 		case m := <-d.queue:
-			d.take(m)
+			d.count(m)
 			continue
 		case <-d.ready:
 		case <-tick.C:
@@ -248,8 +248,8 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-// take counts a match.
-func (d *Desk) take(m match) {
+// count counts a match.
+func (d *Desk) count(m match) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.watch == nil {
@@ -484,7 +484,7 @@ func (d *Desk) Erase(_ context.Context, p event.Person, dry bool) (int64, error)
 	for len(d.queue) > 0 { // waiting messages are included
 		select {
 		case m := <-d.queue:
-			d.take(m)
+			d.count(m)
 		default:
 		}
 	}

@@ -302,7 +302,7 @@ func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 	d.Use(w)
 	m := match{theme: "drugs", host: "h.example", at: now.UTC()}
 	m.who.User = "anna"
-	d.take(m)
+	d.count(m)
 	d.deliver(t.Context())
 	id := d.All()[0].ID
 	if err := d.Settle(id, "lead", Closed, "spoken to"); err != nil {

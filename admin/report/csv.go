@@ -20,14 +20,14 @@ func (r *Report) CSV(w io.Writer) error {
 			if t.Time {
 				minutes = strconv.FormatInt(l.Minutes, 10)
 			}
-			_ = c.Write([]string{strings.ToLower(t.Title), harmless(l.Name), strconv.FormatInt(l.Requests, 10), strconv.FormatInt(l.Blocked, 10), minutes})
+			_ = c.Write([]string{strings.ToLower(t.Title), escapeFormula(l.Name), strconv.FormatInt(l.Requests, 10), strconv.FormatInt(l.Blocked, 10), minutes})
 		}
 	}
 	c.Flush()
 	return c.Error() // the error of any write
 }
 
-func harmless(s string) string {
+func escapeFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}

@@ -54,9 +54,9 @@ func (r *Sending) Run(ctx context.Context) error {
 			if err := r.send(ctx, now); err != nil && ctx.Err() == nil {
 				r.Log.Error("a report is not sent; will try again", "error", err)
 				again = now.Add(reportPause)
-				r.say(err.Error())
+				r.logFault(err.Error())
 			} else {
-				r.say("")
+				r.logFault("")
 			}
 		}
 		select {
@@ -67,7 +67,7 @@ func (r *Sending) Run(ctx context.Context) error {
 	}
 }
 
-func (r *Sending) say(fault string) {
+func (r *Sending) logFault(fault string) {
 	r.mu.Lock()
 	r.fault = fault
 	r.mu.Unlock()

@@ -58,11 +58,11 @@ func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectat
 	if t.Start, err = x.Moment(time.Now()); err != nil {
 		return setting.At("at", err)
 	}
-	d, err := e.asking(ctx, of, x.As, t)
+	d, err := e.setClient(ctx, of, x.As, t)
 	if err != nil {
 		return setting.At("as", err)
 	}
-	inside(d, t)
+	enterTunnel(d, t)
 	judge(ctx, d, t, &q)
 	v := &t.Verdict
 	if x.Meets(v.Action) {
@@ -80,9 +80,9 @@ func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectat
 	return fmt.Errorf("%s is expected to be %s and is %s: %s", url, x.Is, v.Action, by)
 }
 
-// asking sets the client of t for an expectation of a policy, and returns the
+// setClient sets the client of t for an expectation of a policy, and returns the
 // decider.
-func (e *Expectations) asking(ctx context.Context, of, as string, t *filter.Transaction) (filter.Decider, error) {
+func (e *Expectations) setClient(ctx context.Context, of, as string, t *filter.Transaction) (filter.Decider, error) {
 	if as == "" {
 		return e.Decider.As(of)
 	}

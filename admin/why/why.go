@@ -21,7 +21,7 @@ import (
 
 // Judge lets d decide t, made by [RequestOf], and explains the decision.
 func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) *admin.Explanation {
-	inside(d, t)
+	enterTunnel(d, t)
 	start := time.Now()
 	stage := judge(ctx, d, t, q)
 	x := &admin.Explanation{
@@ -35,8 +35,8 @@ func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 	return x
 }
 
-// inside turns a question about a connection that d decrypts into one about the request in it.
-func inside(d filter.Decider, t *filter.Transaction) {
+// enterTunnel turns a question about a connection that d decrypts into one about the request in it.
+func enterTunnel(d filter.Decider, t *filter.Transaction) {
 	looks, ok := d.(interface {
 		Decrypts(*filter.Transaction) bool
 	})

@@ -41,13 +41,13 @@ func (p *Pair) Seen(k Key) bool {
 	use := p.use.Load() & 1
 	had := p.two[use].Add(k) || p.two[1-use].Has(k)
 	if p.two[use].Added() >= p.limit() {
-		p.turn(use)
+		p.rotate(use)
 	}
 	return had
 }
 
-// turn exchanges the filters, unless another goroutine already has.
-func (p *Pair) turn(use uint32) {
+// rotate exchanges the filters, unless another goroutine already has.
+func (p *Pair) rotate(use uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.use.Load() != use {

@@ -357,11 +357,11 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 		}
 	}
 	if s.newest().end+n > s.segment {
-		if err := s.turn(); err != nil {
+		if err := s.rotate(); err != nil {
 			return err
 		}
 		if s.newest().end+n > s.segment { // filled with objects worth keeping
-			if err := s.turn(); err != nil {
+			if err := s.rotate(); err != nil {
 				return err
 			}
 		}
@@ -384,9 +384,9 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 	return nil
 }
 
-// turn closes the newest segment and begins another, replacing the oldest if the limit is
+// rotate closes the newest segment and begins another, replacing the oldest if the limit is
 // reached.
-func (s *Store) turn() error {
+func (s *Store) rotate() error {
 	s.newest().close()
 	var kept []*Record
 	var keys []Key

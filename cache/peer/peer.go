@@ -422,14 +422,14 @@ func (p *Peers) Broadcast(ctx context.Context, o Order) {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	for _, n := range p.nodes {
-		n.tell(o)
+		n.queue(o)
 	}
 	for _, n := range p.nodes {
 		n.waitDelivered(ctx)
 	}
 }
 
-func (n *Node) tell(o Order) {
+func (n *Node) queue(o Order) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.orders) >= maxOrders { // replace them by one for everything

@@ -144,7 +144,7 @@ func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 	}
 	from, to = bytes.Trim(from, " \t"), bytes.Trim(to, " \t")
 	if len(from) == 0 {
-		n, ok := position(to)
+		n, ok := parsePosition(to)
 		switch {
 		case !ok:
 			return 0, 0, noRange
@@ -153,13 +153,13 @@ func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 		}
 		return max(0, size-n), size - 1, oneRange
 	}
-	first, ok = position(from)
+	first, ok = parsePosition(from)
 	if !ok {
 		return 0, 0, noRange
 	}
 	last = size - 1
 	if len(to) > 0 {
-		n, ok := position(to)
+		n, ok := parsePosition(to)
 		if !ok || n < first {
 			return 0, 0, noRange
 		}
@@ -171,9 +171,9 @@ func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
 	return first, last, oneRange
 }
 
-// position parses a position in a representation. One that exceeds the range of numbers is
+// parsePosition parses a position in a representation. One that exceeds the range of numbers is
 // after any end.
-func position(v []byte) (n int64, ok bool) {
+func parsePosition(v []byte) (n int64, ok bool) {
 	if n, ok = Number(v); !ok && len(v) > 0 && number(v[:1]) >= 0 && len(bytes.Trim(v, "0123456789")) == 0 {
 		return math.MaxInt64, true
 	}

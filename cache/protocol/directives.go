@@ -125,7 +125,7 @@ func (d *Directives) names(value []byte) bool {
 		if v = bytes.Trim(v, " \t"); len(v) == 0 {
 			continue
 		}
-		if !token(v) || decides(v) {
+		if !isToken(v) || decides(v) {
 			d.Fields = d.Fields[:was]
 			return false
 		}
@@ -145,8 +145,8 @@ func decides(name []byte) bool {
 	return false
 }
 
-// token reports whether v may be a field name (RFC 9110 section 5.6.2).
-func token(v []byte) bool {
+// isToken reports whether v may be a field name (RFC 9110 section 5.6.2).
+func isToken(v []byte) bool {
 	for _, c := range v {
 		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"(),/:;<=>?@[\]{}`), c) >= 0 {
 			return false

@@ -106,9 +106,9 @@ func Heuristic(status int) bool {
 	return false
 }
 
-// understood reports whether we know the caching rules of a status (RFC 9111 section 3): those
+// knowsStatus reports whether we know the caching rules of a status (RFC 9111 section 3): those
 // in RFC 9110 except 304, which is never stored.
-func understood(status int) bool {
+func knowsStatus(status int) bool {
 	switch {
 	case status >= 200 && status <= 206, status >= 300 && status <= 303, status == 307, status == 308,
 		status >= 400 && status <= 417, status == 421, status == 422, status == 426, status >= 500 && status <= 505:

@@ -30,7 +30,7 @@ func Storable(q *message.Request, s *message.Response, f *Facts, asked *Directiv
 		return "status"
 	case asked.NoStore:
 		return "request-no-store"
-	case c.MustUnderstand && !understood(s.Status):
+	case c.MustUnderstand && !knowsStatus(s.Status):
 		return "must-understand"
 	case c.NoStore && !c.MustUnderstand:
 		return "no-store"

@@ -199,7 +199,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		}
 	}
 	var err error
-	if dst, err = c.look(w, t, url, dst); err == nil && url && c.params {
+	if dst, err = c.lookUp(w, t, url, dst); err == nil && url && c.params {
 		dst, err = c.removeParams(w, t, dst)
 	}
 	clear(w.found)
@@ -210,9 +210,9 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	return dst, err
 }
 
-// look looks up a name or request in all lists, and reports the matches that no exception
+// lookUp looks up a name or request in all lists, and reports the matches that no exception
 // lifts. It continues after a list that cannot be read, and returns the error.
-func (c *Check) look(w *scratch, t *filter.Transaction, url bool, dst []filter.Finding) (_ []filter.Finding, failed error) {
+func (c *Check) lookUp(w *scratch, t *filter.Transaction, url bool, dst []filter.Finding) (_ []filter.Finding, failed error) {
 	from := len(dst)
 	rules := c.rules && (url || t.Proto == filter.DNS) || c.hosts && t.Last == filter.Name
 	last := url || t.Last == filter.Name // nothing more will be known

@@ -89,13 +89,13 @@ func (u *unmasker) Close() { u.d.pool.Put(u) }
 // Read appends the next text and examines it.
 func (u *unmasker) Read(text []byte, fresh int) {
 	u.text = append(u.text, text[fresh:]...)
-	u.look(false)
+	u.examine(false)
 }
 
 // take reports each phrase found since its last call. last says that the text is complete.
 func (u *unmasker) take(last bool, found func(id uint32, word string)) {
 	if last {
-		u.look(true)
+		u.examine(true)
 	}
 	for ; u.taken < len(u.found); u.taken++ {
 		found(u.found[u.taken].id, u.found[u.taken].word)
@@ -115,9 +115,9 @@ func (u *unmasker) next(i int, last bool) (end, after int) {
 	return -1, -1
 }
 
-// look examines the text as far as the words after the current one are known, so that the
+// examine examines the text as far as the words after the current one are known, so that the
 // result does not depend on how the text was divided.
-func (u *unmasker) look(last bool) {
+func (u *unmasker) examine(last bool) {
 	for u.at < len(u.text) {
 		end, after := u.next(u.at, last)
 		if end < 0 {

@@ -95,7 +95,7 @@ func Lint(cfg Config, dir string) ([]Remark, error) {
 	if err := r.readAll(cfg); err != nil {
 		return nil, err
 	}
-	r.useless()
+	r.remarkUseless()
 	if c.dialect == nil {
 		c.dead(r)
 	}
@@ -103,8 +103,8 @@ func Lint(cfg Config, dir string) ([]Remark, error) {
 	return r.remarks, nil
 }
 
-// useless remarks on phrases that another line for the same times overrides.
-func (r *reader) useless() {
+// remarkUseless remarks on phrases that another line for the same times overrides.
+func (r *reader) remarkUseless() {
 	type key struct {
 		phrase string
 		window int
@@ -171,15 +171,15 @@ func (c *Check) dead(r *reader) {
 				there = sc.hits.N[patterns[string(part)]] > 0
 			}
 			if !there {
-				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q never matches: on a page its text is %.80q", raw, bytes.TrimSpace(text)), mended(text))
+				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q never matches: on a page its text is %.80q", raw, bytes.TrimSpace(text)), asMatched(text))
 				break
 			}
 		}
 	}
 }
 
-// mended returns a phrase in the form that matches the text of pages.
-func mended(text []byte) string {
+// asMatched returns a phrase in the form that matches the text of pages.
+func asMatched(text []byte) string {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return ""
 	}

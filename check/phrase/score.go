@@ -292,15 +292,15 @@ func (b *book) sums(dst []sum, parts []part) []sum {
 		dst[i].score += p.value
 	}
 	for i := range dst { // they are few
-		for j := i; j > 0 && b.above(dst[j], dst[j-1]); j-- {
+		for j := i; j > 0 && b.ranksAbove(dst[j], dst[j-1]); j-- {
 			dst[j], dst[j-1] = dst[j-1], dst[j]
 		}
 	}
 	return dst
 }
 
-// above reports whether x comes before y: by score, then by the name of the category.
-func (b *book) above(x, y sum) bool {
+// ranksAbove reports whether x comes before y: by score, then by the name of the category.
+func (b *book) ranksAbove(x, y sum) bool {
 	if x.score != y.score {
 		return x.score > y.score
 	}

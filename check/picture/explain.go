@@ -46,7 +46,7 @@ func (c *Check) Explain(ctx context.Context, b []byte) (lines []string) {
 	} else {
 		say("hashes   dhash %016x, pdq %s of quality %d; %.1f ms", d, h, quality, ms(start))
 	}
-	for _, f := range c.exact(b, sum, nil) {
+	for _, f := range c.lookUpDigests(b, sum, nil) {
 		say("list     %s: listed by its bytes, %s", strings.TrimPrefix(f.Category, Listed), f.Evidence)
 	}
 	for _, name := range c.names {

@@ -184,7 +184,7 @@ func (q *jobs) busyFor() time.Duration {
 // before is called before the model judges.
 func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
 	for i, still := range picture.Stills(b) {
-		one, bad := c.still(ctx, still, head, ask, before)
+		one, bad := c.judgeImage(ctx, still, head, ask, before)
 		if i == 0 || bad == nil {
 			err = bad // one valid frame suffices
 		}
@@ -201,8 +201,8 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 	return v, err
 }
 
-// still decodes and judges a single image.
-func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
+// judgeImage decodes and judges a single image.
+func (c *Check) judgeImage(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
 	p, err := picture.Shrink(b)
 	if err != nil {
 		return v, err
@@ -242,7 +242,7 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 // LookUp looks up a picture in the lists by all its hashes: those of its bytes b, of the
 // reduced picture p, and the PDQ hash h with its quality.
 func (c *Check) LookUp(b []byte, p *picture.Planes, h picture.Hash, quality int) []filter.Finding {
-	return c.listed(p, h, quality, c.exact(b, sha256.Sum256(b), nil))
+	return c.listed(p, h, quality, c.lookUpDigests(b, sha256.Sum256(b), nil))
 }
 
 // listed looks up the hashes of a picture in the lists.

@@ -217,7 +217,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if !t.Body.Complete() {
 		switch {
 		case media == "image/jpeg":
-			dst = c.early(ctx, t, dst)
+			dst = c.judgeFirstScan(ctx, t, dst)
 		case shown || isPicture(media):
 			_, _ = t.Body.Decoded() // makes the body keep it
 		}
@@ -239,7 +239,7 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		return dst, nil // the decoder reports it
 	}
 	if media == "image/svg+xml" {
-		dst = c.exact(b, sha256.Sum256(b), dst)
+		dst = c.lookUpDigests(b, sha256.Sum256(b), dst)
 	}
 	all := picture.Embedded(b, maxEmbedded+1)
 	if len(all) > maxEmbedded {
@@ -252,9 +252,9 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	return dst, nil
 }
 
-// early judges a progressive JPEG by its first scans, while the rest is still arriving. If
+// judgeFirstScan judges a progressive JPEG by its first scans, while the rest is still arriving. If
 // that is not possible yet, the complete picture is judged.
-func (c *Check) early(ctx context.Context, t *filter.Transaction, dst []filter.Finding) []filter.Finding {
+func (c *Check) judgeFirstScan(ctx context.Context, t *filter.Transaction, dst []filter.Finding) []filter.Finding {
 	b, err := t.Body.Decoded()
 	if err != nil || len(b) >= maxBytes {
 		return dst
@@ -309,7 +309,7 @@ func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst [
 		return c.unread(dst, "too large")
 	}
 	sum := sha256.Sum256(b)
-	if listed := c.exact(b, sum, dst); len(listed) > len(dst) {
+	if listed := c.lookUpDigests(b, sum, dst); len(listed) > len(dst) {
 		c.show(t, sum, b, listed[len(dst):])
 		return listed
 	}
@@ -427,8 +427,8 @@ func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
 	return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: why})
 }
 
-// exact looks up the digests of the bytes.
-func (c *Check) exact(b []byte, sum [32]byte, dst []filter.Finding) []filter.Finding {
+// lookUpDigests looks up the digests of the bytes.
+func (c *Check) lookUpDigests(b []byte, sum [32]byte, dst []filter.Finding) []filter.Finding {
 	var old []byte
 	for _, name := range c.names {
 		l := c.lists[name]

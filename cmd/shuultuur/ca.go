@@ -61,7 +61,7 @@ func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file 
 			return status
 		}
 		if *days < 0 {
-			return mistaken(e, f, "-days is negative")
+			return reportMistake(e, f, "-days is negative")
 		}
 		cfg.Validity = time.Duration(*days) * 24 * time.Hour
 		if *domains != "" {

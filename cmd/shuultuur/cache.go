@@ -123,7 +123,7 @@ func cacheWarm(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if *workers < 1 {
-		return mistaken(e, f, "-workers is at least 1")
+		return reportMistake(e, f, "-workers is at least 1")
 	}
 	file := askedFile(*config)
 	proxy, err := configuration.ProxyURL(file)

@@ -45,13 +45,13 @@ func (c command) start(ctx context.Context, e env, name string, args []string) i
 	return c.run(ctx, e, args)
 }
 
-// elsewhere returns the names of commands that accept -at.
-func elsewhere(all []command, above string) (names []string) {
+// remoteCommands returns the names of commands that accept -at.
+func remoteCommands(all []command, above string) (names []string) {
 	for _, c := range all {
 		switch name := above + c.name; {
 		case c.here != "":
 		case c.sub != nil:
-			names = append(names, elsewhere(c.sub, name+" ")...)
+			names = append(names, remoteCommands(c.sub, name+" ")...)
 			if c.both {
 				names = append(names, name)
 			}
@@ -104,7 +104,7 @@ func dispatch(ctx context.Context, e env, args []string) int {
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
 		if len(args) == 1 && e.at != nil {
-			fmt.Fprintf(e.stdout, "With -at, these commands ask the gateway at %s:\n\n  %s\n", e.at.URL, strings.Join(elsewhere(commands(), ""), "\n  "))
+			fmt.Fprintf(e.stdout, "With -at, these commands ask the gateway at %s:\n\n  %s\n", e.at.URL, strings.Join(remoteCommands(commands(), ""), "\n  "))
 			return 0
 		}
 		if len(args) > 1 {
@@ -300,8 +300,8 @@ func fail(e env, err error) int {
 	return 1
 }
 
-// mistaken reports a mistake that neither the flags nor the number of arguments show.
-func mistaken(e env, f *flag.FlagSet, why string) int {
+// reportMistake reports a mistake that neither the flags nor the number of arguments show.
+func reportMistake(e env, f *flag.FlagSet, why string) int {
 	fmt.Fprintf(e.stderr, "%s %s: %s; %[1]s %[2]s -h says more\n", cmp.Or(e.program, "shuultuur"), f.Name(), why)
 	return 2
 }

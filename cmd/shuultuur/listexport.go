@@ -50,7 +50,7 @@ func exportLists(ctx context.Context, e env, args []string) int {
 		return 2
 	}
 	if *layout != 32 && *layout != 64 {
-		return mistaken(e, f, "-layout is 32 or 64")
+		return reportMistake(e, f, "-layout is 32 or 64")
 	}
 	x := export{w: bufio.NewWriterSize(e.stdout, 1<<16), layout: *layout}
 	for _, path := range f.Args()[1:] {

@@ -44,13 +44,13 @@ func lintLists(ctx context.Context, e env, args []string) int {
 	}
 	if *format == "phrase" {
 		if len(names) == 0 {
-			return mistaken(e, f, "with -format, files are looked at: name one")
+			return reportMistake(e, f, "with -format, files are looked at: name one")
 		}
 		return lintPhraseLists(ctx, e, "", names, harmless, *share)
 	}
 	if *format != "" {
 		if len(names) == 0 {
-			return mistaken(e, f, "with -format, files are looked at: name one")
+			return reportMistake(e, f, "with -format, files are looked at: name one")
 		}
 		for _, path := range names {
 			lists[path] = list.Config{Format: *format, Path: setting.Source(path)}

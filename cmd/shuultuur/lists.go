@@ -81,7 +81,7 @@ func changeThere(ctx context.Context, e env, f *flag.FlagSet, category string) i
 	word := f.Arg(0)
 	if word != "add" && word != "remove" || f.NArg() < 3 {
 		fmt.Fprintf(e.stderr, "%s: -at: %q works on this machine alone: %s; write list add NAME ENTRY..., list remove NAME ENTRY..., or one of %s\n",
-			cmp.Or(e.program, "shuultuur"), strings.TrimSpace("list "+word), ofFiles, strings.Join(elsewhere(listCommands(), ""), ", "))
+			cmp.Or(e.program, "shuultuur"), strings.TrimSpace("list "+word), ofFiles, strings.Join(remoteCommands(listCommands(), ""), ", "))
 		return 2
 	}
 	err := e.needs(f, "category")

@@ -127,7 +127,7 @@ func TestEveryCommandAsksAnotherGatewayOrSaysWhyNot(t *testing.T) {
 		return status, out.String(), failed.String()
 	}
 	there := map[string]bool{}
-	for _, name := range elsewhere(commands(), "") {
+	for _, name := range remoteCommands(commands(), "") {
 		there[name] = true
 		c, ok := asksThere[name]
 		if !ok {

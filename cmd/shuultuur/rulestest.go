@@ -45,8 +45,8 @@ func rulesExplain(_ context.Context, e env, args []string) int {
 	return status
 }
 
-// looked reads the inputs on which rules are tested.
-func looked(ctx context.Context, run *capture.Run, files []string) error {
+// readInputs reads the inputs on which rules are tested.
+func readInputs(ctx context.Context, run *capture.Run, files []string) error {
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
@@ -91,7 +91,7 @@ func rulesTest(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	run := capture.New(c, en, capture.NewOutput(nil, nil))
-	if err := looked(ctx, run, f.Args()); err != nil {
+	if err := readInputs(ctx, run, f.Args()); err != nil {
 		return fail(e, err)
 	}
 	status := 0
@@ -136,7 +136,7 @@ func rulesProfile(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	run := capture.New(c, en, capture.NewOutput(nil, nil))
-	if err := looked(ctx, run, f.Args()); err != nil {
+	if err := readInputs(ctx, run, f.Args()); err != nil {
 		return fail(e, err)
 	}
 	if err := en.WriteProfile(e.stdout, *most, *asJSON); err != nil {

@@ -60,7 +60,7 @@ func run(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	if err := succeed(ctx, file, before); err != nil {
+	if err := prepareHandover(ctx, file, before); err != nil {
 		return fail(e, err)
 	}
 	g, err := gateway.New(sockets.With(ctx), file, log)

@@ -144,10 +144,10 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 	}
 }
 
-// succeed prepares to replace the predecessor, which waits for a message: it
+// prepareHandover prepares to replace the predecessor, which waits for a message: it
 // checks that the settings are usable before it asks for the data folder.
 // Without a predecessor, it does nothing.
-func succeed(ctx context.Context, file string, before *handover.Successor) error {
+func prepareHandover(ctx context.Context, file string, before *handover.Successor) error {
 	if before == nil {
 		return nil
 	}

@@ -98,9 +98,9 @@ func why(ctx context.Context, e env, args []string) int {
 	}
 	switch {
 	case q.dns != "":
-		return mistaken(e, f, fmt.Sprintf("-dns asks for the name %q alone, not for %q", q.dns, f.Arg(0)))
+		return reportMistake(e, f, fmt.Sprintf("-dns asks for the name %q alone, not for %q", q.dns, f.Arg(0)))
 	case f.NArg() == 0:
-		return mistaken(e, f, "name a URL, the file of a picture, or a name with -dns")
+		return reportMistake(e, f, "name a URL, the file of a picture, or a name with -dns")
 	}
 	q.url, q.file = f.Arg(0), f.Arg(1)
 	if f.NArg() == 1 && isPictureFile(q.url) {

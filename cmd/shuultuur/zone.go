@@ -43,7 +43,7 @@ func zoneCheck(_ context.Context, e env, args []string) int {
 		return status
 	}
 	if *origin != "" && f.NArg() > 1 {
-		return mistaken(e, f, "-origin is for one file")
+		return reportMistake(e, f, "-origin is for one file")
 	}
 	status := 0
 	for _, file := range f.Args() {

@@ -95,7 +95,7 @@ func zoneRoll(_ context.Context, e env, args []string) int {
 		return status
 	}
 	if *seen && *status {
-		return mistaken(e, f, "-seen and -status exclude each other")
+		return reportMistake(e, f, "-seen and -status exclude each other")
 	}
 	var text string
 	var err error
@@ -137,7 +137,7 @@ func zoneSign(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if !slices.Contains([]string{sign.NSEC, sign.NSEC3}, c.Denial) {
-		return mistaken(e, f, fmt.Sprintf("%q is neither %s nor %s", c.Denial, sign.NSEC, sign.NSEC3))
+		return reportMistake(e, f, fmt.Sprintf("%q is neither %s nor %s", c.Denial, sign.NSEC, sign.NSEC3))
 	}
 	in, err := os.Open(f.Arg(1))
 	if err != nil {

@@ -111,7 +111,7 @@ func zoneLoad(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if *origin != "" && f.NArg() > 1 {
-		return mistaken(e, f, "-origin is for one file")
+		return reportMistake(e, f, "-origin is for one file")
 	}
 	var zones []*zone.Zone
 	for _, file := range f.Args() { // read all files before any is written

@@ -26,10 +26,10 @@ func Stills(b []byte) [][]byte {
 	if len(a.frames) == 0 || len(a.frames) == 1 && b[0] == 'G' {
 		return [][]byte{b}
 	}
-	stills := [][]byte{a.still(0, 0)}
+	stills := [][]byte{a.stillFile(0, 0)}
 	first := &a.frames[0]
 	if from, best, size := a.fullest(); best > 0 && (size > 2*(first.to-first.from) || first.at != a.canvas) {
-		stills = append(stills, a.still(from, best))
+		stills = append(stills, a.stillFile(from, best))
 	}
 	return stills
 }
@@ -110,9 +110,9 @@ func (a *animation) fullest() (from, best, most int) {
 
 func area(r image.Rectangle) int { return r.Dx() * r.Dy() }
 
-// still makes a file of the canvas after frame last, drawn from frame from on. It returns a
+// stillFile makes a file of the canvas after frame last, drawn from frame from on. It returns a
 // frame alone if it fills the canvas, or if the canvas is too large.
-func (a *animation) still(from, last int) []byte {
+func (a *animation) stillFile(from, last int) []byte {
 	if from == last && a.frames[last].at == a.canvas || area(a.canvas) > maxComposed {
 		return a.file(last)
 	}
@@ -229,7 +229,7 @@ func framesOfGIF(b []byte, most int) (head int, all []frame) {
 			if at+10 > len(b) {
 				return head, all
 			}
-			f.at = placed(int(little.Uint16(b[at+1:])), int(little.Uint16(b[at+3:])), int(little.Uint16(b[at+5:])), int(little.Uint16(b[at+7:])))
+			f.at = frameAt(int(little.Uint16(b[at+1:])), int(little.Uint16(b[at+3:])), int(little.Uint16(b[at+5:])), int(little.Uint16(b[at+7:])))
 			at += 10 + table(b[at+9]) + 1
 			whole := blocks()
 			f.to = min(at, len(b))
@@ -252,7 +252,7 @@ func framesOfWebP(b []byte) (all []frame) {
 		end := at + 8 + n
 		if string(b[at:at+4]) == "ANMF" && min(end, len(b)) > at+8+16 {
 			p := b[at+8:]
-			f := frame{from: at + 8, to: min(end, len(b)), at: placed(2*uint24(p), 2*uint24(p[3:]), uint24(p[6:])+1, uint24(p[9:])+1)}
+			f := frame{from: at + 8, to: min(end, len(b)), at: frameAt(2*uint24(p), 2*uint24(p[3:]), uint24(p[6:])+1, uint24(p[9:])+1)}
 			f.over = p[15]&2 == 0 && (string(p[16:min(20, len(p))]) == "ALPH" || string(p[16:min(20, len(p))]) == "VP8L")
 			if p[15]&1 != 0 {
 				f.then = cleared
@@ -276,7 +276,7 @@ func stillWebP(f []byte) []byte {
 	return out
 }
 
-// placed is a frame of w × h at x, y of its canvas.
-func placed(x, y, w, h int) image.Rectangle { return image.Rect(x, y, x+w, y+h) }
+// frameAt is a frame of w × h at x, y of its canvas.
+func frameAt(x, y, w, h int) image.Rectangle { return image.Rect(x, y, x+w, y+h) }
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }

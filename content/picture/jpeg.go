@@ -16,7 +16,7 @@ func shrinkJPEG(b []byte, head Head) (*Planes, error) {
 	if err == nil && !d.hasFirstCoefficients() {
 		err = ErrCut
 	}
-	if err != nil && !d.partly() {
+	if err != nil && !d.isPartial() {
 		return nil, fmt.Errorf("decoding a JPEG: %w", err)
 	}
 	p := d.planes()
@@ -38,9 +38,9 @@ func FirstScans(b []byte) (file []byte, ok bool) {
 	return append(b[:d.at:d.at], 0xff, 0xd9), true
 }
 
-// partly reports whether a part of the picture was read before an error. Browsers show such a
+// isPartial reports whether a part of the picture was read before an error. Browsers show such a
 // part.
-func (d *jpegReader) partly() bool {
+func (d *jpegReader) isPartial() bool {
 	return d.hasFirstCoefficients() || d.parts > 0 && d.part[0].lines > 0
 }
 
@@ -354,7 +354,7 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 	single := len(in) == 1
 	if single { // such a scan has no MCUs, and only blocks inside the picture
 		c := &d.part[in[0]]
-		mh, mv := d.finest()
+		mh, mv := d.maxSampling()
 		mx = ((d.head.Width*int(c.h)+mh-1)/mh + 7) / 8
 		my = ((d.head.Height*int(c.v)+mv-1)/mv + 7) / 8
 	}
@@ -544,7 +544,7 @@ func (d *jpegReader) symbol(t *huffman) (uint8, bool) {
 // planes assembles the samples.
 func (d *jpegReader) planes() *Planes {
 	w, h := (d.head.Width+7)/8, (d.head.Height+7)/8
-	mh, mv := d.finest()
+	mh, mv := d.maxSampling()
 	a, b := &d.part[0], &d.part[1]
 	if d.parts == 3 && !d.isRGB() && int(a.h) == mh && int(a.v) == mv && d.part[2].h == b.h && d.part[2].v == b.v {
 		return &Planes{W: w, H: h, Y: a.samples, Cb: b.samples, Cr: d.part[2].samples, Full: d.head,
@@ -565,8 +565,8 @@ func (d *jpegReader) planes() *Planes {
 	return p
 }
 
-// finest returns the number of blocks per MCU of the component that has most.
-func (d *jpegReader) finest() (h, v int) {
+// maxSampling returns the number of blocks per MCU of the component that has most.
+func (d *jpegReader) maxSampling() (h, v int) {
 	h, v = 1, 1
 	for i := range d.parts {
 		h, v = max(h, int(d.part[i].h)), max(v, int(d.part[i].v))

@@ -14,7 +14,7 @@ func decodeJPEG(b []byte) image.Image {
 	}
 	d := &jpegReader{in: b, at: 2, head: head, quants64: new([4][64]int32)}
 	_ = d.run() // use the part that was read
-	if d.progressive || !d.partly() {
+	if d.progressive || !d.isPartial() {
 		return nil
 	}
 	a := &d.part[0]
@@ -36,7 +36,7 @@ func decodeJPEG(b []byte) image.Image {
 // another factor than two.
 func (d *jpegReader) unusual(frame image.Rectangle) image.Image {
 	m := image.NewYCbCr(frame, image.YCbCrSubsampleRatio444)
-	mh, mv := d.finest()
+	mh, mv := d.maxSampling()
 	for y := range frame.Max.Y {
 		for x := range frame.Max.X {
 			var v [maxParts]uint8

@@ -53,8 +53,8 @@ func (h Head) DisplaySize() (width, height int) {
 	return h.Width, h.Height
 }
 
-// turned returns m as browsers show it.
-func (m *RGB) turned(turn uint8) *RGB {
+// rotated returns m as browsers show it.
+func (m *RGB) rotated(turn uint8) *RGB {
 	if turn <= 1 {
 		return m
 	}

@@ -204,7 +204,7 @@ func frameOfPNG(before, chunks []chunk) (f frame) {
 	const most = 1 << 20 // pixels a side, beyond which nothing is decoded
 	d := chunks[0].data
 	v := func(i int) int { return int(min(binary.BigEndian.Uint32(d[i:]), most)) }
-	f.at = placed(v(12), v(16), v(4), v(8))
+	f.at = frameAt(v(12), v(16), v(4), v(8))
 	f.over = d[25] == 1 && slices.ContainsFunc(before, func(c chunk) bool {
 		return c.name == "tRNS" || c.name == "IHDR" && len(c.data) == 13 && c.data[9]&4 != 0
 	})

@@ -29,7 +29,7 @@ func Decode(b []byte, least int) (*RGB, error) {
 	if !small {
 		img, err := decodeAny(b, head.Format)
 		if err == nil {
-			return rgbOf(img).turned(head.Turn), nil
+			return rgbOf(img).rotated(head.Turn), nil
 		}
 		if head.Format != JPEG {
 			return nil, fmt.Errorf("decoding a %s: %w", head.Format, err)
@@ -46,7 +46,7 @@ func Decode(b []byte, least int) (*RGB, error) {
 			m.Pix = append(m.Pix, r, g, b)
 		}
 	}
-	return m.turned(p.Full.Turn), nil
+	return m.rotated(p.Full.Turn), nil
 }
 
 func rgbOf(img image.Image) *RGB {

@@ -555,7 +555,7 @@ func (x *indexer) step(ctx context.Context, w *writer, last int64, n int) error 
 			x.behind = false
 			return nil
 		}
-		if err := w.exclusively(func() error { return x.flush(w) }); err != nil {
+		if err := w.inTransaction(func() error { return x.flush(w) }); err != nil {
 			x.b.begin(x.next)
 			x.sums.known = false
 			return err

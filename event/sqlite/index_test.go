@@ -346,7 +346,7 @@ func FuzzDamagedParts(f *testing.F) {
 		for i := range filters {
 			_, _, _, _ = s.idsOf(&filters[i], span{0, 400})
 		}
-		_, _, _ = s.tally(columnHost, 10, everything(s.rows))
+		_, _, _ = s.tally(columnHost, 10, allRows(s.rows))
 		_ = eachTotal(blob, func([]byte, int, int) {})
 	})
 }

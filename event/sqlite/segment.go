@@ -105,7 +105,7 @@ func (s selection) isAll(rows int) bool {
 	return n == rows
 }
 
-func everything(rows int) selection {
+func allRows(rows int) selection {
 	s := make(selection, (rows+63)/64)
 	for i := range s {
 		s[i] = ^uint64(0)
@@ -151,7 +151,7 @@ func (s *segment) find(f *event.Filter, in span) (sel selection, rest []*event.T
 	if s.none {
 		return nil, nil, nil
 	}
-	sel = everything(s.rows)
+	sel = allRows(s.rows)
 	for i := range f.Terms {
 		t := &f.Terms[i]
 		exact, err := s.term(t, sel)
@@ -316,7 +316,7 @@ func (s *segment) text(t *event.Term, sel selection) error {
 	if err != nil {
 		return err
 	}
-	byRef := everything(s.rows)
+	byRef := allRows(s.rows)
 	if err := s.ref(&event.Term{Values: t.Values}, byRef); err != nil {
 		return err
 	}

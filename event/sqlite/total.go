@@ -126,7 +126,7 @@ func (t *totalBuilder) load(w *writer) (err error) {
 			if err != nil {
 				return err
 			}
-			events, blocked, err := s.tally(c, names.n, everything(s.rows))
+			events, blocked, err := s.tally(c, names.n, allRows(s.rows))
 			if err != nil {
 				return err
 			}

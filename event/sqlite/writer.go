@@ -104,10 +104,10 @@ var errMoved = errors.New("another process writes to the database at the same ti
 // within a transaction.
 func (w *writer) foreignWrites() (int64, error) { return w.int("PRAGMA data_version") }
 
-// exclusively runs f in a transaction, or returns errMoved. After an upgrade, the previous
+// inTransaction runs f in a transaction, or returns errMoved. After an upgrade, the previous
 // process may still write. Ids must be above all existing ones, because the index would not
 // find rows between those of a segment.
-func (w *writer) exclusively(f func() error) error {
+func (w *writer) inTransaction(f func() error) error {
 	return w.transaction(func() error {
 		now, err := w.foreignWrites()
 		if err == nil && now != w.seen {
@@ -134,7 +134,7 @@ func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, 
 		}
 	}
 	var ids [severalRows]int64
-	err := w.exclusively(func() error {
+	err := w.inTransaction(func() error {
 		for len(rows) > 0 {
 			s, n := w.insert, 1
 			if len(rows) >= severalRows {

@@ -107,7 +107,7 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	}
 	if !d.Finds() {
 		err = d.withConn(ctx, d.verify, func(c *conn) (err error) {
-			if err = prove(c, d.bindName(name), password); err != nil {
+			if err = verifyPassword(c, d.bindName(name), password); err != nil {
 				return err
 			}
 			if _, user, groups, err = d.lookUp(c, name); errors.Is(err, ErrRefused) { // the password was right
@@ -121,12 +121,12 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	if err != nil {
 		return "", nil, err
 	}
-	err = e.at.withConn(ctx, e.at.verify, func(c *conn) error { return prove(c, e.dn, password) })
+	err = e.at.withConn(ctx, e.at.verify, func(c *conn) error { return verifyPassword(c, e.dn, password) })
 	return e.user, e.groups, err
 }
 
-// prove verifies the password of a user on a connection.
-func prove(c *conn, name, password string) error {
+// verifyPassword verifies the password of a user on a connection.
+func verifyPassword(c *conn, name, password string) error {
 	switch err := c.Bind(name, password); {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
 		return refusal(err)

@@ -109,8 +109,8 @@ func (p *Provider) Host() string {
 	return u.Hostname()
 }
 
-// reach returns the metadata of the provider.
-func (p *Provider) reach(ctx context.Context) (*metadata, error) {
+// fetchMetadata returns the metadata of the provider.
+func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	p.mu.Lock()
 	k := p.known
 	p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *Provider) oauth(k *metadata, callback string) *oauth2.Config {
 // which the provider sends the browser back, as registered there. data comes
 // back with the login.
 func (p *Provider) Begin(ctx context.Context, callback, data string) (to string, l Login, err error) {
-	k, err := p.reach(ctx)
+	k, err := p.fetchMetadata(ctx)
 	if err != nil {
 		return "", l, err
 	}
@@ -185,7 +185,7 @@ func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*User
 	if iss := query.Get("iss"); iss != "" && iss != p.cfg.Issuer { // RFC 9207
 		return nil, failed("compare the issuer", "", fmt.Errorf("%.200q has answered, not %q", iss, p.cfg.Issuer))
 	}
-	k, err := p.reach(ctx)
+	k, err := p.fetchMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (w *User) Renew(ctx context.Context) (*User, error) {
 	if p == nil || w.token == nil {
 		return nil, errors.New("no token is known")
 	}
-	k, err := p.reach(ctx)
+	k, err := p.fetchMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +349,7 @@ func name(s string) bool {
 
 // HasDevices reports whether the provider supports codes for devices.
 func (p *Provider) HasDevices(ctx context.Context) bool {
-	k, err := p.reach(ctx)
+	k, err := p.fetchMetadata(ctx)
 	return err == nil && k.device
 }
 
@@ -367,7 +367,7 @@ func (a clientTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // BeginDevice requests a code.
 func (p *Provider) BeginDevice(ctx context.Context) (*Device, error) {
-	k, err := p.reach(ctx)
+	k, err := p.fetchMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}

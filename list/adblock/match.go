@@ -503,22 +503,22 @@ func (e *Engine) covers(at uint32, r *Request) bool {
 		if flags&flagAny != 0 {
 			pages = r.anySuffix()
 		}
-		in, out := e.among(x, 0, n, pages)
+		in, out := e.matchDomains(x, 0, n, pages)
 		if out || !in && flags&flagOnly != 0 {
 			return false
 		}
 	}
 	if n := x.denied(); n > 0 {
-		if in, _ := e.among(x, x.domains(), n, r.hosts); in {
+		if in, _ := e.matchDomains(x, x.domains(), n, r.hosts); in {
 			return false
 		}
 	}
 	return true
 }
 
-// among looks for hosts, the longest first, in n of a rule's domains. in and out report
+// matchDomains looks for hosts, the longest first, in n of a rule's domains. in and out report
 // whether the first one found is included or excluded.
-func (e *Engine) among(x rule, from, n int, hosts []string) (in, out bool) {
+func (e *Engine) matchDomains(x rule, from, n int, hosts []string) (in, out bool) {
 	for _, h := range hosts {
 		i := sort.Search(n, func(i int) bool { return name(e.names, x.domain(from+i)) >= h })
 		if i < n {

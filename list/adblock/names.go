@@ -47,7 +47,7 @@ func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 		return false
 	}
 	if n := x.denied(); n > 0 {
-		if in, _ := e.among(x, 0, n, r.hosts); in {
+		if in, _ := e.matchDomains(x, 0, n, r.hosts); in {
 			return false
 		}
 	}

@@ -114,7 +114,7 @@ func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
 		return false
 	}
 	got, err := store.Update(ctx, name, it)
-	for try := 1; err != nil && try < 3 && wait(ctx, time.Second); try++ { // this node may be fetching it already
+	for try := 1; err != nil && try < 3 && waitFor(ctx, time.Second); try++ { // this node may be fetching it already
 		got, err = store.Update(ctx, name, it)
 	}
 	r.count(name, got.Updated, err)
@@ -124,8 +124,8 @@ func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
 	return got.Updated
 }
 
-// wait waits, and returns false when ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
+// waitFor waits, and returns false when ctx ended.
+func waitFor(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false

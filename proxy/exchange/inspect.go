@@ -120,7 +120,7 @@ func (x *Exchange) InspectResponse(ctx context.Context, s *message.Response) (an
 		}
 		return nil, nil
 	}
-	if saves(x, s) {
+	if isDownload(x, s) {
 		if answer, ok, err := save(ctx, x, s); ok {
 			return answer, err
 		}
@@ -257,7 +257,7 @@ func (b *inspection) advance() error {
 		if err != nil {
 			return err
 		}
-		if !done && !full && !b.enough(end) && !paused {
+		if !done && !full && !b.worthJudging(end) && !paused {
 			if paused, err = b.await(end); err != nil {
 				return err
 			}
@@ -293,8 +293,8 @@ func (b *inspection) advance() error {
 	}
 }
 
-// enough reports whether it is worth judging the body up to a position.
-func (b *inspection) enough(end int64) bool {
+// worthJudging reports whether it is worth judging the body up to a position.
+func (b *inspection) worthJudging(end int64) bool {
 	if b.open {
 		return end > b.sent
 	}

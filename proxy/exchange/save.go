@@ -199,9 +199,9 @@ func Download(x *Exchange) *message.Response {
 	return s
 }
 
-// saves reports whether the body of s is a file that a browser saves: it is not shown in a
+// isDownload reports whether the body of s is a file that a browser saves: it is not shown in a
 // page, no other request waits for it, and it fits.
-func saves(x *Exchange, s *message.Response) bool {
+func isDownload(x *Exchange, s *message.Response) bool {
 	q := &x.Q
 	if x.in.saved == nil || s.Status != 200 || x.part != "" || q.Get("Range") != nil || q.Method != "GET" && q.Method != "POST" {
 		return false

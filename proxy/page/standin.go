@@ -24,7 +24,7 @@ func StandIn(name string) (Resource, bool) {
 	case "noopjson", "noop.json":
 		return Resource{"application/json", "{}\n"}, true
 	case "noop-vast2", "noopvast-2.0", "noop-vmap1", "noopvmap-1.0", "noopvast-3.0", "noop-vast3", "noop-vast4", "noopvast-4.0":
-		return Resource{"text/xml; charset=utf-8", vast(name)}, true
+		return Resource{"text/xml; charset=utf-8", emptyVAST(name)}, true
 	case "1x1.gif", "1x1-transparent.gif", "1x1-transparent-gif", "2x2.png", "2x2-transparent.png", "2x2-transparent-png",
 		"3x2.png", "3x2-transparent.png", "3x2-transparent-png", "32x32.png", "32x32-transparent.png", "32x32-transparent-png":
 		return Resource{"image/gif", pixel}, true
@@ -32,8 +32,8 @@ func StandIn(name string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// vast returns an empty response of a video ad server.
-func vast(name string) string {
+// emptyVAST returns an empty response of a video ad server.
+func emptyVAST(name string) string {
 	switch {
 	case strings.Contains(name, "vmap"):
 		return `<vmap:VMAP xmlns:vmap="http://www.iab.net/videosuite/vmap" version="1.0"></vmap:VMAP>` + "\n"

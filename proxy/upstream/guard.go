@@ -32,9 +32,9 @@ var (
 	compat    = netip.MustParsePrefix("::/96")          // RFC 4291: IPv4-compatible
 )
 
-// inner returns the IPv4 address in an IPv6 address, or the address itself: 64:ff9b::7f00:1
+// embeddedIPv4 returns the IPv4 address in an IPv6 address, or the address itself: 64:ff9b::7f00:1
 // means 127.0.0.1 if there is a translator.
-func inner(a netip.Addr) netip.Addr {
+func embeddedIPv4(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	b := a.As16()
 	switch {
@@ -51,7 +51,7 @@ func inner(a netip.Addr) netip.Addr {
 
 // public reports whether an address is on the public internet.
 func public(a netip.Addr) bool {
-	if a = inner(a); !a.IsGlobalUnicast() || a.IsPrivate() {
+	if a = embeddedIPv4(a); !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false // global unicast excludes loopback, link-local, multicast, unspecified
 	}
 	for _, p := range [...]netip.Prefix{shared, thisNet, reserved, ietf, bench, nat64own, siteLocal} {
@@ -69,7 +69,7 @@ func (g *guard) allowed(to netip.AddrPort) error {
 		if own.Port() != to.Port() {
 			continue
 		}
-		if o := own.Addr().Unmap(); o == a || o == inner(a) || o.IsUnspecified() && (inner(a).IsLoopback() || inner(a).IsUnspecified()) {
+		if o := own.Addr().Unmap(); o == a || o == embeddedIPv4(a) || o.IsUnspecified() && (embeddedIPv4(a).IsLoopback() || embeddedIPv4(a).IsUnspecified()) {
 			return &RefusedError{"this address belongs to the gateway itself"}
 		}
 	}
@@ -80,7 +80,7 @@ func (g *guard) allowed(to netip.AddrPort) error {
 		return nil
 	}
 	for _, p := range g.private {
-		if p.Contains(a) || p.Contains(inner(a)) {
+		if p.Contains(a) || p.Contains(embeddedIPv4(a)) {
 			return nil
 		}
 	}

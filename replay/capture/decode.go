@@ -368,7 +368,7 @@ func (d *decoder) transportOf(p *packet, proto uint8, data []byte) bool {
 		return d.transportOf(p, p.proto, data[(int(data[1])+2)*4:])
 	case 4, 41:
 		d.out(p)
-		return d.network(p.inside(), data)
+		return d.network(p.innerPacket(), data)
 	default:
 		p.payload = data
 	}
@@ -388,13 +388,13 @@ func (d *decoder) tunnel(p *packet) (ok, is bool) {
 	b := p.payload
 	switch {
 	case p.dst.Port() == vxlanPort && len(b) > 22 && b[0]&8 != 0:
-		inner := p.inside()
+		inner := p.innerPacket()
 		inner.vxlan = append(inner.vxlan, uint64(binary.BigEndian.Uint32(b[4:])>>8))
 		d.out(p)
 		return d.ethernet(inner, b[8:]), true
 	case p.dst.Port() == genevePort && len(b) > 8 && b[0]>>6 == 0 && len(b) > 8+int(b[0]&0x3f)*4:
 		d.out(p)
-		return d.ether(p.inside(), binary.BigEndian.Uint16(b[2:]), b[8+int(b[0]&0x3f)*4:], 0), true
+		return d.ether(p.innerPacket(), binary.BigEndian.Uint16(b[2:]), b[8+int(b[0]&0x3f)*4:], 0), true
 	case p.dst.Port() == teredoPort || p.src.Port() == teredoPort:
 		if len(b) > 4 && b[0] == 0 && b[1] == 1 { // authentication
 			b = b[min(13+int(b[2])+int(b[3]), len(b)):]
@@ -404,14 +404,14 @@ func (d *decoder) tunnel(p *packet) (ok, is bool) {
 		}
 		if len(b) >= 40 && b[0]>>4 == 6 && 40+int(binary.BigEndian.Uint16(b[4:])) == len(b) {
 			d.out(p)
-			return d.network(p.inside(), b), true
+			return d.network(p.innerPacket(), b), true
 		}
 	}
 	return false, false
 }
 
-// inside returns a copy of p for the packet in it.
-func (p *packet) inside() *packet {
+// innerPacket returns a copy of p for the packet in it.
+func (p *packet) innerPacket() *packet {
 	return &packet{number: p.number, time: p.time, link: p.link, vlans: p.vlans, tunnels: p.tunnels + 1, vxlan: p.vxlan, wire: p.wire}
 }
 
@@ -436,12 +436,12 @@ func (d *decoder) gre(p *packet, data []byte) bool {
 	d.out(p)
 	switch kind {
 	case 0x880b:
-		return d.ppp(p.inside(), data[n:], 0)
+		return d.ppp(p.innerPacket(), data[n:], 0)
 	case 0x88be: // ERSPAN
 		if len(data) < n+8 {
 			return false
 		}
-		return d.ethernet(p.inside(), data[n+8:])
+		return d.ethernet(p.innerPacket(), data[n+8:])
 	}
-	return d.ether(p.inside(), kind, data[n:], 0)
+	return d.ether(p.innerPacket(), kind, data[n:], 0)
 }

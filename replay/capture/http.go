@@ -326,7 +326,7 @@ func (h *http1) headers(dir rule.Direction, end bool) {
 	n, ok := headLength(s.buf, end)
 	if !ok {
 		switch {
-		case len(s.buf)-bytes.LastIndexByte(s.buf, '\n') > maxField && h.f.firstAnomaly(t, "http."+side01(dir)+"_field_too_long"):
+		case len(s.buf)-bytes.LastIndexByte(s.buf, '\n') > maxField && h.f.firstAnomaly(t, "http."+messageKind(dir)+"_field_too_long"):
 			h.inspect(t, dir, rule.Line)
 			return
 		case len(s.buf) > maxHead:
@@ -559,13 +559,13 @@ func (h *http1) framing(dir rule.Direction, t *httpTx) (httpState, int64) {
 		if strings.Contains(low, "chunked") && !h.unchunked(dir) {
 			return atChunkSize, 0
 		}
-		h.f.firstAnomaly(t, "http.invalid_transfer_encoding_value_in_"+side01(dir))
+		h.f.firstAnomaly(t, "http.invalid_transfer_encoding_value_in_"+messageKind(dir))
 	}
 	if cl, ok := lenient(side, "Content-Length"); ok {
 		if n, ok := lenientNumber([]byte(cl)); ok {
 			return atBody, n
 		}
-		h.f.firstAnomaly(t, "http.invalid_content_length_field_in_"+side01(dir))
+		h.f.firstAnomaly(t, "http.invalid_content_length_field_in_"+messageKind(dir))
 	}
 	if dir == rule.ToServer {
 		return atBody, 0
@@ -590,7 +590,7 @@ func firstLine(b []byte) []byte {
 	return b
 }
 
-func side01(dir rule.Direction) string {
+func messageKind(dir rule.Direction) string {
 	if dir == rule.ToServer {
 		return "request"
 	}
@@ -697,12 +697,12 @@ func (h *http1) chunkSize(dir rule.Direction) {
 	n, ok := chunkLength(line)
 	if !ok {
 		t := h.tx(dir)
-		h.f.firstAnomaly(t, "http.invalid_"+side01(dir)+"_chunk_len")
+		h.f.firstAnomaly(t, "http.invalid_"+messageKind(dir)+"_chunk_len")
 		s.state = atClose // the rest is read unchanged
 		return
 	}
 	if bytes.IndexByte(line, ';') >= 0 {
-		h.f.firstAnomaly(h.tx(dir), "http."+side01(dir)+"_chunk_extension")
+		h.f.firstAnomaly(h.tx(dir), "http."+messageKind(dir)+"_chunk_extension")
 	}
 	s.buf = rest
 	if n == 0 {

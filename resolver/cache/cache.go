@@ -116,8 +116,8 @@ const (
 	old
 )
 
-// roomy reports whether a ring will get another page before it reuses one.
-func (r *ring) roomy() bool { return len(r.own) < r.max }
+// hasRoom reports whether a ring will get another page before it reuses one.
+func (r *ring) hasRoom() bool { return len(r.own) < r.max }
 
 // An entry in a page, little endian:
 //
@@ -441,7 +441,7 @@ func (c *Cache) room(s *shard, r *ring, n int) (x []byte, place uint32) {
 	}
 	for r.at+n > pageSize {
 		s.endPage(r)
-		if r.roomy() {
+		if r.hasRoom() {
 			s.grow(r)
 			continue
 		}
@@ -491,7 +491,7 @@ func (c *Cache) reclaim(s *shard, r *ring) {
 				copy(page[to:], x)
 				x, place = page[to:to+n], base+uint32(to)+1
 				to += n
-			case r != elder && (asked || elder.roomy() && Flags(u16(x, 20))&(Negative|Failure) == 0):
+			case r != elder && (asked || elder.hasRoom() && Flags(u16(x, 20))&(Negative|Failure) == 0):
 				var into []byte
 				into, place = c.room(s, elder, n)
 				copy(into, x)

@@ -200,7 +200,7 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 				kept = r
 			}
 			if r.err == nil || errors.Is(r.err, errFull) {
-				plan = without(plan, next, r.u) // it would answer the same again
+				plan = planWithout(plan, next, r.u) // it would answer the same again
 			}
 			switch {
 			case errors.Is(r.err, errClosed):
@@ -270,8 +270,8 @@ func (f *Forwarder) attempt(u *upstream, q *query, exploring bool, results chan<
 	})
 }
 
-// without returns plan with u removed from i on.
-func without(plan []*upstream, i int, u *upstream) []*upstream {
+// planWithout returns plan with u removed from i on.
+func planWithout(plan []*upstream, i int, u *upstream) []*upstream {
 	kept := plan[:i:i]
 	for _, x := range plan[i:] {
 		if x != u {

@@ -210,7 +210,7 @@ func (u *udp) read(s *socket) {
 		n, err := s.conn.Read(buf[:])
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			more = u.overdue(s)
+			more = u.endOverdue(s)
 		case err != nil:
 			s.fail(err)
 			more = false
@@ -276,9 +276,9 @@ func (u *udp) dispatch(s *socket, msg []byte) bool {
 	return more
 }
 
-// overdue ends queries whose time is up. A socket that has lost one gets no more, and a late
+// endOverdue ends queries whose time is up. A socket that has lost one gets no more, and a late
 // answer finds no query. It returns false as heard does.
-func (u *udp) overdue(s *socket) bool {
+func (u *udp) endOverdue(s *socket) bool {
 	now := time.Now()
 	var late []*sentQuery
 	s.mu.Lock()

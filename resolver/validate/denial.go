@@ -222,10 +222,10 @@ func (p *proof) noName(w *work, name string) error {
 		if e.next == nil {
 			return faultf(edeNSECMissing, "it is not proven that %s does not exist", name)
 		}
-		if x, err := p.cover3(w, "*."+e.name); err != nil || x == nil {
+		if x, err := p.covering3(w, "*."+e.name); err != nil || x == nil {
 			return orFault(err, edeNSECMissing, "it is not proven that no wildcard matches %s", name)
 		}
-		return either(e.next.out)
+		return insecureError(e.next.out)
 	}
 	return faultf(edeNSECMissing, "it is not proven that %s does not exist", name)
 }
@@ -274,7 +274,7 @@ func (p *proof) noData3(w *work, name string, qtype uint16) error {
 		return err
 	}
 	if star != nil && denies(star.types, qtype, false) {
-		return either(e.next.out)
+		return insecureError(e.next.out)
 	}
 	if e.next.out && star == nil {
 		return errInsecure // there may be an unsigned delegation
@@ -292,12 +292,12 @@ func (p *proof) noCloser(w *work, name string, n int) error {
 	if len(p.nsec3) > 0 {
 		starts := miekg.Split(name)
 		if i := len(starts) - n - 1; i >= 0 {
-			x, err := p.cover3(w, name[starts[i]:])
+			x, err := p.covering3(w, name[starts[i]:])
 			if err != nil {
 				return err
 			}
 			if x != nil {
-				return either(x.out)
+				return insecureError(x.out)
 			}
 		}
 	}
@@ -368,7 +368,7 @@ func (p *proof) encloser(w *work, name string) (enclosure, error) {
 			if at == name || cut(m.types) || has(m.types, miekg.TypeDNAME) {
 				return enclosure{}, nil // it exists, or another zone is responsible
 			}
-			x, err := p.cover3(w, longer)
+			x, err := p.covering3(w, longer)
 			return enclosure{at, x}, err
 		}
 		longer = at
@@ -406,7 +406,7 @@ func (p *proof) match3(w *work, name string) (*nsec3, error) {
 	return nil, nil
 }
 
-func (p *proof) cover3(w *work, name string) (*nsec3, error) {
+func (p *proof) covering3(w *work, name string) (*nsec3, error) {
 	h, err := p.hash(w, name)
 	if err != nil {
 		return nil, err

@@ -164,7 +164,7 @@ func (v *Validator) fetchKeys(ctx context.Context, w *work, zone string) (entry,
 	if len(all) > mostKeys {
 		return v.settle(faultf(edeBogus, "%s has more than %d keys", zone, mostKeys))
 	}
-	vouched := trusted.vouch(all)
+	vouched := trusted.matchingKeys(all)
 	if len(vouched) == 0 {
 		return v.settle(faultf(edeDNSKEYMissing, "no DNSKEY of %s is trusted", zone))
 	}
@@ -320,8 +320,8 @@ type anchor struct {
 	keys []*miekg.DNSKEY
 }
 
-// vouch returns the keys that the anchor or DS set refers to.
-func (a anchor) vouch(keys []*miekg.DNSKEY) []*miekg.DNSKEY {
+// matchingKeys returns the keys that the anchor or DS set refers to.
+func (a anchor) matchingKeys(keys []*miekg.DNSKEY) []*miekg.DNSKEY {
 	var out []*miekg.DNSKEY
 	for _, k := range keys {
 		named := slices.ContainsFunc(a.keys, func(x *miekg.DNSKEY) bool {

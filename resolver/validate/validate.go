@@ -157,20 +157,20 @@ func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg) error {
 			return faultf(edeBogus, "%s is denied, together with records of it", name)
 		}
 		if done {
-			return either(insecure)
+			return insecureError(insecure)
 		}
 		if next == "" {
 			if err := v.denial(ctx, w, name, m, authority); err != nil {
 				return err
 			}
-			return either(insecure)
+			return insecureError(insecure)
 		}
 		name = next
 	}
 	return faultf(edeBogus, "the chain of CNAMEs is too long")
 }
 
-func either(insecure bool) error {
+func insecureError(insecure bool) error {
 	if insecure {
 		return errInsecure
 	}
@@ -277,11 +277,11 @@ func (v *Validator) denial(ctx context.Context, w *work, name string, m *miekg.M
 	signer := authority.denier(name, qtype)
 	if signer == "" {
 		// No signed denial: this is correct only in an unsigned zone.
-		return v.otherwise(ctx, w, name, qtype, faultf(edeNSECMissing, "nothing proves that %s has no %s", name, miekg.Type(qtype)))
+		return v.proveInsecure(ctx, w, name, qtype, faultf(edeNSECMissing, "nothing proves that %s has no %s", name, miekg.Type(qtype)))
 	}
 	p, err := v.proofs(ctx, w, name, signer, authority)
 	if err != nil {
-		return v.otherwise(ctx, w, name, qtype, err)
+		return v.proveInsecure(ctx, w, name, qtype, err)
 	}
 	if m.Rcode == miekg.RcodeNameError {
 		err = p.noName(w, name)
@@ -292,13 +292,13 @@ func (v *Validator) denial(ctx context.Context, w *work, name string, m *miekg.M
 		err = p.noData(w, name, qtype)
 	}
 	if err != nil {
-		return v.otherwise(ctx, w, name, qtype, err)
+		return v.proveInsecure(ctx, w, name, qtype, err)
 	}
 	return nil
 }
 
-// otherwise returns errInsecure if the denial of name needs no signature, else err.
-func (v *Validator) otherwise(ctx context.Context, w *work, name string, qtype uint16, err error) error {
+// proveInsecure returns errInsecure if the denial of name needs no signature, else err.
+func (v *Validator) proveInsecure(ctx context.Context, w *work, name string, qtype uint16, err error) error {
 	if errors.Is(err, errInsecure) {
 		return err
 	}

@@ -152,7 +152,7 @@ func (r *run) take(e *event) {
 		r.failed = true
 		fmt.Fprint(r.out, strings.Join(r.output[t], ""))
 		if t.name == "" {
-			r.unended(t.pkg)
+			r.printUnended(t.pkg)
 		}
 	default:
 		return
@@ -160,9 +160,9 @@ func (r *run) take(e *event) {
 	delete(r.output, t)
 }
 
-// unended prints the output of a package's tests that did not end because the package ran out
+// printUnended prints the output of a package's tests that did not end because the package ran out
 // of time, or because of a panic.
-func (r *run) unended(pkg string) {
+func (r *run) printUnended(pkg string) {
 	for t, output := range r.output {
 		if t.pkg == pkg && t.name != "" {
 			fmt.Fprint(r.out, strings.Join(output, ""))

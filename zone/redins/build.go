@@ -237,7 +237,7 @@ func (b *builder) name(values []value) {
 		switch {
 		case b.value.json == nil: // a name without values
 		case len(b.value.json) > maxValue:
-			b.damage(miekg.StringToType[b.value.typ], "", fmt.Errorf("%d bytes are too many; at most %d are read", len(b.value.json), maxValue))
+			b.noteDamage(miekg.StringToType[b.value.typ], "", fmt.Errorf("%d bytes are too many; at most %d are read", len(b.value.json), maxValue))
 		case b.value.typ != "":
 			b.rrset(b.value.typ, "", b.value.json)
 		default:
@@ -249,8 +249,8 @@ func (b *builder) name(values []value) {
 	b.value, b.where = nil, ""
 }
 
-// damage records that the value of a type of the name cannot be read; type 0 means all types.
-func (b *builder) damage(typ uint16, field string, err error) {
+// noteDamage records that the value of a type of the name cannot be read; type 0 means all types.
+func (b *builder) noteDamage(typ uint16, field string, err error) {
 	b.problem(field, err)
 	if !slices.Contains(b.damaged, typ) {
 		b.damaged = append(b.damaged, typ)
@@ -317,7 +317,7 @@ func ownerName(label, origin string) (string, error) {
 func (b *builder) readName(text []byte) {
 	names, values, err := types(text)
 	if err != nil {
-		b.damage(0, "", jsonError(err))
+		b.noteDamage(0, "", jsonError(err))
 		return
 	}
 	slices.Sort(names)
@@ -357,8 +357,8 @@ func (b *builder) rrset(typ, field string, text []byte) {
 			v.Location, err = host(v.Location)
 		}
 		if err != nil {
-			b.damage(miekg.TypeA, field, err)
-			b.damage(miekg.TypeAAAA, field, err)
+			b.noteDamage(miekg.TypeA, field, err)
+			b.noteDamage(miekg.TypeAAAA, field, err)
 			return
 		}
 		b.alias = v.Location
@@ -375,7 +375,7 @@ func (b *builder) rrset(typ, field string, text []byte) {
 		unknown, err := decode(text, &set)
 		b.unknown(field, unknown)
 		if err != nil {
-			b.damage(miekg.StringToType[typ], field, err)
+			b.noteDamage(miekg.StringToType[typ], field, err)
 			return
 		}
 		good := 0
@@ -428,7 +428,7 @@ func tooMany(typ uint16) error {
 func (b *builder) literal(field string, text []byte) {
 	var lines []string
 	if err := json.Unmarshal(text, &lines); err != nil {
-		b.damage(0, field, fmt.Errorf("%w; want a list of texts such as \"300 SSHFP 1 1 A0B1\"", jsonError(err)))
+		b.noteDamage(0, field, fmt.Errorf("%w; want a list of texts such as \"300 SSHFP 1 1 A0B1\"", jsonError(err)))
 		return
 	}
 	for i, line := range lines {
@@ -478,7 +478,7 @@ func (b *builder) addresses(typ uint16, field string, text []byte) {
 		unknown, err := decode(text, &set)
 		b.unknown(field, unknown)
 		if err != nil {
-			b.damage(typ, field, err)
+			b.noteDamage(typ, field, err)
 			return
 		}
 	}

@@ -127,8 +127,8 @@ func (n *names) compact() {
 	n.text, n.dead = text, 0
 }
 
-// see begins a read. Names that it does not see are gone.
-func (n *names) see() { n.round, n.last = n.round+1, -1 }
+// beginRead begins a read. Names that it does not see are gone.
+func (n *names) beginRead() { n.round, n.last = n.round+1, -1 }
 
 // missingIndexes returns the indexes of names that this read did not see, the largest first.
 func (n *names) missingIndexes() (places []int32) {

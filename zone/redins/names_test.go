@@ -37,7 +37,7 @@ func TestNamesAreAsAMapHasThem(t *testing.T) {
 			t.Errorf("%s lost its checksum or label", label)
 		}
 	}
-	n.see()
+	n.beginRead()
 	for label := range want {
 		n.all[n.find([]byte(label))].round = n.round
 		break

@@ -474,7 +474,7 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	// after look.
 	due, wait := s.dueZones(time.Now())
 	if all {
-		s.look(ctx, store, due)
+		s.findLayouts(ctx, store, due)
 	}
 	if len(due) > 0 {
 		s.loadAll(ctx, store, due)
@@ -489,9 +489,9 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	return wait
 }
 
-// look finds out which keys the zones to read have in z42's layout, where that is cheaper than
+// findLayouts finds out which keys the zones to read have in z42's layout, where that is cheaper than
 // asking for every type of every name.
-func (s *Source) look(ctx context.Context, store *Store, due map[string]*writtenPart) {
+func (s *Source) findLayouts(ctx context.Context, store *Store, due map[string]*writtenPart) {
 	if store.Schema != Z42 {
 		return
 	}
@@ -501,7 +501,7 @@ func (s *Source) look(ctx context.Context, store *Store, due map[string]*written
 		zones[name] = s.known[name]
 	}
 	s.mu.Unlock()
-	keys, asked, err := store.effort(ctx, zones)
+	keys, asked, err := store.measureRead(ctx, zones)
 	if err != nil || asked <= keys {
 		return // reading them reports the error
 	}

@@ -302,8 +302,8 @@ func (s *Store) types(in *redis.Session, found func(origin, label []byte, types 
 	return nil
 }
 
-// among returns those labels that a zone lists.
-func (s *Store) among(ctx context.Context, origin string, labels []string) (listed []string, err error) {
+// listedLabels returns those labels that a zone lists.
+func (s *Store) listedLabels(ctx context.Context, origin string, labels []string) (listed []string, err error) {
 	var b redis.Batch
 	for _, label := range labels {
 		b.Add("SISMEMBER", s.labels(origin), label)
@@ -352,9 +352,9 @@ func (r *raw) sort() {
 	})
 }
 
-// effort returns how many keys the database has, and how many requests it would take to ask
+// measureRead returns how many keys the database has, and how many requests it would take to ask
 // for every type of each name.
-func (s *Store) effort(ctx context.Context, zones map[string]*zoneState) (keys, asked int64, err error) {
+func (s *Store) measureRead(ctx context.Context, zones map[string]*zoneState) (keys, asked int64, err error) {
 	for _, node := range s.Client.Nodes() {
 		var b redis.Batch
 		b.Add("DBSIZE")

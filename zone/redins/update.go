@@ -141,7 +141,7 @@ func (s *Source) update(ctx context.Context, store *Store, in *redis.Session, na
 	if changes > 0 {
 		s.loads.Add(1)
 		s.log.Info("zone changed in Redis", "zone", k.origin, "names", changes, "took", k.took)
-		tidy()
+		collectGarbage()
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (e *edits) flush() error {
 		return nil
 	}
 	if e.done > 0 {
-		tidy()
+		collectGarbage()
 	}
 	e.done += len(e.values)
 	err := e.apply(e.values)
@@ -225,8 +225,8 @@ func (e *edits) unseen() error {
 	return nil
 }
 
-// see notes that a name exists, and returns its index.
-func (e *edits) see(label []byte) (place int32, fresh bool, err error) {
+// noteName notes that a name exists, and returns its index.
+func (e *edits) noteName(label []byte) (place int32, fresh bool, err error) {
 	n := e.k.names
 	if place, fresh, err = n.add(label); err == nil {
 		n.all[place].round = n.round
@@ -258,10 +258,10 @@ func compareHash(store *Store, in *redis.Session, name string, e *edits) error {
 		return e.flush()
 	}
 	list := func() error {
-		n.see()
+		n.beginRead()
 		known := len(n.all)
 		if err := in.Fields(key, func(field []byte) error {
-			_, _, err := e.see(field)
+			_, _, err := e.noteName(field)
 			return err
 		}); err != nil {
 			return failed(err)
@@ -305,7 +305,7 @@ func compareKeys(ctx context.Context, store *Store, in *redis.Session, name stri
 			others = append(others, label)
 		}
 	}
-	others, err := store.among(ctx, name, others)
+	others, err := store.listedLabels(ctx, name, others)
 	if err != nil {
 		return err
 	}
@@ -326,10 +326,10 @@ func compareKeys(ctx context.Context, store *Store, in *redis.Session, name stri
 	if !t.list && !t.names {
 		return nil
 	}
-	n.see()
+	n.beginRead()
 	places = places[:0]
 	if err := in.Members(store.labels(name), func(label []byte) error {
-		place, fresh, err := e.see(label)
+		place, fresh, err := e.noteName(label)
 		if err == nil && fresh {
 			n.all[place].types = allTypes
 			places = append(places, place)
@@ -430,9 +430,9 @@ func (s *Source) apply(k *zoneState, r *raw, changed map[string][]value) error {
 	return nil
 }
 
-// tidy collects garbage from changes, each of which copies the table of names, before it
+// collectGarbage collects garbage from changes, each of which copies the table of names, before it
 // reaches an eighth of the memory in use. The runtime would let the memory double.
-func tidy() {
+func collectGarbage() {
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
 	if used := heap[0].Value.Uint64(); heap[1].Value.Uint64() > used+used/8 {

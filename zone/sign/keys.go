@@ -272,7 +272,7 @@ func Parse(public, private string) (*Key, error) {
 	if err := k.times(private); err != nil {
 		return nil, err
 	}
-	return k, k.prove()
+	return k, k.verifyPair()
 }
 
 func unfold(s string) string { return strings.ReplaceAll(s, `\n`, "\n") }
@@ -376,8 +376,8 @@ func (k *Key) times(text string) error {
 	return nil
 }
 
-// timed returns the times of a key with their names in BIND's files.
-func (k *Key) timed() []keyTiming {
+// timeFields returns the times of a key with their names in BIND's files.
+func (k *Key) timeFields() []keyTiming {
 	return []keyTiming{
 		{"Publish", &k.publish}, {"Activate", &k.activate}, {"Inactive", &k.inactive}, {"Delete", &k.remove},
 		{"DSPublish", &k.dsPublish}, {"SyncPublish", &k.syncPublish}, {"SyncDelete", &k.syncDelete},
@@ -391,7 +391,7 @@ type keyTiming struct {
 
 // timing returns a time of a key by its name, nil if there is no such time.
 func (k *Key) timing(name string) *time.Time {
-	for _, t := range k.timed() {
+	for _, t := range k.timeFields() {
 		if t.name == name {
 			return t.at
 		}
@@ -402,7 +402,7 @@ func (k *Key) timing(name string) *time.Time {
 // timings returns the lines of a private file with the key's times.
 func (k *Key) timings() string {
 	var b strings.Builder
-	for _, t := range k.timed() {
+	for _, t := range k.timeFields() {
 		if !t.at.IsZero() {
 			fmt.Fprintf(&b, "%s: %s\n", t.name, t.at.UTC().Format(keyTime))
 		}
@@ -413,8 +413,8 @@ func (k *Key) timings() string {
 	return b.String()
 }
 
-// prove verifies that public and private key match, by signing.
-func (k *Key) prove() error {
+// verifyPair verifies that public and private key match, by signing.
+func (k *Key) verifyPair() error {
 	rrsig := &miekg.RRSIG{
 		Hdr:         miekg.RR_Header{Name: k.Hdr.Name, Rrtype: miekg.TypeRRSIG, Class: miekg.ClassINET},
 		TypeCovered: miekg.TypeDNSKEY, Algorithm: k.Algorithm, Labels: uint8(miekg.CountLabel(k.Hdr.Name)),

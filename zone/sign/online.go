@@ -204,7 +204,7 @@ func (s *Signer) Deny(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.De
 // cover appends an NSEC record that covers a name, everything below it, and almost nothing
 // else.
 func (s *Signer) cover(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.Denial, name []byte) bool {
-	return s.proof(ctx, q, r, d, before(name), miekg.TypeNSEC, appendBitmap(sibling(name), []uint16{miekg.TypeRRSIG, miekg.TypeNSEC}))
+	return s.proof(ctx, q, r, d, nameBefore(name), miekg.TypeNSEC, appendBitmap(sibling(name), []uint16{miekg.TypeRRSIG, miekg.TypeNSEC}))
 }
 
 // proof appends a record of a proof with its signatures.
@@ -319,8 +319,8 @@ func sibling(name []byte) []byte {
 	return prepend(label, parent)
 }
 
-// before returns a name before name such that no name in use is between them.
-func before(name []byte) []byte {
+// nameBefore returns a name before name such that no name in use is between them.
+func nameBefore(name []byte) []byte {
 	label, parent := bytes.Clone(name[1:1+int(name[0])]), name[1+int(name[0]):]
 	room := 255 - len(parent) - 1
 	last := len(label) - 1

@@ -41,7 +41,7 @@ func TestNamesAroundAName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := names.Draw(t, "name")
 		key := dns.SortKey(name)
-		prior, next, below := before(name), sibling(name), child(name)
+		prior, next, below := nameBefore(name), sibling(name), child(name)
 		sound(t, "before", prior)
 		sound(t, "sibling", next)
 		sound(t, "child", below)

@@ -117,7 +117,7 @@ func (s *Signer) Roll(now time.Time) (changed bool, err error) {
 		}
 		s.look = now.Add(lookAgain)
 	}
-	keys, err = ofZone(s.origin, keys)
+	keys, err = keysOf(s.origin, keys)
 	if err != nil {
 		return false, err
 	}
@@ -397,8 +397,8 @@ func loadKeys(origin string, sources []setting.Source) ([]*Key, error) {
 	return keys, nil
 }
 
-// ofZone verifies that keys belong to the zone, sorts them and removes duplicates.
-func ofZone(origin string, keys []*Key) ([]*Key, error) {
+// keysOf verifies that keys belong to the zone, sorts them and removes duplicates.
+func keysOf(origin string, keys []*Key) ([]*Key, error) {
 	keys = slices.Clone(keys)
 	for _, k := range keys {
 		if k.Hdr.Name != origin {

@@ -145,7 +145,7 @@ func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("zone %q has no keys: make them with shuultuur zone keygen", origin)
 	}
-	keys, err := ofZone(origin, keys)
+	keys, err := keysOf(origin, keys)
 	if err != nil {
 		return nil, err
 	}

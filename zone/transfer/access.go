@@ -63,7 +63,7 @@ func (s *access) signer(q *dns.Query) *Key {
 func (s *access) mayFetch(origin string, q *dns.Query, key *Key) *accessRule {
 	for i := range s.allow {
 		a := &s.allow[i]
-		if covers(a.zones, origin) && (a.key == nil || a.key == key) && (!a.tls || q.Transport == dns.TLS) && (len(a.networks) == 0 || contains(a.networks, q.Client.Addr()) >= 0) {
+		if covers(a.zones, origin) && (a.key == nil || a.key == key) && (!a.tls || q.Transport == dns.TLS) && (len(a.networks) == 0 || longestPrefix(a.networks, q.Client.Addr()) >= 0) {
 			return a
 		}
 	}

@@ -559,8 +559,8 @@ func (s *Server) find(q *dns.Query) (*content, journal, int) {
 	return e.current, e.journal, miekg.RcodeSuccess
 }
 
-// contains returns the length of the longest prefix with the address, -1 if there is none.
-func contains(networks []netip.Prefix, client netip.Addr) int {
+// longestPrefix returns the length of the longest prefix with the address, -1 if there is none.
+func longestPrefix(networks []netip.Prefix, client netip.Addr) int {
 	longest := -1
 	for _, n := range networks {
 		if n.Contains(client) {
@@ -575,7 +575,7 @@ func pick(views []*entry, view string, client netip.Addr) *entry {
 	var best *entry
 	longest := -1
 	for _, e := range views {
-		bits := contains(e.clients, client)
+		bits := longestPrefix(e.clients, client)
 		if len(e.clients) == 0 {
 			bits = 0
 		}

@@ -354,7 +354,7 @@ func (s *session) verify(msg []byte, now time.Time) (plain []byte, whole bool, e
 	if r.code != 0 {
 		return nil, false, fmt.Errorf("the other server refuses key %q: %s", s.key.text, codeName(r.code))
 	}
-	if !r.fresh(now) {
+	if !r.isCurrent(now) {
 		return nil, false, fmt.Errorf("the signature is of %s, and it is %s: is a clock wrong?",
 			time.Unix(int64(r.time), 0).UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
@@ -362,7 +362,7 @@ func (s *session) verify(msg []byte, now time.Time) (plain []byte, whole bool, e
 	return plain, true, nil
 }
 
-func (r *record) fresh(now time.Time) bool {
+func (r *record) isCurrent(now time.Time) bool {
 	d := int64(r.time) - now.Unix()
 	return -int64(r.fudge) <= d && d <= int64(r.fudge)
 }
@@ -403,7 +403,7 @@ func (keys Keys) authenticate(msg []byte, at int, now time.Time) (key *Key, r re
 	if !hmac.Equal(want, r.mac) {
 		return nil, r, badSig, nil
 	}
-	if !r.fresh(now) {
+	if !r.isCurrent(now) {
 		return key, r, badTime, nil
 	}
 	return key, r, 0, nil

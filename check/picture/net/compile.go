@@ -337,9 +337,9 @@ func (b *builder) step(in, out []*value, run func(w *Worker)) {
 	b.steps = append(b.steps, step{of: &b.g.nodes[b.node], in: in, out: out, run: run})
 }
 
-// only returns the only node that reads a result; nil if there are none or several, or if the
+// onlyReader returns the only node that reads a result; nil if there are none or several, or if the
 // result is an output of the graph.
-func (b *builder) only(name string) (*node, int) {
+func (b *builder) onlyReader(name string) (*node, int) {
 	users := b.users[name]
 	if len(users) != 1 || b.results[name] || users[0] <= b.node {
 		return nil, 0
@@ -350,9 +350,9 @@ func (b *builder) only(name string) (*node, int) {
 // fuse fuses n with an activation that follows it, and returns that.
 func (b *builder) fuse(n *node) activation {
 	name := b.lastName(n, n.outputs[0])
-	if next, i := b.only(name); next != nil && len(next.outputs) == 1 && next.inputs[0] == name && next.domain == "" {
+	if next, i := b.onlyReader(name); next != nil && len(next.outputs) == 1 && next.inputs[0] == name && next.domain == "" {
 		if a, ok := b.activationOf(next); ok {
-			b.take(n, i, next.outputs[0])
+			b.absorb(n, i, next.outputs[0])
 			return a
 		}
 	}
@@ -369,18 +369,18 @@ func (b *builder) fuseSiLU(n *node, name string) activation {
 	if s.op != "Sigmoid" || m.op != "Mul" || s.domain != "" || m.domain != "" || len(s.outputs) != 1 || len(m.outputs) != 1 || len(m.inputs) != 2 {
 		return none
 	}
-	if o, _ := b.only(s.outputs[0]); o != m || !slices.Contains(m.inputs, name) || !slices.Contains(m.inputs, s.outputs[0]) {
+	if o, _ := b.onlyReader(s.outputs[0]); o != m || !slices.Contains(m.inputs, name) || !slices.Contains(m.inputs, s.outputs[0]) {
 		return none
 	}
 	b.fused[users[0]] = true
-	b.take(n, users[1], m.outputs[0])
+	b.absorb(n, users[1], m.outputs[0])
 	a := none
 	a.bend = bendSiLU
 	return a
 }
 
-// take records that n also does the work of node i, and produces its result.
-func (b *builder) take(n *node, i int, result string) {
+// absorb records that n also does the work of node i, and produces its result.
+func (b *builder) absorb(n *node, i int, result string) {
 	b.fused[i] = true
 	b.last[n] = result
 }

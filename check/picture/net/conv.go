@@ -255,7 +255,7 @@ type conv struct {
 
 // foldNorm folds the normalisation that follows n into its weights.
 func (c *conv) foldNorm(b *builder, n *node) error {
-	next, i := b.only(n.outputs[0])
+	next, i := b.onlyReader(n.outputs[0])
 	if next == nil || next.op != "BatchNormalization" || next.domain != "" || len(next.inputs) != 5 || next.inputs[0] != n.outputs[0] {
 		return nil
 	}
@@ -272,7 +272,7 @@ func (c *conv) foldNorm(b *builder, n *node) error {
 		c.bias[r] = c.bias[r]*scale[r] + shift[r]
 	}
 	c.weights = scaled
-	b.take(n, i, next.outputs[0])
+	b.absorb(n, i, next.outputs[0])
 	return nil
 }
 

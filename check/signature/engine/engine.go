@@ -268,7 +268,7 @@ func (e *Engine) index() {
 					continue
 				}
 				if e.config.Trace || c.fast < 0 || c.groups[c.fast].dir&dir == 0 && !c.Exchange {
-					e.everywhere(k, d, int32(n))
+					e.addUnindexed(k, d, int32(n))
 					continue
 				}
 				g := &c.groups[c.fast]
@@ -323,7 +323,7 @@ func (e *Engine) index() {
 		}
 	}
 	for d := range e.tables {
-		e.seek(d, body[d])
+		e.chooseContents(d, body[d])
 		slices.SortFunc(e.tables[d], func(a, b *table) int { return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain })
 	}
 }
@@ -424,8 +424,8 @@ func (t *table) reach() int {
 	return n
 }
 
-// everywhere adds a rule without a pattern for a prefilter.
-func (e *Engine) everywhere(k kind, d int, n int32) {
+// addUnindexed adds a rule without a pattern for a prefilter.
+func (e *Engine) addUnindexed(k kind, d int, n int32) {
 	e.onStream[d] = e.onStream[d] || k == onStream
 	if k == onMessage {
 		e.always[d] = append(e.always[d], n)

@@ -152,8 +152,8 @@ type Trace struct {
 	Failed  string // the keyword that did not match there
 }
 
-// reach records how far the current rule got.
-func (w *work) reach(far int, failed string) {
+// recordReach records how far the current rule got.
+func (w *work) recordReach(far int, failed string) {
 	if !w.e.config.Trace {
 		return
 	}

@@ -566,7 +566,7 @@ func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool)
 			began = time.Now()
 		}
 		if m.re.Looking() {
-			loc, ok = in.looking(m.re, from, place, end)
+			loc, ok = in.backtrack(m.re, from, place, end)
 		} else {
 			loc, ok = in.linear(m.re, place, end), true
 		}
@@ -651,8 +651,8 @@ func (in *inspector) linear(re *rule.Regexp, place, end int) []int {
 	return loc
 }
 
-// looking searches for an expression that works on characters.
-func (in *inspector) looking(re *rule.Regexp, from, place, end int) (loc []int, ok bool) {
+// backtrack searches for an expression that works on characters.
+func (in *inspector) backtrack(re *rule.Regexp, from, place, end int) (loc []int, ok bool) {
 	if n := re.Longest(); n > 0 && place == from {
 		end = min(end, from+n)
 	}

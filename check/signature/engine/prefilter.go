@@ -370,13 +370,13 @@ var lower = func() (t [256]byte) {
 // odd positions. The position before a short pattern counts as odd.
 func rarest(p []byte, parity int) int {
 	at := parity
-	best := commonness(p, at)
+	best := frequency(p, at)
 	for i := parity; i+pair <= len(p) && i < 1<<15; i += 2 {
-		if sum := commonness(p, i); sum < best {
+		if sum := frequency(p, i); sum < best {
 			best, at = sum, i
 		}
 	}
-	if parity == 1 && len(p) <= shortPattern && commonness(p, -1) < best {
+	if parity == 1 && len(p) <= shortPattern && frequency(p, -1) < best {
 		at = -1
 	}
 	return at
@@ -386,9 +386,9 @@ func rarest(p []byte, parity int) int {
 // byte is possible there, which fills the table.
 const shortPattern = 7
 
-// commonness returns how common the pair of runs at position i of a pattern is in web traffic;
+// frequency returns how common the pair of runs at position i of a pattern is in web traffic;
 // less is better.
-func commonness(p []byte, i int) (sum int) {
+func frequency(p []byte, i int) (sum int) {
 	for _, at := range [2]int{i, i + 2} {
 		for k := at; k < at+gram; k++ {
 			if k < 0 || k >= len(p) {
@@ -602,7 +602,7 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 		key := binary.LittleEndian.Uint32(data[i:]) & runMask
 		if uint8(groups.of(key)) != 0 {
 			candidates++
-			f.look(data, i, key, seen, hit)
+			f.comparePatterns(data, i, key, seen, hit)
 		}
 	}
 	return candidates
@@ -676,15 +676,15 @@ func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func
 	for ; which != 0; which >>= 16 {
 		if uint16(which) != 0 {
 			candidates++
-			f.look(data, i, binary.LittleEndian.Uint32(data[i:])&runMask, seen, hit)
+			f.comparePatterns(data, i, binary.LittleEndian.Uint32(data[i:])&runMask, seen, hit)
 		}
 		i += 2
 	}
 	return candidates
 }
 
-// look compares the patterns whose four bytes may be at position i.
-func (f *prefilter) look(data []byte, i int, key uint32, seen *sight, hit func(int32)) {
+// comparePatterns compares the patterns whose four bytes may be at position i.
+func (f *prefilter) comparePatterns(data []byte, i int, key uint32, seen *sight, hit func(int32)) {
 	b := f.bucket(key)
 	f.compare(data, i, key, f.runs[f.buckets[b]:f.buckets[b+1]], seen, hit)
 }

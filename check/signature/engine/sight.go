@@ -74,9 +74,9 @@ type searchedContent struct {
 	raw     int32 // number among those of content outside any buffer, for a group on that
 }
 
-// seek sets, for groups on bodies and on content outside any buffer, which of their contents
+// chooseContents sets, for groups on bodies and on content outside any buffer, which of their contents
 // the prefilters of bodies and heads search for.
-func (e *Engine) seek(d int, t *table) {
+func (e *Engine) chooseContents(d int, t *table) {
 	if t == nil {
 		return
 	}

@@ -89,7 +89,7 @@ func (w *work) giveUp(p *progress) {
 func (w *work) decide(k *compiledRule, c *candidate) answer {
 	tx := w.tx
 	if !w.applies(k) {
-		w.reach(1, "protocol, addresses, ports or flow")
+		w.recordReach(1, "protocol, addresses, ports or flow")
 		return no
 	}
 	at := tx.dir[w.dir>>1].at
@@ -134,7 +134,7 @@ func (w *work) decide(k *compiledRule, c *candidate) answer {
 	for _, list := range [][]rule.Condition{k.pre, k.last} {
 		for _, x := range list {
 			if a := w.condition(x, at); a != yes {
-				w.reach(1<<20, describe(x))
+				w.recordReach(1<<20, describe(x))
 				return a
 			}
 		}
@@ -149,10 +149,10 @@ func (w *work) failed(i int, g *group) {
 	}
 	n := len(g.matches) - w.in.left
 	if n < 0 || n >= len(g.matches) {
-		w.reach(2+i*1000, g.Buffer.String()+" is not there")
+		w.recordReach(2+i*1000, g.Buffer.String()+" is not there")
 		return
 	}
-	w.reach(3+i*1000+n, g.Buffer.String()+": "+describe(g.matches[n]))
+	w.recordReach(3+i*1000+n, g.Buffer.String()+": "+describe(g.matches[n]))
 }
 
 // applies compares the header of a rule with the connection.
@@ -307,12 +307,12 @@ func (w *work) condition(x rule.Condition, at rule.Progress) answer {
 				return no
 			}
 		}
-		return truth(x.Command == "isnotset")
+		return answerOf(x.Command == "isnotset")
 	case *rule.Int:
-		return truth(flowInt(tx.Flow, x))
+		return answerOf(flowInt(tx.Flow, x))
 	case *rule.Var:
 		v, ok := tx.Flow.Var(x.Name)
-		return truth(ok && bytes.Contains(v, x.Value) != x.Negated)
+		return answerOf(ok && bytes.Contains(v, x.Value) != x.Negated)
 	case *rule.Integer:
 		return w.integer(x, at)
 	case *rule.Event:
@@ -331,7 +331,7 @@ func (w *work) condition(x rule.Condition, at rule.Progress) answer {
 		w.in.work += scriptWork
 		w.flushCaptures()
 		tx.vars = w.in.vars
-		return truth(x.code.Match(tx, w.dir, w.rule.Rule, nil, 0) != x.Negated)
+		return answerOf(x.code.Match(tx, w.dir, w.rule.Rule, nil, 0) != x.Negated)
 	}
 	return yes
 }
@@ -343,7 +343,7 @@ func bitName(b *rule.Bit, name string, tx *Tx) string {
 	return name
 }
 
-func truth(ok bool) answer {
+func answerOf(ok bool) answer {
 	if ok {
 		return yes
 	}
@@ -420,7 +420,7 @@ func (w *work) integer(x *rule.Integer, at rule.Progress) answer {
 	if !ok || len(ns) == 0 {
 		switch {
 		case x.Index == "count":
-			return truth(x.Count.Match(0))
+			return answerOf(x.Count.Match(0))
 		case x.Absent, x.OrAbsent && len(ns) == 0, x.Index == "all_or_absent":
 			return yes
 		}

@@ -200,10 +200,10 @@ func longest(expr string) int {
 	if err != nil || expr == "" {
 		return noLimit
 	}
-	return most(re)
+	return maxLength(re)
 }
 
-func most(re *syntax.Regexp) (n int) {
+func maxLength(re *syntax.Regexp) (n int) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		n = len(re.Rune)
@@ -211,15 +211,15 @@ func most(re *syntax.Regexp) (n int) {
 		n = 1
 	case syntax.OpConcat, syntax.OpCapture, syntax.OpQuest:
 		for _, sub := range re.Sub {
-			n += most(sub)
+			n += maxLength(sub)
 		}
 	case syntax.OpAlternate:
 		for _, sub := range re.Sub {
-			n = max(n, most(sub))
+			n = max(n, maxLength(sub))
 		}
 	case syntax.OpRepeat:
 		if n = noLimit; re.Max >= 0 {
-			n = re.Max * most(re.Sub[0])
+			n = re.Max * maxLength(re.Sub[0])
 		}
 	case syntax.OpStar, syntax.OpPlus:
 		n = noLimit

@@ -355,8 +355,8 @@ func (l *language) after(stem []rune) state {
 	return x
 }
 
-// sound returns the sound for one letter t of an ending; 0 for none.
-func (l *language) sound(x state, t rune) rune {
+// letterFor returns the sound for one letter t of an ending; 0 for none.
+func (l *language) letterFor(x state, t rune) rune {
 	vowel := l.is(x.last).full
 	switch t {
 	case 'A':
@@ -397,7 +397,7 @@ func (l *language) join(stem, ending string, front bool) string {
 		x.a, x.i = 'е', 'і' // of Kazakh
 	}
 	for _, t := range ending {
-		if r := l.sound(x, t); r != 0 {
+		if r := l.letterFor(x, t); r != 0 {
 			out = append(out, r)
 			l.next(&x, r)
 		}
@@ -409,7 +409,7 @@ func (l *language) join(stem, ending string, front bool) string {
 func (l *language) ends(word []rune, cut int, ending string) bool {
 	x := l.after(word[:cut])
 	for _, t := range ending {
-		r := l.sound(x, t)
+		r := l.letterFor(x, t)
 		if r == 0 {
 			continue
 		}
@@ -463,7 +463,7 @@ func (l *language) nouns(word string, front bool, form func(string)) {
 		form(l.join(word, c, front))
 		form(l.join(word, l.plural+c, front))
 	}
-	for _, x := range l.before(word)[1:] {
+	for _, x := range l.beforeVowel(word)[1:] {
 		for _, c := range l.cases {
 			if c != "" && strings.Contains("JH", c[:1]) { // begins with a vowel here
 				form(l.join(x, c, front))
@@ -481,16 +481,16 @@ func (l *language) nouns(word string, front bool, form func(string)) {
 		}
 		for _, c := range all {
 			form(l.join(word, l.plural+o+c, front))
-			for _, x := range l.before(word) {
+			for _, x := range l.beforeVowel(word) {
 				form(l.join(x, o+c, front))
 			}
 		}
 	}
 }
 
-// before returns a noun in its forms before a vowel: it may end in another consonant, or lose
+// beforeVowel returns a noun in its forms before a vowel: it may end in another consonant, or lose
 // its last vowel.
-func (l *language) before(word string) []string {
+func (l *language) beforeVowel(word string) []string {
 	all := []string{word}
 	r := []rune(word)
 	n := len(r) - 1
@@ -527,7 +527,7 @@ func (s Stemmer) Stem(dst, word []byte) []byte {
 }
 
 func (l *language) stem(w []rune) []rune {
-	without := l.without(w, l.cases[1:])
+	without := l.trimEnding(w, l.cases[1:])
 	for _, o := range l.owners {
 		if x := l.removeEnding(without, o); len(x) < len(without) {
 			if y := l.removeEnding(x, l.plural); len(y) < len(x) {
@@ -549,8 +549,8 @@ func (l *language) stem(w []rune) []rune {
 	return without
 }
 
-// without removes the longest of some endings that fits.
-func (l *language) without(w []rune, endings []string) []rune {
+// trimEnding removes the longest of some endings that fits.
+func (l *language) trimEnding(w []rune, endings []string) []rune {
 	best := w
 	for _, e := range endings {
 		if x := l.removeEnding(w, e); len(x) < len(best) {

@@ -356,10 +356,10 @@ func (c *Checker) step(ctx context.Context, client *redis.Client, it *item) {
 	it.heard = false
 	c.mu.Unlock()
 	again := c.interval
-	switch rec, state := c.look(ctx, client, it); {
+	switch rec, state := c.readResult(ctx, client, it); {
 	case state == fresh:
 		if !rec.LastCheck.Equal(it.last) { // not the one this node has stored
-			c.take(it, &check, rec)
+			c.useResult(it, &check, rec)
 		}
 		again = max(0, time.Until(rec.LastCheck.Add(c.interval)))
 	case heard && state == absent: // it expired or was deleted
@@ -372,11 +372,11 @@ func (c *Checker) step(ctx context.Context, client *redis.Client, it *item) {
 			break
 		}
 		// Another node may have finished between the look and the lease.
-		if rec, state := c.look(ctx, client, it); state == fresh {
-			c.take(it, &check, rec)
+		if rec, state := c.readResult(ctx, client, it); state == fresh {
+			c.useResult(it, &check, rec)
 		} else {
 			if state == stale {
-				c.take(it, &check, rec) // continue from the others' count
+				c.useResult(it, &check, rec) // continue from the others' count
 			}
 			c.try(ctx, it, &check)
 			c.store(ctx, client, it, &check)
@@ -468,7 +468,7 @@ func (c *Checker) leaseKey(it *item) string {
 	return c.prefix + "shuultuur:healthcheck-lease:" + it.id + c.suffix
 }
 
-func (c *Checker) look(ctx context.Context, client *redis.Client, it *item) (record, storedResult) {
+func (c *Checker) readResult(ctx context.Context, client *redis.Client, it *item) (record, storedResult) {
 	var rec record
 	if client == nil {
 		return rec, unreachable
@@ -495,8 +495,8 @@ func (c *Checker) look(ctx context.Context, client *redis.Client, it *item) (rec
 	return rec, fresh
 }
 
-// take uses the result of another node.
-func (c *Checker) take(it *item, check *Check, rec record) {
+// useResult uses the result of another node.
+func (c *Checker) useResult(it *item, check *Check, rec record) {
 	c.shared.Add(1)
 	var err error
 	if rec.Status < 0 {
