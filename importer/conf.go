@@ -2,7 +2,6 @@ package importer
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,7 +59,7 @@ var versionText = regexp.MustCompile(`(?i)version (\d+\.\d+(?:\.\d+)?)`)
 // conf reads a settings file and its includes.
 func (c *guard) conf(path string, depth int) ([]option, error) {
 	if c.read++; c.read > maxFiles || depth > maxDepth {
-		return nil, errors.New("too many settings files include each other")
+		return nil, fmt.Errorf("%s: too many settings files include each other", path)
 	}
 	data, err := readText(path)
 	if err != nil {
@@ -96,6 +95,9 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 		if !ok {
 			c.rep.add(&Note{Kind: Line, place: at, What: at.what, Why: "neither an option nor a comment, so it has no effect"})
 			return nil
+		}
+		if len(c.lines) == maxOptions {
+			return fmt.Errorf("%s: there are more than %d options", at, maxOptions)
 		}
 		o := option{name: strings.ToLower(strings.TrimSpace(name)), value: unquote(value), place: at}
 		all, c.lines = append(all, o), append(c.lines, o)

@@ -141,7 +141,7 @@ func covers(c *guard, p policy.Policy, number int, m membership, main string) {
 		if len(m.users) > 0 {
 			p.Name += " by address"
 		}
-		p.Networks = asNetworks(m.networks)
+		p.Networks = c.policyNetworks(place{file: main}, m.networks)
 		c.set.Policies = append(c.set.Policies, p)
 	}
 }
@@ -233,7 +233,9 @@ func (c *guard) clients(lists []ref) {
 				if !ok {
 					c.rep.add(&Note{Kind: Line, place: at, What: fmt.Sprintf("%q is neither an address nor a network nor a range", s), Why: "left out"})
 				}
-				nets = append(nets, n...)
+				if len(nets) <= maxNetworks {
+					nets = append(nets, n...)
+				}
 			})
 			c.unread(r.path, err)
 			if len(nets) == 0 {
@@ -241,7 +243,7 @@ func (c *guard) clients(lists []ref) {
 				continue
 			}
 			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("policy %q", p.policy)})
-			c.set.Policies = append(c.set.Policies, policy.Policy{Name: p.policy, Networks: asNetworks(nets), Rules: []policy.Rule{{Name: p.policy, Action: p.action}}})
+			c.set.Policies = append(c.set.Policies, policy.Policy{Name: p.policy, Networks: c.policyNetworks(r.place, nets), Rules: []policy.Rule{{Name: p.policy, Action: p.action}}})
 		}
 	}
 	for _, r := range lists {
@@ -278,10 +280,11 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 				return
 			}
 			m := all[n]
-			if nets, ok := networks(who); ok {
-				m.networks = append(m.networks, nets...)
-			} else {
+			switch nets, ok := networks(who); {
+			case !ok:
 				m.users = append(m.users, who)
+			case len(m.networks) <= maxNetworks:
+				m.networks = append(m.networks, nets...)
 			}
 			all[n] = m
 		})

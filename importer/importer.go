@@ -66,6 +66,10 @@ const (
 	maxDepth = 10       // of includes
 	maxLine  = 1 << 20  // bytes of a line
 	maxRules = 500      // rules in a policy of the result
+
+	maxOptions  = 100_000 // of e2guardian, in all files
+	maxNetworks = 100_000 // of a policy
+	maxServers  = 1000    // addresses of a name, and servers of a domain or of all
 )
 
 // Run reads the configuration of program at path and writes the settings, the converted lists

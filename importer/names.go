@@ -28,10 +28,25 @@ func (w *work) host(at place, name, to string) {
 			return
 		}
 	}
-	if !slices.Contains(known, to) {
-		hosts[name] = append(known, to)
+	var ok bool
+	if hosts[name], ok = addServer(w, at, known, to); !ok {
+		return
 	}
 	w.rep.add(&Note{Kind: Carried, place: at, What: name + " leads to " + to, Ours: "dns: hosts"})
+}
+
+// addServer adds a server or an address to others of the same name, if it is not there. ok is
+// false, and reported, if there are too many.
+func addServer[S ~[]string](w *work, at place, all S, server string) (more S, ok bool) {
+	switch {
+	case slices.Contains(all, server):
+	case len(all) == maxServers:
+		w.rep.add(&Note{Kind: Lost, place: at, What: server, Why: fmt.Sprintf("there are %d already", maxServers)})
+		return all, false
+	default:
+		all = append(all, server)
+	}
+	return all, true
 }
 
 // hostsLine converts a line of a hosts file: an address and its names.
@@ -153,8 +168,9 @@ func (w *work) dnsmasqOption(at place, key, value string) {
 			return
 		}
 		if domains == "" {
-			if !slices.Contains(f.Upstreams, server) {
-				f.Upstreams = append(f.Upstreams, server)
+			var ok bool
+			if f.Upstreams, ok = addServer(w, at, f.Upstreams, server); !ok {
+				return
 			}
 			w.rep.add(&Note{Kind: Carried, place: at, What: key + "=" + value, Ours: "dns: forward: upstreams"})
 			return
@@ -174,8 +190,9 @@ func (w *work) route(at place, domain, server string) {
 		return
 	}
 	routes := w.set.dns().Forward.Routes
-	if !slices.Contains(routes[domain], server) {
-		routes[domain] = append(routes[domain], server)
+	var ok bool
+	if routes[domain], ok = addServer(w, at, routes[domain], server); !ok {
+		return
 	}
 	w.rep.add(&Note{Kind: Carried, place: at, What: domain + " is asked at " + server, Ours: "dns: forward: routes"})
 }

@@ -142,7 +142,7 @@ func (w *work) pihole(path string) error {
 	}
 	w.set.Policies = nil
 	for _, c := range clients {
-		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: asNetworks(c.networks), Rules: slices.Concat(before, piholeRules(found, c.groups))})
+		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: w.policyNetworks(place{file: db}, c.networks), Rules: slices.Concat(before, piholeRules(found, c.groups))})
 	}
 	w.set.Policies = append(w.set.Policies, policy.Policy{Name: "everyone", Rules: slices.Concat(before, piholeRules(found, g.set([]int64{0})))})
 	limitQueries(w, keys.limit)

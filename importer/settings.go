@@ -100,6 +100,15 @@ func listenOn(ip string, port int) setting.OneOrMore[setting.Address] {
 	return setting.OneOrMore[setting.Address]{setting.Address(net.JoinHostPort(cmp.Or(ip, "::"), strconv.Itoa(port)))}
 }
 
+// policyNetworks reads the addresses and networks of a policy, which are from a place.
+func (w *work) policyNetworks(at place, texts []string) []policy.Network {
+	if len(texts) > maxNetworks {
+		w.rep.add(&Note{Kind: Lost, place: at, What: "networks", Ours: "policies: networks", Why: fmt.Sprintf("the first %d are there: write the others as larger networks", maxNetworks)})
+		texts = texts[:maxNetworks]
+	}
+	return asNetworks(texts)
+}
+
 // asNetworks reads addresses and networks. It leaves out those that cannot be read.
 func asNetworks(texts []string) (all []policy.Network) {
 	for _, s := range texts {

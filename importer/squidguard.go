@@ -191,7 +191,9 @@ func (q *squid) source(name string, at statement, body []statement) {
 		if !ok {
 			q.rep.add(&Note{Kind: Line, place: p, What: fmt.Sprintf("%q is neither an address nor a network nor a range", word), Why: "left out"})
 		}
-		src.networks = append(src.networks, nets...)
+		if len(src.networks) <= maxNetworks {
+			src.networks = append(src.networks, nets...)
+		}
 	}
 	for _, s := range body {
 		if len(s.words) == 0 {
@@ -455,7 +457,7 @@ func (q *squid) policy(s *source, a, standard *acl) {
 			q.rep.add(&Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "it would never apply"})
 			return
 		}
-		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: asNetworks(s.networks), Users: s.users,
+		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: q.policyNetworks(s.place, s.networks), Users: s.users,
 			Schedule: schedule, SafeSearch: b.safe, Rules: q.rules(b, standard.then.redirect)})
 	}
 	second := a.elseThen
