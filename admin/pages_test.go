@@ -180,7 +180,7 @@ func TestLivePagesGetWhatTheirFilterWants(t *testing.T) {
 	p.Events = &Events{Reader: g}
 	s := httptest.NewServer(New(p))
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	type stream struct {
 		filter, form, want string

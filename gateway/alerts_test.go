@@ -46,7 +46,7 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 			if !strings.Contains(text, "Who: 127.0.0.1 (class-7a)") || strings.Contains(strings.ToLower(text), "want to die") {
 				t.Errorf("the alert says %q", text)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			res, _ := http.Get("http://" + g.AdminAddr() + "/events")
 			b, _ := io.ReadAll(res.Body)
 			res.Body.Close()
@@ -76,7 +76,7 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 		t.Fatalf("the alerts are %+v", all)
 	}
 	var one struct{ Around []struct{ Host string } }
-	for end := time.Now().Add(30 * time.Second); len(one.Around) < 4 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(one.Around) < 4 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		get("/alerts/"+all[0].ID, &one) // the record is written once a second
 	}
 	if len(one.Around) < 4 {

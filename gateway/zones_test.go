@@ -104,7 +104,7 @@ dns:
 	until := func(what, name, want string) {
 		t.Helper()
 		var got string
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			if got = lineOf(ask(name, false)); got == want {
 				return
 			}

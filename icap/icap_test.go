@@ -111,7 +111,7 @@ func dial(t testing.TB, a net.Addr) *talker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &talker{t, c, bufio.NewReader(c)}
 }
 
@@ -447,7 +447,7 @@ func FuzzConversation(f *testing.F) {
 			t.Skip(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		go func() {
 			_, _ = c.Write(b)
 			_ = c.(*net.TCPConn).CloseWrite()

@@ -116,7 +116,7 @@ func (x *compliance) exchange(t *testing.T, addr string, recurse bool) (m, r *mi
 	m = query("compliant.example.", miekg.TypeSOA)
 	m.RecursionDesired = recurse
 	x.query(m)
-	c := &miekg.Client{Net: x.network, Timeout: 5 * time.Second, UDPSize: 4096}
+	c := &miekg.Client{Net: x.network, Timeout: time.Minute, UDPSize: 4096}
 	r, _, err := c.Exchange(m, addr)
 	if err != nil {
 		t.Fatalf("%s at %s: %v", x.name, addr, err)
@@ -149,7 +149,7 @@ func peerOf(t *testing.T, name, settings string) string {
 	peer.Start(t, name, "-d", "-c", file)
 	addr := "127.0.0.1:" + port
 	c := &miekg.Client{Timeout: 200 * time.Millisecond}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if r, _, err := c.Exchange(new(miekg.Msg).SetQuestion("compliant.example.", miekg.TypeSOA), addr); err == nil && len(r.Answer) == 1 {
 			return addr
 		}

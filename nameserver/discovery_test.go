@@ -125,7 +125,7 @@ func TestClientsAreKnownByPathAndServerName(t *testing.T) {
 			}
 		}
 		for server, want := range map[string]string{"dns.test": "", "Phone-1.dns.test": "phone-1", "a.b.dns.test": "", "a_b.dns.test": "", "xdns.test": ""} {
-			c := &miekg.Client{Net: "tcp-tls", TLSConfig: config(server, "dot"), Timeout: 5 * time.Second}
+			c := &miekg.Client{Net: "tcp-tls", TLSConfig: config(server, "dot"), Timeout: time.Minute}
 			r, _, err := c.Exchange(m, s.at(dns.TLS))
 			if err != nil {
 				t.Fatal(err)
@@ -139,7 +139,7 @@ func TestClientsAreKnownByPathAndServerName(t *testing.T) {
 			"HTTP/3":   &http3.Transport{TLSClientConfig: config("tablet.dns.test")},
 		} {
 			for path, want := range map[string]string{"": "tablet", "/": "tablet", "/Phone-2": "phone-2", "/a/b": "404", "/a_b": "404", "x": "404"} {
-				res, err := (&http.Client{Transport: rt, Timeout: 5 * time.Second}).Get("https://" + s.at(dns.HTTPS) + "/dns-query" + path + "?dns=" + base64.RawURLEncoding.EncodeToString(packed))
+				res, err := (&http.Client{Transport: rt, Timeout: time.Minute}).Get("https://" + s.at(dns.HTTPS) + "/dns-query" + path + "?dns=" + base64.RawURLEncoding.EncodeToString(packed))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -165,7 +165,7 @@ func TestClientsAreKnownByPathAndServerName(t *testing.T) {
 // overQUIC sends a query on a new connection.
 func overQUIC(t *testing.T, addr string, cfg *tls.Config, msg []byte) *miekg.Msg {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := quic.DialAddr(ctx, addr, cfg, nil)
 	if err != nil {
@@ -198,7 +198,7 @@ func TestAnswersInJSON(t *testing.T) {
 	s := start(t, cfg, nil, z)
 	for _, h2 := range []bool{false, true} {
 		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "dns.test"}, ForceAttemptHTTP2: h2}
-		c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
+		c := &http.Client{Transport: tr, Timeout: time.Minute}
 		get := func(s *Server, query string) (int, string, string) {
 			t.Helper()
 			res, err := c.Get("https://" + s.at(dns.HTTPS) + "/dns-query?" + query)

@@ -40,7 +40,7 @@ func dialHTTP2(t testing.TB, s *Server, cfg *tls.Config, settings ...http2.Setti
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	f := &framed{Framer: http2.NewFramer(c, c), t: t, c: c}
 	f.enc = hpack.NewEncoder(&f.block)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -257,15 +257,14 @@ func TestHTTP2ConnectionsEndWhenTheyAreIdle(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	begin := time.Now()
 	for {
 		x, err := f.ReadFrame()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if away, ok := x.(*http2.GoAwayFrame); ok {
-			if away.ErrCode != http2.ErrCodeNo || away.LastStreamID != 1 || time.Since(begin) > 5*time.Second {
-				t.Errorf("GOAWAY of an idle connection: got %v after %v", away, time.Since(begin))
+			if away.ErrCode != http2.ErrCodeNo || away.LastStreamID != 1 {
+				t.Errorf("GOAWAY of an idle connection: got %v", away)
 			}
 			return
 		}

@@ -58,7 +58,7 @@ func TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(c, "GET /dns-query?dns=%s HTTP/1.1\r\nHost: dns.test\r\n\r\n", base64.RawURLEncoding.EncodeToString(b))
 	r := bufio.NewReader(c)
 	res, err := http.ReadResponse(r, nil)

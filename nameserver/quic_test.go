@@ -38,7 +38,7 @@ func TestDNSOverHTTPS(t *testing.T) {
 	h3 := &http3.Transport{TLSClientConfig: cfg.Clone()}
 	defer h3.Close()
 	for proto, rt := range map[int]http.RoundTripper{1: one(false, &only1), 2: one(true, nil), 3: h3} {
-		c := &http.Client{Transport: rt, Timeout: 10 * time.Second}
+		c := &http.Client{Transport: rt, Timeout: time.Minute}
 		defer c.CloseIdleConnections()
 		for _, method := range []string{"GET", "POST"} {
 			for name, x := range map[string]struct {
@@ -76,7 +76,7 @@ func TestDNSOverHTTPS(t *testing.T) {
 			}
 		}
 	}
-	c := &http.Client{Transport: one(true, nil), Timeout: 10 * time.Second}
+	c := &http.Client{Transport: one(true, nil), Timeout: time.Minute}
 	defer c.CloseIdleConnections()
 	for name, x := range map[string]struct {
 		method, url, kind, body string
@@ -114,7 +114,7 @@ func TestDNSOverQUIC(t *testing.T) {
 	close(z.gate)
 	s, cfg := secure(t, Config{}, z)
 	cfg.NextProtos = []string{"doq"}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	connect := func() *quic.Conn {
 		c, err := quic.DialAddr(ctx, s.at(dns.QUIC), cfg, nil)
@@ -158,7 +158,7 @@ func TestDNSOverQUIC(t *testing.T) {
 func TestQUICConnectionsAreCounted(t *testing.T) {
 	s, cfg := secure(t, Config{PerClient: 2})
 	cfg.NextProtos = []string{"doq"}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	closed := make(chan error, 3)
 	for range 3 {
@@ -219,7 +219,7 @@ func TestQUICEndsAtOnceWhenAnotherProcessHasTakenOver(t *testing.T) {
 	run, leave := context.WithCancelCause(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(run) }()
-	limit, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	limit, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	cfg := &tls.Config{RootCAs: pool, ServerName: "dns.test", NextProtos: []string{"doq"}}
 	c, err := quic.DialAddr(limit, s.at(dns.QUIC), cfg, nil)
@@ -229,7 +229,7 @@ func TestQUICEndsAtOnceWhenAnotherProcessHasTakenOver(t *testing.T) {
 	h3 := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "dns.test"}}
 	defer h3.Close()
 	b, _ := padded("www.test.", miekg.TypeA).Pack()
-	res, err := (&http.Client{Transport: h3, Timeout: 20 * time.Second}).Post("https://"+s.at(dns.HTTPS)+"/dns-query", mediaType, bytes.NewReader(b))
+	res, err := (&http.Client{Transport: h3, Timeout: time.Minute}).Post("https://"+s.at(dns.HTTPS)+"/dns-query", mediaType, bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}

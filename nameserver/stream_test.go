@@ -54,7 +54,7 @@ func dial(t testing.TB, s *Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	return c
 }
 
@@ -175,7 +175,7 @@ func TestTooManyConnectionsAreClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		c.Write(frame(t, query("www.test.", miekg.TypeA)))
 		return c
 	}
@@ -262,7 +262,7 @@ func TestDNSOverTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer raw.Close()
-		raw.SetDeadline(time.Now().Add(10 * time.Second))
+		raw.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(raw, header)
 		mine := cfg.Clone()
 		mine.NextProtos = []string{"dot"}
@@ -288,7 +288,7 @@ func TestDNSOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	raw.SetDeadline(time.Now().Add(10 * time.Second))
+	raw.SetDeadline(time.Now().Add(time.Minute))
 	raw.Write(frame(t, query("www.test.", miekg.TypeA))) // no TLS
 	raw.Read(make([]byte, 7))                            // an alert
 	ended(t, raw)
@@ -302,7 +302,7 @@ func TestTLSConnectionsAreResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		c.Write(frame(t, query("www.test.", miekg.TypeA)))
 		next(t, c)
 		if got := c.ConnectionState().DidResume; got != want {

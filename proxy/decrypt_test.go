@@ -107,7 +107,7 @@ func (r *rig) browser(w *world) *http.Client {
 		TLSClientConfig: &tls.Config{RootCAs: w.ours},
 	}
 	r.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: tr, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func TestRequestsInsideOfTLSAreJudgedAndPassedOn(t *testing.T) {

@@ -15,7 +15,7 @@ func clientHello(name string, protos ...string) []byte {
 		tls.Client(b, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: protos}).Handshake()
 		b.Close()
 	}()
-	a.SetDeadline(time.Now().Add(5 * time.Second))
+	a.SetDeadline(time.Now().Add(time.Minute))
 	var hello []byte // the handshake message without its record header
 	for len(hello) < 4 || len(hello) < 4+int(hello[1])<<16+int(hello[2])<<8+int(hello[3]) {
 		head := make([]byte, 5)

@@ -35,7 +35,7 @@ func startParking(t *testing.T, cfg Config, e Engine) *rig {
 // parked waits until n directions are parked.
 func (r *rig) parked(n int) {
 	r.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		r.l.parking.mu.Lock()
 		got := 0

@@ -37,7 +37,7 @@ func (n *node) expect(t *testing.T, k pin, want int) {
 func (n *node) eventually(t *testing.T, k pin, want int) {
 	t.Helper()
 	got := -1
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if got = n.count(t.Context(), n.in, k); got == want {
 			return
 		}

@@ -267,7 +267,7 @@ func TestHTTPSProxyOnTheSamePort(t *testing.T) {
 	r := start(t, Config{}, Engine{TLS: &tls.Config{Certificates: cert.TLS.Certificates}})
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "https", Host: r.addr}), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer tr.CloseIdleConnections()
-	c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
 	for range 2 {
 		if _, b := get(t, c, o.URL); b != "hello" {
 			t.Errorf("request through an HTTPS proxy: got %q, want hello", b)
@@ -345,7 +345,7 @@ func TestIdleTunnelsHoldTwoSocketsOnly(t *testing.T) {
 		}
 	}
 	// Four per tunnel: the client's, our two, the origin's. The garbage collector closes pipes.
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for descriptors() > before+4*n+2 && time.Now().Before(deadline) {
 		runtime.GC()
 		time.Sleep(50 * time.Millisecond)

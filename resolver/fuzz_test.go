@@ -72,7 +72,7 @@ func FuzzAnswer(f *testing.F) {
 			out := x.r.Answer(q, &a.Reply, &a.T)
 			if out == dns.Later {
 				a.Start(q, a.Buf, 60000)
-				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				out = x.r.Wait(ctx, q, &a.Reply, &a.T)
 				cancel()
 			}

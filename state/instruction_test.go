@@ -58,7 +58,7 @@ func inForce(s state.Store) string {
 // followOnce waits until a store hands on instructions, and returns them.
 func followOnce(t *testing.T, s state.Store) string {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	var got []string
 	s.Follow(ctx, func(_ context.Context, all []state.Instruction) error {

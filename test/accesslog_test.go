@@ -55,7 +55,7 @@ func (a loggedRequest) exchange(t *testing.T, proxy string, places *strings.Repl
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(c, places.Replace(a.request)); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func logLines(t *testing.T, file string, want int) []string {
 // waitUntil waits for something that another process does.
 func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no %s within 30 seconds", what)
 		}
@@ -161,7 +161,7 @@ shutdown_lifetime 0 seconds
 		t.Fatal(err)
 	}
 	peer.Start(t, "squid", "-N", "-f", conf)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
 			return addr, log

@@ -128,7 +128,7 @@ func (h *house) recorded(filter string, is ...func(event.Row) bool) event.Row {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		for row, err := range h.g.Store().Query(h.t.Context(), f, event.Page{Newest: true}) {
 			if err != nil {
 				h.t.Fatal(err)

@@ -132,7 +132,7 @@ func (h *storehouse) start() {
 		close(h.ended)
 	}()
 	h.client = through(h.addr)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(3 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(3 * time.Millisecond) {
 		if c, err := net.Dial("tcp", h.addr); err == nil {
 			c.Close()
 			return
@@ -295,7 +295,7 @@ func (h *storehouse) end() {
 	_ = h.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-h.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		h.t.Error("the program does not end")
 	}
 	h.kill()

@@ -86,7 +86,7 @@ func TestGatewaysShareObjectsAndSurviveALoss(t *testing.T) {
 	}
 	until := func(what string, is func() bool) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal(what)
 			}

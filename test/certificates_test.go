@@ -172,7 +172,7 @@ func TestEveryFaultOfACertificateIsToldTheUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Accept", "text/html")
-		resp, err := (&http.Client{Transport: tr, Timeout: 20 * time.Second}).Do(req)
+		resp, err := (&http.Client{Transport: tr, Timeout: time.Minute}).Do(req)
 		if err != nil {
 			t.Fatalf("%s: %v", host, err)
 		}

@@ -33,7 +33,7 @@ proxy: {private: [127.0.0.0/8]}
 // until waits for a condition that must soon hold.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not so after 20 seconds: " + what)
 		}
@@ -73,7 +73,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 				if err != nil {
 					t.Errorf("the gateway ended with: %v", err)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the gateway does not end after it was stopped")
 			}
 		}

@@ -166,7 +166,7 @@ func TestSquidFiltersDecryptedHTTPSThroughICAP(t *testing.T) {
 	_, squid := behindSquidBumping(t, both, store, helper)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: squid}), TLSClientConfig: &tls.Config{RootCAs: roots},
 	}}
 	for path, want := range map[string]int{"/good": 200, "/bad": 403} {

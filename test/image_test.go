@@ -195,7 +195,7 @@ func TestTheImageFiltersAPage(t *testing.T) {
 		return err == nil && status == 403
 	})
 	healthy := func() error {
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		check := exec.CommandContext(ctx, config.Config.Healthcheck.Test[1], config.Config.Healthcheck.Test[2:]...)
 		check.SysProcAttr, check.Dir, check.Err = self, "/", nil

@@ -101,7 +101,7 @@ func TestImportOfE2guardianDecidesAsE2guardianDoes(t *testing.T) {
 	port := peer.Port(t)
 	dir := guardianFolder(t, port, origin.Listener.Addr().String())
 	peer.Start(t, "e2guardian", "-N", "-c", filepath.Join(dir, "e2guardian.conf"))
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 			c.Close()
 			break

@@ -208,7 +208,7 @@ func events(t *testing.T, g *gateway.Gateway) (all []event.Row) {
 // waitFor waits until a condition holds.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s did not happen within 20 s", what)
 		}
@@ -363,7 +363,7 @@ func TestACertificateSaysWhoAsks(t *testing.T) {
 	ask := func(certs ...tls.Certificate) (int, error) {
 		to := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "https", Host: g.ProxyAddr()}), DisableKeepAlives: true,
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}}
-		res, err := (&http.Client{Transport: to, Timeout: 20 * time.Second}).Get(o.URL + "/play")
+		res, err := (&http.Client{Transport: to, Timeout: time.Minute}).Get(o.URL + "/play")
 		if err != nil {
 			return 0, err
 		}

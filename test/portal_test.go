@@ -74,7 +74,7 @@ type person struct {
 
 func newPerson(t *testing.T) *person {
 	jar, _ := cookiejar.New(nil)
-	return &person{t, &http.Client{Jar: jar, Timeout: 20 * time.Second, Transport: &http.Transport{}}}
+	return &person{t, &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{}}}
 }
 
 func (p *person) read(res *http.Response, err error) (string, *http.Response) {

@@ -53,7 +53,7 @@ func (o *rawOrigin) serve() {
 		go func() {
 			defer o.stop.Done()
 			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
 			q, err := http.ReadRequest(bufio.NewReader(c))
 			if err != nil {
 				return

@@ -130,7 +130,7 @@ func passAll(t *testing.T, dir string) replay.Judge {
 // wantRecorded waits until n transactions are on record.
 func wantRecorded(t *testing.T, g *gateway.Gateway, n int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got := 0
 		for _, err := range g.Store().Query(t.Context(), event.Filter{}, event.Page{}) {
 			if err != nil {

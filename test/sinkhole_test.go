@@ -66,7 +66,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			if out, err := n.curl("-o", "/dev/null", "http://ferry.example/"); err == nil && out == " 200" {
 				break
 			}

@@ -56,7 +56,7 @@ func classHouse(t *testing.T) *house {
 func (h *house) statusFor(addr, address string) int {
 	h.t.Helper()
 	c := through(h.g.ProxyAddr())
-	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+	d := net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
 	c.Transport.(*http.Transport).DialContext = d.DialContext
 	defer c.CloseIdleConnections()
 	code, _, err := get(c, address)

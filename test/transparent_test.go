@@ -229,7 +229,7 @@ func (n *network) gatewayWith(settings string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
-	for end := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if exec.Command("ip", "netns", "exec", n.client, "curl", "-s", "-o", "/dev/null", "--max-time", "2", "http://10.77.1.1:8080/").Run() == nil {
 			return
 		}

@@ -182,7 +182,7 @@ func (l *flood) browse(ctx context.Context, proxy, origin string, keep bool) {
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), DisableKeepAlives: !keep,
 		IdleConnTimeout: 5 * time.Second} // this also closes connections that were opened in reserve, for which a process that has handed over would wait
 	defer tr.CloseIdleConnections()
-	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
 	for ctx.Err() == nil {
 		res, err := c.Post(origin, "text/plain", strings.NewReader("a word"))
 		if err != nil {
@@ -222,7 +222,7 @@ func (l *flood) ask(ctx context.Context, network, server string) {
 				return
 			}
 		}
-		c.SetDeadline(time.Now().Add(30 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		_, err := c.Write([]byte(query))
 		n := 0
 		if err == nil {

@@ -138,7 +138,7 @@ func (l *flood) chat(ctx context.Context, proxy, origin string) {
 	}
 	for n := 0; ctx.Err() == nil; n++ {
 		text := fmt.Sprintf("message %d", n)
-		c.SetDeadline(time.Now().Add(30 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		_, err := c.Write(append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...))
 		got := make([]byte, 2+len(text))
 		if err == nil {
@@ -175,7 +175,7 @@ func (l *flood) encrypted(ctx context.Context, proxy string, o *upgradeOrigin, f
 			return d.DialContext(ctx, network, addr)
 		}}
 	defer tr.CloseIdleConnections()
-	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
 	for ctx.Err() == nil {
 		res, err := c.Post(o.secure.URL, "text/plain", strings.NewReader("a word"))
 		if err != nil {
@@ -209,7 +209,7 @@ func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 			}
 			c = opened
 		}
-		c.SetDeadline(time.Now().Add(30 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		b := make([]byte, 512)
 		n, err := 0, error(nil)
 		if _, err = c.Write(query); err == nil {
@@ -276,7 +276,7 @@ func (l *flood) reconnected() func() bool {
 func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
 	var c *quic.Conn
 	l.askTwice(ctx, "with QUIC", func() error {
-		limit, stop := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		limit, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
 		if c == nil {
 			opened, err := quic.DialAddr(limit, server, &tls.Config{RootCAs: o.roots, NextProtos: []string{"doq"}}, nil)
@@ -288,7 +288,7 @@ func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
 		st, err := c.OpenStreamSync(limit)
 		var b []byte
 		if err == nil {
-			st.SetDeadline(time.Now().Add(30 * time.Second))
+			st.SetDeadline(time.Now().Add(time.Minute))
 			_, _ = st.Write(append([]byte{0, byte(len(desk)), 0, 0}, desk[2:]...)) // the ID is 0
 			st.Close()
 			b, err = io.ReadAll(st)
@@ -311,7 +311,7 @@ func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
 func (l *flood) askHTTP3(ctx context.Context, server string, o *upgradeOrigin) {
 	tr := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: o.roots}}
 	defer tr.Close()
-	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
 	l.askTwice(ctx, "with HTTP/3", func() error {
 		res, err := c.Post("https://"+server+"/dns-query", "application/dns-message", strings.NewReader(desk))
 		if err != nil {
@@ -330,7 +330,7 @@ func (l *flood) askHTTP3(ctx context.Context, server string, o *upgradeOrigin) {
 func (l *flood) askHTTPS(ctx context.Context, server string, o *upgradeOrigin) {
 	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: o.roots}}
 	defer tr.CloseIdleConnections()
-	c := &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
 	for ctx.Err() == nil {
 		res, err := c.Post("https://"+server+"/dns-query", "application/dns-message", strings.NewReader(desk))
 		if err != nil {

@@ -99,7 +99,7 @@ func driverPort(t *testing.T, out io.Reader) string {
 		if ok {
 			return p
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 	}
 	t.Fatal("chromedriver did not say which port it listens on")
 	return ""
@@ -229,7 +229,7 @@ func (b *browser) write(selector, text string) {
 func (b *browser) shows(want string) {
 	b.t.Helper()
 	var got string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if got = b.text(); strings.Contains(strings.ToLower(got), strings.ToLower(want)) {
 			return
 		}

@@ -392,7 +392,7 @@ func TestInvalidVotesAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := io.WriteString(c, tt.request); err != nil {
 			t.Fatal(err)
 		}

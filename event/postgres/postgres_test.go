@@ -79,7 +79,7 @@ func server(t testing.TB) func(path string) (string, error) {
 	})
 	base := "postgres://test@127.0.0.1:" + port + "/"
 	var admin *pgx.Conn
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if admin, err = pgx.Connect(t.Context(), base+"postgres"); err == nil {
 			break
 		}

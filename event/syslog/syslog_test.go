@@ -79,7 +79,7 @@ action(type="omfile" file=%q template="raw")
 		defer s.Close()
 		r := row
 		r.ID = network + "-event"
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			err := s.Write(context.Background(), []event.Row{r})
 			text, _ := os.ReadFile(log)
 			if err == nil && strings.Contains(string(text), "externalId="+r.ID) {
@@ -132,7 +132,7 @@ func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 	}
 	_ = c.(*net.TCPConn).SetLinger(0) // the process is killed and leaves received bytes unread
 	c.Close()
-	for end := time.Now().Add(10 * time.Second); !isClosed(s.conn); {
+	for end := time.Now().Add(time.Minute); !isClosed(s.conn); {
 		if time.Now().After(end) {
 			t.Fatal("the store does not notice that the connection ended")
 		}
@@ -142,7 +142,7 @@ func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	var got []byte
 	for !strings.Contains(string(got), `id="after"`) {
 		b := make([]byte, 4096)

@@ -74,7 +74,7 @@ func packet(kind rfc2866.AcctStatusType, user, addr, id string, class ...string)
 // send sends a packet and waits for its acknowledgement.
 func send(t *testing.T, to string, p *radius.Packet) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := radius.Client{Retry: time.Second}
 	s, err := c.Exchange(ctx, p, to)

@@ -335,9 +335,8 @@ func TestAProviderThatIsAwayIsNamedAndReturns(t *testing.T) {
 		go func() { ended <- again.Serve(ln) }()
 		away = sync.OnceFunc(func() { again.Close(); <-ended })
 		defer away()
-		back := time.Now()
-		if _, err := signIn(t, o, p, nil); err != nil || time.Since(back) > 2*time.Second {
-			t.Errorf("signing in after the provider's return: %v, after %v", err, time.Since(back))
+		if _, err := signIn(t, o, p, nil); err != nil {
+			t.Errorf("signing in after the provider's return: %v", err)
 		}
 	}
 }

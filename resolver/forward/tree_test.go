@@ -367,7 +367,7 @@ func theirs(t *testing.T, server, name string, qtype uint16) string {
 	t.Helper()
 	q := new(miekg.Msg).SetQuestion(miekg.Fqdn(name), qtype)
 	q.SetEdns0(4096, true)
-	m, _, err := (&miekg.Client{Net: "tcp", Timeout: 20 * time.Second}).Exchange(q, server)
+	m, _, err := (&miekg.Client{Net: "tcp", Timeout: time.Minute}).Exchange(q, server)
 	if err != nil {
 		t.Fatalf("unbound: %s %s: %v", name, miekg.Type(qtype), err)
 	}

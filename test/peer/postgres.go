@@ -104,7 +104,7 @@ func (p *Postgres) Start() error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		c, err := pgx.Connect(context.Background(), p.URL("postgres"))
 		if err == nil {
 			return c.Close(context.Background())

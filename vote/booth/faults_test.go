@@ -101,7 +101,7 @@ func TestADiskThatIsFull(t *testing.T) {
 		}
 		free := fill(t, dir)
 		status, retry, text := 202, "", ""
-		for end := time.Now().Add(20 * time.Second); status == 202 && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); status == 202 && time.Now().Before(end); {
 			status, retry, text = one() // the file has room for some
 		}
 		if status != 503 || retry == "" || !strings.Contains(text, "no space left") {
@@ -115,7 +115,7 @@ func TestADiskThatIsFull(t *testing.T) {
 			b, _ = start(t, dir, config)
 		}
 		free()
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			if status, _, text = one(); status == 202 {
 				break
 			}
