@@ -98,7 +98,10 @@ func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last 
 			return 0, err
 		}
 	}
-	if err := tx.Commit(); err != nil || last > 0 {
+	if err := tx.Commit(); err != nil {
+		return 0, err
+	}
+	if err := s.renew(ctx, changed.silent); err != nil || last > 0 {
 		return last, err
 	}
 	// The server's next vacuum removes the old versions of rows. So many changes trigger one
@@ -110,6 +113,7 @@ func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last 
 // changes has columns of rows that become anonymous.
 type changes struct {
 	seqs, clients, lines, words []string
+	silent                      []string // seqs of rows that lost words
 }
 
 // namesOf reads the next rows of a day after seq. It returns the anonymous form
@@ -129,6 +133,7 @@ func (s *Store) namesOf(ctx context.Context, tx *sql.Tx, day string, seq int64) 
 		if err != nil {
 			return c, 0, fmt.Errorf("event %d: %w", last, err)
 		}
+		words := searched(&r)
 		if !r.Anonymise() {
 			continue
 		}
@@ -137,6 +142,9 @@ func (s *Store) namesOf(ctx context.Context, tx *sql.Tx, day string, seq int64) 
 			client = r.Client.String()
 		}
 		c.seqs = append(c.seqs, strconv.FormatInt(last, 10))
+		if searched(&r) != words {
+			c.silent = append(c.silent, c.seqs[len(c.seqs)-1])
+		}
 		c.clients, c.lines, c.words = append(c.clients, client), append(c.lines, string(s.Append(nil, &r))), append(c.words, searched(&r))
 	}
 	return c, last, rows.Err()

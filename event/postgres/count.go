@@ -71,8 +71,8 @@ func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]eve
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
 	lines := false
-	for i := range grouped {
-		more, err := group(ctx, tx, byGroup, i, &grouped[i])
+	for _, some := range together(grouped) {
+		more, err := group(ctx, tx, byGroup, grouped, some)
 		if err != nil {
 			return nil, fmt.Errorf("count events in PostgreSQL: %w", err)
 		}
@@ -105,7 +105,7 @@ func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, question
 	if len(questions) == 1 {
 		f = questions[0].Filter
 	}
-	for r, err := range s.read(ctx, db, &f, &span{}, also) {
+	for r, err := range s.readAll(ctx, db, &f, &event.Page{}, also) {
 		if err != nil {
 			return err
 		}
@@ -114,33 +114,63 @@ func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, question
 	return nil
 }
 
-// group answers question i from groups of rows with equal fields. lines reports that some rows
-// must be read.
-func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Question) (lines bool, err error) {
-	var fields []event.Field
-	add := func(f event.Field) {
-		if f != event.Text && !slices.Contains(fields, f) {
-			fields = append(fields, f)
+// together divides the questions, given by their numbers, into those that one query answers: they
+// have the same filter, and need rows grouped by no more than one field with many values. Groups
+// by two of these would be nearly as many as rows.
+func together(questions []event.Question) (all [][]int) {
+	const many = 1<<event.Client | 1<<event.User | 1<<event.Host
+	var keys []string
+	var fields []uint32
+next:
+	for i := range questions {
+		c := conditions(&questions[i].Filter)
+		key := fmt.Sprintf("%q %q", c.where, c.args)
+		of := fieldsOf(&questions[i])
+		for n := range all {
+			if both := (fields[n] | of) & many; keys[n] == key && both&(both-1) == 0 {
+				all[n], fields[n] = append(all[n], i), fields[n]|of
+				continue next
+			}
 		}
+		all, keys, fields = append(all, []int{i}), append(keys, key), append(fields, of)
 	}
-	add(q.By)
+	return all
+}
+
+// fieldsOf returns the fields by which rows must be grouped to answer a question, as bits.
+func fieldsOf(q *event.Question) (all uint32) {
+	if q.By != event.Text {
+		all = 1 << q.By
+	}
 	for _, t := range q.Filter.Terms {
-		add(t.Field)
+		all |= 1 << t.Field
 	}
-	if slices.Contains(fields, event.Rule) { // its column begins with the policy
-		add(event.Policy)
+	if all&(1<<event.Rule) != 0 { // its column begins with the policy
+		all |= 1 << event.Policy
 	}
-	values := make([]string, len(fields))
+	return all
+}
+
+// group answers some of the questions, which one query answers, from groups of rows with equal
+// fields. lines reports that some rows must be read.
+func group(ctx context.Context, db asker, c *event.Counter, questions []event.Question, some []int) (lines bool, err error) {
+	all := uint32(0)
+	for _, i := range some {
+		all |= fieldsOf(&questions[i])
+	}
+	var values [event.Picture]string // by field
 	var events, blocked int
 	to := []any{&lines, &events, &blocked}
 	text := "SELECT " + asLine + ", count(*), count(*) FILTER (WHERE action = 'block')"
 	by := " GROUP BY 1"
-	for n, f := range fields {
-		text += ", coalesce(" + counted[f] + ", '')"
-		by += fmt.Sprintf(", %d", n+4)
-		to = append(to, &values[n])
+	for f := range values {
+		if all&(1<<f) != 0 {
+			text += ", coalesce(" + counted[event.Field(f)] + ", '')"
+			to = append(to, &values[f])
+			by += fmt.Sprintf(", %d", len(to))
+		}
 	}
-	a := conditions(&q.Filter)
+	a := conditions(&questions[some[0]].Filter)
 	rows, err := db.QueryContext(ctx, text+" FROM event WHERE "+strings.Join(a.where, " AND ")+by, a.args...)
 	if err != nil {
 		return false, err
@@ -155,17 +185,19 @@ func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Ques
 			found = true
 			continue
 		}
-		if name, ok := named(q, fields, values); ok {
-			c.AddSum(i, name, events, blocked)
+		for _, i := range some {
+			if name, ok := named(&questions[i], &values); ok {
+				c.AddSum(i, name, events, blocked)
+			}
 		}
 	}
 	return found, rows.Err()
 }
 
-// named returns the name under which a question counts rows with these values;
-// false if it does not count them.
-func named(q *event.Question, fields []event.Field, values []string) (string, bool) {
-	of := func(f event.Field) string { return values[slices.Index(fields, f)] }
+// named returns the name under which a question counts rows with the values of; false if it does
+// not count them.
+func named(q *event.Question, values *[event.Picture]string) (string, bool) {
+	of := func(f event.Field) string { return values[f] }
 	rule := func() string { return strings.TrimPrefix(of(event.Rule), of(event.Policy)+"/") }
 	for i := range q.Filter.Terms {
 		t := &q.Filter.Terms[i]

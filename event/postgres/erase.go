@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"shuultuur/event"
 )
@@ -19,21 +20,44 @@ func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (int64, err
 	for i, a := range p.Clients {
 		clients[i] = a.String()
 	}
-	done, err := s.db.ExecContext(ctx, "DELETE FROM event WHERE name = ANY($1::text[]) AND name <> '' OR client = ANY($2::text[]::inet[])", append([]string{}, p.Users...), clients)
+	seqs, err := s.eraseRows(ctx, append([]string{}, p.Users...), clients)
+	n := int64(len(seqs))
 	if err == nil {
-		err = s.eraseNotes(ctx, p)
+		err = s.eraseNotes(ctx, p, &seqs)
 	}
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, "VACUUM event")
+		err = s.renew(ctx, seqs)
+	}
+	for _, table := range []string{"event", "event_part"} {
+		if err == nil {
+			_, err = s.db.ExecContext(ctx, "VACUUM "+table)
+		}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("erase events from PostgreSQL: %w", err)
 	}
-	return done.RowsAffected()
+	return n, nil
 }
 
-// eraseNotes removes notes that name the person from others' rows.
-func (s *Store) eraseNotes(ctx context.Context, p event.Person) error {
+// eraseRows removes the rows of users and clients, and returns the Seq of each.
+func (s *Store) eraseRows(ctx context.Context, users, clients []string) (seqs []string, err error) {
+	rows, err := s.db.QueryContext(ctx, "DELETE FROM event WHERE name = ANY($1::text[]) AND name <> '' OR client = ANY($2::text[]::inet[]) RETURNING seq::text", users, clients)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq string
+		if err := rows.Scan(&seq); err != nil {
+			return nil, err
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs, rows.Err()
+}
+
+// eraseNotes removes notes that name the person from others' rows, and adds the Seq of each to seqs.
+func (s *Store) eraseNotes(ctx context.Context, p event.Person, seqs *[]string) error {
 	words := append([]string{}, p.Users...)
 	for _, a := range p.Clients {
 		words = append(words, a.String())
@@ -67,6 +91,7 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person) error {
 		if _, err := s.db.ExecContext(ctx, "UPDATE event SET line = $2, words = $3 WHERE seq = $1", n.seq, plain(string(s.Append(nil, &r))), searched(&r)); err != nil {
 			return err
 		}
+		*seqs = append(*seqs, strconv.FormatInt(n.seq, 10))
 	}
 	return nil
 }

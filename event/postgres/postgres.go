@@ -57,11 +57,13 @@ DO $$ BEGIN -- asked first: to alter a table waits for all who read it
 		ALTER TABLE event ADD COLUMN words text; -- what a search for text looks at, in small letters
 	END IF;
 END $$;
-`
+` + partTable
 
 // indexes are created with the table of a day.
 var indexes = [...]string{
 	"CREATE INDEX IF NOT EXISTS DAY_domain ON DAY (reverse(host) text_pattern_ops)", // also finds subdomains
+	"CREATE INDEX IF NOT EXISTS DAY_time ON DAY (time)",
+	"CREATE INDEX IF NOT EXISTS DAY_blocked ON DAY (time) WHERE action = 'block'",
 	"CREATE INDEX IF NOT EXISTS DAY_as_line ON DAY (seq) WHERE " + asLine,
 }
 
@@ -79,7 +81,9 @@ type Store struct {
 	days        map[string]bool // days whose partition this store has created
 	nextSweep   time.Time
 
-	nameless nameless // used by Write
+	nameless nameless  // used by Write
+	unsealed int       // rows that this store wrote since it made parts; used by Write
+	nextSeal time.Time // when to look for rows without a part at the latest
 }
 
 // Open prepares a store for the database at url, such as
@@ -93,8 +97,8 @@ func Open(url string, keep time.Duration, lines event.Codec) (*Store, error) {
 	}
 	db, err := postgres.Open(url, patience/3, func(_ context.Context, exec func(string) error) error {
 		// If it expects to read much, the server would compile queries to machine code, which
-		// takes longer than answering them.
-		return exec("SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit'")
+		// takes longer than answering them. Its workers send few rows, so it may use them more often.
+		return exec("SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit'; SET parallel_tuple_cost = 0.01")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open events in PostgreSQL: %w", err) // pgx leaves out the password
@@ -140,6 +144,9 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	}
 	if err := s.forgetClients(ctx, time.Now(), len(rows)); err != nil {
 		return fmt.Errorf("anonymise old events in PostgreSQL: %w", err)
+	}
+	if err := s.seal(ctx, time.Now(), len(rows)); err != nil {
+		return fmt.Errorf("index old events in PostgreSQL: %w", err)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -241,6 +248,9 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 		s.mu.Lock()
 		delete(s.days, day)
 		s.mu.Unlock()
+	}
+	if _, err := s.db.ExecContext(ctx, "DELETE FROM event_part WHERE until < $1", now.Add(-s.keep).UTC().Truncate(24*time.Hour)); err != nil {
+		return fmt.Errorf("drop the index of old events from PostgreSQL: %w", err)
 	}
 	s.mu.Lock()
 	s.nextSweep = now.Add(sweepEvery)

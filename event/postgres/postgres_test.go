@@ -117,12 +117,15 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("two gateways write to one table", func(t *testing.T) { testTwo(t, database) })
 	t.Run("the server counts", func(t *testing.T) { testCount(t, database) })
 	t.Run("old rows forget who was behind them", func(t *testing.T) { testAnonymise(t, database) })
+	t.Run("texts are found through parts", func(t *testing.T) { testParts(t, database) })
 	t.Run("a person is erased", func(t *testing.T) { testErase(t, database) })
 }
 
 func testStore(t *testing.T, database func(string) (string, error)) {
 	defer func(was [2]int64) { nearRows = was }(nearRows)
 	nearRows = [...]int64{40, 60} // makes the tests' rows a larger share
+	defer func(seal, part int) { sealRows, partRows = seal, part }(sealRows, partRows)
+	sealRows, partRows = 20, 7
 	eventtest.Run(t, func(path string) (event.Store, error) {
 		at, err := database(path)
 		if err != nil {
@@ -364,5 +367,115 @@ func testTwo(t *testing.T, database func(string) (string, error)) {
 	n, err := s.Count(t.Context(), event.Question{})
 	if err != nil || n[0][0].Events != 2000 {
 		t.Errorf("counted %+v, %v; want 2000 events", n, err)
+	}
+}
+
+// within returns the parts in which a text may be, and the number of rows that match it.
+func within(t *testing.T, s *Store, text string) (parts, rows int) {
+	t.Helper()
+	f, err := event.ParseFilter(text, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans, err := s.spans(t.Context(), s.db, &f, &event.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range spans {
+		parts += len(at.parts)
+	}
+	for _, err := range s.Query(t.Context(), f, event.Page{Newest: true, Limit: 1000}) {
+		if rows++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return parts, rows
+}
+
+func testParts(t *testing.T, database func(string) (string, error)) {
+	at, err := database(filepath.Join(t.TempDir(), "parts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(at, 4*24*time.Hour, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sum := func() (n int) {
+		t.Helper()
+		if err := s.db.QueryRow("SELECT count(*) FROM event_part").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	defer func(seal, part int) { sealRows, partRows = seal, part }(sealRows, partRows)
+	sealRows, partRows = 500, 100
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	write := func(rows []event.Row) {
+		t.Helper()
+		if err := s.Write(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := eventtest.Rows(now.AddDate(0, 0, -2), 3000)
+	rows[700].URL, rows[700].User = "https://www.example.com/Quaint-Zebra", "anna"
+	rows[1500].URL, rows[1500].Note = "https://www.example.com/hollow-kettle", "asked by anna"
+	rows[2999].URL = "https://www.example.com/velvet-orchid"
+	write(rows[:1000])
+
+	// The number of a row is given before it is seen. Its part must not be made before that.
+	tx, err := s.db.Begin()
+	if err == nil {
+		_, err = tx.Exec("SET search_path TO public")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(rows[1000:2000])
+	made := sum()
+	if made < 2 {
+		t.Fatalf("%d parts of 1000 rows, want several", made)
+	}
+	if _, err := tx.Exec("INSERT INTO event (time, name, host, action, rule, category, line, words) SELECT time, name, host, action, rule, category, replace(line, 'page-', 'brisk-walnut-'), replace(words, 'page-', 'brisk-walnut-') FROM event WHERE seq = 1"); err != nil {
+		t.Fatal(err)
+	}
+	write(rows[2000:])
+	write(nil)
+	if got := sum(); got != made {
+		t.Errorf("%d parts while a row is not committed, want %d", got, made)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	s.nextSeal = time.Time{}
+	write(nil)
+	if got := sum(); got <= made {
+		t.Errorf("%d parts after it was committed, want more than %d", got, made)
+	}
+	for text, want := range map[string][2]int{"Quaint-Zebra": {1, 1}, "hollow-kettle": {1, 1}, "velvet-orchid": {0, 1}, "brisk-walnut": {1, 1}, "nowhere-to-be-found": {0, 0}, "id:" + rows[800].ID: {1, 1}} {
+		if parts, found := within(t, s, text); parts != want[0] || found != want[1] {
+			t.Errorf("%s: %d parts and %d rows, want %v", text, parts, found, want)
+		}
+	}
+
+	// What is erased is in no part either.
+	if _, err := s.Erase(t.Context(), event.Person{Users: []string{"anna"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"Quaint-Zebra", "asked by anna"} {
+		if parts, found := within(t, s, `"`+text+`"`); parts != 0 || found != 0 {
+			t.Errorf("%s after it was erased: %d parts and %d rows", text, parts, found)
+		}
+	}
+	if parts, found := within(t, s, "hollow-kettle"); parts != 1 || found != 1 {
+		t.Errorf("a row that lost its note: %d parts and %d rows, want 1 and 1", parts, found)
+	}
+
+	// Parts go with their days.
+	s.keep, s.nextSweep = 24*time.Hour, time.Time{}
+	write(nil)
+	if got := sum(); got != 0 {
+		t.Errorf("%d parts after their days were dropped", got)
 	}
 }

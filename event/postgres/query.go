@@ -28,7 +28,7 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 			return
 		}
 		if p.Limit == 0 {
-			s.read(ctx, s.db, &f, &span{newest: p.Newest, after: p.After}, "")(yield)
+			s.readAll(ctx, s.db, &f, &p, "")(yield)
 			return
 		}
 		if err := s.queryPieces(ctx, &f, p, yield); err != nil {
@@ -66,6 +66,18 @@ func (s *Store) queryPieces(ctx context.Context, f *event.Filter, p event.Page, 
 		}
 	}
 	at := &span{newest: p.Newest, after: p.After}
+	spans, err := s.spans(ctx, tx, f, &p)
+	if err != nil {
+		return err
+	}
+	if spans != nil {
+		for _, at := range spans {
+			if done, err := piece(at); done || err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if p.Newest && len(f.Terms) > 0 {
 		end, top := p.After, int64(0)
 		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM event").Scan(&top); err != nil {
@@ -95,8 +107,30 @@ type span struct {
 	after  int64           // the last place in that order; 0: from the beginning
 	from   int64           // the lowest place; 0 or less: any
 	limit  int             // most rows from the server; 0: all
+	parts  []*part         // nil: all rows
 	sorted bool            // sort the found rows, instead of following the index
 	seen   func(seq int64) // called for each row of the server; may be nil
+}
+
+// readAll yields all rows that match, like read, and skips parts without the texts of f.
+func (s *Store) readAll(ctx context.Context, db asker, f *event.Filter, p *event.Page, also string) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		spans, err := s.spans(ctx, db, f, p)
+		if err != nil {
+			yield(event.Row{}, fmt.Errorf("read the index of events from PostgreSQL: %w", err))
+			return
+		}
+		if spans == nil {
+			spans = []*span{{newest: p.Newest, after: p.After}}
+		}
+		for _, at := range spans {
+			for r, err := range s.read(ctx, db, f, at, also) {
+				if !yield(r, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }
 
 // An asker is a database or a transaction.
@@ -145,9 +179,9 @@ func query(f *event.Filter, at *span, also string) (text string, args []any) {
 	if also != "" {
 		c.where = append(c.where, also)
 	}
-	order := "seq"
+	order := " ORDER BY seq"
 	if at.sorted {
-		order = "seq + 0"
+		order += " + 0"
 	}
 	if at.after != 0 {
 		c.add("seq "+map[bool]string{true: "<", false: ">"}[at.newest]+" $", at.after)
@@ -158,7 +192,12 @@ func query(f *event.Filter, at *span, also string) (text string, args []any) {
 	if at.newest {
 		order += " DESC"
 	}
-	text = "SELECT seq, line FROM event WHERE " + strings.Join(c.where, " AND ") + " ORDER BY " + order
+	text = "SELECT seq, line FROM event WHERE "
+	if at.parts != nil { // OFFSET 0 makes the server look up one part after another, where it would read all rows
+		text = "SELECT seq, line FROM unnest(" + c.places(at.parts) + ") AS part (first, last, since, until), LATERAL (" + text + ofPart + " AND "
+		order = " OFFSET 0) AS found" + order
+	}
+	text += strings.Join(c.where, " AND ") + order
 	if at.limit > 0 {
 		text += " LIMIT " + strconv.Itoa(at.limit)
 	}
