@@ -51,7 +51,7 @@ func NewDesc(name, help string, labels ...string) *Desc {
 	for i := range d.order {
 		d.order[i] = i
 	}
-	slices.SortFunc(d.order, func(a, b int) int { return strings.Compare(labels[a], labels[b]) })
+	sort.Slice(d.order, func(i, j int) bool { return labels[d.order[i]] < labels[d.order[j]] })
 	return d
 }
 

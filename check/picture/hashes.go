@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -307,7 +308,7 @@ type digest struct {
 }
 
 func (d digests) build() {
-	slices.SortFunc(d, func(a, b digest) int { return bytes.Compare(a.sum[:], b.sum[:]) })
+	sort.Slice(d, func(i, j int) bool { return bytes.Compare(d[i].sum[:], d[j].sum[:]) < 0 }) // slices.SortFunc would be compiled for this type
 }
 
 // find returns the line of a digest.

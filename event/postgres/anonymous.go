@@ -63,21 +63,13 @@ func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) (
 // nameable returns the tables of days that ended before a time and are not
 // anonymous.
 func (s *Store) nameable(ctx context.Context, before time.Time) (days []string, err error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass AND obj_description(inhrelid, 'pg_class') IS DISTINCT FROM $1 ORDER BY 1", anonymousDone)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
+	names, err := s.texts(ctx, partitions+" AND obj_description(inhrelid, 'pg_class') IS DISTINCT FROM $1 ORDER BY 1", anonymousDone)
+	for _, name := range names {
 		if end, ok := dayEnd(name); ok && !end.After(before) {
 			days = append(days, name)
 		}
 	}
-	return days, rows.Err()
+	return days, err
 }
 
 // anonymiseSome makes the next rows of a day after seq anonymous, and returns the Seq of the

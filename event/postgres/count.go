@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -119,20 +120,18 @@ func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, question
 // by two of these would be nearly as many as rows.
 func together(questions []event.Question) (all [][]int) {
 	const many = 1<<event.Client | 1<<event.User | 1<<event.Host
-	var keys []string
 	var fields []uint32
 next:
 	for i := range questions {
-		c := conditions(&questions[i].Filter)
-		key := fmt.Sprintf("%q %q", c.where, c.args)
 		of := fieldsOf(&questions[i])
-		for n := range all {
-			if both := (fields[n] | of) & many; keys[n] == key && both&(both-1) == 0 {
-				all[n], fields[n] = append(all[n], i), fields[n]|of
+		for n, some := range all {
+			both := (fields[n] | of) & many
+			if both&(both-1) == 0 && reflect.DeepEqual(questions[some[0]].Filter, questions[i].Filter) {
+				all[n], fields[n] = append(some, i), fields[n]|of
 				continue next
 			}
 		}
-		all, keys, fields = append(all, []int{i}), append(keys, key), append(fields, of)
+		all, fields = append(all, []int{i}), append(fields, of)
 	}
 	return all
 }

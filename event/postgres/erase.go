@@ -20,7 +20,7 @@ func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (int64, err
 	for i, a := range p.Clients {
 		clients[i] = a.String()
 	}
-	seqs, err := s.eraseRows(ctx, append([]string{}, p.Users...), clients)
+	seqs, err := s.texts(ctx, "DELETE FROM event WHERE name = ANY($1::text[]) AND name <> '' OR client = ANY($2::text[]::inet[]) RETURNING seq::text", append([]string{}, p.Users...), clients)
 	n := int64(len(seqs))
 	if err == nil {
 		err = s.eraseNotes(ctx, p, &seqs)
@@ -28,32 +28,13 @@ func (s *Store) Erase(ctx context.Context, p event.Person, dry bool) (int64, err
 	if err == nil {
 		err = s.renew(ctx, seqs)
 	}
-	for _, table := range []string{"event", "event_part"} {
-		if err == nil {
-			_, err = s.db.ExecContext(ctx, "VACUUM "+table)
-		}
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, "VACUUM event, event_part")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("erase events from PostgreSQL: %w", err)
 	}
 	return n, nil
-}
-
-// eraseRows removes the rows of users and clients, and returns the Seq of each.
-func (s *Store) eraseRows(ctx context.Context, users, clients []string) (seqs []string, err error) {
-	rows, err := s.db.QueryContext(ctx, "DELETE FROM event WHERE name = ANY($1::text[]) AND name <> '' OR client = ANY($2::text[]::inet[]) RETURNING seq::text", users, clients)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq string
-		if err := rows.Scan(&seq); err != nil {
-			return nil, err
-		}
-		seqs = append(seqs, seq)
-	}
-	return seqs, rows.Err()
 }
 
 // eraseNotes removes notes that name the person from others' rows, and adds the Seq of each to seqs.

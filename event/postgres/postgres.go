@@ -4,7 +4,8 @@
 // The table is divided by day. A batch is copied (COPY) into the days of its rows in one
 // transaction. Days that are too old are dropped whole, which costs the same however many rows
 // they have. A row is kept as a line of text (see [event.Codec]), with its time and the columns
-// that people query with SQL tools.
+// that people query with SQL tools. A second table says which rows may contain a text (see
+// [part]).
 //
 // The server may be away when the gateway starts or later: connections are made when they are
 // needed, and [event.Log] repeats failed writes.
@@ -69,6 +70,9 @@ var indexes = [...]string{
 
 var columns = []string{"time", "client", "name", "host", "action", "rule", "category", "line",
 	"policy", "proto", "method", "status", "type", "learned", "source", "unread", "cache", "words"}
+
+// partitions selects the names of all partitions.
+const partitions = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass"
 
 // A Store is a table of events.
 type Store struct {
@@ -232,7 +236,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	if !due {
 		return nil
 	}
-	names, err := s.partitioned(ctx)
+	names, err := s.texts(ctx, partitions)
 	if err != nil {
 		return fmt.Errorf("look for old events in PostgreSQL: %w", err)
 	}
@@ -258,21 +262,21 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// partitioned returns the names of all partitions.
-func (s *Store) partitioned(ctx context.Context) (names []string, err error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass")
+// texts returns the only column of the answer to a query.
+func (s *Store) texts(ctx context.Context, query string, args ...any) (all []string, err error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+		var text string
+		if err := rows.Scan(&text); err != nil {
 			return nil, err
 		}
-		names = append(names, name)
+		all = append(all, text)
 	}
-	return names, rows.Err()
+	return all, rows.Err()
 }
 
 // values yields the rows as values for COPY.
