@@ -420,7 +420,9 @@ func (b *Body) Release() {
 		b.followers[i], b.readers[i] = nil, nil
 	}
 	b.drop()
-	*b = Body{pieces: b.pieces, readings: b.readings[:0], readers: b.readers[:0], followers: b.followers[:0], takings: b.takings[:0]}
+	pieces, readings, readers, followers, takings := b.pieces, b.readings[:0], b.readers[:0], b.followers[:0], b.takings[:0]
+	*b = Body{}
+	b.pieces, b.readings, b.readers, b.followers, b.takings = pieces, readings, readers, followers, takings
 }
 
 // Memory above these sizes is left to the garbage collector instead of being pooled.
