@@ -65,6 +65,7 @@ type flowKey struct{}
 type flow struct {
 	*engine.Flow
 	open []*exchange // exchanges in progress, oldest first
+	over []byte      // identifiers of the last exchanges that are over, each between zeros
 	tls  handshake
 }
 
@@ -78,7 +79,6 @@ type exchange struct {
 	tx    engine.Tx
 	http  engine.HTTP
 	seen  map[uint32]bool // alerts already reported, nil for none
-	over  bool            // rules have inspected all of it
 }
 
 // New reads the rules for cfg.
@@ -366,16 +366,15 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		return dst, nil
 	default:
 		m := c.message(t)
-		if seen = &m.seen; m.over {
+		if m == nil {
 			break
 		}
+		seen = &m.seen
 		alerts = m.inspect(t, s)
 		dst = reportExceeded(t, m.tx.Over, dst)
 		m.tx.Over = engine.ExceededLimits{}
-		// A connection keeps its exchanges for a while, but not their bodies.
-		if m.over = s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()); m.over {
-			m.tx.Close()
-			m.http = engine.HTTP{}
+		if s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()) {
+			m.close(t)
 		}
 	}
 	dst = c.findings(alerts, seen, t.Terse, dst)
@@ -525,22 +524,25 @@ func connection(t *filter.Transaction) *flow {
 	}).(*flow)
 }
 
-// message returns the exchange of t, from the connection or a new one.
-func (c *Check) message(t *filter.Transaction) *exchange {
+// message returns the exchange of t, from the connection or a new one. It returns nil if rules
+// have inspected all of it.
+func (c *Check) message(t *filter.Transaction) (m *exchange) {
 	if t.Flow == nil {
 		return c.open(t, &engine.Flow{})
 	}
-	var m *exchange
 	t.Flow.Update(flowKey{}, func(old any) any {
 		f, _ := old.(*flow)
 		if f == nil {
 			f = &flow{Flow: &engine.Flow{}}
 		}
-		for _, o := range f.open {
+		for _, o := range slices.Backward(f.open) {
 			if o.id == t.ID && o.check == c {
 				m = o
 				return f
 			}
+		}
+		if f.isOver(t.ID) {
+			return f
 		}
 		m = c.open(t, f.Flow)
 		f.open = append(f.open, m)
@@ -550,6 +552,43 @@ func (c *Check) message(t *filter.Transaction) *exchange {
 		return f
 	})
 	return m
+}
+
+// close forgets an exchange, except for its identifier.
+func (m *exchange) close(t *filter.Transaction) {
+	m.tx.Close()
+	if t.Flow == nil {
+		return
+	}
+	t.Flow.Update(flowKey{}, func(old any) any {
+		f := old.(*flow)
+		if i := slices.Index(f.open, m); i >= 0 {
+			f.open = slices.Delete(f.open, i, i+1)
+			f.setOver(m.id)
+		}
+		return f
+	})
+}
+
+// overBytes limits the identifiers of exchanges that are over.
+const overBytes = 1 << 10
+
+// setOver records that rules have inspected all of an exchange.
+func (f *flow) setOver(id string) {
+	if len(f.over) > overBytes { // forget the older half
+		half := len(f.over) / 2
+		f.over = append(f.over[:0], f.over[half+bytes.IndexByte(f.over[half:], 0):]...)
+	}
+	if len(f.over) == 0 {
+		f.over = append(f.over, 0)
+	}
+	f.over = append(append(f.over, id...), 0)
+}
+
+// isOver reports whether rules have inspected all of an exchange.
+func (f *flow) isOver(id string) bool {
+	var room [64]byte
+	return bytes.Contains(f.over, append(append(append(room[:0], 0), id...), 0))
 }
 
 func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {

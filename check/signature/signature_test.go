@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -347,4 +348,29 @@ alert http any any -> any any (msg:"transformed"; http.header; to_uppercase; con
 			}
 		}
 	}
+}
+
+// TestAConnectionForgetsExchangesThatAreOver sends many exchanges over one connection: rules
+// inspect each once, also when it is judged again, and the connection keeps none of them.
+func TestAConnectionForgetsExchangesThatAreOver(t *testing.T) {
+	c := newCheck(t, `alert http any any -> any any (msg:"page"; file.data; content:"bad"; sid:1;)`)
+	f := &filter.Flow{}
+	x := conversation{request: "GET / HTTP/1.1\nHost: a.example\n\n", response: "HTTP/1.1 200 OK\nContent-Length: 3\n\n", page: "bad"}
+	for i := range 1000 {
+		id := strconv.Itoa(i)
+		if got := judge(t, c, f, id, x); !slices.Contains(got, "1") {
+			t.Fatalf("exchange %d has findings %q, want rule 1 among them", i, got)
+		}
+		for _, again := range []int{i, i - 1, i - 20} {
+			if got := judge(t, c, f, strconv.Itoa(again), x); again >= 0 && len(got) > 0 {
+				t.Fatalf("after exchange %d, exchange %d has findings again: %q", i, again, got)
+			}
+		}
+	}
+	f.Update(flowKey{}, func(old any) any {
+		if k := old.(*flow); len(k.open) > 0 || len(k.over) > overBytes+len("\x001000") {
+			t.Errorf("the connection keeps %d exchanges and %d bytes of identifiers", len(k.open), len(k.over))
+		}
+		return old
+	})
 }
