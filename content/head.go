@@ -128,10 +128,6 @@ func (h *Head) KeepAll() { h.kept = true }
 // by the first bytes.
 func (h *Head) Type() string { return h.typ }
 
-// Boundary returns the boundary of a multipart body (RFC 2046 section 5.1.1), "" for other
-// types.
-func (h *Head) Boundary() string { return string(h.boundary[:h.nBoundary]) }
-
 // Coded reports whether the body has content codings, supported or not.
 func (h *Head) Coded() bool { return h.nCodings > 0 || h.foreign }
 

@@ -50,9 +50,6 @@ func NewPatterns(names []string) (*Patterns, error) {
 	return p, nil
 }
 
-// Names returns the patterns as they were given.
-func (p *Patterns) Names() []string { return p.names }
-
 // Follow implements [Reader]; it returns a *PatternScan.
 func (p *Patterns) Follow(*Body) Follower {
 	return &PatternScan{Patterns: p, N: make([]int, len(p.names))}

@@ -174,9 +174,6 @@ func mediaType(v []byte) string {
 	return string(low)
 }
 
-// sniffLen is the number of bytes by which the type is determined.
-const sniffLen = headLen
-
 // signatures are the beginnings of types without text (WHATWG MIME Sniffing sections 6 and
 // 7.1, and further archives and programs).
 var signatures = []struct {

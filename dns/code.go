@@ -41,6 +41,7 @@ const (
 
 // Response codes; those above 15 need an OPT record.
 const (
+	RcodeSuccess   = 0
 	RcodeFormErr   = 1
 	RcodeServFail  = 2
 	RcodeNXDomain  = 3
@@ -53,15 +54,12 @@ const (
 
 // Extended DNS Errors, RFC 8914 section 4.
 const (
-	EDEOther            = 0
 	EDEStale            = 3
-	EDEForged           = 4
 	EDEIndeterminate    = 5
 	EDEBlocked          = 15
 	EDEProhibited       = 18
 	EDEStaleNXDomain    = 19
 	EDENotAuthoritative = 20
-	EDENotSupported     = 21
 	EDENoReachable      = 22
 	EDENetwork          = 23
 )

@@ -101,9 +101,6 @@ type EDNS struct {
 	Structured bool
 }
 
-// RD reports whether the client asks for recursion.
-func (q *Query) RD() bool { return q.Flags&flagRD != 0 }
-
 // CD reports whether the client asks for answers that are not validated.
 func (q *Query) CD() bool { return q.Flags&flagCD != 0 }
 

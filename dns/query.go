@@ -253,9 +253,6 @@ func (q *Query) subnet(v []byte) bool {
 	return true
 }
 
-// Is reports whether the question is for name, in wire form and lower case.
-func (q *Query) Is(name []byte) bool { return string(q.Name) == string(name) }
-
 // AppendQuery appends a recursive query with ID 0 for a name, in wire form, and
 // a type. size is the UDP size in the OPT record; 0 adds no OPT record.
 func AppendQuery(dst, name []byte, typ uint16, size uint16) []byte {

@@ -283,15 +283,6 @@ func (g *Gateway) VotesAddr() string {
 // ICAPAddr returns the address of the ICAP server, or "" if there is none.
 func (g *Gateway) ICAPAddr() string { return g.engine.Load().Servers.At("icap") }
 
-// RADIUSAddr returns the first address for RADIUS accounting, or "" if there is
-// none.
-func (g *Gateway) RADIUSAddr() string {
-	if e := g.engine.Load(); e.Accounting != nil {
-		return e.Accounting.Addr()
-	}
-	return ""
-}
-
 // DNSAddr returns the first address of the name server, or "" if there is none.
 func (g *Gateway) DNSAddr() string {
 	if e := g.engine.Load(); e.Names != nil {

@@ -104,20 +104,6 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// Missed returns the numbers of lost options: those that have an equivalent, and the others.
-func (r *Report) Missed() (ours, none int) {
-	for _, n := range r.Notes {
-		switch {
-		case n.Kind != Lost:
-		case n.Ours != "":
-			ours++
-		default:
-			none++
-		}
-	}
-	return ours, none
-}
-
 // A Section is the notes of one kind.
 type Section struct {
 	Kind  Kind

@@ -145,11 +145,6 @@ func (h *Hello) Version() uint16 {
 	return slices.Max(h.Versions)
 }
 
-// PostQuantum reports whether there is a key share of X25519MLKEM768.
-func (h *Hello) PostQuantum() bool { return slices.Contains(h.KeyShares, groupX25519MLKEM768) }
-
-const groupX25519MLKEM768 = 0x11ec
-
 // Types of extensions that are parsed.
 const (
 	extServerName        = 0

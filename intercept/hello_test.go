@@ -108,7 +108,7 @@ func TestHelloSaysWhatTheClientOffers(t *testing.T) {
 	if h.Version() != tls.VersionTLS13 || !slices.Contains(h.Versions, tls.VersionTLS12) {
 		t.Errorf("the hello has the versions %x, want TLS 1.3 and 1.2", h.Versions)
 	}
-	if !h.PostQuantum() || !slices.Contains(h.Groups, uint16(tls.X25519MLKEM768)) {
+	if !isPostQuantum(h) || !slices.Contains(h.Groups, uint16(tls.X25519MLKEM768)) {
 		t.Errorf("the hello has the key shares %x, groups %x; want X25519MLKEM768", h.KeyShares, h.Groups)
 	}
 	if !slices.Contains(h.Ciphers, tls.TLS_AES_128_GCM_SHA256) || h.ECH || h.PSK || h.Ticket {
@@ -121,7 +121,7 @@ func TestHelloWithoutTheLatest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Host != "" || h.Version() != tls.VersionTLS12 || h.PostQuantum() || h.Protocols != nil {
+	if h.Host != "" || h.Version() != tls.VersionTLS12 || isPostQuantum(h) || h.Protocols != nil {
 		t.Errorf("a TLS 1.2 hello without extensions reads %+v", h)
 	}
 	if ja4 := h.JA4(); !strings.HasPrefix(ja4, "t12i") || !strings.Contains(ja4, "00_") {
@@ -237,7 +237,7 @@ func TestHelloWithECHTicketAndPSK(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !h.ECH || !h.Ticket || !h.PSK || !h.PostQuantum() || h.Host != "outer.test" {
+	if !h.ECH || !h.Ticket || !h.PSK || !isPostQuantum(h) || h.Host != "outer.test" {
 		t.Errorf("the hello reads %+v, want ECH, a ticket, a PSK and the outer host", h)
 	}
 	if !slices.Equal(h.Ciphers, []uint16{0x1301}) || slices.ContainsFunc(h.Extensions, grease) || len(h.KeyShares) != 1 {
@@ -361,3 +361,6 @@ func BenchmarkHelloJA4(b *testing.B) {
 		h.JA4()
 	}
 }
+
+// isPostQuantum reports whether a hello has a key share of X25519MLKEM768.
+func isPostQuantum(h *Hello) bool { return slices.Contains(h.KeyShares, uint16(tls.X25519MLKEM768)) }

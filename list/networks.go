@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"sort"
 )
@@ -201,16 +200,6 @@ func (n *network) has(addr [16]byte) bool {
 	}
 	rest := n.bits % 8
 	return rest == 0 || (n.addr[whole]^addr[whole])>>(8-rest) == 0
-}
-
-// LookupAddr appends to dst every network of f that contains addr, the narrowest first. Use it
-// for addresses that names resolve to; Lookup handles addresses in URLs.
-func (f *File) LookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
-	defer runtime.KeepAlive(f)
-	if len(f.networks) == 0 || !addr.IsValid() {
-		return dst, nil
-	}
-	return f.networks.lookup(f, addr.Unmap().WithZone(""), dst)
 }
 
 // A networkTable is the sorted networks of a list file.

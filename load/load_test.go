@@ -501,7 +501,7 @@ func TestOriginServesPagesAndGzip(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := serve(t, OriginConfig{Pages: dir, Gzip: true})
-	if got := o.URLs(); len(got) != 1 || got[0] != "/sub/a.html" {
+	if got := sortedKeys(o.pages); len(got) != 1 || got[0] != "/sub/a.html" {
 		t.Errorf("URLs %q, want /sub/a.html", got)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: o.roots}}}

@@ -156,9 +156,6 @@ func zip(text []byte) []byte {
 	return []byte(b.String())
 }
 
-// URLs returns the paths of the pages.
-func (o *Origin) URLs() []string { return sortedKeys(o.pages) }
-
 // Counts returns how many responses had each fault; "" has those without faults.
 func (o *Origin) Counts() map[string]int64 {
 	m := map[string]int64{}

@@ -175,15 +175,6 @@ func anyIn(set map[string]struct{}, names []string) bool {
 	return false
 }
 
-// PolicyFor returns the name of the policy that covers a client at a time, ""
-// when none does.
-func (e *Engine) PolicyFor(c filter.Client, now time.Time) string {
-	if p := e.policyFor(&c, now); p != nil {
-		return p.name
-	}
-	return ""
-}
-
 // Decrypts reports whether the policy that covers t's client wants TLS connections decrypted.
 func (e *Engine) Decrypts(t *filter.Transaction) bool {
 	p := e.policyFor(&t.Client, (*clock)(t).now())

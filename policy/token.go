@@ -20,9 +20,7 @@ import (
 // the cookie of that host, and redirects the client.
 const (
 	// Cookie holds tokens joined by ".", newest first; those beyond MaxTokens are ignored.
-	Cookie = "shuultuur"
-	// Accept is the query parameter that carries one token.
-	Accept    = "shuultuur-accept"
+	Cookie    = "shuultuur"
 	MaxTokens = 16
 )
 

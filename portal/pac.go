@@ -81,40 +81,6 @@ func (p *patterns) add(s string) error {
 	return nil
 }
 
-// direct reports whether a host, as given to FindProxyForURL, is reached
-// without a proxy. The script decides the same; a test compares them.
-func (p *patterns) direct(host string) bool {
-	host = strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
-	if a, err := netip.ParseAddr(host); err == nil && a.Zone() == "" {
-		if a.IsLoopback() && !a.Is4In6() {
-			return true
-		}
-		for _, n := range p.nets {
-			if n.Contains(a) {
-				return true
-			}
-		}
-		return false
-	}
-	if !strings.ContainsAny(host, ".:") { // a plain name, and localhost
-		return true
-	}
-	if strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	for _, d := range p.domains {
-		if host == d || strings.HasSuffix(host, "."+d) {
-			return true
-		}
-	}
-	for _, g := range p.globs {
-		if glob(g, host) {
-			return true
-		}
-	}
-	return false
-}
-
 // glob reports whether s matches pattern, in which * stands for any text.
 func glob(pattern, s string) bool {
 	p, at, star, mark := 0, 0, -1, 0

@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -98,4 +99,37 @@ func FuzzPatterns(f *testing.F) {
 			t.Fatalf("patterns %q and %q, host %q: the script says %s, the gateway direct=%v", one, two, host, got, want)
 		}
 	})
+}
+
+// direct reports whether the script must reach a host without a proxy.
+func (p *patterns) direct(host string) bool {
+	host = strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
+	if a, err := netip.ParseAddr(host); err == nil && a.Zone() == "" {
+		if a.IsLoopback() && !a.Is4In6() {
+			return true
+		}
+		for _, n := range p.nets {
+			if n.Contains(a) {
+				return true
+			}
+		}
+		return false
+	}
+	if !strings.ContainsAny(host, ".:") { // a plain name, and localhost
+		return true
+	}
+	if strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	for _, d := range p.domains {
+		if host == d || strings.HasSuffix(host, "."+d) {
+			return true
+		}
+	}
+	for _, g := range p.globs {
+		if glob(g, host) {
+			return true
+		}
+	}
+	return false
 }

@@ -40,7 +40,7 @@ func (s *Store) entryOf(k *cache.Key, msg []byte) (e cache.Entry, err error) {
 		}
 	}
 	e.Answers = answers
-	negative := e.Rcode == rcodeNXDomain || e.Rcode == 0 && !w.found
+	negative := e.Rcode == dns.RcodeNXDomain || e.Rcode == 0 && !w.found
 	end := off
 	if negative || k.DO {
 		for range authorities {
@@ -73,7 +73,7 @@ func (w *walk) answer(off int) (int, error) {
 		return 0, err
 	}
 	switch x.Type {
-	case typeCNAME, typeDNAME:
+	case dns.TypeCNAME, dns.TypeDNAME:
 		// An answer that cannot be read cannot be judged, however a client would
 		// interpret it.
 		var name [256]byte
@@ -81,16 +81,16 @@ func (w *walk) answer(off int) (int, error) {
 			return 0, errors.New("an alias has no target")
 		}
 		w.e.Flags |= cache.Aliases
-	case typeA, typeAAAA:
+	case dns.TypeA, dns.TypeAAAA:
 		a, ok := addressOf(w.msg, x)
 		if !ok {
 			return 0, errors.New("an address record has no address")
 		}
 		w.address(a)
-		if x.Type == typeAAAA && a.Is4() {
+		if x.Type == dns.TypeAAAA && a.Is4() {
 			w.e.Flags |= cache.Mapped
 		}
-	case typeSVCB, typeHTTPS:
+	case dns.TypeSVCB, dns.TypeHTTPS:
 		var buf [16]netip.Addr
 		hints, ok := appendHints(buf[:0], w.msg, x)
 		if !ok {
@@ -119,7 +119,7 @@ func (w *walk) authority(off int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if x.Type == typeSOA && x.End-x.Data >= 22 {
+	if x.Type == dns.TypeSOA && x.End-x.Data >= 22 {
 		w.soa, w.minus = true, min(x.TTL, binary.BigEndian.Uint32(w.msg[x.End-4:])) // RFC 2308 section 5
 	}
 	w.noteRecord(x)
@@ -138,7 +138,7 @@ func (w *walk) noteRecord(x dns.Record) {
 // addressOf returns the address of an A or AAAA record.
 func addressOf(msg []byte, x dns.Record) (netip.Addr, bool) {
 	a, ok := netip.AddrFromSlice(msg[x.Data:x.End])
-	return a.Unmap(), ok && (x.End-x.Data == 4) == (x.Type == typeA)
+	return a.Unmap(), ok && (x.End-x.Data == 4) == (x.Type == dns.TypeA)
 }
 
 // Keys of parameters with addresses, to which browsers connect like those in address records.
@@ -240,14 +240,14 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *dns.Query, a *dns.Reply, 
 		off = x.End
 		var ok bool
 		switch {
-		case aliases && (x.Type == typeCNAME || x.Type == typeDNAME):
+		case aliases && (x.Type == dns.TypeCNAME || x.Type == dns.TypeDNAME):
 			var name [256]byte
 			n, _, err := dns.ReadName(name[:0], a.Buf, x.Data)
 			ok = err == nil && r.alsoPasses(a, t, n, netip.Addr{})
-		case addresses && (x.Type == typeA || x.Type == typeAAAA):
+		case addresses && (x.Type == dns.TypeA || x.Type == dns.TypeAAAA):
 			addr, is := addressOf(a.Buf, x)
 			ok = is && r.mayBeReached(q, a, t, addr)
-		case addresses && (x.Type == typeSVCB || x.Type == typeHTTPS):
+		case addresses && (x.Type == dns.TypeSVCB || x.Type == dns.TypeHTTPS):
 			var buf [16]netip.Addr
 			hints, is := appendHints(buf[:0], a.Buf, x)
 			ok = is

@@ -61,7 +61,7 @@ func newBlocker(cfg Block) (b blocker, err error) {
 
 // noData answers that the name has no records of this type.
 func (b *blocker) noData(a *dns.Reply) {
-	a.Record(nil, typeSOA, classIN, b.ttl, b.soa)
+	a.Record(nil, dns.TypeSOA, dns.ClassIN, b.ttl, b.soa)
 	a.Authorities++
 }
 
@@ -75,15 +75,15 @@ func (b *blocker) refuse(typ uint16, a *dns.Reply, how filter.Answer) {
 	}
 	switch how {
 	case filter.NXDomain:
-		a.Rcode = rcodeNXDomain
+		a.Rcode = dns.RcodeNXDomain
 		b.noData(a)
 	case filter.Refused:
-		a.Rcode = rcodeRefused
+		a.Rcode = dns.RcodeRefused
 	case filter.Zero:
 		switch typ {
-		case typeA:
+		case dns.TypeA:
 			b.address(a, typ, zero[:4])
-		case typeAAAA:
+		case dns.TypeAAAA:
 			b.address(a, typ, zero[:])
 		default:
 			b.noData(a)
@@ -99,10 +99,10 @@ var zero [16]byte
 
 func (b *blocker) sinkhole(typ uint16, a *dns.Reply) {
 	addrs := b.v4
-	if typ == typeAAAA {
+	if typ == dns.TypeAAAA {
 		addrs = b.v6
 	}
-	if typ != typeA && typ != typeAAAA || len(addrs) == 0 {
+	if typ != dns.TypeA && typ != dns.TypeAAAA || len(addrs) == 0 {
 		b.noData(a)
 		return
 	}
@@ -112,7 +112,7 @@ func (b *blocker) sinkhole(typ uint16, a *dns.Reply) {
 }
 
 func (b *blocker) address(a *dns.Reply, typ uint16, addr []byte) {
-	a.Record(nil, typ, classIN, b.ttl, addr)
+	a.Record(nil, typ, dns.ClassIN, b.ttl, addr)
 	a.Answers++
 }
 
@@ -140,7 +140,7 @@ func (r *Resolver) refuse(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 	t.ID = asString(a.Text[from:])
 	a.HasEDE, a.EDE = true, v.Names.Error
 	if a.EDE == 0 {
-		a.EDE = edeBlocked
+		a.EDE = dns.EDEBlocked
 	}
 	from = len(a.Text)
 	if q.Structured {

@@ -147,7 +147,7 @@ func (l *local) sixth(d DNS64) {
 // synthesises reports whether q may get mapped addresses. A client that validates gets the
 // signed records (RFC 6147 section 5.5).
 func (r *Resolver) synthesises(q *dns.Query) bool {
-	return r.dns64.IsValid() && q.Type == typeAAAA && !(q.DO && q.CD())
+	return r.dns64.IsValid() && q.Type == dns.TypeAAAA && !(q.DO && q.CD())
 }
 
 // needsDNS64 reports whether e, an answer for AAAA, has no addresses, or only ones to ignore, so
@@ -201,7 +201,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 	}
 	kept := r.changedEntry(q, name, body, plain, func(m *miekg.Msg) {
 		for _, rr := range m.Ns {
-			if rr.Header().Rrtype == typeSOA && plain.Flags&cache.Negative != 0 {
+			if rr.Header().Rrtype == dns.TypeSOA && plain.Flags&cache.Negative != 0 {
 				most = rr.Header().Ttl // it includes the minimum of the zone, see clamp
 			}
 		}
@@ -210,11 +210,11 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 			return ok && x.AAAA.To4() != nil
 		}
 		if slices.ContainsFunc(m.Answer, mapped) {
-			m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool { return mapped(rr) || covers(rr, typeAAAA) })
+			m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool { return mapped(rr) || covers(rr, dns.TypeAAAA) })
 			same = false
 		}
 		for _, rr := range m.Answer {
-			if rr.Header().Rrtype == typeAAAA {
+			if rr.Header().Rrtype == dns.TypeAAAA {
 				good++
 			}
 		}
@@ -229,7 +229,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 	} else if same {
 		kept.Flags |= plain.Flags & cache.AD
 	}
-	k := cache.Key{Name: name, Type: typeA, Class: q.Class, DO: q.DO, CD: q.CD()}
+	k := cache.Key{Name: name, Type: dns.TypeA, Class: q.Class, DO: q.DO, CD: q.CD()}
 	body, four := r.parts.Store.wait(ctx, &k, q.At, nil)
 	if four.Flags&cache.Failure != 0 {
 		four.Body = nil
@@ -243,7 +243,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 		m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool {
 			x, ok := rr.(*miekg.A)
 			if !ok {
-				return covers(rr, typeA)
+				return covers(rr, dns.TypeA)
 			}
 			v4, _ := netip.AddrFromSlice(x.A.To4())
 			return !v4.IsValid() || !r.dns64.maps(v4)
@@ -252,7 +252,7 @@ func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []by
 		for i, rr := range m.Answer {
 			if x, ok := rr.(*miekg.A); ok {
 				h := x.Hdr
-				h.Rrtype, h.Ttl = typeAAAA, min(h.Ttl, most)
+				h.Rrtype, h.Ttl = dns.TypeAAAA, min(h.Ttl, most)
 				m.Answer[i] = &miekg.AAAA{Hdr: h, AAAA: r.dns64.embed([4]byte(x.A.To4())).AsSlice()}
 				synthesised++
 			}
@@ -297,7 +297,7 @@ func (r *Resolver) answerEmbeddedPTR(ctx context.Context, q *dns.Query, a *dns.R
 // pointee returns the IPv4 address embedded in the one whose name q queries.
 func (r *Resolver) pointee(q *dns.Query) (netip.Addr, bool) {
 	const digits = 32
-	if !r.dns64.IsValid() || q.Type != typePTR || len(q.Labels) != digits+2 || string(q.Name[2*digits:]) != "\x03ip6\x04arpa\x00" {
+	if !r.dns64.IsValid() || q.Type != dns.TypePTR || len(q.Labels) != digits+2 || string(q.Name[2*digits:]) != "\x03ip6\x04arpa\x00" {
 		return netip.Addr{}, false
 	}
 	var b [16]byte

@@ -193,16 +193,16 @@ func (l *local) special(name []byte, labels []uint8) (k kind, at int) {
 // answer answers q for a name that special knows.
 func (l *local) answer(k kind, at int, q *dns.Query, a *dns.Reply, b *blocker) {
 	switch {
-	case k == loopback && q.Type == typeA:
-		a.Record(nil, typeA, classIN, localTTL, loopback4[:])
+	case k == loopback && q.Type == dns.TypeA:
+		a.Record(nil, dns.TypeA, dns.ClassIN, localTTL, loopback4[:])
 		a.Answers++
-	case k == loopback && q.Type == typeAAAA:
-		a.Record(nil, typeAAAA, classIN, localTTL, loopback6[:])
+	case k == loopback && q.Type == dns.TypeAAAA:
+		a.Record(nil, dns.TypeAAAA, dns.ClassIN, localTTL, loopback6[:])
 		a.Answers++
 	case k == loopback || k == empty && at == 0:
 		b.noData(a)
 	default:
-		a.Rcode = rcodeNXDomain
+		a.Rcode = dns.RcodeNXDomain
 		b.noData(a)
 	}
 }
@@ -216,16 +216,16 @@ var (
 func (h *host) answer(q *dns.Query, a *dns.Reply, b *blocker) {
 	records := h.v4
 	switch q.Type {
-	case typeAAAA:
+	case dns.TypeAAAA:
 		records = h.v6
-	case typePTR:
+	case dns.TypePTR:
 		records = h.names
-	case typeA:
+	case dns.TypeA:
 	default:
 		records = nil
 	}
 	for _, data := range records {
-		a.Record(nil, q.Type, classIN, localTTL, data)
+		a.Record(nil, q.Type, dns.ClassIN, localTTL, data)
 		a.Answers++
 	}
 	if len(records) == 0 {

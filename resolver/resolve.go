@@ -156,37 +156,7 @@ func (r *Resolver) warning(b Block) error {
 	return nil
 }
 
-// Types, response codes and Extended DNS Errors.
 const (
-	typeA     = 1
-	typeCNAME = 5
-	typeSOA   = 6
-	typePTR   = 12
-	typeHINFO = 13
-	typeTXT   = 16
-	typeAAAA  = 28
-	typeDNAME = 39
-	typeOPT   = 41
-	typeRRSIG = 46
-	typeSVCB  = 64
-	typeHTTPS = 65
-	typeANY   = 255
-	classIN   = 1
-
-	rcodeServFail = 2
-	rcodeNXDomain = 3
-	rcodeNotImp   = 4
-	rcodeRefused  = 5
-
-	edeForged        = 4
-	edeStale         = 3
-	edeBlocked       = 15
-	edeStaleNX       = 19
-	edeNotSupported  = 21
-	edeNoUpstream    = 22
-	edeNetwork       = 23
-	edeInvalidAnswer = 5
-
 	staleTTL = 30 // seconds, RFC 8767 section 4
 	// staleRetry is how long after a failure stale answers are given without another attempt
 	// (the failure recheck timer, RFC 8767 section 5).
@@ -220,7 +190,7 @@ func shorten(a *dns.Reply, from int, left time.Duration) {
 		if err != nil {
 			return // the entry was read when it was made
 		}
-		if x.TTL > most && x.Type != typeOPT {
+		if x.TTL > most && x.Type != dns.TypeOPT {
 			binary.BigEndian.PutUint32(a.Buf[x.TTLAt:], most)
 		}
 		from = x.End
@@ -229,11 +199,11 @@ func shorten(a *dns.Reply, from int, left time.Duration) {
 
 // answer answers q. With a nil ctx it must not wait.
 func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
-	if !q.Recursion || q.Class != classIN || q.Opcode() != dns.OpcodeQuery {
+	if !q.Recursion || q.Class != dns.ClassIN || q.Opcode() != dns.OpcodeQuery {
 		return dns.Declined
 	}
 	a.RA = true
-	if q.Type >= 128 && q.Type <= 255 || q.Type == typeOPT || q.Type == 0 {
+	if q.Type >= 128 && q.Type <= 255 || q.Type == dns.TypeOPT || q.Type == 0 {
 		return r.meta(q, a)
 	}
 	if h := r.local.find(q.Name, q.Labels); h != nil {
@@ -260,7 +230,7 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 		v.Names.Answer = filter.NXDomain
 		return r.refuse(ctx, q, a, t)
 	}
-	if q.Type == typePTR && r.dns64.IsValid() { // before special: the prefix may be in a private network
+	if q.Type == dns.TypePTR && r.dns64.IsValid() { // before special: the prefix may be in a private network
 		if out := r.answerEmbeddedPTR(ctx, q, a, t); out != dns.Declined {
 			return out
 		}
@@ -272,9 +242,9 @@ func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *fi
 	for i := range v.Edits {
 		if e := &v.Edits[i]; e.Kind == filter.DialHost && e.Value != t.Host {
 			switch q.Type {
-			case typeA, typeAAAA:
+			case dns.TypeA, dns.TypeAAAA:
 				return r.alias(ctx, q, a, t, e.Value)
-			case typeHTTPS, typeSVCB:
+			case dns.TypeHTTPS, dns.TypeSVCB:
 				r.block.noData(a)
 				return dns.Answered
 			}
@@ -294,12 +264,12 @@ func (r *Resolver) answerLocal(ctx context.Context, q *dns.Query, a *dns.Reply, 
 
 // meta answers queries that are not about records.
 func (r *Resolver) meta(q *dns.Query, a *dns.Reply) dns.Outcome {
-	if q.Type == typeANY { // RFC 8482 section 4.2
-		a.Record(nil, typeHINFO, classIN, 3600, []byte("\x07RFC8482\x00"))
+	if q.Type == dns.TypeANY { // RFC 8482 section 4.2
+		a.Record(nil, dns.TypeHINFO, dns.ClassIN, 3600, []byte("\x07RFC8482\x00"))
 		a.Answers++
 		return dns.Answered
 	}
-	a.Rcode = rcodeNotImp
+	a.Rcode = dns.RcodeNotImp
 	return dns.Answered
 }
 
@@ -345,7 +315,7 @@ const checkName = "dns"
 func (r *Resolver) lookUp(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
 	k := keyOf(q)
 	names := &t.Verdict.Names
-	if (q.Type == typeHTTPS || q.Type == typeSVCB) && (names.NoHTTP3 || names.NoECH) {
+	if (q.Type == dns.TypeHTTPS || q.Type == dns.TypeSVCB) && (names.NoHTTP3 || names.NoECH) {
 		return r.variant(ctx, q, a, t, change{noHTTP3: names.NoHTTP3, noECH: names.NoECH})
 	}
 	from := len(a.Buf)

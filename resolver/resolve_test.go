@@ -71,11 +71,11 @@ func (n *internet) exchange(ctx context.Context, name []byte, qtype, class uint1
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return nil, edeNoUpstream, ctx.Err()
+			return nil, dns.EDENoReachable, ctx.Err()
 		}
 	}
 	if err != nil {
-		return nil, edeNetwork, err
+		return nil, dns.EDENetwork, err
 	}
 	m := new(miekg.Msg)
 	m.SetQuestion(dns.Text(name), qtype)

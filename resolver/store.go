@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/resolver/cache"
 	"shuultuur/setting"
 )
@@ -168,9 +169,9 @@ func (s *Store) get(k *cache.Key, now time.Time, dst []byte) (body []byte, e cac
 // markStale marks e as stale.
 func (s *Store) markStale(e *cache.Entry) {
 	s.stale.Add(1)
-	e.EDE = edeStale
-	if e.Rcode == rcodeNXDomain {
-		e.EDE = edeStaleNX
+	e.EDE = dns.EDEStale
+	if e.Rcode == dns.RcodeNXDomain {
+		e.EDE = dns.EDEStaleNXDomain
 	}
 }
 
@@ -184,11 +185,11 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 		return buf, e
 	}
 	if ctx.Err() != nil { // no time is left
-		return s.fallbackAnswer(k, now, dst, edeNetwork)
+		return s.fallbackAnswer(k, now, dst, dns.EDENetwork)
 	}
 	f := s.start(k, now)
 	if f == nil {
-		return s.fallbackAnswer(k, now, dst, edeNetwork)
+		return s.fallbackAnswer(k, now, dst, dns.EDENetwork)
 	}
 	var patience <-chan time.Time
 	if stale {
@@ -209,7 +210,7 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 			}
 			patience = nil
 		case <-ctx.Done():
-			return s.fallbackAnswer(k, now, dst, edeNoUpstream)
+			return s.fallbackAnswer(k, now, dst, dns.EDENoReachable)
 		}
 	}
 }
@@ -232,7 +233,7 @@ func (s *Store) fallbackAnswer(k *cache.Key, now time.Time, dst []byte, ede uint
 	if buf, e, ok := s.staleAnswer(k, now, dst); ok {
 		return buf, e
 	}
-	return dst, cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure}
+	return dst, cache.Entry{Rcode: dns.RcodeServFail, EDE: ede, Flags: cache.Failure}
 }
 
 // start fetches k, unless that is in progress. It returns nil when too many are.
@@ -297,15 +298,15 @@ func (s *Store) fetch(k *cache.Key, f *flight) {
 	if err == nil {
 		f.entry, err = s.entryOf(k, msg)
 		if err != nil {
-			ede = edeInvalidAnswer
+			ede = dns.EDEIndeterminate
 		}
 	}
-	if err == nil && f.entry.Rcode != 0 && f.entry.Rcode != rcodeNXDomain {
-		err, ede = fmt.Errorf("upstreams answer with rcode %d", f.entry.Rcode), edeNetwork
+	if err == nil && f.entry.Rcode != 0 && f.entry.Rcode != dns.RcodeNXDomain {
+		err, ede = fmt.Errorf("upstreams answer with rcode %d", f.entry.Rcode), dns.EDENetwork
 	}
 	if err != nil {
 		f.err = err
-		f.entry = cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure, TTL: failureTTL}
+		f.entry = cache.Entry{Rcode: dns.RcodeServFail, EDE: ede, Flags: cache.Failure, TTL: failureTTL}
 		s.failed.Add(1)
 		if s.life.Err() != nil {
 			return

@@ -47,7 +47,7 @@ func (r *Resolver) alias(ctx context.Context, q *dns.Query, a *dns.Reply, t *fil
 		}
 	}
 	switch q.Type {
-	case typeA, typeAAAA, typeCNAME:
+	case dns.TypeA, dns.TypeAAAA, dns.TypeCNAME:
 		return r.variant(ctx, q, a, t, change{to: to, dns64: r.synthesises(q)})
 	}
 	r.block.noData(a)
@@ -57,12 +57,12 @@ func (r *Resolver) alias(ctx context.Context, q *dns.Query, a *dns.Reply, t *fil
 // answerAddress answers with another address.
 func (r *Resolver) answerAddress(q *dns.Query, a *dns.Reply, addr netip.Addr) dns.Outcome {
 	switch {
-	case q.Type == typeA && addr.Is4():
+	case q.Type == dns.TypeA && addr.Is4():
 		b := addr.As4()
-		r.block.address(a, typeA, b[:])
-	case q.Type == typeAAAA && addr.Is6():
+		r.block.address(a, dns.TypeA, b[:])
+	case q.Type == dns.TypeAAAA && addr.Is6():
 		b := addr.As16()
-		r.block.address(a, typeAAAA, b[:])
+		r.block.address(a, dns.TypeAAAA, b[:])
 	default:
 		r.block.noData(a)
 	}
@@ -107,13 +107,13 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 	}
 	name, err := dns.Name(c.to)
 	if err != nil {
-		return cache.Entry{Rcode: rcodeServFail, EDE: edeNetwork}
+		return cache.Entry{Rcode: dns.RcodeServFail, EDE: dns.EDENetwork}
 	}
 	if h := r.local.find(name, dns.Labels(nil, name)); h != nil && h.alias == "" {
 		return r.ownAlias(q, c.to, h)
 	}
 	k := cache.Key{Name: name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
-	if q.Type == typeCNAME {
+	if q.Type == dns.TypeCNAME {
 		return r.changedEntry(q, name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
 	}
 	body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
@@ -132,17 +132,17 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 func (r *Resolver) ownAlias(q *dns.Query, to string, h *host) cache.Entry {
 	return r.changedEntry(q, q.Name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) {
 		prependAlias(m, q, to, localTTL)
-		hdr := miekg.RR_Header{Name: miekg.Fqdn(to), Rrtype: q.Type, Class: classIN, Ttl: localTTL}
+		hdr := miekg.RR_Header{Name: miekg.Fqdn(to), Rrtype: q.Type, Class: dns.ClassIN, Ttl: localTTL}
 		switch q.Type {
-		case typeA:
+		case dns.TypeA:
 			for _, a := range h.v4 {
 				m.Answer = append(m.Answer, &miekg.A{Hdr: hdr, A: a})
 			}
-		case typeAAAA:
+		case dns.TypeAAAA:
 			for _, a := range h.v6 {
 				m.Answer = append(m.Answer, &miekg.AAAA{Hdr: hdr, AAAA: a})
 			}
-		case typePTR:
+		case dns.TypePTR:
 			for _, name := range h.names {
 				m.Answer = append(m.Answer, &miekg.PTR{Hdr: hdr, Ptr: dns.Text(name)})
 			}
@@ -151,14 +151,14 @@ func (r *Resolver) ownAlias(q *dns.Query, to string, h *host) cache.Entry {
 }
 
 func prependAlias(m *miekg.Msg, q *dns.Query, to string, ttl uint32) {
-	rr := &miekg.CNAME{Hdr: miekg.RR_Header{Name: dns.Text(q.Name), Rrtype: typeCNAME, Class: classIN, Ttl: ttl}, Target: miekg.Fqdn(to)}
+	rr := &miekg.CNAME{Hdr: miekg.RR_Header{Name: dns.Text(q.Name), Rrtype: dns.TypeCNAME, Class: dns.ClassIN, Ttl: ttl}, Target: miekg.Fqdn(to)}
 	m.Answer = slices.Insert(m.Answer, 0, miekg.RR(rr))
 }
 
 // changedEntry makes an entry for q from the answer for name, with the given body and counts,
 // after how has changed it.
 func (r *Resolver) changedEntry(q *dns.Query, name, body []byte, plain cache.Entry, how func(*miekg.Msg)) cache.Entry {
-	failed := cache.Entry{Rcode: rcodeServFail, EDE: edeInvalidAnswer}
+	failed := cache.Entry{Rcode: dns.RcodeServFail, EDE: dns.EDEIndeterminate}
 	msg := make([]byte, headerLen, headerLen+len(name)+4+len(body))
 	binary.BigEndian.PutUint16(msg[4:], 1)
 	binary.BigEndian.PutUint16(msg[6:], plain.Answers)
@@ -202,7 +202,7 @@ func clean(m *miekg.Msg, c change) {
 		}
 	}
 	// Signatures are no longer valid.
-	m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool { return rr.Header().Rrtype == typeRRSIG })
+	m.Answer = slices.DeleteFunc(m.Answer, func(rr miekg.RR) bool { return rr.Header().Rrtype == dns.TypeRRSIG })
 }
 
 func cleanParams(ps []miekg.SVCBKeyValue, c change) []miekg.SVCBKeyValue {
@@ -223,8 +223,8 @@ func cleanParams(ps []miekg.SVCBKeyValue, c change) []miekg.SVCBKeyValue {
 // record makes a record from a rule's value, nil if that is invalid. A TXT value is one text,
 // including blanks and quotes.
 func (r *Resolver) record(q *dns.Query, typ, value string) miekg.RR {
-	if q.Type == typeTXT {
-		x := &miekg.TXT{Hdr: miekg.RR_Header{Name: dns.Text(q.Name), Rrtype: typeTXT, Class: classIN, Ttl: r.block.ttl}}
+	if q.Type == dns.TypeTXT {
+		x := &miekg.TXT{Hdr: miekg.RR_Header{Name: dns.Text(q.Name), Rrtype: dns.TypeTXT, Class: dns.ClassIN, Ttl: r.block.ttl}}
 		for s := range slices.Chunk([]byte(value), 255) {
 			x.Txt = append(x.Txt, escapeText(s))
 		}
@@ -262,13 +262,13 @@ func (r *Resolver) rewrite(ctx context.Context, q *dns.Query, a *dns.Reply, t *f
 		rcode, rest, _ := strings.Cut(one, ";")
 		if code, ok := miekg.StringToRcode[strings.ToUpper(rcode)]; ok && code != 0 {
 			a.Rcode = uint16(code)
-			if code == rcodeNXDomain {
+			if code == dns.RcodeNXDomain {
 				r.block.noData(a)
 			}
 			return dns.Answered
 		}
 		typ, value, _ := strings.Cut(rest, ";")
-		if n, err := dns.Type(typ); err == nil && n == typeCNAME && q.Type != typeCNAME {
+		if n, err := dns.Type(typ); err == nil && n == dns.TypeCNAME && q.Type != dns.TypeCNAME {
 			return r.alias(ctx, q, a, t, strings.TrimSuffix(strings.ToLower(value), "."))
 		}
 	}

@@ -84,15 +84,6 @@ func (t *Texts) Template(source string) string {
 	return translate(source, func(key string) string { return t.of[key] }, ` lang="`+t.Lang+`" dir="`+t.Dir+`"`)
 }
 
-// Keys returns the visible texts of the template source as keys.
-func Keys(source string) (keys []string) {
-	translate(source, func(key string) string {
-		keys = append(keys, key)
-		return ""
-	}, "")
-	return keys
-}
-
 // translate translates source run by run. say returns the text of a key, or "".
 // lang replaces the attributes of <html>.
 func translate(source string, say func(string) string, lang string) string {

@@ -28,9 +28,6 @@ func NewPair(window int) *Pair {
 // Bits returns the size of both filters in bits.
 func (p *Pair) Bits() int { return p.two[0].Bits() + p.two[1].Bits() }
 
-// Window returns the number of different keys that are remembered at least.
-func (p *Pair) Window() int { return p.limit() }
-
 func (p *Pair) limit() int { return int(float64(p.two[0].keys) * full) }
 
 // Has reports whether k is remembered, without adding it.

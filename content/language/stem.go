@@ -156,20 +156,3 @@ func (arabicStemmer) Stem(dst, word []byte) []byte {
 type identityStemmer struct{}
 
 func (identityStemmer) Stem(dst, word []byte) []byte { return append(dst, word...) }
-
-// Pairs calls each for every two adjacent letters in a run of text without spaces, by which
-// words of Chinese, Japanese and Thai are found. A single letter is its own pair.
-func Pairs(text []byte, each func(pair []byte)) {
-	last, before := -1, 0
-	for i := 0; i < len(text); {
-		_, n := utf8.DecodeRune(text[i:])
-		if last >= 0 {
-			each(text[last : i+n])
-		}
-		before, last = last, i
-		i += n
-	}
-	if last >= 0 && before < 0 {
-		each(text)
-	}
-}

@@ -1,7 +1,6 @@
 package language
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -27,18 +26,6 @@ func TestStem(t *testing.T) {
 	}
 	if _, err := NewStemmer("vi"); err == nil {
 		t.Error("there is a stemmer for Vietnamese, whose words have one form")
-	}
-}
-
-func TestPairs(t *testing.T) {
-	for text, want := range map[string][]string{
-		"图书馆": {"图书", "书馆"}, "书": {"书"}, "": nil, "ab": {"ab"},
-	} {
-		var got []string
-		Pairs([]byte(text), func(p []byte) { got = append(got, string(p)) })
-		if !slices.Equal(got, want) {
-			t.Errorf("Pairs(%q) = %q, want %q", text, got, want)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"encoding/hex"
 	"fmt"
 	"image"
 	"math"
@@ -54,18 +53,6 @@ func (h Hash) Distance(o Hash) int {
 
 func (h Hash) String() string {
 	return fmt.Sprintf("%016x%016x%016x%016x", h[3], h[2], h[1], h[0])
-}
-
-// ParseHash parses 64 hexadecimal digits.
-func ParseHash(s string) (h Hash, err error) {
-	b, err := hex.DecodeString(s)
-	if err != nil || len(b) != 32 {
-		return h, fmt.Errorf("%q is not a PDQ hash: write 64 hexadecimal digits", s)
-	}
-	for i, c := range b {
-		h[3-i/8] = h[3-i/8]<<8 | uint64(c)
-	}
-	return h, nil
 }
 
 // PDQ computes the PDQ hash of a complete picture and its quality, 0 to 100; below 50 a hash

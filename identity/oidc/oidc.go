@@ -347,12 +347,6 @@ func name(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
 }
 
-// HasDevices reports whether the provider supports codes for devices.
-func (p *Provider) HasDevices(ctx context.Context) bool {
-	k, err := p.fetchMetadata(ctx)
-	return err == nil && k.device
-}
-
 // A clientTransport adds our name and secret to each request (RFC 6749, 2.3.1).
 type clientTransport struct {
 	http.RoundTripper

@@ -45,8 +45,6 @@ type member struct{}
 // Renew refuses.
 func (w *User) Renew(context.Context) (*User, error) { return nil, release.Lacks("OpenID") }
 
-func (p *Provider) HasDevices(context.Context) bool { return false }
-
 func (p *Provider) BeginDevice(context.Context) (*Device, error) {
 	return nil, release.Lacks("OpenID")
 }

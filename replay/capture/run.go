@@ -158,10 +158,10 @@ func New(c Config, e *engine.Engine, out *Output) *Run {
 // Read returns the number of bytes of the files that were read. It is safe for concurrent use.
 func (r *Run) Read() int64 { return r.read.Load() }
 
-// Packets, Broken, Wrong, Alerts, Flows and Payload return the counts so far.
+// Packets, Broken, Alerts, Flows and Payload return the counts so far. Broken packets cannot
+// be decoded, or have a wrong checksum.
 func (s *Stats) Packets() int64 { return s.packets }
-func (s *Stats) Broken() int64  { return s.broken }
-func (s *Stats) Wrong() int64   { return s.wrong }
+func (s *Stats) Broken() int64  { return s.broken + s.wrong }
 func (s *Stats) Alerts() int64  { return s.alerts }
 func (s *Stats) Flows() int64   { return s.flows }
 func (s *Stats) Payload() int64 { return s.payload }

@@ -62,8 +62,8 @@ func TestNoAnswerTakesBoundedTime(t *testing.T) {
 			f := start(t, quick(Config{Upstreams: []string{s.addr}, Order: order}))
 			_, _, err := f.Exchange(context.Background(), []byte("\x01a\x00"), 1, 1, Option{})
 			var e *Error
-			if !errors.As(err, &e) || e.EDE != edeNoUpstream {
-				t.Errorf("got %v, want an error with EDE %d", err, edeNoUpstream)
+			if !errors.As(err, &e) || e.EDE != dns.EDENoReachable {
+				t.Errorf("got %v, want an error with EDE %d", err, dns.EDENoReachable)
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
@@ -83,7 +83,7 @@ func TestTheOnlyAnswerIsGivenEvenIfPoor(t *testing.T) {
 	})
 	f := start(t, Config{Upstreams: []string{s.addr}})
 	msg, ede, err := f.Ask(context.Background(), []byte("\x01a\x00"), 1, 1, false, false)
-	if err != nil || msg[3]&15 != rcodeServFail || ede != 9 {
+	if err != nil || msg[3]&15 != dns.RcodeServFail || ede != 9 {
 		t.Errorf("got rcode %d, EDE %d, %v; want SERVFAIL with the upstream's EDE 9", msg[3]&15, ede, err)
 	}
 	if n := s.queries.Load(); n != 1 {
@@ -720,8 +720,8 @@ func TestWithoutAnyServerNamesFailAndSayWhy(t *testing.T) {
 	for _, validated := range []bool{false, true} {
 		f := start(t, Config{Own: own, Validate: validated, Routes: map[string]setting.OneOrMore[string]{"corp.example": {there.addr}, "lan": {}}})
 		_, ede, err := f.Ask(t.Context(), []byte("\x03www\x07example\x00"), 1, 1, false, false)
-		if !errors.Is(err, errNone) || ede != edeNoUpstream {
-			t.Errorf("validated %v: without a server: %v, EDE %d, want %v, EDE %d", validated, err, ede, errNone, edeNoUpstream)
+		if !errors.Is(err, errNone) || ede != dns.EDENoReachable {
+			t.Errorf("validated %v: without a server: %v, EDE %d, want %v, EDE %d", validated, err, ede, errNone, dns.EDENoReachable)
 		}
 		if !validated {
 			if got := get(f, "www.corp.example"); got != "192.0.2.1" {

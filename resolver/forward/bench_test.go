@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"testing"
+
+	"shuultuur/dns"
 )
 
 // echo answers every query with NXDOMAIN, at the least cost.
@@ -23,7 +25,7 @@ func echo(b *testing.B) string {
 				return
 			}
 			buf[2] |= 0x80
-			buf[3] |= rcodeNXDomain
+			buf[3] |= dns.RcodeNXDomain
 			c.WriteToUDPAddrPort(buf[:n], from)
 		}
 	}()

@@ -87,7 +87,7 @@ func (m *moody) serve(c *net.UDPConn) {
 		case forging:
 			out[0]++
 		case servfail:
-			out[3] |= rcodeServFail
+			out[3] |= dns.RcodeServFail
 		}
 		c.WriteToUDPAddrPort(out, from)
 	}

@@ -43,12 +43,6 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Extended DNS Errors of this package.
-const (
-	edeNoUpstream = 22 // no reachable authority
-	edeNetwork    = 23 // network error
-)
-
 // A Forwarder queries upstreams. It is safe for concurrent use.
 type Forwarder struct {
 	cfg       Config
@@ -93,11 +87,11 @@ const (
 // upstream leads to the next. Config.Total and ctx bound the time. An error is an [*Error].
 func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
 	if dns.NameLen(name) != len(name) || len(name) == 0 {
-		return nil, "", &Error{edeNetwork, fmt.Errorf("%q is not a name in wire form", name)}
+		return nil, "", &Error{dns.EDENetwork, fmt.Errorf("%q is not a name in wire form", name)}
 	}
 	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt}
 	dns.ToLower(q.name)
-	if f.validator == nil || opt.CD || class != classIN || len(f.route(q.name, qtype).upstreams) == 0 {
+	if f.validator == nil || opt.CD || class != dns.ClassIN || len(f.route(q.name, qtype).upstreams) == 0 {
 		return f.relay(ctx, q)
 	}
 	return f.validated(ctx, q)
@@ -126,13 +120,13 @@ func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error)
 // exchange queries a group within the time of a whole exchange.
 func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, string, error) {
 	if len(g.upstreams) == 0 {
-		return nil, "", &Error{edeNoUpstream, fmt.Errorf("asking for %s: %w", dns.Text(q.name), errNone)}
+		return nil, "", &Error{dns.EDENoReachable, fmt.Errorf("asking for %s: %w", dns.Text(q.name), errNone)}
 	}
 	a, to, err := f.ask(ctx, g, q)
 	if err != nil {
-		ede := uint16(edeNetwork)
+		ede := uint16(dns.EDENetwork)
 		if isTimeout(err) {
-			ede = edeNoUpstream
+			ede = dns.EDENoReachable
 		}
 		return nil, to, &Error{ede, fmt.Errorf("asking for %s: %w", dns.Text(q.name), err)}
 	}

@@ -16,24 +16,13 @@ const (
 	maxMessage = 65535
 	padBlock   = 128 // queries over encrypted transports (RFC 8467)
 
-	typeOPT       = 41
 	optionSubnet  = 8
 	optionPadding = 12
 	optionEDE     = 15
-	classIN       = 1
-
-	rcodeSuccess  = 0
-	rcodeFormErr  = 1
-	rcodeServFail = 2
-	rcodeNXDomain = 3
-	rcodeNotImp   = 4
-	rcodeRefused  = 5
-	rcodeBadVers  = 16
 
 	bitQR = 1 << 15
 	bitTC = 1 << 9
 	bitRD = 1 << 8
-	bitRA = 1 << 7
 	bitAD = 1 << 5
 	bitCD = 1 << 4
 )
@@ -79,7 +68,7 @@ func (q *query) append(dst []byte, f form) []byte {
 
 // denial returns the answer that the name does not exist.
 func (q *query) denial() []byte {
-	dst := []byte{0, 0, 0x81, 0x80 | rcodeNXDomain, 0, 1, 0, 0, 0, 0, 0, 0}
+	dst := []byte{0, 0, 0x81, 0x80 | dns.RcodeNXDomain, 0, 1, 0, 0, 0, 0, 0, 0}
 	dst = append(dst, q.name...)
 	dst = binary.BigEndian.AppendUint16(dst, q.qtype)
 	return binary.BigEndian.AppendUint16(dst, q.class)
@@ -87,7 +76,7 @@ func (q *query) denial() []byte {
 
 // appendOPT appends the OPT record, the last of the message that begins at start.
 func (q *query) appendOPT(dst []byte, start int, pad bool) []byte {
-	dst = append(dst, 0, 0, typeOPT)
+	dst = append(dst, 0, 0, dns.TypeOPT)
 	dst = binary.BigEndian.AppendUint16(dst, udpPayload)
 	dst = append(dst, 0, 0) // extended rcode, version
 	if q.opt.DO {
@@ -154,7 +143,7 @@ type answer struct {
 // mayImprove reports whether another upstream may have a better answer.
 func (a *answer) mayImprove() bool {
 	switch a.rcode {
-	case rcodeSuccess, rcodeNXDomain:
+	case dns.RcodeSuccess, dns.RcodeNXDomain:
 		return false
 	}
 	return true
@@ -203,7 +192,7 @@ func (a *answer) walk(off int) error {
 			return a.cut()
 		}
 		rtype := binary.BigEndian.Uint16(msg[off:])
-		if rtype == typeOPT {
+		if rtype == dns.TypeOPT {
 			if i < n || a.edns || msg[owner] != 0 {
 				return errFormat
 			}
@@ -221,7 +210,7 @@ func (a *answer) walk(off int) error {
 // extendedError returns the Extended DNS Error of a parsed message with an rcode other than
 // NOERROR and NXDOMAIN, 0 if it has none.
 func extendedError(msg []byte) uint16 {
-	if rcode := msg[3] & 15; rcode == rcodeSuccess || rcode == rcodeNXDomain {
+	if rcode := msg[3] & 15; rcode == dns.RcodeSuccess || rcode == dns.RcodeNXDomain {
 		return 0
 	}
 	off := nameEnd(msg, headerSize) + 4
@@ -234,7 +223,7 @@ func extendedError(msg []byte) uint16 {
 		if end > len(msg) {
 			return 0
 		}
-		if binary.BigEndian.Uint16(msg[name:]) == typeOPT {
+		if binary.BigEndian.Uint16(msg[name:]) == dns.TypeOPT {
 			return extendedOption(msg[name+10 : end])
 		}
 		off = end

@@ -13,7 +13,7 @@ import (
 func (c *Config) RoutedDomains() ([][]byte, error) {
 	var domains [][]byte
 	for key := range c.Routes {
-		names, err := RouteNames(key)
+		names, err := routeNames(key)
 		if err != nil {
 			return nil, setting.At("routes."+key, err)
 		}

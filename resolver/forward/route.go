@@ -60,7 +60,3 @@ func reverseNames(p netip.Prefix) ([][]byte, error) {
 	}
 	return names, nil
 }
-
-// RouteNames returns the domains, in wire form and lower case, for a key of Config.Routes; the
-// root means everything.
-func RouteNames(key string) ([][]byte, error) { return routeNames(key) }

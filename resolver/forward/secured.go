@@ -43,12 +43,12 @@ func (f *Forwarder) validated(ctx context.Context, q *query) ([]byte, string, er
 		}
 		m := new(miekg.Msg)
 		if err := m.Unpack(msg); err != nil {
-			return nil, to, &Error{edeNetwork, fmt.Errorf("reading the answer of %s for %s: %w", to, dns.Text(q.name), err)}
+			return nil, to, &Error{dns.EDENetwork, fmt.Errorf("reading the answer of %s for %s: %w", to, dns.Text(q.name), err)}
 		}
 		if res = f.validator.Validate(ctx, m); res.Status != validate.Bogus {
 			out, err := trim(m, q.opt.DO, res.Status == validate.Secure).Pack()
 			if err != nil {
-				return nil, to, &Error{edeNetwork, fmt.Errorf("writing the answer for %s: %w", dns.Text(q.name), err)}
+				return nil, to, &Error{dns.EDENetwork, fmt.Errorf("writing the answer for %s: %w", dns.Text(q.name), err)}
 			}
 			return out, to, nil
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/metric"
 )
 
@@ -36,7 +37,7 @@ func rcodeName(r uint16) string {
 	switch {
 	case int(r) < len(rcodes):
 		return rcodes[r]
-	case r == rcodeBadVers:
+	case r == dns.RcodeBadVers:
 		return "BADVERS"
 	}
 	return strconv.Itoa(int(r))

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shuultuur/dns"
 )
 
 // Limits of a socket, so that a port is used for only a few questions.
@@ -361,7 +363,7 @@ func (u *udp) retry(ctx context.Context, q *query, mixed, edns bool, a answer, e
 
 // withoutEDNS reports whether the server seems not to support EDNS, which the query used.
 func (a *answer) withoutEDNS(edns bool) bool {
-	return edns && !a.edns && (a.rcode == rcodeFormErr || a.rcode == rcodeNotImp) || a.rcode == rcodeBadVers
+	return edns && !a.edns && (a.rcode == dns.RcodeFormErr || a.rcode == dns.RcodeNotImp) || a.rcode == dns.RcodeBadVers
 }
 
 // withoutEDNS repeats a query to a server that seems not to support EDNS (RFC 6891 section 7),
@@ -369,7 +371,7 @@ func (a *answer) withoutEDNS(edns bool) bool {
 func (u *udp) withoutEDNS(ctx context.Context, q *query, mixed bool, before answer) (answer, error) {
 	u.stats.plain.Add(1)
 	a, err := u.ask(ctx, q, mixed, false)
-	if err != nil || a.rcode == rcodeFormErr || a.rcode == rcodeNotImp {
+	if err != nil || a.rcode == dns.RcodeFormErr || a.rcode == dns.RcodeNotImp {
 		return before, nil
 	}
 	u.plainUntil.Store(time.Now().Add(plainFor).Unix())

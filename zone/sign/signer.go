@@ -169,9 +169,6 @@ func (s *Signer) Has(c Config) bool {
 	return reflect.DeepEqual(s.config, c)
 }
 
-// Origin returns the name of the zone.
-func (s *Signer) Origin() string { return s.origin }
-
 // active returns the keys that sign the key sets and those that sign the rest at a time. Where
 // an algorithm has only keys of one kind, they do both.
 func (s *Signer) active(now time.Time) (ksk, zsk []*Key) { return active(*s.keys.Load(), now) }

@@ -50,15 +50,6 @@ var plain = kernel{name: "plain Go", mr: 4, nr: 4, tile: tilePlain, axpy: axpyPl
 // kernels are the kernels that this processor supports, best first.
 var kernels = append(native(), &plain)
 
-// Kernels returns the names of the kernels that this processor supports. The first is in use.
-func Kernels() []string {
-	var names []string
-	for _, k := range kernels {
-		names = append(names, k.name)
-	}
-	return names
-}
-
 func tilePlain(k int, a, b, c *float32, ldc int, add bool) {
 	as, bs := unsafe.Slice(a, 4*k), unsafe.Slice(b, 4*k)
 	var s [4][4]float32
