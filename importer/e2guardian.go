@@ -141,7 +141,7 @@ func covers(c *guard, p policy.Policy, number int, m membership, main string) {
 		if len(m.users) > 0 {
 			p.Name += " by address"
 		}
-		p.Networks = c.policyNetworks(place{file: main}, m.networks)
+		p.Networks = policyNetworks(c.work, place{file: main}, m.networks)
 		c.set.Policies = append(c.set.Policies, p)
 	}
 }
@@ -237,13 +237,13 @@ func (c *guard) clients(lists []ref) {
 					nets = append(nets, n...)
 				}
 			})
-			c.unread(r.path, err)
+			unread(c.work, r.path, err)
 			if len(nets) == 0 {
 				c.rep.add(&Note{Kind: Empty, place: r.place, What: r.what, Why: "nobody is in it"})
 				continue
 			}
 			c.rep.add(&Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("policy %q", p.policy)})
-			c.set.Policies = append(c.set.Policies, policy.Policy{Name: p.policy, Networks: c.policyNetworks(r.place, nets), Rules: []policy.Rule{{Name: p.policy, Action: p.action}}})
+			c.set.Policies = append(c.set.Policies, policy.Policy{Name: p.policy, Networks: policyNetworks(c.work, r.place, nets), Rules: []policy.Rule{{Name: p.policy, Action: p.action}}})
 		}
 	}
 	for _, r := range lists {
@@ -288,7 +288,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			}
 			all[n] = m
 		})
-		c.unread(path, err)
+		unread(c.work, path, err)
 	}
 	for _, o := range opts["authplugin"].every() {
 		address, name := c.plugin(o, take)

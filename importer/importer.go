@@ -15,6 +15,7 @@ package importer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func Run(ctx context.Context, program, path, to string) (*Report, error) {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return nil, err
 	}
-	if err := read(abs); err != nil {
+	if err := cmp.Or(read(abs), w.rep.checkKnown()); err != nil {
 		return nil, fmt.Errorf("importing %s from %q: %w", program, path, err)
 	}
 	w.finish()

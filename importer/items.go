@@ -244,12 +244,12 @@ func (c *guard) items(r ref) (all []place) {
 	if more > 0 && err == nil {
 		err = fmt.Errorf("%d entries behind the first %d are left out: divide the list", more, len(all))
 	}
-	c.unread(r.path, err)
+	unread(c.work, r.path, err)
 	return all
 }
 
 // unread reports a file that is there and could not be read to its end.
-func (w *work) unread(path string, err error) {
+func unread(w *work, path string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.rep.add(&Note{Kind: Lost, place: place{file: path}, What: filepath.Base(path), Why: err.Error()})
 	}

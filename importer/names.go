@@ -86,7 +86,7 @@ func (w *work) piholeNames(dir string) {
 
 // lines calls take with the lines of a file, if it exists.
 func (w *work) lines(file string, take func(at place, s string)) {
-	w.unread(file, textLines(file, func(n int, s []byte) error {
+	unread(w, file, textLines(file, func(n int, s []byte) error {
 		take(place{file: file, line: n}, string(s))
 		return nil
 	}))

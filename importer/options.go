@@ -51,8 +51,11 @@ func whyNot(name string) string {
 			}
 		}
 	}
-	return "there is no counterpart"
+	return notKnown
 }
+
+// notKnown is the reason for an option of e2guardian or squidGuard about which nothing is known.
+const notKnown = "there is no counterpart"
 
 // carriedOptions names options that other parts of the import convert.
 var carriedOptions = []string{

@@ -386,7 +386,12 @@ func readOptions(w *work, file string, files *optionFiles, take func(p *plain, a
 	p := &plain{work: w}
 	err := files.eachOption(file, func(at place, key, value string) {
 		p.at = at
-		p.addNote(at, key, value, take(p, at, key, value))
+		n := take(p, at, key, value)
+		if n.Kind == Lost && !p.flags && !strings.Contains(at.what, files.separator) {
+			w.rep.add(&Note{Kind: Lost, place: at, What: at.what, Why: noneOfOurs}) // no option at all
+			return
+		}
+		p.addNote(at, key, value, n)
 	})
 	if err != nil {
 		return err

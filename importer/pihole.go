@@ -106,7 +106,7 @@ func (w *work) pihole(path string) error {
 			return err
 		}
 	} else if _, err := os.Lstat(db); err == nil {
-		w.unread(db, fmt.Errorf("%s is not a file", db))
+		unread(w, db, fmt.Errorf("%s is not a file", db))
 	}
 	for i, t := range piholeTypes {
 		piholeFile(w, filepath.Join(dir, t.file), g.lines[i])
@@ -142,7 +142,7 @@ func (w *work) pihole(path string) error {
 	}
 	w.set.Policies = nil
 	for _, c := range clients {
-		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: w.policyNetworks(place{file: db}, c.networks), Rules: slices.Concat(before, piholeRules(found, c.groups))})
+		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: policyNetworks(w, place{file: db}, c.networks), Rules: slices.Concat(before, piholeRules(found, c.groups))})
 	}
 	w.set.Policies = append(w.set.Policies, policy.Policy{Name: "everyone", Rules: slices.Concat(before, piholeRules(found, g.set([]int64{0})))})
 	limitQueries(w, keys.limit)
@@ -298,12 +298,12 @@ func (w *work) piholeClients(at place, leases string, macs map[string]string, g 
 func piholeFile(w *work, path string, to map[groupSet][]string) {
 	data, err := readWhole(path)
 	if err != nil {
-		w.unread(path, err)
+		unread(w, path, err)
 		return
 	}
 	w.rep.add(&Note{Kind: Carried, place: place{file: path}, What: filepath.Base(path), Ours: "lists"})
 	seen := map[string]int{}
-	w.unread(path, eachLine(path, bytes.NewReader(data), func(n int, s []byte) error {
+	unread(w, path, eachLine(path, bytes.NewReader(data), func(n int, s []byte) error {
 		if s[0] == '#' {
 			return nil
 		}

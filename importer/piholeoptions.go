@@ -92,12 +92,12 @@ func (p *piholeKeys) read(dir string) {
 	file := filepath.Join(dir, "pihole.toml")
 	data, err := readText(file)
 	if err != nil {
-		w.unread(file, err)
+		unread(w, file, err)
 		return
 	}
 	values, err := readTOML(data)
 	if err != nil {
-		w.rep.add(&Note{Kind: Lost, place: place{file: file}, What: "pihole.toml", Ours: "dns", Why: "it cannot be read: " + err.Error()})
+		w.rep.add(&Note{Kind: Lost, place: place{file: file}, What: "pihole.toml", Ours: "dns", Why: fmt.Sprintf("it cannot be read: %s: %v", file, err)})
 		return
 	}
 	marks := slices.ContainsFunc(values, func(v tomlValue) bool { return v.changed })

@@ -95,6 +95,23 @@ func (r *Report) add(n *Note) {
 	}
 }
 
+// checkKnown returns an error if no option of the other program is known: then the file is not
+// one of its settings, or it cannot be read.
+func (r *Report) checkKnown() error {
+	why := "nothing in it is an option of " + r.Program + " that is known: check the name of the program, and the path"
+	for _, n := range r.Notes {
+		switch {
+		case n.Kind == Line, n.Kind == Regexp, n.Kind == Lost && (n.Why == noneOfOurs || n.Why == notKnown || n.Why == noBlock):
+		case n.line == 0 && (n.Kind == Default || n.Kind == Changed): // what is not in the file
+		case n.line == 0 && n.Kind == Lost: // a file that cannot be read
+			why += "; " + strings.TrimPrefix(n.Why, "it cannot be read: ")
+		default:
+			return nil
+		}
+	}
+	return errors.New(why)
+}
+
 // clip shortens a text of a note, which may be a line of a megabyte.
 func clip(s string) string {
 	const most = 1000

@@ -101,7 +101,7 @@ func listenOn(ip string, port int) setting.OneOrMore[setting.Address] {
 }
 
 // policyNetworks reads the addresses and networks of a policy, which are from a place.
-func (w *work) policyNetworks(at place, texts []string) []policy.Network {
+func policyNetworks(w *work, at place, texts []string) []policy.Network {
 	if len(texts) > maxNetworks {
 		w.rep.add(&Note{Kind: Lost, place: at, What: "networks", Ours: "policies: networks", Why: fmt.Sprintf("the first %d are there: write the others as larger networks", maxNetworks)})
 		texts = texts[:maxNetworks]

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,9 @@ type statement struct {
 	end   byte // '{', '}' or '\n'
 	place
 }
+
+// noBlock is the reason for a block that squidGuard does not know.
+const noBlock = "not a block of squidGuard 1.6"
 
 // maxStatements is the most statements of a squidGuard.conf.
 const maxStatements = 200_000
@@ -160,10 +164,10 @@ func (w *work) squidGuard(file string) error {
 		case s.words[0] == "else":
 			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "the block before applies at its time, and no block at other times"})
 		default:
-			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: "not a block of squidGuard 1.6"})
+			w.rep.add(&Note{Kind: Lost, place: s.place, What: s.what, Why: noBlock})
 		}
 	}
-	return q.policies()
+	return cmp.Or(w.rep.checkKnown(), q.policies())
 }
 
 // blockEnd is the index of the statement that closes a block.
@@ -457,7 +461,7 @@ func (q *squid) policy(s *source, a, standard *acl) {
 			q.rep.add(&Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "it would never apply"})
 			return
 		}
-		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: q.policyNetworks(s.place, s.networks), Users: s.users,
+		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: policyNetworks(q.work, s.place, s.networks), Users: s.users,
 			Schedule: schedule, SafeSearch: b.safe, Rules: q.rules(b, standard.then.redirect)})
 	}
 	second := a.elseThen

@@ -103,10 +103,10 @@ func TestCompletionKnowsCommandsAndFlags(t *testing.T) {
 	}
 	_, script, _ := callAs(t, "completion", "bash")
 	got, err := exec.Command(bash, "-c", script+`
-for line in "shuultuur ch" "shuultuur list ca" "shuultuur list lint -f" "shuultuur why -cl"; do
+for line in "shuultuur ch" "shuultuur list ca" "shuultuur list lint -f" "shuultuur why -cl" "shuultuur import piho" "shuultuur import -lint ad"; do
 	read -ra COMP_WORDS <<< "$line"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _shuultuur; echo "${COMPREPLY[*]}"
 done`).CombinedOutput()
-	if want := "check\ncatalogue\n-format\n-client\n"; err != nil || string(got) != want {
+	if want := "check\ncatalogue\n-format\n-client\npihole\nadguardhome\n"; err != nil || string(got) != want {
 		t.Errorf("bash completes %q, %v, want %q", got, err, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"shuultuur/atomicfile"
+	"shuultuur/importer"
 )
 
 const manHelp = `
@@ -146,8 +147,11 @@ func (p page) words(all []page) (words []string) {
 }
 
 // choices returns the values of an argument that are named, as in "bash|zsh|fish", or the only one, as
-// in "redis LIST...".
+// in "redis LIST...", or that import knows.
 func (p page) choices() []string {
+	if p.name == "import" {
+		return importer.Programs()
+	}
 	for i, word := range strings.Fields(p.args) {
 		named := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789|.") == "" && strings.Trim(word, "|.") != ""
 		if named && (i == 0 || strings.Contains(word, "|")) {
