@@ -337,7 +337,7 @@ func TestEveryLookIsInTheAuditLog(t *testing.T) {
 	for query, want := range map[string]string{"filter=user:anna": "user:anna", "filter=client:10.0.0.2": "client:10.0.0.2", "filter=-user:ben": "user:ben", "filter=id:anna-1": "id:anna-1", "filter=host:a.example": ""} {
 		before := entries(t, h)
 		if w := h.ask(account.Lead, "GET", "/events?"+query, ""); w.Code != 200 {
-			t.Fatal(w.Body)
+			t.Fatalf("searching for %q: status %d, want 200: %s", query, w.Code, w.Body)
 		}
 		if got := entries(t, h) - before; (got == 1) != (want != "") {
 			t.Errorf("GET /events?%s added %d entries to the audit log", query, got)
@@ -347,7 +347,7 @@ func TestEveryLookIsInTheAuditLog(t *testing.T) {
 		}
 	}
 	if w := h.ask(account.Owner, "POST", "/accounts/password", "name=the-viewer&password=correct+horse+battery"); w.Code != 200 {
-		t.Fatal(w.Body)
+		t.Fatalf("setting a viewer's password: status %d, want 200: %s", w.Code, w.Body)
 	}
 	all, err := h.parts.Audit.Entries(0, 1)
 	if err != nil || all[0].Action != "POST /accounts/password" || !strings.Contains(all[0].Details, "the-viewer") || strings.Contains(all[0].Details, "horse") || all[0].Status != 0 {
@@ -385,7 +385,7 @@ func TestTwoPeopleAreNeeded(t *testing.T) {
 	var all []look
 	w := h.ask(account.Lead, "POST", "/looks", "whom=anna&reason=a+worry")
 	if err := json.Unmarshal(w.Body.Bytes(), &all); err != nil || len(all) != 1 {
-		t.Fatal(w.Code, w.Body)
+		t.Fatalf("asking to look into a person's data: status %d, want a list of one request: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Lead, "POST", "/looks/agree", "id="+all[0].ID); w.Code != 400 {
 		t.Errorf("agreeing to one's own look: status %d, want 400: %s", w.Code, w.Body)
@@ -394,7 +394,7 @@ func TestTwoPeopleAreNeeded(t *testing.T) {
 		t.Errorf("a helper agrees to a look: status %d, want 403: %s", w.Code, w.Body)
 	}
 	if w := h.ask(account.Owner, "POST", "/looks/agree", "id="+all[0].ID); w.Code != 200 {
-		t.Fatal(w.Code, w.Body)
+		t.Fatalf("a second person agrees to a look: status %d, want 200: %s", w.Code, w.Body)
 	}
 	if w := see(account.Lead, "filter=user:anna"); w.Code != 200 || !strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("a look after a second person agreed: status %d, want 200: %s", w.Code, w.Body)
@@ -459,7 +459,7 @@ func TestTokensDoWhatTheirScopeAndAccountMay(t *testing.T) {
 	w := h.ask(account.Helper, "POST", "/account/tokens", url.Values{"purpose": {"timetable"}, "scope": {"GET /events,POST /pause"}, "for": {"1d"}}.Encode())
 	var created struct{ Token string }
 	if err := json.Unmarshal(w.Body.Bytes(), &created); err != nil || created.Token == "" {
-		t.Fatal(w.Code, w.Body)
+		t.Fatalf("making a token: status %d, want 200 and the token: %s", w.Code, w.Body)
 	}
 	bearer := func(r *http.Request) {
 		r.RemoteAddr = "192.0.2.7:99"

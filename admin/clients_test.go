@@ -21,7 +21,7 @@ func TestAHelperSeesAndServesTheirOwnGroups(t *testing.T) {
 	var d clientsData
 	w := h.ask(account.Helper, "GET", "/clients", "")
 	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil {
-		t.Fatal(w.Body, err)
+		t.Fatalf("GET /clients by a helper: %v: %s", err, w.Body)
 	}
 	if len(d.People) != 1 || d.People[0].Name != "anna" || d.People[0].Events != 1 || len(d.Groups) != 1 || d.Groups[0].Name != "7a" {
 		t.Errorf("a helper sees %+v", d)

@@ -93,7 +93,7 @@ func TestAssistantsAskAsWhoSendsThem(t *testing.T) {
 		t.Errorf("an assistant changed the settings: %s", text)
 	}
 	if text, bad := h.called(t, account.Lead, "events", `{"filter": "user:anna"}`); bad || !strings.Contains(text, "anna") {
-		t.Error(text)
+		t.Errorf("an assistant searches for anna's events: got %s", text)
 	}
 	if all, err := h.parts.Audit.Entries(0, 1); err != nil || all[0].Action != "look" || all[0].By != "the-safeguarding-lead" || entries(t, h) == before {
 		t.Errorf("the audit log records an assistant's look as %+v, %v", all, err)

@@ -33,7 +33,7 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 	w := h.ask(account.Viewer, "GET", "/openapi.json", "")
 	var d document
 	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || d.OpenAPI != "3.1.0" {
-		t.Fatal(err, d.OpenAPI)
+		t.Fatalf("the description is of OpenAPI %q, %v, want 3.1.0", d.OpenAPI, err)
 	}
 	ids, called := map[string]bool{}, 0
 	for path, methods := range d.Paths {

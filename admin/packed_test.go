@@ -14,7 +14,7 @@ func TestThePackedPagesAreThoseOfTheFolder(t *testing.T) {
 	for _, kind := range []string{"*.html", "static/*.*", "static/vendored/[^R]*"} {
 		files, err := filepath.Glob(kind)
 		if err != nil || len(files) == 0 {
-			t.Fatal(kind, err)
+			t.Fatalf("looking for %s: got no files, %v", kind, err)
 		}
 		for _, file := range files {
 			want, err := os.ReadFile(file)
@@ -41,7 +41,7 @@ func TestLibrariesAreUnchanged(t *testing.T) {
 	}
 	files, err := filepath.Glob("static/vendored/[^R]*")
 	if err != nil || len(files) < 6 {
-		t.Fatal(files, err)
+		t.Fatalf("vendored files: got %q, %v, want at least 6", files, err)
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)

@@ -66,7 +66,7 @@ func TestStaticFilesAreKeptForEverByTheirDigest(t *testing.T) {
 		plain := ask(h, "GET", f[1], "", "", func(r *http.Request) { r.Header.Set("Accept-Encoding", "gzip;q=0") })
 		z, err := gzip.NewReader(w.Body)
 		if err != nil {
-			t.Fatal(f[1], err)
+			t.Fatalf("decompressing %s: %v", f[1], err)
 		}
 		if b, err := io.ReadAll(z); err != nil || !bytes.Equal(b, plain.Body.Bytes()) || len(b) == 0 || plain.Header().Get("Content-Encoding") != "" || plain.Header().Get("ETag") == w.Header().Get("ETag") {
 			t.Errorf("%s: %v, %d bytes compressed, %d plain; %v", f[1], err, len(b), plain.Body.Len(), plain.Header())
@@ -418,7 +418,7 @@ func TestALivePageEndsWithTheRightToSeeIt(t *testing.T) {
 				}()
 				time.Sleep(3 * tailBeat)
 				if len(over) > 0 {
-					t.Fatal(<-over)
+					t.Fatalf("a live page ended while its session was valid: %v", <-over)
 				}
 				c.do(h)
 				time.Sleep(2 * tailBeat)

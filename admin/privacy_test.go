@@ -118,13 +118,13 @@ func TestTwoPeopleExportAndErase(t *testing.T) {
 		var all []look
 		w := h.ask(account.Owner, "POST", "/looks", form+"&reason=asked+for")
 		if err := json.Unmarshal(w.Body.Bytes(), &all); err != nil || len(all) == 0 {
-			t.Fatal(w.Code, w.Body)
+			t.Fatalf("asking to look into a person's data: status %d, want a list of requests: %s", w.Code, w.Body)
 		}
 		if w := h.ask(account.Owner, "POST", "/looks/agree", "id="+all[len(all)-1].ID); w.Code != 400 {
 			t.Errorf("agreeing to one's own request: status %d, want 400: %s", w.Code, w.Body)
 		}
 		if w := h.ask(account.Lead, "POST", "/looks/agree", "id="+all[len(all)-1].ID); w.Code != 200 {
-			t.Fatal(w.Code, w.Body)
+			t.Fatalf("agreeing to a request: status %d, want 200: %s", w.Code, w.Body)
 		}
 	}
 	refused := func(when string, export, erase bool, form string) {

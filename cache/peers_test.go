@@ -106,7 +106,7 @@ func (r *ring) settle() {
 			return
 		}
 		if time.Now().After(end) {
-			r.t.Fatal(wrong)
+			r.t.Fatalf("the nodes do not agree in time: %s", wrong)
 		}
 	}
 }

@@ -386,7 +386,7 @@ func TestTextBesideMessages(t *testing.T) {
 		for in := c.in; len(in) > 0; {
 			n, m, whole, err := c.f.Next(in)
 			if err != nil {
-				t.Fatal(c.name, err)
+				t.Fatalf("%s: reading the next message: %v", c.name, err)
 			}
 			if in = in[n:]; whole {
 				w.Add(m)

@@ -155,7 +155,7 @@ func TestReplyIsWhatTheLibraryReads(t *testing.T) {
 		&miekg.EDNS0_NSID{Code: miekg.EDNS0NSID}, &miekg.EDNS0_PADDING{}))
 	var q Query
 	if s := q.Parse(msg); s != OK {
-		t.Fatal(s)
+		t.Fatalf("parsing a query: got %v, want OK", s)
 	}
 	var r Reply
 	o := Options{Size: 1232, Cookie: make([]byte, 24), NSID: []byte("one"), Keepalive: 100, Block: 468, Max: 4096}

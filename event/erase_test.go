@@ -44,6 +44,6 @@ func TestLinesOfAPersonAreErased(t *testing.T) {
 		t.Errorf("after the erasure the file has %q, %v; want the lines of ben and carl", got, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
-		t.Error(info.Mode(), err)
+		t.Errorf("after erasing, the file has the mode %v, %v, want -rw-r-----", info.Mode(), err)
 	}
 }

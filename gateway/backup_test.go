@@ -45,11 +45,11 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 	var b bytes.Buffer
 	left, err := configuration.Backup(&b, filepath.Join(dir, "shuultuur.yaml"))
 	if err != nil || len(left) > 0 {
-		t.Fatal(left, err)
+		t.Fatalf("making a backup: left out %q, %v, want nothing left out", left, err)
 	}
 	names, err := configuration.Restore(bytes.NewReader(b.Bytes()), filepath.Join(other, "shuultuur.yaml"))
 	if err != nil {
-		t.Fatal(names, err)
+		t.Fatalf("restoring a backup in another folder: got %q, %v", names, err)
 	}
 	for name, want := range map[string]string{"shuultuur.yaml": settings, "lists/own.txt": "bet.example\n", "data/versions/20260101T000000.000000Z.json": "{}"} {
 		if got, err := os.ReadFile(filepath.Join(other, name)); err != nil || string(got) != want {

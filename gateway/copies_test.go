@@ -127,7 +127,7 @@ func TestABrokenFileDoesNotStopAStart(t *testing.T) {
 		return all, g.close()
 	}
 	if all, err := start(); err != nil || all != nil {
-		t.Fatal(all, err)
+		t.Fatalf("starting with whole files: got faults %v, %v, want none", all, err)
 	}
 	for _, tt := range []struct{ file, text, want string }{
 		{"own.example.zone", "@ SOA nothing\n", "own.example.zone"},

@@ -213,7 +213,7 @@ func TestOptionsSayWhatTheServiceDoes(t *testing.T) {
 		c.send("OPTIONS icap://127.0.0.1/respmod ICAP/1.0\r\nHost: x\r\n\r\n")
 		status, f := c.head()
 		if status != "ICAP/1.0 200 OK" {
-			t.Fatal(status)
+			t.Fatalf("OPTIONS: got %q, want 200", status)
 		}
 		return f
 	}
@@ -249,7 +249,7 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 		c.send(reqmod(who+"Allow: 204\r\n", page1, "") + respmod("X-Client-IP: 192.0.2.7\r\nAllow: 204\r\n", page1, html, "5\r\nhello\r\n0\r\n\r\n"))
 		for range 2 {
 			if status, _ := c.head(); status != "ICAP/1.0 204 No Modifications Needed" {
-				t.Fatal(status)
+				t.Fatalf("a permitted request or response: got %q, want 204", status)
 			}
 		}
 	})
@@ -269,23 +269,23 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 	t.Run("a refused upload", func(t *testing.T) {
 		c.send(reqmod("Preview: 4\r\n", "POST http://news.example/up HTTP/1.1\r\nHost: news.example\r\nContent-Length: 7\r\n\r\n", "4\r\na ba\r\n0\r\n\r\n"))
 		if status, _ := c.head(); status != "ICAP/1.0 100 Continue" {
-			t.Fatal(status)
+			t.Fatalf("an upload after its preview: got %q, want 100", status)
 		}
 		c.send("3\r\nd a\r\n0\r\n\r\n")
 		if _, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
-			t.Fatal(head)
+			t.Fatalf("a refused upload: got %q, want 403", head)
 		}
 	})
 	t.Run("an unwanted body ends with its preview", func(t *testing.T) {
 		c.send(respmod("Preview: 2\r\n", page1, "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n", "2\r\nPN\r\n0\r\n\r\n"))
 		if status, _ := c.head(); status != "ICAP/1.0 204 No Modifications Needed" {
-			t.Fatal(status)
+			t.Fatalf("a permitted response: got %q, want 204", status)
 		}
 	})
 	t.Run("a large body comes back as it was, with its length", func(t *testing.T) {
 		c.send(respmod("Preview: 4\r\n", page1, html, "4\r\ngood\r\n0\r\n\r\n"))
 		if status, _ := c.head(); status != "ICAP/1.0 100 Continue" {
-			t.Fatal(status)
+			t.Fatalf("a response after its preview: got %q, want 100", status)
 		}
 		c.send(fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(big)-4, big[4:]))
 		if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || head != strings.TrimSuffix(html, "\r\n")+"Content-Length: 120000\r\n\r\n" || body != big {
@@ -295,13 +295,13 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 	t.Run("a refused body", func(t *testing.T) {
 		c.send(respmod("Preview: 1024\r\nAllow: 204\r\n", page1, html, "9\r\nvery bad \r\n0; ieof\r\n\r\n"))
 		if _, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
-			t.Fatal(head)
+			t.Fatalf("a refused response: got %q, want 403", head)
 		}
 	})
 	t.Run("a response without its request", func(t *testing.T) {
 		c.send(respmod("Preview: 1024\r\n", "", html, "3\r\nbad\r\n0; ieof\r\n\r\n"))
 		if _, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
-			t.Fatal(head)
+			t.Fatalf("a refused response without its request: got %q, want 403", head)
 		}
 	})
 	mu.Lock()
@@ -332,7 +332,7 @@ func TestAnEditedHeadLeavesTheBodyWithTheClient(t *testing.T) {
 	c.send("REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\nAllow: 204, 206\r\nPreview: 0\r\n" + fmt.Sprintf("Encapsulated: req-hdr=0, req-body=%d\r\n\r\n%s0\r\n\r\n", len(head), head))
 	status, _ := c.head()
 	if status != "ICAP/1.0 100 Continue" { // the checks want this body
-		t.Fatal(status)
+		t.Fatalf("a request with an edited head, after its preview: got %q, want 100", status)
 	}
 	c.send("9\r\nwhat=this\r\n0\r\n\r\n")
 	if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.Contains(head, "safe=active") || body != "what=this" {
@@ -431,7 +431,7 @@ func TestOnlyClientsOfTheSettingsMayAsk(t *testing.T) {
 	cfg.Clients = append(cfg.Clients, n)
 	_, at := start(t, cfg, nil)
 	if status, _ := dial(t, at).head(); !strings.HasPrefix(status, "ICAP/1.0 403") {
-		t.Error(status)
+		t.Errorf("a client that the settings do not name: got %q, want 403", status)
 	}
 }
 

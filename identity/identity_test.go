@@ -114,7 +114,7 @@ func TestIdentifyByAddressAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(1000, func() {
 		if c, err := id.Identify(ctx, addr, nil); err != nil || c.User != "anna" {
-			t.Fatal(c, err)
+			t.Fatalf("identifying %v: got %+v, %v, want anna", addr, c, err)
 		}
 	}); n != 0 {
 		t.Errorf("Identify allocates %v times, want 0", n)
@@ -394,7 +394,7 @@ func BenchmarkIdentify(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if c, err := id.Identify(b.Context(), addr, field); err != nil || len(c.Groups) != 1 {
-					b.Fatal(c, err)
+					b.Fatalf("identifying %v: got %+v, %v, want a client of one group", addr, c, err)
 				}
 			}
 		})

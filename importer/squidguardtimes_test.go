@@ -82,7 +82,7 @@ func TestDatesOfSquidGuardBecomeWindows(t *testing.T) {
 		s, ok := c.of.schedule()
 		hours, err := s.Compile()
 		if !ok || err != nil {
-			t.Fatal(c.name, s, err)
+			t.Fatalf("%s: compiling %v: %v", c.name, s, err)
 		}
 		for text, want := range c.in {
 			when, err := time.ParseInLocation("2006-01-02 15:04", text, time.Local)

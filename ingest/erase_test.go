@@ -127,7 +127,7 @@ func TestErasingOverwritesWhatIsDamaged(t *testing.T) {
 	}
 	l, _ := ingesttest.Start(t, dir, opener(0))
 	if n, err := l.Erase(context.Background(), func(b []byte) bool { return string(b) == "and 0" }, false); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("erasing one record: got %d, %v, want 1", n, err)
 	}
 	if files := holds(t, dir, "record 2"); len(files) > 0 {
 		t.Errorf("after the erasure %q still contain the damaged record", files)
@@ -165,7 +165,7 @@ func TestRotateDeletesWhatHasBeenRead(t *testing.T) {
 	}
 	got, next := ingesttest.All(t, r)
 	if len(got) != 1 {
-		t.Fatal(got)
+		t.Fatalf("reading the log: got %q, want one record", got)
 	}
 	if err := r.Done(next); err != nil {
 		t.Fatal(err)

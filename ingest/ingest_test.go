@@ -132,7 +132,7 @@ func written(t testing.TB) (name string, data []byte, last int) {
 	stop()
 	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(names) != 1 {
-		t.Fatal(names, err)
+		t.Fatalf("files of the log: got %q, %v, want one", names, err)
 	}
 	name = filepath.Base(names[0])
 	data, err = os.ReadFile(names[0])
@@ -334,7 +334,7 @@ func TestRoomIsNotTakenForATornBatch(t *testing.T) {
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(names) != 1 {
-		t.Fatal(names, err)
+		t.Fatalf("files of the log: got %q, %v, want one", names, err)
 	}
 	killed, err := os.ReadFile(names[0])
 	if err != nil {

@@ -38,7 +38,7 @@ func TestAgreesWithE2guardian(t *testing.T) {
 	ours, rep := compileText(t, Config{Format: E2guardian}, strings.Join(slices.Concat(x.domains, x.dotted, x.urls), "\n")+"\n")
 	regexps, _ := compileText(t, Config{Format: E2guardianRegexp}, strings.Join(x.expressions, "\n")+"\n")
 	if rep.Bad > 0 {
-		t.Fatal(rep.Problems)
+		t.Fatalf("compiling the list: got problems %v, want none", rep.Problems)
 	}
 	g := startGuardian(t, program, slices.Concat(x.domains, x.dotted), x.urls, x.expressions)
 	explained := map[string]int{}

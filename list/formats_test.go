@@ -142,7 +142,7 @@ func TestIncludes(t *testing.T) {
 		`D/two:2: "#time: 25 0 1 0 0" is not a time: write #time: hour minute hour minute days, days 0 (Monday) to 6`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("entries with includes differ (-want +got):\n%s", d)
 	}
 	monday := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
@@ -342,7 +342,7 @@ func TestCompression(t *testing.T) {
 	}
 	f, _ := compilePath(t, Config{Path: setting.Source(path)})
 	if d := cmp.Diff([]string{"adult a.com", "games a.com/x"}, ask(t, f, "a.com/x")); d != "" {
-		t.Error(d)
+		t.Errorf("matches of a.com/x differ (-want +got):\n%s", d)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestTextsAreWhatIsMoreThanAHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{"||b.com/x$script", "/ads/*$image"}, got); d != "" {
-		t.Error(d)
+		t.Errorf("texts of rules differ (-want +got):\n%s", d)
 	}
 	f, _ = compileText(t, Config{Format: Networks}, "10.0.0.0/8\n2001:db8::/32\n")
 	got = nil
@@ -71,6 +71,6 @@ func TestTextsAreWhatIsMoreThanAHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{"10.0.0.0/8", "2001:db8::/32"}, got); d != "" {
-		t.Error(d)
+		t.Errorf("texts of networks differ (-want +got):\n%s", d)
 	}
 }

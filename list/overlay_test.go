@@ -65,7 +65,7 @@ func TestAmend(t *testing.T) {
 	}
 	defer f.Close()
 	if d := cmp.Diff([]string{"extra", "own"}, f.Categories()); d != "" {
-		t.Error(d)
+		t.Errorf("categories after the changes differ (-want +got):\n%s", d)
 	}
 	var q Query
 	q.SetHost("e.com")

@@ -43,7 +43,7 @@ func TestFormats(t *testing.T) {
 					got[url] = len(ask(t, f, url))
 				}
 				if d := cmp.Diff(tt.want, got); d != "" {
-					t.Error(d)
+					t.Errorf("entries differ (-want +got):\n%s", d)
 				}
 				if rep.Sources[0].Format != tt.format || rep.Bad != tt.bad || rep.Ignored != tt.ignored {
 					t.Errorf("got format %s, %d bad, %d ignored, want %s, %d, %d: %v", rep.Sources[0].Format, rep.Bad, rep.Ignored, tt.format, tt.bad, tt.ignored, rep.Problems)
@@ -110,7 +110,7 @@ func TestRemarksKeepTheEntry(t *testing.T) {
 		`3 "c.com:80" has a port, which is ignored: entries cover all ports`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("remarks differ (-want +got):\n%s", d)
 	}
 	for _, url := range []string{"a.com", "b.com/x", "www.c.com"} {
 		if len(ask(t, f, url)) != 1 {

@@ -67,7 +67,7 @@ func TestBadRecordsAreReportedWithTheirLine(t *testing.T) {
 		`6: "x.com" is marked for removal: only changes to a list can remove entries`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("problems differ (-want +got):\n%s", d)
 	}
 	if rep.Entries != 1 || rep.Bad != 4 {
 		t.Errorf("got %d entries, %d bad lines; want 1 and 4", rep.Entries, rep.Bad)

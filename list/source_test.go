@@ -110,13 +110,13 @@ func TestSquidGuardTree(t *testing.T) {
 				slices.Sort(got[url])
 			}
 			if d := cmp.Diff(want, got); d != "" {
-				t.Error(d)
+				t.Errorf("entries of the tree differ (-want +got):\n%s", d)
 			}
 			if d := cmp.Diff([]string{"adult", "finance/banking", "games", "porn", "stand_in", "xxx"}, f.Categories()); d != "" {
-				t.Error(d)
+				t.Errorf("categories of the tree differ (-want +got):\n%s", d)
 			}
 			if d := cmp.Diff(map[string]int{"adult": 5, "porn": 5, "xxx": 5, "games": 2, "stand_in": 2, "finance/banking": 1}, rep.Categories); d != "" {
-				t.Error(d)
+				t.Errorf("entries of each category differ (-want +got):\n%s", d)
 			}
 			if !slices.ContainsFunc(rep.Problems, func(p Problem) bool { return strings.HasSuffix(p.File, "/nowhere") }) {
 				t.Errorf("got %v, want a problem about the link to nowhere", rep.Problems)

@@ -308,7 +308,7 @@ func TestAFloodIsBounded(t *testing.T) {
 	}
 	close(z.gate)
 	if r := exchange(t, s, "udp", query("www.test.", 1)); len(r.Answer) != 1 {
-		t.Error(r)
+		t.Errorf("after a flood, www.test. is answered with %v, want one record", r)
 	}
 }
 

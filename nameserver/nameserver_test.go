@@ -222,7 +222,7 @@ func TestUDPAndTCPAnswerTheSame(t *testing.T) {
 func TestIPv6AndEveryAddress(t *testing.T) {
 	s := start(t, Config{Listen: []string{"[::1]:0"}}, nil)
 	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); len(r.Answer) != 1 {
-		t.Error(r)
+		t.Errorf("www.test. on every address: got %v, want one record", r)
 	}
 	if got := s.sums(); got.requests[dns.UDP][1][0] != 1 {
 		t.Errorf("the query was not counted as IPv6: %v", got.requests)
@@ -281,10 +281,10 @@ func TestLateAnswersGoToTheirClients(t *testing.T) {
 func TestADeclinedWaitGoesOnToTheNextResponder(t *testing.T) {
 	s := start(t, Config{}, nil, undecided{}, &zone{})
 	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); len(r.Answer) != 1 {
-		t.Error(r)
+		t.Errorf("a name of the next responder: got %v, want one record", r)
 	}
 	if r := exchange(t, s, "udp", query("www.example.org.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
-		t.Error(r)
+		t.Errorf("a name of no responder: got %v, want REFUSED", r)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestAPanicCostsOneQuery(t *testing.T) {
 	}
 	for _, network := range []string{"udp", "tcp"} {
 		if r := exchange(t, s, network, query("www.test.", miekg.TypeA)); len(r.Answer) != 1 {
-			t.Error(r)
+			t.Errorf("after a panic, www.test. over %s: got %v, want one record", network, r)
 		}
 	}
 	if s.lost(panicked) == 0 {

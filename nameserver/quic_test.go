@@ -98,7 +98,7 @@ func TestDNSOverHTTPS(t *testing.T) {
 		req.Header.Set("Content-Type", x.kind)
 		res, err := c.Do(req)
 		if err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		if res.Body.Close(); res.StatusCode != x.want {
 			t.Errorf("%s: got status %s", name, res.Status)

@@ -210,7 +210,7 @@ func sound(t *testing.T, e Entry, err error) {
 		t.Errorf("the entry has impossible values: %+v", e)
 	}
 	if _, bad := method(e.Method); bad != nil {
-		t.Error(bad)
+		t.Errorf("the entry has an invalid method: %v", bad)
 	}
 	for _, s := range []string{e.Host, e.URL} {
 		if strings.ContainsAny(s, " \r\n\t\x00") {

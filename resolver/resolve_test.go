@@ -404,7 +404,7 @@ func TestCanariesSingWhereOwnDNSIsAllowed(t *testing.T) {
 	x := newRig(t, Config{}, Parts{}, &judge{names: filter.Names{OwnDNS: true}}, map[string][]string{
 		"use-application-dns.net. A": {"use-application-dns.net. 300 IN A 198.51.100.3"}})
 	if m, _, _ := x.ask("use-application-dns.net", miekg.TypeA); summary(m) != "NOERROR, A 198.51.100.3" {
-		t.Error(summary(m))
+		t.Errorf("the canary where own DNS is allowed: got %s, want the upstream's answer", summary(m))
 	}
 }
 
@@ -499,7 +499,7 @@ func TestManyWhoWaitForOneAnswerAskOnce(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			if m, _, _ := x.ask("good.com", miekg.TypeA); summary(m) != "NOERROR, A 198.51.100.1" {
-				t.Error(summary(m))
+				t.Errorf("good.com: got %s, want its address", summary(m))
 			}
 		})
 	}

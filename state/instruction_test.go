@@ -247,11 +247,11 @@ func TestWhatIsErasedStaysErased(t *testing.T) {
 	eventually(t, "b has both", func() bool { return inForce(b) == "a=secret b=1" })
 	fields, err := r.Do(t, "HGETALL", "shuultuur:instructions").Texts()
 	if err != nil || len(fields) != 4 {
-		t.Fatal(fields, err)
+		t.Fatalf("instructions in Redis: got %q, %v, want two fields and their values", fields, err)
 	}
 	stopB()
 	if n, err := a.Erase(func(i *state.Instruction) bool { return i.Key == "a" }, false); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("erasing the instruction a: got %d, %v, want 1", n, err)
 	}
 	nowhere := func(what string, nodes ...state.Store) {
 		t.Helper()

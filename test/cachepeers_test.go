@@ -88,7 +88,7 @@ func TestGatewaysShareObjectsAndSurviveALoss(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatal(what)
+				t.Fatalf("this did not happen within a minute: %s", what)
 			}
 		}
 	}

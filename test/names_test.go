@@ -204,7 +204,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	endUpstream = upstreamFor(t, up, append(records, "new.example. 300 IN A 198.51.100.2")...)
 	until("upstreams back", []string{"NOERROR", "198.51.100.2"}, "new.example")
 	if out := until("upstreams back, an old name", []string{"NOERROR", "198.51.100.1"}, "ferry.example"); strings.Contains(out, "SERVFAIL") {
-		t.Error(out)
+		t.Errorf("with the upstreams back, an old name is answered with %s, want no SERVFAIL", out)
 	}
 	for end := time.Now().Add(time.Minute); strings.Contains(dig("ferry.example"), "Stale"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -289,7 +289,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	for path, form := range map[string]url.Values{"/bonus": {"who": {"class-7a"}, "minutes": {"15"}}, "/rulings": {"what": {"open"}, "site": {"bet.example"}, "who": {"anna"}, "for": {"1d"}}} {
 		r, err := http.PostForm(admin+path, form)
 		if err != nil || r.StatusCode != 200 {
-			t.Fatal(path, err, r)
+			t.Fatalf("POST %s: %v, %v, want status 200", path, r, err)
 		}
 		r.Body.Close()
 	}
@@ -361,12 +361,12 @@ func examineFromTheRight(b *browser, checker, admin string, pages []string) {
 func (h *house) versions() (pages []string) {
 	h.t.Helper()
 	if code, said := adminCall(h.t, h.g, "POST", "/clients", url.Values{"what": {"name"}, "address": {"10.0.0.9"}, "name": {"carl"}}); code != 200 {
-		h.t.Fatal(code, said)
+		h.t.Fatalf("naming a client: status %d, want 200: %s", code, said)
 	}
 	var all []struct{ ID string }
 	_, list := adminCall(h.t, h.g, "GET", "/settings/versions", nil)
 	if err := json.Unmarshal([]byte(list), &all); err != nil || len(all) == 0 {
-		h.t.Fatal(list, err)
+		h.t.Fatalf("the versions of the settings: got %s, %v, want some", list, err)
 	}
 	for _, v := range all {
 		pages = append(pages, "/settings/versions/"+v.ID)
@@ -468,7 +468,7 @@ func examine(b *browser, checker, page string, width int, status float64) {
 	b.t.Helper()
 	var v visit
 	if err := json.Unmarshal([]byte(b.script(fmt.Sprintf("const wide = %d;", width)+weigh)), &v); err != nil {
-		b.t.Fatal(page, err)
+		b.t.Fatalf("measuring %s in the browser: %v", page, err)
 	}
 	if v.Status != status || v.Over > 0 || v.Shift > 0.1 || v.Requests > maxRequests || len(v.Others) > 0 || v.Bytes > maxFirstPage && page == "/" {
 		b.t.Errorf("%s at %d pixels is too heavy: %+v", page, width, v)
@@ -481,7 +481,7 @@ func examine(b *browser, checker, page string, width int, status float64) {
 		Bad   []string
 	}
 	if err := json.Unmarshal([]byte(b.script(checker+askAxe)), &found); err != nil {
-		b.t.Fatal(page, err)
+		b.t.Fatalf("checking %s with axe: %v", page, err)
 	}
 	if found.Rules < 5 {
 		b.t.Errorf("%s at %d pixels: axe-core found elements for only %d rules; is this a page?", page, width, found.Rules)

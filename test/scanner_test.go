@@ -148,7 +148,7 @@ func TestAScannerBehindICAPDecides(t *testing.T) {
 			res, err = c.Get(origin.URL + ask.path)
 		}
 		if err != nil {
-			t.Fatal(ask.path, err)
+			t.Fatalf("requesting %s: %v", ask.path, err)
 		}
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()

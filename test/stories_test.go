@@ -81,7 +81,7 @@ func (h *house) accounts(all ...url.Values) {
 		}
 		res, err := http.DefaultClient.Do(r)
 		if err != nil || res.StatusCode != 200 {
-			h.t.Fatal(form.Get("name"), res, err)
+			h.t.Fatalf("making the account %q: %v, %v, want status 200", form.Get("name"), res, err)
 		}
 		res.Body.Close()
 	}
@@ -259,7 +259,7 @@ func TestAPageGivesWayWhenItsSessionEnds(t *testing.T) {
 			r.Header.Set("Cookie", cookie)
 			res, err := http.DefaultClient.Do(r)
 			if err != nil || res.StatusCode != 200 {
-				t.Fatal(res, err)
+				t.Fatalf("ending a session: %v, %v, want status 200", res, err)
 			}
 			res.Body.Close()
 		}
@@ -285,7 +285,7 @@ func (h *house) sessionsBut(cookie string) (ids []string) {
 	defer res.Body.Close()
 	var d struct{ Sessions []struct{ ID string } }
 	if err := json.NewDecoder(res.Body).Decode(&d); err != nil || len(d.Sessions) < 2 {
-		h.t.Fatal(d, err)
+		h.t.Fatalf("listing sessions: got %+v, %v, want at least two", d, err)
 	}
 	for _, s := range d.Sessions[1:] {
 		ids = append(ids, s.ID)

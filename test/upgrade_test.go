@@ -425,7 +425,7 @@ func TestAServiceManagerMayOpenTheSockets(t *testing.T) {
 	}()
 	load.ask(ctx, "udp", s.dns)
 	if len(load.failures) > 0 {
-		t.Error(load.failures)
+		t.Errorf("queries failed while the service manager held the sockets: %v", load.failures)
 	}
 	if out, err := s.upgrade(); err != nil {
 		t.Errorf("shuultuur upgrade after the start by socket: %s %v", out, err)

@@ -32,7 +32,7 @@ identity:
 		t.Helper()
 		form := url.Values{"address": {"127.0.0.1"}, "user": {name}, "seconds": {"600"}}
 		if status, text := adminCall(t, g, method, "/api/sessions", form); status != 200 && status != 204 {
-			t.Fatal(status, text)
+			t.Fatalf("%s /api/sessions: status %d, want 200 or 204: %s", method, status, text)
 		}
 	}
 	session("POST")
@@ -47,7 +47,7 @@ identity:
 		}
 		res.Body.Close()
 		if res.StatusCode != 202 {
-			t.Fatal(res.Status)
+			t.Fatalf("sending a vote: got %s, want 202", res.Status)
 		}
 	}
 	vote()
@@ -61,16 +61,16 @@ identity:
 		return remedy != ""
 	})
 	if status, text := adminCall(t, g, "POST", "/votes", url.Values{"remedy": {remedy}, "action": {"open"}, "who": {name}, "for": {"1h"}, "reason": {"for " + name}}); status != 200 {
-		t.Fatal(status, text)
+		t.Fatalf("accepting the vote of %s: status %d: %s", name, status, text)
 	}
 	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 200 {
 		t.Errorf("after the decision: status %d, %v", status, err)
 	}
 	if status, text := adminCall(t, g, "POST", "/bonus", url.Values{"who": {name}, "minutes": {"15"}}); status != 200 {
-		t.Fatal(status, text)
+		t.Fatalf("giving %s a bonus: status %d, want 200: %s", name, status, text)
 	}
 	if status, text := adminCall(t, g, "GET", "/why?url=http://other.example/&user="+name, nil); status != 200 {
-		t.Fatal(status, text)
+		t.Fatalf("GET /why for %s: status %d, want 200: %s", name, status, text)
 	}
 	before := fmt.Sprint(holding(t, dir, name))
 	for _, want := range []string{"votes.db", "instructions", "votes/0"} {
@@ -130,7 +130,7 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for name, node := range map[string]*gateway.Gateway{"zebedee": counts, "dougal": sends} {
 		if status, text := adminCall(t, sends, "POST", "/api/sessions", url.Values{"address": {"127.0.0.1"}, "user": {name}, "seconds": {"600"}}); status != 200 {
-			t.Fatal(status, text)
+			t.Fatalf("signing %s in: status %d, want 200: %s", name, status, text)
 		}
 		res, err := client.PostForm("http://ads.example/.well-known/shuultuur/votes", url.Values{"token": {tokenOf(t, client, "http://ads.example/x")}, "mail": {name + "@example.org"}})
 		if err != nil {
@@ -138,7 +138,7 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 		}
 		res.Body.Close()
 		if res.StatusCode != 202 {
-			t.Fatal(res.Status)
+			t.Fatalf("sending a vote: got %s, want 202", res.Status)
 		}
 		db := filepath.Join(countsIn, "data", "votes.db")
 		until(t, "the vote of "+name+" is counted", func() bool {
@@ -148,7 +148,7 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 			t.Errorf("on the node that forwards only %q contain %s; the test shows nothing about its log", files, name)
 		}
 		if status, text := adminCall(t, node, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}}); status != 200 || !strings.Contains(text, "other nodes") || strings.Contains(text, `"error"`) {
-			t.Fatal(status, text)
+			t.Fatalf("erasing %s: status %d, want 200 and a note about other nodes: %s", name, status, text)
 		}
 		for _, dir := range []string{countsIn, sendsIn} { // each node erases its record and its audit log alone
 			files := ""

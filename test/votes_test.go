@@ -86,7 +86,7 @@ func tokenOf(t *testing.T, client *http.Client, page string) string {
 	t.Helper()
 	status, text, err := get(client, page)
 	if err != nil || status != 403 {
-		t.Fatal(status, err)
+		t.Fatalf("GET %s: status %d, %v, want a block page", page, status, err)
 	}
 	token := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(text)
 	if token == nil || !strings.Contains(text, `action="/.well-known/shuultuur/votes"`) {
@@ -162,13 +162,13 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 	}
 	status, text := adminCall(t, g, "GET", "/votes", nil)
 	if err := json.Unmarshal([]byte(text), &queue); err != nil || status != 200 || len(queue) != 1 {
-		t.Fatal(status, text, err)
+		t.Fatalf("the queue of votes: status %d, %v, want one vote: %s", status, err, text)
 	}
 	if c := queue[0]; c.Votes != 1 || c.People != 1 || c.Examples[0].Comment != "we need it" || !strings.Contains(c.Remedy, "ads.txt") {
 		t.Errorf("the queue has %+v", c)
 	}
 	if status, text := adminCall(t, g, "POST", "/votes", url.Values{"remedy": {queue[0].Remedy}, "action": {"open"}, "for": {"1h"}, "reason": {"You are right."}}); status != 200 {
-		t.Fatal(status, text)
+		t.Fatalf("accepting a vote: status %d: %s", status, text)
 	}
 	if status, page, err := get(client, "http://ads.example/x"); err != nil || status != 200 || !strings.Contains(page, "A page at") {
 		t.Errorf("after the decision to open: status %d, %.80s, %v; want the page", status, page, err)
@@ -181,7 +181,7 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 		t.Errorf("the history of decisions: status %d, %s", status, text)
 	}
 	if status, text := adminCall(t, g, "POST", "/votes/withdraw", url.Values{"id": {"1"}}); status != 200 {
-		t.Fatal(status, text)
+		t.Fatalf("withdrawing a decision about votes: status %d, want 200: %s", status, text)
 	}
 	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 403 {
 		t.Errorf("after the decision was withdrawn: status %d, %v; want 403", status, err)
@@ -199,17 +199,17 @@ func TestAVoteForBlockingFeedsAList(t *testing.T) {
 	}
 	res.Body.Close()
 	if res.StatusCode != 202 {
-		t.Fatal(res.Status)
+		t.Fatalf("voting to block a site: got %s, want 202", res.Status)
 	}
 	until(t, "the vote is in the queue", func() bool {
 		_, text := adminCall(t, g, "GET", "/votes", nil)
 		return strings.Contains(text, "block bad.example")
 	})
 	if status, _, err := get(client, "http://bad.example/"); err != nil || status != 200 {
-		t.Fatal(status, err)
+		t.Fatalf("GET http://bad.example/ before the decision: status %d, %v, want 200", status, err)
 	}
 	if status, text := adminCall(t, g, "POST", "/votes", url.Values{"remedy": {"block bad.example"}, "action": {"block"}}); status != 200 {
-		t.Fatal(status, text)
+		t.Fatalf("deciding to block a site: status %d, want 200: %s", status, text)
 	}
 	status, page, err := get(client, "http://bad.example/")
 	if err != nil || status != 403 || !strings.Contains(page, "own") {

@@ -80,7 +80,7 @@ events: {sqlite: events.db}
 		var z struct{ Text, Tag string }
 		code, text := adminCall(t, h.g, "GET", "/zones/"+origin, nil)
 		if err := json.Unmarshal([]byte(text), &z); code != 200 || err != nil {
-			t.Fatal(code, text)
+			t.Fatalf("showing a new zone: status %d, want 200: %s", code, text)
 		}
 		z.Text = strings.Replace(z.Text, "hostmaster 1 ", "hostmaster 2 ", 1)
 		if origin == "lab.example" {
@@ -89,7 +89,7 @@ events: {sqlite: events.db}
 			z.Text += "www A 192.0.2.9\n"
 		}
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin, url.Values{"text": {z.Text}, "tag": {z.Tag}}); code != 200 {
-			t.Fatal(code, text)
+			t.Fatalf("changing the text of a zone: status %d, want 200: %s", code, text)
 		}
 		until(t, origin, func() bool { return resolved(t, server, "www."+origin+".") == "192.0.2.9" })
 	}
@@ -114,7 +114,7 @@ events: {sqlite: events.db}
 	server := ""
 	for origin, in := range map[string]string{"school.example": "file", "lab.example": "redis"} {
 		if code, text := adminCall(t, h.g, "POST", "/zones", url.Values{"origin": {origin}, "address": {"192.0.2.1"}, "in": {in}}); code > 201 {
-			t.Fatal(code, text)
+			t.Fatalf("making a zone in %s: status %d, want 200 or 201: %s", in, code, text)
 		}
 		server = h.g.DNSAddr()
 		until(t, origin, func() bool { return resolved(t, server, "ns."+origin+".") == "192.0.2.1" })
@@ -129,7 +129,7 @@ events: {sqlite: events.db}
 			t.Helper()
 			code, text := adminCall(t, h.g, "GET", "/zones/"+origin, nil)
 			if err := json.Unmarshal([]byte(text), &z); code != 200 || err != nil {
-				t.Fatal(code, text)
+				t.Fatalf("showing a zone: status %d, want 200: %s", code, text)
 			}
 			return z
 		}
@@ -159,7 +159,7 @@ events: {sqlite: events.db}
 		change(422, `"field":"address"`, add("address", "192.0.2.777"))
 		change(422, `"field":"name"`, add("name", "www.elsewhere.example."))
 		if text := change(200, `"saved":false`, add("dry_run", "true")); !strings.Contains(text, "192.0.2.7") {
-			t.Error(text)
+			t.Errorf("the dry run of a change does not show 192.0.2.7: %s", text)
 		}
 		answers("NXDOMAIN")
 		change(200, `"saved":true`, add())
@@ -188,21 +188,21 @@ events: {sqlite: events.db}
 		}
 		_, text := adminCall(t, h.g, "GET", "/zones/"+origin, nil)
 		if err := json.Unmarshal([]byte(text), &z); err != nil || len(z.History) < 6 || z.History[0].Reason != "delete www."+origin+" A" {
-			t.Fatal(text)
+			t.Fatalf("the history of a zone lacks versions, or the latest reason: %s", text)
 		}
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin, url.Values{"version": {z.History[1].ID}, "tag": {z.Tag}}); code != 200 {
-			t.Fatal(code, text)
+			t.Fatalf("returning to an older version: status %d, want 200: %s", code, text)
 		}
 		answers("192.0.2.8")
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/delete", url.Values{"tag": {"old"}}); code != 412 {
-			t.Error(code, text)
+			t.Errorf("deleting a zone with an old tag: status %d, want 412: %s", code, text)
 		}
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/delete", url.Values{"tag": {get().Tag}}); code != 200 {
-			t.Fatal(code, text)
+			t.Fatalf("deleting a zone: status %d, want 200: %s", code, text)
 		}
 		until(t, "the zone is gone", func() bool { code, _ := adminCall(t, h.g, "GET", "/zones/"+origin, nil); return code == 404 })
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/restore", nil); code != 201 {
-			t.Fatal(code, text)
+			t.Fatalf("restoring a zone: status %d, want 201: %s", code, text)
 		}
 		answers("192.0.2.8")
 		if code, _ := adminCall(t, h.g, "POST", "/zones/"+origin+"/restore", nil); code != 404 {

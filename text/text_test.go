@@ -405,7 +405,7 @@ func TestMistakesOnAdminPagesAreMessages(t *testing.T) {
 	for _, pattern := range []string{"../admin/*.go", "../admin/account/*.go", "../admin/alert/desk.go", "../policy/pause/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
-			t.Fatal(pattern, err)
+			t.Fatalf("looking for %s: got no files, %v", pattern, err)
 		}
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") || slices.Contains(forPrograms, filepath.Base(name)) {

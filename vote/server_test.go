@@ -170,7 +170,7 @@ func TestATokenContainsTheBlock(t *testing.T) {
 	for range 3 {
 		status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/x-www-form-urlencoded", url.Values{"token": {sealed}, "comment": {" why "}, "url": {"http://video.example/"}}.Encode())
 		if status != 202 {
-			t.Fatal(status, body)
+			t.Fatalf("sending a vote with a token: status %d, want 202: %s", status, body)
 		}
 	}
 	v := log.votes[0]
@@ -293,7 +293,7 @@ func TestAVoterLearnsNoNames(t *testing.T) {
 		}
 	}
 	if text := d.Answer(nil); strings.Contains(text, "zoe") || strings.Contains(text, "mister") {
-		t.Error(text)
+		t.Errorf("the answer to a voter names others: %s", text)
 	}
 }
 

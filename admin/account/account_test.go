@@ -72,7 +72,7 @@ func TestTheFirstAccountIsAnOwnersAndTheLastOwnerStays(t *testing.T) {
 func TestPasswordsAreArgon2id(t *testing.T) {
 	h, err := hash("ann", long)
 	if err != nil || !strings.HasPrefix(h, "$argon2id$v=19$m=47104,t=1,p=1$") {
-		t.Fatal(h, err)
+		t.Fatalf("the hash of a password is %q, %v, want Argon2id with 46 MiB", h, err)
 	}
 	if !verify(h, long) || verify(h, long+"x") || verify("", long) || verify(h, strings.Repeat("x", maxPassword+1)) {
 		t.Error("verify accepts a wrong password, or refuses the right one")
@@ -108,7 +108,7 @@ func TestSignInWithPasswordAndCode(t *testing.T) {
 	}
 	secret, address, err := b.Offer("ann", "Shuultuur")
 	if err != nil || !strings.HasPrefix(address, "otpauth://totp/Shuultuur:ann?") || !strings.Contains(address, "secret="+secret) {
-		t.Fatal(address, err)
+		t.Fatalf("offering one-time passwords: got address %q, %v, want one with the secret", address, err)
 	}
 	key, _ := b32.DecodeString(secret)
 	at := func(d time.Duration) string { return code(key, uint64(now.Add(d).Unix())/30, 6) }
@@ -117,7 +117,7 @@ func TestSignInWithPasswordAndCode(t *testing.T) {
 	}
 	codes, err := b.Confirm("ann", at(0))
 	if err != nil || len(codes) != recoveryCodes {
-		t.Fatal(codes, err)
+		t.Fatalf("confirming one-time passwords: got recovery codes %q, %v, want %d", codes, err, recoveryCodes)
 	}
 	if _, _, err := b.Offer("ann", "Shuultuur"); err == nil {
 		t.Error("an open session can replace the second factor without the password")
@@ -219,7 +219,7 @@ func TestSessionsEnd(t *testing.T) {
 		t.Error("another account can end the session:", err)
 	}
 	if ok, err := b.End(b.Sessions("ann")[0].ID, "ann"); !ok || err != nil {
-		t.Error(ok, err)
+		t.Errorf("ending a session: got %v, %v, want true", ok, err)
 	}
 	holds("ended", s, false)
 }
@@ -244,7 +244,7 @@ func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := EndSubject(b, "is "+name); err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("ending the access of %q: %v", name, err)
 		}
 		if _, ok := b.BySession(secret, true); ok {
 			t.Errorf("the session of %s still works", name)
@@ -283,7 +283,7 @@ func TestTokensHaveScopeAndEnd(t *testing.T) {
 	}
 	who, ok := b.ByToken(secret)
 	if !ok || who.Name != "ann" || who.Role != Operator {
-		t.Fatal(who, ok)
+		t.Fatalf("the account of a token is %+v, %v, want ann as operator", who, ok)
 	}
 	for path, want := range map[string]bool{"GET /events": true, "HEAD /events": true, "GET /events/x": true, "GET /eventsx": false, "POST /events": false, "POST /pause": true, "GET /pause": false} {
 		method, at, _ := strings.Cut(path, " ")
@@ -295,7 +295,7 @@ func TestTokensHaveScopeAndEnd(t *testing.T) {
 		t.Errorf("the file of accounts contains the token: %v", err)
 	}
 	if info, err := os.Stat(b.file()); err != nil || info.Mode().Perm() != 0o600 {
-		t.Error(info.Mode(), err)
+		t.Errorf("the file of accounts has the mode %v, %v, want -rw-------", info.Mode(), err)
 	}
 	if who, ok := b.ByToken(LocalKey(filepath.Dir(b.dir))); !ok || who.Role != Owner {
 		t.Error("the key of this machine does not identify an owner")
@@ -481,14 +481,14 @@ func TestDetailsCanBeErasedAndTheChainHolds(t *testing.T) {
 	}
 	about := func(d string) bool { return strings.Contains(d, "anna") || strings.Contains(d, "10.1.2.3") }
 	if n, err := l.Erase(about, true); n != 2 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("a dry run of erasing details counts %d entries, %v, want 2", n, err)
 	}
 	if v, err := l.Verify(); err != nil || v.Erased != 0 || v.Entries != 3 {
 		t.Errorf("after a count: %+v, %v; want 3 entries and none erased", v, err)
 	}
 	n, err := l.Erase(about, false)
 	if n != 2 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("erasing details: got %d entries, %v, want 2", n, err)
 	}
 	text, err := os.ReadFile(filepath.Join(l.dir, auditFile))
 	if err != nil || bytes.Contains(text, []byte("anna")) || bytes.Contains(text, []byte("10.1.2.3")) || !bytes.Contains(text, []byte("ben")) {
@@ -561,9 +561,9 @@ func TestPasskeys(t *testing.T) {
 	d.count = 2
 	p := d.proof(t, "webauthn.get", c, both)
 	if name, secret, err := b.SignInPasskey(p, here, id, Origin{}); err != nil || name != "ann" {
-		t.Fatal(name, err)
+		t.Fatalf("signing in with a passkey: got %q, %v, want ann", name, err)
 	} else if who, ok := b.BySession(secret, true); !ok || who.Name != "ann" {
-		t.Error(who, ok)
+		t.Errorf("the session of a passkey: got %+v, %v, want ann", who, ok)
 	}
 	if in(p) == nil {
 		t.Error("the same proof signs in twice")

@@ -135,7 +135,7 @@ func TestCategoriesAndWants(t *testing.T) {
 	c := newCheck(t)
 	want := []filter.Category{{Name: "ads"}, {Name: "adult"}, {Name: "press"}}
 	if d := cmp.Diff(want, c.Categories()); d != "" {
-		t.Error(d)
+		t.Errorf("categories differ (-want +got):\n%s", d)
 	}
 	tr := &filter.Transaction{Host: "x.org"}
 	got := map[filter.Stage]bool{}
@@ -143,7 +143,7 @@ func TestCategoriesAndWants(t *testing.T) {
 		got[s] = c.Wants(tr, s)
 	}
 	if d := cmp.Diff(map[filter.Stage]bool{filter.Name: true, filter.Request: true, filter.RequestBody: false, filter.Response: false, filter.ResponseBody: false}, got); d != "" {
-		t.Error(d)
+		t.Errorf("wanted stages differ (-want +got):\n%s", d)
 	}
 	only, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": compile(t, "ads", list.Config{Format: list.Adblock}, "||ads.com^\n")})
 	if err != nil {
@@ -174,7 +174,7 @@ func TestNothingFoundAllocatesNothing(t *testing.T) {
 	for _, s := range []filter.Stage{filter.Name, filter.Request} {
 		got := testing.AllocsPerRun(1000, func() {
 			if f, err := c.Find(context.Background(), tr, s, nil); err != nil || len(f) > 0 {
-				t.Fatal(f, err)
+				t.Fatalf("a request that no list has: got %v, %v, want nothing", f, err)
 			}
 		})
 		if got != 0 {
@@ -191,7 +191,7 @@ func BenchmarkFind(b *testing.B) {
 	for b.Loop() {
 		for _, s := range []filter.Stage{filter.Name, filter.Request} {
 			if f, err := c.Find(context.Background(), tr, s, nil); err != nil || len(f) > 0 {
-				b.Fatal(f, err)
+				b.Fatalf("a request that no list has: got %v, %v, want nothing", f, err)
 			}
 		}
 	}
@@ -442,7 +442,7 @@ func BenchmarkAdblock(b *testing.B) {
 		for _, s := range []filter.Stage{filter.Name, filter.Request} {
 			found, err := c.Find(context.Background(), tr, s, nil)
 			if err != nil || len(found) > 0 {
-				b.Fatal(found, err)
+				b.Fatalf("a request that no list has: got %v, %v, want nothing", found, err)
 			}
 		}
 	}

@@ -129,7 +129,7 @@ func TestExceptionsAreNamedWithTheirPlace(t *testing.T) {
 	c := checkOver(t, []testList{{"ads", ads, "! x\n||x.com^"}, {"more", ads, "||com^"}, {"allow", ads, "! y\n!\n@@||x.com^"}})
 	found, err := c.Find(context.Background(), &filter.Transaction{Host: "x.com", Last: filter.Name}, filter.Name, nil)
 	if err != nil || len(found) != 1 {
-		t.Fatal(found, err)
+		t.Fatalf("looking up x.com: got %v, %v, want one finding", found, err)
 	}
 	got := folder.ReplaceAllString(found[0].Evidence, " in ")
 	want := `"x.com" in ads.txt:2, lifted by "x.com" in allow.txt:3; "com" in more.txt:1, lifted by "x.com" in allow.txt:3`

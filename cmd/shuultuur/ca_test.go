@@ -61,7 +61,7 @@ func exportAsPrinted(t *testing.T, name string) {
 	}
 	status, out, errs := callAs(t, "ca", "init", "-file", name)
 	if status != 0 {
-		t.Fatal(errs)
+		t.Fatalf("making an authority: status %d: %s", status, errs)
 	}
 	install, found := "", false
 	if _, install, found = strings.Cut(out, `"./filter ca install`); !found {

@@ -114,7 +114,7 @@ done`).CombinedOutput()
 func TestManualPages(t *testing.T) {
 	dir := t.TempDir()
 	if status, _, errs := callAs(t, "man", dir); status != 0 {
-		t.Fatal(errs)
+		t.Fatalf("writing manual pages: status %d: %s", status, errs)
 	}
 	for _, name := range []string{"shuultuur.1", "shuultuur-run.1", "shuultuur-ca-init.1"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))

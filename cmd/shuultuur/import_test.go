@@ -568,13 +568,13 @@ server=/lan/192.168.1.1
 	})
 	d := importedNames(t, settings)
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"nas.local": {"10.0.0.1", "fd00::1"}, "files.local": {"10.0.0.1"}, "www.local": {"nas.local"}, "web.local": {"nas.local"}, "six.lan": {"10.0.0.7"}, "seven.lan": {"six.lan"}}, d.Names.Hosts); diff != "" {
-		t.Error(diff)
+		t.Errorf("imported hosts differ (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(setting.OneOrMore[string]{"192.0.2.55", "192.0.2.53", "192.0.2.54:5353"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate {
-		t.Error(diff, d.Forward.Validate)
+		t.Errorf("imported upstreams differ, or are not validated (%v) (-want +got):\n%s", d.Forward.Validate, diff)
 	}
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"192.168.1.0/24": {"192.168.1.1"}, "lan": {"192.168.1.1"}, "192.168.7.0/24": {"192.168.7.1"}, "seven.example": {"192.168.7.1"}}, d.Forward.Routes); diff != "" {
-		t.Error(diff)
+		t.Errorf("imported routes differ (-want +got):\n%s", diff)
 	}
 	wantLines(t, report, "https://lists.example/hosts → lists: url", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it already leads to 10.0.0.1", `"bad.example" is in line 1 already`)
 }
@@ -694,13 +694,13 @@ fine.ads.example
 		`client "Printer" → identity: addresses`, `client "Phone", id some-client-id → identity: client-ids`)
 	d := importedNames(t, settings)
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"nas.lan": {"10.0.0.1", "10.0.0.2"}, "*.dev.lan": {"nas.lan"}}, d.Names.Hosts); diff != "" {
-		t.Error(diff)
+		t.Errorf("imported hosts differ (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(setting.OneOrMore[string]{"1.1.1.1", "tls://dns.example", "h3://dns.example/dns-query"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate || d.Names.Block.Answer != filter.NXDomain {
-		t.Error(diff, d.Forward.Validate, d.Names.Block.Answer)
+		t.Errorf("imported upstreams differ, are not validated (%v), or the block answer is %v (-want +got):\n%s", d.Forward.Validate, d.Names.Block.Answer, diff)
 	}
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"lan": {"192.168.1.1", "192.168.1.2"}, "home.arpa": {"192.168.1.1", "192.168.1.2"}}, d.Forward.Routes); diff != "" {
-		t.Error(diff)
+		t.Errorf("imported routes differ (-want +got):\n%s", diff)
 	}
 	wantLines(t, report, `client "Kids": safe_search.enabled: true → safesearch: true`, `client "Anna": filtering_enabled: false → policy "client Anna"`, `client "Printer": use_global_settings: true`, "clients.runtime_sources.whois: true", "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: this protocol is not supported", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "fetched when the gateway starts", "safesearch: true")
 }

@@ -94,7 +94,7 @@ func TestImportKeepsClientsOfNameServers(t *testing.T) {
 		var out bytes.Buffer
 		name, _, _ := strings.Cut(program, ".")
 		if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{name, filepath.Join("..", "..", "importer", "testdata", program), "-to", to}); status != 0 {
-			t.Fatal(out.String())
+			t.Fatalf("importing %s: status %d: %s", name, status, out.String())
 		}
 		verdicts(t, filepath.Join(to, "shuultuur.yaml"), questions)
 	}
@@ -127,7 +127,7 @@ func TestImportOfPrivoxyKeepsClientsAndTrust(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer
 	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"privoxy", filepath.Join("..", "..", "importer", "testdata", "privoxy"), "-to", to}); status != 0 {
-		t.Fatal(out.String())
+		t.Fatalf("importing Privoxy's files: status %d: %s", status, out.String())
 	}
 	verdicts(t, filepath.Join(to, "shuultuur.yaml"), [][3]string{
 		{"10.4.0.1", "http://office.example/x", "pass"},
@@ -242,7 +242,7 @@ func TestImportKeepsSquidsOrder(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer
 	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"squid", filepath.Join("..", "..", "importer", "testdata", "squid.conf"), "-to", to}); status != 0 {
-		t.Fatal(out.String())
+		t.Fatalf("importing Squid's files: status %d: %s", status, out.String())
 	}
 	for _, tt := range []struct{ client, url, want string }{
 		{"192.168.20.1", "http://a.learning.games.example/", "allow"},

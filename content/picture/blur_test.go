@@ -97,7 +97,7 @@ func FuzzEmbedded(f *testing.F) {
 	f.Add([]byte(`<img src="data:image/png;base64,AAAA">`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if n := len(Embedded(b, 3)); n > 3 {
-			t.Fatal(n)
+			t.Fatalf("Embedded(…, 3) returned %d pictures", n)
 		}
 	})
 }

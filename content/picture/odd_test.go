@@ -117,7 +117,7 @@ func TestFramesAreThoseOfImageGIF(t *testing.T) {
 		}
 		got, cut, err := decodeGIF(file)
 		if err != nil || cut {
-			t.Fatal(cut, err)
+			t.Fatalf("decoding a GIF: cut %v, %v, want all of it", cut, err)
 		}
 		for y := range want.Bounds().Dy() {
 			for x := range want.Bounds().Dx() {

@@ -146,7 +146,7 @@ func hasNot(t *testing.T, dir string, words ...string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+		t.Fatalf("the store's folder: got files %q, %v, want some", files, err)
 	}
 	for _, f := range files {
 		data, err := os.ReadFile(f)

@@ -52,7 +52,7 @@ func Erases(t *testing.T, open func(path string) (event.Store, error)) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+		t.Fatalf("the store's folder: got files %q, %v, want some", files, err)
 	}
 	for _, f := range files {
 		data, err := os.ReadFile(f)

@@ -33,7 +33,7 @@ func TestAFaultIsThatOfItsList(t *testing.T) {
 	}
 	c := open(nil)
 	if all := c.Faults(); len(all) > 0 {
-		t.Fatal(all)
+		t.Fatalf("a collection of good lists has the faults %v", all)
 	}
 	if err := os.Remove(filepath.Join(dir, "ads-2.txt")); err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ func TestLateRepliesHaveTheirOwnSender(t *testing.T) {
 	defer c.Close()
 	fmt.Fprint(c, "x")
 	if n, err := conn.Read(); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("reading a datagram: got %d, %v, want 1", n, err)
 	}
 	_, p := conn.Datagram(0)
 	if want := c.LocalAddr().(*net.UDPAddr).AddrPort(); p.Addr != want || p.Local != netip.MustParseAddr("127.0.0.1") {
@@ -158,7 +158,7 @@ func TestLateRepliesHaveTheirOwnSender(t *testing.T) {
 	buf := make([]byte, 10)
 	for i := range Size {
 		if n, err := c.Read(buf); n != 1 || buf[0] != byte(i) {
-			t.Fatal(buf[:n], err)
+			t.Fatalf("reply %d: got %v, %v, want one byte with its number", i, buf[:n], err)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestTheOneThatCannotBeSentIsCountedAlone(t *testing.T) {
 	defer c.Close()
 	fmt.Fprint(c, "x")
 	if n, err := conn.Read(); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("reading a datagram: got %d, %v, want 1", n, err)
 	}
 	conn.Reply(0, []byte("a"))
 	conn.Reply(0, make([]byte, 70000)) // longer than any datagram

@@ -136,7 +136,7 @@ func TestADownloadEndsWithItsClient(t *testing.T) {
 		b := slowly(time.Hour, "a", "b")
 		answer, s, err := download(t, x, browser, b)
 		if answer == nil || err != nil {
-			t.Fatal(answer, err)
+			t.Fatalf("a download: got answer %v, %v, want one", answer, err)
 		}
 		if _, err := io.ReadFull(answer.Body, make([]byte, 100)); err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestADownloadThatFindsNoRoomPassesPieceByPiece(t *testing.T) {
 		b.left = 2 << 20
 		answer, s, err := download(t, x, browser, b)
 		if answer != nil || err != nil {
-			t.Fatal(answer, err)
+			t.Fatalf("a download without room for it: got answer %v, %v, want none", answer, err)
 		}
 		if got := all(t, s.Body); got != "abc" || i.counters[downloadsFull].Load() != 1 || !strings.Contains(x.T.Note, "proxy.downloads") {
 			t.Errorf("download without room: passed %q, note %q", got, x.T.Note)

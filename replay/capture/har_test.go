@@ -36,11 +36,11 @@ func TestRulesSeeTheExchangesOfHARFiles(t *testing.T) {
 	} {
 		rules, mistakes, err := rule.NewParser().Read("x", strings.NewReader(x.rule))
 		if err != nil || len(mistakes) > 0 {
-			t.Fatal(err, mistakes)
+			t.Fatalf("reading the rule %s: %v, mistakes %v", x.rule, err, mistakes)
 		}
 		e, mistakes, err := engine.New(engine.Config{Rules: rules, Packets: true})
 		if err != nil || len(mistakes) > 0 {
-			t.Fatal(err, mistakes)
+			t.Fatalf("compiling the rule %s: %v, mistakes %v", x.rule, err, mistakes)
 		}
 		run := New(Config{}, e, NewOutput(nil, nil))
 		if err := run.Messages([]byte(`{"log":{"entries":[` + entry(x.version, x.content) + `]}}`)); err != nil {

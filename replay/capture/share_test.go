@@ -18,7 +18,7 @@ func TestSeveralCoresGiveTheSameResult(t *testing.T) {
 	captures, err := filepath.Glob(filepath.Join(root, "*", "*.pcap"))
 	more, _ := filepath.Glob(filepath.Join(root, "*", "*", "*.pcap")) // the pattern is right, as above
 	if captures = append(captures, more...); err != nil || len(captures) < 50 {
-		t.Fatal(len(captures), err)
+		t.Fatalf("looking for captures: got %d, %v, want at least 50", len(captures), err)
 	}
 	rules, mistakes, err := rule.NewParser().Read("test.rules", strings.NewReader(`
 		alert http any any -> any any (msg:"every exchange"; http.method; content:"G"; sid:1;)
@@ -27,7 +27,7 @@ func TestSeveralCoresGiveTheSameResult(t *testing.T) {
 		alert dns any any -> any any (msg:"names"; dns.query; content:"."; threshold:type limit, track by_src, count 2, seconds 60; sid:4;)
 		alert tcp any any -> any any (msg:"stream"; content:"HTTP/1.1"; sid:5;)`))
 	if err != nil || len(mistakes) > 0 {
-		t.Fatal(mistakes, err)
+		t.Fatalf("reading the rules: %v, mistakes %v", err, mistakes)
 	}
 	run := func(cores int) (eve, fast string, stats Stats) {
 		e, _, err := engine.New(engine.Config{Rules: rules, Packets: true})

@@ -191,7 +191,7 @@ func TestFastestIsPreferred(t *testing.T) {
 	f := start(t, Config{Upstreams: []string{slow.addr, fast.addr}})
 	for range 200 {
 		if got := get(f, "example.com"); got != "192.0.2.2" && got != "192.0.2.1" {
-			t.Fatal(got)
+			t.Fatalf("example.com: got %s, want an answer of either upstream", got)
 		}
 	}
 	if n := slow.queries.Load(); n < 1 || n > 50 {
@@ -225,7 +225,7 @@ func TestCaseIsRandomAndServersThatDropItAreKnown(t *testing.T) {
 	f := start(t, Config{Upstreams: []string{serve(t, keeps).addr}})
 	for range 20 {
 		if got := get(f, "www.a-rather-long-name.example.com"); got != "192.0.2.1" {
-			t.Fatal(got)
+			t.Fatalf("a long name: got %s, want 192.0.2.1", got)
 		}
 	}
 	mu.Lock()
@@ -241,7 +241,7 @@ func TestCaseIsRandomAndServersThatDropItAreKnown(t *testing.T) {
 	f = start(t, Config{Upstreams: []string{folds.addr}})
 	for range 20 {
 		if got := get(f, "www.a-rather-long-name.example.com"); got != "192.0.2.1" {
-			t.Fatal(got)
+			t.Fatalf("a long name again: got %s, want 192.0.2.1", got)
 		}
 	}
 	if n, tcp := first(f).caseless.Load(), folds.tcp.Load(); n != 1 || tcp != 1 {

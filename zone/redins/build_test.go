@@ -153,7 +153,7 @@ func TestWhatIsMissingHasDefaults(t *testing.T) {
 a 1000 A 192.0.2.1
 b 1000 A 192.0.2.1`, "example.com.").Records)
 	if len(b.problems) > 0 || len(z.Choices)+len(z.Aliases) > 0 {
-		t.Error(b.problems, z.Choices, z.Aliases)
+		t.Errorf("reading a zone without optional members: got problems %v, choices %v, aliases %v, want none", b.problems, z.Choices, z.Aliases)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestNonsenseIsNamedAndTheRestIsServed(t *testing.T) {
 	}
 	b := plainBuilder(Redins)
 	if b.build(rawOf("example.com.", `{"soa":null}`, nil)); len(b.problems) > 0 {
-		t.Error(b.problems)
+		t.Errorf("reading a zone without SOA: got problems %v, want none", b.problems)
 	}
 }
 

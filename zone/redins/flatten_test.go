@@ -289,7 +289,7 @@ func TestTheNameOfAFlattenedZoneFollowsItsCNAME(t *testing.T) {
 	n.flat(t, "www.example.com.", "NS", "NOERROR", "", nil)
 	n.flat(t, "example.com.", "NS", "NOERROR example.com. 300 IN NS ns.example.net.", "", nil)
 	if p := n.Problems(); len(p) > 0 {
-		t.Error(p)
+		t.Errorf("reading the zone: got problems %v, want none", p)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestLongChainsAreFlattenedInParts(t *testing.T) {
 	n.flat(t, "n10.example.com.", "A", "NOERROR n10.example.com. 300 IN A 192.0.2.1", "", nil)
 	n.flat(t, "n12.example.com.", "A", "NOERROR n12.example.com. 100 IN CNAME n11.example.com. | n11.example.com. 100 IN CNAME n10.example.com. | n10.example.com. 300 IN A 192.0.2.1", "", nil)
 	if len(b.problems) != 2 {
-		t.Error(b.problems)
+		t.Errorf("flattening long chains: got problems %v, want two", b.problems)
 	}
 }
 
@@ -367,10 +367,10 @@ func TestAReadZoneHasItsCNAMEs(t *testing.T) {
 	putRedins(t, s, "a.example.", `{"cname_flattening":true}`, map[string]string{"www": `{"cname":{"ttl":5,"host":"b.a.example."}}`, "b": oneA("192.0.2.2")})
 	z, problems, err := open(t, s, Redins).Read(t.Context(), "a.example.", 300)
 	if err != nil || len(problems) > 0 {
-		t.Fatal(err, problems)
+		t.Fatalf("reading a zone from Redis: %v, problems %v", err, problems)
 	}
 	if !slices.ContainsFunc(z.Records, func(rr miekg.RR) bool { c, ok := rr.(*miekg.CNAME); return ok && c.Target == "b.a.example." }) {
-		t.Error(z.Records)
+		t.Errorf("the zone lacks the CNAME with target b.a.example.: %v", z.Records)
 	}
 }
 

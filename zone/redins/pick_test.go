@@ -269,7 +269,7 @@ func TestAnswersThatDependOnTheClientDoNotAllocate(t *testing.T) {
 	}))
 	zones := zone.NewResponder()
 	if err := zones.Replace(z); err != nil || len(b.problems) > 0 {
-		t.Fatal(err, b.problems)
+		t.Fatalf("serving the zone: %v, problems %v", err, b.problems)
 	}
 	buf := make([]byte, 0, 4096)
 	for name, answers := range map[string]uint16{"www": 2, "near": 2, "far": 1, "other": 3} {
@@ -279,7 +279,7 @@ func TestAnswersThatDependOnTheClientDoNotAllocate(t *testing.T) {
 		}
 		q := from(berlin)
 		if s := q.Parse(msg); s != dns.OK {
-			t.Fatal(s)
+			t.Fatalf("parsing a query: got %v, want OK", s)
 		}
 		var r dns.Reply
 		if n := testing.AllocsPerRun(100, func() {

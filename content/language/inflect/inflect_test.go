@@ -66,7 +66,7 @@ func TestWeightsAreJoined(t *testing.T) {
 	for _, word := range []string{"kitoblarni", "urugim", "stol", "burnim", "kitobim", "bolalar", "xyzlar"} {
 		k := walk{c: s.c}
 		if !s.c.spell([]byte(word), &k.w) {
-			t.Fatal(word)
+			t.Fatalf("the grammar cannot spell %q", word)
 		}
 		k.each = func(x *candidate) {
 			var stem [maxLetters + 4]uint8
