@@ -523,7 +523,7 @@ func (c *guard) listFor(r ref) (string, error) {
 	}
 	if !t.timed {
 		c.indexes[name] = x
-		c.shadows(x, x, "a wider entry of the same list covers it")
+		reportShadows(c.work, x, x, "a wider entry of the same list covers it")
 	}
 	return name, nil
 }
@@ -693,7 +693,7 @@ func warnFor(p *policy.Policy, d policy.Duration) {
 func bannedTwice(c *guard, bans []string) {
 	for i, a := range bans {
 		for _, b := range bans[:i] {
-			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], "banned there already")
+			reportShadows(c.work, c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], "banned there already")
 		}
 	}
 }
@@ -763,7 +763,7 @@ func extensionRules(c *guard, exts, files []string, add func(policy.Rule), rule 
 func (c *guard) conflicts(outer, inner []string, why string) {
 	for _, a := range inner {
 		for _, b := range outer {
-			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], why)
+			reportShadows(c.work, c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], why)
 		}
 	}
 }

@@ -91,8 +91,8 @@ func (x *index) cover(key string, itself bool) (string, place, bool) {
 	}
 }
 
-// shadows reports the entries of inner that have no effect because outer has a wider one.
-func (w *work) shadows(inner, outer *index, why string) {
+// reportShadows reports the entries of inner that have no effect because outer has a wider one.
+func reportShadows(w *work, inner, outer *index, why string) {
 	if inner == nil || outer == nil || len(outer.at) == 0 {
 		return
 	}

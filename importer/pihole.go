@@ -402,7 +402,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 	at := place{file: path}
 	gravityGroups(w, db, at, g)
 	entries, lists := groupsOf(w, db, g, "domainlist"), groupsOf(w, db, g, "adlist")
-	err = w.each(db, `SELECT id, type, domain, enabled FROM domainlist ORDER BY id`, func(rows *sql.Rows) error {
+	err = eachRow(w.ctx, db, `SELECT id, type, domain, enabled FROM domainlist ORDER BY id`, func(rows *sql.Rows) error {
 		var id int64
 		var kind, enabled int
 		var domain string
@@ -425,7 +425,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 	}
 	var all []gravityList
 	sets := map[groupSet]bool{}
-	if err := w.each(db, `SELECT id, address, enabled FROM adlist ORDER BY id`, func(rows *sql.Rows) error {
+	if err := eachRow(w.ctx, db, `SELECT id, address, enabled FROM adlist ORDER BY id`, func(rows *sql.Rows) error {
 		l := gravityList{}
 		var enabled int
 		if err := rows.Scan(&l.id, &l.address, &enabled); err != nil {
@@ -446,7 +446,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 		}
 	}
 	bases := map[int64]string{} // types of lists; before version 6 there are no allow lists
-	_ = w.each(db, `SELECT id FROM adlist WHERE type = 1`, func(rows *sql.Rows) error {
+	_ = eachRow(w.ctx, db, `SELECT id FROM adlist WHERE type = 1`, func(rows *sql.Rows) error {
 		var id int64
 		err := rows.Scan(&id)
 		bases[id] = piholeListed
@@ -505,7 +505,7 @@ func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (file
 	for _, l := range lists {
 		ids, byID[l.id] = append(ids, strconv.FormatInt(l.id, 10)), l
 	}
-	err = w.each(db, `SELECT adlist_id, domain FROM `+table+` WHERE adlist_id IN (`+strings.Join(ids, ",")+`)`, func(rows *sql.Rows) error {
+	err = eachRow(w.ctx, db, `SELECT adlist_id, domain FROM `+table+` WHERE adlist_id IN (`+strings.Join(ids, ",")+`)`, func(rows *sql.Rows) error {
 		var id int64
 		var domain string
 		if err := rows.Scan(&id, &domain); err != nil || strings.ContainsAny(domain, "\n\r\x00") {
@@ -557,7 +557,7 @@ func piholeFetched(w *work, address, category string) {
 // version 5.
 func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 	groups := map[int64]string{}
-	if err := w.each(db, `SELECT id, enabled, name FROM "group"`, func(rows *sql.Rows) error {
+	if err := eachRow(w.ctx, db, `SELECT id, enabled, name FROM "group"`, func(rows *sql.Rows) error {
 		var id int64
 		var enabled int
 		var name string
@@ -575,7 +575,7 @@ func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 	}
 	g.groups = groups
 	in := groupsOf(w, db, g, "client")
-	if err := w.each(db, `SELECT id, ip FROM client ORDER BY id`, func(rows *sql.Rows) error {
+	if err := eachRow(w.ctx, db, `SELECT id, ip FROM client ORDER BY id`, func(rows *sql.Rows) error {
 		var id int64
 		var c gravityClient
 		err := rows.Scan(&id, &c.ip)
@@ -591,7 +591,7 @@ func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 // groupsOf returns a function from a row of a table to its groups.
 func groupsOf(w *work, db *sql.DB, g *gravity, table string) func(id int64) groupSet {
 	in := map[int64][]int64{}
-	err := w.each(db, `SELECT `+table+`_id, group_id FROM `+table+`_by_group`, func(rows *sql.Rows) error {
+	err := eachRow(w.ctx, db, `SELECT `+table+`_id, group_id FROM `+table+`_by_group`, func(rows *sql.Rows) error {
 		var id, group int64
 		err := rows.Scan(&id, &group)
 		in[id] = append(in[id], group)
@@ -608,8 +608,9 @@ func groupsOf(w *work, db *sql.DB, g *gravity, table string) func(id int64) grou
 // maxRows bounds the rows read from one table.
 const maxRows = 50_000_000
 
-func (w *work) each(db *sql.DB, query string, row func(*sql.Rows) error) error {
-	ctx, cancel := context.WithCancel(w.ctx)
+// eachRow calls row with every row of a query, of which there may be maxRows.
+func eachRow(ctx context.Context, db *sql.DB, query string, row func(*sql.Rows) error) error {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {

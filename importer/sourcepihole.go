@@ -108,7 +108,7 @@ func (p *piholeSource) Close() error {
 // read reads the small tables of gravity.db. The names of lists stay in the database.
 func (p *piholeSource) read(s *Source) error {
 	w := s.w
-	err := w.each(p.db, `SELECT id FROM "group" WHERE enabled = 0`, func(rows *sql.Rows) error {
+	err := eachRow(w.ctx, p.db, `SELECT id FROM "group" WHERE enabled = 0`, func(rows *sql.Rows) error {
 		var id int64
 		err := rows.Scan(&id)
 		p.groups[id] = false
@@ -117,7 +117,7 @@ func (p *piholeSource) read(s *Source) error {
 	if err != nil {
 		return err
 	}
-	if err := w.each(p.db, `SELECT id FROM "group" WHERE enabled <> 0`, func(rows *sql.Rows) error {
+	if err := eachRow(w.ctx, p.db, `SELECT id FROM "group" WHERE enabled <> 0`, func(rows *sql.Rows) error {
 		var id int64
 		err := rows.Scan(&id)
 		p.groups[id] = true
@@ -127,7 +127,7 @@ func (p *piholeSource) read(s *Source) error {
 	}
 	in := func(table string) (map[int64][]int64, error) {
 		of := map[int64][]int64{}
-		err := w.each(p.db, `SELECT `+table+`_id, group_id FROM `+table+`_by_group`, func(rows *sql.Rows) error {
+		err := eachRow(w.ctx, p.db, `SELECT `+table+`_id, group_id FROM `+table+`_by_group`, func(rows *sql.Rows) error {
 			var id, group int64
 			err := rows.Scan(&id, &group)
 			of[id] = append(of[id], group)
@@ -139,7 +139,7 @@ func (p *piholeSource) read(s *Source) error {
 	if err != nil {
 		return err
 	}
-	if err := w.each(p.db, `SELECT id, type, domain FROM domainlist WHERE enabled <> 0 AND type BETWEEN 0 AND 3 ORDER BY id`, func(rows *sql.Rows) error {
+	if err := eachRow(w.ctx, p.db, `SELECT id, type, domain FROM domainlist WHERE enabled <> 0 AND type BETWEEN 0 AND 3 ORDER BY id`, func(rows *sql.Rows) error {
 		var id int64
 		var kind int
 		var domain string
@@ -159,7 +159,7 @@ func (p *piholeSource) read(s *Source) error {
 	if !p.tables["gravity"] {
 		s.noteUntested("lists, of which an export has the addresses alone")
 	}
-	return w.each(p.db, `SELECT id, ip FROM client`, func(rows *sql.Rows) error {
+	return eachRow(w.ctx, p.db, `SELECT id, ip FROM client`, func(rows *sql.Rows) error {
 		var id int64
 		var ip string
 		err := rows.Scan(&id, &ip)

@@ -303,9 +303,9 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 			x := q.lint(string(cfg.Path), cfg.Match == list.Prefix)
 			if cfg.Match == list.Boundary {
 				domains = x
-				q.shadows(x, x, "a wider entry of the same list covers it")
+				reportShadows(q.work, x, x, "a wider entry of the same list covers it")
 			} else {
-				q.shadows(x, domains, "the whole site is in the domain list")
+				reportShadows(q.work, x, domains, "the whole site is in the domain list")
 			}
 		}
 	}
