@@ -135,11 +135,12 @@ type Record struct {
 	Signatures   []uint32 // identifiers of matching signatures
 }
 
-// A described is the description of the body in the head of a response.
+// A described is the description of the body in the head of a response, and what was found before.
 type described struct {
 	content.Head
 	of     *message.Response
 	status int
+	memo   *Memo
 }
 
 // Signature is the name of the check of signature rules, whose findings on a handshake also
@@ -176,7 +177,7 @@ func (t *Transaction) Content() *content.Head {
 	}
 	d := &t.described
 	if d.of != s || d.status != s.Status {
-		*d = described{of: s, status: s.Status}
+		*d = described{of: s, status: s.Status, memo: d.memo}
 		for i := range s.Fields {
 			d.Add(s.Fields[i].Name, s.Fields[i].Value)
 		}

@@ -699,6 +699,10 @@ func (e *Engine) wants(i int, t *filter.Transaction, s filter.Stage) (wants bool
 // find lets a check append its findings and reports whether there are any. An error or a panic
 // becomes the finding "<check>-error".
 func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage, i int) bool {
+	if found, ok := t.Recall(e.checks[i], s); ok {
+		t.Findings = append(t.Findings, found...)
+		return len(found) > 0
+	}
 	n := len(t.Findings)
 	err := e.safeFind(ctx, t, s, i)
 	if err != nil {
@@ -711,6 +715,9 @@ func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage
 	found := len(t.Findings) > n
 	if n > 0 && found {
 		t.Findings = merge(t.Findings, n, s)
+	}
+	if err == nil {
+		t.Memorise(e.checks[i], s, n)
 	}
 	return found
 }

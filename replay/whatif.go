@@ -172,10 +172,11 @@ func (r *WhatIfReport) add(w *WhatIf, changes map[kind]*VerdictChange, e *Entry,
 
 // A piece is a number of entries that are judged together.
 type piece struct {
-	entries  []Entry
-	opinions []opinions
-	err      error          // of the source, after the entries
-	judged   sync.WaitGroup // of the goroutines that judge it
+	entries   []Entry
+	exchanges []exchange // of the entries, while one judge leaves them to the other; nil if one goroutine runs both
+	opinions  []opinions
+	err       error         // of the source, after the entries
+	judged    chan struct{} // closed when it has been judged
 }
 
 // opinions are the opinions of both judges.
@@ -188,38 +189,43 @@ const pieceSize = 512
 
 // pieces judges entries on all processors while it reads further ones, and yields them in
 // their order. Where earlier entries matter to the verdict about later ones, each judge is
-// given them in their order, in a goroutine of its own.
+// given them in their order, in a goroutine of its own. The new one gets a piece after the old
+// one, and with it the requests that were made and what checks found.
 func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[*piece, error] {
 	return func(yield func(*piece, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
-		workers := runtime.GOMAXPROCS(0)
-		all := []func(*piece){func(p *piece) { w.judgePiece(ctx, p, true, true) }}
-		if w.Old.Counts() || w.New.Counts() {
+		workers, inOrder := runtime.GOMAXPROCS(0), w.Old.Counts() || w.New.Counts()
+		if inOrder {
 			workers = 1
-			if w.Old != nil {
-				all = []func(*piece){func(p *piece) { w.judgePiece(ctx, p, true, false) }, func(p *piece) { w.judgePiece(ctx, p, false, true) }}
-			}
 		}
-		work, ordered := make([]chan *piece, len(all)), make(chan *piece, 2*workers)
-		for i := range work {
-			work[i] = make(chan *piece, 1)
-		}
+		both := inOrder && w.Old != nil // each judge has a goroutine
+		work, ordered := make(chan *piece, 1), make(chan *piece, 2*workers)
 		var busy sync.WaitGroup
-		busy.Go(func() { read(ctx, entries, work, ordered) })
-		for i, judge := range all {
-			for range workers {
-				busy.Go(func() {
-					for p := range work[i] {
-						judge(p)
-						p.judged.Done()
-					}
-				})
-			}
+		busy.Go(func() { read(ctx, entries, both, work, ordered) })
+		from := work
+		if both {
+			from = make(chan *piece, 1)
+			busy.Go(func() {
+				defer close(from)
+				for p := range work {
+					w.judgePiece(ctx, p, true, false)
+					from <- p
+				}
+			})
+		}
+		for range workers {
+			busy.Go(func() {
+				for p := range from {
+					w.judgePiece(ctx, p, !both, true)
+					p.exchanges = nil
+					close(p.judged)
+				}
+			})
 		}
 		defer busy.Wait()
 		defer stop()
 		for p := range ordered {
-			p.judged.Wait()
+			<-p.judged
 			if !yield(p, nil) {
 				return
 			}
@@ -234,18 +240,20 @@ func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) it
 	}
 }
 
-// read divides entries into pieces until they or ctx end. Each is for all channels of work.
-func read(ctx context.Context, entries iter.Seq2[Entry, error], work []chan *piece, ordered chan *piece) {
+// read divides entries into pieces until they or ctx end. Each is for both channels. It makes the
+// requests if each judge has a goroutine, because the old one has the most work.
+func read(ctx context.Context, entries iter.Seq2[Entry, error], both bool, work, ordered chan *piece) {
 	defer close(ordered)
-	defer func() {
-		for _, c := range work {
-			close(c)
-		}
-	}()
+	defer close(work)
 	send := func(p *piece) bool {
-		p.opinions = make([]opinions, len(p.entries))
-		p.judged.Add(len(work))
-		for _, c := range append(work[:len(work):len(work)], ordered) {
+		p.opinions, p.judged = make([]opinions, len(p.entries)), make(chan struct{})
+		if both {
+			p.exchanges = make([]exchange, len(p.entries))
+			for i := range p.exchanges {
+				p.exchanges[i].begin(&p.entries[i])
+			}
+		}
+		for _, c := range [...]chan *piece{work, ordered} {
 			select {
 			case c <- p:
 			case <-ctx.Done():
@@ -272,35 +280,45 @@ func read(ctx context.Context, entries iter.Seq2[Entry, error], work []chan *pie
 
 // judgePiece judges entries by the old judge or what is on record, by the new one, or by both.
 func (w *WhatIf) judgePiece(ctx context.Context, p *piece, before, after bool) {
-	var x exchange
+	var t filter.Transaction
+	var one exchange
 	for i := range p.entries {
-		e, o := &p.entries[i], &p.opinions[i]
-		x.request, x.response = nil, nil
-		if e.Method != Tunnel && e.Method != Lookup {
-			x.request = e.sent()
+		e, o, x := &p.entries[i], &p.opinions[i], &one
+		if p.exchanges != nil {
+			x = &p.exchanges[i]
+		} else {
+			x.begin(e)
 		}
 		if before {
 			w.judged.Add(1)
-			o.was, o.known = w.oldVerdict(ctx, e, &x)
+			o.was, o.known = w.oldVerdict(ctx, e, &t, x)
 		}
-		if after && (!before || o.known) {
-			o.is = w.New.judge(ctx, e, &x)
+		if after && o.known {
+			o.is = w.New.judge(ctx, e, &t, x)
 		}
 	}
 }
 
-// An exchange is an entry in the form that both judges read, with memory for one transaction
-// at a time.
+// An exchange is an entry in the form that both judges read.
 type exchange struct {
-	t        filter.Transaction
 	request  *message.Request  // nil if only a name was looked up
 	response *message.Response // made when a judge first needs it
+	found    filter.Memo       // by checks that both judges have
+}
+
+// begin makes the request of an entry.
+func (x *exchange) begin(e *Entry) {
+	x.request, x.response = nil, nil
+	x.found.Forget()
+	if e.Method != Tunnel && e.Method != Lookup {
+		x.request = e.sent()
+	}
 }
 
 // oldVerdict returns the verdict in the log, or that of the old settings.
-func (w *WhatIf) oldVerdict(ctx context.Context, e *Entry, x *exchange) (opinion, bool) {
+func (w *WhatIf) oldVerdict(ctx context.Context, e *Entry, t *filter.Transaction, x *exchange) (opinion, bool) {
 	if w.Old != nil {
-		return w.Old.judge(ctx, e, x), true
+		return w.Old.judge(ctx, e, t, x), true
 	}
 	if e.Recorded == nil && w.Outcome && e.Refused {
 		return opinion{action: filter.Block}, true
@@ -334,10 +352,10 @@ func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e 
 	}
 }
 
-// judge judges an entry at the stages that a log covers.
-func (j *Judge) judge(ctx context.Context, e *Entry, x *exchange) (o opinion) {
-	t := &x.t
+// judge judges an entry, in the memory t, at the stages that a log covers.
+func (j *Judge) judge(ctx context.Context, e *Entry, t *filter.Transaction, x *exchange) (o opinion) {
 	e.transaction(t, x.request)
+	t.Use(&x.found)
 	if j.Counts() {
 		j.Begin(e.Start)
 		defer func() { j.count(ctx, e, t, &o) }()
@@ -413,6 +431,7 @@ func (e *Entry) sent() *message.Request {
 		Method: e.Method, Target: []byte(scheme + "://" + authority + "/" + path), Form: message.Absolute, Scheme: scheme,
 		Host: []byte(e.Host), Port: e.Port, Path: []byte("/" + path), Proto: 11,
 	}
+	r.Fields = make([]message.Field, 0, 3)
 	r.Add("Host", authority)
 	if e.Agent != "" {
 		r.Add("User-Agent", e.Agent)
@@ -425,6 +444,7 @@ func (e *Entry) sent() *message.Request {
 
 func (e *Entry) response() *message.Response {
 	s := &message.Response{Status: e.Status, Proto: 11, Length: e.Bytes}
+	s.Fields = make([]message.Field, 0, 2)
 	s.Add("Content-Type", e.Type)
 	s.Add("Content-Length", strconv.FormatInt(e.Bytes, 10))
 	return s
