@@ -34,6 +34,7 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 		var seen sight
 		seen.reset(f.n)
 		f.scan(data, &seen, func(p int32) { got = append(got, p) })
+		var c cursor
 		for i, p := range patterns {
 			exact, hay, needle := list[i].exact, fold(data), fold(p)
 			if exact {
@@ -44,11 +45,14 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 			}
 			seen.data = data
 			for from := range data {
+				if r.IntN(4) == 0 { // backtracking
+					from = r.IntN(from + 1)
+				}
 				want := bytes.Index(hay[from:], needle)
 				if want >= 0 {
 					want += from
 				}
-				if at, ok := seen.next(int32(i), &rule.Content{Pattern: needle, NoCase: !exact}, from, len(data)); ok && at != want {
+				if at, ok := seen.next(int32(i), &rule.Content{Pattern: needle, NoCase: !exact}, from, len(data), &c); ok && at != want {
 					t.Fatalf("pattern %q in %q from %d: seen at %d, want %d", p, data, from, at, want)
 				}
 			}

@@ -8,14 +8,17 @@ import "shuultuur/check/signature/rule"
 type sight struct {
 	data   []byte  // the completely searched part; nil for nothing
 	counts []uint8 // by pattern: number of occurrences
-	last   []int32 // by pattern that was found: its last entry in places, counted from 1
+	ends   []ends  // by pattern that was found
 	places []place
 	sieve  sieve
 }
 
-// A place is where a pattern begins, and the pattern's previous entry in the list, counted
-// from 1.
-type place struct{ at, before int32 }
+// ends are the first and the last entry of a pattern in places, counted from 1.
+type ends struct{ first, last int32 }
+
+// A place is where a pattern begins, and the entry of the pattern's next position, counted
+// from 1; 0 for none.
+type place struct{ at, next int32 }
 
 // maxPlaces is the number of positions of a pattern that are kept. If it occurs more often,
 // none is used.
@@ -24,7 +27,7 @@ const maxPlaces = 250
 // reset prepares for a search for n patterns.
 func (s *sight) reset(n int) {
 	if len(s.counts) < n {
-		s.counts, s.last = make([]uint8, n), make([]int32, n)
+		s.counts, s.ends = make([]uint8, n), make([]ends, n)
 	}
 	clear(s.counts[:n])
 	s.places, s.data = s.places[:0], nil
@@ -35,13 +38,29 @@ func (s *sight) full(pat int32) bool { return s.counts[pat] > maxPlaces }
 
 // add records a position of a pattern and reports whether it is the first.
 func (s *sight) add(pat int32, at int) (first bool) {
+	e := &s.ends[pat]
 	if first = s.counts[pat] == 0; first {
-		s.last[pat] = 0
+		*e = ends{}
 	}
-	if s.counts[pat]++; s.counts[pat] <= maxPlaces {
-		s.places = append(s.places, place{int32(at), s.last[pat]})
-		s.last[pat] = int32(len(s.places))
+	if s.counts[pat]++; s.counts[pat] > maxPlaces {
+		return first
 	}
+	s.places = append(s.places, place{at: int32(at)})
+	n := int32(len(s.places))
+	if e.last == 0 || int(s.places[e.last-1].at) <= at {
+		if e.last == 0 {
+			e.first = n
+		} else {
+			s.places[e.last-1].next = n
+		}
+		e.last = n
+		return first
+	}
+	to := &e.first // seldom: the patterns at two positions were found by other bytes of theirs
+	for int(s.places[*to-1].at) <= at {
+		to = &s.places[*to-1].next
+	}
+	s.places[n-1].next, *to = *to, n
 	return first
 }
 
@@ -53,18 +72,39 @@ func (s *sight) mark(pat int32) (first bool) {
 }
 
 // next returns the first position of a content between from and to, or -1. ok is false if not
-// all positions are known.
-func (s *sight) next(pat int32, c *rule.Content, from, to int) (at int, ok bool) {
+// all positions are known. It continues at c, if that does not lie beyond from.
+func (s *sight) next(pat int32, content *rule.Content, from, to int, c *cursor) (at int, ok bool) {
 	if s.full(pat) {
 		return -1, false
 	}
-	at = -1
-	for n := s.last[pat]; n > 0; n = s.places[n-1].before {
-		if i := int(s.places[n-1].at); i >= from && i+len(c.Pattern) <= to && (at < 0 || i < at) && equalAt(s.data[i:], c) {
-			at = i
+	if s.counts[pat] == 0 {
+		return -1, true
+	}
+	n := s.ends[pat].first
+	if c.entry > 0 && c.pat == pat && c.from <= from {
+		n = c.entry
+	}
+	for n > 0 && int(s.places[n-1].at) < from {
+		n = s.places[n-1].next
+	}
+	*c = cursor{pat, n, from}
+	for ; n > 0; n = s.places[n-1].next {
+		i := int(s.places[n-1].at)
+		if i+len(content.Pattern) > to {
+			break
+		}
+		if equalAt(s.data[i:], content) {
+			return i, true
 		}
 	}
-	return at, true
+	return -1, true
+}
+
+// A cursor is the entry of the first position of a pattern from a position on.
+type cursor struct {
+	pat   int32
+	entry int32 // 0 for none
+	from  int
 }
 
 // A searchedContent is a content of a group that a prefilter searches for.
@@ -134,9 +174,10 @@ var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
 // bufferFacts are the knowledge of prefilters about a buffer.
 type bufferFacts struct {
 	contents []searchedContent
-	body     *sight // nil if the beginning is all
-	head     *sight // of the beginning of the stream; nil for a body
-	shift    int    // where the body begins in the buffer
+	body     *sight    // nil if the beginning is all
+	head     *sight    // of the beginning of the stream; nil for a body
+	shift    int       // where the body begins in the buffer
+	cursors  [4]cursor // in the body, by content
 }
 
 // lacks reports whether some content is not in the buffer.
@@ -199,18 +240,19 @@ func (w *work) beginsWithout(g *group) bool {
 	return false
 }
 
-// next returns the first position of a content between from and to, or -1. ok is false if not
-// all positions are known.
-func (k *bufferFacts) next(x *searchedContent, from, to int) (at int, ok bool) {
+// next returns the first position of content number n between from and to, or -1. ok is false
+// if not all positions are known.
+func (k *bufferFacts) next(n, from, to int) (at int, ok bool) {
+	x := &k.contents[n]
 	at, ok = -1, true
 	if k.body != nil {
-		if at, ok = k.body.next(x.pat, x.content, from-k.shift, to-k.shift); at >= 0 {
+		if at, ok = k.body.next(x.pat, x.content, from-k.shift, to-k.shift, &k.cursors[n%len(k.cursors)]); at >= 0 {
 			at += k.shift
 		}
 	}
 	if k.head != nil && ok {
 		first := 0
-		if first, ok = k.head.next(x.raw, x.content, from, to); first >= 0 && (at < 0 || first < at) {
+		if first, ok = k.head.next(x.raw, x.content, from, to, new(cursor)); first >= 0 && (at < 0 || first < at) {
 			at = first
 		}
 	}
@@ -221,11 +263,10 @@ func (k *bufferFacts) next(x *searchedContent, from, to int) (at int, ok bool) {
 func (in *inspector) find(c *rule.Content, from, to int) int {
 	if to-from >= shortBuffer {
 		for i := range in.known.contents {
-			x := &in.known.contents[i]
-			if x.content != c {
+			if in.known.contents[i].content != c {
 				continue
 			}
-			if at, ok := in.known.next(x, from, to); ok {
+			if at, ok := in.known.next(i, from, to); ok {
 				return at
 			}
 			break
