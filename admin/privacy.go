@@ -204,23 +204,42 @@ func (s *Settings) erase(_ context.Context, who event.Person, dry bool) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	n, err := s.Versions.Erase(Tag(text), func(text string) bool { return len(placesOf(text, &who)) > 0 }, who.In, dry)
-	if places := placesOf(string(text), &who); err == nil && len(places) > 0 {
+	keys := naming(s.Keys)
+	n, err := s.Versions.Erase(Tag(text), func(text string) bool { return len(placesOf(text, &who, keys)) > 0 }, who.In, dry)
+	if places := placesOf(string(text), &who, keys); err == nil && len(places) > 0 {
 		err = stillNamed{fmt.Errorf("the settings in use name this person: %s; remove the name there, and erase again", strings.Join(places, ", "))}
 	}
 	return n, err
 }
 
-// naming are the keys of settings under which people, devices and clients are named. An
+// naming returns the keys of settings under which people, devices and clients are named. An
 // address elsewhere, such as under listen, or with a port, is that of a server.
-var naming = []string{"addresses", "groups", "client-ids", "users", "user", "networks", "clients", "who", "person", "as", "monitors", "purge", "allow", "deny", "mail"}
+func naming(all []setting.Key) (keys [][]string) {
+	for i := range all {
+		if all[i].People {
+			keys = append(keys, strings.Split(all[i].Path, "."))
+		}
+	}
+	return keys
+}
+
+// isUnder reports whether a path of keys and of names that somebody chose leads to a key or below
+// it.
+func isUnder(path, key []string) bool {
+	for _, name := range path {
+		if len(key) > 0 && name == key[0] {
+			key = key[1:]
+		}
+	}
+	return len(key) == 0
+}
 
 // placesOf returns where a text of settings names a person: in a comment, or in keys and values
 // under the keys for people.
-func placesOf(text string, who *event.Person) (places []string) {
+func placesOf(text string, who *event.Person, keys [][]string) (places []string) {
 	err := setting.Walk([]byte(text), func(path []string, line int, value string, comment bool) {
 		_, err := netip.ParseAddrPort(value)
-		if err == nil || !who.In(value) || !comment && (len(path) == 0 || path[0] == "mail" || !slices.ContainsFunc(path, func(key string) bool { return slices.Contains(naming, key) })) {
+		if err == nil || !who.In(value) || !comment && !slices.ContainsFunc(keys, func(key []string) bool { return isUnder(path, key) }) {
 			return
 		}
 		if place := fmt.Sprintf("%s (line %d)", strings.Join(path, "."), line); !slices.Contains(places, place) {

@@ -17,6 +17,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/event/sqlite"
+	"shuultuur/setting"
 )
 
 // TestWhatIsErasedIsInNoFile searches the bytes of all files in the data folder.
@@ -176,6 +177,11 @@ policies:
 reports: [{every: week, mail: [anna@school.example]}]
 state: {redis: {addresses: ["127.0.0.1:6379"]}}
 `
+	var known []setting.Key
+	for _, path := range []string{"dns.zones.files.clients", "identity.addresses", "identity.groups", "policies.users", "reports.mail"} {
+		known = append(known, setting.Key{Path: path, People: true})
+	}
+	keys := naming(append(known, setting.Key{Path: "policies.name"}))
 	for _, c := range []struct {
 		user, client string
 		want         []string
@@ -192,13 +198,13 @@ state: {redis: {addresses: ["127.0.0.1:6379"]}}
 		if a, err := netip.ParseAddr(c.client); err == nil {
 			who.Clients = append(who.Clients, a)
 		}
-		got := placesOf(text, &who)
+		got := placesOf(text, &who, keys)
 		slices.Sort(got)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s%s: %q, want %q", c.user, c.client, got, c.want)
 		}
 	}
-	if got := placesOf("{ anna", &event.Person{Users: []string{"anna"}}); len(got) != 1 {
+	if got := placesOf("{ anna", &event.Person{Users: []string{"anna"}}, keys); len(got) != 1 {
 		t.Errorf("a text that cannot be read: %q", got)
 	}
 }

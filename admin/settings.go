@@ -33,6 +33,7 @@ type Settings struct {
 	Versions Versions // those that are kept
 	// Schema returns the JSON schema of the file, for the editor; nil: there is none.
 	Schema func() ([]byte, error)
+	Keys   []setting.Key // all keys that the file may have
 	// Policies returns the policies in use with their text.
 	Policies func() ([]PolicyView, error)
 

@@ -35,7 +35,7 @@ type Config struct {
 	Rules       []Rule   `yaml:"rules"` // the first that matches applies
 	// Purge lists the networks of clients that may remove a URL with the method PURGE, which
 	// is then refused to all others. Default none: PURGE goes to origins like any method.
-	Purge setting.Networks `yaml:"purge"`
+	Purge setting.Networks `yaml:"purge" names:"people"`
 	// Peers are nodes that share their objects; default none.
 	Peers *peer.Config `yaml:"peers"`
 }

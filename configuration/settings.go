@@ -107,7 +107,7 @@ type Listen struct {
 	Token string `yaml:"token"`
 	// Monitors are the networks that may read metrics and health without the token. Default
 	// none.
-	Monitors setting.OneOrMore[policy.Network] `yaml:"monitors"`
+	Monitors setting.OneOrMore[policy.Network] `yaml:"monitors" names:"people"`
 	// TLS is the certificate of the proxy port for clients that use TLS to the proxy itself
 	// ("HTTPS proxy"). An admin address that other machines can reach requires it.
 	TLS *KeyPair `yaml:"tls"`

@@ -159,6 +159,7 @@ func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
 		Save:     g.saveSettings,
 		Versions: s.Versions(),
 		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys only, without the texts of the manual
+		Keys:     setting.Keys(s),
 		Policies: func() ([]admin.PolicyView, error) {
 			s := g.engine.Load().Settings
 			return admin.PolicyViews(s.Text, s.Policies)

@@ -18,7 +18,7 @@ type Config struct {
 	// Clients are the networks of proxies that may send requests; default this
 	// machine and private networks. Their statements about users and addresses are
 	// trusted.
-	Clients     setting.OneOrMore[policy.Network] `yaml:"clients"`
+	Clients     setting.OneOrMore[policy.Network] `yaml:"clients" names:"people"`
 	Connections setting.Count                     `yaml:"connections"` // most concurrent connections; default 1024
 	Preview     setting.Size                      `yaml:"preview"`     // bytes of a body that are sent with its head; default 4 KiB, at most 64 KiB
 	Idle        setting.Duration                  `yaml:"idle"`        // time after which a silent connection is closed; default 5m

@@ -32,14 +32,14 @@ import (
 type Config struct {
 	// Addresses are users with fixed addresses or networks. The narrowest network
 	// that contains a client applies.
-	Addresses map[string][]string `yaml:"addresses"`
+	Addresses map[string][]string `yaml:"addresses" names:"people"`
 	// ClientIDs are users with the identifiers that their DNS clients send, in the
 	// path of DNS over HTTPS or before the server's name in TLS. They take
 	// precedence over addresses. Nothing proves them, so choose unguessable ones
 	// for users with more rights.
-	ClientIDs map[string][]string `yaml:"client-ids"`
+	ClientIDs map[string][]string `yaml:"client-ids" names:"people"`
 	// Groups have members: names of users, addresses and networks.
-	Groups map[string][]string `yaml:"groups"`
+	Groups map[string][]string `yaml:"groups" names:"people"`
 	Basic  *Basic              `yaml:"basic"`
 	// Kerberos lets clients sign in with tickets from a directory.
 	Kerberos *Kerberos `yaml:"kerberos"`
@@ -62,7 +62,7 @@ type Basic struct {
 	Realm string       `yaml:"realm"` // shown by browsers; default "Shuultuur"
 	// Networks are those whose clients must log in; default all. A client whose
 	// address belongs to a user is not asked.
-	Networks []string `yaml:"networks"`
+	Networks []string `yaml:"networks" names:"people"`
 	// LDAP or RADIUS verifies names that are not in the file, and provides groups.
 	LDAP   *directory.LDAP   `yaml:"ldap"`
 	RADIUS *directory.RADIUS `yaml:"radius"`

@@ -20,10 +20,10 @@ import (
 type Kerberos struct {
 	kerberos.Config `yaml:",inline"`
 	// Networks are those whose clients must sign in; default all.
-	Networks []string `yaml:"networks"`
+	Networks []string `yaml:"networks" names:"people"`
 	// Groups gives names to the SIDs in tickets of Active Directory, such as
 	// S-1-5-21-1004336348-1177238915-682003330-512.
-	Groups map[string][]string `yaml:"groups"`
+	Groups map[string][]string `yaml:"groups" names:"people"`
 	// LDAP provides the groups of users, so that changes apply without a new
 	// ticket. Without it, the groups in the ticket apply.
 	LDAP *directory.LDAP `yaml:"ldap"`

@@ -15,7 +15,7 @@ import (
 // configured proxy cannot be asked for a password in another way.
 type SignIn struct {
 	// Networks are those whose clients must sign in; default all.
-	Networks []string `yaml:"networks"`
+	Networks []string `yaml:"networks" names:"people"`
 	// Session is how long a sign-in is valid, at most 7 days; default 12h.
 	Session setting.Duration `yaml:"session"`
 	// OIDC is the provider that signs people in. The same page accepts names and

@@ -37,11 +37,11 @@ type Config struct {
 	// Trusted lists networks of load balancers whose PROXY protocol header is
 	// trusted on tcp, tls and https.
 	Trusted setting.OneOrMore[netip.Prefix] `yaml:"trusted"`
-	Deny    setting.OneOrMore[netip.Prefix] `yaml:"deny"`  // networks that get no answer at all
-	Allow   setting.OneOrMore[netip.Prefix] `yaml:"allow"` // networks that are answered, others get REFUSED; default all
+	Deny    setting.OneOrMore[netip.Prefix] `yaml:"deny" names:"people"`  // networks that get no answer at all
+	Allow   setting.OneOrMore[netip.Prefix] `yaml:"allow" names:"people"` // networks that are answered, others get REFUSED; default all
 	// Recursion lists networks that may use us as a resolver; default loopback,
 	// private and link-local networks. RRL does not limit them.
-	Recursion setting.OneOrMore[netip.Prefix] `yaml:"recursion"`
+	Recursion setting.OneOrMore[netip.Prefix] `yaml:"recursion" names:"people"`
 
 	UDPSize setting.Size  `yaml:"udp-size"` // longest reply over UDP, 512 to 4096 bytes; default 1232
 	Rate    setting.Count `yaml:"rate"`     // queries per second of one client (IPv6: /56); default off

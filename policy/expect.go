@@ -17,7 +17,7 @@ type Expectation struct {
 	URL setting.OneOrMore[string] `yaml:"url"` // requested URLs; each has to meet the expectation
 	// As is the client: an address, a user or a group, or else the name of a policy. Default:
 	// any client that this policy covers.
-	As string `yaml:"as"`
+	As string `yaml:"as" names:"people"`
 	Is string `yaml:"is"` // pass or allow (equivalent here), warn, block or redirect
 	// At is the time: "10:30", or "mon 10:30" for one day of the week. Default: now.
 	At string `yaml:"at"`

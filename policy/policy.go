@@ -42,9 +42,9 @@ type Policy struct {
 	Name string `yaml:"name"`
 
 	// Whom it covers. A key that is not given covers everybody.
-	Networks []Network `yaml:"networks"`
-	Users    []string  `yaml:"users"`  // compared as they are written
-	Groups   []string  `yaml:"groups"` // one of the client's groups suffices
+	Networks []Network `yaml:"networks" names:"people"`
+	Users    []string  `yaml:"users" names:"people"`  // compared as they are written
+	Groups   []string  `yaml:"groups" names:"people"` // one of the client's groups suffices
 	Schedule Schedule  `yaml:"schedule"`
 
 	Rules []Rule `yaml:"rules"` // the first that matches decides

@@ -16,8 +16,8 @@ import (
 type Route struct {
 	// Networks, Groups and Policies select the clients: a client must match one
 	// item of each list that is given. A route without them is for all clients.
-	Networks setting.OneOrMore[string] `yaml:"networks"`
-	Groups   setting.OneOrMore[string] `yaml:"groups"`
+	Networks setting.OneOrMore[string] `yaml:"networks" names:"people"`
+	Groups   setting.OneOrMore[string] `yaml:"groups" names:"people"`
 	Policies setting.OneOrMore[string] `yaml:"policies"`
 	// Proxies are tried in order: "gate.example:8080", "https://gate.example:8443",
 	// "socks5://gate.example:1080", or "direct" for none. Default the proxy of this

@@ -10,8 +10,9 @@ import (
 // A Key is a key of the settings file. Its path omits names and indexes that the administrator
 // chooses: "lists.path", "policies.rules.action".
 type Key struct {
-	Path  string
-	Group bool // other keys are below it
+	Path   string
+	Group  bool // other keys are below it
+	People bool // it names people, devices or clients: its field has the tag names:"people"
 }
 
 // Keys lists every key of the settings v in order, groups before their keys.
@@ -22,7 +23,7 @@ func Keys(v any) []Key {
 		for _, f := range fieldsOf(t) {
 			at := join(path, f.name)
 			of, group := groupOf(f.of.Type)
-			all = append(all, Key{at, group})
+			all = append(all, Key{at, group, f.of.Tag.Get("names") == "people"})
 			if group {
 				walk(of, at)
 			}

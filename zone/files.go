@@ -33,7 +33,7 @@ type File struct {
 	Origin string `yaml:"origin,omitempty"`
 	// View and Clients: see [Zone].
 	View    string           `yaml:"view,omitempty"`
-	Clients setting.Networks `yaml:"clients,omitempty"`
+	Clients setting.Networks `yaml:"clients,omitempty" names:"people"`
 }
 
 // A Target serves zones: a [Responder], or the signer and announcer before it.

@@ -61,13 +61,13 @@ func (s *Severity) UnmarshalText(text []byte) error {
 
 // A Route sets who receives which alerts. An omitted condition matches all.
 type Route struct {
-	Groups   []string  `yaml:"groups"`   // of the person
-	Themes   []string  `yaml:"themes"`   // names
-	Severity *Severity `yaml:"severity"` // this one and above
+	Groups   []string  `yaml:"groups" names:"people"` // of the person
+	Themes   []string  `yaml:"themes"`                // names
+	Severity *Severity `yaml:"severity"`              // this one and above
 	// Quiet are hours in which nothing is sent; waiting mails are sent when they
 	// end. Alerts of high severity do not wait.
 	Quiet   policy.Schedule            `yaml:"quiet"`
-	Mail    setting.OneOrMore[string]  `yaml:"mail"`
+	Mail    setting.OneOrMore[string]  `yaml:"mail" names:"people"`
 	Webhook setting.OneOrMore[Webhook] `yaml:"webhook"`
 	// Language is the language of messages, a tag such as mn or uz-Cyrl; default
 	// en.

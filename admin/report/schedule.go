@@ -19,10 +19,10 @@ import (
 
 // A Schedule has reports sent by mail.
 type Schedule struct {
-	Every string                    `yaml:"every"` // day, about the day before, or week, on Mondays about the week before
-	At    string                    `yaml:"at"`    // when on the day; default "07:00"
-	Group string                    `yaml:"group"` // only of these people; default everybody
-	Mail  setting.OneOrMore[string] `yaml:"mail"`  // recipients
+	Every string                    `yaml:"every"`                // day, about the day before, or week, on Mondays about the week before
+	At    string                    `yaml:"at"`                   // when on the day; default "07:00"
+	Group string                    `yaml:"group" names:"people"` // only of these people; default everybody
+	Mail  setting.OneOrMore[string] `yaml:"mail" names:"people"`  // recipients
 	// Language is the language of the report, a tag such as mn or uz-Cyrl; default
 	// en.
 	Language string `yaml:"language"`

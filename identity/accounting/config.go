@@ -10,7 +10,7 @@ type Config struct {
 	// Clients are the addresses or networks of access points and similar devices,
 	// with the secret that each shares with us. The narrowest matching network
 	// applies.
-	Clients map[string]string `yaml:"clients"`
+	Clients map[string]string `yaml:"clients" names:"people"`
 	// Groups are the attributes whose values are groups of the user: class,
 	// filter-id. Default both.
 	Groups setting.OneOrMore[string] `yaml:"groups"`

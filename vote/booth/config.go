@@ -112,12 +112,12 @@ func (l Limit) or(def vote.Rate) vote.Rate {
 
 // Automatic is a rule that decides votes without a person.
 type Automatic struct {
-	Vote   string                    `yaml:"vote"`   // wrong (default) or dangerous
-	Votes  int                       `yaml:"votes"`  // the number of different people who must vote
-	Groups setting.OneOrMore[string] `yaml:"groups"` // their groups; default any
-	Within setting.Duration          `yaml:"within"` // the period in which they vote; default 1h
-	For    setting.Duration          `yaml:"for"`    // how long the decision holds; default 1d, off is for good
-	Who    string                    `yaml:"who"`    // whom it is for: an address, network, user or group; default everyone
+	Vote   string                    `yaml:"vote"`                  // wrong (default) or dangerous
+	Votes  int                       `yaml:"votes"`                 // the number of different people who must vote
+	Groups setting.OneOrMore[string] `yaml:"groups" names:"people"` // their groups; default any
+	Within setting.Duration          `yaml:"within"`                // the period in which they vote; default 1h
+	For    setting.Duration          `yaml:"for"`                   // how long the decision holds; default 1d, off is for good
+	Who    string                    `yaml:"who" names:"people"`    // whom it is for: an address, network, user or group; default everyone
 }
 
 // Mail sets how answers are sent to voters who have left an address.

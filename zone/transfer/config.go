@@ -45,7 +45,7 @@ type Sign struct {
 // or if both are given, those that do both. The first rule that matches applies.
 type Allow struct {
 	Zones    []string         `yaml:"zones,omitempty"` // none: all
-	Networks setting.Networks `yaml:"networks,omitempty"`
+	Networks setting.Networks `yaml:"networks,omitempty" names:"people"`
 	Key      string           `yaml:"key,omitempty"`
 	TLS      bool             `yaml:"tls,omitempty"` // over TLS only
 	// View is the view to send; default: the one that answers the client's queries.
