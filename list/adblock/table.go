@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -165,7 +166,8 @@ func (b *Builder) appendDomains(t []byte, domains [][]byte) []byte {
 		b.ids = append(b.ids, id|not)
 	}
 	if len(b.ids) > 1 {
-		slices.SortFunc(b.ids, func(x, y uint32) int { return strings.Compare(name(b.names, x), name(b.names, y)) })
+		ids := b.ids // slices.SortFunc would be compiled for this type
+		sort.Slice(ids, func(i, j int) bool { return name(b.names, ids[i]) < name(b.names, ids[j]) })
 	}
 	for _, id := range b.ids {
 		t = binary.LittleEndian.AppendUint32(t, id)
