@@ -249,7 +249,7 @@ func TestHTTP2IsLimited(t *testing.T) {
 }
 
 func TestHTTP2ConnectionsEndWhenTheyAreIdle(t *testing.T) {
-	s, cfg := secure(t, Config{Idle: setting.Duration(300 * time.Millisecond)})
+	s, cfg := secure(t, Config{Idle: setting.Duration(2 * time.Second)})
 	f := dialHTTP2(t, s, cfg)
 	f.get(1, "www.test.", miekg.TypeA)
 	go func() { // does not keep the connection open

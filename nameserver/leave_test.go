@@ -76,7 +76,7 @@ func TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver(t *testing.T) {
 // TestAConnectionIsAnsweredWhileItIsUsed: after another process has taken over, a connection is
 // served until it has been silent for as long as connections may be.
 func TestAConnectionIsAnsweredWhileItIsUsed(t *testing.T) {
-	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, Idle: setting.Duration(time.Second)}, slog.New(slog.DiscardHandler), nil)
+	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, Idle: setting.Duration(3 * time.Second)}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

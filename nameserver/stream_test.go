@@ -122,7 +122,7 @@ func TestAConnectionHoldsOnlySoManyQueries(t *testing.T) {
 }
 
 func TestConnectionsEnd(t *testing.T) {
-	s := start(t, Config{Idle: setting.Duration(150 * time.Millisecond)}, nil)
+	s := start(t, Config{Idle: setting.Duration(2 * time.Second)}, nil)
 	t.Run("silent", func(t *testing.T) {
 		c := dial(t, s)
 		c.Write(frame(t, query("www.test.", miekg.TypeA)))

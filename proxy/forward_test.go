@@ -391,7 +391,7 @@ func TestUpstreamFailures(t *testing.T) {
 	}
 	nobody := ln.Addr().String()
 	ln.Close()
-	r := start(t, Config{Upstream: upstream.Config{Answer: setting.Duration(200 * time.Millisecond)}}, Engine{})
+	r := start(t, Config{Upstream: upstream.Config{Answer: setting.Duration(2 * time.Second)}}, Engine{})
 	for _, tt := range []struct {
 		host   string
 		status int

@@ -139,7 +139,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 		fmt.Fprint(w, "done")
 	})
 	echoes := rawOrigin(t, "tcp", echo)
-	r := start(t, Config{Drain: setting.Duration(500 * time.Millisecond)}, Engine{})
+	r := start(t, Config{Drain: setting.Duration(3 * time.Second)}, Engine{})
 	idle, idleReader := r.raw()
 	fmt.Fprintf(idle, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", o.URL)
 	res, err := http.ReadResponse(idleReader, nil)

@@ -260,7 +260,7 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 func TestARequestThatCrossesGOAWAYMeetsNoReset(t *testing.T) {
 	w := newWorld(t)
 	host := w.origin2(t, false, func(rw http.ResponseWriter, q *http.Request) {})
-	r := start(t, Config{Idle: setting.Duration(200 * time.Millisecond)}, Engine{Intercept: w.in})
+	r := start(t, Config{Idle: setting.Duration(2 * time.Second)}, Engine{Intercept: w.in})
 	f := r.frames(w, host)
 	get := []string{":method", "GET", ":scheme", "https", ":authority", host, ":path", "/"}
 	f.ask(1, true, get...)

@@ -391,7 +391,7 @@ func extended(m *miekg.Msg) uint16 {
 func TestValidatesAsUnboundDoes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	cfg := Config{Upstreams: []string{l.resolver}, Validate: true, Timeout: setting.Duration(time.Second), Total: setting.Duration(4 * time.Second)}
+	cfg := Config{Upstreams: []string{l.resolver}, Validate: true, Timeout: setting.Duration(5 * time.Second), Total: setting.Duration(30 * time.Second)}
 	cfg.Anchors = []string{l.anchor}
 	f := start(t, cfg)
 
