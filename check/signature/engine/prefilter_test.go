@@ -45,8 +45,12 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 			}
 			seen.data = data
 			for from := range data {
-				if r.IntN(4) == 0 { // backtracking
+				switch r.IntN(8) {
+				case 0: // backtracking
 					from = r.IntN(from + 1)
+				case 1: // another pattern between
+					k := int32(r.IntN(len(patterns)))
+					seen.next(k, &rule.Content{Pattern: fold(patterns[k]), NoCase: true}, r.IntN(from+1), len(data), &c)
 				}
 				want := bytes.Index(hay[from:], needle)
 				if want >= 0 {
