@@ -56,7 +56,7 @@ func (s *Side) Get(name string) ([]byte, bool) {
 	var out []byte
 	found := false
 	for _, h := range s.Headers {
-		if !strings.EqualFold(string(h.Name), name) {
+		if len(h.Name) != len(name) || !strings.EqualFold(string(h.Name), name) {
 			continue
 		}
 		if found {
