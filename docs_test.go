@@ -35,8 +35,8 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// TestTheArchitectureNamesWhatThereIs: the files and folders that it names exist.
-func TestTheArchitectureNamesWhatThereIs(t *testing.T) {
+// TestTheArchitectureNamesExistingThings: the files and folders that it names exist.
+func TestTheArchitectureNamesExistingThings(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)

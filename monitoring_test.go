@@ -143,9 +143,9 @@ func watchedExpressions(t *testing.T) (all []watched) {
 	return all
 }
 
-// TestMonitoringAsksForWhatThereIs: the alert rules and the dashboard name only metrics and
+// TestMonitoringUsesExistingMetrics: the alert rules and the dashboard name only metrics and
 // labels that the program has.
-func TestMonitoringAsksForWhatThereIs(t *testing.T) {
+func TestMonitoringUsesExistingMetrics(t *testing.T) {
 	var (
 		metric   = regexp.MustCompile(`\b((?:shuultuur|coredns|go|process)_[a-z0-9_]+)(?:\{([^}]*)\})?`)
 		matcher  = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)`)

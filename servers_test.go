@@ -55,7 +55,7 @@ var killed = map[string][]string{
 	"vote/store":         {"vote/booth.TestPostgresIsKilledUnderLoad"},
 	"zone/redins":        {"redis.TestConnectsAgainAfterARestart", "TestAZoneThatCannotBeReadIsServfail"},
 	"zone/redins/health": {"TestStatusCountsUpAndDown"}, // their purpose is to ask whether servers are away
-	"zone/transfer":      {"TestWhatIsOnDiskExpires"},
+	"zone/transfer":      {"TestObjectsOnDiskExpire"},
 }
 
 // ownTools has programs that people start. They ask a gateway, or measure, and end.

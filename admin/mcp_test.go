@@ -39,7 +39,7 @@ func (h *house) called(t *testing.T, as account.Role, tool, args string, change 
 	return part["text"].(string), result["isError"].(bool)
 }
 
-func TestAssistantsAskAsWhoSendsThem(t *testing.T) {
+func TestAssistantsHaveTheRightsOfTheirToken(t *testing.T) {
 	h := newHouse(t)
 	for asked, want := range map[string]string{"2025-06-18": "2025-06-18", "2024-11-05": "2024-11-05", "2099-01-01": "2025-06-18"} {
 		_, hello, _ := h.assistant(t, account.Viewer, "initialize", `{"protocolVersion": "`+asked+`", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}`)

@@ -25,7 +25,7 @@ import (
 	"shuultuur/setting"
 )
 
-func TestWhatWasFoundInPicturesIsShownBlurred(t *testing.T) {
+func TestFoundPicturesAreShownBlurred(t *testing.T) {
 	m := image.NewRGBA(image.Rect(0, 0, 320, 240))
 	for i := range m.Pix {
 		m.Pix[i] = [4]uint8{215, 165, 135, 255}[i&3]

@@ -20,8 +20,8 @@ import (
 	"shuultuur/setting"
 )
 
-// TestWhatIsErasedIsInNoFile searches the bytes of all files in the data folder.
-func TestWhatIsErasedIsInNoFile(t *testing.T) {
+// TestErasedRecordsAreInNoFile searches the bytes of all files in the data folder.
+func TestErasedRecordsAreInNoFile(t *testing.T) {
 	h := newHouse(t)
 	rows := []event.Row(h.parts.Events.Reader.(memory))
 	db, err := sqlite.Open(filepath.Join(h.dir, "events.db"), 24*time.Hour)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestWhatRootWritesBelongsToWhomTheFolderBelongs(t *testing.T) {
+func TestFilesThatRootWritesBelongToTheOwnerOfTheFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can write files for others")
 	}

@@ -62,8 +62,8 @@ func TestACodedPartOfAFormHasALimit(t *testing.T) {
 	}
 }
 
-// TestAFormThatBreaksOffLeavesNothingBehind: archives are read by coroutines.
-func TestAFormThatBreaksOffLeavesNothingBehind(t *testing.T) {
+// TestATruncatedFormIsForgotten: archives are read by coroutines.
+func TestATruncatedFormIsForgotten(t *testing.T) {
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)
 	w, err := z.CreateHeader(&zip.FileHeader{Name: "a.txt", Method: zip.Store})

@@ -47,8 +47,8 @@ func TestAFolderBelongsToOne(t *testing.T) {
 	again.Close()
 }
 
-// TestWhoAsksFindsANoteAtAnyTime, even while a shorter or longer one replaces it.
-func TestWhoAsksFindsANoteAtAnyTime(t *testing.T) {
+// TestReadersFindANoteAtAnyTime, even while a shorter or longer one replaces it.
+func TestReadersFindANoteAtAnyTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	f, err := Open(dir, true)
 	if err != nil {

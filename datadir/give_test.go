@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestWhatRootLeavesBelongsToTheOwnerOfTheFolder(t *testing.T) {
+func TestFilesOfRootAreGivenToTheOwnerOfTheFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can leave files for others")
 	}

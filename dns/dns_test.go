@@ -198,7 +198,7 @@ func TestReplyIsWhatTheLibraryReads(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsUndoneOrTruncated(t *testing.T) {
+func TestSetsThatDoNotFitAreUndoneOrTruncated(t *testing.T) {
 	var q Query
 	q.Parse(pack(t, with(question("example.org.", miekg.TypeTXT))))
 	var r Reply

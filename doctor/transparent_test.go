@@ -108,7 +108,7 @@ func TestTransparentOnFreeBSD(t *testing.T) {
 	}
 }
 
-func TestTransparentAsksOnlyForWhatIsListenedOn(t *testing.T) {
+func TestTransparentNamesOnlyListeningAddresses(t *testing.T) {
 	m := bare()
 	count := func(cfg Config) (n int) {
 		for _, f := range Look(t.Context(), m, cfg).Findings {

@@ -234,7 +234,7 @@ func lineOf(m *miekg.Msg) string {
 	return s
 }
 
-func TestNamesAreAnsweredByThePolicyOfWhoAsks(t *testing.T) {
+func TestNamesAreAnsweredByThePolicyOfTheClient(t *testing.T) {
 	e := nameEngine(t)
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	const pupil, mary, guest = "10.1.0.8", "10.1.0.7", "192.168.1.1"
@@ -410,7 +410,7 @@ func TestQueriesAreCounted(t *testing.T) {
 	}
 }
 
-func TestWhatWasAskedIsRecordedWhole(t *testing.T) {
+func TestQuestionsAreRecordedWhole(t *testing.T) {
 	e := nameEngine(t)
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	record := func(client, name string) event.Row {
@@ -542,7 +542,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 	}
 }
 
-func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
+func TestWhyTellsTheAnswerForANameWithoutAQuery(t *testing.T) {
 	e, done, err := engine.Explain(context.Background(), folder(t, nameFiles()))
 	if err != nil {
 		t.Fatal(err)
@@ -570,7 +570,7 @@ func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
 	}
 }
 
-func TestWhatDNS64WouldMakeOfAnAnswerIsSaid(t *testing.T) {
+func TestWhyTellsTheAddressesThatDNS64Makes(t *testing.T) {
 	files := nameFiles()
 	files["shuultuur.yaml"] = nameSettings + "  dns64: 2001:db8:64::/96\n"
 	e, done, err := engine.Explain(t.Context(), folder(t, files))
@@ -604,7 +604,7 @@ func TestWhatDNS64WouldMakeOfAnAnswerIsSaid(t *testing.T) {
 	}
 }
 
-func TestWhatAZoneOfOurOwnWouldAnswerIsSaid(t *testing.T) {
+func TestWhyTellsTheAnswerOfAnOwnZone(t *testing.T) {
 	files := nameFiles()
 	files["shuultuur.yaml"] = nameSettings + `
   redis: {addresses: ["127.0.0.1:1"]}

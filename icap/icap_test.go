@@ -340,9 +340,9 @@ func TestAnEditedHeadLeavesTheBodyWithTheClient(t *testing.T) {
 	}
 }
 
-// TestNothingIs204ThatMayNotBe: without Allow and without a preview, the client must get the
+// TestStatus204IsSentOnlyWhereAllowed: without Allow and without a preview, the client must get the
 // message back (RFC 3507, 4.6).
-func TestNothingIs204ThatMayNotBe(t *testing.T) {
+func TestStatus204IsSentOnlyWhereAllowed(t *testing.T) {
 	_, at := start(t, Config{}, nil)
 	get := fmt.Sprintf("Encapsulated: req-hdr=0, null-body=%d\r\n\r\n%s", len(page1), page1)
 	for fields, want := range map[string]string{"": "ICAP/1.0 200 OK", "Allow: 204\r\n": "ICAP/1.0 204 No Modifications Needed", "Preview: 0\r\n": "ICAP/1.0 204 No Modifications Needed"} {
@@ -367,7 +367,7 @@ func TestABodyOfOptionsIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestWhatIsMalformedIsRefused(t *testing.T) {
+func TestMalformedInputIsRefused(t *testing.T) {
 	_, at := start(t, Config{}, nil)
 	for name, what := range map[string]struct{ text, want string }{
 		"no ICAP":                   {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "ICAP/1.0 505"},

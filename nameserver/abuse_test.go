@@ -174,7 +174,7 @@ func TestALimiterForgetsButDoesNotGrow(t *testing.T) {
 	}
 }
 
-func TestWhoMayAsk(t *testing.T) {
+func TestNetworksThatMayQuery(t *testing.T) {
 	some := func(p string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(p)} }
 	l := handlerAt(t, Config{Allow: some("198.51.100.0/24"), Deny: some("198.51.100.128/25"), Recursion: some("198.51.100.0/26")}, &recursing{})
 	for client, want := range map[string]int{

@@ -116,7 +116,7 @@ func TestEDNSAsRFC8906Section8(t *testing.T) {
 	})
 }
 
-func TestWhatIsMalformedIsToldOrDropped(t *testing.T) {
+func TestMalformedQueriesGetAnErrorOrNoReply(t *testing.T) {
 	s := start(t, Config{}, nil)
 	good, err := query("www.test.", miekg.TypeA).Pack()
 	if err != nil {

@@ -350,7 +350,7 @@ func (w *watcher) SeeRefused(q *dns.Query, t *filter.Transaction) {
 	t.ID, t.Findings = "seen", append(t.Findings, filter.Finding{Check: "watcher"})
 }
 
-func TestWhatTheServerAnswersByItselfIsExamined(t *testing.T) {
+func TestQueriesTheServerAnswersByItselfAreExamined(t *testing.T) {
 	w := &watcher{seen: make(chan []byte, 1)}
 	recorded := make(chan int, 1)
 	s := start(t, Config{}, func(_ *dns.Query, _ *dns.Reply, judged *filter.Transaction, _ time.Duration) {

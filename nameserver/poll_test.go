@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestALookoutWakesWhoWaitsForTheNetwork(t *testing.T) {
+func TestAChangeWakesWaitersForTheNetwork(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	l, err := newPoller()
 	if err != nil {

@@ -252,7 +252,7 @@ func TestTheFirstRuleThatFitsWinsAcrossStages(t *testing.T) {
 
 // The order of e2guardian 5: local lists before main lists, in each
 // semi-exception, exception, grey, banned; then the scan.
-func TestTheOrderOfE2guardianCanBeSaid(t *testing.T) {
+func TestTheOrderOfE2guardianCanBeExpressed(t *testing.T) {
 	names := []string{"localsemi", "localexception", "localgrey", "localbanned", "semi", "exception", "grey", "banned"}
 	rules := []Rule{
 		{Name: "localexception", Action: "allow", Category: cats("localexception"), Unless: cats("localsemi")},

@@ -95,7 +95,7 @@ func TestALearnedPassIsNotHeld(t *testing.T) {
 	}
 }
 
-func TestWhatIsLearnedForWhom(t *testing.T) {
+func TestVerdictsAreLearnedByPolicy(t *testing.T) {
 	bare := page{path: "/a", response: []string{"Content-Type", "text/html"}}
 	with := func(p page, change func(*page)) page { change(&p); return p }
 	post := func(p *page) { p.method = "POST" }
@@ -150,7 +150,7 @@ func TestWhatIsLearnedForWhom(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotLearned(t *testing.T) {
+func TestVerdictsThatAreNotLearned(t *testing.T) {
 	broken := phrases(10)
 	broken.err = map[filter.Stage]error{filter.ResponseBody: context.DeadlineExceeded}
 	warn := Rule{Name: "w", Action: "warn", Category: cats("phrase"), Over: over(5)}

@@ -279,7 +279,7 @@ func TestBalance(t *testing.T) {
 	})
 }
 
-func TestWhatIsAllowedIsLimitedToo(t *testing.T) {
+func TestAllowedRequestsCountTowardsLimits(t *testing.T) {
 	counted(t, Policy{Limits: []Limit{{Requests: Rate{1, time.Minute}}}, Rules: []Rule{{Name: "all", Action: "allow"}}}, func(t *testing.T, e *Engine) {
 		for i := range 2 {
 			tr, _ := page{start: time.Now()}.judge(t, e)

@@ -76,7 +76,7 @@ func TestAPauseLiftsWhatRulesRefuse(t *testing.T) {
 	}
 }
 
-func TestWhatPassesForAPauseSaysSo(t *testing.T) {
+func TestTheRecordMarksWhatAPauseLetsPass(t *testing.T) {
 	begin := time.Date(2026, 1, 31, 12, 0, 0, 0, time.Local)
 	var pauses Pauses
 	pauses.Set([]Pause{{"", begin.Add(time.Minute)}})

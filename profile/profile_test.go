@@ -220,7 +220,7 @@ func TestTakeWritesEveryProfileAndItsReading(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeTakenIsNamed(t *testing.T) {
+func TestOptionsThatCannotBeImportedAreNamed(t *testing.T) {
 	broken := []string{"/debug/pprof/profile", "/debug/pprof/block", "/debug/pprof/mutex", "/debug/pprof/trace"}
 	text, err := take(t, Config{Admin: gateway(t, "", broken...), Seconds: 1, Dir: t.TempDir()})
 	if err != nil {

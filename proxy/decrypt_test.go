@@ -406,7 +406,7 @@ func TestAPostQuantumHelloInTwoSegments(t *testing.T) {
 	}
 }
 
-func TestAnOriginThatWantsAClientCertificateIsSaidSo(t *testing.T) {
+func TestARequestForAClientCertificateIsReported(t *testing.T) {
 	w := newWorld(t)
 	for _, tt := range []struct {
 		version uint16

@@ -212,7 +212,7 @@ func TestNoRoomToHoldIs503(t *testing.T) {
 	}
 }
 
-func TestNobodyWorksForAClientThatLeft(t *testing.T) {
+func TestWorkEndsWhenTheClientLeaves(t *testing.T) {
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "page") })
 	judging, hold := make(chan struct{}, 2), make(chan struct{})
 	r := start(t, Config{Exchange: exchange.Config{Judges: 1}}, Engine{Decider: judge{

@@ -99,7 +99,7 @@ func TestRequestsWithoutATurnAreCountedAndOneInAWhileIsOnRecord(t *testing.T) {
 	}
 }
 
-func TestNobodyWorksForAClientThatLeftTheLine(t *testing.T) {
+func TestARequestWhoseClientLeftTheQueueIsDropped(t *testing.T) {
 	r, url, free := stuck(t, Config{Exchange: exchange.Config{QueueTime: setting.Duration(time.Minute)}})
 	c, _ := r.raw()
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", url)

@@ -30,7 +30,7 @@ func hashOf(t *testing.T, s *redis.Session, key string) map[string]string {
 	return got
 }
 
-func TestWhatIsLargeIsReadWhole(t *testing.T) {
+func TestLargeFilesAreReadWhole(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Do(t, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@read", "+@connection")

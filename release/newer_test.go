@@ -2,7 +2,7 @@ package release
 
 import "testing"
 
-func TestNewerVersionsAreTold(t *testing.T) {
+func TestNewerVersionsAreReported(t *testing.T) {
 	order := []string{"0.9.9", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.2.0", "1.10.0", "v2.0.0"}
 	for i, a := range order {
 		for j, b := range order {

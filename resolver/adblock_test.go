@@ -282,7 +282,7 @@ func TestAdblockRulesAnswerAsAdGuardsEngine(t *testing.T) {
 
 // As in AdGuard Home, an exception for a name also applies to the names that
 // its answer leads to, even if nothing refuses the name itself.
-func TestAnExceptionForANameIsForWhatItsAnswerLeadsTo(t *testing.T) {
+func TestAnExceptionForANameCoversItsAliasesAndAddresses(t *testing.T) {
 	lists := []string{"||tracker.net^\n||ads*.net^\n", "@@||shop.example^\n@@||*cart.example^$dnstype=A\n"}
 	r := rulesResolver(t, lists, map[string][]string{
 		"www.shop.example.":  {"www.shop.example. 60 IN CNAME x.tracker.net.", "x.tracker.net. 60 IN A 198.51.100.1"},

@@ -68,7 +68,7 @@ func TestAddressesStandForOthersAsRFC6052Says(t *testing.T) {
 	}
 }
 
-func TestNamesWithoutIPv6AddressesGetSuchAsStandForOthers(t *testing.T) {
+func TestNamesWithoutIPv6AddressesGetSynthesisedOnes(t *testing.T) {
 	records := map[string][]string{
 		"four.com. A":                  {"four.com. 300 IN A 9.9.9.9", "four.com. 300 IN A 9.9.9.10"},
 		"long.com. A":                  {"long.com. 3000 IN A 9.9.9.9"},
@@ -174,7 +174,7 @@ func reverseText(address string) string {
 	return name
 }
 
-func TestWhoChecksSignaturesGetsNothingSynthesised(t *testing.T) {
+func TestValidatingClientsGetNoSynthesisedAnswers(t *testing.T) {
 	x := newRig(t, Config{DNS64: DNS64{nat64}}, Parts{Validated: true}, &judge{}, map[string][]string{"four.com. A": {"four.com. 300 IN A 9.9.9.9"}, "none.com. A": {}})
 	plain := x.store.upstream
 	x.store.upstream = func(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {

@@ -374,7 +374,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatThePolicyTakesOutOfHTTPSRecords(t *testing.T) {
+func TestAPolicyRemovesParametersOfHTTPSRecords(t *testing.T) {
 	records := map[string][]string{"h3.com. HTTPS": {`h3.com. 300 IN HTTPS 1 . alpn="h2,h3,h3-29" ipv4hint="198.51.100.1" ech="AEX+DQA="`}}
 	j := &judge{}
 	x := newRig(t, Config{}, Parts{}, j, records)
@@ -455,7 +455,7 @@ func (w *witness) SeeRefused(t *filter.Transaction, msg []byte) {
 	t.Findings = append(t.Findings, filter.Finding{Check: "signature", Category: "7", Evidence: t.Host})
 }
 
-func TestWhatTheServerAnswersByItselfIsExaminedAndRecorded(t *testing.T) {
+func TestQueriesTheServerAnswersByItselfAreExaminedAndRecorded(t *testing.T) {
 	w := &witness{judge: judge{verdicts: map[string]filter.Verdict{"zone.test": {Action: filter.Block}}}}
 	x := newRig(t, Config{}, Parts{}, &w.judge, nil)
 	x.r.parts.Decider = w
@@ -492,7 +492,7 @@ func TestStrangersAndOtherClassesAreNotForUs(t *testing.T) {
 	}
 }
 
-func TestManyWhoWaitForOneAnswerAskOnce(t *testing.T) {
+func TestConcurrentQueriesForOneAnswerAreSentOnce(t *testing.T) {
 	x := newRig(t, Config{}, Parts{}, &judge{}, map[string][]string{"good.com. A": {"good.com. 300 IN A 198.51.100.1"}})
 	x.net.wait = make(chan struct{})
 	var wg sync.WaitGroup
@@ -566,9 +566,9 @@ func TestAQueryIsAnsweredWithoutAllocating(t *testing.T) {
 	}
 }
 
-// TestWhatPassesForAPauseIsNotKeptLonger: a name or an alias that is refused
+// TestAnswersDuringAPauseAreNotKeptLonger: a name or an alias that is refused
 // again in half a minute is not to be remembered for an hour.
-func TestWhatPassesForAPauseIsNotKeptLonger(t *testing.T) {
+func TestAnswersDuringAPauseAreNotKeptLonger(t *testing.T) {
 	x := newRig(t, Config{}, Parts{}, &judge{verdicts: map[string]filter.Verdict{
 		"games.example": {After: 30 * time.Second}, "late.example": {After: time.Millisecond},
 	}}, map[string][]string{

@@ -48,7 +48,7 @@ func TestDurationsAreReadAndWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDurationIsRefused(t *testing.T) {
+func TestInvalidDurationsAreRefused(t *testing.T) {
 	for _, in := range []string{"", "d", "1", "1x", "-1d", "-1s", "+1s", "1dd", "1.5d", "99999999999999999999d", "x", "1d-1h", "99999999999h", "1h1d", "1d+1h", "Off", " 1s", "65535d2562047h"} {
 		var d Duration
 		err := d.UnmarshalText([]byte(in))

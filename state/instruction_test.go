@@ -234,9 +234,9 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	}
 }
 
-// TestWhatIsErasedStaysErased: a node that was away brings back an instruction that another one
+// TestErasedInstructionsStayErased: a node that was away brings back an instruction that another one
 // has erased. So does a reading of Redis that began before the erasure.
-func TestWhatIsErasedStaysErased(t *testing.T) {
+func TestErasedInstructionsStayErased(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	redis, dirA, dirB := at(r), t.TempDir(), t.TempDir()
@@ -317,9 +317,9 @@ func TestAnErasureThatACrashCutShortIsCarriedOut(t *testing.T) {
 	}
 }
 
-// TestWhatAnotherNodeErasesIsWithdrawn, even when its withdrawal was erased before any node had
+// TestInstructionsErasedOnAnotherNodeAreWithdrawn, even when its withdrawal was erased before any node had
 // received it.
-func TestWhatAnotherNodeErasesIsWithdrawn(t *testing.T) {
+func TestInstructionsErasedOnAnotherNodeAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	redis := at(r)

@@ -23,7 +23,7 @@ func asksRedis(t *testing.T, s state.Store, n *uint64) bool {
 	return s.Stats().Trips-before > 1 // the filter may have false positives
 }
 
-func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
+func TestOnlyAnnouncedKeysAreQueried(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) (state.Redis, []*redistest.Server){
 		"one server": func(t *testing.T) (state.Redis, []*redistest.Server) {

@@ -17,7 +17,7 @@ var keyKinds = map[string]func(i uint64) [16]byte{
 	},
 }
 
-func TestKnownForgetsNothingAndTakesLittleElseForKnown(t *testing.T) {
+func TestTheKeyFilterHasNoFalseNegativesAndFewFalsePositives(t *testing.T) {
 	for name, key := range keyKinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

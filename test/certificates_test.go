@@ -133,7 +133,7 @@ events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://PARENT"}
 `
 
-func TestEveryFaultOfACertificateIsToldTheUser(t *testing.T) {
+func TestEveryFaultOfACertificateIsShownToTheUser(t *testing.T) {
 	h := newHTTPSHouse(t, nil)
 	dir := filepath.Dir(h.file)
 	root, by := badCertificates(t)

@@ -254,7 +254,7 @@ events: {sqlite: events.db, every: 50ms}
 	return start(t, file)
 }
 
-func TestWhatWasWrittenBeforeAKillIsIntact(t *testing.T) {
+func TestRecordsWrittenBeforeAKillAreIntact(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "shuultuur.yaml")
 	settings := `

@@ -228,9 +228,9 @@ policies:
 events: {sqlite: events.db, every: 50ms}
 `
 
-// TestOthersSayWhoHasAnAddress: a network controller reports users through the API, and a proxy
+// TestReportsNameTheUserOfAnAddress: a network controller reports users through the API, and a proxy
 // in front through fields.
-func TestOthersSayWhoHasAnAddress(t *testing.T) {
+func TestReportsNameTheUserOfAnAddress(t *testing.T) {
 	var seen http.Header
 	o := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Clone() }))
 	defer o.Close()

@@ -236,9 +236,9 @@ func signingInWithAPasskey(t *testing.T, width int) {
 	}
 }
 
-// TestAPageGivesWayWhenItsSessionEnds: an open page stops showing people's data after its
+// TestAPageRedirectsWhenItsSessionEnds: an open page stops showing people's data after its
 // session was ended from elsewhere.
-func TestAPageGivesWayWhenItsSessionEnds(t *testing.T) {
+func TestAPageRedirectsWhenItsSessionEnds(t *testing.T) {
 	t.Parallel()
 	h := classHouse(t)
 	owner := ownerAnd()

@@ -82,7 +82,7 @@ func TestOwnersHaveTheCaseOfTheQuestion(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsLeftOutWhole(t *testing.T) {
+func TestSetsThatDoNotFitAreLeftOut(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(tiny)
 	for i := range 100 {
@@ -317,7 +317,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-func TestSignerIsAskedForWhatTheZoneDoesNotHold(t *testing.T) {
+func TestTheSignerAnswersForNamesTheZoneLacks(t *testing.T) {
 	one := parse(t, "x.test.", tiny+"www A 192.0.2.1\n*.w TXT x\na.b.c A 192.0.2.1\nsub NS ns.other.\nsafe NS ns.other.\nsafe DS 1 13 2 00\n")
 	n := &notary{t: t, known: map[string]bool{}}
 	one.Signer = n

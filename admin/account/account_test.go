@@ -226,7 +226,7 @@ func TestSessionsEnd(t *testing.T) {
 
 // If the provider names a user in no group with a role any more, the account is removed with
 // its sessions and tokens. The last owner's account stays, without them.
-func TestWhoIsInNoGroupOfTheProviderIsSignedOut(t *testing.T) {
+func TestPeopleWithoutAGroupOfTheProviderAreSignedOut(t *testing.T) {
 	b, _ := book(t)
 	for _, role := range []Role{Owner, Viewer} {
 		name := map[Role]string{Owner: "own", Viewer: "tea"}[role]

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestTheProgramBesideTheSettingsIsTold(t *testing.T) {
+func TestTheProgramBesideTheSettingsRunsAfterASave(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "shuultuur.yaml")
 	if err := Run(t.Context(), file, "olga", "why"); err != nil {

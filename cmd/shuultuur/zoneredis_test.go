@@ -79,7 +79,7 @@ func TestZonesGoToRedisAndComeBack(t *testing.T) {
 	}
 }
 
-func TestAFileDoesNotReplaceWhatItCannotHold(t *testing.T) {
+func TestLoadKeepsChoicesThatAFileCannotHold(t *testing.T) {
 	s := redistest.Start(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "example.com.zone")

@@ -187,7 +187,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-func TestOldLinesForgetWhoWasBehindThem(t *testing.T) {
+func TestOldLinesAreAnonymised(t *testing.T) {
 	race.Without(t)
 	eventtest.Anonymous(t, open, true)
 }

@@ -130,7 +130,7 @@ func TestACollectorGetsSpansOfTheSameTraces(t *testing.T) {
 	}
 }
 
-func TestWhatACollectorRefuses(t *testing.T) {
+func TestRowsThatACollectorRefusesAreDropped(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		body   string

@@ -159,8 +159,8 @@ func TestAFullSpoolLeavesRowsInTheQueue(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefusedForGoodIsDroppedAndCounted covers events sent directly and from the disk.
-func TestWhatIsRefusedForGoodIsDroppedAndCounted(t *testing.T) {
+// TestRowsRefusedForGoodAreDroppedAndCounted covers events sent directly and from the disk.
+func TestRowsRefusedForGoodAreDroppedAndCounted(t *testing.T) {
 	r := &receiver{refuse: true}
 	l, end := run(t, open(t, r, t.TempDir(), 1<<20))
 	defer end()

@@ -9,7 +9,7 @@ import (
 	"shuultuur/test/race"
 )
 
-func TestOldRowsForgetWhoWasBehindThem(t *testing.T) {
+func TestOldRowsAreAnonymised(t *testing.T) {
 	race.Without(t)
 	eventtest.Anonymous(t, open, true)
 }

@@ -102,9 +102,9 @@ func FuzzEscaped(f *testing.F) {
 	})
 }
 
-// TestWhatAServerHadNotReadIsSentAgain: a server hangs, receives several batches that it never
+// TestUnreadBatchesAreSentAgain: a server hangs, receives several batches that it never
 // reads, and is killed.
-func TestWhatAServerHadNotReadIsSentAgain(t *testing.T) {
+func TestUnreadBatchesAreSentAgain(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

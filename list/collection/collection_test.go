@@ -12,8 +12,8 @@ import (
 	"shuultuur/setting"
 )
 
-// TestAFaultIsThatOfItsList: a fault does not count for another list whose name begins alike.
-func TestAFaultIsThatOfItsList(t *testing.T) {
+// TestAFaultBelongsToItsList: a fault does not count for another list whose name begins alike.
+func TestAFaultBelongsToItsList(t *testing.T) {
 	dir := t.TempDir()
 	cfg := Config{}
 	for _, name := range []string{"ads", "ads-2", "ads_more"} {

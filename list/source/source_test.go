@@ -147,9 +147,9 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	}
 }
 
-// TestWhatWasLookedAtIsUsedAndFetchedOnce: what a person was shown comes into use, though the
+// TestAPreviewedVersionIsUsedAndFetchedOnce: what a person was shown comes into use, though the
 // server has something else by then, unless that was long ago or is not what the settings want.
-func TestWhatWasLookedAtIsUsedAndFetchedOnce(t *testing.T) {
+func TestAPreviewedVersionIsUsedAndFetchedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*State, *Source)
 		fetches int32
@@ -201,7 +201,7 @@ func TestWhatWasLookedAtIsUsedAndFetchedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
+func TestABadVersionDoesNotReplaceAGoodOne(t *testing.T) {
 	good := lines(100)
 	for _, c := range []struct {
 		name   string
@@ -287,7 +287,7 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestChecksumsOfTheServerAreHeldAgainst(t *testing.T) {
+func TestChecksumsOfTheServerAreCompared(t *testing.T) {
 	body, sums := lines(10), ""
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/SUMS" && sums == "" {
@@ -382,7 +382,7 @@ func TestOnlySignedContentIsTaken(t *testing.T) {
 	}
 }
 
-func TestAVersionThatLosesACategoryIsNotTaken(t *testing.T) {
+func TestAVersionThatLosesACategoryIsRefused(t *testing.T) {
 	body := "entry,category\na.com,games\nb.com,news\n"
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
 	defer srv.Close()

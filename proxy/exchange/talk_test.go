@@ -51,7 +51,7 @@ func FuzzTalk(f *testing.F) {
 }
 
 // A message that the end of a stream cuts off is judged like a complete one.
-func TestTalkJudgesWhatIsBrokenOff(t *testing.T) {
+func TestAnIncompleteMessageIsJudged(t *testing.T) {
 	for _, in := range []string{"data: a bad one", ": a bad one\n", "<p>a bad one", "id: 1\ndata: a bad one\n", "data: x\n\nfoo\n\n bad \r"} {
 		x, _ := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
 			if text, _ := x.Body.Text(); strings.Contains(string(text), " bad ") {

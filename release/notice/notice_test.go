@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-func TestANewerVersionIsTold(t *testing.T) {
+func TestANewerVersionIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		says, running string
 		status        int

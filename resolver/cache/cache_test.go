@@ -33,7 +33,7 @@ func newCache(t testing.TB, size int, stale time.Duration) (*Cache, time.Time) {
 	return c, c.start.Add(time.Second)
 }
 
-func TestWhatIsKeptComesBackWithItsTimeCountedDown(t *testing.T) {
+func TestCachedAnswersHaveTheRemainingTTL(t *testing.T) {
 	c, now := newCache(t, MinSize, time.Hour)
 	e := answer(7)
 	e.Flags, e.Rcode, e.EDE = AD|Address, 3, 9

@@ -30,8 +30,8 @@ func TestSkippedTestsAreListedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestWhatATestHasSaidThatDidNotEndIsShown covers a package that ran out of time.
-func TestWhatATestHasSaidThatDidNotEndIsShown(t *testing.T) {
+// TestOutputOfUnfinishedTestsIsShown covers a package that ran out of time.
+func TestOutputOfUnfinishedTestsIsShown(t *testing.T) {
 	var out strings.Builder
 	r := run{out: &out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
 	err := r.read(strings.NewReader(`{"Action":"output","Package":"a","Test":"TestX","Output":"panic: test timed out after 10m0s\n"}

@@ -97,7 +97,7 @@ func idOf(t *testing.T, a Editor, of string) string {
 	return ""
 }
 
-func TestMistakesInARecordAreSaidAtTheirField(t *testing.T) {
+func TestMistakesInARecordAreShownAtTheirField(t *testing.T) {
 	a, _ := served(t, apex+"ns A 192.0.2.1\nwww CNAME ns\n$GENERATE 1-3 pc$ A 192.0.2.$\n")
 	for enter, field := range map[string]string{
 		"name=a b|type=A|address=192.0.2.1":                              "name",

@@ -146,7 +146,7 @@ func TestOldAddressesAreAnsweredWhenThereAreNoNewOnes(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForALookupGivesUpWithItsContext(t *testing.T) {
+func TestAWaitForALookupEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &upstream{ttl: time.Minute, slow: time.Hour}
 		a := NewAliases(up)

@@ -140,7 +140,7 @@ func TestEveryTypeOfRedinsIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingHasDefaults(t *testing.T) {
+func TestMissingMembersHaveDefaults(t *testing.T) {
 	b := plainBuilder(Redins)
 	b.maxTTL = 1000
 	z := b.build(rawOf("example.com.", "", map[string]string{

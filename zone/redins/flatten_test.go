@@ -338,7 +338,7 @@ func TestFlattenedRecordsAreBounded(t *testing.T) {
 	}
 }
 
-func TestACNAMEThatComesToAFlattenedZoneIsFlattened(t *testing.T) {
+func TestACNAMEAddedToAFlattenedZoneIsFlattened(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	putRedins(t, s, "a.example.", `{"cname_flattening":true}`, map[string]string{"www": oneA("192.0.2.1")})

@@ -110,7 +110,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 	}
 }
 
-func TestAZoneIsNotKeptMoreOftenThanItRests(t *testing.T) {
+func TestAZoneIsWrittenAtMostEveryInterval(t *testing.T) {
 	s := &Source{known: map[string]*zoneState{"a.": {unkept: true}, "b.": {}}}
 	now := time.Now()
 	if got := s.unkept(now); len(got) != 1 || got[0] != "a." {

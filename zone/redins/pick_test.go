@@ -188,7 +188,7 @@ func TestOrderAndCount(t *testing.T) {
 	}
 }
 
-func TestWhatIsDownIsLeftOut(t *testing.T) {
+func TestAddressesThatAreDownAreLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		status []int32
 		want   []uint16

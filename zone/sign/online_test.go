@@ -234,7 +234,7 @@ func TestEveryAnswerIsSigned(t *testing.T) {
 	}
 }
 
-func TestWhoUnderstandsCompactAnswersGetsTheCode(t *testing.T) {
+func TestClientsThatUnderstandCompactDenialGetTheCode(t *testing.T) {
 	for _, tt := range []struct {
 		denial, name string
 		co           bool

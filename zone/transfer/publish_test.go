@@ -256,7 +256,7 @@ func TestNotifyIsTakenFromPrimariesAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsOnDiskExpires(t *testing.T) {
+func TestObjectsOnDiskExpire(t *testing.T) {
 	folder := t.TempDir()
 	file := write(t, folder, "example.com.zone", text(t, 5, 3)) // expires in a day
 	c := transfer.Config{

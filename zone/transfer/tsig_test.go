@@ -123,7 +123,7 @@ func TestMessagesBetweenSignedOnes(t *testing.T) {
 	}
 }
 
-func TestBadRequestsAreTold(t *testing.T) {
+func TestBadRequestsGetAReason(t *testing.T) {
 	now := time.Now()
 	keys := testKeys(t, "hmac-sha256")
 	others, err := NewKeys([]KeyConfig{{Name: "other.example", Secret: secret}})
