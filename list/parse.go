@@ -198,7 +198,7 @@ func (p *parser) refuse(s []byte, reason string) {
 	p.keep(Problem{File: p.src.Path, Line: p.src.Lines}, func() string { return quote(s) + " " + reason })
 }
 
-// remark reports a line that is used all the same.
+// remark reports a line that is odd but used.
 func (p *parser) remark(s []byte, reason string) {
 	p.keep(Problem{File: p.src.Path, Line: p.src.Lines, Kept: true}, func() string { return quote(s) + " " + reason })
 }
@@ -312,7 +312,7 @@ func (p *parser) add(host, path []byte, flags uint8) {
 	}
 }
 
-// line returns the number of the current line, counted through all files.
+// line returns the number of the current line, counted over all files.
 func (p *parser) line() uint32 { return p.first + uint32(p.src.Lines) - 1 }
 
 // name adds a text that must be a host.

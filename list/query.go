@@ -22,7 +22,7 @@ const (
 const defaultSeed = 0x5368_7575_6c74_7575
 
 // A Query is a host with an optional path, hashed once for any number of Files. It is not safe
-// for concurrent use, reusable, and large (6 KB): keep it. The zero Query matches nothing.
+// for concurrent use. It is large (6 KB) and reusable: keep it. The zero Query matches nothing.
 type Query struct {
 	host string
 	ip   bool

@@ -50,7 +50,7 @@ type Problem struct {
 	File   string
 	Line   int // from 1; 0 for the whole file
 	Reason string
-	Kept   bool // a remark: the entry is in the list all the same
+	Kept   bool // a remark: the entry is in the list nevertheless
 }
 
 func (p Problem) String() string {

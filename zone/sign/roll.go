@@ -84,7 +84,8 @@ func (s *Signer) noteTTL(ttl uint32) {
 
 // Roll reads changed key files, and takes the steps that are due: it makes the next
 // zone-signing key and sets the times of the others. It reports whether the zone has to be
-// signed again. An error leaves the keys as they were. Call it about every minute, after Zone.
+// signed again. An error leaves the keys as they were. Call it about every minute, once Zone
+// has signed the zone.
 func (s *Signer) Roll(now time.Time) (changed bool, err error) {
 	if len(s.config.Keys) == 0 {
 		return false, nil
@@ -179,7 +180,7 @@ func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err e
 		if old == nil || !k.KSK() {
 			continue
 		}
-		// When the new key is in the zone, the parent is asked for it.
+		// Once resolvers have the new key, ask the parent for its DS.
 		if k.syncPublish.IsZero() {
 			k.syncPublish = now.Add(w.keys)
 			old.syncDelete = k.syncPublish
@@ -188,7 +189,7 @@ func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err e
 				return wrote, err
 			}
 		}
-		// When the parent has it and no resolver needs the old one.
+		// Once the parent has the new DS and no resolver has the old one, the old key ends.
 		if !k.dsPublish.IsZero() && old.inactive.IsZero() {
 			old.inactive = later(k.dsPublish.Add(keepDS), k.syncPublish.Add(w.records))
 			old.remove = old.inactive
@@ -203,7 +204,8 @@ func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err e
 		return wrote, nil
 	}
 	for _, k := range keys {
-		// Without a key-signing key above it, the parent knows this one.
+		// Without a key-signing key of its algorithm, the parent knows this key: an
+		// administrator rolls it.
 		if k.KSK() || !k.active(now) || !k.inactive.IsZero() || !slices.ContainsFunc(ksk, func(above *Key) bool { return above.KSK() && above.Algorithm == k.Algorithm }) {
 			continue
 		}
@@ -232,6 +234,7 @@ func (s *Signer) advance(keys []*Key, w waits, now time.Time) (wrote bool, err e
 	return wrote, nil
 }
 
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -327,7 +330,7 @@ func FinishRoll(dir, origin string, now time.Time) (*Key, error) {
 	return nil, fmt.Errorf("roll the key of %q: no roll is in progress; begin without -ds-seen", origin)
 }
 
-// save writes the times of a key into its private file and leaves the rest.
+// save writes the times of a key into its private file; the other lines stay.
 func (k *Key) save() error {
 	path := k.file
 	text, err := readBounded(path)
@@ -415,7 +418,7 @@ func errNoKey(origin string, n int) error {
 	return fmt.Errorf("zone %q has %d keys, but none signs now: look at their Activate and Inactive times", origin, n)
 }
 
-// equalTimes reports whether two are one key with the same times.
+// equalTimes reports whether k and o are the same key with the same times.
 func (k *Key) equalTimes(o *Key) bool {
 	return miekg.IsDuplicate(k.DNSKEY, o.DNSKEY) && k.Hdr.Ttl == o.Hdr.Ttl && k.timings() == o.timings()
 }
