@@ -20,7 +20,7 @@ func onDisk(t *testing.T, body string) (c *Cache, front *RoundTripper, dir strin
 	}))
 	send(t, front, t.Context(), request("GET", "http://example.org/a"))
 	name := []byte("http://example.org/a")
-	for end := time.Now().Add(10 * time.Second); c.disk.Len() == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); c.disk.Len() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the object was not written to the disk within 10 s")
 		}

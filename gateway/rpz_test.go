@@ -84,7 +84,7 @@ dns:
 		t.Helper()
 		for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%s did not happen within 20 s", what)
+				t.Fatalf("%s did not happen within a minute", what)
 			}
 		}
 	}

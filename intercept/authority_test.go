@@ -400,7 +400,7 @@ func talk(t testing.TB, server *tls.Config, client *tls.Config) tls.ConnectionSt
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() {

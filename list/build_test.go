@@ -367,7 +367,7 @@ func TestReplacedWhileAsked(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	if mapped := mappings(dst); mapped >= 0 {
-		for deadline := time.Now().Add(10 * time.Second); mapped > 1 && time.Now().Before(deadline); mapped = mappings(dst) {
+		for deadline := time.Now().Add(time.Minute); mapped > 1 && time.Now().Before(deadline); mapped = mappings(dst) {
 			runtime.GC()
 		}
 		if mapped > 1 {

@@ -153,7 +153,7 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 		t.Skipf("e2guardian does not run here: %v", err)
 	}
 	t.Cleanup(func() { g.stop(t) })
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
 			return g
@@ -203,7 +203,7 @@ func (g *guardian) blocks(t testing.TB, raw string) bool {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	host, _, _ := strings.Cut(strings.TrimPrefix(raw, "http://"), "/")
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", raw, host)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -133,7 +133,7 @@ func TestTwoProcessesShareTheFile(t *testing.T) {
 	if err := f.Verify(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestTwoProcessesShareTheFile$")
 	cmd.Env = append(os.Environ(), "LIST_TEST_SHARE="+dst)

@@ -193,7 +193,7 @@ func (x *squidTree) url(rnd *rand.Rand) string {
 // askSquidGuard returns for each URL whether squidGuard blocks it.
 func askSquidGuard(t testing.TB, program, conf string, urls []string) []bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "-c", conf)
 	var in bytes.Buffer

@@ -168,7 +168,7 @@ func start(t testing.TB, cfg Config, record Record, rs ...Responder) *Server {
 				t.Error(err)
 			}
 		case <-time.After(time.Minute):
-			t.Error("the server does not stop within 10 s")
+			t.Error("the server does not stop within a minute")
 		}
 	})
 	return s

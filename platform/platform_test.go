@@ -94,7 +94,7 @@ func TestReadsTakeWhatHasArrived(t *testing.T) {
 	// arrived waits until the bytes have passed the loopback.
 	arrived := func() {
 		t.Helper()
-		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 		if err := raw.Read(func(fd uintptr) bool {
 			_, err := platform.Peek(fd, make([]byte, 1))
 			return err != platform.ErrWait

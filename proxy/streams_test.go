@@ -175,7 +175,7 @@ func TestAStreamGivenUpFreesWhatItHeld(t *testing.T) {
 	select {
 	case <-gone:
 	case <-time.After(time.Minute):
-		t.Error("the origin did not notice within 5 s that the client reset the stream")
+		t.Error("the origin did not notice within a minute that the client reset the stream")
 	}
 	if res, _ := get(t, c, "https://"+host+"/ok"); res.StatusCode != 200 {
 		t.Errorf("request after the reset: got %d, want 200", res.StatusCode)

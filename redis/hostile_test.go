@@ -199,7 +199,7 @@ var phases = map[string]func(t *testing.T, name string, attack func(io.Writer)) 
 			time.Sleep(60 * time.Millisecond)
 		}
 		h.armed.Store(false)
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			if err = do("SET"); err == nil || time.Now().After(end) {
 				return err
 			}
@@ -227,7 +227,7 @@ var phases = map[string]func(t *testing.T, name string, attack func(io.Writer)) 
 			return err
 		}
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_ = c.Subscribe(ctx, redis.Subscription{Channels: []string{"x"}, Ready: func() {}, Message: func(string, []byte) {}})
 		return ctx.Err()
@@ -241,7 +241,7 @@ var phases = map[string]func(t *testing.T, name string, attack func(io.Writer)) 
 }
 
 func inSession(t *testing.T, word string, attack func(io.Writer), use func(*redis.Session, func([]byte) error) error) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := redis.Connect(ctx, at(newHostile(t, word, attack).addr), redis.Options{})
 	if err != nil {
@@ -263,7 +263,7 @@ func inSession(t *testing.T, word string, attack func(io.Writer), use func(*redi
 }
 
 func refuses(t *testing.T, cfg redis.Config) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := redis.Connect(ctx, cfg, redis.Options{})
 	if err == nil {

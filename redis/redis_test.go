@@ -49,7 +49,7 @@ func do(t testing.TB, c *redis.Client, words ...string) redis.Reply {
 // eventually waits until is returns true.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("within 15 s it did not happen that %s", what)
 		}

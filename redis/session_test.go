@@ -146,7 +146,7 @@ func TestAServerThatHangsIsNotWaitedForLong(t *testing.T) {
 	server := redistest.Start(t)
 	s := session(t, connect(t, at(server.Addr), redis.Options{}), 100)
 	hashOf(t, s, "h")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server.Pause(t)
 	began := time.Now()

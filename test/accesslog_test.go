@@ -101,7 +101,7 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("no %s within 30 seconds", what)
+			t.Fatalf("no %s within a minute", what)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("not so after 20 seconds: " + what)
+			t.Fatal("not so after a minute: " + what)
 		}
 	}
 }

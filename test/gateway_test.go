@@ -120,7 +120,7 @@ func TestAFileThatChangesIsTakenIntoUseByItself(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("the changed list is not in use after 20 seconds")
+			t.Fatal("the changed list is not in use after a minute")
 		}
 	}
 }

@@ -177,7 +177,7 @@ func TestCurlThroughADecryptedTunnel(t *testing.T) {
 			"https://www.example.com/": "The ferry sails at nine.200",
 			"https://bet.example/":     "403",
 		} {
-			out, err := exec.Command(curl, version, "-sS", "--max-time", "20", "--cacert", root, "-x", "http://"+h.g.ProxyAddr(), "-w", "%{http_code}", url).CombinedOutput()
+			out, err := exec.Command(curl, version, "-sS", "--max-time", "60", "--cacert", root, "-x", "http://"+h.g.ProxyAddr(), "-w", "%{http_code}", url).CombinedOutput()
 			if err != nil || !strings.HasSuffix(string(out), want) {
 				t.Errorf("curl %s %s: %v, %s", version, url, err, out)
 			}
@@ -266,7 +266,7 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 		proxy := regexp.MustCompile(`serving proxy=(\S+)`)
 		until(t, "the gateway to serve", func() bool { return proxy.MatchString(logged.String()) })
 		addr := proxy.FindStringSubmatch(logged.String())[1]
-		if out, err := exec.Command(curl, "-sS", "--max-time", "20", "--cacert", filepath.Join(dir, "client-root.pem"), "-x", "http://"+addr, "https://www.example.com/").CombinedOutput(); err != nil || string(out) != "The ferry sails at nine." {
+		if out, err := exec.Command(curl, "-sS", "--max-time", "60", "--cacert", filepath.Join(dir, "client-root.pem"), "-x", "http://"+addr, "https://www.example.com/").CombinedOutput(); err != nil || string(out) != "The ferry sails at nine." {
 			t.Errorf("curl: %v, %s", err, out)
 		}
 		if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", cmd.Process.Pid)); err == nil && args == nil &&

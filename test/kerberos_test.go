@@ -210,7 +210,7 @@ func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s did not happen within 20 s", what)
+			t.Fatalf("%s did not happen within a minute", what)
 		}
 	}
 }

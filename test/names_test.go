@@ -153,7 +153,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	until("and back", []string{"desk.lan."}, "-x", "10.0.0.9")
 
 	for accept, want := range map[string]string{"text/html": "<title>This page is blocked</title>", "*/*": "www.bet.example is not available here"} {
-		out, err := exec.Command("curl", "-sS", "-m", "10", "-H", "Accept: "+accept, "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
+		out, err := exec.Command("curl", "-sS", "-m", "60", "-H", "Accept: "+accept, "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "gambling") {
 			t.Errorf("a client that was sent to the sinkhole and accepts %s: %v:\n%s", accept, err, out)
 		}
@@ -186,7 +186,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	endUpstream()
 	until("upstreams gone", []string{"NOERROR", "198.51.100.1", "EDE: 3 (Stale Answer)"}, "ferry.example")
 	until("upstreams gone, a new name", []string{"SERVFAIL", "EDE: 2"}, "new.example")
-	metrics, err := exec.Command("curl", "-sS", "-m", "10", "http://127.0.0.1:"+admin+"/metrics").CombinedOutput()
+	metrics, err := exec.Command("curl", "-sS", "-m", "60", "http://127.0.0.1:"+admin+"/metrics").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, metrics)
 	}

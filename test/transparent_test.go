@@ -240,7 +240,7 @@ func (n *network) gatewayWith(settings string) {
 }
 
 func (n *network) curl(args ...string) (string, error) {
-	cmd := exec.Command("ip", append([]string{"netns", "exec", n.client, "curl", "-sS", "--max-time", "15", "--cacert", n.clientRoot, "-w", " %{http_code}"}, args...)...)
+	cmd := exec.Command("ip", append([]string{"netns", "exec", n.client, "curl", "-sS", "--max-time", "60", "--cacert", n.clientRoot, "-w", " %{http_code}"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -40,7 +40,7 @@ func startPeer(t testing.TB, files map[string]string, port, name string, args ..
 	t.Helper()
 	peer.Start(t, name, args...)
 	addr := "127.0.0.1:" + port
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		c, err := miekg.DialTimeout("tcp", addr, time.Second)
 		if err != nil {
 			continue
@@ -62,7 +62,7 @@ func startPeer(t testing.TB, files map[string]string, port, name string, args ..
 // exchange sends a query to the other server.
 func exchange(t testing.TB, c *miekg.Conn, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if err := c.WriteMsg(m); err != nil {
 		t.Fatalf("%v: %v", m.Question[0], err)
 	}

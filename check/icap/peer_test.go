@@ -78,7 +78,7 @@ virus_scan.MaxObjectSize 50M
 
 func waitFor(t *testing.T, network, address string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial(network, address); err == nil {
 			c.Close()
 			return

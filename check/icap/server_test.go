@@ -321,7 +321,7 @@ func TestAHungServerCostsItsLimit(t *testing.T) {
 			t.Errorf("the error of a server that hangs took %v, want at most 3 s", took)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); c.servers[0].down.Load() == nil; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); c.servers[0].down.Load() == nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a server that hangs is still used after 10 s")
 		}
@@ -332,7 +332,7 @@ func TestAHungServerCostsItsLimit(t *testing.T) {
 		t.Error("a client that has gone gave no error")
 	}
 	s.silent.Store(false)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := find(t.Context(), c, filter.ResponseBody, 1, "some text"); err == nil {
 			return
 		}
@@ -358,7 +358,7 @@ func TestAnErrorStatusIsAnError(t *testing.T) {
 			if got, err := find(t.Context(), c, filter.ResponseBody, pieces, "some text"); err == nil || !contains(err.Error(), want) && !contains(err.Error(), "503") && !contains(err.Error(), "reset") {
 				t.Errorf("the answer %q gave %+v, %v", answer, got, err)
 			}
-			for end := time.Now().Add(5 * time.Second); c.servers[0].down.Load() != nil && time.Now().Before(end); {
+			for end := time.Now().Add(time.Minute); c.servers[0].down.Load() != nil && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
 			}
 		}

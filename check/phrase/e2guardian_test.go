@@ -134,7 +134,7 @@ func (g *guardian) tryAsk(t *testing.T, q *question) ([]answer, error) {
 	g.mu.Unlock()
 	proxy, stop := g.listen(t, filepath.Join(dir, "e2guardian.conf"), main)
 	defer stop()
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	for i := range q.pages {
 		resp, err := client.Get(fmt.Sprintf("%s/%d", g.origin.URL, i))
@@ -187,7 +187,7 @@ func (g *guardian) listen(t *testing.T, conf string, set map[string]string) (pro
 // waitFor waits until done returns true, for work of another process.
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited 10 s for %s", what)
 		}

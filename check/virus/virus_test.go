@@ -117,7 +117,7 @@ func startClamd(t *testing.T, files ...string) (server *exec.Cmd, conf, socket s
 
 func listens(t *testing.T, socket string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("unix", socket); err == nil {
 			c.Close()
 			return

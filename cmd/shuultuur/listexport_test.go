@@ -55,7 +55,7 @@ func TestExportToRedis(t *testing.T) {
 		if _, err := c.Write(append(out.Bytes(), "PING\r\n"...)); err != nil {
 			t.Fatal(err)
 		}
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		c.SetReadDeadline(time.Now().Add(time.Minute))
 		var answer []byte
 		for b := make([]byte, 100); !bytes.HasSuffix(answer, []byte("+PONG\r\n")); {
 			n, err := c.Read(b)

@@ -14,7 +14,7 @@ import (
 // try runs a command that must end by itself, under another program name.
 func try(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	status = dispatch(ctx, env{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, program: "/opt/bin/filter"}, args)

@@ -31,7 +31,7 @@ func TestHowMuchHasArrivedIsKnown(t *testing.T) {
 	go func() { r.fetch(t.Context(), store, items); close(ended) }()
 	<-half
 	want := Progress{"own", int64(len(content) / 2), int64(len(content))}
-	for end := time.Now().Add(10 * time.Second); r.Progress() != want; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); r.Progress() != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%+v has arrived, want %+v", r.Progress(), want)
 		}

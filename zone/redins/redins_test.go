@@ -86,7 +86,7 @@ func (n *node) ask(t testing.TB, name, typ string) string {
 // until waits for a condition.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within 20 s", what)
 		}
@@ -96,7 +96,7 @@ func until(t testing.TB, what string, cond func() bool) {
 func (n *node) answers(t testing.TB, name, typ, want string) {
 	t.Helper()
 	got := ""
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		if got = n.ask(t, name, typ); got == want {
 			return
 		}
