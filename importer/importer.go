@@ -69,7 +69,7 @@ const (
 	maxRules = 500      // rules in a policy of the result
 
 	maxOptions  = 100_000 // of e2guardian, in all files
-	maxNetworks = 100_000 // of a policy
+	maxNetworks = 100_000 // of a policy, and names with addresses
 	maxServers  = 1000    // addresses of a name, and servers of a domain or of all
 )
 

@@ -28,6 +28,10 @@ func (w *work) host(at place, name, to string) {
 			return
 		}
 	}
+	if len(known) == 0 && len(hosts) == maxNetworks {
+		w.rep.add(&Note{Kind: Lost, place: at, What: name + " leads to " + to, Ours: "dns: hosts-files", Why: fmt.Sprintf("there are %d names: write the others in a hosts file", maxNetworks)})
+		return
+	}
 	var ok bool
 	if hosts[name], ok = addServer(w, at, known, to); !ok {
 		return
