@@ -193,8 +193,8 @@ func group(ctx context.Context, db asker, c *event.Counter, questions []event.Qu
 	return found, rows.Err()
 }
 
-// named returns the name under which a question counts rows with the values of; false if it does
-// not count them.
+// named returns the name under which a question counts rows with these values, by field; false if
+// it does not count them.
 func named(q *event.Question, values *[event.Picture]string) (string, bool) {
 	of := func(f event.Field) string { return values[f] }
 	rule := func() string { return strings.TrimPrefix(of(event.Rule), of(event.Policy)+"/") }
