@@ -85,6 +85,7 @@ type Body struct {
 	lim  Limits
 
 	pieces    [][]byte
+	front     []byte // room before the first piece
 	len       int64
 	total     int64 // expected length, -1 if unknown
 	done      bool
@@ -121,6 +122,10 @@ func (b *Body) Reset(h *Head, lim Limits) {
 
 // Expect sets the number of wire bytes that the body will have.
 func (b *Body) Expect(n int64) { b.total = n }
+
+// SetRoom sets memory that ends where the first piece begins, and that [Body.DecodedAfter] may
+// overwrite as long as it may use the piece.
+func (b *Body) SetRoom(room []byte) { b.front = room }
 
 // Append adds a piece of the body as received (transfer coding removed, content coding not).
 // The body does not copy p, and refers to it until Forget or Release.
@@ -268,10 +273,16 @@ func (b *Body) DecodedAfter(before ...[]byte) (all []byte, ok bool) {
 		n += len(p)
 	}
 	d := b.decoded
-	if d == nil || len(d.buf) == 0 || n > headroom {
+	switch k := len(b.front); {
+	case d == nil || n > headroom:
+		return nil, false
+	case len(d.buf) > 0:
+		all = d.buf[headroom-n:]
+	case n <= k && len(d.one) > 0 && k+len(d.one) <= cap(b.front) && &b.front[:k+1][k] == &d.one[0]:
+		all = b.front[k-n : k+len(d.one)]
+	default:
 		return nil, false
 	}
-	all = d.buf[headroom-n:]
 	n = 0
 	for _, p := range before {
 		n += copy(all[n:], p)

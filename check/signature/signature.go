@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/check/signature/engine"
@@ -33,6 +34,7 @@ import (
 	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/list/source"
+	"shuultuur/message"
 	"shuultuur/setting"
 )
 
@@ -375,6 +377,9 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		m.tx.Over = engine.ExceededLimits{}
 		if s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()) {
 			m.close(t)
+			if t.Request.Length == message.None { // nobody judges an upload at the same time
+				defer m.free()
+			}
 		}
 	}
 	dst = c.findings(alerts, seen, t.Terse, dst)
@@ -591,8 +596,27 @@ func (f *flow) isOver(id string) bool {
 	return bytes.Contains(f.over, append(append(append(room[:0], 0), id...), 0))
 }
 
+// keptFields is the most fields of a head whose memory is kept.
+const keptFields = 64
+
+// exchanges are unused.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// free lets a closed exchange be used for another request.
+func (m *exchange) free() {
+	tx, one, two := m.tx, m.http.Sides[0].Headers, m.http.Sides[1].Headers
+	*m = exchange{tx: tx}
+	for i, h := range [...][]engine.Header{one, two} {
+		if clear(h); cap(h) <= keptFields {
+			m.http.Sides[i].Headers = h[:0]
+		}
+	}
+	exchanges.Put(m)
+}
+
 func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
-	m := &exchange{id: t.ID, check: c}
+	m := exchanges.Get().(*exchange)
+	m.id, m.check = t.ID, c
 	c.start(&m.tx, t, f)
 	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
 	if t.Request.Proto == 20 {

@@ -23,6 +23,10 @@ const (
 // read all of it need no copy.
 const together = 1 << 20
 
+// before is the room before a body in one block, so that checks which read a whole message can put
+// its head there: see [content.Body.SetRoom].
+const before = 4 << 10
+
 // A budget counts the held bytes of all bodies and pools unused blocks.
 //
 // A client may hold as much as is free: a single client gets half of the total, each of two
@@ -122,7 +126,8 @@ type hold struct {
 	base   int64 // position in the body of the first block
 	end    int64 // position after the last byte
 	shown  bool  // others may refer to the first block
-	// long is the first block with the bytes that were dropped, if all the body is in it.
+	// long is the first block with the room before it and the bytes that were dropped, if all
+	// the body is in it.
 	long []byte
 }
 
@@ -149,7 +154,7 @@ func (h *hold) room(left int64) []byte {
 			return last[len(last):cap(last)]
 		}
 	}
-	if left > 0 && len(h.blocks) == 1 && !h.shown && h.end+left > large && h.end+left <= together {
+	if left > 0 && len(h.blocks) == 1 && !h.shown && h.end+left > large && h.end+left <= together-before {
 		if blk := h.move(h.end + left); blk != nil {
 			return blk
 		}
@@ -169,14 +174,14 @@ func (h *hold) room(left int64) []byte {
 // move moves the bytes of the only block to one for n bytes, and returns the rest of that. It
 // returns nil if the client must not hold as much.
 func (h *hold) move(n int64) []byte {
-	blk := h.b.longBlock(n)
-	if !h.b.claim(h.who, int64(cap(blk))) {
-		h.b.release(blk)
+	whole := h.b.longBlock(before + n)
+	if !h.b.claim(h.who, int64(cap(whole))) {
+		h.b.release(whole)
 		return nil
 	}
-	blk = append(blk, h.blocks[0]...)
+	blk := append(whole[before:before], h.blocks[0]...)
 	h.give(h.blocks[0])
-	h.blocks[0], h.long = blk, blk
+	h.blocks[0], h.long = blk, whole[:before]
 	return blk[len(blk):cap(blk)]
 }
 
@@ -203,9 +208,9 @@ func (h *hold) slices(dst [][]byte, from, to int64) [][]byte {
 
 // drop releases the bytes before a position. It keeps the last block, and moves the bytes
 // still needed to its beginning.
-func (h *hold) drop(before int64) {
+func (h *hold) drop(to int64) {
 	k := 0
-	for k < len(h.blocks)-1 && h.base+int64(len(h.blocks[k])) <= before {
+	for k < len(h.blocks)-1 && h.base+int64(len(h.blocks[k])) <= to {
 		h.base += int64(len(h.blocks[k]))
 		h.give(h.blocks[k])
 		k++
@@ -214,14 +219,14 @@ func (h *hold) drop(before int64) {
 	clear(h.blocks[n:])
 	h.blocks = h.blocks[:n]
 	switch {
-	case n != 1 || before <= h.base:
+	case n != 1 || to <= h.base:
 	case h.long != nil: // more may be read into its end now
-		h.blocks[0] = h.blocks[0][before-h.base:]
-		h.base = before
+		h.blocks[0] = h.blocks[0][to-h.base:]
+		h.base = to
 	case len(h.blocks[0]) == cap(h.blocks[0]):
 		b := h.blocks[0]
-		h.blocks[0] = b[:copy(b, b[before-h.base:])]
-		h.base = before
+		h.blocks[0] = b[:copy(b, b[to-h.base:])]
+		h.base = to
 	}
 }
 

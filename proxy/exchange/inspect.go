@@ -237,6 +237,9 @@ func (b *inspection) show(end int64) {
 	}
 	b.mu.Lock()
 	b.vec = b.hold.slices(b.vec[:0], b.seen, end)
+	if b.seen == 0 {
+		b.content.SetRoom(b.hold.long) // nil if the body is not in one block
+	}
 	b.mu.Unlock()
 	for _, p := range b.vec {
 		b.content.Append(p)

@@ -591,14 +591,20 @@ func (tx *Tx) cached(k bufferKey) (*buffer, bool) {
 // nears reuses memory for buffers.
 var nears = sync.Pool{New: func() any { return new([nearBuffers]nearBuffer) }}
 
-// Close says that the message is complete, so that its memory can be reused.
+// Close says that the message is complete, so that its memory can be reused. tx keeps some for
+// another message.
 func (tx *Tx) Close() {
 	if cap(tx.near) == nearBuffers {
 		near := (*[nearBuffers]nearBuffer)(tx.near[:nearBuffers])
 		clear(near[:])
 		nears.Put(near)
 	}
+	few, pending := tx.few[:0], tx.pending
+	if clear(pending); cap(pending) > 2*fewFired {
+		pending = nil
+	}
 	*tx = Tx{}
+	tx.few, tx.pending = few, pending[:0]
 }
 
 // A work is the scratch memory of one inspection.
@@ -750,7 +756,7 @@ func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
 		if slices.Contains(tx.few, key) {
 			return
 		}
-		if tx.few == nil {
+		if cap(tx.few) == 0 {
 			tx.few, tx.pending = make([]int64, 0, fewFired), slices.Grow(tx.pending, fewFired/2)
 		}
 		if len(tx.few) < fewFired {
