@@ -47,7 +47,7 @@ func (h *HTTP) oddFields(s *Side, side string, odd []string) []string {
 		case len(x.Name) > 0 && !isToken(x.Name):
 			name = true
 		}
-		if bytes.EqualFold(x.Name, []byte("Content-Length")) {
+		if len(x.Name) == len("Content-Length") && bytes.EqualFold(x.Name, []byte("Content-Length")) {
 			twice = twice || length != nil && !bytes.Equal(length, x.Value)
 			length = x.Value
 		}
