@@ -93,12 +93,9 @@ func (b *budget) block(n int64) []byte {
 	return b.large.Get().(*[large]byte)[:0]
 }
 
-// longBlock returns an empty block for n bytes, which are more than a medium one has.
+// longBlock returns an empty block for n bytes, which are more than a large one has.
 func (b *budget) longBlock(n int64) []byte {
 	size := bits.Len64(uint64(n - 1))
-	if 1<<size == large {
-		return b.block(large)
-	}
 	if first, ok := b.longer[size].Get().(*byte); ok {
 		return unsafe.Slice(first, 1<<size)[:0]
 	}
@@ -114,7 +111,7 @@ func (b *budget) release(block []byte) {
 	case large:
 		b.large.Put((*[large]byte)(block[:large]))
 	default:
-		if n := cap(block); n > medium && n&(n-1) == 0 {
+		if n := cap(block); n > large && n&(n-1) == 0 {
 			b.longer[bits.Len(uint(n-1))].Put(unsafe.SliceData(block))
 		}
 	}
@@ -157,7 +154,7 @@ func (h *hold) room(left int64) []byte {
 			return last[len(last):cap(last)]
 		}
 	}
-	if left > 0 && len(h.blocks) == 1 && !h.shown && h.end+left > medium && h.end+left <= together-before {
+	if left > 0 && len(h.blocks) == 1 && !h.shown && h.end+left > large && h.end+left <= together-before {
 		if blk := h.move(h.end + left); blk != nil {
 			return blk
 		}
