@@ -422,6 +422,7 @@ func testParts(t *testing.T, database func(string) (string, error)) {
 	rows[700].URL, rows[700].User = "https://www.example.com/Quaint-Zebra", "anna"
 	rows[1500].URL, rows[1500].Note = "https://www.example.com/hollow-kettle", "asked by anna"
 	rows[2999].URL = "https://www.example.com/velvet-orchid"
+	rows[1200].Note = "asked for a copper teapot"
 	write(rows[:1000])
 
 	// The number of a row is given before it is seen. Its part must not be made before that.
@@ -453,7 +454,7 @@ func testParts(t *testing.T, database func(string) (string, error)) {
 	if got := sum(); got <= made {
 		t.Errorf("%d parts after it was committed, want more than %d", got, made)
 	}
-	for text, want := range map[string][2]int{"Quaint-Zebra": {1, 1}, "hollow-kettle": {1, 1}, "velvet-orchid": {0, 1}, "brisk-walnut": {1, 1}, "nowhere-to-be-found": {0, 0}, "id:" + rows[800].ID: {1, 1}} {
+	for text, want := range map[string][2]int{"Quaint-Zebra": {1, 1}, "hollow-kettle": {1, 1}, "velvet-orchid": {0, 1}, "copper teapot": {1, 1}, "brisk-walnut": {1, 1}, "nowhere-to-be-found": {0, 0}, "id:" + rows[800].ID: {1, 1}} {
 		if parts, found := within(t, s, text); parts != want[0] || found != want[1] {
 			t.Errorf("%s: %d parts and %d rows, want %v", text, parts, found, want)
 		}
@@ -470,6 +471,18 @@ func testParts(t *testing.T, database func(string) (string, error)) {
 	}
 	if parts, found := within(t, s, "hollow-kettle"); parts != 1 || found != 1 {
 		t.Errorf("a row that lost its note: %d parts and %d rows, want 1 and 1", parts, found)
+	}
+
+	// Nor is what a row lost when it became anonymous.
+	s.Anonymise(24 * time.Hour)
+	for range 2*len(rows)/anonymousRows + 10 { // a step each
+		write(nil)
+	}
+	if parts, found := within(t, s, `"copper teapot"`); parts != 0 || found != 0 {
+		t.Errorf("the note of an anonymous row: %d parts and %d rows", parts, found)
+	}
+	if parts, found := within(t, s, "hollow-kettle"); parts != 1 || found != 1 {
+		t.Errorf("the address of an anonymous row: %d parts and %d rows, want 1 and 1", parts, found)
 	}
 
 	// Parts go with their days.
