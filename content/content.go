@@ -274,10 +274,10 @@ func (b *Body) DecodedAfter(before ...[]byte) (all []byte, ok bool) {
 	}
 	d := b.decoded
 	switch k := len(b.front); {
-	case d == nil || n > headroom:
+	case d == nil || n > Headroom:
 		return nil, false
 	case len(d.buf) > 0:
-		all = d.buf[headroom-n:]
+		all = d.buf[Headroom-n:]
 	case n <= k && len(d.one) > 0 && k+len(d.one) <= cap(b.front) && &b.front[:k+1][k] == &d.one[0]:
 		all = b.front[k-n : k+len(d.one)]
 	default:
@@ -451,17 +451,18 @@ var texts, decodeds sync.Pool
 // A decodedView is the view of Body.Decoded.
 type decodedView struct {
 	stream stream
-	buf    []byte // empty, or headroom bytes of room and what was decoded
+	buf    []byte // empty, or Headroom bytes of room and what was decoded
 	one    []byte // the only block so far of a body without coding; not copied
 	most   int64
 	full   bool
 }
 
-// headroom is the room before decoded bytes: most heads of messages fit into it.
-const headroom = 4 << 10
+// Headroom is the most room before a body that [Body.DecodedAfter] uses, in bytes: most heads of
+// messages fit into it.
+const Headroom = 4 << 10
 
 // len returns the number of bytes in buf without the room before them.
-func (d *decodedView) len() int { return max(0, len(d.buf)-headroom) }
+func (d *decodedView) len() int { return max(0, len(d.buf)-Headroom) }
 
 func (d *decodedView) advance() ([]byte, error) {
 	for !d.full {
@@ -497,7 +498,7 @@ func (d *decodedView) bytes() []byte {
 	if d.one != nil || len(d.buf) == 0 {
 		return d.one
 	}
-	return d.buf[headroom:]
+	return d.buf[Headroom:]
 }
 
 // copyBlock copies a block that belongs to the server. For a complete body without coding it makes
@@ -508,10 +509,10 @@ func (d *decodedView) copyBlock() {
 		room = int(min(max(b.len, int64(room)), d.most))
 	}
 	if len(d.buf) == 0 {
-		if room += headroom; room > cap(d.buf) {
+		if room += Headroom; room > cap(d.buf) {
 			d.buf = make([]byte, 0, max(room, leastDecoded))
 		}
-		d.buf = d.buf[:headroom]
+		d.buf = d.buf[:Headroom]
 	}
 	d.buf = append(d.buf, d.one...)
 	d.one = nil

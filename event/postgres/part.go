@@ -203,6 +203,9 @@ func (s *Store) renew(ctx context.Context, seqs []string) error {
 	defer rows.Close()
 	p := &part{}
 	update := func() error {
+		if p.last == 0 { // before the first
+			return nil
+		}
 		_, err := s.db.ExecContext(ctx, "UPDATE event_part SET grams = $2 WHERE last = $1", p.last, p.grams[:])
 		return err
 	}

@@ -135,16 +135,23 @@ func testStore(t *testing.T, database func(string) (string, error)) {
 	})
 }
 
+// openNew opens a store in a new database. It is closed when the test ends.
+func openNew(t *testing.T, database func(string) (string, error), name string, keep time.Duration) *Store {
+	t.Helper()
+	at, err := database(filepath.Join(t.TempDir(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(at, keep, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 func testSweep(t *testing.T, database func(string) (string, error)) {
-	at, err := database(filepath.Join(t.TempDir(), "x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(at, 3*24*time.Hour, lines)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openNew(t, database, "x", 3*24*time.Hour)
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	var rows []event.Row
 	for day := range 10 {
@@ -287,15 +294,7 @@ func testAnonymise(t *testing.T, database func(string) (string, error)) {
 }
 
 func testErase(t *testing.T, database func(string) (string, error)) {
-	at, err := database(filepath.Join(t.TempDir(), "erase"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(at, year, lines)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openNew(t, database, "erase", year)
 	rows := eventtest.Rows(time.Now().UTC().Add(-time.Minute).Truncate(time.Microsecond), 100)
 	rows[3].User, rows[4].Client, rows[5].Note = "anna", netip.MustParseAddr("10.77.66.55"), "paused for anna"
 	if err := s.Write(t.Context(), rows); err != nil {
@@ -393,15 +392,7 @@ func within(t *testing.T, s *Store, text string) (parts, rows int) {
 }
 
 func testParts(t *testing.T, database func(string) (string, error)) {
-	at, err := database(filepath.Join(t.TempDir(), "parts"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(at, 4*24*time.Hour, lines)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openNew(t, database, "parts", 4*24*time.Hour)
 	sum := func() (n int) {
 		t.Helper()
 		if err := s.db.QueryRow("SELECT count(*) FROM event_part").Scan(&n); err != nil {
@@ -460,7 +451,7 @@ func testParts(t *testing.T, database func(string) (string, error)) {
 		}
 	}
 
-	// What is erased is in no part either.
+	// A part no longer has the words of an erased row.
 	if _, err := s.Erase(t.Context(), event.Person{Users: []string{"anna"}}, false); err != nil {
 		t.Fatal(err)
 	}
@@ -473,7 +464,7 @@ func testParts(t *testing.T, database func(string) (string, error)) {
 		t.Errorf("a row that lost its note: %d parts and %d rows, want 1 and 1", parts, found)
 	}
 
-	// Nor is what a row lost when it became anonymous.
+	// The same holds for words that a row lost when it became anonymous.
 	s.Anonymise(24 * time.Hour)
 	for range 2*len(rows)/anonymousRows + 10 { // a step each
 		write(nil)

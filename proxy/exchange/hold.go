@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"shuultuur/content"
 	"shuultuur/proxy/fair"
 )
 
@@ -22,10 +23,6 @@ const (
 // together is the largest body of known length that is held in one block, so that checks which
 // read all of it need no copy.
 const together = 1 << 20
-
-// before is the room before a body in one block, so that checks which read a whole message can put
-// its head there: see [content.Body.SetRoom].
-const before = 4 << 10
 
 // A budget counts the held bytes of all bodies and pools unused blocks.
 //
@@ -126,8 +123,9 @@ type hold struct {
 	base   int64 // position in the body of the first block
 	end    int64 // position after the last byte
 	shown  bool  // others may refer to the first block
-	// long is the first block with the room before it and the bytes that were dropped, if all
-	// the body is in it.
+	// long is the room before the first block, if all the body is in it: checks that read a
+	// whole message put its head there (see [content.Body.SetRoom]). Its capacity is that of
+	// the room and the block.
 	long []byte
 }
 
@@ -154,7 +152,7 @@ func (h *hold) room(left int64) []byte {
 			return last[len(last):cap(last)]
 		}
 	}
-	if left > 0 && len(h.blocks) == 1 && !h.shown && h.end+left > large && h.end+left <= together-before {
+	if left > 0 && len(h.blocks) == 1 && !h.shown && h.end+left > large && h.end+left <= together-content.Headroom {
 		if blk := h.move(h.end + left); blk != nil {
 			return blk
 		}
@@ -174,14 +172,15 @@ func (h *hold) room(left int64) []byte {
 // move moves the bytes of the only block to one for n bytes, and returns the rest of that. It
 // returns nil if the client must not hold as much.
 func (h *hold) move(n int64) []byte {
-	whole := h.b.longBlock(before + n)
+	whole := h.b.longBlock(content.Headroom + n)
 	if !h.b.claim(h.who, int64(cap(whole))) {
 		h.b.release(whole)
 		return nil
 	}
-	blk := append(whole[before:before], h.blocks[0]...)
+	room, rest := whole[:content.Headroom], whole[content.Headroom:content.Headroom]
+	blk := append(rest, h.blocks[0]...)
 	h.give(h.blocks[0])
-	h.blocks[0], h.long = blk, whole[:before]
+	h.blocks[0], h.long = blk, room
 	return blk[len(blk):cap(blk)]
 }
 

@@ -756,7 +756,7 @@ func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
 		if slices.Contains(tx.few, key) {
 			return
 		}
-		if cap(tx.few) == 0 {
+		if tx.few == nil {
 			tx.few, tx.pending = make([]int64, 0, fewFired), slices.Grow(tx.pending, fewFired/2)
 		}
 		if len(tx.few) < fewFired {
