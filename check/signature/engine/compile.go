@@ -527,20 +527,49 @@ func (b *builder) place(c *compiledRule) {
 }
 
 // choose selects the fast pattern as Suricata does: the one that the rule marks, or else the
-// longest in the buffer of best priority, and of those the strongest. If it has less than four
-// bytes, choose prefers a longer pattern that is not in every page. Short patterns occur
-// everywhere, and the choice changes no alert.
+// longest in the buffer of best priority, and of those the strongest. If it has at most four
+// bytes, choose prefers a rarer text that the rule needs in the same bytes, which may be part of
+// an expression. If it has less, choose prefers a longer pattern that is not in every page. Short
+// patterns occur everywhere, and the choice changes no alert.
 func (b *builder) choose(c *compiledRule) {
-	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 || len(c.pattern()) >= gram {
+	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 {
 		return
 	}
 	in := &c.groups[c.fast]
+	if g, text := c.rarest(in); text != nil && len(c.pattern()) <= gram && len(text.Pattern) >= gram && rareness(text.Pattern) >= rareness(c.pattern())+rarer {
+		c.fast, c.text = g, text
+	}
+	if len(c.pattern()) >= gram {
+		return
+	}
 	fast, text := c.best(func(g *group, x *rule.Content) bool {
 		return len(x.Pattern) >= gram && (len(c.pattern()) < gram-1 || !everyday(fold(x.Pattern))) && (x.FastLen == 0 || x.FastLen >= gram) && g.dir&c.dirs == in.dir&c.dirs && (g.Buffer != rule.Payload || in.Buffer == rule.Payload)
 	})
 	if fast >= 0 {
 		c.fast, c.text = fast, text
 	}
+}
+
+// rarest returns the content that is rarest in pages among those that the rule needs beside its
+// fast pattern in the same bytes, and its group. It returns nil if there is none, if the fast
+// pattern is rare itself or has a fixed place, and for other bytes than bodies and content
+// outside any buffer.
+func (c *compiledRule) rarest(in *group) (best int, text *rule.Content) {
+	if _, fixed := c.anchor(); fixed || rareness(c.pattern()) >= rare || in.chain != 0 || in.Buffer != rule.Payload && in.Buffer != rule.FileData && !slices.Contains(bodies[:], in.Buffer) {
+		return 0, nil
+	}
+	for i := range c.groups {
+		g := &c.groups[i]
+		if g.Absent || g.Buffer != in.Buffer || g.chain != in.chain || g.dir != in.dir {
+			continue
+		}
+		for _, m := range g.matches {
+			if x := required(m); x != nil && x != c.text && (text == nil || rareness(x.Pattern) > rareness(text.Pattern)) {
+				best, text = i, x
+			}
+		}
+	}
+	return best, text
 }
 
 // best returns the best content for which fits returns true.

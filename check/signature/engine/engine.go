@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,7 +99,8 @@ type Config struct {
 // An Engine is a compiled set of rules. The set never changes.
 type Engine struct {
 	rules    []*compiledRule
-	tables   [2][]*table // by direction, of messages
+	tables   [2][]*table // by direction, of messages: those of heads first
+	heads    [2]int      // number of tables of heads
 	streams  [2][]*table
 	packets  [2][]*table
 	always   [2][]int32 // messages
@@ -324,7 +326,15 @@ func (e *Engine) index() {
 	}
 	for d := range e.tables {
 		e.chooseContents(d, body[d])
-		slices.SortFunc(e.tables[d], func(a, b *table) int { return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain })
+		slices.SortFunc(e.tables[d], func(a, b *table) int {
+			if a.head && !b.head {
+				return -1
+			} else if b.head && !a.head {
+				return 1
+			}
+			return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain
+		})
+		e.heads[d] = sort.Search(len(e.tables[d]), func(i int) bool { return !e.tables[d][i].head })
 	}
 }
 
@@ -354,7 +364,7 @@ func (e *Engine) shareTables(patterns map[tableKey]map[pattern][]int32, anchors 
 // common in pages. The rule is then not tried if that pattern is absent.
 func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
 	for _, c := range e.rules {
-		if c.fast < 0 || rareness(c.pattern()) >= rare {
+		if c.fast < 0 {
 			continue
 		}
 		fast := &c.groups[c.fast]
@@ -367,19 +377,8 @@ func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
 		if to == nil {
 			continue
 		}
-		var guard *rule.Content
-		for i := range c.groups {
-			g := &c.groups[i]
-			if g.Absent || g.Buffer != fast.Buffer || g.chain != fast.chain {
-				continue
-			}
-			for _, m := range g.matches {
-				if x := required(m); x != nil && x != c.text && (guard == nil || rareness(x.Pattern) > rareness(guard.Pattern)) {
-					guard = x
-				}
-			}
-		}
-		if guard != nil && rareness(guard.Pattern) >= min(guarding, rareness(c.pattern())+rarer) {
+		_, guard := c.rarest(fast)
+		if guard != nil && len(guard.Pattern) >= gram && rareness(guard.Pattern) >= min(guarding, rareness(c.pattern())+rarer) {
 			if p := patternOf(guard); to[p] == nil {
 				to[p] = nil // searched for, but not the fast pattern of a rule
 			}
@@ -660,13 +659,18 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 			}
 		}
 	}
-	known := headed || w.fields(p)
-	for i, t := range e.tables[d] {
-		if headed && t.head || known && t.fields {
+	known, from := headed, 0
+	if headed {
+		from = e.heads[d]
+	} else {
+		known = w.fields(p)
+	}
+	for i, t := range e.tables[d][from:] {
+		if known && t.fields {
 			continue
 		}
 		if p.at >= t.at || t.buffer == rule.Payload && p.at > rule.NotStarted {
-			w.prefilter(t, &p.scanned[i])
+			w.prefilter(t, &p.scanned[from+i])
 		}
 	}
 	w.beginning(p)

@@ -317,6 +317,8 @@ func find(data []byte, c *rule.Content) int {
 	switch {
 	case len(p) == 0:
 		return 0
+	case len(p) == 1 && !c.NoCase:
+		return bytes.IndexByte(data, p[0])
 	case len(data) >= shortBuffer:
 		first, second := rarestBytes(p)
 		if common(p[first]) <= rareByte || len(p) == 1 {

@@ -97,15 +97,14 @@ type run struct {
 	entry int32
 }
 
-// An entry is a pattern and the position of four of its bytes in it. around has the eight
-// bytes from back positions before those four. Most false candidates differ in them and need
-// no full comparison.
+// An entry is a pattern and the position of four of its bytes in it. eight has the eight bytes
+// of the pattern at a position relative to those four. Most false candidates differ in them and
+// need no full comparison.
 type entry struct {
-	around, mask uint64
-	fold         uint64 // the bits of case, if case does not matter
-	pat          int32
-	off          int16
-	back         uint8
+	eight, mask uint64
+	fold        uint64 // the bits of case, if case does not matter
+	pat         int32
+	off, to     int16
 }
 
 const multiplier = 0x9E3779B1
@@ -190,7 +189,6 @@ func newPrefilter(patterns []pattern) *prefilter {
 		f.add(int32(i), p)
 	}
 	sort.Slice(f.runs, func(i, j int) bool { return f.bucket(f.runs[i].key) < f.bucket(f.runs[j].key) }) // slices.SortFunc would be compiled for this type
-	f.runs, f.entries = slices.Clone(f.runs), slices.Clone(f.entries)                                    // without spare capacity
 	f.buckets = make([]int32, nb+1)
 	for i := range f.runs {
 		f.buckets[f.bucket(f.runs[i].key)+1] = int32(i + 1)
@@ -198,6 +196,7 @@ func newPrefilter(patterns []pattern) *prefilter {
 	for b := range nb { // an empty bucket ends where the one before ends
 		f.buckets[b+1] = max(f.buckets[b+1], f.buckets[b])
 	}
+	f.runs, f.entries = slices.Clone(append(f.runs, run{})), slices.Clone(f.entries) // without spare capacity; a run after the last bucket
 	return f
 }
 
@@ -321,18 +320,35 @@ func runs(p []byte, off int) iter.Seq[uint32] {
 
 // enter adds a pattern with position off in it to the table.
 func (f *prefilter) enter(pat int32, off int) {
-	x := entry{pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
 	p := &f.pats[pat]
+	at := rarestEight(p.text, off)
+	x := entry{pat: pat, off: int16(off), to: int16(at - off)}
 	if !p.exact {
 		x.fold = 0x2020202020202020
 	}
-	for w := range 8 {
-		if i := off - int(x.back) + w; i >= 0 && i < len(p.text) {
-			x.around |= (uint64(p.text[i]) | x.fold&0xff) << (8 * w)
-			x.mask |= 0xff << (8 * w)
-		}
+	for w := 0; w < 8 && at+w < len(p.text); w++ {
+		x.eight |= (uint64(p.text[at+w]) | x.fold&0xff) << (8 * w)
+		x.mask |= 0xff << (8 * w)
 	}
 	f.entries = append(f.entries, x)
+}
+
+// rarestEight returns the position of the eight bytes of a pattern that are rarest in web traffic,
+// not counting those of the pair at position off.
+func rarestEight(p string, off int) (at int) {
+	most := -1
+	for i := 0; i == 0 || i+8 <= len(p) && i < 1<<14; i++ {
+		sum := 0
+		for k := i; k < min(i+8, len(p)); k++ {
+			if k < off || k >= off+pair {
+				sum += anyByte - common(lower[p[k]])
+			}
+		}
+		if sum > most {
+			most, at = sum, i
+		}
+	}
+	return at
 }
 
 // first adds four bytes that may be at the position of the last entry to the table, as the
@@ -515,7 +531,7 @@ const frequentWords = `<html <head <body <title <meta <link <script </script> <s
 	format information checkbox desktop register office official amazon support language microsoft credit request tracking hacker
 	explain template primary embed creative current client response program jquery symbol linkedin success escape global bucket
 	placeholder billing warning working survey execute industries complete develop continue protect secure verify http-equiv opener
-	applet .class script> ://www. ://secure window.location position:absolute display:none`
+	applet .class aHR0cDov script> ://www. ://secure window.location position:absolute display:none`
 
 // common returns how frequent a byte is in pages: the logarithm, from 0, of its occurrences in
 // a million bytes.
@@ -608,27 +624,38 @@ func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candida
 	return candidates
 }
 
-// manyBlocks is the number of blocks of 32 bytes that are sieved before their candidates are
-// examined.
-const manyBlocks = 64
+// manyBlocks is the number of blocks of 32 bytes that are sieved at a time, manySuspects the
+// number of candidates that are examined together, and manySimilar that of entries.
+const (
+	manyBlocks   = 64
+	manySuspects = 64
+	manySimilar  = 128
+)
 
-// A suspect is a position where a pattern may be, with its bucket.
+// A suspect is a position where a pattern may be, with its bucket and the first run in that.
 type suspect struct {
 	at       int
 	key      uint32
 	from, to int32
+	first    run
 }
 
 // A sieve is the memory of scanBlocks.
 type sieve struct {
 	values   [1 + manyBlocks*16]uint16
 	out      [manyBlocks]uint64
-	suspects [manyBlocks]suspect
+	suspects [manySuspects]suspect
+	similar  [manySimilar]similar
+}
+
+// A similar is a position that has the four bytes of an entry.
+type similar struct {
+	at    int
+	entry int32
 }
 
 // scanBlocks is scanLong with vector instructions, for whole blocks, and returns where it
-// ended. It fetches the buckets of many positions before it examines the first, so that memory
-// accesses overlap.
+// ended.
 func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, candidates int) {
 	s := &seen.sieve
 	n := 0
@@ -636,6 +663,7 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 	for {
 		blocks := min(manyBlocks, (len(data)-end-2)/32)
 		if blocks <= 0 {
+			f.examine(data, s.suspects[:n], seen, hit)
 			return end, candidates
 		}
 		for _, x := range s.out[:sieveAVX2(&data[end], blocks, &f.groups[0], len(f.groups)-1, &s.values[0], &s.out[0])] {
@@ -649,16 +677,15 @@ func (f *prefilter) scanBlocks(data []byte, seen *sight, hit func(int32)) (end, 
 				}
 			}
 		}
-		f.examine(data, s.suspects[:n], seen, hit)
-		n = 0
 		end += blocks * 32
 		s.values[0] = s.values[blocks*16]
 	}
 }
 
-// examine compares patterns at suspects.
+// examine compares patterns at suspects. It takes each step for all of them before the next
+// step, so that memory accesses overlap.
 func (f *prefilter) examine(data []byte, suspects []suspect, seen *sight, hit func(int32)) {
-	for n := range suspects { // all buckets first, so that memory accesses overlap
+	for n := range suspects {
 		x := &suspects[n]
 		x.key = binary.LittleEndian.Uint32(data[x.at:]) & runMask
 		b := f.bucket(x.key)
@@ -666,7 +693,33 @@ func (f *prefilter) examine(data []byte, suspects []suspect, seen *sight, hit fu
 	}
 	for n := range suspects {
 		x := &suspects[n]
-		f.compare(data, x.at, x.key, f.runs[x.from:x.to], seen, hit)
+		x.first = f.runs[x.from]
+	}
+	all := seen.sieve.similar[:0]
+	for n := range suspects {
+		x := &suspects[n]
+		for k, r := x.from, x.first; k < x.to; r = f.runs[k] { // there is a run after the last
+			if k++; r.key != x.key {
+				continue
+			}
+			if all = append(all, similar{x.at, r.entry}); len(all) == manySimilar {
+				f.compareAll(data, all, seen, hit)
+				all = all[:0]
+			}
+		}
+	}
+	f.compareAll(data, all, seen, hit)
+}
+
+// compareAll compares the patterns of entries.
+func (f *prefilter) compareAll(data []byte, all []similar, seen *sight, hit func(int32)) {
+	kept := 0
+	for _, m := range all {
+		all[kept] = m
+		kept += f.entries[m.entry].mayBe(data, m.at)
+	}
+	for _, m := range all[:kept] {
+		f.compare(data, m.at, &f.entries[m.entry], seen, hit)
 	}
 }
 
@@ -686,25 +739,26 @@ func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func
 // comparePatterns compares the patterns whose four bytes may be at position i.
 func (f *prefilter) comparePatterns(data []byte, i int, key uint32, seen *sight, hit func(int32)) {
 	b := f.bucket(key)
-	f.compare(data, i, key, f.runs[f.buckets[b]:f.buckets[b+1]], seen, hit)
+	for _, r := range f.runs[f.buckets[b]:f.buckets[b+1]] {
+		if r.key == key && f.entries[r.entry].mayBe(data, i) > 0 {
+			f.compare(data, i, &f.entries[r.entry], seen, hit)
+		}
+	}
 }
 
-// compare compares the patterns in a bucket that have the four bytes at position i.
-func (f *prefilter) compare(data []byte, i int, key uint32, bucket []run, seen *sight, hit func(int32)) {
-	for e := range bucket {
-		if bucket[e].key != key {
-			continue
-		}
-		x := &f.entries[bucket[e].entry]
-		if from := i - int(x.back); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|x.fold)&x.mask != x.around {
-			continue
-		}
-		if seen.full(x.pat) || i < int(x.off) || i-int(x.off) > len(data) {
-			continue
-		}
-		if f.pats[x.pat].begins(data[i-int(x.off):]) && seen.add(x.pat, i-int(x.off)) {
-			hit(x.pat)
-		}
+// mayBe returns 1 unless the eight bytes differ, for four bytes at position i.
+func (x *entry) mayBe(data []byte, i int) int {
+	if from := i + int(x.to); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|x.fold)&x.mask != x.eight {
+		return 0
+	}
+	return 1
+}
+
+// compare compares the pattern of an entry whose four bytes are at position i.
+func (f *prefilter) compare(data []byte, i int, x *entry, seen *sight, hit func(int32)) {
+	at := i - int(x.off)
+	if !seen.full(x.pat) && at >= 0 && at <= len(data) && f.pats[x.pat].begins(data[at:]) && seen.add(x.pat, at) {
+		hit(x.pat)
 	}
 }
 
