@@ -70,12 +70,20 @@ func (h *HTTP) oddFields(s *Side, side string, odd []string) []string {
 // isToken reports whether a name is a token (RFC 9110 section 5.6.2).
 func isToken(b []byte) bool {
 	for _, c := range b {
-		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("\"(),/:;<=>?@[\\]{}"), c) >= 0 {
+		if !tokens[c] {
 			return false
 		}
 	}
 	return len(b) > 0
 }
+
+// tokens are the bytes of tokens.
+var tokens = func() (t [256]bool) {
+	for c := '!'; c < 0x7f; c++ {
+		t[c] = !strings.ContainsRune("\"(),/:;<=>?@[\\]{}", c)
+	}
+	return
+}()
 
 // oddLine adds the anomalies in a request line.
 func oddLine(s *Side, odd []string) []string {
@@ -163,6 +171,7 @@ func knownCoding(name string) bool {
 }
 
 func oddResponse(s *Side) (odd []string) {
+	const ranges = "multipart/byteranges"
 	if v, ok := s.Get("Content-Encoding"); ok {
 		for coding := range strings.SplitSeq(strings.ToLower(string(v)), ",") {
 			if !knownCoding(strings.TrimSpace(coding)) {
@@ -171,7 +180,7 @@ func oddResponse(s *Side) (odd []string) {
 			}
 		}
 	}
-	if v, ok := s.Get("Content-Type"); ok && bytes.HasPrefix(bytes.ToLower(v), []byte("multipart/byteranges")) {
+	if v, ok := s.Get("Content-Type"); ok && len(v) >= len(ranges) && strings.EqualFold(string(v[:len(ranges)]), ranges) {
 		odd = append(odd, "http.response_multipart_byteranges")
 	}
 	if _, ok := s.Get("Content-Length"); ok && string(s.Code) == "101" {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,11 @@ type Side struct {
 // A Header is a field as sent, its value without surrounding space.
 type Header struct{ Name, Value []byte }
 
+// is reports whether the field has a name, in any case.
+func (h *Header) is(name string) bool {
+	return len(h.Name) == len(name) && strings.EqualFold(string(h.Name), name)
+}
+
 func index(dir rule.Direction) int { return int(dir >> 1) }
 
 // Get returns the value of a field. Several are joined with ", ".
@@ -56,7 +62,7 @@ func (s *Side) Get(name string) ([]byte, bool) {
 	var out []byte
 	found := false
 	for _, h := range s.Headers {
-		if len(h.Name) != len(name) || !strings.EqualFold(string(h.Name), name) {
+		if !h.is(name) {
 			continue
 		}
 		if found {
@@ -69,7 +75,7 @@ func (s *Side) Get(name string) ([]byte, bool) {
 }
 
 // fields are the buffers that contain the value of one field.
-var fields = map[rule.Buffer]string{
+var fields = [...]string{
 	rule.UserAgent: "User-Agent", rule.Referer: "Referer", rule.Accept: "Accept", rule.AcceptLang: "Accept-Language",
 	rule.AcceptEnc: "Accept-Encoding", rule.Connection: "Connection", rule.ContentType: "Content-Type",
 	rule.ContentLen: "Content-Length", rule.Server: "Server", rule.Location: "Location",
@@ -129,9 +135,8 @@ func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 // make makes a buffer with one element.
 func (h *HTTP) make(s *Side, b rule.Buffer) ([]byte, bool) {
-	if name, ok := fields[b]; ok {
-		v, ok := s.Get(name)
-		return v, ok
+	if int(b) < len(fields) && fields[b] != "" {
+		return s.Get(fields[b])
 	}
 	request := s == &h.Sides[0]
 	switch b {
@@ -191,23 +196,12 @@ func (s *Side) joined(all bool) []byte {
 	}
 	out := make([]byte, 0, room)
 	for i, x := range s.Headers {
-		name := string(x.Name)
-		if !all && (strings.EqualFold(name, "Cookie") || strings.EqualFold(name, "Set-Cookie")) {
-			continue
-		}
-		first := true
-		for _, y := range s.Headers[:i] {
-			if !all && strings.EqualFold(string(y.Name), name) {
-				first = false
-				break
-			}
-		}
-		if !first {
-			continue
-		}
 		v := x.Value
 		if !all {
-			v, _ = s.Get(name)
+			if x.is("Cookie") || x.is("Set-Cookie") || slices.ContainsFunc(s.Headers[:i], func(y Header) bool { return y.is(string(x.Name)) }) {
+				continue
+			}
+			v, _ = s.Get(string(x.Name))
 		}
 		out = append(append(append(append(out, x.Name...), ": "...), v...), "\r\n"...)
 	}
