@@ -53,30 +53,57 @@ func signatures(ctx context.Context, o options, out io.Writer) error {
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(len(http), func(i, j int) { http[i], http[j] = http[j], http[i] })
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	fmt.Fprintf(out, "## %s\n\n%d exchanges, %d MiB of payload.\n\n| rules | payload MB/s | CPU s | rules tried for each exchange | expressions for each exchange | compiled in CPU s | heap MiB |\n|--:|--:|--:|--:|--:|--:|--:|\n", signatureAbout, exchanges, capturePayload>>20)
+	var rows []*signatureRow
 	for _, rules := range [][]*rule.Rule{nil, http[:1000], http[:10000], http, all} {
 		start := processorTime()
 		e, err := compiled(rules)
 		if err != nil {
 			return err
 		}
-		built := processorTime() - start
-		start = processorTime()
-		payload, err := replayCapture(ctx, e, name, 1)
-		if err != nil {
-			return err
-		}
-		spent := processorTime() - start
 		var m runtime.MemStats
+		row := &signatureRow{engine: e, built: processorTime() - start}
 		runtime.GC()
 		runtime.ReadMemStats(&m)
-		n := e.Counters()
-		fmt.Fprintf(out, "| %d | %.0f | %.2f | %.2f | %.3f | %.2f | %d |\n", e.Rules(), float64(payload)/1e6/spent.Seconds(), spent.Seconds(),
-			float64(n.Checks.Value())/float64(exchanges), float64(n.Regexps.Value())/float64(exchanges), built.Seconds(), m.HeapAlloc>>20)
-		runtime.KeepAlive(e)
+		row.heap = m.HeapAlloc
+		rows = append(rows, row)
+	}
+	for range o.rounds {
+		for _, row := range rows {
+			start := processorTime()
+			payload, err := replayCapture(ctx, row.engine, name, 1)
+			if err != nil {
+				return err
+			}
+			row.rates = append(row.rates, float64(payload)/1e6/(processorTime()-start).Seconds())
+		}
+	}
+	fmt.Fprintf(out, "## %s\n\n%d exchanges, %d MiB of payload, medians of %d rounds by turns.\n\n| rules | payload MB/s | slowest–fastest | time against no rules | rules tried for each exchange | expressions for each exchange | compiled in CPU s | heap MiB |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n", signatureAbout, exchanges, capturePayload>>20, o.rounds)
+	for _, row := range rows {
+		row.write(out, rows[0], exchanges*o.rounds)
 	}
 	fmt.Fprintln(out)
 	return signatureCores(ctx, o.rounds, http, name, out)
+}
+
+// A signatureRow is a number of rules with what was measured.
+type signatureRow struct {
+	engine *engine.Engine
+	built  time.Duration
+	heap   uint64    // bytes, with the rules of the rows before
+	rates  []float64 // payload in MB/s of processor time, by round
+}
+
+// write prints the row. none is the row without rules.
+func (r *signatureRow) write(out io.Writer, none *signatureRow, exchanges int) {
+	var times []float64
+	for i := range r.rates {
+		times = append(times, none.rates[i]/r.rates[i])
+	}
+	rates := slices.Sorted(slices.Values(r.rates))
+	slices.Sort(times)
+	n := r.engine.Counters()
+	fmt.Fprintf(out, "| %d | %.0f | %.0f–%.0f | %.2f × (%.2f–%.2f) | %.2f | %.3f | %.2f | %d |\n", r.engine.Rules(), rates[len(rates)/2], rates[0], rates[len(rates)-1],
+		times[len(times)/2], times[0], times[len(times)-1], float64(n.Checks.Value())/float64(exchanges), float64(n.Regexps.Value())/float64(exchanges), r.built.Seconds(), r.heap>>20)
 }
 
 // signatureCores compares the time by the clock on one core with that on two, by turns.
