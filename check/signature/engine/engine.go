@@ -326,16 +326,20 @@ func (e *Engine) index() {
 	}
 	for d := range e.tables {
 		e.chooseContents(d, body[d])
-		slices.SortFunc(e.tables[d], func(a, b *table) int {
-			if a.head && !b.head {
-				return -1
-			} else if b.head && !a.head {
-				return 1
-			}
-			return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain
-		})
+		slices.SortFunc(e.tables[d], orderTables)
 		e.heads[d] = sort.Search(len(e.tables[d]), func(i int) bool { return !e.tables[d][i].head })
 	}
+}
+
+// orderTables puts tables of heads first.
+func orderTables(a, b *table) int {
+	if a.head != b.head {
+		if a.head {
+			return -1
+		}
+		return 1
+	}
+	return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain
 }
 
 // shareTables merges tables for the same bytes: those of files and bodies, and that of the
