@@ -51,17 +51,8 @@ func newBrowserAt(t *testing.T, home, addr string) *browser {
 // over connections of dial. Both may be nil.
 func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), args ...string) *browser {
 	t.Helper()
-	command = append(command, peer.Program(t, "chromedriver"), "--port=0")
-	cmd := peer.Command(t, command[0], command[1:]...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	b := &browser{t: t, driver: "http://127.0.0.1:" + driverPort(t, out)}
+	port := startDriver(t, append(command, peer.Program(t, "chromedriver"), "--port=0"))
+	b := &browser{t: t, driver: "http://127.0.0.1:" + port}
 	b.client = http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true, DialContext: dial}}
 
 	args = append([]string{
@@ -82,27 +73,55 @@ func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context,
 
 var portLine = regexp.MustCompile(`started successfully on port (\d+)`)
 
-func driverPort(t *testing.T, out io.Reader) string {
+// startDriver starts chromedriver and returns its port. It takes a free port of IPv4 and then
+// needs the same one of IPv6; if something else has that, it ends, and is started again.
+func startDriver(t *testing.T, command []string) (port string) {
 	t.Helper()
-	port := make(chan string, 1)
+	said := ""
+	for range 10 {
+		cmd := peer.Command(t, command[0], command[1:]...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stderr = cmd.Stdout
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		if port, said = driverPort(t, out); port != "" {
+			return port
+		}
+	}
+	t.Fatalf("chromedriver ended ten times before it said which port it listens on; the last time it said %q", said)
+	return ""
+}
+
+// driverPort returns the port that chromedriver says it listens on, or "" and what it said if it
+// ends.
+func driverPort(t *testing.T, out io.Reader) (port, said string) {
+	t.Helper()
+	result := make(chan [2]string, 1)
 	go func() {
-		defer close(port)
+		all := ""
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			if m := portLine.FindStringSubmatch(lines.Text()); m != nil {
-				port <- m[1]
+				result <- [2]string{m[1], ""}
+				_, _ = io.Copy(io.Discard, out)
+				return
 			}
+			all += lines.Text() + "\n"
 		}
+		result <- [2]string{"", all}
 	}()
 	select {
-	case p, ok := <-port:
-		if ok {
-			return p
-		}
+	case r := <-result:
+		return r[0], r[1]
 	case <-time.After(time.Minute):
+		t.Fatal("chromedriver did not say within a minute which port it listens on")
 	}
-	t.Fatal("chromedriver did not say which port it listens on")
-	return ""
+	return "", ""
 }
 
 // call does one WebDriver command.
