@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -244,7 +246,16 @@ func TestAPageRedirectsWhenItsSessionEnds(t *testing.T) {
 	owner := ownerAnd()
 	h.accounts(owner...)
 	b := h.adminBrowser()
-	at := "http://" + h.g.AdminAddr()
+	admin := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: h.g.AdminAddr()})
+	admin.FlushInterval = -1
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/hx-sse.min.js") { // arrives after everything else
+			time.Sleep(500 * time.Millisecond)
+		}
+		admin.ServeHTTP(w, r)
+	}))
+	t.Cleanup(slow.Close)
+	at := slow.URL
 	for _, page := range []string{"/events", "/"} { // one page is live by server-sent events, one fetches itself again
 		b.signIn(at, "olga", password)
 		b.shows("Start")
