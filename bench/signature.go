@@ -102,8 +102,8 @@ func (r *signatureRow) write(out io.Writer, none *signatureRow, exchanges int) {
 	rates := slices.Sorted(slices.Values(r.rates))
 	slices.Sort(times)
 	n := r.engine.Counters()
-	fmt.Fprintf(out, "| %d | %.0f | %.0f–%.0f | %.2f × (%.2f–%.2f) | %.2f | %.3f | %.2f | %d |\n", r.engine.Rules(), rates[len(rates)/2], rates[0], rates[len(rates)-1],
-		times[len(times)/2], times[0], times[len(times)-1], float64(n.Checks.Value())/float64(exchanges), float64(n.Regexps.Value())/float64(exchanges), r.built.Seconds(), r.heap>>20)
+	fmt.Fprintf(out, "| %d | %.0f | %.0f–%.0f | %.2f ×%s | %.2f | %.3f | %.2f | %d |\n", r.engine.Rules(), middle(rates), rates[0], rates[len(rates)-1],
+		middle(times), spread(times, 2), float64(n.Checks.Value())/float64(exchanges), float64(n.Regexps.Value())/float64(exchanges), r.built.Seconds(), r.heap>>20)
 }
 
 // signatureCores compares the time by the clock on one core with that on two, by turns.

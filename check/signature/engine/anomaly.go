@@ -47,7 +47,7 @@ func (h *HTTP) oddFields(s *Side, side string, odd []string) []string {
 		case len(x.Name) > 0 && !isToken(x.Name):
 			name = true
 		}
-		if len(x.Name) == len("Content-Length") && bytes.EqualFold(x.Name, []byte("Content-Length")) {
+		if x.is("Content-Length") {
 			twice = twice || length != nil && !bytes.Equal(length, x.Value)
 			length = x.Value
 		}
@@ -171,7 +171,6 @@ func knownCoding(name string) bool {
 }
 
 func oddResponse(s *Side) (odd []string) {
-	const ranges = "multipart/byteranges"
 	if v, ok := s.Get("Content-Encoding"); ok {
 		for coding := range strings.SplitSeq(strings.ToLower(string(v)), ",") {
 			if !knownCoding(strings.TrimSpace(coding)) {
@@ -180,7 +179,7 @@ func oddResponse(s *Side) (odd []string) {
 			}
 		}
 	}
-	if v, ok := s.Get("Content-Type"); ok && len(v) >= len(ranges) && strings.EqualFold(string(v[:len(ranges)]), ranges) {
+	if v, ok := s.Get("Content-Type"); ok && at(v, []byte("multipart/byteranges")) {
 		odd = append(odd, "http.response_multipart_byteranges")
 	}
 	if _, ok := s.Get("Content-Length"); ok && string(s.Code) == "101" {

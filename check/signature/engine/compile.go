@@ -532,11 +532,11 @@ func (b *builder) place(c *compiledRule) {
 // an expression. If it has less, choose prefers a longer pattern that is not in every page. Short
 // patterns occur everywhere, and the choice changes no alert.
 func (b *builder) choose(c *compiledRule) {
-	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 {
+	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 || len(c.pattern()) > gram {
 		return
 	}
 	in := &c.groups[c.fast]
-	if g, text := c.rarest(in); text != nil && len(c.pattern()) <= gram && len(text.Pattern) >= gram && rareness(text.Pattern) >= rareness(c.pattern())+rarer {
+	if g, text := c.rarest(); text != nil && len(text.Pattern) >= gram && rareness(text.Pattern) >= rareness(c.pattern())+rarer {
 		c.fast, c.text = g, text
 	}
 	if len(c.pattern()) >= gram {
@@ -554,8 +554,9 @@ func (b *builder) choose(c *compiledRule) {
 // fast pattern in the same bytes, and its group. It returns nil if there is none, if the fast
 // pattern is rare itself or has a fixed place, and for other bytes than bodies and content
 // outside any buffer.
-func (c *compiledRule) rarest(in *group) (best int, text *rule.Content) {
-	if _, fixed := c.anchor(); fixed || rareness(c.pattern()) >= rare || in.chain != 0 || in.Buffer != rule.Payload && in.Buffer != rule.FileData && !slices.Contains(bodies[:], in.Buffer) {
+func (c *compiledRule) rarest() (best int, text *rule.Content) {
+	in := &c.groups[c.fast]
+	if _, fixed := c.anchor(); fixed || rareness(c.pattern()) >= rare || !inBody(in, 0) && !inBody(in, 1) && !in.outside() {
 		return 0, nil
 	}
 	for i := range c.groups {

@@ -281,7 +281,7 @@ func (e *Engine) index() {
 				switch {
 				case k == onPacket:
 					key.kind = c.kinds // rules on the stream have their own tables
-				case g.Buffer == rule.Payload && g.chain == 0 && !e.config.Packets:
+				case g.outside() && !e.config.Packets:
 					key.kind = onStream // made from the message
 				}
 				if patterns[key] == nil {
@@ -381,7 +381,7 @@ func (e *Engine) guard(d int, patterns map[tableKey]map[pattern][]int32) {
 		if to == nil {
 			continue
 		}
-		_, guard := c.rarest(fast)
+		_, guard := c.rarest()
 		if guard != nil && len(guard.Pattern) >= gram && rareness(guard.Pattern) >= min(guarding, rareness(c.pattern())+rarer) {
 			if p := patternOf(guard); to[p] == nil {
 				to[p] = nil // searched for, but not the fast pattern of a rule
@@ -663,11 +663,9 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 			}
 		}
 	}
-	known, from := headed, 0
-	if headed {
-		from = e.heads[d]
-	} else {
-		known = w.fields(p)
+	known, from := false, e.heads[d]
+	if !headed {
+		known, from = w.fields(p), 0
 	}
 	for i, t := range e.tables[d][from:] {
 		if known && t.fields {

@@ -198,10 +198,11 @@ func (s *Side) joined(all bool) []byte {
 	for i, x := range s.Headers {
 		v := x.Value
 		if !all {
-			if x.is("Cookie") || x.is("Set-Cookie") || slices.ContainsFunc(s.Headers[:i], func(y Header) bool { return y.is(string(x.Name)) }) {
+			name := string(x.Name)
+			if x.is("Cookie") || x.is("Set-Cookie") || slices.ContainsFunc(s.Headers[:i], func(y Header) bool { return y.is(name) }) {
 				continue
 			}
-			v, _ = s.Get(string(x.Name))
+			v, _ = s.Get(name)
 		}
 		out = append(append(append(append(out, x.Name...), ": "...), v...), "\r\n"...)
 	}

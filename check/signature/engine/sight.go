@@ -127,7 +127,7 @@ func (e *Engine) chooseContents(d int, t *table) {
 	for _, c := range e.rules {
 		for i := range c.groups {
 			g := &c.groups[i]
-			outside := g.Buffer == rule.Payload && g.chain == 0
+			outside := g.outside()
 			if c.dirs&rule.Direction(1<<d) == 0 || !inBody(g, d) && !outside {
 				continue
 			}
@@ -167,6 +167,9 @@ func (f *prefilter) numbers() map[pattern]int32 {
 func inBody(g *group, d int) bool {
 	return g.chain == 0 && (g.Buffer == rule.FileData || g.Buffer == bodies[d])
 }
+
+// outside reports whether a group inspects content outside any buffer, without transforms.
+func (g *group) outside() bool { return g.chain == 0 && g.Buffer == rule.Payload }
 
 // bodies are the buffers that usually have the bytes of the only file.
 var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
