@@ -1,11 +1,12 @@
 # make        build ./bin/shuultuur
 # make run    build it and start the gateway on 127.0.0.1:8080
+# make quick  the tests that need no foreign program and no long time
 # make test   everything that is tested; installs what the tests need, and ends
 #             with the tests that were skipped and why
 # make lint   go vet, gofmt and the linters of .golangci.yml
 # make fuzz   every fuzz target for FUZZTIME each
 # make dist   every package, into out/; VERSION=1.2.3 names the version
-# make pgo    the profile that builds are optimised with (dist/default.pgo), anew
+# make pgo    the profile that builds are optimised with (cmd/shuultuur/default.pgo), anew
 # make bench  the benchmarks side by side with the peers that are installed
 .POSIX:
 
@@ -16,28 +17,33 @@ LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 all: build
 
 build:
-	CGO_ENABLED=0 $(GO) build $$(sh dist/flags.sh) -o bin/shuultuur ./cmd/shuultuur
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/shuultuur ./cmd/shuultuur
 
 run: build
 	./bin/shuultuur run
 
+quick:
+	SHUULTUUR_QUICK=1 $(GO) test -short ./...
+
 test:
 	sh test/setup.sh
 	E2GUARDIAN_TIME=60s $(GO) test ./check/phrase -run RandomScores & \
-		sh test/cross.sh && $(GO) vet ./...; rest=$$?; wait $$! && exit $$rest
+		sh test/cross.sh && $(GO) vet ./... && $(GO) vet -C bench ./...; rest=$$?; wait $$! && exit $$rest
 	$(GO) run ./test/report
 
 lint:
 	test -z "$$(gofmt -l .)"
 	$(GO) vet ./...
-	$(GO) vet -tags small $$($(GO) list ./... | grep -v /bench$$)
+	$(GO) vet -C bench ./...
+	$(GO) vet -tags small ./...
 	$(GO) run $(LINT) run
+	cd bench && $(GO) run $(LINT) run
 
 fuzz:
 	sh test/fuzz.sh $(FUZZTIME)
 
 bench:
-	$(GO) run ./bench all -o docs/benchmarks.md
+	$(GO) run -C bench . all -o ../docs/benchmarks.md
 
 pgo:
 	GO="$(GO)" sh dist/pgo.sh
@@ -48,4 +54,4 @@ dist:
 clean:
 	rm -rf bin out
 
-.PHONY: all build run test lint fuzz pgo bench dist clean
+.PHONY: all build run quick test lint fuzz pgo bench dist clean

@@ -13,8 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"shuultuur/configuration"
-	"shuultuur/setting"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/setting"
 )
 
 // pages returns the texts of the manual by file.
@@ -160,6 +160,9 @@ func violation(schema map[string]any, v any, at string) string {
 	}
 	if want, ok := schema["const"]; ok && v != want {
 		return at + ": it is not the word expected"
+	}
+	if words, ok := schema["enum"].([]any); ok && !slices.Contains(words, v) {
+		return at + ": it is none of the words expected"
 	}
 	kind, number := kindOf(v)
 	if types := schema["type"]; types != nil && v != nil {

@@ -19,11 +19,11 @@ var connects = map[string][]string{
 	"net/smtp":                       {"Dial", "NewClient", "SendMail"},
 	"crypto/tls":                     {"Dial", "Dialer"},
 	"github.com/go-ldap/ldap/v3":     {"DialURL"},
-	"github.com/jackc/pgx/v5/pgconn": {"Connect", "ConnectConfig"},
+	"github.com/jackc/pgx/v5/stdlib": {"OpenDB"},
 	"github.com/nats-io/nats.go":     {"Connect"},
 	"layeh.com/radius":               {"Client", "Exchange"},
-	module + "postgres":              {"Open"},
-	module + "redis":                 {"Connect"},
+	module + "lib/postgres":          {"Open"},
+	module + "lib/redis":             {"Connect"},
 }
 
 // killed names for each package that connects to servers the test in which these are killed and
@@ -44,22 +44,23 @@ var killed = map[string][]string{
 	"identity/directory": {"TestServersOfPasswordsAreKilledUnderLoad", "identity.TestKnownUsersDoNotNoticeAnAbsentDirectory"},
 	"identity/oidc":      {"TestAProviderThatIsAwayIsNamedAndReturns", "test.TestTheOpenIDProviderIsKilledUnderLoad"},
 	"intercept":          {"TestFetchingEndsInTime"}, // servers of issuers, wherever certificates name them
+	"lib/postgres":       {"TestServerReturns"},
+	"lib/handover":       {"TestASupervisorMayGoAndReturn"},
 	"list/source":        {"TestAFailureThatPassesIsTriedAgain"},
-	"postgres":           {"TestServerReturns"},
 	"proxy/upstream":     {"proxy.TestDeadIdleConnectionIsReplaced", "proxy.TestUpstreamFailures"},
-	"redis":              {"TestConnectsAgainAfterARestart", "TestAServerThatHangsIsNotWaitedForLong"},
+	"lib/redis":          {"TestConnectsAgainAfterARestart", "TestAServerThatHangsIsNotWaitedForLong"},
 	"resolver/forward":   {"TestDownUpstreamIsProbedAndComesBack", "TestLostConnectionsAreMadeAgain", "TestEveryQuestionIsAnsweredWhileOneIsWell"},
 	"state":              {"test.TestNobodyNoticesThatRedisIsLost"},
 	"vote":               {"vote/booth.TestCarriersAreKilledUnderLoad"},
 	"vote/booth":         {"TestThreeNodesAndOneStore", "TestAMailServerIsKilledAndReturns"},
 	"vote/store":         {"vote/booth.TestPostgresIsKilledUnderLoad"},
-	"zone/redins":        {"redis.TestConnectsAgainAfterARestart", "TestAZoneThatCannotBeReadIsServfail"},
+	"zone/redins":        {"lib/redis.TestConnectsAgainAfterARestart", "TestAZoneThatCannotBeReadIsServfail"},
 	"zone/redins/health": {"TestStatusCountsUpAndDown"}, // their purpose is to ask whether servers are away
 	"zone/transfer":      {"TestObjectsOnDiskExpire"},
 }
 
 // ownTools has programs that people start. They ask a gateway, or measure, and end.
-var ownTools = []string{"admin", "bench", "cmd", "dist", "doctor", "gateway", "load", "profile", "replay", "test"}
+var ownTools = []string{"admin/remote", "bench", "cmd", "dist", "gateway", "replay", "test", "tool"}
 
 // TestEveryServerWeSpeakToIsKilledInATest finds the packages that open
 // connections.

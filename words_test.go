@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/gateway"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // A glossary is docs/words.md: the words that settings, metrics and log messages may use, and

@@ -2,195 +2,244 @@
 // events, pauses, profiles, accounts. The address is loopback by default, and cannot be
 // reached through the proxy.
 //
-// The gateway supplies functions that read its state ([Parts]). [New] makes a [Server]
-// from them and from one table of routes ([Parts.routes]) with the role that each
-// requires. The guard (route.go) identifies the user ([account.Book]), records changes
-// (audit.go) and limits what of the record a user sees (access.go). This package
-// changes only entries of lists (lists.go), pauses (pause.go), the contents of the
-// cache (cache.go), accounts (accounts.go), and the sampling of waits while they are
-// profiled (contention.go).
+// The gateway supplies values that read its state and act on it, one for each subject ([admin.Parts]).
+// [admin.New] makes a [web.Site] from them and from the table of subjects (routes in this file), each of
+// which returns its routes. A route is one row: path, role, place in the menu, description for the
+// API, how it shows the effect of a change, and handler. The guard (route.go) identifies the user
+// ([shuultuur/admin/account.Book]), records changes (audit.go) and limits what of the record a user
+// sees (access.go). The small build leaves the rows of routes_full.go out.
 package admin
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
-	"shuultuur/admin/account"
+	"shuultuur/admin/accounts"
+	"shuultuur/admin/alert"
+	"shuultuur/admin/clients"
+	"shuultuur/admin/events"
+	"shuultuur/admin/exception"
+	"shuultuur/admin/home"
+	"shuultuur/admin/lists"
+	"shuultuur/admin/network"
+	"shuultuur/admin/privacy"
 	"shuultuur/admin/search"
+	"shuultuur/admin/settings"
+	"shuultuur/admin/system"
+	"shuultuur/admin/web"
+	"shuultuur/admin/why"
 	"shuultuur/check"
-	"shuultuur/filter"
+	"shuultuur/check/picture"
+	"shuultuur/event"
+	"shuultuur/identity/oidc"
 	"shuultuur/intercept"
-	"shuultuur/text"
 	"shuultuur/zone/authority"
 )
 
-// Health is the state of a gateway for load balancers and operators. Problems need attention
-// but do not stop the gateway.
-type Health struct {
-	Ready    bool     `json:"ready"` // accepting work: started, not draining
-	Started  string   `json:"started"`
-	Settings string   `json:"settings"`         // file the running engine was built from
-	Revision string   `json:"revision"`         // revision of the running settings and lists
-	State    string   `json:"state"`            // alone, shared with a fleet, or degraded: the fleet's state cannot be reached
-	Update   string   `json:"update,omitempty"` // a newer version of the program than this one; "" if none is known
-	Problems []string `json:"problems"`
-}
-
-// Quotas are the remainders of a client's quotas.
-type Quotas struct {
-	Policy string           `json:"policy"` // policy; "" if there is none
-	User   string           `json:"user"`
-	Quotas []filter.Balance `json:"quotas"`
-}
-
-// Parts are the parts of the gateway that the admin address shows.
+// Parts are the parts of the gateway that the admin address shows. A part that is nil has no pages.
 type Parts struct {
-	Metrics http.Handler
-	Health  func() Health
-	Lists   *Lists  // nil: they are not shown
-	Events  *Events // nil: no record can be queried
-	Cache   *Cache  // nil: nothing is stored
-	Pause   *Pause  // nil: filtering is never paused
-	Votes   *Votes  // nil: there are no votes, or another node counts them
-	// Sessions receive which user has which address at present; nil for none.
-	Sessions *Sessions
-	Live     *Live // nil: the start page has no graph
-	// Rulings opens and blocks sites for people; nil: nobody may.
-	Rulings *Rulings
-	// Explain returns the decision on a request, and the reason.
-	Explain Explain
-	// Settings shows and changes the settings file; nil: it cannot be seen.
-	Settings *Settings
-	// Setup returns the first steps, or nil if they are not offered.
-	Setup func() *Setup
-	Texts text.Choice // texts of the pages
+	web.Shared
+	Metrics   http.Handler
+	Health    func() system.Health
+	Lists     *lists.Lists
+	Events    *web.Record // nil: no record can be queried, as its pages say
+	Cache     *network.Cache
+	Pause     *exception.Pause
+	Votes     *exception.Votes // nil: there are no votes, or another node counts them
+	Sessions  *clients.Sessions
+	Live      *home.Live
+	Decisions *exception.Decisions
+	Explain   why.Explain
+	Settings  *settings.Settings
+	Setup     func() *home.Setup
 	// Root returns the certificate that clients should trust, nil for none.
 	Root func() *intercept.Root
+	// Devices returns the address of the pages for devices; "" for none.
+	Devices func() string
 	// Refusals are the hosts proposed as exceptions from interception.
 	Refusals func() any
 	// Quotas returns the remainders of a client's quotas in a policy; "" selects
 	// the policy that covers the client.
-	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
-	// Clients are the filtered clients; nil: there is no page about them.
-	Clients    *Clients
-	System     *System // nil: the program is not shown
-	NameServer *Names  // nil: there is none
-	// Token permits everything to clients on other machines. Without one, only this machine may
-	// use the address.
-	Token string
-	// Monitors are the networks that may read metrics and health without it.
-	Monitors []netip.Prefix
-	Access
-	Watching
-	Internals
+	Quotas     func(ctx context.Context, policy string, addr netip.Addr, user string) clients.Quotas
+	Clients    *clients.Clients
+	System     *system.System
+	NameServer *network.Names
+	Zones      func() *authority.Authority // returns nil while there are no zones
+	Checks     func() *check.Set
+	Remarks    func() []home.Remark // nil: there are none
+	// Alerts returns the desk; nil while no theme is watched.
+	Alerts func() *alert.Desk
+	// Pictures are the findings in pictures.
+	Pictures *picture.Gallery
+	Looks    *privacy.Looks // nil: looks need no second person
+	// SignIn returns the provider that signs people in, and the roles that it gives; nil: there is
+	// none.
+	SignIn   func() (*accounts.SignIn, *oidc.Provider)
+	Searches *search.Book // saved searches; nil: they cannot be saved
+	// Holders returns the stores of data about people outside the admin address.
+	Holders func() []privacy.Holder
 }
 
-// Internals are parts of the filter that pages look into.
-type Internals struct {
-	// Effect judges the events of the last day as if a change were made. A change that
-	// cannot be made gives [*BadChange]. Nil: there is no record.
-	Effect func(context.Context, Trial) (*Effect, error)
-	Zones  func() *authority.Authority // returns nil while there are no zones
-	Checks func() *check.Set
-	// Devices returns the address of the pages for devices; "" for none.
-	Devices func() string
-	Remarks func() []Remark // nil: there are none
+// New returns the handler of the admin address.
+func New(p Parts) *web.Site {
+	site, all := p.site()
+	site.Serve(all)
+	return site
 }
 
-// A Remark says what is low on the machine, why that matters, and which commands raise it.
-type Remark struct {
-	About, Found, Wanted, Why string
-	Mend                      []string
+// site returns the server and its table of routes.
+func (p *Parts) site() (*web.Site, []web.Route) {
+	shared := p.Shared
+	shared.Notice, shared.Agreed = p.Pause.Notice, p.Looks.Agreed
+	if p.Clients != nil && p.Clients.Known != nil {
+		shared.Members = func() map[string][]string { _, groups := p.Clients.Known(); return groups }
+	}
+	site := web.NewSite(shared)
+	var record *web.Record
+	var reader event.Reader // not an interface with a nil pointer
+	if p.Events != nil {
+		record = &web.Record{Reader: site.Limited(p.Events.Reader), Names: p.Events.Names}
+		reader = record
+	}
+	return site, p.routes(site, record, reader)
 }
 
-// Access has the people who may use the admin address, and their sessions.
-type Access struct {
-	Accounts *account.Book // nil: there are none
-	Audit    *account.Log  // nil: nothing is recorded
-	Looks    *Looks        // nil: looks need no second person
-	// Names are the names by which browsers may ask for this address, besides
-	// localhost.
-	Names func() []string // nil: none
-	// Rules are the rules of the current settings. Nil: nothing.
-	Rules func() *Rules
-	// Groups returns the groups of a user at an address. Nil: users have no groups.
-	Groups func(addr netip.Addr, user string) []string
-	// Searches are saved searches. Nil: they cannot be saved.
-	Searches *search.Book
-	// Holders returns the stores of data about people outside this package.
-	Holders func() []Holder
-	// Privacy returns the current settings for privacy. Nil: the defaults.
-	Privacy func() Privacy
-
-	server *Server
+// routes returns the table of all pages, one row for each subject of the menu. The links of the
+// menu are in its order.
+func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) []web.Route {
+	var all []web.Route
+	start := &home.Start{Health: p.Health, Live: p.Live, Remarks: p.Remarks, Events: record, Index: func(w http.ResponseWriter, r *http.Request) { index(w, all) }}
+	row := func(given bool, routes func() []web.Route) {
+		if given {
+			all = append(all, routes()...)
+		}
+	}
+	accounts := &accounts.Pages{Site: site, Provider: p.SignIn}
+	row(true, p.own)
+	row(true, func() []web.Route { return start.Routes(site) })
+	row(true, func() []web.Route { return p.events(record).Routes(site) })
+	row(true, func() []web.Route { return p.watching(site, record) })
+	row(p.Explain != nil, func() []web.Route { return why.Routes(site, p.Explain) })
+	row(p.Clients != nil, func() []web.Route { return p.clients(site, record).Routes() })
+	row(p.Sessions != nil, func() []web.Route { return p.Sessions.Routes() })
+	row(p.Pause != nil, func() []web.Route { return p.pause().Routes(site) })
+	row(p.Decisions != nil, func() []web.Route { return p.Decisions.Routes(site) })
+	row(true, func() []web.Route { return p.voting().Routes(site) })
+	row(p.Looks != nil, func() []web.Route { return p.Looks.Routes(site) })
+	row(record != nil, func() []web.Route {
+		return (&privacy.Pages{Site: site, Looks: p.Looks, Events: reader, Holders: p.holders}).Routes()
+	})
+	row(p.Settings != nil, func() []web.Route { return p.Settings.Routes(site) })
+	row(p.Setup != nil, func() []web.Route { return home.SetupRoutes(p.Setup) })
+	row(p.Lists != nil, func() []web.Route { return (&lists.Pages{Site: site, Lists: p.Lists, Events: reader}).Routes() })
+	row(p.Checks != nil, func() []web.Route { return lists.CheckRoutes(site, p.Checks) })
+	row(p.Root != nil, func() []web.Route { return network.CertificateRoutes(site, p.Root, p.Devices) })
+	row(p.NameServer != nil, func() []web.Route { return p.names().Routes(site) })
+	row(p.Zones != nil, func() []web.Route { return p.zones(site, reader) })
+	row(p.Cache != nil, func() []web.Route { return p.Cache.Routes(site) })
+	row(p.System != nil, func() []web.Route { return p.system().Routes(site) })
+	row(p.Accounts != nil, accounts.SignInRoutes)
+	row(p.Accounts != nil, accounts.AllRoutes)
+	row(p.Audit != nil, accounts.AuditRoutes)
+	var account []web.Route // the last in the menu
+	if p.Accounts != nil {
+		account = accounts.OwnRoutes()
+	}
+	all = slices.Concat(all, described(site, slices.Concat(all, account)), account)
+	return all
 }
 
-// routes returns the table of all routes. It leaves out routes whose part is missing.
-//
-// A request from a page of another origin that would change something is refused. So is one
-// whose Host is a name other than localhost, because pages in a browser on this machine must
-// not reach it by pointing a name of theirs at the loopback address. The profiles block and
-// mutex with ?seconds=N sample waits for that long.
-func (p *Parts) routes() []route {
-	all := []route{
-		{"GET", "/static/{digest}/{name}", anyone, staticFile},
-		{"GET", "/metrics", monitor, p.Metrics.ServeHTTP},
-		{"GET", "/health", monitor, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Health()) }},
-		{"GET", "/ready", monitor, p.answerReady},
+// own returns the routes for programs that watch the gateway.
+func (p *Parts) own() []web.Route {
+	all := []web.Route{
+		{Method: "GET", Path: "/static/{digest}/{name}", Role: web.Anyone,
+			Does: "style sheet, script and icon of the pages", Gives: web.AnyBytes,
+			Handler: web.StaticFile},
+		{Method: "GET", Path: "/metrics", Role: web.Monitor,
+			Does: "metrics for Prometheus", Gives: web.AnyText,
+			Handler: p.Metrics.ServeHTTP},
+		{Method: "GET", Path: "/health", Role: web.Monitor,
+			Does:    "state and problems",
+			Handler: func(w http.ResponseWriter, r *http.Request) { web.WriteJSON(w, http.StatusOK, p.Health()) }},
+		{Method: "GET", Path: "/ready", Role: web.Monitor,
+			Does:    "200 while the gateway serves, else 503",
+			Handler: p.answerReady},
 	}
-	all = slices.Concat(all, profileRoutes(), p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice), p.privacyRoutes())
-	all = append(all, p.home()...)
-	all = append(all, p.Events.routes(p)...)
-	all = append(all, rulingRoutes(p)...)
-	all = append(all, p.Explain.routes(p.Pause.notice)...)
-	all = append(all, p.Settings.routes(p.Pause.notice)...)
-	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes(), p.zoneRoutes(), p.checkRoutes(), assistantRoutes(p))
-	all = append(all, setupRoutes(p.Setup)...)
-	all = append(all, alertRoutes(p)...)
-	all = append(all, p.pictureRoutes()...)
-	all = append(all, reportRoutes(p)...)
-	if p.Lists != nil {
-		all = append(all, listRoutes(p)...)
-	}
-	if p.Pause != nil {
-		all = append(all, pauseRoutes(p)...)
-	}
-	all = append(all, voteRoutes(p)...)
-	if p.Sessions != nil {
-		all = append(all, p.Sessions.routes()...)
-	}
-	if p.Cache != nil {
-		all = append(all, p.Cache.routes(p.Pause.notice)...)
-	}
-	if p.Root != nil {
-		all = append(all, route{"GET", "/ca", anyone, rootPage(p.Root, p.Devices)}, route{"GET", "/ca/{file}", anyone, rootFile(p.Root, p.Devices)})
-	}
+	all = append(all, p.diagnosis()...)
 	if p.Refusals != nil {
-		all = append(all, route{"GET", "/refusals", operator, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Refusals()) }})
+		all = append(all, web.Route{Method: "GET", Path: "/refusals", Role: web.Operator,
+			Does:    "hosts proposed as exceptions from interception",
+			Handler: func(w http.ResponseWriter, r *http.Request) { web.WriteJSON(w, http.StatusOK, p.Refusals()) }})
 	}
 	if p.Quotas != nil {
-		all = append(all, route{"GET", "/quotas", helper, p.quotas})
+		all = append(all, web.Route{Method: "GET", Path: "/quotas", Role: web.Helper,
+			Does: "what a client has left of its quotas", Query: []web.Field{web.Required("client", "address"), web.Optional("user", "name of the user"), web.Optional("policy", "the one that covers the client without it")},
+			Handler: p.quotas})
 	}
-	return append(all, apiRoutes(all, p.Pause.notice)...)
+	return all
+}
+
+// events returns the pages of the record, nil for those that say that there is none.
+func (p *Parts) events(record *web.Record) *events.Events {
+	if p.Events == nil {
+		return nil
+	}
+	return &events.Events{Record: record, Lists: p.Lists, Explain: p.Explain, CanRule: p.Decisions != nil, Searches: p.Searches}
+}
+
+func (p *Parts) clients(site *web.Site, record *web.Record) *clients.Pages {
+	c := &clients.Pages{Clients: p.Clients, Site: site, Events: record, RulesOf: p.Settings.RulesOf}
+	if p.Settings != nil {
+		c.Change = p.Settings.Change
+	}
+	if p.Pause != nil {
+		c.MayServe = p.pause().May
+	}
+	return c
+}
+
+func (p *Parts) pause() *exception.Pause {
+	x := *p.Pause
+	x.Groups = p.Groups
+	return &x
+}
+
+func (p *Parts) names() *network.Names {
+	x := *p.NameServer
+	x.Explain = p.Explain
+	return &x
+}
+
+func (p *Parts) system() *system.System {
+	x := *p.System
+	x.Health = p.Health
+	return &x
+}
+
+// holders returns everything that stores data about people, but for what the pages of privacy have.
+func (p *Parts) holders() []privacy.Holder {
+	all := p.Holders()
+	if s := p.Searches; s != nil {
+		all = append(all, privacy.Holder{Name: "saved searches", Erase: func(_ context.Context, who event.Person, dry bool) (int64, error) { return s.Erase(who, dry) }})
+	}
+	if p.Settings != nil {
+		all = append(all, privacy.Holder{Name: "versions of the settings", Erase: p.Settings.Erase})
+	}
+	return all
 }
 
 // index lists the paths that can be requested.
-func (p *Parts) index(w http.ResponseWriter, r *http.Request) {
+func index(w http.ResponseWriter, all []web.Route) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	text := "Shuultuur\n\n"
-	for _, r := range p.routes() {
-		if r.method == "GET" && !strings.Contains(r.path, "{") && (r.path == "/debug/pprof/" || !strings.HasPrefix(r.path, "/debug")) {
-			text += r.path + "\n"
+	for _, r := range all {
+		if r.Method == "GET" && !strings.Contains(r.Path, "{") && (r.Path == "/debug/pprof/" || !strings.HasPrefix(r.Path, "/debug")) {
+			text += r.Path + "\n"
 		}
 	}
 	_, _ = io.WriteString(w, text)
@@ -201,7 +250,7 @@ func (p *Parts) answerReady(w http.ResponseWriter, r *http.Request) {
 	if !h.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	writeJSON(w, status, h)
+	web.WriteJSON(w, status, h)
 }
 
 func (p *Parts) quotas(w http.ResponseWriter, r *http.Request) {
@@ -211,57 +260,5 @@ func (p *Parts) quotas(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("client=%q is not an address; whose quotas?", q.Get("client")), http.StatusBadRequest)
 		return
 	}
-	writeJSON(w, http.StatusOK, p.Quotas(r.Context(), q.Get("policy"), addr.Unmap(), q.Get("user")))
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // it fails if the client has gone away
-}
-
-// ownName reports whether a Host is an address or localhost.
-func ownName(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.Trim(host, "[]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	_, err := netip.ParseAddr(host)
-	return err == nil
-}
-
-// Serve answers on l until ctx ends, then lets running requests finish for a
-// moment. On an address that other machines reach, it speaks TLS with t.
-func Serve(ctx context.Context, l net.Listener, t *tls.Config, h http.Handler) error {
-	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
-		if t == nil {
-			return fmt.Errorf("%v is reachable from other machines and has no certificate", l.Addr())
-		}
-		l = tls.NewListener(l, t)
-	}
-	streams := make(chan struct{}) // closed when endless requests must end
-	s := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context {
-		return context.WithValue(context.Background(), closingKey{}, streams)
-	}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		<-ctx.Done()
-		close(streams)
-		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if s.Shutdown(grace) != nil {
-			s.Close()
-		}
-	}()
-	err := s.Serve(l)
-	if errors.Is(err, http.ErrServerClosed) {
-		<-stopped
-		return nil
-	}
-	return err
+	web.WriteJSON(w, http.StatusOK, p.Quotas(r.Context(), q.Get("policy"), addr.Unmap(), q.Get("user")))
 }

@@ -1,35 +1,28 @@
-package admin
+package admin_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"runtime"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
+	"shuultuur/admin"
+	"shuultuur/admin/account"
+	"shuultuur/admin/admintest"
+	"shuultuur/admin/clients"
+	"shuultuur/admin/exception"
+	"shuultuur/admin/home"
+	"shuultuur/admin/lists"
+	"shuultuur/admin/settings"
+	"shuultuur/admin/system"
+	"shuultuur/admin/web"
+	"shuultuur/admin/why"
 	"shuultuur/filter"
 	"shuultuur/intercept"
 )
-
-func handler(ready bool) *Server {
-	return New(Parts{
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
-		Health:  func() Health { return Health{Ready: ready, Revision: "abc", Problems: []string{"a list is old"}} },
-	})
-}
 
 func TestRoutes(t *testing.T) {
 	for _, c := range []struct {
@@ -52,14 +45,14 @@ func TestRoutes(t *testing.T) {
 		r := httptest.NewRequest("GET", "http://x"+c.path, nil)
 		r.Host, r.RemoteAddr = c.host, "127.0.0.1:5000"
 		w := httptest.NewRecorder()
-		handler(c.ready).ServeHTTP(w, r)
+		admintest.Handler(c.ready).ServeHTTP(w, r)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.contains) {
 			t.Errorf("GET %s from %q: status %d, %q; want %d with %q", c.path, c.host, w.Code, w.Body, c.status, c.contains)
 		}
 	}
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("POST", "http://127.0.0.1/metrics", nil)
-	handler(true).ServeHTTP(w, r)
+	admintest.Handler(true).ServeHTTP(w, r)
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST /metrics: got %d, want 405", w.Code)
 	}
@@ -82,7 +75,7 @@ func TestProfilesAreForThisMachineOrATokenHolder(t *testing.T) {
 		{"nonsense", "", "", 403},
 	} {
 		for path, status := range map[string]int{"/debug/pprof/cmdline": c.status, "/debug/pprof/mutex": c.status, "/metrics": c.status, "/health": c.status, "/": c.status} {
-			h := New(Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Health: func() Health { return Health{} }, Token: c.token})
+			h := admin.New(admin.Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Health: func() system.Health { return system.Health{} }, Shared: web.Shared{Token: c.token}})
 			r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 			r.RemoteAddr = c.remote
 			r.Header.Set("Authorization", c.auth)
@@ -95,85 +88,10 @@ func TestProfilesAreForThisMachineOrATokenHolder(t *testing.T) {
 	}
 }
 
-func TestWaitsAreSampledForAWhileOnly(t *testing.T) {
-	h := handler(true)
-	get := func(path string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
-		r.RemoteAddr = "127.0.0.1:5000"
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
-	}
-	for _, bad := range []string{"0", "-1", "x", "301"} {
-		if w := get("/debug/pprof/block?seconds=" + bad); w.Code != http.StatusBadRequest {
-			t.Errorf("seconds=%s: got %d, want 400", bad, w.Code)
-		}
-	}
-	// A goroutine waits while the profile is taken.
-	stop := make(chan struct{})
-	var waiter sync.WaitGroup
-	waiter.Go(func() {
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-stop:
-				return
-			}
-		}
-	})
-	first := make(chan *httptest.ResponseRecorder)
-	for range 2 {
-		go func() { first <- get("/debug/pprof/block?seconds=1") }()
-	}
-	a, b := <-first, <-first
-	close(stop)
-	waiter.Wait()
-	if a.Code != http.StatusConflict || b.Code != http.StatusOK {
-		t.Errorf("two profiles at once: status %d and %d, want 409 and 200", a.Code, b.Code)
-	}
-	if before := runtime.SetMutexProfileFraction(-1); before != 0 {
-		t.Errorf("after the profile mutex sampling is %d, want 0", before)
-	}
-	if z, err := gzip.NewReader(b.Body); err != nil {
-		t.Errorf("the profile is not gzip: %v", err)
-	} else if data, err := io.ReadAll(z); err != nil || !bytes.Contains(data, []byte("TestWaitsAreSampled")) {
-		t.Errorf("the profile lacks the function that waited: %v", err)
-	}
-}
-
-func TestServeStopsWithItsContext(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, nil, handler(true)) }()
-	res, err := http.Get("http://" + l.Addr().String() + "/health")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var h Health
-	if err := json.NewDecoder(res.Body).Decode(&h); err != nil || h.Revision != "abc" {
-		t.Errorf("/health says %+v, %v", h, err)
-	}
-	res.Body.Close()
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("Serve after its context ended: %v", err)
-	}
-	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		c.Close()
-		t.Error("the address still accepts connections after Serve returned")
-	}
-}
-
 func TestQuotasAreOfTheClientThatIsNamed(t *testing.T) {
-	h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} },
-		Quotas: func(_ context.Context, policy string, addr netip.Addr, user string) Quotas {
-			return Quotas{Policy: policy, User: user, Quotas: []filter.Balance{{Of: addr.String(), Text: "25m left of 1h"}}}
+	h := admin.New(admin.Parts{Metrics: http.NotFoundHandler(), Health: func() system.Health { return system.Health{} },
+		Quotas: func(_ context.Context, policy string, addr netip.Addr, user string) clients.Quotas {
+			return clients.Quotas{Policy: policy, User: user, Quotas: []filter.Balance{{Of: addr.String(), Text: "25m left of 1h"}}}
 		}})
 	for query, want := range map[string]string{
 		"client=10.1.2.3": `200 {"policy":"","user":"","quotas":[{"of":"10.1.2.3"`,
@@ -191,61 +109,9 @@ func TestQuotasAreOfTheClientThatIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
-	root, err := intercept.NewRoot(intercept.RootConfig{Name: "Filter of the <School>"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func(root *intercept.Root, path string) *httptest.ResponseRecorder {
-		h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
-			Root: func() *intercept.Root { return root }, Refusals: func() any { return []string{"secret.test"} },
-			Quotas: func(context.Context, string, netip.Addr, string) Quotas { return Quotas{User: "secret.test"} }})
-		r := httptest.NewRequest("GET", "http://192.0.2.1"+path, nil)
-		r.RemoteAddr = "192.0.2.7:5000" // no login is needed, even from another machine
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
-	}
-	long, _ := intercept.Fingerprints(root.Certificate)
-	for _, tt := range []struct {
-		path     string
-		status   int
-		contains string
-	}{
-		{"/ca", 200, long},
-		{"/ca", 200, "Filter of the &lt;School&gt;"},
-		{"/ca", 200, "Certificate Trust Settings"},
-		{"/ca/root.pem", 200, "BEGIN CERTIFICATE"},
-		{"/ca/root.crt", 200, "BEGIN CERTIFICATE"},
-		{"/ca/root.cer", 200, string(root.Certificate.Raw)},
-		{"/ca/root.mobileconfig", 200, "com.apple.security.root"},
-		{"/ca/root.key", 404, ""},
-		{"/ca/..%2froot.pem", 404, ""},
-		{"/refusals", 401, ""},
-		{"/quotas?client=10.1.2.3", 401, ""},
-	} {
-		w := ask(root, tt.path)
-		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.contains) {
-			t.Errorf("%s: status %d, want %q in %s", tt.path, w.Code, tt.contains, w.Body)
-		}
-		if strings.Contains(w.Body.String(), "PRIVATE") || strings.Contains(w.Body.String(), "secret.test") {
-			t.Errorf("%s reveals secrets or hosts", tt.path)
-		}
-	}
-	if w := ask(root, "/ca"); w.Header().Get("Cache-Control") != "no-store" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") || strings.Contains(w.Body.String(), "/events") {
-		t.Errorf("the page of the certificate lacks headers, or leads to other pages: %v", w.Header())
-	}
-	if w := ask(nil, "/ca"); w.Code != 200 || !strings.Contains(w.Body.String(), "nothing to install") {
-		t.Errorf("/ca without a root: status %d, %s", w.Code, w.Body)
-	}
-	if w := ask(nil, "/ca/root.pem"); w.Code != 404 {
-		t.Errorf("/ca/root.pem without a root: status %d, want 404", w.Code)
-	}
-}
-
 func TestMetricsAndHealthAreForTheNetworksNamed(t *testing.T) {
-	h := New(Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Health: func() Health { return Health{Ready: true} },
-		Monitors: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	h := admin.New(admin.Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Health: func() system.Health { return system.Health{Ready: true} },
+		Shared: web.Shared{Monitors: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}})
 	for remote, want := range map[string]map[string]int{
 		"192.0.2.7:5000":    {"/metrics": 200, "/health": 200, "/ready": 200, "/debug/pprof/cmdline": 403, "/statistics": 403, "/": 403},
 		"198.51.100.7:5000": {"/metrics": 403, "/health": 403, "/ready": 403},
@@ -264,136 +130,67 @@ func TestMetricsAndHealthAreForTheNetworksNamed(t *testing.T) {
 // TestEveryRouteRefusesStrangers sends a request to every route as a client without a token,
 // with a wrong one, from a page of another origin, and under a foreign host name.
 func TestEveryRouteRefusesStrangers(t *testing.T) {
-	p := Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef", Events: &Events{}, Lists: &Lists{}, Pause: &Pause{},
-		Rulings: &Rulings{}, Settings: &Settings{}, Explain: func(context.Context, Question) (*Explanation, error) { return nil, nil }, Live: &Live{},
-		Root: func() *intercept.Root { return nil }, Refusals: func() any { return nil }, Quotas: func(context.Context, string, netip.Addr, string) Quotas { return Quotas{} }}
-	for _, x := range p.routes() {
+	p := admin.Parts{Metrics: http.NotFoundHandler(), Health: func() system.Health { return system.Health{} }, Shared: web.Shared{Token: "0123456789abcdef"}, Events: &web.Record{}, Lists: &lists.Lists{}, Pause: &exception.Pause{},
+		Decisions: &exception.Decisions{}, Settings: &settings.Settings{}, Explain: func(context.Context, why.Question) (*why.Explanation, error) { return nil, nil }, Live: &home.Live{},
+		Root: func() *intercept.Root { return nil }, Refusals: func() any { return nil }, Quotas: func(context.Context, string, netip.Addr, string) clients.Quotas { return clients.Quotas{} }}
+	for _, x := range admintest.Table(p) {
 		ask := func(change func(*http.Request)) int {
-			r := httptest.NewRequest(x.method, "https://192.0.2.1"+strings.NewReplacer("{$}", "", "{name}", "own", "{file}", "root.pem", "{id}", "1", "{digest}", "0", "{name}", "own").Replace(x.path), nil)
+			r := httptest.NewRequest(x.Method, "https://192.0.2.1"+strings.NewReplacer("{$}", "", "{name}", "own", "{file}", "root.pem", "{id}", "1", "{digest}", "0", "{name}", "own").Replace(x.Path), nil)
 			r.RemoteAddr = "198.51.100.7:5000"
 			change(r)
 			w := httptest.NewRecorder()
-			New(p).ServeHTTP(w, r)
+			admin.New(p).ServeHTTP(w, r)
 			return w.Code
 		}
-		if x.role != anyone {
+		if x.Role != web.Anyone {
 			if got := ask(func(*http.Request) {}); got != 401 {
-				t.Errorf("%s %s without a token: status %d, want 401", x.method, x.path, got)
+				t.Errorf("%s %s without a token: status %d, want 401", x.Method, x.Path, got)
 			}
 			if got := ask(func(r *http.Request) { r.SetBasicAuth("", "0123456789abcdeF") }); got != 401 {
-				t.Errorf("%s %s with a wrong token: status %d, want 401", x.method, x.path, got)
+				t.Errorf("%s %s with a wrong token: status %d, want 401", x.Method, x.Path, got)
 			}
 		}
 		if got := ask(func(r *http.Request) { r.Host, r.RemoteAddr = "rebound.example", "127.0.0.1:5000" }); got != 403 {
-			t.Errorf("%s %s under another host name: status %d, want 403", x.method, x.path, got)
+			t.Errorf("%s %s under another host name: status %d, want 403", x.Method, x.Path, got)
 		}
-		if x.method == "GET" {
+		if x.Method == "GET" {
 			continue
 		}
 		if got := ask(func(r *http.Request) {
 			r.RemoteAddr = "127.0.0.1:5000"
 			r.Header.Set("Origin", "https://evil.example")
 		}); got != 403 {
-			t.Errorf("%s %s from another origin: status %d", x.method, x.path, got)
+			t.Errorf("%s %s from another origin: status %d", x.Method, x.Path, got)
 		}
 	}
 }
 
-func TestWrongTokensAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := New(Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Token: "0123456789abcdef"})
-		ask := func(remote, token string) int {
-			r := httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil)
-			r.RemoteAddr = remote
-			if token != "" {
-				r.Header.Set("Authorization", "Bearer "+token)
+// TestThePagesLeadWhereTheyMay: no user gets a link to a page that refuses the
+// user.
+func TestThePagesLeadWhereTheyMay(t *testing.T) {
+	h := admintest.NewHouse(t)
+	for _, r := range account.Roles {
+		page := h.Ask(r, "GET", "/why", "", func(q *http.Request) { q.Header.Set("Accept", "text/html") }).Body.String()
+		if r < account.Viewer {
+			continue
+		}
+		if !strings.Contains(page, `href="/events"`) {
+			t.Errorf("the page of a user with the role %v has no link to the record", r)
+		}
+		if got, want := strings.Contains(page, `href="/settings"`), r >= account.Operator; got != want {
+			t.Errorf("the page of a user with the role %v has a link to the settings: %v, want the opposite", r, got)
+		}
+		for _, l := range admintest.Table(h.Parts) {
+			if l.Link == nil {
+				continue
 			}
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			return w.Code
-		}
-		for i := range maxTries {
-			if got := ask("[2001:db8::"+strconv.Itoa(i)+"]:5000", "wrong"); got != 401 {
-				t.Fatalf("wrong token %d: status %d, want 401", i, got)
+			path := strings.TrimSuffix(l.Path, "{$}")
+			if !strings.Contains(page, `<a href="`+path+`"`) {
+				continue
 			}
-		}
-		for _, c := range []struct {
-			remote, token string
-			want          int
-		}{
-			{"[2001:db8::99]:5000", "wrong", 429},
-			{"[2001:db8::99]:5000", "0123456789abcdef", 429},
-			{"[2001:db8::99]:5000", "", 401},
-			{"[2001:db8:0:1::1]:5000", "0123456789abcdef", 200}, // another network
-			{"127.0.0.1:5000", "wrong", 200},                    // this machine
-		} {
-			if got := ask(c.remote, c.token); got != c.want {
-				t.Errorf("from %s with %q: status %d, want %d", c.remote, c.token, got, c.want)
+			if code := h.Ask(r, "GET", path, "").Code; code == 403 || code == 401 {
+				t.Errorf("the page of a user with the role %v links to %s, which answers with status %d", r, path, code)
 			}
-		}
-		time.Sleep(tryTime)
-		if got := ask("[2001:db8::99]:5000", "0123456789abcdef"); got != 200 {
-			t.Errorf("the right token after the bar ended: status %d, want 200", got)
-		}
-		for i := range 2 * maxBarred {
-			ask(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()+":1", "wrong")
-		}
-		if n := len(h.wrong.since); n > maxBarred {
-			t.Errorf("%d clients are remembered, more than maxBarred", n)
-		}
-	})
-}
-
-func TestBeyondLoopbackTLSIsSpoken(t *testing.T) {
-	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if err := Serve(t.Context(), l, nil, handler(true)); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("serving other machines without a certificate: %v, want an error", err)
-	}
-	cert := httptest.NewTLSServer(nil)
-	defer cert.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, &tls.Config{Certificates: cert.TLS.Certificates}, handler(true)) }()
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	if res, err := cert.Client().Get("https://127.0.0.1:" + port + "/health"); err != nil || res.StatusCode != 200 {
-		t.Errorf("GET /health over TLS: %v", err)
-	}
-	if res, err := http.Get("http://127.0.0.1:" + port + "/health"); err == nil && res.StatusCode == 200 {
-		t.Error("an address for other machines answers without TLS")
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-// TestProfilesAreThoseThatToolsAskFor uses the paths and parameters of net/http/pprof.
-func TestProfilesAreThoseThatToolsAskFor(t *testing.T) {
-	h := handler(true)
-	for path, want := range map[string]struct {
-		status int
-		begins string
-	}{
-		"/debug/pprof/heap?gc=1":                {200, "\x1f\x8b"},
-		"/debug/pprof/goroutine?debug=2":        {200, "goroutine "},
-		"/debug/pprof/allocs?seconds=0.05":      {200, "\x1f\x8b"},
-		"/debug/pprof/profile?seconds=0.05":     {200, "\x1f\x8b"},
-		"/debug/pprof/trace?seconds=0.05":       {200, "go 1."},
-		"/debug/pprof/nothing":                  {404, "there is no profile \"nothing\""},
-		"/debug/pprof/heap?seconds=many":        {400, "seconds=\"many\" is not a number"},
-		"/debug/pprof/profile?seconds=NaN":      {400, "seconds=\"NaN\" is not a number"},
-		"/debug/pprof/goroutine?seconds=100000": {400, "seconds=\"100000\" is not a number"},
-	} {
-		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
-		r.RemoteAddr = "127.0.0.1:5000"
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != want.status || !strings.HasPrefix(w.Body.String(), want.begins) {
-			t.Errorf("%s: status %d, %.60q; want %d and the beginning %q", path, w.Code, w.Body, want.status, want.begins)
 		}
 	}
 }

@@ -3,24 +3,20 @@
 package admin
 
 import (
-	"shuultuur/text"
-
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"shuultuur/admin/exception"
+	"shuultuur/admin/web"
+	"shuultuur/event"
 )
 
-// The small build lacks these pages.
+// The small build lacks these pages. The API is the same as in the full build, but does not
+// describe itself.
 
-func profileRoutes() []route { return nil }
+func (p *Parts) watching(*web.Site, *web.Record) []web.Route { return nil }
 
-func reportRoutes(*Parts) []route { return nil }
+func (p *Parts) voting() *exception.Votes { return nil }
 
-func alertRoutes(*Parts) []route { return nil }
+func (p *Parts) zones(*web.Site, event.Reader) []web.Route { return nil }
 
-func assistantRoutes(*Parts) []route { return nil }
+func (p *Parts) diagnosis() []web.Route { return nil }
 
-// The API is the same as in the full build, but does not describe itself.
-func apiRoutes([]route, noticeFunc) []route { return nil }
-
-func alertFuncs(*text.Texts) template.FuncMap { return nil }
-
-func (*Parts) zoneRoutes() []route { return nil }
+func described(*web.Site, []web.Route) []web.Route { return nil }

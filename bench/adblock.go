@@ -22,9 +22,9 @@ import (
 
 	"shuultuur/check/category"
 	"shuultuur/filter"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/message"
-	"shuultuur/setting"
 )
 
 const adblockAbout = "Rules of ad blockers: EasyList and EasyPrivacy, asked about requests of web pages"
@@ -64,7 +64,7 @@ func adblockers(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run ./bench adblock -rounds %d -seconds %g`, %d requests, one thread each, by turns.\n\n",
+	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run -C bench . adblock -rounds %d -seconds %g`, %d requests, one thread each, by turns.\n\n",
 		adblockAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, len(asks))
 	rust, err := startAdblockRust(ctx, dir, lists, asks)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/load"
+	"shuultuur/tool/load"
 )
 
 // rounds makes windows of 100 fetches with this rate and processor time per

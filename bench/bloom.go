@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/cache/bloom"
+	"shuultuur/lib/bloom"
 )
 
 const bloomAbout = "A million URLs in a Bloom filter, beside bits-and-blooms"
@@ -42,7 +42,7 @@ import (
 	"syscall"
 
 	peer "github.com/bits-and-blooms/bloom/v3"
-	"shuultuur/cache/bloom"
+	"shuultuur/lib/bloom"
 )
 
 const keys = 1_000_000
@@ -129,7 +129,7 @@ func bloomFilters(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	root, err := os.Getwd()
+	root, err := repository()
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func timeBloom(own, other []string, bits float64, add func(string), has func(str
 // printBloom writes the table.
 func printBloom(opt options, names []string, all map[string][]bloomTimes, out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench bloom -rounds %d`: %d URLs of some 60 bytes are added, asked for, and as many others asked for; ns of processor time for each, hashing included, by turns, medians. Hashing alone is the same loops without a filter. The two that take turns hold as many as they ever do; their window is a million.\n\n",
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . bloom -rounds %d`: %d URLs of some 60 bytes are added, asked for, and as many others asked for; ns of processor time for each, hashing included, by turns, medians. Hashing alone is the same loops without a filter. The two that take turns hold as many as they ever do; their window is a million.\n\n",
 		bloomAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, bloomKeys)
 	b.WriteString("| | add ns | hit ns | miss ns | bits a key | false positives |\n|---|--:|--:|--:|--:|--:|\n")
 	mid := func(name string, of func(bloomTimes) float64) float64 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/load"
+	"shuultuur/tool/load"
 )
 
 const http2About = "HTTP/2 towards clients beside HTTP/1, TLS looked into, 1 KiB page"
@@ -68,7 +68,7 @@ func clients2(ctx context.Context, opt options, out io.Writer) error {
 
 func (r *rig) printClients2(out io.Writer, all [2][]http2Round, opt options) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench http2 -rounds %d -seconds %g`: 10 connections with one request at a time each, the gateway on one core, load and nginx on the other, by turns, medians and the range over the rounds. shuultuur %s.\n\n| towards the client | requests/s | CPU µs per request | range | MB resident after the first round | after the last |\n|---|--:|--:|--:|--:|--:|\n",
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . http2 -rounds %d -seconds %g`: 10 connections with one request at a time each, the gateway on one core, load and nginx on the other, by turns, medians and the range over the rounds. shuultuur %s.\n\n| towards the client | requests/s | CPU µs per request | range | MB resident after the first round | after the last |\n|---|--:|--:|--:|--:|--:|\n",
 		http2About, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, r.revision())
 	for v, rounds := range all {
 		low, high := math.Inf(1), 0.0

@@ -1,5 +1,5 @@
 // Command bench compares Shuultuur with widely used proxies on the machine on which it runs:
-// go run ./bench NAME.
+// go run -C bench . NAME.
 //
 // A rig (rig.go) is a temporary folder with an nginx that serves the pages and one process per
 // peer (peers.go, shuultuur.go). The load generator (this process) and nginx share core 0, the
@@ -135,7 +135,7 @@ func run(args []string) error {
 	var opt options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.Usage = func() {
-		fmt.Fprintln(fs.Output(), "usage: go run ./bench NAME [flags]\n\nNAME is one of:")
+		fmt.Fprintln(fs.Output(), "usage: go run -C bench . NAME [flags]\n\nNAME is one of:")
 		for _, s := range scenarios() {
 			fmt.Fprintf(fs.Output(), "  %-12s %s\n", s.name, s.about)
 		}

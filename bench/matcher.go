@@ -14,9 +14,11 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/check/signature/engine"
-	"shuultuur/check/signature/lua"
-	"shuultuur/check/signature/rule"
+	"shuultuur/lib/suricata/address"
+	"shuultuur/lib/suricata/engine"
+	"shuultuur/lib/suricata/lua"
+	"shuultuur/lib/suricata/match"
+	"shuultuur/lib/suricata/rule"
 )
 
 const matcherAbout = "The search for the patterns of signature rules in bodies, beside Vectorscan"
@@ -40,12 +42,14 @@ func matchers(ctx context.Context, o options, out io.Writer) error {
 	if err != nil || len(pages) == 0 {
 		return errors.New("no pages: set SHUULTUUR_DATA to a folder with pages")
 	}
-	vars, ports := engine.Groups()
+	vars, ports := address.Groups()
 	e, _, err := engine.New(engine.Config{Rules: rules, Vars: vars, Ports: ports, Scripts: lua.NewPool(lua.Limits{}).Load})
 	if err != nil {
 		return err
 	}
-	m, patterns := e.Matcher(rule.ToClient, rule.FileData, bodyPatterns)
+	patterns := e.Patterns(rule.ToClient, rule.FileData, bodyPatterns)
+	search := match.NewPrefilter(patterns)
+	var seen match.Sight
 	var bodies [][]byte
 	size := 0
 	for _, name := range pages {
@@ -68,7 +72,7 @@ func matchers(ctx context.Context, o options, out io.Writer) error {
 		start := processorTime()
 		found = 0
 		for _, b := range bodies {
-			found += m.Count(b)
+			search.Scan(b, &seen, func(int32) { found++ })
 		}
 		a := float64(processorTime() - start)
 		var b int64
@@ -94,7 +98,7 @@ type scanner struct {
 }
 
 // startVectorscan compiles the program and starts it.
-func startVectorscan(ctx context.Context, patterns []engine.Pattern, pages []string) (s *scanner, version string, err error) {
+func startVectorscan(ctx context.Context, patterns []match.Pattern, pages []string) (s *scanner, version string, err error) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: there is no C compiler", errMissing)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/load"
+	"shuultuur/tool/load"
 )
 
 // window is one round of one peer.

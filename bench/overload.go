@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"shuultuur/load"
+	"shuultuur/tool/load"
 )
 
 const overloadAbout = "Ten times the measured capacity, open loop: goodput, latency, memory, recovery"

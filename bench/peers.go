@@ -26,6 +26,7 @@ type peer struct {
 	state   string // shuultuur's settings, "" for the usual ones
 	limits  string
 	rules   string // file of signature rules for ours, "" for none
+	built   string // program of ours, "" to build it from this checkout
 
 	// Set by begin.
 	proc  *process
@@ -45,6 +46,7 @@ func peers() []peer {
 	return []peer{
 		{name: "direct", looks: true, begin: func(*peerRig, *peer) error { return nil }},
 		{name: "shuultuur", filters: true, looks: true, begin: (*peerRig).beginShuultuur},
+		{name: "shuultuur-before", filters: true, looks: true, begin: (*peerRig).beginBefore},
 		{name: "shuultuur-learn", filters: true, learns: true, begin: (*peerRig).beginLearn},
 		{name: "shuultuur-rules", filters: true, begin: (*peerRig).beginRules},
 		{name: "shuultuur-compat", filters: true, begin: (*peerRig).beginCompat},

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	check "shuultuur/check/picture"
-	"shuultuur/content/picture"
-	"shuultuur/setting"
+	"shuultuur/lib/picture"
+	"shuultuur/lib/setting"
 )
 
 const pictureAbout = "Pictures: a JPEG of a megapixel, and lists of 10 million hashes"

@@ -125,19 +125,19 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("%q is not installed", name)
 }
 
-// repository returns the folder of go.mod, from here upwards.
+// repository returns the folder of the project, from here upwards.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "cmd", "shuultuur", "main.go")); err == nil {
 			return dir, nil
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return "", errors.New("no go.mod here or above: run it inside the repository")
+			return "", errors.New("no cmd/shuultuur here or above: run it inside the repository")
 		}
 		dir = up
 	}
@@ -326,14 +326,7 @@ func freeAddr() (string, error) {
 // build builds the program in a folder.
 func (r *rig) build(dir string) (program string, err error) {
 	program = filepath.Join(dir, "bin")
-	flags := exec.CommandContext(r.ctx, "sh", "dist/flags.sh") // as make does
-	flags.Dir = r.root
-	printed, err := flags.Output()
-	if err != nil {
-		return "", fmt.Errorf("reading the flags of the build: %w", err)
-	}
-	args := append([]string{"build"}, strings.Fields(string(printed))...)
-	build := exec.CommandContext(r.ctx, "go", append(args, "-o", program, "./cmd/shuultuur")...)
+	build := exec.CommandContext(r.ctx, "go", "build", "-o", program, "./cmd/shuultuur") // as make does
 	build.Dir, build.Env = r.root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build shuultuur: %w:\n%s", err, out)

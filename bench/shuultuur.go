@@ -46,6 +46,16 @@ func (r *peerRig) beginShuultuur(p *peer) error { return r.beginMode(p, "modern"
 // inspect it again while the origin says that it is unchanged.
 func (r *peerRig) beginLearn(p *peer) error { return r.beginMode(p, "modern", "10m") }
 
+// beginBefore starts the program that $BEFORE names, such as one of the commit before, to
+// compare the two by turns.
+func (r *peerRig) beginBefore(p *peer) error {
+	p.built = os.Getenv("BEFORE")
+	if _, err := os.Stat(p.built); err != nil {
+		return fmt.Errorf("%w: set BEFORE to an older program (%w)", errMissing, err)
+	}
+	return r.beginMode(p, "modern", "off")
+}
+
 // beginCompat starts the program in the mode that searches the bytes of a page as e2guardian
 // 5.3 does, with the same scores: the same work, step by step.
 func (r *peerRig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3", "off") }
@@ -75,11 +85,13 @@ func (r *peerRig) beginMode(p *peer, compat, learn string) error {
 	if err != nil {
 		return err
 	}
-	program, err := r.build(dir)
-	if err != nil {
-		return err
+	program := p.built
+	if p.about = program; program == "" {
+		if program, err = r.build(dir); err != nil {
+			return err
+		}
+		p.about = r.revision()
 	}
-	p.about = r.revision()
 	p.admin, err = freeAddr()
 	if err != nil {
 		return err

@@ -17,10 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/check/signature/engine"
-	"shuultuur/check/signature/lua"
-	"shuultuur/check/signature/rule"
-	"shuultuur/replay/capture"
+	"shuultuur/lib/suricata/address"
+	"shuultuur/lib/suricata/engine"
+	"shuultuur/lib/suricata/lua"
+	"shuultuur/lib/suricata/rule"
+	"shuultuur/tool/capture"
 )
 
 const signatureAbout = "Signature rules on a generated capture, one core"
@@ -103,7 +104,7 @@ func (r *signatureRow) write(out io.Writer, none *signatureRow, exchanges int) {
 	slices.Sort(times)
 	n := r.engine.Counters()
 	fmt.Fprintf(out, "| %d | %.0f | %.0f–%.0f | %.2f ×%s | %.2f | %.3f | %.2f | %d |\n", r.engine.Rules(), middle(rates), rates[0], rates[len(rates)-1],
-		middle(times), spread(times, 2), float64(n.Checks.Value())/float64(exchanges), float64(n.Regexps.Value())/float64(exchanges), r.built.Seconds(), r.heap>>20)
+		middle(times), spread(times, 2), float64(n.Checks.Load())/float64(exchanges), float64(n.Regexps.Load())/float64(exchanges), r.built.Seconds(), r.heap>>20)
 }
 
 // signatureCores compares the time by the clock on one core with that on two, by turns.
@@ -132,7 +133,7 @@ func signatureCores(ctx context.Context, rounds int, rules []*rule.Rule, name st
 
 // compiled returns an engine with these rules for captures.
 func compiled(rules []*rule.Rule) (*engine.Engine, error) {
-	vars, ports := engine.Groups()
+	vars, ports := address.Groups()
 	vars["HOME_NET"] = "10.0.0.0/8"
 	e, _, err := engine.New(engine.Config{Rules: rules, Vars: vars, Ports: ports, Packets: true, Scripts: lua.NewPool(lua.Limits{}).Load})
 	return e, err

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"shuultuur/load"
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
+	"shuultuur/tool/load"
 )
 
 const stateAbout = "State in Redis against state in memory: learned verdicts and a limit"
@@ -193,7 +193,7 @@ func (r *rig) printState(w io.Writer, turns map[string][]stateTurn, opt options)
 		return n
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench state -rounds %d -seconds %g`: the gateway on one core, redis-server %s, the origin and the load (10 connections) on the other, by turns, medians. \"lost\" is a round in which Redis hangs from its first quarter on. shuultuur %s.\n\n",
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . state -rounds %d -seconds %g`: the gateway on one core, redis-server %s, the origin and the load (10 connections) on the other, by turns, medians. \"lost\" is a round in which Redis hangs from its first quarter on. shuultuur %s.\n\n",
 		stateAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, versionOf(program, []string{"--version"}), r.revision())
 	b.WriteString("| load | state | pages/s | CPU µs per page | p99 ms | failed | commands to Redis per page | its CPU µs per page |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	row := func(what, name string, all []stateTurn) {

@@ -73,7 +73,7 @@ func (t *table) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", t.s.about)
 	fmt.Fprintf(&b, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
-	fmt.Fprintf(&b, "`go run ./bench %s -rounds %d -seconds %g -peers %s`, %d connections, medians; load and nginx on core %s, proxy on core %s.\n\n",
+	fmt.Fprintf(&b, "`go run -C bench . %s -rounds %d -seconds %g -peers %s`, %d connections, medians; load and nginx on core %s, proxy on core %s.\n\n",
 		t.s.name, t.opt.rounds, t.s.seconds(t.opt), t.opt.peers, t.s.connections, loadCore, proxyCore)
 	t.figures(&b)
 	t.ratios(&b)

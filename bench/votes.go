@@ -24,10 +24,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/ingest"
-	"shuultuur/load"
-	"shuultuur/setting"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/setting"
 	programs "shuultuur/test/peer"
+	"shuultuur/tool/load"
 	"shuultuur/vote"
 	"shuultuur/vote/booth"
 )

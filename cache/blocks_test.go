@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 )
 
 // blockBody returns the body of object i: no eight bytes of it occur in another.

@@ -16,7 +16,7 @@ import (
 
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // An answerer is a function as an origin.
@@ -83,6 +83,8 @@ func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
 		q, s    []string
 		stored  bool
 	}{
+		{"over a connection on which a client signs in", true, nil, []string{"Personal", ""}, false},
+		{"over such a connection, public", true, nil, []string{"Cache-Control", "public, max-age=60", "Personal", ""}, true},
 		{"refused", false, nil, nil, false},
 		{"allowed", true, nil, nil, true},
 		{"with Set-Cookie", true, nil, []string{"Set-Cookie", "a=b"}, false},
@@ -100,7 +102,10 @@ func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
 				if len(fields) == 0 || fields[0] != "Cache-Control" {
 					fields = append([]string{"Cache-Control", "max-age=60"}, fields...)
 				}
-				return respond(200, "x", fields...), nil
+				answer := respond(200, "x", fields...)
+				answer.Personal = answer.Has("Personal")
+				answer.Del("Personal")
+				return answer, nil
 			}))
 			ctx := filter.With(context.Background(), &filter.Transaction{})
 			for range 2 {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A changingOrigin is an origin with a page whose version a POST changes. It takes a second until

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // TestObjectsTakeTheMemoryThatIsCounted: objects with everything that belongs to them take the

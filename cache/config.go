@@ -10,16 +10,16 @@ import (
 	"shuultuur/cache/admission"
 	"shuultuur/cache/peer"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 )
 
 // Config are the settings of a Cache. The zero value of each field means its default.
 type Config struct {
-	Memory setting.Size   `yaml:"memory"` // objects in memory; default 256MiB
-	Disk   setting.Size   `yaml:"disk"`   // objects on the disk; default off
-	Folder setting.Folder `yaml:"folder"` // for the disk; default "cache" in the data folder
-	Object setting.Size   `yaml:"object"` // largest object; default 64MiB
+	Memory setting.Size   `yaml:"memory"`              // objects in memory; default 256MiB
+	Disk   setting.Size   `yaml:"disk"`                // objects on the disk; default off
+	Folder setting.Folder `yaml:"folder" role:"owner"` // for the disk; default "cache" in the data folder
+	Object setting.Size   `yaml:"object"`              // largest object; default 64MiB
 	// Admission is the policy of writing to a full disk: s3-fifo (the default), bloom or
 	// always.
 	Admission string `yaml:"admission"`
@@ -37,7 +37,7 @@ type Config struct {
 	// is then refused to all others. Default none: PURGE goes to origins like any method.
 	Purge setting.Networks `yaml:"purge" names:"people"`
 	// Peers are nodes that share their objects; default none.
-	Peers *peer.Config `yaml:"peers"`
+	Peers *peer.Config `yaml:"peers" role:"owner"`
 }
 
 // Fixed returns the settings that only a restart changes, because stored objects keep their

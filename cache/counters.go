@@ -7,8 +7,8 @@ import (
 
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/metric"
+	"shuultuur/lib/message"
+	"shuultuur/lib/metric"
 )
 
 // Counters of a cache.

@@ -9,7 +9,7 @@ import (
 
 	"shuultuur/cache/disk"
 	"shuultuur/cache/protocol"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // encodedVersion is the version of an object's format on the disk, apart from its body:

@@ -10,7 +10,7 @@ import (
 
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // flights are the fetches that other requests may wait for.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"sync"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // errCut reports that a body ended before it was complete.

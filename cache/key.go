@@ -8,7 +8,7 @@ import (
 
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 
 	"github.com/zeebo/xxh3"
 )

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"shuultuur/cache/simulate"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 	"shuultuur/test/data"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/idna"
 
 	"shuultuur/cache/protocol"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A URLReport describes the stored responses for a URL, the reasons, and how a request for it

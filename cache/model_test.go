@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A pastResponse is one response of the origin, as remembered by the model: it keeps all of them, so

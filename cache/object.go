@@ -12,7 +12,7 @@ import (
 	"shuultuur/cache/admission"
 	"shuultuur/cache/disk"
 	"shuultuur/cache/protocol"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A Key is the hash of an object's name.
@@ -147,20 +147,20 @@ func (v *verdicts) put(key [16]byte, value []byte) {
 }
 
 // An objectBody is the body of a response: all or a part of an object's body. It implements
-// [filter.Stored] and [message.FileBody].
+// filter.Stored and [message.FileBody].
 type objectBody struct {
 	message.MemoryBody
 	o   *object
 	end int64 // end in the object's body
 }
 
-// HasVerdicts implements [filter.Stored].
+// HasVerdicts implements filter.Stored.
 func (h *objectBody) HasVerdicts() bool { return h.o.verdicts.some.Load() }
 
-// Verdict implements [filter.Stored].
+// Verdict implements filter.Stored.
 func (h *objectBody) Verdict(key [16]byte) ([]byte, bool) { return h.o.verdicts.get(key) }
 
-// KeepVerdict implements [filter.Stored].
+// KeepVerdict implements filter.Stored.
 func (h *objectBody) KeepVerdict(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
 
 // File implements [message.FileBody].

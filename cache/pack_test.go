@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // TestPackingPreservesObjects compares objects of responses with rare properties

@@ -9,7 +9,7 @@ import (
 
 	"shuultuur/cache/peer"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // Listen accepts requests of the cache's peers, if there are any.
@@ -43,7 +43,7 @@ var errNotServing = errors.New("cache: not serving yet")
 // if this node must look up the object.
 func (a *exchange) fromPeer() (*message.Response, error) {
 	p := a.c.peers
-	if p == nil || a.peer {
+	if p == nil || a.peer || a.q.Has("Authorization") { // credentials may sign in a connection of this node
 		return nil, nil
 	}
 	n := p.Owner(hash(a.name))

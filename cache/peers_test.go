@@ -12,7 +12,7 @@ import (
 
 	"shuultuur/cache/peer"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	testpeer "shuultuur/test/peer"
 )
 

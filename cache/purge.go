@@ -11,10 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/arrange"
-	"shuultuur/atomicfile"
 	"shuultuur/cache/peer"
-	"shuultuur/message"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/message"
 )
 
 // purgeTimes has the purges with their times: a kind, a space and a value.
@@ -127,7 +126,7 @@ func (s *shelf) purge(kind, value string, now time.Time) error {
 // stored before the newest of them.
 func forgetPurged(purged map[string]time.Time) {
 	times := slices.Collect(maps.Values(purged))
-	arrange.By(times, time.Time.Compare)
+	slices.SortStableFunc(times, time.Time.Compare)
 	until := times[len(times)/2]
 	maps.DeleteFunc(purged, func(_ string, at time.Time) bool { return !at.After(until) })
 	purged[orderAll+" "] = until

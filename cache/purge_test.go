@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 func TestPURGERemovesAURLForPermittedClients(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // onDisk returns a cache that has http://example.org/a with this body only on the disk, and

@@ -12,11 +12,10 @@ import (
 	"strconv"
 	"time"
 
-	"shuultuur/arrange"
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/platform"
+	"shuultuur/lib/message"
+	"shuultuur/lib/platform"
 )
 
 // A RoundTripper answers requests from a cache if possible, and from an origin otherwise.
@@ -413,7 +412,7 @@ func sameContent(a, b message.Fields) bool {
 		list = slices.DeleteFunc(slices.Clone(list), func(f message.Field) bool {
 			return contains([]string{"date", "age", "expires", "cache-control", "etag", "last-modified"}, string(f.Name))
 		})
-		arrange.By(list, func(a, b message.Field) int { return bytes.Compare(bytes.ToLower(a.Name), bytes.ToLower(b.Name)) })
+		slices.SortStableFunc(list, func(a, b message.Field) int { return bytes.Compare(bytes.ToLower(a.Name), bytes.ToLower(b.Name)) })
 		return list
 	}
 	return slices.EqualFunc(other(a), other(b), func(a, b message.Field) bool {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 )
 
 // A step is one request of a trial, the origin's response, and the expected

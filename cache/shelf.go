@@ -19,9 +19,9 @@ import (
 	"shuultuur/cache/admission"
 	"shuultuur/cache/disk"
 	"shuultuur/cache/peer"
-	"shuultuur/queue"
-	"shuultuur/release"
-	"shuultuur/setting"
+	"shuultuur/lib/queue"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 // A shelf holds the objects. It outlives a reload: the cache made from new settings takes it

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/test/data"
 )
 

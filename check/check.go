@@ -1,12 +1,14 @@
-// Package check lists the checks. Each has its own folder and depends neither on the servers
-// nor on other checks. To add one, add an import, a field in Config and a line in New.
+// Package check has the table of checks, and builds those that have settings. Each check has its
+// own folder and depends neither on the servers nor on other checks.
 package check
 
 import (
 	"context"
 	"fmt"
-	"time"
+	"maps"
+	"reflect"
 
+	"shuultuur/check/build"
 	"shuultuur/check/category"
 	"shuultuur/check/certificate"
 	"shuultuur/check/icap"
@@ -15,49 +17,69 @@ import (
 	"shuultuur/check/signature"
 	"shuultuur/check/virus"
 	"shuultuur/filter"
-	"shuultuur/list"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/suricata/engine"
+	"shuultuur/lib/suricata/rule"
 	"shuultuur/list/source"
-	"shuultuur/metric"
-	"shuultuur/setting"
 )
 
-// Config has the settings of every check; one without settings does not run.
+// Config is the table of checks in the order in which they run, cheap ones first. A row is the
+// settings of a check, whose key is its name: a [build.Setting]. One without settings does not
+// run. The small build lacks those with a tag that says so.
 type Config struct {
 	Category  *category.Config  `yaml:"category"`
 	Phrase    *phrase.Config    `yaml:"phrase"`
-	Signature *signature.Config `yaml:"signature"`
-	Virus     *virus.Config     `yaml:"virus"`
-	ICAP      *icap.Config      `yaml:"icap"`
-	Picture   *picture.Config   `yaml:"picture"`
+	Signature *signature.Config `yaml:"signature" lacks:"signature rules"`
+	Virus     *virus.Config     `yaml:"virus" lacks:"the check by virus scanners"`
+	ICAP      *icap.Config      `yaml:"icap" lacks:"the check by ICAP servers"`
+	Picture   *picture.Config   `yaml:"picture" lacks:"the check of pictures"`
+}
+
+// A row is a row of the table.
+type row struct {
+	name, lacks string
+	settings    any
+	missing     bool // there are no settings
+}
+
+// rows returns the table with the settings of c.
+func (c *Config) rows() (all []row) {
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		all = append(all, row{tag.Get("yaml"), tag.Get("lacks"), v.Field(i).Interface(), v.Field(i).IsNil()})
+	}
+	return all
 }
 
 // ReportAll makes every check report everything it found, to explain one page.
 func (c *Config) ReportAll() {
-	if c.Phrase != nil {
-		c.Phrase.Full = true
-	}
-	if c.Signature != nil {
-		c.Signature.Full = true
-	}
-	if c.Picture != nil {
-		c.Picture.Full = true
+	for _, r := range c.rows() {
+		if s, ok := r.settings.(interface{ ReportAll() }); ok && !r.missing {
+			s.ReportAll()
+		}
 	}
 }
 
-// Parts are the parts that checks are built from, besides their settings.
-type Parts struct {
-	Lists map[string]*list.File // opened lists by name
-	Dir   string                // folder of the settings file; findings name files relative to it
-	Data  string                // folder of fetched files
-	Now   func() time.Time
-	// Previous is the set that this one replaces, nil for the first. Checks take over its
-	// state.
-	Previous *Set
-	Memory   virus.Memory // for verdicts of scanners and on pictures; nil: nothing is remembered
-	Key      []byte       // the gateway's key, which encrypts locked lists of pictures
-	Trial    bool         // leave files unchanged
-	Gallery  *picture.Gallery
+// Fetches returns what the checks want fetched, by name.
+func (c *Config) Fetches() (source.Items, error) {
+	all := source.Items{}
+	for _, r := range c.rows() {
+		if s, ok := r.settings.(interface{ Fetches() (source.Items, error) }); ok && !r.missing {
+			items, err := s.Fetches()
+			if err != nil {
+				return nil, setting.At(r.name, err)
+			}
+			maps.Copy(all, items)
+		}
+	}
+	return all, nil
 }
+
+// Parts are the parts that checks are built from.
+type Parts = build.Parts
 
 // A Set is all checks in the order in which they run, cheap ones first.
 type Set struct {
@@ -69,7 +91,6 @@ type Set struct {
 	// Signature is the check of signature rules, nil without them.
 	Signature Signatures
 	phrases   *phrase.Check
-	pictures  pictures
 }
 
 // Signatures is the check of signature rules, which the small build lacks.
@@ -79,6 +100,7 @@ type Signatures interface {
 	Files() []string
 	Fetched() source.Items
 	Mistakes() []*Mistake
+	Refused() []string
 	Problems() []string
 	Profiles() ([]Profile, []BufferProfile)
 	HasRule(sid uint32) bool
@@ -86,71 +108,59 @@ type Signatures interface {
 	Close()
 }
 
-// pictures is the check of pictures, which the small build lacks.
-type pictures interface {
-	filter.Check
-	metric.Collector
-	Files() []string
-	Explain(ctx context.Context, b []byte) []string
-	Problems() []string
-	Locked() map[string][32]byte
-}
+// What signature rules say of themselves.
+type (
+	Mistake       = rule.Error
+	Profile       = engine.Profile
+	BufferProfile = engine.BufferProfile
+)
 
-// New makes the checks for the settings c.
-func New(c Config, p Parts) (*Set, error) {
+// New builds the checks that c has settings of. Each takes over the state of the same check of
+// the set that this one replaces, which is nil for the first.
+func New(c Config, p Parts, previous *Set) (*Set, error) {
 	s := &Set{Checks: []filter.Check{certificate.Check{}}}
-	if c.Category != nil {
-		cfg := *c.Category
-		cfg.Now = p.Now
-		k, err := category.New(cfg, p.Lists)
-		if err != nil {
-			return nil, setting.At("category", err)
+	for _, r := range c.rows() {
+		if r.missing {
+			continue
 		}
-		s.Checks = append(s.Checks, k)
-	}
-	if c.Phrase != nil {
-		k, err := phrase.New(*c.Phrase, p.Dir, p.Now)
-		if err != nil {
-			return nil, setting.At("phrase", err)
+		from, ok := r.settings.(build.Setting)
+		if !ok {
+			return nil, setting.At(r.name, release.Lacks(r.lacks))
 		}
-		s.Checks = append(s.Checks, k)
-		s.Files = append(s.Files, k.Files()...)
-		s.Remarks = k.Remarks()
-		s.phrases = k
-	}
-	if c.Signature != nil {
-		k, err := newSignature(*c.Signature, p)
+		p.Previous = previous.named(r.name)
+		k, err := from.Build(p)
 		if err != nil {
-			return nil, setting.At("signature", err)
+			return nil, setting.At(r.name, err)
 		}
-		s.Signature = k
-		s.Checks = append(s.Checks, k)
-		s.Files = append(s.Files, k.Files()...)
-	}
-	if c.Virus != nil {
-		k, err := newVirus(*c.Virus, p)
-		if err != nil {
-			return nil, setting.At("virus", err)
-		}
-		s.Checks = append(s.Checks, k)
-	}
-	if c.ICAP != nil {
-		k, err := newICAP(*c.ICAP)
-		if err != nil {
-			return nil, setting.At("icap", err)
-		}
-		s.Checks = append(s.Checks, k)
-	}
-	if c.Picture != nil {
-		k, err := newPicture(*c.Picture, p)
-		if err != nil {
-			return nil, setting.At("picture", err)
-		}
-		s.pictures = k
-		s.Checks = append(s.Checks, k)
-		s.Files = append(s.Files, k.Files()...)
+		s.add(k)
 	}
 	return s, nil
+}
+
+// named returns the check of a name, nil if there is none.
+func (s *Set) named(name string) filter.Check {
+	if s == nil {
+		return nil
+	}
+	for _, k := range s.Checks {
+		if k.Name() == name {
+			return k
+		}
+	}
+	return nil
+}
+
+func (s *Set) add(k filter.Check) {
+	s.Checks = append(s.Checks, k)
+	if f, ok := k.(interface{ Files() []string }); ok {
+		s.Files = append(s.Files, f.Files()...)
+	}
+	if k, ok := k.(Signatures); ok {
+		s.Signature = k
+	}
+	if k, ok := k.(*phrase.Check); ok {
+		s.phrases, s.Remarks = k, k.Remarks()
+	}
 }
 
 // Phrases returns the number of lines in phrase lists.
@@ -161,12 +171,25 @@ func (s *Set) Phrases() int {
 	return s.phrases.Len()
 }
 
+// An explainer describes what it finds in a picture. Settings of checks are one too, which
+// explain without lists and model.
+type explainer interface {
+	Explain(ctx context.Context, b []byte) []string
+}
+
 // Explain describes the findings in a picture, in lines for people.
 func (s *Set) Explain(ctx context.Context, b []byte) []string {
-	if s.pictures == nil {
-		return explainAlone(ctx, b) // without lists and model
+	for _, k := range s.Checks {
+		if e, ok := k.(explainer); ok {
+			return e.Explain(ctx, b)
+		}
 	}
-	return s.pictures.Explain(ctx, b)
+	for _, r := range new(Config).rows() {
+		if e, ok := r.settings.(explainer); ok {
+			return e.Explain(ctx, b)
+		}
+	}
+	return []string{"the small build does not inspect pictures"}
 }
 
 // Problems returns the problems that the operator should look at.
@@ -174,11 +197,10 @@ func (s *Set) Problems() (all []string) {
 	if n := len(s.Remarks); n > 0 {
 		all = append(all, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
 	}
-	if s.Signature != nil {
-		all = append(all, s.Signature.Problems()...)
-	}
-	if s.pictures != nil {
-		all = append(all, s.pictures.Problems()...)
+	for _, k := range s.Checks {
+		if k, ok := k.(interface{ Problems() []string }); ok {
+			all = append(all, k.Problems()...)
+		}
 	}
 	return all
 }
@@ -186,13 +208,16 @@ func (s *Set) Problems() (all []string) {
 // Locked returns the SHA-256 of the content of locked picture lists, by list name. Their files
 // are encrypted.
 func (s *Set) Locked() map[string][32]byte {
-	if s.pictures == nil {
-		return nil
+	for _, k := range s.Checks {
+		if k, ok := k.(interface{ Locked() map[string][32]byte }); ok {
+			return k.Locked()
+		}
 	}
-	return s.pictures.Locked()
+	return nil
 }
 
-// Close closes connections to scanners, and saves the state of signature rules.
+// Close closes connections to scanners, waits for pictures that are being judged, and saves the
+// state of signature rules.
 func (s *Set) Close() {
 	for _, k := range s.Checks {
 		if c, ok := k.(interface{ Close() }); ok {

@@ -1,77 +1,16 @@
-package content
+package content_test
 
 import (
 	"bytes"
-	"compress/zlib"
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"shuultuur/test/data"
-
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
+	"shuultuur/content"
+	"shuultuur/test/reading"
+	"shuultuur/test/webpage"
 )
-
-// encode applies one content coding.
-func encode(t testing.TB, coding string, p []byte) []byte {
-	t.Helper()
-	var buf bytes.Buffer
-	var w io.WriteCloser
-	var err error
-	switch coding {
-	case "gzip", "x-gzip":
-		w = gzip.NewWriter(&buf)
-	case "deflate":
-		w = zlib.NewWriter(&buf)
-	case "raw":
-		w, err = flate.NewWriter(&buf, 6)
-	case "br":
-		w = brotli.NewWriterLevel(&buf, 5)
-	case "zstd":
-		w, err = zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1))
-	default:
-		return p
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write(p); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
-}
-
-// pages returns real pages.
-func pages(t testing.TB) (names []string, bodies [][]byte) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(data.Path(t, "pages"), "*.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		p, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, filepath.Base(f))
-		bodies = append(bodies, p)
-	}
-	if len(bodies) == 0 {
-		t.Skip("the test data has no pages")
-	}
-	return names, bodies
-}
 
 var codings = []struct{ header, how string }{
 	{"", ""},
@@ -87,29 +26,10 @@ var codings = []struct{ header, how string }{
 	{"br, zstd , gzip", "br zstd gzip"},
 }
 
-func encodeAll(t testing.TB, how string, p []byte) []byte {
-	for _, one := range strings.Fields(how) {
-		p = encode(t, one, p)
-	}
-	return p
-}
-
-func samplePage() []byte {
-	var buf bytes.Buffer
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 5000 {
-		buf.WriteString("<p class=x>word ")
-		for range r.IntN(12) {
-			buf.WriteByte(byte('a' + r.IntN(26)))
-		}
-	}
-	return buf.Bytes()
-}
-
 func TestCodingsAreDecoded(t *testing.T) {
-	page := samplePage()
-	var plain Body
-	plain.Reset(Describe("text/html", ""), Limits{})
+	page := webpage.SamplePage()
+	var plain content.Body
+	plain.Reset(content.Describe("text/html", ""), content.Limits{})
 	plain.Append(page)
 	plain.Finish()
 	text, err := plain.Text()
@@ -117,12 +37,12 @@ func TestCodingsAreDecoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range codings {
-		wire := encodeAll(t, c.how, page)
+		wire := webpage.EncodeAll(t, c.how, page)
 		for _, size := range []int{len(wire), 1000, 17} {
 			for _, late := range []bool{false, true} {
-				var b Body
-				var read collector
-				b.Reset(Describe("text/html", c.header), Limits{})
+				var b content.Body
+				var read reading.Collector
+				b.Reset(content.Describe("text/html", c.header), content.Limits{})
 				b.Follow(&read)
 				for rest := wire; len(rest) > 0; {
 					n := min(size, len(rest))
@@ -140,14 +60,14 @@ func TestCodingsAreDecoded(t *testing.T) {
 				}
 				b.Finish()
 				err := b.Read(context.Background())
-				if got := read.all; err != nil || !bytes.Equal(got, text) {
-					t.Errorf("%q in %d bytes, late %v: text of %d bytes, error %v; want %d bytes", c.header, size, late, len(read.all), err, len(text))
+				if got := read.All; err != nil || !bytes.Equal(got, text) {
+					t.Errorf("%q in %d bytes, late %v: text of %d bytes, error %v; want %d bytes", c.header, size, late, len(read.All), err, len(text))
 				}
 				got, err := b.Decoded()
 				if err != nil || !bytes.Equal(got, page) {
 					t.Errorf("%q in %d bytes, late %v: %d bytes decoded, error %v; want %d", c.header, size, late, len(got), err, len(page))
 				}
-				if b.Len() != int64(len(wire)) || b.Unread() != AllRead || !b.Complete() {
+				if b.Len() != int64(len(wire)) || b.Unread() != content.AllRead || !b.Complete() {
 					t.Errorf("%q: Len is %d, Unread %v, Complete %v", c.header, b.Len(), b.Unread(), b.Complete())
 				}
 				b.Release()
@@ -157,12 +77,12 @@ func TestCodingsAreDecoded(t *testing.T) {
 }
 
 func TestATruncatedCodingGivesItsBeginning(t *testing.T) {
-	page := samplePage()
+	page := webpage.SamplePage()
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-		wire := encode(t, coding, page)
+		wire := webpage.Encode(t, coding, page)
 		for _, done := range []bool{false, true} {
-			var b Body
-			b.Reset(Describe("text/html", coding), Limits{})
+			var b content.Body
+			b.Reset(content.Describe("text/html", coding), content.Limits{})
 			b.Append(wire[:len(wire)*9/10])
 			if done {
 				b.Finish()
@@ -183,14 +103,14 @@ func TestATruncatedCodingGivesItsBeginning(t *testing.T) {
 }
 
 func TestBrokenCodingIsAnError(t *testing.T) {
-	page := samplePage()
+	page := webpage.SamplePage()
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-		wire := encode(t, coding, page)
+		wire := webpage.Encode(t, coding, page)
 		for i := range 20 {
 			wire[len(wire)/2+i] ^= 0x55
 		}
-		var b Body
-		b.Reset(Describe("text/html", coding), Limits{})
+		var b content.Body
+		b.Reset(content.Describe("text/html", coding), content.Limits{})
 		b.Append(wire)
 		b.Finish()
 		got, err := b.Decoded()

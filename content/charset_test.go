@@ -1,13 +1,14 @@
-package content
+package content_test
 
 import (
 	"bytes"
 	"testing"
 
 	"golang.org/x/text/encoding/htmlindex"
-	"unicode"
 
-	"golang.org/x/text/unicode/norm"
+	"shuultuur/content"
+	"shuultuur/lib/charset"
+	"shuultuur/test/reading"
 )
 
 func TestCharsets(t *testing.T) {
@@ -41,8 +42,8 @@ func TestCharsets(t *testing.T) {
 		}
 		body := append([]byte(c.head), enc...)
 		for _, size := range []int{len(body), 1, 3} {
-			var b Body
-			b.Reset(Describe(c.header, ""), Limits{})
+			var b content.Body
+			b.Reset(content.Describe(c.header, ""), content.Limits{})
 			for rest := body; len(rest) > 0; {
 				n := min(size, len(rest))
 				b.Append(rest[:n])
@@ -71,8 +72,8 @@ func TestLongTextInManyByteCharset(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, size := range []int{len(p), 1021, 7} {
-			var b Body
-			b.Reset(Describe("text/plain; charset="+label, ""), Limits{})
+			var b content.Body
+			b.Reset(content.Describe("text/plain; charset="+label, ""), content.Limits{})
 			for rest := p; len(rest) > 0; {
 				n := min(size, len(rest))
 				b.Append(rest[:n])
@@ -89,25 +90,13 @@ func TestLongTextInManyByteCharset(t *testing.T) {
 
 func TestByteOrderMarkCountsMost(t *testing.T) {
 	for _, body := range []string{"\xEF\xBB\xBFЯя", "\xFE\xFF\x04\x2F\x04\x4F", "\xFF\xFE\x2F\x04\x4F\x04"} {
-		if got := textOf(t, "text/html; charset=koi8-r", body); got != " яя " {
+		if got := reading.Text(t, "text/html; charset=koi8-r", body); got != " яя " {
 			t.Errorf("the text of %q is %q, want that of its byte order mark", body, got)
 		}
-		got, err := ToUTF8([]byte(body), "koi8-r")
+		got, err := charset.ToUTF8([]byte(body), "koi8-r")
 		if err != nil || string(got) != "Яя" {
 			t.Errorf("ToUTF8(%q) = %q, %v", body, got, err)
 		}
-	}
-}
-
-func TestToUTF8(t *testing.T) {
-	if got, err := ToUTF8([]byte("\xf0\xd2"), "koi8-r"); err != nil || string(got) != "Пр" {
-		t.Errorf("ToUTF8 from koi8-r returned %q, %v", got, err)
-	}
-	if got, err := ToUTF8([]byte("a\xffb"), "utf-8"); err != nil || string(got) != "a\uFFFDb" {
-		t.Errorf("ToUTF8 of malformed UTF-8 returned %q, %v", got, err)
-	}
-	if _, err := ToUTF8([]byte("a"), "no such"); err == nil {
-		t.Error("ToUTF8 accepts an unknown charset")
 	}
 }
 
@@ -119,93 +108,8 @@ func TestInvalidUTF8PartsWords(t *testing.T) {
 		"a\xed\xa0\x80b": " a b ",
 		"\xf0\x9f\x98x":  " x ",
 	} {
-		if got := textOf(t, "text/plain; charset=utf-8", in); got != want {
+		if got := reading.Text(t, "text/plain; charset=utf-8", in); got != want {
 			t.Errorf("the text of %q is %q, want %q", in, got, want)
-		}
-	}
-}
-
-func TestNormaliseKeepsBlanksAtTheEnds(t *testing.T) {
-	for in, want := range map[string]string{
-		"":              "",
-		"sex":           "sex",
-		" sex ":         " sex ",
-		"  Sex-Shop ":   " sex shop ",
-		"--":            " ",
-		"a &amp; <b>":   "a amp b ",
-		"ÉCOLE e\u0301": "école é",
-		"x\xff":         "x ",
-		"\u00ad":        "",
-	} {
-		if got := string(Normalise([]byte("k"), []byte(in))); got != "k"+want {
-			t.Errorf("Normalise(%q) = %q, want %q", in, got[1:], want)
-		}
-	}
-}
-
-func TestSpellingsOfOneWordAreAlike(t *testing.T) {
-	for name, spellings := range map[string][]string{
-		"Uzbek apostrophes":  {"o'zbek", "o\u02bbzbek", "o\u02bczbek", "o\u2018zbek", "O\u2019ZBEK", "o`zbek", "o\u02bfzbek", "o\u02c8zbek", "o\uff40zbek"},
-		"tatweel and vowels": {"محمد", "مُحَمَّد", "محـــمد", "ﻣﺤﻤﺪ"},
-		"alef":               {"احمد", "أحمد", "إحمد", "آحمد", "ا\u0654حمد"},
-		"lam and alef":       {"لا", "ﻻ", "لأ", "ﻷ"},
-		"Greek":              {"ΚΑΖΙΝΟΣ", "καζίνος", "καζι\u0301νος", "καζίνοσ", "καζῖνος"},
-		"sharp s":            {"STRASSE", "Straße", "STRAẞE"},
-		"yo":                 {"елка", "ёлка", "Ёлка", "е\u0308лка"},
-		"stress":             {"казино", "кази\u0301но", "казин\u0301о\u0301", "каз\u045dно", "КАЗИ\u0300НО"},
-		"short i":            {"бой", "бои\u0306", "бои\u0301\u0306", "БОЙ\u0301"},
-		"Turkish İ":          {"istanbul", "İSTANBUL", "i\u0307stanbul", "I\u0307stanbul", "ıstanbul"},
-		"Hebrew points":      {"שלום", "שָׁלוֹם", "\ufb2aלום", "ש\u05c1לום"},
-		"katakana":           {"ガバ", "ｶﾞﾊﾞ"},
-		"ligatures":          {"office file", "oﬃce ﬁle"},
-		"superscripts":       {"sex", "ˢᵉˣ", "ｓｅｘ", "ⓢⓔⓧ"},
-		"signs for letters":  {"kg", "㎏"},
-	} {
-		want := string(Normalise(nil, []byte(spellings[0])))
-		for _, s := range spellings[1:] {
-			if got := string(Normalise(nil, []byte(s))); got != want {
-				t.Errorf("%s: %q is folded to %q, but %q to %q", name, spellings[0], want, s, got)
-			}
-		}
-	}
-}
-
-func TestNormaliseAgreesWithNFKC(t *testing.T) {
-	for r := rune(0x80); r < 0x10000; r++ {
-		if r >= 0xd800 && r < 0xe000 || r == 0x2120 || r == 0x2122 || isApostrophe(r) || folds().fold(r) == -1 {
-			continue
-		}
-		s := "x" + string(r) + "x"
-		got, want := string(Normalise(nil, []byte(s))), string(Normalise(nil, norm.NFKC.Bytes([]byte(s))))
-		if got != want {
-			t.Errorf("%U is folded to %q, but its compatible form to %q", r, got, want)
-		}
-	}
-}
-
-func TestFoldTableFollowsUnicode(t *testing.T) {
-	f := folds()
-	size := len(f.page) + len(f.offset)*512 + len(f.compose)*8
-	if size > 64<<10 {
-		t.Errorf("table of %d bytes, want at most %d", size, 64<<10)
-	}
-	t.Logf("the table has %d bytes in %d pages", size, len(f.offset))
-	for r := rune(0); r <= unicode.MaxRune; r++ {
-		if r >= 0xD800 && r < 0xE000 {
-			continue
-		}
-		got := f.fold(r)
-		if unicode.In(r, unicode.L, unicode.Nd) && got == ' ' && !isApostrophe(r) && r != 0x374 {
-			t.Errorf("%U is a letter or digit and folds to a blank", r)
-		}
-		if got > 0 && f.fold(got) != got {
-			t.Errorf("%U folds to %U, and that to %U", r, got, f.fold(got))
-		}
-		if l := unicode.ToLower(r); l != r && f.fold(l) != got {
-			t.Errorf("%U folds to %U, its lower case %U to %U", r, got, l, f.fold(l))
-		}
-		if got == r && r < 0x10000 && !f.composes(r) && !norm.NFC.IsNormalString(string(r)) {
-			t.Errorf("%U is not in normal form and is not folded", r)
 		}
 	}
 }

@@ -3,12 +3,12 @@
 // only when a check first needs the result.
 //
 // A server describes a body by the fields of its message ([Head]) and appends pieces as they
-// arrive ([Body.Append]). [Body.Read] passes the pieces through the decoders for
-// Content-Encoding (coding.go), block by block. It determines type and charset by the first
-// bytes (sniff.go, charset.go, detect.go), extracts the text from the blocks (html.go,
-// tag.go), converts it to normalised words (normal.go, entity.go) and passes these to the
-// followers: each check that follows a body has its own state for it. Nothing is decoded or
-// scanned twice, nothing runs that no check has asked for, and nothing runs between calls.
+// arrive ([Body.Append]). [Body.Read] passes the pieces through the decoders for Content-Encoding
+// (package coding), block by block. It determines type and charset by the first bytes (package
+// media), extracts the text from the blocks (packages markup and document), converts it to
+// normalised words (package prose) and passes these to the followers: each check that follows a
+// body has its own state for it. Nothing is decoded or scanned twice, nothing runs that no check
+// has asked for, and nothing runs between calls.
 //
 // Where browsers differ in how they read a body (a coding that only some decode, an invalid
 // type), it is read in each of these ways.
@@ -16,49 +16,58 @@ package content
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 
-	"shuultuur/content/language"
+	"shuultuur/content/coding"
+	"shuultuur/content/document"
+	"shuultuur/content/limit"
+	"shuultuur/content/media"
+	"shuultuur/lib/language"
 )
 
-// Limits limit the work and memory for one body. The zero Limits are the defaults.
-type Limits struct {
-	Decoded int64  // decoded bytes that are inspected; 0 means 64 MiB
-	Whole   int64  // bytes that Decoded and Text keep; 0 means 16 MiB and 2 MiB
-	Ratio   int    // decoded : wire above which a body is a bomb, once past 1 MiB; 0 means 200
-	Scripts bool   // strings in scripts count as text
-	Memory  Budget // for the windows of decoders that are suspended between pieces; nil means no limit
+// The vocabulary of package limit, by the names that servers and checks use.
+type (
+	Limits = limit.Limits
+	Budget = limit.Budget
+	Reason = limit.Reason
+)
+
+// The vocabulary of package media.
+type (
+	Head = media.Head
+	Use  = media.Use
+)
+
+// How the receiver uses a body.
+const (
+	Embedded = media.Embedded
+	Document = media.Document
+	Program  = media.Program
+	Sheet    = media.Sheet
+	Unsaid   = media.Unsaid
+)
+
+// Describe returns the head of a message with these Content-Type and Content-Encoding fields;
+// "" means none.
+func Describe(contentType, contentEncoding string) *Head {
+	return media.Describe(contentType, contentEncoding)
 }
 
-// A Budget is memory that several bodies share.
-type Budget interface {
-	// Acquire takes n bytes, or returns false and takes none. It does not wait.
-	Acquire(n int64) bool
-	// Release returns n taken bytes.
-	Release(n int64)
-}
+// Reasons why a part of a body was not inspected.
+const (
+	AllRead         = limit.AllRead
+	TooLarge        = limit.TooLarge
+	NoCapacity      = limit.NoCapacity
+	UnknownCoding   = limit.UnknownCoding
+	Encrypted       = limit.Encrypted
+	UnsupportedType = limit.UnsupportedType
+	TookTooLong     = limit.TookTooLong
+	Cut             = limit.Cut
+)
 
 // ErrBomb reports a body that grows too much when decoded.
-var ErrBomb = errors.New("decompression bomb")
-
-// A Reason says why a part of a body was not inspected.
-type Reason uint8
-
-const (
-	AllRead         Reason = iota
-	TooLarge               // a limit was reached, or the body is a bomb
-	NoCapacity             // no memory is left for it
-	UnknownCoding          // a content coding that cannot be decoded
-	Encrypted              // a document with a password
-	UnsupportedType        // a type that is not searched for text
-	Cut                    // the body, or its coding, broke off
-)
-
-func (r Reason) String() string {
-	return [...]string{"", "too large", "no capacity", "unknown coding", "encrypted", "unsupported type", "cut"}[r]
-}
+var ErrBomb = limit.ErrBomb
 
 // A Follower is the state of one check while it reads one body.
 type Follower interface {
@@ -81,43 +90,51 @@ type Reader interface {
 // A Body is the body of a message. Checks inspect it while the server holds it or forwards it.
 // Call Reset before use. It belongs to one goroutine at a time.
 type Body struct {
-	head Head
-	lim  Limits
+	Wait Wait
 
-	pieces    [][]byte
-	front     []byte // room before the first piece
-	len       int64
-	total     int64 // expected length, -1 if unknown
-	done      bool
-	forgotten bool // pieces were discarded before the views below could read them
-	typ       string
-	why       Reason
-	level     int    // number of documents around this one
-	office    bool   // it is part of an office document
-	room      *int64 // decoded bytes left for nested archives, nil in the outermost
+	head Head
+
+	in     coding.Pieces
+	front  []byte // room before the first piece
+	total  int64  // expected length, -1 if unknown
+	typ    string
+	level  int         // number of documents around this one
+	office bool        // it is part of an office document
+	room   *int64      // decoded bytes left for nested archives, nil in the outermost
+	bound  *limit.Work // shared with the bodies within
+	own    limit.Work
 
 	readings  []*text
 	decoded   *decodedView
-	blocks    *stream // of Next
+	blocks    *coding.Stream // of Next
 	takings   []*takerPass
 	readers   []Reader
 	followers []Follower
-	watcher   PartWatcher
+	watcher   document.PartWatcher
 }
 
 // Reset prepares b for a body described by h.
 func (b *Body) Reset(h *Head, lim Limits) {
 	b.Release()
-	if lim.Decoded <= 0 {
-		lim.Decoded = 64 << 20
-	}
-	if lim.Ratio <= 0 {
-		lim.Ratio = 200
-	}
 	b.head = *h
-	b.lim = lim
-	b.typ = h.typ
+	b.in.Limits = lim.WithDefaults()
+	b.own = limit.Work{Expansion: limit.MostExpansion}
+	b.bound = &b.own
+	b.typ = h.Type()
 	b.total = -1
+}
+
+// ResetText prepares b as a body whose text is text, normalised as that of a
+// window of a conversation.
+// text must not change until Release.
+func (b *Body) ResetText(text []byte) {
+	b.Reset(Describe("text/plain", ""), Limits{})
+	b.in.FinishAt(int64(len(text)))
+	t := b.read(nil)
+	t.begun, t.finished, t.how = true, true, media.Plain
+	f := t.scanner.Out()
+	f.B = append(f.B[:0], text...)
+	t.stream.Abort(io.EOF)
 }
 
 // Expect sets the number of wire bytes that the body will have.
@@ -129,13 +146,7 @@ func (b *Body) SetRoom(room []byte) { b.front = room }
 
 // Append adds a piece of the body as received (transfer coding removed, content coding not).
 // The body does not copy p, and refers to it until Forget or Release.
-func (b *Body) Append(p []byte) {
-	if len(p) == 0 {
-		return
-	}
-	b.pieces = append(b.pieces, p)
-	b.len += int64(len(p))
-}
+func (b *Body) Append(p []byte) { b.in.Append(p) }
 
 // Forget reads the pieces appended so far for all views in use (followers, text, decoded
 // bytes) and drops its references to them, so that the server can reuse their memory. A view
@@ -145,41 +156,32 @@ func (b *Body) Forget() {
 	if len(b.readings)+len(b.followers) > 0 {
 		_ = b.Read(context.Background()) // an error is sticky: the next Read returns it
 		for _, t := range b.readings {
-			t.stream.forget()
+			t.stream.Forget()
 			t.trim()
 		}
 	}
 	if b.decoded != nil {
 		b.decoded.decodeAll()
-		b.decoded.stream.forget()
+		b.decoded.stream.Forget()
 	}
 	if b.blocks != nil {
-		b.blocks.forget()
+		b.blocks.Forget()
 	}
 	for _, t := range b.takings {
 		_ = t.advance() // an error is sticky: the next Taken returns it
-		t.stream.forget()
+		t.stream.Forget()
 	}
-	b.forgotten = b.forgotten || len(b.pieces) > 0
-	b.drop()
-}
-
-func (b *Body) drop() {
-	clear(b.pieces)
-	b.pieces = b.pieces[:0]
-	if cap(b.pieces) > 1<<12 {
-		b.pieces = nil
-	}
+	b.in.Forget()
 }
 
 // Finish says that the body is complete.
-func (b *Body) Finish() { b.done = true }
+func (b *Body) Finish() { b.in.Finish() }
 
 // Complete reports whether Finish has been called.
-func (b *Body) Complete() bool { return b.done }
+func (b *Body) Complete() bool { return b.in.Complete() }
 
 // Len returns the number of wire bytes appended so far.
-func (b *Body) Len() int64 { return b.len }
+func (b *Body) Len() int64 { return b.in.Len() }
 
 // Head returns the description of the body by the message's fields.
 func (b *Body) Head() *Head { return &b.head }
@@ -195,7 +197,7 @@ func (b *Body) Type() string {
 	t := b.reading()
 	_ = t.advance(context.Background())
 	if !t.begun {
-		typ, _ := b.judge(t.head)
+		typ, _ := b.head.Judge(t.head, b.in.Limits.Scripts)
 		return typ
 	}
 	return b.typ
@@ -208,27 +210,27 @@ func (b *Body) SniffedType() string {
 	if t.begun {
 		return t.looks
 	}
-	return sniff(t.head)
+	return media.Sniff(t.head)
 }
 
 // NeedsWhole reports whether the text can only be read once the body is complete, as in PDF and in
 // documents stored as archives.
-func (b *Body) NeedsWhole() bool { return b.format() > formatMIME && b.format() != formatUnread }
+func (b *Body) NeedsWhole() bool { return b.format() > media.MIME && b.format() != media.Unread }
 
 // Archive reports whether the body is an archive, whose members are read.
-func (b *Body) Archive() bool { return b.format() == formatMembers }
+func (b *Body) Archive() bool { return b.format() == media.Members }
 
 // Markup reports whether the body is a page or other markup.
-func (b *Body) Markup() bool { return b.format() == formatHTML || b.format() == formatXML }
+func (b *Body) Markup() bool { return b.format() == media.HTML || b.format() == media.XML }
 
 // NothingToRead reports that nothing more of the body will be read: no interpretation of it has
 // text, and nothing takes or keeps its bytes.
 func (b *Body) NothingToRead() bool {
-	if b.head.kept || len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
+	if b.head.Kept() || len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
 		return false
 	}
 	for _, t := range b.readings {
-		if !t.begun || t.how != formatNone {
+		if !t.begun || t.how != media.None {
 			return false
 		}
 	}
@@ -236,13 +238,13 @@ func (b *Body) NothingToRead() bool {
 }
 
 // format returns how the body is read, as far as known.
-func (b *Body) format() format {
+func (b *Body) format() media.Format {
 	t := b.reading()
 	_ = t.advance(context.Background()) // an error is sticky: Read returns it
 	if t.begun {
 		return t.how
 	}
-	_, how := b.judge(t.head)
+	_, how := b.head.Judge(t.head, b.in.Limits.Scripts)
 	return how
 }
 
@@ -255,10 +257,11 @@ func (b *Body) Decoded() ([]byte, error) {
 		if b.decoded == nil {
 			b.decoded = &decodedView{}
 		}
-		b.decoded.stream.reset(b, b.main())
+		b.decoded.in = &b.in
+		b.decoded.stream.Reset(&b.in, b.main())
 		b.decoded.most = 16 << 20
-		if b.lim.Whole > 0 {
-			b.decoded.most = b.lim.Whole
+		if b.in.Limits.Whole > 0 {
+			b.decoded.most = b.in.Limits.Whole
 		}
 	}
 	return b.decoded.advance()
@@ -304,7 +307,7 @@ func (b *Body) Follow(r Reader) Follower {
 	b.followers = append(b.followers, f)
 	for _, t := range b.readings {
 		if t.handed > 1 {
-			f.Read(t.scanner.out.b[:t.handed], 0)
+			f.Read(t.scanner.Out().B[:t.handed], 0)
 		}
 	}
 	return f
@@ -339,63 +342,86 @@ func (b *Body) Text() ([]byte, error) {
 	return b.readings[0].completeWords(), err
 }
 
+// Next returns the next decoded bytes of a body that is read as it arrives and not kept. It
+// returns nil if more pieces are needed, and io.EOF at the end. It is a separate pass over the
+// body from that of the text; pieces must be read before Forget.
+func (b *Body) Next() ([]byte, error) {
+	if b.blocks == nil {
+		b.blocks = &coding.Stream{}
+		b.blocks.Reset(&b.in, b.main())
+	}
+	return b.blocks.Pull()
+}
+
+// Seal returns bytes to send after the pieces of b, all of which went through [Body.Next], so
+// that the coding ends with text; nil if that is impossible. rest is the original
+// continuation: Seal includes bytes of it only to complete the header of a block. Nothing more
+// can be read from b.
+func (b *Body) Seal(rest [][]byte, text []byte) []byte {
+	if b.blocks == nil {
+		return nil
+	}
+	return b.blocks.Seal(rest, text)
+}
+
 // Languages returns the languages that the text and the head declare, or Unknown.
 func (b *Body) Languages() (text, head language.Tag) {
 	if len(b.readings) > 0 {
-		text = b.readings[0].scanner.lang
+		text = b.readings[0].scanner.Language()
 	}
-	return text, b.head.lang
+	return text, b.head.Language()
 }
 
 // Inspected returns how many wire bytes of how many were inspected, and why not all. For an
 // incomplete body, expected bytes count if their number is known.
 func (b *Body) Inspected() (n, of int64, why Reason) {
-	of = max(b.len, b.total)
+	of, why = max(b.Len(), b.total), b.Unread()
 	switch {
-	case b.why == AllRead:
-		n = b.len
+	case why == AllRead:
+		n = b.Len()
 	case len(b.readings) > 0:
-		n = b.readings[0].stream.wire
+		n = b.readings[0].stream.Wire()
 	case b.decoded != nil:
-		n = b.decoded.stream.wire
+		n = b.decoded.stream.Wire()
 	}
-	return n, of, b.why
+	return n, of, why
 }
 
 // Unread returns why received bytes were not, or will not be, inspected; AllRead if there was
 // no reason so far.
-func (b *Body) Unread() Reason { return b.why }
+func (b *Body) Unread() Reason {
+	if b.bound != nil && b.bound.Over() {
+		return TookTooLong
+	}
+	return b.in.Unread()
+}
 
 // Stop says that the server shows no more of the body, and why.
-func (b *Body) Stop(why Reason) {
-	if b.why == AllRead {
-		b.why = why
-	}
-}
+func (b *Body) Stop(why Reason) { b.in.Stop(why) }
 
 // reading returns the main reading, as by most browsers.
 func (b *Body) reading() *text {
 	if len(b.readings) == 0 {
 		b.read(b.main())
-		if b.head.foreign && b.head.nCodings > 0 {
-			b.read(b.head.codings[:b.head.nCodings])
+		if l := b.head.Codings(); l.Foreign() && len(l.All()) > 0 {
+			b.read(l.All())
 		}
 	}
 	return b.readings[0]
 }
 
 // main returns the codings that most browsers decode.
-func (b *Body) main() []coding {
-	if b.head.foreign {
+func (b *Body) main() []coding.Coding {
+	if b.head.Codings().Foreign() {
 		return nil
 	}
-	return b.head.codings[:b.head.nCodings]
+	return b.head.Codings().All()
 }
 
 const maxReadings = 3
 
 // read starts another reading of the body.
-func (b *Body) read(codings []coding) *text {
+func (b *Body) read(codings []coding.Coding) *text {
 	if len(b.readings) == maxReadings {
 		return nil
 	}
@@ -419,10 +445,10 @@ func (b *Body) Release() {
 		b.decoded.release()
 	}
 	if b.blocks != nil {
-		b.blocks.close()
+		b.blocks.Close()
 	}
 	for i, t := range b.takings {
-		t.stream.close()
+		t.stream.Close()
 		t.taker.Close()
 		b.takings[i] = nil
 	}
@@ -430,10 +456,10 @@ func (b *Body) Release() {
 		f.Close()
 		b.followers[i], b.readers[i] = nil, nil
 	}
-	b.drop()
-	pieces, readings, readers, followers, takings := b.pieces, b.readings[:0], b.readers[:0], b.followers[:0], b.takings[:0]
+	b.in.Reset()
+	in, readings, readers, followers, takings := b.in, b.readings[:0], b.readers[:0], b.followers[:0], b.takings[:0]
 	*b = Body{}
-	b.pieces, b.readings, b.readers, b.followers, b.takings = pieces, readings, readers, followers, takings
+	b.in, b.readings, b.readers, b.followers, b.takings = in, readings, readers, followers, takings
 }
 
 // Memory above these sizes is left to the garbage collector instead of being pooled.
@@ -450,7 +476,8 @@ var texts, decodeds sync.Pool
 
 // A decodedView is the view of Body.Decoded.
 type decodedView struct {
-	stream stream
+	in     *coding.Pieces
+	stream coding.Stream
 	buf    []byte // empty, or Headroom bytes of room and what was decoded
 	one    []byte // the only block so far of a body without coding; not copied
 	most   int64
@@ -466,16 +493,16 @@ func (d *decodedView) len() int { return max(0, len(d.buf)-Headroom) }
 
 func (d *decodedView) advance() ([]byte, error) {
 	for !d.full {
-		p, err := d.stream.pull()
+		p, err := d.stream.Pull()
 		switch {
 		case len(p) == 0:
 		case int64(d.len()+len(d.one)+len(p)) > d.most:
 			d.copyBlock()
 			d.buf = append(d.buf, p[:d.most-int64(d.len())]...)
 			d.full = true
-			d.stream.body.Stop(TooLarge)
-			d.stream.close()
-		case d.stream.n == 0 && len(d.buf) == 0 && d.one == nil:
+			d.in.Stop(TooLarge)
+			d.stream.Close()
+		case !d.stream.Coded() && len(d.buf) == 0 && d.one == nil:
 			d.one = p
 		default:
 			d.copyBlock()
@@ -485,7 +512,7 @@ func (d *decodedView) advance() ([]byte, error) {
 		case err == io.EOF:
 			return d.bytes(), nil
 		case err != nil:
-			d.stream.body.Stop(d.stream.reason())
+			d.in.Stop(d.stream.Reason())
 			return d.bytes(), err
 		case p == nil:
 			return d.bytes(), nil
@@ -505,8 +532,8 @@ func (d *decodedView) bytes() []byte {
 // room for the rest at once.
 func (d *decodedView) copyBlock() {
 	room := len(d.one)
-	if b := d.stream.body; d.one != nil && b.done {
-		room = int(min(max(b.len, int64(room)), d.most))
+	if d.one != nil && d.in.Complete() {
+		room = int(min(max(d.in.Len(), int64(room)), d.most))
 	}
 	if len(d.buf) == 0 {
 		if room += Headroom; room > cap(d.buf) {
@@ -525,7 +552,7 @@ func (d *decodedView) decodeAll() {
 }
 
 func (d *decodedView) release() {
-	d.stream.close()
+	d.stream.Close()
 	if cap(d.buf) > keptDecoded {
 		d.buf = nil
 	}

@@ -1,9 +1,12 @@
-package content
+package content_test
 
 import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"shuultuur/content"
+	"shuultuur/test/reading"
 )
 
 // TestOddFormsAndJSON: uploads are read however they are divided.
@@ -29,8 +32,8 @@ func TestOddFormsAndJSON(t *testing.T) {
 		{"deeper", "application/json", `{"a":"{\"b\":\"{\\\"c\\\":\\\"po\\\\u0072n\\\\nnext\\\"}\"}"}`, " a b c porn next "},
 		{"path", "application/json", `{"a":"C:\\new\\users\\x"}`, " a c new users x "},
 	} {
-		var b Body
-		b.Reset(Describe(c.typ, ""), Limits{})
+		var b content.Body
+		b.Reset(content.Describe(c.typ, ""), content.Limits{})
 		b.Append([]byte(c.in))
 		b.Finish()
 		got, err := b.Text()
@@ -40,7 +43,7 @@ func TestOddFormsAndJSON(t *testing.T) {
 		b.Release()
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 20 {
-			if got, _ := readIn(t, Describe(c.typ, ""), []byte(c.in), Limits{}, r); got != c.want {
+			if got, _ := reading.In(t, content.Describe(c.typ, ""), []byte(c.in), content.Limits{}, r); got != c.want {
 				t.Errorf("%s in pieces: the text is %q, want %q", c.name, got, c.want)
 				break
 			}

@@ -1,6 +1,10 @@
-package content
+package content_test
 
-import "testing"
+import (
+	"testing"
+
+	"shuultuur/content"
+)
 
 func TestABodyInOneBlockIsReadBehindOtherBytesInPlace(t *testing.T) {
 	const body = "the whole body"
@@ -22,8 +26,8 @@ func TestABodyInOneBlockIsReadBehindOtherBytesInPlace(t *testing.T) {
 		if x.apart {
 			room = make([]byte, x.room, 100)
 		}
-		var b Body
-		b.Reset(&Head{}, Limits{})
+		var b content.Body
+		b.Reset(&content.Head{}, content.Limits{})
 		b.SetRoom(room)
 		b.Append(mem[x.room:])
 		b.Finish()

@@ -1,10 +1,13 @@
-package content
+package content_test
 
 import (
 	"archive/zip"
 	"bytes"
 	"strings"
 	"testing"
+
+	"shuultuur/content"
+	"shuultuur/test/reading"
 )
 
 // hiddenWords are bodies in which people see a word that is not written as one.
@@ -57,13 +60,13 @@ func hiddenWords(t testing.TB) []variant {
 		{"datalist option label", html, "<input list=a><datalist id=a><option label=porn value=1></datalist>"},
 		{"datalist option value", html, "<input list=a><datalist id=a><option value=porn></datalist>"},
 		{"datalist text", html, "<input list=a><datalist id=a><option>porn</option></datalist>"},
-		{"xlsx sheet", xlsx, zipOf(t, zip.Deflate, "", "", "xl/workbook.xml", "<workbook><sheets><sheet name='porn' sheetId='1'/></sheets></workbook>")},
-		{"xlsx defined", xlsx, zipOf(t, zip.Deflate, "", "", "xl/workbook.xml", "<workbook><definedNames><definedName name='porn'>x</definedName></definedNames></workbook>")},
-		{"xlsx table col", xlsx, zipOf(t, zip.Deflate, "", "", "xl/workbook.xml", "<a/>", "xl/tables/table1.xml", "<table><tableColumns><tableColumn id='1' name='porn'/></tableColumns></table>")},
-		{"xlsx shared split", xlsx, zipOf(t, zip.Deflate, "", "", "xl/sharedStrings.xml", "<sst><si><r><t>po</t></r><r><t>rn</t></r></si></sst>")},
-		{"ods table name", "application/vnd.oasis.opendocument.spreadsheet", zipOf(t, zip.Deflate, "", "", "content.xml", "<office:document><table:table table:name='porn'/></office:document>")},
-		{"docx descr", docx, zipOf(t, zip.Deflate, "", "", "word/document.xml", "<w:document xmlns:w='x'><wp:docPr id='1' descr='porn'/></w:document>")},
-		{"odt note", odt, zipOf(t, zip.Deflate, "", "", "content.xml", "<a><text:p>po<text:s/>x</text:p><svg:title>porn</svg:title></a>")},
+		{"xlsx sheet", xlsx, reading.ZIP(t, zip.Deflate, "", "", "xl/workbook.xml", "<workbook><sheets><sheet name='porn' sheetId='1'/></sheets></workbook>")},
+		{"xlsx defined", xlsx, reading.ZIP(t, zip.Deflate, "", "", "xl/workbook.xml", "<workbook><definedNames><definedName name='porn'>x</definedName></definedNames></workbook>")},
+		{"xlsx table col", xlsx, reading.ZIP(t, zip.Deflate, "", "", "xl/workbook.xml", "<a/>", "xl/tables/table1.xml", "<table><tableColumns><tableColumn id='1' name='porn'/></tableColumns></table>")},
+		{"xlsx shared split", xlsx, reading.ZIP(t, zip.Deflate, "", "", "xl/sharedStrings.xml", "<sst><si><r><t>po</t></r><r><t>rn</t></r></si></sst>")},
+		{"ods table name", "application/vnd.oasis.opendocument.spreadsheet", reading.ZIP(t, zip.Deflate, "", "", "content.xml", "<office:document><table:table table:name='porn'/></office:document>")},
+		{"docx descr", docx, reading.ZIP(t, zip.Deflate, "", "", "word/document.xml", "<w:document xmlns:w='x'><wp:docPr id='1' descr='porn'/></w:document>")},
+		{"odt note", odt, reading.ZIP(t, zip.Deflate, "", "", "content.xml", "<a><text:p>po<text:s/>x</text:p><svg:title>porn</svg:title></a>")},
 		{"rtf", "application/rtf", `{\rtf1\ansi porn}`},
 		{"rtf split", "application/rtf", `{\rtf1\ansi po\b rn}`},
 		{"rtf split group", "application/rtf", `{\rtf1\ansi po{\b rn}}`},
@@ -75,10 +78,10 @@ func hiddenWords(t testing.TB) []variant {
 		{"rtf shy", "application/rtf", `{\rtf1\ansi po\-rn}`},
 		{"mhtml nob", "multipart/related", "MIME-Version: 1.0\r\nContent-Type: multipart/related; boundary=a; type=text/html\r\n\r\n--a\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<p>po=\r\nrn\r\n--a--"},
 		{"mhtml nob2", "multipart/related", "--a\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\nPHA+cG9ybg==\r\n--a--"},
-		{"json utf16 nobom", "application/json", u16(`{"a":"porn"}`, false, false)},
-		{"json utf16be nobom", "application/json", u16(`{"a":"porn"}`, true, false)},
-		{"json utf16 nobom ", "application/json", u16(`["porn"]`, false, false)},
-		{"xml utf16 nobom", "application/xml", u16(`<a>porn</a>`, false, false)},
+		{"json utf16 nobom", "application/json", reading.UTF16(`{"a":"porn"}`, false, false)},
+		{"json utf16be nobom", "application/json", reading.UTF16(`{"a":"porn"}`, true, false)},
+		{"json utf16 nobom ", "application/json", reading.UTF16(`["porn"]`, false, false)},
+		{"xml utf16 nobom", "application/xml", reading.UTF16(`<a>porn</a>`, false, false)},
 		{"title attr", html, "<p title=porn>x</p>"},
 		{"placeholder", html, "<input placeholder=porn>"},
 		{"textarea ph", html, "<textarea placeholder=porn></textarea>"},
@@ -125,7 +128,7 @@ func hiddenWords(t testing.TB) []variant {
 		{"yenc", "message/rfc822", "Subject: x\r\n\r\nporn"},
 		{"binhex none", "message/rfc822", "Content-Type: text/enriched\r\n\r\npo<bold>rn</bold>\r\n"},
 		{"graphql multi", "multipart/mixed; boundary=\"-\"", "---\r\nContent-Type: application/json\r\n\r\n{\"a\":\"porn\"}\r\n-----\r\n"},
-		{"gz tar", "application/gzip", string(gzipOf("<html><p>porn"))},
+		{"gz tar", "application/gzip", string(reading.Gzip("<html><p>porn"))},
 		{"cbor", "application/cbor", "\xa1aadporn"},
 		{"ld json html", html, "<script type='application/ld+json'>{\"a\":\"po&#114;n\"}</script>"},
 		{"tsv", "text/tab-separated-values", "a\tporn\n"},
@@ -161,29 +164,38 @@ func hiddenWords(t testing.TB) []variant {
 func TestHiddenWordsAreRead(t *testing.T) {
 	for _, c := range hiddenWords(t) {
 		var whole []byte
-		for _, step := range []int{len(c.in), 1} {
-			var b Body
-			h := Describe(c.typ, "")
-			h.SetUse(Document)
-			b.Reset(h, Limits{})
-			for in := []byte(c.in); len(in) > 0; in = in[step:] {
+		for _, step := range []int{len(c.In), 1} {
+			var b content.Body
+			h := content.Describe(c.Typ, "")
+			h.SetUse(content.Document)
+			b.Reset(h, content.Limits{})
+			for in := []byte(c.In); len(in) > 0; in = in[step:] {
 				step = min(step, len(in))
 				b.Append(in[:step])
 				if _, err := b.Text(); err != nil {
-					t.Errorf("%s: Text returned the error %v", c.name, err)
+					t.Errorf("%s: Text returned the error %v", c.Name, err)
 				}
 			}
 			b.Finish()
 			got, err := b.Text()
 			switch {
 			case !bytes.Contains(got, []byte("porn")):
-				t.Errorf("%s in pieces of %d: the text is %.90q, %v, unread %q", c.name, step, got, err, b.Unread())
+				t.Errorf("%s in pieces of %d: the text is %.90q, %v, unread %q", c.Name, step, got, err, b.Unread())
 			case whole == nil:
 				whole = bytes.Clone(got)
 			case !bytes.Equal(got, whole):
-				t.Errorf("%s: the text is %.90q in one piece, %.90q byte by byte", c.name, whole, got)
+				t.Errorf("%s: the text is %.90q in one piece, %.90q byte by byte", c.Name, whole, got)
 			}
 			b.Release()
 		}
 	}
 }
+
+const (
+	docx = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+	xlsx = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+	odt  = "application/vnd.oasis.opendocument.text"
+)
+
+// A variant is a way in which a body shows a word.
+type variant struct{ Name, Typ, In string }

@@ -1,4 +1,4 @@
-package content
+package content_test
 
 import (
 	"bytes"
@@ -12,12 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/content"
 	"shuultuur/test/race"
+	"shuultuur/test/reading"
+	"shuultuur/test/webpage"
 )
 
 // zeros returns n zero bytes encoded with the codings in how.
 func zeros(t testing.TB, how string, n int) []byte {
-	return encodeAll(t, how, make([]byte, n))
+	return webpage.EncodeAll(t, how, make([]byte, n))
 }
 
 var bombs = []struct{ header, how string }{
@@ -33,18 +36,18 @@ func TestBombsEndInAVerdict(t *testing.T) {
 	for _, c := range bombs {
 		wire := zeros(t, c.how, 16<<20)
 		for _, done := range []bool{true, false} {
-			var b Body
-			b.Reset(Describe("text/html", c.header), Limits{})
+			var b content.Body
+			b.Reset(content.Describe("text/html", c.header), content.Limits{})
 			b.Append(wire)
 			if done {
 				b.Finish()
 			}
-			if _, err := b.Text(); !errors.Is(err, ErrBomb) {
-				t.Errorf("%s, finished %v: Text returned the error %v, want %v", c.header, done, err, ErrBomb)
+			if _, err := b.Text(); !errors.Is(err, content.ErrBomb) {
+				t.Errorf("%s, finished %v: Text returned the error %v, want %v", c.header, done, err, content.ErrBomb)
 			}
 			p, err := b.Decoded()
-			if !errors.Is(err, ErrBomb) || len(p) > 2<<20 {
-				t.Errorf("%s, finished %v: Decoded returned %d bytes and the error %v, want %v", c.header, done, len(p), err, ErrBomb)
+			if !errors.Is(err, content.ErrBomb) || len(p) > 2<<20 {
+				t.Errorf("%s, finished %v: Decoded returned %d bytes and the error %v, want %v", c.header, done, len(p), err, content.ErrBomb)
 			}
 			b.Release()
 		}
@@ -62,13 +65,13 @@ func TestManyBombsTakeLittleMemory(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		bodies := make([]Body, many)
+		bodies := make([]content.Body, many)
 		budget := &budget{left: 16 << 20}
 		turns := make(chan struct{}, runtime.GOMAXPROCS(0)) // as in a server
 		var wg sync.WaitGroup
 		for i := range bodies {
 			b := &bodies[i]
-			b.Reset(Describe("text/html", c.header), Limits{Memory: budget})
+			b.Reset(content.Describe("text/html", c.header), content.Limits{Memory: budget})
 			b.Append(wire)
 			if i%2 == 0 {
 				b.Finish()
@@ -123,15 +126,15 @@ func (b *budget) Release(n int64) {
 
 func TestDecodersNeedCapacity(t *testing.T) {
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-		wire := encode(t, coding, samplePage())
+		wire := webpage.Encode(t, coding, webpage.SamplePage())
 		for _, done := range []bool{true, false} {
-			var b Body
-			b.Reset(Describe("text/html", coding), Limits{Memory: &budget{left: 1000}})
+			var b content.Body
+			b.Reset(content.Describe("text/html", coding), content.Limits{Memory: &budget{left: 1000}})
 			b.Append(wire)
-			want := NoCapacity
+			want := content.NoCapacity
 			if done {
 				b.Finish()
-				want = AllRead // decoded at once, so nothing is kept
+				want = content.AllRead // decoded at once, so nothing is kept
 			}
 			got, err := b.Text()
 			if b.Unread() != want || (err == nil) != done || done && len(got) < 1000 {
@@ -145,10 +148,10 @@ func TestDecodersNeedCapacity(t *testing.T) {
 func TestBodiesGivenUpLeaveNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-		wire := encode(t, coding, samplePage())
+		wire := webpage.Encode(t, coding, webpage.SamplePage())
 		for _, n := range []int{0, 1, 5, len(wire) / 2, len(wire)} {
-			var b Body
-			b.Reset(Describe("text/html", coding), Limits{})
+			var b content.Body
+			b.Reset(content.Describe("text/html", coding), content.Limits{})
 			b.Append(wire[:n])
 			b.Text()
 			b.Decoded()
@@ -164,9 +167,9 @@ func TestDecodedLimitCuts(t *testing.T) {
 	page := []byte(strings.Repeat("<p>one two three", 10000))
 	for _, coding := range []string{"", "gzip", "br", "zstd", "deflate"} {
 		for _, done := range []bool{true, false} {
-			var b Body
-			b.Reset(Describe("text/html", coding), Limits{Decoded: 1600})
-			b.Append(encode(t, coding, page))
+			var b content.Body
+			b.Reset(content.Describe("text/html", coding), content.Limits{Decoded: 1600})
+			b.Append(webpage.Encode(t, coding, page))
 			if done {
 				b.Finish()
 			}
@@ -178,8 +181,8 @@ func TestDecodedLimitCuts(t *testing.T) {
 			if want := strings.Repeat(" one two three", 100) + " "; err != nil || string(got) != want {
 				t.Errorf("%q: Text returned %d bytes and the error %v; want %d", coding, len(got), err, len(want))
 			}
-			if b.Unread() != TooLarge {
-				t.Errorf("%q: Unread is %q, want %q", coding, b.Unread(), TooLarge)
+			if b.Unread() != content.TooLarge {
+				t.Errorf("%q: Unread is %q, want %q", coding, b.Unread(), content.TooLarge)
 			}
 			b.Release()
 		}
@@ -189,9 +192,9 @@ func TestDecodedLimitCuts(t *testing.T) {
 // TestLongTextIsReadToItsEnd: a body of any length is read to its end in little memory; the
 // kept text is limited.
 func TestLongTextIsReadToItsEnd(t *testing.T) {
-	var b Body
-	var c collector
-	b.Reset(Describe("text/plain", ""), Limits{})
+	var b content.Body
+	var c reading.Collector
+	b.Reset(content.Describe("text/plain", ""), content.Limits{})
 	defer b.Release()
 	b.Follow(&c)
 	piece := []byte(strings.Repeat("word ", 10000))
@@ -201,36 +204,37 @@ func TestLongTextIsReadToItsEnd(t *testing.T) {
 	}
 	b.Finish()
 	got, err := b.Text()
-	if want := " " + strings.Repeat("word ", 2000000); err != nil || string(c.all) != want || b.Unread() != AllRead {
-		t.Errorf("the follower read %d bytes, error %v, unread %v; want %d", len(c.all), err, b.Unread(), len(want))
+	if want := " " + strings.Repeat("word ", 2000000); err != nil || string(c.All) != want || b.Unread() != content.AllRead {
+		t.Errorf("the follower read %d bytes, error %v, unread %v; want %d", len(c.All), err, b.Unread(), len(want))
 	}
-	if len(got) > mostText || !bytes.HasSuffix(c.all, got) || cap(b.readings[0].scanner.out.b) > 4<<20 {
-		t.Errorf("the text keeps %d bytes in memory for %d", len(got), cap(b.readings[0].scanner.out.b))
+	if len(got) > reading.Limit("mostText") || !bytes.HasSuffix(c.All, got) || cap(got) > 4<<20 {
+		t.Errorf("the text keeps %d bytes in memory for %d", len(got), cap(got))
 	}
 }
 
 // TestEndlessWords: endless words of any kind neither delay the text nor take memory.
 func TestEndlessWords(t *testing.T) {
 	for _, word := range []string{"a", "é", "e\u0301", "\u0301", "한", "色"} {
-		var b Body
-		var c collector
-		b.Reset(Describe("text/plain; charset=utf-8", ""), Limits{})
+		var b content.Body
+		var c reading.Collector
+		b.Reset(content.Describe("text/plain; charset=utf-8", ""), content.Limits{})
 		b.Follow(&c)
 		piece := []byte(strings.Repeat(word, 30000))
 		for range 40 {
 			b.Append(piece)
 			b.Forget()
 		}
-		if room := cap(b.readings[0].scanner.out.b); len(c.all) < len(piece)*20 && word != "e\u0301" || len(c.all) < 500000 || room > 1<<20 {
-			t.Errorf("%q: the follower got %d bytes, the text takes %d", word, len(c.all), room)
+		got, _ := b.Text()
+		if room := cap(got); len(c.All) < len(piece)*20 && word != "e\u0301" || len(c.All) < 500000 || room > 1<<20 {
+			t.Errorf("%q: the follower got %d bytes, the text takes %d", word, len(c.All), room)
 		}
 		b.Release()
 	}
 }
 
 func TestViewsFirstUsedLate(t *testing.T) {
-	var b Body
-	b.Reset(Describe("text/plain", ""), Limits{})
+	var b content.Body
+	b.Reset(content.Describe("text/plain", ""), content.Limits{})
 	b.Append([]byte("one two"))
 	b.Forget()
 	b.Append([]byte("three"))
@@ -240,8 +244,8 @@ func TestViewsFirstUsedLate(t *testing.T) {
 	}
 	b.Release()
 
-	b.Reset(Describe("text/plain", "gzip"), Limits{})
-	wire := encode(t, "gzip", []byte("one two three"))
+	b.Reset(content.Describe("text/plain", "gzip"), content.Limits{})
+	wire := webpage.Encode(t, "gzip", []byte("one two three"))
 	b.Append(wire[:10])
 	b.Forget()
 	b.Append(wire[10:])
@@ -253,13 +257,13 @@ func TestViewsFirstUsedLate(t *testing.T) {
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	page := samplePage()
+	page := webpage.SamplePage()
 	for _, coding := range []string{"", "gzip", "deflate"} {
-		wire := encode(t, coding, page)
-		head := Describe("text/html", coding)
-		var b Body
+		wire := webpage.Encode(t, coding, page)
+		head := content.Describe("text/html", coding)
+		var b content.Body
 		got := testing.AllocsPerRun(50, func() {
-			b.Reset(head, Limits{})
+			b.Reset(head, content.Limits{})
 			b.Append(wire)
 			b.Finish()
 			if _, err := b.Text(); err != nil {
@@ -294,9 +298,9 @@ func TestTypeIsTheHeadersOrGuessed(t *testing.T) {
 		{"", "", "\x7fELF", "application/x-executable"},
 		{"", "", "\x00\x01", "application/octet-stream"},
 	} {
-		var b Body
-		b.Reset(Describe(c.header, c.coding), Limits{})
-		b.Append(encode(t, c.coding, []byte(c.body)))
+		var b content.Body
+		b.Reset(content.Describe(c.header, c.coding), content.Limits{})
+		b.Append(webpage.Encode(t, c.coding, []byte(c.body)))
 		b.Finish()
 		if got := b.Type(); got != c.want {
 			t.Errorf("Type of %q, Content-Type %q: %q, want %q", c.body, c.header, got, c.want)
@@ -317,7 +321,7 @@ func TestTextOfTypesThatAreNotMarkup(t *testing.T) {
 		{"application/rss+xml", "<item><title>A<![CDATA[ <b>c ]]></title><x>d</x></item>", " item title a b c x d "},
 		{"application/xhtml+xml", "<p>a<b>b</b><script>no</script></p>", " ab "},
 	} {
-		if got := textOf(t, c.typ, c.in); got != c.want {
+		if got := reading.Text(t, c.typ, c.in); got != c.want {
 			t.Errorf("the text of %s %q is %q, want %q", c.typ, c.in, got, c.want)
 		}
 	}
@@ -333,34 +337,34 @@ func TestLimitsLeaveAFinding(t *testing.T) {
 	}
 	srcdoc := func(s string) string { return `<iframe srcdoc="` + html.EscapeString(s) + `"></iframe>` }
 	var many, nested, attrs strings.Builder
-	for i := range mostEntities + 1 {
+	for i := range reading.Limit("mostEntities") + 1 {
 		fmt.Fprintf(&many, "<!ENTITY e%d 'x'>", i)
 	}
 	nested.WriteString("<!ENTITY e0 'porn'>")
-	for i := range mostDeep + 1 {
+	for i := range reading.Limit("mostDeep") + 1 {
 		fmt.Fprintf(&nested, "<!ENTITY e%d '&e%d;'>", i+1, i)
 	}
-	for i := range mostAttrs + 1 {
+	for i := range reading.Limit("mostAttrs") + 1 {
 		fmt.Fprintf(&attrs, "p::before{content:attr(a%d)}", i)
 	}
 	xml := func(subset, s string) string { return "<!DOCTYPE a [" + subset + "]><a>" + s + "</a>" }
 	for _, c := range []struct {
 		name, typ, body string
-		want            Reason
+		want            content.Reason
 	}{
-		{"documents in documents", "text/html", deep(mostNested, "<p>x", srcdoc), AllRead},
-		{"too many of them", "text/html", deep(mostNested+1, "<p>x", srcdoc), TooLarge},
-		{"entities", "text/xml", xml("<!ENTITY e0 'porn'><!ENTITY e1 '&e0;'>", "&e1;"), AllRead},
-		{"too many entities", "text/xml", xml(many.String(), "x"), TooLarge},
-		{"entities too deep", "text/xml", xml(nested.String(), fmt.Sprintf("&e%d;", mostDeep+1)), TooLarge},
-		{"attributes a sheet shows", "text/html", "<style>" + attrs.String() + "</style>", TooLarge},
-		{"shadow roots in shadow roots", "text/html", strings.Repeat("<b><template shadowrootmode=open>", mostHosts), AllRead},
-		{"too many of them", "text/html", strings.Repeat("<b><template shadowrootmode=open>", mostHosts+1), TooLarge},
-		{"parts of a message", "multipart/mixed; boundary=b", strings.Repeat("--b\n\nx\n", mostParts+1), TooLarge},
-		{"messages in messages", "message/rfc822", deep(mostNested+1, "\n\nx", func(s string) string { return "Content-Type: message/rfc822\n\n" + s }), TooLarge},
+		{"documents in documents", "text/html", deep(reading.Limit("mostNested"), "<p>x", srcdoc), content.AllRead},
+		{"too many of them", "text/html", deep(reading.Limit("mostNested")+1, "<p>x", srcdoc), content.TooLarge},
+		{"entities", "text/xml", xml("<!ENTITY e0 'porn'><!ENTITY e1 '&e0;'>", "&e1;"), content.AllRead},
+		{"too many entities", "text/xml", xml(many.String(), "x"), content.TooLarge},
+		{"entities too deep", "text/xml", xml(nested.String(), fmt.Sprintf("&e%d;", reading.Limit("mostDeep")+1)), content.TooLarge},
+		{"attributes a sheet shows", "text/html", "<style>" + attrs.String() + "</style>", content.TooLarge},
+		{"shadow roots in shadow roots", "text/html", strings.Repeat("<b><template shadowrootmode=open>", reading.Limit("mostHosts")), content.AllRead},
+		{"too many of them", "text/html", strings.Repeat("<b><template shadowrootmode=open>", reading.Limit("mostHosts")+1), content.TooLarge},
+		{"parts of a message", "multipart/mixed; boundary=b", strings.Repeat("--b\n\nx\n", reading.Limit("mostParts")+1), content.TooLarge},
+		{"messages in messages", "message/rfc822", deep(reading.Limit("mostNested")+1, "\n\nx", func(s string) string { return "Content-Type: message/rfc822\n\n" + s }), content.TooLarge},
 	} {
-		var b Body
-		b.Reset(Describe(c.typ, ""), Limits{})
+		var b content.Body
+		b.Reset(content.Describe(c.typ, ""), content.Limits{})
 		b.Append([]byte(c.body))
 		b.Finish()
 		_, _ = b.Text()
@@ -379,12 +383,12 @@ func TestBodiesGivenUpLeaveNoText(t *testing.T) {
 		{"application/json", `{"a":"` + hidden, `{"a":"plain"}`},
 	} {
 		for range 20 {
-			var b Body
-			b.Reset(Describe(c.typ, ""), Limits{})
+			var b content.Body
+			b.Reset(content.Describe(c.typ, ""), content.Limits{})
 			b.Append([]byte(c.given))
 			b.Text()
 			b.Release()
-			b.Reset(Describe(c.typ, ""), Limits{})
+			b.Reset(content.Describe(c.typ, ""), content.Limits{})
 			b.Append([]byte(c.next))
 			b.Finish()
 			if got, err := b.Text(); err != nil || bytes.Contains(got, []byte("secret")) {

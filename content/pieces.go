@@ -7,6 +7,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/zeebo/xxh3"
+
+	"shuultuur/content/data"
+	"shuultuur/content/limit"
+	"shuultuur/content/markup"
+	"shuultuur/content/prose"
+	"shuultuur/lib/ascii"
 )
 
 // This file handles text that programs make from parts of a body: strings in JSON that they
@@ -24,13 +30,13 @@ const (
 // A jsonPieces reads JSON in parallel with its text.
 type jsonPieces struct {
 	deep   int
-	kind   [mostJSONDeep + 1]byte   // { or [, by depth
-	place  [mostJSONDeep + 1]uint64 // of values, by depth
-	name   bool                     // the current string is a name
-	in     bool                     // inside a string
-	escape bool                     // the last byte was a backslash
-	cur    []byte                   // beginning of the string, all of it if it is short
-	tail   []byte                   // end of the string, if it is long
+	kind   [data.MostDeep + 1]byte   // { or [, by depth
+	place  [data.MostDeep + 1]uint64 // of values, by depth
+	name   bool                      // the current string is a name
+	in     bool                      // inside a string
+	escape bool                      // the last byte was a backslash
+	cur    []byte                    // beginning of the string, all of it if it is short
+	tail   []byte                    // end of the string, if it is long
 	long   bool
 	at     int // its length in bytes so far
 	based  base64Reader
@@ -59,7 +65,7 @@ func (j *jsonPieces) read(p []byte, t *text) (n int, say bool) {
 			n := j.inside(rest[:min(len(rest), saidLen-j.at%saidLen)], t)
 			i += n
 			j.at += n
-			if len(j.words) > 0 || len(j.based.text.b) > 1 && (!j.in || j.at%saidLen == 0) {
+			if len(j.words) > 0 || len(j.based.text.B) > 1 && (!j.in || j.at%saidLen == 0) {
 				return i, true
 			}
 			continue
@@ -83,7 +89,7 @@ func (j *jsonPieces) read(p []byte, t *text) (n int, say bool) {
 			if j.codes.add(); len(j.codes.text) >= saidLen {
 				j.sayCodes()
 			}
-			j.name = j.deep <= mostJSONDeep && j.kind[j.deep] == '{'
+			j.name = j.deep <= data.MostDeep && j.kind[j.deep] == '{'
 		case ':':
 			j.name = false
 		default:
@@ -116,7 +122,7 @@ func (k *charCodes) digit(c byte) {
 	case c >= '0' && c <= '9':
 		k.n = min(k.n*10+rune(c-'0'), unicode.MaxRune+1)
 		k.has = true
-	case !isSpace(c):
+	case !ascii.IsSpace(c):
 		k.odd = true
 	}
 }
@@ -150,7 +156,7 @@ func (j *jsonPieces) sayCodes() {
 }
 
 func (j *jsonPieces) push(kind byte) {
-	if j.deep++; j.deep <= mostJSONDeep {
+	if j.deep++; j.deep <= data.MostDeep {
 		j.kind[j.deep], j.place[j.deep] = kind, 1
 	}
 	j.name = kind == '{'
@@ -219,7 +225,7 @@ func (j *jsonPieces) end(t *text) {
 	j.in = false
 	j.based.close(t)
 	switch {
-	case j.deep > mostJSONDeep:
+	case j.deep > data.MostDeep:
 		return
 	case j.name:
 		j.place[j.deep] = xxh3.Hash(j.cur)
@@ -231,18 +237,18 @@ func (j *jsonPieces) end(t *text) {
 	case j.long:
 		last = unescaped(j.tail)
 	case bytes.IndexByte(s, ' ') >= 0:
-	case len(s) >= shortBase64:
-		text := textOfBase64(s[dataPrefix(s):])
+	case len(s) >= data.ShortBase64:
+		text := data.TextOfBase64(s[dataPrefix(s):])
 		if text != nil {
-			if hasMarkup(text) {
-				text = appendPage(nil, text)
+			if markup.HasMarkup(text) {
+				text = AppendPage(nil, text)
 			}
 			j.words = append(append(j.words, text...), '\n')
 			break
 		}
 		fallthrough
 	default:
-		if text := unpercented(s); len(text) < len(s) {
+		if text := data.Unpercent(s); len(text) < len(s) {
 			j.words = append(append(j.words, text...), '\n')
 		}
 	}
@@ -253,7 +259,7 @@ func (j *jsonPieces) end(t *text) {
 // one. Most are pictures, which have no text.
 func dataPrefix(s []byte) int {
 	const mark = ";base64,"
-	if !hasFold(s, "data:") || hasFold(s, "data:image/") && !hasFold(s, "data:image/svg") {
+	if !ascii.HasPrefixLower(s, "data:") || ascii.HasPrefixLower(s, "data:image/") && !ascii.HasPrefixLower(s, "data:image/svg") {
 		return 0
 	}
 	if i := bytes.Index(s[:min(len(s), 128)], []byte(mark)); i >= 0 {
@@ -266,7 +272,7 @@ func unescaped(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
 	}
-	return unescapeJSON(s)
+	return data.UnescapeJSON(s)
 }
 
 // join joins the letters at the beginning of a string to those at the end of the previous one
@@ -298,8 +304,8 @@ func (j *jsonPieces) join(s, last []byte) {
 	to.used = j.clock
 	to.prose = to.prose || bytes.IndexByte(s, ' ') >= 0 || bytes.IndexByte(last, ' ') >= 0
 	if len(to.end) > 0 {
-		head := lettersAhead(s)
-		if first, _ := utf8.DecodeRune(head); len(head) > 0 && len(head)+len(to.end) <= longestPart && !unicode.IsUpper(first) {
+		head := data.LettersAhead(s)
+		if first, _ := utf8.DecodeRune(head); len(head) > 0 && len(head)+len(to.end) <= data.LongestPart && !unicode.IsUpper(first) {
 			if len(to.wait) < mostWaiting {
 				to.wait = append(append(append(to.wait, to.end...), head...), '\n')
 			}
@@ -310,7 +316,7 @@ func (j *jsonPieces) join(s, last []byte) {
 		}
 	}
 	if last != nil {
-		to.end = append(to.end[:0], lettersBehind(last)...)
+		to.end = append(to.end[:0], data.LettersBehind(last)...)
 	}
 	if to.prose && len(to.wait) > 0 {
 		j.words = append(j.words, to.wait...)
@@ -323,11 +329,11 @@ func (j *jsonPieces) reset() {
 }
 
 // addText adds the words found to the text, in the charset of the body.
-func (j *jsonPieces) addText(f *flow) {
+func (j *jsonPieces) addText(f *prose.Flow) {
 	if len(j.words) > 0 {
-		f.blank()
-		f.write(j.words, plainText)
-		f.blank()
+		f.Blank()
+		f.Write(j.words, prose.PlainText)
+		f.Blank()
 		j.words = j.words[:0]
 	}
 	j.based.addText(f)
@@ -335,8 +341,8 @@ func (j *jsonPieces) addText(f *flow) {
 
 // A base64Reader decodes base64 as it arrives, and reads the result as a separate body.
 type base64Reader struct {
-	within *part // nil if there is none
-	text   flow  // its text
+	within *part      // nil if there is none
+	text   prose.Flow // its text
 	carry  []byte
 	escape bool
 }
@@ -346,7 +352,7 @@ func isBase64(p []byte) bool {
 	letters := 0
 	for i := 0; i < len(p); i++ {
 		switch c := p[i]; {
-		case isAlnum(c), c == '+', c == '/', c == '-', c == '_':
+		case ascii.IsAlnum(c), c == '+', c == '/', c == '-', c == '_':
 			letters++
 		case c == '\n', c == '\r', c == '=':
 		case c == '\\' && i+1 < len(p) && (p[i+1] == 'n' || p[i+1] == 'r' || p[i+1] == '/'):
@@ -355,17 +361,13 @@ func isBase64(p []byte) bool {
 			return false
 		}
 	}
-	return letters >= shortBase64
+	return letters >= data.ShortBase64
 }
 
 func (b *base64Reader) open(t *text) {
-	b.within, b.carry, b.escape = &part{}, b.carry[:0], false
-	b.text.reset()
-	if !b.within.open(&Head{}, t) { // it is nested too deeply
-		b.within = nil
-		return
-	}
-	b.within.out = &b.text
+	b.carry, b.escape = b.carry[:0], false
+	b.text.Reset()
+	b.within = t.body.open(&Head{}, &b.text) // nil if it is nested too deeply
 }
 
 // write reads the next part; json says that it is in a string of JSON.
@@ -385,7 +387,7 @@ func (b *base64Reader) write(p []byte, json bool) {
 			b.carry = append(b.carry, '+')
 		case c == '_':
 			b.carry = append(b.carry, '/')
-		case isAlnum(c), c == '+', c == '/':
+		case ascii.IsAlnum(c), c == '+', c == '/':
 			b.carry = append(b.carry, c)
 		}
 	}
@@ -397,7 +399,7 @@ func (b *base64Reader) write(p []byte, json bool) {
 func (b *base64Reader) decode(p []byte) {
 	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(p)))
 	n, _ := base64.RawStdEncoding.Decode(out, p) // p contains only letters of base64
-	b.within.write(out[:n])
+	b.within.Write(out[:n])
 }
 
 // close ends it.
@@ -406,7 +408,7 @@ func (b *base64Reader) close(t *text) {
 		return
 	}
 	b.decode(b.carry)
-	if why := b.within.close(); why != AllRead && why != UnsupportedType {
+	if why := b.within.Close(); why != limit.AllRead && why != limit.UnsupportedType {
 		t.body.Stop(why)
 	}
 	b.within = nil
@@ -416,18 +418,18 @@ func (b *base64Reader) close(t *text) {
 // memory.
 func (b *base64Reader) drop() {
 	if b.within != nil {
-		b.within.close()
+		b.within.Drop()
 		b.within = nil
 	}
-	b.text.b = b.text.b[:min(len(b.text.b), 1)]
+	b.text.B = b.text.B[:min(len(b.text.B), 1)]
 }
 
 // addText adds its text.
-func (b *base64Reader) addText(f *flow) {
-	if len(b.text.b) > 1 {
-		f.blank()
-		f.b = append(f.b, b.text.b[1:]...)
-		f.blank()
-		b.text.b = b.text.b[:1]
+func (b *base64Reader) addText(f *prose.Flow) {
+	if len(b.text.B) > 1 {
+		f.Blank()
+		f.B = append(f.B, b.text.B[1:]...)
+		f.Blank()
+		b.text.B = b.text.B[:1]
 	}
 }

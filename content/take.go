@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"iter"
+
+	"shuultuur/content/coding"
+	"shuultuur/content/limit"
 )
 
 // A Taker processes a body for one check while it arrives. The bytes are not kept.
@@ -18,42 +21,17 @@ type Taker interface {
 type takerPass struct {
 	owner  any
 	taker  Taker
-	stream stream
+	in     *coding.Pieces
+	stream coding.Stream
 }
 
 // ErrLate reports that the beginning of a body was discarded before it was needed.
 var ErrLate = errors.New("the beginning of the body has already passed")
 
-// FeedTaker returns the Taker of an owner after passing on everything that has arrived. At the
-// owner's first call, open makes the Taker. The error is io.EOF if nothing more will come;
-// Unread then says whether the body was complete. Any other error says why the rest is
-// unavailable.
-func (b *Body) FeedTaker(owner any, open func() Taker) (Taker, error) {
-	for _, t := range b.takings {
-		if t.owner == owner {
-			return t.taker, t.advance()
-		}
-	}
-	if b.forgotten {
-		return nil, ErrLate
-	}
-	t := &takerPass{owner: owner, taker: open()}
-	t.stream.reset(b, b.main())
-	b.takings = append(b.takings, t)
-	return t.taker, t.advance()
-}
-
-// AwaitsVerdict reports whether a Taker has a verdict at the end of the body, so that the last piece
-// must wait for it. Messages of an endless stream never wait.
-func (b *Body) AwaitsVerdict() bool {
-	h := b.Head()
-	return len(b.takings) > 0 && !h.IsStream() && !h.Lines()
-}
-
 // advance passes on everything that has arrived.
 func (t *takerPass) advance() error {
 	for {
-		p, err := t.stream.pull()
+		p, err := t.stream.Pull()
 		if len(p) > 0 {
 			t.taker.Take(p)
 		}
@@ -61,7 +39,7 @@ func (t *takerPass) advance() error {
 		case err == io.EOF:
 			return err
 		case err != nil:
-			t.stream.body.Stop(t.stream.reason())
+			t.in.Stop(t.stream.Reason())
 			return err
 		case p == nil:
 			return nil
@@ -69,33 +47,33 @@ func (t *takerPass) advance() error {
 	}
 }
 
-// AllInMemory reports whether the body is complete and all of it is in memory.
-func (b *Body) AllInMemory() bool { return b.done && !b.forgotten }
+// A Wait is what server and checks tell each other about the end of a body.
+type Wait struct {
+	kept    iter.Seq2[[]byte, error]
+	unkept  limit.Reason
+	awaited bool
+}
 
-// Blocks returns the decoded bytes of a held body, block by block. They are valid until the
-// next block and not kept: each use decodes again.
-func (b *Body) Blocks() iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		if !b.AllInMemory() {
-			yield(nil, ErrLate)
-			return
-		}
-		var s stream
-		s.reset(b, b.main())
-		defer s.close()
-		for {
-			p, err := s.pull()
-			if len(p) > 0 && !yield(p, nil) {
-				return
-			}
-			switch {
-			case err == io.EOF:
-				return
-			case err != nil:
-				b.Stop(s.reason())
-				yield(nil, err)
-				return
-			}
-		}
-	}
+// Keep says that the server keeps the body, and passes none of it on, as long as a check awaits
+// its end. pieces returns the bytes that were appended, from the first.
+func (w *Wait) Keep(pieces iter.Seq2[[]byte, error]) { w.kept, w.unkept = pieces, limit.AllRead }
+
+// PassOn says that the server passes the body on before its end. why says that it cannot keep
+// it although a check may await the end; otherwise it is AllRead.
+func (w *Wait) PassOn(why limit.Reason) { w.kept, w.unkept = nil, why }
+
+// Kept reports whether the server keeps the body.
+func (w *Wait) Kept() bool { return w.kept != nil }
+
+// Unkept returns why the server cannot keep the body, AllRead if there is no reason.
+func (w *Wait) Unkept() limit.Reason { return w.unkept }
+
+// AwaitEnd says that a check reports something only when it knows all of the body.
+func (w *Wait) AwaitEnd() { w.awaited = true }
+
+// Awaited reports whether a check has called AwaitEnd since the last call of Awaited.
+func (w *Wait) Awaited() bool {
+	was := w.awaited
+	w.awaited = false
+	return was
 }

@@ -4,13 +4,19 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"strings"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
-	"shuultuur/content/charset"
-	"strings"
+	"shuultuur/content/coding"
+	"shuultuur/content/document"
+	"shuultuur/content/limit"
+	"shuultuur/content/markup"
+	"shuultuur/content/media"
+	"shuultuur/content/prose"
+	"shuultuur/lib/charset"
 )
 
 const (
@@ -24,18 +30,23 @@ const (
 	mostText  = 2 << 20  // kept if the pieces of a body are kept
 )
 
-// An extractor extracts text from a format that consists of several texts.
-type extractor interface {
-	write(p []byte)
-	finish()
-}
+const (
+	// openWork is the work of reading a document within another one besides its bytes.
+	openWork = 4 << 10
+	// partExpansion is what each part of a body, such as a file in an archive, adds to its
+	// expansion.
+	partExpansion = 4 << 10
+	// mostNested is the depth up to which nested documents are read.
+	mostNested = 4
+)
 
 // A text is one reading of a body: a pass over its pieces that extracts the text.
 type text struct {
 	body    *Body
-	stream  stream
-	scanner scanner
-	how     format
+	stream  coding.Stream
+	around  markup.Source
+	scanner markup.Scanner
+	how     media.Format
 	message bool   // a multipart body begins with fields, as web archives do
 	cues    bool   // plain text in which tags count, as in subtitles
 	looks   string // the type according to the first bytes alone
@@ -49,10 +60,11 @@ type text struct {
 	asking bool
 	sample []byte
 
-	extractor extractor    // of formats that consist of several texts
-	pieces    *jsonPieces  // of JSON
-	based     base64Reader // of plain text
-	basedAt   int          // its length in bytes
+	source   document.Source
+	document document.Reader // of formats that are not one text
+	pieces   *jsonPieces     // of JSON
+	based    base64Reader    // of plain text
+	basedAt  int             // its length in bytes
 
 	// A multibyte charset: its decoder, kept for the next body.
 	charset encoding.Encoding
@@ -61,40 +73,35 @@ type text struct {
 	cutOff  []byte
 	utf8    [4 << 10]byte
 
-	handed   int  // bytes of scanner.out.b passed on to followers
+	handed   int  // bytes of the text passed on to followers
+	searched int  // number of bytes of it in which the end of the last word was searched for
+	ended    int  // where that was
 	trimmed  bool // the beginning of the text was removed
 	finished bool
 }
 
-func (t *text) reset(b *Body, codings []coding) {
+func (t *text) reset(b *Body, codings []coding.Coding) {
 	t.body = b
-	t.stream.reset(b, codings)
-	t.begun, t.asking, t.wide, t.trimmed, t.finished = false, false, false, b.forgotten, false
-	t.extractor = nil
-	t.want, t.handed = headLen, 1
+	t.stream.Reset(&b.in, codings)
+	t.begun, t.asking, t.wide, t.trimmed, t.finished = false, false, false, b.in.Forgotten(), false
+	t.document = nil
+	t.want, t.handed, t.searched, t.ended = headLen, 1, 0, 0
 	t.head, t.cutOff, t.sample = t.head[:0], t.cutOff[:0], t.sample[:0]
-	t.scanner.level, t.scanner.scripts = b.level, b.lim.Scripts
-	t.scanner.reset(false)
+	t.around = markup.Source{Work: b.bound, Scripts: b.in.Limits.Scripts, Deepest: b.level == mostNested, Outer: t}
+	t.scanner.Reset(&t.around, false)
 }
 
 func (t *text) release() {
-	t.stream.reset(nil, nil)
-	if c, ok := t.extractor.(interface{ close() }); ok {
-		c.close()
+	t.stream.Close()
+	if t.document != nil {
+		t.document.Close()
 	}
 	t.based.drop()
 	if t.pieces != nil {
 		t.pieces.based.drop()
 	}
-	x := &t.scanner
-	if cap(x.out.b) > keptText {
-		x.out.b = nil
-	}
-	if cap(x.aside.b) > keptText {
-		x.aside.b = nil
-	}
-	x.out.nfc, x.aside.nfc = nil, nil
-	t.body, t.extractor = nil, nil
+	t.scanner.Release(keptText)
+	t.body, t.document = nil, nil
 	texts.Put(t)
 }
 
@@ -104,25 +111,30 @@ func (t *text) advance(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		p, err := t.stream.pull()
-		if len(p) > 0 {
+		p, err := t.stream.Pull()
+		bound := t.body.bound
+		if !bound.Spend(len(p)) && len(p) > 0 {
 			t.add(p)
 		}
-		if err != nil {
+		if err != nil && !bound.Over() {
 			t.finish()
+		}
+		if bound.Over() {
+			t.abandon()
+			err = limit.ErrTookTooLong
 		}
 		if err != nil || p == nil {
 			t.passOn()
 			break
 		}
-		if len(t.scanner.out.b)-t.handed >= handLen {
+		if len(t.scanner.Out().B)-t.handed >= handLen {
 			t.passOn()
 		}
 	}
 	if t.finished {
 		t.passOn() // to followers that joined late
 	}
-	if err := t.stream.err; err != io.EOF {
+	if err := t.stream.Err(); err != io.EOF {
 		return err
 	}
 	return nil
@@ -131,16 +143,20 @@ func (t *text) advance(ctx context.Context) error {
 // completeWords returns the text up to its last complete word, or nearly all if that word is very
 // long.
 func (t *text) completeWords() []byte {
-	f := &t.scanner.out
-	n := bytes.LastIndexByte(f.b, ' ') + 1
-	if n = max(n, f.fixed, t.handed); len(f.b)-n > longWord && !f.joins {
-		n = len(f.b) - 64
-		for f.b[n]&0xC0 == 0x80 {
-			n--
-		}
-		f.fixed = n
+	f := t.scanner.Out()
+	if t.searched > len(f.B) {
+		t.searched, t.ended = 0, 0
 	}
-	return f.b[:n]
+	from := max(t.searched, t.handed) // the beginning of a long word is not searched for each piece
+	if k := bytes.LastIndexByte(f.B[from:], ' '); k >= 0 {
+		t.ended = from + k + 1
+	}
+	t.searched = len(f.B)
+	n := max(t.ended, f.Fixed, t.handed)
+	if len(f.B)-n > longWord && !f.Joins {
+		n = f.FixMost()
+	}
+	return f.B[:n]
 }
 
 // passOn passes on new text to the followers.
@@ -153,7 +169,7 @@ func (t *text) passOn() {
 		}
 		t.handed = len(w)
 	}
-	most := t.body.lim.Whole
+	most := t.body.in.Limits.Whole
 	if most <= 0 {
 		most = mostText
 	}
@@ -168,15 +184,14 @@ func (t *text) passOn() {
 // trim removes text that followers have read, except its end.
 func (t *text) trim() {
 	t.trimmed = true
-	f := &t.scanner.out
+	f := t.scanner.Out()
 	if drop := t.handed - behind; drop > 0 {
-		for f.b[drop]&0xC0 == 0x80 {
+		for f.B[drop]&0xC0 == 0x80 {
 			drop--
 		}
-		takeUpTo(&t.scanner.page, drop)
-		f.b = f.b[:copy(f.b, f.b[drop:])]
-		f.onRemoved(drop)
+		t.scanner.Remove(drop)
 		t.handed -= drop
+		t.searched, t.ended = max(0, t.searched-drop), max(0, t.ended-drop)
 	}
 }
 
@@ -206,63 +221,21 @@ func (t *text) flushHead(last bool) {
 	}
 }
 
-// judge determines type and format of a body by its first bytes and its fields.
-func (b *Body) judge(head []byte) (typ string, how format) {
-	h := &b.head
-	switch typ = h.typ; {
-	case typ == "" && h.nosniff:
-		typ = "text/plain"
-	case typ == "":
-		typ = sniff(head)
-	case typ == "text/plain" && !h.nosniff && h.nCharset == 0:
-		if isBinary(head) {
-			typ = sniff(head)
-		}
-	}
-	how = formatOf(typ)
-	switch {
-	case how == formatUnread, how == formatNone && h.mislabelled():
-		if how = formatOf(sniff(head)); how == formatUnread {
-			how = unlabelled(head)
-		}
-	case how == formatRTF && !isRTF(head):
-		how = formatPlain
-	case how >= formatMembers && how != formatMIME && h.mislabelled() && len(head) > 0 && !isBinary(head) && !bytes.Contains(head, []byte("%PDF-")):
-		how = formatOf(sniff(head))
-	case how == formatMIME && h.nBoundary == 0 && bytes.HasPrefix([]byte(typ), []byte("multipart/")) && !beginsFields(head):
-		if how = formatPlain; h.findBoundary(head) {
-			how = formatMIME
-		}
-	case (how == formatCSS || how == formatScript) && h.literal(how, head):
-		how = formatPlain
-	case how == formatScript && h.use == Unsaid && !b.lim.Scripts && !isCallback(head):
-		how = formatNone
-	}
-	switch {
-	case h.use == Sheet && how == formatXML && bytes.Contains(head, []byte(xsltSpace)): // browsers request it like any style sheet
-	case h.use == Sheet:
-		how = formatCSS
-	case h.mislabelled() && !isPacked(typ):
-		how = programFormat(how, head)
-	}
-	return typ, how
-}
-
 // begin determines type and charset from the first bytes, or that more are needed.
 func (t *text) begin(head []byte, last bool) {
 	b := t.body
-	typ, how := b.judge(head)
-	if b.head.odd && t != b.readings[0] {
-		how = formatPlain
+	typ, how := b.head.Judge(head, b.in.Limits.Scripts)
+	if b.head.Invalid() && t != b.readings[0] {
+		how = media.Plain
 	}
-	e, more := charsetOf(head, b.head.charset[:b.head.nCharset], how)
+	e, more := markup.CharsetOf(head, b.head.Charset(), how)
 	switch {
 	case e == nil && typ == "text/css":
-		e = sheetCharset(head)
-	case isPacked(typ):
+		e = markup.SheetCharset(head)
+	case media.IsPacked(typ):
 		e = unicode.UTF8
-	case e == nil && isBinary(head):
-		if e = detectUTF16(head); e == nil && how == formatPlain && formatOf(typ) != formatPlain {
+	case e == nil && media.IsBinary(head):
+		if e = charset.GuessUTF16(head); e == nil && how == media.Plain && media.FormatOf(typ) != media.Plain {
 			e = unicode.UTF8
 		}
 	}
@@ -271,10 +244,10 @@ func (t *text) begin(head []byte, last bool) {
 		return
 	}
 	t.begun = true
-	if t.looks = "text/html"; how != formatHTML {
-		t.looks = sniff(head)
+	if t.looks = "text/html"; how != media.HTML {
+		t.looks = media.Sniff(head)
 	} else if len(head) > 0 && head[0] != '<' { // browsers show a picture that is labelled as a page
-		if seen := sniff(head); strings.HasPrefix(seen, "image/") {
+		if seen := media.Sniff(head); strings.HasPrefix(seen, "image/") {
 			t.looks = seen
 		}
 	}
@@ -283,97 +256,65 @@ func (t *text) begin(head []byte, last bool) {
 		t.startReadings(head, how)
 	}
 	t.how = how
-	t.cues = how == formatPlain && (isSubtitles(typ, head) || b.head.mislabelled())
-	if how == formatXML { // otherwise it is as reset left it
-		t.scanner.reset(true)
+	t.cues = how == media.Plain && (media.IsSubtitles(typ, head) || b.head.Mislabelled())
+	if how == media.XML { // otherwise it is as reset left it
+		t.scanner.Reset(&t.around, true)
 	}
-	t.scanner.tree = how == formatXML && typ != "application/xhtml+xml" && typ != "image/svg+xml"
-	t.scanner.out.broken.inText = t.scanner.tree
-	t.scanner.css.script = how == formatScript
-	t.scanner.office = b.office
+	t.scanner.SetTree(how == media.XML && typ != "application/xhtml+xml" && typ != "image/svg+xml")
+	t.scanner.SetOffice(b.office)
 	switch {
-	case how == formatJSON && t.pieces == nil:
+	case how == media.CSS || how == media.Script:
+		t.scanner.BeginStrings(how == media.Script)
+	case how == media.JSON && t.pieces == nil:
 		t.pieces = &jsonPieces{}
-		t.pieces.based.text.reset()
-	case how == formatJSON:
+		t.pieces.based.text.Reset()
+	case how == media.JSON:
 		t.pieces.reset()
-	case how == formatPlain && isBase64(head):
+	case how == media.Plain && isBase64(head):
 		t.basedAt = 0
 		t.based.open(t)
 	}
-	t.message = beginsFields(head) && b.head.typ != "multipart/form-data"
+	t.message = media.BeginsFields(head) && b.head.Type() != "multipart/form-data"
 	switch {
-	case how >= formatMembers:
-		t.extractor = t.extract(how)
+	case how >= media.Members:
+		t.source = document.Source{
+			Head: &b.head, Limits: b.in.Limits, Work: b.bound, Room: b.room, Out: t.scanner.Out(),
+			Deepest: b.level == mostNested, Watcher: b.watcher, Outer: t,
+		}
+		t.document = document.New(&t.source, how, t.message)
 	case e != nil:
 		t.use(e)
 	default:
-		t.asking = how != formatNone
+		t.asking = how != media.None
 	}
-}
-
-func (t *text) extract(how format) extractor {
-	w := &wholeReader{text: t, most: 16 << 20}
-	if n := t.body.lim.Whole; n > 0 {
-		w.most = int(n)
-	}
-	switch how {
-	case formatMembers:
-		return newMemberReader(t)
-	case formatMIME:
-		return newMIMEReader(t, &t.body.head, t.message)
-	case formatRTF:
-		return newRTFReader(t)
-	case formatCBOR:
-		w.read = readCBOR
-		return &cborReader{*w}
-	case formatPDF:
-		w.read = readPDF
-	default:
-		w.read = readArchive
-	}
-	return w
 }
 
 // startReadings starts the other readings that the first bytes suggest.
-func (t *text) startReadings(head []byte, how format) {
+func (t *text) startReadings(head []byte, how media.Format) {
 	b := t.body
 	switch {
-	case b.head.odd && how != formatPlain:
-		b.read(t.stream.codings)
-	case b.head.foreign && b.head.nCodings == 0:
-		if c := codingByMagic(head); c != codingNone {
-			b.head.codings[0] = c
-			b.read(b.head.codings[:1])
-		} else if isBinary(head) && formatOf(b.head.typ) != formatNone {
+	case b.head.Invalid() && how != media.Plain:
+		b.read(b.main())
+	case b.head.Codings().Foreign() && len(b.head.Codings().All()) == 0:
+		if c := coding.ByMagic(head); c != coding.None {
+			b.head.Codings().Set(c)
+			b.read(b.head.Codings().All())
+		} else if media.IsBinary(head) && media.FormatOf(b.head.Type()) != media.None {
 			b.Stop(UnknownCoding)
 		}
 	}
 }
 
-// codingByMagic returns the coding that the first bytes show.
-func codingByMagic(p []byte) coding {
-	switch {
-	case bytes.HasPrefix(p, []byte("\x1F\x8B\x08")):
-		return codingGzip
-	case bytes.HasPrefix(p, []byte("\x28\xB5\x2F\xFD")):
-		return codingZstd
-	case len(p) > 2 && p[0]&0x0F == 8 && p[0]>>4 < 8 && p[1]&0x20 == 0 && (uint(p[0])<<8|uint(p[1]))%31 == 0:
-		return codingDeflate
-	}
-	return codingNone
-}
-
 // use continues in the charset e; nil means unknown.
 func (t *text) use(e encoding.Encoding) {
-	x := &t.scanner
+	f := t.scanner.Out()
 	t.asking = false
 	switch {
 	case e == nil:
-		x.out.high = charset.Windows1252.High()
+		f.High = charset.Windows1252.High()
 	case e == unicode.UTF8:
-	case singleByte(e) != nil:
-		x.out.high, x.out.multi = singleByte(e), false
+	case charset.HighOf(e) != nil:
+		f.High, f.Multi = charset.HighOf(e), false
 	default:
 		t.wide = true
 		if t.charset != e {
@@ -381,13 +322,13 @@ func (t *text) use(e encoding.Encoding) {
 		}
 		t.decoder.Reset()
 	}
-	x.aside.high, x.aside.multi = x.out.high, x.out.multi
+	t.scanner.ApplyCharset()
 }
 
 // ask reads ASCII and gathers other bytes until they suffice to determine the charset.
 func (t *text) ask(p []byte) {
 	if len(t.sample) == 0 {
-		n := asciiLen(p)
+		n := charset.ASCIILen(p)
 		t.scan(p[:n])
 		p = p[n:]
 	}
@@ -401,7 +342,7 @@ func (t *text) ask(p []byte) {
 
 // detectCharset determines the charset by the sample.
 func (t *text) detectCharset() {
-	t.use(guess(t.sample))
+	t.use(charset.Guess(t.sample))
 	sample := t.sample
 	t.sample = t.sample[:0]
 	t.write(sample)
@@ -410,10 +351,14 @@ func (t *text) detectCharset() {
 // write reads decoded bytes in their charset.
 func (t *text) write(p []byte) {
 	switch {
-	case len(p) == 0 || t.how == formatNone:
+	case len(p) == 0 || t.how == media.None:
 		return
-	case t.extractor != nil:
-		t.extractor.write(p)
+	case t.document != nil:
+		for len(p) > 0 && !t.body.bound.Spend(min(len(p), textStep)) {
+			q := p[:min(len(p), textStep)]
+			t.document.Write(q)
+			p = p[len(q):]
+		}
 		return
 	case t.asking:
 		t.ask(p)
@@ -454,45 +399,54 @@ func (t *text) transcode(p []byte, last bool) int {
 // scan reads text in UTF-8, or in single bytes, step by step, so that memory is allocated for
 // the actual text instead of the possible one.
 func (t *text) scan(p []byte) {
-	x := &t.scanner
+	f := t.scanner.Out()
 	for len(p) > 0 {
 		q := p[:min(len(p), textStep)]
 		p = p[len(q):]
+		if t.body.bound.Spend(len(q)) {
+			return
+		}
 		switch t.how {
-		case formatHTML, formatXML:
-			x.write(q)
-		case formatJSON:
+		case media.HTML, media.XML:
+			t.scanner.Write(q)
+		case media.JSON:
 			for len(q) > 0 {
 				n, say := t.pieces.read(q, t)
-				if x.out.write(q[:n], jsonText); say {
-					t.pieces.addText(&x.out)
+				if f.Write(q[:n], prose.JSONText); say {
+					t.pieces.addText(f)
 				}
 				q = q[n:]
 			}
-		case formatForm:
-			x.out.write(q, formText)
-		case formatPlain:
-			table := plainText
+		case media.Form:
+			f.Write(q, prose.FormText)
+		case media.Plain:
+			table := prose.PlainText
 			if t.cues {
-				table = cueText
+				table = prose.CueText
 			}
 			if t.based.within == nil {
-				x.out.write(q, table)
+				f.Write(q, table)
 				continue
 			}
 			for len(q) > 0 {
 				n := min(len(q), saidLen-t.basedAt%saidLen)
-				x.out.write(q[:n], table)
+				f.Write(q[:n], table)
 				t.based.write(q[:n], false)
 				if t.basedAt += n; t.basedAt%saidLen == 0 {
-					t.based.addText(&x.out)
+					t.based.addText(f)
 				}
 				q = q[n:]
 			}
-		case formatCSS, formatScript:
-			x.css.write(&x.out, q)
+		case media.CSS, media.Script:
+			t.scanner.WriteStrings(q)
 		}
 	}
+}
+
+// abandon ends the text where its limit was reached.
+func (t *text) abandon() {
+	t.finished = true
+	t.stream.Abort(limit.ErrTookTooLong)
 }
 
 // finish ends the text with all incomplete parts. If the decoders produced nothing, the
@@ -500,10 +454,10 @@ func (t *text) scan(p []byte) {
 func (t *text) finish() {
 	t.finished = true
 	s := &t.stream
-	if s.err != io.EOF {
+	if s.Err() != io.EOF {
 		if t == t.body.readings[0] {
-			t.body.Stop(s.reason())
-			if !s.given && len(s.codings) > 0 {
+			t.body.Stop(s.Reason())
+			if s.GaveNothing() && s.Coded() {
 				t.body.read(nil)
 			}
 		}
@@ -517,18 +471,18 @@ func (t *text) finish() {
 	if len(t.cutOff) > 0 {
 		t.transcode(t.cutOff, true)
 	}
-	if t.extractor != nil {
-		t.extractor.finish()
+	if t.document != nil {
+		t.document.Finish()
 	}
 	t.based.close(t)
-	t.based.addText(&t.scanner.out)
-	if t.how == formatJSON && t.pieces != nil {
+	t.based.addText(t.scanner.Out())
+	if t.how == media.JSON && t.pieces != nil {
 		t.pieces.based.close(t)
-		t.pieces.addText(&t.scanner.out)
+		t.pieces.addText(t.scanner.Out())
 	}
-	t.scanner.finish()
-	if e := t.scanner.out.entities; t.scanner.lost || t.scanner.css.lost || e != nil && e.over {
+	t.scanner.Finish()
+	if t.scanner.Lost() {
 		t.body.Stop(TooLarge)
 	}
-	s.close()
+	s.Close()
 }

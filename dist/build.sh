@@ -22,11 +22,10 @@ for tool in sbom image zip; do
 done
 export ZIP="$PWD/$out/.work/zip"
 
-flags="-s -w -X main.release=$version"
-build() { # os arch name [small]
+flags="-s -w -X main.release=$version -X main.built=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
+build() { # os arch name [tags]
 	bin=$out/.work/$3/shuultuur
-	# shellcheck disable=SC2046 # the flags are words
-	GOOS=$1 GOARCH=$2 $go build $(sh dist/flags.sh "${4:-}") -buildvcs=false \
+	GOOS=$1 GOARCH=$2 $go build -trimpath -tags "${4:-}" -buildvcs=false \
 		-ldflags "$flags" -o "$bin" ./cmd/shuultuur
 	"$out/.work/sbom" "$version" "$bin" > "$bin.spdx.json"
 	cp "$bin.spdx.json" "$out/shuultuur-$version-$3.spdx.json"
@@ -34,8 +33,7 @@ build() { # os arch name [small]
 
 # The same program for this machine, which documents itself.
 program=$PWD/$out/.work/shuultuur
-# shellcheck disable=SC2046
-$go build $(sh dist/flags.sh) -buildvcs=false -ldflags "$flags" -o "$program" ./cmd/shuultuur
+$go build -trimpath -buildvcs=false -ldflags "$flags" -o "$program" ./cmd/shuultuur
 sh dist/docker/settings.sh "$program" "$out/.work/settings"
 
 for arch in amd64 arm64; do

@@ -22,3 +22,4 @@ find . -name '*.go' -exec grep -lE "^(import )?[[:space:]]*([[:alnum:]_.]+ )?\"$
 		gofmt -w "$file" # imports are sorted
 	done
 sed -i "s,^module .*,module $new," go.mod
+sed -i -E "s,^(module|require|replace) $dots(/bench\$| ),\1 $new\2," bench/go.mod

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes dist/default.pgo anew: a CPU profile of the benchmarks of what every
+# Makes cmd/shuultuur/default.pgo anew: a CPU profile of the benchmarks of what every
 # request passes through, with which "make" and "make dist" build (profile-guided
 # optimisation). Run it on an idle machine after larger changes there.
 set -eu
@@ -13,4 +13,4 @@ for package in proxy proxy/exchange check/phrase content policy list nameserver;
 	$go test -trimpath -pgo=off -run '^$' -bench . -benchtime "${BENCHTIME:-1s}" \
 		-cpuprofile "$tmp/$name.pprof" -o "$tmp/$name.test" "./$package"
 done
-$go tool pprof -proto -output dist/default.pgo "$tmp"/*.pprof
+$go tool pprof -proto -output cmd/shuultuur/default.pgo "$tmp"/*.pprof

@@ -3,9 +3,9 @@ package engine
 import (
 	"context"
 
-	"shuultuur/admin"
+	"shuultuur/admin/accounts"
 )
 
-func newAccess(_ context.Context, b *builder) (*admin.Rules, error) {
+func newAccess(_ context.Context, b *builder) (*accounts.Rules, error) {
 	return b.Settings.Access.Rules(b.Data.Key)
 }

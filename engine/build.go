@@ -25,11 +25,11 @@ import (
 	"syscall"
 	"time"
 
-	"shuultuur/atomicfile"
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/setting"
 	"shuultuur/list/collection"
 	"shuultuur/list/source"
-	"shuultuur/setting"
 )
 
 // A part is one row of the table of [parts]: something built from its settings, from the files

@@ -3,12 +3,15 @@ package engine
 import (
 	"context"
 
-	"shuultuur/datadir"
 	"shuultuur/event/record"
+	"shuultuur/lib/datadir"
 )
 
 func openData(_ context.Context, b *builder) (*datadir.Folder, error) {
-	return datadir.Open(string(b.Settings.Data), !b.trial())
+	if b.trial() {
+		return datadir.Look(string(b.Settings.Data))
+	}
+	return datadir.Open(string(b.Settings.Data))
 }
 
 // tryRecord opens the stores on trial, which finds mistakes in their files.

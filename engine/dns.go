@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/filter"
 	"shuultuur/identity"
+	"shuultuur/lib/setting"
 	"shuultuur/nameserver"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
-	"shuultuur/setting"
 	"shuultuur/zone/authority"
 )
 

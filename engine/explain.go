@@ -10,16 +10,16 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/remote"
+	"shuultuur/admin/web"
 	"shuultuur/admin/why"
-	"shuultuur/configuration"
-	"shuultuur/datadir"
+	"shuultuur/engine/configuration"
 	"shuultuur/filter"
 	"shuultuur/identity/session"
 	"shuultuur/list/collection"
 	"shuultuur/policy"
-	"shuultuur/replay"
 	"shuultuur/state"
+	"shuultuur/whatif"
 )
 
 // Explain builds the engine of the settings in file, to find out whether a gateway could start
@@ -59,7 +59,6 @@ func try(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, f
 	s.Checks.ReportAll()
 	b.log = slog.New(slog.DiscardHandler)
 	e, err := build(ctx, b, s)
-	datadir.GiveToOwner(string(s.Data))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +91,7 @@ func (e *Engine) NormaliseWho(who string) (string, error) {
 		return n.String(), nil
 	}
 	if !e.Identity.Has(who) {
-		return "", &admin.BadChange{Err: fmt.Errorf("%q is neither an address, a network nor a user or group of the settings", who)}
+		return "", &web.BadChange{Err: fmt.Errorf("%q is neither an address, a network nor a user or group of the settings", who)}
 	}
 	return who, nil
 }
@@ -109,7 +108,7 @@ func (e *Engine) Balances(ctx context.Context, name string, c *filter.Client) ([
 		return nil, nil
 	}
 	left, err := e.Settings.Client().Quotas(ctx, name, c.Addr, c.User)
-	if errors.Is(err, admin.ErrOff) {
+	if errors.Is(err, remote.ErrOff) {
 		return nil, nil
 	}
 	if err != nil {
@@ -150,14 +149,14 @@ func (e *Engine) Reachable(t *filter.Transaction) error {
 
 // Why returns the engine's decision on a request, and the reason. Engines of [Explain] give all
 // evidence. Nothing is fetched, recorded or remembered.
-func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
+func (e *Engine) Why(ctx context.Context, q why.Question) (*why.Explanation, error) {
 	t, err := why.RequestOf(&q)
 	if err != nil {
 		return nil, err
 	}
 	d, err := e.As(q.As)
 	if err != nil {
-		return nil, &admin.BadChange{Err: err}
+		return nil, &web.BadChange{Err: err}
 	}
 	if q.User == "" {
 		if c, err := e.Identify(ctx, t.Client.Addr); err == nil {
@@ -195,7 +194,7 @@ func (e *Engine) line(r *filter.Reason) int {
 }
 
 // QuotaLeft returns the remainders of the quotas of t's client.
-func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.QuotaLeft) {
+func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l why.QuotaLeft) {
 	var err error
 	if l.Quotas, err = e.Balances(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
 		l.Unknown = err.Error()
@@ -204,7 +203,7 @@ func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.
 }
 
 // Expectations returns which expectations of the settings (policies: expect) the engine does
-// not meet, as [setting.Mistakes] with their lines, or nil. Use an engine of [Explain]: one
+// not meet, as setting.Mistakes with their lines, or nil. Use an engine of [Explain]: one
 // that serves has learned verdicts, and counts.
 func (e *Engine) Expectations(ctx context.Context) error {
 	x := why.Expectations{Policies: e.Settings.Policies, Groups: e.Settings.Identity.Groups, Identity: e.Identity, Decider: e.Policies.Engine}
@@ -213,7 +212,7 @@ func (e *Engine) Expectations(ctx context.Context) error {
 
 // JudgeInOrder is [Engine.Judge] for events in the order of their time: limits and quotas count
 // them.
-func (e *Engine) JudgeInOrder(name string) replay.Judge {
+func (e *Engine) JudgeInOrder(name string) whatif.Judge {
 	j := e.Judge(name)
 	past := new(state.PastUse)
 	p := e.Policies.Engine.Counting(past)
@@ -234,14 +233,14 @@ func (e *Engine) JudgeInOrder(name string) replay.Judge {
 
 // Judge returns a function that judges recorded events. An event has the name of a logged-in
 // user; the groups are those that the settings give this user now.
-func (e *Engine) Judge(name string) replay.Judge {
+func (e *Engine) Judge(name string) whatif.Judge {
 	groups := map[string][]string{}
 	for name, members := range e.Settings.Identity.Groups {
 		for _, m := range members {
 			groups[m] = append(groups[m], name)
 		}
 	}
-	return replay.Judge{Name: name, Decider: e.Policies.Engine, Client: func(ctx context.Context, r *replay.Entry) filter.Client {
+	return whatif.Judge{Name: name, Decider: e.Policies.Engine, Client: func(ctx context.Context, r *whatif.Entry) filter.Client {
 		// An address that requires a login gives an error together with its groups.
 		c, _ := e.Identify(ctx, r.Client)
 		if r.User != "" && r.User != c.User {

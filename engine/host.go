@@ -7,7 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"shuultuur/admin"
+
+	"shuultuur/admin/web"
 	"shuultuur/check/picture"
 	"shuultuur/filter"
 	"shuultuur/icap"
@@ -26,7 +27,7 @@ type Host struct {
 	Done     func(*filter.Transaction)                   // called for a finished transaction
 	Named    nameserver.Record                           // called for an answered query
 	Decide   func(context.Context, *vote.Decision) error // carries out voters' decisions
-	Admin    func(*Engine) (*admin.Server, error)        // makes the server of the admin address
+	Admin    func(*Engine) (*web.Site, error)            // makes the server of the admin address
 	Pictures *picture.Gallery                            // findings in pictures
 	KeyLog   io.Writer                                   // writes the keys of intercepted connections; nil for none
 	Log      *slog.Logger

@@ -4,7 +4,7 @@ import (
 	"context"
 	"reflect"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/icap"
 )
 

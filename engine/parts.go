@@ -14,14 +14,13 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/accounts"
 	"shuultuur/admin/alert"
 	"shuultuur/admin/mail"
 	"shuultuur/admin/report"
 	"shuultuur/cache"
 	"shuultuur/check"
-	"shuultuur/configuration"
-	"shuultuur/datadir"
+	"shuultuur/engine/configuration"
 	"shuultuur/event/record"
 	"shuultuur/filter"
 	"shuultuur/helper"
@@ -29,20 +28,22 @@ import (
 	"shuultuur/identity"
 	"shuultuur/identity/accounting"
 	"shuultuur/identity/session"
+	"shuultuur/lib/datadir"
+	"shuultuur/lib/release"
+	"shuultuur/lib/release/notice"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/list/collection"
+	"shuultuur/list/files"
 	"shuultuur/nameserver"
 	"shuultuur/policy"
+	"shuultuur/policy/decision"
 	"shuultuur/policy/pause"
-	"shuultuur/policy/ruling"
 	"shuultuur/portal"
 	"shuultuur/proxy"
 	"shuultuur/proxy/page"
-	"shuultuur/release"
-	"shuultuur/release/notice"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
-	"shuultuur/setting"
 	"shuultuur/state"
 	"shuultuur/vote/booth"
 	"shuultuur/zone/authority"
@@ -53,17 +54,17 @@ type Engine struct {
 	Settings *configuration.Settings
 	settingsReading
 
-	Data     *datadir.Folder
-	State    state.Store
-	Pauses   *pause.Keeper
-	Rulings  *ruling.Keeper
-	Votes    *booth.Booth
-	Events   *record.Record
-	Lists    *collection.Collection
-	Checks   *check.Set
-	Sessions *session.Table
-	Identity *identity.Identity
-	Clients  *identity.Names
+	Data      *datadir.Folder
+	State     state.Store
+	Pauses    *pause.Keeper
+	Decisions *decision.Keeper
+	Votes     *booth.Booth
+	Events    *record.Record
+	Lists     *collection.Collection
+	Checks    *check.Set
+	Sessions  *session.Table
+	Identity  *identity.Identity
+	Clients   *identity.Names
 	alertParts
 	Policies    *Policies
 	Pages       *page.Set
@@ -88,7 +89,7 @@ type alertParts struct {
 
 // entrances are the servers that receive transactions, except the name server.
 type entrances struct {
-	Access     *admin.Rules
+	Access     *accounts.Rules
 	Proxy      *proxy.Proxy
 	ICAP       *icap.Server
 	Helpers    *helper.Server
@@ -118,7 +119,7 @@ func parts() []part {
 		{name: "pauses", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
 			slot: newSlot(func(e *Engine) **pause.Keeper { return &e.Pauses }, newPauses)},
 		{name: "decisions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
-			slot: newSlot(func(e *Engine) **ruling.Keeper { return &e.Rulings }, newRulings)},
+			slot: newSlot(func(e *Engine) **decision.Keeper { return &e.Decisions }, newDecisions)},
 		{name: "events", key: "events", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Events }, fixed: func(s *configuration.Settings) any { return s.Events }, rereads: tryRecord,
 			slot: newSlot(func(e *Engine) **record.Record { return &e.Events }, openRecord)},
 		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *configuration.Settings) any { return &s.Lists }, keeps: true,
@@ -166,7 +167,7 @@ func parts() []part {
 		{name: "helpers", key: "listen.squid", above: []string{"proxy"}, from: squidOf, fixed: squidOf,
 			slot: newSlot(func(e *Engine) **helper.Server { return &e.Helpers }, newHelpers)},
 		{name: "access", key: "access", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Access },
-			slot: newSlot(func(e *Engine) **admin.Rules { return &e.Access }, newAccess)},
+			slot: newSlot(func(e *Engine) **accounts.Rules { return &e.Access }, newAccess)},
 		{name: "portal", key: "portal", above: []string{"data"}, from: portalOf,
 			slot: newSlot(func(e *Engine) **portal.Pages { return &e.Portal }, newPortal)},
 		{name: "portal server", key: "listen.portal", from: portalDoorsOf, fixed: portalDoorsOf,
@@ -200,30 +201,39 @@ func openLists(ctx context.Context, b *builder) (*collection.Collection, error) 
 	if b.old != nil {
 		previous = b.old.Lists
 	}
-	c, err := collection.Open(ctx, b.Settings.Lists, string(b.Settings.Data), previous, b.log)
+	var c *collection.Collection
+	var err error
+	if b.trial() {
+		c, err = collection.Try(ctx, b.Settings.Lists, string(b.Settings.Data), b.alter, b.log)
+	} else {
+		c, err = collection.Open(ctx, b.Settings.Lists, string(b.Settings.Data), previous, b.log)
+	}
 	if err != nil {
 		return nil, err
 	}
 	b.reads(c.Files()...)
-	if b.alter != nil {
-		b.alter(c)
-	}
 	return c, nil
 }
 
 func newChecks(_ context.Context, b *builder) (*check.Set, error) {
 	parts := check.Parts{Lists: b.Lists.Lists, Dir: b.Settings.Dir, Data: string(b.Settings.Data), Now: time.Now, Key: b.Data.Key, Trial: b.trial()}
+	var previous *check.Set
 	if b.old != nil {
-		parts.Previous = b.old.Checks
+		previous = b.old.Checks
 	}
 	if !b.trial() {
 		parts.Memory, parts.Gallery = b.State, b.host.Pictures
 	}
-	set, err := check.New(b.Settings.Checks, parts)
+	set, err := check.New(b.Settings.Checks, parts, previous)
 	if err != nil {
 		return nil, err
 	}
 	b.reads(set.Files...)
+	if set.Signature != nil && !b.trial() {
+		for _, why := range set.Signature.Refused() {
+			b.log.Warn("signature rule refused", "error", why)
+		}
+	}
 	return set, nil
 }
 
@@ -284,7 +294,7 @@ func newPolicies(_ context.Context, b *builder) (*Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := policy.Parts{Key: b.Data.Key, Revision: b.sum(b.now, setting.Digest(b.now.from(b.Settings)), b.read), Pauses: &b.Pauses.Pauses, Decisions: &b.Rulings.Decisions, Metrics: policy.NewMetrics(), Log: b.log}
+	parts := policy.Parts{Key: b.Data.Key, Revision: b.sum(b.now, setting.Digest(b.now.from(b.Settings)), b.read), Pauses: &b.Pauses.Pauses, Decisions: &b.Decisions.Decisions, Metrics: policy.NewMetrics(), Log: b.log}
 	if b.Alerts != nil {
 		parts.Watch = b.Alerts.Rules()
 	}
@@ -358,7 +368,7 @@ func sinkholeOf(s *configuration.Settings) bool {
 // Problems returns the number of odd lines in the lists that rules name, and the signature
 // rules that are missing.
 func (p *Policies) Problems() []string {
-	all := slices.Clone(p.awaited)
+	all := slices.Concat(p.awaited, p.Engine.Problems())
 	if n := len(p.odd); n > 0 {
 		return append(all, fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n))
 	}
@@ -371,10 +381,10 @@ func newUpdates(_ context.Context, b *builder) (*notice.Watch, error) {
 
 // readValues returns a function that reads a list named in a condition of a rule.
 func (p *Policies) readValues(b *builder) func(file, key string) ([]string, error) {
-	kinds := map[string]string{"extension": list.Extensions, "type": list.MediaTypes, "search": list.Searches}
+	kinds := map[string]string{"extension": files.Extensions, "type": files.MediaTypes, "search": files.Searches}
 	return func(file, key string) ([]string, error) {
 		b.reads(file)
-		v, err := list.ReadValues(file, kinds[key])
+		v, err := files.ReadValues(file, kinds[key])
 		if err != nil {
 			return nil, err
 		}
@@ -484,6 +494,11 @@ func (e *Engine) Print(w io.Writer) {
 	}
 	for _, m := range e.Checks.Remarks {
 		fmt.Fprintln(w, m)
+	}
+	if s := e.Checks.Signature; s != nil {
+		for _, m := range s.Mistakes() {
+			fmt.Fprintln(w, m)
+		}
 	}
 	if e.Forward != nil {
 		for _, p := range e.Forward.Problems() {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/filter"
 	"shuultuur/identity/session"
 	"shuultuur/portal"

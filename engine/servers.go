@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"net"
 
-	"shuultuur/admin"
-	"shuultuur/configuration"
-	"shuultuur/metric"
+	"shuultuur/admin/web"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy"
-	"shuultuur/setting"
 )
 
 // Servers are the listeners of the proxy and of the admin address.
 type Servers struct {
 	proxy.Doors
-	admin *admin.Server // nil in a trial
+	admin *web.Site // nil in a trial
 }
 
 // Collect implements [metric.Collector].
@@ -62,7 +62,7 @@ func newServers(_ context.Context, b *builder) (*Servers, error) {
 		{Key: "portal", Addrs: l.Portal, Serve: b.Welcome.Serve},
 		{Key: "portal-tls", Addrs: l.PortalTLS, Serve: b.host.servePortalTLS(b.Welcome)},
 		{Key: "admin", Addrs: l.Admin, Serve: func(ctx context.Context, l net.Listener) error {
-			return admin.Serve(ctx, l, b.host.adminTLS(), s.admin)
+			return web.Serve(ctx, l, b.host.adminTLS(), s.admin)
 		}},
 	}}
 	return s, nil

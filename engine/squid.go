@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/netip"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/filter"
 	"shuultuur/helper"
-	"shuultuur/release"
+	"shuultuur/lib/release"
 )
 
 // squidOf returns the settings of the socket for Squid's helpers, nil for none.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/helper"
 )
 

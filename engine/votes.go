@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"shuultuur/configuration"
-	"shuultuur/policy/ruling"
-	"shuultuur/release"
-	"shuultuur/setting"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
+	"shuultuur/policy/decision"
 	"shuultuur/vote/booth"
 )
 
@@ -19,8 +19,8 @@ func votesOf(s *configuration.Settings) any {
 	return s.Votes
 }
 
-func newRulings(_ context.Context, b *builder) (*ruling.Keeper, error) {
-	return ruling.New(b.State), nil
+func newDecisions(_ context.Context, b *builder) (*decision.Keeper, error) {
+	return decision.New(b.State), nil
 }
 
 func openVotes(ctx context.Context, b *builder) (*booth.Booth, error) {

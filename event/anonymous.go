@@ -3,7 +3,16 @@ package event
 import (
 	"net/netip"
 	"time"
+
+	"shuultuur/lib/clock"
 )
+
+// An Ager is a store that deletes rows, or makes them anonymous, by their age.
+type Ager interface {
+	// Mind is called before the first Write. From then on the store asks the guard before it
+	// does either.
+	Mind(*clock.Guard)
+}
 
 // An Anonymiser is a store that removes identities from its old rows.
 type Anonymiser interface {

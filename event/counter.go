@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/arrange"
 	"shuultuur/filter"
 )
 
@@ -167,7 +166,7 @@ func (s *sums) top(n int) []Tally {
 		least = events[len(events)-n]
 	}
 	all := s.atLeast(max(least, 1))
-	arrange.By(all, func(a, b Tally) int {
+	slices.SortStableFunc(all, func(a, b Tally) int {
 		return cmp.Or(b.Events-a.Events, strings.Compare(a.Name, b.Name))
 	})
 	if n > 0 && len(all) > n {

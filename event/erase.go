@@ -13,7 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/atomicfile"
 )
 
 // A Person is the subject of rows that can be exported and erased: names of
@@ -72,7 +73,7 @@ func lastByte(s string) byte { return append([]byte(s[max(0, len(s)-1):]), 0)[0]
 // dot. A colon alone ends a word that is the name of a field, as in user:anna.
 func goesOn(at, beyond byte) bool {
 	letter := func(c byte) bool {
-		return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'z' || c == '_' || c >= 0x80
+		return '0' <= c && c <= '9' || 'a' <= ascii.Lower(c) && ascii.Lower(c) <= 'z' || c == '_' || c >= 0x80
 	}
 	return letter(at) || at == '.' && letter(beyond)
 }
@@ -182,7 +183,7 @@ func (l *File) EraseLines(ctx context.Context, match func(line []byte) bool, dry
 	if dry {
 		return n, nil
 	}
-	f, _, err := openLines(l.path)
+	f, _, err := l.open(l.path)
 	if err != nil {
 		return n, err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 )
 
@@ -21,7 +22,7 @@ func TestAPersonIsAWholeWord(t *testing.T) {
 
 func TestLinesOfAPersonAreErased(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l, err := OpenFile("x", path, func(b []byte, r *Row) []byte { return append(append(b, r.User...), '\n') })
+	l, err := OpenFile(Kind{"x", regexp.MustCompile("^[a-z]")}, path, func(b []byte, r *Row) []byte { return append(append(b, r.User...), '\n') })
 	if err != nil {
 		t.Fatal(err)
 	}

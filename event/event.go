@@ -25,8 +25,9 @@ import (
 	"time"
 	"unsafe"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/dns"
 )
 
 // Texts of a row are cut to these lengths, in bytes. A cut text ends in "…". Clients choose
@@ -221,7 +222,7 @@ func (r *Row) setTexts(typ []byte, t *filter.Transaction) {
 		n += len(f.Check) + len(f.Category) + len(f.Evidence) + 64
 	}
 	buf := make([]byte, 0, min(n, maxFindings+maxEvidence+3*maxShort+maxMonitored+11*maxSignatures))
-	buf = appendLower(buf, typ)
+	buf = ascii.AppendLower(buf, typ)
 	a := len(buf)
 	buf = append(buf, category...)
 	b := len(buf)
@@ -394,14 +395,4 @@ func commonType(v []byte) string {
 		return "audio/mpeg"
 	}
 	return ""
-}
-
-func appendLower(dst, v []byte) []byte {
-	for _, c := range v {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		dst = append(dst, c)
-	}
-	return dst
 }

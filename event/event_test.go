@@ -12,7 +12,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 func transaction() *filter.Transaction {

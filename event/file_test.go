@@ -1,13 +1,17 @@
 package event
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
+
+var scores = Kind{"test", regexp.MustCompile(`^\d`)}
 
 func scoreLine(dst []byte, r *Row) []byte {
 	return append(strconv.AppendInt(dst, int64(r.Score), 10), '\n')
@@ -15,7 +19,7 @@ func scoreLine(dst []byte, r *Row) []byte {
 
 func TestReopenWritesToTheNewFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	f, err := OpenFile("test", path, scoreLine)
+	f, err := OpenFile(scores, path, scoreLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +48,7 @@ func TestReopenWritesToTheNewFile(t *testing.T) {
 
 func TestReopenWhileWriting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	f, err := OpenFile("test", path, scoreLine)
+	f, err := OpenFile(scores, path, scoreLine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +81,7 @@ func TestFileThatIsNoLogIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, MaxLine+100_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFile("test", path, scoreLine); err == nil {
+	if _, err := OpenFile(scores, path, scoreLine); err == nil {
 		t.Error("OpenFile returns no error for a file without lines")
 	}
 	if st, err := os.Stat(path); err != nil || st.Size() != MaxLine+100_000 {
@@ -85,8 +89,53 @@ func TestFileThatIsNoLogIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestOnlyLogsAreOpened: a file that another program wrote keeps every byte, and Check says before
+// what opening would.
+func TestOnlyLogsAreOpened(t *testing.T) {
+	kind := Kind{"test", regexp.MustCompile(`^\d{4} `)}
+	for _, c := range []struct{ name, text, left, why string }{
+		{"nothing", "", "", ""},
+		{"whole lines", "1234 a\n5678 b\n", "1234 a\n5678 b\n", ""},
+		{"a torn line", "1234 a\n5678 ", "1234 a\n", ""},
+		{"a line torn in its first bytes", "1234 a\n5", "1234 a\n", ""},
+		{"nothing but a torn line", "1234 a", "", ""},
+		{"a key", "\x8a\x01binary of thirty-two bytes\x00", "", "does not begin like a log of the kind test"},
+		{"a number", "4711", "", "does not begin like"},
+		{"text with lines", "listen: {}\nevents: {}\n", "", "does not begin like"},
+		{"an empty line", "\n1234 a\n", "", "does not begin like"},
+		{"a log with something else at its end", "1234 a\nprecious", "", "has no end"},
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		checked := kind.Check(path)
+		if got, _ := os.ReadFile(path); string(got) != c.text {
+			t.Errorf("%s: Check changed it to %q", c.name, got)
+		}
+		f, err := OpenFile(kind, path, scoreLine)
+		if err == nil {
+			f.Close()
+		}
+		if c.why != "" {
+			c.left = c.text
+		}
+		if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) || fmt.Sprint(checked) != fmt.Sprint(err) {
+			t.Errorf("%s: opening it: %v; checking it: %v; want %q", c.name, err, checked, c.why)
+		}
+		if got, _ := os.ReadFile(path); string(got) != c.left {
+			t.Errorf("%s: opening it left %q, want %q", c.name, got, c.left)
+		}
+	}
+	for name, path := range map[string]string{"a folder": t.TempDir(), "a file in no folder": filepath.Join(t.TempDir(), "none", "log"), "a file below a file": filepath.Join(os.Args[0], "log")} {
+		if err := kind.Check(path); err == nil {
+			t.Errorf("%s can be a log", name)
+		}
+	}
+}
+
 func TestWriteToADevice(t *testing.T) {
-	f, err := OpenFile("test", os.DevNull, scoreLine)
+	f, err := OpenFile(scores, os.DevNull, scoreLine)
 	if err != nil {
 		t.Fatal(err)
 	}

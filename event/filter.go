@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/setting"
 )
 
 // A Field is a value that a [Term] examines, and by which a [Question] groups rows.
@@ -253,17 +254,7 @@ func (t *Term) InText(s string) bool {
 // SearchText returns the texts that [Text] searches, in lower case, one per line, and the ID.
 // Database servers store it: a value that it does not contain does not match.
 func (r *Row) SearchText() string {
-	return LowerASCII(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
-}
-
-// LowerASCII converts ASCII letters to lower case, because [Text] ignores their
-// case.
-func LowerASCII(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		b[i] = lower(c)
-	}
-	return string(b)
+	return ascii.ToLower(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n"))
 }
 
 // RoundUp rounds up to microseconds: rows have no finer times.
@@ -280,7 +271,7 @@ func isWithin(host, domain string) bool {
 func containsFold(s, part string) bool {
 	for i := 0; i+len(part) <= len(s); i++ {
 		j := 0
-		for j < len(part) && lower(s[i+j]) == lower(part[j]) {
+		for j < len(part) && ascii.Lower(s[i+j]) == ascii.Lower(part[j]) {
 			j++
 		}
 		if j == len(part) {
@@ -288,13 +279,6 @@ func containsFold(s, part string) bool {
 		}
 	}
 	return false
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		c += 'a' - 'A'
-	}
-	return c
 }
 
 // A Filter selects rows: those within a span of time that match every term. The zero Filter
@@ -392,7 +376,7 @@ func (f *Filter) word(name string, not bool, values []string, now time.Time) (er
 // searched for as they are.
 func fieldIn(s string) (name, after string, ok bool) {
 	i := 0
-	for i < len(s) && 'a' <= lower(s[i]) && lower(s[i]) <= 'z' {
+	for i < len(s) && 'a' <= ascii.Lower(s[i]) && ascii.Lower(s[i]) <= 'z' {
 		i++
 	}
 	if i == 0 || i == len(s) || s[i] != ':' || strings.HasPrefix(s[i+1:], "//") {

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/metric"
-	"shuultuur/release"
-	"shuultuur/setting"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -21,59 +20,13 @@ const (
 	idleTime   = time.Minute      // longest interval of writes to a store, for upkeep
 )
 
-// Config sets where events are kept. Paths are relative to the data folder.
+// Config sets how events are kept, whatever the store.
 type Config struct {
-	SQLite       string           `yaml:"sqlite"`       // database file; the default when no store is named
-	JSONL        string           `yaml:"jsonl"`        // JSON lines
-	Postgres     string           `yaml:"postgres"`     // URL of a PostgreSQL database, for fleets
-	ClickHouse   string           `yaml:"clickhouse"`   // HTTP address of a ClickHouse database, for large fleets
-	Squid        string           `yaml:"squid"`        // Squid's native access.log
-	DansGuardian string           `yaml:"dansguardian"` // DansGuardian's access.log, format 1
-	Syslog       *Syslog          `yaml:"syslog"`       // log server
-	OTLP         *OTLP            `yaml:"otlp"`         // OpenTelemetry collector
-	Kafka        *Kafka           `yaml:"kafka"`        // a topic of a Kafka cluster
-	Parquet      *Parquet         `yaml:"parquet"`      // Parquet files in a folder or an object store
-	Spool        setting.Size     `yaml:"spool"`        // disk space for events that a receiver has not accepted, for each; default 1 GiB
-	Keep         setting.Duration `yaml:"keep"`         // age at which rows are deleted; 0 means 90d
-	Anonymise    setting.Duration `yaml:"anonymise"`    // age at which rows lose client and user; 0 or off: never
-	Every        time.Duration    `yaml:"every"`        // time between batches; 0 means 1s
-	Queue        int              `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
-}
-
-// Syslog sets the log server to which events are sent.
-type Syslog struct {
-	To     string       `yaml:"to"`     // udp://host:port, tcp://host:port or tls://host:port
-	Format string       `yaml:"format"` // rfc5424, which is the default, cef or ecs
-	CA     setting.File `yaml:"ca"`     // PEM file with the roots of the server's certificate; default the system's
-}
-
-// OTLP sets the OpenTelemetry collector to which events are sent.
-type OTLP struct {
-	To      string            `yaml:"to"`      // URL for log records, such as http://collector.example:4318/v1/logs
-	Traces  string            `yaml:"traces"`  // URL for spans, such as http://collector.example:4318/v1/traces
-	Headers map[string]string `yaml:"headers"` // header fields of each request, such as Authorization
-	CA      setting.File      `yaml:"ca"`      // PEM file with the roots of the collector's certificate; default the system's
-}
-
-// Kafka sets the topic to which events are sent.
-type Kafka struct {
-	To        setting.OneOrMore[string] `yaml:"to"`    // initial brokers: host:port
-	Topic     string                    `yaml:"topic"` // must exist
-	TLS       bool                      `yaml:"tls"`   // connections are encrypted
-	CA        setting.File              `yaml:"ca"`    // PEM file with the roots of the brokers' certificates; default the system's
-	User      string                    `yaml:"user"`  // for SASL; "" for none
-	Password  string                    `yaml:"password"`
-	Mechanism string                    `yaml:"mechanism"` // plain, scram-sha-256 or scram-sha-512, which is the default
-}
-
-// Parquet sets where files with events are stored.
-type Parquet struct {
-	To       string           `yaml:"to"`       // a folder, or s3://bucket/prefix
-	Every    setting.Duration `yaml:"every"`    // longest time between an event and its file; default 5m
-	Endpoint string           `yaml:"endpoint"` // URL of the object store; default Amazon's in the region
-	Region   string           `yaml:"region"`   // default us-east-1
-	Key      string           `yaml:"key"`      // access key
-	Secret   string           `yaml:"secret"`   // that belongs to it
+	Spool     setting.Size     `yaml:"spool"`     // disk space for events that a receiver has not accepted, for each; default 1 GiB
+	Keep      setting.Duration `yaml:"keep"`      // age at which rows are deleted; 0 means 90d
+	Anonymise setting.Duration `yaml:"anonymise"` // age at which rows lose client and user; 0 or off: never
+	Every     time.Duration    `yaml:"every"`     // time between batches; 0 means 1s
+	Queue     int              `yaml:"queue"`     // most rows that wait for a store; 0 means 65536
 }
 
 // Refused is the error of a store that will never accept some rows. They are
@@ -118,13 +71,6 @@ const minAnonymise = 24 * time.Hour
 
 // WithDefaults returns c with defaults for zero values, or a mistake.
 func (c Config) WithDefaults() (Config, error) {
-	if c.SQLite == "" && c.JSONL == "" && c.Postgres == "" && c.ClickHouse == "" && c.Squid == "" && c.DansGuardian == "" {
-		if release.Small {
-			c.JSONL = "events.jsonl"
-		} else {
-			c.SQLite = "events.db"
-		}
-	}
 	if c.Keep == 0 {
 		c.Keep = setting.Duration(90 * 24 * time.Hour)
 	}
@@ -133,9 +79,6 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if c.Queue == 0 {
 		c.Queue = 65536
-	}
-	if err := c.lacking(); release.Small && err != nil {
-		return c, err
 	}
 	switch after := c.Anonymise.Or(0); {
 	case c.Keep.Or(0) < time.Hour:
@@ -152,24 +95,6 @@ func (c Config) WithDefaults() (Config, error) {
 		return c, setting.At("queue", fmt.Errorf("%d is not between 100 and 10000000 rows", c.Queue))
 	}
 	return c, nil
-}
-
-// lacking returns a mistake if the settings have a store that the small build
-// lacks.
-func (c *Config) lacking() error {
-	for _, s := range []struct {
-		key, name string
-		named     bool
-	}{
-		{"sqlite", "SQLite", c.SQLite != ""}, {"postgres", "PostgreSQL", c.Postgres != ""}, {"clickhouse", "ClickHouse", c.ClickHouse != ""},
-		{"squid", "the log of Squid", c.Squid != ""}, {"dansguardian", "the log of DansGuardian", c.DansGuardian != ""},
-		{"otlp", "OpenTelemetry", c.OTLP != nil}, {"kafka", "Kafka", c.Kafka != nil}, {"parquet", "Parquet", c.Parquet != nil},
-	} {
-		if s.named {
-			return setting.At(s.key, release.Lacks(s.name))
-		}
-	}
-	return nil
 }
 
 // A Log writes rows to its stores.

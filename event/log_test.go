@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // memory is a store that keeps rows in memory and fails on request.
@@ -280,11 +280,8 @@ func TestManyAdd(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if c, err := (Config{}).WithDefaults(); err != nil || c.SQLite == "" || c.Queue == 0 || c.Every != time.Second || c.Keep != setting.Duration(90*24*time.Hour) {
+	if c, err := (Config{}).WithDefaults(); err != nil || c.Queue == 0 || c.Every != time.Second || c.Keep != setting.Duration(90*24*time.Hour) {
 		t.Errorf("defaults of empty settings: %+v, %v", c, err)
-	}
-	if c, err := (Config{JSONL: "x"}).WithDefaults(); err != nil || c.SQLite != "" {
-		t.Errorf("defaults of settings with a store: %+v, %v; want no SQLite", c, err)
 	}
 	for key, c := range map[string]Config{"keep": {Keep: 1}, "every": {Every: time.Hour}, "queue": {Queue: -1}} {
 		_, err := c.WithDefaults()

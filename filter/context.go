@@ -2,8 +2,9 @@ package filter
 
 import (
 	"context"
+	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 type transactionKey struct{}
@@ -39,4 +40,22 @@ func StoredOf(body message.Body) Stored {
 	}
 	s, _ := body.(Stored)
 	return s
+}
+
+// JudgeTime is the time that judging a body of n bytes may take, without waiting for other
+// servers. It is generous: 64 MiB of text, which a small compressed body may become, take a few
+// seconds on a slow processor, and at most twice as many bodies are judged at a time as there are
+// processors. A judgement that takes longer was made to, or a check is at fault.
+func JudgeTime(n int64) time.Duration {
+	return 15*time.Second + time.Duration(n>>20)*time.Second
+}
+
+// A Waiter is a context that limits the time of work. Waiting for another server does not count.
+type Waiter interface{ Waiting(on bool) }
+
+// Waiting says that work for ctx begins or ends to wait for another server.
+func Waiting(ctx context.Context, on bool) {
+	if w, ok := ctx.(Waiter); ok {
+		w.Waiting(on)
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"shuultuur/content"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A Proto is the protocol of a transaction.
@@ -431,9 +431,9 @@ type Decider interface {
 	// Wants reports whether any relevant check for this client examines stage s. For a body,
 	// call it when its head is known.
 	Wants(t *Transaction, s Stage) bool
-	// Decide runs the checks of stage s, appends to t.Findings, sets t.Verdict and returns it.
-	// For a body it may be called again as more of it arrives.
-	Decide(ctx context.Context, t *Transaction, s Stage) Verdict
+	// Decide runs the checks of stage s, appends to t.Findings and sets t.Verdict. For a body it
+	// may be called again as more of it arrives.
+	Decide(ctx context.Context, t *Transaction, s Stage)
 }
 
 // A Witness examines malformed requests that a server refuses by itself. Nothing is decided

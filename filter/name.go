@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"shuultuur/lib/ascii"
 )
 
 // Extension parses a file extension of a list or rule, ".EXE" or "tar.gz", and returns it in
@@ -20,18 +22,10 @@ func Extension(s string) (string, error) {
 // of a type, "image/*", and returns it in lower case.
 func MediaType(s string) (string, error) {
 	major, minor, _ := strings.Cut(s, "/")
-	if !isToken(major) || minor != "*" && !isToken(minor) {
+	if !ascii.IsToken(major) || minor != "*" && !ascii.IsToken(minor) || strings.Contains(major, "*") || strings.Contains(minor, "*") && minor != "*" {
 		return "", fmt.Errorf(`%.80q is not a media type; write it like "text/html" or "image/*"`, s)
 	}
 	return strings.ToLower(s), nil
 }
 
 func blank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
-
-// isToken reports whether s is a token (RFC 9110 section 5.6.2) without an asterisk, which would
-// look like a pattern.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'+-.^_`|~", r)
-	})
-}

@@ -12,8 +12,8 @@ import (
 
 	"shuultuur/identity/seal"
 	"shuultuur/identity/session"
+	"shuultuur/policy/decision"
 	"shuultuur/policy/pause"
-	"shuultuur/policy/ruling"
 	"shuultuur/state"
 )
 
@@ -35,7 +35,7 @@ func (n *Node) Erase(users []string, clients []netip.Addr, dry bool) (int64, err
 			end = append(end, session.EndRequest{Addr: s.Addr})
 		}
 	}
-	topics := []string{pause.Topic, ruling.SiteTopic, ruling.TimeTopic}
+	topics := []string{pause.Topic, decision.SiteTopic, decision.TimeTopic}
 	if !dry {
 		if _, err := e.Sessions.End(end...); err != nil {
 			return 0, err
@@ -52,7 +52,7 @@ func (n *Node) Erase(users []string, clients []netip.Addr, dry bool) (int64, err
 			return 0, err
 		}
 		e.Pauses.Refresh()
-		e.Rulings.Refresh()
+		e.Decisions.Refresh()
 	}
 	count, err := e.State.Erase(func(i *state.Instruction) bool {
 		who, _, _ := strings.Cut(i.Key, "\t")

@@ -12,16 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/arrange"
 	"shuultuur/identity/session"
 	"shuultuur/list"
 	"shuultuur/list/collection"
+	"shuultuur/policy/decision"
 	"shuultuur/policy/pause"
-	"shuultuur/policy/ruling"
 	"shuultuur/state"
 )
 
-// Topics of instructions to all nodes, besides those of packages pause, ruling
+// Topics of instructions to all nodes, besides those of packages pause, decision
 // and session.
 const (
 	versionTopic  = "version"  // the version of a fetched list in use: the key is the list
@@ -61,8 +60,8 @@ func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 			sessions = append(sessions, i)
 		case pause.Topic:
 			n.Parts().Pauses.Refresh()
-		case ruling.SiteTopic, ruling.TimeTopic:
-			n.Parts().Rulings.Refresh()
+		case decision.SiteTopic, decision.TimeTopic:
+			n.Parts().Decisions.Refresh()
 		case settingsTopic:
 			if i.Until.After(time.Now()) {
 				why = append(why, "settings")
@@ -140,7 +139,7 @@ func (n *Node) entries(given []state.Instruction) map[string][]list.Change {
 	}
 	all := n.Parts().State.InForce(entryTopic)
 	all = slices.DeleteFunc(all, func(i state.Instruction) bool { return !about[entry(&i)] })
-	arrange.By(all, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(all, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
 	changes := map[string][]list.Change{}
 	for i := range all {
 		name := entry(&all[i])[0]

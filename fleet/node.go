@@ -13,26 +13,27 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync"
+	"time"
+
 	"shuultuur/cache"
 	"shuultuur/identity/session"
 	"shuultuur/list"
 	"shuultuur/list/collection"
+	"shuultuur/policy/decision"
 	"shuultuur/policy/pause"
-	"shuultuur/policy/ruling"
 	"shuultuur/state"
-	"sync"
-	"time"
 )
 
 // Parts are the parts in use that instructions affect.
 type Parts struct {
-	State    state.Store
-	Sessions *session.Table
-	Pauses   *pause.Keeper
-	Rulings  *ruling.Keeper
-	Lists    *collection.Collection
-	Cache    *cache.Cache // nil: nothing is stored
-	Key      []byte       // of the data folder; equal on all nodes of a fleet
+	State     state.Store
+	Sessions  *session.Table
+	Pauses    *pause.Keeper
+	Decisions *decision.Keeper
+	Lists     *collection.Collection
+	Cache     *cache.Cache // nil: nothing is stored
+	Key       []byte       // of the data folder; equal on all nodes of a fleet
 	// EraseVotes erases a person's votes on this node. It is nil if the node has
 	// none.
 	EraseVotes func(ctx context.Context, users []string, clients []netip.Addr) (int64, error)

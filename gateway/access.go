@@ -7,82 +7,83 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/admin/account"
+	"shuultuur/admin/accounts"
+	"shuultuur/admin/privacy"
 	"shuultuur/admin/search"
+	"shuultuur/admin/web"
 	"shuultuur/engine"
 	"shuultuur/event"
+	"shuultuur/identity/oidc"
 	"shuultuur/vote"
 )
 
-// openAccess opens the accounts of the admin address.
-func (g *pages) openAccess(first *engine.Engine) (admin.Access, error) {
+// openAccess opens the accounts of the admin address, and says who may see what.
+func (p *pages) openAccess(first *engine.Engine, parts *admin.Parts) error {
 	dir := account.Folder(string(first.Settings.Data))
-	rules := func() *admin.Rules {
-		if e := g.engine.Load(); e != nil {
+	rules := func() *accounts.Rules {
+		if e := p.gateway.engine.Load(); e != nil {
 			return e.Access
 		}
 		return first.Access
 	}
 	book, err := account.Open(dir, func() account.Rules { return rules().Session })
 	if err != nil {
-		return admin.Access{}, err
+		return err
 	}
-	return admin.Access{
-		Accounts: book, Audit: account.NewLog(dir), Looks: &admin.Looks{},
-		Searches: &search.Book{File: filepath.Join(dir, "searches.json")},
-		Holders:  g.holders,
-		Rules:    rules,
-		Names:    func() []string { return rules().Names },
-		Privacy:  func() admin.Privacy { return rules().Privacy },
-		Groups:   g.host.GroupsOf,
-	}, nil
+	parts.Accounts, parts.Audit, parts.Looks, parts.Searches = book, account.NewLog(dir), &privacy.Looks{}, &search.Book{File: filepath.Join(dir, "searches.json")}
+	parts.Holders, parts.Groups = p.holders, p.gateway.host.GroupsOf
+	parts.Names = func() []string { return rules().Names }
+	parts.Privacy = func() web.Privacy { return rules().Privacy }
+	parts.SignIn = func() (*accounts.SignIn, *oidc.Provider) { r := rules(); return r.SignIn, r.OpenID }
+	return nil
 }
 
 // holders returns the stores of data about people, besides the audit log.
-func (g *pages) holders() (all []admin.Holder) {
-	r := g.engine.Load().Events
+func (p *pages) holders() (all []privacy.Holder) {
+	r := p.gateway.engine.Load().Events
 	for _, s := range r.Stores {
-		h := admin.Holder{Name: "events in " + s.Name()}
+		h := privacy.Holder{Name: "events in " + s.Name()}
 		if e, ok := s.(event.Eraser); ok {
-			h.Erase = func(ctx context.Context, p event.Person, dry bool) (int64, error) {
+			h.Erase = func(ctx context.Context, who event.Person, dry bool) (int64, error) {
 				if err := r.Flush(ctx); err != nil {
 					return 0, err
 				}
-				return e.Erase(ctx, p, dry)
+				return e.Erase(ctx, who, dry)
 			}
 		}
 		all = append(all, h)
 	}
-	e := g.engine.Load()
+	e := p.gateway.engine.Load()
 	shared := e.SharesState()
 	if v := e.Votes; v != nil {
-		all = append(all, admin.Holder{Name: "votes", Erase: func(ctx context.Context, p event.Person, dry bool) (int64, error) {
-			return v.Erase(ctx, voterOf(&p), dry)
+		all = append(all, privacy.Holder{Name: "votes", Erase: func(ctx context.Context, who event.Person, dry bool) (int64, error) {
+			return v.Erase(ctx, voterOf(&who), dry)
 		}})
 		if to := v.ForwardsTo(); to != "" && !shared {
-			all = append(all, admin.Holder{Name: "votes that were forwarded to " + to})
+			all = append(all, privacy.Holder{Name: "votes that were forwarded to " + to})
 		}
 	}
 	if shared { // even on a node that accepts no votes
-		all = append(all, admin.Holder{Name: "votes on the other nodes of the fleet, which have the instruction", Erase: func(_ context.Context, p event.Person, dry bool) (int64, error) {
+		all = append(all, privacy.Holder{Name: "votes on the other nodes of the fleet, which have the instruction", Erase: func(_ context.Context, who event.Person, dry bool) (int64, error) {
 			if dry {
 				return 0, nil
 			}
-			return 0, g.node.ErasePerson(p.Users, p.Clients)
+			return 0, p.gateway.node.ErasePerson(who.Users, who.Clients)
 		}})
 	}
 	if a := e.Alerts; a != nil {
-		all = append(all, admin.Holder{Name: "alerts", Erase: a.Desk.Erase})
+		all = append(all, privacy.Holder{Name: "alerts", Erase: a.Desk.Erase})
 	}
-	all = append(all, admin.Holder{Name: "findings in pictures", Erase: func(_ context.Context, p event.Person, dry bool) (int64, error) {
-		return int64(g.pictures.Erase(p.Clients, p.Users, dry)), nil
+	all = append(all, privacy.Holder{Name: "findings in pictures", Erase: func(_ context.Context, who event.Person, dry bool) (int64, error) {
+		return int64(p.gateway.pictures.Erase(who.Clients, who.Users, dry)), nil
 	}})
-	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: func(_ context.Context, p event.Person, dry bool) (int64, error) {
-		return g.node.Erase(p.Users, p.Clients, dry)
-	}}, admin.Holder{Name: "the use of limits and quotas", Erase: func(ctx context.Context, p event.Person, dry bool) (int64, error) {
+	return append(all, privacy.Holder{Name: "sessions, pauses, decisions and time given", Erase: func(_ context.Context, who event.Person, dry bool) (int64, error) {
+		return p.gateway.node.Erase(who.Users, who.Clients, dry)
+	}}, privacy.Holder{Name: "the use of limits and quotas", Erase: func(ctx context.Context, who event.Person, dry bool) (int64, error) {
 		if dry {
 			return 0, nil
 		}
-		return 0, g.node.Forget(ctx, g.engine.Load().Policies.Counters(p.Users, p.Clients, time.Now()))
+		return 0, p.gateway.node.Forget(ctx, p.gateway.engine.Load().Policies.Counters(who.Users, who.Clients, time.Now()))
 	}})
 }
 

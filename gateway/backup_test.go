@@ -8,12 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"shuultuur/admin/account"
-	"shuultuur/configuration"
-	"shuultuur/datadir"
+	"shuultuur/engine/configuration"
+	"shuultuur/intercept"
+	"shuultuur/lib/datadir"
 )
 
 // TestABackupIsPutBackElsewhere: a backup restores settings, files beside them, and accounts,
@@ -66,7 +68,7 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 	if a, err := again.One("olga"); err != nil || a.Role != account.Owner {
 		t.Errorf("the restored account is %+v, %v; want an owner", a, err)
 	}
-	held, err := datadir.Open(filepath.Join(other, "data"), true)
+	held, err := datadir.Open(filepath.Join(other, "data"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func TestABackupOfANewerFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := filepath.Join(dir, "data")
-	held, err := datadir.Open(data, true)
+	held, err := datadir.Open(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,4 +167,87 @@ func withFormat(t *testing.T, whole []byte, format string) []byte {
 		t.Fatal("the backup has no format file", err)
 	}
 	return b.Bytes()
+}
+
+// TestARestoredGatewayIsTheSame: backup, an empty machine, restore. The root certificate has the same
+// key, so that the same certificates are made, and every file of the data folder is there with its
+// mode, unless the table of what is left out names it.
+func TestARestoredGatewayIsTheSame(t *testing.T) {
+	file, other := used(t), filepath.Join(t.TempDir(), "shuultuur.yaml")
+	dir := filepath.Dir(file)
+	left := map[string]bool{ // in the data folder
+		"format.json": true, "lock": true, "accounts/lock": true, "accounts/audit.lock": true, "events.db": true, "events.db-wal": true, "events.db-shm": true,
+		"lists/own.list": true, "lists/own.list.lock": true, "sources/ads/current": true, "cache/1.segment": true, "downloads/download-1": true, "last-good/lists/x": true,
+		"spool/kafka/1.log": true, "accounts/x.tmp": true, "access.log": true, "access.log.1.gz": true,
+	}
+	for name, mode := range map[string]os.FileMode{
+		"data/lists/own.list": 0o644, "data/lists/own.list.lock": 0o644, "data/lists/own.list.edits": 0o644, "data/lists/own.list.overlay": 0o644, "data/sources/ads/current": 0o644,
+		"data/cache/1.segment": 0o600, "data/downloads/download-1": 0o600, "data/last-good/lists/x": 0o600, "data/spool/kafka/1.log": 0o640, "data/accounts/x.tmp": 0o600,
+		"data/access.log": 0o640, "data/access.log.1.gz": 0o640,
+		"data/alerts.json": 0o600, "data/reports.json": 0o600, "data/votes/00000001.log": 0o640, "data/votes/erased.json": 0o600, "data/zones/example.zone": 0o600, "data/zones/files/example": 0o600,
+		"data/instructions": 0o600, "data/versions/20260101T000000.000000Z.json": 0o600, "data/accounts/searches.json": 0o600, "data/memory": 0o640, "data/new kind of file": 0o600,
+		"zone-files/example.zone": 0o644, "keys/Kexample.+013+1.private": 0o600, "keys/Kexample.+013+1.key": 0o600, "own/adult/domains": 0o640,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("of "+name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const settings = "lists: {own: {format: ut1, path: own}}\nintercept: {root: root.pem}\nevents: {sqlite: events.db, dansguardian: access.log}\n" +
+		"dns: {zones: {files: [{path: zone-files}], sign: [{zones: [example], keys: [keys/Kexample.+013+1]}]}}\npolicies: [{name: all, rules: []}]\n"
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file+".saved", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if out, err := configuration.Backup(&b, file); err != nil || len(out) > 0 {
+		t.Fatalf("making a backup: left out %q, %v", out, err)
+	}
+	if _, err := configuration.Restore(&b, other); err != nil {
+		t.Fatal(err)
+	}
+	want, got := tree(t, dir), tree(t, filepath.Dir(other))
+	for path := range want {
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.IsDir() || slices.Contains([]string{"own.txt", "empty", "binary", "access.log", "words", "users"}, name) {
+			continue // no setting names it
+		}
+		sub, inData := strings.CutPrefix(name, "data/")
+		to := filepath.Join(filepath.Dir(other), name)
+		restored, err := os.Stat(to)
+		if inData && left[sub] {
+			if text, _ := os.ReadFile(path); err == nil && sub != "format.json" && sub != "lock" && bytes.HasPrefix(text, []byte("of ")) {
+				t.Errorf("%s is in the backup", name)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s is not in the backup: %v", name, err)
+			continue
+		}
+		a, _ := os.ReadFile(path)
+		if b, _ := os.ReadFile(to); !bytes.Equal(a, b) || restored.Mode() != info.Mode() {
+			t.Errorf("%s has mode %v and %d bytes, want %v and the same %d", name, restored.Mode(), len(b), info.Mode(), len(a))
+		}
+	}
+	if len(got) == 0 || len(want) < 40 {
+		t.Errorf("only %d files were made, and %d restored", len(want), len(got))
+	}
+	root, err := intercept.ReadRoot(filepath.Join(filepath.Dir(other), "root.pem"))
+	if err != nil {
+		t.Fatalf("the restored root certificate: %v", err)
+	}
+	was, err := intercept.ReadRoot(filepath.Join(dir, "root.pem"))
+	if err != nil || !root.Certificate.Equal(was.Certificate) {
+		t.Errorf("the root certificate is another one, %v", err)
+	}
 }

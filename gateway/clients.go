@@ -7,28 +7,29 @@ import (
 	"net/netip"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/clients"
+	"shuultuur/admin/web"
 	"shuultuur/filter"
 	"shuultuur/policy"
-	"shuultuur/policy/ruling"
+	"shuultuur/policy/decision"
 )
 
 // clientsParts returns the parts of the admin address about filtered clients.
-func (g *pages) clientsParts() *admin.Clients {
-	return &admin.Clients{
+func (p *pages) clientsParts() *clients.Clients {
+	return &clients.Clients{
 		Known: func() (users, groups map[string][]string) {
-			id := &g.engine.Load().Settings.Identity
+			id := &p.gateway.engine.Load().Settings.Identity
 			return id.Addresses, id.Groups
 		},
-		About:   g.describe,
-		Bonuses: func() []policy.Bonus { return g.engine.Load().Rulings.Bonuses(time.Now()) },
-		Give:    g.giveTime,
+		About:   p.describe,
+		Bonuses: func() []policy.Bonus { return p.gateway.engine.Load().Decisions.Bonuses(time.Now()) },
+		Give:    p.giveTime,
 	}
 }
 
 // describe describes a client at an address, a user, or a group.
-func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group string) admin.ClientState {
-	e := g.engine.Load()
+func (p *pages) describe(ctx context.Context, addr netip.Addr, user, group string) clients.ClientState {
+	e := p.gateway.engine.Load()
 	var c filter.Client
 	switch {
 	case group != "":
@@ -39,7 +40,7 @@ func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group strin
 		c, _ = e.Identify(ctx, addr) // without a login, the address decides
 	}
 	now := time.Now()
-	a := admin.ClientState{User: c.User, Groups: c.Groups, Policy: e.Policies.Covers(&c, now)}
+	a := clients.ClientState{User: c.User, Groups: c.Groups, Policy: e.Policies.Covers(&c, now)}
 	if group == "" { // quotas are for persons and devices
 		_, a.Balances = e.Policies.Balance(ctx, "", &c, now)
 	}
@@ -48,15 +49,15 @@ func (g *pages) describe(ctx context.Context, addr netip.Addr, user, group strin
 
 // giveTime gives a client minutes beyond quotas for the rest of the day, on all
 // nodes; 0 withdraws them.
-func (g *pages) giveTime(who string, minutes int64, by netip.Addr) error {
-	e := g.engine.Load()
+func (p *pages) giveTime(who string, minutes int64, by netip.Addr) error {
+	e := p.gateway.engine.Load()
 	who, err := e.NormaliseWho(who)
 	if err != nil {
 		return err
 	}
-	minutes, err = e.Rulings.GiveTime(who, minutes, time.Now(), by.String())
-	if e := (*ruling.TooMuch)(nil); errors.As(err, &e) {
-		return &admin.BadChange{Err: err}
+	minutes, err = e.Decisions.GiveTime(who, minutes, time.Now(), by.String())
+	if e := (*decision.TooMuch)(nil); errors.As(err, &e) {
+		return &web.BadChange{Err: err}
 	}
 	if err != nil {
 		return err
@@ -65,6 +66,6 @@ func (g *pages) giveTime(who string, minutes int64, by netip.Addr) error {
 	if minutes > 0 {
 		message = fmt.Sprintf("%d minutes more today", minutes)
 	}
-	g.note(by, "bonus", who+": "+message)
+	p.note(by, "bonus", who+": "+message)
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/configuration"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/test/cert"
 )
 

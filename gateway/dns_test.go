@@ -16,14 +16,14 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/configuration"
-	"shuultuur/dns"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/redis"
 	"shuultuur/list"
 	"shuultuur/policy"
-	"shuultuur/redis"
 	"shuultuur/resolver"
 	"shuultuur/state"
 	"shuultuur/test/race"
@@ -494,7 +494,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 	}
 	// The reverse zones to which their networks are routed name the devices.
 	tv, mary, unrouted := netip.MustParseAddr("10.1.0.77"), netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("192.168.5.5")
-	if names := (&pages{g}).clientNames(ctx, []netip.Addr{tv, mary, unrouted}); names[tv] != "tv.home.arpa" || names[mary] != "mary" || names[unrouted] != "" {
+	if names := (&pages{gateway: g}).clientNames(ctx, []netip.Addr{tv, mary, unrouted}); names[tv] != "tv.home.arpa" || names[mary] != "mary" || names[unrouted] != "" {
 		t.Errorf("the clients have the names %v", names)
 	}
 	// An added or removed entry has effect at once.

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/admin"
-	"shuultuur/configuration"
+	"shuultuur/admin/web"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/event"
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/policy"
-	"shuultuur/replay"
 	"shuultuur/vote"
+	"shuultuur/whatif"
 )
 
 // Limits for finding the effect of a change: the number of newest events, and time.
@@ -29,52 +29,52 @@ const (
 )
 
 // effect judges the events of the last day with and without a change.
-func (g *pages) effect(ctx context.Context, t admin.Trial) (*admin.Effect, error) {
-	x, err := g.prepareTrial(&t)
+func (p *pages) effect(ctx context.Context, t web.Trial) (*web.Effect, error) {
+	x, err := p.prepareTrial(&t)
 	if err != nil {
 		return nil, err
 	}
-	g.questions.Lock()
-	defer g.questions.Unlock()
+	p.gateway.questions.Lock()
+	defer p.gateway.questions.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, effectTime)
 	defer cancel()
-	run := g.engine.Load()
+	run := p.gateway.engine.Load()
 	r := run.Events.Reader()
 	if r == nil {
-		return nil, admin.ErrNoRecord
+		return nil, web.ErrNoRecord
 	}
 	start := time.Now()
-	var judges [2]replay.Judge
-	base, err := g.questions.current(ctx, run)
+	var judges [2]whatif.Judge
+	base, err := p.gateway.questions.current(ctx, run)
 	if err != nil {
 		return nil, tooSlow(ctx, err)
 	}
 	x.change(base, false)
-	judges[0] = base.JudgeInOrder(g.file)
+	judges[0] = base.JudgeInOrder(p.gateway.file)
 	e, done, err := x.build(ctx, base)
 	if err != nil {
 		return nil, tooSlow(ctx, err)
 	}
 	defer done()
-	judges[1] = e.JudgeInOrder(g.file)
+	judges[1] = e.JudgeInOrder(p.gateway.file)
 	out, err := compare(ctx, &judges, r, start)
 	return out, tooSlow(ctx, err)
 }
 
 // compare judges the events of the day before start with two judges.
-func compare(ctx context.Context, judges *[2]replay.Judge, r event.Reader, start time.Time) (*admin.Effect, error) {
-	rows := &replay.NewestReader{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: time.Now().Add(effectRead),
+func compare(ctx context.Context, judges *[2]whatif.Judge, r event.Reader, start time.Time) (*web.Effect, error) {
+	rows := &whatif.NewestReader{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect, Until: time.Now().Add(effectRead),
 		InOrder: judges[0].Counts() || judges[1].Counts()}
-	var source replay.Source
-	w := replay.WhatIf{Old: &judges[0], New: judges[1]}
+	var source whatif.Source
+	w := whatif.Comparison{Old: &judges[0], New: judges[1]}
 	x, err := w.Run(ctx, source.Events(ctx, rows, "the record"))
 	if err != nil {
 		return nil, err
 	}
 	in := source.Input()
-	out := &admin.Effect{Since: rows.Since, Judged: x.Judged, Changed: x.Changed, Unknown: x.Unknown + in.Broken + in.Other, Cut: rows.Cut, Took: time.Since(start).Seconds(), Changes: []admin.EffectKind{}}
+	out := &web.Effect{Since: rows.Since, Judged: x.Judged, Changed: x.Changed, Unknown: x.Unknown + in.Broken + in.Other, Cut: rows.Cut, Took: time.Since(start).Seconds(), Changes: []web.EffectKind{}}
 	for _, c := range x.Changes[:min(len(x.Changes), effectRows)] {
-		out.Changes = append(out.Changes, admin.EffectKind(c))
+		out.Changes = append(out.Changes, web.EffectKind(c))
 	}
 	return out, nil
 }
@@ -88,24 +88,24 @@ func tooSlow(ctx context.Context, err error) error {
 
 // A trial is a change that is made only in an engine for questions.
 type trial struct {
-	*admin.Trial
+	*web.Trial
 	lists  map[string][]list.Change
 	change func(e *engine.Engine, changed bool) // changes values that engines consult
 }
 
-// prepareTrial prepares a trial. A change that is not possible gives [*admin.BadChange].
-func (g *pages) prepareTrial(t *admin.Trial) (*trial, error) {
+// prepareTrial prepares a trial. A change that is not possible gives [*web.BadChange].
+func (p *pages) prepareTrial(t *web.Trial) (*trial, error) {
 	x := &trial{Trial: t, lists: t.Lists}
-	run, now := g.engine.Load(), time.Now()
-	rulings := slices.Clone(t.Rulings)
-	for i := range rulings {
+	run, now := p.gateway.engine.Load(), time.Now()
+	decisions := slices.Clone(t.Decisions)
+	for i := range decisions {
 		var err error
-		if rulings[i], err = g.normaliseDecision(rulings[i]); err != nil {
+		if decisions[i], err = p.normaliseDecision(decisions[i]); err != nil {
 			return nil, err
 		}
 	}
 	for _, v := range t.Votes {
-		if name, c, ok := g.listed(&v); ok {
+		if name, c, ok := p.listed(&v); ok {
 			x.lists = map[string][]list.Change{name: append(x.lists[name], c)}
 			continue
 		}
@@ -113,18 +113,18 @@ func (g *pages) prepareTrial(t *admin.Trial) (*trial, error) {
 		if !v.Ended.IsZero() {
 			d.Until = now
 		}
-		rulings = append(rulings, d)
+		decisions = append(decisions, d)
 	}
-	pauses, err := g.pausesAfter(t.Pause, now)
+	pauses, err := p.pausesAfter(t.Pause, now)
 	if err != nil {
 		return nil, err
 	}
-	bonuses, err := g.bonusesAfter(t.Bonus, now)
+	bonuses, err := p.bonusesAfter(t.Bonus, now)
 	if err != nil {
 		return nil, err
 	}
 	x.change = func(e *engine.Engine, changed bool) {
-		e.Rulings.Copy(run.Rulings)
+		e.Decisions.Copy(run.Decisions)
 		switch {
 		case !changed && t.Pause != nil:
 			e.Pauses.Pauses.Set(run.Pauses.At(now))
@@ -133,9 +133,9 @@ func (g *pages) prepareTrial(t *admin.Trial) (*trial, error) {
 		case t.Pause != nil:
 			e.Pauses.Pauses.Set(pauses)
 		case t.Bonus != nil:
-			e.Rulings.SetBonuses(bonuses)
-		case len(rulings) > 0:
-			e.Rulings.Set(withDecisions(run.Rulings.Sites(now), rulings, now))
+			e.Decisions.SetBonuses(bonuses)
+		case len(decisions) > 0:
+			e.Decisions.Set(withDecisions(run.Decisions.Sites(now), decisions, now))
 		}
 	}
 	return x, nil
@@ -176,7 +176,7 @@ func (x *trial) build(ctx context.Context, base *engine.Engine) (*engine.Engine,
 // badChange converts err to the error that pages expect.
 func badChange(err error) error {
 	if bad := (*collection.BadChange)(nil); errors.As(err, &bad) || errors.Is(err, collection.ErrNoList) {
-		return &admin.BadChange{Err: err}
+		return &web.BadChange{Err: err}
 	}
 	return err
 }
@@ -193,39 +193,39 @@ func withDecisions(all, further []policy.Decision, now time.Time) []policy.Decis
 }
 
 // pausesAfter returns the pauses in force after one begins or ends.
-func (g *pages) pausesAfter(p *policy.Pause, now time.Time) ([]policy.Pause, error) {
-	if p == nil {
+func (p *pages) pausesAfter(change *policy.Pause, now time.Time) ([]policy.Pause, error) {
+	if change == nil {
 		return nil, nil
 	}
-	e := g.engine.Load()
-	who := p.Who
+	e := p.gateway.engine.Load()
+	who := change.Who
 	if who != "" {
 		var err error
 		if who, err = e.NormaliseWho(who); err != nil {
 			return nil, err
 		}
 	}
-	ends := !p.Until.After(now)
+	ends := !change.Until.After(now)
 	all := slices.DeleteFunc(e.Pauses.At(now), func(o policy.Pause) bool { return o.Who == who || ends && who == "" })
 	if !ends {
-		all = append(all, policy.Pause{Who: who, Until: p.Until})
+		all = append(all, policy.Pause{Who: who, Until: change.Until})
 	}
 	return all, nil
 }
 
 // bonusesAfter returns the extra time after some is given or withdrawn.
-func (g *pages) bonusesAfter(b *policy.Bonus, now time.Time) ([]policy.Bonus, error) {
+func (p *pages) bonusesAfter(b *policy.Bonus, now time.Time) ([]policy.Bonus, error) {
 	if b == nil {
 		return nil, nil
 	}
-	e := g.engine.Load()
+	e := p.gateway.engine.Load()
 	who, err := e.NormaliseWho(b.Who)
 	if err != nil {
 		return nil, err
 	}
 	given := *b
 	given.Who, given.Until = who, now.Add(effectSpan)
-	all := slices.DeleteFunc(e.Rulings.Bonuses(now), func(o policy.Bonus) bool {
+	all := slices.DeleteFunc(e.Decisions.Bonuses(now), func(o policy.Bonus) bool {
 		if o.Who == who && given.Minutes > 0 {
 			given.Minutes += o.Minutes
 		}
@@ -239,8 +239,8 @@ func (g *pages) bonusesAfter(b *policy.Bonus, now time.Time) ([]policy.Bonus, er
 
 // listed returns the change of a list that carries out a decision about votes, if there is
 // one.
-func (g *pages) listed(d *vote.Decision) (name string, c list.Change, ok bool) {
-	s := g.engine.Load().Settings.Votes
+func (p *pages) listed(d *vote.Decision) (name string, c list.Change, ok bool) {
+	s := p.gateway.engine.Load().Settings.Votes
 	if s == nil || s.List == "" || d.Action != vote.Block || d.Who != "" || !d.Until.IsZero() {
 		return "", c, false
 	}

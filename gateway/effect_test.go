@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/web"
+	"shuultuur/admin/why"
 	"shuultuur/event"
 	"shuultuur/event/sqlite"
 	"shuultuur/filter"
@@ -18,7 +19,7 @@ import (
 	"shuultuur/vote"
 )
 
-const home = `
+const homeSettings = `
 listen: {proxy: [127.0.0.1:0], admin: 127.0.0.1:0}
 data: data
 events: {sqlite: events.db}
@@ -42,7 +43,7 @@ policies:
 // ben and a third person each viewed a page a minute, two of them a betting page. Of the 58
 // others, the quota of anna and ben lets 30 pass.
 func TestEveryKindOfChangeIsJudged(t *testing.T) {
-	file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": home})
+	file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": homeSettings})
 	dir := filepath.Join(filepath.Dir(file), "data")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -69,11 +70,11 @@ func TestEveryKindOfChangeIsJudged(t *testing.T) {
 	}
 	g := serving(t, file)
 	until := time.Now().Add(5 * time.Minute)
-	own := func(c list.Change) admin.Trial {
-		return admin.Trial{Lists: map[string][]list.Change{"own": {c}}}
+	own := func(c list.Change) web.Trial {
+		return web.Trial{Lists: map[string][]list.Change{"own": {c}}}
 	}
 	for name, c := range map[string]struct {
-		trial   admin.Trial
+		trial   web.Trial
 		changed int64
 		is      string // "" for several results: a minute that passes uses up a later one
 	}{
@@ -81,22 +82,22 @@ func TestEveryKindOfChangeIsJudged(t *testing.T) {
 		"an entry for nothing":         {own(list.Change{Entry: "other.example"}), 0, ""},
 		"an exception":                 {own(list.Change{Entry: "casino.example", Exception: true}), 4, ""},
 		"an entry goes":                {own(list.Change{Entry: "casino.example", Remove: true}), 4, ""},
-		"a vote for the list":          {admin.Trial{Votes: []vote.Decision{{Site: "news.example", Action: vote.Block}}}, 60, "block"},
-		"a vote for somebody":          {admin.Trial{Votes: []vote.Decision{{Site: "news.example", Action: vote.Block, Who: "anna"}}}, 30, "block"},
-		"a vote is taken back":         {admin.Trial{Votes: []vote.Decision{{Site: "casino.example", Action: vote.Block, Ended: time.Now()}}}, 4, ""},
-		"a pause for one":              {admin.Trial{Pause: &policy.Pause{Who: "anna", Until: until}}, 2, ""},
-		"a pause for the group":        {admin.Trial{Pause: &policy.Pause{Who: "kids", Until: until}}, 4, ""},
-		"a pause for all":              {admin.Trial{Pause: &policy.Pause{Until: until}}, 4, ""},
-		"a pause for others":           {admin.Trial{Pause: &policy.Pause{Who: "10.1.0.3", Until: until}}, 0, ""},
-		"more time for one":            {admin.Trial{Bonus: &policy.Bonus{Who: "anna", Minutes: 15}}, 15, "pass"},
-		"more time than the day needs": {admin.Trial{Bonus: &policy.Bonus{Who: "kids", Minutes: 240}}, 56, "pass"},
-		"a shorter quota":              {admin.Trial{Text: []byte(strings.Replace(home, "time: 30m", "time: 10m", 1))}, 40, "block"},
-		"a site for all":               {admin.Trial{Rulings: []policy.Decision{{Site: "news.example", Block: true}}}, 118, "block"},
-		"an exception from the list":   {admin.Trial{Rulings: []policy.Decision{{Site: "casino.example", Who: "anna", Until: until}}}, 2, ""},
-		"a limit that nobody reaches":  {admin.Trial{Text: []byte(strings.Replace(home, "    quotas", "    limits: [{requests: 100/1m}]\n    quotas", 1))}, 0, ""},
-		"a limit of a request an hour": {admin.Trial{Text: []byte(strings.Replace(home, "    quotas", "    limits: [{requests: 1/1h}]\n    quotas", 1))}, 58, "block"},
+		"a vote for the list":          {web.Trial{Votes: []vote.Decision{{Site: "news.example", Action: vote.Block}}}, 60, "block"},
+		"a vote for somebody":          {web.Trial{Votes: []vote.Decision{{Site: "news.example", Action: vote.Block, Who: "anna"}}}, 30, "block"},
+		"a vote is taken back":         {web.Trial{Votes: []vote.Decision{{Site: "casino.example", Action: vote.Block, Ended: time.Now()}}}, 4, ""},
+		"a pause for one":              {web.Trial{Pause: &policy.Pause{Who: "anna", Until: until}}, 2, ""},
+		"a pause for the group":        {web.Trial{Pause: &policy.Pause{Who: "kids", Until: until}}, 4, ""},
+		"a pause for all":              {web.Trial{Pause: &policy.Pause{Until: until}}, 4, ""},
+		"a pause for others":           {web.Trial{Pause: &policy.Pause{Who: "10.1.0.3", Until: until}}, 0, ""},
+		"more time for one":            {web.Trial{Bonus: &policy.Bonus{Who: "anna", Minutes: 15}}, 15, "pass"},
+		"more time than the day needs": {web.Trial{Bonus: &policy.Bonus{Who: "kids", Minutes: 240}}, 56, "pass"},
+		"a shorter quota":              {web.Trial{Text: []byte(strings.Replace(homeSettings, "time: 30m", "time: 10m", 1))}, 40, "block"},
+		"a site for all":               {web.Trial{Decisions: []policy.Decision{{Site: "news.example", Block: true}}}, 118, "block"},
+		"an exception from the list":   {web.Trial{Decisions: []policy.Decision{{Site: "casino.example", Who: "anna", Until: until}}}, 2, ""},
+		"a limit that nobody reaches":  {web.Trial{Text: []byte(strings.Replace(homeSettings, "    quotas", "    limits: [{requests: 100/1m}]\n    quotas", 1))}, 0, ""},
+		"a limit of a request an hour": {web.Trial{Text: []byte(strings.Replace(homeSettings, "    quotas", "    limits: [{requests: 1/1h}]\n    quotas", 1))}, 58, "block"},
 	} {
-		x, err := (&pages{g}).effect(t.Context(), c.trial)
+		x, err := (&pages{gateway: g}).effect(t.Context(), c.trial)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -111,20 +112,20 @@ func TestEveryKindOfChangeIsJudged(t *testing.T) {
 			}
 		}
 	}
-	for name, trial := range map[string]admin.Trial{
+	for name, trial := range map[string]web.Trial{
 		"a list that is not there": {Lists: map[string][]list.Change{"none": {{Entry: "a.example"}}}},
 		"no entry":                 own(list.Change{Entry: "not a host"}),
 		"a stranger":               {Pause: &policy.Pause{Who: "stranger", Until: until}},
 		"a stranger's time":        {Bonus: &policy.Bonus{Who: "stranger", Minutes: 15}},
-		"a site of no name":        {Rulings: []policy.Decision{{Site: "not a host", Block: true}}},
+		"a site of no name":        {Decisions: []policy.Decision{{Site: "not a host", Block: true}}},
 	} {
-		var bad *admin.BadChange
-		if _, err := (&pages{g}).effect(t.Context(), trial); !errors.As(err, &bad) {
+		var bad *web.BadChange
+		if _, err := (&pages{gateway: g}).effect(t.Context(), trial); !errors.As(err, &bad) {
 			t.Errorf("%s: %v, want a BadChange", name, err)
 		}
 	}
 	e := g.engine.Load()
-	if hits, err := e.Lists.Search("news.example"); err != nil || len(hits) > 0 || len(e.Pauses.At(time.Now())) > 0 || len(e.Rulings.Bonuses(time.Now())) > 0 {
+	if hits, err := e.Lists.Search("news.example"); err != nil || len(hits) > 0 || len(e.Pauses.At(time.Now())) > 0 || len(e.Decisions.Bonuses(time.Now())) > 0 {
 		t.Errorf("asking for effects changed what is in use: %v, %v", hits, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "lists", "trial-*")); len(left) > 0 {
@@ -143,12 +144,12 @@ func hourAgo(now time.Time, hours int) time.Time {
 
 // The engine for questions is kept, and follows what is in use.
 func TestQuestionsBuildOnlyWhatHasChanged(t *testing.T) {
-	file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": home})
+	file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": homeSettings})
 	g := serving(t, file)
-	p := &pages{g}
+	p := &pages{gateway: g}
 	why := func(host, want string) {
 		t.Helper()
-		x, err := p.explain(t.Context(), admin.Question{URL: "http://" + host + "/", Client: netip.MustParseAddr("10.1.0.1")})
+		x, err := p.explain(t.Context(), why.Question{URL: "http://" + host + "/", Client: netip.MustParseAddr("10.1.0.1")})
 		if err != nil || x.Action != want {
 			t.Errorf("%s: %+v %v, want %s", host, x, err, want)
 		}
@@ -160,7 +161,7 @@ func TestQuestionsBuildOnlyWhatHasChanged(t *testing.T) {
 	if e := g.questions.engine; e.Checks != first.Checks || e.Lists != first.Lists || e.Policies != first.Policies {
 		t.Error("parts that have not changed were built again")
 	}
-	if _, err := p.effect(t.Context(), admin.Trial{Lists: map[string][]list.Change{"own": {{Entry: "news.example"}}}}); err != nil && !errors.Is(err, admin.ErrNoRecord) {
+	if _, err := p.effect(t.Context(), web.Trial{Lists: map[string][]list.Change{"own": {{Entry: "news.example"}}}}); err != nil && !errors.Is(err, web.ErrNoRecord) {
 		t.Error(err)
 	}
 	why("news.example", "pass")
@@ -174,13 +175,13 @@ func TestQuestionsBuildOnlyWhatHasChanged(t *testing.T) {
 	why("casino.example", "block")
 	g.engine.Load().Pauses.Pauses.Set([]policy.Pause{{Until: time.Now().Add(time.Minute)}})
 	why("casino.example", "pass")
-	if err := g.checkText(t.Context(), []byte(strings.Replace(home, "    quotas", "    expect: [{url: casino.example, is: block}]\n    quotas", 1))); err != nil {
+	if err := g.checkText(t.Context(), []byte(strings.Replace(homeSettings, "    quotas", "    expect: [{url: casino.example, is: block}]\n    quotas", 1))); err != nil {
 		t.Errorf("an expectation is not met because of a pause: %v", err)
 	}
 	g.engine.Load().Pauses.Pauses.Set(nil)
 	why("casino.example", "block")
 	for _, action := range []string{"warn", "block"} {
-		if err := errors.Join(os.WriteFile(file, []byte(strings.Replace(home, "action: block", "action: "+action, 1)), 0o600), g.Reload(t.Context())); err != nil {
+		if err := errors.Join(os.WriteFile(file, []byte(strings.Replace(homeSettings, "action: block", "action: "+action, 1)), 0o600), g.Reload(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		why("casino.example", action)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/web"
 	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
@@ -185,14 +185,14 @@ func TestAChangeIsTriedOnManyEvents(t *testing.T) {
 	}
 	g := serving(t, file)
 	changed := strings.Replace(text, "host: [slots.example]", "host: [slots.example, site-18.example.com]", 1)
-	ruled, err := (&pages{g}).effect(t.Context(), admin.Trial{Rulings: []policy.Decision{{Site: "site-18.example.com", Block: true}}})
+	ruled, err := (&pages{gateway: g}).effect(t.Context(), web.Trial{Decisions: []policy.Decision{{Site: "site-18.example.com", Block: true}}})
 	if err != nil || ruled.Changed != want || len(ruled.Changes) != 1 || ruled.Changes[0].Is != filter.Block.String() {
 		t.Errorf("blocking a site by hand would change %+v, %v; want %d", ruled, err, want)
 	}
-	if all := g.engine.Load().Rulings.Sites(time.Now()); len(all) > 0 {
+	if all := g.engine.Load().Decisions.Sites(time.Now()); len(all) > 0 {
 		t.Errorf("asking for the effect made the decisions %v", all)
 	}
-	x, err := (&pages{g}).effect(t.Context(), admin.Trial{Text: []byte(changed)})
+	x, err := (&pages{gateway: g}).effect(t.Context(), web.Trial{Text: []byte(changed)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"go.yaml.in/yaml/v4"
 
-	"shuultuur/check/picture/net/nettest"
-	"shuultuur/configuration"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/intercept"
-	"shuultuur/setting"
+	"shuultuur/lib/neural/nettest"
+	"shuultuur/lib/setting"
 	"shuultuur/test/cert"
 )
 

@@ -21,18 +21,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/home"
+	"shuultuur/admin/system"
 	"shuultuur/check/picture"
-	"shuultuur/configuration"
-	"shuultuur/datadir"
-	"shuultuur/dns"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/fleet"
-	"shuultuur/handover"
+	"shuultuur/lib/datadir"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/setting"
 	"shuultuur/list/source"
-	"shuultuur/setting"
 )
 
 // A Gateway is a running filter. Make one with New, then call Run.
@@ -51,8 +52,8 @@ type Gateway struct {
 	sockets *handover.Sockets
 	departure
 
-	setup    atomic.Pointer[admin.Setup] // nil when setup is complete
-	remarks  atomic.Pointer[[]admin.Remark]
+	setup    atomic.Pointer[home.Setup] // nil when setup is complete
+	remarks  atomic.Pointer[[]home.Remark]
 	pictures picture.Gallery // verdicts of the models for pictures
 
 	saving    sync.Mutex // held while the settings change
@@ -84,7 +85,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 		sockets: handover.FromContext(ctx), departure: departure{left: make(chan struct{})}}
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
-	p := &pages{g}
+	p := &pages{gateway: g}
 	g.host = engine.Host{InUse: g.engine.Load, Done: g.recordDone, Named: g.recordAnswer, Decide: p.decide, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
 	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, ReloadAndLog: g.ReloadAndLog, Newer: g.refresher.Newer, Log: log}
 	defer returnMemory(allocated())
@@ -97,6 +98,9 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g.problems = g.unmet(ctx)
+	for _, p := range g.absent() {
+		g.log.Warn(p)
+	}
 	return g, nil
 }
 
@@ -223,26 +227,36 @@ func (g *Gateway) Run(ctx context.Context) error {
 		stop()
 	}
 	g.ready.Store(false)
-	work.Wait()
+	g.endWithin(g.longestDrain(), "work in the background", work.Wait)
 	return errors.Join(err, g.close())
 }
 
-// close ends all parts: first those with sockets, all at once, then the others from the bottom
-// of the table, so that events are written until the last transaction is over.
+// close waits for the work in the background and ends all parts: first those with sockets, all at
+// once, then the others from the bottom of the table, so that events are written until the last
+// transaction is over. It gives up what does not end in time, so that the process ends.
 func (g *Gateway) close() error {
-	g.reloading.Lock()
-	g.closed = true // prevents further reloads
-	g.reloading.Unlock()
-	g.questions.drop(0)
-	e := g.engine.Load()
+	e, limit := g.engine.Load(), g.longestDrain()
+	g.endWithin(limit, "work in the background", func() {
+		g.reloading.Lock()
+		g.closed = true // prevents further reloads
+		g.reloading.Unlock()
+		g.questions.drop(0)
+	})
 	var errs []error
 	end := func(p engine.Part) {
-		if r := g.running[p.Name]; r != nil {
+		r := g.running[p.Name]
+		if r != nil {
 			r.stop()
-			<-r.ended
+		}
+		ended := g.endWithin(limit, p.Name, func() {
+			if r != nil {
+				<-r.ended
+			}
+			engine.ClosePart(p.Value, g.log)
+		})
+		if ended && r != nil {
 			errs = append(errs, r.err)
 		}
-		engine.ClosePart(p.Value, g.log)
 	}
 	var inner []engine.Part
 	for _, p := range slices.Backward(e.Parts()) {
@@ -257,10 +271,46 @@ func (g *Gateway) close() error {
 			end(p)
 		}
 	}
+	limit = time.Minute // what is left to do does not depend on clients
 	for _, p := range inner {
 		end(p)
 	}
 	return errors.Join(errs...)
+}
+
+// longestDrain is how long parts with sockets may take to end. They limit themselves; this is for
+// what they do not expect.
+func (g *Gateway) longestDrain() time.Duration {
+	s := g.engine.Load().Settings
+	return max(s.Proxy.Drain.Or(30*time.Second), s.ICAP.Drain.Or(10*time.Second)) + 10*time.Second
+}
+
+// endWithin calls a function that ends something, and reports whether it returned in time. After
+// another process has taken over, the time begins when the process must end.
+func (g *Gateway) endWithin(limit time.Duration, what string, end func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		end()
+	}()
+	select {
+	case <-g.left:
+		select {
+		case <-done:
+			return true
+		case <-*g.hurry.Load():
+		}
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		g.log.Error("a part does not end, and is given up", "name", what, "after", limit)
+		return false
+	}
 }
 
 // ProxyAddr returns the address of the proxy.
@@ -303,11 +353,11 @@ func (g *Gateway) LogKeys(w io.Writer) {
 	g.engine.Load().Connect(&g.host)
 }
 
-func (g *Gateway) health() admin.Health {
+func (g *Gateway) health() system.Health {
 	g.mu.Lock()
 	problems := slices.Clone(g.problems)
 	g.mu.Unlock()
-	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file, State: "alone"}
+	h := system.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file, State: "alone"}
 	if e := g.engine.Load(); e != nil {
 		h.Revision, h.Update = e.Revision, e.Updates.Newer()
 		problems = append(problems, e.Problems()...)
@@ -319,11 +369,20 @@ func (g *Gateway) health() admin.Health {
 			h.State = "shared"
 		}
 	}
+	problems = append(problems, g.absent()...)
 	if p := g.halfway.Load(); p != nil {
 		problems = append(problems, *p)
 	}
 	h.Problems = append([]string{}, problems...) // JSON then has [], not null
 	return h
+}
+
+// absent says which addresses of listeners the machine does not have.
+func (g *Gateway) absent() (all []string) {
+	for _, a := range g.sockets.Absent() {
+		all = append(all, fmt.Sprintf("listen: this machine does not have the address of %s now; clients are served there as soon as it has; if it never will, name another in the settings", a))
+	}
+	return all
 }
 
 // Hangup reopens log files, as needed after a rotation, and reloads.
@@ -361,7 +420,7 @@ func (g *Gateway) PortalAddr() string {
 // fleetParts returns the parts in use that instructions of other nodes affect.
 func (g *Gateway) fleetParts() fleet.Parts {
 	e := g.engine.Load()
-	p := fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Rulings: e.Rulings, Lists: e.Lists, Cache: e.Stored, Key: e.Data.Key}
+	p := fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Decisions: e.Decisions, Lists: e.Lists, Cache: e.Stored, Key: e.Data.Key}
 	if v := e.Votes; v != nil {
 		p.EraseVotes = func(ctx context.Context, users []string, clients []netip.Addr) (int64, error) {
 			return v.Erase(ctx, voterOf(&event.Person{Users: users, Clients: clients}), false)

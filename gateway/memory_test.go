@@ -20,7 +20,7 @@ func TestMemoryThatABuildTookIsReturned(t *testing.T) {
 	}
 	file := folder(t, map[string]string{
 		"local.rules":    rules.String(),
-		"shuultuur.yaml": "listen: {proxy: 127.0.0.1:0}\nchecks: {signature: {rules: [local.rules]}}\npolicies: [{name: everyone}]\n",
+		"shuultuur.yaml": "listen: {proxy: 127.0.0.1:0, admin: \"off\"}\nchecks: {signature: {rules: [local.rules]}}\npolicies: [{name: everyone}]\n",
 	})
 	before := allocated()
 	serving(t, file)

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/home"
 	"shuultuur/filter"
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 )
 
 // metrics are shown by /metrics. Labels are names in the settings (policy, rule, category),
@@ -16,7 +16,7 @@ type metrics struct {
 	transactions *metric.CounterVec
 	seconds      *metric.HistogramVec
 	reloads      *metric.CounterVec
-	live         admin.Live // the last hour
+	live         home.Live // the last hour
 }
 
 func newMetrics(g *Gateway) *metrics {

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
-	"shuultuur/admin"
-	"shuultuur/configuration"
-	"shuultuur/dns"
+	"shuultuur/admin/network"
+	"shuultuur/admin/system"
+	"shuultuur/admin/web"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/dns"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
 )
@@ -17,57 +21,59 @@ import (
 var errNoForwarding = errors.New("the settings name no upstream under dns.forward that could be asked")
 
 // systemParts returns the functions by which the admin address shows the program.
-func (g *pages) systemParts() *admin.System {
-	return &admin.System{
-		Backup: func(w io.Writer) ([]string, error) { return configuration.Backup(w, g.file) },
+func (p *pages) systemParts() *system.System {
+	return &system.System{
+		Backup: func(w io.Writer) ([]string, error) {
+			return configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(p.gateway.engine.Load().Seen))...)
+		},
 		State: func() map[string]any {
-			e := g.engine.Load()
-			return map[string]any{admin.Remembered: e.State.Stats()}
+			e := p.gateway.engine.Load()
+			return map[string]any{system.Remembered: e.State.Stats()}
 		},
 	}
 }
 
 // namesParts returns the functions by which the admin address shows the name server
 // in use.
-func (g *pages) namesParts() *admin.Names {
-	return &admin.Names{
-		Upstreams: func() []admin.Upstream {
-			all := []admin.Upstream{}
-			if f := g.engine.Load().Forward; f != nil {
+func (p *pages) namesParts() *network.Names {
+	return &network.Names{
+		Upstreams: func() []network.Upstream {
+			all := []network.Upstream{}
+			if f := p.gateway.engine.Load().Forward; f != nil {
 				for _, u := range f.Upstreams() {
-					all = append(all, admin.Upstream{Name: u.To, Up: u.Up, Seconds: u.Seconds, Requests: u.Requests, Errors: u.Errors, Timeouts: u.Timeouts})
+					all = append(all, network.Upstream{Name: u.To, Up: u.Up, Seconds: u.Seconds, Requests: u.Requests, Errors: u.Errors, Timeouts: u.Timeouts})
 				}
 			}
 			return all
 		},
 		Cache: func() any {
-			if c := g.engine.Load().Cache; c != nil {
+			if c := p.gateway.engine.Load().Cache; c != nil {
 				return c.Stats()
 			}
 			return struct{}{}
 		},
 		Flush: func() {
-			if c := g.engine.Load().Cache; c != nil {
+			if c := p.gateway.engine.Load().Cache; c != nil {
 				c.Flush()
 			}
 		},
-		Look: g.lookUp,
+		Look: p.lookUp,
 	}
 }
 
 // lookUp queries the upstreams, not the cache, for records of a name.
-func (g *pages) lookUp(ctx context.Context, name, kind string) (*admin.LookupResult, error) {
-	f := g.engine.Load().Forward
+func (p *pages) lookUp(ctx context.Context, name, kind string) (*network.LookupResult, error) {
+	f := p.gateway.engine.Load().Forward
 	if f == nil {
-		return nil, &admin.BadChange{Err: errNoForwarding}
+		return nil, &web.BadChange{Err: errNoForwarding}
 	}
 	wire, err := dns.Name(name)
 	if err != nil {
-		return nil, &admin.BadChange{Err: err}
+		return nil, &web.BadChange{Err: err}
 	}
 	qtype, err := dns.Type(kind)
 	if err != nil {
-		return nil, &admin.BadChange{Err: err}
+		return nil, &web.BadChange{Err: err}
 	}
 	start := time.Now()
 	msg, upstream, err := f.Exchange(ctx, wire, qtype, 1, forward.Option{})
@@ -78,5 +84,5 @@ func (g *pages) lookUp(ctx context.Context, name, kind string) (*admin.LookupRes
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer for %s: %w", name, err)
 	}
-	return &admin.LookupResult{Rcode: dns.RcodeName(text.Rcode), Records: text.Records, Upstream: upstream, Took: time.Since(start).Seconds()}, nil
+	return &network.LookupResult{Rcode: dns.RcodeName(text.Rcode), Records: text.Records, Upstream: upstream, Took: time.Since(start).Seconds()}, nil
 }

@@ -10,21 +10,26 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
-	"shuultuur/admin"
+	"shuultuur/admin/account"
 	"shuultuur/admin/hook"
-	"shuultuur/atomicfile"
-	"shuultuur/configuration"
+	"shuultuur/admin/settings"
+	"shuultuur/admin/web"
+	"shuultuur/admin/why"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/intercept"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
-	"shuultuur/setting"
 )
 
 // questionTime is how long the engine for questions is kept after the last one.
@@ -74,16 +79,16 @@ func (q *questionEngine) drop(unused time.Duration) {
 }
 
 // explain answers a question with the engine for questions.
-func (g *pages) explain(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
-	g.questions.Lock()
-	defer g.questions.Unlock()
-	run := g.engine.Load()
-	e, err := g.questions.current(ctx, run)
+func (p *pages) explain(ctx context.Context, q why.Question) (*why.Explanation, error) {
+	p.gateway.questions.Lock()
+	defer p.gateway.questions.Unlock()
+	run := p.gateway.engine.Load()
+	e, err := p.gateway.questions.current(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	e.Pauses.Pauses.Set(run.Pauses.At(time.Now()))
-	e.Rulings.Copy(run.Rulings)
+	e.Decisions.Copy(run.Decisions)
 	return e.Why(ctx, q)
 }
 
@@ -99,27 +104,27 @@ func isSite(name string) bool {
 }
 
 // normaliseDecision normalises a decision about a site.
-func (g *pages) normaliseDecision(d policy.Decision) (policy.Decision, error) {
+func (p *pages) normaliseDecision(d policy.Decision) (policy.Decision, error) {
 	if _, err := netip.ParseAddr(d.Site); err != nil && !isSite(d.Site) {
-		return d, &admin.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
+		return d, &web.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
 	}
 	if d.Who == "" {
 		return d, nil
 	}
-	who, err := g.engine.Load().NormaliseWho(d.Who)
+	who, err := p.gateway.engine.Load().NormaliseWho(d.Who)
 	d.Who = who
 	return d, err
 }
 
 // rule opens or blocks a site for a client on all nodes, or ends that.
-func (g *pages) rule(d policy.Decision, by netip.Addr) error {
-	d, err := g.normaliseDecision(d)
+func (p *pages) rule(d policy.Decision, by netip.Addr) error {
+	d, err := p.normaliseDecision(d)
 	if err != nil {
 		return err
 	}
-	e := g.engine.Load()
+	e := p.gateway.engine.Load()
 	ended := !d.Until.IsZero() && !d.Until.After(time.Now())
-	if err := e.Rulings.Rule(d, ended, by.String()); err != nil {
+	if err := e.Decisions.Rule(d, ended, by.String()); err != nil {
 		return err
 	}
 	outcome := "opened"
@@ -129,7 +134,7 @@ func (g *pages) rule(d policy.Decision, by netip.Addr) error {
 	case d.Block:
 		outcome = "blocked"
 	}
-	g.note(by, "ruling", fmt.Sprintf("%s: %s for %s", d.Site, outcome, orEveryone(d.Who)))
+	p.note(by, "ruling", fmt.Sprintf("%s: %s for %s", d.Site, outcome, orEveryone(d.Who)))
 	return nil
 }
 
@@ -141,35 +146,78 @@ func orEveryone(who string) string {
 }
 
 // note logs and records an administrator's action.
-func (g *pages) note(by netip.Addr, category, outcome string) {
-	g.log.Info(outcome, "by", by)
+func (p *pages) note(by netip.Addr, category, outcome string) {
+	p.gateway.log.Info(outcome, "by", by)
 	now := time.Now()
 	f := filter.Finding{Check: "admin", Category: category}
-	t := filter.Transaction{ID: g.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Record: filter.Record{Note: outcome}, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
-	g.engine.Load().Events.Add(event.NewRow(&t))
+	t := filter.Transaction{ID: p.gateway.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Record: filter.Record{Note: outcome}, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
+	p.gateway.engine.Load().Events.Add(event.NewRow(&t))
 }
 
 // settingsParts returns the functions by which the admin address shows and changes
 // the settings.
-func (g *pages) settingsParts(s *configuration.Settings) *admin.Settings {
-	return &admin.Settings{
-		File:     g.file,
-		Read:     func() ([]byte, error) { return os.ReadFile(g.file) },
-		Check:    g.checkText,
-		Save:     g.saveSettings,
+func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
+	s := first.Settings
+	return &settings.Settings{
+		File:     p.gateway.file,
+		Read:     func() ([]byte, error) { return os.ReadFile(p.gateway.file) },
+		Check:    p.gateway.checkText,
+		Save:     p.gateway.saveSettings,
 		Versions: s.Versions(),
+		Empty:    func() any { return &configuration.Settings{} },
+		Key:      first.Data.Key,
+		Own:      p.gateway.owns,
 		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys only, without the texts of the manual
 		Keys:     setting.Keys(s),
-		Policies: func() ([]admin.PolicyView, error) {
-			s := g.engine.Load().Settings
-			return admin.PolicyViews(s.Text, s.Policies)
+		Policies: func() ([]settings.PolicyView, error) {
+			s := p.gateway.engine.Load().Settings
+			return settings.PolicyViews(s.Text, s.Policies)
 		},
 	}
 }
 
+// owns reports whether a path leads to files that settings of an operator must not name: the data
+// folder, the settings with their program, and files that only an owner may name, such as keys. A
+// folder above them leads there, too.
+func (g *Gateway) owns(path string) bool {
+	s := g.engine.Load().Settings
+	own := append(setting.PowerFiles(s, account.Owner.String()), string(s.Data), g.file, hook.Path(g.file))
+	if s.Intercept != nil && s.Intercept.Root != "" {
+		own = append(own, intercept.KeyFile(string(s.Intercept.Root)))
+	}
+	path = realPath(path)
+	return slices.ContainsFunc(own, func(o string) bool {
+		o = realPath(o)
+		return isBelow(path, o) || isBelow(o, path)
+	})
+}
+
+// realPath returns a path without symbolic links, as far as it exists.
+func realPath(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+func isBelow(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 // lockedOf is the part of the settings that could undo a locked list.
-func lockedOf(s *configuration.Settings) *admin.LockedSettings {
-	return &admin.LockedSettings{Checks: s.Checks, Policies: s.Policies, Inspected: s.Proxy.Exchange.Inspected}
+func lockedOf(s *configuration.Settings) *settings.LockedSettings {
+	return &settings.LockedSettings{Checks: s.Checks, Policies: s.Policies, Inspected: s.Proxy.Exchange.Inspected}
 }
 
 // checkText finds mistakes in a text of settings, and expectations of policies that it does
@@ -206,8 +254,8 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	if err != nil {
 		return nil, err
 	}
-	if admin.Tag(was) != tag {
-		return nil, admin.ErrChanged
+	if web.Tag(was) != tag {
+		return nil, web.ErrChanged
 	}
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(g.file); err == nil {
@@ -257,8 +305,8 @@ func (g *Gateway) unmet(ctx context.Context) (problems []string) {
 		return []string{fmt.Sprintf("the expectations of policies cannot be checked: %v", err)}
 	}
 	e.Pauses.Pauses.Set(nil) // expectations are about the settings alone
-	e.Rulings.Set(nil)
-	e.Rulings.SetBonuses(nil)
+	e.Decisions.Set(nil)
+	e.Decisions.SetBonuses(nil)
 	err = e.Expectations(ctx)
 	var all setting.Mistakes
 	if errors.As(err, &all) {

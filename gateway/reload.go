@@ -6,9 +6,9 @@ import (
 	"maps"
 	"time"
 
-	"shuultuur/configuration"
 	"shuultuur/engine"
-	"shuultuur/setting"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/setting"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/configuration"
 	"shuultuur/engine"
-	"shuultuur/setting"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/setting"
 )
 
 // folder writes files into a new folder and returns the settings file in it.

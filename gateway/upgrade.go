@@ -7,9 +7,9 @@ import (
 	"os"
 	"sync/atomic"
 
-	"shuultuur/datadir"
 	"shuultuur/engine"
-	"shuultuur/handover"
+	"shuultuur/lib/datadir"
+	"shuultuur/lib/handover"
 )
 
 // A departure hands a gateway's sockets and data folder to the next program.

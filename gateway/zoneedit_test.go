@@ -4,12 +4,9 @@ package gateway
 
 import (
 	"context"
-
-	"shuultuur/zone/authority"
 )
 
-func init() {
-	editZone = func(ctx context.Context, g *Gateway, origin string, text []byte) error {
-		return authority.Editor{Authority: g.engine.Load().Zones}.Write(ctx, origin, "", text)
-	}
+// editZone writes the text of a zone as a page does.
+var editZone = func(ctx context.Context, g *Gateway, origin string, text []byte) error {
+	return g.engine.Load().Zones.Editor().Write(ctx, origin, "", text)
 }

@@ -15,8 +15,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
 	"shuultuur/engine"
+	"shuultuur/lib/dns"
 	"shuultuur/test/redistest"
 	"shuultuur/zone/sign"
 )
@@ -27,10 +27,6 @@ const zoneText = `$TTL 300
 ns1 A   192.0.2.53
 www A   192.0.2.%d
 `
-
-// editZone writes the text of a zone as a page does; nil in the small build, which cannot edit
-// zones.
-var editZone func(ctx context.Context, g *Gateway, origin string, text []byte) error
 
 // TestZonesOfOurOwn serves zones from files and Redis, signs them, transfers them to permitted
 // clients, and changes them while the gateway runs.

@@ -1,5 +1,3 @@
-//go:build !small
-
 package helper
 
 import (
@@ -16,7 +14,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 )
 

@@ -1,11 +1,9 @@
-//go:build !small
-
 package helper
 
 import (
 	"sync/atomic"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 )
 
 // counters count questions by their result.

@@ -1,5 +1,3 @@
-//go:build !small
-
 // Package helper answers Squid's helper interfaces: to which URL a request goes
 // (url_rewrite_program), whether an acl matches (external_acl_type), whether a password
 // is right (auth_param basic).

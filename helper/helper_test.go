@@ -22,7 +22,7 @@ type decider struct{}
 
 func (decider) Wants(*filter.Transaction, filter.Stage) bool { return false }
 
-func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) {
 	v := filter.Verdict{}
 	switch {
 	case strings.HasPrefix(t.Host, "bad"):
@@ -32,7 +32,6 @@ func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) 
 		v.Edits = []filter.Edit{{Kind: filter.SetQuery, Name: "safe", Value: "active"}}
 	}
 	t.Verdict = v
-	return v
 }
 
 type wrong struct{}

@@ -1,5 +1,3 @@
-//go:build !small
-
 package helper
 
 import (
@@ -15,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 )
 

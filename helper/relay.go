@@ -1,5 +1,3 @@
-//go:build !small
-
 package helper
 
 import (
@@ -9,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -48,7 +47,7 @@ func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.
 	defer stop()
 	questions := make(chan inputLine)
 	var broke error
-	go func() { // ends when Squid closes its end, or with the process
+	go func() { // a read of in cannot be interrupted: it ends when Squid closes its end, or with the process
 		defer close(questions)
 		b := bufio.NewReaderSize(in, maxLine)
 		for {
@@ -86,10 +85,17 @@ type dialled struct {
 	err  error
 }
 
+// run passes questions on and answers back until there are none or ctx ends. Long because all
+// cases of one select share its variables.
 func (r *relay) run(ctx context.Context, questions <-chan inputLine) error {
 	conns, answers := make(chan dialled), make(chan answer)
+	ctx, stop := context.WithCancel(ctx)
+	var others sync.WaitGroup // that dial and listen
+	defer others.Wait()
+	defer r.disconnect()
+	defer stop()
 	dial := func(wait time.Duration) {
-		go func() { // ends with ctx at the latest
+		others.Go(func() {
 			select {
 			case <-time.After(wait):
 			case <-ctx.Done():
@@ -103,10 +109,9 @@ func (r *relay) run(ctx context.Context, questions <-chan inputLine) error {
 					c.Close()
 				}
 			}
-		}()
+		})
 	}
 	dial(0)
-	defer func() { r.disconnect() }()
 	beat := time.NewTicker(tick)
 	defer beat.Stop()
 	for questions != nil || len(r.waiting) > 0 {
@@ -133,7 +138,7 @@ func (r *relay) run(ctx context.Context, questions <-chan inputLine) error {
 				continue
 			}
 			r.conn = d.conn
-			go listen(ctx, d.conn, answers)
+			others.Go(func() { listen(ctx, d.conn, answers) })
 			_, _ = fmt.Fprintf(r.conn, "%s%s\n", greeting, r.kind) // if it fails, reading answers fails too
 			for _, w := range r.waiting {
 				r.ask(w.line)

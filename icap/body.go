@@ -1,5 +1,3 @@
-//go:build !small
-
 package icap
 
 import (
@@ -7,8 +5,8 @@ import (
 	"bytes"
 	"io"
 
-	"shuultuur/message"
-	wire "shuultuur/message/icap"
+	"shuultuur/lib/message"
+	wire "shuultuur/lib/message/icap"
 )
 
 // A body is the body of the HTTP message in an ICAP request: its preview and

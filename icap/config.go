@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/page"
-	"shuultuur/setting"
 )
 
 // Config has the settings of a Server. The zero value of each field selects its
@@ -34,7 +34,7 @@ type Engine struct {
 	Accept  func(ctx context.Context, t *filter.Transaction, token string) (string, error)
 	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
 	Pages   *page.Set
-	// Identify returns the client, as [proxy.Engine.Identify] does, if the ICAP
+	// Identify returns the client, as proxy.Engine.Identify does, if the ICAP
 	// client does not name a user.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
 	// Named returns the client at an address that the ICAP client has identified as

@@ -1,5 +1,3 @@
-//go:build !small
-
 package icap
 
 import (
@@ -16,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/message"
-	wire "shuultuur/message/icap"
+	"shuultuur/lib/message"
+	wire "shuultuur/lib/message/icap"
 )
 
 const (
@@ -50,6 +48,7 @@ type conn struct {
 	bufs   net.Buffers
 	buf    []byte // for copying bodies
 	key    []byte
+	id     string // of the request that the answer lets pass, "" for other answers
 }
 
 func newConn(s *Server, l *listener, nc net.Conn) *conn {
@@ -85,7 +84,7 @@ func (c *conn) run() {
 // request serves one request and reports whether another may follow.
 func (c *conn) request(ctx context.Context) bool {
 	c.engine = c.s.engine.Load()
-	c.out = c.out[:0]
+	c.out, c.id = c.out[:0], ""
 	err := c.h.read(c.r)
 	if err == nil {
 		err = c.readHeads()
@@ -101,7 +100,7 @@ func (c *conn) request(ctx context.Context) bool {
 		return false
 	}
 	if !c.body.done && !c.final() && !c.body.discard(maxUnread) {
-		c.linger()
+		message.Linger(c.net.Conn)
 		return false
 	}
 	return !c.h.close && !c.net.stopped.Load() && !c.l.draining.Load()
@@ -161,17 +160,7 @@ func (c *conn) refuse(status int, reason string) {
 	if _, err := c.net.Write(c.out); err != nil {
 		return
 	}
-	c.linger()
-}
-
-// linger reads for at most a second the bytes that the client still sends.
-// Closing at once would reset the connection, and the client might lose the
-// answer.
-func (c *conn) linger() {
-	if half, ok := c.net.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_ = c.net.Conn.SetReadDeadline(time.Now().Add(time.Second))
-		_, _ = io.Copy(io.Discard, c.net.Conn)
-	}
+	message.Linger(c.net.Conn)
 }
 
 // status appends the start of a response.
@@ -183,6 +172,9 @@ func (c *conn) status(dst []byte, status int) []byte {
 	dst = append(dst, "\r\n"...)
 	if e := c.s.engine.Load(); e != nil {
 		dst = append(append(append(dst, "ISTag: \""...), e.Tag...), "\"\r\n"...)
+	}
+	if c.id != "" {
+		dst = append(append(append(dst, idField+": "...), c.id...), "\r\n"...)
 	}
 	return dst
 }

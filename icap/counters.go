@@ -1,11 +1,9 @@
-//go:build !small
-
 package icap
 
 import (
 	"sync/atomic"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 )
 
 // The counters of a Server.

@@ -1,5 +1,3 @@
-//go:build !small
-
 package icap
 
 import (
@@ -14,12 +12,17 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"shuultuur/message"
-	wire "shuultuur/message/icap"
+	"shuultuur/lib/message"
+	wire "shuultuur/lib/message/icap"
 )
 
 // maxGroups is the most groups of a user.
 const maxGroups = 1024
+
+// idField has the ID of a request in the answer to REQMOD. A proxy that returns it in
+// RESPMOD says which request was answered, which nothing else does if several clients
+// behind one address ask for the same.
+const idField = "X-Shuultuur-ID"
 
 // A head is the head of an ICAP request.
 type head struct {
@@ -30,6 +33,8 @@ type head struct {
 	close   bool
 
 	client, server netip.Addr
+	port           string // of the client, as sent
+	id             string // that idField returns
 	user           string
 	groups         []string
 	authorization  []byte
@@ -126,7 +131,15 @@ func (h *head) field(name string, value []byte) (err error) {
 			h.close = h.close || strings.EqualFold(strings.TrimSpace(v), "close")
 		}
 	case "x-client-ip":
+		if at, e := netip.ParseAddrPort(string(value)); e == nil {
+			h.client, h.port = at.Addr().Unmap().WithZone(""), strconv.Itoa(int(at.Port()))
+			return nil
+		}
 		h.client, err = address(name, value)
+	case "x-client-port":
+		h.port = string(value)
+	case "x-shuultuur-id":
+		h.id = string(value)
 	case "x-server-ip":
 		h.server, err = address(name, value)
 	case "x-client-username", "x-authenticated-user":

@@ -1,5 +1,3 @@
-//go:build !small
-
 // Package icap serves other proxies over ICAP (RFC 3507): proxies such as Squid send
 // each request and response here before they forward it.
 //
@@ -29,9 +27,10 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/handover"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/exchange"
-	"shuultuur/setting"
 )
 
 // maxPreview is the largest preview, in bytes.
@@ -59,6 +58,9 @@ type Server struct {
 // holds bodies in i, and passes each completed transaction to done. done must
 // not keep it.
 func New(cfg Config, i *exchange.Inspector, done func(*filter.Transaction), log *slog.Logger) (*Server, error) {
+	if release.Small {
+		return nil, release.Lacks("the ICAP server")
+	}
 	if done == nil {
 		done = func(*filter.Transaction) {}
 	}
@@ -115,8 +117,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	err := l.accept(ctx, ln)
 	ln.Close()
 	l.waitForConns(ctx)
-	l.end(s.cfg.Drain.Or(10 * time.Second))
-	cancel()
+	l.end(s.cfg.Drain.Or(10*time.Second), cancel)
 	janitor.Wait()
 	s.record(s.pending.take(time.Time{}))
 	return err
@@ -153,6 +154,7 @@ func (s *Server) finish(x *transaction) {
 	s.done(&x.T)
 	x.flow.Reset()
 	x.T.Reset()
+	x.credentials = ""
 	s.pool.Put(x)
 }
 
@@ -252,8 +254,13 @@ func (l *listener) waitForConns(ctx context.Context) {
 	handover.Wait(&l.wg, hurry, departureTime)
 }
 
-// end waits at most wait for the connections and then closes them.
-func (l *listener) end(wait time.Duration) {
+// abandonTime is how long connections that were closed may take to end.
+const abandonTime = 2 * time.Second
+
+// end waits at most wait for the connections and then closes them, and cancels their context. It
+// abandons those whose judgement does not end.
+func (l *listener) end(wait time.Duration, cancel func()) {
+	defer cancel()
 	l.draining.Store(true)
 	l.ending.Store(true)
 	l.mu.Lock()
@@ -264,6 +271,7 @@ func (l *listener) end(wait time.Duration) {
 	}
 	l.mu.Unlock()
 	late := time.AfterFunc(wait, func() {
+		cancel()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for c := range l.open {
@@ -271,5 +279,5 @@ func (l *listener) end(wait time.Duration) {
 		}
 	})
 	defer late.Stop()
-	l.wg.Wait()
+	handover.Wait(&l.wg, nil, wait+abandonTime)
 }

@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,19 +25,23 @@ import (
 	"shuultuur/proxy/page"
 )
 
-// decider blocks the host bet.example and bodies with the word "bad". It adds a parameter to
-// the query of search.example.
+// decider blocks the host bet.example, bodies with the word "bad", and responses of
+// lounge.example to all but the user anna and the group teachers. It adds a parameter to the
+// query of search.example.
 type decider struct{}
 
 func (decider) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return s != filter.ResponseBody || strings.HasPrefix(t.Content().Type(), "text/")
 }
 
-func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) {
 	bad := s == filter.Name && t.Host == "bet.example"
 	t.Verdict.Edits = nil
 	if s == filter.Request && t.Host == "search.example" {
 		t.Verdict.Edits = []filter.Edit{{Kind: filter.SetQuery, Name: "safe", Value: "active"}}
+	}
+	if s == filter.Response && t.Host == "lounge.example" {
+		bad = t.Client.User != "anna" && !slices.Contains(t.Client.Groups, "teachers")
 	}
 	b := t.Body
 	if s == filter.RequestBody {
@@ -49,7 +55,6 @@ func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) 
 		t.Verdict.Action = filter.Block
 		t.Verdict.Reason.Rule = "test"
 	}
-	return t.Verdict
 }
 
 // start starts a server and returns a connection to it. done gets the transactions.
@@ -69,8 +74,11 @@ func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, n
 	}
 	err = s.Use(&Engine{
 		Decider: decider{}, Pages: pages, Tag: "tag1",
-		Identify: func(_ context.Context, a netip.Addr, _ []byte) (filter.Client, error) {
-			return filter.Client{Addr: a}, nil
+		Identify: func(_ context.Context, a netip.Addr, credentials []byte) (filter.Client, error) {
+			if a == netip.MustParseAddr("192.0.2.66") {
+				return filter.Client{Addr: a}, errors.New("this address is unknown")
+			}
+			return filter.Client{Addr: a, User: strings.TrimPrefix(string(credentials), "Basic ")}, nil
 		},
 		Named: func(_ context.Context, a netip.Addr, user string, groups []string, source string) filter.Client {
 			return filter.Client{Addr: a, User: user, Groups: groups, Source: source}
@@ -149,6 +157,13 @@ func (c *talker) head() (string, map[string]string) {
 func (c *talker) message() (status, head, body string) {
 	c.t.Helper()
 	status, fields := c.head()
+	head, body = c.rest(status, fields)
+	return status, head, body
+}
+
+// rest reads what follows an ICAP head.
+func (c *talker) rest(status string, fields map[string]string) (head, body string) {
+	c.t.Helper()
 	e := fields["Encapsulated"]
 	var n int
 	if _, err := fmt.Sscanf(e[strings.LastIndexByte(e, '=')+1:], "%d", &n); err != nil {
@@ -159,7 +174,7 @@ func (c *talker) message() (status, head, body string) {
 		c.t.Fatal(err)
 	}
 	if strings.Contains(e, "null-body") {
-		return status, string(b), ""
+		return string(b), ""
 	}
 	for {
 		line, err := c.r.ReadString('\n')
@@ -175,7 +190,7 @@ func (c *talker) message() (status, head, body string) {
 			c.t.Fatal(err)
 		}
 		if size == 0 {
-			return status, string(b), body + strings.TrimSuffix(strings.TrimPrefix(line, "0"), "\r\n")
+			return string(b), body + strings.TrimSuffix(strings.TrimPrefix(line, "0"), "\r\n")
 		}
 		body += string(chunk[:size])
 	}
@@ -246,7 +261,7 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 		base64.StdEncoding.EncodeToString([]byte("WinNT://school/pupils,LDAP://dir/CN=choir,DC=school")) + "\r\n"
 	big := strings.Repeat("good words. ", 10000)
 	t.Run("pipelined, unmodified, and matched", func(t *testing.T) {
-		c.send(reqmod(who+"Allow: 204\r\n", page1, "") + respmod("X-Client-IP: 192.0.2.7\r\nAllow: 204\r\n", page1, html, "5\r\nhello\r\n0\r\n\r\n"))
+		c.send(reqmod(who+"Allow: 204\r\n", page1, "") + respmod(who+"Allow: 204\r\n", page1, html, "5\r\nhello\r\n0\r\n\r\n"))
 		for range 2 {
 			if status, _ := c.head(); status != "ICAP/1.0 204 No Modifications Needed" {
 				t.Fatalf("a permitted request or response: got %q, want 204", status)
@@ -308,6 +323,155 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 	defer mu.Unlock()
 	if want := "192.0.2.7 http://news.example/a 200 pass bold [pupils choir]"; len(record) == 0 || record[0] != want {
 		t.Errorf("the transactions are %q, want first %q", record, want)
+	}
+}
+
+// TestAResponseIsJudgedForItsOwnUser, whatever users behind one address ask for the same at the
+// same time, and in whatever order their requests and responses come.
+func TestAResponseIsJudgedForItsOwnUser(t *testing.T) {
+	const (
+		address = "X-Client-IP: 192.0.2.7\r\n"
+		anna    = address + "X-Client-Username: anna\r\n"
+		bold    = address + "X-Client-Username: bold\r\n"
+		lounge  = "GET http://lounge.example/ HTTP/1.1\r\nHost: lounge.example\r\n\r\n"
+		passes  = "ICAP/1.0 204 No Modifications Needed"
+		refused = "ICAP/1.0 200 OK"
+	)
+	coded := "X-Authenticated-User: " + base64.StdEncoding.EncodeToString([]byte("Local://anna")) + "\r\n" + address
+	signed := func(user string) string { return "Proxy-Authorization: Basic " + user + "\r\n" + address }
+	type pair struct {
+		request, response string // fields of both
+		returns           bool   // the proxy returns the ID of the request
+		want              string
+		matched           bool // the response is judged with the request of before
+	}
+	for name, pairs := range map[string][2]pair{
+		"two users":                       {{anna, anna, false, passes, true}, {bold, bold, false, refused, true}},
+		"one name written in two ways":    {{anna, coded, false, passes, true}, {bold, bold, false, refused, true}},
+		"a user and nobody":               {{anna, anna, false, passes, true}, {address, address, false, refused, true}},
+		"the same user in another group":  {{bold + "X-Authenticated-Groups: teachers\r\n", bold + "X-Authenticated-Groups: teachers\r\n", false, passes, true}, {bold, bold, false, refused, true}},
+		"two ports of nobody":             {{signed("anna") + "X-Client-Port: 7\r\n", address + "X-Client-Port: 7\r\n", false, passes, true}, {address + "X-Client-Port: 8\r\n", address + "X-Client-Port: 8\r\n", false, refused, true}},
+		"ports with the address":          {{"Proxy-Authorization: Basic anna\r\nX-Client-IP: [2001:db8::1]:7\r\n", "X-Client-IP: [2001:db8::1]:7\r\n", false, passes, true}, {"X-Client-IP: [2001:db8::1]:8\r\n", "X-Client-IP: [2001:db8::1]:8\r\n", false, refused, true}},
+		"credentials with both":           {{signed("anna"), signed("anna"), false, passes, true}, {signed("bold"), signed("bold"), false, refused, true}},
+		"credentials, and the ID returns": {{signed("anna"), address, true, passes, true}, {signed("bold"), address, true, refused, true}},
+		"credentials with requests only":  {{signed("anna"), address, false, refused, false}, {signed("bold"), address, false, refused, false}},
+		"users in requests only":          {{anna, address, false, refused, false}, {bold, address, false, refused, false}},
+		"users in responses only":         {{address, anna, false, passes, false}, {address, bold, false, refused, false}},
+		"another user in the response":    {{anna, bold, true, refused, false}, {bold, anna, true, passes, false}},
+		"the ID returns to another user":  {{address, anna, true, passes, false}, {anna, address, true, refused, false}},
+		"no request before":               {{"", anna, false, passes, false}, {"", bold, false, refused, false}},
+		"the request of another waits":    {{anna, anna, false, passes, true}, {"", address, false, refused, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for order := range 4 { // of the requests, and of the responses
+				for _, layout := range []string{"pipelined", "one connection", "one for each method", "one for each message"} {
+					pipelined := layout == "pipelined"
+					if pipelined && pairs[0].returns {
+						continue // the ID is not known yet
+					}
+					s, at := start(t, Config{}, nil)
+					conns := map[string]*talker{}
+					open := func(message string) *talker {
+						switch layout {
+						case "one for each method":
+							message, _, _ = strings.Cut(message, " ")
+						case "pipelined", "one connection":
+							message = ""
+						}
+						if conns[message] == nil {
+							conns[message] = dial(t, at)
+						}
+						return conns[message]
+					}
+					var found int64
+					ids := [2]string{}
+					var answers []func()
+					exchange := func(c *talker, text string, read func()) {
+						c.send(text)
+						if answers = append(answers, read); !pipelined {
+							read()
+						}
+					}
+					for i := range 2 {
+						n := i ^ order&1
+						if pairs[n].request == "" {
+							continue
+						}
+						c := open(fmt.Sprint("REQMOD ", n))
+						exchange(c, reqmod(pairs[n].request+"Allow: 204\r\n", lounge, ""), func() {
+							status, fields := c.head()
+							if status != passes {
+								t.Fatalf("order %d, %s: request %d: got %q, want %q", order, layout, n, status, passes)
+							}
+							ids[n] = fields["X-Shuultuur-ID"]
+						})
+					}
+					for i := range 2 {
+						n := i ^ order>>1
+						p := pairs[n]
+						fields := p.response + "Allow: 204\r\n"
+						if p.returns {
+							fields += "X-Shuultuur-ID: " + ids[n] + "\r\n"
+						}
+						if p.matched {
+							found++
+						}
+						c := open(fmt.Sprint("RESPMOD ", n))
+						exchange(c, respmod(fields, lounge, html, ""), func() {
+							status, fields := c.head()
+							if status != p.want {
+								t.Errorf("order %d, %s: response %d: got %q, want %q", order, layout, n, status, p.want)
+							}
+							c.rest(status, fields)
+						})
+					}
+					if pipelined {
+						for _, read := range answers {
+							read()
+						}
+					}
+					if got := s.counters[matched].Load(); got != found {
+						t.Errorf("order %d, %s: %d responses found their request, want %d", order, layout, got, found)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestProxiesDoNotShareRequests: behind two proxies, two clients may have the same private address.
+func TestProxiesDoNotShareRequests(t *testing.T) {
+	s, at := start(t, Config{}, nil)
+	from := func(addr string) *talker {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+		c, err := d.Dial("tcp", at.String())
+		if err != nil {
+			t.Skipf("no second address here: %v", err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		return &talker{t, c, bufio.NewReader(c)}
+	}
+	const fields = "X-Client-IP: 192.0.2.7\r\nAllow: 204\r\n"
+	one := from("127.0.0.1")
+	one.send(reqmod(fields, page1, ""))
+	one.head()
+	for i, c := range []*talker{from("127.0.0.2"), from("127.0.0.1")} {
+		c.send(respmod(fields, page1, html, ""))
+		c.head()
+		if got := s.counters[matched].Load(); got != int64(i) {
+			t.Errorf("after the response by proxy %d, %d responses found their request, want %d", i, got, i)
+		}
+	}
+}
+
+// TestAResponseWithoutARequestHasItsClientIdentified, as one with a request has.
+func TestAResponseWithoutARequestHasItsClientIdentified(t *testing.T) {
+	_, at := start(t, Config{}, nil)
+	c := dial(t, at)
+	c.send(respmod("X-Client-IP: 192.0.2.66\r\nAllow: 204\r\n", "", html, ""))
+	if status, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
+		t.Errorf("a response for a client that cannot be identified: got %q %q, want 403", status, head)
 	}
 }
 

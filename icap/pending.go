@@ -1,5 +1,3 @@
-//go:build !small
-
 package icap
 
 import (
@@ -7,7 +5,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 )
 
@@ -18,12 +16,13 @@ type transaction struct {
 	res  message.Response
 	out  message.Request // the request as it is forwarded
 
-	next  *transaction // the next one with the same key, in pending
-	since time.Time
+	credentials string       // that came with the request
+	next        *transaction // the next one with the same key, in pending
+	since       time.Time
 }
 
-// pending holds requests that passed and wait for their response, by client
-// address, method and URL.
+// pending holds requests that passed and wait for their response, by all that the
+// proxy says of a request and its response alike.
 type pending struct {
 	most int
 	wait time.Duration
@@ -67,21 +66,34 @@ func (p *pending) put(key []byte, x *transaction) bool {
 	return true
 }
 
-// get removes and returns the request that has waited longest for a response,
-// or nil.
-func (p *pending) get(key []byte) *transaction {
+// get removes and returns the request of a response: that with the ID, if the proxy
+// returns one, or else the one that has waited longest. It returns nil if there is
+// none, or if requests of several users wait and nothing says whose the response is.
+func (p *pending) get(key []byte, id string, credentials []byte) *transaction {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x := p.of[string(key)]
-	if x == nil {
+	var x, before, last *transaction
+	for at := p.of[string(key)]; at != nil; last, at = at, at.next {
+		switch {
+		case id != "" && id != at.T.ID, credentials != nil && string(credentials) != at.credentials:
+		case x == nil:
+			x, before = at, last
+		case x.T.Client.User != at.T.Client.User:
+			return nil
+		}
+	}
+	switch {
+	case x == nil:
 		return nil
+	case before != nil:
+		before.next = x.next
+	case x.next != nil:
+		p.of[string(key)] = x.next
+	default:
+		delete(p.of, string(key))
 	}
 	p.n--
-	if x.next == nil {
-		delete(p.of, string(key))
-	} else {
-		p.of[string(key)], x.next = x.next, nil
-	}
+	x.next = nil
 	return x
 }
 

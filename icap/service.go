@@ -1,5 +1,3 @@
-//go:build !small
-
 package icap
 
 import (
@@ -14,8 +12,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
-	wire "shuultuur/message/icap"
+	"shuultuur/lib/message"
+	wire "shuultuur/lib/message/icap"
 	"shuultuur/proxy/exchange"
 )
 
@@ -86,21 +84,25 @@ func (c *conn) reqmod(ctx context.Context) error {
 			x.Note("the proxy that asks decides where to connect: " + e.Value + " is not used")
 		}
 	}
+	if x.Q.Form != message.Authority {
+		c.id = x.T.ID
+	}
 	if err := c.pass(x, changed); err != nil {
 		return err
 	}
 	if x.Q.Form == message.Authority {
-		return nil
+		return c.flush()
 	}
-	c.key = appendKey(c.key[:0], x.T.Client.Addr, x.Q.Method)
+	c.key = c.appendKey(c.key[:0], x.Q.Method)
 	c.key = appendURL(c.key, scheme(&x.T), &x.T, x.out.Path)
+	x.credentials = string(c.credentials(&x.Q))
 	x.T.Duration = time.Since(x.T.Start)
 	x.End() // releases held data; the transaction continues
 	x.Q.Body = nil
 	if keep = c.s.pending.put(c.key, x); !keep && c.s.pending.most > 0 {
 		c.s.add(pendingFull)
 	}
-	return nil
+	return c.flush() // not before put: the response may come at once
 }
 
 // begin makes a transaction.
@@ -109,6 +111,7 @@ func (c *conn) begin() *transaction {
 	now := time.Now()
 	x.Begin(&c.engine.judge, now, c.s.ids.Next(now))
 	x.Interrupt = c.net.stop
+	x.HeadFirst = true // Squid stops sending after 64 KiB until then
 	return x
 }
 
@@ -161,16 +164,7 @@ func (c *conn) identify(ctx context.Context, x *transaction) *message.Response {
 	q, t := &x.Q, &x.T
 	t.Server = c.h.server
 	valid := fillAddress(t, q)
-	var err error
-	if c.h.user != "" {
-		t.Client = c.engine.Named(ctx, c.clientAddr(), c.h.user, c.h.groups, "icap")
-	} else {
-		auth := c.h.authorization
-		if auth == nil {
-			auth = q.Get("Proxy-Authorization")
-		}
-		t.Client, err = c.engine.Identify(ctx, c.clientAddr(), auth)
-	}
+	err := c.identifyClient(ctx, x)
 	switch {
 	case err != nil:
 		return x.AnswerUnidentified(err)
@@ -182,6 +176,26 @@ func (c *conn) identify(ctx context.Context, x *transaction) *message.Response {
 		return exchange.Download(&x.Exchange)
 	}
 	return nil
+}
+
+// identifyClient sets the client: the user that the proxy names, or whoever is
+// known by address or credentials.
+func (c *conn) identifyClient(ctx context.Context, x *transaction) (err error) {
+	if c.h.user != "" {
+		x.T.Client = c.engine.Named(ctx, c.clientAddr(), c.h.user, c.h.groups, "icap")
+		return nil
+	}
+	x.T.Client, err = c.engine.Identify(ctx, c.clientAddr(), c.credentials(&x.Q))
+	return err
+}
+
+// credentials returns those of the client, which proxies send in the ICAP head or
+// leave in the request; nil if there are none.
+func (c *conn) credentials(q *message.Request) []byte {
+	if c.h.authorization != nil {
+		return c.h.authorization
+	}
+	return q.Get("Proxy-Authorization")
 }
 
 func (c *conn) clientAddr() netip.Addr {
@@ -246,20 +260,22 @@ func (c *conn) respmod(ctx context.Context) error {
 }
 
 // requestOf returns the transaction of a response: that of the waiting request,
-// or a new one whose request is judged now.
+// or a new one whose request is judged now, for the client that the response names.
 func (c *conn) requestOf(ctx context.Context) (*transaction, *message.Response, error) {
 	if c.h.parts.Req <= 0 { // the request may be omitted (RFC 3507, 4.9.1)
 		x := c.begin()
 		x.Q = message.Request{Method: "GET", Fields: x.Q.Fields[:0]}
-		x.T.Client = c.engine.Named(ctx, c.clientAddr(), c.h.user, c.h.groups, "icap")
+		if err := c.identifyClient(ctx, x); err != nil {
+			return x, x.AnswerUnidentified(err), nil
+		}
 		return x, nil, nil
 	}
 	if err := c.httpRequest(c.heads[:c.h.parts.Req], &c.asked); err == nil {
 		var t filter.Transaction
 		fillAddress(&t, &c.asked)
-		c.key = appendKey(c.key[:0], c.clientAddr(), c.asked.Method)
+		c.key = c.appendKey(c.key[:0], c.asked.Method)
 		c.key = appendURL(c.key, scheme(&t), &t, c.asked.Path)
-		if x := c.s.pending.get(c.key); x != nil {
+		if x := c.s.pending.get(c.key, c.h.id, c.credentials(&c.asked)); x != nil {
 			c.s.add(matched)
 			x.Interrupt = c.net.stop
 			return x, nil, nil
@@ -310,9 +326,16 @@ func defaultPort(scheme string) uint16 {
 }
 
 // appendKey appends the key, without the URL, by which a response finds its
-// request.
-func appendKey(dst []byte, client netip.Addr, method string) []byte {
-	dst = client.AppendTo(dst)
+// request. It has everything by which a proxy tells its clients apart, since several
+// may have one address.
+func (c *conn) appendKey(dst []byte, method string) []byte {
+	dst = append(c.peer.AppendTo(dst), ' ')
+	dst = append(c.clientAddr().AppendTo(dst), ' ')
+	dst = strconv.AppendQuote(dst, c.h.port)
+	dst = strconv.AppendQuote(dst, c.h.user)
+	for _, g := range c.h.groups {
+		dst = strconv.AppendQuote(dst, g)
+	}
 	return append(append(append(dst, ' '), method...), ' ')
 }
 

@@ -1,5 +1,3 @@
-//go:build !small
-
 package icap
 
 import (
@@ -10,18 +8,19 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 )
 
 // This file writes the answers about messages.
 
-// pass forwards a request.
+// pass forwards a request. If no body is sent back, the answer is still to be flushed.
 func (c *conn) pass(x *transaction, changed bool) error {
 	b := x.Q.Body
 	switch {
 	case !changed && c.mayBe204(b):
-		return c.unmodified()
+		c.unmodified()
+		return nil
 	case changed:
 		c.heads = appendRequest(c.heads[:0], x)
 	default:
@@ -30,13 +29,13 @@ func (c *conn) pass(x *transaction, changed bool) error {
 	if b == nil {
 		c.begin200("req-hdr=0, null-body=", len(c.heads))
 		c.s.add(modified)
-		return c.flush()
+		return nil
 	}
 	if c.h.allow.partial && b == message.Body(&c.body) {
 		c.s.add(partial)
 		c.beginStatus(206, "req-hdr=0, req-body=", len(c.heads))
 		c.out = append(c.out, "0; use-original-body=0\r\n\r\n"...)
-		return c.flush()
+		return nil
 	}
 	c.s.add(modified)
 	if err := c.requestRestUnlessDone(); err != nil {
@@ -60,7 +59,8 @@ func (c *conn) passResponse(x *transaction) error {
 	}
 	defer func() { x.T.Duration = time.Since(x.T.Start) }()
 	if c.mayBe204(b) {
-		return c.unmodified()
+		c.unmodified()
+		return c.flush()
 	}
 	c.s.add(modified)
 	c.heads = append(c.heads[:0], s.Raw()...)
@@ -104,11 +104,10 @@ func (c *conn) mayBe204(b message.Body) bool {
 	return c.h.preview >= 0 && !c.body.continued // this answers the preview
 }
 
-func (c *conn) unmodified() error {
+func (c *conn) unmodified() {
 	c.s.add(unmodified)
 	c.out = c.status(c.out, 204)
 	c.out = append(c.out, "Encapsulated: null-body=0\r\n\r\n"...)
-	return c.flush()
 }
 
 // requestRestUnlessDone requests the rest of a body that is sent back.
@@ -211,6 +210,9 @@ func (c *conn) writeParts() error {
 }
 
 func (c *conn) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
 	_, err := c.net.Write(c.out)
 	c.out = c.out[:0]
 	return err

@@ -17,7 +17,8 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/identity/directory"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait"
 )
 
 const (
@@ -31,6 +32,7 @@ const (
 	outage      = 24 * time.Hour   // how long answers of a directory are used while it is unreachable …
 	again       = time.Minute      // … and how soon it is asked again
 	maxSecret   = 1024             // bytes of name and password, with the colon
+	lastAnswers = 5 * time.Second  // how long answers of a directory are awaited at the end
 )
 
 // A Wait asks the client to come back later: after too many wrong passwords
@@ -73,7 +75,8 @@ type basic struct {
 	turn    chan struct{} // holds one element for each verification in progress
 	waiting chan struct{} // and one for each that waits or is in progress
 
-	macs sync.Pool
+	macs   sync.Pool
+	asking wait.Group // questions to the directory that a request does not wait for to the end
 
 	mu       sync.Mutex
 	known    map[[sha256.Size]byte]outcome
@@ -245,10 +248,10 @@ func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, 
 		err error
 	}
 	answered := make(chan result, 1)
-	go func() { // the directory's timeout ends it
-		o, err := b.question(context.WithoutCancel(ctx), key, who, name, password)
+	b.asking.Go(func(ctx context.Context) {
+		o, err := b.question(ctx, key, who, name, password)
 		answered <- result{o, err}
-	}()
+	})
 	patience := time.NewTimer(atMost)
 	defer patience.Stop()
 	select {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,5 +192,48 @@ func TestGroupsComeFromTheDirectoryForEverySource(t *testing.T) {
 			t.Errorf("with a directory that hangs, Reported returned %+v after %v", c, time.Since(begin))
 		}
 		time.Sleep(time.Minute) // abandon the query
+	})
+}
+
+// slowDirectory answers after a minute, or when it is no longer asked.
+type slowDirectory struct{ slow, running atomic.Bool }
+
+func (s *slowDirectory) Verify(ctx context.Context, name, _ string) (string, []string, error) {
+	if s.slow.Load() {
+		s.running.Store(true)
+		select {
+		case <-time.After(time.Minute):
+		case <-ctx.Done():
+		}
+		s.running.Store(false)
+	}
+	return name, nil, nil
+}
+
+func TestCloseWaitsForQuestionsToTheDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id, err := New(Config{Basic: &Basic{RADIUS: &directory.RADIUS{Servers: []string{"127.0.0.1"}, Secret: "x"}}}, Parts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &slowDirectory{}
+		id.basic.source = d
+		for range 2 {
+			if _, err := id.Verify(t.Context(), netip.MustParseAddr("192.0.2.1"), "bold", "secret"); err != nil {
+				t.Fatal(err)
+			}
+			d.slow.Store(true)
+			time.Sleep(time.Hour) // the answer is old: it is used while the directory is asked again
+		}
+		if _, err := id.Verify(t.Context(), netip.MustParseAddr("192.0.2.1"), "bold", "secret"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !d.running.Load() {
+			t.Fatal("the directory is not asked")
+		}
+		if id.Close(); d.running.Load() {
+			t.Error("the directory is still asked after Close")
+		}
 	})
 }

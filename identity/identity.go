@@ -10,6 +10,7 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 	"shuultuur/identity/directory"
 	"shuultuur/identity/kerberos"
 	"shuultuur/identity/session"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config sets how clients are identified.
@@ -40,9 +41,9 @@ type Config struct {
 	ClientIDs map[string][]string `yaml:"client-ids" names:"people"`
 	// Groups have members: names of users, addresses and networks.
 	Groups map[string][]string `yaml:"groups" names:"people"`
-	Basic  *Basic              `yaml:"basic"`
+	Basic  *Basic              `yaml:"basic" role:"owner"`
 	// Kerberos lets clients sign in with tickets from a directory.
-	Kerberos *Kerberos `yaml:"kerberos"`
+	Kerberos *Kerberos `yaml:"kerberos" role:"owner"`
 	// Accounting receives the addresses of users from access points and VPNs.
 	Accounting *accounting.Config `yaml:"accounting"`
 	// Headers are trusted from the proxies in proxy.trusted.
@@ -50,7 +51,7 @@ type Config struct {
 	// Certificates identify clients that speak TLS to the proxy.
 	Certificates *Certificates `yaml:"certificates"`
 	// SignIn makes clients sign in on a page of the portal.
-	SignIn *SignIn     `yaml:"sign-in"`
+	SignIn *SignIn     `yaml:"sign-in" role:"owner"`
 	Names  NamesConfig `yaml:"names"` // names of devices
 }
 
@@ -233,8 +234,14 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	return id, nil
 }
 
-// Close closes the connections to directories.
+// Close waits for questions to directories, and closes the connections to them.
 func (id *Identity) Close() {
+	if id.members != nil {
+		id.members.asking.End(lastAnswers)
+	}
+	if id.basic != nil {
+		id.basic.asking.End(lastAnswers)
+	}
 	if id.signIn != nil && id.signIn.provider != nil {
 		id.signIn.provider.Close()
 	}
@@ -275,7 +282,8 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 		client.Groups = union(union(at.groups, id.groups[open.User]), id.current(ctx, open.User, open.Source, open.Groups))
 		return client, nil
 	}
-	if at.signIn && len(proxyAuthorization) == 0 {
+	// Credentials that nobody verifies here are no credentials.
+	if at.signIn && !(at.login && id.verifies(proxyAuthorization)) {
 		return client, &Challenge{Page: id.signIn.page, open: id.OpenHost}
 	}
 	if !at.login {
@@ -303,6 +311,19 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	}
 	client.Groups = union(union(at.groups, id.groups[user.name]), user.groups)
 	return client, nil
+}
+
+// verifies reports whether the settings have something that verifies credentials of this kind,
+// where a login is required.
+func (id *Identity) verifies(proxyAuthorization []byte) bool {
+	scheme, _, _ := bytes.Cut(bytes.TrimSpace(proxyAuthorization), []byte(" "))
+	switch {
+	case bytes.EqualFold(scheme, []byte("Basic")):
+		return id.basic != nil
+	case isTicket(scheme):
+		return id.kerberos != nil
+	}
+	return false
 }
 
 // place returns the place of an address.

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 func bcryptOf(t testing.TB, password string) string {

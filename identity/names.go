@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // NamesConfig sets where to find the names of devices, which are shown beside

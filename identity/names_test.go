@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 const (

@@ -13,7 +13,8 @@ import (
 	"shuultuur/filter"
 	"shuultuur/identity/directory"
 	"shuultuur/identity/kerberos"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait"
 )
 
 // Kerberos lets clients sign in with a ticket (Negotiate).
@@ -86,7 +87,7 @@ func (n *negotiate) mayHaveGroup(name string) bool {
 // negotiated returns the token in a Proxy-Authorization of Negotiate, or of NTLM.
 func negotiated(field []byte) (token []byte, sent bool) {
 	scheme, rest, _ := bytes.Cut(field, []byte(" "))
-	if !bytes.EqualFold(scheme, []byte("Negotiate")) && !bytes.EqualFold(scheme, []byte("NTLM")) {
+	if !isTicket(scheme) {
 		return nil, false
 	}
 	rest = bytes.TrimSpace(rest)
@@ -96,6 +97,12 @@ func negotiated(field []byte) (token []byte, sent bool) {
 		return nil, true
 	}
 	return b[:k], true
+}
+
+// isTicket reports whether credentials of this scheme are given to the verifier of tickets. It
+// refuses NTLM with a reason.
+func isTicket(scheme []byte) bool {
+	return bytes.EqualFold(scheme, []byte("Negotiate")) || bytes.EqualFold(scheme, []byte("NTLM"))
 }
 
 // challenge asks for a ticket, and for a password if passwords are accepted.
@@ -169,6 +176,7 @@ func (id *Identity) IdentifyAgain(ctx context.Context, was filter.Client) (c fil
 type members struct {
 	source directory.Finder
 	turn   chan struct{} // holds one element for each query in progress
+	asking wait.Group
 
 	mu    sync.Mutex
 	known map[string]*member
@@ -221,7 +229,7 @@ func (m *members) find(ctx context.Context, user string, needed bool) (groups []
 	}
 	if k.asking == nil {
 		k.asking, k.since = make(chan struct{}), now
-		go m.ask(user, k) // the directory's timeout ends it
+		m.asking.Go(func(ctx context.Context) { m.ask(ctx, user, k) })
 	}
 	asking, known := k.asking, !k.asked.IsZero() && now.Before(k.asked.Add(outage))
 	left := k.since.Add(atMost).Sub(now)
@@ -250,10 +258,10 @@ func (m *members) find(ctx context.Context, user string, needed bool) (groups []
 }
 
 // ask queries the directory.
-func (m *members) ask(user string, k *member) {
+func (m *members) ask(ctx context.Context, user string, k *member) {
 	m.turn <- struct{}{}
 	defer func() { <-m.turn }()
-	_, groups, err := m.source.Find(context.Background(), user)
+	_, groups, err := m.source.Find(ctx, user)
 	if errors.Is(err, directory.ErrRefused) {
 		groups, err = nil, nil // the directory does not have the user: no groups
 	}

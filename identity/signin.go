@@ -8,7 +8,7 @@ import (
 
 	"shuultuur/identity/oidc"
 	"shuultuur/identity/session"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // SignIn makes people sign in on a page of the portal. Clients without a

@@ -16,7 +16,7 @@ import (
 
 	"software.sslmate.com/src/go-pkcs12"
 
-	"shuultuur/release"
+	"shuultuur/lib/release"
 )
 
 // formats are the formats of Export, by their usual file extensions.

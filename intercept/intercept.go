@@ -14,7 +14,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/queue"
+	"shuultuur/lib/queue"
 )
 
 // A cache keeps a bounded number of values, each until it expires. For each key, one caller at

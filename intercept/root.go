@@ -23,8 +23,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"shuultuur/atomicfile"
-	"shuultuur/platform"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/platform"
 )
 
 const (

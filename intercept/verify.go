@@ -20,8 +20,6 @@ import (
 	"unicode"
 
 	"golang.org/x/crypto/ocsp"
-
-	"shuultuur/arrange"
 )
 
 // A Kind is the word for a fault of a server's certificate.
@@ -187,7 +185,7 @@ func (v *Verifier) verify(ctx context.Context, host string, state tls.Connection
 	}
 	r.dates(leaf, now)
 	r.strength(certs)
-	arrange.By(r.Faults, func(a, b Fault) int { return rank(a.Kind) - rank(b.Kind) })
+	slices.SortStableFunc(r.Faults, func(a, b Fault) int { return rank(a.Kind) - rank(b.Kind) })
 	return r, passing
 }
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"strconv"
 	"strings"
 	"sync"

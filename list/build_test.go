@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // TestAgreesWithMap compares random small lists, whose names share suffixes and

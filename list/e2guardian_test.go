@@ -22,10 +22,7 @@ import (
 // TestAgreesWithE2guardian gives the same random site, URL and expression lists and the same
 // URLs to e2guardian and to us, and requires a reason for every difference.
 func TestAgreesWithE2guardian(t *testing.T) {
-	program, err := exec.LookPath("e2guardian")
-	if err != nil {
-		t.Skip("e2guardian is not installed; Debian's package is called e2guardian")
-	}
+	program := peer.Program(t, "e2guardian")
 	if testing.Short() {
 		t.Skip("starts e2guardian several times")
 	}

@@ -3,7 +3,7 @@ package list
 import (
 	"os"
 	"path/filepath"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"slices"
 	"testing"
 )

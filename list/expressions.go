@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"regexp/syntax"
 	"runtime"
@@ -13,7 +14,8 @@ import (
 	"sync"
 	"unsafe"
 
-	"shuultuur/list/adblock/literal"
+	"shuultuur/lib/literal"
+	"shuultuur/list/files"
 )
 
 // Bounds of a list's expressions.
@@ -94,11 +96,6 @@ func bracket(s string) int {
 	return min(i+1, len(s))
 }
 
-// A matcher is a compiled expression of either engine.
-type matcher interface {
-	MatchString(s string) (bool, error)
-}
-
 // plain is an expression of RE2: linear time, no errors.
 type plain struct{ re *regexp.Regexp }
 
@@ -112,18 +109,42 @@ func (e *expression) compile() (matcher, error) {
 	return compileLook(e.pattern())
 }
 
-// expressionLine reads a line that is an expression.
-func (p *parser) expressionLine(s []byte) {
-	if len(s) == 0 || s[0] == '#' || strings.HasPrefix(string(s), ".Include<") {
+// posixLine reads a line that is a POSIX expression. Those of a file "very_restrictive_…" are
+// only counted.
+func (p *parser) posixLine(s []byte) {
+	switch {
+	case !isExpression(s):
+	case strings.HasPrefix(path.Base(p.src.Path), "very_restrictive"):
+		p.src.Ignored++
+	default:
+		p.expression(s, posix)
+	}
+}
+
+// restrictive reports the expressions that are not used.
+func (p *parser) restrictive() {
+	p.note(0, fmt.Sprintf("%d expressions are marked very restrictive and are not used", p.src.Ignored))
+}
+
+// perlLine reads a line that is an expression in Perl's syntax, as e2guardian reads all its
+// lists: "/banners/" matches "/banners".
+func (p *parser) perlLine(s []byte) {
+	if !isExpression(s) {
 		return
 	}
-	if p.format == E2guardianRegexp && !bytes.HasSuffix(s, []byte(`\/`)) {
-		s = bytes.TrimRight(s, "/") // as e2guardian reads all its lists: "/banners/" matches "/banners"
+	if !bytes.HasSuffix(s, []byte(`\/`)) {
+		s = bytes.TrimRight(s, "/")
 	}
-	e := expression{text: string(s), cat: p.cat, line: p.line()}
-	if p.format != Expressions {
-		e.dialect = perl
-	}
+	p.expression(s, perl)
+}
+
+func isExpression(s []byte) bool {
+	return len(s) > 0 && s[0] != '#' && !bytes.HasPrefix(s, []byte(".Include<"))
+}
+
+// expression adds an expression.
+func (p *parser) expression(s []byte, dialect uint8) {
+	e := expression{text: string(s), dialect: dialect, cat: p.cat, line: p.line()}
 	switch {
 	case len(s) > maxExpression:
 		p.refuse(s, fmt.Sprintf("is an expression longer than %d bytes", maxExpression))
@@ -157,7 +178,7 @@ func looksAround(err error) bool {
 func reason(err error) string {
 	var e *syntax.Error
 	if errors.As(err, &e) {
-		return fmt.Sprintf("%s: %s", e.Code, quote(e.Expr))
+		return fmt.Sprintf("%s: %s", e.Code, files.Quote(e.Expr))
 	}
 	return err.Error()
 }
@@ -274,7 +295,7 @@ func (x *expressionSet) try(f *File, i uint32, s string, dst []Match, before err
 	case before != nil:
 		return dst, before
 	case err != nil:
-		return dst, fmt.Errorf("trying expression %s: %w", quote(e.text), err)
+		return dst, fmt.Errorf("trying expression %s: %w", files.Quote(e.text), err)
 	}
 	return dst, nil
 }

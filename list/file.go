@@ -14,7 +14,8 @@ import (
 	"sort"
 	"time"
 
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
+	"shuultuur/list/files"
 )
 
 // The form of a list file. All numbers are little endian; sections begin at
@@ -477,7 +478,7 @@ func (f *File) Applies(m Match, at time.Time) bool {
 	_, line, _ := f.written(m)
 	from, _ := f.origin(line)
 	for _, w := range from.when {
-		if !w.open(at) {
+		if !w.Open(at) {
 			return false
 		}
 	}
@@ -509,4 +510,13 @@ func (f *File) origin(line uint64) (origin, bool) {
 // originOf returns the index of the file with a line, -1 for none.
 func originOf(files []origin, line uint64) int {
 	return sort.Search(len(files), func(i int) bool { return uint64(files[i].first) > line }) - 1
+}
+
+// windows reads the output of append.
+func (r *tableReader) windows() []files.Window {
+	var all []files.Window
+	for range min(r.number(files.MaxIncludeDepth+1), uint64(len(r.b))) {
+		all = append(all, files.Window{Begin: uint16(r.number(1440)), End: uint16(r.number(1440)), Days: uint8(r.number(127))})
+	}
+	return all
 }

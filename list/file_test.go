@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"slices"
 	"strings"
 	"testing"

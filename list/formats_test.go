@@ -20,8 +20,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"shuultuur/list/adblock/literal"
-	"shuultuur/setting"
+	"shuultuur/lib/literal"
+	"shuultuur/lib/setting"
 	"shuultuur/test/race"
 )
 
@@ -230,25 +230,6 @@ func TestCompileSeesIncludes(t *testing.T) {
 	}
 }
 
-func TestWindowsGoPastMidnight(t *testing.T) {
-	w, ok := parseWindow("22 30 6 0 4") // Friday night
-	if !ok {
-		t.Fatal("parseWindow refused a valid window")
-	}
-	for at, want := range map[string]bool{
-		"2024-01-05 22:29": false, "2024-01-05 22:30": true, "2024-01-06 06:00": true, "2024-01-06 06:01": false,
-		"2024-01-06 23:00": false, "2024-01-05 05:00": false,
-	} {
-		when, err := time.Parse("2006-01-02 15:04", at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := w.open(when); got != want {
-			t.Errorf("open at %s: got %v", at, got)
-		}
-	}
-}
-
 func TestCharsets(t *testing.T) {
 	for name, tt := range map[string]struct{ charset, text, host string }{
 		"utf-8":         {"", "b\u00fccher.de\n", "xn--bcher-kva.de"},
@@ -384,7 +365,7 @@ func TestBombs(t *testing.T) {
 		if err := os.WriteFile(path, zipped(t, files), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		for _, format := range []string{Auto, UT1, Hosts} {
+		for _, format := range []FormatName{Auto, UT1, Hosts} {
 			if name == "nothing.txt" && format == Hosts {
 				continue
 			}
@@ -471,38 +452,8 @@ func FuzzExpressions(f *testing.F) {
 	})
 }
 
-// FuzzItemFiles: all files that a list includes are in its folder, and its times are valid.
-func FuzzItemFiles(f *testing.F) {
-	f.Add("#listcategory: \"x\"\n#time: 8 0 16 30 01234\n.Include<other>\n.Include</etc/passwd>\n.Include<../../x>\n")
-	f.Add("#time: 24 59 99 -1 77\n.Include<main>\n.Include<>\n.Include<\x00>\n.Include<__LISTDIR__/__LISTDIR__>\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		dir := t.TempDir()
-		write(t, dir, map[string]string{"main": text, "other": text})
-		x, err := findItemFiles(filepath.Join(dir, "main"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(x.files) > 2 {
-			t.Errorf("itemFiles found %d files, but there are two", len(x.files))
-		}
-		for _, file := range x.files {
-			if filepath.Dir(file.path) != dir {
-				t.Errorf("itemFiles found %s, which is not in %s", file.path, dir)
-			}
-			if len(file.when) > maxIncludeDepth+1 {
-				t.Errorf("a file has %d windows, more than includes can give it", len(file.when))
-			}
-			for _, w := range file.when {
-				if w.begin > 1440 || w.end > 1440 || w.days > 127 {
-					t.Errorf("invalid window: %+v", w)
-				}
-			}
-		}
-	})
-}
-
 func FuzzUnbound(f *testing.F) {
-	fuzzLines(f, Unbound, "local-zone: \"a.com\" static\nlocal-data: 'b.com A 0.0.0.0'\nlocal-zone: \"\nlocal-data: \"\n")
+	fuzzLines(f, "unbound", "local-zone: \"a.com\" static\nlocal-data: 'b.com A 0.0.0.0'\nlocal-zone: \"\nlocal-data: \"\n")
 }
 
 func FuzzRPZ(f *testing.F) {

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // fuzzLines feeds text in one format to a builder and checks the result: every
 // entry in normal form, every line counted, every entry found.
-func fuzzLines(f *testing.F, format string, seeds ...string) {
+func fuzzLines(f *testing.F, format FormatName, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 	}
@@ -104,10 +104,10 @@ func FuzzAdblock(f *testing.F) {
 	fuzzLines(f, Adblock, "[Adblock Plus 2.0]\n||a.com^\n@@||b.com^|\n||c.com^$important\nd##e\n")
 }
 
-func FuzzWildcard(f *testing.F) { fuzzLines(f, Wildcard, "*.a.com\nb.com\n*.zip\n") }
+func FuzzWildcard(f *testing.F) { fuzzLines(f, "wildcard", "*.a.com\nb.com\n*.zip\n") }
 
 func FuzzDnsmasq(f *testing.F) {
-	fuzzLines(f, Dnsmasq, "address=/a.com/#\nserver=/b.com/\nlocal=/c.com/d.com/\naddress=/e.com/0.0.0.0\n")
+	fuzzLines(f, "dnsmasq", "address=/a.com/#\nserver=/b.com/\nlocal=/c.com/d.com/\naddress=/e.com/0.0.0.0\n")
 }
 
 func FuzzJSON(f *testing.F) {
@@ -116,7 +116,7 @@ func FuzzJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := newBuilder(context.Background(), "x", Config{Match: Boundary}, defaultSeed)
-		if err := b.file(bytes.NewReader(data), "x", JSON, "c"); err != nil {
+		if err := b.file(bytes.NewReader(data), "x", "json", "c"); err != nil {
 			return
 		}
 		if n := bytes.Count(data, []byte("\n")) + 1; b.report.Lines > n {
@@ -127,7 +127,7 @@ func FuzzJSON(f *testing.F) {
 }
 
 func FuzzCSV(f *testing.F) {
-	fuzzLines(f, CSV, "domain,category\na.com,x\n", "# id,\"url\"\n1,\"http://a.com/\"\"\"\n", "a.com;1\n", "entry,exact\na.com,maybe\n\"")
+	fuzzLines(f, "csv", "domain,category\na.com,x\n", "# id,\"url\"\n1,\"http://a.com/\"\"\"\n", "a.com;1\n", "entry,exact\na.com,maybe\n\"")
 }
 
 func FuzzReadChanges(f *testing.F) {

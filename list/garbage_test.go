@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"strings"
 	"testing"
 	"time"

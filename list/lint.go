@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/list/adblock"
+	"shuultuur/list/files"
 )
 
 // mostLinted bounds the remarks of a kind that Lint keeps; all are counted.
@@ -37,7 +37,7 @@ func (l *Lint) All() []Problem {
 }
 
 func sortProblems(all []Problem) {
-	arrange.By(all, func(a, b Problem) int {
+	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 }
@@ -60,7 +60,7 @@ func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	defer b.entries.spill.close()
 	b.entries.twice = func(kept, dropped entry) {
 		if len(l.Twice) < mostLinted {
-			l.Twice = append(l.Twice, b.remarkOn(dropped.line, fmt.Sprintf("%s is already in line %s", quote(b.entries.key(&dropped)), b.line(kept.line, dropped.line))))
+			l.Twice = append(l.Twice, b.remarkOn(dropped.line, fmt.Sprintf("%s is already in line %s", files.Quote(b.entries.key(&dropped)), b.line(kept.line, dropped.line))))
 		}
 	}
 	if err := b.read(); err != nil {
@@ -146,7 +146,7 @@ func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 		}
 		if w.Exception == m.Exception && !m.Important {
 			if l.Shadows++; l.Shadows <= mostLinted {
-				l.Shadowed = append(l.Shadowed, f.remark(m, fmt.Sprintf("%s is covered by %s", quote(e.Key), f.Evidence(w))))
+				l.Shadowed = append(l.Shadowed, f.remark(m, fmt.Sprintf("%s is covered by %s", files.Quote(e.Key), f.Evidence(w))))
 			}
 			return
 		}
@@ -154,7 +154,7 @@ func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 	allows := l.Exceptions == l.Entries // it is meant for other lists
 	if e.Exception && !covered && !allows && !f.rules.Requests() && !f.HasExpressions() {
 		if l.Voids++; l.Voids <= mostLinted {
-			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is an exception from the category %q, which does not contain it in this list", quote(e.Key), m.Category)))
+			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is an exception from the category %q, which does not contain it in this list", files.Quote(e.Key), m.Category)))
 		}
 	}
 }
@@ -184,7 +184,7 @@ func (f *File) Ask(name string) ([]FoundEntry, error) {
 	}
 	host, target, ok := cutURL(raw)
 	if !ok {
-		return nil, fmt.Errorf("%s is neither a host nor a URL", quote(name))
+		return nil, fmt.Errorf("%s is neither a host nor a URL", files.Quote(name))
 	}
 	var q Query
 	q.SetURL(host, target)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 func TestExamineNamesEveryLineOfNoUse(t *testing.T) {

@@ -20,39 +20,17 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 
-	"shuultuur/content/charset"
-	"shuultuur/setting"
-)
-
-// Formats of a list's source.
-const (
-	Auto     = "auto"     // detected from the content
-	UT1      = "ut1"      // a folder per category with domains and urls, or a tar.gz of that
-	Domains  = "domains"  // a host name or URL on each line
-	Hosts    = "hosts"    // hosts(5): address, names
-	Adblock  = "adblock"  // ||host^ rules, @@||host^ exceptions
-	Wildcard = "wildcard" // *.host on each line
-	Dnsmasq  = "dnsmasq"  // address=/host/, server=/host/
-	Unbound  = "unbound"  // local-zone: "host" always_nxdomain
-	RPZ      = "rpz"      // a response policy zone: host CNAME .
-	Networks = "networks" // addresses, networks, ranges
-	JSON     = "json"     // an array of names, or of objects with entry, category …
-	CSV      = "csv"      // the same in columns
-
-	// A site, URL or IP list of e2guardian or DansGuardian, with its includes; and a list of
-	// regular expressions for URLs.
-	E2guardian       = "e2guardian"
-	E2guardianRegexp = "e2guardian-regexp"
-	Pihole           = "pihole"      // a regular expression of Pi-hole on each line
-	Expressions      = "expressions" // a POSIX regular expression on each line
+	"shuultuur/lib/charset"
+	"shuultuur/lib/setting"
+	"shuultuur/list/files"
 )
 
 // How a URL entry matches a path.
@@ -67,7 +45,7 @@ const (
 
 // Config sets where a list comes from and how to read it.
 type Config struct {
-	Format string `yaml:"format"` // one of the formats; "squidguard" is "ut1"; default auto
+	Format FormatName `yaml:"format"` // default auto
 	// Path is a file (plain, gzip or zstd), a zip or tar archive, or for ut1 a folder. Evidence
 	// uses it as written here. From an archive, ut1 takes the files called domains, urls and
 	// expressions, other formats all files.
@@ -83,22 +61,46 @@ type Config struct {
 	// Charset of the source, by a name of the WHATWG Encoding Standard. Default: from the byte
 	// order mark or a name like russian-koi8-r, else UTF-8.
 	Charset string `yaml:"charset"`
+	// Digest is the SHA-256 of the file, in hexadecimal, if that is known: other content is
+	// refused with a [DamagedError]. "" accepts any.
+	Digest string `yaml:"-"`
 }
 
-// Formats returns the names of all formats.
-func Formats() []string {
-	return []string{Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks, JSON, CSV, E2guardian, E2guardianRegexp, Pihole, Expressions}
+// A DamagedError reports a file whose content is not what it was.
+type DamagedError struct{ Why string }
+
+func (e *DamagedError) Error() string { return "it is damaged: " + e.Why }
+
+// CheckDigest returns a [DamagedError] unless the file has this SHA-256, in hexadecimal.
+func CheckDigest(file, digest string) error {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &DamagedError{"its file is gone"}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return &DamagedError{err.Error()}
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != digest {
+		return &DamagedError{fmt.Sprintf("its %d bytes have the SHA-256 %.16s…, and it had %.16s…", n, sum, digest)}
+	}
+	return nil
 }
 
 // normal checks c and fills in defaults.
 func (c Config) normal() (Config, error) {
-	switch c.Format = strings.ToLower(c.Format); {
-	case c.Format == "":
+	switch format, ok := formatOf(FormatName(strings.ToLower(string(c.Format)))); {
+	case ok:
+		c.Format = format.Name
+	case c.Format == "" || strings.EqualFold(string(c.Format), string(Auto)):
 		c.Format = Auto
-	case c.Format == "squidguard":
-		c.Format = UT1
-	case !slices.Contains(Formats(), c.Format):
-		return c, setting.At("format", fmt.Errorf("%q is not a list format; known are %s", c.Format, strings.Join(Formats(), ", ")))
+	default:
+		return c, setting.At("format", fmt.Errorf("%q is not a list format; known are %s", strings.ToLower(string(c.Format)), strings.Join(FormatNames(), ", ")))
 	}
 	if c.Charset != "" && charset.Get(c.Charset) == nil {
 		return c, setting.At("charset", fmt.Errorf("%q is not a charset; write one like windows-1251", c.Charset))
@@ -120,7 +122,7 @@ func (c Config) normal() (Config, error) {
 }
 
 // Compile makes the list file dst from the sources of cfg. If dst exists undamaged and was
-// made from the same sources (by path, size and modification time) and settings, it is kept
+// made from the same sources (by path, size, modification time and digest) and settings, it is kept
 // and its report returned.
 //
 // The new file is written beside dst and renamed when it is complete and synced, so dst is at
@@ -164,6 +166,11 @@ func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32
 	b := newBuilder(ctx, name, cfg, seed)
 	b.entries.spill.dir = filepath.Dir(dst)
 	defer b.entries.spill.close()
+	if cfg.Digest != "" {
+		if err := CheckDigest(string(cfg.Path), cfg.Digest); err != nil {
+			return Report{}, fmt.Errorf("reading list %q: %w", name, err)
+		}
+	}
 	if err := b.read(); err != nil {
 		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 	}
@@ -206,6 +213,21 @@ func LastGood(name string, cfg Config, dst string) (Report, error) {
 	return rep, f.Verify()
 }
 
+// Current returns the report of the list file dst if [Compile] would reuse it.
+func Current(name string, cfg Config, dst string) (rep Report, ok bool) {
+	cfg, err := cfg.normal()
+	if err != nil {
+		return rep, false
+	}
+	stamp, err := stamp(name, cfg)
+	if err != nil {
+		return rep, false
+	}
+	rep, err = upToDate(dst, stamp)
+	rep.Reused = true
+	return rep, err == nil && !overlayIsLarge(dst, rep.Entries)
+}
+
 // upToDate returns the report of the list file dst if it is undamaged and matches stamp, or
 // else why it does not.
 func upToDate(dst string, stamp [32]byte) (Report, error) {
@@ -242,42 +264,39 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	if err != nil {
 		return sum, err
 	}
-	if cfg.items() && !info.IsDir() {
+	if format, _ := formatOf(cfg.Format); format.shared && !info.IsDir() {
 		return stampItems(h, string(cfg.Path))
 	}
 	if !info.IsDir() {
-		fmt.Fprintf(h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintf(h, "%d %d %s\n", info.Size(), info.ModTime().UnixNano(), cfg.Digest)
 		return [32]byte(h.Sum(nil)), nil
 	}
-	t, err := walk(string(cfg.Path))
+	t, err := files.Walk(string(cfg.Path), isTreeFile)
 	if err != nil {
 		return sum, err
 	}
-	for _, f := range t.files {
-		fmt.Fprintf(h, "%q %d %d\n", f.path, f.size, f.changed)
+	for _, f := range t.Files {
+		fmt.Fprintf(h, "%q %d %d\n", f.Path, f.Size, f.Changed)
 	}
-	for _, a := range t.aliases {
-		fmt.Fprintf(h, "%q -> %q\n", a.name, a.target)
+	for _, a := range t.Aliases {
+		fmt.Fprintf(h, "%q -> %q\n", a.Name, a.Target)
 	}
 	return [32]byte(h.Sum(nil)), nil
 }
 
-// items reports whether files of the format include others.
-func (c Config) items() bool { return c.Format == E2guardian || c.Format == E2guardianRegexp }
-
 func stampItems(h hash.Hash, path string) (sum [32]byte, err error) {
-	x, err := findItemFiles(path)
+	x, err := files.Includes(path)
 	if err != nil {
 		return sum, err
 	}
-	for _, f := range x.files {
-		info, err := os.Stat(f.path)
+	for _, f := range x.Files {
+		info, err := os.Stat(f.Path)
 		if err != nil {
 			return sum, err
 		}
-		fmt.Fprintf(h, "%q %d %d\n", f.path, info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintf(h, "%q %d %d\n", f.Path, info.Size(), info.ModTime().UnixNano())
 	}
-	for _, p := range x.problems {
+	for _, p := range x.Problems {
 		fmt.Fprintf(h, "%s\n", p)
 	}
 	return [32]byte(h.Sum(nil)), nil
@@ -301,4 +320,29 @@ func globEscape(s string) string {
 func randomSeed() uint64 {
 	s := sha256.Sum256(fmt.Append(nil, time.Now().UnixNano(), os.Getpid()))
 	return binary.LittleEndian.Uint64(s[:])
+}
+
+func newBuilder(ctx context.Context, name string, cfg Config, seed uint64) *builder {
+	return &builder{
+		ctx: ctx, name: name, cfg: cfg, path: string(cfg.Path), report: Report{Name: name, Categories: map[string]int{}},
+		entries: entryBuilder{seed: seed, prefix: cfg.Match == Prefix},
+	}
+}
+
+// read reads all sources of the list.
+func (b *builder) read() error {
+	info, err := os.Stat(b.path)
+	if err != nil {
+		return err
+	}
+	format, _ := formatOf(b.cfg.Format)
+	switch {
+	case !info.IsDir() && format.shared:
+		return b.readItems()
+	case !info.IsDir():
+		return b.readFile()
+	case format.tree || b.cfg.Format == Auto:
+		return b.readTree()
+	}
+	return fmt.Errorf("%s is a folder, and format %s wants a file", b.path, b.cfg.Format)
 }

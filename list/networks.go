@@ -202,48 +202,16 @@ func (n *network) has(addr [16]byte) bool {
 	return rest == 0 || (n.addr[whole]^addr[whole])>>(8-rest) == 0
 }
 
-// A networkTable is the sorted networks of a list file.
-type networkTable []byte
-
-func (t networkTable) lookup(f *File, addr netip.Addr, dst []Match) ([]Match, error) {
-	as := addr.As16()
-	i := sort.Search(len(t)/networkSize, func(i int) bool {
-		return bytes.Compare(t[i*networkSize:][:16], as[:]) > 0
-	})
-	// The index decreases at every step, so the loop ends.
-	for at := uint32(i - 1); i > 0 && at != noParent; {
-		n, parent, ok := t.network(at)
-		if !ok || parent != noParent && parent >= at || int(n.cat) >= len(f.names) {
-			return dst, f.damaged
-		}
-		// ::/0 does not include IPv4, although IPv4 is written inside it.
-		if n.has(as) && (!addr.Is4() || n.bits >= 96) {
-			for _, name := range f.names[n.cat] {
-				dst = append(dst, Match{List: f, Category: name, record: at, kind: networkKind})
-			}
-		}
-		at = parent
+// isNetworkLine reports whether a line looks like one of this format: a network or a range. One
+// address may as well be a host.
+func isNetworkLine(s []byte) bool {
+	word, rest := field(s)
+	if isRule(s) || isRPZLine(s) || len(rest) > 0 && isAddr(word) || (s[0] < '0' || s[0] > '9') && bytes.IndexByte(word, ':') < 0 {
+		return false
 	}
-	return dst, nil
-}
-
-func (t networkTable) network(i uint32) (n network, parent uint32, ok bool) {
-	if uint64(i)*networkSize+networkSize > uint64(len(t)) {
-		return n, 0, false
+	if n, ok := parseNetwork(string(word[:min(len(word), 100)])); ok {
+		return !n.IsSingleIP() || len(rest) > 0
 	}
-	b := t[uint64(i)*networkSize:][:networkSize]
-	n = network{[16]byte(b[:16]), b[26], binary.LittleEndian.Uint16(b[24:]), binary.LittleEndian.Uint32(b[20:])}
-	return n, binary.LittleEndian.Uint32(b[16:]), n.bits <= 128
-}
-
-func (t networkTable) written(m Match) (text string, line uint64, ok bool) {
-	n, _, ok := t.network(m.record)
-	if !ok {
-		return "", 0, false
-	}
-	addr, bits := netip.AddrFrom16(n.addr), int(n.bits)
-	if addr.Is4In6() && bits >= 96 {
-		addr, bits = addr.Unmap(), bits-96
-	}
-	return netip.PrefixFrom(addr, bits).String(), uint64(n.line), true
+	_, _, ok := cutRange(string(s[:min(len(s), 100)]))
+	return ok
 }

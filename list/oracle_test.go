@@ -18,7 +18,7 @@ import (
 	"shuultuur/test/data"
 
 	"github.com/klauspost/compress/gzip"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 func readJSON(t testing.TB, path string, to any) {

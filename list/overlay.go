@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
 )
 
 // An overlay is a small list file beside the large one, with individually added and removed
@@ -47,11 +47,6 @@ type Change struct {
 	Exact bool
 	// Exception makes an added host an exception from the category.
 	Exception bool
-}
-
-type removal struct {
-	key      string
-	category string // "" is every category
 }
 
 func isRemoval(category string) bool { return strings.HasPrefix(category, removalMark) }
@@ -188,7 +183,7 @@ func (f *File) categoriesOf(c Change) ([]string, error) {
 func parseEntry(s, match string) (host, path string, err error) {
 	var found []entry
 	b := newBuilder(context.Background(), "", Config{Match: match}, defaultSeed)
-	p := &parser{b: b, src: Source{Path: "entry"}, format: Domains, path: make([]byte, 0, maxKey+1)}
+	p := &parser{b: b, src: Source{Path: "entry"}, path: make([]byte, 0, maxKey+1)}
 	p.item(bytes.TrimSpace([]byte(s)))
 	for i := range b.entries.parts {
 		found = b.entries.sorted(&b.entries.parts[i], found)

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // amendable compiles text. It returns the path of the list and a function that opens it again

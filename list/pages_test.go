@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/data"
 )
 

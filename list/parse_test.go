@@ -12,7 +12,8 @@ import (
 func TestFormats(t *testing.T) {
 	no, yes := false, true
 	for _, tt := range []struct {
-		name, format string
+		name         string
+		format       FormatName
 		subdomains   *bool
 		text         string
 		want         map[string]int // URL: entries found
@@ -25,18 +26,18 @@ func TestFormats(t *testing.T) {
 		{"hosts with subdomains", Hosts, &yes, "0.0.0.0 a.com\n", map[string]int{"a.com": 1, "x.a.com": 1}, 0, 0},
 		{"adblock", Adblock, nil, "[Adblock Plus]\n! comment\n||a.com^\n||b.com^$important\n@@||good.a.com^\n||c.com^$third-party\nd.com##.ad\n/banner/\n||e.com/x^\n||f*.com^\n|https://g.com^\n||h.com^|\n||i_j.com^\n||bad..com^\n||zip^\n",
 			map[string]int{"a.com": 1, "x.a.com": 1, "b.com": 1, "good.a.com": 2, "c.com": 0, "d.com": 0, "e.com": 0, "g.com": 0, "h.com": 1, "i_j.com": 1, "x.zip": 1}, 1, 0},
-		{"wildcard", Wildcard, nil, "# x\n*.a.com\nb.com\n*.zip\nzap\n*.d.com\n", map[string]int{"a.com": 1, "x.a.com": 1, "b.com": 1, "a.zip": 1, "a.zap": 0}, 1, 0},
-		{"dnsmasq", Dnsmasq, nil, "# x\naddress=/a.com/#\naddress=/b.com/0.0.0.0\nserver=/c.com/\nserver=/d.com/8.8.8.8\nlocal=/e.com/f.com/\naddress=/#/\naddress=x\nno-resolv\n",
+		{"wildcard", "wildcard", nil, "# x\n*.a.com\nb.com\n*.zip\nzap\n*.d.com\n", map[string]int{"a.com": 1, "x.a.com": 1, "b.com": 1, "a.zip": 1, "a.zap": 0}, 1, 0},
+		{"dnsmasq", "dnsmasq", nil, "# x\naddress=/a.com/#\naddress=/b.com/0.0.0.0\nserver=/c.com/\nserver=/d.com/8.8.8.8\nlocal=/e.com/f.com/\naddress=/#/\naddress=x\nno-resolv\n",
 			map[string]int{"a.com": 1, "x.b.com": 1, "c.com": 1, "d.com": 0, "e.com": 1, "f.com": 1}, 2, 2},
-		{"unbound", Unbound, nil, "server:\nlocal-zone: \"a.com\" always_nxdomain\nlocal-zone: b.com. redirect # x\nlocal-data: \"b.com A 0.0.0.0\"\nlocal-data: \"c.com. 60 IN AAAA ::\"\nlocal-data: \"d.com A 192.0.2.1\"\nlocal-zone: \"e.com\" transparent\nlocal-zone: \"f.com\"\nlocal-zone: \"g h\" deny\ninterface: ::0\n",
+		{"unbound", "unbound", nil, "server:\nlocal-zone: \"a.com\" always_nxdomain\nlocal-zone: b.com. redirect # x\nlocal-data: \"b.com A 0.0.0.0\"\nlocal-data: \"c.com. 60 IN AAAA ::\"\nlocal-data: \"d.com A 192.0.2.1\"\nlocal-zone: \"e.com\" transparent\nlocal-zone: \"f.com\"\nlocal-zone: \"g h\" deny\ninterface: ::0\n",
 			map[string]int{"a.com": 1, "x.a.com": 1, "b.com": 2, "x.b.com": 1, "c.com": 1, "x.c.com": 0, "d.com": 0, "e.com": 0, "f.com": 0}, 2, 3},
 		{"rpz", RPZ, nil, "$TTL 60\n@ IN SOA ns.x. root.x. (\n 1 ; serial\n 2 3 4 )\n  IN NS ns.x.\n$ORIGIN rpz.x.\na.com CNAME .\n*.a.com CNAME .\nb.com 300 IN CNAME *.\n*.c.com CNAME rpz-drop.\nok.c.com CNAME rpz-passthru.\nd.com.rpz.x. A 127.0.0.1\n  AAAA ::1\n24.0.2.0.192.rpz-ip CNAME .\n48.zz.1.db8.2001.rpz-ip CNAME .\n32.1.0.0.10.rpz-client-ip CNAME .\ne.com.elsewhere. CNAME .\nf.com CNAME rpz-tcp-only.\n99.0.0.0.10.rpz-ip CNAME .\n",
 			map[string]int{"a.com": 1, "x.a.com": 1, "b.com": 1, "x.b.com": 0, "c.com": 0, "x.c.com": 1, "ok.c.com": 2, "d.com": 1, "e.com": 0, "f.com": 0, "192.0.2.7": 1, "192.0.3.1": 0, "10.0.0.1": 0}, 2, 2},
 		{"networks", Networks, nil, "# x\n10.0.0.0/8\n10.1.0.0/24 ; nested\n192.0.2.7\n198.51.100.0/255.255.255.0\n203.0.113.5-203.0.113.9\n2001:db8::/32\n10.300.0.0/8\n1.2.3.4-1.2.3.3\n",
 			map[string]int{"10.2.0.1": 1, "10.1.0.77": 2, "11.0.0.1": 0, "192.0.2.7": 1, "192.0.2.8": 0, "198.51.100.255": 1, "203.0.113.4": 0, "203.0.113.5": 1, "203.0.113.9": 1, "203.0.113.10": 0, "2001:db8::1": 1, "2001:db9::1": 0, "a.com": 0}, 2, 0},
 	} {
-		for _, format := range []string{tt.format, Auto} {
-			t.Run(tt.name+" "+format, func(t *testing.T) {
+		for _, format := range []FormatName{tt.format, Auto} {
+			t.Run(tt.name+" "+string(format), func(t *testing.T) {
 				f, rep := compileText(t, Config{Format: format, Subdomains: tt.subdomains}, tt.text)
 				got := map[string]int{}
 				for url := range tt.want {
@@ -45,7 +46,7 @@ func TestFormats(t *testing.T) {
 				if d := cmp.Diff(tt.want, got); d != "" {
 					t.Errorf("entries differ (-want +got):\n%s", d)
 				}
-				if rep.Sources[0].Format != tt.format || rep.Bad != tt.bad || rep.Ignored != tt.ignored {
+				if rep.Sources[0].Format != string(tt.format) || rep.Bad != tt.bad || rep.Ignored != tt.ignored {
 					t.Errorf("got format %s, %d bad, %d ignored, want %s, %d, %d: %v", rep.Sources[0].Format, rep.Bad, rep.Ignored, tt.format, tt.bad, tt.ignored, rep.Problems)
 				}
 			})

@@ -7,7 +7,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/dns"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/dns"
 )
 
 const (
@@ -162,9 +163,9 @@ func cleanPath(dst, p []byte) []byte {
 		case c == '?' && !query:
 			dst, query = closeSegment(dst), true
 		case c == '%' && i+2 < len(p):
-			hi, lo := unhex(p[i+1]), unhex(p[i+2])
-			if hi < 16 && lo < 16 {
-				c = hi<<4 | lo
+			hi, lo := ascii.Unhex(p[i+1]), ascii.Unhex(p[i+2])
+			if hi >= 0 && lo >= 0 {
+				c = byte(hi<<4 | lo)
 				i += 2
 			}
 		}
@@ -198,16 +199,6 @@ func closeSegment(dst []byte) []byte {
 		return dst[:max(1, bytes.LastIndexByte(dst[:n-3], '/')+1)]
 	}
 	return dst
-}
-
-func unhex(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return (c | 0x20) - 'a' + 10
-	}
-	return 16
 }
 
 // withoutWWW returns host without a first label of "www" and digits, and

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"shuultuur/list/files"
 )
 
 // Entries written by programs: JSON, either one array or a sequence of values (each a string
@@ -25,7 +27,7 @@ import (
 //	remove     true: removes the entry ([ReadChanges] only)
 
 // maxRecord bounds a value of JSON, in bytes.
-const maxRecord = maxLine
+const maxRecord = files.MaxLine
 
 // set sets a field of a change by the name of a column or key. ok is false for an invalid
 // value.
@@ -77,7 +79,7 @@ func (c *Change) UnmarshalJSON(b []byte) error {
 			}
 		}
 		if !c.set(name, text) {
-			return fmt.Errorf("%q: %s is neither true nor false", name, quote(text))
+			return fmt.Errorf("%q: %s is neither true nor false", name, files.Quote(text))
 		}
 	}
 	return nil
@@ -153,7 +155,7 @@ func decodeJSON(r io.Reader, use func(line int, c Change, err error) error) erro
 	v := &valueReader{r: r, until: maxRecord, line: 1}
 	d := json.NewDecoder(v)
 	// The array's bracket is a token; a sequence of values has none.
-	br := bufio.NewReaderSize(r, maxLine)
+	br := bufio.NewReaderSize(r, files.MaxLine)
 	v.r = br
 	array := false
 	for {
@@ -224,7 +226,7 @@ func (x *columns) read(s []byte) (c Change, ok bool, err error) {
 	x.split(s)
 	for i, name := range x.names[:min(len(x.names), len(x.cells))] {
 		if !c.set(name, x.cells[i]) {
-			return c, true, fmt.Errorf("has %s for %q instead of true or false", quote(x.cells[i]), name)
+			return c, true, fmt.Errorf("has %s for %q instead of true or false", files.Quote(x.cells[i]), name)
 		}
 	}
 	if c.Entry == "" {
@@ -312,7 +314,7 @@ func (p *parser) csvLine(s []byte) {
 
 // json reads a file of the format json. A truncated file is an error, because half a list must
 // not be used.
-func (p *parser) json(r io.Reader) error {
+func (p *parser) json(r *bufio.Reader) error {
 	n := 0
 	err := decodeJSON(r, func(line int, c Change, err error) error {
 		p.src.Lines = line
@@ -343,20 +345,20 @@ const mostRead = 100_000
 // ReadChanges reads changes to a list, as JSON if the input begins with "[" or "{", else as
 // CSV. An error names the line, and then there are no changes.
 func ReadChanges(r io.Reader) ([]Change, error) {
-	br := bufio.NewReaderSize(r, maxLine)
+	br := bufio.NewReaderSize(r, files.MaxLine)
 	var all []Change
 	take := func(line int, c Change, err error) error {
 		if err == nil {
 			_, _, err = parseEntry(c.Entry, Boundary)
 		}
 		if err == nil && c.Category != "" && !categoryName(c.Category) {
-			err = fmt.Errorf("%s cannot name a category", quote(c.Category))
+			err = fmt.Errorf("%s cannot name a category", files.Quote(c.Category))
 		}
 		if err == nil && len(all) == mostRead {
 			err = fmt.Errorf("exceeds the %d changes of one request", mostRead)
 		}
 		if err != nil {
-			return fmt.Errorf("line %d: %s: %w", line, quote(c.Entry), err)
+			return fmt.Errorf("line %d: %s: %w", line, files.Quote(c.Entry), err)
 		}
 		all = append(all, c)
 		return nil
@@ -372,7 +374,7 @@ func ReadChanges(r io.Reader) ([]Change, error) {
 	for n := 1; ; n++ {
 		s, err := br.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
-			return nil, fmt.Errorf("line %d: is longer than %d bytes", n, maxLine)
+			return nil, fmt.Errorf("line %d: is longer than %d bytes", n, files.MaxLine)
 		}
 		if c, ok, bad := x.read(bytes.TrimSpace(s)); ok || bad != nil {
 			if err := take(n, c, bad); err != nil {
@@ -386,4 +388,13 @@ func ReadChanges(r io.Reader) ([]Change, error) {
 			return nil, err
 		}
 	}
+}
+
+// isJSON distinguishes an array of strings or objects, or an object, from "[Adblock".
+func isJSON(s []byte) bool {
+	if len(s) == 0 || s[0] != '[' && s[0] != '{' {
+		return false
+	}
+	rest := bytes.TrimSpace(s[1:])
+	return len(rest) > 0 && (rest[0] == '"' || s[0] == '[' && (rest[0] == '{' || rest[0] == ']'))
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // recordsOf lists the records of a text, a line each.
@@ -31,14 +31,15 @@ func recordsOf(t *testing.T, cfg Config, text string) (string, Report) {
 func TestJSONAndCSVSayTheSame(t *testing.T) {
 	want := "games c.com\ngames d.com\nown a.com\nown b.com/x"
 	for name, tt := range map[string]struct {
-		format, text string
+		format FormatName
+		text   string
 	}{
 		"array of strings and objects": {Auto, `["a.com", {"url": "http://b.com/x", "id": 7},
  {"entry": "c.com", "category": "games"}, {"host":"d.com","category":"games","exact":false}]`},
-		"values in lines":        {JSON, "\"a.com\"\n{\"entry\":\"b.com/x\"}\n{\"entry\":\"c.com\",\"category\":\"games\"}{\"entry\":\"d.com\",\"category\":\"games\"}"},
-		"columns":                {CSV, "entry,category\na.com,\nb.com/x,\n# remark\nc.com,games\n\"d.com\",\"games\"\n"},
-		"columns in a remark":    {CSV, "# abuse list\n# id;url;category\n1;a.com;\n2;\"http://b.com/x\";\n3;c.com;games\n4;d.com;games"},
-		"columns without a name": {CSV, "a.com\nb.com/x\n"},
+		"values in lines":        {"json", "\"a.com\"\n{\"entry\":\"b.com/x\"}\n{\"entry\":\"c.com\",\"category\":\"games\"}{\"entry\":\"d.com\",\"category\":\"games\"}"},
+		"columns":                {"csv", "entry,category\na.com,\nb.com/x,\n# remark\nc.com,games\n\"d.com\",\"games\"\n"},
+		"columns in a remark":    {"csv", "# abuse list\n# id;url;category\n1;a.com;\n2;\"http://b.com/x\";\n3;c.com;games\n4;d.com;games"},
+		"columns without a name": {"csv", "a.com\nb.com/x\n"},
 	} {
 		got, rep := recordsOf(t, Config{Format: tt.format}, tt.text)
 		if name == "columns without a name" {
@@ -55,7 +56,7 @@ func TestJSONAndCSVSayTheSame(t *testing.T) {
 }
 
 func TestBadRecordsAreReportedWithTheirLine(t *testing.T) {
-	_, rep := recordsOf(t, Config{Format: JSON}, "[\n\"ok.com\",\n\"not a name\",\n\n5,\n{\"entry\":\"x.com\",\"exact\":\"perhaps\"}, {\"entry\":\"x.com\",\"remove\":true}]")
+	_, rep := recordsOf(t, Config{Format: "json"}, "[\n\"ok.com\",\n\"not a name\",\n\n5,\n{\"entry\":\"x.com\",\"exact\":\"perhaps\"}, {\"entry\":\"x.com\",\"remove\":true}]")
 	var got []string
 	for _, p := range rep.Problems {
 		got = append(got, fmt.Sprintf("%d: %s", p.Line, p.Reason))

@@ -1,8 +1,9 @@
 package list
 
 import (
-	"fmt"
 	"time"
+
+	"shuultuur/list/files"
 )
 
 // Limits of the problems kept: per file, and in all. All are counted.
@@ -36,6 +37,11 @@ type Report struct {
 	Reused     bool          `json:"-"` // unchanged: the existing file was kept
 }
 
+// IsEmpty reports whether the compiled file has nothing.
+func (r *Report) IsEmpty() bool {
+	return r.Entries+r.Networks+r.Exprs+r.Rules+r.Cosmetics == 0
+}
+
 // A Source is one file that was read.
 type Source struct {
 	Path    string // for a file in an archive, after the archive's path
@@ -46,24 +52,4 @@ type Source struct {
 }
 
 // A Problem is a line that an administrator should look at.
-type Problem struct {
-	File   string
-	Line   int // from 1; 0 for the whole file
-	Reason string
-	Kept   bool // a remark: the entry is in the list nevertheless
-}
-
-func (p Problem) String() string {
-	if p.Line == 0 {
-		return p.File + ": " + p.Reason
-	}
-	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Reason)
-}
-
-// quote quotes a piece of input for a message, only the beginning if it is long.
-func quote[T string | []byte](s T) string {
-	if len(s) > 80 {
-		return fmt.Sprintf("%q…", s[:80])
-	}
-	return fmt.Sprintf("%q", s)
-}
+type Problem = files.Problem

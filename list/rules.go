@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 
-	"shuultuur/arrange"
 	"shuultuur/list/adblock"
 )
 
@@ -219,7 +218,7 @@ func (m *Match) Rewrite() string {
 func LongestFirst(found []Match) {
 	for i := range found {
 		if found[i].rewrites {
-			arrange.By(found, func(a, b Match) int { return int(b.size) - int(a.size) })
+			slices.SortStableFunc(found, func(a, b Match) int { return int(b.size) - int(a.size) })
 			return
 		}
 	}

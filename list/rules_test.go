@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list/adblock"
-	"shuultuur/setting"
 	"shuultuur/test/data"
 )
 

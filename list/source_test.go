@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // treeOf has the files of a UT1 tree: categories with domains and urls, a split

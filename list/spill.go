@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
 )
 
 // The text of a large list goes to an unnamed file beside the new list, chunk by chunk while
@@ -67,3 +67,9 @@ func (s *spill) close() {
 	}
 	*s = spill{}
 }
+
+const (
+	textChunk = 4 << 10   // at least the longest key
+	blockLen  = 204       // entries in 4 KiB
+	maxInFile = 1<<32 - 1 // lines, and bytes of text
+)

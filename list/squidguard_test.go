@@ -9,20 +9,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"shuultuur/setting"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"shuultuur/lib/setting"
+	"shuultuur/test/peer"
 )
 
 // TestAgreesWithSquidGuard feeds the same random lists and URLs to squidGuard
 // and to us, and requires a reason for every difference.
 func TestAgreesWithSquidGuard(t *testing.T) {
-	program, err := exec.LookPath("squidGuard")
-	if err != nil {
-		t.Skip("squidGuard is not installed; Debian's package is called squidguard")
-	}
+	program := peer.Program(t, "squidGuard")
 	rounds, asks := 6, 1500
 	if testing.Short() {
 		rounds = 2

@@ -5,13 +5,15 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"shuultuur/list/files"
 )
 
 // unboundLine reads local-zone and local-data of unbound.conf(5). A zone that refuses,
 // redirects or denies is an entry with its subdomains; data that points to a sink is one for
 // the name alone.
 func (p *parser) unboundLine(s []byte) {
-	if s = cutComment(s); len(s) == 0 || string(s) == "server:" {
+	if s = files.CutComment(s); len(s) == 0 || string(s) == "server:" {
 		return
 	}
 	key, value, ok := bytes.Cut(s, []byte(":"))
@@ -236,4 +238,15 @@ func isTTL(s []byte) bool {
 		}
 	}
 	return true
+}
+
+// isUnboundLine reports whether a line looks like one of Unbound's settings.
+func isUnboundLine(s []byte) bool {
+	return bytes.HasPrefix(s, []byte("local-zone:")) || bytes.HasPrefix(s, []byte("local-data:"))
+}
+
+// isRPZLine reports whether a line looks like one of a zone.
+func isRPZLine(s []byte) bool {
+	return bytes.HasPrefix(s, []byte("$TTL")) || bytes.HasPrefix(s, []byte("$ORIGIN")) ||
+		bytes.Contains(s, []byte(" CNAME ")) || bytes.Contains(s, []byte("\tCNAME\t")) || bytes.Contains(s, []byte(" SOA "))
 }

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/nameserver/batch"
-	"shuultuur/setting"
 	"shuultuur/test/race"
 )
 
@@ -34,7 +34,7 @@ func handlerAt(t testing.TB, cfg Config, rs ...Responder) *handler {
 	return &handler{s: s, t: s.shards[0], batch: true}
 }
 
-// ask sends one query over UDP, at a time after the start; nil for no reply.
+// askAt sends one query over UDP, at a time after the start; nil for no reply.
 func (l *handler) askAt(t testing.TB, client string, after time.Duration, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
 	msg, err := m.Pack()

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
 )
@@ -22,8 +22,7 @@ import (
 type pass struct{}
 
 func (pass) Wants(*filter.Transaction, filter.Stage) bool { return false }
-func (pass) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) filter.Verdict {
-	return t.Verdict
+func (pass) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) {
 }
 
 // distant is an upstream that answers every address query after a delay, except

@@ -10,15 +10,15 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"strings"
 	"testing"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
-	"shuultuur/setting"
 	"shuultuur/test/peer"
 	zones "shuultuur/zone"
 )
@@ -163,8 +163,7 @@ func peerOf(t *testing.T, name, settings string) string {
 type passes struct{}
 
 func (passes) Wants(*filter.Transaction, filter.Stage) bool { return false }
-func (passes) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) filter.Verdict {
-	return t.Verdict
+func (passes) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) {
 }
 
 // peculiar are the answers in which the peers differ from RFC 8906: Unbound

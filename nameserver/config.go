@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 	"shuultuur/nameserver/batch"
-	"shuultuur/release"
-	"shuultuur/setting"
 )
 
 // Config sets where the name server listens, whom it answers and how much.
@@ -81,7 +81,7 @@ type Cookies struct {
 	Mode string `yaml:"mode"`
 	// Secret is 32 hexadecimal digits, for servers that share an address; default
 	// random at each start.
-	Secret string `yaml:"secret"`
+	Secret string `yaml:"secret" role:"owner" secret:"yes"`
 }
 
 // limits are the numbers of a Config with defaults applied.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/message/proxyprotocol"
+	"shuultuur/lib/message/proxyprotocol"
 )
 
 // conns counts connections, in total and by client, and has the open ones.
@@ -304,3 +304,10 @@ func (x *conn) Close() error {
 	x.s.conns.remove(x)
 	return x.Conn.Close()
 }
+
+const (
+	readSize   = 4 << 10
+	writeAt    = 16 << 10        // replies are written when they exceed this
+	writeTime  = 5 * time.Second // for a client to read the written bytes
+	frameBytes = 2
+)

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // counters are the counts of one goroutine, or of a few that rarely meet. The

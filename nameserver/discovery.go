@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // itself answers questions about the server: its version and name in the class

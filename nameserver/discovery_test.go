@@ -20,9 +20,9 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 func TestVersionAndNameAreAnsweredAsTheSettingsSay(t *testing.T) {

@@ -1,14 +1,13 @@
 package nameserver
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // DNS over HTTPS (RFC 8484), the part common to all versions of HTTP. A request
@@ -69,56 +68,6 @@ func (x *webQuery) answered(msg []byte) webReply {
 		return webReply{http.StatusOK, mediaTypeJSON, leastTTL(msg), appendJSON(nil, msg)}
 	}
 	return webReply{http.StatusOK, mediaType, leastTTL(msg), msg}
-}
-
-// read appends the DNS query of a request to dst. The status is that of the
-// refusal, or 200.
-func (x *webRequest) read(dst []byte, path string, asJSON bool) (msg []byte, status int) {
-	at, query, _ := strings.Cut(x.target, "?")
-	if at != path {
-		id, ok := strings.CutPrefix(at, path)
-		if ok && path != "/" {
-			id, ok = strings.CutPrefix(id, "/")
-		}
-		if ok && id != "" {
-			x.clientID, ok = id, isClientID(id)
-		}
-		if !ok {
-			return dst, http.StatusNotFound
-		}
-	}
-	switch x.method {
-	case "GET", "HEAD":
-		if asJSON {
-			if name := parameter(query, "name"); name != "" {
-				x.json = true
-				return readJSON(dst, name, query)
-			}
-		}
-		var err error
-		text := parameter(query, "dns")
-		if text == "" || len(text) > base64.RawURLEncoding.EncodedLen(maxMessage) {
-			return dst, http.StatusBadRequest
-		}
-		// base64 copies input that it cannot decode in place.
-		if msg, err = base64.RawURLEncoding.AppendDecode(dst, asBytes(text)); err != nil {
-			return dst, http.StatusBadRequest
-		}
-	case "POST":
-		if x.kind != mediaType {
-			return dst, http.StatusUnsupportedMediaType
-		}
-		if len(x.body) > maxMessage {
-			return dst, http.StatusRequestEntityTooLarge
-		}
-		msg = append(dst, x.body...)
-	default:
-		return dst, http.StatusMethodNotAllowed
-	}
-	if q := msg[len(dst):]; len(q) < 12 || q[2]&0x80 != 0 {
-		return dst, http.StatusBadRequest
-	}
-	return msg, http.StatusOK
 }
 
 // parameter returns the value of a parameter in the query of a URL, or "".

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // domainQueues holds the queries that wait for a worker, one queue for each

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // others is a responder for external names, whose upstreams answer when gate

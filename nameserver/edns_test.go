@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // raw sends bytes over UDP or TCP and returns those of the reply.

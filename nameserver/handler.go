@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 const (
@@ -393,3 +393,6 @@ func (l *handler) zone() []byte {
 	}
 	return nil
 }
+
+// newHandler returns a handler for a goroutine that does not read a socket.
+func (s *Server) newHandler() handler { return handler{s: s, t: s.shard(int(s.turn.Add(1)))} }

@@ -1,16 +1,18 @@
 package nameserver
 
 import (
+	"encoding/base64"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
-	"shuultuur/dns"
-	"shuultuur/message"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/message"
 )
 
 // An h1conn is one connection of DNS over HTTPS with HTTP/1.1.
@@ -141,3 +143,53 @@ func appendAll(dst []byte, r io.Reader) ([]byte, error) {
 // not keep the result longer than its source, and do not write to the bytes.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 func asBytes(s string) []byte  { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// read appends the DNS query of a request to dst. The status is that of the
+// refusal, or 200.
+func (x *webRequest) read(dst []byte, path string, asJSON bool) (msg []byte, status int) {
+	at, query, _ := strings.Cut(x.target, "?")
+	if at != path {
+		id, ok := strings.CutPrefix(at, path)
+		if ok && path != "/" {
+			id, ok = strings.CutPrefix(id, "/")
+		}
+		if ok && id != "" {
+			x.clientID, ok = id, isClientID(id)
+		}
+		if !ok {
+			return dst, http.StatusNotFound
+		}
+	}
+	switch x.method {
+	case "GET", "HEAD":
+		if asJSON {
+			if name := parameter(query, "name"); name != "" {
+				x.json = true
+				return readJSON(dst, name, query)
+			}
+		}
+		var err error
+		text := parameter(query, "dns")
+		if text == "" || len(text) > base64.RawURLEncoding.EncodedLen(maxMessage) {
+			return dst, http.StatusBadRequest
+		}
+		// base64 copies input that it cannot decode in place.
+		if msg, err = base64.RawURLEncoding.AppendDecode(dst, asBytes(text)); err != nil {
+			return dst, http.StatusBadRequest
+		}
+	case "POST":
+		if x.kind != mediaType {
+			return dst, http.StatusUnsupportedMediaType
+		}
+		if len(x.body) > maxMessage {
+			return dst, http.StatusRequestEntityTooLarge
+		}
+		msg = append(dst, x.body...)
+	default:
+		return dst, http.StatusMethodNotAllowed
+	}
+	if q := msg[len(dst):]; len(q) < 12 || q[2]&0x80 != 0 {
+		return dst, http.StatusBadRequest
+	}
+	return msg, http.StatusOK
+}

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Frames, flags, settings and errors of HTTP/2, RFC 9113 sections 6 and 7.
@@ -918,5 +918,20 @@ func (h *h2conn) resume() {
 			h.remove(x.id)
 			i--
 		}
+	}
+}
+
+// serveHTTPS serves a connection of DNS over HTTPS.
+func (s *Server) serveHTTPS(x *conn) {
+	defer x.Close()
+	c, ok := s.handshake(x, s.tls.https)
+	if !ok {
+		return
+	}
+	defer c.Close()
+	if c.ConnectionState().NegotiatedProtocol == "h2" {
+		s.serveHTTP2(x, c)
+	} else {
+		s.serveHTTP1(x, c)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // A framed is a client that writes raw frames.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/quic-go/quic-go/http3"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // web is DNS over HTTP/3, for all QUIC listeners of HTTPS. It also has the

@@ -18,21 +18,6 @@ func newTLSConfigs(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, err
 	}
 }
 
-// serveHTTPS serves a connection of DNS over HTTPS.
-func (s *Server) serveHTTPS(x *conn) {
-	defer x.Close()
-	c, ok := s.handshake(x, s.tls.https)
-	if !ok {
-		return
-	}
-	defer c.Close()
-	if c.ConnectionState().NegotiatedProtocol == "h2" {
-		s.serveHTTP2(x, c)
-	} else {
-		s.serveHTTP1(x, c)
-	}
-}
-
 // handshake reads the PROXY header and the TLS handshake of a connection.
 func (s *Server) handshake(x *conn, cfg *tls.Config) (*tls.Conn, bool) {
 	x.once.Do(x.header)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // mediaTypeJSON is the media type of JSON answers in the form used by public

@@ -15,9 +15,9 @@ import (
 	miekg "github.com/miekg/dns"
 	"golang.org/x/net/http2"
 
-	"shuultuur/dns"
-	"shuultuur/handover"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/setting"
 )
 
 // TestConnectionsSayThatTheyEndWhenAnotherProcessHasTakenOver: connections announce their end,

@@ -3,8 +3,8 @@ package nameserver
 import (
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/metric"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/metric"
 )
 
 // Names and labels are those of CoreDNS if it has the metric, so that its

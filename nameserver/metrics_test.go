@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 )
 
 func TestMetricsHaveCoreDNSNames(t *testing.T) {

@@ -37,11 +37,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/handover"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/platform"
+	"shuultuur/lib/setting"
 	"shuultuur/nameserver/batch"
-	"shuultuur/platform"
-	"shuultuur/setting"
 )
 
 // responders provide the answers.
@@ -405,9 +405,6 @@ func (s *Server) micros(at time.Time) int64 { return int64(at.Sub(s.start) / tim
 
 // shard returns counters that several goroutines share.
 func (s *Server) shard(i int) *counters { return s.shards[uint(i)%uint(len(s.shards))] }
-
-// newHandler returns a handler for a goroutine that does not read a socket.
-func (s *Server) newHandler() handler { return handler{s: s, t: s.shard(int(s.turn.Add(1)))} }
 
 // missing reports that an address is from ":53" and the machine lacks its
 // family.

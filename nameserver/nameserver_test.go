@@ -21,9 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // zone is a responder for test. with a fixed few names.

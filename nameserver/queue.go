@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/nameserver/batch"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
-	"shuultuur/dns"
-	"shuultuur/handover"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/handover"
 )
 
 // Error codes of DNS over QUIC, RFC 9250 section 8.4.

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"sync"
 
-	"shuultuur/dns"
-	"shuultuur/release"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/release"
 )
 
 // A quicListener is never made in the small build.

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/handover"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/setting"
 )
 
 func TestDNSOverHTTPS(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // A Responder answers questions. Both methods are called concurrently.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 func TestStoppingAnswersWhatIsUnderWayAndLeavesNothing(t *testing.T) {

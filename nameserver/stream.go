@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // accept serves the connections of a listener until it is closed.
@@ -48,13 +48,6 @@ func (s *Server) next(ln net.Listener) (*conn, error) {
 		}
 	}
 }
-
-const (
-	readSize   = 4 << 10
-	writeAt    = 16 << 10        // replies are written when they exceed this
-	writeTime  = 5 * time.Second // for a client to read the written bytes
-	frameBytes = 2
-)
 
 // A stream is one connection over TCP or TLS (RFC 7766, 7858). Queries are
 // answered in order, except those that must wait. All replies that are ready go

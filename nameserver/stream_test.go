@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	miekg "github.com/miekg/dns"
 	"io"
 	"net"
 	"net/netip"
@@ -16,8 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
+	"shuultuur/test/peer"
 )
 
 // frame returns a query after its length.
@@ -387,15 +389,13 @@ func TestSignedQueriesGetSignedReplies(t *testing.T) {
 }
 
 func TestKdigSpeaksToEveryTransport(t *testing.T) {
-	if _, err := exec.LookPath("kdig"); err != nil {
-		t.Fatal("kdig is not installed; test/setup.sh installs it")
-	}
+	kdig := peer.Program(t, "kdig")
 	s, _ := secure(t, Config{Listen: []string{"127.0.0.1:0"}})
 	for transport, flag := range map[dns.Transport][]string{
 		dns.UDP: {"+notcp"}, dns.TCP: {"+tcp", "+keepopen"}, dns.TLS: {"+tls"}, dns.HTTPS: {"+https"}, dns.QUIC: {"+quic"},
 	} {
 		a := s.Addrs(transport)[0]
-		out, err := exec.Command("kdig", append(flag, "+short", "+cookie", "+padding", "@127.0.0.1", "-p", fmt.Sprint(a.Port()), "www.test.", "A")...).CombinedOutput()
+		out, err := exec.Command(kdig, append(flag, "+short", "+cookie", "+padding", "@127.0.0.1", "-p", fmt.Sprint(a.Port()), "www.test.", "A")...).CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != "192.0.2.1" {
 			t.Errorf("kdig over %s: got %q, %v, want 192.0.2.1", transport, got, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/nameserver/batch"
 )
 

@@ -43,11 +43,3 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 	}
 	return p.name, left
 }
-
-// amount writes minutes or bytes for a person.
-func (l *limit) amount(n int64) string {
-	if l.minutes {
-		return formatDuration(time.Duration(n) * time.Minute)
-	}
-	return Size(n).String()
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"net/url"
 	"regexp"
 	"slices"
@@ -15,10 +16,13 @@ import (
 	"time"
 	"unicode"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
+	"shuultuur/policy/pattern"
+	"shuultuur/policy/preset"
+	"shuultuur/policy/schedule"
+	"shuultuur/policy/search"
 )
 
 // New makes an engine. It asks checks in the order given, heavy ones last. Mistakes in cfg are
@@ -31,20 +35,20 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		return nil, fmt.Errorf("%d checks are given; at most %d are possible", len(checks), maxChecks)
 	}
 	e := &Engine{
-		checks:   checks,
-		engines:  engineHosts(),
-		key:      parts.Key,
-		memory:   parts.Memory,
-		counter:  parts.Counter,
-		revision: parts.Revision,
-		pauses:   parts.Pauses,
-		decided:  parts.Decisions,
-		metrics:  parts.Metrics,
-		log:      cmp.Or(parts.Log, slog.Default()),
-		panicked: make([]atomic.Bool, len(checks)),
-		flights:  &flights{under: map[[16]byte]chan struct{}{}},
-		today:    new(atomic.Pointer[day]),
-		pool:     &sync.Pool{New: func() any { return new(scratch) }},
+		checks:     checks,
+		engines:    search.NewEngines(),
+		key:        parts.Key,
+		memory:     parts.Memory,
+		counter:    parts.Counter,
+		revision:   parts.Revision,
+		pauses:     parts.Pauses,
+		decided:    parts.Decisions,
+		metrics:    parts.Metrics,
+		log:        cmp.Or(parts.Log, slog.Default()),
+		conditions: make([]condition, len(checks)),
+		flights:    &flights{under: map[[16]byte]chan struct{}{}},
+		today:      new(atomic.Pointer[day]),
+		pool:       &sync.Pool{New: func() any { return new(scratch) }},
 	}
 	if len(e.key) == 0 {
 		e.key = make([]byte, 32)
@@ -56,6 +60,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		if c.Cost() == filter.Heavy {
 			e.heavy |= 1 << i
 		}
+		_, e.conditions[i].away = c.(filter.Changing)
 		if parts.Metrics != nil {
 			e.failures = append(e.failures, parts.Metrics.failures.With(c.Name()))
 		}
@@ -109,13 +114,13 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 		return nil, err
 	}
 	p := &policy{
-		name:    s.Name,
-		users:   setOf(s.Users),
-		groups:  setOf(s.Groups),
-		refs:    map[category][]ref{},
-		hosts:   map[string]*ruleSet{},
-		learn:   s.Learn.For.Or(0),
-		decrypt: s.Decrypt, store: s.Store, hide: s.Hide,
+		name:     s.Name,
+		users:    setOf(s.Users),
+		groups:   setOf(s.Groups),
+		meanings: meanings{refs: map[category][]ref{}, failures: map[category][]failureRef{}},
+		hosts:    map[string]*ruleSet{},
+		learn:    s.Learn.For.Or(0),
+		decrypt:  s.Decrypt, store: s.Store, hide: s.Hide,
 		readingMode: readingMode{patience: s.Patience.duration(), disguised: s.Disguised},
 	}
 	var err error
@@ -125,7 +130,10 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	if p.warnClosed, err = s.WarnOnLoss.closed("warn-on-loss"); err != nil {
 		return nil, err
 	}
-	if p.presets, err = compilePresets(s); err != nil {
+	if _, err = s.OnError.passes(false); err != nil {
+		return nil, err
+	}
+	if p.presets, err = preset.New(s.SafeSearch, s.YouTube, &s.Tenants); err != nil {
 		return nil, err
 	}
 	if p.names, err = compileDNS(&s.DNS); err != nil {
@@ -197,8 +205,8 @@ func (p *policy) addImplied(s *Policy, v *vocabulary) error {
 	return nil
 }
 
-func compileSchedule(s Schedule) ([]hours, error) {
-	hs, bad, err := s.compile()
+func compileSchedule(s schedule.Schedule) (schedule.Hours, error) {
+	hs, bad, err := s.Parse()
 	switch {
 	case err == nil:
 		return hs, nil
@@ -235,6 +243,9 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 		return setting.At("to", err)
 	}
 	if err := p.categories(r, s, v); err != nil {
+		return err
+	}
+	if err := p.referFailures(r, s, ps, v); err != nil {
 		return err
 	}
 	if err := p.host(s); err != nil {
@@ -361,7 +372,7 @@ func (p *policy) refer(e entry, r ref) {
 
 // host registers which hosts the rule asks for.
 func (p *policy) host(s *Rule) error {
-	hosts, err := compileHosts(s.Host, "host")
+	hosts, err := pattern.CompileHosts(s.Host, "host")
 	if err != nil {
 		return err
 	}
@@ -383,7 +394,7 @@ var ja4Form = regexp.MustCompile(`^t[0-9a-z]{9}_[0-9a-f]{12}_[0-9a-f]{12}$`)
 
 // compile compiles the conditions.
 func (r *conditions) compile(s *Rule) (err error) {
-	if r.referer, err = compileHosts(s.Referer, "referer"); err != nil {
+	if r.referer, err = pattern.CompileHosts(s.Referer, "referer"); err != nil {
 		return err
 	}
 	if r.when, err = compileSchedule(s.Schedule); err != nil {
@@ -417,16 +428,16 @@ func (r *conditions) compile(s *Rule) (err error) {
 	}
 	r.ja4 = s.JA4
 	for i, words := range s.Search {
-		if strings.Contains(words, "{") && !isJoined(words) {
+		if strings.Contains(words, "{") && !search.IsJoined(words) {
 			if r.forms == nil {
-				r.forms = newForms()
+				r.forms = search.NewForms()
 			}
-			if err := r.forms.add(words); err != nil {
+			if err := r.forms.Add(words); err != nil {
 				return setting.At(fmt.Sprintf("search[%d]", i), err)
 			}
 			continue
 		}
-		term := searched(words)
+		term := search.Phrase(words)
 		if term == nil {
 			return setting.At(fmt.Sprintf("search[%d]", i), fmt.Errorf("%q has no letter or digit to search for", words))
 		}
@@ -439,55 +450,23 @@ func (r *conditions) compile(s *Rule) (err error) {
 		}
 		r.queries = append(r.queries, t)
 	}
-	if r.urls, err = compilePatterns(s.URL, "url"); err != nil {
+	if r.urls, err = pattern.CompileAll(s.URL, "url"); err != nil {
 		return err
 	}
-	if r.agents, err = compilePatterns(s.Agent, "agent"); err != nil {
+	if r.agents, err = pattern.CompileAll(s.Agent, "agent"); err != nil {
 		return err
 	}
 	for name, text := range s.Header {
-		p, err := compilePattern(text)
+		p, err := pattern.Compile(text)
 		if err != nil {
 			return setting.At("header."+name, err)
 		}
 		r.headers = append(r.headers, headerPattern{strings.ToLower(name), p})
 	}
-	arrange.By(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
 	r.needsRequest = r.methods != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.forms != nil || r.urls != nil
 	r.varies = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
 	return nil
-}
-
-func compilePatterns(list []string, key string) (patterns, error) {
-	var ps patterns
-	for i, s := range list {
-		p, err := compilePattern(s)
-		if err != nil {
-			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i), err)
-		}
-		ps = append(ps, p)
-	}
-	return ps, nil
-}
-
-func compileHosts(list []string, key string) (hostSet, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	set := hostSet{}
-	for i, s := range list {
-		if s == "*" {
-			set[s] = struct{}{}
-			continue
-		}
-		host, reason := dns.Host(nil, []byte(s))
-		if reason != "" {
-			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i),
-				fmt.Errorf(`%q is not a host; write "example.com", which covers subdomains too, or "*"`, s))
-		}
-		set[string(host)] = struct{}{}
-	}
-	return set, nil
 }
 
 // A vocabulary holds every category that a check can report.
@@ -583,45 +562,6 @@ func unscored(es []entry) []entry {
 	return slices.DeleteFunc(slices.Clone(es), func(e entry) bool { return e.scored })
 }
 
-// nearest returns the name with the smallest edit distance.
-func nearest(name string, names []string) string {
-	slices.Sort(names)
-	best, least := "", 1<<30
-	for _, n := range names {
-		if d := distance(name, n); d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
-}
-
-// A target is the destination of a redirect, with placeholders.
-type target struct {
-	text string
-	host string // host of the target, unless it depends on the transaction
-}
-
 var places = []string{"url", "host", "category", "policy", "client", "login", "id"}
 
 func compileTarget(to string, action filter.Action) (target, error) {
@@ -650,18 +590,25 @@ func compileTarget(to string, action filter.Action) (target, error) {
 	return target{to, strings.ToLower(u.Hostname())}, nil
 }
 
-func (to *target) url(t *filter.Transaction) string {
-	client := ""
-	if t.Client.Addr.IsValid() {
-		client = t.Client.Addr.String()
+// referFailures registers the meaning of failures for a rule, the next one of the policy.
+func (p *policy) referFailures(r *rule, s *Rule, ps *Policy, v *vocabulary) error {
+	pass, err := ps.OnError.passes(false)
+	if err != nil {
+		return err // compilePolicy has reported it with its key
 	}
-	return strings.NewReplacer(
-		"{url}", url.QueryEscape(t.URL),
-		"{host}", url.QueryEscape(t.Host),
-		"{category}", url.QueryEscape(t.Verdict.Reason.Finding.Category),
-		"{policy}", url.QueryEscape(t.Verdict.Reason.Policy),
-		"{client}", url.QueryEscape(client),
-		"{login}", url.QueryEscape(t.Client.User),
-		"{id}", url.QueryEscape(t.ID),
-	).Replace(to.text)
+	if pass, err = s.OnError.passes(pass); err != nil || pass || r.monitors {
+		return err
+	}
+	checks := r.finds
+	if r.action < filter.Warn {
+		checks = r.unless
+	}
+	for b := checks; b != 0; b &= b - 1 {
+		i := bits.TrailingZeros64(b)
+		name := v.checks[i].Name()
+		_, away := v.checks[i].(filter.Changing)
+		of := category{name, name + "-error"}
+		p.failures[of] = append(p.failures[of], failureRef{rule: len(p.rules), unless: r.action < filter.Warn, away: away})
+	}
+	return nil
 }

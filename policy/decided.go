@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // A Decision opens or blocks a site for a client, and overrides lists and rules. People who
@@ -114,13 +114,64 @@ func holds(at []siteDecision, c *filter.Client, now time.Time) (left time.Durati
 // decidedBlock is the category of the finding for a blocking decision.
 const decidedBlock = "decided"
 
-// blockDecided blocks a site that a decision blocks.
-func (e *Engine) blockDecided(p *policy, t *filter.Transaction) filter.Verdict {
-	f := filter.Finding{Check: "policy", Category: decidedBlock}
-	if !t.Terse {
-		f.Evidence = "a person blocked the site, by hand or in answer to votes"
+// A Bonus is extra time beyond quotas, for the rest of a day.
+type Bonus struct {
+	Who     string    `json:"who"` // an address, a network, a user or a group
+	Minutes int64     `json:"minutes"`
+	Until   time.Time `json:"until"`
+}
+
+// MaxBonus is the most minutes of one bonus.
+const MaxBonus = 24 * 60
+
+type bonus struct {
+	pause   // for whom, and until when
+	minutes int64
+}
+
+// SetBonuses replaces all bonuses. Those beyond [MaxPauses] are ignored.
+func (d *Decisions) SetBonuses(all []Bonus) {
+	all = all[:min(len(all), MaxPauses)]
+	if len(all) == 0 {
+		d.bonuses.Store(nil)
+		return
 	}
-	t.Findings = append(t.Findings, f)
-	t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: p.name, Finding: f}}
-	return t.Verdict
+	ready := make([]bonus, len(all))
+	for i, b := range all {
+		ready[i] = bonus{pause: pause{Pause: Pause{b.Who, b.Until}}, minutes: min(b.Minutes, MaxBonus)}
+		if n := (Network{}); n.UnmarshalText([]byte(b.Who)) == nil {
+			ready[i].network = n.Prefix
+		}
+	}
+	d.bonuses.Store(&ready)
+}
+
+// Bonuses returns those that are in force at a time.
+func (d *Decisions) Bonuses(now time.Time) (all []Bonus) {
+	if kept := d.bonuses.Load(); kept != nil {
+		for _, b := range *kept {
+			if b.Until.After(now) {
+				all = append(all, Bonus{b.Who, b.minutes, b.Until})
+			}
+		}
+	}
+	return all
+}
+
+// minutes returns how much more than its quotas a client may use now: the sum of the
+// bonuses of its user, its groups and its address.
+func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {
+	if d == nil {
+		return 0
+	}
+	kept := d.bonuses.Load()
+	if kept == nil {
+		return 0
+	}
+	for i := range *kept {
+		if b := &(*kept)[i]; b.Until.After(now) && b.covers(c) {
+			sum += b.minutes
+		}
+	}
+	return sum
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
@@ -26,7 +26,8 @@ func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
 		if fault != "" {
 			x.Findings = append(x.Findings, filter.Finding{Check: "certificate", Category: fault})
 		}
-		if v := e.Decide(context.Background(), x, filter.Name); v.Action == filter.Pass {
+		e.Decide(context.Background(), x, filter.Name)
+		if v := x.Verdict; v.Action == filter.Pass {
 			e.Decide(context.Background(), x, filter.Request)
 		}
 		return x
@@ -84,7 +85,8 @@ func TestRulesMayAskForTheHellosFingerprint(t *testing.T) {
 		{filter.HTTP, "closed.test", "", filter.Block, "closed"}, // without TLS there is no hello
 	} {
 		x := &filter.Transaction{Host: tt.host, Proto: tt.proto, JA4: tt.ja4, Last: filter.Name}
-		if v := e.Decide(context.Background(), x, filter.Name); v.Action != tt.action || v.Reason.Rule != tt.rule {
+		e.Decide(context.Background(), x, filter.Name)
+		if v := x.Verdict; v.Action != tt.action || v.Reason.Rule != tt.rule {
 			t.Errorf("%s %s %q: got %v by rule %q, want %v by %q", tt.proto, tt.host, tt.ja4, v.Action, v.Reason.Rule, tt.action, tt.rule)
 		}
 	}

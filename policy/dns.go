@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Extended DNS Errors of refusals, RFC 8914 sections 4.17 and 4.18.

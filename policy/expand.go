@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Expand returns the policies with "@FILE" in conditions (extensions, media types and

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/policy/schedule"
 )
 
 // An Expectation is a verdict that a policy has to reach. The settings are checked against it
@@ -60,7 +61,7 @@ func (x *Expectation) Moment(now time.Time) (time.Time, error) {
 	if len(f) == 0 || len(f) > 2 {
 		return now, bad
 	}
-	minutes, err := parseClock(f[len(f)-1])
+	minutes, err := schedule.ParseClock(f[len(f)-1])
 	if err != nil || minutes == 24*60 {
 		return now, bad
 	}
@@ -68,7 +69,7 @@ func (x *Expectation) Moment(now time.Time) (time.Time, error) {
 	at := time.Date(y, m, d, minutes/60, minutes%60, 0, 0, now.Location())
 	back := 0
 	if len(f) == 2 {
-		day, ok := parseDay(f[0])
+		day, ok := schedule.ParseDay(f[0])
 		if !ok {
 			return now, bad
 		}

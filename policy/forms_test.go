@@ -3,27 +3,9 @@ package policy
 import (
 	"net/url"
 	"testing"
-)
 
-func TestSearchTermsAreFoundByStem(t *testing.T) {
-	f := newForms()
-	for _, p := range []string{"{qimor}", "{o'yin} klubi", "{бооцоо}"} {
-		if err := f.add(p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.add("{-}"); err == nil {
-		t.Error("add accepted a phrase without a letter")
-	}
-	for term, want := range map[string]bool{
-		"eng yaxshi qimorlarga": true, "o‘yinlar klubi": true, "қиморларга": true, "бооцооноосоо": true,
-		"qimorboz": false, "o'yinlar": false, "klubi": false, "": false,
-	} {
-		if got := f.containsAny(appendTerm(nil, []byte(url.QueryEscape(term)))); got != want {
-			t.Errorf("search term %q contains the phrase: %v, want %v", term, got, want)
-		}
-	}
-}
+	"shuultuur/policy/search"
+)
 
 func TestSearchesAreFoundHoweverTheyAreWritten(t *testing.T) {
 	for phrase, searches := range map[string]map[string]bool{
@@ -46,10 +28,10 @@ func TestSearchesAreFoundHoweverTheyAreWritten(t *testing.T) {
 		if err := c.compile(&Rule{Search: []string{phrase}}); err != nil {
 			t.Fatal(err)
 		}
-		for search, want := range searches {
-			term := appendTerm(nil, []byte(url.QueryEscape(search)))
-			if got := containsWord(term, c.search) || c.forms.containsAny(term); got != want {
-				t.Errorf("phrase %q in search %q: found %v, want %v", phrase, search, got, want)
+		for text, want := range searches {
+			term := search.AppendTerm(nil, []byte(url.QueryEscape(text)))
+			if got := search.ContainsAny(term, c.search) || c.forms.In(term); got != want {
+				t.Errorf("phrase %q in search %q: found %v, want %v", phrase, text, got, want)
 			}
 		}
 	}

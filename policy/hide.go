@@ -20,7 +20,7 @@ func (e *Engine) Sheet(t *filter.Transaction, gzip bool) (css []byte, zipped, ok
 
 // editor returns the check that changes pages for t's client, nil when there is none.
 func (e *Engine) editor(t *filter.Transaction) filter.Editor {
-	now := (*clock)(t).now()
+	now := timeOf(t)
 	if p := e.policyFor(&t.Client, now); p == nil || !p.hide || e.pauses.remaining(&t.Client, now) > 0 {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A Memory holds learned verdicts, for one node or a fleet. It may forget any of them, and its

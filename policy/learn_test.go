@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"shuultuur/filter"
+	"shuultuur/policy/schedule"
 	"shuultuur/state"
 )
 
@@ -137,7 +138,7 @@ func TestVerdictsAreLearnedByPolicy(t *testing.T) {
 			e := learning(t, notebook{}, phrases(10), words,
 				Rule{Name: "curl", Action: "block", Category: cats("phrase"), Over: over(5), Agent: []string{"^curl2"}},
 				Rule{Name: "agent", Action: "allow", Category: cats("phrase/banned"), Agent: []string{"^curl"}},
-				Rule{Name: "night", Action: "allow", Category: cats("phrase/banned"), Schedule: Schedule{{Hours: "21:00-06:00", Zone: "UTC"}}})
+				Rule{Name: "night", Action: "allow", Category: cats("phrase/banned"), Schedule: schedule.Schedule{{Hours: "21:00-06:00", Zone: "UTC"}}})
 			if test.first.start.IsZero() {
 				test.first.start, test.next.start = noon, noon
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/state"
 )
 
@@ -504,7 +504,7 @@ func (e *Engine) Query(t *filter.Transaction) {
 	if !e.metered {
 		return
 	}
-	now := (*clock)(t).now()
+	now := timeOf(t)
 	p := e.policyFor(&t.Client, now)
 	if p == nil || len(p.queries)+len(p.quotas) == 0 {
 		return
@@ -580,7 +580,7 @@ func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 	if e.counter == nil || t.Verdict.Action == filter.Allow || t.Verdict.Final() || t.Proto == filter.DNS {
 		return
 	}
-	now := (*clock)(t).now()
+	now := timeOf(t)
 	p := e.policyFor(&t.Client, now)
 	if p == nil || len(p.quotas) == 0 {
 		return
@@ -608,4 +608,12 @@ func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 		}
 	}
 	e.counter.Count(ctx, counts)
+}
+
+// amount writes minutes or bytes for a person.
+func (l *limit) amount(n int64) string {
+	if l.minutes {
+		return formatDuration(time.Duration(n) * time.Minute)
+	}
+	return Size(n).String()
 }

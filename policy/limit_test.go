@@ -13,7 +13,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/state"
 )
 
@@ -513,7 +513,8 @@ func TestAStampedeIsScoredOnce(t *testing.T) {
 						tr.Response = &message.Response{Status: 200, Fields: fields([]string{"Content-Type", "text/html", "ETag", "1"})}
 						e.Decide(t.Context(), tr, filter.Response)
 						tr.Body = &r
-						v := e.Decide(t.Context(), tr, filter.ResponseBody)
+						e.Decide(t.Context(), tr, filter.ResponseBody)
+						v := tr.Verdict
 						if (v.Action == filter.Block) != (score == 99) {
 							t.Errorf("concurrent verdict on the same body: got %+v", v)
 						}

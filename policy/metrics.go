@@ -1,6 +1,6 @@
 package policy
 
-import "shuultuur/metric"
+import "shuultuur/lib/metric"
 
 // Metrics are the counters of engines. They outlive the engines that settings
 // and reloads replace. They are a [metric.Collector].
@@ -21,14 +21,4 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Collect(ch chan<- metric.Metric) {
 	m.monitored.Collect(ch)
 	m.failures.Collect(ch)
-}
-
-// Metrics returns the counters of the engine, nil for none.
-func (e *Engine) Metrics() *Metrics { return e.metrics }
-
-// Collect implements [metric.Collector].
-func (e *Engine) Collect(ch chan<- metric.Metric) {
-	if e.metrics != nil {
-		e.metrics.Collect(ch)
-	}
 }

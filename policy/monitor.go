@@ -14,6 +14,27 @@ import (
 // rules after the one that decides. Verdicts on pages whose content matched a monitoring rule
 // are not learned, so that the next request counts too.
 
+// monitored reports whether the transaction has counted for a monitoring rule.
+func (p *policy) monitored(t *filter.Transaction, r *rule) bool {
+	for i := range t.Monitored {
+		if m := &t.Monitored[i]; m.Rule == r.name && m.Policy == p.name {
+			return true
+		}
+	}
+	return false
+}
+
+// monitoredContent reports whether a monitoring rule matched by a finding of a
+// heavy check, which a learned verdict would not find again.
+func (p *policy) monitoredContent(t *filter.Transaction, heavy uint64) bool {
+	if len(t.Monitored) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(p.rules, func(r *rule) bool {
+		return r.monitors && r.finds&heavy != 0 && p.monitored(t, r)
+	})
+}
+
 // monitor records the monitoring rules that match and precede the rule that
 // decides, nil for none.
 func (w *walk) monitor(decides *rule) {
@@ -29,16 +50,6 @@ func (w *walk) monitor(decides *rule) {
 			}
 		}
 	}
-}
-
-// monitored reports whether the transaction has counted for a monitoring rule.
-func (p *policy) monitored(t *filter.Transaction, r *rule) bool {
-	for i := range t.Monitored {
-		if m := &t.Monitored[i]; m.Rule == r.name && m.Policy == p.name {
-			return true
-		}
-	}
-	return false
 }
 
 // record counts the transaction for a monitoring rule, and adds a finding, which
@@ -63,15 +74,4 @@ func (w *walk) record(r *rule) {
 	if r.count != nil && w.e.forced == nil {
 		r.count.Inc()
 	}
-}
-
-// monitoredContent reports whether a monitoring rule matched by a finding of a
-// heavy check, which a learned verdict would not find again.
-func (p *policy) monitoredContent(t *filter.Transaction, heavy uint64) bool {
-	if len(t.Monitored) == 0 {
-		return false
-	}
-	return slices.ContainsFunc(p.rules, func(r *rule) bool {
-		return r.monitors && r.finds&heavy != 0 && p.monitored(t, r)
-	})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"shuultuur/filter"
-	"shuultuur/metric/metrictest"
+	"shuultuur/lib/metric/metrictest"
 	"shuultuur/state"
 )
 
@@ -148,7 +148,8 @@ func TestRulesMayNameWhatWasNotInspected(t *testing.T) {
 		e := newEngine(t, rules, checks...)
 		tr := &filter.Transaction{Host: "example.com", Last: filter.ResponseBody}
 		tr.Findings = append(tr.Findings, filter.Finding{Check: filter.Content, Category: filter.Unread, Evidence: "no room"})
-		if v := e.Decide(t.Context(), tr, filter.ResponseBody); v.Action != filter.Block {
+		e.Decide(t.Context(), tr, filter.ResponseBody)
+		if v := tr.Verdict; v.Action != filter.Block {
 			t.Errorf("%v, want block by what a server could not show", v.Action)
 		}
 	}

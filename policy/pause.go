@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -101,30 +100,4 @@ func (p *pause) covers(c *filter.Client) bool {
 func (w *walk) lifts(r *rule) bool {
 	return w.paused > 0 && r.action >= filter.Warn && !r.certificate && !r.implied &&
 		!slices.ContainsFunc(w.t.Findings, func(f filter.Finding) bool { return slices.Contains(r.locked, f.Category) })
-}
-
-// noteLifted adds to the verdict which rule a pause has kept from matching, and for how long.
-func (w *walk) noteLifted() {
-	if w.lifted == nil {
-		return
-	}
-	v := &w.t.Verdict
-	v.After = w.paused
-	why := w.reason(w.lifted)
-	f := filter.Finding{Check: "policy", Category: "paused"}
-	if w.opened {
-		f.Category = "opened"
-	}
-	if !w.t.Terse {
-		f.Evidence = fmt.Sprintf("rule %q would %v until %s", w.lifted.name, w.lifted.action, w.now.Add(w.paused).Format(time.DateTime))
-		if why.Evidence != "" {
-			f.Evidence += "; " + why.Evidence
-		}
-	}
-	if !slices.ContainsFunc(w.t.Findings, func(g filter.Finding) bool { return g.Check == f.Check && g.Category == f.Category }) {
-		w.t.Findings = append(w.t.Findings, f)
-	}
-	if v.Action == filter.Pass {
-		v.Reason.Rule, v.Reason.Finding = w.lifted.name, f
-	}
 }

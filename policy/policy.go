@@ -31,7 +31,9 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/policy/preset"
+	"shuultuur/policy/schedule"
 )
 
 // Config holds the policies in order: the first that covers a client applies.
@@ -73,6 +75,7 @@ type Policy struct {
 	Learn      Learn    `yaml:"learn"`
 	WarnFor    Duration `yaml:"warn-for"`     // how long a click on a warn page is valid; default 30m
 	WarnOnLoss OnLoss   `yaml:"warn-on-loss"` // for a click whose token may have been used before
+	OnError    OnError  `yaml:"on-error"`     // what the failure of a check means for rules that name its categories
 	SafeSearch bool     `yaml:"safesearch"`   // makes search engines filter their results
 	YouTube    string   `yaml:"youtube"`      // off, moderate or strict
 	Tenants    Tenants  `yaml:"tenants"`
@@ -96,7 +99,7 @@ type Rule struct {
 	Action string `yaml:"action"` // allow, monitor, warn, block, redirect, or for pictures blur or placeholder
 
 	// Category names findings of checks: "adult" from any check, "phrase/adult" from one. Case
-	// does not matter. "virus-error" means that the check virus failed.
+	// does not matter. "virus-error" means that the check virus failed; see OnError.
 	Category []string `yaml:"category"`
 	// Over is the limit for scored categories, which match with a greater score. Other
 	// categories ignore it.
@@ -143,6 +146,7 @@ type Rule struct {
 	// never matches on its own destination host.
 	To      string   `yaml:"to"`
 	WarnFor Duration `yaml:"warn-for"` // for this rule; overrides the policy's
+	OnError OnError  `yaml:"on-error"` // for this rule; overrides the policy's
 	// Answer is how the name server refuses a name by this rule; it overrides the policy's.
 	Answer filter.Answer `yaml:"answer"`
 }
@@ -223,6 +227,15 @@ func (p Patience) duration() time.Duration {
 // A Network is an address range in the settings: CIDR, or one address.
 type Network = setting.Network
 
+// Types of the settings of a policy.
+type (
+	Schedule  = schedule.Schedule
+	Window    = schedule.Window
+	Tenants   = preset.Tenants
+	Microsoft = preset.Microsoft
+	Slack     = preset.Slack
+)
+
 // Learn says how long verdicts on bodies are remembered; zero means not at all.
 type Learn struct {
 	For Duration `yaml:"for"`
@@ -247,3 +260,5 @@ func (l *Learn) UnmarshalYAML(read func(any) error) error {
 }
 
 var errNoPolicies = errors.New("there is no policy, so nobody could pass; write at least one")
+
+const ruleWords = 8

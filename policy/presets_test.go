@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
+	"shuultuur/policy/preset"
 	"shuultuur/test/race"
 )
 
 func TestPresets(t *testing.T) {
 	safe := Policy{SafeSearch: true}
 	strict, moderate := Policy{YouTube: "strict"}, Policy{YouTube: "moderate"}
-	tenants := Policy{Tenants: Tenants{
-		Microsoft: &Microsoft{Allow: []string{"contoso.com", "fabrikam.com"}, Context: "id-1"},
+	tenants := Policy{Tenants: preset.Tenants{
+		Microsoft: &preset.Microsoft{Allow: []string{"contoso.com", "fabrikam.com"}, Context: "id-1"},
 		Google:    []string{"school.test"},
-		Slack:     &Slack{Allow: []string{"T1", "T2"}, Requester: "T1"},
+		Slack:     &preset.Slack{Allow: []string{"T1", "T2"}, Requester: "T1"},
 		Dropbox:   []string{"7"},
 	}}
 	both := tenants
@@ -65,7 +66,8 @@ func TestPresets(t *testing.T) {
 			if test.path != "" {
 				tr.Request, tr.Last, s = &message.Request{Method: "GET", Path: []byte(test.path)}, filter.Response, filter.Request
 			}
-			v := e.Decide(t.Context(), tr, s)
+			e.Decide(t.Context(), tr, s)
+			v := tr.Verdict
 			var got []string
 			for _, ed := range v.Edits {
 				switch ed.Kind {

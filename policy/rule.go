@@ -2,12 +2,19 @@ package policy
 
 import (
 	"bytes"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/metric"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/message"
+	"shuultuur/lib/metric"
+	"shuultuur/policy/pattern"
+	"shuultuur/policy/preset"
+	"shuultuur/policy/schedule"
+	"shuultuur/policy/search"
 )
 
 // An answer is whether something holds, as far as is known.
@@ -26,7 +33,7 @@ type rule struct {
 	action filter.Action
 	// monitors says that the rule only records that it matches, and count counts that.
 	monitors bool
-	count    *metric.Counter
+	count    metric.Counter
 	over     int
 	found    bool   // the rule names categories, one of which must be found
 	finds    uint64 // the checks that can report one of them
@@ -50,17 +57,17 @@ type rule struct {
 // conditions are the conditions on the transaction itself, except for the host, which is
 // looked up for all rules at once: see walk.host.
 type conditions struct {
-	when     []hours
+	when     schedule.Hours
 	methods  []string
 	exts     []string // in lower case, with the dot
 	extTypes []string // media types of these
 	headers  []headerPattern
-	agents   patterns
-	referer  hostSet
-	urls     patterns
-	search   [][]byte // in the form of searched
-	forms    *forms   // words of search in braces
-	types    []string // in lower case; "image/" for image/*
+	agents   pattern.Patterns
+	referer  pattern.Hosts
+	urls     pattern.Patterns
+	search   [][]byte      // in the form of searched
+	forms    *search.Forms // words of search in braces
+	types    []string      // in lower case; "image/" for image/*
 	queries  []uint16
 	ja4      []string
 	sent     *uploadConditions // nil if there are none
@@ -88,7 +95,7 @@ func (r *rule) holds(w *walk) answer {
 
 func (r *conditions) hold(w *walk) answer {
 	t, a := w.t, yes
-	if r.when != nil && !open(r.when, w.now) {
+	if r.when != nil && !r.when.Open(w.now) {
 		return no
 	}
 	if r.queries != nil && (t.Proto != filter.DNS || !slices.Contains(r.queries, t.Type)) {
@@ -154,10 +161,10 @@ func (r *conditions) request(w *walk) answer {
 	if r.methods != nil && (q == nil || !slices.Contains(r.methods, q.Method)) {
 		return no
 	}
-	if r.referer != nil && (q == nil || !r.referer.holdsURL(q.Get("Referer"))) {
+	if r.referer != nil && (q == nil || !r.referer.HasURL(q.Get("Referer"))) {
 		return no
 	}
-	if r.agents != nil && (q == nil || !r.agents.match(w.folded(q.Get("User-Agent")))) {
+	if r.agents != nil && (q == nil || !r.agents.Match(w.folded(q.Get("User-Agent")))) {
 		return no
 	}
 	for i := range r.headers {
@@ -166,10 +173,10 @@ func (r *conditions) request(w *walk) answer {
 			return no
 		}
 	}
-	if (r.search != nil || r.forms != nil) && !containsWord(w.searched(), r.search) && !r.forms.containsAny(w.searched()) {
+	if (r.search != nil || r.forms != nil) && !search.ContainsAny(w.searched(), r.search) && !r.forms.In(w.searched()) {
 		a = searchToCome(w)
 	}
-	if r.urls != nil && !r.urls.match(w.url()) {
+	if r.urls != nil && !r.urls.Match(w.url()) {
 		return no
 	}
 	return a
@@ -282,48 +289,6 @@ func (r *conditions) mediaType(w *walk) answer {
 	return no
 }
 
-// A hostSet holds hosts, each including its subdomains; "*" is any host.
-type hostSet map[string]struct{}
-
-// holdsURL reports whether the set has the host of a URL in the form of Referer.
-func (s hostSet) holdsURL(u []byte) bool {
-	_, u, ok := bytes.Cut(u, []byte("://"))
-	if !ok {
-		return false
-	}
-	if i := bytes.IndexAny(u, "/?#"); i >= 0 {
-		u = u[:i]
-	}
-	u = u[bytes.LastIndexByte(u, '@')+1:]
-	if len(u) > 0 && u[0] == '[' {
-		u, _, _ = bytes.Cut(u[1:], []byte("]"))
-	} else if i := bytes.IndexByte(u, ':'); i >= 0 {
-		u = u[:i]
-	}
-	var buf [255]byte
-	if len(u) > len(buf) {
-		return false
-	}
-	host := appendLower(buf[:0], bytes.TrimSuffix(u, []byte(".")))
-	return s.holds(host)
-}
-
-func (s hostSet) holds(host []byte) bool {
-	if _, any := s["*"]; any && len(host) > 0 {
-		return true
-	}
-	for {
-		if _, ok := s[string(host)]; ok {
-			return true
-		}
-		i := bytes.IndexByte(host, '.')
-		if i < 0 {
-			return false
-		}
-		host = host[i+1:]
-	}
-}
-
 // hasExtension reports whether the last segment of a path, in lower case, ends with one of
 // exts.
 func hasExtension(path []byte, exts []string) bool {
@@ -355,7 +320,7 @@ func fileName(v []byte, s *scratch) []byte {
 			if i := bytes.LastIndexByte(value, '\''); i >= 0 {
 				value = value[i+1:]
 			}
-			s.fold = appendDecoded(s.fold[:0], value, false)
+			s.fold = pattern.AppendDecoded(s.fold[:0], value, false)
 			return s.fold
 		case equalFold(name, "filename") && plain == nil:
 			plain = value
@@ -386,23 +351,150 @@ func equalFold(a []byte, b string) bool {
 		return false
 	}
 	for i := range a {
-		if lower(a[i]) != b[i] {
+		if ascii.Lower(a[i]) != b[i] {
 			return false
 		}
 	}
 	return true
 }
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		c |= 0x20
-	}
-	return c
+type headerPattern struct {
+	name string // lower case
+	pattern.Pattern
 }
 
-func appendLower(dst, b []byte) []byte {
-	for _, c := range b {
-		dst = append(dst, lower(c))
+// match tests every field of that name.
+func (h *headerPattern) match(w *walk, fields message.Fields) bool {
+	for i := range fields {
+		if equalFold(fields[i].Name, h.name) && h.Pattern.Match(w.folded(fields[i].Value)) {
+			return true
+		}
 	}
-	return dst
+	return false
+}
+
+// A policy is a compiled Policy.
+type policy struct {
+	name   string
+	users  map[string]struct{}
+	groups map[string]struct{}
+	when   schedule.Hours
+	rules  []*rule
+	meanings
+	checks   []int               // the checks to ask, cheap ones first
+	always   ruleSet             // rules that name no category
+	monitors ruleSet             // rules that only monitor
+	hosts    map[string]*ruleSet // rules by the hosts they name
+	any      ruleSet             // rules that name no host
+	presets  preset.Presets
+	names    filter.Names
+	learn    time.Duration
+	decrypt  bool
+	store    bool
+	hide     bool
+	readingMode
+	// warnClosed refuses a click when it is unknown whether its token was used before.
+	warnClosed bool
+
+	limits  []limit // on requests
+	queries []limit // on queries
+	quotas  []limit
+	rations []ration
+	uploads *uploads // texts that rules look for in bodies of requests; nil for nothing
+	varies  []int    // rules that may treat two requests for one URL differently
+}
+
+// meanings are what findings mean for the rules.
+type meanings struct {
+	refs     map[category][]ref
+	failures map[category][]failureRef // of checks, for rules that do not name them
+}
+
+// A readingMode is how bodies are read.
+type readingMode struct {
+	patience  time.Duration
+	disguised bool
+	watchedThemes
+}
+
+// A category as a check reports it.
+type category struct{ check, name string }
+
+// A ref is the meaning of a finding for a rule.
+type ref struct {
+	rule   int
+	scored bool // only with a score above the rule's limit
+	unless bool
+}
+
+type ruleSet [ruleWords]uint64
+
+func (s *ruleSet) add(i int) { s[i>>6] |= 1 << (i & 63) }
+
+func (s *ruleSet) has(i int) bool { return s[i>>6]>>(i&63)&1 != 0 }
+
+// addAll adds the rules that name the host or a parent domain.
+func (s *ruleSet) addAll(hosts map[string]*ruleSet, host string) {
+	for {
+		if rules := hosts[host]; rules != nil {
+			for i := range s {
+				s[i] |= rules[i]
+			}
+		}
+		i := strings.IndexByte(host, '.')
+		if i < 0 {
+			return
+		}
+		host = host[i+1:]
+	}
+}
+
+// A walk is one decision in progress.
+type walk struct {
+	e           *Engine
+	p           *policy
+	t           *filter.Transaction
+	stage, last filter.Stage
+	now         time.Time
+
+	host          ruleSet       // rules that the host does not exclude
+	found, unless ruleSet       // by findings: rules with a category that was found, rules with an unless that was
+	ran           uint64        // checks that have run at this stage
+	warned        bool          // the client has clicked through a warning about the certificate
+	waiting       bool          // first met a rule that waits for a check of this stage
+	paused        time.Duration // how much longer filtering is paused for the client; 0: it is not
+	opened        bool          // because of a decision about the site
+	blocked       bool          // a decision blocks the site
+	lifted        *rule         // the first rule that would refuse without the pause
+	asked, wanted uint64        // checks asked whether they want a later stage, and their answers
+	upload        *uploadScan   // of the request's body, at its stage
+	s             *scratch
+}
+
+// A target is the destination of a redirect, with placeholders.
+type target struct {
+	text string
+	host string // host of the target, unless it depends on the transaction
+}
+
+func (to *target) url(t *filter.Transaction) string {
+	client := ""
+	if t.Client.Addr.IsValid() {
+		client = t.Client.Addr.String()
+	}
+	return strings.NewReplacer(
+		"{url}", url.QueryEscape(t.URL),
+		"{host}", url.QueryEscape(t.Host),
+		"{category}", url.QueryEscape(t.Verdict.Reason.Finding.Category),
+		"{policy}", url.QueryEscape(t.Verdict.Reason.Policy),
+		"{client}", url.QueryEscape(client),
+		"{login}", url.QueryEscape(t.Client.User),
+		"{id}", url.QueryEscape(t.ID),
+	).Replace(to.text)
+}
+
+// watchedThemes is the set of themes that a policy watches.
+type watchedThemes struct {
+	watches int    // number of watch rules, which come first in the policy
+	seeks   uint64 // the checks that can find their categories
 }

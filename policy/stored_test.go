@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A shelved is a body from a store.

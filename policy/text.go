@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"strings"
 
-	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/message"
+	"shuultuur/policy/pattern"
+	"shuultuur/policy/search"
 	"shuultuur/state"
 )
 
@@ -44,7 +46,7 @@ func (w *walk) release() {
 // folded returns b in lower case, valid until the next call.
 func (w *walk) folded(b []byte) []byte {
 	s := w.scratch()
-	s.fold = appendLower(s.fold[:0], b)
+	s.fold = ascii.AppendLower(s.fold[:0], b)
 	return s.fold
 }
 
@@ -68,95 +70,9 @@ func (w *walk) url() []byte {
 	}
 	text, raw := w.path()
 	s.fold = append(append(s.fold[:0], text...), raw...)
-	s.url, s.query = appendURL(s.url[:0], w.t.Host, s.fold)
+	s.url, s.query = pattern.AppendURL(s.url[:0], w.t.Host, s.fold)
 	s.haveURL = true
 	return s.url
-}
-
-// appendURL appends host, path and query in a canonical form: percent-decoded once, in lower
-// case, with slashes and dot segments of the path resolved, without the port. It returns where
-// the query begins.
-func appendURL(dst []byte, host string, path []byte) ([]byte, int) {
-	dst = append(dst, host...)
-	start := len(dst)
-	path, query, asked := bytes.Cut(path, []byte("?"))
-	dst = appendDecoded(dst, path, false)
-	dst = cleanPath(dst, start)
-	q := len(dst)
-	if asked {
-		dst = append(dst, '?')
-		dst = appendDecoded(dst, query, false)
-	}
-	for i := start; i < len(dst); i++ {
-		dst[i] = lower(dst[i])
-	}
-	return dst, q
-}
-
-// cleanPath resolves "//", "/./" and "/../" in b[start:].
-func cleanPath(b []byte, start int) []byte {
-	if len(b) == start || b[start] != '/' {
-		return b
-	}
-	out := start
-	for i := start; i < len(b); {
-		// b[i] is a slash; the segment ends before the next one.
-		end := i + 1
-		for end < len(b) && b[end] != '/' {
-			end++
-		}
-		switch seg, last := b[i+1:end], end == len(b); {
-		case !last && (len(seg) == 0 || len(seg) == 1 && seg[0] == '.'):
-		case len(seg) == 1 && seg[0] == '.':
-			b[out] = '/'
-			out++
-		case len(seg) == 2 && seg[0] == '.' && seg[1] == '.':
-			for out > start {
-				out--
-				if b[out] == '/' {
-					break
-				}
-			}
-			if last {
-				b[out] = '/'
-				out++
-			}
-		default:
-			out += copy(b[out:], b[i:end])
-		}
-		i = end
-	}
-	return b[:out]
-}
-
-// appendDecoded decodes percent encoding, and in a query "+" as a blank.
-func appendDecoded(dst, b []byte, plus bool) []byte {
-	for i := 0; i < len(b); i++ {
-		c := b[i]
-		switch {
-		case c == '%' && i+2 < len(b):
-			hi, ok1 := unhex(b[i+1])
-			lo, ok2 := unhex(b[i+2])
-			if ok1 && ok2 {
-				c = hi<<4 | lo
-				i += 2
-			}
-		case c == '+' && plus:
-			c = ' '
-		}
-		dst = append(dst, c)
-	}
-	return dst
-}
-
-func unhex(c byte) (byte, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'a' <= lower(c) && lower(c) <= 'f':
-		return lower(c) - 'a' + 10, true
-	}
-	return 0, false
 }
 
 // searched returns the search term sent to a known engine, as far as it has arrived, in the
@@ -167,23 +83,23 @@ func (w *walk) searched() []byte {
 		return s.term
 	}
 	s.haveTerm, s.term = true, append(s.term[:0], w.t.Searched...)
-	e := w.e.engineOf(w.t.Host)
+	e := w.e.engines.Of(w.t.Host)
 	if e == nil {
 		return s.term
 	}
 	text, raw := w.path()
 	s.fold = append(append(s.fold[:0], text...), raw...)
-	s.term = appendSearch(s.term, s.fold, e.params)
+	s.term = search.AppendTerms(s.term, s.fold, e.Params)
 	return s.term
 }
 
 // searchForm returns the engine to which a form with a search is sent, or nil.
-func searchForm(w *walk) *engine {
+func searchForm(w *walk) *search.Engine {
 	q := w.t.Request
 	if q == nil || q.Method != "POST" || q.Length == message.None {
 		return nil
 	}
-	e := w.e.engineOf(w.t.Host)
+	e := w.e.engines.Of(w.t.Host)
 	if e == nil || w.t.Sent().Type() != "application/x-www-form-urlencoded" {
 		return nil
 	}
@@ -206,51 +122,10 @@ func searchToCome(w *walk) answer {
 const maxForm = 64 << 10
 
 // takeSearch notes the search term of a form, as far as its values are complete.
-func takeSearch(w *walk, e *engine, form []byte) {
+func takeSearch(w *walk, e *search.Engine, form []byte) {
 	if !w.t.Upload.Complete() && len(form) < maxForm {
 		form = form[:max(0, bytes.LastIndexByte(form, '&'))]
 	}
-	w.t.Searched = appendSearch(w.t.Searched[:0], append([]byte("?"), form...), e.params)
+	w.t.Searched = search.AppendTerms(w.t.Searched[:0], append([]byte("?"), form...), e.Params)
 	w.scratch().haveTerm = false
-}
-
-// maxTerm bounds how much of a search term is used, in bytes as sent.
-const maxTerm = 4096
-
-// appendSearch appends the values of the query parameters with these names.
-func appendSearch(dst, path []byte, params []string) []byte {
-	_, query, _ := bytes.Cut(path, []byte("?"))
-	for len(query) > 0 {
-		var pair []byte
-		pair, query, _ = bytes.Cut(query, []byte("&"))
-		name, value, _ := bytes.Cut(pair, []byte("="))
-		for _, p := range params {
-			if string(name) == p {
-				dst = appendTerm(dst, value[:min(len(value), maxTerm)])
-			}
-		}
-	}
-	return dst
-}
-
-// appendTerm appends a query value as words: decoded, folded as pages are
-// ([content.Normalise]), and with a blank at either end, so that " word " is a whole word.
-func appendTerm(dst, value []byte) []byte {
-	dst = append(dst, ' ')
-	words := bytes.TrimSpace(content.Normalise(nil, appendDecoded(nil, value, true)))
-	dst = append(dst, words...)
-	if len(words) > 0 {
-		dst = append(dst, ' ')
-	}
-	return dst
-}
-
-// containsWord reports whether text contains one of words, in the form of [searched].
-func containsWord(text []byte, words [][]byte) bool {
-	for _, w := range words {
-		if bytes.Contains(text, w) {
-			return true
-		}
-	}
-	return false
 }

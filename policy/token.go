@@ -77,7 +77,7 @@ var (
 // the token that lets the client pass for the rule's time. An invalid or spent token gives an
 // error that says so.
 func (e *Engine) Accept(ctx context.Context, t *filter.Transaction, token string) (string, error) {
-	now := (*clock)(t).now()
+	now := timeOf(t)
 	p := e.policyFor(&t.Client, now)
 	if p == nil {
 		return "", errNoClick

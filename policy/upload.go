@@ -12,9 +12,12 @@ import (
 	"strings"
 
 	"shuultuur/content"
+	"shuultuur/content/prose"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
+	"shuultuur/policy/leak"
+	"shuultuur/policy/search"
 )
 
 // Conditions on uploads: forms, uploads, messages of conversations. The body of a request
@@ -39,7 +42,7 @@ const sentCategory = "upload"
 // requests. It is the [content.Reader] that reads them.
 type uploads struct {
 	words    [][]byte // normalised, with a blank at either end
-	patterns *content.Patterns
+	patterns *leak.Patterns
 	names    []string // of patterns
 	hashes   bool
 	files    bool
@@ -50,7 +53,7 @@ type uploads struct {
 func (u *uploads) Follow(b *content.Body) content.Follower {
 	s := &uploadScan{u: u, found: make([]bool, len(u.words))}
 	if u.patterns != nil {
-		s.patterns = u.patterns.Follow(b).(*content.PatternScan)
+		s.patterns = u.patterns.Follow(b).(*leak.Scan)
 	}
 	return s
 }
@@ -59,7 +62,7 @@ func (u *uploads) Follow(b *content.Body) content.Follower {
 type uploadScan struct {
 	u        *uploads
 	found    []bool // words
-	patterns *content.PatternScan
+	patterns *leak.Scan
 	parts    []*sentFile
 	file     *sentFile // current; nil between files
 	asSent   *sentFile // the current file as it came, where it has a transfer coding
@@ -70,8 +73,8 @@ type uploadScan struct {
 // A sentFile is a file in a body, or the body itself.
 type sentFile struct {
 	typ, sniffed, name string
-	head               []byte           // its first bytes
-	digests            *content.Digests // nil where no rule has hashes
+	head               []byte        // its first bytes
+	digests            *leak.Digests // nil where no rule has hashes
 	ended              bool
 }
 
@@ -91,7 +94,7 @@ func (s *uploadScan) Read(text []byte, fresh int) {
 // Close implements [content.Follower].
 func (s *uploadScan) Close() {}
 
-// Part implements [content.PartWatcher].
+// Part implements document.PartWatcher.
 func (s *uploadScan) Part(typ, file string) {
 	s.multi = true
 	s.endPart()
@@ -104,7 +107,7 @@ func (s *uploadScan) Part(typ, file string) {
 func (s *uploadScan) begin(typ, file string) *sentFile {
 	f := &sentFile{typ: typ, name: strings.ToLower(path.Base(strings.ReplaceAll(file, `\`, "/")))}
 	if s.u.hashes {
-		f.digests = content.NewDigests()
+		f.digests = leak.NewDigests()
 	}
 	s.parts = append(s.parts, f)
 	return f
@@ -120,7 +123,7 @@ func (s *uploadScan) endPart() {
 	s.file, s.asSent = nil, nil
 }
 
-// Coded implements [content.PartWatcher]. Most servers do not undo a transfer coding
+// Coded implements document.PartWatcher. Most servers do not undo a transfer coding
 // (RFC 7578, 4.7), so a file that has one counts decoded and as it came.
 func (s *uploadScan) Coded(p []byte) {
 	if s.file == nil {
@@ -132,7 +135,7 @@ func (s *uploadScan) Coded(p []byte) {
 	s.asSent.take(p)
 }
 
-// Write implements [content.PartWatcher]: it receives bytes of a file.
+// Write implements document.PartWatcher: it receives bytes of a file.
 func (s *uploadScan) Write(p []byte) (int, error) {
 	if s.file != nil {
 		s.file.take(p)
@@ -174,7 +177,7 @@ func scanUpload(ctx context.Context, w *walk) {
 	if s.multi && b.Complete() {
 		s.endPart()
 	}
-	var engine *engine
+	var engine *search.Engine
 	if u.search {
 		engine = searchForm(w)
 	}
@@ -306,16 +309,6 @@ func isType(typ, named string) bool {
 	return strings.HasPrefix(typ, named) && (len(typ) == len(named) || named[len(named)-1] == '/')
 }
 
-// needsUpload reports whether a rule waits for the request's body.
-func needsUpload(w *walk) bool {
-	for i, r := range w.p.rules {
-		if (r.sent != nil || r.search != nil || r.forms != nil) && w.ruleMatches(i) == maybe {
-			return true
-		}
-	}
-	return false
-}
-
 // compileSent compiles the conditions of a rule on the request's body, and adds them to those
 // of the policy's other rules.
 func (p *policy) compileSent(r *rule, s *Rule) error {
@@ -337,7 +330,7 @@ func (p *policy) compileSent(r *rule, s *Rule) error {
 	}
 	u := p.uploads
 	for i, word := range s.Words {
-		text := bytes.TrimSpace(content.Normalise(nil, []byte(word)))
+		text := bytes.TrimSpace(prose.Normalise(nil, []byte(word)))
 		if len(text) == 0 {
 			return setting.At(fmt.Sprintf("words[%d]", i), fmt.Errorf("%q has no letter or digit", word))
 		}
@@ -345,7 +338,7 @@ func (p *policy) compileSent(r *rule, s *Rule) error {
 		u.words = append(u.words, append(append([]byte{' '}, text...), ' '))
 	}
 	for i, name := range s.Pattern {
-		if _, err := content.NewPatterns([]string{name}); err != nil {
+		if _, err := leak.NewPatterns([]string{name}); err != nil {
 			return setting.At(fmt.Sprintf("pattern[%d]", i), err)
 		}
 		at := slices.Index(u.names, name)
@@ -357,7 +350,7 @@ func (p *policy) compileSent(r *rule, s *Rule) error {
 	}
 	if s.Pattern != nil {
 		var err error
-		if u.patterns, err = content.NewPatterns(u.names); err != nil {
+		if u.patterns, err = leak.NewPatterns(u.names); err != nil {
 			return setting.At("pattern", err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 )
 
 // sending returns a POST whose body arrived in pieces of n bytes.
@@ -34,7 +34,8 @@ func sending(e *Engine, ctype string, body []byte, n int) (*filter.Transaction, 
 	t.Upload = &b
 	for len(body) > n {
 		b.Append(body[:n])
-		if v := e.Decide(ctx, t, filter.RequestBody); v.Final() {
+		e.Decide(ctx, t, filter.RequestBody)
+		if v := t.Verdict; v.Final() {
 			return t, v
 		}
 		b.Forget()
@@ -42,11 +43,13 @@ func sending(e *Engine, ctype string, body []byte, n int) (*filter.Transaction, 
 	}
 	b.Append(body)
 	b.Finish()
-	v := e.Decide(ctx, t, filter.RequestBody)
+	e.Decide(ctx, t, filter.RequestBody)
+	v := t.Verdict
 	t.Upload = nil
 	if !v.Final() {
 		t.Response = &message.Response{Status: 200}
-		v = e.Decide(ctx, t, filter.Response)
+		e.Decide(ctx, t, filter.Response)
+		v = t.Verdict
 	}
 	return t, v
 }
@@ -219,7 +222,8 @@ func TestARuleOnWhatIsSentMayAskForTheResponse(t *testing.T) {
 		tr.Verdict = filter.Verdict{}
 		tr.Response = &message.Response{Status: 200}
 		tr.Response.Add("Content-Type", ctype)
-		if v := e.Decide(context.Background(), tr, filter.Response); v.Action != want {
+		e.Decide(context.Background(), tr, filter.Response)
+		if v := tr.Verdict; v.Action != want {
 			t.Errorf("body of type %s: got %+v", ctype, v)
 		}
 	}
@@ -291,7 +295,8 @@ func sendPieces(e *Engine, t *filter.Transaction, body []byte, n int, answer str
 			if body = body[k:]; len(body) == 0 {
 				b.Finish()
 			}
-			if v := e.Decide(ctx, t, filter.RequestBody); v.Action != filter.Pass {
+			e.Decide(ctx, t, filter.RequestBody)
+			if v := t.Verdict; v.Action != filter.Pass {
 				return v
 			}
 			b.Forget()
@@ -300,5 +305,6 @@ func sendPieces(e *Engine, t *filter.Transaction, body []byte, n int, answer str
 	}
 	t.Response = &message.Response{Status: 200}
 	t.Response.Add("Content-Type", answer)
-	return e.Decide(ctx, t, filter.Response)
+	e.Decide(ctx, t, filter.Response)
+	return t.Verdict
 }

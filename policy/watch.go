@@ -12,18 +12,18 @@ import (
 // are examined even on a site that is allowed by its name. Pages of such a site are not read,
 // and nothing is decrypted for them.
 
-// watchedThemes is the set of themes that a policy watches.
-type watchedThemes struct {
-	watches int    // number of watch rules, which come first in the policy
-	seeks   uint64 // the checks that can find their categories
-}
-
 // markWatchRules marks the rules so far as watch rules.
 func (p *policy) markWatchRules() {
 	p.watches = len(p.rules)
 	for _, r := range p.rules {
 		p.seeks |= r.finds | r.unless
 	}
+}
+
+// awaits reports whether a watch rule has to see the request before a rule may allow the host,
+// after which no request is judged.
+func awaits(w *walk, i int) bool {
+	return i < w.p.watches && w.t.Proto == filter.HTTP && w.stage < filter.Request && w.p.rules[i].needsRequest
 }
 
 // watch runs a check although a rule has decided.
@@ -34,10 +34,4 @@ func watch(ctx context.Context, w *walk, i int) {
 	if w.e.find(ctx, w.t, w.stage, i) {
 		w.count()
 	}
-}
-
-// awaits reports whether a watch rule has to see the request before a rule may allow the host,
-// after which no request is judged.
-func awaits(w *walk, i int) bool {
-	return i < w.p.watches && w.t.Proto == filter.HTTP && w.stage < filter.Request && w.p.rules[i].needsRequest
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // A Route sets which clients use which proxies.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Doors are the addresses of a gateway's servers that clients may need.

@@ -14,7 +14,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,7 +29,7 @@ import (
 	"shuultuur/identity/seal"
 	"shuultuur/identity/session"
 	"shuultuur/intercept"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/text"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
-	"shuultuur/setting"
 )
 
 // Config are the settings of a Proxy. The zero value of each field means its default; "off"
@@ -48,10 +48,8 @@ type Config struct {
 
 // limits are the numbers in a Config, with defaults.
 type limits struct {
-	connections, perClient, requests, queue, head           int
-	queueTime, idle, headTime, total, answer, tunnel, drain time.Duration
-
-	still time.Duration // see stillness
+	connections, perClient, requests, queue, head   int
+	queueTime, idle, headTime, total, answer, drain time.Duration
 }
 
 // limits returns the numbers of c.
@@ -66,9 +64,7 @@ func (c *Config) limits() limits {
 		headTime:    c.HeadTime.Or(15 * time.Second),
 		total:       c.Total.Or(0),
 		answer:      c.Upstream.Answer.Or(upstream.DefaultAnswer),
-		tunnel:      c.Tunnel.Or(10 * time.Minute),
 		drain:       c.Drain.Or(30 * time.Second),
-		still:       stillness,
 	}
 	l.queue = countOr(c.Queue, l.connections) // their memory is already in use
 	return l

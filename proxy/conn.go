@@ -7,8 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/message"
-	"shuultuur/platform"
+	"shuultuur/lib/message"
+	"shuultuur/lib/platform"
+	"shuultuur/proxy/streams"
+	"shuultuur/proxy/tunnel"
+	"shuultuur/proxy/upstream"
 )
 
 // Sizes of a connection's own buffers: for an ordinary head, and for head and body of a short
@@ -33,27 +36,30 @@ type conn struct {
 	until   time.Time   // current deadline of c
 	lost    bool        // bytes of the client were not read: linger before closing
 
-	r      *message.Reader
-	x      request
-	tunnel atomic.Pointer[tunnel] // opened by the request, nil if none
-	body   requestBody            // of the current request
-	goAway atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
-	out    []byte                 // a head to send; nil between requests
-	tail   []byte                 // end of a chunked body
-	parts  [][]byte               // of one write
-	bufs   net.Buffers            // the same, during the write
-	ready  [][]byte               // available pieces of a body
+	r       *message.Reader
+	x       request
+	own     *upstream.Session             // connections to origins; nil if it belongs to another conn
+	tunnel  atomic.Pointer[tunnel.Tunnel] // opened by the request, nil if none
+	body    requestBody                   // of the current request
+	streams atomic.Pointer[streams.Conn]  // the HTTP/2 client, nil if it speaks HTTP/1
+	out     []byte                        // a head to send; nil between requests
+	tail    []byte                        // end of a chunked body
+	parts   [][]byte                      // of one write
+	bufs    net.Buffers                   // the same, during the write
+	ready   [][]byte                      // available pieces of a body
 }
 
 func newConn(p *Proxy) *conn {
 	c := &conn{p: p, r: message.NewReader(nil, readSize, p.head)}
 	c.body = requestBody{c: c, ended: make(chan struct{}, 1)}
 	c.x.init(p, c)
+	c.x.ex.ClientLeft = func() bool { return left(c) }
 	return c
 }
 
-// open prepares c to serve socket.
-func (c *conn) open(l *listener, socket net.Conn) {
+// open prepares c to serve socket, as the owner of the connections to origins in s.
+func (c *conn) open(l *listener, socket net.Conn, s *upstream.Session) {
+	c.own, c.x.caller.Session = s, s
 	c.l, c.ctx, c.c, c.socket = l, l.ctx, socket, socket
 	c.tcp, _ = socket.(*net.TCPConn)
 	c.r.Reset(socket)
@@ -67,19 +73,21 @@ func (c *conn) open(l *listener, socket net.Conn) {
 // close ends the connection and resets c.
 func (c *conn) close() {
 	if c.lost {
-		linger(c.c)
+		message.Linger(c.c)
 		c.lost = false
 	}
 	c.c.Close()
 	if t := c.tunnel.Load(); t != nil { // after a panic
-		t.close()
-		t.leave(c)
+		t.Close()
+		c.leaveTunnel()
 	}
 	if c.counted {
 		c.p.clients.leave(c.x.addr)
 		c.counted = false
 	}
 	c.x.close()
+	c.own.Close()
+	c.own = nil
 	c.c, c.tcp, c.socket, c.ctx, c.l = nil, nil, nil, nil, nil
 	c.r.Reset(nil)
 	c.putOut()
@@ -87,15 +95,15 @@ func (c *conn) close() {
 
 // leave tells an HTTP/2 client to send its next request on another connection.
 func (c *conn) leave() {
-	if leave := c.goAway.Load(); leave != nil {
-		(*leave)()
+	if m := c.streams.Load(); m != nil {
+		m.Leave()
 	}
 }
 
 // stopIdle ends a connection that waits for a request.
 func (c *conn) stopIdle() {
-	if leave := c.goAway.Load(); leave != nil {
-		(*leave)()
+	if m := c.streams.Load(); m != nil {
+		m.Leave()
 		return
 	}
 	if !c.idle.Load() {
@@ -108,13 +116,13 @@ func (c *conn) stopIdle() {
 	c.socket.Close()
 }
 
-// abort implements client: it cuts the connection and the one to the origin.
-func (c *conn) abort() {
+// Abort cuts the connection and the one to the origin. Any goroutine may call it.
+func (c *conn) Abort() {
 	c.aborted.Store(true)
 	c.socket.Close()
 	c.x.caller.Abort()
 	if t := c.tunnel.Load(); t != nil {
-		t.wake()
+		t.Wake()
 	}
 }
 
@@ -161,12 +169,27 @@ func (c *conn) cut() {
 	c.socket.Close()
 }
 
-// gone implements client. It is unknown under TLS.
+// gone reports whether the client has closed its connection, without waiting. It is unknown
+// under TLS.
 func (c *conn) gone() bool {
 	if c.tcp == nil || len(c.r.Buffered()) > 0 {
 		return false
 	}
-	raw, err := c.tcp.SyscallConn()
+	return closed(c.tcp)
+}
+
+// left is gone for any goroutine, while a request of c is served.
+func left(c *conn) bool {
+	if c.aborted.Load() {
+		return true
+	}
+	tcp, ok := c.socket.(*net.TCPConn)
+	return ok && closed(tcp)
+}
+
+// closed reports whether the other end has closed the connection, and everything before was read.
+func closed(tcp *net.TCPConn) bool {
+	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return true
 	}
@@ -179,7 +202,7 @@ func (c *conn) gone() bool {
 	return err != nil || gone
 }
 
-// received implements client.
+// received returns the number of bytes read from the request's body.
 func (c *conn) received() int64 { return c.body.n }
 
 // A requestBody is the body of a client's request.
@@ -200,7 +223,7 @@ func (b *requestBody) begin() {
 	case <-b.ended:
 	default:
 	}
-	q := &b.c.x.Q
+	q := b.c.x.q
 	if b.FramedBody, _ = q.Body.(*message.FramedBody); b.FramedBody != nil {
 		q.Body = b
 	}

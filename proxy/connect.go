@@ -4,7 +4,8 @@ import (
 	"strconv"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
+	"shuultuur/proxy/tunnel"
 	"shuultuur/proxy/upstream"
 )
 
@@ -12,30 +13,32 @@ import (
 // names another host, also that one.
 func (c *conn) connect() outcome {
 	x := &c.x
-	t := &x.T
+	t := x.t
 	if !c.p.connectPorts.has(t.Port) {
 		return x.fail(403, "Tunnels to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "connect-ports")
 	}
 	if x.intercepts() {
 		return c.decrypt()
 	}
-	if !x.Decide(x.ctx, filter.Name) {
+	if !x.ex.Decide(x.ctx, filter.Name) {
 		return x.sendVerdict()
 	}
 	return c.openTunnel()
 }
 
-// upgrade implements client.
-func (c *conn) upgrade(x *request, s *message.Response) outcome {
-	up, down := x.Sockets(s, x.Record)
+// upgrade forwards a 101 and relays the following bytes.
+func (c *conn) upgrade(s *message.Response) outcome {
+	x := &c.x
+	up, down := x.ex.Sockets(s, x.ex.Record)
 	c.takeOut()
 	c.head(s, message.None, false, true, false)
-	x.T.Status = 101
+	x.t.Status = 101
 	if _, err := c.c.Write(c.out); err != nil {
 		return x.lostClient(err)
 	}
 	far, first := s.Body.(upstream.SwitchedBody).Conn()
-	t := &tunnel{near: c.c, far: far, farFirst: first}
-	t.up.talk, t.down.talk = up, down
-	return t.relay(c)
+	return c.relay(&tunnel.Tunnel{
+		Near: c.c, Far: far,
+		Up: tunnel.Direction{Talk: up}, Down: tunnel.Direction{Talk: down, First: first},
+	})
 }

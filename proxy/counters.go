@@ -3,7 +3,7 @@ package proxy
 import (
 	"sync/atomic"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 )
 
 // Counters of a Proxy.

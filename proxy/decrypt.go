@@ -14,9 +14,10 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
-	"shuultuur/message"
-	"shuultuur/platform"
+	"shuultuur/lib/message"
+	"shuultuur/lib/platform"
 	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/tunnel"
 	"shuultuur/proxy/upstream"
 )
 
@@ -73,9 +74,9 @@ type tlsOpening struct {
 // explained on the decrypted connection, where browsers show it.
 func (c *conn) decrypt() outcome {
 	x := &c.x
-	t := &x.T
+	t := x.t
 	t.Last = filter.ResponseBody
-	pass := x.Decide(x.ctx, filter.Name)
+	pass := x.ex.Decide(x.ctx, filter.Name)
 	if t.Verdict.Action == filter.Allow {
 		return c.openTunnel()
 	}
@@ -92,13 +93,13 @@ func (c *conn) decrypt() outcome {
 // run waits for the hello and acts on the verdict on its name. pass is the verdict so far.
 func (o *tlsOpening) run(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
-	t := &x.T
-	block := c.p.inspector.Block(helloSize)
+	t := x.t
+	block := c.p.memory.Block(helloSize)
 	c.until = time.Time{}
 	c.c.SetReadDeadline(deadlineIn(c.p.headTime))
 	h, err := c.sniff(&block)
 	o.first = bytes.Clone(block)
-	c.p.inspector.Release(block)
+	c.p.memory.Free(block)
 	switch {
 	case errors.Is(err, intercept.ErrNotHello):
 		t.JA4 = filter.NoHello
@@ -113,7 +114,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 		}
 		return o.tunnelUnseen("not decrypted: not TLS")
 	case err != nil:
-		x.Note("TLS hello: " + err.Error())
+		x.ex.Note("TLS hello: " + err.Error())
 		c.c.Write(alert[:])
 		return closing
 	}
@@ -161,23 +162,23 @@ func (o *tlsOpening) run(pass bool) outcome {
 // name does not apply.
 func (o *tlsOpening) judgeHello(h *intercept.Hello) (pass bool) {
 	x, d := o.x, o.d
-	if x.eng.JA4 && !x.Decide(x.ctx, filter.Name) {
+	if x.eng.JA4 && !x.ex.Decide(x.ctx, filter.Name) {
 		return false
 	}
 	if h.Host == "" || h.Host == d.host {
 		return true
 	}
-	x.Note("TLS hello names another host than CONNECT")
+	x.ex.Note("TLS hello names another host than CONNECT")
 	asked := judged(x)
 	x.judgeFor(h.Host)
 	switch {
-	case !x.Decide(x.ctx, filter.Name):
+	case !x.ex.Decide(x.ctx, filter.Name):
 		d.host = h.Host // for the block page
 		return false
 	case asked.verdict.Action == filter.Allow:
 		asked.restore(x)
 	case !x.p.names.bind(x.ctx, d, h.Host):
-		x.Note("the name in the hello does not belong to the address: rules that allow it do not count")
+		x.ex.Note("the name in the hello does not belong to the address: rules that allow it do not count")
 		asked.restore(x)
 	default:
 		d.host = h.Host
@@ -210,7 +211,7 @@ func (o *tlsOpening) opaque() string {
 // connection that is not decrypted is judged by name alone.
 func (o *tlsOpening) judgeRedirected(h *intercept.Hello) (pass bool) {
 	x, d := o.x, o.d
-	t := &x.T
+	t := x.t
 	if h.Host != "" {
 		d.host = h.Host
 	}
@@ -221,7 +222,7 @@ func (o *tlsOpening) judgeRedirected(h *intercept.Hello) (pass bool) {
 	if !x.intercepts() {
 		t.Last = filter.Name
 	}
-	return x.Decide(x.ctx, filter.Name)
+	return x.ex.Decide(x.ctx, filter.Name)
 }
 
 // turnAway ends the connection of a client that must sign in. If its connections are
@@ -229,12 +230,12 @@ func (o *tlsOpening) judgeRedirected(h *intercept.Hello) (pass bool) {
 // Others are not recognised.
 func (o *tlsOpening) turnAway(h *intercept.Hello) outcome {
 	x, d := o.x, o.d
-	x.Note("identify: " + o.stranger.Error())
+	x.ex.Note("identify: " + o.stranger.Error())
 	if h.Host != "" {
 		d.host = h.Host
 	}
-	x.T.Host = d.host
-	x.T.URL = hostPort(d.host, d.port)
+	x.t.Host = d.host
+	x.t.URL = hostPort(d.host, d.port)
 	if d.stranger = x.intercepts() && o.opaque() == ""; !d.stranger {
 		o.c.c.Write(alert[:])
 		return closing
@@ -245,11 +246,11 @@ func (o *tlsOpening) turnAway(h *intercept.Hello) outcome {
 // tunnelUnseen makes the connection a tunnel, of which only the name is judged.
 func (o *tlsOpening) tunnelUnseen(why string) outcome {
 	c, x := o.c, o.x
-	t := &x.T
-	x.Note(why)
+	t := x.t
+	x.ex.Note(why)
 	if t.Last != filter.Name && t.Verdict.Action != filter.Allow {
 		t.Last = filter.Name
-		if !x.Decide(x.ctx, filter.Name) {
+		if !x.ex.Decide(x.ctx, filter.Name) {
 			if t.JA4 != filter.NoHello {
 				c.c.Write(alert[:])
 			}
@@ -257,29 +258,32 @@ func (o *tlsOpening) tunnelUnseen(why string) outcome {
 		}
 	}
 	far, first, err := c.p.up.Tunnel(x.ctx, o.d.dial, o.d.port)
-	x.T.Server, x.T.Parent = x.caller.Server, x.caller.Parent
+	x.t.Server, x.t.Parent = x.caller.Server, x.caller.Parent
 	if err != nil {
-		x.Note("tunnel: " + err.Error())
+		x.ex.Note("tunnel: " + err.Error())
 		return closing
 	}
 	c.p.counters.add(tunnels)
-	return (&tunnel{near: c.c, far: far, nearFirst: o.first, farFirst: first}).relay(c)
+	return c.relay(&tunnel.Tunnel{
+		Near: c.c, Far: far,
+		Up: tunnel.Direction{First: o.first}, Down: tunnel.Direction{First: first},
+	})
 }
 
 // meet connects to the origin and judges its certificate. It reports whether the client's
 // requests are permitted.
 func (o *tlsOpening) meet() bool {
 	x, d := o.x, o.d
-	x.caller.TLS = &d.tls
+	x.caller.TLS, x.caller.Client, x.caller.User = &d.tls, x.t.Client.Addr, x.t.Client.User
 	d.errSeen = new(atomic.Bool)
 	q := message.Request{Method: "GET", Scheme: "https", Host: []byte(d.host), Port: d.port, Dial: d.dial}
-	d.findings, d.err = x.p.up.Meet(x.ctx, &q, x.T.TLS)
-	x.Note(x.caller.Note)
-	if len(d.findings) == 0 && (x.T.TLS == nil || x.T.TLS.Certificates == nil) {
+	d.findings, d.err = x.p.up.Meet(x.ctx, &q, x.t.TLS)
+	x.ex.Note(x.caller.Note)
+	if len(d.findings) == 0 && (x.t.TLS == nil || x.t.TLS.Certificates == nil) {
 		return true
 	}
-	x.T.Findings = append(x.T.Findings, d.findings...)
-	return x.Decide(x.ctx, filter.Name)
+	x.t.Findings = append(x.t.Findings, d.findings...)
+	return x.ex.Decide(x.ctx, filter.Name)
 }
 
 // addFindings stores findings in the handshakes for the following requests, which do not contain
@@ -296,7 +300,7 @@ func (d *tlsState) addFindings(found []filter.Finding) {
 // the origin; otherwise a page explains the refusal.
 func (o *tlsOpening) handshake(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
-	d.addFindings(x.T.Findings)
+	d.addFindings(x.t.Findings)
 	in := x.eng.Intercept
 	protocols := []string{protocolH2, "http/1.1"}
 	if d.stranger { // one response ends the connection
@@ -304,7 +308,7 @@ func (o *tlsOpening) handshake(pass bool) outcome {
 	}
 	conf, err := in.Authority.Config(d.name(), protocols...)
 	if err != nil {
-		x.Note("no certificate: " + err.Error())
+		x.ex.Note("no certificate: " + err.Error())
 		c.c.Write(alert[:])
 		return closing
 	}
@@ -325,11 +329,11 @@ func (o *tlsOpening) handshake(pass bool) outcome {
 	x.inside = d
 	d.streams = tc.ConnectionState().NegotiatedProtocol == protocolH2
 	if pass {
-		x.Note("decrypted")
+		x.ex.Note("decrypted")
 	} else {
 		// Its requests are judged again, and recorded as refused.
-		x.Note("decrypted to show why it is refused")
-		x.T.Verdict.Action = filter.Pass
+		x.ex.Note("decrypted to show why it is refused")
+		x.t.Verdict.Action = filter.Pass
 	}
 	return another
 }
@@ -340,12 +344,12 @@ func (o *tlsOpening) handshakeFailed(err error) {
 	op, _ := errors.AsType[*net.OpError](err)
 	refused := op != nil && op.Op == "remote error" || errors.Is(err, io.EOF) || errors.Is(err, platform.ECONNRESET)
 	if !refused {
-		x.Note("handshake with the client: " + err.Error())
+		x.ex.Note("handshake with the client: " + err.Error())
 		return
 	}
 	p.counters.add(tlsCertificateRefused)
 	n := p.pinned.add(x.ctx, x.eng.Intercept, d.pin())
-	x.Note("the client refused our certificate (" + err.Error() + "), " + strconv.Itoa(n) +
+	x.ex.Note("the client refused our certificate (" + err.Error() + "), " + strconv.Itoa(n) +
 		" times for this host: the root is not installed there, or the application is pinned and its host needs an allow rule" + d.echAdvice())
 }
 

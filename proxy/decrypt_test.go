@@ -26,8 +26,8 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/upstream"
-	"shuultuur/setting"
 )
 
 // A world is a root for clients, and an authority that signs the certificates of
@@ -503,7 +503,7 @@ func FuzzInside(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, secure bool) {
 		near, far := net.Pipe()
 		c := p.conns.Get().(*conn)
-		c.open(&listener{p: p, ctx: t.Context()}, far)
+		c.open(&listener{p: p, ctx: t.Context()}, far, new(upstream.Session))
 		c.x.inside = &tlsState{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test"}, port: 443}
 		if !secure {
 			c.x.inside = &tlsState{scheme: "http", dial: "192.0.2.1", host: "192.0.2.1", port: 80, orig: netip.MustParseAddrPort("192.0.2.1:80")}

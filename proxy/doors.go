@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // A Door is a set of listening addresses from the settings, with the function that serves

@@ -3,7 +3,7 @@ package proxy
 import (
 	"math"
 
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
 )
 
 // A client connection needs two descriptors, one for the client and one for the origin. Lists,

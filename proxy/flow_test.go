@@ -15,14 +15,13 @@ type remembering struct{ seen chan int }
 
 func (r remembering) Wants(*filter.Transaction, filter.Stage) bool { return false }
 
-func (r remembering) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (r remembering) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) {
 	if s == filter.Request && t.Flow != nil {
 		r.seen <- t.Flow.Update("n", func(old any) any {
 			n, _ := old.(int)
 			return n + 1
 		}).(int)
 	}
-	return filter.Verdict{}
 }
 
 func TestRequestsOfOneConnectionShareWhatChecksRemember(t *testing.T) {

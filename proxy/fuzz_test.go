@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/upstream"
-	"shuultuur/setting"
 )
 
 // FuzzSession sends arbitrary bytes to a proxy that refuses everything: each request is

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -21,8 +23,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/upstream"
-	"shuultuur/setting"
 )
 
 // A frames is an HTTP/2 client that sends arbitrary frames.
@@ -68,15 +70,16 @@ func (f *frames) next(id uint32) http2.Frame {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if s, ok := fr.(*http2.SettingsFrame); ok && !s.IsAck() {
-			if v, _ := s.Value(settingConnectProtocol); v != 1 {
-				f.t.Errorf("SETTINGS do not offer WebSocket: %v", s)
-			}
-		}
 		if fr.Header().StreamID == id {
 			return fr
 		}
 	}
+}
+
+// acceptKey returns a server's answer to a WebSocket key (RFC 6455 section 4.2.2).
+func acceptKey(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 func TestWebSocketOverHTTP2(t *testing.T) {
@@ -138,41 +141,6 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	}
 	if got := r.wait(2)[1]; got.Status != 101 || got.In != 8 || got.Out != 8 {
 		t.Errorf("record of the WebSocket: got %+v", got)
-	}
-}
-
-// h2spec tests conformance (../test); these are cases in which a server easily accepts too
-// much.
-func TestMalformedStreamsAreReset(t *testing.T) {
-	w := newWorld(t)
-	host := w.origin2(t, false, func(rw http.ResponseWriter, q *http.Request) {
-		t.Errorf("a malformed request reached the origin: %s", q.URL)
-	})
-	r := start(t, Config{}, Engine{Intercept: w.in})
-	f := r.frames(w, host)
-	get := []string{":method", "GET", ":scheme", "https", ":authority", host, ":path", "/"}
-	for i, tt := range []struct {
-		name   string
-		fields []string
-	}{
-		{"a field between neighbours", append(slices.Clone(get), "connection", "close")},
-		{"an upgrade", append(slices.Clone(get), "upgrade", "websocket")},
-		{"TE", append(slices.Clone(get), "te", "gzip")},
-		{"two lengths", append(slices.Clone(get), "content-length", "1", "content-length", "2")},
-		{"a body that does not come", append(slices.Clone(get), "content-length", "1")},
-		{"no path", get[:6]},
-		{"a space in the path", append(slices.Clone(get[:6]), ":path", "/a b")},
-		{"no host", append(slices.Clone(get[:4]), ":path", "/")},
-		{"CONNECT", []string{":method", "CONNECT", ":authority", host}},
-		{"another protocol", []string{":method", "CONNECT", ":protocol", "connect-udp", ":scheme", "https", ":authority", host, ":path", "/"}},
-		{"a protocol without CONNECT", append(slices.Clone(get), ":protocol", "websocket")},
-		{"an unknown pseudo field", append([]string{":other", "x"}, get...)},
-	} {
-		id := uint32(2*i + 1)
-		f.ask(id, tt.name != "another protocol", tt.fields...)
-		if rst, ok := f.next(id).(*http2.RSTStreamFrame); !ok || rst.ErrCode != http2.ErrCodeProtocol {
-			t.Errorf("%s: got %v, want a reset with PROTOCOL_ERROR", tt.name, rst)
-		}
 	}
 }
 
@@ -361,7 +329,7 @@ func FuzzStreams(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		near, far := net.Pipe()
 		c := p.conns.Get().(*conn)
-		c.open(&listener{p: p, ctx: t.Context()}, far)
+		c.open(&listener{p: p, ctx: t.Context()}, far, new(upstream.Session))
 		c.x.inside = &tlsState{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test", HTTP2: true}, port: 443, streams: true}
 		go func() {
 			io.WriteString(near, http2.ClientPreface)

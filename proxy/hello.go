@@ -9,39 +9,35 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
+	"shuultuur/proxy/tunnel"
 )
 
 // openTunnel connects, confirms that to the client and relays. The first bytes of the client
 // are judged, even if the host of CONNECT is allowed, because they may name another one.
 func (c *conn) openTunnel() outcome {
 	x := &c.x
-	far, first, err := c.p.up.Tunnel(x.ctx, x.T.Host, x.T.Port)
-	x.T.Server, x.T.Parent = x.caller.Server, x.caller.Parent
+	far, first, err := c.p.up.Tunnel(x.ctx, x.t.Host, x.t.Port)
+	x.t.Server, x.t.Parent = x.caller.Server, x.caller.Parent
 	if err != nil {
 		return x.upstreamError(err)
 	}
 	head := x.proof.established()
-	x.T.Status, x.T.HeadOut = 200, int64(len(head))
+	x.t.Status, x.t.HeadOut = 200, int64(len(head))
 	if _, err := c.c.Write(head); err != nil {
 		far.Close()
 		return x.lostClient(err)
 	}
 	c.p.counters.add(tunnels)
-	t := &tunnel{near: c.c, far: far, farFirst: first}
-	t.begin(c)
-	request, pass := c.judgeHello(&t.up)
+	t := &tunnel.Tunnel{Near: c.c, Far: far, Down: tunnel.Direction{First: first}}
+	c.beginTunnel(t)
+	request, pass := c.judgeHello(t)
 	if pass {
 		return relaying
 	}
-	t.up.over.Store(true)
-	far.Close()
-	if request == nil {
-		c.c.Close()
-	}
-	t.wake()
-	t.end(c)
+	t.Abandon()
+	c.endTunnel(t)
 	if request != nil {
-		return c.serveWithin(&tlsState{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)
+		return c.serveWithin(&tlsState{host: x.t.Host, port: x.t.Port, client: x.t.Client, ja4: x.t.JA4}, request)
 	}
 	return closing
 }
@@ -50,10 +46,10 @@ func (c *conn) openTunnel() outcome {
 // reports whether the tunnel may continue; the bytes read are then forwarded. An unencrypted
 // request ends the tunnel, unless the host is allowed: judgeHello returns it, and the client's
 // connection stays open.
-func (c *conn) judgeHello(up *direction) (request []byte, pass bool) {
+func (c *conn) judgeHello(t *tunnel.Tunnel) (request []byte, pass bool) {
 	x, p := &c.x, c.p
 	for {
-		c.c.SetReadDeadline(deadlineIn(p.tunnel))
+		c.c.SetReadDeadline(deadlineIn(p.tunnels.Silence))
 		_, err := c.r.Peek(1)
 		if err == nil {
 			break
@@ -61,20 +57,20 @@ func (c *conn) judgeHello(up *direction) (request []byte, pass bool) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, err == io.EOF // the server may still send data
 		}
-		if up.opposite().quiet.Load() {
-			x.Note("tunnel: " + errSilent.Error())
+		if t.Quiet() {
+			x.ex.Note("tunnel: " + tunnel.ErrSilent.Error())
 			return nil, false
 		}
 	}
 	// Most hellos fit into one or two segments. Memory for larger ones is only taken when
 	// needed.
-	block := p.inspector.Block(helloSize)
-	defer func() { p.inspector.Release(block) }()
+	block := p.memory.Block(helloSize)
+	defer func() { p.memory.Free(block) }()
 	c.c.SetReadDeadline(deadlineIn(p.headTime))
 	h, err := c.sniff(&block)
 	switch {
 	case err == nil:
-		if !x.judgeHello(h, up.dst.RemoteAddr()) {
+		if !x.judgeHello(h, t.Far.RemoteAddr()) {
 			c.c.Write(alert[:])
 			return nil, false
 		}
@@ -83,40 +79,38 @@ func (c *conn) judgeHello(up *direction) (request []byte, pass bool) {
 			return nil, false
 		}
 		is := false
-		if block, is = requestWithin(c.r, block); is && x.T.Verdict.Action != filter.Allow {
-			up.opposite().left.Store(true)
+		if block, is = requestWithin(c.r, block); is && x.t.Verdict.Action != filter.Allow {
+			t.Release()
 			return bytes.Clone(block), false
 		}
 	default:
-		x.Note("TLS hello: " + err.Error())
+		x.ex.Note("TLS hello: " + err.Error())
 		c.c.Write(alert[:])
 		return nil, false
 	}
-	up.dst.SetWriteDeadline(deadlineIn(p.answer))
-	n, err := up.dst.Write(block)
-	up.n += int64(n)
-	if err != nil {
-		x.Note("tunnel: " + err.Error())
+	if err := t.Send(block); err != nil {
+		x.ex.Note("tunnel: " + err.Error())
+		return nil, false
 	}
-	return nil, err == nil
+	return nil, true
 }
 
 // sniff reads the client's first bytes into block, which it may exchange for a larger one,
 // until they are a complete hello or cannot be one.
 func (c *conn) sniff(block *[]byte) (*intercept.Hello, error) {
 	var s intercept.Sniffer
-	held := c.p.inspector
+	memory := c.p.memory
 	for b := *block; ; *block = b {
 		if len(b) == cap(b) {
 			if cap(b) >= 2*blockSize {
 				return nil, intercept.ErrTooLarge
 			}
-			more := held.Block(blockSize)
+			more := memory.Block(blockSize)
 			if cap(b) >= blockSize {
 				more = make([]byte, 0, 2*blockSize)
 			}
 			more = append(more, b...)
-			held.Release(b)
+			memory.Free(b)
 			b, *block = more, more
 		}
 		n, err := c.r.Read(b[len(b):cap(b)])
@@ -137,23 +131,23 @@ func (c *conn) sniff(block *[]byte) (*intercept.Hello, error) {
 // judgeHello judges a tunnel to an address again if the hello (nil for none) reveals something
 // new: another host than that of CONNECT, or a fingerprint that a rule needs.
 func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
-	t := &x.T
+	t := x.t
 	if x.eng.JA4 {
 		t.JA4 = filter.NoHello
 		if h != nil {
 			t.JA4, t.TLS = h.JA4(), handshakeOf(x.eng, h)
 		}
-		if !x.Decide(x.ctx, filter.Name) {
+		if !x.ex.Decide(x.ctx, filter.Name) {
 			return false
 		}
 	}
 	if h == nil || h.Host == "" || h.Host == t.Host {
 		return true
 	}
-	x.Note("TLS hello names another host than CONNECT")
+	x.ex.Note("TLS hello names another host than CONNECT")
 	asked := judged(x)
 	x.judgeFor(h.Host)
-	if !x.Decide(x.ctx, filter.Name) {
+	if !x.ex.Decide(x.ctx, filter.Name) {
 		return false
 	}
 	// The connection goes to the host of CONNECT. An exception for another name applies only

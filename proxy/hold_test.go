@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/exchange"
-	"shuultuur/setting"
 )
 
 // scanner blocks bodies that contain "bad", and counts its calls.
@@ -28,13 +28,13 @@ func (j *scanner) Wants(_ *filter.Transaction, s filter.Stage) bool {
 	return s == filter.ResponseBody || s == filter.RequestBody
 }
 
-func (j *scanner) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (j *scanner) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) {
 	t.Verdict = filter.Verdict{}
 	body := t.Body
 	if s == filter.RequestBody {
 		body = t.Upload
 	} else if s != filter.ResponseBody {
-		return t.Verdict
+		return
 	}
 	j.mu.Lock()
 	j.asked++
@@ -42,7 +42,6 @@ func (j *scanner) Decide(_ context.Context, t *filter.Transaction, s filter.Stag
 	if b, _ := body.Decoded(); bytes.Contains(b, []byte("bad")) {
 		t.Verdict = block("words")
 	}
-	return t.Verdict
 }
 
 func TestBodyThatFitsIsJudgedBeforeItLeaves(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 )
 
@@ -28,16 +28,17 @@ func (p *Proxy) patience(n int64) time.Duration {
 	return p.answer + time.Duration(n/slowest)*time.Second
 }
 
-// interim implements client.
-func (c *conn) interim(_ *request, s *message.Response) error {
+// interim forwards a 1xx response other than 101.
+func (c *conn) interim(s *message.Response) error {
 	c.takeOut()
 	c.head(s, message.None, true, true, false)
 	_, err := c.c.Write(c.out)
 	return err
 }
 
-// respond implements client.
-func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
+// respond sends a response; ours says that it does not come from upstream.
+func (c *conn) respond(s *message.Response, ours bool) outcome {
+	x := &c.x
 	if x.started {
 		c.cut()
 		return closing
@@ -46,16 +47,16 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 	framing := s.Length
 	switch {
 	case framing >= 0:
-	case x.Q.Proto == 10: // HTTP/1.0 has no chunks
+	case x.q.Proto == 10: // HTTP/1.0 has no chunks
 		framing, keep = message.UntilClose, false
 	default:
 		framing = message.Chunked
 	}
-	bodiless := x.Q.Method == "HEAD" || s.Status == 204 || s.Status == 304
+	bodiless := x.q.Method == "HEAD" || s.Status == 204 || s.Status == 304
 	c.takeOut()
 	c.head(s, framing, bodiless, keep, ours)
 	x.started = true
-	x.T.Status = s.Status
+	x.t.Status = s.Status
 	var err error
 	switch {
 	case bodiless:
@@ -73,11 +74,11 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 		return another
 	case err == nil:
 		return closing
-	case err == exchange.ErrCut && x.Q.Proto != 10:
+	case err == exchange.ErrCut && x.q.Proto != 10:
 		c.lost = true // its framing shows that the body is incomplete
 		return closing
 	case err != exchange.ErrCut && err != exchange.ErrGone:
-		x.Note("response ended early: " + err.Error())
+		x.ex.Note("response ended early: " + err.Error())
 	}
 	c.cut()
 	return closing
@@ -85,7 +86,7 @@ func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
 
 // staysOpen reports whether the connection stays open after the response.
 func (c *conn) staysOpen(ours bool) bool {
-	q, b := &c.x.Q, c.body.FramedBody
+	q, b := c.x.q, c.body.FramedBody
 	if q.Close || c.l.draining.Load() {
 		c.lost = c.lost || ours && b != nil && !b.AtEnd()
 		return false
@@ -141,7 +142,7 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 	if !copied {
 		body.Skip(n)
 	}
-	x.T.BytesOut += int64(n)
+	x.t.BytesOut += int64(n)
 	x.yield()
 	return copyBytes(c, x, body)
 }
@@ -155,7 +156,7 @@ func copyBytes(c *conn, x *request, body message.Body) error {
 		}
 		c.arm(time.Now(), c.p.patience(step))
 		n, err := body.Copy(c.c, step)
-		x.T.BytesOut += n
+		x.t.BytesOut += n
 		if err != nil {
 			return err
 		}
@@ -175,7 +176,7 @@ func sendFromFile(c *conn, x *request, body message.Body, file *os.File, off int
 		n, err := sendFile(c.tcp, head, file, off, step)
 		off += n
 		head = nil
-		x.T.BytesOut += n
+		x.t.BytesOut += n
 		switch {
 		case err == errFile: // the file system does not support it; the body is also in memory
 			return copyBytes(c, x, body)
@@ -201,7 +202,7 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 			return clientError{err}
 		}
 		body.Skip(n)
-		x.T.BytesOut += int64(n)
+		x.t.BytesOut += int64(n)
 		return nil
 	}
 	if n == 0 { // the first byte may take long
@@ -209,8 +210,8 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 			return clientError{err}
 		}
 	}
-	block := c.p.inspector.Block(blockSize)
-	defer c.p.inspector.Release(block)
+	block := c.p.memory.Block(blockSize)
+	defer c.p.memory.Free(block)
 	for last := false; !last; {
 		n, err := body.Read(block[:cap(block)])
 		if err != nil && err != io.EOF {
@@ -223,7 +224,7 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 		if err := c.chunk(c.ready, n, last, body.Trailer()); err != nil {
 			return clientError{err}
 		}
-		x.T.BytesOut += int64(n)
+		x.t.BytesOut += int64(n)
 		x.yield()
 	}
 	return nil
@@ -257,8 +258,8 @@ func (c *conn) write() error {
 	}
 	if c.tcp == nil && n <= blockSize {
 		// One record and one system call for parts that TLS would send separately.
-		block := c.p.inspector.Block(int64(n))
-		defer func() { c.p.inspector.Release(block) }()
+		block := c.p.memory.Block(int64(n))
+		defer func() { c.p.memory.Free(block) }()
 		for _, p := range c.parts {
 			block = append(block, p...)
 		}
@@ -321,9 +322,9 @@ func (c *conn) head(s *message.Response, framing int64, bodiless, keep, ours boo
 	case s.Status < 200:
 	case !keep:
 		b = append(b, "Connection: close\r\n"...)
-	case c.x.Q.Proto == 10:
+	case c.x.q.Proto == 10:
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
 	c.out = append(b, "\r\n"...)
-	c.x.T.HeadOut += int64(len(c.out))
+	c.x.t.HeadOut += int64(len(c.out))
 }

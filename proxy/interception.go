@@ -9,15 +9,15 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // InterceptConfig are the settings for decrypting TLS connections. Policies decide whose
 // connections are decrypted (decrypt).
 type InterceptConfig struct {
-	Root         setting.File `yaml:"root"`         // file made by "shuultuur ca init"
-	LeafDays     int          `yaml:"leaf-days"`    // validity of a generated certificate, 3 to 398; default 90
-	Certificates int          `yaml:"certificates"` // limit of generated certificates that are kept; default 10,000
+	Root         setting.File `yaml:"root" role:"owner"` // file made by "shuultuur ca init"
+	LeafDays     int          `yaml:"leaf-days"`         // validity of a generated certificate, 3 to 398; default 90
+	Certificates int          `yaml:"certificates"`      // limit of generated certificates that are kept; default 10,000
 	// Trust are PEM files with roots that origins may use in addition to those of the system,
 	// such as a company's own.
 	Trust []setting.File `yaml:"trust"`

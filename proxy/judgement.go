@@ -17,21 +17,21 @@ type judgement struct {
 
 // judged returns the current judgement of x.
 func judged(x *request) judgement {
-	t := &x.T
-	return judgement{t.Host, t.URL, t.Verdict, slices.Clone(t.Findings), x.Edits}
+	t := x.t
+	return judgement{t.Host, t.URL, t.Verdict, slices.Clone(t.Findings), x.ex.Edits}
 }
 
 // restore makes j the current judgement of x.
 func (j *judgement) restore(x *request) {
-	t := &x.T
-	t.Host, t.URL, t.Verdict, x.Edits = j.host, j.url, j.verdict, j.edits
+	t := x.t
+	t.Host, t.URL, t.Verdict, x.ex.Edits = j.host, j.url, j.verdict, j.edits
 	t.Findings = append(t.Findings[:0], j.findings...)
 }
 
 // judgeFor prepares x to be judged for another host. Findings and verdict for the previous
 // host do not apply, but the policy stays: limits have already counted the request.
 func (x *request) judgeFor(host string) {
-	t := &x.T
-	t.Host, t.Findings, x.Edits = host, t.Findings[:0], nil
+	t := x.t
+	t.Host, t.Findings, x.ex.Edits = host, t.Findings[:0], nil
 	t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: t.Verdict.Reason.Policy}}
 }

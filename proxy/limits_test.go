@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
-	"shuultuur/setting"
 )
 
 func TestConnectionsAreLimited(t *testing.T) {

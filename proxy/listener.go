@@ -9,8 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/handover"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/tunnel"
+	"shuultuur/proxy/upstream"
 )
 
 // A listener is one listening address with its connections.
@@ -29,7 +32,7 @@ type listener struct {
 	mu   sync.Mutex
 	open map[*conn]struct{}
 
-	parking parking
+	parking tunnel.Parking
 }
 
 // Serve accepts clients on ln until ctx ends. Then it stops accepting, closes idle
@@ -56,9 +59,8 @@ func (p *Proxy) serve(ctx context.Context, ln net.Listener, l *listener) error {
 	err := l.accept(ctx, ln)
 	ln.Close()
 	l.leave(ctx)
-	l.end(p.drain)
-	l.parking.close()
-	cancel()
+	l.end(p.drain, cancel)
+	l.parking.Close()
 	janitor.Wait()
 	return err
 }
@@ -118,7 +120,7 @@ func (l *listener) admit(c net.Conn) {
 func refuse(c net.Conn) {
 	c.SetDeadline(time.Now().Add(2 * time.Second))
 	if _, err := c.Write([]byte(full)); err == nil {
-		linger(c)
+		message.Linger(c)
 	}
 	c.Close()
 }
@@ -130,7 +132,7 @@ const full = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: " + exchange.Retr
 func (l *listener) serve(c net.Conn) {
 	p := l.p
 	x := p.conns.Get().(*conn)
-	x.open(l, c)
+	x.open(l, c, new(upstream.Session))
 	l.mu.Lock()
 	l.open[x] = struct{}{}
 	l.mu.Unlock()
@@ -156,7 +158,7 @@ func (l *listener) relay(x *conn) {
 			l.wg.Done()
 		}
 	}()
-	parked = x.tunnel.Load().endRelaying(x)
+	parked = x.endRelaying()
 }
 
 // served releases a connection that has ended; r is the panic that ended it, nil for none.
@@ -196,8 +198,14 @@ func (l *listener) leave(ctx context.Context) {
 	handover.Wait(&l.wg, hurry, leaves)
 }
 
-// end waits at most wait for the end of the connections, and then ends them.
-func (l *listener) end(wait time.Duration) {
+// abandonTime is how long connections that were cut may take to end. What is still judged then
+// does not end.
+const abandonTime = 2 * time.Second
+
+// end waits at most wait for the end of the connections, and then ends them by cancelling their
+// context and cutting them. It abandons those that do not notice.
+func (l *listener) end(wait time.Duration, cancel func()) {
+	defer cancel()
 	l.draining.Store(true)
 	l.ending.Store(true)
 	l.mu.Lock()
@@ -218,12 +226,18 @@ func (l *listener) end(wait time.Duration) {
 		return
 	case <-timer.C:
 	}
+	cancel()
 	l.mu.Lock()
 	for x := range l.open {
-		x.abort()
+		x.Abort()
 	}
 	l.mu.Unlock()
-	<-done
+	timer.Reset(abandonTime)
+	select {
+	case <-done:
+	case <-timer.C:
+		l.p.log.Error("connections do not end, and are abandoned", "connections", l.n.Load())
+	}
 }
 
 // ServeTransparent is Serve for connections that a firewall redirects to ln, whose clients

@@ -26,7 +26,7 @@ func (x *request) aim(d *tlsState, host string) {
 		return
 	}
 	if addrs := x.p.names.lookup(x.ctx, host); !slices.Contains(addrs, d.orig.Addr()) {
-		x.Note("the client connected to " + d.dial + ", which is no address of the host: connected to the host's own")
+		x.ex.Note("the client connected to " + d.dial + ", which is no address of the host: connected to the host's own")
 		x.p.counters.add(transparentMisdirected)
 		d.dial = host
 	}

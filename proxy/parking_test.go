@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/platform"
-	"shuultuur/setting"
+	"shuultuur/lib/platform"
+	"shuultuur/lib/setting"
 )
 
 // startParking starts a proxy that parks silent tunnels after a few milliseconds.
@@ -28,7 +28,7 @@ func startParking(t *testing.T, cfg Config, e Engine) *rig {
 	k.Close()
 	k.Wait(nil, -1)
 	r := start(t, cfg, e)
-	r.still = 5 * time.Millisecond
+	r.tunnels.Still = 5 * time.Millisecond
 	return r
 }
 
@@ -37,14 +37,7 @@ func (r *rig) parked(n int) {
 	r.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		r.l.parking.mu.Lock()
-		got := 0
-		for _, d := range r.l.parking.at {
-			if d != nil {
-				got++
-			}
-		}
-		r.l.parking.mu.Unlock()
+		got := r.l.parking.Len()
 		if got == n {
 			return
 		}
@@ -175,26 +168,6 @@ func TestParkedTunnelEnds(t *testing.T) {
 	}
 }
 
-func TestDirectionIsParkedLaterWhileItsPausesAreShort(t *testing.T) {
-	p := &Proxy{limits: limits{still: time.Second, tunnel: 10 * time.Second}}
-	d := &direction{t: &tunnel{c: &conn{p: p}}, still: p.still}
-	for i, tt := range []struct{ parked, want time.Duration }{
-		{time.Second, 2 * time.Second},
-		{time.Second, 4 * time.Second},
-		{20 * time.Second, 8 * time.Second},
-		{time.Second, 8 * time.Second}, // twice as much would exceed the longest silence of a tunnel
-		{time.Minute + 10*time.Second, time.Second},
-		{8 * time.Second, 2 * time.Second},
-	} {
-		now := time.Now()
-		d.since = now.Add(-tt.parked).UnixNano()
-		d.quiet.Store(true)
-		if d.adaptPace(now); d.still != tt.want || d.quiet.Load() {
-			t.Errorf("case %d: parked after %v, want %v; quiet %v", i, d.still, tt.want, d.quiet.Load())
-		}
-	}
-}
-
 // A tunnel is silent only if nothing arrives in either direction.
 func TestParkedDirectionOutlastsTheWaitWhileTheOtherIsBusy(t *testing.T) {
 	const pieces = 40
@@ -282,7 +255,7 @@ func TestWebSocketInsideOfTLSIsParked(t *testing.T) {
 func TestMessagesRaceWithParking(t *testing.T) {
 	o, _ := chat(t, "", func(_ byte, s string) string { return frame(0x81, false, s) })
 	r := startParking(t, Config{}, Engine{Decider: eavesdropper{}})
-	r.still = time.Millisecond
+	r.tunnels.Still = time.Millisecond
 	var wg sync.WaitGroup
 	for i := range 20 {
 		c, br := r.socketTo(o)

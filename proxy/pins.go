@@ -6,11 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"shuultuur/arrange"
 	"shuultuur/state"
 )
 
@@ -216,7 +216,7 @@ func (p *Proxy) Refusals() []Refusal {
 	for _, h := range by {
 		list = append(list, *h)
 	}
-	arrange.By(list, func(a, b Refusal) int {
+	slices.SortStableFunc(list, func(a, b Refusal) int {
 		return cmp.Or(b.Clients-a.Clients, b.Times-a.Times, strings.Compare(a.Host, b.Host))
 	})
 	return list

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/redis"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/setting"
 	"shuultuur/state"
 	"shuultuur/test/redistest"
 )

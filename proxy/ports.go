@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // ports is a set of TCP ports.

@@ -6,9 +6,9 @@
 //   - listener.go accepts connections up to a limit, and ends them on stop.
 //   - conn.go serves one client connection: PROXY protocol, TLS, one request after another.
 //     transparent.go begins a redirected connection, connect.go a tunnel; decrypt.go decrypts
-//     TLS if the policy says so. streams.go turns HTTP/2 into one connection per stream.
-//   - tunnel.go relays bytes, in the kernel if possible; parking.go takes the goroutines from
-//     silent tunnels. http1.go writes responses.
+//     TLS if the policy says so. package streams turns HTTP/2 into one connection per stream.
+//   - tunnels.go makes the connection a tunnel; package tunnel relays its bytes, in the kernel if
+//     possible, and takes the goroutines from silent ones. http1.go writes responses.
 //   - request.go handles one request from its head to its response: it waits for its turn,
 //     package exchange judges it, a [RoundTripper] sends it upstream, and the response
 //     returns. Outcomes say how the connection continues.
@@ -34,10 +34,12 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/fair"
+	"shuultuur/proxy/held"
 	"shuultuur/proxy/page"
+	"shuultuur/proxy/tunnel"
 	"shuultuur/proxy/upstream"
 )
 
@@ -115,12 +117,14 @@ type Proxy struct {
 
 	up        *upstream.Transport
 	inspector *exchange.Inspector
+	memory    *held.Budget // of inspector
 	ids       filter.IDs
 	turns     *fair.Semaphore // for requests to be worked on
 	busyAt    atomic.Int64    // when the last request without a turn was recorded, in Unix nanoseconds
 	clients
-	pinned pins
-	names  names
+	pinned  pins
+	tunnels tunnel.Config
+	names   names
 	counters
 	conns    sync.Pool
 	outs     sync.Pool     // of *[writeSize]byte
@@ -158,8 +162,18 @@ func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger
 	if p.up, err = upstream.New(cfg.Upstream); err != nil {
 		return nil, err
 	}
+	cfg.Exchange.Log = log
 	if p.inspector, err = exchange.NewInspector(cfg.Exchange); err != nil {
 		return nil, err
+	}
+	p.memory = p.inspector.Memory()
+	p.up.SetBudget(p.memory.Origins())
+	p.tunnels = tunnel.Config{
+		Silence: cfg.Tunnel.Or(10 * time.Minute), Answer: p.answer, Memory: p.memory, Still: tunnel.Stillness,
+		Panicked: func(reason any) {
+			p.counters.add(panics)
+			log.Error("panic in a tunnel", "panic", reason)
+		},
 	}
 	p.limitFiles()
 	p.turns = fair.NewTurns(int64(p.requests), p.queue)
@@ -206,6 +220,9 @@ func (p *Proxy) Upstream() *upstream.Transport { return p.up }
 
 // Inspector returns the inspector that holds bodies, to share it with another server.
 func (p *Proxy) Inspector() *exchange.Inspector { return p.inspector }
+
+// Problems returns what is wrong with the judgement of bodies.
+func (p *Proxy) Problems() []string { return p.inspector.Problems() }
 
 // recordMessage records a message of a conversation.
 func (p *Proxy) recordMessage(t *filter.Transaction) {

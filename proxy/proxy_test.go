@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/metric/metrictest"
-	"shuultuur/setting"
+	"shuultuur/lib/metric/metrictest"
+	"shuultuur/lib/setting"
 )
 
 // judge is a Decider that consists of two functions; either may be nil.
@@ -32,11 +32,10 @@ func (j judge) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return j.wants != nil && j.wants(t, s)
 }
 
-func (j judge) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (j judge) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) {
 	if j.decide != nil {
 		t.Verdict = j.decide(t, s)
 	}
-	return t.Verdict
 }
 
 // record is the record of a transaction.

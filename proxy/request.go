@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/platform"
+	"shuultuur/lib/message"
+	"shuultuur/lib/platform"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
 )
@@ -28,28 +28,14 @@ const (
 	relaying                // it has become a tunnel; tunnel.endRelaying ends the request
 )
 
-// A client is the source of a request and the destination of its response.
-type client interface {
-	// interim forwards a 1xx response other than 101.
-	interim(x *request, s *message.Response) error
-	// respond sends a response; ours says that it does not come from upstream.
-	respond(x *request, s *message.Response, ours bool) outcome
-	// upgrade forwards a 101 and relays the following bytes.
-	upgrade(x *request, s *message.Response) outcome
-	// received returns the number of bytes read from the request's body.
-	received() int64
-	// gone reports whether the client has closed its connection, without waiting.
-	gone() bool
-	// abort ends the connection; any goroutine may call it.
-	abort()
-}
-
 // A request is one request of a client in the proxy. It is reused for the next one.
 type request struct {
-	exchange.Exchange
+	ex     exchange.Exchange
+	t      *filter.Transaction // of ex
+	q      *message.Request    // of ex
 	p      *Proxy
+	c      *conn // the source of the request and the destination of the response
 	eng    *Engine
-	client client
 	ctx    context.Context // of the client's connection, for caller
 	caller upstream.Caller
 	res    *message.Response // the open response from upstream
@@ -70,17 +56,17 @@ type request struct {
 	buf       []byte // buffer for them
 }
 
-func (x *request) init(p *Proxy, c client) {
-	x.p, x.client = p, c
-	p.inspector.Exchange(&x.Exchange)
-	x.ClientGone, x.Interrupt, x.Record = c.gone, x.caller.Interrupt, p.recordMessage
+func (x *request) init(p *Proxy, c *conn) {
+	x.t, x.q, x.p, x.c = &x.ex.T, &x.ex.Q, p, c
+	p.inspector.Exchange(&x.ex)
+	x.ex.ClientGone, x.ex.Interrupt, x.ex.Record = c.gone, x.caller.Interrupt, p.recordMessage
 	x.caller.Interim = x.interim
 	x.caller.Faults = x.judgeFaults
 }
 
 // open prepares x to serve the requests of a connection.
 func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
-	x.ctx = x.caller.Context(filter.With(ctx, &x.T))
+	x.ctx = x.caller.Context(filter.With(ctx, x.t))
 	x.addr, x.trusted, x.proof, x.inside, x.flow = addr, trusted, proof{}, nil, new(filter.Flow)
 	x.host, x.url = "", ""
 }
@@ -88,16 +74,16 @@ func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
 // close resets the state of the connection.
 func (x *request) close() {
 	x.yield()
-	x.T.Reset()
-	x.eng, x.ctx, x.proof, x.inside, x.flow = nil, nil, proof{}, nil, nil
+	x.t.Reset()
+	x.eng, x.ctx, x.proof, x.inside, x.flow, x.caller.Session = nil, nil, proof{}, nil, nil, nil
 }
 
 // begin prepares x for the next request, which began at now.
 func (x *request) begin(now time.Time) {
 	p := x.p
 	x.eng = p.engine.Load()
-	x.Begin(&x.eng.judge, now, p.ids.Next(now))
-	x.T.Client.Addr, x.T.Flow = x.addr, x.flow
+	x.ex.Begin(&x.eng.judge, now, p.ids.Next(now))
+	x.t.Client.Addr, x.t.Flow = x.addr, x.flow
 	x.started, x.continued, x.silent, x.relayed, x.proof.ours = false, false, false, 0, ""
 	p.counters.add(requests)
 }
@@ -110,17 +96,17 @@ func (x *request) finish(o *outcome) {
 		return
 	}
 	x.drop()
-	x.T.BytesIn = x.relayed + x.client.received()
-	x.T.Duration = time.Since(x.T.Start)
-	x.End()
+	x.t.BytesIn = x.relayed + x.c.received()
+	x.t.Duration = time.Since(x.t.Start)
+	x.ex.End()
 	x.yield()
 	if r != nil {
-		x.Note("internal error")
-		x.p.done(&x.T)
+		x.ex.Note("internal error")
+		x.p.done(x.t)
 		panic(r)
 	}
 	if !x.silent {
-		x.p.done(&x.T)
+		x.p.done(x.t)
 	}
 }
 
@@ -145,7 +131,7 @@ func (x *request) yield() {
 func (x *request) limitTotal() (end func()) {
 	done := make(chan struct{})
 	x.deadline = time.AfterFunc(x.p.total, func() {
-		x.client.abort()
+		x.c.Abort()
 		close(done)
 	})
 	return func() {
@@ -165,7 +151,7 @@ func (x *request) removeLimit() {
 
 // address sets the target of the request. It reports whether the request names a valid host.
 func (x *request) address() bool {
-	q, t := &x.Q, &x.T
+	q, t := x.q, x.t
 	if d := x.inside; d != nil && q.Form != message.Authority {
 		t.Port, t.JA4 = d.port, d.ja4
 		ok := true
@@ -206,41 +192,41 @@ func (x *request) address() bool {
 
 // setHost sets the transaction's host.
 func (x *request) setHost() bool {
-	h := x.Q.Host
+	h := x.q.Host
 	if string(h) == x.host && x.host != "" {
-		x.T.Host = x.host
+		x.t.Host = x.host
 		return true
 	}
 	if bytes.IndexByte(h, ':') >= 0 {
 		a, err := netip.ParseAddr(string(h))
-		x.T.Host = a.Unmap().String()
+		x.t.Host = a.Unmap().String()
 		return err == nil
 	}
 	var ok bool
-	x.T.Host, ok = exchange.CleanHost(h)
-	x.host = x.T.Host
+	x.t.Host, ok = exchange.CleanHost(h)
+	x.host = x.t.Host
 	return ok
 }
 
 // setURL sets the transaction's URL.
 func (x *request) setURL() {
-	scheme, named := x.Q.Scheme, x.Q.Port != 0
+	scheme, named := x.q.Scheme, x.q.Port != 0
 	if x.inside != nil {
 		scheme, named = x.inside.scheme, true
 	}
 	b := append(append(x.buf[:0], scheme...), "://"...)
-	b = appendHost(b, x.T.Host)
-	if port := x.T.Port; scheme == "http" && port != 80 || scheme != "http" && named && (scheme != "https" || port != 443) {
-		b = appendPort(b, x.T.Port)
+	b = appendHost(b, x.t.Host)
+	if port := x.t.Port; scheme == "http" && port != 80 || scheme != "http" && named && (scheme != "https" || port != 443) {
+		b = appendPort(b, x.t.Port)
 	}
-	if string(x.Q.Path) != "*" {
-		b = append(b, x.Q.Path...)
+	if string(x.q.Path) != "*" {
+		b = append(b, x.q.Path...)
 	}
 	x.buf = b
 	if x.url != string(b) {
 		x.url = string(b)
 	}
-	x.T.URL = x.url
+	x.t.URL = x.url
 }
 
 // waitTurn waits until the request may be processed.
@@ -251,9 +237,9 @@ func (x *request) waitTurn() outcome {
 	switch {
 	case !ok:
 		return x.busy()
-	case waited && x.client.gone():
+	case waited && x.c.gone():
 		p.counters.add(requestsAbandoned)
-		x.Note("client went away before its turn")
+		x.ex.Note("client went away before its turn")
 		return closing
 	}
 	return proceed
@@ -267,10 +253,10 @@ func (x *request) busy() outcome {
 	// One record per tenth of a second.
 	now, last := time.Now().UnixNano(), p.busyAt.Load()
 	x.silent = now-last < int64(time.Second/10) || !p.busyAt.CompareAndSwap(last, now)
-	if x.Q.Proto == 10 {
-		x.Q.Close = true
+	if x.q.Proto == 10 {
+		x.q.Close = true
 	}
-	return x.client.respond(x, x.Busy("no turn within queue-time"), true)
+	return x.c.respond(x.ex.Busy("no turn within queue-time"), true)
 }
 
 // admit identifies the client and answers requests to the proxy itself; valid says whether the
@@ -279,23 +265,23 @@ func (x *request) admit(valid bool) outcome {
 	if o := x.identify(); o != proceed {
 		return o
 	}
-	q, t, inside := &x.Q, &x.T, x.inside != nil
+	q, t, inside := x.q, x.t, x.inside != nil
 	if valid && (inside || q.Form == message.Absolute) {
-		if s := exchange.Sheet(&x.Exchange); s != nil {
+		if s := exchange.Sheet(&x.ex); s != nil {
 			return x.reply(s)
 		}
-		if s := exchange.Download(&x.Exchange); s != nil {
+		if s := exchange.Download(&x.ex); s != nil {
 			return x.reply(s)
 		}
 	}
 	switch {
 	case t.Host == exchange.OwnHost && q.Form != message.Authority:
-		if x.IsVote() {
-			return x.reply(x.Vote(x.ctx))
+		if x.ex.IsVote() {
+			return x.reply(x.ex.Vote(x.ctx))
 		}
-		return x.reply(x.OwnPage(x.ctx))
-	case q.Form != message.Authority && valid && x.IsVote():
-		return x.reply(x.Vote(x.ctx))
+		return x.reply(x.ex.OwnPage(x.ctx))
+	case q.Form != message.Authority && valid && x.ex.IsVote():
+		return x.reply(x.ex.Vote(x.ctx))
 	case !inside && q.Form != message.Absolute && q.Form != message.Authority:
 		t.Last = filter.Name
 		return x.fail(400, "This is a web proxy, not a web site. Enter its address and port in the proxy settings of the browser or the system.", "request in origin form")
@@ -311,7 +297,7 @@ func (x *request) admit(valid bool) outcome {
 	case q.Form != message.Authority && (!inside || x.inside.scheme == "http" && x.inside.asked == "") && !x.p.safePorts.has(t.Port):
 		return x.fail(403, "Requests to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "safe-ports")
 	case (q.Method == "TRACE" || q.Method == "OPTIONS") && q.Form != message.Authority && string(q.Get("Max-Forwards")) == "0":
-		return x.reply(x.LastHop())
+		return x.reply(x.ex.LastHop())
 	}
 	return proceed
 }
@@ -321,18 +307,18 @@ func (x *request) identify() outcome {
 	if d := x.inside; d != nil {
 		if d.scheme == "http" && d.asked == "" || d.stranger {
 			err := x.identifyByAddress(d)
-			x.Q.Close = x.Q.Close || d.stranger
+			x.q.Close = x.q.Close || d.stranger
 			switch {
 			case exchange.AsksToSignIn(err) || exchange.AsksToRetry(err):
-				return x.reply(x.AnswerUnidentified(err))
+				return x.reply(x.ex.AnswerUnidentified(err))
 			case d.stranger && err == nil: // it has signed in, and must reconnect on a connection that is judged
-				return x.reply(x.Reply(307, "", nil, "Location", x.T.URL))
+				return x.reply(x.ex.Reply(307, "", nil, "Location", x.t.URL))
 			}
 			if err != nil {
 				return x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
 			}
 		}
-		x.T.Client = d.client // known since CONNECT, the hello, or just now
+		x.t.Client = d.client // known since CONNECT, the hello, or just now
 		return proceed
 	}
 	addr := x.addr
@@ -343,11 +329,11 @@ func (x *request) identify() outcome {
 	if !who.Addr.IsValid() {
 		who.Addr = addr
 	}
-	x.T.Client = who
-	if err == nil || exchange.MayReach(err, x.T.Host) {
+	x.t.Client = who
+	if err == nil || exchange.MayReach(err, x.t.Host) {
 		return proceed
 	}
-	return x.reply(x.AnswerUnidentified(err))
+	return x.reply(x.ex.AnswerUnidentified(err))
 }
 
 // identifyByAddress identifies the client of a redirected connection, which cannot be asked
@@ -357,8 +343,8 @@ func (x *request) identifyByAddress(d *tlsState) error {
 	if !who.Addr.IsValid() {
 		who.Addr = x.addr
 	}
-	d.client, x.T.Client = who, who
-	if exchange.MayReach(err, x.T.Host) {
+	d.client, x.t.Client = who, who
+	if exchange.MayReach(err, x.t.Host) {
 		return nil
 	}
 	return err
@@ -367,11 +353,11 @@ func (x *request) identifyByAddress(d *tlsState) error {
 // forwardedFor returns the client's address in X-Forwarded-For: the last one that is not a
 // trusted proxy, because anything before it is unverified.
 func (x *request) forwardedFor(addr netip.Addr) netip.Addr {
-	for i := len(x.Q.Fields) - 1; i >= 0; i-- {
-		if f := x.Q.Fields[i]; len(f.Name) != 15 || !message.EqualName(f.Name, "x-forwarded-for") {
+	for i := len(x.q.Fields) - 1; i >= 0; i-- {
+		if f := x.q.Fields[i]; len(f.Name) != 15 || !message.EqualName(f.Name, "x-forwarded-for") {
 			continue
 		}
-		list := strings.Split(string(x.Q.Fields[i].Value), ",")
+		list := strings.Split(string(x.q.Fields[i].Value), ",")
 		for j := len(list) - 1; j >= 0; j-- {
 			a, err := netip.ParseAddr(strings.Trim(list[j], " \t[]"))
 			if err != nil {
@@ -388,33 +374,33 @@ func (x *request) forwardedFor(addr netip.Addr) netip.Addr {
 
 // forward judges the request, sends it upstream and returns the response.
 func (x *request) forward() outcome {
-	if s := x.Accept(x.ctx); s != nil {
+	if s := x.ex.Accept(x.ctx); s != nil {
 		return x.reply(s)
 	}
 	if !x.judgeHead() {
 		return x.sendVerdict()
 	}
-	if x.Q.Upgrade != nil && x.Upgrade() == exchange.UpgradeRefused {
-		return x.fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.Q.Upgrade)+" refused: no rule allows this host")
+	if x.q.Upgrade != nil && x.ex.Upgrade() == exchange.UpgradeRefused {
+		return x.fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.q.Upgrade)+" refused: no rule allows this host")
 	}
 	if d := x.inside; d != nil && d.scheme == "http" {
-		x.aim(d, x.T.Host)
+		x.aim(d, x.t.Host)
 	}
-	if x.Q.Body != nil && x.Wants(filter.RequestBody) {
+	if x.q.Body != nil && x.ex.Wants(filter.RequestBody) {
 		if o := x.inspectRequest(); o != proceed {
 			return o
 		}
 	}
 	s, err := x.response()
 	switch {
-	case err == errFaulty, err != nil && x.UploadRefused():
+	case err == errFaulty, err != nil && x.ex.UploadRefused():
 		return x.sendVerdict()
 	case err != nil:
 		return x.inspectionFailed(err, x.upstreamError)
 	case s.Status == 407:
 		return x.fail(502, "The parent proxy refused our credentials.", "407 from upstream")
 	}
-	pass, inspect := x.JudgeResponse(x.ctx, s)
+	pass, inspect := x.ex.JudgeResponse(x.ctx, s)
 	switch {
 	case !pass:
 		return x.sendVerdict()
@@ -425,29 +411,29 @@ func (x *request) forward() outcome {
 			return o
 		}
 	}
-	exchange.Edit(&x.Exchange, s)
-	return x.client.respond(x, s, false)
+	exchange.Edit(&x.ex, s)
+	return x.c.respond(s, false)
 }
 
 // judgeHead judges a request's host and head, and reports whether it may continue. A request
 // that names another host than its connection is judged for both.
 func (x *request) judgeHead() bool {
-	t, d := &x.T, x.inside
+	t, d := x.t, x.inside
 	if d != nil {
 		t.Findings = append(t.Findings, d.findings...)
 	}
-	if !x.JudgeHead(x.ctx) {
+	if !x.ex.JudgeHead(x.ctx) {
 		return false
 	}
 	if d == nil || t.Host == d.host {
 		return true
 	}
-	x.Note("Host names another site than the connection")
+	x.ex.Note("Host names another site than the connection")
 	named := judged(x)
 	x.judgeFor(d.host)
 	t.Findings = append(t.Findings, d.findings...)
 	x.setURL()
-	if !x.JudgeHead(x.ctx) {
+	if !x.ex.JudgeHead(x.ctx) {
 		return false
 	}
 	if named.verdict.Action == filter.Allow && t.Verdict.Action != filter.Allow {
@@ -459,12 +445,12 @@ func (x *request) judgeHead() bool {
 
 // inspectRequest judges the request's body.
 func (x *request) inspectRequest() outcome {
-	if x.Q.Expect {
+	if x.q.Expect {
 		if err := x.interim(&message.Response{Status: 100, Reason: []byte("Continue")}); err != nil {
 			return x.lostClient(err)
 		}
 	}
-	err := x.InspectRequest(x.ctx)
+	err := x.ex.InspectRequest(x.ctx)
 	if err == nil {
 		return proceed
 	}
@@ -476,12 +462,12 @@ func (x *request) inspectRequest() outcome {
 
 // inspectResponse judges the response's body.
 func (x *request) inspectResponse(s *message.Response) outcome {
-	answer, err := x.InspectResponse(x.ctx, s)
+	answer, err := x.ex.InspectResponse(x.ctx, s)
 	switch {
 	case err != nil:
 		return x.inspectionFailed(err, x.upstreamError)
 	case answer != nil:
-		return x.client.respond(x, answer, true)
+		return x.c.respond(answer, true)
 	}
 	return proceed
 }
@@ -492,7 +478,7 @@ func (x *request) inspectionFailed(err error, other func(error) outcome) outcome
 	if err == exchange.ErrGone {
 		return closing
 	}
-	if s := x.Answer(x.ctx, err); s != nil {
+	if s := x.ex.Answer(x.ctx, err); s != nil {
 		if s.Status == 503 {
 			x.p.counters.add(overload)
 		}
@@ -508,7 +494,7 @@ func (x *request) response() (*message.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	again, err := x.NeedsWhole(s)
+	again, err := x.ex.NeedsWhole(s)
 	if !again || err != nil {
 		return s, err
 	}
@@ -522,36 +508,37 @@ func (x *request) roundTrip() (*message.Response, error) {
 	if d != nil && d.err != nil && !d.errSeen.Swap(true) {
 		return nil, d.err
 	}
-	out := &x.Out
-	x.MakeOutgoing(out)
-	if via := x.p.via[x.Q.Proto%10]; via != nil {
+	out := &x.ex.Out
+	x.ex.MakeOutgoing(out)
+	if via := x.p.via[x.q.Proto%10]; via != nil {
 		out.Fields = append(out.Fields, message.Field{Name: viaName, Value: via})
 	}
 	out.Expect = out.Expect && !x.continued
 	x.aimOutgoing(out)
+	x.caller.Client, x.caller.User = x.t.Client.Addr, x.t.Client.User
 	x.caller.Server, x.caller.Parent = netip.Addr{}, false
-	x.T.Edits, x.caller.Note = x.Edits, ""
+	x.t.Edits, x.caller.Note = x.ex.Edits, ""
 	s, err := x.eng.Origins.RoundTrip(x.ctx, out)
-	x.Note(x.caller.Note)
-	x.T.Server, x.T.Parent = x.caller.Server, x.caller.Parent
+	x.ex.Note(x.caller.Note)
+	x.t.Server, x.t.Parent = x.caller.Server, x.caller.Parent
 	x.res = s
 	return s, err
 }
 
 // aimOutgoing sets the destination of out.
 func (x *request) aimOutgoing(out *message.Request) {
-	d, origin := x.inside, x.T.Host
+	d, origin := x.inside, x.t.Host
 	if d == nil {
 		out.Scheme, x.caller.TLS = "http", nil
 	} else {
 		out.Scheme, out.Dial, origin = d.scheme, d.dial, d.host
 		x.caller.TLS = &d.tls
 		if len(out.Host) == 0 {
-			out.Host = []byte(x.T.Host)
+			out.Host = []byte(x.t.Host)
 		}
 	}
-	for _, e := range x.Edits {
-		if e.Kind == filter.DialHost && x.T.Host == origin {
+	for _, e := range x.ex.Edits {
+		if e.Kind == filter.DialHost && x.t.Host == origin {
 			out.Dial = e.Value
 		}
 	}
@@ -565,15 +552,15 @@ func (x *request) judgeFaults(faults []filter.Finding) error {
 	fresh := false
 next:
 	for _, f := range faults {
-		for _, g := range x.T.Findings {
+		for _, g := range x.t.Findings {
 			if f == g {
 				continue next
 			}
 		}
-		x.T.Findings = append(x.T.Findings, f)
+		x.t.Findings = append(x.t.Findings, f)
 		fresh = true
 	}
-	if fresh && x.T.Verdict.Action != filter.Allow && !x.Decide(x.ctx, filter.Request) {
+	if fresh && x.t.Verdict.Action != filter.Allow && !x.ex.Decide(x.ctx, filter.Request) {
 		return errFaulty
 	}
 	return nil
@@ -588,10 +575,10 @@ type clientError struct{ error }
 
 // interim forwards a 1xx response.
 func (x *request) interim(s *message.Response) error {
-	if x.Q.Proto == 10 {
+	if x.q.Proto == 10 {
 		return nil
 	}
-	if err := x.client.interim(x, s); err != nil {
+	if err := x.c.interim(s); err != nil {
 		return clientError{err}
 	}
 	if s.Status == 100 {
@@ -602,14 +589,14 @@ func (x *request) interim(s *message.Response) error {
 
 // upgrade switches the connection to another protocol.
 func (x *request) upgrade(s *message.Response) outcome {
-	if !x.Upgraded(s) {
+	if !x.ex.Upgraded(s) {
 		return x.fail(502, "The server switched protocols without being asked.", "101 without Upgrade")
 	}
 	if _, ok := s.Body.(upstream.SwitchedBody); !ok {
 		return x.fail(502, "The server switched protocols in a way that cannot be passed on.", "101 without a connection")
 	}
 	x.p.counters.add(upgrades)
-	return x.client.upgrade(x, s)
+	return x.c.upgrade(s)
 }
 
 // upstreamError answers when there is no response to forward.
@@ -618,7 +605,7 @@ func (x *request) upstreamError(err error) outcome {
 		if e, ok := errors.AsType[*message.Error](e.Err); ok {
 			return x.badBody(e)
 		}
-		x.Note("client went away while sending")
+		x.ex.Note("client went away while sending")
 		return closing
 	}
 	if e, ok := errors.AsType[clientError](err); ok {
@@ -657,34 +644,34 @@ func (x *request) upstreamError(err error) outcome {
 // badBody answers a request whose body is malformed.
 func (x *request) badBody(e *message.Error) outcome {
 	x.p.counters.add(malformed)
-	x.Q.Close = true
+	x.q.Close = true
 	return x.fail(400, "The body of the request is malformed: "+e.Reason+".", "request body refused: "+e.Reason)
 }
 
 // lostClient records that the client went away during the response.
 func (x *request) lostClient(err error) outcome {
-	x.Note("client went away: " + err.Error())
+	x.ex.Note("client went away: " + err.Error())
 	return closing
 }
 
 // sendVerdict sends the response for the verdict.
-func (x *request) sendVerdict() outcome { return x.reply(x.VerdictResponse(x.ctx)) }
+func (x *request) sendVerdict() outcome { return x.reply(x.ex.VerdictResponse(x.ctx)) }
 
 // fail sends an error page: reason is for the client, note for the operator.
 func (x *request) fail(status int, reason, note string) outcome {
-	return x.reply(x.Fail(status, reason, note))
+	return x.reply(x.ex.Fail(status, reason, note))
 }
 
 // reply sends a response of the proxy.
 func (x *request) reply(s *message.Response) outcome {
 	x.drop()
-	return x.client.respond(x, s, true)
+	return x.c.respond(s, true)
 }
 
 // intercepts reports whether the connection is to be decrypted.
 func (x *request) intercepts() bool {
 	in := x.eng.Intercept
-	return in != nil && in.Wanted(&x.T)
+	return in != nil && in.Wanted(x.t)
 }
 
 // handshakeText explains to a client why TLS with the origin failed, and who can remedy it.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/message/proxyprotocol"
+	"shuultuur/lib/message"
+	"shuultuur/lib/message/proxyprotocol"
 	"shuultuur/proxy/exchange"
 )
 
@@ -138,7 +138,7 @@ func (c *conn) await() bool {
 	}
 	c.arm(time.Now(), c.p.idle)
 	c.putOut()
-	exchange.Shrink(&c.x.Exchange)
+	exchange.Shrink(&c.x.ex)
 	_, err := c.r.Peek(1)
 	return err == nil
 }
@@ -160,7 +160,7 @@ func (c *conn) request() (o outcome) {
 		}
 		c.c.SetDeadline(c.until)
 	}
-	err := c.r.ReadRequest(&x.Q)
+	err := c.r.ReadRequest(x.q)
 	c.arm(now, p.answer)
 	c.body.begin()
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *conn) request() (o outcome) {
 	if o := x.admit(valid); o != proceed {
 		return o
 	}
-	if x.Q.Form == message.Authority {
+	if x.q.Form == message.Authority {
 		return c.connect()
 	}
 	return x.forward()
@@ -186,13 +186,13 @@ func (c *conn) request() (o outcome) {
 // badRequest answers a head that could not be read.
 func (c *conn) badRequest(err error) {
 	x := &c.x
-	x.Q.Body, x.Q.Close = nil, true
+	x.q.Body, x.q.Close = nil, true
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		c.p.counters.add(malformed)
-		x.T.Host, _ = exchange.CleanHost(x.Q.Host)
+		x.t.Host, _ = exchange.CleanHost(x.q.Host)
 		c.lost = true
 		if w, ok := x.eng.Decider.(filter.Witness); ok {
-			w.SeeRefused(&x.T, x.Q.Raw())
+			w.SeeRefused(x.t, x.q.Raw())
 		}
 		x.fail(e.Status, "The request is malformed: "+e.Reason+".", "request refused: "+e.Reason)
 		return
@@ -203,5 +203,5 @@ func (c *conn) badRequest(err error) {
 		x.fail(408, "The request did not arrive in time.", "request head not complete within head-time")
 		return
 	}
-	x.Note("client went away in the middle of a request head")
+	x.ex.Note("client went away in the middle of a request head")
 }

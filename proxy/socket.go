@@ -33,23 +33,6 @@ func endpoint(a net.Addr) (end netip.AddrPort, ok bool) {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port()), true
 }
 
-// linger ends our side and continues to read for a moment: a connection closed with unread
-// bytes is reset, and a reset destroys the response (RFC 9112 section 9.6). Only time limits
-// it: a client that sends fast must also see the response before the first reset.
-func linger(c net.Conn) {
-	hc, ok := c.(interface{ CloseWrite() error })
-	if !ok || hc.CloseWrite() != nil {
-		return
-	}
-	c.SetReadDeadline(time.Now().Add(time.Second))
-	var b [4 << 10]byte
-	for {
-		if _, err := c.Read(b[:]); err != nil {
-			return
-		}
-	}
-}
-
 // deadlineIn returns the time d from now; the zero time, which means never, if d is 0.
 func deadlineIn(d time.Duration) time.Time {
 	if d == 0 {

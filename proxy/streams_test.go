@@ -16,12 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
-	"shuultuur/setting"
 )
 
 // browser2 is a browser that speaks HTTP/2.
@@ -251,43 +249,5 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before+2 {
 		buf := make([]byte, 1<<20)
 		t.Errorf("%d goroutines before the load, %d after it\n%.8000s", before, n, buf[:runtime.Stack(buf, true)])
-	}
-}
-
-// TestARequestThatCrossesGOAWAYMeetsNoReset: a client that has not read GOAWAY yet sends more.
-// A connection that is closed meanwhile resets, and the client may lose GOAWAY, which tells it
-// that the request can be sent again.
-func TestARequestThatCrossesGOAWAYMeetsNoReset(t *testing.T) {
-	w := newWorld(t)
-	host := w.origin2(t, false, func(rw http.ResponseWriter, q *http.Request) {})
-	r := start(t, Config{Idle: setting.Duration(2 * time.Second)}, Engine{Intercept: w.in})
-	f := r.frames(w, host)
-	get := []string{":method", "GET", ":scheme", "https", ":authority", host, ":path", "/"}
-	f.ask(1, true, get...)
-	for {
-		fr, err := f.ReadFrame()
-		if err != nil {
-			t.Fatalf("the connection ended without GOAWAY: %v", err)
-		}
-		if g, ok := fr.(*http2.GoAwayFrame); ok {
-			if g.LastStreamID != 1 || g.ErrCode != http2.ErrCodeNo {
-				t.Errorf("got %v, want stream 1 as the last", g)
-			}
-			break
-		}
-	}
-	f.ask(3, true, get...)
-	f.WritePing(false, [8]byte{1})
-	for {
-		fr, err := f.ReadFrame()
-		if err != nil {
-			t.Fatalf("the connection ended before the client left: %v", err)
-		}
-		if p, ok := fr.(*http2.PingFrame); ok && p.IsAck() {
-			break
-		}
-		if fr.Header().StreamID == 3 {
-			t.Errorf("stream 3 got %v; want it ignored, as GOAWAY says", fr)
-		}
 	}
 }

@@ -29,19 +29,18 @@ func (eavesdropper) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return s == filter.RequestBody || s == filter.ResponseBody
 }
 
-func (l eavesdropper) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (l eavesdropper) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) {
 	t.Verdict = filter.Verdict{}
 	b := t.Body
 	if s == filter.RequestBody {
 		b = t.Upload
 	} else if s != filter.ResponseBody {
-		return t.Verdict
+		return
 	}
 	if text, _ := b.Text(); bytes.Contains(text, []byte(" bad ")) {
 		t.Verdict = block("words")
 		t.Verdict.Replace = l.replace
 	}
-	return t.Verdict
 }
 
 // frame is a WebSocket frame.

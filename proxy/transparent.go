@@ -87,13 +87,13 @@ func (c *conn) transparentTLS(d *tlsState) (o outcome) {
 	x.begin(time.Now())
 	c.body.begin()
 	defer x.finish(&o)
-	x.T.Proto, x.T.Port, x.T.Host = filter.TLS, d.port, d.host
+	x.t.Proto, x.t.Port, x.t.Host = filter.TLS, d.port, d.host
 	d.scheme = "https"
 	begun := tlsOpening{c: c, x: x, d: d}
 	if err := x.identifyByAddress(d); exchange.AsksToSignIn(err) {
 		begun.stranger = err // the named host may be open
 	} else if err != nil {
-		x.Note("identify: " + err.Error())
+		x.ex.Note("identify: " + err.Error())
 		c.c.Write(alert[:])
 		return closing
 	}

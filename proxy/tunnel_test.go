@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message/proxyprotocol"
+	"shuultuur/lib/message/proxyprotocol"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/upstream"
-	"shuultuur/setting"
 )
 
 // tunnelTo opens a tunnel through the proxy.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/exchange"
-	"shuultuur/setting"
 )
 
 func stuck(t *testing.T, cfg Config) (r *rig, url string, free func()) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 )
 
 // A viaField is our addition to Via (RFC 9110 section 7.6.3) for messages of HTTP/1.0 and of
@@ -55,7 +55,7 @@ const maxPassed = 32
 // looped keeps the marks for the parent.
 func (x *request) looped() bool {
 	x.caller.Passed = nil
-	for _, f := range x.Q.Fields {
+	for _, f := range x.q.Fields {
 		switch {
 		case len(f.Name) == len(message.LoopField) && message.EqualName(f.Name, message.LoopField):
 			marks := bytes.Split(f.Value, []byte(","))

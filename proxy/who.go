@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A proof is a client's credentials on its connection. Browsers send a Kerberos ticket with
@@ -33,18 +33,18 @@ func (p *proof) append(head []byte) []byte {
 // identifyClient returns the client: as named by the trusted proxy in front, by the
 // certificate or ticket of the connection, or by address and password.
 func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
-	known, auth := x.eng.Identifier, x.Q.Get("Proxy-Authorization")
+	known, auth := x.eng.Identifier, x.q.Get("Proxy-Authorization")
 	if known == nil {
 		return x.eng.Identify(x.ctx, addr, auth)
 	}
-	x.Private = known.FieldNames()
-	if x.trusted && len(x.Private) > 0 {
-		c, note, ok := known.ForwardedClient(x.ctx, addr, func(name string) []string { return values(&x.Q, name) })
+	x.ex.Private = known.FieldNames()
+	if x.trusted && len(x.ex.Private) > 0 {
+		c, note, ok := known.ForwardedClient(x.ctx, addr, func(name string) []string { return values(x.q, name) })
 		if ok {
 			return c, nil
 		}
 		if note != "" {
-			x.Note(note)
+			x.ex.Note(note)
 		}
 	}
 	if p := x.proof.certificate; p != nil {

@@ -20,8 +20,8 @@ func (*reader) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return s == filter.ResponseBody && (t.Response == nil || t.Content().Readable())
 }
 
-func (r *reader) Decide(ctx context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
-	return r.scanner.Decide(ctx, t, s)
+func (r *reader) Decide(ctx context.Context, t *filter.Transaction, s filter.Stage) {
+	r.scanner.Decide(ctx, t, s)
 }
 
 func TestAPartOfAPageIsJudgedAsAWhole(t *testing.T) {

@@ -58,13 +58,13 @@ func requestWithin(r io.Reader, first []byte) (all []byte, is bool) {
 // the client.
 func (c *conn) serveWithin(d *tlsState, first []byte) outcome {
 	x := &c.x
-	x.Note("requests without TLS in the tunnel")
+	x.ex.Note("requests without TLS in the tunnel")
 	seen := append(bytes.Clone(first), c.r.Buffered()...)
 	c.r.Reset(&rewoundConn{c.c, seen})
 	c.until = time.Time{}
 	c.c.SetDeadline(c.until)
 	x.host, x.url = "", ""
-	d.scheme, d.asked = "http", x.T.Host
+	d.scheme, d.asked = "http", x.t.Host
 	x.inside = d
 	return another
 }

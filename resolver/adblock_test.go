@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	miekg "github.com/miekg/dns"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,13 +12,15 @@ import (
 	"testing"
 	"time"
 
+	miekg "github.com/miekg/dns"
+
 	"shuultuur/check/category"
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/policy"
 	"shuultuur/resolver"
-	"shuultuur/setting"
 )
 
 // A section of the record: lists of rules, questions, and the questions for which our answer

@@ -1,15 +1,14 @@
 package resolver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // A blocker writes answers for refused names.
@@ -114,46 +113,6 @@ func (b *blocker) sinkhole(typ uint16, a *dns.Reply) {
 func (b *blocker) address(a *dns.Reply, typ uint16, addr []byte) {
 	a.Record(nil, typ, dns.ClassIN, b.ttl, addr)
 	a.Answers++
-}
-
-// refuse answers by the verdict of the transaction, with an Extended DNS Error that names
-// category, policy and transaction (RFC 8914).
-func (r *Resolver) refuse(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
-	v := &t.Verdict
-	a.Rcode, a.AD = 0, false
-	how := v.Names.Answer
-	if v.Action == filter.Warn && r.warnTo != filter.Usual {
-		how = r.warnTo
-	}
-	out := dns.Declined
-	if m := v.Reason.Finding.Modifier; m != "" {
-		out = r.rewrite(ctx, q, a, t, m)
-	}
-	switch out {
-	case dns.Later:
-		return out
-	case dns.Declined:
-		r.block.refuse(q.Type, a, how)
-	}
-	from := len(a.Text)
-	a.Text = r.ids.Append(a.Text, q.At)
-	t.ID = asString(a.Text[from:])
-	a.HasEDE, a.EDE = true, v.Names.Error
-	if a.EDE == 0 {
-		a.EDE = dns.EDEBlocked
-	}
-	from = len(a.Text)
-	if q.Structured {
-		a.Text = r.block.structured(a.Text, v, t.ID)
-		a.EDEText = a.Text[from:]
-		return dns.Answered
-	}
-	a.Text = append(a.Text, v.Action.String()...)
-	a.Text = appendPart(a.Text, " category ", v.Reason.Finding.Category)
-	a.Text = appendPart(a.Text, " policy ", v.Reason.Policy)
-	a.Text = appendPart(a.Text, " id ", t.ID)
-	a.EDEText = a.Text[from:]
-	return dns.Answered
 }
 
 // maxPart bounds a part of the text of an error, in bytes.

@@ -3,15 +3,16 @@ package resolver
 import (
 	"context"
 	"errors"
-	miekg "github.com/miekg/dns"
-	"go.yaml.in/yaml/v4"
 	"net/netip"
 	"strings"
 	"testing"
 
-	"shuultuur/dns"
+	miekg "github.com/miekg/dns"
+	"go.yaml.in/yaml/v4"
+
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 func prefix64(t testing.TB, text string) DNS64 {

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // ErrOffline is the error of a store without upstreams.

@@ -3,12 +3,13 @@ package resolver
 import (
 	"context"
 	"encoding/binary"
-	miekg "github.com/miekg/dns"
 	"testing"
 	"time"
 
-	"shuultuur/dns"
+	miekg "github.com/miekg/dns"
+
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // FuzzAnswer: the resolver refuses what upstreams send, or makes it an answer that another

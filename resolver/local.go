@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // local are the names answered here: local names, and those that mean nothing elsewhere.

@@ -1,6 +1,6 @@
 package resolver
 
-import "shuultuur/metric"
+import "shuultuur/lib/metric"
 
 // A reading is a metric of a store, under CoreDNS's name if there is one.
 type reading struct {

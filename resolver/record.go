@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // Record returns the transaction of an answered query, complete and with its own memory: it

@@ -1,32 +1,29 @@
-// Package resolve answers queries for names outside our zones: filtered by the client's
+// Package resolver answers queries for names outside our zones: filtered by the client's
 // policy, from the cache or from upstreams.
 //
-// [Resolver.Answer] first looks up local names (hosts, and names that must not leak), then
-// consults the policy; a name that it refuses is answered at once. Otherwise the answer comes
-// from the cache of the [Store]. The policy judges its aliases, and its addresses if lists
-// contain any, again, because the answer was fetched for another client. Names that the cache
-// lacks are left for [Resolver.Wait], which has the Store query upstreams; duplicate queries
-// wait for the one in progress.
+// A query is a lookup (lookup.go), which goes three steps. It finds where the answer comes from:
+// local names (hosts, and names that must not leak), the verdict of the policy, or the [Store].
+// It fetches the answer from the Store's cache, or leaves the query for [Resolver.Wait], which has
+// the Store query upstreams; duplicate queries wait for the one in progress. Then the policy
+// judges the answer's aliases (judge.go), and its addresses if lists contain any, because it was
+// fetched for another client.
 //
 // Answers that differ by policy (SafeSearch, redirects, HTTPS records without h3, DNS64) are
-// derived from the plain ones once and cached beside them as variants.
+// derived from the plain ones once and cached beside them as variants (variant.go, mapped.go).
 //
 // A Resolver never changes: new settings make a new one with the same Store.
 package resolver
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 	"unsafe"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/resolver/cache"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // Config sets how to answer names.
@@ -98,7 +95,7 @@ type Resolver struct {
 	ids filter.IDs
 }
 
-// New makes a resolver. Mistakes in cfg are [filter.SettingError]s.
+// New makes a resolver. Mistakes in cfg are setting.Errors.
 func New(cfg Config, parts Parts) (*Resolver, error) {
 	if parts.Decider == nil || parts.Identify == nil || parts.Store == nil {
 		return nil, errors.New("a resolver needs a decider, an identity and a store")
@@ -156,130 +153,16 @@ func (r *Resolver) warning(b Block) error {
 	return nil
 }
 
-const (
-	staleTTL = 30 // seconds, RFC 8767 section 4
-	// staleRetry is how long after a failure stale answers are given without another attempt
-	// (the failure recheck timer, RFC 8767 section 5).
-	staleRetry = 5 * time.Second
-)
-
 // Answer implements [wire.Responder].
 func (r *Resolver) Answer(q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
-	if q.Late {
-		return r.Wait(r.parts.Store.late, q, a, t)
-	}
-	return r.Wait(nil, q, a, t) //nolint:staticcheck // nil: it may not wait
+	l := lookup{r: r, q: q, a: a, t: t, ctx: r.parts.Store.late, waits: q.Late}
+	return l.run()
 }
 
 // Wait implements [wire.Responder].
 func (r *Resolver) Wait(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
-	from := len(a.Buf)
-	out := r.answer(ctx, q, a, t)
-	if v := &t.Verdict; out == dns.Answered && v.After > 0 && !v.Final() {
-		shorten(a, from, v.After)
-	}
-	return out
-}
-
-// shorten bounds the TTLs of an answer's records, which begin at from, by left, but to at
-// least a second.
-func shorten(a *dns.Reply, from int, left time.Duration) {
-	most := uint32(max(left/time.Second, 1))
-	for range int(a.Answers) + int(a.Authorities) + int(a.Additionals) {
-		x, err := dns.ReadRecord(a.Buf, from)
-		if err != nil {
-			return // the entry was read when it was made
-		}
-		if x.TTL > most && x.Type != dns.TypeOPT {
-			binary.BigEndian.PutUint32(a.Buf[x.TTLAt:], most)
-		}
-		from = x.End
-	}
-}
-
-// answer answers q. With a nil ctx it must not wait.
-func (r *Resolver) answer(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
-	if !q.Recursion || q.Class != dns.ClassIN || q.Opcode() != dns.OpcodeQuery {
-		return dns.Declined
-	}
-	a.RA = true
-	if q.Type >= 128 && q.Type <= 255 || q.Type == dns.TypeOPT || q.Type == 0 {
-		return r.meta(q, a)
-	}
-	if h := r.local.find(q.Name, q.Labels); h != nil {
-		return r.answerLocal(ctx, q, a, t, h)
-	}
-	special, at := r.local.special(q.Name, q.Labels)
-	if special == loopback {
-		r.local.answer(special, at, q, a, &r.block)
-		return dns.Answered
-	}
-	r.judge(q, a, t)
-	if ctx == nil && r.parts.Count != nil { // otherwise it was counted before
-		r.parts.Count(t)
-	}
-	v := &t.Verdict
-	switch {
-	case v.Action == filter.Warn && r.warn == filter.Pass:
-	case v.Action == filter.Redirect && v.To != "":
-		return r.alias(ctx, q, a, t, v.To)
-	case v.Final():
-		return r.refuse(ctx, q, a, t)
-	case v.Action == filter.Pass && !v.Names.OwnDNS && canary(q.Name):
-		r.setBlock(t, "canary")
-		v.Names.Answer = filter.NXDomain
-		return r.refuse(ctx, q, a, t)
-	}
-	if q.Type == dns.TypePTR && r.dns64.IsValid() { // before special: the prefix may be in a private network
-		if out := r.answerEmbeddedPTR(ctx, q, a, t); out != dns.Declined {
-			return out
-		}
-	}
-	if special != 0 {
-		r.local.answer(special, at, q, a, &r.block)
-		return dns.Answered
-	}
-	for i := range v.Edits {
-		if e := &v.Edits[i]; e.Kind == filter.DialHost && e.Value != t.Host {
-			switch q.Type {
-			case dns.TypeA, dns.TypeAAAA:
-				return r.alias(ctx, q, a, t, e.Value)
-			case dns.TypeHTTPS, dns.TypeSVCB:
-				r.block.noData(a)
-				return dns.Answered
-			}
-		}
-	}
-	return r.lookUp(ctx, q, a, t)
-}
-
-// answerLocal answers with a local name.
-func (r *Resolver) answerLocal(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, h *host) dns.Outcome {
-	if h.alias != "" {
-		return r.alias(ctx, q, a, t, h.alias)
-	}
-	h.answer(q, a, &r.block)
-	return dns.Answered
-}
-
-// meta answers queries that are not about records.
-func (r *Resolver) meta(q *dns.Query, a *dns.Reply) dns.Outcome {
-	if q.Type == dns.TypeANY { // RFC 8482 section 4.2
-		a.Record(nil, dns.TypeHINFO, dns.ClassIN, 3600, []byte("\x07RFC8482\x00"))
-		a.Answers++
-		return dns.Answered
-	}
-	a.Rcode = dns.RcodeNotImp
-	return dns.Answered
-}
-
-// judge has the policy judge the name.
-func (r *Resolver) judge(q *dns.Query, a *dns.Reply, t *filter.Transaction) {
-	t.Start, t.Proto, t.Type, t.Flags, t.Last, t.Terse = q.At, filter.DNS, q.Type, q.Flags, filter.Name, !r.whole
-	t.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
-	a.Text = dns.AppendHost(a.Text[:0], q.Name)
-	t.Host = asString(a.Text)
-	r.parts.Decider.Decide(context.Background(), t, filter.Name)
+	l := lookup{r: r, q: q, a: a, t: t, ctx: ctx, waits: true}
+	return l.run()
 }
 
 // SeeRefused implements the server's Witness: the checks of the policy that examine
@@ -298,53 +181,6 @@ func (r *Resolver) SeeRefused(q *dns.Query, t *filter.Transaction) {
 		x.ID = r.ids.Next(q.At)
 		*t = x
 	}
-}
-
-// setBlock sets a block for a reason that no check reports.
-func (r *Resolver) setBlock(t *filter.Transaction, category string) {
-	f := filter.Finding{Check: checkName, Category: category}
-	t.Findings = append(t.Findings, f)
-	t.Verdict.Action = filter.Block
-	t.Verdict.Reason.Rule, t.Verdict.Reason.Finding = "", f
-}
-
-// checkName is the check in findings of the resolver itself.
-const checkName = "dns"
-
-// lookUp answers from the cache, or has the answer fetched.
-func (r *Resolver) lookUp(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
-	k := keyOf(q)
-	names := &t.Verdict.Names
-	if (q.Type == dns.TypeHTTPS || q.Type == dns.TypeSVCB) && (names.NoHTTP3 || names.NoECH) {
-		return r.variant(ctx, q, a, t, change{noHTTP3: names.NoHTTP3, noECH: names.NoECH})
-	}
-	from := len(a.Buf)
-	buf, e, ok, stale := r.parts.Store.get(&k, q.At, a.Buf)
-	if !ok {
-		if ctx == nil {
-			a.Stale = stale
-			return dns.Later
-		}
-		buf, e = r.parts.Store.wait(ctx, &k, q.At, a.Buf)
-	}
-	a.Buf = buf
-	if r.synthesises(q) && r.needsDNS64(&e) {
-		return r.synthetic(ctx, q, a, t, from, &e)
-	}
-	fill(q, a, &e)
-	return r.judgeAnswer(ctx, q, a, t, from, &e)
-}
-
-// fill sets the fields of a from e; the records are in a.Buf already.
-func fill(q *dns.Query, a *dns.Reply, e *cache.Entry) {
-	a.Answers, a.Authorities, a.Additionals = e.Answers, e.Authorities, e.Additionals
-	a.Rcode = e.Rcode
-	a.AD = e.Flags&cache.AD != 0 && (q.AD() || q.DO)
-	a.HasEDE, a.EDE, a.EDEText = e.EDE != 0, e.EDE, nil
-}
-
-func keyOf(q *dns.Query) cache.Key {
-	return cache.Key{Name: q.Name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
 }
 
 // asString returns b as a string without copying. Copy it to keep it for longer than b is

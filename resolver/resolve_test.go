@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	miekg "github.com/miekg/dns"
 	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"shuultuur/dns"
+	miekg "github.com/miekg/dns"
+
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // A judge is a simple policy: the treatment of a host and its subdomains.
@@ -24,9 +25,9 @@ type judge struct {
 
 func (j *judge) Wants(*filter.Transaction, filter.Stage) bool { return false }
 
-func (j *judge) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) filter.Verdict {
+func (j *judge) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) {
 	if t.Verdict.Final() {
-		return t.Verdict
+		return
 	}
 	t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: "pupils"}, Names: j.names}
 	for host := t.Host; host != ""; _, host, _ = strings.Cut(host, ".") {
@@ -46,7 +47,6 @@ func (j *judge) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage)
 			break
 		}
 	}
-	return t.Verdict
 }
 
 // An internet answers out of records in presentation form.

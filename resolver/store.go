@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/resolver/cache"
-	"shuultuur/setting"
 )
 
 // An Upstream queries other name servers. msg is a whole, verified answer to the question;
@@ -29,6 +29,10 @@ type CacheConfig struct {
 }
 
 const (
+	staleTTL = 30 // seconds, RFC 8767 section 4
+	// staleRetry is how long after a failure stale answers are given without another attempt
+	// (the failure recheck timer, RFC 8767 section 5).
+	staleRetry = 5 * time.Second
 	// clientTimer is how long a client waits before it gets a stale answer,
 	// RFC 8767 section 5.
 	clientTimer = 1800 * time.Millisecond

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Structured error data (draft-ietf-dnsop-structured-dns-error) is the text of an Extended DNS

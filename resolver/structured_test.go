@@ -7,8 +7,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 func TestErrorsAreStructuredWhenTheClientAsks(t *testing.T) {

@@ -1,17 +1,14 @@
 package resolver
 
 import (
-	"context"
 	"encoding/binary"
-	"fmt"
-	miekg "github.com/miekg/dns"
 	"hash/maphash"
-	"net/netip"
 	"slices"
 	"strings"
 
-	"shuultuur/dns"
-	"shuultuur/filter"
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/lib/dns"
 	"shuultuur/resolver/cache"
 )
 
@@ -38,99 +35,54 @@ func (r *Resolver) variantOf(c change) uint64 {
 	return h | 1<<63
 }
 
-// alias answers with another name and its addresses.
-func (r *Resolver) alias(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, to string) dns.Outcome {
-	// Few names end in a digit; parsing each as an address would allocate an error.
-	if n := len(to); n > 0 && '0' <= to[n-1] && to[n-1] <= '9' || strings.Contains(to, ":") {
-		if addr, err := netip.ParseAddr(to); err == nil {
-			return r.answerAddress(q, a, addr.Unmap())
-		}
-	}
-	switch q.Type {
-	case dns.TypeA, dns.TypeAAAA, dns.TypeCNAME:
-		return r.variant(ctx, q, a, t, change{to: to, dns64: r.synthesises(q)})
-	}
-	r.block.noData(a)
-	return dns.Answered
-}
-
-// answerAddress answers with another address.
-func (r *Resolver) answerAddress(q *dns.Query, a *dns.Reply, addr netip.Addr) dns.Outcome {
+// make makes the answer with a change from the plain one, or from that of another name. An entry
+// with TTL 0 is not cached.
+func (l *lookup) make(c change, plain *cache.Entry) cache.Entry {
 	switch {
-	case q.Type == dns.TypeA && addr.Is4():
-		b := addr.As4()
-		r.block.address(a, dns.TypeA, b[:])
-	case q.Type == dns.TypeAAAA && addr.Is6():
-		b := addr.As16()
-		r.block.address(a, dns.TypeAAAA, b[:])
-	default:
-		r.block.noData(a)
+	case c.to != "":
+		return l.makeAlias(c)
+	case c.dns64:
+		return l.mapped(l.q.Name, l.a.Buf[l.start:], *plain, nil)
 	}
-	return dns.Answered
+	k := keyOf(l.q)
+	body, e := l.r.parts.Store.wait(l.ctx, &k, l.q.At, nil)
+	if e.Rcode != 0 || e.Answers == 0 {
+		e.Body = body
+		return e
+	}
+	return l.changed(l.q.Name, body, e, func(m *miekg.Msg) { clean(m, c) })
 }
 
-// variant answers with a changed form of the plain answer.
-func (r *Resolver) variant(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, c change) dns.Outcome {
-	k := keyOf(q)
-	k.Variant = r.variantOf(c)
-	from := len(a.Buf)
-	buf, e, ok, stale := r.parts.Store.get(&k, q.At, a.Buf)
-	if !ok {
-		if ctx == nil {
-			a.Stale = stale
-			return dns.Later
-		}
-		e = r.make(ctx, q, c)
-		if e.TTL > 0 && e.Flags&cache.Failure == 0 {
-			r.parts.Store.cache.Put(&k, q.At, &e)
-		}
-		buf = append(a.Buf, e.Body...)
-	}
-	a.Buf = buf
-	fill(q, a, &e)
-	if c.to == "" {
-		return r.judgeAnswer(ctx, q, a, t, from, &e)
-	}
-	return dns.Answered
-}
-
-// make fetches the plain answer and changes it. An entry with TTL 0 is not cached.
-func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry {
-	if c.to == "" {
-		k := keyOf(q)
-		body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
-		if plain.Rcode != 0 || plain.Answers == 0 {
-			plain.Body = body
-			return plain
-		}
-		return r.changedEntry(q, q.Name, body, plain, func(m *miekg.Msg) { clean(m, c) })
-	}
+// makeAlias makes the answer that is an alias to another name and that name's records.
+func (l *lookup) makeAlias(c change) cache.Entry {
+	q := l.q
 	name, err := dns.Name(c.to)
 	if err != nil {
 		return cache.Entry{Rcode: dns.RcodeServFail, EDE: dns.EDENetwork}
 	}
-	if h := r.local.find(name, dns.Labels(nil, name)); h != nil && h.alias == "" {
-		return r.ownAlias(q, c.to, h)
+	if h := l.r.local.find(name, dns.Labels(nil, name)); h != nil && h.alias == "" {
+		return l.ownAlias(c.to, h)
+	}
+	if q.Type == dns.TypeCNAME {
+		return l.changed(name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
 	}
 	k := cache.Key{Name: name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
-	if q.Type == dns.TypeCNAME {
-		return r.changedEntry(q, name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
-	}
-	body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
+	body, plain := l.r.parts.Store.wait(l.ctx, &k, q.At, nil)
 	lead := func(m *miekg.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) }
-	if c.dns64 && r.needsDNS64(&plain) {
-		return r.ipv6Answer(ctx, q, name, body, plain, lead)
-	}
-	if plain.Flags&cache.Failure != 0 {
+	switch {
+	case c.dns64 && l.r.needsDNS64(&plain):
+		return l.mapped(name, body, plain, lead)
+	case plain.Flags&cache.Failure != 0:
 		plain.Body = nil
 		return plain
 	}
-	return r.changedEntry(q, name, body, plain, lead)
+	return l.changed(name, body, plain, lead)
 }
 
 // ownAlias answers with an alias to a local name.
-func (r *Resolver) ownAlias(q *dns.Query, to string, h *host) cache.Entry {
-	return r.changedEntry(q, q.Name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) {
+func (l *lookup) ownAlias(to string, h *host) cache.Entry {
+	q := l.q
+	return l.changed(q.Name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) {
 		prependAlias(m, q, to, localTTL)
 		hdr := miekg.RR_Header{Name: miekg.Fqdn(to), Rrtype: q.Type, Class: dns.ClassIN, Ttl: localTTL}
 		switch q.Type {
@@ -155,9 +107,10 @@ func prependAlias(m *miekg.Msg, q *dns.Query, to string, ttl uint32) {
 	m.Answer = slices.Insert(m.Answer, 0, miekg.RR(rr))
 }
 
-// changedEntry makes an entry for q from the answer for name, with the given body and counts,
-// after how has changed it.
-func (r *Resolver) changedEntry(q *dns.Query, name, body []byte, plain cache.Entry, how func(*miekg.Msg)) cache.Entry {
+// changed makes the answer from that for name, with the given body and counts, after how has
+// changed it.
+func (l *lookup) changed(name, body []byte, plain cache.Entry, how func(*miekg.Msg)) cache.Entry {
+	q := l.q
 	failed := cache.Entry{Rcode: dns.RcodeServFail, EDE: dns.EDEIndeterminate}
 	msg := make([]byte, headerLen, headerLen+len(name)+4+len(body))
 	binary.BigEndian.PutUint16(msg[4:], 1)
@@ -180,7 +133,7 @@ func (r *Resolver) changedEntry(q *dns.Query, name, body []byte, plain cache.Ent
 		return failed
 	}
 	k := keyOf(q)
-	e, err := r.parts.Store.entryOf(&k, out)
+	e, err := l.r.parts.Store.entryOf(&k, out)
 	if err != nil {
 		return failed
 	}
@@ -218,80 +171,4 @@ func cleanParams(ps []miekg.SVCBKeyValue, c change) []miekg.SVCBKeyValue {
 		}
 		return false
 	})
-}
-
-// record makes a record from a rule's value, nil if that is invalid. A TXT value is one text,
-// including blanks and quotes.
-func (r *Resolver) record(q *dns.Query, typ, value string) miekg.RR {
-	if q.Type == dns.TypeTXT {
-		x := &miekg.TXT{Hdr: miekg.RR_Header{Name: dns.Text(q.Name), Rrtype: dns.TypeTXT, Class: dns.ClassIN, Ttl: r.block.ttl}}
-		for s := range slices.Chunk([]byte(value), 255) {
-			x.Txt = append(x.Txt, escapeText(s))
-		}
-		return x
-	}
-	rr, err := miekg.NewRR(fmt.Sprintf("%s %d IN %s %s", dns.Text(q.Name), r.block.ttl, typ, value))
-	if err != nil {
-		return nil
-	}
-	return rr
-}
-
-// escapeText escapes bytes as miekg/dns reads them.
-func escapeText(s []byte) string {
-	var b strings.Builder
-	for _, c := range s {
-		if c == '\\' || c == '"' || c < ' ' || c > '~' {
-			fmt.Fprintf(&b, "\\%03d", c)
-			continue
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
-}
-
-// rewrite answers by a rule of an ad blocker: modifier is "dnsrewrite=rcode;type;value";
-// several are joined by "|", and the first error or alias takes precedence over records. It
-// declines other modifiers.
-func (r *Resolver) rewrite(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction, modifier string) dns.Outcome {
-	rest, ok := strings.CutPrefix(modifier, "dnsrewrite=")
-	if !ok {
-		return dns.Declined
-	}
-	for one := range strings.SplitSeq(rest, "|") {
-		rcode, rest, _ := strings.Cut(one, ";")
-		if code, ok := miekg.StringToRcode[strings.ToUpper(rcode)]; ok && code != 0 {
-			a.Rcode = uint16(code)
-			if code == dns.RcodeNXDomain {
-				r.block.noData(a)
-			}
-			return dns.Answered
-		}
-		typ, value, _ := strings.Cut(rest, ";")
-		if n, err := dns.Type(typ); err == nil && n == dns.TypeCNAME && q.Type != dns.TypeCNAME {
-			return r.alias(ctx, q, a, t, strings.TrimSuffix(strings.ToLower(value), "."))
-		}
-	}
-	for one := range strings.SplitSeq(rest, "|") {
-		_, rest, _ := strings.Cut(one, ";")
-		typ, value, _ := strings.Cut(rest, ";")
-		if n, err := dns.Type(typ); err != nil || n != q.Type {
-			continue
-		}
-		rr := r.record(q, typ, value)
-		if rr == nil {
-			continue
-		}
-		buf := make([]byte, 1024)
-		n, err := miekg.PackRR(rr, buf, 0, nil, false)
-		if err != nil {
-			continue
-		}
-		a.Buf = append(a.Buf, buf[:n]...)
-		a.Answers++
-	}
-	if a.Answers == 0 {
-		r.block.noData(a)
-	}
-	return dns.Answered
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
 	"shuultuur/state"
 	"shuultuur/state/statetest"
 	"shuultuur/test/redistest"

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shuultuur/redis"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/setting"
 	"shuultuur/state"
 	"shuultuur/state/statetest"
 	"shuultuur/test/redistest"

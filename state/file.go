@@ -13,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 )
 
 // The file that survives a restart: magic, records, and the CRC-32C of all before it (4 bytes,

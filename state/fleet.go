@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/queue"
-	"shuultuur/redis"
+	"shuultuur/lib/queue"
+	"shuultuur/lib/redis"
 )
 
 const (
@@ -56,7 +56,7 @@ const (
 // for each node), instructions a hash of them. Nodes announce new instructions on the channel
 // changes, and on learned the keys (16 bytes each) of verdicts they have stored.
 type Fleet struct {
-	*Memory
+	own     *Memory
 	link    link
 	node    string
 	epoch   atomic.Uint32 // advances when verdicts of other nodes may have changed unnoticed; never 0
@@ -81,7 +81,7 @@ func newFleet(r Redis, m *Memory, log *slog.Logger) *Fleet {
 		r.Prefix = defaultPrefix
 	}
 	f := &Fleet{
-		Memory:  m,
+		own:     m,
 		link:    link{config: r.Config, wait: r.Wait.Or(defaultWait), log: log, lost: make(chan *conn, 1)},
 		node:    m.Instructions.node,
 		puts:    make(chan put, queued),
@@ -110,7 +110,7 @@ func (f *Fleet) counter(key [16]byte) string {
 // Get returns the value that this or another node has put under key. It asks Redis only for
 // keys that may exist there.
 func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
-	if e := f.get(key); e != nil && (e.epoch == 0 || e.epoch == f.epoch.Load()) {
+	if e := f.own.get(key); e != nil && (e.epoch == 0 || e.epoch == f.epoch.Load()) {
 		return e.value, !e.gone
 	}
 	c := f.link.conn.Load()
@@ -144,10 +144,10 @@ func (f *Fleet) learn(key [16]byte, r redis.Reply) (value []byte, ok bool) {
 	}
 	now := time.Now()
 	e := &entry{gone: true, until: now.Add(keepFor), epoch: f.epoch.Load()}
-	if value, left := unsealed(sealed, now); left > 0 && len(value) <= f.most {
+	if value, left := unsealed(sealed, now); left > 0 && len(value) <= f.own.most {
 		e = &entry{value: bytes.Clone(value), until: now.Add(min(left, keepFor)), epoch: e.epoch}
 	}
-	f.cache.Do(at(key), func(q *queue.Queue[*entry]) {
+	f.own.cache.Do(at(key), func(q *queue.Queue[*entry]) {
 		if old, ok := q.Peek(at(key)); ok && old.epoch == 0 && now.Before(old.until) {
 			return // this node has put its own in the meantime
 		}
@@ -172,7 +172,7 @@ func (f *Fleet) invalid(name []byte) {
 	if _, err := hex.Decode(key[:], name[len(prefix):]); err != nil {
 		return
 	}
-	f.cache.Do(at(key), func(q *queue.Queue[*entry]) {
+	f.own.cache.Do(at(key), func(q *queue.Queue[*entry]) {
 		if old, ok := q.Peek(at(key)); ok && old.epoch != 0 {
 			q.Remove(at(key))
 		}
@@ -202,16 +202,16 @@ func unsealed(b []byte, now time.Time) (value []byte, left time.Duration) {
 
 // Put keeps value here at once and stores it in Redis in the background.
 func (f *Fleet) Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration) {
-	if len(value) > f.most {
+	if len(value) > f.own.most {
 		ttl = 0
 	}
 	p := put{key: key}
 	if ttl > 0 {
-		f.Memory.Put(ctx, key, value, ttl)
+		f.own.Put(ctx, key, value, ttl)
 		p.until = time.Now().Add(ttl)
 		p.value = sealed(value, p.until)
 	} else {
-		f.set(key, &entry{gone: true, until: time.Now().Add(time.Minute)})
+		f.own.set(key, &entry{gone: true, until: time.Now().Add(time.Minute)})
 	}
 	select {
 	case f.puts <- p:
@@ -228,11 +228,11 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 		return
 	}
 	for again := false; ; again = true {
-		keys := f.counters.staleKeys(now, counts)
+		keys := f.own.counters.staleKeys(now, counts)
 		if len(keys) == 0 {
 			return
 		}
-		err := f.exchangeParts(ctx, f.counters.pack(f.node, keys, false), f.link.ask)
+		err := f.exchangeParts(ctx, f.own.counters.pack(f.node, keys, false), f.link.ask)
 		over := false
 		for i := range counts {
 			n := &counts[i]
@@ -243,17 +243,17 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 		case err != nil || over && again:
 			return
 		case !over:
-			f.counters.check(now, counts)
+			f.own.counters.check(now, counts)
 			return
 		}
 		// The limit seemed exceeded by old numbers, so try again with the new ones.
-		f.counters.take(now, counts)
+		f.own.counters.take(now, counts)
 	}
 }
 
 // Forget removes counters here and in Redis.
 func (f *Fleet) Forget(ctx context.Context, keys ...[16]byte) error {
-	f.counters.forget(keys)
+	f.own.counters.forget(keys)
 	if len(keys) == 0 || f.link.conn.Load() == nil {
 		return nil // they expire in Redis
 	}
@@ -268,14 +268,14 @@ func (f *Fleet) Forget(ctx context.Context, keys ...[16]byte) error {
 // others' counts fetched in the background.
 func (f *Fleet) CountHere(counts []Count) {
 	if now := time.Now(); f.take(now, counts) {
-		f.counters.scheduleStale(now, counts)
+		f.own.counters.scheduleStale(now, counts)
 	}
 }
 
 // take carries out counts by the sums that this node knows. more is true when Redis
 // may know more.
 func (f *Fleet) take(now time.Time, counts []Count) (more bool) {
-	f.counters.take(now, counts)
+	f.own.counters.take(now, counts)
 	if f.link.conn.Load() != nil {
 		return true
 	}
@@ -398,7 +398,7 @@ func (f *Fleet) exchangeParts(ctx context.Context, parts []part, ask func(contex
 			all = b.Reply(at).EachPair
 			at++
 		}
-		err = f.counters.unpack(&parts[i], all, err)
+		err = f.own.counters.unpack(&parts[i], all, err)
 	}
 	if err == nil {
 		f.link.free(b)
@@ -491,15 +491,15 @@ func addBounded(a, b int64) int64 {
 // flush exchanges the counters that have changed.
 func (f *Fleet) flush(ctx context.Context) {
 	var keys [][16]byte
-	for i := range f.counters.shard {
-		s := &f.counters.shard[i]
+	for i := range f.own.counters.shard {
+		s := &f.own.counters.shard[i]
 		s.mu.Lock()
 		keys = append(keys, s.dirty...)
 		s.dirty = s.dirty[:0]
 		s.mu.Unlock()
 		for len(keys) >= pipeline || i == shards-1 && len(keys) > 0 {
 			n := min(len(keys), pipeline)
-			if parts := f.counters.pack(f.node, keys[:n], true); len(parts) > 0 {
+			if parts := f.own.counters.pack(f.node, keys[:n], true); len(parts) > 0 {
 				f.exchangeParts(ctx, parts, f.link.background) //nolint:errcheck // the link notes it, and the counters stay marked to be sent
 			}
 			keys = append(keys[:0], keys[n:]...)
@@ -614,14 +614,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-back: // Redis may have forgotten everything
-			f.counters.resendAll()
+			f.own.counters.resendAll()
 			nudge(f.meet)
 		case <-tick.C:
 			if f.link.conn.Load() != nil {
 				f.flush(ctx)
 			}
 		case now := <-sweep.C:
-			f.counters.sweep(now)
+			f.own.counters.sweep(now)
 		}
 	}
 	work.Wait()
@@ -648,15 +648,37 @@ func (cs *counters) resendAll() {
 
 // Stats returns the metrics and the condition of the store.
 func (f *Fleet) Stats() Stats {
-	s := f.Memory.Stats()
+	s := f.own.Stats()
 	s.Lost, s.Since = f.link.status()
 	s.Losses, s.Trips, s.Late, s.Replaced = f.link.losses.Load(), f.link.trips.Load(), f.link.late.Load(), f.link.replaced.Load()
 	s.Dropped = f.dropped.Load()
 	return s
 }
 
+// Issue is that of [Instructions]; Run exchanges them with the other nodes.
+func (f *Fleet) Issue(all ...Instruction) error { return f.own.Issue(all...) }
+
+// Erase is that of [Instructions].
+func (f *Fleet) Erase(match func(*Instruction) bool, dry bool) (int, error) {
+	return f.own.Erase(match, dry)
+}
+
+// InForce is that of [Instructions].
+func (f *Fleet) InForce(topic string) []Instruction { return f.own.InForce(topic) }
+
+// Follow is that of [Instructions].
+func (f *Fleet) Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error) {
+	f.own.Follow(ctx, do)
+}
+
+// Problems is that of [Instructions].
+func (f *Fleet) Problems() []string { return f.own.Problems() }
+
+// HandOver is that of [Memory].
+func (f *Fleet) HandOver() error { return f.own.HandOver() }
+
 // Close closes the connection. Run must have returned.
 func (f *Fleet) Close() error {
 	f.link.end()
-	return f.Memory.Close()
+	return f.own.Close()
 }

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
-
-	"shuultuur/arrange"
 )
 
 // An Instruction is an order to a running gateway that all nodes of its fleet carry out: a
@@ -333,7 +331,7 @@ func (s *Instructions) InForce(topic string) (all []Instruction) {
 		}
 	}
 	s.mu.Unlock()
-	arrange.By(all, func(a, b Instruction) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(all, func(a, b Instruction) int { return strings.Compare(a.Key, b.Key) })
 	return all
 }
 
@@ -374,7 +372,7 @@ func (s *Instructions) open() (all []Instruction) {
 	}
 	all = append(all, s.ended...)
 	s.mu.Unlock()
-	arrange.By(all, func(a, b Instruction) int { return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Key, b.Key)) })
+	slices.SortStableFunc(all, func(a, b Instruction) int { return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Key, b.Key)) })
 	return all
 }
 

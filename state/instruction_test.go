@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/state"
 	"shuultuur/test/redistest"
 )
@@ -180,7 +181,7 @@ func TestANodeThatWasAwayCatchesUp(t *testing.T) {
 	b, stop := stopping(t, &redis, dir)
 	give(t, a, "a", "1")
 	give(t, a, "b", "1")
-	eventually(t, "b has both", func() bool { return inForce(b) == "a=1 b=1" })
+	waittest.Until(t, "b has both", func() bool { return inForce(b) == "a=1 b=1" })
 	if got := followOnce(t, b); got != "a=1 b=1" {
 		t.Errorf("b follows %q, want both", got)
 	}
@@ -188,13 +189,13 @@ func TestANodeThatWasAwayCatchesUp(t *testing.T) {
 	give(t, a, "b", "")
 	give(t, a, "c", "2")
 	b, _ = stopping(t, &redis, dir)
-	eventually(t, "b knows what has changed", func() bool { return inForce(b) == "a=1 c=2" })
+	waittest.Until(t, "b knows what has changed", func() bool { return inForce(b) == "a=1 c=2" })
 	if got := followOnce(t, b); got != "b= c=2" {
 		t.Errorf("b follows %q, want only what has changed", got)
 	}
 	// A field of a key that never existed here, and one that replaces instructions.
 	late := node(t, redis)
-	eventually(t, "a new node knows all", func() bool { return inForce(late) == "a=1 c=2" })
+	waittest.Until(t, "a new node knows all", func() bool { return inForce(late) == "a=1 c=2" })
 }
 
 func TestInstructionsGivenWithoutRedisAreShared(t *testing.T) {
@@ -203,13 +204,13 @@ func TestInstructionsGivenWithoutRedisAreShared(t *testing.T) {
 	redis := at(r)
 	a, b := node(t, redis), node(t, redis)
 	give(t, a, "a", "1")
-	eventually(t, "b has it", func() bool { return inForce(b) == "a=1" })
+	waittest.Until(t, "b has it", func() bool { return inForce(b) == "a=1" })
 	r.Stop()
 	give(t, a, "a", "2")
 	give(t, b, "b", "3")
 	r.Restart(t) // and has forgotten everything
-	eventually(t, "both have all", func() bool { return inForce(a) == "a=2 b=3" && inForce(b) == "a=2 b=3" })
-	eventually(t, "Redis has each once", func() bool {
+	waittest.Until(t, "both have all", func() bool { return inForce(a) == "a=2 b=3" && inForce(b) == "a=2 b=3" })
+	waittest.Until(t, "Redis has each once", func() bool {
 		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
 		return n == 2 && err == nil
 	})
@@ -222,10 +223,10 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	redis := at(r)
 	b := node(t, redis)
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001700000000000\x00other", `{"topic":"t","key":"a","value":"1","at":1700000000000,"node":"other"}`)
-	eventually(t, "b has what nobody has published", func() bool { return inForce(b) == "a=1" })
+	waittest.Until(t, "b has what nobody has published", func() bool { return inForce(b) == "a=1" })
 	// Older, damaged and foreign fields are removed.
 	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001600000000000\x00other", `{"topic":"t","key":"a","value":"0","at":1600000000000,"node":"other"}`, "garbage", "x")
-	eventually(t, "only the last word is kept", func() bool {
+	waittest.Until(t, "only the last word is kept", func() bool {
 		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
 		return n == 1 && err == nil
 	})
@@ -244,7 +245,7 @@ func TestErasedInstructionsStayErased(t *testing.T) {
 	b, stopB := stopping(t, &redis, dirB)
 	give(t, a, "a", "secret")
 	give(t, a, "b", "1")
-	eventually(t, "b has both", func() bool { return inForce(b) == "a=secret b=1" })
+	waittest.Until(t, "b has both", func() bool { return inForce(b) == "a=secret b=1" })
 	fields, err := r.Do(t, "HGETALL", "shuultuur:instructions").Texts()
 	if err != nil || len(fields) != 4 {
 		t.Fatalf("instructions in Redis: got %q, %v, want two fields and their values", fields, err)
@@ -255,7 +256,7 @@ func TestErasedInstructionsStayErased(t *testing.T) {
 	}
 	nowhere := func(what string, nodes ...state.Store) {
 		t.Helper()
-		eventually(t, what+": only b is left", func() bool {
+		waittest.Until(t, what+": only b is left", func() bool {
 			for _, n := range nodes {
 				if inForce(n) != "b=1" {
 					return false
@@ -275,7 +276,7 @@ func TestErasedInstructionsStayErased(t *testing.T) {
 	r.Do(t, append([]string{"HSET", "shuultuur:instructions"}, fields...)...)
 	nowhere("after a restart", a, b)
 	give(t, b, "a", "2")
-	eventually(t, "it can be given again", func() bool { return inForce(a) == "a=2 b=1" && inForce(b) == "a=2 b=1" })
+	waittest.Until(t, "it can be given again", func() bool { return inForce(a) == "a=2 b=1" && inForce(b) == "a=2 b=1" })
 	stopA()
 	stopB()
 	for _, dir := range []string{dirA, dirB} {
@@ -353,7 +354,7 @@ func TestANodeThatWasAwayForMonthsBringsNothingBack(t *testing.T) {
 	a := node(t, redis)
 	give(t, a, "new", "2")
 	b, _ := stopping(t, &redis, dir)
-	eventually(t, "both agree", func() bool { return inForce(a) == "new=2" && inForce(b) == "new=2" })
+	waittest.Until(t, "both agree", func() bool { return inForce(a) == "new=2" && inForce(b) == "new=2" })
 	if got := followOnce(t, b); !strings.Contains(got, "old=") {
 		t.Errorf("b follows %q, want the old one withdrawn", got)
 	}
@@ -404,9 +405,9 @@ func TestKeysOfAnotherTypeAreReplaced(t *testing.T) {
 				t.Errorf("a limit of %d lets %d through", most, passed)
 			}
 			give(t, a, "a", "1")
-			eventually(t, "an instruction arrives", func() bool { return inForce(b) == "a=1" })
+			waittest.Until(t, "an instruction arrives", func() bool { return inForce(b) == "a=1" })
 			a.Put(t.Context(), key(8), []byte("v"), time.Hour)
-			eventually(t, "a verdict arrives", func() bool { v, ok := b.Get(t.Context(), key(8)); return ok && string(v) == "v" })
+			waittest.Until(t, "a verdict arrives", func() bool { v, ok := b.Get(t.Context(), key(8)); return ok && string(v) == "v" })
 			if st := a.Stats(); st.Replaced+b.Stats().Replaced < 2 || st.Lost != "" {
 				t.Errorf("%d and %d keys were replaced, want 2 in all; Redis is lost: %q", st.Replaced, b.Stats().Replaced, st.Lost)
 			}

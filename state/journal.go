@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 )
 
 // A journal is the file of instructions, one JSON object per line. The last line for each key

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/redis"
-	"shuultuur/redis/keyspace"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/redis/keyspace"
 )
 
 const (

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/state"
 	"shuultuur/state/statetest"
 	"shuultuur/test/redistest"
@@ -81,16 +82,16 @@ func TestOnlyAnnouncedKeysAreQueried(t *testing.T) {
 				}
 			}
 			a := node(t, at)
-			eventually(t, "a need not ask", func() bool { return !asksRedis(t, a, &nobody) })
+			waittest.Until(t, "a need not ask", func() bool { return !asksRedis(t, a, &nobody) })
 			put(a, 0)
-			eventually(t, "all is in Redis", func() bool { return keys() > each })
+			waittest.Until(t, "all is in Redis", func() bool { return keys() > each })
 
 			b := node(t, at)
-			eventually(t, "b need not ask", func() bool { return !asksRedis(t, b, &nobody) })
+			waittest.Until(t, "b need not ask", func() bool { return !asksRedis(t, b, &nobody) })
 			all("b, who came later,", b, 0)
 			put(b, each)
 			last := statetest.Key(2*each - 1)
-			eventually(t, "a hears of what b has brought", func() bool { _, ok := a.Get(t.Context(), last); return ok })
+			waittest.Until(t, "a hears of what b has brought", func() bool { _, ok := a.Get(t.Context(), last); return ok })
 			all("a", a, each)
 
 			// A finds later the announcements that it missed while it did not listen.
@@ -98,9 +99,9 @@ func TestOnlyAnnouncedKeysAreQueried(t *testing.T) {
 				s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			}
 			put(b, 2*each)
-			eventually(t, "the rest is in Redis", func() bool { return keys() > 3*each })
-			eventually(t, "both listen again", func() bool { return listeners() == 2 })
-			eventually(t, "a need not ask again", func() bool { return !asksRedis(t, a, &nobody) })
+			waittest.Until(t, "the rest is in Redis", func() bool { return keys() > 3*each })
+			waittest.Until(t, "both listen again", func() bool { return listeners() == 2 })
+			waittest.Until(t, "a need not ask again", func() bool { return !asksRedis(t, a, &nobody) })
 			all("a, back again,", a, 2*each)
 			if d := a.Stats().Dropped + b.Stats().Dropped; d > 0 {
 				t.Errorf("%d verdicts were dropped", d)

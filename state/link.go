@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
 )
 
 const (

@@ -8,21 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/state"
 	"shuultuur/state/statetest"
 	"shuultuur/test/peer"
 	"shuultuur/test/redistest"
 )
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute it is still not true that %s", what)
-		}
-	}
-}
 
 func add(s state.Store, key uint64, n int64) state.Count {
 	c := []state.Count{{Key: statetest.Key(key), Until: time.Now().Add(time.Hour), Add: n}}
@@ -57,11 +49,11 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 			add(a, 1, 10)
 			add(b, 1, 5)
 			a.Put(t.Context(), statetest.Key(1), []byte("before"), time.Hour)
-			eventually(t, "both know of 15", func() bool { return add(a, 1, 0).Sum == 15 && add(b, 1, 0).Sum == 15 })
+			waittest.Until(t, "both know of 15", func() bool { return add(a, 1, 0).Sum == 15 && add(b, 1, 0).Sum == 15 })
 
 			trouble.begin(t, r)
 			// Traffic notices.
-			eventually(t, "both say that Redis is lost", func() bool {
+			waittest.Until(t, "both say that Redis is lost", func() bool {
 				for i, s := range []state.Store{a, b} {
 					add(s, uint64(100+i), 1)
 					s.Put(t.Context(), statetest.Key(99), []byte("x"), time.Hour)
@@ -87,9 +79,9 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 			}
 
 			trouble.end(t, r)
-			eventually(t, "both have Redis again", func() bool { return a.Stats().Lost == "" && b.Stats().Lost == "" })
-			eventually(t, "both know of 1115", func() bool { return add(a, 1, 0).Sum == 1115 && add(b, 1, 0).Sum == 1115 })
-			eventually(t, "b knows what a learned meanwhile", func() bool {
+			waittest.Until(t, "both have Redis again", func() bool { return a.Stats().Lost == "" && b.Stats().Lost == "" })
+			waittest.Until(t, "both know of 1115", func() bool { return add(a, 1, 0).Sum == 1115 && add(b, 1, 0).Sum == 1115 })
+			waittest.Until(t, "b knows what a learned meanwhile", func() bool {
 				v, ok := b.Get(t.Context(), statetest.Key(2))
 				return ok && string(v) == "meanwhile"
 			})
@@ -127,7 +119,7 @@ func TestLeavesNoGoroutines(t *testing.T) {
 		<-done
 		s.Close()
 	}
-	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+	waittest.Until(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 	m := r.Do(t, "HVALS", "shuultuur:c:"+fmt.Sprintf("%x", statetest.Key(1)))
 	if all, err := m.Texts(); err != nil || len(all) != 3 {
 		t.Error("the last counts were not sent to Redis")
@@ -149,7 +141,7 @@ func TestRefusalsOfAnyKindCountAsALoss(t *testing.T) {
 	s := node(t, at(r))
 	add(s, 1, 1)
 	r.Do(t, "ACL", "SETUSER", "default", "-hset")
-	eventually(t, "it is lost", func() bool { return !add(s, 2, 1).Known && s.Stats().Lost != "" })
+	waittest.Until(t, "it is lost", func() bool { return !add(s, 2, 1).Known && s.Stats().Lost != "" })
 	if lost := s.Stats().Lost; !strings.Contains(lost, "NOPERM") {
 		t.Errorf("the reason of the loss is %q", lost)
 	}

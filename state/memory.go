@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"shuultuur/queue"
+	"shuultuur/lib/queue"
 )
 
 const (

@@ -1,6 +1,6 @@
 package state
 
-import "shuultuur/metric"
+import "shuultuur/lib/metric"
 
 // readings are the metrics of a store, with the Stats they come from.
 var readings = []struct {

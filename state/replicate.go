@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
 )
 
 // How a fleet shares instructions. The hash "instructions" has a field for each, named by
@@ -60,8 +60,8 @@ func (f *Fleet) replicate(ctx context.Context) {
 			inbox := f.inbox
 			f.inbox = nil
 			f.mu.Unlock()
-			f.Instructions.take(inbox, true)
-		case <-f.Instructions.send:
+			f.own.Instructions.take(inbox, true)
+		case <-f.own.Instructions.send:
 			f.publishAll(ctx)
 		}
 	}
@@ -77,7 +77,7 @@ func (f *Fleet) receive(payload []byte) {
 	switch {
 	case !ok || len(f.inbox) >= pipeline:
 		nudge(f.meet)
-	case i.Node != f.Instructions.node:
+	case i.Node != f.own.Instructions.node:
 		f.inbox = append(f.inbox, i)
 		nudge(f.arrived)
 	}
@@ -91,12 +91,12 @@ func (f *Fleet) compare(ctx context.Context) {
 	if f.link.background(ctx, &b) != nil {
 		return // the link has noted it
 	}
-	shared, all := f.Instructions.count()
+	shared, all := f.own.Instructions.count()
 	if n, err := b.Reply(0).Int(); err != nil || int(n) != shared || shared < all {
 		f.reconcile(ctx)
 		return
 	}
-	f.Instructions.agree(time.Now())
+	f.own.Instructions.agree(time.Now())
 }
 
 // reconcile reads all instructions in Redis, takes newer ones, deletes older ones, and writes
@@ -149,8 +149,8 @@ func (f *Fleet) reconcile(ctx context.Context) {
 	for _, i := range found {
 		news = append(news, i)
 	}
-	f.Instructions.take(news, true)
-	older = append(older, f.Instructions.compare(found, now)...)
+	f.own.Instructions.take(news, true)
+	older = append(older, f.own.Instructions.compare(found, now)...)
 	f.remove(ctx, older)
 	f.publishAll(ctx)
 }
@@ -172,7 +172,7 @@ func (f *Fleet) remove(ctx context.Context, fields []string) {
 // those that they replace.
 func (f *Fleet) publishAll(ctx context.Context) {
 	for {
-		part, older := f.Instructions.unshared(pipeline)
+		part, older := f.own.Instructions.unshared(pipeline)
 		if len(part) == 0 {
 			f.remove(ctx, older)
 			return
@@ -191,7 +191,7 @@ func (f *Fleet) publishAll(ctx context.Context) {
 		if f.link.background(ctx, &b) != nil {
 			return // the next comparison finds that they are missing
 		}
-		f.Instructions.markShared(part)
+		f.own.Instructions.markShared(part)
 		f.remove(ctx, older)
 		if len(part) > maxPublished && len(part) < pipeline { // the last of many
 			b.Reset()

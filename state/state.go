@@ -23,10 +23,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"shuultuur/metric"
-	"shuultuur/redis"
-	"shuultuur/release"
-	"shuultuur/setting"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 // Config sets how much to remember, and with which gateways to share it.

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -79,7 +80,7 @@ func (a loggedRequest) exchange(t *testing.T, proxy string, places *strings.Repl
 func logLines(t *testing.T, file string, want int) []string {
 	t.Helper()
 	var lines []string
-	waitUntil(t, fmt.Sprintf("%d lines in %s", want, filepath.Base(file)), func() bool {
+	waittest.Until(t, fmt.Sprintf("%d lines in %s", want, filepath.Base(file)), func() bool {
 		b, err := os.ReadFile(file)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
@@ -94,16 +95,6 @@ func logLines(t *testing.T, file string, want int) []string {
 		return len(lines) >= want
 	})
 	return lines
-}
-
-// waitUntil waits for something that another process does.
-func waitUntil(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no %s within a minute", what)
-		}
-	}
 }
 
 // runGateway starts a gateway with settings in dir.
@@ -133,6 +124,12 @@ func runGateway(t *testing.T, dir, settings string) *gateway.Gateway {
 // startSquid starts Squid and returns its address and log.
 func startSquid(t *testing.T, lines string) (addr, log string) {
 	t.Helper()
+	return startSquidAs(t, lines+"\ncache deny all\n")
+}
+
+// startSquidAs is startSquid without the settings that change what clients get.
+func startSquidAs(t *testing.T, lines string) (addr, log string) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil { // Squid gives up root
 		t.Fatal(err)
@@ -146,7 +143,6 @@ func startSquid(t *testing.T, lines string) (addr, log string) {
 visible_hostname ADDR
 acl SSL_ports port 443
 ` + lines + `
-cache deny all
 strip_query_terms off
 access_log stdio:DIR/access.log
 cache_log DIR/cache.log
@@ -318,7 +314,7 @@ func startE2guardian(t *testing.T, lists map[string]string) (addr, log string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	waitUntil(t, "e2guardian", func() bool {
+	waittest.Until(t, "e2guardian", func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()

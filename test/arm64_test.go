@@ -20,7 +20,7 @@ func TestKernelsOfArm64AgreeWithPlainGo(t *testing.T) {
 	emulator := peer.Program(t, "qemu-aarch64-static")
 	for _, c := range []struct{ folder, tests string }{
 		{"content", "Vectors|EightBytes|Pieces|FuzzText|FuzzNormalise"},
-		{"check/picture/net", "AllKernels"},
+		{"lib/neural", "AllKernels"},
 	} {
 		folder := filepath.Join("..", filepath.FromSlash(c.folder))
 		program := filepath.Join(t.TempDir(), "test")

@@ -17,8 +17,9 @@ import (
 
 	"shuultuur/cache/simulate"
 	"shuultuur/gateway"
-	"shuultuur/replay"
 	"shuultuur/test/data"
+	"shuultuur/tool/replay"
+	"shuultuur/whatif"
 )
 
 const cacheReplaySettings = `
@@ -75,7 +76,7 @@ func TestAReplayedLogHitsAsSimulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &replay.Source{Files: []string{"-"}, Stdin: strings.NewReader(log)}
+	source := &whatif.Source{Files: []string{"-"}, Stdin: strings.NewReader(log)}
 	r, err := sender.Run(t.Context(), source.Entries(t.Context()))
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 
 	"shuultuur/intercept"
 	"shuultuur/test/data"
+	"shuultuur/test/peer"
 )
 
 // A wrapper is on both sides of a gateway that decrypts TLS, so that a client
@@ -187,10 +188,7 @@ proxy: {private: [127.0.0.0/8], parent: "http://%s"}
 // gateway does not store responses for one person, whatever the origin permits. Tests of
 // interim responses need a library for Node that may be missing.
 func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("node is not installed")
-	}
+	node := peer.Program(t, "node")
 	origin := httptest.NewTLSServer(nil)
 	t.Cleanup(origin.Close)
 	w := newWrapper(t, origin.TLS.Certificates)

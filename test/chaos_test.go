@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
 )
 
@@ -119,10 +120,9 @@ func (f *fleet) drive(least time.Duration, enough func() bool) *traffic {
 
 // TestNobodyNoticesThatRedisIsLost kills, pauses, cuts off and fills Redis under load. The
 // bound on the additional time of a request is wide, because other tests use the processors,
-// too. It finds requests that wait for Redis until they time out. "go run ./bench state"
-// measures the time.
+// too. It finds requests that wait for Redis until they time out. "go run -C bench . state"
+// measures the time. It runs alone, because it counts the goroutines of the process.
 func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
-	t.Parallel()
 	r := redistest.Start(t)
 	wire := newCable(t, r.Addr)
 	f := newFleet(t, 1, fmt.Sprintf("{addresses: [%q]}", wire.l.Addr()))
@@ -145,7 +145,7 @@ func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
 		}
 		trouble.end()
 		after := f.drive(500*time.Millisecond, is("shared"))
-		until(t, trouble.name+": the gateway has Redis back", is("shared")) // on a busy machine the gateway may lose Redis once more
+		waittest.Until(t, trouble.name+": the gateway has Redis back", is("shared")) // on a busy machine the gateway may lose Redis once more
 		for when, s := range map[string]*traffic{"during": during, "after": after} {
 			if len(s.wrong) > 0 {
 				t.Errorf("%s, %s: %d of %d requests failed; the first: %s", trouble.name, when, len(s.wrong), len(s.took), s.wrong[0])
@@ -156,5 +156,5 @@ func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
 			t.Logf("%s, %s: %d requests, median %v (before: %v)", trouble.name, when, len(s.took), s.median(), calm.median())
 		}
 	}
-	until(t, "no goroutines are left over", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
+	waittest.Until(t, "no goroutines are left over", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
 }

@@ -58,7 +58,7 @@ until shuultuur events | grep -q bet.example; do sleep 0.1; done`, want: []strin
 curl() { command curl -sS "$@"; } # the page that is fetched is to be refused
 `, programs: []string{"dig"},
 		want: []string{"EDE: 15 (Blocked)", "403 Forbidden", "BLOCK  http://casino.example/", "policy  kids"}},
-	"docs/guide-firewall.md": {before: `cp $REPOSITORY/importer/testdata/opnsense.xml config.xml`, want: []string{"They are good"}},
+	"docs/guide-firewall.md": {before: `cp $REPOSITORY/tool/importer/opnsense/testdata/config.xml config.xml`, want: []string{"They are good"}},
 	"docs/guide-fleet.md": {before: `
 for n in 2 5 6; do ip address add 10.0.0.$n/32 dev lo; done; cp $FILES/1.yaml shuultuur.yaml; echo bet.example >own.txt
 redis-server --bind 10.0.0.5 --protected-mode no --save '' --daemonize yes >/dev/null
@@ -271,7 +271,7 @@ func TestTheCommandsOfTheManualWork(t *testing.T) {
 			case os.Getuid() != 0:
 				t.Skip("only root can give a page its own network and folders")
 			}
-			for _, p := range d.programs {
+			for _, p := range append([]string{"unshare"}, d.programs...) {
 				peer.Program(t, p)
 			}
 			t.Parallel()
@@ -356,7 +356,7 @@ func exampleFiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"e2guardian", "squid", "squidguard", "pihole", "adguardhome"} {
-		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join("..", "importer", "testdata", name))); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join("..", "tool", "importer", name, "testdata"))); err != nil {
 			t.Fatal(err)
 		}
 	}

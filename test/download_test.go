@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -32,7 +33,7 @@ func startClamd(t *testing.T) (socket string) {
 		}
 	}
 	peer.Start(t, "clamd", "--config-file="+filepath.Join(dir, "clamd.conf"))
-	until(t, "clamd listens", func() bool {
+	waittest.Until(t, "clamd listens", func() bool {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()
@@ -96,7 +97,7 @@ func TestBrowserWaitsWhileADownloadIsScanned(t *testing.T) {
 	b.open(origin.URL + "/setup.exe")
 	b.shows("setup.exe")
 	link := ""
-	until(t, "the page leads to the file", func() bool {
+	waittest.Until(t, "the page leads to the file", func() bool {
 		link = b.script(`let a = document.querySelector("a.button"); return a ? a.href : ""`)
 		return link != ""
 	})

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 )
 
 const fetchSettings = `
@@ -29,16 +30,6 @@ policies:
     rules: [{name: ads, action: block, category: [ads]}]
 proxy: {private: [127.0.0.0/8]}
 `
-
-// until waits for a condition that must soon hold.
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not so after a minute: " + what)
-		}
-	}
-}
 
 func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 	var body atomic.Value
@@ -111,7 +102,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 		t.Error("the gateway blocks a host although the list is still empty")
 	}
 	close(gate)
-	until(t, "the list is in use", func() bool { return blocked(g, "ads") })
+	waittest.Until(t, "the list is in use", func() bool { return blocked(g, "ads") })
 	if text := health(g); strings.Contains(text, "list ads") {
 		t.Errorf("after the list was fetched, /health says %s", text)
 	}
@@ -125,5 +116,5 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 	if c, err := f.Store.Update(t.Context(), "ads", f.Fetched["ads"]); err != nil || !c.Updated {
 		t.Fatalf("updating the list from another process: %+v, %v", c, err)
 	}
-	until(t, "the list fetched by hand is in use", func() bool { return blocked(g, "more") })
+	waittest.Until(t, "the list fetched by hand is in use", func() bool { return blocked(g, "more") })
 }

@@ -13,6 +13,7 @@ import (
 // its own name server, the gateway filters pages, refuses names at once and reports which line
 // is missing. It resolves names as soon as the system has a server.
 func TestTheStarterSettingsStartWithoutAnyNameServer(t *testing.T) {
+	peer.Program(t, "unshare")
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a program its own /etc/resolv.conf")
 	}

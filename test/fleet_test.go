@@ -16,17 +16,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"shuultuur/admin"
-	"shuultuur/configuration"
+	"shuultuur/admin/clients"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
 )
 
@@ -228,7 +228,7 @@ func (f *fleet) saysWhatIsLeft() {
 	t := f.t
 	t.Helper()
 	for i, g := range f.nodes {
-		var answer admin.Quotas
+		var answer clients.Quotas
 		for name, ask := range map[string]func() (string, error){
 			"the client's page": func() (string, error) {
 				r, err := http.NewRequestWithContext(t.Context(), "GET", "http://shuultuur.internal/", nil)
@@ -291,7 +291,7 @@ func (f *fleet) rests() {
 		}
 		res.Body.Close()
 		for node := range f.nodes {
-			until(f.t, fmt.Sprintf("node %d has heard of the pause of %s", node, what.length), func() bool { return f.status(node, "http://ads.example/") == what.status })
+			waittest.Until(f.t, fmt.Sprintf("node %d has heard of the pause of %s", node, what.length), func() bool { return f.status(node, "http://ads.example/") == what.status })
 		}
 	}
 }
@@ -315,7 +315,7 @@ func (f *fleet) obeys(redis string) {
 	reaches := func(what string, status int) {
 		f.t.Helper()
 		for node := range f.nodes {
-			until(f.t, fmt.Sprintf("%s on node %d", what, node), func() bool { return f.status(node, page) == status })
+			waittest.Until(f.t, fmt.Sprintf("%s on node %d", what, node), func() bool { return f.status(node, page) == status })
 		}
 	}
 	change(0, `[{"entry": "own.example"}]`)
@@ -339,7 +339,7 @@ func (f *fleet) purges() {
 		return f.stored.Load() - was
 	}
 	for node := range f.nodes {
-		until(f.t, fmt.Sprintf("node %d has stored the page", node), func() bool { return asks(node) == 0 })
+		waittest.Until(f.t, fmt.Sprintf("node %d has stored the page", node), func() bool { return asks(node) == 0 })
 	}
 	res, err := http.PostForm("http://"+f.nodes[0].AdminAddr()+"/cache/purge", url.Values{"kind": {"host"}, "value": {"news.example"}})
 	if err != nil {
@@ -347,7 +347,7 @@ func (f *fleet) purges() {
 	}
 	res.Body.Close()
 	for node := range f.nodes {
-		until(f.t, fmt.Sprintf("node %d asks anew for what was purged", node), func() bool { return asks(node) == 1 })
+		waittest.Until(f.t, fmt.Sprintf("node %d asks anew for what was purged", node), func() bool { return asks(node) == 1 })
 	}
 }
 
@@ -368,14 +368,14 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				if s := f.health(i).State; s != "shared" {
 					t.Fatalf("node %d says its state is %q, want shared", i, s)
 				}
-				until(t, "the list is fetched", func() bool { return f.status(i, "http://ads.example/") == 403 })
+				waittest.Until(t, "the list is fetched", func() bool { return f.status(i, "http://ads.example/") == 403 })
 			}
 
 			// What one node learns both know, as long as the page is the same.
 			if s := f.status(0, "http://rude.example/rude"); s != 403 {
 				t.Fatalf("a page with rude words: status %d, want 403", s)
 			}
-			until(t, "the other knows", func() bool {
+			waittest.Until(t, "the other knows", func() bool {
 				return f.status(1, "http://rude.example/rude") == 403 && f.learned(1, "rude.example")
 			})
 
@@ -392,7 +392,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				t.Fatalf("updating the list: %+v, %v", c, err)
 			}
 			for i := range f.nodes {
-				until(t, "the new list is in use", func() bool { return f.status(i, "http://more.example/") == 403 })
+				waittest.Until(t, "the new list is in use", func() bool { return f.status(i, "http://more.example/") == 403 })
 			}
 
 			// Verdicts learned with the old list are void on all nodes.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"shuultuur/content"
+	"shuultuur/content/prose"
 )
 
 const renderedSettings = `
@@ -92,8 +92,8 @@ func compareThroughGateway(t *testing.T, cases []renderCase, least int) {
 	wg.Wait()
 	shown := 0
 	for i, c := range cases {
-		word := bytes.TrimSpace(content.Normalise(nil, []byte(c.word)))
-		shows := func(s string) bool { return bytes.Contains(content.Normalise(nil, []byte(s)), word) }
+		word := bytes.TrimSpace(prose.Normalise(nil, []byte(c.word)))
+		shows := func(s string) bool { return bytes.Contains(prose.Normalise(nil, []byte(s)), word) }
 		blocked := strings.Contains(through[i], "readers")
 		if shows(direct[i]) {
 			shown++

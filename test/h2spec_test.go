@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/test/peer"
 )
 
 // h2spec is a public HTTP/2 conformance client.
@@ -17,6 +19,7 @@ const h2spec = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
 
 func TestHTTP2OfTheDecryptedSideConforms(t *testing.T) {
 	t.Parallel()
+	peer.NotQuick(t, "h2spec")
 	dir := t.TempDir()
 	install := exec.Command("go", "install", h2spec)
 	install.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=")

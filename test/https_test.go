@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"shuultuur/intercept"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -108,10 +109,7 @@ func connector(t *testing.T, to string) string {
 // newHome creates a home folder whose browser trusts a root.
 func newHome(t *testing.T, root string) string {
 	t.Helper()
-	certutil, err := exec.LookPath("certutil")
-	if err != nil {
-		t.Skip("certutil is not installed (package libnss3-tools); \"make test\" installs it on Debian")
-	}
+	certutil := peer.Program(t, "certutil")
 	home := t.TempDir()
 	store := filepath.Join(home, ".pki", "nssdb")
 	if err := os.MkdirAll(store, 0o700); err != nil {
@@ -166,10 +164,7 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 }
 
 func TestCurlThroughADecryptedTunnel(t *testing.T) {
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		t.Skip("curl is not installed")
-	}
+	curl := peer.Program(t, "curl")
 	h := newHTTPSHouse(t, map[string]string{"/": "The ferry sails at nine."})
 	root := filepath.Join(filepath.Dir(h.file), "client-root.pem")
 	for _, version := range []string{"--http1.1", "--http2"} {
@@ -252,10 +247,7 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.write("shuultuur.yaml", strings.Replace(string(settings), "events: {", "events: {jsonl: events.jsonl, ", 1))
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		t.Skip("curl is not installed")
-	}
+	curl := peer.Program(t, "curl")
 	for _, args := range [][]string{nil, {"-keylog", filepath.Join(dir, "keys"), "-cores"}} {
 		var logged lockedBuffer
 		cmd := peer.Command(t, filepath.Join(bin, "shuultuur"), append([]string{"run", "-config", h.file}, args...)...)
@@ -264,7 +256,7 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 			t.Fatal(err)
 		}
 		proxy := regexp.MustCompile(`serving proxy=(\S+)`)
-		until(t, "the gateway to serve", func() bool { return proxy.MatchString(logged.String()) })
+		waittest.Until(t, "the gateway to serve", func() bool { return proxy.MatchString(logged.String()) })
 		addr := proxy.FindStringSubmatch(logged.String())[1]
 		if out, err := exec.Command(curl, "-sS", "--max-time", "60", "--cacert", filepath.Join(dir, "client-root.pem"), "-x", "http://"+addr, "https://www.example.com/").CombinedOutput(); err != nil || string(out) != "The ferry sails at nine." {
 			t.Errorf("curl: %v, %s", err, out)

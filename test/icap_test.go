@@ -1,23 +1,29 @@
 package test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"shuultuur/event"
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/cert"
 	"shuultuur/test/peer"
 )
@@ -38,34 +44,48 @@ policies:
 events: {sqlite: events.db, every: 100ms}
 `
 
-// icapLines returns the lines of docs/icap.md.
-func icapLines(at string) string {
-	return strings.ReplaceAll(`
-icap_enable on
-icap_send_client_ip on
-icap_send_client_username on
-icap_preview_enable on
-icap_persistent_connections on
-icap_service shuultuur_req reqmod_precache icap://AT/reqmod bypass=off
-icap_service shuultuur_resp respmod_precache icap://AT/respmod bypass=off
-adaptation_access shuultuur_req allow all
-adaptation_access shuultuur_resp allow all
-http_access allow all
-`, "AT", at)
+// icapLines returns the lines of docs/icap.md for an ICAP server, and those that let all
+// clients in.
+func icapLines(t *testing.T, at string) string {
+	t.Helper()
+	return documentedLines(t, at) + "http_access allow all\n"
+}
+
+// documentedLines returns the first lines for squid.conf in docs/icap.md, exactly, for an ICAP
+// server.
+func documentedLines(t *testing.T, at string) string {
+	t.Helper()
+	b, err := os.ReadFile("../docs/icap.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lines, ok := strings.Cut(string(b), "```squid\n")
+	lines, _, end := strings.Cut(lines, "```")
+	if !ok || !end || !strings.Contains(lines, "icap://127.0.0.1:1344/") {
+		t.Fatal("docs/icap.md has no lines for squid.conf with 127.0.0.1:1344")
+	}
+	return strings.ReplaceAll(lines, "127.0.0.1:1344", at)
+}
+
+// icapGateway starts a gateway with lists and further files, names and texts.
+func icapGateway(t *testing.T, settings string, files ...string) *gateway.Gateway {
+	t.Helper()
+	dir := t.TempDir()
+	files = append(files, "own.txt", "bet.example\n", "weighted", "#listcategory: \"Swearing\"\n<blimey><60>\n<crikey><60>\n")
+	for i := 0; i < len(files); i += 2 {
+		if err := os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return runGateway(t, dir, settings)
 }
 
 // behindSquid starts a gateway, and a Squid that asks it by ICAP, and returns the address of
 // Squid.
 func behindSquid(t *testing.T, lines string) (*gateway.Gateway, string) {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range map[string]string{"own.txt": "bet.example\n", "weighted": "#listcategory: \"Swearing\"\n<blimey><60>\n<crikey><60>\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g := runGateway(t, dir, icapSettings)
-	addr, _ := startSquid(t, icapLines(g.ICAPAddr())+lines)
+	g := icapGateway(t, icapSettings)
+	addr, _ := startSquidAs(t, icapLines(t, g.ICAPAddr())+lines)
 	return g, addr
 }
 
@@ -127,7 +147,7 @@ func TestSquidFiltersThroughICAP(t *testing.T) {
 		t.Errorf("an upload of 120000 bytes: status %d, %q", res.StatusCode, body)
 	}
 	// There is one event for each transaction, though Squid asks twice.
-	waitUntil(t, "6 events", func() bool {
+	waittest.Until(t, "6 events", func() bool {
 		n := 0
 		for _, err := range g.Store().Query(t.Context(), event.Filter{}, event.Page{}) {
 			if err != nil {
@@ -140,10 +160,7 @@ func TestSquidFiltersThroughICAP(t *testing.T) {
 }
 
 func TestSquidFiltersDecryptedHTTPSThroughICAP(t *testing.T) {
-	const helper = "/usr/lib/squid/security_file_certgen"
-	if _, err := os.Stat(helper); err != nil {
-		t.Skip(`squid-openssl is not installed; "make test" installs it on Debian`)
-	}
+	helper := peer.Program(t, "/usr/lib/squid/security_file_certgen")
 	dir := t.TempDir()
 	root, key := cert.Files(t, dir, "root.example")
 	both := filepath.Join(dir, "both.pem")
@@ -190,4 +207,219 @@ tls_outgoing_options flags=DONT_VERIFY_PEER
 sslproxy_cert_error allow all
 `)
 	return g, port
+}
+
+// TestTheDocumentedLinesKeepClientsApart: with exactly the lines of docs/icap.md, one client whose
+// bodies are cut, 30 of them, changes nothing for another; uploads that wait for permission
+// arrive; and users of one address get their own verdicts, also on what Squid might have cached.
+func TestTheDocumentedLinesKeepClientsApart(t *testing.T) {
+	peer.Program(t, "squid")
+	g := icapGateway(t, strings.Replace(icapSettings, "policies:\n", `identity: {groups: {teachers: [anna]}}
+policies:
+  - {name: teachers, groups: [teachers]}
+`, 1))
+	squid, _ := startSquidAs(t, `auth_param basic program /usr/lib/squid/basic_fake_auth
+auth_param basic children 2 startup=1 idle=1
+acl known proxy_auth REQUIRED
+`+documentedLines(t, g.ICAPAddr())+`
+http_access allow localhost manager
+http_access allow known
+`)
+	origin := newHoldingOrigin(t)
+	anna, bold, carl := asUser(squid, "anna", "x"), asUser(squid, "bold", "x"), asUser(squid, "carl", "x")
+	look := func(what string, c *http.Client, url string, want int) {
+		t.Helper()
+		if status, body, err := get(c, url); err != nil || status != want {
+			t.Errorf("%s: status %d, %v, %.100q; want %d", what, status, err, body, want)
+		}
+	}
+	filtered := func(when string) {
+		t.Helper()
+		look("a good page for carl "+when, carl, origin.URL+"/good?"+url.QueryEscape(when), 200)
+		look("a bad page for carl "+when, carl, origin.URL+"/bad?"+url.QueryEscape(when), 403)
+	}
+
+	filtered("at first")
+	for n := range 30 {
+		kind := []string{"text", "page", "length"}[n%3]
+		body, err := origin.late(bold, fmt.Sprintf("/late/%s/%d", kind, n))
+		if strings.Contains(body, "crikey") || !strings.Contains(body, "a quiet line") || err == nil && kind == "length" {
+			t.Errorf("the body with %s that turns bad late, number %d: %d bytes, %v; want an early end", kind, n, len(body), err)
+		}
+		if n%5 == 4 {
+			filtered(fmt.Sprintf("after %d bodies were cut", n+1))
+		}
+	}
+
+	bold.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+	for _, n := range []int{100, 10_000, 1_000_000} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		q, _ := http.NewRequestWithContext(ctx, "POST", origin.URL+"/up", strings.NewReader(strings.Repeat("q", n)))
+		q.Header = http.Header{"Expect": {"100-continue"}, "Content-Type": {"text/plain"}}
+		if res, err := bold.Do(q); err != nil {
+			t.Errorf("an upload of %d bytes that waits for permission: %v", n, err)
+		} else {
+			body, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if want := fmt.Sprintf("got %d bytes", n); string(body) != want {
+				t.Errorf("an upload of %d bytes that waits for permission: status %d, %.100q; want %q", n, res.StatusCode, body, want)
+			}
+		}
+		cancel()
+	}
+
+	for range 3 {
+		look("a page that may be cached, for anna", anna, origin.URL+"/bad", 200)
+		look("a page that may be cached, for bold", bold, origin.URL+"/bad", 403)
+	}
+	origin.two(t, anna, bold, 403)
+	if answer := ask(t, squid, "GET cache_object://127.0.0.1/menu HTTP/1.0\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+		t.Errorf("Squid's own manager answers %.100q, want 200", answer)
+	}
+	look("a path of another host that looks like the manager's", carl, "http://bet.example/squid-internal-mgr/menu", 403)
+	filtered("at last")
+}
+
+// TestTheDocumentedLinesCarryTheCredentialsOfTwoUsers, whom the gateway and not Squid identifies:
+// Squid sends their passwords with requests, and not with responses.
+func TestTheDocumentedLinesCarryTheCredentialsOfTwoUsers(t *testing.T) {
+	peer.Program(t, "squid")
+	hash, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := icapGateway(t, strings.Replace(icapSettings, "policies:\n", `identity: {basic: {file: users}, groups: {teachers: [anna]}}
+policies:
+  - {name: teachers, groups: [teachers]}
+`, 1), "users", "anna:"+string(hash)+"\nbold:"+string(hash)+"\n")
+	squid, _ := startSquidAs(t, icapLines(t, g.ICAPAddr()))
+	newHoldingOrigin(t).two(t, asUser(squid, "anna", "x"), asUser(squid, "bold", "x"), 403)
+}
+
+// ask sends a request to a server and returns what comes until the connection ends.
+func ask(t *testing.T, addr, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(c, request)
+	b, _ := io.ReadAll(c)
+	return string(b)
+}
+
+// A holdingOrigin is an origin that keeps answers back until the test has seen what came before.
+type holdingOrigin struct {
+	*httptest.Server
+	begun chan string              // the users whose request for /both has come
+	leave map[string]chan struct{} // lets the answer to a user leave
+	rest  chan struct{}            // lets the end of a body below /late leave
+}
+
+func newHoldingOrigin(t *testing.T) *holdingOrigin {
+	o := &holdingOrigin{begun: make(chan string), rest: make(chan struct{}), leave: map[string]chan struct{}{"anna": make(chan struct{}), "bold": make(chan struct{})}}
+	o.Server = httptest.NewServer(http.HandlerFunc(o.serve))
+	t.Cleanup(o.Close)
+	return o
+}
+
+func (o *holdingOrigin) serve(w http.ResponseWriter, r *http.Request) {
+	const bad = "<p>blimey and crikey"
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/both"):
+		user := r.Header.Get("X-User")
+		select {
+		case o.begun <- user:
+		case <-r.Context().Done():
+		}
+		select {
+		case <-o.leave[user]:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, bad)
+	case strings.HasPrefix(r.URL.Path, "/late/"):
+		quiet := strings.Repeat("a quiet line. ", 3000)
+		w.Header().Set("Content-Type", "text/plain")
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/late/page/"):
+			w.Header().Set("Content-Type", "text/html")
+		case strings.HasPrefix(r.URL.Path, "/late/length/"):
+			w.Header().Set("Content-Length", strconv.Itoa(len(quiet)+len(bad)))
+		}
+		_, _ = io.WriteString(w, quiet)
+		w.(http.Flusher).Flush()
+		select {
+		case <-o.rest:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, bad)
+	default:
+		w.Header().Set("Cache-Control", "public, max-age=600")
+		icapOrigin(w, r)
+	}
+}
+
+// late loads a body whose end comes when its beginning has reached the client.
+func (o *holdingOrigin) late(c *http.Client, path string) (body string, err error) {
+	res, err := c.Get(o.URL + path)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(res.Body, first); err != nil {
+		return "", err
+	}
+	if res.StatusCode == 200 {
+		select {
+		case o.rest <- struct{}{}:
+		case <-time.After(10 * time.Second):
+			return "", errors.New("the client has the beginning, but the origin is not asked")
+		}
+	}
+	b, err := io.ReadAll(res.Body)
+	return string(first) + string(b), err
+}
+
+// two lets anna, who may see it, and bold, who gets the status, open the same bad page at once,
+// with each order of requests and responses.
+func (o *holdingOrigin) two(t *testing.T, anna, bold *http.Client, status int) {
+	t.Helper()
+	users := [2]string{"anna", "bold"}
+	clients := map[string]*http.Client{"anna": anna, "bold": bold}
+	want := map[string]int{"anna": 200, "bold": status}
+	for round := range 8 {
+		got := map[string]chan int{"anna": make(chan int, 1), "bold": make(chan int, 1)}
+		for i := range 2 {
+			user := users[i^round&1]
+			go func() {
+				q, _ := http.NewRequest("GET", o.URL+"/both/"+strconv.Itoa(round), nil)
+				q.Header.Set("X-User", user)
+				n := 0
+				if res, err := clients[user].Do(q); err == nil {
+					n = res.StatusCode
+					res.Body.Close()
+				}
+				got[user] <- n
+			}()
+			select {
+			case <-o.begun:
+			case n := <-got[user]:
+				t.Fatalf("two users open one page, order %d: %s gets status %d before the origin is asked", round, user, n)
+			}
+		}
+		for i := range 2 {
+			user := users[i^round>>1&1]
+			select {
+			case o.leave[user] <- struct{}{}:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("two users open one page, order %d: the origin is not asked for %s", round, user)
+			}
+			if n := <-got[user]; n != want[user] {
+				t.Errorf("two users open one page, order %d: %s gets status %d, want %d", round, user, n, want[user])
+			}
+		}
+	}
 }

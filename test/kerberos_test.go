@@ -29,6 +29,7 @@ import (
 	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/cert"
 	"shuultuur/test/peer"
 )
@@ -43,19 +44,10 @@ type kdc struct {
 
 func newKDC(t *testing.T) *kdc {
 	t.Helper()
-	program := func(names ...string) string {
-		for _, n := range names {
-			if p, err := exec.LookPath(n); err == nil {
-				return p
-			}
-		}
-		t.Skipf(`%s is not installed; "make test" installs it on Debian`, names[0])
-		return ""
-	}
-	server := program("krb5kdc", "/usr/sbin/krb5kdc")
-	util, admin := program("kdb5_util", "/usr/sbin/kdb5_util"), program("kadmin.local", "/usr/sbin/kadmin.local")
-	program("kinit")
-	if out, err := exec.Command(program("curl"), "--version").Output(); err != nil || !bytes.Contains(out, []byte("GSS-API")) {
+	server := peer.Program(t, "krb5kdc")
+	util, admin := peer.Program(t, "kdb5_util"), peer.Program(t, "kadmin.local")
+	peer.Program(t, "kinit")
+	if out, err := exec.Command(peer.Program(t, "curl"), "--version").Output(); err != nil || !bytes.Contains(out, []byte("GSS-API")) {
 		t.Skip("this curl is built without Kerberos")
 	}
 	port := peer.Port(t)
@@ -88,7 +80,7 @@ func (k *kdc) start(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	k.server = cmd
-	waitFor(t, "the KDC", func() bool {
+	waittest.Until(t, "the KDC", func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+k.port)
 		if err == nil {
 			c.Close()
@@ -156,7 +148,7 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 		t.Fatalf("without a ticket: %v, %v; want 407 and Negotiate", res, err)
 	}
 	res.Body.Close()
-	waitFor(t, "the record", func() bool {
+	waittest.Until(t, "the record", func() bool {
 		for _, e := range events(t, g) {
 			if e.User == "anna" && e.Source == "kerberos" {
 				return true
@@ -170,7 +162,7 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 	if got := curl(o.URL + "/three"); !strings.HasSuffix(got, " 407") {
 		t.Errorf("a ticket for a key that the keytab lacks: curl got %q, want 407", got)
 	}
-	waitFor(t, "the reason in the record", func() bool {
+	waittest.Until(t, "the reason in the record", func() bool {
 		for _, e := range events(t, g) {
 			if strings.Contains(e.Note, "kvno 3 of HTTP/localhost is not in the keytab, which has kvno 2") {
 				return true
@@ -203,16 +195,6 @@ func events(t *testing.T, g *gateway.Gateway) (all []event.Row) {
 		all = append(all, r)
 	}
 	return all
-}
-
-// waitFor waits until a condition holds.
-func waitFor(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s did not happen within a minute", what)
-		}
-	}
 }
 
 const sessionSettings = `
@@ -309,7 +291,7 @@ func TestReportsNameTheUserOfAnAddress(t *testing.T) {
 	if seen.Get("X-Authenticated-User")+seen.Get("X-Authenticated-Groups") != "" {
 		t.Errorf("the origin received fields that name the user: %v", seen)
 	}
-	waitFor(t, "the record", func() bool {
+	waittest.Until(t, "the record", func() bool {
 		found := map[string]bool{}
 		for _, e := range events(t, g) {
 			found[e.User+" "+e.Source] = true
@@ -379,7 +361,7 @@ func TestACertificateSaysWhoAsks(t *testing.T) {
 	if got, err := ask(strange); err == nil && got == 403 {
 		t.Errorf("the proxy accepts a certificate of an unknown authority: status %d", got)
 	}
-	waitFor(t, "the record", func() bool {
+	waittest.Until(t, "the record", func() bool {
 		for _, e := range events(t, g) {
 			if e.User == "anna@school.example" && e.Source == "certificate" {
 				return true

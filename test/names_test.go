@@ -90,9 +90,7 @@ dns:
 // the operator see it.
 func TestNamesAreFiltered(t *testing.T) {
 	for _, need := range []string{"dig", "curl"} {
-		if _, err := exec.LookPath(need); err != nil {
-			t.Fatalf("%v; test/setup.sh installs it", err)
-		}
+		peer.Program(t, need)
 	}
 	dir := t.TempDir()
 	page, port, up, admin := freePort(t), freePort(t), freePort(t), freePort(t)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -53,7 +54,7 @@ func repeat(t *testing.T, people int, do func() error) (done *atomic.Int64, end 
 func more(t *testing.T, what string, n *atomic.Int64) {
 	t.Helper()
 	was := n.Load()
-	until(t, what, func() bool { return n.Load() >= was+10 })
+	waittest.Until(t, what, func() bool { return n.Load() >= was+10 })
 }
 
 // TestTheKDCIsKilledUnderLoad: clients with tickets do not notice. Others get an error,

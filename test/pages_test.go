@@ -17,6 +17,8 @@ import (
 	"unicode"
 
 	"shuultuur/intercept"
+	"shuultuur/lib/wait/waittest"
+	"shuultuur/test/peer"
 )
 
 // wide and narrow are the widths of screens, in pixels, at which the tests look at pages.
@@ -107,7 +109,7 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.picture(fmt.Sprintf("record-effect-%d", width))
 	sees("This page is blocked")
 	b.click("#make")
-	until(t, "the change is made", func() bool { return b.script("return document.querySelector('#undo') ? 'made' : ''") == "made" })
+	waittest.Until(t, "the change is made", func() bool { return b.script("return document.querySelector('#undo') ? 'made' : ''") == "made" })
 	b.shows("bet.example is open for 127.0.0.1 until")
 	sees("Bets.")
 	b.seen("#undo")
@@ -132,7 +134,7 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.picture(fmt.Sprintf("settings-hints-%d", width))
 	b.click("#hints button")
 	b.script(`const t = document.querySelector("#text"); t.value += "7"; t.dispatchEvent(new Event("input"))`)
-	until(t, "the mistake is said", func() bool {
+	waittest.Until(t, "the mistake is said", func() bool {
 		return strings.Contains(b.script(`return document.querySelector("#mistakes").textContent`), "identity.addresses")
 	})
 	b.picture(fmt.Sprintf("settings-mistake-%d", width))
@@ -222,9 +224,7 @@ func axe(t *testing.T) string {
 	file := filepath.Join(dir, "package", "axe.min.js")
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, bad := exec.LookPath("npm"); bad != nil {
-			t.Skip("axe-core comes with npm, which is not here: ", bad)
-		}
+		peer.Program(t, "npm")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 		t.Fatalf("the start page links only to %q", pages)
 	}
 	var alerts []struct{ ID string }
-	until(t, "somebody is told of a search", func() bool {
+	waittest.Until(t, "somebody is told of a search", func() bool {
 		_, text := adminCall(t, h.g, "GET", "/alerts", nil)
 		return json.Unmarshal([]byte(text), &alerts) == nil && len(alerts) == 1
 	})

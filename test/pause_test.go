@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/admin"
+	"shuultuur/admin/remote"
 	"shuultuur/engine"
 	"shuultuur/filter"
 )
 
 // admin returns a client for the admin address of the running gateway.
-func (h *house) admin() admin.Client { return admin.Client{URL: "http://" + h.g.AdminAddr()} }
+func (h *house) admin() remote.Client { return remote.Client{URL: "http://" + h.g.AdminAddr()} }
 
 // TestFilteringRestsForAWhile: during a pause, pages that the policy blocks pass,
 // and afterwards they are blocked again. Reloads and restarts do not end a pause.
@@ -55,7 +55,8 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr := filter.Transaction{Host: "bet.example", Proto: filter.TLS}
-	if v := d.Decide(t.Context(), &tr, filter.Name); v.Action != filter.Pass || v.Reason.Finding.Category != "paused" {
+	d.Decide(t.Context(), &tr, filter.Name)
+	if v := tr.Verdict; v.Action != filter.Pass || v.Reason.Finding.Category != "paused" {
 		t.Errorf("during the pause, why decides %+v", v)
 	}
 	done()

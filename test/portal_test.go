@@ -23,6 +23,7 @@ import (
 
 	"shuultuur/admin/account"
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -30,6 +31,7 @@ import (
 // that ends it.
 func provider(t *testing.T, port, kid, callback string) (stop func()) {
 	t.Helper()
+	peer.NotQuick(t, "an OpenID provider")
 	cache, err := os.UserCacheDir()
 	library := filepath.Join(cache, "shuultuur-test", "node_modules", "oidc-provider", "lib", "index.js")
 	if _, missing := os.Stat(library); err != nil || missing != nil {
@@ -49,7 +51,7 @@ func provider(t *testing.T, port, kid, callback string) (stop func()) {
 		}
 	}
 	t.Cleanup(stop)
-	waitUntil(t, "the provider", func() bool {
+	waittest.Until(t, "the provider", func() bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			c.Close()
@@ -307,7 +309,7 @@ func device(t *testing.T, portal string) {
 			page, res = phone.submit(page, res, "/device", "user_code", m[1])
 		}
 	}
-	waitUntil(t, "the television", func() bool {
+	waittest.Until(t, "the television", func() bool {
 		page, _ := tv.get(portal + "/sign-in/device")
 		return strings.Contains(page, "anna") && strings.Contains(page, "oidc")
 	})

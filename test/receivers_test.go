@@ -25,7 +25,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"shuultuur/postgres"
+	"shuultuur/lib/postgres"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -176,7 +177,7 @@ func brokers(t *testing.T, port string) *receiver {
 // listens waits until something listens at an address.
 func listens(t *testing.T, addr string) {
 	t.Helper()
-	until(t, addr+" listens", func() bool {
+	waittest.Until(t, addr+" listens", func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()
@@ -285,7 +286,7 @@ events:
 	}
 	before, calm := drive("calm")
 	for _, r := range append(others, db) {
-		until(t, "the "+r.name+" has the first events", func() bool { return len(missing(r, before)) == 0 })
+		waittest.Until(t, "the "+r.name+" has the first events", func() bool { return len(missing(r, before)) == 0 })
 	}
 	for _, r := range append(others, db) {
 		r.kill()
@@ -299,9 +300,9 @@ events:
 		}
 		r.start()
 		back := time.Now()
-		until(t, "the "+r.name+" gets events again", func() bool { return len(missing(r, asked)) < len(asked) })
+		waittest.Until(t, "the "+r.name+" gets events again", func() bool { return len(missing(r, asked)) < len(asked) })
 		took := time.Since(back)
-		until(t, "the "+r.name+" has got all events", func() bool { return len(missing(r, asked)) == 0 })
+		waittest.Until(t, "the "+r.name+" has got all events", func() bool { return len(missing(r, asked)) == 0 })
 		t.Logf("%s: %d requests while it was away, median %v (before: %v); events again after %v, all after %v", r.name, len(asked), during.median(), calm.median(), took, time.Since(back))
 	}
 }

@@ -16,9 +16,10 @@ import (
 
 	"shuultuur/check/phrase"
 	"shuultuur/content"
+	"shuultuur/content/prose"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 )
 
 // A rawOrigin answers each path with bytes exactly as they are given.
@@ -191,7 +192,7 @@ func inspected(t *testing.T, c *phrase.Check, response []byte, word string) bool
 	tr.Body.Finish()
 	found, _ := c.Find(context.Background(), tr, filter.ResponseBody, nil)
 	for _, f := range found {
-		if f.Category == "bannedphrase" && strings.Contains(f.Evidence, "<"+string(bytes.TrimSpace(content.Normalise(nil, []byte(word))))+">") {
+		if f.Category == "bannedphrase" && strings.Contains(f.Evidence, "<"+string(bytes.TrimSpace(prose.Normalise(nil, []byte(word))))+">") {
 			return true
 		}
 	}
@@ -238,8 +239,8 @@ func compareWithChromium(t *testing.T, cases []renderCase) {
 	shown := 0
 	for i, text := range renderings(t, b, responses) {
 		c := cases[i]
-		word := bytes.TrimSpace(content.Normalise(nil, []byte(c.word)))
-		renders := bytes.Contains(content.Normalise(nil, []byte(text)), word)
+		word := bytes.TrimSpace(prose.Normalise(nil, []byte(c.word)))
+		renders := bytes.Contains(prose.Normalise(nil, []byte(text)), word)
 		finds := inspected(t, check, responses[i], c.word)
 		if renders {
 			shown++

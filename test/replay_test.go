@@ -15,7 +15,8 @@ import (
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/gateway"
-	"shuultuur/replay"
+	"shuultuur/tool/replay"
+	"shuultuur/whatif"
 )
 
 const replaySettings = `
@@ -71,7 +72,7 @@ func TestLogIsSentThroughTheGateway(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
 
-	source := &replay.Source{Files: []string{"-"}, Stdin: strings.NewReader(replayLog)}
+	source := &whatif.Source{Files: []string{"-"}, Stdin: strings.NewReader(replayLog)}
 	sender, err := replay.New(replay.SendConfig{Proxy: g.ProxyAddr(), Origin: origin, Parallel: 4, Speed: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +88,8 @@ func TestLogIsSentThroughTheGateway(t *testing.T) {
 		t.Errorf("changes of status: %+v, want 200 -> 403 for win.bet.example", r.Changes)
 	}
 	wantRecorded(t, g, 8) // with the probe
-	what := replay.WhatIf{New: passAll(t, dir)}
-	again := &replay.Source{}
+	what := whatif.Comparison{New: passAll(t, dir)}
+	again := &whatif.Source{}
 	x, err := what.Run(t.Context(), again.Events(t.Context(), g.Store(), file))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestLogIsSentThroughTheGateway(t *testing.T) {
 }
 
 // passAll returns the engine of settings that let everything pass.
-func passAll(t *testing.T, dir string) replay.Judge {
+func passAll(t *testing.T, dir string) whatif.Judge {
 	t.Helper()
 	file := filepath.Join(dir, "open.yaml")
 	if err := os.WriteFile(file, []byte("policies: [{name: readers}]\n"), 0o600); err != nil {
@@ -121,7 +122,7 @@ func passAll(t *testing.T, dir string) replay.Judge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return replay.Judge{Name: file, Decider: d, Client: func(ctx context.Context, e *replay.Entry) (c filter.Client) {
+	return whatif.Judge{Name: file, Decider: d, Client: func(ctx context.Context, e *whatif.Entry) (c filter.Client) {
 		c, _ = engine.Identify(ctx, e.Client)
 		return c
 	}}

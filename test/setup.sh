@@ -56,6 +56,7 @@ command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 command -v mandoc >/dev/null 2>&1 || missing="$missing mandoc"
 command -v shellcheck >/dev/null 2>&1 || missing="$missing shellcheck"
 command -v mmdebstrap >/dev/null 2>&1 || missing="$missing mmdebstrap"
+command -v apparmor_parser >/dev/null 2>&1 || [ -x /usr/sbin/apparmor_parser ] || missing="$missing apparmor"
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -77,9 +77,9 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 		}
 		return func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() }
 	}
-	t.Setenv("HOME", newHome(t, n.clientRoot))
+	home := newHome(t, n.clientRoot)
 	browse := func() *browser {
-		return newBrowserBy(t, []string{"ip", "netns", "exec", n.client}, func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return newBrowserBy(t, []string{"ip", "netns", "exec", n.client, "env", "HOME=" + home}, func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return within(n.client, func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, addr) })
 		}, "--no-proxy-server")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -132,7 +133,7 @@ http_access allow all
 	port := secure.Listener.Addr().String()
 	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	look("https://"+port+"/", 200, "safe")
-	waitUntil(t, "events of what was refused", func() bool {
+	waittest.Until(t, "events of what was refused", func() bool {
 		n := 0
 		for v, err := range g.Store().Query(t.Context(), event.Filter{}, event.Page{}) {
 			if err != nil {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"shuultuur/content"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -430,7 +431,7 @@ func aReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T, width int) {
 	b.cdp("Browser.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir})
 	b.click("a[href*='format=pdf']")
 	var file []byte
-	until(t, "the file is there", func() bool {
+	waittest.Until(t, "the file is there", func() bool {
 		names, _ := filepath.Glob(filepath.Join(dir, "report-*.pdf"))
 		if len(names) == 1 {
 			file, _ = os.ReadFile(names[0])
@@ -513,5 +514,5 @@ events: {sqlite: events.db}
 	}
 	b.picture(fmt.Sprintf("story-record-saved-%d", width))
 	b.change("#undo")
-	until(t, "it is undone", func() bool { return file() == strings.Replace(zone, " 1 1h", " 3 1h", 1) })
+	waittest.Until(t, "it is undone", func() bool { return file() == strings.Replace(zone, " 1 1h", " 3 1h", 1) })
 }

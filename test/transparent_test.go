@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -36,17 +37,18 @@ type network struct {
 	testOrigin, clientRoot string // files
 }
 
+// networks counts those of this process, which have different names.
+var networks atomic.Int32
+
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
 	for _, p := range []string{"ip", "iptables", "ip6tables", "curl", "sysctl"} {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("%s is not installed; \"make test\" installs it on Debian", p)
-		}
+		peer.Program(t, p)
 	}
-	id := fmt.Sprint("shu", os.Getpid())
+	id := fmt.Sprint("shu", os.Getpid(), "-", networks.Add(1))
 	n := &network{t: t, client: id + "c", gate: id + "g", origin: id + "o", dir: t.TempDir()}
 	for _, ns := range []string{n.client, n.gate, n.origin} {
 		if out, err := exec.Command("ip", "netns", "add", ns).CombinedOutput(); err != nil {
@@ -354,10 +356,7 @@ portal: {name: 10.77.1.1}
 
 func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 	n := newNetwork(t)
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("chromium is not installed; \"make test\" installs it on Debian")
-	}
+	chromium := peer.Program(t, "chromium")
 	n.serve()
 	n.gateway()
 	n.redirect()

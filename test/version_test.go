@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"shuultuur/test/peer"
 )
 
 // ascending are versions as tags and git-describe give them, oldest first, and what
@@ -70,9 +72,7 @@ func TestPackagesOrderVersions(t *testing.T) {
 	}
 	for program, compare := range older {
 		t.Run(program, func(t *testing.T) {
-			if _, err := exec.LookPath(program); err != nil {
-				t.Skip(program + " is not installed")
-			}
+			peer.Program(t, program)
 			for i, b := range ascending[1:] {
 				if a := ascending[i]; compare(a.deb, b.deb).Run() != nil {
 					t.Errorf("%s is not older than %s", a.deb, b.deb)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
 )
 
@@ -52,7 +53,7 @@ identity:
 	}
 	vote()
 	remedy := ""
-	until(t, "the vote is in the queue", func() bool {
+	waittest.Until(t, "the vote is in the queue", func() bool {
 		_, text := adminCall(t, g, "GET", "/votes", nil)
 		var all []struct{ Remedy string }
 		if json.Unmarshal([]byte(text), &all) == nil && len(all) == 1 {
@@ -141,7 +142,7 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 			t.Fatalf("sending a vote: got %s, want 202", res.Status)
 		}
 		db := filepath.Join(countsIn, "data", "votes.db")
-		until(t, "the vote of "+name+" is counted", func() bool {
+		waittest.Until(t, "the vote of "+name+" is counted", func() bool {
 			return strings.Contains(fmt.Sprint(holding(t, countsIn, name)), db)
 		})
 		if files := holding(t, sendsIn, name); !strings.Contains(fmt.Sprint(files), filepath.Join("data", "votes")) {
@@ -157,7 +158,7 @@ func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
 					t.Logf("%s still contain %s", files, name)
 				}
 			})
-			until(t, "no file of votes in "+dir+" holds "+name, func() bool {
+			waittest.Until(t, "no file of votes in "+dir+" holds "+name, func() bool {
 				files = fmt.Sprint(holding(t, dir, name))
 				return !strings.Contains(files, "votes") && !strings.Contains(files, "instructions")
 			})

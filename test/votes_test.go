@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"shuultuur/gateway"
+	"shuultuur/lib/wait/waittest"
 )
 
 const votesSettings = `
@@ -154,7 +155,7 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 		_ = json.NewDecoder(res.Body).Decode(&s)
 		return s
 	}
-	until(t, "the vote is counted", func() bool { return state().State == "counted" })
+	waittest.Until(t, "the vote is counted", func() bool { return state().State == "counted" })
 	var queue []struct {
 		Remedy        string
 		Votes, People int
@@ -201,7 +202,7 @@ func TestAVoteForBlockingFeedsAList(t *testing.T) {
 	if res.StatusCode != 202 {
 		t.Fatalf("voting to block a site: got %s, want 202", res.Status)
 	}
-	until(t, "the vote is in the queue", func() bool {
+	waittest.Until(t, "the vote is in the queue", func() bool {
 		_, text := adminCall(t, g, "GET", "/votes", nil)
 		return strings.Contains(text, "block bad.example")
 	})
@@ -249,7 +250,7 @@ func browserVotes(t *testing.T, args []string) {
 	pupil.shows("Your vote")
 
 	teacher := newBrowser(t, g.ProxyAddr(), "--proxy-bypass-list="+g.AdminAddr())
-	until(t, "the vote is in the queue", func() bool {
+	waittest.Until(t, "the vote is in the queue", func() bool {
 		_, text := adminCall(t, g, "GET", "/votes", nil)
 		return strings.Contains(text, "ads.example")
 	})

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -53,7 +54,7 @@ func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context,
 	t.Helper()
 	port := startDriver(t, append(command, peer.Program(t, "chromedriver"), "--port=0"))
 	b := &browser{t: t, driver: "http://127.0.0.1:" + port}
-	b.client = http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true, DialContext: dial}}
+	b.client = http.Client{Timeout: 3 * time.Minute, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true, DialContext: dial}}
 
 	args = append([]string{
 		"--remote-debugging-pipe", // the browser ends with its driver, however that ends
@@ -64,7 +65,8 @@ func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context,
 	}, args...)
 	var s struct{ SessionID string }
 	b.call("POST", "/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
-		"browserName": "chrome", "goog:chromeOptions": map[string]any{"args": args},
+		"browserName": "chrome", "timeouts": map[string]int{"script": 120_000}, // milliseconds: a busy machine takes long
+		"goog:chromeOptions": map[string]any{"args": args},
 	}}}, &s)
 	b.session = "/session/" + s.SessionID
 	t.Cleanup(func() { b.call("DELETE", b.session, nil, nil) })
@@ -220,7 +222,7 @@ func (b *browser) follow(selector string) {
 	b.t.Helper()
 	b.script("window.before = true; return ''")
 	b.click(selector)
-	until(b.t, "the next page is there", func() bool {
+	waittest.Until(b.t, "the next page is there", func() bool {
 		return b.script("return window.before || document.readyState !== 'complete' ? '' : 'there'") == "there"
 	})
 }
@@ -231,7 +233,7 @@ func (b *browser) seen(selector string) {
 	b.click(selector)
 	b.shows("This change would have altered")
 	b.click("#make")
-	until(b.t, "the change is made", func() bool { return b.script("return document.querySelector('#make') ? '' : 'made'") == "made" })
+	waittest.Until(b.t, "the change is made", func() bool { return b.script("return document.querySelector('#make') ? '' : 'made'") == "made" })
 }
 
 // write types text into the first element that the CSS selector finds.

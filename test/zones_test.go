@@ -11,6 +11,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
 )
 
@@ -73,7 +74,7 @@ events: {sqlite: events.db}
 	}
 	server := h.g.DNSAddr()
 	for name, want := range map[string]string{"ns.school.example.": "192.0.2.1", "ns.lab.example.": "192.0.2.2"} {
-		until(t, name, func() bool { return resolved(t, server, name) == want })
+		waittest.Until(t, name, func() bool { return resolved(t, server, name) == want })
 	}
 	// Then both are edited.
 	for _, origin := range []string{"school.example", "lab.example"} {
@@ -91,7 +92,7 @@ events: {sqlite: events.db}
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin, url.Values{"text": {z.Text}, "tag": {z.Tag}}); code != 200 {
 			t.Fatalf("changing the text of a zone: status %d, want 200: %s", code, text)
 		}
-		until(t, origin, func() bool { return resolved(t, server, "www."+origin+".") == "192.0.2.9" })
+		waittest.Until(t, origin, func() bool { return resolved(t, server, "www."+origin+".") == "192.0.2.9" })
 	}
 }
 
@@ -117,7 +118,7 @@ events: {sqlite: events.db}
 			t.Fatalf("making a zone in %s: status %d, want 200 or 201: %s", in, code, text)
 		}
 		server = h.g.DNSAddr()
-		until(t, origin, func() bool { return resolved(t, server, "ns."+origin+".") == "192.0.2.1" })
+		waittest.Until(t, origin, func() bool { return resolved(t, server, "ns."+origin+".") == "192.0.2.1" })
 	}
 	type record struct{ ID, Name, Type, Data string }
 	type shown struct {
@@ -146,7 +147,7 @@ events: {sqlite: events.db}
 		}
 		answers := func(want string) {
 			t.Helper()
-			until(t, "www is "+want, func() bool { return resolved(t, server, "www."+origin+".") == want })
+			waittest.Until(t, "www is "+want, func() bool { return resolved(t, server, "www."+origin+".") == want })
 		}
 		add := func(more ...string) url.Values {
 			f := url.Values{"what": {"add"}, "name": {"www"}, "type": {"A"}, "address": {"192.0.2.7"}}
@@ -200,7 +201,7 @@ events: {sqlite: events.db}
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/delete", url.Values{"tag": {get().Tag}}); code != 200 {
 			t.Fatalf("deleting a zone: status %d, want 200: %s", code, text)
 		}
-		until(t, "the zone is gone", func() bool { code, _ := adminCall(t, h.g, "GET", "/zones/"+origin, nil); return code == 404 })
+		waittest.Until(t, "the zone is gone", func() bool { code, _ := adminCall(t, h.g, "GET", "/zones/"+origin, nil); return code == 404 })
 		if code, text := adminCall(t, h.g, "POST", "/zones/"+origin+"/restore", nil); code != 201 {
 			t.Fatalf("restoring a zone: status %d, want 201: %s", code, text)
 		}

@@ -53,6 +53,7 @@ var messages = [...]string{
 	"two people are needed to look into one person's browsing: ask at /looks, and have somebody else agree",
 	"two people are needed to erase one person's data: ask for it at /looks, and have somebody else agree",
 	"the settings on the disk were changed meanwhile; read them again, so that no change is lost",
+	"{1}: only an owner may change this in the settings",
 	"whose data? name a user or the address of a device that nobody else uses",
 	"choose days, hours, or both",
 	"the record is too long to be read in {1}; ask for less, or with shuultuur events",

@@ -14,8 +14,12 @@ import (
 	"testing"
 )
 
+// subjects are the folders of the admin pages.
+var subjects = []string{"../admin", "../admin/accounts", "../admin/api", "../admin/clients", "../admin/events", "../admin/exception", "../admin/home", "../admin/lists",
+	"../admin/network", "../admin/privacy", "../admin/remote", "../admin/settings", "../admin/system", "../admin/watch", "../admin/web", "../admin/why", "../admin/zones"}
+
 // places are where texts are used: templates, and Go files that say texts.
-var places = []string{"../admin", "../admin/alert", "../admin/report", "../admin/account", "../gateway", "../portal", "../proxy/page", "../proxy/exchange", "../vote", "../vote/booth", "../policy/pause", "../intercept"}
+var places = append(subjects, "../admin/alert", "../admin/report", "../admin/account", "../gateway", "../portal", "../proxy/page", "../proxy/exchange", "../vote", "../vote/booth", "../policy/pause", "../intercept")
 
 // names are the same in every language.
 var names = []string{"Shuultuur", "Android", "Windows", "iPhone, iPad, Mac", "DNS over HTTPS", "DNS over TLS"}
@@ -55,10 +59,13 @@ func used(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			api := filepath.Base(name) == "openapi.go"
+			api, tools := strings.HasPrefix(name, "../admin/"), filepath.Base(name) == "assistants.go"
 			ast.Inspect(file, func(n ast.Node) bool {
 				if c, ok := n.(*ast.CallExpr); ok {
 					messagesOf(c, func(key string) { all[key] = name }, func(source string) { template(name, source) })
+				}
+				if _, argument := n.(*ast.CallExpr); argument && tools {
+					return true // of a tool, which only programs read
 				}
 				if s, ok := described(n); ok && api {
 					all[s] = name
@@ -123,16 +130,22 @@ func messagesOf(c *ast.CallExpr, key, template func(string)) {
 	}
 }
 
-// described returns the description of an operation or a field in the table of
-// the API. Possible values of a field are not texts.
+// described returns the description of a route or a field of its row. Possible values of a field are not texts.
 func described(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.KeyValueExpr:
-		if k, ok := n.Key.(*ast.Ident); ok && k.Name == "does" {
+		if k, ok := n.Key.(*ast.Ident); ok && k.Name == "Does" {
 			return literal(n.Value)
 		}
 	case *ast.CallExpr:
-		if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "may" || f.Name == "must") {
+		name := ""
+		switch f := n.Fun.(type) {
+		case *ast.SelectorExpr:
+			name = f.Sel.Name
+		case *ast.Ident:
+			name = f.Name
+		}
+		if name == "Optional" || name == "Required" {
 			s, ok := literal(n.Args[len(n.Args)-1])
 			return s, ok && !strings.Contains(s, " | ")
 		}
@@ -393,7 +406,7 @@ func TestThePackedTextsAreThoseOfTheFiles(t *testing.T) {
 
 // forPrograms are files and single errors that no page shows: those of clients, of settings,
 // and of the parts of the API that only programs use.
-var forPrograms = []string{"client.go", "config.go", "contention.go", "mcp.go", "sessions.go", "admin.go", "audit.go",
+var forPrograms = []string{"client.go", "config.go", "contention.go", "assistants.go", "sessions.go", "admin.go", "serve.go", "audit.go", "why.go", "expect.go",
 	"send application/json or text/csv", "If-Match is missing: send the ETag of the settings that were read", "reading the alerts in X: X; move the file away to begin anew"}
 
 // TestMistakesOnAdminPagesAreMessages: each mistake that can be made on a page
@@ -402,7 +415,11 @@ var forPrograms = []string{"client.go", "config.go", "contention.go", "mcp.go", 
 func TestMistakesOnAdminPagesAreMessages(t *testing.T) {
 	verbs := regexp.MustCompile(`%[-+#]?[0-9.]*[a-zA-Z]`)
 	found := 0
-	for _, pattern := range []string{"../admin/*.go", "../admin/account/*.go", "../admin/alert/desk.go", "../policy/pause/*.go"} {
+	patterns := []string{"../admin/account/*.go", "../admin/alert/desk.go", "../policy/pause/*.go"}
+	for _, dir := range subjects {
+		patterns = append(patterns, dir+"/*.go")
+	}
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("looking for %s: got no files, %v", pattern, err)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 )
 
 // An AutomaticRule is a rule that decides without a person: when a number of people

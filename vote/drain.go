@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/ingest"
-	"shuultuur/metric"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/metric"
 )
 
 // A Sink accepts encoded votes. When Take returns without an error, they are
@@ -32,8 +32,8 @@ type Drain struct {
 	log     *ingest.Log
 	sink    Sink
 	logger  *slog.Logger
-	drained *metric.Counter
-	failed  *metric.Counter
+	drained metric.Counter
+	failed  metric.Counter
 	moving  sync.Mutex  // held while a batch is moved
 	problem func(error) // called with the error when the sink begins to fail, and with nil when it works again
 }
@@ -113,7 +113,7 @@ func (d *Drain) batch(ctx context.Context) error {
 		if err := d.sink.Take(ctx, records); err != nil {
 			return err
 		}
-		d.drained.Add(uint64(len(records)))
+		d.drained.Add(float64(len(records)))
 	}
 	return d.reader.Done(next) // this also skips erased records
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shuultuur/lib/ascii"
 )
 
 // Export writes cases for the maintainer of a list: as "json", "csv" or "text",
@@ -68,10 +70,10 @@ func exportText(w io.Writer, cases []Case) error {
 		if c.Kind == Dangerous.String() {
 			says = "is not blocked and should be"
 		}
-		fmt.Fprintf(&b, "\n%s %s\n  entry: %s\n  %d people, %d votes, %s to %s\n", oneLine(c.Host), says, oneLine(c.Remedy), c.People, c.Votes,
+		fmt.Fprintf(&b, "\n%s %s\n  entry: %s\n  %d people, %d votes, %s to %s\n", ascii.OneLine(c.Host), says, ascii.OneLine(c.Remedy), c.People, c.Votes,
 			c.First.UTC().Format(time.DateOnly), c.Last.UTC().Format(time.DateOnly))
 		for _, e := range c.Examples {
-			fmt.Fprintf(&b, "  %s\n", oneLine(e.URL))
+			fmt.Fprintf(&b, "  %s\n", ascii.OneLine(e.URL))
 			if e.Comment != "" {
 				fmt.Fprintf(&b, "    %q\n", e.Comment)
 			}
@@ -81,5 +83,3 @@ func exportText(w io.Writer, cases []Case) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/ingest"
-	"shuultuur/redis"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/redis"
 )
 
 // A Forwarder is the sink that sends votes to another node over HTTP. The other

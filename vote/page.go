@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"html/template"
 
 	"shuultuur/text"
 )

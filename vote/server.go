@@ -18,9 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/ingest"
-	"shuultuur/message"
-	"shuultuur/metric"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/message"
+	"shuultuur/lib/metric"
 	"shuultuur/text"
 )
 
@@ -70,7 +70,7 @@ type Server struct {
 	limit   limiter
 	slots   atomic.Int64
 	counts  *metric.CounterVec
-	taken   *metric.Counter
+	taken   metric.Counter
 	waiting sync.WaitGroup
 }
 
@@ -430,7 +430,7 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 func (s *Server) appendVotes(ctx context.Context, records [][]byte) *refusal {
 	err := s.Log.Append(ctx, records...)
 	if err == nil {
-		s.taken.Add(uint64(len(records)))
+		s.taken.Add(float64(len(records)))
 		return nil
 	}
 	bad := &refusal{http.StatusServiceUnavailable, fmt.Errorf("the vote is not counted, send it again: %w", err), time.Second}

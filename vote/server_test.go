@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/ingest"
+	"shuultuur/lib/ingest"
 	"shuultuur/text"
 	"shuultuur/vote"
 )

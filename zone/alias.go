@@ -5,7 +5,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // alias answers with the addresses of the alias's target.

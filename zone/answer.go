@@ -6,7 +6,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // maxHops bounds the aliases (CNAME, DNAME) followed for one query.

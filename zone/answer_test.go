@@ -11,7 +11,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/test/race"
 )
 

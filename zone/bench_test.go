@@ -10,7 +10,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // mix100k is 100,000 names in 10 zones and questions about them: 80 % A, 10 %

@@ -13,7 +13,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/test/race"
 	"shuultuur/test/zonetest"
 )

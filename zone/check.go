@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	miekg "github.com/miekg/dns"
-
-	"shuultuur/arrange"
 )
 
 // A Problem is a mistake or an oddity in a zone.
@@ -38,7 +36,7 @@ func Check(z *Zone) []Problem {
 	for name, types := range c.names {
 		c.name(name, types)
 	}
-	arrange.By(c.found, func(a, b problem) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.What, b.What)) })
+	slices.SortStableFunc(c.found, func(a, b problem) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.What, b.What)) })
 	problems := make([]Problem, 0, len(c.found))
 	for _, p := range c.found {
 		problems = append(problems, p.Problem)

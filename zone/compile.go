@@ -12,7 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // A builder compiles a zone into a table.
@@ -60,33 +60,6 @@ type fixup struct {
 
 // maxTypes bounds the types that a name may have.
 const maxTypes = 1000
-
-// compile makes a table of a zone. Names are hashed from seed.
-func compile(z *Zone, seed uint64) (*table, error) {
-	origin, err := dns.Name(z.Origin)
-	if err != nil {
-		return nil, fmt.Errorf("compile zone: origin: %w", err)
-	}
-	b := &builder{z: z, seed: seed, nodes: map[string]*node{}, proofs: map[string]*node{}, buf: make([]byte, 65536)}
-	b.t = &table{lineage: lineage{id: new(byte)}, origin: origin, view: z.View, clients: z.Clients, resolver: z.Resolver, signer: z.Signer, arena: make([]byte, arenaStart, 64*len(z.Records)+1024)}
-	var at [128]uint8
-	labels := dns.Labels(at[:0], origin)
-	b.t.depth, b.t.originH = len(labels), seed
-	for i := len(labels) - 1; i >= 0; i-- {
-		s := int(labels[i])
-		b.t.originH = mix(b.t.originH, origin[s:s+1+int(origin[s])])
-	}
-	b.t.climbCAA, b.t.unavailable, b.t.expires, b.t.bare = z.ClimbCAA, z.Unavailable, z.Expires, len(z.Empty)+len(z.Unknown) > 0
-	if z.Unavailable != "" {
-		return b.t, nil
-	}
-	for _, step := range []func() error{b.gather, b.alter, b.verify, b.shape, b.write, b.prove} {
-		if err := step(); err != nil {
-			return nil, fmt.Errorf("zone %q: %w", z.Origin, err)
-		}
-	}
-	return b.t, nil
-}
 
 // lineOf returns the line of a record, to begin an error about it.
 func (b *builder) lineOf(i int) string {
@@ -716,4 +689,25 @@ func typeBitmap(sets []*set) []byte {
 		types = append(types, s.typ)
 	}
 	return makeBitmap(types)
+}
+
+// makeBitmap returns the type bitmap (RFC 4034 section 4.1.2) of types in any order.
+func makeBitmap(types []uint16) []byte {
+	types = slices.Clone(types)
+	slices.Sort(types)
+	var out []byte
+	window, at := -1, 0
+	for _, t := range slices.Compact(types) {
+		if int(t>>8) != window {
+			window = int(t >> 8)
+			at = len(out)
+			out = append(out, byte(window), 0)
+		}
+		for len(out) <= at+2+int(t&0xff>>3) {
+			out = append(out, 0)
+		}
+		out[at+2+int(t&0xff>>3)] |= 0x80 >> (t & 7)
+		out[at+1] = byte(len(out) - at - 2)
+	}
+	return out
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 )
 
 // copies are the last good copies of zone files, used at a start when a file is bad or

@@ -13,8 +13,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // maxIterations bounds the iterations of NSEC3: the values that validators accept (RFC 9276
@@ -85,7 +84,7 @@ func (b *builder) hash() error {
 	if len(entries) == 0 {
 		return errors.New("no NSEC3 record belongs to the NSEC3PARAM at the origin")
 	}
-	arrange.By(entries, func(x, y entry) int { return bytes.Compare(x.hash, y.hash) })
+	slices.SortStableFunc(entries, func(x, y entry) int { return bytes.Compare(x.hash, y.hash) })
 	for _, e := range entries {
 		t.nsec3.hashes = append(t.nsec3.hashes, e.hash...)
 		t.nsec3.nodes = append(t.nsec3.nodes, e.n.at)

@@ -8,7 +8,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/nameserver"
 	"shuultuur/test/zonetest"
 )

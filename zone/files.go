@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // Config is the settings of zone files.

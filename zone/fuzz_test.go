@@ -8,7 +8,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // FuzzZoneFile reads any text as a zone. A zone that compiles answers for each of its names

@@ -12,7 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Names are hashed label by label from the root, so that hashing a name also gives the hashes

@@ -17,22 +17,6 @@ import (
 // maxZoneBytes bounds the text of a zone, including included files.
 const maxZoneBytes = 4 << 30
 
-// A place is where a record was read.
-type place struct {
-	file string
-	line int
-}
-
-func (p place) String() string {
-	switch {
-	case p.line == 0:
-		return p.file
-	case p.file == "":
-		return fmt.Sprintf("line %d", p.line)
-	}
-	return fmt.Sprintf("%s:%d", p.file, p.line)
-}
-
 // Read reads a zone in the form of RFC 1035 section 5, with $TTL and $GENERATE. Names are
 // relative to origin until the text says otherwise; an empty origin means that of the first
 // SOA. file names the text in errors ("file:line: ..."). $INCLUDE reads from file's folder and

@@ -8,7 +8,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // A change to a zone that is signed here signs the changed records and repairs the chain: the
@@ -288,25 +288,4 @@ func (e *edit) reorder() {
 	}
 	slices.SortFunc(names, dns.Compare)
 	e.order = e.merge(names, func(n uint32) bool { return n != 0 && e.set(n, miekg.TypeNSEC) != 0 })
-}
-
-// makeBitmap returns the type bitmap (RFC 4034 section 4.1.2) of types in any order.
-func makeBitmap(types []uint16) []byte {
-	types = slices.Clone(types)
-	slices.Sort(types)
-	var out []byte
-	window, at := -1, 0
-	for _, t := range slices.Compact(types) {
-		if int(t>>8) != window {
-			window = int(t >> 8)
-			at = len(out)
-			out = append(out, byte(window), 0)
-		}
-		for len(out) <= at+2+int(t&0xff>>3) {
-			out = append(out, 0)
-		}
-		out[at+2+int(t&0xff>>3)] |= 0x80 >> (t & 7)
-		out[at+1] = byte(len(out) - at - 2)
-	}
-	return out
 }

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // A Responder answers for its zones, and declines names outside all of them. It is safe for
@@ -259,7 +258,7 @@ func (z *Responder) list(unavailable bool) []Info {
 			}
 		}
 	}
-	arrange.By(all, func(a, b Info) int {
+	slices.SortStableFunc(all, func(a, b Info) int {
 		return strings.Compare(a.Origin+"/"+a.View, b.Origin+"/"+b.View)
 	})
 	return all

@@ -10,7 +10,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // A Served is a version of a zone as it is served. It does not change.

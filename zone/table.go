@@ -2,12 +2,13 @@ package zone
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/bits"
 	"net/netip"
 	"sync/atomic"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // A table is a compiled zone. It is immutable. It has few pointers however many names there
@@ -251,4 +252,31 @@ func (t *table) below(n, top uint32) bool {
 func (t *table) home(h uint64) uint64 {
 	i, _ := bits.Mul64(h, uint64(len(t.slots)))
 	return i
+}
+
+// compile makes a table of a zone. Names are hashed from seed.
+func compile(z *Zone, seed uint64) (*table, error) {
+	origin, err := dns.Name(z.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("compile zone: origin: %w", err)
+	}
+	b := &builder{z: z, seed: seed, nodes: map[string]*node{}, proofs: map[string]*node{}, buf: make([]byte, 65536)}
+	b.t = &table{lineage: lineage{id: new(byte)}, origin: origin, view: z.View, clients: z.Clients, resolver: z.Resolver, signer: z.Signer, arena: make([]byte, arenaStart, 64*len(z.Records)+1024)}
+	var at [128]uint8
+	labels := dns.Labels(at[:0], origin)
+	b.t.depth, b.t.originH = len(labels), seed
+	for i := len(labels) - 1; i >= 0; i-- {
+		s := int(labels[i])
+		b.t.originH = mix(b.t.originH, origin[s:s+1+int(origin[s])])
+	}
+	b.t.climbCAA, b.t.unavailable, b.t.expires, b.t.bare = z.ClimbCAA, z.Unavailable, z.Expires, len(z.Empty)+len(z.Unknown) > 0
+	if z.Unavailable != "" {
+		return b.t, nil
+	}
+	for _, step := range []func() error{b.gather, b.alter, b.verify, b.shape, b.write, b.prove} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("zone %q: %w", z.Origin, err)
+		}
+	}
+	return b.t, nil
 }

@@ -8,8 +8,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Write writes a zone as a zone file, the SOA record first. Data that a zone file cannot
@@ -18,7 +17,7 @@ func Write(w io.Writer, z *Zone) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "$ORIGIN %s\n", z.Origin)
 	records := slices.Clone(z.Records)
-	arrange.By(records, func(x, y miekg.RR) int {
+	slices.SortStableFunc(records, func(x, y miekg.RR) int {
 		first := func(rr miekg.RR) int {
 			if rr.Header().Rrtype == miekg.TypeSOA {
 				return 0

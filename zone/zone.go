@@ -16,12 +16,13 @@ package zone
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // A Zone is a zone before it is compiled. Compiling neither changes nor keeps it.
@@ -195,3 +196,19 @@ const (
 	WildcardAnswer                   // answered from a wildcard: prove that Name itself does not exist
 	NoDS                             // a referral: the cut at Name has no DS
 )
+
+// A place is where a record was read.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string {
+	switch {
+	case p.line == 0:
+		return p.file
+	case p.file == "":
+		return fmt.Sprintf("line %d", p.line)
+	}
+	return fmt.Sprintf("%s:%d", p.file, p.line)
+}

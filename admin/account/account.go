@@ -28,9 +28,8 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/arrange"
-	"shuultuur/atomicfile"
-	"shuultuur/platform"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/platform"
 )
 
 // A Role determines what an account may do.
@@ -301,7 +300,7 @@ func (b *Book) All() ([]Account, error) {
 	for _, a := range b.kept.Accounts {
 		all = append(all, a.open())
 	}
-	arrange.By(all, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/atomicfile"
-	"shuultuur/ingest"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/ingest"
 )
 
 // An Entry is one line of the audit log: who did what.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 )
 
 // A Session is a browser in which a user has signed in.

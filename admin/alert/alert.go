@@ -1,5 +1,3 @@
-//go:build !small
-
 // Package alert notifies people of searches by young people who may be in danger:
 // self-harm, radicalisation, drugs, bullying, and themes that a school adds.
 //
@@ -21,8 +19,10 @@ import (
 	"unicode"
 
 	"shuultuur/admin/mail"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
-	"shuultuur/setting"
+	"shuultuur/policy/schedule"
 	"shuultuur/text"
 )
 
@@ -53,15 +53,18 @@ func isThemeName(name string) bool {
 // A Watch has the checked settings.
 type Watch struct {
 	config Config
-	quiet  []policy.Hours // quiet hours of the routes
-	sender *mail.Sender   // nil: no mail
+	quiet  []schedule.Hours // quiet hours of the routes
+	sender *mail.Sender     // nil: no mail
 	texts  text.Choice
 }
 
 // New checks the settings. sender is nil if no mail can be sent. Messages are in
 // the languages of texts.
 func New(c Config, sender *mail.Sender, texts text.Choice) (*Watch, error) {
-	w := &Watch{config: c, sender: sender, texts: texts, quiet: make([]policy.Hours, len(c.To))}
+	if release.Small {
+		return nil, release.Lacks("alerts")
+	}
+	w := &Watch{config: c, sender: sender, texts: texts, quiet: make([]schedule.Hours, len(c.To))}
 	var errs []error
 	bad := func(key string, err error) { errs = append(errs, setting.At(key, err)) }
 	if len(c.Themes) > maxThemes || len(c.To) > maxRoutes {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
-	"shuultuur/setting"
 )
 
 // A Config sets what is watched, and who is notified.
@@ -68,7 +68,7 @@ type Route struct {
 	// end. Alerts of high severity do not wait.
 	Quiet   policy.Schedule            `yaml:"quiet"`
 	Mail    setting.OneOrMore[string]  `yaml:"mail" names:"people"`
-	Webhook setting.OneOrMore[Webhook] `yaml:"webhook"`
+	Webhook setting.OneOrMore[Webhook] `yaml:"webhook" role:"owner"`
 	// Language is the language of messages, a tag such as mn or uz-Cyrl; default
 	// en.
 	Language string `yaml:"language"`
@@ -76,10 +76,10 @@ type Route struct {
 
 // A Webhook is an address to which messages are posted.
 type Webhook struct {
-	URL    string `yaml:"url"`
-	Format string `yaml:"format"` // json (default), slack, teams, ntfy or telegram
-	Chat   string `yaml:"chat"`   // for telegram: the identifier of the chat
-	Token  string `yaml:"token"`  // sent as a bearer token, for servers that ask for one
+	URL    string `yaml:"url" secret:"yes"`
+	Format string `yaml:"format"`             // json (default), slack, teams, ntfy or telegram
+	Chat   string `yaml:"chat"`               // for telegram: the identifier of the chat
+	Token  string `yaml:"token" secret:"yes"` // sent as a bearer token, for servers that ask for one
 }
 
 // WatchSet is the set of watched themes in one reading of the settings, and the

@@ -1,5 +1,3 @@
-//go:build !small
-
 package alert
 
 import (
@@ -19,12 +17,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/arrange"
-	"shuultuur/atomicfile"
 	"shuultuur/event"
 	"shuultuur/filter"
-	"shuultuur/metric"
-	"shuultuur/policy"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/metric"
+	"shuultuur/policy/search"
 )
 
 // A State is the state of an alert.
@@ -114,13 +111,13 @@ type Desk struct {
 	log    *slog.Logger
 	queue  chan match
 	ready  chan struct{} // signals that the settings changed, or that something is due
-	lost   *metric.Counter
+	lost   metric.Counter
 	raised *metric.CounterVec
-	fails  *metric.Counter
-	ended  *metric.Counter
+	fails  metric.Counter
+	ended  metric.Counter
 
 	running sync.Mutex // held by the only Run
-	search  *policy.Searches
+	search  *search.Searches
 
 	mu      sync.Mutex
 	watch   *Watch
@@ -143,7 +140,7 @@ func (m *match) key() key {
 
 // OpenDesk reads the alerts kept in a file, which need not exist.
 func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
-	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: policy.NewSearches(),
+	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: search.NewSearches(),
 		lost:   metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that became no alert because too many were waiting."),
 		raised: metric.NewCounterVec("shuultuur_alerts_total", "Alerts, by theme and severity.", "theme", "severity"),
 		fails:  metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not accept at the first attempt."),
@@ -416,7 +413,7 @@ func (d *Desk) All() []Alert {
 		all = append(all, a.clone())
 	}
 	order := map[State]int{Open: 0, Acknowledged: 1, Closed: 2}
-	arrange.By(all, func(a, b Alert) int {
+	slices.SortStableFunc(all, func(a, b Alert) int {
 		return cmp.Or(order[a.State]-order[b.State], b.Severity.rank()-a.Severity.rank(), b.Last.Compare(a.Last))
 	})
 	return all

@@ -23,8 +23,9 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/lib/metric/metrictest"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
-	"shuultuur/setting"
 )
 
 var quietLog = slog.New(slog.DiscardHandler)
@@ -311,7 +312,7 @@ func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 	for _, tt := range []struct {
 		after time.Duration
 		want  string
-		ended uint64
+		ended float64
 	}{
 		{0, "1 messages were not taken", 0},
 		{giveUp + time.Minute, "1 messages were given up", 1},
@@ -324,8 +325,9 @@ func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
 		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) || got != "" && !strings.Contains(got, id) {
 			t.Errorf("after %v the problems are %q, want %q", tt.after, got, tt.want)
 		}
-		if n := d.ended.Value(); n != tt.ended {
-			t.Errorf("after %v %v messages count as given up, want %v", tt.after, n, tt.ended)
+		counts, err := metrictest.Read(d.ended)
+		if n := counts["shuultuur_alerts_given_up_total"]; err != nil || n != tt.ended {
+			t.Errorf("after %v %v messages count as given up, want %v; %v", tt.after, n, tt.ended, err)
 		}
 	}
 	// A message that was given up is still known after a restart, and sent again when the alert

@@ -1,5 +1,3 @@
-//go:build !small
-
 package alert
 
 import (
@@ -9,9 +7,9 @@ import (
 	"strings"
 
 	"shuultuur/filter"
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
-	"shuultuur/setting"
 )
 
 // Start starts watching. The conditions are those of rules; a mistake names its

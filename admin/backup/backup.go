@@ -1,22 +1,23 @@
 // Package backup writes the configuration of a gateway into one file, and
 // restores it: the settings as settings.yaml; the files that they name in the
-// same folder, under files/; and of the data folder the accounts, the audit log,
-// versions of the settings, instructions and keys, under data/. It omits
-// everything that can be fetched or compiled again, and the record of people's
-// browsing. format.json has the format of the data. The file is a gzip-compressed
-// tar file.
+// same folder, under files/; and the data folder, under data/, except for what
+// the table [omitted] names, each with its reason. format.json has the format
+// of the data. The file is a gzip-compressed tar file.
 package backup
 
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,8 +26,8 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
-	"shuultuur/atomicfile"
-	"shuultuur/datadir"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/datadir"
 )
 
 // Bounds of a backup.
@@ -36,22 +37,57 @@ const (
 	backupText    = "settings.yaml"
 )
 
-// kept has the names in the data folder that a backup contains.
-var kept = []string{"accounts", "versions", datadir.KeyFile, "instructions"}
+// omitted has the names in the data folder that a backup does not contain, as patterns of
+// [path.Match] for a path or for a folder above it, or after ANY for the last part of a path, and
+// why not. Everything else is in it.
+var omitted = []struct{ name, why string }{
+	{"cache", "responses are stored again"},
+	{"downloads", "they belong to requests in progress"},
+	{"last-good", "copies of the files that the settings name are made at the next start"},
+	{"lists/*.list", "lists are compiled again; changes by hand are in other files"},
+	{"sources", "lists and rules are fetched again"},
+	{"spool", "events are a record of people's browsing"},
+	{datadir.FormatFile, "the backup has its own"},
+	{"ANY *lock", "it belongs to a running process"},
+	{"ANY *-wal", "it is a part of the database beside it, which is copied whole"},
+	{"ANY *-shm", "it is a part of the database beside it, which is copied whole"},
+	{"ANY *.tmp", "it is being written"},
+}
+
+// whyOmitted returns why a file of the data folder is not in a backup, "" if it is.
+func whyOmitted(name string) string {
+	for at := name; at != "."; at = path.Dir(at) {
+		for _, o := range omitted {
+			last, any := strings.CutPrefix(o.name, "ANY ")
+			ok, _ := path.Match(o.name, at)
+			if any {
+				ok, _ = path.Match(last, path.Base(at))
+			}
+			if ok {
+				return o.why
+			}
+		}
+	}
+	return ""
+}
 
 // A Source is the data to back up.
 type Source struct {
-	Text  []byte   // of the settings
-	Files []string // that the settings name
+	Text  []byte // of the settings
+	Mode  fs.FileMode
+	Files []string // files and folders that belong to the settings; they need not exist
+	// Logs are files, with those into which they were rotated, and folders with events. Like the other records of people's browsing they
+	// are not in the backup.
+	Logs []string
 	Place
 }
 
 // A Place has the folders of the settings and of the data.
 type Place struct{ Dir, Data string }
 
-// Write writes a backup to w. It returns the names of the files that it omitted:
-// files in other folders and those of more than 64 MiB. It refuses a data folder
-// in a newer format.
+// Write writes a backup to w. It returns the names of the files that it omitted although they
+// belong in it: files in other folders and those of more than 64 MiB. It refuses a data folder in
+// a newer format.
 func Write(w io.Writer, s Source) (left []string, err error) {
 	format, err := formatOf(s.Data)
 	if err != nil {
@@ -75,45 +111,105 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 			left = append(left, from)
 			return nil
 		}
-		text, err := os.ReadFile(from)
+		text, err := read(from)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
-			return fmt.Errorf("backing up: %w", err)
+			return fmt.Errorf("backing up %s: %w", from, err)
 		}
 		return add(name, text, info.Mode())
 	}
-	if err := add(backupText, s.Text, 0o600); err != nil {
+	if err := add(backupText, s.Text, cmp.Or(s.Mode, 0o600)); err != nil {
 		return nil, err
 	}
 	if err := add(datadir.FormatFile, format, 0o600); err != nil {
 		return nil, err
 	}
-	slices.Sort(s.Files)
-	for _, from := range slices.Compact(s.Files) {
-		name, err := filepath.Rel(s.Dir, from)
-		if err != nil || !filepath.IsLocal(name) || strings.HasPrefix(from, s.Data+string(filepath.Separator)) {
-			left = append(left, from)
-			continue
-		}
-		if err := addFile("files/"+filepath.ToSlash(name), from); err != nil {
-			return left, err
-		}
-	}
-	for _, name := range kept {
-		err := filepath.WalkDir(filepath.Join(s.Data, name), func(from string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) || err == nil && (d.IsDir() || strings.HasSuffix(from, "lock")) {
+	added := map[string]bool{}
+	for _, named := range s.Files {
+		err := eachFile(named, func(from string) error {
+			if added[from] || isBelow(from, s.Data) {
 				return nil
 			}
-			rel, bad := filepath.Rel(s.Data, from)
-			if err = errors.Join(err, bad); err != nil {
-				return err
+			added[from] = true
+			name, err := filepath.Rel(s.Dir, from)
+			if err != nil || !filepath.IsLocal(name) {
+				left = append(left, from)
+				return nil
 			}
-			return addFile("data/"+filepath.ToSlash(rel), from)
+			return addFile("files/"+filepath.ToSlash(name), from)
 		})
 		if err != nil {
 			return left, err
 		}
 	}
+	err = eachFile(s.Data, func(from string) error {
+		rel, err := filepath.Rel(s.Data, from)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(rel)
+		if whyOmitted(name) != "" || slices.ContainsFunc(s.Logs, func(log string) bool { return isBelow(from, log) || strings.HasPrefix(from, log+".") }) {
+			return nil
+		}
+		return addFile("data/"+name, from)
+	})
+	if err != nil {
+		return left, err
+	}
 	return left, errors.Join(t.Close(), z.Close())
+}
+
+// eachFile calls f for a file, or for every file in a folder. What does not exist is skipped.
+func eachFile(name string, f func(from string) error) error {
+	if real, err := filepath.EvalSymlinks(name); err == nil && real != name {
+		if info, err := os.Stat(real); err == nil && info.IsDir() { // WalkDir follows no link
+			return eachFile(real, func(from string) error { return f(name + strings.TrimPrefix(from, real)) })
+		}
+	}
+	return filepath.WalkDir(name, func(from string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && d.IsDir() {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("backing up: %w", err)
+		}
+		return f(from)
+	})
+}
+
+// isBelow reports whether a path is a folder or in it.
+func isBelow(name, folder string) bool {
+	rel, err := filepath.Rel(folder, name)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// isDatabase is how a database of SQLite begins.
+const isDatabase = "SQLite format 3\x00"
+
+// read reads a file. A database may be changing, and the latest changes are in a file beside it: it
+// is copied as its readers see it.
+func read(from string) ([]byte, error) {
+	text, err := os.ReadFile(from)
+	if err != nil || !bytes.HasPrefix(text, []byte(isDatabase)) || !slices.Contains(sql.Drivers(), "sqlite") {
+		return text, err
+	}
+	dir, err := os.MkdirTemp("", "shuultuur-backup-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: from}).EscapedPath()+"?mode=rw&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	to := filepath.Join(dir, "copy")
+	if _, err := db.Exec("VACUUM INTO ?", to); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(to)
 }
 
 // formatOf returns the format of a data folder, in the form for a backup.
@@ -137,8 +233,8 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 		return nil, fmt.Errorf("reading the backup: %w", err)
 	}
 	format := datadir.Format{Number: 1} // older backups have no format
-	if text, ok := all[datadir.FormatFile]; ok {
-		if format, err = datadir.ParseFormat(text); err != nil {
+	if file, ok := all[datadir.FormatFile]; ok {
+		if format, err = datadir.ParseFormat(file.text); err != nil {
 			return nil, fmt.Errorf("reading the backup: %s: %w", datadir.FormatFile, err)
 		}
 		delete(all, datadir.FormatFile)
@@ -146,7 +242,7 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 	if err := format.Known("the backup"); err != nil {
 		return nil, err
 	}
-	s, err := place(all[backupText])
+	s, err := place(all[backupText].text)
 	if err != nil {
 		return nil, err
 	}
@@ -168,35 +264,43 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 		} else if sub, ok := strings.CutPrefix(name, "data/"); ok {
 			to = filepath.Join(s.Data, filepath.FromSlash(sub))
 		}
-		mode := fs.FileMode(0o600)
-		if strings.HasPrefix(name, "files/") && !strings.Contains(name, "key") || name == backupText {
-			mode = 0o644
-		}
-		if info, err := os.Stat(to); err == nil {
-			mode = info.Mode().Perm()
-		}
 		dir := fs.FileMode(0o755)
-		if strings.HasPrefix(to, account.Folder(s.Data)) {
+		switch {
+		case isBelow(to, account.Folder(s.Data)), isBelow(to, filepath.Join(s.Data, "versions")):
 			dir = 0o700
+		case isBelow(to, s.Data):
+			dir = 0o750
 		}
 		if err := os.MkdirAll(filepath.Dir(to), dir); err != nil {
 			return names, err
 		}
-		if err := atomicfile.WriteBytes(to, mode, all[name]); err != nil {
+		mode := all[name].mode
+		if info, err := os.Stat(to); err == nil && name == backupText {
+			mode = info.Mode().Perm() // of this machine: its gateway may be another user
+		}
+		if err := atomicfile.WriteBytes(to, mode, all[name].text); err != nil {
 			return names, fmt.Errorf("restoring: %w", err)
 		}
 		names = append(names, to)
 	}
-	return names, held.Migrate()
+	err = held.Migrate()
+	datadir.GiveToOwner(s.Data)
+	return names, err
+}
+
+// A restored is a file in a backup.
+type restored struct {
+	text []byte
+	mode fs.FileMode
 }
 
 // readBackup reads a whole backup. It refuses names that lead elsewhere.
-func readBackup(r io.Reader) (map[string][]byte, error) {
+func readBackup(r io.Reader) (map[string]restored, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, err
 	}
-	t, all, sum := tar.NewReader(z), map[string][]byte{}, int64(0)
+	t, all, sum := tar.NewReader(z), map[string]restored{}, int64(0)
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -206,8 +310,7 @@ func readBackup(r io.Reader) (map[string][]byte, error) {
 			return nil, err
 		}
 		first, rest, _ := strings.Cut(h.Name, "/")
-		top, _, _ := strings.Cut(rest, "/")
-		good := h.Name == backupText || h.Name == datadir.FormatFile || path.Clean(h.Name) == h.Name && filepath.IsLocal(filepath.FromSlash(h.Name)) && (first == "files" && rest != "" || first == "data" && slices.Contains(kept, top))
+		good := h.Name == backupText || h.Name == datadir.FormatFile || path.Clean(h.Name) == h.Name && filepath.IsLocal(filepath.FromSlash(h.Name)) && (first == "files" && rest != "" || first == "data" && rest != "" && whyOmitted(rest) == "")
 		if h.Typeflag != tar.TypeReg || !good {
 			return nil, fmt.Errorf("%q does not belong in a backup of this program", h.Name)
 		}
@@ -218,9 +321,10 @@ func readBackup(r io.Reader) (map[string][]byte, error) {
 		if _, err := io.Copy(&b, io.LimitReader(t, maxBackupFile)); err != nil {
 			return nil, err
 		}
-		all[h.Name] = b.Bytes()
+		// Nobody but the owner may write what is restored, whatever the backup says.
+		all[h.Name] = restored{b.Bytes(), fs.FileMode(h.Mode) & 0o755}
 	}
-	if all[backupText] == nil {
+	if all[backupText].text == nil {
 		return nil, errors.New("there are no settings in it: is it a backup of this program?")
 	}
 	return all, nil

@@ -39,7 +39,7 @@ func FuzzReadBackup(f *testing.F) {
 	f.Add([]byte{0x1f, 0x8b})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := readBackup(bytes.NewReader(b))
-		if err == nil && all[backupText] == nil {
+		if err == nil && all[backupText].text == nil {
 			t.Error("readBackup accepts a backup without settings")
 		}
 	})

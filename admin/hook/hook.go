@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"shuultuur/lib/ascii"
 )
 
 const (
@@ -49,7 +51,7 @@ func Run(ctx context.Context, file, by, reason string) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, filepath.Base(file)) //nolint:gosec // it lies where only the administrator writes
 	cmd.Dir = filepath.Dir(path)
-	cmd.Env = append(os.Environ(), "SHUULTUUR_BY="+oneLine(by), "SHUULTUUR_REASON="+oneLine(reason))
+	cmd.Env = append(os.Environ(), "SHUULTUUR_BY="+variable(by), "SHUULTUUR_REASON="+variable(reason))
 	cmd.WaitDelay = time.Second
 	output := &prefixWriter{}
 	cmd.Stdout, cmd.Stderr = output, output
@@ -62,10 +64,10 @@ func Run(ctx context.Context, file, by, reason string) error {
 	return nil
 }
 
-// oneLine keeps what somebody typed from ending the variable or adding lines to
+// variable keeps what somebody typed from ending the variable or adding lines to
 // a message.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\x00", " ")), " ")
+func variable(s string) string {
+	return ascii.OneLine(strings.ReplaceAll(s, "\x00", " "))
 }
 
 // prefixWriter keeps the beginning of a program's output. It is no bytes.Buffer, which

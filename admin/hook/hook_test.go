@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/test/peer"
 )
 
 func TestTheProgramBesideTheSettingsRunsAfterASave(t *testing.T) {
@@ -48,9 +50,7 @@ func TestTheProgramBesideTheSettingsRunsAfterASave(t *testing.T) {
 
 // TestGitKeepsEachVersion runs the program that the manual shows.
 func TestGitKeepsEachVersion(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
-	}
+	peer.Program(t, "git")
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
 	file := filepath.Join(dir, "shuultuur.yaml")

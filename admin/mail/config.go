@@ -1,14 +1,14 @@
 package mail
 
-import "shuultuur/setting"
+import "shuultuur/lib/setting"
 
 // A Config sets the server that sends mail.
 type Config struct {
 	// Server is smtp://host:587, which is encrypted if the server offers that, and
 	// always before a password is sent; or smtps://host:465.
-	Server   string       `yaml:"server"`
+	Server   string       `yaml:"server" secret:"url"`
 	From     string       `yaml:"from"` // the sender's address: filter@school.example
 	User     string       `yaml:"user"` // user name at the server; "" for none
-	Password string       `yaml:"password"`
+	Password string       `yaml:"password" secret:"yes"`
 	CA       setting.File `yaml:"ca"` // PEM file with the roots of the server's certificate; default the system's
 }

@@ -1,5 +1,3 @@
-//go:build !small
-
 // Package mail sends messages by SMTP (RFC 5321): alerts and reports, as text
 // with attachments. A message is handed to one server of the settings, which
 // delivers it; nothing is kept here.
@@ -23,7 +21,9 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 // A Sender sends mail.
@@ -37,6 +37,9 @@ type Sender struct {
 
 // New checks the settings.
 func New(c Config) (*Sender, error) {
+	if release.Small {
+		return nil, release.Lacks("mail")
+	}
 	u, err := url.Parse(c.Server)
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.User != nil {
 		return nil, setting.At("server", fmt.Errorf("%q is not a mail server: write smtp://mail.example:587 or smtps://mail.example:465", c.Server))
@@ -159,7 +162,7 @@ func (s *Sender) encode(m *Message, now time.Time) []byte {
 	var b bytes.Buffer
 	_, domain, _ := strings.Cut(s.from.Address, "@")
 	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s@%s>\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n",
-		s.from, strings.Join(m.To, ", "), mime.QEncoding.Encode("utf-8", oneLine(m.Subject)), now.Format(time.RFC1123Z), rand.Text(), domain)
+		s.from, strings.Join(m.To, ", "), mime.QEncoding.Encode("utf-8", ascii.OneLine(m.Subject)), now.Format(time.RFC1123Z), rand.Text(), domain)
 	if len(m.Files) == 0 {
 		part(&b, "text/plain; charset=utf-8", "", []byte(m.Text))
 		return b.Bytes()
@@ -187,9 +190,4 @@ func part(b *bytes.Buffer, kind, name string, data []byte) {
 		text = text[76:]
 	}
 	b.WriteString(text + "\r\n")
-}
-
-// oneLine prevents text from users from becoming a header field.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(s), " ")
 }

@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // An office is a mail server that speaks SMTP with one client at a time.

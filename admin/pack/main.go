@@ -1,5 +1,5 @@
 // Pack writes the pages and all that they load into one compressed file for the
-// program: the plain files are three times as large.
+// program: the plain files are three times as large. A page stands in the folder of its subject.
 //
 //	go run ./admin/pack
 package main
@@ -22,15 +22,15 @@ func main() {
 }
 
 func pack(dir string) error {
-	pages, err := zipped(zip.Store, nil, filepath.Join(dir, "*.html"))
+	pages, err := zipped(zip.Store, nil, filepath.Join(dir, "*/*.html"))
 	if err != nil {
 		return err
 	}
-	all, err := zipped(zip.Deflate, pages, filepath.Join(dir, "static/*.*"), filepath.Join(dir, "static/vendored/[^R]*"))
+	all, err := zipped(zip.Deflate, pages, filepath.Join(dir, "web/static/*.*"), filepath.Join(dir, "web/static/vendored/[^R]*"))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "pages.zip"), all, 0o644)
+	return os.WriteFile(filepath.Join(dir, "web/pages.zip"), all, 0o644)
 }
 
 // zipped returns a ZIP file of the files of patterns, and of pages as html.zip unless that is nil.

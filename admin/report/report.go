@@ -1,5 +1,3 @@
-//go:build !small
-
 // Package report sums up a day or a week of the record for people who do not
 // read logs: who used the web and for how long, what was requested and refused,
 // and the searches.
@@ -19,10 +17,9 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/arrange"
 	"shuultuur/event"
 	"shuultuur/filter"
-	"shuultuur/policy"
+	"shuultuur/policy/search"
 	"shuultuur/text"
 )
 
@@ -111,7 +108,7 @@ func (t *tally) top() []Line {
 	for _, c := range t.lines {
 		all = append(all, c.Line)
 	}
-	arrange.By(all, func(a, b Line) int {
+	slices.SortStableFunc(all, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
 	})
 	return all[:min(len(all), maxLines)]
@@ -134,7 +131,7 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 		t[i].lines = map[string]*counted{}
 	}
 	out := &Report{Since: q.Since, Until: q.Until, Group: q.Group, Person: q.Person, texts: q.Texts}
-	searches := policy.NewSearches()
+	searches := search.NewSearches()
 	groups := map[string][]string{} // by person
 	for row, err := range r.Query(ctx, f, event.Page{}) {
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"shuultuur/admin/mail"
 	"shuultuur/event"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/text"
 )
 

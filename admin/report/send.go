@@ -1,5 +1,3 @@
-//go:build !small
-
 package report
 
 import (
@@ -13,12 +11,16 @@ import (
 	"time"
 
 	"shuultuur/admin/mail"
-	"shuultuur/atomicfile"
-	"shuultuur/setting"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 // Check returns the mistake in the schedules, or nil.
 func (r *Sending) Check() error {
+	if release.Small {
+		return release.Lacks("reports")
+	}
 	for i := range r.Schedules {
 		c := &r.Schedules[i]
 		if err := c.Check(); err != nil {

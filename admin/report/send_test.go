@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"shuultuur/admin/mail"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // office is a mail server on this machine, which hands over the mail that it accepts.

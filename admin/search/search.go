@@ -15,9 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/arrange"
-	"shuultuur/atomicfile"
 	"shuultuur/event"
+	"shuultuur/lib/atomicfile"
 )
 
 // Limits of saved searches.
@@ -113,7 +112,7 @@ func (b *Book) read() (all []Search, err error) {
 }
 
 func (b *Book) write(all []Search) error {
-	arrange.By(all, func(x, y Search) int { return cmp.Or(strings.Compare(x.By, y.By), strings.Compare(x.Name, y.Name)) })
+	slices.SortStableFunc(all, func(x, y Search) int { return cmp.Or(strings.Compare(x.By, y.By), strings.Compare(x.Name, y.Name)) })
 	data, err := json.MarshalIndent(all, "", "\t")
 	if err != nil {
 		return err

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/admin"
 	"shuultuur/filter"
 	"shuultuur/identity"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
-	"shuultuur/setting"
 )
 
 // Expectations are the expectations of policies (policies: expect), with what
@@ -47,7 +46,7 @@ func (e *Expectations) Unmet(ctx context.Context) error {
 
 // expect returns an error if one URL is not judged as expected.
 func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectation, url string) error {
-	q := admin.Question{URL: url}
+	q := Question{URL: url}
 	t, err := RequestOf(&q)
 	if err != nil {
 		return setting.At("url", err)

@@ -13,24 +13,24 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/admin"
+	"shuultuur/admin/web"
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // Judge lets d decide t, made by [RequestOf], and explains the decision.
-func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) *admin.Explanation {
+func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *Question) *Explanation {
 	enterTunnel(d, t)
 	start := time.Now()
 	stage := judge(ctx, d, t, q)
-	x := &admin.Explanation{
+	x := &Explanation{
 		URL: t.URL, Action: t.Verdict.Action.String(), User: describeClient(&t.Client), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
 		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
 	for _, c := range t.Verdict.Edits {
-		x.Edits = append(x.Edits, admin.Edit{Kind: [...]string{"header", "query", "connect to"}[c.Kind%3], Name: c.Name, Value: c.Value})
+		x.Edits = append(x.Edits, Edit{Kind: [...]string{"header", "query", "connect to"}[c.Kind%3], Name: c.Name, Value: c.Value})
 	}
 	return x
 }
@@ -59,7 +59,7 @@ func describeClient(c *filter.Client) string {
 }
 
 // judge takes t through the stages that it can reach and returns the last one.
-func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) filter.Stage {
+func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *Question) filter.Stage {
 	page := q.Page
 	t.Last = filter.ResponseBody
 	switch {
@@ -80,11 +80,15 @@ func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 			defer t.Body.Release()
 			t.Body.Append(page)
 			t.Body.Finish()
+			var end context.CancelFunc
+			ctx, end = context.WithTimeout(ctx, filter.JudgeTime(int64(len(page)))) // as the gateway has
+			defer end()
+			t.Body.Bound(func() bool { return ctx.Err() != nil })
 		}
 		if s == filter.Response && !d.Wants(t, filter.ResponseBody) {
 			t.Last = filter.Response
 		}
-		if v := d.Decide(ctx, t, s); v.Final() || v.Action == filter.Allow {
+		if d.Decide(ctx, t, s); t.Verdict.Final() || t.Verdict.Action == filter.Allow {
 			return s
 		}
 	}
@@ -93,14 +97,14 @@ func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 
 // RequestOf turns a question into the request that the proxy would see for q.URL. The proxy's
 // parser reads the request, so that why accepts what the proxy does.
-func RequestOf(q *admin.Question) (*filter.Transaction, error) {
+func RequestOf(q *Question) (*filter.Transaction, error) {
 	raw, _, _ := strings.Cut(q.URL, "#") // browsers keep the fragment to themselves
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw
 	}
 	r, err := requestFor(q, raw)
 	if err != nil {
-		return nil, &admin.BadChange{Err: fmt.Errorf("%q is not an http or https URL: %w", q.URL, err)}
+		return nil, &web.BadChange{Err: fmt.Errorf("%q is not an http or https URL: %w", q.URL, err)}
 	}
 	t := &filter.Transaction{
 		ID: "why", Start: time.Now(), Proto: filter.HTTP,
@@ -131,7 +135,7 @@ func RequestOf(q *admin.Question) (*filter.Transaction, error) {
 }
 
 // requestFor reads the head that a browser would send the proxy for a URL.
-func requestFor(q *admin.Question, url string) (*message.Request, error) {
+func requestFor(q *Question, url string) (*message.Request, error) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	host := rest
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -157,7 +161,7 @@ func requestFor(q *admin.Question, url string) (*message.Request, error) {
 }
 
 // answered makes the head that an origin would have sent with the page.
-func answered(q *admin.Question) *message.Response {
+func answered(q *Question) *message.Response {
 	s := &message.Response{Status: 200, Proto: 11, Length: int64(len(q.Page))}
 	if q.Type != "" {
 		s.Add("Content-Type", q.Type)

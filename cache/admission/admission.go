@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"strings"
 
-	"shuultuur/cache/bloom"
-	"shuultuur/queue"
+	"shuultuur/lib/bloom"
+	"shuultuur/lib/queue"
 )
 
 // A Key is the hash of an object's key.

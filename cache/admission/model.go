@@ -1,6 +1,6 @@
 package admission
 
-import "shuultuur/queue"
+import "shuultuur/lib/queue"
 
 // A Model is a cache without objects: its hits and its disk writes.
 type Model struct {

@@ -27,7 +27,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
 )
 
 // A Key is the hash of an object's name.

@@ -10,8 +10,8 @@ import (
 	"os"
 	"runtime/debug"
 
-	"shuultuur/atomicfile"
-	"shuultuur/platform"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/platform"
 )
 
 // A segment begins with its head, stored twice so that a damaged bit does not make the segment

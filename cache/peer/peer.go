@@ -35,7 +35,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config are the settings of a cache's peers.
@@ -47,7 +47,7 @@ type Config struct {
 	// Nodes are the addresses of all nodes, the same on each.
 	Nodes []string `yaml:"nodes"`
 	// Secret is the secret that these nodes share, of at least 16 bytes.
-	Secret string `yaml:"secret"`
+	Secret string `yaml:"secret" secret:"yes"`
 }
 
 func (c *Config) name() string {

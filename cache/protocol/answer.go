@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A Part is the part of a stored response that a client gets.

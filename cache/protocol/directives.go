@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/message"
 )
 
 // longest is the meaning of a directive of 2^31 seconds or more (RFC 9111 section 1.2.2).
@@ -125,7 +126,7 @@ func (d *Directives) names(value []byte) bool {
 		if v = bytes.Trim(v, " \t"); len(v) == 0 {
 			continue
 		}
-		if !isToken(v) || decides(v) {
+		if !ascii.IsToken(v) || decides(v) {
 			d.Fields = d.Fields[:was]
 			return false
 		}
@@ -143,16 +144,6 @@ func decides(name []byte) bool {
 		}
 	}
 	return false
-}
-
-// isToken reports whether v may be a field name (RFC 9110 section 5.6.2).
-func isToken(v []byte) bool {
-	for _, c := range v {
-		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"(),/:;<=>?@[\]{}`), c) >= 0 {
-			return false
-		}
-	}
-	return len(v) > 0
 }
 
 // set sets a time. A directive given twice with different values, or with an invalid one,

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 func TestDirectivesThatNameFields(t *testing.T) {

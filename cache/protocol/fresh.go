@@ -13,7 +13,7 @@ import (
 	"bytes"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // heuristicShare and heuristicMost limit how long a response is fresh that does not say so: a

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // Safe reports whether a method changes nothing at the origin (RFC 9110 section 9.2.1), so
@@ -36,7 +36,7 @@ func Storable(q *message.Request, s *message.Response, f *Facts, asked *Directiv
 		return "no-store"
 	case c.Private:
 		return "private"
-	case q.Has("Authorization") && !c.Public && (personal || !c.MustRevalidate && c.SMaxAge < 0):
+	case (s.Personal || q.Has("Authorization")) && !c.Public && (personal || !c.MustRevalidate && c.SMaxAge < 0):
 		return "authorization"
 	case varies(s.Fields):
 		return "vary"

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"shuultuur/arrange"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // varies reports whether no other request fits the response: Vary lists "*".
@@ -130,7 +129,7 @@ func weighted(q message.Fields, name string) (list []weight) {
 			list = append(list, w)
 		}
 	}
-	arrange.By(list, func(a, b weight) int {
+	slices.SortStableFunc(list, func(a, b weight) int {
 		if a.weight != b.weight {
 			return b.weight - a.weight
 		}

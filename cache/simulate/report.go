@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"html/template"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Table writes the report as a table.

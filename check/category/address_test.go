@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"shuultuur/filter"
+	"shuultuur/lib/message"
 	"shuultuur/list"
-	"shuultuur/message"
 )
 
 // TestAnAddressIsListedInEveryForm: an address in any form that clients write matches the

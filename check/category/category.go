@@ -18,10 +18,11 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/check/build"
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/list/adblock"
-	"shuultuur/setting"
 )
 
 // Config are the settings of the check: the lists to look up, by their names in the settings.
@@ -75,6 +76,13 @@ const mostEvidence = 4
 // RemoveParam is the category of a request whose query has parameters that an ad-block list
 // removes ($removeparam). The finding's Modifier has their names as in the URL.
 const RemoveParam = "removeparam"
+
+// Build implements [build.Setting].
+func (c *Config) Build(p build.Parts) (filter.Check, error) {
+	cfg := *c
+	cfg.Now = p.Now
+	return New(cfg, p.Lists)
+}
 
 // New returns a check of those lists that cfg names.
 func New(cfg Config, lists map[string]*list.File) (*Check, error) {
@@ -175,7 +183,7 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 // must come first: Request does not look up the host again.
 //
 // Lists with the same category work as one: an exception in one of them removes the host or
-// request from the category for all (see [list.Lifted]). Find reports lifted matches as
+// request from the category for all (see [list.ExceptionFor]). Find reports lifted matches as
 // findings of the check [Exception], which rules cannot name, unless t.Terse.
 func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	if !c.Wants(t, s) {

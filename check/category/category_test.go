@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"shuultuur/filter"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/message"
-	"shuultuur/setting"
 	"shuultuur/test/data"
 )
 

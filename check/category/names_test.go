@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 	"shuultuur/list"
 	"shuultuur/test/race"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/lib/message"
 	"shuultuur/list/adblock"
-	"shuultuur/message"
 )
 
 // setRequest sets in r the fields that ad-block rules examine: URL, type and page.

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"shuultuur/filter"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/message"
-	"shuultuur/setting"
 	"shuultuur/test/race"
 )
 
@@ -78,7 +78,7 @@ func findAll(t *testing.T, c *Check, url string) (page, tunnel, name string) {
 }
 
 func TestListsOfOneCategoryAreOneEngine(t *testing.T) {
-	rows := list.Config{Format: list.JSON}
+	rows := list.Config{Format: "json"}
 	for _, tt := range []struct {
 		name               string
 		lists              []testList
@@ -91,7 +91,7 @@ func TestListsOfOneCategoryAreOneEngine(t *testing.T) {
 		{"from a list of hosts", []testList{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com^"}}, "x.com/", "-ads", "-ads", "-ads"},
 		{"in a list of records", []testList{{"a", ads, "||x.com^\n/banner/"}, {"ads", rows, `{"entry": "x.com", "exception": true}`}}, "x.com/banner/a.js", "-ads, -ads", "-ads", "-ads"},
 		{"in records of a category of theirs", []testList{{"a", ads, "||x.com^"}, {"b", rows, `{"entry": "x.com", "exception": true, "category": "ads"}`}}, "x.com/", "ads", "ads", "ads"},
-		{"that are given one in the settings", []testList{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.JSON, Category: "ads"}, `{"entry": "x.com", "exception": true, "category": "adult"}`}}, "x.com/", "-ads", "-ads", "-ads"},
+		{"that are given one in the settings", []testList{{"a", ads, "||x.com^"}, {"b", list.Config{Format: "json", Category: "ads"}, `{"entry": "x.com", "exception": true, "category": "adult"}`}}, "x.com/", "-ads", "-ads", "-ads"},
 		{"from a list that has more than hosts", []testList{{"a", list.Config{Format: list.Domains, Category: "ads"}, "x.com\nx.com/y"}, {"b", ads, "@@||x.com^"}}, "x.com/y", "-ads, -ads", "-ads", "-ads"},
 
 		{"an exception that depends on the request", []testList{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com/ok"}}, "x.com/ok.js", "-ads", "ads", "ads"},

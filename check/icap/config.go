@@ -1,7 +1,7 @@
 package icap
 
 import (
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config are the settings of the check.

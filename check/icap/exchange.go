@@ -10,7 +10,7 @@ import (
 	"net"
 	"time"
 
-	httpmessage "shuultuur/message"
+	httpmessage "shuultuur/lib/message"
 )
 
 // An exchange is one ICAP request and its response. Writing and reading run concurrently,
@@ -62,12 +62,20 @@ func (c *Check) begin(ctx context.Context, s *server, l *link, o *options, m *me
 // read reads the server's answers.
 func (x *exchange) read() {
 	defer close(x.ended)
+	// A page that does not end delays its verdict only this long.
+	var page *time.Timer
+	late := func() { page = time.AfterFunc(pageWait, func() { _ = x.l.SetReadDeadline(time.Unix(1, 0)) }) }
+	defer func() {
+		if page != nil && !page.Stop() {
+			x.l.Close()
+		}
+	}()
 	for {
-		r, err := readReply(x.l.r, x.c)
-		if err == nil && r.status == 100 {
+		r, err := readReply(x.l.r, x.c, late)
+		if err == nil && r.status == 100 && len(r.verdict) == 0 {
 			x.l.stale = false
 			x.answers <- answer{more: true}
-			if r, err = readReply(x.l.r, x.c); err == nil && r.status == 100 {
+			if r, err = readReply(x.l.r, x.c, late); err == nil && r.status == 100 && len(r.verdict) == 0 {
 				err = fmt.Errorf("the server sent %q twice", r.line)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	httpmessage "shuultuur/message"
+	httpmessage "shuultuur/lib/message"
 )
 
 // between are fields that scanners do not get: they concern the connection, or are a secret

@@ -19,13 +19,15 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"shuultuur/check/build"
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Categories that the check reports.
@@ -59,6 +61,9 @@ func (*Check) Contextual() {}
 
 // Lifetime implements [filter.Changing].
 func (*Check) Lifetime() (time.Duration, bool) { return lasts, true }
+
+// Build implements [build.Setting].
+func (c *Config) Build(build.Parts) (filter.Check, error) { return New(*c) }
 
 // New makes the check. It does not connect to the servers.
 func New(cfg Config) (*Check, error) {
@@ -142,7 +147,7 @@ func (c *Check) method(s filter.Stage) string {
 // request heads if the settings say so.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	method := c.method(s)
-	if method == "" || !c.does(method) {
+	if method == "" || !c.scans(method, t.URL) {
 		return false
 	}
 	switch s {
@@ -162,10 +167,10 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return true
 }
 
-// does reports whether a server supports method, or may support it.
-func (c *Check) does(method string) bool {
+// scans reports whether a server may want messages of a method about a URL.
+func (c *Check) scans(method, at string) bool {
 	for _, s := range c.servers {
-		if o := s.options.Load(); o == nil || o.does(method) {
+		if o := s.options.Load(); o == nil || o.does(method) && !o.ignores(at) {
 			return true
 		}
 	}
@@ -193,15 +198,27 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	}
 	m := &message{t: t, method: c.method(s), body: b}
 	r, err := c.ask(ctx, m)
+	early := false
+	if r == nil && err == nil { // the rest of the body is missing
+		b.Wait.AwaitEnd()
+		why := b.Wait.Unkept()
+		if why == content.AllRead {
+			return dst, nil
+		}
+		early = true
+		err = &unreadError{why.String() + " to be held until its end"}
+	}
 	switch {
 	case errors.Is(err, errSkipped):
 		return dst, nil
 	case errors.Is(err, errUnread):
-		return append(dst, filter.Finding{Check: "icap", Category: filter.Unread, Evidence: "not scanned: " + err.Error()}), nil
+		f := filter.Finding{Check: "icap", Category: filter.Unread, Evidence: "not scanned: " + err.Error()}
+		if early && !slices.Contains(dst, f) {
+			c.count(err)
+		}
+		return append(dst, f), nil
 	case err != nil:
 		return dst, err
-	case r == nil: // the rest of the body is missing
-		return dst, nil
 	}
 	return c.report(m, r, dst), nil
 }
@@ -229,13 +246,31 @@ func (c *Check) tooLarge() error {
 	return &unreadError{fmt.Sprintf("more than %d bytes (checks.icap.largest)", c.largest)}
 }
 
-// ask returns a server's reply about a message; nil while more of the body must arrive.
+// ask returns a server's reply about a message; nil while more of the body must arrive. A body
+// whose server fails while it arrives is sent to the next when it is complete, if it is kept.
 func (c *Check) ask(ctx context.Context, m *message) (*reply, error) {
-	if m.body != nil && m.body.Len() == 0 {
+	b := m.body
+	if b != nil && b.Len() == 0 {
 		return nil, errSkipped
 	}
-	if m.body != nil && !m.body.AllInMemory() {
-		return c.askStream(ctx, m)
+	if b != nil && (!b.Available() || content.HasTaker(b, c)) {
+		s, err := c.askStream(ctx, m)
+		failed := s != nil && errors.As(s.err, new(*failure))
+		switch {
+		case s == nil:
+			c.count(err)
+			return nil, err
+		case failed && b.Wait.Kept() && !b.Complete():
+			return nil, nil
+		case failed && b.Available():
+			c.counters[failovers].Add(1)
+		default:
+			if s.over && !s.counted {
+				s.counted = true
+				c.count(s.err)
+			}
+			return s.reply, s.err
+		}
 	}
 	r, err := c.askHeld(ctx, m)
 	c.count(err)

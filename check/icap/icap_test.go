@@ -12,8 +12,8 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	httpmessage "shuultuur/message"
-	"shuultuur/setting"
+	httpmessage "shuultuur/lib/message"
+	"shuultuur/lib/setting"
 )
 
 func contains(s, part string) bool { return strings.Contains(s, part) }

@@ -2,7 +2,7 @@
 
 package icap
 
-import "shuultuur/metric"
+import "shuultuur/lib/metric"
 
 // Counters of a Check.
 const (

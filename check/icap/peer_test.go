@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/peer"
 )
 

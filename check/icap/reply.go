@@ -5,6 +5,7 @@ package icap
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -12,17 +13,19 @@ import (
 	"mime"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"shuultuur/filter"
-	httpmessage "shuultuur/message"
-	wire "shuultuur/message/icap"
+	httpmessage "shuultuur/lib/message"
+	wire "shuultuur/lib/message/icap"
 )
 
 const (
-	maxPage       = 64 << 10 // bytes of a scanner's page that are passed on
-	maxViolations = 8        // findings about one message
-	maxText       = 200      // bytes of a name in a finding
+	pageWait      = 2 * time.Second // for the rest of a reply whose head names something
+	maxPage       = 64 << 10        // bytes of a scanner's page that are passed on
+	maxViolations = 8               // findings about one message
+	maxText       = 200             // bytes of a name in a finding
 )
 
 // A reply is a server's response.
@@ -40,6 +43,8 @@ type reply struct {
 	sum    uint64
 	page   []byte // the beginning of the body
 
+	verdict []named // what the fields of its head name
+
 	by      string   // the server
 	counted bool     // in the metrics
 	asked   struct { // the body that was sent
@@ -49,54 +54,86 @@ type reply struct {
 }
 
 // readReply reads a reply. c limits its body; nil is for the reply to OPTIONS, whose body is
-// ignored.
-func readReply(r *bufio.Reader, c *Check) (*reply, error) {
+// ignored. A reply whose head names something counts, whatever else is wrong with it: late is then
+// called before the rest is read.
+func readReply(r *bufio.Reader, c *Check, late func()) (*reply, error) {
 	p := &reply{fields: map[string]string{}}
-	if err := p.readHead(r); err != nil {
-		return nil, err
+	err := p.readHead(r)
+	if c != nil {
+		p.verdict = verdictOf(p.fields)
 	}
-	if p.status == 100 {
+	if len(p.verdict) == 0 {
+		if err == nil && p.status != 100 {
+			err = p.readRest(r, c)
+		}
+		if err != nil {
+			return nil, err
+		}
 		return p, nil
 	}
+	if err == nil && p.status != 100 && c.page {
+		late()
+		err = p.readRest(r, c)
+	} else if err == nil && (p.status != 204 || !p.bare()) { // nobody wants the rest
+		p.close = true
+	}
+	if err != nil {
+		p.parts, p.page, p.close = wire.Encapsulated{}, nil, true
+	}
+	return p, nil
+}
+
+// bare reports whether nothing follows the head.
+func (p *reply) bare() bool {
+	v, ok := p.fields["encapsulated"]
+	return !ok || p.parts.Parse(v) == nil && p.parts.Req <= 0 && p.parts.Res <= 0 && !p.parts.Body
+}
+
+// readRest reads what follows the head.
+func (p *reply) readRest(r *bufio.Reader, c *Check) error {
 	e := &p.parts
 	if v, ok := p.fields["encapsulated"]; ok {
 		if c == nil && strings.Contains(v, "opt-body") { // unused
 			p.close = true
-			return p, nil
+			return nil
 		}
 		if err := e.Parse(v); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if !e.Present || c == nil {
-		return p, nil
+		return nil
 	}
-	return p, p.readParts(r, c)
+	return p.readParts(r, c)
 }
 
-// readHead reads the ICAP head.
-func (p *reply) readHead(r *bufio.Reader) error {
-	line, err := wire.ReadLine(r)
+// readHead reads the ICAP head. After a mistake it goes on, because a verdict may follow.
+func (p *reply) readHead(r *bufio.Reader) (wrong error) {
+	defer func() {
+		p.fields["istag"] = strings.Trim(p.fields["istag"], `"`)
+		p.close = wrong != nil || strings.Contains(strings.ToLower(p.fields["connection"]), "close")
+	}()
+	line, err := readLine(r, &wrong)
 	if err != nil {
-		return wire.Unexpected(err)
+		return err
 	}
 	p.line = clean(string(line))
 	version, rest, _ := bytes.Cut(line, []byte(" "))
 	code, _, _ := bytes.Cut(rest, []byte(" "))
 	if p.status, err = strconv.Atoi(string(code)); err != nil || p.status < 100 || p.status > 599 || !bytes.HasPrefix(version, []byte("ICAP/1.")) {
-		return wire.Bad("%.60q is no ICAP status line", line)
+		wrong = cmp.Or(wrong, wire.Bad("%.60q is no ICAP status line", line))
 	}
 	last, size := "", 0
 	for n := 0; ; n++ {
-		line, err := wire.ReadLine(r)
+		line, err := readLine(r, &wrong)
 		if err != nil {
-			return wire.Unexpected(err)
+			return cmp.Or(wrong, err)
 		}
 		if size += len(line); n == wire.MaxFields || size > wire.MaxHeads {
-			return wire.Bad("a head of more than %d fields or %d bytes", wire.MaxFields, wire.MaxHeads)
+			return cmp.Or(wrong, wire.Bad("a head of more than %d fields or %d bytes", wire.MaxFields, wire.MaxHeads))
 		}
 		if len(line) == 0 {
-			break
+			return wrong
 		}
 		if (line[0] == ' ' || line[0] == '\t') && last != "" {
 			p.fields[last] += "\n" + string(bytes.Trim(line, " \t"))
@@ -104,16 +141,38 @@ func (p *reply) readHead(r *bufio.Reader) error {
 		}
 		name, value, err := wire.Field(line)
 		if err != nil {
-			return err
+			wrong = cmp.Or(wrong, err)
+			n, v, ok := bytes.Cut(line, []byte(":"))
+			if !ok {
+				continue
+			}
+			name, value = strings.ToLower(string(bytes.TrimSpace(n))), bytes.TrimSpace(v)
 		}
 		if last = name; p.fields[name] != "" {
 			value = append([]byte(p.fields[name]+", "), value...)
 		}
 		p.fields[name] = string(value)
 	}
-	p.fields["istag"] = strings.Trim(p.fields["istag"], `"`)
-	p.close = strings.Contains(strings.ToLower(p.fields["connection"]), "close")
-	return nil
+}
+
+// readLine reads a line of the head. It accepts one that ends with LF alone or with the connection,
+// and stores that mistake in wrong.
+func readLine(r *bufio.Reader, wrong *error) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, wire.Bad("a line is longer than %d bytes", wire.MaxLine)
+	case err != nil && len(line) == 0:
+		return nil, wire.Unexpected(err)
+	case err != nil:
+		*wrong = cmp.Or(*wrong, wire.Unexpected(err))
+		return line, nil
+	}
+	if line = line[:len(line)-1]; len(line) > 0 && line[len(line)-1] == '\r' {
+		return line[:len(line)-1], nil
+	}
+	*wrong = cmp.Or(*wrong, wire.Bad("a line does not end with CRLF"))
+	return line, nil
 }
 
 // readParts reads the HTTP heads and the body.
@@ -176,6 +235,9 @@ func (p *reply) readParts(r *bufio.Reader, c *Check) error {
 
 // fault returns an error if the reply does not fit the request.
 func (p *reply) fault() error {
+	if len(p.verdict) > 0 {
+		return nil
+	}
 	switch p.status {
 	case 200:
 		if !p.parts.Present || p.parts.Req <= 0 && p.parts.Res <= 0 {
@@ -197,13 +259,8 @@ func (c *Check) report(m *message, x *reply, dst []filter.Finding) []filter.Find
 			dst = append(dst, filter.Finding{Check: "icap", Category: category, Evidence: clean(what) + ", says " + by})
 		}
 	}
-	if v := x.fields["x-infection-found"]; v != "" {
-		add(virus, threat(v))
-	} else if v := x.fields["x-virus-id"]; v != "" && !strings.EqualFold(v, "no") && v != "0" && v != "-" {
-		add(virus, v)
-	}
-	for _, v := range violations(x.fields["x-violations-found"]) {
-		add(violation, v)
+	for _, v := range x.verdict {
+		add(v.category, v.what)
 	}
 	if x.status == 200 && len(dst) == n {
 		if what := x.refusal(m); what != "" {
@@ -284,6 +341,88 @@ func (p *reply) ownPage(m *message) *filter.Page {
 		page.Status = 403
 	}
 	return page
+}
+
+// A named is what a scanner names in the head of its reply.
+type named struct{ category, what string }
+
+// Fields of scanners that name an infection, those with the best names first.
+var infections = []string{
+	"x-infection-found", "x-virus-id", "x-virus-name", "x-virus-found", "x-virus",
+	"x-infection-name", "x-fsecure-infection-name", "x-malware-name", "x-malware-found", "x-threat-name", "x-threat-found",
+}
+
+// Fields of scanners that say in words how a scan ended.
+var results = []string{"x-response-info", "x-response-desc", "x-scan-result", "x-fsecure-scan-result", "x-block-reason", "x-blocked-reason"}
+
+// verdictOf returns what the fields of a head name.
+func verdictOf(fields map[string]string) (all []named) {
+	for _, field := range infections {
+		if v := threat(fields[field]); !harmless(v) {
+			all = append(all, named{virus, v})
+			break
+		}
+	}
+	for _, field := range results {
+		if v := fields[field]; len(all) == 0 && saysInfected(v) {
+			all = append(all, named{virus, v})
+		}
+	}
+	for _, v := range violations(fields["x-violations-found"]) {
+		all = append(all, named{violation, v})
+	}
+	return all
+}
+
+// harmless reports whether the value of a field that names infections says that there are none. A name
+// such as "not-a-virus:AdWare" is one of an infection.
+func harmless(v string) bool {
+	for part := range strings.SplitSeq(v, ",") { // several fields of one name
+		if !harmlessOne(part) {
+			return false
+		}
+	}
+	return true
+}
+
+func harmlessOne(v string) bool {
+	words := strings.FieldsFunc(strings.ToLower(v), func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' })
+	for i := range words {
+		words[i] = strings.Trim(words[i], `"'.;!()<>`)
+	}
+	switch strings.Join(words, " ") {
+	case "", "-", "0", "no", "none", "null", "nil", "n/a", "na", "false", "ok", "clean", "safe", "passed", "allowed", "not found", "not infected", "not detected", "nothing found", "undetected":
+		return true
+	}
+	if words[0] != "no" && words[0] != "0" {
+		return false
+	}
+	for _, word := range words[1:] {
+		switch word {
+		case "virus", "viruses", "threat", "threats", "infection", "infections", "malware", "issue", "issues", "were", "was", "found", "detected", "name":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// saysInfected reports whether a scanner says in words that it found an infection.
+func saysInfected(v string) bool {
+	if harmless(v) {
+		return false
+	}
+	before := ""
+	for word := range strings.FieldsFuncSeq(strings.ToLower(v), func(r rune) bool { return r < 'a' || r > 'z' }) {
+		switch word {
+		case "infected", "infection", "infections", "virus", "viruses", "malware", "threat", "threats", "trojan":
+			if before != "no" && before != "not" && before != "anti" && before != "without" && before != "for" {
+				return true
+			}
+		}
+		before = word
+	}
+	return false
 }
 
 // threat returns the name in "Type=0; Resolution=2; Threat=Eicar;".

@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	wire "shuultuur/message/icap"
+	wire "shuultuur/lib/message/icap"
 )
 
 const (
@@ -241,7 +241,7 @@ func (s *server) learn(ctx context.Context) error {
 	_, err = fmt.Fprintf(l, "OPTIONS %s ICAP/1.0\r\nHost: %s\r\nUser-Agent: Shuultuur\r\nAllow: 204\r\n\r\n", s.url, s.address)
 	var r *reply
 	if err == nil {
-		r, err = readReply(l.r, nil)
+		r, err = readReply(l.r, nil, nil)
 	}
 	if err == nil && r.status != 200 {
 		err = &statusError{r.status, r.line}

@@ -18,8 +18,8 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	wire "shuultuur/message/icap"
-	"shuultuur/setting"
+	wire "shuultuur/lib/message/icap"
+	"shuultuur/lib/setting"
 )
 
 // A scanner is a scripted ICAP server.
@@ -424,7 +424,7 @@ func FuzzReply(f *testing.F) {
 	f.Add("ICAP/1.0 200 OK\r\nOptions-TTL: 99999999999\r\nPreview: -1\r\nMax-Connections: 0\r\nTransfer-Ignore: *, ., a\r\n\r\n")
 	c := check(f, Config{Servers: setting.OneOrMore[string]{"icap://127.0.0.1:1/x"}, Page: "scanner"})
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := readReply(bufio.NewReaderSize(strings.NewReader(text), wire.MaxLine), c)
+		r, err := readReply(bufio.NewReaderSize(strings.NewReader(text), wire.MaxLine), c, func() {})
 		if err != nil {
 			return
 		}

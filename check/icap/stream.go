@@ -11,8 +11,8 @@ import (
 	"shuultuur/content"
 )
 
-// A stream is a body that is sent to a scanner while it arrives. Bytes that were sent are not
-// kept, so no other server can be asked when this one fails. It implements [content.Taker].
+// A stream is a body that is sent to a scanner while it arrives. When it fails, another server can
+// be asked only if the body is kept. It implements [content.Taker].
 type stream struct {
 	c     *Check
 	s     *server
@@ -21,14 +21,16 @@ type stream struct {
 	reply *reply
 	err   error
 	over  bool // reply and err are final
+
+	counted bool // err is in the metrics
 }
 
-// askStream sends to the server as much of the body as has arrived.
-func (c *Check) askStream(ctx context.Context, m *message) (*reply, error) {
+// askStream sends to the server as much of the body as has arrived. The stream is nil if the
+// beginning was not kept for it.
+func (c *Check) askStream(ctx context.Context, m *message) (*stream, error) {
 	taker, err := m.body.FeedTaker(c, func() content.Taker { return c.open(ctx, m) })
 	switch {
 	case errors.Is(err, content.ErrLate):
-		c.counters[unread].Add(1)
 		return nil, &unreadError{err.Error()}
 	case taker == nil:
 		return nil, err
@@ -44,7 +46,10 @@ func (c *Check) askStream(ctx context.Context, m *message) (*reply, error) {
 			s.finish(s.x.finish())
 		}
 	}
-	return s.reply, s.err
+	if _, of, _ := m.body.Inspected(); !s.over && s.x.room < 0 && !m.body.Head().Coded() && of > c.largest {
+		s.finish(nil, c.tooLarge()) // nor did the preview suffice
+	}
+	return s, nil
 }
 
 // open starts a query at the first reachable server.
@@ -101,7 +106,6 @@ func (c *Check) openOne(ctx context.Context, s *stream, at *server, m *message) 
 // finish stores the reply and releases the connection.
 func (s *stream) finish(r *reply, err error) {
 	s.reply, s.err, s.over = r, err, true
-	s.c.count(err)
 	if s.x == nil {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/data"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"shuultuur/content"
+	"shuultuur/lib/charset"
 )
 
 // charsets lists likely charsets of lists that are not UTF-8, by a part of the name of the
@@ -62,7 +62,7 @@ func lineToUTF8(line []byte, labels []string) []byte {
 	}
 	best := line
 	for i, label := range labels {
-		t, err := content.ToUTF8(line, label)
+		t, err := charset.ToUTF8(line, label)
 		if err != nil {
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"shuultuur/lib/ascii"
 )
 
 // A dialect is how one of the older programs prepares a page: which bytes become blanks, and
@@ -66,7 +68,7 @@ func (d *dialect) table(also string) (t table) {
 		default:
 			t[0][c] = byte(c)
 			if c < utf8.RuneSelf {
-				t[1][c] = lower(byte(c))
+				t[1][c] = ascii.Lower(byte(c))
 			}
 		}
 	}
@@ -117,7 +119,7 @@ func (d *dialect) mapped(p []byte) []byte {
 func foldChar(dst, src []byte) ([]byte, int) {
 	c := src[0]
 	if c < utf8.RuneSelf {
-		return append(dst, lower(c)), 1
+		return append(dst, ascii.Lower(c)), 1
 	}
 	if r, n := utf8.DecodeRune(src); n > 1 {
 		return utf8.AppendRune(dst, unicode.ToLower(r)), n
@@ -137,14 +139,6 @@ func foldBytes(src []byte) []byte {
 		i += n
 	}
 	return dst
-}
-
-// lower returns c in lower case if it is one of A to Z.
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		c += 'a' - 'A'
-	}
-	return c
 }
 
 // A pass is one search of a page, in one view.
@@ -356,25 +350,13 @@ func appendUnhexed(dst, src []byte) []byte {
 			return append(dst, src...)
 		}
 		dst = append(dst, src[:i]...)
-		a, b := unhex(src[i+1]), unhex(src[i+2])
-		if a < 16 && b < 16 {
-			dst = append(dst, a<<4|b)
+		a, b := ascii.Unhex(src[i+1]), ascii.Unhex(src[i+2])
+		if a >= 0 && b >= 0 {
+			dst = append(dst, byte(a<<4|b))
 			src = src[i+3:]
 			continue
 		}
 		dst = append(dst, '%')
 		src = src[i+1:]
 	}
-}
-
-func unhex(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 16
 }

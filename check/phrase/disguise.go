@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"shuultuur/check/phrase/match"
 	"shuultuur/content"
-	"shuultuur/content/language"
+	"shuultuur/lib/language"
+	"shuultuur/lib/multimatch"
 )
 
 // This file reverses disguises of words, for policies that ask for it: letters that look like
@@ -66,7 +66,7 @@ func (d *disguise) Follow(*content.Body) content.Follower {
 // An unmasker finds disguised words in one text.
 type unmasker struct {
 	d      *disguise
-	hits   *match.Hits
+	hits   *multimatch.Hits
 	finder *language.Finder
 	text   []byte // normalised: the last examined words, and the text not yet examined
 	at     int    // where the text not yet examined begins
@@ -236,10 +236,13 @@ func (u *unmasker) unmask(from, to, after, right int) {
 			return
 		}
 	}
+	n := len(u.runes)
+	if n == 0 {
+		return // marks without a letter
+	}
 	shown := u.text[from:to]
-	if row {
+	if row && n >= leastRow {
 		// A word of one letter may be next to the row: "a", "i", "в".
-		n := len(u.runes)
 		for _, part := range [...][]rune{u.runes, u.runes[1:], u.runes[:n-1], u.runes[1 : n-1]} {
 			if len(part) >= leastRow {
 				u.plain = append(u.plain[:0], string(part)...)

@@ -171,6 +171,68 @@ func TestLookAlikesArePairs(t *testing.T) {
 	}
 }
 
+func TestMarksThatStandAloneDoNotStopTheSearch(t *testing.T) {
+	c := newCheck(t, testLists{weighted: "<casino><60>\n"}, Config{})
+	for name, page := range map[string]string{
+		"three":                 "\u0301 \u0301 \u0301",
+		"in paragraphs":         "<p>\u0301<p>\u0301<p>\u0301",
+		"one letter among them": "\u0301 a \u0301",
+		"two letters":           "a \u0301 b \u0301",
+		"at the end of a row":   "c a s i n o \u0301",
+		"between the letters":   "c \u0301 a \u0301 s \u0301 i \u0301 n \u0301 o",
+	} {
+		page = "our casino <p>" + page + "<p> opens"
+		if got := brief(findDisguised(t, c, page)); got != "phrase 60" {
+			t.Errorf("%s: found %q, want phrase 60", name, got)
+		}
+	}
+}
+
+// TestNoTextStopsTheSearchForDisguises searches short texts of everything that looks odd, in
+// pieces. What was found must not depend on them.
+func TestNoTextStopsTheSearchForDisguises(t *testing.T) {
+	c := newCheck(t, testLists{weighted: "<casino><60>\n< sex ><70>\n<x><1>\n< a b ><2>\n#language uz\n<qimor><40>\n"}, Config{})
+	pieces := []string{" ", " ", " ", " ", "a", "x", "s3x", "c4s1n0", "c a s i n o", "qim0r", "1", "0", "в", "ѕ", "é", "ß",
+		"\u0301", "\u0301", "\u0344", "\u0316", "\u0300", "\u036f", "\u0489", "\u20dd", // marks
+		"\u200b", "\u200d", "\u2060", "\ufeff", "\u034f", "\u00ad", // joining
+		"\u202e", "\u202c", "\u2067", "\u2069", "\u061c", // direction
+		"\ufe0f", "\U000e0100", "\U000e0061", "\U000e007f", // variation and tags
+		"\u1100", "\u1161", "\u0e33", "\U0001f600", "\xff", "\xcc", "\x81", "", strings.Repeat("1 ", 60), strings.Repeat("é", 60)}
+	r := rand.New(rand.NewPCG(3, 4))
+	find := func(text string, cuts bool) string {
+		u := c.disguise.Follow(nil).(*unmasker)
+		defer u.Close()
+		for from := 0; from < len(text); {
+			to := len(text)
+			if cuts {
+				to = from + 1 + r.IntN(len(text)-from)
+			}
+			u.Read([]byte(text[:to]), from)
+			from = to
+		}
+		found := ""
+		u.take(true, func(id uint32, word string) { found += fmt.Sprintf("%d %q;", id, word) })
+		return found
+	}
+	for range 100_000 {
+		var text strings.Builder
+		for range 1 + r.IntN(8) {
+			text.WriteString(pieces[r.IntN(len(pieces))])
+		}
+		s := text.String()
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Fatalf("%q: %v", s, p)
+				}
+			}()
+			if want, got := find(s, false), find(s, true); got != want {
+				t.Fatalf("%q: found %s in pieces, want %s", s, got, want)
+			}
+		}()
+	}
+}
+
 func FuzzDisguises(f *testing.F) {
 	c := newCheck(f, testLists{weighted: "<casino><60>\n< sex ><70>\n#language uz\n<qimor><40>\n"}, Config{})
 	f.Add("a c4s1n0 and c a s i n o ", 3)

@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
+	"shuultuur/test/race"
 )
 
 // A question is a set of lists, settings and pages whose scores are compared with those of
@@ -184,23 +186,13 @@ func (g *guardian) listen(t *testing.T, conf string, set map[string]string) (pro
 	return nil, nil
 }
 
-// waitFor waits until done returns true, for work of another process.
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited 10 s for %s", what)
-		}
-	}
-}
-
 var logLine = regexp.MustCompile(`http://127\.0\.0\.1:\d+/(\d+) (.*?)(?:GET) \d+ (-?\d+) `)
 
 // readLog waits for n answers in e2guardian's log and returns them.
 func readLog(t *testing.T, path string, n int) []answer {
 	t.Helper()
 	answers := make([]answer, n)
-	waitFor(t, "e2guardian's log", func() bool {
+	waittest.Until(t, "e2guardian's log", func() bool {
 		f, err := os.Open(path)
 		if err != nil {
 			return false
@@ -287,6 +279,7 @@ func TestScoresAreThoseOfE2guardian(t *testing.T) {
 // TestRandomScoresAreThoseOfE2guardian generates lists and pages, for the time in
 // E2GUARDIAN_TIME.
 func TestRandomScoresAreThoseOfE2guardian(t *testing.T) {
+	race.Without(t)
 	g := newGuardian(t)
 	long := 2 * time.Second
 	if s := os.Getenv("E2GUARDIAN_TIME"); s != "" {

@@ -2,10 +2,9 @@ package phrase
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"unicode/utf8"
-
-	"shuultuur/arrange"
 )
 
 // Number of contributions that evidence names: enough to explain the score, few enough to cost
@@ -70,7 +69,7 @@ func (sc *scan) evidence(dst []byte, parts []part, category uint16, most int) []
 
 // sortParts sorts by weight, greatest first; equal ones stay in the order of the lists.
 func sortParts(parts []part) {
-	arrange.By(parts, func(x, y part) int {
+	slices.SortStableFunc(parts, func(x, y part) int {
 		if c := cmp.Compare(max(y.value, -y.value), max(x.value, -x.value)); c != 0 {
 			return c
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/arrange"
 	"shuultuur/content"
 )
 
@@ -72,7 +71,7 @@ func (c *Check) Matches(ctx context.Context, b *content.Body, disguised bool) ([
 		}
 		all = append(all, m)
 	}
-	arrange.By(all, func(a, b Match) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
+	slices.SortStableFunc(all, func(a, b Match) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return all, nil
 }
 
@@ -99,7 +98,7 @@ func Lint(cfg Config, dir string) ([]Remark, error) {
 	if c.dialect == nil {
 		c.dead(r)
 	}
-	arrange.By(r.remarks, func(a, b Remark) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
+	slices.SortStableFunc(r.remarks, func(a, b Remark) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return r.remarks, nil
 }
 

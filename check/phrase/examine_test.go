@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"shuultuur/content"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 func TestLintNamesLinesThatDoNothing(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"shuultuur/lib/ascii"
 )
 
 // Limits of the files that a list includes.
@@ -372,11 +374,5 @@ func parseWeight(s []byte, limit int) (weight int, ok bool) {
 	return int(n), true
 }
 
-// foldASCII returns p with A-Z in lower case.
-func foldASCII(p []byte) []byte {
-	q := bytes.Clone(p)
-	for i, c := range q {
-		q[i] = lower(c)
-	}
-	return q
-}
+// foldASCII returns p in lower case, as e2guardian folds lists.
+func foldASCII(p []byte) []byte { return ascii.AppendLower(make([]byte, 0, len(p)), p) }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // files is a file system of lists.

@@ -5,7 +5,7 @@
 // searched, and compiles them to a book (score.go), which never changes; a reload makes a new
 // [Check]. [Check.Find] takes the visible text of a page from the body. In a compatibility
 // mode it instead makes the views of the raw page that the older programs search (compat.go).
-// The matcher (check/phrase/match) counts the phrases in the text. The book judges the counts:
+// The matcher (lib/multimatch) counts the phrases in the text. The book judges the counts:
 // exceptions before banned phrases before weights. The result is findings, with the matching
 // lines of the lists as evidence.
 package phrase
@@ -20,12 +20,14 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/check/phrase/match"
+	"shuultuur/check/build"
 	"shuultuur/content"
-	"shuultuur/content/language"
+	"shuultuur/content/prose"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/language"
+	"shuultuur/lib/message"
+	"shuultuur/lib/multimatch"
+	"shuultuur/lib/setting"
 )
 
 // ownCategories are the categories that every phrase check reports.
@@ -94,6 +96,12 @@ type Check struct {
 	scans    sync.Pool // of *scan
 	disguise *disguise
 }
+
+// Build implements [build.Setting].
+func (c *Config) Build(p build.Parts) (filter.Check, error) { return New(*c, p.Dir, p.Now) }
+
+// ReportAll makes the check report everything it found, to explain one page.
+func (c *Config) ReportAll() { c.Full = true }
 
 // New reads the lists of cfg and returns the check. Findings name files relative to dir, the
 // folder of the settings. now returns the time, in the zone of the lists, for lines that apply
@@ -195,9 +203,9 @@ func (c *Check) reader(dir string) *reader {
 	}
 	if c.dialect == nil {
 		r.transcode, r.stems = true, true
-		r.normalise = func(p []byte) []byte { return content.Normalise(nil, p) }
+		r.normalise = func(p []byte) []byte { return prose.Normalise(nil, p) }
 		r.fold = func(line []byte) []byte { return line } // Normalise folds
-		r.maxPhrase = match.MaxLen / 2
+		r.maxPhrase = multimatch.MaxLen / 2
 		return r
 	}
 	r.normalise, r.fold = c.dialect.phrase, foldBytes
@@ -315,20 +323,9 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	}
 	if c.dialect == nil {
 		sc := body.Follow(c).(*scan)
-		var u *unmasker
-		if t.Verdict.Disguised {
-			u = body.Follow(c.disguise).(*unmasker)
-		}
-		_ = body.Read(ctx) // a body that breaks off is reported as unread
-		if err := ctx.Err(); err != nil {
-			return dst, err
-		}
-		sc.endStems()
-		if u != nil {
-			u.take(body.Complete(), sc.foundDisguised)
-		}
+		failed := c.follow(ctx, body, sc, t.Verdict.Disguised)
 		sc.judge(sc.hits, sc.now(), &sc.best)
-		return unread(body, sc.report(dst)), nil
+		return unread(body, sc.report(dst)), failed
 	}
 	if t.Body.Head().Type() == "" && !c.readable(t.Body.Type()) {
 		return dst, nil
@@ -336,10 +333,23 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	sc := c.scans.Get().(*scan)
 	defer c.scans.Put(sc)
 	page, _ := t.Body.Decoded()
-	if err := sc.page(ctx, page); err != nil {
-		return dst, err
+	err := sc.page(ctx, page)
+	return unread(t.Body, sc.report(dst)), err
+}
+
+// follow reads the body so far. After an error, what was found before counts.
+func (c *Check) follow(ctx context.Context, body *content.Body, sc *scan, disguised bool) (err error) {
+	defer filter.Catch(&err)
+	var u *unmasker
+	if disguised {
+		u = body.Follow(c.disguise).(*unmasker)
 	}
-	return unread(t.Body, sc.report(dst)), nil
+	_ = body.Read(ctx) // a body that breaks off is reported as unread
+	sc.endStems()
+	if u != nil {
+		u.take(body.Complete(), sc.foundDisguised)
+	}
+	return ctx.Err()
 }
 
 // unread appends a finding if a part of the body was not inspected.

@@ -3,9 +3,9 @@ package phrase
 import (
 	"context"
 
-	"shuultuur/check/phrase/match"
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/lib/multimatch"
 )
 
 // step is the number of bytes of a view that are searched between checks of the context: about
@@ -16,7 +16,7 @@ const step = 64 << 10
 // text of a body as it arrives; compatibility modes search complete pages.
 type scan struct {
 	*Check
-	hits  *match.Hits
+	hits  *multimatch.Hits
 	best  result // of the passes so far
 	last  result // of the current pass
 	sums  []sum
@@ -79,30 +79,30 @@ func (sc *scan) foundDisguised(id uint32, word string) {
 func (sc *scan) Close() { sc.scans.Put(sc) }
 
 // page scores a page as the dialect does: pass by pass until one leads to a verdict. Scores of
-// passes are not added: the highest positive one is kept, or else the lowest.
-func (sc *scan) page(ctx context.Context, page []byte) error {
+// passes are not added: the highest positive one is kept, or else the lowest. After an error, what
+// was found before counts.
+func (sc *scan) page(ctx context.Context, page []byte) (err error) {
+	defer filter.Catch(&err)
+	sc.best.reset()
+	sc.last.reset()
 	if sc.unhex {
 		sc.bytes = appendUnhexed(sc.bytes[:0], page)
 		page = sc.bytes
 	}
 	now := sc.now()
-	sc.best.reset()
-	sc.last.reset()
 	for i, p := range sc.passes {
-		if err := sc.pass(ctx, page, p); err != nil {
-			return err
-		}
+		err = sc.pass(ctx, page, p)
 		sc.judge(sc.hits, now, &sc.last)
 		if i == 0 || better(sc.last.score, sc.best.score) {
 			sc.best, sc.last = sc.last, sc.best
 		}
 		sc.best.banned = max(sc.best.banned, sc.last.banned)
 		sc.best.exception = max(sc.best.exception, sc.last.exception)
-		if sc.best.banned >= 0 || sc.best.exception >= 0 || sc.best.score > sc.limit {
+		if err != nil || sc.best.banned >= 0 || sc.best.exception >= 0 || sc.best.score > sc.limit {
 			break
 		}
 	}
-	return nil
+	return err
 }
 
 // better reports whether to keep score a rather than b.

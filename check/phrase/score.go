@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/check/phrase/match"
-	"shuultuur/content/language"
+	"shuultuur/lib/language"
+	"shuultuur/lib/multimatch"
 )
 
 // maxCount limits the counted occurrences of a phrase, so that no sum overflows.
@@ -54,7 +54,7 @@ func newIndex(patterns int, key func(line int) (id uint32, ok bool), lines int) 
 
 // A book is all lists, compiled. It never changes.
 type book struct {
-	set        *match.Set
+	set        *multimatch.Set
 	stems      *language.Phrases // nil if there are none; their ids follow those of set
 	stemTexts  []string          // of stems, as in the lists
 	lines      []line
@@ -102,7 +102,7 @@ func compile(ls *lists) (*book, error) {
 	if b.stems != nil {
 		words = b.stems.Beginnings()
 	}
-	if b.set, err = match.New(patterns, words); err != nil {
+	if b.set, err = multimatch.New(patterns, words); err != nil {
 		return nil, fmt.Errorf("compiling phrases: %w", err)
 	}
 	b.single = newIndex(len(ids), func(i int) (uint32, bool) {
@@ -201,7 +201,7 @@ func (r *result) reset() {
 
 // judge evaluates the counts in h at the time now, and stores the result in r. After an
 // exception nothing else on the page counts.
-func (b *book) judge(h *match.Hits, now time.Time, r *result) {
+func (b *book) judge(h *multimatch.Hits, now time.Time, r *result) {
 	r.reset()
 	for _, id := range h.Seen {
 		b.judgeSingle(id, h, now, r)
@@ -221,7 +221,7 @@ func (b *book) judge(h *match.Hits, now time.Time, r *result) {
 	}
 }
 
-func (b *book) judgeSingle(id uint32, h *match.Hits, now time.Time, r *result) {
+func (b *book) judgeSingle(id uint32, h *multimatch.Hits, now time.Time, r *result) {
 	best := -1
 	for _, i := range b.single.of(id) {
 		l := &b.lines[i]

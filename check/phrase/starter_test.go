@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/data"
 )
 

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"shuultuur/content"
-	"shuultuur/content/language"
+	"shuultuur/content/prose"
+	"shuultuur/lib/language"
 )
 
 // A stemPhrase is a phrase whose words are found by their stems.
@@ -63,7 +64,7 @@ func (r *reader) stem(part []byte, lang string) []byte {
 	if !r.stems || lang == "" && !bytes.ContainsAny(part, "{}") {
 		return nil
 	}
-	s := stemPhrase{terms: content.Terms(part, lang != "")}
+	s := stemPhrase{terms: prose.Terms(part, lang != "")}
 	any := false
 	for i := range s.terms {
 		t := &s.terms[i]

@@ -11,7 +11,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Pages whose language is detected by their text.

@@ -10,7 +10,7 @@
 // time gets the finding picture-unread.
 package picture
 
-import "shuultuur/setting"
+import "shuultuur/lib/setting"
 
 // Config are the settings of the check.
 type Config struct {
@@ -48,3 +48,6 @@ type HashList struct {
 	// gateway encrypts the file, which from then on is locked whatever this setting says.
 	Locked bool `yaml:"locked"`
 }
+
+// ReportAll makes the check report everything it found, to explain one page.
+func (c *Config) ReportAll() { c.Full = true }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/content/picture"
+	"shuultuur/lib/picture"
 )
 
 // Explain describes a picture in lines for people: size, features, hashes, the nearest hash of

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/peer"
 )
 

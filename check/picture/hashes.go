@@ -20,8 +20,8 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/content/picture"
 	"shuultuur/filter"
+	"shuultuur/lib/picture"
 )
 
 const (

@@ -16,8 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/content/picture"
+	"shuultuur/check/build"
 	"shuultuur/filter"
+	"shuultuur/lib/picture"
+	"shuultuur/lib/wait"
 )
 
 // A verdict is the remembered result for a picture.
@@ -31,7 +33,8 @@ type jobs struct {
 	slots chan struct{} // of pictures being decoded
 	asks  chan struct{} // of pictures that the model judges
 	spare chan struct{} // the same, for pictures that no request waits for
-	most  int           // jobs that may wait
+	works wait.Group
+	most  int // jobs that may wait
 
 	mu    sync.Mutex
 	by    map[[32]byte]*job
@@ -40,9 +43,10 @@ type jobs struct {
 }
 
 const (
-	queued      = 64          // waiting jobs per worker
-	queuedBytes = 64 << 20    // of all jobs
-	longest     = time.Minute // limit of a job
+	queued      = 64               // waiting jobs per worker
+	queuedBytes = 64 << 20         // of all jobs
+	longest     = time.Minute      // limit of a job
+	lastJobs    = 10 * time.Second // how long jobs go on after the check is closed
 )
 
 func newJobs(workers int) jobs {
@@ -90,13 +94,13 @@ func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool, page 
 	c.jobs.by[sum] = j
 	c.jobs.bytes += len(b)
 	own := append([]byte(nil), b...) // the body ends with the transaction
-	go c.work(j, sum, own, head, ask)
+	c.jobs.works.Go(func(ctx context.Context) { c.work(ctx, j, sum, own, head, ask) })
 	return j
 }
 
 // work judges a picture when its turn comes.
-func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+func (c *Check) work(ctx context.Context, j *job, sum [32]byte, b []byte, head picture.Head, ask bool) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	slot := c.jobs.slots
 	slot <- struct{}{}
@@ -318,7 +322,7 @@ const leastHashed = 128
 // A verdictMemory remembers verdicts in the memory that a fleet shares. It also keeps the
 // model's latest verdicts by hash, to find similar pictures.
 type verdictMemory struct {
-	memory   Memory
+	memory   build.Memory
 	revision []byte // of settings, lists and model
 
 	mu   sync.Mutex

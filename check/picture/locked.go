@@ -15,7 +15,7 @@ import (
 	"io"
 	"os"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 )
 
 // A locked list is stored as lockedMagic, a salt of 32 bytes, and pieces of 64 KiB, each

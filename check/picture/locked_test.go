@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/content/picture"
+	"shuultuur/lib/picture"
 )
 
 func TestLockedListsAreEncryptedWhereTheyLie(t *testing.T) {

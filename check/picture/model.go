@@ -17,9 +17,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"shuultuur/arrange"
-	"shuultuur/check/picture/net"
-	"shuultuur/content/picture"
+	"shuultuur/lib/neural"
+	"shuultuur/lib/picture"
 )
 
 // A Description describes the input and output of a model. It is in FILE.yaml beside the
@@ -48,10 +47,10 @@ type Description struct {
 // A Model is a neural network with its description.
 type Model struct {
 	Description
-	Net           *net.Net
+	Net           *neural.Net
 	w, h          int
 	before        [2]int // size to scale to
-	idle          chan *net.Worker
+	idle          chan *neural.Worker
 	explicit      []float32 // threshold of each label; above 1 for none
 	files         []string
 	digest        []byte // of both files
@@ -74,7 +73,7 @@ func OpenModel(file string) (*Model, error) {
 	if len(text) > maxDescription {
 		return nil, fmt.Errorf("%s is larger than %d KiB", beside, maxDescription>>10)
 	}
-	m := &Model{files: []string{file, beside}, idle: make(chan *net.Worker, 1)}
+	m := &Model{files: []string{file, beside}, idle: make(chan *neural.Worker, 1)}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&m.Description); err != nil {
@@ -106,19 +105,19 @@ func OpenModel(file string) (*Model, error) {
 }
 
 // ReadGraph reads the file of a model. It also returns its SHA-256.
-func ReadGraph(file string) (g *net.Graph, sum [32]byte, err error) {
+func ReadGraph(file string) (g *neural.Graph, sum [32]byte, err error) {
 	s, err := os.Stat(file)
 	if err != nil {
 		return nil, sum, err
 	}
-	if s.Size() > net.MaxFile {
-		return nil, sum, fmt.Errorf("%s: the model has %d MB; at most %d are possible", file, s.Size()>>20, net.MaxFile>>20)
+	if s.Size() > neural.MaxFile {
+		return nil, sum, fmt.Errorf("%s: the model has %d MB; at most %d are possible", file, s.Size()>>20, neural.MaxFile>>20)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, sum, err
 	}
-	if g, err = net.Read(b); err != nil {
+	if g, err = neural.Read(b); err != nil {
 		return nil, sum, fmt.Errorf("%s: %w", file, err)
 	}
 	return g, sha256.Sum256(b), nil
@@ -241,7 +240,7 @@ func (m *Model) judge(ctx context.Context, img *picture.RGB) (score int, all []L
 			score = max(score, int(math.Round(float64(100*s))))
 		}
 	}
-	arrange.By(all, func(a, b Label) int {
+	slices.SortStableFunc(all, func(a, b Label) int {
 		switch {
 		case a.Score > b.Score:
 			return -1
@@ -255,7 +254,7 @@ func (m *Model) judge(ctx context.Context, img *picture.RGB) (score int, all []L
 
 // worker returns an unused worker, or a new one. There are as many as pictures are judged at a
 // time.
-func (m *Model) worker() *net.Worker {
+func (m *Model) worker() *neural.Worker {
 	select {
 	case w := <-m.idle:
 		return w
@@ -264,7 +263,7 @@ func (m *Model) worker() *net.Worker {
 	}
 }
 
-func (m *Model) give(w *net.Worker) {
+func (m *Model) give(w *neural.Worker) {
 	select {
 	case m.idle <- w:
 	default:

@@ -21,11 +21,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shuultuur/check/picture/net/nettest"
+	"shuultuur/check/build"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/metric/metrictest"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/metric/metrictest"
+	"shuultuur/lib/neural/nettest"
+	"shuultuur/lib/setting"
 )
 
 // modelFile writes a model that returns the means of red and of green, and its description
@@ -80,7 +81,7 @@ func (m *unlimitedMemory) Put(_ context.Context, k [16]byte, v []byte, _ time.Du
 	m.m[k] = bytes.Clone(v)
 }
 
-func newCheck(t testing.TB, cfg Config, m Memory) *Check {
+func newCheck(t testing.TB, cfg Config, m build.Memory) *Check {
 	t.Helper()
 	c, err := New(cfg, Parts{Memory: m})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/content/picture"
 	"shuultuur/filter"
+	"shuultuur/lib/picture"
 )
 
 // note records findings in a picture, whose bytes are b.

@@ -15,12 +15,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/check/picture/net"
+	"shuultuur/check/build"
 	"shuultuur/content"
-	"shuultuur/content/picture"
 	"shuultuur/filter"
-	"shuultuur/metric"
-	"shuultuur/setting"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/neural"
+	"shuultuur/lib/picture"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -30,16 +31,10 @@ const (
 	maxEmbedded = 64       // pictures in data: URLs of one body that are judged
 )
 
-// A Memory remembers verdicts, for one node or a fleet.
-type Memory interface {
-	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
-	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
-}
-
 // Parts are the parts that a check is built from besides its settings. All are
 // optional.
 type Parts struct {
-	Memory Memory
+	Memory build.Memory
 	Key    []byte // the gateway's key, for locked lists
 	Trial  bool   // do not encrypt files of locked lists
 	// Gallery records findings.
@@ -64,6 +59,15 @@ type Check struct {
 	problems []string
 	gallery  *Gallery
 }
+
+// Build implements [build.Setting].
+func (c *Config) Build(p build.Parts) (filter.Check, error) {
+	gallery, _ := p.Gallery.(*Gallery)
+	return New(*c, Parts{Memory: p.Memory, Key: p.Key, Trial: p.Trial, Gallery: gallery})
+}
+
+// Explain describes a picture without lists and model.
+func (*Config) Explain(ctx context.Context, b []byte) []string { return new(Check).Explain(ctx, b) }
 
 // New reads the lists and the model, and encrypts the files of locked lists.
 func New(cfg Config, parts Parts) (*Check, error) {
@@ -96,7 +100,7 @@ func New(cfg Config, parts Parts) (*Check, error) {
 		if err != nil {
 			return nil, setting.At("model", err)
 		}
-		m.idle = make(chan *net.Worker, workers)
+		m.idle = make(chan *neural.Worker, workers)
 		fmt.Fprintf(digest, " %x", m.digest)
 		c.model, c.files = m, append(c.files, m.files...)
 	} else if cfg.Suspect != nil {
@@ -111,6 +115,9 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	c.known = verdictMemory{memory: parts.Memory, revision: digest.Sum(nil)}
 	return c, nil
 }
+
+// Close waits for pictures that are being judged.
+func (c *Check) Close() { c.jobs.works.End(lastJobs) }
 
 // Name returns "picture".
 func (*Check) Name() string { return "picture" }

@@ -17,10 +17,10 @@ import (
 	"testing"
 
 	"shuultuur/content"
-	"shuultuur/content/picture"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/picture"
+	"shuultuur/lib/setting"
 )
 
 func photo(t testing.TB, seed uint64, shift int) []byte {

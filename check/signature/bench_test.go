@@ -14,8 +14,8 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
 	"shuultuur/test/data"
 )
 

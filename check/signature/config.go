@@ -1,10 +1,8 @@
 package signature
 
 import (
-	"time"
-
+	"shuultuur/lib/setting"
 	"shuultuur/list/source"
-	"shuultuur/setting"
 )
 
 // Config are the settings of the check.
@@ -38,11 +36,5 @@ type Config struct {
 	Full bool `yaml:"-"`
 }
 
-// Parts are the parts that the check is built from, besides its settings.
-type Parts struct {
-	// Previous is the check that this one replaces, nil for none. Its state is taken over, and
-	// the cost of its rules is shown for comparison.
-	Previous *Check
-	Now      func() time.Time
-	Data     string // folder of fetched files
-}
+// ReportAll makes the check report everything it found, to explain one page.
+func (c *Config) ReportAll() { c.Full = true }

@@ -10,11 +10,12 @@ import (
 	"slices"
 	"strconv"
 
-	"shuultuur/check/signature/engine"
-	"shuultuur/check/signature/rule"
 	"shuultuur/content"
 	"shuultuur/filter"
-	hm "shuultuur/message"
+	hm "shuultuur/lib/message"
+	"shuultuur/lib/suricata/engine"
+	"shuultuur/lib/suricata/rule"
+	"shuultuur/lib/suricata/traffic"
 )
 
 // name tries the rules on a name: a DNS query, or the name in a TLS hello.
@@ -27,9 +28,9 @@ func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.ExceededLimi
 		if host == "" {
 			host = t.Host
 		}
-		tx.App, tx.L4 = engine.DNS, engine.UDP
-		q := engine.DNSName{Name: []byte(host), Type: t.Type}
-		m := &engine.DNSMessage{Queries: []engine.DNSName{q}}
+		tx.App, tx.L4 = rule.DNS, rule.UDP
+		q := traffic.DNSName{Name: []byte(host), Type: t.Type}
+		m := &traffic.DNSMessage{Queries: []traffic.DNSName{q}}
 		m.Flags(t.Flags)
 		tx.Source = m
 		alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
@@ -40,14 +41,14 @@ func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.ExceededLimi
 
 // refusedDNS tries the rules on a DNS message that the name server answers by itself.
 func (c *Check) refusedDNS(t *filter.Transaction, msg []byte) {
-	if !c.engine.Has(engine.DNS, rule.ToServer, rule.Line) {
+	if !c.engine.Has(rule.DNS, rule.ToServer, rule.Line) {
 		return
 	}
-	m := &engine.DNSMessage{}
+	m := &traffic.DNSMessage{}
 	m.Read(msg, nil)
-	tx := &engine.Tx{App: engine.DNS, Source: m}
+	tx := &engine.Tx{App: rule.DNS, Source: m}
 	c.start(tx, t, connection(t).Flow)
-	tx.L4 = engine.UDP
+	tx.L4 = rule.UDP
 	alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
 	t.Findings = c.findings(alerts, new(map[uint32]bool), t.Terse, reportExceeded(t, tx.Over, t.Findings))
 }
@@ -58,7 +59,7 @@ type handshake struct {
 	check      *Check
 	host, ja4  string
 	tx         engine.Tx
-	handshake  engine.TLSHandshake
+	handshake  traffic.TLSHandshake
 	serverSeen bool
 }
 
@@ -70,7 +71,7 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 	if k.check != c || k.host != t.Host || k.ja4 != t.JA4 {
 		*k = handshake{check: c, host: t.Host, ja4: t.JA4}
 		c.start(&k.tx, t, f.Flow)
-		k.handshake = engine.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: k.tx.Now}
+		k.handshake = traffic.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: k.tx.Now}
 		if t.JA4 != filter.NoHello {
 			k.handshake.JA4 = t.JA4
 		}
@@ -82,13 +83,13 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 				k.handshake.ALPN[0] = append(k.handshake.ALPN[0], []byte(p))
 			}
 		}
-		k.tx.App, k.tx.Source = engine.TLS, &k.handshake
+		k.tx.App, k.tx.Source = rule.TLS, &k.handshake
 		alerts = c.engine.Inspect(&k.tx, rule.ToServer, rule.Complete, nil)
 	}
 	if t.TLS != nil && t.TLS.Certificates != nil && !k.serverSeen {
 		k.serverSeen, k.handshake.ServerHello, k.handshake.Version = true, true, t.TLS.Version
 		for _, der := range t.TLS.Certificates {
-			cert, err := engine.NewCertificate(der) // the fingerprint of a broken one is still known
+			cert, err := traffic.NewCertificate(der) // the fingerprint of a broken one is still known
 			if err != nil {
 				k.handshake.Events = map[string]bool{"tls.invalid_certificate": true}
 			}
@@ -162,7 +163,7 @@ func (m *exchange) request(q *hm.Request) {
 	s.Headers = headers(s.Headers[:0], q.Fields)
 	if m.http.Two {
 		s.Target = q.Path
-		pseudo := []engine.Header{{Name: []byte(":method"), Value: s.Method}, {Name: []byte(":path"), Value: q.Path}, {Name: []byte(":scheme"), Value: []byte("https")}, {Name: []byte(":authority"), Value: q.Host}}
+		pseudo := []traffic.Header{{Name: []byte(":method"), Value: s.Method}, {Name: []byte(":path"), Value: q.Path}, {Name: []byte(":scheme"), Value: []byte("https")}, {Name: []byte(":authority"), Value: q.Host}}
 		s.Headers = append(pseudo, s.Headers...)
 	}
 	s.At = rule.Headers
@@ -196,7 +197,7 @@ func (m *exchange) setMalformed(raw []byte) {
 		if !ok {
 			name, value = nil, line
 		}
-		s.Headers = append(s.Headers, engine.Header{Name: bytes.TrimRight(name, " \t"), Value: bytes.TrimSpace(value)})
+		s.Headers = append(s.Headers, traffic.Header{Name: bytes.TrimRight(name, " \t"), Value: bytes.TrimSpace(value)})
 	}
 	s.At = rule.Complete
 	m.recordAnomalies(m.http.Anomalies(rule.ToServer)...)
@@ -240,10 +241,10 @@ func (m *exchange) response(r *hm.Response) {
 	}
 }
 
-func headers(dst []engine.Header, fs hm.Fields) []engine.Header {
+func headers(dst []traffic.Header, fs hm.Fields) []traffic.Header {
 	dst = slices.Grow(dst, len(fs))
 	for _, f := range fs {
-		dst = append(dst, engine.Header{Name: f.Name, Value: f.Value})
+		dst = append(dst, traffic.Header{Name: f.Name, Value: f.Value})
 	}
 	return dst
 }
@@ -268,7 +269,7 @@ func protocol(p uint8) []byte {
 }
 
 // body sets a body as far as it has arrived, and returns its progress.
-func (m *exchange) body(s *engine.Side, b *content.Body) rule.Progress {
+func (m *exchange) body(s *traffic.Side, b *content.Body) rule.Progress {
 	s.At = rule.Body
 	if b == nil {
 		s.At = rule.Complete

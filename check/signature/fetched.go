@@ -3,6 +3,7 @@
 package signature
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -10,14 +11,22 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
-	"bytes"
-
-	"shuultuur/check/signature/rule"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/suricata/rule"
 	"shuultuur/list"
 	"shuultuur/list/source"
-	"shuultuur/setting"
 )
+
+// Fetches returns the items to fetch for the sources, by name.
+func (c *Config) Fetches() (source.Items, error) {
+	items, err := Fetch(c.Sources)
+	if err != nil {
+		return nil, setting.At("sources", err)
+	}
+	return items, nil
+}
 
 // Fetch returns the items to fetch for the sources in the settings, by name.
 func Fetch(sources map[string]source.Config) (source.Items, error) {
@@ -53,6 +62,28 @@ func (c *Check) resolve(sources map[string]source.Config, data string) (err erro
 	return nil
 }
 
+// intact returns the file of the version of a source to read: the one in use, or if that is damaged
+// the newest that is not. Without any it returns "", or an error if a previous check can stay.
+func (c *Check) intact(name string, store *source.Store, stays bool) (file string, err error) {
+	it := c.fetched[name]
+	err = list.CheckDigest(store.Path(name), it.InUse)
+	if err == nil {
+		return store.Path(name), nil
+	}
+	it.Damaged = true
+	c.fetched[name] = it
+	switch older := store.Intact(name); {
+	case len(older) > 0:
+		file, err = older[0].Path, fmt.Errorf("%w; the version of %s is used until it is fetched again", err, older[0].Fetched.Format(time.DateTime))
+	case stays:
+		return "", err
+	default:
+		err = fmt.Errorf("%w; it has no rules until it is fetched again", err)
+	}
+	c.damaged = append(c.damaged, fmt.Sprintf("signature rules: %s: %s", name, err))
+	return file, nil
+}
+
 // Fetched returns the fetched rules.
 func (c *Check) Fetched() source.Items { return c.fetched }
 
@@ -86,6 +117,7 @@ func try(name, from string) source.Trial {
 func fetchedFiles(name, from, file string) ([]rule.File, error) {
 	files, err := rule.Files(file)
 	for i := range files {
+		files[i].Source = name
 		if rest, ok := strings.CutPrefix(files[i].Name, file+":"); ok {
 			files[i].Name = name + ":" + rest
 			continue

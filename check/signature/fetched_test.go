@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -126,5 +127,54 @@ func TestMistakesOfRuleSourcesAreNamed(t *testing.T) {
 		if _, err := Fetch(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Fetch returned %v, want an error with %q", err, want)
 		}
+	}
+}
+
+// TestDamagedRulesAreNotUsed: a fetched version that is no longer as it was fetched gives way to the
+// one before, with a problem in /health, and is fetched again.
+func TestDamagedRulesAreNotUsed(t *testing.T) {
+	var content atomic.Value
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tag := `"` + content.Load().(string)[:20] + `"`
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("ETag", tag)
+		_, _ = w.Write([]byte(content.Load().(string)))
+	}))
+	defer srv.Close()
+	cfg := Config{Sources: map[string]source.Config{"own": {URL: srv.URL + "/a.rules"}}}
+	data := t.TempDir()
+	store := source.In(data, source.NewClient(nil, func(string) bool { return false }, (&net.Dialer{}).DialContext))
+	build := func(previous *Check) (*Check, error) {
+		return New(cfg, Parts{Previous: previous, Now: time.Now, Data: data})
+	}
+	c, err := build(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rules = `alert http any any -> any any (http.uri; content:"/bad"; sid:1;)` + "\n"
+	for _, version := range []string{"# the first version\n", "# the second version\n"} {
+		content.Store(version + rules)
+		if _, err := store.Update(t.Context(), "own", c.Fetched()["own"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(store.Path("own"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bad := conversation{request: "GET /bad HTTP/1.1\nHost: a.example\n\n"}
+	if c, err = build(nil); err != nil {
+		t.Fatal(err)
+	}
+	if p := strings.Join(c.Problems(), "\n"); !has(judge(t, c, nil, "x", bad), "1") || !strings.Contains(p, "own: it is damaged") {
+		t.Errorf("with an emptied file the rule of the version before does not match, or the problems do not say so: %q", p)
+	}
+	if got, err := store.Update(t.Context(), "own", c.Fetched()["own"]); err != nil || !got.Updated {
+		t.Errorf("the next fetch returned %+v, %v", got, err)
+	}
+	if c, err = build(c); err != nil || len(c.Problems()) > 0 || !has(judge(t, c, nil, "x", bad), "1") {
+		t.Errorf("after the next fetch: %v, problems %q", err, c.Problems())
 	}
 }

@@ -9,14 +9,14 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"shuultuur/check/signature/engine"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/suricata/address"
 )
 
 // groups returns the address and port groups: Suricata's names with the gateway's clients as
 // HOME_NET, overridden by those of a suricata.yaml, then by those of the settings.
 func groups(cfg Config) (vars, ports map[string]string, err error) {
-	vars, ports = engine.Groups()
+	vars, ports = address.Groups()
 	if cfg.Suricata != "" {
 		s, err := ReadSuricata(string(cfg.Suricata))
 		if err != nil {

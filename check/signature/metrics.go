@@ -2,7 +2,7 @@
 
 package signature
 
-import "shuultuur/metric"
+import "shuultuur/lib/metric"
 
 var (
 	rulesDesc       = metric.NewDesc("shuultuur_signature_rules", "Signature rules in use.")
@@ -18,14 +18,14 @@ var (
 func (c *Check) Collect(ch chan<- metric.Metric) {
 	n := c.engine.Counters()
 	ch <- metric.New(rulesDesc, metric.Gauge, float64(c.engine.Rules()))
-	ch <- metric.New(disabledDesc, metric.Gauge, float64(n.Disabled.Value()))
+	ch <- metric.New(disabledDesc, metric.Gauge, float64(n.Disabled.Load()))
 	count := func(d *metric.Desc, v int64, labels ...string) {
 		ch <- metric.New(d, metric.Count, float64(v), labels...)
 	}
-	count(checksDesc, n.Checks.Value())
-	count(expressionsDesc, n.Regexps.Value())
-	count(alertsDesc, n.Alerts.Value())
+	count(checksDesc, n.Checks.Load())
+	count(expressionsDesc, n.Regexps.Load())
+	count(alertsDesc, n.Alerts.Load())
 	count(unsavedDesc, c.engine.State().Unsaved.Load())
-	count(budgetDesc, n.OverRule.Value(), "rule")
-	count(budgetDesc, n.OverMessage.Value(), "message")
+	count(budgetDesc, n.OverRule.Load(), "rule")
+	count(budgetDesc, n.OverMessage.Load(), "message")
 }

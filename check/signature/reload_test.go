@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 func TestCostsAreShownBesideThoseBeforeAReload(t *testing.T) {

@@ -28,14 +28,18 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/check/signature/engine"
-	"shuultuur/check/signature/lua"
-	"shuultuur/check/signature/rule"
+	"shuultuur/check/build"
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/suricata/address"
+	"shuultuur/lib/suricata/engine"
+	"shuultuur/lib/suricata/lua"
+	"shuultuur/lib/suricata/rule"
+	"shuultuur/lib/suricata/state"
+	"shuultuur/lib/suricata/traffic"
 	"shuultuur/list/source"
-	"shuultuur/message"
-	"shuultuur/setting"
 )
 
 // defaultBody is the number of bytes of a body that rules inspect by default.
@@ -57,6 +61,7 @@ type Check struct {
 	dry      bool // do not save datasets
 	fetched  source.Items
 	missing  []string // sources not yet fetched
+	damaged  []string // what is used in place of sources that are damaged
 }
 
 // flowKey is the key of the state that rules keep for a connection. It is the same for every
@@ -65,7 +70,7 @@ type flowKey struct{}
 
 // A flow is the state of a connection.
 type flow struct {
-	*engine.Flow
+	*state.Flow
 	open []*exchange // exchanges in progress, oldest first
 	over []byte      // identifiers of the last exchanges that are over, each between zeros
 	tls  handshake
@@ -79,8 +84,28 @@ type exchange struct {
 	id    string
 	check *Check
 	tx    engine.Tx
-	http  engine.HTTP
+	http  traffic.HTTP
 	seen  map[uint32]bool // alerts already reported, nil for none
+}
+
+// Parts are the parts that the check is built from, besides its settings.
+type Parts struct {
+	// Previous is the check that this one replaces, nil for none. Its state is taken over, and
+	// the cost of its rules is shown for comparison.
+	Previous *Check
+	Now      func() time.Time
+	Data     string // folder of fetched files
+}
+
+// Build implements [build.Setting].
+func (c *Config) Build(p build.Parts) (filter.Check, error) {
+	for name := range c.Sources {
+		if p.Lists[name] != nil {
+			return nil, setting.At("sources", setting.At(name, errors.New("a list has this name; give the rules another one, as both are fetched into one folder")))
+		}
+	}
+	previous, _ := p.Previous.(*Check)
+	return New(*c, Parts{Previous: previous, Now: p.Now, Data: p.Data})
 }
 
 // New reads the rules for cfg.
@@ -92,11 +117,14 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if err := c.resolve(cfg.Sources, parts.Data); err != nil {
 		return nil, setting.At("sources", err)
 	}
-	loaded, err := c.load(cfg, source.In(parts.Data, nil))
+	loaded, err := c.load(cfg, parts)
 	if err != nil {
 		return nil, err
 	}
 	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, Beside: loaded.attachments, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
+	if parts.Data != "" {
+		ec.Saves = filepath.Join(parts.Data, "datasets")
+	}
 	if parts.Previous != nil {
 		ec.Previous = parts.Previous.engine
 	}
@@ -106,13 +134,13 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if ec.Vars, ec.Ports, err = groups(cfg); err != nil {
 		return nil, err
 	}
-	if err := engine.CheckGroups(ec.Vars, ec.Ports, cfg.Vars, cfg.Ports); err != nil {
+	if err := address.CheckGroups(ec.Vars, ec.Ports, cfg.Vars, cfg.Ports); err != nil {
 		return nil, err
 	}
 	if cfg.Threshold != "" {
 		data, err := os.ReadFile(string(cfg.Threshold))
 		if err == nil {
-			ec.Limits, err = engine.ReadLimits(string(cfg.Threshold), bytes.NewReader(data))
+			ec.Limits, err = state.ReadLimits(string(cfg.Threshold), bytes.NewReader(data))
 		}
 		if err != nil {
 			return nil, setting.At("threshold", err)
@@ -141,7 +169,8 @@ type ruleFiles struct {
 }
 
 // load reads rule files, and the files that select and change their rules.
-func (c *Check) load(cfg Config, store *source.Store) (*ruleFiles, error) {
+func (c *Check) load(cfg Config, parts Parts) (*ruleFiles, error) {
+	store := source.In(parts.Data, nil)
 	l := &ruleFiles{classes: map[string]*engine.Class{}}
 	for k, v := range engine.Classes() {
 		l.classes[k] = v
@@ -172,7 +201,14 @@ func (c *Check) load(cfg Config, store *source.Store) (*ruleFiles, error) {
 			c.missing = append(c.missing, name)
 			continue
 		}
-		files, err := fetchedFiles(name, c.fetched[name].Source.Place(), store.Path(name))
+		file, err := c.intact(name, store, parts.Previous != nil)
+		if file == "" && err == nil {
+			continue
+		}
+		var files []rule.File
+		if err == nil {
+			files, err = fetchedFiles(name, c.fetched[name].Source.Place(), file)
+		}
 		if err == nil {
 			err = l.read(p, choice, files)
 		}
@@ -205,6 +241,7 @@ func (l *ruleFiles) read(p *rule.Parser, choice *rule.Choice, files []rule.File)
 		case len(files) > 1 && filepath.Ext(f.Name) != ".rules":
 			p.Beside[f.Name] = f.Data
 		default:
+			p.Source = f.Source
 			rs, ms, err := p.Read(f.Name, &collectingReader{Reader: bytes.NewReader(choice.Apply(f.Name, f.Data))})
 			if err != nil {
 				return err
@@ -275,6 +312,16 @@ func (c *Check) Files() []string { return c.files }
 // Mistakes returns the rules that could not be loaded.
 func (c *Check) Mistakes() []*rule.Error { return c.mistakes }
 
+// Refused returns the mistakes of rules that name files outside their folder.
+func (c *Check) Refused() (all []string) {
+	for _, m := range c.mistakes {
+		if outside := (*rule.NameError)(nil); errors.As(m, &outside) {
+			all = append(all, m.Error())
+		}
+	}
+	return all
+}
+
 // Engine returns the engine.
 func (c *Check) Engine() *engine.Engine { return c.engine }
 
@@ -327,13 +374,13 @@ func priorityName(p int) string { return "priority-" + strconv.Itoa(min(max(p, 1
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	switch s {
 	case filter.Name:
-		return t.Proto == filter.DNS && c.engine.Has(engine.DNS, rule.ToServer, rule.Line) || t.Proto == filter.TLS && c.AsksTLS()
+		return t.Proto == filter.DNS && c.engine.Has(rule.DNS, rule.ToServer, rule.Line) || t.Proto == filter.TLS && c.AsksTLS()
 	case filter.Request:
-		return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToServer, rule.Line)
+		return c.engine.Has(rule.HTTP1|rule.HTTP2, rule.ToServer, rule.Line)
 	case filter.RequestBody:
-		return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToServer, rule.Body)
+		return c.engine.Has(rule.HTTP1|rule.HTTP2, rule.ToServer, rule.Body)
 	case filter.Response:
-		return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToClient, rule.Line)
+		return c.engine.Has(rule.HTTP1|rule.HTTP2, rule.ToClient, rule.Line)
 	}
 	if t.Request != nil && t.Request.Method == "HEAD" {
 		return false
@@ -343,12 +390,12 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 			return false
 		}
 	}
-	return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToClient, rule.Body)
+	return c.engine.Has(rule.HTTP1|rule.HTTP2, rule.ToClient, rule.Body)
 }
 
 // AsksTLS reports whether a rule could inspect a TLS handshake.
 func (c *Check) AsksTLS() bool {
-	return c.engine.Has(engine.TLS, rule.ToServer, rule.Line) || c.engine.Has(engine.TLS, rule.ToClient, rule.Line)
+	return c.engine.Has(rule.TLS, rule.ToServer, rule.Line) || c.engine.Has(rule.TLS, rule.ToClient, rule.Line)
 }
 
 // Find tries the rules on the data known at stage s.
@@ -414,12 +461,12 @@ func (c *Check) SeeRefused(t *filter.Transaction, head []byte) {
 		c.refusedDNS(t, head)
 		return
 	}
-	if len(head) == 0 || !c.engine.Has(engine.HTTP1, rule.ToServer, rule.Line) {
+	if len(head) == 0 || !c.engine.Has(rule.HTTP1, rule.ToServer, rule.Line) {
 		return
 	}
 	m := &exchange{id: t.ID, check: c}
 	c.start(&m.tx, t, connection(t).Flow)
-	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
+	m.tx.Source, m.tx.App = m.http.Joined(), rule.HTTP1
 	m.setMalformed(head)
 	alerts := c.engine.Inspect(&m.tx, rule.ToServer, rule.Complete, nil)
 	t.Findings = c.findings(alerts, &m.seen, t.Terse, reportExceeded(t, m.tx.Over, t.Findings))
@@ -510,8 +557,8 @@ func ends(t *filter.Transaction) (client, server netip.AddrPort) {
 }
 
 // start sets the fields common to all messages.
-func (c *Check) start(tx *engine.Tx, t *filter.Transaction, f *engine.Flow) {
-	tx.Flow, tx.L4, tx.Now = f, engine.TCP, c.now()
+func (c *Check) start(tx *engine.Tx, t *filter.Transaction, f *state.Flow) {
+	tx.Flow, tx.L4, tx.Now = f, rule.TCP, c.now()
 	tx.Client, tx.Server = ends(t)
 	tx.Packet.Established = true
 }
@@ -519,13 +566,13 @@ func (c *Check) start(tx *engine.Tx, t *filter.Transaction, f *engine.Flow) {
 // connection returns the state of the connection of t.
 func connection(t *filter.Transaction) *flow {
 	if t.Flow == nil {
-		return &flow{Flow: &engine.Flow{}}
+		return &flow{Flow: &state.Flow{}}
 	}
 	return t.Flow.Update(flowKey{}, func(old any) any {
 		if old != nil {
 			return old
 		}
-		return &flow{Flow: &engine.Flow{}}
+		return &flow{Flow: &state.Flow{}}
 	}).(*flow)
 }
 
@@ -533,12 +580,12 @@ func connection(t *filter.Transaction) *flow {
 // have inspected all of it.
 func (c *Check) message(t *filter.Transaction) (m *exchange) {
 	if t.Flow == nil {
-		return c.open(t, &engine.Flow{})
+		return c.open(t, &state.Flow{})
 	}
 	t.Flow.Update(flowKey{}, func(old any) any {
 		f, _ := old.(*flow)
 		if f == nil {
-			f = &flow{Flow: &engine.Flow{}}
+			f = &flow{Flow: &state.Flow{}}
 		}
 		for _, o := range slices.Backward(f.open) {
 			if o.id == t.ID && o.check == c {
@@ -606,7 +653,7 @@ var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 func (m *exchange) free() {
 	tx, one, two := m.tx, m.http.Sides[0].Headers, m.http.Sides[1].Headers
 	*m = exchange{tx: tx}
-	for i, h := range [...][]engine.Header{one, two} {
+	for i, h := range [...][]traffic.Header{one, two} {
 		if clear(h); cap(h) <= keptFields {
 			m.http.Sides[i].Headers = h[:0]
 		}
@@ -614,24 +661,31 @@ func (m *exchange) free() {
 	exchanges.Put(m)
 }
 
-func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
+func (c *Check) open(t *filter.Transaction, f *state.Flow) *exchange {
 	m := exchanges.Get().(*exchange)
 	m.id, m.check = t.ID, c
 	c.start(&m.tx, t, f)
-	m.tx.Source, m.tx.App = m.http.Joined(), engine.HTTP1
+	m.tx.Source, m.tx.App = m.http.Joined(), rule.HTTP1
 	if t.Request.Proto == 20 {
-		m.tx.App, m.http.Two = engine.HTTP2, true
+		m.tx.App, m.http.Two = rule.HTTP2, true
 	}
 	return m
 }
 
-// Problems returns the rules that are disabled because they took too long, and the sources
-// that are not yet fetched.
+// Problems returns the rules that are disabled because they took too long or refused because of
+// the files that they name, the sources that are not yet fetched, and datasets that lose values.
 func (c *Check) Problems() (all []string) {
+	for _, p := range c.engine.State().Problems() {
+		all = append(all, "signature rules: "+p)
+	}
+	if refused := c.Refused(); len(refused) > 0 {
+		all = append(all, fmt.Sprintf("signature rules: %d are left out because of files that they name (%s); \"shuultuur check\" names all", len(refused), strings.Join(refused[:min(len(refused), maxNamed)], "; ")))
+	}
+	all = append(all, c.damaged...)
 	if len(c.missing) > 0 {
 		all = append(all, fmt.Sprintf("signature rules: %s not fetched yet; no rules until then", strings.Join(c.missing, ", ")))
 	}
-	if c.engine.Counters().Disabled.Value() == 0 {
+	if c.engine.Counters().Disabled.Load() == 0 {
 		return all
 	}
 	rules, _ := c.engine.Profiles()
@@ -641,7 +695,7 @@ func (c *Check) Problems() (all []string) {
 			sids = append(sids, strconv.FormatUint(uint64(p.SID), 10))
 		}
 	}
-	return append(all, fmt.Sprintf("signature rules: %d are disabled because they took too long (%s); correct them or name them in checks.signature.disable, and reload", c.engine.Counters().Disabled.Value(), strings.Join(sids, ", ")))
+	return append(all, fmt.Sprintf("signature rules: %d are disabled because they took too long (%s); correct them or name them in checks.signature.disable, and reload", c.engine.Counters().Disabled.Load(), strings.Join(sids, ", ")))
 }
 
 // maxNamed limits the rules that a problem lists.

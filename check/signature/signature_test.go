@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/check/signature/engine"
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/suricata/traffic"
 )
 
 // conversation is a request and a response of a test.
@@ -189,7 +189,7 @@ func TestARuleThatTakesTooLongTooOftenIsDisabled(t *testing.T) {
 			}
 		}
 		problems := strings.Join(c.Problems(), "")
-		if n := c.Engine().Counters().Disabled.Value(); (n == 1) != (after > 0) || strings.Contains(problems, "(7)") != (after > 0) {
+		if n := c.Engine().Counters().Disabled.Load(); (n == 1) != (after > 0) || strings.Contains(problems, "(7)") != (after > 0) {
 			t.Errorf("disable-after %d: %d rules are disabled, the problems are %q", after, n, problems)
 		}
 	}
@@ -205,7 +205,7 @@ func TestARuleThatTakesTooLongIsReported(t *testing.T) {
 	if !has(got, filter.Unread) || has(got, "7") {
 		t.Errorf("found %v, want %s and not rule 7", got, filter.Unread)
 	}
-	if n := c.Engine().Counters().OverRule.Value(); n != 1 {
+	if n := c.Engine().Counters().OverRule.Load(); n != 1 {
 		t.Errorf("the counter of rules over the limit is %d, want 1", n)
 	}
 }
@@ -278,11 +278,11 @@ func TestRulesInspectDNSMessagesOtherThanQueries(t *testing.T) {
 func FuzzRefusedDNS(f *testing.F) {
 	f.Add([]byte("\x00\x01\x20\x00\x00\x01\x00\x01\x00\x00\x00\x00\x01x\x00\x00\x06\x00\x01\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x00\x00\x04abcd"))
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		m := &engine.DNSMessage{}
+		m := &traffic.DNSMessage{}
 		m.Read(msg, nil)
-		for _, list := range [][]engine.DNSName{m.Queries, m.Answers, m.Authorities, m.Additionals} {
+		for _, list := range [][]traffic.DNSName{m.Queries, m.Answers, m.Authorities, m.Additionals} {
 			for _, n := range list {
-				if len(n.Name) > engine.MaxDNSName {
+				if len(n.Name) > traffic.MaxDNSName {
 					t.Fatalf("a name of %d bytes was kept", len(n.Name))
 				}
 			}

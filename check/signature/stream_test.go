@@ -11,7 +11,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // TestContentOutsideBuffersIsFoundWhereverItStands takes contents from every position of a

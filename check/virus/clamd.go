@@ -107,8 +107,11 @@ func unreached(err error) error {
 // An answerError is an error reported by clamd.
 type answerError struct{ text string }
 
+// final reports whether the error concerns the body rather than the scanner.
+func (e *answerError) final() bool { return strings.Contains(e.text, "size limit exceeded") }
+
 func (e *answerError) Error() string {
-	if strings.Contains(e.text, "size limit exceeded") {
+	if e.final() {
 		return "clamd says: " + e.text + "; raise StreamMaxLength in clamd.conf"
 	}
 	return "clamd says: " + e.text

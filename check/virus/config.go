@@ -1,10 +1,7 @@
 package virus
 
 import (
-	"context"
-	"time"
-
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config are the settings of the check.
@@ -20,10 +17,4 @@ type Config struct {
 	Sessions setting.Count                   `yaml:"sessions"` // connections kept to each scanner; default 8
 	Remember setting.Duration                `yaml:"remember"` // how long verdicts are remembered; default 1h
 	Largest  setting.Size                    `yaml:"largest"`  // largest body that is scanned, in decoded bytes; default 64 MiB
-}
-
-// A Memory remembers verdicts by hash.
-type Memory interface {
-	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
-	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	"shuultuur/content"
+	"shuultuur/content/coding"
+	"shuultuur/content/document"
 )
 
 const maxFiles = 100 // of one form
@@ -16,14 +18,14 @@ const maxFiles = 100 // of one form
 // files scans each file in a form separately, because signatures that match a file by its hash
 // or its first bytes do not match the form around it, and neither do lists of hashes. A file
 // with a transfer coding is scanned both encoded and decoded, because some servers decode it
-// and others do not. It implements [content.PartTaker].
+// and others do not. It implements [document.PartTaker].
 type files struct {
 	c      *Check
 	ctx    context.Context
-	parts  *content.Multipart
+	parts  *document.Multipart
 	file   *stream // nil between files
 	plain  *stream // the decoded file, nil without a transfer coding
-	coding content.Transfer
+	coding coding.Transfer
 	n      int
 
 	name string // first virus found
@@ -33,13 +35,13 @@ type files struct {
 // newFiles returns a scanner of the files in a body, nil if it cannot contain files.
 func (c *Check) newFiles(ctx context.Context, b *content.Body) *files {
 	f := &files{c: c, ctx: ctx}
-	if f.parts = content.NewMultipart(b.Head(), f); f.parts == nil {
+	if f.parts = document.NewMultipart(b.Head(), f); f.parts == nil {
 		return nil
 	}
 	return f
 }
 
-// Begin implements [content.PartTaker].
+// Begin implements [document.PartTaker].
 func (f *files) Begin(fields []byte) {
 	fields = bytes.ToLower(fields)
 	if !bytes.Contains(fields, []byte("filename")) && !bytes.HasPrefix(fields, []byte("content-type")) && !bytes.Contains(fields, []byte("\ncontent-type")) {
@@ -56,7 +58,7 @@ func (f *files) Begin(fields []byte) {
 	}
 }
 
-// Between implements [content.PartTaker].
+// Between implements [document.PartTaker].
 func (f *files) Between() {}
 
 // transferOf returns the value of Content-Transfer-Encoding in fields in lower case.
@@ -73,7 +75,7 @@ func transferOf(fields []byte) []byte {
 	return nil
 }
 
-// Take implements [content.PartTaker].
+// Take implements [document.PartTaker].
 func (f *files) Take(p []byte) {
 	if f.file != nil {
 		f.file.Take(p)
@@ -83,7 +85,7 @@ func (f *files) Take(p []byte) {
 	}
 }
 
-// End implements [content.PartTaker]: it ends the current file and stores its verdict.
+// End implements [document.PartTaker]: it ends the current file and stores its verdict.
 func (f *files) End() {
 	if f.plain != nil {
 		f.plain.Take(f.coding.End())

@@ -14,9 +14,8 @@ import (
 	"shuultuur/content"
 )
 
-// A stream is a body that is sent to clamd, and hashed, while it arrives. Bytes that were sent
-// are not kept, so no other clamd can be asked if this one fails. It implements
-// [content.Taker].
+// A stream is a body that is sent to clamd, and hashed, while it arrives. If this clamd fails,
+// another one is asked only if the server keeps the body. It implements [content.Taker].
 type stream struct {
 	c    *Check
 	hash hash.Hash
@@ -27,23 +26,28 @@ type stream struct {
 	over bool
 	name string
 
+	counted bool // err is in the metrics
+
 	files *files // nil if the body is not a form
 }
 
-// stream sends to a scanner as much of a body as has arrived. At its end it returns the
-// verdict.
-func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (string, error) {
+// stream sends to a scanner as much of a body as has arrived. At the end the stream has the
+// verdict. It is nil if the beginning of the body was not kept for it.
+func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (*stream, error) {
 	taker, end := b.FeedTaker(c, func() content.Taker {
 		s := c.open(ctx, skipped)
 		s.files = c.newFiles(ctx, b)
 		return s
 	})
 	if errors.Is(end, content.ErrLate) {
-		return "", &unreadError{end}
+		return nil, &unreadError{end}
 	}
 	s := taker.(*stream)
+	long := c.tooLong(b)
 	switch {
 	case s.over:
+	case long != nil && !skipped:
+		s.finish("", long)
 	case s.files != nil && s.files.name != "":
 		s.finish(s.files.name, nil)
 	case end == nil: // more will arrive
@@ -61,7 +65,17 @@ func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (stri
 		}
 		s.finish(name, err)
 	}
-	return s.name, s.err
+	return s, nil
+}
+
+// failed reports whether the scanner, rather than the body, is the reason why there is no verdict.
+func (s *stream) failed() bool {
+	if s.err == nil {
+		return false
+	}
+	_, unread := errors.AsType[*unreadError](s.err)
+	answer, answered := errors.AsType[*answerError](s.err)
+	return !unread && !(answered && answer.final())
 }
 
 // open starts a stream at the first reachable scanner, on a new connection: a kept one may be
@@ -117,7 +131,6 @@ func (s *stream) Take(p []byte) {
 	if err != nil { // the lists may still contain it
 		s.close()
 		s.err = err
-		s.c.count(err)
 	}
 }
 
@@ -183,9 +196,6 @@ func (s *stream) close() {
 // finish stores the verdict.
 func (s *stream) finish(name string, err error) {
 	s.close()
-	if s.err == nil {
-		s.c.count(err)
-	}
 	s.name, s.err, s.over = name, err, true
 }
 

@@ -28,10 +28,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/check/build"
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/metric"
-	"shuultuur/setting"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -44,8 +45,8 @@ type Check struct {
 	hashes   map[[sha256.Size]byte]string
 	skip     []string
 	remember time.Duration
-	largest  int64  // 0 for no limit
-	memory   Memory // nil: nothing is remembered
+	largest  int64        // 0 for no limit
+	memory   build.Memory // nil: nothing is remembered
 	counters [counted]atomic.Int64
 
 	ctx    context.Context // of probes
@@ -78,8 +79,11 @@ func desc(name, help string) *metric.Desc {
 	return metric.NewDesc("shuultuur_virus_"+name, help)
 }
 
+// Build implements [build.Setting].
+func (c *Config) Build(p build.Parts) (filter.Check, error) { return New(*c, p.Memory) }
+
 // New makes the check. memory may be nil.
-func New(cfg Config, memory Memory) (*Check, error) {
+func New(cfg Config, memory build.Memory) (*Check, error) {
 	c := &Check{skip: cfg.Skip.Or("image/*", "audio/*", "video/*"), remember: cfg.Remember.Or(time.Hour), largest: cfg.Largest.Or(64 << 20), memory: memory, hashes: map[[sha256.Size]byte]string{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	timeout := cfg.Timeout.Or(30 * time.Second)
@@ -179,17 +183,19 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if b.Len() == 0 {
 		return dst, nil
 	}
-	var name string
-	var err error
-	skipped := s == filter.ResponseBody && c.skips(t)
-	if b.AllInMemory() {
-		name, err = c.scanHeld(ctx, b, skipped)
-		c.count(err)
-	} else {
-		name, err = c.stream(ctx, b, skipped)
+	name, over, err := c.verdict(ctx, b, s == filter.ResponseBody && c.skips(t))
+	if !over {
+		b.Wait.AwaitEnd()
+		if why := b.Wait.Unkept(); why != content.AllRead {
+			err = &unreadError{fmt.Errorf("%s to be held until its end", why)}
+		}
 	}
 	if _, unread := errors.AsType[*unreadError](err); unread {
-		return append(dst, filter.Finding{Check: "virus", Category: filter.Unread, Evidence: err.Error()}), nil
+		f := filter.Finding{Check: "virus", Category: filter.Unread, Evidence: err.Error()}
+		if !over && !slices.Contains(dst, f) {
+			c.count(err)
+		}
+		return append(dst, f), nil
 	}
 	if name != "" {
 		dst = append(dst, filter.Finding{Check: "virus", Category: "virus", Evidence: name})
@@ -197,10 +203,47 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	return dst, err
 }
 
+// verdict returns the virus in a body, "" for none; over is false while more of it must arrive. A
+// body whose scanner fails while it arrives is scanned again when it is complete, if the server
+// keeps it.
+func (c *Check) verdict(ctx context.Context, b *content.Body, skipped bool) (name string, over bool, err error) {
+	if !b.Available() || content.HasTaker(b, c) {
+		s, err := c.stream(ctx, b, skipped)
+		failed := s != nil && s.failed()
+		switch {
+		case s == nil: // the body was forgotten
+			c.count(err)
+			return "", true, err
+		case failed && b.Wait.Kept() && !b.Complete():
+			return "", false, nil
+		case failed && b.Available():
+		default:
+			if s.over && !s.counted {
+				s.counted = true
+				c.count(s.err)
+			}
+			return s.name, s.over, s.err
+		}
+	}
+	name, err = c.scanHeld(ctx, b, skipped)
+	c.count(err)
+	return name, true, err
+}
+
 // An unreadError says why a body was not scanned completely.
 type unreadError struct{ why error }
 
 func (e *unreadError) Error() string { return "not scanned: " + e.why.Error() }
+
+// tooLong returns an error for a body that will certainly be larger than a scanner takes and is on
+// no list.
+func (c *Check) tooLong(b *content.Body) error {
+	if len(c.hashes) > 0 || len(c.scanners) == 0 || b.Head().Coded() {
+		return nil
+	}
+	_, expected, _ := b.Inspected()
+	return c.tooLarge(expected)
+}
 
 // tooLarge returns an error for a body larger than the limit.
 func (c *Check) tooLarge(n int64) error {
@@ -313,12 +356,14 @@ func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (n
 		if failure == nil {
 			return name, nil
 		}
-		_, answered := errors.AsType[*answerError](failure)
+		answer, answered := errors.AsType[*answerError](failure)
 		_, unread := errors.AsType[*unreadError](failure)
-		if answered || unread || ctx.Err() != nil {
+		if answered && answer.final() || unread || ctx.Err() != nil {
 			return "", failure // the other scanners would answer the same
 		}
-		c.watch(s, failure)
+		if !answered {
+			c.watch(s, failure)
+		}
 		err = errors.Join(err, failure)
 	}
 	return "", err

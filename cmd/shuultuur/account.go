@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/admin"
 	"shuultuur/admin/account"
-	"shuultuur/configuration"
-	"shuultuur/datadir"
-	"shuultuur/setting"
+	"shuultuur/admin/remote"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/datadir"
+	"shuultuur/lib/setting"
 )
 
 const accountHelp = `
@@ -51,7 +51,7 @@ type book interface {
 }
 
 // bookThere has the accounts of the gateway given by -at.
-type bookThere struct{ admin.AccountClient }
+type bookThere struct{ remote.AccountClient }
 
 // NewToken refuses: a program must not create another token for itself.
 func (b bookThere) NewToken(string, string, []string, time.Duration) (string, account.Token, error) {
@@ -69,7 +69,7 @@ type auditLog interface {
 func accounts(ctx context.Context, e env, config string) (book, auditLog, error) {
 	if e.at != nil {
 		c, err := e.gateway(config)
-		there := bookThere{admin.AccountClient{Client: c, Context: ctx}}
+		there := bookThere{remote.AccountClient{Client: c, Context: ctx}}
 		return there, there, err
 	}
 	s, err := configuration.Read(askedFile(config))
@@ -108,7 +108,8 @@ func audited(e env, log auditLog, action, details string, do func() error) int {
 	return 0
 }
 
-func words(s string) (all []string) {
+// separated returns the words of s, which commas separate.
+func separated(s string) (all []string) {
 	for w := range strings.SplitSeq(s, ",") {
 		if w = strings.TrimSpace(w); w != "" {
 			all = append(all, w)
@@ -137,7 +138,7 @@ more. Roles are owner, operator, safeguarding-lead, helper (of GROUPS) and viewe
 			}
 		}
 		return audited(e, log, "add", f.Arg(0)+" "+r.String()+" "+*groups, func() error {
-			return b.Add(f.Arg(0), r, words(*groups), string(password))
+			return b.Add(f.Arg(0), r, separated(*groups), string(password))
 		})
 	})
 }
@@ -164,7 +165,7 @@ Changes the role and the groups of an account, and ends its sessions.`)
 		return status
 	}
 	return withRole(ctx, e, *config, *role, func(b book, log auditLog, r account.Role) int {
-		return audited(e, log, "edit", f.Arg(0)+" "+r.String()+" "+*groups, func() error { return b.Edit(f.Arg(0), r, words(*groups)) })
+		return audited(e, log, "edit", f.Arg(0)+" "+r.String()+" "+*groups, func() error { return b.Edit(f.Arg(0), r, separated(*groups)) })
 	})
 }
 
@@ -291,7 +292,7 @@ tokens, with -end ID it ends one.`)
 		return fail(e, errors.Join(fmt.Errorf("-for %q", *life), err))
 	}
 	return audited(e, log, "token", name+" "+*scope, func() error {
-		secret, _, err := b.NewToken(name, *purpose, words(*scope), d.Or(0))
+		secret, _, err := b.NewToken(name, *purpose, separated(*scope), d.Or(0))
 		if err == nil {
 			fmt.Fprintln(e.stdout, secret)
 		}

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"os"
 
-	"shuultuur/atomicfile"
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/atomicfile"
 )
 
 const backupHelp = `
 Writes what people have made into one file: the settings and the files that they
-name in the same folder, accounts, the audit log, versions of the settings,
-exceptions and keys. What can be fetched again is not in it, nor what is on
+name in the same folder, the root certificate with its key, and the data folder:
+accounts, the audit log, versions of the settings, changes of lists, alerts,
+votes and keys. What can be fetched or made again is not in it, nor what is on
 record of people's browsing. OUT holds secrets: keep it where nobody else reads.`
 
 const restoreHelp = `

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"shuultuur/intercept"
-	released "shuultuur/release"
+	released "shuultuur/lib/release"
 )
 
 // TestCommandsOfTheRootWorkAsPrinted runs the commands that "ca init" and "ca

@@ -1,21 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"os"
 	"strings"
-	"sync"
 	"time"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
+	"shuultuur/tool/warm"
 )
 
 // cacheCommands are the subcommands of cache.
@@ -69,7 +62,11 @@ func cacheLook(ctx context.Context, e env, args []string) int {
 		fmt.Fprintf(w, "  varies by   %s\n", printable(strings.Join(shown.Varies, ", ")))
 	}
 	if shown.Stored {
-		fmt.Fprintf(w, "  stored      in %s since %s: status %d, %d bytes%s\n", shown.Where, shown.Since.Local().Format(time.DateTime), shown.Status, shown.Bytes, printable(prefixed(", ", shown.Part)))
+		part := ""
+		if shown.Part != "" {
+			part = ", " + shown.Part
+		}
+		fmt.Fprintf(w, "  stored      in %s since %s: status %d, %d bytes%s\n", shown.Where, shown.Since.Local().Format(time.DateTime), shown.Status, shown.Bytes, printable(part))
 		fmt.Fprintf(w, "  age         %s\n  fresh for   %s: %s\n", shown.Age, shown.Fresh, shown.Why)
 		fmt.Fprintf(w, "  verdicts    %d\n", shown.Verdicts)
 		for _, x := range [...]struct {
@@ -89,13 +86,6 @@ func cacheLook(ctx context.Context, e env, args []string) int {
 		return 1
 	}
 	return 0
-}
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
 }
 
 func cachePurge(ctx context.Context, e env, args []string) int {
@@ -130,98 +120,16 @@ func cacheWarm(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	in := e.stdin
-	if name := f.Arg(0); name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return fail(e, err)
-		}
-		defer file.Close()
-		in = file
-	}
-	w := warmer{env: e, client: &http.Client{Timeout: 10 * time.Minute, Transport: &http.Transport{
-		Proxy: http.ProxyURL(proxy), DisableCompression: true,
-		// The gateway verifies the origin's certificate, and its own certificate is for
-		// this machine. The answers are not used.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-	}}}
-	return w.run(ctx, in, *workers)
-}
-
-// A warmer fetches URLs.
-type warmer struct {
-	env
-	client *http.Client
-	mu     sync.Mutex
-	counts struct{ stored, had, not, failed int }
-}
-
-func (w *warmer) run(ctx context.Context, in io.Reader, workers int) int {
-	urls := make(chan string)
-	var work sync.WaitGroup
-	for range workers {
-		work.Go(func() {
-			for u := range urls {
-				w.fetch(ctx, u)
-			}
-		})
-	}
-	s := bufio.NewScanner(in)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() && ctx.Err() == nil {
-		if u := strings.TrimSpace(s.Text()); u != "" && u[0] != '#' {
-			urls <- u
-		}
-	}
-	close(urls)
-	work.Wait()
-	c := w.counts
-	fmt.Fprintf(w.stdout, "stored %d, had %d, cannot be stored %d, failed %d\n", c.stored, c.had, c.not, c.failed)
-	if err := errors.Join(s.Err(), ctx.Err()); err != nil {
-		return fail(w.env, err)
-	}
-	if c.failed > 0 {
-		return 1
-	}
-	return 0
-}
-
-func (w *warmer) fetch(ctx context.Context, u string) {
-	status, err := w.get(ctx, u)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case err != nil:
-		w.counts.failed++
-		fmt.Fprintf(w.stderr, "%s: %v\n", printable(u), err)
-	case strings.Contains(status, "; hit"), strings.Contains(status, "; collapsed"), strings.Contains(status, "; fwd-status=304"):
-		w.counts.had++
-	case strings.Contains(status, "; stored"):
-		w.counts.stored++
-	default:
-		w.counts.not++
-	}
-}
-
-func (w *warmer) get(ctx context.Context, u string) (status string, err error) {
-	if p, err := url.Parse(u); err != nil || p.Scheme != "http" && p.Scheme != "https" {
-		return "", errors.New("not a URL with http or https")
-	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	in, err := e.open(f.Arg(0))
 	if err != nil {
-		return "", err
+		return fail(e, err)
 	}
-	q.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
-	r, err := w.client.Do(q)
+	defer in.Close()
+	w := warm.Warmer{Proxy: proxy, Failed: func(u string, err error) { fmt.Fprintf(e.stderr, "%s: %v\n", printable(u), err) }}
+	c, err := w.Run(ctx, in, *workers)
+	fmt.Fprintf(e.stdout, "stored %d, had %d, cannot be stored %d, failed %d\n", c.Stored, c.Had, c.Not, c.Failed)
 	if err != nil {
-		return "", err
+		return fail(e, err)
 	}
-	defer r.Body.Close()
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return "", err
-	}
-	if r.StatusCode >= 400 {
-		return "", fmt.Errorf("status %s", r.Status)
-	}
-	return r.Header.Get("Cache-Status"), nil
+	return min(c.Failed, 1)
 }

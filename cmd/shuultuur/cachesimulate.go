@@ -12,7 +12,7 @@ import (
 
 	"shuultuur/cache/admission"
 	"shuultuur/cache/simulate"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 const simulateHelp = `
@@ -53,15 +53,11 @@ func cacheSimulate(ctx context.Context, e env, args []string) int {
 }
 
 func runSimulation(ctx context.Context, e env, file string, o simulate.Options, asJSON bool, html string) error {
-	in := e.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
+	in, err := e.open(file)
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	t, err := simulate.Read(in, o.Temp)
 	if err != nil {
 		return err

@@ -7,11 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
-	"shuultuur/admin"
-	"shuultuur/setting"
+	"shuultuur/admin/remote"
+	"shuultuur/lib/manual"
+	"shuultuur/lib/setting"
 )
 
 // A command is one subcommand. run returns the exit status: 0 success, 1 failure
@@ -21,9 +23,10 @@ import (
 type command struct {
 	name, args, what string
 	run              func(ctx context.Context, env env, args []string) int
-	sub              []command // its own subcommands
-	both             bool      // it can also run without a subcommand
-	here             string    // why it works only on this machine; "" if it can ask another gateway with -at
+	sub              []command       // its own subcommands
+	both             bool            // it can also run without a subcommand
+	choices          func() []string // values of its first argument, for completion, if args does not name them
+	here             string          // why it works only on this machine; "" if it can ask another gateway with -at
 }
 
 // These are the reasons why commands work only on this machine.
@@ -66,16 +69,9 @@ func remoteCommands(all []command, above string) (names []string) {
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	program        string        // its name at the start, "" for shuultuur
-	at             *admin.Client // client of the gateway given by -at; nil for the one in the settings
-	describe       func(page)    // set to collect the command's declarations; the command then does nothing
-}
-
-// A page is the description of a command.
-type page struct {
-	name, args, what string
-	summary          string // from the table of commands
-	flags            *flag.FlagSet
+	program        string            // its name at the start, "" for shuultuur
+	at             *remote.Client    // client of the gateway given by -at; nil for the one in the settings
+	describe       func(manual.Page) // set to collect the command's declarations; the command then does nothing
 }
 
 // named returns text with the name by which the program was started, so that
@@ -89,6 +85,28 @@ func (e env) named(text string) string {
 		pairs = append(pairs, "shuultuur "+c.name, e.program+" "+c.name)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// open opens a file, "-" for standard input.
+func (e env) open(file string) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(e.stdin), nil
+	}
+	return os.Open(file)
+}
+
+// read reads a file of at most so many bytes, "-" for standard input.
+func (e env) read(file string, most int64) ([]byte, error) {
+	in, err := e.open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s is larger than %d MiB", file, most>>20)
+	}
+	return data, err
 }
 
 func dispatch(ctx context.Context, e env, args []string) int {
@@ -218,7 +236,7 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 			least, most = count[0], count[1]
 		}
 		if e.describe != nil {
-			e.describe(page{name: name, args: args, what: what, flags: f})
+			e.describe(manual.Page{Name: name, Args: args, What: what, Flags: f})
 			return 0
 		}
 		whole := f.Usage
@@ -251,6 +269,11 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 		fmt.Fprintf(e.stderr, "%s %s: %s; usage: %[1]s %[2]s %[4]s\n", program, name, wrong, args)
 		return 2
 	}
+}
+
+// adds returns the function for a flag that may be repeated.
+func adds(list *[]string) func(string) error {
+	return func(s string) error { *list = append(*list, s); return nil }
 }
 
 // meantFlag returns a line with the flag that the first misspelt one of args
@@ -308,15 +331,18 @@ func reportMistake(e env, f *flag.FlagSet, why string) int {
 
 // pages returns the pages of commands, each followed by those of its
 // subcommands.
-func pages(ctx context.Context, all []command, above string) (found []page) {
+func pages(ctx context.Context, all []command, above string) (found []manual.Page) {
 	for _, c := range all {
-		p := page{name: above + c.name, args: c.args, what: c.what}
+		p := manual.Page{Args: c.args, What: c.what}
 		if c.run != nil {
-			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(described page) { p = described }}, nil)
+			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(described manual.Page) { p = described }}, nil)
 		}
-		p.name, p.summary = above+c.name, c.summary()
+		p.Name, p.Summary = above+c.name, c.summary()
+		if c.choices != nil {
+			p.Choices = c.choices()
+		}
 		found = append(found, p)
-		found = append(found, pages(ctx, c.sub, p.name+" ")...)
+		found = append(found, pages(ctx, c.sub, p.Name+" ")...)
 	}
 	return found
 }

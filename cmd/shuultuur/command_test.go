@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	released "shuultuur/release"
+	released "shuultuur/lib/release"
+	"shuultuur/test/peer"
 )
 
 // callAs runs a command and returns its status and output.
@@ -46,6 +47,7 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 		{"list loook a b", 2, `there is no command "list loook"; did you mean "look"?`},
 		{"list updat", 2, `did you mean "update"?`},
 		{"list look own.list", 2, "an argument is missing; usage: ./filter list look FILE NAME..."},
+		{"list -category x add own.list", 2, "usage: ./filter list add [-category CATEGORY] FILE ENTRY..."},
 		{"list compile a b c", 2, `"c" is one argument too many`},
 		{"check --hepl", 2, "did you mean -help?"},
 		{"import piholee /etc/pihole", 2, `did you mean "pihole"?`},
@@ -72,11 +74,11 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 
 func TestEveryCommandSaysWhatItIs(t *testing.T) {
 	for _, p := range pages(t.Context(), commands(), "") {
-		if p.flags == nil && p.name != "load" {
-			t.Errorf("%s parses no flags when its description is collected", p.name)
+		if p.Flags == nil && p.Name != "load" {
+			t.Errorf("%s parses no flags when its description is collected", p.Name)
 		}
-		if strings.TrimSpace(p.what) == "" {
-			t.Errorf("%s has no help text", p.name)
+		if strings.TrimSpace(p.What) == "" {
+			t.Errorf("%s has no help text", p.Name)
 		}
 	}
 }
@@ -97,10 +99,7 @@ func TestCompletionKnowsCommandsAndFlags(t *testing.T) {
 			t.Errorf("running %q: %v, %s", line, err, text)
 		}
 	}
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("bash is not installed")
-	}
+	bash := peer.Program(t, "bash")
 	_, script, _ := callAs(t, "completion", "bash")
 	got, err := exec.Command(bash, "-c", script+`
 for line in "shuultuur ch" "shuultuur list ca" "shuultuur list lint -f" "shuultuur why -cl" "shuultuur import piho" "shuultuur import -lint ad"; do
@@ -122,10 +121,7 @@ func TestManualPages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	mandoc, err := exec.LookPath("mandoc")
-	if err != nil {
-		t.Skip("mandoc is not installed")
-	}
+	mandoc := peer.Program(t, "mandoc")
 	files, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	if err != nil || len(files) < 50 {
 		t.Fatalf("%d manual pages, %v; want at least 50", len(files), err)

@@ -2,6 +2,8 @@
 
 package main
 
+import "shuultuur/tool/importer"
+
 // unknownHint is added to the error about an unknown command.
 const unknownHint = ""
 
@@ -11,7 +13,7 @@ func fullCommands() []command {
 		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo, here: ofProcess},
 		{name: "settings", args: "COMMAND [arguments]", what: "show and change the settings of a gateway, print their JSON schema", run: settingsCommand, sub: settingsCommands()},
 		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand, here: ofProcess},
-		{name: "import", args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand, here: ofFiles},
+		{name: "import", args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand, choices: importer.Names, here: ofFiles},
 		{name: "load", args: "COMMAND [arguments]", what: "put load on a server, or serve as the origin", run: loadCommand, sub: loadCommands(), here: ofLoad},
 		{name: "replay", args: "[flags] [FILE...]", what: "replay a log, judge it by other settings, or summarise it", run: replayCommand, here: ofFiles},
 		{name: "zone", args: "COMMAND [arguments]", what: "check zone files, and copy them to and from Redis", run: zoneCommand, sub: zoneCommands()},

@@ -10,17 +10,17 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
-	"shuultuur/admin"
-	"shuultuur/arrange"
-	"shuultuur/configuration"
-	"shuultuur/dns"
-	"shuultuur/doctor"
+	"shuultuur/admin/home"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/gateway"
+	"shuultuur/lib/dns"
 	"shuultuur/resolver/forward"
+	"shuultuur/tool/doctor"
 )
 
 const doctorHelp = `
@@ -94,14 +94,14 @@ func remark(ctx context.Context, g *gateway.Gateway) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		g.Remark(func(file string) (all []admin.Remark) {
+		g.Remark(func(file string) (all []home.Remark) {
 			cfg := doctor.Config{Settings: file, Connections: 4096, Held: 64 << 20}
 			if s, err := configuration.Read(file); err == nil {
 				ofMachineAlone(&cfg, s)
 			}
 			for _, f := range doctor.Look(ctx, doctor.ThisMachine{}, cfg).Findings {
 				if f.Level == doctor.Low || f.Level == doctor.Bad {
-					all = append(all, admin.Remark{About: f.About, Found: f.Found, Wanted: f.Wanted, Why: f.Why, Mend: f.Mend})
+					all = append(all, home.Remark{About: f.About, Found: f.Found, Wanted: f.Wanted, Why: f.Why, Mend: f.Mend})
 				}
 			}
 			return all
@@ -132,7 +132,7 @@ func ofMachineAlone(cfg *doctor.Config, s *configuration.Settings) {
 		}
 		cfg.Lists = append(cfg.Lists, doctor.List{Name: name, Path: path})
 	}
-	arrange.By(cfg.Lists, func(a, b doctor.List) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(cfg.Lists, func(a, b doctor.List) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // doctorNames reads the settings of the name server that doctor inspects.

@@ -13,11 +13,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"shuultuur/configuration"
-	"shuultuur/dns"
+	"shuultuur/engine/configuration"
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 const eventsHelp = `

@@ -16,8 +16,8 @@ import (
 
 	"shuultuur/engine"
 	"shuultuur/filter"
-	"shuultuur/importer"
-	"shuultuur/replay"
+	"shuultuur/tool/importer"
+	"shuultuur/whatif"
 )
 
 const importHelp = `
@@ -25,25 +25,19 @@ Makes settings of those of another filter, and a report of what was carried
 over, what was not and why, and of every line of its lists that is dead, twice
 there, shadowed or does not compile. Lists stay where they are; those that have
 to be converted are copied.
+`
 
-e2guardian DIR     the folder of e2guardian.conf
-dansguardian DIR   the folder of dansguardian.conf
-squidguard FILE    squidGuard.conf
-pihole DIR         the folder of gravity.db, or an archive of Teleporter
-adguardhome FILE   AdGuardHome.yaml
-blocky FILE        config.yml
-unbound FILE       unbound.conf, or a file it includes
-dnsmasq FILE       dnsmasq.conf, or a file it includes
-squid FILE         squid.conf: its http_access lines
-privoxy DIR        the folder of its config, or one file of actions
-technitium FILE    the answer of its API to settings/get
-nextdns FILE       a profile as its API gives it
-opnsense FILE      config.xml
-
-The exit status is 1 when the settings do not pass "shuultuur check".`
+// importText is the help of the command, with all programs.
+func importText() string {
+	text := importHelp
+	for _, p := range importer.Programs {
+		text += fmt.Sprintf("%-18s %s\n", p.Name+" "+p.Path, p.Reads)
+	}
+	return text + "\nThe exit status is 1 when the settings do not pass \"shuultuur check\"."
+}
 
 func importCommand(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "import", "[flags] PROGRAM PATH", importHelp)
+	f, parse := flags(e, "import", "[flags] PROGRAM PATH", importText())
 	beside := f.Bool("beside", false, "start the result at once, beside the other program: on its ports and 10000 more, until it is stopped")
 	to := f.String("to", "shuultuur", "`folder` for the settings, the report and converted lists")
 	compare := f.String("compare", "", "run this `log` of the other program through its own rules (or the verdicts in the log, if the rules are unknown) and through the new settings, and list different verdicts")
@@ -52,8 +46,8 @@ func importCommand(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	rest := f.Args()
-	if !slices.Contains(importer.Programs(), rest[0]) {
-		fmt.Fprintf(e.stderr, "%s import: %q is not a program that is known%s; known are %s\n", cmp.Or(e.program, "shuultuur"), rest[0], guess(rest[0], importer.Programs()), strings.Join(importer.Programs(), ", "))
+	if !slices.Contains(importer.Names(), rest[0]) {
+		fmt.Fprintf(e.stderr, "%s import: %q is not a program that is known%s; known are %s\n", cmp.Or(e.program, "shuultuur"), rest[0], guess(rest[0], importer.Names()), strings.Join(importer.Names(), ", "))
 		return 2
 	}
 	if *lint && (*compare != "" || *beside) {
@@ -68,6 +62,9 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	}
 	file := filepath.Join(*to, importer.SettingsFile)
 	fmt.Fprintf(e.stdout, "%s\nSettings: %s\nReport: %s, %s\n", r.Summary(), file, filepath.Join(*to, "report.txt"), filepath.Join(*to, "report.html"))
+	for _, d := range r.Demands {
+		fmt.Fprintln(e.stdout, e.named(d))
+	}
 	_, done, err := engine.Explain(ctx, file)
 	if err != nil {
 		return fail(e, fmt.Errorf("the settings need a hand before they can be used:\n%w", err))
@@ -97,7 +94,7 @@ func compareImport(ctx context.Context, e env, program, path, file, log string) 
 		for _, u := range s.Unknown {
 			fmt.Fprintf(e.stdout, "not tried: %s\n", u)
 		}
-		r.old = &replay.Judge{Name: fmt.Sprintf("the rules of %s in %s", program, path), Decider: s, Client: func(_ context.Context, x *replay.Entry) filter.Client {
+		r.old = &whatif.Judge{Name: fmt.Sprintf("the rules of %s in %s", program, path), Decider: s, Client: func(_ context.Context, x *whatif.Entry) filter.Client {
 			addr := x.Client
 			if !addr.IsValid() {
 				addr = r.nobody

@@ -13,7 +13,7 @@ import (
 
 	"shuultuur/engine"
 	"shuultuur/filter"
-	"shuultuur/importer"
+	"shuultuur/tool/importer"
 )
 
 // goodSettings imports a configuration: the resulting settings must be valid,
@@ -63,7 +63,7 @@ func FuzzImportE2guardian(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		goodSettings(t, importer.E2guardian, dir)
+		goodSettings(t, "e2guardian", dir)
 	})
 }
 
@@ -81,7 +81,7 @@ func FuzzImportSquidGuard(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		goodSettings(t, importer.SquidGuard, filepath.Join(dir, "squidGuard.conf"))
+		goodSettings(t, "squidguard", filepath.Join(dir, "squidGuard.conf"))
 	})
 }
 
@@ -101,7 +101,7 @@ func FuzzImportAdGuardHome(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		goodSettings(t, importer.AdGuardHome, filepath.Join(dir, "AdGuardHome.yaml"))
+		goodSettings(t, "adguardhome", filepath.Join(dir, "AdGuardHome.yaml"))
 	})
 }
 
@@ -114,6 +114,6 @@ func FuzzImportPiholesTextFiles(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		goodSettings(t, importer.Pihole, dir)
+		goodSettings(t, "pihole", dir)
 	})
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/filter"
-	"shuultuur/importer"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/test/peer"
+	"shuultuur/tool/importer"
 )
 
 // unpack writes the files of an archive into a folder of the test.
@@ -303,6 +304,7 @@ func TestImportDansGuardianKeepsBlanketBlocks(t *testing.T) {
 }
 
 func TestImportOfDebiansE2guardianIsGood(t *testing.T) {
+	peer.NotQuick(t, "e2guardian")
 	if _, err := os.Stat("/etc/e2guardian/e2guardian.conf"); err != nil {
 		t.Skip("e2guardian is not installed here")
 	}

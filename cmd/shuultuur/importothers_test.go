@@ -18,34 +18,34 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/configuration"
-	"shuultuur/importer"
+	"shuultuur/engine/configuration"
 	"shuultuur/policy"
 	"shuultuur/test/peer"
+	"shuultuur/tool/importer"
 )
 
 func TestImportOfOtherPrograms(t *testing.T) {
 	for _, tt := range []struct {
-		program, file  string
-		blocked, taken string   // names
-		settings       []string // in the settings made
-		report         []string
+		program, folder string
+		blocked, taken  string   // names
+		settings        []string // in the settings made
+		report          []string
 	}{
-		{"blocky", "blocky.yml", "tracker.example", "good.tracker.example", []string{"https://lists.example/ads.txt", "printer.home.example", "tls://dns.quad9.net:853", "nxdomain", ":5353"}, []string{"Was at its default", "log.level"}},
-		{"unbound", "unbound.conf", "www.ads.example", "other.example", []string{"nas.home.example", "corp.example", "tls://9.9.9.9:853", "192.168.1.2:5353", "fd00::7", "cam.home.example", "secret.example: ['tls://10.1.0.54']", "192.168.1.192/26", "recursion: [192.168.1.0/24, 203.0.113.0/24]", "format: rpz", "view kids", "udp-size: \"1400\"", "path: /dns-query"}, []string{"num-threads 4"}},
-		{"dnsmasq", "dnsmasq.conf", "www.ads.example", "other.example", []string{"nas.home.example", "corp.example", ":5353", "files.home.example: [nas.home.example]", "box: [192.168.1.9", "printer.home.example: [192.168.1.20]", "149.112.112.112", "udp-size: \"1400\""}, []string{"dhcp-range", "leases", "address /#/"}},
-		{"squid", "squid.conf", "ads.films.example", "", []string{"parent.example:8080", "192.168.20.0/24", "connect-ports"}, []string{"ssl_bump", "ca init", "auth_param"}},
-		{"privoxy", "user.action", "www.ads.example", "good.ads.example", nil, []string{"+filter", "ad*.example"}},
-		{"privoxy", "privoxy", "other.example", "", []string{"10.4.9.0/24", "http://parent.example:3128", "office.example, partner.example", "upstream-idle: 1m", "held: 8MiB", "connect-ports", "google: [office.example]", "to: http://intranet.office.example/"}, []string{"client-header-order", "hide-referrer", ":8080/", "links.example"}},
-		{"technitium", "technitium.json", "www.ads.example", "other.example", []string{"tls://9.9.9.9", "nxdomain", "https://lists.example/good.txt", "udp-size: \"1400\"", "rate: 100", "every: 12h", "size: 20000KiB", "10.5.0.9/32", "keep: 30d", "stale: 12h", "10.9.0.0/16", "unfiltered", "10.1.7.0/24"}, []string{"webServiceHttpPort"}},
-		{"nextdns", "nextdns.json", "www.ads.example", "good.ads.example", []string{"safesearch: true", "youtube: strict", "nas.home.example", "keep: 90d", "anonymise: 1d", "service-google-chat", "ut1-doh", "Europe/Berlin", "00:00-10:00,18:00-24:00"}, []string{"nextdns-recommended", "switched off", "tiktok"}},
-		{"opnsense", "opnsense.xml", "www.games.example", "good.ads.example", []string{"files.home.example", "corp.example", "https://lists.example/ads.txt", "https://lists.example/shops.tar.gz", "tls://9.9.9.9", "nxdomain", "192.168.9.0/24", "hagezi-normal", "unfiltered", "192.168.1.1:3128", "transparent: [':3129']", "192.168.1.1:53", "printer.home.example", "9.9.9.10", "safesearch: true", "youtube: strict", "google: [home.example]",
+		{"blocky", "", "tracker.example", "good.tracker.example", []string{"https://lists.example/ads.txt", "printer.home.example", "tls://dns.quad9.net:853", "nxdomain", ":5353"}, []string{"Was at its default", "log.level"}},
+		{"unbound", "", "www.ads.example", "other.example", []string{"nas.home.example", "corp.example", "tls://9.9.9.9:853", "192.168.1.2:5353", "fd00::7", "cam.home.example", "secret.example: ['tls://10.1.0.54']", "192.168.1.192/26", "recursion: [192.168.1.0/24, 203.0.113.0/24]", "format: rpz", "view kids", "udp-size: \"1400\"", "path: /dns-query"}, []string{"num-threads 4"}},
+		{"dnsmasq", "", "www.ads.example", "other.example", []string{"nas.home.example", "corp.example", ":5353", "files.home.example: [nas.home.example]", "box: [192.168.1.9", "printer.home.example: [192.168.1.20]", "149.112.112.112", "udp-size: \"1400\""}, []string{"dhcp-range", "leases", "address /#/"}},
+		{"squid", "alone", "ads.films.example", "", []string{"parent.example:8080", "192.168.20.0/24", "connect-ports"}, []string{"ssl_bump", "ca init", "auth_param"}},
+		{"privoxy", "alone", "www.ads.example", "good.ads.example", nil, []string{"+filter", "ad*.example"}},
+		{"privoxy", "", "other.example", "", []string{"10.4.9.0/24", "http://parent.example:3128", "office.example, partner.example", "upstream-idle: 1m", "held: 8MiB", "connect-ports", "google: [office.example]", "to: http://intranet.office.example/"}, []string{"client-header-order", "hide-referrer", ":8080/", "links.example"}},
+		{"technitium", "", "www.ads.example", "other.example", []string{"tls://9.9.9.9", "nxdomain", "https://lists.example/good.txt", "udp-size: \"1400\"", "rate: 100", "every: 12h", "size: 20000KiB", "10.5.0.9/32", "keep: 30d", "stale: 12h", "10.9.0.0/16", "unfiltered", "10.1.7.0/24"}, []string{"webServiceHttpPort"}},
+		{"nextdns", "", "www.ads.example", "good.ads.example", []string{"safesearch: true", "youtube: strict", "nas.home.example", "keep: 90d", "anonymise: 1d", "service-google-chat", "ut1-doh", "Europe/Berlin", "00:00-10:00,18:00-24:00"}, []string{"nextdns-recommended", "switched off", "tiktok"}},
+		{"opnsense", "", "www.games.example", "good.ads.example", []string{"files.home.example", "corp.example", "https://lists.example/ads.txt", "https://lists.example/shops.tar.gz", "tls://9.9.9.9", "nxdomain", "192.168.9.0/24", "hagezi-normal", "unfiltered", "192.168.1.1:3128", "transparent: [':3129']", "192.168.1.1:53", "printer.home.example", "9.9.9.10", "safesearch: true", "youtube: strict", "google: [home.example]",
 			"size: 64MiB", "negative-ttl: 10m", "memory: 512MiB", "disk: 2000MiB", "larger: 20MiB", "http://home:p%40ss@10.9.0.1:8080", "no-parent: [home.example]", "banned hosts", "agent: [curl]", "type: [video/x-flv]", "icap://127.0.0.1:1344/avscan", "decrypt: true", "contact: help@home.example", "dial: 20s", "via: \"on\""}, []string{"Lost, and what to do", "switched off", "numqueriesperthread", "perhosttrotteling", "allowedSubnets"}},
 	} {
 		t.Run(tt.program, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "new")
 			var out, errs bytes.Buffer
-			status := importCommand(t.Context(), env{stdout: &out, stderr: &errs}, []string{tt.program, filepath.Join("..", "..", "importer", "testdata", tt.file), "-to", to})
+			status := importCommand(t.Context(), env{stdout: &out, stderr: &errs}, []string{tt.program, filepath.Join(configurationOf(tt.program), tt.folder), "-to", to})
 			settings, _ := os.ReadFile(filepath.Join(to, "shuultuur.yaml"))
 			report, _ := os.ReadFile(filepath.Join(to, "report.txt"))
 			if status != 0 {
@@ -78,7 +78,7 @@ func TestImportOfOtherPrograms(t *testing.T) {
 // views.
 func TestImportKeepsClientsOfNameServers(t *testing.T) {
 	for program, questions := range map[string][][3]string{
-		"blocky.yml": {
+		"blocky": {
 			{"192.168.1.9", "http://tracker.example/", "block"}, {"192.168.1.9", "http://games.example/", "pass"}, {"192.168.1.9", "http://good.tracker.example/", "allow"},
 			{"192.168.1.30", "http://games.example/", "block"}, {"192.168.1.30", "http://a.play.example/", "block"}, {"192.168.1.30", "http://tracker.example/", "block"},
 			{"192.168.1.40", "http://school.example/", "allow"}, {"192.168.1.40", "http://other.example/", "block"},
@@ -86,15 +86,14 @@ func TestImportKeepsClientsOfNameServers(t *testing.T) {
 			{"192.168.2.200", "http://games.example/", "block"}, {"192.168.2.200", "http://tracker.example/", "pass"},
 			{"192.168.1.30", "http://never.example/", "pass"},
 		},
-		"unbound.conf": {
+		"unbound": {
 			{"192.168.1.9", "http://a.games.example/", "pass"}, {"192.168.1.9", "http://a.quoted.example/", "block"}, {"192.168.1.70", "http://a.games.example/", "block"}, {"192.168.1.70", "http://a.ads.example/", "block"},
 		},
 	} {
 		to := filepath.Join(t.TempDir(), "new")
 		var out bytes.Buffer
-		name, _, _ := strings.Cut(program, ".")
-		if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{name, filepath.Join("..", "..", "importer", "testdata", program), "-to", to}); status != 0 {
-			t.Fatalf("importing %s: status %d: %s", name, status, out.String())
+		if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{program, configurationOf(program), "-to", to}); status != 0 {
+			t.Fatalf("importing %s: status %d: %s", program, status, out.String())
 		}
 		verdicts(t, filepath.Join(to, "shuultuur.yaml"), questions)
 	}
@@ -126,7 +125,7 @@ func TestImportOfE2guardianRefusesWhatScannersFind(t *testing.T) {
 func TestImportOfPrivoxyKeepsClientsAndTrust(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer
-	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"privoxy", filepath.Join("..", "..", "importer", "testdata", "privoxy"), "-to", to}); status != 0 {
+	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"privoxy", configurationOf("privoxy"), "-to", to}); status != 0 {
 		t.Fatalf("importing Privoxy's files: status %d: %s", status, out.String())
 	}
 	verdicts(t, filepath.Join(to, "shuultuur.yaml"), [][3]string{
@@ -241,7 +240,7 @@ func TestImportReadsWhatTeleporterExports(t *testing.T) {
 func TestImportKeepsSquidsOrder(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer
-	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"squid", filepath.Join("..", "..", "importer", "testdata", "squid.conf"), "-to", to}); status != 0 {
+	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{"squid", filepath.Join(configurationOf("squid"), "alone"), "-to", to}); status != 0 {
 		t.Fatalf("importing Squid's files: status %d: %s", status, out.String())
 	}
 	for _, tt := range []struct{ client, url, want string }{

@@ -19,34 +19,32 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/configuration"
 	"shuultuur/engine"
-	"shuultuur/importer"
+	"shuultuur/engine/configuration"
 	"shuultuur/intercept"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
-	"shuultuur/setting"
+	"shuultuur/tool/importer"
+	imports "shuultuur/tool/importer/report"
 )
 
-// imported has the configurations that the table in docs/import.md counts.
-var imported = []struct{ program, path string }{
-	{"e2guardian", "e2guardian"}, {"squid", "squid"}, {"squidguard", "squidguard"}, {"pihole", "pihole"}, {"adguardhome", "adguardhome"},
-	{"blocky", "blocky.yml"}, {"unbound", "unbound.conf"}, {"dnsmasq", "dnsmasq.conf"}, {"privoxy", "privoxy"},
-	{"technitium", "technitium.json"}, {"nextdns", "nextdns.json"}, {"opnsense", "opnsense.xml"},
+// imported has the programs that the table in docs/import.md counts.
+var imported = []string{"e2guardian", "squid", "squidguard", "pihole", "adguardhome", "blocky", "unbound", "dnsmasq", "privoxy", "technitium", "nextdns", "opnsense"}
+
+// configurationOf returns the folder of a configuration of a program.
+func configurationOf(program string) string {
+	return filepath.Join("..", "..", "tool", "importer", program, "testdata")
 }
 
 // copyOf copies a configuration of another program, and adds the files that the
 // repository does not contain: keys, and Pi-hole's database.
-func copyOf(t *testing.T, path string) string {
+func copyOf(t *testing.T, program string) string {
 	t.Helper()
-	from := filepath.Join("..", "..", "importer", "testdata", path)
-	if info, err := os.Stat(from); err != nil || !info.IsDir() {
-		return from
-	}
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+	if err := os.CopyFS(to, os.DirFS(configurationOf(program))); err != nil {
 		t.Fatal(err)
 	}
-	switch path {
+	switch program {
 	case "adguardhome":
 		key, cert := serverCertificate(t)
 		writeAll(t, to, map[string][]byte{"cert.pem": cert, "key.pem": key})
@@ -107,32 +105,32 @@ func serverCertificate(t *testing.T) (key, cert []byte) {
 func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| program | carried over | with a difference | at its default | lost, though we have the like | lost, as we have nothing like it | of what we have |\n|--|--|--|--|--|--|--|\n")
-	for _, x := range imported {
+	for _, program := range imported {
 		to := filepath.Join(t.TempDir(), "new")
-		r, err := importer.Run(t.Context(), x.program, copyOf(t, x.path), to)
+		r, err := importer.Run(t.Context(), program, copyOf(t, program), to)
 		if err != nil {
-			t.Fatalf("copying the configuration of %s: %v", x.program, err)
+			t.Fatalf("copying the configuration of %s: %v", program, err)
 		}
 		_, done, err := engine.Explain(t.Context(), filepath.Join(to, importer.SettingsFile))
 		if err != nil {
 			var text bytes.Buffer
 			settings, _ := os.ReadFile(filepath.Join(to, importer.SettingsFile))
 			_ = r.Text(&text)
-			t.Fatalf("importing %s: %v\n%s\n%s", x.program, err, settings, &text)
+			t.Fatalf("importing %s: %v\n%s\n%s", program, err, settings, &text)
 		}
 		done()
 		ours, none := countLost(r)
-		have := r.Count[importer.Carried] + r.Count[importer.Changed]
+		have := r.Count[imports.Carried] + r.Count[imports.Changed]
 		share := 100 * have / max(1, have+ours)
-		fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d | %d %% |\n", x.program, r.Count[importer.Carried], r.Count[importer.Changed], r.Count[importer.Default], ours, none, share)
+		fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d | %d %% |\n", program, r.Count[imports.Carried], r.Count[imports.Changed], r.Count[imports.Default], ours, none, share)
 		if share < 95 {
 			var text bytes.Buffer
 			_ = r.Text(&text)
-			t.Errorf("%s: only %d %% of the options that have an equivalent are carried over:\n%s", x.program, share, &text)
+			t.Errorf("%s: only %d %% of the options that have an equivalent are carried over:\n%s", program, share, &text)
 		}
 		for _, n := range r.Notes {
-			if n.Kind == importer.Lost && n.Why == "" || n.What == "" {
-				t.Errorf("%s: a note gives no reason, or no option: %+v", x.program, n)
+			if n.Kind == imports.Lost && n.Why == "" || n.What == "" {
+				t.Errorf("%s: a note gives no reason, or no option: %+v", program, n)
 			}
 		}
 	}
@@ -233,10 +231,10 @@ func TestImportedListsAreFetchedFromWhereTheyCame(t *testing.T) {
 }
 
 // countLost returns the numbers of lost options: those that have an equivalent, and the others.
-func countLost(r *importer.Report) (ours, none int) {
+func countLost(r *imports.Report) (ours, none int) {
 	for _, n := range r.Notes {
 		switch {
-		case n.Kind != importer.Lost:
+		case n.Kind != imports.Lost:
 		case n.Ours != "":
 			ours++
 		default:

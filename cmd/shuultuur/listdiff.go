@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/setting"
 )
 
 const diffHelp = `
@@ -92,7 +92,7 @@ func openAny(ctx context.Context, format, path string) (*list.File, error) {
 	defer os.RemoveAll(dir)
 	compiled := filepath.Join(dir, "one.list")
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	if _, err := list.Compile(ctx, name, list.Config{Format: format, Path: setting.Source(path)}, compiled); err != nil {
+	if _, err := list.Compile(ctx, name, list.Config{Format: list.FormatName(format), Path: setting.Source(path)}, compiled); err != nil {
 		return nil, err
 	}
 	return list.Open(compiled)

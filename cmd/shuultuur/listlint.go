@@ -2,15 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/setting"
 )
 
 const lintHelp = `
@@ -28,9 +29,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list lint", "[-config FILE] [NAME...] | -format FORMAT SOURCE...", lintHelp)
 	file := f.String("config", "", "settings `file`")
 	format := f.String("format", "", "`format` of the sources")
-	var harmless stringsFlag
-	f.Var(&harmless, "harmless", "a `page` that phrase lists should let pass, or a folder of pages; may be repeated")
-	share := f.Float64("share", 5, "`percentage` of the harmless pages that a phrase may be on")
+	harmless, share := harmlessFlags(f)
 	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}
@@ -46,14 +45,14 @@ func lintLists(ctx context.Context, e env, args []string) int {
 		if len(names) == 0 {
 			return reportMistake(e, f, "with -format, files are looked at: name one")
 		}
-		return lintPhraseLists(ctx, e, "", names, harmless, *share)
+		return lintPhraseLists(ctx, e, "", names, *harmless, *share)
 	}
 	if *format != "" {
 		if len(names) == 0 {
 			return reportMistake(e, f, "with -format, files are looked at: name one")
 		}
 		for _, path := range names {
-			lists[path] = list.Config{Format: *format, Path: setting.Source(path)}
+			lists[path] = list.Config{Format: list.FormatName(*format), Path: setting.Source(path)}
 		}
 	} else {
 		l, err := configuration.ReadLists(askedFile(*file))
@@ -64,7 +63,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 		maps.DeleteFunc(lists, func(name string, _ list.Config) bool { return l.Missing(name) })
 		if len(names) == 0 {
 			names = slices.Sorted(maps.Keys(lists))
-			status = max(0, lintPhraseLists(ctx, e, askedFile(*file), nil, harmless, *share))
+			status = max(0, lintPhraseLists(ctx, e, askedFile(*file), nil, *harmless, *share))
 		}
 	}
 	for _, name := range names {
@@ -93,4 +92,29 @@ func lintLists(ctx context.Context, e env, args []string) int {
 func printTotals(e env, name string, l *list.Lint) {
 	fmt.Fprintf(e.stdout, "%s: %d lines, %d entries; %d refused, %d there already, %d covered by a wider entry, %d exceptions from nothing\n",
 		name, l.Lines, l.Entries, l.Bad, l.Duplicates, l.Shadows, l.Voids)
+}
+
+// lintThere prints odd lines of lists.
+func lintThere(ctx context.Context, e env, names []string) int {
+	names, err := namesThere(ctx, e, names, false)
+	bad := 0
+	status := eachList(e, names, err, func(name string) error {
+		l, err := e.at.List(ctx, name, true)
+		if err != nil {
+			return err
+		}
+		if l.Odd == nil {
+			return errors.New(l.Error)
+		}
+		for _, p := range l.Odd.All() {
+			fmt.Fprintln(e.stdout, printable(p.String()))
+		}
+		printTotals(e, name, l.Odd)
+		bad += l.Odd.Bad
+		return nil
+	})
+	if bad > 0 {
+		status = max(status, 1)
+	}
+	return status
 }

@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 
-	"shuultuur/load"
+	"shuultuur/tool/load"
 )
 
 const loadHelp = `

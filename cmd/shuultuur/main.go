@@ -6,10 +6,12 @@ package main
 import (
 	"os"
 
+	released "shuultuur/lib/release"
 	"shuultuur/policy/timezone"
 )
 
 func main() {
+	released.Linked, released.LinkedTime = release, built
 	timezone.UseTZ()
 	os.Exit(start(env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}, os.Args[1:]))
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -14,7 +15,7 @@ import (
 	"time"
 
 	"shuultuur/check/picture"
-	"shuultuur/check/picture/net"
+	"shuultuur/lib/neural"
 )
 
 const modelHelp = `
@@ -49,7 +50,7 @@ func modelCheck(_ context.Context, e env, args []string) int {
 		for _, m := range missing {
 			fmt.Fprintln(e.stdout, "  "+m)
 		}
-		fmt.Fprintf(e.stdout, "There are: %s\n", strings.Join(net.Operators(), ", "))
+		fmt.Fprintf(e.stdout, "There are: %s\n", strings.Join(neural.Operators(), ", "))
 		return 1
 	}
 	if _, err := os.Stat(file + ".yaml"); os.IsNotExist(err) {
@@ -66,18 +67,11 @@ func modelCheck(_ context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	printNet(e, file, m.Net)
-	fmt.Fprintf(e.stdout, "  labels %s; licence %s\n", strings.Join(m.Labels, ", "), orUnknown(m.Licence))
+	fmt.Fprintf(e.stdout, "  labels %s; licence %s\n", strings.Join(m.Labels, ", "), cmp.Or(m.Licence, "not said"))
 	return 0
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "not said"
-	}
-	return s
-}
-
-func printNet(e env, file string, n *net.Net) {
+func printNet(e env, file string, n *neural.Net) {
 	fmt.Fprintf(e.stdout, "%s: can run\n  input %v, outputs %v\n  %d operations, %.1f million weights, %.1f million multiplications a picture\n  %.1f MB of memory a worker, kernel %s\n",
 		file, n.Input, n.Outputs, n.Nodes, float64(n.Weights)/1e6, float64(n.Work)/1e6, float64(n.Memory)/(1<<20), n.Kernel())
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/check/picture/net/nettest"
+	"shuultuur/lib/neural/nettest"
 )
 
 func TestModelCheckNamesMissingOperators(t *testing.T) {

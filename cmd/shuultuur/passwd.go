@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 
 	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/term"

@@ -30,9 +30,6 @@ func alive(process int) bool {
 	return true
 }
 
-// noCores has nothing to do: a crash leaves no core file.
-func noCores() error { return nil }
-
 // start runs a command line until the user or the service manager ends it, and returns its
 // exit status.
 func start(e env, args []string) int {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"shuultuur/profile"
+	"shuultuur/tool/profile"
 )
 
 const profileHelp = `

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/admin"
-	"shuultuur/configuration"
+	"shuultuur/admin/remote"
+	"shuultuur/engine/configuration"
 )
 
 // tokenVariable is the environment variable with the token for -at. On the
@@ -41,15 +41,15 @@ func readAt(e env, args []string) (env, []string, error) {
 	if len(args) == 0 {
 		return e, nil, errors.New("-at: name a command behind the URL; \"-at URL help\" lists those that can ask another gateway")
 	}
-	e.at = &admin.Client{URL: u.Scheme + "://" + u.Host, Token: os.Getenv(tokenVariable), Cert: os.Getenv("SHUULTUUR_CERT")}
+	e.at = &remote.Client{URL: u.Scheme + "://" + u.Host, Token: os.Getenv(tokenVariable), Cert: os.Getenv("SHUULTUUR_CERT")}
 	return e, args, nil
 }
 
 // gateway returns a client of the gateway given by -at, or of the one that runs
 // with the settings.
-func (e env) gateway(config string) (admin.Client, error) {
+func (e env) gateway(config string) (remote.Client, error) {
 	if e.at != nil && config != "" {
-		return admin.Client{}, errors.New("-config names a gateway of this machine, and -at another: leave one out")
+		return remote.Client{}, errors.New("-config names a gateway of this machine, and -at another: leave one out")
 	}
 	if e.at != nil {
 		return *e.at, nil

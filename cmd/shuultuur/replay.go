@@ -12,18 +12,16 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"os"
 	"runtime/debug"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"shuultuur/configuration"
+	"shuultuur/engine/configuration"
 	"shuultuur/filter"
-	"shuultuur/load"
-	"shuultuur/replay"
 	"shuultuur/resolver"
+	"shuultuur/tool/load"
+	"shuultuur/tool/replay"
+	"shuultuur/whatif"
 )
 
 const replayHelp = `
@@ -54,7 +52,7 @@ Lines that cannot be read are counted and the first of them shown.`
 
 // replayFlags are the flags of replay.
 type replayFlags struct {
-	source replay.Source
+	source whatif.Source
 	send   replay.SendConfig
 
 	config, against, client, origin, speed string
@@ -63,7 +61,7 @@ type replayFlags struct {
 	progress                     bool
 	memory, examples             int
 	nobody                       netip.Addr    // the parsed flag client
-	old                          *replay.Judge // replaces against
+	old                          *whatif.Judge // replaces against
 	outcome                      bool          // compare only whether requests are refused
 	seconds                      float64
 }
@@ -191,7 +189,7 @@ func (r *replayFlags) run(ctx context.Context, e env) error {
 
 // entries opens the files, or the record of the old settings, or that of the
 // only ones.
-func (r *replayFlags) entries(ctx context.Context) (iter.Seq2[replay.Entry, error], func(), error) {
+func (r *replayFlags) entries(ctx context.Context) (iter.Seq2[whatif.Entry, error], func(), error) {
 	if len(r.source.Files) > 0 {
 		return r.source.Entries(ctx), func() {}, nil
 	}
@@ -207,25 +205,7 @@ func (r *replayFlags) entries(ctx context.Context) (iter.Seq2[replay.Entry, erro
 	return r.source.Events(ctx, store, config), func() { _ = closeStore() }, nil
 }
 
-// watched runs f with a progress bar on a terminal.
-func (r *replayFlags) watched(e env, look func() replay.Meter, f func() error) error {
-	file, ok := e.stderr.(*os.File)
-	live := ok && terminal(file)
-	if !live && !r.progress {
-		return f()
-	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		replay.Watch(e.stderr, live, stop, look)
-	}()
-	err := f()
-	close(stop)
-	<-stopped
-	return err
-}
-
-func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
+func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[whatif.Entry, error]) (report, error) {
 	// Garbage may accumulate while the heap stays below the requested size. The
 	// program cannot run with less than the second figure.
 	debug.SetMemoryLimit(max(int64(r.memory)<<20, 32<<20))
@@ -234,7 +214,7 @@ func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[replay
 		return nil, err
 	}
 	var s *replay.Stats
-	err = r.watched(e, func() replay.Meter {
+	err = replay.Watched(e.stderr, r.progress, func() replay.Meter {
 		n, merged, toMerge := c.Progress()
 		done, total := r.source.Progress()
 		if done == total && merged > 0 {
@@ -252,7 +232,7 @@ func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[replay
 	return s, nil
 }
 
-func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
+func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[whatif.Entry, error]) (report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.origin != "" {
@@ -278,7 +258,7 @@ func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[repl
 	}
 	var x *replay.SendReport
 	start := time.Now()
-	err = r.watched(e, func() replay.Meter {
+	err = replay.Watched(e.stderr, r.progress, func() replay.Meter {
 		sent, inFlight := s.Sent()
 		done, total := r.source.Progress()
 		rate := float64(sent) / max(0.001, time.Since(start).Seconds())
@@ -294,13 +274,13 @@ func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[repl
 	return x, nil
 }
 
-func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
+func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[whatif.Entry, error]) (report, error) {
 	newer, closeNew, err := judge(ctx, r.config, r.nobody)
 	if err != nil {
 		return nil, err
 	}
 	defer closeNew()
-	w := &replay.WhatIf{New: newer, Old: r.old, Outcome: r.outcome, Examples: r.examples}
+	w := &whatif.Comparison{New: newer, Old: r.old, Outcome: r.outcome, Examples: r.examples}
 	if r.outcome {
 		s, err := configuration.Read(r.config)
 		if err != nil {
@@ -316,8 +296,8 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 		defer closeOld()
 		w.Old = &older
 	}
-	var x *replay.WhatIfReport
-	err = r.watched(e, func() replay.Meter {
+	var x *whatif.Report
+	err = replay.Watched(e.stderr, r.progress, func() replay.Meter {
 		done, total := r.source.Progress()
 		return replay.Meter{Done: done, Total: total, Words: fmt.Sprintf("%d judged", w.Progress())}
 	}, func() error {
@@ -331,69 +311,30 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 	return x, nil
 }
 
-// ownNames passes the names that the name server answers from the settings, or
-// with the answer of a list's rule, instead of refusing them.
-type ownNames struct {
-	filter.Decider
-	own func(name string) bool
-}
-
-func (d ownNames) Decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) filter.Verdict {
-	if t.Proto == filter.DNS && d.own(t.Host) {
-		t.Verdict.Reason.Rule = "dns: hosts"
-		return t.Verdict
-	}
-	v := d.Decider.Decide(ctx, t, stage)
-	if t.Proto == filter.DNS && v.Action == filter.Block && strings.HasPrefix(v.Reason.Finding.Modifier, "dnsrewrite=NOERROR") {
-		t.Verdict.Action = filter.Pass // it is answered as the rule demands
-	}
-	return t.Verdict
-}
-
-// judge makes a judge from a settings file. nobody is the address for entries
-// of the log without a client. If the log has the name of a user, the groups
-// are those that the settings give that user now.
-func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge, func(), error) {
-	s, err := configuration.Read(config)
-	if err != nil {
-		return replay.Judge{}, nil, err
-	}
-	groups := map[string][]string{}
-	for name, members := range s.Identity.Groups {
-		for _, m := range members {
-			groups[m] = append(groups[m], name)
-		}
-	}
+// judge makes a judge from a settings file. nobody is the address for entries of the log without
+// a client.
+func judge(ctx context.Context, config string, nobody netip.Addr) (whatif.Judge, func(), error) {
 	engine, closeEngine, err := explain(ctx, config)
 	if err != nil {
-		return replay.Judge{}, nil, err
+		return whatif.Judge{}, nil, err
 	}
-	d, err := engine.As("")
-	if err != nil {
-		closeEngine()
-		return replay.Judge{}, nil, err
-	}
-	if s.DNS != nil {
-		own, err := resolver.LocalNames(s.DNS.Names)
+	j := engine.Judge(config)
+	if d := engine.Settings.DNS; d != nil {
+		own, err := resolver.LocalNames(d.Names)
 		if err != nil {
 			closeEngine()
-			return replay.Judge{}, nil, err
+			return whatif.Judge{}, nil, err
 		}
-		d = ownNames{d, own}
+		j.Decider = whatif.OwnNames{Decider: j.Decider, Own: own}
 	}
-	client := func(ctx context.Context, e *replay.Entry) filter.Client {
-		// A client who must log in returns an error, with the groups of the address,
-		// which are used.
-		addr := e.Client
-		if !addr.IsValid() {
-			addr = nobody
+	client := j.Client
+	j.Client = func(ctx context.Context, e *whatif.Entry) filter.Client {
+		if e.Client.IsValid() {
+			return client(ctx, e)
 		}
-		c, _ := engine.Identify(ctx, addr)
-		if e.User != "" && e.User != c.User {
-			c.User = e.User
-			c.Groups = slices.Concat(c.Groups, groups[e.User])
-		}
-		return c
+		x := *e
+		x.Client = nobody
+		return client(ctx, &x)
 	}
-	return replay.Judge{Name: config, Decider: d, Client: client}, closeEngine, nil
+	return j, closeEngine, nil
 }

@@ -4,14 +4,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
-	"shuultuur/check/signature/engine"
-	"shuultuur/check/signature/lua"
-	"shuultuur/check/signature/rule"
+	"shuultuur/lib/suricata/rule"
+	"shuultuur/tool/rules"
 )
 
 const rulesHelp = `
@@ -41,55 +37,16 @@ func rulesCommand(ctx context.Context, e env, args []string) int {
 func rulesLint(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules lint", "[flags] FILE...", "Reports every mistake in rule files. Rules that are inactive in the gateway are counted, and listed with -v.")
 	verbose := f.Bool("v", false, "also name rules that are inactive, and why")
-	var groups ruleFlags
-	groups.defineGroups(f)
+	var groups rules.Set
+	groupFlags(f, &groups)
 	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
-	parser := rule.NewParser()
-	rules, mistakes, err := parser.ReadFiles(f.Args()...)
+	mistakes, err := rules.Lint(e.stdout, &groups, *verbose, f.Args()...)
 	if err != nil {
 		return fail(e, err)
 	}
-	kept, twice := rule.Unique(rules)
-	// Mistakes in addresses, ports, transforms, scripts and lists appear when rules are
-	// compiled.
-	c := engine.Config{Rules: kept, Beside: parser.Beside, Classes: engine.Classes(), Packets: true, Scripts: lua.NewPool(lua.Limits{}).Load}
-	if c.Vars, c.Ports, err = groups.groups(engine.Clients); err != nil {
-		return fail(e, err)
-	}
-	_, more, err := engine.New(c)
-	if err != nil {
-		return fail(e, err)
-	}
-	mistakes = append(mistakes, more...)
-	for _, m := range slices.Concat(mistakes, twice) {
-		fmt.Fprintln(e.stdout, m)
-	}
-	packet, foreign, skipped := 0, 0, 0
-	for _, r := range rules {
-		why := ""
-		switch {
-		case r.Skip != "":
-			skipped++
-			why = r.Skip
-		case len(r.Foreign) > 0:
-			foreign++
-			why = fmt.Sprintf("%s looks at a protocol or service that is not inspected", r.Foreign[0])
-		case len(r.Packet) > 0:
-			packet++
-			why = fmt.Sprintf("%s needs packets: the rule counts in captures only", r.Packet[0])
-		}
-		if *verbose && why != "" {
-			fmt.Fprintf(e.stdout, "%s:%d: sid %d is inactive: %s\n", r.File, r.Line, r.SID, why)
-		}
-	}
-	fmt.Fprintf(e.stdout, "%d rules, %d mistakes, %d given twice, %d for captures only, %d inactive, %d not for this version\n",
-		len(kept), len(mistakes), len(twice), packet, foreign, skipped)
-	if len(mistakes) > 0 {
-		return 1
-	}
-	return 0
+	return min(mistakes, 1)
 }
 
 // rulesStats counts the rules in rule files by their properties.
@@ -99,58 +56,16 @@ func rulesStats(_ context.Context, e env, args []string) int {
 	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
-	p := rule.NewParser()
-	p.Options = true
-	rules, mistakes, err := p.ReadFiles(f.Args()...)
+	c, err := rules.Count(f.Args()...)
 	if err != nil {
 		return fail(e, err)
 	}
-	count := map[string]map[string]int{"action": {}, "protocol": {}, "class": {}, "keyword": {}, "counts": {}}
-	for _, r := range rules {
-		count["action"][r.Action.String()]++
-		count["protocol"][r.Proto]++
-		count["class"][r.Class]++
-		seen := map[string]bool{}
-		for _, o := range r.Options {
-			if !seen[o.Name] {
-				seen[o.Name] = true
-				count["keyword"][o.Name]++
-			}
-		}
-		switch {
-		case r.Skip != "":
-			count["counts"]["not for this version"]++
-		case len(r.Foreign) > 0:
-			count["counts"]["inactive"]++
-		case len(r.Packet) > 0:
-			count["counts"]["captures only"]++
-		default:
-			count["counts"]["gateway and captures"]++
-		}
-	}
+	write := c.Text
 	if *asJSON {
-		enc := json.NewEncoder(e.stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(map[string]any{"rules": len(rules), "mistakes": len(mistakes), "by": count}); err != nil {
-			return fail(e, err)
-		}
-		return 0
+		write = c.JSON
 	}
-	fmt.Fprintf(e.stdout, "%d rules, %d mistakes\n", len(rules), len(mistakes))
-	for _, by := range []string{"counts", "action", "protocol", "class", "keyword"} {
-		fmt.Fprintf(e.stdout, "\n%s\n", by)
-		m := count[by]
-		for _, k := range slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-			if m[a] != m[b] {
-				return m[b] - m[a]
-			}
-			if a < b {
-				return -1
-			}
-			return 1
-		}) {
-			fmt.Fprintf(e.stdout, "%8d  %s\n", m[k], k)
-		}
+	if err := write(e.stdout); err != nil {
+		return fail(e, err)
 	}
 	return 0
 }

@@ -6,23 +6,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 
-	"shuultuur/check/signature/engine"
-	"shuultuur/replay/capture"
+	"shuultuur/lib/suricata/address"
+	"shuultuur/lib/suricata/engine"
+	"shuultuur/tool/capture"
+	"shuultuur/tool/rules"
 )
 
 // rulesExplain prints the patterns for which rules wait.
 func rulesExplain(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules explain", "-rules FILE SID...", "Shows which buffer and pattern a rule waits for, what it inspects, and why it is slow.")
-	var r ruleFlags
-	r.define(f)
+	var r rules.Set
+	ruleFlags(f, &r)
 	if status := parse(args); status >= 0 {
 		return status
 	}
-	en, err := r.compile(engine.Clients, engine.Config{Packets: true}, e.stderr)
+	en, err := r.Compile(address.Clients, engine.Config{Packets: true}, e.stderr)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -45,40 +45,13 @@ func rulesExplain(_ context.Context, e env, args []string) int {
 	return status
 }
 
-// readInputs reads the inputs on which rules are tested.
-func readInputs(ctx context.Context, run *capture.Run, files []string) error {
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		head := make([]byte, 4)
-		n, _ := io.ReadFull(f, head)
-		if err := f.Close(); err != nil {
-			return err
-		}
-		if capture.IsCapture(head[:n]) {
-			err = run.File(ctx, name)
-		} else {
-			var data []byte
-			if data, err = os.ReadFile(name); err == nil {
-				err = run.Messages(data)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return run.Close()
-}
-
 // rulesTest prints how far each rule matches. The exit status is 1 if one does
 // not match.
 func rulesTest(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules test", "-rules FILE FILE...", "Tries rules on a capture, a HAR file, or a request as sent with or without its response, and shows for each rule how far it got and which keyword failed.")
-	var r ruleFlags
+	var r rules.Set
 	var c capture.Config
-	r.define(f)
+	ruleFlags(f, &r)
 	captureFlags(f, &c)
 	if status := parse(args); status >= 0 {
 		return status
@@ -86,12 +59,12 @@ func rulesTest(ctx context.Context, e env, args []string) int {
 	if f.NArg() == 0 {
 		return fail(e, errors.New("nothing to test: name a capture, a HAR file or a file with a message"))
 	}
-	en, err := r.compile(privateNets, engine.Config{Packets: true, Trace: true}, e.stderr)
+	en, err := r.Compile(rules.Private, engine.Config{Packets: true, Trace: true}, e.stderr)
 	if err != nil {
 		return fail(e, err)
 	}
 	run := capture.New(c, en, capture.NewOutput(nil, nil))
-	if err := readInputs(ctx, run, f.Args()); err != nil {
+	if err := rules.Read(ctx, run, f.Args()); err != nil {
 		return fail(e, err)
 	}
 	status := 0
@@ -110,9 +83,9 @@ func rulesTest(ctx context.Context, e env, args []string) int {
 func rulesProfile(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "rules profile", "[-config FILE | -rules FILE CAPTURE...]", "Shows what each rule cost, the most expensive first, and how many bytes were searched in each buffer: in the running gateway, since its last reload and before, or on captures.")
 	config := f.String("config", "", "settings `file` of the gateway")
-	var r ruleFlags
+	var r rules.Set
 	var c capture.Config
-	r.define(f)
+	ruleFlags(f, &r)
 	captureFlags(f, &c)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	most := f.Int("n", 20, "list `N` rules; 0 lists all")
@@ -125,18 +98,18 @@ func rulesProfile(ctx context.Context, e env, args []string) int {
 	if e.at != nil && f.NArg() > 0 {
 		return fail(e, errors.New("captures are read on this machine alone: ask without -at"))
 	}
-	if f.NArg() == 0 && len(r.rules) == 0 {
+	if f.NArg() == 0 && len(r.Files) == 0 {
 		return gatewayProfile(ctx, e, *config, *most, *asJSON)
 	}
 	if f.NArg() == 0 {
 		return fail(e, errors.New("nothing to profile: name a capture, or omit -rules to ask the running gateway"))
 	}
-	en, err := r.compile(privateNets, engine.Config{Packets: true}, e.stderr)
+	en, err := r.Compile(rules.Private, engine.Config{Packets: true}, e.stderr)
 	if err != nil {
 		return fail(e, err)
 	}
 	run := capture.New(c, en, capture.NewOutput(nil, nil))
-	if err := readInputs(ctx, run, f.Args()); err != nil {
+	if err := rules.Read(ctx, run, f.Args()); err != nil {
 		return fail(e, err)
 	}
 	if err := en.WriteProfile(e.stdout, *most, *asJSON); err != nil {
@@ -151,11 +124,11 @@ func gatewayProfile(ctx context.Context, e env, config string, most int, asJSON 
 	if err != nil {
 		return fail(e, err)
 	}
-	rules, buffers, err := c.Signatures(ctx)
+	costs, buffers, err := c.Signatures(ctx)
 	if err != nil {
 		return fail(e, err)
 	}
-	if err := engine.WriteProfiles(e.stdout, rules, buffers, most, asJSON); err != nil {
+	if err := engine.WriteProfiles(e.stdout, costs, buffers, most, asJSON); err != nil {
 		return fail(e, err)
 	}
 	return 0

@@ -2,26 +2,20 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"shuultuur/admin"
-	"shuultuur/atomicfile"
-	"shuultuur/configuration"
-	"shuultuur/engine"
+	"shuultuur/admin/home"
+	"shuultuur/engine/starter"
 	"shuultuur/gateway"
-	"shuultuur/handover"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/platform"
 )
 
 const runHelp = `
@@ -42,7 +36,7 @@ func run(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if !*cores {
-		if err := noCores(); err != nil {
+		if err := platform.NoCores(); err != nil {
 			return fail(e, fmt.Errorf("keeping keys out of core files (-cores goes without): %w", err))
 		}
 	}
@@ -50,7 +44,7 @@ func run(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	file, starter, err := settingsFile(given)
+	file, isStarter, err := settingsFile(given)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -84,7 +78,7 @@ func run(ctx context.Context, e env, args []string) int {
 		log.Warn("THE KEYS OF ALL INTERCEPTED CONNECTIONS ARE WRITTEN TO A FILE; whoever reads it can read what clients send and receive. Delete it when you are done", "file", *keys)
 	}
 	log.Info("serving", "proxy", g.ProxyAddr(), "admin", g.AdminAddr(), "settings", file)
-	if starter && before == nil {
+	if isStarter && before == nil {
 		welcome(e, g, file)
 		offerSetup(e, g, file)
 	}
@@ -96,7 +90,7 @@ func run(ctx context.Context, e env, args []string) int {
 func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) int {
 	watch, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	if err := w.boss.send(fmt.Sprintf("MAINPID=%d\nREADY=1\nSTATUS=serving %s", os.Getpid(), w.g.ProxyAddr())); err != nil {
+	if err := w.boss.Send(fmt.Sprintf("MAINPID=%d\nREADY=1\nSTATUS=serving %s", os.Getpid(), w.g.ProxyAddr())); err != nil {
 		w.log.Warn(err.Error())
 	}
 	if before != nil {
@@ -112,10 +106,10 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 		w.follow(fctx, func() { left.Store(true); unwatch() })
 	}()
 	go remark(watch, w.g)
-	go w.boss.watch(watch, func() bool { return accepts(watch, w.g.ProxyAddr()) })
+	go w.boss.Watch(watch, func() bool { return accepts(watch, w.g.ProxyAddr()) })
 	err := w.g.Run(ctx)
 	if !left.Load() {
-		_ = w.boss.send("STOPPING=1")
+		_ = w.boss.Send("STOPPING=1")
 	}
 	stop()
 	<-followed
@@ -124,25 +118,6 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 	}
 	w.log.Info("stopped")
 	return 0
-}
-
-// settingsFile returns the settings to use, and whether they are the starter
-// settings.
-func settingsFile(config string) (file string, starter bool, err error) {
-	if config != "" {
-		return config, false, nil
-	}
-	const here = "shuultuur.yaml"
-	if _, err := os.Stat(here); err == nil {
-		return here, false, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", false, err
-	}
-	dir := filepath.Join("data", "starter")
-	if err := writeStarter(dir); err != nil {
-		return "", false, fmt.Errorf("writing the starter settings: %w", err)
-	}
-	return filepath.Join(dir, here), true, nil
 }
 
 func welcome(e env, g *gateway.Gateway, file string) {
@@ -168,10 +143,10 @@ where you want to change them. Ctrl-C ends.
 // already changed.
 func offerSetup(e env, g *gateway.Gateway, file string) {
 	now, err := os.ReadFile(file)
-	if starter, _ := starterFiles.ReadFile("starter/shuultuur.yaml"); err != nil || !bytes.Equal(now, starter) {
+	if err != nil || !bytes.Equal(now, starter.Settings()) {
 		return
 	}
-	link := g.OfferSetup(gateway.SetupOffer{Topics: setupTopics(), Compose: compose, Steps: func(a admin.Answers) []string { return setupSteps(a, g.ProxyAddr(), g.DNSAddr()) }})
+	link := g.OfferSetup(gateway.SetupOffer{Topics: starter.Topics(), Compose: starter.Compose, Steps: func(a home.Answers) []string { return starter.Steps(a, g.ProxyAddr(), g.DNSAddr()) }})
 	if link != "" {
 		fmt.Fprintf(e.stdout, "Set it up in a browser, with this link that is good once:\n\n  %s\n\n", link)
 	}
@@ -180,173 +155,12 @@ func offerSetup(e env, g *gateway.Gateway, file string) {
 // digAddr returns the name server's address in the syntax of dig(1).
 func digAddr(g *gateway.Gateway) string { return strings.Replace(g.DNSAddr(), ":", " -p ", 1) }
 
-func quiet(e env) *slog.Logger {
-	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-const checkHelp = `
-Reads the settings in FILE (shuultuur.yaml when left out, or those of the
-service where this folder has none) and every file they
-name, compiles the lists, and names each mistake by file, line and key. Nothing
-is started and nothing that runs is touched. The exit status is 0 when the
-gateway could start with them.
-
-With -running it asks instead whether the gateway of these settings runs and
-accepts connections, as health checks do. With -at, the gateway elsewhere says
-whether it could use FILE and what that would have altered in the last day; or
-with -running, whether it serves and what it finds wrong.`
-
-func check(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "check", "[-running] [-config FILE | FILE]", checkHelp)
-	config := f.String("config", "", "settings `file`")
-	running := f.Bool("running", false, "check whether the gateway runs")
-	if status := parse(args, 0, 1); status >= 0 {
-		return status
-	}
-	file, err := oneFile(*config, f.Arg(0))
-	if err != nil {
-		return fail(e, err)
-	}
-	file = askedFile(file)
-	if e.at != nil {
-		return checkThere(ctx, e, file, *running)
-	}
-	if *running {
-		return checkRunning(ctx, e, file)
-	}
-	engine, closeEngine, err := engine.Explain(ctx, file)
-	if err != nil {
-		fmt.Fprintln(e.stderr, e.named(err.Error()))
-		return 1
-	}
-	defer closeEngine()
-	engine.Print(e.stdout)
-	if err := engine.Expectations(ctx); err != nil {
-		fmt.Fprintln(e.stderr, e.named(err.Error()))
-		return 1
-	}
-	fmt.Fprintf(e.stdout, "%s: good\n", file)
-	return 0
-}
-
-// checkThere asks the gateway elsewhere whether it could use the settings in file, or with
-// running how it is.
-func checkThere(ctx context.Context, e env, file string, running bool) int {
-	if running {
-		h, err := e.at.Health(ctx)
-		if err != nil {
-			return fail(e, err)
-		}
-		for _, p := range h.Problems {
-			fmt.Fprintln(e.stdout, printable(p))
-		}
-		if !h.Ready {
-			return fail(e, fmt.Errorf("the gateway at %s does not serve: it starts or drains", e.at.URL))
-		}
-		fmt.Fprintln(e.stdout, "the gateway runs")
-		return 0
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fail(e, err)
-	}
-	s, err := e.at.SaveSettings(ctx, text, "", "")
-	if err != nil {
-		fmt.Fprintln(e.stderr, printable(err.Error()))
-		return 1
-	}
-	tellEffect(e, s)
-	fmt.Fprintf(e.stdout, "%s: good\n", file)
-	return 0
-}
-
-// tellEffect prints the effect that settings would have had.
-func tellEffect(e env, s *admin.SaveResult) {
-	if s.Note != "" {
-		fmt.Fprintln(e.stdout, printable(s.Note))
-	}
-	if s.Effect == nil {
-		return
-	}
-	fmt.Fprintln(e.stdout, s.Effect.Summary())
-	for _, c := range s.Effect.Changes {
-		fmt.Fprintf(e.stdout, "%8d  %s -> %s  policy %s, category %s, rule %s  %s\n", c.Count, c.Was, c.Is, printable(c.Policy), printable(c.Category), printable(c.Rule), printable(strings.Join(c.Examples, " ")))
-	}
-}
-
-// oneFile returns the settings file from the flag or the argument.
-func oneFile(flag, arg string) (string, error) {
-	if flag != "" && arg != "" && flag != arg {
-		return "", fmt.Errorf("two settings files, %q and %q: name one", flag, arg)
-	}
-	return cmp.Or(flag, arg), nil
-}
-
-// checkRunning asks the admin address of the gateway. If there is none, it
-// connects to the first address of the proxy.
-func checkRunning(ctx context.Context, e env, file string) int {
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
-	defer cancel()
-	running, err := configuration.Client(file)
-	if err != nil {
-		return fail(e, err)
-	}
-	_, err = running.Pause(ctx, "", "")
-	if errors.Is(err, admin.ErrOff) {
-		s, failed := configuration.Read(file)
-		if failed != nil {
-			return fail(e, failed)
-		}
-		err = nil
-		for _, a := range s.Listen.Proxy {
-			if !accepts(ctx, string(a)) {
-				err = fmt.Errorf("nothing accepts connections at %s", a)
-			}
-		}
-	}
-	if err != nil {
-		return fail(e, err)
-	}
-	fmt.Fprintln(e.stdout, "the gateway runs")
-	return 0
-}
-
-const initHelp = `
-Writes the starter settings with their lists and phrases into DIR, for you to
-change. Files that are there already stay as they are.`
-
-func initialise(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "init", "[-data DIR] DIR", initHelp)
-	data := f.String("data", "", "`folder` for what the program writes, if not data beside the settings")
-	if status := parse(args, 1, 1); status >= 0 {
-		return status
-	}
-	file := filepath.Join(f.Arg(0), "shuultuur.yaml")
-	_, there := os.Stat(file)
-	if err := writeStarter(f.Arg(0)); err != nil {
-		return fail(e, err)
-	}
-	if *data != "" && errors.Is(there, fs.ErrNotExist) {
-		if err := setData(file, *data); err != nil {
-			return fail(e, err)
-		}
-	}
-	fmt.Fprintf(e.stdout, e.named("wrote %s; start with: shuultuur run %s\n"), file, file)
-	return 0
-}
-
-// setData sets the data folder in newly written settings.
-func setData(file, dir string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	text = bytes.Replace(text, []byte("data: ./data "), []byte("data: "+strconv.Quote(dir)+" "), 1)
-	return atomicfile.WriteBytes(file, 0o644, text)
-}
-
-// accepts reports whether a connection to addr can be made.
+// accepts reports whether a connection to addr can be made. An address that the machine has lost
+// is no reason to restart the program, which serves at the others, and there when it is back.
 func accepts(ctx context.Context, addr string) bool {
+	if !handover.Here(addr) {
+		return true
+	}
 	d := net.Dialer{Timeout: 5 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -4,13 +4,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"shuultuur"
-	"shuultuur/configuration"
+
+	"shuultuur/engine/configuration"
 )
 
 const schemaHelp = `
@@ -97,7 +95,7 @@ func settingsSave(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	text, err := readSettings(e, f.Arg(0))
+	text, err := e.read(f.Arg(0), maxSettingsFile)
 	if err == nil && *tag == "" && !*dry {
 		_, *tag, err = c.Settings(ctx)
 	}
@@ -119,22 +117,4 @@ func settingsSave(ctx context.Context, e env, args []string) int {
 		fmt.Fprintln(e.stdout, "saved and in use")
 	}
 	return 0
-}
-
-// readSettings reads a file, "-" for standard input.
-func readSettings(e env, file string) ([]byte, error) {
-	in := e.stdin
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer opened.Close()
-		in = opened
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxSettingsFile+1))
-	if err == nil && len(text) > maxSettingsFile {
-		err = errors.New("the settings are larger than 2 MiB")
-	}
-	return text, err
 }

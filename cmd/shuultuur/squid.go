@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/configuration"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/helper"
 )
 

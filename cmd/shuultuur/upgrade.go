@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"shuultuur/configuration"
-	"shuultuur/datadir"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/gateway"
-	"shuultuur/handover"
+	"shuultuur/lib/datadir"
+	"shuultuur/lib/handover"
 )
 
 const upgradeHelp = `
@@ -103,14 +103,14 @@ func (p program) changed() bool {
 type watcher struct {
 	g    *gateway.Gateway
 	log  *slog.Logger
-	boss supervisor
+	boss handover.Supervisor
 	self program
 	// signals that a gateway handles; unhandled, they would end the process.
 	signals chan os.Signal
 }
 
 func newWatcher(log *slog.Logger) *watcher {
-	w := &watcher{log: log, boss: newSupervisor(), self: thisProgram(), signals: make(chan os.Signal, 2)}
+	w := &watcher{log: log, boss: handover.NewSupervisor(), self: thisProgram(), signals: make(chan os.Signal, 2)}
 	signal.Notify(w.signals, syscall.SIGHUP, handOver)
 	return w
 }
@@ -137,9 +137,9 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 					continue
 				}
 			}
-			_ = w.boss.send("RELOADING=1")
+			_ = w.boss.Send("RELOADING=1")
 			w.g.Hangup(ctx)
-			_ = w.boss.send("READY=1")
+			_ = w.boss.Send("READY=1")
 		}
 	}
 }

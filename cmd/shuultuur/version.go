@@ -4,51 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
-	released "shuultuur/release"
+	released "shuultuur/lib/release"
 )
 
-// release is the version, set by the linker when packages are built from a tag.
-var release string
-
-func init() { released.Linked = release }
-
-// A build identifies this program.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Time     string `json:"time,omitempty"` // of the revision, RFC 3339
-	Modified bool   `json:"modified,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-func thisBuild() build {
-	b := build{Version: released.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				b.Revision = s.Value
-			case "vcs.time":
-				b.Time = s.Value
-			case "vcs.modified":
-				b.Modified = s.Value == "true"
-			}
-		}
-	}
-	return b
-}
-
-func (b build) String() string {
-	s := "shuultuur " + b.Version
-	if len(b.Revision) >= 12 {
-		s += " (" + b.Revision[:12] + ")"
-	}
-	return s + ", " + b.Go + ", " + b.Platform
-}
+// The linker sets these when packages are built: the version, and the time in RFC 3339.
+var release, built string
 
 const versionHelp = `
 Prints the version of the program, the revision it was built from, and the
@@ -60,9 +21,9 @@ func version(_ context.Context, e env, args []string) int {
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
-	b := thisBuild()
+	b := released.ThisBuild()
 	if !*asJSON {
-		fmt.Fprintln(e.stdout, b)
+		fmt.Fprintf(e.stdout, "shuultuur %s\n", b)
 		return 0
 	}
 	w := json.NewEncoder(e.stdout)

@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/admin"
+	reasons "shuultuur/admin/why"
 	"shuultuur/engine"
 	"shuultuur/filter"
 )
@@ -46,10 +46,10 @@ The exit status is 0 for pass and allow, 1 for warn, block and redirect.`
 const maxPage = 64 << 20
 
 // explanation is the output of "why -json".
-type explanation struct{ *admin.Explanation }
+type explanation struct{ *reasons.Explanation }
 
 // quotaLeft is what is left of the client's quotas.
-type quotaLeft struct{ admin.QuotaLeft }
+type quotaLeft struct{ reasons.QuotaLeft }
 
 func leftOf(ctx context.Context, e *engine.Engine, t *filter.Transaction) quotaLeft {
 	return quotaLeft{e.QuotaLeft(ctx, t)}
@@ -138,7 +138,7 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-client %q is not an address", q.client)
 	}
-	ask := admin.Question{URL: q.url, As: q.as, Client: addr.Unmap(), User: q.user, Method: q.method, Referer: q.referer, Agent: q.agent, Type: q.contentType}
+	ask := reasons.Question{URL: q.url, As: q.as, Client: addr.Unmap(), User: q.user, Method: q.method, Referer: q.referer, Agent: q.agent, Type: q.contentType}
 	if q.groups != "" {
 		ask.Groups = strings.Split(q.groups, ",")
 	}
@@ -182,21 +182,9 @@ func isPictureFile(name string) bool {
 }
 
 func readPage(e env, file string) ([]byte, error) {
-	in := e.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("reading the page: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	page, err := io.ReadAll(io.LimitReader(in, maxPage+1))
+	page, err := e.read(file, maxPage)
 	if err != nil {
 		return nil, fmt.Errorf("reading the page: %w", err)
-	}
-	if len(page) > maxPage {
-		return nil, errors.New("the page is larger than 64 MiB")
 	}
 	return page, nil
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 )
 
 // nameExplanation is the output of "why -dns -json", as explanation is for a

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 )

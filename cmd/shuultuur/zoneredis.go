@@ -3,17 +3,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"shuultuur/dns"
-	"shuultuur/redis"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/redis"
 	"shuultuur/zone"
 	"shuultuur/zone/redins"
 )
@@ -58,48 +57,16 @@ func (r redisFlags) open() (store *redins.Store, closing func(), err error) {
 	if schema != redins.Redins && schema != redins.Z42 {
 		return nil, nil, fmt.Errorf("schema %q is not redins or z42", schema)
 	}
-	settings, err := redisSettings(*r.url)
+	settings, err := redis.ParseURL(*r.url)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("-redis %w", err)
 	}
+	settings.Password = cmp.Or(settings.Password, os.Getenv("REDISCLI_AUTH"))
 	settings.Prefix = *r.prefix
 	if store, err = redins.Open(context.Background(), settings, schema, *r.suffix); err != nil {
 		return nil, nil, err
 	}
 	return store, store.Client.Close, nil
-}
-
-func redisSettings(at string) (redis.Config, error) {
-	s := redis.Config{Password: os.Getenv("REDISCLI_AUTH")}
-	if !strings.Contains(at, "://") {
-		s.Addresses = []string{at}
-		return s, nil
-	}
-	u, err := url.Parse(at)
-	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
-		return s, fmt.Errorf("-redis %q is not host:port or redis://host:port/db", strings.SplitN(at, "@", 2)[0])
-	}
-	port := u.Port()
-	if port == "" {
-		port = "6379"
-	}
-	s.Addresses = []string{u.Hostname() + ":" + port}
-	if strings.Contains(u.Hostname(), ":") {
-		s.Addresses = []string{"[" + u.Hostname() + "]:" + port}
-	}
-	s.Username = u.User.Username()
-	if password, given := u.User.Password(); given {
-		s.Password = password
-	}
-	if db := strings.Trim(u.Path, "/"); db != "" {
-		if s.DB, err = strconv.Atoi(db); err != nil {
-			return s, fmt.Errorf("-redis: %q is not the number of a database", db)
-		}
-	}
-	if u.Scheme == "rediss" {
-		s.TLS = &redis.TLS{}
-	}
-	return s, nil
 }
 
 func zoneLoad(ctx context.Context, e env, args []string) int {

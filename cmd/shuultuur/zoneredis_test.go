@@ -106,29 +106,6 @@ func TestLoadKeepsChoicesThatAFileCannotHold(t *testing.T) {
 	}
 }
 
-func TestHowRedisIsNamed(t *testing.T) {
-	t.Setenv("REDISCLI_AUTH", "env")
-	for in, want := range map[string]string{
-		"127.0.0.1:1":                   "127.0.0.1:1  env 0 false",
-		"redis://h":                     "h:6379  env 0 false",
-		"redis://u:p@h:1/2":             "h:1 u p 2 false",
-		"rediss://u@[2001:db8::1]:6380": "[2001:db8::1]:6380 u env 0 true",
-		"http://h":                      "error",
-		"redis://u:p@h/x":               "error",
-	} {
-		s, err := redisSettings(in)
-		got := "error"
-		if err == nil {
-			got = strings.Join([]string{s.Addresses[0], s.Username, s.Password, string(rune('0' + s.DB)), map[bool]string{true: "true", false: "false"}[s.TLS != nil]}, " ")
-		} else if strings.Contains(err.Error(), ":p@") {
-			t.Errorf("the error about %s reveals the password: %v", in, err)
-		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-}
-
 func TestImportOfRedinsSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(file, []byte(`{"server":[{"ip":"127.0.0.1","port":1053}],"handler":{"redis":{"ip":"192.0.2.6","port":6379}},"odd":1}`), 0o600); err != nil {

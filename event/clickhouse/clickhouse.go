@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"shuultuur/event"
+	"shuultuur/lib/clock"
 )
 
 const (
@@ -80,6 +81,7 @@ type Store struct {
 	keep     time.Duration
 	node     int64 // the low bits of seq
 	after    time.Duration
+	clock    *clock.Guard
 
 	mu          sync.Mutex
 	tableExists bool          // the table exists
@@ -87,6 +89,23 @@ type Store struct {
 	last        int64         // seq of the newest row, without the node
 	nextSweep   time.Time
 	nextNames   time.Time // when to look for days to anonymise
+}
+
+// Address is the setting of the store: the HTTP address of a ClickHouse database.
+type Address string
+
+// Open implements [event.Setting]. It does not connect.
+func (u Address) Open(o event.Opening) ([]event.Store, error) {
+	return event.Only(Open(string(u), o.Keep, o.Lines))
+}
+
+// Look implements [event.Readable].
+func (u Address) Look(o event.Opening) (event.Reader, func() error, error) {
+	s, err := Open(string(u), o.Keep, o.Lines)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
 }
 
 // Open prepares a store for the database at address, such as
@@ -145,7 +164,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return fmt.Errorf("make the table of events in ClickHouse: %w", err)
 	}
 	began := time.Now()
-	now, err := s.number(ctx, "SELECT toInt64(toUnixTimestamp64Micro(now64(6)))")
+	now, err := s.number(ctx, serverTime)
 	if err != nil {
 		return fmt.Errorf("ask ClickHouse for its time: %w", err)
 	}
@@ -170,6 +189,30 @@ func (s *Store) places(n int) int64 {
 	return first*nodes + s.node
 }
 
+// Mind implements [event.Ager].
+func (s *Store) Mind(g *clock.Guard) { s.clock = g }
+
+// believed reports whether rows may be dropped or made anonymous by their age: the clock has run
+// steadily, and the server's shows the same time.
+func (s *Store) believed(ctx context.Context) (bool, error) {
+	return s.clock.CheckWith(func() (time.Time, error) {
+		return s.moment(ctx, "SELECT toUnixTimestamp64Micro(time) FROM event ORDER BY time DESC LIMIT 1")
+	}, func() (time.Time, error) {
+		return s.moment(ctx, serverTime)
+	})
+}
+
+const serverTime = "SELECT toInt64(toUnixTimestamp64Micro(now64(6)))"
+
+// moment asks for one time, which is zero if there is no row.
+func (s *Store) moment(ctx context.Context, query string) (time.Time, error) {
+	n, err := s.number(ctx, query)
+	if err != nil || n == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(n), nil
+}
+
 // Write inserts rows and drops days that are too old. Rows of several days are
 // inserted day by day. If one insert fails and all rows are given again, the
 // server skips those that it has.
@@ -179,11 +222,17 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	if err := s.sweep(ctx, time.Now()); err != nil {
-		return err
+	believed, err := s.believed(ctx)
+	if err != nil {
+		return fmt.Errorf("compare the clock with ClickHouse: %w", err)
 	}
-	if err := s.forgetClients(ctx, time.Now()); err != nil {
-		return fmt.Errorf("anonymise old events in ClickHouse: %w", err)
+	if now := s.clock.Now(); believed {
+		if err := s.sweep(ctx, now); err != nil {
+			return err
+		}
+		if err := s.forgetClients(ctx, now); err != nil {
+			return fmt.Errorf("anonymise old events in ClickHouse: %w", err)
+		}
 	}
 	if len(rows) == 0 {
 		return nil
@@ -198,7 +247,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 }
 
 func (s *Store) insertRows(ctx context.Context, rows []event.Row) error {
-	now := time.Now()
+	now := s.clock.Certain()
 	place := s.places(len(rows))
 	b := s.batch(false)
 	for i := range rows {

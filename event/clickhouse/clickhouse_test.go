@@ -97,6 +97,11 @@ func TestClickHouse(t *testing.T) {
 	}
 	t.Run("store", func(t *testing.T) { eventtest.Run(t, stores) })
 	t.Run("old rows forget who was behind them", func(t *testing.T) { eventtest.Anonymous(t, stores, false) })
+	t.Run("a wrong clock forgets nothing", func(t *testing.T) {
+		eventtest.Clock(t, true, func(path string, keep time.Duration) (event.Store, error) {
+			return Open(at(server, path), keep, jsonl.Codec)
+		})
+	})
 	t.Run("old days are dropped", func(t *testing.T) { testSweep(t, server) })
 	t.Run("a batch whose acknowledgement is lost counts once", func(t *testing.T) { testLost(t, server) })
 	t.Run("two gateways write to one table", func(t *testing.T) { testTwo(t, server) })

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"shuultuur/event"
+	"shuultuur/lib/ascii"
 )
 
 // piece is the number of rows requested at once.
@@ -248,7 +249,7 @@ func inLine(t *event.Term) string {
 			return "" // matches rows without the field
 		}
 		if t.Field == event.Text {
-			any = append(any, "position(words, "+literal(event.LowerASCII(v))+") > 0")
+			any = append(any, "position(words, "+literal(ascii.ToLower(v))+") > 0")
 			continue
 		}
 		text := string(event.AppendJSON(nil, v))

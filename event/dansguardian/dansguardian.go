@@ -21,6 +21,7 @@
 package dansguardian
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -32,10 +33,22 @@ import (
 // escaped are the printable characters written as %XX in a field.
 const escaped = " *\"<>\\^`{|}"
 
-// Open opens or creates the log at path.
-func Open(path string) (*event.File, error) {
-	return event.OpenFile("dansguardian", path, AppendLine)
+// Kind is the kind of these logs. DansGuardian itself pads neither months nor hours.
+var Kind = event.Kind{Store: "dansguardian", Entry: regexp.MustCompile(`^\d{1,4}\.\d\d?\.\d\d? \d\d?:\d\d:\d\d \S+ \S+ `)}
+
+// Path is the setting of the store: the name of its file.
+type Path string
+
+// Open implements [event.Setting].
+func (p Path) Open(o event.Opening) ([]event.Store, error) {
+	return o.OpenFile(string(p), Kind.Check, func(path string) (event.Store, error) { return Open(path) })
 }
+
+// Place implements [event.Placed].
+func (p Path) Place() string { return string(p) }
+
+// Open opens or creates the log at path.
+func Open(path string) (*event.File, error) { return event.OpenFile(Kind, path, AppendLine) }
 
 // AppendLine appends the line of r.
 func AppendLine(dst []byte, r *event.Row) []byte {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"shuultuur/event"
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
 )
 
 // Bench measures writing batches of 10,000 rows, in wall-clock and processor time.

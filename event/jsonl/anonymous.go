@@ -3,10 +3,14 @@ package jsonl
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"time"
+
+	"shuultuur/event"
+	"shuultuur/lib/clock"
 )
 
 // Old lines are overwritten in place: an anonymous line is shorter, and blanks fill the rest.
@@ -28,12 +32,31 @@ type nameless struct {
 // Anonymise implements [event.Anonymiser]. It does not touch rotated files.
 func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
 
+// Mind implements [event.Ager].
+func (s *Store) Mind(g *clock.Guard) { s.clock = g }
+
+// newest returns the time of the last line that is a row, zero if there is none.
+func (s *Store) newest(ctx context.Context) (at time.Time, err error) {
+	for r, err := range s.rows(ctx, event.Page{Newest: true}) {
+		if err != nil { // there is no file, or its end is not ours
+			return at, ctx.Err()
+		}
+		return r.Time, nil
+	}
+	return at, nil
+}
+
 // forgetClients makes old lines anonymous: more lines than are written at the same time, so
 // that it keeps up, but few enough that no batch waits long.
-func (s *Store) forgetClients(now time.Time, writing int) error {
+func (s *Store) forgetClients(ctx context.Context, writing int) error {
 	n := &s.nameless
-	if n.after == 0 || now.Before(n.next) {
+	if n.after == 0 {
 		return nil
+	}
+	now := s.clock.Now()
+	believed, err := s.clock.Check(func() (time.Time, error) { return s.newest(ctx) })
+	if err != nil || !believed || now.Before(n.next) {
+		return err
 	}
 	f, err := os.OpenFile(string(s.Reader), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) { // moved away and not created again yet

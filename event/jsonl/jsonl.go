@@ -48,11 +48,15 @@ import (
 	"iter"
 	"net/netip"
 	"os"
+	"regexp"
 	"strconv"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/lib/clock"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 // A Store appends to a file of JSON lines.
@@ -60,6 +64,7 @@ type Store struct {
 	*event.File
 	Reader
 	most     int64 // bytes of the file; 0: no bound
+	clock    *clock.Guard
 	nameless nameless
 }
 
@@ -70,7 +75,7 @@ func (s *Store) Bound(n int64) { s.most = n }
 
 // Write implements [event.Store].
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
-	if err := s.forgetClients(time.Now(), len(rows)); err != nil {
+	if err := s.forgetClients(ctx, len(rows)); err != nil {
 		return fmt.Errorf("anonymise old lines of event log %q: %w", s.Reader, err)
 	}
 	if err := s.rotate(); err != nil {
@@ -94,9 +99,38 @@ func (s *Store) rotate() error {
 	return s.Reopen()
 }
 
+// Kind is the kind of these logs.
+var Kind = event.Kind{Store: "jsonl", Entry: regexp.MustCompile(`^\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d`)}
+
+// Path is the setting of the store: the name of its file.
+type Path string
+
+// smallLog is the size in bytes at which the small build rotates its log; there are at most two
+// such files.
+const smallLog = 8 << 20
+
+// Open implements [event.Setting].
+func (p Path) Open(o event.Opening) ([]event.Store, error) {
+	return o.OpenFile(string(p), Kind.Check, func(path string) (event.Store, error) {
+		s, err := Open(path)
+		if err == nil && release.Small {
+			s.Bound(smallLog)
+		}
+		return s, err
+	})
+}
+
+// Look implements [event.Readable].
+func (p Path) Look(o event.Opening) (event.Reader, func() error, error) {
+	return Reader(setting.Path(o.Data, string(p))), func() error { return nil }, nil
+}
+
+// Place implements [event.Placed].
+func (p Path) Place() string { return string(p) }
+
 // Open opens or makes the file at path.
 func Open(path string) (*Store, error) {
-	f, err := event.OpenFile("jsonl", path, AppendLine)
+	f, err := event.OpenFile(Kind, path, AppendLine)
 	if err != nil {
 		return nil, err
 	}

@@ -192,6 +192,10 @@ func TestOldLinesAreAnonymised(t *testing.T) {
 	eventtest.Anonymous(t, open, true)
 }
 
+func TestAWrongClockMakesNothingAnonymous(t *testing.T) {
+	eventtest.Clock(t, false, func(path string, _ time.Duration) (event.Store, error) { return open(path) })
+}
+
 // The rotated file stays as it is, and the new one is examined from its beginning.
 func TestARotatedFileIsAnonymisedFromItsBeginning(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.jsonl")

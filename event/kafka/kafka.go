@@ -1,17 +1,18 @@
 // Package kafka sends events to a topic of a Kafka cluster (kafka.apache.org/protocol), as JSON
 // lines with the event's ID as key.
 //
-// Data moves as follows. [Store.Write] divides a batch by partition, with the hash that Kafka's
-// clients use, makes record batches (batch.go) and sends one request to each broker that leads
-// some of the partitions (wire.go), on kept connections. It returns when all in-sync replicas
-// have the records. If a part fails, the whole batch fails and is sent again: an event may
-// appear twice, with the same key in the same partition.
+// Data moves as follows. [Store.Write] gives a batch to the client of franz-go, which divides it
+// by partition with the hash that Kafka's own clients use, and waits until all in-sync replicas
+// have every record. If a part fails, the whole batch fails and is sent again: an event may
+// appear twice, with the same key in the same partition. The client itself tries again only a few times,
+// at once: the event log decides how long it tries.
 //
 // A single event that exceeds the broker's limit is refused for good.
 package kafka
 
 import (
-	"cmp"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,20 +21,43 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"shuultuur/arrange"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
 	"shuultuur/event"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 const (
-	wait      = 10 * time.Second // timeout for signing in, and for an answer
-	dialWait  = 2 * time.Second  // timeout for a connection; short, so that a restarted broker is soon tried again
-	maxBatch  = 900 << 10        // bytes of a record batch before it is compressed: brokers take 1 MiB
-	metaFor   = 5 * time.Minute  // how long metadata is used
-	errorNone = 0
+	wait     = 10 * time.Second // timeout for an answer
+	dialWait = 2 * time.Second  // timeout for a connection; short, so that a restarted broker is soon tried again
+	metaFor  = 5 * time.Minute  // how long metadata is used
+	// retries is how often the client tries again by itself, which suffices when a leader
+	// changes. More would hide for long that a broker is away: the event log tries again.
+	retries = 2
 )
+
+// Config sets the topic to which events are sent.
+type Config struct {
+	To        setting.OneOrMore[string] `yaml:"to"`    // initial brokers: host:port
+	Topic     string                    `yaml:"topic"` // must exist
+	TLS       bool                      `yaml:"tls"`   // connections are encrypted
+	CA        setting.File              `yaml:"ca"`    // PEM file with the roots of the brokers' certificates; default the system's
+	User      string                    `yaml:"user"`  // for SASL; "" for none
+	Password  string                    `yaml:"password" secret:"yes"`
+	Mechanism string                    `yaml:"mechanism"` // plain, scram-sha-256 or scram-sha-512, which is the default
+}
+
+// Open implements [event.Setting]. It does not connect.
+func (c *Config) Open(o event.Opening) ([]event.Store, error) {
+	return event.Only(Open(*c, o.Lines.Append))
+}
 
 // A Store sends events to one topic.
 type Store struct {
@@ -41,18 +65,16 @@ type Store struct {
 	topic  string
 	tls    *tls.Config // nil: plain
 	roots  *setting.Renewed[*x509.CertPool]
-	sasl   *sasl // nil: no authentication
+	sasl   sasl.Mechanism // nil: no authentication
+	as     string         // for errors: the user who signs in; some brokers refuse one without a word
 	format func(dst []byte, r *event.Row) []byte
-
-	conns   map[string]*conn // by address
-	leaders []string         // addresses of the leaders, by partition; "" for none
-	until   time.Time        // leaders are valid until then
+	client *kgo.Client // nil before the first Write
 }
 
 // Open reads the settings. It does not connect. format makes the value of a
 // record.
-func Open(cfg event.Kafka, format func(dst []byte, r *event.Row) []byte) (*Store, error) {
-	s := &Store{topic: cfg.Topic, format: format, conns: map[string]*conn{}}
+func Open(cfg Config, format func(dst []byte, r *event.Row) []byte) (*Store, error) {
+	s := &Store{topic: cfg.Topic, format: format}
 	if len(cfg.To) == 0 {
 		return nil, setting.At("to", errors.New(`is missing: write brokers, like "kafka.example:9092"`))
 	}
@@ -76,7 +98,10 @@ func Open(cfg event.Kafka, format func(dst []byte, r *event.Row) []byte) (*Store
 	if s.roots, err = setting.Renew(cfg.CA.Roots, cfg.CA); err != nil {
 		return nil, setting.At("ca", err)
 	}
-	s.sasl, err = newSASL(cfg)
+	if cfg.User != "" {
+		s.as = fmt.Sprintf(" as %q", cfg.User)
+	}
+	s.sasl, err = mechanism(cfg)
 	return s, err
 }
 
@@ -98,10 +123,9 @@ func (s *Store) Name() string { return "kafka" }
 
 // Close implements [event.Store].
 func (s *Store) Close() error {
-	for _, c := range s.conns {
-		c.Close()
+	if s.client != nil {
+		s.client.Close()
 	}
-	clear(s.conns)
 	return nil
 }
 
@@ -112,123 +136,83 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*wait)
 	defer cancel()
-	if err := s.send(ctx, rows); err != nil {
-		return fmt.Errorf("send %d events to the topic %s: %w", len(rows), s.topic, err)
+	if err := s.connect(); err != nil {
+		return err
 	}
-	return nil
-}
-
-// send sends rows to their partitions.
-func (s *Store) send(ctx context.Context, rows []event.Row) error {
-	if time.Now().After(s.until) || s.leaders == nil {
-		if err := s.learn(ctx); err != nil {
-			return err
-		}
-	}
-	parts := make([][]record, len(s.leaders))
+	records := make([]*kgo.Record, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		p := int(murmur2([]byte(r.ID))&0x7fffffff) % len(parts)
-		parts[p] = append(parts[p], record{at: r.Time.UnixMilli(), key: r.ID, value: s.format(nil, r)})
+		value := bytes.TrimSuffix(s.format(nil, r), []byte("\n"))
+		records[i] = &kgo.Record{Key: []byte(r.ID), Value: value, Timestamp: r.Time}
 	}
-	for p, records := range parts {
-		for i := range records {
-			records[i].value = slices.Clip(trimLine(records[i].value))
-		}
-		if len(records) > 0 && s.leaders[p] == "" {
-			s.until = time.Time{}
-			return fmt.Errorf("partition %d has no leader", p)
-		}
-	}
-	var dropped *event.Refused
-	for {
-		batches := take(parts)
-		if len(batches) == 0 {
-			break
-		}
-		if err := s.produce(ctx, batches); err != nil {
-			refused, ok := errors.AsType[*event.Refused](err)
-			if !ok {
-				s.until = time.Time{} // the leader may have changed
-				return err
-			}
-			if dropped == nil {
-				dropped = &event.Refused{Err: refused.Err}
-			}
-			dropped.Rows += refused.Rows
-		}
-	}
-	if dropped != nil {
-		return dropped
+	if err := s.send(ctx, records); err != nil {
+		return fmt.Errorf("send %d events to the topic %q%s: %w", len(rows), s.topic, s.as, err)
 	}
 	return nil
 }
 
-func trimLine(b []byte) []byte {
-	if n := len(b); n > 0 && b[n-1] == '\n' {
-		b = b[:n-1]
+// connect makes the client. It connects by itself when there is something to send.
+func (s *Store) connect() (err error) {
+	if s.client != nil {
+		return nil
 	}
-	return b
-}
-
-// A part has records for one partition.
-type part struct {
-	partition int
-	records   []record
-}
-
-// take removes from every partition as much as fits into one record batch.
-func take(parts [][]record) (batches []part) {
-	for p, records := range parts {
-		n, size := 0, 0
-		for n < len(records) && (n == 0 || size+records[n].size() <= maxBatch) {
-			size += records[n].size()
-			n++
-		}
-		if n > 0 {
-			batches = append(batches, part{p, records[:n]})
-			parts[p] = records[n:]
-		}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(s.seeds...), kgo.ClientID("shuultuur"), kgo.DisableClientMetrics(),
+		kgo.DefaultProduceTopic(s.topic), kgo.AllowAutoTopicCreation(),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.DisableIdempotentWrite(),
+		kgo.ProducerBatchCompression(kgo.GzipCompression().WithLevel(gzip.BestSpeed)),
+		kgo.Dialer(s.dial),
+		kgo.ProduceRequestTimeout(wait), kgo.RequestTimeoutOverhead(wait),
+		kgo.RecordRetries(retries), kgo.UnknownTopicRetries(retries), kgo.RequestRetries(retries), kgo.RetryTimeout(wait),
+		kgo.MetadataMaxAge(metaFor), kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 	}
-	return batches
+	if s.sasl != nil {
+		opts = append(opts, kgo.SASL(s.sasl))
+	}
+	if s.client, err = kgo.NewClient(opts...); err != nil {
+		return fmt.Errorf("start Kafka's client: %w", err)
+	}
+	return nil
 }
 
-// produce sends record batches to the brokers that lead their partitions.
-func (s *Store) produce(ctx context.Context, batches []part) error {
-	arrange.By(batches, func(a, b part) int { return cmp.Compare(s.leaders[a.partition], s.leaders[b.partition]) })
+// dial connects to a broker. It reads the roots anew, as they may have been replaced.
+func (s *Store) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialWait}
+	if s.tls == nil {
+		return d.DialContext(ctx, network, address)
+	}
+	secure := s.tls.Clone()
+	secure.RootCAs = s.roots.Current()
+	return (&tls.Dialer{NetDialer: &d, Config: secure}).DialContext(ctx, network, address)
+}
+
+// send sends records to their partitions. Where a broker finds a batch too large, its records
+// may fit in smaller ones.
+func (s *Store) send(ctx context.Context, records []*kgo.Record) error {
+	var large []*kgo.Record
 	refused := &event.Refused{}
-	for len(batches) > 0 {
-		at := s.leaders[batches[0].partition]
-		n := 1
-		for n < len(batches) && s.leaders[batches[n].partition] == at {
-			n++
-		}
-		codes, err := s.produceAt(ctx, at, batches[:n])
-		if err != nil {
-			return fmt.Errorf("broker %s: %w", at, err)
-		}
-		for _, b := range batches[:n] {
-			switch code, ok := codes[b.partition]; {
-			case !ok:
-				return fmt.Errorf("broker %s says nothing of partition %d", at, b.partition)
-			case code == errorNone:
-			case tooLarge(code) && len(b.records) > 1: // its records may fit one by one
-				half := len(b.records) / 2
-				for _, records := range [][]record{b.records[:half], b.records[half:]} {
-					err := s.produce(ctx, []part{{b.partition, records}})
-					if r, ok := errors.AsType[*event.Refused](err); ok {
-						refused.Rows, refused.Err = refused.Rows+r.Rows, r.Err
-					} else if err != nil {
-						return err
-					}
-				}
-			case tooLarge(code) || code == 87: // INVALID_RECORD
-				refused.Rows, refused.Err = refused.Rows+len(b.records), errorOf(code)
-			default:
-				return fmt.Errorf("broker %s, partition %d: %w", at, b.partition, errorOf(code))
+	for _, result := range s.client.ProduceSync(ctx, records...) {
+		switch err := result.Err; {
+		case err == nil:
+		case tooLarge(err) && len(records) > 1:
+			large = append(large, result.Record)
+		case tooLarge(err), errors.Is(err, kerr.InvalidRecord):
+			refused.Rows, refused.Err = refused.Rows+1, explained(err)
+		default:
+			if errors.Is(err, kerr.UnknownTopicID) { // the topic was made anew
+				s.client.PurgeTopicsFromProducing(s.topic)
 			}
+			return explained(err)
 		}
-		batches = batches[n:]
+	}
+	for part := range slices.Chunk(large, max(1, (len(large)+1)/2)) {
+		err := s.send(ctx, part)
+		if r, ok := errors.AsType[*event.Refused](err); ok {
+			refused.Rows, refused.Err = refused.Rows+r.Rows, r.Err
+		} else if err != nil {
+			return err
+		}
 	}
 	if refused.Rows > 0 {
 		return refused
@@ -237,153 +221,46 @@ func (s *Store) produce(ctx context.Context, batches []part) error {
 }
 
 // tooLarge reports that a batch exceeds the broker's limit.
-func tooLarge(code int16) bool { return code == 10 || code == 18 }
-
-// produceAt sends record batches to a broker and returns a code for each
-// partition.
-func (s *Store) produceAt(ctx context.Context, at string, batches []part) (codes map[int]int16, err error) {
-	c, err := s.connect(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			s.forget(at)
-		}
-	}()
-	res, err := c.call(ctx, produceKey, c.produceVersion, func(m *writer) {
-		m.nullString() // transactional_id
-		m.i16(-1)      // acks: all in sync
-		m.i32(int32(wait / time.Millisecond))
-		m.i32(1)
-		m.string(s.topic)
-		m.i32(int32(len(batches)))
-		for _, b := range batches {
-			m.i32(int32(b.partition))
-			m.bytes(appendBatch(nil, b.records))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	codes = map[int]int16{}
-	for range res.count() {
-		_ = res.string()
-		for range res.count() {
-			p, code := res.i32(), res.i16()
-			codes[int(p)] = code
-			res.skip(16) // base_offset, log_append_time
-			if c.produceVersion >= 5 {
-				res.skip(8) // log_start_offset
-			}
-		}
-	}
-	return codes, res.err
+func tooLarge(err error) bool {
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
-// learn asks the brokers which of them lead the partitions.
-func (s *Store) learn(ctx context.Context) error {
-	var errs []error
-	addresses := slices.Clone(s.seeds)
-	for _, a := range s.leaders { // those that led last
-		if a != "" && !slices.Contains(addresses, a) {
-			addresses = append(addresses, a)
-		}
-	}
-	for _, at := range addresses {
-		err := s.learnFrom(ctx, at)
-		if err == nil {
-			s.until = time.Now().Add(metaFor)
-			return nil
-		}
-		errs = append(errs, fmt.Errorf("broker %s: %w", at, err))
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// learnFrom asks one broker.
-func (s *Store) learnFrom(ctx context.Context, at string) (err error) {
-	c, err := s.connect(ctx, at)
-	if err != nil {
+// explained adds to an error of a broker its number, and what to do about it.
+func explained(err error) error {
+	broker, ok := errors.AsType[*kerr.Error](err)
+	switch {
+	case errors.Is(err, kgo.ErrRecordRetries): // the client does not keep the broker's last error
+		return fmt.Errorf("a broker has never confirmed the events; its log may say why, such as replicas that are away: %w", err)
+	case !ok:
 		return err
+	case tooLarge(err):
+		return fmt.Errorf("an event is larger than the broker takes: raise max.message.bytes of the topic (error %d)", broker.Code)
 	}
-	defer func() {
-		if err != nil {
-			s.forget(at)
-		}
-	}()
-	res, err := c.call(ctx, metadataKey, metadataVersion, func(m *writer) {
-		m.i32(1)
-		m.string(s.topic)
-		m.bool(true) // allow_auto_topic_creation, if the broker permits it
-	})
-	if err != nil {
-		return err
-	}
-	res.skip(4) // throttle_time_ms
-	brokers := map[int32]string{}
-	for range res.count() {
-		id, host, port := res.i32(), res.string(), res.i32()
-		_ = res.string() // rack
-		brokers[id] = net.JoinHostPort(host, strconv.Itoa(int(port)))
-	}
-	_ = res.string() // cluster_id
-	res.skip(4)      // controller_id
-	var leaders []string
-	for range res.count() {
-		code := res.i16()
-		name := res.string()
-		res.skip(1) // is_internal
-		if code != errorNone {
-			return fmt.Errorf("topic %q: %w", name, errorOf(code))
-		}
-		n := res.count()
-		leaders = make([]string, n)
-		for range n {
-			res.skip(2) // a missing leader shows the error
-			p, leader := res.i32(), res.i32()
-			for range 2 { // replica_nodes, isr_nodes
-				res.skip(4 * res.count())
-			}
-			if int(p) >= 0 && int(p) < n {
-				leaders[p] = brokers[leader]
-			}
-		}
-	}
-	if res.err != nil {
-		return res.err
-	}
-	if len(leaders) == 0 {
-		return fmt.Errorf("the topic %q has no partitions", s.topic)
-	}
-	s.leaders = leaders
-	return nil
+	return fmt.Errorf("%w (error %d)", err, broker.Code)
 }
 
-// connect returns the connection to a broker.
-func (s *Store) connect(ctx context.Context, at string) (*conn, error) {
-	if c := s.conns[at]; c != nil {
-		return c, nil
+// mechanism returns how connections sign in (KIP-43, KIP-152), or nil if no user is set.
+func mechanism(cfg Config) (m sasl.Mechanism, err error) {
+	switch cfg.Mechanism {
+	case "plain":
+		m = plain.Auth{User: cfg.User, Pass: cfg.Password}.AsMechanism()
+		if !cfg.TLS && cfg.User != "" {
+			return nil, setting.At("mechanism", errors.New("plain sends the password as it is: set tls, or use scram-sha-512"))
+		}
+	case "scram-sha-256":
+		m = scram.Auth{User: cfg.User, Pass: cfg.Password}.AsSha256Mechanism()
+	case "", "scram-sha-512":
+		m = scram.Auth{User: cfg.User, Pass: cfg.Password}.AsSha512Mechanism()
+	default:
+		return nil, setting.At("mechanism", fmt.Errorf("%q is not one of plain, scram-sha-256 and scram-sha-512", cfg.Mechanism))
 	}
-	secure := s.tls.Clone() // nil means plain text
-	if secure != nil {
-		secure.RootCAs = s.roots.Current()
+	switch {
+	case cfg.User == "" && (cfg.Password != "" || cfg.Mechanism != ""):
+		return nil, setting.At("user", errors.New("is missing"))
+	case cfg.User == "":
+		return nil, nil
+	case strings.ContainsRune(cfg.User+cfg.Password, 0):
+		return nil, setting.At("user", errors.New("user and password must not contain zero bytes"))
 	}
-	c, err := dial(ctx, at, secure, s.sasl)
-	if err != nil {
-		return nil, err
-	}
-	s.conns[at] = c
-	return c, nil
-}
-
-// forget closes a failed connection.
-func (s *Store) forget(at string) {
-	if c := s.conns[at]; c != nil {
-		c.Close()
-		delete(s.conns, at)
-	}
+	return m, nil
 }

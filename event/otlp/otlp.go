@@ -31,13 +31,38 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 const (
 	wait = 10 * time.Second // timeout of one request
 	most = 1000             // events per request
 )
+
+// Config sets the OpenTelemetry collector to which events are sent.
+type Config struct {
+	To      string            `yaml:"to" secret:"url"`      // URL for log records, such as http://collector.example:4318/v1/logs
+	Traces  string            `yaml:"traces" secret:"url"`  // URL for spans, such as http://collector.example:4318/v1/traces
+	Headers map[string]string `yaml:"headers" secret:"yes"` // header fields of each request, such as Authorization
+	CA      setting.File      `yaml:"ca"`                   // PEM file with the roots of the collector's certificate; default the system's
+}
+
+// Open implements [event.Setting]: log records, spans or both. It does not connect.
+func (c *Config) Open(event.Opening) (all []event.Store, err error) {
+	if c.To != "" || c.Traces == "" {
+		if all, err = event.Only(Open(*c)); err != nil {
+			return nil, err
+		}
+	}
+	if c.Traces != "" {
+		s, err := OpenTraces(*c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
 
 // A Store sends events to one collector.
 type Store struct {
@@ -65,13 +90,13 @@ var (
 
 // Open reads the settings of a store that sends log records. It does not
 // connect.
-func Open(cfg event.OTLP) (*Store, error) { return open(cfg, &logs, "to", cfg.To) }
+func Open(cfg Config) (*Store, error) { return open(cfg, &logs, "to", cfg.To) }
 
 // OpenTraces reads the settings of a store that sends spans. It does not
 // connect.
-func OpenTraces(cfg event.OTLP) (*Store, error) { return open(cfg, &traces, "traces", cfg.Traces) }
+func OpenTraces(cfg Config) (*Store, error) { return open(cfg, &traces, "traces", cfg.Traces) }
 
-func open(cfg event.OTLP, as *signal, key, to string) (*Store, error) {
+func open(cfg Config, as *signal, key, to string) (*Store, error) {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return nil, setting.At(key, fmt.Errorf(`%q is not a collector; write it like "http://collector.example:4318%s"`, to, as.path))

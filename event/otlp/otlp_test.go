@@ -47,7 +47,7 @@ func TestACollectorGetsRecords(t *testing.T) {
 		_, _ = io.WriteString(w, "{}")
 	}))
 	defer srv.Close()
-	s, err := Open(event.OTLP{To: srv.URL, Headers: map[string]string{"Authorization": "Bearer x"}})
+	s, err := Open(Config{To: srv.URL, Headers: map[string]string{"Authorization": "Bearer x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestACollectorGetsSpansOfTheSameTraces(t *testing.T) {
 	defer srv.Close()
 	failed := row
 	failed.ID, failed.Status, failed.Duration, failed.Method = "0abd", 502, time.Millisecond, "GET"
-	cfg := event.OTLP{To: srv.URL, Traces: srv.URL}
+	cfg := Config{To: srv.URL, Traces: srv.URL}
 	logs, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestRowsThatACollectorRefusesAreDropped(t *testing.T) {
 			w.WriteHeader(tt.status)
 			_, _ = io.WriteString(w, tt.body)
 		}))
-		s, err := Open(event.OTLP{To: srv.URL + "/v1/logs"})
+		s, err := Open(Config{To: srv.URL + "/v1/logs"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestACollectorGetsNoMoreThanItTakes(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	s, err := Open(event.OTLP{To: srv.URL})
+	s, err := Open(Config{To: srv.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestACollectorGetsNoMoreThanItTakes(t *testing.T) {
 }
 
 func TestWrongSettingsAreRefused(t *testing.T) {
-	for want, cfg := range map[string]event.OTLP{
+	for want, cfg := range map[string]Config{
 		"is not a collector":  {To: "tcp://collector:4317"},
 		"the name of a field": {To: "http://c", Headers: map[string]string{"a b": "c"}},
 		"no such file":        {To: "https://c", CA: "/does/not/exist"},

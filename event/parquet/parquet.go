@@ -22,13 +22,34 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/atomicfile"
 	"shuultuur/event"
-	"shuultuur/setting"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/setting"
 )
 
 // most is the most rows in a file, except for a longer batch of a log without a spool.
 const most = 20_000
+
+// Config sets where files with events are stored.
+type Config struct {
+	To       string           `yaml:"to"`                    // a folder, or s3://bucket/prefix
+	Every    setting.Duration `yaml:"every"`                 // longest time between an event and its file; default 5m
+	Endpoint string           `yaml:"endpoint" secret:"url"` // URL of the object store; default Amazon's in the region
+	Region   string           `yaml:"region"`                // default us-east-1
+	Key      string           `yaml:"key" secret:"yes"`      // access key
+	Secret   string           `yaml:"secret" secret:"yes"`   // that belongs to it
+}
+
+// Open implements [event.Setting]. It does not connect.
+func (c *Config) Open(o event.Opening) ([]event.Store, error) { return event.Only(Open(*c, o.Data)) }
+
+// Place implements [event.Placed].
+func (c *Config) Place() string {
+	if strings.Contains(c.To, "://") {
+		return ""
+	}
+	return c.To
+}
 
 // A Store writes files to one place.
 type Store struct {
@@ -39,7 +60,7 @@ type Store struct {
 }
 
 // Open reads the settings. Relative folders are below data.
-func Open(cfg event.Parquet, data string) (*Store, error) {
+func Open(cfg Config, data string) (*Store, error) {
 	s := &Store{every: cfg.Every.Or(5 * time.Minute)}
 	if s.every < time.Second || s.every > 24*time.Hour {
 		return nil, setting.At("every", fmt.Errorf("%v is not between 1s and 24h", s.every))
@@ -54,6 +75,9 @@ func Open(cfg event.Parquet, data string) (*Store, error) {
 		s.folder = cfg.To
 		if !filepath.IsAbs(s.folder) {
 			s.folder = filepath.Join(data, s.folder)
+		}
+		if info, err := os.Stat(s.folder); err == nil && !info.IsDir() {
+			return nil, setting.At("to", fmt.Errorf("%q is a file: name a folder", s.folder))
 		}
 		return s, nil
 	case cfg.Key == "" || cfg.Secret == "":

@@ -71,7 +71,7 @@ func TestOthersReadTheFiles(t *testing.T) {
 
 func TestAFolderGetsAFileForEachBatch(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(event.Parquet{To: "lake"}, dir)
+	s, err := Open(Config{To: "lake"}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 		_, _ = w.Write([]byte("<Error><Code>SlowDown</Code></Error>"))
 	}))
 	defer srv.Close()
-	s, err := Open(event.Parquet{To: "s3://lake/gate way/events", Endpoint: srv.URL, Key: "key", Secret: "secret"}, "")
+	s, err := Open(Config{To: "s3://lake/gate way/events", Endpoint: srv.URL, Key: "key", Secret: "secret"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 }
 
 func TestWrongSettingsAreRefused(t *testing.T) {
-	for want, cfg := range map[string]event.Parquet{
+	for want, cfg := range map[string]Config{
 		"to: is missing":         {},
 		"is a folder":            {To: "lake", Key: "k"},
 		"needs an access key":    {To: "s3://lake"},

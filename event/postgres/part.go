@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shuultuur/event"
+	"shuultuur/lib/ascii"
 )
 
 // Searches for text skip most rows by their grams, the pieces of four bytes in their words. Rows
@@ -173,7 +174,7 @@ func save(ctx context.Context, tx *sql.Tx, all []*part) error {
 		grams[i] = `\x` + hex.EncodeToString(p.grams[:])
 	}
 	a := whereClause{}
-	_, err := tx.ExecContext(ctx, "INSERT INTO event_part SELECT * FROM unnest("+a.places(all)+", "+a.value(grams)+"::bytea[])", a.args...)
+	_, err := tx.ExecContext(ctx, "INSERT INTO event_part SELECT * FROM unnest("+a.places(all)+", "+a.value(grams)+"::text[]::bytea[])", a.args...)
 	return err
 }
 
@@ -184,7 +185,7 @@ func (a *whereClause) places(all []*part) string {
 		first, last = append(first, strconv.FormatInt(p.first, 10)), append(last, strconv.FormatInt(p.last, 10))
 		since, until = append(since, p.since.Format(time.RFC3339Nano)), append(until, p.until.Format(time.RFC3339Nano))
 	}
-	return a.value(first) + "::bigint[], " + a.value(last) + "::bigint[], " + a.value(since) + "::timestamptz[], " + a.value(until) + "::timestamptz[]"
+	return a.value(first) + "::text[]::bigint[], " + a.value(last) + "::text[]::bigint[], " + a.value(since) + "::text[]::timestamptz[], " + a.value(until) + "::text[]::timestamptz[]"
 }
 
 // ofPart is the condition that a row is one of a part.
@@ -196,7 +197,7 @@ func (s *Store) renew(ctx context.Context, seqs []string) error {
 		return nil
 	}
 	rows, err := s.db.QueryContext(ctx, "SELECT first, last, words FROM event_part LEFT JOIN LATERAL (SELECT words FROM event WHERE "+ofPart+
-		" OFFSET 0) AS found ON true WHERE last IN (SELECT (SELECT min(last) FROM event_part WHERE last >= gone) FROM unnest($1::bigint[]) AS gone) ORDER BY last", seqs)
+		" OFFSET 0) AS found ON true WHERE last IN (SELECT (SELECT min(last) FROM event_part WHERE last >= gone) FROM unnest($1::text[]::bigint[]) AS gone) ORDER BY last", seqs)
 	if err != nil {
 		return err
 	}
@@ -299,7 +300,7 @@ func (a *whereClause) grams(t *event.Term) {
 			return // it has no grams
 		}
 		var bits []string
-		v = event.LowerASCII(v)
+		v = ascii.ToLower(v)
 		step := max(1, (len(v)-3)/gramsOf)
 		for i := 0; i+4 <= len(v) && len(bits) < gramsOf; i += step {
 			bits = append(bits, fmt.Sprintf("get_bit(grams, %d) = 1", gram(v[i:])))

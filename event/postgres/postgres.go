@@ -14,6 +14,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -21,7 +22,8 @@ import (
 	"time"
 
 	"shuultuur/event"
-	"shuultuur/postgres"
+	"shuultuur/lib/clock"
+	"shuultuur/lib/postgres"
 )
 
 const (
@@ -77,8 +79,9 @@ const partitions = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhpa
 // A Store is a table of events.
 type Store struct {
 	event.Codec
-	db   *sql.DB
-	keep time.Duration
+	db    *sql.DB
+	keep  time.Duration
+	clock *clock.Guard
 
 	mu          sync.Mutex
 	tableExists bool            // the table exists
@@ -88,6 +91,23 @@ type Store struct {
 	nameless nameless  // used by Write
 	unsealed int       // rows that this store wrote since it made parts; used by Write
 	nextSeal time.Time // when to look for rows without a part at the latest
+}
+
+// URL is the setting of the store: the URL of a PostgreSQL database.
+type URL string
+
+// Open implements [event.Setting]. It does not connect.
+func (u URL) Open(o event.Opening) ([]event.Store, error) {
+	return event.Only(Open(string(u), o.Keep, o.Lines))
+}
+
+// Look implements [event.Readable].
+func (u URL) Look(o event.Opening) (event.Reader, func() error, error) {
+	s, err := Open(string(u), o.Keep, o.Lines)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
 }
 
 // Open prepares a store for the database at url, such as
@@ -136,6 +156,27 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
+// Mind implements [event.Ager].
+func (s *Store) Mind(g *clock.Guard) { s.clock = g }
+
+// believed reports whether rows may be dropped or made anonymous by their age: the clock has run
+// steadily, and the server's shows the same time.
+func (s *Store) believed(ctx context.Context) (bool, error) {
+	return s.clock.CheckWith(func() (time.Time, error) {
+		return s.moment(ctx, "SELECT time FROM event ORDER BY time DESC LIMIT 1")
+	}, func() (time.Time, error) {
+		return s.moment(ctx, "SELECT clock_timestamp()")
+	})
+}
+
+// moment asks for one time, which is zero if there is no row.
+func (s *Store) moment(ctx context.Context, query string) (at time.Time, err error) {
+	if err = s.db.QueryRowContext(ctx, query).Scan(&at); errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return at, err
+}
+
 // Write keeps rows in one transaction, and drops days that are too old.
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -143,11 +184,17 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	if err := s.sweep(ctx, time.Now()); err != nil {
-		return err
+	believed, err := s.believed(ctx)
+	if err != nil {
+		return fmt.Errorf("compare the clock with PostgreSQL: %w", err)
 	}
-	if err := s.forgetClients(ctx, time.Now(), len(rows)); err != nil {
-		return fmt.Errorf("anonymise old events in PostgreSQL: %w", err)
+	if now := s.clock.Now(); believed {
+		if err := s.sweep(ctx, now); err != nil {
+			return err
+		}
+		if err := s.forgetClients(ctx, now, len(rows)); err != nil {
+			return fmt.Errorf("anonymise old events in PostgreSQL: %w", err)
+		}
 	}
 	if err := s.seal(ctx, time.Now(), len(rows)); err != nil {
 		return fmt.Errorf("index old events in PostgreSQL: %w", err)
@@ -282,7 +329,7 @@ func (s *Store) texts(ctx context.Context, query string, args ...any) (all []str
 // values yields the rows as values for COPY.
 func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 	var line []byte
-	now := time.Now()
+	now := s.clock.Certain()
 	to := make([]any, len(columns))
 	return func(yield func([]any) bool) {
 		for i := range rows {

@@ -22,6 +22,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
 	"shuultuur/event/jsonl"
+	"shuultuur/lib/clock"
 	"shuultuur/test/peer"
 )
 
@@ -39,6 +40,7 @@ func tool(t testing.TB, name string) string {
 // database for each path that the tests of stores name.
 func server(t testing.TB) func(path string) (string, error) {
 	t.Helper()
+	peer.NotQuick(t, "PostgreSQL")
 	initdb, postgres := tool(t, "initdb"), tool(t, "postgres")
 	dir, err := os.MkdirTemp("", "pg") // only its owner can enter the folder of t.TempDir
 	if err != nil {
@@ -117,8 +119,59 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("two gateways write to one table", func(t *testing.T) { testTwo(t, database) })
 	t.Run("the server counts", func(t *testing.T) { testCount(t, database) })
 	t.Run("old rows forget who was behind them", func(t *testing.T) { testAnonymise(t, database) })
+	t.Run("a wrong clock forgets nothing", func(t *testing.T) { testClock(t, database) })
+	t.Run("a gateway with a wrong clock drops nothing", func(t *testing.T) { testClocksDiffer(t, database) })
 	t.Run("texts are found through parts", func(t *testing.T) { testParts(t, database) })
 	t.Run("a person is erased", func(t *testing.T) { testErase(t, database) })
+}
+
+func testClock(t *testing.T, database func(string) (string, error)) {
+	eventtest.Clock(t, true, func(path string, keep time.Duration) (event.Store, error) {
+		at, err := database(path)
+		if err != nil {
+			return nil, err
+		}
+		return Open(at, keep, lines)
+	})
+}
+
+// testClocksDiffer: a gateway that is new, so that it knows nothing else, compares its clock with
+// the server's. Its newest row is one of its own, with its own wrong time.
+func testClocksDiffer(t *testing.T, database func(string) (string, error)) {
+	at, err := database(filepath.Join(t.TempDir(), "clocks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(at, 90*24*time.Hour, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	wrong := time.Now().UTC().AddDate(1, 0, 0)
+	rows := slices.Concat(eventtest.Rows(time.Now().UTC().AddDate(0, 0, -5), 50), eventtest.Rows(wrong.Add(-time.Minute), 1))
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	s.nextSweep = time.Time{}
+	guard := clock.New(clock.Config{Wall: func() time.Time { return wrong }})
+	s.Mind(guard)
+	for range 3 {
+		if err := s.Write(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := s.texts(t.Context(), "SELECT count(*)::text FROM event")
+	if err != nil || !slices.Equal(n, []string{"51"}) {
+		t.Errorf("the table has %v rows, %v; want 51", n, err)
+	}
+	if p := guard.Problem(); !strings.Contains(p, "the clock of the database shows") {
+		t.Errorf("the problem is %q", p)
+	}
+	guard = clock.New(clock.Config{})
+	s.Mind(guard)
+	if ok, err := s.believed(t.Context()); ok || err != nil || !strings.Contains(guard.Problem(), "the last time known") {
+		t.Errorf("a right clock before the newest row is believed at once: %v, %v, %q", ok, err, guard.Problem())
+	}
 }
 
 func testStore(t *testing.T, database func(string) (string, error)) {

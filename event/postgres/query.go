@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"shuultuur/event"
+	"shuultuur/lib/ascii"
 )
 
 // The server checks as much of a filter as it can. Its rows are compared again here, so its
@@ -336,7 +337,7 @@ func (a *whereClause) lines(t *event.Term) {
 		line := string(event.AppendJSON(nil, v))
 		line = line[1 : len(line)-1]
 		if t.Field == event.Text { // older rows have no words
-			any = append(any, `CASE WHEN words IS NULL THEN strpos(lower(line COLLATE "C"), `+a.value(event.LowerASCII(line))+") > 0 ELSE strpos(words, "+a.value(event.LowerASCII(v))+") > 0 END")
+			any = append(any, `CASE WHEN words IS NULL THEN strpos(lower(line COLLATE "C"), `+a.value(ascii.ToLower(line))+") > 0 ELSE strpos(words, "+a.value(ascii.ToLower(v))+") > 0 END")
 			continue
 		}
 		any = append(any, "strpos(line, "+a.value(line)+") > 0")

@@ -7,64 +7,88 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+	"reflect"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/event/spool"
-	"shuultuur/event/syslog"
-	"shuultuur/release"
-	"shuultuur/setting"
+	"shuultuur/lib/clock"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
-// A readable store can be queried and closed.
-type readable interface {
-	event.Reader
-	Close() error
+// Config has the settings of the record. A store is a field of [Kept] or [Sent], whose type its
+// folder declares: its key, schema and default follow from the field.
+type Config struct {
+	Kept         `yaml:",inline"`
+	Sent         `yaml:",inline"`
+	event.Config `yaml:",inline"`
 }
 
-// A fleetStore is a store that several gateways share.
-type fleetStore interface {
-	event.Store
-	event.Reader
-}
-
-// fleetStores returns the shared stores of the settings.
-func fleetStores(c event.Config) []fleetEntry {
-	return slices.DeleteFunc([]fleetEntry{
-		{"postgres", c.Postgres, openPostgres},
-		{"clickhouse", c.ClickHouse, openClickHouse},
-	}, func(e fleetEntry) bool { return e.address == "" })
-}
-
-type fleetEntry struct {
-	key, address string
-	openAt       func(address string, keep time.Duration) (fleetStore, error)
-}
-
-func (e fleetEntry) open(keep setting.Duration) (fleetStore, error) {
-	st, err := e.openAt(e.address, time.Duration(keep))
-	if err != nil {
-		return nil, setting.At(e.key, err)
+// WithDefaults returns c with defaults for zero values, or a mistake.
+func (c Config) WithDefaults() (Config, error) {
+	if c.Kept == (Kept{}) {
+		c.Kept = standard
 	}
-	return st, nil
+	var err error
+	c.Config, err = c.Config.WithDefaults()
+	return c, err
 }
+
+// Places returns the files and folders of stores, which may be relative to the data folder.
+func (c Config) Places() (all []string) {
+	for _, s := range append(stores(c.Kept), stores(c.Sent)...) {
+		if p, ok := s.Setting.(event.Placed); ok && p.Place() != "" {
+			all = append(all, p.Place())
+		}
+	}
+	return all
+}
+
+// A named is a setting of a store with its key.
+type named struct {
+	key string
+	event.Setting
+}
+
+// stores returns the fields of a [Kept] or [Sent] that the settings have, in order.
+func stores(table any) (all []named) {
+	v := reflect.ValueOf(table)
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if v.Field(i).IsZero() {
+			continue
+		}
+		s, ok := v.Field(i).Interface().(event.Setting)
+		if !ok {
+			s = lacking(f.Tag.Get("lacks"))
+		}
+		all = append(all, named{f.Tag.Get("yaml"), s})
+	}
+	return all
+}
+
+// lacking is the setting of a store that this build lacks: its name.
+type lacking string
+
+// Open implements [event.Setting].
+func (l lacking) Open(event.Opening) ([]event.Store, error) { return nil, release.Lacks(string(l)) }
 
 // A Record is the log of events and its stores.
 type Record struct {
 	*event.Log
 	Stores []event.Store
-	ran    bool // whether the log has closed the stores
+	clocks map[string]*clock.Guard // by the name of the store
+	ran    bool                    // whether the log has closed the stores
 }
 
 // Parts is what a record needs besides its settings.
 type Parts struct {
 	Data  string // folder of the gateway; relative paths are below it
-	Trial bool   // create no files and do not spool
+	Trial bool   // open nothing for writing, create nothing and do not spool
 	Log   *slog.Logger
 }
 
@@ -79,44 +103,42 @@ func (r *Record) Reader() event.Reader {
 }
 
 // Open opens every event store that the settings name.
-func Open(c event.Config, parts Parts) (_ *Record, err error) {
+func Open(c Config, parts Parts) (_ *Record, err error) {
 	cfg, err := c.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	r := &Record{}
-	for _, e := range fleetStores(cfg) {
-		st, err := e.open(cfg.Keep)
+	r, o := &Record{}, opening(cfg, parts.Data)
+	o.Trial = parts.Trial
+	defer func() {
 		if err != nil {
-			return nil, errors.Join(err, r.Close())
+			err = errors.Join(err, r.Close())
 		}
-		r.Stores = append(r.Stores, st)
-	}
-	if err := r.openReceivers(cfg, parts); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	for _, o := range []struct {
-		key, path string
-		open      func(path string) (event.Store, error)
-	}{
-		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return openSQLite(p, time.Duration(cfg.Keep)) }},
-		{"jsonl", cfg.JSONL, openJSONL},
-		{"squid", cfg.Squid, openSquid},
-		{"dansguardian", cfg.DansGuardian, openDansGuardian},
-	} {
-		if o.path == "" {
-			continue
-		}
-		path := setting.Path(parts.Data, o.path)
-		if parts.Trial && creatable(path) {
-			continue
-		}
-		st, err := o.open(path)
+	}()
+	for _, s := range stores(cfg.Kept) {
+		all, err := s.Open(o)
 		if err != nil {
-			return nil, errors.Join(setting.At(o.key, err), r.Close())
+			return nil, setting.At(s.key, err)
 		}
-		r.Stores = append(r.Stores, st)
+		r.Stores = append(r.Stores, all...)
 	}
+	for _, s := range stores(cfg.Sent) {
+		all, err := s.Open(o)
+		if err != nil {
+			return nil, setting.At(s.key, err)
+		}
+		for _, st := range all {
+			if !parts.Trial && !cfg.Spool.Off() {
+				kept, err := spool.Open(st, filepath.Join(parts.Data, "spool", st.Name()), cfg.Spool.Or(1<<30), jsonl.Codec, parts.Log)
+				if err != nil {
+					return nil, setting.At(s.key, err)
+				}
+				st = kept
+			}
+			r.Stores = append(r.Stores, st)
+		}
+	}
+	r.guard(parts)
 	if after := cfg.Anonymise.Or(0); after > 0 {
 		for _, s := range r.Stores {
 			if a, ok := s.(event.Anonymiser); ok {
@@ -124,65 +146,51 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 			}
 		}
 	}
-	if r.Log, err = event.New(c, parts.Log, r.Stores...); err != nil {
-		return nil, errors.Join(err, r.Close())
+	if r.Log, err = event.New(cfg.Config, parts.Log, r.Stores...); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
-// smallLog is the size in bytes at which the small build rotates its log; there
-// are at most two such files.
-const smallLog = 8 << 20
-
-func openJSONL(path string) (event.Store, error) {
-	s, err := jsonl.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if release.Small {
-		s.Bound(smallLog)
-	}
-	return s, nil
+func opening(cfg Config, data string) event.Opening {
+	return event.Opening{Data: data, Keep: time.Duration(cfg.Keep), Lines: jsonl.Codec}
 }
 
-// openReceivers opens the stores that send events elsewhere, each with a spool
-// for the time when its receiver is away.
-func (r *Record) openReceivers(cfg event.Config, parts Parts) error {
-	for _, o := range []struct {
-		key  string
-		want bool
-		open func() (event.Store, error)
-	}{
-		{"syslog", cfg.Syslog != nil, func() (event.Store, error) { return syslog.Open(*cfg.Syslog) }},
-		{"otlp", cfg.OTLP != nil && (cfg.OTLP.To != "" || cfg.OTLP.Traces == ""), func() (event.Store, error) { return openOTLP(*cfg.OTLP) }},
-		{"otlp-traces", cfg.OTLP != nil && cfg.OTLP.Traces != "", func() (event.Store, error) { return openTraces(*cfg.OTLP) }},
-		{"kafka", cfg.Kafka != nil, func() (event.Store, error) { return openKafka(*cfg.Kafka) }},
-		{"parquet", cfg.Parquet != nil, func() (event.Store, error) { return openParquet(*cfg.Parquet, parts.Data) }},
-	} {
-		if !o.want {
+// guard gives each store that forgets by age a guard of the clock. Each has its own, because
+// what it has stored is a part of what the guard knows.
+func (r *Record) guard(parts Parts) {
+	r.clocks = map[string]*clock.Guard{}
+	for _, s := range r.Stores {
+		a, ok := s.(event.Ager)
+		if !ok {
 			continue
 		}
-		st, err := o.open()
-		if err == nil && !parts.Trial && !cfg.Spool.Off() {
-			folder := filepath.Join(parts.Data, "spool", o.key)
-			st, err = spool.Open(st, folder, cfg.Spool.Or(1<<30), jsonl.Codec, parts.Log)
+		cfg := clock.Config{Log: parts.Log.With("store", s.Name())}
+		if !parts.Trial {
+			cfg.File = filepath.Join(parts.Data, "clock-"+s.Name()+".json")
 		}
-		if err != nil {
-			return setting.At(strings.TrimSuffix(o.key, "-traces"), err)
-		}
-		r.Stores = append(r.Stores, st)
+		g := clock.New(cfg)
+		r.clocks[s.Name()] = g
+		a.Mind(g)
 	}
-	return nil
 }
 
-// creatable reports whether a file does not exist and can be created.
-func creatable(path string) bool {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
-	if err != nil {
-		return false
+var (
+	doubtfulDesc = metric.NewDesc("shuultuur_events_clock_doubtful", "1 while a store deletes and anonymises nothing because the clock may be wrong.", "store")
+	doubtsDesc   = metric.NewDesc("shuultuur_events_clock_doubts_total", "Times that the clock became doubtful.", "store")
+)
+
+// Collect implements [metric.Collector].
+func (r *Record) Collect(ch chan<- metric.Metric) {
+	r.Log.Collect(ch)
+	for name, g := range r.clocks {
+		doubtful := 0.0
+		if g.Doubtful() {
+			doubtful = 1
+		}
+		ch <- metric.New(doubtfulDesc, metric.Gauge, doubtful, name)
+		ch <- metric.New(doubtsDesc, metric.Count, float64(g.Doubts()), name)
 	}
-	f.Close()
-	return os.Remove(path) == nil
 }
 
 // Run writes events until ctx ends, and closes the stores.
@@ -243,12 +251,15 @@ func (r *Record) HandOver() error {
 	return errors.Join(errs...)
 }
 
-// Problems returns the errors of failing stores.
+// Problems returns the errors of failing stores, and what is wrong with the clock.
 func (r *Record) Problems() (all []string) {
 	for _, s := range r.Stats() {
 		if s.Err != nil {
 			all = append(all, fmt.Sprintf("events: %s is not written since %s, %d events wait and %d were dropped: %v",
 				s.Store, s.Since.UTC().Format(time.RFC3339), s.Queued, s.Dropped, s.Err))
+		}
+		if p := r.clocks[s.Store].Problem(); p != "" {
+			all = append(all, fmt.Sprintf("events: %s: %s", s.Store, p))
 		}
 	}
 	return all
@@ -256,28 +267,19 @@ func (r *Record) Problems() (all []string) {
 
 // Look opens, beside a running gateway with the data folder data, the store that can be
 // queried. The returned function closes it.
-func Look(c event.Config, data string) (event.Reader, func() error, error) {
+func Look(c Config, data string) (event.Reader, func() error, error) {
 	cfg, err := c.WithDefaults()
 	if err != nil {
 		return nil, nil, err
 	}
-	if cfg.SQLite != "" {
-		file := setting.Path(data, cfg.SQLite)
-		r, err := readSQLite(file)
-		if err != nil {
-			return nil, nil, setting.At("sqlite", fmt.Errorf("cannot read the record %s: %w", file, err))
+	for _, s := range stores(cfg.Kept) {
+		if of, ok := s.Setting.(event.Readable); ok {
+			r, done, err := of.Look(opening(cfg, data))
+			if err != nil {
+				return nil, nil, setting.At(s.key, err)
+			}
+			return r, done, nil
 		}
-		return r, r.Close, nil
 	}
-	if all := fleetStores(cfg); len(all) > 0 {
-		st, err := all[0].open(cfg.Keep)
-		if err != nil {
-			return nil, nil, err
-		}
-		return st, st.Close, nil
-	}
-	if cfg.JSONL != "" {
-		return jsonl.Reader(setting.Path(data, cfg.JSONL)), func() error { return nil }, nil
-	}
-	return nil, nil, errors.New("neither sqlite, postgres, clickhouse nor jsonl is kept, so there is nothing to ask")
+	return nil, nil, errors.New("no store is kept that can be asked: see events in the settings")
 }

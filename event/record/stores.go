@@ -3,9 +3,6 @@
 package record
 
 import (
-	"time"
-
-	"shuultuur/event"
 	"shuultuur/event/clickhouse"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
@@ -15,28 +12,27 @@ import (
 	"shuultuur/event/postgres"
 	"shuultuur/event/sqlite"
 	"shuultuur/event/squid"
+	"shuultuur/event/syslog"
 )
 
-func openSQLite(path string, keep time.Duration) (event.Store, error) { return sqlite.Open(path, keep) }
+// standard is what events are kept in when the settings name no store for that.
+var standard = Kept{SQLite: "events.db"}
 
-func readSQLite(path string) (readable, error) { return sqlite.OpenReader(path) }
-
-func openPostgres(url string, keep time.Duration) (fleetStore, error) {
-	return postgres.Open(url, keep, jsonl.Codec)
+// Kept are the stores that keep events here or in a database. The first in this order that can
+// be asked is asked.
+type Kept struct {
+	Postgres     postgres.URL       `yaml:"postgres" secret:"yes"`   // URL of a PostgreSQL database, for fleets
+	ClickHouse   clickhouse.Address `yaml:"clickhouse" secret:"yes"` // HTTP address of a ClickHouse database, for large fleets
+	SQLite       sqlite.Path        `yaml:"sqlite"`                  // database file; the default when no store is named
+	JSONL        jsonl.Path         `yaml:"jsonl"`                   // JSON lines
+	Squid        squid.Path         `yaml:"squid"`                   // Squid's native access.log
+	DansGuardian dansguardian.Path  `yaml:"dansguardian"`            // DansGuardian's access.log, format 1
 }
 
-func openClickHouse(address string, keep time.Duration) (fleetStore, error) {
-	return clickhouse.Open(address, keep, jsonl.Codec)
+// Sent are the receivers that events are sent to. Each has a spool for the time when it is away.
+type Sent struct {
+	Syslog  *syslog.Config  `yaml:"syslog"`  // log server
+	OTLP    *otlp.Config    `yaml:"otlp"`    // OpenTelemetry collector
+	Kafka   *kafka.Config   `yaml:"kafka"`   // a topic of a Kafka cluster
+	Parquet *parquet.Config `yaml:"parquet"` // Parquet files in a folder or an object store
 }
-
-func openOTLP(c event.OTLP) (event.Store, error) { return otlp.Open(c) }
-
-func openTraces(c event.OTLP) (event.Store, error) { return otlp.OpenTraces(c) }
-
-func openKafka(c event.Kafka) (event.Store, error) { return kafka.Open(c, jsonl.AppendLine) }
-
-func openParquet(c event.Parquet, data string) (event.Store, error) { return parquet.Open(c, data) }
-
-func openSquid(path string) (event.Store, error) { return squid.Open(path) }
-
-func openDansGuardian(path string) (event.Store, error) { return dansguardian.Open(path) }

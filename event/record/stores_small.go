@@ -3,32 +3,26 @@
 package record
 
 import (
-	"time"
-
-	"shuultuur/event"
-	"shuultuur/release"
+	"shuultuur/event/jsonl"
+	"shuultuur/event/syslog"
 )
 
-func openSQLite(string, time.Duration) (event.Store, error) { return nil, release.Lacks("SQLite") }
+var standard = Kept{JSONL: "events.jsonl"}
 
-func readSQLite(string) (readable, error) { return nil, release.Lacks("SQLite") }
-
-func openPostgres(string, time.Duration) (fleetStore, error) { return nil, release.Lacks("PostgreSQL") }
-
-func openClickHouse(string, time.Duration) (fleetStore, error) {
-	return nil, release.Lacks("ClickHouse")
+// Kept are the stores that the small build has. It names those that it lacks, to say so.
+type Kept struct {
+	JSONL        jsonl.Path `yaml:"jsonl"` // JSON lines; the default when no store is named
+	Postgres     any        `yaml:"postgres" secret:"yes" lacks:"PostgreSQL"`
+	ClickHouse   any        `yaml:"clickhouse" secret:"yes" lacks:"ClickHouse"`
+	SQLite       any        `yaml:"sqlite" lacks:"SQLite"`
+	Squid        any        `yaml:"squid" lacks:"the log of Squid"`
+	DansGuardian any        `yaml:"dansguardian" lacks:"the log of DansGuardian"`
 }
 
-func openOTLP(event.OTLP) (event.Store, error) { return nil, release.Lacks("OpenTelemetry") }
-
-func openTraces(event.OTLP) (event.Store, error) { return nil, release.Lacks("OpenTelemetry") }
-
-func openKafka(event.Kafka) (event.Store, error) { return nil, release.Lacks("Kafka") }
-
-func openParquet(event.Parquet, string) (event.Store, error) { return nil, release.Lacks("Parquet") }
-
-func openSquid(string) (event.Store, error) { return nil, release.Lacks("the log of Squid") }
-
-func openDansGuardian(string) (event.Store, error) {
-	return nil, release.Lacks("the log of DansGuardian")
+// Sent are the receivers that the small build has, and those that it lacks.
+type Sent struct {
+	Syslog  *syslog.Config `yaml:"syslog"` // log server
+	OTLP    any            `yaml:"otlp" lacks:"OpenTelemetry"`
+	Kafka   any            `yaml:"kafka" lacks:"Kafka"`
+	Parquet any            `yaml:"parquet" lacks:"Parquet"`
 }

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"shuultuur/event"
-	"shuultuur/ingest"
-	"shuultuur/setting"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/setting"
 )
 
 const (

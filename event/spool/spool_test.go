@@ -12,6 +12,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/event/spool"
+	"shuultuur/lib/wait/waittest"
 )
 
 // A receiver takes events, or fails as if it were away.
@@ -87,15 +88,6 @@ func run(t *testing.T, s event.Store) (*event.Log, func()) {
 	}
 }
 
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not so after a minute: " + what)
-		}
-	}
-}
-
 // ordered reports whether the events from 0 to n-1 are there, in order.
 func ordered(got []string, n int) error {
 	if len(got) != n {
@@ -119,10 +111,10 @@ func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
 		}
 	}
 	add(0, 100)
-	until(t, "the first are there", func() bool { return len(r.all()) == 100 })
+	waittest.Until(t, "the first are there", func() bool { return len(r.all()) == 100 })
 	r.set(true, false)
 	add(100, 500)
-	until(t, "they are on the disk", func() bool { s := l.Stats()[0]; return s.Spooled == 500 && s.Err != nil })
+	waittest.Until(t, "they are on the disk", func() bool { s := l.Stats()[0]; return s.Spooled == 500 && s.Err != nil })
 	add(600, 100)
 	end()
 	l, end = run(t, open(t, r, dir, 1<<20))
@@ -131,13 +123,13 @@ func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
 		t.Errorf("%d events wait after a restart, want 600", n)
 	}
 	r.set(false, false)
-	until(t, "all are there", func() bool { return len(r.all()) >= 700 })
+	waittest.Until(t, "all are there", func() bool { return len(r.all()) >= 700 })
 	add(700, 50)
-	until(t, "the last are there", func() bool { return len(r.all()) >= 750 })
+	waittest.Until(t, "the last are there", func() bool { return len(r.all()) >= 750 })
 	if err := ordered(r.all(), 750); err != nil {
 		t.Error(err)
 	}
-	until(t, "nothing waits", func() bool {
+	waittest.Until(t, "nothing waits", func() bool {
 		s := l.Stats()[0]
 		return s.Spooled == 0 && s.Queued == 0 && s.Dropped == 0 && s.Err == nil
 	})
@@ -167,14 +159,14 @@ func TestRowsRefusedForGoodAreDroppedAndCounted(t *testing.T) {
 	for _, x := range rows(0, 10) {
 		l.Add(x)
 	}
-	until(t, "they are dropped", func() bool { return l.Stats()[0].Dropped == 10 })
+	waittest.Until(t, "they are dropped", func() bool { return l.Stats()[0].Dropped == 10 })
 	r.set(true, false)
 	for _, x := range rows(0, 10) {
 		l.Add(x)
 	}
-	until(t, "they are on the disk", func() bool { return l.Stats()[0].Spooled == 10 })
+	waittest.Until(t, "they are on the disk", func() bool { return l.Stats()[0].Spooled == 10 })
 	r.set(false, true)
-	until(t, "they are dropped too", func() bool { s := l.Stats()[0]; return s.Dropped == 20 && s.Spooled == 0 })
+	waittest.Until(t, "they are dropped too", func() bool { s := l.Stats()[0]; return s.Dropped == 20 && s.Spooled == 0 })
 }
 
 // A batcher wants 50 rows at once, or fewer after a while.
@@ -231,7 +223,7 @@ func TestRowsAreGathered(t *testing.T) {
 	s = open()
 	write(s, 60, 45, 50) // away
 	b.set(false, false)
-	until(t, "the receiver has all but a few", func() bool {
+	waittest.Until(t, "the receiver has all but a few", func() bool {
 		if err := s.Write(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +241,7 @@ func TestRowsAreGathered(t *testing.T) {
 	if err := s.Write(t.Context(), rows(105, 1)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "time has passed", func() bool {
+	waittest.Until(t, "time has passed", func() bool {
 		_ = s.Write(t.Context(), nil)
 		return len(b.all()) == 106
 	})

@@ -8,7 +8,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
 )
 
 // BenchmarkIndexCost measures the index's share in the cost of a row. It writes batches with

@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"shuultuur/event"
+	"shuultuur/lib/clock"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -117,9 +119,10 @@ PRAGMA user_version = 2;
 // A Store is a database for writing.
 type Store struct {
 	*Reader
-	keep time.Duration
-	mu   sync.Mutex // held by Write and Erase
-	w    *writer
+	keep  time.Duration
+	clock *clock.Guard
+	mu    sync.Mutex // held by Write and Erase
+	w     *writer
 
 	last      int64     // highest id given
 	limit     int64     // rows from a time when the clock was ahead have the ids from here on
@@ -128,11 +131,35 @@ type Store struct {
 	nameless  nameless
 }
 
+// Path is the setting of the store: the name of its database file.
+type Path string
+
+// Open implements [event.Setting].
+func (p Path) Open(o event.Opening) ([]event.Store, error) {
+	return o.OpenFile(string(p), Check, func(path string) (event.Store, error) { return Open(path, o.Keep) })
+}
+
+// Look implements [event.Readable].
+func (p Path) Look(o event.Opening) (event.Reader, func() error, error) {
+	file := setting.Path(o.Data, string(p))
+	r, err := OpenReader(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the record %s: %w", file, err)
+	}
+	return r, r.Close, nil
+}
+
+// Place implements [event.Placed].
+func (p Path) Place() string { return string(p) }
+
 // Open opens or creates the database at path. Rows older than keep are deleted
 // a few at a time.
 func Open(path string, keep time.Duration) (*Store, error) {
 	if keep <= 0 {
 		return nil, fmt.Errorf("open event database %q: keep %v is not above zero", path, keep)
+	}
+	if err := Check(path); err != nil {
+		return nil, err
 	}
 	s := &Store{Reader: &Reader{path: path}, keep: keep}
 	if err := s.open(); err != nil {
@@ -207,6 +234,18 @@ func (s *Store) place(now time.Time) (err error) {
 // Name returns "sqlite".
 func (s *Store) Name() string { return "sqlite" }
 
+// Mind implements [event.Ager].
+func (s *Store) Mind(g *clock.Guard) { s.clock = g }
+
+// newest returns the time of the last row, zero if there is none.
+func (s *Store) newest() (time.Time, error) {
+	id, err := s.w.int("SELECT coalesce(max(id), 0) FROM event")
+	if err != nil || id == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(id), nil
+}
+
 // Write stores rows in one transaction and deletes some old ones.
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	s.mu.Lock()
@@ -214,15 +253,21 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	now := time.Now()
+	now := s.clock.Now()
 	// Upkeep comes first: if it fails, no row is kept, as Write promises.
-	if err := s.sweep(now, len(rows)); err != nil {
-		return fmt.Errorf("delete old events from %q: %w", s.path, err)
+	believed, err := s.clock.Check(s.newest)
+	if err != nil {
+		return fmt.Errorf("look for the newest event in %q: %w", s.path, err)
 	}
-	if err := s.forgetClients(ctx, now, len(rows)); err != nil {
-		return fmt.Errorf("anonymise old events in %q: %w", s.path, err)
+	if believed {
+		if err := s.sweep(now, len(rows)); err != nil {
+			return fmt.Errorf("delete old events from %q: %w", s.path, err)
+		}
+		if err := s.forgetClients(ctx, now, len(rows)); err != nil {
+			return fmt.Errorf("anonymise old events in %q: %w", s.path, err)
+		}
 	}
-	err := s.add(ctx, now, rows)
+	err = s.add(ctx, now, rows)
 	for try := 0; errors.Is(err, errMoved) && try < placeTries; try++ {
 		if err = s.place(now); err == nil {
 			err = s.add(ctx, now, rows)

@@ -15,15 +15,19 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/platform"
+	"shuultuur/lib/message"
+	"shuultuur/lib/platform"
 )
 
 const year = 365 * 24 * time.Hour
 
 func open(path string) (event.Store, error) { return Open(path, year) }
 
-func TestStore(t *testing.T)      { eventtest.Run(t, open) }
+func TestStore(t *testing.T) { eventtest.Run(t, open) }
+func TestAWrongClockForgetsNothing(t *testing.T) {
+	eventtest.Clock(t, true, func(path string, keep time.Duration) (event.Store, error) { return Open(path, keep) })
+}
+
 func BenchmarkStore(b *testing.B) { eventtest.Bench(b, open) }
 
 // count returns how many rows s holds.

@@ -17,6 +17,7 @@
 package squid
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -28,10 +29,22 @@ import (
 // calls unsafe, except the ones that occur unescaped in practice.
 const escaped = " \"<>\\^`{|}"
 
-// Open opens or creates the log at path.
-func Open(path string) (*event.File, error) {
-	return event.OpenFile("squid", path, AppendLine)
+// Kind is the kind of these logs.
+var Kind = event.Kind{Store: "squid", Entry: regexp.MustCompile(`^-?\d{1,12}\.\d{3} +-?\d+ \S+ [A-Z_]+/\d{3} `)}
+
+// Path is the setting of the store: the name of its file.
+type Path string
+
+// Open implements [event.Setting].
+func (p Path) Open(o event.Opening) ([]event.Store, error) {
+	return o.OpenFile(string(p), Kind.Check, func(path string) (event.Store, error) { return Open(path) })
 }
+
+// Place implements [event.Placed].
+func (p Path) Place() string { return string(p) }
+
+// Open opens or creates the log at path.
+func Open(path string) (*event.File, error) { return event.OpenFile(Kind, path, AppendLine) }
 
 // AppendLine appends the line of r.
 func AppendLine(dst []byte, r *event.Row) []byte {

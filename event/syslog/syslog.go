@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"shuultuur/event"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -36,6 +36,16 @@ const (
 	maxAgain   = 8 << 20          // bytes that are kept for sending again …
 	sentFor    = 30 * time.Second // … and how long the server may leave received bytes unread
 )
+
+// Config sets the log server to which events are sent.
+type Config struct {
+	To     string       `yaml:"to"`     // udp://host:port, tcp://host:port or tls://host:port
+	Format string       `yaml:"format"` // rfc5424, which is the default, cef or ecs
+	CA     setting.File `yaml:"ca"`     // PEM file with the roots of the server's certificate; default the system's
+}
+
+// Open implements [event.Setting]. It does not connect.
+func (c *Config) Open(event.Opening) ([]event.Store, error) { return event.Only(Open(*c)) }
 
 // A Store sends events to one server.
 type Store struct {
@@ -57,7 +67,7 @@ type batch struct {
 }
 
 // Open reads the settings. It does not connect.
-func Open(cfg event.Syslog) (*Store, error) {
+func Open(cfg Config) (*Store, error) {
 	u, err := url.Parse(cfg.To)
 	if err != nil || u.Hostname() == "" {
 		return nil, setting.At("to", fmt.Errorf(`%q is not a log server; write it like "tcp://logs.example:514"`, cfg.To))

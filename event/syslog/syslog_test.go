@@ -16,7 +16,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/cert"
 	"shuultuur/test/peer"
 )
@@ -72,7 +72,7 @@ action(type="omfile" file=%q template="raw")
 	server := peer.Start(t, "rsyslogd", "-n", "-f", conf, "-i", filepath.Join(dir, "pid"))
 	t.Cleanup(func() { _ = server.Process.Kill() }) // an interrupt does not end it
 	for _, network := range []string{"tcp", "udp"} {
-		s, err := Open(event.Syslog{To: network + "://127.0.0.1:" + port, Format: "cef"})
+		s, err := Open(Config{To: network + "://127.0.0.1:" + port, Format: "cef"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestUnreadBatchesAreSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, err := Open(event.Syslog{To: "tcp://" + l.Addr().String()})
+	s, err := Open(Config{To: "tcp://" + l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,14 +192,14 @@ func TestEventsGoOverTLS(t *testing.T) {
 			c.Close()
 		}
 	}()
-	stranger, err := Open(event.Syslog{To: "tls://" + l.Addr().String()})
+	stranger, err := Open(Config{To: "tls://" + l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := stranger.Write(t.Context(), []event.Row{row}); err == nil || !strings.Contains(err.Error(), "TLS: ") {
 		t.Errorf("writing to a server with an unknown certificate: %v, want a TLS error", err)
 	}
-	s, err := Open(event.Syslog{To: "tls://" + l.Addr().String(), CA: setting.File(certificate), Format: "ecs"})
+	s, err := Open(Config{To: "tls://" + l.Addr().String(), CA: setting.File(certificate), Format: "ecs"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestLongEventsStayWhole(t *testing.T) {
 	r := row
 	r.URL, r.Evidence, r.Note = "http://x/?"+strings.Repeat("=\x01é", 1024), strings.Repeat("e]", 2048), strings.Repeat(`"`, 1024)
 	for _, format := range []string{"rfc5424", "cef", "ecs"} {
-		s, err := Open(event.Syslog{To: "udp://127.0.0.1:9", Format: format})
+		s, err := Open(Config{To: "udp://127.0.0.1:9", Format: format})
 		if err != nil {
 			t.Fatal(err)
 		}

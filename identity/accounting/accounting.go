@@ -1,5 +1,3 @@
-//go:build !small
-
 // Package accounting receives RADIUS accounting (RFC 2866) from access points, switches
 // and VPNs, which report when a user's session on an address begins, continues and
 // ends.
@@ -27,11 +25,11 @@ import (
 
 	"layeh.com/radius"
 
-	"shuultuur/arrange"
-	"shuultuur/handover"
 	"shuultuur/identity/session"
-	"shuultuur/metric"
-	"shuultuur/setting"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -75,6 +73,9 @@ type client struct {
 
 // New reads the settings. sessions may be nil if the settings are only checked.
 func New(cfg *Config, addrs []setting.Address, sessions Sessions, log *slog.Logger) (*Server, error) {
+	if release.Small {
+		return nil, release.Lacks("RADIUS accounting")
+	}
 	if cfg == nil || len(cfg.Clients) == 0 { // also if only listen.radius is set
 		return nil, setting.At("clients", errors.New("no client is named: write its address or network and the shared secret, such as {10.1.0.2: secret}"))
 	}
@@ -94,7 +95,7 @@ func New(cfg *Config, addrs []setting.Address, sessions Sessions, log *slog.Logg
 		}
 		r.clients = append(r.clients, client{n, []byte(secret)})
 	}
-	arrange.By(r.clients, func(a, b client) int { return b.net.Bits() - a.net.Bits() })
+	slices.SortStableFunc(r.clients, func(a, b client) int { return b.net.Bits() - a.net.Bits() })
 	groups := cfg.Groups
 	if len(groups) == 0 {
 		groups = []string{"class", "filter-id"}

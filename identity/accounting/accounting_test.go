@@ -21,8 +21,9 @@ import (
 	"layeh.com/radius/rfc2866"
 
 	"shuultuur/identity/session"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/state"
+	"shuultuur/test/peer"
 )
 
 // running starts a server and returns its address and its sessions.
@@ -261,14 +262,12 @@ func TestSettingsOfAccountingAreChecked(t *testing.T) {
 }
 
 func TestRadclientIsUnderstood(t *testing.T) {
-	if _, err := exec.LookPath("radclient"); err != nil {
-		t.Skip(`radclient is not installed; "make test" installs freeradius-utils on Debian`)
-	}
+	radclient := peer.Program(t, "radclient")
 	strict := school
 	no := false
 	strict.Unsigned = &no
 	to, table := running(t, strict)
-	c := exec.Command("radclient", "-x", "-t", "5", to, "acct", "secret")
+	c := exec.Command(radclient, "-x", "-t", "5", to, "acct", "secret")
 	c.Stdin = strings.NewReader(`Acct-Status-Type = Start, User-Name = "anna", Framed-IP-Address = 192.0.2.9, Acct-Session-Id = "7", Filter-Id = "teachers", Message-Authenticator = 0x00` + "\n")
 	out, err := c.CombinedOutput()
 	if err != nil {

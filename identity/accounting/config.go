@@ -2,7 +2,7 @@ package accounting
 
 import (
 	"shuultuur/identity/session"
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config sets whose packets count.

@@ -1,6 +1,6 @@
 package directory
 
-import "shuultuur/setting"
+import "shuultuur/lib/setting"
 
 // LDAP sets where a directory is and how users and groups are found in it.
 type LDAP struct {
@@ -11,7 +11,7 @@ type LDAP struct {
 	// Bind is the name of the service account; none: anonymous. With %s in it,
 	// users bind as themselves.
 	Bind     string `yaml:"bind"`
-	Password string `yaml:"password"` // of the service account
+	Password string `yaml:"password" secret:"yes"` // of the service account
 	// User finds a user: %s is the name that the client sent. The default finds
 	// uid, sAMAccountName and userPrincipalName.
 	User string `yaml:"user"`
@@ -23,7 +23,7 @@ type LDAP struct {
 
 // RADIUS sets which servers verify passwords (RFC 2865, PAP).
 type RADIUS struct {
-	Servers setting.OneOrMore[string] `yaml:"servers"` // host or host:port, tried in order; default port 1812
-	Secret  string                    `yaml:"secret"`  // shared with the servers
-	Timeout setting.Duration          `yaml:"timeout"` // for each server; default 5s
+	Servers setting.OneOrMore[string] `yaml:"servers"`             // host or host:port, tried in order; default port 1812
+	Secret  string                    `yaml:"secret" secret:"yes"` // shared with the servers
+	Timeout setting.Duration          `yaml:"timeout"`             // for each server; default 5s
 }

@@ -22,7 +22,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/cert"
 	"shuultuur/test/peer"
 )
@@ -116,6 +116,7 @@ func (d *daemon) restart() { d.Cmd = d.start() }
 
 func slapdWith(t *testing.T, suffix, ldif string) (addr, ca string, d *daemon) {
 	t.Helper()
+	peer.NotQuick(t, "slapd")
 	for _, f := range []string{"/usr/lib/ldap/back_mdb.so", "/etc/ldap/schema/inetorgperson.schema"} {
 		if _, err := os.Stat(f); err != nil {
 			t.Skipf(`%v: slapd is not installed; "make test" installs it on Debian`, err)
@@ -435,6 +436,7 @@ func relay(t *testing.T, to string) (addr string, messages *atomic.Int64) {
 // freeradius starts a server with one user.
 func freeradius(t *testing.T) (addr string, d *daemon) {
 	t.Helper()
+	peer.NotQuick(t, "freeradius")
 	const modules = "/usr/lib/freeradius"
 	if _, err := os.Stat(modules); err != nil {
 		t.Skip(`freeradius is not installed; "make test" installs it on Debian`)

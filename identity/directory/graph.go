@@ -1,5 +1,3 @@
-//go:build !small
-
 package directory
 
 import (
@@ -13,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-ldap/ldap/v3"
+
+	"shuultuur/lib/wait"
 )
 
 const (
@@ -22,6 +22,8 @@ const (
 	graphFresh = 30 * time.Second
 	graphOld   = 2 * time.Minute // a look-up waits for a new graph if the old one is older than this
 	graphAgain = 10 * time.Minute
+
+	lastAnswers = 5 * time.Second // how long groups being read are awaited at the end
 )
 
 // A graph holds the membership of groups in groups. It is immutable.
@@ -42,6 +44,7 @@ type graphs struct {
 	busy   bool
 	never  time.Time     // no graph is requested until then, because there are too many groups
 	filled chan struct{} // closed when the requested graph has arrived
+	reads  wait.Group    // in the background
 }
 
 // canonical returns one spelling for all spellings of an entry's name: it lowers
@@ -178,15 +181,17 @@ func (d *Directory) graphOf(c *conn) *graph {
 	g := s.now
 	s.mu.Unlock()
 	if g != nil && age < graphOld {
-		go func() { // the directory's timeout ends it
-			c, err := d.connect(context.Background(), c.server, true)
+		server := c.server
+		s.reads.Go(func(ctx context.Context) {
+			c, err := d.connect(ctx, server, true)
 			if err != nil {
 				s.put(nil, true)
 				return
 			}
 			defer c.Close()
+			defer context.AfterFunc(ctx, func() { c.Close() })()
 			s.put(d.readGraph(c))
-		}()
+		})
 		return g
 	}
 	s.put(d.readGraph(c))

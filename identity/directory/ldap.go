@@ -1,5 +1,3 @@
-//go:build !small
-
 package directory
 
 import (
@@ -17,7 +15,8 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"shuultuur/setting"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -52,6 +51,9 @@ type conn struct {
 
 // NewLDAP reads the settings.
 func NewLDAP(cfg LDAP) (*Directory, error) {
+	if release.Small {
+		return nil, release.Lacks("LDAP")
+	}
 	d := &Directory{cfg: cfg, search: make(chan *conn, maxIdle), verify: make(chan *conn, maxIdle), timeout: cfg.Timeout.Or(5 * time.Second), tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if len(cfg.Servers) == 0 {
 		return nil, setting.At("servers", errors.New("no server is named"))
@@ -84,9 +86,11 @@ func NewLDAP(cfg LDAP) (*Directory, error) {
 	return d, nil
 }
 
-// Close closes the connections. Queries in progress are still answered.
+// Close closes the connections, after a while also that on which groups are read. Queries in
+// progress are still answered.
 func (d *Directory) Close() {
 	d.closed.Store(true)
+	d.graph.reads.End(lastAnswers)
 	d.closeReferred()
 	for _, idle := range []chan *conn{d.search, d.verify} {
 		for empty := false; !empty; {

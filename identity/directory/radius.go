@@ -1,5 +1,3 @@
-//go:build !small
-
 package directory
 
 import (
@@ -16,7 +14,8 @@ import (
 	"layeh.com/radius/rfc2865"
 	"layeh.com/radius/rfc2869"
 
-	"shuultuur/setting"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 type access struct {
@@ -28,6 +27,9 @@ type access struct {
 
 // NewRADIUS reads the settings.
 func NewRADIUS(cfg RADIUS) (Source, error) {
+	if release.Small {
+		return nil, release.Lacks("RADIUS servers for passwords")
+	}
 	a := &access{secret: []byte(cfg.Secret), timeout: cfg.Timeout.Or(5 * time.Second)}
 	switch {
 	case len(cfg.Servers) == 0:

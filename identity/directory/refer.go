@@ -1,5 +1,3 @@
-//go:build !small
-
 package directory
 
 import (
@@ -11,7 +9,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Limits of referrals (RFC 4511, 4.1.10).

@@ -11,7 +11,7 @@ import (
 	"errors"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config sets the keys that decrypt tickets.

@@ -1,5 +1,3 @@
-//go:build !small
-
 package kerberos
 
 import (
@@ -16,7 +14,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 
-	"shuultuur/setting"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 const (
@@ -34,6 +33,9 @@ type Acceptor struct {
 
 // New reads the keytab. seen are the replays of the previous acceptor, or nil.
 func New(cfg Config, seen *Replays) (*Acceptor, error) {
+	if release.Small {
+		return nil, release.Lacks("Kerberos")
+	}
 	a := &Acceptor{service: cfg.Service, skew: cfg.Skew.Or(5 * time.Minute), seen: seen, now: time.Now}
 	if a.skew <= 0 || a.skew > time.Hour {
 		return nil, setting.At("skew", fmt.Errorf("%v is no difference that clocks may have: write up to 1h", a.skew))

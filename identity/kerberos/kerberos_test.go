@@ -25,7 +25,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/test/testdata"
 	"github.com/jcmturner/gokrb5/v8/types"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 const realm = "SCHOOL.EXAMPLE"

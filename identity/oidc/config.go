@@ -15,14 +15,14 @@ package oidc
 import (
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config sets the provider and our account there.
 type Config struct {
-	Issuer   string `yaml:"issuer"`    // URL of the provider, as in its tokens
-	ClientID string `yaml:"client-id"` // our name at the provider
-	Secret   string `yaml:"secret"`    // our secret at the provider; "" for a public client
+	Issuer   string `yaml:"issuer"`              // URL of the provider, as in its tokens
+	ClientID string `yaml:"client-id"`           // our name at the provider
+	Secret   string `yaml:"secret" secret:"yes"` // our secret at the provider; "" for a public client
 	// CA is a PEM file with the roots of the provider's certificate; default the
 	// system's.
 	CA setting.File `yaml:"ca"`

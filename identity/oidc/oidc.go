@@ -1,5 +1,3 @@
-//go:build !small
-
 package oidc
 
 import (
@@ -24,7 +22,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"shuultuur/identity/seal"
-	"shuultuur/setting"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 )
 
 func failed(step, advice string, err error) error { return &Error{step, advice, err} }
@@ -51,6 +50,9 @@ type metadata struct {
 // 16 bytes or more that seals logins. Nodes that share it can finish each
 // other's logins.
 func New(cfg Config, key []byte) (*Provider, error) {
+	if release.Small {
+		return nil, release.Lacks("OpenID")
+	}
 	u, err := url.Parse(cfg.Issuer)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, setting.At("issuer", fmt.Errorf("%.200q is not the URL of a provider, such as https://login.example/realms/school", cfg.Issuer))

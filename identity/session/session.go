@@ -21,9 +21,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"shuultuur/arrange"
-	"shuultuur/ingest"
-	"shuultuur/metric"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/metric"
 	"shuultuur/state"
 )
 
@@ -404,7 +403,7 @@ func (t *Table) All() []Session {
 		}
 		s.mu.RUnlock()
 	}
-	arrange.By(all, func(a, b Session) int { return a.Addr.Compare(b.Addr) })
+	slices.SortStableFunc(all, func(a, b Session) int { return a.Addr.Compare(b.Addr) })
 	return all
 }
 

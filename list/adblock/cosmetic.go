@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Cosmetic rules are about the elements of pages:

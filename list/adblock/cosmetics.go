@@ -6,9 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 	"strings"
-
-	"shuultuur/arrange"
 )
 
 // The table of cosmetic rules. All numbers are little endian and of four bytes unless stated
@@ -103,7 +102,7 @@ func (b *CosmeticBuilder) Build() []byte {
 		domains = append(domains, domain{name, domainHash(name)})
 		rules += len(b.domains[name])
 	}
-	arrange.By(domains, func(x, y domain) int { return cmp.Or(cmp.Compare(x.hash, y.hash), strings.Compare(x.name, y.name)) })
+	slices.SortStableFunc(domains, func(x, y domain) int { return cmp.Or(cmp.Compare(x.hash, y.hash), strings.Compare(x.name, y.name)) })
 	var t, names []byte
 	u32 := func(v uint32) { t = binary.LittleEndian.AppendUint32(t, v) }
 	for _, d := range domains {

@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"shuultuur/dns"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/dns"
 )
 
 // maxURL bounds the part of a URL that is examined, in bytes.
@@ -66,7 +67,7 @@ func (r *Request) Set(url string, typ Type, source string) {
 	r.original = append(r.buf2[:0], url...)
 	r.url = r.buf[:0]
 	for i := range len(url) {
-		r.url = append(r.url, lower(url[i]))
+		r.url = append(r.url, ascii.Lower(url[i]))
 	}
 	r.hostAt = 0
 	if i := bytes.Index(r.url, []byte("://")); i >= 0 {
@@ -119,7 +120,7 @@ func (r *Request) SetPage(host []byte) { setPage(r, host) }
 func setPage[T string | []byte](r *Request, host T) {
 	name := r.pageName[:0]
 	for i := range min(len(host), cap(name)) {
-		name = append(name, lower(host[i]))
+		name = append(name, ascii.Lower(host[i]))
 	}
 	r.source = asString(name)
 	r.pages, r.any = suffixes(r.pageBuf[:0], r.source), nil
@@ -215,7 +216,8 @@ const (
 	domainSeed = 0x297a2d39
 )
 
-func isToken(c byte) bool {
+// inToken reports whether a byte belongs to tokens.
+func inToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '%' || c >= 0x80
 }
 
@@ -255,7 +257,7 @@ func gramHash(s []byte) uint32 {
 func urlTokens(dst []uint32, url []byte) []uint32 {
 	h, in := uint32(tokenSeed), false
 	for i := 0; i <= len(url); i++ {
-		if i < len(url) && isToken(url[i]) {
+		if i < len(url) && inToken(url[i]) {
 			h, in = step(h, url[i]), true
 			continue
 		}
@@ -289,17 +291,17 @@ func appendPatternTokens(dst []uint32, r rule) []uint32 {
 	if flags&flagMatchCase != 0 {
 		p = append(buf[:0], p...)
 		for i, c := range p {
-			p[i] = lower(c)
+			p[i] = ascii.Lower(c)
 		}
 	}
 	for i := 0; i < len(p); {
-		if !isToken(p[i]) {
+		if !inToken(p[i]) {
 			i++
 			continue
 		}
 		j := i
 		h := uint32(tokenSeed)
-		for ; j < len(p) && isToken(p[j]); j++ {
+		for ; j < len(p) && inToken(p[j]); j++ {
 			h = step(h, p[j])
 		}
 		left := i > 0 && p[i-1] != '*' || i == 0 && flags&(flagHost|flagLeft) != 0

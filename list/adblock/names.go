@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/dns"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/dns"
 )
 
 // Rules of name servers, in AdGuard's syntax. Rules with dnstype, client, ctag or dnsrewrite
@@ -29,7 +30,7 @@ func (r *Request) SetName(host string, qtype uint16, c Client) {
 	host = dns.Canonical(host)
 	name := r.buf[:0]
 	for i := range min(len(host), 255) {
-		name = append(name, lower(host[i]))
+		name = append(name, ascii.Lower(host[i]))
 	}
 	r.url, r.original, r.host, r.hostAt = name, name, asString(name), 0
 	r.tokens = urlTokens(r.tokenBuf[:0], r.url)

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"sync"
 
-	"shuultuur/list/adblock/literal"
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/literal"
 )
 
 // The table of rules. All numbers are little endian and of four bytes unless
@@ -127,7 +128,7 @@ func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 	t = append(t, r.text...)
 	if own {
 		for _, c := range r.pattern {
-			t = append(t, lower(c))
+			t = append(t, ascii.Lower(c))
 		}
 	}
 	for len(t)%4 != 0 {
@@ -136,13 +137,6 @@ func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 	b.rules = t
 	b.n++
 	return nil
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c | 0x20
-	}
-	return c
 }
 
 func (b *Builder) appendDomains(t []byte, domains [][]byte) []byte {
@@ -155,7 +149,7 @@ func (b *Builder) appendDomains(t []byte, domains [][]byte) []byte {
 		}
 		name := buf[:0]
 		for _, c := range d {
-			name = append(name, lower(c))
+			name = append(name, ascii.Lower(c))
 		}
 		id, ok := b.byName[string(name)]
 		if !ok {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 	"shuultuur/list"
 )
 

@@ -8,6 +8,7 @@
 package collection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,9 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/list/source"
-	"shuultuur/setting"
 )
 
 // Config is the lists of the settings, by name.
@@ -64,7 +65,9 @@ type Collection struct {
 	Lists map[string]*list.File
 
 	cfg     Config
-	data    string // folder
+	data    string            // folder
+	aside   string            // folder for what a trial compiles; "" for none
+	opened  map[string]string // the compiled file of each list
 	fetched source.Items
 	missing []string // lists that were not fetched yet
 	reports map[string]list.Report
@@ -77,17 +80,25 @@ type Collection struct {
 // with the same settings, and becomes one of the [Collection.Faults]. Without either version
 // it is an error.
 func Open(ctx context.Context, cfg Config, data string, previous *Collection, log *slog.Logger) (*Collection, error) {
-	c := &Collection{Lists: map[string]*list.File{}, cfg: cfg, data: data,
-		fetched: source.Items{}, reports: map[string]list.Report{}, faults: map[string]error{}}
+	c := newCollection(cfg, data)
 	if err := os.MkdirAll(c.compiled(), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for compiled lists: %w", err)
 	}
+	return c, c.openAll(ctx, previous, log)
+}
+
+func newCollection(cfg Config, data string) *Collection {
+	return &Collection{Lists: map[string]*list.File{}, cfg: cfg, data: data,
+		fetched: source.Items{}, reports: map[string]list.Report{}, faults: map[string]error{}, opened: map[string]string{}}
+}
+
+func (c *Collection) openAll(ctx context.Context, previous *Collection, log *slog.Logger) error {
 	anew := false
-	for _, name := range slices.Sorted(maps.Keys(cfg)) {
+	for _, name := range slices.Sorted(maps.Keys(c.cfg)) {
 		rep, err := c.open(ctx, name, log)
 		if err != nil {
-			if ctx.Err() != nil || !c.keepPrevious(name, previous) {
-				return nil, setting.At(name, err)
+			if ctx.Err() != nil || !c.keepPrevious(ctx, name, previous, err) {
+				return setting.At(name, err)
 			}
 			c.faults[name] = setting.At(name, err)
 			continue
@@ -97,7 +108,7 @@ func Open(ctx context.Context, cfg Config, data string, previous *Collection, lo
 	if anew {
 		debug.FreeOSMemory() // small machines need the memory that sorting took
 	}
-	return c, nil
+	return nil
 }
 
 // compiled returns the folder of the compiled lists.
@@ -143,16 +154,31 @@ func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (r
 	dst := c.file(name)
 	c.files = append(c.files, string(cfg.Path), dst+".overlay")
 	if fetched {
-		if c.fetched[name], err = c.store(nil).InUse(name, c.fetched[name]); err != nil {
+		if cfg.Digest, err = c.digest(name); err != nil {
 			return report, err
 		}
 	}
 	start := time.Now()
-	if _, gone := os.Stat(string(cfg.Path)); (fetched || c.cfg[name].Zone != "") && errors.Is(gone, fs.ErrNotExist) {
+	current := false
+	if c.aside != "" {
+		if report, current = list.Current(name, cfg, dst); !current {
+			if dst, err = c.besides(name); err != nil {
+				return report, err
+			}
+		}
+	}
+	c.opened[name] = dst
+	_, err = os.Stat(string(cfg.Path))
+	switch gone := errors.Is(err, fs.ErrNotExist); {
+	case current:
+		err = nil
+	case gone && cfg.Digest != "":
+		return report, &list.DamagedError{Why: "its file is gone"}
+	case gone && (fetched || c.cfg[name].Zone != ""):
 		c.missing = append(c.missing, name)
-		err = c.store(nil).Empty(ctx, name, src, cfg, dst)
+		err = source.In(cmp.Or(c.aside, c.data), nil).Empty(ctx, name, src, cfg, dst)
 		report = list.Report{Name: name, Reused: true}
-	} else {
+	default:
 		report, err = list.Compile(ctx, name, cfg, dst)
 	}
 	if err != nil {
@@ -172,16 +198,50 @@ func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (r
 	return report, nil
 }
 
-func (c *Collection) take(name string, f *list.File, report list.Report) {
-	c.Lists[name], c.reports[name] = f, report
-	for _, src := range report.Sources { // including included files
-		c.files = append(c.files, src.Path)
+// digest returns the digest of the fetched version in use, "" if the list was never fetched. What
+// is there without its record, or recorded and not there, is damaged.
+func (c *Collection) digest(name string) (string, error) {
+	store := c.store(nil)
+	it, err := store.InUse(name, c.fetched[name])
+	c.fetched[name] = it
+	if err != nil {
+		return "", &list.DamagedError{Why: err.Error()}
 	}
+	if it.InUse != "" {
+		return it.InUse, nil
+	}
+	st, err := store.State(name)
+	if err != nil {
+		return "", &list.DamagedError{Why: err.Error()}
+	}
+	_, gone := os.Lstat(store.Path(name))
+	_, compiled := c.compiledBefore(name)
+	switch {
+	case gone == nil:
+		return "", &list.DamagedError{Why: "nothing says what was fetched"}
+	case len(st.Versions) > 0 || compiled:
+		return "", &list.DamagedError{Why: "its file is gone"}
+	}
+	return "", nil
 }
 
-// keepPrevious keeps the list called name in its previous version, or as last compiled, and reports
-// whether there is one.
-func (c *Collection) keepPrevious(name string, previous *Collection) bool {
+// compiledBefore returns the report of the compiled list called name if it has entries and was made
+// from what was fetched, with the same settings.
+func (c *Collection) compiledBefore(name string) (report list.Report, ok bool) {
+	_, cfg, _, err := c.resolve(name)
+	if err != nil {
+		return report, false
+	}
+	report, err = list.LastGood(name, cfg, c.file(name))
+	return report, err == nil && !report.IsEmpty()
+}
+
+// keepPrevious keeps the list called name in its previous version, or as last compiled, or as an
+// older fetched version has it, and reports whether there is one.
+func (c *Collection) keepPrevious(ctx context.Context, name string, previous *Collection, fault error) bool {
+	if c.cfg[name].Zone == "" && c.repair(ctx, name, previous, fault) {
+		return true
+	}
 	if previous != nil {
 		f := previous.Lists[name]
 		if f == nil || !reflect.DeepEqual(previous.cfg[name], c.cfg[name]) {
@@ -198,12 +258,87 @@ func (c *Collection) keepPrevious(name string, previous *Collection) bool {
 	if err != nil {
 		return false
 	}
-	f, err := list.Open(c.file(name))
+	return c.openAs(name, c.file(name), report)
+}
+
+// repair keeps a list whose fetched version is damaged as good as possible until it is fetched
+// again, which it asks for: as it was compiled before, as the newest older version has it, or else
+// empty, as before the first fetch.
+func (c *Collection) repair(ctx context.Context, name string, previous *Collection, fault error) bool {
+	it, fetched := c.fetched[name]
+	if damaged := (*list.DamagedError)(nil); !fetched || !errors.As(fault, &damaged) {
+		return false
+	}
+	it.Damaged = true
+	c.fetched[name] = it
+	if report, ok := c.compiledBefore(name); ok && c.openAs(name, c.file(name), report) {
+		return true
+	}
+	dst := c.file(name)
+	if c.aside != "" {
+		var err error
+		if dst, err = c.besides(name); err != nil {
+			return false
+		}
+	}
+	src, cfg, _, err := c.resolve(name) // which forgets the item
+	c.fetched[name] = it
 	if err != nil {
 		return false
 	}
+	store := c.store(nil)
+	for _, v := range store.Intact(name) {
+		as := cfg
+		as.Path, as.Digest = setting.Source(v.Path), v.SHA256
+		report, err := list.Compile(ctx, name, as, dst)
+		if err == nil && c.openAs(name, dst, report) {
+			return true
+		}
+	}
+	if previous != nil && !previous.Missing(name) && previous.Lists[name] != nil && reflect.DeepEqual(previous.cfg[name], c.cfg[name]) && verified(previous.Lists[name]) {
+		c.take(name, previous.Lists[name], previous.reports[name])
+		return true
+	}
+	if it.InUse == "" { // what is there cannot be compared with anything, and is better than nothing
+		report, err := list.Compile(ctx, name, cfg, dst)
+		if err == nil && !report.IsEmpty() && c.openAs(name, dst, report) {
+			return true
+		}
+	}
+	if err := source.In(cmp.Or(c.aside, c.data), nil).Empty(ctx, name, src, cfg, dst); err != nil {
+		return false
+	}
+	c.missing = append(c.missing, name)
+	return c.openAs(name, dst, list.Report{Name: name, Reused: true})
+}
+
+// openAs opens a file as the compiled list called name.
+func (c *Collection) openAs(name, file string, report list.Report) bool {
+	f, err := list.Open(file)
+	if err != nil {
+		return false
+	}
+	c.opened[name] = file
 	c.take(name, f, report)
 	return true
+}
+
+// verified reports whether a list that is open is undamaged, even if its file was cut short since.
+func verified(f *list.File) (ok bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return f.Verify() == nil
+}
+
+func (c *Collection) take(name string, f *list.File, report list.Report) {
+	c.Lists[name], c.reports[name] = f, report
+	for _, src := range report.Sources { // including included files
+		c.files = append(c.files, src.Path)
+	}
 }
 
 // Files returns the files that the lists were read from, and those with manual changes, which
@@ -246,15 +381,36 @@ func (c *Collection) HasAddresses() bool {
 
 // Problems returns the faults that keep the lists from working, for the operator. Refused
 // lines are not included: metrics, the page of lists and "shuultuur check" show them.
-func (c *Collection) Problems() []string {
-	switch n := len(c.missing); n {
-	case 0:
-		return nil
-	case 1:
-		return []string{fmt.Sprintf("list %s: not fetched yet and empty until then", c.missing[0])}
-	default:
-		return []string{fmt.Sprintf("%d lists have not been fetched yet and are empty: %s", n, strings.Join(c.missing, ", "))}
+func (c *Collection) Problems() (all []string) {
+	var waiting []string
+	for _, name := range c.missing {
+		if c.faults[name] == nil {
+			waiting = append(waiting, name)
+		}
 	}
+	switch n := len(waiting); n {
+	case 0:
+	case 1:
+		all = append(all, fmt.Sprintf("list %s: not fetched yet and empty until then", waiting[0]))
+	default:
+		all = append(all, fmt.Sprintf("%d lists have not been fetched yet and are empty: %s", n, strings.Join(waiting, ", ")))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
+		until := "its last good version serves until this is mended"
+		switch {
+		case c.Missing(name):
+			until = "no good version is left, and it is empty until it is fetched again"
+		case c.fetched[name].Damaged:
+			until = "its last good version serves until it is fetched again"
+		}
+		all = append(all, fmt.Sprintf("%s; %s", setting.At("lists", c.faults[name]), until))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.reports)) {
+		if r := c.reports[name]; r.Bad > 0 && r.IsEmpty() {
+			all = append(all, fmt.Sprintf("list %s: all of its lines are refused, so it has no entries; is its file a list, and of this format?", name))
+		}
+	}
+	return all
 }
 
 // Print writes the report of each list, with every notable line.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/setting"
 )
 
 // TestAFaultBelongsToItsList: a fault does not count for another list whose name begins alike.

@@ -3,17 +3,53 @@ package collection
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/setting"
 )
 
-// Trials show the effect of changed lists: a collection that only answers questions uses
-// changed copies of some, and nothing changes on the disk.
+// Trials find mistakes in lists, and show the effect of changed ones. What they compile is in a
+// temporary folder until it is mapped: the data folder belongs to the process that runs.
+
+// Try is [Open] for a collection that only answers questions. It uses the compiled lists in the
+// folder data that are up to date, and writes nothing there. alter may change lists; nil for none.
+func Try(ctx context.Context, cfg Config, data string, alter func(*Collection), log *slog.Logger) (*Collection, error) {
+	c := newCollection(cfg, data)
+	var err error
+	if c.aside, err = os.MkdirTemp("", "shuultuur-trial-"); err != nil {
+		return nil, fmt.Errorf("making a folder for the lists of a trial: %w", err)
+	}
+	defer os.RemoveAll(c.aside) // the lists stay mapped
+	if err := c.openAll(ctx, nil, log); err != nil {
+		return nil, err
+	}
+	if alter != nil {
+		alter(c)
+	}
+	return c, nil
+}
+
+// besides returns the file to compile a list to on trial, which has the changes by hand beside it.
+func (c *Collection) besides(name string) (string, error) {
+	to := filepath.Join(c.aside, name+".list")
+	return to, copyChanges(c.file(name), to)
+}
+
+// copyChanges copies the changes by hand of a compiled list.
+func copyChanges(from, to string) error {
+	for _, suffix := range copies {
+		if err := copied(from+suffix, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
 
 // copies are the files beside a compiled list that hold changes by hand.
 var copies = []string{".overlay", ".edits"}
@@ -23,12 +59,16 @@ var copies = []string{".overlay", ".edits"}
 func (c *Collection) TryChanges(ctx context.Context, changes map[string][]list.Change) error {
 	for name, all := range changes {
 		err := c.try(name, func(to string) error {
-			if err := os.Link(c.file(name), to); err != nil {
-				if err := copied(c.file(name), to); err != nil {
+			from, err := filepath.Abs(c.opened[name])
+			if err == nil {
+				err = os.Symlink(from, to)
+			}
+			if err != nil {
+				if err := copied(c.opened[name], to); err != nil {
 					return err
 				}
 			}
-			err := list.Amend(ctx, to, all...)
+			err = list.Amend(ctx, to, all...)
 			if pe := (*fs.PathError)(nil); err == nil || errors.As(err, &pe) {
 				return err
 			}
@@ -59,16 +99,13 @@ func (c *Collection) try(name string, alter func(to string) error) error {
 	if c.Lists[name] == nil {
 		return ErrNoList
 	}
-	dir, err := os.MkdirTemp(c.compiled(), "trial-*")
+	dir, err := os.MkdirTemp(c.aside, "changed-*")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) // the list stays mapped
 	to := filepath.Join(dir, name+".list")
-	for _, suffix := range copies {
-		if err := copied(c.file(name)+suffix, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := copyChanges(c.file(name), to); err != nil {
+		return err
 	}
 	if err := alter(to); err != nil {
 		return err

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"os"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/list/source"
-	"shuultuur/setting"
 )
 
 // A View shows the lists of the settings beside a running gateway.
@@ -39,18 +39,4 @@ func (v *View) Missing(name string) bool {
 	_, fetched := v.Fetched[name]
 	_, err := os.Stat(v.Store.Path(name))
 	return fetched && errors.Is(err, fs.ErrNotExist)
-}
-
-// Compiled returns the files of compiled lists, by name.
-func (v *View) Compiled() (map[string]string, error) {
-	found := map[string]string{}
-	for name := range v.Configs {
-		path := v.c.file(name)
-		if _, err := os.Stat(path); err == nil {
-			found[name] = path
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	return found, nil
 }

@@ -9,7 +9,7 @@ type CatalogueEntry struct {
 	What       string
 	URL        string
 	Sums       string // where checksums are
-	Format     string
+	Format     list.FormatName
 	Licence    string
 	Size       string // approximate, as fetched
 	Home       string
@@ -17,7 +17,7 @@ type CatalogueEntry struct {
 }
 
 // Rules is the format of signature rules in the language of Suricata, which are not a list.
-const Rules = "suricata"
+const Rules list.FormatName = "suricata"
 
 const (
 	ut1     = "https://dsi.ut-capitole.fr/blacklists/"

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/setting"
 )
 
 // An Item is something to fetch: a list, or signature rules.
@@ -21,6 +21,8 @@ type Item struct {
 	// InUse is the SHA-256, in hexadecimal, of the content that the gateway uses; "" if there is
 	// none.
 	InUse string
+	// Damaged says that this content cannot be used any more, so it is fetched again soon.
+	Damaged bool
 }
 
 // Items are the items to fetch into one folder, by name.
@@ -41,10 +43,38 @@ type Content struct {
 // InUse returns the item called name with the version in use.
 func (s *Store) InUse(name string, it Item) (Item, error) {
 	st, err := s.State(name)
+	it.InUse = ""
 	if v := st.inUse(); v != nil {
 		it.InUse = v.SHA256
 	}
 	return it, err
+}
+
+// A Copy is a kept version of an item.
+type Copy struct {
+	Path string // of its file
+	Version
+}
+
+// Intact returns the kept versions of the item called name that are as they were fetched, newest
+// first, without those that were rolled back from.
+func (s *Store) Intact(name string) (all []Copy) {
+	st, err := s.State(name)
+	if err != nil {
+		return nil
+	}
+	for _, v := range st.Versions {
+		file := filepath.Join(s.Dir, name, v.File)
+		if !v.Left && list.CheckDigest(file, v.SHA256) == nil {
+			all = append(all, Copy{file, v})
+		}
+	}
+	return all
+}
+
+// damaged returns why a version is not as it was fetched, nil if it is.
+func (s *Store) damaged(name string, v *Version) error {
+	return list.CheckDigest(filepath.Join(s.Dir, name, v.File), v.SHA256)
 }
 
 // Of returns names, or if there are none the names of all items. An unknown name is an error.

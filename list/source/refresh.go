@@ -11,11 +11,15 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/wait"
 )
 
 // lookEvery is how often a refresher checks which items are due.
 const lookEvery = time.Minute
+
+// repairEvery is the time between attempts to fetch an item again that is damaged.
+const repairEvery = time.Minute
 
 // A Refresher fetches items when they are due.
 type Refresher struct {
@@ -79,8 +83,8 @@ func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
 	defer r.arrive("", 0, 0)
 	for _, name := range slices.Sorted(maps.Keys(items)) {
 		it := items[name]
-		st, err := store.State(name)
-		if err == nil && st.Due(it.Source, r.part, time.Now()) && ctx.Err() == nil {
+		st, err := store.stateOrNew(name)
+		if err == nil && (st.Due(it.Source, r.part, time.Now()) || it.Damaged && time.Since(st.Checked) >= repairEvery) && ctx.Err() == nil {
 			var got Change
 			got, err = store.Update(ctx, name, it)
 			r.count(name, got.Updated, err)
@@ -110,11 +114,11 @@ func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
 func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
 	store, items := r.current()
 	it, ours := items[name]
-	if !ours || it.InUse == version {
+	if !ours || it.InUse == version && !it.Damaged {
 		return false
 	}
 	got, err := store.Update(ctx, name, it)
-	for try := 1; err != nil && try < 3 && waitFor(ctx, time.Second); try++ { // this node may be fetching it already
+	for try := 1; err != nil && try < 3 && wait.For(ctx, time.Second) == nil; try++ { // this node may be fetching it already
 		got, err = store.Update(ctx, name, it)
 	}
 	r.count(name, got.Updated, err)
@@ -122,16 +126,6 @@ func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
 		r.log.Warn(it.kind()+" not updated, though another node has a newer version; the one in use stays", "error", err)
 	}
 	return got.Updated
-}
-
-// waitFor waits, and returns false when ctx ended.
-func waitFor(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 func (r *Refresher) count(list string, taken bool, err error) {

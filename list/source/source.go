@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/setting"
 )
 
 // Limits of the settings.
@@ -31,14 +31,14 @@ const (
 
 // Config sets where to fetch a list. Its keys are among the other settings of a list.
 type Config struct {
-	Source string        `yaml:"source"` // a name in the catalogue; or else:
-	URL    string        `yaml:"url"`    // http or https
-	Every  time.Duration `yaml:"every"`  // between two fetches; default 24h, at least 10m
-	SHA256 string        `yaml:"sha256"` // the only accepted content, in hex
+	Source string        `yaml:"source"`           // a name in the catalogue; or else:
+	URL    string        `yaml:"url" secret:"url"` // http or https
+	Every  time.Duration `yaml:"every"`            // between two fetches; default 24h, at least 10m
+	SHA256 string        `yaml:"sha256"`           // the only accepted content, in hex
 	// Key is the base64 public key of minisign or signify that must have signed the content.
 	// Signature is the URL of the signature; default URL.minisig.
 	Key       string `yaml:"key"`
-	Signature string `yaml:"signature"`
+	Signature string `yaml:"signature" secret:"url"`
 	Minimum   int    `yaml:"minimum"` // fewest entries to accept; default 1
 	Shrink    string `yaml:"shrink"`  // largest accepted loss of entries; default 20%
 	Limit     int64  `yaml:"limit"`   // largest download in bytes; default 256 MiB

@@ -26,8 +26,8 @@ import (
 
 	"golang.org/x/crypto/blake2b"
 
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/setting"
 )
 
 var anywhere = (&net.Dialer{}).DialContext
@@ -107,7 +107,7 @@ func TestEveryCatalogueEntryResolves(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Catalogue() {
 		_, cfg, ok, err := Config{Source: k.Name}.Resolve(list.Config{})
-		if err != nil || !ok || cfg.Format != Rules && !slices.Contains(list.Formats(), cfg.Format) || !strings.HasPrefix(k.URL, "https://") || k.Licence == "" || k.Size == "" || seen[k.Name] {
+		if err != nil || !ok || cfg.Format != Rules && !slices.Contains(list.FormatNames(), string(cfg.Format)) || !strings.HasPrefix(k.URL, "https://") || k.Licence == "" || k.Size == "" || seen[k.Name] {
 			t.Errorf("known list %+v: error %v, found %v, format %q", k, ok, err, cfg.Format)
 		}
 		seen[k.Name] = true
@@ -386,7 +386,7 @@ func TestAVersionThatLosesACategoryIsRefused(t *testing.T) {
 	body := "entry,category\na.com,games\nb.com,news\n"
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
 	defer srv.Close()
-	s, cfg := newStore(t), list.Config{Format: list.CSV}
+	s, cfg := newStore(t), list.Config{Format: "csv"}
 	for _, c := range []struct{ shrink, body, want string }{
 		{"", body, ""},
 		{"", "entry,category\na.com,games\nb.com,games\nc.com,sport\n", `lost the category "news"`},

@@ -15,11 +15,11 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/atomicfile"
-	"shuultuur/datadir"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/datadir"
+	"shuultuur/lib/platform"
+	"shuultuur/lib/setting"
 	"shuultuur/list"
-	"shuultuur/platform"
-	"shuultuur/setting"
 )
 
 const (
@@ -95,17 +95,29 @@ func (s *Store) State(name string) (st State, err error) {
 		return st, err
 	}
 	if err := json.Unmarshal(data, &st); err != nil {
-		return st, fmt.Errorf("%s: %w; delete the file, and the list is fetched again", file, err)
+		return State{}, &badState{fmt.Errorf("reading %s: %w; it is written again when the list is fetched", file, err)}
 	}
 	inUse, _ := os.Readlink(s.Path(name)) // missing: no version is in use
 	for i := range st.Versions {
 		v := &st.Versions[i]
 		if v.File != filepath.Base(v.File) || v.File == current {
-			return State{}, fmt.Errorf("%s: %q is not a file of this folder", file, v.File)
+			return State{}, &badState{fmt.Errorf("reading %s: %q is not a file of this folder; it is written again when the list is fetched", file, v.File)}
 		}
 		v.Current = v.File == inUse
 	}
 	return st, nil
+}
+
+// A badState is a damaged state. The next update writes a new one.
+type badState struct{ error }
+
+// stateOrNew returns the state of the list called name, a new one if it is damaged.
+func (s *Store) stateOrNew(name string) (State, error) {
+	st, err := s.State(name)
+	if bad := (*badState)(nil); errors.As(err, &bad) {
+		return State{}, nil
+	}
+	return st, err
 }
 
 // inUse returns the version in use, or nil.
@@ -132,7 +144,7 @@ func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error
 		return Change{}, err
 	}
 	defer unlock()
-	st, err := s.State(name)
+	st, err := s.stateOrNew(name)
 	if err != nil {
 		return Change{}, err
 	}
@@ -192,7 +204,7 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 		return false, err
 	}
 	defer unlock()
-	st, err := s.State(name)
+	st, err := s.stateOrNew(name)
 	if err != nil {
 		return false, err
 	}
@@ -244,8 +256,8 @@ func (st *State) noteSource(src Source) {
 // With again it may take what was looked at.
 func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *os.File, again bool) (v *Version, d download, err error) {
 	src, old := it.Source, st.inUse()
-	asked := *st
-	if !s.mayStayUnchanged(name, src, st) {
+	asked, lost := *st, old != nil && s.damaged(name, old) != nil
+	if lost || !s.mayStayUnchanged(name, src, st) {
 		asked = State{}
 	}
 	if again {
@@ -272,7 +284,7 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 	}
 	// Known already: the one in use, or one that was rolled back from.
 	for _, k := range st.Versions {
-		if k.SHA256 == d.SHA256 && (k.Current || k.Left && old != nil) {
+		if k.SHA256 == d.SHA256 && (k.Current && !lost || k.Left && old != nil) {
 			st.ETag, st.LastModified = d.ETag, d.LastModified
 			return nil, d, nil
 		}
@@ -317,6 +329,9 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if old != nil {
 		c.Was = old.Entries
 		old.Current = false
+		if s.damaged(name, old) != nil { // nobody can return to it
+			st.Versions = slices.DeleteFunc(st.Versions, func(k Version) bool { return k.File == old.File })
+		}
 	}
 	st.Versions = slices.Insert(st.Versions, 0, *v)
 	// The version is recorded before it is in use.
@@ -326,6 +341,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if err := s.use(name, v.File); err != nil {
 		return Change{}, err
 	}
+	s.removeUnrecorded(name, st)
 	st.ETag, st.LastModified = d.ETag, d.LastModified
 	s.prune(name, st)
 	return c, nil
@@ -369,6 +385,18 @@ func (s *Store) prune(name string, st *State) {
 	})
 }
 
+// removeUnrecorded removes versions that the state does not have: those that were damaged, and those
+// of a state that was.
+func (s *Store) removeUnrecorded(name string, st *State) {
+	entries, _ := os.ReadDir(filepath.Join(s.Dir, name))
+	for _, e := range entries {
+		_, err := time.Parse(stampFmt, e.Name())
+		if err == nil && e.Type().IsRegular() && !slices.ContainsFunc(st.Versions, func(v Version) bool { return v.File == e.Name() }) {
+			os.Remove(filepath.Join(s.Dir, name, e.Name()))
+		}
+	}
+}
+
 // Rollback puts the version before the one in use into use. The abandoned one is not used
 // again when it is fetched; a newer one is.
 func (s *Store) Rollback(name string) (Version, error) {
@@ -410,7 +438,7 @@ func (s *Store) older(name string, st *State) (*Version, error) {
 	at := slices.IndexFunc(st.Versions, func(v Version) bool { return v.Current })
 	for i := at + 1; at >= 0 && i < len(st.Versions); i++ {
 		v := &st.Versions[i]
-		if _, err := os.Stat(filepath.Join(s.Dir, name, v.File)); err == nil && !v.Left {
+		if !v.Left && s.damaged(name, v) == nil {
 			return v, nil
 		}
 	}

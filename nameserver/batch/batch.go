@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"shuultuur/handover"
-	"shuultuur/platform"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/platform"
 )
 
 const (

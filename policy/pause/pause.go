@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 	"shuultuur/policy"
 	"shuultuur/state"
 )

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // maxBeginning is the number of bytes that are held while looking for the head. If the head

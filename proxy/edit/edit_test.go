@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // edited puts a page through an editor in pieces of a size.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/page"
 )
 
@@ -313,7 +313,7 @@ func (x *Exchange) Reply(status int, ctype string, body []byte, fields ...string
 	x.body.Set(body)
 	s.Fields = append(s.Fields, message.Field{Name: []byte("Date"), Value: x.T.Start.UTC().AppendFormat(nil, http.TimeFormat)})
 	for i := 0; i < len(fields); i += 2 {
-		s.Add(fields[i], oneLine(fields[i+1]))
+		s.Add(fields[i], fieldValue(fields[i+1]))
 	}
 	if ctype != "" {
 		s.Add("Content-Type", ctype)
@@ -324,8 +324,8 @@ func (x *Exchange) Reply(status int, ctype string, body []byte, fields ...string
 	return s
 }
 
-// oneLine makes s suitable as a field value.
-func oneLine(s string) string {
+// fieldValue makes s suitable as a field value.
+func fieldValue(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1

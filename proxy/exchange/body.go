@@ -4,22 +4,31 @@ import (
 	"io"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // This file makes an inspection a [message.Body] for its next reader.
 
 // next ensures that some bytes are released, unless the body is over.
 func (b *inspection) next() error {
-	switch {
-	case b.ready.Remaining() > 0:
-		return nil
-	case b.failed != nil:
-		return b.failed
-	case b.over:
-		return nil
+	for b.ready.Remaining() == 0 {
+		switch {
+		case b.store.left(b.sent) > 0:
+			return b.store.read(b.x.in, b.sent, &b.ready)
+		case len(b.store.after) > 0:
+			b.ready.Set(b.store.after...)
+			b.store.after = b.store.after[:0]
+			return nil
+		case b.failed != nil:
+			return b.failed
+		case b.over:
+			return nil
+		}
+		if err := b.advance(); err != nil {
+			return err
+		}
 	}
-	return b.advance()
+	return nil
 }
 
 // Ready implements [message.Body].
@@ -69,24 +78,33 @@ func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 // passesDirectly reports whether the rest may go directly from the source to the reader: no check
 // needs it, and all that was read has been taken.
 func (b *inspection) passesDirectly() bool {
-	return b.open && !b.over && b.failed == nil && !b.pumping && b.sent == b.hold.end && b.ready.Remaining() == 0
+	return b.open && !b.over && b.failed == nil && !b.pumping && b.sent == b.hold.End && b.pending() == 0
+}
+
+// pending returns the number of bytes that are released and not yet read.
+func (b *inspection) pending() int64 {
+	n := b.ready.Remaining() + b.store.left(b.sent)
+	for _, p := range b.store.after {
+		n += int64(len(p))
+	}
+	return n
 }
 
 // Remaining implements [message.Body].
 func (b *inspection) Remaining() int64 {
 	if b.over {
-		return b.ready.Remaining()
+		return b.pending()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left < 0 {
 		return b.left
 	}
-	return b.left + b.hold.end - b.sent + b.ready.Remaining()
+	return b.left + b.hold.End - b.sent + b.pending()
 }
 
 // AtEnd implements [message.Body].
-func (b *inspection) AtEnd() bool { return b.over && b.failed == nil && b.ready.Remaining() == 0 }
+func (b *inspection) AtEnd() bool { return b.over && b.failed == nil && b.pending() == 0 }
 
 // Trailer implements [message.Body].
 func (b *inspection) Trailer() message.Fields { return b.src.Trailer() }

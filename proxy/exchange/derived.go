@@ -3,7 +3,7 @@ package exchange
 import (
 	"io"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A derivedBody is a body whose bytes fill produces piece by piece from another body. Its

@@ -11,8 +11,9 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/edit"
+	"shuultuur/proxy/held"
 )
 
 // This file changes pages on their way to the client by the lists of ad blockers, if the
@@ -151,7 +152,7 @@ type editedBody struct {
 // next reads until there are bytes to forward, or the page is over.
 func (b *editedBody) next() error {
 	if b.block == nil {
-		b.block = b.x.in.Block(medium)
+		b.block = b.x.in.budget.Block(held.Medium)
 	}
 	for b.ready.Remaining() == 0 && !b.over {
 		if b.err != nil {
@@ -201,7 +202,7 @@ func (b *editedBody) decode(p []byte) {
 			b.decoder.Finish()
 		}
 	}
-	for b.more = true; len(b.out) < medium; {
+	for b.more = true; len(b.out) < held.Medium; {
 		q, err := b.decoder.Next()
 		if len(q) > 0 {
 			b.out = b.editor.Next(b.out, q, false)
@@ -238,7 +239,7 @@ func (b *editedBody) pass() {
 // free releases the memory of b.
 func (b *editedBody) free() {
 	if b.block != nil {
-		b.x.in.Release(b.block)
+		b.x.in.budget.Free(b.block)
 	}
 	if b.decoder != nil {
 		b.decoder.Release()

@@ -8,7 +8,7 @@
 // the policy's edits. Otherwise [Exchange.Answer] or [Exchange.VerdictResponse] returns the response to
 // send instead. [Exchange.End] releases all resources; T is then the record.
 //
-// A body that a check inspects is read into pooled blocks (feed.go, hold.go), shown to the
+// A body that a check inspects is read into pooled blocks (feed.go, package held), shown to the
 // checks as it arrives, and judged (inspect.go). When it is complete, or the policy's patience
 // ends, or there is no more room for it, the judged part except a tail of a few KiB is
 // released. The rest is judged as it passes. The server reads an ordinary [message.Body]
@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/page"
 )
 
@@ -59,9 +59,14 @@ type Exchange struct {
 	// Interrupt ends a read of the response's body in another goroutine. If it is nil, closing
 	// the body does.
 	Interrupt func()
+	// HeadFirst says that the source may end only after the head of the response was sent: then
+	// no body is kept without it for longer than the policy's patience.
+	HeadFirst bool
 	// ClientGone reports whether the client has gone, without waiting: under load, work for it then
 	// stops. If it is nil, that is unknown.
 	ClientGone func() bool
+	// ClientLeft is ClientGone for other goroutines, while a body is judged.
+	ClientLeft func() bool
 
 	// Record records a message of a conversation. It may be nil. It must be safe for
 	// concurrent use.
@@ -145,16 +150,15 @@ func (x *Exchange) Note(s string) {
 
 // Decide judges a stage, and reports whether to continue.
 func (x *Exchange) Decide(ctx context.Context, s filter.Stage) bool {
-	v := decide(ctx, x, &x.T, s)
-	return !v.Final()
+	decide(ctx, x, &x.T, s)
+	return !x.T.Verdict.Final()
 }
 
-func decide(ctx context.Context, x *Exchange, t *filter.Transaction, s filter.Stage) filter.Verdict {
-	v := x.Engine.Decider.Decide(ctx, t, s)
-	if t == &x.T && s <= filter.RequestBody && len(v.Edits) > 0 {
-		x.Edits = v.Edits
+func decide(ctx context.Context, x *Exchange, t *filter.Transaction, s filter.Stage) {
+	x.Engine.Decider.Decide(ctx, t, s)
+	if t == &x.T && s <= filter.RequestBody && len(t.Verdict.Edits) > 0 {
+		x.Edits = t.Verdict.Edits
 	}
-	return v
 }
 
 // interrupt returns a function that ends a read of src in another goroutine.

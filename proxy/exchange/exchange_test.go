@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/page"
 )
 
@@ -28,11 +28,10 @@ func (d decider) Wants(t *filter.Transaction, s filter.Stage) bool {
 	return d.wants != nil && d.wants(t, s)
 }
 
-func (d decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+func (d decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) {
 	if d.decide != nil {
 		t.Verdict = d.decide(t, s)
 	}
-	return t.Verdict
 }
 
 func begin(t *testing.T, cfg Config, d decider) (*Exchange, *Inspector) {

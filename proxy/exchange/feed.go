@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
+	"shuultuur/proxy/held"
 )
 
 // A feed reads a body into a hold. At first its owner reads. When the owner must not wait any
@@ -18,7 +19,7 @@ type feed struct {
 	src message.Body
 
 	mu      sync.Mutex // guards the following fields while the pump runs
-	hold    hold
+	hold    held.Body
 	most    int64 // limit of held bytes
 	left    int64 // bytes left in src, as in [message.Body.Remaining]
 	done    bool  // src is at the end
@@ -36,7 +37,7 @@ type feed struct {
 
 func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who netip.Addr) {
 	f.ctx, f.src = ctx, src
-	f.hold.b, f.hold.who = i.budget, who
+	f.hold.Begin(i.budget, who)
 	f.most, f.left, f.passed = i.held, src.Remaining(), 0
 	f.done, f.err, f.full, f.stopped, f.pumping = src.AtEnd(), nil, false, false, false
 	if f.more == nil {
@@ -60,8 +61,8 @@ func (f *feed) atHand() bool {
 func (f *feed) read() error {
 	f.mu.Lock()
 	var p []byte
-	if room := f.most - (f.hold.end - f.hold.base); room > 0 {
-		p = f.hold.room(f.left)
+	if room := f.most - (f.hold.End - f.hold.Base); room > 0 {
+		p = f.hold.Room(f.left)
 		p = p[:min(int64(len(p)), room)]
 	}
 	f.mu.Unlock()
@@ -71,7 +72,7 @@ func (f *feed) read() error {
 	n, err := f.src.Read(p)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hold.wrote(n)
+	f.hold.Wrote(n)
 	f.done, f.left = f.src.AtEnd() || err == io.EOF, f.src.Remaining()
 	if err == io.EOF {
 		return nil
@@ -125,20 +126,20 @@ func (f *feed) pump() {
 func (f *feed) state() (end int64, done, full bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.hold.end, f.done, f.full, f.err
+	return f.hold.End, f.done, f.full, f.err
 }
 
 // received returns the number of bytes read from the source.
 func (f *feed) received() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.hold.end + f.passed
+	return f.hold.End + f.passed
 }
 
 // drop releases the bytes before a position.
 func (f *feed) drop(before int64) {
 	f.mu.Lock()
-	f.hold.drop(before)
+	f.hold.Drop(before)
 	f.full = false
 	f.mu.Unlock()
 	select {

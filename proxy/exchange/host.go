@@ -1,6 +1,6 @@
 package exchange
 
-import "shuultuur/dns"
+import "shuultuur/lib/dns"
 
 // CleanHost returns a host in the form of a Transaction: lower case, no final dot. It rewrites
 // an IPv4 address in another form (0x7f.1, 2130706433) in the usual one, as browsers do before

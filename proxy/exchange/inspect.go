@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -9,8 +10,9 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/fair"
+	"shuultuur/proxy/held"
 )
 
 const (
@@ -22,6 +24,9 @@ const (
 	// ahead is the number of bytes that are read before the client takes them, of a body that
 	// passes piece by piece.
 	ahead = 128 << 10
+	// keptStep is the number of further bytes after which a body is judged again while a check
+	// awaits its end.
+	keptStep = 64 << 10
 	// endlessPatience is the patience for endless bodies.
 	endlessPatience = 300 * time.Millisecond
 )
@@ -57,17 +62,23 @@ type inspection struct {
 	own     filter.Transaction  // copy of it, while x.T is used for something else
 	stage   filter.Stage
 	content content.Body
-	windows windows
+	limit   limit // of its judgements
+	windows held.Windows
 	behind  *content.Body // the released part of a coded page, decoded in order to end it
 
-	seen   int64              // position up to which checks have read
-	judged int64              // position up to which it was judged
-	sent   int64              // position up to which it was released
-	ready  message.MemoryBody // released and not yet read
-	open   bool               // no check needs the rest
-	barren bool               // because there is nothing in it to inspect
-	over   bool               // the source has ended and all of it is released
-	failed error              // returned when ready is empty
+	seen      int64              // position up to which checks have read
+	judged    int64              // position up to which it was judged
+	sent      int64              // position up to which it was released
+	ready     message.MemoryBody // released and not yet read
+	awaited   bool               // a check awaits its end, so that nothing is released
+	asked     bool               // checks were asked
+	headFirst bool               // the source may end only after the head was released
+	begun     bool               // the head of the response was released before it was judged
+	store     store              // the beginning of a kept body that memory has no room for
+	open      bool               // no check needs the rest
+	barren    bool               // because there is nothing in it to inspect
+	over      bool               // the source has ended and all of it is released
+	failed    error              // returned when ready is empty
 
 	unclosed bool // src must be closed at the end
 	vec      [][]byte
@@ -87,16 +98,16 @@ func (x *Exchange) InspectRequest(ctx context.Context) error {
 	b.content.Reset(h, x.in.limits(&b.windows))
 	t.Upload = &b.content
 	full, err := b.fill(0)
-	t.BytesIn = b.hold.end
+	if err == nil {
+		err = b.advance()
+	}
+	t.BytesIn, _, _, _ = b.state()
 	if err != nil {
 		return err
 	}
-	if full {
+	if full && !b.over {
 		x.in.counters[partial].Add(1)
-		x.Note("upload judged in pieces after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
-	}
-	if err := b.advance(); err != nil {
-		return err
+		x.Note("upload judged in pieces after " + strconv.FormatInt(t.BytesIn, 10) + " bytes")
 	}
 	if !b.over { // it is still being judged while x.T is used for the response
 		b.own = *t
@@ -142,15 +153,14 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 		patience = endlessPatience
 	}
 	s.Body = b
+	b.headFirst = x.HeadFirst
 	full, err := b.fill(patience)
 	if err != nil {
 		return err
 	}
-	if full {
-		x.Note("body judged in pieces after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
-	}
 	if end, done, _, _ := b.state(); end == 0 && !done && t.Content().MaybeText() {
 		x.in.counters[partial].Add(1)
+		b.begun = true
 		return nil // a program may wait for the head, and gets no page instead
 	}
 	if err := b.advance(); err != nil {
@@ -158,6 +168,12 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	}
 	if !b.over {
 		x.in.counters[partial].Add(1)
+	}
+	if !b.over && !b.begun {
+		if full {
+			end, _, _, _ := b.state()
+			x.Note("body judged in pieces after " + strconv.FormatInt(end, 10) + " bytes")
+		}
 		uncode(b, s)
 	}
 	if x.part != "" {
@@ -169,7 +185,8 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 // begin starts the inspection of src.
 func (b *inspection) begin(x *Exchange, ctx context.Context, src message.Body, s filter.Stage) {
 	b.x, b.t, b.stage = x, &x.T, s
-	b.windows = windows{x.in.budget, x.T.Client.Addr}
+	b.windows = held.Windows{Memory: x.in.budget, Client: x.T.Client.Addr}
+	b.limit.prepare(ctx, x.in, &x.T, x.ClientLeft)
 	b.feed.begin(x.in, ctx, src, x.T.Client.Addr)
 }
 
@@ -180,7 +197,7 @@ func (b *inspection) Stored() filter.Stored { return filter.StoredOf(b.src) }
 // fill reads the source into the hold until it is complete, or there is no more room (full),
 // or patience has passed.
 func (b *inspection) fill(patience time.Duration) (full bool, err error) {
-	switch ok, waited := b.hold.first(b.ctx, b.left, b.x.in.wait); {
+	switch ok, waited := b.hold.First(b.ctx, b.left, b.x.in.wait); {
 	case !ok:
 		return false, errNoRoom
 	case waited && abandonedBy(b.x):
@@ -199,10 +216,14 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 			return false, err
 		}
 		if doubtful { // the first bytes decide; no request waits for the rest of a film
-			b.show(b.hold.end)
-			_ = b.content.SniffedType()
-			if doubtful = false; b.content.NothingToRead() {
-				return false, nil
+			b.show(b.hold.End)
+			doubtful = false
+			if nothing := b.sniff(); b.done || !nothing {
+				continue
+			}
+			// It has no text, but checks may want the bytes themselves.
+			if err := b.judge(b.hold.End, false); err != nil || b.open {
+				return false, err
 			}
 		}
 	}
@@ -236,9 +257,9 @@ func (b *inspection) show(end int64) {
 		return
 	}
 	b.mu.Lock()
-	b.vec = b.hold.slices(b.vec[:0], b.seen, end)
+	b.vec = b.hold.Slices(b.vec[:0], b.seen, end)
 	if b.seen == 0 {
-		b.content.SetRoom(b.hold.long) // nil if the body is not in one block
+		b.content.SetRoom(b.hold.Long) // nil if the body is not in one block
 	}
 	b.mu.Unlock()
 	for _, p := range b.vec {
@@ -252,7 +273,8 @@ func (b *inspection) show(end int64) {
 // and holds back the tail. The last piece waits for the final verdict, so that the reader does
 // not have the complete body if the verdict changes. If nothing arrives for a while, the tail
 // is released too, unless a scanner waits for the end. A document that can only be read when
-// complete is held as long as there is room.
+// complete is held as long as there is room. While a check awaits the end, nothing is released:
+// what memory has no room for goes to a file.
 func (b *inspection) advance() error {
 	b.drop(b.sent)
 	for paused := false; ; {
@@ -267,7 +289,7 @@ func (b *inspection) advance() error {
 			continue
 		}
 		b.show(end)
-		if b.sent == 0 && !done && !full && b.content.NeedsWhole() {
+		if b.sent == 0 && !done && !full && b.needsWhole() {
 			if _, err := b.await(end); err != nil {
 				return err
 			}
@@ -275,6 +297,20 @@ func (b *inspection) advance() error {
 		}
 		if err := b.judge(end, done); err != nil || b.failed != nil {
 			return err
+		}
+		if b.awaited {
+			switch {
+			case full:
+				b.storeMore(end)
+			case b.headFirst && !b.begun:
+				b.begun = true
+				return nil
+			}
+			paused = false
+			continue
+		}
+		if !done {
+			b.passOn()
 		}
 		to := end
 		if b.over = done; !done && !b.open && (!paused || b.content.AwaitsVerdict()) {
@@ -301,7 +337,11 @@ func (b *inspection) worthJudging(end int64) bool {
 	if b.open {
 		return end > b.sent
 	}
-	return end-b.judged >= judgeStep || b.judged == 0 && end > 0
+	step := int64(judgeStep)
+	if b.awaited {
+		step = keptStep
+	}
+	return end-b.judged >= step || b.judged == 0 && end > 0
 }
 
 // await waits until more was read. It gives up after a pause in a body whose reader may be
@@ -318,7 +358,7 @@ func (b *inspection) await(end int64) (paused bool, err error) {
 		}
 		return false, err
 	}
-	if end == b.sent || b.content.Markup() {
+	if end == b.sent || b.awaited || b.content.Markup() {
 		<-b.more
 		return false, nil
 	}
@@ -335,17 +375,21 @@ func (b *inspection) await(end int64) (paused bool, err error) {
 // clear releases the bytes before a position to the reader.
 func (b *inspection) clear(to int64) {
 	b.mu.Lock()
-	b.vec = b.hold.slices(b.vec[:0], b.sent, to)
+	b.vec = b.hold.Slices(b.vec[:0], max(b.sent, b.store.end), to)
 	b.most = ahead
 	b.mu.Unlock()
 	b.follow(b.vec)
-	b.ready.Set(b.vec...)
 	b.sent = to
+	if b.store.left(to) > 0 {
+		b.store.after = append(b.store.after[:0], b.vec...)
+		return
+	}
+	b.ready.Set(b.vec...)
 }
 
 // follow decodes the released bytes of a page that may still be cut.
 func (b *inspection) follow(cleared [][]byte) {
-	if b.over || b.open || b.stage != filter.ResponseBody {
+	if b.over || b.open || b.stage != filter.ResponseBody || b.store.end > 0 {
 		return
 	}
 	if b.behind == nil {
@@ -376,9 +420,30 @@ func (b *inspection) last() []byte {
 		return nil
 	}
 	b.mu.Lock()
-	rest := b.hold.slices(nil, b.sent, b.hold.end)
+	rest := b.hold.Slices(nil, b.sent, b.hold.End)
 	b.mu.Unlock()
 	return b.behind.Seal(rest, notice(b.x))
+}
+
+// beginLimit begins a part of the judgement. Its end is [watch.finish].
+func (b *inspection) beginLimit(turn bool) {
+	b.content.Bound(b.limit.asked)
+	b.x.in.watch.begin(&b.limit, b.content.Len(), turn)
+}
+
+// sniff reads the beginning of the body, and reports whether there is nothing to read in it.
+func (b *inspection) sniff() bool {
+	b.beginLimit(false)
+	defer b.x.in.watch.finish(&b.limit)
+	_ = b.content.SniffedType()
+	return b.content.NothingToRead()
+}
+
+// needsWhole reports whether the body can only be read when it is complete.
+func (b *inspection) needsWhole() bool {
+	b.beginLimit(false)
+	defer b.x.in.watch.finish(&b.limit)
+	return b.content.NeedsWhole()
 }
 
 // judge judges the body up to a position, after waiting for a turn: running more judgements
@@ -404,20 +469,38 @@ func (b *inspection) judge(end int64, done bool) error {
 		i.judges.Release(1)
 		return ErrGone
 	}
-	defer i.judges.Release(1)
+	b.beginLimit(true)
+	defer func() {
+		if i.watch.finish(&b.limit) {
+			i.judges.Release(1)
+		}
+	}()
 	i.counters[judged].Add(1)
-	v := decide(b.ctx, b.x, b.t, b.stage)
+	if !b.asked {
+		b.asked = true
+		b.keep()
+	}
+	decide(&b.limit, b.x, b.t, b.stage)
+	v := &b.t.Verdict
+	switch b.limit.ended.Load() {
+	case clientLeft:
+		i.counters[abandoned].Add(1)
+		return ErrGone
+	case tookTooLong:
+		b.content.Stop(content.TookTooLong)
+	}
 	b.judged = end
+	b.awaited = b.content.Wait.Awaited() && b.content.Wait.Kept() && v.Action != filter.Allow && !done
 	if !done {
 		b.content.Forget()
 	}
 	b.record()
-	b.barren = b.content.NothingToRead()
+	b.barren = b.content.NothingToRead() && !b.awaited
 	b.open = v.Action == filter.Allow || b.barren
 	switch {
 	case !v.Final():
 		return nil
-	case b.sent == 0:
+	case b.sent == 0 && !b.begun:
 		return ErrRefused
 	}
 	return b.cut()
@@ -429,7 +512,7 @@ func (b *inspection) record() {
 	if b.stage == filter.ResponseBody {
 		b.t.Looked, b.t.Length = n, of
 	}
-	if why != content.AllRead {
+	if why = cmp.Or(why, b.content.Wait.Unkept()); why != content.AllRead {
 		b.t.Unread = strings.ReplaceAll(why.String(), " ", "-")
 	}
 }
@@ -463,7 +546,7 @@ func abandonedBy(x *Exchange) bool {
 
 // end records that the whole body was judged, and releases the memory of checks.
 func (b *inspection) end() {
-	if b.stage == filter.ResponseBody && (!b.open || b.barren) && b.content.Unread() == content.AllRead {
+	if b.stage == filter.ResponseBody && (!b.open || b.barren) && cmp.Or(b.content.Unread(), b.content.Wait.Unkept()) == content.AllRead {
 		keepJudged(b.x)
 	}
 	b.release()
@@ -471,7 +554,7 @@ func (b *inspection) end() {
 
 // release releases the memory of checks.
 func (b *inspection) release() {
-	if why := b.content.Unread(); why != content.AllRead {
+	if why := cmp.Or(b.content.Unread(), b.content.Wait.Unkept()); why != content.AllRead {
 		b.x.in.unread[why].Add(1)
 	}
 	b.content.Release()
@@ -506,10 +589,13 @@ func (b *inspection) free() {
 		b.own = filter.Transaction{}
 	}
 	b.ready.Close()
-	b.hold.free()
+	b.store.free(b.x.in)
+	b.hold.Free()
+	b.limit.reset()
 	clear(b.vec)
 	b.x, b.t, b.ctx, b.src = nil, nil, nil, nil
 	b.seen, b.judged, b.sent, b.open, b.barren, b.over, b.failed = 0, 0, 0, false, false, false, nil
+	b.awaited, b.asked, b.headFirst, b.begun = false, false, false, false
 }
 
 // UploadRefused reports whether the verdict on an upload changed while it passed, and stores

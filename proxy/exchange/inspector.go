@@ -1,18 +1,21 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"shuultuur/content"
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 	"shuultuur/proxy/fair"
-	"shuultuur/setting"
+	"shuultuur/proxy/held"
 )
 
 // Config are the settings of an Inspector. The zero value of each field means its default.
@@ -26,6 +29,7 @@ type Config struct {
 	Downloads setting.Size     `yaml:"downloads"`  // disk space for downloads that are judged before the client gets them; default 1 GiB; off: they pass piece by piece as they are judged
 	Folder    string           `yaml:"-"`          // for these downloads; "" is the system's folder for temporary files
 	QueueTime setting.Duration `yaml:"queue-time"` // longest wait for a turn or for memory; default 5s
+	Log       *slog.Logger     `yaml:"-"`          // default: nothing is logged
 }
 
 // An Inspector is shared by exchanges: memory to hold bodies, turns to judge them, and
@@ -38,8 +42,9 @@ type Inspector struct {
 	pages    *judgedPages
 	saved    *savedFiles // nil if downloads pass piece by piece
 	wait     time.Duration
-	budget   *budget
+	budget   *held.Budget
 	judges   *fair.Semaphore
+	watch    watch // ends judgements that take too long
 	counters [heldBytes]atomic.Int64
 	unread   [content.Cut + 1]atomic.Int64 // bodies, by reason
 }
@@ -58,6 +63,7 @@ const (
 	messagesReplaced
 	downloadPages
 	downloadsFull
+	stuck
 	heldBytes // current number, as for the following
 	heldWaiting
 	judging
@@ -77,7 +83,8 @@ var descs = [...]*metric.Desc{
 	messagesReplaced: metric.NewDesc("shuultuur_messages_replaced_total", "Messages of conversations replaced."),
 	downloadPages:    metric.NewDesc("shuultuur_download_pages_total", "Downloads for which the client got a page while they were judged."),
 	downloadsFull:    metric.NewDesc("shuultuur_downloads_full_total", "Downloads for which there was no room while they were judged."),
-	heldBytes:        metric.NewDesc("shuultuur_held_bytes", "Bytes held for judgement."),
+	stuck:            metric.NewDesc("shuultuur_bodies_stuck_total", "Judgements that did not end when their time was over, so that others got their turns."),
+	heldBytes:        metric.NewDesc("shuultuur_held_bytes", "Bytes held for judgement, and bytes that HTTP/2 origins may have sent and nobody has read."),
 	heldWaiting:      metric.NewDesc("shuultuur_held_waiting", "Bodies that wait for memory to be held in."),
 	judging:          metric.NewDesc("shuultuur_judging", "Bodies being judged."),
 	judgeWaiting:     metric.NewDesc("shuultuur_judge_waiting", "Bodies that wait to be judged."),
@@ -103,30 +110,27 @@ func NewInspector(cfg Config) (*Inspector, error) {
 	if i.held > total {
 		return nil, setting.At("held", fmt.Errorf("%d bytes of one body exceed held-total, %d bytes", i.held, total))
 	}
-	one := (i.held + large - 1) / large * large
-	i.budget = newBudget(max(total, one), one) // any permitted body fits
+	one := (i.held + held.Large - 1) / held.Large * held.Large
+	i.budget = held.New(max(total, one), one) // any permitted body fits
 	judges := cfg.Judges.Or(2 * runtime.GOMAXPROCS(0))
 	if judges == 0 {
 		judges = math.MaxInt32
 	}
 	i.judges = fair.New(int64(judges), 0)
+	i.watch.in, i.watch.log = i, cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return i, nil
 }
 
 // limits returns the limits of a body whose memory w counts.
-func (i *Inspector) limits(w *windows) content.Limits {
+func (i *Inspector) limits(w *held.Windows) content.Limits {
 	return content.Limits{Decoded: i.decoded, Scripts: i.scripts, Memory: w}
 }
 
 // Held returns the number of bytes currently held.
 func (i *Inspector) Held() int64 { return i.budget.Used() }
 
-// Block returns an empty block for n bytes, at most 64 KiB, which counts for no client. Return
-// it with Release.
-func (i *Inspector) Block(n int64) []byte { return i.budget.block(n) }
-
-// Release returns a block.
-func (i *Inspector) Release(block []byte) { i.budget.release(block) }
+// Memory returns the memory that bodies are held in.
+func (i *Inspector) Memory() *held.Budget { return i.budget }
 
 // Collect implements metric.Collector.
 func (i *Inspector) Collect(ch chan<- metric.Metric) {

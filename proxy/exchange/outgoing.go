@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // MakeOutgoing makes the request as it goes upstream: the fields as the client sent them, without

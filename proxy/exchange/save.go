@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/fair"
 	"shuultuur/proxy/page"
 )
@@ -237,10 +237,9 @@ type heldDownload struct {
 	ended  chan struct{} // closed when the goroutine ends
 
 	// The following belong to the goroutine until ended is closed.
-	claim int64 // bytes claimed but not yet for a file
-	file  *file // nil if all of it is in memory
-	err   error
-	why   error // why there is no file
+	file *file // nil if all of it is in memory
+	err  error
+	why  error // why there is no file
 
 	out  []byte // bytes of the page to read next
 	over bool   // nothing follows out
@@ -256,9 +255,10 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 		x.Note(errSaveFull.Error() + ": it passes in pieces")
 		return nil, false, nil
 	}
-	d := &heldDownload{x: x, b: b, s: s, size: n, claim: n, ended: make(chan struct{})}
+	d := &heldDownload{x: x, b: b, s: s, size: n, ended: make(chan struct{})}
 	ctx, d.cancel = context.WithCancel(ctx)
 	b.begin(x, ctx, s.Body, filter.ResponseBody)
+	b.store.room = n
 	b.content.Reset(t.Content(), x.in.limits(&b.windows))
 	if n > 0 {
 		b.content.Expect(n)
@@ -317,14 +317,16 @@ func (d *heldDownload) run() {
 
 // spill moves the body to a file.
 func (d *heldDownload) spill() error {
-	f, err := d.x.in.saved.create(d.claim)
-	if err != nil {
-		d.why = err
-		return errSaveFull
+	if d.file = d.b.store.take(); d.file == nil {
+		f, err := d.x.in.saved.create(d.b.store.room)
+		if err != nil {
+			d.why = err
+			return errSaveFull
+		}
+		d.b.store.room, d.file = 0, f
 	}
-	d.claim, d.file = 0, f
 	for !d.b.AtEnd() {
-		if _, err := d.b.Copy(f, saveStep); err != nil {
+		if _, err := d.b.Copy(d.file, saveStep); err != nil {
 			return err
 		}
 	}
@@ -380,7 +382,6 @@ func (d *heldDownload) free() {
 	if d.file != nil {
 		d.file.drop()
 	}
-	d.x.in.saved.give(d.claim)
 	d.x.saving = nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 const browser = "GET http://x.test/setup.exe HTTP/1.1\r\nHost: x.test\r\nAccept: text/html,*/*\r\n\r\n"

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"shuultuur/content"
+	"shuultuur/content/conversation"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // This file handles conversations: bodies and upgraded connections that are endless series of
@@ -47,8 +48,8 @@ type Talk struct {
 	record func(*filter.Transaction)
 
 	protocol Protocol
-	framer   content.Framer
-	window   content.Window
+	framer   conversation.Framer
+	window   conversation.Window
 	known    []filter.Finding // of base
 	noted    []filter.Reason  // monitoring rules that matched before
 
@@ -69,21 +70,22 @@ type refusal struct {
 
 // Talk returns a Talk for one direction of the conversation that x has begun. Messages that
 // match a rule are recorded separately.
-func (x *Exchange) Talk(s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
+func (x *Exchange) Talk(s filter.Stage, p Protocol, f conversation.Framer, record func(*filter.Transaction)) *Talk {
 	base := x.T
 	base.Findings = append([]filter.Finding(nil), x.T.Findings...)
 	return newTalk(x, &base, s, p, f, record)
 }
 
-func newTalk(x *Exchange, base *filter.Transaction, s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
+func newTalk(x *Exchange, base *filter.Transaction, s filter.Stage, p Protocol, f conversation.Framer, record func(*filter.Transaction)) *Talk {
 	return &Talk{i: x.in, e: x.Engine, base: base, stage: s, record: record, protocol: p, framer: f, known: slices.Clip(base.Findings)}
 }
 
 // A judgement is the memory for judging a message.
 type judgement struct {
-	t    filter.Transaction
-	body content.Body
-	text []byte
+	t     filter.Transaction
+	body  content.Body
+	text  []byte
+	limit limit
 }
 
 var judgements = sync.Pool{New: func() any { return new(judgement) }}
@@ -102,7 +104,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 			k.drop()
 			return dst, true
 		}
-		w, socket := k.framer.(*content.WebSocket)
+		w, socket := k.framer.(*conversation.WebSocket)
 		if !whole || socket && m.Control && w.InMessage() { // between the frames of a message: it is forwarded with that
 			var over bool
 			if dst, over = k.holdPiece(ctx, dst, piece); over {
@@ -118,7 +120,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 			return dst, true
 		default:
 			dst = k.replacement(dst)
-			k.refusal, k.window = nil, content.Window{}
+			k.refusal, k.window = nil, conversation.Window{}
 		}
 		k.drop()
 	}
@@ -148,7 +150,7 @@ func (k *Talk) holdPiece(ctx context.Context, dst, piece []byte) (out []byte, ov
 	k.pending = append(k.pending, piece...)
 	// The framer also holds the message.
 	if need := 2 * int64(cap(k.pending)); need > 2*freeMessage && need > k.claimed {
-		if len(k.pending) <= mostMessage && k.i.budget.claim(k.base.Client.Addr, need-k.claimed) {
+		if len(k.pending) <= mostMessage && k.i.budget.Claim(k.base.Client.Addr, need-k.claimed) {
 			k.claimed = need
 			return dst, false
 		}
@@ -178,7 +180,7 @@ func (k *Talk) drop() {
 		k.pending = nil // keep nothing between messages, which may be far apart
 	}
 	if k.claimed > 0 {
-		k.i.budget.give(k.base.Client.Addr, k.claimed)
+		k.i.budget.Give(k.base.Client.Addr, k.claimed)
 		k.claimed = 0
 	}
 	k.midway, k.blind = false, false
@@ -189,16 +191,15 @@ func (k *Talk) Close() { k.drop() }
 
 // judge judges a message together with the recent text before it, and reports whether it may
 // pass.
-func (k *Talk) judge(ctx context.Context, m content.Message) bool {
+func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 	text, why := k.window.Add(m)
 	if !text && why == content.AllRead {
 		return true
 	}
 	defer k.window.Trim()
-	if ok, _ := k.i.judges.Acquire(ctx, k.base.Client.Addr, 1, k.i.wait); !ok {
+	turn, _ := k.i.judges.Acquire(ctx, k.base.Client.Addr, 1, k.i.wait)
+	if !turn {
 		why = content.NoCapacity
-	} else {
-		defer k.i.judges.Release(1)
 	}
 	k.i.counters[messages].Add(1)
 	k.looked += int64(len(m.Data))
@@ -218,19 +219,29 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 	j.text = k.window.AppendText(j.text[:0])
 	j.body.ResetText(j.text)
 	defer j.body.Release()
+	j.limit.prepare(ctx, k.i, k.base, nil)
+	j.body.Bound(j.limit.asked)
+	k.i.watch.begin(&j.limit, int64(len(m.Data)), turn)
+	defer func() {
+		if k.i.watch.finish(&j.limit) {
+			k.i.judges.Release(1)
+		}
+		j.limit.reset()
+	}()
 	if k.stage == filter.RequestBody {
 		t.Upload, t.BytesIn = &j.body, int64(len(m.Data))
 	} else {
 		t.Body, t.BytesOut = &j.body, int64(len(m.Data))
 	}
-	v := k.e.Decider.Decide(ctx, t, k.stage)
+	k.e.Decider.Decide(&j.limit, t, k.stage)
+	v := &t.Verdict
 	t.Body, t.Upload = nil, nil
 	fresh := len(t.Monitored) > len(k.noted)
 	if fresh {
 		k.noted = append([]filter.Reason(nil), t.Monitored...)
 	}
 	if v.Final() {
-		k.refusal = &refusal{v, append([]filter.Finding(nil), t.Findings...)}
+		k.refusal = &refusal{*v, append([]filter.Finding(nil), t.Findings...)}
 		k.i.counters[messagesRefused].Add(1)
 	}
 	if (v.Final() || fresh) && k.record != nil {
@@ -252,7 +263,7 @@ func (k *Talk) reason() string {
 // replacement appends our message in place of a refused one.
 func (k *Talk) replacement(dst []byte) []byte {
 	k.i.counters[messagesReplaced].Add(1)
-	text := "[" + oneLine(k.reason()) + "]"
+	text := "[" + fieldValue(k.reason()) + "]"
 	if k.protocol == Events {
 		return append(append(append(dst, "data: "...), text...), "\n\n"...)
 	}
@@ -289,7 +300,7 @@ func (k *Talk) AppendEnd(dst []byte, because *Talk) []byte {
 	if k.midway {
 		return dst
 	}
-	why := oneLine(because.reason())
+	why := fieldValue(because.reason())
 	switch k.protocol {
 	case Events:
 		return append(append(append(dst, "event: blocked\ndata: "...), why...), "\n\n"...)
@@ -321,16 +332,16 @@ func percent(s string) string {
 
 // framing returns the protocol and framer of a body that is a conversation; otherwise ok is
 // false.
-func framing(h *content.Head, fields message.Fields) (p Protocol, f content.Framer, ok bool) {
+func framing(h *content.Head, fields message.Fields) (p Protocol, f conversation.Framer, ok bool) {
 	switch typ := h.Type(); {
 	case typ == "text/event-stream":
-		return Events, &content.Events{}, true
+		return Events, &conversation.Events{}, true
 	case strings.HasPrefix(typ, "application/grpc-web"):
-		return GRPCWeb, &content.GRPC{Coding: string(fields.Get("Grpc-Encoding")), Base64: strings.HasPrefix(typ, "application/grpc-web-text")}, true
+		return GRPCWeb, &conversation.GRPC{Coding: string(fields.Get("Grpc-Encoding")), Base64: strings.HasPrefix(typ, "application/grpc-web-text")}, true
 	case strings.HasPrefix(typ, "application/connect+"): // framed like gRPC
-		return GRPCWeb, &content.GRPC{Coding: string(fields.Get("Connect-Content-Encoding"))}, true
+		return GRPCWeb, &conversation.GRPC{Coding: string(fields.Get("Connect-Content-Encoding"))}, true
 	case strings.HasPrefix(typ, "application/grpc"):
-		return GRPC, &content.GRPC{Coding: string(fields.Get("Grpc-Encoding"))}, true
+		return GRPC, &conversation.GRPC{Coding: string(fields.Get("Grpc-Encoding"))}, true
 	}
 	return 0, nil, false
 }
@@ -387,7 +398,7 @@ func (x *Exchange) Sockets(s *message.Response, record func(*filter.Transaction)
 		}
 	}
 	// T does not change while the connection lasts, so it need not be copied.
-	up = newTalk(x, t, filter.RequestBody, Socket, &content.WebSocket{Deflate: deflate}, record)
-	down = newTalk(x, t, filter.ResponseBody, Socket, &content.WebSocket{Deflate: deflate, Takeover: takeover}, record)
+	up = newTalk(x, t, filter.RequestBody, Socket, &conversation.WebSocket{Deflate: deflate}, record)
+	down = newTalk(x, t, filter.ResponseBody, Socket, &conversation.WebSocket{Deflate: deflate, Takeover: takeover}, record)
 	return up, down
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/content"
+	"shuultuur/content/conversation"
 	"shuultuur/filter"
 )
 
@@ -27,7 +27,7 @@ func FuzzTalk(f *testing.F) {
 			}
 			return filter.Verdict{}
 		}})
-		framer := [...]content.Framer{&content.Events{}, &content.WebSocket{Deflate: true}, &content.GRPC{}, &content.GRPC{Base64: true}, &content.Lines{}}[protocol%5]
+		framer := [...]conversation.Framer{&conversation.Events{}, &conversation.WebSocket{Deflate: true}, &conversation.GRPC{}, &conversation.GRPC{Base64: true}, &conversation.Lines{}}[protocol%5]
 		k := x.Talk(filter.ResponseBody, [...]Protocol{Events, Socket, GRPC, GRPCWeb, Lines}[protocol%5], framer, nil)
 		var out []byte
 		over := false
@@ -59,7 +59,7 @@ func TestAnIncompleteMessageIsJudged(t *testing.T) {
 			}
 			return filter.Verdict{}
 		}})
-		k := x.Talk(filter.ResponseBody, Events, &content.Events{}, nil)
+		k := x.Talk(filter.ResponseBody, Events, &conversation.Events{}, nil)
 		out, over := k.Pass(t.Context(), nil, []byte(in))
 		if !over {
 			out, over = k.End(t.Context(), out)
@@ -96,7 +96,7 @@ func TestALargeMessageIsJudgedInParts(t *testing.T) {
 		"compressed":        {frame(0xC1, good), 1},
 	} {
 		x, i := begin(t, Config{HeldTotal: 8 << 20}, decider{decide: decide})
-		k := x.Talk(filter.ResponseBody, Socket, &content.WebSocket{Deflate: true}, nil)
+		k := x.Talk(filter.ResponseBody, Socket, &conversation.WebSocket{Deflate: true}, nil)
 		var out []byte
 		over := false
 		for rest := c.in; len(rest) > 0 && !over; {

@@ -5,8 +5,10 @@ import (
 	"io"
 
 	"shuultuur/content"
+	"shuultuur/content/conversation"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
+	"shuultuur/proxy/held"
 )
 
 // A talkBody is a body that is a conversation: its messages are forwarded one by one.
@@ -27,7 +29,7 @@ type talkBody struct {
 func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head, fields message.Fields, src message.Body) *talkBody {
 	p, f, ok := framing(h, fields)
 	if !ok && s == filter.ResponseBody && h.Lines() && src.Remaining() < 0 { // it is generated while it is sent
-		p, f, ok = Lines, &content.Lines{}, true
+		p, f, ok = Lines, &conversation.Lines{}, true
 	}
 	if !ok {
 		return nil
@@ -36,7 +38,7 @@ func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head
 	b.src, b.fill = src, b.next
 	if h.Coded() {
 		b.decoder = new(content.Body)
-		b.decoder.Reset(h, x.in.limits(&windows{x.in.budget, x.T.Client.Addr}))
+		b.decoder.Reset(h, x.in.limits(&held.Windows{Memory: x.in.budget, Client: x.T.Client.Addr}))
 	}
 	x.talks = append(x.talks, b)
 	return b
@@ -45,7 +47,7 @@ func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head
 // next reads until messages may be forwarded, or the body is over.
 func (b *talkBody) next() error {
 	if b.block == nil {
-		b.block = b.x.in.Block(medium)
+		b.block = b.x.in.budget.Block(held.Medium)
 	}
 	for b.ready.Remaining() == 0 && !b.over {
 		if b.err != nil {
@@ -107,7 +109,7 @@ func (b *talkBody) pass(p []byte) (refused bool) {
 // transaction of x.
 func (b *talkBody) free() {
 	if b.block != nil {
-		b.x.in.Release(b.block)
+		b.x.in.budget.Free(b.block)
 		b.block = nil
 	}
 	if b.decoder != nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"shuultuur/content"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // This file handles pages that are forwarded before they are judged completely, in a coding

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // An UpgradeAnswer is how to handle a client's request for another protocol (RFC 9110 section

@@ -11,7 +11,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // This file handles responses that are not a complete page: a range (206), and "not modified"
@@ -175,7 +175,7 @@ func (b *inspection) cutOut(s *message.Response) {
 	last, total, _ := strings.Cut(rest, "/")
 	from, err1 := strconv.ParseInt(first, 10, 63)
 	to, err2 := strconv.ParseInt(last, 10, 63)
-	if err1 != nil || err2 != nil || s.Status != 200 || !b.over || b.hold.base > 0 || to < from || to >= b.hold.end || total != strconv.FormatInt(b.hold.end, 10) {
+	if err1 != nil || err2 != nil || s.Status != 200 || !b.over || b.hold.Base > 0 || b.store.end > 0 || to < from || to >= b.hold.End || total != strconv.FormatInt(b.hold.End, 10) {
 		return
 	}
 	b.sent = from

@@ -19,17 +19,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"html/template"
 
-	"shuultuur/arrange"
 	"shuultuur/filter"
 	"shuultuur/intercept"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/text"
 )
 
@@ -417,7 +417,7 @@ func contentKinds(all []filter.Finding, decided *filter.Finding) string {
 			of = append(of, f)
 		}
 	}
-	arrange.By(of, func(a, b filter.Finding) int { return b.Score - a.Score })
+	slices.SortStableFunc(of, func(a, b filter.Finding) int { return b.Score - a.Score })
 	var names []string
 	for _, f := range of[:min(3, len(of))] {
 		names = append(names, f.Category)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 func TestTemplatesMayBeReplaced(t *testing.T) {

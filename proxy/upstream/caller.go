@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // A Caller is one client connection for which requests are sent, one at a time. Its owner sets
@@ -27,6 +27,13 @@ type Caller struct {
 	// Passed is the value of [message.LoopField] in the client's request. A parent proxy gets it
 	// with our own mark appended.
 	Passed []byte
+	// Session keeps connections that belong to the client connection. If it is nil, they are
+	// closed after each request.
+	Session *Session
+	// Client and User are who sends the request: what they sign in serves nobody else on the
+	// same client connection.
+	Client netip.Addr
+	User   string
 	// Note is information for the operator about the last request.
 	Note string
 	// Server is the address to which the last request was sent, or that did not accept a

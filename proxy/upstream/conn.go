@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/platform"
+	"shuultuur/lib/message"
+	"shuultuur/lib/platform"
 )
 
 const (
@@ -34,6 +34,9 @@ type conn struct {
 	asked  bool             // the origin requested a client certificate
 	faults []filter.Finding // of the origin's certificate
 	peer   peer
+
+	own     string   // its key in the Session to which it belongs, "" if it may serve anyone
+	signing *signing // the sign-in whose next step it waits for
 }
 
 func newConn(c *net.TCPConn, head int, relaxed bool) (*conn, error) {

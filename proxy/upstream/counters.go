@@ -3,7 +3,7 @@ package upstream
 import (
 	"sync/atomic"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 )
 
 // Counters of a Transport.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 const protocolH2 = "h2"
@@ -50,14 +50,24 @@ func (l *link) server() net.Addr {
 }
 
 // putBack returns a link on which nothing was sent.
-func (l *link) putBack(t *Transport) {
+func (l *link) putBack(t *Transport, c *Caller) {
 	if l.conn != nil {
-		t.pool.put(l.conn, time.Now())
+		t.keep(c, l.conn)
 	}
 }
 
-// destination determines where q goes.
-func (t *Transport) destination(c *Caller, q *message.Request) (d destination, err error) {
+// keep keeps an idle connection: for everyone, or for the client connection of c.
+func (t *Transport) keep(c *Caller, u *conn) {
+	if u.own == "" {
+		t.pool.put(u, time.Now())
+	} else {
+		c.Session.put(u)
+	}
+}
+
+// destination determines where q goes. signs says that q signs in its connection, which HTTP/2
+// has no notion of.
+func (t *Transport) destination(c *Caller, q *message.Request, signs bool) (d destination, err error) {
 	d.port, _ = portOf(q)
 	b := c.key[:0]
 	if q.Dial != "" {
@@ -76,6 +86,11 @@ func (t *Transport) destination(c *Caller, q *message.Request) (d destination, e
 		d.tls, d.through = c.TLS, true
 		if d.tls == nil {
 			d.tls = browserTLS(q)
+		}
+		if signs && d.tls.HTTP2 {
+			one := *d.tls
+			one.HTTP2 = false
+			d.tls = &one
 		}
 		b = append(append(append(b, '|'), d.tls.ServerName...), '|')
 		b = append(b, d.tls.Name...)
@@ -127,8 +142,16 @@ func (t *Transport) byParent(host string, port uint16) (bool, error) {
 	return true, nil
 }
 
-// connect returns a connection to d; with fresh, a new one.
-func (t *Transport) connect(ctx context.Context, c *Caller, d *destination, fresh bool) (link, error) {
+// connect returns a connection for the request of r, to r.to; with fresh, a new one.
+func (t *Transport) connect(ctx context.Context, c *Caller, r *reply, signIn *credentials, fresh bool) (link, error) {
+	d := &r.to
+	own := c.Session != nil && (signIn.sent || c.Session.used.Load())
+	if own {
+		l, err := t.ownLink(ctx, c, r, signIn, fresh)
+		if err != nil || l.conn != nil || l.two != nil {
+			return l, err
+		}
+	}
 	if !fresh {
 		if u := t.pool.get(c.key, time.Now()); u != nil {
 			t.counters.add(reused)
@@ -145,20 +168,55 @@ func (t *Transport) connect(ctx context.Context, c *Caller, d *destination, fres
 	if err := c.hold(closeFunc(cancel)); err != nil {
 		return link{}, err
 	}
-	l, err := t.open(ctx, c, d)
+	l, err := t.open(ctx, c, r)
 	if err != nil && d.tls != nil && !d.tls.HTTP2 && wantsOther(err) { // it only supports HTTP/2, and we can translate
 		d.tls.HTTP2 = true
 		c.key = append(c.key, "|h2"...)
-		if o := t.two.get(string(c.key)); o != nil {
+		o := (*origin2)(nil)
+		if !r.signs {
+			o = t.two.get(string(c.key))
+		} else if own {
+			o = c.Session.take2(c.ownKey(r.q, d))
+		}
+		if o != nil {
 			return link{two: o, faults: o.faults, reused: true}, nil
 		}
-		return t.open(ctx, c, d)
+		return t.open(ctx, c, r)
 	}
 	return l, err
 }
 
-// open makes a new connection to d.
-func (t *Transport) open(ctx context.Context, c *Caller, d *destination) (link, error) {
+// ownLink returns a connection of the client's Session, if there is one.
+func (t *Transport) ownLink(ctx context.Context, c *Caller, r *reply, signIn *credentials, fresh bool) (l link, err error) {
+	s, key := c.Session, c.ownKey(r.q, &r.to)
+	if signIn.sent {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if err := c.hold(closeFunc(cancel)); err != nil {
+			return l, err
+		}
+		if r.signing, err = s.begin(ctx, key, r.q, signIn); err != nil {
+			return l, err
+		}
+	}
+	if fresh {
+		return l, nil
+	}
+	if u := s.take(key, r.signing); u != nil {
+		t.counters.add(reused)
+		return link{conn: u, faults: u.faults, reused: true}, nil
+	}
+	if r.to.tls != nil && r.to.tls.HTTP2 {
+		if o := s.take2(key); o != nil {
+			return link{two: o, faults: o.faults, reused: true}, nil
+		}
+	}
+	return l, nil
+}
+
+// open makes a new connection for the request of r.
+func (t *Transport) open(ctx context.Context, c *Caller, r *reply) (link, error) {
+	d := &r.to
 	addr, _, _ := strings.Cut(string(c.key), "|")
 	u, err := t.dial(ctx, addr, d, c.Passed)
 	if err != nil {
@@ -172,8 +230,19 @@ func (t *Transport) open(ctx context.Context, c *Caller, d *destination) (link, 
 		u.Close()
 		return link{}, err
 	}
+	if u.asked || r.signs {
+		u.own = c.ownKey(r.q, d)
+	}
 	if tc := u.c.(*tls.Conn); tc.ConnectionState().NegotiatedProtocol == protocolH2 {
-		o, err := t.two.put(u.key, tc, u)
+		two, key := &t.two, u.key
+		if r.signs || u.asked && c.Session != nil {
+			two, key = c.Session.connections2(t), u.own
+		}
+		if two == nil {
+			u.Close()
+			return link{}, errors.New("sign in to an origin that speaks HTTP/2 only: the connection would be shared")
+		}
+		o, err := two.put(key, tc, u)
 		if err != nil {
 			u.Close()
 			return link{}, err
@@ -290,17 +359,17 @@ func (t *Transport) Tunnel(ctx context.Context, host string, port uint16) (c net
 // The connection is kept for a request.
 func (t *Transport) Meet(ctx context.Context, q *message.Request, h *filter.Handshake) ([]filter.Finding, error) {
 	c, r := begin(ctx, t, q)
-	d, err := t.destination(c, q)
-	if err != nil {
+	var err error
+	if r.to, err = t.destination(c, q, false); err != nil {
 		return nil, r.fail(err)
 	}
-	l, err := t.connect(ctx, c, &d, false)
+	l, err := t.connect(ctx, c, r, new(credentials), false)
 	if err == nil {
 		if h != nil {
 			p := l.peer()
 			h.Version, h.Certificates = p.version, p.certificates
 		}
-		l.putBack(t)
+		l.putBack(t, c)
 	}
 	return l.faults, r.fail(err)
 }

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 
-	"shuultuur/dns"
-	"shuultuur/message"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/message"
 )
 
 // headSize is sufficient for an ordinary head and a short body.

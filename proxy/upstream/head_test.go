@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 )
 

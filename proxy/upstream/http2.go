@@ -19,7 +19,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"shuultuur/filter"
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // This file handles HTTP/2 to origins, for clients that use it too: requests are streams of
@@ -28,6 +28,7 @@ import (
 // An origin2 is an HTTP/2 connection to an origin.
 type origin2 struct {
 	cc       *http2.ClientConn
+	pacer    *pacer
 	asked    bool        // the origin requested a client certificate
 	answered atomic.Bool // it has answered a request
 	server   net.Addr
@@ -75,11 +76,12 @@ func (s *origins2) get(key string) *origin2 {
 }
 
 func (s *origins2) put(key string, tc *tls.Conn, u *conn) (*origin2, error) {
-	cc, err := s.transport.NewClientConn(tc)
+	p := newPacer(tc)
+	cc, err := s.transport.NewClientConn(p)
 	if err != nil {
 		return nil, err
 	}
-	o := &origin2{cc: cc, asked: u.asked, server: tc.RemoteAddr(), faults: u.faults, peer: u.peer}
+	o := &origin2{cc: cc, pacer: p, asked: u.asked, server: tc.RemoteAddr(), faults: u.faults, peer: u.peer}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byKey[key] = append(s.byKey[key], o)
@@ -109,7 +111,7 @@ func (s *origins2) sweep(all bool) {
 // askTwo sends the request as a stream of o and stores the head of the response.
 func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	b := &body2{r: r, cancel: cancel}
+	b := &body2{r: r, cancel: cancel, window: window{p: o.pacer, budget: r.t.budget, who: r.c.Client}}
 	r.body = b
 	if r.t.answer > 0 {
 		b.silence = time.AfterFunc(r.t.answer, func() { b.silent.Store(true); cancel() })
@@ -118,7 +120,7 @@ func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err erro
 		return false, err
 	}
 	h := hints{r: r, heads: make(chan *message.Response, 8), over: make(chan struct{})}
-	req, err := b.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: h.forward}))
+	req, err := b.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: h.forward, WroteHeaders: b.window.opened}))
 	if err != nil {
 		return false, err
 	}
@@ -174,6 +176,7 @@ type body2 struct {
 	res     *http.Response
 	left    int64 // as in Response.Length
 	trailer message.Fields
+	window  window
 
 	silence *time.Timer // ends the stream; nil for never
 	silent  atomic.Bool // the timer has ended the stream
@@ -288,10 +291,14 @@ func (b *body2) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
 	}
+	since := b.window.begin()
 	n, err := b.res.Body.Read(p)
 	b.moved()
 	if b.left > 0 {
 		b.left -= int64(n)
+	}
+	if err == nil {
+		b.window.end(since, n, b.left)
 	}
 	if err == io.EOF {
 		if b.left > 0 {
@@ -353,6 +360,7 @@ func (b *body2) Close() error {
 		b.silence.Stop()
 	}
 	b.cancel()
+	b.window.close()
 	if b.res != nil {
 		b.res.Body.Close()
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // A parent is a proxy between us and the origins.

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 const slowest = 16 << 10 // bytes per second that an origin must send, in addition to Config.Answer
@@ -24,7 +24,11 @@ type reply struct {
 	body    message.Body // of conn's reader or of an HTTP/2 stream; nil if nothing is left to read
 	upload  upload
 	trailer message.Fields
-	unwatch func() bool
+	unwatch func() // ends the watch over a context that is not the caller's own
+	patient bool   // the end of the upload was waited for
+	to      destination
+	signs   bool     // the request signs in its connection
+	signing *signing // and belongs to this sign-in of concurrent requests
 }
 
 // SwitchedBody is implemented by the Body of a response with status 101.
@@ -44,6 +48,7 @@ func (r *reply) begin(t *Transport, c *Caller, q *message.Request) {
 func (r *reply) fail(err error) error {
 	failed := r.upload.stop()
 	r.end()
+	r.c.Session.end(r.signing)
 	if e, ok := errors.AsType[*BodyError](failed); ok {
 		return e
 	}
@@ -55,6 +60,8 @@ func (r *reply) fail(err error) error {
 func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool, err error) {
 	if l.two != nil {
 		if received, err = r.askTwo(ctx, l.two); err == nil {
+			r.Personal = r.signs
+			r.c.Session.end(r.signing)
 			r.Body = r
 			r.release()
 		}
@@ -72,6 +79,7 @@ func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool,
 	if received, err = r.receive(); err != nil {
 		return received, r.conn.explain(err)
 	}
+	r.claim()
 	if r.Body != nil {
 		r.body = r.Body
 	}
@@ -137,6 +145,22 @@ func (r *reply) receive() (received bool, err error) {
 	return true, &message.Error{Status: 502, Reason: "too many 1xx responses"}
 }
 
+// claim makes the connection the client's own if the client signs in on it.
+func (r *reply) claim() {
+	u := r.conn
+	offered, step := challenges(&r.Response)
+	if u.own == "" && (r.signs || offered) {
+		u.own = r.c.ownKey(r.q, &r.to)
+	}
+	r.Personal = u.own != ""
+	if u.signing = nil; step {
+		u.signing = r.signing
+	}
+	if u.signing == nil {
+		r.c.Session.end(r.signing)
+	}
+}
+
 // release returns the connection as soon as it has no more bytes of this response. That is
 // before the last bytes are written to the client, whose next request may arrive before that
 // write returns.
@@ -152,13 +176,21 @@ func (r *reply) release() {
 		r.body.Close()
 		r.body = nil
 	}
-	if r.conn == nil || r.Response.Close || r.Status == 101 || !r.upload.finished() || r.upload.err != nil {
+	if r.conn == nil || r.Response.Close || r.Status == 101 {
+		return
+	}
+	if r.conn.own != "" && !r.patient {
+		// The client's next request needs this connection, and may come before Close.
+		r.patient = true
+		r.upload.await(uploadTime)
+	}
+	if !r.upload.finished() || r.upload.err != nil {
 		return
 	}
 	u := r.conn
 	r.conn = nil
 	_ = r.c.hold(nil) // cannot fail without a closer
-	r.t.pool.put(u, time.Now())
+	r.t.keep(r.c, u)
 }
 
 // end closes a connection that was not returned.
@@ -290,7 +322,13 @@ func begin(ctx context.Context, t *Transport, q *message.Request) (*Caller, *rep
 	r := &c.reply
 	r.begin(t, c, q)
 	if !watched {
-		r.unwatch = context.AfterFunc(ctx, c.Abort)
+		over := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() { defer close(over); c.Abort() })
+		r.unwatch = func() {
+			if !stop() {
+				<-over // else it would abort the caller's next request
+			}
+		}
 	}
 	return c, r
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/platform"
+	"shuultuur/lib/message"
+	"shuultuur/lib/platform"
 )
 
 // CertificateCheck is the check name of findings about faulty certificates.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"shuultuur/message"
+	"shuultuur/lib/message"
 )
 
 // An upload sends a request body in its own goroutine: the origin may respond before it has
@@ -76,20 +76,28 @@ func (s *upload) finished() bool {
 	}
 }
 
-// stop ends an upload in progress, which makes connection and body unusable, and returns its
-// error. It waits a moment for one that is about to end: the response often arrives before the
-// upload returns from writing the last bytes.
-func (s *upload) stop() error {
+// await waits at most d for an upload that is about to end, and reports whether it has ended.
+func (s *upload) await(d time.Duration) bool {
 	if s.finished() {
-		return s.err
+		return true
 	}
-	timer := time.NewTimer(10 * time.Millisecond)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case s.err = <-s.done:
 		s.running = false
-		return s.err
+		return true
 	case <-timer.C:
+		return false
+	}
+}
+
+// stop ends an upload in progress, which makes connection and body unusable, and returns its
+// error. It waits a moment for one that is about to end: the response often arrives before the
+// upload returns from writing the last bytes.
+func (s *upload) stop() error {
+	if s.await(10 * time.Millisecond) {
+		return s.err
 	}
 	s.q.Body.Close()
 	s.conn.Close()
@@ -103,7 +111,8 @@ func (s *upload) stop() error {
 func (s *upload) copy() error {
 	body, c := s.q.Body, s.conn.c
 	var armed time.Time
-	for last := body.AtEnd(); !last; {
+	// An empty chunked body may be at its end already: its last chunk must be sent, too.
+	for last := s.q.Length != message.Chunked && body.AtEnd(); !last; {
 		if now := time.Now(); s.t.answer > 0 && now.Sub(armed) > s.t.answer/8 {
 			armed = now
 			c.SetDeadline(now.Add(s.t.answer)) // the response may take as long after the body

@@ -26,15 +26,15 @@ import (
 	"time"
 
 	"shuultuur/intercept"
-	"shuultuur/message"
-	"shuultuur/metric"
-	"shuultuur/setting"
+	"shuultuur/lib/message"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 )
 
 // Config are the settings of a Transport. The zero value of each field means its default.
 type Config struct {
 	// Parent is a proxy for all requests: http://user:pass@host:port.
-	Parent string `yaml:"parent"`
+	Parent string `yaml:"parent" secret:"url"`
 	// NoParent lists hosts that are reached without the parent: a domain includes everything
 	// below it; an address or network is for requests that name an address.
 	NoParent []string `yaml:"no-parent"`
@@ -91,10 +91,11 @@ type Transport struct {
 	tls      *tls.Config // base configuration for origins
 	verifier atomic.Pointer[intercept.Verifier]
 
-	pool  pool
-	two   origins2
-	ports ports
-	heads sync.Pool // of *[headSize]byte
+	pool   pool
+	two    origins2
+	budget Budget // of HTTP/2
+	ports  ports
+	heads  sync.Pool // of *[headSize]byte
 	counters
 }
 
@@ -103,6 +104,7 @@ func New(cfg Config) (*Transport, error) {
 	t := &Transport{
 		guard:    guard{private: cfg.Private, own: cfg.Own},
 		via:      cfg.Via,
+		budget:   noBudget{},
 		mark:     []byte(strings.ToLower(rand.Text())),
 		head:     int(cfg.Head.Or(DefaultHead)),
 		dialTime: cfg.Dial.Or(defaultDial),
@@ -189,19 +191,21 @@ func (t *Transport) Run(ctx context.Context) error {
 // Caller.Faults and Caller.Interim, and those of package net.
 func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error) {
 	c, r := begin(ctx, t, q)
-	d, err := t.destination(c, q)
-	if err != nil {
-		return nil, r.fail(err)
-	}
+	signIn := credentialsOf(q)
 	for fresh := false; ; fresh = true {
-		l, err := t.connect(ctx, c, &d, fresh)
+		d, err := t.destination(c, q, signIn.sent)
+		if err != nil {
+			return nil, r.fail(err)
+		}
+		r.to, r.signs = d, signIn.sent
+		l, err := t.connect(ctx, c, r, &signIn, fresh)
 		if err != nil {
 			c.refusedBy(err, d.toParent)
 			return nil, r.fail(err)
 		}
 		c.sentTo(l.server(), d.toParent)
 		if err := c.judge(l.faults); err != nil {
-			l.putBack(t)
+			l.putBack(t, c)
 			return nil, r.fail(err)
 		}
 		received, err := r.ask(ctx, &l, d.toParent && d.tls == nil)

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/dns"
-	"shuultuur/release"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/release"
 )
 
 // An address is an upstream in the form of the settings.

@@ -18,10 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/metric"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/resolver/validate"
-	"shuultuur/setting"
 )
 
 // silent answers nothing.
@@ -104,7 +105,7 @@ func TestDownUpstreamIsProbedAndComesBack(t *testing.T) {
 	good := serve(t, says("192.0.2.2"))
 	f := start(t, quick(Config{Upstreams: []string{shaky.addr, good.addr}, Order: Strict}))
 	u := first(f)
-	until(t, "the upstream is left alone", func() bool {
+	waittest.Until(t, "the upstream is left alone", func() bool {
 		if got := get(f, "example.com"); got != "192.0.2.2" {
 			t.Fatalf("address from the second upstream: got %s, want 192.0.2.2", got)
 		}
@@ -118,9 +119,9 @@ func TestDownUpstreamIsProbedAndComesBack(t *testing.T) {
 	if n := u.requests.Load() - before; n > 5 { // a few only, when the other upstream is late
 		t.Errorf("%d of 20 queries went to an upstream that is down, want at most 5", n)
 	}
-	until(t, "probes fail", func() bool { return u.probeFailures.Load() > 0 })
+	waittest.Until(t, "probes fail", func() bool { return u.probeFailures.Load() > 0 })
 	dead.Store(false)
-	until(t, "the upstream is back", func() bool { return get(f, "example.com") == "192.0.2.1" })
+	waittest.Until(t, "the upstream is back", func() bool { return get(f, "example.com") == "192.0.2.1" })
 }
 
 func TestWithEveryUpstreamDownTheyAreAskedAnyway(t *testing.T) {
@@ -415,7 +416,7 @@ func TestQueriesInFlightAreBounded(t *testing.T) {
 	for range 3 {
 		wg.Go(func() { get(f, "example.com") })
 	}
-	until(t, "three wait", func() bool { return s.queries.Load() == 3 })
+	waittest.Until(t, "three wait", func() bool { return s.queries.Load() == 3 })
 	if got := get(f, "example.com"); !strings.Contains(got, errFull.Error()) {
 		t.Errorf("got %q, want a refusal", got)
 	}
@@ -609,7 +610,7 @@ func TestNothingIsLeftRunning(t *testing.T) {
 		}
 		wg.Wait()
 	})
-	until(t, "all goroutines end", func() bool { return runtime.NumGoroutine() <= before+2 })
+	waittest.Until(t, "all goroutines end", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
 func TestClosedForwarderSaysSo(t *testing.T) {

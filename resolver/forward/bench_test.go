@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // echo answers every query with NXDOMAIN, at the least cost.

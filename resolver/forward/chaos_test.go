@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // A moody upstream works, or fails in one of many ways.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 	"shuultuur/resolver/validate"
-	"shuultuur/setting"
 )
 
 // Config is the settings of forwarding.

@@ -22,8 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/metric"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/metric"
 	"shuultuur/resolver/validate"
 )
 

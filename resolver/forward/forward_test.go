@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 func TestAnswersOverUDPAndTCP(t *testing.T) {

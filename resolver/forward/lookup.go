@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Lookup returns the addresses of a host name, and their TTL. qtype is A (1) or AAAA (28). No

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Sizes and codes of messages.

@@ -3,8 +3,7 @@ package forward
 import (
 	"fmt"
 	"math/rand/v2"
-
-	"shuultuur/arrange"
+	"slices"
 )
 
 // An Order is the order in which upstreams are queried.
@@ -75,7 +74,7 @@ func sortBySpeed(up []*upstream) {
 	for _, u := range up {
 		all = append(all, timedUpstream{u, u.speed()})
 	}
-	arrange.By(all, func(a, b timedUpstream) int {
+	slices.SortStableFunc(all, func(a, b timedUpstream) int {
 		switch {
 		case a.speed == b.speed:
 			return 0

@@ -1,5 +1,3 @@
-//go:build !small
-
 package forward
 
 import (
@@ -11,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shuultuur/lib/release"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
@@ -24,6 +24,9 @@ const (
 
 // newQUIC makes the transport for QUIC or HTTP/3.
 func (f *Forwarder) newQUIC(a address, where *locator, st *stats) transport {
+	if release.Small {
+		return nil // parsing refuses addresses with h3 or quic
+	}
 	to := quicDialler(where, f.limits.timeout)
 	if a.scheme == "h3" {
 		return newHTTP3(a.url, tlsConfig(a, f.roots, "h3"), st, func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"net/netip"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // RoutedDomains returns the domains with their own upstreams, in wire form, without the

@@ -10,7 +10,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/peer"
 	"shuultuur/zone/sign"
 )

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // routeNames returns the domains in wire form for a key of Config.Routes: a domain, "." or ""

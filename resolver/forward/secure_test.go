@@ -29,8 +29,9 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/release"
-	"shuultuur/setting"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 )
 
 // An authority is a certificate authority for one test.
@@ -234,16 +235,18 @@ func serveQUICAt(t testing.TB, addr string, ca *authority, h func(*miekg.Msg, bo
 	return s
 }
 
-var encryptedTransports = []struct {
+type encryptedTransport struct {
 	scheme string
 	serve  func(testing.TB, *authority, func(*miekg.Msg, bool) *miekg.Msg) *secured
-}{{"tls", serveTLS}, {"https", serveHTTPS}, {"h3", serveHTTP3}, {"quic", serveQUIC}}
-
-func init() {
-	if release.Small { // which lacks QUIC
-		encryptedTransports = encryptedTransports[:2]
-	}
 }
+
+var encryptedTransports = func() []encryptedTransport {
+	all := []encryptedTransport{{"tls", serveTLS}, {"https", serveHTTPS}, {"h3", serveHTTP3}, {"quic", serveQUIC}}
+	if release.Small { // which lacks QUIC
+		return all[:2]
+	}
+	return all
+}()
 
 func TestEncryptedTransports(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
@@ -293,12 +296,12 @@ func TestLostConnectionsAreMadeAgain(t *testing.T) {
 			s := x.serve(t, ca, says("192.0.2.1"))
 			where := x.scheme + "://" + s.addr + "#dns.test"
 			f := start(t, Config{Upstreams: []string{where}, CA: setting.File(ca.file), Timeout: setting.Duration(500 * time.Millisecond)})
-			until(t, "an answer", func() bool { return get(f, "example.com") == "192.0.2.1" })
+			waittest.Until(t, "an answer", func() bool { return get(f, "example.com") == "192.0.2.1" })
 			s.stop()
 			get(f, "while.it.is.gone.example")
 			if x.scheme == "quic" {
 				serveQUICAt(t, s.addr, ca, says("192.0.2.2"))
-				until(t, "an answer of the new server", func() bool { return get(f, "example.com") == "192.0.2.2" })
+				waittest.Until(t, "an answer of the new server", func() bool { return get(f, "example.com") == "192.0.2.2" })
 			}
 			if x.scheme == "tls" { // the same port again
 				ln, err := net.Listen("tcp", s.addr)
@@ -310,7 +313,7 @@ func TestLostConnectionsAreMadeAgain(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- srv.ActivateAndServe() }()
 				t.Cleanup(func() { srv.Shutdown(); <-ended })
-				until(t, "an answer of the new server", func() bool { return get(f, "example.com") == "192.0.2.2" })
+				waittest.Until(t, "an answer of the new server", func() bool { return get(f, "example.com") == "192.0.2.2" })
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	miekg "github.com/miekg/dns"
 	"slices"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/resolver/validate"
 )
 

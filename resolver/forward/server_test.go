@@ -120,15 +120,5 @@ func get(f *Forwarder, host string) string {
 	return strings.Join(s, " ")
 }
 
-// until waits for a condition that should soon hold.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
-
 // first returns the first upstream of names without a route.
 func first(f *Forwarder) *upstream { return f.routes["\x00"].upstreams[0] }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/dns"
-	"shuultuur/metric"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/metric"
 )
 
 // proxyName is the label of that name, as CoreDNS's plugin forward sets it.
@@ -48,10 +48,11 @@ func (s *stats) observe(rcode uint16, took time.Duration) {
 	i := min(rcode, uint16(len(s.timers)-1))
 	o := s.timers[i].Load()
 	if o == nil {
-		o = s.seconds.With(proxyName, s.to, rcodeName(i))
+		h := s.seconds.With(proxyName, s.to, rcodeName(i))
+		o = &h
 		s.timers[i].Store(o)
 	}
-	o.Observe(took.Seconds())
+	(*o).Observe(took.Seconds())
 }
 
 // metrics are the counts of an upstream; those that CoreDNS has bear its

@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/resolver/validate"
-	"shuultuur/setting"
 	"shuultuur/test/peer"
 )
 
@@ -328,7 +329,7 @@ func daemon(t *testing.T, addr, name string, args ...string) {
 	t.Helper()
 	peer.Start(t, name, args...)
 	q := new(miekg.Msg).SetQuestion(".", miekg.TypeSOA)
-	until(t, name+" answers", func() bool {
+	waittest.Until(t, name+" answers", func() bool {
 		m, _, err := (&miekg.Client{Timeout: 200 * time.Millisecond}).Exchange(q, addr)
 		return err == nil && m.Rcode == miekg.RcodeSuccess
 	})

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Limits of a socket, so that a port is used for only a few questions.

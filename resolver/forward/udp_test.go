@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // TestAPortIsUsedForAFewQuestions: several queries share a port, and all have

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // rootAnchors are the keys of the root: of 2017 and of 2024, as IANA publishes

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // An rrset is the records of one name and type with their signatures.

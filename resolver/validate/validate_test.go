@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // A root is a signed root zone in memory.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/state"
 )
 
@@ -139,14 +140,14 @@ var instructed = map[string]func(t *testing.T, a, b Store){
 	"an instruction to one reaches the other": func(t *testing.T, a, b Store) {
 		f := follow(t, b, 0)
 		give(t, a, "a", "1")
-		eventually(t, "the other has done it", func() bool { return f.got() == "a=1" && inForce(b) == "a=1" })
+		waittest.Until(t, "the other has done it", func() bool { return f.got() == "a=1" && inForce(b) == "a=1" })
 		give(t, a, "a", "")
-		eventually(t, "it is withdrawn there too", func() bool { return f.got() == "a=1 a=" && inForce(b) == "" })
+		waittest.Until(t, "it is withdrawn there too", func() bool { return f.got() == "a=1 a=" && inForce(b) == "" })
 	},
 	"what cannot be done is tried again": func(t *testing.T, a, b Store) {
 		f := follow(t, b, 1)
 		give(t, a, "a", "1")
-		eventually(t, "the other has done it", func() bool { return f.got() == "a=1" })
+		waittest.Until(t, "the other has done it", func() bool { return f.got() == "a=1" })
 	},
 	"both agree, whoever was last": func(t *testing.T, a, b Store) {
 		var work sync.WaitGroup
@@ -160,10 +161,10 @@ var instructed = map[string]func(t *testing.T, a, b Store){
 			})
 		}
 		work.Wait()
-		eventually(t, "both say the same", func() bool { return inForce(a) == inForce(b) && strings.Count(inForce(a), "=") == 4 })
+		waittest.Until(t, "both say the same", func() bool { return inForce(a) == inForce(b) && strings.Count(inForce(a), "=") == 4 })
 		// The next instruction of one node is later than that of the other.
 		give(t, b, "k0", "last")
-		eventually(t, "both have the last word", func() bool {
+		waittest.Until(t, "both have the last word", func() bool {
 			return strings.Contains(inForce(a), "k0=last") && strings.Contains(inForce(b), "k0=last")
 		})
 	},
@@ -178,7 +179,7 @@ var instructed = map[string]func(t *testing.T, a, b Store){
 		if err := a.Issue(many...); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "all are done", func() bool {
+		waittest.Until(t, "all are done", func() bool {
 			got := strings.Fields(f.got())
 			slices.Sort(got)
 			return slices.Equal(slices.Compact(got), want)

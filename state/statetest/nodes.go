@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/state"
 )
 
@@ -35,15 +36,15 @@ func RunNodes(t *testing.T, with func(t *testing.T, test func(t *testing.T, a, b
 func verdictsAreShared(t *testing.T, a, b Store) {
 	absent(t, b, 1)
 	a.Put(t.Context(), Key(1), []byte("x"), time.Hour)
-	eventually(t, "the other gets it", func() bool { v, ok := b.Get(t.Context(), Key(1)); return ok && string(v) == "x" })
+	waittest.Until(t, "the other gets it", func() bool { v, ok := b.Get(t.Context(), Key(1)); return ok && string(v) == "x" })
 }
 
 func removedIsGone(t *testing.T, a, b Store) {
 	a.Put(t.Context(), Key(1), []byte("x"), time.Hour)
-	eventually(t, "the other gets it", func() bool { _, ok := b.Get(t.Context(), Key(1)); return ok })
+	waittest.Until(t, "the other gets it", func() bool { _, ok := b.Get(t.Context(), Key(1)); return ok })
 	a.Put(t.Context(), Key(1), nil, 0)
 	absent(t, a, 1)
-	eventually(t, "the other has it no more", func() bool { _, ok := b.Get(t.Context(), Key(1)); return !ok })
+	waittest.Until(t, "the other has it no more", func() bool { _, ok := b.Get(t.Context(), Key(1)); return !ok })
 }
 
 func countsAddUp(t *testing.T, a, b Store) {
@@ -62,11 +63,11 @@ func countsAddUp(t *testing.T, a, b Store) {
 	wg.Wait()
 	for k := range uint64(10) {
 		for _, s := range []Store{a, b} {
-			eventually(t, "both know of 400", func() bool { return one(t, s, state.Count{Key: Key(k), Until: until}).Sum == 400 })
+			waittest.Until(t, "both know of 400", func() bool { return one(t, s, state.Count{Key: Key(k), Until: until}).Sum == 400 })
 		}
 	}
 	for _, s := range []Store{a, b} {
-		eventually(t, "both know of 800 members", func() bool {
+		waittest.Until(t, "both know of 800 members", func() bool {
 			return one(t, s, state.Count{Key: Key(100), Until: until, Set: true, Member: -1}).Sum == 800
 		})
 	}
@@ -102,7 +103,7 @@ func exactUnderLoad(t *testing.T, a, b Store) {
 	}
 	wg.Wait()
 	for _, s := range []Store{a, b} {
-		eventually(t, "both know of all", func() bool { return count(s, 0) == 2*each })
+		waittest.Until(t, "both know of all", func() bool { return count(s, 0) == 2*each })
 	}
 }
 
@@ -111,7 +112,7 @@ func looksSee(t *testing.T, a, b Store) {
 	for want := range int64(5) {
 		here(a, state.Count{Key: Key(1), Until: until, Add: 1})
 		here(a, state.Count{Key: Key(2), Until: until, Set: true, Member: int(want)})
-		eventually(t, "the other sees it", func() bool {
+		waittest.Until(t, "the other sees it", func() bool {
 			return here(b, state.Count{Key: Key(1), Until: until}).Sum == want+1 &&
 				here(b, state.Count{Key: Key(2), Until: until, Set: true, Member: -1}).Sum == want+1
 		})
@@ -165,15 +166,5 @@ func limitHoldsTogether(t *testing.T, a, b Store) {
 	// A node lets pass a tenth of the remainder that it last knew.
 	if n := taken.Load(); n > most*11/10 || n < most*99/100 {
 		t.Errorf("%d were let through, want %d", n, most)
-	}
-}
-
-// eventually waits until is returns true.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after 10 s it is still not so that %s", what)
-		}
 	}
 }

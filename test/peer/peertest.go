@@ -2,7 +2,8 @@
 // judge our output. They end with the test, and with the test's process when that is killed.
 //
 // A test that needs a program and finds none is skipped and names the package to install;
-// test/setup.sh installs it on Debian.
+// test/setup.sh installs it on Debian. "make quick" sets SHUULTUUR_QUICK, and then the same calls
+// skip the test whether or not the program is there.
 package peer
 
 import (
@@ -17,10 +18,21 @@ import (
 	"time"
 )
 
+// NotQuick skips the test under "make quick". what completes the sentence "it needs".
+// [Program], [Python] and [NewPostgres] call it; other tests do if they need a program in
+// another way, the network, or minutes of building.
+func NotQuick(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("SHUULTUUR_QUICK") != "" {
+		t.Skip(`"make quick" leaves it out: it needs ` + what)
+	}
+}
+
 // Program returns the path of the first of names that is installed. It also looks into the sbin
 // folders of Debian, which not every PATH has.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
+	NotQuick(t, names[0])
 	for _, name := range names {
 		for _, dir := range []string{"", "/usr/sbin/", "/usr/local/sbin/"} {
 			if path, err := exec.LookPath(dir + name); err == nil {
@@ -36,6 +48,7 @@ func Program(t testing.TB, names ...string) string {
 // the one that test/setup.sh installs, or the system's.
 func Python(t testing.TB, modules ...string) string {
 	t.Helper()
+	NotQuick(t, "Python")
 	cached, _ := os.UserCacheDir() // an empty path finds nothing
 	for _, name := range []string{os.Getenv("SHUULTUUR_PYTHON"), filepath.Join(cached, "shuultuur-test", "python", "bin", "python3"), "python3"} {
 		if name != "" && exec.Command(name, "-c", "import "+strings.Join(modules, ", ")).Run() == nil {

@@ -11,6 +11,25 @@ import (
 	"time"
 )
 
+func TestQuickLeavesOutForeignPrograms(t *testing.T) {
+	t.Setenv("SHUULTUUR_QUICK", "1")
+	for name, need := range map[string]func(t testing.TB){
+		"program":  func(t testing.TB) { Program(t, "sleep") },
+		"server":   func(t testing.TB) { Start(t, "sleep", "1000") },
+		"Python":   func(t testing.TB) { Python(t, "os") },
+		"Postgres": func(t testing.TB) { NewPostgres(t) },
+	} {
+		skipped := false
+		t.Run(name, func(t *testing.T) {
+			defer func() { skipped = t.Skipped() }()
+			need(t)
+		})
+		if !skipped {
+			t.Errorf("%s: the test is not skipped", name)
+		}
+	}
+}
+
 func TestProgramEndsWithTheTest(t *testing.T) {
 	var cmd *exec.Cmd
 	t.Run("inner", func(t *testing.T) { cmd = Start(t, "sleep", "1000") })

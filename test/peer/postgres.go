@@ -33,6 +33,7 @@ type Postgres struct {
 // NewPostgres starts a server, or skips the test if none is installed.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
+	NotQuick(t, "PostgreSQL")
 	p, err := StartPostgres()
 	if errors.Is(err, ErrNoPostgres) {
 		t.Skip(err, "; test/setup.sh installs it")

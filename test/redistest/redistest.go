@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
 	"shuultuur/test/peer"
 )
 

@@ -3,7 +3,7 @@ package redistest
 import (
 	"testing"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
 )
 
 func TestAServerStopsAndComesBackAtItsAddress(t *testing.T) {

@@ -1,5 +1,6 @@
-// Command report runs all tests for "make test": first under the race detector, then without it
-// the tests whose result it changes (tests of allocations). It prints a line for each package
+// Command report runs all tests for "make test": first under the race detector, then those of
+// the benchmarks' module, then without the detector the tests whose result it changes (tests of
+// allocations). It prints a line for each package
 // and the output of failed tests, and ends with the tests that were skipped in all runs, and
 // why.
 //
@@ -37,12 +38,18 @@ func main() {
 
 // all runs the tests of the named packages, or of ./... if none is named.
 func all(packages []string, out io.Writer) (ok bool, err error) {
-	if len(packages) == 0 {
+	whole := len(packages) == 0
+	if whole {
 		packages = append(slowest[:], "./...")
 	}
 	r := run{out: out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
-	if err := r.test(append([]string{"-race"}, packages...)...); err != nil {
+	if err := r.test(".", append([]string{"-race"}, packages...)...); err != nil {
 		return false, err
+	}
+	if whole {
+		if err := r.test("bench", "./..."); err != nil {
+			return false, err
+		}
 	}
 	changed, err := changedByRace(".")
 	if err != nil {
@@ -55,7 +62,7 @@ func all(packages []string, out io.Writer) (ok bool, err error) {
 	}
 	// One run for all tests lets the go command build one package while it tests another. It
 	// also runs a test of the same name in another of these packages.
-	if err := r.test(append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, dirs...)...); err != nil {
+	if err := r.test(".", append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, dirs...)...); err != nil {
 		return false, err
 	}
 	r.summary()
@@ -87,11 +94,11 @@ type event struct {
 // browsers and other servers, one after the other.
 const timeout = "25m"
 
-// test runs "go test" with arguments. It tests one package more at once than there are
+// test runs "go test" with arguments in the folder of a module. It tests one package more at once than there are
 // processors, because many tests wait for other programs. A failed test is no error.
-func (r *run) test(args ...string) error {
+func (r *run) test(dir string, args ...string) error {
 	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout", timeout, "-p", strconv.Itoa(runtime.NumCPU() + 1)}, args...)...)
-	cmd.Stderr = r.out
+	cmd.Dir, cmd.Stderr = dir, r.out
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

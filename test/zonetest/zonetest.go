@@ -9,8 +9,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 	"shuultuur/nameserver"
 )
 

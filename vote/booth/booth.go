@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/handover"
-	"shuultuur/ingest"
-	"shuultuur/message"
-	"shuultuur/metric"
-	"shuultuur/setting"
+	"shuultuur/lib/handover"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/message"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 	"shuultuur/vote"
 	"shuultuur/vote/store"
 )

@@ -8,8 +8,8 @@ import (
 	"net"
 
 	"shuultuur/filter"
-	"shuultuur/message"
-	"shuultuur/release"
+	"shuultuur/lib/message"
+	"shuultuur/lib/release"
 	"shuultuur/vote"
 )
 

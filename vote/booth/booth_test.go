@@ -22,11 +22,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"shuultuur/ingest"
-	"shuultuur/load"
-	"shuultuur/redis"
-	"shuultuur/setting"
+	"shuultuur/lib/ingest"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/setting"
 	"shuultuur/test/peer"
+	"shuultuur/tool/load"
 	"shuultuur/vote"
 	"shuultuur/vote/booth"
 )

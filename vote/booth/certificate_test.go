@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/cert"
 )
 

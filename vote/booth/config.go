@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/redis"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/setting"
 	"shuultuur/text"
 	"shuultuur/vote"
 )
@@ -29,24 +29,24 @@ import (
 type Config struct {
 	// Listen are addresses of the API for votes, plain and, with TLS, encrypted on
 	// the same port. Default none: votes come through the proxy only.
-	Listen setting.OneOrMore[setting.Address] `yaml:"listen"`
-	TLS    *KeyPair                           `yaml:"tls"`
+	Listen setting.OneOrMore[setting.Address] `yaml:"listen" role:"owner"`
+	TLS    *KeyPair                           `yaml:"tls" role:"owner"`
 	// Store is where votes are counted: a file, relative to the data folder, or
 	// the URL of a PostgreSQL database; default votes.db. A node that forwards
 	// has none.
-	Store string `yaml:"store"`
+	Store string `yaml:"store" role:"owner" secret:"url"`
 	// Forward is the URL of the node that counts, or redis or nats. Default none: this node
 	// counts.
-	Forward string `yaml:"forward"`
+	Forward string `yaml:"forward" role:"owner" secret:"url"`
 	// NATS is the URL of a server with JetStream that carries votes from the nodes
 	// that have forward: nats to the one that counts. Default none.
-	NATS string `yaml:"nats"`
+	NATS string `yaml:"nats" role:"owner" secret:"url"`
 	// Redis carries votes from the nodes that have forward: redis to the one that
 	// counts. Default none.
-	Redis *redis.Config `yaml:"redis"`
+	Redis *redis.Config `yaml:"redis" role:"owner"`
 	// Secret is shared by the nodes that forward votes to one another; at least 16
 	// bytes. Default none: no node may forward here.
-	Secret string `yaml:"secret"`
+	Secret string `yaml:"secret" role:"owner" secret:"yes"`
 	// Node is the name of this node in votes; default the host name.
 	Node string `yaml:"node"`
 	// Limit bounds the votes of one user, or of one address if there is no user;
@@ -61,7 +61,7 @@ type Config struct {
 	List string `yaml:"list"`
 	// Automatic are rules that decide votes without a person. Default none.
 	Automatic []Automatic `yaml:"automatic"`
-	Mail      *Mail       `yaml:"mail"` // default none: the answer appears only on the page of the vote
+	Mail      *Mail       `yaml:"mail" role:"owner"` // default none: the answer appears only on the page of the vote
 }
 
 // A KeyPair names a certificate and its key, both PEM.

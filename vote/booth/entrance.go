@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 	"shuultuur/vote"
 )
 

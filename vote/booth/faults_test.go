@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"shuultuur/load"
 	"shuultuur/test/peer"
+	"shuultuur/tool/load"
 	"shuultuur/vote"
 	"shuultuur/vote/booth"
 	"shuultuur/vote/store"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/postgres"
+	"shuultuur/lib/postgres"
 	"shuultuur/vote"
 )
 

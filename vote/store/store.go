@@ -22,7 +22,6 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/arrange"
 	"shuultuur/vote"
 )
 
@@ -304,7 +303,7 @@ func (d *DB) tally(ctx context.Context, tx *sql.Tx, fresh []vote.Vote) error {
 	for k := range sums {
 		keys = append(keys, k)
 	}
-	arrange.By(keys, func(a, b tallyKey) int {
+	slices.SortStableFunc(keys, func(a, b tallyKey) int {
 		return cmp.Or(a.dimension-b.dimension, strings.Compare(a.name, b.name), int(a.kind)-int(b.kind))
 	})
 	for part := range slices.Chunk(keys, 40) {
@@ -355,7 +354,7 @@ func (d *DB) file(ctx context.Context, tx *sql.Tx, fresh []vote.Vote) error {
 	for p := range people {
 		all = append(all, p)
 	}
-	arrange.By(all, func(a, b person) int {
+	slices.SortStableFunc(all, func(a, b person) int {
 		return cmp.Or(cmp.Compare(a.remedy, b.remedy), strings.Compare(a.voter, b.voter))
 	})
 	for part := range slices.Chunk(all, 60) {

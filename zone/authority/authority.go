@@ -17,9 +17,9 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 	"shuultuur/zone/redins"
 	"shuultuur/zone/sign"

@@ -6,10 +6,10 @@ import (
 	"context"
 	"log/slog"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/release"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/release"
+	"shuultuur/lib/setting"
 	"shuultuur/zone/redins"
 )
 

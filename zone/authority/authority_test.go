@@ -15,8 +15,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/redis"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/setting"
 	"shuultuur/test/redistest"
 	"shuultuur/test/zonetest"
 	"shuultuur/zone"

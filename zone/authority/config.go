@@ -16,8 +16,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 	"shuultuur/zone"
 	"shuultuur/zone/redins"
 	"shuultuur/zone/transfer"

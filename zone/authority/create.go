@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 	"shuultuur/zone"
 	"shuultuur/zone/redins"
 )
@@ -72,14 +72,14 @@ func (a *Authority) Create(ctx context.Context, folder string, n NewZone) (path 
 // folder, and returns the path of the file.
 func (a Editor) Restore(ctx context.Context, folder, origin string, text []byte) (path string, err error) {
 	origin = zone.Canonical(strings.TrimSpace(origin))
-	if slices.ContainsFunc(a.Show(), func(s Summary) bool { return s.Origin == origin && s.View == "" }) {
+	if slices.ContainsFunc(a.zones.Show(), func(s Summary) bool { return s.Origin == origin && s.View == "" }) {
 		return "", redins.ErrTaken
 	}
 	if folder == "" {
-		if a.redis == nil {
+		if a.zones.redis == nil {
 			return "", fmt.Errorf("%w in Redis: %s", ErrNoZone, origin)
 		}
-		return "", redins.Restore(ctx, a.redis, origin, text)
+		return "", redins.Restore(ctx, a.zones.redis, origin, text)
 	}
 	path = filepath.Join(folder, strings.TrimSuffix(origin, ".")+".zone")
 	return path, writeNew(path, text)

@@ -22,7 +22,10 @@ import (
 )
 
 // An Editor reads and changes the sources of zones: files, and values in Redis.
-type Editor struct{ *Authority }
+type Editor struct{ zones *Authority }
+
+// Editor returns an editor of the zones' sources.
+func (a *Authority) Editor() Editor { return Editor{a} }
 
 // An Edit is a change of one record of a zone's source.
 type Edit struct {
@@ -45,10 +48,10 @@ func digest(s string) string {
 
 // source reads the source of a zone that can be edited, and its records.
 func (a Editor) source(ctx context.Context, origin, view string) (text []byte, z *zone.Zone, path string, err error) {
-	if text, err = a.Text(ctx, origin, view); err != nil {
+	if text, err = a.zones.Text(ctx, origin, view); err != nil {
 		return nil, nil, "", err
 	}
-	_, path = a.sourceOf(origin, view)
+	_, path = a.zones.sourceOf(origin, view)
 	z, err = a.parse(origin, path, text)
 	return text, z, path, err
 }
@@ -56,7 +59,7 @@ func (a Editor) source(ctx context.Context, origin, view string) (text []byte, z
 // parse reads the text of a zone: of the file at path, or of the values in Redis without one.
 func (a Editor) parse(origin, path string, text []byte) (*zone.Zone, error) {
 	if path == "" {
-		return redins.Parse(a.redis, origin, text)
+		return redins.Parse(a.zones.redis, origin, text)
 	}
 	return zone.Read(bytes.NewReader(text), origin, path)
 }
@@ -133,7 +136,7 @@ func (a Editor) Edit(ctx context.Context, origin, view, what, id string, get fun
 	out := &Edit{Before: text, After: text}
 	for i, s := range steps {
 		if path == "" {
-			out.After, err = redins.Edit(a.redis, origin, out.After, s.old, s.fresh, i == 0)
+			out.After, err = redins.Edit(a.zones.redis, origin, out.After, s.old, s.fresh, i == 0)
 		} else {
 			out.After, err = editFile(out.After, origin, path, s.old, s.fresh, i == 0)
 		}
@@ -524,10 +527,10 @@ func (a Editor) WithNewSerial(ctx context.Context, origin, view string, text []b
 		now = &zone.Zone{}
 	}
 	last := serial(now)
-	if s := a.Served(origin, view); s != nil && int32(s.Info().Serial-last) > 0 && !a.Signs(origin) {
+	if s := a.zones.Served(origin, view); s != nil && int32(s.Info().Serial-last) > 0 && !a.zones.Signs(origin) {
 		last = s.Info().Serial
 	}
-	if from, _ := a.sourceOf(origin, view); from == fromRedis {
+	if from, _ := a.zones.sourceOf(origin, view); from == fromRedis {
 		return redins.Raise(text, last), nil
 	}
 	z, err := zone.Read(bytes.NewReader(text), origin, path)
@@ -548,14 +551,14 @@ func (a Editor) WithNewSerial(ctx context.Context, origin, view string, text []b
 // place in dns.zones.files, else -1.
 func (a Editor) Delete(ctx context.Context, origin, view string) (named int, err error) {
 	origin = zone.Canonical(origin)
-	switch from, path := a.sourceOf(origin, view); from {
+	switch from, path := a.zones.sourceOf(origin, view); from {
 	case fromFile:
-		if named = a.files.IndexOf(path); named >= 0 {
+		if named = a.zones.files.IndexOf(path); named >= 0 {
 			return named, nil
 		}
 		return -1, os.Remove(path)
 	case fromRedis:
-		return -1, redins.Delete(ctx, a.redis, origin)
+		return -1, redins.Delete(ctx, a.zones.redis, origin)
 	}
 	return -1, fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 }

@@ -12,7 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 )
 
@@ -28,7 +28,7 @@ func served(t *testing.T, text string) (a Editor, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Editor{server}, file
+	return server.Editor(), file
 }
 
 const apex = "$TTL 300\n@ SOA ns hostmaster 7 3600 600 86400 300 ; the first\n@ NS ns\n"

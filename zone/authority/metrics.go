@@ -2,7 +2,7 @@
 
 package authority
 
-import "shuultuur/metric"
+import "shuultuur/lib/metric"
 
 func desc(name, help string, labels ...string) *metric.Desc {
 	return metric.NewDesc("shuultuur_dns_"+name, help, labels...)

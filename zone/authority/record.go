@@ -14,7 +14,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/zone"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 	"shuultuur/zone"
 	"shuultuur/zone/redins"
 	"shuultuur/zone/transfer"
@@ -108,11 +108,11 @@ func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte,
 // Check returns the mistake in a text as the source of a zone, with its line.
 func (a Editor) Check(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
-	from, path := a.sourceOf(origin, view)
+	from, path := a.zones.sourceOf(origin, view)
 	switch from {
 	case fromFile:
 	case fromRedis:
-		return redins.CheckText(ctx, a.redis, origin, text)
+		return redins.CheckText(ctx, a.zones.redis, origin, text)
 	default:
 		return fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 	}
@@ -126,7 +126,7 @@ func (a Editor) Check(ctx context.Context, origin, view string, text []byte) err
 	if err := zone.NewResponder().Replace(z); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if old := a.Served(origin, view); old != nil && !a.Signs(origin) && serial(z) == old.Info().Serial && !slices.Equal(texts(old.Source()), texts(z)) {
+	if old := a.zones.Served(origin, view); old != nil && !a.zones.Signs(origin) && serial(z) == old.Info().Serial && !slices.Equal(texts(old.Source()), texts(z)) {
 		return fmt.Errorf("%s: the records change and the serial number %d does not: raise it, or secondaries keep the old ones", path, serial(z))
 	}
 	return nil
@@ -139,9 +139,9 @@ func (a Editor) Write(ctx context.Context, origin, view string, text []byte) err
 	if err := a.Check(ctx, origin, view, text); err != nil {
 		return err
 	}
-	from, path := a.sourceOf(origin, view)
+	from, path := a.zones.sourceOf(origin, view)
 	if from == fromRedis {
-		return redins.SetText(ctx, a.redis, origin, text)
+		return redins.SetText(ctx, a.zones.redis, origin, text)
 	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {

@@ -12,8 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/zone"
 	"shuultuur/zone/redins/geo"
 	"shuultuur/zone/redins/health"
@@ -125,7 +124,7 @@ func (b *builder) build(r *raw) *zone.Zone {
 }
 
 func sortValues(all []value) {
-	arrange.By(all, func(x, y value) int {
+	slices.SortStableFunc(all, func(x, y value) int {
 		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
 	})
 }

@@ -12,8 +12,9 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
 	"shuultuur/test/zonetest"
 	"shuultuur/zone"
@@ -98,7 +99,7 @@ var flatAnswers = map[string]string{
 	"none2.sub MX": "NOERROR",
 }
 
-// put writes names as the layout has them.
+// putNames writes names as the layout has them.
 func putNames(t *testing.T, s *redistest.Server, store *Store, labels map[string]string) {
 	t.Helper()
 	for label, text := range labels {
@@ -161,7 +162,7 @@ func TestFlattenedNamesHaveWhatTheirCNAMELeadsTo(t *testing.T) {
 				cfg := at127(s)
 				cfg.Schema = schema
 				n := startNode(t, cfg, &upstream{ttl: time.Minute}, signer)
-				until(t, "the zone is read", func() bool { return n.Stats().Zones == 1 })
+				waittest.Until(t, "the zone is read", func() bool { return n.Stats().Zones == 1 })
 				for q, want := range flatAnswers {
 					name, typ, _ := strings.Cut(q, " ")
 					n.flat(t, name+".example.com.", typ, want, denial, keys)
@@ -280,7 +281,7 @@ func TestTheNameOfAFlattenedZoneFollowsItsCNAME(t *testing.T) {
 		"www": `{"cname":{"host":"example.com."}}`,
 	})
 	n := startNode(t, at127(s), nil, nil)
-	until(t, "the zone is read", func() bool { return n.Stats().Zones == 1 })
+	waittest.Until(t, "the zone is read", func() bool { return n.Stats().Zones == 1 })
 	for _, name := range []string{"", "www."} {
 		n.flat(t, name+"example.com.", "A", "NOERROR "+name+"example.com. 300 IN A 192.0.2.8", "", nil)
 		n.flat(t, name+"example.com.", "MX", "NOERROR "+name+"example.com. 300 IN MX 1 mx.example.net.", "", nil)

@@ -11,7 +11,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // A Schema is a layout of zones in Redis.

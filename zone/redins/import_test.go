@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 const redinsSettings = `{

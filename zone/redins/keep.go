@@ -20,7 +20,8 @@ import (
 	miekg "github.com/miekg/dns"
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/wait"
 	"shuultuur/zone"
 )
 
@@ -68,7 +69,7 @@ func (s *Source) file(name string) string {
 
 // keepZones writes changed zones, until ctx ends.
 func (s *Source) keepZones(ctx context.Context, store *Store) {
-	for reported := ""; sleep(ctx, keepTick) == nil; {
+	for reported := ""; wait.For(ctx, keepTick) == nil; {
 		for _, name := range s.unkept(time.Now()) {
 			began := time.Now()
 			err := s.save(ctx, store, name)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
 	"shuultuur/zone"
 )
@@ -53,12 +54,12 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			cfg := at127(s)
 			cfg.Schema = schema
 			n, _ := startKeeping(t, cfg, folder)
-			until(t, "they are kept", func() bool {
+			waittest.Until(t, "they are kept", func() bool {
 				files, _ := filepath.Glob(filepath.Join(folder, "*.redis"))
 				return len(files) == 3
 			})
 			s.Do(t, "SREM", store.list(), "gone.example.")
-			until(t, "one is gone from the disk", func() bool {
+			waittest.Until(t, "one is gone from the disk", func() bool {
 				files, _ := filepath.Glob(filepath.Join(folder, "*.redis"))
 				return len(files) == 2
 			})
@@ -82,7 +83,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			n, log := startKeeping(t, cfg, folder)
 			n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.1")
 			n.answers(t, "x.w.a.example.", "A", "NOERROR x.w.a.example. 300 IN A 192.0.2.1")
-			until(t, "it is told", func() bool { st := n.Stats(); return st.Zones == 1 && st.Kept == 1 && st.Failures > 1 && !st.Connected })
+			waittest.Until(t, "it is told", func() bool { st := n.Stats(); return st.Zones == 1 && st.Kept == 1 && st.Failures > 1 && !st.Connected })
 			if got := n.ask(t, "www.b.example.", "A"); got != "declined" {
 				t.Errorf("zone whose file is damaged: got %s, want declined", got)
 			}
@@ -92,7 +93,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			put("b.example.", "192.0.2.2")
 			n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.2")
 			n.answers(t, "www.b.example.", "A", "NOERROR www.b.example. 300 IN A 192.0.2.2")
-			until(t, "nothing is from the disk any more", func() bool { return n.Stats().Kept == 0 })
+			waittest.Until(t, "nothing is from the disk any more", func() bool { return n.Stats().Kept == 0 })
 			n.stop()
 			if text := log.String(); !strings.Contains(text, "b.example.redis") || !strings.Contains(text, "checksum") || !strings.Contains(text, "zones=1") {
 				t.Errorf("log about the damaged file:\n%s", text)
@@ -102,7 +103,7 @@ func TestAStartWithoutRedisServesWhatWasKept(t *testing.T) {
 			s.Stop()
 			cfg.Redis.DB = 1
 			n, _ = startKeeping(t, cfg, folder)
-			until(t, "files are looked at", func() bool { return n.Stats().Failures > 1 })
+			waittest.Until(t, "files are looked at", func() bool { return n.Stats().Failures > 1 })
 			if st := n.Stats(); st.Zones != 0 {
 				t.Errorf("%d zones kept from another database are served", st.Zones)
 			}

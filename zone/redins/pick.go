@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/zone/redins/geo"
 	"shuultuur/zone/redins/health"
 )

@@ -13,8 +13,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/test/geotest"
 	"shuultuur/test/race"
 	"shuultuur/test/zonetest"

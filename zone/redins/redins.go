@@ -29,10 +29,10 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/arrange"
-	"shuultuur/redis"
-	"shuultuur/redis/keyspace"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/redis/keyspace"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait"
 	"shuultuur/zone"
 	"shuultuur/zone/redins/geo"
 	"shuultuur/zone/redins/health"
@@ -283,7 +283,7 @@ func (s *Source) Problems() []Problem {
 	for _, k := range s.known {
 		all = append(all, k.allProblems()...)
 	}
-	arrange.By(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
+	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
 	return all
 }
 
@@ -344,7 +344,7 @@ func (s *Source) await(ctx context.Context) *Store {
 		if !logged {
 			s.log.Error("zones in Redis cannot be read; trying again each second", "error", err)
 		}
-		if sleep(ctx, again) != nil {
+		if wait.For(ctx, again) != nil {
 			return nil
 		}
 	}
@@ -444,7 +444,7 @@ func (s *Source) loop(ctx context.Context, store *Store) {
 		case <-next.C:
 		case <-s.wake:
 		}
-		if sleep(ctx, settle) != nil {
+		if wait.For(ctx, settle) != nil {
 			return
 		}
 		next.Reset(s.work(ctx, store))
@@ -752,16 +752,5 @@ func (s *Source) fail(ctx context.Context, name string, what *writtenPart, err e
 	s.mu.Unlock()
 	if k != nil {
 		s.fallBack(name, k)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

@@ -21,8 +21,9 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/redis"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/geotest"
 	"shuultuur/test/race"
 	"shuultuur/test/redistest"
@@ -83,16 +84,6 @@ func (n *node) ask(t testing.TB, name, typ string) string {
 	return strings.TrimSpace(miekg.RcodeToString[r.Rcode] + " " + strings.Join(all, " | "))
 }
 
-// until waits for a condition.
-func until(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
-
 func (n *node) answers(t testing.TB, name, typ, want string) {
 	t.Helper()
 	got := ""
@@ -125,7 +116,7 @@ func TestARedinsDataSetIsServed(t *testing.T) {
 	delete(labels, "www")
 	putRedins(t, s, "example.com.", redinsConfig, labels)
 	n := startNode(t, at127(s), &upstream{ttl: time.Minute}, nil)
-	until(t, "zones are read", func() bool { return n.Stats().Zones == 1 })
+	waittest.Until(t, "zones are read", func() bool { return n.Stats().Zones == 1 })
 	for q, want := range map[string]string{
 		"example.com. SOA":                "NOERROR example.com. 300 IN SOA ns1.example.com. hostmaster.example.com. 1460498836 86400 7200 3600 300",
 		"example.com. A":                  "NOERROR example.com. 300 IN A 192.0.2.1",
@@ -185,7 +176,7 @@ func TestAZ42DataSetIsServed(t *testing.T) {
 	cfg := at127(s)
 	cfg.Schema, cfg.Redis.Prefix, cfg.Suffix = Z42, "p/", "/s"
 	n := startNode(t, cfg, nil, nil)
-	until(t, "zones are read", func() bool { return n.Stats().Zones == 1 })
+	waittest.Until(t, "zones are read", func() bool { return n.Stats().Zones == 1 })
 	for q, want := range map[string]string{
 		"example.com. SOA":                "NOERROR example.com. 300 IN SOA ns1.example.com. hostmaster.example.com. 1460498836 86400 7200 3600 300",
 		"example.com. A":                  "NOERROR example.com. 300 IN A 192.0.2.1",
@@ -264,14 +255,14 @@ func TestNonsenseDoesNotReplaceAZoneWithNothing(t *testing.T) {
 	n := startNode(t, at127(s), nil, nil)
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.1")
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", "{{{")
-	until(t, "it is named", func() bool { return len(n.Problems()) == 1 })
+	waittest.Until(t, "it is named", func() bool { return len(n.Problems()) == 1 })
 	if got := n.ask(t, "other.a.example.", "A"); got != "NOERROR other.a.example. 300 IN A 192.0.2.2" {
 		t.Errorf("rest of a zone with a bad value: got %s", got)
 	}
 	// A change that cannot be read at all leaves the zone as it was.
 	s.Do(t, "SET", "elsewhere", "of another type")
 	s.Do(t, "RENAME", "elsewhere", "redins:zones:a.example.") // atomically: without its names the zone would be empty
-	until(t, "it is counted", func() bool { return n.Stats().Failures > 0 })
+	waittest.Until(t, "it is counted", func() bool { return n.Stats().Failures > 0 })
 	if got := n.ask(t, "other.a.example.", "A"); got != "NOERROR other.a.example. 300 IN A 192.0.2.2" {
 		t.Errorf("zone whose new state cannot be read: got %s", got)
 	}
@@ -296,10 +287,10 @@ func TestWithoutEventsTheIntervalFindsChanges(t *testing.T) {
 	if n.Stats().Events != 0 {
 		t.Error("Redis reported events, although notifications are off")
 	}
-	until(t, "it is counted", func() bool { return n.Stats().Loads == 2 })
+	waittest.Until(t, "it is counted", func() bool { return n.Stats().Loads == 2 })
 	loads := n.Stats().Loads
 	at := n.Stats().Reconciled
-	until(t, "two more rounds", func() bool { return n.Stats().Reconciled.Sub(at) > 1500*time.Millisecond })
+	waittest.Until(t, "two more rounds", func() bool { return n.Stats().Reconciled.Sub(at) > 1500*time.Millisecond })
 	if n.Stats().Loads != loads {
 		t.Error("an unchanged zone was replaced")
 	}
@@ -318,7 +309,7 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 	const first = "NOERROR www.a.example. 300 IN A 192.0.2.1"
 	n.answers(t, "www.a.example.", "A", first)
 	s.Stop()
-	until(t, "the loss is counted", func() bool { st := n.Stats(); return !st.Connected && st.Interruptions > 0 && st.Failures > 0 })
+	waittest.Until(t, "the loss is counted", func() bool { st := n.Stats(); return !st.Connected && st.Interruptions > 0 && st.Failures > 0 })
 	if got := n.ask(t, "www.a.example.", "A"); got != first {
 		t.Errorf("while Redis is away: got %s", got)
 	}
@@ -326,14 +317,14 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 	s.Restart(t)
 	reconnected(t, s)
 	failures := n.Stats().Failures
-	until(t, "it is back and empty", func() bool { st := n.Stats(); return st.Connected && st.Failures > failures })
+	waittest.Until(t, "it is back and empty", func() bool { st := n.Stats(); return st.Connected && st.Failures > failures })
 	if got := n.ask(t, "www.a.example.", "A"); got != first {
 		t.Errorf("while Redis is empty: got %s", got)
 	}
 	put("192.0.2.2")
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.2")
 	// Events work again, too.
-	until(t, "events are asked for", func() bool {
+	waittest.Until(t, "events are asked for", func() bool {
 		before := n.Stats().Events
 		s.Do(t, "SET", "redins:zones:a.example.:config", "{}")
 		time.Sleep(5 * time.Millisecond)
@@ -351,7 +342,7 @@ func TestAnswersGoOnWithoutRedis(t *testing.T) {
 // reconnected waits until the test's own client has seen the restart.
 func reconnected(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	until(t, "the client is back", func() bool {
+	waittest.Until(t, "the client is back", func() bool {
 		return s.Do(t, "PING").Err() == nil
 	})
 }
@@ -361,7 +352,7 @@ func TestRedisMayComeLater(t *testing.T) {
 	s := redistest.Start(t)
 	s.Stop()
 	n := startNode(t, at127(s), nil, nil)
-	until(t, "it is counted", func() bool { return n.Stats().Failures > 0 })
+	waittest.Until(t, "it is counted", func() bool { return n.Stats().Failures > 0 })
 	s.Restart(t)
 	reconnected(t, s)
 	putRedins(t, s, "a.example.", "", map[string]string{"www": oneA("192.0.2.1")})
@@ -377,7 +368,7 @@ func TestAUserOfAnACLNeedsWhatTheManualSays(t *testing.T) {
 	cfg.Redis.Username, cfg.Redis.Password = "dns", "secret"
 	n := startNode(t, cfg, nil, nil)
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.1")
-	until(t, "it is told of changes", func() bool { return n.Stats().Connected })
+	waittest.Until(t, "it is told of changes", func() bool { return n.Stats().Connected })
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.2"))
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.2")
 
@@ -408,7 +399,7 @@ func TestZonesInACluster(t *testing.T) {
 			}
 		}
 		n := startNode(t, Config{Redis: redis.Config{Addresses: []string{nodes[1].Addr}, Cluster: true}, Schema: schema, SetNotify: true}, nil, nil)
-		until(t, "zones are read", func() bool { return n.Stats().Zones == 10 && n.Stats().Connected })
+		waittest.Until(t, "zones are read", func() bool { return n.Stats().Zones == 10 && n.Stats().Connected })
 		for i := range 10 {
 			origin := fmt.Sprintf("%s%d.example.", schema, i)
 			if _, _, err := store.Write(t.Context(), parseZone(t, "@ 300 SOA a. b. 2 2 3 4 5\nwww 300 A 192.0.2.2", origin)); err != nil {
@@ -502,7 +493,7 @@ func TestNodesShareHealth(t *testing.T) {
 		t.Error("neither node used a health result of the other")
 	}
 	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("127.0.0.1"))
-	until(t, "checks end with the record", func() bool { return nodes[0].Stats().Health.Watched == 0 })
+	waittest.Until(t, "checks end with the record", func() bool { return nodes[0].Stats().Health.Watched == 0 })
 }
 
 func TestZonesAreSignedWithTheirKeys(t *testing.T) {
@@ -527,7 +518,7 @@ func TestZonesAreSignedWithTheirKeys(t *testing.T) {
 	for part, text := range map[string]string{"zsk:pub": "zp", "zsk:priv": "zs", "ksk:pub": "kp", "ksk:priv": "ks"} {
 		s.Do(t, "SET", "redins:zones:a.example.:"+part, text)
 	}
-	until(t, "it is signed", func() bool {
+	waittest.Until(t, "it is signed", func() bool {
 		return n.ask(t, "signed.a.example.", "TXT") == `NOERROR signed.a.example. 300 IN TXT "1"`
 	})
 	s.Do(t, "HSET", "redins:zones:a.example.", "other", oneA("192.0.2.2"))
@@ -536,12 +527,12 @@ func TestZonesAreSignedWithTheirKeys(t *testing.T) {
 		t.Errorf("a change of one name had the zone signed %d times more, want none", got-1)
 	}
 	s.Do(t, "SET", "redins:zones:a.example.:zsk:priv", "other")
-	until(t, "it is signed with other keys", func() bool { return signed.Load() == 2 })
+	waittest.Until(t, "it is signed with other keys", func() bool { return signed.Load() == 2 })
 	if p := n.Problems(); len(p) != 0 {
 		t.Errorf("zone with dnssec and keys: problems %v, want none", p)
 	}
 	s.Do(t, "DEL", "redins:zones:a.example.:zsk:priv")
-	until(t, "it is named", func() bool { return len(n.Problems()) == 1 })
+	waittest.Until(t, "it is named", func() bool { return len(n.Problems()) == 1 })
 	if got := n.ask(t, "signed.a.example.", "TXT"); !strings.HasPrefix(got, "NOERROR signed") {
 		t.Errorf("the signed zone was not served: got %s", got)
 	}
@@ -596,7 +587,7 @@ func TestAllFerretCasesFromRedis(t *testing.T) {
 		cfg := at127(s)
 		cfg.Schema, cfg.SetNotify, cfg.Reload = schema, false, setting.Duration(time.Hour)
 		n := startNode(t, cfg, nil, nil)
-		until(t, "all zones are read", func() bool { return n.Stats().Zones == len(cases) })
+		waittest.Until(t, "all zones are read", func() bool { return n.Stats().Zones == len(cases) })
 		wrong := zonetest.Judge(t, cases, func(m *miekg.Msg) *miekg.Msg { return zonetest.Ask(t, n.zones, m, 65535) })
 		for _, w := range wrong[:min(len(wrong), 5)] {
 			t.Error(w)

@@ -12,10 +12,9 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
-	"shuultuur/redis"
-	"shuultuur/redis/keyspace"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/redis/keyspace"
 	"shuultuur/zone"
 )
 
@@ -347,7 +346,7 @@ func (r *raw) sum() xxh3.Uint128 {
 }
 
 func (r *raw) sort() {
-	arrange.By(r.values, func(x, y value) int {
+	slices.SortStableFunc(r.values, func(x, y value) int {
 		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
 	})
 }

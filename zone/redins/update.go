@@ -15,7 +15,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
 	"shuultuur/zone"
 	"shuultuur/zone/redins/health"
 )

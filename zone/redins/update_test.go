@@ -16,7 +16,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/race"
 	"shuultuur/test/redistest"
 	"shuultuur/test/zonetest"
@@ -53,7 +54,7 @@ func startCounted(t *testing.T, cfg Config) (*node, *counted) {
 	go func() { done <- n.Run(ctx) }()
 	n.stop = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(n.stop)
-	until(t, "it is told of changes", func() bool { return n.Stats().Connected && !n.Stats().Reconciled.IsZero() })
+	waittest.Until(t, "it is told of changes", func() bool { return n.Stats().Connected && !n.Stats().Reconciled.IsZero() })
 	return n, to
 }
 
@@ -210,7 +211,7 @@ func TestNamesThatWereWrittenAreChangedAlone(t *testing.T) {
 				write(label, nil)
 			}
 			s.Do(t, "DEL", store.config("a.example."))
-			until(t, "nothing but the first names is counted", func() bool {
+			waittest.Until(t, "nothing but the first names is counted", func() bool {
 				st := n.Stats()
 				return strings.HasPrefix(served(t, n.zones, "a.example."), "200 names") && st.Health.Watched == 0 && st.Problems == 0
 			})

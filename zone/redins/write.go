@@ -10,8 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/arrange"
-	"shuultuur/redis"
+	"shuultuur/lib/redis"
 	"shuultuur/zone"
 )
 
@@ -122,7 +121,7 @@ func (w *writer) flush() {
 // places returns the labels and types of values in order.
 func places(values map[[2]string][]byte) [][2]string {
 	all := slices.Collect(maps.Keys(values))
-	arrange.By(all, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	slices.SortStableFunc(all, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	return all
 }
 

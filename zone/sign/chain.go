@@ -12,8 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/arrange"
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/zone"
 )
 
@@ -121,7 +120,7 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 			return nil, err
 		}
 	}
-	arrange.By(entries, func(a, b entry) int {
+	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.rr.Header().Rrtype, b.rr.Header().Rrtype))
 	})
 	return z, z.cut(entries, ksk)
@@ -319,7 +318,7 @@ func (z *plan) chainNSEC3(optOut bool) error {
 			links = append(links, link{hash3(wire), nil})
 		}
 	}
-	arrange.By(links, func(a, b link) int { return slices.Compare(a.hash[:], b.hash[:]) })
+	slices.SortStableFunc(links, func(a, b link) int { return slices.Compare(a.hash[:], b.hash[:]) })
 	for i, l := range links {
 		next := links[(i+1)%len(links)].hash
 		if len(links) > 1 && next == l.hash {

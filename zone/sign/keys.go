@@ -22,7 +22,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
 )
 
 // A Key is a DNSKEY with its private key.

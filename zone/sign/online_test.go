@@ -9,9 +9,9 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/nameserver"
-	"shuultuur/setting"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 )

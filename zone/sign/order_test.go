@@ -7,7 +7,7 @@ import (
 	miekg "github.com/miekg/dns"
 	"pgregory.net/rapid"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // names draws names in wire form and lower case, of all bytes, up to the

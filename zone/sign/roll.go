@@ -11,9 +11,9 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/atomicfile"
-	"shuultuur/platform"
-	"shuultuur/setting"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/platform"
+	"shuultuur/lib/setting"
 )
 
 // Rollovers are recorded in BIND's key files: the times of each key, and which key it replaces

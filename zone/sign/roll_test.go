@@ -13,7 +13,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 )

@@ -13,7 +13,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/test/peer"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 )
@@ -99,7 +100,7 @@ func writeZone(t testing.TB, z *zone.Zone) string {
 // tool runs a program of another project; it fails the test if the program is missing.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
+	out, err := exec.Command(peer.Program(t, name), args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s\n(test/setup.sh installs it)", name, strings.Join(args, " "), err, out)
 	}

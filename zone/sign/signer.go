@@ -19,7 +19,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 )
 
@@ -27,7 +27,7 @@ import (
 type Config struct {
 	// Keys are files with BIND's names (K*.key, K*.private, or their common part), or folders
 	// with the zone's keys.
-	Keys []setting.Source `yaml:"keys,omitempty"`
+	Keys []setting.Source `yaml:"keys,omitempty" role:"owner"`
 	// Denial says how to deny names and types that do not exist: "nsec" (the default: a chain of
 	// names, signed in advance, which reveals all names), "nsec3" (a chain of hashed names, RFC
 	// 5155, without salt or extra iterations, following RFC 9276) or "compact" (RFC 9824: one

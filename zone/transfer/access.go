@@ -3,7 +3,7 @@ package transfer
 import (
 	"slices"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // access decides which clients may fetch zones, by the keys and rules of the settings.

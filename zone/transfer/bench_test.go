@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 	"shuultuur/zone/transfer"

@@ -14,8 +14,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 )
 

@@ -10,7 +10,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 	"shuultuur/zone"
 	"shuultuur/zone/transfer"
@@ -95,15 +96,15 @@ func TestOthersFollowOurCatalog(t *testing.T) {
 			if err := s.Replace(memberZone(t, "a.test.", 1), memberZone(t, "b.test.", 1)); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the catalog is there", func() bool { return has(s.addr.String(), catalogName) })
+			waittest.Until(t, "the catalog is there", func() bool { return has(s.addr.String(), catalogName) })
 			begin(t, t.TempDir(), own, s.port())
-			until(t, name+" has both zones", func() bool { return has(addr, "a.test.") && has(addr, "b.test.") })
+			waittest.Until(t, name+" has both zones", func() bool { return has(addr, "a.test.") && has(addr, "b.test.") })
 			if err := s.Replace(memberZone(t, "c.test.", 1)); err != nil {
 				t.Fatal(err)
 			}
-			until(t, name+" has the third zone", func() bool { return has(addr, "c.test.") })
+			waittest.Until(t, name+" has the third zone", func() bool { return has(addr, "c.test.") })
 			s.Remove("a.test.", "")
-			until(t, name+" has lost the first zone", func() bool { return !has(addr, "a.test.") })
+			waittest.Until(t, name+" has lost the first zone", func() bool { return !has(addr, "a.test.") })
 		})
 	}
 }
@@ -120,7 +121,7 @@ func TestACatalogPassesThroughNSD(t *testing.T) {
 	if err := first.Replace(memberZone(t, members[0], 1), memberZone(t, members[1], 1)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the catalog is there", func() bool { return has(first.addr.String(), catalogName) })
+	waittest.Until(t, "the catalog is there", func() bool { return has(first.addr.String(), catalogName) })
 	last := start(t, transfer.Config{
 		Keys: keyed(), Folder: setting.Folder(t.TempDir()),
 		Secondaries: []transfer.Secondary{{Zone: catalogName, Catalog: true, Primaries: []transfer.Primary{{Address: addr, Key: keyName}}}},
@@ -133,9 +134,9 @@ func TestACatalogPassesThroughNSD(t *testing.T) {
 	}
 	peer.Start(t, "nsd", "-d", "-c", write(t, dir, "nsd.conf", conf))
 	ours := last.addr.String()
-	until(t, "both zones are here", func() bool { return has(ours, members[0]) && has(ours, members[1]) })
+	waittest.Until(t, "both zones are here", func() bool { return has(ours, members[0]) && has(ours, members[1]) })
 	first.Remove(members[0], "")
-	until(t, "the first zone is gone", func() bool { return !has(ours, members[0]) && has(ours, members[1]) })
+	waittest.Until(t, "the first zone is gone", func() bool { return !has(ours, members[0]) && has(ours, members[1]) })
 }
 
 func TestWeFollowTheCatalogsOfOthers(t *testing.T) {
@@ -177,7 +178,7 @@ func TestWeFollowTheCatalogsOfOthers(t *testing.T) {
 			}
 			s, stop := startAt(t, c, "127.0.0.1:0")
 			begin(t, dir, own, s.port(), "a.test.", "b.test.")
-			until(t, "we have the zones of the catalog of "+name, func() bool { return has(s.addr.String(), "a.test.") && has(s.addr.String(), "b.test.") })
+			waittest.Until(t, "we have the zones of the catalog of "+name, func() bool { return has(s.addr.String(), "a.test.") && has(s.addr.String(), "b.test.") })
 			if m := query(s.addr.String(), "x.missing.test.", miekg.TypeA); name == "bind" && (m == nil || m.Rcode != miekg.RcodeServerFailure) {
 				t.Errorf("catalog member that its primary does not have: got %v, want SERVFAIL", m)
 			}
@@ -214,7 +215,7 @@ func TestBrokenCatalogsChangeNothing(t *testing.T) {
 		{Zone: catalogName, Catalog: true, Primaries: []transfer.Primary{{Address: primary.addr.String(), Key: keyName}}},
 	}})
 	ours := s.addr.String()
-	until(t, "we have the zone", func() bool { return has(ours, "a.test.") })
+	waittest.Until(t, "we have the zone", func() bool { return has(ours, "a.test.") })
 	serial := 1
 	for what, rest := range map[string]string{
 		"no version":      "one.zones PTR b.test.\n",
@@ -225,7 +226,7 @@ func TestBrokenCatalogsChangeNothing(t *testing.T) {
 		serial++
 		put(text(serial, rest))
 		announce(t, s, catalogName)
-		until(t, "the catalog with "+what+" is here", func() bool { return s.Served(catalogName, "").Info().Serial == uint32(serial) })
+		waittest.Until(t, "the catalog with "+what+" is here", func() bool { return s.Served(catalogName, "").Info().Serial == uint32(serial) })
 		if !has(ours, "a.test.") || has(ours, "b.test.") {
 			t.Errorf("%s: the served zones have changed", what)
 		}
@@ -233,7 +234,7 @@ func TestBrokenCatalogsChangeNothing(t *testing.T) {
 	serial++
 	put(text(serial, "version TXT \"2\"\none.zones PTR b.test.\n"))
 	announce(t, s, catalogName)
-	until(t, "the zones are others", func() bool { return !has(ours, "a.test.") && has(ours, "b.test.") })
+	waittest.Until(t, "the zones are others", func() bool { return !has(ours, "a.test.") && has(ours, "b.test.") })
 }
 
 // announce gives a server the NOTIFY that a primary sends.

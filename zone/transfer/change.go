@@ -8,7 +8,7 @@ import (
 	miekg "github.com/miekg/dns"
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 )

@@ -11,7 +11,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 )
@@ -19,7 +19,7 @@ import (
 // Config sets which zones are signed, which clients may fetch zones, which servers are
 // notified of changes, and which zones are fetched.
 type Config struct {
-	Keys   []KeyConfig `yaml:"tsig,omitempty"`
+	Keys   []KeyConfig `yaml:"tsig,omitempty" role:"owner"`
 	Sign   []Sign      `yaml:"sign,omitempty"`
 	Allow  []Allow     `yaml:"allow,omitempty"` // none: no client
 	Notify []Notify    `yaml:"notify,omitempty"`
@@ -32,7 +32,7 @@ type Config struct {
 	// Folder keeps secondary zones over a restart. For zones that are signed here or may be
 	// fetched it keeps serials, signatures and differences; without a folder these are lost at
 	// a restart.
-	Folder setting.Folder `yaml:"folder,omitempty"`
+	Folder setting.Folder `yaml:"folder,omitempty" role:"owner"`
 }
 
 // Sign sets which zones are signed here, wherever they come from.

@@ -11,7 +11,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 	"shuultuur/zone/transfer"
 )
@@ -53,14 +54,14 @@ func TestACopyOfACopyLastsNoLonger(t *testing.T) {
 	c := secondaryOf(t, first.addr.String())
 	c.Serial = transfer.Keep
 	second, stop := startAt(t, c, "127.0.0.1:0")
-	until(t, "the copy is here", func() bool { return serial(second.addr.String()) == 1 })
+	waittest.Until(t, "the copy is here", func() bool { return serial(second.addr.String()) == 1 })
 	stop()
 	// It has not heard of its primary for 23 hours.
 	age(t, string(c.Folder), "example.com.zone", 23*time.Hour)
 	c.Secondaries[0].Primaries[0].Address = "127.0.0.1:1"
 	second = start(t, c)
 	third := start(t, secondaryOf(t, second.addr.String()))
-	until(t, "the copy of the copy is here", func() bool { return serial(third.addr.String()) == 1 })
+	waittest.Until(t, "the copy of the copy is here", func() bool { return serial(third.addr.String()) == 1 })
 	for _, s := range []struct {
 		what        string
 		addr        string
@@ -104,11 +105,11 @@ func TestExpireAgreesWithPeers(t *testing.T) {
 			publish(t, first, zoneOf(t, 1, 3), nil)
 			begin(t, t.TempDir(), own, first.port())
 			peer := "127.0.0.1:" + own
-			until(t, name+" has the zone", func() bool { return serial(peer) == 1 })
+			waittest.Until(t, name+" has the zone", func() bool { return serial(peer) == 1 })
 			c := secondaryOf(t, peer)
 			c.Secondaries[0].Primaries[0].Key = ""
 			last := start(t, c)
-			until(t, "we have the zone from "+name, func() bool { return serial(last.addr.String()) == 1 })
+			waittest.Until(t, "we have the zone from "+name, func() bool { return serial(last.addr.String()) == 1 })
 			theirs, ours := expireOf(t, peer, "example.com.", miekg.TypeSOA), expireOf(t, last.addr.String(), "example.com.", miekg.TypeSOA)
 			// Knot sends the option in transfers only. NSD does not have it: the SOA record
 			// determines how long its zones last.

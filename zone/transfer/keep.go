@@ -14,7 +14,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/atomicfile"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/wait"
 	"shuultuur/zone/sign"
 )
 
@@ -306,31 +307,19 @@ func (s *Server) keepFiles(ctx context.Context) {
 			return
 		case <-s.unsaved:
 		}
-		if !sleep(ctx, settle) {
+		if wait.For(ctx, settle) != nil {
 			return
 		}
 		begun := time.Now()
-		wait := saveAgain
+		pause := saveAgain
 		if s.Save() {
-			wait = min(share*time.Since(begun), saveAgain)
+			pause = min(share*time.Since(begun), saveAgain)
 		} else {
 			wakeUp(s.unsaved)
 		}
-		if !sleep(ctx, wait) {
+		if wait.For(ctx, pause) != nil {
 			return
 		}
-	}
-}
-
-// sleep returns false when ctx ended before d was over.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

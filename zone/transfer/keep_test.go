@@ -14,7 +14,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
@@ -62,9 +63,9 @@ func TestIncrementalTransfersGoOnAfterARestart(t *testing.T) {
 			s, stop := startAt(t, c, at)
 			publish(t, s, zoneOf(t, 1, 1000), nil)
 			p.secondary(t, t.TempDir(), own, s.port())
-			until(t, p.name+" has the zone", has("host999.example.com."))
+			waittest.Until(t, p.name+" has the zone", has("host999.example.com."))
 			publish(t, s, zoneOf(t, 1, 1001), nil)
-			until(t, p.name+" has a change", has("host1000.example.com."))
+			waittest.Until(t, p.name+" has a change", has("host1000.example.com."))
 			before := serial(addr)
 			stop()
 
@@ -72,9 +73,9 @@ func TestIncrementalTransfersGoOnAfterARestart(t *testing.T) {
 			s, stop = startAt(t, c, at)
 			defer stop()
 			publish(t, s, zoneOf(t, 1, 1002), nil)
-			until(t, p.name+" has the change made meanwhile", has("host1001.example.com."))
+			waittest.Until(t, p.name+" has the change made meanwhile", has("host1001.example.com."))
 			publish(t, s, zoneOf(t, 1, 1003), nil)
-			until(t, p.name+" has the change after it", has("host1002.example.com."))
+			waittest.Until(t, p.name+" has the change after it", has("host1002.example.com."))
 			if n := serial(addr); int32(n-before) <= 0 {
 				t.Errorf("serial %d after the restart is not above %d", n, before)
 			}
@@ -242,7 +243,7 @@ func TestChangesAreKeptWhileRunning(t *testing.T) {
 	s := start(t, c)
 	publish(t, s, zoneOf(t, 1, 10), nil)
 	file := filepath.Join(string(c.Folder), "example.com.journal")
-	until(t, "it is kept", func() bool { _, err := os.Stat(file); return err == nil })
+	waittest.Until(t, "it is kept", func() bool { _, err := os.Stat(file); return err == nil })
 	if !s.Remove("example.com.", "") {
 		t.Error("Remove: example.com. was not served")
 	}

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/metric"
+	"shuultuur/lib/metric"
 	"shuultuur/zone/sign"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
 )
 
 // Transfer sends a zone, or its changes, as [wire.Transferrer] requires. It answers every AXFR

@@ -9,6 +9,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
+	"shuultuur/lib/wait"
 	"shuultuur/zone/sign"
 )
 
@@ -67,7 +68,7 @@ func (s *keepers) askParents(ctx context.Context) {
 				s.log.Info("the parent has the DS record of a zone's new key", "zone", origin)
 			}
 		}
-		if !sleep(ctx, askAgain) {
+		if wait.For(ctx, askAgain) != nil {
 			return
 		}
 	}

@@ -12,7 +12,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
@@ -136,18 +137,18 @@ func TestOthersFetchFromUs(t *testing.T) {
 			})
 			publish(t, s, zoneOf(t, 1, 3000), nil)
 			p.secondary(t, t.TempDir(), own, s.port())
-			until(t, p.name+" has serial 1", func() bool { return serial(addr) == 1 })
+			waittest.Until(t, p.name+" has serial 1", func() bool { return serial(addr) == 1 })
 			publish(t, s, zoneOf(t, 2, 3001), nil)
-			until(t, p.name+" has serial 2", func() bool { return serial(addr) == 2 })
+			waittest.Until(t, p.name+" has serial 2", func() bool { return serial(addr) == 2 })
 			// A server that is being replaced may still answer.
-			until(t, p.name+" has what was added", func() bool {
+			waittest.Until(t, p.name+" has what was added", func() bool {
 				m := query(addr, "host3000.example.com.", miekg.TypeA)
 				return m != nil && len(m.Answer) == 1
 			})
 			// Less comes too.
 			publish(t, s, zoneOf(t, 3, 2999), nil)
-			until(t, p.name+" has serial 3", func() bool { return serial(addr) == 3 })
-			until(t, p.name+" has lost what was taken away", func() bool {
+			waittest.Until(t, p.name+" has serial 3", func() bool { return serial(addr) == 3 })
+			waittest.Until(t, p.name+" has lost what was taken away", func() bool {
 				m := query(addr, "host2999.example.com.", miekg.TypeA)
 				return m != nil && m.Rcode == miekg.RcodeNameError
 			})
@@ -187,10 +188,10 @@ func TestOthersFetchSignedZones(t *testing.T) {
 			}
 			publish(t, s, chosen(500), signer)
 			p.secondary(t, t.TempDir(), own, s.port())
-			until(t, p.name+" has the zone", func() bool { return serial(addr) > 1 })
+			waittest.Until(t, p.name+" has the zone", func() bool { return serial(addr) > 1 })
 			before := serial(addr)
 			publish(t, s, chosen(501), signer) // the source's serial stays
-			until(t, p.name+" has the next serial", func() bool { return serial(addr) > before })
+			waittest.Until(t, p.name+" has the next serial", func() bool { return serial(addr) > before })
 			// The zone that the peer hands out verifies.
 			text := out(t, "dig", "@127.0.0.1", "-p", s.port(), "-y", "hmac-sha256:"+keyName+":"+secret, "+noall", "+answer", "+onesoa", "example.com", "AXFR")
 			file := write(t, t.TempDir(), "zone", text)
@@ -250,29 +251,29 @@ func TestWeFetchFromOthers(t *testing.T) {
 			}
 			file := write(t, dir, "zone", text(t, 1, 3000))
 			reload := p.primary(t, dir, own, s.port(), file)
-			until(t, "we have serial 1", func() bool { return serial(ours) == 1 })
+			waittest.Until(t, "we have serial 1", func() bool { return serial(ours) == 1 })
 			time.Sleep(1100 * time.Millisecond) // the peers look at whole seconds of a file's time
 			write(t, dir, "zone", text(t, 2, 3010))
 			reload()
-			until(t, "we have serial 2", func() bool { return serial(ours) == 2 })
+			waittest.Until(t, "we have serial 2", func() bool { return serial(ours) == 2 })
 			if s.Stats.NotifyIn.Load() == 0 {
 				t.Error("no NOTIFY arrived from the primary")
 			}
-			until(t, "both transfers are counted", func() bool { return s.Stats.InIncremental.Load()+s.Stats.In.Load() == 2 })
+			waittest.Until(t, "both transfers are counted", func() bool { return s.Stats.InIncremental.Load()+s.Stats.In.Load() == 2 })
 			if s.Stats.InIncremental.Load() != 1 {
 				t.Errorf("%d transfers of differences, %d whole ones, want 1 and 1", s.Stats.InIncremental.Load(), s.Stats.In.Load())
 			}
 			if m := query(ours, "host3009.example.com.", miekg.TypeA); m == nil || len(m.Answer) != 1 {
 				t.Errorf("the added record is missing here: %v", m)
 			}
-			until(t, "it is on disk", func() bool {
+			waittest.Until(t, "it is on disk", func() bool {
 				b, err := os.ReadFile(filepath.Join(folder, "example.com.zone"))
 				return err == nil && strings.Contains(string(b), "host3009.")
 			})
 			// Another start without the primary: the zone on disk is served.
 			c.Secondaries[0].Primaries[0].Address = "127.0.0.1:" + peer.Port(t)
 			again := start(t, c)
-			until(t, "what is on disk is served", func() bool { return serial(again.addr.String()) == 2 })
+			waittest.Until(t, "what is on disk is served", func() bool { return serial(again.addr.String()) == 2 })
 		})
 	}
 }

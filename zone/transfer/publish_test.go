@@ -14,9 +14,10 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
-	"shuultuur/metric"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
@@ -264,13 +265,13 @@ func TestObjectsOnDiskExpire(t *testing.T) {
 		Secondaries: []transfer.Secondary{{Zone: "example.com", Primaries: []transfer.Primary{{Address: "127.0.0.1:" + peer.Port(t)}}}},
 	}
 	s := start(t, c)
-	until(t, "what is on disk is served", func() bool { return serial(s.addr.String()) == 5 })
+	waittest.Until(t, "what is on disk is served", func() bool { return serial(s.addr.String()) == 5 })
 	old := time.Now().Add(-25 * time.Hour)
 	if err := os.Chtimes(file, old, old); err != nil {
 		t.Fatal(err)
 	}
 	s = start(t, c)
-	until(t, "the primary was asked", func() bool { return s.Stats.InFailed.Load() > 0 })
+	waittest.Until(t, "the primary was asked", func() bool { return s.Stats.InFailed.Load() > 0 })
 	if m := query(s.addr.String(), "host1.example.com.", miekg.TypeA); m == nil || m.Rcode != miekg.RcodeServerFailure {
 		t.Errorf("expired zone: got %v, want SERVFAIL", m)
 	}

@@ -16,7 +16,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/zone/sign"
 	"shuultuur/zone/transfer"
 )

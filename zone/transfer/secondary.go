@@ -16,8 +16,9 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/atomicfile"
-	"shuultuur/setting"
+	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait"
 	"shuultuur/zone"
 )
 
@@ -203,7 +204,7 @@ func (z *secondary) run(ctx context.Context, group *sync.WaitGroup) {
 func (z *secondary) pause(ctx context.Context) bool {
 	left := time.Until(z.asked.Add(minPause))
 	z.asked = time.Now().Add(max(left, 0))
-	return left <= 0 || sleep(ctx, left)
+	return left <= 0 || wait.For(ctx, left) == nil
 }
 
 func seconds(n uint32, least, most time.Duration) time.Duration {

@@ -22,9 +22,9 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/nameserver"
-	"shuultuur/setting"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
 	"shuultuur/zone/transfer"
@@ -164,17 +164,6 @@ func query(addr, name string, typ uint16) *miekg.Msg {
 		return nil
 	}
 	return reply
-}
-
-// until waits for something that another process does.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("not within 20 s: %s", what)
 }
 
 // serial returns a server's serial number of example.com., or 0.

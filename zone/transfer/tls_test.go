@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 	"shuultuur/zone/transfer"
 )
@@ -78,9 +79,9 @@ func TestZonesAreFetchedOverTLS(t *testing.T) {
 	key := strings.TrimSuffix(keyName, ".")
 	conf := nsdOverTLS(t, dir, own, s.cert, "", fmt.Sprintf("\tzonefile: copy\n\tallow-notify: 127.0.0.1 %s\n\trequest-xfr: 127.0.0.1@%s %s us\n", key, port, key))
 	peer.Start(t, "nsd", "-d", "-c", conf)
-	until(t, "nsd has serial 1", func() bool { return serial(addr) == 1 })
+	waittest.Until(t, "nsd has serial 1", func() bool { return serial(addr) == 1 })
 	publish(t, s, zoneOf(t, 2, 3001), nil)
-	until(t, "nsd has serial 2", func() bool { return serial(addr) == 2 })
+	waittest.Until(t, "nsd has serial 2", func() bool { return serial(addr) == 2 })
 	if s.Stats.OutIncremental.Load() == 0 {
 		t.Error("NSD requested no differences")
 	}
@@ -103,10 +104,10 @@ func TestWeFetchOverTLS(t *testing.T) {
 	more := fmt.Sprintf("\tip-address: 127.0.0.1@%s\n\ttls-service-key: %q\n\ttls-service-pem: %q\n\ttls-port: %s\n", secure, private, cert, secure)
 	conf := nsdOverTLS(t, dir, own, cert, more, fmt.Sprintf("\tzonefile: %q\n\tprovide-xfr: 127.0.0.1 %s\n", filepath.Join(dir, "zone"), key))
 	peer.Start(t, "nsd", "-d", "-c", conf)
-	until(t, "nsd answers", func() bool { return serial("127.0.0.1:"+own) == 1 })
+	waittest.Until(t, "nsd answers", func() bool { return serial("127.0.0.1:"+own) == 1 })
 	wrong, right := fetch("other.example"), fetch(serverName)
-	until(t, "we have serial 1", func() bool { return serial(right.addr.String()) == 1 })
-	until(t, "the wrong name has failed", func() bool { return wrong.Stats.InFailed.Load() > 0 })
+	waittest.Until(t, "we have serial 1", func() bool { return serial(right.addr.String()) == 1 })
+	waittest.Until(t, "the wrong name has failed", func() bool { return wrong.Stats.InFailed.Load() > 0 })
 	if wrong.Stats.In.Load() > 0 {
 		t.Error("a primary with the certificate of another name was accepted")
 	}

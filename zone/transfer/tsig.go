@@ -17,8 +17,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
-	"shuultuur/setting"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/zone"
 )
 
@@ -27,7 +27,7 @@ import (
 type KeyConfig struct {
 	Name      string `yaml:"name"`
 	Algorithm string `yaml:"algorithm,omitempty"` // default: hmac-sha256
-	Secret    string `yaml:"secret,omitempty"`
+	Secret    string `yaml:"secret,omitempty" secret:"yes"`
 	// SecretFile is a file with the secret that others cannot read, instead of Secret.
 	SecretFile setting.File `yaml:"secret-file,omitempty"`
 }

@@ -7,7 +7,8 @@ import (
 
 	miekg "github.com/miekg/dns"
 
-	"shuultuur/dns"
+	"shuultuur/lib/dns"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 	"shuultuur/zone"
 	"shuultuur/zone/sign"
@@ -165,7 +166,7 @@ remote-control:
 		conf += fmt.Sprintf("stub-zone:\n\tname: %s\n\tstub-addr: 127.0.0.1@%s\n", origin, s.port())
 	}
 	peer.Start(t, "unbound", "-d", "-c", write(t, dir, "unbound.conf", conf))
-	until(t, "unbound answers", func() bool { return query(v.addr, "example.com.", miekg.TypeSOA) != nil })
+	waittest.Until(t, "unbound answers", func() bool { return query(v.addr, "example.com.", miekg.TypeSOA) != nil })
 	v.trust = write(t, dir, "delv.keys", fmt.Sprintf("trust-anchors { example.com. static-ds %d %d %d %q; };\n", ds.KeyTag, ds.Algorithm, ds.DigestType, ds.Digest))
 	return v
 }

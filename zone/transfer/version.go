@@ -22,7 +22,7 @@ type version struct {
 }
 
 // A content is a version of a zone that may be fetched: the served one, or a version if
-// that lacks a chain (see [sign.Signer.AllRecords]) or was read after a restart.
+// that lacks a chain (see AllRecords of sign.Signer) or was read after a restart.
 type content struct {
 	serial uint32
 	soa    []byte

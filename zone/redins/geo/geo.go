@@ -19,7 +19,7 @@ import (
 
 	"github.com/oschwald/maxminddb-golang/v2"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 )
 
 // Config names the files; both are optional.

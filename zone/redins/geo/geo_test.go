@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/setting"
+	"shuultuur/lib/setting"
 	"shuultuur/test/geotest"
 )
 

@@ -25,9 +25,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/redis"
-	"shuultuur/redis/keyspace"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/redis/keyspace"
+	"shuultuur/lib/setting"
 )
 
 // Config sets how often and how many addresses to check.

@@ -20,8 +20,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shuultuur/redis"
-	"shuultuur/setting"
+	"shuultuur/lib/redis"
+	"shuultuur/lib/setting"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
 )
 
@@ -305,16 +306,6 @@ func connect(t *testing.T, s *redistest.Server) *redis.Client {
 	return c
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
-
 func TestAFleetChecksOnce(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "KA")
 	var probes, both atomic.Int32
@@ -340,7 +331,7 @@ func TestAFleetChecksOnce(t *testing.T) {
 		start(t, c, connect(t, s))
 	}
 	for i := range all {
-		until(t, "every node knows", func() bool { return all[i].Load() == -3 })
+		waittest.Until(t, "every node knows", func() bool { return all[i].Load() == -3 })
 	}
 	if most := int32(time.Since(began)/interval) + 2; probes.Load() > most {
 		t.Errorf("%d probes in %v: the fleet probes more than once per interval", probes.Load(), time.Since(began))
@@ -376,21 +367,21 @@ func TestAResultOfRedinsIsUsed(t *testing.T) {
 	c := checker(t, time.Minute, func(context.Context, *Check) error { return nil })
 	st := watch(t, c, Check{Host: "w0.healthcheck.com.", Addr: local})
 	start(t, c, connect(t, s))
-	until(t, "the first check", func() bool { return st.Load() == 1 })
+	waittest.Until(t, "the first check", func() bool { return st.Load() == 1 })
 	put := func(status int, at time.Time) {
 		s.Do(t, "SET", "p:redins:healthcheck:w0.healthcheck.com.:127.0.0.1:s", fmt.Sprintf(
 			`{"enable":true,"protocol":"http","uri":"/uri0","port":80,"status":%d,"lastcheck":%q,"timeout":1000,"up_count":3,"down_count":-3,"domain_uuid":""}`,
 			status, at.Format(time.RFC3339Nano)))
 	}
 	put(-2, time.Now())
-	until(t, "it is heard of", func() bool { return st.Load() == -2 })
+	waittest.Until(t, "it is heard of", func() bool { return st.Load() == -2 })
 	put(-99, time.Now())
-	until(t, "it is cut to down_count", func() bool { return st.Load() == -3 })
+	waittest.Until(t, "it is cut to down_count", func() bool { return st.Load() == -3 })
 	// The second of two changes often comes while the first is looked at.
 	for want := int32(-3); want <= 3; want++ {
 		s.Do(t, "SET", "p:redins:healthcheck:w0.healthcheck.com.:127.0.0.1:s", "nonsense")
 		put(int(want), time.Now())
-		until(t, "nonsense does no harm", func() bool { return st.Load() == want })
+		waittest.Until(t, "nonsense does no harm", func() bool { return st.Load() == want })
 	}
 }
 
@@ -402,12 +393,12 @@ func TestWithoutRedisEachNodeChecks(t *testing.T) {
 	client := connect(t, s)
 	s.Stop()
 	start(t, c, client)
-	until(t, "checks go on", func() bool { return st.Load() == 3 })
+	waittest.Until(t, "checks go on", func() bool { return st.Load() == 3 })
 	if c.Counts().RedisErrors == 0 {
 		t.Error("RedisErrors is 0 although Redis is away")
 	}
 	s.Restart(t)
-	until(t, "results are shared again", func() bool {
+	waittest.Until(t, "results are shared again", func() bool {
 		m := s.Do(t, "EXISTS", "p:redins:healthcheck:a.:127.0.0.1:s")
 		n, err := m.Int()
 		return err == nil && n == 1

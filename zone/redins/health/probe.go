@@ -21,7 +21,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 
-	"shuultuur/platform"
+	"shuultuur/lib/platform"
 )
 
 // A prober runs checks.

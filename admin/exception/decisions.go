@@ -1,0 +1,180 @@
+// Package exception has the pages of what people decide by hand: sites opened or blocked for
+// somebody, pauses of filtering, and the requests of clients, which decide the same. Each shows its
+// effect first, is made on all nodes, and ends by itself.
+package exception
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"shuultuur/admin/web"
+	"shuultuur/lib/setting"
+	"shuultuur/policy"
+	"shuultuur/text"
+)
+
+// Decisions opens and blocks sites for clients; its decisions override lists and
+// rules.
+type Decisions struct {
+	// All returns the decisions in force.
+	All func() []policy.Decision
+	// Set makes a decision, which replaces that about the same site and people. An
+	// Until in the past ends it. by is the user. An invalid decision gives
+	// [*web.BadChange].
+	Set func(d policy.Decision, by netip.Addr) error
+	// Groups are those of a user at an address. Nil: none are offered.
+	Groups func(addr netip.Addr, user string) []string
+}
+
+// maxDecision is the longest duration of a decision; longer ones are permanent.
+const maxDecision = 10 * 365 * 24 * time.Hour
+
+// Routes returns the routes of exceptions.
+//
+//	GET /rulings          those in force; HTML for browsers, else JSON
+//	POST /rulings         what=open|block|end&site=NAME[&who=WHO][&for=TIME];
+//	                      WHO is an address, network, user or group, without it
+//	                      everyone; without TIME it is for good. dry_run=true
+//	                      only says the effect
+func (x *Decisions) Routes(site *web.Site) []web.Route {
+	page := site.Page("rulings.html")
+	return []web.Route{
+		{Method: "GET", Path: "/rulings", Role: web.Lead,
+			Link: web.LinkIn(web.People, text.Mark("Exceptions"), "M5 12.500l4.500 4.500L19 7.500M4 20h16"),
+			Does: "sites opened or blocked by hand", Gives: web.PageOrJSON,
+			Handler: func(w http.ResponseWriter, r *http.Request) { x.show(w, r, page, nil, nil) }},
+		{Method: "POST", Path: "/rulings", Role: web.Operator,
+			Does: "open or block a site above lists and rules, or end that", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "open | block | end"), web.Required("site", "host name, with everything below it"), web.Optional("who", "address, network, user or group; everybody without it"), web.Optional("for", "how long: 15m, 7d; for good without it"), web.OnTrial},
+			Effect: web.Judged,
+			Handler: func(w http.ResponseWriter, r *http.Request) {
+				r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+				var d policy.Decision
+				err := r.ParseForm()
+				if err != nil {
+					err = &web.BadChange{Err: err}
+				} else {
+					d, err = readDecision(r.PostForm, time.Now())
+				}
+				if err == nil {
+					var done bool
+					done, err = site.ShowEffect(w, r, web.PendingChange{What: describeDecision(web.TextsOf(w), &d, time.Now()), Back: "/rulings", Trial: web.Trial{Decisions: []policy.Decision{d}}})
+					if done {
+						return
+					}
+				}
+				if err == nil {
+					err = x.Set(d, web.Remote(r))
+				}
+				x.show(w, r, page, &d, err)
+			}},
+	}
+}
+
+// siteIn extracts the host from a pasted or typed text.
+func siteIn(s string) string {
+	s = strings.TrimSpace(s)
+	if u, err := url.Parse(s); err == nil && u.Host != "" {
+		s = u.Hostname()
+	}
+	s, _, _ = strings.Cut(s, "/")
+	return strings.ToLower(strings.Trim(s, "."))
+}
+
+// sitesOf returns a host and its parent domains down to the site.
+func sitesOf(host string) (all []string) {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return []string{host}
+	}
+	for strings.Contains(host, ".") {
+		all = append(all, host)
+		_, host, _ = strings.Cut(host, ".")
+	}
+	return all
+}
+
+// scopesOf returns for whom something may be opened: a client and its groups.
+func (x *Decisions) scopesOf(who string) (all []string) {
+	if who == "" || x.Groups == nil {
+		return nil
+	}
+	addr, err := netip.ParseAddr(who)
+	user := who
+	if err == nil {
+		user = ""
+	}
+	return append([]string{who}, x.Groups(addr, user)...)
+}
+
+// readDecision reads the form.
+func readDecision(f url.Values, now time.Time) (d policy.Decision, err error) {
+	d = policy.Decision{Site: siteIn(f.Get("site")), Who: strings.TrimSpace(f.Get("who")), Block: f.Get("what") == "block"}
+	switch f.Get("what") {
+	case "open", "block":
+	case "end":
+		d.Until = now
+		return d, nil
+	default:
+		return d, &web.BadChange{Err: fmt.Errorf("what=%q is neither open, block nor end", f.Get("what"))}
+	}
+	text := f.Get("for")
+	if text == "" {
+		return d, nil
+	}
+	var long setting.Duration
+	if err := long.UnmarshalText([]byte(text)); err != nil || long.Or(0) <= 0 || long.Or(0) > maxDecision {
+		return d, &web.BadChange{Err: fmt.Errorf("for=%q is not how long it holds: write 15m, 1h or 7d; leave it out for good", text)}
+	}
+	d.Until = now.Add(long.Or(0))
+	return d, nil
+}
+
+// decisionForm has the initial values of the form.
+type decisionForm struct {
+	Site, Who   string
+	Sites, Whom []string
+}
+
+func (x *Decisions) show(w http.ResponseWriter, r *http.Request, page web.PageTemplate, decision *policy.Decision, failed error) {
+	q := r.URL.Query()
+	d := struct {
+		decisionForm
+		All         []policy.Decision
+		Done, Error string
+		Undo        *policy.Decision
+	}{decisionForm: decisionForm{Site: siteIn(q.Get("site")), Who: q.Get("who")}}
+	d.Sites, d.Whom = sitesOf(d.Site), x.scopesOf(d.Who)
+	status := http.StatusOK
+	switch {
+	case failed != nil:
+		d.Error, status = failed.Error(), web.StatusOf(failed)
+		d.Site, d.Who = decision.Site, decision.Who
+	case decision != nil:
+		d.Done, d.Undo = describeDecision(web.TextsOf(w), decision, time.Now()), decision
+		if !decision.Until.IsZero() && !decision.Until.After(time.Now()) {
+			d.Undo = nil
+		}
+	}
+	d.All = append([]policy.Decision{}, x.All()...)
+	web.Respond(w, r, page, status, d, d.All, d.Error)
+}
+
+// describeDecision describes a decision in words.
+func describeDecision(t *text.Texts, d *policy.Decision, now time.Time) string {
+	pairs := []string{"site", d.Site, "who", cmp.Or(d.Who, t.Say("everyone")), "time", d.Until.Local().Format("2006-01-02 15:04")}
+	switch ended := !d.Until.IsZero() && !d.Until.After(now); {
+	case ended:
+		return t.Say("Lists and rules decide about {site} for {who} again.", pairs...)
+	case d.Until.IsZero() && d.Block:
+		return t.Say("{site} is blocked for {who}, for good.", pairs...)
+	case d.Until.IsZero():
+		return t.Say("{site} is open for {who}, for good.", pairs...)
+	case d.Block:
+		return t.Say("{site} is blocked for {who} until {time}.", pairs...)
+	}
+	return t.Say("{site} is open for {who} until {time}.", pairs...)
+}

@@ -1,0 +1,79 @@
+package exception_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/admin"
+	"shuultuur/admin/admintest"
+	"shuultuur/admin/exception"
+	"shuultuur/admin/web"
+	"shuultuur/policy"
+)
+
+func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
+	var created []policy.Decision
+	p := admintest.Nobody()
+	p.Decisions = &exception.Decisions{All: func() []policy.Decision { return created }, Set: func(d policy.Decision, _ netip.Addr) error {
+		if d.Who == "stranger" {
+			return &web.BadChange{Err: errors.New("who is that?")}
+		}
+		created = append(created, d)
+		return nil
+	}}
+	p.Judge = func(_ context.Context, t web.Trial) (*web.Effect, error) {
+		if d := t.Decisions[0]; d.Who == "stranger" {
+			return nil, &web.BadChange{Err: errors.New("who is that?")}
+		}
+		return &web.Effect{Judged: 7, Changed: 3}, nil
+	}
+	h := admin.New(p)
+	for form, want := range map[string]string{
+		"what=block&site=tea.example&dry_run=true":              `"changed":3`,
+		"what=end&site=tea.example&dry_run=1":                   `"judged":7`,
+		"what=block&site=tea.example&who=stranger&dry_run=true": "who is that?",
+		"what=smash&site=tea.example&dry_run=true":              "smash",
+	} {
+		if w := admintest.Ask(h, "POST", "/rulings", "application/json", form); !strings.Contains(w.Body.String(), want) || len(created) > 0 {
+			t.Errorf("the effect of %s: status %d, %s; made %v", form, w.Code, w.Body, created)
+		}
+	}
+	p.Judge = nil // no effect has to be seen first
+	h = admin.New(p)
+	for _, c := range []struct {
+		form   string
+		status int
+		want   string
+		until  time.Duration // 0 means permanent
+	}{
+		{"what=open&site=https://WWW.Bet.example/odds&who=anna&for=1h", 200, "www.bet.example anna false", time.Hour},
+		{"what=block&site=tea.example.", 200, "tea.example  true", 0},
+		{"what=open&site=tea.example&for=soon", 400, "", 0},
+		{"what=open&site=tea.example&for=-1h", 400, "", 0},
+		{"what=open&site=tea.example&who=stranger", 400, "", 0},
+		{"what=smash&site=tea.example", 400, "", 0},
+		{"what=end&site=tea.example&who=anna", 200, "tea.example anna false", -1},
+	} {
+		created = nil
+		w := admintest.Ask(h, "POST", "/rulings", "text/html", c.form)
+		got := ""
+		if len(created) == 1 {
+			got = fmt.Sprintf("%s %s %v", created[0].Site, created[0].Who, created[0].Block)
+			left := time.Until(created[0].Until)
+			if c.until == 0 != created[0].Until.IsZero() || c.until > 0 && (left > c.until || left < c.until-time.Minute) || c.until < 0 && left > 0 {
+				t.Errorf("%s holds until %v", c.form, created[0].Until)
+			}
+		}
+		if w.Code != c.status || got != c.want {
+			t.Errorf("%s: status %d, made %q; want %d, %q\n%s", c.form, w.Code, got, c.status, c.want, w.Body)
+		}
+		if undo := strings.Contains(w.Body.String(), `id="undo"`); undo != (c.status == 200 && c.until >= 0) {
+			t.Errorf("%s: the page offers to undo it: %v, want the opposite", c.form, undo)
+		}
+	}
+}

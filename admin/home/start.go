@@ -1,0 +1,191 @@
+// Package home has the start page, and the page that leads through the first settings. The gateway
+// adds each transaction to [Live], whose last hour the start page draws.
+package home
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"shuultuur/admin/account"
+	"shuultuur/admin/system"
+	"shuultuur/admin/web"
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/text"
+)
+
+const (
+	// keepHome is how long counts for one viewer are reused for others, so that
+	// many open pages cost as much as one.
+	keepHome = 5 * time.Second
+	topHome  = 8
+)
+
+// home makes the start page.
+type home struct {
+	*Start
+	site *web.Site
+
+	mu    sync.Mutex
+	tops  []homeTop // guarded by mu
+	err   error     // guarded by mu
+	until time.Time // guarded by mu
+}
+
+type homeTop struct {
+	Title, Colour string
+	Rows          []web.Bar
+}
+
+// Start has what the start page shows.
+type Start struct {
+	Health  func() system.Health
+	Live    *Live           // nil: the page has no graph
+	Remarks func() []Remark // nil: there are none
+	Events  *web.Record     // nil: no record can be asked
+	// Index lists the paths there are, for programs.
+	Index http.HandlerFunc
+}
+
+// Routes returns the routes of the start page.
+//
+//	GET /                 HTML for browsers, else the paths there are, as text
+//	GET /overview         the last hour by verdict, as JSON
+func (p *Start) Routes(site *web.Site) []web.Route {
+	h := &home{Start: p, site: site}
+	page := site.Page("home.html")
+	return []web.Route{
+		{Method: "GET", Path: "/{$}", Role: web.Viewer,
+			Link: web.LinkIn(web.Watch, text.Mark("Start"), "M4 20V10M10 20V4M16 20v-8M21 20H3"),
+			Does: "the start page; for programs the paths there are", Gives: web.AnyText + " text/html",
+			Handler: func(w http.ResponseWriter, r *http.Request) {
+				if web.IsPage(r) {
+					h.show(w, r, page)
+					return
+				}
+				p.Index(w, r)
+			}},
+		{Method: "GET", Path: "/overview", Role: web.Viewer,
+			Does: "the last hour by verdict, and how long things took",
+			Handler: func(w http.ResponseWriter, r *http.Request) {
+				if p.Live == nil {
+					http.NotFound(w, r)
+					return
+				}
+				web.WriteJSON(w, http.StatusOK, p.Live.Recent(time.Now()))
+			}},
+	}
+}
+
+func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplate) {
+	now := time.Now()
+	d := struct {
+		Health     system.Health
+		Recent     *Recent
+		Blocked    int64
+		Share      float64
+		Half, Slow string
+		Verdicts   web.Graph
+		Latency    web.Graph
+		Keys       []string
+		Tops       []homeTop
+		Remarks    []Remark
+		Error      string
+	}{Health: h.Health(), Recent: &Recent{}}
+	if h.Live != nil {
+		d.Recent = h.Live.Recent(now)
+	}
+	d.Verdicts, d.Latency = d.Recent.graphs()
+	for _, a := range stacked {
+		if d.Recent.Actions[a.String()] > 0 {
+			d.Keys = append(d.Keys, a.String())
+		}
+	}
+	d.Blocked = d.Recent.Actions[filter.Block.String()]
+	if all := d.Recent.Requests + d.Recent.Queries; all > 0 {
+		d.Share = 100 * float64(d.Blocked) / float64(all)
+	}
+	d.Half, d.Slow = web.BriefTime(d.Recent.Half), web.BriefTime(d.Recent.Slow)
+	if h.Remarks != nil {
+		d.Remarks = h.Remarks()
+	}
+	if h.Events != nil {
+		var err error
+		if d.Tops, err = h.topOfDay(r.Context(), now); err != nil {
+			d.Error = err.Error()
+		}
+	}
+	web.WritePage(w, page, http.StatusOK, d)
+}
+
+// topOfDay counts the events of the last day; the answer is cached for a moment.
+// For a user with limited rights it counts again.
+func (h *home) topOfDay(ctx context.Context, now time.Time) ([]homeTop, error) {
+	if who := account.Of(ctx); who != nil && !h.site.Bounds(who).CoverAll() {
+		ctx, cancel := context.WithTimeout(ctx, web.MaxAsk)
+		defer cancel()
+		tops, err := h.count(ctx, now)
+		if err != nil {
+			err = web.TooLong(ctx, err)
+		}
+		return tops, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now.Before(h.until) {
+		return h.tops, h.err
+	}
+	// Others wait for this answer: it does not end with the one who asked.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), web.MaxAsk)
+	defer cancel()
+	h.tops, h.err = h.count(ctx, now)
+	if h.err != nil {
+		h.err = web.TooLong(ctx, h.err)
+	}
+	h.until = time.Now().Add(keepHome)
+	return h.tops, h.err
+}
+
+func (h *home) count(ctx context.Context, now time.Time) ([]homeTop, error) {
+	all := event.Filter{Since: now.Add(-24 * time.Hour)}
+	blocked := all
+	if err := blocked.And(event.Action, false, filter.Block.String()); err != nil {
+		return nil, err
+	}
+	what := []struct {
+		title, colour, before string
+		event.Question
+	}{
+		{text.Mark("Blocked most, last day"), "block", "action:block host:", event.Question{Filter: blocked, By: event.Host, Top: topHome}},
+		{text.Mark("Clients"), "pass", "client:", event.Question{Filter: all, By: event.Client, Top: topHome}},
+		{text.Mark("Categories"), "warn", "category:", event.Question{Filter: all, By: event.Category, Top: topHome}},
+		{text.Mark("Asked for most"), "allow", "host:", event.Question{Filter: all, By: event.Host, Top: topHome}},
+	}
+	var questions []event.Question
+	for _, q := range what {
+		questions = append(questions, q.Question)
+	}
+	tallies, err := h.Events.Count(ctx, questions...)
+	if err != nil {
+		return nil, err
+	}
+	h.Events.Call(ctx, tallies[1])
+	var tops []homeTop
+	for i, q := range what {
+		t := homeTop{Title: q.title, Colour: q.colour}
+		for _, x := range tallies[i] {
+			t.Rows = append(t.Rows, web.Bar{Name: x.Name, Called: x.Called, N: x.Events, Filter: q.before + web.Quoted(x.Name),
+				Width: 100 * float64(x.Events) / float64(max(1, tallies[i][0].Events))})
+		}
+		tops = append(tops, t)
+	}
+	return tops, nil
+}
+
+// A Remark says what is low on the machine, why that matters, and which commands raise it.
+type Remark struct {
+	About, Found, Wanted, Why string
+	Mend                      []string
+}

@@ -1,0 +1,256 @@
+// Package lists has the pages of lists, and of the phrases and signatures that checks look for.
+// [Lists] shows the lists in use and changes single entries of them; a page of one list (list.go)
+// says where it comes from, fetches it, and goes back to the version before.
+package lists
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"shuultuur/admin/web"
+	"shuultuur/event"
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/list/source"
+	"shuultuur/text"
+)
+
+// Lists provides the admin address with lists, and changes single entries of
+// them.
+type Lists struct {
+	// All returns the lists in use, in the order of their names.
+	All func() []List
+	// Search returns the lists that have a host or URL.
+	Search func(name string) ([]Hit, error)
+	// Change makes changes to lists, by their names, and puts them into use: all or none. It
+	// returns [collection.ErrNoList] for a list that does not exist, and [*web.BadChange] for changes that
+	// cannot be made.
+	Change func(ctx context.Context, changes map[string][]list.Change) error
+	// In returns the lists in use, and the client that fetches them. Use puts
+	// fetched lists into use.
+	In func() (*collection.Collection, *http.Client)
+	// Arriving returns what is being fetched. It may be nil.
+	Arriving func() source.Progress
+	Use      func(ctx context.Context, why string) bool
+
+	reading sync.Mutex // for odd lines, one list is read at a time
+}
+
+// ShowLists describes the lists in use.
+func (l *Lists) ShowLists() *Lists {
+	l.All = func() (all []List) {
+		c, _ := l.In()
+		var now source.Progress
+		if l.Arriving != nil {
+			now = l.Arriving()
+		}
+		for _, r := range c.Reports() {
+			all = append(all, List{Name: r.Name, Entries: r.Entries, Networks: r.Networks, Exprs: r.Exprs, Rules: r.Rules,
+				Refused: r.Bad, Categories: r.Categories, Missing: c.Missing(r.Name), Freshness: freshnessOf(c, r.Name)})
+			if r.Name == now.Name {
+				all[len(all)-1].Fetching = FetchProgress{now.Done, now.Total}
+			}
+		}
+		return all
+	}
+	l.Search = func(name string) (hits []Hit, err error) {
+		c, _ := l.In()
+		found, err := c.Search(name)
+		for _, f := range found {
+			hits = append(hits, Hit{List: f.List, FoundEntry: f.Found})
+		}
+		return hits, err
+	}
+	return l
+}
+
+// A List describes one list in use.
+type List struct {
+	Name       string         `json:"name"`
+	Entries    int            `json:"entries"`
+	Networks   int            `json:"networks,omitempty"`
+	Exprs      int            `json:"expressions,omitempty"`
+	Rules      int            `json:"rules,omitempty"`
+	Refused    int            `json:"refused"` // lines
+	Categories map[string]int `json:"categories"`
+	Missing    bool           `json:"missing,omitempty"` // not fetched yet
+	Fetching   FetchProgress  `json:"fetching,omitzero"`
+	Freshness
+}
+
+// FetchProgress says how much of a list has arrived, in bytes.
+type FetchProgress struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"` // -1 if that is not known
+}
+
+// Percent returns how much has arrived.
+func (f FetchProgress) Percent() int64 { return 100 * f.Done / max(f.Total, 1) }
+
+// Others returns the number of entries that are not hosts or URLs.
+func (l List) Others() int { return l.Networks + l.Exprs + l.Rules }
+
+// Largest names the largest categories.
+func (l List) Largest() string {
+	names := slices.SortedFunc(maps.Keys(l.Categories), func(a, b string) int {
+		return cmp.Or(l.Categories[b]-l.Categories[a], strings.Compare(a, b))
+	})
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// A Hit is an entry found by a search.
+type Hit struct {
+	List string `json:"list"`
+	list.FoundEntry
+}
+
+// maxChanges is the largest body of changes, in bytes.
+const maxChanges = 8 << 20
+
+// Pages are the pages of lists.
+type Pages struct {
+	Site   *web.Site
+	Lists  *Lists
+	Events event.Reader // says what a list has blocked; nil: nothing does
+}
+
+// Routes returns the routes of lists.
+//
+//	GET /lists             what is in use; HTML for browsers, else JSON
+//	GET /lists?q=NAME      which lists have a host or URL
+//	GET /lists/NAME        one of them; with odd=yes what is odd about its lines
+//	POST /lists/NAME/source  what=fetch or back: a newer version, or the one before
+//	POST /lists/NAME       changes, as JSON or CSV (list.ReadChanges)
+//	POST /lists            the form of the page
+func (p *Pages) Routes() []web.Route {
+	l, page := p.Lists, p.Site.Page("lists.html")
+	one := &listPage{lists: l, p: p, page: p.Site.Page("list.html")}
+	return []web.Route{
+		{Method: "GET", Path: "/lists", Role: web.Viewer,
+			Link: web.LinkIn(web.Filtering, text.Mark("Lists"), "M5 4h14v16l-7-4-7 4z"),
+			Does: "lists in use, or which of them have a host or URL", Query: []web.Field{web.Optional("q", "host or URL to look for")}, Gives: web.PageOrJSON,
+			Handler: func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
+		{Method: "POST", Path: "/lists", Role: web.Operator,
+			Does: "change one entry of a list", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "add | except | remove"), web.Required("entry", "host or URL"), web.Required("list", "name of the list"), web.Optional("category", "if the list has several"), web.Optional("exact", "1: without subdomains"), web.OnTrial},
+			Effect:  web.Judged,
+			Handler: func(w http.ResponseWriter, r *http.Request) { p.changeEntry(w, r, page) }},
+		{Method: "GET", Path: "/lists/{name}", Role: web.Viewer,
+			Does: "one list: where it comes from, how fresh it is, its versions, what it blocked in the last day", Query: []web.Field{web.Optional("odd", "yes: what is odd about its lines")}, Gives: web.PageOrJSON,
+			Handler: one.show},
+		{Method: "POST", Path: "/lists/{name}", Role: web.Operator,
+			Does: "make changes to a list, all or none", Query: []web.Field{web.OnTrial}, Body: "application/json application/x-ndjson text/csv",
+			Effect:  web.Judged,
+			Handler: func(w http.ResponseWriter, r *http.Request) { p.changeList(w, r) }},
+		{Method: "POST", Path: "/lists/{name}/source", Role: web.Operator,
+			Does: "fetch a newer version of a list, or go back to the one before", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "fetch | back"), web.OnTrial},
+			Effect:  web.Judged,
+			Handler: one.act},
+	}
+}
+
+func (l *Lists) show(w http.ResponseWriter, r *http.Request, page web.PageTemplate, done string) {
+	d := struct {
+		Lists []List
+		Query string
+		Hits  []Hit
+		Error string
+		Done  string
+		Waits bool // for lists that are still to be fetched
+	}{Lists: l.All(), Query: strings.TrimSpace(r.FormValue("q")), Done: done}
+	d.Waits = slices.ContainsFunc(d.Lists, func(l List) bool { return l.Missing || l.Fetching.Done > 0 })
+	status := http.StatusOK
+	if d.Query != "" {
+		var err error
+		if d.Hits, err = l.Search(d.Query); err != nil {
+			d.Error, status = err.Error(), http.StatusBadRequest
+		}
+	}
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		switch {
+		case d.Error != "":
+			http.Error(w, d.Error, status)
+		case d.Query != "":
+			web.WriteJSON(w, status, d.Hits)
+		default:
+			web.WriteJSON(w, status, d.Lists)
+		}
+		return
+	}
+	web.WritePage(w, page, status, d)
+}
+
+// changeEntry makes the one change that the form of the page names, and shows the
+// page again.
+func (p *Pages) changeEntry(w http.ResponseWriter, r *http.Request, page web.PageTemplate) {
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c := list.Change{
+		Entry: r.PostForm.Get("entry"), Category: r.PostForm.Get("category"), Exact: r.PostForm.Get("exact") != "",
+		Remove: r.PostForm.Get("what") == "remove", Exception: r.PostForm.Get("what") == "except",
+	}
+	changes := map[string][]list.Change{r.PostForm.Get("list"): {c}}
+	what := fmt.Sprintf("%s: %s", r.PostForm.Get("list"), map[bool]string{true: "removed " + c.Entry, false: "added " + c.Entry}[c.Remove])
+	done, err := p.Site.ShowEffect(w, r, web.PendingChange{What: what, Back: "/lists", Trial: web.Trial{Lists: changes}})
+	if done {
+		return
+	}
+	if err == nil {
+		err = p.Lists.Change(r.Context(), changes)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), web.StatusOf(err))
+		return
+	}
+	r.Form.Set("q", c.Entry)
+	p.Lists.show(w, r, page, what)
+}
+
+func (p *Pages) changeList(w http.ResponseWriter, r *http.Request) {
+	// A form cannot send these types, so that a browser asks before it does.
+	switch ctype, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); ctype {
+	case "application/json", "application/x-ndjson", "text/csv":
+	default:
+		http.Error(w, "send application/json or text/csv", http.StatusUnsupportedMediaType)
+		return
+	}
+	changes, err := list.ReadChanges(http.MaxBytesReader(w, r.Body, maxChanges))
+	if err == nil && len(changes) == 0 {
+		err = errors.New("there is no change to make")
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	all := map[string][]list.Change{r.PathValue("name"): changes}
+	err = r.ParseForm() // only the query, because the body is not a form
+	done := false
+	if err == nil {
+		done, err = p.Site.ShowEffect(w, r, web.PendingChange{Trial: web.Trial{Lists: all}})
+	}
+	if done {
+		return
+	}
+	if err == nil {
+		err = p.Lists.Change(r.Context(), all)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), web.StatusOf(err))
+		return
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]int{"changed": len(changes)})
+}

@@ -1,0 +1,217 @@
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"shuultuur/admin/account"
+	"shuultuur/admin/web"
+	"shuultuur/lib/setting"
+	"shuultuur/policy"
+	"shuultuur/policy/schedule"
+	"shuultuur/text"
+)
+
+// A PolicyView is a policy as the page shows it.
+type PolicyView struct {
+	Name   string     `json:"name"`
+	Whom   []string   `json:"whom,omitempty"`
+	Says   []string   `json:"says,omitempty"` // other keys
+	Quotas []string   `json:"quotas,omitempty"`
+	Rules  []RuleView `json:"rules"`
+	Open   bool       `json:"-"` // the page shows its rules
+	Times
+}
+
+// A RuleView is a rule as the page shows it.
+type RuleView struct {
+	Name   string   `json:"name"`
+	Action string   `json:"action"`
+	When   []string `json:"when"`
+	Times
+	Text string `json:"-"` // its text in the settings
+}
+
+// Times shows when a policy or a rule applies.
+type Times struct {
+	Schedule policy.Schedule        `json:"-"`
+	Week     *[7][]schedule.Stretch `json:"week,omitempty"`  // from Monday on; nil: always
+	Dates    []string               `json:"dates,omitempty"` // dates on which windows apply, or do not
+}
+
+// NewTimes draws a schedule.
+func NewTimes(s policy.Schedule) Times {
+	if len(s) == 0 {
+		return Times{}
+	}
+	week, err := s.Week()
+	if err != nil {
+		return Times{Schedule: s} // cannot fail: the settings in use have no mistakes
+	}
+	t := Times{Schedule: s, Week: &week}
+	for _, w := range s {
+		if w.Dates != "" && !slices.Contains(t.Dates, w.Dates) {
+			t.Dates = append(t.Dates, w.Dates)
+		}
+	}
+	return t
+}
+
+// maxOpen is the number of policies up to which the page shows all their rules. If there are
+// more, it shows the rules of one.
+const maxOpen = 6
+
+// policyRoutes returns the routes about policies.
+//
+//	GET /policies         policies and rules; HTML for browsers, else JSON;
+//	                      name=NAME: the page shows the rules of this one
+//	POST /policies        tag=ETAG&policy=I and what=move&rule=J&to=K,
+//	                      what=edit&rule=J&text=YAML, what=add&text=YAML,
+//	                      what=remove&rule=J, what=first&to=K (a policy moves),
+//	                      what=window[&rule=J]&day=mon…&from=8:00&until=16:00,
+//	                      what=always[&rule=J]
+func (s *Settings) policyRoutes(site *web.Site) []web.Route {
+	page := site.Page("policies.html")
+	return []web.Route{
+		{Method: "GET", Path: "/policies", Role: web.Viewer,
+			Link: web.LinkIn(web.Filtering, text.Mark("Policies"), "M12 3l8 3v6c0 4.5-3.2 7.7-8 9-4.8-1.3-8-4.5-8-9V6zM9 12l2.2 2.2L15.5 10"),
+			Does: "policies and rules in use", Query: []web.Field{web.Optional("name", "name")}, Gives: web.PageOrJSON,
+			Handler: func(w http.ResponseWriter, r *http.Request) {
+				all, err := s.Policies()
+				if err != nil || !web.IsPage(r) {
+					web.Answer(w, all, err)
+					return
+				}
+				name, few := r.URL.Query().Get("name"), len(all) <= maxOpen
+				for i := range all {
+					all[i].Open = few || all[i].Name == name
+				}
+				tag, v, err := "", (*view)(nil), error(nil)
+				if web.UserOf(r).Role >= account.Operator {
+					if v, err = s.view(r); err == nil {
+						tag = v.tag(v.now)
+					}
+				}
+				d := struct {
+					Policies       []PolicyView
+					Tag            string
+					Saved, MayEdit bool
+					Days           []string
+				}{all, tag, r.URL.Query().Has("saved"), tag != "", dayNames[:]}
+				web.WritePage(w, page, http.StatusOK, d)
+			}},
+		{Method: "POST", Path: "/policies", Role: web.Operator,
+			Does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", Gives: web.PageOrJSON, Form: []web.Field{web.Required("tag", "ETag of the settings"), web.Required("policy", "its place, from 0"), web.Required("what", "first | move | edit | add | remove | window | always"), web.Optional("rule", "its place, from 0"), web.Optional("to", "new place, from 0"), web.Optional("text", "the rule as YAML"), web.Optional("day", "mon to sun; several times"), web.Optional("from", "hour"), web.Optional("until", "hour"), web.OnTrial},
+			Effect: web.Judged,
+			Handler: func(w http.ResponseWriter, r *http.Request) {
+				r.Body = http.MaxBytesReader(w, r.Body, 256<<10)
+				if err := r.ParseForm(); err != nil {
+					http.Error(w, err.Error(), http.StatusBadRequest)
+					return
+				}
+				v, err := s.view(r)
+				if err == nil && r.PostForm.Get("tag") != v.tag(v.now) {
+					http.Error(w, web.ErrChanged.Error(), http.StatusPreconditionFailed)
+					return
+				}
+				var c setting.Change
+				var name, why string
+				if err == nil {
+					c, name, why, err = s.policyChange(r.PostForm)
+				}
+				if err != nil {
+					http.Error(w, err.Error(), web.StatusOf(err))
+					return
+				}
+				s.Change(w, r, why, "/policies?"+url.Values{"name": {name}}.Encode(), []setting.Change{c})
+			}},
+	}
+}
+
+var dayNames = [7]string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
+
+// policyChange returns the change that a form of the page requests, and of which policy.
+func (s *Settings) policyChange(f url.Values) (c setting.Change, name, why string, err error) {
+	all, err := s.Policies()
+	if err != nil {
+		return c, "", "", err
+	}
+	number := func(key string, most int) int {
+		n, bad := strconv.Atoi(f.Get(key))
+		if bad != nil || n < 0 || n > most {
+			err = cmp.Or(err, error(&web.BadChange{Err: fmt.Errorf("%s=%q: give 0 to %d", key, f.Get(key), most)}))
+			return 0
+		}
+		return n
+	}
+	i := number("policy", len(all)-1)
+	if err != nil {
+		return c, "", "", err
+	}
+	p := all[i]
+	rule := func() int { return number("rule", len(p.Rules)-1) }
+	rules := []any{"policies", i, "rules"}
+	switch what := f.Get("what"); what {
+	case "first":
+		c = setting.Change{Path: []any{"policies", i}, Move: true, To: number("to", len(all)-1)}
+		why = "policy " + p.Name + " moves"
+	case "move":
+		j := rule()
+		c = setting.Change{Path: append(rules, j), Move: true, To: number("to", len(p.Rules)-1)}
+		why = "a rule of " + p.Name + " moves"
+	case "edit":
+		j := rule()
+		c = setting.Change{Path: append(rules, j), Value: setting.Snippet(strings.ReplaceAll(f.Get("text"), "\r\n", "\n"))}
+		why = "a rule of " + p.Name + " changes"
+	case "add":
+		c = setting.Change{Path: append(rules, len(p.Rules)), Value: setting.Snippet(strings.ReplaceAll(f.Get("text"), "\r\n", "\n"))}
+		why = "a new rule of " + p.Name
+	case "remove":
+		c = setting.Change{Path: append(rules, rule()), Remove: true}
+		why = "a rule of " + p.Name + " goes"
+	case "window", "always":
+		path, was := []any{"policies", i, "schedule"}, p.Schedule
+		if f.Get("rule") != "" {
+			j := rule()
+			if err != nil {
+				return c, "", "", err
+			}
+			path, was = append(rules, j, "schedule"), p.Rules[j].Schedule
+		}
+		why = "the times of " + p.Name + " change"
+		if c = (setting.Change{Path: path, Remove: true}); what == "always" {
+			break
+		}
+		var window policy.Window
+		if window, err = windowIn(f); err == nil {
+			c = setting.Change{Path: path, Value: append(append(policy.Schedule{}, was...), window)}
+		}
+	default:
+		err = &web.BadChange{Err: fmt.Errorf("what=%q is not known", what)}
+	}
+	return c, p.Name, why, err
+}
+
+// windowIn reads days and hours.
+func windowIn(f url.Values) (w policy.Window, err error) {
+	w.Days = strings.Join(f["day"], ",")
+	if len(f["day"]) == len(dayNames) {
+		w.Days = ""
+	}
+	if from, until := f.Get("from"), f.Get("until"); from != "" || until != "" {
+		w.Hours = cmp.Or(from, "00:00") + "-" + cmp.Or(until, "24:00")
+	}
+	if w == (policy.Window{}) && len(f["day"]) == 0 {
+		return w, &web.BadChange{Err: errors.New("choose days, hours, or both")}
+	}
+	if _, err := (policy.Schedule{w}).Week(); err != nil {
+		return w, &web.BadChange{Err: err}
+	}
+	return w, nil
+}

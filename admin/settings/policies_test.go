@@ -1,0 +1,71 @@
+package settings_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"shuultuur/admin"
+	"shuultuur/admin/admintest"
+	"shuultuur/admin/settings"
+	"shuultuur/admin/web"
+	"shuultuur/policy"
+)
+
+const twoRules = `policies:
+  - name: all
+    rules:
+      # the first
+      - {name: a, action: block}
+      - {name: b, action: allow} # the second
+`
+
+func policyPaper(t *testing.T) (*admintest.Paper, *web.Site) {
+	p := &admintest.Paper{Text: twoRules}
+	parts := admintest.Nobody()
+	parts.Settings = p.Parts(t)
+	parts.Judge = admintest.PaperEffect
+	night := policy.Schedule{{Days: "mon-fri", Hours: "21:00-06:00"}}
+	parts.Settings.Policies = func() ([]settings.PolicyView, error) {
+		return []settings.PolicyView{{Name: "all", Times: settings.NewTimes(night), Rules: []settings.RuleView{{Name: "a", Action: "block", Text: "name: a\naction: block\n"}, {Name: "b", Action: "allow"}}}}, nil
+	}
+	return p, admin.New(parts)
+}
+
+func TestRulesAreMovedAndEditedInPlace(t *testing.T) {
+	for name, c := range map[string]struct{ form, old, with string }{
+		"down":   {"what=move&rule=0&to=1", twoRules[strings.Index(twoRules, "      # the first"):], "      - {name: b, action: allow} # the second\n      # the first\n      - {name: a, action: block}\n"},
+		"edit":   {"what=edit&rule=0&text=" + url.QueryEscape("name: a\r\naction: warn"), "{name: a, action: block}", "name: a\n        action: warn"},
+		"remove": {"what=remove&rule=1", "      - {name: b, action: allow} # the second\n", ""},
+		"times":  {"what=window&rule=1&day=sat&day=sun&from=08:00&until=12:00", "- {name: b, action: allow} # the second", "- {name: b, action: allow, schedule: [{days: 'sat,sun', hours: '08:00-12:00'}]} # the second"},
+	} {
+		p, s := policyPaper(t)
+		form := c.form + "&policy=0&tag=" + web.Tag([]byte(p.Text))
+		if w := admintest.Ask(s, "POST", "/policies", "", form); w.Code != 200 {
+			t.Errorf("%s: status %d, %s", name, w.Code, w.Body)
+		}
+		if want := strings.Replace(twoRules, c.old, c.with, 1); p.Text != want {
+			t.Errorf("%s: the settings are\n%s\nwant\n%s", name, p.Text, want)
+		}
+	}
+	p, s := policyPaper(t)
+	if w := admintest.Ask(s, "POST", "/policies", "", "what=remove&policy=0&rule=0&tag=old"); w.Code != 412 || p.Text != twoRules {
+		t.Errorf("a change with the tag of an older text: status %d, want 412", w.Code)
+	}
+	for _, bad := range []string{"what=move&policy=0&rule=0&to=9", "what=move&policy=7&rule=0&to=0", "what=window&policy=0&from=99:00", "what=x&policy=0", "what=window&policy=0"} {
+		if w := admintest.Ask(s, "POST", "/policies", "", bad+"&tag="+web.Tag([]byte(p.Text))); w.Code != 400 {
+			t.Errorf("the invalid form %s: status %d, want 400: %s", bad, w.Code, w.Body)
+		}
+	}
+}
+
+// TestTheWeekIsDrawn: a window past midnight belongs to two days.
+func TestTheWeekIsDrawn(t *testing.T) {
+	_, s := policyPaper(t)
+	page := admintest.Ask(s, "GET", "/policies", "text/html", "").Body.String()
+	for _, want := range []string{`aria-label="Times: Mon 21:00–24:00 Tue 0:00–6:00 21:00–24:00`, `<rect x="1260" width="180"`, "Sat 0:00–6:00 \""} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s:\n%s", want, page)
+		}
+	}
+}

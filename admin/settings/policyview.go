@@ -1,0 +1,78 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"shuultuur/lib/setting"
+	"shuultuur/policy"
+)
+
+// PolicyViews returns the policies with their text in the settings.
+func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, error) {
+	value, err := text.Value("policies")
+	if err != nil {
+		return nil, err
+	}
+	list, _ := value.([]any)
+	all := []PolicyView{}
+	for i, v := range list {
+		m, _ := v.(map[string]any)
+		p := PolicyView{Name: fmt.Sprint(m["name"]), Rules: []RuleView{}}
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			switch key {
+			case "name", "rules":
+			case "schedule":
+				p.Times = NewTimes(policies[i].Schedule)
+			case "quotas":
+				quotas, _ := m[key].([]any)
+				for _, q := range quotas {
+					p.Quotas = append(p.Quotas, "a day: "+plain(q))
+				}
+			case "networks", "users", "groups":
+				p.Whom = append(p.Whom, key+": "+plain(m[key]))
+			default:
+				p.Says = append(p.Says, key+": "+plain(m[key]))
+			}
+		}
+		rules, _ := m["rules"].([]any)
+		for j, v := range rules {
+			m, _ := v.(map[string]any)
+			r := RuleView{Name: fmt.Sprint(m["name"]), Action: fmt.Sprint(m["action"]), When: []string{}, Times: NewTimes(policies[i].Rules[j].Schedule)}
+			if own, err := text.Part("policies", i, "rules", j); err == nil {
+				r.Text = string(own)
+			}
+			for _, key := range slices.Sorted(maps.Keys(m)) {
+				if key != "name" && key != "action" && (key != "schedule" || r.Week == nil) {
+					r.When = append(r.When, key+": "+plain(m[key]))
+				}
+			}
+			p.Rules = append(p.Rules, r)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// plain writes a value of the settings for people.
+func plain(v any) string {
+	switch v := v.(type) {
+	case []any:
+		var all []string
+		for _, x := range v {
+			all = append(all, plain(x))
+		}
+		return strings.Join(all, ", ")
+	case map[string]any:
+		var all []string
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, k+" "+plain(v[k]))
+		}
+		return strings.Join(all, ", ")
+	case nil:
+		return "–"
+	}
+	return fmt.Sprint(v)
+}

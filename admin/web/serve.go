@@ -1,0 +1,52 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Serve answers on l until ctx ends, then lets running requests finish for a
+// moment. On an address that other machines reach, it speaks TLS with t.
+func Serve(ctx context.Context, l net.Listener, t *tls.Config, h http.Handler) error {
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		if t == nil {
+			return fmt.Errorf("%v is reachable from other machines and has no certificate", l.Addr())
+		}
+		l = tls.NewListener(l, t)
+	}
+	streams := make(chan struct{}) // closed when endless requests must end
+	s := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context {
+		return context.WithValue(context.Background(), closingKey{}, streams)
+	}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		close(streams)
+		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			s.Close()
+		}
+	}()
+	err := s.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		<-stopped
+		return nil
+	}
+	return err
+}
+
+type closingKey struct{}
+
+// Closing returns a channel that is closed when the server is about to stop, so
+// that streams end before it waits for requests in flight.
+func Closing(ctx context.Context) <-chan struct{} {
+	c, _ := ctx.Value(closingKey{}).(chan struct{})
+	return c
+}

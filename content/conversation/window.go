@@ -1,0 +1,220 @@
+package conversation
+
+import (
+	"bytes"
+
+	"github.com/zeebo/xxh3"
+
+	"shuultuur/content"
+	"shuultuur/content/data"
+	"shuultuur/content/limit"
+	"shuultuur/content/markup"
+	"shuultuur/content/media"
+	"shuultuur/content/prose"
+	"shuultuur/lib/charset"
+)
+
+const (
+	mostThreads = 16
+	threadLen   = 4 << 10 // bytes of text that are kept of each thread
+	shortPiece  = 24      // average bytes up to which pieces are parts of words instead of sentences
+)
+
+// Places of texts in a message without a structure that has others.
+const (
+	placeAside = 2
+	placeRuns  = 3
+	placeCBOR  = 5
+)
+
+// A Window keeps the recent text of one direction of a conversation. The zero Window is empty.
+//
+// Text may continue in the next message, because assistants send their answers word by word.
+// So the texts at the same place of each message (the same members in JSON, the same fields in
+// protobuf) form a thread, and short pieces of a thread are joined.
+//
+// Messages may be encoded: markup and character references are read as in a page, base64 and
+// the compression of binary messages are decoded.
+type Window struct {
+	threads []thread
+	clock   uint32
+	names   []byte // of members in the current message
+	shape   uint64 // hash of the names in the last message, which are usually the same
+	apart   []byte // text of the last message that was joined to others but may also be separate
+}
+
+type thread struct {
+	place uint64
+	used  uint32
+	mean  int // average length of pieces
+	text  []byte
+}
+
+// Add adds the text of a message. It reports whether there is any, and why not all of it was
+// read.
+func (w *Window) Add(m Message) (some bool, why limit.Reason) {
+	w.apart = w.apart[:0]
+	if m.Control || len(m.Data)+len(m.Aside) == 0 {
+		return false, m.Unread
+	}
+	w.clock++
+	w.names = w.names[:0]
+	visit := func(place uint64, s []byte) {
+		some = true
+		if place == data.Names {
+			w.names = append(append(w.names, s...), '\n')
+			return
+		}
+		inner := data.TextOfBase64(s)
+		switch {
+		case inner == nil:
+			w.add(place, data.Unpercent(s))
+		case media.JSONStart(inner) < 0 || !data.WalkJSON(inner, data.VisitWithin(place, w.add)):
+			w.add(place, inner)
+		}
+	}
+	switch {
+	case m.Unread != content.AllRead:
+	case !m.Text:
+		m.Data, m.Unread = data.Unpack(m.Data)
+	default: // programs may read it as UTF-16
+		m.Data, m.Aside = toUTF8(m.Data), toUTF8(m.Aside)
+	}
+	if len(m.Aside) > 0 {
+		visit(placeAside, m.Aside)
+	}
+	switch at := media.JSONStart(m.Data); {
+	case len(m.Data) == 0:
+	case at >= 0 && data.WalkJSON(m.Data[at:], visit):
+	case m.Text || data.IsText(m.Data):
+		visit(0, m.Data)
+		w.joinLines(m.Data)
+	case data.WalkProtobuf(m.Data, 1, 0, visit) && some:
+	default:
+		data.VisitRuns(m.Data, placeRuns, visit)
+	}
+	if !m.Text {
+		var work data.CBORWork
+		if data.WalkCBOR(m.Data, placeCBOR, 0, &work, visit); work.Lost && m.Unread == limit.AllRead {
+			m.Unread = limit.TooLarge
+		}
+	}
+	if h := xxh3.Hash(w.names); len(w.names) > 0 && h != w.shape {
+		w.shape = h
+		w.add(data.Names, w.names)
+	}
+	return some, m.Unread
+}
+
+// toUTF8 converts p from UTF-16 to UTF-8 if it is UTF-16. A line end may be split.
+func toUTF8(p []byte) []byte {
+	if bytes.IndexByte(p, 0) < 0 {
+		return p
+	}
+	if e := charset.GuessUTF16(p); e != nil {
+		if out, err := e.NewDecoder().Bytes(p[:len(p)&^1]); err == nil {
+			return out
+		}
+	}
+	return p
+}
+
+func (w *Window) add(place uint64, s []byte) {
+	var t *thread
+	oldest := 0
+	for i := range w.threads {
+		if w.threads[i].place == place {
+			t = &w.threads[i]
+			break
+		}
+		if w.threads[i].used < w.threads[oldest].used {
+			oldest = i
+		}
+	}
+	switch {
+	case t != nil:
+	case len(w.threads) < mostThreads:
+		w.threads = append(w.threads, thread{place: place, mean: len(s)})
+		t = &w.threads[len(w.threads)-1]
+	default:
+		t = &w.threads[oldest]
+		*t = thread{place: place, mean: len(s), text: t.text[:0]}
+	}
+	t.used = w.clock
+	t.mean = (t.mean*3 + len(s)) / 4
+	switch tail, head := data.LettersBehind(t.text), data.LettersAhead(s); {
+	case len(t.text) == 0:
+	case t.mean >= shortPiece:
+		if len(tail) > 0 && len(head) > 0 { // or they may be one word
+			w.apart = append(append(append(w.apart, tail...), head...), '\n')
+		}
+		t.text = append(t.text, '\n')
+	case len(tail) > 0 && len(head) > 0:
+		w.apart = append(append(w.apart, s...), '\n')
+	}
+	t.text = append(t.text, s...)
+}
+
+// joinLines keeps words that are split by line ends, because programs may remove these.
+func (w *Window) joinLines(p []byte) {
+	if bytes.IndexByte(p, '\n') < 0 {
+		return
+	}
+	var word []byte
+	joined := false
+	say := func() {
+		if joined {
+			w.apart = append(append(w.apart, word...), '\n')
+		}
+		joined = false
+	}
+	for line := range bytes.SplitSeq(p, []byte("\n")) {
+		line = bytes.TrimRight(line, "\r")
+		if len(line) == 0 {
+			continue
+		}
+		head := data.LettersAhead(line)
+		if len(word) > 0 && len(head) > 0 && len(word)+len(head) <= data.LongestPart {
+			word, joined = append(word, head...), true
+			if len(head) == len(line) { // it may continue
+				continue
+			}
+		}
+		say()
+		word = append(word[:0], data.LettersBehind(line)...)
+	}
+	say()
+}
+
+// Trim forgets all but the recent text. Call it once the last added message has been
+// inspected: until then all its text is kept.
+func (w *Window) Trim() {
+	for i := range w.threads {
+		t := &w.threads[i]
+		if over := len(t.text) - threadLen; over > 0 {
+			t.text = append(make([]byte, 0, threadLen), t.text[over:]...)
+		}
+	}
+}
+
+// AppendText appends the text to dst, normalised as by [content.Body.Text].
+func (w *Window) AppendText(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, ' ')
+	for i := range w.threads {
+		if p := w.threads[i].text; markup.HasMarkup(p) {
+			dst = append(content.AppendPage(dst, p), ' ')
+		} else {
+			dst = append(prose.Normalise(dst, p), ' ')
+		}
+	}
+	dst = append(prose.Normalise(dst, w.apart), ' ')
+	n := start + 1
+	for _, c := range dst[n:] {
+		if c != ' ' || dst[n-1] != ' ' {
+			dst[n] = c
+			n++
+		}
+	}
+	return dst[:n]
+}

@@ -1,0 +1,401 @@
+package document
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"encoding/binary"
+	"errors"
+	"io"
+	"iter"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+
+	"shuultuur/content/coding"
+	"shuultuur/content/limit"
+	"shuultuur/content/media"
+)
+
+// This file handles archives: ZIP, tar, gzip, zlib and zstd; other formats are reported as
+// unread. Members are read as they arrive, each like a separate body, and their names are
+// text. Limits.Decoded limits their total size at any depth.
+
+const (
+	mostMembers  = 10_000 // in one archive
+	zipLocal     = "PK\x03\x04"
+	zipDirectory = "PK\x01\x02"
+	zipEnd       = "PK\x05\x06"
+	zipSigned    = "PK\x07\x08" // a data descriptor, or a part of a split archive
+)
+
+var (
+	errMost      = errors.New("limit reached")
+	errGivenUp   = errors.New("given up")
+	errEncrypted = errors.New("encrypted member")
+	errMethod    = errors.New("unsupported compression method")
+)
+
+// A memberReader reads an archive that arrives in pieces. The readers of archives pull, so
+// they run in a coroutine that suspends when it needs more.
+type memberReader struct {
+	source *Source
+	left   []byte // of the current piece
+	in     int64
+	end    bool
+	room   *int64 // decoded bytes left for all nested archives
+	why    limit.Reason
+
+	yield  func(struct{}) bool
+	resume func() (struct{}, bool)
+	stop   func()
+}
+
+func newMemberReader(s *Source) *memberReader {
+	m := &memberReader{source: s, room: s.Room}
+	if m.room == nil {
+		left := s.Limits.Decoded
+		m.room = &left
+	}
+	m.resume, m.stop = iter.Pull(m.run)
+	return m
+}
+
+// Write implements [Reader].
+func (m *memberReader) Write(p []byte) {
+	if m.left = p; len(p) > 0 {
+		m.resume()
+	}
+	m.left = nil
+}
+
+// Finish implements [Reader].
+func (m *memberReader) Finish() {
+	m.end = true
+	m.resume()
+	m.Close()
+	if m.why != limit.AllRead {
+		m.source.Outer.Stop(m.why)
+	}
+}
+
+// Close implements [Reader]: it ends the coroutine.
+func (m *memberReader) Close() { m.stop() }
+
+// Read provides the input of the archive readers.
+func (m *memberReader) Read(p []byte) (int, error) {
+	for len(m.left) == 0 {
+		if m.end {
+			return 0, io.EOF
+		}
+		if !m.yield(struct{}{}) {
+			return 0, errGivenUp
+		}
+	}
+	n := copy(p, m.left)
+	m.left = m.left[n:]
+	m.in += int64(n)
+	return n, nil
+}
+
+// run is the coroutine.
+func (m *memberReader) run(yield func(struct{}) bool) {
+	m.yield = yield
+	r := bufio.NewReader(m)
+	var err error
+	switch head, _ := r.Peek(media.TarMagicAt + 5); {
+	case bytes.HasPrefix(head, []byte("\x1F\x8B")):
+		err = m.gzip(r)
+	case coding.ByMagic(head) == coding.Deflate:
+		err = m.zlib(r)
+	case coding.ByMagic(head) == coding.Zstd:
+		err = m.zstd(r)
+	case bytes.HasPrefix(head, []byte("PK")):
+		err = m.zip(r)
+	case bytes.HasPrefix(head, []byte("Rar!")):
+		err = m.rar(r)
+	case bytes.HasPrefix(head, []byte("7z\xBC\xAF")):
+		err = errMethod
+	case len(head) == media.TarMagicAt+5:
+		err = m.tar(r)
+	default:
+		err = io.ErrUnexpectedEOF
+	}
+	m.note(err)
+	// The bytes after an archive mean nothing, but must still be read.
+	_, _ = io.Copy(io.Discard, m)
+}
+
+// note keeps the first reason why not everything was read.
+func (m *memberReader) note(err error) {
+	if m.why != limit.AllRead {
+		return
+	}
+	switch {
+	case err == nil, err == io.EOF, errors.Is(err, errGivenUp):
+	case errors.Is(err, errMost), errors.Is(err, limit.ErrBomb):
+		m.why = limit.TooLarge
+	case errors.Is(err, errEncrypted):
+		m.why = limit.Encrypted
+	case errors.Is(err, errMethod), errors.Is(err, tar.ErrHeader):
+		m.why = limit.UnsupportedType
+	default:
+		m.why = limit.Cut
+	}
+}
+
+func (m *memberReader) gzip(r *bufio.Reader) error {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return err
+	}
+	err = m.member(z.Name, z)
+	if err == gzip.ErrHeader {
+		return nil // ignore anything else after the last member
+	}
+	return err
+}
+
+// zlib reads input that begins like a zlib stream. Two bytes prove little: input whose
+// beginning cannot be decompressed is not zlib.
+func (m *memberReader) zlib(r *bufio.Reader) error {
+	z, err := zlib.NewReader(r)
+	if err != nil {
+		return nil
+	}
+	first := bufio.NewReader(z)
+	if _, err := first.Peek(1); err != nil && err != errGivenUp {
+		return nil
+	}
+	return m.member("", first)
+}
+
+func (m *memberReader) zstd(r *bufio.Reader) error {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(coding.MaxWindow))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	return m.member("", z)
+}
+
+func (m *memberReader) tar(r *bufio.Reader) error {
+	t := tar.NewReader(r)
+	for range mostMembers {
+		h, err := t.Next()
+		if err != nil {
+			return err
+		}
+		if err := m.member(h.Name, t); err != nil {
+			return err
+		}
+	}
+	return errMost
+}
+
+// zip reads the local headers (APPNOTE.TXT 4.3), because the directory at the end arrives too
+// late, and members that it omits can still be unpacked.
+func (m *memberReader) zip(r *bufio.Reader) error {
+	for n := 0; ; n++ {
+		var h [30]byte
+		if _, err := io.ReadFull(r, h[:4]); err != nil {
+			return coding.Unexpected(err)
+		}
+		switch sig := string(h[:4]); {
+		case sig == zipDirectory, sig == zipEnd:
+			return nil
+		case n == 0 && (sig == zipSigned || sig == "PK00"):
+			continue
+		case sig != zipLocal:
+			return io.ErrUnexpectedEOF
+		case n > mostMembers:
+			return errMost
+		}
+		if _, err := io.ReadFull(r, h[4:]); err != nil {
+			return coding.Unexpected(err)
+		}
+		if err := m.zipMember(r, h[:]); err != nil {
+			return err
+		}
+	}
+}
+
+// zipMember reads the bytes after the fixed part of a local header.
+func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
+	flags, method := binary.LittleEndian.Uint16(h[6:]), binary.LittleEndian.Uint16(h[8:])
+	size := int64(binary.LittleEndian.Uint32(h[18:]))
+	names := make([]byte, int(binary.LittleEndian.Uint16(h[26:]))+int(binary.LittleEndian.Uint16(h[28:])))
+	if _, err := io.ReadFull(r, names); err != nil {
+		return coding.Unexpected(err)
+	}
+	name, extra := names[:binary.LittleEndian.Uint16(h[26:])], names[binary.LittleEndian.Uint16(h[26:]):]
+	if size == 1<<32-1 {
+		size = zip64Size(extra)
+	}
+	later := flags&8 != 0 // the sizes follow the member
+	if flags&1 != 0 {
+		m.addName(string(name))
+		m.note(errEncrypted)
+		return skipMember(r, size, later)
+	}
+	var err error
+	switch {
+	case method == 8 && later:
+		if err = m.member(string(name), flate.NewReader(r)); err == nil {
+			err = skipDescriptor(r)
+		}
+		return err
+	case method == 0 && !later:
+		in := io.LimitReader(r, size)
+		if err = m.member(string(name), in); err == nil && in.(*io.LimitedReader).N > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	case method == 8 || method == 12 && !later:
+		in := io.LimitReader(r, size)
+		if d := flate.NewReader(in); method == 8 {
+			err = m.member(string(name), d)
+		} else {
+			err = m.member(string(name), bzip2.NewReader(in))
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, in)
+		}
+		return err
+	}
+	m.addName(string(name))
+	m.note(errMethod)
+	return skipMember(r, size, later)
+}
+
+// zip64Size returns the size in an extra field (APPNOTE.TXT 4.5.3).
+func zip64Size(p []byte) int64 {
+	for len(p) >= 4 {
+		id, n := binary.LittleEndian.Uint16(p), int(binary.LittleEndian.Uint16(p[2:]))
+		if p = p[4:]; n > len(p) {
+			break
+		}
+		if id == 1 && n >= 16 {
+			return int64(binary.LittleEndian.Uint64(p[8:]) >> 1 << 1 & (1<<62 - 1))
+		}
+		p = p[n:]
+	}
+	return 1<<32 - 1
+}
+
+// skipMember skips a member that cannot be read.
+func skipMember(r *bufio.Reader, size int64, later bool) error {
+	if later && size == 0 {
+		return errMethod // the position of the next member is unknown
+	}
+	if _, err := io.CopyN(io.Discard, r, size); err != nil {
+		return coding.Unexpected(err)
+	}
+	if later {
+		return skipDescriptor(r)
+	}
+	return nil
+}
+
+// skipDescriptor reads the sizes after a member (APPNOTE.TXT 4.3.9). They have four or eight
+// bytes, with or without a signature.
+func skipDescriptor(r *bufio.Reader) error {
+	p, err := r.Peek(4)
+	if err != nil {
+		return coding.Unexpected(err)
+	}
+	signed := 0
+	if string(p) == zipSigned {
+		signed = 4
+	}
+	for _, n := range [...]int{signed + 12, signed + 20} {
+		if p, _ = r.Peek(n + 2); len(p) == n+2 && string(p[n:]) == "PK" {
+			_, err = r.Discard(n)
+			return err
+		}
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// addName adds the name of a member to the text.
+func (m *memberReader) addName(name string) {
+	f := m.source.Out
+	f.Blank()
+	f.WriteUTF8(name)
+	f.Flush()
+	f.Blank()
+}
+
+// member reads one member.
+func (m *memberReader) member(name string, r io.Reader) error {
+	office := isDocument(name) && path.Ext(strings.ToLower(name)) == ".xml"
+	if !office {
+		m.addName(name)
+	}
+	p := m.source.Outer.Open(memberHead(name), Inside{Out: m.source.Out, Room: m.room, Office: office})
+	if p == nil && m.source.Deepest {
+		m.note(errMost)
+	}
+	err := m.copy(p, r)
+	if p != nil {
+		if why := p.Close(); why != limit.AllRead && why != limit.UnsupportedType && m.why == limit.AllRead {
+			m.why = why
+		}
+	}
+	m.source.Out.Blank()
+	return err
+}
+
+func (m *memberReader) copy(p Part, r io.Reader) error {
+	var block [16 << 10]byte
+	lim := &m.source.Limits
+	for out := int64(0); ; {
+		k, err := r.Read(block[:])
+		out += int64(k)
+		*m.room -= int64(k)
+		switch {
+		case m.source.Work.Spend(k):
+			return limit.ErrTookTooLong
+		case *m.room < 0:
+			return errMost
+		case out > limit.BombFloor && out/int64(lim.Ratio) > m.in:
+			return limit.ErrBomb
+		}
+		if p != nil {
+			p.Write(block[:k])
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// memberHead returns the description of a member by its name; its first bytes determine the
+// rest.
+func memberHead(name string) *media.Head {
+	switch path.Ext(strings.ToLower(name)) {
+	case ".xml", ".xhtml", ".ncx", ".opf", ".svg", ".rels":
+		if isDocument(name) {
+			return media.Describe("application/xhtml+xml; charset=utf-8", "")
+		}
+	case ".htm", ".html":
+		return media.Describe("text/html", "")
+	case ".eml":
+		return media.Describe("message/rfc822", "")
+	case ".json", ".ndjson", ".jsonl":
+		return media.Describe("application/json", "")
+	case ".css":
+		return media.Describe("text/css", "")
+	case ".js", ".mjs":
+		return media.Describe("text/javascript", "")
+	}
+	return &media.Head{}
+}

@@ -1,0 +1,746 @@
+package markup
+
+import (
+	"bytes"
+	"slices"
+
+	"shuultuur/content/element"
+	"shuultuur/content/prose"
+	"shuultuur/lib/ascii"
+)
+
+// This file reads style sheets: which elements, classes and ids have a style that changes how
+// words are read.
+
+const (
+	mostRule   = 16 << 10 // bytes of a rule of a style sheet
+	mostStyled = 4 << 10  // names to which a page gives a style
+	mostOpen   = 16       // open elements with such a style
+)
+
+// A styles has the relevant style of elements in the style sheets of a page, by the hash of a
+// name: an element's, a class's with its dot, an id's with its #.
+type styles struct {
+	table []nameStyle // open hash, at most half full; its length is a power of two
+	n     int
+	looks [64]uint64 // looks of the names of classes and ids in the table
+	tags  [4]uint64  // hashes of the names of elements in it, by their lowest bits
+	any   effect     // of elements without a name
+	kinds effect     // of all names together
+	all   uint16     // text added to them
+	added []addedText
+	named map[string][]addedValue // by name of a custom property, or of a counter style with an @
+	found declarations            // of the current rule
+	rest  []byte                  // the beginning of a rule
+	clean []byte                  // a rule without comments and escapes
+	quote byte                    // open string quote in it, or * in a comment
+	last  byte                    // last byte read
+	lost  bool
+}
+
+type nameStyle struct {
+	hash uint32 // 0 for a free slot
+	effect
+	added uint16 // index in styles.added, plus one
+}
+
+func (s *styles) reset() {
+	if s.n > 0 {
+		clear(s.table)
+	}
+	clear(s.added)
+	clear(s.named)
+	*s = styles{table: s.table, rest: s.rest[:0], clean: s.clean, added: s.added[:0], named: s.named, found: s.found}
+}
+
+// anyHash stands for elements without a name.
+const anyHash = 3
+
+// mostProbes is the number of probes for a name: more names with the same hash occur only if
+// somebody chose them for that.
+const mostProbes = 32
+
+// lookPlace returns the position in styles.looks for the name of a class or id: by its length,
+// first and last byte. It rejects most names of a page, which have no relevant style.
+func lookPlace(name []byte) (row int, bit uint64) {
+	return len(name) & 63, 1 << ((ascii.Lower(name[0])*7 + ascii.Lower(name[len(name)-1])) & 63)
+}
+
+// slot returns the slot of a name, or a free one for it; nil after too many probes.
+func (s *styles) slot(hash uint32) *nameStyle {
+	for i := range uint32(mostProbes) {
+		if e := &s.table[(hash>>1+i)&uint32(len(s.table)-1)]; e.hash == hash || e.hash == 0 {
+			return e
+		}
+	}
+	return nil
+}
+
+func (s *styles) find(hash uint32) (e nameStyle) {
+	if s.n > 0 {
+		if at := s.slot(hash); at != nil {
+			e = *at
+		}
+	}
+	return e
+}
+
+// set returns the entry of a name for changes, nil if there are too many names.
+func (s *styles) set(hash uint32) *nameStyle {
+	switch {
+	case s.n == mostStyled:
+		s.lost = true
+		return nil
+	case 2*(s.n+1) > len(s.table):
+		old := s.table
+		s.table = make([]nameStyle, max(64, 2*len(old)))
+		for _, e := range old {
+			if e.hash == 0 {
+				continue
+			}
+			if at := s.slot(e.hash); at != nil {
+				*at = e
+			}
+		}
+	}
+	e := s.slot(hash)
+	if e == nil {
+		s.lost = true
+		return nil
+	}
+	if e.hash == 0 {
+		e.hash = hash
+		s.n++
+	}
+	return e
+}
+
+// write reads the next part of a style sheet.
+func (s *styles) write(p []byte) {
+	next := marks{-1, -1, -1, -1}
+	marked := -1 // up to here, p has nothing that changes the meaning of a }
+	for i := 0; i < len(p); {
+		end := len(p)
+		if k := bytes.IndexByte(p[i:], '}'); k >= 0 {
+			end = i + k
+		}
+		if marked < end && s.quote == 0 {
+			marked = next.from(p, i)
+		}
+		if s.quote != 0 || marked < end {
+			from := i
+			if s.quote == 0 {
+				from = marked
+			}
+			end = s.ruleEnd(p, from)
+		}
+		if len(s.rest) == 0 && end < len(p) {
+			s.rule(p[i:end], end <= marked)
+		} else {
+			s.hold(p[i:end])
+		}
+		if i = end + 1; end < len(p) && len(s.rest) > 0 {
+			s.rule(s.rest, false)
+			s.rest = s.rest[:0]
+		}
+	}
+	if len(p) > 0 {
+		s.last = p[len(p)-1]
+	}
+}
+
+// hold keeps a part of a rule whose end has not arrived. A rule that is too long is applied as
+// far as it has arrived; only a single declaration that is too long is dropped, because most
+// of those are pictures.
+func (s *styles) hold(p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), mostRule-len(s.rest))
+		s.rest, p = append(s.rest, p[:n]...), p[n:]
+		if len(s.rest) < mostRule {
+			return
+		}
+		open := bytes.LastIndexByte(s.rest, '{') + 1
+		whole := bytes.LastIndexByte(s.rest, ';') + 1
+		switch {
+		case open == 0 || open > mostRule/2: // otherwise each declaration would require reading its selectors
+			s.lost = true
+			s.rest = s.rest[:0]
+		case whole > open:
+			s.rule(s.rest[:whole], false)
+			s.rest = append(s.rest[:open], s.rest[whole:]...)
+		default:
+			s.lost = s.lost || mayMatter(s.rest[open:])
+			s.rest = s.rest[:open]
+		}
+	}
+}
+
+// marks are positions at which the next string, comment or escape in a piece may begin.
+type marks [4]int
+
+// from returns the first of them from i on. It searches each byte only once for each kind,
+// over all calls.
+func (m *marks) from(p []byte, i int) int {
+	first := len(p)
+	for k, c := range [...]byte{'"', '\'', '*', '\\'} {
+		if m[k] < i {
+			if m[k] = len(p); i < len(p) {
+				if n := bytes.IndexByte(p[i:], c); n >= 0 {
+					m[k] = i + n
+				}
+			}
+		}
+		first = min(first, m[k])
+	}
+	return first
+}
+
+// end ends the sheet and an incomplete rule.
+func (s *styles) end() {
+	s.rule(s.rest, false)
+	s.rest, s.quote = s.rest[:0], 0
+}
+
+// ruleEnd returns the position of the } that ends the rule to which p[i:] belongs, len(p) if
+// it does not end. There is none before i.
+func (s *styles) ruleEnd(p []byte, i int) int {
+	for ; i < len(p); i++ {
+		if s.quote != 0 { // skip to its possible end
+			c := s.quote
+			if c == '*' {
+				c = '/'
+			}
+			end := len(p)
+			if k := bytes.IndexByte(p[i:], c); k >= 0 {
+				end = i + k
+			}
+			if s.quote != '*' {
+				if k := bytes.IndexByte(p[i:end], '\n'); k >= 0 {
+					end = i + k
+				}
+			}
+			if i = end; i == len(p) {
+				return i
+			}
+		}
+		switch c := p[i]; {
+		case s.quote == 0 && c == '}':
+			return i
+		case s.quote == 0 && (c == '"' || c == '\''):
+			s.quote = c
+		case s.quote == 0 && c == '*' && s.before(p[:i]) == '/':
+			s.quote = '*'
+		case s.quote == '*' && c == '/' && s.before(p[:i]) == '*', s.quote == c && c != '*', s.quote != '*' && s.quote != 0 && c == '\n':
+			s.quote = 0
+		}
+	}
+	return len(p)
+}
+
+// before returns the byte before the bytes that follow p.
+func (s *styles) before(p []byte) byte {
+	if len(p) > 0 {
+		return p[len(p)-1]
+	}
+	return s.last
+}
+
+// rule reads selectors { declarations. plain says that it has neither comments nor escapes.
+func (s *styles) rule(p []byte, plain bool) {
+	if !plain && bytes.Contains(p, []byte("/*")) {
+		s.clean = withoutComments(s.clean[:0], p)
+		p = s.clean
+	}
+	if !plain && bytes.IndexByte(p, '\\') >= 0 {
+		p = unescapeCSS(p)
+	}
+	at, outer := -1, -1
+	for { // the last brace, because rules are nested in @media
+		k := bytes.IndexByte(p[at+1:], '{')
+		if k < 0 {
+			break
+		}
+		at, outer = at+1+k, at
+	}
+	if at < 0 {
+		return
+	}
+	selectors := p[:at]
+	selectors = selectors[max(outer, bytes.LastIndexByte(selectors, ';'))+1:]
+	if (beginsWith(selectors, '@') || outer >= 0 && bytes.Contains(p[:outer], []byte("@function "))) && s.definition(p[:at], p[at+1:]) {
+		return
+	}
+	d := s.declared(p[at+1:])
+	if d.effect == 0 {
+		return
+	}
+	if !plain || bytes.ContainsAny(selectors, "([") {
+		selectors = withoutGroups(selectors)
+	}
+	for len(selectors) > 0 {
+		one, rest, _ := bytes.Cut(selectors, []byte{','})
+		s.selector(one, d)
+		selectors = rest
+	}
+}
+
+// beginsWith reports whether c is the first byte of p that is not a blank.
+func beginsWith(p []byte, c byte) bool {
+	for len(p) > 0 && ascii.IsSpace(p[0]) {
+		p = p[1:]
+	}
+	return len(p) > 0 && p[0] == c
+}
+
+// selector records the style of the elements that a selector matches, by its last compound:
+// the elements around are ignored.
+func (s *styles) selector(p []byte, d *declarations) {
+	p = bytes.TrimSpace(p)
+	for i := len(p) - 1; i >= 0; i-- {
+		if c := p[i]; c <= ' ' || c == '>' || c == '+' || c == '~' {
+			p = p[i+1:]
+			break
+		}
+	}
+	if len(p) == 0 {
+		return
+	}
+	name, _, _ := bytes.Cut(p, []byte(":"))
+	pseudo := p[bytes.LastIndexByte(p, ':')+1:]
+	before, after := ascii.HasPrefixLower(pseudo, "before") || ascii.HasPrefixLower(pseudo, "marker"), ascii.HasPrefixLower(pseudo, "after")
+	if len(pseudo) == len(p) {
+		before, after = false, false
+	}
+	e, add := d.effect, d.own
+	switch {
+	case before:
+		e, add = e&addsText, addedText{before: d.content}
+	case after:
+		e, add = e&addsText, addedText{after: d.content}
+	case bytes.Contains(p, []byte("::")):
+		return
+	}
+	if len(add.before)+len(add.after) == 0 {
+		e &^= addsText
+	}
+	if e == 0 {
+		return
+	}
+	var to *nameStyle
+	switch i := bytes.IndexAny(name, ".#"); {
+	case i >= 0:
+		mark := name[i]
+		name = name[i+1:]
+		if end := bytes.IndexAny(name, ".#["); end >= 0 {
+			name = name[:end]
+		}
+		if len(name) == 0 {
+			return
+		}
+		row, bit := lookPlace(name)
+		s.looks[row] |= bit
+		to = s.set(element.Hash(mark, name))
+	case len(name) > 0 && ascii.IsLetter(name[0]):
+		if end := bytes.IndexByte(name, '['); end >= 0 {
+			name = name[:end]
+		}
+		hash := element.Hash(0, name)
+		s.tags[hash>>1&3] |= 1 << (hash >> 3 & 63)
+		to = s.set(hash)
+	default:
+		s.any |= e &^ addsText
+		to = s.set(anyHash)
+	}
+	if to == nil {
+		return
+	}
+	to.effect |= e
+	s.kinds |= e
+	if e&addsText == 0 {
+		return
+	}
+	if to.added == 0 {
+		if len(s.added) == mostStyled {
+			s.lost = true
+			return
+		}
+		s.added = append(s.added, addedText{})
+		to.added = uint16(len(s.added))
+	}
+	if to.hash == anyHash {
+		s.all = to.added
+	}
+	a := &s.added[to.added-1]
+	s.lost = a.add(add) || s.lost
+}
+
+// withoutGroups returns selectors without the content of parentheses and brackets.
+func withoutGroups(p []byte) []byte {
+	out := make([]byte, 0, len(p))
+	deep, quote := 0, byte(0)
+	for _, c := range p {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case deep > 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == '(' || c == '[':
+			if deep == 0 && c == '[' {
+				out = append(out, c)
+			}
+			deep++
+		case deep > 0 && (c == ')' || c == ']'):
+			deep--
+		case deep == 0:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func withoutComments(out, p []byte) []byte {
+	for {
+		i := bytes.Index(p, []byte("/*"))
+		if i < 0 {
+			return append(out, p...)
+		}
+		out, p = append(out, p[:i]...), p[i+2:]
+		end := bytes.Index(p, []byte("*/"))
+		if end < 0 {
+			return out
+		}
+		p = p[end+2:]
+	}
+}
+
+// unescapeCSS decodes the escapes of a style sheet.
+func unescapeCSS(p []byte) []byte {
+	out := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		if p[i] != '\\' || i+1 == len(p) {
+			out = append(out, p[i])
+			continue
+		}
+		var r rune
+		n := i + 1
+		for ; n < len(p) && n < i+7 && ascii.Unhex(p[n]) >= 0; n++ {
+			r = r<<4 | rune(ascii.Unhex(p[n]))
+		}
+		switch {
+		case n == i+1 && p[n] == '\n':
+		case n == i+1:
+			out = append(out, p[n])
+		default:
+			out = append(out, string(prose.Numeric(r))...)
+			if n == len(p) || !ascii.IsSpace(p[n]) {
+				n--
+			}
+		}
+		i = n
+	}
+	return out
+}
+
+// declared returns the effect of declarations. It is valid until the next call.
+func (s *styles) declared(p []byte) *declarations {
+	d := &s.found
+	*d = declarations{}
+	for len(p) > 0 {
+		i := 0
+		for i < len(p) && p[i] <= ' ' {
+			i++
+		}
+		p = p[i:]
+		one := p
+		if k := bytes.IndexByte(p, ';'); k >= 0 {
+			one, p = p[:k], p[k+1:]
+		} else {
+			p = nil
+		}
+		if !mayMatter(one) {
+			continue
+		}
+		for len(p) > 0 && bytes.IndexByte(one, '(') >= 0 && bytes.Count(one, []byte{'('}) > bytes.Count(one, []byte{')'}) { // the ; is in a function
+			n := bytes.IndexByte(p, ';')
+			if n < 0 {
+				n = len(p)
+			}
+			one, p = one[:len(one)+1+n], p[min(len(p), n+1):]
+		}
+		k := bytes.IndexByte(one, ':')
+		if k < 0 {
+			continue
+		}
+		name, value := one[:k], one[k+1:]
+		for len(value) > 0 && value[0] <= ' ' {
+			value = value[1:]
+		}
+		for len(name) > 0 && ascii.IsSpace(name[len(name)-1]) {
+			name = name[:len(name)-1]
+		}
+		d.effect |= declares(name, value)
+		s.adds(d, name, value)
+	}
+	return d
+}
+
+// mayMatter reports whether a declaration may have an effect, by the first letters of its
+// property: most do not.
+func mayMatter(one []byte) bool {
+	if len(one) < 6 {
+		return false
+	}
+	a, b, c := ascii.Lower(one[0]), ascii.Lower(one[1]), ascii.Lower(one[2])
+	switch a {
+	case 'd':
+		return b == 'i' // display, direction
+	case 'f':
+		return b == 'o' && c == 'n' || b == 'l' && c == 'o' // font-size, float
+	case 'p':
+		return b == 'o' && c == 's' // position
+	case 'u':
+		return b == 'n' // unicode-bidi
+	case 'c':
+		return b == 'o' && c == 'n' // content
+	case 'l':
+		return b == 'i' && c == 's' // list-style
+	case 'q':
+		return b == 'u' // quotes
+	case '-':
+		// Content may refer to it: it is a text, or var(), attr() or a function of the page.
+		if b != '-' {
+			return false
+		}
+		value := one[max(0, bytes.IndexByte(one, ':')):]
+		return bytes.IndexByte(value, '"') >= 0 || bytes.IndexByte(value, '\'') >= 0 ||
+			bytes.IndexByte(value, '(') >= 0 && (bytes.Contains(value, []byte("r(")) || bytes.Contains(value, []byte("R(")) || bytes.Contains(value, []byte("--")))
+	}
+	return false
+}
+
+// declares returns the effect of one declaration.
+func declares(name, value []byte) effect {
+	word := value
+	if k := bytes.IndexByte(word, '!'); k >= 0 {
+		word = word[:k]
+	}
+	word = bytes.TrimSpace(word)
+	is := func(s string) bool { return ascii.EqualLower(word, s) }
+	switch {
+	case ascii.EqualLower(name, "display"):
+		switch {
+		case is("none"):
+			return hides
+		case is("flex"), is("grid"):
+			return lays
+		case is("inline-flex"), is("inline-grid"):
+			return lays | flows
+		case ascii.HasPrefixLower(word, "inline"), is("contents"), is("table-cell"):
+			return flows
+		}
+	case ascii.EqualLower(name, "position"):
+		if is("absolute") || is("fixed") {
+			return hides | flows
+		}
+	case ascii.EqualLower(name, "float"):
+		if is("left") || is("right") {
+			return flows
+		}
+	case ascii.EqualLower(name, "direction"):
+		if is("rtl") {
+			return rightTo
+		}
+	case ascii.EqualLower(name, "unicode-bidi"):
+		if is("bidi-override") || is("isolate-override") {
+			return turns
+		}
+	case ascii.EqualLower(name, "font-size"), ascii.EqualLower(name, "font"):
+		if isTiny(word) {
+			return hides
+		}
+	}
+	return 0
+}
+
+// isTiny reports whether a length is too small to be visible.
+func isTiny(v []byte) bool {
+	n, size, digit := 0, 0.0, 0.0
+	for ; n < len(v) && (v[n] >= '0' && v[n] <= '9' || v[n] == '.'); n++ {
+		switch {
+		case v[n] == '.':
+			digit = 1
+		case digit == 0:
+			size = size*10 + float64(v[n]-'0')
+		default:
+			digit /= 10
+			size += digit * float64(v[n]-'0')
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	switch unit := v[n:]; {
+	case len(unit) > 0 && unit[0] == '%':
+		return size < 10
+	case ascii.HasPrefixLower(unit, "em"), ascii.HasPrefixLower(unit, "rem"), ascii.HasPrefixLower(unit, "ex"), ascii.HasPrefixLower(unit, "ch"):
+		return size < 0.1
+	}
+	return size < 2
+}
+
+// mayMatch reports whether a style sheet may match all elements of a tag.
+func (s *styles) mayMatch(t *element.Tag) bool {
+	return s.n > 0 && (t.Hash == 0 || s.any != 0 || s.all != 0 || s.tags[t.Hash>>1&3]&(1<<(t.Hash>>3&63)) != 0)
+}
+
+// element returns the hash of an element's name.
+func (s *styles) element(t *element.Tag, key, more uint64) uint32 {
+	if t.Hash != 0 {
+		return t.Hash
+	}
+	var name [16]byte
+	n := 0
+	for _, part := range [...]uint64{key, more} {
+		for shift := 56; shift >= 0; shift -= 8 {
+			if c := byte(part >> shift); c != 0 {
+				name[n] = c
+				n++
+			}
+		}
+	}
+	return element.Hash(0, name[:n])
+}
+
+// adds reads a declaration that may add text.
+func (s *styles) adds(d *declarations, name, value []byte) {
+	switch {
+	case ascii.EqualLower(name, "content"):
+		if v, ok := valueOf(value); ok { // other values may have no effect
+			d.content = append(d.content, v)
+			d.effect |= addsText
+		}
+	case ascii.EqualLower(name, "list-style"), ascii.EqualLower(name, "list-style-type"):
+		v, ok := valueOf(value)
+		if !ok {
+			if v.text = counterOf(value); v.text == "" {
+				return
+			}
+			v.varies = true
+		}
+		d.own.before = append(d.own.before, v)
+		d.effect |= addsText
+	case ascii.EqualLower(name, "quotes"):
+		open, rest := cssToken(value)
+		shut, _ := cssToken(rest)
+		for _, q := range [...]struct {
+			to *[]addedValue
+			v  []byte
+		}{{&d.own.before, open}, {&d.own.after, shut}} {
+			if v, ok := valueOf(q.v); ok {
+				*q.to = append(*q.to, v)
+				d.effect |= addsText
+			}
+		}
+	case bytes.HasPrefix(name, []byte("--")):
+		if v, ok := valueOf(value); ok {
+			s.name(string(name), v)
+		}
+	}
+}
+
+// name stores a value that others may refer to.
+func (s *styles) name(name string, v addedValue) {
+	if s.named == nil {
+		s.named = make(map[string][]addedValue)
+	}
+	had, ok := s.named[name]
+	switch i := slices.Index(had, v); {
+	case i >= 0:
+		had = slices.Delete(had, i, i+1)
+	case !ok && len(s.named) == mostNamed || len(had) == mostValues:
+		s.lost = true
+		return
+	}
+	s.named[name] = append(had, v)
+}
+
+// counterStyle reads the rule of a counter style: each of its symbols, with prefix and suffix.
+func (s *styles) counterStyle(name, p []byte) {
+	var symbols [][]byte
+	var prefix, suffix []byte
+	for one := range bytes.SplitSeq(p, []byte{';'}) {
+		property, value, _ := bytes.Cut(one, []byte{':'})
+		switch property = bytes.ToLower(bytes.TrimSpace(property)); string(property) {
+		case "prefix":
+			prefix, _ = cssToken(value)
+		case "suffix":
+			suffix, _ = cssToken(value)
+		case "symbols", "additive-symbols":
+			for {
+				var token []byte
+				if token, value = cssToken(value); len(token) == 0 {
+					break
+				}
+				if token[0] < '0' || token[0] > '9' { // otherwise it is a weight
+					symbols = append(symbols, token)
+				}
+			}
+		}
+	}
+	for _, symbol := range symbols[:min(len(symbols), mostValues)] {
+		if text := plainValue(slices.Concat(unquoted(prefix), unquoted(symbol), unquoted(suffix))); text != "" {
+			s.name("@"+string(name), addedValue{text: text})
+		}
+	}
+	s.lost = s.lost || len(symbols) > mostValues
+}
+
+// definition reads a rule that defines a counter style, a custom property or a custom function,
+// and reports whether it was one. head is what stands before its last brace.
+func (s *styles) definition(head, p []byte) bool {
+	at := bytes.LastIndexByte(head, '@')
+	if k := bytes.LastIndex(head, []byte("@function ")); k >= 0 { // conditions may be in it
+		at = k
+	}
+	kind, name, _ := bytes.Cut(head[at+1:], []byte{' '})
+	switch name = bytes.TrimSpace(name); string(bytes.ToLower(kind)) {
+	case "counter-style":
+		s.counterStyle(name, p)
+	case "property":
+		s.property(name, p)
+	case "function":
+		s.function(name, p)
+	default:
+		return false
+	}
+	return true
+}
+
+// property reads the rule of a custom property.
+func (s *styles) property(name, p []byte) {
+	for one := range bytes.SplitSeq(p, []byte{';'}) {
+		property, value, _ := bytes.Cut(one, []byte{':'})
+		if ascii.EqualLower(bytes.TrimSpace(property), "initial-value") {
+			s.adds(&declarations{}, name, bytes.TrimSpace(value))
+		}
+	}
+}
+
+// function reads the rule of a custom function: its parameters and results, and the custom
+// properties in it, which are taken for the page's.
+func (s *styles) function(head, p []byte) {
+	head, _, _ = bytes.Cut(head, []byte{'{'})
+	name, parameters, _ := bytes.Cut(head, []byte{'('})
+	parameters = parameters[:max(0, bytes.LastIndexByte(parameters, ')'))]
+	for one := range bytes.SplitSeq(p, []byte{';'}) {
+		property, value, _ := bytes.Cut(one, []byte{':'})
+		switch property = bytes.TrimSpace(property); {
+		case !ascii.EqualLower(property, "result"):
+			s.adds(&declarations{}, property, bytes.TrimSpace(value))
+		case len(value) <= 4*prose.LongestWord:
+			s.name("("+string(bytes.ToLower(bytes.TrimSpace(name))), addedValue{text: string(parameters) + "{" + string(value)})
+		}
+	}
+}

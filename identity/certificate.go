@@ -1,0 +1,248 @@
+package identity
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"shuultuur/filter"
+	"shuultuur/lib/setting"
+)
+
+// Headers are the fields in which a proxy in front of us names its client.
+type Headers struct {
+	User   setting.OneOrMore[string] `yaml:"user"`   // such as X-Forwarded-User; the first one present is used
+	Groups setting.OneOrMore[string] `yaml:"groups"` // such as X-Authenticated-Groups: names separated by commas
+}
+
+// Certificates are those of clients that speak TLS to the proxy.
+type Certificates struct {
+	CA setting.File `yaml:"ca"` // PEM file with the roots of the clients' certificates
+	// Required refuses connections without a certificate.
+	Required bool `yaml:"required"`
+	// User names the parts of a certificate that may have the user: upn, email,
+	// dns, uri, cn. The first one present is used. Default upn, email, cn.
+	User setting.OneOrMore[string] `yaml:"user"`
+	// Groups is "ou" if the units of the subject are groups; default none.
+	Groups string `yaml:"groups"`
+}
+
+// certificates is Certificates in the form in which it is used.
+type certificates struct {
+	roots    *x509.CertPool
+	required bool
+	user     []string
+	units    bool
+}
+
+// readOthers reads the settings of the other ways to identify clients.
+func (id *Identity) readOthers(cfg Config, b *builder, parts Parts) (err error) {
+	if k := cfg.Kerberos; k != nil {
+		if id.kerberos, err = newNegotiate(k, parts.Previous); err != nil {
+			return setting.At("kerberos", err)
+		}
+		id.nowhere.login = id.nowhere.login || len(k.Networks) == 0
+		for i, s := range k.Networks {
+			p, err := parseNetwork(s)
+			if err != nil {
+				return setting.At(fmt.Sprintf("kerberos.networks[%d]", i), err)
+			}
+			b.login[p] = true
+		}
+	}
+	for key, names := range map[string][]string{"user": cfg.Headers.User, "groups": cfg.Headers.Groups} {
+		for i, n := range names {
+			if n == "" || strings.Trim(n, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+				return setting.At(fmt.Sprintf("headers.%s[%d]", key, i), fmt.Errorf("%q is not the name of a field, such as X-Forwarded-User", n))
+			}
+		}
+	}
+	if len(cfg.Headers.Groups) > 0 && len(cfg.Headers.User) == 0 {
+		return setting.At("headers.user", errors.New("the field with the user is not named, and groups alone are nobody's"))
+	}
+	id.headers = cfg.Headers
+	if id.certificates, err = newCertificates(cfg.Certificates); err != nil {
+		return setting.At("certificates", err)
+	}
+	id.anyUser = parts.Others || len(cfg.Headers.User) > 0 || cfg.Accounting != nil || cfg.SignIn != nil || id.certificates != nil || id.kerberos != nil
+	id.anyGroup = parts.Groups || cfg.Accounting != nil || cfg.SignIn != nil && cfg.SignIn.OIDC != nil || len(cfg.Headers.Groups) > 0 || id.certificates != nil && id.certificates.units
+	return nil
+}
+
+func newCertificates(cfg *Certificates) (*certificates, error) {
+	if cfg == nil {
+		return nil, nil
+	}
+	if cfg.CA == "" {
+		return nil, setting.At("ca", errors.New("the file with the roots of the clients' certificates is not named"))
+	}
+	roots, err := cfg.CA.Roots()
+	if err != nil {
+		return nil, setting.At("ca", err)
+	}
+	c := &certificates{roots: roots, required: cfg.Required, user: cfg.User}
+	if len(c.user) == 0 {
+		c.user = []string{"upn", "email", "cn"}
+	}
+	for i, u := range c.user {
+		if !slices.Contains([]string{"upn", "email", "dns", "uri", "cn"}, u) {
+			return nil, setting.At(fmt.Sprintf("user[%d]", i), fmt.Errorf("%q is not a place for a user in a certificate: write upn, email, dns, uri or cn", u))
+		}
+	}
+	switch cfg.Groups {
+	case "", "ou":
+		c.units = cfg.Groups == "ou"
+	default:
+		return nil, setting.At("groups", fmt.Errorf("%q is not a place for groups in a certificate: write ou, or leave it out", cfg.Groups))
+	}
+	return c, nil
+}
+
+// TLS returns the TLS settings between clients and the proxy. It requests
+// certificates if the settings ask for them.
+func (id *Identity) TLS(t *tls.Config) *tls.Config {
+	if id.certificates == nil || t == nil {
+		return t
+	}
+	t = t.Clone()
+	t.ClientCAs, t.ClientAuth = id.certificates.roots, tls.VerifyClientCertIfGiven
+	if id.certificates.required {
+		t.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return t
+}
+
+// CertifiedClient returns the client at addr with a verified certificate. ok is false
+// if the certificate names no user.
+func (id *Identity) CertifiedClient(ctx context.Context, addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
+	if id.certificates == nil || c == nil {
+		return who, false
+	}
+	for _, place := range id.certificates.user {
+		user := ""
+		switch place {
+		case "upn":
+			user = principalName(c)
+		case "email":
+			user = first(c.EmailAddresses)
+		case "dns":
+			user = first(c.DNSNames)
+		case "uri":
+			if len(c.URIs) > 0 {
+				user = c.URIs[0].String()
+			}
+		case "cn":
+			user = c.Subject.CommonName
+		}
+		if !isName(user) {
+			continue
+		}
+		var groups []string
+		if id.certificates.units {
+			groups = validNames(c.Subject.OrganizationalUnit)
+		}
+		return id.ReportedClient(ctx, addr, user, groups, "certificate"), true
+	}
+	return who, false
+}
+
+// principalName returns the user's name (UPN) that Active Directory writes into
+// certificates, or "".
+func principalName(c *x509.Certificate) string {
+	upn := asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}
+	for _, e := range c.Extensions {
+		if !e.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) {
+			continue
+		}
+		var all []asn1.RawValue
+		if _, err := asn1.Unmarshal(e.Value, &all); err != nil {
+			return ""
+		}
+		for _, v := range all {
+			if v.Class != asn1.ClassContextSpecific || v.Tag != 0 {
+				continue
+			}
+			var kind asn1.ObjectIdentifier
+			rest, err := asn1.Unmarshal(v.Bytes, &kind)
+			if err != nil || !kind.Equal(upn) {
+				continue
+			}
+			var value asn1.RawValue
+			var name string
+			if _, err := asn1.Unmarshal(rest, &value); err != nil {
+				continue
+			}
+			if _, err := asn1.UnmarshalWithParams(value.Bytes, &name, "utf8"); err == nil {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// FieldNames returns the fields in which a trusted proxy names clients. They
+// are not forwarded.
+func (id *Identity) FieldNames() []string {
+	return slices.Concat(id.headers.User, id.headers.Groups)
+}
+
+// ForwardedClient returns the client at addr as named by a trusted proxy. field
+// returns the values of a field. ok is false if no user is named; note says why, where a
+// field is there.
+func (id *Identity) ForwardedClient(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool) {
+	for _, n := range id.headers.User {
+		values := field(n)
+		if len(values) > 1 { // the client may have sent one of them
+			note = fmt.Sprintf("the field %s is there %d times, so it names no user: let the proxy in front remove those of clients", n, len(values))
+		}
+		if len(values) != 1 {
+			continue
+		}
+		user := strings.TrimSpace(values[0])
+		if user == "" || user == "-" {
+			continue
+		}
+		if !isName(user) {
+			note = fmt.Sprintf("the field %s names no user: %.60q is not a name of up to 256 bytes in UTF-8", n, user)
+			continue
+		}
+		var groups []string
+		for _, g := range id.headers.Groups {
+			for _, v := range field(g) {
+				groups = append(groups, validNames(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
+			}
+		}
+		return id.ReportedClient(ctx, addr, user, groups, "header"), "", true
+	}
+	return who, note, false
+}
+
+// validNames returns the valid names among all.
+func validNames(all []string) (list []string) {
+	for _, g := range all {
+		if g = strings.TrimSpace(g); isName(g) && len(list) < 1024 {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// isName reports whether s is a valid name of a user or group.
+func isName(s string) bool {
+	return s != "" && len(s) <= 256 && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+func first(all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}

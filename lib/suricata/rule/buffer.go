@@ -1,0 +1,184 @@
+package rule
+
+// A Buffer is a part of a message or packet that matches inspect.
+type Buffer uint8
+
+// The buffers. Payload is the payload of a packet, or the stream.
+const (
+	Payload Buffer = iota
+	URI
+	URIRaw
+	Method
+	Host
+	HostRaw
+	UserAgent
+	Referer
+	Cookie
+	Accept
+	AcceptLang
+	AcceptEnc
+	Connection
+	ContentType
+	ContentLen
+	Server
+	Location
+	HeaderAll
+	HeaderRaw
+	HeaderNames
+	RequestHeader
+	ResponseHeader
+	Start
+	RequestLine
+	ResponseLine
+	Protocol
+	StatCode
+	StatMsg
+	RequestBody
+	ResponseBody
+	FileData
+	FileName
+	FileMagic
+	HTTP2HeaderName
+	WebSocketPayload
+	SNI
+	CertSubject
+	CertIssuer
+	CertSerial
+	CertFingerprint
+	CertAltName
+	Certs
+	ALPN
+	Random
+	RandomTime
+	RandomBytes
+	JA3Hash
+	JA3String
+	JA3SHash
+	JA3SString
+	JA4Hash
+	DNSQuery
+	DNSQueriesName
+	DNSAnswersName
+	DNSAuthoritiesName
+	DNSAdditionalsName
+	DNSResponseName
+	IPSrc
+	IPDst
+	IPv4Header
+	IPv6Header
+	TCPHeader
+	UDPHeader
+	ICMPv4Header
+	ICMPv6Header
+	Base64Data
+	Frame
+	OtherBuffer // of a protocol that is not supported
+	Buffers     // their number
+)
+
+// A Progress is how much of a message is known. A buffer is complete from its progress on.
+type Progress uint8
+
+// The steps of a message in one direction.
+const (
+	NotStarted Progress = iota
+	Line                // first line, or a complete DNS or TLS message
+	Headers
+	Body // part of the body
+	Trailer
+	Complete
+)
+
+// A BufferInfo has the properties of a buffer.
+type BufferInfo struct {
+	Name      string
+	Direction Direction
+	Progress  Progress
+	Multi     bool // has several elements
+	Protocol  string
+	Lower     bool // always lower case: nocase and capitals are mistakes
+	Priority  int  // 2 is usual; higher numbers are worse for a fast pattern
+	Packet    bool // needs packets
+}
+
+var buffers = [Buffers]BufferInfo{
+	Payload:            {"payload", Both, Line, false, "", false, 3, false},
+	URI:                {"http.uri", ToServer, Line, false, "http", false, 2, false},
+	URIRaw:             {"http.uri.raw", ToServer, Line, false, "http", false, 2, false},
+	Method:             {"http.method", ToServer, Line, false, "http", false, 4, false},
+	Host:               {"http.host", ToServer, Headers, false, "http", true, 2, false},
+	HostRaw:            {"http.host.raw", ToServer, Headers, false, "http", false, 2, false},
+	UserAgent:          {"http.user_agent", ToServer, Headers, false, "http", false, 2, false},
+	Referer:            {"http.referer", ToServer, Headers, false, "http", false, 2, false},
+	Cookie:             {"http.cookie", Both, Headers, false, "http", false, 2, false},
+	Accept:             {"http.accept", ToServer, Headers, false, "http", false, 2, false},
+	AcceptLang:         {"http.accept_lang", ToServer, Headers, false, "http", false, 2, false},
+	AcceptEnc:          {"http.accept_enc", ToServer, Headers, false, "http", false, 2, false},
+	Connection:         {"http.connection", Both, Headers, false, "http", false, 2, false},
+	ContentType:        {"http.content_type", Both, Headers, false, "http", false, 2, false},
+	ContentLen:         {"http.content_len", Both, Headers, false, "http", false, 2, false},
+	Server:             {"http.server", ToClient, Headers, false, "http", false, 2, false},
+	Location:           {"http.location", ToClient, Headers, false, "http", false, 2, false},
+	HeaderAll:          {"http.header", Both, Headers, false, "http", false, 2, false},
+	HeaderRaw:          {"http.header.raw", Both, Headers, false, "http", false, 2, false},
+	HeaderNames:        {"http.header_names", Both, Headers, false, "http", false, 2, false},
+	RequestHeader:      {"http.request_header", ToServer, Headers, true, "http", false, 2, false},
+	ResponseHeader:     {"http.response_header", ToClient, Headers, true, "http", false, 2, false},
+	Start:              {"http.start", Both, Headers, false, "http", false, 2, false},
+	RequestLine:        {"http.request_line", ToServer, Line, false, "http", false, 2, false},
+	ResponseLine:       {"http.response_line", ToClient, Line, false, "http", false, 2, false},
+	Protocol:           {"http.protocol", Both, Line, false, "http", false, 2, false},
+	StatCode:           {"http.stat_code", ToClient, Line, false, "http", false, 4, false},
+	StatMsg:            {"http.stat_msg", ToClient, Line, false, "http", false, 3, false},
+	RequestBody:        {"http.request_body", ToServer, Body, false, "http", false, 2, false},
+	ResponseBody:       {"http.response_body", ToClient, Body, false, "http", false, 2, false},
+	FileData:           {"file.data", Both, Body, true, "", false, 2, false},
+	FileName:           {"file.name", Both, Body, true, "", false, 2, false},
+	FileMagic:          {"file.magic", Both, Body, true, "", false, 2, false},
+	HTTP2HeaderName:    {"http2.header_name", Both, Headers, true, "http2", false, 2, false},
+	WebSocketPayload:   {"websocket.payload", Both, Body, false, "websocket", false, 2, false},
+	SNI:                {"tls.sni", ToServer, Line, false, "tls", false, 2, false},
+	CertSubject:        {"tls.cert_subject", Both, Headers, false, "tls", false, 2, false},
+	CertIssuer:         {"tls.cert_issuer", Both, Headers, false, "tls", false, 2, false},
+	CertSerial:         {"tls.cert_serial", Both, Headers, false, "tls", false, 2, false},
+	CertFingerprint:    {"tls.cert_fingerprint", Both, Headers, false, "tls", false, 2, false},
+	CertAltName:        {"tls.subjectaltname", ToClient, Headers, true, "tls", false, 2, false},
+	Certs:              {"tls.certs", Both, Headers, true, "tls", false, 2, false},
+	ALPN:               {"tls.alpn", Both, Line, true, "tls", false, 2, false},
+	Random:             {"tls.random", Both, Line, false, "tls", false, 2, false},
+	RandomTime:         {"tls.random_time", Both, Line, false, "tls", false, 2, false},
+	RandomBytes:        {"tls.random_bytes", Both, Line, false, "tls", false, 2, false},
+	JA3Hash:            {"ja3.hash", ToServer, Line, false, "tls", true, 2, false},
+	JA3String:          {"ja3.string", ToServer, Line, false, "tls", false, 2, false},
+	JA3SHash:           {"ja3s.hash", ToClient, Line, false, "tls", true, 2, false},
+	JA3SString:         {"ja3s.string", ToClient, Line, false, "tls", false, 2, false},
+	JA4Hash:            {"ja4.hash", ToServer, Line, false, "tls", true, 2, false},
+	DNSQuery:           {"dns.query", ToServer, Line, true, "dns", false, 2, false},
+	DNSQueriesName:     {"dns.queries.rrname", Both, Line, true, "dns", false, 2, false},
+	DNSAnswersName:     {"dns.answers.rrname", Both, Line, true, "dns", false, 2, false},
+	DNSAuthoritiesName: {"dns.authorities.rrname", Both, Line, true, "dns", false, 2, false},
+	DNSAdditionalsName: {"dns.additionals.rrname", Both, Line, true, "dns", false, 2, false},
+	DNSResponseName:    {"dns.response.rrname", ToClient, Line, true, "dns", false, 2, false},
+	IPSrc:              {"ip.src", Both, Line, false, "", false, 4, false},
+	IPDst:              {"ip.dst", Both, Line, false, "", false, 4, false},
+	IPv4Header:         {"ipv4.hdr", Both, Line, false, "", false, 4, true},
+	IPv6Header:         {"ipv6.hdr", Both, Line, false, "", false, 4, true},
+	TCPHeader:          {"tcp.hdr", Both, Line, false, "", false, 4, true},
+	UDPHeader:          {"udp.hdr", Both, Line, false, "", false, 4, true},
+	ICMPv4Header:       {"icmpv4.hdr", Both, Line, false, "", false, 4, true},
+	ICMPv6Header:       {"icmpv6.hdr", Both, Line, false, "", false, 4, true},
+	Base64Data:         {"base64_data", Both, Line, false, "", false, 9, false},
+	Frame:              {"frame", Both, Line, false, "", false, 3, true},
+	OtherBuffer:        {"other", Both, Complete, false, "other", false, 9, false},
+}
+
+// Info returns the properties of b.
+func (b Buffer) Info() *BufferInfo { return &buffers[b%Buffers] }
+
+func (b Buffer) String() string { return b.Info().Name }
+
+// InHead reports whether a buffer is part of the head of a message of HTTP.
+func (b Buffer) InHead() bool {
+	info := b.Info()
+	return info.Protocol == "http" && info.Progress <= Headers
+}

@@ -1,0 +1,62 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/lib/suricata/rule"
+)
+
+// TestLimitsAreReadAndMistakesNameTheirPlace reads lines of threshold.config.
+func TestLimitsAreReadAndMistakesNameTheirPlace(t *testing.T) {
+	got, err := ReadLimits("threshold.config", strings.NewReader("# none\nsuppress\tgen_id 1,\tsig_id\t7, track by_src, \\\n ip [10.0.0.0/8,!10.1.1.1]\n"))
+	if err != nil || len(got) != 1 || got[0].GID != 1 || got[0].SID != 7 || got[0].Addresses != "[10.0.0.0/8,!10.1.1.1]" {
+		t.Errorf("ReadLimits returned %+v, %v", got, err)
+	}
+	for line, want := range map[string]string{
+		"suppress gen_id 1, sig_id x": `threshold.config:2: sig_id "x" is not a number`,
+		"limit gen_id 1, sig_id 2":    `threshold.config:2: "limit" is not threshold, rate_filter or suppress`,
+		"threshold gen_id 1, track x": `threshold.config:2: track "x"`,
+		"threshold gen_id 1, sig_id 1, type limits, track by_src, count 1, seconds 60":                     `threshold.config:2: type "limits" is not`,
+		"threshold gen_id 1, sig_id 1, type limit, track by_src, seconds 60":                               `threshold.config:2: threshold has no count`,
+		"threshold gen_id 1, sig_id 1, type backoff, track by_flow, count 1, seconds 60":                   `threshold.config:2: threshold has no multiplier`,
+		"rate_filter gen_id 1, sig_id 1, track by_src, count 1, seconds 60, new_action explode, timeout 3": `threshold.config:2: new_action "explode" is not`,
+		"rate_filter gen_id 1, sig_id 1, track by_src, count 1, seconds 60, new_action drop":               `threshold.config:2: rate_filter has no timeout`,
+		"suppress gen_id 1, sig_id 1, track by_src":                                                        `threshold.config:2: suppress has either both`,
+		"suppress sig_id 1": `threshold.config:2: suppress has no gen_id`,
+	} {
+		if _, err := ReadLimits("threshold.config", strings.NewReader("\n"+line)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("reading the line %s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+func TestThresholdsLimitAlerts(t *testing.T) {
+	for _, tc := range []struct {
+		kind string
+		want string // of six matches, one each second
+	}{
+		{"type limit, track by_src, count 2, seconds 60", "++----"},
+		{"type threshold, track by_src, count 2, seconds 60", "-+-+-+"},
+		{"type both, track by_src, count 3, seconds 60", "--+---"},
+		{"type limit, track by_src, count 1, seconds 3", "+--+--"},
+		{"type backoff, track by_src, count 1, multiplier 2", "++-+--"},
+	} {
+		th, err := rule.ParseThreshold(tc.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, got := New(), ""
+		for i := range 6 {
+			if s.allow(th, countKey{sid: 1}, time.Unix(int64(1000+i), 0), 0) {
+				got += "+"
+			} else {
+				got += "-"
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: alerts of six matches are %s, want %s", tc.kind, got, tc.want)
+		}
+	}
+}

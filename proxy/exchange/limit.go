@@ -1,0 +1,260 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// This file limits the time of judgements. A body may be made so that reading it takes for ever,
+// and a few of those would take all turns to judge.
+//
+// While a body is judged, its limit is in the list of a watch, which counts the seconds. When it
+// has taken too long, the limit ends: it is the context of the checks, and what the readers of
+// package content ask. The part that was not read is unread, and rules decide. Code that does
+// not notice keeps its goroutine, but not its turn.
+//
+// A judgement pays for two short locks. The watch is a timer that runs only while something is
+// judged.
+
+const (
+	// watchEvery is the unit of time of a limit.
+	watchEvery = time.Second
+	// longestWait is how long one judgement may wait for other servers. Checks have time-outs of
+	// their own, which are shorter.
+	longestWait = 15 * 60
+	// grace is how long a judgement may go on after its limit until it is stuck: readers and
+	// checks ask for the limit much more often.
+	grace = 10
+	// tellFor is how long the operator is told of a judgement that took too long.
+	tellFor = 10 * time.Minute
+)
+
+// Values of limit.ended.
+const (
+	running int32 = iota
+	tookTooLong
+	clientLeft
+)
+
+// A limit is the context of the judgements of one body. It ends when they have taken too long, or
+// nobody needs them any more.
+type limit struct {
+	w        *watch
+	id, host string
+	who      netip.Addr
+	left     func() bool // the client has left; nil: unknown
+	ended    atomic.Int32
+	asked    func() bool // over, made once
+
+	// Guarded by w.mu. Times are in seconds.
+	at                 int   // index in w.all
+	bytes              int64 // of the body so far
+	took, waited, late int64 // took is for all judgements of the body
+	waiting            bool  // for another server
+	turn               bool  // it has a turn to judge
+	stuck              bool
+
+	mu     sync.Mutex      // checks may keep a context for longer
+	parent context.Context // of the body
+	inner  context.Context // made for those who wait for Done
+	cancel context.CancelFunc
+}
+
+// prepare prepares l for a body of the exchange of t.
+func (l *limit) prepare(ctx context.Context, i *Inspector, t *filter.Transaction, left func() bool) {
+	l.w, l.id, l.host, l.who, l.left = &i.watch, t.ID, t.Host, t.Client.Addr, left
+	if l.asked == nil {
+		l.asked = l.over
+	}
+	l.mu.Lock()
+	l.parent = ctx
+	l.mu.Unlock()
+}
+
+// reset releases what belongs to the body.
+func (l *limit) reset() {
+	l.mu.Lock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.parent, l.inner, l.cancel = context.Background(), nil, nil
+	l.mu.Unlock()
+	l.id, l.host, l.left, l.took = "", "", nil, 0
+	l.ended.Store(running)
+}
+
+// over reports whether the judgement must end.
+func (l *limit) over() bool { return l.ended.Load() != running }
+
+// current returns the context of the body, or the one that ends with the limit if there is one.
+func (l *limit) current() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inner != nil {
+		return l.inner
+	}
+	return l.parent
+}
+
+// Deadline implements [context.Context]: time that is spent is not time that passes.
+func (l *limit) Deadline() (time.Time, bool) { return l.current().Deadline() }
+
+// Value implements [context.Context].
+func (l *limit) Value(key any) any { return l.current().Value(key) }
+
+// Err implements [context.Context].
+func (l *limit) Err() error {
+	switch l.ended.Load() {
+	case tookTooLong:
+		return context.DeadlineExceeded
+	case clientLeft:
+		return context.Canceled
+	}
+	return l.current().Err()
+}
+
+// Done implements [context.Context].
+func (l *limit) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inner == nil {
+		l.inner, l.cancel = context.WithCancel(l.parent)
+		if l.over() {
+			l.cancel()
+		}
+	}
+	return l.inner.Done()
+}
+
+// end ends the judgement.
+func (l *limit) end(why int32) {
+	l.ended.Store(why)
+	l.mu.Lock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+	l.mu.Unlock()
+}
+
+// Waiting implements [filter.Waiter].
+func (l *limit) Waiting(on bool) {
+	l.w.mu.Lock()
+	l.waiting = on
+	l.w.mu.Unlock()
+}
+
+// A watch ends judgements.
+type watch struct {
+	in *Inspector
+
+	mu      sync.Mutex
+	all     []*limit // judgements in progress
+	running bool     // a timer will look
+	last    struct { // judgement that took too long
+		at time.Time
+		id string
+	}
+	log *slog.Logger
+}
+
+// begin begins a part of the judgement of a body that has so many bytes by now. turn says that it
+// has a turn to judge.
+func (w *watch) begin(l *limit, bytes int64, turn bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.at, l.bytes, l.turn = len(w.all), bytes, turn
+	l.waited, l.late, l.waiting = 0, 0, false
+	w.all = append(w.all, l)
+	if !w.running {
+		w.running = true
+		time.AfterFunc(watchEvery, w.look)
+	}
+}
+
+// finish ends what begin began, and reports whether the judgement still has its turn.
+func (w *watch) finish(l *limit) (turn bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := len(w.all) - 1
+	w.all[l.at] = w.all[last]
+	w.all[l.at].at = l.at
+	w.all[last] = nil
+	w.all = w.all[:last]
+	if l.stuck {
+		l.stuck = false
+		w.log.Warn("the judgement of a body that did not end has ended", "id", l.id, "host", l.host)
+	}
+	return l.turn
+}
+
+// look counts a second of all judgements in progress, and ends those that must end.
+func (w *watch) look() {
+	crowded := w.in.judges.Waiting() > 0
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.all {
+		w.tick(l, crowded)
+	}
+	if w.running = len(w.all) > 0; w.running {
+		time.AfterFunc(watchEvery, w.look)
+	}
+}
+
+// tick counts a second of one judgement. crowded says that others wait for turns.
+func (w *watch) tick(l *limit, crowded bool) {
+	if l.waiting {
+		l.waited++
+	} else {
+		l.took++
+	}
+	switch {
+	case l.over():
+		if l.late++; l.late >= grace && !l.stuck {
+			w.abandon(l)
+		}
+	case l.took > int64(filter.JudgeTime(l.bytes)/watchEvery), l.waited > longestWait:
+		l.end(tookTooLong)
+		w.last.at, w.last.id = time.Now(), l.id
+		w.log.Error("a body took too long to judge; it counts as unread", "id", l.id, "host", l.host, "client", l.who, "bytes", l.bytes)
+	case l.current().Err() != nil, crowded && l.left != nil && l.left():
+		l.end(clientLeft)
+	}
+}
+
+// abandon gives the turn of a judgement that does not end to others.
+func (w *watch) abandon(l *limit) {
+	l.stuck = true
+	w.in.counters[stuck].Add(1)
+	if l.turn {
+		l.turn = false
+		w.in.judges.Release(1)
+	}
+	w.log.Error("the judgement of a body does not end; others get its turn", "id", l.id, "host", l.host, "client", l.who, "bytes", l.bytes)
+}
+
+// Problems returns what is wrong with the judgement of bodies, for the operator.
+func (i *Inspector) Problems() (all []string) {
+	w := &i.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, longest := 0, int64(0)
+	for _, l := range w.all {
+		if l.stuck {
+			n, longest = n+1, max(longest, l.took)
+		}
+	}
+	if n > 0 {
+		all = append(all, fmt.Sprintf("judgements of bodies do not end: %d now, the longest for %d s; others have their turns; the log names the hosts; restart to end them, and report it", n, longest))
+	}
+	if ago := time.Since(w.last.at); !w.last.at.IsZero() && ago < tellFor {
+		all = append(all, fmt.Sprintf("a body took too long to judge %s ago (%s) and counts as unread; the log names its host", ago.Truncate(time.Second), w.last.id))
+	}
+	return all
+}

@@ -1,0 +1,98 @@
+package blocky
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"shuultuur/policy"
+	"shuultuur/tool/importer/build"
+	"shuultuur/tool/importer/input"
+	"shuultuur/tool/importer/report"
+)
+
+// listsOf collects the lists of a group.
+func (b *config) listsOf(p *build.Plain, group string) *build.Plain {
+	g := b.groups[group]
+	if g == nil {
+		g = &build.Plain{Work: p.Work, Suffix: "-" + group}
+		b.groups[group] = g
+	}
+	g.At = p.At
+	return g
+}
+
+// finish makes a policy for each kind of clients: first the rules by which their groups allow,
+// then those by which they block. A client that the settings do not name has the groups of
+// "default".
+func (b *config) finish(w *build.Work, at report.Place) error {
+	rules := map[string][]policy.Rule{}
+	for _, name := range slices.Sorted(maps.Keys(b.groups)) {
+		g := b.groups[name]
+		if !slices.ContainsFunc(slices.Sorted(maps.Keys(b.clients)), func(c string) bool { return slices.Contains(b.clients[c], name) }) {
+			w.Report.Add(&report.Note{Kind: report.Default, Place: g.At, What: "lists of group " + name, Why: "this group has no client"})
+			continue
+		}
+		var err error
+		if rules[name], err = g.Rules(); err != nil {
+			return err
+		}
+		if len(g.Blocked)+len(g.BlockURLs) == 0 { // only allowed hosts
+			rules[name] = append(rules[name], policy.Rule{Name: "others than of " + name, Action: "block"})
+		}
+	}
+	of := func(groups []string) (all []policy.Rule) {
+		for _, action := range []string{"allow", "block"} {
+			for _, name := range groups {
+				for _, r := range rules[name] {
+					if r.Action == action && !slices.ContainsFunc(all, func(x policy.Rule) bool { return x.Name == r.Name }) {
+						all = append(all, r)
+					}
+				}
+			}
+		}
+		return all
+	}
+	everyone := w.MainPolicy()
+	types := everyone.Rules // which are refused to all clients
+	everyone.Rules = append(of(b.clients["default"]), types...)
+	var all policy.Config
+	for _, client := range slices.Sorted(maps.Keys(b.clients)) {
+		if client == "default" {
+			continue
+		}
+		p := policy.Policy{Name: "clients " + client, Rules: append(of(b.clients[client]), types...)}
+		if n, err := input.Network(client); err == nil {
+			p.Networks = []policy.Network{{Prefix: n}}
+		} else if p.Users = b.named(w, client); len(p.Users) == 0 {
+			w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: fmt.Sprintf("blocking.clientGroupsBlock: %s", client), Ours: "policies", Why: "clients are identified by address: give this name addresses under identity: addresses, and write a policy with users"})
+			continue
+		}
+		all = append(all, p)
+	}
+	slices.SortStableFunc(all, func(x, y policy.Policy) int { return narrow(y) - narrow(x) })
+	w.Set.Policies = append(all, w.Set.Policies...)
+	return nil
+}
+
+// named returns the users that a name or pattern is about, if the settings have their
+// addresses.
+func (b *config) named(w *build.Work, pattern string) (users []string) {
+	for _, name := range slices.Sorted(maps.Keys(w.Set.Identity.Addresses)) {
+		if ok, err := path.Match(pattern, name); name == pattern || ok && err == nil {
+			users = append(users, name)
+		}
+	}
+	return users
+}
+
+// narrow tells how few addresses a policy is about: the bits of its network, and more for
+// users.
+func narrow(p policy.Policy) int {
+	if len(p.Networks) == 0 {
+		return 1000
+	}
+	n := p.Networks[0]
+	return n.Bits() + 128 - n.Addr().BitLen()
+}

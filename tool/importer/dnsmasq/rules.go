@@ -1,0 +1,37 @@
+package dnsmasq
+
+import (
+	"strings"
+
+	"shuultuur/tool/importer/input"
+	"shuultuur/tool/importer/original"
+)
+
+// Rules reads address, local and server of dnsmasq.conf. The longest of their names
+// that covers a name counts.
+func Rules(s *original.Source, file string) (original.Rules, error) {
+	file = input.In(file, "dnsmasq.conf")
+	z := original.NewNames()
+	return z, s.Options(file, Files(), func(at, key, value string) {
+		switch key {
+		case "address", "local", "server":
+			parts := strings.Split(value, "/")
+			if len(parts) < 3 {
+				return
+			}
+			to := parts[len(parts)-1]
+			null := to == "0.0.0.0" || to == "::"
+			for _, name := range parts[1 : len(parts)-1] {
+				name = strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(name, "*"), "."))
+				z.Zones[name] = original.Decision{Refuse: null || to == "" || to == "#" && key == "address", By: at}
+			}
+		case "host-record", "cname":
+			names := strings.Split(value, ",")
+			for _, name := range names[:max(1, len(names)-1)] {
+				z.Exact[strings.ToLower(strings.TrimSpace(name))] = original.Decision{By: at}
+			}
+		case "addn-hosts":
+			s.Untested("%s: %s=%s", at, key, value)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package privoxy
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"shuultuur/lib/setting"
+	"shuultuur/policy"
+	"shuultuur/tool/importer/build"
+	"shuultuur/tool/importer/input"
+	"shuultuur/tool/importer/report"
+)
+
+// decrypts finds the sections that say which TLS is decrypted: the last one that is about all
+// requests, and those after it.
+func (p *config) decrypts(all []*section) {
+	p.rootNote = &report.Note{Kind: report.Default, Why: "no section looks into connections"}
+	for _, s := range all {
+		open, says := s.switches("https-inspection")
+		switch {
+		case !says:
+		case s.coversAll():
+			p.opens, p.hosts = open, nil
+		default:
+			p.hosts = append(p.hosts, s)
+		}
+	}
+	if p.opens || slices.ContainsFunc(p.hosts, func(s *section) bool { open, _ := s.switches("https-inspection"); return open }) {
+		p.rootNote = report.Same("intercept: root")
+	}
+}
+
+// inspection converts what a section says about decrypting TLS.
+func (p *config) inspection(s *section, on bool) *report.Note {
+	switch {
+	case !s.coversAll() && !slices.Contains(p.hosts, s), s.coversAll() && p.decided:
+		return &report.Note{Kind: report.Default, Why: "a later section decides"}
+	case s.coversAll():
+		p.decided = true
+	}
+	if on && p.p.Work.Set.Cut == nil {
+		n := p.p.Work.Intercept(s.Place, input.Find(p.authority, filepath.Join(p.authority, p.cert)), input.Find(p.authority, filepath.Join(p.authority, p.key)))
+		if n.Kind != report.Carried || s.coversAll() {
+			return n
+		}
+	}
+	switch {
+	case s.coversAll() && on:
+		return report.Same("decrypt: true")
+	case s.coversAll():
+		return report.Same("decrypt: false")
+	case p.opens:
+		return report.Differs("a rule that keeps connections closed", "the pages of these hosts are judged by their names, also where they come by plain HTTP")
+	}
+	return report.Differs("decrypt: true, and a rule that keeps other connections closed", "the pages of other hosts are judged by their names, also where they come by plain HTTP")
+}
+
+// access converts a line about clients. If there is such a line, other clients are refused.
+func (p *config) access(permit bool, f []string) *report.Note {
+	if len(f) != 1 {
+		return report.ByHand("policies", "write a policy with the networks, and a rule for the host")
+	}
+	n, err := input.Network(f[0])
+	if err != nil {
+		return report.ByHand("policies", err.Error()+": write a policy with the networks")
+	}
+	if last := len(p.clients) - 1; last >= 0 && p.clients[last].permit == permit {
+		p.clients[last].nets = append(p.clients[last].nets, policy.Network{Prefix: n})
+	} else {
+		p.clients = append(p.clients, clients{permit, []policy.Network{{Prefix: n}}})
+	}
+	return report.Same("policies: networks")
+}
+
+// trustFile reads the only sites that may be visited: "~host", and "+host", whose links may be
+// followed as well. Other entries of the file forbid sites.
+func (p *config) trustFile(value string) *report.Note {
+	found := input.Glob(p.dir, value)
+	if len(found) == 0 {
+		return report.None("no such file: copy it beside the settings and import again")
+	}
+	trusted, refused := &section{Place: p.p.At}, &section{Place: p.p.At}
+	err := input.Lines(found[0], func(n int, b []byte) error {
+		if b = cutComment(b); len(b) == 0 {
+			return nil
+		}
+		at, to := report.Place{File: found[0], Line: n, Text: string(b)}, refused
+		if b[0] == '~' || b[0] == '+' {
+			to, at.Text = trusted, at.Text[1:]
+		}
+		if b[0] == '+' {
+			p.p.Work.Report.Add(&report.Note{Kind: report.Changed, Place: at, What: string(b), Ours: "lists.trusted", Why: "pages that it links to are refused unless they are trusted too"})
+		}
+		to.patterns = append(to.patterns, at)
+		return nil
+	})
+	if err != nil {
+		return report.None(err.Error())
+	}
+	var rules []policy.Rule
+	for _, x := range []struct {
+		name string
+		of   *section
+	}{{"untrusted", refused}, {"trusted", trusted}} {
+		categories, err := makeLists(p.p.Work, x.name, []*section{x.of})
+		switch r := (policy.Rule{Name: x.name, Action: "block"}); {
+		case err != nil:
+			return report.None(err.Error())
+		case x.name == "trusted":
+			r.Name, r.Unless = "not trusted", categories
+			rules = append(rules, r)
+		case len(categories) > 0:
+			r.Category = categories
+			rules = append(rules, r)
+		}
+	}
+	p.trust = rules
+	return report.Same("rules in front of the others")
+}
+
+// coversAll reports whether a section is about all requests.
+func (s *section) coversAll() bool {
+	return slices.ContainsFunc(s.patterns, func(at report.Place) bool { return at.Text == "/" })
+}
+
+// reportSection converts one that does not say whether to block. Sections come from the last one to
+// the first, and the first that says something counts.
+func (p *config) reportSection(s *section) {
+	p.reportEffects(s)
+	for _, at := range s.patterns {
+		p.p.Work.Report.Add(&report.Note{Kind: report.Default, Place: at, What: at.Text, Why: "with its actions"})
+	}
+}
+
+// besideBlock names actions that are not needed beside a block.
+var besideBlock = []string{"block", "handle-as-image", "handle-as-empty-document", "set-image-blocker"}
+
+// reportEffects reports the effects of a section besides blocking, action by action.
+func (p *config) reportEffects(s *section) {
+	some := false
+	for _, m := range actionText.FindAllStringSubmatch(s.actions, -1) {
+		if slices.Contains(besideBlock, m[2]) {
+			continue
+		}
+		n := p.action(s, m[1] == "+", m[2], strings.Trim(m[3], "{}"))
+		n.Place, n.What, some = s.Place, m[0], true
+		p.p.Work.Report.Add(n)
+	}
+	if _, blocks := s.blocks(); !some && !blocks {
+		p.p.Work.Report.Add(&report.Note{Kind: report.Default, Place: s.Place, What: s.Text, Why: "blocked pictures are always replaced by empty ones"})
+	}
+}
+
+// fixedURL is a fixed address; others are selected by expressions.
+var fixedURL = regexp.MustCompile(`^https?://[^\\$ ]+$`)
+
+// action converts one that does not block.
+func (p *config) action(s *section, on bool, name, value string) *report.Note {
+	switch {
+	case name == "https-inspection":
+		return p.inspection(s, on)
+	case !on:
+		return &report.Note{Kind: report.Default}
+	case name == "limit-connect" && s.coversAll():
+		if p.p.Work.Set.Proxy.ConnectPorts = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }); len(p.p.Work.Set.Proxy.ConnectPorts) == 0 {
+			p.p.Work.Set.Proxy.ConnectPorts = setting.OneOrMore[string]{"any"}
+		}
+		return report.Same("proxy.connect-ports")
+	case name == "limit-connect":
+		return report.ByHand("proxy.connect-ports", "ports are the same for all hosts: write there the ports of tunnels")
+	case name == "redirect" && fixedURL.MatchString(value) && build.PlainURL(value):
+		list := fmt.Sprintf("redirect-%d", len(p.redirects)+1)
+		categories, err := makeLists(p.p.Work, list, []*section{s})
+		if err != nil || len(categories) == 0 {
+			return report.ByHand("rules", "it contains no valid hosts")
+		}
+		p.redirects = append(p.redirects, policy.Rule{Name: list, Action: "redirect", To: value, Category: categories})
+		return report.Same("a rule with action: redirect")
+	case name == "redirect":
+		return report.ByHand("rules", "a redirect leads to a fixed URL, with the whole URL or host filled in: write a rule with action: redirect")
+	case name == "forward-override" && value == "forward .":
+		for _, at := range s.patterns {
+			p.forward([]string{at.Text, "."})
+		}
+		return report.Same("proxy.no-parent")
+	case name == "add-header":
+		field, text, _ := strings.Cut(value, ":")
+		if ours := build.Tenant(p.p.Work.MainPolicy(), field, strings.TrimSpace(text)); ours != "" && s.coversAll() {
+			return report.Same(ours)
+		}
+	}
+	return report.None("only blocks are carried over; pages and fields are not rewritten")
+}

@@ -1,0 +1,149 @@
+// Package report says what became of an import: for each option of the other program whether it
+// was carried over, and where to, or why not and what to do; and for the lines of lists what is odd
+// about them.
+//
+// Data moves as follows: importers add a [Note] for each setting to a [Report], by kind and
+// place. The report counts all, keeps the first of each kind, and is written as text and HTML.
+package report
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// MaxNotes is the number of notes of one kind that are kept. All are counted.
+const MaxNotes = 2000
+
+// A Report describes the conversion of another program's settings and lists.
+type Report struct {
+	Program, From string
+	Version       string   // version of the other program, if its settings have it
+	Lines         int      // lines of the lists that were read
+	Entries       int      // entries of our lists
+	Refused       int      // lines of lists that were left out
+	Duplicates    int      // duplicate entries
+	Demands       []string // what clients must now do, and what is to be filled in for that
+	Notes         []Note   // at most 2,000 of a kind
+	Count         [kinds]int
+}
+
+func (r *Report) Add(n *Note) {
+	if r.Count[n.Kind]++; r.Count[n.Kind] <= MaxNotes {
+		kept := Note{Kind: n.Kind, Place: Place{File: n.File, Line: n.Line}, What: Clip(n.What), Ours: Clip(n.Ours), Why: Clip(n.Why), Mend: Clip(n.Mend)}
+		r.Notes = append(r.Notes, kept)
+	}
+}
+
+// CheckKnown returns an error if no option of the other program is known: then the file is not
+// one of its settings, or it cannot be read.
+func (r *Report) CheckKnown() error {
+	why := "nothing in it is an option of " + r.Program + " that is known: check the name of the program, and the path"
+	for _, n := range r.Notes {
+		switch {
+		case n.Kind == Line, n.Kind == Regexp, n.Kind == Lost && (n.Why == NoneOfOurs || n.Why == NotKnown || n.Why == NoBlock):
+		case n.Line == 0 && (n.Kind == Default || n.Kind == Changed): // what is not in the file
+		case n.Line == 0 && n.Kind == Lost: // a file that cannot be read
+			why += "; " + strings.TrimPrefix(n.Why, "it cannot be read: ")
+		default:
+			return nil
+		}
+	}
+	return errors.New(why)
+}
+
+// A Section is the notes of one kind.
+type Section struct {
+	Kind  Kind
+	Notes []Note
+	More  int // not kept
+}
+
+// Sections returns the notes by kind, without kinds that have none.
+func (r *Report) Sections() []Section {
+	var all []Section
+	for _, k := range []Kind{Lost, Changed, Regexp, Line, Empty, Default, Carried} {
+		s := Section{Kind: k}
+		for _, n := range r.Notes {
+			if n.Kind == k {
+				s.Notes = append(s.Notes, n)
+			}
+		}
+		if s.More = r.Count[k] - len(s.Notes); len(s.Notes) > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Text writes the report for a terminal.
+func (r *Report) Text(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "Import of %s %s from %s\n%s\n", r.Program, r.Version, r.From, r.Summary())
+	for _, d := range r.Demands {
+		fmt.Fprintf(b, "%s\n", d)
+	}
+	for _, s := range r.Sections() {
+		fmt.Fprintf(b, "\n%s (%d)\n", s.Kind, len(s.Notes)+s.More)
+		for _, n := range s.Notes {
+			fmt.Fprintf(b, "  %s\n", n)
+		}
+		if s.More > 0 {
+			fmt.Fprintf(b, "  … and %d more\n", s.More)
+		}
+	}
+	return b.Flush()
+}
+
+// Summary returns the report in one line.
+func (r *Report) Summary() string {
+	return fmt.Sprintf("%d options carried over, %d of them with a difference, %d not; %d lines of lists gave %d entries, %d refused, %d twice, %d to look at, %d expressions do not compile",
+		r.Count[Carried]+r.Count[Changed], r.Count[Changed], r.Count[Lost], r.Lines, r.Entries, r.Refused, r.Duplicates, r.Count[Line], r.Count[Regexp])
+}
+
+const page = `<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Import of {{.Program}}</title>
+<style>
+body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;color-scheme:light dark}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #8884;overflow-wrap:anywhere}
+code{font-size:.9em}
+</style></head><body>
+<h1>Import of {{.Program}} {{.Version}}</h1>
+<p>From <code>{{.From}}</code>. {{summary .}}.</p>
+{{range .Demands}}<p><strong>{{.}}</strong></p>
+{{end}}{{range sections .}}<h2>{{.Kind}}</h2>
+<table><tr><th scope="col">Where</th><th scope="col">What</th><th scope="col">Ours</th><th scope="col">Why</th><th scope="col">Write</th></tr>
+{{range .Notes}}<tr><td><code>{{where .}}</code></td><td>{{.What}}</td><td>{{.Ours}}</td><td>{{.Why}}</td><td>{{.Mend}}</td></tr>
+{{end}}</table>{{if .More}}<p>… and {{.More}} more.</p>{{end}}
+{{end}}</body></html>
+`
+
+// HTML writes the report as one page that loads nothing.
+func (r *Report) HTML(w io.Writer) error {
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"summary": (*Report).Summary, "sections": (*Report).Sections, "where": Note.Where,
+	}).Parse(page)
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, r)
+}
+
+// Write writes report.txt and report.html into a folder.
+func (r *Report) Write(dir string) error {
+	for name, to := range map[string]func(io.Writer) error{"report.txt": r.Text, "report.html": r.HTML} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(to(f), f.Close()); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,486 @@
+// Package squid imports squid.conf. Each set of clients that its access lines distinguish becomes a
+// policy with the lines that may decide for them, in their order. Acls become conditions of rules, or
+// lists.
+//
+// Data moves as follows: lines are read into acls, access lines and settings; then the clients are
+// divided, and each line is converted for each of them. An import never opens what was closed.
+package squid
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"shuultuur/cache"
+	"shuultuur/identity/directory"
+	"shuultuur/lib/setting"
+	"shuultuur/policy"
+	"shuultuur/tool/importer/build"
+	"shuultuur/tool/importer/input"
+	"shuultuur/tool/importer/report"
+)
+
+// A acl has the lines with one name: one matching value is enough.
+type acl struct {
+	kind   string
+	values []string
+	lines  [][]string // of acls of acls
+	at     report.Place
+	class  string // category of its list; "" if the list is empty
+	tried  bool   // the list was made, or cannot be made
+
+	// partial says that some of its values are unknown, so that it matches more than it seems to.
+	partial bool
+
+	anyCase     bool // -i
+	expressions []*regexp.Regexp
+}
+
+// config has the parts of squid.conf that decide.
+type config struct {
+	w      *build.Work
+	dir    string
+	files  int // that were read
+	acls   map[string]*acl
+	access []access
+
+	replies, bumps []access              // http_reply_access, ssl_bump
+	faults         []access              // sslproxy_cert_error, with a category for each fault
+	closed         map[int][]policy.Rule // for policies that decrypt: the names that they do not decrypt
+	denyInfo       map[string]string     // redirects for requests that an acl refuses
+	cert, key      string                // files of the root
+	groupHelpers   map[string]bool       // external_acl_type that tells groups
+	directory      *directory.LDAP       // the directory that has these groups
+	scanners       scanners
+	fields         []field
+	trusted        []setting.File
+	realm          string
+	cache          *cache.Config
+	noCache        bool // cache deny all
+	upload         setting.Size
+	noParent       []string
+	reported       map[string]bool // lines that the report already has
+
+	spellings    map[string]string // of acls, by their names in lower case
+	loginHelpers map[string]bool   // external_acl_type that needs a user
+}
+
+type access struct {
+	allow bool
+	names []string // with "!" for not
+	at    report.Place
+	bump  string // splice, bump or terminate, of ssl_bump
+}
+
+// Import reads squid.conf: ports, parents, and http_access in its order. Each acl of type
+// src that a line names becomes a policy with the lines that may decide for these clients.
+func Import(w *build.Work, file string) error {
+	file = input.In(file, "squid.conf")
+	c := newConfig(w, file)
+	if err := c.read(file, 0); err != nil {
+		return err
+	}
+	if err := c.policies(); err != nil {
+		return err
+	}
+	signIn(c)
+	if err := c.w.DemandSignIn(); err != nil {
+		return err
+	}
+	c.convertJoint()
+	return nil
+}
+
+func newConfig(w *build.Work, file string) *config {
+	return &config{w: w, dir: filepath.Dir(file), denyInfo: map[string]string{}, acls: map[string]*acl{
+		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: report.Place{File: file, Text: "acl localhost"}}, // Squid knows this acl by itself
+		"CONNECT":   {kind: "method", values: []string{"CONNECT"}, at: report.Place{File: file, Text: "acl CONNECT"}},
+	}}
+}
+
+// read reads the lines of a file, and of those that it includes.
+func (c *config) read(file string, depth int) error {
+	if c.files++; c.files > input.MaxFiles || depth > input.MaxDepth {
+		return fmt.Errorf("%s: too many files that include others", file)
+	}
+	more, branches := "", branches{}
+	return input.Lines(file, func(n int, s []byte) error {
+		if line, goesOn := strings.CutSuffix(string(s), "\\"); goesOn && len(more) < input.MaxLine {
+			more += line
+			return nil
+		}
+		f := strings.Fields(more + string(s))
+		more = ""
+		if i := slices.IndexFunc(f, func(word string) bool { return word[0] == '#' }); i >= 0 {
+			f = f[:i]
+		}
+		if len(f) == 0 {
+			return nil
+		}
+		at := report.Place{File: file, Line: n, Text: strings.Join(f, " ")}
+		if note, done := branches.take(f); done {
+			note.Place, note.What = at, at.Text
+			c.w.Report.Add(note)
+			return nil
+		}
+		if f[0] != "include" {
+			c.option(at, f)
+			return nil
+		}
+		for _, pattern := range f[1:] {
+			if err := c.include(at, pattern, depth); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// include reads the files that a line names. It looks for moved files beside squid.conf.
+func (c *config) include(at report.Place, pattern string, depth int) error {
+	found := input.Glob(c.dir, pattern)
+	note := report.Same("its lines")
+	if len(found) == 0 {
+		note = report.None("no such file: copy it beside squid.conf and import again")
+	}
+	note.Place, note.What = at, at.Text
+	c.w.Report.Add(note)
+	for _, file := range found {
+		if err := c.read(file, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// convertJoint converts settings that several lines of the file make up.
+func (c *config) convertJoint() {
+	if slices.ContainsFunc(c.w.Set.Policies, func(p policy.Policy) bool { return p.Decrypt }) {
+		n := c.w.Intercept(report.Place{File: c.dir}, c.cert, c.key)
+		n.Place, n.What = report.Place{File: c.dir}, "ssl_bump: the root "+c.cert
+		c.w.Report.Add(n)
+		c.w.Decrypt = false // only for clients whose connections are bumped
+		for i := range c.w.Set.Policies {
+			c.w.Set.Policies[i].Decrypt = c.w.Set.Policies[i].Decrypt && c.w.Set.Cut != nil
+		}
+	}
+	declareGroups(c)
+	c.scanners.use(c.w, c.dir)
+	if c.w.Set.Cut != nil {
+		c.w.Set.Cut.Trust = c.trusted
+	}
+	if c.w.Set.Identity.Basic != nil {
+		c.w.Set.Identity.Basic.Realm = c.realm
+	}
+	if !c.noCache {
+		c.w.Set.Cache = c.cache
+	}
+	if c.w.Set.Proxy.Upstream.Parent != "" {
+		c.w.Set.Proxy.Upstream.NoParent = c.noParent
+	}
+	if c.upload > 0 {
+		c.w.First = append([]policy.Rule{{Name: "large requests", Action: "block", Larger: c.upload}}, c.w.First...)
+	}
+	c.w.AddSharedRules()
+	for i, rules := range c.closed {
+		StayClosed(&c.w.Set.Policies[i], rules, func(category string) bool {
+			a := c.acls[category]
+			return a != nil && !strings.HasSuffix(a.kind, "_regex")
+		})
+	}
+}
+
+// option converts a line.
+func (c *config) option(at report.Place, f []string) {
+	say := func(n *report.Note) {
+		n.Place, n.What = at, at.Text
+		c.w.Report.Add(n)
+	}
+	spell(c, f)
+	switch f[0] {
+	case "acl":
+		if len(f) < 3 {
+			say(report.None("an acl without values"))
+			return
+		}
+		a := c.acls[f[1]]
+		if a == nil {
+			a = &acl{kind: f[2], at: at}
+			c.acls[f[1]] = a
+		}
+		if a.kind != f[2] {
+			a.partial = true
+			say(report.None(fmt.Sprintf("%s is of type %s already", f[1], a.kind)))
+			return
+		}
+		if len(f) == 3 {
+			say(report.None("an acl without values, which never matches"))
+			return
+		}
+		if a.kind == "any-of" || a.kind == "all-of" {
+			a.lines = append(a.lines, f[3:])
+		}
+		a.anyCase = a.anyCase || slices.Contains(f[3:], "-i")
+		for _, v := range f[3:] {
+			if !strings.HasPrefix(v, "-") && !strings.HasPrefix(v, "+") {
+				values, err := c.values(at, v)
+				a.values, a.partial = append(a.values, values...), a.partial || err != nil
+			}
+		}
+		if a.kind == "src" && slices.ContainsFunc(a.values, func(v string) bool { return len(networksOf([]string{v})) == 0 }) {
+			a.partial = true
+		}
+		switch a.kind {
+		case "url_regex":
+			say(report.Differs("the rules that name it", "expressions see host and path here: neither the scheme nor a port, and no case"))
+		case "dst":
+			say(report.Differs("the rules that name it", "a request matches if it names one of these addresses; names are not resolved to compare"))
+		default:
+			say(report.Same("the rules that name it"))
+		}
+	case "http_access":
+		if len(f) < 3 {
+			say(report.None("it names no acl, so Squid ignores it"))
+			return
+		}
+		c.access = append(c.access, access{allow: f[1] == "allow", names: f[2:], at: at})
+	case "http_port", "https_port":
+		if len(f) > 1 {
+			say(c.port(f[0], f[1], f[2:]))
+		}
+	case "cache_peer":
+		say(peer(c, f[1:]))
+	default:
+		if n, ok := c.convertOption(at, f); ok {
+			say(n)
+			return
+		}
+		if last := f[len(f)-1]; len(f) == 2 && (last == "off" || last == "0" || last == "none") {
+			say(&report.Note{Kind: report.Default, Why: "it is switched off"})
+			return
+		}
+		say(report.None(cmp.Or(reasons.Of(f[0]), report.NoneOfOurs)))
+	}
+}
+
+// port converts a port and its options.
+func (c *config) port(kind, addr string, options []string) *report.Note {
+	if !strings.Contains(addr, ":") {
+		addr = "[::]:" + addr
+	}
+	a := setting.Address(addr)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(options, func(s string) bool { return slices.Contains(words, s) })
+	}
+	cert, key := c.optionFile(options, "cert="), c.optionFile(options, "key=")
+	speaksTLS := kind == "https_port" && !has("tproxy", "intercept", "transparent", "ssl-bump")
+	if !speaksTLS {
+		c.cert, c.key = cmp.Or(c.cert, cert), cmp.Or(c.key, key)
+	}
+	switch {
+	case has("tproxy"):
+		c.w.Set.Listen.TPROXY = append(c.w.Set.Listen.TPROXY, a)
+		return report.Differs("listen.tproxy", "docs/transparent.md has the firewall's rules")
+	case has("intercept", "transparent"):
+		if slices.Contains(c.w.Set.Listen.Transparent, a) {
+			return report.Same("listen.transparent")
+		}
+		c.w.Set.Listen.Transparent = append(c.w.Set.Listen.Transparent, a)
+		return report.Differs("listen.transparent", "one address for HTTP and HTTPS; docs/transparent.md has the firewall's rules")
+	case speaksTLS:
+		pair, err := build.LoadPair(c.w, cert, cmp.Or(key, cert))
+		if err != nil {
+			return report.ByHand("listen.tls", fmt.Sprintf("%v; write listen: tls with the certificate and its key: the proxy's ports then speak TLS too", err))
+		}
+		c.w.Set.Listen.Proxy, c.w.Set.Listen.TLS = append(c.w.Set.Listen.Proxy, a), pair
+		return report.Differs("listen.proxy, listen.tls", "all ports of the proxy speak TLS too, with this certificate")
+	case has("accel"):
+		return report.None("it is not a reverse proxy")
+	}
+	c.w.Set.Listen.Proxy = append(c.w.Set.Listen.Proxy, a)
+	return report.Same("listen.proxy")
+}
+
+// optionFile returns the file that an option of a port names, with or without "tls-" in front;
+// "" if none does.
+func (c *config) optionFile(options []string, prefix string) string {
+	for _, o := range options {
+		if file, ok := strings.CutPrefix(strings.TrimPrefix(o, "tls-"), prefix); ok {
+			return input.Find(c.dir, file)
+		}
+	}
+	return ""
+}
+
+// values returns the values that a word of an acl stands for: a quoted file has one per line.
+func (c *config) values(at report.Place, v string) (all []string, err error) {
+	if !strings.HasPrefix(v, `"`) {
+		return []string{v}, nil
+	}
+	err = input.Lines(input.Find(c.dir, strings.Trim(v, `"`)), func(_ int, s []byte) error {
+		s, _, _ = bytes.Cut(s, []byte("#"))
+		if s = bytes.TrimSpace(s); len(s) > 0 {
+			all = append(all, string(s))
+		}
+		return nil
+	})
+	if err != nil {
+		why := err.Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			why = "the file is not there: copy it beside squid.conf and import again"
+		}
+		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: v, Why: why})
+	}
+	return all, err
+}
+
+// policies makes a policy for each set of clients that the lines distinguish.
+func (c *config) policies() error {
+	for _, a := range c.acls {
+		if a.kind == "external" && len(a.values) > 1 && c.groupHelpers[a.values[0]] {
+			a.kind, a.values = "group", a.values[1:]
+		}
+	}
+	c.access, c.replies, c.bumps = c.expand(c.access), c.expand(c.replies), c.expand(c.bumps)
+	for _, l := range c.access { // ports count for the lines before as well
+		c.ports(l)
+	}
+	for _, l := range slices.Concat(c.bumps, c.replies, c.access) {
+		if err := c.noteLine(l); err != nil {
+			return err
+		}
+	}
+	taken := map[string]int{}
+	for _, who := range c.clients() {
+		p := policy.Policy{Name: who.Name(), Networks: who.Networks, Users: who.Users, Groups: who.Groups}
+		if taken[p.Name]++; taken[p.Name] > 1 {
+			p.Name = fmt.Sprintf("%s (%d)", p.Name, taken[p.Name])
+		}
+		if err := c.first(&p, who); err != nil {
+			return err
+		}
+		for _, x := range c.fields {
+			if c.concernsOnly(x.names, who) {
+				x.set(&p)
+			}
+		}
+		last := len(c.access) == 0 // without lines, everything is refused
+		for _, l := range c.access {
+			rule, fits, _, err := c.rule(l, who)
+			if err != nil {
+				return err
+			}
+			if last = l.allow; fits {
+				c.purgers(&rule, who)
+				rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.Line))
+				c.refusal(&rule, l)
+				if p.Rules = append(p.Rules, rule); hasNoConditions(rule) {
+					break // lines after it are not reached
+				}
+			}
+		}
+		if n := len(p.Rules); (n == 0 || !hasNoConditions(p.Rules[n-1])) && last {
+			p.Rules = append(p.Rules, policy.Rule{Name: "the opposite of the last line", Action: "block"})
+		}
+		c.w.Set.Policies = append(c.w.Set.Policies, p)
+	}
+	return nil
+}
+
+// purgers lets clients that a rule allows the method PURGE remove URLs from the cache. The
+// rules already refuse others.
+func (c *config) purgers(r *policy.Rule, who *build.Clients) {
+	if c.cache == nil || r.Action != "allow" || !slices.Contains(r.Method, "PURGE") {
+		return
+	}
+	networks := who.Networks
+	if len(networks)+len(who.Users)+len(who.Groups) == 0 { // everybody
+		networks = []policy.Network{{Prefix: netip.MustParsePrefix("0.0.0.0/0")}, {Prefix: netip.MustParsePrefix("::/0")}}
+	}
+	for _, n := range networks {
+		if !slices.Contains(c.cache.Purge, n.Prefix) {
+			c.cache.Purge = append(c.cache.Purge, n.Prefix)
+		}
+	}
+}
+
+// ruleName returns a name that no rule has yet.
+func ruleName(rules []policy.Rule, name string) string {
+	free := name
+	for n := 2; slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Name == free }); n++ {
+		free = fmt.Sprintf("%s (%d)", name, n)
+	}
+	return free
+}
+
+// noteLine adds the note on a line, and converts its ports.
+func (c *config) noteLine(l access) error {
+	if c.reported == nil {
+		c.reported = map[string]bool{}
+	}
+	if at := l.at.String(); l.at.Line == 0 || c.reported[at] {
+		return nil // one line may have become several rules
+	} else {
+		c.reported[at] = true
+	}
+	_, _, n, err := c.rule(l, nil)
+	n.Place, n.What = l.at, l.at.Text
+	if l.bump == "" || n.Kind == report.Lost { // the others are reported where they are read
+		c.w.Report.Add(n)
+	}
+	return err
+}
+
+// first adds to a policy the rules that Squid evaluates before http_access: for connections
+// that are cut, and for responses by their type.
+func (c *config) first(p *policy.Policy, who *build.Clients) error {
+	decrypt, rules, err := c.opens(who)
+	if err != nil {
+		return err
+	}
+	if p.Decrypt = decrypt; decrypt {
+		addFaultRules(c, p, who)
+	}
+	for _, r := range rules {
+		if r.Action == "block" {
+			p.Rules = append(p.Rules, r)
+		} else if decrypt {
+			at := len(c.w.Set.Policies) // the index that this policy will have
+			if c.closed == nil {
+				c.closed = map[int][]policy.Rule{}
+			}
+			c.closed[at] = append(c.closed[at], r)
+		}
+	}
+	for _, l := range c.replies {
+		if l.allow {
+			continue // responses pass unless a line refuses them
+		}
+		rule, fits, _, err := c.rule(l, who)
+		if err != nil {
+			return err
+		}
+		if fits {
+			rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.Line))
+			p.Rules = append(p.Rules, rule)
+		}
+	}
+	return nil
+}
+
+// refusal redirects clients as deny_info says for the last acl of a line.
+func (c *config) refusal(r *policy.Rule, l access) {
+	if l.allow || len(l.names) == 0 {
+		return
+	}
+	if to, ok := c.denyTo(c.denyInfo[strings.TrimPrefix(l.names[len(l.names)-1], "!")]); ok {
+		r.Action, r.To = "redirect", to
+	}
+}

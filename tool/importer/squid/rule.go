@@ -1,0 +1,545 @@
+package squid
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"shuultuur/filter"
+	"shuultuur/lib/setting"
+	"shuultuur/list"
+	"shuultuur/policy"
+	"shuultuur/tool/importer/build"
+	"shuultuur/tool/importer/input"
+	"shuultuur/tool/importer/report"
+)
+
+// coversUsers reports whether an acl covers every signed-in user.
+func (a *acl) coversUsers() bool { return slices.Contains(a.values, "REQUIRED") }
+
+// tunnels reports whether an acl matches exactly the method CONNECT.
+func (a *acl) tunnels() bool {
+	return a.kind == "method" && !slices.ContainsFunc(a.values, func(v string) bool { return !strings.EqualFold(v, "CONNECT") })
+}
+
+// hasNoConditions reports whether a rule has no conditions.
+func hasNoConditions(r policy.Rule) bool {
+	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Upload)+len(r.Schedule)+len(r.Header) == 0
+}
+
+// rule converts a line for some clients. fits is false if the line is not about them, or allows
+// something that cannot be expressed. Of a line that refuses, conditions that cannot be expressed
+// are left out. The note gives the reason, and is the same for all clients.
+func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n *report.Note, err error) {
+	r.Action = "block"
+	if l.allow {
+		r.Action = "allow"
+	}
+	fits = true
+	n = report.Same("a rule of each policy it may decide for")
+	if c.ports(l) {
+		return r, false, report.Same("proxy.connect-ports, proxy.safe-ports"), nil
+	}
+	var loss *report.Note
+	lose := func(why string) {
+		if fits = fits && !l.allow; loss == nil {
+			loss = closes(c, l, why)
+		}
+	}
+	for _, name := range c.intersect(l.names) {
+		name, not := strings.CutPrefix(name, "!")
+		a := c.acls[name]
+		switch {
+		case name == "all":
+			fits = fits && !not
+		case name == "manager" || name == "to_localhost" || name == "to_linklocal":
+			if !not {
+				return r, false, report.Same("listen.admin and proxy.private, which refuse it by themselves"), nil
+			}
+		case a == nil:
+			lose(fmt.Sprintf("there is no acl %q", name))
+		case a.partial && not == l.allow:
+			lose("some of the values of " + name + " are not known")
+		case len(a.values) == 0 && !a.partial:
+			fits = fits && not // it never matches
+		case a.kind == "proxy_auth" && a.coversUsers():
+			if not {
+				fits, n = false, report.Same("identity, which asks everybody to sign in")
+			}
+		case a.kind == "maxconn" && !l.allow && !not:
+			n := perClient(c, a.values)
+			if len(l.names) > 1 && n.Kind == report.Carried {
+				n = report.Differs(n.Ours, "for all clients")
+			}
+			if n.Kind != report.Lost {
+				return r, false, n, nil
+			}
+			lose(n.Why)
+		case a.kind == "port" && !not && unsafePorts(c, a.values), a.kind == "proto" && !not && unfetched(a.values):
+			return r, false, report.Same("proxy.safe-ports, and the schemes that it fetches, which refuse it by themselves"), nil
+		case a.kind == "port" && allPorts(c, a), a.kind == "proto" && fetched(a.values):
+			if not { // nothing else is possible
+				return r, false, report.Same("proxy.safe-ports, and the schemes that it fetches, which refuse it by themselves"), nil
+			}
+		case a.kind == "port" && !not && without(c, l, a):
+			return r, false, report.Same("proxy.safe-ports, proxy.connect-ports"), nil
+		case a.tunnels() && !not && l.bump == "":
+			if l.allow || len(l.names) == 1 {
+				lose("rules do not distinguish tunnels: write a rule for their hosts")
+				break
+			}
+			n = report.Differs("a rule of each policy it may decide for", "for requests outside of tunnels too")
+		case a.kind == "proxy_auth" || a.kind == "src" || a.kind == "group":
+			if who != nil && who.Is(name) == not {
+				fits = false
+			}
+		default:
+			switch why := c.condition(&r, name, a, not, &err); {
+			case err != nil:
+				return r, false, report.None(""), err
+			case why != "":
+				lose(why)
+			}
+		}
+	}
+	if loss != nil {
+		n = loss
+	}
+	return r, fits, n, nil
+}
+
+// ports converts a line that permits ports: deny !ports, deny CONNECT !ports.
+func (c *config) ports(l access) bool {
+	var of *acl
+	tunnel := false
+	for _, n := range l.names {
+		name, not := strings.CutPrefix(n, "!")
+		switch a := c.acls[name]; {
+		case a != nil && a.kind == "port" && not && of == nil:
+			of = a
+		case a != nil && a.tunnels() && !not:
+			tunnel = true
+		case n != "all":
+			return false
+		}
+	}
+	if of == nil || l.allow {
+		return false
+	}
+	ports := &c.w.Set.Proxy.SafePorts
+	if tunnel {
+		ports = &c.w.Set.Proxy.ConnectPorts
+	}
+	if *ports == nil {
+		*ports = of.values
+		return true
+	}
+	both := portsOf(of.values)
+	return only(ports, nil, func(p int) bool { return both[p] })
+}
+
+// intersect replaces two acls of names that must both match by one with the names in
+// both.
+func (c *config) intersect(names []string) []string {
+	var of []string
+	for _, n := range names {
+		if a := c.acls[n]; a != nil && (a.kind == "dstdomain" || a.kind == "ssl::server_name") {
+			of = append(of, n)
+		}
+	}
+	if len(of) < 2 {
+		return names
+	}
+	name := strings.Join(of, "+")
+	if c.acls[name] == nil {
+		a := &acl{kind: "dstdomain", at: c.acls[of[0]].at, values: c.acls[of[0]].values, partial: c.acls[of[0]].partial}
+		for _, n := range of[1:] {
+			a.partial = a.partial || c.acls[n].partial
+			a.values = inBoth(a.values, c.acls[n].values)
+		}
+		c.acls[name] = a
+	}
+	return append(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(of, n) }), name)
+}
+
+// inBoth returns the names that two lists of dstdomain have in common.
+func inBoth(a, b []string) (all []string) {
+	below := func(s, of string) bool {
+		return s == of || strings.HasPrefix(of, ".") && (strings.HasSuffix(s, of) || s == of[1:])
+	}
+	for _, x := range a {
+		for _, y := range b {
+			switch x, y := strings.ToLower(x), strings.ToLower(y); {
+			case below(x, y):
+				all = append(all, x)
+			case below(y, x):
+				all = append(all, y)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// condition adds an acl to a rule, or returns the reason why it cannot.
+// Long because each option has a case.
+func (c *config) condition(r *policy.Rule, name string, a *acl, not bool, err *error) (why string) {
+	switch a.kind {
+	case "dstdomain", "ssl::server_name", "dst":
+		if !a.tried {
+			a.tried, *err = true, c.domains(name, a)
+		}
+		switch {
+		case *err != nil:
+		case a.class == "":
+			return "its acl has no names"
+		case not:
+			r.Unless = append(r.Unless, "category/"+a.class)
+		case r.Category != nil:
+			return "a rule has one list of names: write the names that are in both"
+		default:
+			r.Category = []string{"category/" + a.class}
+		}
+	case "url_regex", "urlpath_regex", "dstdom_regex", "ssl::server_name_regex":
+		// Lists match the names of tunnels as well.
+		if not || r.URL != nil || r.Category == nil && a.kind != "urlpath_regex" {
+			return c.byList(r, name, a, not, err)
+		}
+		for _, v := range a.values {
+			if v = pattern(a.kind, v); len(v) > build.MaxPattern {
+				return "an expression in a rule has at most 4096 bytes"
+			}
+			if _, err := regexp.Compile("(?i:" + v + ")"); err != nil {
+				return "an expression that does not compile: " + err.Error()
+			}
+			r.URL = append(r.URL, v)
+		}
+	case "method":
+		if r.Method != nil {
+			return "two acls about methods: write the methods under method"
+		}
+		if r.Method = upper(a.values); not {
+			r.Method = slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return slices.Contains(upper(a.values), m) })
+		}
+	case "browser":
+		if not || r.Agent != nil {
+			return "write a rule with the opposite action and agent before it"
+		}
+		r.Agent = a.values
+	case "rep_mime_type", "req_mime_type":
+		if not {
+			return "write a rule with type or upload"
+		}
+		to := &r.Type
+		if a.kind == "req_mime_type" {
+			to = &r.Upload
+		}
+		for _, v := range a.values {
+			m, err := MediaType(v)
+			if err != nil {
+				return err.Error()
+			}
+			*to = append(*to, m)
+		}
+	case "time":
+		when, ok := schedule(a.values)
+		if ok && not {
+			when, ok = outside(when)
+		}
+		if !ok || r.Schedule != nil {
+			return "write a schedule into the rule"
+		}
+		r.Schedule = when
+	case "req_header":
+		if not || len(a.values) < 2 {
+			return "a rule with header matches if the field is present: write one with the opposite action before it"
+		}
+		setHeader(r, a.values[0], a.values[1:])
+	case "referer_regex":
+		if not {
+			return "a rule with header matches if the field is present: write one with the opposite action before it"
+		}
+		setHeader(r, "Referer", a.values)
+	default:
+		return cmp.Or(kindReasons.Of(a.kind), "an acl of type "+a.kind+" has no counterpart among conditions")
+	}
+	return ""
+}
+
+// byList adds expressions to a rule as a list, because they are negated or must
+// match together with others.
+func (c *config) byList(r *policy.Rule, name string, a *acl, not bool, err *error) (why string) {
+	if !a.tried {
+		a.tried = true
+		var lines []report.Place
+		for _, v := range a.values {
+			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: pattern(a.kind, v)})
+		}
+		path, wrong := c.w.OwnLines(name, lines)
+		if *err = wrong; *err != nil {
+			return ""
+		}
+		added, wrong := c.w.AddList(name, list.Config{Path: setting.Source(path), Category: name, Format: list.Expressions, Match: list.Boundary}, a.at)
+		if *err = wrong; *err != nil {
+			return ""
+		}
+		if added != "" {
+			a.class = name
+		}
+	}
+	switch {
+	case a.class == "":
+		return "none of its expressions compiles"
+	case not:
+		r.Unless = append(r.Unless, "category/"+a.class)
+	case r.Category != nil:
+		return "a rule has one list of names: write the names that are in both"
+	default:
+		r.Category = []string{"category/" + a.class}
+	}
+	return ""
+}
+
+// setHeader makes a rule require a field of requests.
+func setHeader(r *policy.Rule, field string, expressions []string) {
+	if r.Header == nil {
+		r.Header = map[string]string{}
+	}
+	r.Header[field] = strings.Join(expressions, "|")
+}
+
+// pattern converts an expression of Squid to ours for the host and the path.
+func pattern(kind, v string) string {
+	switch {
+	case kind == "dstdom_regex" || kind == "ssl::server_name_regex":
+		return build.HostExpression(v)
+	case kind == "urlpath_regex":
+		if rest, begins := strings.CutPrefix(v, "^"); begins {
+			return "^[^/]*" + rest
+		}
+		return "/.*" + v
+	}
+	for _, scheme := range []string{"^http://", "^https://", "^https?://", "^http[s]?://", "^http(s)?://", "^(http|https)://"} {
+		if rest, ok := strings.CutPrefix(v, scheme); ok {
+			return "^" + rest
+		}
+	}
+	return v
+}
+
+// domains makes lists from an acl: a name with a leading dot includes its
+// subdomains.
+func (c *config) domains(name string, a *acl) error {
+	format := list.Domains
+	if a.kind == "dst" {
+		format = list.Networks
+	}
+	var below, alone []string
+	for _, v := range a.values {
+		if d, ok := strings.CutPrefix(v, "."); ok {
+			below = append(below, d)
+		} else {
+			alone = append(alone, v)
+		}
+	}
+	for _, x := range []struct {
+		suffix string
+		names  []string
+		below  *bool
+	}{{"", below, nil}, {"-alone", alone, new(bool)}} {
+		if len(x.names) == 0 {
+			continue
+		}
+		var lines []report.Place
+		for _, n := range x.names {
+			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: n})
+		}
+		path, err := c.w.OwnLines(name+x.suffix, lines)
+		if err != nil {
+			return err
+		}
+		added, err := c.w.AddList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
+		if err != nil {
+			return err
+		}
+		if added != "" {
+			a.class = name // several lists may have it
+		}
+	}
+	return nil
+}
+
+// closes returns the note on a line of which something cannot be carried over, for the reason why.
+func closes(c *config, l access, why string) *report.Note {
+	n := report.None(why)
+	switch {
+	case l.bump == "splice" || l.bump == "bump":
+	case l.allow:
+		n.Why += "; until then the line allows nothing"
+	default:
+		n.Ours, n.Why = "a rule that refuses more", n.Why+"; until then the line refuses whatever the rest of it selects"
+	}
+	return n
+}
+
+// dayLetters are Squid's letters for days.
+var dayLetters = map[byte]string{'S': "sun", 'M': "mon", 'T': "tue", 'W': "wed", 'H': "thu", 'F': "fri", 'A': "sat", 'D': "mon-fri"}
+
+// schedule reads the values of an acl of type time.
+func schedule(values []string) (when policy.Schedule, ok bool) {
+	days := ""
+	for _, v := range values {
+		if m := input.Hours.FindStringSubmatch(v); m != nil && input.IsClock(m[1], m[2]) && input.IsClock(m[3], m[4]) {
+			when = append(when, policy.Window{Days: days, Hours: fmt.Sprintf("%02s:%s-%02s:%s", m[1], m[2], m[3], m[4])})
+			days = ""
+			continue
+		}
+		if days != "" {
+			when = append(when, policy.Window{Days: days})
+		}
+		var all []string
+		for i := range len(v) {
+			d := dayLetters[v[i]]
+			if d == "" {
+				return nil, false
+			}
+			all = append(all, d)
+		}
+		days = strings.Join(all, ",")
+	}
+	if days != "" {
+		when = append(when, policy.Window{Days: days})
+	}
+	return when, len(when) > 0
+}
+
+// methods names the methods of requests to a proxy.
+var methods = []string{"CONNECT", "DELETE", "GET", "HEAD", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "REPORT", "TRACE"}
+
+func upper(words []string) (all []string) {
+	for _, w := range words {
+		all = append(all, strings.ToUpper(w))
+	}
+	return all
+}
+
+// outside returns the rest of the week. It supports one window of hours for each day.
+func outside(when policy.Schedule) (rest policy.Schedule, ok bool) {
+	week := []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
+	hours := map[string]string{}
+	for _, w := range when {
+		days := strings.Split(strings.ReplaceAll(w.Days, "mon-fri", "mon,tue,wed,thu,fri"), ",")
+		if w.Days == "" {
+			days = week
+		}
+		for _, d := range days {
+			if _, twice := hours[d]; twice {
+				return nil, false
+			}
+			hours[d] = cmp.Or(w.Hours, "00:00-24:00")
+		}
+	}
+	for _, d := range week {
+		from, to, _ := strings.Cut(hours[d], "-")
+		var left []string
+		if hours[d] == "" {
+			left = []string{"00:00-24:00"}
+		} else if to < from {
+			return nil, false
+		}
+		if from > "00:00" {
+			left = append(left, "00:00-"+from)
+		}
+		if to != "" && to < "24:00" {
+			left = append(left, to+"-24:00")
+		}
+		if len(left) > 0 {
+			rest = append(rest, policy.Window{Days: d, Hours: strings.Join(left, ",")})
+		}
+	}
+	return rest, len(rest) > 0
+}
+
+// networksOf returns the networks of an acl of type src; it divides ranges.
+func networksOf(values []string) []policy.Network {
+	var all []string
+	for _, v := range values {
+		switch nets, _ := input.Networks(v); v {
+		case "all":
+			all = append(all, "0.0.0.0/0", "::/0")
+		case "ipv4":
+			all = append(all, "0.0.0.0/0")
+		case "ipv6":
+			all = append(all, "::/0")
+		default:
+			all = append(all, nets...)
+		}
+	}
+	return build.AsNetworks(all)
+}
+
+// kindReasons say why acls of some types have no equivalent condition.
+var kindReasons = report.Reasons{
+	{"ident", "write a policy with users, and identity"},
+	{"ext_user", "write a policy with users, and identity"},
+	{"proxy_auth_regex", "policies name users as they are: write a policy with users or groups"},
+	{"external", "no external programs are asked: users and groups come from identity"},
+	{"arp", "clients are identified by address: write identity: names: leases, and a policy with networks"},
+	{"eui64", "clients are identified by address: write identity: names: leases, and a policy with networks"},
+	{"port", "rules have no condition for ports: leave them out of proxy: safe-ports and connect-ports"},
+	{"my", "all ports of the proxy have the same rules: tell clients apart by networks"},
+	{"local", "all ports of the proxy have the same rules: tell clients apart by networks"},
+	{"max_user_ip", "one user may have several addresses: write quotas or limits with by: user"},
+	{"rep_header", "rules can match the type of an answer: write a rule with type"},
+}
+
+// perClient converts the number of connections above which a client is refused.
+func perClient(c *config, values []string) *report.Note {
+	n, err := strconv.ParseUint(values[0], 10, 20)
+	if err != nil || n == 0 {
+		return report.ByHand("proxy.per-client", "it contains no valid number of connections")
+	}
+	if was := c.w.Set.Proxy.PerClient; was == 0 || setting.Count(n) < was {
+		c.w.Set.Proxy.PerClient = setting.Count(n)
+	}
+	return report.Same("proxy.per-client")
+}
+
+// unsafePorts reports whether no request may go to any of some ports.
+func unsafePorts(c *config, ports []string) bool {
+	safe := c.w.Set.Proxy.SafePorts
+	return len(safe) > 0 && !slices.ContainsFunc(ports, func(p string) bool {
+		from, to, _ := strings.Cut(p, "-")
+		return slices.ContainsFunc(safe, func(s string) bool {
+			first, _, _ := strings.Cut(s, "-")
+			n, err := strconv.ParseUint(from, 10, 16)
+			m, err2 := strconv.ParseUint(first, 10, 16)
+			return err != nil || err2 != nil || input.HasPort(s, uint16(n)) || to != "" && input.HasPort(p, uint16(m))
+		})
+	})
+}
+
+// fetched reports whether schemes have all that the proxy fetches.
+func fetched(schemes []string) bool {
+	all := upper(schemes)
+	return slices.Contains(all, "HTTP") && slices.Contains(all, "HTTPS")
+}
+
+// unfetched reports whether the proxy never fetches these schemes.
+func unfetched(schemes []string) bool {
+	return !slices.ContainsFunc(upper(schemes), func(s string) bool {
+		return !slices.Contains([]string{"FTP", "GOPHER", "WAIS", "WHOIS", "URN", "CACHE_OBJECT"}, s)
+	})
+}
+
+// MediaType converts an expression for a media type to our syntax.
+func MediaType(v string) (string, error) {
+	m := strings.NewReplacer("^", "", "$", "", "\\", "", ".*", "*").Replace(v)
+	if strings.HasSuffix(m, "/") || !strings.Contains(m, "/") {
+		m = strings.TrimSuffix(m, "/") + "/*"
+	}
+	return filter.MediaType(m)
+}

@@ -1,0 +1,400 @@
+// Package unbound imports unbound.conf section by section: local zones become lists, views and tags
+// policies, and options of the server settings of ours.
+package unbound
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"shuultuur/lib/setting"
+	"shuultuur/list"
+	"shuultuur/policy"
+	"shuultuur/tool/importer/build"
+	"shuultuur/tool/importer/input"
+	"shuultuur/tool/importer/report"
+	"shuultuur/zone"
+)
+
+// optionFiles reads the options of unbound.conf.
+func optionFiles() *input.OptionFiles {
+	section := func(key string) bool { return slices.Contains(sections, key) }
+	return &input.OptionFiles{Separator: ":", Section: section, Included: func(dir, key, value string) ([]string, bool) {
+		if key != "include" && key != "include-toplevel" {
+			return nil, false
+		}
+		return input.Glob(dir, strings.Trim(value, `"`)), true
+	}}
+}
+
+// An reader reads unbound.conf section by section.
+type reader struct {
+	Options
+	files  *input.OptionFiles
+	kinds  map[string]string // kinds of local zones
+	secure []bool            // by section: whether its servers are asked over TLS
+	number int               // number of the section being read
+
+	section, zone string // its kind, and its name
+	views         map[string]*view
+	rpz, own      []filledZone
+	tags          tags
+	blocked       []report.Place // names that are refused to everybody
+}
+
+// An view is the set of additional settings for clients of some networks.
+type view struct {
+	networks []policy.Network
+	names    []report.Place
+	first    bool // evaluated before everybody's settings, not in their place
+}
+
+// An filledZone is a zone that has a file or an address.
+type filledZone struct {
+	at              report.Place
+	name, file, url string
+	tags            []string // tags of the clients that it is for; empty for all clients
+	off             bool     // it refuses nothing
+}
+
+// sections are the names of sections.
+var sections = []string{"server", "forward-zone", "stub-zone", "remote-control", "auth-zone", "python", "view", "rpz", "dnscrypt", "cachedb", "dnstap", "dynlib"}
+
+// unquote removes quotes of both kinds.
+func unquote(value string) string {
+	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
+		return value[1 : len(value)-1]
+	}
+	return value
+}
+
+// fields returns the words of a value, each of which may be in quotes.
+func fields(value string) []string {
+	return strings.Fields(strings.NewReplacer(`"`, " ", "'", " ").Replace(value))
+}
+
+// readAhead reads what has to be known beforehand: the kinds of local zones by name, for
+// each section whether its servers are asked over TLS, and the tags of zones.
+func readAhead(file string) (kinds map[string]string, secure []bool, tags map[string][]string) {
+	kinds, secure, tags = map[string]string{}, []bool{false}, map[string][]string{}
+	view := false
+	_ = optionFiles().Each(file, func(_ report.Place, key, value string) { // the reader of the settings reports syntax errors
+		switch f := fields(value); {
+		case value == "" && slices.Contains(sections, key):
+			secure, view = append(secure, false), key == "view"
+		case len(f) == 2 && key == "local-zone" && !view:
+			kinds[strings.ToLower(strings.TrimSuffix(f[0], "."))] = f[1]
+		case len(f) > 1 && key == "local-zone-tag":
+			tags[strings.ToLower(strings.Trim(f[0], "."))] = f[1:]
+		case value == "yes" && strings.HasSuffix(key, "-upstream") && (strings.Contains(key, "-tls-") || strings.Contains(key, "-ssl-")):
+			secure[len(secure)-1] = true
+		}
+	})
+	return kinds, secure, tags
+}
+
+func Import(w *build.Work, file string) error {
+	file = input.In(file, "unbound.conf")
+	r := &reader{Options: Options{port: "53", dir: filepath.Dir(file)}, files: optionFiles(), views: map[string]*view{}}
+	r.kinds, r.secure, r.tags.of = readAhead(file)
+	r.tags.file = file
+	err := build.ReadOptions(w, file, r.files, func(p *build.Plain, _ report.Place, key, value string) *report.Note {
+		if value == "" && slices.Contains(sections, key) {
+			r.section, r.zone = key, ""
+			r.number++
+			return report.Same("dns")
+		}
+		n := r.option(p, key, value, unquote(value))
+		r.blocked = p.Blocked
+		return n
+	})
+	if err != nil {
+		return err
+	}
+	r.listeners(w)
+	if err := r.finish(w); err != nil {
+		return err
+	}
+	if len(w.Set.UseDNS().Forward.Upstreams) == 0 {
+		w.Report.Add(noServer(file))
+	}
+	return nil
+}
+
+// option converts an option of the current section.
+func (r *reader) option(p *build.Plain, key, value, text string) *report.Note {
+	if n, ok := r.tags.take(key, value); ok {
+		return n
+	}
+	switch key {
+	case "name":
+		r.zone = strings.TrimSuffix(text, ".")
+		return report.Same("dns: forward, zones, lists or policies")
+	case "include", "include-toplevel":
+		return build.Included(r.files, key, value)
+	case "local-zone":
+		return r.localZone(p, fields(value))
+	case "local-data":
+		if r.section == "view" {
+			return report.ByHand("dns: hosts", "local names are the same for all clients")
+		}
+		n := localData(p, p.At, strings.Fields(strings.ReplaceAll(text, " IN ", " ")), r.kinds)
+		if name, _, _ := strings.Cut(text, " "); input.FirstParent(strings.ToLower(strings.TrimSuffix(name, ".")), func(s string) bool { return r.tags.of[s] != nil }) != "" && n.Kind == report.Carried {
+			n = report.Differs(n.Ours, "for all clients, those without the tags of its zone too")
+		}
+		return n
+	case "local-data-ptr":
+		f := strings.Fields(text)
+		if len(f) < 2 {
+			return report.None("it has no address and name")
+		}
+		p.Work.Host(p.At, f[len(f)-1], f[0])
+		return report.Same("dns: hosts")
+	case "forward-addr", "stub-addr":
+		return r.server(p, text)
+	case "access-control":
+		return r.access(p.Work, strings.Fields(value))
+	case "access-control-view":
+		f := strings.Fields(value)
+		n, err := input.Network(cmp.Or(append(f, "")...))
+		if err != nil || len(f) < 2 {
+			return report.ByHand("policies", "it contains no valid network and view")
+		}
+		v := r.view(unquote(f[1]))
+		v.networks = append(v.networks, policy.Network{Prefix: n})
+		return report.Same("policies: networks")
+	case "module-config":
+		if strings.Contains(value, "validator") {
+			return p.Validate("yes")
+		}
+	case "auto-trust-anchor-file", "trust-anchor-file", "trust-anchor":
+		p.Validate("yes")
+		return report.Differs("dns: forward: validate", "the keys of the root are in the program; those of other zones are not asked for")
+	}
+	if r.section == "rpz" || r.section == "auth-zone" {
+		return r.ofZone(p, key, text)
+	}
+	if r.section == "view" && key == "view-first" {
+		r.view(r.zone).first = text == "yes"
+		return report.Same("rules of the policy")
+	}
+	if r.section == "server" || r.section == "" {
+		if n, ok := r.Take(p, key, text); ok {
+			return n
+		}
+	}
+	return other(r.section, key)
+}
+
+// view returns the view with a name.
+func (r *reader) view(name string) *view {
+	if r.views[name] == nil {
+		r.views[name] = &view{}
+	}
+	return r.views[name]
+}
+
+// localZone converts a local zone: name and kind.
+func (r *reader) localZone(p *build.Plain, f []string) *report.Note {
+	if len(f) != 2 {
+		return report.None("it contains no valid name and kind")
+	}
+	blocks, known := kindOf(f[1])
+	switch name := strings.ToLower(strings.Trim(f[0], ".")); {
+	case !known:
+		return report.None("names of this kind are resolved like others")
+	case r.section == "view":
+		v := r.view(r.zone)
+		v.names = append(v.names, p.Entry(build.ZoneRule(blocks, f[0])))
+		return report.Same("a list of the policy")
+	case r.tags.of[name] != nil:
+		r.tags.zones = append(r.tags.zones, tagged{name, f[1]})
+		return report.Same("lists of the clients with its tags")
+	case f[1] == "static" || f[1] == "redirect" || f[1] == "inform_redirect":
+		p.Zone(true, f[0])
+		return report.Differs("lists.blocked", "names below it that have local-data are under dns: hosts, and answer")
+	}
+	return p.Zone(blocks, f[0])
+}
+
+// server converts a server for all names, or for those of the zone.
+func (r *reader) server(p *build.Plain, text string) *report.Note {
+	addr, name, named := strings.Cut(text, "#")
+	secure := r.secure[min(r.number, len(r.secure)-1)]
+	a, port, ok := strings.Cut(addr, "@")
+	if ok && !(secure && port == "853") {
+		a = net.JoinHostPort(a, port)
+	}
+	if secure || port == "853" {
+		a = "tls://" + a
+	}
+	n := report.Same("dns: forward: routes")
+	if r.zone != "" {
+		p.Work.Route(p.At, r.zone, a)
+	} else {
+		n = p.Upstream(a)
+	}
+	if named && n.Kind == report.Carried {
+		n = report.Differs(n.Ours, "write the name "+name+" instead of the address, and the address under bootstrap, to have that name verified")
+	}
+	return n
+}
+
+// access converts the rules about who may ask. Of nested networks the narrowest counts.
+func (r *reader) access(w *build.Work, f []string) *report.Note {
+	n, err := input.Network(cmp.Or(append(f, "")...))
+	if err != nil || len(f) < 2 {
+		return report.ByHand("dns: allow", "it contains no valid network and action")
+	}
+	r.tags.client(n)
+	if strings.HasPrefix(f[1], "allow") {
+		r.allowed = append(r.allowed, n)
+		return report.Same("dns: allow, recursion")
+	}
+	r.refused = append(r.refused, n)
+	return report.Same("dns: allow, deny: clients that are not allowed are refused")
+}
+
+// ofZone converts an option of a zone with a file or an address.
+func (r *reader) ofZone(p *build.Plain, key, text string) *report.Note {
+	all := &r.rpz
+	if r.section == "auth-zone" {
+		all = &r.own
+	}
+	if n := len(*all); n == 0 || (*all)[n-1].name != r.zone {
+		*all = append(*all, filledZone{at: p.At, name: r.zone})
+	}
+	z := &(*all)[len(*all)-1]
+	switch {
+	case key == "zonefile":
+		if z.file = cmp.Or(append(input.Glob(r.dir, text), "")...); z.file == "" && z.url == "" && r.section != "rpz" {
+			return report.ByHand("zones: files", "no such file: copy it beside the settings and import again")
+		}
+		return report.Same("lists, zones: files")
+	case key == "url" && r.section == "rpz" && input.IsURL(text):
+		z.url = text
+		return report.Same("lists: url")
+	case key == "rpz-action-override":
+		if z.off = text == "passthru" || text == "disabled"; z.off {
+			return report.Same("no rule")
+		}
+		return report.Differs("dns: block: answer", "all that is refused is answered alike")
+	case key == "tags" && r.section == "rpz":
+		z.tags = fields(text)
+		return report.Same("policies of the clients with these tags")
+	case r.section == "rpz":
+		return report.Differs("lists", "it is fetched like other lists, and everything refused is recorded")
+	case key == "primary" || key == "master" || key == "url":
+		return report.ByHand("zones: transfer", "write there the zone and the server that has it")
+	}
+	return &report.Note{Kind: report.Default, Why: "zones are served, and also used when names below them are resolved"}
+}
+
+// finish makes lists from zones that refuse, policies from views, and zones from files.
+func (r *reader) finish(w *build.Work) error {
+	some, tagged := false, map[string][]string{}
+	for _, z := range r.rpz {
+		category := "rpz"
+		if z.tags != nil {
+			category = w.FreeName("rpz-" + z.name)
+			tagged[category] = z.tags
+		}
+		switch {
+		case z.off:
+			delete(tagged, category)
+		case z.url != "":
+			w.Fetch(cmp.Or(build.AddressName(z.url), "rpz"), z.url, list.Config{Category: category, Format: list.RPZ})
+			some = some || z.tags == nil
+		case z.file != "":
+			at := z.at
+			at.Text = "rpz " + z.name
+			name, err := w.AddList(z.name, list.Config{Path: setting.Source(z.file), Category: category, Format: list.RPZ, Match: list.Boundary}, at)
+			if err != nil {
+				return err
+			}
+			some = some || name != "" && z.tags == nil
+			if name == "" {
+				delete(tagged, category)
+			}
+		default:
+			delete(tagged, category)
+			w.Report.Add(&report.Note{Kind: report.Lost, Place: z.at, What: "rpz " + z.name, Ours: "lists", Why: "it has neither a file that is there nor an address: name it under lists with format: rpz"})
+		}
+	}
+	everyone := w.MainPolicy()
+	if some {
+		everyone.Rules = append(everyone.Rules, policy.Rule{Name: "rpz", Action: "block", Category: []string{"category/rpz"}})
+	}
+	for _, z := range r.own {
+		if d := w.Set.UseDNS(); z.file != "" {
+			if d.Zones == nil {
+				d.Zones = &build.Zones{}
+			}
+			d.Zones.Files = append(d.Zones.Files, zone.File{Path: setting.Source(z.file), Origin: z.name})
+		}
+	}
+	rules := everyone.Rules
+	own, err := r.tags.policies(w, r.tags.file, r.blocked, rules, tagged)
+	if err != nil {
+		return err
+	}
+	w.Set.Policies = append(own, w.Set.Policies...)
+	return r.policies(w, rules)
+}
+
+// policies makes a policy for each view that some clients have.
+func (r *reader) policies(w *build.Work, everyone []policy.Rule) error {
+	for _, name := range slices.Sorted(maps.Keys(r.views)) {
+		v := r.views[name]
+		if len(v.networks) == 0 {
+			w.Report.Add(&report.Note{Kind: report.Lost, Place: report.Place{File: r.dir}, What: "view " + name, Ours: "policies", Why: "no client uses it"})
+			continue
+		}
+		p := policy.Policy{Name: "view " + name, Networks: v.networks}
+		if len(v.names) > 0 {
+			category := "view-" + name
+			path, err := w.OwnLines(category, v.names)
+			if err != nil {
+				return err
+			}
+			at := v.names[0]
+			at.Text = "names of view " + name
+			made, err := w.AddList(category, build.ListOfZones(path, category), at)
+			if err != nil {
+				return err
+			}
+			if made != "" {
+				p.Rules = append(p.Rules, policy.Rule{Name: "view", Action: "block", Category: []string{"category/" + category}})
+			}
+		}
+		for _, r := range everyone {
+			if v.first || len(v.names) == 0 || r.Name == "rpz" { // all clients have it
+				p.Rules = append(p.Rules, r)
+			}
+		}
+		w.Set.Policies = slices.Insert(w.Set.Policies, 0, p)
+	}
+	return nil
+}
+
+// readClients sets which clients may ask.
+func (o *Options) readClients(w *build.Work) {
+	s := &w.Set.UseDNS().Server
+	for _, n := range o.allowed {
+		s.Allow, s.Recursion = append(s.Allow, n), append(s.Recursion, n)
+	}
+	for _, n := range o.refused {
+		within := func(a netip.Prefix) bool { return a.Bits() < n.Bits() && a.Contains(n.Addr()) }
+		around := func(a netip.Prefix) bool { return n.Bits() <= a.Bits() && n.Contains(a.Addr()) }
+		switch {
+		case slices.ContainsFunc(o.allowed, around) && slices.ContainsFunc(o.allowed, within):
+			w.Report.Add(&report.Note{Kind: report.Lost, Place: report.Place{File: o.dir}, What: "access-control: " + n.String(), Ours: "dns: deny", Why: "a network inside it is allowed: name the remaining parts there"})
+		case slices.ContainsFunc(o.allowed, within):
+			s.Deny = append(s.Deny, n)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package whatif
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
+	"shuultuur/filter"
+)
+
+// parseEvent parses a line of our own JSON lines.
+func parseEvent(line string) (Entry, error) {
+	r, err := jsonl.ParseLine([]byte(line))
+	if err != nil {
+		return Entry{}, err
+	}
+	return fromRow(&r)
+}
+
+func fromRow(r *event.Row) (Entry, error) {
+	e := Entry{
+		Start: r.Start(), Duration: r.Duration, Client: r.Client, User: r.User, Status: r.Status,
+		Sent: max(0, r.BytesIn), Bytes: max(0, r.BytesOut), Type: r.Type, Refused: r.Action >= filter.Warn,
+		Recorded: &RecordedVerdict{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
+	}
+	if r.Action == filter.Block && r.Rule == "" && r.Category == "refused" {
+		e.Recorded = nil // the server would refuse it whatever the policy says
+	}
+	switch {
+	case r.Proto == filter.DNS:
+		e.Method = Lookup
+		return e, e.setName(r.Host, 0)
+	case r.Proto == filter.TLS:
+		e.Method = Tunnel
+		return e, e.setName(r.Host, r.Port)
+	case r.URL == "":
+		return e, errNoRequest // it was refused without being read
+	case strings.HasSuffix(r.URL, "…"):
+		return e, errors.New("the URL is too long for a record")
+	}
+	verb := r.Method
+	if verb == "" {
+		verb = "GET"
+	}
+	return e, e.request(verb, r.URL)
+}
+
+// setName is setHost for a host without a port.
+func (e *Entry) setName(host string, port uint16) error {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return e.setHost(host, port)
+}
+
+// Events yields a record of events, oldest first. name is for messages; in collects the counts
+// as for files.
+func (s *Source) Events(ctx context.Context, q event.Reader, name string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		s.in.Files = append(s.in.Files, name)
+		for r, err := range q.Query(ctx, event.Filter{}, event.Page{}) {
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			s.in.Lines++
+			e, err := fromRow(&r)
+			if !s.countLine(name, ": row ", s.in.Lines, err) {
+				continue
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
