@@ -34,8 +34,7 @@ func TestOneRowForEachExtension(t *testing.T) {
 	}
 
 	// The tables of the manual are written, and the tests about settings and words pass.
-	// With the profile of the program, both compile the same packages.
-	out := run(t, module, "go", "test", "-trimpath", "-pgo", filepath.Join(module, "cmd", "shuultuur", "default.pgo"), ".", "-run", "TestTables|TestEverySetting|TestTheSchema|TestEveryTerm|TestImports", "-update")
+	out := run(t, module, "go", "test", "-trimpath", ".", "-run", "TestTables|TestEverySetting|TestTheSchema|TestEveryTerm|TestImports", "-update")
 	if !strings.Contains(out, "ok") {
 		t.Fatal(out)
 	}
