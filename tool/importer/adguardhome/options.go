@@ -31,13 +31,8 @@ type keys struct {
 	everyone *policy.Policy
 }
 
-// An key has the default of a setting in AdGuard Home, and converts
-// other values. Without take there is no equivalent, for the given reason.
-type key struct {
-	standard []string
-	take     func(a *keys, v any) *report.Note
-	why      string
-}
+// A row is about a setting of AdGuard Home by its path.
+type row = report.Row[*keys, any]
 
 // text returns a setting of the file, or "".
 func (a *keys) text(path string) string {
@@ -78,7 +73,6 @@ func convertSettings(w *build.Work, file input.Tree, known map[string]any, every
 		text := a.text(path)
 		a.at = file.At(path)
 		n := &report.Note{Kind: report.Lost, Place: a.at, What: strings.TrimSpace(path + ": " + text)}
-		settle := func(x *report.Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
 		k, ok := table[path]
 		if !ok {
 			k, ok = table[strings.Replace(path, "dns.", "filtering.", 1)] // older files have it there
@@ -86,7 +80,7 @@ func convertSettings(w *build.Work, file input.Tree, known map[string]any, every
 		switch {
 		case strings.HasPrefix(path, "tls.") && tlsOff, strings.HasPrefix(path, "dhcp.") && dhcpOff:
 			n.Kind, n.Why = report.Default, "it is switched off"
-		case ok && slices.Contains(k.standard, text), !ok && isEmpty(a.all[path]):
+		case !ok && isEmpty(a.all[path]):
 			n.Kind = report.Default
 		case path == "users":
 			n.What, n.Why = fmt.Sprintf("%s: %d", path, max(1, len(input.Strings(a.all[path])))), whyNot(path)
@@ -94,12 +88,14 @@ func convertSettings(w *build.Work, file input.Tree, known map[string]any, every
 			n.Ours, n.Why = "dns: cert, key, tls, https, quic", "the certificate and key cannot be used; see above"
 		case strings.HasPrefix(path, "filtering.blocked_services.schedule."):
 			n.Kind, n.Ours = report.Carried, "schedule of the rule"
-		case ok && k.take != nil:
-			settle(k.take(a, a.all[path]))
-		case ok && k.why != "":
-			n.Why = k.why
 		default:
 			n.Why = whyNot(path)
+			if !ok {
+				break
+			}
+			if x := k.Convert(a, a.all[path], text); x != nil {
+				n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why
+			}
 		}
 		w.Report.Add(n)
 	}
@@ -130,11 +126,6 @@ var reasons = report.Reasons{
 }
 
 func whyNot(path string) string { return cmp.Or(reasons.Of(path), report.NoneOfOurs) }
-
-// readWith has the notes on settings that are read together with another one.
-func readWith(ours string) func(*keys, any) *report.Note {
-	return func(*keys, any) *report.Note { return report.Same(ours) }
-}
 
 // seconds reads a number of seconds, or a duration in AdGuard Home's syntax.
 func seconds(v any) (setting.Duration, error) {
@@ -196,127 +187,97 @@ func prefixes(ours string, to func(a *keys) *setting.OneOrMore[netip.Prefix]) fu
 
 // table has the settings by path, as in AdGuard Home 0.107. Older files
 // have those about filtering under dns.
-var table = map[string]key{
-	"http.address":            {take: (*keys).admin},
-	"http.session_ttl":        {standard: []string{"720h", "720h0m0s"}},
-	"http.pprof.enabled":      {standard: []string{"false"}, take: readWith("listen: admin, which has profiles")},
-	"http.pprof.port":         {standard: []string{"6060"}},
-	"auth_attempts":           {standard: []string{"5"}, why: "wrong passwords are counted by address, ten a minute"},
-	"block_auth_min":          {standard: []string{"15"}, why: "wrong passwords are counted by address, ten a minute"},
-	"http_proxy":              {standard: []string{""}, take: (*keys).parent},
-	"language":                {standard: []string{"", "en"}, take: func(*keys, any) *report.Note { return report.Differs("pages", "pages are in the reader's language") }},
-	"theme":                   {standard: []string{"auto", ""}, take: func(*keys, any) *report.Note { return report.Differs("pages", "pages follow the reader's system") }},
-	"dns.bind_hosts":          {take: readWith("dns: listen")},
-	"dns.bind_host":           {take: readWith("dns: listen")},
-	"dns.port":                {take: readWith("dns: listen")},
-	"dns.serve_plain_dns":     {standard: []string{"true"}, take: readWith("dns: listen")},
-	"dns.anonymize_client_ip": {standard: []string{"false"}, take: (*keys).anonymise},
-	"dns.ratelimit":           {standard: []string{"0"}, take: aCount("dns: rate", "", 1e6, func(a *keys) *setting.Count { return &a.w.Set.UseDNS().Server.Rate })},
-	"dns.refuse_any": {standard: []string{"true"}, take: func(*keys, any) *report.Note {
-		return report.Differs("dns", "queries of type ANY get a short answer (RFC 8482)")
-	}},
-	"dns.upstream_dns_file":  {standard: []string{""}, take: (*keys).upstreamFile},
-	"dns.fallback_dns":       {standard: []string{""}, take: (*keys).fallback},
-	"dns.upstream_mode":      {standard: []string{""}, take: (*keys).upstreamMode},
-	"dns.all_servers":        {standard: []string{"false"}, take: func(a *keys, _ any) *report.Note { return a.upstreamMode("parallel") }},
-	"dns.fastest_addr":       {standard: []string{"false"}, take: func(a *keys, _ any) *report.Note { return a.upstreamMode("fastest_addr") }},
-	"dns.fastest_timeout":    {standard: []string{"1s"}, why: "earlier answers show which upstream is the fastest; no probe delays a query"},
-	"dns.allowed_clients":    {standard: []string{""}, take: prefixes("dns: allow", func(a *keys) *setting.OneOrMore[netip.Prefix] { return &a.w.Set.UseDNS().Server.Allow })},
-	"dns.disallowed_clients": {standard: []string{""}, take: prefixes("dns: deny", func(a *keys) *setting.OneOrMore[netip.Prefix] { return &a.w.Set.UseDNS().Server.Deny })},
-	"dns.trusted_proxies":    {standard: []string{""}, take: prefixes("dns: trusted", func(a *keys) *setting.OneOrMore[netip.Prefix] { return &a.w.Set.UseDNS().Server.Trusted })},
-	"dns.blocked_hosts":      {standard: []string{"version.bind id.server hostname.bind", ""}, take: readWith("lists.user-rules")},
-	"dns.cache_enabled": {standard: []string{"true"}, take: func(*keys, any) *report.Note {
-		return report.Differs("dns: cache", "there is always a cache, of 16 MiB")
-	}},
-	"dns.cache_size":    {standard: []string{"0"}, take: (*keys).cacheSize},
-	"dns.cache_ttl_min": {standard: []string{"0"}, take: aDuration("dns: cache: min-ttl", time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Cache.MinTTL })},
-	"dns.cache_ttl_max": {standard: []string{"0"}, take: aDuration("dns: cache: max-ttl", 7*24*time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Cache.MaxTTL })},
-	"dns.cache_optimistic": {standard: []string{"false"}, take: func(*keys, any) *report.Note {
-		return report.Differs("dns: cache: stale", "stale answers are served while upstreams are slow or fail, and entries in use are fetched before they expire")
-	}},
-	"dns.cache_optimistic_answer_ttl": {standard: []string{"30s"}},
-	"dns.cache_optimistic_max_age":    {standard: []string{"0", "0s", "12h", "12h0m0s"}, take: aDuration("dns: cache: stale", 7*24*time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Cache.Stale })},
-	"dns.aaaa_disabled":               {standard: []string{"false"}, take: (*keys).noAAAA},
-	"dns.max_goroutines":              {standard: []string{"300", "0"}, take: aCount("dns: workers", "", 65536, func(a *keys) *setting.Count { return &a.w.Set.UseDNS().Server.Workers })},
-	"dns.handle_ddr": {standard: []string{"true"}, take: func(*keys, any) *report.Note {
-		return report.Differs("dns: name", "encrypted addresses are announced if there are any")
-	}},
-	"dns.upstream_timeout":          {standard: []string{"10s"}, take: (*keys).upstreamTimeout},
-	"dns.use_private_ptr_resolvers": {standard: []string{"true", "false"}},
-	"dns.local_ptr_upstreams":       {standard: []string{""}, take: (*keys).privateNames},
-	"dns.use_dns64":                 {standard: []string{"false"}, take: (*keys).dns64},
-	"dns.dns64_prefixes":            {standard: []string{""}, take: readWith("dns: dns64")},
-	"dns.serve_http3":               {standard: []string{"false"}, take: readWith("dns: https, which speaks HTTP/3 too")},
-	"dns.use_http3_upstreams": {standard: []string{"false"}, take: func(*keys, any) *report.Note {
-		return report.Differs("dns: forward: upstreams", "write h3:// instead of https:// for upstreams that support it")
-	}},
-	"dns.hostsfile_enabled":                         {take: (*keys).hostsFile},
-	"dns.pending_requests.enabled":                  {standard: []string{"true"}},
-	"dns.edns_client_subnet.enabled":                {standard: []string{"false"}, why: "the networks of clients are not sent to upstreams"},
-	"dns.ratelimit_subnet_len_ipv4":                 {standard: []string{"24"}, take: func(*keys, any) *report.Note { return report.Differs("dns: rate", "for each IPv4 address") }},
-	"dns.ratelimit_subnet_len_ipv6":                 {standard: []string{"56"}, take: func(*keys, any) *report.Note { return report.Differs("dns: rate", "for each IPv6 /56") }},
-	"dns.ratelimit_whitelist":                       {standard: []string{""}, why: "the limit is the same for all; raise dns: rate for a resolver with many clients behind it"},
-	"dns.bogus_nxdomain":                            {standard: []string{""}, why: "answers are not rewritten by their address; use a list of networks and a rule that blocks it"},
-	"dns.ipset":                                     {standard: []string{""}, why: "the firewall's sets are not filled"},
-	"filtering.blocked_services.ids":                {standard: []string{""}, take: (*keys).blockedServices},
-	"filtering.blocked_services":                    {standard: []string{"", "map[]"}, take: (*keys).blockedServices},
-	"filtering.blocked_services.schedule.time_zone": {standard: []string{"", "Local", "UTC"}, take: readWith("schedule of the rule: zone")},
-	"filtering.blocking_ipv4":                       {standard: []string{"", "0.0.0.0"}, take: readWith("dns: block: sinkhole")},
-	"filtering.blocking_ipv6":                       {standard: []string{"", "::"}, take: readWith("dns: block: sinkhole")},
-	"filtering.blocked_response_ttl":                {standard: []string{"10"}, take: aDuration("dns: block: ttl", 24*time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Names.Block.TTL })},
-	"filtering.filters_update_interval":             {standard: []string{"24"}, take: (*keys).updates},
-	"filtering.cache_time":                          {standard: []string{"30"}},
-	"filtering.safebrowsing_cache_size":             {standard: []string{"1048576"}},
-	"filtering.safesearch_cache_size":               {standard: []string{"1048576"}},
-	"filtering.parental_cache_size":                 {standard: []string{"1048576"}},
-	"filtering.parental_block_host":                 {standard: []string{"", "family-block.dns.adguard.com"}, why: "refused names are answered as dns: block says"},
-	"filtering.safebrowsing_block_host":             {standard: []string{"", "standard-block.dns.adguard.com"}, why: "refused names are answered as dns: block says"},
-	"filtering.protection_disabled_until":           {standard: []string{""}, why: "filtering is paused with \"shuultuur pause\""},
-	"filtering.filtering_enabled":                   {standard: []string{"true"}, take: filtersAnyway},
-	"filtering.protection_enabled":                  {standard: []string{"true"}, take: filtersAnyway},
-	"filtering.rewrites_enabled":                    {standard: []string{"true"}, take: readWith("no local names")},
-	"filtering.parental_enabled":                    {standard: []string{"false"}, take: func(a *keys, _ any) *report.Note { return a.catalogued("ut1-adult", "adult") }},
-	"filtering.safebrowsing_enabled":                {standard: []string{"false"}, take: func(a *keys, _ any) *report.Note { return a.catalogued("hagezi-tif", "malware") }},
-	"filtering.safesearch_enabled": {standard: []string{"false"}, take: func(a *keys, _ any) *report.Note {
+var table = report.Rows(
+	row{Keys: "http.address", Take: (*keys).admin},
+	row{Keys: "http.session_ttl", Standard: []string{"720h", "720h0m0s"}},
+	row{Keys: "http.pprof.enabled", Standard: []string{"false"}, Note: report.Same("listen: admin, which has profiles")},
+	row{Keys: "http.pprof.port", Standard: []string{"6060"}},
+	row{Keys: "auth_attempts", Standard: []string{"5"}, Note: report.None("wrong passwords are counted by address, ten a minute")},
+	row{Keys: "block_auth_min", Standard: []string{"15"}, Note: report.None("wrong passwords are counted by address, ten a minute")},
+	row{Keys: "http_proxy", Standard: []string{""}, Take: (*keys).parent},
+	row{Keys: "language", Standard: []string{"", "en"}, Note: report.Differs("pages", "pages are in the reader's language")},
+	row{Keys: "theme", Standard: []string{"auto", ""}, Note: report.Differs("pages", "pages follow the reader's system")},
+	row{Keys: "dns.bind_hosts dns.bind_host dns.port", Note: report.Same("dns: listen")},
+	row{Keys: "dns.serve_plain_dns", Standard: []string{"true"}, Note: report.Same("dns: listen")},
+	row{Keys: "dns.anonymize_client_ip", Standard: []string{"false"}, Take: (*keys).anonymise},
+	row{Keys: "dns.ratelimit", Standard: []string{"0"}, Take: aCount("dns: rate", "", 1e6, func(a *keys) *setting.Count { return &a.w.Set.UseDNS().Server.Rate })},
+	row{Keys: "dns.refuse_any", Standard: []string{"true"}, Note: report.Differs("dns", "queries of type ANY get a short answer (RFC 8482)")},
+	row{Keys: "dns.upstream_dns_file", Standard: []string{""}, Take: (*keys).upstreamFile},
+	row{Keys: "dns.fallback_dns", Standard: []string{""}, Take: (*keys).fallback},
+	row{Keys: "dns.upstream_mode", Standard: []string{""}, Take: (*keys).upstreamMode},
+	row{Keys: "dns.all_servers", Standard: []string{"false"}, Take: func(a *keys, _ any) *report.Note { return a.upstreamMode("parallel") }},
+	row{Keys: "dns.fastest_addr", Standard: []string{"false"}, Take: func(a *keys, _ any) *report.Note { return a.upstreamMode("fastest_addr") }},
+	row{Keys: "dns.fastest_timeout", Standard: []string{"1s"}, Note: report.None("earlier answers show which upstream is the fastest; no probe delays a query")},
+	row{Keys: "dns.allowed_clients", Standard: []string{""}, Take: prefixes("dns: allow", func(a *keys) *setting.OneOrMore[netip.Prefix] { return &a.w.Set.UseDNS().Server.Allow })},
+	row{Keys: "dns.disallowed_clients", Standard: []string{""}, Take: prefixes("dns: deny", func(a *keys) *setting.OneOrMore[netip.Prefix] { return &a.w.Set.UseDNS().Server.Deny })},
+	row{Keys: "dns.trusted_proxies", Standard: []string{""}, Take: prefixes("dns: trusted", func(a *keys) *setting.OneOrMore[netip.Prefix] { return &a.w.Set.UseDNS().Server.Trusted })},
+	row{Keys: "dns.blocked_hosts", Standard: []string{"version.bind id.server hostname.bind", ""}, Note: report.Same("lists.user-rules")},
+	row{Keys: "dns.cache_enabled", Standard: []string{"true"}, Note: report.Differs("dns: cache", "there is always a cache, of 16 MiB")},
+	row{Keys: "dns.cache_size", Standard: []string{"0"}, Take: (*keys).cacheSize},
+	row{Keys: "dns.cache_ttl_min", Standard: []string{"0"}, Take: aDuration("dns: cache: min-ttl", time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Cache.MinTTL })},
+	row{Keys: "dns.cache_ttl_max", Standard: []string{"0"}, Take: aDuration("dns: cache: max-ttl", 7*24*time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Cache.MaxTTL })},
+	row{Keys: "dns.cache_optimistic", Standard: []string{"false"}, Note: report.Differs("dns: cache: stale", "stale answers are served while upstreams are slow or fail, and entries in use are fetched before they expire")},
+	row{Keys: "dns.cache_optimistic_answer_ttl", Standard: []string{"30s"}},
+	row{Keys: "dns.cache_optimistic_max_age", Standard: []string{"0", "0s", "12h", "12h0m0s"}, Take: aDuration("dns: cache: stale", 7*24*time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Cache.Stale })},
+	row{Keys: "dns.aaaa_disabled", Standard: []string{"false"}, Take: (*keys).noAAAA},
+	row{Keys: "dns.max_goroutines", Standard: []string{"300", "0"}, Take: aCount("dns: workers", "", 65536, func(a *keys) *setting.Count { return &a.w.Set.UseDNS().Server.Workers })},
+	row{Keys: "dns.handle_ddr", Standard: []string{"true"}, Note: report.Differs("dns: name", "encrypted addresses are announced if there are any")},
+	row{Keys: "dns.upstream_timeout", Standard: []string{"10s"}, Take: (*keys).upstreamTimeout},
+	row{Keys: "dns.use_private_ptr_resolvers", Standard: []string{"true", "false"}},
+	row{Keys: "dns.local_ptr_upstreams", Standard: []string{""}, Take: (*keys).privateNames},
+	row{Keys: "dns.use_dns64", Standard: []string{"false"}, Take: (*keys).dns64},
+	row{Keys: "dns.dns64_prefixes", Standard: []string{""}, Note: report.Same("dns: dns64")},
+	row{Keys: "dns.serve_http3", Standard: []string{"false"}, Note: report.Same("dns: https, which speaks HTTP/3 too")},
+	row{Keys: "dns.use_http3_upstreams", Standard: []string{"false"}, Note: report.Differs("dns: forward: upstreams", "write h3:// instead of https:// for upstreams that support it")},
+	row{Keys: "dns.hostsfile_enabled", Take: (*keys).hostsFile},
+	row{Keys: "dns.pending_requests.enabled statistics.enabled clients.runtime_sources.hosts clients.runtime_sources.dhcp clients.runtime_sources.arp clients.runtime_sources.rdns clients.runtime_sources.whois log.enabled", Standard: []string{"true"}},
+	row{Keys: "dns.edns_client_subnet.enabled", Standard: []string{"false"}, Note: report.None("the networks of clients are not sent to upstreams")},
+	row{Keys: "dns.ratelimit_subnet_len_ipv4", Standard: []string{"24"}, Note: report.Differs("dns: rate", "for each IPv4 address")},
+	row{Keys: "dns.ratelimit_subnet_len_ipv6", Standard: []string{"56"}, Note: report.Differs("dns: rate", "for each IPv6 /56")},
+	row{Keys: "dns.ratelimit_whitelist", Standard: []string{""}, Note: report.None("the limit is the same for all; raise dns: rate for a resolver with many clients behind it")},
+	row{Keys: "dns.bogus_nxdomain", Standard: []string{""}, Note: report.None("answers are not rewritten by their address; use a list of networks and a rule that blocks it")},
+	row{Keys: "dns.ipset", Standard: []string{""}, Note: report.None("the firewall's sets are not filled")},
+	row{Keys: "filtering.blocked_services.ids", Standard: []string{""}, Take: (*keys).blockedServices},
+	row{Keys: "filtering.blocked_services", Standard: []string{"", "map[]"}, Take: (*keys).blockedServices},
+	row{Keys: "filtering.blocked_services.schedule.time_zone", Standard: []string{"", "Local", "UTC"}, Note: report.Same("schedule of the rule: zone")},
+	row{Keys: "filtering.blocking_ipv4", Standard: []string{"", "0.0.0.0"}, Note: report.Same("dns: block: sinkhole")},
+	row{Keys: "filtering.blocking_ipv6", Standard: []string{"", "::"}, Note: report.Same("dns: block: sinkhole")},
+	row{Keys: "filtering.blocked_response_ttl", Standard: []string{"10"}, Take: aDuration("dns: block: ttl", 24*time.Hour, func(a *keys) *setting.Duration { return &a.w.Set.UseDNS().Names.Block.TTL })},
+	row{Keys: "filtering.filters_update_interval", Standard: []string{"24"}, Take: (*keys).updates},
+	row{Keys: "filtering.cache_time", Standard: []string{"30"}},
+	row{Keys: "filtering.safebrowsing_cache_size filtering.safesearch_cache_size filtering.parental_cache_size", Standard: []string{"1048576"}},
+	row{Keys: "filtering.parental_block_host", Standard: []string{"", "family-block.dns.adguard.com"}, Note: report.None("refused names are answered as dns: block says")},
+	row{Keys: "filtering.safebrowsing_block_host", Standard: []string{"", "standard-block.dns.adguard.com"}, Note: report.None("refused names are answered as dns: block says")},
+	row{Keys: "filtering.protection_disabled_until", Standard: []string{""}, Note: report.None("filtering is paused with \"shuultuur pause\"")},
+	row{Keys: "filtering.filtering_enabled filtering.protection_enabled", Standard: []string{"true"}, Take: filtersAnyway},
+	row{Keys: "filtering.rewrites_enabled", Standard: []string{"true"}, Note: report.Same("no local names")},
+	row{Keys: "filtering.parental_enabled", Standard: []string{"false"}, Take: func(a *keys, _ any) *report.Note { return a.catalogued("ut1-adult", "adult") }},
+	row{Keys: "filtering.safebrowsing_enabled", Standard: []string{"false"}, Take: func(a *keys, _ any) *report.Note { return a.catalogued("hagezi-tif", "malware") }},
+	row{Keys: "filtering.safesearch_enabled", Standard: []string{"false"}, Take: func(a *keys, _ any) *report.Note {
 		safeSearch(a.everyone, nil)
 		return report.Same("safesearch: true, youtube: strict")
 	}},
-	"filtering.safe_fs_patterns": {take: readWith("lists: path, which reads any file that the gateway may")},
-	"querylog.enabled":           {standard: []string{"true"}, take: (*keys).queryLog},
-	"querylog.file_enabled": {standard: []string{"true"}, take: func(*keys, any) *report.Note {
-		return report.Differs("events", "the record is kept in a file; dns: log: off keeps queries out of it")
-	}},
-	"querylog.interval": {take: (*keys).keep},
-	"querylog.size_memory": {standard: []string{"1000"}, take: func(*keys, any) *report.Note {
-		return report.Differs("events: queue", "rows are written every second, in batches")
-	}},
-	"querylog.ignored":   {standard: []string{""}, why: "the record has all names; \"shuultuur events\" can leave some out"},
-	"statistics.enabled": {standard: []string{"true"}},
-	"statistics.interval": {standard: []string{"24h", "24h0m0s", "1"}, take: func(*keys, any) *report.Note {
-		return report.Differs("events: keep", "statistics are computed from the record, for as long as it is kept")
-	}},
-	"tls.enabled":                   {take: readWith("dns: tls, https, quic")},
-	"tls.server_name":               {standard: []string{""}, take: (*keys).serverName},
-	"tls.force_https":               {standard: []string{"false"}, why: "pages of the administration are at listen: admin, with listen: tls"},
-	"tls.port_https":                {standard: []string{"0"}, take: readWith("dns: https")},
-	"tls.port_dns_over_tls":         {standard: []string{"0"}, take: readWith("dns: tls")},
-	"tls.port_dns_over_quic":        {standard: []string{"0"}, take: readWith("dns: quic")},
-	"tls.allow_unencrypted_doh":     {standard: []string{"false"}, why: "DNS over HTTPS is always encrypted; let the proxy in front speak to dns: https with the PROXY protocol and dns: trusted"},
-	"tls.certificate_chain":         {standard: []string{""}, take: readWith("dns: cert")},
-	"tls.private_key":               {standard: []string{""}, take: readWith("dns: key")},
-	"tls.certificate_path":          {standard: []string{""}, take: readWith("dns: cert")},
-	"tls.private_key_path":          {standard: []string{""}, take: readWith("dns: key")},
-	"tls.strict_sni_check":          {standard: []string{"false"}, why: "clients may ask for any name"},
-	"clients.runtime_sources.hosts": {standard: []string{"true"}},
-	"clients.runtime_sources.dhcp":  {standard: []string{"true"}},
-	"clients.runtime_sources.arp":   {standard: []string{"true"}},
-	"clients.runtime_sources.rdns":  {standard: []string{"true"}},
-	"clients.runtime_sources.whois": {standard: []string{"true"}},
-	"log.enabled":                   {standard: []string{"true"}},
-	"log.max_size":                  {standard: []string{"100"}},
-	"log.max_age":                   {standard: []string{"3"}},
-	"dhcp.enabled":                  {why: whyNot("dhcp.")},
-}
+	row{Keys: "filtering.safe_fs_patterns", Note: report.Same("lists: path, which reads any file that the gateway may")},
+	row{Keys: "querylog.enabled", Standard: []string{"true"}, Take: (*keys).queryLog},
+	row{Keys: "querylog.file_enabled", Standard: []string{"true"}, Note: report.Differs("events", "the record is kept in a file; dns: log: off keeps queries out of it")},
+	row{Keys: "querylog.interval", Take: (*keys).keep},
+	row{Keys: "querylog.size_memory", Standard: []string{"1000"}, Note: report.Differs("events: queue", "rows are written every second, in batches")},
+	row{Keys: "querylog.ignored", Standard: []string{""}, Note: report.None("the record has all names; \"shuultuur events\" can leave some out")},
+	row{Keys: "statistics.interval", Standard: []string{"24h", "24h0m0s", "1"}, Note: report.Differs("events: keep", "statistics are computed from the record, for as long as it is kept")},
+	row{Keys: "tls.enabled", Note: report.Same("dns: tls, https, quic")},
+	row{Keys: "tls.server_name", Standard: []string{""}, Take: (*keys).serverName},
+	row{Keys: "tls.force_https", Standard: []string{"false"}, Note: report.None("pages of the administration are at listen: admin, with listen: tls")},
+	row{Keys: "tls.port_https", Standard: []string{"0"}, Note: report.Same("dns: https")},
+	row{Keys: "tls.port_dns_over_tls", Standard: []string{"0"}, Note: report.Same("dns: tls")},
+	row{Keys: "tls.port_dns_over_quic", Standard: []string{"0"}, Note: report.Same("dns: quic")},
+	row{Keys: "tls.allow_unencrypted_doh", Standard: []string{"false"}, Note: report.None("DNS over HTTPS is always encrypted; let the proxy in front speak to dns: https with the PROXY protocol and dns: trusted")},
+	row{Keys: "tls.certificate_chain tls.certificate_path", Standard: []string{""}, Note: report.Same("dns: cert")},
+	row{Keys: "tls.private_key tls.private_key_path", Standard: []string{""}, Note: report.Same("dns: key")},
+	row{Keys: "tls.strict_sni_check", Standard: []string{"false"}, Note: report.None("clients may ask for any name")},
+	row{Keys: "log.max_size", Standard: []string{"100"}},
+	row{Keys: "log.max_age", Standard: []string{"3"}},
+	row{Keys: "dhcp.enabled", Note: report.None(whyNot("dhcp."))},
+)
 
 func filtersAnyway(*keys, any) *report.Note {
 	return report.Differs("nothing", "AdGuard Home filters nothing at present; these settings filter")
