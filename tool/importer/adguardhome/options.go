@@ -80,7 +80,7 @@ func convertSettings(w *build.Work, file input.Tree, known map[string]any, every
 		switch {
 		case strings.HasPrefix(path, "tls.") && tlsOff, strings.HasPrefix(path, "dhcp.") && dhcpOff:
 			n.Kind, n.Why = report.Default, "it is switched off"
-		case !ok && isEmpty(a.all[path]):
+		case ok && slices.Contains(k.Standard, text), !ok && isEmpty(a.all[path]):
 			n.Kind = report.Default
 		case path == "users":
 			n.What, n.Why = fmt.Sprintf("%s: %d", path, max(1, len(input.Strings(a.all[path])))), whyNot(path)
