@@ -244,15 +244,17 @@ func axe(t *testing.T) string {
 type visit struct {
 	Status          float64 // of HTTP
 	Bytes, Requests float64
-	Shift           float64 // cumulative layout shift
+	Shift           float64 // cumulative layout shift while it loads
 	Over            float64 // pixels beyond the width of the screen
 	Others          []string
 }
 
 const weigh = `
 const all = performance.getEntriesByType("resource"), page = performance.getEntriesByType("navigation")[0];
+// What is shown anew while somebody looks may need more room than before; a page must not move while it loads.
+const fetched = Math.min(...all.filter((r) => r.initiatorType === "fetch" && r.name === location.href).map((r) => r.startTime));
 let shift = 0;
-new PerformanceObserver((list) => list.getEntries().forEach((s) => { shift += s.value; })).observe({type: "layout-shift", buffered: true});
+new PerformanceObserver((list) => list.getEntries().forEach((s) => { shift += s.startTime < fetched ? s.value : 0; })).observe({type: "layout-shift", buffered: true});
 return new Promise((done) => setTimeout(() => done(JSON.stringify({
 	status: page.responseStatus, bytes: page.encodedBodySize + all.reduce((n, r) => n + r.encodedBodySize, 0), requests: 1 + all.length,
 	shift: shift, over: document.documentElement.scrollWidth - wide, // a phone makes its window as wide as what is in it

@@ -57,6 +57,7 @@ type folder struct {
 	cut     bool                      // the root was converted or made
 	upload  []policy.Rule             // those that limit what clients send, of the main file or of the current group
 	lines   []option                  // all options read
+	opts    map[string]option         // those of the file with the current option
 }
 
 var versionText = regexp.MustCompile(`(?i)version (\d+\.\d+(?:\.\d+)?)`)

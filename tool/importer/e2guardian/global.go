@@ -1,6 +1,7 @@
 package e2guardian
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -16,125 +17,116 @@ import (
 	"shuultuur/tool/importer/report"
 )
 
-// defaults has the settings shipped with e2guardian and DansGuardian; they need no note.
-var defaults = map[string][]string{
-	"languagedir": {"/usr/share/e2guardian/languages"}, "language": {"ukenglish"}, "loglevel": {"3", "2"}, "logexceptionhits": {"2"}, "logclienthostnames": {"off"},
-	"anonymizelogs": {"off"}, "logsyslog": {"off"}, "showweightedfound": {"on", "off"}, "weightedphrasemode": {"2"}, "usecustombannedimage": {"on"},
-	"usecustombannedflash": {"on"}, "nonstandarddelimiter": {"on", "off"}, "reverseaddresslookups": {"off"}, "reverseclientiplookups": {"off"}, "createlistcachefiles": {"on", "off"},
-	"prefercachedlists": {"off"}, "forcequicksearch": {"off"}, "mapportstoips": {"off"}, "mapauthtoports": {"off"}, "usexforwardedfor": {"off"}, "forwardedfor": {"off"}, "addforwardedfor": {"off"},
-	"logconnectionhandlingerrors": {"on"}, "logchildprocesshandling": {"off"}, "nodaemon": {"off"}, "nologger": {"off"}, "softrestart": {"off"}, "deletedownloadedtempfiles": {"on"},
-	"initialtrickledelay": {"20"}, "trickledelay": {"10"}, "scancleancache": {"on"}, "contentscanexceptions": {"off"}, "urlcachenumber": {"0", "1000"}, "urlcacheage": {"0", "900"},
-	"reportinglevel": {"3"}, "weightedphrasereport": {"off"}, "disablecontentscan": {"off"}, "disablecontentscanerror": {"off"}, "infectionbypass": {"0"}, "infectionbypasserrorsonly": {"on"},
-	"deepurlanalysis": {"off"}, "usesmtp": {"off"}, "notifyav": {"off"}, "notifycontent": {"off"}, "thresholdbyuser": {"off"}, "violations": {"0"}, "threshold": {"0"}, "enablepics": {"off"},
-	"blockdownloads": {"off"}, "enablelookups": {"off"}, "bypass": {"0"}, "bypasskey": {""}, "bypassversion": {"1"}, "maxips": {"0"}, "enablessl": {"off"}, "sslmitm": {"off"}, "sslcertcheck": {"off"},
-	"sslcheckcert": {"off"}, "mitmcheckcert": {"on"}, "onlymitmsslgrey": {"off"}, "ssllegacylogic": {"off"}, "usestorybook": {"on"}, "icapport": {"0"}, "transparenthttpsport": {"0"}, "maxuploadsize": {"-1"},
-	"proxyexchange": {"20", "61"}, "pcontimeout": {"55"}, "proxytimeout": {"55", "20", "5"}, "connecttimeout": {"3", "5"}, "connectretries": {"5"}, "httpworkers": {"500"}, "maxheaderlines": {"500", "1000"}, "categorydisplaythreshold": {"0"},
-	"statlocation": {""}, "dstatinterval": {"300"}, "daemonuser": {"e2guardian", "nobody"}, "daemongroup": {"e2guardian", "nobody"}, "embeddedurlweight": {"0"}, "textmimetypes": {""},
-	"recheckreplacedurls": {"off"}, "logadblocks": {"off"}, "loguseragent": {"off"}, "searchsitelistforip": {"on"}, "contentscannertimeout": {"60"},
-	"avsubject": {"e2guardian virus block"}, "contentsubject": {"e2guardian violation"}, "custombannedimagefile": {"/usr/share/e2guardian/transparent1x1.gif"},
-	"custombannedflashfile": {"/usr/share/e2guardian/blockedflash.swf"}, "groupname": {"no_name_group"}, "groupmode": {"1"}, "accessdeniedaddress": {"http://YOURSERVER.YOURDOMAIN/cgi-bin/e2guardian.pl", "http://YOURSERVER.YOURDOMAIN/cgi-bin/dansguardian.pl"},
-}
+// A row is about an option of e2guardian or DansGuardian; its standard values are shipped with one of them.
+type row = report.Row[*folder, option]
 
-// times names the options that are times in seconds.
-var times = map[string]struct {
-	ours string
-	to   func(c *folder) *setting.Duration
-}{
-	"proxytimeout":   {"proxy.dial", func(c *folder) *setting.Duration { return &c.w.Set.Proxy.Upstream.Dial }}, // timeout for connecting to the parent
-	"connecttimeout": {"proxy.dial", func(c *folder) *setting.Duration { return &c.w.Set.Proxy.Upstream.Dial }},
-	"pcontimeout":    {"proxy.idle", func(c *folder) *setting.Duration { return &c.w.Set.Proxy.Idle }},
-	"proxyexchange":  {"proxy.answer", func(c *folder) *setting.Duration { return &c.w.Set.Proxy.Upstream.Answer }},
-}
-
-// means names the options whose values make no difference to us.
-var means = map[string]*report.Note{
-	"disablecontentscan":    report.Same("no rule for the scanner in this policy"),
-	"contentscanexceptions": report.Same("the rule for the scanner is the first one"),
-	"checkip":               report.Same("no setting is needed: requests that lead back to the gateway are refused"),
-	"filtergroups":          report.Same("a policy each"),
-	"defaultfiltergroup":    report.Same("the last policy"),
-	"filterip":              report.Same("listen.proxy"),
-	"sslmitm":               report.Same("decrypt: true"),
-	"downloadmanager":       report.Differs("proxy.held, proxy.inspected", "large bodies pass while they are inspected; nothing is written to files"),
-	"filecachedir":          report.Differs("proxy.held, proxy.inspected", "large bodies pass while they are inspected; nothing is written to files"),
-	"maxheaderlines":        report.Differs("proxy.head", "in bytes, 64 KiB"),
-	"loglocation":           report.Differs("events", "in the data folder"),
-	"dstatlocation":         report.Differs("events", "in the data folder"),
-	"statlocation":          report.Differs("events", "in the data folder"),
-	"rqloglocation":         report.Differs("events", "in the data folder"),
-	"htmltemplate":          report.Differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
-	"languagedir":           report.Differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
-	"language":              report.Differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates"),
-	"accessdeniedaddress":   report.ByHand("pages", "block pages are the gateway's own; a rule with action: redirect sends people elsewhere"),
-}
-
-// convert converts an option of the main file or of a group that is not about
-// lists, and returns the note on it.
-// Long because each option has a case.
-func (c *folder) convert(o option, opts map[string]option) *report.Note {
-	n, err := strconv.Atoi(o.value)
-	isNumber := err == nil
-	if d, known := defaults[o.name]; known && slices.Contains(d, o.value) || o.value == "" {
-		return &report.Note{Kind: report.Default}
-	}
-	if t, ok := times[o.name]; ok && isNumber && n > 0 && n < 86400 {
-		to := t.to(c)
-		*to = max(*to, setting.Duration(time.Duration(n)*time.Second))
-		return report.Same(t.ours)
-	}
-	if n, ok := means[o.name]; ok {
-		own := *n
-		return &own
-	}
-	switch o.name {
-	case "logsyslog":
-		return build.SendTo(c.w, build.LocalLog)
-	case "preauthstoryboard":
-		return preauth(c, o)
-	case "enablessl":
-		if c.cut {
-			return &report.Note{Kind: report.Default}
+// aNumber converts a number from 1 to most.
+func aNumber(most int, take func(c *folder, n int) *report.Note) func(*folder, option) *report.Note {
+	return func(c *folder, o option) *report.Note {
+		if n, err := strconv.Atoi(o.value); err == nil && n > 0 && n <= most {
+			return take(c, n)
 		}
-		cert, key := c.found(opts["cacertificatepath"].value), c.found(opts["caprivatekeypath"].value)
-		c.cut = true
-		note := c.w.Intercept(o.Place, cert, key)
-		c.w.Decrypt = false // only for groups that ask for it
-		return note
-	case "cacertificatepath", "caprivatekeypath":
-		if opts["enablessl"].value == "on" {
+		return nil
+	}
+}
+
+// aTime converts seconds. Of several options about the same time the longest counts.
+func aTime(ours string, to func(c *folder) *setting.Duration) func(*folder, option) *report.Note {
+	return aNumber(24*60*60-1, func(c *folder, n int) *report.Note {
+		d := to(c)
+		*d = max(*d, setting.Duration(time.Duration(n)*time.Second))
+		return report.Same(ours)
+	})
+}
+
+func dial(c *folder) *setting.Duration { return &c.w.Set.Proxy.Upstream.Dial }
+
+// connections converts a number of workers.
+func connections(c *folder, n int) *report.Note {
+	c.w.Set.Proxy.Connections = setting.Count(n)
+	return report.Differs("proxy.connections", "connections wait for a turn under overload")
+}
+
+// Options with different standard values share these notes.
+var (
+	ownPages = report.Differs("pages", "pages are the gateway's own, in the reader's language; see pages.templates")
+	verified = report.Differs("checks of certificates", "a fault of a certificate is refused; rules with its category may say otherwise")
+)
+
+// table has the options of the main file and of groups that are not about lists, and that no other
+// part of the import converts.
+var table = report.Rows(
+	row{Keys: "logclienthostnames reverseaddresslookups reverseclientiplookups prefercachedlists forcequicksearch mapportstoips mapauthtoports usexforwardedfor forwardedfor addforwardedfor logchildprocesshandling nodaemon nologger softrestart weightedphrasereport disablecontentscanerror deepurlanalysis usesmtp notifyav notifycontent thresholdbyuser enablepics blockdownloads enablelookups onlymitmsslgrey ssllegacylogic recheckreplacedurls logadblocks loguseragent",
+		Standard: []string{"off"}},
+	row{Keys: "usecustombannedimage usecustombannedflash logconnectionhandlingerrors deletedownloadedtempfiles scancleancache infectionbypasserrorsonly usestorybook searchsitelistforip", Standard: []string{"on"}},
+	row{Keys: "showweightedfound nonstandarddelimiter createlistcachefiles", Standard: []string{"on", "off"}},
+	row{Keys: "infectionbypass violations threshold bypass maxips categorydisplaythreshold embeddedurlweight", Standard: []string{"0"}},
+	row{Keys: "daemonuser daemongroup", Standard: []string{"e2guardian", "nobody"}},
+	row{Keys: "loglevel", Standard: []string{"3", "2"}},
+	row{Keys: "logexceptionhits", Standard: []string{"2"}},
+	row{Keys: "initialtrickledelay", Standard: []string{"20"}},
+	row{Keys: "trickledelay", Standard: []string{"10"}},
+	row{Keys: "urlcachenumber", Standard: []string{"0", "1000"}},
+	row{Keys: "urlcacheage", Standard: []string{"0", "900"}},
+	row{Keys: "reportinglevel", Standard: []string{"3"}},
+	row{Keys: "bypassversion", Standard: []string{"1"}},
+	row{Keys: "connectretries", Standard: []string{"5"}},
+	row{Keys: "dstatinterval", Standard: []string{"300"}},
+	row{Keys: "avsubject", Standard: []string{"e2guardian virus block"}},
+	row{Keys: "contentsubject", Standard: []string{"e2guardian violation"}},
+	row{Keys: "custombannedimagefile", Standard: []string{"/usr/share/e2guardian/transparent1x1.gif"}},
+	row{Keys: "custombannedflashfile", Standard: []string{"/usr/share/e2guardian/blockedflash.swf"}},
+	row{Keys: "proxytimeout", Standard: []string{"55", "20", "5"}, Take: aTime("proxy.dial", dial)}, // for connecting to the parent
+	row{Keys: "connecttimeout", Standard: []string{"3", "5"}, Take: aTime("proxy.dial", dial)},
+	row{Keys: "pcontimeout", Standard: []string{"55"}, Take: aTime("proxy.idle", func(c *folder) *setting.Duration { return &c.w.Set.Proxy.Idle })},
+	row{Keys: "proxyexchange", Standard: []string{"20", "61"}, Take: aTime("proxy.answer", func(c *folder) *setting.Duration { return &c.w.Set.Proxy.Upstream.Answer })},
+	row{Keys: "disablecontentscan", Standard: []string{"off"}, Note: report.Same("no rule for the scanner in this policy")},
+	row{Keys: "contentscanexceptions", Standard: []string{"off"}, Note: report.Same("the rule for the scanner is the first one")},
+	row{Keys: "checkip", Note: report.Same("no setting is needed: requests that lead back to the gateway are refused")},
+	row{Keys: "filtergroups", Note: report.Same("a policy each")},
+	row{Keys: "defaultfiltergroup", Note: report.Same("the last policy")},
+	row{Keys: "filterip", Note: report.Same("listen.proxy")},
+	row{Keys: "sslmitm", Standard: []string{"off"}, Note: report.Same("decrypt: true")},
+	row{Keys: "downloadmanager filecachedir", Note: report.Differs("proxy.held, proxy.inspected", "large bodies pass while they are inspected; nothing is written to files")},
+	row{Keys: "maxheaderlines", Standard: []string{"500", "1000"}, Note: report.Differs("proxy.head", "in bytes, 64 KiB")},
+	row{Keys: "loglocation dstatlocation statlocation rqloglocation", Note: report.Differs("events", "in the data folder")},
+	row{Keys: "htmltemplate", Note: ownPages},
+	row{Keys: "languagedir", Standard: []string{"/usr/share/e2guardian/languages"}, Note: ownPages},
+	row{Keys: "language", Standard: []string{"ukenglish"}, Note: ownPages},
+	row{Keys: "accessdeniedaddress", Standard: []string{"http://YOURSERVER.YOURDOMAIN/cgi-bin/e2guardian.pl", "http://YOURSERVER.YOURDOMAIN/cgi-bin/dansguardian.pl"},
+		Note: report.ByHand("pages", "block pages are the gateway's own; a rule with action: redirect sends people elsewhere")},
+	row{Keys: "logsyslog", Standard: []string{"off"}, Take: func(c *folder, _ option) *report.Note { return build.SendTo(c.w, build.LocalLog) }},
+	row{Keys: "preauthstoryboard", Take: preauth},
+	row{Keys: "enablessl", Standard: []string{"off"}, Take: (*folder).intercept},
+	row{Keys: "cacertificatepath caprivatekeypath", Take: func(c *folder, _ option) *report.Note {
+		if c.opts["enablessl"].value == "on" {
 			return report.Same("intercept.root")
 		}
-		return &report.Note{Kind: report.Default, Why: "TLS is not decrypted"}
-	case "certprivatekeypath", "generatedcertpath", "generatedlinkpath", "sslcertificatepath", "setcipherlist", "gencertstart", "gencertend":
-		return report.Differs("intercept", "certificates are made in memory, with their own keys and dates")
-	case "mitmcheckcert", "sslcertcheck", "sslcheckcert":
-		return report.Differs("checks of certificates", "a fault of a certificate is refused; rules with its category may say otherwise")
-	case "icapport":
-		if isNumber && n > 0 && n < 65536 {
-			c.w.Set.Listen.ICAP = build.ListenOn("", n)
-			return report.Same("listen.icap")
-		}
-	case "transparenthttpsport":
-		if isNumber && n > 0 && n < 65536 {
-			c.w.Set.Listen.Transparent = build.ListenOn("", n)
-			return report.Differs("listen.transparent", "one address for HTTP and HTTPS; docs/transparent.md has the firewall's rules")
-		}
-	case "contentscanner":
-		return c.scanner(o)
-	case "maxcontentfiltersize", "maxcontentramcachescansize":
-		if isNumber && n > 0 && n <= 1<<20 {
-			c.w.Set.Proxy.Exchange.Held = max(c.w.Set.Proxy.Exchange.Held, setting.Size(n)<<10)
-			return report.Same("proxy.held")
-		}
-	case "maxcontentfilecachescansize":
-		if isNumber && n > 0 && n <= 1<<20 {
-			c.w.Set.Proxy.Exchange.Inspected = setting.Size(n) << 10
-			return report.Same("proxy.inspected")
-		}
-	case "contentscannertimeout":
+		return report.Needless("TLS is not decrypted")
+	}},
+	row{Keys: "certprivatekeypath generatedcertpath generatedlinkpath sslcertificatepath setcipherlist gencertstart gencertend", Note: report.Differs("intercept", "certificates are made in memory, with their own keys and dates")},
+	row{Keys: "mitmcheckcert", Standard: []string{"on"}, Note: verified},
+	row{Keys: "sslcertcheck sslcheckcert", Standard: []string{"off"}, Note: verified},
+	row{Keys: "icapport", Standard: []string{"0"}, Take: aNumber(65535, func(c *folder, n int) *report.Note {
+		c.w.Set.Listen.ICAP = build.ListenOn("", n)
+		return report.Same("listen.icap")
+	})},
+	row{Keys: "transparenthttpsport", Standard: []string{"0"}, Take: aNumber(65535, func(c *folder, n int) *report.Note {
+		c.w.Set.Listen.Transparent = build.ListenOn("", n)
+		return report.Differs("listen.transparent", "one address for HTTP and HTTPS; docs/transparent.md has the firewall's rules")
+	})},
+	row{Keys: "contentscanner", Take: (*folder).scanner},
+	row{Keys: "maxcontentfiltersize maxcontentramcachescansize", Take: aNumber(1<<20, func(c *folder, n int) *report.Note {
+		c.w.Set.Proxy.Exchange.Held = max(c.w.Set.Proxy.Exchange.Held, setting.Size(n)<<10)
+		return report.Same("proxy.held")
+	})},
+	row{Keys: "maxcontentfilecachescansize", Take: aNumber(1<<20, func(c *folder, n int) *report.Note {
+		c.w.Set.Proxy.Exchange.Inspected = setting.Size(n) << 10
+		return report.Same("proxy.inspected")
+	})},
+	row{Keys: "contentscannertimeout", Standard: []string{"60"}, Take: aNumber(600, func(c *folder, n int) *report.Note {
 		d := setting.Duration(time.Duration(n) * time.Second)
 		switch virus, icap := c.w.Set.Checks.Virus, c.w.Set.Checks.ICAP; {
-		case !isNumber || n <= 0 || n > 600:
 		case virus != nil:
 			virus.Timeout = d
 			return report.Same("checks.virus.timeout")
@@ -142,20 +134,39 @@ func (c *folder) convert(o option, opts map[string]option) *report.Note {
 			icap.Timeout = d
 			return report.Same("checks.icap.timeout")
 		}
-	case "anonymizelogs":
-		if o.value == "on" {
-			c.w.Set.Events.SQLite, c.w.Set.Events.Anonymise = "events.db", setting.Duration(24*time.Hour)
-			return report.Differs("events.anonymise", "rows lose their clients after a day")
+		return nil
+	})},
+	row{Keys: "anonymizelogs", Standard: []string{"off"}, Take: func(c *folder, o option) *report.Note {
+		if o.value != "on" {
+			return nil
 		}
-	case "maxuploadsize":
-		return c.uploads(o, n, isNumber)
-	case "httpworkers", "maxchildren":
-		if isNumber && n > 0 && n < 1<<20 {
-			c.w.Set.Proxy.Connections = setting.Count(n)
-			return report.Differs("proxy.connections", "connections wait for a turn under overload")
-		}
+		c.w.Set.Events.SQLite, c.w.Set.Events.Anonymise = "events.db", setting.Duration(24*time.Hour)
+		return report.Differs("events.anonymise", "rows lose their clients after a day")
+	}},
+	row{Keys: "maxuploadsize", Standard: []string{"-1"}, Take: (*folder).uploads},
+	row{Keys: "httpworkers", Standard: []string{"500"}, Take: aNumber(1<<20-1, connections)},
+	row{Keys: "maxchildren", Take: aNumber(1<<20-1, connections)},
+)
+
+// convert converts an option of a file with the options opts, and returns the note on it.
+func (c *folder) convert(o option, opts map[string]option) *report.Note {
+	c.opts = opts
+	if o.value == "" {
+		return &report.Note{Kind: report.Default}
 	}
-	return &report.Note{Kind: report.Lost, Why: whyNot(o.name)}
+	r := cmp.Or(table[o.name], &row{})
+	return cmp.Or(r.Convert(c, o, o.value), report.None(whyNot(o.name)))
+}
+
+// intercept makes the root that groups need to decrypt TLS, once.
+func (c *folder) intercept(o option) *report.Note {
+	if c.cut {
+		return &report.Note{Kind: report.Default}
+	}
+	c.cut = true
+	note := c.w.Intercept(o.Place, c.found(c.opts["cacertificatepath"].value), c.found(c.opts["caprivatekeypath"].value))
+	c.w.Decrypt = false // only for groups that ask for it
+	return note
 }
 
 // found returns the path where a file is now, or "" if it is missing.
@@ -203,9 +214,9 @@ func (c *folder) scanner(o option) *report.Note {
 }
 
 // uploads limits the bodies of clients, in KiB.
-func (c *folder) uploads(o option, n int, isNumber bool) *report.Note {
-	switch {
-	case !isNumber || n < 0 || n > 1<<30:
+func (c *folder) uploads(o option) *report.Note {
+	switch n, err := strconv.Atoi(o.value); {
+	case err != nil || n < 0 || n > 1<<30:
 		return &report.Note{Kind: report.Default}
 	case n == 0:
 		c.upload = append(c.upload, policy.Rule{Name: "no uploads", Action: "block", Method: []string{"POST", "PUT"}})

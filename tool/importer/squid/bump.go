@@ -10,7 +10,7 @@ import (
 )
 
 // bump converts a line of ssl_bump. at_step says when Squid decides; we decide once.
-func (c *config) bump(at report.Place, f []string) *report.Note {
+func (c *config) bump(f []string) *report.Note {
 	if len(f) == 0 {
 		return report.None("it contains no valid action")
 	}
@@ -24,7 +24,7 @@ func (c *config) bump(at report.Place, f []string) *report.Note {
 		names = append(names, name)
 		clients = clients && a != nil && (a.kind == "src" || a.kind == "group" || a.kind == "proxy_auth")
 	}
-	l := access{allow: f[0] != "terminate", names: names, at: at, bump: f[0]}
+	l := access{allow: f[0] != "terminate", names: names, at: c.at, bump: f[0]}
 	n := report.Same("decrypt: true")
 	switch f[0] {
 	case "peek", "stare":

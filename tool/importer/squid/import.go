@@ -46,6 +46,7 @@ type acl struct {
 // config has the parts of squid.conf that decide.
 type config struct {
 	w      *build.Work
+	at     report.Place // of the current option
 	dir    string
 	files  int // that were read
 	acls   map[string]*acl
@@ -199,79 +200,71 @@ func (c *config) convertJoint() {
 
 // option converts a line.
 func (c *config) option(at report.Place, f []string) {
-	say := func(n *report.Note) {
+	spell(c, f)
+	c.at = at
+	var n *report.Note
+	switch r, known := table[f[0]]; {
+	case known:
+		n = r.Convert(c, f[1:], valueOf(f[1:]))
+	case strings.HasPrefix(f[0], "icap_"), strings.HasPrefix(f[0], "adaptation_"):
+		n = report.Same("checks.icap, which asks each server by OPTIONS how it wants to be asked")
+	case len(f) == 2 && slices.Contains([]string{"off", "0", "none"}, f[1]):
+		n = report.Needless("it is switched off")
+	default:
+		n = report.None(cmp.Or(reasons.Of(f[0]), report.NoneOfOurs))
+	}
+	if n != nil {
 		n.Place, n.What = at, at.Text
 		c.w.Report.Add(n)
 	}
-	spell(c, f)
-	switch f[0] {
-	case "acl":
-		if len(f) < 3 {
-			say(report.None("an acl without values"))
-			return
-		}
-		a := c.acls[f[1]]
-		if a == nil {
-			a = &acl{kind: f[2], at: at}
-			c.acls[f[1]] = a
-		}
-		if a.kind != f[2] {
-			a.partial = true
-			say(report.None(fmt.Sprintf("%s is of type %s already", f[1], a.kind)))
-			return
-		}
-		if len(f) == 3 {
-			say(report.None("an acl without values, which never matches"))
-			return
-		}
-		if a.kind == "any-of" || a.kind == "all-of" {
-			a.lines = append(a.lines, f[3:])
-		}
-		a.anyCase = a.anyCase || slices.Contains(f[3:], "-i")
-		for _, v := range f[3:] {
-			if !strings.HasPrefix(v, "-") && !strings.HasPrefix(v, "+") {
-				values, err := c.values(at, v)
-				a.values, a.partial = append(a.values, values...), a.partial || err != nil
-			}
-		}
-		if a.kind == "src" && slices.ContainsFunc(a.values, func(v string) bool { return len(networksOf([]string{v})) == 0 }) {
-			a.partial = true
-		}
-		switch a.kind {
-		case "url_regex":
-			say(report.Differs("the rules that name it", "expressions see host and path here: neither the scheme nor a port, and no case"))
-		case "dst":
-			say(report.Differs("the rules that name it", "a request matches if it names one of these addresses; names are not resolved to compare"))
-		default:
-			say(report.Same("the rules that name it"))
-		}
-	case "http_access":
-		if len(f) < 3 {
-			say(report.None("it names no acl, so Squid ignores it"))
-			return
-		}
-		c.access = append(c.access, access{allow: f[1] == "allow", names: f[2:], at: at})
-	case "http_port", "https_port":
-		if len(f) > 1 {
-			say(c.port(f[0], f[1], f[2:]))
-		}
-	case "cache_peer":
-		say(peer(c, f[1:]))
-	default:
-		if n, ok := c.convertOption(at, f); ok {
-			say(n)
-			return
-		}
-		if last := f[len(f)-1]; len(f) == 2 && (last == "off" || last == "0" || last == "none") {
-			say(&report.Note{Kind: report.Default, Why: "it is switched off"})
-			return
-		}
-		say(report.None(cmp.Or(reasons.Of(f[0]), report.NoneOfOurs)))
+}
+
+// acl adds the values of a line to an acl.
+func (c *config) acl(f []string) *report.Note {
+	if len(f) < 2 {
+		return report.None("an acl without values")
 	}
+	name, kind, words := f[0], f[1], f[2:]
+	a := c.acls[name]
+	if a == nil {
+		a = &acl{kind: kind, at: c.at}
+		c.acls[name] = a
+	}
+	if a.kind != kind {
+		a.partial = true
+		return report.None(fmt.Sprintf("%s is of type %s already", name, a.kind))
+	}
+	if len(words) == 0 {
+		return report.None("an acl without values, which never matches")
+	}
+	if kind == "any-of" || kind == "all-of" {
+		a.lines = append(a.lines, words)
+	}
+	a.anyCase = a.anyCase || slices.Contains(words, "-i")
+	for _, v := range words {
+		if !strings.HasPrefix(v, "-") && !strings.HasPrefix(v, "+") {
+			values, err := c.values(v)
+			a.values, a.partial = append(a.values, values...), a.partial || err != nil
+		}
+	}
+	if kind == "src" && slices.ContainsFunc(a.values, func(v string) bool { return len(networksOf([]string{v})) == 0 }) {
+		a.partial = true
+	}
+	switch kind {
+	case "url_regex":
+		return report.Differs("the rules that name it", "expressions see host and path here: neither the scheme nor a port, and no case")
+	case "dst":
+		return report.Differs("the rules that name it", "a request matches if it names one of these addresses; names are not resolved to compare")
+	}
+	return report.Same("the rules that name it")
 }
 
 // port converts a port and its options.
-func (c *config) port(kind, addr string, options []string) *report.Note {
+func (c *config) port(f []string, https bool) *report.Note {
+	if len(f) == 0 {
+		return nil
+	}
+	addr, options := f[0], f[1:]
 	if !strings.Contains(addr, ":") {
 		addr = "[::]:" + addr
 	}
@@ -280,7 +273,7 @@ func (c *config) port(kind, addr string, options []string) *report.Note {
 		return slices.ContainsFunc(options, func(s string) bool { return slices.Contains(words, s) })
 	}
 	cert, key := c.optionFile(options, "cert="), c.optionFile(options, "key=")
-	speaksTLS := kind == "https_port" && !has("tproxy", "intercept", "transparent", "ssl-bump")
+	speaksTLS := https && !has("tproxy", "intercept", "transparent", "ssl-bump")
 	if !speaksTLS {
 		c.cert, c.key = cmp.Or(c.cert, cert), cmp.Or(c.key, key)
 	}
@@ -320,7 +313,7 @@ func (c *config) optionFile(options []string, prefix string) string {
 }
 
 // values returns the values that a word of an acl stands for: a quoted file has one per line.
-func (c *config) values(at report.Place, v string) (all []string, err error) {
+func (c *config) values(v string) (all []string, err error) {
 	if !strings.HasPrefix(v, `"`) {
 		return []string{v}, nil
 	}
@@ -336,7 +329,7 @@ func (c *config) values(at report.Place, v string) (all []string, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			why = "the file is not there: copy it beside squid.conf and import again"
 		}
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: v, Why: why})
+		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: c.at, What: v, Why: why})
 	}
 	return all, err
 }

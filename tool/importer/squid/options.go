@@ -17,175 +17,198 @@ import (
 	"shuultuur/tool/importer/report"
 )
 
-// times maps times of Squid to our settings.
-var times = map[string]struct {
-	standard time.Duration
-	ours     string
-	to       func(c *config) *setting.Duration
-}{
-	"connect_timeout":            {time.Minute, "proxy.dial", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Upstream.Dial }},
-	"read_timeout":               {15 * time.Minute, "proxy.answer", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Upstream.Answer }},
-	"request_timeout":            {5 * time.Minute, "proxy.head-time", func(c *config) *setting.Duration { return &c.w.Set.Proxy.HeadTime }},
-	"request_start_timeout":      {5 * time.Minute, "proxy.idle", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Idle }},
-	"client_idle_pconn_timeout":  {2 * time.Minute, "proxy.idle", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Idle }},
-	"server_idle_pconn_timeout":  {time.Minute, "proxy.upstream-idle", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Upstream.Idle }},
-	"persistent_request_timeout": {2 * time.Minute, "proxy.idle", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Idle }},
-	"pconn_timeout":              {time.Minute, "proxy.upstream-idle", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Upstream.Idle }},
-	"client_lifetime":            {24 * time.Hour, "proxy.total", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Total }},
-	"shutdown_lifetime":          {30 * time.Second, "proxy.drain", func(c *config) *setting.Duration { return &c.w.Set.Proxy.Drain }},
+// A row is about an option of Squid. Its value is the words behind the option.
+type row = report.Row[*config, []string]
+
+// valueOf returns the first of the words behind an option, or "".
+func valueOf(f []string) string {
+	if len(f) == 0 {
+		return ""
+	}
+	return f[0]
 }
 
-// system names options for which the service manager or the system is responsible.
-var system = []string{"cache_effective_user", "cache_effective_group", "pid_filename", "coredump_dir", "logfile_rotate", "workers", "cpu_affinity_map",
-	"debug_options", "cache_log", "cache_store_log", "mime_table", "hosts_file", "max_filedescriptors", "unlinkd_program", "netdb_filename", "visible_hostname", "unique_hostname"}
-
-// convertOption converts options other than ports, acls and parents; ok is false if the
-// option is unknown.
-// Long because each option has a case.
-func (c *config) convertOption(at report.Place, f []string) (n *report.Note, ok bool) {
-	value := ""
-	if len(f) > 1 {
-		value = f[1]
-	}
-	if n, is := c.scanners.take(f); is {
-		return n, true
-	}
-	if t, is := times[f[0]]; is {
-		return takeTime(t.ours, t.standard, f[1:], func() *setting.Duration { return t.to(c) }), true
-	}
-	if slices.Contains(system, f[0]) {
-		return &report.Note{Kind: report.Default, Why: "the service manager and the system do that"}, true
-	}
-	switch f[0] {
-	case "ssl_bump":
-		return c.bump(at, f[1:]), true
-	case "sslcrtd_program", "sslcrtd_children", "sslproxy_session_cache_size", "sslproxy_session_ttl":
-		return report.Same("intercept, which makes certificates itself"), true
-	case "sslproxy_cert_error":
-		if len(f) < 3 {
-			return report.None("it contains no valid action and acl"), true
+// table has the options that have an equivalent, or need none.
+var table = report.Rows(
+	row{Keys: "acl", Take: (*config).acl},
+	row{Keys: "http_access", Take: func(c *config, f []string) *report.Note {
+		if len(f) < 2 {
+			return report.None("it names no acl, so Squid ignores it")
 		}
-		return certificates(c, access{allow: value == "allow", names: f[2:], at: at}), true
-	case "tls_outgoing_options", "sslproxy_flags":
-		if strings.Contains(at.Text, "DONT_VERIFY_PEER") {
-			return certificates(c, access{allow: true, names: []string{"all"}, at: at}), true
+		c.access = append(c.access, access{allow: f[0] == "allow", names: f[1:], at: c.at})
+		return nil // noteLine reports it once all acls are known
+	}},
+	row{Keys: "http_port", Take: func(c *config, f []string) *report.Note { return c.port(f, false) }},
+	row{Keys: "https_port", Take: func(c *config, f []string) *report.Note { return c.port(f, true) }},
+	row{Keys: "cache_peer", Take: peer},
+	row{Keys: "icap_enable", Take: func(c *config, f []string) *report.Note {
+		if c.scanners.on = valueOf(f) == "on"; !c.scanners.on {
+			return &report.Note{Kind: report.Default}
 		}
-		return c.trust(at, f[1:]), true
-	case "sslproxy_cafile":
-		return c.trust(at, f[1:]), true
-	case "auth_param":
-		return c.auth(f[1:]), true
-	case "external_acl_type":
-		return external(c, f[1:]), true
-	case "request_header_add":
-		return addField(c, f[1:]), true
-	case "cache", "no_cache", "store_miss":
-		return uncached(c, f[1:]), true
-	case "request_header_max_size", "reply_header_max_size":
-		if s, ok := Size(f[1:]); ok && s >= 1<<10 && s <= 1<<20 {
+		return report.Same("checks.icap")
+	}},
+	row{Keys: "icap_service", Take: func(c *config, f []string) *report.Note { return c.scanners.service(f) }},
+	row{Keys: "icap_send_client_ip adaptation_send_client_ip icap_send_client_username adaptation_send_username", Take: func(c *config, f []string) *report.Note {
+		c.scanners.Clients = c.scanners.Clients || valueOf(f) == "on"
+		return report.Same("checks.icap.clients")
+	}},
+	row{Keys: "icap_connect_timeout", Take: aTime("checks.icap.connect", 30*time.Second, func(c *config) *setting.Duration { return &c.scanners.Connect })},
+	row{Keys: "icap_io_timeout", Take: aTime("checks.icap.timeout", 15*time.Minute, func(c *config) *setting.Duration { return &c.scanners.Timeout })},
+	row{Keys: "adaptation_service_set", Take: func(c *config, _ []string) *report.Note {
+		c.scanners.set = true
+		return report.Same("checks.icap.servers")
+	}},
+	row{Keys: "adaptation_access icap_access", Take: func(_ *config, f []string) *report.Note {
+		if len(f) > 2 && f[1] == "allow" && !slices.Equal(f[2:], []string{"all"}) || len(f) > 1 && f[1] == "deny" {
+			return report.Differs("checks.icap", "it gets everything that no earlier rule decides: a rule with action: allow in front exempts the rest")
+		}
+		return report.Same("checks.icap")
+	}},
+	row{Keys: "connect_timeout", Take: aTime("proxy.dial", time.Minute, func(c *config) *setting.Duration { return &c.w.Set.Proxy.Upstream.Dial })},
+	row{Keys: "read_timeout", Take: aTime("proxy.answer", 15*time.Minute, func(c *config) *setting.Duration { return &c.w.Set.Proxy.Upstream.Answer })},
+	row{Keys: "request_timeout", Take: aTime("proxy.head-time", 5*time.Minute, func(c *config) *setting.Duration { return &c.w.Set.Proxy.HeadTime })},
+	row{Keys: "request_start_timeout", Take: aTime("proxy.idle", 5*time.Minute, func(c *config) *setting.Duration { return &c.w.Set.Proxy.Idle })},
+	row{Keys: "client_idle_pconn_timeout persistent_request_timeout", Take: aTime("proxy.idle", 2*time.Minute, func(c *config) *setting.Duration { return &c.w.Set.Proxy.Idle })},
+	row{Keys: "server_idle_pconn_timeout pconn_timeout", Take: aTime("proxy.upstream-idle", time.Minute, func(c *config) *setting.Duration { return &c.w.Set.Proxy.Upstream.Idle })},
+	row{Keys: "client_lifetime", Take: aTime("proxy.total", 24*time.Hour, func(c *config) *setting.Duration { return &c.w.Set.Proxy.Total })},
+	row{Keys: "shutdown_lifetime", Take: aTime("proxy.drain", 30*time.Second, func(c *config) *setting.Duration { return &c.w.Set.Proxy.Drain })},
+	row{Keys: "cache_effective_user cache_effective_group pid_filename coredump_dir logfile_rotate workers cpu_affinity_map debug_options cache_log cache_store_log mime_table hosts_file max_filedescriptors unlinkd_program netdb_filename visible_hostname unique_hostname",
+		Note: report.Needless("the service manager and the system do that")},
+	row{Keys: "ssl_bump", Take: (*config).bump},
+	row{Keys: "sslcrtd_program sslcrtd_children sslproxy_session_cache_size sslproxy_session_ttl", Note: report.Same("intercept, which makes certificates itself")},
+	row{Keys: "sslproxy_cert_error", Take: func(c *config, f []string) *report.Note {
+		if len(f) < 2 {
+			return report.None("it contains no valid action and acl")
+		}
+		return certificates(c, access{allow: f[0] == "allow", names: f[1:], at: c.at})
+	}},
+	row{Keys: "tls_outgoing_options sslproxy_flags", Take: func(c *config, f []string) *report.Note {
+		if strings.Contains(c.at.Text, "DONT_VERIFY_PEER") {
+			return certificates(c, access{allow: true, names: []string{"all"}, at: c.at})
+		}
+		return c.trust(f)
+	}},
+	row{Keys: "sslproxy_cafile", Take: (*config).trust},
+	row{Keys: "auth_param", Take: (*config).auth},
+	row{Keys: "external_acl_type", Take: external},
+	row{Keys: "request_header_add", Take: addField},
+	row{Keys: "cache no_cache store_miss", Take: uncached},
+	row{Keys: "request_header_max_size reply_header_max_size", Take: func(c *config, f []string) *report.Note {
+		if s, ok := Size(f); ok && s >= 1<<10 && s <= 1<<20 {
 			c.w.Set.Proxy.Upstream.Head = max(c.w.Set.Proxy.Upstream.Head, s)
-			return report.Same("proxy.head"), true
+			return report.Same("proxy.head")
 		}
-		return report.ByHand("proxy.head", "it contains no valid size from 1 KiB to 1 MiB"), true
-	case "cache_mem", "maximum_object_size", "maximum_object_size_in_memory", "cache_dir", "minimum_object_size":
-		return c.stored(f), true
-	case "access_log":
-		return c.accessLog(f[1:]), true
-	case "cache_mgr":
-		c.w.Set.Pages.Contact = value
-		return report.Same("pages.contact"), true
-	case "cache_peer_access":
-		if len(f) > 3 && f[2] == "deny" && f[3] != "all" {
-			return c.direct(f[3:]), true
+		return report.ByHand("proxy.head", "it contains no valid size from 1 KiB to 1 MiB")
+	}},
+	row{Keys: "cache_mem", Take: func(c *config, f []string) *report.Note {
+		return c.stored(f, report.Same("cache.memory"), func(to *cache.Config, s setting.Size) { to.Memory = max(s, 1<<20) })
+	}},
+	row{Keys: "maximum_object_size", Take: func(c *config, f []string) *report.Note {
+		return c.stored(f, report.Same("cache.object"), func(to *cache.Config, s setting.Size) { to.Object = s })
+	}},
+	row{Keys: "cache_dir", Take: func(c *config, f []string) *report.Note { // a type, a folder, and MB
+		megabytes := append(slices.Clone(f[min(2, len(f)):min(3, len(f))]), "MB")
+		return c.stored(megabytes, report.Differs("cache.disk", "in the data folder; name another one with cache.folder"), func(to *cache.Config, s setting.Size) { to.Disk = s })
+	}},
+	row{Keys: "maximum_object_size_in_memory minimum_object_size", Take: func(c *config, _ []string) *report.Note { return c.stored(nil, nil, nil) }},
+	row{Keys: "access_log", Take: (*config).accessLog},
+	row{Keys: "cache_mgr", Take: func(c *config, f []string) *report.Note {
+		c.w.Set.Pages.Contact = valueOf(f)
+		return report.Same("pages.contact")
+	}},
+	row{Keys: "cache_peer_access", Take: func(c *config, f []string) *report.Note {
+		if len(f) > 2 && f[1] == "deny" && f[2] != "all" {
+			return c.direct(f[2:])
 		}
-		return report.Same("proxy.parent"), true
-	case "acl_uses_indirect_client", "log_uses_indirect_client":
-		if value == "on" {
-			return report.Same("proxy.trusted"), true
+		return report.Same("proxy.parent")
+	}},
+	row{Keys: "acl_uses_indirect_client log_uses_indirect_client", Take: func(_ *config, f []string) *report.Note {
+		if valueOf(f) == "on" {
+			return report.Same("proxy.trusted")
 		}
-		return report.None("a client that a trusted proxy names is the client everywhere"), true
-	case "collapsed_forwarding", "httpd_suppress_version_string":
-		if value == "on" {
-			return report.Same("no setting is needed: it is always so"), true
+		return report.None("a client that a trusted proxy names is the client everywhere")
+	}},
+	row{Keys: "collapsed_forwarding httpd_suppress_version_string", Take: func(_ *config, f []string) *report.Note {
+		if valueOf(f) == "on" {
+			return report.Same("no setting is needed: it is always so")
 		}
-		return &report.Note{Kind: report.Default}, true
-	case "client_persistent_connections", "server_persistent_connections", "half_closed_clients", "pipeline_prefetch", "buffered_logs", "mail_program", "mail_from", "client_request_buffer_max_size":
-		return &report.Note{Kind: report.Default, Why: sized}, true
-	case "strip_query_terms":
-		return report.Differs("events", "the record has whole addresses; events: anonymise has it forget who asked"), true
-	case "via":
-		if value == "on" {
+		return &report.Note{Kind: report.Default}
+	}},
+	row{Keys: "client_persistent_connections server_persistent_connections half_closed_clients pipeline_prefetch buffered_logs mail_program mail_from client_request_buffer_max_size", Note: report.Needless(sized)},
+	row{Keys: "strip_query_terms", Note: report.Differs("events", "the record has whole addresses; events: anonymise has it forget who asked")},
+	row{Keys: "via", Take: func(c *config, f []string) *report.Note {
+		if valueOf(f) == "on" {
 			c.w.Set.Proxy.Via, c.w.Set.Proxy.ViaResponses = "on", "on"
 		}
-		return report.Same("proxy.via"), true
-	case "forwarded_for":
-		if value == "delete" || value == "off" || value == "transparent" {
-			return report.Differs("proxy", "X-Forwarded-For is not added"), true
+		return report.Same("proxy.via")
+	}},
+	row{Keys: "forwarded_for", Take: func(_ *config, f []string) *report.Note {
+		if slices.Contains([]string{"delete", "off", "transparent"}, valueOf(f)) {
+			return report.Differs("proxy", "X-Forwarded-For is not added")
 		}
-		return report.ByHand("proxy.parent", "clients' addresses are not sent to origins"), true
-	case "follow_x_forwarded_for":
-		return c.follow(f[1:]), true
-	case "client_ip_max_connections":
-		if v, err := strconv.ParseUint(value, 10, 20); err == nil && v > 0 {
+		return report.ByHand("proxy.parent", "clients' addresses are not sent to origins")
+	}},
+	row{Keys: "follow_x_forwarded_for", Take: (*config).follow},
+	row{Keys: "client_ip_max_connections", Take: func(c *config, f []string) *report.Note {
+		if v, err := strconv.ParseUint(valueOf(f), 10, 20); err == nil && v > 0 {
 			c.w.Set.Proxy.PerClient = setting.Count(v)
-			return report.Same("proxy.per-client"), true
+			return report.Same("proxy.per-client")
 		}
-		return &report.Note{Kind: report.Default}, true
-	case "request_body_max_size":
-		return c.largest(f[1:]), true
-	case "http_reply_access":
-		if len(f) > 2 {
-			c.replies = append(c.replies, access{allow: f[1] == "allow", names: f[2:], at: at})
+		return &report.Note{Kind: report.Default}
+	}},
+	row{Keys: "request_body_max_size", Standard: []string{"", "0"}, Take: func(c *config, f []string) *report.Note {
+		var ok bool
+		if c.upload, ok = Size(f); !ok {
+			return report.ByHand("larger", "it contains no valid size")
 		}
-		return report.Same("rules by type, before the others"), true
-	case "deny_info":
-		if len(f) > 2 {
-			for _, acl := range f[2:] {
-				c.denyInfo[acl] = f[1]
+		return report.Same("a rule with larger")
+	}},
+	row{Keys: "http_reply_access", Take: func(c *config, f []string) *report.Note {
+		if len(f) > 1 {
+			c.replies = append(c.replies, access{allow: f[0] == "allow", names: f[1:], at: c.at})
+		}
+		return report.Same("rules by type, before the others")
+	}},
+	row{Keys: "deny_info", Take: (*config).refusals},
+	row{Keys: "always_direct", Take: func(c *config, f []string) *report.Note {
+		if len(f) > 1 && f[0] == "allow" {
+			return c.direct(f[1:])
+		}
+		return report.Same("proxy.parent")
+	}},
+	row{Keys: "never_direct prefer_direct nonhierarchical_direct", Note: report.Same("proxy.parent")},
+	row{Keys: "refresh_pattern", Note: report.Differs("cache", "the origin says how long an object is fresh; cache.rules has exceptions")},
+	row{Keys: "dns_nameservers", Note: report.ByHand("dns: forward: upstreams", "the proxy asks the system's resolver: write these servers into /etc/resolv.conf, or under dns: forward: upstreams where our name server is used")},
+)
+
+// aTime converts a number and its unit, unless they are the time that Squid has anyway.
+func aTime(ours string, standard time.Duration, to func(c *config) *setting.Duration) func(*config, []string) *report.Note {
+	return func(c *config, f []string) *report.Note {
+		if len(f) == 0 {
+			return report.None("it contains no valid time")
+		}
+		number, err := strconv.ParseFloat(f[0], 64)
+		unit := time.Second
+		if len(f) > 1 {
+			var ok bool
+			u := strings.TrimSuffix(strings.ToLower(f[1]), "s")
+			if unit, ok = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[u]; !ok {
+				err = fmt.Errorf("%q is not a unit", f[1])
 			}
 		}
-		if _, ok := c.denyTo(value); !ok {
-			return report.Differs("action: block", "pages are the gateway's own; see pages.templates"), true
+		d := time.Duration(number * float64(unit))
+		switch {
+		case err != nil || d < time.Second || d > 7*24*time.Hour:
+			return report.ByHand(ours, "it contains no valid time from a second to a week")
+		case d == standard:
+			return &report.Note{Kind: report.Default}
 		}
-		return report.Same("action: redirect"), true
-	case "never_direct", "always_direct", "prefer_direct", "nonhierarchical_direct":
-		if f[0] == "always_direct" && len(f) > 2 && f[1] == "allow" {
-			return c.direct(f[2:]), true
-		}
-		return report.Same("proxy.parent"), true
-	case "refresh_pattern":
-		return report.Differs("cache", "the origin says how long an object is fresh; cache.rules has exceptions"), true
-	case "dns_nameservers":
-		return report.ByHand("dns: forward: upstreams", "the proxy asks the system's resolver: write these servers into /etc/resolv.conf, or under dns: forward: upstreams where our name server is used"), true
+		*to(c) = setting.Duration(d)
+		return report.Same(ours)
 	}
-	return n, false
 }
 
-func takeTime(ours string, standard time.Duration, f []string, to func() *setting.Duration) *report.Note {
-	if len(f) == 0 {
-		return report.None("it contains no valid time")
-	}
-	number, err := strconv.ParseFloat(f[0], 64)
-	unit := time.Second
-	if len(f) > 1 {
-		var ok bool
-		u := strings.TrimSuffix(strings.ToLower(f[1]), "s")
-		if unit, ok = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[u]; !ok {
-			err = fmt.Errorf("%q is not a unit", f[1])
-		}
-	}
-	d := time.Duration(number * float64(unit))
-	switch {
-	case err != nil || d < time.Second || d > 7*24*time.Hour:
-		return report.ByHand(ours, "it contains no valid time from a second to a week")
-	case d == standard:
-		return &report.Note{Kind: report.Default}
-	}
-	*to() = setting.Duration(d)
-	return report.Same(ours)
-}
-
-func (c *config) trust(at report.Place, f []string) *report.Note {
+func (c *config) trust(f []string) *report.Note {
 	for _, word := range f {
 		file := strings.TrimPrefix(word, "cafile=")
 		if strings.Contains(file, "=") || strings.HasPrefix(file, "-") {
@@ -213,31 +236,17 @@ func Size(f []string) (setting.Size, bool) {
 	return setting.Size(n * unit), err == nil && n*unit > 0
 }
 
-// stored converts Squid's settings of its cache.
-func (c *config) stored(f []string) *report.Note {
+// stored converts a size of Squid's cache; n is the note if it is valid.
+func (c *config) stored(f []string, n *report.Note, take func(to *cache.Config, s setting.Size)) *report.Note {
 	if c.cache == nil {
 		c.cache = &cache.Config{}
 	}
-	switch f[0] {
-	case "cache_mem":
-		if s, ok := Size(f[1:]); ok {
-			c.cache.Memory = max(s, 1<<20)
-			return report.Same("cache.memory")
-		}
-	case "maximum_object_size":
-		if s, ok := Size(f[1:]); ok {
-			c.cache.Object = s
-			return report.Same("cache.object")
-		}
-	case "cache_dir":
-		if len(f) > 3 {
-			if s, ok := Size([]string{f[3], "MB"}); ok {
-				c.cache.Disk = s
-				return report.Differs("cache.disk", "in the data folder; name another one with cache.folder")
-			}
-		}
+	s, ok := Size(f)
+	if !ok {
+		return report.Differs("cache", "objects are kept in memory or on the disk by how often they are requested")
 	}
-	return report.Differs("cache", "objects are kept in memory or on the disk by how often they are requested")
+	take(c.cache, s)
+	return n
 }
 
 func (c *config) accessLog(f []string) *report.Note {
@@ -277,18 +286,6 @@ func (c *config) follow(f []string) *report.Note {
 	return report.Same("proxy.trusted")
 }
 
-// largest refuses requests with bodies that are too large.
-func (c *config) largest(f []string) *report.Note {
-	if len(f) == 0 || f[0] == "0" {
-		return &report.Note{Kind: report.Default}
-	}
-	var ok bool
-	if c.upload, ok = Size(f); !ok {
-		return report.ByHand("larger", "it contains no valid size")
-	}
-	return report.Same("a rule with larger")
-}
-
 // direct converts the hosts that bypass the parent.
 func (c *config) direct(names []string) *report.Note {
 	for _, name := range names {
@@ -301,6 +298,19 @@ func (c *config) direct(names []string) *report.Note {
 		}
 	}
 	return report.Same("proxy.no-parent")
+}
+
+// refusals converts where to send those whom acls refuse.
+func (c *config) refusals(f []string) *report.Note {
+	if len(f) > 1 {
+		for _, acl := range f[1:] {
+			c.denyInfo[acl] = f[0]
+		}
+	}
+	if _, ok := c.denyTo(valueOf(f)); !ok {
+		return report.Differs("action: block", "pages are the gateway's own; see pages.templates")
+	}
+	return report.Same("action: redirect")
 }
 
 // denyTo converts the address in deny_info.
