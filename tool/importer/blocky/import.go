@@ -3,10 +3,10 @@
 package blocky
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,21 +17,6 @@ import (
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/report"
 )
-
-// defaults are the values that Blocky 0.26 uses for omitted keys.
-var defaults = map[string][]string{
-	"upstreams.timeout": {"2s"}, "upstreams.init.strategy": {"blocking"}, "connectIPVersion": {"dual"},
-	"customDNS.customTTL": {"1h"}, "customDNS.filterUnmappedTypes": {"true"},
-	"blocking.blockTTL": {"6h"}, "blocking.loading.concurrency": {"4"}, "blocking.loading.strategy": {"blocking"},
-	"blocking.loading.maxErrorsPerSource": {"5"}, "blocking.loading.downloads.timeout": {"5s"},
-	"blocking.loading.downloads.attempts": {"3"}, "blocking.loading.downloads.cooldown": {"500ms"},
-	"caching.minTime": {"0s"}, "caching.maxTime": {"0s"}, "caching.prefetchExpires": {"2h"}, "caching.prefetchThreshold": {"5"},
-	"caching.cacheTimeNegative": {"30m"}, "prometheus.path": {"/metrics"}, "ports.dohPath": {"/dns-query"},
-	"log.level": {"info"}, "log.format": {"text"}, "log.timestamp": {"true"}, "minTlsServeVersion": {"1.2"},
-	"queryLog.creationAttempts": {"3"}, "queryLog.creationCooldown": {"2s"}, "queryLog.flushInterval": {"30s"},
-	"hostsFile.hostsTTL": {"1h"}, "hostsFile.filterLoopback": {"true"}, "specialUseDomains.rfc6762-appendixG": {"true"},
-	"specialUseDomains.enable": {"true"}, "ede.enable": {"true"},
-}
 
 // reasons are the reasons why keys have no equivalent.
 var reasons = report.Reasons{
@@ -60,6 +45,7 @@ var reasons = report.Reasons{
 
 // A config reads the settings of Blocky.
 type config struct {
+	p     *build.Plain // with the place of the current key
 	dir   string
 	every time.Duration // interval of checks of lists; 0: not set
 	tls   bool          // whether the certificate can be used
@@ -91,82 +77,125 @@ func Import(w *build.Work, file string) error {
 	return nil
 }
 
-func (b *config) take(p *build.Plain, key, value string) *report.Note {
-	if slices.Contains(defaults[key], value) {
-		return &report.Note{Kind: report.Default}
-	}
-	top, rest, _ := strings.Cut(key, ".")
-	group, name, _ := strings.Cut(rest, ".")
-	dns := p.Work.Set.UseDNS()
-	switch {
-	case strings.HasPrefix(key, "upstreams.groups.default"), strings.HasPrefix(key, "upstream.default"):
-		return p.Upstream(value)
-	case key == "upstreams.strategy":
-		if dns.Forward.Order = forward.Fastest; value == "strict" {
-			dns.Forward.Order = forward.Strict
+// A row is about a key.
+type row = report.Row[*config, string]
+
+// table has the keys without a name in them, and the values that Blocky 0.26 uses for omitted
+// ones.
+var table = report.Rows(
+	row{Keys: "connectIPVersion", Standard: []string{"dual"}},
+	row{Keys: "upstreams.init.strategy blocking.loading.strategy", Standard: []string{"blocking"}},
+	row{Keys: "customDNS.customTTL hostsFile.hostsTTL", Standard: []string{"1h"}},
+	row{Keys: "customDNS.filterUnmappedTypes hostsFile.filterLoopback log.timestamp specialUseDomains.rfc6762-appendixG specialUseDomains.enable ede.enable", Standard: []string{"true"}},
+	row{Keys: "blocking.loading.concurrency", Standard: []string{"4"}},
+	row{Keys: "blocking.loading.maxErrorsPerSource caching.prefetchThreshold", Standard: []string{"5"}},
+	row{Keys: "blocking.loading.downloads.timeout", Standard: []string{"5s"}},
+	row{Keys: "blocking.loading.downloads.attempts queryLog.creationAttempts", Standard: []string{"3"}},
+	row{Keys: "blocking.loading.downloads.cooldown", Standard: []string{"500ms"}},
+	row{Keys: "caching.prefetchExpires", Standard: []string{"2h"}},
+	row{Keys: "queryLog.creationCooldown", Standard: []string{"2s"}},
+	row{Keys: "queryLog.flushInterval", Standard: []string{"30s"}},
+	row{Keys: "prometheus.path", Standard: []string{"/metrics"}},
+	row{Keys: "ports.dohPath", Standard: []string{"/dns-query"}},
+	row{Keys: "log.level", Standard: []string{"info"}},
+	row{Keys: "log.format", Standard: []string{"text"}},
+	row{Keys: "upstreams.strategy", Take: func(b *config, v string) *report.Note {
+		f := &b.p.Work.Set.UseDNS().Forward
+		if f.Order = forward.Fastest; v == "strict" {
+			f.Order = forward.Strict
 			return report.Same("dns: forward: order: strict")
 		}
 		return report.Differs("dns: forward: order", "the fastest upstream is asked, and another one if it does not answer")
-	case key == "upstreams.timeout":
-		return takeTime(value, "dns: forward: timeout", 100*time.Millisecond, 5*time.Second, &dns.Forward.Timeout)
-	case top == "bootstrapDns":
-		return p.Bootstrap(strings.TrimPrefix(value, "tcp+udp:"))
-	case top == "customDNS" && group == "mapping" && name != "":
-		for a := range strings.SplitSeq(value, ",") {
-			p.Work.Host(p.At, name, strings.TrimSpace(a))
-		}
-		return report.Same("dns: hosts")
-	case top == "conditional" && group == "mapping" && name != "":
-		for a := range strings.SplitSeq(value, ",") {
-			p.Work.Route(p.At, name, strings.TrimSpace(a))
-		}
-		return report.Same("dns: forward: routes")
-	case top == "blocking":
-		return b.blocking(p, key, group, name, value)
-	case key == "caching.minTime":
-		return takeTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL)
-	case key == "caching.maxItemsCount":
-		return p.Work.Set.CacheEntries(value)
-	case key == "caching.maxTime":
-		return takeTime(value, "dns: cache: max-ttl", time.Second, build.Week, &dns.Cache.MaxTTL)
-	case key == "caching.cacheTimeNegative":
-		return takeTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative)
-	case key == "caching.prefetching" && value == "true":
-		return report.Differs("dns: cache", "names in use are fetched before they expire")
-	case top == "clientLookup" && group == "clients" && name != "":
-		return b.client(p, name, value)
-	case key == "filtering.queryTypes":
-		return p.RefuseType(value)
-	case top == "queryLog", top == "prometheus", top == "hostsFile":
-		return b.record(p, key, value)
-	case key == "dnssec.validate":
-		return p.Validate(value)
-	case top == "ports", top == "port", key == "certFile", key == "keyFile", key == "minTlsServeVersion":
-		return b.port(p, key, value)
-	}
-	return report.None(reasons.Of(key))
-}
-
-func (b *config) blocking(p *build.Plain, key, group, name, value string) *report.Note {
-	switch {
-	case group == "denylists" || group == "blackLists":
-		return b.listsOf(p, name).List(true, value)
-	case group == "allowlists" || group == "whiteLists":
-		return b.listsOf(p, name).List(false, value)
-	case group == "blockType":
-		return p.Answer(value)
-	case group == "blockTTL":
-		return takeTime(value, "dns: block: ttl", time.Second, 24*time.Hour, &p.Work.Set.UseDNS().Names.Block.TTL)
-	case group == "clientGroupsBlock":
-		b.clients[name] = append(b.clients[name], value)
-		return report.Same("a policy of these clients")
-	case key == "blocking.loading.refreshPeriod", key == "blocking.refreshPeriod":
-		d, err := duration(value)
+	}},
+	row{Keys: "upstreams.timeout", Standard: []string{"2s"}, Take: between("dns: forward: timeout", 100*time.Millisecond, 5*time.Second, func(dns *build.NameServer) *setting.Duration { return &dns.Forward.Timeout })},
+	row{Keys: "blocking.blockType", Take: func(b *config, v string) *report.Note { return b.p.Answer(v) }},
+	row{Keys: "blocking.blockTTL", Standard: []string{"6h"}, Take: between("dns: block: ttl", time.Second, 24*time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Names.Block.TTL })},
+	row{Keys: "blocking.loading.refreshPeriod blocking.refreshPeriod", Take: func(b *config, v string) *report.Note {
+		d, err := duration(v)
 		if err != nil || d < time.Hour {
 			return report.Differs("lists: every", "lists are checked once a day")
 		}
 		b.every = min(d, 365*24*time.Hour)
 		return report.Same("lists: every")
+	}},
+	row{Keys: "caching.minTime", Standard: []string{"0s"}, Take: between("dns: cache: min-ttl", time.Second, time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MinTTL })},
+	row{Keys: "caching.maxTime", Standard: []string{"0s"}, Take: between("dns: cache: max-ttl", time.Second, build.Week, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MaxTTL })},
+	row{Keys: "caching.cacheTimeNegative", Standard: []string{"30m"}, Take: between("dns: cache: negative-ttl", time.Second, 24*time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.Negative })},
+	row{Keys: "caching.maxItemsCount", Take: func(b *config, v string) *report.Note { return b.p.Work.Set.CacheEntries(v) }},
+	row{Keys: "caching.prefetching", Take: ifTrue("dns: cache", "names in use are fetched before they expire")},
+	row{Keys: "filtering.queryTypes", Take: func(b *config, v string) *report.Note { return b.p.RefuseType(v) }},
+	row{Keys: "dnssec.validate", Take: func(b *config, v string) *report.Note { return b.p.Validate(v) }},
+	row{Keys: "queryLog.type", Take: func(b *config, v string) *report.Note {
+		if v == "none" {
+			b.p.Work.LeaveOutQueries()
+			return report.Same("dns: log: off")
+		}
+		return report.Differs("events", "the record is the gateway's own database; \"shuultuur events\" searches it")
+	}},
+	row{Keys: "queryLog.logRetentionDays", Take: func(b *config, v string) *report.Note {
+		days, err := strconv.Atoi(v)
+		if err != nil || days <= 0 || days > 36500 {
+			return report.ByHand("events: keep", "rows are kept for 90 days")
+		}
+		b.p.Work.KeepRecord(time.Duration(days) * 24 * time.Hour)
+		return report.Same("events: keep")
+	}},
+	row{Keys: "prometheus.enable", Take: ifTrue("listen: admin", "metrics are at /metrics of that address")},
+	row{Keys: "hostsFile.sources hostsFile.filePath", Take: func(b *config, v string) *report.Note {
+		if strings.Contains(v, "://") || strings.Contains(v, "\n") {
+			return report.ByHand("dns: hosts-files", "save it as a file, and name that there")
+		}
+		n := &b.p.Work.Set.UseDNS().Names
+		n.HostsFiles = append(n.HostsFiles, setting.File(v))
+		return report.Same("dns: hosts-files")
+	}},
+	row{Keys: "ports.dns port", Take: func(b *config, v string) *report.Note {
+		s := &b.p.Work.Set.UseDNS().Server
+		if !b.ports { // replaces our default
+			s.Listen, b.ports = nil, true
+		}
+		s.Listen = append(s.Listen, build.ListenAddresses(v)...)
+		return report.Same("dns: listen")
+	}},
+	row{Keys: "ports.tls", Take: encrypted("dns: tls", func(dns *build.NameServer) *setting.OneOrMore[string] { return &dns.Server.TLS })},
+	row{Keys: "ports.https", Take: encrypted("dns: https", func(dns *build.NameServer) *setting.OneOrMore[string] { return &dns.Server.HTTPS })},
+	row{Keys: "certFile", Take: encrypted("dns: cert", nil)},
+	row{Keys: "keyFile", Take: encrypted("dns: key", nil)},
+	row{Keys: "minTlsServeVersion", Standard: []string{"1.2"}, Note: report.Differs("dns: tls", "TLS 1.2 and 1.3 are spoken")},
+)
+
+// take converts a key. Those with the name of a host, list or client in them have no row.
+func (b *config) take(p *build.Plain, key, value string) *report.Note {
+	b.p = p
+	if n := cmp.Or(table[key], &row{}).Convert(b, value, value); n != nil {
+		return n
+	}
+	top, rest, _ := strings.Cut(key, ".")
+	group, name, _ := strings.Cut(rest, ".")
+	switch section := top + "." + group; {
+	case strings.HasPrefix(key, "upstreams.groups.default"), strings.HasPrefix(key, "upstream.default"):
+		return p.Upstream(value)
+	case top == "bootstrapDns":
+		return p.Bootstrap(strings.TrimPrefix(value, "tcp+udp:"))
+	case section == "customDNS.mapping" && name != "":
+		for a := range strings.SplitSeq(value, ",") {
+			p.Work.Host(p.At, name, strings.TrimSpace(a))
+		}
+		return report.Same("dns: hosts")
+	case section == "conditional.mapping" && name != "":
+		for a := range strings.SplitSeq(value, ",") {
+			p.Work.Route(p.At, name, strings.TrimSpace(a))
+		}
+		return report.Same("dns: forward: routes")
+	case section == "blocking.denylists", section == "blocking.blackLists":
+		return b.listsOf(p, name).List(true, value)
+	case section == "blocking.allowlists", section == "blocking.whiteLists":
+		return b.listsOf(p, name).List(false, value)
+	case section == "blocking.clientGroupsBlock":
+		b.clients[name] = append(b.clients[name], value)
+		return report.Same("a policy of these clients")
+	case section == "clientLookup.clients" && name != "":
+		return b.client(p, name, value)
 	}
 	return report.None(reasons.Of(key))
 }
@@ -186,67 +215,28 @@ func (b *config) client(p *build.Plain, name, value string) *report.Note {
 	return report.Same("identity: addresses")
 }
 
-// record converts keys about the record of queries, metrics and hosts files.
-func (b *config) record(p *build.Plain, key, value string) *report.Note {
-	switch key {
-	case "queryLog.type":
-		if value == "none" {
-			p.Work.LeaveOutQueries()
-			return report.Same("dns: log: off")
+// ifTrue converts a key that is true.
+func ifTrue(ours, why string) func(*config, string) *report.Note {
+	return func(_ *config, v string) *report.Note {
+		if v != "true" {
+			return nil
 		}
-		return report.Differs("events", "the record is the gateway's own database; \"shuultuur events\" searches it")
-	case "queryLog.logRetentionDays":
-		days, err := strconv.Atoi(value)
-		if err != nil || days <= 0 || days > 36500 {
-			return report.ByHand("events: keep", "rows are kept for 90 days")
-		}
-		p.Work.KeepRecord(time.Duration(days) * 24 * time.Hour)
-		return report.Same("events: keep")
-	case "prometheus.enable":
-		if value == "true" {
-			return report.Differs("listen: admin", "metrics are at /metrics of that address")
-		}
-	case "hostsFile.sources", "hostsFile.filePath":
-		if strings.Contains(value, "://") || strings.Contains(value, "\n") {
-			return report.ByHand("dns: hosts-files", "save it as a file, and name that there")
-		}
-		n := &p.Work.Set.UseDNS().Names
-		n.HostsFiles = append(n.HostsFiles, setting.File(value))
-		return report.Same("dns: hosts-files")
+		return report.Differs(ours, why)
 	}
-	return report.None(reasons.Of(key))
 }
 
-// port converts the addresses on which queries are answered.
-func (b *config) port(p *build.Plain, key, value string) *report.Note {
-	s := &p.Work.Set.UseDNS().Server
-	to, ours := &s.Listen, "dns: listen"
-	switch key {
-	case "ports.dns", "port":
-		if !b.ports { // replaces our default
-			s.Listen, b.ports = nil, true
+// encrypted converts addresses that need the certificate, or a file of that.
+func encrypted(ours string, to func(dns *build.NameServer) *setting.OneOrMore[string]) func(*config, string) *report.Note {
+	return func(b *config, v string) *report.Note {
+		if !b.tls {
+			return report.ByHand(ours, "a certificate and key that belong together are needed: write dns: cert, key, tls and https")
 		}
-	case "ports.tls":
-		to, ours = &s.TLS, "dns: tls"
-	case "ports.https", "httpsPort":
-		to, ours = &s.HTTPS, "dns: https"
-	case "certFile":
-		to, ours = nil, "dns: cert"
-	case "keyFile":
-		to, ours = nil, "dns: key"
-	case "minTlsServeVersion":
-		return report.Differs("dns: tls", "TLS 1.2 and 1.3 are spoken")
-	default:
-		return report.None(reasons.Of(key))
-	}
-	if ours != "dns: listen" && !b.tls {
-		return report.ByHand(ours, "a certificate and key that belong together are needed: write dns: cert, key, tls and https")
-	}
-	if to == nil {
+		if to != nil {
+			all := to(b.p.Work.Set.UseDNS())
+			*all = append(*all, build.ListenAddresses(v)...)
+		}
 		return report.Same(ours)
 	}
-	*to = append(*to, build.ListenAddresses(value)...)
-	return report.Same(ours)
 }
 
 // duration reads a duration; a bare number means minutes.
@@ -257,11 +247,13 @@ func duration(value string) (time.Duration, error) {
 	return time.ParseDuration(value)
 }
 
-// takeTime converts a duration between least and most.
-func takeTime(value, ours string, least, most time.Duration, to *setting.Duration) *report.Note {
-	d, err := duration(value)
-	if err != nil || d < least {
-		return report.ByHand(ours, fmt.Sprintf("%q is less than %v", value, setting.Duration(least)))
+// between converts a duration between least and most.
+func between(ours string, least, most time.Duration, to func(dns *build.NameServer) *setting.Duration) func(*config, string) *report.Note {
+	return func(b *config, v string) *report.Note {
+		d, err := duration(v)
+		if err != nil || d < least {
+			return report.ByHand(ours, fmt.Sprintf("%q is less than %v", v, setting.Duration(least)))
+		}
+		return build.AtMost(ours, d, most, to(b.p.Work.Set.UseDNS()))
 	}
-	return build.AtMost(ours, d, most, to)
 }

@@ -1,6 +1,7 @@
 package dnsmasq
 
 import (
+	"cmp"
 	"net"
 	"path/filepath"
 	"slices"
@@ -18,199 +19,197 @@ import (
 type Options struct {
 	Files     *input.OptionFiles
 	Port      string
+	p         *build.Plain // with the place of the current option, which is
+	key       string
 	domain    string            // of devices
 	devices   map[string]string // names by address
 	addresses []string
 }
 
-// reasons are the reasons why options have no equivalent.
+// reasons are the reasons why options with these beginnings have no equivalent.
 var reasons = report.Reasons{
 	{"dhcp", "addresses are assigned by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
 	{"enable-ra", "addresses are assigned by another program: leave DHCP where it is, and name its leases under identity: names: leases"},
-	{"txt-record", "other records are kept in a zone file: dns: zones"},
-	{"mx-", "other records are kept in a zone file: dns: zones"},
-	{"srv-host", "other records are kept in a zone file: dns: zones"},
-	{"ptr-record", "other records are kept in a zone file: dns: zones"},
-	{"caa-record", "other records are kept in a zone file: dns: zones"},
-	{"naptr-record", "other records are kept in a zone file: dns: zones"},
-	{"local-ttl", "local names have one TTL"},
-	{"max-ttl", "answers have the TTL of the upstream, or dns: cache: max-ttl"},
-	{"trust-anchor", "the keys of the root are in the program"},
-	{"bogus-nxdomain", "answers are not rewritten by their address; use a list of networks and a rule that blocks it"},
-	{"domain-needed", "names without a dot are resolved like others"},
-	{"bogus-priv", "name the servers for private addresses under dns: forward: routes"},
-	{"expand-hosts", "write names under dns: hosts with their domain"},
-	{"interface", "write its addresses under dns: listen"},
-	{"except-interface", "write the other addresses under dns: listen"},
-	{"ipset", "the firewall's sets are not filled"},
-	{"nftset", "the firewall's sets are not filled"},
-	{"local-service", "write dns: recursion or allow for who may ask"},
-	{"resolv-file", "name its servers under dns: forward: upstreams"},
-	{"dns-forward-max", "limits follow the size of the machine"},
-	{"query-port", "each query has its own source port"},
-	{"rebind-localhost-ok", "answers with loopback addresses are refused"},
-	{"enable-tftp", "files are served by another program"},
 	{"tftp", "files are served by another program"},
-	{"user", "the service manager sets user, group and limits"},
-	{"group", "the service manager sets user, group and limits"},
-	{"pid-file", "the service manager does that"},
-	{"log-facility", "the log goes to standard error, which the service manager collects"},
+	{"enable-tftp", "files are served by another program"},
 }
 
-// Option converts an option. Long because each option has a case.
-func (o *Options) Option(p *build.Plain, key, value string) *report.Note {
-	switch key {
-	case "address":
-		parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
-		to := parts[len(parts)-1]
-		if slices.Contains(parts[:len(parts)-1], "#") {
-			return report.None("it answers for all names: write a rule without conditions with action: block, and dns: block: sinkhole, if that is meant")
-		}
-		blocks := slices.Contains([]string{"", "#", "0.0.0.0", "::"}, to)
-		for _, name := range parts[:len(parts)-1] {
-			if blocks {
-				p.Zone(true, name)
-			} else {
-				name = strings.Trim(strings.TrimPrefix(name, "*"), ".")
-				p.Work.Host(p.At, name, to)
-				p.Work.Host(p.At, "*."+name, to)
-			}
-		}
-		if blocks {
-			return report.Same("lists.blocked")
-		}
-		return report.Same("dns: hosts, with what is below the name")
-	case "local", "server", "rev-server", "cname":
-		if parts := strings.Split(value, "/"); key != "cname" && key != "rev-server" && len(parts) > 2 {
-			to := parts[len(parts)-1]
-			for _, name := range parts[1 : len(parts)-1] {
-				p.Zone(to == "", name)
-			}
-			if to == "" {
-				return report.Same("lists.blocked")
-			} else if to == "#" {
-				return report.Same("an exception in lists.blocked")
-			}
-		}
-		if server := value[strings.LastIndexByte(value, '/')+1:]; key == "server" && build.ServerAddress(server) == "" {
-			return report.ByHand("dns: forward: upstreams", "servers are named by address: write that")
-		}
-		TakeName(p.Work, p.At, key, value)
-		return report.Same("dns: forward, hosts")
-	case "host-record":
-		HostRecord(p.Work, p.At, value)
+// seconds converts a time of at most most.
+func seconds(ours string, most time.Duration, to func(dns *build.NameServer) *setting.Duration) func(*Options, string) *report.Note {
+	return func(o *Options, value string) *report.Note {
+		return build.TakeTime(value, ours, time.Second, most, to(o.p.Work.Set.UseDNS()))
+	}
+}
+
+// A row is about an option of dnsmasq.
+type row = report.Row[*Options, string]
+
+// table has the options, and why those without an equivalent have none.
+var table = report.Rows(
+	row{Keys: "address", Take: (*Options).address},
+	row{Keys: "local server rev-server cname", Take: (*Options).names},
+	row{Keys: "host-record", Take: func(o *Options, value string) *report.Note {
+		HostRecord(o.p.Work, o.p.At, value)
 		return report.Same("dns: hosts")
-	case "dnssec":
-		return p.Validate("true")
-	case "conf-file", "servers-file", "conf-dir":
-		return build.Included(o.Files, key, value)
-	case "addn-hosts", "hostsdir":
-		found := input.Glob(o.Files.Dir, value)
-		if len(found) == 0 {
-			found, _ = filepath.Glob(filepath.Join(input.Find(o.Files.Dir, value), "*"))
-		}
-		n := &p.Work.Set.UseDNS().Names
-		for _, f := range found {
-			n.HostsFiles = append(n.HostsFiles, p.Work.File(f))
-		}
-		if len(found) == 0 {
-			return report.ByHand("dns: hosts-files", "no such file: name it there")
-		}
-		return report.Same("dns: hosts-files")
-	case "resolv-file":
+	}},
+	row{Keys: "txt-record mx-host mx-target srv-host ptr-record caa-record naptr-record", Note: report.None("other records are kept in a zone file: dns: zones")},
+	row{Keys: "dnssec", Take: func(o *Options, _ string) *report.Note { return o.p.Validate("true") }},
+	row{Keys: "trust-anchor", Note: report.None("the keys of the root are in the program")},
+	row{Keys: "conf-file servers-file conf-dir", Take: func(o *Options, value string) *report.Note { return build.Included(o.Files, o.key, value) }},
+	row{Keys: "addn-hosts hostsdir", Take: (*Options).hostsFiles},
+	row{Keys: "resolv-file", Take: func(o *Options, value string) *report.Note {
 		found := input.Glob(o.Files.Dir, value)
 		if len(found) == 0 {
 			return report.ByHand("dns: forward: upstreams", "no such file: name the servers in it there")
 		}
-		p.Work.Lines(found[0], func(_ report.Place, s string) {
+		o.p.Work.Lines(found[0], func(_ report.Place, s string) {
 			if f := strings.Fields(s); len(f) > 1 && f[0] == "nameserver" {
-				p.Upstream(f[1])
+				o.p.Upstream(f[1])
 			}
 		})
 		return report.Differs("dns: forward: upstreams", "as they are in the file now")
-	case "dhcp-leasefile":
+	}},
+	row{Keys: "dhcp-leasefile", Take: func(o *Options, value string) *report.Note {
 		file := input.Find(o.Files.Dir, value)
 		if !input.IsFile(file) {
 			return report.ByHand("identity: names: leases", "no such file: name it there")
 		}
-		n := &p.Work.Set.Identity.Names
+		n := &o.p.Work.Set.Identity.Names
 		n.Leases = append(n.Leases, setting.Source(file))
 		return report.Same("identity: names: leases")
-	case "dhcp-host":
-		addr, name, _ := StaticLease(value)
-		if addr == "" || name == "" {
-			return report.None(reasons.Of(key))
-		}
-		p.Work.Host(p.At, name, addr)
-		if o.domain != "" {
-			p.Work.Host(p.At, name+"."+o.domain, addr)
-		}
-		if o.devices == nil {
-			o.devices = map[string]string{}
-		}
-		o.devices[addr] = name
-		return report.Differs("dns: hosts, identity: names", "its address is assigned by another program")
-	case "domain":
+	}},
+	row{Keys: "dhcp-host", Take: (*Options).device},
+	row{Keys: "domain", Take: func(o *Options, value string) *report.Note {
 		o.domain, _, _ = strings.Cut(value, ",")
 		return report.Differs("dns: hosts", "names of devices are written whole, with ."+o.domain)
-	case "edns-packet-max":
-		return build.UdpSize(p.Work, value)
-	}
-	return o.take(p, key, value)
-}
-
-// take converts an option that is not about names.
-func (o *Options) take(p *build.Plain, key, value string) *report.Note {
-	dns := p.Work.Set.UseDNS()
-	switch key {
-	case "port":
-		o.Port = value
+	}},
+	row{Keys: "edns-packet-max", Take: func(o *Options, value string) *report.Note { return build.UdpSize(o.p.Work, value) }},
+	row{Keys: "port", Take: func(o *Options, value string) *report.Note { o.Port = value; return report.Same("dns: listen") }},
+	row{Keys: "listen-address", Take: func(o *Options, value string) *report.Note {
+		o.addresses = append(o.addresses, strings.Split(value, ",")...)
 		return report.Same("dns: listen")
-	case "listen-address":
-		for a := range strings.SplitSeq(value, ",") {
-			o.addresses = append(o.addresses, strings.TrimSpace(a))
-		}
-		return report.Same("dns: listen")
-	case "bind-interfaces", "bind-dynamic":
-		return report.Same("dns: listen")
-	case "no-resolv":
-		return report.Same("dns: forward: upstreams")
-	case "no-poll", "no-hosts":
-		return report.Same("no dns: hosts-files")
-	case "strict-order":
-		dns.Forward.Order = forward.Strict
+	}},
+	row{Keys: "bind-interfaces bind-dynamic", Note: report.Same("dns: listen")},
+	row{Keys: "interface interface-name", Note: report.None("write its addresses under dns: listen")},
+	row{Keys: "except-interface", Note: report.None("write the other addresses under dns: listen")},
+	row{Keys: "no-resolv", Note: report.Same("dns: forward: upstreams")},
+	row{Keys: "no-poll no-hosts", Note: report.Same("no dns: hosts-files")},
+	row{Keys: "strict-order all-servers", Take: func(o *Options, _ string) *report.Note {
+		o.p.Work.Set.UseDNS().Forward.Order = map[string]forward.Order{"strict-order": forward.Strict, "all-servers": forward.Parallel}[o.key]
 		return report.Same("dns: forward: order")
-	case "all-servers":
-		dns.Forward.Order = forward.Parallel
-		return report.Same("dns: forward: order")
-	case "cache-size":
-		return p.Work.Set.CacheEntries(value)
-	case "min-cache-ttl":
-		return build.TakeTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL)
-	case "max-cache-ttl":
-		return build.TakeTime(value, "dns: cache: max-ttl", time.Second, build.Week, &dns.Cache.MaxTTL)
-	case "neg-ttl":
-		return build.TakeTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative)
-	case "use-stale-cache":
-		if value != "" {
-			return build.TakeTime(value, "dns: cache: stale", time.Second, build.Week, &dns.Cache.Stale)
+	}},
+	row{Keys: "cache-size", Take: func(o *Options, value string) *report.Note { return o.p.Work.Set.CacheEntries(value) }},
+	row{Keys: "min-cache-ttl", Take: seconds("dns: cache: min-ttl", time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MinTTL })},
+	row{Keys: "max-cache-ttl", Take: seconds("dns: cache: max-ttl", build.Week, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MaxTTL })},
+	row{Keys: "neg-ttl", Take: seconds("dns: cache: negative-ttl", 24*time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.Negative })},
+	row{Keys: "local-ttl", Note: report.None("local names have one TTL")},
+	row{Keys: "max-ttl", Note: report.None("answers have the TTL of the upstream, or dns: cache: max-ttl")},
+	row{Keys: "use-stale-cache", Take: func(o *Options, value string) *report.Note {
+		if value == "" {
+			return report.Differs("dns: cache: stale", "stale answers are served while upstreams are slow or fail")
 		}
-		return report.Differs("dns: cache: stale", "stale answers are served while upstreams are slow or fail")
-	case "filter-A", "filter-AAAA":
-		return p.RefuseType(strings.TrimPrefix(key, "filter-"))
-	case "filter-rr":
+		return build.TakeTime(value, "dns: cache: stale", time.Second, build.Week, &o.p.Work.Set.UseDNS().Cache.Stale)
+	}},
+	row{Keys: "filter-A filter-AAAA", Take: func(o *Options, _ string) *report.Note { return o.p.RefuseType(strings.TrimPrefix(o.key, "filter-")) }},
+	row{Keys: "filter-rr", Take: func(o *Options, value string) *report.Note {
 		for t := range strings.SplitSeq(value, ",") {
-			p.RefuseType(strings.TrimSpace(t))
+			o.p.RefuseType(strings.TrimSpace(t))
 		}
 		return report.Same("a rule for types of records")
-	case "stop-dns-rebind":
-		return build.PrivateRefused()
-	case "rebind-domain-ok":
-		return p.PrivateNames(strings.Split(value, "/"))
-	case "log-queries":
-		return report.Differs("events", "all queries are in the record, counters at /metrics")
+	}},
+	row{Keys: "stop-dns-rebind", Note: build.PrivateRefused()},
+	row{Keys: "rebind-domain-ok", Take: func(o *Options, value string) *report.Note { return o.p.PrivateNames(strings.Split(value, "/")) }},
+	row{Keys: "rebind-localhost-ok", Note: report.None("answers with loopback addresses are refused")},
+	row{Keys: "bogus-nxdomain", Note: report.None("answers are not rewritten by their address; use a list of networks and a rule that blocks it")},
+	row{Keys: "bogus-priv", Note: report.None("name the servers for private addresses under dns: forward: routes")},
+	row{Keys: "domain-needed", Note: report.None("names without a dot are resolved like others")},
+	row{Keys: "expand-hosts", Note: report.None("write names under dns: hosts with their domain")},
+	row{Keys: "ipset nftset", Note: report.None("the firewall's sets are not filled")},
+	row{Keys: "local-service", Note: report.None("write dns: recursion or allow for who may ask")},
+	row{Keys: "dns-forward-max", Note: report.None("limits follow the size of the machine")},
+	row{Keys: "query-port", Note: report.None("each query has its own source port")},
+	row{Keys: "log-queries", Note: report.Differs("events", "all queries are in the record, counters at /metrics")},
+	row{Keys: "log-facility", Note: report.None("the log goes to standard error, which the service manager collects")},
+	row{Keys: "user group", Note: report.None("the service manager sets user, group and limits")},
+	row{Keys: "pid-file", Note: report.None("the service manager does that")},
+)
+
+// Option converts an option.
+func (o *Options) Option(p *build.Plain, key, value string) *report.Note {
+	o.p, o.key = p, key
+	return cmp.Or(cmp.Or(table[key], &row{}).Convert(o, value, value), report.None(reasons.Of(key)))
+}
+
+// address converts names that have an address, or none.
+func (o *Options) address(value string) *report.Note {
+	parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
+	names, to := parts[:len(parts)-1], parts[len(parts)-1]
+	if slices.Contains(names, "#") {
+		return report.None("it answers for all names: write a rule without conditions with action: block, and dns: block: sinkhole, if that is meant")
 	}
-	return report.None(reasons.Of(key))
+	if slices.Contains([]string{"", "#", "0.0.0.0", "::"}, to) {
+		for _, name := range names {
+			o.p.Zone(true, name)
+		}
+		return report.Same("lists.blocked")
+	}
+	for _, name := range names {
+		name = strings.Trim(strings.TrimPrefix(name, "*"), ".")
+		o.p.Work.Host(o.p.At, name, to)
+		o.p.Work.Host(o.p.At, "*."+name, to)
+	}
+	return report.Same("dns: hosts, with what is below the name")
+}
+
+// names converts names that have a server or another name, and names that are refused.
+func (o *Options) names(value string) *report.Note {
+	parts := strings.Split(value, "/")
+	to := parts[len(parts)-1]
+	if (o.key == "local" || o.key == "server") && len(parts) > 2 {
+		for _, name := range parts[1 : len(parts)-1] {
+			o.p.Zone(to == "", name)
+		}
+		if ours, ok := map[string]string{"": "lists.blocked", "#": "an exception in lists.blocked"}[to]; ok {
+			return report.Same(ours)
+		}
+	}
+	if o.key == "server" && build.ServerAddress(to) == "" {
+		return report.ByHand("dns: forward: upstreams", "servers are named by address: write that")
+	}
+	TakeName(o.p.Work, o.p.At, o.key, value)
+	return report.Same("dns: forward, hosts")
+}
+
+func (o *Options) hostsFiles(value string) *report.Note {
+	found := input.Glob(o.Files.Dir, value)
+	if len(found) == 0 {
+		found, _ = filepath.Glob(filepath.Join(input.Find(o.Files.Dir, value), "*"))
+	}
+	n := &o.p.Work.Set.UseDNS().Names
+	for _, f := range found {
+		n.HostsFiles = append(n.HostsFiles, o.p.Work.File(f))
+	}
+	if len(found) == 0 {
+		return report.ByHand("dns: hosts-files", "no such file: name it there")
+	}
+	return report.Same("dns: hosts-files")
+}
+
+// device names a device that has a fixed address.
+func (o *Options) device(value string) *report.Note {
+	addr, name, _ := StaticLease(value)
+	if addr == "" || name == "" {
+		return nil
+	}
+	o.p.Work.Host(o.p.At, name, addr)
+	if o.domain != "" {
+		o.p.Work.Host(o.p.At, name+"."+o.domain, addr)
+	}
+	if o.devices == nil {
+		o.devices = map[string]string{}
+	}
+	o.devices[addr] = name
+	return report.Differs("dns: hosts, identity: names", "its address is assigned by another program")
 }
 
 // Listeners sets the addresses of the name server.
@@ -225,6 +224,6 @@ func (o *Options) Listeners(w *build.Work) {
 	s := &w.Set.UseDNS().Server
 	s.Listen = nil
 	for _, a := range o.addresses {
-		s.Listen = append(s.Listen, net.JoinHostPort(a, o.Port))
+		s.Listen = append(s.Listen, net.JoinHostPort(strings.TrimSpace(a), o.Port))
 	}
 }

@@ -40,9 +40,6 @@ func Import(w *build.Work, file string) error {
 		conf.p.At = o.at
 		n := conf.option(o.key, o.value)
 		n.Place, n.What = o.at, o.at.Text
-		if n.Kind == report.Lost && n.Why == "" {
-			n.Why = report.NoneOfOurs
-		}
 		w.Report.Add(n)
 	}
 	if w.Set.Proxy.Upstream.Parent == "" {

@@ -5,12 +5,12 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/lib/setting"
+	"shuultuur/tool/importer/build"
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/report"
 )
@@ -58,105 +58,105 @@ func readSections(file string, take func(at report.Place, key, value string)) (a
 				all = append(all, some...)
 			}
 		}
-		take(at, "actionsfile", cmp.Or(strings.Join(found, " "), errText(err)))
+		if value = strings.Join(found, " "); value == "" && err != nil {
+			value = err.Error()
+		}
+		take(at, key, value)
 	})
 	return all, err
 }
 
-func errText(err error) string {
-	if err != nil {
-		return err.Error()
+// count converts a count of units, below most.
+func count[N setting.Count | setting.Size | setting.Duration](ours string, most int, unit N, to func(s *build.Settings) *N) func(*config, string) *report.Note {
+	return func(p *config, value string) *report.Note {
+		n, err := strconv.Atoi(value)
+		if err != nil || n <= 0 || n >= most {
+			return nil
+		}
+		*to(&p.p.Work.Set) = N(n) * unit
+		return report.Same(ours)
 	}
-	return ""
 }
 
-// defaults are the settings that Privoxy ships.
-var defaults = map[string][]string{
-	"toggle": {"1"}, "enable-remote-toggle": {"0"}, "enable-remote-http-toggle": {"0"}, "enable-edit-actions": {"0"}, "enforce-blocks": {"0", "1"},
-	"enable-proxy-authentication-forwarding": {"0"}, "forwarded-connect-retries": {"0"}, "accept-intercepted-requests": {"0"}, "allow-cgi-request-crunching": {"0"},
-	"split-large-forms": {"0"}, "tolerate-pipelining": {"1"}, "single-threaded": {"0"}, "handle-as-empty-doc-returns-ok": {"0", "1"}, "connection-sharing": {"0", "1"},
-	"buffer-limit": {"4096"}, "socket-timeout": {"300"}, "keep-alive-timeout": {"5"}, "filterfile": {"default.filter", "user.filter"}, "confdir": {"/etc/privoxy", "."},
-	"user-manual": {"/usr/share/doc/privoxy/user-manual"}, "templdir": {"/etc/privoxy/templates"}, "logdir": {"/var/log/privoxy"}, "temporary-directory": {"."},
-}
+// A row is about an option of the main file.
+type row = report.Row[*config, string]
 
-// option converts a line of the main file.
-func (p *config) option(key, value string) *report.Note {
-	n, err := strconv.Atoi(value)
-	isCount := err == nil && n > 0 && n < 1<<20
-	switch {
-	case slices.Contains(defaults[key], value):
-		return &report.Note{Kind: report.Default}
-	case key == "actionsfile" && filepath.IsAbs(value):
-		return report.Same("rules")
-	case key == "actionsfile":
+var ownRecord = report.Differs("events", "requests are in the record, in the data folder")
+var ownPages = report.Differs("pages", "pages are the gateway's own; see pages.templates")
+
+// table has the options, with the values that Privoxy ships.
+var table = report.Rows(
+	row{Keys: "enable-remote-toggle enable-remote-http-toggle enable-edit-actions enable-proxy-authentication-forwarding forwarded-connect-retries allow-cgi-request-crunching split-large-forms single-threaded", Standard: []string{"0"}},
+	row{Keys: "enforce-blocks handle-as-empty-doc-returns-ok connection-sharing", Standard: []string{"0", "1"}},
+	row{Keys: "tolerate-pipelining", Standard: []string{"1"}},
+	row{Keys: "confdir", Standard: []string{"/etc/privoxy", "."}},
+	row{Keys: "temporary-directory", Standard: []string{"."}},
+	row{Keys: "actionsfile", Take: func(_ *config, value string) *report.Note {
+		if filepath.IsAbs(value) {
+			return report.Same("rules")
+		}
 		return report.None(cmp.Or(value, "no such file") + ": copy it beside the settings and import again")
-	case key == "listen-address":
+	}},
+	row{Keys: "listen-address", Take: func(p *config, value string) *report.Note {
 		host, port, err := net.SplitHostPort(value)
 		if err != nil {
 			host, port = value, "8118"
 		}
 		p.p.Work.Set.Listen.Proxy = append(p.p.Work.Set.Listen.Proxy, setting.Address(net.JoinHostPort(cmp.Or(host, "::"), port)))
 		return report.Same("listen.proxy")
-	case key == "forward":
-		return p.forward(strings.Fields(value))
-	case strings.HasPrefix(key, "forward-socks"):
-		return report.None("a parent speaks HTTP: name one under proxy: parent")
-	case key == "permit-access" || key == "deny-access":
-		return p.access(key == "permit-access", strings.Fields(value))
-	case key == "admin-address":
+	}},
+	row{Keys: "forward", Take: func(p *config, value string) *report.Note { return p.forward(strings.Fields(value)) }},
+	row{Keys: "forward-socks forward-socks4 forward-socks4a forward-socks5 forward-socks5t", Note: report.None("a parent speaks HTTP: name one under proxy: parent")},
+	row{Keys: "permit-access", Take: func(p *config, value string) *report.Note { return p.access(true, strings.Fields(value)) }},
+	row{Keys: "deny-access", Take: func(p *config, value string) *report.Note { return p.access(false, strings.Fields(value)) }},
+	row{Keys: "admin-address", Take: func(p *config, value string) *report.Note {
 		p.p.Work.Set.Pages.Contact = value
 		return report.Same("pages.contact")
-	case key == "buffer-limit" && isCount:
-		p.p.Work.Set.Proxy.Exchange.Held = setting.Size(n) << 10
-		return report.Same("proxy.held")
-	case key == "socket-timeout" && isCount && n < 86400:
-		p.p.Work.Set.Proxy.Upstream.Answer = setting.Duration(time.Duration(n) * time.Second)
-		return report.Same("proxy.answer")
-	case key == "keep-alive-timeout" && isCount && n < 86400:
-		p.p.Work.Set.Proxy.Idle = setting.Duration(time.Duration(n) * time.Second)
-		return report.Same("proxy.idle")
-	case key == "max-client-connections" && isCount:
-		p.p.Work.Set.Proxy.Connections = setting.Count(n)
-		return report.Same("proxy.connections")
-	case key == "toggle":
-		return report.None("Privoxy is switched off; here filtering is paused with \"shuultuur pause\", and resumes by itself")
-	case key == "accept-intercepted-requests":
+	}},
+	row{Keys: "buffer-limit", Standard: []string{"4096"}, Take: count("proxy.held", 1<<20, 1<<10, func(s *build.Settings) *setting.Size { return &s.Proxy.Exchange.Held })},
+	row{Keys: "max-client-connections", Take: count("proxy.connections", 1<<20, 1, func(s *build.Settings) *setting.Count { return &s.Proxy.Connections })},
+	row{Keys: "socket-timeout", Standard: []string{"300"}, Take: count("proxy.answer", 86400, setting.Duration(time.Second), func(s *build.Settings) *setting.Duration { return &s.Proxy.Upstream.Answer })},
+	row{Keys: "keep-alive-timeout", Standard: []string{"5"}, Take: count("proxy.idle", 86400, setting.Duration(time.Second), func(s *build.Settings) *setting.Duration { return &s.Proxy.Idle })},
+	row{Keys: "default-server-timeout", Take: count("proxy.upstream-idle", 86400, setting.Duration(time.Second), func(s *build.Settings) *setting.Duration { return &s.Proxy.Upstream.Idle })},
+	row{Keys: "toggle", Standard: []string{"1"}, Note: report.None("Privoxy is switched off; here filtering is paused with \"shuultuur pause\", and resumes by itself")},
+	row{Keys: "accept-intercepted-requests", Standard: []string{"0"}, Take: func(p *config, _ string) *report.Note {
 		p.intercepted = true
 		return report.Differs("listen.transparent", "at the ports above those of the proxy, one for HTTP and HTTPS: change the firewall's rules, docs/transparent.md has them")
-	case key == "logfile" || key == "debug" || key == "logdir":
-		return report.Differs("events", "requests are in the record, in the data folder")
-	case key == "templdir" || key == "proxy-info-url" || key == "hostname" || key == "user-manual":
-		return report.Differs("pages", "pages are the gateway's own; see pages.templates")
-	case key == "filterfile":
-		return report.None("pages are not rewritten by expressions")
-	case key == "trustfile":
-		return p.trustFile(value)
-	case key == "ca-directory":
-		p.authority = input.Find(p.dir, value)
-		return p.rootNote
-	case key == "ca-cert-file" || key == "ca-key-file":
-		*map[string]*string{"ca-cert-file": &p.cert, "ca-key-file": &p.key}[key] = value
-		return p.rootNote
-	case key == "ca-password" || key == "certificate-directory" || key == "cipher-list":
-		return report.Differs("intercept", "certificates are made in memory, and the root's key is in a separate file")
-	case key == "trusted-cas-file":
+	}},
+	row{Keys: "logfile debug", Note: ownRecord},
+	row{Keys: "logdir", Standard: []string{"/var/log/privoxy"}, Note: ownRecord},
+	row{Keys: "proxy-info-url hostname", Note: ownPages},
+	row{Keys: "templdir", Standard: []string{"/etc/privoxy/templates"}, Note: ownPages},
+	row{Keys: "user-manual", Standard: []string{"/usr/share/doc/privoxy/user-manual"}, Note: ownPages},
+	row{Keys: "filterfile", Standard: []string{"default.filter", "user.filter"}, Note: report.None("pages are not rewritten by expressions")},
+	row{Keys: "trustfile", Take: (*config).trustFile},
+	row{Keys: "ca-directory", Take: func(p *config, value string) *report.Note { p.authority = input.Find(p.dir, value); return p.rootNote }},
+	row{Keys: "ca-cert-file", Take: func(p *config, value string) *report.Note { p.cert = value; return p.rootNote }},
+	row{Keys: "ca-key-file", Take: func(p *config, value string) *report.Note { p.key = value; return p.rootNote }},
+	row{Keys: "ca-password certificate-directory cipher-list", Note: report.Differs("intercept", "certificates are made in memory, and the root's key is in a separate file")},
+	row{Keys: "trusted-cas-file", Take: func(p *config, value string) *report.Note {
 		if file := input.Find(p.dir, value); input.IsFile(file) {
 			p.trusted = p.p.Work.File(file)
 			return report.Same("intercept: trust")
 		}
 		return report.ByHand("intercept: trust", "no such file: copy it beside the settings and import again")
-	case key == "default-server-timeout" && isCount && n < 86400:
-		p.p.Work.Set.Proxy.Upstream.Idle = setting.Duration(time.Duration(n) * time.Second)
-		return report.Same("proxy.upstream-idle")
-	case key == "trust-x-forwarded-for" && value == "1":
+	}},
+	row{Keys: "trust-x-forwarded-for", Take: func(_ *config, value string) *report.Note {
+		if value != "1" {
+			return nil
+		}
 		return report.ByHand("proxy.trusted", "write there the networks whose X-Forwarded-For is believed")
-	case key == "compression-level" || key == "deflate" || key == "receive-buffer-size" || key == "listen-backlog" || key == "enable-accept-filter" || key == "enable-compression":
-		return report.Differs("proxy", "limits follow the size of the machine")
+	}},
+	row{Keys: "compression-level deflate receive-buffer-size listen-backlog enable-accept-filter enable-compression", Note: report.Differs("proxy", "limits follow the size of the machine")},
+)
+
+// option converts a line of the main file.
+func (p *config) option(key, value string) *report.Note {
+	n := cmp.Or(table[key], &row{}).Convert(p, value, value)
+	if n == nil && value == "0" {
+		n = report.Needless("it is switched off")
 	}
-	if value == "0" {
-		return &report.Note{Kind: report.Default, Why: "it is switched off"}
-	}
-	return report.None(reasons.Of(key))
+	return cmp.Or(n, report.None(cmp.Or(reasons.Of(key), report.NoneOfOurs)))
 }
 
 // reasons say why options have no equivalent.

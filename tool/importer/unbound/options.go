@@ -15,49 +15,15 @@ import (
 	"shuultuur/tool/importer/report"
 )
 
-// localData converts a local record, in a zone of some kind.
-func localData(p *build.Plain, at report.Place, f []string, kinds map[string]string) *report.Note {
-	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
-	zone := input.FirstParent(name, func(n string) bool { return kinds[n] != "" })
-	if kind := kinds[zone]; strings.HasPrefix(kind, "always_") && kind != "always_transparent" {
-		return &report.Note{Kind: report.Default, Why: "its zone refuses it anyway"}
-	}
-	for i, x := range f {
-		if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
-			p.Work.Host(at, name, f[i+1])
-			if strings.HasSuffix(kinds[zone], "redirect") && zone == name {
-				p.Work.Host(at, "*."+name, f[i+1])
-			}
-			return report.Same("dns: hosts")
-		}
-	}
-	return report.None("other records are kept in a zone file: dns: zones")
-}
-
 // noServer is the remark for settings that name no server for all names.
 func noServer(file string) *report.Note {
 	return &report.Note{Kind: report.Changed, Place: report.Place{File: file}, What: "no forward-zone for \".\"", Ours: "dns: forward: upstreams",
 		Why: "Unbound asks the servers of each zone itself; here those of /etc/resolv.conf are asked: name upstreams if they are not what you want"}
 }
 
-// other returns the note on an option that is not about names.
-func other(section, key string) *report.Note {
-	switch key {
-	case "verbosity", "use-syslog", "logfile", "log-queries", "statistics-interval", "extended-statistics":
-		return report.Differs("events", "all queries are in the record, counters at /metrics")
-	case "forward-tls-upstream", "forward-ssl-upstream":
-		return report.Differs("dns: forward: upstreams", "servers with port 853 are asked over TLS")
-	case "username", "directory", "chroot", "pidfile", "num-threads", "so-reuseport":
-		return &report.Note{Kind: report.Default, Why: "the service manager and the program do that"}
-	}
-	if section == "remote-control" {
-		return report.Differs("listen.admin", "the gateway is controlled at its admin address")
-	}
-	return report.None(whyNot(key))
-}
-
 // Options has options of Unbound's server that are converted together.
 type Options struct {
+	p                  *build.Plain // with the place of the current option
 	dir, port          string
 	tlsPort, httpsPort string
 	cert, key          string
@@ -66,115 +32,110 @@ type Options struct {
 	at                 report.Place // files of the certificate
 }
 
-// Take converts an option, and reports whether it is known.
-func (o *Options) Take(p *build.Plain, key, value string) (*report.Note, bool) {
-	dns := p.Work.Set.UseDNS()
-	on := value == "yes"
-	switch key {
-	case "port":
-		o.port = value
-		return report.Same("dns: listen"), true
-	case "tls-port", "ssl-port":
-		o.tlsPort = value
-		return report.Same("dns: tls"), true
-	case "https-port":
-		o.httpsPort = value
-		return report.Same("dns: https"), true
-	case "http-endpoint":
-		dns.Server.Path = value
-		return report.Same("dns: path"), true
-	case "tls-cert-bundle", "tls-system-cert", "tls-win-cert":
-		if file := input.Find(o.dir, value); key == "tls-cert-bundle" && input.IsFile(file) && !strings.HasPrefix(file, "/etc/ssl/") && !strings.HasPrefix(file, "/etc/pki/") {
-			dns.Forward.CA = p.Work.File(file)
-			return report.Same("dns: forward: ca"), true
+// seconds converts a time of at most most.
+func seconds(ours string, most time.Duration, to func(dns *build.NameServer) *setting.Duration) func(*Options, string) *report.Note {
+	return func(o *Options, value string) *report.Note {
+		return build.TakeTime(value, ours, time.Second, most, to(o.p.Work.Set.UseDNS()))
+	}
+}
+
+// A row is about an option of Unbound's server.
+type row = report.Row[*Options, string]
+
+var table = report.Rows(
+	row{Keys: "port", Take: func(o *Options, v string) *report.Note { o.port = v; return report.Same("dns: listen") }},
+	row{Keys: "tls-port ssl-port", Take: func(o *Options, v string) *report.Note { o.tlsPort = v; return report.Same("dns: tls") }},
+	row{Keys: "https-port", Take: func(o *Options, v string) *report.Note { o.httpsPort = v; return report.Same("dns: https") }},
+	row{Keys: "http-endpoint", Take: func(o *Options, v string) *report.Note {
+		o.p.Work.Set.UseDNS().Server.Path = v
+		return report.Same("dns: path")
+	}},
+	row{Keys: "tls-system-cert tls-win-cert", Note: report.Needless("the system's roots are used")},
+	row{Keys: "tls-cert-bundle", Take: func(o *Options, v string) *report.Note {
+		file := input.Find(o.dir, v)
+		if !input.IsFile(file) || strings.HasPrefix(file, "/etc/ssl/") || strings.HasPrefix(file, "/etc/pki/") {
+			return report.Needless("the system's roots are used")
 		}
-		return &report.Note{Kind: report.Default, Why: "the system's roots are used"}, true
-	case "interface", "ip-address":
-		o.interfaces = append(o.interfaces, value)
-		return report.Same("dns: listen"), true
-	case "edns-buffer-size", "max-udp-size":
-		if dns.Server.UDPSize > 0 {
-			return &report.Note{Kind: report.Default, Why: "one size holds for both"}, true
+		o.p.Work.Set.UseDNS().Forward.CA = o.p.Work.File(file)
+		return report.Same("dns: forward: ca")
+	}},
+	row{Keys: "interface ip-address", Take: func(o *Options, v string) *report.Note {
+		o.interfaces = append(o.interfaces, v)
+		return report.Same("dns: listen")
+	}},
+	row{Keys: "edns-buffer-size max-udp-size", Take: func(o *Options, v string) *report.Note {
+		if o.p.Work.Set.UseDNS().Server.UDPSize > 0 {
+			return report.Needless("one size holds for both")
 		}
-		return build.UdpSize(p.Work, value), true
-	case "nsid":
-		dns.Server.NSID = strings.TrimPrefix(value, "ascii_")
-		return report.Same("dns: nsid"), true
-	case "tls-service-key", "ssl-service-key":
-		o.key, o.at = value, p.At
-		return report.Same("dns: key"), true
-	case "tls-service-pem", "ssl-service-pem":
-		o.cert, o.at = value, p.At
-		return report.Same("dns: cert"), true
-	case "cache-max-negative-ttl":
-		return build.TakeTime(value, "dns: cache: negative-ttl", time.Second, 24*time.Hour, &dns.Cache.Negative), true
-	case "serve-expired-ttl":
-		return build.TakeTime(value, "dns: cache: stale", time.Second, build.Week, &dns.Cache.Stale), true
-	case "rrset-cache-size":
-		return o.cacheSize(p, value), true
-	case "ip-ratelimit":
-		n, err := strconv.ParseUint(value, 10, 20)
+		return build.UdpSize(o.p.Work, v)
+	}},
+	row{Keys: "nsid", Take: func(o *Options, v string) *report.Note {
+		o.p.Work.Set.UseDNS().Server.NSID = strings.TrimPrefix(v, "ascii_")
+		return report.Same("dns: nsid")
+	}},
+	row{Keys: "tls-service-key ssl-service-key", Take: func(o *Options, v string) *report.Note { o.key, o.at = v, o.p.At; return report.Same("dns: key") }},
+	row{Keys: "tls-service-pem ssl-service-pem", Take: func(o *Options, v string) *report.Note { o.cert, o.at = v, o.p.At; return report.Same("dns: cert") }},
+	row{Keys: "cache-max-negative-ttl", Take: seconds("dns: cache: negative-ttl", 24*time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.Negative })},
+	row{Keys: "serve-expired-ttl", Take: seconds("dns: cache: stale", build.Week, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.Stale })},
+	row{Keys: "rrset-cache-size", Take: (*Options).cacheSize},
+	row{Keys: "ip-ratelimit", Take: func(o *Options, v string) *report.Note {
+		n, err := strconv.ParseUint(v, 10, 20)
 		switch {
 		case err != nil:
-			return report.ByHand("dns: rate", fmt.Sprintf("%q is not a number of queries a second", value)), true
+			return report.ByHand("dns: rate", fmt.Sprintf("%q is not a number of queries a second", v))
 		case n == 0:
-			return &report.Note{Kind: report.Default}, true
+			return &report.Note{Kind: report.Default}
 		}
-		dns.Server.Rate = setting.Count(n)
-		return report.Same("dns: rate"), true
-	case "dns64-prefix":
-		n, err := netip.ParsePrefix(value)
+		o.p.Work.Set.UseDNS().Server.Rate = setting.Count(n)
+		return report.Same("dns: rate")
+	}},
+	row{Keys: "dns64-prefix", Take: func(o *Options, v string) *report.Note {
+		n, err := netip.ParsePrefix(v)
 		if err != nil {
-			return report.ByHand("dns: dns64", fmt.Sprintf("%q is not a network", value)), true
+			return report.ByHand("dns: dns64", fmt.Sprintf("%q is not a network", v))
 		}
-		dns.Names.DNS64.Prefix = n.Masked()
-		return report.Same("dns: dns64"), true
-	case "do-ip4", "do-ip6", "do-udp", "do-tcp":
-		if on {
-			return &report.Note{Kind: report.Default}, true
+		o.p.Work.Set.UseDNS().Names.DNS64.Prefix = n.Masked()
+		return report.Same("dns: dns64")
+	}},
+	row{Keys: "do-ip4 do-ip6 do-udp do-tcp", Standard: []string{"yes"}, Note: report.Differs("dns: listen", "queries are taken at its addresses over UDP and TCP")},
+)
+
+// whenOn has options that mean nothing with the value "no".
+var whenOn = report.Rows(
+	row{Keys: "private-domain", Take: func(o *Options, v string) *report.Note { return o.p.PrivateNames(strings.Split(v, ",")) }},
+	row{Keys: "private-address", Note: build.PrivateRefused()},
+	row{Keys: "domain-insecure", Take: func(o *Options, v string) *report.Note {
+		f := &o.p.Work.Set.UseDNS().Forward
+		for d := range strings.SplitSeq(v, ",") {
+			f.Negative = append(f.Negative, strings.TrimSpace(d))
 		}
-		return report.Differs("dns: listen", "queries are taken at its addresses over UDP and TCP"), true
+		return report.Same("dns: forward: negative-trust-anchors")
+	}},
+	row{Keys: "serve-expired", Note: report.Differs("dns: cache: stale", "stale answers are served while upstreams fail, for at most a day")},
+	row{Keys: "cache-max-ttl", Take: seconds("dns: cache: max-ttl", build.Week, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MaxTTL })},
+	row{Keys: "cache-min-ttl", Take: seconds("dns: cache: min-ttl", time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MinTTL })},
+	row{Keys: "prefetch", Note: report.Differs("dns: cache", "entries in use are fetched before they expire")},
+)
+
+// Take converts an option of Unbound, for Unbound itself and for programs that write its
+// settings. It reports whether the option is known.
+func (o *Options) Take(p *build.Plain, key, value string) (*report.Note, bool) {
+	o.p = p
+	n := cmp.Or(table[key], &row{}).Convert(o, value, value)
+	if n == nil && value != "no" {
+		n = cmp.Or(whenOn[key], &row{}).Convert(o, value, value)
 	}
-	if value == "no" {
-		return &report.Note{}, false
-	}
-	return takeOn(p, key, value)
+	return n, n != nil
 }
 
-// takeOn converts an option of Unbound that is on, by Unbound's name, for Unbound itself
-// and for programs that write its settings. It reports whether the option is known.
-func takeOn(p *build.Plain, option, value string) (*report.Note, bool) {
-	dns := p.Work.Set.UseDNS()
-	switch option {
-	case "private-domain":
-		return p.PrivateNames(strings.Split(value, ",")), true
-	case "private-address":
-		return build.PrivateRefused(), true
-	case "domain-insecure":
-		for d := range strings.SplitSeq(value, ",") {
-			dns.Forward.Negative = append(dns.Forward.Negative, strings.TrimSpace(d))
-		}
-		return report.Same("dns: forward: negative-trust-anchors"), true
-	case "serve-expired":
-		return report.Differs("dns: cache: stale", "stale answers are served while upstreams fail, for at most a day"), true
-	case "cache-max-ttl":
-		return build.TakeTime(value, "dns: cache: max-ttl", time.Second, build.Week, &dns.Cache.MaxTTL), true
-	case "cache-min-ttl":
-		return build.TakeTime(value, "dns: cache: min-ttl", time.Second, time.Hour, &dns.Cache.MinTTL), true
-	case "prefetch":
-		return report.Differs("dns: cache", "entries in use are fetched before they expire"), true
-	}
-	return &report.Note{}, false
-}
-
-func (o *Options) cacheSize(p *build.Plain, value string) *report.Note {
+func (o *Options) cacheSize(value string) *report.Note {
 	number := strings.TrimRight(strings.ToLower(value), "kmgb")
 	n, _ := strconv.ParseUint(number, 10, 40) // 0 means no size
 	shift := map[byte]int{'k': 10, 'm': 20, 'g': 30}
 	if unit := strings.ToLower(value[len(number):]); unit != "" {
 		n <<= shift[unit[0]]
 	}
-	return p.Work.Set.CacheSize(int64(n))
+	return o.p.Work.Set.CacheSize(int64(n))
 }
 
 // listeners sets the addresses of the name server. Those with the port for TLS use TLS.

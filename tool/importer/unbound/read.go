@@ -108,7 +108,7 @@ func Import(w *build.Work, file string) error {
 			r.number++
 			return report.Same("dns")
 		}
-		n := r.option(p, key, value, unquote(value))
+		n := r.option(p, key, value)
 		r.blocked = p.Blocked
 		return n
 	})
@@ -125,40 +125,29 @@ func Import(w *build.Work, file string) error {
 	return nil
 }
 
-// option converts an option of the current section.
-func (r *reader) option(p *build.Plain, key, value, text string) *report.Note {
-	if n, ok := r.tags.take(key, value); ok {
-		return n
-	}
-	switch key {
-	case "name":
-		r.zone = strings.TrimSuffix(text, ".")
+// A line is about an option of any section.
+type line = report.Row[*reader, string]
+
+// anywhere has options that are read before those of a section.
+var anywhere = report.Rows(
+	line{Keys: "name", Take: func(r *reader, value string) *report.Note {
+		r.zone = strings.TrimSuffix(unquote(value), ".")
 		return report.Same("dns: forward, zones, lists or policies")
-	case "include", "include-toplevel":
-		return build.Included(r.files, key, value)
-	case "local-zone":
-		return r.localZone(p, fields(value))
-	case "local-data":
-		if r.section == "view" {
-			return report.ByHand("dns: hosts", "local names are the same for all clients")
-		}
-		n := localData(p, p.At, strings.Fields(strings.ReplaceAll(text, " IN ", " ")), r.kinds)
-		if name, _, _ := strings.Cut(text, " "); input.FirstParent(strings.ToLower(strings.TrimSuffix(name, ".")), func(s string) bool { return r.tags.of[s] != nil }) != "" && n.Kind == report.Carried {
-			n = report.Differs(n.Ours, "for all clients, those without the tags of its zone too")
-		}
-		return n
-	case "local-data-ptr":
-		f := strings.Fields(text)
+	}},
+	line{Keys: "include include-toplevel", Take: func(r *reader, value string) *report.Note { return build.Included(r.files, "include", value) }},
+	line{Keys: "local-zone", Take: (*reader).localZone},
+	line{Keys: "local-data", Take: (*reader).localData},
+	line{Keys: "local-data-ptr", Take: func(r *reader, value string) *report.Note {
+		f := strings.Fields(unquote(value))
 		if len(f) < 2 {
 			return report.None("it has no address and name")
 		}
-		p.Work.Host(p.At, f[len(f)-1], f[0])
+		r.p.Work.Host(r.p.At, f[len(f)-1], f[0])
 		return report.Same("dns: hosts")
-	case "forward-addr", "stub-addr":
-		return r.server(p, text)
-	case "access-control":
-		return r.access(p.Work, strings.Fields(value))
-	case "access-control-view":
+	}},
+	line{Keys: "forward-addr stub-addr", Take: (*reader).server},
+	line{Keys: "access-control", Take: (*reader).access},
+	line{Keys: "access-control-view", Take: func(r *reader, value string) *report.Note {
 		f := strings.Fields(value)
 		n, err := input.Network(cmp.Or(append(f, "")...))
 		if err != nil || len(f) < 2 {
@@ -167,27 +156,81 @@ func (r *reader) option(p *build.Plain, key, value, text string) *report.Note {
 		v := r.view(unquote(f[1]))
 		v.networks = append(v.networks, policy.Network{Prefix: n})
 		return report.Same("policies: networks")
-	case "module-config":
-		if strings.Contains(value, "validator") {
-			return p.Validate("yes")
+	}},
+	line{Keys: "define-tag local-zone-tag", Note: report.Same("policies of the clients with these tags")},
+	line{Keys: "access-control-tag-data", Note: report.ByHand("dns: hosts", "names of one's own are the same for all clients, so these are refused: dns: block: answer: sinkhole leads them to an address")},
+	line{Keys: "access-control-tag", Take: func(r *reader, value string) *report.Note { return r.tags.take("access-control-tag", value) }},
+	line{Keys: "access-control-tag-action", Take: func(r *reader, value string) *report.Note { return r.tags.take("access-control-tag-action", value) }},
+	line{Keys: "local-zone-override", Take: func(r *reader, value string) *report.Note { return r.tags.take("local-zone-override", value) }},
+	line{Keys: "module-config", Take: func(r *reader, value string) *report.Note {
+		if !strings.Contains(value, "validator") {
+			return nil
 		}
-	case "auto-trust-anchor-file", "trust-anchor-file", "trust-anchor":
-		p.Validate("yes")
+		return r.p.Validate("yes")
+	}},
+	line{Keys: "auto-trust-anchor-file trust-anchor-file trust-anchor", Take: func(r *reader, _ string) *report.Note {
+		r.p.Validate("yes")
 		return report.Differs("dns: forward: validate", "the keys of the root are in the program; those of other zones are not asked for")
+	}},
+)
+
+// rest has options that are read after those of a section.
+var rest = report.Rows(
+	line{Keys: "verbosity use-syslog logfile log-queries statistics-interval extended-statistics", Note: report.Differs("events", "all queries are in the record, counters at /metrics")},
+	line{Keys: "forward-tls-upstream forward-ssl-upstream", Note: report.Differs("dns: forward: upstreams", "servers with port 853 are asked over TLS")},
+	line{Keys: "username directory chroot pidfile num-threads so-reuseport", Note: report.Needless("the service manager and the program do that")},
+)
+
+// option converts an option of the current section.
+func (r *reader) option(p *build.Plain, key, value string) *report.Note {
+	r.p = p
+	if n := cmp.Or(anywhere[key], &line{}).Convert(r, value, value); n != nil {
+		return n
 	}
-	if r.section == "rpz" || r.section == "auth-zone" {
+	switch text := unquote(value); {
+	case r.section == "rpz" || r.section == "auth-zone":
 		return r.ofZone(p, key, text)
-	}
-	if r.section == "view" && key == "view-first" {
+	case r.section == "view" && key == "view-first":
 		r.view(r.zone).first = text == "yes"
 		return report.Same("rules of the policy")
-	}
-	if r.section == "server" || r.section == "" {
+	case r.section == "server" || r.section == "":
 		if n, ok := r.Take(p, key, text); ok {
 			return n
 		}
 	}
-	return other(r.section, key)
+	n := cmp.Or(rest[key], &line{}).Convert(r, value, value)
+	if n == nil && r.section == "remote-control" {
+		n = report.Differs("listen.admin", "the gateway is controlled at its admin address")
+	}
+	return cmp.Or(n, report.None(whyNot(key)))
+}
+
+// localData converts a local record, in a zone of some kind.
+func (r *reader) localData(value string) *report.Note {
+	if r.section == "view" {
+		return report.ByHand("dns: hosts", "local names are the same for all clients")
+	}
+	text := unquote(value)
+	f := strings.Fields(strings.ReplaceAll(text, " IN ", " "))
+	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
+	zone := input.FirstParent(name, func(n string) bool { return r.kinds[n] != "" })
+	kind := r.kinds[zone]
+	if strings.HasPrefix(kind, "always_") && kind != "always_transparent" {
+		return report.Needless("its zone refuses it anyway")
+	}
+	for i, x := range f {
+		if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
+			r.p.Work.Host(r.p.At, name, f[i+1])
+			if strings.HasSuffix(kind, "redirect") && zone == name {
+				r.p.Work.Host(r.p.At, "*."+name, f[i+1])
+			}
+			if first, _, _ := strings.Cut(text, " "); input.FirstParent(strings.ToLower(strings.TrimSuffix(first, ".")), func(n string) bool { return r.tags.of[n] != nil }) != "" {
+				return report.Differs("dns: hosts", "for all clients, those without the tags of its zone too")
+			}
+			return report.Same("dns: hosts")
+		}
+	}
+	return report.None("other records are kept in a zone file: dns: zones")
 }
 
 // view returns the view with a name.
@@ -199,7 +242,8 @@ func (r *reader) view(name string) *view {
 }
 
 // localZone converts a local zone: name and kind.
-func (r *reader) localZone(p *build.Plain, f []string) *report.Note {
+func (r *reader) localZone(value string) *report.Note {
+	f := fields(value)
 	if len(f) != 2 {
 		return report.None("it contains no valid name and kind")
 	}
@@ -209,21 +253,21 @@ func (r *reader) localZone(p *build.Plain, f []string) *report.Note {
 		return report.None("names of this kind are resolved like others")
 	case r.section == "view":
 		v := r.view(r.zone)
-		v.names = append(v.names, p.Entry(build.ZoneRule(blocks, f[0])))
+		v.names = append(v.names, r.p.Entry(build.ZoneRule(blocks, f[0])))
 		return report.Same("a list of the policy")
 	case r.tags.of[name] != nil:
 		r.tags.zones = append(r.tags.zones, tagged{name, f[1]})
 		return report.Same("lists of the clients with its tags")
 	case f[1] == "static" || f[1] == "redirect" || f[1] == "inform_redirect":
-		p.Zone(true, f[0])
+		r.p.Zone(true, f[0])
 		return report.Differs("lists.blocked", "names below it that have local-data are under dns: hosts, and answer")
 	}
-	return p.Zone(blocks, f[0])
+	return r.p.Zone(blocks, f[0])
 }
 
 // server converts a server for all names, or for those of the zone.
-func (r *reader) server(p *build.Plain, text string) *report.Note {
-	addr, name, named := strings.Cut(text, "#")
+func (r *reader) server(value string) *report.Note {
+	addr, name, named := strings.Cut(unquote(value), "#")
 	secure := r.secure[min(r.number, len(r.secure)-1)]
 	a, port, ok := strings.Cut(addr, "@")
 	if ok && !(secure && port == "853") {
@@ -234,9 +278,9 @@ func (r *reader) server(p *build.Plain, text string) *report.Note {
 	}
 	n := report.Same("dns: forward: routes")
 	if r.zone != "" {
-		p.Work.Route(p.At, r.zone, a)
+		r.p.Work.Route(r.p.At, r.zone, a)
 	} else {
-		n = p.Upstream(a)
+		n = r.p.Upstream(a)
 	}
 	if named && n.Kind == report.Carried {
 		n = report.Differs(n.Ours, "write the name "+name+" instead of the address, and the address under bootstrap, to have that name verified")
@@ -245,7 +289,8 @@ func (r *reader) server(p *build.Plain, text string) *report.Note {
 }
 
 // access converts the rules about who may ask. Of nested networks the narrowest counts.
-func (r *reader) access(w *build.Work, f []string) *report.Note {
+func (r *reader) access(value string) *report.Note {
+	f := strings.Fields(value)
 	n, err := input.Network(cmp.Or(append(f, "")...))
 	if err != nil || len(f) < 2 {
 		return report.ByHand("dns: allow", "it contains no valid network and action")

@@ -53,20 +53,11 @@ func (t *tags) client(n netip.Prefix) *client {
 	return t.clients[n]
 }
 
-// take converts an option about tags, and reports whether it is one.
-func (t *tags) take(key, value string) (*report.Note, bool) {
+// take converts an option about the tags and kinds of zones that some clients get.
+func (t *tags) take(key, value string) *report.Note {
 	f := fields(value)
-	switch key {
-	case "define-tag", "local-zone-tag":
-		return report.Same("policies of the clients with these tags"), true
-	case "access-control-tag-data":
-		return report.ByHand("dns: hosts", "names of one's own are the same for all clients, so these are refused: dns: block: answer: sinkhole leads them to an address"), true
-	case "access-control-tag", "access-control-tag-action", "local-zone-override":
-	default:
-		return nil, false
-	}
 	if len(f) < 2 || key != "access-control-tag" && len(f) != 3 {
-		return report.ByHand("policies", "words are missing: write a policy with the network, and a rule with a list of the names"), true
+		return report.ByHand("policies", "words are missing: write a policy with the network, and a rule with a list of the names")
 	}
 	zone := ""
 	if key == "local-zone-override" {
@@ -74,11 +65,11 @@ func (t *tags) take(key, value string) (*report.Note, bool) {
 	}
 	n, err := input.Network(f[0])
 	if err != nil {
-		return report.ByHand("policies", err.Error()), true
+		return report.ByHand("policies", err.Error())
 	}
 	kind := f[len(f)-1]
 	if _, known := kindOf(kind); !known && key != "access-control-tag" {
-		return report.ByHand("policies", kind+" is not a kind of zone that is known: write a policy with the network, and a rule with a list of the names"), true
+		return report.ByHand("policies", kind+" is not a kind of zone that is known: write a policy with the network, and a rule with a list of the names")
 	}
 	switch key {
 	case "access-control-tag":
@@ -95,7 +86,7 @@ func (t *tags) take(key, value string) (*report.Note, bool) {
 		}
 		t.overrides[zone][n], t.some = kind, true
 	}
-	return report.Same("policies: networks"), true
+	return report.Same("policies: networks")
 }
 
 // narrowest returns the settings for the narrowest network around n.
