@@ -92,7 +92,7 @@ type event struct {
 
 // timeout is how long the tests of one package may take. Those of the folder test start
 // browsers and other servers, one after the other.
-const timeout = "25m"
+const timeout = "30m"
 
 // test runs "go test" with arguments in the folder of a module. It tests one package more at once than there are
 // processors, because many tests wait for other programs. A failed test is no error.
