@@ -2,8 +2,8 @@
 // was carried over, and where to, or why not and what to do; and for the lines of lists what is odd
 // about them.
 //
-// Data moves as follows: importers add a [Note] for each setting to a [Report], by kind and
-// place. The report counts all, keeps the first of each kind, and is written as text and HTML.
+// Data moves as follows: importers look up each setting in a [Table], whose [Row] converts it, and
+// add the [Note] on it to a [Report], by kind and place. The report counts all, keeps the first of each kind, and is written as text and HTML.
 package report
 
 import (
