@@ -46,7 +46,7 @@ func TestRulesAreFetchedWithTheFilesThatTheyName(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content.Load().([]byte)) }))
 	defer srv.Close()
 	const script = `function init() return {} end
-		function match() return 1 end`
+		function match() return HttpGetRequestHeader("Host") == "a.example" and 1 or 0 end`
 	first := tarball(t,
 		"rules/classification.config", "config classification: strange-things,Strange things,2\n",
 		"rules/bad.lst", "L2JhZA==\n", // /bad

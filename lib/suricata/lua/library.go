@@ -230,11 +230,20 @@ func (st *interpreter) source() engine.Source {
 	}
 }
 
+// exchange returns the exchange that a script is asked about, or nil if it is about none. The
+// gateway wraps it.
+func (st *interpreter) exchange() *traffic.HTTP {
+	if h, ok := st.source().(interface{ Exchange() *traffic.HTTP }); ok {
+		return h.Exchange()
+	}
+	return nil
+}
+
 // header makes a function that returns a field by name.
 func (st *interpreter) header(side, arg int) lua.LGFunction {
 	return func(l *lua.LState) int {
-		h, ok := st.source().(*traffic.HTTP)
-		if !ok {
+		h := st.exchange()
+		if h == nil {
 			return text(l, nil, false)
 		}
 		v, ok := h.Sides[side].Get(l.CheckString(arg))
@@ -244,8 +253,8 @@ func (st *interpreter) header(side, arg int) lua.LGFunction {
 
 func (st *interpreter) headers(side int) lua.LGFunction {
 	return func(l *lua.LState) int {
-		h, ok := st.source().(*traffic.HTTP)
-		if !ok {
+		h := st.exchange()
+		if h == nil {
 			return text(l, nil, false)
 		}
 		t := l.NewTable()

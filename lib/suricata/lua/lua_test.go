@@ -10,13 +10,13 @@ import (
 	"shuultuur/lib/suricata/traffic"
 )
 
-func match(t *testing.T, p *Pool, text string, h *traffic.HTTP) bool {
+func match(t *testing.T, p *Pool, text string, source engine.Source) bool {
 	t.Helper()
 	s, err := p.Load("a.lua", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx := &engine.Tx{Flow: &state.Flow{}, Source: h}
+	tx := &engine.Tx{Flow: &state.Flow{}, Source: source}
 	return s.Match(tx, rule.ToServer, &rule.Rule{Rare: &rule.Rare{}}, nil, 0)
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/lib/suricata/engine"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/traffic"
 )
@@ -17,9 +18,9 @@ const same = `local function show(...)
 	function match() return show(`
 
 // holds reports whether expressions of Lua have the values that want lists.
-func holds(t *testing.T, p *Pool, expressions, want string, h *traffic.HTTP) bool {
+func holds(t *testing.T, p *Pool, expressions, want string, source engine.Source) bool {
 	t.Helper()
-	return match(t, p, strings.Replace(same, "return show(", "if show(", 1)+expressions+") == [==["+want+"]==] then return 1 end return 0 end", h)
+	return match(t, p, strings.Replace(same, "return show(", "if show(", 1)+expressions+") == [==["+want+"]==] then return 1 end return 0 end", source)
 }
 
 // The examples follow the manual of Lua 5.1, 5.4 and 5.4.1.
@@ -127,8 +128,10 @@ func TestScriptsSeeAWholeExchange(t *testing.T) {
 		`require("suricata.tls").get_tx():sni()`:    "nil|not there",
 		`require("suricata.dns").get_tx():rrname()`: "nil|not there",
 	} {
-		if p := NewPool(Limits{}); !holds(t, p, expression, want, h) {
-			t.Errorf("%s is not %s; %d errors", expression, want, p.Errors.Load())
+		for _, source := range []engine.Source{h, h.Joined()} { // the gateway gives the second
+			if p := NewPool(Limits{}); !holds(t, p, expression, want, source) {
+				t.Errorf("%s of a %T is not %s; %d errors", expression, source, want, p.Errors.Load())
+			}
 		}
 	}
 	p := NewPool(Limits{})

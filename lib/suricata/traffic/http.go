@@ -110,6 +110,9 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	return h.make(s, b)
 }
 
+// Exchange returns the exchange itself, also where something else embeds it.
+func (h *HTTP) Exchange() *HTTP { return h }
+
 // A Joined is an HTTP whose payload consists of the line, the fields and the body.
 type Joined struct{ *HTTP }
 
