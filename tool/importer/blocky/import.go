@@ -3,7 +3,6 @@
 package blocky
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -167,7 +166,7 @@ var table = report.Rows(
 // take converts a key. Those with the name of a host, list or client in them have no row.
 func (b *config) take(p *build.Plain, key, value string) *report.Note {
 	b.p = p
-	if n := cmp.Or(table[key], &row{}).Convert(b, value, value); n != nil {
+	if n := table[key].Convert(b, value, value); n != nil {
 		return n
 	}
 	top, rest, _ := strings.Cut(key, ".")

@@ -137,7 +137,7 @@ var table = report.Rows(
 // Option converts an option.
 func (o *Options) Option(p *build.Plain, key, value string) *report.Note {
 	o.p, o.key = p, key
-	return cmp.Or(cmp.Or(table[key], &row{}).Convert(o, value, value), report.None(reasons.Of(key)))
+	return cmp.Or(table[key].Convert(o, value, value), report.None(reasons.Of(key)))
 }
 
 // address converts names that have an address, or none.

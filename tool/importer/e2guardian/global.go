@@ -154,8 +154,7 @@ func (c *folder) convert(o option, opts map[string]option) *report.Note {
 	if o.value == "" {
 		return &report.Note{Kind: report.Default}
 	}
-	r := cmp.Or(table[o.name], &row{})
-	return cmp.Or(r.Convert(c, o, o.value), report.None(whyNot(o.name)))
+	return cmp.Or(table[o.name].Convert(c, o, o.value), report.None(whyNot(o.name)))
 }
 
 // intercept makes the root that groups need to decrypt TLS, once.

@@ -152,7 +152,7 @@ var table = report.Rows(
 
 // option converts a line of the main file.
 func (p *config) option(key, value string) *report.Note {
-	n := cmp.Or(table[key], &row{}).Convert(p, value, value)
+	n := table[key].Convert(p, value, value)
 	if n == nil && value == "0" {
 		n = report.Needless("it is switched off")
 	}

@@ -15,9 +15,11 @@ type Row[C, V any] struct {
 }
 
 // Convert returns a note on a value, which is text in the settings, or nil if the row has
-// none on it.
+// none on it. Where a table has no row, the row is nil and has none either.
 func (r *Row[C, V]) Convert(c C, value V, text string) *Note {
 	switch {
+	case r == nil:
+		return nil
 	case slices.Contains(r.Standard, text):
 		return &Note{Kind: Default}
 	case r.Take != nil:

@@ -1,7 +1,6 @@
 package unbound
 
 import (
-	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -121,9 +120,9 @@ var whenOn = report.Rows(
 // settings. It reports whether the option is known.
 func (o *Options) Take(p *build.Plain, key, value string) (*report.Note, bool) {
 	o.p = p
-	n := cmp.Or(table[key], &row{}).Convert(o, value, value)
+	n := table[key].Convert(o, value, value)
 	if n == nil && value != "no" {
-		n = cmp.Or(whenOn[key], &row{}).Convert(o, value, value)
+		n = whenOn[key].Convert(o, value, value)
 	}
 	return n, n != nil
 }

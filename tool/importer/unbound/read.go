@@ -184,7 +184,7 @@ var rest = report.Rows(
 // option converts an option of the current section.
 func (r *reader) option(p *build.Plain, key, value string) *report.Note {
 	r.p = p
-	if n := cmp.Or(anywhere[key], &line{}).Convert(r, value, value); n != nil {
+	if n := anywhere[key].Convert(r, value, value); n != nil {
 		return n
 	}
 	switch text := unquote(value); {
@@ -198,7 +198,7 @@ func (r *reader) option(p *build.Plain, key, value string) *report.Note {
 			return n
 		}
 	}
-	n := cmp.Or(rest[key], &line{}).Convert(r, value, value)
+	n := rest[key].Convert(r, value, value)
 	if n == nil && r.section == "remote-control" {
 		n = report.Differs("listen.admin", "the gateway is controlled at its admin address")
 	}
