@@ -4,6 +4,7 @@
 # make test   everything that is tested; installs what the tests need, and ends
 #             with the tests that were skipped and why
 # make lint   go vet, gofmt and the linters of .golangci.yml
+# make vuln   known holes in the modules that are used, where their database can be had
 # make fuzz   every fuzz target for FUZZTIME each
 # make dist   every package, into out/; VERSION=1.2.3 names the version
 # make pgo    the profile that builds are optimised with (cmd/shuultuur/default.pgo), anew
@@ -12,6 +13,7 @@
 
 GO = go
 FUZZTIME = 20s
+VULN = golang.org/x/vuln/cmd/govulncheck@latest
 LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 
 all: build
@@ -41,6 +43,10 @@ lint:
 	$(GO) run $(LINT) run
 	cd bench && $(GO) run $(LINT) run
 
+# Status 3 says that holes were found; others, that the database or the program cannot be had.
+vuln:
+	GOBIN="$$PWD/out/tools" $(GO) install $(VULN) && out/tools/govulncheck ./... || { s=$$?; test $$s -ne 3 && echo "make vuln: not checked (status $$s)"; }
+
 fuzz:
 	sh test/fuzz.sh $(FUZZTIME)
 
@@ -56,4 +62,4 @@ dist:
 clean:
 	rm -rf bin out
 
-.PHONY: all build run quick test lint fuzz pgo bench dist clean
+.PHONY: all build run quick test lint vuln fuzz pgo bench dist clean

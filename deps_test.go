@@ -66,6 +66,7 @@ var runsTools = []string{"cmd/shuultuur", "test", "bench"}
 // an import begins with counts. Tests and benchmarks may use them anywhere, as independent
 // readers.
 var modules = map[string][]string{
+	"filippo.io/age": {"admin"}, // backups
 	"github.com/DataDog/datadog-agent/pkg/template": {},
 	"github.com/HdrHistogram/hdrhistogram-go":       {"tool"},
 	"github.com/andybalholm/brotli":                 {"content", "policy", "tool"},
@@ -82,11 +83,13 @@ var modules = map[string][]string{
 	"github.com/klauspost/compress":                 {"content", "list", "proxy", "text", "tool", "whatif"},
 	"github.com/miekg/dns":                          {"resolver", "zone"},
 	"github.com/nats-io/nats.go":                    {"vote"},
+	"github.com/nwaples/rardecode/v2":               {"content"}, // members of RAR archives: three generations of compression
 	"github.com/oschwald/maxminddb-golang/v2":       {"zone"},
 	"github.com/prometheus/client_golang":           {"lib"},
 	"github.com/prometheus/common/expfmt":           {"lib"},
 	"github.com/quic-go/quic-go":                    {"nameserver", "resolver"},
 	"github.com/twmb/franz-go":                      {"event"},
+	"github.com/wneessen/go-mail":                   {"admin", "lib"},
 	"github.com/yuin/gopher-lua":                    {"lib"},
 	"github.com/zeebo/xxh3":                         {"cache", "content", "intercept", "lib", "list", "resolver", "tool", "vote", "zone"},
 	"go.yaml.in/yaml/v4":                            {"check", "lib", "tool", "zone"},
@@ -94,7 +97,7 @@ var modules = map[string][]string{
 	"golang.org/x/exp/trace":                        {"tool"},
 	"golang.org/x/image":                            {"content", "lib"},
 	"golang.org/x/image/font/gofont":                {"admin"}, // reports as PDF
-	"golang.org/x/net":                              {"cache", "lib", "list", "nameserver", "proxy", "tool", "vote", "zone"},
+	"golang.org/x/net":                              {"cache", "check", "filter", "lib", "list", "nameserver", "proxy", "tool", "vote", "zone"},
 	"golang.org/x/oauth2":                           {"identity"},
 	"golang.org/x/sys":                              {"cmd/shuultuur", "content", "event", "lib", "nameserver", "proxy", "resolver", "tool"},
 	"golang.org/x/term":                             {"cmd/shuultuur"},

@@ -1,10 +1,14 @@
 package shuultuur
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,9 +18,13 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"shuultuur/admin/why"
 	"shuultuur/engine"
+	"shuultuur/engine/configuration"
 	"shuultuur/gateway"
 	"shuultuur/intercept"
+	"shuultuur/list"
+	"shuultuur/list/collection"
 	"shuultuur/test/cert"
 )
 
@@ -135,9 +143,71 @@ func TestTheExamplesOfTheFoldersStart(t *testing.T) {
 				if !strings.Contains(settings, "redis:") && !strings.Contains(settings, "postgres:") && !strings.Contains(settings, "url:") {
 					run(t, file, func(*gateway.Gateway) {})
 				}
+				if strings.HasPrefix(page, "docs/guide-") {
+					restoredAnswersTheSame(t, file)
+				}
 			})
 		}
 	}
+}
+
+// restoredAnswersTheSame changes a list by hand, makes a backup, restores it on an empty
+// machine, and compares the answers to a hundred questions.
+func restoredAnswersTheSame(t *testing.T, file string) {
+	t.Helper()
+	s, err := configuration.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := collection.Open(t.Context(), s.Lists, string(s.Data), nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range s.Lists {
+		change := map[string][]list.Change{name: {{Entry: "by-hand.example", Category: cmp.Or(s.Lists[name].Category, "by-hand")}, {Entry: "own.example", Remove: true}}}
+		if err := lists.Change(t.Context(), change, func() error { return nil }); err != nil {
+			t.Logf("the list %s is not changed: %v", name, err) // one that has not been fetched
+		}
+	}
+	var b bytes.Buffer
+	if _, err := configuration.Backup(&b, file); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "shuultuur.yaml")
+	if _, err := configuration.Restore(&b, other); err != nil {
+		t.Fatal(err)
+	}
+	was, is := answers(t, file), answers(t, other)
+	for q, want := range was {
+		if is[q] != want {
+			t.Errorf("%s: after the backup was restored the answer is %s, it was %s", q, is[q], want)
+		}
+	}
+}
+
+// answers returns what a gateway with settings decides about a hundred questions.
+func answers(t *testing.T, file string) map[string]string {
+	t.Helper()
+	e, done, err := engine.Explain(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	all := map[string]string{}
+	for _, host := range []string{"by-hand.example", "own.example", "games.example", "bank.example", "adult.example", "www.google.com", "plain.example", "www.youtube.com", "192.0.2.1", "sub.games.example"} {
+		for _, from := range []string{"127.0.0.1", "192.168.1.7", "10.0.0.7", "10.1.2.3", "2001:db8::7"} {
+			for _, path := range []string{"/", "/search?q=casino"} {
+				x, err := e.Why(t.Context(), why.Question{URL: "http://" + host + path, Client: netip.MustParseAddr(from)})
+				q := host + path + " from " + from
+				if err != nil {
+					all[q] = err.Error()
+					continue
+				}
+				all[q] = fmt.Sprint(x.Action, " ", x.Policy, " ", x.Rule, " ", len(x.Findings))
+			}
+		}
+	}
+	return all
 }
 
 const everything = `

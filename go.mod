@@ -3,6 +3,7 @@ module shuultuur
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.2
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/andybalholm/brotli v1.2.8
 	github.com/blevesearch/snowballstem v0.9.0
@@ -21,11 +22,13 @@ require (
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/miekg/dns v1.1.73
 	github.com/nats-io/nats.go v1.55.0
+	github.com/nwaples/rardecode/v2 v2.4.6
 	github.com/oschwald/maxminddb-golang/v2 v2.9.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/common v0.72.0
 	github.com/quic-go/quic-go v0.65.0
 	github.com/rogpeppe/go-internal v1.16.0
+	github.com/wneessen/go-mail v0.7.2
 	github.com/yuin/gopher-lua v1.1.2
 	github.com/zeebo/xxh3 v1.1.0
 	go.yaml.in/yaml/v4 v4.0.0
@@ -45,7 +48,10 @@ require (
 	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
-require golang.org/x/mod v0.42.0 // indirect
+require (
+	filippo.io/hpke v0.4.0 // indirect
+	golang.org/x/mod v0.42.0 // indirect
+)
 
 require (
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect

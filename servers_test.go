@@ -30,7 +30,6 @@ var connects = map[string][]string{
 // return. The test is in the same folder, or in the named one.
 var killed = map[string][]string{
 	"admin/alert":        {"TestAlertsReachThoseWhomTheSettingsName"},
-	"admin/mail":         {"admin/alert.TestAlertsReachThoseWhomTheSettingsName"},
 	"cache/peer":         {"test.TestGatewaysShareObjectsAndSurviveALoss"},
 	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
 	"check/virus":        {"TestClamdIsKilledUnderLoad", "TestAHangingScannerDelaysFewBodies"},
@@ -46,6 +45,7 @@ var killed = map[string][]string{
 	"intercept":          {"TestFetchingEndsInTime"}, // servers of issuers, wherever certificates name them
 	"lib/postgres":       {"TestServerReturns"},
 	"lib/handover":       {"TestASupervisorMayGoAndReturn"},
+	"lib/smtp":           {"admin/alert.TestAlertsReachThoseWhomTheSettingsName", "vote/booth.TestAMailServerIsKilledAndReturns"},
 	"list/source":        {"TestAFailureThatPassesIsTriedAgain"},
 	"proxy/upstream":     {"proxy.TestDeadIdleConnectionIsReplaced", "proxy.TestUpstreamFailures"},
 	"lib/redis":          {"TestConnectsAgainAfterARestart", "TestAServerThatHangsIsNotWaitedForLong"},

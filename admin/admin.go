@@ -38,6 +38,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/identity/oidc"
 	"shuultuur/intercept"
+	"shuultuur/lib/setting"
 	"shuultuur/zone/authority"
 )
 
@@ -238,7 +239,7 @@ func index(w http.ResponseWriter, all []web.Route) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	text := "Shuultuur\n\n"
 	for _, r := range all {
-		if r.Method == "GET" && !strings.Contains(r.Path, "{") && (r.Path == "/debug/pprof/" || !strings.HasPrefix(r.Path, "/debug")) {
+		if r.Method == "GET" && !strings.Contains(r.Path, "{") && (r.Path == "/debug/pprof" || !strings.HasPrefix(r.Path, "/debug")) {
 			text += r.Path + "\n"
 		}
 	}
@@ -255,10 +256,10 @@ func (p *Parts) answerReady(w http.ResponseWriter, r *http.Request) {
 
 func (p *Parts) quotas(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	addr, err := netip.ParseAddr(q.Get("client"))
+	addr, err := setting.Client(q.Get("client"))
 	if err != nil {
 		http.Error(w, fmt.Sprintf("client=%q is not an address; whose quotas?", q.Get("client")), http.StatusBadRequest)
 		return
 	}
-	web.WriteJSON(w, http.StatusOK, p.Quotas(r.Context(), q.Get("policy"), addr.Unmap(), q.Get("user")))
+	web.WriteJSON(w, http.StatusOK, p.Quotas(r.Context(), q.Get("policy"), addr, q.Get("user")))
 }

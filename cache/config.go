@@ -122,7 +122,7 @@ func inCategory(categories []string, t *filter.Transaction) bool {
 		return false
 	}
 	for i := range t.Findings {
-		if contains(categories, t.Findings[i].Category) {
+		if f := &t.Findings[i]; !f.Wrapped && contains(categories, f.Category) {
 			return true
 		}
 	}

@@ -85,7 +85,7 @@ func (c *counters) countResponse(what string, t *filter.Transaction, length int6
 func categoryOf(t *filter.Transaction) string {
 	if t != nil {
 		for i := range t.Findings {
-			if t.Findings[i].Check == "category" {
+			if t.Findings[i].Check == "category" && !t.Findings[i].Wrapped {
 				return t.Findings[i].Category
 			}
 		}

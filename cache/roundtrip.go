@@ -228,14 +228,14 @@ func (a *exchange) change() (*message.Response, error) {
 	sent, since := time.Now(), c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, q)
 	if err != nil {
-		if !protocol.Safe(q.Method) && arrived(err) {
+		if !message.Safe(q.Method) && arrived(err) {
 			c.removeAll(a.ctx, a.mayStore(), [][]byte{c.appendName(a.room[:0], q, a.t)})
 		}
 		return nil, err
 	}
 	defer annotate(s, noteMethod)
 	c.count(bypassed)
-	if protocol.Safe(q.Method) || s.Status < 200 || s.Status >= 400 {
+	if message.Safe(q.Method) || s.Status < 200 || s.Status >= 400 {
 		return s, nil
 	}
 	a.name = c.appendName(a.room[:0], q, a.t)
@@ -811,7 +811,7 @@ func categoriesOf(t *filter.Transaction) (list []string) {
 		return nil
 	}
 	for i := range t.Findings {
-		if f := &t.Findings[i]; f.Check == "category" && f.Score == 0 && len(list) < maxLabels && !slices.Contains(list, f.Category) {
+		if f := &t.Findings[i]; f.Check == "category" && !f.Wrapped && f.Score == 0 && len(list) < maxLabels && !slices.Contains(list, f.Category) {
 			list = append(list, f.Category)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 
+	"shuultuur/check/around"
 	"shuultuur/check/build"
 	"shuultuur/check/category"
 	"shuultuur/check/certificate"
@@ -118,7 +119,7 @@ type (
 // New builds the checks that c has settings of. Each takes over the state of the same check of
 // the set that this one replaces, which is nil for the first.
 func New(c Config, p Parts, previous *Set) (*Set, error) {
-	s := &Set{Checks: []filter.Check{certificate.Check{}}}
+	s := &Set{Checks: []filter.Check{certificate.Check{}, around.Check{}}}
 	for _, r := range c.rows() {
 		if r.missing {
 			continue

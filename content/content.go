@@ -17,6 +17,8 @@ package content
 import (
 	"context"
 	"io"
+	"path"
+	"slices"
 	"sync"
 
 	"shuultuur/content/coding"
@@ -58,6 +60,8 @@ func Describe(contentType, contentEncoding string) *Head {
 const (
 	AllRead         = limit.AllRead
 	TooLarge        = limit.TooLarge
+	Intricate       = limit.Intricate
+	Bomb            = limit.Bomb
 	NoCapacity      = limit.NoCapacity
 	UnknownCoding   = limit.UnknownCoding
 	Encrypted       = limit.Encrypted
@@ -118,6 +122,9 @@ func (b *Body) Reset(h *Head, lim Limits) {
 	b.Release()
 	b.head = *h
 	b.in.Limits = lim.WithDefaults()
+	if h.Claimed() && len(b.main()) > 0 {
+		b.in.Doubt()
+	}
 	b.own = limit.Work{Expansion: limit.MostExpansion}
 	b.bound = &b.own
 	b.typ = h.Type()
@@ -180,8 +187,16 @@ func (b *Body) Finish() { b.in.Finish() }
 // Complete reports whether Finish has been called.
 func (b *Body) Complete() bool { return b.in.Complete() }
 
+// Pieces returns the pieces of the body as received that are still referred to. They must not be
+// changed.
+func (b *Body) Pieces() [][]byte { return b.in.All() }
+
 // Len returns the number of wire bytes appended so far.
 func (b *Body) Len() int64 { return b.in.Len() }
+
+// Uncoded reports whether the body lacks the codings that its fields name, and is read as it is. Only
+// one of which [Head.Claim] says that may.
+func (b *Body) Uncoded() bool { return b.in.Refuted() }
 
 // Head returns the description of the body by the message's fields.
 func (b *Body) Head() *Head { return &b.head }
@@ -211,6 +226,27 @@ func (b *Body) SniffedType() string {
 		return t.looks
 	}
 	return media.Sniff(t.head)
+}
+
+// enoughToSniff is the number of bytes after which more of them rarely say more about the type.
+const enoughToSniff = 512
+
+// Is reports whether b is of one of some media types, such as "image/png" and "image/*", by its field
+// and by its first bytes: what is labelled so and known as something else is not, nor is that of which
+// too little has come.
+func (b *Body) Is(types []string) bool {
+	if !isOf(types, b.head.Type()) || b.Len() < enoughToSniff && !b.Complete() {
+		return false
+	}
+	looks := b.SniffedType()
+	return looks == "application/octet-stream" || isOf(types, looks)
+}
+
+func isOf(types []string, typ string) bool {
+	return slices.ContainsFunc(types, func(t string) bool {
+		is, _ := path.Match(t, typ)
+		return is
+	})
 }
 
 // NeedsWhole reports whether the text can only be read once the body is complete, as in PDF and in

@@ -308,9 +308,9 @@ func TestReadingIsLinear(t *testing.T) {
 	race.Without(t)
 	const (
 		atFirst  = 12 << 10
-		mostText = 40                  // bytes of text for each byte
-		constant = 3 * limit.BombFloor // and besides
-		mostTime = time.Microsecond    // for each byte
+		mostText = 40               // bytes of text for each byte
+		constant = 3 << 20          // and besides
+		mostTime = time.Microsecond // for each byte
 		atLeast  = 400 * time.Millisecond
 	)
 	for _, g := range growingInputs(t) {
@@ -340,6 +340,62 @@ func TestReadingIsLinear(t *testing.T) {
 	}
 }
 
+// mostSteps is the work for a body of n bytes: PDF has the greatest ratio, and each reader a constant.
+func mostSteps(n int) int { return 300*n + 16<<20 }
+
+// countedSteps reads a body of n pieces between a beginning and an end, and returns its length, its
+// text and the work, in bytes or steps of about the same length.
+func countedSteps(t *testing.T, typ string, begin, piece, end []byte, n int) (size, text, steps int) {
+	p := append(append(bytes.Clone(begin), bytes.Repeat(piece, n)...), end...)
+	var b content.Body
+	var m meter
+	b.Reset(content.Describe(typ, ""), content.Limits{Scripts: true})
+	defer b.Release()
+	b.Follow(&m)
+	asked := 0
+	b.Bound(func() bool { asked++; return asked > mostSteps(len(p))/limit.AskedAfter })
+	b.Append(p)
+	b.Finish()
+	_ = b.Read(t.Context())
+	return len(p), m.text, asked * limit.AskedAfter
+}
+
+// Whatever the grammar of a body, the work and the text are bounded by its length.
+func FuzzReadersEnd(f *testing.F) {
+	for _, typ := range []string{"text/html", "application/xml", "application/json", "text/javascript", "text/css", "text/markdown", "application/pdf", "application/rtf", "application/cbor", "message/rfc822", "multipart/mixed; boundary=b", "application/zip", docx, "application/x-www-form-urlencoded", "text/plain"} {
+		for _, c := range [][3]string{
+			{"<!DOCTYPE a [<!ENTITY % p '%p;'>", "%p;", "]><a>"}, {`{"a":"word`, "<b>", `"}`}, {"%PDF-1.4\n7 0 obj", "<</A[", "endobj"}, {"\u202e", "e\u0301\u202c", ""},
+			{"<style>", "a{content:'b'}", "</style><a>"}, {"", "&lt;a", ""}, {"", "`${'a'+", ""}, {"--b\r\n", "\r\n--b\r\nA: b\r\n\r\n", "--b--"}, {`{\rtf1 `, `{\u97 a`, "}"}, {"\x9f", "\x43abc", "\xff"}, {"PK\x03\x04", "PK\x07\x08", "PK\x01\x02"},
+		} {
+			f.Add(typ, []byte(c[0]), []byte(c[1]), []byte(c[2]), uint16(2000))
+		}
+	}
+	f.Fuzz(func(t *testing.T, typ string, begin, piece, end []byte, n uint16) {
+		if len(begin)+len(end) > 4<<10 {
+			return
+		}
+		size, text, steps := countedSteps(t, typ, begin, piece, end, min(int(n), 64<<10/max(1, len(piece))))
+		if steps > mostSteps(size) || text > 60*size+8<<20 {
+			t.Errorf("%s: %d bytes cause %d steps and %d bytes of text", typ, size, steps, text)
+		}
+	})
+}
+
+// The work for each grammar is bounded, too.
+func TestStepsAreBounded(t *testing.T) {
+	for _, g := range growingInputs(t) {
+		n := 4
+		for len(g.of(n)) < 16<<10 && n < 1<<14 {
+			n *= 2
+		}
+		for ; n > 0; n /= 16 {
+			if size, text, steps := countedSteps(t, g.typ, nil, []byte(g.of(n)), nil, 1); steps > mostSteps(size) || text > 60*size+8<<20 {
+				t.Errorf("%s: %d bytes cause %d steps and %d bytes of text", g.name, size, steps, text)
+			}
+		}
+	}
+}
+
 // A tag in JSON repeats the word before it, so text may grow faster than what is read.
 func TestTagsInJSONEndAtAnyLength(t *testing.T) {
 	for n := 1; n <= prose.LongestWord; n++ {
@@ -359,8 +415,8 @@ func TestDeepListsInPDFEnd(t *testing.T) {
 		b.Reset(content.Describe("application/pdf", ""), content.Limits{})
 		b.Append([]byte("%PDF-1.4\n7 0 obj" + strings.Repeat(open, 15<<20/len(open))))
 		b.Finish()
-		if _, err := b.Text(); err != nil || b.Unread() != content.TooLarge {
-			t.Errorf("15 MB of %q: unread %q, error %v; want %q", open, b.Unread(), err, content.TooLarge)
+		if _, err := b.Text(); err != nil || b.Unread() != content.Intricate {
+			t.Errorf("15 MB of %q: unread %q, error %v; want %q", open, b.Unread(), err, content.Intricate)
 		}
 		b.Release()
 	}

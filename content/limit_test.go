@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shuultuur/content"
+	"shuultuur/content/limit"
 	"shuultuur/test/race"
 	"shuultuur/test/reading"
 	"shuultuur/test/webpage"
@@ -46,7 +47,7 @@ func TestBombsEndInAVerdict(t *testing.T) {
 				t.Errorf("%s, finished %v: Text returned the error %v, want %v", c.header, done, err, content.ErrBomb)
 			}
 			p, err := b.Decoded()
-			if !errors.Is(err, content.ErrBomb) || len(p) > 2<<20 {
+			if !errors.Is(err, content.ErrBomb) || len(p) > 2*limit.BombFloor {
 				t.Errorf("%s, finished %v: Decoded returned %d bytes and the error %v, want %v", c.header, done, len(p), err, content.ErrBomb)
 			}
 			b.Release()
@@ -353,15 +354,15 @@ func TestLimitsLeaveAFinding(t *testing.T) {
 		want            content.Reason
 	}{
 		{"documents in documents", "text/html", deep(reading.Limit("mostNested"), "<p>x", srcdoc), content.AllRead},
-		{"too many of them", "text/html", deep(reading.Limit("mostNested")+1, "<p>x", srcdoc), content.TooLarge},
+		{"too many of them", "text/html", deep(reading.Limit("mostNested")+1, "<p>x", srcdoc), content.Intricate},
 		{"entities", "text/xml", xml("<!ENTITY e0 'porn'><!ENTITY e1 '&e0;'>", "&e1;"), content.AllRead},
-		{"too many entities", "text/xml", xml(many.String(), "x"), content.TooLarge},
-		{"entities too deep", "text/xml", xml(nested.String(), fmt.Sprintf("&e%d;", reading.Limit("mostDeep")+1)), content.TooLarge},
-		{"attributes a sheet shows", "text/html", "<style>" + attrs.String() + "</style>", content.TooLarge},
+		{"too many entities", "text/xml", xml(many.String(), "x"), content.Intricate},
+		{"entities too deep", "text/xml", xml(nested.String(), fmt.Sprintf("&e%d;", reading.Limit("mostDeep")+1)), content.Intricate},
+		{"attributes a sheet shows", "text/html", "<style>" + attrs.String() + "</style>", content.Intricate},
 		{"shadow roots in shadow roots", "text/html", strings.Repeat("<b><template shadowrootmode=open>", reading.Limit("mostHosts")), content.AllRead},
-		{"too many of them", "text/html", strings.Repeat("<b><template shadowrootmode=open>", reading.Limit("mostHosts")+1), content.TooLarge},
-		{"parts of a message", "multipart/mixed; boundary=b", strings.Repeat("--b\n\nx\n", reading.Limit("mostParts")+1), content.TooLarge},
-		{"messages in messages", "message/rfc822", deep(reading.Limit("mostNested")+1, "\n\nx", func(s string) string { return "Content-Type: message/rfc822\n\n" + s }), content.TooLarge},
+		{"too many of them", "text/html", strings.Repeat("<b><template shadowrootmode=open>", reading.Limit("mostHosts")+1), content.Intricate},
+		{"parts of a message", "multipart/mixed; boundary=b", strings.Repeat("--b\n\nx\n", reading.Limit("mostParts")+1), content.Intricate},
+		{"messages in messages", "message/rfc822", deep(reading.Limit("mostNested")+1, "\n\nx", func(s string) string { return "Content-Type: message/rfc822\n\n" + s }), content.Intricate},
 	} {
 		var b content.Body
 		b.Reset(content.Describe(c.typ, ""), content.Limits{})
@@ -395,6 +396,95 @@ func TestBodiesGivenUpLeaveNoText(t *testing.T) {
 				t.Fatalf("%s: text %.90q, %v, has that of the body before", c.typ, got, err)
 			}
 			b.Release()
+		}
+	}
+}
+
+// A body is a bomb by its ratio and its size together: what is small is no danger, however well it
+// compresses.
+func TestSmallBodiesAreNoBombs(t *testing.T) {
+	timetable := []byte("<table>" + strings.Repeat("<tr><td></td><td></td><td></td></tr>\n", 5<<20/37) + "<tr><td>quayle</table>")
+	zeros := append(make([]byte, 7<<20), "quayle"...)
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		for typ, p := range map[string][]byte{"text/html": timetable, "text/csv": zeros} {
+			var b content.Body
+			b.Reset(content.Describe(typ, coding), content.Limits{})
+			b.Append(webpage.Encode(t, coding, p))
+			b.Finish()
+			if text, err := b.Text(); err != nil || b.Unread() != content.AllRead || !bytes.HasSuffix(text, []byte(" quayle ")) && typ == "text/html" {
+				t.Errorf("%s, %s: error %v, unread %q, %d bytes of text", coding, typ, err, b.Unread(), len(text))
+			}
+			b.Release()
+		}
+	}
+}
+
+// Each reason why a body is not read is one of its own.
+func TestReasonsAreTold(t *testing.T) {
+	page := []byte(strings.Repeat("<p>one two three</p>", 1000))
+	bomb := webpage.Encode(t, "gzip", make([]byte, 32<<20))
+	wire := webpage.Encode(t, "gzip", page)
+	for name, c := range map[string]struct {
+		typ, coding string
+		in          []byte
+		lim         content.Limits
+		want        content.Reason
+	}{
+		"all":                    {"text/html", "gzip", wire, content.Limits{}, content.AllRead},
+		"no trailer":             {"text/html", "gzip", wire[:len(wire)-8], content.Limits{}, content.AllRead},
+		"cut":                    {"text/html", "gzip", wire[:len(wire)/2], content.Limits{}, content.Cut},
+		"too large":              {"text/html", "gzip", wire, content.Limits{Decoded: 1000}, content.TooLarge},
+		"long text":              {"text/plain", "", page, content.Limits{Decoded: 1000}, content.TooLarge},
+		"bomb":                   {"text/html", "gzip", bomb, content.Limits{}, content.Bomb},
+		"bomb in an archive":     {"application/zip", "", []byte(reading.Archive(t, "a.txt", string(make([]byte, 32<<20)))), content.Limits{}, content.Bomb},
+		"documents in documents": {"text/html", "", []byte(framed(reading.Limit("mostNested")+3, "x")), content.Limits{}, content.Intricate},
+		"encrypted":              {"application/vnd.openxmlformats-officedocument.wordprocessingml.document", "", []byte(reading.Archive(t, "EncryptedPackage", "x")), content.Limits{}, content.Encrypted},
+	} {
+		var b content.Body
+		b.Reset(content.Describe(c.typ, c.coding), c.lim)
+		b.Append(c.in)
+		b.Finish()
+		_, _ = b.Text()
+		if got := b.Unread(); got != c.want {
+			t.Errorf("%s: unread %q, want %q", name, got, c.want)
+		}
+		b.Release()
+	}
+}
+
+// Bodies whose readers have stopped keep no more text than there is room for. Without room each
+// keeps its end, and those who follow it still read every word.
+func TestTextThatIsKeptNeedsRoom(t *testing.T) {
+	const pieces = 100
+	piece := []byte(strings.Repeat("some words of a page without an end ", 450))
+	for _, room := range []int64{0, 256 << 10, 64 << 20} {
+		left := &budget{left: room}
+		m := &meter{}
+		var b content.Body
+		b.Reset(content.Describe("text/plain; charset=utf-8", ""), content.Limits{Text: left})
+		b.Follow(m)
+		for range pieces {
+			b.Append(piece)
+			if err := b.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Finish()
+		text, err := b.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole := len(text) > 1<<20; whole != (room > 1<<20) || cap(text) > 256<<10 && room == 0 {
+			t.Errorf("with room for %d bytes the text has %d bytes in %d", room, len(text), cap(text))
+		}
+		if room > 1<<20 && left.left == room {
+			t.Errorf("a text of %d bytes took no room", len(text))
+		}
+		if want := pieces * len(piece); m.text < want-64 {
+			t.Errorf("with room for %d bytes the follower read %d of %d bytes", room, m.text, want)
+		}
+		if b.Release(); left.left != room {
+			t.Errorf("%d bytes of room were not given back", room-left.left)
 		}
 	}
 }

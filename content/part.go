@@ -21,7 +21,7 @@ type part struct {
 func (b *Body) open(h *Head, out *prose.Flow) *part {
 	switch {
 	case b.level == mostNested && h.Readable():
-		b.Stop(limit.TooLarge)
+		b.Stop(limit.Intricate)
 		return nil
 	case b.level == mostNested, !h.Readable() && h.Type() != "application/octet-stream":
 		return nil

@@ -82,7 +82,7 @@ func (b *Body) Blocks() iter.Seq2[[]byte, error] {
 
 // again passes the decoded bytes of a kept body on, of which pieces were discarded.
 func again(b *Body, yield func([]byte, error) bool) {
-	all := coding.Pieces{Limits: b.in.Limits}
+	all := b.in.Same()
 	var s coding.Stream
 	s.Reset(&all, b.main())
 	defer s.Close()

@@ -27,6 +27,7 @@ const (
 	textStep  = 16 << 10 // bytes read at once
 	handLen   = 16 << 10 // bytes of text passed on at once, if there is as much
 	longWord  = 32 << 10 // passed on before its end
+	freeText  = 64 << 10 // kept uncounted
 	mostText  = 2 << 20  // kept if the pieces of a body are kept
 )
 
@@ -77,13 +78,15 @@ type text struct {
 	searched int  // number of bytes of it in which the end of the last word was searched for
 	ended    int  // where that was
 	trimmed  bool // the beginning of the text was removed
+	crowded  bool // there was no room to keep it
+	taken    int64
 	finished bool
 }
 
 func (t *text) reset(b *Body, codings []coding.Coding) {
 	t.body = b
 	t.stream.Reset(&b.in, codings)
-	t.begun, t.asking, t.wide, t.trimmed, t.finished = false, false, false, b.in.Forgotten(), false
+	t.begun, t.asking, t.wide, t.trimmed, t.finished, t.crowded = false, false, false, b.in.Forgotten(), false, false
 	t.document = nil
 	t.want, t.handed, t.searched, t.ended = headLen, 1, 0, 0
 	t.head, t.cutOff, t.sample = t.head[:0], t.cutOff[:0], t.sample[:0]
@@ -101,6 +104,10 @@ func (t *text) release() {
 		t.pieces.based.drop()
 	}
 	t.scanner.Release(keptText)
+	if t.taken > 0 {
+		t.body.in.Limits.Text.Release(t.taken)
+		t.taken = 0
+	}
 	t.body, t.document = nil, nil
 	texts.Put(t)
 }
@@ -173,11 +180,28 @@ func (t *text) passOn() {
 	if most <= 0 {
 		most = mostText
 	}
-	if int64(len(w)) > most {
+	if t.claim(); int64(len(w)) > most || t.crowded {
 		t.trimmed = true
 	}
-	if t.trimmed && t.handed > keptText/2 {
+	switch {
+	case t.crowded:
 		t.trim()
+		if f := t.scanner.Out(); cap(f.B) > freeText && len(f.B) <= freeText/2 {
+			f.B = append(make([]byte, 0, freeText/2), f.B...)
+		}
+	case t.trimmed && t.handed > keptText/2:
+		t.trim()
+	}
+}
+
+// claim counts the memory of the text. Bodies whose reader has stopped keep it for as long as the
+// reader likes.
+func (t *text) claim() {
+	m := t.body.in.Limits.Text
+	if more := int64(cap(t.scanner.Out().B)-freeText) - t.taken; m != nil && more > 0 && !t.crowded {
+		if t.crowded = !m.Acquire(more); !t.crowded {
+			t.taken += more
+		}
 	}
 }
 
@@ -482,7 +506,7 @@ func (t *text) finish() {
 	}
 	t.scanner.Finish()
 	if t.scanner.Lost() {
-		t.body.Stop(TooLarge)
+		t.body.Stop(Intricate)
 	}
 	s.Close()
 }

@@ -48,6 +48,8 @@ type part struct {
 	// keeps says that the part keeps last good copies of its files itself. For other parts the
 	// gateway does: at start, a part whose files are unusable is built from the copies.
 	keeps bool
+	// others says that other programs write the files of a part, which are right however they are.
+	others bool
 	// without builds the part without its files. At start, a part with existing but never valid
 	// files serves that way and reports it; nil if the filter would be open.
 	without func(*builder) error
@@ -132,7 +134,7 @@ func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Ho
 func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, error) {
 	b.Engine = &Engine{Settings: s, settingsReading: settingsReading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}
 	b.Seen[s.Text.File] = s.Stamp
-	if err := s.Distinct(); err != nil {
+	if err := errors.Join(s.Distinct(), s.Apart()); err != nil {
 		return b.Engine, s.Text.Mistakes(err)
 	}
 	for _, b.now = range parts() {
@@ -176,6 +178,11 @@ func (b *builder) part(ctx context.Context, p part) error {
 	}
 	err := p.build(ctx, b)
 	m.files = union(m.files, b.read)
+	if err == nil && !p.keeps && !p.others {
+		if err = damaged(b.Settings, p, m.files); err != nil && (b.old == nil || p.value(b.Engine) != p.value(b.old)) {
+			ClosePart(p.value(b.Engine), b.log)
+		}
+	}
 	switch {
 	case err != nil && had && was.settings == m.settings && !errors.Is(err, context.Canceled):
 		m.fault = setting.At(p.key, err)
@@ -217,6 +224,18 @@ func (b *builder) reread(ctx context.Context, p part, m, was basis) {
 // copies returns the copies of a part's files.
 func copies(s *configuration.Settings, p part) atomicfile.Copies {
 	return atomicfile.Copies{Dir: filepath.Join(string(s.Data), "last-good", p.name)}
+}
+
+// damaged returns why files that a part was built from look damaged beside their last good copies. A
+// file that was emptied, cut or overwritten may well be read, and then filter nothing.
+func damaged(s *configuration.Settings, p part, files []string) error {
+	c := copies(s, p)
+	for _, f := range files {
+		if err := c.Damaged(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bare builds a part without its files after err, and reports whether that was possible.
@@ -384,6 +403,18 @@ func (e *Engine) Problems() (all []string) {
 		}
 		for _, err := range faults(v) {
 			all = append(all, fmt.Sprintf(before, setting.At(p.key, err)))
+		}
+	}
+	return append(all, e.ambiguousProblems()...)
+}
+
+// ambiguousProblems reports policies that cover nobody, because several groups of the directory
+// have the name of theirs.
+func (e *Engine) ambiguousProblems() (all []string) {
+	for _, p := range e.Settings.Policies {
+		found, _ := e.Identity.AmbiguousGroups(context.Background(), p.Groups, false) // only asking fails
+		for _, a := range found {
+			all = append(all, fmt.Sprintf("policy %q: %v", p.Name, a))
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"shuultuur/engine/configuration"
 	"shuultuur/filter"
@@ -82,7 +83,13 @@ func newCache(_ context.Context, b *builder) (*resolver.Store, error) {
 }
 
 func newResolver(_ context.Context, b *builder) (*resolver.Resolver, error) {
-	return b.ResolverFor(b.Settings.DNS, b.Policies, b.Cache)
+	r, err := b.ResolverFor(b.Settings.DNS, b.Policies, b.Cache)
+	if err == nil && !b.trial() {
+		for _, p := range r.Problems() {
+			b.log.Warn(p)
+		}
+	}
+	return r, err
 }
 
 // ResolverFor makes a resolver with another decider and cache than the engine's.
@@ -91,30 +98,39 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 	if err != nil {
 		return nil, setting.At("forward", err)
 	}
+	over, stop := context.WithCancel(context.Background())
+	stop()
 	return resolver.New(d.Names, resolver.Parts{
-		Decider: decider, Count: e.Policies.Query, Identify: byAddress(e.Identity), Store: store, Addresses: e.hasAddresses(), Routed: own,
+		Decider: decider, Count: e.Policies.Query, Store: store, Addresses: e.hasAddresses(), Routed: own,
 		Validated: d.Forward.Validate,
+		Identify: func(addr netip.Addr, clientID string) filter.Client {
+			return byAddress(over, e.Identity, addr, clientID)
+		},
+		Await: func(ctx context.Context, addr netip.Addr, clientID string) filter.Client {
+			ctx, stop := context.WithTimeout(ctx, groupsTime)
+			defer stop()
+			return byAddress(ctx, e.Identity, addr, clientID)
+		},
 	})
 }
 
 // byAddress returns the client at an address or with a ClientID; a name server cannot ask for
-// a password, and waits for no directory.
-func byAddress(id *identity.Identity) func(netip.Addr, string) filter.Client {
-	over, stop := context.WithCancel(context.Background())
-	stop()
-	return func(addr netip.Addr, clientID string) filter.Client {
-		if clientID != "" {
-			if c, ok := id.ByClientID(addr, clientID); ok {
-				return c
-			}
+// a password.
+func byAddress(ctx context.Context, id *identity.Identity, addr netip.Addr, clientID string) filter.Client {
+	if clientID != "" {
+		if c, ok := id.ByClientID(addr, clientID); ok {
+			return c
 		}
-		c, err := id.Identify(over, addr, nil)
-		if err != nil && !c.Addr.IsValid() {
-			c.Addr = addr
-		}
-		return c
 	}
+	c, err := id.Identify(ctx, addr, nil)
+	if err != nil && !c.Addr.IsValid() {
+		c.Addr = addr
+	}
+	return c
 }
+
+// groupsTime is how long a query waits for the groups of its client.
+const groupsTime = 2 * time.Second
 
 // hasAddresses reports whether lists or rules contain addresses, so that those in answers must
 // be judged.
@@ -200,10 +216,12 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 	}
 	judge := r.As(c)
 	if e.Zones == nil {
-		x, _, err := judge.Explain(q)
-		return x, err
+		return judge.Explain(q)
 	}
-	x, own, err := judge.Explain(q, e.Zones.Zones())
+	ours := e.Zones.Zones()
+	judge = judge.With(ours)
+	own := judge.IsOurs(q)
+	x, err := judge.Explain(q)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("asking for %q: %w", name, err)
@@ -213,6 +231,14 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 		x.Unknown = e.Zones.OtherSource(q.Name)
 	}
 	return x, nil
+}
+
+// overlaps says where zones, hosts and routes of the settings hide each other.
+func (e *Engine) overlaps() []string {
+	if e.Resolver == nil || e.Zones == nil {
+		return nil
+	}
+	return e.Resolver.Overlaps(e.Zones.Origins(), e.Zones.HasData)
 }
 
 // labelOf returns CoreDNS's label for the server in metrics.

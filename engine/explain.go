@@ -15,7 +15,9 @@ import (
 	"shuultuur/admin/why"
 	"shuultuur/engine/configuration"
 	"shuultuur/filter"
+	"shuultuur/identity/directory"
 	"shuultuur/identity/session"
+	"shuultuur/lib/setting"
 	"shuultuur/list/collection"
 	"shuultuur/policy"
 	"shuultuur/state"
@@ -207,7 +209,34 @@ func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l why.Qu
 // that serves has learned verdicts, and counts.
 func (e *Engine) Expectations(ctx context.Context) error {
 	x := why.Expectations{Policies: e.Settings.Policies, Groups: e.Settings.Identity.Groups, Identity: e.Identity, Decider: e.Policies.Engine}
-	return e.Settings.Text.Mistakes(x.Unmet(ctx))
+	return e.Settings.Text.Mistakes(errors.Join(e.ambiguousGroups(ctx), x.Unmet(ctx)))
+}
+
+// askDirectory bounds how long the directory is asked for its groups when settings are checked.
+const askDirectory = 5 * time.Second
+
+// ambiguousGroups reports policies for groups whose names several groups of the directory have,
+// if the directory answers.
+func (e *Engine) ambiguousGroups(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askDirectory)
+	defer cancel()
+	var names []string
+	for _, p := range e.Settings.Policies {
+		names = append(names, p.Groups...)
+	}
+	found, err := e.Identity.AmbiguousGroups(ctx, names, true)
+	if err != nil {
+		return nil // that it does not answer is a problem of its running
+	}
+	var errs []error
+	for i, p := range e.Settings.Policies {
+		for j, g := range p.Groups {
+			if n := slices.IndexFunc(found, func(a *directory.AmbiguousError) bool { return a.Name == g }); n >= 0 {
+				errs = append(errs, setting.At(fmt.Sprintf("policies[%d].groups[%d]", i, j), found[n]))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // JudgeInOrder is [Engine.Judge] for events in the order of their time: limits and quotas count

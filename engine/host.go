@@ -14,7 +14,6 @@ import (
 	"shuultuur/icap"
 	"shuultuur/intercept"
 	"shuultuur/nameserver"
-	"shuultuur/portal"
 	"shuultuur/text"
 	"shuultuur/vote"
 	"shuultuur/vote/booth"
@@ -92,14 +91,6 @@ func (h *Host) serveICAPS(s *icap.Server) func(context.Context, net.Listener) er
 	}
 }
 
-// servePortalTLS returns a function that serves the portal over TLS, with the current
-// certificate.
-func (h *Host) servePortalTLS(s *portal.Server) func(context.Context, net.Listener) error {
-	return func(ctx context.Context, ln net.Listener) error {
-		return s.Serve(ctx, tls.NewListener(ln, h.adminTLS()))
-	}
-}
-
 // Connect makes the servers use the parts of an engine.
 func (e *Engine) Connect(h *Host) {
 	if in := e.Intercept; in != nil && h.KeyLog != nil {
@@ -134,5 +125,5 @@ func (e *Engine) Connect(h *Host) {
 			h.Log.Error("the name server uses the previous settings", "error", err)
 		}
 	}
-	e.Names.SetResponders(e.Zones, e.Zones, e.Resolver, e.Zones.Outside())
+	e.Names.SetResponders(e.Zones, e.Resolver.With(e.Zones), e.Zones, e.Zones.Outside())
 }

@@ -29,6 +29,6 @@ func newICAP(_ context.Context, b *builder) (*icap.Server, error) {
 func (e *Engine) icapEngine() *icap.Engine {
 	return &icap.Engine{
 		Decider: e.Policies.Engine, Accept: e.Policies.Accept, Balance: e.balance, Pages: e.Pages,
-		Identify: e.Identity.Identify, Named: e.Identity.ReportedClient, Tag: "shuultuur-" + e.Revision,
+		Identify: e.Identity.Identify, Named: e.Identity.SentClient, Tag: "shuultuur-" + e.Revision,
 	}
 }

@@ -12,7 +12,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"shuultuur/admin/accounts"
 	"shuultuur/admin/alert"
@@ -65,6 +68,7 @@ type Engine struct {
 	Sessions  *session.Table
 	Identity  *identity.Identity
 	Clients   *identity.Names
+	Devices   *identity.Devices
 	alertParts
 	Policies    *Policies
 	Pages       *page.Set
@@ -133,8 +137,10 @@ func parts() []part {
 			return []any{s.Identity, s.PortalPlace().URL, users, groups}
 		},
 			slot: newSlot(func(e *Engine) **identity.Identity { return &e.Identity }, newIdentity)},
-		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *configuration.Settings) any { return s.ClientNames() },
+		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *configuration.Settings) any { return s.ClientNames() }, others: true,
 			slot: newSlot(func(e *Engine) **identity.Names { return &e.Clients }, newClientNames)},
+		{name: "devices", key: "identity.names", above: []string{"sessions"}, from: func(s *configuration.Settings) any { return []any{s.Identity.Names.Leases} }, others: true,
+			slot: newSlot(func(e *Engine) **identity.Devices { return &e.Devices }, newDevices)},
 		{name: "mail", key: "mail", from: func(s *configuration.Settings) any { return s.Mail },
 			slot: newSlot(func(e *Engine) **mail.Sender { return &e.Mail }, newMail)},
 		{name: "updates", key: "updates", from: func(s *configuration.Settings) any {
@@ -270,7 +276,19 @@ func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
 	if b.old != nil {
 		parts.Previous = b.old.Identity
 	}
+	if !b.trial() {
+		parts.Tickets = filepath.Join(b.Data.Dir, "used-tickets")
+		parts.Answers = filepath.Join(b.Data.Dir, "directory-answers.json")
+	}
 	return identity.New(b.Settings.Identity, parts)
+}
+
+// newDevices watches which devices have the addresses of sessions.
+func newDevices(_ context.Context, b *builder) (*identity.Devices, error) {
+	if b.trial() {
+		return nil, nil
+	}
+	return identity.WatchDevices(b.Settings.Identity.Names.Leases, b.Sessions, b.log), nil
 }
 
 func newClientNames(_ context.Context, b *builder) (*identity.Names, error) {
@@ -303,6 +321,9 @@ func newPolicies(_ context.Context, b *builder) (*Policies, error) {
 	}
 	if !b.trial() {
 		parts.Memory, parts.Counter = b.State, b.State
+		if b.Settings.Data != "" {
+			parts.Samples = filepath.Join(string(b.Settings.Data), "samples")
+		}
 		if b.SharesState() {
 			if parts.Revision, err = b.common(); err != nil {
 				return nil, err
@@ -474,9 +495,12 @@ func (e *Engine) origins() proxy.RoundTripper {
 // proxyEngine returns the parts with which the proxy decides.
 func (e *Engine) proxyEngine() *proxy.Engine {
 	p := &proxy.Engine{Decider: e.Policies.Engine, Identify: e.Identity.Identify, Identifier: e.Identity, Accept: e.Policies.Accept, Balance: e.balance,
-		Pages: e.Pages, TLS: e.Identity.TLS(e.Certificate), JA4: e.Policies.AsksJA4() || e.Checks.AsksTLS(), Handshakes: e.Checks.AsksTLS(), Intercept: e.Intercept, Origins: e.origins()}
+		Pages: e.Pages, TLS: e.Identity.TLS(e.Certificate), Tickets: e.Identity.HasTickets(), JA4: e.Policies.AsksJA4() || e.Checks.AsksTLS(), Handshakes: e.Checks.AsksTLS(), Intercept: e.Intercept, Origins: e.origins()}
 	if e.Votes != nil {
 		p.Votes = e.Votes
+	}
+	if e.Welcome != nil && e.Portal != nil {
+		p.Portal = e.Welcome
 	}
 	return p
 }
@@ -487,10 +511,15 @@ func (e *Engine) balance(ctx context.Context, c *filter.Client, now time.Time) (
 }
 
 // Print writes a summary of the lists and phrases, with every line that needs attention.
-func (e *Engine) Print(w io.Writer) {
+func (e *Engine) Print(to io.Writer) {
+	w := new(strings.Builder)
+	defer func() { fmt.Fprint(to, escaped(w.String())) }()
 	e.Lists.Print(w)
 	for _, p := range e.Policies.odd {
 		fmt.Fprintln(w, p)
+	}
+	for _, o := range e.Policies.Engine.Unheld(e.Settings.Policies) {
+		fmt.Fprintf(w, "%s:%d: %v\n", e.Settings.Text.File, e.line(&filter.Reason{Policy: o.Policy, Rule: o.Later}), o)
 	}
 	for _, m := range e.Checks.Remarks {
 		fmt.Fprintln(w, m)
@@ -505,6 +534,33 @@ func (e *Engine) Print(w io.Writer) {
 			fmt.Fprintln(w, p)
 		}
 	}
+	if e.Resolver != nil {
+		for _, p := range e.Resolver.Problems() {
+			fmt.Fprintln(w, p)
+		}
+	}
+	for _, p := range e.overlaps() {
+		fmt.Fprintln(w, p)
+	}
+}
+
+// escaped returns lines of text with escapes for bytes that are no UTF-8, and for characters that steer
+// a terminal: lists may hold either.
+func escaped(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r == '\n' || unicode.IsPrint(r):
+			b.WriteString(s[:n])
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		s = s[n:]
+	}
+	return b.String()
 }
 
 // SharesState reports whether a fleet shares the state.
@@ -537,7 +593,7 @@ func (b *builder) common() (string, error) {
 		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
 	}
 	// They affect how much of a body checks see, or watch without deciding.
-	fmt.Fprintf(h, "read %v %v\n", b.Settings.Proxy.Exchange.Inspected, b.Settings.Proxy.Exchange.Scripts)
+	fmt.Fprintf(h, "read %v %v %v\n", b.Settings.Proxy.Exchange.Inspected, b.Settings.Proxy.Exchange.Documents, b.Settings.Proxy.Exchange.Scripts)
 	if b.Alerts != nil {
 		fmt.Fprintln(h, setting.Digest(b.Alerts.Rules()))
 	}

@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"shuultuur/engine/configuration"
@@ -29,7 +32,7 @@ func portalDoorsOf(s *configuration.Settings) any {
 }
 
 func newPortalServer(_ context.Context, b *builder) (*portal.Server, error) {
-	return portal.NewServer(b.log), nil
+	return portal.NewServer(b.log, filepath.Join(b.Data.Dir, "sign-ins.json")), nil
 }
 
 func newPortal(_ context.Context, b *builder) (*portal.Pages, error) {
@@ -40,6 +43,17 @@ func newPortal(_ context.Context, b *builder) (*portal.Pages, error) {
 
 // portalEngine returns the parts with which the portal answers.
 func (e *Engine) portalEngine(h *Host) *portal.Engine {
+	wanted := map[string]bool{}
+	for _, p := range e.Settings.Policies {
+		for _, g := range p.Groups {
+			wanted[strings.ToLower(g)] = true
+		}
+	}
+	for _, r := range e.Settings.Portal.PAC {
+		for _, g := range r.Groups {
+			wanted[strings.ToLower(g)] = true
+		}
+	}
 	return &portal.Engine{
 		Pages: e.Portal,
 		Identify: func(ctx context.Context, addr netip.Addr) filter.Client {
@@ -75,6 +89,45 @@ func (e *Engine) portalEngine(h *Host) *portal.Engine {
 			}
 			return e.Sessions.Start(all...)
 		},
-		Root: h.Root,
+		Own:      e.Sessions.Own,
+		Wanted:   func(group string) bool { return wanted[strings.ToLower(group)] },
+		Root:     h.Root,
+		TLS:      e.Certificate,
+		Trusted:  e.Settings.Proxy.Trusted,
+		SignInID: e.Identity.SignInID,
+		Stands: func(user, source, id string) bool {
+			return e.Identity.Stands(user, source, id) && !e.Sessions.SignedOut(id)
+		},
+		SignOut: func(addr netip.Addr, id string) error { return signOut(e.Sessions, addr, id) },
+		Withdraw: func(user, source string) error {
+			var errs []error
+			for _, s := range e.Sessions.All() {
+				if s.User == user && s.Source == source {
+					errs = append(errs, signOut(e.Sessions, s.Addr, s.ID))
+				}
+			}
+			return errors.Join(errs...)
+		},
 	}
+}
+
+// signOut ends the session of an address, and the sign-ins that it and id belong to, wherever
+// they count.
+func signOut(sessions *session.Table, addr netip.Addr, id string) error {
+	ids := map[string]bool{id: id != ""}
+	s := sessions.Lookup(addr)
+	if s == nil {
+		s = sessions.OfDevice(addr)
+	}
+	if s != nil && s.By == "portal" {
+		ids[s.ID] = s.ID != ""
+	}
+	_, err := sessions.End(session.EndRequest{Addr: addr})
+	errs := []error{err}
+	for id, some := range ids {
+		if some {
+			errs = append(errs, sessions.SignOut(id, time.Now().Add(session.MaxTime-time.Minute)))
+		}
+	}
+	return errors.Join(errs...)
 }

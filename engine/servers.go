@@ -60,7 +60,7 @@ func newServers(_ context.Context, b *builder) (*Servers, error) {
 		{Key: "icap", Addrs: l.ICAP, Serve: b.ICAP.Serve},
 		{Key: "icaps", Addrs: l.ICAPS, Serve: b.host.serveICAPS(b.ICAP)},
 		{Key: "portal", Addrs: l.Portal, Serve: b.Welcome.Serve},
-		{Key: "portal-tls", Addrs: l.PortalTLS, Serve: b.host.servePortalTLS(b.Welcome)},
+		{Key: "portal-tls", Addrs: l.PortalTLS, Serve: b.Welcome.ServeTLS},
 		{Key: "admin", Addrs: l.Admin, Serve: func(ctx context.Context, l net.Listener) error {
 			return web.Serve(ctx, l, b.host.adminTLS(), s.admin)
 		}},

@@ -166,7 +166,7 @@ func NewRow(t *filter.Transaction) Row {
 		Rule:     cut(why.Rule, maxShort),
 		URL:      cut(t.URL, maxURL),
 		Host:     cut(t.Host, maxShort),
-		Note:     cut(t.Note, maxNote),
+		Note:     cut(noteOf(t), maxNote),
 		BytesIn:  t.BytesIn,
 		BytesOut: t.BytesOut,
 		Status:   t.Status,
@@ -268,6 +268,9 @@ func appendFindings(dst []byte, all []filter.Finding) []byte {
 		dst = strconv.AppendInt(dst, int64(f.Score), 10)
 		dst = append(dst, `,"evidence":`...)
 		dst = AppendJSON(dst, cut(f.Evidence, maxEvidence))
+		if f.Wrapped {
+			dst = append(dst, `,"wrapped":true`...)
+		}
 		dst = append(dst, '}', ',')
 		if len(dst)-start > maxFindings-96 {
 			dst = append(dst[:mark], `{"check":"event","category":"cut","score":0,"evidence":"`...)
@@ -395,4 +398,12 @@ func commonType(v []byte) string {
 		return "audio/mpeg"
 	}
 	return ""
+}
+
+// noteOf returns the notes on the client's identity and on the transaction.
+func noteOf(t *filter.Transaction) string {
+	if t.Client.Note != "" && t.Note != "" {
+		return t.Client.Note + "; " + t.Note
+	}
+	return t.Client.Note + t.Note
 }

@@ -10,6 +10,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/lib/ascii"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 )
 
@@ -417,17 +418,21 @@ func valuesIn(s string, list bool) (values []string, after string, err error) {
 	}
 }
 
-// Moment parses a time: an age ("2h", "3d"), a day, a minute or second of a day in local time,
-// or RFC 3339.
+// Moment parses a time: an age ("2h", "3d"), a day, a minute or second of a day in the zone of
+// now, or RFC 3339. A day begins at the first moment of its date.
 func Moment(s string, now time.Time) (time.Time, error) {
 	var ago setting.Duration
 	if err := ago.UnmarshalText([]byte(s)); err == nil {
 		return now.Add(-ago.Or(0)), nil
 	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
-			return t, nil
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			y, m, d := t.Date()
+			return clock.Moment(y, m, d, t.Hour()*60+t.Minute(), now.Location()).Add(time.Duration(t.Second()) * time.Second), nil
 		}
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
 	}
 	return time.Time{}, fmt.Errorf("%q is not a time: write 2h, 3d, 2026-01-31 or 2026-01-31T08:00", s)
 }

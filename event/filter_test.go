@@ -85,3 +85,21 @@ func FuzzParseFilter(f *testing.F) {
 		}
 	})
 }
+
+// Sunday, 6 September 2026, has no midnight in Santiago and begins at one.
+func TestASearchBeginsWithTheFirstMomentOfADate(t *testing.T) {
+	santiago, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"2026-09-05": "2026-09-05T04:00:00Z", "2026-09-06": "2026-09-06T04:00:00Z", "2026-09-07": "2026-09-07T03:00:00Z",
+		"2026-09-06T00:30": "2026-09-06T04:00:00Z", "2026-09-06T12:00:07": "2026-09-06T15:00:07Z",
+		"2026-09-06T12:00:00Z": "2026-09-06T12:00:00Z",
+	} {
+		got, err := event.Moment(text, time.Now().In(santiago))
+		if err != nil || got.UTC().Format(time.RFC3339) != want {
+			t.Errorf("%s: %v, %v; want %s", text, got.UTC(), err, want)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,11 @@ type Client struct {
 	User   string     // "" if unknown
 	Groups []string
 	Source string // how User is known: "address", "basic", "kerberos"; "" if it is not
-	Proof  string // the server's proof for the client, in Proxy-Authenticate; "" for none
+	// Unknown reports that the groups of User, or who the client is, cannot be had now: Groups
+	// has those that are certain. Unknown is not none.
+	Unknown bool
+	Note    string // what the record says about the identity, for the operator
+	Proof   string // the server's proof for the client, in Proxy-Authenticate; "" for none
 }
 
 // A Transaction is one request of a client and everything known about it so far: a DNS query,
@@ -192,6 +197,7 @@ func (t *Transaction) Content() *content.Head {
 func (t *Transaction) Sent() *content.Head {
 	h := &content.Head{}
 	h.SetUse(content.Program)
+	h.Claim()
 	if t.Request != nil {
 		for i := range t.Request.Fields {
 			h.Add(t.Request.Fields[i].Name, t.Request.Fields[i].Value)
@@ -267,6 +273,9 @@ type Finding struct {
 	// Modifier is the effect of an ad blocker's rule besides blocking, as name=value:
 	// "redirect=noopjs", "removeparam=fbclid&gclid", "dnsrewrite=NOERROR;A;192.0.2.1".
 	Modifier string `json:"modifier,omitempty"`
+	// Wrapped says that it is about an address inside the one that is asked. It may be a reason to
+	// refuse, and never one to let pass.
+	Wrapped bool `json:"wrapped,omitempty"`
 	// Page is the page that an external scanner would send to the client, if the settings pass
 	// that on; nil means our own page.
 	Page *Page `json:"-"`
@@ -284,11 +293,44 @@ type Page struct {
 // or only a part of it. The evidence says why. Every check whose cost is Heavy may report it.
 // A server that cannot show a body to any check reports it with the check Content. For an
 // archive, which no browser displays, it reports UnreadArchive instead.
+//
+// Four reasons have names of their own, because people answer them differently. A rule that names
+// Unread means these, too; one that names UnreadOther means the rest.
 const (
-	Unread        = "unread"
-	UnreadArchive = "unread-archive"
-	Content       = "content"
+	Unread          = "unread"
+	UnreadLarge     = "unread-large"     // the part that was read is clean so far
+	UnreadEncrypted = "unread-encrypted" // a document with a password
+	UnreadDamaged   = "unread-damaged"   // it broke off, or is no document of its kind
+	UnreadBomb      = "unread-bomb"      // it grows too much when decoded
+	UnreadOther     = "unread-other"     // in rules: Unread alone
+	UnreadArchive   = "unread-archive"
+	Content         = "content"
 )
+
+// UnreadReasons are the categories that a rule about Unread means besides.
+var UnreadReasons = [...]string{UnreadLarge, UnreadEncrypted, UnreadDamaged, UnreadBomb}
+
+// UnreadBecause returns the category of a body that was not inspected for a reason.
+func UnreadBecause(why content.Reason, archive bool) string {
+	switch {
+	case archive:
+		return UnreadArchive
+	case why == content.TooLarge:
+		return UnreadLarge
+	case why == content.Encrypted:
+		return UnreadEncrypted
+	case why == content.Cut:
+		return UnreadDamaged
+	case why == content.Bomb:
+		return UnreadBomb
+	}
+	return Unread
+}
+
+// IsUnread reports whether a category says that a body was not inspected.
+func IsUnread(category string) bool {
+	return category == Unread || category == UnreadArchive || slices.Contains(UnreadReasons[:], category)
+}
 
 // A Cost is the amount of work of a check.
 type Cost uint8
@@ -380,6 +422,8 @@ type Verdict struct {
 	// Patience is how long a body is held while the verdict is undecided. Then the judged part
 	// passes. 0 holds it to its end.
 	Patience time.Duration
+	// Trickle is how often a client gets a byte of a body that waits for its verdict, 0 for never.
+	Trickle time.Duration
 	// Disguised makes checks find words in disguise too: lookalike letters, spaced letters,
 	// digits for letters.
 	Disguised bool

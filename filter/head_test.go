@@ -193,3 +193,12 @@ func TestTheStoreOfABodyIsFoundThroughItsHolder(t *testing.T) {
 		t.Error("a body from an origin has a store")
 	}
 }
+
+// TestRequestsMayLackTheirCodings: a server reads a request's body as it is if it has not the coding
+// that its fields name; browsers read no such response.
+func TestRequestsMayLackTheirCodings(t *testing.T) {
+	tr := &Transaction{Request: &message.Request{}, Response: &message.Response{}}
+	if !tr.Sent().Claimed() || tr.Content().Claimed() {
+		t.Errorf("claimed: request %v, response %v; want the request alone", tr.Sent().Claimed(), tr.Content().Claimed())
+	}
+}

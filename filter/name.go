@@ -2,8 +2,11 @@ package filter
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"unicode"
+
+	"golang.org/x/net/publicsuffix"
 
 	"shuultuur/lib/ascii"
 )
@@ -26,6 +29,20 @@ func MediaType(s string) (string, error) {
 		return "", fmt.Errorf(`%.80q is not a media type; write it like "text/html" or "image/*"`, s)
 	}
 	return strings.ToLower(s), nil
+}
+
+// Site returns the domain that the owner of a host has registered, below which browsers count all
+// hosts as one site. An address, and a host that is no part of such a domain, is a site of its own:
+// then shared is false.
+func Site(host string) (site string, shared bool) {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host, false
+	}
+	site, err := publicsuffix.EffectiveTLDPlusOne(host)
+	if err != nil {
+		return host, false
+	}
+	return site, true
 }
 
 func blank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }

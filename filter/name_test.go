@@ -55,3 +55,18 @@ func TestExtensionsAndMediaTypes(t *testing.T) {
 		}
 	}
 }
+
+func TestASiteIsTheRegisteredDomain(t *testing.T) {
+	for host, want := range map[string]struct {
+		site   string
+		shared bool
+	}{
+		"shop.example": {"shop.example", true}, "www.shop.example": {"shop.example", true}, "a.b.shop.co.uk": {"shop.co.uk", true},
+		"me.github.io": {"me.github.io", true}, "github.io": {"github.io", false}, "co.uk": {"co.uk", false},
+		"localhost": {"localhost", false}, "127.0.0.1": {"127.0.0.1", false}, "2001:db8::1": {"2001:db8::1", false}, "": {"", false},
+	} {
+		if site, shared := Site(host); site != want.site || shared != want.shared {
+			t.Errorf("Site(%q) = %q, %v; want %q, %v", host, site, shared, want.site, want.shared)
+		}
+	}
+}

@@ -29,13 +29,16 @@ func (n *Node) Erase(users []string, clients []netip.Addr, dry bool) (int64, err
 	for _, a := range clients {
 		names = append(names, a.String())
 	}
+	for _, u := range users {
+		names = append(names, strings.ToLower(u)) // names are owned in any case
+	}
 	var end []session.EndRequest
 	for _, s := range e.Sessions.All() {
 		if slices.Contains(clients, s.Addr) || slices.Contains(users, s.User) {
 			end = append(end, session.EndRequest{Addr: s.Addr})
 		}
 	}
-	topics := []string{pause.Topic, decision.SiteTopic, decision.TimeTopic}
+	topics := []string{pause.Topic, decision.SiteTopic, decision.TimeTopic, session.OwnTopic}
 	if !dry {
 		if _, err := e.Sessions.End(end...); err != nil {
 			return 0, err

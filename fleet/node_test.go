@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,6 +135,28 @@ func TestAChangeOfAListReachesTheOtherNodes(t *testing.T) {
 	}
 }
 
+func TestSixChangesOfAListAtOnce(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			if err := a.ChangeLists(t.Context(), map[string][]list.Change{"games": {{Entry: fmt.Sprintf("six-%d.example", i)}}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	b.tell(t, entryTopic)
+	for i := range 6 {
+		for name, m := range map[string]*member{"this node": a, "the other": b} {
+			if host := fmt.Sprintf("six-%d.example", i); !m.has(t, host) {
+				t.Errorf("%s has lost %s", name, host)
+			}
+		}
+	}
+}
+
 func TestChangesThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	a, b, store := pair(t)
@@ -235,6 +259,9 @@ func TestAnErasureLeavesNothingOfAPersonOnAnyNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := a.parts.Sessions.Own("Anna", "https://idp.example", "1"); err != nil {
+		t.Fatal(err)
+	}
 	if n, err := a.Erase([]string{"anna"}, nil, true); n < 2 || err != nil || len(a.parts.Sessions.All()) != 2 || len(a.parts.Decisions.Sites(now)) != 2 {
 		t.Errorf("an erasure that only counts: %d, %v, and %d sessions remain", n, err, len(a.parts.Sessions.All()))
 	}
@@ -247,7 +274,7 @@ func TestAnErasureLeavesNothingOfAPersonOnAnyNode(t *testing.T) {
 	if sites := a.parts.Decisions.Sites(now); len(sites) != 1 || sites[0].Who != "ben" || len(a.parts.Pauses.At(now)) != 1 {
 		t.Errorf("decisions about %v remain, and %d pauses", sites, len(a.parts.Pauses.At(now)))
 	}
-	for _, topic := range []string{session.Topic, pause.Topic, decision.SiteTopic} {
+	for _, topic := range []string{session.Topic, session.OwnTopic, pause.Topic, decision.SiteTopic} {
 		for _, i := range store.InForce(topic) {
 			if strings.Contains(i.Key+i.Value, "anna") || strings.Contains(i.Key, addr.String()) {
 				t.Errorf("the instruction %v remains", i)

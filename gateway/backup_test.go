@@ -45,9 +45,9 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	left, err := configuration.Backup(&b, filepath.Join(dir, "shuultuur.yaml"))
-	if err != nil || len(left) > 0 {
-		t.Fatalf("making a backup: left out %q, %v, want nothing left out", left, err)
+	c, err := configuration.Backup(&b, filepath.Join(dir, "shuultuur.yaml"))
+	if err != nil || len(c.Left) > 0 || len(c.Held) != 4 {
+		t.Fatalf("making a backup: it holds %q and left out %q, %v, want nothing left out, and settings, files, accounts and versions", c.Held, c.Left, err)
 	}
 	names, err := configuration.Restore(bytes.NewReader(b.Bytes()), filepath.Join(other, "shuultuur.yaml"))
 	if err != nil {
@@ -205,7 +205,7 @@ func TestARestoredGatewayIsTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if out, err := configuration.Backup(&b, file); err != nil || len(out) > 0 {
+	if out, err := configuration.Backup(&b, file); err != nil || len(out.Left) > 0 {
 		t.Fatalf("making a backup: left out %q, %v", out, err)
 	}
 	if _, err := configuration.Restore(&b, other); err != nil {

@@ -113,6 +113,10 @@ var pathKeys = []string{
 	"lists: {own: {format: domains, path: PATH}}", "lists: {new: {format: urls, path: PATH, category: x}}",
 	"dns: {zones: {files: [{path: PATH}]}}", "dns: {zones: {folder: PATH, files: [{path: PATH}], sign: [{zones: [example], keys: [PATH]}]}}", "dns: {zones: {folder: PATH}, listen: 127.0.0.1:0}",
 	"listen: {tls: {cert: PATH, key: PATH}}", "alerts: {}",
+	"state: {file: accounts/../PATH}", "checks: {virus: {clamd: PATH, hashes: [PATH]}}", "checks: {phrase: {banned: [PATH], exception: [PATH]}}", "checks: {picture: {model: PATH}}",
+	"checks: {signature: {rules: [own.txt], classes: PATH, threshold: PATH, enable: PATH, disable: PATH, modify: PATH, drop: PATH, suricata: PATH}}",
+	"dns: {listen: 127.0.0.1:0, hosts-files: [PATH], forward: {upstreams: [127.0.0.1], ca: PATH, trust-anchors: [PATH]}}", "identity: {kerberos: {keytab: PATH}}", "identity: {certificates: {ca: PATH, crl: [PATH]}, names: {hosts: [PATH]}}",
+	"mail: {server: 'smtp://127.0.0.1:1', from: x@x.example, ca: PATH}",
 }
 
 // TestACheckChangesNoFile: settings may name any file under any key. Whoever checks them, explains a

@@ -238,3 +238,73 @@ func TestAFileThatWasNeverValid(t *testing.T) {
 		})
 	}
 }
+
+// TestADamagedFileOpensNothing: a file that can be read, but was emptied, cut in a line or overwritten
+// with zeros, keeps its part as it was, at a reload and at a start, until it is whole again.
+func TestADamagedFileOpensNothing(t *testing.T) {
+	file := everyFolder(t)
+	dir := filepath.Dir(file)
+	start := func() *Gateway {
+		t.Helper()
+		g, err := New(t.Context(), file, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	g := start()
+	for _, name := range []string{"own.txt", "phrases/main", "phrases/more", "passwords", "extensions", "pages/block.html", "hosts", "own.example.zone", "cert.pem"} {
+		path := filepath.Join(dir, name)
+		was, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, is := range map[string][]byte{"emptied": {}, "cut": was[:len(was)/2-1], "zeros": make([]byte, len(was))} {
+			if how == "cut" && name == "own.txt" {
+				continue // a shorter entry is an entry
+			}
+			faults := func(when string, want bool) {
+				t.Helper()
+				all := g.engine.Load().Faults()
+				if (len(all) > 0) != want {
+					t.Errorf("%s %s, %s: faults %v", name, how, when, all)
+				}
+				for _, err := range all {
+					if !strings.Contains(err.Error(), name) {
+						t.Errorf("%s %s, %s: the fault does not name it: %v", name, how, when, err)
+					}
+				}
+			}
+			write := func(data []byte) {
+				if err := os.WriteFile(path, data, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(is)
+			if name != "own.example.zone" { // zones follow their files by themselves
+				if err := g.Reload(t.Context()); err != nil {
+					t.Errorf("%s %s: %v", name, how, err)
+				}
+				faults("after a reload", true)
+			}
+			if err := g.close(); err != nil {
+				t.Fatal(err)
+			}
+			g = start()
+			faults("after a start", true)
+			write(was)
+			if name == "own.example.zone" {
+				if err := g.close(); err != nil {
+					t.Fatal(err)
+				}
+				g = start()
+			} else if err := g.Reload(t.Context()); err != nil {
+				t.Error(err)
+			}
+			faults("when it is whole again", false)
+		}
+	}
+	if err := g.close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,9 +1,16 @@
 package gateway
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/big"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -70,11 +77,11 @@ checks:
 identity:
   basic: {file: passwords, ldap: {servers: "ldaps://127.0.0.1:1", base: "dc=example", bind: "cn=x", password: y, ca: ldap.pem}}
   kerberos: {keytab: keytab, ldap: {servers: "ldaps://127.0.0.1:1", base: "dc=example", bind: "cn=x", password: y, ca: kerberos.pem}}
-  certificates: {ca: clients.pem}
+  certificates: {ca: clients.pem, crl: clients.crl}
 policies: [{name: all, rules: [{name: ends, action: block, extension: ["@extensions"]}]}]
 pages: {templates: pages}
 intercept: {root: root.pem, trust: [trust.pem]}
-mail: {server: "smtp://127.0.0.1:1", from: filter@school.example, ca: mail.pem}
+mail: {server: "smtp://127.0.0.1:1", from: filter@school.example, ca: mail.pem, user: filter, token: mail.token}
 `, map[string]any{
 		"door.pem": pair("door.pem", "door.key"), "door.key": pair("door.pem", "door.key"),
 		"weighted": "<word%d><10>\n", "banned": "<bad%d>\n", "exception": "<good%d>\n", "pages/block.html": "<p>no %d",
@@ -83,8 +90,8 @@ mail: {server: "smtp://127.0.0.1:1", from: filter@school.example, ca: mail.pem}
 		"classes":   "config classification: trojan-activity,Number %d,1\n",
 		"threshold": "suppress gen_id 1, sig_id %d\n", "enable": "re:number%d\n", "disable": "re:number%d\n", "modify": "re:number%d \"a\" \"b\"\n", "drop": "re:number%d\n",
 		"passwords": "anna%d:$2y$04$abcdefghijklmnopqrstuuH6nS6kLXFm3dUTRFJFzWfK5Fq9SWfZO\n",
-		"ldap.pem":  rootOf("ldap.pem"), "kerberos.pem": rootOf("kerberos.pem"), "clients.pem": rootOf("clients.pem"), "keytab": tickets,
-		"root.pem": makeRoot, "trust.pem": rootOf("trust.pem"), "mail.pem": rootOf("mail.pem"),
+		"ldap.pem":  rootOf("ldap.pem"), "kerberos.pem": rootOf("kerberos.pem"), "clients.pem": rootOf("clients.pem"), "clients.crl": revoked, "keytab": tickets,
+		"root.pem": makeRoot, "trust.pem": rootOf("trust.pem"), "mail.pem": rootOf("mail.pem"), "mail.token": "token-%d\n",
 	}},
 	{`
 listen: {proxy: "127.0.0.1:0", admin: "127.0.0.1:0", portal: "127.0.0.1:0"}
@@ -154,6 +161,20 @@ func rootOf(name string) maker {
 		c, _ := cert.Files(t, t.TempDir(), "authority.example")
 		return map[string]string{name: read(t, c)}
 	}
+}
+
+// revoked makes a list of an authority below those of the clients.
+func revoked(t *testing.T, n int) map[string]string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := &x509.Certificate{Subject: pkix.Name{CommonName: "below"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
+	der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(int64(n)), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}, by, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"clients.crl": string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))}
 }
 
 func makeRoot(t *testing.T, _ int) map[string]string {

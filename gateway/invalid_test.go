@@ -375,6 +375,7 @@ checks: {icap: {servers: ["http://127.0.0.1/scan"]}}
 checks: {icap: {servers: ["icap://127.0.0.1:1344/av"], connections: 0}}
 checks: {icap: {servers: ["icap://127.0.0.1:1344/av"], page: both}}
 checks: {virus: {clamd: "127.0.0.1:3310", sessions: -2}}
+checks: {virus: {clamd: "127.0.0.1:3310", connections: off}}
 checks: {picture: {skin: 101}}
 checks: {picture: {skin: 50, workers: 1e9}}
 checks: {picture: {hashes: {h: {file: own.txt, type: phash}}}}
@@ -414,6 +415,8 @@ mail: {server: "smtp://"}
 mail: {server: "smtps://m.example:465", from: "a b@c.example"}
 pages: {templates: own.txt}
 policies: [{name: a, rules: [], patience: -1s}]
+policies: [{name: a, rules: [], trickle: 10ms}]
+policies: [{name: a, rules: [], trickle: 5s, patience: hold}]
 policies: [{name: a, rules: [], safesearch: strictest}]
 policies: [{name: a, rules: [], youtube: 1}]
 policies: [{name: a, rules: [], quotas: [{category: [x], time: 25h}]}]

@@ -25,6 +25,9 @@ func newMetrics(g *Gateway) *metrics {
 		seconds:      metric.NewHistogramVec("shuultuur_transaction_seconds", "From the first byte of a request to the last byte of its response.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}, "proto"),
 		reloads:      metric.NewCounterVec("shuultuur_reloads_total", "Attempts to apply new settings or lists.", "result"),
 	}
+	for _, result := range []string{"taken", "refused"} {
+		m.reloads.With(result) // Prometheus sees no increase from a counter that was not there
+	}
 	m.handler = metric.Handler(m.transactions, m.seconds, m.reloads, g.refresher, collector{g}, metric.Process())
 	return m
 }

@@ -24,7 +24,8 @@ var errNoForwarding = errors.New("the settings name no upstream under dns.forwar
 func (p *pages) systemParts() *system.System {
 	return &system.System{
 		Backup: func(w io.Writer) ([]string, error) {
-			return configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(p.gateway.engine.Load().Seen))...)
+			c, err := configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(p.gateway.engine.Load().Seen))...)
+			return c.Left, err
 		},
 		State: func() map[string]any {
 			e := p.gateway.engine.Load()
@@ -41,7 +42,7 @@ func (p *pages) namesParts() *network.Names {
 			all := []network.Upstream{}
 			if f := p.gateway.engine.Load().Forward; f != nil {
 				for _, u := range f.Upstreams() {
-					all = append(all, network.Upstream{Name: u.To, Up: u.Up, Seconds: u.Seconds, Requests: u.Requests, Errors: u.Errors, Timeouts: u.Timeouts})
+					all = append(all, network.Upstream{Name: u.To, Up: u.Up, Seconds: u.Seconds, Requests: u.Requests, Errors: u.Errors, Timeouts: u.Timeouts, Reconnections: u.Reconnections})
 				}
 			}
 			return all

@@ -161,12 +161,15 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 	return &settings.Settings{
 		File:     p.gateway.file,
 		Read:     func() ([]byte, error) { return os.ReadFile(p.gateway.file) },
+		InUse:    func() []byte { return p.gateway.engine.Load().Settings.Text.Data() },
 		Check:    p.gateway.checkText,
 		Save:     p.gateway.saveSettings,
 		Versions: s.Versions(),
 		Empty:    func() any { return &configuration.Settings{} },
 		Key:      first.Data.Key,
 		Own:      p.gateway.owns,
+		Paths:    func(s any) []string { return s.(*configuration.Settings).Paths(filepath.Dir(p.gateway.file)) },
+		Inside:   p.gateway.inside,
 		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys only, without the texts of the manual
 		Keys:     setting.Keys(s),
 		Policies: func() ([]settings.PolicyView, error) {
@@ -190,6 +193,13 @@ func (g *Gateway) owns(path string) bool {
 		o = realPath(o)
 		return isBelow(path, o) || isBelow(o, path)
 	})
+}
+
+// inside reports whether a path is in the folder of the settings or in that of the data.
+func (g *Gateway) inside(path string) bool {
+	s := g.engine.Load().Settings
+	path = realPath(path)
+	return isBelow(path, realPath(s.Dir)) || isBelow(path, realPath(string(s.Data)))
 }
 
 // realPath returns a path without symbolic links, as far as it exists.

@@ -178,7 +178,7 @@ dns:
 	if err := g.Reload(ctx); err != nil {
 		t.Errorf("reloading with a bad zone file: %v", err)
 	}
-	until("after a reload with a bad zone file", "www.other.example.", "SERVFAIL EDE 14")
+	until("after a reload with a bad zone file", "www.other.example.", "SERVFAIL EDE 24")
 	until("after a reload with a bad zone file", "www.redis.example.", "NOERROR A 192.0.2.9")
 	if problems := strings.Join(g.health().Problems, "\n"); !strings.Contains(problems, "other.example.zone:4: ") {
 		t.Errorf("/health does not name the bad zone file: %s", problems)

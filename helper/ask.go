@@ -372,7 +372,7 @@ func (s *Server) group(ctx context.Context, e *Engine, line string) []byte {
 		return broken(err.Error())
 	}
 	for _, g := range wanted {
-		if slices.Contains(c.Groups, g) {
+		if slices.ContainsFunc(c.Groups, func(has string) bool { return strings.EqualFold(has, g) }) {
 			a := appendPair([]byte("OK"), "tag", g, false)
 			if user == "" && c.User != "" {
 				a = appendPair(a, "user", c.User, false)

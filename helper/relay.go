@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -17,12 +18,13 @@ const (
 	waitAnswer = 30 * time.Second
 	redial     = 50 * time.Millisecond
 	tick       = 100 * time.Millisecond
+	maxFailed  = 1024 // questions that are remembered after BH
 )
 
 // A waiting is an open question.
 type waiting struct {
-	channel, line string
-	since         time.Time
+	channel, text, line string // text is the line without the channel
+	since               time.Time
 }
 
 // A relay passes questions to a gateway and returns the answers.
@@ -33,6 +35,7 @@ type relay struct {
 
 	conn    net.Conn // nil while the gateway is absent
 	waiting []waiting
+	failed  map[string]time.Time // when questions were answered with BH, which Squid asks again at once
 }
 
 // Relay passes Squid's questions from in to the gateway at socket, and its
@@ -40,9 +43,10 @@ type relay struct {
 // lost, it connects again and sends the questions that have arrived meanwhile.
 // A question that waits longer than 2 s for a gateway, or 30 s for its answer,
 // is answered with BH; kind rewrite gets a redirection to down unless that is
-// "".
+// "". Squid asks a question that was answered with BH twice more: while no gateway
+// is there, it does not wait again.
 func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.Writer) error {
-	r := &relay{socket: socket, kind: kind, out: out, down: down}
+	r := &relay{socket: socket, kind: kind, out: out, down: down, failed: map[string]time.Time{}}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	questions := make(chan inputLine)
@@ -123,15 +127,16 @@ func (r *relay) run(ctx context.Context, questions <-chan inputLine) error {
 				questions = nil
 				continue
 			}
-			channel, _ := channelOf(r.kind, q.line)
+			channel, text := channelOf(r.kind, q.line)
 			if q.long {
 				if _, err := r.out.Write(answered(channel, tooLong(r.kind))); err != nil {
 					return err
 				}
 				continue
 			}
-			r.waiting = append(r.waiting, waiting{channel, q.line, time.Now()})
-			r.ask(q.line)
+			if err := r.question(waiting{channel, text, q.line, time.Now()}); err != nil {
+				return err
+			}
 		case d := <-conns:
 			if d.err != nil {
 				dial(redial)
@@ -167,6 +172,25 @@ func (r *relay) run(ctx context.Context, questions <-chan inputLine) error {
 		}
 	}
 	return nil
+}
+
+// question asks a question, or answers it if it failed a moment ago.
+func (r *relay) question(w waiting) error {
+	if at, again := r.failed[w.text]; again && r.conn == nil && w.since.Sub(at) < waitAway {
+		return r.fail(w)
+	}
+	r.waiting = append(r.waiting, w)
+	r.ask(w.line)
+	return nil
+}
+
+// fail answers a question that no gateway answers.
+func (r *relay) fail(w waiting) error {
+	if len(r.failed) < maxFailed {
+		r.failed[w.text] = time.Now()
+	}
+	_, err := r.out.Write(answered(w.channel, r.noGateway()))
+	return err
 }
 
 func (r *relay) ask(line string) {
@@ -234,11 +258,12 @@ func (r *relay) expire(now time.Time) (late bool, err error) {
 			continue
 		}
 		late = true
-		if _, e := r.out.Write(answered(w.channel, r.noGateway())); e != nil {
+		if e := r.fail(w); e != nil {
 			err = e
 		}
 	}
 	r.waiting = left
+	maps.DeleteFunc(r.failed, func(_ string, at time.Time) bool { return now.Sub(at) >= waitAway })
 	return late, err
 }
 

@@ -282,3 +282,43 @@ func TestAnACLMatchesCategories(t *testing.T) {
 		t.Errorf("the metrics are %q, %v", b.String(), err)
 	}
 }
+
+// TestSquidsSecondQuestionDoesNotWait: Squid asks three times what was answered with BH. While no
+// gateway is there, only the first of them waits; other questions wait as ever.
+func TestSquidsSecondQuestionDoesNotWait(t *testing.T) {
+	t.Parallel()
+	none := filepath.Join(t.TempDir(), "none")
+	synctest.Test(t, func(t *testing.T) {
+		questions, squid := io.Pipe()
+		answers, relay := io.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- Relay(t.Context(), none, "rewrite", "", questions, relay) }()
+		r := bufio.NewReader(answers)
+		ask := func(line string, least, most time.Duration) {
+			t.Helper()
+			begin := time.Now()
+			_, _ = io.WriteString(squid, line+"\n")
+			answer, err := r.ReadString('\n')
+			channel, _, _ := strings.Cut(line, " ")
+			if err != nil || !strings.HasPrefix(answer, channel+" BH ") {
+				t.Errorf("%q is answered with %q, %v; want BH", line, answer, err)
+			}
+			if took := time.Since(begin); took < least || took > most {
+				t.Errorf("%q waits for %v, want %v to %v", line, took, least, most)
+			}
+		}
+		for n := range 3 {
+			if n > 0 {
+				time.Sleep(time.Minute)
+			}
+			ask("4 http://ok.example/ 10.0.0.1/- - GET", waitAway, waitAway+tick)
+			ask("4 http://ok.example/ 10.0.0.1/- - GET", 0, 0)
+			ask("7 http://ok.example/ 10.0.0.1/- - GET", 0, 0)
+			ask("5 http://ok.example/b 10.0.0.1/- - GET", waitAway, waitAway+tick)
+		}
+		squid.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -56,6 +56,7 @@ func newConn(s *Server, l *listener, nc net.Conn) *conn {
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.peer = a.AddrPort().Addr().Unmap().WithZone("")
 	}
+	c.h.names = s.names
 	c.r = bufio.NewReaderSize(c.net, readSize)
 	c.body = body{r: c.r, net: c.net}
 	return c
@@ -66,11 +67,14 @@ func (c *conn) run() {
 	for {
 		if c.r.Buffered() == 0 {
 			c.idle.Store(true)
-			if c.l.ending.Load() {
-				return
+			err := net.ErrClosed
+			if !c.l.ending.Load() {
+				_, err = c.r.Peek(1)
 			}
-			_, err := c.r.Peek(1)
 			c.idle.Store(false)
+			if err != nil && c.l.ending.Load() {
+				err = c.lastCall()
+			}
 			if err != nil {
 				return
 			}
@@ -81,8 +85,27 @@ func (c *conn) run() {
 	}
 }
 
+// lastCallTime is how long a connection that waits for a request stays open at a stop: a request that was
+// sent before the client could know is served.
+const lastCallTime = 250 * time.Millisecond
+
+// lastCall waits for a last request. If there is none, it ends our side first, so that the client sees
+// an end and no failure.
+func (c *conn) lastCall() error {
+	c.net.woken.Store(false)
+	usual := c.net.limit
+	c.net.limit, c.net.read = lastCallTime, time.Time{}
+	_, err := c.r.Peek(1)
+	c.net.limit, c.net.read = usual, time.Time{}
+	if err != nil {
+		message.Linger(c.net.Conn)
+	}
+	return err
+}
+
 // request serves one request and reports whether another may follow.
 func (c *conn) request(ctx context.Context) bool {
+	c.net.wrote = false
 	c.engine = c.s.engine.Load()
 	c.out, c.id = c.out[:0], ""
 	err := c.h.read(c.r)
@@ -103,7 +126,7 @@ func (c *conn) request(ctx context.Context) bool {
 		message.Linger(c.net.Conn)
 		return false
 	}
-	return !c.h.close && !c.net.stopped.Load() && !c.l.draining.Load()
+	return !c.h.close && !c.net.stopped.Load()
 }
 
 // final reports whether the client sends no more of the body, because it waited for an answer
@@ -142,6 +165,10 @@ func (c *conn) fail(err error) {
 		c.refuse(400, e.Reason)
 		return
 	}
+	if c.l.ctx.Err() != nil && !c.net.wrote {
+		c.refuse(503, "the gateway stops")
+		return
+	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
 		c.s.log.Debug("an ICAP connection ended", "client", c.peer, "error", err)
 	}
@@ -149,8 +176,9 @@ func (c *conn) fail(err error) {
 
 // refuse sends an error status and then ends the connection.
 func (c *conn) refuse(status int, reason string) {
+	c.h.close = true
 	c.out = c.status(c.out[:0], status)
-	c.out = append(c.out, "Connection: close\r\nX-Reason: "...)
+	c.out = append(c.out, "X-Reason: "...)
 	for i := range len(reason) {
 		if b := reason[i]; b >= ' ' && b < 0x7f {
 			c.out = append(c.out, b)
@@ -172,6 +200,9 @@ func (c *conn) status(dst []byte, status int) []byte {
 	dst = append(dst, "\r\n"...)
 	if e := c.s.engine.Load(); e != nil {
 		dst = append(append(append(dst, "ISTag: \""...), e.Tag...), "\"\r\n"...)
+	}
+	if c.h.close = c.h.close || c.l.draining.Load(); c.h.close {
+		dst = append(dst, "Connection: close\r\n"...)
 	}
 	if c.id != "" {
 		dst = append(append(append(dst, idField+": "...), c.id...), "\r\n"...)
@@ -197,7 +228,9 @@ type timedConn struct {
 	limit   time.Duration // 0: no limit
 	read    time.Time     // the last deadlines that were set
 	write   time.Time
-	stopped atomic.Bool
+	wrote   bool        // since it was set to false
+	woken   atomic.Bool // a Read fails
+	stopped atomic.Bool // all of them fail
 }
 
 func (t *timedConn) Read(p []byte) (int, error) {
@@ -209,7 +242,7 @@ func (t *timedConn) Read(p []byte) (int, error) {
 			}
 		}
 	}
-	if t.stopped.Load() {
+	if t.stopped.Load() || t.woken.Load() {
 		return 0, net.ErrClosed
 	}
 	return t.Conn.Read(p)
@@ -217,10 +250,11 @@ func (t *timedConn) Read(p []byte) (int, error) {
 
 func (t *timedConn) Write(p []byte) (int, error) {
 	t.armWrite()
-	return t.Conn.Write(p)
+	return message.WriteOn(t.Conn, p, func() { t.write = time.Time{}; t.armWrite() })
 }
 
 func (t *timedConn) armWrite() {
+	t.wrote = true
 	if t.limit == 0 {
 		return
 	}
@@ -228,6 +262,12 @@ func (t *timedConn) armWrite() {
 		t.write = now.Add(t.limit)
 		_ = t.Conn.SetWriteDeadline(t.write) // a failing write returns the error
 	}
+}
+
+// wake makes reads fail until woken is false again. Any goroutine may call it.
+func (t *timedConn) wake() {
+	t.woken.Store(true)
+	_ = t.Conn.SetReadDeadline(time.Unix(1, 0)) // see stop
 }
 
 // stop makes reads fail. Any goroutine may call it.

@@ -3,26 +3,51 @@ package icap
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"shuultuur/lib/message"
 	wire "shuultuur/lib/message/icap"
+	"shuultuur/lib/setting"
 )
-
-// maxGroups is the most groups of a user.
-const maxGroups = 1024
 
 // idField has the ID of a request in the answer to REQMOD. A proxy that returns it in
 // RESPMOD says which request was answered, which nothing else does if several clients
 // behind one address ask for the same.
 const idField = "X-Shuultuur-ID"
+
+// nameFields are the fields, in lower case, in which the proxy names users and their groups.
+type nameFields struct {
+	users, groups []string
+	shown         string // all, as they are written
+}
+
+// readNameFields reads the names of fields in the settings.
+func readNameFields(cfg *Config) (*nameFields, error) {
+	f := &nameFields{users: cfg.Users, groups: cfg.Groups}
+	if len(f.users) == 0 {
+		f.users = []string{"X-Client-Username", "X-Authenticated-User"}
+	}
+	if len(f.groups) == 0 {
+		f.groups = []string{"X-Authenticated-Groups"}
+	}
+	f.shown = strings.Join(slices.Concat(f.users, f.groups), ", ")
+	for key, names := range map[string]*[]string{"users": &f.users, "groups": &f.groups} {
+		all := make([]string, len(*names))
+		for i, n := range *names {
+			if all[i] = strings.ToLower(n); strings.Trim(all[i], "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" || n == "" {
+				return nil, setting.At(fmt.Sprintf("%s[%d]", key, i), fmt.Errorf("%q is not the name of a field, such as X-Client-Username", n))
+			}
+		}
+		*names = all
+	}
+	return f, nil
+}
 
 // A head is the head of an ICAP request.
 type head struct {
@@ -35,8 +60,8 @@ type head struct {
 	client, server netip.Addr
 	port           string // of the client, as sent
 	id             string // that idField returns
-	user           string
-	groups         []string
+	names          *nameFields
+	users, groups  []string // values of the fields that name them
 	authorization  []byte
 
 	parts wire.Encapsulated
@@ -45,7 +70,7 @@ type head struct {
 // read reads the next head. The error is io.EOF if the connection ended between
 // requests.
 func (h *head) read(r *bufio.Reader) error {
-	*h = head{preview: -1, groups: h.groups[:0], parts: wire.Encapsulated{Req: -1, Res: -1}}
+	*h = head{preview: -1, names: h.names, users: h.users[:0], groups: h.groups[:0], parts: wire.Encapsulated{Req: -1, Res: -1}}
 	line, err := wire.ReadLine(r)
 	for n := 0; err == nil && len(line) == 0 && n < 4; n++ {
 		line, err = wire.ReadLine(r)
@@ -68,6 +93,9 @@ func (h *head) read(r *bufio.Reader) error {
 		case n == wire.MaxFields:
 			return wire.Bad("more than %d fields", wire.MaxFields)
 		}
+		if line, err = unfold(r, line); err != nil {
+			return err
+		}
 		name, value, err := wire.Field(line)
 		if err == nil {
 			err = h.field(name, value)
@@ -75,6 +103,25 @@ func (h *head) read(r *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// unfold appends the lines that continue a field (RFC 3507 takes its fields from RFC 2616).
+func unfold(r *bufio.Reader, line []byte) ([]byte, error) {
+	for n := 0; ; n++ {
+		next, err := r.Peek(1) // a line follows every field
+		if err != nil || next[0] != ' ' && next[0] != '\t' {
+			return line, nil
+		}
+		line = bytes.Clone(line)
+		more, err := wire.ReadLine(r)
+		switch {
+		case err != nil:
+			return nil, wire.Unexpected(err)
+		case n == wire.MaxFields || len(line)+len(more) > wire.MaxLine:
+			return nil, wire.Bad("a field of more than %d lines or %d bytes", wire.MaxFields, wire.MaxLine)
+		}
+		line = append(append(line, ' '), bytes.Trim(more, " \t")...)
 	}
 }
 
@@ -131,91 +178,47 @@ func (h *head) field(name string, value []byte) (err error) {
 			h.close = h.close || strings.EqualFold(strings.TrimSpace(v), "close")
 		}
 	case "x-client-ip":
-		if at, e := netip.ParseAddrPort(string(value)); e == nil {
-			h.client, h.port = at.Addr().Unmap().WithZone(""), strconv.Itoa(int(at.Port()))
-			return nil
-		}
 		h.client, err = address(name, value)
+		if at, e := netip.ParseAddrPort(string(value)); e == nil {
+			h.port = strconv.Itoa(int(at.Port()))
+		}
 	case "x-client-port":
 		h.port = string(value)
 	case "x-shuultuur-id":
 		h.id = string(value)
 	case "x-server-ip":
 		h.server, err = address(name, value)
-	case "x-client-username", "x-authenticated-user":
-		h.user = account(decoded(value))
-	case "x-authenticated-groups":
-		for g := range strings.SplitSeq(decoded(value), ",") {
-			if strings.Contains(g, "=") && !strings.Contains(g, "://") {
-				continue // not a name, but the rest of a distinguished name
-			}
-			if g = account(strings.TrimSpace(g)); g != "" && len(h.groups) < maxGroups {
-				h.groups = append(h.groups, g)
-			}
-		}
 	case "proxy-authorization":
 		h.authorization = bytes.Clone(value)
+	default:
+		switch text := string(value); {
+		case text == "" || text == "-":
+		case slices.Contains(h.names.users, name):
+			h.users = append(h.users, text)
+		case slices.Contains(h.names.groups, name):
+			h.groups = append(h.groups, text)
+		}
 	}
 	return err
 }
 
+// address reads an address. Some proxies write a port behind it, brackets around it, a zone or the
+// domain of a route after "%", or further addresses: those of the proxies between.
 func address(name string, value []byte) (netip.Addr, error) {
-	if string(value) == "-" || len(value) == 0 {
+	text, _, _ := strings.Cut(string(value), ",")
+	if text = strings.TrimSpace(text); text == "-" || text == "" {
 		return netip.Addr{}, nil
 	}
-	a, err := netip.ParseAddr(string(value))
+	if at, err := netip.ParseAddrPort(text); err == nil {
+		return at.Addr().Unmap().WithZone(""), nil
+	}
+	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+	plain, _, _ := strings.Cut(text, "%")
+	a, err := netip.ParseAddr(plain)
 	if err != nil {
 		return a, wire.Bad("%s: %.60q is not an address", name, value)
 	}
-	return a.Unmap().WithZone(""), nil
-}
-
-// decoded undoes the base64 in which names may be encoded (draft-stecher-icap-subid, 3.4).
-// Plain names such as "bill" and "Ulla" can be decoded, too. So a text that looks like a name
-// is not decoded.
-func decoded(value []byte) string {
-	plain := string(value)
-	if plain == "-" {
-		return ""
-	}
-	b, err := base64.StdEncoding.Strict().DecodeString(plain)
-	if err != nil || len(b) == 0 || !utf8.Valid(b) || isWord(value) {
-		return plain
-	}
-	name := string(b)
-	uri := strings.Contains(name, "://")
-	if strings.ContainsFunc(name, func(r rune) bool {
-		return !unicode.IsPrint(r) || !uri && r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(` -._@\,$'`, r)
-	}) {
-		return plain
-	}
-	return name
-}
-
-// isWord reports whether p looks like a word of a language, perhaps with a number at its end,
-// and not like base64.
-func isWord(p []byte) bool {
-	for i, c := range p {
-		switch digit := i > 0 && p[i-1] >= '0' && p[i-1] <= '9'; {
-		case c >= 'A' && c <= 'Z' && i > 0, c >= 'a' && c <= 'z' && digit, c == '=', c == '/', c == '+':
-			return false
-		}
-	}
-	return true
-}
-
-// account returns the name of a user or group from a URI such as
-// WinNT://domain/name, Local://name or LDAP://host/CN=name,OU=people.
-func account(s string) string {
-	_, rest, ok := strings.Cut(s, "://")
-	if !ok {
-		return s
-	}
-	name := rest[strings.LastIndexByte(rest, '/')+1:]
-	if attr, value, ok := strings.Cut(name, "="); ok && (strings.EqualFold(attr, "cn") || strings.EqualFold(attr, "uid")) {
-		name, _, _ = strings.Cut(value, ",")
-	}
-	return name
+	return a.Unmap(), nil
 }
 
 // httpRequest reads an encapsulated request head into q.

@@ -40,6 +40,7 @@ const maxPreview = 64 << 10
 type Server struct {
 	cfg       Config
 	clients   []netip.Prefix
+	names     *nameFields
 	preview   int
 	idle      time.Duration
 	most      int64
@@ -73,6 +74,10 @@ func New(cfg Config, i *exchange.Inspector, done func(*filter.Transaction), log 
 		return nil, setting.At("preview", fmt.Errorf("%d bytes are more than %d", preview, maxPreview))
 	}
 	s.preview = int(preview)
+	var err error
+	if s.names, err = readNameFields(&cfg); err != nil {
+		return nil, err
+	}
 	for _, n := range cfg.Clients {
 		s.clients = append(s.clients, n.Prefix)
 	}
@@ -222,6 +227,9 @@ func (l *listener) serve(nc net.Conn) {
 		if r := recover(); r != nil {
 			s.add(panics)
 			s.log.Error("panic in an ICAP connection", "client", c.peer, "panic", r, "stack", string(debug.Stack()))
+			if !c.net.wrote {
+				c.refuse(500, "internal error")
+			}
 		}
 		l.mu.Lock()
 		delete(l.open, c)
@@ -254,6 +262,15 @@ func (l *listener) waitForConns(ctx context.Context) {
 	handover.Wait(&l.wg, hurry, departureTime)
 }
 
+// each calls f for each connection.
+func (l *listener) each(f func(*timedConn)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		f(c.net)
+	}
+}
+
 // abandonTime is how long connections that were closed may take to end.
 const abandonTime = 2 * time.Second
 
@@ -266,18 +283,16 @@ func (l *listener) end(wait time.Duration, cancel func()) {
 	l.mu.Lock()
 	for c := range l.open {
 		if c.idle.Load() {
-			c.net.stop()
+			c.net.wake()
 		}
 	}
 	l.mu.Unlock()
 	late := time.AfterFunc(wait, func() {
 		cancel()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for c := range l.open {
-			c.net.Close()
-		}
+		l.each((*timedConn).stop) // what is not answered yet is answered with 503
 	})
 	defer late.Stop()
+	last := time.AfterFunc(wait+abandonTime/2, func() { l.each(func(c *timedConn) { c.Close() }) })
+	defer last.Stop()
 	handover.Wait(&l.wg, nil, wait+abandonTime)
 }

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/page"
@@ -80,8 +80,8 @@ func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, n
 			}
 			return filter.Client{Addr: a, User: strings.TrimPrefix(string(credentials), "Basic ")}, nil
 		},
-		Named: func(_ context.Context, a netip.Addr, user string, groups []string, source string) filter.Client {
-			return filter.Client{Addr: a, User: user, Groups: groups, Source: source}
+		Named: func(_ context.Context, a netip.Addr, users, groups []string, source string) filter.Client {
+			return filter.Client{Addr: a, User: users[0], Groups: strings.Split(strings.Join(groups, ","), ","), Source: source}
 		},
 	})
 	if err != nil {
@@ -257,8 +257,7 @@ func TestRequestsAndResponsesAreJudged(t *testing.T) {
 		record = append(record, fmt.Sprintf("%s %s %d %s %s %v", x.Client.Addr, x.URL, x.Status, x.Verdict.Action, x.Client.User, x.Client.Groups))
 	})
 	c := dial(t, at)
-	who := "X-Client-IP: 192.0.2.7\r\nX-Authenticated-User: " + base64.StdEncoding.EncodeToString([]byte("WinNT://school/bold")) + "\r\nX-Authenticated-Groups: " +
-		base64.StdEncoding.EncodeToString([]byte("WinNT://school/pupils,LDAP://dir/CN=choir,DC=school")) + "\r\n"
+	who := "X-Client-IP: 192.0.2.7\r\nX-Authenticated-User: bold\r\nX-Authenticated-Groups: pupils,choir\r\n"
 	big := strings.Repeat("good words. ", 10000)
 	t.Run("pipelined, unmodified, and matched", func(t *testing.T) {
 		c.send(reqmod(who+"Allow: 204\r\n", page1, "") + respmod(who+"Allow: 204\r\n", page1, html, "5\r\nhello\r\n0\r\n\r\n"))
@@ -337,7 +336,7 @@ func TestAResponseIsJudgedForItsOwnUser(t *testing.T) {
 		passes  = "ICAP/1.0 204 No Modifications Needed"
 		refused = "ICAP/1.0 200 OK"
 	)
-	coded := "X-Authenticated-User: " + base64.StdEncoding.EncodeToString([]byte("Local://anna")) + "\r\n" + address
+	other := "X-Authenticated-User: anna\r\n" + address
 	signed := func(user string) string { return "Proxy-Authorization: Basic " + user + "\r\n" + address }
 	type pair struct {
 		request, response string // fields of both
@@ -347,7 +346,7 @@ func TestAResponseIsJudgedForItsOwnUser(t *testing.T) {
 	}
 	for name, pairs := range map[string][2]pair{
 		"two users":                       {{anna, anna, false, passes, true}, {bold, bold, false, refused, true}},
-		"one name written in two ways":    {{anna, coded, false, passes, true}, {bold, bold, false, refused, true}},
+		"one name in two fields":          {{anna, other, false, passes, true}, {bold, bold, false, refused, true}},
 		"a user and nobody":               {{anna, anna, false, passes, true}, {address, address, false, refused, true}},
 		"the same user in another group":  {{bold + "X-Authenticated-Groups: teachers\r\n", bold + "X-Authenticated-Groups: teachers\r\n", false, passes, true}, {bold, bold, false, refused, true}},
 		"two ports of nobody":             {{signed("anna") + "X-Client-Port: 7\r\n", address + "X-Client-Port: 7\r\n", false, passes, true}, {address + "X-Client-Port: 8\r\n", address + "X-Client-Port: 8\r\n", false, refused, true}},
@@ -475,16 +474,37 @@ func TestAResponseWithoutARequestHasItsClientIdentified(t *testing.T) {
 	}
 }
 
-func TestNamesAreReadAsTheyStandAndInBase64(t *testing.T) {
-	coded := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-	for value, want := range map[string]string{
-		"anna": "anna", "bill": "bill", "alla": "alla", "ella": "ella", "Ulla": "Ulla", "bill2016": "bill2016", `SCHOOL\bill`: `SCHOOL\bill`, "12345678": "12345678",
-		"-": "", "": "", "anna@school.example": "anna@school.example",
-		coded("anna"): "anna", coded("bob"): "bob", coded("bill"): "bill", coded("Жанна"): "Жанна", coded(`SCHOOL\o'neil`): `SCHOOL\o'neil`,
-		coded("WinNT://SCHOOL/bill"): "WinNT://SCHOOL/bill", coded("LDAP://dc/CN=Bill (2b),DC=x"): "LDAP://dc/CN=Bill (2b),DC=x",
+// TestTheFieldsThatNameUsers: only the fields of the settings name users, and what they say is passed
+// on as it is.
+func TestTheFieldsThatNameUsers(t *testing.T) {
+	for _, tt := range []struct {
+		cfg           Config
+		head          string
+		users, groups string
+	}{
+		{Config{}, "X-Client-Username: anna\r\n", "anna", ""},
+		{Config{}, "X-Authenticated-User: YW1sdA==\r\nX-Authenticated-Groups: a, b\r\n", "YW1sdA==", "a, b"},
+		{Config{}, "X-Client-Username: anna\r\nX-Authenticated-User: otto\r\n", "anna otto", ""},
+		{Config{}, "X-Client-Username: -\r\nX-Authenticated-Groups: \r\n", "", ""},
+		{Config{}, "X-Username: anna\r\n", "", ""},
+		{Config{Users: setting.OneOrMore[string]{"X-Username"}}, "X-USERNAME: anna\r\nX-Client-Username: otto\r\n", "anna", ""},
+		{Config{Groups: setting.OneOrMore[string]{"X-Roles"}}, "x-roles: a\r\nX-Authenticated-Groups: b\r\n", "", "a"},
 	} {
-		if got := decoded([]byte(value)); got != want {
-			t.Errorf("the header %q identifies %q, want %q", value, got, want)
+		var h head
+		var err error
+		if h.names, err = readNameFields(&tt.cfg); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.read(bufio.NewReader(strings.NewReader("OPTIONS icap://x/reqmod ICAP/1.0\r\n" + tt.head + "\r\n"))); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(h.users, " "); got != tt.users || strings.Join(h.groups, " ") != tt.groups {
+			t.Errorf("%q: users %q, groups %q; want %q and %q", tt.head, h.users, h.groups, tt.users, tt.groups)
+		}
+	}
+	for _, wrong := range []string{"", "X Y", "X:"} {
+		if _, err := New(Config{Users: setting.OneOrMore[string]{wrong}}, nil, nil, nil); err == nil {
+			t.Errorf("the name %q of a field is taken", wrong)
 		}
 	}
 }
@@ -501,6 +521,66 @@ func TestAnEditedHeadLeavesTheBodyWithTheClient(t *testing.T) {
 	c.send("9\r\nwhat=this\r\n0\r\n\r\n")
 	if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.Contains(head, "safe=active") || body != "what=this" {
 		t.Fatalf("a request with a body after its preview, want it edited:\n%s\n%s\n%s", status, head, body)
+	}
+}
+
+// TestAddressesThatSquidTakes: what Squid asks about in its own forms is judged like any address, and
+// goes back as it came.
+func TestAddressesThatSquidTakes(t *testing.T) {
+	var mu sync.Mutex
+	var judged []string
+	_, at := start(t, Config{Wait: 1}, func(x *filter.Transaction) {
+		mu.Lock()
+		defer mu.Unlock()
+		judged = append(judged, fmt.Sprintf("%s %d", x.URL, x.Port))
+	})
+	var want []string
+	for target, url := range map[string]string{
+		"cache_object://127.0.0.1/menu":           "cache_object://127.0.0.1/menu 80",
+		"cache_object://127.0.0.1:3128/info":      "cache_object://127.0.0.1:3128/info 3128",
+		"http://news.example/für/Жанна?q=ü":       "http://news.example/f%C3%BCr/%D0%96%D0%B0%D0%BD%D0%BD%D0%B0?q=%C3%BC 80",
+		"http://news.example/a\xff\xfe":           "http://news.example/a%FF%FE 80",
+		"ftp://anna@news.example/":                "ftp://news.example/ 21",
+		"ftp://anna:p%40ss@news.example/f;type=i": "ftp://news.example/f;type=i 21",
+		"ftp://news.example:2121/f":               "ftp://news.example:2121/f 2121",
+		"ftp://@news.example/":                    "ftp://news.example/ 21",
+		"http://anna:x@news.example/a":            "http://news.example/a 80",
+		"http://news.example/a#part":              "http://news.example/a 80",
+	} {
+		c := dial(t, at)
+		head := "GET " + target + " HTTP/1.1\r\nHost: news.example\r\n\r\n"
+		c.send(reqmod("Allow: 204\r\n", head, ""))
+		if status, _, body := c.message(); status != "ICAP/1.0 204 No Modifications Needed" {
+			t.Errorf("%q: got %q %.200q, want 204", target, status, body)
+		}
+		c.send(reqmod("", head, ""))
+		if status, back, _ := c.message(); status != "ICAP/1.0 200 OK" || back != head {
+			t.Errorf("%q: got %q %.200q, want the head as it came", target, status, back)
+		}
+		want = append(want, url, url)
+	}
+	c := dial(t, at)
+	c.send(reqmod("Allow: 204\r\n", "GET ftp://anna@bet.example/ HTTP/1.1\r\nHost: bet.example\r\n\r\n", ""))
+	if status, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
+		t.Errorf("a refused host with a user: got %q %.100q, want 403", status, head)
+	}
+	want = append(want, "ftp://bet.example/ 21")
+	slices.Sort(want)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		mu.Lock()
+		got := slices.Sorted(slices.Values(judged))
+		mu.Unlock()
+		if slices.Equal(got, want) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("judged are\n%q, want\n%q", got, want)
+		}
+	}
+	for target, want := range map[string]string{"ftp://anna:x@h/": "anna:x@", "ftp://h/a@b": "", "ftp://h?a@b": "", "http://anna@h/": "", "/a@b": "", "ftp://@h/": "@"} {
+		if got := ftpUser([]byte(target)); string(got) != want {
+			t.Errorf("the user in %q is %q, want %q", target, got, want)
+		}
 	}
 }
 
@@ -527,6 +607,57 @@ func TestABodyOfOptionsIsPassedOver(t *testing.T) {
 	for _, want := range []string{"ICAP/1.0 200 OK", "ICAP/1.0 204 No Modifications Needed"} {
 		if status, _ := c.head(); status != want {
 			t.Errorf("got %q, want %q", status, want)
+		}
+	}
+}
+
+// TestAddressesOfClientsAsProxiesWriteThem also covers fields over several lines.
+func TestAddressesOfClientsAsProxiesWriteThem(t *testing.T) {
+	for value, want := range map[string]struct{ addr, port string }{
+		"10.1.1.1":                    {"10.1.1.1", ""},
+		"10.1.1.1:4711":               {"10.1.1.1", "4711"},
+		"10.1.1.1%10":                 {"10.1.1.1", ""},
+		"10.1.1.1, 192.168.1.1":       {"10.1.1.1", ""},
+		"10.1.1.1,\r\n 192.168.1.1":   {"10.1.1.1", ""},
+		"\r\n\t10.1.1.1":              {"10.1.1.1", ""},
+		"2001:db8::1":                 {"2001:db8::1", ""},
+		"[2001:db8::1]":               {"2001:db8::1", ""},
+		"[2001:db8::1]:4711":          {"2001:db8::1", "4711"},
+		"[2001:db8::1]:4711, 1.2.3.4": {"2001:db8::1", ""},
+		"fe80::1%eth0":                {"fe80::1", ""},
+		"::ffff:10.1.1.1":             {"10.1.1.1", ""},
+		"-":                           {"invalid IP", ""},
+		"":                            {"invalid IP", ""},
+		"anna":                        {"", ""},
+		"10.1.1":                      {"", ""},
+		"[10.1.1.1":                   {"10.1.1.1", ""},
+	} {
+		h := head{names: &nameFields{users: []string{"x-client-username"}}}
+		err := h.read(bufio.NewReaderSize(strings.NewReader("REQMOD icap://x/reqmod ICAP/1.0\r\nX-Client-IP: "+value+"\r\nX-Client-Username: anna\r\n\r\n"), readSize))
+		if want.addr == "" {
+			if err == nil {
+				t.Errorf("%q is taken for the address %v", value, h.client)
+			}
+			continue
+		}
+		if err != nil || h.client.String() != want.addr || h.port != want.port || strings.Join(h.users, "") != "anna" {
+			t.Errorf("%q: %v, port %q, user %q, %v; want %s and %q", value, h.client, h.port, h.users, err, want.addr, want.port)
+		}
+	}
+}
+
+// TestABodyWithoutAHeadIsJudged: RFC 3507 section 4.4.1 lets a response be its body alone.
+func TestABodyWithoutAHeadIsJudged(t *testing.T) {
+	_, at := start(t, Config{}, nil)
+	c := dial(t, at)
+	for _, encapsulated := range []string{"res-body=0", fmt.Sprintf("req-hdr=0, res-body=%d", len(page1))} {
+		req := ""
+		if strings.HasPrefix(encapsulated, "req") {
+			req = page1
+		}
+		c.send("RESPMOD icap://127.0.0.1/respmod ICAP/1.0\r\nHost: x\r\nAllow: 204\r\nEncapsulated: " + encapsulated + "\r\n\r\n" + req + "5\r\nhello\r\n0\r\n\r\n")
+		if status, _ := c.head(); status != "ICAP/1.0 204 No Modifications Needed" {
+			t.Errorf("%s: got %q, want 204", encapsulated, status)
 		}
 	}
 }

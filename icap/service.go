@@ -53,7 +53,7 @@ func (c *conn) options(method string) error {
 	}
 	c.out = append(c.out, "\r\nOptions-TTL: 60\r\nAllow: 204, 206\r\nPreview: "...)
 	c.out = strconv.AppendInt(c.out, int64(c.s.preview), 10)
-	c.out = append(c.out, "\r\nTransfer-Preview: *\r\nX-Include: X-Client-IP, X-Server-IP, X-Authenticated-User, X-Authenticated-Groups\r\nEncapsulated: null-body=0\r\n\r\n"...)
+	c.out = append(c.out, "\r\nTransfer-Preview: *\r\nX-Include: X-Client-IP, X-Server-IP, "+c.s.names.shown+"\r\nEncapsulated: null-body=0\r\n\r\n"...)
 	return c.flush()
 }
 
@@ -166,7 +166,7 @@ func (c *conn) identify(ctx context.Context, x *transaction) *message.Response {
 	valid := fillAddress(t, q)
 	err := c.identifyClient(ctx, x)
 	switch {
-	case err != nil:
+	case err != nil && !exchange.MayReach(err, t.Host):
 		return x.AnswerUnidentified(err)
 	case t.Host == exchange.OwnHost && q.Form != message.Authority:
 		return x.OwnPage(ctx)
@@ -181,8 +181,8 @@ func (c *conn) identify(ctx context.Context, x *transaction) *message.Response {
 // identifyClient sets the client: the user that the proxy names, or whoever is
 // known by address or credentials.
 func (c *conn) identifyClient(ctx context.Context, x *transaction) (err error) {
-	if c.h.user != "" {
-		x.T.Client = c.engine.Named(ctx, c.clientAddr(), c.h.user, c.h.groups, "icap")
+	if len(c.h.users) > 0 {
+		x.T.Client = c.engine.Named(ctx, c.clientAddr(), c.h.users, c.h.groups, "icap")
 		return nil
 	}
 	x.T.Client, err = c.engine.Identify(ctx, c.clientAddr(), c.credentials(&x.Q))
@@ -208,8 +208,11 @@ func (c *conn) clientAddr() netip.Addr {
 // respmod judges a response.
 func (c *conn) respmod(ctx context.Context) error {
 	p := &c.h.parts
-	if p.Res <= 0 || p.Body && !p.ForAnswer {
-		return wire.Bad("RESPMOD needs res-hdr, and res-body or null-body")
+	switch {
+	case p.Body && !p.ForAnswer, p.Res <= 0 && !p.Body:
+		return wire.Bad("RESPMOD needs res-hdr or res-body")
+	case p.Res <= 0: // the head may be omitted
+		c.heads = append(c.heads[:max(p.Req, 0)], "HTTP/1.1 200 OK\r\n\r\n"...)
 	}
 	x, answer, err := c.requestOf(ctx)
 	if x != nil {
@@ -293,6 +296,7 @@ func (c *conn) requestRest() error {
 	}
 	c.body.continued = true
 	_, err := c.net.Write([]byte("ICAP/1.0 100 Continue\r\n\r\n"))
+	c.net.wrote = false // the answer is still to come
 	return err
 }
 
@@ -319,8 +323,11 @@ func fillAddress(t *filter.Transaction, q *message.Request) bool {
 }
 
 func defaultPort(scheme string) uint16 {
-	if scheme == "https" || scheme == "wss" {
+	switch scheme {
+	case "https", "wss":
 		return 443
+	case "ftp":
+		return 21
 	}
 	return 80
 }
@@ -332,9 +339,11 @@ func (c *conn) appendKey(dst []byte, method string) []byte {
 	dst = append(c.peer.AppendTo(dst), ' ')
 	dst = append(c.clientAddr().AppendTo(dst), ' ')
 	dst = strconv.AppendQuote(dst, c.h.port)
-	dst = strconv.AppendQuote(dst, c.h.user)
-	for _, g := range c.h.groups {
-		dst = strconv.AppendQuote(dst, g)
+	for _, names := range [...][]string{c.h.users, c.h.groups} {
+		for _, n := range names {
+			dst = strconv.AppendQuote(dst, n)
+		}
+		dst = append(dst, ' ')
 	}
 	return append(append(append(dst, ' '), method...), ' ')
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,10 +74,17 @@ func (c *conn) passResponse(x *transaction) error {
 	}
 	c.heads = appendLength(c.heads, s, b)
 	c.begin200("res-hdr=0, res-body=", len(c.heads))
+	announced := x.T.BytesOut
 	n, err := c.copyBody(b)
 	x.T.BytesOut = n
 	if err != nil {
 		x.Note(err.Error())
+	}
+	if err == exchange.ErrCut && (exchange.EndsWithNotice(b) || n < announced && s.Get("Content-Length") != nil) {
+		// The reader sees that the rest is missing, so this answer can end in order: a proxy counts
+		// one that breaks off as a failure of ours, and soon asks no more.
+		c.out = message.AppendLastChunk(c.out, nil)
+		return c.flush()
 	}
 	return err
 }
@@ -224,6 +232,9 @@ func appendRequest(dst []byte, x *transaction) []byte {
 	dst = append(append(dst, q.Method...), ' ')
 	if x.Q.Form == message.Absolute {
 		dst = appendURL(dst, scheme(&x.T), &x.T, q.Path)
+		if user := ftpUser(x.Q.Target); user != nil {
+			dst = slices.Insert(dst, bytes.Index(dst, []byte("://"))+3, user...)
+		}
 	} else {
 		dst = append(dst, q.Path...)
 	}
@@ -234,6 +245,19 @@ func appendRequest(dst []byte, x *transaction) []byte {
 	}
 	dst = append(append(dst, host...), "\r\n"...)
 	return append(appendFields(dst, q.Fields), "\r\n"...)
+}
+
+// ftpUser returns the user in an address, with the sign behind it, nil if there is none. Servers of FTP
+// give each user other files.
+func ftpUser(target []byte) []byte {
+	rest, ok := bytes.CutPrefix(target, []byte("ftp://"))
+	if !ok {
+		return nil
+	}
+	if i := bytes.IndexAny(rest, "/?"); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest[:bytes.IndexByte(rest, '@')+1]
 }
 
 // appendFields appends field lines. It leaves out values that would end a line.

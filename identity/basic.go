@@ -18,6 +18,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/identity/directory"
 	"shuultuur/lib/setting"
+	"shuultuur/lib/tries"
 	"shuultuur/lib/wait"
 )
 
@@ -42,10 +43,14 @@ type Wait struct {
 	Status int
 	For    time.Duration // for Retry-After
 	Err    error         // the error of the directory, or nil
+	open   openHosts     // hosts that are reachable all the same
 }
 
 // unanswered returns the Wait for a directory that failed with err.
-func unanswered(err error) *Wait { return &Wait{503, 5 * time.Second, err} }
+func unanswered(err error) *Wait { return &Wait{Status: 503, For: 5 * time.Second, Err: err} }
+
+// OpenHost reports whether a host is reachable without a sign-in.
+func (w *Wait) OpenHost(host string) bool { return w.open.has(host) }
 
 func (w *Wait) Unwrap() error { return w.Err }
 
@@ -67,6 +72,7 @@ func (w *Wait) Error() string {
 // an HMAC of name and password whose key never leaves the process.
 type basic struct {
 	realm    string
+	spelling speller
 	accounts map[string]*account
 	source   directory.Source // for names that are not in the file; nil if there is none
 	origin   string           // the name of the source in [filter.Client.Source]
@@ -75,26 +81,25 @@ type basic struct {
 	turn    chan struct{} // holds one element for each verification in progress
 	waiting chan struct{} // and one for each that waits or is in progress
 
+	key    []byte // of the HMACs; never leaves the process
+	digest string // of the settings that the source's answers depend on
+	reach  reach
 	macs   sync.Pool
 	asking wait.Group // questions to the directory that a request does not wait for to the end
 
-	mu       sync.Mutex
-	known    map[[sha256.Size]byte]outcome
-	failures map[netip.Addr]failures
+	wrong *tries.Limit[netip.Addr] // passwords, by client; outlives a reload
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]outcome
 }
 
 // An outcome is the result of a verification.
 type outcome struct {
 	account *account // nil: the password is wrong
 	why     string   // the reason of the refusal, if the directory gave one
+	proven  bool     // the password was right
 	until   time.Time
 	asked   time.Time // when it was verified
-}
-
-// failures counts the wrong passwords from one address.
-type failures struct {
-	n     int
-	until time.Time
 }
 
 // secret is storage for one Proxy-Authorization field.
@@ -104,7 +109,7 @@ type secret struct {
 	sum [sha256.Size]byte
 }
 
-func newBasic(cfg *Basic) (*basic, error) {
+func newBasic(cfg *Basic, old *Identity) (*basic, error) {
 	source, origin, err := cfg.source()
 	if err != nil {
 		return nil, err
@@ -130,10 +135,20 @@ func newBasic(cfg *Basic) (*basic, error) {
 		origin:   origin,
 		turn:     make(chan struct{}, turns),
 		waiting:  make(chan struct{}, maxWaiting+turns),
-		macs:     sync.Pool{New: func() any { return &secret{mac: hmac.New(sha256.New, key)} }},
+		key:      key,
 		known:    map[[sha256.Size]byte]outcome{},
-		failures: map[netip.Addr]failures{},
+		wrong:    &tries.Limit[netip.Addr]{Most: maxFailures, Within: failuresIn, Remember: maxKnown},
 	}
+	switch {
+	case cfg.LDAP != nil:
+		b.digest = setting.Digest([]any{cfg.LDAP.Servers, cfg.LDAP.Base, cfg.LDAP.User, cfg.LDAP.ActiveDirectory, cfg.LDAP.Bind})
+	case cfg.RADIUS != nil:
+		b.digest = setting.Digest(cfg.RADIUS.Servers)
+	}
+	if old != nil && old.basic != nil {
+		b.adopt(old.basic)
+	}
+	b.macs.New = func() any { return &secret{mac: hmac.New(sha256.New, b.key)} }
 	if b.realm == "" {
 		b.realm = "Shuultuur"
 	}
@@ -190,16 +205,26 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*acc
 		}
 	}
 	if o.account == nil {
-		return nil, &Challenge{Realm: b.realm, Refused: string(name), Why: o.why}
+		return nil, &Challenge{Realm: b.realm, Refused: string(name), Why: o.why, Proven: o.proven}
 	}
 	return o.account, nil
 }
 
-// compare verifies a password when a turn is free.
-func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]byte, name, password []byte) (outcome, error) {
+// compare verifies a password when a turn is free. It counts as wrong from the beginning, so that
+// many at once are no more guesses than one after the other.
+func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]byte, name, password []byte) (o outcome, err error) {
 	who := network(addr)
-	if left := b.locked(who); left > 0 {
-		return outcome{}, &Wait{Status: 429, For: left}
+	guess, err := b.wrong.Begin(ctx, who)
+	if errors.Is(err, tries.ErrTooMany) {
+		return outcome{}, &Wait{Status: 429, For: b.wrong.Left(who)}
+	}
+	if err != nil {
+		return outcome{}, fmt.Errorf("wait to verify a password: %w", err)
+	}
+	known := false
+	defer func() { guess.End(err == nil && o.account == nil && !known) }()
+	if o, known = b.recall(key); known { // meanwhile another goroutine may have verified the same
+		return o, nil
 	}
 	select {
 	case b.waiting <- struct{}{}:
@@ -214,34 +239,32 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 	}
 	defer func() { <-b.turn }()
 
-	// Meanwhile another goroutine may have verified the same password, or the
-	// address may be locked.
-	if o, ok := b.recall(key); ok {
+	if o, known = b.recall(key); known {
 		return o, nil
 	}
-	if left := b.locked(who); left > 0 {
-		return outcome{}, &Wait{Status: 429, For: left}
-	}
 	a := b.accounts[string(name)]
+	if a == nil {
+		a = b.accounts[b.spelling.plain(string(name))]
+	}
 	if a == nil && b.source != nil {
-		return b.ask(ctx, key, who, string(name), string(password))
+		return b.ask(ctx, key, string(name), string(password))
 	}
 	if a == nil {
 		b.nobody.matches(password)
 	} else if !a.hash.matches(password) {
 		a = nil
 	}
-	return b.remember(key, who, a, ""), nil
+	return b.remember(key, a, directory.Refusal{}), nil
 }
 
 // ask lets the directory verify a password. While the directory is slow or
 // unreachable, its earlier answer is used.
-func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, name, password string) (outcome, error) {
+func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, name, password string) (outcome, error) {
 	b.mu.Lock()
 	was, known := b.known[key]
 	b.mu.Unlock()
 	if !known || was.account == nil || time.Since(was.asked) > outage {
-		return b.question(ctx, key, who, name, password)
+		return b.question(ctx, key, name, password)
 	}
 	type result struct {
 		outcome
@@ -249,7 +272,7 @@ func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, 
 	}
 	answered := make(chan result, 1)
 	b.asking.Go(func(ctx context.Context) {
-		o, err := b.question(ctx, key, who, name, password)
+		o, err := b.question(ctx, key, name, password)
 		answered <- result{o, err}
 	})
 	patience := time.NewTimer(atMost)
@@ -272,18 +295,23 @@ func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, 
 }
 
 // question sends the question to the directory.
-func (b *basic) question(ctx context.Context, key [sha256.Size]byte, who netip.Addr, name, password string) (outcome, error) {
+func (b *basic) question(ctx context.Context, key [sha256.Size]byte, name, password string) (outcome, error) {
 	user, groups, err := b.source.Verify(ctx, name, password)
+	if errors.Is(err, directory.ErrRefused) {
+		b.reach.note(nil)
+	} else if ctx.Err() == nil {
+		b.reach.note(err)
+	}
 	switch {
 	case err == nil:
 		slices.Sort(groups)
-		return b.remember(key, who, &account{name: user, groups: slices.Compact(groups)}, ""), nil
+		return b.remember(key, &account{name: user, groups: slices.Compact(groups)}, directory.Refusal{}), nil
 	case errors.Is(err, directory.ErrRefused):
-		why := ""
-		if r, ok := errors.AsType[*directory.Refusal](err); ok {
-			why = r.Why
+		var r directory.Refusal
+		if is, ok := errors.AsType[*directory.Refusal](err); ok {
+			r = *is
 		}
-		return b.remember(key, who, nil, why), nil
+		return b.remember(key, nil, r), nil
 	}
 	return outcome{}, unanswered(fmt.Errorf("verify the password of %q: %w", name, err))
 }
@@ -306,32 +334,14 @@ func (b *basic) recall(key [sha256.Size]byte) (outcome, bool) {
 	return o, ok && time.Now().Before(o.until)
 }
 
-// locked returns how long an address must wait, or 0.
-func (b *basic) locked(who netip.Addr) time.Duration {
-	b.mu.Lock()
-	f := b.failures[who]
-	b.mu.Unlock()
-	if f.n < maxFailures {
-		return 0
-	}
-	return max(0, time.Until(f.until))
-}
-
-// remember stores the result of a verification.
-func (b *basic) remember(key [sha256.Size]byte, who netip.Addr, a *account, why string) outcome {
+// remember stores the result of a verification; no says why the password is refused.
+func (b *basic) remember(key [sha256.Size]byte, a *account, no directory.Refusal) outcome {
 	now := time.Now()
-	o := outcome{a, why, now.Add(verifiedFor), now}
+	o := outcome{a, no.Why, no.Proven, now.Add(verifiedFor), now}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a == nil {
 		o.until = now.Add(refusedFor)
-		f := b.failures[who]
-		if !now.Before(f.until) {
-			f = failures{until: now.Add(failuresIn)}
-		}
-		f.n++
-		makeRoom(b.failures, func(f failures) bool { return now.After(f.until) })
-		b.failures[who] = f
 	}
 	makeRoom(b.known, func(o outcome) bool {
 		return now.After(o.until) && (b.source == nil || o.account == nil || now.After(o.asked.Add(outage)))

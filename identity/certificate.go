@@ -19,13 +19,16 @@ import (
 
 // Headers are the fields in which a proxy in front of us names its client.
 type Headers struct {
-	User   setting.OneOrMore[string] `yaml:"user"`   // such as X-Forwarded-User; the first one present is used
+	User   setting.OneOrMore[string] `yaml:"user"`   // such as X-Forwarded-User; fields that differ name nobody
 	Groups setting.OneOrMore[string] `yaml:"groups"` // such as X-Authenticated-Groups: names separated by commas
 }
 
 // Certificates are those of clients that speak TLS to the proxy.
 type Certificates struct {
 	CA setting.File `yaml:"ca"` // PEM file with the roots of the clients' certificates
+	// CRL are files with the certificates that the authorities of CA, and those below them, have
+	// revoked. With them, a certificate counts only if a list of its authority is in force.
+	CRL setting.OneOrMore[setting.File] `yaml:"crl"`
 	// Required refuses connections without a certificate.
 	Required bool `yaml:"required"`
 	// User names the parts of a certificate that may have the user: upn, email,
@@ -41,12 +44,13 @@ type certificates struct {
 	required bool
 	user     []string
 	units    bool
+	crl      []*revocations
 }
 
 // readOthers reads the settings of the other ways to identify clients.
 func (id *Identity) readOthers(cfg Config, b *builder, parts Parts) (err error) {
 	if k := cfg.Kerberos; k != nil {
-		if id.kerberos, err = newNegotiate(k, parts.Previous); err != nil {
+		if id.kerberos, err = newNegotiate(k, &parts); err != nil {
 			return setting.At("kerberos", err)
 		}
 		id.nowhere.login = id.nowhere.login || len(k.Networks) == 0
@@ -57,6 +61,16 @@ func (id *Identity) readOthers(cfg Config, b *builder, parts Parts) (err error) 
 			}
 			b.login[p] = true
 		}
+	}
+	var realms []string
+	if id.kerberos != nil {
+		realms = id.kerberos.acceptor.Realms()
+	}
+	if id.spelling, err = newSpeller(cfg.Spelling, realms); err != nil {
+		return setting.At("spelling", err)
+	}
+	if id.basic != nil {
+		id.basic.spelling = id.spelling
 	}
 	for key, names := range map[string][]string{"user": cfg.Headers.User, "groups": cfg.Headers.Groups} {
 		for i, n := range names {
@@ -89,6 +103,9 @@ func newCertificates(cfg *Certificates) (*certificates, error) {
 		return nil, setting.At("ca", err)
 	}
 	c := &certificates{roots: roots, required: cfg.Required, user: cfg.User}
+	if c.crl, err = readRevocations(cfg.CRL, cfg.CA); err != nil {
+		return nil, err
+	}
 	if len(c.user) == 0 {
 		c.user = []string{"upn", "email", "cn"}
 	}
@@ -117,13 +134,16 @@ func (id *Identity) TLS(t *tls.Config) *tls.Config {
 	if id.certificates.required {
 		t.ClientAuth = tls.RequireAndVerifyClientCert
 	}
+	if len(id.certificates.crl) > 0 {
+		t.VerifyConnection = id.certificates.checkConnection // of resumed ones, too
+	}
 	return t
 }
 
 // CertifiedClient returns the client at addr with a verified certificate. ok is false
 // if the certificate names no user.
 func (id *Identity) CertifiedClient(ctx context.Context, addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
-	if id.certificates == nil || c == nil {
+	if id.certificates == nil || c == nil || id.certificates.revoked(c) { // perhaps since the connection began
 		return who, false
 	}
 	for _, place := range id.certificates.user {
@@ -196,33 +216,55 @@ func (id *Identity) FieldNames() []string {
 
 // ForwardedClient returns the client at addr as named by a trusted proxy. field
 // returns the values of a field. ok is false if no user is named; note says why, where a
-// field is there.
+// field is there: then the client may be anybody.
 func (id *Identity) ForwardedClient(ctx context.Context, addr netip.Addr, field func(name string) []string) (who filter.Client, note string, ok bool) {
-	for _, n := range id.headers.User {
-		values := field(n)
-		if len(values) > 1 { // the client may have sent one of them
-			note = fmt.Sprintf("the field %s is there %d times, so it names no user: let the proxy in front remove those of clients", n, len(values))
-		}
-		if len(values) != 1 {
-			continue
-		}
-		user := strings.TrimSpace(values[0])
-		if user == "" || user == "-" {
-			continue
-		}
-		if !isName(user) {
-			note = fmt.Sprintf("the field %s names no user: %.60q is not a name of up to 256 bytes in UTF-8", n, user)
-			continue
-		}
-		var groups []string
-		for _, g := range id.headers.Groups {
-			for _, v := range field(g) {
-				groups = append(groups, validNames(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
-			}
-		}
-		return id.ReportedClient(ctx, addr, user, groups, "header"), "", true
+	value, _, note := onlyValue(id.headers.User, field)
+	if note != "" {
+		return who, note + ", so it names no user: let the proxy in front remove those of clients", false
 	}
-	return who, note, false
+	user, err := id.spelling.user(value)
+	switch {
+	case err != nil:
+		return who, "a field names no user: " + err.Error(), false
+	case user == "":
+		return who, "", false
+	}
+	value, there, note := onlyValue(id.headers.Groups, field)
+	if note != "" {
+		c := id.NamedClient(addr, user, nil, "header")
+		c.Unknown, c.Note = true, note+", so it names no groups: let the proxy in front remove those of clients"
+		return c, "", true
+	}
+	var groups []string
+	if there {
+		if groups, err = id.spelling.groups(value); err != nil {
+			return unknownClient(id.NamedClient(addr, user, nil, "header"), err), "", true
+		}
+	}
+	return id.ReportedClient(ctx, addr, user, groups, "header"), "", true
+}
+
+// onlyValue returns the value of the fields with these names, "" if none says anything. A note
+// says that they are there more than once and differ: the client may have sent one of them.
+func onlyValue(names []string, field func(name string) []string) (value string, there bool, note string) {
+	for _, n := range names {
+		values := field(n)
+		if len(values) > 1 {
+			return "", true, fmt.Sprintf("the field %s is there %d times", n, len(values))
+		}
+		if len(values) == 0 {
+			continue
+		}
+		v := strings.TrimSpace(values[0])
+		switch {
+		case v == "" || v == "-":
+		case value == "":
+			value, there = v, true
+		case v != value:
+			return "", true, fmt.Sprintf("the field %s differs from another that is there", n)
+		}
+	}
+	return value, there, ""
 }
 
 // validNames returns the valid names among all.

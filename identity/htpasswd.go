@@ -3,13 +3,16 @@ package identity
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
@@ -37,6 +40,7 @@ type account struct {
 	name   string
 	hash   passwordHash // nil for an account of a directory
 	groups []string     // from the directory, sorted
+	stamp  string       // of the password in a file; another password has another
 }
 
 func readFile(path string) (map[string]*account, error) {
@@ -92,7 +96,8 @@ func parseAccount(line string) (*account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the password of %q: %w", name, err)
 	}
-	return &account{name: name, hash: h}, nil
+	sum := sha256.Sum256([]byte(text))
+	return &account{name: name, hash: h, stamp: hex.EncodeToString(sum[:6])}, nil
 }
 
 func parseHash(s string) (passwordHash, error) {
@@ -101,10 +106,16 @@ func parseHash(s string) (passwordHash, error) {
 		return parseBcrypt(s)
 	case strings.HasPrefix(s, "$argon2id$"):
 		return parseArgon2id(s)
-	case strings.HasPrefix(s, "$apr1$"), strings.HasPrefix(s, "{SHA}"), strings.HasPrefix(s, "$1$"):
-		return nil, errors.New(`its hash (MD5 or SHA-1) is too quick to guess; make it again with "htpasswd -B"`)
+	case strings.HasPrefix(s, "$apr1$"):
+		return parseMD5Crypt(s, "$apr1$")
+	case strings.HasPrefix(s, "$1$"):
+		return parseMD5Crypt(s, "$1$")
+	case strings.HasPrefix(s, "$5$"), strings.HasPrefix(s, "$6$"):
+		return parseSHACrypt(s)
+	case strings.HasPrefix(s, "{SHA}"):
+		return parseSHA1(s)
 	}
-	return nil, errors.New(`it is not hashed with bcrypt or Argon2id; make it with "htpasswd -B"`)
+	return nil, errors.New(`it is not hashed in a way that is known; make it with "htpasswd -B"`)
 }
 
 type bcryptHash []byte
@@ -177,7 +188,8 @@ func (h *argon2idHash) matches(password []byte) bool {
 func (h *argon2idHash) cost() uint64 { return uint64(h.memory) * uint64(h.time) }
 
 // credentials decodes a Proxy-Authorization of the Basic scheme (RFC 7617) into
-// dst; name and password are slices of dst.
+// dst; name and password are slices of dst, or of a copy. They are in UTF-8, whatever the client
+// has sent.
 func credentials(dst, field []byte) (name, password []byte, ok bool) {
 	scheme, rest, found := bytes.Cut(bytes.TrimSpace(field), []byte(" "))
 	rest = bytes.TrimSpace(rest)
@@ -187,6 +199,13 @@ func credentials(dst, field []byte) (name, password []byte, ok bool) {
 	n, err := base64.StdEncoding.Decode(dst, rest)
 	if err != nil {
 		return nil, nil, false
+	}
+	if !utf8.Valid(dst[:n]) { // the encoding of clients that know no charset
+		latin := make([]byte, 0, 2*n)
+		for _, c := range dst[:n] {
+			latin = utf8.AppendRune(latin, rune(c))
+		}
+		dst, n = latin, len(latin)
 	}
 	name, password, ok = bytes.Cut(dst[:n], []byte(":"))
 	return name, password, ok && len(name) > 0

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 )
@@ -11,15 +12,15 @@ func TestParseAccountsNamesTheLine(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"no colon":            {"anna", "f:1: a line is"},
 		"no name":             {"# c\n\n:" + bcrypt, "f:3: "},
-		"plain text":          {"anna:secret", `f:1: the password of "anna": it is not hashed with bcrypt or Argon2id`},
-		"MD5":                 {"anna:$apr1$x$y", "too quick to guess"},
-		"SHA-1":               {"anna:{SHA}x", "too quick to guess"},
+		"plain text":          {"anna:secret", `f:1: the password of "anna": it is not hashed in a way that is known`},
+		"MD5":                 {"anna:$apr1$x$y", "a hash of this kind"},
+		"SHA-1":               {"anna:{SHA}x", "no SHA-1"},
 		"short bcrypt":        {"anna:$2y$05$abc", "has 60 characters"},
 		"bcrypt takes days":   {"anna:$2y$31" + bcrypt[6:], "cost 31 takes too long"},
 		"foreign characters":  {"anna:$2y$05$" + strings.Repeat("~", 53), "alphabet"},
 		"twice":               {"anna:" + bcrypt + "\nanna:" + bcrypt, `f:2: user "anna" is there already`},
 		"empty":               {"# nobody\n", "has no users"},
-		"Argon2i":             {"anna:$argon2i$v=19$m=64,t=1,p=1$" + salt + "$" + sum, "not hashed with bcrypt or Argon2id"},
+		"Argon2i":             {"anna:$argon2i$v=19$m=64,t=1,p=1$" + salt + "$" + sum, "not hashed in a way that is known"},
 		"Argon2 of old":       {"anna:$argon2id$v=16$m=64,t=1,p=1$" + salt + "$" + sum, "an Argon2id hash is"},
 		"Argon2 with 4 TiB":   {"anna:$argon2id$v=19$m=4294967295,t=1,p=1$" + salt + "$" + sum, "m is at most"},
 		"Argon2, no lanes":    {"anna:$argon2id$v=19$m=64,t=1,p=0$" + salt + "$" + sum, "m is at most"},
@@ -58,8 +59,18 @@ func FuzzHtpasswd(f *testing.F) {
 		}
 		var buf [64]byte
 		name, password, ok := credentials(buf[:], field)
-		if ok && (len(name) == 0 || len(name)+len(password)+1 > len(buf)) {
+		if ok && (len(name) == 0 || len(name)+len(password)+1 > 2*len(buf)) {
 			t.Errorf("credentials returned the name %q and the password %q", name, password)
 		}
 	})
+}
+
+func TestBasicCredentialsAreReadInLatin1Too(t *testing.T) {
+	for _, sent := range []string{"J\u00fcrgen:p\u00e4ss:w\u00f6rd", "J\xfcrgen:p\xe4ss:w\xf6rd"} {
+		var buf [64]byte
+		name, password, ok := credentials(buf[:], []byte("Basic "+base64.StdEncoding.EncodeToString([]byte(sent))))
+		if !ok || string(name) != "J\u00fcrgen" || string(password) != "p\u00e4ss:w\u00f6rd" {
+			t.Errorf("%q: got %q, %q, %v", sent, name, password, ok)
+		}
+	}
 }

@@ -12,12 +12,14 @@ package identity
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/gaissmai/bart"
 
@@ -50,15 +52,33 @@ type Config struct {
 	Headers Headers `yaml:"headers"`
 	// Certificates identify clients that speak TLS to the proxy.
 	Certificates *Certificates `yaml:"certificates"`
+	// Shared are networks with addresses of many people each, such as terminal servers and
+	// gateways with NAT: sessions of addresses do not count there, only what a request proves.
+	Shared []string `yaml:"shared" names:"people"`
+	// Session is for sessions of addresses.
+	Session SessionConfig `yaml:"session"`
 	// SignIn makes clients sign in on a page of the portal.
-	SignIn *SignIn     `yaml:"sign-in" role:"owner"`
-	Names  NamesConfig `yaml:"names"` // names of devices
+	SignIn *SignIn `yaml:"sign-in" role:"owner"`
+	// Open are hosts, with their subdomains, that clients reach without signing in, whatever they
+	// are asked for: a password, a ticket, or the page. Updates cannot sign in.
+	Open  setting.OneOrMore[string] `yaml:"open"`
+	Names NamesConfig               `yaml:"names"` // names of devices
+	// Spelling says how others write the names of people and groups.
+	Spelling Spelling `yaml:"spelling"`
+}
+
+// SessionConfig sets how long sessions of addresses count.
+type SessionConfig struct {
+	// Idle is after how long without a request a session does not count any more; default
+	// never.
+	Idle setting.Duration `yaml:"idle"`
 }
 
 // Basic asks clients for a name and a password.
 type Basic struct {
 	// File has a user on each line, in the format of htpasswd -B: name, colon,
-	// hash. Hashes are bcrypt ($2a$, $2b$, $2y$) or Argon2id in PHC form.
+	// hash. Hashes are bcrypt ($2a$, $2b$, $2y$) or Argon2id in PHC form, or those that other
+	// programs have left there.
 	File  setting.File `yaml:"file"`
 	Realm string       `yaml:"realm"` // shown by browsers; default "Shuultuur"
 	// Networks are those whose clients must log in; default all. A client whose
@@ -75,13 +95,16 @@ type Challenge struct {
 	Realm string // of Basic; "" if no password is accepted
 	// Page is the portal page to sign in on, or "".
 	Page string
-	open func(host string) bool // reports whether a host is reachable without a sign-in
+	open openHosts // hosts that are reachable without a sign-in
 	// Negotiate reports that Kerberos tickets are accepted.
 	Negotiate bool
+	// Answer is the token that lets the client go on with a negotiation it has begun, or nil.
+	Answer []byte
 	// Refused is the name that came with a wrong password, or "". The client wrote
 	// it: quote it.
 	Refused string
 	Why     string // the directory's reason to refuse the password, if it gave one
+	Proven  bool   // the password was right: the person may know the reason
 	Err     error  // why a ticket was refused
 }
 
@@ -106,10 +129,23 @@ func (c *Challenge) Unwrap() error { return c.Err }
 
 // Advice returns the user's remedies other than logging in, or "".
 func (c *Challenge) Advice() string {
+	if c.Proven {
+		switch c.Why {
+		case directory.PasswordExpired:
+			return "Your password has expired. Change it, and sign in again."
+		case directory.MustChange:
+			return "Your password has to be changed before you can sign in."
+		case directory.Disabled, directory.AccountExpired:
+			return "Your account is disabled or has expired. Ask your administrator."
+		}
+	}
+	if errors.Is(c.Err, kerberos.ErrClock) {
+		return "The clock of your device is wrong, or that of the proxy. Set it, and try again."
+	}
 	if errors.Is(c.Err, kerberos.ErrNTLM) {
 		return "Your device offered NTLM, which is not taken. Sign in to the domain, and enter the proxy by its full name, not by its address."
 	}
-	if c.Err != nil {
+	if c.Err != nil && c.Answer == nil {
 		return "Your ticket was not taken. Sign out and in again; if that does not help, tell your administrator the time and the number below."
 	}
 	return ""
@@ -118,12 +154,15 @@ func (c *Challenge) Advice() string {
 // SignIn returns the address of the page to sign in on, or "".
 func (c *Challenge) SignIn() string { return c.Page }
 
-// OpenHost reports whether a host is reachable without a sign-in on the page.
-func (c *Challenge) OpenHost(host string) bool { return c.Page != "" && c.open(host) }
+// OpenHost reports whether a host is reachable without a sign-in.
+func (c *Challenge) OpenHost(host string) bool { return c.open.has(host) }
 
 // Challenges returns the values for Proxy-Authenticate, strongest scheme first.
 func (c *Challenge) Challenges() (all []string) {
-	if c.Negotiate {
+	switch {
+	case c.Answer != nil:
+		return append(all, "Negotiate "+base64.StdEncoding.EncodeToString(c.Answer)) // alone: another choice would end the negotiation
+	case c.Negotiate:
 		all = append(all, "Negotiate")
 	}
 	if c.Realm != "" {
@@ -148,7 +187,7 @@ func (c *Challenge) Header() string {
 type Identity struct {
 	nets    *bart.Table[*place] // nil if the settings name no network
 	nowhere place               // for addresses outside all networks
-	groups  map[string][]string // of users, sorted
+	groups  map[string][]string // of users in lower case, sorted
 	known   map[string]bool     // users with addresses, and groups
 	named   map[string]bool     // groups
 	basic   *basic              // nil if there is no sign-in
@@ -159,9 +198,14 @@ type Identity struct {
 	headers      Headers
 	certificates *certificates // nil if none are requested
 	signIn       *signIn       // nil if there is no page to sign in on
+	open         openHosts     // reachable without a sign-in
 	members      *members      // groups of users in a directory, or nil
 	anyGroup     bool          // groups may come from outside the settings
 	anyUser      bool          // users may
+
+	spelling speller
+	shared   *bart.Lite    // addresses of many people each, where sessions do not count; nil for none
+	idle     time.Duration // after which an unused session does not count; 0 for never
 }
 
 // A place holds everything that the address alone determines.
@@ -179,7 +223,9 @@ type Parts struct {
 	Portal   string         // URL of the portal with the page to sign in on
 	Others   bool           // others than these settings name users: ICAP, Squid, sessions
 	Groups   bool           // and their groups: ICAP
-	Previous *Identity      // the Identity before, whose caches are kept; nil if there is none
+	Previous *Identity      // the Identity before, whose answers are kept; nil if there is none
+	Tickets  string         // file that keeps used tickets for the next start; "" for none
+	Answers  string         // file that keeps the directory's answers for the next start; "" for none
 }
 
 // New reads the settings and the password file.
@@ -189,7 +235,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 		id.known[user] = true
 	}
 	for group := range cfg.Groups {
-		id.known[group], id.named[group] = true, true
+		id.known[group], id.named[strings.ToLower(group)] = true, true
 	}
 	b := &builder{users: map[netip.Prefix]string{}, groups: map[netip.Prefix][]string{}, login: map[netip.Prefix]bool{}, signIn: map[netip.Prefix]bool{}}
 	if err := b.addresses(cfg.Addresses); err != nil {
@@ -200,7 +246,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	}
 	if cfg.Basic != nil {
 		var err error
-		if id.basic, err = newBasic(cfg.Basic); err != nil {
+		if id.basic, err = newBasic(cfg.Basic, parts.Previous); err != nil {
 			return nil, setting.At("basic", err)
 		}
 		id.nowhere.login = len(cfg.Basic.Networks) == 0
@@ -212,10 +258,17 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 			b.login[p] = true
 		}
 	}
+	id.open = openHosts{}
+	if err := id.open.add(cfg.Open); err != nil {
+		return nil, err
+	}
 	if err := id.signIns(cfg.SignIn, b, parts); err != nil {
 		return nil, setting.At("sign-in", err)
 	}
 	if err := id.readOthers(cfg, b, parts); err != nil {
+		return nil, err
+	}
+	if err := id.sharedAddresses(&cfg); err != nil {
 		return nil, err
 	}
 	for _, name := range sortedKeys(cfg.Groups) {
@@ -231,13 +284,32 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 			id.members = newMembers(d)
 		}
 	}
+	id.keepAnswers(cfg, parts)
 	return id, nil
+}
+
+// sharedAddresses reads where sessions do not count, and for how long.
+func (id *Identity) sharedAddresses(cfg *Config) error {
+	if id.idle = cfg.Session.Idle.Or(0); id.idle != 0 && id.idle < time.Minute {
+		return setting.At("session.idle", fmt.Errorf("%v: write 1m or more", id.idle))
+	}
+	for i, n := range cfg.Shared {
+		p, err := parseNetwork(n)
+		if err != nil {
+			return setting.At(fmt.Sprintf("shared[%d]", i), err)
+		}
+		if id.shared == nil {
+			id.shared = new(bart.Lite)
+		}
+		id.shared.Insert(p)
+	}
+	return nil
 }
 
 // Close waits for questions to directories, and closes the connections to them.
 func (id *Identity) Close() {
 	if id.members != nil {
-		id.members.asking.End(lastAnswers)
+		id.members.close()
 	}
 	if id.basic != nil {
 		id.basic.asking.End(lastAnswers)
@@ -258,7 +330,7 @@ func (id *Identity) Close() {
 // HasGroup reports whether the settings have a group of this name. A directory
 // may have any group.
 func (id *Identity) HasGroup(name string) bool {
-	return id.named[name] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.mayHaveGroup(name)
+	return id.named[strings.ToLower(name)] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.mayHaveGroup(name)
 }
 
 // Has reports whether a user or group of this name exists in the settings.
@@ -273,43 +345,88 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	addr = addr.Unmap()
 	at := id.place(addr)
 	client := filter.Client{Addr: addr, User: at.user, Groups: at.groups}
+	// What a request proves outranks what is known of its address. Credentials that nobody
+	// verifies here are no credentials.
+	if at.login && len(proxyAuthorization) > 0 && id.verifies(proxyAuthorization) {
+		client, err := id.prove(ctx, addr, at, proxyAuthorization)
+		id.letIn(err)
+		return client, err
+	}
 	if at.user != "" {
 		client.Source = "address"
 		return client, nil
 	}
-	if open := id.sessions.Lookup(addr); open != nil {
-		client.User, client.Source = open.User, open.Source
-		client.Groups = union(union(at.groups, id.groups[open.User]), id.current(ctx, open.User, open.Source, open.Groups))
+	if open := id.session(addr); open != nil {
+		client.User, client.Source = id.spelling.plain(open.User), open.Source
+		client.Groups = union(at.groups, id.groupsIn(client.User))
+		id.addCurrent(ctx, &client, open.Groups)
 		return client, nil
 	}
-	// Credentials that nobody verifies here are no credentials.
-	if at.signIn && !(at.login && id.verifies(proxyAuthorization)) {
-		return client, &Challenge{Page: id.signIn.page, open: id.OpenHost}
+	switch {
+	case at.signIn:
+		return client, &Challenge{Page: id.signIn.page, open: id.open}
+	case at.login:
+		err := id.challenge(nil)
+		id.letIn(err)
+		return client, err
 	}
-	if !at.login {
-		return client, nil
+	return client, nil
+}
+
+// letIn tells an error which hosts are reachable in spite of it.
+func (id *Identity) letIn(err error) {
+	if err == nil || len(id.open) == 0 {
+		return
 	}
-	if id.kerberos != nil {
-		token, sent := negotiated(proxyAuthorization)
-		if sent {
-			return id.ticket(ctx, client, token)
+	if c, ok := errors.AsType[*Challenge](err); ok {
+		c.open = id.open
+	} else if w, ok := errors.AsType[*Wait](err); ok {
+		w.open = id.open
+	}
+}
+
+// session returns the session of an address, nil if there is none, or if the address is one of
+// many people's.
+func (id *Identity) session(addr netip.Addr) *session.Session {
+	if id.shared != nil {
+		if id.shared.Contains(addr) {
+			return nil
 		}
-		if id.basic == nil {
-			return client, id.challenge(nil)
+	}
+	open := id.sessions.Active(addr, id.idle)
+	if open == nil && id.signIn != nil {
+		if open = id.sessions.OfDevice(addr); open != nil {
+			open = id.sessions.Active(open.Addr, id.idle)
 		}
+	}
+	if open != nil && open.By == "portal" && !id.Stands(open.User, open.Source, open.ID) {
+		return nil
+	}
+	return open
+}
+
+// prove identifies a client by its credentials, and by nothing else: who sends wrong ones is not
+// the person of the address.
+func (id *Identity) prove(ctx context.Context, addr netip.Addr, at *place, proxyAuthorization []byte) (filter.Client, error) {
+	client := filter.Client{Addr: addr}
+	if at.user == "" {
+		client.Groups = at.groups
+	}
+	if token, sent := negotiated(proxyAuthorization); sent {
+		return id.ticket(ctx, client, token)
 	}
 	user, err := id.basic.verify(ctx, addr, proxyAuthorization)
 	if err != nil {
 		if login := (*Challenge)(nil); errors.As(err, &login) {
 			login.Negotiate = id.kerberos != nil
 		}
-		return filter.Client{Addr: addr, Groups: at.groups}, err
+		return client, err
 	}
-	client.User, client.Source = user.name, "basic"
+	client.User, client.Source = id.spelling.plain(user.name), "basic"
 	if user.hash == nil {
 		client.Source = id.basic.origin
 	}
-	client.Groups = union(union(at.groups, id.groups[user.name]), user.groups)
+	client.Groups = union(union(client.Groups, id.groupsIn(client.User)), user.groups)
 	return client, nil
 }
 
@@ -324,6 +441,15 @@ func (id *Identity) verifies(proxyAuthorization []byte) bool {
 		return id.kerberos != nil
 	}
 	return false
+}
+
+// groupsIn returns the groups that the settings have for a user, in whatever case the name is
+// written. It does not copy a name in lower case.
+func (id *Identity) groupsIn(user string) []string {
+	if len(id.groups) == 0 {
+		return nil
+	}
+	return id.groups[strings.ToLower(user)]
 }
 
 // place returns the place of an address.
@@ -366,7 +492,7 @@ func (id *Identity) ByClientID(addr netip.Addr, clientID string) (c filter.Clien
 	if !ok {
 		return c, false
 	}
-	c = filter.Client{Addr: addr.Unmap(), User: user, Groups: id.groups[user], Source: "client-id"}
+	c = filter.Client{Addr: addr.Unmap(), User: user, Groups: id.groupsIn(user), Source: "client-id"}
 	if id.nets != nil && c.Addr.IsValid() {
 		if p, found := id.nets.Lookup(c.Addr); found && p.user == "" {
 			c.Groups = union(p.groups, c.Groups)
@@ -379,13 +505,14 @@ func (id *Identity) ByClientID(addr netip.Addr, clientID string) (c filter.Clien
 // proxy in front of us, a directory, a certificate. source names this party. The
 // groups are those given and those that the settings have for user and address.
 func (id *Identity) NamedClient(addr netip.Addr, user string, groups []string, source string) filter.Client {
+	user = id.spelling.plain(user)
 	c := filter.Client{Addr: addr.Unmap(), User: user, Source: source}
 	if len(groups) > 0 {
 		c.Groups = slices.Clone(groups)
 		slices.Sort(c.Groups)
 		c.Groups = slices.Compact(c.Groups)
 	}
-	c.Groups = union(c.Groups, id.groups[user])
+	c.Groups = union(c.Groups, id.groupsIn(user))
 	if id.nets != nil && c.Addr.IsValid() {
 		if p, found := id.nets.Lookup(c.Addr); found && p.user == "" {
 			c.Groups = union(p.groups, c.Groups)
@@ -394,23 +521,49 @@ func (id *Identity) NamedClient(addr netip.Addr, user string, groups []string, s
 	return c
 }
 
-// current returns the present groups of a user: those from the source of the
-// user, or those of the directory if the source is the directory or gave none.
-// It does not wait for a directory that does not answer.
-func (id *Identity) current(ctx context.Context, user, source string, groups []string) []string {
-	if id.members == nil || len(groups) > 0 && source != "ldap" {
-		return groups
+// addCurrent adds the present groups of the client's user: those from the source of the user,
+// or those of the directory if the source is the directory or gave none. While the directory
+// does not answer, they are unknown, unless it gave them when the user signed in.
+func (id *Identity) addCurrent(ctx context.Context, c *filter.Client, groups []string) {
+	if id.members == nil || len(groups) > 0 && c.Source != "ldap" && c.Source != session.RADIUS {
+		c.Groups = union(c.Groups, groups)
+		return
 	}
-	if groups, ok := id.members.withoutWaiting(ctx, user); ok {
-		return groups
+	if c.Source == session.RADIUS { // what an access point says is never all
+		c.Groups, groups = union(c.Groups, groups), nil
 	}
-	return groups
+	id.addMember(c, id.members.groupsOf(ctx, c.User), groups)
+}
+
+// addMember adds what the directory says of the client's user; last are the groups that it
+// has said before.
+func (id *Identity) addMember(c *filter.Client, m membership, last []string) {
+	switch {
+	case m.unknown == nil:
+		if user := id.spelling.plain(m.user); user != "" && user != c.User { // one person, one name
+			c.User = user
+			c.Groups = union(c.Groups, id.groupsIn(user))
+		}
+		c.Groups = union(c.Groups, m.groups)
+		if m.absent {
+			c.Note = fmt.Sprintf("the directory has no user %q, and so no groups", c.User)
+			c.Unknown = c.Source == "ldap" // the account has been there, and was removed
+		}
+	case len(last) > 0:
+		c.Groups = union(c.Groups, last)
+	default:
+		c.Unknown, c.Note = true, fmt.Sprintf("the groups of %q are not known now: %v", c.User, m.unknown)
+	}
 }
 
 // ReportedClient is NamedClient, but if the source gave no groups, it adds those of the
 // directory.
 func (id *Identity) ReportedClient(ctx context.Context, addr netip.Addr, user string, groups []string, source string) filter.Client {
-	return id.NamedClient(addr, user, id.current(ctx, user, source, groups), source)
+	c := id.NamedClient(addr, user, groups, source)
+	if len(groups) == 0 {
+		id.addCurrent(ctx, &c, nil)
+	}
+	return c
 }
 
 // DirectoryClient is NamedClient with the groups that the configured directory has for the
@@ -418,17 +571,18 @@ func (id *Identity) ReportedClient(ctx context.Context, addr netip.Addr, user st
 // of the last day are used; an error reports that there are none.
 func (id *Identity) DirectoryClient(ctx context.Context, addr netip.Addr, user, source string) (filter.Client, error) {
 	c := id.NamedClient(addr, user, nil, source)
-	if s := id.sessions.Lookup(c.Addr); s != nil && s.User == user {
+	if s := id.sessions.Lookup(c.Addr); s != nil && id.spelling.plain(s.User) == c.User {
 		c.Groups = union(c.Groups, s.Groups)
 	}
 	if id.members == nil {
 		return c, nil
 	}
-	more, err := id.members.groupsOf(ctx, user)
-	if err != nil {
-		return c, unanswered(fmt.Errorf("look up the groups of %q: %w", user, err))
+	m := id.members.groupsOf(ctx, c.User)
+	if m.unknown != nil {
+		c.Unknown = true // the caller may judge all the same
+		return c, unanswered(fmt.Errorf("look up the groups of %q: %w", c.User, m.unknown))
 	}
-	c.Groups = union(c.Groups, more)
+	id.addMember(&c, m, nil)
 	return c, nil
 }
 
@@ -489,7 +643,7 @@ func (b *builder) group(id *Identity, name string, members []string, addresses m
 		if !known && !id.anyUser && (id.basic == nil || id.basic.accounts[m] == nil && id.basic.source == nil) {
 			return setting.At(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is neither a user in addresses, client-ids or the password file nor a network", m))
 		}
-		if !slices.Contains(id.groups[m], name) {
+		if m = strings.ToLower(id.spelling.plain(m)); !slices.Contains(id.groups[m], name) {
 			id.groups[m] = append(id.groups[m], name)
 		}
 	}
@@ -529,7 +683,7 @@ func (b *builder) table(id *Identity) *bart.Table[*place] {
 			at.login = at.login || b.login[wider]
 			at.signIn = at.signIn || b.signIn[wider]
 		}
-		at.groups = append(at.groups, id.groups[at.user]...)
+		at.groups = append(at.groups, id.groupsIn(at.user)...)
 		slices.Sort(at.groups)
 		at.groups = slices.Compact(at.groups)
 		nets.Insert(p, at)
@@ -538,21 +692,9 @@ func (b *builder) table(id *Identity) *bart.Table[*place] {
 }
 
 func parseNetwork(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil {
-		a = a.Unmap().WithZone("")
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return p, fmt.Errorf(`%q is not an address or a network; write it like "10.1.0.0/16" or "2001:db8::1"`, s)
-	}
-	if p != p.Masked() {
-		return p, fmt.Errorf("network %q has bits beyond its mask; did you mean %q or %q?", s, p.Masked(), p.Addr())
-	}
-	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-	}
-	return p, nil
+	var n setting.Network
+	err := n.UnmarshalText([]byte(s))
+	return n.Prefix, err
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"shuultuur/filter"
+	"shuultuur/identity/directory"
 	"shuultuur/lib/setting"
 )
 
@@ -181,12 +183,14 @@ type countingHash struct {
 	asked int
 	right string
 	hold  chan struct{}
+	takes time.Duration
 }
 
 func (h *countingHash) matches(password []byte) bool {
 	if h.hold != nil {
 		<-h.hold
 	}
+	time.Sleep(h.takes)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked++
@@ -256,6 +260,32 @@ func TestGuessingHasToWait(t *testing.T) {
 		time.Sleep(w.For)
 		if _, err := id.Identify(t.Context(), netip.MustParseAddr("10.9.9.8"), login("anna", "secret")); err != nil {
 			t.Errorf("after the wait the right password returned %v", err)
+		}
+	})
+}
+
+// TestGuessesAtOnceAreNoMore: of 80 wrong passwords at the same time, no more are tested than one
+// after the other, and other clients are not kept waiting by them.
+func TestGuessesAtOnceAreNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &countingHash{right: "secret", takes: time.Second}
+		id := withHash(t, h)
+		var all sync.WaitGroup
+		var waits atomic.Int64
+		for i := range 80 {
+			all.Go(func() {
+				_, err := id.Identify(t.Context(), client, login("anna", fmt.Sprint(i)))
+				if w := (*Wait)(nil); errors.As(err, &w) && w.Status == 429 {
+					waits.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if h.asked != maxFailures || waits.Load() != 80-maxFailures {
+			t.Errorf("%d wrong passwords were tested and %d refused; want %d and %d", h.asked, waits.Load(), maxFailures, 80-maxFailures)
+		}
+		if _, err := id.Identify(t.Context(), netip.MustParseAddr("10.9.9.9"), login("anna", "secret")); err != nil {
+			t.Errorf("another client got %v, want no error", err)
 		}
 	})
 }
@@ -339,14 +369,14 @@ func TestTablesAreBounded(t *testing.T) {
 // Wrong passwords do not evict users, who could not be verified again while a
 // directory is away.
 func TestWrongPasswordsTakeNoRoomOfUsers(t *testing.T) {
-	b := &basic{known: map[[32]byte]outcome{}, failures: map[netip.Addr]failures{}, source: &flakyDirectory{}}
+	b := &basic{known: map[[32]byte]outcome{}, source: &flakyDirectory{}}
 	key := func(i int) (k [32]byte) { binary.BigEndian.PutUint32(k[:], uint32(i)); return k }
 	users := maxKnown * 3 / 4
 	for i := range users {
-		b.remember(key(i), client, &account{name: "x"}, "")
+		b.remember(key(i), &account{name: "x"}, directory.Refusal{})
 	}
 	for i := range 2 * maxKnown {
-		b.remember(key(users+i), client, nil, "")
+		b.remember(key(users+i), nil, directory.Refusal{})
 	}
 	for i := range users {
 		if b.known[key(i)].account == nil {

@@ -189,16 +189,22 @@ func (n *Names) rereadChanged(now time.Time) {
 	}
 }
 
-func (n *Names) read(file string) error {
+// readNamesFile reads a file of leases or hosts.
+func readNamesFile(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxNamesFile+1))
 	if err == nil && len(data) > maxNamesFile {
 		err = fmt.Errorf("%s is larger than %d MiB", file, maxNamesFile>>20)
 	}
+	return data, err
+}
+
+func (n *Names) read(file string) error {
+	data, err := readNamesFile(file)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"shuultuur/identity/directory"
 	"shuultuur/identity/kerberos"
 	"shuultuur/lib/setting"
-	"shuultuur/lib/wait"
 )
 
 // Kerberos lets clients sign in with a ticket (Negotiate).
@@ -47,11 +46,13 @@ type ticketUser struct {
 	until  time.Time
 }
 
-func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
+func newNegotiate(cfg *Kerberos, parts *Parts) (*negotiate, error) {
 	n := &negotiate{names: map[string][]string{}, given: map[string]bool{}, signed: map[string]ticketUser{}}
 	var seen *kerberos.Replays
-	if old != nil && old.kerberos != nil {
+	if old := parts.Previous; old != nil && old.kerberos != nil {
 		seen = old.kerberos.acceptor.SeenTokens()
+	} else {
+		seen = kerberos.NewReplays(parts.Tickets)
 	}
 	var err error
 	if n.acceptor, err = kerberos.New(cfg.Config, seen); err != nil {
@@ -111,6 +112,9 @@ func (id *Identity) challenge(err error) *Challenge {
 	if id.basic != nil {
 		c.Realm = id.basic.realm
 	}
+	if next, ok := errors.AsType[*kerberos.Continue](err); ok {
+		c.Answer = next.Answer
+	}
 	return c
 }
 
@@ -127,28 +131,25 @@ func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (
 	}
 	slices.Sort(t.groups)
 	t.groups = slices.Compact(t.groups)
+	c = id.member(ctx, c, l.User, t)
 	n.mu.Lock()
 	makeRoom(n.signed, func(t ticketUser) bool { return time.Now().After(t.until) })
-	n.signed[l.User] = t
+	n.signed[c.User] = t
 	n.mu.Unlock()
-	c, err = id.member(ctx, c, l.User, t)
-	if err == nil && l.Answer != nil {
+	if l.Answer != nil {
 		c.Proof = "Negotiate " + base64.StdEncoding.EncodeToString(l.Answer)
 	}
-	return c, err
+	return c, nil
 }
 
 // member returns the client of a user with the user's present groups.
-func (id *Identity) member(ctx context.Context, c filter.Client, user string, t ticketUser) (filter.Client, error) {
-	groups := union(union(c.Groups, id.groups[user]), t.groups)
+func (id *Identity) member(ctx context.Context, c filter.Client, user string, t ticketUser) filter.Client {
+	user = id.spelling.plain(user)
+	who := filter.Client{Addr: c.Addr, User: user, Groups: union(union(c.Groups, id.groupsIn(user)), t.groups), Source: "kerberos"}
 	if m := id.kerberos.members; m != nil {
-		more, err := m.groupsOf(ctx, user)
-		if err != nil {
-			return c, unanswered(fmt.Errorf("look up the groups of %q: %w", user, err))
-		}
-		groups = union(groups, more)
+		id.addMember(&who, m.groupsOf(ctx, user), nil)
 	}
-	return filter.Client{Addr: c.Addr, User: user, Groups: groups, Source: "kerberos"}, nil
+	return who
 }
 
 // IdentifyAgain identifies a client that signed in with a ticket on its connection and
@@ -168,112 +169,5 @@ func (id *Identity) IdentifyAgain(ctx context.Context, was filter.Client) (c fil
 		return was, true
 	}
 	at := id.place(was.Addr)
-	c, err := id.member(ctx, filter.Client{Addr: was.Addr, Groups: at.groups}, was.User, t)
-	return c, err == nil
-}
-
-// members caches the groups that a directory has for users.
-type members struct {
-	source directory.Finder
-	turn   chan struct{} // holds one element for each query in progress
-	asking wait.Group
-
-	mu    sync.Mutex
-	known map[string]*member
-}
-
-type member struct {
-	groups []string // sorted
-	asked  time.Time
-	until  time.Time
-	asking chan struct{} // closed when the query in progress is answered; nil if there is none
-	since  time.Time     // when that query was sent
-	err    error         // of the last query
-}
-
-// atMost is how long after a query requests wait for an answer that they can do
-// without. So a slow directory goes unnoticed.
-const atMost = 250 * time.Millisecond
-
-func newMembers(source directory.Finder) *members {
-	return &members{source: source, turn: make(chan struct{}, maxAsking), known: map[string]*member{}}
-}
-
-// groupsOf returns the groups of a user. For a new user, it waits for the directory.
-func (m *members) groupsOf(ctx context.Context, user string) ([]string, error) {
-	groups, _, err := m.find(ctx, user, true)
-	return groups, err
-}
-
-// withoutWaiting returns the cached groups of a user; ok is false if the directory did not
-// answer in time.
-func (m *members) withoutWaiting(ctx context.Context, user string) (groups []string, ok bool) {
-	groups, ok, _ = m.find(ctx, user, false)
-	return groups, ok
-}
-
-// find returns the groups of a user; ok is false if the directory has not
-// answered. If the groups are needed, it waits for the answer, otherwise until
-// atMost after the query.
-func (m *members) find(ctx context.Context, user string, needed bool) (groups []string, ok bool, err error) {
-	m.mu.Lock()
-	k, now := m.known[user], time.Now()
-	if k != nil && now.Before(k.until) {
-		defer m.mu.Unlock()
-		return k.groups, true, nil
-	}
-	if k == nil {
-		makeRoom(m.known, func(k *member) bool { return k.asking == nil && now.After(k.asked.Add(outage)) })
-		k = &member{}
-		m.known[user] = k
-	}
-	if k.asking == nil {
-		k.asking, k.since = make(chan struct{}), now
-		m.asking.Go(func(ctx context.Context) { m.ask(ctx, user, k) })
-	}
-	asking, known := k.asking, !k.asked.IsZero() && now.Before(k.asked.Add(outage))
-	left := k.since.Add(atMost).Sub(now)
-	m.mu.Unlock()
-	var patience <-chan time.Time
-	if known || !needed {
-		t := time.NewTimer(left)
-		defer t.Stop()
-		patience = t.C
-	}
-	select {
-	case <-asking:
-	case <-patience:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !k.asked.IsZero() && now.Before(k.asked.Add(outage)) {
-		return k.groups, true, nil
-	}
-	if err == nil {
-		err = k.err
-	}
-	return nil, false, err
-}
-
-// ask queries the directory.
-func (m *members) ask(ctx context.Context, user string, k *member) {
-	m.turn <- struct{}{}
-	defer func() { <-m.turn }()
-	_, groups, err := m.source.Find(ctx, user)
-	if errors.Is(err, directory.ErrRefused) {
-		groups, err = nil, nil // the directory does not have the user: no groups
-	}
-	slices.Sort(groups)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	if k.err = err; err == nil {
-		k.groups, k.asked, k.until = slices.Compact(groups), now, now.Add(verifiedFor)
-	} else if !k.asked.IsZero() {
-		k.until = now.Add(again)
-	}
-	close(k.asking)
-	k.asking = nil
+	return id.member(ctx, filter.Client{Addr: was.Addr, Groups: at.groups}, was.User, t), true
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,7 +23,8 @@ type SignIn struct {
 	// passwords of identity.basic.
 	OIDC *oidc.Config `yaml:"oidc"`
 	// Open are hosts, with their subdomains, that are reachable without a sign-in
-	// because the provider's page needs them. The provider's own host always is.
+	// because the provider's page needs them. The provider's own host always is. They are
+	// reachable where a password or a ticket is asked for, too.
 	Open setting.OneOrMore[string] `yaml:"open"`
 }
 
@@ -30,7 +32,6 @@ type SignIn struct {
 type signIn struct {
 	provider *oidc.Provider // nil if there is none
 	session  time.Duration
-	open     map[string]bool
 	page     string // the page to sign in on
 }
 
@@ -38,7 +39,7 @@ func (id *Identity) signIns(cfg *SignIn, b *builder, parts Parts) (err error) {
 	if cfg == nil {
 		return nil
 	}
-	s := &signIn{page: parts.Portal + "/sign-in", session: cfg.Session.Or(session.DefaultTime), open: map[string]bool{}}
+	s := &signIn{page: parts.Portal + "/sign-in", session: cfg.Session.Or(session.DefaultTime)}
 	if s.session < time.Minute || s.session > session.MaxTime {
 		return setting.At("session", fmt.Errorf("%v: write 1m to %v", s.session, session.MaxTime))
 	}
@@ -46,17 +47,16 @@ func (id *Identity) signIns(cfg *SignIn, b *builder, parts Parts) (err error) {
 		return errors.New("nobody can sign in: name a provider under oidc, or accounts under identity: basic")
 	}
 	if cfg.OIDC != nil {
+		if oidc.Public(cfg.OIDC.Issuer) && len(cfg.OIDC.Domains) == 0 {
+			return setting.At("oidc.domains", fmt.Errorf("anybody has an account at %s: name the domains whose people may sign in", cfg.OIDC.Issuer))
+		}
 		if s.provider, err = oidc.New(*cfg.OIDC, parts.Key); err != nil {
 			return setting.At("oidc", err)
 		}
-		s.open[s.provider.Host()] = true
+		id.open[s.provider.Host()] = true
 	}
-	for i, h := range cfg.Open {
-		h = strings.Trim(strings.ToLower(h), ".")
-		if h == "" || strings.ContainsAny(h, "/*: ") {
-			return setting.At(fmt.Sprintf("open[%d]", i), fmt.Errorf("%q is not a host, such as login.example", cfg.Open[i]))
-		}
-		s.open[h] = true
+	if err := id.open.add(cfg.Open); err != nil {
+		return err
 	}
 	id.signIn = s
 	id.nowhere.signIn = len(cfg.Networks) == 0
@@ -68,6 +68,38 @@ func (id *Identity) signIns(cfg *SignIn, b *builder, parts Parts) (err error) {
 		b.signIn[p] = true
 	}
 	return nil
+}
+
+// SignInID returns the identifier of a new sign-in of a user: a random part, and the stamp of the
+// password with which it began.
+func (id *Identity) SignInID(user, source string) string {
+	stamp := ""
+	if a := id.accountOf(user, source); a != nil {
+		stamp = a.stamp
+	}
+	return rand.Text() + "." + stamp
+}
+
+// Stands reports whether a sign-in with this identifier still counts: the account is there, and
+// its password is the same.
+func (id *Identity) Stands(user, source, signIn string) bool {
+	if source != "basic" {
+		return true
+	}
+	a := id.accountOf(user, source)
+	if a == nil {
+		return false
+	}
+	_, stamp, stamped := strings.Cut(signIn, ".")
+	return !stamped || stamp == a.stamp
+}
+
+// accountOf returns the account in the password file with which a user has signed in, or nil.
+func (id *Identity) accountOf(user, source string) *account {
+	if source != "basic" || id.basic == nil {
+		return nil
+	}
+	return id.basic.accounts[user]
 }
 
 // SignsIn reports whether people sign in on a page.
@@ -84,6 +116,9 @@ func (id *Identity) Provider() *oidc.Provider {
 // HasPasswords reports whether names and passwords are accepted.
 func (id *Identity) HasPasswords() bool { return id.basic != nil }
 
+// HasTickets reports whether tickets are accepted.
+func (id *Identity) HasTickets() bool { return id.kerberos != nil }
+
 // SessionTime returns how long a sign-in on the page is valid.
 func (id *Identity) SessionTime() time.Duration {
 	if id.signIn == nil {
@@ -92,13 +127,25 @@ func (id *Identity) SessionTime() time.Duration {
 	return id.signIn.session
 }
 
-// OpenHost reports whether a host is reachable without a sign-in.
-func (id *Identity) OpenHost(host string) bool {
-	if id.signIn == nil {
-		return false
+// openHosts are hosts that clients reach without signing in, with their subdomains.
+type openHosts map[string]bool
+
+// add adds the hosts of a setting.
+func (o openHosts) add(hosts []string) error {
+	for i, h := range hosts {
+		h = strings.Trim(strings.ToLower(h), ".")
+		if h == "" || strings.ContainsAny(h, "/*: ") {
+			return setting.At(fmt.Sprintf("open[%d]", i), fmt.Errorf("%q is not a host, such as login.example", hosts[i]))
+		}
+		o[h] = true
 	}
-	for {
-		if id.signIn.open[host] {
+	return nil
+}
+
+// has reports whether a host is reachable without a sign-in.
+func (o openHosts) has(host string) bool {
+	for len(o) > 0 {
+		if o[host] {
 			return true
 		}
 		_, rest, ok := strings.Cut(host, ".")
@@ -107,4 +154,5 @@ func (id *Identity) OpenHost(host string) bool {
 		}
 		host = rest
 	}
+	return false
 }

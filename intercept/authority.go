@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -52,8 +53,9 @@ type Authority struct {
 	validity time.Duration
 	leaves   *cache[*tls.Certificate]
 
+	usual, old leafKey // for clients that verify ECDSA, and for those that verify RSA alone
+
 	mu   sync.Mutex
-	key  *leafKey    // immutable, replaced under mu
 	base *tls.Config // template for Config; immutable, replaced under mu
 	born time.Time   // time of the newest ticket key in base; guarded by mu
 	keys [][32]byte  // ticket keys, newest first; guarded by mu
@@ -61,9 +63,26 @@ type Authority struct {
 
 // A leafKey is used for all hosts of a day, so that minting costs one signature.
 type leafKey struct {
-	*ecdsa.PrivateKey
+	generate func() (crypto.Signer, error)
+
+	mu   sync.Mutex // held during generate, which takes long for RSA
+	key  crypto.Signer
 	id   []byte
 	born time.Time
+}
+
+// now returns the key of the day, and its identifier.
+func (k *leafKey) now(now time.Time) (key crypto.Signer, id []byte, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.key == nil || now.Sub(k.born) >= day {
+		key, err := k.generate()
+		if err != nil {
+			return nil, nil, fmt.Errorf("make a leaf key: %w", err)
+		}
+		k.key, k.id, k.born = key, keyID(key.Public()), now
+	}
+	return k.key, k.id, nil
 }
 
 // New reads the root and prepares minting.
@@ -96,6 +115,8 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 		leaves:   newCache[*tls.Certificate](leaves),
 		base:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}
+	a.usual.generate = func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+	a.old.generate = func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) }
 	if err := a.checkValid(time.Now()); err != nil {
 		return nil, err
 	}
@@ -130,7 +151,31 @@ func (a *Authority) Root() *Root { return a.root }
 // name, or an IP address where the client named none. Sessions are resumed
 // with tickets whose keys change daily and are shared by all connections.
 func (a *Authority) Config(host string, protocols ...string) (*tls.Config, error) {
-	cert, err := a.Certificate(host)
+	return a.config(host, &a.usual, protocols)
+}
+
+// ConfigFor is Config for the client that sent hello: one that cannot verify ECDSA gets a certificate
+// with an RSA key. It verifies the root's signature alike, so the root needs an RSA key, too, unless the
+// client only lacks cipher suites.
+func (a *Authority) ConfigFor(hello *Hello, host string, protocols ...string) (*tls.Config, error) {
+	if slices.Contains(hello.Protocols, "http/1.0") {
+		protocols = append(protocols, "http/1.0")
+	}
+	if !hello.NeedsRSA() {
+		return a.config(host, &a.usual, protocols)
+	}
+	c, err := a.config(host, &a.old, protocols)
+	if err == nil {
+		for _, s := range tls.CipherSuites() {
+			c.CipherSuites = append(c.CipherSuites, s.ID)
+		}
+		c.CipherSuites = append(c.CipherSuites, oldSuites...)
+	}
+	return c, err
+}
+
+func (a *Authority) config(host string, key *leafKey, protocols []string) (*tls.Config, error) {
+	cert, err := a.certificate(host, key)
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +206,10 @@ func (a *Authority) shared(now time.Time) *tls.Config {
 // brackets of an IPv6 address do not matter. The error wraps ErrNotPermitted if the root's
 // name constraints exclude the name.
 func (a *Authority) Certificate(host string) (*tls.Certificate, error) {
+	return a.certificate(host, &a.usual)
+}
+
+func (a *Authority) certificate(host string, key *leafKey) (*tls.Certificate, error) {
 	name, addr, err := cleanHost(host)
 	if err != nil {
 		return nil, err
@@ -168,8 +217,12 @@ func (a *Authority) Certificate(host string) (*tls.Certificate, error) {
 	if err := a.root.permits(name, addr.IsValid()); err != nil {
 		return nil, err
 	}
-	return a.leaves.get(name, func() (*tls.Certificate, time.Time, error) {
-		return a.mint(name, addr, time.Now())
+	kept := name
+	if key == &a.old {
+		kept += " RSA" // no name has a blank
+	}
+	return a.leaves.get(kept, func() (*tls.Certificate, time.Time, error) {
+		return a.mint(name, addr, key, time.Now())
 	})
 }
 
@@ -200,11 +253,11 @@ func dnsName(name string) bool {
 }
 
 // mint signs a leaf. It is used for a day, so that clients never see it near its expiry.
-func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Certificate, time.Time, error) {
+func (a *Authority) mint(name string, addr netip.Addr, of *leafKey, now time.Time) (*tls.Certificate, time.Time, error) {
 	if err := a.checkValid(now); err != nil {
 		return nil, time.Time{}, err
 	}
-	key, err := a.leafKey(now)
+	key, id, err := of.now(now)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -214,10 +267,13 @@ func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Cert
 		SerialNumber:          serial(),
 		NotBefore:             later(start, issuer.NotBefore),
 		NotAfter:              earlier(start.Add(a.validity), issuer.NotAfter),
-		SubjectKeyId:          key.id,
+		SubjectKeyId:          id,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
+	}
+	if _, old := key.(*rsa.PrivateKey); old { // the client may send its secret encrypted with the key
+		leaf.KeyUsage |= x509.KeyUsageKeyEncipherment
 	}
 	if len(name) <= 64 { // a common name is limited to 64 bytes, and optional
 		leaf.Subject = pkix.Name{CommonName: name}
@@ -227,11 +283,11 @@ func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Cert
 	} else {
 		leaf.DNSNames = []string{name}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, issuer, &key.PublicKey, a.root.key)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, issuer, key.Public(), a.root.key)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("mint a certificate for %q: %w", name, err)
 	}
-	cert := &tls.Certificate{Certificate: append([][]byte{der}, a.chain(now)...), PrivateKey: key.PrivateKey}
+	cert := &tls.Certificate{Certificate: append([][]byte{der}, a.chain(now)...), PrivateKey: key}
 	return cert, earlier(now.Add(day), leaf.NotAfter), nil
 }
 
@@ -259,20 +315,6 @@ func (a *Authority) checkValid(now time.Time) error {
 		return fmt.Errorf("the root certificate %q begins on %s: is the clock right?", c.Subject.CommonName, date(c.NotBefore))
 	}
 	return nil
-}
-
-func (a *Authority) leafKey(now time.Time) (*leafKey, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.key != nil && now.Sub(a.key.born) < day {
-		return a.key, nil
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a leaf key: %w", err)
-	}
-	a.key = &leafKey{key, keyID(&key.PublicKey), now}
-	return a.key, nil
 }
 
 // keyID returns the key identifier of RFC 7093, 2, method 1.

@@ -1,9 +1,11 @@
 package intercept
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Limits of a hello. Post-quantum key shares make it larger than a TCP segment; crypto/tls
@@ -143,6 +145,53 @@ func (h *Hello) Version() uint16 {
 		return 0
 	}
 	return slices.Max(h.Versions)
+}
+
+// Unreadable returns why a connection that begins with h cannot be decrypted by us, "" if it can: the
+// client wants to speak another protocol than HTTP (ALPN, RFC 7301), its versions of TLS are too old, or
+// it offers no cipher suite that crypto/tls has.
+func (h *Hello) Unreadable() string {
+	switch {
+	case h.Version() < tls.VersionTLS12:
+		return "the client speaks no TLS newer than 1.1"
+	case h.Version() == tls.VersionTLS12 && !slices.ContainsFunc(h.Ciphers, served):
+		return "the client offers no cipher suite that we have"
+	case len(h.Protocols) == 0 || slices.ContainsFunc(h.Protocols, isHTTP):
+		return ""
+	}
+	return fmt.Sprintf("the client speaks %q, not HTTP", h.Protocols[0])
+}
+
+// isHTTP reports whether an ALPN protocol is HTTP over TCP.
+func isHTTP(protocol string) bool { return protocol == "h2" || strings.HasPrefix(protocol, "http/") }
+
+// served reports whether crypto/tls can serve a cipher suite with one of our certificates.
+func served(id uint16) bool {
+	return slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool { return s.ID == id }) || slices.Contains(oldSuites, id)
+}
+
+// oldSuites are cipher suites whose keys are exchanged with RSA: they have no forward secrecy, and serve
+// only clients that have nothing else, on their own network.
+var oldSuites = []uint16{
+	tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA,
+}
+
+// NeedsRSA reports whether the client cannot verify a signature by ECDSA, so that it needs a certificate
+// with an RSA key.
+func (h *Hello) NeedsRSA() bool {
+	if h.Version() == tls.VersionTLS12 && !slices.ContainsFunc(h.Ciphers, signedByECDSA) {
+		return true
+	}
+	// Without the extension, a client takes what its cipher suites say (RFC 5246 section 7.4.1.4.1).
+	return len(h.Signatures) > 0 && !slices.Contains(h.Signatures, uint16(tls.ECDSAWithP256AndSHA256))
+}
+
+// signedByECDSA reports whether a cipher suite of TLS 1.2 takes a key for ECDSA.
+func signedByECDSA(id uint16) bool {
+	return slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool {
+		return s.ID == id && strings.Contains(s.Name, "ECDHE_ECDSA")
+	})
 }
 
 // Types of extensions that are parsed.

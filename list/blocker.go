@@ -9,6 +9,7 @@ import (
 
 	"shuultuur/lib/dns"
 	"shuultuur/list/adblock"
+	"shuultuur/list/width"
 )
 
 // adblockLine reads a rule of an ad blocker. A rule about a whole host is an entry; one that
@@ -62,9 +63,22 @@ func (p *parser) adblockRule(s []byte) {
 	case adblock.Host:
 		p.adblockHost(r)
 	case adblock.Network, adblock.Page, adblock.Cosmetic:
+		if p.b.cfg.Fetched && r.IsWide() {
+			p.refuse(s, width.TooWide)
+			return
+		}
+		if r.AnswersWithData() && p.b.cfg.Fetched && !p.b.cfg.Trusted {
+			p.refuse(s, "says how a name is answered, which a fetched list may do only if its settings have trusted: true")
+			return
+		}
 		if err := p.b.rules.add(r, p.cat, p.line()); err != nil {
 			p.refuse(s, err.Error())
-		} else if r.BadFilter {
+			return
+		}
+		if r.Kind == adblock.Network && p.format.likely != nil && !p.format.likely(s) {
+			p.b.report.Odd++
+		}
+		if r.BadFilter {
 			p.b.bad = append(p.b.bad, r.Canonical())
 		}
 	case adblock.Unsupported:
@@ -132,6 +146,7 @@ func (p *parser) countUnused(what string) {
 
 // add adds a rule.
 func (b *ruleBuilder) add(r *adblock.Rule, category uint16, line uint32) error {
+	b.n++
 	if r.Kind == adblock.Cosmetic {
 		return b.cosmetics.Add(r, line)
 	}

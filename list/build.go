@@ -33,7 +33,8 @@ type builder struct {
 	bad        []string        // rules that badfilter rules remove from other lists
 	dropped    map[string]bool // hosts, after their flags, that a badfilter rule removes
 	removed    map[removal]bool
-	edits      uint32 // the line number of the first individually added entry
+	barred     map[uint16]bool // categories of a tree that it may not name
+	edits      uint32          // the line number of the first individually added entry
 }
 
 // A ruleBuilder collects adblock rules that are more than a host.
@@ -41,6 +42,7 @@ type ruleBuilder struct {
 	requests, pages adblock.Builder
 	cosmetics       adblock.CosmeticBuilder
 	unused          map[string]int // unused rules, by their purpose
+	n               int            // rules that were added
 }
 
 // A categorySet numbers categories.
@@ -158,7 +160,7 @@ func (b *entryBuilder) add(host, path []byte, cat uint16, flags uint8, line uint
 // grow gives a part another chunk of text. Once many are in memory, the previous chunk is
 // written to disk and reused.
 func (b *entryBuilder) grow(p *part) error {
-	if (len(b.text)+1)*textChunk > maxInFile {
+	if uint64(len(b.text)+1)*textChunk > maxInFile {
 		return errors.New("more than 4 GiB of entries")
 	}
 	var chunk *[textChunk]byte
@@ -319,6 +321,17 @@ func bloomSet(bloom []byte, blocks, h uint64) {
 		blk[bit>>3] |= 1 << (bit & 7)
 		g <<= 9
 	}
+}
+
+// admit reports whether the content may name a category, and notes it if not.
+func (b *builder) admit(category string) bool {
+	if b.cfg.mayName(category) {
+		return true
+	}
+	if len(b.report.Outside) < keptPerFile && !slices.Contains(b.report.Outside, category) {
+		b.report.Outside = append(b.report.Outside, category)
+	}
+	return false
 }
 
 type removal struct {

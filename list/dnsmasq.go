@@ -18,6 +18,9 @@ func (p *parser) dnsmasqLine(s []byte) {
 	key = bytes.TrimSpace(key)
 	switch string(key) {
 	case "address", "server", "local":
+	case "conf-file", "conf-dir", "addn-hosts", "hostsdir", "servers-file", "dhcp-hostsfile":
+		p.refuse(s, notIncluded)
+		return
 	default:
 		p.src.Ignored++
 		return

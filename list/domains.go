@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"shuultuur/lib/dns"
+	"shuultuur/list/addresses"
 	"shuultuur/list/files"
 )
 
@@ -124,7 +125,7 @@ func cutPort(host []byte) ([]byte, bool) {
 // isDomainLine reports whether a line looks like one of this format.
 func isDomainLine(s []byte) bool {
 	word, _ := field(s)
-	_, network := parseNetwork(string(word[:min(len(word), 100)]))
+	_, network := addresses.Parse(string(word[:min(len(word), 100)]))
 	return s[0] != '#' && bytes.IndexByte(word, '.') > 0 && !network && !isAddr(word)
 }
 

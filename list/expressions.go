@@ -16,6 +16,7 @@ import (
 
 	"shuultuur/lib/literal"
 	"shuultuur/list/files"
+	"shuultuur/list/width"
 )
 
 // Bounds of a list's expressions.
@@ -43,14 +44,14 @@ const (
 // so case must not matter.
 func (e *expression) pattern() string {
 	if e.dialect == posix {
-		return "(?i)" + fromPOSIX(e.text)
+		return "(?i)" + FromPOSIX(e.text)
 	}
 	return "(?i)" + e.text
 }
 
-// fromPOSIX translates a POSIX expression to RE2's syntax. They differ in brackets, where a
+// FromPOSIX translates a POSIX expression to RE2's syntax. They differ in brackets, where a
 // backslash is literal, and in the word boundaries of the GNU library.
-func fromPOSIX(s string) string {
+func FromPOSIX(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
 	}
@@ -153,10 +154,10 @@ func (p *parser) expression(s []byte, dialect uint8) {
 		p.refuse(s, fmt.Sprintf("exceeds the %d expressions of a list", maxExpressions))
 		return
 	}
-	_, err := e.compile()
+	m, err := e.compile()
 	if err != nil && e.dialect == perl && looksAround(err) {
 		e.dialect = look
-		if _, err = e.compile(); err == nil {
+		if m, err = e.compile(); err == nil {
 			p.remark(s, "has look-around, which is slow; it is given up on a URL that takes too long")
 		}
 	}
@@ -164,7 +165,34 @@ func (p *parser) expression(s []byte, dialect uint8) {
 		p.refuse(s, "does not compile: "+reason(err))
 		return
 	}
+	if p.b.cfg.Fetched && width.Matches(func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) {
+		p.refuse(s, width.TooWide)
+		return
+	}
+	if !p.format.likely(s) {
+		p.b.report.Odd++
+	}
 	p.b.exprs = append(p.b.exprs, e)
+}
+
+// isLikelyExpression reports whether a text is like an expression for hosts or URLs, and not like a
+// sentence or a line of a program: every word is an expression too.
+func isLikelyExpression(s []byte) bool {
+	if bytes.IndexAny(s, "\"<>`\t;{=") < 0 && bytes.IndexByte(s, ' ') < 0 {
+		return true
+	}
+	s, conditions, _ := bytes.Cut(s, []byte(";")) // of Pi-hole
+	for i, c := range s {
+		switch c {
+		case '"', '`', '\t', ' ':
+			return false
+		case '<', '>': // ends of words, and groups with a name or look-around
+			if i == 0 || s[i-1] != '\\' && s[i-1] != '?' && !bytes.Contains(s[:i], []byte("(?")) {
+				return false
+			}
+		}
+	}
+	return len(s) > 0 && bytes.IndexByte(conditions, ' ') < 0 && s[len(s)-1] != '{' && (bytes.IndexByte(s, '{') < 0 || bytes.IndexByte(s, '}') > 0)
 }
 
 // looksAround reports whether RE2 refuses an expression because it needs backtracking.

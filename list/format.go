@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"slices"
+
+	"shuultuur/list/adblock"
 )
 
 // A Format is a form in which lists come: a row of the table below, and functions of the file
@@ -19,9 +21,12 @@ type Format struct {
 	tree   bool // it is a folder, or an archive of one
 	shared bool // its files include others
 
+	categories bool // its lines may name categories
+
 	line    func(p *parser, line []byte)              // reads a line
 	file    func(p *parser, file *bufio.Reader) error // reads a file that does not consist of lines
 	ignored func(p *parser)                           // reports the lines of a file that were ignored
+	likely  func(line []byte) bool                    // of a format that accepts nearly any line: whether one is like an entry
 
 	// How a file is recognised: it begins like this, it has a line that declares the format, or
 	// most of its lines suggest it.
@@ -68,7 +73,7 @@ func Formats() []Format {
 		{Name: Hosts, Line: "`0.0.0.0 ads.example.com`", What: "the exact host",
 			exact: true, line: (*parser).hostsLine, suggests: isHostsLine},
 		{Name: Adblock, Line: "`||ads.example.com^$third-party`", What: "rules of EasyList, uBlock Origin, AdGuard",
-			line: (*parser).adblockLine, ignored: (*parser).unusedRules, declares: namesBlocker, suggests: isRule},
+			line: (*parser).adblockLine, likely: adblock.IsLikely, ignored: (*parser).unusedRules, declares: namesBlocker, suggests: isRule},
 		{Name: "wildcard", Line: "`*.example.com`", What: "the same as `example.com`",
 			line: (*parser).domainLine, suggests: isWildcardLine},
 		{Name: "dnsmasq", Line: "`address=/example.com/0.0.0.0`", What: "also `server=/…/` and `local=/…/`",
@@ -80,17 +85,17 @@ func Formats() []Format {
 		{Name: Networks, Line: "`10.0.0.0/8`, `10.0.0.1-10.0.0.9`, `2001:db8::/32`", What: "addresses, networks, ranges; `#` and `;` begin comments",
 			line: (*parser).networkLine, suggests: isNetworkLine},
 		{Name: "json", Line: "`[\"example.com\", {\"entry\": \"example.org/foo\", \"category\": \"games\"}]`", What: "an array, or values one after the other. The fields of an object are `entry` (or `host`, `domain`, `url`), `category`, `exact` (the exact host) and `exception`",
-			file: (*parser).json, begins: isJSON},
+			categories: true, file: (*parser).json, begins: isJSON},
 		{Name: "csv", Line: "`domain,category`", What: "the same in columns; the first line names them, otherwise the first column is the entry. Commas or semicolons, quotes as in RFC 4180",
-			line: (*parser).csvLine},
+			categories: true, line: (*parser).csvLine},
 		{Name: E2guardian, Line: "`.Include</etc/e2guardian/lists/more>`", What: "site, URL and IP lists of e2guardian and DansGuardian",
-			shared: true, line: (*parser).itemLine, declares: hasDirective},
+			shared: true, categories: true, line: (*parser).itemLine, declares: hasDirective},
 		{Name: E2guardianRegexp, Line: "`(^|[/.])casino(/|$)`", What: "their regular expressions for URLs, in Perl's syntax",
-			shared: true, line: (*parser).perlLine},
+			shared: true, categories: true, line: (*parser).perlLine, likely: isLikelyExpression},
 		{Name: Pihole, Line: "`(^|\\.)ads[0-9]+\\.;querytype=AAAA`", What: "regular expressions of Pi-hole, for names: see below",
-			line: (*parser).piholeLine},
+			line: (*parser).piholeLine, likely: isLikelyExpression},
 		{Name: Expressions, Line: "`(^|[-./])casino`", What: "POSIX regular expressions",
-			line: (*parser).posixLine, ignored: (*parser).restrictive},
+			line: (*parser).posixLine, likely: isLikelyExpression, ignored: (*parser).restrictive},
 	}
 }
 
@@ -111,6 +116,12 @@ func FormatNames() []string {
 		names = append(names, string(f.Name))
 	}
 	return names
+}
+
+// NamesCategories reports whether content in the format may name categories, as far as is known.
+func (f FormatName) NamesCategories() bool {
+	known, ok := formatOf(f)
+	return !ok || known.tree || known.categories
 }
 
 // guess detects the format of a file by its beginning: the one that it has or declares, or the

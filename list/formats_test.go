@@ -386,8 +386,8 @@ func TestExpressionsOfPOSIX(t *testing.T) {
 		`a\`:            `a\`,
 		`[\`:            `[\\`,
 	} {
-		if got := fromPOSIX(in); got != want {
-			t.Errorf("fromPOSIX(%s) = %s, want %s", in, got, want)
+		if got := FromPOSIX(in); got != want {
+			t.Errorf("FromPOSIX(%s) = %s, want %s", in, got, want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // readItems reads an e2guardian list and all it includes.
 func (b *builder) readItems() error {
-	x, err := files.Includes(b.path)
+	x, err := files.Includes(b.path, b.cfg.Fetched)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,11 @@ func (b *builder) includedFile(f files.Included) error {
 		return fmt.Errorf("unpacking %s: %w", f.Path, err)
 	}
 	category := b.cfg.Category
-	if category == "" {
-		category = f.Category
+	if category == "" && f.Category != "" {
+		if category = f.Category; !b.admit(category) {
+			b.leftOut(Problem{File: f.Path, Reason: fmt.Sprintf("has the category %q, which this list may not name; left out", category)})
+			return nil
+		}
 	}
 	if category == "" {
 		category = b.name
@@ -53,6 +56,10 @@ func (b *builder) includedFile(f files.Included) error {
 	}
 	return nil
 }
+
+// notIncluded is the reason to refuse a line that names a file, in a format of which lists are one
+// file.
+const notIncluded = "names a file, which is not included: a list names no files of this machine"
 
 // itemLine reads a site or URL of e2guardian, or a network. Lines about the list itself were
 // handled before.

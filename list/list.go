@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -52,6 +53,9 @@ type Config struct {
 	Path setting.Source `yaml:"path"`
 	// Category of all entries; default: the list's name, and for ut1 the name of each folder.
 	Category string `yaml:"category"`
+	// Categories are those that the content may name, where it names some itself; default: all.
+	// Entries in others are left out.
+	Categories []string `yaml:"categories"`
 	// Subdomains reports whether entries match subdomains. Default: no for hosts, yes for others.
 	Subdomains *bool  `yaml:"subdomains"`
 	Match      string `yaml:"match"` // boundary (default) or prefix
@@ -64,6 +68,20 @@ type Config struct {
 	// Digest is the SHA-256 of the file, in hexadecimal, if that is known: other content is
 	// refused with a [DamagedError]. "" accepts any.
 	Digest string `yaml:"-"`
+	// Accept returns why a list that was read must not be written; nil accepts any.
+	Accept func(*Report) error `yaml:"-"`
+	// Fetched says that the content comes from a server: it may block something and do nothing
+	// else. It includes no files.
+	Fetched bool `yaml:"-"`
+	// Trusted lets a fetched list say how names are answered.
+	Trusted bool `yaml:"trusted"`
+	// Barred are categories that the content must not name: those of other lists.
+	Barred []string `yaml:"-"`
+}
+
+// mayName reports whether the content may put entries into a category.
+func (c *Config) mayName(category string) bool {
+	return !slices.Contains(c.Barred, category) && (len(c.Categories) == 0 || slices.Contains(c.Categories, category))
 }
 
 // A DamagedError reports a file whose content is not what it was.
@@ -104,6 +122,9 @@ func (c Config) normal() (Config, error) {
 	}
 	if c.Charset != "" && charset.Get(c.Charset) == nil {
 		return c, setting.At("charset", fmt.Errorf("%q is not a charset; write one like windows-1251", c.Charset))
+	}
+	if c.Category != "" && len(c.Categories) > 0 {
+		return c, setting.At("categories", errors.New("a list has only one of category and categories"))
 	}
 	if strings.ContainsFunc(c.Category, unicode.IsControl) {
 		return c, setting.At("category", fmt.Errorf("%q has control characters", c.Category))
@@ -175,6 +196,11 @@ func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32
 		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 	}
 	b.report.Note, b.report.Settings = note, cfg.digest(name)
+	if cfg.Accept != nil {
+		if err := cfg.Accept(&b.report); err != nil {
+			return Report{}, fmt.Errorf("reading list %q: %w", name, err)
+		}
+	}
 	settle, err := b.amend(dst)
 	if err != nil {
 		return Report{}, fmt.Errorf("reading the overlay of list %q: %w", name, err)
@@ -251,7 +277,11 @@ func (c Config) digest(name string) string {
 	if c.Subdomains != nil {
 		sub = fmt.Sprint(*c.Subdomains)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q %q %q %q %q %q %v\n", version, compilerVersion, name, c.Format, c.Path, c.Category, sub, c.Match, c.Charset, c.Longest))
+	all := fmt.Appendf(nil, "%d %d %q %q %q %q %q %q %q %v\n", version, compilerVersion, name, c.Format, c.Path, c.Category, sub, c.Match, c.Charset, c.Longest)
+	if c.Fetched || len(c.Categories) > 0 {
+		all = fmt.Appendf(all, "%v %v %q %q\n", c.Fetched, c.Trusted, c.Categories, c.Barred)
+	}
+	sum := sha256.Sum256(all)
 	return hex.EncodeToString(sum[:])
 }
 
@@ -265,7 +295,7 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 		return sum, err
 	}
 	if format, _ := formatOf(cfg.Format); format.shared && !info.IsDir() {
-		return stampItems(h, string(cfg.Path))
+		return stampItems(h, string(cfg.Path), cfg.Fetched)
 	}
 	if !info.IsDir() {
 		fmt.Fprintf(h, "%d %d %s\n", info.Size(), info.ModTime().UnixNano(), cfg.Digest)
@@ -284,8 +314,8 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	return [32]byte(h.Sum(nil)), nil
 }
 
-func stampItems(h hash.Hash, path string) (sum [32]byte, err error) {
-	x, err := files.Includes(path)
+func stampItems(h hash.Hash, path string, alone bool) (sum [32]byte, err error) {
+	x, err := files.Includes(path, alone)
 	if err != nil {
 		return sum, err
 	}
@@ -336,6 +366,9 @@ func (b *builder) read() error {
 		return err
 	}
 	format, _ := formatOf(b.cfg.Format)
+	if b.report.As = b.cfg.Format; b.cfg.Format == Auto {
+		b.report.As = UT1 // unless it is one file
+	}
 	switch {
 	case !info.IsDir() && format.shared:
 		return b.readItems()

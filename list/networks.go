@@ -8,6 +8,9 @@ import (
 	"net/netip"
 	"slices"
 	"sort"
+
+	"shuultuur/list/addresses"
+	"shuultuur/list/width"
 )
 
 // maxNetworks bounds the networks of a list. The largest public lists of addresses have half a
@@ -48,15 +51,15 @@ func (p *parser) network(s []byte) bool {
 	if len(s) > 100 {
 		return false
 	}
-	if from, to, ok := cutRange(string(s)); ok {
+	if from, to, ok := addresses.CutRange(string(s)); ok {
 		for from.IsValid() && p.err == nil {
 			var n netip.Prefix
-			n, from = firstPrefix(from, to)
+			n, from = addresses.First(from, to)
 			p.addNetwork(n)
 		}
 		return true
 	}
-	n, ok := parseNetwork(string(s))
+	n, ok := addresses.Parse(string(s))
 	if !ok {
 		return false
 	}
@@ -67,90 +70,12 @@ func (p *parser) network(s []byte) bool {
 	return true
 }
 
-// parseNetwork reads an address, a prefix, or an IPv4 address with a mask.
-func parseNetwork(s string) (netip.Prefix, bool) {
-	if n, err := netip.ParsePrefix(s); err == nil {
-		return unmapped(n)
-	}
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), true
-	}
-	addr, mask, _ := bytes.Cut([]byte(s), []byte("/"))
-	a, err := netip.ParseAddr(string(addr))
-	m, err2 := netip.ParseAddr(string(mask))
-	if err != nil || err2 != nil || !a.Is4() || !m.Is4() {
-		return netip.Prefix{}, false
-	}
-	four := m.As4()
-	ones := ^binary.BigEndian.Uint32(four[:])
-	if ones&(ones+1) != 0 { // a mask with holes
-		return netip.Prefix{}, false
-	}
-	bits := 32
-	for ; ones > 0; ones >>= 1 {
-		bits--
-	}
-	return netip.PrefixFrom(a, bits), true
-}
-
-// unmapped converts ::ffff:10.0.0.0/104 to IPv4.
-func unmapped(n netip.Prefix) (netip.Prefix, bool) {
-	if !n.Addr().Is4In6() {
-		return n, true
-	}
-	if n.Bits() < 96 {
-		return n, false
-	}
-	return netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96), true
-}
-
-// cutRange reads "a-b", blanks or not.
-func cutRange(s string) (from, to netip.Addr, ok bool) {
-	a, b, found := bytes.Cut([]byte(s), []byte("-"))
-	if !found {
-		return from, to, false
-	}
-	from, err := netip.ParseAddr(string(bytes.TrimSpace(a)))
-	to, err2 := netip.ParseAddr(string(bytes.TrimSpace(b)))
-	from, to = from.Unmap(), to.Unmap()
-	ok = err == nil && err2 == nil && from.Is4() == to.Is4() && from.Zone() == "" && to.Zone() == "" && !to.Less(from)
-	return from, to, ok
-}
-
-// firstPrefix returns the widest prefix that begins at from and ends at or before to, and the
-// address after it, which is invalid at the end of the range.
-func firstPrefix(from, to netip.Addr) (n netip.Prefix, next netip.Addr) {
-	bits := from.BitLen()
-	for bits > 0 {
-		wider := netip.PrefixFrom(from, bits-1)
-		if wider.Masked().Addr() != from || to.Less(lastAddr(wider)) {
-			break
-		}
-		bits--
-	}
-	n = netip.PrefixFrom(from, bits)
-	last := lastAddr(n)
-	if last == to {
-		return n, netip.Addr{}
-	}
-	return n, last.Next()
-}
-
-func lastAddr(n netip.Prefix) netip.Addr {
-	b := n.Addr().As16()
-	for i := n.Bits() + 128 - n.Addr().BitLen(); i < 128; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	a := netip.AddrFrom16(b)
-	if n.Addr().Is4() {
-		a = a.Unmap()
-	}
-	return a
-}
-
 func (p *parser) addNetwork(n netip.Prefix) {
 	b := p.b
+	if b.cfg.Fetched && width.Network(n) {
+		p.refuse([]byte(n.String()), width.TooWide)
+		return
+	}
 	if len(b.networks) >= maxNetworks {
 		p.err = fmt.Errorf("more than %d networks", maxNetworks)
 		return
@@ -209,9 +134,9 @@ func isNetworkLine(s []byte) bool {
 	if isRule(s) || isRPZLine(s) || len(rest) > 0 && isAddr(word) || (s[0] < '0' || s[0] > '9') && bytes.IndexByte(word, ':') < 0 {
 		return false
 	}
-	if n, ok := parseNetwork(string(word[:min(len(word), 100)])); ok {
+	if n, ok := addresses.Parse(string(word[:min(len(word), 100)])); ok {
 		return !n.IsSingleIP() || len(rest) > 0
 	}
-	_, _, ok := cutRange(string(s[:min(len(s), 100)]))
+	_, _, ok := addresses.CutRange(string(s[:min(len(s), 100)]))
 	return ok
 }

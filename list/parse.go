@@ -12,6 +12,7 @@ import (
 	"shuultuur/lib/dns"
 	"shuultuur/list/adblock"
 	"shuultuur/list/files"
+	"shuultuur/list/width"
 )
 
 // A parser reads the lines of one file into a builder.
@@ -29,6 +30,7 @@ type parser struct {
 	columns    columns           // of csv
 	categories map[string]uint16 // categories of json and csv entries
 	rule       adblock.Rule
+	before     int   // what was read from earlier files
 	err        error // error of the builder
 }
 
@@ -56,6 +58,7 @@ func (b *builder) file(r io.Reader, path string, format FormatName, category str
 		return err
 	}
 	b.files = append(b.files, origin{path, p.first, b.when})
+	p.before = b.used()
 	if p.format.file != nil {
 		err = p.format.file(p, br)
 	} else {
@@ -63,6 +66,15 @@ func (b *builder) file(r io.Reader, path string, format FormatName, category str
 	}
 	p.end()
 	return err
+}
+
+// used returns how much was read: entries, networks, expressions and rules, duplicates included.
+func (b *builder) used() int {
+	n := len(b.networks) + len(b.exprs) + b.rules.n
+	for i := range b.entries.parts {
+		n += b.entries.parts[i].n
+	}
+	return n
 }
 
 // end adds the counts to the report.
@@ -75,6 +87,7 @@ func (p *parser) end() {
 	b.report.Lines += p.src.Lines
 	b.report.Bad += p.src.Bad
 	b.report.Ignored += p.src.Ignored
+	p.src.Used = b.used() - p.before
 	b.report.Sources = append(b.report.Sources, p.src)
 }
 
@@ -142,6 +155,15 @@ func (p *parser) line() uint32 { return p.first + uint32(p.src.Lines) - 1 }
 func (p *parser) add(host, path []byte, flags uint8) {
 	if p.exact && len(path) == 0 {
 		flags |= flagExact
+	}
+	if p.b.cfg.Fetched && len(path) == 0 && flags&flagExact == 0 {
+		switch public, shared := width.Suffix(host); {
+		case public:
+			p.refuse(host, width.TooWide)
+			return
+		case shared:
+			p.remark(host, "covers the names of many owners")
+		}
 	}
 	if err := p.b.entries.add(host, path, p.cat, flags, p.line()); err != nil {
 		p.err = err

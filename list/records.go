@@ -277,6 +277,10 @@ func (p *parser) record(c Change) {
 			p.refuse([]byte(c.Category), "cannot name a category")
 			return
 		}
+		if !p.b.admit(c.Category) {
+			p.refuse([]byte(c.Entry), fmt.Sprintf("is in the category %q, which this list may not name", c.Category))
+			return
+		}
 		id, ok := p.categories[c.Category]
 		if !ok {
 			var err error

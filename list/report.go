@@ -24,9 +24,12 @@ type Report struct {
 	Rules      int            // adblock rules that are more than a host
 	Cosmetics  int            // adblock rules that hide elements of pages, and scriptlets
 	Categories map[string]int // entries of each category; one entry may be in several
+	Outside    []string       `json:",omitempty"` // categories that the content names and may not
+	As         FormatName     // format as which the source was read; ut1 for an archive with categories
 	Lines      int            // lines read, including comments and empty ones
 	Duplicates int            // entries that occurred before in the same category
 	Bad        int            // refused lines or names
+	Odd        int            `json:",omitempty"` // used lines that are not like entries of the format, which accepts any line
 	Ignored    int            // lines, understood or not, that a list of names cannot use
 	Problems   []Problem      // at most 100 per file and 1,000 in all
 	Sources    []Source
@@ -49,6 +52,7 @@ type Source struct {
 	Lines   int
 	Bad     int
 	Ignored int
+	Used    int `json:",omitempty"` // what was read from it, duplicates included; 0 in a report of an older release
 }
 
 // A Problem is a line that an administrator should look at.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"shuultuur/list/files"
@@ -37,10 +38,19 @@ func (b *builder) readFile() error {
 	if format, _ := formatOf(b.cfg.Format); format.tree {
 		return fmt.Errorf("%s is neither a folder nor an archive, which format %s wants", b.path, b.cfg.Format)
 	}
-	if err := b.file(br, b.path, b.cfg.Format, b.onlyCategory()); err != nil {
+	if err := b.whole(br, b.path); err != nil {
 		return fmt.Errorf("reading %s: %w", b.path, err)
 	}
 	return nil
+}
+
+// whole reads a list that is one file.
+func (b *builder) whole(r io.Reader, path string) error {
+	err := b.file(r, path, b.cfg.Format, b.onlyCategory())
+	if n := len(b.report.Sources); n > 0 {
+		b.report.As = FormatName(b.report.Sources[n-1].Format)
+	}
+	return err
 }
 
 // onlyCategory returns the category of a list that has only one.
@@ -223,7 +233,7 @@ func (b *builder) readZipped(m *zip.File, name string, single bool, aliases []fi
 	}
 	defer r.Close()
 	if single && b.cfg.Format == Auto && kind(path.Base(name)) == "" {
-		return aliases, b.file(r, path.Join(b.path, name), Auto, b.onlyCategory())
+		return aliases, b.whole(r, path.Join(b.path, name))
 	}
 	return b.readMember(r, name, int64(m.UncompressedSize64), aliases)
 }
@@ -267,6 +277,8 @@ func (b *builder) endTree(aliases []files.Alias) error {
 			}
 		}
 		switch _, ok := b.categories.ids[target]; {
+		case ok && !b.admit(short(a.Name)):
+			b.leftOut(Problem{File: path.Join(b.path, a.Name), Reason: fmt.Sprintf("is another name of the category %q, and this list may not name %q; left out", short(target), short(a.Name))})
 		case ok:
 			b.categories.aliases[short(target)] = append(b.categories.aliases[short(target)], short(a.Name))
 		case a.Link: // a file that is not an alias is just a small file
@@ -275,7 +287,15 @@ func (b *builder) endTree(aliases []files.Alias) error {
 	}
 	for i, name := range b.categories.names {
 		b.categories.names[i] = short(name)
+		if !b.admit(short(name)) {
+			if b.barred == nil {
+				b.barred = map[uint16]bool{}
+			}
+			b.barred[uint16(i)] = true
+			b.leftOut(Problem{File: path.Join(b.path, name), Reason: fmt.Sprintf("is the category %q, which this list may not name; left out", short(name))})
+		}
 	}
+	b.exprs = slices.DeleteFunc(b.exprs, func(e expression) bool { return b.barred[e.cat] })
 	return nil
 }
 

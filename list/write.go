@@ -19,11 +19,11 @@ import (
 // drops returns a function that reports whether an entry is left out: a badfilter rule removes
 // it, or a later change has removed it.
 func (b *builder) drops() func(*entry) bool {
-	if len(b.dropped) == 0 && len(b.removed) == 0 {
+	if len(b.dropped) == 0 && len(b.removed) == 0 && len(b.barred) == 0 {
 		return nil
 	}
 	return func(e *entry) bool {
-		return b.dropped[string(append([]byte{e.flags()}, b.entries.key(e)...))] || len(b.removed) > 0 && b.isRemoved(e)
+		return b.barred[e.cat] || b.dropped[string(append([]byte{e.flags()}, b.entries.key(e)...))] || len(b.removed) > 0 && b.isRemoved(e)
 	}
 }
 
@@ -274,7 +274,11 @@ func (o *output) setTable() []byte {
 // the names, each with its length.
 func (o *output) nameTable() []byte {
 	t := binary.AppendUvarint(nil, uint64(len(o.b.categories.names)))
-	for _, name := range o.b.categories.names {
+	for i, name := range o.b.categories.names {
+		if o.b.barred[uint16(i)] {
+			t = binary.AppendUvarint(t, 0)
+			continue
+		}
 		also := o.b.categories.aliases[name]
 		slices.Sort(also)
 		for _, a := range also {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shuultuur/list/addresses"
 	"shuultuur/list/files"
 )
 
@@ -23,6 +24,8 @@ func (p *parser) unboundLine(s []byte) {
 		p.unboundZone(s, value)
 	case ok && string(key) == "local-data":
 		p.unboundData(s, value)
+	case ok && (string(key) == "include" || string(key) == "include-toplevel"):
+		p.refuse(s, notIncluded)
 	default:
 		p.src.Ignored++
 	}
@@ -108,8 +111,11 @@ func (p *parser) rpzRecord(s []byte) {
 		return
 	}
 	if owner[0] == '$' {
-		if name, _ := field(rest); strings.EqualFold(string(owner), "$ORIGIN") {
+		switch name, _ := field(rest); strings.ToUpper(string(owner)) {
+		case "$ORIGIN":
 			z.setOrigin(name)
+		case "$INCLUDE":
+			p.refuse(s, notIncluded)
 		}
 		return
 	}
@@ -216,7 +222,7 @@ func rpzNetwork(s string) (netip.Prefix, bool) {
 	if err != nil {
 		return netip.Prefix{}, false
 	}
-	return unmapped(n)
+	return addresses.Unmap(n)
 }
 
 // isRecord reports whether a word begins a record without an owner.

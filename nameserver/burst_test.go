@@ -114,7 +114,7 @@ func atOnce(t *testing.T, s *Server, n int, domain string) time.Duration {
 			c := &miekg.Conn{Conn: conn}
 			waiting := map[uint16]*miekg.Msg{}
 			for i := range n / sockets {
-				m := query(fmt.Sprintf("h%d.%s", k*n/sockets+i, domain), miekg.TypeA)
+				m := recursive(fmt.Sprintf("h%d.%s", k*n/sockets+i, domain), miekg.TypeA)
 				m.Id = uint16(i)
 				waiting[m.Id] = m
 			}
@@ -177,7 +177,7 @@ func TestAColdBurstIsAnsweredBesideASilentDomain(t *testing.T) {
 			case <-time.After(time.Millisecond):
 			}
 			for j := range 20 {
-				c.WriteMsg(query(fmt.Sprintf("x%d-%d.silent.test.", i, j), miekg.TypeA))
+				c.WriteMsg(recursive(fmt.Sprintf("x%d-%d.silent.test.", i, j), miekg.TypeA))
 			}
 		}
 	})
@@ -187,4 +187,11 @@ func TestAColdBurstIsAnsweredBesideASilentDomain(t *testing.T) {
 	t.Logf("answered after %v", atOnce(t, s, 1000, "school.test."))
 	close(stop)
 	flood.Wait()
+}
+
+// recursive makes a query that wants other servers to be asked.
+func recursive(name string, typ uint16) *miekg.Msg {
+	m := query(name, typ)
+	m.RecursionDesired = true
+	return m
 }

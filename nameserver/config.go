@@ -19,14 +19,14 @@ import (
 
 // Config sets where the name server listens, whom it answers and how much.
 type Config struct {
-	Listen setting.OneOrMore[string] `yaml:"listen"` // UDP and TCP
-	TLS    setting.OneOrMore[string] `yaml:"tls"`    // DNS over TLS
-	HTTPS  setting.OneOrMore[string] `yaml:"https"`  // DNS over HTTPS: HTTP/1.1, HTTP/2 and, on the same port of UDP, HTTP/3
-	QUIC   setting.OneOrMore[string] `yaml:"quic"`   // DNS over QUIC
+	Listen setting.OneOrMore[string] `yaml:"listen" role:"owner"` // UDP and TCP
+	TLS    setting.OneOrMore[string] `yaml:"tls" role:"owner"`    // DNS over TLS
+	HTTPS  setting.OneOrMore[string] `yaml:"https" role:"owner"`  // DNS over HTTPS: HTTP/1.1, HTTP/2 and, on the same port of UDP, HTTP/3
+	QUIC   setting.OneOrMore[string] `yaml:"quic" role:"owner"`   // DNS over QUIC
 	// Cert and Key are PEM files for tls, https and quic; read again when they
 	// change.
-	Cert setting.File `yaml:"cert"`
-	Key  setting.File `yaml:"key"`
+	Cert setting.File `yaml:"cert" role:"owner"`
+	Key  setting.File `yaml:"key" role:"owner"`
 	// Name is our name in the certificate, which answers to discovery (RFC 9462)
 	// contain; default the first name in the certificate. Clients may prepend their
 	// ClientID, as in alices-phone.dns.example.com.
@@ -158,28 +158,35 @@ var privateNetworks = []netip.Prefix{
 func PrivateNetworks() []netip.Prefix { return slices.Clone(privateNetworks) }
 
 // addresses reads addresses: "192.0.2.1:53", "[::1]:53", or ":53" for every
-// address of both families.
+// address of both families. "[::]:53" means the same, as for the proxy.
 func addresses(key string, written []string, def uint16) ([]netip.AddrPort, error) {
 	var all []netip.AddrPort
+	add := func(a netip.AddrPort) {
+		for _, x := range []netip.AddrPort{netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port()), a} {
+			if (x == a || a.Addr() == netip.IPv6Unspecified()) && !slices.Contains(all, x) {
+				all = append(all, x)
+			}
+		}
+	}
 	for i, text := range written {
 		here := fmt.Sprintf("%s[%d]", key, i)
-		if port, ok := strings.CutPrefix(text, ":"); ok {
+		if port, ok := strings.CutPrefix(text, ":"); ok && !strings.HasPrefix(port, ":") {
 			four, err := netip.ParseAddrPort("0.0.0.0:" + port)
 			if err != nil {
 				return nil, setting.At(here, fmt.Errorf("%q has no port after the colon, such as :%d", text, def))
 			}
-			all = append(all, four, netip.AddrPortFrom(netip.IPv6Unspecified(), four.Port()))
+			add(netip.AddrPortFrom(netip.IPv6Unspecified(), four.Port()))
 			continue
 		}
 		if a, err := netip.ParseAddr(text); err == nil {
-			all = append(all, netip.AddrPortFrom(a.Unmap(), def))
+			add(netip.AddrPortFrom(a.Unmap(), def))
 			continue
 		}
 		a, err := netip.ParseAddrPort(text)
 		if err != nil {
 			return nil, setting.At(here, fmt.Errorf("%q is not an address such as 127.0.0.1:%d, [::1]:%d or :%d", text, def, def, def))
 		}
-		all = append(all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
+		add(netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 	}
 	return all, nil
 }

@@ -70,6 +70,10 @@ func (l *handler) answer(msg, buf []byte) ([]byte, dns.Outcome) {
 		l.drop(denied)
 		return nil, dns.Dropped
 	}
+	if q.Transport == dns.UDP && answersItself(q.Client.Port()) {
+		l.drop(notDNS)
+		return nil, dns.Dropped
+	}
 	over := l.g.rate > 0 && !l.s.clients.take(l.s.clients.client(client), l.s.micros(q.At), l.g.rate)
 	if over {
 		l.drop(overRate)
@@ -92,6 +96,18 @@ func (l *handler) answer(msg, buf []byte) ([]byte, dns.Outcome) {
 	default:
 		return nil, o
 	}
+}
+
+// answersItself reports whether a service at a port answers whatever it gets, so that it and we
+// could go on for ever with a query that a third party has sent in its name: echo, daytime, quote
+// of the day, character generator, time, and the name service of NetBIOS, whose messages look like
+// DNS. No resolver sends from there.
+func answersItself(port uint16) bool {
+	switch port {
+	case 0, 7, 13, 17, 19, 37, 137:
+		return true
+	}
+	return false
 }
 
 func (l *handler) countQuery() {

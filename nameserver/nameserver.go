@@ -33,6 +33,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,7 @@ type Server struct {
 	rules      atomic.Pointer[rules]
 	responders atomic.Pointer[responders]
 	logLeft    atomic.Int64
+	alone      sync.Once // it was said that datagrams are read one by one
 
 	clients  *limiter
 	replies  *limiter
@@ -194,13 +196,21 @@ func (s *Server) Reload(cfg Config) error {
 }
 
 // Listen opens all addresses, or none after an error. Run calls it if
-// necessary.
+// necessary. For port 0 the system picks a port that is free for TCP and may be
+// in use for UDP: then it picks again, a few times.
 func (s *Server) Listen(ctx context.Context) error {
-	err := s.listen(ctx)
-	if err != nil {
+	picked := func(a netip.AddrPort) bool { return a.Port() == 0 }
+	again := slices.ContainsFunc(s.places.plain, picked) || slices.ContainsFunc(s.places.https, picked)
+	for tries := 1; ; tries++ {
+		err := s.listen(ctx)
+		if err == nil {
+			return nil
+		}
 		s.closeAll()
+		if !again || tries == 8 || !errors.Is(err, platform.EADDRINUSE) {
+			return err
+		}
 	}
-	return err
 }
 
 func (s *Server) listen(ctx context.Context) error {

@@ -48,6 +48,11 @@ func (u *socket) read() {
 			continue
 		}
 		pause = 0
+		if u.conn.Alone() {
+			u.s.alone.Do(func() {
+				u.s.logger.Warn("the system refuses to read datagrams in batches (recvmmsg): each query costs a call of its own")
+			})
+		}
 		u.answerAll(n)
 		if lost := u.conn.Flush(); lost > 0 {
 			u.t.mu.Lock()

@@ -45,6 +45,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		decided:    parts.Decisions,
 		metrics:    parts.Metrics,
 		log:        cmp.Or(parts.Log, slog.Default()),
+		samples:    parts.Samples,
 		conditions: make([]condition, len(checks)),
 		flights:    &flights{under: map[[16]byte]chan struct{}{}},
 		today:      new(atomic.Pointer[day]),
@@ -115,13 +116,21 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	}
 	p := &policy{
 		name:     s.Name,
-		users:    setOf(s.Users),
-		groups:   setOf(s.Groups),
+		users:    foldedSet(s.Users),
+		groups:   foldedSet(s.Groups),
+		unknown:  s.Unknown,
+		severity: severityOf(s),
 		meanings: meanings{refs: map[category][]ref{}, failures: map[category][]failureRef{}},
 		hosts:    map[string]*ruleSet{},
 		learn:    s.Learn.For.Or(0),
 		decrypt:  s.Decrypt, store: s.Store, hide: s.Hide,
-		readingMode: readingMode{patience: s.Patience.duration(), disguised: s.Disguised},
+		readingMode: readingMode{patience: s.Patience.duration(), trickle: s.Trickle.Or(0), disguised: s.Disguised},
+	}
+	switch {
+	case p.trickle > 0 && p.trickle < time.Second:
+		return nil, setting.At("trickle", fmt.Errorf("%v: write 1s or more", p.trickle))
+	case p.trickle > 0 && s.Patience == Hold:
+		return nil, setting.At("trickle", errors.New("patience: hold lets nothing pass before the verdict; leave one of the two out"))
 	}
 	var err error
 	if p.when, err = compileSchedule(s.Schedule); err != nil {
@@ -217,23 +226,12 @@ func compileSchedule(s schedule.Schedule) (schedule.Hours, error) {
 	}
 }
 
-func setOf(names []string) map[string]struct{} {
-	if len(names) == 0 {
-		return nil
-	}
-	m := map[string]struct{}{}
-	for _, n := range names {
-		m[n] = struct{}{}
-	}
-	return m
-}
-
 // add compiles a rule and appends it.
 func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 	if s.Name == "" {
 		return setting.At("name", errors.New("a rule needs a name, for the record and the block page"))
 	}
-	r := &rule{name: s.Name, answer: s.Answer}
+	r := &rule{name: s.Name, answer: s.Answer, wrapped: s.Wrapped}
 	var err error
 	if r.action, r.show, r.monitors, err = parseAction(s.Action); err != nil {
 		return setting.At("action", err)
@@ -341,6 +339,13 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 		return setting.At("over", errors.New("none of the rule's categories is scored, so the limit has no effect; remove it"))
 	}
 	r.found = len(named) > 0
+	switch {
+	case s.Wrapped == nil:
+	case !r.found:
+		return setting.At("wrapped", errors.New("it says which findings the categories of the rule mean, and the rule has no category; write one or remove it"))
+	case *s.Wrapped && r.action == filter.Allow:
+		return setting.At("wrapped", errors.New("what an address contains is no reason to let it pass; name its host or its own category"))
+	}
 	for i, name := range s.Unless {
 		es, err := v.find(name)
 		if err == nil {
@@ -406,6 +411,16 @@ func (r *conditions) compile(s *Rule) (err error) {
 		}
 	}
 	r.methods = s.Method
+	for i, x := range s.Scheme {
+		low := strings.ToLower(x)
+		if low == "" || strings.Trim(low, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
+			return setting.At(fmt.Sprintf("scheme[%d]", i), fmt.Errorf(`%q is not a scheme; write one without "://", like "http"`, x))
+		}
+		r.schemes = append(r.schemes, low)
+	}
+	if r.ports, err = compilePorts(s.Port); err != nil {
+		return err
+	}
 	for i, x := range s.Extension {
 		x, err := filter.Extension(x)
 		if err != nil {
@@ -464,7 +479,13 @@ func (r *conditions) compile(s *Rule) (err error) {
 		r.headers = append(r.headers, headerPattern{strings.ToLower(name), p})
 	}
 	slices.SortStableFunc(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
-	r.needsRequest = r.methods != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.forms != nil || r.urls != nil
+	if r.full, err = compileFullURLs(s.FullURL); err != nil {
+		return err
+	}
+	others := r.schemes != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.forms != nil || r.urls != nil
+	r.needsRequest = r.methods != nil || others || r.full.any()
+	r.tunnels = !others && (slices.Contains(r.methods, "CONNECT") || r.methods == nil && r.full.any())
+	r.onlyTunnels = slices.Equal(r.methods, []string{"CONNECT"})
 	r.varies = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
 	return nil
 }
@@ -505,15 +526,27 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 		v.words[full] = append(v.words[full], e)
 	}
 	add := func(i int, check, name string) { put(i, check, filter.Category{Name: name}) }
-	add(-1, filter.Content, filter.Unread)
-	add(-1, filter.Content, filter.UnreadArchive)
+	alias := func(word string, i int, check, name string) {
+		for _, w := range [...]string{word, strings.ToLower(check) + "/" + word} {
+			v.words[w] = append(v.words[w], entry{check: i, checkName: check, name: name})
+		}
+	}
+	addUnread := func(i int, check string) {
+		add(i, check, filter.Unread)
+		add(i, check, filter.UnreadArchive)
+		alias(filter.UnreadOther, i, check, filter.Unread)
+		for _, reason := range filter.UnreadReasons {
+			add(i, check, reason)
+			alias(filter.Unread, i, check, reason)
+		}
+	}
+	addUnread(-1, filter.Content)
 	for i, c := range checks {
 		for _, cat := range c.Categories() {
 			put(i, c.Name(), cat)
 		}
 		if c.Cost() == filter.Heavy {
-			add(i, c.Name(), filter.Unread)
-			add(i, c.Name(), filter.UnreadArchive)
+			addUnread(i, c.Name())
 		}
 		add(i, c.Name(), c.Name()+"-error")
 	}

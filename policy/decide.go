@@ -69,7 +69,7 @@ func describe(c *filter.Client) string {
 
 // decide sets the transaction's verdict.
 func (w *walk) decide(ctx context.Context) {
-	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.presets.Edits(w.t), Names: w.p.names, Patience: w.p.patience, Disguised: w.p.disguised}
+	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.presets.Edits(w.t), Names: w.p.names, Patience: w.p.patience, Trickle: w.p.trickle, Disguised: w.p.disguised}
 	w.count()
 	scanUpload(ctx, w)
 	noteEnded(ctx, w)
@@ -153,7 +153,7 @@ func (w *walk) count() {
 
 func (w *walk) mark(r ref, f *filter.Finding) {
 	switch {
-	case r.scored && f.Score <= w.p.rules[r.rule].over:
+	case !r.means(f, w.p.rules[r.rule]):
 	case r.unless:
 		w.unless.add(r.rule)
 	default:
@@ -191,9 +191,16 @@ func (w *walk) first() (r *rule, undecided bool) {
 }
 
 // mayYield reports whether an earlier undecided rule could change the answer to the
-// client, compared with rule i, which matches.
+// client, compared with rule i, which matches. A request that cannot be taken back is not sent to
+// find out: what only its response would tell does not keep rule i from refusing it.
 func (w *walk) mayYield(i int) bool {
 	refuses := w.p.rules[i].action >= filter.Warn
+	if refuses && cannotBeTakenBack(w) {
+		defer func(last filter.Stage, asked, wanted uint64) {
+			w.last, w.asked, w.wanted = last, asked, wanted
+		}(w.last, w.asked, w.wanted)
+		w.last, w.asked, w.wanted = filter.RequestBody, 0, 0
+	}
 	for j := range i {
 		if w.p.rules[j].monitors && (refuses || !awaits(w, j)) || refuses && w.p.rules[j].action == filter.Block && w.p.rules[j].show == filter.Nothing {
 			continue
@@ -203,6 +210,19 @@ func (w *walk) mayYield(i int) bool {
 		}
 	}
 	return false
+}
+
+// cannotBeTakenBack reports whether the request is still here, and has an effect at the origin once it
+// has left: it has a body, or a method that changes something.
+func cannotBeTakenBack(w *walk) bool {
+	q := w.t.Request
+	switch {
+	case w.t.Proto != filter.HTTP || w.last <= filter.RequestBody:
+		return false
+	case w.stage == filter.RequestBody:
+		return true
+	}
+	return w.stage < filter.RequestBody && q != nil && (q.Length != message.None || q.Method != "" && !message.Safe(q.Method))
 }
 
 // ruleMatches returns whether rule i matches, as far as is known.
@@ -341,7 +361,7 @@ func (w *walk) needsType() bool {
 	}
 	unknown := w.t.Content().Type() == ""
 	for i, r := range w.p.rules {
-		if (r.types != nil && unknown || r.extTypes != nil) && w.ruleMatches(i) == maybe {
+		if ((r.types != nil || slices.Contains(r.exts, dotCom[0])) && unknown || r.extTypes != nil) && w.ruleMatches(i) == maybe {
 			return true
 		}
 	}
@@ -382,7 +402,7 @@ func (w *walk) fit(r *rule) {
 		v.To = r.to.url(w.t)
 	}
 	if v.Final() {
-		v.Edits, v.Patience = nil, 0
+		v.Edits, v.Patience, v.Trickle = nil, 0, 0
 	}
 }
 
@@ -391,7 +411,7 @@ func (w *walk) reason(r *rule) filter.Finding {
 	for i := range w.t.Findings {
 		f := &w.t.Findings[i]
 		for _, ref := range w.p.refsOf(f) {
-			if w.p.rules[ref.rule] == r && !ref.unless && !(ref.scored && f.Score <= r.over) {
+			if w.p.rules[ref.rule] == r && !ref.unless && ref.means(f, r) {
 				return *f
 			}
 		}

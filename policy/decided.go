@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/dns"
 )
 
@@ -129,6 +130,12 @@ type bonus struct {
 	minutes int64
 }
 
+// maxBonusAhead is how far the end of a bonus may be ahead: it ends with the day, and what-if judges
+// events of the day before by it.
+const maxBonusAhead = 2 * MaxPause
+
+func (b *bonus) inForce(now time.Time) bool { return clock.InForce(b.Until, now, maxBonusAhead) }
+
 // SetBonuses replaces all bonuses. Those beyond [MaxPauses] are ignored.
 func (d *Decisions) SetBonuses(all []Bonus) {
 	all = all[:min(len(all), MaxPauses)]
@@ -150,7 +157,7 @@ func (d *Decisions) SetBonuses(all []Bonus) {
 func (d *Decisions) Bonuses(now time.Time) (all []Bonus) {
 	if kept := d.bonuses.Load(); kept != nil {
 		for _, b := range *kept {
-			if b.Until.After(now) {
+			if b.inForce(now) {
 				all = append(all, Bonus{b.Who, b.minutes, b.Until})
 			}
 		}
@@ -169,7 +176,7 @@ func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {
 		return 0
 	}
 	for i := range *kept {
-		if b := &(*kept)[i]; b.Until.After(now) && b.covers(c) {
+		if b := &(*kept)[i]; b.inForce(now) && b.covers(c) {
 			sum += b.minutes
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,9 @@ type Parts struct {
 	Watch   []Rule
 	Metrics *Metrics     // nil: nothing is counted
 	Log     *slog.Logger // default: slog.Default
+	// Samples is the folder in which, for the report, the bodies are kept on which checks panicked.
+	// "": none are.
+	Samples string
 }
 
 // An Engine is a [filter.Decider]. It never changes and is safe for concurrent use; new
@@ -65,6 +69,7 @@ type Engine struct {
 	pauses     *Pauses
 	decided    *Decisions
 	log        *slog.Logger
+	samples    string      // folder for what checks panicked on; "": none is kept
 	conditions []condition // of checks
 	pool       *sync.Pool
 	today      *atomic.Pointer[day]
@@ -83,6 +88,9 @@ func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
 			set = *s
 		}
 	}
+	if c.Unknown {
+		return e.policyForUnknown(set, c, now)
+	}
 	for word, b := range set {
 		for ; b != 0; b &= b - 1 {
 			if p := e.policies[word<<6+bits.TrailingZeros64(b)]; p.covers(c, now) {
@@ -93,10 +101,14 @@ func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
 	return nil
 }
 
-// covers tests everything but the network.
+// covers tests everything but the network. A policy that is only for clients with unknown
+// groups covers no other.
 func (p *policy) covers(c *filter.Client, now time.Time) bool {
+	if p.unknown && p.groups == nil {
+		return false
+	}
 	if p.users != nil {
-		if _, ok := p.users[c.User]; !ok || c.User == "" {
+		if c.User == "" || !anyIn(p.users, []string{c.User}) {
 			return false
 		}
 	}
@@ -106,13 +118,27 @@ func (p *policy) covers(c *filter.Client, now time.Time) bool {
 	return p.when == nil || p.when.Open(now)
 }
 
+// anyIn reports whether a folded set has one of the names, in whatever case: directories do not
+// distinguish it, and nobody shall escape a policy by another spelling.
 func anyIn(set map[string]struct{}, names []string) bool {
 	for _, n := range names {
-		if _, ok := set[n]; ok {
+		if _, ok := set[strings.ToLower(n)]; ok { // does not copy a name in lower case
 			return true
 		}
 	}
 	return false
+}
+
+// foldedSet returns the set of names in lower case, nil for none.
+func foldedSet(names []string) map[string]struct{} {
+	if len(names) == 0 {
+		return nil
+	}
+	m := map[string]struct{}{}
+	for _, n := range names {
+		m[strings.ToLower(n)] = struct{}{}
+	}
+	return m
 }
 
 // Decrypts reports whether the policy that covers t's client wants TLS connections decrypted.

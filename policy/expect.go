@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 	"shuultuur/policy/schedule"
 )
@@ -65,18 +66,18 @@ func (x *Expectation) Moment(now time.Time) (time.Time, error) {
 	if err != nil || minutes == 24*60 {
 		return now, bad
 	}
-	y, m, d := now.Date()
-	at := time.Date(y, m, d, minutes/60, minutes%60, 0, 0, now.Location())
 	back := 0
 	if len(f) == 2 {
 		day, ok := schedule.ParseDay(f[0])
 		if !ok {
 			return now, bad
 		}
-		back = int(at.Weekday()-day+7) % 7
+		back = int(now.Weekday()-day+7) % 7
 	}
-	if at = at.AddDate(0, 0, -back); at.After(now) {
-		at = at.AddDate(0, 0, -7)
+	y, m, d := now.Date()
+	at := clock.Moment(y, m, d-back, minutes, now.Location())
+	if at.After(now) {
+		at = clock.Moment(y, m, d-back-7, minutes, now.Location())
 	}
 	return at, nil
 }

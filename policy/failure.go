@@ -1,9 +1,13 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -11,6 +15,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/setting"
 )
 
@@ -115,10 +120,12 @@ type condition struct {
 	logged  atomic.Bool  // an error was logged
 	crashed atomic.Bool  // a panic was logged
 	away    bool         // it asks other servers
+
+	sample atomic.Pointer[string] // the file with what it panicked on, nil for none
 }
 
-// failure notes that check i failed, and returns the finding.
-func (e *Engine) failure(i int, err error) filter.Finding {
+// failure notes that check i failed on what t has at a stage, and returns the finding.
+func (e *Engine) failure(i int, err error, t *filter.Transaction, s filter.Stage) filter.Finding {
 	name, c := e.checks[i].Name(), &e.conditions[i]
 	if e.failures != nil {
 		e.failures[i].Inc()
@@ -128,7 +135,7 @@ func (e *Engine) failure(i int, err error) filter.Finding {
 		c.times.Store(0)
 	}
 	c.times.Add(1)
-	e.logFailure(i, err)
+	e.logFailure(i, err, t, s)
 	evidence := err.Error()
 	if crash, ok := errors.AsType[*filter.Crash](err); ok {
 		evidence = panicked + fmt.Sprint(crash.Value)
@@ -138,12 +145,16 @@ func (e *Engine) failure(i int, err error) filter.Finding {
 
 // logFailure logs the first panic of a check with its stack, and its first error unless others may
 // be away: such a check logs that itself.
-func (e *Engine) logFailure(i int, err error) {
+func (e *Engine) logFailure(i int, err error, t *filter.Transaction, s filter.Stage) {
 	name, c := e.checks[i].Name(), &e.conditions[i]
 	crash, ok := errors.AsType[*filter.Crash](err)
 	switch {
 	case ok && c.crashed.CompareAndSwap(false, true):
-		e.log.Error("check panicked; further panics of it are not logged", "check", name, "panic", fmt.Sprint(crash.Value), "stack", string(crash.Stack))
+		sample := e.keepSample(i, crash, t, s)
+		if sample != "" {
+			c.sample.Store(&sample)
+		}
+		e.log.Error("check panicked; further panics of it are not logged", "check", name, "panic", fmt.Sprint(crash.Value), "stack", string(crash.Stack), "sample", sample)
 	case !ok && !c.away && c.logged.CompareAndSwap(false, true):
 		e.log.Error("check failed; further failures of it are not logged", "check", name, "error", err)
 	}
@@ -157,9 +168,12 @@ func (e *Engine) works(i int) {
 	}
 }
 
-// Problems returns the checks that failed lately.
+// Problems returns the checks that failed lately, and what checks say of themselves.
 func (e *Engine) Problems() (all []string) {
 	for i, k := range e.checks {
+		if k, ok := k.(interface{ Problems() []string }); ok {
+			all = append(all, k.Problems()...)
+		}
 		c := &e.conditions[i]
 		last := c.last.Load()
 		ago := time.Since(time.Unix(last, 0))
@@ -167,6 +181,9 @@ func (e *Engine) Problems() (all []string) {
 			continue
 		}
 		what := "what its rules would refuse is refused (policies.on-error); the log has the reason, or the stack to report"
+		if name := c.sample.Load(); name != nil {
+			what += "; what it failed on is in " + *name + ", which may be private: read it before you send it"
+		}
 		if c.away {
 			what = "rules that name " + k.Name() + "-error decide"
 		}
@@ -268,7 +285,7 @@ func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage
 			t.Findings = append(t.Findings, unreadBy(e.checks[i].Name(), body))
 		}
 	case err != nil:
-		t.Findings = append(t.Findings, e.failure(i, err))
+		t.Findings = append(t.Findings, e.failure(i, err, t, s))
 	default:
 		e.works(i)
 	}
@@ -286,7 +303,7 @@ func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage
 func (e *Engine) wants(i int, t *filter.Transaction, s filter.Stage) (wants bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.logFailure(i, &filter.Crash{Value: p, Stack: debug.Stack()})
+			e.logFailure(i, &filter.Crash{Value: p, Stack: debug.Stack()}, nil, filter.Name)
 			wants = true
 		}
 	}()
@@ -313,4 +330,37 @@ next:
 	}
 	clear(fs[len(out):])
 	return out
+}
+
+// mostSample is the number of bytes that are kept of a body on which a check failed.
+const mostSample = 1 << 20
+
+// keepSample keeps, for the report, what check i panicked on: the panic, its stack, and the body, as
+// it was received. It is the only copy of what somebody loads, so there is one for each check, which
+// the first panic after a start replaces, and only the owner of the data folder may read it. It
+// returns its name, "" for none.
+func (e *Engine) keepSample(i int, crash *filter.Crash, t *filter.Transaction, s filter.Stage) string {
+	b := bodyAt(t, s)
+	if e.samples == "" || b == nil {
+		return ""
+	}
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "check %s panicked: %v\n%s\n", e.checks[i].Name(), crash.Value, crash.Stack)
+	if h := b.Head(); h != nil {
+		fmt.Fprintf(&text, "type %s, %d bytes so far, complete: %v\n", h.Type(), b.Len(), b.Complete())
+	}
+	text.WriteString("--- body, as received ---\n")
+	for _, p := range b.Pieces() {
+		text.Write(p[:min(len(p), max(0, mostSample-text.Len()))])
+	}
+	if err := os.Mkdir(e.samples, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		e.log.Warn("no sample of the body is kept", "error", err)
+		return ""
+	}
+	name := filepath.Join(e.samples, e.checks[i].Name())
+	if err := atomicfile.WriteBytes(name, 0o600, text.Bytes()); err != nil {
+		e.log.Warn("no sample of the body is kept", "error", err)
+		return ""
+	}
+	return name
 }

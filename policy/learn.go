@@ -330,7 +330,7 @@ func (w *walk) sameBody(ctx context.Context, key [16]byte) bool {
 	if l.action == filter.Block {
 		w.t.Findings = append(w.t.Findings, l.finding)
 		v := &w.t.Verdict
-		v.Action, v.Edits, v.Patience, v.Reason.Rule, v.Reason.Finding = filter.Block, nil, 0, l.rule, l.finding
+		v.Action, v.Edits, v.Patience, v.Trickle, v.Reason.Rule, v.Reason.Finding = filter.Block, nil, 0, 0, l.rule, l.finding
 	}
 	return true
 }
@@ -397,7 +397,7 @@ func (w *walk) shareable() bool {
 func certain(t *filter.Transaction) bool {
 	for i := range t.Findings {
 		f := &t.Findings[i]
-		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" || f.Category == filter.Unread || f.Category == filter.UnreadArchive ||
+		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" || filter.IsUnread(f.Category) ||
 			f.Category == f.Check+"-unread" || f.Category == f.Check+"/page" {
 			return false
 		}

@@ -1,15 +1,18 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 	"shuultuur/state"
 )
@@ -27,7 +30,8 @@ type Counter interface {
 type Limit struct {
 	Requests Rate   `yaml:"requests"` // "100/1m"; either this or queries
 	Queries  Rate   `yaml:"queries"`
-	By       string `yaml:"by"` // client (default), user, policy or host
+	By       string `yaml:"by"`     // client (default), user, policy or host
+	Prefix   int    `yaml:"prefix"` // bits of an IPv6 address that count as one client, 1 to 128; default 64, of which a machine may use any
 	OnLoss   OnLoss `yaml:"on-loss"`
 }
 
@@ -120,6 +124,7 @@ type limit struct {
 	words   string // for the block page
 	key     []byte // of its counters, without the subject
 	by      string
+	prefix  int // of an IPv6 address that counts as one client; 0 for all of it
 	most    int64
 	window  time.Duration // for a Limit
 	minutes bool          // for a Quota: counts minutes, not bytes
@@ -186,7 +191,10 @@ func compileLimit(s *Limit, policy string) (l limit, err error) {
 	if by == "" {
 		by = "client"
 	}
-	l = limit{most: rate.Most, window: rate.In}
+	if s.Prefix < 0 || s.Prefix > 128 || s.Prefix > 0 && by != "client" && by != "user" {
+		return l, setting.At("prefix", fmt.Errorf("%d is not a number of bits of an IPv6 address, 1 to 128, for a limit by client or user", s.Prefix))
+	}
+	l = limit{most: rate.Most, window: rate.In, prefix: cmp.Or(s.Prefix, 64)}
 	if err = l.subject(by, "client", "user", "policy", "host"); err != nil {
 		return l, err
 	}
@@ -276,7 +284,7 @@ type ration struct {
 }
 
 func (r *ration) counts(f *filter.Finding) bool {
-	return r.category.check == f.Check && strings.EqualFold(f.Category, r.category.name) && (!r.scored || f.Score > r.over)
+	return !f.Wrapped && r.category.check == f.Check && strings.EqualFold(f.Category, r.category.name) && (!r.scored || f.Score > r.over)
 }
 
 // A quotaSet holds quotas of a policy, one bit each.
@@ -306,18 +314,28 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
+// client returns the address that a client is counted by. Link-local addresses are those of different
+// machines.
+func (l *limit) client(a netip.Addr) netip.Addr {
+	if l.prefix == 0 || !a.Is6() || a.IsLinkLocalUnicast() {
+		return a
+	}
+	p, _ := a.Prefix(l.prefix) // it fits
+	return p.Addr()
+}
+
 // counter returns the key of the counter for the subject of a transaction.
 func (l *limit) counter(t *filter.Transaction, day string) (key [16]byte) {
 	b := append(make([]byte, 0, 256), l.key...)
 	b = append(append(b, day...), 0)
 	switch {
 	case l.by == "user" && t.Client.User != "":
-		b = append(append(b, 'u'), t.Client.User...)
+		b = append(append(b, 'u'), strings.ToLower(t.Client.User)...)
 	case l.by == "host":
 		b = append(append(b, 'h'), t.Host...)
 	case l.by == "policy":
 	default:
-		b = t.Client.Addr.AppendTo(append(b, 'a'))
+		b = l.client(t.Client.Addr).AppendTo(append(b, 'a'))
 	}
 	sum := sha256.Sum256(b)
 	return [16]byte(sum[:16])
@@ -340,9 +358,7 @@ type day struct {
 }
 
 func newDay(now time.Time) *day {
-	y, m, d := now.Date()
-	begin := time.Date(y, m, d, 0, 0, 0, 0, now.Location())
-	return &day{begin.Format(time.DateOnly), begin, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())}
+	return &day{now.Format(time.DateOnly), clock.Day(now, 0), clock.Day(now, 1)}
 }
 
 // dayOf returns the day of now, computed once a day.

@@ -87,6 +87,42 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestAMachineHasOneLimitWhateverAddressItTakes: of IPv6 a prefix is one client.
+func TestAMachineHasOneLimitWhateverAddressItTakes(t *testing.T) {
+	for _, tt := range []struct {
+		prefix      int
+		first, next string
+		same        bool
+	}{
+		{0, "2001:db8::1", "2001:db8::2", true},
+		{0, "2001:db8::1", "2001:db8:0:0:ffff::", true},
+		{0, "2001:db8::1", "2001:db8:0:1::1", false},
+		{56, "2001:db8::1", "2001:db8:0:ff::1", true},
+		{56, "2001:db8::1", "2001:db8:0:100::1", false},
+		{128, "2001:db8::1", "2001:db8::2", false},
+		{128, "2001:db8::1", "2001:db8::1", true},
+		{0, "fe80::1", "fe80::2", false}, // two machines of one link
+		{0, "fd00::1", "fd00::2", true},
+		{0, "10.0.0.1", "10.0.0.2", false},
+		{8, "10.0.0.1", "10.0.0.2", false},
+	} {
+		counted(t, Policy{Limits: []Limit{{Requests: Rate{1, time.Minute}, Prefix: tt.prefix}}}, func(t *testing.T, e *Engine) {
+			if refused(t, e, page{client: client(tt.first)}, 0, 0) {
+				t.Fatal("the first request was refused")
+			}
+			if got := refused(t, e, page{client: client(tt.next)}, 0, 0); got != tt.same {
+				t.Errorf("prefix %d, %s after %s: refused %v, want %v", tt.prefix, tt.next, tt.first, got, tt.same)
+			}
+		})
+	}
+	counted(t, Policy{Quotas: []Quota{{Bytes: 5, By: "client"}}}, func(t *testing.T, e *Engine) {
+		refused(t, e, page{client: client("2001:db8::1")}, 0, 10)
+		if refused(t, e, page{client: client("2001:db8::2")}, 0, 0) {
+			t.Error("a quota of one device is used up by another one of its network")
+		}
+	})
+}
+
 func client(addr string) (c filter.Client) {
 	c.Addr = netip.MustParseAddr(addr)
 	return c
@@ -438,6 +474,9 @@ func TestMistakesInLimitsAreNamed(t *testing.T) {
 		"[0].limits[0].requests: ":                        {Limits: []Limit{{}}},
 		"[0].limits[0].by: ":                              {Limits: []Limit{{Requests: rate, By: "us"}}},
 		"[0].limits[0].on-loss: ":                         {Limits: []Limit{{Requests: rate, OnLoss: "shut"}}},
+		"[0].limits[0].prefix: -1":                        {Limits: []Limit{{Requests: rate, Prefix: -1}}},
+		"[0].limits[0].prefix: 129":                       {Limits: []Limit{{Requests: rate, Prefix: 129}}},
+		"[0].limits[0].prefix: 56":                        {Limits: []Limit{{Requests: rate, Prefix: 56, By: "host"}}},
 		"[0].warn-on-loss: ":                              {WarnOnLoss: "shut"},
 		"[0].quotas[0].time: a quota":                     {Quotas: []Quota{{}}},
 		"[0].quotas[0].time: 1s":                          {Quotas: []Quota{{Time: Duration(time.Second)}}},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +152,26 @@ func TestRulesMayNameWhatWasNotInspected(t *testing.T) {
 		e.Decide(t.Context(), tr, filter.ResponseBody)
 		if v := tr.Verdict; v.Action != filter.Block {
 			t.Errorf("%v, want block by what a server could not show", v.Action)
+		}
+	}
+	// Reasons have names of their own, which "unread" covers.
+	for _, c := range []struct {
+		found string
+		want  []string // words that match
+	}{
+		{filter.Unread, []string{"unread", "phrase/unread", "unread-other", "phrase/unread-other"}},
+		{filter.UnreadLarge, []string{"unread", "phrase/unread", "unread-large", "phrase/unread-large"}},
+		{filter.UnreadEncrypted, []string{"unread", "phrase/unread", "unread-encrypted"}},
+		{filter.UnreadDamaged, []string{"unread", "phrase/unread", "unread-damaged"}},
+		{filter.UnreadBomb, []string{"unread", "phrase/unread", "unread-bomb"}},
+		{filter.UnreadArchive, []string{"unread-archive", "phrase/unread-archive"}},
+	} {
+		for _, word := range []string{"unread", "phrase/unread", "content/unread", "unread-other", "phrase/unread-other", "unread-large", "phrase/unread-large", "unread-encrypted", "unread-damaged", "unread-bomb", "unread-archive", "phrase/unread-archive"} {
+			words.finds[filter.ResponseBody] = []filter.Finding{{Check: "phrase", Category: c.found}}
+			tr, _ := page{}.judge(t, newEngine(t, []Rule{{Name: "r", Action: "block", Category: []string{word}}}, list(nil), words))
+			if got := tr.Verdict.Action == filter.Block; got != slices.Contains(c.want, word) {
+				t.Errorf("a rule about %s, and the finding %s: blocked %v", word, c.found, got)
+			}
 		}
 	}
 	for _, name := range []string{"content/unread", "phrase/unread"} {

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/clock"
 )
 
 // While filtering is paused for a client, rules that would warn, block or redirect do not
@@ -27,6 +29,12 @@ func (p Pause) Whom() string { return cmp.Or(p.Who, "everybody") }
 
 // MaxPauses is how many pauses may be in force at once: every decision tests all of them.
 const MaxPauses = 100
+
+// MaxPause is the longest pause: a day of 25 hours.
+const MaxPause = 25 * time.Hour
+
+// inForce reports whether p counts at a time.
+func (p Pause) inForce(now time.Time) bool { return clock.InForce(p.Until, now, MaxPause) }
 
 // Pauses are the pauses in force. They outlive the engines that consult them, and are
 // safe for concurrent use. The zero value holds none.
@@ -60,7 +68,32 @@ func (s *Pauses) Set(all []Pause) {
 func (s *Pauses) At(now time.Time) (all []Pause) {
 	if kept := s.all.Load(); kept != nil {
 		for _, p := range *kept {
-			if p.Until.After(now) {
+			if p.inForce(now) {
+				all = append(all, p.Pause)
+			}
+		}
+	}
+	return all
+}
+
+// Over returns the pauses that are over at a time.
+func (s *Pauses) Over(now time.Time) (all []Pause) {
+	if kept := s.all.Load(); kept != nil {
+		for _, p := range *kept {
+			if !p.Until.After(now) {
+				all = append(all, p.Pause)
+			}
+		}
+	}
+	return all
+}
+
+// TooFarAhead returns the pauses that do not count because they end later than any pause may: the clock
+// is wrong, or was when they began.
+func (s *Pauses) TooFarAhead(now time.Time) (all []Pause) {
+	if kept := s.all.Load(); kept != nil {
+		for _, p := range *kept {
+			if p.Until.After(now) && !p.inForce(now) {
 				all = append(all, p.Pause)
 			}
 		}
@@ -78,7 +111,7 @@ func (s *Pauses) remaining(c *filter.Client, now time.Time) (remaining time.Dura
 		return 0
 	}
 	for i := range *all {
-		if p := &(*all)[i]; p.covers(c) {
+		if p := &(*all)[i]; p.inForce(now) && p.covers(c) {
 			remaining = max(remaining, p.Until.Sub(now))
 		}
 	}
@@ -92,7 +125,7 @@ func (p *pause) covers(c *filter.Client) bool {
 	case p.network.IsValid():
 		return p.network.Contains(c.Addr.Unmap())
 	}
-	return p.Who == c.User || slices.Contains(c.Groups, p.Who)
+	return strings.EqualFold(p.Who, c.User) || slices.ContainsFunc(c.Groups, func(g string) bool { return strings.EqualFold(g, p.Who) })
 }
 
 // lifts reports whether a pause keeps a rule from matching. Findings on locked lists are

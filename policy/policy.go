@@ -45,9 +45,12 @@ type Policy struct {
 
 	// Whom it covers. A key that is not given covers everybody.
 	Networks []Network `yaml:"networks" names:"people"`
-	Users    []string  `yaml:"users" names:"people"`  // compared as they are written
+	Users    []string  `yaml:"users" names:"people"`  // in any case of letters
 	Groups   []string  `yaml:"groups" names:"people"` // one of the client's groups suffices
-	Schedule Schedule  `yaml:"schedule"`
+	// Unknown covers clients whose groups cannot be had now, such as while a directory does not
+	// answer, too. Without a policy that does, the strictest of those that may be theirs applies.
+	Unknown  bool     `yaml:"unknown"`
+	Schedule Schedule `yaml:"schedule"`
 
 	Rules []Rule `yaml:"rules"` // the first that matches decides
 
@@ -68,6 +71,9 @@ type Policy struct {
 	// Patience is how long a body is held while its verdict is undecided. After that, the
 	// judged part passes, piece by piece. "hold" waits for the end. Default: 300ms.
 	Patience Patience `yaml:"patience"`
+	// Trickle is how often a byte of a file is sent to a client that is no browser while a scanner
+	// looks at the file, so that the client does not give up; 1s or more. Default: never.
+	Trickle Duration `yaml:"trickle"`
 
 	Limits []Limit `yaml:"limits"` // on requests and on queries
 	Quotas []Quota `yaml:"quotas"` // per day
@@ -110,19 +116,28 @@ type Rule struct {
 	Signature []uint32 `yaml:"signature"`
 	Priority  int      `yaml:"priority"`
 	Obey      bool     `yaml:"obey"`
+	// Wrapped says whether the categories are those of addresses inside the one that is asked, as
+	// translators and redirects have them (checks.category.deep): true for these alone, false for
+	// none of them. Without it they count, except in allow rules.
+	Wrapped *bool `yaml:"wrapped"`
 	// Unless are categories that keep the rule from matching.
 	Unless []string `yaml:"unless"`
 
-	Host      []string          `yaml:"host"`      // "example.com" includes subdomains; "*" is any host
-	URL       []string          `yaml:"url"`       // RE2, ignoring case, on the decoded host, path and query
+	Host []string `yaml:"host"` // "example.com" includes subdomains; "*" is any host
+	URL  []string `yaml:"url"`  // RE2, ignoring case, on the decoded host, path and query
+	// FullURL are expressions on the URL as it was sent, with scheme, port and case; of a tunnel, host
+	// and port. Of those that begin with "!" none may match, of the others one has to.
+	FullURL   []string          `yaml:"full-url"`
 	Extension []string          `yaml:"extension"` // of the path, or of the name in Content-Disposition
 	Type      []string          `yaml:"type"`      // media type of the response: "text/html", "image/*"
 	Header    map[string]string `yaml:"header"`    // field of the request to RE2, ignoring case; all must match
 	JA4       []string          `yaml:"ja4"`       // fingerprint of the TLS hello
 	Agent     []string          `yaml:"agent"`     // RE2, ignoring case, on User-Agent
 	Referer   []string          `yaml:"referer"`   // host of the referring page, as in Host; the client can forge it
-	Method    []string          `yaml:"method"`
-	Search    []string          `yaml:"search"` // words or phrases in a search at a known engine
+	Method    []string          `yaml:"method"`    // "CONNECT" is a tunnel
+	Port      []string          `yaml:"port"`      // of the host: "8080", "8000-8100"
+	Scheme    []string          `yaml:"scheme"`    // of the URL: "http", "https", "ftp"; tunnels have none
+	Search    []string          `yaml:"search"`    // words or phrases in a search at a known engine
 	// Query are DNS record types ("AAAA", "HTTPS", "TYPE65"): the rule matches only queries of
 	// these types.
 	Query    []string `yaml:"query"`

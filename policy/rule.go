@@ -2,8 +2,12 @@ package policy
 
 import (
 	"bytes"
+	"fmt"
+	"net"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 	"shuultuur/lib/ascii"
 	"shuultuur/lib/message"
 	"shuultuur/lib/metric"
+	"shuultuur/lib/setting"
 	"shuultuur/policy/pattern"
 	"shuultuur/policy/preset"
 	"shuultuur/policy/schedule"
@@ -37,6 +42,7 @@ type rule struct {
 	over     int
 	found    bool   // the rule names categories, one of which must be found
 	finds    uint64 // the checks that can report one of them
+	wrapped  *bool  // see Rule
 	unless   uint64 // the checks that can report an unless category
 	warnFor  time.Duration
 	to       target
@@ -59,12 +65,15 @@ type rule struct {
 type conditions struct {
 	when     schedule.Hours
 	methods  []string
-	exts     []string // in lower case, with the dot
-	extTypes []string // media types of these
+	schemes  []string   // in lower case
+	ports    []portSpan // nil for any
+	exts     []string   // in lower case, with the dot
+	extTypes []string   // media types of these
 	headers  []headerPattern
 	agents   pattern.Patterns
 	referer  pattern.Hosts
 	urls     pattern.Patterns
+	full     fullURLs
 	search   [][]byte      // in the form of searched
 	forms    *search.Forms // words of search in braces
 	types    []string      // in lower case; "image/" for image/*
@@ -73,6 +82,8 @@ type conditions struct {
 	sent     *uploadConditions // nil if there are none
 
 	needsRequest bool // some condition needs the request head
+	tunnels      bool // it may hold for a tunnel: all that it needs is that it is one, and its URL
+	onlyTunnels  bool // its only method is CONNECT
 	// varies says that two requests for the same URL may get different answers: then a learned
 	// verdict is valid only for requests with the same answer.
 	varies bool
@@ -107,8 +118,17 @@ func (r *conditions) hold(w *walk) answer {
 		}
 		return no
 	}
+	if r.ports != nil && !hasPort(r.ports, portOf(t)) {
+		return no
+	}
 	if r.needsRequest {
 		if w.stage < filter.Request {
+			if r.tunnels && t.Proto == filter.TLS && r.full.match(t) {
+				return yes
+			}
+			if r.onlyTunnels && t.Proto == filter.TLS {
+				return no // what is inside has other methods
+			}
 			return w.laterThan(filter.Request)
 		}
 		if a = r.request(w); a == no {
@@ -161,6 +181,9 @@ func (r *conditions) request(w *walk) answer {
 	if r.methods != nil && (q == nil || !slices.Contains(r.methods, q.Method)) {
 		return no
 	}
+	if r.schemes != nil && (q == nil || !slices.Contains(r.schemes, q.Scheme)) {
+		return no
+	}
 	if r.referer != nil && (q == nil || !r.referer.HasURL(q.Get("Referer"))) {
 		return no
 	}
@@ -179,7 +202,46 @@ func (r *conditions) request(w *walk) answer {
 	if r.urls != nil && !r.urls.Match(w.url()) {
 		return no
 	}
+	if !r.full.match(w.t) {
+		return no
+	}
 	return a
+}
+
+// fullURLs are expressions on URLs as they were sent: of some, one matches, and of others none does.
+type fullURLs struct{ some, none []*regexp.Regexp }
+
+func compileFullURLs(texts []string) (f fullURLs, err error) {
+	for i, s := range texts {
+		s, not := strings.CutPrefix(s, "!")
+		if s == "" || len(s) > 4096 {
+			return f, setting.At(fmt.Sprintf("full-url[%d]", i), fmt.Errorf("the expression has %d bytes; write one of 1 to 4096", len(s)))
+		}
+		x, err := regexp.Compile(s)
+		if err != nil {
+			return f, setting.At(fmt.Sprintf("full-url[%d]", i), fmt.Errorf("%q is not a regular expression of RE2: %w", s, err))
+		}
+		if not {
+			f.none = append(f.none, x)
+		} else {
+			f.some = append(f.some, x)
+		}
+	}
+	return f, nil
+}
+
+func (f *fullURLs) any() bool { return len(f.some)+len(f.none) > 0 }
+
+func (f *fullURLs) match(t *filter.Transaction) bool {
+	if !f.any() {
+		return true
+	}
+	url := t.URL
+	if t.Proto == filter.TLS {
+		url = net.JoinHostPort(t.Host, strconv.Itoa(int(portOf(t))))
+	}
+	matches := func(x *regexp.Regexp) bool { return x.MatchString(url) }
+	return url != "" && (len(f.some) == 0 || slices.ContainsFunc(f.some, matches)) && !slices.ContainsFunc(f.none, matches)
 }
 
 func (r *conditions) extension(w *walk) answer {
@@ -188,7 +250,7 @@ func (r *conditions) extension(w *walk) answer {
 	}
 	path := w.url()[len(w.t.Host):w.scratch().query]
 	if hasExtension(path, r.exts) {
-		return yes
+		return w.unlessPage(path)
 	}
 	if i := bytes.IndexByte(path, ';'); i >= 0 && hasExtension(path[:i], r.exts) {
 		return yes
@@ -205,6 +267,31 @@ func (r *conditions) extension(w *walk) answer {
 	return r.extensionOfType(w)
 }
 
+// dotCom ends names of sites and of programs.
+var dotCom = []string{".com"}
+
+// unlessPage is the answer for a path that ends like a file. Pages about sites end in ".com", too, as
+// programs once did: there the type of the response decides.
+func (w *walk) unlessPage(path []byte) answer {
+	switch {
+	case !hasExtension(path, dotCom), w.last < filter.Response:
+		return yes
+	case w.stage < filter.Response:
+		return maybe
+	}
+	typ := w.t.Content().Type()
+	switch {
+	case typ == "" && w.stage < filter.ResponseBody && w.last >= filter.ResponseBody:
+		return maybe
+	case w.stage >= filter.ResponseBody && w.t.Body != nil:
+		typ = w.t.Body.Type()
+	}
+	if typ == "text/html" || typ == "application/xhtml+xml" {
+		return no
+	}
+	return yes
+}
+
 // extensionOfType compares with the extensions of files of the effective type, so that
 // renaming does not hide a program. Where the type is vague, the first bytes decide.
 func (r *conditions) extensionOfType(w *walk) answer {
@@ -217,12 +304,30 @@ func (r *conditions) extensionOfType(w *walk) answer {
 	case w.stage < filter.ResponseBody:
 		return w.laterThan(filter.ResponseBody)
 	case w.t.Body != nil:
-		typ = w.t.Body.SniffedType()
+		if typ = w.t.Body.SniffedType(); typ == "application/zip" && w.named(inZip) {
+			return no
+		}
 	}
 	if slices.Contains(r.extTypes, typ) {
 		return yes
 	}
 	return no
+}
+
+// inZip are extensions of files that begin like a ZIP archive, and are something else to people.
+var inZip = strings.Fields(`.docx .docm .dotx .dotm .xlsx .xlsm .xltx .xltm .xlsb .pptx .pptm .potx .potm .ppsx .ppsm .vsdx .xps .oxps
+	.odt .ods .odp .odg .odf .odb .ott .ots .otp .epub .pages .numbers .key .jar .war .ear .aar .apk .apks .xapk .aab .ipa .xpi .crx .kmz
+	.sb3 .sb2 .cbz .whl .egg .nupkg .vsix .usdz .3mf .mscz .mcworld .mcpack .mcaddon .mctemplate .gsheet .ggb .h5p .mxl .idml .sketch .xap .xmind .twbx .pbix`)
+
+// named reports whether the path, or the name that the origin gives, has one of these extensions.
+func (w *walk) named(exts []string) bool {
+	if v := w.t.Response.Get("Content-Disposition"); v != nil {
+		if name := fileName(v, w.scratch()); name != nil {
+			return hasExtension(name, exts)
+		}
+	}
+	path, _, _ := bytes.Cut(w.url()[len(w.t.Host):w.scratch().query], []byte(";"))
+	return hasExtension(path, exts)
 }
 
 // isGeneric reports whether a media type does not identify a kind of file.
@@ -358,6 +463,41 @@ func equalFold(a []byte, b string) bool {
 	return true
 }
 
+// A portSpan is the ports from one to another.
+type portSpan struct{ from, to uint16 }
+
+func hasPort(all []portSpan, port uint16) bool {
+	return slices.ContainsFunc(all, func(s portSpan) bool { return s.from <= port && port <= s.to })
+}
+
+// portOf returns the port that a transaction goes to; 0 for none.
+func portOf(t *filter.Transaction) uint16 {
+	switch {
+	case t.Port != 0 || t.Proto == filter.DNS:
+		return t.Port
+	case t.Request != nil && t.Request.Scheme == "http":
+		return 80
+	}
+	return 443
+}
+
+// compilePorts reads ports and ranges of ports.
+func compilePorts(texts []string) (all []portSpan, err error) {
+	for i, s := range texts {
+		from, to, ranged := strings.Cut(s, "-")
+		if !ranged {
+			to = from
+		}
+		a, err1 := strconv.ParseUint(from, 10, 16)
+		b, err2 := strconv.ParseUint(to, 10, 16)
+		if err1 != nil || err2 != nil || a == 0 || a > b {
+			return nil, setting.At(fmt.Sprintf("port[%d]", i), fmt.Errorf("%q is neither a port nor a range of ports such as 8000-8100", s))
+		}
+		all = append(all, portSpan{uint16(a), uint16(b)})
+	}
+	return all, nil
+}
+
 type headerPattern struct {
 	name string // lower case
 	pattern.Pattern
@@ -378,8 +518,12 @@ type policy struct {
 	name   string
 	users  map[string]struct{}
 	groups map[string]struct{}
-	when   schedule.Hours
-	rules  []*rule
+	// unknown says that it covers clients whose groups are unknown, too; severity is compared
+	// among the policies that may be such a client's.
+	unknown  bool
+	severity []int
+	when     schedule.Hours
+	rules    []*rule
 	meanings
 	checks   []int               // the checks to ask, cheap ones first
 	always   ruleSet             // rules that name no category
@@ -413,6 +557,7 @@ type meanings struct {
 // A readingMode is how bodies are read.
 type readingMode struct {
 	patience  time.Duration
+	trickle   time.Duration
 	disguised bool
 	watchedThemes
 }
@@ -425,6 +570,18 @@ type ref struct {
 	rule   int
 	scored bool // only with a score above the rule's limit
 	unless bool
+}
+
+// means reports whether a finding is of the kind that the rule asks for. What an address contains
+// is no reason to let it pass.
+func (r ref) means(f *filter.Finding, of *rule) bool {
+	switch {
+	case r.scored && f.Score <= of.over:
+		return false
+	case r.unless || of.action == filter.Allow:
+		return !f.Wrapped
+	}
+	return of.wrapped == nil || *of.wrapped == f.Wrapped
 }
 
 type ruleSet [ruleWords]uint64

@@ -17,7 +17,8 @@ import (
 
 // The names under which a client returns its tokens. A warn page links to the same URL with
 // the parameter, and a click spends its token. In return the server puts another token into
-// the cookie of that host, and redirects the client.
+// the cookie of that site, and redirects the client. So the click also covers what the page loads
+// from other hosts of its site.
 const (
 	// Cookie holds tokens joined by ".", newest first; those beyond MaxTokens are ignored.
 	Cookie    = "shuultuur"
@@ -27,9 +28,9 @@ const (
 // A token is base64url, unpadded, of
 //
 //	8 bytes   expiry, Unix time in nanoseconds, big endian
-//	32 bytes  HMAC-SHA256 of use, policy, rule, host, client address, user and expiry
+//	32 bytes  HMAC-SHA256 of use, policy, rule, site, client address, user and expiry
 //
-// so that it reveals nothing and is valid for one rule, host and client. No two pages have the
+// so that it reveals nothing and is valid for one rule, site and client. No two pages have the
 // same token, since they are not made in the same nanosecond.
 const tokenSize = 8 + sha256.Size
 
@@ -53,9 +54,10 @@ func (w *walk) token(u use, r *rule) string {
 func (w *walk) sign(dst []byte, u use, r *rule, expiry int64) []byte {
 	m := hmac.New(sha256.New, w.e.key)
 	addr, _ := w.t.Client.Addr.MarshalBinary()
+	site, _ := filter.Site(w.t.Host)
 	// Each part is preceded by its length, so that different parts never hash the same bytes.
 	for _, part := range [][]byte{
-		[]byte(u), []byte(w.p.name), []byte(r.name), []byte(w.t.Host), addr, []byte(w.t.Client.User),
+		[]byte(u), []byte(w.p.name), []byte(r.name), []byte(site), addr, []byte(w.t.Client.User),
 	} {
 		m.Write(binary.AppendUvarint(nil, uint64(len(part))))
 		m.Write(part)
@@ -66,7 +68,7 @@ func (w *walk) sign(dst []byte, u use, r *rule, expiry int64) []byte {
 
 // Reasons why a click does not count.
 var (
-	errNoClick = errors.New("the token belongs to another client, host or settings, or is too old")
+	errNoClick = errors.New("the token belongs to another client, site or settings, or is too old")
 	errSpent   = errors.New("its token was used before")
 	errUnknown = errors.New("it is not known at the moment whether its token was used before")
 	// The state has no room for another counter.
@@ -115,7 +117,7 @@ func (e *Engine) markSpent(ctx context.Context, p *policy, token string, until t
 	return nil
 }
 
-// accepted reports whether the client has clicked through a warning of r on this host and the
+// accepted reports whether the client has clicked through a warning of r on this site and the
 // click is still valid.
 func (w *walk) accepted(r *rule) bool {
 	q := w.t.Request

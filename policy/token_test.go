@@ -158,7 +158,7 @@ func TestWarnTokens(t *testing.T) {
 		"altered sum":                 {"shuultuur=" + flip(20), page{client: anna, start: noon}, e, false},
 		"altered time":                {"shuultuur=" + flip(7), page{client: anna, start: noon}, e, false},
 		"cut":                         {"shuultuur=" + token[:len(token)-1], page{client: anna, start: noon}, e, false},
-		"another host":                {"shuultuur=" + token, page{client: anna, start: noon, host: "www.example.com"}, e, false},
+		"another site":                {"shuultuur=" + token, page{client: anna, start: noon, host: "www.example.org"}, e, false},
 		"another address":             {"shuultuur=" + token, page{client: filter.Client{Addr: netip.MustParseAddr("10.1.2.4"), User: "anna"}, start: noon}, e, false},
 		"another user":                {"shuultuur=" + token, page{client: filter.Client{Addr: anna.Addr}, start: noon}, e, false},
 		"another policy":              {"shuultuur=" + token, page{client: anna, start: noon}, engine("q", key), false},
@@ -233,4 +233,18 @@ func FuzzToken(f *testing.F) {
 			t.Errorf("the forged cookie %q was accepted", cookie)
 		}
 	})
+}
+
+// TestAClickCoversTheSite: the page's pictures and scripts come from other hosts of it.
+func TestAClickCoversTheSite(t *testing.T) {
+	e := newEngine(t, []Rule{{Name: "w", Action: "warn", Host: []string{"shop.example", "other.example", "10.0.0.1"}}}, list(nil))
+	tr, _ := page{host: "www.shop.example"}.judge(t, e)
+	cookie := clicked(t, e, tr)
+	for host, want := range map[string]filter.Action{
+		"www.shop.example": filter.Pass, "shop.example": filter.Pass, "a.cdn.shop.example": filter.Pass, "other.example": filter.Warn, "10.0.0.1": filter.Warn,
+	} {
+		if tr, _ := (page{host: host, request: []string{"Cookie", "shuultuur=" + cookie}}).judge(t, e); tr.Verdict.Action != want {
+			t.Errorf("%s after the click on www.shop.example: got %v, want %v", host, tr.Verdict.Action, want)
+		}
+	}
 }

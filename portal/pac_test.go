@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/dop251/goja"
+
+	"shuultuur/lib/setting"
 )
 
 // engine runs the script like a browser and returns its function.
@@ -132,4 +134,24 @@ func (p *patterns) direct(host string) bool {
 		}
 	}
 	return false
+}
+
+// TestWithTicketsTheProxyHasItsName: a client asks for a ticket of the name that it was given.
+func TestWithTicketsTheProxyHasItsName(t *testing.T) {
+	for _, tt := range []struct {
+		name, listen string
+		named        bool
+		want         string
+	}{
+		{"gate.school.example", "10.1.0.1:8080", true, "gate.school.example:8080"},
+		{"gate.school.example", "10.1.0.1:8080", false, "10.1.0.1:8080"},
+		{"gate.school.example", "0.0.0.0:8080", true, "gate.school.example:8080"},
+		{"10.1.0.1", "10.1.0.2:8080", true, "10.1.0.2:8080"},
+		{"", "10.1.0.1:8080", true, "10.1.0.1:8080"},
+	} {
+		p := (&Config{Name: tt.name}).Place(Doors{Proxy: []setting.Address{setting.Address(tt.listen)}, Named: tt.named})
+		if p.Proxy != tt.want {
+			t.Errorf("%+v: the proxy is %q", tt, p.Proxy)
+		}
+	}
 }

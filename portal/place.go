@@ -14,6 +14,7 @@ import (
 type Doors struct {
 	Plain, TLS []setting.Address // of the portal
 	Proxy      []setting.Address
+	Named      bool // clients have to know the proxy by its name, as they have for tickets
 
 	DNSName      string // of the name server; "" is the portal's name
 	DNSPath      string // of DNS over HTTPS; "" is /dns-query
@@ -29,6 +30,7 @@ func (c *Config) Place(d Doors) (p Place) {
 			p.Name = at.String()
 		}
 	}
+	p.Plain, p.TLS = d.Plain, d.TLS
 	p.URL, p.Proxy = d.url(p.Name), d.proxy(p.Name)
 	p.DNS = d.dns(cmp.Or(d.DNSName, p.Name))
 	return p
@@ -59,6 +61,9 @@ func (d *Doors) proxy(name string) string {
 		host := at.Addr().String()
 		if at.Port() == 0 {
 			continue // the system chooses the port
+		}
+		if _, err := netip.ParseAddr(name); d.Named && err != nil && name != "" {
+			host = name
 		}
 		if at.Addr().IsUnspecified() {
 			if host = name; host == "" {

@@ -11,6 +11,7 @@ package portal
 
 import (
 	"context"
+	"crypto/tls"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ import (
 	"shuultuur/identity/session"
 	"shuultuur/intercept"
 	"shuultuur/lib/setting"
+	"shuultuur/lib/shares"
 	"shuultuur/text"
 )
 
@@ -56,6 +58,8 @@ type Place struct {
 	Proxy string // host:port of this gateway's proxy, or ""
 	DNS   DNS
 	Key   []byte // seals cookies
+
+	Plain, TLS []setting.Address // of the portal
 }
 
 // Pages are the pages for one version of the settings. They are immutable.
@@ -107,7 +111,7 @@ func newRoute(c *Route, at *Place) (*route, error) {
 	r := &route{groups: c.Groups, policies: c.Policies}
 	for i, s := range c.Networks {
 		n, err := netip.ParsePrefix(s)
-		if a, single := netip.ParseAddr(s); single == nil {
+		if a, single := setting.Client(s); single == nil {
 			n, err = netip.PrefixFrom(a, a.BitLen()), nil
 		}
 		if err != nil {
@@ -129,7 +133,9 @@ func (r *route) covers(c *filter.Client, policy func() string) bool {
 	if len(r.nets) > 0 && !slices.ContainsFunc(r.nets, func(n netip.Prefix) bool { return n.Contains(c.Addr) }) {
 		return false
 	}
-	if len(r.groups) > 0 && !slices.ContainsFunc(r.groups, func(g string) bool { return slices.Contains(c.Groups, g) }) {
+	if len(r.groups) > 0 && !slices.ContainsFunc(r.groups, func(g string) bool {
+		return slices.ContainsFunc(c.Groups, func(has string) bool { return strings.EqualFold(has, g) })
+	}) {
 		return false
 	}
 	return len(r.policies) == 0 || slices.Contains(r.policies, policy())
@@ -152,9 +158,23 @@ type Engine struct {
 	Session   time.Duration  // how long a sign-in is valid
 	Start     func(session.Session) error
 	End       func(addr netip.Addr) error
+	// SignInID returns the identifier of a new sign-in, Stands reports whether it still counts,
+	// and SignOut ends the session of an address and a sign-in, "" for none, everywhere.
+	SignInID func(user, source string) string
+	Stands   func(user, source, id string) bool
+	SignOut  func(addr netip.Addr, id string) error
+	// Own returns the name here of the person whom an issuer knows as a subject and calls name:
+	// another one, if another subject has that name.
+	Own func(name, issuer, subject string) (string, error)
+	// Wanted reports whether a policy names a group; nil if none does.
+	Wanted func(group string) bool
+	// Withdraw ends all sessions of a user from one source.
+	Withdraw func(user, source string) error
 	// Regroup replaces the groups in a user's sessions from one source.
 	Regroup func(user, source string, groups []string) error
 	Texts   text.Choice            // for pages
+	TLS     *tls.Config            // of the portal; nil if it has no certificate
+	Trusted []netip.Prefix         // networks of proxies in front, which name their clients
 	Root    func() *intercept.Root // certificate that devices should trust; nil if there is none
 }
 
@@ -165,12 +185,14 @@ type Server struct {
 	log      *slog.Logger
 	devices  devices
 	renewals renewals
+	passes   passes
 }
 
-// NewServer returns a server that answers with the engine given to
-// [Server.Use].
-func NewServer(log *slog.Logger) *Server {
+// NewServer returns a server that answers with the engine given to [Server.Use]. file keeps those
+// who have signed in at a provider for the next start; "" for none.
+func NewServer(log *slog.Logger, file string) *Server {
 	s := &Server{mux: http.NewServeMux(), log: log}
+	s.renewals.file = file
 	s.devices.of = map[string]*waiting{}
 	s.devices.ctx, s.devices.stop = context.WithCancel(context.Background())
 	cross := http.NewCrossOriginProtection()
@@ -185,6 +207,7 @@ func NewServer(log *slog.Logger) *Server {
 		"GET /profile/root.cer":               s.root,
 		"GET /captive-portal":                 s.captive,
 		"GET /sign-in":                        s.signInPage,
+		"GET /sign-in/pass":                   s.passed,
 		"POST /sign-in":                       s.password,
 		"POST /sign-in/provider":              s.begin,
 		"GET /sign-in/callback":               s.callback,
@@ -203,11 +226,15 @@ func (s *Server) Use(e *Engine) error {
 		return errors.New("portal: an engine needs Pages and Identify")
 	}
 	s.engine.Store(e)
+	s.readRenewals(e.Provider)
 	return nil
 }
 
 // Close ends waiting sign-ins of devices and the renewal of groups.
-func (s *Server) Close() { s.devices.close() }
+func (s *Server) Close() {
+	s.devices.close()
+	s.keepRenewals()
+}
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -216,18 +243,46 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
-	if s.engine.Load() == nil {
+	e := s.engine.Load()
+	if e == nil {
 		http.Error(w, "the gateway starts", http.StatusServiceUnavailable)
 		return
 	}
-	s.mux.ServeHTTP(w, r)
+	s.mux.ServeHTTP(w, e.fromClient(r))
 }
+
+// maxConnections bounds the connections to one address; no client holds all of them.
+const maxConnections = 2048
 
 // Serve answers on l until ctx ends. Then it gives requests in progress a
 // moment to finish.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 32 << 10,
+	return s.serve(ctx, &listener{shares.Listen(l, maxConnections), s})
+}
+
+// ServeTLS is Serve over TLS, with the present certificate.
+func (s *Server) ServeTLS(ctx context.Context, l net.Listener) error {
+	return s.serve(ctx, tls.NewListener(&listener{shares.Listen(l, maxConnections), s}, s.tls()))
+}
+
+// tls returns the settings of TLS, which use the present certificate for each handshake.
+func (s *Server) tls() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if e := s.engine.Load(); e != nil && e.TLS != nil {
+			return e.TLS, nil
+		}
+		return nil, errors.New("the portal has no certificate")
+	}}
+}
+
+// server returns the server of connections, whose requests outlive ctx.
+func (s *Server) server(ctx context.Context) *http.Server {
+	return &http.Server{Handler: s, ReadHeaderTimeout: headTime, ReadTimeout: 20 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
+}
+
+func (s *Server) serve(ctx context.Context, l net.Listener) error {
+	h := s.server(ctx)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

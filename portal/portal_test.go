@@ -51,7 +51,7 @@ func (tooOften) RetryAfter() (int, time.Duration) {
 // newGate returns a portal where anna signs in with a password.
 func newGate(t *testing.T, cfg Config, at Place, change func(*Engine)) *gate {
 	t.Helper()
-	g := &gate{Server: NewServer(slog.New(slog.DiscardHandler))}
+	g := &gate{Server: NewServer(slog.New(slog.DiscardHandler), "")}
 	t.Cleanup(g.Close)
 	pages, err := New(cfg, at)
 	if err != nil {
@@ -128,7 +128,7 @@ func cookieNamed(r *http.Response, name string) *http.Cookie {
 }
 
 func TestBeforeThereAreSettingsThePortalSaysSo(t *testing.T) {
-	g := &gate{Server: NewServer(slog.New(slog.DiscardHandler))}
+	g := &gate{Server: NewServer(slog.New(slog.DiscardHandler), "")}
 	defer g.Close()
 	if r := g.ask("10.0.0.1", "GET", "/", nil); r.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("the status is %d, want 503", r.StatusCode)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +21,8 @@ import (
 
 const (
 	maxForm      = 16 << 10
-	loginCookie  = "shuultuur-login"  // for a sign-in in progress
+	loginCookie  = "shuultuur-login-" // for a sign-in in progress; its state follows, since two tabs may sign in at once
+	againCookie  = "shuultuur-again"  // somebody has signed out: the provider is to ask for the password
 	memberCookie = "shuultuur-member" // names the person who signed in with this browser
 	deviceCookie = "shuultuur-device" // for a device that waits for its code
 	maxDevices   = 256                // most devices that wait at once
@@ -33,6 +35,7 @@ type membership struct {
 	Groups []string  `json:"g"`
 	Source string    `json:"s"`
 	Until  time.Time `json:"t"`
+	ID     string    `json:"i"` // of the sign-in, which may have been ended
 }
 
 // cookie sets a cookie for a time, which scripts cannot read. An empty value
@@ -89,8 +92,15 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	addr := remote(r)
 	c := e.Identify(r.Context(), addr)
 	var m membership
-	if sealed := cookieOf(r, memberCookie); sealed != "" && c.User == "" && e.Pages.box.Open(sealed, &m) == nil && time.Now().Before(m.Until) {
-		err := e.Start(session.Session{Addr: addr, User: m.User, Groups: s.groupsOf(m), Source: m.Source, By: "portal", Until: m.Until})
+	known := false // the browser shows who it is
+	if sealed := cookieOf(r, memberCookie); sealed != "" {
+		known = e.Pages.box.Open(sealed, &m) == nil && time.Now().Before(m.Until) && m.ID != "" && e.stands(&m)
+	}
+	if known && c.User == m.User && s.sendOn(w, r, e, m, to) {
+		return
+	}
+	if known && c.User != m.User && c.Source != "address" { // what it shows outranks what is known of its address
+		err := e.Start(session.Session{Addr: addr, User: m.User, Groups: s.groupsOf(m), Source: m.Source, By: "portal", ID: m.ID, Until: m.Until})
 		if err == nil {
 			s.redirect(w, r, to)
 			return
@@ -98,6 +108,11 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 		s.log.Warn("a session of the portal does not begin", "error", err)
 	}
 	s.show(w, r, http.StatusOK, e.form(&view{User: c.User, To: to}))
+}
+
+// stands reports whether the sign-in of a cookie has not been ended since.
+func (e *Engine) stands(m *membership) bool {
+	return e.Stands == nil || e.Stands(m.User, m.Source, m.ID)
 }
 
 // captive tells a device whether it must sign in, and where (RFC 8908).
@@ -132,20 +147,24 @@ func (s *Server) redirect(w http.ResponseWriter, r *http.Request, to string) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// fitting returns the groups that fit into a session and logs that others are
-// left out.
-func (s *Server) fitting(user string, groups []string) []string {
-	fit := session.FitGroups(groups)
+// fitting returns the groups that fit into a session, those that policies name first, and logs
+// that others are left out.
+func (s *Server) fitting(e *Engine, user string, groups []string) []string {
+	fit := session.FitGroups(groups, e.Wanted)
 	if lost := len(groups) - len(fit); lost > 0 {
-		s.log.Warn("a session cannot have all groups of its user; the others do not count", "user", user, "groups", len(groups), "dropped", lost, "first", groups[len(fit)])
+		first := groups[slices.IndexFunc(groups, func(g string) bool { return !slices.Contains(fit, g) })]
+		s.log.Warn("a session cannot have all groups of its user; the others do not count, those that policies name before", "user", user, "groups", len(groups), "dropped", lost, "first", first)
 	}
 	return fit
 }
 
 // beginSession begins the session of a signed-in person.
 func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, m membership) error {
-	m.Until = time.Now().Add(e.Session)
-	if err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until}); err != nil {
+	m.Until, m.ID = time.Now().Add(e.Session), rand.Text()
+	if e.SignInID != nil {
+		m.ID = e.SignInID(m.User, m.Source)
+	}
+	if err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", ID: m.ID, Until: m.Until}); err != nil {
 		return fmt.Errorf("begin a session: %w", err)
 	}
 	sealed, err := e.Pages.box.Seal(m)
@@ -162,11 +181,21 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, e *Engine,
 // beginProviderSession is beginSession for a person who signed in at the provider. The groups
 // of this person are renewed from time to time.
 func (s *Server) beginProviderSession(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, who *oidc.User) error {
-	groups := s.fitting(who.User, who.Groups)
-	if err := s.beginSession(w, r, e, addr, membership{User: who.User, Groups: groups, Source: "oidc"}); err != nil {
+	user := who.User
+	if e.Own != nil {
+		var err error
+		if user, err = e.Own(who.User, who.Issuer, who.Subject); err != nil {
+			return fmt.Errorf("find out whose name %q is: %w", who.User, err)
+		}
+		if user != who.User {
+			s.log.Warn("another person of the provider has this name: this one has a name of its own here", "name", who.User, "user", user, "subject", who.Subject)
+		}
+	}
+	groups := s.fitting(e, user, who.Groups)
+	if err := s.beginSession(w, r, e, addr, membership{User: user, Groups: groups, Source: "oidc"}); err != nil {
 		return err
 	}
-	s.remember(who.User, renewerOf(who), groups, time.Now().Add(e.Session))
+	s.remember(user, provided{who}, groups, time.Now().Add(e.Session))
 	return nil
 }
 
@@ -185,7 +214,7 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 	addr := remote(r)
 	c, err := e.Verify(r.Context(), addr, v.Name, r.PostForm.Get("password"))
 	if err == nil {
-		err = s.beginSession(w, r, e, addr, membership{User: c.User, Groups: s.fitting(c.User, c.Groups), Source: c.Source})
+		err = s.beginSession(w, r, e, addr, membership{User: c.User, Groups: s.fitting(e, c.User, c.Groups), Source: c.Source})
 	}
 	if err == nil {
 		s.redirect(w, r, v.To)
@@ -198,6 +227,12 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 		Challenges() []string
 	}](err); refused {
 		status, v.Error = http.StatusUnauthorized, text.Mark("Wrong name or password.")
+		if why, ok := errors.AsType[interface {
+			error
+			Advice() string
+		}](err); ok && why.Advice() != "" {
+			v.Error = why.Advice() // who knows the password may know it
+		}
 	} else if l, wait := errors.AsType[interface {
 		error
 		RetryAfter() (int, time.Duration)
@@ -221,7 +256,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	if !ok || !s.hasProvider(w, r, e) {
 		return
 	}
-	to, l, err := e.Provider.Begin(r.Context(), e.callbackOf(), wanted(r.PostForm.Get("to")))
+	to, l, err := e.Provider.Begin(r.Context(), e.callbackOf(), wanted(r.PostForm.Get("to")), cookieOf(r, againCookie) != "")
 	var sealed string
 	if err == nil {
 		sealed, err = e.Provider.Seal(l)
@@ -230,7 +265,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, r, err)
 		return
 	}
-	cookie(w, r, loginCookie, sealed, oidc.LoginTime)
+	cookie(w, r, loginOf(l.State), sealed, oidc.LoginTime)
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
@@ -260,8 +295,9 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 	if !ok || !s.hasProvider(w, r, e) {
 		return
 	}
-	l, err := e.Provider.Open(cookieOf(r, loginCookie))
-	cookie(w, r, loginCookie, "", 0) // it is valid once
+	name := loginOf(r.URL.Query().Get("state"))
+	l, err := e.Provider.Open(cookieOf(r, name))
+	cookie(w, r, name, "", 0) // it is valid once
 	var who *oidc.User
 	if err == nil {
 		who, err = e.Provider.Finish(r.Context(), l, r.URL.Query())
@@ -273,21 +309,52 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, r, err)
 		return
 	}
+	cookie(w, r, againCookie, "", 0)
 	s.redirect(w, r, l.Data)
 }
 
-// signOut ends the session of the address.
+// loginOf returns the name of the cookie for the sign-in with a state.
+func loginOf(state string) string {
+	state = strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
+			return c
+		}
+		return -1
+	}, state)
+	return loginCookie + state[:min(len(state), 12)]
+}
+
+// signOut ends the session of the address and the sign-in of this browser, and leaves the
+// provider, too, where it offers that. Where it does not, it asks for the password the next time.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
 	if !ok {
 		return
 	}
+	var m membership
+	if e.Pages.box.Open(cookieOf(r, memberCookie), &m) != nil {
+		m = membership{}
+	}
+	provided := e.Provider != nil && (m.Source == "oidc" || e.Identify(r.Context(), remote(r)).Source == "oidc")
 	cookie(w, r, memberCookie, "", 0)
-	if err := e.End(remote(r)); err != nil {
+	if provided {
+		cookie(w, r, againCookie, "1", session.MaxTime)
+	}
+	end := func() error { return e.End(remote(r)) }
+	if e.SignOut != nil {
+		end = func() error { return e.SignOut(remote(r), m.ID) }
+	}
+	if err := end(); err != nil {
 		s.show(w, r, http.StatusServiceUnavailable, &view{Title: text.Mark("Sign out"), Error: s.texts(r).Say("The session could not be ended: {error}", "error", err.Error())})
 		return
 	}
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	to := "/"
+	if provided {
+		if at := e.Provider.SignOut(r.Context()); at != "" {
+			to = at
+		}
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 // devices are those whose code has not been typed yet.

@@ -3,9 +3,11 @@ package proxy
 import (
 	"net/netip"
 	"sync"
+
+	"shuultuur/proxy/fair"
 )
 
-// clients counts the connections of each client address.
+// clients counts the connections of each client, as package fair tells them apart.
 type clients struct {
 	mu sync.Mutex
 	n  map[netip.Addr]int
@@ -22,6 +24,7 @@ const (
 // returns false if a already has most connections, or would take one that is reserved for
 // others.
 func (c *clients) enter(a netip.Addr, most int, open, all int64) bool {
+	a = fair.Client(a)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.n[a]
@@ -33,6 +36,7 @@ func (c *clients) enter(a netip.Addr, most int, open, all int64) bool {
 }
 
 func (c *clients) leave(a netip.Addr) {
+	a = fair.Client(a)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n[a]--; c.n[a] <= 0 {

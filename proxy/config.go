@@ -33,7 +33,7 @@ type Config struct {
 
 	Connections setting.Count `yaml:"connections"` // concurrent, per listener; default 8192, fewer if the limit of open files is low
 	PerClient   setting.Count `yaml:"per-client"`  // concurrent, of one address; default unlimited, but a quarter of Connections is reserved for addresses that have few
-	Requests    setting.Count `yaml:"requests"`    // requests in progress, until their response begins; fewer if the processors are overloaded; default 2048
+	Requests    setting.Count `yaml:"requests"`    // requests in progress, until their response begins or they have waited for their origin for the policy's patience; fewer if the processors are overloaded; default 2048
 	Queue       setting.Count `yaml:"queue"`       // requests that wait for their turn; default Connections
 
 	Idle     setting.Duration `yaml:"idle"`      // of a client connection between requests; default 60s

@@ -33,6 +33,7 @@ type conn struct {
 	counted bool        // it is counted in Proxy.clients
 	idle    atomic.Bool // between two requests
 	aborted atomic.Bool // ended by another goroutine
+	vigil   vigil       // over the current request
 	until   time.Time   // current deadline of c
 	lost    bool        // bytes of the client were not read: linger before closing
 
@@ -42,6 +43,7 @@ type conn struct {
 	tunnel  atomic.Pointer[tunnel.Tunnel] // opened by the request, nil if none
 	body    requestBody                   // of the current request
 	streams atomic.Pointer[streams.Conn]  // the HTTP/2 client, nil if it speaks HTTP/1
+	to      message.Steady                // c, for writing
 	out     []byte                        // a head to send; nil between requests
 	tail    []byte                        // end of a chunked body
 	parts   [][]byte                      // of one write
@@ -52,6 +54,8 @@ type conn struct {
 func newConn(p *Proxy) *conn {
 	c := &conn{p: p, r: message.NewReader(nil, readSize, p.head)}
 	c.body = requestBody{c: c, ended: make(chan struct{}, 1)}
+	c.r.Steady(c.body.arm)
+	c.to.Arm = func() { c.arm(time.Now(), p.answer) }
 	c.x.init(p, c)
 	c.x.ex.ClientLeft = func() bool { return left(c) }
 	return c
@@ -63,9 +67,11 @@ func (c *conn) open(l *listener, socket net.Conn, s *upstream.Session) {
 	c.l, c.ctx, c.c, c.socket = l, l.ctx, socket, socket
 	c.tcp, _ = socket.(*net.TCPConn)
 	c.r.Reset(socket)
+	c.r.Tickets(c.p.engine.Load().Tickets)
 	c.until = time.Time{}
 	c.idle.Store(false)
 	c.aborted.Store(false)
+	c.vigil.reset()
 	addr := peerAddr(socket)
 	c.x.open(l.ctx, addr, contains(c.p.trusted, addr))
 }
@@ -88,7 +94,7 @@ func (c *conn) close() {
 	c.x.close()
 	c.own.Close()
 	c.own = nil
-	c.c, c.tcp, c.socket, c.ctx, c.l = nil, nil, nil, nil, nil
+	c.c, c.tcp, c.socket, c.ctx, c.l, c.to.Conn = nil, nil, nil, nil, nil, nil
 	c.r.Reset(nil)
 	c.putOut()
 }
@@ -120,6 +126,7 @@ func (c *conn) stopIdle() {
 func (c *conn) Abort() {
 	c.aborted.Store(true)
 	c.socket.Close()
+	c.x.cancel()
 	c.x.caller.Abort()
 	if t := c.tunnel.Load(); t != nil {
 		t.Wake()
@@ -130,6 +137,7 @@ func (c *conn) Abort() {
 // it; 0 means never. Setting a deadline costs as much as parsing a head, so arm keeps one that
 // is far enough away.
 func (c *conn) arm(now time.Time, d time.Duration) {
+	c.vigil.moved.Store(now.UnixNano())
 	if d == 0 {
 		if !c.until.IsZero() {
 			c.until = time.Time{}
@@ -213,12 +221,13 @@ type requestBody struct {
 	armed  time.Time     // last time the read deadline was set
 	ended  chan struct{} // holds a token once all has been read, until whole takes it
 	all    bool          // whole has taken the token
-	broken bool          // reading was aborted
+	broken atomic.Bool   // reading was aborted
 }
 
 // begin makes b the body of the connection's current request, if it has a body.
 func (b *requestBody) begin() {
-	b.n, b.armed, b.all, b.broken = 0, time.Time{}, false, false
+	b.n, b.armed, b.all = 0, time.Time{}, false
+	b.broken.Store(false)
 	select {
 	case <-b.ended:
 	default:
@@ -229,13 +238,18 @@ func (b *requestBody) begin() {
 	}
 }
 
-// arm extends the read deadline. An upload in another goroutine calls it while the connection
+// arm extends the read deadline, before each wait for bytes of the body. An upload in another goroutine calls it while the connection
 // is written to, so it changes nothing else.
 func (b *requestBody) arm() {
 	d := b.c.p.answer
-	if now := time.Now(); d > 0 && now.Sub(b.armed) > d/8 {
-		b.armed = now
-		b.c.c.SetReadDeadline(now.Add(d))
+	now := time.Now()
+	if d == 0 || now.Sub(b.armed) <= d/8 || b.broken.Load() {
+		return
+	}
+	b.armed = now
+	b.c.c.SetReadDeadline(now.Add(d))
+	if b.broken.Load() { // meanwhile
+		b.interrupt()
 	}
 }
 
@@ -250,7 +264,6 @@ func (b *requestBody) read(n int64) {
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
-	b.arm()
 	n, err := b.FramedBody.Read(p)
 	b.read(int64(n))
 	return n, err
@@ -262,7 +275,6 @@ func (b *requestBody) Skip(n int) {
 }
 
 func (b *requestBody) Copy(w io.Writer, max int64) (int64, error) {
-	b.arm()
 	n, err := b.FramedBody.Copy(w, max)
 	b.read(n)
 	return n, err
@@ -270,15 +282,18 @@ func (b *requestBody) Copy(w io.Writer, max int64) (int64, error) {
 
 // Close aborts reading, also in another goroutine.
 func (b *requestBody) Close() error {
-	b.broken = true
-	return b.c.c.SetReadDeadline(time.Unix(1, 0))
+	b.broken.Store(true)
+	return b.interrupt()
 }
+
+// interrupt makes reading fail.
+func (b *requestBody) interrupt() error { return b.c.c.SetReadDeadline(time.Unix(1, 0)) }
 
 // isComplete reports whether the body was read completely. It waits a moment for the end, because a
 // response often arrives before the upload has noticed that it sent the last byte.
 func (b *requestBody) isComplete() bool {
-	if b.FramedBody == nil || b.all || b.broken {
-		return !b.broken
+	if b.FramedBody == nil || b.all || b.broken.Load() {
+		return !b.broken.Load()
 	}
 	timer := time.NewTimer(10 * time.Millisecond)
 	defer timer.Stop()
@@ -289,4 +304,9 @@ func (b *requestBody) isComplete() bool {
 	case <-timer.C:
 		return false
 	}
+}
+
+// rewound returns the connection of c with first before what can be read from it.
+func (c *conn) rewound(first []byte) *rewoundConn {
+	return &rewoundConn{c.c, first, c.p.answer}
 }

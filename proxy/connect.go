@@ -31,6 +31,7 @@ func (c *conn) upgrade(s *message.Response) outcome {
 	x := &c.x
 	up, down := x.ex.Sockets(s, x.ex.Record)
 	c.takeOut()
+	c.vigil.speak()
 	c.head(s, message.None, false, true, false)
 	x.t.Status = 101
 	if _, err := c.c.Write(c.out); err != nil {

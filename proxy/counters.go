@@ -23,6 +23,7 @@ const (
 	upstreamFailed
 	tlsDecrypted
 	tlsCertificateRefused
+	tlsUnreadable
 	tlsECH
 	transparentConnections
 	transparentMisdirected
@@ -40,7 +41,7 @@ var descs = [...]*metric.Desc{
 	tlsRefused:             desc("tls_refused_total", "Connections closed because they spoke TLS and no certificate is set up."),
 	proxyProtocolRefused:   desc("proxy_protocol_refused_total", "Connections closed because of a bad PROXY protocol header."),
 	requests:               desc("requests_total", "Requests read."),
-	requestsAbandoned:      desc("requests_abandoned_total", "Requests dropped because their client had gone before their turn."),
+	requestsAbandoned:      desc("requests_abandoned_total", "Requests that ended because their client had gone."),
 	overload:               desc("overload_total", "Requests and connections answered with 503."),
 	malformed:              desc("malformed_total", "Messages refused as malformed, request smuggling among them."),
 	loops:                  desc("loops_total", "Requests refused because they had passed through this gateway before."),
@@ -48,6 +49,7 @@ var descs = [...]*metric.Desc{
 	upgrades:               desc("upgrades_total", "Connections upgraded (WebSocket)."),
 	upstreamFailed:         desc("upstream_failed_total", "Requests without a valid answer from upstream."),
 	tlsDecrypted:           desc("tls_decrypted_total", "TLS connections that were decrypted."),
+	tlsUnreadable:          desc("tls_undecrypted_total", "TLS connections that cannot be decrypted: the client speaks another protocol than HTTP, or only old TLS."),
 	tlsCertificateRefused:  desc("tls_certificate_refused_total", "TLS handshakes that a client ended because of our certificate."),
 	tlsECH:                 desc("tls_ech_total", "TLS hellos that carried encrypted_client_hello, true or noise."),
 	transparentConnections: desc("transparent_connections_total", "Connections that a firewall redirected here."),
@@ -67,23 +69,3 @@ func desc(name, help string) *metric.Desc {
 type counters [tunnelsOpen + 1]atomic.Int64
 
 func (c *counters) add(what int) { c[what].Add(1) }
-
-// Collect implements metric.Collector.
-func (p *Proxy) Collect(ch chan<- metric.Metric) {
-	for what, d := range descs {
-		kind, v := metric.Gauge, int64(0)
-		switch what {
-		case requestsAllowed:
-			v = p.turns.Size()
-		case requestsQueued:
-			v = p.turns.Waiting()
-		default:
-			if v = p.counters[what].Load(); what < connectionsOpen {
-				kind = metric.Count
-			}
-		}
-		ch <- metric.New(d, kind, float64(v))
-	}
-	p.inspector.Collect(ch)
-	p.up.Collect(ch)
-}

@@ -2,13 +2,15 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,40 +23,6 @@ import (
 	"shuultuur/proxy/upstream"
 )
 
-// An Interception has everything needed to decrypt TLS connections.
-type Interception struct {
-	Authority *intercept.Authority
-	Verifier  *intercept.Verifier
-	// Wanted reports whether to decrypt connections of this client.
-	Wanted func(*filter.Transaction) bool
-	// ExceptAfter is the number of refusals of our certificate by a client within a day after
-	// which connections to that host are tunnelled for it; 0 for never.
-	ExceptAfter int
-	// Memory counts refusals on all nodes; nil counts them on this one only.
-	Memory Memory
-}
-
-// A tlsState is the state of a connection that was decrypted, was redirected to the
-// gateway, or is a tunnel with unencrypted requests. Every request on it is a separate
-// transaction.
-type tlsState struct {
-	scheme   string
-	asked    string // in a tunnel without TLS: the host of CONNECT
-	dial     string // the host to connect to: that of CONNECT
-	host     string // the judged name: that of the hello, or else of CONNECT
-	port     uint16
-	tls      upstream.TLS   // properties of the client's hello
-	orig     netip.AddrPort // original destination, according to the firewall
-	client   filter.Client
-	ja4      string           // of the hello, if needed
-	ech      bool             // the hello contained encrypted_client_hello
-	findings []filter.Finding // faults of the origin's certificate, and findings of rules in the handshakes
-	streams  bool             // the client uses HTTP/2
-	errSeen  *atomic.Bool     // err was already sent as a response; shared by all streams
-	err      error            // why the origin is unreachable, for the first request
-	stranger bool             // the client still had to sign in when the connection began
-}
-
 // protocolH2 is the name of HTTP/2 in a hello (RFC 9113 section 3.1).
 const protocolH2 = "h2"
 
@@ -64,8 +32,9 @@ type tlsOpening struct {
 	x     *request
 	d     *tlsState
 	first []byte // bytes sent by the client
+	hello *intercept.Hello
 
-	stranger error // the error that asks the client to sign in, nil if it need not
+	stranger error // why the client is not identified, nil if it is
 }
 
 // decrypt handles CONNECT of a client whose connections are decrypted. Hosts that the policy
@@ -81,12 +50,13 @@ func (c *conn) decrypt() outcome {
 		return c.openTunnel()
 	}
 	head := x.proof.established()
+	c.vigil.speak()
 	if _, err := c.c.Write(head); err != nil {
 		return x.lostClient(err)
 	}
 	t.Status, t.HeadOut = 200, int64(len(head))
 	x.yield()
-	o := tlsOpening{c: c, x: x, d: &tlsState{scheme: "https", dial: t.Host, host: t.Host, port: t.Port, client: t.Client}}
+	o := tlsOpening{c: c, x: x, stranger: x.admitted, d: &tlsState{scheme: "https", dial: t.Host, host: t.Host, port: t.Port, client: t.Client, admitted: x.admitted}}
 	return o.run(pass)
 }
 
@@ -118,6 +88,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 		c.c.Write(alert[:])
 		return closing
 	}
+	o.hello = h
 	if h.ECH {
 		c.p.counters.add(tlsECH)
 	}
@@ -127,7 +98,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 	d.ja4, d.ech = t.JA4, h.ECH
 	d.tls = upstream.TLS{ServerName: h.Host, HTTP2: slices.Contains(h.Protocols, protocolH2)}
 	switch {
-	case o.stranger != nil && !exchange.MayReach(o.stranger, h.Host):
+	case o.stranger != nil && !exchange.MayReach(o.stranger, cmp.Or(h.Host, d.host)):
 		return o.turnAway(h)
 	case d.orig.IsValid():
 		if pass = o.judgeRedirected(h); !x.intercepts() {
@@ -144,14 +115,23 @@ func (o *tlsOpening) run(pass bool) outcome {
 	if t.Verdict.Action == filter.Allow {
 		return o.tunnelUnseen("")
 	}
-	if why := o.opaque(); why != "" && pass {
+	if !pass {
+		return o.handshake(false)
+	}
+	if why := h.Unreadable(); why != "" {
+		c.p.counters.add(tlsUnreadable)
+		c.p.unreadable.note(d.pin(), why)
+		return o.tunnelUnseen("not decrypted: " + why)
+	}
+	if why := o.opaque(); why != "" {
 		return o.tunnelUnseen(why)
 	}
-	if pass {
-		pass = o.meet()
-		if t.Verdict.Action == filter.Allow {
-			return o.tunnelUnseen("")
-		}
+	pass = o.meet()
+	if t.Verdict.Action == filter.Allow {
+		return o.tunnelUnseen("")
+	}
+	if (d.err != nil || !pass) && o.leavesToHTTP() {
+		return closing
 	}
 	return o.handshake(pass)
 }
@@ -184,14 +164,6 @@ func (o *tlsOpening) judgeHello(h *intercept.Hello) (pass bool) {
 		d.host = h.Host
 	}
 	return true
-}
-
-// name returns the name for our certificate.
-func (d *tlsState) name() string {
-	if d.tls.ServerName != "" {
-		return d.tls.ServerName
-	}
-	return d.host
 }
 
 // opaque returns why a connection that should be decrypted cannot be.
@@ -286,16 +258,6 @@ func (o *tlsOpening) meet() bool {
 	return x.ex.Decide(x.ctx, filter.Name)
 }
 
-// addFindings stores findings in the handshakes for the following requests, which do not contain
-// them.
-func (d *tlsState) addFindings(found []filter.Finding) {
-	for _, f := range found {
-		if f.Check == filter.Signature {
-			d.findings = append(d.findings, f)
-		}
-	}
-}
-
 // handshake performs the handshake with the client. pass means that its requests may go on to
 // the origin; otherwise a page explains the refusal.
 func (o *tlsOpening) handshake(pass bool) outcome {
@@ -306,7 +268,7 @@ func (o *tlsOpening) handshake(pass bool) outcome {
 	if d.stranger { // one response ends the connection
 		protocols = protocols[1:]
 	}
-	conf, err := in.Authority.Config(d.name(), protocols...)
+	conf, err := in.Authority.ConfigFor(o.hello, d.name(), protocols...)
 	if err != nil {
 		x.ex.Note("no certificate: " + err.Error())
 		c.c.Write(alert[:])
@@ -314,7 +276,7 @@ func (o *tlsOpening) handshake(pass bool) outcome {
 	}
 	conf.DynamicRecordSizingDisabled = true // each record costs a system call
 	seen := append(append([]byte(nil), o.first...), c.r.Buffered()...)
-	tc := tls.Server(&rewoundConn{c.c, seen}, conf)
+	tc := tls.Server(c.rewound(seen), conf)
 	c.c.SetDeadline(deadlineIn(c.p.headTime))
 	if err := tc.HandshakeContext(x.ctx); err != nil {
 		o.handshakeFailed(err)
@@ -343,23 +305,48 @@ func (o *tlsOpening) handshakeFailed(err error) {
 	x, d, p := o.x, o.d, o.x.p
 	op, _ := errors.AsType[*net.OpError](err)
 	refused := op != nil && op.Op == "remote error" || errors.Is(err, io.EOF) || errors.Is(err, platform.ECONNRESET)
+	// Clients that use OpenSSL send the alert with TLS 1.3 in a way that this side cannot decrypt.
+	// Nothing else of the client is decrypted before it has seen our certificate.
+	var unclear string
+	if op != nil && op.Op == "local error" && strings.Contains(op.Err.Error(), "bad record MAC") {
+		refused, unclear = true, ", which may be an alert that its TLS library did not encrypt"
+	}
 	if !refused {
 		x.ex.Note("handshake with the client: " + err.Error())
 		return
 	}
 	p.counters.add(tlsCertificateRefused)
 	n := p.pinned.add(x.ctx, x.eng.Intercept, d.pin())
-	x.ex.Note("the client refused our certificate (" + err.Error() + "), " + strconv.Itoa(n) +
+	x.ex.Note("the client refused our certificate (" + err.Error() + unclear + "), " + strconv.Itoa(n) +
 		" times for this host: the root is not installed there, or the application is pinned and its host needs an allow rule" + d.echAdvice())
 }
 
-// echAdvice explains a refusal if the name in the hello may not be the one that the client
-// meant.
-func (d *tlsState) echAdvice() string {
-	if !d.ech {
-		return ""
+// leavesToHTTP reports whether the connection is to fail, so that a browser that tried https first
+// takes http: its origin cannot be reached or trusted, and no rule has refused its name.
+func (o *tlsOpening) leavesToHTTP() bool {
+	x, d := o.x, o.d
+	if d.port != 443 || d.err == nil && len(d.findings) == 0 || !x.p.answersPlain(x.ctx, d.dial) {
+		return false
 	}
-	return "; its hello carried ECH: where that is not noise, the name was the outer one, and a name server that refuses HTTPS records with ech makes clients show the true one"
+	if !x.p.fallbacks.fails(pin{x.addr, d.host}, time.Now()) {
+		return false
+	}
+	why := "its certificate has a fault"
+	if d.err != nil {
+		why = d.err.Error()
+	}
+	x.ex.Note("not completed, so that a browser that tries https first takes http: " + why)
+	return true
 }
 
-func (d *tlsState) pin() pin { return pin{d.client.Addr, d.name()} }
+// answersPlain reports whether a host accepts connections for http.
+func (p *Proxy) answersPlain(ctx context.Context, host string) bool {
+	ctx, cancel := context.WithTimeout(ctx, plainTime)
+	defer cancel()
+	c, _, err := p.up.Tunnel(ctx, host, 80)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}

@@ -18,6 +18,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ import (
 	"shuultuur/intercept"
 	"shuultuur/lib/setting"
 	"shuultuur/proxy/upstream"
+	"shuultuur/test/peer"
 )
 
 // A world is a root for clients, and an authority that signs the certificates of
@@ -559,6 +561,29 @@ func TestFingerprintsAreKnownToTheDecider(t *testing.T) {
 			t.Errorf("decrypt %v: the last call of the decider, for bytes that are not TLS, was %q", look, last)
 		}
 		mu.Unlock()
+	}
+}
+
+// TestAClientOfOpenSSLThatRefusesOurCertificate sends its alert in a way that Go cannot decrypt, with
+// TLS 1.3; it is a refusal all the same.
+func TestAClientOfOpenSSLThatRefusesOurCertificate(t *testing.T) {
+	peer.Program(t, "openssl")
+	w := newWorld(t)
+	_, addr := w.origin(t, w.leaf(t, nil), func(http.ResponseWriter, *http.Request) {})
+	r := start(t, Config{}, Engine{Intercept: w.in})
+	for _, version := range []string{"-tls1_2", "-tls1_3"} {
+		cmd := exec.CommandContext(t.Context(), "openssl", "s_client", version, "-proxy", r.addr, "-connect", addr, "-servername", "localhost", "-verify_return_error", "-no-CAfile", "-no-CApath", "-no-CAstore")
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "verify error") {
+			t.Errorf("openssl %s takes our certificate: %v, %s", version, err, out)
+		}
+	}
+	for _, x := range r.wait(2) {
+		if !strings.Contains(x.Note, "the client refused our certificate") {
+			t.Errorf("the record says %q", x.Note)
+		}
+	}
+	if s := r.Stats(); s.CertRefused != 2 {
+		t.Errorf("%d refusals counted, want 2", s.CertRefused)
 	}
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"log/slog"
 	"math"
 
 	"shuultuur/lib/platform"
@@ -13,21 +14,21 @@ const (
 	otherFiles         = 256
 )
 
-// limitFiles lowers the number of connections to the number that the limit of open files
-// permits, and logs that: a process without descriptors cannot serve any client.
-func (p *Proxy) limitFiles() {
+// limitFiles returns how many of the wanted connections the limit of open files permits, and logs if
+// they are fewer: a process without descriptors cannot serve any client.
+func limitFiles(wanted int, log *slog.Logger) int {
 	limit, _, err := platform.Files()
 	if err != nil {
-		p.log.Warn("the limit of open files is unknown", "error", err)
-		return
+		log.Warn("the limit of open files is unknown", "error", err)
+		return wanted
 	}
 	files := int64(min(limit, math.MaxInt64))
 	room := int(min(connectionsFor(files), math.MaxInt32))
-	if p.connections > room && p.connections != math.MaxInt32 {
-		p.log.Warn("the limit of open files is too low for the connections that the settings allow: raise it (systemd: LimitNOFILE, elsewhere: ulimit -n)",
-			"files", files, "wanted", int64(p.connections)*filesPerConnection+otherFiles, "connections", p.connections, "allowed", room)
+	if wanted > room && wanted != math.MaxInt32 {
+		log.Warn("the limit of open files is too low for the connections that the settings allow: raise it (systemd: LimitNOFILE, elsewhere: ulimit -n)",
+			"files", files, "wanted", int64(wanted)*filesPerConnection+otherFiles, "connections", wanted, "allowed", room)
 	}
-	p.connections = min(p.connections, room)
+	return min(wanted, room)
 }
 
 // connectionsFor returns the number of connections for which so many files suffice.

@@ -604,7 +604,7 @@ func TestVerdictsAreObeyed(t *testing.T) {
 			t.Errorf("dropping parameters from %s: got %q", query, b)
 		}
 	}
-	for name, want := range map[string]string{"noopjs:100": "200 text/javascript; charset=utf-8", "1x1.gif": "200 image/gif", "abp-resource:blank-css": "200 text/css; charset=utf-8", "chartbeat.js": "403 text/html; charset=utf-8"} {
+	for name, want := range map[string]string{"noopjs:100": "200 text/javascript; charset=utf-8", "1x1.gif": "200 image/gif", "abp-resource:blank-css": "200 text/css; charset=utf-8", "chartbeat.js": "403 text/plain; charset=utf-8"} {
 		res, _ := get(t, c, o.URL+"/stand-in/"+name)
 		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Content-Type")); got != want {
 			t.Errorf("stand-in %s: got %s, want %s", name, got, want)
@@ -713,6 +713,11 @@ func TestIdentity(t *testing.T) {
 		{"Basic eDp5", "", "127.0.0.1", "200"},
 		{"Basic eDp5", "192.0.2.7", "192.0.2.7", "200"},
 		{"Basic eDp5", "203.0.113.9, 192.0.2.7, 127.0.0.5", "192.0.2.7", "200"},
+		{"Basic eDp5", "192.0.2.7:4711", "192.0.2.7", "200"},
+		{"Basic eDp5", "[2001:db8::1]:4711, 127.0.0.5:80", "2001:db8::1", "200"},
+		{"Basic eDp5", "[2001:db8::1]", "2001:db8::1", "200"},
+		{"Basic eDp5", "\"[2001:db8::1]:4711\"", "2001:db8::1", "200"},
+		{"Basic eDp5", "192.0.2.7:", "127.0.0.1", "200"},
 		{"Basic eDp5", "junk", "127.0.0.1", "200"},
 		{"", "", "127.0.0.1", "407"},
 		{"bad", "", "127.0.0.1", "403"},
@@ -733,8 +738,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("no Retry-After in %q", got)
 		}
 	}
-	for i, x := range r.wait(7) {
-		want := [...]string{"127.0.0.1", "192.0.2.7", "192.0.2.7", "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"}[i]
+	for i, x := range r.wait(12) {
+		want := [...]string{"127.0.0.1", "192.0.2.7", "192.0.2.7", "192.0.2.7", "2001:db8::1", "2001:db8::1", "2001:db8::1", "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"}[i]
 		if x.Client.Addr.String() != want {
 			t.Errorf("record %d: client %v, want %v", i, x.Client.Addr, want)
 		}

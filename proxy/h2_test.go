@@ -40,15 +40,22 @@ func (r *rig) frames(w *world, host string) *frames {
 	r.t.Helper()
 	c, br := r.tunnelTo(host)
 	tc := tls.Client(&buffered{c, br}, &tls.Config{ServerName: "localhost", RootCAs: w.ours, NextProtos: []string{"h2"}})
-	f := &frames{t: r.t, Framer: http2.NewFramer(tc, tc)}
+	f := &frames{t: r.t}
+	f.open(tc)
+	return f
+}
+
+// open begins the connection tc.
+func (f *frames) open(tc net.Conn) {
+	f.t.Helper()
+	f.Framer = http2.NewFramer(tc, tc)
 	f.enc = hpack.NewEncoder(&f.block)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	if _, err := io.WriteString(tc, http2.ClientPreface); err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	f.WriteSettings()
 	f.WriteSettingsAck()
-	return f
 }
 
 // ask opens a stream; fields are names and values.
@@ -60,6 +67,16 @@ func (f *frames) ask(id uint32, end bool, fields ...string) {
 	if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, EndStream: end, EndHeaders: true, BlockFragment: f.block.Bytes()}); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+// headers encodes the fields of a request without a body, and returns its first frame; the rest
+// is in block.
+func (f *frames) headers(id uint32, fields ...string) http2.HeadersFrameParam {
+	for i := 0; i < len(fields); i += 2 {
+		f.enc.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	first := f.block.Next(16 << 10)
+	return http2.HeadersFrameParam{StreamID: id, EndStream: true, EndHeaders: f.block.Len() == 0, BlockFragment: first}
 }
 
 // next returns the next frame of stream id.

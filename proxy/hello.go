@@ -16,6 +16,7 @@ import (
 // are judged, even if the host of CONNECT is allowed, because they may name another one.
 func (c *conn) openTunnel() outcome {
 	x := &c.x
+	x.lendTurn()
 	far, first, err := c.p.up.Tunnel(x.ctx, x.t.Host, x.t.Port)
 	x.t.Server, x.t.Parent = x.caller.Server, x.caller.Parent
 	if err != nil {
@@ -23,6 +24,7 @@ func (c *conn) openTunnel() outcome {
 	}
 	head := x.proof.established()
 	x.t.Status, x.t.HeadOut = 200, int64(len(head))
+	c.vigil.speak()
 	if _, err := c.c.Write(head); err != nil {
 		far.Close()
 		return x.lostClient(err)
@@ -37,7 +39,7 @@ func (c *conn) openTunnel() outcome {
 	t.Abandon()
 	c.endTunnel(t)
 	if request != nil {
-		return c.serveWithin(&tlsState{host: x.t.Host, port: x.t.Port, client: x.t.Client, ja4: x.t.JA4}, request)
+		return c.serveWithin(&tlsState{host: x.t.Host, port: x.t.Port, client: x.t.Client, admitted: x.admitted, ja4: x.t.JA4}, request)
 	}
 	return closing
 }
@@ -169,9 +171,6 @@ func handshakeOf(e *Engine, h *intercept.Hello) *filter.Handshake {
 
 // helloSize is sufficient for most hellos.
 const helloSize = 16 << 10
-
-// alert is a fatal TLS alert, access_denied (RFC 8446 section 6.2).
-var alert = [...]byte{21, 3, 3, 0, 2, 2, 49}
 
 // established returns the response to CONNECT.
 func (p *proof) established() []byte {

@@ -11,22 +11,14 @@ import (
 
 	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/streams"
 )
 
 const (
 	copyStep  = 1 << 20  // bytes copied between updates of deadlines
 	blockSize = 64 << 10 // bytes read at once
 	leastFile = 1 << 20  // bytes of a body from which on the kernel sends it from its file; for fewer, copying is cheaper, because sending wakes the client more often
-	slowest   = 16 << 10 // bytes per second that a client must read, in addition to Config.Answer
 )
-
-// patience returns the time limit for n bytes.
-func (p *Proxy) patience(n int64) time.Duration {
-	if p.answer == 0 {
-		return 0
-	}
-	return p.answer + time.Duration(n/slowest)*time.Second
-}
 
 // interim forwards a 1xx response other than 101.
 func (c *conn) interim(s *message.Response) error {
@@ -43,6 +35,10 @@ func (c *conn) respond(s *message.Response, ours bool) outcome {
 		c.cut()
 		return closing
 	}
+	if c.vigil.gone.Load() {
+		return x.lostClient(net.ErrClosed)
+	}
+	c.vigil.speak()
 	keep := c.staysOpen(ours)
 	framing := s.Length
 	switch {
@@ -75,8 +71,13 @@ func (c *conn) respond(s *message.Response, ours bool) outcome {
 	case err == nil:
 		return closing
 	case err == exchange.ErrCut && x.q.Proto != 10:
+		if st, ok := c.c.(*streams.Stream); ok && exchange.EndsWithNotice(s.Body) {
+			_ = st.EndEarly() // a reset would make browsers discard the notice
+		}
 		c.lost = true // its framing shows that the body is incomplete
 		return closing
+	case c.vigil.gone.Load():
+		return x.lostClient(err)
 	case err != exchange.ErrCut && err != exchange.ErrGone:
 		x.ex.Note("response ended early: " + err.Error())
 	}
@@ -87,6 +88,10 @@ func (c *conn) respond(s *message.Response, ours bool) outcome {
 // staysOpen reports whether the connection stays open after the response.
 func (c *conn) staysOpen(ours bool) bool {
 	q, b := c.x.q, c.body.FramedBody
+	if ours && !c.x.ex.StopUpload() { // the client may still be sending, and would not read the answer after a reset
+		c.lost = true
+		return false
+	}
 	if q.Close || c.l.draining.Load() {
 		c.lost = c.lost || ours && b != nil && !b.AtEnd()
 		return false
@@ -96,7 +101,7 @@ func (c *conn) staysOpen(ours bool) bool {
 	}
 	// While the body goes upstream, nothing else is sent. The rest of the body is read here,
 	// so that the next request can follow.
-	if c.body.broken {
+	if c.body.broken.Load() {
 		return false
 	}
 	if b == nil || b.AtEnd() {
@@ -154,8 +159,8 @@ func copyBytes(c *conn, x *request, body message.Body) error {
 		if step < 0 { // until close
 			step = blockSize
 		}
-		c.arm(time.Now(), c.p.patience(step))
-		n, err := body.Copy(c.c, step)
+		c.to.Conn = c.c
+		n, err := body.Copy(&c.to, step)
 		x.t.BytesOut += n
 		if err != nil {
 			return err
@@ -172,12 +177,14 @@ func sendFromFile(c *conn, x *request, body message.Body, file *os.File, off int
 	c.out = c.out[:0]
 	for off < end {
 		step := min(copyStep, end-off)
-		c.arm(time.Now(), c.p.patience(step))
-		n, err := sendFile(c.tcp, head, file, off, step)
+		c.arm(time.Now(), c.p.answer)
+		n, rest, err := sendFile(c.tcp, head, file, off, step)
+		moved := n > 0 || len(rest) < len(head)
 		off += n
-		head = nil
+		head = rest
 		x.t.BytesOut += n
 		switch {
+		case moved && errors.Is(err, os.ErrDeadlineExceeded): // slow, not silent
 		case err == errFile: // the file system does not support it; the body is also in memory
 			return copyBytes(c, x, body)
 		case err != nil && n < step && errors.Is(err, syscall.EIO):
@@ -247,13 +254,13 @@ func (c *conn) chunk(data [][]byte, n int, last bool, trailer message.Fields) er
 // write writes c.parts, the first of which is c.out, in one system call.
 func (c *conn) write() error {
 	n := size(c.parts)
-	c.arm(time.Now(), c.p.patience(int64(n)))
+	c.to.Conn = c.c
 	defer func() {
 		clear(c.parts)
 		c.out = c.out[:0]
 	}()
 	if len(c.parts) == 1 {
-		_, err := c.c.Write(c.parts[0])
+		_, err := c.to.Write(c.parts[0])
 		return err
 	}
 	if c.tcp == nil && n <= blockSize {
@@ -263,12 +270,11 @@ func (c *conn) write() error {
 		for _, p := range c.parts {
 			block = append(block, p...)
 		}
-		_, err := c.c.Write(block)
+		_, err := c.to.Write(block)
 		return err
 	}
 	c.bufs = net.Buffers(c.parts)
-	_, err := c.bufs.WriteTo(c.c)
-	return err
+	return c.to.WriteBuffers(&c.bufs)
 }
 
 func size(parts [][]byte) (n int) {

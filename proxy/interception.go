@@ -12,6 +12,19 @@ import (
 	"shuultuur/lib/setting"
 )
 
+// An Interception has everything needed to decrypt TLS connections.
+type Interception struct {
+	Authority *intercept.Authority
+	Verifier  *intercept.Verifier
+	// Wanted reports whether to decrypt connections of this client.
+	Wanted func(*filter.Transaction) bool
+	// ExceptAfter is the number of refusals of our certificate by a client within a day after
+	// which connections to that host are tunnelled for it; 0 for never.
+	ExceptAfter int
+	// Memory counts refusals on all nodes; nil counts them on this one only.
+	Memory Memory
+}
+
 // InterceptConfig are the settings for decrypting TLS connections. Policies decide whose
 // connections are decrypted (decrypt).
 type InterceptConfig struct {
@@ -20,7 +33,7 @@ type InterceptConfig struct {
 	Certificates int          `yaml:"certificates"`      // limit of generated certificates that are kept; default 10,000
 	// Trust are PEM files with roots that origins may use in addition to those of the system,
 	// such as a company's own.
-	Trust []setting.File `yaml:"trust"`
+	Trust []setting.File `yaml:"trust" role:"owner"`
 	// ExceptAfter is the number of refusals of our certificate by a client within a day after
 	// which connections to that host are tunnelled for it. 0, the default: never.
 	ExceptAfter int `yaml:"except-after"`

@@ -116,6 +116,7 @@ func TestAllowRulesBindToTheConnection(t *testing.T) {
 				fmt.Fprintf(tc, "GET / HTTP/1.1\r\nHost: %s\r\nAccept: text/html\r\nConnection: close\r\n\r\n", tt.header)
 				b, _ := io.ReadAll(tc)
 				issuer := tc.ConnectionState().PeerCertificates[0].Issuer.CommonName
+				c.Close() // or stop waits for it
 				r.stop()
 				if issuer != tt.issuer || !strings.Contains(string(b), tt.answer) || inspected != tt.inspected {
 					t.Errorf("certificate of %q, want %q; inspected: %v, want %v; answer %q, want %q", issuer, tt.issuer, inspected, tt.inspected, b, tt.answer)

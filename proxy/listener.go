@@ -55,6 +55,7 @@ func (p *Proxy) serve(ctx context.Context, ln net.Listener, l *listener) error {
 
 	var janitor sync.WaitGroup
 	janitor.Go(func() { _ = p.up.Run(base) }) // ends with base, without an error
+	janitor.Go(func() { l.watch(base.Done()) })
 
 	err := l.accept(ctx, ln)
 	ln.Close()
@@ -110,6 +111,9 @@ func (l *listener) admit(c net.Conn) {
 			c.Close()
 		}
 		return
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(upstream.KeepAlive) // it fails if the client has gone, which reading notices
 	}
 	l.n.Add(1)
 	p.counters[connectionsOpen].Add(1)
@@ -258,7 +262,7 @@ func (p *Proxy) ServeSinkhole(ctx context.Context, ln net.Listener) error {
 // Listen listens on addr. tproxy means that a firewall delivers connections without changing
 // their destination (Linux: TPROXY), for which the socket needs CAP_NET_ADMIN.
 func Listen(ctx context.Context, addr string, tproxy bool) (net.Listener, error) {
-	var lc net.ListenConfig
+	lc := net.ListenConfig{KeepAlive: -1} // admit does it, for sockets of a predecessor as well
 	if tproxy {
 		lc.Control = anyAddress
 	}

@@ -2,11 +2,12 @@ package proxy
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
+
+	"shuultuur/proxy/upstream"
 )
 
 // aim sets the address to connect to for host on a redirected connection. A client may name
@@ -76,10 +77,9 @@ func (n *names) lookup(ctx context.Context, host string) []netip.Addr {
 	if ok && time.Now().Before(a.until) {
 		return a.list
 	}
-	resolver := net.Resolver{PreferGo: true} // the C library's takes a thread per name
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	list, err := resolver.LookupNetIP(ctx, "ip", host)
+	list, err := upstream.SystemNames().LookupNetIP(ctx, "ip", host)
 	for i := range list {
 		list[i] = list[i].Unmap().WithZone("")
 	}

@@ -11,11 +11,13 @@ import (
 // network order, and three bytes, padded to 76. It is in this file, apart from the system
 // call, so that it is tested on every system.
 
-type natLook [76]byte
+const natLookSize = 76
+
+type natLook [natLookSize]byte
 
 const (
 	// diocNatLook is _IOWR('D', 23, struct pfioc_natlook).
-	diocNatLook = 3<<30 | len(natLook{})<<16 | 'D'<<8 | 23
+	diocNatLook uint32 = 3<<30 | natLookSize<<16 | 'D'<<8 | 23
 
 	natPorts     = 64
 	natFamily    = natPorts + 8

@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,7 +54,8 @@ type pins struct {
 type refusals struct {
 	n           int
 	since, last time.Time
-	shared      bool // also counted in the Memory
+	shared      bool   // also counted in the Memory
+	why         string // the connection cannot be decrypted; "" if the client refused our certificate
 }
 
 // add counts a refusal and returns the number of refusals.
@@ -75,6 +74,17 @@ func (s *pins) add(ctx context.Context, in *Interception, k pin) int {
 	}
 	in.Memory.Put(ctx, n.Key, binary.AppendVarint(nil, n.Sum), pinTime)
 	return int(n.Sum)
+}
+
+// note notes that a connection of k cannot be decrypted.
+func (s *pins) note(k pin, why string) {
+	s.addHere(k, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.n[k]; ok { // nobody has made room meanwhile
+		r.why = why
+		s.n[k] = r
+	}
 }
 
 // addHere counts a refusal on this node, and returns the number to add in the Memory.
@@ -178,30 +188,32 @@ func (in *Interception) count(ctx context.Context, n *state.Count) bool {
 	return n.Known
 }
 
-// A Refusal is a host for which clients refuse our certificate: a suggested exception.
+// A Refusal is a host whose connections cannot be decrypted: a suggested exception.
 type Refusal struct {
 	Host    string    `json:"host"`
-	Clients int       `json:"clients"` // that refuse
+	Why     string    `json:"why"`
+	Remedy  string    `json:"remedy"`
+	Clients int       `json:"clients"` // of whose connections this is so
 	Times   int       `json:"times"`
 	Since   time.Time `json:"since"`
 	Last    time.Time `json:"last"`
 }
 
-// Refusals lists the hosts for which clients refused our certificate on this node within a day
-// and have not accepted it since, those with most clients first.
-func (p *Proxy) Refusals() []Refusal {
-	s := &p.pinned
+// refusals lists what s has counted within a day.
+func (s *pins) refusals(list []Refusal, why, remedy string) []Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	by := map[string]*Refusal{}
+	type hostWhy struct{ host, why string }
+	by := map[hostWhy]*Refusal{}
 	for k, r := range s.n {
 		if time.Since(r.last) > pinTime {
 			continue
 		}
-		h := by[k.host]
+		w := hostWhy{k.host, cmp.Or(r.why, why)}
+		h := by[w]
 		if h == nil {
-			h = &Refusal{Host: k.host, Since: r.since, Last: r.last}
-			by[k.host] = h
+			h = &Refusal{Host: k.host, Why: w.why, Remedy: remedy, Since: r.since, Last: r.last}
+			by[w] = h
 		}
 		h.Clients++
 		h.Times += r.n
@@ -212,12 +224,8 @@ func (p *Proxy) Refusals() []Refusal {
 			h.Last = r.last
 		}
 	}
-	list := make([]Refusal, 0, len(by))
 	for _, h := range by {
 		list = append(list, *h)
 	}
-	slices.SortStableFunc(list, func(a, b Refusal) int {
-		return cmp.Or(b.Clients-a.Clients, b.Times-a.Times, strings.Compare(a.Host, b.Host))
-	})
 	return list
 }

@@ -132,7 +132,7 @@ func TestFilesLimitConnections(t *testing.T) {
 	p := &Proxy{limits: limits{connections: 1 << 40}}
 	var logged strings.Builder
 	p.log = slog.New(slog.NewTextHandler(&logged, nil))
-	p.limitFiles()
+	p.connections = limitFiles(p.connections, p.log)
 	if int64(p.connections) != min(connectionsFor(int64(l.Cur)), 1<<31-1) || l.Cur < 1<<30 && !strings.Contains(logged.String(), "limit of open files is too low") {
 		t.Errorf("limit of %d files: got %d connections, log %q", l.Cur, p.connections, logged.String())
 	}

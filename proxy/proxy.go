@@ -9,9 +9,12 @@
 //     TLS if the policy says so. package streams turns HTTP/2 into one connection per stream.
 //   - tunnels.go makes the connection a tunnel; package tunnel relays its bytes, in the kernel if
 //     possible, and takes the goroutines from silent ones. http1.go writes responses.
-//   - request.go handles one request from its head to its response: it waits for its turn,
+//   - vigil.go ends requests whose client has gone while they wait.
+//   - forward.go handles one request from its head to its response: it waits for its turn,
 //     package exchange judges it, a [RoundTripper] sends it upstream, and the response
 //     returns. Outcomes say how the connection continues.
+//   - request.go has what a request is and holds; inside.go what is known of the decrypted
+//     connection that it came on.
 //
 // The resources of a connection (reader, request, response, transaction, buffers) are reused
 // for the next request and the next connection, so that a request on a kept-alive connection
@@ -23,18 +26,24 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/lib/message"
+	"shuultuur/lib/metric"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/fair"
 	"shuultuur/proxy/held"
@@ -73,8 +82,13 @@ type Engine struct {
 	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
 	// Votes receives votes on blocked pages. If it is nil, there are none.
 	Votes exchange.Votes
-	Pages *page.Set   // nil: the built-in ones
-	TLS   *tls.Config // for clients that speak TLS to the proxy; nil refuses them
+	Pages *page.Set // nil: the built-in ones
+	// Portal has the pages on which clients sign in; nil for none. They reach it through the
+	// proxy, too, before they have signed in, and as themselves.
+	Portal Portal
+	TLS    *tls.Config // for clients that speak TLS to the proxy; nil refuses them
+	// Tickets says that clients sign in with tickets, which may be large.
+	Tickets bool
 	// JA4 says that the decider needs Transaction.JA4.
 	JA4 bool
 	// Handshakes says that the decider needs Transaction.TLS, and must decide again when an
@@ -86,6 +100,17 @@ type Engine struct {
 	Origins RoundTripper
 
 	judge exchange.Engine
+}
+
+// A Portal serves pages of the gateway.
+type Portal interface {
+	// Has reports whether a host and port are the portal's, and whether it speaks TLS there.
+	// local is the address by which the client has reached the proxy.
+	Has(host string, port uint16, local netip.Addr) (there, tls bool)
+	// ServeHTTP answers a request, whose RemoteAddr is the client.
+	http.Handler
+	// ServeClient serves a client's connection over TLS until it ends.
+	ServeClient(ctx context.Context, c net.Conn)
 }
 
 // An Identifier identifies clients.
@@ -122,9 +147,11 @@ type Proxy struct {
 	turns     *fair.Semaphore // for requests to be worked on
 	busyAt    atomic.Int64    // when the last request without a turn was recorded, in Unix nanoseconds
 	clients
-	pinned  pins
-	tunnels tunnel.Config
-	names   names
+	pinned     pins // clients that refuse our certificate
+	unreadable pins // connections that cannot be decrypted for other reasons
+	fallbacks  fallbacks
+	tunnels    tunnel.Config
+	names      names
 	counters
 	conns    sync.Pool
 	outs     sync.Pool     // of *[writeSize]byte
@@ -175,7 +202,7 @@ func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger
 			log.Error("panic in a tunnel", "panic", reason)
 		},
 	}
-	p.limitFiles()
+	p.connections = limitFiles(p.connections, log)
 	p.turns = fair.NewTurns(int64(p.requests), p.queue)
 	p.clients.n = map[netip.Addr]int{}
 	p.outs.New = func() any { return new([writeSize]byte) }
@@ -228,4 +255,37 @@ func (p *Proxy) Problems() []string { return p.inspector.Problems() }
 func (p *Proxy) recordMessage(t *filter.Transaction) {
 	t.ID = p.ids.Next(time.Now())
 	p.done(t)
+}
+
+// Collect implements metric.Collector.
+func (p *Proxy) Collect(ch chan<- metric.Metric) {
+	for what, d := range descs {
+		kind, v := metric.Gauge, int64(0)
+		switch what {
+		case requestsAllowed:
+			v = p.turns.Size()
+		case requestsQueued:
+			v = p.turns.Waiting()
+		default:
+			if v = p.counters[what].Load(); what < connectionsOpen {
+				kind = metric.Count
+			}
+		}
+		ch <- metric.New(d, kind, float64(v))
+	}
+	p.inspector.Collect(ch)
+	p.up.Collect(ch)
+}
+
+// Refusals lists the hosts whose connections could not be decrypted on this node within a day, those
+// with most clients first: clients refused our certificate and have not accepted it since, or they do not
+// speak what we can read, or the origin wants a certificate of the client.
+func (p *Proxy) Refusals() []Refusal {
+	list := p.pinned.refusals([]Refusal{}, "clients refuse our certificate",
+		"install the root certificate there; if the application is pinned, give the host an allow rule")
+	list = p.unreadable.refusals(list, "", "give the host an allow rule, or a block rule")
+	slices.SortStableFunc(list, func(a, b Refusal) int {
+		return cmp.Or(b.Clients-a.Clients, b.Times-a.Times, strings.Compare(a.Host, b.Host), strings.Compare(a.Why, b.Why))
+	})
+	return list
 }

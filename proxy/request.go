@@ -1,19 +1,14 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"net"
 	"net/netip"
-	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/lib/message"
-	"shuultuur/lib/platform"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
 )
@@ -36,21 +31,25 @@ type request struct {
 	p      *Proxy
 	c      *conn // the source of the request and the destination of the response
 	eng    *Engine
-	ctx    context.Context // of the client's connection, for caller
+	ctx    context.Context    // of the client's connection, for caller
+	cancel context.CancelFunc // ends ctx
 	caller upstream.Caller
 	res    *message.Response // the open response from upstream
 
 	addr      netip.Addr   // of the client, from the PROXY header if there is one
 	trusted   bool         // addr is in Config.Trusted
 	proof     proof        // of the client's identity, valid for the connection
+	admitted  error        // why the client of this request is not identified; nil if it is
 	inside    *tlsState    // the decrypted connection; nil if it was not decrypted
 	flow      *filter.Flow // the memory of checks about the client's connection, including all its streams
 	relayed   int64        // bytes of a tunnel, from the client
-	working   bool         // it has one of Proxy.turns
 	started   bool         // bytes of the response were sent
 	silent    bool         // the transaction is not recorded
 	continued bool         // 100 (Continue) was sent
 	deadline  *time.Timer
+
+	turnMu sync.Mutex // guards turnOf: the watch takes turns from requests that wait for long
+	turnOf netip.Addr // whose of Proxy.turns it has; the zero Addr for none
 
 	host, url string // the last Host and URL, because the next request often has the same
 	buf       []byte // buffer for them
@@ -66,6 +65,7 @@ func (x *request) init(p *Proxy, c *conn) {
 
 // open prepares x to serve the requests of a connection.
 func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
+	ctx, x.cancel = context.WithCancel(ctx)
 	x.ctx = x.caller.Context(filter.With(ctx, x.t))
 	x.addr, x.trusted, x.proof, x.inside, x.flow = addr, trusted, proof{}, nil, new(filter.Flow)
 	x.host, x.url = "", ""
@@ -74,8 +74,9 @@ func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
 // close resets the state of the connection.
 func (x *request) close() {
 	x.yield()
+	x.cancel()
 	x.t.Reset()
-	x.eng, x.ctx, x.proof, x.inside, x.flow, x.caller.Session = nil, nil, proof{}, nil, nil, nil
+	x.eng, x.ctx, x.cancel, x.proof, x.inside, x.flow, x.caller.Session = nil, nil, nil, proof{}, nil, nil, nil
 }
 
 // begin prepares x for the next request, which began at now.
@@ -84,7 +85,7 @@ func (x *request) begin(now time.Time) {
 	x.eng = p.engine.Load()
 	x.ex.Begin(&x.eng.judge, now, p.ids.Next(now))
 	x.t.Client.Addr, x.t.Flow = x.addr, x.flow
-	x.started, x.continued, x.silent, x.relayed, x.proof.ours = false, false, false, 0, ""
+	x.started, x.continued, x.silent, x.relayed, x.proof.ours, x.admitted = false, false, false, 0, "", nil
 	p.counters.add(requests)
 }
 
@@ -95,10 +96,11 @@ func (x *request) finish(o *outcome) {
 	if r == nil && *o == relaying {
 		return
 	}
+	x.c.vigil.end()
 	x.drop()
-	x.t.BytesIn = x.relayed + x.c.received()
-	x.t.Duration = time.Since(x.t.Start)
 	x.ex.End()
+	x.t.BytesIn = x.relayed + x.c.received() // now that nobody reads the client
+	x.t.Duration = time.Since(x.t.Start)
 	x.yield()
 	if r != nil {
 		x.ex.Note("internal error")
@@ -118,11 +120,15 @@ func (x *request) drop() {
 	}
 }
 
-// yield lets the next waiting request proceed: the rest of this one costs little but time.
+// yield lets the next waiting request proceed: the rest of this one costs little but time. Any
+// goroutine may call it.
 func (x *request) yield() {
-	if x.working {
-		x.working = false
-		x.p.turns.Release(1)
+	x.turnMu.Lock()
+	of := x.turnOf
+	x.turnOf = netip.Addr{}
+	x.turnMu.Unlock()
+	if of.IsValid() {
+		x.p.turns.Return(of, 1)
 	}
 }
 
@@ -146,404 +152,6 @@ func (x *request) limitTotal() (end func()) {
 func (x *request) removeLimit() {
 	if x.deadline != nil && x.deadline.Stop() {
 		x.deadline = nil
-	}
-}
-
-// address sets the target of the request. It reports whether the request names a valid host.
-func (x *request) address() bool {
-	q, t := x.q, x.t
-	if d := x.inside; d != nil && q.Form != message.Authority {
-		t.Port, t.JA4 = d.port, d.ja4
-		ok := true
-		t.Host = d.host
-		switch { // each request may name another one
-		case d.asked != "":
-			t.Host = d.asked
-		case d.scheme == "http":
-			t.Host = d.orig.Addr().String()
-		}
-		if len(q.Host) > 0 {
-			ok = x.setHost()
-		}
-		if d.scheme == "http" {
-			d.host = t.Host
-		}
-		x.setURL()
-		return ok
-	}
-	t.Port = q.Port
-	switch {
-	case t.Port != 0:
-	case q.Scheme == "https":
-		t.Port = 443
-	default:
-		t.Port = 80
-	}
-	ok := x.setHost()
-	switch q.Form {
-	case message.Authority:
-		t.Proto, t.Last = filter.TLS, filter.Name
-		t.URL = hostPort(t.Host, t.Port)
-	case message.Absolute:
-		x.setURL()
-	}
-	return ok
-}
-
-// setHost sets the transaction's host.
-func (x *request) setHost() bool {
-	h := x.q.Host
-	if string(h) == x.host && x.host != "" {
-		x.t.Host = x.host
-		return true
-	}
-	if bytes.IndexByte(h, ':') >= 0 {
-		a, err := netip.ParseAddr(string(h))
-		x.t.Host = a.Unmap().String()
-		return err == nil
-	}
-	var ok bool
-	x.t.Host, ok = exchange.CleanHost(h)
-	x.host = x.t.Host
-	return ok
-}
-
-// setURL sets the transaction's URL.
-func (x *request) setURL() {
-	scheme, named := x.q.Scheme, x.q.Port != 0
-	if x.inside != nil {
-		scheme, named = x.inside.scheme, true
-	}
-	b := append(append(x.buf[:0], scheme...), "://"...)
-	b = appendHost(b, x.t.Host)
-	if port := x.t.Port; scheme == "http" && port != 80 || scheme != "http" && named && (scheme != "https" || port != 443) {
-		b = appendPort(b, x.t.Port)
-	}
-	if string(x.q.Path) != "*" {
-		b = append(b, x.q.Path...)
-	}
-	x.buf = b
-	if x.url != string(b) {
-		x.url = string(b)
-	}
-	x.t.URL = x.url
-}
-
-// waitTurn waits until the request may be processed.
-func (x *request) waitTurn() outcome {
-	p := x.p
-	ok, waited := p.turns.Acquire(x.ctx, x.addr, 1, p.queueTime)
-	x.working = ok
-	switch {
-	case !ok:
-		return x.busy()
-	case waited && x.c.gone():
-		p.counters.add(requestsAbandoned)
-		x.ex.Note("client went away before its turn")
-		return closing
-	}
-	return proceed
-}
-
-// busy answers a request that gets no turn. There may be thousands, and no time for them, so
-// only some are recorded.
-func (x *request) busy() outcome {
-	p := x.p
-	p.counters.add(overload)
-	// One record per tenth of a second.
-	now, last := time.Now().UnixNano(), p.busyAt.Load()
-	x.silent = now-last < int64(time.Second/10) || !p.busyAt.CompareAndSwap(last, now)
-	if x.q.Proto == 10 {
-		x.q.Close = true
-	}
-	return x.c.respond(x.ex.Busy("no turn within queue-time"), true)
-}
-
-// admit identifies the client and answers requests to the proxy itself; valid says whether the
-// request names a host.
-func (x *request) admit(valid bool) outcome {
-	if o := x.identify(); o != proceed {
-		return o
-	}
-	q, t, inside := x.q, x.t, x.inside != nil
-	if valid && (inside || q.Form == message.Absolute) {
-		if s := exchange.Sheet(&x.ex); s != nil {
-			return x.reply(s)
-		}
-		if s := exchange.Download(&x.ex); s != nil {
-			return x.reply(s)
-		}
-	}
-	switch {
-	case t.Host == exchange.OwnHost && q.Form != message.Authority:
-		if x.ex.IsVote() {
-			return x.reply(x.ex.Vote(x.ctx))
-		}
-		return x.reply(x.ex.OwnPage(x.ctx))
-	case q.Form != message.Authority && valid && x.ex.IsVote():
-		return x.reply(x.ex.Vote(x.ctx))
-	case !inside && q.Form != message.Absolute && q.Form != message.Authority:
-		t.Last = filter.Name
-		return x.fail(400, "This is a web proxy, not a web site. Enter its address and port in the proxy settings of the browser or the system.", "request in origin form")
-	case !valid:
-		return x.fail(400, "The address has no valid host name.", "invalid host")
-	case x.looped():
-		x.p.counters.add(loops)
-		return x.fail(508, "The request came back to this proxy: a loop.", "loop: the request carries our mark")
-	case inside && q.Form == message.Authority:
-		return x.fail(405, "This is a web site to the browser, not a proxy.", "CONNECT inside of TLS")
-	case !inside && q.Form != message.Authority && q.Scheme != "http":
-		return x.fail(501, "This proxy speaks plain HTTP only; for https, the browser has to use CONNECT.", "scheme "+q.Scheme)
-	case q.Form != message.Authority && (!inside || x.inside.scheme == "http" && x.inside.asked == "") && !x.p.safePorts.has(t.Port):
-		return x.fail(403, "Requests to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "safe-ports")
-	case (q.Method == "TRACE" || q.Method == "OPTIONS") && q.Form != message.Authority && string(q.Get("Max-Forwards")) == "0":
-		return x.reply(x.ex.LastHop())
-	}
-	return proceed
-}
-
-// identify identifies the client.
-func (x *request) identify() outcome {
-	if d := x.inside; d != nil {
-		if d.scheme == "http" && d.asked == "" || d.stranger {
-			err := x.identifyByAddress(d)
-			x.q.Close = x.q.Close || d.stranger
-			switch {
-			case exchange.AsksToSignIn(err) || exchange.AsksToRetry(err):
-				return x.reply(x.ex.AnswerUnidentified(err))
-			case d.stranger && err == nil: // it has signed in, and must reconnect on a connection that is judged
-				return x.reply(x.ex.Reply(307, "", nil, "Location", x.t.URL))
-			}
-			if err != nil {
-				return x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
-			}
-		}
-		x.t.Client = d.client // known since CONNECT, the hello, or just now
-		return proceed
-	}
-	addr := x.addr
-	if x.trusted {
-		addr = x.forwardedFor(addr)
-	}
-	who, err := identifyClient(x, addr)
-	if !who.Addr.IsValid() {
-		who.Addr = addr
-	}
-	x.t.Client = who
-	if err == nil || exchange.MayReach(err, x.t.Host) {
-		return proceed
-	}
-	return x.reply(x.ex.AnswerUnidentified(err))
-}
-
-// identifyByAddress identifies the client of a redirected connection, which cannot be asked
-// for a password.
-func (x *request) identifyByAddress(d *tlsState) error {
-	who, err := x.eng.Identify(x.ctx, x.addr, nil)
-	if !who.Addr.IsValid() {
-		who.Addr = x.addr
-	}
-	d.client, x.t.Client = who, who
-	if exchange.MayReach(err, x.t.Host) {
-		return nil
-	}
-	return err
-}
-
-// forwardedFor returns the client's address in X-Forwarded-For: the last one that is not a
-// trusted proxy, because anything before it is unverified.
-func (x *request) forwardedFor(addr netip.Addr) netip.Addr {
-	for i := len(x.q.Fields) - 1; i >= 0; i-- {
-		if f := x.q.Fields[i]; len(f.Name) != 15 || !message.EqualName(f.Name, "x-forwarded-for") {
-			continue
-		}
-		list := strings.Split(string(x.q.Fields[i].Value), ",")
-		for j := len(list) - 1; j >= 0; j-- {
-			a, err := netip.ParseAddr(strings.Trim(list[j], " \t[]"))
-			if err != nil {
-				return addr
-			}
-			addr = a.Unmap().WithZone("")
-			if !contains(x.p.trusted, addr) {
-				return addr
-			}
-		}
-	}
-	return addr
-}
-
-// forward judges the request, sends it upstream and returns the response.
-func (x *request) forward() outcome {
-	if s := x.ex.Accept(x.ctx); s != nil {
-		return x.reply(s)
-	}
-	if !x.judgeHead() {
-		return x.sendVerdict()
-	}
-	if x.q.Upgrade != nil && x.ex.Upgrade() == exchange.UpgradeRefused {
-		return x.fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.q.Upgrade)+" refused: no rule allows this host")
-	}
-	if d := x.inside; d != nil && d.scheme == "http" {
-		x.aim(d, x.t.Host)
-	}
-	if x.q.Body != nil && x.ex.Wants(filter.RequestBody) {
-		if o := x.inspectRequest(); o != proceed {
-			return o
-		}
-	}
-	s, err := x.response()
-	switch {
-	case err == errFaulty, err != nil && x.ex.UploadRefused():
-		return x.sendVerdict()
-	case err != nil:
-		return x.inspectionFailed(err, x.upstreamError)
-	case s.Status == 407:
-		return x.fail(502, "The parent proxy refused our credentials.", "407 from upstream")
-	}
-	pass, inspect := x.ex.JudgeResponse(x.ctx, s)
-	switch {
-	case !pass:
-		return x.sendVerdict()
-	case s.Status == 101:
-		return x.upgrade(s)
-	case inspect:
-		if o := x.inspectResponse(s); o != proceed {
-			return o
-		}
-	}
-	exchange.Edit(&x.ex, s)
-	return x.c.respond(s, false)
-}
-
-// judgeHead judges a request's host and head, and reports whether it may continue. A request
-// that names another host than its connection is judged for both.
-func (x *request) judgeHead() bool {
-	t, d := x.t, x.inside
-	if d != nil {
-		t.Findings = append(t.Findings, d.findings...)
-	}
-	if !x.ex.JudgeHead(x.ctx) {
-		return false
-	}
-	if d == nil || t.Host == d.host {
-		return true
-	}
-	x.ex.Note("Host names another site than the connection")
-	named := judged(x)
-	x.judgeFor(d.host)
-	t.Findings = append(t.Findings, d.findings...)
-	x.setURL()
-	if !x.ex.JudgeHead(x.ctx) {
-		return false
-	}
-	if named.verdict.Action == filter.Allow && t.Verdict.Action != filter.Allow {
-		return true // allowed for its name but not for its destination
-	}
-	named.restore(x)
-	return true
-}
-
-// inspectRequest judges the request's body.
-func (x *request) inspectRequest() outcome {
-	if x.q.Expect {
-		if err := x.interim(&message.Response{Status: 100, Reason: []byte("Continue")}); err != nil {
-			return x.lostClient(err)
-		}
-	}
-	err := x.ex.InspectRequest(x.ctx)
-	if err == nil {
-		return proceed
-	}
-	if e, ok := errors.AsType[*message.Error](err); ok {
-		return x.badBody(e)
-	}
-	return x.inspectionFailed(err, x.lostClient)
-}
-
-// inspectResponse judges the response's body.
-func (x *request) inspectResponse(s *message.Response) outcome {
-	answer, err := x.ex.InspectResponse(x.ctx, s)
-	switch {
-	case err != nil:
-		return x.inspectionFailed(err, x.upstreamError)
-	case answer != nil:
-		return x.c.respond(answer, true)
-	}
-	return proceed
-}
-
-// inspectionFailed answers when a body could not be inspected; other handles errors of the
-// body itself.
-func (x *request) inspectionFailed(err error, other func(error) outcome) outcome {
-	if err == exchange.ErrGone {
-		return closing
-	}
-	if s := x.ex.Answer(x.ctx, err); s != nil {
-		if s.Status == 503 {
-			x.p.counters.add(overload)
-		}
-		return x.reply(s)
-	}
-	return other(err)
-}
-
-// response sends the request upstream, and again if the response is only a part of a body
-// that must be judged.
-func (x *request) response() (*message.Response, error) {
-	s, err := x.roundTrip()
-	if err != nil {
-		return nil, err
-	}
-	again, err := x.ex.NeedsWhole(s)
-	if !again || err != nil {
-		return s, err
-	}
-	x.drop()
-	return x.roundTrip()
-}
-
-// roundTrip sends the request upstream.
-func (x *request) roundTrip() (*message.Response, error) {
-	d := x.inside
-	if d != nil && d.err != nil && !d.errSeen.Swap(true) {
-		return nil, d.err
-	}
-	out := &x.ex.Out
-	x.ex.MakeOutgoing(out)
-	if via := x.p.via[x.q.Proto%10]; via != nil {
-		out.Fields = append(out.Fields, message.Field{Name: viaName, Value: via})
-	}
-	out.Expect = out.Expect && !x.continued
-	x.aimOutgoing(out)
-	x.caller.Client, x.caller.User = x.t.Client.Addr, x.t.Client.User
-	x.caller.Server, x.caller.Parent = netip.Addr{}, false
-	x.t.Edits, x.caller.Note = x.ex.Edits, ""
-	s, err := x.eng.Origins.RoundTrip(x.ctx, out)
-	x.ex.Note(x.caller.Note)
-	x.t.Server, x.t.Parent = x.caller.Server, x.caller.Parent
-	x.res = s
-	return s, err
-}
-
-// aimOutgoing sets the destination of out.
-func (x *request) aimOutgoing(out *message.Request) {
-	d, origin := x.inside, x.t.Host
-	if d == nil {
-		out.Scheme, x.caller.TLS = "http", nil
-	} else {
-		out.Scheme, out.Dial, origin = d.scheme, d.dial, d.host
-		x.caller.TLS = &d.tls
-		if len(out.Host) == 0 {
-			out.Host = []byte(x.t.Host)
-		}
-	}
-	for _, e := range x.ex.Edits {
-		if e.Kind == filter.DialHost && x.t.Host == origin {
-			out.Dial = e.Value
-		}
-	}
-	if len(out.Dial) == len(out.Host) && message.EqualName(out.Host, out.Dial) {
-		out.Dial = ""
 	}
 }
 
@@ -587,100 +195,8 @@ func (x *request) interim(s *message.Response) error {
 	return nil
 }
 
-// upgrade switches the connection to another protocol.
-func (x *request) upgrade(s *message.Response) outcome {
-	if !x.ex.Upgraded(s) {
-		return x.fail(502, "The server switched protocols without being asked.", "101 without Upgrade")
-	}
-	if _, ok := s.Body.(upstream.SwitchedBody); !ok {
-		return x.fail(502, "The server switched protocols in a way that cannot be passed on.", "101 without a connection")
-	}
-	x.p.counters.add(upgrades)
-	return x.c.upgrade(s)
-}
-
-// upstreamError answers when there is no response to forward.
-func (x *request) upstreamError(err error) outcome {
-	if e, ok := errors.AsType[*upstream.BodyError](err); ok {
-		if e, ok := errors.AsType[*message.Error](e.Err); ok {
-			return x.badBody(e)
-		}
-		x.ex.Note("client went away while sending")
-		return closing
-	}
-	if e, ok := errors.AsType[clientError](err); ok {
-		return x.lostClient(e.error)
-	}
-	if r, ok := errors.AsType[*upstream.RefusedError](err); ok {
-		return x.fail(403, "This address cannot be reached through the proxy: "+r.Why+".", "refused: "+r.Why)
-	}
-	x.p.counters.add(upstreamFailed)
-	if name, ok := errors.AsType[*net.DNSError](err); ok {
-		if name.IsNotFound {
-			return x.fail(502, "There is no host of this name.", err.Error())
-		}
-		return x.fail(504, "The name of the host could not be looked up.", err.Error())
-	}
-	if e, ok := errors.AsType[*message.Error](err); ok {
-		return x.fail(502, "The server sent an invalid response: "+e.Reason+".", "invalid response: "+e.Reason)
-	}
-	if e, ok := errors.AsType[*upstream.HandshakeError](err); ok && !e.Timeout() {
-		return x.fail(502, handshakeText(e), err.Error())
-	}
-	var ne net.Error
-	switch {
-	case errors.As(err, &ne) && ne.Timeout():
-		return x.fail(504, "The server did not answer in time.", err.Error())
-	case errors.Is(err, platform.ECONNREFUSED):
-		return x.fail(502, "The server refused the connection.", err.Error())
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return x.fail(502, "The server closed the connection before its answer was complete.", err.Error())
-	case errors.Is(err, io.EOF), errors.Is(err, platform.ECONNRESET), errors.Is(err, platform.EPIPE):
-		return x.fail(502, "The server closed the connection without an answer.", err.Error())
-	}
-	return x.fail(502, "The server cannot be reached.", err.Error())
-}
-
-// badBody answers a request whose body is malformed.
-func (x *request) badBody(e *message.Error) outcome {
-	x.p.counters.add(malformed)
-	x.q.Close = true
-	return x.fail(400, "The body of the request is malformed: "+e.Reason+".", "request body refused: "+e.Reason)
-}
-
 // lostClient records that the client went away during the response.
 func (x *request) lostClient(err error) outcome {
 	x.ex.Note("client went away: " + err.Error())
 	return closing
-}
-
-// sendVerdict sends the response for the verdict.
-func (x *request) sendVerdict() outcome { return x.reply(x.ex.VerdictResponse(x.ctx)) }
-
-// fail sends an error page: reason is for the client, note for the operator.
-func (x *request) fail(status int, reason, note string) outcome {
-	return x.reply(x.ex.Fail(status, reason, note))
-}
-
-// reply sends a response of the proxy.
-func (x *request) reply(s *message.Response) outcome {
-	x.drop()
-	return x.c.respond(s, true)
-}
-
-// intercepts reports whether the connection is to be decrypted.
-func (x *request) intercepts() bool {
-	in := x.eng.Intercept
-	return in != nil && in.Wanted(x.t)
-}
-
-// handshakeText explains to a client why TLS with the origin failed, and who can remedy it.
-func handshakeText(e *upstream.HandshakeError) string {
-	switch {
-	case e.WantsClientCert:
-		return "The server asks for a certificate of the client, which the proxy cannot present. The network's administrator can let this site through undecrypted."
-	case e.Old:
-		return "The server and the proxy could not agree on a secure connection. The network's administrator can let it through undecrypted."
-	}
-	return "The server and the proxy could not agree on a secure connection. If the server is old, the network's administrator can allow old TLS for it."
 }

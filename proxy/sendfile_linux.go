@@ -14,15 +14,16 @@ import (
 var errFile = errors.New("the file cannot be sent from")
 
 // sendFile writes head, and n bytes of f from off on, which the kernel takes from its page
-// cache. It returns how many of these n bytes were sent. The connection's deadline applies.
-func sendFile(c *net.TCPConn, head []byte, f *os.File, off, n int64) (sent int64, err error) {
+// cache. It returns how many of these n bytes were sent, and the rest of head. The connection's
+// deadline applies.
+func sendFile(c *net.TCPConn, head []byte, f *os.File, off, n int64) (sent int64, rest []byte, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, err
+		return 0, head, err
 	}
 	from, err := f.SyscallConn()
 	if err != nil {
-		return 0, err
+		return 0, head, err
 	}
 	defer runtime.KeepAlive(f)
 	var failed error
@@ -66,5 +67,5 @@ func sendFile(c *net.TCPConn, head []byte, f *os.File, off, n int64) (sent int64
 	if failed != nil {
 		err = failed
 	}
-	return sent, err
+	return sent, head, err
 }

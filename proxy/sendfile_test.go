@@ -55,7 +55,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 		c, client := tcpPair(t)
 		done := make(chan error, 1)
 		go func() {
-			sent, err := sendFile(c, []byte("head"), f, off, n)
+			sent, _, err := sendFile(c, []byte("head"), f, off, n)
 			if err == nil && sent != n {
 				err = io.ErrShortWrite
 			}
@@ -73,7 +73,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 	t.Run("a client that does not read", func(t *testing.T) {
 		c, _ := tcpPair(t)
 		c.SetDeadline(time.Now().Add(50 * time.Millisecond))
-		sent, err := sendFile(c, []byte("head"), f, 0, int64(len(content)))
+		sent, _, err := sendFile(c, []byte("head"), f, 0, int64(len(content)))
 		if !os.IsTimeout(err) || sent >= int64(len(content)) {
 			t.Errorf("%d bytes sent to a client that does not read, then %v; want a time-out", sent, err)
 		}
@@ -82,14 +82,14 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 		c, client := tcpPair(t)
 		client.SetLinger(0)
 		client.Close()
-		if _, err := sendFile(c, []byte("head"), f, 0, int64(len(content))); err == nil {
+		if _, _, err := sendFile(c, []byte("head"), f, 0, int64(len(content))); err == nil {
 			t.Error("sendFile to a closed connection returned no error")
 		}
 	})
 	t.Run("a file that ends early", func(t *testing.T) {
 		c, client := tcpPair(t)
 		go io.Copy(io.Discard, client)
-		sent, err := sendFile(c, nil, f, int64(len(content))-100, 1000)
+		sent, _, err := sendFile(c, nil, f, int64(len(content))-100, 1000)
 		if err != io.ErrUnexpectedEOF || sent != 100 {
 			t.Errorf("%d bytes sent of a file that is too short, then %v; want 100 and ErrUnexpectedEOF", sent, err)
 		}
@@ -102,7 +102,7 @@ func TestBodiesLeaveFromTheirFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dir.Close()
-		if _, err := sendFile(c, []byte("head"), dir, 0, 100); err != errFile {
+		if _, _, err := sendFile(c, []byte("head"), dir, 0, 100); err != errFile {
 			t.Errorf("sendFile of a folder: got %v, want errFile", err)
 		}
 	})

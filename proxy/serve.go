@@ -62,9 +62,6 @@ func (c *conn) begin() bool {
 	return true
 }
 
-// tlsRecord is the first byte of a TLS handshake, with which no request begins.
-const tlsRecord = 0x16
-
 // enter counts the connection for its client, if there is room for it.
 func (c *conn) enter() bool {
 	c.counted = c.p.clients.enter(c.x.addr, c.p.perClient, c.l.n.Load(), int64(c.p.connections))
@@ -80,11 +77,15 @@ func (c *conn) enter() bool {
 // readPROXY reads the PROXY header of a trusted load balancer.
 func (c *conn) readPROXY() bool {
 	x := &c.x
+	var begun []byte // of a header that is longer than the buffer
 	for n := 1; ; {
 		if _, err := c.r.Peek(n); err != nil {
 			return false
 		}
 		b := c.r.Buffered()
+		if begun != nil {
+			b = append(begun, b...)
+		}
 		from, size, err := proxyprotocol.Parse(b)
 		switch {
 		case err != nil:
@@ -94,10 +95,14 @@ func (c *conn) readPROXY() bool {
 		case size < 0:
 			return true
 		case size == 0:
-			n = len(b) + 1
+			if n = len(c.r.Buffered()) + 1; n > readSize {
+				begun = bytes.Clone(b)
+				c.r.Discard(n)
+				n = 1
+			}
 			continue
 		}
-		c.r.Discard(size)
+		c.r.Discard(size - len(begun))
 		if from.IsValid() {
 			x.addr = from.Addr().Unmap().WithZone("")
 			x.trusted = contains(c.p.trusted, x.addr)
@@ -113,7 +118,7 @@ func (c *conn) startTLS() bool {
 		c.p.counters.add(tlsRefused)
 		return false
 	}
-	tc := tls.Server(&rewoundConn{c.socket, bytes.Clone(c.r.Buffered())}, conf)
+	tc := tls.Server(c.rewound(bytes.Clone(c.r.Buffered())), conf)
 	c.c, c.tcp = tc, nil
 	if err := tc.HandshakeContext(c.ctx); err != nil {
 		c.p.log.Debug("TLS handshake with a client", "client", c.x.addr, "error", err)
@@ -148,7 +153,7 @@ func (c *conn) request() (o outcome) {
 	x, p, now := &c.x, c.p, time.Now()
 	x.begin(now)
 	defer func() {
-		if c.body.broken && o != relaying { // the next request cannot be found after it
+		if c.body.broken.Load() && o != relaying { // the next request cannot be found after it
 			o, c.lost, c.until = closing, true, time.Time{}
 		}
 	}()
@@ -167,6 +172,7 @@ func (c *conn) request() (o outcome) {
 		c.badRequest(err)
 		return closing
 	}
+	c.vigil.begin(now, x.q.Proto != 10)
 	valid := x.address()
 	if o := x.waitTurn(); o != proceed {
 		return o

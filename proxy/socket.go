@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"time"
+
+	"shuultuur/lib/message"
 )
 
 func contains(list []netip.Prefix, a netip.Addr) bool {
@@ -41,10 +44,16 @@ func deadlineIn(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// A rewoundConn is a connection from which some bytes were already read.
+// A rewoundConn is a client's connection from which some bytes were already read. It is below
+// TLS, whose writes cannot continue after a deadline.
 type rewoundConn struct {
 	net.Conn
-	first []byte
+	first   []byte
+	silence time.Duration // of a client that must read
+}
+
+func (c *rewoundConn) Write(p []byte) (int, error) {
+	return message.WriteOn(c.Conn, p, func() { c.Conn.SetWriteDeadline(deadlineIn(c.silence)) })
 }
 
 func (c *rewoundConn) Read(p []byte) (int, error) {
@@ -65,3 +74,11 @@ func (c *rewoundConn) NetConn() net.Conn {
 	}
 	return c.Conn
 }
+
+// tlsRecord is the first byte of a TLS handshake, with which no request begins.
+const tlsRecord = 0x16
+
+// alert is a fatal TLS alert, access_denied (RFC 8446 section 6.2).
+var alert = [...]byte{21, 3, 3, 0, 2, 2, 49}
+
+var errNotRedirected = errors.New("the system does not know its original destination")

@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -249,5 +251,44 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before+2 {
 		buf := make([]byte, 1<<20)
 		t.Errorf("%d goroutines before the load, %d after it\n%.8000s", before, n, buf[:runtime.Stack(buf, true)])
+	}
+}
+
+// TestACutPageShowsItsNoticeOverHTTP2: a browser discards what it has of a stream that is reset, so a
+// page ends in order. What has no notice does not.
+func TestACutPageShowsItsNoticeOverHTTP2(t *testing.T) {
+	w := newWorld(t)
+	text := strings.Repeat("<p>0123456789", 50_000)
+	host := w.origin2(t, true, func(rw http.ResponseWriter, q *http.Request) {
+		rw.Header().Set("Content-Type", q.URL.Query().Get("type"))
+		body := text + "bad" + text
+		if coding := q.URL.Query().Get("coding"); coding != "" {
+			rw.Header().Set("Content-Encoding", coding)
+			body = zipped(text + fmt.Sprint(rand.Perm(40_000)) + "bad" + text)
+		}
+		io.WriteString(rw, body)
+	})
+	r := start(t, Config{Exchange: exchange.Config{Held: 100_000}}, Engine{Intercept: w.in, Decider: &scanner{}})
+	c := r.browser2(w)
+	for query, notice := range map[string]bool{
+		"type=text/html": true, "type=text/html&coding=gzip": true, "type=text/plain": false, "type=image/svg%2Bxml": false,
+	} {
+		q, _ := http.NewRequest("GET", "https://"+host+"/?"+query, nil)
+		q.Header.Set("Accept-Encoding", "gzip")
+		res, err := c.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := io.Reader(res.Body)
+		if res.Header.Get("Content-Encoding") == "gzip" {
+			if body, err = gzip.NewReader(body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := io.ReadAll(body)
+		res.Body.Close()
+		if shown := strings.Contains(string(b), "The rest of this page is blocked"); res.ProtoMajor != 2 || shown != notice || (err == nil) != notice {
+			t.Errorf("%s: got %s, %d bytes, error %v, with the notice %v; want it: %v", query, res.Proto, len(b), err, shown, notice)
+		}
 	}
 }

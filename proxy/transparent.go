@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -91,7 +90,7 @@ func (c *conn) transparentTLS(d *tlsState) (o outcome) {
 	d.scheme = "https"
 	begun := tlsOpening{c: c, x: x, d: d}
 	if err := x.identifyByAddress(d); exchange.AsksToSignIn(err) {
-		begun.stranger = err // the named host may be open
+		begun.stranger, d.admitted = err, err // the named host may be open
 	} else if err != nil {
 		x.ex.Note("identify: " + err.Error())
 		c.c.Write(alert[:])
@@ -99,5 +98,3 @@ func (c *conn) transparentTLS(d *tlsState) (o outcome) {
 	}
 	return begun.run(begun.stranger == nil)
 }
-
-var errNotRedirected = errors.New("the system does not know its original destination")

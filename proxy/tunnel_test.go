@@ -304,6 +304,11 @@ func TestHTTPSProxyOnTheSamePort(t *testing.T) {
 	}
 }
 
+// longPROXY is a header of version 2 with so many bytes of addresses and TLVs.
+func longPROXY(n int) string {
+	return proxyprotocol.V2 + "\x21\x11" + string([]byte{byte(n >> 8), byte(n)}) + "\xc0\x00\x02\x07\x7f\x00\x00\x01\x04\xd2\x1f\x90" + strings.Repeat("\x00", n-12)
+}
+
 func TestPROXYProtocolOfTrustedOnly(t *testing.T) {
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})
 	request := "GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.5\r\n\r\n"
@@ -315,6 +320,11 @@ func TestPROXYProtocolOfTrustedOnly(t *testing.T) {
 	}{
 		{loopback, "PROXY TCP4 192.0.2.7 127.0.0.1 1234 8080\r\n", "192.0.2.7"},
 		{loopback, v2, "192.0.2.7"},
+		{loopback, longPROXY(12 + 728), "192.0.2.7"},
+		{loopback, longPROXY(4080), "192.0.2.7"}, // as long as the buffer
+		{loopback, longPROXY(4081), "192.0.2.7"},
+		{loopback, longPROXY(12 + 4096), "192.0.2.7"},
+		{loopback, longPROXY(60_000), ""},
 		{loopback, "PROXY UNKNOWN\r\n", "203.0.113.5"},
 		{loopback, "", "203.0.113.5"},
 		{loopback, "PROXY TCP4 what\r\n", ""},
@@ -405,8 +415,8 @@ func TestIsRequest(t *testing.T) {
 	for s, want := range map[string][2]bool{
 		"": {false, true}, "G": {false, true}, "GET": {false, true}, "GET ": {false, true}, "GET /": {true, false},
 		"GET http:/": {false, true}, "GET http://": {true, false}, "OPTIONS *": {false, true}, "OPTIONS * H": {true, false},
-		"PRI * HTTP/2.0": {false, false}, "SSH-2.0": {false, false}, "get /": {false, false}, "\x16\x03": {false, false},
-		"GET x": {false, false}, strings.Repeat("A", 40): {false, false},
+		"PRI * HTTP/2.0": {true, false}, "SSH-2.0": {false, true}, "SSH-2.0-x\r": {false, false}, "get /": {true, false}, "\x16\x03": {false, false},
+		"GET x": {false, false}, strings.Repeat("A", 80): {false, false},
 	} {
 		if is, more := isRequest([]byte(s)); is != want[0] || more != want[1] {
 			t.Errorf("isRequest(%q) = %v, %v", s, is, more)

@@ -17,12 +17,15 @@ func (c *conn) relay(t *tunnel.Tunnel) outcome {
 // beginTunnel makes t the tunnel of c, and starts relaying bytes from the origin.
 func (c *conn) beginTunnel(t *tunnel.Tunnel) {
 	p, x := c.p, &c.x
-	c.tunnel.Store(t)
 	x.yield()
 	x.removeLimit()
 	exchange.Shrink(&x.ex) // before a talk reads the state of the request
 	p.counters[tunnelsOpen].Add(1)
 	t.Begin(x.ctx, &p.tunnels, &c.l.parking, c)
+	c.tunnel.Store(t) // before that, nobody can wake it
+	if c.Aborted() {
+		t.Wake()
+	}
 }
 
 // Relay continues a tunnel that was parked.

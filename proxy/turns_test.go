@@ -155,3 +155,48 @@ func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
 }
+
+// TestOneAddressDoesNotHoldAllTurns: it has requests with silent origins, slow bodies and
+// "Expect: 100-continue" on more connections than there are turns. Another address is answered.
+func TestOneAddressDoesNotHoldAllTurns(t *testing.T) {
+	hold := make(chan struct{})
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/slow" {
+			select {
+			case <-hold:
+			case <-q.Context().Done():
+			}
+		}
+		fmt.Fprint(w, "page")
+	})
+	for name, head := range map[string]string{
+		"silent origin": "GET " + o.URL + "/slow HTTP/1.1\r\nHost: x\r\n\r\n",
+		"slow body":     "POST " + o.URL + "/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nslow",
+		"expectation":   "POST " + o.URL + "/slow HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n",
+	} {
+		r := start(t, Config{Requests: 8, Exchange: exchange.Config{QueueTime: setting.Duration(time.Minute)}}, Engine{})
+		for range 30 {
+			c, _ := r.raw()
+			t.Cleanup(func() { c.Close() })
+			io.WriteString(c, head)
+		}
+		for r.Stats().Queued == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		for range 3 {
+			from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+			c, err := from.DialContext(t.Context(), "tcp", r.addr)
+			if err != nil {
+				t.Skip(err) // the system has only one loopback address
+			}
+			fmt.Fprintf(c, "GET %s/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", o.URL)
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil || res.StatusCode != 200 {
+				t.Errorf("%s: another address got %v, %v", name, res, err)
+			}
+			c.Close()
+		}
+	}
+	close(hold)
+}

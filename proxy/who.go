@@ -38,12 +38,13 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 		return x.eng.Identify(x.ctx, addr, auth)
 	}
 	x.ex.Private = known.FieldNames()
+	ambiguous := false
 	if x.trusted && len(x.ex.Private) > 0 {
 		c, note, ok := known.ForwardedClient(x.ctx, addr, func(name string) []string { return values(x.q, name) })
 		if ok {
 			return c, nil
 		}
-		if note != "" {
+		if ambiguous = note != ""; ambiguous {
 			x.ex.Note(note)
 		}
 	}
@@ -62,6 +63,7 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	}
 	c, err := x.eng.Identify(x.ctx, addr, auth)
 	x.proof.ours, c.Proof = c.Proof, ""
+	c.Unknown = c.Unknown || ambiguous && c.User == "" // it is somebody, and nobody knows who
 	// A connection of a trusted proxy carries requests of many clients.
 	if err == nil && c.Source == "kerberos" && !x.trusted && len(auth) > 9 && bytes.EqualFold(auth[:9], []byte("Negotiate")) {
 		x.proof.client, x.proof.ticket = c, sha256.Sum256(auth)

@@ -9,32 +9,51 @@ import (
 
 // This file handles unencrypted requests in a tunnel. Browsers request a tunnel if a page
 // opens a WebSocket without TLS, on any port. The content of such a tunnel is readable, so it
-// is judged like any request.
+// is judged like any request; what only a lenient server would read is refused.
 
 // longestMethod exceeds the length of methods in use.
-const longestMethod = 32
+const longestMethod = 64
 
-// isRequest reports whether a client's first bytes begin an HTTP/1 request; more, whether
-// longer input might. The preface of HTTP/2 does not count.
+// proxyHeader begins a header of the PROXY protocol, version 2 (version 1 reads like a request).
+const proxyHeader = "\r\n\r\n\x00\r\nQUIT\n"
+
+// isRequest reports whether a server might read a client's first bytes as an HTTP request; more,
+// whether longer input might be one. Servers read more than the standards allow: empty lines and
+// blanks before the request, methods in small letters or of their own, several blanks. Such a
+// request, the preface of HTTP/2, and a header of the PROXY protocol, after which anything may
+// follow, are for the proxy's strict parser, which refuses them: what it cannot read goes nowhere.
 func isRequest(b []byte) (is, more bool) {
+	if len(b) > 0 && strings.HasPrefix(proxyHeader, string(b[:min(len(b), len(proxyHeader))])) {
+		return len(b) >= len(proxyHeader), len(b) < len(proxyHeader)
+	}
+	b = bytes.TrimLeft(b, "\r\n\t ")
 	n := 0
-	for n < len(b) && n < longestMethod && 'A' <= b[n] && b[n] <= 'Z' {
+	for n < len(b) && n < longestMethod && isToken(b[n]) {
 		n++
 	}
 	if n == len(b) {
 		return false, n < longestMethod
 	}
-	if n == 0 || b[n] != ' ' || string(b[:n]) == "PRI" {
+	if n == 0 || b[n] != ' ' && b[n] != '\t' {
 		return false, false
 	}
-	target := b[n+1:]
-	for _, s := range [...]string{"/", "http://", "* "} {
+	method := string(b[:n])
+	target := bytes.ToLower(bytes.TrimLeft(b[n:], "\t "))
+	if method == "PROXY" { // version 1
+		return true, false
+	}
+	for _, s := range [...]string{"/", "http://", "https://", "* "} {
 		if bytes.HasPrefix(target, []byte(s)) {
 			return true, false
 		}
 		more = more || strings.HasPrefix(s, string(target))
 	}
 	return false, more
+}
+
+// isToken reports whether a method may contain c (RFC 9110 section 5.6.2).
+func isToken(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
 // requestWithin continues to read after first, the client's first bytes in a tunnel, until it
@@ -60,7 +79,7 @@ func (c *conn) serveWithin(d *tlsState, first []byte) outcome {
 	x := &c.x
 	x.ex.Note("requests without TLS in the tunnel")
 	seen := append(bytes.Clone(first), c.r.Buffered()...)
-	c.r.Reset(&rewoundConn{c.c, seen})
+	c.r.Reset(c.rewound(seen))
 	c.until = time.Time{}
 	c.c.SetDeadline(c.until)
 	x.host, x.url = "", ""

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"shuultuur/lib/dns"
 )
 
 // DNS64 is the prefix of IPv6 addresses that a translator (NAT64) maps to IPv4 (RFC 6147); the
@@ -54,34 +56,12 @@ func (d DNS64) check() error {
 
 // embed returns the IPv6 address that embeds an IPv4 address.
 func (d DNS64) embed(v4 [4]byte) netip.Addr {
-	b := d.Addr().As16()
-	i := d.Bits() / 8
-	for _, x := range v4 {
-		if i == 8 { // bits 64 to 71 are zero
-			i++
-		}
-		b[i] = x
-		i++
-	}
-	return netip.AddrFrom16(b)
+	return dns.TranslatedIPv6(d.Prefix, netip.AddrFrom4(v4))
 }
 
 // embeddedIPv4 returns the IPv4 address embedded in a, or else a.
 func (d DNS64) embeddedIPv4(a netip.Addr) netip.Addr {
-	if !d.IsValid() || !d.Contains(a) {
-		return a
-	}
-	b := a.As16()
-	var v4 [4]byte
-	i := d.Bits() / 8
-	for j := range v4 {
-		if i == 8 {
-			i++
-		}
-		v4[j] = b[i]
-		i++
-	}
-	return netip.AddrFrom4(v4)
+	return dns.TranslatedIPv4(d.Prefix, a)
 }
 
 // maps reports whether a may be mapped: the well-known prefix is only for global addresses

@@ -117,7 +117,7 @@ func TestNamesWithoutIPv6AddressesGetSynthesisedOnes(t *testing.T) {
 		{"true", "some.com", miekg.TypeAAAA, "NOERROR, AAAA 2001:db9::1", 300},
 		{"true", "gone.com", miekg.TypeAAAA, "NXDOMAIN, +SOA", 0},
 		{"true", "none.com", miekg.TypeAAAA, "NOERROR, +SOA", 0},
-		{"true", "alias.com", miekg.TypeAAAA, "NOERROR, CNAME four.com., AAAA 64:ff9b::909:909", 300},
+		{"true", "alias.com", miekg.TypeAAAA, "NOERROR, CNAME four.com., AAAA 64:ff9b::909:909, AAAA 64:ff9b::909:90a", 300}, // an upstream that does not follow
 		{"true", "blocked.com", miekg.TypeAAAA, "NOERROR, AAAA ::, EDE 15", 0},
 		{"true", "cloaked.com", miekg.TypeAAAA, "NXDOMAIN, +SOA, EDE 15", 0},
 		{"true", "bad.com", miekg.TypeAAAA, "NXDOMAIN, +SOA, EDE 15", 0},

@@ -38,7 +38,12 @@ func (s *Store) entryOf(k *cache.Key, msg []byte) (e cache.Entry, err error) {
 		}
 	}
 	e.Answers = answers
-	negative := e.Rcode == dns.RcodeNXDomain || e.Rcode == 0 && !w.found
+	if e.Flags&cache.Aliases != 0 && !w.found {
+		if _, open := dns.OpenAlias(msg); open {
+			e.Flags |= cache.Open
+		}
+	}
+	negative := e.Rcode == dns.RcodeNXDomain || e.Rcode == 0 && !w.found && e.Flags&cache.Open == 0
 	end := off
 	if negative || k.DO {
 		for range authorities {
@@ -84,6 +89,9 @@ func (w *walk) answer(off int) (int, error) {
 		all, ok := appendAddresses(buf[:0], w.msg, x)
 		if !ok {
 			return 0, errors.New("a record cannot be read")
+		}
+		if at := serviceTarget(w.msg, x); at > 0 {
+			w.e.Flags |= cache.Aliases // a browser connects to it
 		}
 		for _, a := range all {
 			w.address(a)
@@ -135,6 +143,15 @@ func appendAddresses(dst []netip.Addr, msg []byte, x dns.Record) (all []netip.Ad
 	}
 	a, ok := netip.AddrFromSlice(msg[x.Data:x.End])
 	return append(dst, a.Unmap()), ok && (x.End-x.Data == 4) == (x.Type == dns.TypeA)
+}
+
+// serviceTarget returns where the name begins that an SVCB or HTTPS record leads to, 0 for another
+// record and for one that leads to its owner.
+func serviceTarget(msg []byte, x dns.Record) int {
+	if x.Type != dns.TypeSVCB && x.Type != dns.TypeHTTPS || x.Data+2 >= x.End || msg[x.Data+2] == 0 {
+		return 0
+	}
+	return x.Data + 2
 }
 
 // Keys of parameters with addresses, to which browsers connect like those in address records.

@@ -50,32 +50,22 @@ func Question(c filter.Client, name string, qtype uint16) (*dns.Query, error) {
 	return q, nil
 }
 
-// A Responder answers queries from memory.
-type Responder interface {
-	Answer(q *dns.Query, a *dns.Reply, judged *filter.Transaction) dns.Outcome
-}
-
-// Explain returns the answer that the first of responders that answers q, or else the
-// resolver itself, would give. No upstream is queried.
-func (r *Resolver) Explain(q *dns.Query, responders ...Responder) (x *Explanation, own bool, err error) {
-	for _, of := range responders {
-		if x, err := r.askResponder(q, of); err != nil || x != nil {
-			return x, true, err
-		}
-	}
-	if x, err = r.askResponder(q, r); x == nil && err == nil {
+// Explain returns the answer that the resolver would give. No upstream is queried.
+func (r *Resolver) Explain(q *dns.Query) (*Explanation, error) {
+	x, err := r.ask(q)
+	if x == nil && err == nil {
 		x = &Explanation{Upstream: true}
 	}
-	return x, false, err
+	return x, err
 }
 
-// askResponder returns the answer of one responder, nil when it declines.
-func (r *Resolver) askResponder(q *dns.Query, of Responder) (*Explanation, error) {
+// ask returns the answer, nil when the resolver declines.
+func (r *Resolver) ask(q *dns.Query) (*Explanation, error) {
 	var a dns.Reply
 	a.Start(q, nil, 4096)
 	x := &Explanation{}
 	var judged filter.Transaction
-	switch of.Answer(q, &a, &judged) {
+	switch r.Answer(q, &a, &judged) {
 	case dns.Later:
 		x.Upstream, x.DNS64 = true, r.DNS64(q)
 		x.Transaction = r.Record(q, &a, &judged)

@@ -12,13 +12,17 @@ import (
 // passes has the policy judge the contents of an answer besides the queried name: the names it
 // leads to, so that an alias does not hide a blocked name, and addresses. An answer that does not
 // pass is refused.
-func (l *lookup) passes(e *cache.Entry) (ok bool) {
+func (l *lookup) passes() (ok bool) {
+	flags := l.flags
+	if l.followed {
+		flags = cache.Aliases | cache.Address | cache.Private // it may have them
+	}
 	// An address below the prefix gives access to the one embedded in it.
-	aliases, addresses := e.Flags&cache.Aliases != 0, e.Flags&cache.Address != 0 && (l.r.parts.Addresses || l.r.dns64.IsValid())
+	aliases, addresses := flags&cache.Aliases != 0, flags&cache.Address != 0 && (l.r.parts.Addresses || l.r.dns64.IsValid())
 	switch {
 	case l.t.Verdict.Action == filter.Allow:
 		return true
-	case e.Flags&cache.Private != 0 && !l.mayBePrivate():
+	case flags&cache.Private != 0 && !l.mayBePrivate() && l.isRebinding():
 		l.block("rebinding", filter.NoData)
 		return false
 	case !aliases && !addresses:
@@ -32,20 +36,73 @@ func (l *lookup) passes(e *cache.Entry) (ok bool) {
 			break // entryOf has read it
 		}
 		off = x.End
+		if i < l.unjudged {
+			continue
+		}
 		switch x.Type {
 		case dns.TypeCNAME, dns.TypeDNAME:
-			ok = !aliases || l.aliasPasses(x)
+			ok = !aliases || l.aliasPasses(x.Data)
 		case dns.TypeA, dns.TypeAAAA, dns.TypeSVCB, dns.TypeHTTPS:
-			ok = !addresses || l.addressesPass(x)
+			if at := serviceTarget(l.a.Buf, x); at > 0 {
+				ok = !aliases || l.aliasPasses(at)
+			}
+			ok = ok && (!addresses || l.addressesPass(x))
 		}
 	}
 	return ok
 }
 
-// aliasPasses judges the name that an alias leads to.
-func (l *lookup) aliasPasses(x dns.Record) bool {
+// isRebinding reports whether an answer has an address of a private network whose owner may have
+// none. What our zones and hosts say, and the servers of a route, is meant.
+func (l *lookup) isRebinding() bool {
+	off, found := l.start, false
+	for range l.a.Answers {
+		x, err := dns.ReadRecord(l.a.Buf, off)
+		if err != nil {
+			return true
+		}
+		off = x.End
+		switch x.Type {
+		case dns.TypeA, dns.TypeAAAA, dns.TypeSVCB, dns.TypeHTTPS:
+		default:
+			continue
+		}
+		var buf [16]netip.Addr
+		all, _ := appendAddresses(buf[:0], l.a.Buf, x)
+		for _, a := range all {
+			if isPrivate(a) || isPrivate(l.r.dns64.embeddedIPv4(a)) {
+				if found = true; !l.ownerMayBePrivate(x.Owner) {
+					return true
+				}
+			}
+		}
+	}
+	return !found && !l.followed // the entry says that there was one
+}
+
+// ownerMayBePrivate reports whether the name at off, which owns a record of the answer, may have
+// addresses in private networks.
+func (l *lookup) ownerMayBePrivate(off int) bool {
 	var name [256]byte
-	n, _, err := dns.ReadName(name[:0], l.a.Buf, x.Data)
+	n, _, err := dns.ReadName(name[:0], l.a.Buf, off)
+	if err != nil {
+		return false
+	}
+	var room [128]uint8
+	labels := dns.Labels(room[:0], n)
+	for _, at := range labels {
+		if _, found := l.r.private[string(n[at:])]; found {
+			return true
+		}
+	}
+	by, _ := l.r.ownerOf(n, labels, l.q.Type, l.q.Client.Addr())
+	return by != others
+}
+
+// aliasPasses judges the name at an offset, which an alias leads to.
+func (l *lookup) aliasPasses(at int) bool {
+	var name [256]byte
+	n, _, err := dns.ReadName(name[:0], l.a.Buf, at)
 	return err == nil && l.alsoPasses(n, netip.Addr{})
 }
 

@@ -2,8 +2,10 @@ package resolver
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"strings"
@@ -18,6 +20,9 @@ type local struct {
 	below  map[string]*host // "*.…": by the name after the "*."
 	routed map[string]struct{}
 	kinds  map[string]kind
+
+	damaged int      // lines and names of hosts files that are not used
+	faults  []string // the first of them
 }
 
 // A host is the data of a local name.
@@ -43,6 +48,8 @@ const localTTL = 60
 const (
 	maxHostsFile = 64 << 20
 	maxHosts     = 1 << 20
+	maxHostsLine = 64 << 10
+	mostFaults   = 10 // that are described
 )
 
 func newLocal(cfg Config) (l local, err error) {
@@ -118,7 +125,8 @@ func (l *local) pointer(a netip.Addr, name []byte) {
 	}
 }
 
-// file reads a file in the form of /etc/hosts.
+// file reads a file in the form of /etc/hosts. Damaged lines are skipped and noted; a file of which
+// nothing is left is no hosts file.
 func (l *local) file(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -128,21 +136,50 @@ func (l *local) file(path string) error {
 	if info, err := f.Stat(); err == nil && info.Size() > maxHostsFile {
 		return fmt.Errorf("%s has %d bytes; name block lists under lists, which needs less memory", path, info.Size())
 	}
-	sc := bufio.NewScanner(f)
-	for line := 1; sc.Scan(); line++ {
-		text, _, _ := strings.Cut(sc.Text(), "#")
-		fields := strings.Fields(text)
-		if len(fields) < 2 {
+	in := bufio.NewReaderSize(f, maxHostsLine)
+	var first error // fault
+	good := 0       // names
+	for line := 1; ; line++ {
+		text, long, err := in.ReadLine()
+		for more := long; more && err == nil; { // the rest of it
+			_, more, err = in.ReadLine()
+		}
+		at := func(err error) {
+			err = fmt.Errorf("%s:%d: %w", path, line, err)
+			first = cmp.Or(first, err)
+			l.fault(fmt.Errorf("%w; the line is skipped", err))
+		}
+		if long {
+			at(fmt.Errorf("it has more than %d bytes", maxHostsLine))
+		}
+		switch {
+		case errors.Is(err, io.EOF) && good == 0 && first != nil:
+			return fmt.Errorf("%w; no line of the file is good", first)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s:%d: reading names of hosts: %w", path, line, err)
+		case long:
+			continue
+		}
+		before, _, _ := strings.Cut(string(text), "#")
+		fields := strings.Fields(before)
+		if len(fields) == 0 {
 			continue
 		}
 		a, err := netip.ParseAddr(fields[0])
 		if err != nil {
-			return fmt.Errorf("%s:%d: %q is not an address", path, line, fields[0])
+			at(fmt.Errorf("%.100q is not an address", fields[0]))
+			continue
 		}
 		for _, name := range fields[1:] {
 			key, err := dns.Name(name)
+			if err == nil && len(key) == 1 {
+				err = errors.New("the root cannot have another answer")
+			}
 			if err != nil {
-				return fmt.Errorf("%s:%d: %w", path, line, err)
+				l.fault(fmt.Errorf("%s:%d: %w; the name is skipped", path, line, err))
+				continue
 			}
 			h := l.exact[string(key)]
 			if h == nil {
@@ -151,29 +188,56 @@ func (l *local) file(path string) error {
 			}
 			h.add(a)
 			l.pointer(a, key)
+			good++
 		}
 		if len(l.exact) > maxHosts {
 			return fmt.Errorf("%s:%d: more than %d names; name block lists under lists, which needs less memory", path, line, maxHosts)
 		}
 	}
-	return sc.Err()
 }
 
-// find returns the host of a local name, or nil. labels are the offsets of the labels of name.
-func (l *local) find(name []byte, labels []uint8) *host {
+// fault notes a damaged line of a hosts file. The other lines hold.
+func (l *local) fault(err error) {
+	if l.damaged++; len(l.faults) < mostFaults {
+		l.faults = append(l.faults, "dns.hosts-files: "+err.Error())
+	}
+}
+
+// find returns the host of a local name, and the number of labels of the domain that it is named
+// by, or nil. labels are the offsets of the labels of name.
+func (l *local) find(name []byte, labels []uint8) (h *host, depth int) {
 	if len(l.exact) > 0 {
 		if h := l.exact[string(name)]; h != nil {
-			return h
+			return h, len(labels)
 		}
 	}
 	if len(l.below) > 0 {
 		for i := 1; i < len(labels); i++ {
 			if h := l.below[string(name[labels[i]:])]; h != nil {
-				return h
+				return h, len(labels) - i
 			}
 		}
 	}
-	return nil
+	return nil, -1
+}
+
+func (l *local) has(name []byte, labels []uint8) bool {
+	h, _ := l.find(name, labels)
+	return h != nil
+}
+
+// routeDepth returns the number of labels of the longest domain above name that has upstreams of
+// its own, -1 when there is none.
+func (l *local) routeDepth(name []byte, labels []uint8) int {
+	if len(l.routed) == 0 {
+		return -1
+	}
+	for i, at := range labels {
+		if _, ok := l.routed[string(name[at:])]; ok {
+			return len(labels) - i
+		}
+	}
+	return -1
 }
 
 // special returns how a special-use name is answered, and the label at which the special
@@ -235,12 +299,7 @@ func (h *host) answer(q *dns.Query, a *dns.Reply, b *blocker) {
 
 // isRouted reports whether the name has its own upstream.
 func (l *local) isRouted(name []byte, labels []uint8) bool {
-	for _, i := range labels {
-		if _, ok := l.routed[string(name[i:])]; ok {
-			return true
-		}
-	}
-	return false
+	return l.routeDepth(name, labels) >= 0
 }
 
 // specialNames are those of RFC 6761, 6762, 7686, 8375, 9462, 9476, and the reverse zones of

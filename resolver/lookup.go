@@ -19,8 +19,22 @@ type lookup struct {
 	a *dns.Reply
 	t *filter.Transaction
 
+	client    filter.Client // who asks
+	uncounted bool          // the query was not counted when it came, because the client was not known
+
 	waits bool            // it may wait for upstreams
 	ctx   context.Context // ends the wait
+
+	// What was answered so far, when it has aliases: the name whose records come last and who
+	// owns it, whether it was completed with other names, and how many answers are of our zones
+	// and not judged.
+	tail      []byte
+	tailOwner owner
+	followed  bool
+	unjudged  uint16
+
+	flags cache.Flags // of the answer from the store
+	lead  bool        // it may have to be followed
 
 	source source // of the answer
 	change change // of the answer from the store
@@ -44,7 +58,21 @@ func (l *lookup) run() dns.Outcome {
 	}
 	l.a.RA = true
 	l.start = len(l.a.Buf)
-	l.find()
+	by, h := l.r.ownerOf(l.q.Name, l.q.Labels, l.q.Type, l.q.Client.Addr())
+	if by == zones {
+		if o := l.answerZone(); o != dns.Declined {
+			return o
+		}
+	}
+	if !l.identify() {
+		return dns.Later
+	}
+	l.find(h)
+	return l.give()
+}
+
+// give gives the answer from where it was found.
+func (l *lookup) give() dns.Outcome {
 	ok := true
 	if l.source == stored {
 		ok = l.fetch()
@@ -61,12 +89,27 @@ func (l *lookup) run() dns.Outcome {
 	return dns.Answered
 }
 
-// find finds where the answer comes from.
-func (l *lookup) find() {
+// identify finds out who asks. It reports false if the groups of the client have to be waited
+// for, and the query may not wait yet.
+func (l *lookup) identify() bool {
+	at, id := l.q.Client.Addr(), l.q.ClientID
+	l.client = l.r.parts.Identify(at, id)
+	if !l.client.Unknown || l.r.parts.Await == nil {
+		return true
+	}
+	if !l.waits {
+		return false
+	}
+	l.client, l.uncounted = l.r.parts.Await(l.ctx, at, id), true
+	return true
+}
+
+// find finds where the answer comes from. h is the local name that is asked for, nil for another.
+func (l *lookup) find(h *host) {
 	r, q := l.r, l.q
 	if q.Type >= 128 && q.Type <= 255 || q.Type == dns.TypeOPT || q.Type == 0 {
 		l.meta()
-	} else if h := r.local.find(q.Name, q.Labels); h == nil {
+	} else if h == nil {
 		l.decide()
 	} else if h.alias != "" {
 		l.alias(h.alias)
@@ -108,15 +151,21 @@ func (l *lookup) meta() {
 
 // judge has the policy judge the name.
 func (l *lookup) judge() {
-	r, q, t := l.r, l.q, l.t
-	t.Start, t.Proto, t.Type, t.Flags, t.Last, t.Terse = q.At, filter.DNS, q.Type, q.Flags, filter.Name, !r.whole
-	t.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
-	l.a.Text = dns.AppendHost(l.a.Text[:0], q.Name)
-	t.Host = asString(l.a.Text)
+	r, t := l.r, l.t
+	l.describe()
 	r.parts.Decider.Decide(context.Background(), t, filter.Name)
-	if !l.waits && r.parts.Count != nil { // otherwise it was counted before
+	if (!l.waits || l.uncounted) && r.parts.Count != nil { // otherwise it was counted before
 		r.parts.Count(t)
 	}
+}
+
+// describe sets what the transaction says of the query.
+func (l *lookup) describe() {
+	q, t := l.q, l.t
+	t.Start, t.Proto, t.Type, t.Flags, t.Last, t.Terse = q.At, filter.DNS, q.Type, q.Flags, filter.Name, !l.r.whole
+	t.Client = l.client
+	l.a.Text = dns.AppendHost(l.a.Text[:0], q.Name)
+	t.Host = asString(l.a.Text)
 }
 
 // obey finds the source that the verdict on the name demands, if any.
@@ -210,6 +259,27 @@ func (l *lookup) address(addr netip.Addr) {
 
 // fetch answers from the store. It reports false if the lookup would have to wait.
 func (l *lookup) fetch() bool {
+	if !l.load() {
+		return false
+	}
+	if l.lead {
+		l.tail, l.tailOwner = l.q.Name, others
+		if l.change.to != "" {
+			l.tailOwner = hosts
+		}
+		if !l.follow() {
+			return false
+		}
+	}
+	if l.change.to == "" && !l.passes() {
+		l.drop()
+		l.source = verdict
+	}
+	return true
+}
+
+// load appends what the store has to the reply. It reports false if it would have to wait.
+func (l *lookup) load() bool {
 	a := l.a
 	e, ok := l.read(l.change, nil)
 	if ok && l.change == (change{}) && l.r.synthesises(l.q) && l.r.needsDNS64(&e) {
@@ -217,17 +287,16 @@ func (l *lookup) fetch() bool {
 		e, ok = l.read(change{dns64: true}, &plain)
 		a.Buf = append(a.Buf[:l.start], a.Buf[end:]...)
 	}
-	if ok { // the records are in a.Buf already
-		a.Answers, a.Authorities, a.Additionals = e.Answers, e.Authorities, e.Additionals
-		a.Rcode = e.Rcode
-		a.AD = e.Flags&cache.AD != 0 && (l.q.AD() || l.q.DO)
-		a.HasEDE, a.EDE, a.EDEText = e.EDE != 0, e.EDE, nil
+	if !ok {
+		return false
 	}
-	if ok && l.change.to == "" && !l.passes(&e) {
-		l.drop()
-		l.source = verdict
-	}
-	return ok
+	// The records are in a.Buf already.
+	a.Answers, a.Authorities, a.Additionals = e.Answers, e.Authorities, e.Additionals
+	a.Rcode = e.Rcode
+	a.AD = e.Flags&cache.AD != 0 && (l.q.AD() || l.q.DO)
+	a.HasEDE, a.EDE, a.EDEText = e.EDE != 0, e.EDE, nil
+	l.flags, l.lead = e.Flags, l.mayLead(&e)
+	return true
 }
 
 // read appends the records of the answer with a change to the reply: from the cache, or made of
@@ -241,6 +310,9 @@ func (l *lookup) read(c change, plain *cache.Entry) (e cache.Entry, ok bool) {
 	buf, e, ok, stale := s.get(&k, l.q.At, l.a.Buf)
 	switch {
 	case ok:
+	case !l.q.RD(): // the client wants what we have, and nobody to be asked
+		e = cache.Entry{Rcode: dns.RcodeRefused, EDE: dns.EDENotAuthoritative, Flags: cache.Failure}
+		return e, true
 	case !l.waits:
 		l.a.Stale = stale
 		return e, false

@@ -132,7 +132,7 @@ func (l *lookup) embedded() {
 	labels := dns.Labels(nil, name)
 	special, at := r.local.special(name, labels)
 	switch {
-	case special != 0 && r.local.find(name, labels) == nil:
+	case special != 0 && !r.local.has(name, labels):
 		r.local.answer(special, at, l.q, l.a, &r.block)
 		l.source = written
 	case l.t.Verdict.Action != filter.Allow && !l.alsoPasses(name, netip.Addr{}):

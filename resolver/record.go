@@ -83,7 +83,8 @@ func (r *Resolver) describe(t *filter.Transaction, evidence string) {
 // As returns a resolver that treats every client as client, and gives reasons even for
 // names that pass.
 func (r *Resolver) As(client filter.Client) *Resolver {
-	as := &Resolver{whole: true, parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant}
+	as := r.clone()
+	as.whole = true
 	as.parts.Identify = func(netip.Addr, string) filter.Client { return client }
 	return as
 }

@@ -66,7 +66,10 @@ type Parts struct {
 	// Identify returns the client at an address, or with a ClientID, which may be "". It must
 	// not wait.
 	Identify func(addr netip.Addr, clientID string) filter.Client
-	Store    *Store
+	// Await is Identify for a client whose groups are not known at once: it waits for them. nil:
+	// nobody's groups are waited for.
+	Await func(ctx context.Context, addr netip.Addr, clientID string) filter.Client
+	Store *Store
 	// Addresses reports that rules or lists contain addresses, so that those in answers are
 	// judged too.
 	Addresses bool
@@ -83,6 +86,7 @@ type Resolver struct {
 	parts    Parts
 	block    blocker
 	local    local
+	zones    Zones               // nil: none
 	private  map[string]struct{} // domains, in wire form
 	anywhere bool                // all may have private addresses
 	whole    bool                // give reasons even for names that pass
@@ -92,7 +96,7 @@ type Resolver struct {
 	// dns64Variant is the suffix that dns64 adds to a cache's key.
 	dns64Variant uint64
 
-	ids filter.IDs
+	ids *filter.IDs // of all that are made from one
 }
 
 // New makes a resolver. Mistakes in cfg are setting.Errors.
@@ -100,7 +104,7 @@ func New(cfg Config, parts Parts) (*Resolver, error) {
 	if parts.Decider == nil || parts.Identify == nil || parts.Store == nil {
 		return nil, errors.New("a resolver needs a decider, an identity and a store")
 	}
-	r := &Resolver{parts: parts, private: map[string]struct{}{}}
+	r := &Resolver{parts: parts, private: map[string]struct{}{}, ids: new(filter.IDs)}
 	var err error
 	if r.block, err = newBlocker(cfg.Block); err != nil {
 		return nil, setting.At("block", err)

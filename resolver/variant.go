@@ -60,8 +60,10 @@ func (l *lookup) makeAlias(c change) cache.Entry {
 	if err != nil {
 		return cache.Entry{Rcode: dns.RcodeServFail, EDE: dns.EDENetwork}
 	}
-	if h := l.r.local.find(name, dns.Labels(nil, name)); h != nil && h.alias == "" {
+	if by, h := l.r.ownerOf(name, dns.Labels(nil, name), q.Type, q.Client.Addr()); h != nil && h.alias == "" {
 		return l.ownAlias(c.to, h)
+	} else if by != others { // it is followed, see leaves
+		return l.changed(name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
 	}
 	if q.Type == dns.TypeCNAME {
 		return l.changed(name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
@@ -98,6 +100,10 @@ func (l *lookup) ownAlias(to string, h *host) cache.Entry {
 			for _, name := range h.names {
 				m.Answer = append(m.Answer, &miekg.PTR{Hdr: hdr, Ptr: dns.Text(name)})
 			}
+		}
+		if len(m.Answer) == 1 && q.Type != dns.TypeCNAME {
+			m.Ns = append(m.Ns, &miekg.SOA{Hdr: miekg.RR_Header{Name: miekg.Fqdn(to), Rrtype: dns.TypeSOA, Class: dns.ClassIN, Ttl: l.r.block.ttl},
+				Ns: "ns.invalid.", Mbox: "hostmaster.invalid.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: l.r.block.ttl})
 		}
 	})
 }

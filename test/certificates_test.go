@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -27,6 +28,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/intercept"
+	"shuultuur/lib/wait/waittest"
 )
 
 // An issuer is the test's certificate authority, or one that it certified.
@@ -172,7 +174,11 @@ func TestEveryFaultOfACertificateIsShownToTheUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Accept", "text/html")
-		resp, err := (&http.Client{Transport: tr, Timeout: time.Minute}).Do(req)
+		var resp *http.Response
+		waittest.Until(t, host+" answers", func() bool { // the first connections fail, so that a browser may take http
+			resp, err = (&http.Client{Transport: tr, Timeout: time.Minute}).Do(req)
+			return !errors.Is(err, io.EOF)
+		})
 		if err != nil {
 			t.Fatalf("%s: %v", host, err)
 		}

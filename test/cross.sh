@@ -15,4 +15,4 @@ for target in linux/amd64 linux/arm64 freebsd/amd64; do
 		exit 1
 	fi
 done
-CGO_ENABLED=0 go run -trimpath ./test/compiles freebsd/arm64 windows/amd64 darwin/arm64
+CGO_ENABLED=0 go run -trimpath ./test/compiles freebsd/arm64 windows/amd64 darwin/arm64 linux/386 linux/arm

@@ -2,8 +2,10 @@ package test
 
 import (
 	"encoding/json"
+	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +28,7 @@ func TestOneRowForEachExtension(t *testing.T) {
 	module := filepath.Join(dir, "module")
 	copyModule(t, module)
 	archives, err := filepath.Glob("testdata/extensions/*.txt")
-	if err != nil || len(archives) < 5 {
+	if err != nil || len(archives) < 7 {
 		t.Fatalf("found %v, %v", archives, err)
 	}
 	for _, file := range archives {
@@ -149,8 +151,8 @@ func checkSchema(t *testing.T, text []byte) {
 	}
 	var schema struct {
 		Properties struct {
-			Events, Checks key
-			Lists          struct {
+			Events, Checks, Reminder key
+			Lists                    struct {
 				AdditionalProperties key
 			}
 		}
@@ -159,7 +161,7 @@ func checkSchema(t *testing.T, text []byte) {
 		t.Fatal(err)
 	}
 	of := schema.Properties
-	for name, k := range map[string]*key{"events.tsv": of.Events.Properties["tsv"], "checks.length": of.Checks.Properties["length"], "lists.format": of.Lists.AdditionalProperties.Properties["format"]} {
+	for name, k := range map[string]*key{"events.tsv": of.Events.Properties["tsv"], "checks.length": of.Checks.Properties["length"], "reminder.of": of.Reminder.Properties["of"], "lists.format": of.Lists.AdditionalProperties.Properties["format"]} {
 		if k == nil {
 			t.Fatalf("the schema has no %s", name)
 		}
@@ -187,8 +189,9 @@ func tryExtensions(t *testing.T, dir, program string) {
 		return file
 	}
 	write("plus.txt", "+bets.example\n+casino.example\n")
-	proxy := peer.Port(t)
-	settings := write("shuultuur.yaml", `listen: {proxy: "127.0.0.1:`+proxy+`", admin: "off"}
+	proxy, admin := peer.Port(t), peer.Port(t)
+	settings := write("shuultuur.yaml", `listen: {proxy: "127.0.0.1:`+proxy+`", admin: "127.0.0.1:`+admin+`"}
+reminder: {of: the milk}
 lists: {bets: {path: plus.txt}}
 checks:
   category: {lists: [bets]}
@@ -220,6 +223,14 @@ policies:
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+	for path, want := range map[string]string{
+		"/greeting": "Hello from a page.", "/openapi.json": "a greeting of whoever asks", "/health": "remember: the milk",
+		"/": `href="/greeting"`,
+	} {
+		if got := page(t, "http://127.0.0.1:"+admin+path); !strings.Contains(got, want) {
+			t.Errorf("%s does not say %q: %.3000s", path, want, got)
+		}
+	}
 	if _, err := os.Stat(filepath.Join(dir, "data", "events.tsv")); err != nil {
 		t.Error(err)
 	}
@@ -228,4 +239,24 @@ policies:
 	}
 	run(t, dir, program, "import", "-to", "imported", "hostlist", write("hosts.list", "ads.example\n"))
 	run(t, dir, program, "check", filepath.Join(dir, "imported", "shuultuur.yaml"))
+}
+
+// page fetches a page as a browser does.
+func page(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html, application/json;q=0.9, */*;q=0.5")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -71,7 +71,7 @@ func compareThroughGateway(t *testing.T, cases []renderCase, least int) {
 	var responses [][]byte
 	for _, c := range cases {
 		if !words[c.word] {
-			fmt.Fprintf(&list, "<%s>\n", strings.ToLower(c.word))
+			fmt.Fprintf(&list, "<*%s*>\n", strings.ToLower(c.word)) // wherever it is in a word: what is tested is reading
 		}
 		words[c.word] = true
 		responses = append(responses, c.response())

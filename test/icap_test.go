@@ -133,8 +133,8 @@ func TestSquidFiltersThroughICAP(t *testing.T) {
 		}
 	}
 	// A long page is refused, or cut before the words if they arrive after the policy's
-	// patience.
-	if status, body, err := get(c, origin.URL+"/longbad"); status != 403 && err == nil || strings.Contains(body, "blimey and crikey") {
+	// patience, with a notice at its end if that end is in order.
+	if status, body, err := get(c, origin.URL+"/longbad"); status != 403 && err == nil && !strings.Contains(body, "The rest of this page is blocked.") || strings.Contains(body, "blimey and crikey") {
 		t.Errorf("a long page with listed words: status %d, %d bytes, %v; want 403 or an end before the words", status, len(body), err)
 	}
 	res, err := c.Post(origin.URL+"/up", "text/plain", strings.NewReader(strings.Repeat("quiet ", 20000)))
@@ -278,6 +278,26 @@ http_access allow known
 	}
 	look("a path of another host that looks like the manager's", carl, "http://bet.example/squid-internal-mgr/menu", 403)
 	filtered("at last")
+}
+
+// TestABodyThatIsCutIsNoFailureForSquid: even a Squid that asks nobody after three failures goes on
+// asking when pages and files with a length were cut, and their reader notices the cut.
+func TestABodyThatIsCutIsNoFailureForSquid(t *testing.T) {
+	peer.Program(t, "squid")
+	g := icapGateway(t, icapSettings)
+	squid, _ := startSquidAs(t, strings.Replace(icapLines(t, g.ICAPAddr()), "icap_service_failure_limit -1", "icap_service_failure_limit 3", 1))
+	origin := newHoldingOrigin(t)
+	c := through(squid)
+	for n := range 12 {
+		kind := []string{"page", "length"}[n%2]
+		body, err := origin.late(c, fmt.Sprintf("/late/%s/%d", kind, n))
+		if strings.Contains(body, "crikey") || !strings.Contains(body, "a quiet line") || err == nil && !strings.Contains(body, "The rest of this page is blocked") {
+			t.Errorf("the body with %s that turns bad late, number %d: %d bytes, %v; want an early end that shows", kind, n, len(body), err)
+		}
+		if status, _, err := get(c, fmt.Sprintf("%s/bad?%d", origin.URL, n)); err != nil || status != 403 {
+			t.Errorf("a bad page after %d bodies were cut: status %d, %v; want 403", n+1, status, err)
+		}
+	}
 }
 
 // TestTheDocumentedLinesCarryTheCredentialsOfTwoUsers, whom the gateway and not Squid identifies:

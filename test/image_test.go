@@ -168,7 +168,7 @@ func TestTheImageFiltersAPage(t *testing.T) {
 	if got := config.Config.WorkingDir; got != "/etc/shuultuur" {
 		t.Errorf("commands in the container look for settings in %q", got)
 	}
-	if c := config.Config; c.User != "1000:1000" || len(c.Volumes) != 2 || len(c.Healthcheck.Test) < 2 || c.Healthcheck.Test[0] != "CMD" {
+	if c := config.Config; c.User != "1000:0" || len(c.Volumes) != 2 || len(c.Healthcheck.Test) < 2 || c.Healthcheck.Test[0] != "CMD" {
 		t.Errorf("the image has the configuration %+v", c)
 	}
 	if skopeo, err := exec.LookPath("skopeo"); err == nil {
@@ -176,7 +176,7 @@ func TestTheImageFiltersAPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, kind := range []string{"oci-archive:", "docker-archive:"} {
-			if got := released(t, skopeo, "inspect", "--config", kind+out); !strings.Contains(got, "1000:1000") {
+			if got := released(t, skopeo, "inspect", "--config", kind+out); !strings.Contains(got, "1000:0") {
 				t.Errorf("skopeo prints for %s %s", kind, got)
 			}
 		}
@@ -185,7 +185,8 @@ func TestTheImageFiltersAPage(t *testing.T) {
 		t.Skip("only root can run a program in another root folder")
 	}
 	s := unpackImage(t, layer)
-	self := &syscall.SysProcAttr{Chroot: filepath.Dir(s.dir), Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+	// Some platforms choose the user, and leave group 0.
+	self := &syscall.SysProcAttr{Chroot: filepath.Dir(s.dir), Credential: &syscall.Credential{Uid: 1_000_650_000, Gid: 0}}
 	cmd := exec.Command(config.Config.Entrypoint[0], config.Config.Cmd...)
 	cmd.SysProcAttr, cmd.Dir, cmd.Env = self, "/", []string{"PATH=/usr/bin"}
 	// exec looks for the program here, not in the new root folder.
@@ -427,6 +428,9 @@ func TestTheChartRenders(t *testing.T) {
 		"environment":  {func(v map[string]any) { v["env"] = []any{map[string]any{"name": "PGPASSWORD", "value": "x: y"}} }, "StatefulSet", append(container, "env", 0, "value"), "x: y"},
 		"no resources": {func(v map[string]any) { v["resources"] = nil }, "StatefulSet", append(container, "resources"), nil},
 		"health":       {func(map[string]any) {}, "StatefulSet", append(container, "livenessProbe", "exec", "command", 2), "-running"},
+		"its user":     {func(map[string]any) {}, "StatefulSet", []any{"spec", "template", "spec", "securityContext", "runAsUser"}, 1000},
+		"another user": {func(v map[string]any) { v["user"] = nil }, "StatefulSet", []any{"spec", "template", "spec", "securityContext", "runAsUser"}, nil},
+		"time to end":  {func(map[string]any) {}, "StatefulSet", []any{"spec", "template", "spec", "terminationGracePeriodSeconds"}, 45},
 		"no root":      {func(map[string]any) {}, "StatefulSet", []any{"spec", "template", "spec", "securityContext", "runAsNonRoot"}, true},
 	} {
 		v := read()

@@ -118,6 +118,13 @@ var infectedKinds = []struct{ name, ctype, begin string }{
 	{"pack.zip", "application/zip", "PK\x03\x04\x14\x00\x00\x00\x08\x00"},
 	{"text.txt", "text/plain", "some text "},
 	{"page.html", "text/html", "<!doctype html><title>a</title>"},
+	// What says that it is endless, and is a program.
+	{"events", "text/event-stream", "\x7fELF\x02\x01\x01\x00"},
+	{"pictures", "multipart/x-mixed-replace; boundary=b", "MZ\x90\x00\x03\x00\x00\x00"},
+	{"lines", "application/x-ndjson", "\x7fELF\x02\x01\x01\x00"},
+	{"call", "application/grpc-web", "MZ\x90\x00\x03\x00\x00\x00"},
+	{"call2", "application/connect+json", "\x7fELF\x02\x01\x01\x00"},
+	{"film", "video/mp4", "MZ\x90\x00\x03\x00\x00\x00"},
 }
 
 var infectedSizes = []int{300, 200_000, 2_000_000, 3_000_000}
@@ -254,6 +261,95 @@ proxy: {private: [127.0.0.0/8]}
 	clients.Wait()
 }
 
+// TestPagesDoNotWaitForAScanner: while a scanner takes its time with many bodies, pages that it does
+// not see come as ever.
+func TestPagesDoNotWaitForAScanner(t *testing.T) {
+	release := make(chan struct{})
+	asked := make(chan struct{}, 64)
+	scanner := serveTCP(t, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		for {
+			command, err := r.ReadString(0)
+			switch {
+			case err != nil:
+				return
+			case command == "zPING\x00":
+				_, _ = io.WriteString(c, "PONG\x00")
+				return
+			case command != "zINSTREAM\x00":
+				continue
+			}
+			for size := uint32(1); size > 0; {
+				if binary.Read(r, binary.BigEndian, &size) != nil {
+					return
+				}
+				_, _ = io.CopyN(io.Discard, r, int64(size))
+			}
+			asked <- struct{}{}
+			<-release
+			_, _ = io.WriteString(c, "1: stream: OK\x00")
+		}
+	}).Addr().String()
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/page" {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<p>a page")
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(infectedBody(0, 100_000, false))
+	}))
+	defer origin.Close()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "banned"), []byte("< marmots >\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := runGateway(t, dir, fmt.Sprintf(`
+listen: {proxy: 127.0.0.1:0, admin: off}
+data: data
+checks: {virus: {clamd: %q, skip: [text/html], remember: "off"}, phrase: {banned: [banned]}}
+policies:
+  - name: readers
+    rules:
+      - {name: infected, action: block, category: [virus/virus]}
+      - {name: words, action: block, category: [bannedphrase]}
+proxy: {private: [127.0.0.0/8], judges: 2, queue-time: 1s}
+`, scanner))
+	c := through(g.ProxyAddr())
+	status := func(path string) int {
+		q, _ := http.NewRequestWithContext(t.Context(), "GET", origin.URL+path, nil)
+		res, err := c.Do(q)
+		if err != nil {
+			return 0
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+	var downloads sync.WaitGroup
+	for range 6 {
+		downloads.Go(func() {
+			if got := status("/file"); got != 200 {
+				t.Errorf("a clean file ends with status %d", got)
+			}
+		})
+	}
+	for n := range 6 {
+		select {
+		case <-asked:
+		case <-time.After(20 * time.Second):
+			t.Errorf("the scanner is asked about %d of 6 files only", n)
+		}
+	}
+	for range 10 {
+		if got := status("/page"); got != 200 {
+			t.Errorf("a page ends with status %d while a scanner takes its time", got)
+		}
+	}
+	close(release)
+	downloads.Wait()
+}
+
 // TestAProgramWithAVirusDoesNotReachAProgram asks a real clamd.
 func TestAProgramWithAVirusDoesNotReachAProgram(t *testing.T) {
 	peer.Program(t, "clamd")
@@ -281,4 +377,76 @@ func TestAProgramWithAVirusDoesNotReachAProgram(t *testing.T) {
 		}
 	}
 	nothingInfectedArrives(t, infectedOrigin(t), fmt.Sprintf("virus: {clamd: %q, skip: none/none}", socket), "default", true)
+}
+
+// TestAProgramGetsAByteNowAndThen: where the policy says so, a client that is no browser gets the head
+// and a byte of a large file while clamd scans it, and the rest only if the verdict is good.
+func TestAProgramGetsAByteNowAndThen(t *testing.T) {
+	scan := make(chan struct{})
+	clamd := serveTCP(t, func(c net.Conn) {
+		for r := bufio.NewReader(c); ; {
+			command, err := r.ReadString(0)
+			switch {
+			case err != nil:
+				return
+			case command == "zPING\x00":
+				_, _ = io.WriteString(c, "PONG\x00")
+				return
+			case command != "zINSTREAM\x00":
+				continue
+			}
+			var body bytes.Buffer
+			for size := uint32(1); size > 0; {
+				if binary.Read(r, binary.BigEndian, &size) != nil {
+					return
+				}
+				if _, err := io.CopyN(&body, r, int64(size)); err != nil {
+					return
+				}
+			}
+			<-scan
+			answer := "OK"
+			if bytes.Contains(body.Bytes(), []byte("marmot")) {
+				answer = "Own.Marmots FOUND"
+			}
+			fmt.Fprintf(c, "1: stream: %s\x00", answer)
+			return
+		}
+	}).Addr().String()
+	g := runGateway(t, t.TempDir(), fmt.Sprintf(`
+listen: {proxy: 127.0.0.1:0, admin: off}
+data: data
+checks: {virus: {clamd: %q, remember: "off"}}
+policies:
+  - name: readers
+    trickle: 1s
+    learn: off
+    rules: [{name: infected, action: block, category: [virus, virus-error]}]
+proxy: {private: [127.0.0.0/8]}
+`, clamd))
+	origin, c := infectedOrigin(t), through(g.ProxyAddr())
+	for _, how := range []string{"good/whole", "good/chunked", "bad/whole", "bad/chunked"} {
+		for kind, name := range map[int]string{0: "setup.exe", 3: "data"} {
+			q, _ := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("%s/%d/200000/%s/%s", origin, kind, how, name), nil)
+			res, err := c.Do(q)
+			if err != nil {
+				t.Errorf("%s, %s: nothing comes before the verdict: %v", name, how, err)
+				continue
+			}
+			first := make([]byte, 1)
+			_, err = io.ReadFull(res.Body, first)
+			scan <- struct{}{}
+			rest, end := io.ReadAll(res.Body)
+			res.Body.Close()
+			want, got := infectedBody(kind, 200000, strings.HasPrefix(how, "bad")), append(first, rest...)
+			switch {
+			case err != nil || res.StatusCode != 200 || first[0] != want[0]:
+				t.Errorf("%s, %s: before the verdict come status %d, %q, %v; want 200 and the first byte", name, how, res.StatusCode, first, err)
+			case strings.HasPrefix(how, "bad") && (end == nil || len(got) > 100):
+				t.Errorf("%s, %s: %d bytes of an infected file arrive, %v; want few and an end that shows", name, how, len(got), end)
+			case strings.HasPrefix(how, "good") && (end != nil || !bytes.Equal(got, want)):
+				t.Errorf("%s, %s: %d of %d bytes arrive, %v", name, how, len(got), len(want), end)
+			}
+		}
+	}
 }

@@ -231,6 +231,7 @@ func TestTheAlertRulesHold(t *testing.T) {
 // TestTheModulePathIsChangedInOnePlace: after the module path is changed there, go install
 // accepts the module from a proxy, and nothing names the old path.
 func TestTheModulePathIsChangedInOnePlace(t *testing.T) {
+	peer.NotQuick(t, "a build of everything")
 	const path, version = "filter.example/shuultuur", "v1.2.3"
 	dir := t.TempDir()
 	do := func(script string, env ...string) string {

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/gateway"
 	"shuultuur/lib/wait/waittest"
+	"shuultuur/test/cert"
 	"shuultuur/test/peer"
 )
 
@@ -231,13 +233,13 @@ func TestPeopleSignInOnThePortal(t *testing.T) {
 		if page, _ := p.get(portal + "/"); !strings.Contains(page, "anna-"+kid) || !strings.Contains(page, "oidc") || !strings.Contains(page, "teachers") {
 			t.Errorf("the page does not say who is signed in: %s", page)
 		}
-		// The session is over; the cookie of the same browser begins a new one.
+		// A sign-out ends the sign-in everywhere: its cookie begins no session.
 		keep := *p.c
 		keep.Jar = nil
 		res, err := keep.PostForm(portal+"/sign-out", nil)
 		p.read(res, err)
-		if page, _ := p.get(signInAt); page != "origin /a?b=c" {
-			t.Errorf("with the cookie of an earlier sign-in, want the origin's page: %s", page)
+		if page, _ := p.get(signInAt); strings.HasPrefix(page, "origin ") || !strings.Contains(page, "/provider") {
+			t.Errorf("with the cookie of a sign-in that has ended, want the sign-in page: %s", page)
 		}
 		res, err = p.c.PostForm(portal+"/sign-out", nil)
 		p.read(res, err)
@@ -266,8 +268,9 @@ func badReturns(t *testing.T, portal string) {
 			t.Errorf("the request to the provider lacks the challenge, nonce or state: %s", to)
 		}
 	}
+	// Each tab has a cookie of its own, by its state: without the right one there is none.
 	for query, want := range map[string]string{
-		"code=x&state=y": "compare the state", "code=x": "compare the state",
+		"code=x&state=y": "no cookie", "code=x": "no cookie",
 	} {
 		start()
 		if page, res := p.get(portal + "/sign-in/callback?" + query); res.StatusCode != 502 || !strings.Contains(page, want) {
@@ -418,5 +421,94 @@ func TestAdministratorsSignInAtAProvider(t *testing.T) {
 	stranger := newPerson(t) // an address that was made for another browser
 	if page, res := stranger.get(at + "/login/callback?code=x&state=y"); res.StatusCode != 502 || !strings.Contains(page, "no cookie") {
 		t.Errorf("callback without a cookie: status %d, want 502: %.300s", res.StatusCode, page)
+	}
+}
+
+// TestAClientWithAProxySetByHandSignsIn: it reaches the portal by the proxy alone, with and
+// without TLS, also behind a trusted proxy; the session is the client's, and hosts that need no
+// sign-in are reached before.
+func TestAClientWithAProxySetByHandSignsIn(t *testing.T) {
+	t.Parallel()
+	hash, err := bcrypt.GenerateFromPassword([]byte("the password"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "origin") }))
+	defer origin.Close()
+	site := strings.Replace(origin.URL, "127.0.0.1", "localhost", 1)
+	for _, secure := range []bool{false, true} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "users"), []byte("local:"+string(hash)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		certFile, keyFile := cert.Files(t, dir, "gate.example")
+		port, door, portal := peer.Port(t), "portal", "http://gate.example:"
+		if secure {
+			door, portal = "portal-tls", "https://gate.example:"
+		}
+		portal += port
+		g := runGateway(t, dir, fmt.Sprintf(`
+listen: {proxy: 127.0.0.1:0, admin: off, %s: "127.0.0.1:%s", tls: {cert: %q, key: %q}}
+data: data
+proxy: {private: [127.0.0.0/8], trusted: [127.0.0.0/8]}
+portal: {name: gate.example}
+identity:
+  basic: {file: users, networks: [192.0.2.1]}
+  open: [127.0.0.1]
+  sign-in: {}
+policies:
+  - {name: everyone, rules: []}
+`, door, port, certFile, keyFile))
+		ask := func(client, url string) string {
+			q, _ := http.NewRequest("GET", url, nil)
+			q.Header.Set("Accept", "text/html")
+			q.Header.Set("X-Forwarded-For", client)
+			res, err := through(g.ProxyAddr()).Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			return fmt.Sprint(res.StatusCode, " ", res.Header.Get("Location"))
+		}
+		signInAt := portal + "/sign-in?to=" + url.QueryEscape(site+"/")
+		for _, client := range []string{"192.0.2.7", "192.0.2.8"} {
+			if got, want := ask(client, site+"/"), "302 "+signInAt; got != want {
+				t.Errorf("before signing in, %s gets %s, want %s", client, got, want)
+			}
+			if got := ask(client, origin.URL); got != "200 " {
+				t.Errorf("before signing in, %s gets %s at a host that is open, want 200", client, got)
+			}
+		}
+		p := newPerson(t)
+		p.c.Transport = &http.Transport{
+			Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: g.ProxyAddr()}), TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+			ProxyConnectHeader: http.Header{"X-Forwarded-For": {"192.0.2.7"}},
+		}
+		named := func(method string, body io.Reader) (string, *http.Response) {
+			q, _ := http.NewRequest(method, signInAt, body)
+			q.Header.Set("X-Forwarded-For", "192.0.2.7")
+			if body != nil {
+				q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				q.Header.Set("Origin", portal)
+			}
+			return p.read(p.c.Do(q))
+		}
+		if page, res := named("GET", nil); res.StatusCode != 200 || !strings.Contains(page, `name="password"`) {
+			t.Fatalf("the page of %s by the proxy: %d %.300s", portal, res.StatusCode, page)
+		}
+		p.c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		if page, res := named("POST", strings.NewReader("name=local&password=wrong")); res.StatusCode != 401 {
+			t.Errorf("a wrong password at %s: %d %.300s", portal, res.StatusCode, page)
+		}
+		form := url.Values{"name": {"local"}, "password": {"the password"}, "to": {site + "/"}}
+		page, res := named("POST", strings.NewReader(form.Encode()))
+		if res.StatusCode != 303 || res.Header.Get("Location") != site+"/" || len(res.Cookies()) != 1 || res.Cookies()[0].Secure != secure {
+			t.Fatalf("signing in at %s: %d %v %.300s", portal, res.StatusCode, res.Header, page)
+		}
+		for client, want := range map[string]string{"192.0.2.7": "200 ", "192.0.2.8": "302 " + signInAt} {
+			if got := ask(client, site+"/"); got != want {
+				t.Errorf("after 192.0.2.7 has signed in at %s, %s gets %s, want %s", portal, client, got, want)
+			}
+		}
 	}
 }

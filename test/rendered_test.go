@@ -153,7 +153,7 @@ func inspector(t *testing.T, words []string) *phrase.Check {
 	seen := map[string]bool{}
 	for _, w := range words {
 		if !seen[w] {
-			fmt.Fprintf(&list, "<%s>\n", strings.ToLower(w))
+			fmt.Fprintf(&list, "<*%s*>\n", strings.ToLower(w)) // wherever it is in a word: what is tested is reading
 		}
 		seen[w] = true
 	}
@@ -192,7 +192,7 @@ func inspected(t *testing.T, c *phrase.Check, response []byte, word string) bool
 	tr.Body.Finish()
 	found, _ := c.Find(context.Background(), tr, filter.ResponseBody, nil)
 	for _, f := range found {
-		if f.Category == "bannedphrase" && strings.Contains(f.Evidence, "<"+string(bytes.TrimSpace(prose.Normalise(nil, []byte(word))))+">") {
+		if f.Category == "bannedphrase" && strings.Contains(f.Evidence, string(bytes.TrimSpace(prose.Normalise(nil, []byte(word))))) {
 			return true
 		}
 	}

@@ -22,6 +22,7 @@ command -v named >/dev/null 2>&1 || [ -x /usr/sbin/named ] || missing="$missing 
 command -v dnsmasq >/dev/null 2>&1 || [ -x /usr/sbin/dnsmasq ] || missing="$missing dnsmasq-base"
 command -v knotd >/dev/null 2>&1 || [ -x /usr/sbin/knotd ] || missing="$missing knot"
 command -v kdig >/dev/null 2>&1 || missing="$missing knot-dnsutils"
+command -v kzonecheck >/dev/null 2>&1 || missing="$missing knot-dnssecutils"
 command -v iptables >/dev/null 2>&1 || missing="$missing iptables"
 command -v e2guardian >/dev/null 2>&1 || [ -x /usr/sbin/e2guardian ] || missing="$missing e2guardian"
 command -v squidGuard >/dev/null 2>&1 || missing="$missing squidguard"

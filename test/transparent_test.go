@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuultuur/intercept"
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )
 
@@ -305,9 +306,11 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 	for _, ipt := range []string{"iptables", "ip6tables"} {
 		n.run("ip netns exec %s %s -t nat -A OUTPUT -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports 3129", n.gate, ipt)
 	}
-	if out, err := n.curl("-4", "https://loop.test/"); err != nil || !strings.HasSuffix(out, " 502") {
-		t.Errorf("a loop: %v, %q; want 502", err, out)
-	}
+	// The first connections fail, so that a browser may take http; who wants https gets a page.
+	waittest.Until(t, "a loop is 502", func() bool {
+		out, err := n.curl("-4", "https://loop.test/")
+		return err == nil && strings.HasSuffix(out, " 502")
+	})
 }
 
 // TestStrangersAreLedToThePageToSignIn: a client that has no proxy configured and has not

@@ -236,6 +236,7 @@ func (l *flood) ask(ctx context.Context, network, server string) {
 }
 
 func TestAnUpgradeLosesNothing(t *testing.T) {
+	peer.NotQuick(t, "half a minute of traffic")
 	s := ship(t)
 	s.start(exec.Command(s.program, "run", s.settings))
 	first := s.holder()

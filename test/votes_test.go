@@ -82,12 +82,23 @@ func votesGatewayIn(t *testing.T, more, extra string) (*gateway.Gateway, string)
 	return g, dir
 }
 
-// tokenOf loads a page that is blocked and returns the token on it.
+// tokenOf loads a page that is blocked, as a browser does, and returns the token on it.
 func tokenOf(t *testing.T, client *http.Client, page string) string {
 	t.Helper()
-	status, text, err := get(client, page)
-	if err != nil || status != 403 {
-		t.Fatalf("GET %s: status %d, %v, want a block page", page, status, err)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", page, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html")
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	text := string(b)
+	if err != nil || res.StatusCode != 403 {
+		t.Fatalf("GET %s: status %d, %v, want a block page: %s", page, res.StatusCode, err, text)
 	}
 	token := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(text)
 	if token == nil || !strings.Contains(text, `action="/.well-known/shuultuur/votes"`) {

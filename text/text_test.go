@@ -407,7 +407,8 @@ func TestThePackedTextsAreThoseOfTheFiles(t *testing.T) {
 // forPrograms are files and single errors that no page shows: those of clients, of settings,
 // and of the parts of the API that only programs use.
 var forPrograms = []string{"client.go", "config.go", "contention.go", "assistants.go", "sessions.go", "admin.go", "serve.go", "audit.go", "why.go", "expect.go",
-	"send application/json or text/csv", "If-Match is missing: send the ETag of the settings that were read", "reading the alerts in X: X; move the file away to begin anew"}
+	"send application/json or text/csv", "If-Match is missing: send the ETag of the settings that were read", "reading the alerts in X: X; move the file away to begin anew",
+	"it has no accounts", "X; restore it from a backup, or delete it to begin without accounts"}
 
 // TestMistakesOnAdminPagesAreMessages: each mistake that can be made on a page
 // is reported in every language. A text that wraps an error says where it

@@ -251,6 +251,10 @@ func (w *walk) data(n uint32, encloser int) bool {
 	return false
 }
 
+// NeverReceived is the reason for SERVFAIL of a zone that is still to come: the server is not ready
+// (RFC 8914 section 4.15). For other reasons its data is invalid (section 4.25).
+const NeverReceived = "this zone has never been received from its primary"
+
 // notReadable is the reason for SERVFAIL where single names of a zone cannot be served.
 const notReadable = "the data of this name cannot be read"
 
@@ -258,7 +262,10 @@ const notReadable = "the data of this name cannot be read"
 func (w *walk) unavailable(why string) bool {
 	r := w.r
 	r.Rcode = miekg.RcodeServerFailure
-	r.HasEDE, r.EDE, r.EDEText = true, miekg.ExtendedErrorCodeNotReady, append(r.EDEText[:0], why...)
+	r.HasEDE, r.EDE, r.EDEText = true, miekg.ExtendedErrorCodeInvalidData, append(r.EDEText[:0], why...)
+	if why == NeverReceived {
+		r.EDE = miekg.ExtendedErrorCodeNotReady
+	}
 	return false
 }
 

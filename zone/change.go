@@ -158,7 +158,7 @@ func (e *edit) apply(b *builder, c *Change) error {
 		}
 	}
 	e.reorder()
-	if len(e.arena) > math.MaxUint32 {
+	if uint64(len(e.arena)) > math.MaxUint32 {
 		return errors.New("it is larger than 4 GB")
 	}
 	return nil

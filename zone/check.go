@@ -37,7 +37,10 @@ func Check(z *Zone) []Problem {
 		c.name(name, types)
 	}
 	slices.SortStableFunc(c.found, func(a, b problem) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.What, b.What)) })
-	problems := make([]Problem, 0, len(c.found))
+	problems := make([]Problem, 0, len(c.found)+len(z.outside))
+	for _, o := range z.outside {
+		problems = append(problems, Problem{Where: o.Where, What: fmt.Sprintf("%s %s is outside the zone %s and not served", o.Name, typeName(o.Type), c.origin)})
+	}
 	for _, p := range c.found {
 		problems = append(problems, p.Problem)
 	}

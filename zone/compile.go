@@ -444,7 +444,7 @@ func (b *builder) write() error {
 	if err := b.writeNegative(b.sorted[0]); err != nil {
 		return err
 	}
-	if len(t.arena) > math.MaxUint32 {
+	if uint64(len(t.arena)) > math.MaxUint32 {
 		return errors.New("it is larger than 4 GB")
 	}
 	for _, f := range b.fixups {

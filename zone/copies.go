@@ -74,6 +74,15 @@ func (c copies) read(s *source) (*Zone, time.Time, error) {
 	return z, info.ModTime(), nil
 }
 
+// damaged returns why the file of a source looks damaged beside its copy, although it can be read:
+// half a zone is a zone without half its names. Files with includes are copied in another form.
+func (c copies) damaged(s *source) error {
+	if c.folder == "" || len(s.stamps) > 1 {
+		return nil
+	}
+	return atomicfile.Damaged(string(s.Path), c.path(string(s.Path)))
+}
+
 // write copies the file of a source, unless the copy is current or the file has changed since
 // it was read.
 func (c copies) write(s *source) error {
@@ -130,7 +139,7 @@ func (s *source) copyTo(w io.Writer) error {
 		}
 		out := bufio.NewWriter(w)
 		for _, rr := range z.Records {
-			if _, err := fmt.Fprintln(out, rr.String()); err != nil {
+			if _, err := fmt.Fprintln(out, RecordText(rr)); err != nil {
 				return err
 			}
 		}

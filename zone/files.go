@@ -86,7 +86,9 @@ type source struct {
 	seen   []stamp // of a change seen once: it is read when seen twice, as it may still be being written
 	served bool    // its zone, or its last good copy, is served
 	copied bool    // the last good copy equals the file
-	fault  *Fault
+
+	outside []Outside
+	fault   *Fault
 }
 
 // A stamp identifies a version of a file.
@@ -305,6 +307,7 @@ func (s *source) read() (*Zone, error) {
 		s.stamps = included
 	}
 	z.View, z.Clients = s.View, s.Clients
+	s.outside = z.Outside()
 	return z, nil
 }
 
@@ -325,6 +328,9 @@ func stampsOf(paths []string) []stamp {
 // serve reads a zone and passes it to the Target.
 func (f *Files) serve(s *source) error {
 	z, err := s.read()
+	if err == nil {
+		err = f.copies.damaged(s)
+	}
 	if err != nil {
 		return err
 	}
@@ -335,6 +341,9 @@ func (f *Files) serve(s *source) error {
 		return err
 	}
 	s.served, s.copied, s.fault = true, false, nil
+	if len(s.outside) > 0 {
+		f.log.Warn("records outside the zone are not served", "zone", s.Origin, "records", len(s.outside), "first", s.outside[0].String())
+	}
 	return nil
 }
 

@@ -172,7 +172,7 @@ func TestCheckNamesMistakes(t *testing.T) {
 		{"mail MX 10 ns\n", ""},
 		{"www CNAME ns\nwww A 192.0.2.1\n", "6: error: www.x.test. has a A beside its CNAME (line 5)"},
 		{"www CNAME ns\nwww CNAME mail\n", "6: error: www.x.test. has more than one CNAME"},
-		{"www.other. A 192.0.2.1\n", "5: error: www.other. is outside the zone"},
+		{"www.other. A 192.0.2.1\n", "5: warning: www.other. A is outside the zone x.test. and not served"},
 		{"@ SOA ns host 9 2 3 4 5\n", "5: error: x.test. has more than one SOA"},
 		{"sub SOA ns host 9 2 3 4 5\n", "5: error: sub.x.test.: an SOA record is allowed only at the origin"},
 		{"sub NS ns.sub\n", "5: warning: sub.x.test. NS points at ns.sub.x.test., which lies below it and has no address: glue is missing"},

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	miekg "github.com/miekg/dns"
@@ -20,7 +19,8 @@ const maxZoneBytes = 4 << 30
 // Read reads a zone in the form of RFC 1035 section 5, with $TTL and $GENERATE. Names are
 // relative to origin until the text says otherwise; an empty origin means that of the first
 // SOA. file names the text in errors ("file:line: ..."). $INCLUDE reads from file's folder and
-// below, at most seven levels deep; with an empty file it is refused.
+// below, at most seven levels deep; with an empty file it is refused. Records outside the zone are
+// left out, see Zone.Outside.
 //
 // Read checks only the syntax. Check finds other mistakes.
 func Read(r io.Reader, origin, file string) (*Zone, error) {
@@ -31,8 +31,7 @@ func Read(r io.Reader, origin, file string) (*Zone, error) {
 		}
 		origin = miekg.CanonicalName(origin)
 	}
-	p := miekg.NewZoneParser(in.push(file, r), miekg.Fqdn(origin), filepath.Base(file))
-	p.SetDefaultTTL(3600)
+	in.push(file, r)
 	if file != "" {
 		root, err := os.OpenRoot(filepath.Dir(file))
 		if err != nil {
@@ -40,9 +39,12 @@ func Read(r io.Reader, origin, file string) (*Zone, error) {
 		}
 		defer root.Close()
 		in.dir, in.folder = root.FS(), filepath.Dir(file)
-		p.SetIncludeFS(in)
-		p.SetIncludeAllowed(true)
 	}
+	m, err := newMaster(in, origin)
+	if err != nil {
+		return nil, fmt.Errorf("read zone: %w", err)
+	}
+	p := miekg.NewZoneParser(m, "", "")
 	z := &Zone{Origin: origin, files: []string{file}}
 	defer func() { z.files = append(z.files, in.included...) }()
 	for {
@@ -50,7 +52,6 @@ func Read(r io.Reader, origin, file string) (*Zone, error) {
 		if !ok {
 			break
 		}
-		rr.Header().Name = strings.ToLower(rr.Header().Name)
 		if z.Origin == "" && rr.Header().Rrtype == miekg.TypeSOA {
 			z.Origin = miekg.CanonicalName(rr.Header().Name)
 		}
@@ -66,8 +67,37 @@ func Read(r io.Reader, origin, file string) (*Zone, error) {
 	if z.Origin == "" {
 		return nil, fmt.Errorf("%s: no SOA record: name the zone's origin or give it one", in.place())
 	}
+	z.leaveOutside()
 	return z, nil
 }
+
+// leaveOutside takes records outside the zone out of it. Other servers leave them out, too: they
+// may be remains of a zone that was divided.
+func (z *Zone) leaveOutside() {
+	kept, places := z.Records[:0], z.places[:0]
+	for i, rr := range z.Records {
+		if miekg.IsSubDomain(z.Origin, rr.Header().Name) {
+			kept, places = append(kept, rr), append(places, z.places[i])
+			continue
+		}
+		z.outside = append(z.outside, Outside{z.places[i].String(), rr.Header().Name, rr.Header().Rrtype})
+	}
+	clear(z.Records[len(kept):])
+	z.Records, z.places = kept, places
+}
+
+// An Outside is a record outside the zone that a file gives, which is not served.
+type Outside struct {
+	Where, Name string
+	Type        uint16
+}
+
+func (o Outside) String() string {
+	return fmt.Sprintf("%s: %s %s is outside the zone and not served", o.Where, o.Name, typeName(o.Type))
+}
+
+// Outside returns the records of the zone's files that are outside the zone.
+func (z *Zone) Outside() []Outside { return z.outside }
 
 // ReadFile reads the zone in a file.
 func ReadFile(file, origin string) (*Zone, error) {
@@ -98,7 +128,6 @@ type countedFile struct {
 	name   string
 	r      *bufio.Reader
 	closer io.Closer
-	stat   func() (fs.FileInfo, error)
 	line   int
 	fresh  bool // the next byte begins a line
 	ended  bool
@@ -110,16 +139,16 @@ func (in *input) push(name string, r io.Reader) *countedFile {
 	return c
 }
 
-// Open opens the file that $INCLUDE names, for the parser.
-func (in *input) Open(name string) (fs.File, error) {
+// include opens the file that $INCLUDE names.
+func (in *input) include(name string) error {
 	f, err := in.dir.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c := in.push(filepath.Join(in.folder, filepath.FromSlash(name)), f)
-	c.closer, c.stat = f, f.Stat
+	c.closer = f
 	in.included = append(in.included, c.name)
-	return c, nil
+	return nil
 }
 
 func (c *countedFile) ReadByte() (byte, error) {
@@ -129,7 +158,6 @@ func (c *countedFile) ReadByte() (byte, error) {
 	}
 	b, err := c.r.ReadByte()
 	if err != nil {
-		c.ended = true
 		if !errors.Is(err, io.EOF) {
 			c.in.err = fmt.Errorf("%s:%d: read zone: %w", c.name, c.line, err)
 		}
@@ -142,44 +170,33 @@ func (c *countedFile) ReadByte() (byte, error) {
 	return b, nil
 }
 
-func (c *countedFile) Read(p []byte) (int, error) {
-	for i := range p {
-		b, err := c.ReadByte()
-		if err != nil {
-			return i, err
-		}
-		p[i] = b
-	}
-	return len(p), nil
-}
-
-func (c *countedFile) Stat() (fs.FileInfo, error) { return c.stat() }
-
 func (c *countedFile) Close() error {
 	c.ended = true
 	return c.closer.Close()
 }
 
-// place returns the line that ended last.
-func (in *input) place() place {
+// top returns the file that is being read.
+func (in *input) top() *countedFile {
 	for len(in.files) > 1 && in.files[len(in.files)-1].ended {
 		in.files = in.files[:len(in.files)-1]
 	}
-	c := in.files[len(in.files)-1]
+	return in.files[len(in.files)-1]
+}
+
+// place returns the line that ended last.
+func (in *input) place() place {
+	c := in.top()
 	return place{c.name, c.line}
 }
 
-// explain turns an error of the parser into one with a place.
+// explain turns an error of the parser, which gets a record in a line, into one with its place in
+// the file.
 func (in *input) explain(err error) error {
-	text := err.Error()
-	what, at, found := cutLast(text, " at line: ")
-	if !found {
-		return fmt.Errorf("%s: %w", in.place(), err)
+	what, _, _ := cutLast(err.Error(), " at line: ")
+	if _, after, found := strings.Cut(what, "dns: "); found {
+		what = after
 	}
-	_, what, _ = strings.Cut(what, "dns: ")
-	line, _, _ := strings.Cut(at, ":")
-	n, _ := strconv.Atoi(line)
-	return fmt.Errorf("%v: %s", place{in.place().file, n}, what)
+	return fmt.Errorf("%v: %s", in.place(), what)
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -193,6 +193,16 @@ func (z *Responder) find(name []byte, labels []uint8, least int, client netip.Ad
 	}
 }
 
+// Depth returns the number of labels of the longest zone for a name, given with the offsets of its
+// labels, that a client sees; -1 when there is none.
+func (z *Responder) Depth(name []byte, labels []uint8, client netip.Addr) int {
+	t := z.find(name, labels, 0, client)
+	if t == nil {
+		return -1
+	}
+	return t.depth
+}
+
 // visible returns which of an origin's zones the client sees.
 func visible(all []*table, client netip.Addr) *table {
 	if len(all) == 1 && len(all[0].clients) == 0 {

@@ -37,3 +37,17 @@ func Write(w io.Writer, z *Zone) error {
 	}
 	return b.Flush()
 }
+
+// RecordText returns a record as a line of a zone file that Read accepts, whatever another server
+// has taken for its data: where Read is strict, the data is in bytes (RFC 3597).
+func RecordText(rr miekg.RR) string {
+	h := rr.Header()
+	if readers[h.Rrtype] == nil && h.Rrtype != miekg.TypeSVCB && h.Rrtype != miekg.TypeHTTPS {
+		return rr.String()
+	}
+	x := new(miekg.RFC3597)
+	if err := x.ToRFC3597(rr); err != nil {
+		return rr.String()
+	}
+	return fmt.Sprintf("%s %d IN TYPE%d \\# %d %s", h.Name, h.Ttl, h.Rrtype, len(x.Rdata)/2, x.Rdata)
+}

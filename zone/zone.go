@@ -16,6 +16,7 @@ package zone
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
@@ -24,6 +25,10 @@ import (
 
 	"shuultuur/lib/dns"
 )
+
+// ErrChanged reports that the source of a zone is not the one that was read, so that writing it
+// would undo somebody's change.
+var ErrChanged = errors.New("the zone was changed meanwhile; read it again, so that no change is lost")
 
 // A Zone is a zone before it is compiled. Compiling neither changes nor keeps it.
 type Zone struct {
@@ -64,8 +69,9 @@ type Zone struct {
 	// when the records are complete.
 	Signer Signer
 
-	places []place  // of each record that was read from a file
-	files  []string // the zone was read from
+	outside []Outside
+	places  []place  // of each record that was read from a file
+	files   []string // the zone was read from
 }
 
 // Line returns the line of the zone's own file, counted from 1, on which record i ends; 0 if it

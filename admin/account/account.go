@@ -30,6 +30,7 @@ import (
 
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/platform"
+	"shuultuur/lib/tries"
 )
 
 // A Role determines what an account may do.
@@ -137,7 +138,7 @@ type Book struct {
 	seen    fs.FileInfo // stamp of the file that was read; nil if none was, or if it must be read again
 	kept    accountFile
 	session sessions
-	wrong   map[string]wrongPasswords // by account
+	wrong   *tries.Limit[string] // by account
 	pending map[string]string
 	asked   map[string]challenge
 }
@@ -159,14 +160,107 @@ func Open(dir string, rules func() Rules) (*Book, error) {
 	if rules == nil {
 		rules = func() Rules { return DefaultRules }
 	}
-	b := &Book{dir: dir, rules: rules, now: time.Now, wrong: map[string]wrongPasswords{}, pending: map[string]string{}, asked: map[string]challenge{}}
+	b := &Book{dir: dir, rules: rules, now: time.Now, pending: map[string]string{}, asked: map[string]challenge{}}
+	b.wrong = &tries.Limit[string]{Most: maxWrong, Within: wrongTime, Remember: maxGuessed, Now: func() time.Time { return b.now() }}
 	if err := b.read(); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(b.lastFile()); b.seen != nil && errors.Is(err, fs.ErrNotExist) { // of an older program
+		if err := b.keepLast(b.kept); err != nil {
+			return nil, err
+		}
 	}
 	return b, b.readSessions()
 }
 
 func (b *Book) file() string { return filepath.Join(b.dir, "accounts.json") }
+
+// lastFile is a copy of the accounts, for when their file is damaged.
+func (b *Book) lastFile() string { return b.file() + ".last" }
+
+func (b *Book) keepLast(k accountFile) error {
+	data, err := json.MarshalIndent(k, "", "\t")
+	if err == nil {
+		err = atomicfile.WriteBytes(b.lastFile(), 0o600, append(data, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keeping a copy of accounts: %w", err)
+	}
+	giveToOwner(b.dir, filepath.Base(b.lastFile()))
+	return nil
+}
+
+// load reads the accounts. Without any, this machine would be an owner, so there are none only if the
+// copy says so, too.
+func (b *Book) load() (accountFile, fs.FileInfo, error) {
+	k, info, err := loadFile(b.file())
+	if err == nil && len(k.Accounts) == 0 {
+		if last, _, err := loadFile(b.lastFile()); err == nil && len(last.Accounts) > 0 {
+			return k, info, &damagedError{b.file(), errors.New("it has no accounts")}
+		}
+	}
+	return k, info, err
+}
+
+func loadFile(file string) (k accountFile, info fs.FileInfo, err error) {
+	if info, err = os.Stat(file); err != nil {
+		return k, nil, err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return k, nil, err
+	}
+	if err = json.Unmarshal(data, &k); err != nil {
+		return accountFile{}, nil, &damagedError{file, err}
+	}
+	return k, info, nil
+}
+
+// A damagedError reports a file of accounts that was read and is none.
+type damagedError struct {
+	file string
+	err  error
+}
+
+func (e *damagedError) Error() string { return fmt.Sprintf("%q is damaged: %v", e.file, e.err) }
+func (e *damagedError) Unwrap() error { return e.err }
+
+// restore sets a damaged file aside and puts the copy in its place. The lock of the folder is held, so
+// that no other process does.
+func (b *Book) restore() error {
+	_, _, err := b.load()
+	if damage := (*damagedError)(nil); !errors.As(err, &damage) {
+		return err // it is there again
+	}
+	last, _, failed := loadFile(b.lastFile())
+	if failed != nil {
+		return fmt.Errorf("%w; restore it from a backup, or delete it to begin without accounts", err)
+	}
+	data, err := json.MarshalIndent(last, "", "\t")
+	if err == nil {
+		err = atomicfile.SetAside(b.file())
+	}
+	if err == nil {
+		err = atomicfile.WriteBytes(b.file(), 0o600, append(data, '\n'))
+	}
+	giveToOwner(b.dir, "accounts.json")
+	return err
+}
+
+// readLocked is read while the lock of the folder is held.
+func (b *Book) readLocked() error {
+	k, info, err := b.load()
+	if damage := (*damagedError)(nil); errors.As(err, &damage) {
+		if err = b.restore(); err == nil {
+			k, info, err = b.load()
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading accounts: %w", err)
+	}
+	b.kept, b.seen = k, info
+	return nil
+}
 
 // read reads the accounts if their file has changed; mu is held or b is new.
 func (b *Book) read() error {
@@ -174,16 +268,17 @@ func (b *Book) read() error {
 	if err == nil && b.seen != nil && os.SameFile(info, b.seen) && info.ModTime().Equal(b.seen.ModTime()) && info.Size() == b.seen.Size() {
 		return nil
 	}
-	data, err := os.ReadFile(b.file())
-	var k accountFile
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("reading accounts: %w", err)
-	default:
-		if err := json.Unmarshal(data, &k); err != nil {
-			return fmt.Errorf("reading accounts: %q: %w", b.file(), err)
+	k, info, err := b.load()
+	if damage := (*damagedError)(nil); errors.As(err, &damage) {
+		unlock, err := lock(filepath.Join(b.dir, "lock"))
+		if err != nil {
+			return err
 		}
+		defer unlock()
+		return b.readLocked()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading accounts: %w", err)
 	}
 	b.kept, b.seen = k, info
 	return nil
@@ -205,8 +300,7 @@ func (b *Book) changeHeld(f func(*accountFile) error) error {
 		return err
 	}
 	defer unlock()
-	b.seen = nil
-	if err := b.read(); err != nil {
+	if err := b.readLocked(); err != nil {
 		return err
 	}
 	next := accountFile{Tokens: slices.Clone(b.kept.Tokens)}
@@ -224,12 +318,14 @@ func (b *Book) changeHeld(f func(*accountFile) error) error {
 	if err := atomicfile.WriteBytes(b.file(), 0o600, append(data, '\n')); err != nil {
 		return fmt.Errorf("keeping accounts: %w", err)
 	}
+	if err := b.keepLast(next); err != nil {
+		return err
+	}
 	if err := localKey(b.dir); err != nil {
 		return err
 	}
 	giveToOwner(b.dir, "", "accounts.json", "lock", localKeyFile)
-	b.seen = nil
-	return b.read()
+	return b.readLocked()
 }
 
 // lock waits for the lock of a folder.

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -145,7 +146,7 @@ func TestAnAccountIsBarredAfterManyWrongPasswords(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range maxWrong {
-		b.count("ann")
+		b.wrong.Add("ann")
 	}
 	if _, err := b.SignIn(t.Context(), " Ann ", long, "", Origin{}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("got %v", err)
@@ -153,6 +154,56 @@ func TestAnAccountIsBarredAfterManyWrongPasswords(t *testing.T) {
 	*now = now.Add(wrongTime)
 	if _, err := b.SignIn(t.Context(), "ann", long, "", Origin{}); !errors.Is(err, ErrWrong) {
 		t.Errorf("after %v: %v", wrongTime, err)
+	}
+}
+
+// TestGuessesAtOnceAreCountedLikeOthers: of 80 wrong passwords or 60 codes at the same time, no more
+// are tested than one after the other.
+func TestGuessesAtOnceAreCountedLikeOthers(t *testing.T) {
+	b, _ := book(t)
+	const most = 4 // each takes a tenth of a second
+	b.wrong.Most = most
+	if err := b.Add("ann", Owner, nil, long); err != nil {
+		t.Fatal(err)
+	}
+	secret, _, err := b.Offer("ann", "Shuultuur")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := b32.DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Confirm("ann", code(key, uint64(b.now().Unix())/stepTime, digits)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ password, code string }{"passwords": {"wrong password", ""}, "codes": {long, "000000"}, "own": {"wrong password", "has"}} {
+		b.wrong.Forget("ann")
+		var tested, refused atomic.Int64
+		var all sync.WaitGroup
+		for range 2 * most {
+			all.Go(func() {
+				var err error
+				if c.code == "has" {
+					if err = ErrWrong; b.wrong.Left("ann") > 0 {
+						err = ErrTooMany
+					}
+					b.Has(t.Context(), "ann", c.password)
+				} else {
+					_, err = b.SignIn(t.Context(), "ann", c.password, c.code, Origin{})
+				}
+				switch {
+				case errors.Is(err, ErrWrong):
+					tested.Add(1)
+				case errors.Is(err, ErrTooMany):
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if c.code != "has" && (tested.Load() != most || refused.Load() != most) || b.wrong.Left("ann") == 0 {
+			t.Errorf("%s: %d guesses at once were tested and %d refused, want %d each", name, tested.Load(), refused.Load(), most)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -11,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
+
+	"shuultuur/lib/tries"
 )
 
 // These set the cost of a password: 46 MiB, one pass. hashing bounds the total, so that
@@ -95,43 +98,19 @@ func verify(kept, password string) bool {
 	return subtle.ConstantTimeCompare(got, want) == 1 && ok
 }
 
-// wrongPasswords counts wrong passwords for one account. An attacker may use many
+// These limit the wrong passwords and codes for one account. An attacker may use many
 // addresses, so the limit for each address is not enough.
-type wrongPasswords struct {
-	n     int
-	first time.Time
-}
-
 const (
 	maxWrong   = 20
 	wrongTime  = 15 * time.Minute
 	maxGuessed = 10_000 // names that are counted
 )
 
-// barred reports whether there were too many wrong passwords for an account.
-func (b *Book) barred(name string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := b.wrong[name]
-	return w.n >= maxWrong && b.now().Sub(w.first) < wrongTime
-}
-
-func (b *Book) count(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now, w := b.now(), b.wrong[name]
-	if now.Sub(w.first) >= wrongTime {
-		w = wrongPasswords{first: now}
+// guess begins a try to give the password or code of an account.
+func (b *Book) guess(ctx context.Context, key string) (*tries.Try[string], error) {
+	t, err := b.wrong.Begin(ctx, key)
+	if errors.Is(err, tries.ErrTooMany) {
+		err = ErrTooMany
 	}
-	w.n++
-	if len(b.wrong) >= maxGuessed {
-		clear(b.wrong)
-	}
-	b.wrong[name] = w
-}
-
-func (b *Book) resetWrong(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.wrong, name)
+	return t, err
 }

@@ -51,11 +51,12 @@ func (b *Book) readSessions() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &b.session.all)
-	}
 	if err != nil {
 		return fmt.Errorf("reading sessions: %w", err)
+	}
+	if json.Unmarshal(data, &b.session.all) != nil { // everybody signs in again
+		b.session.all = nil
+		return atomicfile.SetAside(b.sessionFile())
 	}
 	return nil
 }
@@ -83,12 +84,14 @@ type Origin struct {
 
 // SignIn begins a session with a password, and a code if the account requires
 // one. It returns the secret for the cookie.
-func (b *Book) SignIn(_ context.Context, name, password, code string, from Origin) (secret string, err error) {
+func (b *Book) SignIn(ctx context.Context, name, password, code string, from Origin) (secret string, err error) {
 	name = strings.TrimSpace(name)
 	key := strings.ToLower(name)
-	if b.barred(key) {
-		return "", ErrTooMany
+	guess, err := b.guess(ctx, key)
+	if err != nil {
+		return "", err
 	}
+	defer func() { guess.End(errors.Is(err, ErrWrong)) }()
 	b.mu.Lock()
 	if err := b.read(); err != nil {
 		b.mu.Unlock()
@@ -100,7 +103,6 @@ func (b *Book) SignIn(_ context.Context, name, password, code string, from Origi
 	}
 	b.mu.Unlock()
 	if !verify(a.Password, password) {
-		b.count(key)
 		return "", ErrWrong
 	}
 	if a.TOTP != "" {
@@ -108,11 +110,10 @@ func (b *Book) SignIn(_ context.Context, name, password, code string, from Origi
 			return "", ErrCode
 		}
 		if err := b.useCode(a.Name, code); err != nil {
-			b.count(key)
 			return "", err
 		}
 	}
-	b.resetWrong(key)
+	b.wrong.Forget(key)
 	return b.begin(a.Name, a.Stamp, "password", from)
 }
 
@@ -282,9 +283,9 @@ func (b *Book) End(id, name string) (bool, error) {
 }
 
 // Has reports whether an account has this password.
-func (b *Book) Has(name, password string) bool {
-	key := strings.ToLower(name)
-	if b.barred(key) {
+func (b *Book) Has(ctx context.Context, name, password string) bool {
+	guess, err := b.guess(ctx, strings.ToLower(name))
+	if err != nil {
 		return false
 	}
 	b.mu.Lock()
@@ -293,9 +294,7 @@ func (b *Book) Has(name, password string) bool {
 		kept = b.kept.Accounts[i].Password
 	}
 	b.mu.Unlock()
-	if !verify(kept, password) {
-		b.count(key)
-		return false
-	}
-	return true
+	ok := verify(kept, password)
+	guess.End(!ok)
+	return ok
 }

@@ -25,6 +25,8 @@ func statusOfAccount(err error) int {
 		return http.StatusNotFound
 	case errors.Is(err, account.ErrExists), errors.Is(err, account.ErrLast):
 		return http.StatusConflict
+	case errors.As(err, new(*web.NeedsSecond)), errors.As(err, new(*web.NotOwn)):
+		return http.StatusForbidden
 	}
 	return http.StatusBadRequest
 }
@@ -123,7 +125,7 @@ func (p *Pages) OwnRoutes() []web.Route {
 			Does: "one's own account, sessions and tokens", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.account(w, r, page) }},
 		own(web.Route{Path: "/account/password", Does: "change one's password; all sessions end", Form: []web.Field{web.Required("old", "the password until now"), newWord}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(name string, r *http.Request) (any, error) {
-			if !b.Has(name, r.PostForm.Get("old")) {
+			if !b.Has(r.Context(), name, r.PostForm.Get("old")) {
 				p.Site.NoteWrong(web.Remote(r))
 				return nil, account.ErrWrong
 			}
@@ -141,7 +143,7 @@ func (p *Pages) OwnRoutes() []web.Route {
 			return []fact{{text.Mark("Secret"), secret}, {text.Mark("Address"), address}}, err
 		}),
 		own(web.Route{Path: "/account/totp/end", Does: "end one-time codes", Form: []web.Field{web.Required("password", "password")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(name string, r *http.Request) (any, error) {
-			if !b.Has(name, r.PostForm.Get("password")) {
+			if !b.Has(r.Context(), name, r.PostForm.Get("password")) {
 				p.Site.NoteWrong(web.Remote(r))
 				return nil, account.ErrWrong
 			}
@@ -280,6 +282,9 @@ func (p *Pages) AllRoutes() []web.Route {
 			if err != nil {
 				return nil, err
 			}
+			if err := p.second(r, r.PostForm.Get("name"), role); err != nil {
+				return nil, err
+			}
 			return nil, b.Add(r.PostForm.Get("name"), role, web.Words(r.PostForm["groups"]), r.PostForm.Get("password"))
 		}),
 		post(web.Route{Path: "/accounts/edit", Does: "change role and groups; sessions end", Form: []web.Field{nameOf, web.Required("role", "viewer | helper | safeguarding-lead | operator | owner"), web.Optional("groups", "groups of a helper, with commas")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) {
@@ -287,10 +292,19 @@ func (p *Pages) AllRoutes() []web.Route {
 			if err != nil {
 				return nil, err
 			}
+			if err := p.second(r, r.PostForm.Get("name"), role); err != nil {
+				return nil, err
+			}
 			return nil, b.Edit(r.PostForm.Get("name"), role, web.Words(r.PostForm["groups"]))
 		}),
 		post(web.Route{Path: "/accounts/password", Does: "set a password; sessions end", Form: []web.Field{nameOf, newWord}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) {
-			return nil, b.SetPassword(r.PostForm.Get("name"), r.PostForm.Get("password"))
+			name := r.PostForm.Get("name")
+			if a, err := b.One(name); err == nil {
+				if err := p.second(r, name, a.Role); err != nil {
+					return nil, err
+				}
+			}
+			return nil, b.SetPassword(name, r.PostForm.Get("password"))
 		}),
 		post(web.Route{Path: "/accounts/totp/end", Does: "end the one-time codes of somebody who lost their authenticator", Form: []web.Field{nameOf}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) { return nil, b.EndTOTP(r.PostForm.Get("name")) }),
 		post(web.Route{Path: "/accounts/remove", Does: "remove an account with its tokens and sessions", Form: []web.Field{nameOf}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) { return nil, b.Remove(r.PostForm.Get("name")) }),
@@ -306,6 +320,15 @@ func (p *Pages) AllRoutes() []web.Route {
 			}},
 		post(web.Route{Path: "/accounts/tokens/end", Does: "end somebody's token", Form: web.ByID, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) { return nil, endedError(b.EndToken(r.PostForm.Get("id"), "")) }),
 	}
+}
+
+// second asks for a second person before somebody gets an account that may agree to look into
+// browsing, or the password of one: otherwise one person could be two.
+func (p *Pages) second(r *http.Request, name string, role account.Role) error {
+	if role != account.Lead && role != account.Owner || strings.EqualFold(name, web.UserOf(r).Name) && r.URL.Path == "/accounts/password" {
+		return nil
+	}
+	return p.Site.Second(r, "the account "+strings.ToLower(name)+" as "+role.String(), r.URL.Path)
 }
 
 func roleIn(r *http.Request) (role account.Role, err error) {

@@ -30,7 +30,7 @@ func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
 		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
 	}
-	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", localPath(r.FormValue("to")))
+	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", localPath(r.FormValue("to")), false)
 	var sealed string
 	if err == nil {
 		sealed, err = provider.Seal(l)
@@ -51,9 +51,11 @@ func (p *Pages) fromProvider(w http.ResponseWriter, r *http.Request) {
 		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
 	}
-	if p.Site.Barred(w, web.Remote(r)) {
+	guess := p.Site.Guess(w, r)
+	if guess == nil {
 		return
 	}
+	defer guess.End(false) // the provider counts wrong passwords
 	sealed := ""
 	if c, err := r.Cookie(loginCookie); err == nil {
 		sealed = c.Value

@@ -109,13 +109,14 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	addr := web.Remote(r)
-	if p.Site.Barred(w, addr) {
+	guess := p.Site.Guess(w, r)
+	if guess == nil {
 		return
 	}
 	f := r.PostForm
 	d := loginForm{To: f.Get("to"), Name: f.Get("name")}
 	secret, err := p.Site.Accounts.SignIn(r.Context(), d.Name, f.Get("password"), f.Get("code"), originOf(r))
+	guess.End(errors.Is(err, account.ErrWrong))
 	switch {
 	case errors.Is(err, account.ErrCode):
 		d.Code, d.Error = true, err.Error()
@@ -126,7 +127,6 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
 		d.Error = err.Error()
 		p.login(w, r, d, http.StatusTooManyRequests)
 	case errors.Is(err, account.ErrWrong):
-		p.Site.NoteWrong(addr)
 		p.Site.CountRefused(web.ByToken)
 		_ = p.Site.Record(r, "sign in", http.StatusUnauthorized, "name="+d.Name)
 		d.Error, d.Code = err.Error(), f.Has("code")
@@ -187,17 +187,17 @@ func readProof(w http.ResponseWriter, r *http.Request) (p account.Proof, ok bool
 }
 
 func (p *Pages) signInPasskey(w http.ResponseWriter, r *http.Request) {
-	addr := web.Remote(r)
-	if p.Site.Barred(w, addr) {
-		return
-	}
 	proof, ok := readProof(w, r)
 	if !ok {
 		return
 	}
+	guess := p.Site.Guess(w, r)
+	if guess == nil {
+		return
+	}
 	_, secret, err := p.Site.Accounts.SignInPasskey(&proof, origin(r), web.HostOf(r.Host), originOf(r))
+	guess.End(err != nil)
 	if err != nil {
-		p.Site.NoteWrong(addr)
 		p.Site.CountRefused(web.ByToken)
 		_ = p.Site.Record(r, "sign in", http.StatusUnauthorized, "method=passkey")
 		http.Error(w, err.Error(), http.StatusUnauthorized)

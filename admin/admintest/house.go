@@ -16,8 +16,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,8 +289,63 @@ func (h *House) Watch(t *testing.T, did func(what string)) {
 	h.Site = admin.New(*p)
 }
 
-// Paper implements Settings in memory.
-type Paper struct{ Text, Reason string }
+// Paper implements Settings in memory. As in a gateway, a saved text is in use a moment after it is
+// on the disk.
+type Paper struct {
+	Text, Reason string
+
+	saving sync.Mutex
+	mu     sync.Mutex
+	used   *string // nil: it is the text
+}
+
+// Disk returns the text that was saved last.
+func (s *Paper) Disk() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []byte(s.Text)
+}
+
+// InUse returns the text that is in use.
+func (s *Paper) InUse() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used == nil {
+		return []byte(s.Text)
+	}
+	return []byte(*s.used)
+}
+
+// Known returns the people and groups in the text that is in use.
+func (s *Paper) Known() (users, groups map[string][]string) {
+	var all struct {
+		Identity struct {
+			Addresses map[string][]string `yaml:"addresses"`
+			Groups    map[string][]string `yaml:"groups"`
+		} `yaml:"identity"`
+		Policies []any `yaml:"policies"`
+	}
+	_, _ = setting.Read("shuultuur.yaml", s.InUse(), &all) // nobody is known by a text that is none
+	return all.Identity.Addresses, all.Identity.Groups
+}
+
+func (s *Paper) save(text []byte, tag, reason string) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	was := s.InUse()
+	if tag != web.Tag(was) {
+		return web.ErrChanged
+	}
+	s.mu.Lock()
+	used := string(was)
+	s.Text, s.Reason, s.used = string(text), reason, &used
+	s.mu.Unlock()
+	runtime.Gosched() // others see the text on disk before it is in use
+	s.mu.Lock()
+	s.used = nil
+	s.mu.Unlock()
+	return nil
+}
 
 func (s *Paper) Parts(t *testing.T) *settings.Settings {
 	t.Helper()
@@ -301,7 +358,8 @@ func (s *Paper) Parts(t *testing.T) *settings.Settings {
 		t.Fatal(err)
 	}
 	return &settings.Settings{File: "shuultuur.yaml",
-		Read: func() ([]byte, error) { return []byte(s.Text), nil },
+		Read:  func() ([]byte, error) { return s.Disk(), nil },
+		InUse: s.InUse,
 		Check: func(_ context.Context, text []byte) error {
 			if strings.Contains(string(text), "mistake") {
 				return setting.Mistakes{{File: "shuultuur.yaml", Line: 2, Key: "policies", Text: "is a <mistake>"}}
@@ -309,11 +367,7 @@ func (s *Paper) Parts(t *testing.T) *settings.Settings {
 			return nil
 		},
 		Save: func(_ context.Context, text []byte, tag, _, reason string) ([]string, error) {
-			if tag != web.Tag([]byte(s.Text)) {
-				return nil, web.ErrChanged
-			}
-			s.Text, s.Reason = string(text), reason
-			return []string{"listen changed in the settings: that needs a restart"}, nil
+			return []string{"listen changed in the settings: that needs a restart"}, s.save(text, tag, reason)
 		},
 		Versions: kept,
 		Policies: func() ([]settings.PolicyView, error) {

@@ -13,9 +13,9 @@ import (
 // A Config sets what is watched, and who is notified.
 type Config struct {
 	Themes map[string]*Theme `yaml:"themes"`
-	To     []Route           `yaml:"to"`
-	Link   string            `yaml:"link"` // the admin address as people open it: https://filter.example:8081
-	Keep   setting.Duration  `yaml:"keep"` // how long closed alerts are kept; default 365d
+	To     []Route           `yaml:"to" role:"owner" two:"people"`
+	Link   string            `yaml:"link" role:"owner"` // the admin address as people open it: https://filter.example:8081
+	Keep   setting.Duration  `yaml:"keep"`              // how long closed alerts are kept; default 365d
 }
 
 // A Theme is a subject of alerts. One matching condition is enough.

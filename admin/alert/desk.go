@@ -149,11 +149,13 @@ func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &d.alerts)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the alerts in %q: %w; move the file away to begin anew", file, err)
+		return nil, fmt.Errorf("reading the alerts in %q: %w", file, err)
+	}
+	if err := json.Unmarshal(text, &d.alerts); err != nil || slices.Contains(d.alerts, nil) {
+		d.alerts = nil
+		log.Error("the file of alerts is damaged and set aside: former alerts are not shown", "file", file, "error", err)
+		return d, atomicfile.SetAside(file)
 	}
 	return d, nil
 }

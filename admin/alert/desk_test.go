@@ -231,7 +231,7 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 	}
 	select {
 	case m := <-box.got:
-		for _, want := range []string{"RCPT TO:<lead@school.example>", "From: \"Filter\" <filter@school.example>", "Subject: =?utf-8?q?Self-harm:", "Auto-Submitted: auto-generated"} {
+		for _, want := range []string{"RCPT TO:<lead@school.example>", "From: \"Filter\" <filter@school.example>", "Subject: =?UTF-8?q?Self-harm:", "Auto-Submitted: auto-generated"} {
 			if !strings.Contains(m, want) {
 				t.Errorf("the mail lacks %q: %s", want, m)
 			}

@@ -45,7 +45,8 @@ func describe(all []web.Route) object {
 		"openapi": "3.1.0",
 		"info": object{"title": "Shuultuur", "version": "1", "license": object{"name": "BSD-2-Clause", "identifier": "BSD-2-Clause"},
 			"description": "The admin address of a gateway. Each operation names the least role that may use it, as x-role. Errors are texts for a person."},
-		"paths": paths,
+		"servers": []object{{"url": "/", "description": "the gateway that gave this description"}},
+		"paths":   paths,
 		"components": object{"securitySchemes": object{
 			"token":   object{"type": "http", "scheme": "bearer", "description": "a token of an account, or listen.token"},
 			"session": object{"type": "apiKey", "in": "cookie", "name": web.CookieName},

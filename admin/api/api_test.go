@@ -17,6 +17,7 @@ import (
 
 type document struct {
 	OpenAPI string
+	Servers []struct{ URL string }
 	Paths   map[string]map[string]struct {
 		OperationID string `json:"operationId"`
 		Summary     string
@@ -42,7 +43,13 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 		t.Fatalf("the description is of OpenAPI %q, %v, want 3.1.0", d.OpenAPI, err)
 	}
 	ids, called := map[string]bool{}, 0
+	if len(d.Servers) == 0 {
+		t.Error("the description names no server")
+	}
 	for path, methods := range d.Paths {
+		if path != "/" && strings.HasSuffix(path, "/") {
+			t.Errorf("the path %s ends with a slash, which checkers of descriptions refuse", path)
+		}
 		for method, o := range methods {
 			called++
 			if ids[o.OperationID] || o.OperationID == "" {

@@ -1,7 +1,7 @@
 // Package backup writes the configuration of a gateway into one file, and
 // restores it: the settings as settings.yaml; the files that they name in the
 // same folder, under files/; and the data folder, under data/, except for what
-// the table [omitted] names, each with its reason. format.json has the format
+// the table [kept] names with a reason. format.json has the format
 // of the data. The file is a gzip-compressed tar file.
 package backup
 
@@ -19,15 +19,18 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"os/user"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/admin/account"
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/datadir"
+	"shuultuur/lib/platform"
 )
 
 // Bounds of a backup.
@@ -37,38 +40,63 @@ const (
 	backupText    = "settings.yaml"
 )
 
-// omitted has the names in the data folder that a backup does not contain, as patterns of
-// [path.Match] for a path or for a folder above it, or after ANY for the last part of a path, and
-// why not. Everything else is in it.
-var omitted = []struct{ name, why string }{
-	{"cache", "responses are stored again"},
-	{"downloads", "they belong to requests in progress"},
-	{"last-good", "copies of the files that the settings name are made at the next start"},
-	{"lists/*.list", "lists are compiled again; changes by hand are in other files"},
-	{"sources", "lists and rules are fetched again"},
-	{"spool", "events are a record of people's browsing"},
-	{datadir.FormatFile, "the backup has its own"},
-	{"ANY *lock", "it belongs to a running process"},
-	{"ANY *-wal", "it is a part of the database beside it, which is copied whole"},
-	{"ANY *-shm", "it is a part of the database beside it, which is copied whole"},
-	{"ANY *.tmp", "it is being written"},
+// kept has what is where in the data folder, besides the events, whose places the settings name: the
+// names as patterns of [path.Match] for a path or for a folder above it, or after ANY for the last
+// part of a path. left says why a backup does not contain it. What has no row is in a backup, too.
+var kept = []struct{ name, what, left string }{
+	{"ANY *lock", "locks", "they belong to a running process"},
+	{"ANY *-wal", "a part of the database beside it", "the database is copied whole"},
+	{"ANY *-shm", "a part of the database beside it", "the database is copied whole"},
+	{"ANY *.tmp", "files that are being written", "they are not complete"},
+	{"accounts", "accounts with their passkeys and codes, sessions, tokens and the audit log", ""},
+	{"alerts.json", "alerts", ""},
+	{"cache", "responses", "they are stored again"},
+	{"clock-*.json", "when rows were last deleted by the clock", ""},
+	{"datasets", "what signature rules have saved", ""},
+	{"downloads", "downloads in progress", "they belong to requests"},
+	{"instructions", "pauses, decisions, sign-ins and what remains of quotas", ""},
+	{"last-good", "copies of the files that the settings name", "they are made at the next start"},
+	{"lists/*.list", "compiled lists", "they are compiled again; changes by hand are in other files"},
+	{"lists", "changes of lists by hand", ""},
+	{"reports.json", "which reports were sent", ""},
+	{datadir.KeyFile, "the key that signs tokens", ""},
+	{"samples", "bodies on which checks failed", "they are a record of people's browsing"},
+	{"sources", "lists and rules as they were fetched", "they are fetched again"},
+	{"spool", "events that wait for a server", "they are a record of people's browsing"},
+	{"versions", "versions of the settings and of zones", ""},
+	{"votes", "votes that wait to be counted", ""},
+	{"votes.db*", "votes and decisions", ""},
+	{"zones", "zones that were transferred, and keys and signatures", ""},
+	{datadir.FormatFile, "the format of the folder", "the backup has its own"},
 }
 
-// whyOmitted returns why a file of the data folder is not in a backup, "" if it is.
-func whyOmitted(name string) string {
+// match returns what a file of the data folder is, and why a backup does not contain it.
+func match(name string) (what, left string) {
 	for at := name; at != "."; at = path.Dir(at) {
-		for _, o := range omitted {
-			last, any := strings.CutPrefix(o.name, "ANY ")
-			ok, _ := path.Match(o.name, at)
+		for _, k := range kept {
+			last, any := strings.CutPrefix(k.name, "ANY ")
+			ok, _ := path.Match(k.name, at)
 			if any {
 				ok, _ = path.Match(last, path.Base(at))
 			}
 			if ok {
-				return o.why
+				return k.what, k.left
 			}
 		}
 	}
-	return ""
+	return "", ""
+}
+
+// Kept returns what the gateway keeps in a file of the data folder, "" if it keeps nothing there.
+func Kept(name string) string {
+	what, _ := match(name)
+	return what
+}
+
+// whyOmitted returns why a file of the data folder is not in a backup, "" if it is.
+func whyOmitted(name string) string {
+	_, left := match(name)
+	return left
 }
 
 // A Source is the data to back up.
@@ -85,18 +113,29 @@ type Source struct {
 // A Place has the folders of the settings and of the data.
 type Place struct{ Dir, Data string }
 
-// Write writes a backup to w. It returns the names of the files that it omitted although they
-// belong in it: files in other folders and those of more than 64 MiB. It refuses a data folder in
-// a newer format.
-func Write(w io.Writer, s Source) (left []string, err error) {
+// Contents says what is in a backup.
+type Contents struct {
+	Held []string // what it holds, in words, each once
+	Left []string // files that it omitted although they belong in it: those in other folders and those of more than 64 MiB
+}
+
+// hold notes what a backup holds.
+func (c *Contents) hold(what string) {
+	if what != "" && !slices.Contains(c.Held, what) {
+		c.Held = append(c.Held, what)
+	}
+}
+
+// Write writes a backup to w, and says what is in it. It refuses a data folder in a newer format.
+func Write(w io.Writer, s Source) (c Contents, err error) {
 	format, err := formatOf(s.Data)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
-	add := func(name string, text []byte, mode fs.FileMode) error {
-		if err := t.WriteHeader(&tar.Header{Name: name, Mode: int64(mode.Perm()), Size: int64(len(text)), ModTime: time.Now(), Typeflag: tar.TypeReg}); err != nil {
+	add := func(name string, text []byte, mode fs.FileMode, owner names) error {
+		if err := t.WriteHeader(&tar.Header{Name: name, Mode: int64(mode.Perm()), Uname: owner.user, Gname: owner.group, Size: int64(len(text)), ModTime: time.Now(), Typeflag: tar.TypeReg}); err != nil {
 			return err
 		}
 		_, err := t.Write(text)
@@ -108,7 +147,7 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 			return nil // it exists only while something runs
 		}
 		if err == nil && info.Size() > maxBackupFile {
-			left = append(left, from)
+			c.Left = append(c.Left, from)
 			return nil
 		}
 		text, err := read(from)
@@ -118,14 +157,15 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 		if err != nil {
 			return fmt.Errorf("backing up %s: %w", from, err)
 		}
-		return add(name, text, info.Mode())
+		return add(name, text, info.Mode(), ownerOf(info))
 	}
-	if err := add(backupText, s.Text, cmp.Or(s.Mode, 0o600)); err != nil {
-		return nil, err
+	if err := add(backupText, s.Text, cmp.Or(s.Mode, 0o600), names{}); err != nil {
+		return c, err
 	}
-	if err := add(datadir.FormatFile, format, 0o600); err != nil {
-		return nil, err
+	if err := add(datadir.FormatFile, format, 0o600, names{}); err != nil {
+		return c, err
 	}
+	c.hold("the settings")
 	added := map[string]bool{}
 	for _, named := range s.Files {
 		err := eachFile(named, func(from string) error {
@@ -135,13 +175,14 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 			added[from] = true
 			name, err := filepath.Rel(s.Dir, from)
 			if err != nil || !filepath.IsLocal(name) {
-				left = append(left, from)
+				c.Left = append(c.Left, from)
 				return nil
 			}
+			c.hold("the files beside the settings that belong to them")
 			return addFile("files/"+filepath.ToSlash(name), from)
 		})
 		if err != nil {
-			return left, err
+			return c, err
 		}
 	}
 	err = eachFile(s.Data, func(from string) error {
@@ -153,12 +194,48 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 		if whyOmitted(name) != "" || slices.ContainsFunc(s.Logs, func(log string) bool { return isBelow(from, log) || strings.HasPrefix(from, log+".") }) {
 			return nil
 		}
+		c.hold(cmp.Or(Kept(name), "other files of the data folder"))
 		return addFile("data/"+name, from)
 	})
 	if err != nil {
-		return left, err
+		return c, err
 	}
-	return left, errors.Join(t.Close(), z.Close())
+	return c, errors.Join(t.Close(), z.Close())
+}
+
+// names are the names of a file's owner and group; "" if they are not known.
+type names struct{ user, group string }
+
+func ownerOf(info fs.FileInfo) (n names) {
+	uid, gid, ok := platform.Owner(info)
+	if !ok {
+		return n
+	}
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		n.user = u.Username
+	}
+	if g, err := user.LookupGroupId(strconv.Itoa(gid)); err == nil {
+		n.group = g.Name
+	}
+	return n
+}
+
+// give gives a restored file to the owner that it had, if root restores it and the machine knows the
+// owner: a key that the gateway cannot read is not restored. Folders are for the files in them.
+func (n names) give(path string) {
+	u, err := user.Lookup(n.user)
+	if n.user == "" || os.Geteuid() != 0 || err != nil {
+		return
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return
+	}
+	gid, _ := strconv.Atoi(u.Gid)
+	if g, err := user.LookupGroup(n.group); err == nil {
+		gid, _ = strconv.Atoi(g.Gid)
+	}
+	_ = os.Lchown(path, uid, gid) // if it fails, the gateway says that it cannot read the file
 }
 
 // eachFile calls f for a file, or for every file in a folder. What does not exist is skipped.
@@ -227,7 +304,7 @@ func formatOf(dir string) ([]byte, error) {
 // not run. Restore reads the whole backup, and calls place to learn where the
 // settings in it want their files, before it writes anything. It refuses a backup
 // in a newer format, and converts an older one.
-func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (names []string, err error) {
+func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (written []string, err error) {
 	all, err := readBackup(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading the backup: %w", err)
@@ -271,27 +348,38 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 		case isBelow(to, s.Data):
 			dir = 0o750
 		}
+		var fresh []string // folders
+		for at := filepath.Dir(to); ; at = filepath.Dir(at) {
+			if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			fresh = append(fresh, at)
+		}
 		if err := os.MkdirAll(filepath.Dir(to), dir); err != nil {
-			return names, err
+			return written, err
 		}
 		mode := all[name].mode
 		if info, err := os.Stat(to); err == nil && name == backupText {
 			mode = info.Mode().Perm() // of this machine: its gateway may be another user
 		}
 		if err := atomicfile.WriteBytes(to, mode, all[name].text); err != nil {
-			return names, fmt.Errorf("restoring: %w", err)
+			return written, fmt.Errorf("restoring: %w", err)
 		}
-		names = append(names, to)
+		for _, path := range append(fresh, to) {
+			all[name].owner.give(path)
+		}
+		written = append(written, to)
 	}
 	err = held.Migrate()
 	datadir.GiveToOwner(s.Data)
-	return names, err
+	return written, err
 }
 
 // A restored is a file in a backup.
 type restored struct {
-	text []byte
-	mode fs.FileMode
+	text  []byte
+	mode  fs.FileMode
+	owner names
 }
 
 // readBackup reads a whole backup. It refuses names that lead elsewhere.
@@ -322,7 +410,11 @@ func readBackup(r io.Reader) (map[string]restored, error) {
 			return nil, err
 		}
 		// Nobody but the owner may write what is restored, whatever the backup says.
-		all[h.Name] = restored{b.Bytes(), fs.FileMode(h.Mode) & 0o755}
+		all[h.Name] = restored{b.Bytes(), fs.FileMode(h.Mode) & 0o755, names{h.Uname, h.Gname}}
+	}
+	// The sum of all is behind the end that tar sees.
+	if _, err := io.Copy(io.Discard, io.LimitReader(z, maxBackupFile)); err != nil {
+		return nil, fmt.Errorf("the end of it: %w", err)
 	}
 	if all[backupText].text == nil {
 		return nil, errors.New("there are no settings in it: is it a backup of this program?")

@@ -4,7 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"io"
+	"path"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -43,4 +46,68 @@ func FuzzReadBackup(f *testing.F) {
 			t.Error("readBackup accepts a backup without settings")
 		}
 	})
+}
+
+// TestABackupIsEncryptedOnRequest: with the passphrase it reads as before, with another or none it does
+// not, and a weak one is refused.
+func TestABackupIsEncryptedOnRequest(t *testing.T) {
+	const passphrase = "correct horse battery"
+	var b bytes.Buffer
+	w, err := Encrypt(&b, passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(w, "the backup")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(b.Bytes(), []byte("the backup")) {
+		t.Error("the backup is not encrypted")
+	}
+	for _, c := range []struct {
+		name, text, passphrase, want string
+		bad                          bool
+	}{
+		{"encrypted", b.String(), passphrase, "the backup", false},
+		{"another passphrase", b.String(), "another passphrase", "", true},
+		{"no passphrase", b.String(), "", "", true},
+		{"plain", "plain", "", "plain", false},
+		{"plain, with a passphrase", "plain", passphrase, "plain", false},
+		{"empty", "", passphrase, "", false},
+	} {
+		r, err := Open(strings.NewReader(c.text), c.passphrase)
+		var got []byte
+		if err == nil {
+			got, err = io.ReadAll(r)
+		}
+		if (err != nil) != c.bad || !c.bad && string(got) != c.want {
+			t.Errorf("%s: %q, %v", c.name, got, err)
+		}
+	}
+	if _, err := Encrypt(&b, "short"); err == nil {
+		t.Error("a short passphrase encrypts")
+	}
+}
+
+// TestEachKindOfFileIsKeptOrLeftForAReason: no row of the table has a name that another hides.
+func TestEachKindOfFileIsKeptOrLeftForAReason(t *testing.T) {
+	for name, left := range map[string]bool{
+		"accounts/accounts.json": false, "accounts/lock": true, "alerts.json": false, "cache/1.segment": true, "clock-sqlite.json": false, "datasets/x": false, "downloads/1": true, "instructions": false,
+		"last-good/lists/x": true, "lists/own.list": true, "lists/own.list.edits": false, "lists/own.list.lock": true, "reports.json": false, "secret.key": false, "sources/x/1": true, "spool/x": true,
+		"versions/zones/x.json": false, "votes/1.log": false, "votes.db": false, "votes.db-wal": true, "zones/x/state": false, "format.json": true, "lock": true, "new": false, "new.tmp": true,
+	} {
+		if got := whyOmitted(name) != ""; got != left {
+			t.Errorf("%s is left out: %v, want %v", name, got, left)
+		}
+		if what := Kept(name); (what == "") != (name == "new") {
+			t.Errorf("%s is %q", name, what)
+		}
+	}
+	for i, k := range kept {
+		for _, other := range kept[:i] {
+			if ok, _ := path.Match(other.name, k.name); ok {
+				t.Errorf("%s is hidden by %s", k.name, other.name)
+			}
+		}
+	}
 }

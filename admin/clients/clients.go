@@ -87,8 +87,9 @@ type Pages struct {
 	Events *web.Record // nil: no record can be asked
 	// MayServe reports whether somebody may give time to a client; nil: nobody may.
 	MayServe func(r *http.Request, who string) bool
-	// Change changes the settings and redirects to a page; nil: they cannot be changed.
-	Change func(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change)
+	// Change changes the settings and redirects to a page; nil: they cannot be changed. It asks what to
+	// change when it has read them, and returns the error of that.
+	Change func(w http.ResponseWriter, r *http.Request, then string, what func() (reason string, changes []setting.Change, err error)) error
 	// RulesOf returns the rules of a policy as they are shown.
 	RulesOf func(policy string) any
 
@@ -256,15 +257,12 @@ func (c *Pages) edit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	changes, reason, err := c.changes(r.PostForm)
-	if err != nil {
+	if err := c.Change(w, r, "/clients", func() (string, []setting.Change, error) { return c.changes(r.PostForm) }); err != nil {
 		c.show(w, r, "", &web.BadChange{Err: err})
-		return
 	}
-	c.Change(w, r, reason, "/clients", changes)
 }
 
-func (c *Pages) changes(f url.Values) (all []setting.Change, reason string, err error) {
+func (c *Pages) changes(f url.Values) (reason string, all []setting.Change, err error) {
 	users, groups := c.Known()
 	name, group, address := strings.TrimSpace(f.Get("name")), strings.TrimSpace(f.Get("group")), strings.TrimSpace(f.Get("address"))
 	join := func(member string) {
@@ -279,7 +277,7 @@ func (c *Pages) changes(f url.Values) (all []setting.Change, reason string, err 
 	switch f.Get("what") {
 	case "name":
 		if _, err := netip.ParseAddr(address); err != nil {
-			return nil, "", fmt.Errorf("address=%q is not an address", address)
+			return "", nil, fmt.Errorf("address=%q is not an address", address)
 		}
 		if name == "" { // a group alone
 			join(address)
@@ -299,13 +297,13 @@ func (c *Pages) changes(f url.Values) (all []setting.Change, reason string, err 
 	case "leave":
 		i := slices.Index(groups[group], name)
 		if i < 0 {
-			return nil, "", fmt.Errorf("%q does not stand in group %q of the settings", name, group)
+			return "", nil, fmt.Errorf("%q does not stand in group %q of the settings", name, group)
 		}
 		all = append(all, setting.Change{Path: []any{"identity", "groups", group, i}, Remove: true})
 		reason = fmt.Sprintf("%s is no longer in %s", name, group)
 	case "forget":
 		if users[name] == nil {
-			return nil, "", fmt.Errorf("the settings give %q no address", name)
+			return "", nil, fmt.Errorf("the settings give %q no address", name)
 		}
 		all = append(all, setting.Change{Path: []any{"identity", "addresses", name}, Remove: true})
 		for _, g := range slices.Sorted(maps.Keys(groups)) {
@@ -315,12 +313,12 @@ func (c *Pages) changes(f url.Values) (all []setting.Change, reason string, err 
 		}
 		reason = name + " is forgotten"
 	default:
-		return nil, "", fmt.Errorf("what=%q is neither name, join, leave nor forget", f.Get("what"))
+		return "", nil, fmt.Errorf("what=%q is neither name, join, leave nor forget", f.Get("what"))
 	}
 	if len(all) == 0 {
-		return nil, "", errors.New("give a name, a group, or both")
+		return "", nil, errors.New("give a name, a group, or both")
 	}
-	return all, reason, nil
+	return reason, all, nil
 }
 
 // bonus gives more time.
@@ -396,7 +394,7 @@ func (c *Pages) one(w http.ResponseWriter, r *http.Request) {
 func (c *Pages) oneOf(ctx context.Context, asks *account.Who, who string) (*oneClient, error) {
 	users, groups := c.Known()
 	d := &oneClient{clientRow: clientRow{Name: who}, Kind: "user"}
-	addr, err := netip.ParseAddr(who)
+	addr, err := setting.Client(who)
 	members, isGroup := groups[who]
 	field := event.User
 	switch {

@@ -15,6 +15,7 @@ import (
 
 	"shuultuur/admin/web"
 	"shuultuur/identity/session"
+	"shuultuur/lib/setting"
 )
 
 // Sessions receives from other systems which user has which address: the controller of a Wi-Fi
@@ -67,12 +68,12 @@ func (s *Sessions) Routes() []web.Route {
 func (s *Sessions) get(w http.ResponseWriter, r *http.Request) {
 	all := s.All()
 	if text := r.URL.Query().Get("address"); text != "" {
-		a, err := netip.ParseAddr(text)
+		a, err := setting.Client(text)
 		if err != nil {
 			http.Error(w, fmt.Sprintf("%.60q is not an address", text), http.StatusBadRequest)
 			return
 		}
-		all = slices.DeleteFunc(all, func(open session.Session) bool { return open.Addr != a.Unmap() })
+		all = slices.DeleteFunc(all, func(open session.Session) bool { return open.Addr != a })
 	}
 	web.WriteJSON(w, http.StatusOK, all)
 }
@@ -143,10 +144,7 @@ func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
 	var start []session.Session
 	var ends []session.EndRequest
 	for i, o := range all {
-		addr, err := netip.ParseAddr(o.Address)
-		if err != nil {
-			err = fmt.Errorf("%q is not an address", o.Address)
-		}
+		addr, err := setting.Client(o.Address)
 		switch {
 		case err != nil:
 		case o.Action == "stop":

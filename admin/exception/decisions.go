@@ -102,7 +102,7 @@ func (x *Decisions) scopesOf(who string) (all []string) {
 	if who == "" || x.Groups == nil {
 		return nil
 	}
-	addr, err := netip.ParseAddr(who)
+	addr, err := setting.Client(who)
 	user := who
 	if err == nil {
 		user = ""

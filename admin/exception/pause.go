@@ -12,6 +12,7 @@ import (
 
 	"shuultuur/admin/account"
 	"shuultuur/admin/web"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
 	"shuultuur/text"
@@ -41,7 +42,7 @@ func (p *Pause) May(r *http.Request, who string) bool {
 	if who == "" || slices.Contains(asks.Groups, who) || p.Groups == nil {
 		return who != "" && slices.Contains(asks.Groups, who)
 	}
-	if addr, err := netip.ParseAddr(who); err == nil {
+	if addr, err := setting.Client(who); err == nil {
 		return web.Shares(p.Groups(addr, ""), asks.Groups)
 	}
 	if strings.Contains(who, "/") {
@@ -130,8 +131,7 @@ func pauseEffect(t *text.Texts, who string, until time.Time) string {
 // restUntil reads the end of a pause.
 func restUntil(now time.Time, s string) (time.Time, error) {
 	if s == "tomorrow" {
-		y, m, d := now.Date()
-		return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), nil
+		return clock.Day(now, 1), nil
 	}
 	var long setting.Duration
 	if err := long.UnmarshalText([]byte(s)); err != nil || long.Or(0) > maxPause {

@@ -34,6 +34,7 @@ type Setup struct {
 type Topic struct {
 	Name, What string
 	Lists      []TopicList
+	Optional   bool // it is not chosen at first: many people want it to pass
 }
 
 // A TopicList is a list that is fetched for a topic.
@@ -104,7 +105,9 @@ func SetupRoutes(offered func() *Setup) []web.Route {
 				defer s.mu.Unlock()
 				first := url.Values{"who": {"home"}, "way": {"both"}}
 				for _, t := range s.Topics {
-					first.Add("topic", t.Name)
+					if !t.Optional {
+						first.Add("topic", t.Name)
+					}
 				}
 				show(w, http.StatusOK, setupFormOf(s, first, ""))
 			}},

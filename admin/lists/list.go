@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/admin/web"
 	"shuultuur/event"
 	"shuultuur/filter"
@@ -47,6 +48,9 @@ func freshnessOf(c *collection.Collection, name string) Freshness {
 func standingOf(s *collection.Status) Freshness {
 	// Viewers see it, too.
 	from, problem := setting.WithoutCredentials(s.URL), setting.WithoutCredentials(cmp.Or(s.State.Problem, s.Fault))
+	if !s.Fetched {
+		problem = setting.WithoutQuotes(problem)
+	}
 	all := Freshness{From: cmp.Or(s.Known.Name, from, s.Path), Web: s.Fetched, Checked: s.State.Checked, Problem: problem}
 	for _, v := range s.State.Versions {
 		if v.Current {
@@ -116,6 +120,7 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 	if failed == nil && r.URL.Query().Get("odd") != "" {
 		status, failed = o.oddLines(r.Context(), c, d)
 	}
+	d.limit(web.UserOf(r).Role, s.Fetched)
 	if failed != nil {
 		d.Error, status = failed.Error(), max(status, web.StatusOf(failed))
 	}
@@ -124,6 +129,28 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 		web.WritePage(w, o.page, status, d)
 	default:
 		web.WriteJSON(w, status, d)
+	}
+}
+
+// limit removes lines of the list's file, which the gateway may not have fetched: below an owner,
+// people see which lines are odd, and below an operator how many.
+func (d *ListState) limit(role account.Role, fetched bool) {
+	if role < account.Operator {
+		if d.Odd != nil {
+			d.Odd = &list.Lint{Report: list.Report{Bad: d.Odd.Bad, Duplicates: d.Odd.Duplicates}, Shadows: d.Odd.Shadows, Voids: d.Odd.Voids}
+		}
+		d.Refusals, d.OddLines = []list.Problem{}, nil
+	}
+	if role < account.Owner && !fetched {
+		all := [][]list.Problem{d.Refusals, d.OddLines}
+		if d.Odd != nil {
+			all = append(all, d.Odd.Problems, d.Odd.Twice, d.Odd.Shadowed, d.Odd.Void)
+		}
+		for _, some := range all {
+			for i := range some {
+				some[i].Reason = setting.WithoutQuotes(some[i].Reason)
+			}
+		}
 	}
 }
 

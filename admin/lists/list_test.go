@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"shuultuur/admin"
+	"shuultuur/admin/account"
 	"shuultuur/admin/admintest"
 	"shuultuur/admin/lists"
 	"shuultuur/admin/system"
@@ -74,5 +75,37 @@ func TestThePageOfAList(t *testing.T) {
 	shows("POST", "/lists/web/source", "what=dance", "neither fetch nor back")
 	if used != 3 {
 		t.Errorf("lists were put into use %d times, want 3", used)
+	}
+}
+
+// TestLinesOfAListAreForThoseWhoMayReadIt: a file that the gateway did not fetch may be any: below an
+// owner, people see which lines are odd, and below an operator how many.
+func TestLinesOfAListAreForThoseWhoMayReadIt(t *testing.T) {
+	const secret = "root:$6$geheim"
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own.txt")
+	if err := os.WriteFile(own, []byte("bet.example\n"+secret+" x\nbet.example\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg := collection.Config{"own": {Config: list.Config{Format: list.Domains, Path: setting.Source(own), Category: "gambling"}}}
+	c, err := collection.Open(t.Context(), cfg, dir, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := (&lists.Lists{In: func() (*collection.Collection, *http.Client) { return c, http.DefaultClient }}).ShowLists()
+	h := admintest.NewHouse(t)
+	h.Parts.Lists = shown
+	h.Site = admin.New(h.Parts)
+	for role, want := range map[account.Role]struct{ line, number bool }{account.Owner: {true, true}, account.Operator: {false, true}, account.Helper: {}, account.Viewer: {}} {
+		for _, accept := range []string{"text/html", "application/json"} {
+			for _, path := range []string{"/lists/own", "/lists/own?odd=yes"} {
+				w := h.Ask(role, "GET", path, "", func(r *http.Request) { r.Header.Set("Accept", accept) })
+				said := w.Body.String()
+				number := strings.Contains(said, "own.txt:2") || strings.Contains(said, `"Line":2`)
+				if w.Code != http.StatusOK || strings.Contains(said, "geheim") != want.line || number != want.number {
+					t.Errorf("%s as %s as %v: %d, the line %v, its number %v; want %v, %v\n%s", path, accept, role, w.Code, strings.Contains(said, "geheim"), number, want.line, want.number, said)
+				}
+			}
+		}
 	}
 }

@@ -10,5 +10,7 @@ type Config struct {
 	From     string       `yaml:"from"` // the sender's address: filter@school.example
 	User     string       `yaml:"user"` // user name at the server; "" for none
 	Password string       `yaml:"password" secret:"yes"`
-	CA       setting.File `yaml:"ca"` // PEM file with the roots of the server's certificate; default the system's
+	Token    setting.File `yaml:"token"` // file with an OAuth 2.0 access token that another program renews, for XOAUTH2 in place of a password
+	Name     string       `yaml:"name"`  // introduces this machine to the server; default its full name, or its address
+	CA       setting.File `yaml:"ca"`    // PEM file with the roots of the server's certificate; default the system's
 }

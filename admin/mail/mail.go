@@ -8,31 +8,27 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"mime"
 	"net"
 	"net/mail"
-	"net/smtp"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
-	"time"
+
+	gomail "github.com/wneessen/go-mail"
 
 	"shuultuur/lib/ascii"
 	"shuultuur/lib/release"
 	"shuultuur/lib/setting"
+	"shuultuur/lib/smtp"
 )
 
 // A Sender sends mail.
 type Sender struct {
-	config     Config
-	host, addr string
-	direct     bool // TLS from the first byte
-	from       *mail.Address
-	roots      *x509.CertPool
+	server smtp.Server
+	from   *mail.Address
 }
 
 // New checks the settings.
@@ -44,23 +40,51 @@ func New(c Config) (*Sender, error) {
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.User != nil {
 		return nil, setting.At("server", fmt.Errorf("%q is not a mail server: write smtp://mail.example:587 or smtps://mail.example:465", c.Server))
 	}
-	s := &Sender{config: c, host: u.Hostname(), direct: u.Scheme == "smtps"}
+	host := u.Hostname()
+	s := &Sender{server: smtp.Server{Direct: u.Scheme == "smtps", Name: c.Name, User: c.User, Password: c.Password}}
 	port := u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
 		return nil, setting.At("server", fmt.Errorf("%.20q is not a port", port))
 	}
 	if port == "" {
-		port = map[bool]string{true: "465", false: "587"}[s.direct]
+		port = map[bool]string{true: "465", false: "587"}[s.server.Direct]
 	}
-	s.addr = net.JoinHostPort(s.host, port)
+	s.server.Address = net.JoinHostPort(host, port)
 	if s.from, err = mail.ParseAddress(c.From); err != nil {
 		return nil, setting.At("from", fmt.Errorf("%q is not an address: write filter@school.example", c.From))
 	}
-	if (c.User == "") != (c.Password == "") {
-		return nil, setting.At("user", errors.New("user and password belong together"))
+	if strings.ContainsFunc(c.Name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, setting.At("name", fmt.Errorf("%q is not a host name: write filter.school.example", c.Name))
 	}
-	if s.roots, err = c.CA.Roots(); err != nil {
+	if s.server.Token, err = token(c.Token); err != nil {
+		return nil, setting.At("token", err)
+	}
+	switch secret := c.Password != "" || c.Token != ""; {
+	case (c.User != "") != secret:
+		return nil, setting.At("user", errors.New("user and password, or user and token, belong together"))
+	case c.Password != "" && c.Token != "":
+		return nil, setting.At("token", errors.New("there is a password as well; which one counts?"))
+	}
+	roots, err := c.CA.Roots()
+	if err != nil {
 		return nil, setting.At("ca", err)
+	}
+	s.server.TLS = &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return s, nil
+}
+
+// token reads an access token from its file.
+func token(f setting.File) (string, error) {
+	if f == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(string(f))
+	if err != nil {
+		return "", err
+	}
+	s := strings.TrimSpace(string(b))
+	if s == "" || len(s) > 16<<10 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s: this is not an access token: one line of ASCII is expected", f)
 	}
 	return s, nil
 }
@@ -88,106 +112,37 @@ type File struct {
 	Data       []byte
 }
 
-const patience = 30 * time.Second
-
-// Send hands a message to the server.
+// Send hands a message to the server. After a [smtp.Refused], those whom it does not name get
+// the message.
 func (s *Sender) Send(ctx context.Context, m *Message) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := s.send(ctx, m); err != nil {
-		return fmt.Errorf("mail by %s: %w", s.addr, err)
+	text, err := s.encode(m)
+	if err == nil {
+		err = s.server.Send(ctx, s.from.Address, m.To, text)
+	}
+	if err != nil {
+		return fmt.Errorf("mail by %s: %w", s.server.Address, err)
 	}
 	return nil
 }
 
-func (s *Sender) send(ctx context.Context, m *Message) error {
-	if len(m.To) == 0 {
-		return errors.New("the message has no recipient")
-	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	end, _ := ctx.Deadline()
-	_ = conn.SetDeadline(end)
-	secure := &tls.Config{ServerName: s.host, RootCAs: s.roots, MinVersion: tls.VersionTLS12}
-	if s.direct {
-		conn = tls.Client(conn, secure)
-	}
-	c, err := smtp.NewClient(conn, s.host)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	encrypted := s.direct
-	if offered, _ := c.Extension("STARTTLS"); offered && !encrypted {
-		if err := c.StartTLS(secure); err != nil {
-			return err
-		}
-		encrypted = true
-	}
-	if s.config.User != "" {
-		if !encrypted {
-			return errors.New("the server offers no encryption, so the password is not sent")
-		}
-		if err := c.Auth(smtp.PlainAuth("", s.config.User, s.config.Password, s.host)); err != nil {
-			return err
-		}
-	}
-	if err := c.Mail(s.from.Address); err != nil {
-		return err
-	}
-	for _, to := range m.To {
-		if err := c.Rcpt(to); err != nil {
-			return fmt.Errorf("%s: %w", to, err)
-		}
-	}
-	w, err := c.Data()
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(s.encode(m, time.Now())); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return c.Quit()
-}
-
 // encode writes a message in the form of RFC 5322 and MIME.
-func (s *Sender) encode(m *Message, now time.Time) []byte {
-	var b bytes.Buffer
+func (s *Sender) encode(m *Message) ([]byte, error) {
+	x := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	_, domain, _ := strings.Cut(s.from.Address, "@")
-	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s@%s>\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n",
-		s.from, strings.Join(m.To, ", "), mime.QEncoding.Encode("utf-8", ascii.OneLine(m.Subject)), now.Format(time.RFC1123Z), rand.Text(), domain)
-	if len(m.Files) == 0 {
-		part(&b, "text/plain; charset=utf-8", "", []byte(m.Text))
-		return b.Bytes()
-	}
-	between := rand.Text()
-	fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%s\r\n\r\n--%s\r\n", between, between)
-	part(&b, "text/plain; charset=utf-8", "", []byte(m.Text))
+	x.SetMessageIDWithValue(rand.Text() + "@" + domain)
+	x.SetDate()
+	x.SetGenHeader("Auto-Submitted", "auto-generated")
+	x.Subject(ascii.OneLine(m.Subject))
+	x.SetBodyString(gomail.TypeTextPlain, m.Text)
 	for _, f := range m.Files {
-		fmt.Fprintf(&b, "--%s\r\n", between)
-		part(&b, f.Type, f.Name, f.Data)
+		if err := x.AttachReader(f.Name, bytes.NewReader(f.Data), gomail.WithFileContentType(gomail.ContentType(f.Type))); err != nil {
+			return nil, err
+		}
 	}
-	fmt.Fprintf(&b, "--%s--\r\n", between)
-	return b.Bytes()
-}
-
-func part(b *bytes.Buffer, kind, name string, data []byte) {
-	fmt.Fprintf(b, "Content-Type: %s\r\nContent-Transfer-Encoding: base64\r\n", kind)
-	if name != "" {
-		fmt.Fprintf(b, "Content-Disposition: %s\r\n", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	err := errors.Join(x.From(s.from.String()), x.To(m.To...))
+	var b bytes.Buffer
+	if err == nil {
+		_, err = x.WriteTo(&b)
 	}
-	b.WriteString("\r\n")
-	text := base64.StdEncoding.EncodeToString(data)
-	for len(text) > 76 {
-		b.WriteString(text[:76] + "\r\n")
-		text = text[76:]
-	}
-	b.WriteString(text + "\r\n")
+	return b.Bytes(), err
 }

@@ -4,6 +4,7 @@ package mail
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -194,7 +195,12 @@ func checkMail(t *testing.T, name, text string) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		body, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, p))
+		var r io.Reader = p // which decodes quoted-printable by itself
+		if p.Header.Get("Content-Transfer-Encoding") == "base64" {
+			r = base64.NewDecoder(base64.StdEncoding, p)
+		}
+		body, err := io.ReadAll(r)
+		body = bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n"))
 		if err != nil || string(body) != want {
 			t.Errorf("%s: a part is %q, %v; want %q", name, body, err, want)
 		}
@@ -217,4 +223,65 @@ func TestNoPasswordInTheClear(t *testing.T) {
 		t.Errorf("sending without a password: %v", err)
 	}
 	<-o.got
+}
+
+// A line of a message has at most 998 characters (RFC 5322, 2.1.1), whatever is in its fields.
+func TestLongFieldsAreFolded(t *testing.T) {
+	s, err := New(Config{Server: "smtp://mail.example", From: "Filter <filter@school.example>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Message{Subject: strings.Repeat("Überraschung ", 100), Text: strings.Repeat("x", 3000)}
+	for i := range 200 {
+		m.To = append(m.To, fmt.Sprintf("teacher-%d@school.example", i))
+	}
+	text, err := s.encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(text), "\r\n") {
+		if len(line) > 998 || strings.Contains(line, "\n") {
+			t.Errorf("a line has %d bytes: %.60q", len(line), line)
+		}
+	}
+	got, err := mail.ReadMessage(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := got.Header.AddressList("To")
+	if err != nil || len(to) != 200 || to[199].Address != "teacher-199@school.example" {
+		t.Errorf("%d recipients, %v", len(to), err)
+	}
+	if subject, err := new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject")); err != nil || strings.TrimSpace(subject) != strings.TrimSpace(m.Subject) {
+		t.Errorf("subject %q, %v", subject, err)
+	}
+}
+
+func TestSettingsOfMail(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) setting.File {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return setting.File(path)
+	}
+	good := file("token", "ya29.abc-DEF\n")
+	for want, c := range map[string]Config{
+		"":                          {User: "filter@school.example", Token: good},
+		"which one counts":          {User: "filter", Password: "secret", Token: good},
+		"user and token":            {Token: good},
+		"belong together":           {User: "filter"},
+		"not an access token":       {User: "filter", Token: file("empty", "\n")},
+		"one line of ASCII":         {User: "filter", Token: file("two", "a\nb\n")},
+		"no such file":              {User: "filter", Token: setting.File(filepath.Join(dir, "none"))},
+		`"a b" is not a host name`:  {Name: "a b"},
+		`"a\r\nQUIT" is not a host`: {Name: "a\r\nQUIT"},
+	} {
+		c.Server, c.From = "smtp://mail.example", "filter@school.example"
+		s, err := New(c)
+		if want == "" && (err != nil || s.server.Token != "ya29.abc-DEF") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
 }

@@ -35,6 +35,8 @@ type Upstream struct {
 	Requests int64   `json:"requests"`
 	Errors   int64   `json:"errors"`
 	Timeouts int64   `json:"timeouts"`
+	// Reconnections are connections given up while a query waited.
+	Reconnections int64 `json:"reconnections"`
 }
 
 // Took returns the time to an answer in a form for people.

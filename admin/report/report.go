@@ -19,6 +19,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/lib/clock"
 	"shuultuur/policy/search"
 	"shuultuur/text"
 )
@@ -259,18 +260,16 @@ func (r *Report) Tables() (all []Table) {
 // Span returns the period of a report: yesterday (day), today, the last whole
 // week (week), or the last seven days (7d).
 func Span(kind string, now time.Time) (since, until time.Time, err error) {
-	y, m, d := now.Date()
-	until = time.Date(y, m, d, 0, 0, 0, 0, now.Location())
 	switch kind {
 	case "today":
-		return until, until.AddDate(0, 0, 1), nil
+		return clock.Day(now, 0), clock.Day(now, 1), nil
 	case "", "day":
-		return until.AddDate(0, 0, -1), until, nil
+		return clock.Day(now, -1), clock.Day(now, 0), nil
 	case "week": // the last whole one, from Monday
-		until = until.AddDate(0, 0, -(int(until.Weekday())+6)%7)
-		return until.AddDate(0, 0, -7), until, nil
+		monday := -(int(now.Weekday()) + 6) % 7
+		return clock.Day(now, monday-7), clock.Day(now, monday), nil
 	case "7d":
-		return until.AddDate(0, 0, -6), until.AddDate(0, 0, 1), nil
+		return clock.Day(now, -6), clock.Day(now, 1), nil
 	}
-	return until, until, fmt.Errorf("%q is not a time to report on: write day (yesterday), today, week (the last whole one) or 7d", kind)
+	return now, now, fmt.Errorf("%q is not a time to report on: write day (yesterday), today, week (the last whole one) or 7d", kind)
 }

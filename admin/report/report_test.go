@@ -183,3 +183,30 @@ func TestSpansAndTimes(t *testing.T) {
 		}
 	}
 }
+
+// Sunday, 6 September 2026, has no midnight in Santiago and begins at one.
+func TestReportsOfADayWithoutMidnight(t *testing.T) {
+	santiago, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ kind, now, since, until string }{
+		{"today", "2026-09-06T15:00:00Z", "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"},
+		{"day", "2026-09-06T15:00:00Z", "2026-09-05T04:00:00Z", "2026-09-06T04:00:00Z"},
+		{"day", "2026-09-07T15:00:00Z", "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"},
+		{"7d", "2026-09-12T15:00:00Z", "2026-09-06T04:00:00Z", "2026-09-13T03:00:00Z"},
+		{"week", "2026-09-08T15:00:00Z", "2026-08-31T04:00:00Z", "2026-09-07T03:00:00Z"},
+	} {
+		now, _ := time.Parse(time.RFC3339, x.now)
+		since, until, err := Span(x.kind, now.In(santiago))
+		if err != nil || since.UTC().Format(time.RFC3339) != x.since || until.UTC().Format(time.RFC3339) != x.until {
+			t.Errorf("%s at %s: %v to %v, %v; want %s to %s", x.kind, x.now, since.UTC(), until.UTC(), err, x.since, x.until)
+		}
+	}
+	for at, want := range map[string]string{"00:30": "2026-09-06T04:00:00Z", "01:00": "2026-09-06T04:00:00Z", "23:00": "2026-09-06T03:00:00Z"} {
+		s := Schedule{Every: "day", At: at}
+		if due := s.Due(time.Date(2026, 9, 6, 15, 0, 0, 0, time.UTC).In(santiago)); due.UTC().Format(time.RFC3339) != want {
+			t.Errorf("every day at %s: due at %v, want %s", at, due.UTC(), want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"shuultuur/admin/mail"
 	"shuultuur/event"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
 )
@@ -52,20 +53,19 @@ func (s *Schedule) Key() string {
 
 // Due returns the latest time, not after now, at which a report was due.
 func (s *Schedule) Due(now time.Time) time.Time {
-	clock, _ := time.Parse("15:04", s.At) // Check has verified it
-	y, m, d := now.Date()
-	at := time.Date(y, m, d, clock.Hour(), clock.Minute(), 0, 0, now.Location())
-	back := 0
+	on, _ := time.Parse("15:04", s.At) // Check has verified it
+	back, step := 0, 1
 	if s.Every == "week" {
-		back = (int(at.Weekday()) + 6) % 7
+		back, step = (int(now.Weekday())+6)%7, 7
 	}
-	if at = at.AddDate(0, 0, -back); at.After(now) {
-		if back = 1; s.Every == "week" {
-			back = 7
+	y, m, d := now.Date()
+	for {
+		at := clock.Moment(y, m, d-back, on.Hour()*60+on.Minute(), now.Location())
+		if !at.After(now) {
+			return at
 		}
-		at = at.AddDate(0, 0, -back)
+		back += step
 	}
-	return at
 }
 
 // A Source can be queried for rows.
@@ -84,5 +84,7 @@ type Sending struct {
 	Log       *slog.Logger
 
 	mu    sync.Mutex
+	lost  []string // who did not get the last reports
+	left  bool     // some of them are to get it later
 	fault string
 }

@@ -14,6 +14,7 @@ import (
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/release"
 	"shuultuur/lib/setting"
+	"shuultuur/lib/smtp"
 )
 
 // Check returns the mistake in the schedules, or nil.
@@ -59,12 +60,31 @@ func (r *Sending) Run(ctx context.Context) error {
 				r.logFault(err.Error())
 			} else {
 				r.logFault("")
+				if r.left {
+					again = now.Add(reportPause)
+				}
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+	}
+}
+
+// remember notes who did not get the last report of each schedule.
+func (r *Sending) remember(sent map[string]dispatch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost, r.left = r.lost[:0], false
+	for i := range r.Schedules {
+		d := sent[r.Schedules[i].Key()]
+		for _, to := range d.Lost {
+			r.lost = append(r.lost, "refused for "+to)
+		}
+		for _, to := range d.Left {
+			r.lost, r.left = append(r.lost, "refused for now for "+to), true
 		}
 	}
 }
@@ -79,16 +99,19 @@ func (r *Sending) logFault(fault string) {
 func (r *Sending) Problems() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.fault == "" {
-		return nil
+	var all []string
+	for _, fault := range append([]string{r.fault}, r.lost...) {
+		if fault != "" {
+			all = append(all, "reports: "+fault)
+		}
 	}
-	return []string{"reports: " + r.fault}
+	return all
 }
 
 // send sends reports that are due and not sent yet. A new schedule begins with its next time. A
 // refused report does not delay the others.
 func (r *Sending) send(ctx context.Context, now time.Time) error {
-	sent := map[string]time.Time{}
+	sent := map[string]dispatch{}
 	text, err := os.ReadFile(r.File)
 	if err == nil {
 		err = json.Unmarshal(text, &sent)
@@ -99,20 +122,38 @@ func (r *Sending) send(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("reading which reports were sent: %w", err)
 	}
 	var failed error
+	defer func() { r.remember(sent) }()
 	for i := range r.Schedules {
 		c := &r.Schedules[i]
 		due := c.Due(now)
 		was, known := sent[c.Key()]
-		if known && !was.Before(due) {
+		if known && !was.Due.Before(due) && len(was.Left) == 0 {
 			continue
 		}
+		next := dispatch{Due: due}
 		if known {
-			if err := r.one(ctx, c, due); err != nil {
+			to := []string(c.Mail)
+			if !was.Due.Before(due) {
+				to, next.Lost = was.Left, was.Lost
+			}
+			err := r.one(ctx, c, to, due)
+			refused, some := errors.AsType[smtp.Refused](err)
+			for _, x := range refused {
+				if x.Temporary() {
+					next.Left = append(next.Left, x.To)
+				} else {
+					next.Lost = append(next.Lost, x.To+": "+x.Err.Error())
+				}
+			}
+			if err != nil && !some {
 				failed = errors.Join(failed, err)
 				continue
 			}
+			if err != nil {
+				r.Log.Error("a report is not sent to all of its recipients", "error", err)
+			}
 		}
-		sent[c.Key()] = due
+		sent[c.Key()] = next
 		text, err := json.Marshal(sent)
 		if err == nil {
 			err = atomicfile.WriteBytes(r.File, 0o600, text)
@@ -124,8 +165,24 @@ func (r *Sending) send(ctx context.Context, now time.Time) error {
 	return failed
 }
 
-// one makes and sends a report.
-func (r *Sending) one(ctx context.Context, c *Schedule, due time.Time) error {
+// A dispatch is what was sent of a schedule.
+type dispatch struct {
+	Due  time.Time `json:"due"`            // of the last report
+	Left []string  `json:"left,omitempty"` // whom the server refused for now; the others have it
+	Lost []string  `json:"lost,omitempty"` // who never gets it, and why; [Sending.Problems] says so until the next
+}
+
+// UnmarshalJSON also reads a time alone, which stands for a report that all have.
+func (d *dispatch) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &d.Due)
+	}
+	type plain dispatch
+	return json.Unmarshal(b, (*plain)(d))
+}
+
+// one makes a report and sends it to some addresses of its schedule.
+func (r *Sending) one(ctx context.Context, c *Schedule, to []string, due time.Time) error {
 	source := r.Source()
 	if source == nil {
 		return errors.New("no store that can be asked keeps events")
@@ -145,6 +202,6 @@ func (r *Sending) one(ctx context.Context, c *Schedule, due time.Time) error {
 		return err
 	}
 	name := "report-" + since.Format(time.DateOnly)
-	return r.Mail.Send(ctx, &mail.Message{To: c.Mail, Subject: x.Title, Text: x.Title + "\n\n" + strings.Join(x.Says, "\n") + "\n",
+	return r.Mail.Send(ctx, &mail.Message{To: to, Subject: x.Title, Text: x.Title + "\n\n" + strings.Join(x.Says, "\n") + "\n",
 		Files: []mail.File{{Name: name + ".pdf", Type: "application/pdf", Data: paper.Bytes()}, {Name: name + ".csv", Type: "text/csv; charset=utf-8", Data: table.Bytes()}}})
 }

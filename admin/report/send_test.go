@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,14 @@ import (
 // office is a mail server on this machine, which hands over the mail that it accepts.
 func office(t *testing.T) (addr string, got chan string) {
 	t.Helper()
+	addr, got, _ = busyOffice(t)
+	return addr, got
+}
+
+// busyOffice also returns whether busy@ has to wait.
+func busyOffice(t *testing.T) (addr string, got chan string, busy *atomic.Bool) {
+	t.Helper()
+	busy = new(atomic.Bool)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,14 +48,14 @@ func office(t *testing.T) (addr string, got chan string) {
 			if err != nil {
 				return
 			}
-			take(c, got)
+			take(c, got, busy)
 		}
 	}()
-	return l.Addr().String(), got
+	return l.Addr().String(), got, busy
 }
 
 // take speaks SMTP with one client.
-func take(c net.Conn, got chan<- string) {
+func take(c net.Conn, got chan<- string, busy *atomic.Bool) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	in := bufio.NewScanner(c)
@@ -56,9 +65,14 @@ func take(c net.Conn, got chan<- string) {
 		if strings.Contains(rest, "TO:<NOBODY@") {
 			word = ""
 		}
+		if strings.Contains(rest, "TO:<BUSY@") && busy.Load() {
+			word = "LATER"
+		}
 		switch word {
 		case "":
 			fmt.Fprint(c, "550 there is nobody of that name\r\n")
+		case "LATER":
+			fmt.Fprint(c, "451 come back later\r\n")
 		case "DATA":
 			fmt.Fprint(c, "354 write\r\n")
 			var text strings.Builder
@@ -194,4 +208,52 @@ func reads(t *testing.T, text, to, file, with, without string) {
 	if !strings.HasPrefix(files[file+".pdf"], "%PDF-") || !strings.Contains(files[file+".csv"], with) || without != "" && strings.Contains(files[file+".csv"], without) || files[""] == "" {
 		t.Errorf("the mail has the files %q", files)
 	}
+}
+
+// One refused address does not keep a report from the others, nor do they get it twice. One that
+// the server refuses for now gets it later, also after a restart, and one that is refused for good
+// is a problem until the next report.
+func TestAReportReachesThoseWhoAreNotRefused(t *testing.T) {
+	addr, got, busy := busyOffice(t)
+	s, err := mail.New(mail.Config{Server: "smtp://" + addr, From: "filter@school.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := time.Date(2026, 11, 23, 0, 0, 0, 0, time.Local)
+	events := sample(day.Add(8 * time.Hour))
+	file := filepath.Join(t.TempDir(), "sent.json")
+	sending := func() *Sending {
+		x := &Sending{Mail: s, File: file, Source: func() Source { return events }, Log: slog.New(slog.DiscardHandler),
+			Groups:    func(netip.Addr, string) []string { return nil },
+			Schedules: []Schedule{{Every: "day", Mail: setting.OneOrMore[string]{"nobody@school.example", "busy@school.example", "head@school.example"}}}}
+		if err := x.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	x := sending()
+	step := func(what string, at time.Time, sent int, to, problem string) {
+		t.Helper()
+		if err := x.send(t.Context(), at); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if len(got) != sent {
+			t.Fatalf("%s: %d reports were sent, want %d", what, len(got), sent)
+		}
+		for len(got) > 0 {
+			if text := <-got; !strings.Contains(text, to) {
+				t.Errorf("%s: the report goes to others than %s: %.200s", what, to, text)
+			}
+		}
+		if p := strings.Join(x.Problems(), " "); problem == "" && p != "" || !strings.Contains(p, problem) {
+			t.Errorf("%s: problems %q, want %q", what, p, problem)
+		}
+	}
+	step("a new schedule", day.Add(12*time.Hour), 0, "", "")
+	busy.Store(true)
+	step("two are refused", day.Add(31*time.Hour), 1, "head@school.example", "nobody of that name")
+	x = sending() // a restart
+	busy.Store(false)
+	step("one may now", day.Add(32*time.Hour), 1, "busy@school.example", "nobody of that name")
+	step("all is done", day.Add(33*time.Hour), 0, "", "nobody of that name")
 }

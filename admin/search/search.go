@@ -102,11 +102,11 @@ func (b *Book) read() (all []Search, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &all)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("reading saved searches: %w; delete %s to begin anew", err, b.File)
+		return nil, fmt.Errorf("reading saved searches: %w", err)
+	}
+	if json.Unmarshal(data, &all) != nil {
+		return nil, atomicfile.SetAside(b.File)
 	}
 	return all, nil
 }

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"bytes"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,12 +24,42 @@ func (v *view) prepare(reason string, changes []setting.Change) (*settingsData, 
 // page. A change without effect on the last day is saved at once. For others, the
 // editor first shows the effect, with a button to save; programs receive the
 // effect.
-func (s *Settings) Change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
+//
+// It asks what to change after it has read the text: an answer names places in lists as the
+// settings in use have them, which would be other ones in a text that somebody else has saved
+// meanwhile. It returns the error of the answer, which the page shows.
+func (s *Settings) Change(w http.ResponseWriter, r *http.Request, then string, what func() (reason string, changes []setting.Change, err error)) error {
 	v, err := s.view(r)
+	if err == nil && !bytes.Equal(v.inUse(), v.now) {
+		http.Error(w, errNotInUse.Error(), http.StatusPreconditionFailed)
+		return nil
+	}
 	if err != nil {
 		http.Error(w, err.Error(), web.StatusOf(err))
-		return
+		return nil
 	}
+	reason, changes, err := what()
+	if err != nil {
+		return err
+	}
+	v.change(w, r, reason, then, changes)
+	return nil
+}
+
+// inUse returns the text that the gateway runs with.
+func (v *view) inUse() []byte {
+	if v.s.InUse == nil {
+		return v.now
+	}
+	return v.s.InUse()
+}
+
+// errNotInUse reports that what a page knows is not what the text on disk says.
+var errNotInUse = errors.New("the settings on the disk were changed meanwhile; read them again, so that no change is lost")
+
+// change makes changes of the text that was read.
+func (v *view) change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
+	s := v.s
 	d, err := v.prepare(reason, changes)
 	var real []byte
 	if err == nil {

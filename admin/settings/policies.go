@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -83,6 +84,14 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 			Link: web.LinkIn(web.Filtering, text.Mark("Policies"), "M12 3l8 3v6c0 4.5-3.2 7.7-8 9-4.8-1.3-8-4.5-8-9V6zM9 12l2.2 2.2L15.5 10"),
 			Does: "policies and rules in use", Query: []web.Field{web.Optional("name", "name")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
+				// The tag is read first: a page with policies after it is refused, not taken for another.
+				tag, tagErr := "", error(nil)
+				if web.IsPage(r) && web.UserOf(r).Role >= account.Operator {
+					var v *view
+					if v, tagErr = s.view(r); tagErr == nil {
+						tag = v.tag(v.inUse())
+					}
+				}
 				all, err := s.Policies()
 				if err != nil || !web.IsPage(r) {
 					web.Answer(w, all, err)
@@ -91,12 +100,6 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 				name, few := r.URL.Query().Get("name"), len(all) <= maxOpen
 				for i := range all {
 					all[i].Open = few || all[i].Name == name
-				}
-				tag, v, err := "", (*view)(nil), error(nil)
-				if web.UserOf(r).Role >= account.Operator {
-					if v, err = s.view(r); err == nil {
-						tag = v.tag(v.now)
-					}
 				}
 				d := struct {
 					Policies       []PolicyView
@@ -120,6 +123,10 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 					http.Error(w, web.ErrChanged.Error(), http.StatusPreconditionFailed)
 					return
 				}
+				if err == nil && !bytes.Equal(v.inUse(), v.now) {
+					http.Error(w, errNotInUse.Error(), http.StatusPreconditionFailed)
+					return
+				}
 				var c setting.Change
 				var name, why string
 				if err == nil {
@@ -129,7 +136,7 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 					http.Error(w, err.Error(), web.StatusOf(err))
 					return
 				}
-				s.Change(w, r, why, "/policies?"+url.Values{"name": {name}}.Encode(), []setting.Change{c})
+				v.change(w, r, why, "/policies?"+url.Values{"name": {name}}.Encode(), []setting.Change{c})
 			}},
 	}
 }

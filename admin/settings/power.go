@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"shuultuur/admin/account"
 	"shuultuur/admin/web"
@@ -23,6 +23,8 @@ type view struct {
 	shown  []byte          // the text for the user
 	hidden *setting.Hidden // nil: the user sees everything
 	owner  bool
+	who    *account.Who
+	files  []string // that the settings of the user name
 }
 
 // view returns the settings in the form for the user of a request.
@@ -31,7 +33,8 @@ func (s *Settings) view(r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{s: s, now: now, shown: now, owner: s.Empty == nil || web.UserOf(r).Role >= account.Owner}
+	v := &view{s: s, now: now, shown: now, who: web.UserOf(r)}
+	v.owner = s.Empty == nil || v.who.Role >= account.Owner
 	if v.owner {
 		return v, nil
 	}
@@ -68,10 +71,20 @@ func (v *view) tagOf(tag string) string {
 }
 
 // real returns the text to save for one that the user has written. It refuses changes that the user
-// may not make.
+// may not make: of keys that are an owner's, and of paths.
 func (v *view) real(text []byte) ([]byte, error) {
+	if v.s.Empty == nil || v.who.Via == "machine" {
+		return text, nil // who may write the file itself may do this too
+	}
+	was, is := v.s.Empty(), v.s.Empty()
 	if v.owner {
-		return text, nil
+		if _, err := setting.Read(v.s.File, text, is); err != nil {
+			return text, nil //nolint:nilerr // the check names the mistakes
+		}
+		if _, err := setting.Read(v.s.File, v.now, was); err != nil {
+			return text, nil //nolint:nilerr // the present settings have mistakes: any change may mend them
+		}
+		return text, v.paths(was, is)
 	}
 	real, err := v.hidden.Restore(text)
 	var at *setting.Error
@@ -81,7 +94,6 @@ func (v *view) real(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, &web.Forbidden{Key: "settings", Err: err}
 	}
-	was, is := v.s.Empty(), v.s.Empty()
 	if _, err := setting.Read(v.s.File, real, is); err != nil {
 		return nil, err
 	}
@@ -96,18 +108,69 @@ func (v *view) real(text []byte) ([]byte, error) {
 			return nil, &web.Forbidden{Key: key}
 		}
 	}
-	if v.s.Own == nil {
-		return real, nil
+	return real, v.paths(was, is)
+}
+
+// paths refuses paths that a user may not name: for everyone elsewhere, those outside the folders of
+// the gateway, and for others than owners also those that the gateway keeps for itself. Paths that
+// the present settings have may stay.
+func (v *view) paths(was, is any) (err error) {
+	if v.s.Paths == nil {
+		return nil
 	}
-	known := map[string]bool{}
-	setting.Move(was, func(path string) string { known[path] = true; return path })
-	setting.Move(is, func(path string) string {
-		if !known[path] && v.s.Own(path) {
-			err = cmp.Or(err, error(&web.Forbidden{Key: path}))
+	known := v.s.Paths(was)
+	v.files = v.s.Paths(is)
+	for _, path := range v.files {
+		switch {
+		case slices.Contains(known, path):
+		case !v.s.Inside(path):
+			return &web.Forbidden{Key: path, Err: errors.New("it is outside the folder of the settings: an owner can name it on the gateway's machine, in the file itself")}
+		case !v.owner && v.s.Own(path):
+			return &web.Forbidden{Key: path}
 		}
-		return path
-	})
-	return real, err
+	}
+	return nil
+}
+
+// withoutLines returns an error without the lines of files that it quotes. Which line it is, stays.
+func (v *view) withoutLines(text string) string {
+	for _, path := range v.files {
+		at := strings.Index(text, path)
+		if at < 0 {
+			continue
+		}
+		at += len(path)
+		return text[:at] + setting.WithoutQuotes(text[at:])
+	}
+	return text
+}
+
+// second asks for a second person if a text changes who sees people's browsing.
+func (v *view) second(r *http.Request, real []byte) error {
+	if v.s.Empty == nil || v.s.site == nil || !v.s.site.NeedsTwo() {
+		return nil
+	}
+	was, is := v.s.Empty(), v.s.Empty()
+	if _, err := setting.Read(v.s.File, real, is); err != nil {
+		return err
+	}
+	var before map[string]string // all is new if the present settings cannot be read
+	if _, err := setting.Read(v.s.File, v.now, was); err == nil {
+		before = setting.ForTwo(was)
+	}
+	after := setting.ForTwo(is)
+	keys := slices.Concat(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)))
+	slices.Sort(keys)
+	var changed []string
+	for _, key := range slices.Compact(keys) {
+		if before[key] != after[key] {
+			changed = append(changed, key)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return v.s.site.Second(r, strings.Join(changed, ", "), setting.Digest(after))
 }
 
 // redact returns an error without the secrets that the user may not see.
@@ -119,11 +182,11 @@ func (v *view) redact(err error) error {
 	case errors.As(err, &all):
 		all = slices.Clone(all)
 		for i := range all {
-			all[i].Text = v.hidden.Redact(all[i].Text)
+			all[i].Text = v.withoutLines(v.hidden.Redact(all[i].Text))
 		}
 		return all
-	case v.hidden.Redact(err.Error()) != err.Error():
-		return errors.New(v.hidden.Redact(err.Error()))
+	case v.withoutLines(v.hidden.Redact(err.Error())) != err.Error():
+		return errors.New(v.withoutLines(v.hidden.Redact(err.Error())))
 	}
 	return err
 }
@@ -139,11 +202,14 @@ func (v *view) check(r *http.Request, text []byte) ([]byte, error) {
 
 // save is Save for the text of a user that check has returned.
 func (v *view) save(r *http.Request, real []byte, reason string) ([]string, error) {
+	if err := v.second(r, real); err != nil {
+		return nil, err
+	}
 	remarks, err := v.s.Save(r.Context(), real, web.Tag(v.now), web.Author(r), reason)
 	if !v.owner {
 		remarks = slices.Clone(remarks)
 		for i := range remarks {
-			remarks[i] = v.hidden.Redact(remarks[i])
+			remarks[i] = v.withoutLines(v.hidden.Redact(remarks[i]))
 		}
 	}
 	return remarks, v.redact(err)

@@ -24,6 +24,9 @@ type Settings struct {
 	File string // its path
 	// Read returns the text on disk.
 	Read func() ([]byte, error)
+	// InUse returns the text that the gateway runs with, which Policies and other pages know; nil: it
+	// is the one on disk.
+	InUse func() []byte
 	// Check returns the mistakes in a text, as "shuultuur check" does: nil, or
 	// [setting.Mistakes] with their lines.
 	Check func(ctx context.Context, text []byte) error
@@ -39,12 +42,18 @@ type Settings struct {
 	// Own reports whether a path leads to files that the gateway keeps for itself, which settings of
 	// others than owners may not name.
 	Own func(path string) bool
+	// Paths returns the files and folders that settings name, to read or to write. Inside reports
+	// whether one is in the folder of the settings or of the data: others may be named on this machine
+	// only.
+	Paths  func(settings any) []string
+	Inside func(path string) bool
 	// Schema returns the JSON schema of the file, for the editor; nil: there is none.
 	Schema func() ([]byte, error)
 	Keys   []setting.Key // all keys that the file may have
 	// Policies returns the policies in use with their text.
 	Policies func() ([]PolicyView, error)
 
+	site   *web.Site
 	page   web.PageTemplate // the editor
 	effect func(context.Context, web.Trial) (*web.Effect, error)
 }
@@ -62,7 +71,7 @@ type Settings struct {
 //	GET /settings/versions/{id}  one of them; HTML to compare it and take it back
 func (s *Settings) Routes(site *web.Site) []web.Route {
 	page := site.Page("settings.html")
-	s.page, s.effect = page, site.Foretell
+	s.site, s.page, s.effect = site, page, site.Foretell
 	return append(s.policyRoutes(site), []web.Route{
 		{Method: "GET", Path: "/settings", Role: web.Operator,
 			Link: web.LinkIn(web.Machine, text.Mark("Settings"), "M4 7h9M17 7h3M15 5v4M4 17h3M11 17h9M9 15v4"),

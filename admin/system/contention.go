@@ -29,7 +29,10 @@ var seconds = []web.Field{web.Optional("seconds", "how long to look, in seconds"
 // package is not used, because it contains a second parser of profiles.
 func ProfileRoutes() []web.Route {
 	return []web.Route{
-		{Method: "GET", Path: "/debug/pprof/", Role: web.Operator,
+		{Method: "GET", Path: "/debug/pprof", Role: web.Operator,
+			Does: "profiles", Gives: "text/html",
+			Handler: serveProfile},
+		{Method: "GET", Path: "/debug/pprof/{name...}", Role: web.Operator,
 			Does: "profiles", Gives: "text/html " + web.AnyBytes,
 			Handler: serveProfile},
 		{Method: "GET", Path: "/debug/pprof/cmdline", Role: web.Operator,
@@ -91,13 +94,13 @@ func serveWhile(name string, standard time.Duration, start func(w io.Writer) err
 // serveProfile serves the profile named at the end of the path, or a list of
 // all profiles.
 func serveProfile(w http.ResponseWriter, r *http.Request) {
-	name := strings.TrimPrefix(r.URL.Path, "/debug/pprof/")
+	name := r.PathValue("name")
 	if name != "" {
 		serveNamed(w, r, name)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprint(w, "<!doctype html><title>/debug/pprof/</title><h1>Profiles</h1><ul>")
+	fmt.Fprint(w, "<!doctype html><title>/debug/pprof</title><h1>Profiles</h1><ul>")
 	for _, p := range pprof.Profiles() {
 		fmt.Fprintf(w, `<li><a href="/debug/pprof/%[1]s?debug=1">%[1]s</a> %d</li>`, p.Name(), p.Count())
 	}

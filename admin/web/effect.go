@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -90,7 +89,7 @@ func (s *Site) Foretell(ctx context.Context, t Trial) (*Effect, error) {
 	b := s.Bounds(who)
 	if whom := t.whom(groups); whom != "" && b.hidden != nil {
 		row := event.Row{User: whom}
-		row.Client, _ = netip.ParseAddr(whom)
+		row.Client, _ = setting.Client(whom)
 		if b.hidden(&row) {
 			return nil, ErrTwoPeople
 		}

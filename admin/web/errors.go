@@ -20,7 +20,7 @@ func StatusOf(err error) int {
 	var badList *collection.BadChange
 	var others *NotOwn
 	switch {
-	case errors.As(err, &others), errors.As(err, new(*Forbidden)), errors.Is(err, ErrTwoPeople), errors.Is(err, ErrTwoErase):
+	case errors.As(err, &others), errors.As(err, new(*Forbidden)), errors.As(err, new(*NeedsSecond)), errors.Is(err, ErrTwoPeople), errors.Is(err, ErrTwoErase):
 		return http.StatusForbidden
 	case errors.Is(err, collection.ErrNoList):
 		return http.StatusNotFound

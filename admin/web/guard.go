@@ -16,6 +16,7 @@ import (
 
 	"shuultuur/admin/account"
 	"shuultuur/lib/metric"
+	"shuultuur/lib/tries"
 )
 
 // ownName reports whether a Host is an address or localhost.
@@ -181,15 +182,22 @@ func (s *Site) identify(w http.ResponseWriter, r *http.Request, addr netip.Addr)
 		s.Refuse(w, byRole, http.StatusForbidden, "this is for this machine only; an account (shuultuur account add) or listen.token in the settings opens it to others, and listen.monitors metrics and health")
 		return nil
 	}
+	var who *account.Who
 	_, shown := tokenOf(r)
-	if shown && s.Barred(w, addr) {
-		return nil
+	if shown {
+		guess := s.Guess(w, r)
+		if guess == nil {
+			return nil
+		}
+		who = s.userOf(r, any)
+		guess.End(who == nil)
+	} else {
+		who = s.userOf(r, any)
 	}
-	if who := s.userOf(r, any); who != nil {
+	if who != nil {
 		return who
 	}
 	if shown {
-		s.wrong.add(addr)
 		s.CountRefused(ByToken)
 	}
 	// htmx follows this field where it would put the page for signing in into another.
@@ -262,18 +270,20 @@ func (s *Site) StillAllowed(r *http.Request) *account.Who {
 	return who
 }
 
-// Barred answers a client that has tried too often.
-func (s *Site) Barred(w http.ResponseWriter, addr netip.Addr) bool {
-	if !s.wrong.barred(addr) {
-		return false
+// Guess begins a try to give a token or a password, whose end says whether it was wrong. It
+// answers a client that has tried too often, and returns nil.
+func (s *Site) Guess(w http.ResponseWriter, r *http.Request) *tries.Try[netip.Prefix] {
+	t, err := s.wrong.Begin(r.Context(), clientOf(Remote(r)))
+	if err != nil {
+		w.Header().Set("Retry-After", "60")
+		s.Refuse(w, ByRate, http.StatusTooManyRequests, "too many wrong tokens or passwords from this address; wait a minute")
+		return nil
 	}
-	w.Header().Set("Retry-After", "60")
-	s.Refuse(w, ByRate, http.StatusTooManyRequests, "too many wrong tokens or passwords from this address; wait a minute")
-	return true
+	return t
 }
 
-// NoteWrong counts a wrong password, by which a client is barred in the end.
-func (s *Site) NoteWrong(addr netip.Addr) { s.wrong.add(addr) }
+// NoteWrong counts a wrong password whose try was of an account alone.
+func (s *Site) NoteWrong(addr netip.Addr) { s.wrong.Add(clientOf(addr)) }
 
 // byToken returns the user that a token belongs to, or nil.
 func (s *Site) byToken(given string) *account.Who {

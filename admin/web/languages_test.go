@@ -49,7 +49,7 @@ func TestSettingsOfPoliciesHaveNamesInEveryLanguage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []string{"a day", "time", "bytes", "queries", "requests", "by", "on-loss", "days", "hours", "dates", "zone"}
+	keys := []string{"a day", "time", "bytes", "queries", "requests", "by", "prefix", "on-loss", "days", "hours", "dates", "zone"}
 	for _, of := range []reflect.Type{reflect.TypeFor[policy.Policy](), reflect.TypeFor[policy.Rule]()} {
 		for f := range of.Fields() {
 			if key := f.Tag.Get("yaml"); key != "" && key != "-" && key != "name" && key != "action" && key != "rules" {

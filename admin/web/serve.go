@@ -8,7 +8,12 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"shuultuur/lib/shares"
 )
+
+// maxConnections bounds the connections to one address; no client holds all of them.
+const maxConnections = 1024
 
 // Serve answers on l until ctx ends, then lets running requests finish for a
 // moment. On an address that other machines reach, it speaks TLS with t.
@@ -17,7 +22,9 @@ func Serve(ctx context.Context, l net.Listener, t *tls.Config, h http.Handler) e
 		if t == nil {
 			return fmt.Errorf("%v is reachable from other machines and has no certificate", l.Addr())
 		}
-		l = tls.NewListener(l, t)
+		l = tls.NewListener(shares.Listen(l, maxConnections), t)
+	} else {
+		l = shares.Listen(l, maxConnections)
 	}
 	streams := make(chan struct{}) // closed when endless requests must end
 	s := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context {

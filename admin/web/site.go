@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"shuultuur/admin/account"
+	"shuultuur/lib/tries"
 	"shuultuur/text"
 )
 
@@ -23,8 +24,9 @@ import (
 type Site struct {
 	Shared
 	mux     *http.ServeMux
-	want    [sha256.Size]byte // the digest of the token
-	wrong   tries
+	want    [sha256.Size]byte          // the digest of the token
+	wrong   *tries.Limit[netip.Prefix] // tokens and passwords, by client
+	second  seconds
 	refused [len(refusals)]atomic.Uint64
 	pages   map[string]Role // which roles see which paths
 	Rows    []Route         // the table of pages
@@ -65,7 +67,7 @@ func NewSite(c Shared) *Site {
 	if c.Notice == nil {
 		c.Notice = NoNotice
 	}
-	s := &Site{Shared: c, mux: http.NewServeMux(), want: sha256.Sum256([]byte(c.Token)), pages: map[string]Role{}}
+	s := &Site{Shared: c, wrong: newTries(), mux: http.NewServeMux(), want: sha256.Sum256([]byte(c.Token)), pages: map[string]Role{}}
 	s.errors, s.effects = s.Page("error.html"), s.Page("effect.html")
 	return s
 }

@@ -50,7 +50,7 @@ func TestWrongTokensAreLimited(t *testing.T) {
 		for i := range 2 * maxBarred {
 			ask(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()+":1", "wrong")
 		}
-		if n := len(h.wrong.since); n > maxBarred {
+		if n := h.wrong.Len(); n > maxBarred {
 			t.Errorf("%d clients are remembered, more than maxBarred", n)
 		}
 	})

@@ -61,8 +61,7 @@ func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectat
 	if err != nil {
 		return setting.At("as", err)
 	}
-	enterTunnel(d, t)
-	judge(ctx, d, t, &q)
+	judge(ctx, d, t, &q, entersTunnel(d, t))
 	v := &t.Verdict
 	if x.Meets(v.Action) {
 		return nil
@@ -85,8 +84,8 @@ func (e *Expectations) setClient(ctx context.Context, of, as string, t *filter.T
 	if as == "" {
 		return e.Decider.As(of)
 	}
-	if addr, err := netip.ParseAddr(as); err == nil {
-		t.Client, _ = e.Identity.Identify(ctx, addr.Unmap(), nil) // a client that must log in has the groups of the address
+	if addr, err := setting.Client(as); err == nil {
+		t.Client, _ = e.Identity.Identify(ctx, addr, nil) // a client that must log in has the groups of the address
 		return e.Decider, nil
 	}
 	isPolicy, isGroup, isUser := false, false, e.Identity.Has(as)

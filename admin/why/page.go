@@ -9,6 +9,7 @@ import (
 
 	"shuultuur/admin/web"
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/text"
 )
 
@@ -99,11 +100,11 @@ func (x Explain) Ask(ctx context.Context, url, client, user, groups, as string) 
 		return nil, &web.BadChange{Err: fmt.Errorf("url= is missing: which address?")}
 	}
 	if client != "" {
-		a, err := netip.ParseAddr(client)
+		a, err := setting.Client(client)
 		if err != nil {
 			return nil, &web.BadChange{Err: fmt.Errorf("client=%q is not an address", client)}
 		}
-		q.Client = a.Unmap()
+		q.Client = a
 	}
 	for g := range strings.SplitSeq(groups, ",") {
 		if g = strings.TrimSpace(g); g != "" {

@@ -21,9 +21,9 @@ import (
 
 // Judge lets d decide t, made by [RequestOf], and explains the decision.
 func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *Question) *Explanation {
-	enterTunnel(d, t)
+	within := entersTunnel(d, t)
 	start := time.Now()
-	stage := judge(ctx, d, t, q)
+	stage := judge(ctx, d, t, q, within)
 	x := &Explanation{
 		URL: t.URL, Action: t.Verdict.Action.String(), User: describeClient(&t.Client), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
 		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
@@ -35,14 +35,13 @@ func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *Ques
 	return x
 }
 
-// enterTunnel turns a question about a connection that d decrypts into one about the request in it.
-func enterTunnel(d filter.Decider, t *filter.Transaction) {
+// entersTunnel reports whether a question is about the request in a connection that d decrypts. The
+// tunnel is judged by its host first.
+func entersTunnel(d filter.Decider, t *filter.Transaction) bool {
 	looks, ok := d.(interface {
 		Decrypts(*filter.Transaction) bool
 	})
-	if ok && t.Proto == filter.TLS && looks.Decrypts(t) {
-		t.Proto = filter.HTTP
-	}
+	return ok && t.Proto == filter.TLS && looks.Decrypts(t)
 }
 
 // describeClient describes a client: who it is, how that is known, and its
@@ -59,17 +58,19 @@ func describeClient(c *filter.Client) string {
 }
 
 // judge takes t through the stages that it can reach and returns the last one.
-func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *Question) filter.Stage {
+func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *Question, within bool) filter.Stage {
 	page := q.Page
 	t.Last = filter.ResponseBody
 	switch {
-	case t.Proto == filter.TLS:
+	case t.Proto == filter.TLS && !within:
 		t.Last = filter.Name
 	case page == nil:
 		t.Last = filter.Request
 	}
 	for s := filter.Name; s <= t.Last; s++ {
 		switch s {
+		case filter.Request:
+			t.Proto = filter.HTTP // a tunnel ends with its host, unless it is decrypted
 		case filter.RequestBody:
 			continue
 		case filter.Response:

@@ -22,6 +22,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
+	"shuultuur/zone"
 	"shuultuur/zone/authority"
 	"shuultuur/zone/redins"
 )
@@ -246,7 +247,7 @@ func (z *Pages) readForm(w http.ResponseWriter, r *http.Request) (*zoneData, err
 	}
 	d, err := z.get(r.Context(), r.PathValue("origin"), r.Form.Get("view"), "", 0)
 	if err == nil && cmp.Or(r.PostForm.Get("tag"), strings.Trim(r.Header.Get("If-Match"), `"`)) != d.Tag {
-		err = errZoneChanged
+		err = zone.ErrChanged
 	}
 	return d, err
 }
@@ -302,6 +303,27 @@ func (z *Pages) save(r *http.Request, d *zoneData, fresh []byte, reason string) 
 	if err := a.Check(r.Context(), d.Origin, d.View, fresh); err != nil {
 		return err
 	}
+	if err := z.put(r.Context(), d, fresh, web.Author(r), reason); err != nil {
+		return err
+	}
+	if d.Serial > 0 {
+		await(r.Context(), 15, func() bool {
+			return !slices.ContainsFunc(z.Zones().Show(), func(s authority.Summary) bool {
+				return s.Origin == d.Origin && s.View == d.View && s.Serial == d.Serial
+			})
+		})
+	}
+	return nil
+}
+
+// put replaces the text that was read, and keeps both in the history.
+func (z *Pages) put(ctx context.Context, d *zoneData, fresh []byte, by, reason string) error {
+	z.writing.Lock()
+	defer z.writing.Unlock()
+	a := z.Zones().Editor()
+	if err := a.Unchanged(ctx, d.Origin, d.View, []byte(d.Text)); err != nil {
+		return err // before it is kept once more
+	}
 	kept := z.versionsOf(&d.Summary)
 	if kept.Dir != "" {
 		if err := kept.KeepDisk([]byte(d.Text)); err != nil {
@@ -311,20 +333,11 @@ func (z *Pages) save(r *http.Request, d *zoneData, fresh []byte, reason string) 
 			d.Saved = all[0]
 		}
 	}
-	if err := a.Write(r.Context(), d.Origin, d.View, fresh); err != nil {
+	if err := a.Write(ctx, d.Origin, d.View, []byte(d.Text), fresh); err != nil {
 		return err
 	}
 	if kept.Dir != "" {
-		if err := kept.Add(fresh, web.Author(r), reason); err != nil {
-			return err
-		}
-	}
-	if d.Serial > 0 {
-		await(r.Context(), 15, func() bool {
-			return !slices.ContainsFunc(z.Zones().Show(), func(s authority.Summary) bool {
-				return s.Origin == d.Origin && s.View == d.View && s.Serial == d.Serial
-			})
-		})
+		return kept.Add(fresh, by, reason)
 	}
 	return nil
 }
@@ -442,12 +455,9 @@ func (z *Pages) remove(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if err == nil {
-		err = z.versionsOf(&d.Summary).KeepDisk([]byte(d.Text))
-	}
 	named := -1
 	if err == nil {
-		named, err = z.Zones().Editor().Delete(r.Context(), d.Origin, d.View)
+		named, err = z.delete(r.Context(), d)
 	}
 	switch {
 	case err != nil && (d == nil || !web.IsPage(r)):
@@ -456,7 +466,16 @@ func (z *Pages) remove(w http.ResponseWriter, r *http.Request) {
 		d.Error = err.Error()
 		z.write(w, r, statusOfZone(err), d)
 	case named >= 0: // the file stays, and the settings no longer name it
-		z.Change(w, r, "without the zone "+d.Origin, "/zones", []setting.Change{{Path: []any{"dns", "zones", "files", named}, Remove: true}})
+		err := z.Change(w, r, "/zones", func() (string, []setting.Change, error) {
+			at := z.Zones().Editor().Named(d.Origin, d.View) // in the settings that are changed
+			if at < 0 {
+				return "", nil, zone.ErrChanged
+			}
+			return "without the zone " + d.Origin, []setting.Change{{Path: []any{"dns", "zones", "files", at}, Remove: true}}, nil
+		})
+		if err != nil {
+			z.show(w, r, err)
+		}
 	default:
 		await(r.Context(), 50, func() bool {
 			_, err := z.get(r.Context(), d.Origin, d.View, "", 0)
@@ -468,6 +487,20 @@ func (z *Pages) remove(w http.ResponseWriter, r *http.Request) {
 		}
 		web.WriteJSON(w, http.StatusOK, map[string]string{"deleted": d.Origin})
 	}
+}
+
+// delete keeps the text that was read, and deletes the zone, see [authority.Editor.Delete].
+func (z *Pages) delete(ctx context.Context, d *zoneData) (named int, err error) {
+	z.writing.Lock()
+	defer z.writing.Unlock()
+	a := z.Zones().Editor()
+	if err := a.Unchanged(ctx, d.Origin, d.View, []byte(d.Text)); err != nil {
+		return -1, err
+	}
+	if err := z.versionsOf(&d.Summary).KeepDisk([]byte(d.Text)); err != nil {
+		return -1, err
+	}
+	return a.Delete(ctx, d.Origin, d.View, []byte(d.Text))
 }
 
 // restore makes a deleted zone again from its text.
@@ -560,14 +593,11 @@ func (z *Pages) deletedZones() (all []deletedZone) {
 	return all
 }
 
-// errZoneChanged reports that a zone is not the one that was read.
-var errZoneChanged = errors.New("the zone was changed meanwhile; read it again, so that no change is lost")
-
 func statusOfZone(err error) int {
 	switch {
 	case errors.Is(err, authority.ErrNoZone):
 		return http.StatusNotFound
-	case errors.Is(err, errZoneChanged):
+	case errors.Is(err, zone.ErrChanged):
 		return http.StatusPreconditionFailed
 	case errors.Is(err, redins.ErrTaken), errors.Is(err, fs.ErrExist), errors.Is(err, authority.ErrNoRecord):
 		return http.StatusConflict

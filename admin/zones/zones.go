@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/admin/web"
@@ -94,9 +95,14 @@ type Pages struct {
 	// Folder is that of the settings, and Kept that of their earlier versions; "" if they cannot be
 	// changed.
 	Folder, Kept string
-	// Change changes the settings and redirects to a page; nil: they cannot be changed.
-	Change func(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change)
+	// Change changes the settings and redirects to a page; nil: they cannot be changed. It asks what to
+	// change when it has read them, and returns the error of that.
+	Change func(w http.ResponseWriter, r *http.Request, then string, what func() (reason string, changes []setting.Change, err error)) error
 	Events event.Reader // nil: no record can be asked
+
+	// writing is held while a zone is compared with what was read, and replaced. It is here because the
+	// zones may be others after a reload.
+	writing sync.Mutex
 
 	page, zone web.PageTemplate
 }
@@ -174,13 +180,17 @@ func (z *Pages) createZone(w http.ResponseWriter, r *http.Request, origin string
 	if shown, err := z.showEffect(w, r, origin, "/zones", nil); shown || err != nil {
 		return err
 	}
+	z.writing.Lock()
 	path, err := do(folder, false)
+	z.writing.Unlock()
 	if err != nil {
 		return err
 	}
 	then := "/zones/" + url.PathEscape(origin)
 	if changes != nil {
-		z.Change(w, r, "a folder of zones, with "+origin, then, changes)
+		if err := z.Change(w, r, then, func() (string, []setting.Change, error) { return "a folder of zones, with " + origin, changes, nil }); err != nil {
+			return err
+		}
 		if folder, _ := z.Zones().Places(); folder == "" { // the change was refused
 			return os.Remove(path)
 		}

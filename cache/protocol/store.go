@@ -7,16 +7,6 @@ import (
 	"shuultuur/lib/message"
 )
 
-// Safe reports whether a method changes nothing at the origin (RFC 9110 section 9.2.1), so
-// that stored responses stay valid. Unknown methods are not safe.
-func Safe(method string) bool {
-	switch method {
-	case "GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH", "QUERY":
-		return true
-	}
-	return false
-}
-
 // Storable reports whether a shared cache may store the response s to q, which has the facts f
 // (RFC 9111 section 3). personal says that the content was encrypted on its way here: then a
 // response for one person is never stored, whatever the origin permits. why is "" or the
@@ -109,7 +99,7 @@ func AppendStored(dst message.Fields, s *message.Response, named [][]byte) messa
 
 // Conditions appends to dst the fields with conditions that validate a stored response (RFC
 // 9111 section 4.3.1), in place of those of the client. Values are shared with the stored
-// response.
+// response: an entity tag without quotes goes back as it came, because its origin compares it so.
 func Conditions(dst, fields message.Fields, stored *message.Response) message.Fields {
 	for _, f := range fields {
 		if !Conditional(f.Name) && !is(f.Name, "range") {
@@ -117,7 +107,7 @@ func Conditions(dst, fields message.Fields, stored *message.Response) message.Fi
 		}
 	}
 	if v := stored.Get("ETag"); v != nil {
-		dst = append(dst, message.Field{Name: ifNoneMatch, Value: quote(v)})
+		dst = append(dst, message.Field{Name: ifNoneMatch, Value: v})
 	}
 	if v := stored.Get("Last-Modified"); v != nil {
 		dst = append(dst, message.Field{Name: ifModifiedSince, Value: v})
@@ -129,14 +119,6 @@ var (
 	ifNoneMatch     = []byte("If-None-Match")
 	ifModifiedSince = []byte("If-Modified-Since")
 )
-
-// quote adds the quotes to an entity tag that lacks them.
-func quote(v []byte) []byte {
-	if bytes.HasSuffix(v, []byte(`"`)) {
-		return v
-	}
-	return append(append([]byte{'"'}, v...), '"')
-}
 
 // Conditional reports whether name is that of a condition (RFC 9110 section 13.1).
 func Conditional(name []byte) bool {

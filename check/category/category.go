@@ -1,7 +1,8 @@
 // Package category is the check that looks up hosts and URLs in the lists.
 //
 // At stage Name it looks up the host in every list. At stage Request it looks up the URL in
-// lists with URLs, expressions or ad-block rules. Then it removes the matches that an
+// lists with URLs, expressions or ad-block rules; if it is deep, it looks up the addresses inside
+// it, too, and those inside the target of a redirect. Then it removes the matches that an
 // exception lifts. Each remaining category becomes one finding; its evidence names the
 // entries, with file and line.
 package category
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"shuultuur/check/build"
+	"shuultuur/check/category/wrapped"
 	"shuultuur/filter"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
@@ -32,6 +34,9 @@ type Config struct {
 	// Sec-Fetch-Site names the page that it comes from: "third-party" (the default, as in ad
 	// blockers) or "first-party". A document counts as its own page.
 	UnknownPage string `yaml:"unknown-page"`
+	// Deep looks up the addresses inside an address, too: those that translators, archives,
+	// redirects and proxies are asked for.
+	Deep bool `yaml:"deep"`
 	// Now is the clock for lists that apply at certain times; nil is time.Now.
 	Now func() time.Time `yaml:"-"`
 }
@@ -49,6 +54,7 @@ type Check struct {
 	hosts      bool        // some list has rules about hosts alone
 	params     bool        // some list has rules about query parameters
 	firstParty bool        // requests from an unknown page count as first party
+	deep       bool        // addresses inside the address are looked up, too
 	now        func() time.Time
 	scratch    sync.Pool // of *scratch
 }
@@ -68,6 +74,7 @@ type scratch struct {
 	query   list.Query
 	found   []list.Match
 	request *adblock.Request // nil if no list has rules
+	wrapped wrapped.Finder
 }
 
 // mostEvidence is the number of entries that a finding quotes.
@@ -86,7 +93,7 @@ func (c *Config) Build(p build.Parts) (filter.Check, error) {
 
 // New returns a check of those lists that cfg names.
 func New(cfg Config, lists map[string]*list.File) (*Check, error) {
-	c := &Check{now: cfg.Now, undecided: map[string]bool{}}
+	c := &Check{now: cfg.Now, undecided: map[string]bool{}, deep: cfg.Deep}
 	if cfg.Now == nil {
 		c.now = time.Now
 	}
@@ -168,13 +175,17 @@ func (*Check) Cost() filter.Cost { return filter.Cheap }
 // Categories lists the categories of all lists.
 func (c *Check) Categories() []filter.Category { return slices.Clone(c.categories) }
 
-// Wants returns true at Name, and at Request if some list has URLs.
+// Wants returns true at Name, at Request if some list has URLs or the check is deep, and for the
+// head of a redirect if it is deep. No rule waits for a redirect: the client asks for its target
+// anyway.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	switch s {
 	case filter.Name:
 		return len(c.lists) > 0 && t.Host != ""
 	case filter.Request:
-		return c.urls && t.Host != ""
+		return (c.urls || c.deep && len(c.lists) > 0) && t.Host != ""
+	case filter.Response:
+		return c.deep && len(c.lists) > 0 && redirects(t.Response)
 	}
 	return false
 }
@@ -191,7 +202,27 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	}
 	w := c.scratch.Get().(*scratch)
 	defer c.scratch.Put(w)
-	url := s == filter.Request
+	if s == filter.Response {
+		w.wrapped.Redirect(t.Host, t.Response.Get("Location"))
+		return c.lookUpWrapped(w, t, dst)
+	}
+	dst, err := c.findAsked(w, t, s == filter.Request, dst)
+	if err != nil || !c.deep {
+		return dst, err
+	}
+	if s == filter.Name {
+		w.wrapped.Host(t.Host)
+	} else {
+		w.searchRequest(t)
+	}
+	return c.lookUpWrapped(w, t, dst)
+}
+
+// findAsked looks up what the client asks for.
+func (c *Check) findAsked(w *scratch, t *filter.Transaction, url bool, dst []filter.Finding) ([]filter.Finding, error) {
+	if url && !c.urls {
+		return dst, nil
+	}
 	if url {
 		w.query.SetURL(t.Host, target(t))
 		if c.rules {
@@ -448,7 +479,7 @@ func join(a, b string) string {
 // reported reports whether this check has already reported category.
 func reported(found []filter.Finding, category string) bool {
 	for i := range found {
-		if found[i].Check == "category" && found[i].Category == category {
+		if found[i].Check == "category" && found[i].Category == category && !found[i].Wrapped {
 			return true
 		}
 	}

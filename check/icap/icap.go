@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -143,28 +142,15 @@ func (c *Check) method(s filter.Stage) string {
 	return ""
 }
 
-// Wants implements [filter.Check]: bodies that a server may scan, except of skipped types, and
-// request heads if the settings say so.
+// Wants implements [filter.Check]: bodies that a server may scan, and request heads if the settings say
+// so. Those of skipped types are wanted for their first bytes, which say whether they are what they are
+// called.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	method := c.method(s)
 	if method == "" || !c.scans(method, t.URL) {
 		return false
 	}
-	switch s {
-	case filter.Request:
-		return t.Proto == filter.HTTP
-	case filter.ResponseBody:
-		if t.Response == nil {
-			return true
-		}
-		typ := t.Content().Type()
-		for _, skip := range c.skip {
-			if major, all := strings.CutSuffix(skip, "*"); typ == skip || all && strings.HasPrefix(typ, major) {
-				return false
-			}
-		}
-	}
-	return true
+	return s != filter.Request || t.Proto == filter.HTTP
 }
 
 // scans reports whether a server may want messages of a method about a URL.
@@ -191,6 +177,9 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		}
 	case filter.ResponseBody:
 		if b = t.Body; b == nil {
+			return dst, nil
+		}
+		if b.Is(c.skip) && !content.HasTaker(b, c) {
 			return dst, nil
 		}
 	default:
@@ -288,10 +277,32 @@ func (c *Check) count(err error) {
 	}
 }
 
-// askHeld queries one server after another until one replies.
+// askHeld queries one server after another until one replies. While all that are there are busy, it
+// asks them again.
 func (c *Check) askHeld(ctx context.Context, m *message) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		r, busy, err := c.askAll(ctx, m)
+		if !busy {
+			return r, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// The pauses before busy servers are asked again.
+const (
+	firstPause   = 20 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+)
+
+// askAll queries each server once, until one replies. busy reports that one may reply later.
+func (c *Check) askAll(ctx context.Context, m *message) (_ *reply, busy bool, _ error) {
 	servers, last := c.order(m.method)
 	for n, s := range servers {
 		if n > 0 && last != nil {
@@ -300,16 +311,17 @@ func (c *Check) askHeld(ctx context.Context, m *message) (*reply, error) {
 		r, err := c.askOne(ctx, s, m)
 		var f *failure
 		if !errors.As(err, &f) {
-			return r, err
+			return r, false, err
 		}
+		busy = busy || isBusy(err)
 		if last = err; ctx.Err() != nil {
 			break
 		}
 	}
 	if last == nil {
-		return nil, errSkipped // no server supports the method
+		return nil, false, errSkipped // no server supports the method
 	}
-	return nil, last
+	return nil, busy, last
 }
 
 // order returns the servers for method, those with a free connection first, and the reason why
@@ -325,7 +337,7 @@ func (c *Check) order(method string) (all []*server, why error) {
 		switch {
 		case f != nil:
 			why = f
-		case s.gate.full():
+		case s.gate.Full():
 			busy = append(busy, s)
 		default:
 			all = append(all, s)
@@ -347,10 +359,11 @@ func (c *Check) askOne(ctx context.Context, s *server, m *message) (*reply, erro
 	if o.ignores(m.t.URL) {
 		return nil, errSkipped
 	}
-	if err := s.gate.take(ctx); err != nil {
+	who := m.t.Client.Addr
+	if err := s.gate.Take(ctx, who); err != nil {
 		return nil, &failure{s: s, err: fmt.Errorf("waiting for one of its connections: %w", err)}
 	}
-	defer s.gate.give()
+	defer s.gate.Give(who)
 	l := s.takeIdle()
 	if l != nil {
 		r, err := c.try(ctx, s, l, o, m)

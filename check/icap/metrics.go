@@ -44,6 +44,6 @@ func (c *Check) Collect(ch chan<- metric.Metric) {
 			up = 0
 		}
 		ch <- metric.New(upDesc, metric.Gauge, up, s.url)
-		ch <- metric.New(busyDesc, metric.Gauge, float64(s.gate.inUse()), s.url)
+		ch <- metric.New(busyDesc, metric.Gauge, float64(s.gate.InUse()), s.url)
 	}
 }

@@ -260,6 +260,9 @@ func (c *Check) report(m *message, x *reply, dst []filter.Finding) []filter.Find
 		}
 	}
 	for _, v := range x.verdict {
+		if v.category == filter.Unread {
+			v.what = "not scanned: " + v.what
+		}
 		add(v.category, v.what)
 	}
 	if x.status == 200 && len(dst) == n {
@@ -357,10 +360,17 @@ var results = []string{"x-response-info", "x-response-desc", "x-scan-result", "x
 
 // verdictOf returns what the fields of a head name.
 func verdictOf(fields map[string]string) (all []named) {
+	var rest *named
 	for _, field := range infections {
-		if v := threat(fields[field]); !harmless(v) {
-			all = append(all, named{virus, v})
-			break
+		for v := range strings.SplitSeq(fields[field], ";,") { // several fields of one name
+			name, category := threat(v), kind(v)
+			switch {
+			case len(all) > 0, harmless(name):
+			case category == virus:
+				all = append(all, named{virus, name})
+			case rest == nil:
+				rest = &named{category, name}
+			}
 		}
 	}
 	for _, field := range results {
@@ -368,10 +378,75 @@ func verdictOf(fields map[string]string) (all []named) {
 			all = append(all, named{virus, v})
 		}
 	}
+	if code := fields["x-error-code"]; rest == nil && len(all) == 0 && code != "" {
+		if category := kindOfError(code); category != "" {
+			rest = &named{category, code}
+		}
+	}
+	if rest != nil && len(all) == 0 {
+		all = append(all, *rest)
+	}
 	for _, v := range violations(fields["x-violations-found"]) {
-		all = append(all, named{violation, v})
+		if isUnread(v) {
+			all = append(all, named{filter.Unread, v})
+		} else {
+			all = append(all, named{violation, v})
+		}
 	}
 	return all
+}
+
+// kind returns the category of what a field names. In "Type=2; Resolution=2; Threat=Encrypted
+// container;" the type is that of draft-stecher-icap-subid section 3.4: 0 for an infection, 1 for a
+// violation of a policy for mail, 2 for a container that cannot be read.
+func kind(v string) string {
+	for part := range strings.SplitSeq(v, ";") {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok || !strings.EqualFold(strings.TrimSpace(name), "type") {
+			continue
+		}
+		switch strings.TrimSpace(value) {
+		case "1":
+			return violation
+		case "2":
+			return filter.Unread
+		}
+	}
+	if isUnread(threat(v)) {
+		return filter.Unread
+	}
+	return virus
+}
+
+// isUnread reports whether a scanner names, in place of an infection, why it could not look into a
+// file.
+func isUnread(name string) bool {
+	name = strings.ToLower(name)
+	_, after, ok := strings.Cut(name, "stream: ")
+	if ok {
+		name = after
+	}
+	for _, reason := range [...]string{"heuristics.limits.exceeded", "heuristics.encrypted", "encrypted container", "encrypted file", "encrypted archive", "password protected", "password-protected", "maximum extract", "size violation", "container violation"} {
+		if strings.HasPrefix(name, reason) {
+			return true
+		}
+	}
+	return name == "encrypted"
+}
+
+// kindOfError returns the category of an error of which a scanner says the reason, "" if it is one of
+// the scanner.
+func kindOfError(code string) string {
+	code = strings.ToLower(code)
+	for _, word := range [...]string{"password", "encrypt", "size_limit", "too_large", "container"} {
+		if strings.Contains(code, word) {
+			return filter.Unread
+		}
+	}
+	if strings.Contains(code, "blocked") || strings.Contains(code, "violation") {
+		return violation
+	}
+	return ""
 }
 
 // harmless reports whether the value of a field that names infections says that there are none. A name

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	wire "shuultuur/lib/message/icap"
+	"shuultuur/lib/places"
 )
 
 const (
@@ -48,6 +49,12 @@ type statusError struct {
 	text   string
 }
 
+// isBusy reports whether err is that of a server that has too much to do (RFC 3507 section 4.3.3).
+func isBusy(err error) bool {
+	var e *statusError
+	return errors.As(err, &e) && e.status == 503
+}
+
 func (e *statusError) Error() string { return fmt.Sprintf("the server answers %q", e.text) }
 
 // A server is one ICAP service with its unused connections and its OPTIONS.
@@ -59,13 +66,12 @@ type server struct {
 	most               int
 	keeper             *keeper
 
-	gate    gate
+	gate    places.Gate
 	idle    chan *link
 	asking  chan struct{} // held while OPTIONS are requested
 	options atomic.Pointer[options]
 	down    atomic.Pointer[failure] // why it is not used; a goroutine probes it
 	renew   atomic.Bool             // a goroutine requests OPTIONS
-	streams atomic.Int64
 }
 
 // newServer parses the URL of a service.
@@ -82,7 +88,7 @@ func newServer(at string, most int, connect time.Duration) (*server, error) {
 		return nil, fmt.Errorf("%q has no valid port", at)
 	}
 	s := &server{url: at, host: u.Hostname(), address: net.JoinHostPort(u.Hostname(), port), secure: u.Scheme == "icaps", connect: connect, most: most, idle: make(chan *link, most), asking: make(chan struct{}, 1)}
-	s.gate.limit(most)
+	s.gate.Limit(most)
 	return s, nil
 }
 
@@ -146,17 +152,21 @@ func (s *server) close() {
 	}
 }
 
-// judge handles an error of a server, and returns it. A server that is unreachable, or answers
-// 503, is not used until a probe succeeds. Other failures may be due to the message, so judge
-// only requests OPTIONS.
+// judge handles an error of a server, and returns it. One that is gone is not used until a probe
+// succeeds. One that is busy gets fewer connections. Other failures may be due to the message, so
+// judge only requests OPTIONS.
 func (s *server) judge(ctx context.Context, err error) error {
 	var f *failure
 	if !errors.As(err, &f) || errors.Is(ctx.Err(), context.Canceled) { // the client has closed its connection
 		return err
 	}
 	var e *statusError
+	errors.As(err, &e)
 	switch {
-	case f.gone, errors.As(err, &e) && e.status == 503:
+	case isBusy(err):
+		s.close() // an unused connection may take the place of one that is needed
+		s.gate.Busy()
+	case f.gone:
 		s.close() // the other connections will not work either
 		if s.down.CompareAndSwap(nil, f) && !s.keeper.start(s.probe) {
 			s.down.Store(nil)
@@ -178,7 +188,7 @@ func (s *server) probe(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if s.learn(ctx) == nil {
+		if err := s.learn(ctx); err == nil || isBusy(err) {
 			return
 		}
 	}
@@ -191,7 +201,13 @@ func (s *server) learnLater() {
 	}
 	if !s.keeper.start(func(ctx context.Context) {
 		defer s.renew.Store(false)
-		_ = s.judge(ctx, s.learn(ctx)) // judge starts a probe if needed
+		if err := s.judge(ctx, s.learn(ctx)); isBusy(err) { // judge starts a probe if needed
+			if o := s.options.Load(); o != nil {
+				later := *o
+				later.expires = time.Now().Add(places.BusyFor)
+				s.options.CompareAndSwap(o, &later)
+			}
+		}
 	}) {
 		s.renew.Store(false)
 	}
@@ -230,6 +246,9 @@ func (s *server) first(ctx context.Context) error {
 func (s *server) learn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.connect)
 	defer cancel()
+	if unused := s.takeIdle(); unused != nil { // the server counts it, too
+		unused.Close()
+	}
 	l, err := s.dial(ctx)
 	if err != nil {
 		return err
@@ -252,7 +271,7 @@ func (s *server) learn(ctx context.Context) error {
 		return &failure{s: s, err: fmt.Errorf("OPTIONS: %w", err), gone: !errors.As(err, &e)}
 	}
 	o := readOptions(r, time.Now())
-	s.gate.limit(min(s.most, o.most))
+	s.gate.Limit(min(s.most, o.most))
 	s.options.Store(o)
 	if r.close || !stop() {
 		l.Close()
@@ -380,87 +399,4 @@ func (k *keeper) end() {
 	k.stop()
 	k.mu.Unlock()
 	k.work.Wait()
-}
-
-// A gate admits a limited number of holders at a time. The zero gate admits none.
-type gate struct {
-	mu      sync.Mutex
-	used    int
-	most    int
-	waiting []chan struct{}
-}
-
-// limit sets the number of holders, at least 1.
-func (g *gate) limit(n int) {
-	g.mu.Lock()
-	g.most = max(n, 1)
-	g.admit()
-	g.mu.Unlock()
-}
-
-// full reports whether the next caller of take would wait.
-func (g *gate) full() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.used >= g.most
-}
-
-// size returns the number of holders that are admitted.
-func (g *gate) size() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.most
-}
-
-// inUse returns the number of current holders.
-func (g *gate) inUse() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.used
-}
-
-// admit admits waiting callers while there is room.
-func (g *gate) admit() {
-	for g.used < g.most && len(g.waiting) > 0 {
-		g.used++
-		close(g.waiting[0])
-		g.waiting = g.waiting[1:]
-	}
-}
-
-// take waits until the caller is admitted. It fails if ctx ends.
-func (g *gate) take(ctx context.Context) error {
-	g.mu.Lock()
-	if g.used < g.most {
-		g.used++
-		g.mu.Unlock()
-		return nil
-	}
-	turn := make(chan struct{})
-	g.waiting = append(g.waiting, turn)
-	g.mu.Unlock()
-	select {
-	case <-turn:
-		return nil
-	case <-ctx.Done():
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i, w := range g.waiting {
-		if w == turn {
-			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
-			return ctx.Err()
-		}
-	}
-	g.used-- // admitted at the same moment
-	g.admit()
-	return ctx.Err()
-}
-
-// give releases one holder's place.
-func (g *gate) give() {
-	g.mu.Lock()
-	g.used--
-	g.admit()
-	g.mu.Unlock()
 }

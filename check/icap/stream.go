@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 
 	"shuultuur/content"
 )
@@ -15,6 +16,7 @@ import (
 // be asked only if the body is kept. It implements [content.Taker].
 type stream struct {
 	c     *Check
+	who   netip.Addr
 	s     *server
 	x     *exchange
 	end   context.CancelFunc
@@ -81,25 +83,27 @@ func (c *Check) openOne(ctx context.Context, s *stream, at *server, m *message) 
 	case !o.does(m.method), o.ignores(m.t.URL):
 		return errSkipped
 	}
-	// Slow bodies must leave connections for others.
-	if n := at.streams.Add(1); n > int64(max(at.gate.size()/2, 1)) {
-		at.streams.Add(-1)
-		return &failure{s: at, err: fmt.Errorf("all its connections are busy with %d bodies that are still arriving (checks.icap.connections)", n-1)}
+	who := m.t.Client.Addr
+	if !at.gate.Stream(who) { // slow bodies must leave connections for others
+		return &failure{s: at, err: errors.New("all its connections for bodies that are still arriving are busy (checks.icap.connections)")}
 	}
 	wait, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := at.gate.take(wait); err != nil {
-		at.streams.Add(-1)
+	if err := at.gate.Take(wait, who); err != nil {
+		at.gate.EndStream(who)
 		return &failure{s: at, err: fmt.Errorf("waiting for one of its connections: %w", err)}
+	}
+	if unused := at.takeIdle(); unused != nil { // the server counts it, too
+		unused.Close()
 	}
 	l, err := at.dial(wait)
 	if err != nil {
-		at.gate.give()
-		at.streams.Add(-1)
+		at.gate.Give(who)
+		at.gate.EndStream(who)
 		return at.judge(ctx, err)
 	}
 	life, end := context.WithCancel(ctx)
-	s.s, s.end, s.x = at, end, c.begin(life, at, l, o, m)
+	s.who, s.s, s.end, s.x = who, at, end, c.begin(life, at, l, o, m)
 	return nil
 }
 
@@ -115,8 +119,8 @@ func (s *stream) finish(r *reply, err error) {
 	s.x.close()
 	s.end()
 	s.x = nil
-	s.s.gate.give()
-	s.s.streams.Add(-1)
+	s.s.gate.Give(s.who)
+	s.s.gate.EndStream(s.who)
 }
 
 // Take implements [content.Taker].

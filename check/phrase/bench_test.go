@@ -9,6 +9,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/lib/language"
 	"shuultuur/lib/setting"
 	"shuultuur/test/data"
 )
@@ -136,7 +137,7 @@ func BenchmarkScore(b *testing.B) {
 						from := max(0, at-c.set.MaxLen())
 						sc.Read(p[from:min(at+step/4, len(p))], at-from)
 					}
-					sc.judge(sc.hits, c.now(), &sc.best)
+					sc.judge(sc.hits, c.now(), language.Every, &sc.best)
 					if evidence {
 						found = sc.report(found[:0])
 					}
@@ -158,7 +159,7 @@ func BenchmarkPage(b *testing.B) {
 			for b.Loop() {
 				for _, p := range pages {
 					sc := c.scans.Get().(*scan)
-					if err := sc.page(context.Background(), p); err != nil {
+					if err := sc.whole(context.Background(), p); err != nil {
 						b.Fatal(err)
 					}
 					found = sc.report(found[:0])

@@ -179,6 +179,7 @@ type view struct {
 	pass
 	table *table
 	src   []byte
+	whole bool // no more of the page comes
 	begun bool
 	inTag bool
 	last  byte // last byte produced
@@ -186,7 +187,7 @@ type view struct {
 
 // view returns the view of a page for a pass.
 func (d *dialect) view(p pass, page []byte) view {
-	v := view{pass: p, table: &d.markup, src: page}
+	v := view{pass: p, table: &d.markup, src: page, whole: true}
 	switch {
 	case p.head:
 		v.table = &d.head
@@ -236,6 +237,8 @@ func (v *view) next(dst []byte) []byte {
 				dst = append(dst, ' ')
 				v.last = ' '
 			}
+		case v.fold && !v.whole && !utf8.FullRune(v.src):
+			return dst // the rest of the character comes
 		case v.fold:
 			dst, n = foldChar(dst, v.src)
 			v.last = dst[len(dst)-1]
@@ -341,22 +344,28 @@ func indexFold(p []byte, s string) int {
 	return -1
 }
 
-// appendUnhexed appends src to dst with every %XX decoded, except in the last three bytes,
-// which e2guardian does not decode.
-func appendUnhexed(dst, src []byte) []byte {
+// appendUnhexed appends src[from:] to dst with every %XX decoded, except in the last three bytes,
+// which e2guardian does not decode. It returns where it ended: before the last three bytes, unless
+// src is whole.
+func appendUnhexed(dst, src []byte, from int, whole bool) ([]byte, int) {
 	for {
-		i := bytes.IndexByte(src, '%')
-		if i < 0 || i+3 >= len(src) {
-			return append(dst, src...)
+		i := bytes.IndexByte(src[from:], '%')
+		if i < 0 || from+i+3 >= len(src) {
+			to := len(src)
+			if i >= 0 && !whole {
+				to = from + i
+			}
+			return append(dst, src[from:to]...), to
 		}
-		dst = append(dst, src[:i]...)
-		a, b := ascii.Unhex(src[i+1]), ascii.Unhex(src[i+2])
+		dst = append(dst, src[from:from+i]...)
+		from += i
+		a, b := ascii.Unhex(src[from+1]), ascii.Unhex(src[from+2])
 		if a >= 0 && b >= 0 {
 			dst = append(dst, byte(a<<4|b))
-			src = src[i+3:]
+			from += 3
 			continue
 		}
 		dst = append(dst, '%')
-		src = src[i+1:]
+		from++
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shuultuur/content"
+	"shuultuur/lib/language"
 )
 
 // This file helps authors of lists: it reports the findings of each list in a text, and
@@ -42,10 +43,9 @@ func (c *Check) Matches(ctx context.Context, b *content.Body, disguised bool) ([
 			u.take(true, sc.foundDisguised)
 		}
 	} else {
-		sc = c.scans.Get().(*scan)
-		defer c.scans.Put(sc)
+		sc = b.Follow(c).(*scan)
 		page, _ := b.Decoded()
-		if err := sc.page(ctx, page); err != nil {
+		if err := sc.page(ctx, page, true); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Check) Matches(ctx context.Context, b *content.Body, disguised bool) ([
 		for _, p := range l.parts {
 			n = min(n, sc.hits.N[p])
 		}
-		if n == 0 || !c.windows[l.window].holds(c.now()) {
+		if n == 0 || !c.holds(l, c.now(), sc.languages()) {
 			continue
 		}
 		m := Match{File: c.files[l.file], Line: int(l.number), Kind: l.kind.String(), Text: string(sc.text(nil, l)), Category: c.categories[l.category], Count: int(n)}
@@ -105,8 +105,9 @@ func Lint(cfg Config, dir string) ([]Remark, error) {
 // remarkUseless remarks on phrases that another line for the same times overrides.
 func (r *reader) remarkUseless() {
 	type key struct {
-		phrase string
-		window int
+		phrase    string
+		window    int
+		languages language.Set
 	}
 	best := map[key]*rule{}
 	for i := range r.rules {
@@ -114,7 +115,7 @@ func (r *reader) remarkUseless() {
 		if len(u.parts) > 1 {
 			continue
 		}
-		k := key{string(u.parts[0]), u.window}
+		k := key{u.key(0), u.window, u.languages}
 		was := best[k]
 		if was == nil {
 			best[k] = u
@@ -138,10 +139,7 @@ func (r *reader) remarkUseless() {
 func (c *Check) dead(r *reader) {
 	sc := c.newScan()
 	found := map[int]bool{}
-	patterns := map[string]uint32{}
-	for id := range uint32(c.set.Len()) {
-		patterns[string(c.set.Pattern(id))] = id
-	}
+	_, _, _, patterns := r.patterns()
 	stems := map[string]int{}
 	for i, text := range c.stemTexts {
 		stems[text] = i
@@ -167,7 +165,7 @@ func (c *Check) dead(r *reader) {
 			} else {
 				sc.hits.Reset()
 				c.set.Scan(sc.hits, text, 0)
-				there = sc.hits.N[patterns[string(part)]] > 0
+				there = sc.hits.N[patterns[u.key(j)]] > 0
 			}
 			if !there {
 				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q never matches: on a page its text is %.80q", raw, bytes.TrimSpace(text)), asMatched(text))

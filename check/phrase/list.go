@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"shuultuur/lib/ascii"
+	"shuultuur/lib/language"
+	listfiles "shuultuur/list/files"
 )
 
 // Limits of the files that a list includes.
@@ -57,6 +59,7 @@ func (r Remark) String() string {
 // present.
 type rule struct {
 	parts    [][]byte // normalised, without duplicates
+	reaches  []reach  // of the parts
 	raw      [][]byte // the same as written, if reader.raw is set
 	kind     kind
 	weight   int
@@ -64,6 +67,8 @@ type rule struct {
 	window   int // index into lists.windows, 0 for always
 	file     int // index into lists.files
 	line     int
+
+	languages language.Set // of the pages in which it counts, 0 for all
 }
 
 // lists are the contents of the phrase lists, in the order they were read.
@@ -81,11 +86,13 @@ type lists struct {
 type reader struct {
 	lists
 	open      func(path string) ([]byte, error) // returns the content of a file
+	inside    func(list, path string) error     // refuses files that a list must not include; nil for none
 	shown     func(path string) string          // returns the path as shown to people
 	normalise func(phrase []byte) []byte        // to the form in which pages are searched
 	fold      func(line []byte) []byte          // lower case
 	transcode bool                              // convert legacy charsets to UTF-8
 	alive     func(phrase []byte) []byte        // nil if phrase can match, else a phrase that would
+	words     bool                              // phrases are words, of the language that the file's name says
 	stems     bool                              // find words in braces by their stems
 	markup    bool                              // pages are searched with their markup
 	maxPhrase int                               // longest permitted phrase in bytes, normalised
@@ -138,6 +145,10 @@ func (r *reader) read(path string, sec section, stack []string) error {
 		data = toUTF8(data, path)
 	}
 	fold := r.fold
+	spoken := language.Set(0)
+	if r.words {
+		spoken = spokenIn(path)
+	}
 	for n := 1; len(data) > 0; n++ {
 		var line []byte
 		line, data, _ = bytes.Cut(data, []byte("\n"))
@@ -148,7 +159,7 @@ func (r *reader) read(path string, sec section, stack []string) error {
 		var err error
 		switch lower := foldASCII(line[:min(len(line), 16)]); {
 		case line[0] == '<':
-			err = r.phrase(fold(line), rule{kind: sec.kind, category: sec.category, window: sec.window, file: file, line: n}, sec.language)
+			err = r.phrase(fold(line), rule{kind: sec.kind, category: sec.category, window: sec.window, file: file, line: n, languages: spoken}, sec.language)
 		case bytes.HasPrefix(lower, []byte(".include<")):
 			err = r.include(line[len(".include<"):], sec, stack)
 		case bytes.HasPrefix(lower, []byte("#listcategory:")):
@@ -173,6 +184,23 @@ func (r *reader) remark(file, line int, text, mend string) {
 	r.remarks = append(r.remarks, Remark{File: r.files[file], Line: line, Text: text, Mend: mend})
 }
 
+// inside returns an error for a path that leads out of the folder of a list, or the nearest one
+// above it called "lists": lists come from outside, and must not reach other files.
+func inside(list, path string) error {
+	root, err := listfiles.Root(list)
+	if err != nil {
+		return err
+	}
+	real, err := listfiles.RealPath(path)
+	if err != nil {
+		return err
+	}
+	if !listfiles.IsBelow(root, real) {
+		return fmt.Errorf("it lies outside %s, the folder of the list", root)
+	}
+	return nil
+}
+
 // include reads the file named in rest, the text after ".Include<". The path is relative to
 // the including file. If it does not exist, include tries it in lower case, as DansGuardian
 // would.
@@ -185,6 +213,11 @@ func (r *reader) include(rest []byte, sec section, stack []string) error {
 		path := filepath.Clean(name)
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(stack[len(stack)-1]), path)
+		}
+		if r.inside != nil {
+			if err := r.inside(stack[0], path); err != nil {
+				return err
+			}
 		}
 		return r.read(path, sec, stack)
 	}
@@ -291,8 +324,12 @@ func (r *reader) phrase(line []byte, u rule, lang string) error {
 	r.slips(line, text, hasWeight, len(raw), u)
 
 	for _, part := range raw {
-		p := r.stem(part, lang)
-		if p == nil {
+		p, reach := r.stem(part, lang), midBegin|midEnd
+		switch {
+		case p != nil:
+		case r.words:
+			p, reach = reachOf(part, r.normalise)
+		default:
 			p = r.normalise(part)
 		}
 		switch {
@@ -311,7 +348,7 @@ func (r *reader) phrase(line []byte, u rule, lang string) error {
 				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q has a character that is a blank on every page in this mode, so it never matches", part), "<"+string(mended)+">")
 			}
 		}
-		u.parts = append(u.parts, bytes.Clone(p))
+		u.parts, u.reaches = append(u.parts, bytes.Clone(p)), append(u.reaches, reach)
 		if r.raw {
 			u.raw = append(u.raw, bytes.Clone(part))
 		}

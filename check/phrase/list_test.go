@@ -31,7 +31,7 @@ func readerFor(t testing.TB, compat string, f files) *reader {
 		t.Fatal(err)
 	}
 	r := c.reader("/lists")
-	r.open = f.open
+	r.open, r.inside = f.open, nil
 	return r
 }
 

@@ -91,7 +91,7 @@ type Check struct {
 	passes  []pass
 	unhex   bool
 
-	detector *language.Detector // nil without phrases by stem
+	detector *language.Detector // nil without phrases by stem or by language
 
 	scans    sync.Pool // of *scan
 	disguise *disguise
@@ -119,7 +119,7 @@ func New(cfg Config, dir string, now func() time.Time) (*Check, error) {
 	if c.book, err = compile(ls); err != nil {
 		return nil, err
 	}
-	if c.stems != nil {
+	if c.stems != nil || c.inSome != nil {
 		if c.detector, err = language.NewDetector(); err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func (c *Check) configure(cfg Config) error {
 func (c *Check) reader(dir string) *reader {
 	r := &reader{
 		lists: lists{categories: []string{""}, windows: []window{{}}},
-		open:  readFile,
+		open:  readFile, inside: inside,
 		shown: func(path string) string {
 			if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 				return rel
@@ -202,7 +202,7 @@ func (c *Check) reader(dir string) *reader {
 		limit: c.limit,
 	}
 	if c.dialect == nil {
-		r.transcode, r.stems = true, true
+		r.transcode, r.words, r.stems = true, true, true
 		r.normalise = func(p []byte) []byte { return prose.Normalise(nil, p) }
 		r.fold = func(line []byte) []byte { return line } // Normalise folds
 		r.maxPhrase = multimatch.MaxLen / 2
@@ -312,7 +312,7 @@ func (c *Check) readable(media string) bool {
 // Find scores the body of a request or response. It reports "phrase" with the total, each
 // phrase category with its own score, "bannedphrase", and "exceptionphrase". A page with an
 // exception phrase has no score, so that this finding stands alone. A part that it could not
-// inspect is reported as [filter.Unread].
+// inspect is reported ([filter.UnreadBecause]).
 func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	body := t.Body
 	if s == filter.RequestBody {
@@ -324,16 +324,15 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if c.dialect == nil {
 		sc := body.Follow(c).(*scan)
 		failed := c.follow(ctx, body, sc, t.Verdict.Disguised)
-		sc.judge(sc.hits, sc.now(), &sc.best)
+		sc.judge(sc.hits, sc.now(), sc.languages(), &sc.best)
 		return unread(body, sc.report(dst)), failed
 	}
 	if t.Body.Head().Type() == "" && !c.readable(t.Body.Type()) {
 		return dst, nil
 	}
-	sc := c.scans.Get().(*scan)
-	defer c.scans.Put(sc)
+	sc := body.Follow(c).(*scan)
 	page, _ := t.Body.Decoded()
-	err := sc.page(ctx, page)
+	err := sc.page(ctx, page, body.Complete())
 	return unread(t.Body, sc.report(dst)), err
 }
 
@@ -358,9 +357,5 @@ func unread(b *content.Body, dst []filter.Finding) []filter.Finding {
 	if why == content.AllRead {
 		return dst
 	}
-	category := filter.Unread
-	if b.Archive() {
-		category = filter.UnreadArchive
-	}
-	return append(dst, filter.Finding{Check: "phrase", Category: category, Evidence: fmt.Sprintf("%s: inspected %d of %d bytes", why, n, of)})
+	return append(dst, filter.Finding{Check: "phrase", Category: filter.UnreadBecause(why, b.Archive()), Evidence: fmt.Sprintf("%s: inspected %d of %d bytes", why, n, of)})
 }

@@ -95,13 +95,13 @@ func TestModernScores(t *testing.T) {
 		{name: "every occurrence", lists: testLists{weighted: "<sex><10>"}, cfg: mode1, page: "sex sex sex", want: "phrase 30"},
 		{name: "once a page", lists: testLists{weighted: "<sex><10>"}, page: "sex sex sex", want: "phrase 10"},
 		{name: "nothing at all", lists: testLists{weighted: "<sex><10>", banned: "<bad>"}, cfg: Config{WeightedPhraseMode: ptr(0)}, page: "sex bad", want: ""},
-		{name: "substring, not word", lists: testLists{weighted: "<sex><10>\n< sex ><7>"}, page: "Essex", want: "phrase 10"},
+		{name: "letters in a word", lists: testLists{weighted: "<sex><10>\n< sex ><7>\n<*sex*><3>"}, page: "Essex", want: "phrase 3"},
 		{name: "word", lists: testLists{weighted: "<sex><10>\n< sex ><7>"}, page: "Essex sex.", want: "phrase 17"},
 		{name: "first and last word", lists: testLists{weighted: "< a ><1>\n< z ><2>"}, page: "A b z", want: "phrase 3"},
 		{name: "prefix and suffix", lists: testLists{weighted: "< pre><1>\n<fix ><2>\n< fix><4>"}, page: "prefix", want: "phrase 3"},
 		{name: "shared blank", lists: testLists{weighted: "< sex ><10>"}, cfg: mode1, page: "x sex sex y", want: "phrase 20"},
-		{name: "overlap", lists: testLists{weighted: "<aa><10>"}, cfg: mode1, page: "qaaaaq", want: "phrase 30"},
-		{name: "one letter", lists: testLists{weighted: "<a><1>"}, cfg: mode1, page: "banana", want: "phrase 3"},
+		{name: "overlap", lists: testLists{weighted: "<*aa*><10>"}, cfg: mode1, page: "qaaaaq", want: "phrase 30"},
+		{name: "one letter", lists: testLists{weighted: "<*a*><1>"}, cfg: mode1, page: "banana", want: "phrase 3"},
 		{name: "combination: rarest part", lists: testLists{weighted: "<alpha>,<beta><10>"}, cfg: mode1, page: "alpha beta alpha beta alpha", want: "phrase 20"},
 		{name: "combination: once", lists: testLists{weighted: "<alpha>,<beta><10>"}, page: "alpha beta alpha beta", want: "phrase 10"},
 		{name: "combination: a part is missing", lists: testLists{weighted: "<alpha>,<beta>,<gamma><10>"}, page: "alpha gamma", want: ""},
@@ -330,21 +330,22 @@ func TestFindLooksIntoCodedBodies(t *testing.T) {
 }
 
 func TestFindJudgesTheBeginningOfABrokenBody(t *testing.T) {
-	bomb := zipped(t, append([]byte("<p>Sex-toy</p>"), bytes.Repeat([]byte(" "), 8<<20)...))
+	bomb := zipped(t, append([]byte("<p>Sex-toy</p>"), bytes.Repeat([]byte(" "), 24<<20)...))
 	whole := zipped(t, []byte("<p>Sex-toy "+strings.Repeat("and more of it 0123456789 ", 1000)))
 	for _, c := range []struct {
-		name string
-		body []byte
-		why  string
+		name     string
+		body     []byte
+		why      string
+		category string
 	}{
-		{"bomb", bomb, "too large: inspected "},
-		{"cut off", whole[:len(whole)-20], "cut: inspected "},
+		{"bomb", bomb, "decompression bomb: inspected ", "unread-bomb"},
+		{"cut off", whole[:len(whole)-20], "cut: inspected ", "unread-damaged"},
 	} {
 		for _, compat := range []string{"modern", "e2guardian-5.5"} {
 			check := newCheck(t, testLists{weighted: "<sex toy><10>"}, Config{Compat: compat})
 			tr := transaction("text/html", "gzip", c.body)
 			found, err := check.Find(context.Background(), tr, filter.ResponseBody, nil)
-			if err != nil || brief(found) != "phrase 10, unread 0" || !strings.HasPrefix(found[1].Evidence, c.why) {
+			if err != nil || brief(found) != "phrase 10, "+c.category+" 0" || !strings.HasPrefix(found[1].Evidence, c.why) {
 				t.Errorf("%s, %s: found %+v, %v; want phrase 10 and unread", c.name, compat, found, err)
 			}
 			tr.Body.Release()

@@ -5,6 +5,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/lib/language"
 	"shuultuur/lib/multimatch"
 )
 
@@ -12,19 +13,22 @@ import (
 // half a millisecond.
 const step = 64 << 10
 
-// A scan is the state of searching one page; scans are reused. In mode modern it follows the
-// text of a body as it arrives; compatibility modes search complete pages.
+// A scan is the state of searching one page as it arrives; scans are reused. In mode modern it
+// follows the text of a body; compatibility modes search the bytes.
 type scan struct {
 	*Check
 	hits  *multimatch.Hits
 	best  result // of the passes so far
 	last  result // of the current pass
 	sums  []sum
+	views []searched        // of a page in a compatibility mode, one for each pass
 	piece []byte            // of the current view
-	bytes []byte            // the decoded page, or its head
+	bytes []byte            // the page with %XX decoded
+	from  int               // bytes of the page before these were decoded
 	words []byte            // evidence
 	masks map[uint32]string // by phrase: the disguised word it was found in
 	stem  *stemScan         // nil without phrases by stem
+	spoken
 }
 
 func (c *Check) newScan() *scan {
@@ -32,24 +36,36 @@ func (c *Check) newScan() *scan {
 	sc.hits.Once = c.once
 	if c.dialect != nil {
 		sc.piece = make([]byte, 0, step)
+		sc.views = make([]searched, len(c.passes))
 	}
 	return sc
 }
 
-// Follow returns a scan of the visible text of one body ([content.Reader]).
+// Follow returns a scan of one body ([content.Reader]).
 func (c *Check) Follow(b *content.Body) content.Follower {
 	sc := c.scans.Get().(*scan)
+	if c.dialect != nil {
+		sc.begin()
+		return sc
+	}
 	sc.hits.Reset()
 	clear(sc.masks)
 	if sc.stem != nil {
 		sc.stem.begin(b)
 	}
+	sc.spoken.begin(b)
 	return sc
 }
 
-// Read counts the phrases that end in text[fresh:].
+// Read counts the phrases that end in text[fresh:]. Compatibility modes do not search this text.
 func (sc *scan) Read(text []byte, fresh int) {
+	if sc.dialect != nil {
+		return
+	}
 	sc.set.Scan(sc.hits, text, fresh)
+	if sc.inSome != nil {
+		sc.hear(text[fresh:])
+	}
 	if sc.stem != nil {
 		sc.stem.read(text[fresh:], sc.hits.Starts, sc.foundStem)
 	}
@@ -78,21 +94,55 @@ func (sc *scan) foundDisguised(id uint32, word string) {
 // Close returns the scan to the pool.
 func (sc *scan) Close() { sc.scans.Put(sc) }
 
-// page scores a page as the dialect does: pass by pass until one leads to a verdict. Scores of
+// A searched is the state of one pass over a page.
+type searched struct {
+	view view
+	hits *multimatch.Hits
+	to   int // length of the page so far
+}
+
+// begin begins a page.
+func (sc *scan) begin() {
+	sc.bytes, sc.from = sc.bytes[:0], 0
+	for i, p := range sc.passes {
+		v := &sc.views[i]
+		switch {
+		case v.hits != nil:
+			v.hits.Reset()
+		case i == 0:
+			v.hits = sc.hits
+		default:
+			v.hits = sc.set.NewHits(0)
+			v.hits.Once = sc.once
+		}
+		v.view, v.to = sc.dialect.view(p, nil), 0
+	}
+}
+
+// whole scores a page that is here.
+func (sc *scan) whole(ctx context.Context, page []byte) error {
+	sc.begin()
+	return sc.page(ctx, page, true)
+}
+
+// page scores a page as far as it has arrived, as the dialect does: pass by pass until one leads
+// to a verdict. Each pass continues where it ended in the shorter page. Scores of
 // passes are not added: the highest positive one is kept, or else the lowest. After an error, what
 // was found before counts.
-func (sc *scan) page(ctx context.Context, page []byte) (err error) {
+func (sc *scan) page(ctx context.Context, page []byte, whole bool) (err error) {
 	defer filter.Catch(&err)
 	sc.best.reset()
 	sc.last.reset()
 	if sc.unhex {
-		sc.bytes = appendUnhexed(sc.bytes[:0], page)
+		sc.bytes, sc.from = appendUnhexed(sc.bytes, page, sc.from, whole)
 		page = sc.bytes
 	}
 	now := sc.now()
-	for i, p := range sc.passes {
-		err = sc.pass(ctx, page, p)
-		sc.judge(sc.hits, now, &sc.last)
+	for i := range sc.views {
+		v := &sc.views[i]
+		sc.hits = v.hits
+		err = sc.pass(ctx, v, page, whole)
+		sc.judge(sc.hits, now, language.Every, &sc.last)
 		if i == 0 || better(sc.last.score, sc.best.score) {
 			sc.best, sc.last = sc.last, sc.best
 		}
@@ -113,12 +163,20 @@ func better(a, b int) bool {
 	return a < b
 }
 
-func (sc *scan) pass(ctx context.Context, page []byte, p pass) error {
-	sc.hits.Reset()
-	if p.head {
-		page = appendHead(nil, page)
+// pass continues a pass. Where the head of a page ends may depend on all of it, so it is searched
+// anew, but only when the page has become longer by a quarter: each byte counts a few times.
+func (sc *scan) pass(ctx context.Context, s *searched, page []byte, whole bool) error {
+	v := &s.view
+	switch {
+	case !v.head:
+		v.src, v.whole = page[s.to-len(v.src):], whole
+	case !whole && len(page) < s.to+s.to/4 || s.to == len(page) && s.to > 0:
+		return nil
+	default:
+		s.hits.Reset()
+		*v = sc.dialect.view(v.pass, appendHead(nil, page))
 	}
-	v := sc.dialect.view(p, page)
+	s.to = len(page)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -127,7 +185,7 @@ func (sc *scan) pass(ctx context.Context, page []byte, p pass) error {
 		if len(sc.piece) == 0 {
 			return nil
 		}
-		sc.set.Feed(sc.hits, sc.piece)
+		sc.set.Feed(s.hits, sc.piece)
 	}
 }
 

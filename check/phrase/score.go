@@ -21,6 +21,8 @@ type line struct {
 	window   uint16
 	kind     kind
 	parts    []uint32
+
+	languages language.Set // of the pages in which it counts, 0 for all
 }
 
 // An index maps patterns to lines: those of pattern id are lines[start[id]:start[id+1]].
@@ -62,6 +64,7 @@ type book struct {
 	paths      []string // of files
 	categories []string
 	windows    []window
+	inSome     []bool // by pattern: whether lines of it count in some languages only; nil without such lines
 
 	single index // lines with one phrase, by that phrase
 	combi  index // combinations, by their phrase that occurs in the fewest combinations
@@ -71,19 +74,32 @@ type book struct {
 // keeps the one of the highest kind, and among those the highest weight.
 func compile(ls *lists) (*book, error) {
 	b := &book{files: ls.files, paths: ls.paths, categories: ls.categories, windows: ls.windows}
-	patterns, stems, ids := ls.patterns()
-	single := map[[2]uint32]uint32{} // pattern, window → line
+	patterns, stems, reaches, ids := ls.patterns()
+	type key struct {
+		pattern   uint32
+		window    uint16
+		languages language.Set
+	}
+	single := map[key]uint32{} // → line
 	for i := range ls.rules {
 		u := &ls.rules[i]
 		l := line{
 			weight: int32(u.weight), number: uint32(u.line), file: uint16(u.file),
-			category: uint16(u.category), window: uint16(u.window), kind: u.kind,
+			category: uint16(u.category), window: uint16(u.window), kind: u.kind, languages: u.languages,
 		}
-		for _, p := range u.parts {
-			l.parts = append(l.parts, ids[string(p)])
+		for i := range u.parts {
+			l.parts = append(l.parts, ids[u.key(i)])
+		}
+		if l.languages != 0 && b.inSome == nil {
+			b.inSome = make([]bool, len(ids))
+		}
+		if l.languages != 0 {
+			for _, id := range l.parts {
+				b.inSome[id] = true
+			}
 		}
 		if len(l.parts) == 1 {
-			key := [2]uint32{l.parts[0], uint32(l.window)}
+			key := key{l.parts[0], l.window, l.languages}
 			if j, dup := single[key]; dup {
 				if l.beats(&b.lines[j]) {
 					b.lines[j] = l
@@ -104,6 +120,11 @@ func compile(ls *lists) (*book, error) {
 	}
 	if b.set, err = multimatch.New(patterns, words); err != nil {
 		return nil, fmt.Errorf("compiling phrases: %w", err)
+	}
+	if slices.ContainsFunc(reaches, func(x reach) bool { return x != midBegin|midEnd }) {
+		b.set.Where(func(id uint32, before, behind []byte) bool {
+			return reaches[id].fits(b.set.Pattern(id), before, behind)
+		})
 	}
 	b.single = newIndex(len(ids), func(i int) (uint32, bool) {
 		return b.lines[i].parts[0], len(b.lines[i].parts) == 1
@@ -129,27 +150,37 @@ func compile(ls *lists) (*book, error) {
 	return b, nil
 }
 
-// patterns returns the texts that the rules search for: patterns for the matcher, phrases by
-// stem, and the ids of both.
-func (ls *lists) patterns() (patterns [][]byte, stems []string, ids map[string]uint32) {
+// key returns what distinguishes part i of a rule from others: its text, and where it may stand.
+func (u *rule) key(i int) string {
+	if u.parts[i][0] == stemMark {
+		return string(u.parts[i])
+	}
+	return string(append([]byte{byte(u.reaches[i])}, u.parts[i]...))
+}
+
+// patterns returns the texts that the rules search for: patterns for the matcher and where they may
+// stand, phrases by stem, and the ids of both by key.
+func (ls *lists) patterns() (patterns [][]byte, stems []string, reaches []reach, ids map[string]uint32) {
 	ids = map[string]uint32{}
 	for i := range ls.rules {
-		for _, p := range ls.rules[i].parts {
-			if _, ok := ids[string(p)]; ok {
+		u := &ls.rules[i]
+		for j, p := range u.parts {
+			key := u.key(j)
+			if _, ok := ids[key]; ok {
 				continue
 			}
-			ids[string(p)] = uint32(len(patterns))
+			ids[key] = uint32(len(patterns))
 			if p[0] == stemMark {
 				stems = append(stems, string(p))
 			} else {
-				patterns = append(patterns, p)
+				patterns, reaches = append(patterns, p), append(reaches, u.reaches[j])
 			}
 		}
 	}
 	for i, s := range stems {
 		ids[s] = uint32(len(patterns) + i)
 	}
-	return patterns, stems, ids
+	return patterns, stems, reaches, ids
 }
 
 // beats reports whether l applies rather than other, which has the same phrase.
@@ -199,19 +230,24 @@ func (r *result) reset() {
 	r.exception, r.banned, r.score, r.parts = -1, -1, 0, r.parts[:0]
 }
 
-// judge evaluates the counts in h at the time now, and stores the result in r. After an
+// holds reports whether a line counts at the time now in a text of these languages.
+func (b *book) holds(l *line, now time.Time, languages language.Set) bool {
+	return (l.languages == 0 || l.languages&languages != 0) && b.windows[l.window].holds(now)
+}
+
+// judge evaluates the counts in h of a text of these languages at the time now, and stores the result in r. After an
 // exception nothing else on the page counts.
-func (b *book) judge(h *multimatch.Hits, now time.Time, r *result) {
+func (b *book) judge(h *multimatch.Hits, now time.Time, languages language.Set, r *result) {
 	r.reset()
 	for _, id := range h.Seen {
-		b.judgeSingle(id, h, now, r)
+		b.judgeSingle(id, h, now, languages, r)
 		for _, i := range b.combi.of(id) {
 			l := &b.lines[i]
 			n := ^uint32(0)
 			for _, p := range l.parts {
 				n = min(n, h.N[p])
 			}
-			if n > 0 && b.windows[l.window].holds(now) {
+			if n > 0 && b.holds(l, now, languages) {
 				b.count(r, i, n, h.Once)
 			}
 		}
@@ -221,11 +257,11 @@ func (b *book) judge(h *multimatch.Hits, now time.Time, r *result) {
 	}
 }
 
-func (b *book) judgeSingle(id uint32, h *multimatch.Hits, now time.Time, r *result) {
+func (b *book) judgeSingle(id uint32, h *multimatch.Hits, now time.Time, languages language.Set, r *result) {
 	best := -1
 	for _, i := range b.single.of(id) {
 		l := &b.lines[i]
-		if b.windows[l.window].holds(now) && (best < 0 || l.beats(&b.lines[best])) {
+		if b.holds(l, now, languages) && (best < 0 || l.beats(&b.lines[best])) {
 			best = int(i)
 		}
 	}

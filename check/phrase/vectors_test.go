@@ -134,7 +134,7 @@ func scanPage(t testing.TB, c *Check, page []byte) []filter.Finding {
 	t.Helper()
 	sc := c.scans.Get().(*scan)
 	defer c.scans.Put(sc)
-	if err := sc.page(context.Background(), page); err != nil {
+	if err := sc.whole(context.Background(), page); err != nil {
 		t.Fatal(err)
 	}
 	return sc.report(nil)

@@ -279,7 +279,7 @@ func (m *exchange) body(s *traffic.Side, b *content.Body) rule.Progress {
 	switch v, _ := s.Get("Content-Encoding"); {
 	case errors.Is(err, content.ErrBomb):
 		m.recordAnomalies("http.compression_bomb")
-	case err != nil && len(v) > 0 && b.Complete():
+	case (err != nil || b.Uncoded()) && len(v) > 0 && b.Complete():
 		m.recordAnomalies("http.gzip_decompression_failed")
 	}
 	if len(data) > m.check.body {

@@ -15,11 +15,15 @@ import (
 	"time"
 
 	"shuultuur/content"
+	"shuultuur/lib/places"
 )
 
 const (
 	chunk    = 64 << 10 // bytes sent at once
 	maxReply = 4 << 10  // bytes
+	// sessionLife is how long a session is kept: clamd may wait for its end before it reloads its
+	// signatures (ConcurrentDatabaseReload no).
+	sessionLife = 5 * time.Second
 	// connectTime is the time for a scanner to accept a connection.
 	connectTime = 2 * time.Second
 )
@@ -29,8 +33,10 @@ type scanner struct {
 	network, address string
 	timeout          time.Duration
 	idle             chan *session
+	gate             places.Gate
 
 	away   atomic.Pointer[outage] // nil while it works
+	sick   atomic.Pointer[outage] // it answered that it has no memory, no disk or the like
 	probed bool                   // guarded by Check.mu
 }
 
@@ -38,6 +44,7 @@ type scanner struct {
 type session struct {
 	net.Conn
 	s          *scanner
+	since      time.Time // it began
 	r          *bufio.Reader
 	earlyReply string // a reply that came before the end of the body
 	sent       int64
@@ -46,8 +53,9 @@ type session struct {
 }
 
 // newScanner parses an address: /path/to/socket, unix:/path or host:port.
-func newScanner(at string, timeout time.Duration, keep int) (*scanner, error) {
+func newScanner(at string, timeout time.Duration, most, keep int) (*scanner, error) {
 	s := &scanner{timeout: timeout, idle: make(chan *session, keep)}
+	s.gate.Limit(most)
 	path, unix := strings.CutPrefix(at, "unix:")
 	if unix || strings.HasPrefix(at, "/") {
 		s.network, s.address = "unix", path
@@ -63,8 +71,6 @@ func newScanner(at string, timeout time.Duration, keep int) (*scanner, error) {
 // scan returns the name of the virus that clamd finds in a complete body, "" if it finds none.
 // If a kept connection turns out to be closed, it retries once on another.
 func (s *scanner) scan(ctx context.Context, b *content.Body) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
 	select {
 	case c := <-s.idle:
 		name, err := s.try(ctx, c, b)
@@ -93,7 +99,7 @@ func (s *scanner) dial(ctx context.Context) (*session, error) {
 		c.Close()
 		return nil, fmt.Errorf("starting a session with clamd at %s: %w", s.address, err)
 	}
-	return &session{Conn: c, s: s, r: bufio.NewReaderSize(c, maxReply)}, nil
+	return &session{Conn: c, s: s, since: time.Now(), r: bufio.NewReaderSize(c, maxReply)}, nil
 }
 
 // unreached is the error of a connection to clamd that could not be made.
@@ -107,11 +113,22 @@ func unreached(err error) error {
 // An answerError is an error reported by clamd.
 type answerError struct{ text string }
 
-// final reports whether the error concerns the body rather than the scanner.
-func (e *answerError) final() bool { return strings.Contains(e.text, "size limit exceeded") }
+// tooLarge reports whether the body is larger than this clamd takes. Another may take more.
+func (e *answerError) tooLarge() bool { return strings.Contains(e.text, "size limit exceeded") }
+
+// sick reports whether clamd says that it lacks something, rather than that the body is odd.
+func (e *answerError) sick() bool {
+	text := strings.ToLower(e.text)
+	for _, lack := range [...]string{"memory", "temporary", "no space", "can't create", "can't write", "can't open", "too many open", "database", "cl_emem", "cl_etmp", "cl_ewrite", "cl_ecreat", "cl_eopen", "cl_emalfdb"} {
+		if strings.Contains(text, lack) {
+			return true
+		}
+	}
+	return false
+}
 
 func (e *answerError) Error() string {
-	if e.final() {
+	if e.tooLarge() {
 		return "clamd says: " + e.text + "; raise StreamMaxLength in clamd.conf"
 	}
 	return "clamd says: " + e.text
@@ -185,7 +202,9 @@ func (c *session) end() (string, error) {
 	}
 	name, err := parseReply(reply)
 	if err == nil && c.earlyReply != "" {
-		err = errors.New("it answered before the end of the body")
+		if c.since = (time.Time{}); name == "" { // it cannot be kept in the middle of a stream
+			err = errors.New("it answered before the end of the body")
+		}
 	}
 	return name, err
 }
@@ -199,12 +218,41 @@ func (c *session) leave(err error) error {
 		}
 		return fmt.Errorf("scanning %d bytes with clamd at %s: %w", c.sent, c.s.address, err)
 	}
-	select {
-	case c.s.idle <- c:
-	default:
-		c.Close()
-	}
+	c.s.keep(c)
 	return nil
+}
+
+// keep keeps a session for the next body, until its life is over.
+func (s *scanner) keep(c *session) {
+	rest := sessionLife - time.Since(c.since)
+	if rest > 0 {
+		select {
+		case s.idle <- c:
+			time.AfterFunc(rest, s.closeOld)
+			return
+		default:
+		}
+	}
+	c.Close()
+}
+
+// closeOld closes the kept sessions whose life is over.
+func (s *scanner) closeOld() {
+	for range len(s.idle) {
+		select {
+		case c := <-s.idle:
+			if time.Since(c.since) < sessionLife {
+				select {
+				case s.idle <- c:
+					continue
+				default:
+				}
+			}
+			c.Close()
+		default:
+			return
+		}
+	}
 }
 
 // parseReply parses a reply such as "1: stream: Eicar-Test FOUND".

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"shuultuur/content"
 	"shuultuur/content/coding"
@@ -22,6 +23,7 @@ const maxFiles = 100 // of one form
 type files struct {
 	c      *Check
 	ctx    context.Context
+	who    netip.Addr
 	parts  *document.Multipart
 	file   *stream // nil between files
 	plain  *stream // the decoded file, nil without a transfer coding
@@ -33,8 +35,8 @@ type files struct {
 }
 
 // newFiles returns a scanner of the files in a body, nil if it cannot contain files.
-func (c *Check) newFiles(ctx context.Context, b *content.Body) *files {
-	f := &files{c: c, ctx: ctx}
+func (c *Check) newFiles(ctx context.Context, who netip.Addr, b *content.Body) *files {
+	f := &files{c: c, ctx: ctx, who: who}
 	if f.parts = document.NewMultipart(b.Head(), f); f.parts == nil {
 		return nil
 	}
@@ -52,9 +54,9 @@ func (f *files) Begin(fields []byte) {
 		return
 	}
 	f.coding.Reset(transferOf(fields))
-	f.file = f.c.open(f.ctx, false)
+	f.file = f.c.open(f.ctx, f.who, false, true)
 	if f.coding.Coded() {
-		f.plain = f.c.open(f.ctx, false)
+		f.plain = f.c.open(f.ctx, f.who, false, true)
 	}
 }
 

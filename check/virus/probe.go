@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -30,6 +31,77 @@ func (s *scanner) errAway() error {
 		return fmt.Errorf("clamd at %s is not used until it answers, since %s: %w", s.address, o.since.Format(time.TimeOnly), o.why)
 	}
 	return nil
+}
+
+// sickFor is how long a scanner that lacks something is asked after the others.
+const sickFor = 10 * time.Second
+
+// noteSick notes that a scanner answered that it lacks something. It answers PINGs all the same.
+func (s *scanner) noteSick(why *answerError) {
+	if s.ailing() == nil {
+		s.sick.Store(&outage{time.Now(), why})
+	}
+}
+
+// ailing returns why a scanner is asked after the others, nil if it is not.
+func (s *scanner) ailing() *outage {
+	if o := s.sick.Load(); o != nil && time.Since(o.since) < sickFor {
+		return o
+	}
+	return nil
+}
+
+// order returns the scanners: those with a free place first, those that lack something last.
+func (c *Check) order() []*scanner {
+	if len(c.scanners) < 2 {
+		return c.scanners
+	}
+	var well, busy, ill []*scanner
+	for _, s := range c.scanners {
+		switch {
+		case s.ailing() != nil:
+			ill = append(ill, s)
+		case s.gate.Full():
+			busy = append(busy, s)
+		default:
+			well = append(well, s)
+		}
+	}
+	return append(append(well, busy...), ill...)
+}
+
+// A noPlaceError says that all connections to a scanner were in use. That says nothing of the scanner.
+type noPlaceError struct {
+	s    *scanner
+	what string
+}
+
+func (e *noPlaceError) Error() string {
+	return fmt.Sprintf("all connections to clamd at %s%s are in use (checks.virus.connections)", e.s.address, e.what)
+}
+
+// take waits for a place of a client. It fails if the scanner is away by then.
+func (s *scanner) take(ctx context.Context, who netip.Addr) error {
+	if err := s.gate.Take(ctx, who); err != nil {
+		return &noPlaceError{s, ""}
+	}
+	if away := s.errAway(); away != nil {
+		s.gate.Give(who)
+		return away
+	}
+	return nil
+}
+
+// Problems returns what is wrong with the scanners, for the operator.
+func (c *Check) Problems() (all []string) {
+	for _, s := range c.scanners {
+		if away := s.errAway(); away != nil {
+			all = append(all, away.Error())
+		} else if o := s.ailing(); o != nil {
+			all = append(all, fmt.Sprintf("clamd at %s is asked after the others, since %s: %v", s.address, o.since.Format(time.TimeOnly), o.why))
+		}
+	}
+	return all
 }
 
 // watch probes a scanner in the background, and does not use it until it answers. why is the

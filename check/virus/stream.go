@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net/netip"
 	"time"
 
 	"shuultuur/content"
@@ -21,6 +22,8 @@ type stream struct {
 	hash hash.Hash
 	n    int64
 	at   *session // nil without a scanner
+	who  netip.Addr
+	held *scanner // whose place it has, nil for none
 	stop func() bool
 	err  error // why it is not scanned
 	over bool
@@ -33,10 +36,10 @@ type stream struct {
 
 // stream sends to a scanner as much of a body as has arrived. At the end the stream has the
 // verdict. It is nil if the beginning of the body was not kept for it.
-func (c *Check) stream(ctx context.Context, b *content.Body, skipped bool) (*stream, error) {
+func (c *Check) stream(ctx context.Context, who netip.Addr, b *content.Body, skipped bool) (*stream, error) {
 	taker, end := b.FeedTaker(c, func() content.Taker {
-		s := c.open(ctx, skipped)
-		s.files = c.newFiles(ctx, b)
+		s := c.open(ctx, who, skipped, false)
+		s.files = c.newFiles(ctx, who, b)
 		return s
 	})
 	if errors.Is(end, content.ErrLate) {
@@ -74,28 +77,33 @@ func (s *stream) failed() bool {
 		return false
 	}
 	_, unread := errors.AsType[*unreadError](s.err)
-	answer, answered := errors.AsType[*answerError](s.err)
-	return !unread && !(answered && answer.final())
+	return !unread
 }
 
 // open starts a stream at the first reachable scanner, on a new connection: a kept one may be
-// closed, which would be noticed too late. A body of a skipped type is only hashed.
-func (c *Check) open(ctx context.Context, skipped bool) *stream {
-	s := &stream{c: c, hash: sha256.New()}
+// closed, which would be noticed too late. A body of a skipped type is only hashed. A body that is
+// part of another uses the place of that one, so that forms do not wait for each other.
+func (c *Check) open(ctx context.Context, who netip.Addr, skipped, part bool) *stream {
+	s := &stream{c: c, hash: sha256.New(), who: who}
 	if len(c.scanners) == 0 || skipped {
 		return s
 	}
 	if _, err := c.scan(ctx, func(at *scanner) (string, error) {
+		if !part && !s.enter(ctx, at) {
+			return "", &noPlaceError{at, " for bodies that are still arriving"}
+		}
 		l, err := at.dial(ctx)
 		if err == nil {
 			if err = l.begin(); err != nil {
 				l.Close()
 			}
 		}
-		if err == nil {
-			s.at = l
+		if err != nil {
+			s.exit()
+			return "", err
 		}
-		return "", err
+		s.at = l
+		return "", nil
 	}); err != nil {
 		s.finish("", err)
 		return s
@@ -119,13 +127,14 @@ func (s *stream) Take(p []byte) {
 	if err == nil {
 		_ = s.at.SetDeadline(time.Now().Add(s.at.s.timeout))
 		if err = s.at.chunk(p); err == nil && s.at.earlyReply != "" {
-			_, err = s.at.end()
+			var name string
+			if name, err = s.at.end(); name != "" {
+				s.finish(name, nil)
+				return
+			}
 		}
 		if err != nil {
-			at := s.at.s
-			if err = s.leave(err); !isVerdict(err) {
-				s.c.watch(at, err)
-			}
+			err = s.leave(err, false)
 		}
 	}
 	if err != nil { // the lists may still contain it
@@ -155,28 +164,29 @@ func (s *stream) verdict(ctx context.Context) (string, error) {
 	if !s.stop() && err == nil {
 		err = ctx.Err()
 	}
-	if err = s.leave(err); err != nil {
-		if !isVerdict(err) && ctx.Err() == nil {
-			s.c.watch(at, err)
-		}
+	if err = s.leave(err, ctx.Err() != nil); err != nil {
 		return "", err
 	}
 	s.c.learn(ctx, sum, name)
 	return name, nil
 }
 
-// isVerdict reports whether err is an answer of a scanner.
-func isVerdict(err error) bool {
-	_, answered := errors.AsType[*answerError](err)
-	return err == nil || answered
-}
-
-// leave returns the connection.
-func (s *stream) leave(err error) error {
+// leave returns the connection, and notes what an error says of the scanner, unless nobody needs the
+// verdict any more.
+func (s *stream) leave(err error, canceled bool) error {
 	s.stop()
 	at := s.at
 	s.at = nil
-	return at.leave(err)
+	err = at.leave(err)
+	s.exit()
+	answer, answered := errors.AsType[*answerError](err)
+	switch {
+	case answered && answer.sick():
+		at.s.noteSick(answer)
+	case err != nil && !answered && !canceled:
+		s.c.watch(at.s, err)
+	}
+	return err
 }
 
 // close closes the connection in the middle of a body.
@@ -191,6 +201,32 @@ func (s *stream) close() {
 		s.at.Close()
 		s.at = nil
 	}
+	s.exit()
+}
+
+// enter takes a place for a body that is still arriving, and reports whether there is one.
+func (s *stream) enter(ctx context.Context, at *scanner) bool {
+	if !at.gate.Stream(s.who) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, at.timeout)
+	defer cancel()
+	if err := at.gate.Take(ctx, s.who); err != nil {
+		at.gate.EndStream(s.who)
+		return false
+	}
+	s.held = at
+	return true
+}
+
+// exit gives the place back.
+func (s *stream) exit() {
+	if s.held == nil {
+		return
+	}
+	s.held.gate.Give(s.who)
+	s.held.gate.EndStream(s.who)
+	s.held = nil
 }
 
 // finish stores the verdict.

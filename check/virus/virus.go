@@ -20,6 +20,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path"
 	"slices"
@@ -87,11 +88,14 @@ func New(cfg Config, memory build.Memory) (*Check, error) {
 	c := &Check{skip: cfg.Skip.Or("image/*", "audio/*", "video/*"), remember: cfg.Remember.Or(time.Hour), largest: cfg.Largest.Or(64 << 20), memory: memory, hashes: map[[sha256.Size]byte]string{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	timeout := cfg.Timeout.Or(30 * time.Second)
-	if timeout == 0 {
+	switch {
+	case timeout == 0:
 		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its connections forever"))
+	case cfg.Connections.Off():
+		return nil, setting.At("connections", errors.New("off: no scanner could be asked"))
 	}
 	for i, at := range cfg.Clamd {
-		s, err := newScanner(at, timeout, cfg.Sessions.Or(8))
+		s, err := newScanner(at, timeout, cfg.Connections.Or(32), cfg.Sessions.Or(8))
 		if err != nil {
 			return nil, setting.At(fmt.Sprintf("clamd[%d]", i), err)
 		}
@@ -153,22 +157,10 @@ func (c *Check) Categories() []filter.Category {
 	return []filter.Category{{Name: "virus"}, {Name: filter.Unread}}
 }
 
-// Wants implements [filter.Check]: bodies in both directions. For skipped types only the hash
-// is looked up in the lists.
+// Wants implements [filter.Check]: bodies in both directions. Those of skipped types are wanted for
+// their first bytes, which say whether they are what they are called.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
-	return s == filter.RequestBody || s == filter.ResponseBody && (len(c.hashes) > 0 || !c.skips(t))
-}
-
-// skips reports whether responses of this type are not scanned.
-func (c *Check) skips(t *filter.Transaction) bool {
-	if t.Response == nil {
-		return false
-	}
-	typ := t.Content().Type()
-	return slices.ContainsFunc(c.skip, func(skip string) bool {
-		ok, _ := path.Match(skip, typ)
-		return ok
-	})
+	return s == filter.RequestBody || s == filter.ResponseBody
 }
 
 // Find implements [filter.Check].
@@ -183,7 +175,11 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if b.Len() == 0 {
 		return dst, nil
 	}
-	name, over, err := c.verdict(ctx, b, s == filter.ResponseBody && c.skips(t))
+	skipped := s == filter.ResponseBody && b.Is(c.skip)
+	if skipped && len(c.hashes) == 0 && !content.HasTaker(b, c) {
+		return dst, nil
+	}
+	name, over, err := c.verdict(ctx, t.Client.Addr, b, skipped)
 	if !over {
 		b.Wait.AwaitEnd()
 		if why := b.Wait.Unkept(); why != content.AllRead {
@@ -197,18 +193,28 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		}
 		return append(dst, f), nil
 	}
-	if name != "" {
+	switch {
+	case name == "":
+	case isUnread(name):
+		dst = append(dst, filter.Finding{Check: "virus", Category: filter.Unread, Evidence: "not scanned: clamd says " + name})
+	default:
 		dst = append(dst, filter.Finding{Check: "virus", Category: "virus", Evidence: name})
 	}
 	return dst, err
 }
 
+// isUnread reports whether clamd names, in place of a virus, why it did not look into a file (with
+// AlertExceedsMax and AlertEncrypted in clamd.conf).
+func isUnread(name string) bool {
+	return strings.HasPrefix(name, "Heuristics.Limits.Exceeded") || strings.HasPrefix(name, "Heuristics.Encrypted")
+}
+
 // verdict returns the virus in a body, "" for none; over is false while more of it must arrive. A
 // body whose scanner fails while it arrives is scanned again when it is complete, if the server
 // keeps it.
-func (c *Check) verdict(ctx context.Context, b *content.Body, skipped bool) (name string, over bool, err error) {
+func (c *Check) verdict(ctx context.Context, who netip.Addr, b *content.Body, skipped bool) (name string, over bool, err error) {
 	if !b.Available() || content.HasTaker(b, c) {
-		s, err := c.stream(ctx, b, skipped)
+		s, err := c.stream(ctx, who, b, skipped)
 		failed := s != nil && s.failed()
 		switch {
 		case s == nil: // the body was forgotten
@@ -225,7 +231,7 @@ func (c *Check) verdict(ctx context.Context, b *content.Body, skipped bool) (nam
 			return s.name, s.over, s.err
 		}
 	}
-	name, err = c.scanHeld(ctx, b, skipped)
+	name, err = c.scanHeld(ctx, who, b, skipped)
 	c.count(err)
 	return name, true, err
 }
@@ -268,7 +274,7 @@ func (c *Check) count(err error) {
 }
 
 // scanHeld returns the virus in a complete body, "" for none.
-func (c *Check) scanHeld(ctx context.Context, b *content.Body, skipped bool) (string, error) {
+func (c *Check) scanHeld(ctx context.Context, who netip.Addr, b *content.Body, skipped bool) (string, error) {
 	hash := sha256.New()
 	n := int64(0)
 	for p, err := range b.Blocks() {
@@ -289,14 +295,22 @@ func (c *Check) scanHeld(ctx context.Context, b *content.Body, skipped bool) (st
 	if !ok && len(c.scanners) > 0 {
 		err := c.tooLarge(n)
 		if err == nil {
-			name, err = c.scan(ctx, func(s *scanner) (string, error) { return s.scan(ctx, b) })
+			name, err = c.scan(ctx, func(s *scanner) (string, error) {
+				ctx, cancel := context.WithTimeout(ctx, s.timeout)
+				defer cancel()
+				if err := s.take(ctx, who); err != nil {
+					return "", err
+				}
+				defer s.gate.Give(who)
+				return s.scan(ctx, b)
+			})
 		}
 		if err != nil {
 			return "", err
 		}
 		c.learn(ctx, sum, name)
 	}
-	if f := c.newFiles(ctx, b); f != nil && name == "" {
+	if f := c.newFiles(ctx, who, b); f != nil && name == "" {
 		defer f.close()
 		for p, err := range b.Blocks() {
 			if err != nil {
@@ -343,9 +357,10 @@ func memoryKey(sum [sha256.Size]byte) [16]byte {
 	return [16]byte(whole[:16])
 }
 
-// scan calls ask for one scanner after another, except those that do not answer.
+// scan calls ask for one scanner after another, except those that do not answer. What one of them
+// says of the body counts; what it says of itself does not.
 func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (name string, err error) {
-	for _, s := range c.scanners {
+	for _, s := range c.order() {
 		if away := s.errAway(); away != nil {
 			err = errors.Join(err, away)
 			continue
@@ -358,11 +373,14 @@ func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (n
 		}
 		answer, answered := errors.AsType[*answerError](failure)
 		_, unread := errors.AsType[*unreadError](failure)
-		if answered && answer.final() || unread || ctx.Err() != nil {
+		switch {
+		case unread || ctx.Err() != nil:
 			return "", failure // the other scanners would answer the same
-		}
-		if !answered {
+		case errors.As(failure, new(*noPlaceError)):
+		case !answered:
 			c.watch(s, failure)
+		case answer.sick():
+			s.noteSick(answer)
 		}
 		err = errors.Join(err, failure)
 	}

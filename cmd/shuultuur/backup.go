@@ -1,11 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
+	contents "shuultuur/admin/backup"
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/atomicfile"
 )
@@ -15,65 +17,73 @@ Writes what people have made into one file: the settings and the files that they
 name in the same folder, the root certificate with its key, and the data folder:
 accounts, the audit log, versions of the settings, changes of lists, alerts,
 votes and keys. What can be fetched or made again is not in it, nor what is on
-record of people's browsing. OUT holds secrets: keep it where nobody else reads.`
+record of people's browsing. It says what it holds, and which files it left out.
+OUT holds secrets: keep it where nobody else reads, or encrypt it in the format of
+age. -passphrase names a file with the passphrase ("-" for standard input).`
 
 const restoreHelp = `
 Puts back what "shuultuur backup" wrote, to the settings file -config and beside
-it. The gateway must not run. What is there is replaced.`
+it, with the owners and modes that the files had. The gateway must not run. What
+is there is replaced; then the settings are checked. -passphrase names a file with
+the passphrase of an encrypted backup ("-" for standard input).`
 
 // backup writes a backup.
 func backup(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "backup", "[-config FILE] OUT", backupHelp)
+	f, parse := flags(e, "backup", "[-config FILE] [-passphrase FILE] OUT", backupHelp)
 	config := f.String("config", "", "settings `file` of the gateway")
+	secret := f.String("passphrase", "", "`file` with the passphrase that encrypts OUT")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	if e.at != nil {
-		err := e.needs(f)
-		var data []byte
-		if err == nil {
-			data, err = e.at.Backup(ctx)
-		}
-		if err == nil {
-			err = atomicfile.WriteBytes(f.Arg(0), 0o600, data)
-		}
-		if err != nil {
-			return fail(e, err)
-		}
-		return 0
+	var c contents.Contents
+	passphrase, err := contents.Passphrase(e.stdin, *secret)
+	if err == nil && e.at != nil {
+		err = e.needs(f)
 	}
-	var left []string
-	err := atomicfile.Write(f.Arg(0), 0o600, func(w *os.File) (err error) {
-		left, err = configuration.Backup(w, askedFile(*config))
-		return err
-	})
+	if err == nil {
+		err = atomicfile.Write(f.Arg(0), 0o600, func(w *os.File) error {
+			return contents.Encrypted(w, passphrase, func(w io.Writer) (err error) {
+				if e.at == nil {
+					c, err = configuration.Backup(w, askedFile(*config))
+					return err
+				}
+				data, err := e.at.Backup(ctx)
+				_, failed := w.Write(data)
+				return errors.Join(err, failed)
+			})
+		})
+	}
 	if err != nil {
 		return fail(e, err)
 	}
-	for _, l := range left {
+	for _, what := range c.Held {
+		fmt.Fprintf(e.stdout, "holds %s\n", what)
+	}
+	for _, l := range c.Left {
 		fmt.Fprintf(e.stderr, "not in the backup: %s\n", printable(l))
 	}
 	return 0
 }
 
 // restore restores a backup.
-func restore(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "restore", "[-config FILE] BACKUP", restoreHelp)
+func restore(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "restore", "[-config FILE] [-passphrase FILE] BACKUP", restoreHelp)
 	config := f.String("config", "shuultuur.yaml", "settings `file` to write")
+	secret := f.String("passphrase", "", "`file` with the passphrase of BACKUP")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	in, err := os.Open(f.Arg(0))
+	plain, err := contents.OpenFile(f.Arg(0), e.stdin, *secret)
 	if err != nil {
 		return fail(e, err)
 	}
-	defer in.Close()
-	names, err := configuration.Restore(bufio.NewReader(in), *config)
+	defer plain.Close()
+	names, err := configuration.Restore(plain, *config)
 	for _, n := range names {
 		fmt.Fprintln(e.stdout, printable(n))
 	}
 	if err != nil {
 		return fail(e, err)
 	}
-	return 0
+	return check(ctx, e, []string{*config})
 }

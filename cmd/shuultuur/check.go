@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"shuultuur/engine"
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/datadir"
+	"shuultuur/lib/handover"
 )
 
 const checkHelp = `
@@ -21,15 +23,19 @@ name, compiles the lists, and names each mistake by file, line and key. Nothing
 is started and nothing that runs is touched. The exit status is 0 when the
 gateway could start with them.
 
+With -as, FILE is checked as if it were that file, beside which relative paths
+are: for tools that check a copy before they put it into place.
+
 With -running it asks instead whether the gateway of these settings runs and
 accepts connections, as health checks do. With -at, the gateway elsewhere says
 whether it could use FILE and what that would have altered in the last day; or
 with -running, whether it serves and what it finds wrong.`
 
 func check(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "check", "[-running] [-config FILE | FILE]", checkHelp)
+	f, parse := flags(e, "check", "[-running] [-as FILE] [-config FILE | FILE]", checkHelp)
 	config := f.String("config", "", "settings `file`")
 	running := f.Bool("running", false, "check whether the gateway runs")
+	as := f.String("as", "", "the `file` whose place it is to take")
 	if status := parse(args, 0, 1); status >= 0 {
 		return status
 	}
@@ -44,7 +50,12 @@ func check(ctx context.Context, e env, args []string) int {
 	if *running {
 		return checkRunning(ctx, e, file)
 	}
-	engine, closeEngine, err := engine.Explain(ctx, file)
+	s, err := configuration.ReadAs(file, cmp.Or(*as, file))
+	if err != nil {
+		fmt.Fprintln(e.stderr, e.named(err.Error()))
+		return 1
+	}
+	engine, closeEngine, err := engine.Try(ctx, s)
 	if err != nil {
 		fmt.Fprintln(e.stderr, e.named(err.Error()))
 		return 1
@@ -124,7 +135,7 @@ func checkRunning(ctx context.Context, e env, file string) int {
 		}
 		err = nil
 		for _, a := range s.Listen.Proxy {
-			if !accepts(ctx, string(a)) {
+			if !handover.Accepts(ctx, string(a)) {
 				err = fmt.Errorf("nothing accepts connections at %s", a)
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	released "shuultuur/lib/release"
 	"shuultuur/test/peer"
@@ -167,11 +169,43 @@ policies: [{name: mine, rules: [{name: no, action: block, host: [blocked.example
 	}
 }
 
+// TestCheckOfACopyElsewhere: tools check a copy in a folder of theirs before they put it into place.
+func TestCheckOfACopyElsewhere(t *testing.T) {
+	const text = "listen: {proxy: 127.0.0.1:8080, admin: off}\ndata: data\nlists: {own: {path: own.txt, format: domains, category: own}}\npolicies: [{name: mine}]\n"
+	settingsIn(t, text)
+	if err := os.WriteFile("own.txt", []byte("blocked.example\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	good, bad := filepath.Join(elsewhere, "good"), filepath.Join(elsewhere, "bad")
+	for file, text := range map[string]string{good: text, bad: text + "nonsense: 1\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{good}, 1, "own.txt"}, // beside the copy there is no list
+		{[]string{"-as", "shuultuur.yaml", good}, 0, "good"},
+		{[]string{"-as", "shuultuur.yaml", bad}, 1, "shuultuur.yaml:5"},
+		{[]string{"-as", "shuultuur.yaml", bad + "x"}, 1, "cannot read the settings"},
+		{[]string{"-as", "new.yaml", good}, 0, "good"}, // it need not be there yet
+	} {
+		status, out, errs := callAs(t, append([]string{"check"}, tt.args...)...)
+		if status != tt.status || !strings.Contains(out+errs, tt.want) {
+			t.Errorf("check %q: status %d, want %d; %s%s, want %q in it", tt.args, status, tt.status, out, errs, tt.want)
+		}
+	}
+}
+
 func TestWhyAndHealthCheckAskTheGatewayThatRuns(t *testing.T) {
 	asked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/pause" {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(`[{"who":"","until":"2199-01-01T00:00:00Z"}]`))
+			_, _ = fmt.Fprintf(w, `[{"who":"","until":%q}]`, time.Now().Add(time.Hour).Format(time.RFC3339))
 		}
 	}))
 	defer asked.Close()

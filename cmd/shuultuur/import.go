@@ -33,7 +33,7 @@ func importText() string {
 	for _, p := range importer.Programs {
 		text += fmt.Sprintf("%-18s %s\n", p.Name+" "+p.Path, p.Reads)
 	}
-	return text + "\nThe exit status is 1 when the settings do not pass \"shuultuur check\"."
+	return text + "\nThe exit status is 1 when the settings do not pass \"shuultuur check\", and 3 when they\nallow something that was refused; the report begins with what that is."
 }
 
 func importCommand(ctx context.Context, e env, args []string) int {
@@ -70,14 +70,14 @@ func importCommand(ctx context.Context, e env, args []string) int {
 		return fail(e, fmt.Errorf("the settings need a hand before they can be used:\n%w", err))
 	}
 	done()
-	fmt.Fprintf(e.stdout, e.named("They are good: shuultuur run %s\n"), file)
+	fmt.Fprint(e.stdout, r.Consequences(fmt.Sprintf(e.named("They are good: shuultuur run %s\n"), file)))
 	if *compare != "" {
-		return compareImport(ctx, e, rest[0], rest[1], file, *compare)
+		return cmp.Or(compareImport(ctx, e, rest[0], rest[1], file, *compare), r.Status())
 	}
 	if *beside {
 		return runBeside(ctx, e, file)
 	}
-	return 0
+	return r.Status()
 }
 
 // compareImport judges the requests of a log by the other program's rules and
@@ -132,7 +132,7 @@ func lintImport(ctx context.Context, e env, program, path string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	return finishText(e, r.Text)
+	return cmp.Or(finishText(e, r.Text), r.Status())
 }
 
 func finishText(e env, write func(io.Writer) error) int {

@@ -18,6 +18,7 @@ import (
 
 	"shuultuur/engine/configuration"
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 	"shuultuur/resolver"
 	"shuultuur/tool/load"
 	"shuultuur/tool/replay"
@@ -140,7 +141,7 @@ func (r *replayFlags) check(f *flag.FlagSet) error {
 		return fmt.Errorf("-seconds must be between 0 and %g", load.MaxDuration.Seconds())
 	}
 	var err error
-	if r.nobody, err = netip.ParseAddr(r.client); err != nil {
+	if r.nobody, err = setting.Client(r.client); err != nil {
 		return fmt.Errorf("-client %q is not an address", r.client)
 	}
 	r.send.Duration = time.Duration(r.seconds * float64(time.Second))

@@ -5,16 +5,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"shuultuur/admin/home"
 	"shuultuur/engine/starter"
 	"shuultuur/gateway"
 	"shuultuur/lib/handover"
+	"shuultuur/lib/logwriter"
 	"shuultuur/lib/platform"
 )
 
@@ -48,8 +48,12 @@ func run(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
+	lines := logwriter.New(e.stderr)
+	defer lines.Close()
+	e.stderr = lines
 	log := slog.New(slog.NewTextHandler(e.stderr, nil))
 	w := newWatcher(log)
+	limitMemory(log)
 	sockets, before, err := handover.Inherit()
 	if err != nil {
 		return fail(e, err)
@@ -106,7 +110,7 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 		w.follow(fctx, func() { left.Store(true); unwatch() })
 	}()
 	go remark(watch, w.g)
-	go w.boss.Watch(watch, func() bool { return accepts(watch, w.g.ProxyAddr()) })
+	go w.boss.Watch(watch, func() bool { return handover.Accepts(watch, w.g.ProxyAddr()) })
 	err := w.g.Run(ctx)
 	if !left.Load() {
 		_ = w.boss.Send("STOPPING=1")
@@ -118,6 +122,17 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 	}
 	w.log.Info("stopped")
 	return 0
+}
+
+// limitMemory has the collector keep to the memory that control groups allow, unless the environment
+// says how much: the kernel would end the process for what the collector could have freed.
+func limitMemory(log *slog.Logger) {
+	limit := platform.MemoryLimit()
+	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetMemoryLimit(limit / 10 * 9) // the rest is for what the collector does not count, such as sockets
+	log.Info("the memory of this process is limited", "bytes", limit)
 }
 
 func welcome(e env, g *gateway.Gateway, file string) {
@@ -154,18 +169,3 @@ func offerSetup(e env, g *gateway.Gateway, file string) {
 
 // digAddr returns the name server's address in the syntax of dig(1).
 func digAddr(g *gateway.Gateway) string { return strings.Replace(g.DNSAddr(), ":", " -p ", 1) }
-
-// accepts reports whether a connection to addr can be made. An address that the machine has lost
-// is no reason to restart the program, which serves at the others, and there when it is back.
-func accepts(ctx context.Context, addr string) bool {
-	if !handover.Here(addr) {
-		return true
-	}
-	d := net.Dialer{Timeout: 5 * time.Second}
-	c, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
-}

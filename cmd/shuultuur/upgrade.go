@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -25,13 +23,15 @@ those of the service where this folder has none) start the program that now stan
 sockets over: no connection is refused and no query is lost. The old process
 serves the clients that are connected until they leave, for an hour at most.
 When the new program cannot start with the settings, it says why and everything
-stays as it is.
+stays as it is. So does a container, which ends with its first process: it is
+replaced by one of the new image.
 
 SIGUSR2 does the same; so does SIGHUP when the program has changed.`
 
 func upgrade(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "upgrade", "[-config FILE | FILE]", upgradeHelp)
+	f, parse := flags(e, "upgrade", "[-wait TIME] [-config FILE | FILE]", upgradeHelp)
 	config := f.String("config", "", "settings `file`")
+	wait := f.Duration("wait", 5*time.Minute, "how long the running gateway may `take` to answer")
 	if status := parse(args, 0, 1); status >= 0 {
 		return status
 	}
@@ -50,12 +50,15 @@ func upgrade(ctx context.Context, e env, args []string) int {
 	if err := askToHandOver(before.Process); err != nil {
 		return fail(e, fmt.Errorf("asking process %d to hand over: %w", before.Process, err))
 	}
+	late := time.After(*wait)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return fail(e, ctx.Err())
+		case <-late:
+			return fail(e, fmt.Errorf("process %d has not handed over within %s; its log may say why, and -wait waits longer", before.Process, *wait))
 		case <-tick.C:
 		}
 		now, err := configuration.HolderOf(file)
@@ -73,45 +76,23 @@ func upgrade(ctx context.Context, e env, args []string) int {
 	}
 }
 
-// A program is the executable file of this process.
-type program struct {
-	path string
-	was  os.FileInfo
-}
-
-func thisProgram() program {
-	path, err := os.Executable()
-	if err != nil { // without /proc
-		if path, err = exec.LookPath(os.Args[0]); err != nil {
-			return program{}
-		}
-		if path, err = filepath.Abs(path); err != nil {
-			return program{}
-		}
-	}
-	info, _ := os.Stat(path)
-	return program{path, info}
-}
-
-// changed reports whether the file has been replaced.
-func (p program) changed() bool {
-	now, err := os.Stat(p.path)
-	return err == nil && p.was != nil && (!os.SameFile(now, p.was) || now.Size() != p.was.Size() || !now.ModTime().Equal(p.was.ModTime()))
-}
-
 // A watcher handles signals and supervision of a running gateway.
 type watcher struct {
 	g    *gateway.Gateway
 	log  *slog.Logger
 	boss handover.Supervisor
-	self program
+	self handover.Program
 	// signals that a gateway handles; unhandled, they would end the process.
 	signals chan os.Signal
+	// pipes takes the signal of a log that nobody reads any more, which would end the process; the
+	// write fails instead. Nobody receives from it.
+	pipes chan os.Signal
 }
 
 func newWatcher(log *slog.Logger) *watcher {
-	w := &watcher{log: log, boss: handover.NewSupervisor(), self: thisProgram(), signals: make(chan os.Signal, 2)}
+	w := &watcher{log: log, boss: handover.NewSupervisor(), self: handover.ThisProgram(), signals: make(chan os.Signal, 2), pipes: make(chan os.Signal, 1)}
 	signal.Notify(w.signals, syscall.SIGHUP, handOver)
+	signal.Notify(w.pipes, syscall.SIGPIPE)
 	return w
 }
 
@@ -124,9 +105,9 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 		case <-ctx.Done():
 			return
 		case s := <-w.signals:
-			if s == handOver || w.self.changed() {
-				w.log.Info("handing over", "to", w.self.path, "because", s.String())
-				process, err := w.g.Upgrade(ctx, w.self.path, os.Args[1:])
+			if s == handOver || w.self.Changed() {
+				w.log.Info("handing over", "to", w.self.Path, "because", s.String())
+				process, err := w.g.Upgrade(ctx, w.self.Path, os.Args[1:])
 				if err == nil {
 					w.log.Info("another process serves; this one finishes its connections", "process", process)
 					left()

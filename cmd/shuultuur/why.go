@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	reasons "shuultuur/admin/why"
 	"shuultuur/engine"
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
 )
 
 const whyHelp = `
@@ -134,11 +134,11 @@ func printAnswer(e env, x interface{ print(io.Writer) error }, action string, as
 }
 
 func (q question) ask(ctx context.Context, e env) (*explanation, error) {
-	addr, err := netip.ParseAddr(q.client)
+	addr, err := setting.Client(q.client)
 	if err != nil {
 		return nil, fmt.Errorf("-client %q is not an address", q.client)
 	}
-	ask := reasons.Question{URL: q.url, As: q.as, Client: addr.Unmap(), User: q.user, Method: q.method, Referer: q.referer, Agent: q.agent, Type: q.contentType}
+	ask := reasons.Question{URL: q.url, As: q.as, Client: addr, User: q.user, Method: q.method, Referer: q.referer, Agent: q.agent, Type: q.contentType}
 	if q.groups != "" {
 		ask.Groups = strings.Split(q.groups, ",")
 	}

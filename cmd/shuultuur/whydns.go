@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 )
 
 // nameExplanation is the output of "why -dns -json", as explanation is for a
@@ -43,7 +43,7 @@ func (q question) name(ctx context.Context, e env, asJSON bool) int {
 }
 
 func (q question) askName(ctx context.Context) (*nameExplanation, error) {
-	addr, err := netip.ParseAddr(q.client)
+	addr, err := setting.Client(q.client)
 	if err != nil {
 		return nil, fmt.Errorf("-client %q is not an address", q.client)
 	}

@@ -183,7 +183,12 @@ func TestGzipMembers(t *testing.T) {
 		{"rubbish after", append(bytes.Clone(one), "rubbish"...), "one ", false},
 		{"one byte after", append(bytes.Clone(one), 0), "one ", false},
 		{"no gzip", []byte("hello, world"), "", true},
-		{"checksum", append(bytes.Clone(one[:len(one)-8]), 0, 0, 0, 0, 4, 0, 0, 0), "one ", true},
+		// Browsers show these.
+		{"another checksum", append(bytes.Clone(one[:len(one)-8]), 0, 0, 0, 0, 4, 0, 0, 0), "one ", false},
+		{"a second member behind another checksum", append(append(bytes.Clone(one[:len(one)-8]), 0, 0, 0, 0, 4, 0, 0, 0), two...), "one two", false},
+		{"no trailer", one[:len(one)-8], "one ", false},
+		{"half a trailer", one[:len(one)-3], "one ", false},
+		{"cut in a block", one[:len(one)-9], "one ", true},
 		{"all header fields", append([]byte("\x1f\x8b\x08\x1f\x00\x00\x00\x00\x00\x03\x02\x00xyname\x00comment\x00hc"), one[10:]...), "one ", false},
 		{"nothing", nil, "", true},
 	} {

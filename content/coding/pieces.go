@@ -1,6 +1,10 @@
 package coding
 
-import "shuultuur/content/limit"
+import (
+	"bytes"
+
+	"shuultuur/content/limit"
+)
 
 // Pieces are the bytes of a body as received. They are read by streams, each of which is a pass over
 // them. The zero Pieces are those of a body that has not begun.
@@ -12,7 +16,11 @@ type Pieces struct {
 	done      bool
 	forgotten bool // some were dropped: a pass that begins now lacks them
 	why       limit.Reason
+	claim     claim
 }
+
+// All returns the pieces that were not forgotten. They must not be changed.
+func (b *Pieces) All() [][]byte { return b.pieces }
 
 // Append adds a piece. It is not copied.
 func (b *Pieces) Append(p []byte) {
@@ -23,8 +31,13 @@ func (b *Pieces) Append(p []byte) {
 	b.len += int64(len(p))
 }
 
-// Forget drops the pieces, which all streams have read.
+// Forget drops the pieces, which all streams have read. It copies the few bytes of a body whose
+// codings are still in doubt.
 func (b *Pieces) Forget() {
+	if b.keeps() {
+		b.pieces = append(b.pieces[:0], bytes.Join(b.pieces, nil))
+		return
+	}
 	b.forgotten = b.forgotten || len(b.pieces) > 0
 	clear(b.pieces)
 	b.pieces = b.pieces[:0]
@@ -32,6 +45,10 @@ func (b *Pieces) Forget() {
 		b.pieces = nil
 	}
 }
+
+// keeps reports whether Forget leaves the bytes so far, as one piece, for the passes that cannot
+// begin before it is known which codings the body has.
+func (b *Pieces) keeps() bool { return b.claim == doubted && b.len < mostTried && len(b.pieces) > 0 }
 
 // Finish says that no piece follows.
 func (b *Pieces) Finish() { b.done = true }
@@ -60,6 +77,7 @@ func (b *Pieces) Unread() limit.Reason { return b.why }
 
 // Reset prepares b for another body.
 func (b *Pieces) Reset() {
+	b.claim = believed
 	b.Forget()
 	*b = Pieces{pieces: b.pieces}
 }

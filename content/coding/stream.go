@@ -140,6 +140,14 @@ func (s *Stream) Pull() ([]byte, error) {
 		return nil, s.err
 	}
 	if !s.opened {
+		if len(s.codings) > 0 && s.in.claim == doubted {
+			if s.in.settle(s.codings); s.in.claim == doubted {
+				return nil, nil
+			}
+		}
+		if s.in.claim == refuted {
+			s.codings = nil
+		}
 		s.opened = true
 		if s.err = s.open(); s.err != nil {
 			return nil, s.err
@@ -165,7 +173,7 @@ func (s *Stream) Pull() ([]byte, error) {
 func (s *Stream) Reason() limit.Reason {
 	switch {
 	case errors.Is(s.err, limit.ErrBomb):
-		return limit.TooLarge
+		return limit.Bomb
 	case errors.Is(s.err, errMemory):
 		return limit.NoCapacity
 	case !s.given:
@@ -277,7 +285,12 @@ func (s *Stream) Close() {
 }
 
 // Forget drops the pieces.
-func (s *Stream) Forget() { s.at, s.left = 0, nil }
+func (s *Stream) Forget() {
+	s.at, s.left = 0, nil
+	if s.opened && s.in.keeps() {
+		s.at = 1
+	}
+}
 
 // Reset closes s and prepares it for a pass over in.
 func (s *Stream) Reset(in *Pieces, codings []Coding) {

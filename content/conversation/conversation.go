@@ -14,7 +14,7 @@ import (
 // A Message is one message of a conversation.
 type Message struct {
 	Text    bool         // according to its frame; others may contain text too
-	Control bool         // close, ping and the like, without content
+	Control bool         // close, ping and the like; Data is their text
 	Data    []byte       // decoded; valid until the next call
 	Aside   []byte       // of an event: its other lines, which a page shows if it displays the raw stream
 	Unread  limit.Reason // why Data is incomplete
@@ -34,6 +34,25 @@ type Framer interface {
 }
 
 var (
-	errFrame = errors.New("malformed WebSocket frame")
-	errGRPC  = errors.New("malformed gRPC message")
+	errFrame     = errors.New("a WebSocket frame has an impossible length")
+	errReserved  = errors.New("a WebSocket frame uses a reserved bit or opcode that was not agreed on")
+	errControl   = errors.New("a WebSocket control frame is unknown, too long or fragmented")
+	errFragments = errors.New("the fragments of WebSocket messages are mixed up")
+	errGRPC      = errors.New("malformed gRPC message")
+	errNoText    = errors.New("binary data where text belongs")
 )
+
+// A sniffer tells text from files, byte by byte. The zero sniffer is ready for use.
+type sniffer struct {
+	nul bool // the last byte was NUL
+}
+
+// isBinary reports whether text has no such byte (WHATWG MIME Sniffing, "binary data byte"). A NUL
+// between other bytes may be half a letter of UTF-16, which a script may read; two are not.
+func (s *sniffer) isBinary(c byte) bool {
+	before := s.nul
+	if s.nul = c == 0; s.nul {
+		return before
+	}
+	return c < ' ' && c != '\t' && c != '\n' && c != '\f' && c != '\r' && c != 0x1b
+}

@@ -140,6 +140,35 @@ func TestMalformedFrames(t *testing.T) {
 			t.Errorf("the malformed bytes %x were accepted", p)
 		}
 	}
+	for name, tt := range map[string]struct {
+		f    func() Framer
+		text string
+		ok   bool
+	}{
+		"events":                 {func() Framer { return &Events{} }, "data: a\x1b[31m\f\t\r\ndata: b\r\n\r\n", true},
+		"events in UTF-16":       {func() Framer { return &Events{} }, "d\x00a\x00:\x00a\x00\n\x00\n\x00", true},
+		"lines in UTF-16":        {func() Framer { return &Lines{} }, "\x00{\x00}\x00\n", true},
+		"events, a tape":         {func() Framer { return &Events{} }, "name\x00\x00", false},
+		"events, a program":      {func() Framer { return &Events{} }, "\x7fELF\x02\x01\x01\x00", false},
+		"events, then a program": {func() Framer { return &Events{} }, "data: a\n\nMZ\x90\x00\x03", false},
+		"lines":                  {func() Framer { return &Lines{} }, "{\"a\":1}\r\n\n[\t]\n", true},
+		"lines, an archive":      {func() Framer { return &Lines{} }, "PK\x03\x04", false},
+		"lines, then an archive": {func() Framer { return &Lines{} }, "{}\nPK\x03\x04", false},
+		"gRPC":                   {func() Framer { return &GRPC{} }, "\x00\x00\x00\x00\x02hi", true},
+		"gRPC, a program":        {func() Framer { return &GRPC{} }, "MZ\x90\x00\x03", false},
+	} {
+		for size := 1; size <= len(tt.text); size++ {
+			f, ok := tt.f(), true
+			for rest := tt.text; rest != "" && ok; {
+				n, _, _, err := f.Next([]byte(rest[:min(size, len(rest))]))
+				rest, ok = rest[n:], err == nil
+			}
+			if ok != tt.ok {
+				t.Errorf("%s, in pieces of %d bytes: accepted %t, want %t", name, size, ok, tt.ok)
+				break
+			}
+		}
+	}
 }
 
 func TestWindowText(t *testing.T) {
@@ -176,6 +205,10 @@ func TestWindowText(t *testing.T) {
 		{"not quite JSON", []string{`{"a":"b"`}, " b a b a "},
 		{"protobuf", []string{string(proto(1, 150, 2, "some text", 3, string(proto(1, "inner", 2, "\x00\x01", 4, string(proto(9, "deep")))), 5, `{"j":"json"}`))}, " some text inner deep json j "},
 		{"binary", []string{"\x00\xff\xfe"}, " "},
+		{"codes of characters", []string{`{"m":[99,97,115,105,110,111]}`}, " casino m "},
+		{"codes in an object", []string{`{"m":{"0":99,"1":97,"2":115,"3":105,"4":110,"5":111}}`}, " casino m 0 1 2 3 4 5 "},
+		{"codes within more", []string{`["x",{"a":{"b":[112,111,107,101,114]}}]`}, " x poker a b "},
+		{"numbers that are no codes", []string{`{"m":[1,2,3,4,5,6],"n":[9e5,1.5,-3,70],"o":[65,66],"p":[],"q":[65,1,2,3,4,5,6,7,8,9,10]}`}, " m n o p q "},
 	} {
 		var w Window
 		for _, m := range c.messages {
@@ -330,6 +363,47 @@ func TestTextBesideMessages(t *testing.T) {
 		w.Add(c.f.Finish())
 		if got := w.AppendText(nil); !bytes.Contains(got, []byte(" porn ")) {
 			t.Errorf("%s: the window has the text %q", c.name, got)
+		}
+	}
+}
+
+// TestFramesBetweenMessagesHaveText: the reason of a close and what pings carry is read, whole or in
+// pieces, also within a message; bytes that are no text are not.
+func TestFramesBetweenMessagesHaveText(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame []byte
+		want  string
+	}{
+		"close":              {frame(0x88, true, []byte("\x03\xe8a casino")), "a casino"},
+		"close, not masked":  {frame(0x88, false, []byte("\x03\xe8a casino")), "a casino"},
+		"close of no reason": {frame(0x88, true, []byte("\x03\xe8")), ""},
+		"close of nothing":   {frame(0x88, true, nil), ""},
+		"close of a byte":    {frame(0x88, true, []byte("x")), ""},
+		"ping":               {frame(0x89, true, []byte("a casino")), "a casino"},
+		"pong":               {frame(0x8A, false, []byte("a casino")), "a casino"},
+		"ping of a number":   {frame(0x89, true, []byte{0, 1, 2, 3}), ""},
+		"ping of nothing":    {frame(0x89, false, nil), ""},
+	} {
+		for _, step := range []int{len(c.frame), 1} {
+			in := append(append(frame(0x01, true, []byte("half a ")), c.frame...), frame(0x80, true, []byte("message"))...)
+			var w WebSocket
+			var got []string
+			for len(in) > 0 {
+				n, m, whole, err := w.Next(in[:min(step, len(in))])
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if in = in[n:]; whole {
+					got = append(got, string(m.Data))
+					var win Window
+					if some, _ := win.Add(m); some != (len(m.Data) > 0) {
+						t.Errorf("%s: the window took text %v, want %v", name, some, len(m.Data) > 0)
+					}
+				}
+			}
+			if want := []string{c.want, "half a message"}; !slices.Equal(got, want) {
+				t.Errorf("%s in pieces of %d: %q, want %q", name, step, got, want)
+			}
 		}
 	}
 }

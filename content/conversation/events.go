@@ -16,11 +16,15 @@ type Events struct {
 	over  bool   // limit exceeded
 	begun bool   // the first line was read
 	cr    bool   // the previous line ended with CR
+	sniffer
 }
 
 // Next implements [Framer].
 func (e *Events) Next(p []byte) (n int, m Message, whole bool, err error) {
 	for i, c := range p {
+		if e.isBinary(c) {
+			return i, m, false, errNoText
+		}
 		if c == '\n' && e.cr {
 			e.cr = false
 			continue
@@ -81,7 +85,7 @@ func (e *Events) Finish() Message {
 		m.Unread = limit.TooLarge
 	}
 	// Keep nothing between events, which may be far apart.
-	*e = Events{begun: true, cr: e.cr}
+	*e = Events{begun: true, cr: e.cr, sniffer: e.sniffer}
 	return m
 }
 

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"slices"
 
 	"shuultuur/content/data"
 	"shuultuur/content/limit"
@@ -12,10 +13,14 @@ import (
 type Lines struct {
 	data []byte
 	over bool
+	sniffer
 }
 
 // Next implements [Framer].
 func (l *Lines) Next(p []byte) (n int, m Message, whole bool, err error) {
+	if slices.ContainsFunc(p, l.isBinary) {
+		return 0, m, false, errNoText
+	}
 	end := bytes.LastIndexByte(p, '\n') + 1
 	whole = end > 0
 	if !whole {
@@ -35,7 +40,7 @@ func (l *Lines) Finish() Message {
 	if l.over {
 		m.Unread = limit.TooLarge
 	}
-	*l = Lines{}
+	*l = Lines{sniffer: l.sniffer}
 	return m
 }
 

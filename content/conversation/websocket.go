@@ -28,6 +28,7 @@ type WebSocket struct {
 	left       uint64 // of the frame
 	at         uint64
 	data       []byte
+	aside      []byte // of a control frame, which may come within a message
 	window     []byte // of the decoder, as far as it is filled
 }
 
@@ -50,7 +51,7 @@ func (w *WebSocket) Next(p []byte) (n int, m Message, whole bool, err error) {
 		if w.left == 0 {
 			w.nHead = 0
 			if w.control {
-				return n, Message{Control: true}, true, nil
+				return n, w.endControl(), true, nil
 			}
 			if w.final {
 				return n, w.end(), true, nil
@@ -98,15 +99,19 @@ func (w *WebSocket) begin() error {
 	}
 	final := h[0]&0x80 != 0
 	switch {
-	case h[0]&0x30 != 0, h[0]&0x40 != 0 && (!w.Deflate || opcode == 0 || w.control), w.left>>63 != 0:
+	case h[0]&0x30 != 0, h[0]&0x40 != 0 && (!w.Deflate || opcode == 0 || w.control):
+		return errReserved
+	case w.left>>63 != 0:
 		return errFrame
 	case w.control:
 		if opcode > 10 || !final || w.left > 125 {
-			return errFrame
+			return errControl
 		}
 		return nil
-	case opcode > 2, opcode == 0 && w.opcode == 0, opcode != 0 && w.opcode != 0:
-		return errFrame
+	case opcode > 2:
+		return errReserved
+	case opcode == 0 && w.opcode == 0, opcode != 0 && w.opcode != 0:
+		return errFragments
 	case opcode != 0:
 		w.opcode, w.compressed = opcode, h[0]&0x40 != 0
 	}
@@ -119,6 +124,13 @@ func (w *WebSocket) payload(p []byte) int {
 	n := int(min(uint64(len(p)), w.left))
 	w.left -= uint64(n)
 	if w.control {
+		for i, c := range p[:n] {
+			if w.masked {
+				c ^= w.mask[(w.at+uint64(i))&3]
+			}
+			w.aside = append(w.aside, c)
+		}
+		w.at += uint64(n)
 		return n
 	}
 	keep := min(n, data.MostUnpacked-len(w.data))
@@ -132,6 +144,20 @@ func (w *WebSocket) payload(p []byte) int {
 	}
 	w.at += uint64(n)
 	return n
+}
+
+// endControl ends a control frame. Its content is shown to programs: the reason of a close, behind its
+// status, and what a ping and its answer carry.
+func (w *WebSocket) endControl() Message {
+	p := w.aside
+	w.aside = nil
+	if w.head[0]&0x0F == 8 {
+		p = p[min(2, len(p)):]
+	}
+	if !data.IsText(p) {
+		p = nil
+	}
+	return Message{Control: true, Text: true, Data: p}
 }
 
 // end ends a message.

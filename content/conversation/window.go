@@ -25,6 +25,8 @@ const (
 	placeAside = 2
 	placeRuns  = 3
 	placeCBOR  = 5
+
+	placeControl = 6 // of frames between messages
 )
 
 // A Window keeps the recent text of one direction of a conversation. The zero Window is empty.
@@ -54,8 +56,13 @@ type thread struct {
 // read.
 func (w *Window) Add(m Message) (some bool, why limit.Reason) {
 	w.apart = w.apart[:0]
-	if m.Control || len(m.Data)+len(m.Aside) == 0 {
+	if len(m.Data)+len(m.Aside) == 0 {
 		return false, m.Unread
+	}
+	if m.Control {
+		w.clock++
+		w.add(placeControl, m.Data)
+		return true, m.Unread
 	}
 	w.clock++
 	w.names = w.names[:0]
@@ -192,29 +199,39 @@ func (w *Window) Trim() {
 	for i := range w.threads {
 		t := &w.threads[i]
 		if over := len(t.text) - threadLen; over > 0 {
-			t.text = append(make([]byte, 0, threadLen), t.text[over:]...)
+			if cap(t.text) > 2*threadLen { // a long message was in it
+				t.text = append(make([]byte, 0, 2*threadLen), t.text[over:]...)
+			} else {
+				t.text = t.text[:copy(t.text, t.text[over:])]
+			}
 		}
 	}
 }
 
 // AppendText appends the text to dst, normalised as by [content.Body.Text].
 func (w *Window) AppendText(dst []byte) []byte {
-	start := len(dst)
 	dst = append(dst, ' ')
 	for i := range w.threads {
+		from := len(dst)
 		if p := w.threads[i].text; markup.HasMarkup(p) {
-			dst = append(content.AppendPage(dst, p), ' ')
+			dst = content.AppendPage(dst, p)
 		} else {
-			dst = append(prose.Normalise(dst, p), ' ')
+			dst = prose.Normalise(dst, p)
 		}
+		dst = single(dst, from)
 	}
-	dst = append(prose.Normalise(dst, w.apart), ' ')
-	n := start + 1
-	for _, c := range dst[n:] {
-		if c != ' ' || dst[n-1] != ' ' {
-			dst[n] = c
-			n++
-		}
+	if len(w.apart) > 0 {
+		from := len(dst)
+		dst = single(prose.Normalise(dst, w.apart), from)
 	}
-	return dst[:n]
+	return dst
+}
+
+// single leaves one blank at either end of the normalised text from a position on.
+func single(dst []byte, from int) []byte {
+	text := bytes.Trim(dst[from:], " ")
+	if len(text) == 0 {
+		return dst[:from]
+	}
+	return append(dst[:from+copy(dst[from:], text)], ' ')
 }

@@ -84,6 +84,7 @@ func (j *jsonWalker) value(place uint64, deep int) bool {
 
 func (j *jsonWalker) members(place uint64, deep int, open byte) bool {
 	j.i++
+	var codes charCodes
 	for {
 		j.space()
 		if j.i == len(j.p) {
@@ -91,6 +92,9 @@ func (j *jsonWalker) members(place uint64, deep int, open byte) bool {
 		}
 		switch c := j.p[j.i]; c {
 		case '}', ']':
+			if text := codes.end(); text != nil {
+				j.visit(place*31, text)
+			}
 			j.i++
 			return c == open+2
 		case ',':
@@ -107,10 +111,57 @@ func (j *jsonWalker) members(place uint64, deep int, open byte) bool {
 			j.visit(Names, key)
 			at += xxh3.Hash(key)
 		}
+		from := j.i
 		if !j.value(at, deep+1) {
 			return false
 		}
+		codes.add(j.p[from:j.i])
 	}
+}
+
+// charCodes are the values in an array or object, which may be the codes of characters.
+type charCodes struct {
+	text    []byte
+	n, said int // values, and those that are codes of text
+}
+
+// fewCodes is the number of numbers that may be letters by chance.
+const fewCodes = 4
+
+// add adds a value. Nothing is kept once it is certain that they are no codes.
+func (k *charCodes) add(value []byte) {
+	if k.n++; k.n > 8 && k.said*2 < k.n {
+		k.text = nil
+		return
+	}
+	r := rune(0)
+	for _, c := range value {
+		if c < '0' || c > '9' || r > utf8.MaxRune {
+			return
+		}
+		r = r*10 + rune(c-'0')
+	}
+	if r >= ' ' && r != 0x7F && utf8.ValidRune(r) {
+		k.text = utf8.AppendRune(k.text, r)
+		k.said++
+	}
+}
+
+// end returns the text of the codes, nil if they are none.
+func (k *charCodes) end() []byte {
+	if k.n < fewCodes || k.said*4 < k.n*3 || len(k.text) == 0 {
+		return nil
+	}
+	letters := 0
+	for _, c := range k.text {
+		if ascii.IsLetter(c) || c == ' ' || c >= utf8.RuneSelf {
+			letters++
+		}
+	}
+	if letters*4 < len(k.text)*3 {
+		return nil
+	}
+	return k.text
 }
 
 // str reads a string and decodes its escapes.

@@ -31,7 +31,7 @@ func readCBOR(s *Source, p []byte) limit.Reason {
 	})
 	f.Blank()
 	if work.Lost {
-		return limit.TooLarge
+		return limit.Intricate
 	}
 	return limit.AllRead
 }

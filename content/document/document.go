@@ -4,7 +4,8 @@
 // A [Reader] gets the decoded bytes of a document as they arrive, and writes its text to the flow of its
 // [Source]. What the document holds (a member of an archive, a part of a mail, an attached file) it
 // describes by a [media.Head] and hands to the body around it ([Outer]), which reads it like any other
-// body. PDF and office files are kept until they are complete, within the limits of the source.
+// body. PDF and office files are kept until they are complete, within the limits of the source; larger office
+// files are read as they come.
 package document
 
 import (
@@ -67,7 +68,7 @@ type Reader interface {
 // New returns the reader of a document in a format from [media.Members] on. fields says that a
 // multipart body begins with fields, as web archives do.
 func New(s *Source, how media.Format, fields bool) Reader {
-	w := &wholeReader{source: s, most: 16 << 20}
+	w := &wholeReader{source: s, most: int(s.Limits.Ends)}
 	if n := s.Limits.Whole; n > 0 {
 		w.most = int(n)
 	}
@@ -85,6 +86,8 @@ func New(s *Source, how media.Format, fields bool) Reader {
 		w.read = readPDF
 	default:
 		w.read = readArchive
+		w.most = min(w.most, limit.DefaultEnds) // a longer one can be read as it comes
+		return &officeReader{wholeReader: *w}
 	}
 	return w
 }

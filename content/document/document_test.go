@@ -69,6 +69,59 @@ func TestTextOfARealPDF(t *testing.T) {
 	}
 }
 
+// ledger counts memory that is taken from it.
+type ledger struct{ free, taken int64 }
+
+func (l *ledger) Acquire(n int64) bool {
+	if n > l.free-l.taken {
+		return false
+	}
+	l.taken += n
+	return true
+}
+
+func (l *ledger) Release(n int64) { l.taken -= n }
+
+// TestLongDocumentsAreReadAsTheSettingsSay: a document that is read from its end is read to the limit,
+// and what is longer than usual is counted.
+func TestLongDocumentsAreReadAsTheSettingsSay(t *testing.T) {
+	page, err := os.ReadFile("testdata/page.pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Replace(string(page), "%PDF-", strings.Repeat("% padding of a scanned page\n", 20<<20/28)+"%PDF-", 1)
+	if !strings.HasPrefix(string(page), "%PDF-") {
+		t.Fatal("the document does not begin as PDF does")
+	}
+	long = string(page) + "\n" + long[:20<<20] + "\n" + string(page)
+	for _, c := range []struct {
+		ends, free int64
+		want       content.Reason
+	}{
+		{0, 0, content.TooLarge}, {24 << 20, 64 << 20, content.AllRead}, {18 << 20, 64 << 20, content.TooLarge}, {24 << 20, 1 << 20, content.NoCapacity},
+	} {
+		l := &ledger{free: c.free}
+		var b content.Body
+		b.Reset(content.Describe("application/pdf", ""), content.Limits{Ends: c.ends, Text: l})
+		for at := 0; at < len(long); at += 1 << 20 {
+			b.Append([]byte(long[at:min(at+1<<20, len(long))]))
+			_ = b.Read(t.Context())
+		}
+		b.Finish()
+		_ = b.Read(t.Context())
+		if got := b.Unread(); got != c.want {
+			t.Errorf("%d MiB with a limit of %d MiB and %d MiB free: unread %q, want %q", len(long)>>20, c.ends>>20, c.free>>20, got, c.want)
+		}
+		if text, _ := b.Text(); c.want == content.AllRead && !strings.Contains(string(text), " casino ") {
+			t.Error("a long document was not read")
+		}
+		b.Release()
+		if l.taken != 0 {
+			t.Errorf("%d bytes are still counted after a document of %d MiB", l.taken, len(long)>>20)
+		}
+	}
+}
+
 func TestDocumentsThatAreNotRead(t *testing.T) {
 	locked := []byte(reading.Archive(t, "word/document.xml", "<w:t>x</w:t>"))
 	for i := range len(locked) - 4 { // the encryption flag in both headers
@@ -90,7 +143,7 @@ func TestDocumentsThatAreNotRead(t *testing.T) {
 		{"archive of programs", "application/zip", reading.Archive(t, "a.exe", "x"), content.Limits{}, content.AllRead},
 		{"half an archive", docx, reading.Archive(t, "word/document.xml", "<w:t>x</w:t>")[:60], content.Limits{}, content.Cut},
 		{"large archive", docx, reading.Archive(t, "word/document.xml", strings.Repeat("<w:t>x</w:t>", 1000)), content.Limits{Decoded: 2000}, content.TooLarge},
-		{"larger than what is kept", docx, strings.Repeat("PK\x03\x04", 1000), content.Limits{Whole: 1000}, content.TooLarge},
+		{"larger than what is kept, and no archive", docx, strings.Repeat("PK\x03\x04", 1000), content.Limits{Whole: 1000}, content.Cut},
 		{"pdf with a password", "application/pdf", strings.Replace(reading.PDF(""), "/Root", "/Encrypt 7 0 R/Root", 1), content.Limits{}, content.Encrypted},
 		{"plain pdf", "application/pdf", reading.PDF(""), content.Limits{}, content.AllRead},
 		{"unknown coding", "text/html", "", content.Limits{}, content.AllRead},
@@ -191,14 +244,14 @@ func TestDocumentsAreReadOrReported(t *testing.T) {
 		want            content.Reason // AllRead if the word is read
 	}{
 		{"forms in forms", "application/pdf", formsIn(reading.Limit("pdfForms")), content.AllRead},
-		{"too many of them", "application/pdf", formsIn(reading.Limit("pdfForms") + 1), content.TooLarge},
+		{"too many of them", "application/pdf", formsIn(reading.Limit("pdfForms") + 1), content.Intricate},
 		{"a long dictionary", "application/pdf", "%PDF-1.5\n1 0 obj<</Type/ObjStm/N 1/First 4/X(" + strings.Repeat("x", 5000) + ")>>stream\n3 0 <</Type/Page/Contents 2 0 R>>\nendstream endobj\n2 0 obj<<>>stream\n" + show + "\nendstream endobj\n", content.AllRead},
 		{"blanks before a stream", "application/pdf", page(strings.Repeat(" ", 40), show), content.AllRead},
 		{"a comment before a stream", "application/pdf", page("%"+strings.Repeat("c", 40)+"\n", show), content.AllRead},
 		{"many operands", "application/pdf", page("", "BT "+strings.Repeat("0 ", reading.Limit("pdfArgs"))+"(porn) Tj ET"), content.AllRead},
 		{"a long array", "application/pdf", page("", "BT ["+strings.Repeat("0 ", reading.Limit("pdfItems")-1)+"(porn)] TJ ET"), content.AllRead},
-		{"too long an array", "application/pdf", page("", "BT ["+strings.Repeat("0 ", reading.Limit("pdfItems"))+"(porn)] TJ ET"), content.TooLarge},
-		{"arrays too deep", "application/pdf", page("", "BT "+strings.Repeat("[", reading.Limit("pdfDepth")+1)+"(porn)"+strings.Repeat("]", reading.Limit("pdfDepth")+1)+" TJ ET"), content.TooLarge},
+		{"too long an array", "application/pdf", page("", "BT ["+strings.Repeat("0 ", reading.Limit("pdfItems"))+"(porn)] TJ ET"), content.Intricate},
+		{"arrays too deep", "application/pdf", page("", "BT "+strings.Repeat("[", reading.Limit("pdfDepth")+1)+"(porn)"+strings.Repeat("]", reading.Limit("pdfDepth")+1)+" TJ ET"), content.Intricate},
 		{"objects without their end", "application/pdf", "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>\n2 0 obj<<>>stream\n" + show + "\nendstream\n", content.AllRead},
 		{"the word stream in a string", "application/pdf", "%PDF-1.4\n3 0 obj<</X(stream)>>endobj\n1 0 obj<</Y(endstream stream)/Type/Page/Contents 2 0 R>>endobj\n4 0 obj(stream)\n2 0 obj<<>>stream\n" + show + "\nendstream endobj\n5 0 obj(endstream)endobj\n", content.AllRead},
 		{"a stream that names itself an object", "application/pdf", "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>endobj\n2 0 obj<<>>stream\n" + show + " 2 0 obj <<>> endobj\nendstream endobj\n", content.AllRead},
@@ -209,13 +262,13 @@ func TestDocumentsAreReadOrReported(t *testing.T) {
 		{"two objects of a number and no table", "application/pdf", page("", show) + "2 0 obj<<>>stream\n\nendstream endobj\n", content.AllRead},
 		{"objects changed by a later table", "application/pdf", page("", "") + "2 0 obj<<>>stream\n" + show + "\nendstream endobj\n", content.AllRead},
 		{"a long array of a script", "text/javascript", "x=[" + strings.Repeat("'abcdefgh ',", 2000) + "'po','rn'].join('')", content.AllRead},
-		{"too long an array of a script", "text/javascript", "x=[" + strings.Repeat("'abcdefgh ',", 20_000) + "'po','rn'].join('')", content.TooLarge},
+		{"too long an array of a script", "text/javascript", "x=[" + strings.Repeat("'abcdefgh ',", 20_000) + "'po','rn'].join('')", content.Intricate},
 		{"a long array that nothing joins", "text/javascript", "x=[" + strings.Repeat("'abcdefgh ',", 20_000) + "'porn']", content.AllRead},
 		{"templates in templates", "text/javascript", "x=" + strings.Repeat("`${", 60) + "`po${'rn'}`" + strings.Repeat("}`", 60), content.AllRead},
-		{"too many templates in templates", "text/javascript", "x=" + strings.Repeat("`${", 70) + "`po${'rn'}`" + strings.Repeat("}`", 70), content.TooLarge},
+		{"too many templates in templates", "text/javascript", "x=" + strings.Repeat("`${", 70) + "`po${'rn'}`" + strings.Repeat("}`", 70), content.Intricate},
 		{"RTF in deep groups", "application/rtf", `{\rtf1 ` + strings.Repeat("{", 100) + "porn" + strings.Repeat("}", 101), content.AllRead},
-		{"RTF in deep groups that differ", "application/rtf", `{\rtf1 ` + strings.Repeat("{", 100) + `\uc9\u120 {po}rn` + strings.Repeat("}", 101), content.TooLarge},
-		{"too many entities in a book", epub, reading.Archive(t, "a.xhtml", "<!DOCTYPE a ["+many.String()+"<!ENTITY z 'porn'>]><html>&z;</html>"), content.TooLarge},
+		{"RTF in deep groups that differ", "application/rtf", `{\rtf1 ` + strings.Repeat("{", 100) + `\uc9\u120 {po}rn` + strings.Repeat("}", 101), content.Intricate},
+		{"too many entities in a book", epub, reading.Archive(t, "a.xhtml", "<!DOCTYPE a ["+many.String()+"<!ENTITY z 'porn'>]><html>&z;</html>"), content.Intricate},
 	} {
 		var b content.Body
 		b.Reset(content.Describe(c.typ, ""), content.Limits{Scripts: true})

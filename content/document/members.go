@@ -36,9 +36,11 @@ const (
 
 var (
 	errMost      = errors.New("limit reached")
+	errDeep      = errors.New("too many archives in each other")
 	errGivenUp   = errors.New("given up")
 	errEncrypted = errors.New("encrypted member")
 	errMethod    = errors.New("unsupported compression method")
+	errNoRoom    = errors.New("no memory for its window")
 )
 
 // A memberReader reads an archive that arrives in pieces. The readers of archives pull, so
@@ -50,6 +52,11 @@ type memberReader struct {
 	end    bool
 	room   *int64 // decoded bytes left for all nested archives
 	why    limit.Reason
+	count  int // members that were read
+
+	// An office file or book has a map of where its members are that may show text. Others are not
+	// read.
+	office map[int64]bool
 
 	yield  func(struct{}) bool
 	resume func() (struct{}, bool)
@@ -138,10 +145,16 @@ func (m *memberReader) note(err error) {
 	}
 	switch {
 	case err == nil, err == io.EOF, errors.Is(err, errGivenUp):
-	case errors.Is(err, errMost), errors.Is(err, limit.ErrBomb):
+	case errors.Is(err, errMost):
 		m.why = limit.TooLarge
+	case errors.Is(err, errDeep):
+		m.why = limit.Intricate
+	case errors.Is(err, limit.ErrBomb):
+		m.why = limit.Bomb
 	case errors.Is(err, errEncrypted):
 		m.why = limit.Encrypted
+	case errors.Is(err, errNoRoom):
+		m.why = limit.NoCapacity
 	case errors.Is(err, errMethod), errors.Is(err, tar.ErrHeader):
 		m.why = limit.UnsupportedType
 	default:
@@ -203,30 +216,58 @@ func (m *memberReader) tar(r *bufio.Reader) error {
 func (m *memberReader) zip(r *bufio.Reader) error {
 	for n := 0; ; n++ {
 		var h [30]byte
+		at := m.in - int64(r.Buffered())
 		if _, err := io.ReadFull(r, h[:4]); err != nil {
 			return coding.Unexpected(err)
 		}
 		switch sig := string(h[:4]); {
+		case sig == zipDirectory && m.office != nil:
+			return m.directory(r)
 		case sig == zipDirectory, sig == zipEnd:
 			return nil
 		case n == 0 && (sig == zipSigned || sig == "PK00"):
 			continue
 		case sig != zipLocal:
 			return io.ErrUnexpectedEOF
-		case n > mostMembers:
+		case m.count > mostMembers:
 			return errMost
 		}
 		if _, err := io.ReadFull(r, h[4:]); err != nil {
 			return coding.Unexpected(err)
 		}
-		if err := m.zipMember(r, h[:]); err != nil {
+		if err := m.zipMember(r, h[:], at); err != nil {
 			return err
 		}
 	}
 }
 
-// zipMember reads the bytes after the fixed part of a local header.
-func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
+// directory reads the directory of a document, after its first signature (APPNOTE.TXT 4.3.12). By
+// it programs find the parts: one that may show text must have been read as such.
+func (m *memberReader) directory(r *bufio.Reader) error {
+	for {
+		var h [42]byte
+		if _, err := io.ReadFull(r, h[:]); err != nil {
+			return coding.Unexpected(err)
+		}
+		name := make([]byte, binary.LittleEndian.Uint16(h[24:]))
+		if _, err := io.ReadFull(r, name); err != nil {
+			return coding.Unexpected(err)
+		}
+		if at := int64(binary.LittleEndian.Uint32(h[38:])); mayShow(entryName(string(name))) && !m.office[at] {
+			return io.ErrUnexpectedEOF
+		}
+		if _, err := r.Discard(int(binary.LittleEndian.Uint16(h[26:])) + int(binary.LittleEndian.Uint16(h[28:]))); err != nil {
+			return coding.Unexpected(err)
+		}
+		var sig [4]byte
+		if _, err := io.ReadFull(r, sig[:]); err != nil || string(sig[:]) != zipDirectory {
+			return coding.Unexpected(err)
+		}
+	}
+}
+
+// zipMember reads the bytes after the fixed part of a local header, which is at a position.
+func (m *memberReader) zipMember(r *bufio.Reader, h []byte, at int64) error {
 	flags, method := binary.LittleEndian.Uint16(h[6:]), binary.LittleEndian.Uint16(h[8:])
 	size := int64(binary.LittleEndian.Uint32(h[18:]))
 	names := make([]byte, int(binary.LittleEndian.Uint16(h[26:]))+int(binary.LittleEndian.Uint16(h[28:])))
@@ -237,10 +278,15 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
 	if size == 1<<32-1 {
 		size = zip64Size(extra)
 	}
+	if m.office != nil && m.shows(string(name)) {
+		m.office[at] = true
+	}
 	later := flags&8 != 0 // the sizes follow the member
 	if flags&1 != 0 {
-		m.addName(string(name))
-		m.note(errEncrypted)
+		if m.shows(string(name)) {
+			m.addName(string(name))
+			m.note(errEncrypted)
+		}
 		return skipMember(r, size, later)
 	}
 	var err error
@@ -250,7 +296,12 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
 			err = skipDescriptor(r)
 		}
 		return err
-	case method == 0 && !later:
+	case method == 0 && later:
+		if err = m.member(string(name), &storedReader{in: r}); err == nil {
+			err = skipDescriptor(r)
+		}
+		return err
+	case method == 0:
 		in := io.LimitReader(r, size)
 		if err = m.member(string(name), in); err == nil && in.(*io.LimitedReader).N > 0 {
 			err = io.ErrUnexpectedEOF
@@ -268,8 +319,10 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
 		}
 		return err
 	}
-	m.addName(string(name))
-	m.note(errMethod)
+	if m.shows(string(name)) {
+		m.addName(string(name))
+		m.note(errMethod)
+	}
 	return skipMember(r, size, later)
 }
 
@@ -302,6 +355,44 @@ func skipMember(r *bufio.Reader, size int64, later bool) error {
 	return nil
 }
 
+// A storedReader reads a member that is stored, whose size follows it. Its end is a descriptor with a
+// signature and the right size, after which something else begins.
+type storedReader struct {
+	in *bufio.Reader
+	n  uint64
+}
+
+// Read implements [io.Reader].
+func (s *storedReader) Read(p []byte) (int, error) {
+	if _, err := s.in.Peek(1); err != nil {
+		return 0, coding.Unexpected(err)
+	}
+	here, _ := s.in.Peek(min(len(p), s.in.Buffered()))
+	n := bytes.Index(here, []byte(zipSigned[:1]))
+	switch {
+	case n < 0:
+		n = len(here)
+	case n == 0 && s.atEnd():
+		return 0, io.EOF
+	case n == 0:
+		n = 1
+	}
+	copy(p, here[:n])
+	_, err := s.in.Discard(n)
+	s.n += uint64(n)
+	return n, err
+}
+
+// atEnd reports whether a descriptor is here.
+func (s *storedReader) atEnd() bool {
+	d, _ := s.in.Peek(26)
+	if len(d) < 18 || string(d[:4]) != zipSigned {
+		return false
+	}
+	short := uint64(binary.LittleEndian.Uint32(d[8:])) == s.n && uint64(binary.LittleEndian.Uint32(d[12:])) == s.n && string(d[16:18]) == "PK"
+	return short || len(d) == 26 && binary.LittleEndian.Uint64(d[8:]) == s.n && binary.LittleEndian.Uint64(d[16:]) == s.n && string(d[24:]) == "PK"
+}
+
 // skipDescriptor reads the sizes after a member (APPNOTE.TXT 4.3.9). They have four or eight
 // bytes, with or without a signature.
 func skipDescriptor(r *bufio.Reader) error {
@@ -322,8 +413,14 @@ func skipDescriptor(r *bufio.Reader) error {
 	return io.ErrUnexpectedEOF
 }
 
-// addName adds the name of a member to the text.
+// shows reports whether a member may show text.
+func (m *memberReader) shows(name string) bool { return m.office == nil || mayShow(entryName(name)) }
+
+// addName adds the name of a member to the text. Those of a document's parts are not shown.
 func (m *memberReader) addName(name string) {
+	if m.office != nil {
+		return
+	}
 	f := m.source.Out
 	f.Blank()
 	f.WriteUTF8(name)
@@ -333,13 +430,20 @@ func (m *memberReader) addName(name string) {
 
 // member reads one member.
 func (m *memberReader) member(name string, r io.Reader) error {
-	office := isDocument(name) && path.Ext(strings.ToLower(name)) == ".xml"
+	if !m.shows(name) {
+		return m.pass(entryName(name), r)
+	}
+	m.count++
+	h, office := memberHead(name), isDocument(name) && path.Ext(strings.ToLower(name)) == ".xml"
+	if m.office != nil && path.Ext(entryName(name)) == ".xml" {
+		h, office = media.Describe("application/xhtml+xml; charset=utf-8", ""), true
+	}
 	if !office {
 		m.addName(name)
 	}
-	p := m.source.Outer.Open(memberHead(name), Inside{Out: m.source.Out, Room: m.room, Office: office})
+	p := m.source.Outer.Open(h, Inside{Out: m.source.Out, Room: m.room, Office: office})
 	if p == nil && m.source.Deepest {
-		m.note(errMost)
+		m.note(errDeep)
 	}
 	err := m.copy(p, r)
 	if p != nil {
@@ -349,6 +453,25 @@ func (m *memberReader) member(name string, r io.Reader) error {
 	}
 	m.source.Out.Blank()
 	return err
+}
+
+// pass passes a part of a document that shows no text, such as a picture. It counts as work only.
+func (m *memberReader) pass(name string, r io.Reader) error {
+	if name == encryptedPackage || name == encryptionList && listsText(r) {
+		m.note(errEncrypted)
+	}
+	var block [16 << 10]byte
+	for {
+		k, err := r.Read(block[:])
+		switch {
+		case m.source.Work.Spend(k):
+			return limit.ErrTookTooLong
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 }
 
 func (m *memberReader) copy(p Part, r io.Reader) error {

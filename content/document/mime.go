@@ -215,7 +215,7 @@ func unword(v []byte) string {
 // End implements [PartTaker].
 func (m *mimeReader) End() {
 	if m.split.Incomplete() {
-		m.source.Outer.Stop(limit.TooLarge)
+		m.source.Outer.Stop(limit.Intricate)
 	}
 	if rest := m.transfer.End(); len(rest) > 0 {
 		m.pass(rest)

@@ -59,7 +59,7 @@ func TestACodedPartOfAFormHasALimit(t *testing.T) {
 		_ = b.Read(t.Context())
 	}
 	b.Finish()
-	if text, err := b.Text(); err != nil || b.Unread() != content.TooLarge {
+	if text, err := b.Text(); err != nil || b.Unread() != content.Intricate {
 		t.Errorf("a form with too many parts: error %v, unread %v, %d bytes of text", err, b.Unread(), len(text))
 	}
 }

@@ -24,6 +24,8 @@ import (
 // tables hide nothing, and the bytes it decodes limit its work.
 
 const (
+	pdfFloor   = 1 << 20 // bytes of work for any document
+	pdfRatio   = 200     // and for each of its bytes
 	pdfObjects = 200_000
 	pdfArgs    = 64      // operands kept for an operator; the last ones apply
 	pdfMapArgs = 1 << 10 // of an operator in a font's map
@@ -83,7 +85,7 @@ func (d pdfDict) address() uintptr { return reflect.ValueOf(d).Pointer() }
 // of times, so all work is limited, as decoding is, by the size.
 func newPDFReader(s *Source, size int) *pdfReader {
 	return &pdfReader{
-		source: s, left: min(s.Limits.Decoded, limit.BombFloor+int64(size)*int64(s.Limits.Ratio)), steps: pdfSteps,
+		source: s, left: min(s.Limits.Decoded, pdfFloor+int64(size)*pdfRatio), steps: pdfSteps,
 		at: map[int][]byte{}, values: map[int]any{}, fonts: map[any]*pdfFont{}, forms: map[pdfForm]*string{}, generations: map[int]int{}, packed: map[int]bool{},
 		covered: map[int][]byte{}, named: map[int]bool{}, within: map[int]int{},
 	}
@@ -161,7 +163,7 @@ func (r *pdfReader) pages(p []byte) limit.Reason {
 	}
 	switch {
 	case r.cut:
-		return limit.TooLarge
+		return limit.Intricate
 	case r.odd:
 		return limit.UnsupportedType
 	}

@@ -4,39 +4,62 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"unicode/utf16"
+
+	"github.com/nwaples/rardecode/v2"
 
 	"shuultuur/content/coding"
 )
 
-// This file handles RAR archives (technotes of RAR 4 and 5). It reads the names of members,
-// and the content of members that are stored without compression.
+// This file handles RAR archives (technotes of RAR 4 and 5). It reads their blocks, with the names of
+// members and what is stored without compression. From the first compressed member on, a library
+// reads the rest.
 
 const (
 	rar4Mark = "Rar!\x1A\x07\x00"
 	rar5Mark = "Rar!\x1A\x07\x01\x00"
 
-	rar4Main, rar4File, rar4End      = 0x73, 0x74, 0x7B
-	rar5File, rar5Encrypted, rar5End = 2, 4, 5
-	rar4Stored                       = 0x30
+	rar4Main, rar4File, rar4End                = 0x73, 0x74, 0x7B
+	rar5Main, rar5File, rar5Encrypted, rar5End = 1, 2, 4, 5
+	rar4Stored                                 = 0x30
+
+	rarWindow = 64 << 20 // memory of the decoder, which archives may ask for
 )
+
+// errCompressed says that a member is compressed. Its header is the last one read.
+var errCompressed = errors.New("compressed member")
+
+// A rarReader reads the blocks of an archive.
+type rarReader struct {
+	*memberReader
+	in    *bufio.Reader
+	block []byte // the header of the current block
+	main  []byte // that of the archive
+	name  string // of the first compressed member
+}
 
 // rar reads the blocks of an archive.
 func (m *memberReader) rar(r *bufio.Reader) error {
 	mark, _ := r.Peek(len(rar5Mark))
-	block := m.rar5Block
+	x := &rarReader{memberReader: m, in: r}
+	block := x.rar5Block
 	switch {
 	case bytes.HasPrefix(mark, []byte(rar4Mark)):
-		mark, block = mark[:len(rar4Mark)], m.rar4Block
+		mark, block = mark[:len(rar4Mark)], x.rar4Block
 	case !bytes.HasPrefix(mark, []byte(rar5Mark)):
 		return errMethod
 	}
+	mark = bytes.Clone(mark)
 	if _, err := r.Discard(len(mark)); err != nil {
 		return err
 	}
 	for range mostMembers {
 		end, err := block(r)
+		if err == errCompressed {
+			return x.compressed(io.MultiReader(bytes.NewReader(mark), bytes.NewReader(x.main), bytes.NewReader(x.block), r))
+		}
 		if err != nil {
 			return coding.Unexpected(err)
 		}
@@ -47,16 +70,60 @@ func (m *memberReader) rar(r *bufio.Reader) error {
 	return errMost
 }
 
+// compressed reads an archive of which the members before the first compressed one were left out.
+func (m *rarReader) compressed(in io.Reader) (err error) {
+	if memory := m.source.Limits.Memory; memory != nil {
+		if !memory.Acquire(rarWindow) {
+			return errNoRoom
+		}
+		defer memory.Release(rarWindow)
+	}
+	defer func() { // what is damaged must end nothing but its own reading
+		if p := recover(); p != nil {
+			err = io.ErrUnexpectedEOF
+		}
+	}()
+	r, err := rardecode.NewReader(in, rardecode.MaxDictionarySize(rarWindow))
+	if err != nil {
+		m.addName(m.name)
+		return rarError(err)
+	}
+	for n := range mostMembers {
+		h, err := r.Next()
+		switch {
+		case err != nil && n == 0:
+			m.addName(m.name)
+		case err == nil && !h.IsDir:
+			err = m.member(h.Name, r)
+		}
+		if err != nil && !errors.Is(err, rardecode.ErrBadFileChecksum) {
+			return rarError(err)
+		}
+	}
+	return errMost
+}
+
+// rarError returns what an error of the library means here.
+func rarError(err error) error {
+	switch {
+	case errors.Is(err, rardecode.ErrArchiveEncrypted), errors.Is(err, rardecode.ErrArchivedFileEncrypted):
+		return errEncrypted
+	case errors.Is(err, rardecode.ErrDictionaryTooLarge), errors.Is(err, rardecode.ErrUnknownDecoder), errors.Is(err, rardecode.ErrUnsupportedDecoder), errors.Is(err, rardecode.ErrUnknownVersion), errors.Is(err, rardecode.ErrMultiVolume):
+		return errMethod
+	}
+	return err
+}
+
 // rarMember reads a member of size bytes if it is stored, and continues after it.
-func (m *memberReader) rarMember(r *bufio.Reader, name string, size int64, stored, encrypted bool) error {
+func (m *rarReader) rarMember(r *bufio.Reader, name string, size int64, stored, encrypted bool) error {
 	in := &io.LimitedReader{R: r, N: size}
 	switch {
 	case encrypted:
 		m.addName(name)
 		m.note(errEncrypted)
 	case !stored:
-		m.addName(name)
-		m.note(errMethod)
+		m.name = name
+		return errCompressed
 	default:
 		if err := m.member(name, in); err != nil {
 			return err
@@ -71,7 +138,7 @@ func (m *memberReader) rarMember(r *bufio.Reader, name string, size int64, store
 	return nil
 }
 
-func (m *memberReader) rar4Block(r *bufio.Reader) (end bool, err error) {
+func (m *rarReader) rar4Block(r *bufio.Reader) (end bool, err error) {
 	var h [7]byte // CRC, type, flags, size
 	if _, err := io.ReadFull(r, h[:]); err != nil {
 		return false, err
@@ -83,6 +150,9 @@ func (m *memberReader) rar4Block(r *bufio.Reader) (end bool, err error) {
 	p := make([]byte, size-len(h))
 	if _, err := io.ReadFull(r, p); err != nil {
 		return false, err
+	}
+	if m.block = append(append(m.block[:0], h[:]...), p...); typ == rar4Main {
+		m.main = bytes.Clone(m.block)
 	}
 	switch {
 	case typ == rar4End:
@@ -160,8 +230,13 @@ func rar4Name(p []byte, wide bool) string {
 	return string(utf16.Decode(out))
 }
 
-func (m *memberReader) rar5Block(r *bufio.Reader) (end bool, err error) {
-	if _, err := r.Discard(4); err != nil { // CRC
+func (m *rarReader) rar5Block(r *bufio.Reader) (end bool, err error) {
+	crc, err := r.Peek(4)
+	if err != nil {
+		return false, err
+	}
+	m.block = append(m.block[:0], crc...)
+	if _, err := r.Discard(4); err != nil {
 		return false, err
 	}
 	size, err := binary.ReadUvarint(r)
@@ -175,6 +250,7 @@ func (m *memberReader) rar5Block(r *bufio.Reader) (end bool, err error) {
 	if _, err := io.ReadFull(r, p); err != nil {
 		return false, err
 	}
+	m.block = append(binary.AppendUvarint(m.block, size), p...)
 	number := func() (v uint64) {
 		v, n := binary.Uvarint(p)
 		p = p[max(0, n):]
@@ -190,6 +266,9 @@ func (m *memberReader) rar5Block(r *bufio.Reader) (end bool, err error) {
 	switch typ {
 	case rar5End:
 		return true, nil
+	case rar5Main:
+		m.main = bytes.Clone(m.block)
+		return false, discard(r, data)
 	case rar5Encrypted:
 		return false, errEncrypted
 	case rar5File:

@@ -81,7 +81,7 @@ func (r *rtfReader) Finish() {
 		r.control()
 	}
 	if r.lost {
-		r.source.Outer.Stop(limit.TooLarge)
+		r.source.Outer.Stop(limit.Intricate)
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *sentPart) read(p []byte) {
 		}
 	}
 	if len(s.text.B) > mostSentText {
-		s.around.Outer.Stop(limit.TooLarge)
+		s.around.Outer.Stop(limit.Intricate)
 		return
 	}
 	s.part.Write(p)

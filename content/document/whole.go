@@ -3,9 +3,11 @@ package document
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"io"
 	"mime"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -17,16 +19,18 @@ import (
 // This file handles documents that can only be read when complete: archives of XML (office
 // files, books) and PDF.
 
-const (
-	mostEntries = 2000
-	mostEntry   = 32 << 20 // decoded bytes that are read of one entry
-)
+// mostEncryption is the length up to which it is read what is encrypted in a book.
+const mostEncryption = 1 << 20
+
+// claimStep is the memory that is claimed at once for a long document.
+const claimStep = 4 << 20
 
 // A wholeReader keeps a document until it is complete.
 type wholeReader struct {
 	source *Source
 	buf    []byte
 	most   int
+	taken  int64 // of the memory for text, beyond what any document may have
 	read   func(s *Source, p []byte) limit.Reason
 }
 
@@ -36,7 +40,33 @@ func (w *wholeReader) Write(p []byte) {
 		w.source.Outer.Stop(limit.TooLarge)
 		p = p[:room]
 	}
+	if !w.claim(len(w.buf) + len(p)) {
+		w.source.Outer.Stop(limit.NoCapacity)
+		w.most = len(w.buf)
+		return
+	}
 	w.buf = append(w.buf, p...)
+}
+
+// claim counts the memory of a document of n bytes that is longer than usual.
+func (w *wholeReader) claim(n int) bool {
+	more := int64(n-limit.DefaultEnds) - w.taken
+	if more <= 0 || w.source.Limits.Text == nil {
+		return true
+	}
+	more = (more + claimStep - 1) / claimStep * claimStep
+	if !w.source.Limits.Text.Acquire(more) {
+		return false
+	}
+	w.taken += more
+	return true
+}
+
+func (w *wholeReader) release() {
+	if w.buf = nil; w.taken > 0 {
+		w.source.Limits.Text.Release(w.taken)
+		w.taken = 0
+	}
 }
 
 // Finish implements [Reader].
@@ -47,11 +77,11 @@ func (w *wholeReader) Finish() {
 	if why := w.read(w.source, w.buf); why != limit.AllRead {
 		w.source.Outer.Stop(why)
 	}
-	w.buf = nil
+	w.release()
 }
 
 // Close implements [Reader].
-func (w *wholeReader) Close() {}
+func (w *wholeReader) Close() { w.release() }
 
 // readArchive reads the documents in an office file or book (Office Open XML, OpenDocument,
 // EPUB).
@@ -60,13 +90,10 @@ func readArchive(s *Source, p []byte) limit.Reason {
 	if err != nil {
 		return limit.Cut
 	}
-	if len(r.File) > mostEntries {
-		return limit.TooLarge
-	}
 	var wanted []*zip.File
 	for _, f := range r.File {
 		switch name := entryName(f.Name); {
-		case name == "encryptedpackage", name == "meta-inf/encryption.xml":
+		case name == encryptedPackage, name == encryptionList && hidesText(f):
 			return limit.Encrypted
 		case mayShow(name):
 			wanted = append(wanted, f)
@@ -79,11 +106,14 @@ func readArchive(s *Source, p []byte) limit.Reason {
 	left := s.Limits.Decoded
 	room := left // for nested archives
 	why := limit.AllRead
+	if len(wanted) > mostMembers {
+		why, wanted = limit.TooLarge, wanted[:mostMembers]
+	}
 	for _, f := range wanted {
 		if f.Flags&1 != 0 {
 			return limit.Encrypted
 		}
-		n, err := readEntry(s, f, min(left, mostEntry), &room)
+		n, err := readEntry(s, f, left, &room)
 		left -= n
 		switch {
 		case errors.Is(err, errMost):
@@ -99,6 +129,85 @@ func readArchive(s *Source, p []byte) limit.Reason {
 	return why
 }
 
+// Names of entries that say that others are encrypted: of Office Open XML, and of OpenDocument and
+// EPUB.
+const (
+	encryptedPackage = "encryptedpackage"
+	encryptionList   = "meta-inf/encryption.xml"
+)
+
+// hidesText reports whether an encryption list names an entry that may contain text, or cannot be
+// read. Many books have fonts that are obfuscated, and nothing else.
+func hidesText(f *zip.File) bool {
+	in, err := f.Open()
+	if err != nil {
+		return true
+	}
+	defer in.Close()
+	return listsText(in)
+}
+
+// listsText is hidesText for the content of the list.
+func listsText(in io.Reader) bool {
+	d := xml.NewDecoder(io.LimitReader(in, mostEncryption))
+	for isXML := false; ; {
+		t, err := d.RawToken()
+		if err != nil {
+			return err != io.EOF || !isXML || d.InputOffset() >= mostEncryption
+		}
+		e, ok := t.(xml.StartElement)
+		isXML = isXML || ok
+		if !ok || e.Name.Local != "CipherReference" {
+			continue
+		}
+		for _, a := range e.Attr {
+			name, err := url.PathUnescape(a.Value)
+			if a.Name.Local == "URI" && (err != nil || mayShow(entryName(name))) {
+				return true
+			}
+		}
+	}
+}
+
+// An officeReader keeps an office file or book until it is complete, and reads a larger one as it
+// comes: its pictures are not kept.
+type officeReader struct {
+	wholeReader
+	members *memberReader // nil for one that is kept
+}
+
+// Write implements [Reader].
+func (o *officeReader) Write(p []byte) {
+	if o.members == nil && len(o.buf)+len(p) > o.most {
+		o.members = newMemberReader(o.source)
+		o.members.office = map[int64]bool{}
+		o.members.Write(o.buf)
+		o.release()
+	}
+	if o.members != nil {
+		o.members.Write(p)
+		return
+	}
+	o.wholeReader.Write(p)
+}
+
+// Finish implements [Reader].
+func (o *officeReader) Finish() {
+	if o.members != nil {
+		o.members.Finish()
+		return
+	}
+	o.wholeReader.Finish()
+}
+
+// Close implements [Reader].
+func (o *officeReader) Close() {
+	if o.members != nil {
+		o.members.Close()
+	}
+	o.release()
+}
+
 // entryName returns the name by which lenient readers look up an entry.
 func entryName(name string) string {
 	return strings.TrimLeft(strings.ReplaceAll(strings.ToLower(name), "\\", "/"), "./")
@@ -109,7 +218,8 @@ func entryName(name string) string {
 func mayShow(name string) bool {
 	dir, file := path.Split(name)
 	switch ext := path.Ext(file); {
-	case file == "", file == "mimetype", file == "[content_types].xml", ext == ".rels", strings.HasSuffix(dir, "theme/"):
+	case file == "", file == "mimetype", file == "[content_types].xml", ext == ".rels", strings.HasSuffix(dir, "theme/"),
+		name == encryptedPackage, name == encryptionList:
 		return false
 	case ext == ".xml":
 		return !isStyle(dir, file)

@@ -8,9 +8,11 @@ import "errors"
 type Limits struct {
 	Decoded int64  // decoded bytes that are inspected; 0 means 64 MiB
 	Whole   int64  // bytes that Decoded and Text keep; 0 means 16 MiB and 2 MiB
-	Ratio   int    // decoded : wire above which a body is a bomb, once past 1 MiB; 0 means 200
+	Ends    int64  // bytes of a document that is read from its end, as PDF; 0 means 16 MiB
+	Ratio   int    // decoded : wire above which a body is a bomb, once past BombFloor; 0 means 1,000
 	Scripts bool   // strings in scripts count as text
 	Memory  Budget // for the windows of decoders that are suspended between pieces; nil means no limit
+	Text    Budget // for text beyond 64 KiB; without room only its end is kept; nil means no limit
 }
 
 // WithDefaults returns l with what 0 stands for.
@@ -18,8 +20,11 @@ func (l Limits) WithDefaults() Limits {
 	if l.Decoded <= 0 {
 		l.Decoded = 64 << 20
 	}
+	if l.Ends <= 0 {
+		l.Ends = DefaultEnds
+	}
 	if l.Ratio <= 0 {
-		l.Ratio = 200
+		l.Ratio = 1000
 	}
 	return l
 }
@@ -32,8 +37,12 @@ type Budget interface {
 	Release(n int64)
 }
 
-// BombFloor is the size of a decoded body below which no ratio is suspicious.
-const BombFloor = 1 << 20
+// DefaultEnds is the default of Limits.Ends.
+const DefaultEnds = 16 << 20
+
+// BombFloor is the size of a decoded body below which no ratio is suspicious: a timetable of empty
+// cells compresses as well as a bomb, and what is decoded is bounded anyway.
+const BombFloor = 8 << 20
 
 // ErrBomb reports a body that grows too much when decoded.
 var ErrBomb = errors.New("decompression bomb")
@@ -43,7 +52,9 @@ type Reason uint8
 
 const (
 	AllRead         Reason = iota
-	TooLarge               // a limit was reached, or the body is a bomb
+	TooLarge               // it has more bytes than are read; those before them were
+	Intricate              // a limit of its structure was reached, such as documents within documents
+	Bomb                   // it grows too much when decoded
 	NoCapacity             // no memory is left for it
 	UnknownCoding          // a content coding that cannot be decoded
 	Encrypted              // a document with a password
@@ -53,7 +64,7 @@ const (
 )
 
 func (r Reason) String() string {
-	return [...]string{"", "too large", "no capacity", "unknown coding", "encrypted", "unsupported type", "took too long", "cut"}[r]
+	return [...]string{"", "too large", "too intricate", "decompression bomb", "no capacity", "unknown coding", "encrypted", "unsupported type", "took too long", "cut"}[r]
 }
 
 // A Work ends the reading of a body, and of the bodies within it, when its server says so.

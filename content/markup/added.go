@@ -18,10 +18,11 @@ import (
 // element to element. If there are only few, each is tried with the text around it.
 
 const (
-	mostValues = 64      // values added at one place
-	mostNamed  = 4 << 10 // custom properties and counter styles
-	mostWithin = 8       // depth of values that refer to others
-	mostAdding = 1 << 19 // steps of work for a page
+	mostValues = 256      // values added at one place
+	mostNamed  = 32 << 10 // custom properties and counter styles
+	mostWithin = 8        // depth of values that refer to others
+	mostAdding = 1 << 19  // steps of work for a page, besides those for each element
+	eachAdding = 64       // steps for an element
 )
 
 // An addedValue is one value of content.
@@ -179,6 +180,7 @@ type adder struct {
 // element begins with another element.
 func (a *adder) element(named map[string][]addedValue, attrs []string, values []shownValue, work *limit.Work) {
 	a.named, a.attrs, a.values, a.work = named, attrs, values, work
+	a.steps -= min(a.steps, eachAdding)
 }
 
 // call appends the texts of a custom function: those of its results, in which its parameters

@@ -86,7 +86,7 @@ func (x *page) rawPart(p []byte) {
 	case rawMarkup:
 		x.takeNote(p)
 	case rawStyle, rawScript:
-		if x.foreign() {
+		if x.foreign() && (len(x.sheet) > 0 || bytes.IndexByte(p, '&') >= 0) { // references in it are decoded
 			room := max(0, maxNote-len(x.sheet))
 			x.lost = x.lost || len(p) > room
 			x.sheet = append(x.sheet, p[:min(len(p), room)]...)

@@ -194,7 +194,7 @@ func (x *page) takeNote(p []byte) {
 		return
 	}
 	if room := maxNote - len(x.note); len(p) > room {
-		x.lost = true
+		x.lost = x.lost || x.how == rawMarkup || !isPicture(x.note)
 		p = p[:room]
 	}
 	if x.out.Multi {

@@ -63,7 +63,7 @@ const (
 const stringWindow = 256
 
 // mostAttrs is the number of attributes that a style sheet may show.
-const mostAttrs = 16
+const mostAttrs = 64
 
 // write reads the next piece and adds the text of its strings to f.
 func (q *quotes) write(f *prose.Flow, p []byte) {
@@ -307,8 +307,8 @@ func (q *quotes) url(p []byte, i int) int {
 // keepDataURL keeps the next bytes of a data: URL.
 func (q *quotes) keepDataURL(p []byte) {
 	room := maxNote - len(q.data)
-	q.lost = q.lost || len(p) > room
 	q.data = append(q.data, p[:min(len(p), room)]...)
+	q.lost = q.lost || len(p) > room && !isPicture(q.data)
 }
 
 // document reads the document that a data: URL holds: a style sheet, or a

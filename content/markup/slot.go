@@ -12,7 +12,7 @@ import (
 // and what they are together is added at the end of the host.
 
 // mostSlotted is the number of texts and slots that are kept for open hosts.
-const mostSlotted = 4 << 10
+const mostSlotted = 32 << 10
 
 // A slotted is a text, or the begin or end of a slot.
 type slotted struct {

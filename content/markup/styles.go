@@ -13,9 +13,14 @@ import (
 // words are read.
 
 const (
-	mostRule   = 16 << 10 // bytes of a rule of a style sheet
-	mostStyled = 4 << 10  // names to which a page gives a style
-	mostOpen   = 16       // open elements with such a style
+	mostRule      = 16 << 10  // bytes of a rule of a style sheet that are kept before it is shortened
+	mostSelectors = 256 << 10 // bytes of its selectors
+	mostStyled    = 64 << 10  // names to which a page gives a style
+	mostAdded     = 16 << 10  // of these, names to which it adds text
+	mostOpen      = 16        // open elements with such a style
+
+	keptTable = 8 << 10                 // slots that are kept for the next page
+	tooLong   = 4*prose.LongestWord + 1 // bytes of a string that is no part of a word, nor a URL
 )
 
 // A styles has the relevant style of elements in the style sheets of a page, by the hash of a
@@ -32,6 +37,10 @@ type styles struct {
 	named map[string][]addedValue // by name of a custom property, or of a counter style with an @
 	found declarations            // of the current rule
 	rest  []byte                  // the beginning of a rule
+	room  int                     // bytes that it may have before it is shortened; 0 is mostRule
+	left  byte                    // what is left out of it: * in a comment, a quote in a string, ) in a URL
+	mark  byte                    // last byte that was left out, which may change the meaning of the next
+	fewer bool                    // some of its selectors are missing
 	clean []byte                  // a rule without comments and escapes
 	quote byte                    // open string quote in it, or * in a comment
 	last  byte                    // last byte read
@@ -47,6 +56,18 @@ type nameStyle struct {
 func (s *styles) reset() {
 	if s.n > 0 {
 		clear(s.table)
+	}
+	if len(s.table) > keptTable {
+		s.table = nil
+	}
+	if cap(s.rest) > 2*mostRule {
+		s.rest, s.clean = nil, nil
+	}
+	if len(s.added) > keptTable {
+		s.added = nil
+	}
+	if len(s.named) > keptTable {
+		s.named = nil
 	}
 	clear(s.added)
 	clear(s.named)
@@ -141,7 +162,7 @@ func (s *styles) write(p []byte) {
 		}
 		if i = end + 1; end < len(p) && len(s.rest) > 0 {
 			s.rule(s.rest, false)
-			s.rest = s.rest[:0]
+			s.begin()
 		}
 	}
 	if len(p) > 0 {
@@ -149,31 +170,119 @@ func (s *styles) write(p []byte) {
 	}
 }
 
-// hold keeps a part of a rule whose end has not arrived. A rule that is too long is applied as
-// far as it has arrived; only a single declaration that is too long is dropped, because most
-// of those are pictures.
+// begin begins the next rule.
+func (s *styles) begin() { s.rest, s.room, s.left, s.mark, s.fewer = s.rest[:0], 0, 0, 0, false }
+
+// hold keeps a part of a rule whose end has not arrived. Of one that becomes long, it leaves out
+// what changes nothing, and applies the declarations that have arrived.
 func (s *styles) hold(p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), mostRule-len(s.rest))
+	for p = s.leftOut(p); len(p) > 0; p = s.leftOut(p) {
+		room := max(mostRule, s.room)
+		n := min(len(p), room-len(s.rest))
 		s.rest, p = append(s.rest, p[:n]...), p[n:]
-		if len(s.rest) < mostRule {
-			return
-		}
-		open := bytes.LastIndexByte(s.rest, '{') + 1
-		whole := bytes.LastIndexByte(s.rest, ';') + 1
-		switch {
-		case open == 0 || open > mostRule/2: // otherwise each declaration would require reading its selectors
-			s.lost = true
-			s.rest = s.rest[:0]
-		case whole > open:
-			s.rule(s.rest[:whole], false)
-			s.rest = append(s.rest[:open], s.rest[whole:]...)
-		default:
-			s.lost = s.lost || mayMatter(s.rest[open:])
-			s.rest = s.rest[:open]
+		if len(s.rest) == room {
+			s.shorten(room)
 		}
 	}
 }
+
+// leftOut returns what follows in p on the part that is left out.
+func (s *styles) leftOut(p []byte) []byte {
+	if s.left == 0 || len(p) == 0 {
+		return p
+	}
+	last := s.mark
+	for i, c := range p {
+		switch {
+		case s.left == '*' && (c != '/' || last != '*'), s.left != '*' && c != s.left && (s.left == ')' || c != '\n'), s.left != '*' && last == '\\':
+			if last == '\\' && c == '\\' {
+				c = 0 // an escaped backslash escapes nothing
+			}
+			last = c
+			continue
+		case s.left != '*':
+			s.rest = append(s.rest, c)
+		}
+		s.left, s.mark = 0, 0
+		return p[i+1:]
+	}
+	s.mark = last
+	return nil
+}
+
+// shorten makes room for more of a rule.
+func (s *styles) shorten(room int) {
+	s.drop()
+	if len(s.rest) <= room/2 {
+		return
+	}
+	open := bytes.LastIndexByte(s.rest, '{') + 1
+	whole := bytes.LastIndexByte(s.rest, ';') + 1
+	switch {
+	case s.left != 0 && s.left != '*' && room < 2*mostSelectors: // within a value, which stays whole
+		s.room = 2 * room
+	case whole > open && open <= room/2: // otherwise each declaration would require reading its selectors
+		s.rule(s.rest[:whole], false)
+		s.rest = append(s.rest[:open], s.rest[whole:]...)
+	case room < 2*mostSelectors:
+		s.room = 2 * room
+	default:
+		s.lost = s.lost || mayMatter(s.rest[open:])
+		s.rest, s.fewer = s.rest[:min(open, mostRule/2)], true
+	}
+}
+
+// drop leaves out of the rule comments, and the rest of long strings and URLs: they are no words.
+func (s *styles) drop() {
+	p, out := s.rest, s.rest[:0]
+	for i := 0; i < len(p); {
+		switch c := p[i]; {
+		case c == '/' && i+1 < len(p) && p[i+1] == '*':
+			end := bytes.Index(p[i+2:], []byte("*/"))
+			if end < 0 {
+				s.left, s.mark, s.rest = '*', 0, out
+				if i+2 < len(p) {
+					s.mark = p[len(p)-1]
+				}
+				return
+			}
+			i += 2 + end + 2
+		case c == '"' || c == '\'' || c == '(' && endsInURL(out) && !beginsWith(p[i+1:], '"') && !beginsWith(p[i+1:], '\''):
+			shut := c
+			if c == '(' {
+				shut = ')'
+			}
+			end, whole := i+1, false
+			for ; end < len(p) && !whole; end++ {
+				if p[end] == '\\' {
+					end++
+				} else {
+					whole = p[end] == shut || p[end] == '\n' && c != '('
+				}
+			}
+			switch {
+			case whole && end-i > tooLong:
+				out = append(append(out, p[i:i+tooLong]...), shut)
+			case !whole && len(p)-i > tooLong:
+				s.left, s.mark, s.rest = shut, 0, append(out, p[i:i+tooLong]...)
+				if end > len(p) { // the last byte is a backslash that escapes the next
+					s.mark = '\\'
+				}
+				return
+			default:
+				out = append(out, p[i:min(end, len(p))]...)
+			}
+			i = min(end, len(p))
+		default:
+			out = append(out, c)
+			i++
+		}
+	}
+	s.rest = out
+}
+
+// endsInURL reports whether a function that begins behind p is a URL.
+func endsInURL(p []byte) bool { return len(p) >= 3 && ascii.EqualLower(p[len(p)-3:], "url") }
 
 // marks are positions at which the next string, comment or escape in a piece may begin.
 type marks [4]int
@@ -198,7 +307,8 @@ func (m *marks) from(p []byte, i int) int {
 // end ends the sheet and an incomplete rule.
 func (s *styles) end() {
 	s.rule(s.rest, false)
-	s.rest, s.quote = s.rest[:0], 0
+	s.begin()
+	s.quote = 0
 }
 
 // ruleEnd returns the position of the } that ends the rule to which p[i:] belongs, len(p) if
@@ -274,6 +384,7 @@ func (s *styles) rule(p []byte, plain bool) {
 	if d.effect == 0 {
 		return
 	}
+	s.lost = s.lost || s.fewer
 	if !plain || bytes.ContainsAny(selectors, "([") {
 		selectors = withoutGroups(selectors)
 	}
@@ -360,7 +471,7 @@ func (s *styles) selector(p []byte, d *declarations) {
 		return
 	}
 	if to.added == 0 {
-		if len(s.added) == mostStyled {
+		if len(s.added) == mostAdded {
 			s.lost = true
 			return
 		}

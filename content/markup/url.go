@@ -122,11 +122,21 @@ func dataDocument(u []byte) (h *media.Head, data []byte) {
 	return h, data
 }
 
+// isPicture reports whether a data: URL, or its beginning, has a type without text.
+func isPicture(u []byte) bool {
+	u = u[:min(len(u), 256)]
+	if _, ok := afterScheme(u, "data:"); !ok || bytes.IndexByte(u, ',') < 0 {
+		return false
+	}
+	h, _ := dataDocument(u)
+	return h == nil
+}
+
 // HasMarkup reports whether p has tags or character references of HTML.
 func HasMarkup(p []byte) bool {
-	for i := 0; ; i++ {
-		k := bytes.IndexAny(p[i:], "<&")
-		if k < 0 || i+k+2 >= len(p) {
+	for i, amp, less := 0, -1, -1; ; i++ { // a search for one byte is much faster than one for either
+		k := min(nextIndex(p, &amp, i, '&'), nextIndex(p, &less, i, '<')) - i
+		if i+k+2 >= len(p) {
 			return false
 		}
 		i += k
@@ -142,6 +152,18 @@ func HasMarkup(p []byte) bool {
 			return true
 		}
 	}
+}
+
+// nextIndex returns where c is next in p from a position on, len(p) for nowhere. at is its last result.
+func nextIndex(p []byte, at *int, from int, c byte) int {
+	if *at < from {
+		if *at = bytes.IndexByte(p[from:], c); *at < 0 {
+			*at = len(p)
+		} else {
+			*at += from
+		}
+	}
+	return *at
 }
 
 // unescape decodes the character references in an attribute's value.

@@ -272,7 +272,7 @@ func signature(p []byte, binary bool) string {
 		return "application/x-tar"
 	}
 	if string(p[4:8]) == "ftyp" {
-		return "video/mp4"
+		return brand(p[8:12])
 	}
 	if string(p[:4]) == "RIFF" {
 		switch string(p[8:12]) {
@@ -285,6 +285,23 @@ func signature(p []byte, binary bool) string {
 		}
 	}
 	return ""
+}
+
+// brand returns the type of a file in the container of MP4 (ISO/IEC 14496-12), by its major brand.
+func brand(b []byte) string {
+	switch string(b) {
+	case "M4A ", "M4B ", "M4P ":
+		return "audio/mp4"
+	case "avif", "avis":
+		return "image/avif"
+	case "heic", "heix", "heim", "heis", "hevc", "hevx", "mif1", "msf1":
+		return "image/heic"
+	case "crx ":
+		return "image/x-canon-cr3"
+	case "qt  ":
+		return "video/quicktime"
+	}
+	return "video/mp4"
 }
 
 // Unlabelled returns how to read bytes without a known signature: as text if they are UTF-16,

@@ -35,6 +35,7 @@ type Head struct {
 	ranged bool // Content-Range: a part of something larger
 	keep   bool // see KeepAll
 	use    Use
+	claims bool // see Claim
 }
 
 // A Use is how the receiver uses a body.
@@ -103,6 +104,13 @@ func (h *Head) SetUse(u Use) { h.use = u }
 // Use returns how the body is used.
 func (h *Head) Use() Use { return h.use }
 
+// Claim says that the body may lack the codings that the fields name, as that of a request: then
+// it is read as it is.
+func (h *Head) Claim() { h.claims = true }
+
+// Claimed reports whether Claim was called.
+func (h *Head) Claimed() bool { return h.claims }
+
 // KeepAll says that a check needs all bytes of the body, even if it has no text.
 func (h *Head) KeepAll() { h.keep = true }
 
@@ -167,7 +175,7 @@ func (h *Head) Readable() bool {
 	}
 	switch FormatOf(h.typ) {
 	case None, Unread:
-		return h.Mislabelled()
+		return h.Mislabelled() || h.maybeDownloaded()
 	case Script:
 		return h.use != Embedded
 	}
@@ -177,12 +185,14 @@ func (h *Head) Readable() bool {
 // MaybeText reports whether the type has no text, but the body may be text. If it turns out not
 // to be text, its rest is not awaited.
 func (h *Head) MaybeText() bool {
-	if h.typ == "" || h.odd || h.keep || !h.Mislabelled() {
+	if h.typ == "" || h.odd || h.keep || !h.Mislabelled() && !h.maybeDownloaded() {
 		return false
 	}
 	switch FormatOf(h.typ) {
-	case None, Unread, Script:
+	case None, Unread:
 		return true
+	case Script:
+		return h.Mislabelled()
 	}
 	return false
 }
@@ -190,6 +200,10 @@ func (h *Head) MaybeText() bool {
 // Mislabelled reports whether a body whose type has no text may be text, which its first bytes
 // decide.
 func (h *Head) Mislabelled() bool { return h.use == Program || h.use == Unsaid }
+
+// maybeDownloaded reports whether a body without a type for text, which a browser shows on its own or
+// saves, may be a document: its first bytes decide.
+func (h *Head) maybeDownloaded() bool { return h.use == Document }
 
 // literal reports whether a style sheet or script is read as written. If the use is unknown, a
 // style sheet is, because browsers announce it if a page uses it. They do not announce

@@ -28,10 +28,20 @@ func (h *Head) Judge(head []byte, scripts bool) (typ string, how Format) {
 		if how = FormatOf(Sniff(head)); how == Unread {
 			how = Unlabelled(head)
 		}
-	case how == RTF && !IsRTF(head):
-		how = Plain
-	case how >= Members && how != MIME && h.Mislabelled() && len(head) > 0 && !IsBinary(head) && !bytes.Contains(head, []byte("%PDF-")):
+	case how == None && h.maybeDownloaded():
 		how = FormatOf(Sniff(head))
+		if IsBinary(head) && how < Members || how == Unread { // strings between the bytes of a program are no text
+			how = None
+		}
+	case how == RTF && !IsRTF(head):
+		if how = FormatOf(Sniff(head)); how == Unread || how == None {
+			how = Plain
+		}
+	case how == PDF && bytes.Contains(head, []byte("%PDF-")):
+	case how >= Members && how < Unread && how != MIME && (how != CBOR || h.Mislabelled()) && len(head) > 0 && !IsBinary(head) && documentOf(head) == None:
+		how = FormatOf(Sniff(head))
+	case how >= Members && how < CBOR && documentOf(head) != None && !(how == Archive && bytes.HasPrefix(head, []byte("PK"))):
+		how = documentOf(head)
 	case how == MIME && h.nBoundary == 0 && bytes.HasPrefix([]byte(typ), []byte("multipart/")) && !BeginsFields(head):
 		if how = Plain; h.findBoundary(head) {
 			how = MIME
@@ -49,6 +59,15 @@ func (h *Head) Judge(head []byte, scripts bool) (typ string, how Format) {
 		how = ProgramFormat(how, head)
 	}
 	return typ, how
+}
+
+// documentOf returns the format of a document or an archive whose signature a body has, None for
+// others.
+func documentOf(head []byte) Format {
+	if how := FormatOf(signature(head, true)); how >= Members && how < Unread {
+		return how
+	}
+	return None
 }
 
 // BeginsFields reports whether a body begins with fields that give its type, as web archives do

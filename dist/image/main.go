@@ -29,7 +29,8 @@ import (
 )
 
 const (
-	// user is whom the program runs as, as in the Dockerfile and the chart.
+	// user is whom the program runs as, as in the Dockerfile and the chart. Its group is 0, which may
+	// do what the user may: some platforms choose the user of a container.
 	user     = 1000
 	settings = "/etc/shuultuur/shuultuur.yaml"
 
@@ -81,7 +82,7 @@ func pack(version, arch, program, from, certificates, out string) error {
 		{name: "usr/bin/shuultuur", mode: 0o755, content: binary},
 		{name: "var/", mode: 0o755},
 		{name: "var/lib/", mode: 0o755},
-		{name: "var/lib/shuultuur/", mode: 0o750, owner: user},
+		{name: "var/lib/shuultuur/", mode: 0o770, owner: user},
 	}...))
 	if err != nil {
 		return err
@@ -112,9 +113,9 @@ func below(entries []entry, folder, name string) ([]entry, error) {
 		if err != nil {
 			return err
 		}
-		e := entry{name: filepath.ToSlash(filepath.Join(name, rel)), mode: 0o640, owner: user}
+		e := entry{name: filepath.ToSlash(filepath.Join(name, rel)), mode: 0o660, owner: user}
 		if d.IsDir() {
-			e.name, e.mode = e.name+"/", 0o750
+			e.name, e.mode = e.name+"/", 0o770
 		} else if e.content, err = os.ReadFile(path); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func archive(created time.Time, entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)), ModTime: created, Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.owner, Size: int64(len(e.content)), ModTime: created, Typeflag: tar.TypeReg}
 		if e.name[len(e.name)-1] == '/' {
 			h.Typeflag = tar.TypeDir
 		}
@@ -212,7 +213,7 @@ func configuration(version, arch string, created time.Time, layer string) object
 		"architecture": arch,
 		"os":           "linux",
 		"config": object{
-			"User":         fmt.Sprintf("%d:%d", user, user),
+			"User":         fmt.Sprintf("%d:0", user),
 			"Entrypoint":   []string{"/usr/bin/shuultuur"},
 			"Cmd":          []string{"run", "-config", settings},
 			"Env":          []string{"PATH=/usr/bin"},

@@ -12,12 +12,11 @@ import (
 )
 
 // Backup writes the settings in file, and the files that belong to them, to w. also are further
-// files from which a gateway was built, such as included ones. It returns the names of the files
-// that it left out.
-func Backup(w io.Writer, file string, also ...string) (left []string, err error) {
+// files from which a gateway was built, such as included ones. It says what is in the backup.
+func Backup(w io.Writer, file string, also ...string) (c backup.Contents, err error) {
 	s, err := Read(file)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	from := backup.Source{Text: s.Text.Data(), Place: s.place(), Logs: s.logs()}
 	if info, err := os.Stat(file); err == nil {
@@ -53,17 +52,23 @@ func (s *Settings) unnamed() []string {
 	return all
 }
 
-// logs returns the files and folders with events, and what the stores keep beside them.
-func (s *Settings) logs() (all []string) {
+// logs returns the files and folders with events, and that of the cache: neither is in a backup.
+func (s *Settings) logs() []string {
+	all := s.eventLogs()
+	if s.Cache != nil && s.Cache.Folder != "" {
+		all = append(all, string(s.Cache.Folder))
+	}
+	return all
+}
+
+// eventLogs returns the files and folders with events.
+func (s *Settings) eventLogs() (all []string) {
 	c, err := s.Events.WithDefaults()
 	if err != nil {
 		c = s.Events
 	}
 	for _, name := range c.Places() {
 		all = append(all, setting.Path(string(s.Data), name))
-	}
-	if s.Cache != nil && s.Cache.Folder != "" {
-		all = append(all, string(s.Cache.Folder))
 	}
 	return all
 }

@@ -21,6 +21,8 @@ var notPeople = map[string]string{
 	"identity.certificates.user":       "names of parts of a certificate",
 	"identity.headers.groups":          "names of fields",
 	"identity.headers.user":            "names of fields",
+	"icap.users":                       "names of fields",
+	"icap.groups":                      "names of fields",
 	"identity.kerberos.ldap.user":      "the name of an attribute",
 	"identity.sign-in.oidc.groups":     "the name of a claim",
 	"identity.sign-in.oidc.user":       "names of claims",

@@ -11,7 +11,7 @@ import (
 // PortalPlace returns where clients find the portal, the proxy and the name server.
 func (s *Settings) PortalPlace() portal.Place {
 	l := &s.Listen
-	d := portal.Doors{Plain: l.Portal, TLS: l.PortalTLS, Proxy: l.Proxy}
+	d := portal.Doors{Plain: l.Portal, TLS: l.PortalTLS, Proxy: l.Proxy, Named: s.Identity.Kerberos != nil}
 	if s.DNS != nil {
 		c := &s.DNS.Server
 		d.DNSName, d.DNSPath, d.DNSOverHTTPS, d.DNSOverTLS = c.Name, c.Path, c.HTTPS, c.TLS

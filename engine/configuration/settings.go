@@ -53,14 +53,14 @@ type Settings struct {
 	ICAP      icap.Config            `yaml:"icap"`
 	Pages     Pages                  `yaml:"pages"`
 	Intercept *proxy.InterceptConfig `yaml:"intercept"`
-	Events    record.Config          `yaml:"events" role:"owner"`
+	Events    record.Config          `yaml:"events" role:"owner" two:"people"`
 	State     state.Config           `yaml:"state" role:"owner"`
 	Votes     *booth.Config          `yaml:"votes"` // nil: no votes
-	Access    accounts.Config        `yaml:"access" role:"owner"`
+	Access    accounts.Config        `yaml:"access" role:"owner" two:"people"`
 	Portal    portal.Config          `yaml:"portal"`
-	Mail      *mail.Config           `yaml:"mail" role:"owner"` // nil: no mail is sent
-	Alerts    *alert.Config          `yaml:"alerts"`            // nil: no alerts
-	Reports   []report.Schedule      `yaml:"reports"`
+	Mail      *mail.Config           `yaml:"mail" role:"owner" two:"people"` // nil: no mail is sent
+	Alerts    *alert.Config          `yaml:"alerts"`                         // nil: no alerts
+	Reports   []report.Schedule      `yaml:"reports" role:"owner" two:"people"`
 	DNS       *DNS                   `yaml:"dns"`     // nil: no name server
 	Updates   notice.URL             `yaml:"updates"` // where to ask for the newest version; default off
 
@@ -81,7 +81,7 @@ type DNS struct {
 
 // Listen sets the addresses that the gateway listens on.
 type Listen struct {
-	Proxy setting.OneOrMore[setting.Address] `yaml:"proxy"` // default 127.0.0.1:8080
+	Proxy setting.OneOrMore[setting.Address] `yaml:"proxy"` // default 127.0.0.1:8080, none beside other servers of people
 	// Transparent and TPROXY receive connections that a firewall redirects: with the destination
 	// changed (REDIRECT, ipfw fwd), or kept (TPROXY). Default none.
 	Transparent setting.OneOrMore[setting.Address] `yaml:"transparent"`
@@ -104,7 +104,7 @@ type Listen struct {
 	Admin setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
 	// Token permits other machines to use the admin address; at least 16 bytes. Without it, only
 	// this machine may.
-	Token string `yaml:"token" secret:"yes"`
+	Token string `yaml:"token" secret:"yes" two:"people"`
 	// Monitors are the networks that may read metrics and health without the token. Default
 	// none.
 	Monitors setting.OneOrMore[policy.Network] `yaml:"monitors" names:"people"`
@@ -127,10 +127,14 @@ type Pages struct {
 
 // Read reads a settings file: syntax, unknown keys, values of the wrong type. The error has
 // every mistake, [setting.Mistakes]. The parts check the meaning when they are built.
-func Read(file string) (*Settings, error) {
-	s := &Settings{Stamp: setting.Stamp(file, time.Time{})}
+func Read(file string) (*Settings, error) { return ReadAs(file, file) }
+
+// ReadAs is Read for a copy of a settings file elsewhere: as is the name in mistakes, and the base of
+// relative paths.
+func ReadAs(file, as string) (*Settings, error) {
+	s := &Settings{Stamp: setting.Stamp(as, time.Time{})}
 	var err error
-	if s.Text, err = setting.ReadFile(file, s); err != nil {
+	if s.Text, err = setting.ReadFileAs(file, as, s); err != nil {
 		return nil, err
 	}
 	s.complete()
@@ -160,14 +164,24 @@ func (s *Settings) WithPaths(to func(path string) string) (*Settings, error) {
 	return c, nil
 }
 
+// servesOthers reports whether the settings name another server of people than the proxy. Who wants a
+// name server alone gets no proxy unasked.
+func (s *Settings) servesOthers() bool {
+	l := &s.Listen
+	return s.DNS != nil || l.Squid != "" || len(l.Transparent)+len(l.TPROXY)+len(l.Sinkhole)+len(l.ICAP)+len(l.ICAPS) > 0
+}
+
 func (s *Settings) complete() {
 	s.Dir = filepath.Dir(s.Text.File)
 	if s.Data == "" {
 		s.Data = setting.Folder(filepath.Join(s.Dir, "data"))
 	}
-	s.Listen.Proxy = s.Listen.Proxy.Or("127.0.0.1:8080")
+	if !s.servesOthers() {
+		s.Listen.Proxy = s.Listen.Proxy.Or("127.0.0.1:8080")
+	}
 	s.Listen.Admin = s.Listen.Admin.Or("127.0.0.1:8081")
 	if d := s.DNS; d != nil {
+		s.Proxy.Upstream.NAT64 = d.Names.DNS64.Prefix
 		if d.Zones.Transfer.Folder == "" {
 			d.Zones.Transfer.Folder = setting.Folder(filepath.Join(string(s.Data), "zones"))
 		}

@@ -22,8 +22,10 @@ var topics = []struct {
 	{"harmful", "Malware and phishing", []string{"malware", "phishing"}},
 	{"adult", "Pornography", []string{"adult"}},
 	{"gambling", "Gambling", []string{"gambling"}},
+	{"drugs", "Drugs and weapons", []string{"drugs", "weapons"}},
+	{"pastime", "Games, social networks, video and dating", []string{"games", "social", "video", "dating"}},
 	{"words", "Bad words on pages", []string{"phrase", "bannedphrase"}},
-	{"bypass", "Ways around the filter by encrypted names", []string{"doh"}},
+	{"bypass", "Ways around the filter: proxies, VPN and encrypted names", []string{"doh", "proxies", "around/bare", "around/wisp", "around/tunnel", "around/doh"}},
 }
 
 var (
@@ -41,7 +43,7 @@ func Topics() []home.Topic {
 	}
 	var all []home.Topic
 	for _, t := range topics {
-		x := home.Topic{Name: t.name, What: t.what}
+		x := home.Topic{Name: t.name, What: t.what, Optional: t.name == "pastime"}
 		for line := range strings.Lines(text) {
 			if m := listLine.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil && m[2] != "" && slices.Contains(t.categories, m[3]) {
 				k := known[m[2]]
@@ -79,10 +81,11 @@ func Compose(starter []byte, a home.Answers) []byte {
 		}
 		if m := ruleLine.FindStringSubmatch(line); m != nil {
 			if !slices.ContainsFunc(strings.Split(m[1], ", "), func(c string) bool {
-				return !without[c] && c != "phrase-error" && (c != "unread" || !without["phrase"])
+				return !without[c] && c != "phrase-error" && (!strings.HasPrefix(c, "unread") || !without["phrase"])
 			}) {
 				continue
 			}
+			line = strings.Replace(line, "name: pastime, action: monitor", "name: pastime, action: block", 1)
 			if a.Who != "home" {
 				line = strings.Replace(line, "name: gambling, action: warn", "name: gambling, action: block", 1)
 			}

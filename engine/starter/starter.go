@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	phrases "shuultuur/check/phrase/starter"
 	"shuultuur/lib/atomicfile"
 )
 
@@ -25,11 +26,19 @@ func Settings() []byte {
 
 // Write writes the starter settings with their lists into dir. Existing files stay unchanged.
 func Write(dir string) error {
-	return fs.WalkDir(files, "files", func(path string, d fs.DirEntry, err error) error {
+	if err := write(files, "files", dir); err != nil {
+		return err
+	}
+	return write(phrases.Files, ".", filepath.Join(dir, "phrases"))
+}
+
+// write writes what is below root into dir.
+func write(files fs.FS, root, dir string) error {
+	return fs.WalkDir(files, root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		rel, err := filepath.Rel("files", path)
+		rel, err := filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
@@ -39,7 +48,7 @@ func Write(dir string) error {
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		data, err := files.ReadFile(path)
+		data, err := fs.ReadFile(files, path)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,9 @@ const (
 	headerSize = 100
 )
 
+// errNoDatabase is errForeign for a file that is no database at all, or no longer.
+var errNoDatabase = fmt.Errorf("%w", errForeign)
+
 var errForeign = errors.New("it is not a database of events, and stays as it is: name another file, or move this one away")
 
 // Check returns the error that [Open] would for a file, as far as that is known without writing.
@@ -56,7 +59,7 @@ func recognise(path string) error {
 		if err != nil && n == 0 {
 			return err
 		}
-		return errForeign
+		return errNoDatabase
 	}
 	if v := int64(binary.BigEndian.Uint32(head[versionAt:])); v > version {
 		return checkVersion(v)

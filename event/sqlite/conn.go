@@ -27,6 +27,14 @@ type conn struct {
 // busyTime is how long a connection waits for another, in milliseconds.
 const busyTime = 5000
 
+// errDamaged reports a file that SQLite cannot read as a database.
+var errDamaged = errors.New("the database is damaged")
+
+// isDamage reports whether a result code of SQLite says so.
+func isDamage(rc int32) bool {
+	return rc&0xff == sqlite3.SQLITE_CORRUPT || rc&0xff == sqlite3.SQLITE_NOTADB
+}
+
 // errTaken reports that another row has the id.
 var errTaken = errors.New("id is taken")
 
@@ -85,7 +93,11 @@ func (c *conn) check(rc int32) error {
 	if c.db == 0 {
 		return errMemory
 	}
-	return fmt.Errorf("sqlite: %s (%d)", libc.GoString(sqlite3.Xsqlite3_errmsg(c.tls, c.db)), rc)
+	err := fmt.Errorf("sqlite: %s (%d)", libc.GoString(sqlite3.Xsqlite3_errmsg(c.tls, c.db)), rc)
+	if isDamage(rc) {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return err
 }
 
 // exec runs statements that return nothing.

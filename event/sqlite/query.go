@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
-
 	"shuultuur/event"
 	"shuultuur/filter"
 )

@@ -23,10 +23,14 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"modernc.org/sqlite"
+
 	"shuultuur/event"
+	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 )
@@ -136,7 +140,32 @@ type Path string
 
 // Open implements [event.Setting].
 func (p Path) Open(o event.Opening) ([]event.Store, error) {
-	return o.OpenFile(string(p), Check, func(path string) (event.Store, error) { return Open(path, o.Keep) })
+	return o.OpenFile(string(p), func(path string) error {
+		if err := Check(path); !ours(o, path, err) {
+			return err
+		}
+		return nil
+	}, func(path string) (event.Store, error) {
+		s, err := Open(path, o.Keep)
+		if ours(o, path, err) {
+			if aside := atomicfile.SetAside(path, "-wal", "-shm"); aside != nil {
+				return nil, errors.Join(err, aside)
+			}
+			s, err = Open(path, o.Keep)
+		}
+		return s, err
+	})
+}
+
+// ours reports whether a database is damaged and ours, so that it is set aside and a new one begun: it
+// is in the data folder and named as databases are. Other files may be somebody's.
+func ours(o event.Opening, path string, err error) bool {
+	var damage *sqlite.Error // of the driver
+	if !errors.Is(err, errNoDatabase) && !errors.Is(err, errDamaged) && !(errors.As(err, &damage) && isDamage(int32(damage.Code()))) {
+		return false
+	}
+	below, outside := filepath.Rel(o.Data, path)
+	return outside == nil && filepath.IsLocal(below) && filepath.Ext(path) == ".db"
 }
 
 // Look implements [event.Readable].
@@ -225,7 +254,7 @@ func (s *Store) place(now time.Time) (err error) {
 	if s.last, err = s.w.int(fmt.Sprintf("SELECT coalesce(max(id), 0) FROM event WHERE id < %d", now.Add(clockSlack).UnixMicro())); err != nil {
 		return err
 	}
-	if s.limit, err = s.w.int(fmt.Sprintf("SELECT coalesce(min(id), %d) FROM event WHERE id > %d", math.MaxInt64, s.last)); err != nil {
+	if s.limit, err = s.w.int(fmt.Sprintf("SELECT coalesce(min(id), %d) FROM event WHERE id > %d", int64(math.MaxInt64), s.last)); err != nil {
 		return err
 	}
 	return s.index.place(s.w, s.last)

@@ -36,8 +36,6 @@ const (
 	maxPacket = 4096 // RFC 2866, 3
 	queued    = 4096
 	batch     = 512
-	endedFor  = 10 * time.Minute // how long an end is remembered, because packets may arrive late
-	maxEnded  = 100_000
 )
 
 // A Server receives packets.
@@ -50,17 +48,16 @@ type Server struct {
 	open  []*net.UDPConn
 	queue chan change
 
-	mu    sync.Mutex
-	ended map[string]time.Time // sessions of clients, by address and identifier
+	taken, unused, refused, dropped atomic.Uint64
 
-	taken, refused, dropped atomic.Uint64
-	warned                  atomic.Int64 // when a refusal was last logged, in Unix seconds
+	warned atomic.Int64 // when a refusal was last logged, in Unix seconds
 }
 
 // A rules is a Config in the form in which packets are matched.
 type rules struct {
 	clients  []client // narrowest network first
 	class    bool
+	units    bool // only those of the form OU=name in Class
 	filter   bool
 	expire   time.Duration
 	unsigned bool
@@ -82,7 +79,7 @@ func New(cfg *Config, addrs []setting.Address, sessions Sessions, log *slog.Logg
 	if len(addrs) == 0 {
 		return nil, errors.New("packets come to no address: name one at listen.radius, such as 10.0.0.1:1813")
 	}
-	s := &Server{addrs: addrs, sessions: sessions, log: log, queue: make(chan change, queued), ended: map[string]time.Time{}}
+	s := &Server{addrs: addrs, sessions: sessions, log: log, queue: make(chan change, queued)}
 	r := &s.rules
 	r.unsigned = cfg.Unsigned == nil || *cfg.Unsigned
 	for name, secret := range cfg.Clients {
@@ -98,16 +95,18 @@ func New(cfg *Config, addrs []setting.Address, sessions Sessions, log *slog.Logg
 	slices.SortStableFunc(r.clients, func(a, b client) int { return b.net.Bits() - a.net.Bits() })
 	groups := cfg.Groups
 	if len(groups) == 0 {
-		groups = []string{"class", "filter-id"}
+		groups = []string{"filter-id"}
 	}
 	for i, g := range groups {
 		switch g {
 		case "class":
 			r.class = true
+		case "class-ou":
+			r.units = true
 		case "filter-id":
 			r.filter = true
 		default:
-			return nil, setting.At(fmt.Sprintf("groups[%d]", i), fmt.Errorf("%q is not an attribute that names groups: write class or filter-id", g))
+			return nil, setting.At(fmt.Sprintf("groups[%d]", i), fmt.Errorf("%q is not an attribute that names groups: write class, class-ou or filter-id", g))
 		}
 	}
 	r.expire = cfg.Expire.Or(24 * time.Hour)
@@ -240,78 +239,54 @@ func (s *Server) write() {
 	}
 }
 
-// apply makes changes in order and acknowledges those that are on disk.
+// apply makes changes in order and acknowledges those that are on disk, and those that will
+// never change anything: their clients would send them again for ever.
 func (s *Server) apply(all []change) {
-	changes := make([]*session.Change, len(all))
+	changes := make([]*session.Change, 0, len(all))
+	of := make([]*change, 0, len(all))
 	for n := range all {
-		changes[n] = s.change(&all[n])
+		ch := &all[n]
+		if ch.unused != "" {
+			s.acknowledge(ch)
+			continue
+		}
+		changes, of = append(changes, &session.Change{Event: &ch.Event}), append(of, ch)
 	}
 	var failed []string
 	for n, err := range s.sessions.Change(changes...) {
 		if err != nil {
 			s.dropped.Add(1)
-			failed = append(failed, fmt.Sprintf("%s: %v", all[n].from, err))
+			failed = append(failed, fmt.Sprintf("%s: %v", of[n].By, err))
 			continue
 		}
-		s.taken.Add(1)
-		all[n].back(all[n].answer)
+		of[n].unused = of[n].Unused
+		s.acknowledge(of[n])
 	}
 	if len(failed) > 0 {
 		s.log.Error("packets of RADIUS accounting are not carried out; their clients send them again", "refused", len(failed), "error", failed[0])
 	}
 }
 
-// change returns the session change for a packet.
-func (s *Server) change(ch *change) *session.Change {
-	c := new(session.Change)
-	switch {
-	case ch.begins():
-		if !s.hasEnded(ch) {
-			c.Start = ch.sessions()
-		}
-	case ch.kind == stop:
-		s.remember(ch)
-		for _, a := range ch.addrs {
-			c.End = append(c.End, session.EndRequest{ID: ch.id, Addr: a})
-		}
-	default: // the access point has restarted, or stops
-		c.End = []session.EndRequest{{By: ch.from.String(), Source: Source}}
-	}
-	return c
-}
-
-// hasEnded reports whether a session has already ended, so that this packet is
-// late.
-func (s *Server) hasEnded(ch *change) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, ok := s.ended[ch.name()]
-	return ok && ch.id != "" && time.Since(at) < endedFor
-}
-
-// remember notes that a session has ended.
-func (s *Server) remember(ch *change) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.ended) >= maxEnded {
-		for k, at := range s.ended {
-			if time.Since(at) > endedFor {
-				delete(s.ended, k)
-			}
+// acknowledge answers a packet that need not be sent again.
+func (s *Server) acknowledge(ch *change) {
+	if ch.unused == "" {
+		s.taken.Add(1)
+	} else {
+		s.unused.Add(1)
+		if now := time.Now().Unix(); now-s.warned.Swap(now) >= 1 {
+			s.log.Info("a packet of RADIUS accounting changes nothing", "from", ch.By.String(), "user", ch.User, "error", ch.unused)
 		}
 	}
-	if len(s.ended) < maxEnded {
-		s.ended[ch.name()] = time.Now()
-	}
+	ch.back(ch.answer)
 }
 
 var (
-	packetsDesc = metric.NewDesc("shuultuur_radius_packets_total", "Packets of RADIUS accounting: taken and acknowledged, refused (stranger, wrong secret, damaged), dropped for want of room or disk.", "what")
+	packetsDesc = metric.NewDesc("shuultuur_radius_packets_total", "Packets of RADIUS accounting: taken, unused (late, or of no use here), refused (stranger, wrong secret, damaged), dropped for want of room or disk.", "what")
 )
 
 // Collect implements [metric.Collector].
 func (s *Server) Collect(ch chan<- metric.Metric) {
-	for what, n := range map[string]*atomic.Uint64{"taken": &s.taken, "refused": &s.refused, "dropped": &s.dropped} {
+	for what, n := range map[string]*atomic.Uint64{"taken": &s.taken, "unused": &s.unused, "refused": &s.refused, "dropped": &s.dropped} {
 		ch <- metric.New(packetsDesc, metric.Count, float64(n.Load()), what)
 	}
 }

@@ -11,8 +11,9 @@ type Config struct {
 	// with the secret that each shares with us. The narrowest matching network
 	// applies.
 	Clients map[string]string `yaml:"clients" names:"people"`
-	// Groups are the attributes whose values are groups of the user: class,
-	// filter-id. Default both.
+	// Groups are the attributes whose values are groups of the user: filter-id, class, or
+	// class-ou for what has the form "OU=name" in Class. Default filter-id: servers write
+	// anything into Class.
 	Groups setting.OneOrMore[string] `yaml:"groups"`
 	// Expire ends a session after this time without a packet; default 24h.
 	Expire setting.Duration `yaml:"expire"`

@@ -1,10 +1,12 @@
 package accounting
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -15,19 +17,23 @@ import (
 	"shuultuur/identity/session"
 )
 
-// Source is the name of RADIUS sessions in the record.
-const Source = "radius"
-
-// Attributes (RFC 2865, 2866, 2869, 3162, 6911).
+// Attributes (RFC 2865, 2866, 2869, 3162, 4818, 6911).
 const (
 	userName        = 1
+	nasAddress      = 4
 	framedAddress   = 8
 	filterID        = 11
 	class           = 25
 	sessionTimeout  = 27
+	nasIdentifier   = 32
 	statusType      = 40
+	delayTime       = 41
 	sessionID       = 44
+	eventTimestamp  = 55
 	interimInterval = 85
+	nasAddress6     = 95
+	framedPrefix6   = 97
+	delegatedPrefix = 123
 	framedAddress6  = 168
 )
 
@@ -40,32 +46,16 @@ const (
 	off     = 8 // … or stops: it has no sessions
 )
 
+// kinds are the events that change sessions, by Acct-Status-Type.
+var kinds = map[uint32]session.Kind{start1: session.Begins, interim: session.Continues, stop: session.Ends, on: session.Restarts, off: session.Restarts}
+
 // A change is the content of a packet.
 type change struct {
-	kind   uint32
-	user   string
-	groups []string
-	addrs  []netip.Addr
-	id     string
-	from   netip.Addr // the RADIUS client that sent it
-	until  time.Time
+	session.Event
+	status uint32
+	unused string // why it changes nothing and never will, however often it is sent
 	answer []byte
 	back   func([]byte)
-}
-
-// begins reports whether the change begins or renews sessions.
-func (ch *change) begins() bool { return ch.kind == start1 || ch.kind == interim }
-
-// name identifies the session among those of all clients.
-func (ch *change) name() string { return ch.from.String() + " " + ch.id }
-
-// sessions returns the sessions that the change begins or renews. There are
-// none while the address is unknown; a later packet brings it.
-func (ch *change) sessions() (all []session.Session) {
-	for _, a := range ch.addrs {
-		all = append(all, session.Session{Addr: a, User: ch.user, Groups: ch.groups, Source: Source, ID: ch.id, By: ch.from.String(), Until: ch.until})
-	}
-	return all
 }
 
 // read parses a packet.
@@ -100,97 +90,147 @@ func (r *rules) read(b []byte, from netip.Addr, now time.Time) (ch change, err e
 	if err != nil {
 		return ch, err
 	}
-	ch = change{from: from, until: now.Add(r.expire)}
+	ch = change{Event: session.Event{By: session.Reporter{Sender: from}, At: now}}
 	if ch.answer, err = answer(q); err != nil {
 		return ch, err
 	}
-	if err := r.fill(&ch, b, now); err != nil {
-		return ch, err
+	r.fill(&ch, b, now)
+	if _, known := kinds[ch.status]; !known && ch.unused == "" {
+		ch.unused = fmt.Sprintf("its Acct-Status-Type is %d: Start, Stop, Interim-Update, Accounting-On and -Off change sessions", ch.status)
 	}
-	switch {
-	case ch.kind == on, ch.kind == off, ch.kind == stop:
-	case ch.kind != start1 && ch.kind != interim:
-		return ch, fmt.Errorf("its Acct-Status-Type is %d: Start, Stop, Interim-Update, Accounting-On and -Off are known", ch.kind)
-	case ch.user == "" && len(ch.addrs) > 0:
-		return ch, errors.New("it has no User-Name")
-	}
-	for _, n := range ch.sessions() {
-		if ch.kind != start1 && ch.kind != interim {
-			break
-		}
-		if _, err := session.Check(n, now); err != nil {
-			return ch, err
-		}
-	}
+	ch.Kind = kinds[ch.status]
 	return ch, nil
 }
 
-// fill reads the attributes of a packet whose lengths were checked.
-func (r *rules) fill(ch *change, b []byte, now time.Time) error {
-	var timeout, every time.Duration
+// fill reads the attributes of a packet whose lengths were checked. What it cannot use it leaves
+// out: a packet that is refused would come again for ever.
+func (r *rules) fill(ch *change, b []byte, now time.Time) {
+	var timeout, every, delay time.Duration
+	var stamp time.Time
 	for i := 20; i < len(b); i += int(b[i+1]) {
 		v := b[i+2 : i+int(b[i+1])]
 		switch b[i] {
 		case userName:
-			ch.user = string(v)
+			ch.User = nameOf(v)
 		case sessionID:
-			ch.id = strings.ToValidUTF8(string(v), "�")
+			ch.ID = nameOf(v)
+		case nasIdentifier:
+			ch.By.Name = strings.TrimSpace(nameOf(v))
+		case nasAddress, nasAddress6:
+			if a, ok := netip.AddrFromSlice(v); ok && !a.Unmap().IsUnspecified() && !ch.By.Addr.IsValid() {
+				ch.By.Addr = a.Unmap()
+			}
 		case class:
-			if r.class {
-				ch.group(v)
+			if r.class || r.units {
+				ch.group(v, !r.class)
 			}
 		case filterID:
 			if r.filter {
-				ch.group(v)
+				ch.group(v, false)
 			}
-		case framedAddress, framedAddress6:
-			a, ok := netip.AddrFromSlice(v)
-			if !ok || b[i] == framedAddress && !a.Is4() || b[i] == framedAddress6 && !a.Is6() {
-				return fmt.Errorf("its address has %d bytes", len(v))
-			}
-			if a = a.Unmap(); a.IsUnspecified() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) || a == netip.AddrFrom4([4]byte{255, 255, 255, 254}) {
-				continue // "not known yet" and "chosen by the user or by the server" (RFC 2865, 5.8)
-			}
-			if len(ch.addrs) < 16 {
-				ch.addrs = append(ch.addrs, a)
-			}
-		case statusType, sessionTimeout, interimInterval:
-			if len(v) != 4 {
-				return fmt.Errorf("attribute %d has %d bytes and not 4", b[i], len(v))
-			}
-			n := binary.BigEndian.Uint32(v)
-			switch b[i] {
-			case statusType:
-				ch.kind = n
-			case sessionTimeout:
-				timeout = time.Duration(n) * time.Second
-			default:
-				every = time.Duration(n) * time.Second
-			}
+		case framedAddress, framedAddress6, framedPrefix6, delegatedPrefix:
+			ch.address(b[i], v)
+		case statusType:
+			ch.status = number(v)
+		case sessionTimeout:
+			timeout = time.Duration(number(v)) * time.Second
+		case interimInterval:
+			every = time.Duration(number(v)) * time.Second
+		case delayTime:
+			delay = time.Duration(number(v)) * time.Second
+		case eventTimestamp:
+			stamp = time.Unix(int64(number(v)), 0)
 		}
 	}
+	ch.date(stamp, delay, now)
+	ch.Until = ch.At.Add(r.expire)
 	if every > 0 {
-		ch.until = now.Add(min(r.expire, 3*every+time.Minute)) // without a packet for this long, the client is gone
+		ch.Until = ch.At.Add(min(r.expire, 3*every+time.Minute)) // without a packet for this long, the client is gone
 	}
-	if timeout > 0 && now.Add(timeout).Before(ch.until) {
-		ch.until = now.Add(timeout)
+	if timeout > 0 && ch.At.Add(timeout).Before(ch.Until) {
+		ch.Until = ch.At.Add(timeout)
 	}
-	return nil
+	ch.Groups = session.FitGroups(ch.Groups, nil)
 }
 
-// group appends the groups in a value: names separated by commas or semicolons,
-// each also in the form "OU=name". A Class that is not text gives none.
-func (ch *change) group(v []byte) {
-	if !utf8.Valid(v) || strings.IndexFunc(string(v), unicode.IsControl) >= 0 {
+// date says when the event happened: at the Event-Timestamp, or as long ago as the access point
+// has tried to tell. A timestamp of another year is that of a clock that was never set.
+func (ch *change) date(stamp time.Time, delay time.Duration, now time.Time) {
+	if delay > 0 && delay < session.MaxTime {
+		ch.At, ch.Dated = now.Add(-delay), true
+	}
+	if age := now.Sub(stamp); age > -time.Minute && age < session.MaxTime {
+		if stamp.Before(ch.At) {
+			ch.At = stamp
+		}
+		ch.Dated = true
+	}
+}
+
+// number returns the value of an attribute with 4 bytes, 0 for any other.
+func number(v []byte) uint32 {
+	if len(v) != 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(v)
+}
+
+// nameOf returns a name in UTF-8. Some access points end names with zeros, or write Latin-1.
+func nameOf(v []byte) string {
+	v = bytes.TrimRight(v, "\x00")
+	if utf8.Valid(v) {
+		return string(v)
+	}
+	latin := make([]rune, len(v))
+	for i, c := range v {
+		latin[i] = rune(c)
+	}
+	return string(latin)
+}
+
+// address adds the address or prefix in an attribute.
+func (ch *change) address(kind byte, v []byte) {
+	var n netip.Prefix
+	switch kind {
+	case framedPrefix6, delegatedPrefix: // a reserved byte, the length, as many bytes as needed
+		if len(v) < 2 || len(v) > 18 || v[1] > 128 || int(v[1]) > (len(v)-2)*8 {
+			return
+		}
+		var b [16]byte
+		copy(b[:], v[2:])
+		n = netip.PrefixFrom(netip.AddrFrom16(b), int(v[1])).Masked()
+	default:
+		a, ok := netip.AddrFromSlice(v)
+		if !ok || kind == framedAddress && !a.Is4() || kind == framedAddress6 && !a.Is6() {
+			return
+		}
+		a = a.Unmap()
+		n = netip.PrefixFrom(a, a.BitLen())
+	}
+	if a := n.Addr(); a.IsUnspecified() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) || a == netip.AddrFrom4([4]byte{255, 255, 255, 254}) {
+		return // "not known yet" and "chosen by the user or by the server" (RFC 2865, 5.8)
+	}
+	if len(ch.Nets) < 16 && !slices.Contains(ch.Nets, n) {
+		ch.Nets = append(ch.Nets, n)
+	}
+}
+
+// group appends the groups in a value: names separated by commas or semicolons, each also in
+// the form "OU=name", or only in this form. A Class that is not text gives none, nor one that a
+// server made for itself, as FreeRADIUS and Cisco ISE do.
+func (ch *change) group(v []byte, units bool) {
+	if !utf8.Valid(v) || strings.IndexFunc(string(v), unicode.IsControl) >= 0 || bytes.HasPrefix(v, []byte("ai:")) || bytes.HasPrefix(v, []byte("CACS:")) {
 		return
 	}
 	for g := range strings.FieldsFuncSeq(string(v), func(c rune) bool { return c == ',' || c == ';' }) {
 		g = strings.TrimSpace(g)
 		if len(g) > 3 && strings.EqualFold(g[:3], "ou=") {
 			g = g[3:]
+		} else if units {
+			continue
 		}
-		if g != "" && len(ch.groups) < 64 {
-			ch.groups = append(ch.groups, g)
+		if g != "" && len(ch.Groups) < 64 && len(g) <= 256 {
+			ch.Groups = append(ch.Groups, g)
 		}
 	}
 }

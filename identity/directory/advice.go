@@ -51,20 +51,44 @@ func withAdvice(server string, err error) error {
 var reasons = map[string]string{
 	"530": "the user may not sign in at this time",
 	"531": "the user may not sign in from this machine",
-	"532": "the password has expired",
-	"533": "the account is disabled",
-	"701": "the account has expired",
-	"773": "the password has to be changed first",
+	"532": PasswordExpired,
+	"533": Disabled,
+	"701": AccountExpired,
+	"773": MustChange,
 	"775": "the account is locked",
 }
 
-// refusal returns the reason why a directory refused a password, if its answer
-// has one.
-func refusal(err error) error {
+// locked is the one of the codes that comes with wrong passwords, too.
+const locked = "775"
+
+// refusal returns the reason why a directory refused a password, if its answer has one: a code
+// of Active Directory, or the control of password policies (draft-behera-ldap-password-policy),
+// as of OpenLDAP.
+func refusal(err error, controls []ldap.Control) error {
 	_, rest, _ := strings.Cut(err.Error(), ", data ")
 	code, _, _ := strings.Cut(rest, ",")
 	if why := reasons[code]; why != "" {
-		return &Refusal{why}
+		return &Refusal{Why: why, Proven: code != locked}
+	}
+	if r := policyRefusal(controls); r != nil {
+		return r
 	}
 	return ErrRefused
+}
+
+// policyRefusal returns the reason in the control of password policies, or nil.
+func policyRefusal(controls []ldap.Control) error {
+	c, _ := ldap.FindControl(controls, ldap.ControlTypeBeheraPasswordPolicy).(*ldap.ControlBeheraPasswordPolicy)
+	if c == nil {
+		return nil
+	}
+	switch c.Error {
+	case ldap.BeheraPasswordExpired:
+		return &Refusal{Why: PasswordExpired, Proven: true}
+	case ldap.BeheraAccountLocked:
+		return &Refusal{Why: reasons[locked]}
+	case ldap.BeheraChangeAfterReset:
+		return &Refusal{Why: MustChange, Proven: true}
+	}
+	return nil
 }

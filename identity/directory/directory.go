@@ -25,7 +25,19 @@ type Source interface {
 var ErrRefused = errors.New("wrong name or password")
 
 // A Refusal is an ErrRefused with the reason that the server gave.
-type Refusal struct{ Why string }
+type Refusal struct {
+	Why string
+	// Proven says that the password was right: whoever sent it may know the reason.
+	Proven bool
+}
+
+// Reasons to refuse a password that was right.
+const (
+	PasswordExpired = "the password has expired"
+	MustChange      = "the password has to be changed first"
+	Disabled        = "the account is disabled"
+	AccountExpired  = "the account has expired"
+)
 
 func (r *Refusal) Error() string { return r.Why }
 

@@ -114,7 +114,7 @@ func (d *daemon) kill() {
 
 func (d *daemon) restart() { d.Cmd = d.start() }
 
-func slapdWith(t *testing.T, suffix, ldif string) (addr, ca string, d *daemon) {
+func slapdWith(t *testing.T, suffix, ldif string, more ...string) (addr, ca string, d *daemon) {
 	t.Helper()
 	peer.NotQuick(t, "slapd")
 	for _, f := range []string{"/usr/lib/ldap/back_mdb.so", "/etc/ldap/schema/inetorgperson.schema"} {
@@ -146,7 +146,8 @@ rootdn "cn=admin,%[4]s"
 rootpw admin
 index uid eq
 directory %[1]s
-`, dir, c, key, suffix),
+%[5]s
+`, dir, c, key, suffix, strings.Join(more, "\n")),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -319,10 +320,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 	}
 	refused := ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("80090308: LdapErr: DSID-0C0903A9, comment: AcceptSecurityContext error, data 533, v1db1"))
-	if err := refusal(refused); !errors.Is(err, ErrRefused) || err.Error() != "the account is disabled" {
+	if err := refusal(refused, nil); !errors.Is(err, ErrRefused) || err.Error() != "the account is disabled" {
 		t.Errorf("refusal of a disabled account returned %v", err)
 	}
-	if err := refusal(ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("no"))); err != ErrRefused {
+	if err := refusal(ldap.NewError(ldap.LDAPResultInvalidCredentials, errors.New("no")), nil); err != ErrRefused {
 		t.Errorf("refusal of a wrong password returned %v", err)
 	}
 }
@@ -443,7 +444,7 @@ func freeradius(t *testing.T) (addr string, d *daemon) {
 	}
 	dir, port := t.TempDir(), peer.Port(t)
 	for file, text := range map[string]string{
-		"users": "bold Cleartext-Password := \"secret\"\n\tFilter-Id = \"pupils\",\n\tFilter-Id += \"choir\"\n",
+		"users": "bold Cleartext-Password := \"secret\"\n\tFilter-Id = \"pupils\",\n\tFilter-Id += \"choir\"\nBOLD Cleartext-Password := \"secret\"\n\tUser-Name = \"bold\"\n",
 		"radiusd.conf": fmt.Sprintf(`prefix = /usr
 libdir = %s
 logdir = %s
@@ -519,6 +520,9 @@ func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
 	})
 	if !slices.Equal(groups, []string{"pupils", "choir"}) {
 		t.Errorf("the groups are %q, want pupils and choir", groups)
+	}
+	if user, _, err := r.Verify(t.Context(), "BOLD", "secret"); err != nil || user != "bold" {
+		t.Errorf("the server calls BOLD %q (%v), want bold", user, err)
 	}
 	if _, _, err := r.Verify(t.Context(), "bold", "guess"); !errors.Is(err, ErrRefused) {
 		t.Errorf("Verify with a wrong password: %v, want ErrRefused", err)
@@ -749,7 +753,7 @@ func TestAllGroupsOfAUserCount(t *testing.T) {
 	g := &graph{above: map[string][]int32{}, byUID: map[string][]int32{}}
 	const groups = 3000 // each in the next one
 	for i := range int32(groups) {
-		g.names, g.entry = append(g.names, fmt.Sprintf("g%d", i)), append(g.entry, fmt.Sprintf("cn=g%d", i))
+		g.names, g.entry = append(g.names, []string{fmt.Sprintf("g%d", i)}), append(g.entry, fmt.Sprintf("cn=g%d", i))
 		if i > 0 {
 			g.above[g.entry[i-1]] = []int32{i}
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,12 +30,15 @@ const (
 
 // A graph holds the membership of groups in groups. It is immutable.
 type graph struct {
-	names []string // cn of each group
+	names [][]string // of each group
 	// above holds the groups of an entry, by its canonical name. It also finds each
 	// group by its name after "=" and by its SID after "#".
 	above map[string][]int32
 	entry []string           // canonical name of each group
 	byUID map[string][]int32 // groups that list users by uid (memberUid)
+	// shared has the entries of groups whose cn is not a name of any of them, by that cn in
+	// lower case.
+	shared map[string][]string
 }
 
 // graphs holds the current graph.
@@ -137,12 +142,97 @@ func (g *graph) groupsOf(e *ldap.Entry, user string) (names []string) {
 			continue
 		}
 		seen[n] = true
-		if g.names[n] != "" {
-			names = append(names, g.names[n])
-		}
+		names = append(names, g.names[n]...)
 		todo = append(todo, g.above[g.entry[n]]...)
 	}
 	return names
+}
+
+// namesOf returns the names by which policies know each group: its sAMAccountName, and its cn
+// if no other group has that name. A group with neither is known by its DN alone: two groups of
+// one cn in different units are two groups.
+func namesOf(all []*ldap.Entry) [][]string {
+	of := map[string]int{} // groups that have a name
+	for _, e := range all {
+		cn, account := e.GetAttributeValue("cn"), e.GetAttributeValue("sAMAccountName")
+		of[lower(cn)]++
+		if !strings.EqualFold(cn, account) {
+			of[lower(account)]++
+		}
+	}
+	names := make([][]string, len(all))
+	for i, e := range all {
+		cn, account := e.GetAttributeValue("cn"), e.GetAttributeValue("sAMAccountName")
+		if account != "" {
+			names[i] = append(names[i], account)
+		}
+		if cn != "" && cn != account && of[lower(cn)] == 1 {
+			names[i] = append(names[i], cn)
+		}
+		if of[lower(cn)] > 1 {
+			names[i] = append(names[i], canonical(e.DN))
+		}
+	}
+	return names
+}
+
+// sharedNames returns the entries of groups with one cn, by that cn, unless it is the
+// sAMAccountName of one of them.
+func sharedNames(all []*ldap.Entry) map[string][]string {
+	of, own := map[string][]string{}, map[string]bool{}
+	for _, e := range all {
+		if cn := lower(e.GetAttributeValue("cn")); cn != "" {
+			of[cn] = append(of[cn], e.DN)
+		}
+		own[lower(e.GetAttributeValue("sAMAccountName"))] = true
+	}
+	maps.DeleteFunc(of, func(cn string, dns []string) bool { return len(dns) == 1 || own[cn] })
+	return of
+}
+
+// An AmbiguousError says that several groups of the directory have a name.
+type AmbiguousError struct {
+	Name    string
+	Entries []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("the directory has %d groups called %q, so none of them is known by that name: write the one that is meant, such as %q", len(e.Entries), e.Name, canonical(e.Entries[0]))
+}
+
+// Ambiguous asks the directory which of the names of groups several groups have. Groups that are
+// too many to be read are not compared.
+func (d *Directory) Ambiguous(ctx context.Context, names []string) (all []*AmbiguousError, err error) {
+	if !d.Finds() {
+		return nil, nil
+	}
+	err = d.withConn(ctx, d.search, func(c *conn) error {
+		if g := d.graphOf(c); g != nil {
+			all = g.ambiguous(names)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// KnownAmbiguous is Ambiguous by what is known without asking.
+func (d *Directory) KnownAmbiguous(names []string) []*AmbiguousError {
+	d.graph.mu.Lock()
+	g := d.graph.now
+	d.graph.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	return g.ambiguous(names)
+}
+
+func (g *graph) ambiguous(names []string) (all []*AmbiguousError) {
+	for _, n := range names {
+		if dns := g.shared[lower(n)]; len(dns) > 0 {
+			all = append(all, &AmbiguousError{n, dns})
+		}
+	}
+	return all
 }
 
 // byEntry returns the group with a name.
@@ -217,9 +307,9 @@ func (s *graphs) put(g *graph, later bool) {
 
 // readGraph reads all groups. later reports that another attempt may succeed.
 func (d *Directory) readGraph(c *conn) (g *graph, later bool) {
-	attributes := []string{"cn", "objectSid", "memberOf", "member", "uniqueMember", "memberUid"}
+	attributes := []string{"cn", "sAMAccountName", "objectSid", "memberOf", "member", "uniqueMember", "memberUid"}
 	if d.cfg.ActiveDirectory { // its entries have memberOf, and it returns long member lists in parts
-		attributes = attributes[:3]
+		attributes = attributes[:4]
 	}
 	q := ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false,
 		"(|(objectClass=group)(objectClass=groupOfNames)(objectClass=groupOfUniqueNames)(objectClass=posixGroup))", attributes, nil)
@@ -230,11 +320,11 @@ func (d *Directory) readGraph(c *conn) (g *graph, later bool) {
 	if len(res.Entries) > maxNodes {
 		return nil, false
 	}
-	g = &graph{above: map[string][]int32{}, byUID: map[string][]int32{}}
+	g = &graph{names: namesOf(res.Entries), shared: sharedNames(res.Entries), above: map[string][]int32{}, byUID: map[string][]int32{}}
 	edges := 0
 	for i, e := range res.Entries {
 		dn := canonical(e.DN)
-		g.names, g.entry = append(g.names, e.GetAttributeValue("cn")), append(g.entry, dn)
+		g.entry = append(g.entry, dn)
 		g.above["="+dn] = []int32{int32(i)}
 		if sid := e.GetRawAttributeValue("objectSid"); len(sid) > 0 {
 			g.above["#"+string(sid)] = g.above["="+dn]

@@ -125,19 +125,29 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	if err != nil {
 		return "", nil, err
 	}
-	err = e.at.withConn(ctx, e.at.verify, func(c *conn) error { return verifyPassword(c, e.dn, password) })
-	return e.user, e.groups, err
+	// Who does not know the password learns nothing of the groups, and asks for none.
+	if err = e.at.withConn(ctx, e.at.verify, func(c *conn) error { return verifyPassword(c, e.entry.DN, password) }); err != nil {
+		return "", nil, err
+	}
+	groups, err = e.groups(ctx)
+	return e.user, groups, err
 }
 
 // verifyPassword verifies the password of a user on a connection.
 func verifyPassword(c *conn, name, password string) error {
-	switch err := c.Bind(name, password); {
+	q := ldap.NewSimpleBindRequest(name, password, []ldap.Control{ldap.NewControlBeheraPasswordPolicy()})
+	res, err := c.SimpleBind(q)
+	var controls []ldap.Control
+	if res != nil {
+		controls = res.Controls
+	}
+	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
-		return refusal(err)
+		return refusal(err, controls)
 	case err != nil:
 		return fmt.Errorf("bind as %q: %w", name, err)
 	}
-	return nil
+	return policyRefusal(controls) // a password that has to be changed first is accepted for that alone
 }
 
 // Finds reports whether groups of users can be found without their passwords. That
@@ -161,7 +171,11 @@ func (d *Directory) Find(ctx context.Context, name string) (user string, groups 
 		return "", nil, ErrRefused
 	}
 	e, err := d.findFrom(ctx, name, 0)
-	return e.user, e.groups, err
+	if err != nil {
+		return "", nil, err
+	}
+	groups, err = e.groups(ctx)
+	return e.user, groups, err
 }
 
 // account removes the Windows domain from a name: SCHOOL\anna.
@@ -172,40 +186,81 @@ func account(name string) string {
 	return name
 }
 
-// find returns the DN, name and groups of a user.
-func (d *Directory) find(ctx context.Context, name string) (dn, user string, groups []string, err error) {
+// find returns the entry and the name of a user.
+func (d *Directory) find(ctx context.Context, name string) (e *ldap.Entry, user string, err error) {
 	err = d.withConn(ctx, d.search, func(c *conn) (err error) {
-		dn, user, groups, err = d.lookUp(c, name)
+		e, user, err = d.findOn(c, name)
 		return err
 	})
-	return dn, user, groups, err
+	return e, user, err
 }
 
-// lookUp is find on a given connection.
+// groups returns the groups of a user.
+func (e *person) groups(ctx context.Context) (groups []string, err error) {
+	err = e.at.withConn(ctx, e.at.search, func(c *conn) (err error) {
+		groups, err = e.at.groupsOn(c, e.entry, e.user)
+		return err
+	})
+	return groups, err
+}
+
+// lookUp returns the DN, name and groups of a user, on a given connection.
 func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []string, err error) {
+	e, user, err := d.findOn(c, name)
+	if err != nil {
+		return "", "", nil, err
+	}
+	groups, err = d.groupsOn(c, e, user)
+	return e.DN, user, groups, err
+}
+
+// findOn is find on a given connection.
+func (d *Directory) findOn(c *conn, name string) (e *ldap.Entry, user string, err error) {
 	res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account(name))), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
 	if to := referrals(res, err); len(to) > 0 && (res == nil || len(res.Entries) == 0) {
-		return "", "", nil, &referredError{to}
+		return nil, "", &referredError{to}
+	}
+	if err == nil {
+		res.Entries = withoutCopies(res.Entries)
 	}
 	switch {
 	case err != nil:
-		return "", "", nil, fmt.Errorf("search for the user %q: %w", name, err)
+		return nil, "", fmt.Errorf("search for the user %q: %w", name, err)
 	case len(res.Entries) == 0:
-		return "", "", nil, ErrRefused
+		return nil, "", ErrRefused
 	case len(res.Entries) > 1:
-		return "", "", nil, fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
+		return nil, "", fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
 	}
 	entry := res.Entries[0]
-	dn, user = entry.DN, cmp.Or(entry.GetAttributeValue("sAMAccountName"), entry.GetAttributeValue("uid"), name)
+	return entry, cmp.Or(entry.GetAttributeValue("sAMAccountName"), entry.GetAttributeValue("uid"), name), nil
+}
+
+// groupsOn returns the groups of a user, on a given connection.
+func (d *Directory) groupsOn(c *conn, entry *ldap.Entry, user string) (groups []string, err error) {
 	if d.Finds() {
 		if g := d.graphOf(c); g != nil {
-			return dn, user, g.groupsOf(entry, user), nil
+			return g.groupsOf(entry, user), nil
 		}
 	}
 	if groups, err = d.groups(c, entry, user); err != nil {
-		err = fmt.Errorf("search for the groups of %q: %w", dn, err)
+		err = fmt.Errorf("search for the groups of %q: %w", entry.DN, err)
 	}
-	return dn, user, groups, err
+	return groups, err
+}
+
+// withoutCopies returns the entries without those of FreeIPA's compatibility tree, which has each
+// user a second time, unless they are all.
+func withoutCopies(all []*ldap.Entry) []*ldap.Entry {
+	var own []*ldap.Entry
+	for _, e := range all {
+		if !strings.Contains(canonical(e.DN)+",", ",cn=compat,") {
+			own = append(own, e)
+		}
+	}
+	if len(own) == 0 {
+		return all
+	}
+	return own
 }
 
 // withConn calls do with a connection: an idle one, or a new one to the first server
@@ -322,9 +377,46 @@ func (d *Directory) ask(c *conn, filter string, most int, attributes ...string) 
 	return res, err
 }
 
-// pages reads the names of groups page by page.
+// pages reads the names of groups page by page. A server may have a limit for all pages together:
+// then the further groups are asked for without those that it has named.
 func (d *Directory) pages(c *conn, filter string) (*ldap.SearchResult, error) {
-	return c.SearchWithPaging(ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false, filter, []string{"cn"}, nil), pageSize)
+	all := new(ldap.SearchResult)
+	rest := filter
+	for {
+		res, err := c.SearchWithPaging(ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, int(d.timeout/time.Second), false, rest, []string{"cn"}, nil), pageSize)
+		if res != nil {
+			all.Entries = append(all.Entries, res.Entries...)
+		}
+		if !ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) || res == nil || len(res.Entries) == 0 || len(all.Entries) > maxGroups {
+			return all, err
+		}
+		if known, knownErr := d.knowsNames(c, filter, res.Entries[0].DN); knownErr != nil || !known {
+			return all, err
+		}
+		var but strings.Builder
+		for _, e := range all.Entries {
+			but.WriteString("(" + d.nameAttribute() + "=" + ldap.EscapeFilter(e.DN) + ")")
+		}
+		rest = "(&" + filter + "(!(|" + but.String() + ")))"
+	}
+}
+
+// nameAttribute returns the attribute that has the DN of an entry, by which one can search.
+func (d *Directory) nameAttribute() string {
+	if d.cfg.ActiveDirectory {
+		return "distinguishedName"
+	}
+	return "entryDN" // RFC 5020
+}
+
+// knowsNames reports whether the server finds an entry by the attribute with its name. One that
+// does not would find nothing without it either, and groups would be missing.
+func (d *Directory) knowsNames(c *conn, filter, dn string) (bool, error) {
+	res, err := d.ask(c, "(&"+filter+"("+d.nameAttribute()+"="+ldap.EscapeFilter(dn)+"))", 1, "1.1")
+	if err != nil {
+		return false, err
+	}
+	return len(res.Entries) == 1, nil
 }
 
 // errTooMany refuses a user with too many groups, because rules may name any

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2865"
@@ -55,13 +58,13 @@ func (a *access) Verify(ctx context.Context, name, password string) (user string
 	}
 	var errs []error
 	for _, server := range a.order.sorted(a.servers) {
-		groups, err = a.ask(ctx, server, name, password)
+		user, groups, err = a.ask(ctx, server, name, password)
 		ok := err == nil || errors.Is(err, ErrRefused)
 		if ok || ctx.Err() == nil {
 			a.order.note(server, ok)
 		}
 		if ok {
-			return name, groups, err
+			return user, groups, err
 		}
 		errs = append(errs, fmt.Errorf("RADIUS server %s: %w", server, err))
 		if ctx.Err() != nil {
@@ -71,14 +74,16 @@ func (a *access) Verify(ctx context.Context, name, password string) (user string
 	return "", nil, errors.Join(errs...)
 }
 
-func (a *access) ask(ctx context.Context, server, name, password string) (groups []string, err error) {
+// ask asks one server. The user is the one that the server names in its answer (RFC 2865, 5.1),
+// whatever spelling was sent.
+func (a *access) ask(ctx context.Context, server, name, password string) (user string, groups []string, err error) {
 	q := radius.New(radius.CodeAccessRequest, a.secret)
 	err = errors.Join(rfc2865.UserName_SetString(q, name), rfc2865.UserPassword_SetString(q, password), rfc2865.NASIdentifier_SetString(q, "shuultuur"))
 	if err == nil {
 		err = sign(q)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
+		return "", nil, fmt.Errorf("make the request: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -91,18 +96,22 @@ func (a *access) ask(ctx context.Context, server, name, password string) (groups
 		case errors.Is(err, syscall.ECONNREFUSED):
 			err = fmt.Errorf("%w; is it running, and is this its port for passwords (1812)?", err)
 		}
-		return nil, fmt.Errorf("ask for the password: %w", err)
+		return "", nil, fmt.Errorf("ask for the password: %w", err)
 	}
 	if err := signed(s, q.Authenticator); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	switch s.Code {
 	case radius.CodeAccessAccept:
-		return rfc2865.FilterID_GetStrings(s)
+		if named := rfc2865.UserName_GetString(s); named != "" && utf8.ValidString(named) && strings.IndexFunc(named, unicode.IsControl) < 0 {
+			name = named
+		}
+		groups, err = rfc2865.FilterID_GetStrings(s)
+		return name, groups, err
 	case radius.CodeAccessReject:
-		return nil, ErrRefused
+		return "", nil, ErrRefused
 	}
-	return nil, fmt.Errorf("the answer %s asks for more than a password; exempt this client from second factors", s.Code)
+	return "", nil, fmt.Errorf("the answer %s asks for more than a password; exempt this client from second factors", s.Code)
 }
 
 // sign adds a Message-Authenticator to a request (RFC 3579, 3.2).

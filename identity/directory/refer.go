@@ -90,7 +90,7 @@ func (d *Directory) refer(to string) (*Directory, error) {
 }
 
 // follow looks for a user in the directories that this one refers to.
-func (d *Directory) follow(ctx context.Context, name string, to []string, hops int) (e entry, err error) {
+func (d *Directory) follow(ctx context.Context, name string, to []string, hops int) (e person, err error) {
 	var errs []error
 	n := 0
 	for _, s := range to {
@@ -123,19 +123,19 @@ func (d *Directory) follow(ctx context.Context, name string, to []string, hops i
 	return e, ErrRefused
 }
 
-// An entry is a user in a directory.
-type entry struct {
-	dn, user string
-	groups   []string
-	at       *Directory // the directory that verifies the password
+// A person is a user in a directory.
+type person struct {
+	entry *ldap.Entry
+	user  string
+	at    *Directory // the directory that verifies the password
 }
 
 // findFrom returns the entry of a user, from this directory or one that it
 // refers to.
-func (d *Directory) findFrom(ctx context.Context, name string, hops int) (entry, error) {
-	e := entry{at: d}
+func (d *Directory) findFrom(ctx context.Context, name string, hops int) (person, error) {
+	e := person{at: d}
 	var err error
-	e.dn, e.user, e.groups, err = d.find(ctx, name)
+	e.entry, e.user, err = d.find(ctx, name)
 	if r, ok := errors.AsType[*referredError](err); ok {
 		return d.follow(ctx, name, r.to, hops)
 	}

@@ -17,6 +17,7 @@ import (
 type wrapping struct {
 	mechanism asn1.ObjectIdentifier // mechanism of the Kerberos token
 	offered   asn1.ObjectIdentifier // the first mechanism offered in SPNEGO; nil without SPNEGO
+	resumed   bool                  // the mechanism was agreed on in SPNEGO before
 }
 
 const (
@@ -27,9 +28,12 @@ const (
 // answer returns the token that proves to a client with mutual-required that we
 // could decrypt its ticket: AP-REP (RFC 4120, 5.5.2), wrapped as the request was
 // (RFC 4121, 4.1.2; RFC 4178, 4.2.2). It is nil if the client does not require
-// one.
+// one. A client that has gone on with a negotiation is told its end.
 func answer(q *messages.APReq, w wrapping) ([]byte, error) {
 	if !types.IsFlagSet(&q.APOptions, mutualRequired) {
+		if w.resumed {
+			return completed(w, nil)
+		}
 		return nil, nil
 	}
 	var number [4]byte
@@ -52,23 +56,31 @@ func answer(q *messages.APReq, w wrapping) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	token := func(b *cryptobyte.Builder) {
+		b.AddASN1(application, func(b *cryptobyte.Builder) {
+			b.AddASN1ObjectIdentifier(w.mechanism)
+			b.AddBytes([]byte{2, 0})
+			b.AddASN1(application15, func(b *cryptobyte.Builder) { reply(b, &sealed) })
+		})
+	}
+	if w.offered == nil && !w.resumed {
+		return build(token)
+	}
+	return completed(w, token)
+}
+
+// completed returns the end of a negotiation, with a token or nil.
+func completed(w wrapping, token cryptobyte.BuilderContinuation) ([]byte, error) {
 	return build(func(b *cryptobyte.Builder) {
-		token := func(b *cryptobyte.Builder) {
-			b.AddASN1(application, func(b *cryptobyte.Builder) {
-				b.AddASN1ObjectIdentifier(w.mechanism)
-				b.AddBytes([]byte{2, 0})
-				b.AddASN1(application15, func(b *cryptobyte.Builder) { reply(b, &sealed) })
-			})
-		}
-		if w.offered == nil {
-			token(b)
-			return
-		}
 		b.AddASN1(context1, func(b *cryptobyte.Builder) { // NegTokenResp
 			b.AddASN1(der.SEQUENCE, func(b *cryptobyte.Builder) {
-				b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1Enum(0) }) // accept-completed
-				b.AddASN1(context1, func(b *cryptobyte.Builder) { b.AddASN1ObjectIdentifier(w.offered) })
-				b.AddASN1(context2, func(b *cryptobyte.Builder) { b.AddASN1(der.OCTET_STRING, token) })
+				b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1Enum(acceptCompleted) })
+				if w.offered != nil { // the first answer says it
+					b.AddASN1(context1, func(b *cryptobyte.Builder) { b.AddASN1ObjectIdentifier(w.offered) })
+				}
+				if token != nil {
+					b.AddASN1(context2, func(b *cryptobyte.Builder) { b.AddASN1(der.OCTET_STRING, token) })
+				}
 			})
 		})
 	})

@@ -36,6 +36,17 @@ type Login struct {
 	Answer []byte
 }
 
+// ErrClock reports that the clocks of the client and of this machine differ by more than the skew.
+var ErrClock = errors.New("the clocks differ")
+
 // ErrNTLM reports that a client sent NTLM. It is not supported: an eavesdropper
 // can compute the password from it.
 var ErrNTLM = errors.New("the client sent NTLM and not Kerberos: enter the proxy by its full name and not by its address, register that name for the account of the keytab (setspn -S HTTP/proxy.example ACCOUNT), and sign in to the domain on the client")
+
+// A clockError is an ErrClock that says by how much.
+type clockError string
+
+func (e clockError) Error() string { return string(e) }
+
+// Is makes a clockError match ErrClock.
+func (clockError) Is(err error) bool { return err == ErrClock }

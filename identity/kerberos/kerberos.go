@@ -41,7 +41,7 @@ func New(cfg Config, seen *Replays) (*Acceptor, error) {
 		return nil, setting.At("skew", fmt.Errorf("%v is no difference that clocks may have: write up to 1h", a.skew))
 	}
 	if a.seen == nil {
-		a.seen = NewReplays()
+		a.seen = NewReplays("")
 	}
 	if cfg.Keytab == "" {
 		return nil, setting.At("keytab", errors.New("the keytab is not named; make one with ktpass, msktutil or kadmin ktadd"))
@@ -94,6 +94,16 @@ func (a *Acceptor) principals(realms bool) (names []string) {
 	return names
 }
 
+// Realms returns the realms of the keytab.
+func (a *Acceptor) Realms() (all []string) {
+	for _, e := range a.keys.Entries {
+		if r := e.Principal.Realm; r != "" && !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // Accept verifies a token from addr. Errors name the step that failed.
 func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 	defer func() { // the module does not check all indexes into the data it has read
@@ -140,7 +150,7 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 	case !w.CName.Equal(t.CName) || w.CRealm != t.CRealm:
 		return l, fmt.Errorf("the ticket is that of %q and the authenticator that of %q", user, strings.Join(w.CName.NameString, "/"))
 	case off > a.skew || off < -a.skew:
-		return l, fmt.Errorf("the clock of the client of %q is %v away from ours, at most %v are borne: synchronise both", user, off.Abs().Round(time.Second), a.skew)
+		return l, clockError(fmt.Sprintf("the clock of the client of %q is %v away from ours, at most %v are borne: synchronise both", user, off.Abs().Round(time.Second), a.skew))
 	}
 	if err := a.seen.add(sha256.Sum256(q.EncryptedAuthenticator.Cipher), now, 2*a.skew); err != nil {
 		return l, fmt.Errorf("%w: user %q", err, user)
@@ -149,8 +159,12 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 	if t.CRealm != q.Ticket.Realm {
 		l.User += "@" + t.CRealm
 	}
-	if l.SIDs, err = groups(t.AuthorizationData, key); err != nil {
+	var named string
+	if named, l.SIDs, err = account(t.AuthorizationData, key); err != nil {
 		return Login{}, fmt.Errorf("read the groups in the ticket of %q (PAC): %w", user, err)
+	}
+	if named != "" && t.CRealm == q.Ticket.Realm { // one account, whatever spelling it has signed in with
+		l.User = named
 	}
 	if l.Answer, err = answer(&q, wrapped); err != nil {
 		return Login{}, fmt.Errorf("prove this service to the client of %q: %w", user, err)

@@ -303,7 +303,7 @@ func TestReplaysOutliveAReloadAndAreForgotten(t *testing.T) {
 	if _, err := next.Accept(from, token); !errors.Is(err, ErrReplay) {
 		t.Errorf("a token used before the reload: %v, want ErrReplay", err)
 	}
-	r, now := NewReplays(), time.Now()
+	r, now := NewReplays(""), time.Now()
 	sum := [32]byte{1}
 	for _, step := range []struct {
 		after time.Duration
@@ -401,7 +401,7 @@ func FuzzPAC(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		func() {
 			defer func() { recover() }() // as Accept does; it must not allocate as much as a length claims
-			_, _ = sids(b, key)
+			_, _, _ = logon(b, key)
 		}()
 	})
 }

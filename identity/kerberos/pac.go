@@ -18,9 +18,9 @@ const (
 	maxGroupIDs = 2000
 )
 
-// groups returns the SIDs of the groups that Active Directory wrote into a
-// ticket, or none if another KDC issued it. The PAC is signed with our key.
-func groups(data types.AuthorizationData, key types.EncryptionKey) ([]string, error) {
+// account returns the name of the account and the SIDs of the groups that Active Directory wrote
+// into a ticket, or none if another KDC issued it. The PAC is signed with our key.
+func account(data types.AuthorizationData, key types.EncryptionKey) (name string, groups []string, err error) {
 	for _, outer := range data {
 		if outer.ADType != adtype.ADIfRelevant {
 			continue
@@ -31,33 +31,33 @@ func groups(data types.AuthorizationData, key types.EncryptionKey) ([]string, er
 		}
 		for _, e := range inner {
 			if e.ADType == adtype.ADWin2KPAC {
-				return sids(e.ADData, key)
+				return logon(e.ADData, key)
 			}
 		}
 	}
-	return nil, nil
+	return "", nil, nil
 }
 
-func sids(data []byte, key types.EncryptionKey) ([]string, error) {
+func logon(data []byte, key types.EncryptionKey) (name string, groups []string, err error) {
 	some, err := hasLogon(data)
 	if err != nil || !some {
-		return nil, err
+		return "", nil, err
 	}
 	var p pac.PACType
 	if err := p.Unmarshal(data); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if err := p.ProcessPACInfoBuffers(key, log.New(io.Discard, "", 0)); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if p.KerbValidationInfo == nil {
-		return nil, nil
+		return "", nil, nil
 	}
 	all := p.KerbValidationInfo.GetGroupMembershipSIDs()
 	if len(all) > maxGroupIDs {
-		return nil, fmt.Errorf("%d groups, at most %d are read", len(all), maxGroupIDs)
+		return "", nil, fmt.Errorf("%d groups, at most %d are read", len(all), maxGroupIDs)
 	}
-	return all, nil
+	return p.KerbValidationInfo.EffectiveName.Value, all, nil
 }
 
 // hasLogon reports whether a PAC names groups, and checks that its parts are within

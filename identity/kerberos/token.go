@@ -40,7 +40,7 @@ func unwrap(token []byte) ([]byte, wrapping, error) {
 	case bytes.HasPrefix(token, []byte("NTLMSSP\x00")):
 		return nil, w, ErrNTLM
 	case token[0] == 0xa1:
-		return nil, w, errors.New("the token goes on with a negotiation that we did not begin")
+		return resume(token)
 	}
 	oid, body, ok := mechanism(token)
 	if !ok {
@@ -56,7 +56,8 @@ func unwrap(token []byte) ([]byte, wrapping, error) {
 		return nil, w, errors.New("the token does not say what it offers (SPNEGO NegTokenInit)")
 	}
 	var first asn1.ObjectIdentifier
-	kerberos, ntlm := false, false
+	var offered asn1.ObjectIdentifier // of Kerberos
+	ntlm := false
 	for n := 0; !inner.Empty() && n < 32; n++ {
 		var m asn1.ObjectIdentifier
 		if !inner.ReadASN1ObjectIdentifier(&m) {
@@ -65,16 +66,18 @@ func unwrap(token []byte) ([]byte, wrapping, error) {
 		if n == 0 {
 			first = m
 		}
-		kerberos = kerberos || m.Equal(oidKRB5) || m.Equal(oidMSKRB5)
+		if m.Equal(oidKRB5) || m.Equal(oidMSKRB5) && offered == nil {
+			offered = m
+		}
 		ntlm = ntlm || m.Equal(oidNTLM)
 	}
 	switch {
-	case !kerberos && ntlm:
+	case offered == nil && ntlm:
 		return nil, w, ErrNTLM
-	case !kerberos:
+	case offered == nil:
 		return nil, w, errors.New("the token does not offer Kerberos")
-	case !first.Equal(oidKRB5) && !first.Equal(oidMSKRB5):
-		return nil, w, fmt.Errorf("the token prefers %v to Kerberos", first)
+	case !first.Equal(oidKRB5) && !first.Equal(oidMSKRB5): // the token in it is not ours
+		return nil, w, counterProposal(offered, requestMIC)
 	}
 	for !seq.Empty() {
 		var part, mech cryptobyte.String
@@ -96,9 +99,73 @@ func unwrap(token []byte) ([]byte, wrapping, error) {
 			return nil, w, errors.New("the token in SPNEGO is not one of Kerberos")
 		}
 		raw, err := request(oid, body)
-		return raw, wrapping{oid, first}, err
+		return raw, wrapping{mechanism: oid, offered: first}, err
 	}
-	return nil, w, errors.New("the token offers Kerberos and holds no ticket: the client has none for this service")
+	return nil, w, counterProposal(first, acceptIncomplete)
+}
+
+// States of a negotiation (RFC 4178, 4.2.2).
+const (
+	acceptCompleted  = 0
+	acceptIncomplete = 1
+	requestMIC       = 3 // the mechanism is not the client's first
+)
+
+// A Continue is the answer to a client that has begun to negotiate without a ticket: it says
+// that Kerberos is taken. The client goes on with a token that has one.
+type Continue struct{ Answer []byte }
+
+func (c *Continue) Error() string {
+	return "the client offers Kerberos and has sent no ticket yet: it is asked to go on"
+}
+
+// counterProposal returns the Continue that chooses a mechanism.
+func counterProposal(mechanism asn1.ObjectIdentifier, state int64) error {
+	b, err := build(func(b *cryptobyte.Builder) {
+		b.AddASN1(context1, func(b *cryptobyte.Builder) { // NegTokenResp
+			b.AddASN1(der.SEQUENCE, func(b *cryptobyte.Builder) {
+				b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1Enum(state) })
+				b.AddASN1(context1, func(b *cryptobyte.Builder) { b.AddASN1ObjectIdentifier(mechanism) })
+			})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return &Continue{b}
+}
+
+// resume returns the AP-REQ in the token of a client that goes on (NegTokenResp). Which mechanisms
+// it has offered before is not remembered: its ticket proves as much as one in a first token.
+func resume(token []byte) ([]byte, wrapping, error) {
+	var resp, seq cryptobyte.String
+	s := cryptobyte.String(token)
+	if !s.ReadASN1(&resp, context1) || !resp.ReadASN1(&seq, der.SEQUENCE) {
+		return nil, wrapping{}, errors.New("the token goes on with a negotiation and cannot be read (SPNEGO NegTokenResp)")
+	}
+	for !seq.Empty() {
+		var part, mech cryptobyte.String
+		var tag der.Tag
+		if !seq.ReadAnyASN1(&part, &tag) {
+			break
+		}
+		if tag != context2 {
+			continue
+		}
+		if !part.ReadASN1(&mech, der.OCTET_STRING) {
+			break
+		}
+		if bytes.HasPrefix(mech, []byte("NTLMSSP\x00")) {
+			return nil, wrapping{}, ErrNTLM
+		}
+		oid, body, ok := mechanism(mech)
+		if !ok {
+			return nil, wrapping{}, errors.New("the token in SPNEGO is not one of Kerberos")
+		}
+		raw, err := request(oid, body)
+		return raw, wrapping{mechanism: oid, resumed: true}, err
+	}
+	return nil, wrapping{}, errors.New("the token goes on with a negotiation and holds no ticket: the client has none for this service")
 }
 
 // mechanism parses a GSSAPI token (RFC 2743, 3.1).

@@ -30,8 +30,11 @@ type Config struct {
 	Scopes setting.OneOrMore[string] `yaml:"scopes"`
 	// User are claims that may name the user; the first one present is used.
 	// Default preferred_username, email, sub.
-	User    setting.OneOrMore[string] `yaml:"user"`
-	Groups  string                    `yaml:"groups"`  // claim with the groups; default groups
+	User   setting.OneOrMore[string] `yaml:"user"`
+	Groups string                    `yaml:"groups"` // claim with the groups; default groups
+	// Domains are those whose people may sign in, by the claim hd or a verified email address;
+	// default all. A provider at which anybody has an account needs them.
+	Domains setting.OneOrMore[string] `yaml:"domains"`
 	Timeout setting.Duration          `yaml:"timeout"` // longest wait for the provider; default 10s
 }
 
@@ -65,7 +68,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // A User is a person whom the provider has authenticated.
 type User struct {
 	User    string
-	Subject string // the provider's permanent identifier of the user
+	Issuer  string // the provider
+	Subject string // its permanent identifier of the user: the name may become another person's
 	Groups  []string
 	Email   string // "" if the provider has not verified it
 

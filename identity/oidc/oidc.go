@@ -80,6 +80,22 @@ func New(cfg Config, key []byte) (*Provider, error) {
 	return p, nil
 }
 
+// Public reports whether anybody can have an account at a provider.
+func Public(issuer string) bool {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return false
+	}
+	switch strings.ToLower(u.Hostname()) {
+	case "accounts.google.com":
+		return true
+	case "login.microsoftonline.com":
+		tenant, _, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
+		return slices.Contains([]string{"common", "organizations", "consumers", "9188040d-6c67-4c5b-b112-36a304b66dad"}, strings.ToLower(tenant))
+	}
+	return false
+}
+
 func loopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
@@ -143,13 +159,41 @@ func (p *Provider) oauth(k *metadata, callback string) *oauth2.Config {
 // Begin returns the address to send the browser to. callback is our address to
 // which the provider sends the browser back, as registered there. data comes
 // back with the login.
-func (p *Provider) Begin(ctx context.Context, callback, data string) (to string, l Login, err error) {
+// With again, the provider asks for the password even if it knows the browser.
+func (p *Provider) Begin(ctx context.Context, callback, data string, again bool) (to string, l Login, err error) {
 	k, err := p.fetchMetadata(ctx)
 	if err != nil {
 		return "", l, err
 	}
 	l = Login{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Callback: callback, Data: data, Until: time.Now().Add(LoginTime)}
-	return p.oauth(k, callback).AuthCodeURL(l.State, oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier)), l, nil
+	options := []oauth2.AuthCodeOption{oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier)}
+	if again {
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"))
+	}
+	return p.oauth(k, callback).AuthCodeURL(l.State, options...), l, nil
+}
+
+// SignOut returns the address at which a browser leaves the provider (OpenID Connect
+// RP-Initiated Logout 1.0), "" if the provider offers none.
+func (p *Provider) SignOut(ctx context.Context) string {
+	k, err := p.fetchMetadata(ctx)
+	if err != nil {
+		return ""
+	}
+	var offers struct {
+		End string `json:"end_session_endpoint"`
+	}
+	u, err := url.Parse("")
+	if k.provider.Claims(&offers) == nil {
+		u, err = url.Parse(offers.End)
+	}
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return ""
+	}
+	q := u.Query()
+	q.Set("client_id", p.cfg.ClientID)
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // Seal encrypts a login for a cookie, so that only this gateway can read or make
@@ -199,6 +243,9 @@ func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*User
 	return p.verify(ctx, k, token, l.Nonce)
 }
 
+// ErrWithdrawn says that the provider does not sign the person in any more.
+var ErrWithdrawn = errors.New("the provider has withdrawn the sign-in")
+
 // trimmed returns an error of the token endpoint without the body of its
 // answer.
 func trimmed(err error) error {
@@ -225,7 +272,7 @@ func (p *Provider) verify(ctx context.Context, k *metadata, token *oauth2.Token,
 	if err := id.Claims(&claims); err != nil {
 		return nil, failed("read the claims", "", err)
 	}
-	if _, ok := claims[cmp.Or(p.cfg.Groups, "groups")]; !ok || p.user(claims, false) == "" {
+	if _, ok := p.claimed(claims); !ok || p.user(claims, false) == "" {
 		more, err := userInfo(ctx, k, token, id.Subject)
 		if err != nil && p.user(claims, true) == "" {
 			return nil, failed("ask the provider for what it knows of the user", "allow this client the scopes profile and email", err)
@@ -236,14 +283,51 @@ func (p *Provider) verify(ctx context.Context, k *metadata, token *oauth2.Token,
 			}
 		}
 	}
-	w := &User{Subject: id.Subject, User: p.user(claims, true), Groups: groups(claims[cmp.Or(p.cfg.Groups, "groups")]), member: member{p, token}}
+	claimed, there := p.claimed(claims)
+	if !there && elsewhere(claims) {
+		return nil, failed("read the groups", "have it send only the groups that are assigned to this application", errors.New("the user is in more groups than the provider puts into a token"))
+	}
+	if err := p.ofDomain(claims); err != nil {
+		return nil, err
+	}
+	w := &User{Issuer: p.cfg.Issuer, Subject: id.Subject, User: p.user(claims, true), Groups: groups(claimed), member: member{p, token}}
 	if w.User == "" {
 		return nil, failed("find the name of the user", "name another claim under user", fmt.Errorf("none of %s is in the token", strings.Join(p.cfg.User.Or("preferred_username", "email", "sub"), ", ")))
 	}
-	if v, _ := claims["email_verified"].(bool); v {
+	if verified, present := emailVerified(claims); present && verified {
 		w.Email, _ = claims["email"].(string)
 	}
 	return w, nil
+}
+
+// A sealedUser is what is kept of a person for the next start.
+type sealedUser struct {
+	Issuer, Subject, User string
+	Groups                []string
+	Token                 *oauth2.Token
+}
+
+// Seal encrypts what is needed to ask for changes after a restart, with the tokens.
+func (w *User) Seal() (string, error) {
+	if w.p == nil || w.token == nil {
+		return "", errors.New("no token is known")
+	}
+	return w.p.box.Seal(sealedUser{w.Issuer, w.Subject, w.User, w.Groups, w.token})
+}
+
+// OpenUser reads the result of [User.Seal].
+func (p *Provider) OpenUser(sealed string) (*User, error) {
+	var k sealedUser
+	if err := p.box.Open(sealed, &k); err != nil {
+		return nil, err
+	}
+	if k.Issuer != p.cfg.Issuer {
+		return nil, fmt.Errorf("the sign-in is one of %.200q", k.Issuer)
+	}
+	if k.Token == nil || k.Subject == "" {
+		return nil, errors.New("no token is known")
+	}
+	return &User{Issuer: k.Issuer, Subject: k.Subject, User: k.User, Groups: k.Groups, member: member{p, k.Token}}, nil
 }
 
 // userInfo requests the claims of the user of a token.
@@ -281,6 +365,9 @@ func (w *User) Renew(ctx context.Context) (*User, error) {
 	now := *w
 	if w.token.RefreshToken != "" {
 		if now.token, err = p.oauth(k, "").TokenSource(ctx, &oauth2.Token{RefreshToken: w.token.RefreshToken}).Token(); err != nil {
+			if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "invalid_grant" {
+				return nil, failed("renew the token", "", fmt.Errorf("%w: %w", ErrWithdrawn, trimmed(err)))
+			}
 			return nil, failed("renew the token", "", trimmed(err))
 		}
 		if _, ok := now.token.Extra("id_token").(string); ok {
@@ -296,7 +383,7 @@ func (w *User) Renew(ctx context.Context) (*User, error) {
 	if err != nil {
 		return nil, failed(step, "", err)
 	}
-	claimed, ok := claims[cmp.Or(p.cfg.Groups, "groups")]
+	claimed, ok := p.claimed(claims)
 	if !ok {
 		return nil, failed(step, "have the provider put the claim with the groups into userinfo too, or ask for the scope offline_access", errors.New("it says none"))
 	}
@@ -311,7 +398,7 @@ func (p *Provider) user(claims map[string]any, resort bool) string {
 		if c == "sub" && !resort && len(p.cfg.User) == 0 {
 			continue
 		}
-		if verified, present := claims["email_verified"].(bool); c == "email" && present && !verified {
+		if verified, present := emailVerified(claims); c == "email" && present && !verified {
 			continue // an unverified address could belong to anyone
 		}
 		if s, ok := claims[c].(string); ok && name(s) {
@@ -321,8 +408,59 @@ func (p *Provider) user(claims map[string]any, resort bool) string {
 	return ""
 }
 
-// groups reads a claim: a list of names, or names separated by commas or
-// spaces.
+// emailVerified reads whether the provider has verified the address. Some write it as text;
+// what is neither true nor "true" is not verified.
+func emailVerified(claims map[string]any) (verified, present bool) {
+	v, present := claims["email_verified"]
+	return v == true || v == "true", present
+}
+
+// claimed returns the claim with the groups. Its name may lead into objects, as in
+// realm_access.roles.
+func (p *Provider) claimed(claims map[string]any) (claim any, there bool) {
+	name := cmp.Or(p.cfg.Groups, "groups")
+	if claim, there = claims[name]; there {
+		return claim, true
+	}
+	for {
+		part, rest, more := strings.Cut(name, ".")
+		if claim, there = claims[part]; !there || !more {
+			return claim, there
+		}
+		if claims, there = claim.(map[string]any); !there {
+			return nil, false
+		}
+		name = rest
+	}
+}
+
+// elsewhere reports whether a token says that the groups are too many for it, as those of
+// Microsoft Entra do.
+func elsewhere(claims map[string]any) bool {
+	names, _ := claims["_claim_names"].(map[string]any)
+	_, named := names["groups"]
+	return named || claims["hasgroups"] == true || claims["hasgroups"] == "true"
+}
+
+// ofDomain refuses people of other domains than those in the settings.
+func (p *Provider) ofDomain(claims map[string]any) error {
+	if len(p.cfg.Domains) == 0 {
+		return nil
+	}
+	hosted, _ := claims["hd"].(string)
+	email, _ := claims["email"].(string)
+	_, mail, _ := strings.Cut(email, "@")
+	verified, present := emailVerified(claims)
+	for _, d := range p.cfg.Domains {
+		if strings.EqualFold(d, hosted) || strings.EqualFold(d, mail) && present && verified {
+			return nil
+		}
+	}
+	return failed("compare the domain", "sign in with the account of your school or company", fmt.Errorf("%.100q is of none of %s", cmp.Or(hosted, email), strings.Join(p.cfg.Domains, ", ")))
+}
+
+// groups reads a claim: a list of names, names separated by commas, or an object whose keys are
+// the names.
 func groups(claim any) (all []string) {
 	add := func(s string) {
 		if s = strings.TrimPrefix(strings.TrimSpace(s), "/"); name(s) && len(all) < maxGroups {
@@ -333,6 +471,12 @@ func groups(claim any) (all []string) {
 	case string:
 		for s := range strings.SplitSeq(v, ",") {
 			add(s)
+		}
+	case map[string]any:
+		for k, x := range v {
+			if _, object := x.(map[string]any); object { // the roles of Zitadel
+				add(k)
+			}
 		}
 	case []any:
 		for _, x := range v {

@@ -126,7 +126,7 @@ const callback = "https://gate.example/back"
 // signIn signs in and returns the result. change may alter the query first.
 func signIn(t *testing.T, o *Provider, p *issuer, change func(url.Values)) (*User, error) {
 	t.Helper()
-	to, l, err := o.Begin(t.Context(), callback, "/after")
+	to, l, err := o.Begin(t.Context(), callback, "/after", false)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +295,7 @@ func TestKeysAreFetchedAgainWhenTheyAreChanged(t *testing.T) {
 func TestASignInIsForOneBrowserAndSomeMinutes(t *testing.T) {
 	p := newIssuer(t)
 	o := newProvider(t, p, nil)
-	_, l, err := o.Begin(t.Context(), callback, "")
+	_, l, err := o.Begin(t.Context(), callback, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -261,7 +261,7 @@ func TestASessionHasAsManyGroupsAsFitInAnInstruction(t *testing.T) {
 		long[i] = fmt.Sprintf("%s%d", strings.Repeat("x", maxName-8), i)
 	}
 	for name, groups := range map[string][]string{"many": short, "long": long, "few": {"staff"}, "none": nil} {
-		fit := FitGroups(groups)
+		fit := FitGroups(groups, nil)
 		if !slices.Equal(fit, groups[:len(fit)]) || len(fit) > maxGroups || len(groups) < 2 && len(fit) < len(groups) {
 			t.Errorf("%s: FitGroups returned %d of %d groups", name, len(fit), len(groups))
 		}
@@ -273,5 +273,70 @@ func TestASessionHasAsManyGroupsAsFitInAnInstruction(t *testing.T) {
 		if got := a.Lookup(s.Addr); got == nil || len(got.Groups) != len(fit) {
 			t.Errorf("%s: the session is %+v", name, got)
 		}
+	}
+}
+
+// TestGroupsThatPoliciesNameAreKept: whatever else somebody is in, and wherever they stand.
+func TestGroupsThatPoliciesNameAreKept(t *testing.T) {
+	var groups []string
+	for i := range 900 {
+		groups = append(groups, fmt.Sprintf("%036d", i))
+	}
+	wanted := map[string]bool{groups[0]: true, groups[450]: true, groups[899]: true}
+	fit := FitGroups(groups, func(g string) bool { return wanted[g] })
+	if len(fit) < 100 || len(fit) == len(groups) || !slices.IsSorted(fit) || len(slices.Compact(slices.Clone(fit))) != len(fit) {
+		t.Fatalf("%d of %d groups fit, sorted %v", len(fit), len(groups), slices.IsSorted(fit))
+	}
+	for g := range wanted {
+		if !slices.Contains(fit, g) {
+			t.Errorf("group %s, which a policy names, is dropped", g)
+		}
+	}
+	if all := FitGroups(groups[:100], func(string) bool { return false }); len(all) != 100 || all[0] != groups[0] {
+		t.Errorf("%d of 100 groups are kept", len(all))
+	}
+}
+
+// TestTwoSubjectsAreTwoPeople: a name is its first subject's, in any case and over a restart; a
+// person keeps the mark, and names of another provider are taken over.
+func TestTwoSubjectsAreTwoPeople(t *testing.T) {
+	dir := t.TempDir()
+	a, _ := table(t, dir)
+	own := func(a *Table, name, issuer, subject string) string {
+		t.Helper()
+		got, err := a.Own(name, issuer, subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	const idp = "https://idp.example"
+	if got := own(a, "anna", idp, "1"); got != "anna" {
+		t.Errorf("the first anna is %q", got)
+	}
+	second := own(a, "Anna", idp, "2")
+	third := own(a, "anna", idp, "3")
+	if !strings.HasPrefix(second, "Anna#") || !strings.HasPrefix(third, "anna#") || strings.EqualFold(second, third) {
+		t.Errorf("three subjects called anna: anna, %q, %q", second, third)
+	}
+	if got := own(a, "ben", idp, "2"); got != "ben" {
+		t.Errorf("a subject that is called ben now is %q", got)
+	}
+	b := New(a.store, slog.New(slog.DiscardHandler))
+	if got := own(b, "ANNA", idp, "1"); got != "ANNA" {
+		t.Errorf("the first anna is %q later", got)
+	}
+	if got := own(b, "Anna", idp, "2"); got != second {
+		t.Errorf("the second anna is %q later, want %q", got, second)
+	}
+	if got := own(b, "anna", "https://other.example", "9"); got != "anna" {
+		t.Errorf("anna of a new provider is %q", got)
+	}
+	// The issuer of a longer name is not this one.
+	if got := own(b, "carl", idp+".evil", "1"); got != "carl" {
+		t.Errorf("carl is %q", got)
+	}
+	if got := own(b, "carl", idp, "1"); got != "carl" {
+		t.Errorf("carl of the provider is %q", got)
 	}
 }

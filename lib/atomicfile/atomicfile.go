@@ -7,6 +7,7 @@
 package atomicfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,8 +33,7 @@ func WriteBytes(file string, mode fs.FileMode, data []byte) error {
 // Create is Write for a file that does not exist; otherwise it returns an error that is
 // fs.ErrExist.
 func Create(file string, mode fs.FileMode, fill func(*os.File) error) error {
-	// Unlike a rename, a link fails if the file exists.
-	return write(file, mode, fill, os.Link)
+	return write(file, mode, fill, linkNew)
 }
 
 // CreateBytes is Create for data.
@@ -65,7 +65,7 @@ func write(file string, mode fs.FileMode, fill func(*os.File) error, place func(
 	defer os.Remove(f.Name()) // if all went well, it was renamed already
 	err = fill(f)
 	if err == nil {
-		err = errors.Join(give(f, file), f.Chmod(mode), f.Sync())
+		err = errors.Join(give(f, file), setMode(f, mode), f.Sync())
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
@@ -74,6 +74,48 @@ func write(file string, mode fs.FileMode, fill func(*os.File) error, place func(
 		return err
 	}
 	return SyncFolder(filepath.Dir(file))
+}
+
+// A modeFile is a new file. File systems whose files have no permissions are rare where tests run.
+type modeFile interface {
+	Name() string
+	Chmod(fs.FileMode) error
+	Stat() (fs.FileInfo, error)
+}
+
+// setMode sets the permissions of a new file. File systems such as FAT give all files the
+// permissions of the mount, and refuse others or take no notice. That is enough where nobody else
+// gets more than mode gives, or into the folder.
+func setMode(f modeFile, mode fs.FileMode) error {
+	failed := f.Chmod(mode)
+	if failed != nil && !errors.Is(failed, syscall.EPERM) && !errors.Is(failed, syscall.ENOTSUP) {
+		return failed
+	}
+	const forOthers = 0o066 // reading and writing; FAT says that all files can be run
+	info, err := f.Stat()
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&^mode&forOthers == 0 {
+		return err
+	}
+	if dir, err := os.Stat(filepath.Dir(f.Name())); err == nil && dir.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return fmt.Errorf("the file system gives %s the mode %04o instead of %04o: mount it with umask=077 and the user of this program (uid=), or use another one: %w",
+		f.Name(), info.Mode().Perm(), mode.Perm(), cmp.Or(failed, error(syscall.EPERM)))
+}
+
+// linkNew moves a file to a name that does not exist. Unlike a rename, a link fails if the name
+// exists; where there are no links, an empty file takes the name first.
+func linkNew(from, to string) error {
+	err := os.Link(from, to)
+	if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Rename(from, to)
 }
 
 // SyncFolder makes durable which files a folder has. On Windows that is up to the system.

@@ -80,7 +80,7 @@ func (f *Folder) Take() error {
 	if err := Check(f.Dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(f.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(f.Dir, 0o750); err != nil {
 		return err
 	}
 	lock, err := os.OpenFile(filepath.Join(f.Dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
@@ -116,8 +116,13 @@ func key(file string) ([]byte, error) {
 	if len(key) != 32 {
 		return nil, fmt.Errorf("%s: the signing key has %d bytes instead of 32; delete the file and a new one is made", file, len(key))
 	}
-	if info, err := os.Stat(file); err == nil && platform.Open(info.Mode()) {
-		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it", file, info.Mode().Perm())
+	info, err := os.Stat(file)
+	if err != nil || !platform.Open(info.Mode()) {
+		return key, err
+	}
+	// A file system without modes, such as FAT, gives the folder to one user by its mount.
+	if dir, err := os.Stat(filepath.Dir(file)); err != nil || platform.Open(dir.Mode()) {
+		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it, or where the file system has no modes, mount it with umask=077 and the gateway's user (uid=)", file, info.Mode().Perm())
 	}
 	return key, nil
 }

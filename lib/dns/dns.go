@@ -104,6 +104,9 @@ type EDNS struct {
 // CD reports whether the client asks for answers that are not validated.
 func (q *Query) CD() bool { return q.Flags&flagCD != 0 }
 
+// RD reports whether the client wants other servers to be asked for it.
+func (q *Query) RD() bool { return q.Flags&flagRD != 0 }
+
 // AD reports whether the client wants to know if the answer was validated.
 func (q *Query) AD() bool { return q.Flags&flagAD != 0 }
 

@@ -216,15 +216,17 @@ func TestSetsThatDoNotFitAreUndoneOrTruncated(t *testing.T) {
 	if r.Overflows() || r.Answers != 1 {
 		t.Error("Undo did not remove the record")
 	}
-	r.Record(nil, miekg.TypeTXT, 1, 1, make([]byte, 600))
-	r.Answers++
+	for range 4 { // some of these would fit
+		r.Record(nil, miekg.TypeTXT, 1, 1, make([]byte, 200))
+		r.Answers++
+	}
 	r.HasEDE, r.EDEText = true, bytes.Repeat([]byte("é"), 600)
 	out := r.Finish(&o)
 	var got miekg.Msg
 	if err := got.Unpack(out); err != nil || len(out) > 512 {
 		t.Fatalf("Finish: got %d bytes, %v, want at most 512", len(out), err)
 	}
-	if !got.Truncated || len(got.Answer) != 0 || got.IsEdns0() == nil || len(got.Question) != 1 {
+	if !got.Truncated || len(got.Answer) != 1 || got.IsEdns0() == nil || len(got.Question) != 1 {
 		t.Errorf("truncated reply: got %v", &got)
 	}
 	if text := got.IsEdns0().Option[0].(*miekg.EDNS0_EDE).ExtraText; len(text) < 400 || strings.Trim(text, "é") != "" {
@@ -332,5 +334,34 @@ func BenchmarkReply(b *testing.B) {
 		r.Record(nil, 1, 1, 60, addr)
 		r.Answers = 1
 		r.Finish(&o)
+	}
+}
+
+// TestOtherOpcodesKeepTheirOPT: a reply has an OPT record if the query has.
+func TestOtherOpcodesKeepTheirOPT(t *testing.T) {
+	for _, c := range []struct {
+		question, edns bool
+	}{{true, true}, {false, true}, {true, false}, {false, false}} {
+		m := new(miekg.Msg)
+		m.Opcode = miekg.OpcodeStatus
+		if c.question {
+			m.Question = []miekg.Question{{Name: "example.org.", Qtype: miekg.TypeA, Qclass: 1}}
+		}
+		if c.edns {
+			m.SetEdns0(1232, true)
+		}
+		b, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q Query
+		if s := q.Parse(b); s != Unknown || q.HasEDNS != c.edns || q.End != 0 {
+			t.Errorf("question %v, OPT %v: status %d, OPT %v, question until %d", c.question, c.edns, s, q.HasEDNS, q.End)
+		}
+		for n := headerLen; n < len(b); n++ { // cut anywhere
+			if s := q.Parse(b[:n]); s != Unknown || q.End != 0 {
+				t.Errorf("cut to %d bytes: status %d", n, s)
+			}
+		}
 	}
 }

@@ -12,7 +12,7 @@ const (
 	OK        Status = iota
 	Drop             // too short for a header, or an answer: replies to answers could loop between two servers
 	Malformed        // reply FORMERR; the question is echoed if it could be read
-	Unknown          // an opcode other than QUERY and NOTIFY: reply NOTIMP, header only (RFC 8906 section 8.1.4)
+	Unknown          // an opcode other than QUERY and NOTIFY: reply NOTIMP, without the question (RFC 8906 section 8.1.4)
 	Bare             // no question, only a cookie (RFC 7873 section 5.4): reply with the OPT record alone
 )
 
@@ -59,6 +59,7 @@ func (q *Query) Parse(msg []byte) Status {
 	}
 	op := q.Opcode()
 	if op != OpcodeQuery && op != OpcodeNotify {
+		q.unknown()
 		return Unknown
 	}
 	counts := binary.BigEndian.Uint64(msg[4:]) // questions, answers, authorities, additionals
@@ -85,6 +86,23 @@ func (q *Query) Parse(msg []byte) Status {
 		return Malformed
 	}
 	return OK
+}
+
+// unknown looks for the OPT record of a message with another opcode, whose sections may mean
+// something else: a reply has one if the query has (RFC 6891 section 6.1.1).
+func (q *Query) unknown() {
+	msg := q.Msg
+	off := headerLen
+	for range min(binary.BigEndian.Uint16(msg[4:]), 1) {
+		if off = q.question(); off < 0 {
+			off = len(msg)
+		}
+	}
+	counts := binary.BigEndian.Uint64(msg[4:])
+	if q.records(off, int(counts>>32&0xffff), int(counts>>16&0xffff), int(counts&0xffff)) != OK {
+		q.EDNS = EDNS{Size: minUDP}
+	}
+	q.Name, q.Labels, q.End, q.Type, q.Class, q.TSIG = nil, nil, 0, 0, 0, 0
 }
 
 // minUDP is the size that every client accepts, RFC 1035 section 4.2.1.

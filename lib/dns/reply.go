@@ -142,12 +142,13 @@ func (o *Options) Room(q *Query) int {
 }
 
 // Finish writes the header and, where the query had one, the OPT record, and
-// returns the message. A reply that is longer than its Limit loses its records
-// and has TC set.
+// returns the message. A reply that is longer than its Limit loses the records
+// from the first on that does not fit, and has TC set: a client that cannot come
+// by TCP has the others.
 func (r *Reply) Finish(o *Options) []byte {
 	q := r.q
 	if len(r.Buf) > r.Limit {
-		r.Reset()
+		r.cut()
 		r.TC = true
 	}
 	if r.Rcode > 15 && !q.HasEDNS {
@@ -166,6 +167,39 @@ func (r *Reply) Finish(o *Options) []byte {
 	binary.BigEndian.PutUint16(h[8:], r.Authorities)
 	binary.BigEndian.PutUint16(h[10:], additionals)
 	return r.Buf
+}
+
+// cut removes the records from the first RRset on that does not end within Limit: part of one is no
+// answer (RFC 2181 section 9).
+func (r *Reply) cut() {
+	var names [2][256]byte
+	off, full := max(headerLen, r.q.End), false
+	for _, count := range []*uint16{&r.Answers, &r.Authorities, &r.Additionals} {
+		total, kept, end := *count, uint16(0), off
+		var set []byte // the owner of the RRset that begins at off, and its type
+		var typ uint16
+		for i := uint16(0); i < total && !full; i++ {
+			x, err := ReadRecord(r.Buf, end)
+			if err != nil {
+				full = true
+				break
+			}
+			owner, _, err := ReadName(names[i&1][:0], r.Buf, x.Owner)
+			if err != nil || x.Type != typ || string(owner) != string(set) {
+				off, kept = end, i // the one before is complete
+			}
+			if set, typ = owner, x.Type; x.End > r.Limit {
+				full = true
+				break
+			}
+			end = x.End
+		}
+		if !full {
+			off, kept = end, total
+		}
+		*count = kept
+	}
+	r.Buf = r.Buf[:off]
 }
 
 func bit(b bool, v byte) byte {

@@ -1,12 +1,14 @@
 package handover
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // An interface may get its address after the program has started: from DHCP, when its cable is
@@ -62,4 +64,20 @@ func (s *Sockets) Absent() (addrs []string) {
 	s.mu.Unlock()
 	slices.Sort(addrs)
 	return slices.DeleteFunc(slices.Compact(addrs), Here)
+}
+
+// Accepts reports whether a connection to addr can be made; "" stands for no address. An address that
+// the machine has lost is no reason to restart the program, which serves at the others, and there
+// when it is back.
+func Accepts(ctx context.Context, addr string) bool {
+	if addr == "" || !Here(addr) {
+		return true
+	}
+	d := net.Dialer{Timeout: 5 * time.Second}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }

@@ -63,6 +63,8 @@ func (s *Successor) send(line string) error {
 	return nil
 }
 
+var errContainer = errors.New("this process is the first of its container, which ends with it: replace the container by one of the new image (docker compose pull && docker compose up -d; kubectl rollout restart)")
+
 // Start starts the next program with all open sockets, and waits until it
 // serves. It calls release in between: when release returns, the data folder
 // belongs to the next program. released reports whether it was called, which
@@ -70,6 +72,9 @@ func (s *Successor) send(line string) error {
 func (s *Sockets) Start(ctx context.Context, program string, args []string, release func()) (pid int, released bool, err error) {
 	if !passes {
 		return 0, false, errors.New("this system passes no sockets from one program to the next: stop the old program and start the new one")
+	}
+	if os.Getpid() == 1 {
+		return 0, false, errContainer
 	}
 	sockets, names := s.duplicates()
 	defer func() {

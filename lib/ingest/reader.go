@@ -125,13 +125,20 @@ func (l *Log) Reader(name string) (*Reader, error) {
 	}
 	r := &Reader{l: l, name: name}
 	n, err := readPosition(r.file())
+	var damaged *positionError
+	if errors.As(err, &damaged) || err == nil && n > l.tail.Load().next {
+		// It reads everything again, which loses nothing: what is handed over twice counts once.
+		if err = atomicfile.SetAside(r.file()); err == nil {
+			n, err = 0, r.savePosition(0)
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := r.savePosition(0); err != nil {
 			return nil, err
 		}
 	case err != nil:
-		return nil, fmt.Errorf("the position of reader %q: %w; delete the file to read everything again", name, err)
+		return nil, fmt.Errorf("the position of reader %q: %w", name, err)
 	}
 	r.next = n
 	r.position.Store(n)
@@ -146,9 +153,16 @@ func readPosition(path string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %.40q is not a position", path, text)
+		return 0, &positionError{path, string(text)}
 	}
 	return n, nil
+}
+
+// A positionError reports a damaged file of a position.
+type positionError struct{ path, text string }
+
+func (e *positionError) Error() string {
+	return fmt.Sprintf("%s: %.40q is not a position", e.path, e.text)
 }
 
 // farthest returns the highest position of all readers, at which a log without
@@ -157,6 +171,9 @@ func (l *Log) farthest() (n uint64, err error) {
 	names, err := filepath.Glob(filepath.Join(l.config.Folder, "*"+positionSuffix))
 	for _, path := range names {
 		at, err := readPosition(path)
+		if damaged := (*positionError)(nil); errors.As(err, &damaged) {
+			continue // its reader begins anew
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -111,25 +112,7 @@ func (c *census) hinted(script Script, hints []string) Tag {
 
 func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []string) Tag {
 	var room [maxTags]int32
-	sums := room[:len(g.tags)]
-	n := int32(0)
-	uz := slices.Index(g.tags, "uz-Latn") // a tenth of its words have an apostrophe
-	of := func(bucket int) []int8 { return g.weights[bucket*len(sums):][:len(sums)] }
-	trigrams(text, script, func(bucket int) {
-		for i, x := range of(bucket) {
-			sums[i] += int32(x)
-		}
-		n++
-	}, func(blank, apostrophe [3]int) {
-		if uz < 0 {
-			return
-		}
-		more := int32(0)
-		for i := range blank {
-			more += int32(of(apostrophe[i])[uz]) - int32(of(blank[i])[uz])
-		}
-		sums[uz] += max(0, more)
-	})
+	sums, n := g.sums(room[:0], script, text)
 	best, second := 0, -1
 	for i, x := range sums {
 		if i == best {
@@ -155,6 +138,85 @@ func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []stri
 		return Unknown
 	}
 	return g.tags[best]
+}
+
+// sums appends the weight of a text in each language of the group to dst, and returns the number of
+// trigrams.
+func (g *group) sums(dst []int32, script Script, text []byte) (sums []int32, n int32) {
+	sums = dst[:len(g.tags)]
+	clear(sums)
+	uz := slices.Index(g.tags, "uz-Latn") // a tenth of its words have an apostrophe
+	of := func(bucket int) []int8 { return g.weights[bucket*len(sums):][:len(sums)] }
+	trigrams(text, script, func(bucket int) {
+		for i, x := range of(bucket) {
+			sums[i] += int32(x)
+		}
+		n++
+	}, func(blank, apostrophe [3]int) {
+		if uz < 0 {
+			return
+		}
+		more := int32(0)
+		for i := range blank {
+			more += int32(of(apostrophe[i])[uz]) - int32(of(blank[i])[uz])
+		}
+		sums[uz] += max(0, more)
+	})
+	return sums, n
+}
+
+// A Set is a set of rows of [Languages].
+type Set uint64
+
+// Every is the set of all languages.
+const Every Set = 1<<len(Languages) - 1
+
+// SetOf returns the set of a language in every script, which is empty for [Unknown].
+func SetOf(tag Tag) (s Set) {
+	name, _, _ := strings.Cut(string(tag), "-")
+	for i := range Languages {
+		if base, _, _ := strings.Cut(string(Languages[i].Tag), "-"); base == name {
+			s |= 1 << i
+		}
+	}
+	return s
+}
+
+// Possible returns the languages that a text may be in. Languages of other scripts than that of
+// most letters count as possible: words of theirs may be in any text. If the text says nothing,
+// all are possible.
+func (d *Detector) Possible(text []byte, hints ...string) Set {
+	var seen census
+	seen.read(text)
+	script, han := seen.main()
+	if seen.letters < enough || script == None {
+		return Every
+	}
+	var room [maxTags]int32
+	g := &d.groups[script]
+	sums := room[:0]
+	least := int32(0)
+	if len(g.tags) > 1 && script != Han {
+		var n int32
+		sums, n = g.sums(sums, script, text)
+		least = slices.Max(sums) - n - unsure
+	}
+	set, k := Set(0), 0
+	for i := range Languages {
+		l := &Languages[i]
+		same := l.Script == script
+		switch {
+		case !same, script == Han && l.Tag == han, len(sums) == 0 && script != Han, len(sums) > 0 && sums[k] >= least:
+			set |= 1 << i
+		}
+		if same {
+			k++
+		}
+	}
+	for _, h := range hints {
+		set |= SetOf(Parse(h, script))
+	}
+	return set
 }
 
 const (

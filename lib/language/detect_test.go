@@ -56,6 +56,47 @@ func detector(t testing.TB) *Detector {
 	return d
 }
 
+// TestPossible: the language of a text is possible, most others of its script are not, and those of
+// other scripts are, because their words may be in it.
+func TestPossible(t *testing.T) {
+	d := detector(t)
+	for tag, text := range sentences {
+		got := d.Possible([]byte(text))
+		if got&SetOf(tag) == 0 {
+			t.Errorf("%s is not possible in %q", tag, text)
+		}
+		ofScript, possible := 0, 0
+		script := ScriptOf(strings.Fields(text)[0])
+		for i, l := range Languages {
+			if is := got&(1<<i) != 0; l.Script != script && !is && script != Kana && script != Han {
+				t.Errorf("%s is not possible in a text of another script: %q", l.Tag, text)
+			} else if l.Script == script {
+				ofScript++
+				if is {
+					possible++
+				}
+			}
+		}
+		if ofScript > 4 && possible*2 > ofScript {
+			t.Errorf("%d of %d languages are possible in %q", possible, ofScript, text)
+		}
+	}
+	for _, text := range []string{"", "12 34", "abc"} {
+		if got := d.Possible([]byte(text)); got != Every {
+			t.Errorf("Possible(%q) = %#x, want all", text, got)
+		}
+	}
+	if got := d.Possible([]byte(sentences["es"]), "pt"); got&SetOf("pt") == 0 {
+		t.Error("the language that a page declares is not possible")
+	}
+	if got := d.Possible([]byte(sentences["es"])); got&SetOf("pt") != 0 {
+		t.Error("a Spanish text may be Portuguese")
+	}
+	if SetOf(Unknown) != 0 || SetOf("uz-Latn") != SetOf("uz-Cyrl") {
+		t.Error("SetOf does not ignore the script")
+	}
+}
+
 func TestDetect(t *testing.T) {
 	d := detector(t)
 	for want, text := range sentences {

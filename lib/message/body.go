@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"runtime"
 	"sync"
 
 	"shuultuur/lib/ascii"
@@ -29,7 +28,6 @@ type FramedBody struct {
 	trailer Fields
 	raw     []byte // the trailer section
 	err     error
-	limit   io.LimitedReader // a field, so that splicing allocates nothing
 }
 
 // A place is the position within the framing of a body.
@@ -111,6 +109,7 @@ func (b *FramedBody) Read(p []byte) (n int, err error) {
 		case n > 0:
 			return n, nil
 		case len(q) >= b.r.size || int64(len(q)) == b.left && b.length != Chunked:
+			b.r.await()
 			m, err = readSome(b.r.src, q)
 		default:
 			if err = b.r.fill(); err == nil {
@@ -444,7 +443,8 @@ const (
 var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
 // WriteTo writes the rest of the body to w. On Linux the kernel moves it (splice) if it is
-// long, of known length or ended by the connection, and goes from one *net.TCPConn to another.
+// long, of known length or ended by the connection, and goes from one *net.TCPConn to another, or
+// to a [Steady] of one.
 func (b *FramedBody) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxInt64) }
 
 // Copy implements [Body].
@@ -453,8 +453,7 @@ func (b *FramedBody) Copy(w io.Writer, max int64) (n int64, err error) {
 		if n, err = b.copyBuffered(w, max); err != nil || n == max {
 			return n, err
 		}
-		if dst, ok := b.spliceable(w, max-n); ok {
-			m, err := b.splice(dst, max-n)
+		if m, ok, err := b.splice(w, max-n); ok {
 			return n + m, err
 		}
 	}
@@ -488,28 +487,27 @@ func (b *FramedBody) copyBuffered(w io.Writer, max int64) (int64, error) {
 	return int64(n), err
 }
 
-func (b *FramedBody) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
-	if runtime.GOOS != "linux" || b.err != nil || min(b.left, max) < spliceMin {
-		return nil, false
-	}
-	if _, ok := b.r.src.(*net.TCPConn); !ok {
-		return nil, false
-	}
-	dst, ok := w.(*net.TCPConn)
-	return dst, ok
-}
-
-func (b *FramedBody) splice(dst *net.TCPConn, max int64) (int64, error) {
+// splice has the kernel move at most max bytes to w. It reports whether it can.
+func (b *FramedBody) splice(w io.Writer, max int64) (n int64, ok bool, err error) {
 	want := min(b.left, max)
-	b.limit = io.LimitedReader{R: b.r.src, N: want}
-	n, err := dst.ReadFrom(&b.limit)
-	// Count the bytes taken, not the bytes delivered.
-	if b.left -= want - b.limit.N; b.left == 0 {
+	src, ok := b.r.src.(*net.TCPConn)
+	if !ok || b.err != nil || want < spliceMin {
+		return 0, false, nil
+	}
+	dst, arm := tcp(w)
+	if dst == nil {
+		return 0, false, nil
+	}
+	taken, n, err := Splice(dst, src, want, b.r.await, arm)
+	if err == errors.ErrUnsupported {
+		return 0, false, nil
+	}
+	if b.left -= taken; b.left == 0 {
 		b.end()
 	}
 	if err != nil {
 		b.err = err // bytes may have been lost in between
-		return n, err
+		return n, true, err
 	}
 	if n < want {
 		b.stop(io.EOF)
@@ -517,5 +515,5 @@ func (b *FramedBody) splice(dst *net.TCPConn, max int64) (int64, error) {
 			err = b.err
 		}
 	}
-	return n, err
+	return n, true, err
 }

@@ -50,10 +50,13 @@ type Request struct {
 	Scheme string // "http", "https", … of an absolute target, lower case, else ""
 	// Host and Port are those of the target if it names them, or else of the Host field. Host
 	// is as sent, without brackets; Port is 0 if none was given.
-	Host  []byte
-	Port  uint16
-	Path  []byte // path and query as sent; "/" when an absolute target has none
-	Proto uint8  // 10, 11 or 20
+	Host []byte
+	Port uint16
+	// PortNamed says that the client wrote the port, which may be the usual one: signatures of
+	// requests cover it.
+	PortNamed bool
+	Path      []byte // path and query as sent; "/" when an absolute target has none
+	Proto     uint8  // 10, 11 or 20
 	Fields
 	Length  int64  // bytes of body, or None, or Chunked
 	Close   bool   // the client will not send another request (version and Connection)
@@ -87,6 +90,16 @@ type Response struct {
 	Personal bool
 
 	raw []byte
+}
+
+// Safe reports whether a method changes nothing at the origin (RFC 9110 section 9.2.1). Unknown
+// methods are not safe.
+func Safe(method string) bool {
+	switch method {
+	case "GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH", "QUERY":
+		return true
+	}
+	return false
 }
 
 // Raw returns the head as it was sent, including the empty line. It is nil for a message that

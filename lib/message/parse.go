@@ -125,7 +125,7 @@ func (f *framing) note(name, value []byte) {
 
 // bodyLength returns the length by Content-Length and Transfer-Encoding, or UntilClose if they
 // are missing.
-func (f *framing) bodyLength(proto uint8) (int64, *Error) {
+func (f *framing) bodyLength(proto uint8, relaxed bool) (int64, *Error) {
 	switch {
 	case f.codings > 0 && f.lengths > 0:
 		return 0, bad("both Transfer-Encoding and Content-Length")
@@ -133,7 +133,7 @@ func (f *framing) bodyLength(proto uint8) (int64, *Error) {
 		return 0, bad("two Transfer-Encoding fields")
 	case f.lengths > 1:
 		return 0, bad("two Content-Length fields")
-	case f.codings > 0 && proto == 10:
+	case f.codings > 0 && proto == 10 && !relaxed:
 		return 0, bad("Transfer-Encoding in HTTP/1.0")
 	case f.codings > 0:
 		return Chunked, checkCoding(f.coding)
@@ -182,7 +182,7 @@ func parseLength(v []byte) (int64, *Error) {
 // RFC 9112, 5.1 wants of a proxy.
 func parseFields(raw []byte, i int, fs Fields, f *framing, response bool) (Fields, *Error) {
 	for raw[i] != '\r' || raw[i+1] != '\n' {
-		if len(fs) == maxFields {
+		if len(fs) == maxFields && !response || len(fs) == maxResponseFields {
 			return fs, &Error{431, "too many fields"}
 		}
 		n := i
@@ -258,9 +258,9 @@ func (q *Request) parse() *Error {
 		return bad("malformed method")
 	}
 	t := m + 1
-	e := t
-	for class[raw[e]]&targetByte != 0 {
-		e++
+	e, clean := t, true
+	for ; class[raw[e]]&targetByte != 0 || raw[e] == '#' || raw[e] >= 0x80; e++ {
+		clean = clean && class[raw[e]]&targetByte != 0
 	}
 	if raw[e] != ' ' || e == t {
 		return bad("malformed request target")
@@ -273,6 +273,11 @@ func (q *Request) parse() *Error {
 		return &Error{501, "method too long"}
 	}
 	q.Method, q.Target = intern(raw[:m]), raw[t:e:e]
+	if !clean {
+		if err := q.cleanTarget(); err != nil {
+			return err
+		}
+	}
 	var f framing
 	if q.Fields, err = parseFields(raw, i, q.Fields, &f, false); err != nil {
 		return err
@@ -289,11 +294,13 @@ func (q *Request) parse() *Error {
 // version parses the version at raw[i] and returns where the fields begin.
 func (q *Request) version(i int) (int, *Error) {
 	line, _, _ := bytes.Cut(q.raw[i:], []byte("\n"))
-	switch string(line) {
-	case "HTTP/1.1\r":
+	switch {
+	case string(line) == "HTTP/1.1\r":
 		q.Proto = 11
-	case "HTTP/1.0\r":
+	case string(line) == "HTTP/1.0\r":
 		q.Proto = 10
+	case len(line) == 9 && string(line[:7]) == "HTTP/1." && line[7] > '1' && line[7] <= '9' && line[8] == '\r':
+		q.Proto = 11 // the highest that we know (RFC 9110 section 2.5)
 	default:
 		return 0, badVersion(line)
 	}
@@ -307,6 +314,44 @@ func badVersion(line []byte) *Error {
 		return &Error{505, "HTTP version other than 1.0 and 1.1"}
 	}
 	return bad("malformed request line")
+}
+
+// cleanTarget makes of a target what should have been sent: a fragment is for the client alone
+// (RFC 9110 section 7.1), and a byte beyond ASCII is percent-encoded (RFC 3986 section 2.1). It is
+// stored after the head, in the same memory.
+func (q *Request) cleanTarget() *Error {
+	const hex = "0123456789ABCDEF"
+	end, all := len(q.raw), q.raw
+	for _, c := range q.Target {
+		if c == '#' && q.Method != "CONNECT" {
+			break
+		}
+		if c < 0x80 {
+			all = append(all, c)
+		} else {
+			all = append(all, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	q.raw, q.Target = all[:end], all[end:len(all):len(all)]
+	if len(q.Target) == 0 {
+		return bad("malformed request target")
+	}
+	return nil
+}
+
+// withoutUser returns the authority of a URL without a name and password of the client, which some
+// send although they are for the client alone (RFC 9110 section 4.2.4).
+func withoutUser(authority []byte) ([]byte, *Error) {
+	i := bytes.IndexByte(authority, '@')
+	if i < 0 {
+		return authority, nil
+	}
+	for _, c := range authority[:i] {
+		if class[c]&tokenByte == 0 && !bytes.ContainsRune([]byte("():,;="), rune(c)) {
+			return nil, bad("invalid byte in the name and password of a URL")
+		}
+	}
+	return authority[i+1:], nil
 }
 
 // parseTarget parses q.Target (RFC 9112 section 3.2).
@@ -337,11 +382,14 @@ func (q *Request) parseTarget() *Error {
 	return q.parseAbsolute()
 }
 
+// squidManager is the scheme of the addresses at which older programs ask Squid for its state.
+const squidManager = "cache_object"
+
 func (q *Request) parseAbsolute() *Error {
 	t := q.Target
 	q.Form = Absolute
 	n := bytes.Index(t, []byte("://"))
-	if n <= 0 || n > 32 || !allIn(t[:n], schemeByte) || class[t[0]]&digitByte != 0 || t[0] < 'A' {
+	if n <= 0 || n > 32 || !allIn(t[:n], schemeByte) && string(t[:n]) != squidManager || class[t[0]]&digitByte != 0 || t[0] < 'A' {
 		return bad("request target is neither path nor URL")
 	}
 	q.Scheme = internScheme(t[:n])
@@ -350,8 +398,11 @@ func (q *Request) parseAbsolute() *Error {
 	if n < 0 {
 		n = len(t)
 	}
-	var err *Error
-	if q.Host, q.Port, _, err = parseHost(t[:n]); err != nil {
+	host, err := withoutUser(t[:n])
+	if err != nil {
+		return err
+	}
+	if q.Host, q.Port, _, err = parseHost(host); err != nil {
 		return err
 	}
 	if len(q.Host) == 0 {
@@ -363,11 +414,7 @@ func (q *Request) parseAbsolute() *Error {
 	case len(q.Path) == 0:
 		q.Path = slash
 	case q.Path[0] == '?':
-		// The path is empty but must be sent as "/". It is stored after the head, in the same
-		// memory.
-		end := len(q.raw)
-		all := append(append(q.raw, '/'), q.Path...)
-		q.raw, q.Path = all[:end], all[end:len(all):len(all)]
+		q.Path = append([]byte{'/'}, q.Path...) // the path is empty but must be sent as "/"
 	}
 	return nil
 }
@@ -380,7 +427,7 @@ func (q *Request) checkHost(f *framing) *Error {
 	switch {
 	case f.hosts > 1:
 		return bad("two Host fields")
-	case f.hosts == 0 && q.Proto == 11:
+	case f.hosts == 0 && q.Proto == 11 && q.Form != Authority: // CONNECT names it anyway
 		return bad("no Host field")
 	}
 	h, port, _, err := parseHost(f.host)
@@ -440,7 +487,7 @@ func parseHost(b []byte) (name []byte, number uint16, port bool, err *Error) {
 
 // frame sets the body and the connection by the fields.
 func (q *Request) frame(f *framing) *Error {
-	n, err := f.bodyLength(q.Proto)
+	n, err := f.bodyLength(q.Proto, false)
 	if err != nil {
 		return err
 	}
@@ -478,7 +525,7 @@ func (s *Response) parse(method string, relaxed bool) *Error {
 		return bad("malformed status line")
 	}
 	s.Status = int(raw[9]-'0')*100 + int(raw[10]-'0')*10 + int(raw[11]-'0')
-	if s.Status < 100 || s.Status > 599 {
+	if s.Status < 100 { // beyond 599 they are used, and shown
 		return bad("status out of range")
 	}
 	i := 12
@@ -497,19 +544,30 @@ func (s *Response) parse(method string, relaxed bool) *Error {
 	}
 	var f framing
 	var err *Error
+	if relaxed {
+		spaces(raw)
+	}
 	if s.Fields, err = parseFields(raw, i+2, s.Fields, &f, true); err != nil {
 		return err
 	}
+	ends := false
 	if relaxed {
-		s.Fields = f.joinLengths(s.Fields)
+		s.Fields, ends = f.relax(s.Fields)
 	}
-	return s.frame(&f, method)
+	if err := s.frame(&f, method, relaxed); err != nil {
+		return err
+	}
+	s.Close = s.Close || ends || f.codings > 0 && s.Proto == 10
+	return nil
 }
 
 // frame sets the body and the connection by the fields, the status and the
 // request's method (RFC 9112, 6.3 and 9.3).
-func (s *Response) frame(f *framing, method string) *Error {
-	n, err := f.bodyLength(s.Proto)
+func (s *Response) frame(f *framing, method string, relaxed bool) *Error {
+	n, err := f.bodyLength(s.Proto, relaxed)
+	if method == "CONNECT" && s.Status/100 == 2 { // there is no body, whatever the fields say (RFC 9110 section 9.3.6)
+		n, err = None, nil
+	}
 	if err != nil {
 		return err
 	}

@@ -4,18 +4,21 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // Limits that no legitimate message reaches. They bound the work and memory of a message; the
 // caller limits the size of a head (NewReader).
 const (
-	minBuffer     = 1024     // a chunk line must fit
-	maxFields     = 256      // field lines of a head or a trailer section
-	maxEmptyLines = 4        // before a request line (RFC 9112, 2.2)
-	maxMethod     = 32       // bytes; the longest registered method has 17
-	maxChunkLine  = 256      // bytes of chunk size and extensions
-	maxExtensions = 16 << 10 // bytes of chunk extensions in one body
-	maxIdleReads  = 100      // reads that return neither bytes nor an error
+	minBuffer         = 1024     // a chunk line must fit
+	maxFields         = 256      // field lines of a request's head or trailer section
+	maxResponseFields = 4096     // the same of a response
+	maxEmptyLines     = 4        // before a request line (RFC 9112, 2.2)
+	maxMethod         = 32       // bytes; the longest registered method has 17
+	maxChunkLine      = 256      // bytes of chunk size and extensions
+	maxExtensions     = 16 << 10 // bytes of chunk extensions in one body
+	maxIdleReads      = 100      // reads that return neither bytes nor an error
+	maxTicket         = 96 << 10 // bytes of a field with a ticket; those of Windows have 87,384 at most
 )
 
 var (
@@ -31,7 +34,9 @@ type Reader struct {
 	buf     []byte // nil after Detach
 	a, b    int    // buf[a:b] has been read and not consumed
 	maxHead int
-	relaxed bool // see Relax
+	tickets bool   // see Tickets
+	relaxed bool   // see Relax
+	arm     func() // see Steady
 	body    FramedBody
 	err     error // after a failed head: the beginning of the next one is unknown
 }
@@ -44,6 +49,21 @@ type Reader struct {
 func NewReader(r io.Reader, size, maxHead int) *Reader {
 	size = max(size, minBuffer)
 	return &Reader{src: r, size: size, buf: make([]byte, size), maxHead: maxHead}
+}
+
+// Steady makes r call arm before each wait for bytes of a body. It sets the deadline of the
+// connection, which is for silence then, however long the body takes.
+func (r *Reader) Steady(arm func()) { r.arm = arm }
+
+// Tickets says whether the field with a client's ticket (Negotiate) counts against the limit of a
+// head. Tickets of people in many groups are as large as all other fields may be together.
+func (r *Reader) Tickets(uncounted bool) { r.tickets = uncounted }
+
+// await is called before each wait for bytes.
+func (r *Reader) await() {
+	if r.arm != nil && !r.body.AtEnd() {
+		r.arm()
+	}
 }
 
 // Reset makes the reader read from src, and drops buffered bytes.
@@ -105,6 +125,7 @@ func (r *Reader) fill() error {
 		r.b = copy(r.buf, r.buf[r.a:r.b])
 		r.a = 0
 	}
+	r.await()
 	n, err := readSome(r.src, r.buf[r.b:])
 	r.b += n
 	return err
@@ -162,13 +183,24 @@ func (r *Reader) ReadResponse(s *Response, method string) error {
 	}
 	raw, fields := s.raw[:0], s.Fields[:0]
 	*s = Response{}
-	err := r.startsWith("HTTP/1.")
+	icy, err := false, error(nil)
+	if r.relaxed {
+		icy, err = r.isICY()
+	}
+	if !icy && err == nil {
+		err = r.startsWith("HTTP/1.")
+	}
 	switch {
 	case err != nil:
 	case r.relaxed:
 		raw, err = r.relaxedHead(raw, &s.Folded)
 	default:
-		raw, err = r.head(raw)
+		if raw, err = r.head(raw); isBareLF(err) {
+			raw, err = r.relaxedHead(raw, nil)
+		}
+	}
+	if icy && err == nil {
+		raw = append([]byte("HTTP/1.0"), raw[len(icyVersion):]...)
 	}
 	s.raw, s.Fields = raw, fields
 	if err != nil {
@@ -213,6 +245,11 @@ func firstOf(e *Error, raw []byte) *Error {
 }
 
 func errBareLF() *Error { return bad("line ends with LF alone") }
+
+func isBareLF(err error) bool {
+	e, ok := err.(*Error)
+	return ok && *e == *errBareLF()
+}
 
 // badGateway converts err to an error of a response.
 func badGateway(err error) error {
@@ -278,11 +315,12 @@ func withinMessage(err error) error {
 // consumes it. A head that does not fit the buffer moves to raw as it arrives. Each byte is
 // searched once (and three twice), however slowly they arrive.
 func (r *Reader) head(raw []byte) ([]byte, error) {
+	most, tried := r.maxHead, !r.tickets
 	for searched := 0; ; {
 		win := r.buf[r.a:r.b]
 		if i := bytes.Index(win[searched:], headEnd); i >= 0 {
 			n := searched + i + 4
-			if len(raw)+n > r.maxHead {
+			if size := len(raw) + n; size > most || size > r.maxHead && size-ticketSize(raw, win[:n]) > r.maxHead {
 				if bareLF(win, searched) {
 					return raw, errBareLF()
 				}
@@ -296,7 +334,13 @@ func (r *Reader) head(raw []byte) ([]byte, error) {
 		if bareLF(win, searched) {
 			return raw, errBareLF()
 		}
-		if len(raw)+len(win) >= r.maxHead {
+		if len(raw)+len(win) >= most && !tried {
+			tried = true // looking for the field again with each byte would cost too much
+			if ticketSize(raw, win) > 0 {
+				most += maxTicket
+			}
+		}
+		if len(raw)+len(win) >= most {
 			return raw, tooLarge(raw, win)
 		}
 		searched = max(len(win)-3, 0)
@@ -313,6 +357,22 @@ func (r *Reader) head(raw []byte) ([]byte, error) {
 			return raw, err
 		}
 	}
+}
+
+// ticketSize returns the size of the fields with a ticket in a head that begins with raw and goes
+// on with win, as far as it has arrived; at most maxTicket.
+func ticketSize(raw, win []byte) (size int) {
+	const name, scheme = "proxy-authorization:", "negotiate "
+	for line := range bytes.SplitAfterSeq(slices.Concat(raw, win), []byte("\n")) {
+		if len(line) < len(name) || !EqualName(line[:len(name)], name) {
+			continue
+		}
+		value := bytes.TrimLeft(line[len(name):], " \t")
+		if len(value) >= len(scheme) && EqualName(value[:len(scheme)], scheme) {
+			size += len(line)
+		}
+	}
+	return min(size, maxTicket)
 }
 
 // bareLF reports whether there is an LF without CR at or after from. The caller has checked

@@ -64,6 +64,8 @@ type Set struct {
 	end    []uint32 // pattern id is text[end[id]:end[id+1]]
 	maxLen int
 
+	where func(id uint32, before, behind []byte) bool // nil if every match counts
+
 	hasOne  bool
 	words   *[1 << middleBits / 64]uint64 // filter for a blank and the beginning of a word, whose first bytes are also in near; nil without words
 	one     [256]uint32                   // pattern id + 1 by its only byte
@@ -95,8 +97,8 @@ func hash5(w uint64) uint64 { return w << 24 * mul6 >> (64 - middleBits) }
 // hash6 returns the hash of a window in the upper six bytes of w.
 func hash6(w uint64) uint64 { return (w &^ 0xffff) * mul6 }
 
-// New compiles patterns; the id of a pattern is its index. Patterns must be distinct, not
-// empty and at most MaxLen bytes long. words are beginnings of words; Hits.Starts reports
+// New compiles patterns; the id of a pattern is its index. Patterns must not be empty and at most
+// MaxLen bytes long; those of a single byte must be distinct. words are beginnings of words; Hits.Starts reports
 // where they may occur, and the caller verifies them.
 func New(patterns, words [][]byte) (*Set, error) {
 	if len(patterns) > maxPatterns {
@@ -110,7 +112,7 @@ func New(patterns, words [][]byte) (*Set, error) {
 			return nil, errors.New("an empty pattern matches everywhere")
 		case len(p) > MaxLen:
 			return nil, fmt.Errorf("pattern %.40q… has %d bytes, at most %d are allowed", p, len(p), MaxLen)
-		case seen[string(p)]:
+		case len(p) == 1 && seen[string(p)]:
 			return nil, fmt.Errorf("pattern %q is given twice", p)
 		}
 		seen[string(p)] = true
@@ -128,6 +130,10 @@ func New(patterns, words [][]byte) (*Set, error) {
 	}
 	return s, nil
 }
+
+// Where makes a match of pattern id count only if where returns true for the text before and behind
+// it. Call it before the first scan.
+func (s *Set) Where(where func(id uint32, before, behind []byte) bool) { s.where = where }
 
 // Len returns the number of patterns.
 func (s *Set) Len() int { return len(s.end) - 1 }
@@ -230,8 +236,8 @@ func (s *Set) Scan(h *Hits, text []byte, from int) {
 		h.Starts = append(h.Starts, 0)
 	}
 	if s.hasOne {
-		for _, c := range text[from:] {
-			if id := s.one[c]; id != 0 {
+		for i := from; i < len(text); i++ {
+			if id := s.one[text[i]]; id != 0 && s.counts(id-1, text, i, i+1) {
 				h.Add(id - 1)
 			}
 		}
@@ -342,8 +348,12 @@ func (s *Set) verify(h *Hits, text []byte, i, from int, e entry) {
 	}
 	p := s.text[s.end[e.id]:s.end[e.id+1]]
 	at := i - int(e.off)
-	if end := at + len(p); at < 0 || end <= from || end > len(text) || string(text[at:end]) != string(p) {
+	if end := at + len(p); at < 0 || end <= from || end > len(text) || string(text[at:end]) != string(p) || !s.counts(e.id, text, at, end) {
 		return
 	}
 	h.Add(e.id)
+}
+
+func (s *Set) counts(id uint32, text []byte, at, end int) bool {
+	return s.where == nil || s.where(id, text[:at], text[end:])
 }

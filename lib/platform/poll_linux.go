@@ -69,3 +69,14 @@ func (p *Poller) Wait(dst []int, d time.Duration) (arrived []int, open bool) {
 func (p *Poller) Close() {
 	_, _ = unix.Write(p.closer, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an empty eventfd takes it
 }
+
+// Ended reports whether the peer of a connected socket sends nothing more (ended), even if bytes
+// before that were not read, and whether the connection was reset (broken). It does not wait.
+func Ended(socket uintptr) (ended, broken bool) {
+	p := [1]unix.PollFd{{Fd: int32(socket), Events: unix.POLLRDHUP}}
+	if _, err := unix.Poll(p[:], 0); err != nil {
+		return false, false // a signal
+	}
+	e := p[0].Revents
+	return e&(unix.POLLRDHUP|unix.POLLHUP) != 0, e&(unix.POLLERR|unix.POLLNVAL) != 0
+}

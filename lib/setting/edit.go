@@ -400,10 +400,10 @@ func (e *edit) move(l *level, to int) error {
 // verify compares the lines with the tree.
 func (e *edit) verify(text []byte) error {
 	var want, got any
-	if err := e.root.Content[0].Decode(&want); err != nil {
+	if err := e.root.Content[0].Load(&want, yaml.WithUniqueKeys(false)); err != nil {
 		return fmt.Errorf("%w (%v)", ErrHand, err)
 	}
-	if err := yaml.Load(text, &got); err != nil {
+	if err := LoadYAML(text, &got); err != nil {
 		return fmt.Errorf("%w (%v)", ErrHand, err)
 	}
 	if !reflect.DeepEqual(want, got) {

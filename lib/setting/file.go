@@ -54,6 +54,20 @@ func move(v any, to func(string) string, folders bool) {
 	}, func(n FileNamer) { n.MoveFiles(to) })
 }
 
+// Paths lists every File, Source and Folder in the settings v, sorted and without duplicates. Call it
+// after Locate.
+func Paths(v any) (all []string) {
+	add := func(path string) string {
+		if path != "" {
+			all = append(all, path)
+		}
+		return path
+	}
+	eachFile(reflect.ValueOf(v), func(f reflect.Value) { add(f.String()) }, func(n FileNamer) { n.MoveFiles(add) })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // Files lists every File in the settings v, sorted and without duplicates. Call it after
 // Locate.
 func Files(v any) []string {

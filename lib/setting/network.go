@@ -3,6 +3,7 @@ package setting
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // A Network is an address range in the settings: CIDR, or one address.
@@ -11,8 +12,7 @@ type Network struct{ netip.Prefix }
 // UnmarshalText reads a network or an address.
 func (n *Network) UnmarshalText(text []byte) error {
 	s := string(text)
-	if a, err := netip.ParseAddr(s); err == nil {
-		a = a.Unmap().WithZone("")
+	if a, err := Client(s); err == nil {
 		n.Prefix = netip.PrefixFrom(a, a.BitLen())
 		return nil
 	}
@@ -23,11 +23,27 @@ func (n *Network) UnmarshalText(text []byte) error {
 	if p != p.Masked() {
 		return fmt.Errorf("network %q has bits beyond its mask; did you mean %q or %q?", s, p.Masked(), p.Addr())
 	}
-	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-	}
-	n.Prefix = p
+	n.Prefix = unmapped(p)
 	return nil
+}
+
+// unmapped returns the IPv4 network that an IPv6 network of such addresses means (RFC 4291 section 2.5.5.2).
+func unmapped(p netip.Prefix) netip.Prefix {
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p
+}
+
+// Client reads the address of a client as all that is known of clients has it: an IPv4 address inside an
+// IPv6 address as itself (RFC 4291 section 2.5.5.2), and without the zone of a link, which is another one
+// on each machine.
+func Client(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil || strings.Contains(a.Zone(), "/") { // a network with a zone is not one address
+		return netip.Addr{}, fmt.Errorf("%.60q is not an address", text)
+	}
+	return a.Unmap().WithZone(""), nil
 }
 
 // A looseNetwork is a Network whose address may have bits beyond its mask; they are ignored.
@@ -36,7 +52,7 @@ type looseNetwork struct{ Network }
 // UnmarshalText reads a network or an address.
 func (n *looseNetwork) UnmarshalText(text []byte) error {
 	if p, err := netip.ParsePrefix(string(text)); err == nil {
-		n.Prefix = p.Masked()
+		n.Prefix = unmapped(p.Masked())
 		return nil
 	}
 	return n.Network.UnmarshalText(text)

@@ -18,13 +18,21 @@ import (
 
 // Some settings are powerful: who may write them can become an owner, or read what only an owner may.
 // Their fields have the tag role:"owner", which includes everything below. Some settings are secrets:
-// their fields have the tag secret:"yes", or secret:"url" for URLs that may contain a password.
+// their fields have the tag secret:"yes", or secret:"url" for URLs that may contain a password. Some
+// show people's browsing to somebody: their fields have the tag two:"people".
 
 // Powers returns digests of the values in the settings v that only a role may change, by key. A key
 // without a value is omitted.
-func Powers(v any, role string) map[string]string {
+func Powers(v any, role string) map[string]string { return digests(v, "role", role) }
+
+// ForTwo returns digests of the values in the settings v that show a person's browsing to somebody, or
+// say who may see it, by key: those with the tag two:"people". Where two people are needed for that,
+// they are needed to change these.
+func ForTwo(v any) map[string]string { return digests(v, "two", "people") }
+
+func digests(v any, tag, value string) map[string]string {
 	all := map[string][]string{}
-	eachPower(v, role, func(at string, of reflect.Value) { all[at] = append(all[at], Digest(of.Interface())) })
+	eachTagged(v, tag, value, func(at string, of reflect.Value) { all[at] = append(all[at], Digest(of.Interface())) })
 	sums := map[string]string{}
 	for at, digests := range all {
 		sums[at] = Digest(digests)
@@ -34,7 +42,7 @@ func Powers(v any, role string) map[string]string {
 
 // PowerFiles returns the files and folders that only a role may name.
 func PowerFiles(v any, role string) (all []string) {
-	eachPower(v, role, func(_ string, of reflect.Value) {
+	eachTagged(v, "role", role, func(_ string, of reflect.Value) {
 		c := reflect.New(of.Type())
 		c.Elem().Set(of)
 		eachFile(c, func(f reflect.Value) { all = append(all, f.String()) }, func(FileNamer) {})
@@ -42,8 +50,8 @@ func PowerFiles(v any, role string) (all []string) {
 	return slices.DeleteFunc(all, func(path string) bool { return path == "" })
 }
 
-// eachPower calls f for every value with the tag of a role.
-func eachPower(v any, role string, f func(at string, of reflect.Value)) {
+// eachTagged calls f for every value whose field has a tag.
+func eachTagged(v any, tag, value string, f func(at string, of reflect.Value)) {
 	var walk func(v reflect.Value, path string)
 	walk = func(v reflect.Value, path string) {
 		switch v.Kind() {
@@ -65,7 +73,7 @@ func eachPower(v any, role string, f func(at string, of reflect.Value)) {
 			for _, k := range fieldsOf(v.Type()) {
 				at, of := join(path, k.name), v.FieldByIndex(k.at)
 				switch {
-				case k.of.Tag.Get("role") != role:
+				case k.of.Tag.Get(tag) != value:
 					walk(of, at)
 				case !of.IsZero():
 					f(at, of)
@@ -227,6 +235,12 @@ func typeOfKey(key string, t reflect.Type, secret string) (reflect.Type, string)
 func WithoutCredentials(text string) string {
 	return anyURL.ReplaceAllStringFunc(text, openURL)
 }
+
+// WithoutQuotes returns an error about a line of a file without what it quotes, for people who may not
+// read the file.
+func WithoutQuotes(text string) string { return inQuotes.ReplaceAllLiteralString(text, `"…"`) }
+
+var inQuotes = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"…?|“[^”]*”|`[^`]*`")
 
 var anyURL = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>]+`)
 

@@ -37,7 +37,10 @@ type place struct{ line, column int }
 
 // ReadFile reads the settings in file, of at most 4 MiB, into the struct that
 // into points to. See [Read].
-func ReadFile(file string, into any) (*Text, error) {
+func ReadFile(file string, into any) (*Text, error) { return ReadFileAs(file, file, into) }
+
+// ReadFileAs is ReadFile for a copy of the file called as.
+func ReadFileAs(file, as string, into any) (*Text, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, unreadable(file, err)
@@ -50,7 +53,7 @@ func ReadFile(file string, into any) (*Text, error) {
 	if len(data) > maxText {
 		return nil, Mistakes{{File: file, Text: fmt.Sprintf("the settings are larger than %d bytes: put lists into files of their own", maxText)}}
 	}
-	return Read(file, data, into)
+	return Read(as, data, into)
 }
 
 // unreadable removes the operation from a path error, because the surrounding sentence
@@ -74,13 +77,18 @@ func Read(file string, data []byte, into any) (*Text, error) {
 		}
 	}
 	t.walk(&t.root, "", 0)
+	var wrong Mistakes
+	for _, r := range repeatedIn(&t.root, nil) {
+		wrong = append(wrong, Mistake{File: file, Line: r.key.Line, Key: t.paths[place{r.key.Line, r.key.Column}], Text: r.Error()})
+	}
 	if t.root.Kind != 0 {
-		if err := yaml.Load(data, into, yaml.WithKnownFields()); err != nil {
-			return nil, append(t.unreadable(err), t.empty...)
+		if err := yaml.Load(data, into, yaml.WithKnownFields(), yaml.WithUniqueKeys(false)); err != nil {
+			wrong = append(wrong, t.unreadable(err)...)
+			sort.SliceStable(wrong, func(i, j int) bool { return wrong[i].Line < wrong[j].Line })
 		}
 	}
-	if len(t.empty) > 0 {
-		return nil, t.empty
+	if wrong = append(wrong, t.empty...); len(wrong) > 0 {
+		return nil, wrong
 	}
 	Locate(into, filepath.Dir(file))
 	return t, nil
@@ -102,7 +110,7 @@ func (t *Text) Value(key string) (any, error) {
 		return nil, nil
 	}
 	var all map[string]any
-	if err := t.root.Decode(&all); err != nil {
+	if err := t.root.Load(&all, yaml.WithUniqueKeys(false)); err != nil {
 		return nil, err
 	}
 	return all[key], nil

@@ -16,6 +16,7 @@ type Key struct {
 	People bool   // it names people, devices or clients: its field has the tag names:"people"
 	Role   string // who may change it, if not everyone who may change settings: tag role
 	Secret string // how its value is secret: tag secret
+	Two    bool   // two people change it where two are needed to look into browsing: tag two
 }
 
 // Keys lists every key of the settings v in order, groups before their keys.
@@ -26,7 +27,7 @@ func Keys(v any) []Key {
 		for _, f := range fieldsOf(t) {
 			of, group := groupOf(f.of.Type)
 			tag := f.of.Tag
-			k := Key{join(above.Path, f.name), group, tag.Get("names") == "people", cmp.Or(tag.Get("role"), above.Role), cmp.Or(tag.Get("secret"), above.Secret)}
+			k := Key{join(above.Path, f.name), group, tag.Get("names") == "people", cmp.Or(tag.Get("role"), above.Role), cmp.Or(tag.Get("secret"), above.Secret), tag.Get("two") == "people" || above.Two}
 			all = append(all, k)
 			if group {
 				walk(of, k)

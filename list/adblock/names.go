@@ -276,6 +276,14 @@ func rewrite(value string) (string, error) {
 	return rcode + ";" + typ + ";" + parts[2], nil
 }
 
+// AnswersWithData reports whether the rule answers a name with data: with more than an error, no
+// records, or the address that means none.
+func (r *Rule) AnswersWithData() bool {
+	_, data, _ := strings.Cut(r.Rewrite, ";")
+	_, data, _ = strings.Cut(data, ";")
+	return !r.Exception && data != "" && data != "0.0.0.0" && data != "::"
+}
+
 // isTarget reports whether s is a name that a rewrite may point to.
 func isTarget(s string) bool {
 	return isHost([]byte(s)) && s[0] != '.' && !strings.Contains(s, "..")

@@ -9,9 +9,12 @@ package adblock
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 
 	"golang.org/x/net/publicsuffix"
+
+	"shuultuur/list/width"
 )
 
 // A Kind is the kind of a line.
@@ -242,8 +245,11 @@ func (r *Rule) readPattern(s []byte, positive bool) {
 		r.Kind, r.Host = Host, s[:len(s)-1]
 		return
 	}
-	if len(s) > 1024 {
+	switch {
+	case len(s) > 1024:
 		r.bad("has a pattern longer than 1024 bytes")
+	case bytes.ContainsAny(s, " \t<>\""):
+		r.bad("has a blank, a quote or a bracket, which no URL contains")
 	}
 }
 
@@ -277,6 +283,50 @@ func isName(s []byte) bool {
 	}
 	_, known := publicsuffix.PublicSuffix(string(bytes.ToLower(s)))
 	return known
+}
+
+// IsLikely reports whether a rule is like one that people write, and not like a line of a
+// program or a word: nearly every text is a pattern.
+func IsLikely(s []byte) bool {
+	if len(s) > 2 && s[0] == '/' && bytes.LastIndexByte(s, '/') > 1 {
+		return true // perhaps an expression
+	}
+	pattern, options, _ := bytes.Cut(s, []byte("$"))
+	signs, letters, code := 0, 0, 0
+	for _, c := range pattern {
+		switch {
+		case c == ';' || c == '{' || c == '}' || c == '(' || c == ')' || c == '\\' || c == '`' || c == '\'' || c == ',':
+			code++
+		case '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c >= 0x80:
+			letters++
+		default:
+			signs++
+		}
+	}
+	return code == 0 && (letters > 1 && signs > 0 || len(options) > 0)
+}
+
+// IsWide reports whether a rule about requests applies to nearly all of them, or to a public suffix.
+// One for the pages of some sites, or that changes pages, does not.
+func (r *Rule) IsWide() bool {
+	if r.Kind != Network || r.BadFilter || r.flags&(flagOnly|flagParams) != 0 {
+		return false
+	}
+	if r.flags&flagRegexp != 0 {
+		re, err := regexp.Compile("(?i)" + string(r.pattern))
+		if err != nil {
+			return false
+		}
+		return width.Matches(func(s string) bool {
+			return re.MatchString(s) != (r.types&inverted != 0) || r.types&hostOnly == 0 && re.MatchString("https://"+s)
+		})
+	}
+	if host := bytes.TrimSuffix(r.pattern, []byte("^")); r.flags&flagHost != 0 && isHost(host) {
+		public, _ := width.Suffix(bytes.ToLower(host))
+		return public
+	}
+	// Rules for all requests of a kind that pages can do without are usual.
+	return r.types&(Document|Subdocument|Script|XMLHTTPRequest|Image|Stylesheet) != 0 && width.Pattern(r.pattern)
 }
 
 // Canonical returns the rule's text with sorted options and without badfilter. A badfilter

@@ -43,8 +43,8 @@ func (e *BadChange) Unwrap() error { return e.Err }
 
 // Change changes lists, by name, and calls use to put them into use. If a change cannot be
 // made or used, all are undone. The error is [ErrNoList], a [*BadChange], that of the file
-// system or that of use; errors of undoing are joined to it. Concurrent calls wait for one
-// another.
+// system or that of use; errors of undoing are joined to it. It is not for concurrent use: a node
+// of a fleet makes one change after the other.
 func (c *Collection) Change(ctx context.Context, changes map[string][]list.Change, use func() error) (err error) {
 	for name := range changes {
 		if c.Lists[name] == nil {

@@ -94,7 +94,7 @@ func newCollection(cfg Config, data string) *Collection {
 
 func (c *Collection) openAll(ctx context.Context, previous *Collection, log *slog.Logger) error {
 	anew := false
-	for _, name := range slices.Sorted(maps.Keys(c.cfg)) {
+	for _, name := range c.inOrder() {
 		rep, err := c.open(ctx, name, log)
 		if err != nil {
 			if ctx.Err() != nil || !c.keepPrevious(ctx, name, previous, err) {
@@ -105,10 +105,31 @@ func (c *Collection) openAll(ctx context.Context, previous *Collection, log *slo
 		}
 		anew = anew || !rep.Reused
 	}
+	if c.aside == "" {
+		c.keepChanges(log)
+	}
 	if anew {
 		debug.FreeOSMemory() // small machines need the memory that sorting took
 	}
 	return nil
+}
+
+// inOrder returns the names of the lists as they are opened: those that are fetched after the
+// others, whose categories they must not enter.
+func (c *Collection) inOrder() []string {
+	names := slices.Sorted(maps.Keys(c.cfg))
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(c.cfg[a].fetched(), c.cfg[b].fetched())
+	})
+	return names
+}
+
+// fetched is 1 for a list that is fetched from the web, else 0.
+func (l List) fetched() int {
+	if l.Fetch.Source+l.Fetch.URL != "" {
+		return 1
+	}
+	return 0
 }
 
 // compiled returns the folder of the compiled lists.
@@ -139,9 +160,66 @@ func (c *Collection) resolve(name string) (src source.Source, cfg list.Config, f
 	if cfg.Format == source.Rules {
 		return src, cfg, false, setting.At("source", fmt.Errorf("%s contains signature rules and is not a list: name it under checks.signature.sources", l.Fetch.Source))
 	}
+	c.fix(name, src, &cfg)
 	c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, cfg)}
 	cfg.Path = setting.Source(c.store(nil).Path(name))
 	return src, cfg, true, nil
+}
+
+// fix lets a fetched list be only what the settings say, or else what it was taken for at first: its
+// format and its categories, which are none of another list.
+func (c *Collection) fix(name string, src source.Source, cfg *list.Config) {
+	st, err := c.store(nil).State(name)
+	if err != nil || st.URL != src.Place() {
+		st = source.State{}
+	}
+	if cfg.Format == "" || cfg.Format == list.Auto {
+		cfg.Format = st.Format
+	}
+	if cfg.Category != "" || !cfg.Format.NamesCategories() {
+		return
+	}
+	first := len(src.Categories)+len(st.Categories) == 0
+	if len(cfg.Categories) == 0 && len(st.Categories) > 0 {
+		cfg.Categories = slices.Concat(st.Categories, src.Categories)
+	}
+	for other := range c.cfg {
+		if other == name {
+			continue
+		}
+		for _, category := range c.owned(other, first) {
+			if !slices.Contains(src.Categories, category) && !slices.Contains(cfg.Barred, category) {
+				cfg.Barred = append(cfg.Barred, category)
+			}
+		}
+	}
+	slices.Sort(cfg.Barred)
+}
+
+// owned returns the categories of the list called name: those that the settings give it, and those
+// of a list that is not fetched. With first it includes those that a fetched list was taken for.
+func (c *Collection) owned(name string, first bool) []string {
+	l := c.cfg[name]
+	all := append([]string{name, cmp.Or(l.Category, name)}, l.Categories...)
+	if l.fetched() == 1 {
+		src, _, _, err := l.Fetch.Resolve(l.Config)
+		if err != nil {
+			return all
+		}
+		all = append(all, src.Categories...)
+		if st, err := c.store(nil).State(name); first && l.Category == "" && err == nil && st.URL == src.Place() {
+			all = append(all, st.Categories...)
+		}
+		return all
+	}
+	report, open := c.reports[name]
+	if !open { // only looked at
+		if f, err := list.Open(c.file(name)); err == nil {
+			report, _ = f.Report()
+			f.Close()
+		}
+	}
+	return append(all, slices.Collect(maps.Keys(report.Categories))...)
 }
 
 // open compiles the list called name if it has changed, and opens it. A list that was not
@@ -153,9 +231,22 @@ func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (r
 	}
 	dst := c.file(name)
 	c.files = append(c.files, string(cfg.Path), dst+".overlay")
+	if c.aside == "" {
+		if err := c.mendChanges(name, log); err != nil {
+			return report, err
+		}
+	}
 	if fetched {
 		if cfg.Digest, err = c.digest(name); err != nil {
 			return report, err
+		}
+	} else if c.cfg[name].Zone == "" {
+		before := cfg
+		cfg.Accept = func(r *list.Report) error {
+			if was, err := list.LastGood(name, before, c.file(name)); err == nil {
+				return shrunk(r, &was)
+			}
+			return nil // there is nothing to compare it with
 		}
 	}
 	start := time.Now()
@@ -242,23 +333,17 @@ func (c *Collection) keepPrevious(ctx context.Context, name string, previous *Co
 	if c.cfg[name].Zone == "" && c.repair(ctx, name, previous, fault) {
 		return true
 	}
-	if previous != nil {
-		f := previous.Lists[name]
-		if f == nil || !reflect.DeepEqual(previous.cfg[name], c.cfg[name]) {
-			return false
+	if _, cfg, _, err := c.resolve(name); err == nil {
+		// It is opened again, because entries may have been changed by hand since.
+		if report, err := list.LastGood(name, cfg, c.file(name)); err == nil && c.openAs(name, c.file(name), report) {
+			return true
 		}
-		c.take(name, f, previous.reports[name])
-		return true
 	}
-	_, cfg, _, err := c.resolve(name)
-	if err != nil {
+	if previous == nil || previous.Lists[name] == nil || !reflect.DeepEqual(previous.cfg[name], c.cfg[name]) {
 		return false
 	}
-	report, err := list.LastGood(name, cfg, c.file(name))
-	if err != nil {
-		return false
-	}
-	return c.openAs(name, c.file(name), report)
+	c.take(name, previous.Lists[name], previous.reports[name])
+	return true
 }
 
 // repair keeps a list whose fetched version is damaged as good as possible until it is fetched
@@ -397,7 +482,9 @@ func (c *Collection) Problems() (all []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
 		until := "its last good version serves until this is mended"
-		switch {
+		switch shrunk := (*shrunkError)(nil); {
+		case errors.As(c.faults[name], &shrunk):
+			until = fmt.Sprintf("its last good version serves until this is mended; if it is right, delete %s and reload", c.file(name))
 		case c.Missing(name):
 			until = "no good version is left, and it is empty until it is fetched again"
 		case c.fetched[name].Damaged:
@@ -408,6 +495,11 @@ func (c *Collection) Problems() (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.reports)) {
 		if r := c.reports[name]; r.Bad > 0 && r.IsEmpty() {
 			all = append(all, fmt.Sprintf("list %s: all of its lines are refused, so it has no entries; is its file a list, and of this format?", name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.reports)) {
+		if out := c.reports[name].Outside; len(out) > 0 {
+			all = append(all, fmt.Sprintf("list %s: it names categories that it may not, whose entries are left out: %s; if they are right, name its categories in lists.%s.categories", name, strings.Join(out, ", "), name))
 		}
 	}
 	return all

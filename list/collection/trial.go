@@ -38,21 +38,27 @@ func Try(ctx context.Context, cfg Config, data string, alter func(*Collection), 
 // besides returns the file to compile a list to on trial, which has the changes by hand beside it.
 func (c *Collection) besides(name string) (string, error) {
 	to := filepath.Join(c.aside, name+".list")
-	return to, copyChanges(c.file(name), to)
+	return to, c.copyChanges(name, to)
 }
 
-// copyChanges copies the changes by hand of a compiled list.
-func copyChanges(from, to string) error {
-	for _, suffix := range copies {
-		if err := copied(from+suffix, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// copyChanges copies the changes by hand of a compiled list, or their last copies.
+func (c *Collection) copyChanges(name, to string) error {
+	for _, suffix := range byHand {
+		from := c.file(name) + suffix
+		if isDamaged(from) {
+			if from = c.changes().Path(from); isDamaged(from) {
+				continue
+			}
+		}
+		if err := copied(from, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// copies are the files beside a compiled list that hold changes by hand.
-var copies = []string{".overlay", ".edits"}
+// byHand are the files beside a compiled list that hold changes by hand.
+var byHand = []string{".overlay", ".edits"}
 
 // TryChanges has c use copies of lists with changes, which [Collection.Change] would make. The
 // error is [ErrNoList], a [*BadChange] or that of the file system.
@@ -104,7 +110,7 @@ func (c *Collection) try(name string, alter func(to string) error) error {
 		return err
 	}
 	to := filepath.Join(dir, name+".list")
-	if err := copyChanges(c.file(name), to); err != nil {
+	if err := c.copyChanges(name, to); err != nil {
 		return err
 	}
 	if err := alter(to); err != nil {

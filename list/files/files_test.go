@@ -43,7 +43,7 @@ func FuzzIncludes(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		x, err := Includes(filepath.Join(dir, "main"))
+		x, err := Includes(filepath.Join(dir, "main"), false)
 		if err != nil {
 			t.Fatal(err)
 		}

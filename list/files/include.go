@@ -32,26 +32,42 @@ type Inclusion struct {
 	Problems []Problem
 }
 
-// Includes finds the files of the list at path. It reads nothing outside the folder of the list,
-// or the nearest folder above it called "lists", because a downloaded list must not reach other
-// files.
-func Includes(path string) (*Inclusion, error) {
+// Includes finds the files of the list at path. It reads nothing outside the [Root] of the list,
+// because a downloaded list must not reach other files; one that is alone, without a folder of its
+// own, includes nothing.
+func Includes(path string, alone bool) (*Inclusion, error) {
+	x := &Inclusion{seen: map[string]bool{}}
+	if !alone {
+		var err error
+		if x.root, err = Root(path); err != nil {
+			return nil, err
+		}
+	}
+	return x, x.find(path, nil, 0)
+}
+
+// Root returns the folder that the list at path may include files of, without links: its own, or
+// the nearest folder above it called "lists".
+func Root(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	x := &Inclusion{root: filepath.Dir(abs), seen: map[string]bool{}}
-	for dir := x.root; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
+	root := filepath.Dir(abs)
+	for dir := root; filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
 		if filepath.Base(dir) == "lists" {
-			x.root = dir
+			root = dir
 			break
 		}
 	}
 	// A link out of the folder is out of bounds.
-	if x.root, err = filepath.EvalSymlinks(x.root); err != nil {
-		return nil, err
-	}
-	return x, x.find(path, nil, 0)
+	return filepath.EvalSymlinks(root)
+}
+
+// IsBelow reports whether a [RealPath] is one below a [Root].
+func IsBelow(root, path string) bool {
+	rel, err := filepath.Rel(root, path)
+	return err == nil && rel != "." && filepath.IsLocal(rel)
 }
 
 func (x *Inclusion) find(path string, when []Window, depth int) error {
@@ -66,7 +82,7 @@ func (x *Inclusion) find(path string, when []Window, depth int) error {
 	}
 	me := len(x.Files)
 	x.Files = append(x.Files, Included{Path: path})
-	if real, err := realPath(path); err == nil {
+	if real, err := RealPath(path); err == nil {
 		x.seen[real] = true
 	}
 	var includes []Problem // where, and the reason in Reason
@@ -131,16 +147,21 @@ func (x *Inclusion) directive(f *Included, s []byte, at Problem) (include string
 // problem and not an error: the rest of the list is usable.
 func (x *Inclusion) include(at Problem, when []Window, depth int) error {
 	name := at.Reason
+	if x.root == "" {
+		at.Reason = Quote(name) + " is not included: the list was fetched, and names no files of this machine"
+		x.Problems = append(x.Problems, at)
+		return nil
+	}
 	path := strings.Replace(name, "__LISTDIR__", x.root, 1)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(at.File), path)
 	}
 	path = filepath.Clean(path)
-	real, err := realPath(path)
+	real, err := RealPath(path)
 	switch {
 	case err != nil:
 		at.Reason = Quote(name) + " cannot be included: " + err.Error()
-	case !strings.HasPrefix(real, x.root+"/"):
+	case !IsBelow(x.root, real):
 		at.Reason = Quote(name) + " is not included: it lies outside " + x.root
 	case x.seen[real]:
 		at.Reason = Quote(name) + " is already included"
@@ -158,9 +179,8 @@ func (x *Inclusion) include(at Problem, when []Window, depth int) error {
 	return nil
 }
 
-// realPath returns an absolute path without links, which identifies a file however it is
-// named.
-func realPath(path string) (string, error) {
+// RealPath returns an absolute path without links, which identifies a file however it is named.
+func RealPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

@@ -38,7 +38,7 @@ const (
 // ReadValues reads a list of one of the kinds. Malformed lines are problems and left out; so
 // are lists with time limits, because rules have their own schedules.
 func ReadValues(path, kind string) (*Values, error) {
-	x, err := Includes(path)
+	x, err := Includes(path, false)
 	if err != nil {
 		return nil, err
 	}

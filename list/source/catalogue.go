@@ -57,12 +57,15 @@ func Catalogue() []CatalogueEntry {
 
 func ut1Categories() []string {
 	return []string{
-		"adult", "agressif", "arjel", "audio-video", "bank", "bitcoin", "blog", "celebrity", "chat", "cryptojacking",
-		"dangerous_material", "dating", "ddos", "doh", "download", "drogue", "fakenews", "filehosting", "financial",
-		"forums", "gambling", "games", "hacking", "jobsearch", "lingerie", "malware", "manga", "marketingware",
-		"mixed_adult", "mobile-phone", "phishing", "press", "publicite", "radio", "reaffected", "redirector",
-		"remote-control", "sect", "sexual_education", "shopping", "shortener", "social_networks", "sports",
-		"stalkerware", "strict_redirector", "strong_redirector", "tricheur", "vpn", "warez", "webmail",
+		"adult", "agressif", "ai", "arjel", "associations_religieuses", "astrology", "audio-video", "bank", "bitcoin",
+		"blog", "celebrity", "chat", "child", "cleaning", "cooking", "cryptojacking", "dangerous_material", "dating",
+		"ddos", "dialer", "doh", "download", "drogue", "dynamic-dns", "educational_games", "examen_pix",
+		"exceptions_liste_bu", "fakenews", "filehosting", "financial", "forums", "gambling", "games", "hacking",
+		"jobsearch", "lingerie", "liste_blanche", "liste_bu", "malware", "manga", "marketingware", "mixed_adult",
+		"mobile-phone", "phishing", "press", "publicite", "radio", "reaffected", "redirector", "remote-control",
+		"residential-proxies", "sect", "sexual_education", "shopping", "shortener", "social_networks", "special",
+		"sports", "stalkerware", "strict_redirector", "strong_redirector", "translation", "tricheur", "tricheur_pix",
+		"update", "vpn", "warez", "webhosting", "webmail",
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -167,8 +166,11 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 	if err := statusError(res); err != nil {
 		return d, err
 	}
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/html" {
-		return d, permanentError{errors.New("the answer is a web page, not a list: is there a login or error page in between?")}
+	// What the content is, it says itself; only its coding has to be known.
+	switch coding := strings.ToLower(strings.TrimSpace(res.Header.Get("Content-Encoding"))); coding {
+	case "", "identity", "gzip", "x-gzip", "zstd": // which are recognised when the file is read
+	default:
+		return d, permanentError{fmt.Errorf("the answer has the coding %q, for which nobody asked", coding)}
 	}
 	if res.ContentLength > src.Limit {
 		return d, permanentError{fmt.Errorf("%d bytes, more than the limit of %d", res.ContentLength, src.Limit)}

@@ -35,9 +35,12 @@ type Trial func(ctx context.Context, file string) (Content, error)
 // Content is the description of a file's content.
 type Content struct {
 	Entries    int
-	Categories []string // nil: unknown, or too many
-	Format     string   // name of the format
-	Lines, Bad int      // in all, and malformed ones
+	Categories []string        // nil: unknown, or too many
+	Format     string          // name of the format
+	Lines, Bad int             // with content, and malformed ones
+	Odd        int             // not malformed, and not like what the format is for
+	As         list.FormatName // of a list: how later versions are read
+	Outside    []string        // categories that it names and may not
 }
 
 // InUse returns the item called name with the version in use.
@@ -104,28 +107,42 @@ func (it *Item) kind() string {
 	return it.Kind
 }
 
+// Limits of what is odd: a version is refused if more than one in oddShare of its lines is no entry of
+// a format that accepts any line, or if the share of refused lines grows by more than moreRefused.
+const (
+	oddShare    = 5
+	moreRefused = 0.1
+)
+
+// share returns the share of refused lines.
+func share(refused, lines int) float64 { return float64(refused) / float64(max(1, lines)) }
+
 // try tries the file and returns why it must not replace old.
-func (it *Item) try(ctx context.Context, file string, old *Version) (n int, categories []string, err error) {
+func (it *Item) try(ctx context.Context, file string, old *Version) (c Content, err error) {
 	src := it.Source
-	c, err := it.Try(ctx, file)
+	c, err = it.Try(ctx, file)
 	switch {
 	case err != nil:
-		return 0, nil, err
+		return c, err
 	case c.Bad > c.Lines/2:
-		return 0, nil, fmt.Errorf("%d of %d lines are not valid %s; refused", c.Bad, c.Lines, c.Format)
+		return c, fmt.Errorf("%d of %d lines are not valid %s; refused", c.Bad, c.Lines, c.Format)
+	case (c.Bad+c.Odd)*oddShare > c.Lines && c.Odd > 0:
+		return c, fmt.Errorf("%d of %d lines are not valid %s, or not like what such lists have; refused", c.Bad+c.Odd, c.Lines, c.Format)
+	case old != nil && old.URL == src.Place() && old.Lines > 0 && src.Shrink < 1 && share(c.Bad, c.Lines) > share(old.Refused, old.Lines)+moreRefused:
+		return c, fmt.Errorf("%d of %d lines are not valid %s, and of the version in use %d; if that is right, set shrink to 100%%", c.Bad, c.Lines, c.Format, old.Refused)
 	case c.Entries < src.Minimum:
-		return 0, nil, fmt.Errorf("it has %d entries, fewer than the minimum of %d", c.Entries, src.Minimum)
+		return c, fmt.Errorf("it has %d entries, fewer than the minimum of %d", c.Entries, src.Minimum)
 	case old != nil && old.URL == src.Place() && float64(c.Entries) < float64(old.Entries)*(1-src.Shrink):
-		return 0, nil, fmt.Errorf("it has shrunk from %d entries to %d, by more than %g%%; if that is right, raise shrink", old.Entries, c.Entries, src.Shrink*100)
+		return c, fmt.Errorf("it has shrunk from %d entries to %d, by more than %g%%; if that is right, raise shrink", old.Entries, c.Entries, src.Shrink*100)
 	}
 	if old != nil && old.URL == src.Place() && src.Shrink < 1 && c.Categories != nil {
 		for _, was := range old.Categories {
-			if !slices.Contains(c.Categories, was) {
-				return 0, nil, fmt.Errorf("it has lost the category %q, which rules may name; if that is right, set shrink to 100%%", was)
+			if !slices.Contains(c.Categories, was) && !slices.Contains(c.Outside, was) {
+				return c, fmt.Errorf("it has lost the category %q, which rules may name; if that is right, set shrink to 100%%", was)
 			}
 		}
 	}
-	return c.Entries, c.Categories, nil
+	return c, nil
 }
 
 // TryList returns a trial that compiles the list called name. cfg says how to read it; its
@@ -143,7 +160,8 @@ func TryList(name string, cfg list.Config) Trial {
 		if err != nil {
 			return c, err
 		}
-		c = Content{Entries: r.Entries + r.Networks + r.Exprs + r.Rules, Format: formats(r), Lines: r.Lines, Bad: r.Bad}
+		c = Content{Entries: r.Entries + r.Networks + r.Exprs + r.Rules, Format: formats(r), Bad: r.Bad, Odd: r.Odd, As: r.As, Outside: r.Outside}
+		c.Lines = c.Entries + r.Cosmetics + r.Duplicates + r.Ignored + r.Bad
 		if len(r.Categories) <= 1000 {
 			c.Categories = slices.Sorted(maps.Keys(r.Categories))
 		}

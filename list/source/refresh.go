@@ -146,5 +146,14 @@ func (r *Refresher) Problems() []string {
 	return r.stale
 }
 
-// Collect implements [metric.Collector].
-func (r *Refresher) Collect(ch chan<- metric.Metric) { r.fetches.Collect(ch) }
+// Collect implements [metric.Collector]. Every counter is there before its first event, in which
+// Prometheus would see no increase otherwise.
+func (r *Refresher) Collect(ch chan<- metric.Metric) {
+	_, items := r.current()
+	for name := range items {
+		for _, result := range []string{"taken", "unchanged", "refused"} {
+			r.fetches.With(name, result)
+		}
+	}
+	r.fetches.Collect(ch)
+}

@@ -63,7 +63,7 @@ type Source struct {
 // settings; the catalogue supplies defaults. ok is false for a list that is not fetched.
 func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool, err error) {
 	if c.Source == "" && c.URL == "" {
-		return src, local, false, c.refuseFetchedOnly()
+		return src, local, false, c.refuseFetchedOnly(local)
 	}
 	switch {
 	case c.Source != "" && c.URL != "":
@@ -82,8 +82,12 @@ func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool
 			local.Format = known.Format
 		}
 	}
-	if local.Category != "" {
+	local.Fetched = true
+	switch {
+	case local.Category != "":
 		src.Categories = nil
+	case len(local.Categories) > 0:
+		src.Categories = local.Categories
 	}
 	if err := src.complete(c); err != nil {
 		return src, local, false, err
@@ -92,12 +96,12 @@ func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool
 }
 
 // refuseFetchedOnly refuses settings that only fetched lists have.
-func (c Config) refuseFetchedOnly() error {
+func (c Config) refuseFetchedOnly(local list.Config) error {
 	var errs []error
 	for _, x := range []struct {
 		key   string
 		given bool
-	}{{"every", c.Every != 0}, {"sha256", c.SHA256 != ""}, {"key", c.Key != ""}, {"signature", c.Signature != ""}, {"minimum", c.Minimum != 0}, {"shrink", c.Shrink != ""}, {"limit", c.Limit != 0}} {
+	}{{"every", c.Every != 0}, {"sha256", c.SHA256 != ""}, {"key", c.Key != ""}, {"signature", c.Signature != ""}, {"minimum", c.Minimum != 0}, {"shrink", c.Shrink != ""}, {"limit", c.Limit != 0}, {"trusted", local.Trusted}} {
 		if x.given {
 			errs = append(errs, setting.At(x.key, errors.New("is for lists that are fetched, which have a source or a url")))
 		}

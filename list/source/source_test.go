@@ -213,10 +213,13 @@ func TestABadVersionDoesNotReplaceAGoodOne(t *testing.T) {
 		{"empty", func(http.ResponseWriter, *http.Request) {}, nil, "0 entries"},
 		{"garbage", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Repeat("\x00\xff !! \x01\n", 500)+lines(100))
-		}, nil, "are not valid"},
+		}, nil, "binary data"},
+		{"lines of another format", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.Repeat("local-zone: \"x.example\" static\n", 20)+lines(100))
+		}, nil, "20 of 120 lines are not valid domains, and of the version in use 0"},
 		{"web page", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			fmt.Fprint(w, lines(200))
+			w.Header().Set("Content-Type", "text/plain")
+			fmt.Fprint(w, "<html>\n"+lines(200))
 		}, nil, "is a web page"},
 		{"cut off", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "5000")

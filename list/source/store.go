@@ -20,6 +20,7 @@ import (
 	"shuultuur/lib/platform"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
+	"shuultuur/list/files"
 )
 
 const (
@@ -54,8 +55,12 @@ type State struct {
 	URL          string    // the URL that was asked, to which the next two belong
 	ETag         string
 	LastModified string
-	Versions     []Version // newest first
-	Seen         *preview  `json:",omitempty"` // what was fetched to be looked at
+	// Format and Categories are those of the first version from this URL. Later versions are read
+	// in that format, and name no others.
+	Format     list.FormatName `json:",omitempty"`
+	Categories []string        `json:",omitempty"`
+	Versions   []Version       // newest first
+	Seen       *preview        `json:",omitempty"` // what was fetched to be looked at
 }
 
 // A preview describes a download that was looked at and not yet used.
@@ -74,6 +79,8 @@ type Version struct {
 	Bytes    int64
 	SHA256   string
 	Entries  int // of all kinds
+	Lines    int `json:",omitempty"` // with content; 0 for a version of an older release
+	Refused  int `json:",omitempty"` // of these lines
 	// Categories of the list; none are kept if there are more than 1,000.
 	Categories []string `json:",omitempty"`
 	Left       bool     // rolled back from, and not to be used again
@@ -185,10 +192,14 @@ func (s *Store) Seed(ctx context.Context, name string, it Item, file string) err
 	if err := atomicfile.WriteBytes(kept, 0o644, content); err != nil {
 		return err
 	}
-	if v.Entries, v.Categories, err = it.try(ctx, kept, nil); err != nil {
+	c, err := it.try(ctx, kept, nil)
+	if err != nil {
 		return errors.Join(err, os.Remove(kept))
 	}
-	st.URL, st.Versions = src.Place(), []Version{v}
+	v.describe(c)
+	st.noteSource(src)
+	st.fix(c)
+	st.Versions = []Version{v}
 	if err := s.save(name, st); err != nil {
 		return err
 	}
@@ -249,7 +260,19 @@ func (s *Store) reusePreview(name string, src Source, st *State, f *os.File) (d 
 func (st *State) noteSource(src Source) {
 	if st.URL != src.Place() {
 		st.URL, st.ETag, st.LastModified = src.Place(), "", ""
+		st.Format, st.Categories = "", nil
 	}
+}
+
+// fix keeps what the first version is taken for.
+func (st *State) fix(c Content) {
+	if st.Format == "" {
+		st.Format, st.Categories = c.As, c.Categories
+	}
+}
+
+func (v *Version) describe(c Content) {
+	v.Entries, v.Lines, v.Refused, v.Categories = c.Entries, c.Lines, c.Bad, c.Categories
 }
 
 // newer fetches a version into f and tries it, or returns nil if the one in use is the newest.
@@ -279,6 +302,9 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 	if err == nil {
 		err = s.verifySignature(ctx, src, f)
 	}
+	if err == nil {
+		err = files.CheckContent(f.Name())
+	}
 	if err != nil {
 		return nil, d, fmt.Errorf("fetching it from %s: %w", src.Place(), err)
 	}
@@ -290,9 +316,12 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 		}
 	}
 	v = &Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.LastModified, Bytes: d.Size, SHA256: d.SHA256, Current: true}
-	if v.Entries, v.Categories, err = it.try(ctx, f.Name(), old); err != nil {
+	c, err := it.try(ctx, f.Name(), old)
+	if err != nil {
 		return nil, d, err
 	}
+	v.describe(c)
+	st.fix(c)
 	return v, d, nil
 }
 

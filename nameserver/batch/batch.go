@@ -37,8 +37,8 @@ type Peer struct {
 	Addr  netip.AddrPort // unmapped
 	Local netip.Addr     // destination of the datagram; invalid if the system does not report it
 
-	name    rawName
-	nameLen uint32
+	name    rawName           // Addr for the kernel
+	nameLen uint32            // 0 if name is not set, because the datagram was read alone
 	control [controlSize]byte // sets the source address of the reply
 	ctlLen  int
 }
@@ -49,6 +49,7 @@ type Conn struct {
 	bound netip.Addr  // invalid on a wildcard
 	fast  *fastReader // nil if batches are not available
 	stop  atomic.Bool
+	alone atomic.Bool // the system refused to read in batches
 
 	in    [Size][]byte
 	peers [Size]Peer
@@ -139,11 +140,16 @@ func (c *Conn) Read() (int, error) {
 		}
 		if c.fast != nil && (errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)) {
 			c.fast = nil // a sandbox without these calls
+			c.alone.Store(true)
 			continue
 		}
 		return n, err
 	}
 }
+
+// Alone reports whether the system, which has batches, refuses them, so that each datagram costs a
+// call.
+func (c *Conn) Alone() bool { return c.alone.Load() }
 
 func (c *Conn) read() (int, error) {
 	if c.fast != nil {
@@ -154,7 +160,7 @@ func (c *Conn) read() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.Addr = from
+	p.Addr, p.nameLen = from, 0
 	c.arrived(p, ctl)
 	c.msgs[0] = c.in[0][:n]
 	if flags&truncated != 0 {
@@ -228,7 +234,7 @@ func (s *Sender) Flush() (lost int) {
 	n := s.n
 	s.n = 0
 	done := 0
-	for s.fast != nil && done < n {
+	for s.fast != nil && done < n && s.peers[done].nameLen > 0 {
 		sent, err := s.fast.send(s, done, n)
 		done += sent
 		switch {

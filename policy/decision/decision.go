@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/lib/clock"
 	"shuultuur/policy"
 	"shuultuur/state"
 )
@@ -123,8 +124,7 @@ func (k *Keeper) GiveTime(who string, minutes int64, now time.Time, by string) (
 		if minutes > policy.MaxBonus {
 			return 0, &TooMuch{who, minutes}
 		}
-		y, m, d := now.Date()
-		i.Value, i.Until = strconv.FormatInt(minutes, 10), time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
+		i.Value, i.Until = strconv.FormatInt(minutes, 10), clock.Day(now, 1)
 	}
 	if err := k.store.Issue(i); err != nil {
 		return 0, err

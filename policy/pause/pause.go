@@ -3,7 +3,7 @@
 //
 // [Keeper.Set] turns a request into an instruction, which the store keeps and sends to all
 // nodes. [Keeper.Refresh] turns the instructions in force into [policy.Pauses], which the
-// policy engine reads without a lock. Run ends pauses whose time is up.
+// policy engine reads without a lock. Run says which are over.
 package pause
 
 import (
@@ -37,7 +37,8 @@ type Keeper struct {
 	policy.Pauses
 	store Store
 	log   *slog.Logger
-	mu    sync.Mutex // held while pauses change
+	mu    sync.Mutex     // held while pauses change
+	told  []policy.Pause // those of which the log says that they are over
 }
 
 // New returns a keeper of the pauses in a store.
@@ -76,7 +77,7 @@ func (k *Keeper) Set(who string, until, now time.Time, by string) (message strin
 		give = append(give, state.Instruction{Topic: Topic, Key: who, Value: paused, Until: until, By: by})
 		message = fmt.Sprintf("filtering is paused for %s until %s, %v", asked.Whom(), until.Format(time.DateTime), until.Sub(now).Round(time.Second))
 	} else {
-		for _, p := range before {
+		for _, p := range slices.Concat(before, k.TooFarAhead(now)) {
 			if who == "" || p.Who == who {
 				give = append(give, state.Instruction{Topic: Topic, Key: p.Who, By: by})
 			}
@@ -98,7 +99,7 @@ func (k *Keeper) Set(who string, until, now time.Time, by string) (message strin
 	return message, nil
 }
 
-// Run ends expired pauses, until ctx ends.
+// Run tells the log of pauses that are over, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
@@ -115,18 +116,22 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) end(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, p := range k.At(time.Time{}) {
-		if !p.Until.After(now) {
+	over := k.Over(now)
+	for _, p := range over {
+		if !slices.Contains(k.told, p) {
 			k.log.Info("filtering resumes for "+p.Whom(), "because", "its pause is over")
-			defer k.refresh()
 		}
 	}
+	k.told = over // they stay: the clock may be wrong, and come back
 }
 
 // Problems returns for whom filtering is paused, for the operator.
 func (k *Keeper) Problems() (all []string) {
 	for _, p := range k.At(time.Now()) {
 		all = append(all, fmt.Sprintf("filtering is paused for %s until %s", p.Whom(), p.Until.Format(time.DateTime)))
+	}
+	for _, p := range k.TooFarAhead(time.Now()) {
+		all = append(all, fmt.Sprintf("a pause for %s until %s does not count: no pause may be so long, so the clock is wrong, or was when it began; set the clock, or end the pause", p.Whom(), p.Until.Format(time.DateTime)))
 	}
 	return all
 }

@@ -84,3 +84,39 @@ func TestPausesAreBounded(t *testing.T) {
 		t.Errorf("a pause that there is cannot be made longer: %v", err)
 	}
 }
+
+// TestPausesUnderAWrongClock: a pause counts for as long as it was meant, whatever the clock shows in
+// between, and one that seems to last for years does not count.
+func TestPausesUnderAWrongClock(t *testing.T) {
+	k, _ := keeper(t, t.TempDir())
+	now := time.Now().Round(0) // the wall clock alone
+	if _, err := k.Set("kids", now.Add(time.Hour), now, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{time.Hour, 24 * time.Hour, 365 * 24 * time.Hour, -48 * time.Hour, -365 * 24 * time.Hour, time.Unix(0, 0).Sub(now)} {
+		k.end(now.Add(step))
+		if all := k.At(now.Add(step)); len(all) > 0 {
+			t.Errorf("while the clock is wrong by %v, filtering is paused for %v", step, all)
+		}
+		k.end(now)
+		if all := k.At(now); len(all) != 1 {
+			t.Errorf("after the clock was wrong by %v, filtering is paused for %v, want kids", step, all)
+		}
+	}
+	ahead := now.AddDate(10, 0, 0) // somebody pauses while the clock is wrong, and it comes back
+	if _, err := k.Set("staff", ahead.Add(time.Hour), ahead, ""); err != nil {
+		t.Fatal(err)
+	}
+	if all := k.At(now); len(all) != 1 || all[0].Who != "kids" {
+		t.Errorf("filtering is paused for %v, want kids: the other pause would last for ten years", all)
+	}
+	if all := k.Problems(); !strings.Contains(strings.Join(all, "\n"), "a pause for staff until") {
+		t.Errorf("the problems are %q, want that the pause does not count", all)
+	}
+	if _, err := k.Set("staff", now, now, ""); err != nil {
+		t.Errorf("a pause that does not count cannot be ended: %v", err)
+	}
+	if all := k.Problems(); strings.Contains(strings.Join(all, "\n"), "staff") {
+		t.Errorf("after its end the problems are %q", all)
+	}
+}

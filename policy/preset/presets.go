@@ -5,11 +5,13 @@
 package preset
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/lib/ascii"
 	"shuultuur/lib/setting"
 	"shuultuur/policy/search"
 )
@@ -39,7 +41,7 @@ func (p *Presets) Edits(t *filter.Transaction) []filter.Edit {
 	}
 	if e.search != nil && t.Request != nil {
 		for _, path := range e.paths {
-			if len(t.Request.Path) >= len(path) && string(t.Request.Path[:len(path)]) == path {
+			if leads(t.Request.Path, path) {
 				return e.search
 			}
 		}
@@ -47,11 +49,45 @@ func (p *Presets) Edits(t *filter.Transaction) []filter.Edit {
 	return e.always
 }
 
+// leads reports whether a path begins with another one, which is in lower case, as servers read it:
+// without case, with escapes decoded, and with slashes in a row as one.
+func leads(path []byte, with string) bool {
+	before := byte(0)
+	for len(path) > 0 && with != "" {
+		c := path[0]
+		path = path[1:]
+		if c == '%' && len(path) >= 2 {
+			var b [1]byte
+			if _, err := hex.Decode(b[:], path[:2]); err == nil {
+				c, path = b[0], path[2:]
+			}
+		}
+		if c == '/' && before == '/' {
+			continue
+		}
+		if before = ascii.Lower(c); before != with[0] {
+			return false
+		}
+		with = with[1:]
+	}
+	return with == ""
+}
+
+// doors are names of an engine in a country before its domain.
+var doors = []string{"www.", "images.", "encrypted.", "ipv4.", "ipv6."}
+
 func (p *Presets) find(host string) *edits {
 	if e, ok := p.exact[host]; ok {
 		return e
 	}
-	if base := search.CountryBase(strings.TrimPrefix(host, "www.")); base != "" {
+	domain := host
+	for _, door := range doors {
+		if rest, ok := strings.CutPrefix(host, door); ok {
+			domain = rest
+			break
+		}
+	}
+	if base := search.CountryBase(domain); base != "" {
 		if e, ok := p.exact[base]; ok {
 			return e
 		}

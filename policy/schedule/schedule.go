@@ -213,7 +213,8 @@ func (h *hours) open(now time.Time) bool {
 	if h.start < h.end {
 		return h.start <= at && at < h.end && h.beginsOn(now)
 	}
-	return at >= h.start && h.beginsOn(now) || at < h.end && h.beginsOn(now.AddDate(0, 0, -1))
+	y, m, d := now.Date()
+	return at >= h.start && h.beginsOn(now) || at < h.end && h.beginsOn(time.Date(y, m, d-1, 12, 0, 0, 0, time.UTC)) // at noon, which no zone skips
 }
 
 // beginsOn reports whether the period begins on the day of t.

@@ -42,11 +42,15 @@ func TestSchedule(t *testing.T) {
 		"and no further":                    {Schedule{{Hours: "22:00-24:00", Zone: zone}}, at(3, 0, 0), false},
 		"the whole day round":               {Schedule{{Days: "mon", Hours: "06:00-06:00", Zone: zone}}, at(3, 5, 59), true},
 		// On 29 March the clock moves from 2:00 to 3:00.
-		"before summer time":          {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 0, 59, 0, 0, time.UTC), true},
-		"after the clock went ahead":  {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 1, 29, 0, 0, time.UTC), true},
-		"and its end comes earlier":   {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC), false},
-		"a night of eight hours":      {night, time.Date(2026, 3, 28, 4, 59, 0, 0, time.UTC), true},
-		"ends on the clock on a wall": {Schedule{{Days: "sat", Hours: "21:00-06:00", Zone: zone}}, time.Date(2026, 3, 29, 4, 0, 0, 0, time.UTC), false},
+		"before summer time":         {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 0, 59, 0, 0, time.UTC), true},
+		"after the clock went ahead": {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 1, 29, 0, 0, time.UTC), true},
+		"and its end comes earlier":  {Schedule{{Hours: "01:30-03:30", Zone: zone}}, time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC), false},
+		"a night of eight hours":     {night, time.Date(2026, 3, 28, 4, 59, 0, 0, time.UTC), true},
+		// Santiago has no midnight on Sunday, 6 September: 00:30 on Monday is of the night before.
+		"the night after a day without midnight":  {Schedule{{Days: "sun", Hours: "21:00-06:00", Zone: "America/Santiago"}}, time.Date(2026, 9, 7, 3, 30, 0, 0, time.UTC), true},
+		"and not of the day before":               {Schedule{{Days: "sat", Hours: "21:00-06:00", Zone: "America/Santiago"}}, time.Date(2026, 9, 7, 3, 30, 0, 0, time.UTC), false},
+		"the night before a day without midnight": {Schedule{{Days: "sat", Hours: "21:00-06:00", Zone: "America/Santiago"}}, time.Date(2026, 9, 6, 4, 0, 0, 0, time.UTC), true},
+		"ends on the clock on a wall":             {Schedule{{Days: "sat", Hours: "21:00-06:00", Zone: zone}}, time.Date(2026, 3, 29, 4, 0, 0, 0, time.UTC), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -101,6 +101,21 @@ func grant(policy *[]directive, n need, nonce, host, scheme string) bool {
 	return true
 }
 
+// scriptless reports whether policies sandbox the page so that no script runs in it: it would find
+// nothing, and a browser would complain.
+func scriptless(fields []string) bool {
+	for _, field := range fields {
+		for s := range strings.SplitSeq(field, ",") {
+			for _, d := range parsePolicy(s) {
+				if d.name == "sandbox" && !slices.ContainsFunc(d.sources, func(s string) bool { return strings.EqualFold(s, "allow-scripts") }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // inline reports whether sources allow every inline element: 'unsafe-inline' applies only if
 // there is nothing stricter.
 func inline(sources []string) bool {

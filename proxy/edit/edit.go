@@ -1,6 +1,7 @@
 // Package edit changes HTML pages on their way to the client by the lists of ad blockers: it
 // inserts a style sheet, a link to another one and a script at the beginning of the head, and
-// changes the page's Content-Security-Policy to allow them.
+// changes the page's Content-Security-Policy to allow them. The script also takes all of it out of
+// the document again (tidy.js).
 //
 // [New] gets the changes to a page and its response head, and changes the head. [Editor.Next]
 // then gets the text of the page piece by piece. It holds the beginning until it knows where
@@ -10,6 +11,7 @@ package edit
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"html"
 	"strings"
@@ -27,9 +29,25 @@ type Editor struct {
 	markup     []byte
 	navigation bool // the browser requested a page to show on its own
 	charset    bool // the head declares the charset of the page
+	wide       bool // it is UTF-16
 	begun      bool // the markup was inserted, or there is no page
 	held       []byte
 }
+
+//go:embed tidy.js
+var tidySource string
+
+// tidy is tidySource without what only people read.
+var tidy = func() []byte {
+	var b []byte
+	for line := range strings.Lines(tidySource) {
+		code, _, _ := strings.Cut(line, " // ")
+		if code = strings.TrimSpace(code); code != "" && !strings.HasPrefix(code, "///") {
+			b = append(append(b, code...), '\n')
+		}
+	}
+	return b
+}()
 
 // policyFields are the fields that contain policies.
 var policyFields = []string{"Content-Security-Policy", "Content-Security-Policy-Report-Only"}
@@ -47,7 +65,8 @@ func New(t *filter.Transaction, changes *filter.Changes, fields *message.Fields)
 			policies = append(policies, string(f.Value))
 		}
 	}
-	e := &Editor{navigation: isNavigation(t.Request), charset: bytes.Contains(bytes.ToLower(fields.Get("Content-Type")), []byte("charset="))}
+	e := &Editor{navigation: isNavigation(t.Request), charset: labelOf(fields.Get("Content-Type")) != ""}
+	e.wide = strings.HasPrefix(labelOf(fields.Get("Content-Type")), "utf-16")
 	nonces := map[string]string{
 		styleDirectives[0]: nonceOf(policies, styleDirectives), scriptDirectives[0]: nonceOf(policies, scriptDirectives),
 	}
@@ -61,9 +80,10 @@ func New(t *filter.Transaction, changes *filter.Changes, fields *message.Fields)
 		needs = append(needs, need{directives: styleDirectives, url: url})
 		e.markup = fmt.Appendf(e.markup, `<link rel="stylesheet"%s href="%s">`, nonceAttribute(nonces[styleDirectives[0]]), html.EscapeString(url))
 	}
-	if len(changes.Script) > 0 {
-		needs = append(needs, inlineNeed(scriptDirectives, changes.Script))
-		e.markup = fmt.Appendf(e.markup, "<script%s>%s</script>", nonceAttribute(nonces[scriptDirectives[0]]), changes.Script)
+	if len(changes.Script)+len(e.markup) > 0 && !scriptless(append(policies, changes.Policies...)) {
+		script := append(bytes.Clone(changes.Script), tidy...)
+		needs = append(needs, inlineNeed(scriptDirectives, script))
+		e.markup = fmt.Appendf(e.markup, "<script%s>%s</script>", nonceAttribute(nonces[scriptDirectives[0]]), script)
 	}
 	for i := range *fields {
 		if f := &(*fields)[i]; isPolicy(f.Name) {
@@ -79,6 +99,20 @@ func New(t *filter.Transaction, changes *filter.Changes, fields *message.Fields)
 		fields.Add("Permissions-Policy", policy)
 	}
 	return e
+}
+
+// Shows reports whether a browser will show the response to q as a document or in a frame, so that it
+// may be changed. Browsers that do not say so, as over plain HTTP, ask for secure pages when they
+// navigate; what the scripts of a page fetch does not.
+func Shows(q *message.Request) bool {
+	switch string(q.Get("Sec-Fetch-Dest")) {
+	case "document", "iframe", "frame", "fencedframe", "embed", "object":
+		return true
+	case "":
+		return bytes.HasPrefix(q.Get("User-Agent"), []byte("Mozilla/")) && bytes.Contains(q.Get("Accept"), []byte("text/html")) &&
+			q.Has("Upgrade-Insecure-Requests") && !q.Has("X-Requested-With")
+	}
+	return false
 }
 
 // isNavigation reports whether a browser requested something to show on its own.
@@ -121,7 +155,7 @@ func (e *Editor) Next(dst, piece []byte, last bool) []byte {
 	e.begun = true
 	held := e.held
 	e.held = nil
-	if !document || isUTF16(held) {
+	if len(e.markup) == 0 || !document || e.wide || isUTF16(held) {
 		return append(dst, held...)
 	}
 	dst = append(dst, held[:at]...)
@@ -132,7 +166,7 @@ func (e *Editor) Next(dst, piece []byte, last bool) []byte {
 }
 
 func isUTF16(b []byte) bool {
-	return bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff"))
+	return bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) || bytes.HasPrefix(b, []byte("<\x00")) || bytes.HasPrefix(b, []byte("\x00<"))
 }
 
 // headOf returns where the head of a page begins: after its start tag, or where that would be.
@@ -211,28 +245,147 @@ func tagEnd(b []byte) int {
 // 13.2.3.2). The markup must not move the declaration out of them.
 const prescan = 1024
 
+// labelOf returns the parameter charset of a Content-Type in lower case, "" if there is none.
+func labelOf(v []byte) string {
+	_, rest, _ := bytes.Cut(bytes.ToLower(v), []byte(";"))
+	for part := range bytes.SplitSeq(rest, []byte(";")) {
+		name, value, _ := bytes.Cut(part, []byte("="))
+		if string(bytes.TrimSpace(name)) == "charset" {
+			return string(bytes.Trim(value, " \t\"'"))
+		}
+	}
+	return ""
+}
+
 // charsetOf returns the charset that a meta element at the beginning of a page declares, "" if
-// there is none.
+// there is none: the prescan of HTML section 13.2.3.2.
 func charsetOf(page []byte) string {
 	page = bytes.ToLower(page[:min(len(page), prescan)])
-	for {
-		i := bytes.Index(page, []byte("<meta"))
+	for len(page) > 0 {
+		i := bytes.IndexByte(page, '<')
 		if i < 0 {
 			return ""
 		}
-		page = page[i+len("<meta"):]
-		tag, _, _ := bytes.Cut(page, []byte(">"))
-		_, value, found := bytes.Cut(tag, []byte("charset"))
-		if !found {
-			continue
-		}
-		value, found = bytes.CutPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("="))
-		value = bytes.TrimLeft(value, " \t\r\n\"'")
-		if n := bytes.IndexAny(value, " \t\r\n\"';/"); n >= 0 {
-			value = value[:n]
-		}
-		if found && len(value) > 0 && len(value) < 40 && len(bytes.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789-_.:")) == 0 {
-			return string(value)
+		page = page[i:]
+		letter := len(page) > 1 && page[1] >= 'a' && page[1] <= 'z' || len(page) > 2 && page[1] == '/' && page[2] >= 'a' && page[2] <= 'z'
+		switch {
+		case bytes.HasPrefix(page, []byte("<!--")):
+			end := bytes.Index(page[2:], []byte("-->"))
+			if end < 0 {
+				return ""
+			}
+			page = page[2+end+len("-->"):]
+		case tagIs(page, "meta"):
+			charset, rest := metaCharset(page[len("<meta"):])
+			if charset != "" {
+				return charset
+			}
+			page = rest
+		case letter:
+			page = page[1:]
+			if n := bytes.IndexAny(page, " \t\r\n\f>"); n >= 0 {
+				page = page[n:]
+			}
+			for more := true; more; {
+				_, _, page, more = attribute(page)
+			}
+		case len(page) > 1 && (page[1] == '!' || page[1] == '/' || page[1] == '?'):
+			_, page, _ = bytes.Cut(page, []byte(">"))
+		default:
+			page = page[1:]
 		}
 	}
+	return ""
+}
+
+// metaCharset returns the charset that the attributes of a meta element declare, and what follows them.
+func metaCharset(page []byte) (charset string, rest []byte) {
+	pragma, direct, content := false, "", ""
+	seen := map[string]bool{}
+	for {
+		name, value, after, more := attribute(page)
+		page = after
+		if !more {
+			break
+		}
+		if seen[string(name)] {
+			continue
+		}
+		seen[string(name)] = true
+		switch string(name) {
+		case "http-equiv":
+			pragma = string(value) == "content-type"
+		case "charset":
+			direct = string(value)
+		case "content":
+			content = charsetIn(value)
+		}
+	}
+	if direct == "" && pragma {
+		direct = content
+	}
+	direct = strings.TrimSpace(direct)
+	if len(direct) >= 40 || strings.Trim(direct, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") != "" {
+		return "", page
+	}
+	if strings.HasPrefix(direct, "utf-16") {
+		direct = "utf-8" // the declaration could not be read in UTF-16
+	}
+	return direct, page
+}
+
+// charsetIn returns the charset in the content of a meta element, "" if it names none.
+func charsetIn(v []byte) string {
+	for {
+		i := bytes.Index(v, []byte("charset"))
+		if i < 0 {
+			return ""
+		}
+		v = bytes.TrimLeft(v[i+len("charset"):], " \t\r\n\f")
+		value, ok := bytes.CutPrefix(v, []byte("="))
+		if !ok {
+			continue
+		}
+		value = bytes.TrimLeft(value, " \t\r\n\f")
+		if len(value) > 0 && (value[0] == '"' || value[0] == '\'') {
+			quoted, _, ok := bytes.Cut(value[1:], value[:1])
+			if !ok {
+				return ""
+			}
+			return string(quoted)
+		}
+		if n := bytes.IndexAny(value, " \t\r\n\f;"); n >= 0 {
+			value = value[:n]
+		}
+		return string(value)
+	}
+}
+
+// attribute reads an attribute of a tag, which is in lower case. more is false at the end of the tag,
+// which rest is behind.
+func attribute(b []byte) (name, value, rest []byte, more bool) {
+	const blank = " \t\r\n\f"
+	b = bytes.TrimLeft(b, blank+"/")
+	if len(b) == 0 || b[0] == '>' {
+		return nil, nil, b[min(1, len(b)):], false
+	}
+	n := 1
+	for n < len(b) && strings.IndexByte(blank+"/>=", b[n]) < 0 {
+		n++
+	}
+	name, rest = b[:n], b[n:]
+	after := bytes.TrimLeft(rest, blank)
+	if len(after) == 0 || after[0] != '=' {
+		return name, nil, rest, true
+	}
+	after = bytes.TrimLeft(after[1:], blank)
+	if len(after) > 0 && (after[0] == '"' || after[0] == '\'') {
+		value, rest, _ = bytes.Cut(after[1:], after[:1])
+		return name, value, rest, true
+	}
+	n = 0
+	for n < len(after) && strings.IndexByte(blank+">", after[n]) < 0 {
+		n++
+	}
+	return name, after[:n], after[n:], true
 }

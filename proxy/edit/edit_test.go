@@ -28,7 +28,7 @@ func editor(fields message.Fields, request ...string) *Editor {
 }
 
 func TestMarkupIsPutAtTheBeginningOfTheHead(t *testing.T) {
-	const mark = "<style>S</style>"
+	mark := "<style>S</style><script>" + string(tidy) + "</script>"
 	long := strings.Repeat("x", 3000)
 	for _, tt := range []struct{ page, want string }{
 		{"<html><head><title>x</title></head>y", "<html><head>@<title>x</title></head>y"},
@@ -72,12 +72,61 @@ func TestMarkupIsPutAtTheBeginningOfTheHead(t *testing.T) {
 	}
 }
 
+func TestCharsetsAreDeclaredAsBrowsersReadThem(t *testing.T) {
+	for page, want := range map[string]string{
+		`<meta charset=koi8-r>`: "koi8-r", `<META CHARSET="UTF-8"/>`: "utf-8", `<meta charset = 'x-sjis' >`: "x-sjis", `<meta/charset=big5>`: "big5",
+		`<!-- <meta charset=koi8-r> --><meta charset=big5>`: "big5", `<!-- <meta charset=koi8-r>`: "", `<!--><meta charset=big5>`: "big5",
+		`<meta name=description content="charset=koi8-r">`: "", `<meta content="text/html; charset=koi8-r">`: "",
+		`<meta http-equiv=Content-Type content="text/html; charset=koi8-r">`: "koi8-r", `<meta content="text/html;charset=koi8-r;x" http-equiv=content-type>`: "koi8-r",
+		`<meta http-equiv=refresh content="0; charset=koi8-r">`: "", `<meta data-charset=koi8-r>`: "", `<metadata charset=koi8-r>`: "",
+		`<p title="<meta charset=koi8-r>">`: "", `<title x='>'><meta charset=big5>`: "big5", `</p <meta charset=koi8-r>`: "", `<!x <meta charset=koi8-r><meta charset=big5>`: "big5",
+		`<meta charset=utf-16le>`: "utf-8", `<meta charset="a<b">`: "", `<meta charset>`: "", `<meta charset=`: "", `<meta`: "", `<`: "", ``: "",
+		`<meta charset=koi8-r charset=big5>`: "koi8-r", strings.Repeat(" ", 1010) + `<meta charset=koi8-r>`: "",
+	} {
+		if got := charsetOf([]byte(page)); got != want {
+			t.Errorf("%s declares %q, want %q", page, got, want)
+		}
+	}
+	for v, want := range map[string]string{"text/html; charset=KOI8-R": "koi8-r", `text/html;x=1; charset="big5"`: "big5", "text/html; data-charset=x": "", "text/html": "", "": ""} {
+		if got := labelOf([]byte(v)); got != want {
+			t.Errorf("label of %q is %q, want %q", v, got, want)
+		}
+	}
+	wide := "<\x00h\x00t\x00m\x00l\x00>\x00"
+	if got := edited(editor(message.Fields{{Name: []byte("Content-Type"), Value: []byte("text/html; charset=utf-16le")}}, "Sec-Fetch-Dest", "document"), wide, 3); got != wide {
+		t.Errorf("page in UTF-16 came out as %q", got)
+	}
+}
+
+func TestOnlyWhatBrowsersShowIsChanged(t *testing.T) {
+	const mozilla, html = "Mozilla/5.0 (X11)", "text/html,*/*;q=0.8"
+	for _, c := range []struct {
+		fields []string
+		want   bool
+	}{
+		{[]string{"Sec-Fetch-Dest", "document"}, true}, {[]string{"Sec-Fetch-Dest", "iframe"}, true}, {[]string{"Sec-Fetch-Dest", "frame"}, true},
+		{[]string{"Sec-Fetch-Dest", "empty", "Accept", html, "User-Agent", mozilla}, false}, {[]string{"Sec-Fetch-Dest", "image"}, false},
+		{[]string{"User-Agent", mozilla, "Accept", html, "Upgrade-Insecure-Requests", "1"}, true},
+		{[]string{"User-Agent", mozilla, "Accept", html}, false},
+		{[]string{"User-Agent", mozilla, "Accept", html, "Upgrade-Insecure-Requests", "1", "X-Requested-With", "XMLHttpRequest"}, false},
+		{[]string{"User-Agent", "curl/8", "Accept", html}, false}, {[]string{"Accept", html}, false}, {[]string{"User-Agent", "Boto3/1.34"}, false}, {nil, false},
+	} {
+		q := &message.Request{}
+		for i := 0; i < len(c.fields); i += 2 {
+			q.Add(c.fields[i], c.fields[i+1])
+		}
+		if got := Shows(q); got != c.want {
+			t.Errorf("%q: shown %v, want %v", c.fields, got, c.want)
+		}
+	}
+}
+
 func TestPoliciesAllowTheMarkup(t *testing.T) {
 	const (
-		style  = "'sha256-jeCzxH8RLFl0X3F6YmkyJkxCKnVjlUhy4jeyI69K1kM='"
-		script = "'sha256-baQ7lE5JToheaa8CH5PG2TMceKoigIRxFCkWClu9FbU='"
-		sheet  = "https://a.com:8443/.well-known/s.css"
+		style = "'sha256-jeCzxH8RLFl0X3F6YmkyJkxCKnVjlUhy4jeyI69K1kM='"
+		sheet = "https://a.com:8443/.well-known/s.css"
 	)
+	script := inlineNeed(nil, append([]byte("J"), tidy...)).hash
 	for _, tt := range []struct{ policy, want, nonce string }{
 		{"img-src 'self'", "img-src 'self'", ""},
 		{"style-src 'unsafe-inline' 'self'; script-src 'unsafe-inline'", "style-src 'unsafe-inline' 'self'; script-src 'unsafe-inline'", ""},
@@ -92,6 +141,8 @@ func TestPoliciesAllowTheMarkup(t *testing.T) {
 		{"style-src 'nonce-A' x.com, style-src 'self'", "style-src 'nonce-A' x.com,style-src 'self' STYLE", "A"},
 		{"default-src 'nonce-A\"><'", "default-src 'nonce-A\"><'; style-src 'nonce-A\"><' STYLE SHEET; script-src 'nonce-A\"><' SCRIPT", ""},
 		{"style-src *.com; script-src 'unsafe-inline'", "style-src *.com STYLE SHEET; script-src 'unsafe-inline'", ""},
+		{"sandbox allow-forms; style-src 'none'; script-src 'none'", "sandbox allow-forms; style-src STYLE SHEET; script-src 'none'", ""},
+		{"sandbox allow-forms Allow-Scripts; script-src 'none'", "sandbox allow-forms Allow-Scripts; script-src SCRIPT", ""},
 		{"style-src https://a.com:8443/; script-src 'unsafe-inline'", "style-src https://a.com:8443/ STYLE; script-src 'unsafe-inline'", ""},
 	} {
 		fields := message.Fields{}
@@ -104,7 +155,13 @@ func TestPoliciesAllowTheMarkup(t *testing.T) {
 		}
 		nonce := nonceAttribute(tt.nonce)
 		markup := "<style" + nonce + ">S</style><link rel=\"stylesheet\"" + nonce + " href=\"" + sheet + "\"><script"
-		if got := string(e.markup); !strings.HasPrefix(got, markup) || !strings.HasSuffix(got, ">J</script>") {
+		if strings.HasPrefix(tt.policy, "sandbox allow-forms;") {
+			if got := string(e.markup); strings.Contains(got, "<script") {
+				t.Errorf("policy %s: got markup with a script that cannot run: %s", tt.policy, got)
+			}
+			continue
+		}
+		if got := string(e.markup); !strings.HasPrefix(got, markup) || !strings.HasSuffix(got, ">J"+string(tidy)+"</script>") {
 			t.Errorf("policy %s: got markup %s, want %s…", tt.policy, got, markup)
 		}
 	}
@@ -118,6 +175,15 @@ func TestPoliciesAllowTheMarkup(t *testing.T) {
 	want := "Content-Security-Policy-Report-Only: style-src " + style + "|Content-Security-Policy: style-src 'self' " + style + "|Permissions-Policy: camera=()"
 	if got := strings.Join(all, "|"); got != want {
 		t.Errorf("policies after the change: got %s, want %s", got, want)
+	}
+}
+
+// TestNothingIsInsertedWithoutAnElement: a page of which only the head changes keeps its bytes.
+func TestNothingIsInsertedWithoutAnElement(t *testing.T) {
+	const page = "<html><head><meta charset=koi8-r>x"
+	e := New(&filter.Transaction{URL: "http://a.com/", Request: &message.Request{}}, &filter.Changes{Policies: []string{"img-src 'none'"}}, &message.Fields{})
+	if got := edited(e, page, 5); got != page {
+		t.Errorf("got %q, want the page as it was", got)
 	}
 }
 
@@ -152,7 +218,7 @@ func FuzzPage(f *testing.F) {
 		f.Add([]byte(s), uint16(7), false)
 	}
 	f.Fuzz(func(t *testing.T, page []byte, size uint16, charset bool) {
-		const mark = "<style>S</style>"
+		mark := "<style>S</style><script>" + string(tidy) + "</script>"
 		var fields message.Fields
 		if charset {
 			fields.Add("Content-Type", "text/html; charset=utf-8")

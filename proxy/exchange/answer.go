@@ -14,6 +14,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/lib/message"
 	"shuultuur/proxy/page"
+	"shuultuur/proxy/saved"
 )
 
 // OwnHost is the host name of the proxy itself: requests for it by http get a page, or JSON,
@@ -81,13 +82,14 @@ func (x *Exchange) VerdictResponse(ctx context.Context) *message.Response {
 	case filter.Warn:
 		d := x.reasons(403)
 		if x.T.Proto == filter.HTTP { // a tunnel has no URL to extend
-			d.Continue = continueURL(x.T.URL, v.To)
+			d.Continue, d.Form = continueURL(x.T.URL, v.To), x.form.fields()
 		}
 		return x.render(page.Warn, &d)
 	}
 	if name, ok := strings.CutPrefix(v.Reason.Finding.Modifier, "redirect="); ok {
-		if r, ok := page.StandIn(name); ok {
-			return x.Reply(200, r.Type, []byte(r.Body))
+		if r, ok := page.StandIn(name, &x.Q); ok {
+			ctype, body, fields := substitute(r, &x.Q)
+			return x.Reply(200, ctype, body, fields...)
 		}
 	}
 	if p := v.Reason.Finding.Page; p != nil {
@@ -119,7 +121,7 @@ func (x *Exchange) Answer(ctx context.Context, err error) *message.Response {
 		return x.VerdictResponse(ctx)
 	case errNoRoom, errNoTurn:
 		return x.Fail(503, "The proxy is busy. Try again in a moment.", err.Error())
-	case errSaveFull:
+	case saved.ErrFull:
 		return x.Fail(503, "The file is too large to be checked before you get it, or too many are being checked.", err.Error())
 	case errRange:
 		return x.Fail(416, "This page cannot be had in parts.", err.Error())
@@ -160,9 +162,13 @@ func (x *Exchange) Busy(note string) *message.Response {
 	x.Refuse(note)
 	form := page.FormOf(&x.Q)
 	ctype, body := x.Engine.Pages.Busy(form)
-	fields := []string{"Retry-After", RetryAfter, "Content-Security-Policy", x.Engine.Pages.Policy(page.Error)}
-	if form != page.Document {
-		fields = fields[:2]
+	if form == page.Call {
+		ctype, fields := callStatus(&x.Q, 503, "The proxy is busy. Try again in a moment.")
+		return x.Reply(200, ctype, nil, fields...)
+	}
+	fields := []string{"Retry-After", RetryAfter}
+	if policy := x.Engine.Pages.Policy(page.Error, form); policy != "" {
+		fields = append(fields, "Content-Security-Policy", policy)
 	}
 	return x.Reply(503, ctype, body, fields...)
 }
@@ -194,11 +200,58 @@ func (x *Exchange) reasons(status int) page.Page {
 // render returns the response with a page, in the form that suits the request.
 func (x *Exchange) render(k page.Kind, d *page.Page, fields ...string) *message.Response {
 	form := page.FormOf(&x.Q)
+	if form == page.Call && d.Status >= 400 {
+		ctype, fields := callStatus(&x.Q, d.Status, x.Engine.Pages.Sum(k, d))
+		return x.Reply(200, ctype, nil, fields...)
+	}
 	ctype, body := x.Engine.Pages.Render(k, form, d)
-	if form == page.Document {
-		fields = append(fields, "Content-Security-Policy", x.Engine.Pages.Policy(k))
+	if policy := x.Engine.Pages.Policy(k, form); policy != "" {
+		fields = append(fields, "Content-Security-Policy", policy)
 	}
 	return x.Reply(d.Status, ctype, body, fields...)
+}
+
+// substitute returns the type, content and fields of a harmless replacement. Pages of any origin may use
+// it as they would have used what it replaces.
+func substitute(r page.Resource, q *message.Request) (ctype string, body []byte, fields []string) {
+	fields = []string{"Timing-Allow-Origin", "*", "Cross-Origin-Resource-Policy", "cross-origin"}
+	origin := string(q.Get("Origin"))
+	if origin == "" {
+		return r.Type, []byte(r.Body), append(fields, "Access-Control-Allow-Origin", "*")
+	}
+	fields = append(fields, "Access-Control-Allow-Origin", origin, "Access-Control-Allow-Credentials", "true", "Access-Control-Expose-Headers", "Content-Length", "Vary", "Origin")
+	method := q.Get("Access-Control-Request-Method")
+	if q.Method != "OPTIONS" || method == nil {
+		return r.Type, []byte(r.Body), fields
+	}
+	fields = append(fields, "Access-Control-Allow-Methods", string(method))
+	for ask, grant := range map[string]string{"Access-Control-Request-Headers": "Access-Control-Allow-Headers", "Access-Control-Request-Private-Network": "Access-Control-Allow-Private-Network"} {
+		if v := q.Get(ask); v != nil {
+			fields = append(fields, grant, string(v))
+		}
+	}
+	return "", nil, fields
+}
+
+// callStatus returns the type and fields of the answer to a call of gRPC, instead of one with an HTTP
+// status: its own status, with a message, in the head. Its clients read nothing else.
+func callStatus(q *message.Request, of int, message string) (ctype string, fields []string) {
+	status := 7 // permission denied
+	switch of {
+	case 401, 407, 511:
+		status = 16 // unauthenticated
+	case 413, 429:
+		status = 8 // resource exhausted
+	case 504:
+		status = 4 // deadline exceeded
+	case 500, 502, 503:
+		status = 14 // unavailable
+	}
+	ctype = "application/grpc"
+	if bytes.HasPrefix(bytes.ToLower(q.Get("Content-Type")), []byte("application/grpc-web")) {
+		ctype = "application/grpc-web"
+	}
+	return ctype, []string{"Grpc-Status", strconv.Itoa(status), "Grpc-Message", percent(message)}
 }
 
 // LastHop answers TRACE and OPTIONS whose Max-Forwards ends here. The response to TRACE omits
@@ -263,12 +316,16 @@ func isToken(s string) bool {
 }
 
 // Accept handles a click on a warn page: it spends the token and stores the resulting one in
-// our cookie on that site. Without the cookie the client gets the warning again. It returns
+// our cookie for that site. Without the cookie the client gets the warning again. It returns
 // nil for other requests.
 func (x *Exchange) Accept(ctx context.Context) *message.Response {
 	token, rest, ok := acceptToken(x.T.URL)
-	if !ok || x.Q.Method != "GET" && x.Q.Method != "HEAD" {
+	if !ok || x.Q.Method != "GET" && x.Q.Method != "HEAD" && x.Q.Method != "POST" {
 		return nil
+	}
+	status := 302
+	if x.Q.Method == "POST" {
+		status = 307 // the browser sends the form again
 	}
 	token, err := url.QueryUnescape(token)
 	switch {
@@ -280,7 +337,7 @@ func (x *Exchange) Accept(ctx context.Context) *message.Response {
 	if err != nil {
 		x.in.counters[clicksRefused].Add(1)
 		x.Note("click on a warning does not count: " + err.Error())
-		return x.Reply(302, "", nil, "Location", rest)
+		return x.Reply(status, "", nil, "Location", rest)
 	}
 	x.in.counters[clicks].Add(1)
 	x.Note("warning clicked through")
@@ -301,8 +358,11 @@ func (x *Exchange) Accept(ctx context.Context) *message.Response {
 			}
 		}
 	}
-	return x.Reply(302, "", nil, "Location", rest,
-		"Set-Cookie", acceptCookie+"="+strings.Join(tokens, ".")+"; Path=/; HttpOnly; SameSite=Lax; Max-Age="+acceptAge)
+	cookie := acceptCookie + "=" + strings.Join(tokens, ".") + "; Path=/; HttpOnly; SameSite=Lax; Max-Age=" + acceptAge
+	if site, shared := filter.Site(x.T.Host); shared {
+		cookie += "; Domain=" + site // for what the page loads from other hosts of its site
+	}
+	return x.Reply(status, "", nil, "Location", rest, "Set-Cookie", cookie)
 }
 
 // Reply returns a response of the proxy; fields are names and values. It is valid until the
@@ -378,8 +438,7 @@ func (x *Exchange) AnswerUnidentified(err error) *message.Response {
 // A signInError is an error that signing in on a page resolves.
 type signInError interface {
 	error
-	SignIn() string            // address of the page
-	OpenHost(host string) bool // reachable without signing in
+	SignIn() string // address of the page
 }
 
 // AsksToRetry reports whether err asks the client to try again later.
@@ -400,9 +459,12 @@ func AsksToSignIn(err error) bool {
 	return ok && s.SignIn() != ""
 }
 
-// MayReach reports whether a client that has not signed in may reach a host.
+// MayReach reports whether a client that is not identified because of err may reach a host.
 func MayReach(err error, host string) bool {
-	s, ok := errors.AsType[signInError](err)
+	s, ok := errors.AsType[interface {
+		error
+		OpenHost(host string) bool // reachable without signing in
+	}](err)
 	return ok && s.OpenHost(host)
 }
 
@@ -411,7 +473,7 @@ func MayReach(err error, host string) bool {
 func sendToSignIn(x *Exchange, at string, err error) *message.Response {
 	note := "sign-in requested: " + err.Error()
 	form := page.FormOf(&x.Q)
-	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && (form == page.Document || form == page.Plain) {
+	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && (form == page.Document || form == page.Frame || form == page.Plain) {
 		x.Note(note)
 		x.Refuse(note)
 		return x.Reply(302, "", nil, "Location", at+"?to="+url.QueryEscape(x.T.URL))

@@ -112,7 +112,7 @@ func (b *inspection) Trailer() message.Fields { return b.src.Trailer() }
 // Close implements [message.Body]. If the source cannot be made to end its Read, because
 // others use it too, End does the rest.
 func (b *inspection) Close() error {
-	if b.stop(interrupt(b.x, b.src), time.Second/10) {
+	if b.stop(b.interrupt(), time.Second/10) {
 		return b.src.Close()
 	}
 	b.unclosed = true
@@ -125,8 +125,25 @@ func VerdictIsFinal(b message.Body) bool {
 	switch b := b.(type) {
 	case *inspection:
 		return b.over
+	case *trickle:
+		return b.direct() && b.in.over
 	case *uncodedBody:
 		return b.in.over
 	}
 	return true
+}
+
+// EndsWithNotice reports whether b, a body returned by an inspection that was cut, tells its reader so.
+func EndsWithNotice(b message.Body) bool {
+	switch b := b.(type) {
+	case *inspection:
+		return b.noticed
+	case *trickle:
+		return b.settled && b.in.noticed
+	case *uncodedBody:
+		return b.in.noticed
+	case *editedBody:
+		return EndsWithNotice(b.src)
+	}
+	return false
 }

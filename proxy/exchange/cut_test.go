@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ import (
 // A compressed page that is cut ends with the notice, in its own coding or uncompressed, and
 // without a decoding error.
 func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		good := func() string {
 			var b strings.Builder
@@ -76,6 +77,114 @@ func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
 			x.End()
 		}
 	})
+}
+
+// bubble runs f in a bubble of synctest and empties the pools of decoders after it: those of zstd have
+// channels, and a channel made in one bubble must not be used in another.
+func bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+	runtime.GC()
+	runtime.GC() // a pool gives up what it holds at the second
+}
+
+// TestTheHeadOfASlowPageDoesNotWait: once patience is over, the head goes out however little has come,
+// and the rest is judged as ever: it arrives whole, or ends with the notice and without what is bad.
+func TestTheHeadOfASlowPageDoesNotWait(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	bubble(t, func(t *testing.T) { // one, because decoders are used again
+		for _, coding := range []string{"", "gzip", "deflate", "br", "zstd"} {
+			for _, bad := range []bool{false, true} {
+				var wire bytes.Buffer
+				z := encoder(coding, &wire)
+				var pieces []string
+				last := "<p>the end"
+				if bad {
+					last = "<p>a bad end"
+				}
+				for _, p := range []string{"<p>good", "<p>a word", last} {
+					_, _ = io.WriteString(z, p)
+					_ = z.Flush()
+					pieces = append(pieces, wire.String())
+					wire.Reset()
+				}
+				_ = z.Close()
+				pieces[2] += wire.String()
+				x, _ := begin(t, Config{}, impatient("bad", patience))
+				read(t, x, "GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n\r\n")
+				s := slowResponse("text/html", slowly(200*time.Millisecond, pieces...))
+				if coding != "" {
+					s.Add("Content-Encoding", coding)
+				}
+				begun := time.Now()
+				if pass, inspect := x.JudgeResponse(t.Context(), s); !pass || !inspect {
+					t.Fatal("the body is not inspected")
+				}
+				if _, err := x.InspectResponse(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); took > patience {
+					t.Errorf("coding %q: the head goes out after %v, patience is %v", coding, took, patience)
+				}
+				got, err := io.ReadAll(s.Body)
+				if bad != (err == ErrCut) {
+					t.Errorf("coding %q, bad %v: %v", coding, bad, err)
+				}
+				text, err := decoded(string(s.Get("Content-Encoding")), got)
+				notice := strings.Contains(text, "The rest of this page is blocked")
+				if err != nil || bad && (!notice || strings.Contains(text, "bad end")) || !bad && text != "<p>good<p>a word<p>the end" {
+					t.Errorf("coding %q, bad %v: got %q, %v", coding, bad, text, err)
+				}
+				x.End()
+			}
+		}
+	})
+}
+
+// An encoding writes in a coding.
+type encoding interface {
+	io.WriteCloser
+	Flush() error
+}
+
+func encoder(coding string, to io.Writer) encoding {
+	switch coding {
+	case "gzip":
+		return gzip.NewWriter(to)
+	case "deflate":
+		return zlib.NewWriter(to)
+	case "br":
+		return brotli.NewWriter(to)
+	case "zstd":
+		z, _ := zstd.NewWriter(to, zstd.WithEncoderConcurrency(1))
+		return z
+	}
+	return plain{to}
+}
+
+type plain struct{ io.Writer }
+
+func (plain) Flush() error { return nil }
+func (plain) Close() error { return nil }
+
+func decoded(coding string, body []byte) (string, error) {
+	var in io.Reader = bytes.NewReader(body)
+	var err error
+	switch coding {
+	case "gzip":
+		in, err = gzip.NewReader(in)
+	case "deflate":
+		in, err = zlib.NewReader(in)
+	case "br":
+		in = brotli.NewReader(in)
+	case "zstd":
+		in, err = zstd.NewReader(in)
+	}
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(in)
+	return string(text), err
 }
 
 // A page in a coding that cannot be ended is forwarded without the coding, whole, and judged to

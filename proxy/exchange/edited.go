@@ -60,7 +60,7 @@ func gzipAlone(v []byte) []byte {
 // any.
 func editing(x *Exchange) bool {
 	x.editable = false
-	if editor, ok := x.Engine.Decider.(filter.Editor); ok && x.Q.Upgrade == nil {
+	if editor, ok := x.Engine.Decider.(filter.Editor); ok && x.Q.Upgrade == nil && edit.Shows(&x.Q) {
 		x.editable = editor.Changes(&x.T, &x.changes)
 	}
 	return x.editable
@@ -70,10 +70,11 @@ func editing(x *Exchange) bool {
 // In a "not modified" it changes the same fields, because the client replaces its own by them
 // (RFC 9111 section 3.2).
 func Edit(x *Exchange, s *message.Response) {
-	if !x.editable || x.T.Verdict.Action == filter.Allow || x.Q.Method == "HEAD" {
+	if !x.editable || x.T.Verdict.Action == filter.Allow || isAttachment(s) {
 		return
 	}
-	if s.Status == 304 {
+	asIs := s.HasToken("Cache-Control", "no-transform") || x.Q.HasToken("Cache-Control", "no-transform")
+	if s.Status == 304 && !asIs {
 		edit.New(&x.T, &x.changes, &s.Fields)
 		weaken(s)
 		return
@@ -86,7 +87,21 @@ func Edit(x *Exchange, s *message.Response) {
 	default:
 		return
 	}
-	if s.Status < 200 || s.Status/100 == 3 || s.Status == 206 || s.Body == nil || s.Body.AtEnd() || h.Type() != "text/html" || h.Partial() {
+	if asIs { // its content must not be changed (RFC 9110 section 7.7); what the page may do is in the fields
+		if s.Status == 304 || h.Type() == "text/html" {
+			edit.New(&x.T, &filter.Changes{Policies: x.changes.Policies, Permissions: x.changes.Permissions}, &s.Fields)
+		}
+		return
+	}
+	head := x.Q.Method == "HEAD"
+	if s.Status < 200 || s.Status/100 == 3 || s.Status == 204 || s.Status == 206 || !head && (s.Body == nil || s.Body.AtEnd()) || h.Type() != "text/html" || h.Partial() {
+		return
+	}
+	if head { // the same fields as GET, which does not know the length before either
+		edit.New(&x.T, &x.changes, &s.Fields)
+		changed(s)
+		s.Del("Content-Length")
+		s.Length = message.Chunked
 		return
 	}
 	b := &editedBody{x: x, editor: edit.New(&x.T, &x.changes, &s.Fields)}
@@ -97,10 +112,7 @@ func Edit(x *Exchange, s *message.Response) {
 		b.zip = gzips.Get().(*gzip.Writer)
 		b.zip.Reset(&b.zipped)
 	}
-	weaken(s)
-	for _, name := range [...]string{"Accept-Ranges", "Content-MD5", "Digest", "Content-Digest", "Repr-Digest"} { // of the original bytes
-		s.Del(name)
-	}
+	changed(s)
 	x.changing = b
 	x.in.counters[pagesChanged].Add(1)
 	here := int64(0)
@@ -112,6 +124,21 @@ func Edit(x *Exchange, s *message.Response) {
 	if all && b.fill() == nil && b.over {
 		s.Length = b.ready.Remaining()
 	}
+}
+
+// changed changes the fields that are about the original bytes.
+func changed(s *message.Response) {
+	weaken(s)
+	for _, name := range [...]string{"Accept-Ranges", "Content-MD5", "Digest", "Content-Digest", "Repr-Digest"} {
+		s.Del(name)
+	}
+}
+
+// isAttachment reports whether a browser saves the body of s instead of showing it.
+func isAttachment(s *message.Response) bool {
+	kind, _, _ := bytes.Cut(s.Get("Content-Disposition"), []byte(";"))
+	kind = bytes.TrimSpace(kind)
+	return len(kind) > 0 && !bytes.EqualFold(kind, []byte("inline"))
 }
 
 // weaken makes the validator of s a weak one, for pages with different bytes and the same

@@ -24,6 +24,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/lib/message"
 	"shuultuur/proxy/page"
+	"shuultuur/proxy/saved"
 )
 
 // An Engine decides and makes the responses. It never changes; a request ends with the one it
@@ -85,11 +86,13 @@ type turn struct {
 
 	editable bool // the page is to be changed
 
-	saving *heldDownload // the response is a download that is judged as a whole
-	kept   *file         // a kept file that is being read
+	saving    *heldDownload // the response is a download that is judged as a whole
+	trickling *trickle      // the body of the response before its verdict
+	kept      *saved.File   // a kept file that is being read
 
-	whole bool   // Outgoing requests the whole page
-	part  string // Content-Range of the requested part, if the client gets only that
+	whole bool // Outgoing requests the whole page
+	form  *keptForm
+	part  part // that the client asked for, if the whole page is requested instead
 }
 
 // storage is memory of an exchange that is reused for the next request.
@@ -176,6 +179,9 @@ func (x *Exchange) Wants(s filter.Stage) bool {
 
 // JudgeHead judges the host and the head of the request, and reports whether to continue.
 func (x *Exchange) JudgeHead(ctx context.Context) bool {
+	if x.form == nil {
+		x.form = keepForm(&x.Q, &x.T)
+	}
 	return x.Decide(ctx, filter.Name) && (x.T.Verdict.Action == filter.Allow || x.Decide(ctx, filter.Request))
 }
 

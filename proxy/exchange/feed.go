@@ -29,6 +29,7 @@ type feed struct {
 	passed  int64 // bytes that went directly to the reader, without the hold
 
 	pumping bool          // the pump runs
+	arrived []arrival     // what the pump has read and is held
 	ended   chan struct{} // closed when the pump ends
 	more    chan struct{} // signals that bytes were read, or that the pump is full or has ended
 	space   chan struct{} // signals that there is room
@@ -38,7 +39,7 @@ type feed struct {
 func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who netip.Addr) {
 	f.ctx, f.src = ctx, src
 	f.hold.Begin(i.budget, who)
-	f.most, f.left, f.passed = i.held, src.Remaining(), 0
+	f.most, f.left, f.passed, f.arrived = i.held, src.Remaining(), 0, f.arrived[:0]
 	f.done, f.err, f.full, f.stopped, f.pumping = src.AtEnd(), nil, false, false, false
 	if f.more == nil {
 		f.more, f.space = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -48,6 +49,45 @@ func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who ne
 			<-c
 		}
 	}
+}
+
+// An arrival is when the bytes before a position, and after the arrival before, were read.
+type arrival struct {
+	end int64
+	at  time.Time
+}
+
+const (
+	// arrivals is the number of arrivals that are told apart, and arrivalStep the least time between
+	// two of them. Later bytes then count as older than they are.
+	arrivals    = 64
+	arrivalStep = 10 * time.Millisecond
+)
+
+// arrive notes that bytes have arrived. f.mu is held.
+func (f *feed) arrive() {
+	now := time.Now()
+	if n := len(f.arrived); n > 0 && (n == arrivals || now.Sub(f.arrived[n-1].at) < arrivalStep) {
+		f.arrived[n-1].end = f.hold.End
+		return
+	}
+	f.arrived = append(f.arrived, arrival{f.hold.End, now})
+}
+
+// oldest returns when the first byte from a position on arrived. That is now if the pump has not read
+// it.
+func (f *feed) oldest(from int64) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for n < len(f.arrived) && f.arrived[n].end <= from {
+		n++
+	}
+	f.arrived = append(f.arrived[:0], f.arrived[n:]...)
+	if len(f.arrived) == 0 {
+		return time.Now()
+	}
+	return f.arrived[0].at
 }
 
 // atHand reports whether bytes can be read without waiting.
@@ -73,6 +113,9 @@ func (f *feed) read() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hold.Wrote(n)
+	if f.pumping && n > 0 {
+		f.arrive()
+	}
 	f.done, f.left = f.src.AtEnd() || err == io.EOF, f.src.Remaining()
 	if err == io.EOF {
 		return nil
@@ -86,6 +129,9 @@ func (f *feed) pump() {
 		return
 	}
 	f.pumping, f.ended = true, make(chan struct{})
+	if f.hold.End > 0 {
+		f.arrive()
+	}
 	go func() {
 		defer close(f.ended)
 		defer func() {
@@ -149,7 +195,7 @@ func (f *feed) drop(before int64) {
 }
 
 // stop ends the pump, waits for it, and reports whether it has ended. interrupt ends a Read of
-// src.
+// src. Another goroutine than the owner's may call it.
 func (f *feed) stop(interrupt func(), wait time.Duration) bool {
 	if !f.pumping {
 		return true
@@ -169,8 +215,8 @@ func (f *feed) stop(interrupt func(), wait time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-f.ended:
-		f.pumping = false
+		return true
 	case <-timer.C:
+		return false
 	}
-	return !f.pumping
 }

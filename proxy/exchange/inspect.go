@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/content"
@@ -13,6 +14,7 @@ import (
 	"shuultuur/lib/message"
 	"shuultuur/proxy/fair"
 	"shuultuur/proxy/held"
+	"shuultuur/proxy/judging"
 )
 
 const (
@@ -62,7 +64,7 @@ type inspection struct {
 	own     filter.Transaction  // copy of it, while x.T is used for something else
 	stage   filter.Stage
 	content content.Body
-	limit   limit // of its judgements
+	limit   judging.Limit // of its judgements
 	windows held.Windows
 	behind  *content.Body // the released part of a coded page, decoded in order to end it
 
@@ -76,17 +78,25 @@ type inspection struct {
 	begun     bool               // the head of the response was released before it was judged
 	store     store              // the beginning of a kept body that memory has no room for
 	open      bool               // no check needs the rest
+	aside     bool               // a goroutine reads the client's connection, so that nobody else may
 	barren    bool               // because there is nothing in it to inspect
 	over      bool               // the source has ended and all of it is released
 	failed    error              // returned when ready is empty
+	noticed   bool               // its reader is told that the rest is missing
+	trickles  bool               // it is judged in a goroutine of a trickle, on its own copy of T
+	notes     string             // for T, of that goroutine
+	first     []byte             // what a trickle may send of a body that is in a file; guarded by mu
+	waits     atomic.Bool        // a check awaits the end, or another server
 
 	unclosed bool // src must be closed at the end
 	vec      [][]byte
 }
 
 // InspectRequest holds the request's body and judges it. On success Q.Body is the body to send
-// upstream: if it is larger than may be held, the rest is judged as it passes. Answer returns
-// a response to errors, except to those of the body itself.
+// upstream: if it is larger than may be held, the rest is judged as it passes. So is that of a body
+// whose length nobody knows, once the patience of the policy is over: the client may send the rest
+// only after a part of the answer. Answer returns a response to errors, except to those of the body
+// itself.
 func (x *Exchange) InspectRequest(ctx context.Context) error {
 	b, q, t := &x.upload, &x.Q, &x.T
 	h := t.Sent()
@@ -97,9 +107,16 @@ func (x *Exchange) InspectRequest(ctx context.Context) error {
 	b.begin(x, ctx, q.Body, filter.RequestBody)
 	b.content.Reset(h, x.in.limits(&b.windows))
 	t.Upload = &b.content
-	full, err := b.fill(0)
-	if err == nil {
-		err = b.advance()
+	patience := time.Duration(0)
+	if q.Body.Remaining() < 0 && q.Get("Content-Length") == nil {
+		patience = patienceFor(t, h)
+	}
+	full, err := b.fill(patience)
+	b.aside = b.pumping
+	if end, done, _, _ := b.state(); err == nil {
+		if b.begun = end == 0 && !done; !b.begun {
+			err = b.advance()
+		}
 	}
 	t.BytesIn, _, _, _ = b.state()
 	if err != nil {
@@ -136,57 +153,87 @@ func (x *Exchange) InspectResponse(ctx context.Context, s *message.Response) (an
 			return answer, err
 		}
 	}
+	if !x.part.combined && mayTrickle(&x.T) {
+		ctx, cancel := context.WithCancel(ctx)
+		x.download.beginResponse(x, ctx, s)
+		return nil, x.download.trickle(s, cancel)
+	}
 	return nil, holdResponse(ctx, x, s)
 }
 
 // holdResponse holds the body of s for at most the policy's patience.
 func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
-	b, t := &x.download, &x.T
+	b := &x.download
+	b.beginResponse(x, ctx, s)
+	full, err := b.untilReleased()
+	if err != nil {
+		return err
+	}
+	b.afterHold(s, full)
+	if x.part.combined {
+		b.cutOut(s)
+	}
+	return nil
+}
+
+// beginResponse begins the inspection of the body of s, and makes it that body.
+func (b *inspection) beginResponse(x *Exchange, ctx context.Context, s *message.Response) {
+	t := &x.T
 	b.begin(x, ctx, s.Body, filter.ResponseBody)
 	b.content.Reset(t.Content(), x.in.limits(&b.windows))
 	if n := s.Body.Remaining(); n >= 0 {
 		b.content.Expect(n)
 	}
 	t.Body = &b.content
-	patience := t.Verdict.Patience
-	if patience == 0 && t.Content().IsStream() {
-		patience = endlessPatience
-	}
 	s.Body = b
 	b.headFirst = x.HeadFirst
-	full, err := b.fill(patience)
-	if err != nil {
-		return err
+}
+
+// untilReleased reads and judges until something is released, or only the head. full says that there
+// was no room for more.
+func (b *inspection) untilReleased() (full bool, err error) {
+	h := b.t.Content()
+	if full, err = b.fill(patienceFor(b.t, h)); err != nil {
+		return full, err
 	}
-	if end, done, _, _ := b.state(); end == 0 && !done && t.Content().MaybeText() {
-		x.in.counters[partial].Add(1)
+	if end, done, _, _ := b.state(); end == 0 && !done && !b.trickles && h.MaybeText() {
 		b.begun = true
-		return nil // a program may wait for the head, and gets no page instead
+		return full, nil // a program may wait for the head, and gets no page instead
 	}
-	if err := b.advance(); err != nil {
-		return err
-	}
+	return full, b.advance()
+}
+
+// afterHold prepares s after something of its body was released, or only the head.
+func (b *inspection) afterHold(s *message.Response, full bool) {
+	x := b.x
 	if !b.over {
 		x.in.counters[partial].Add(1)
 	}
-	if !b.over && !b.begun {
+	if b.begun && b.judged == 0 {
+		return
+	}
+	if !b.over && !(b.begun && b.awaited) {
 		if full {
 			end, _, _, _ := b.state()
 			x.Note("body judged in pieces after " + strconv.FormatInt(end, 10) + " bytes")
 		}
 		uncode(b, s)
 	}
-	if x.part != "" {
-		b.cutOut(s)
+}
+
+// patienceFor returns how long a body with a head is held while its verdict is open; 0 means to its end.
+func patienceFor(t *filter.Transaction, h *content.Head) time.Duration {
+	if d := t.Verdict.Patience; d != 0 || !h.IsStream() {
+		return d
 	}
-	return nil
+	return endlessPatience
 }
 
 // begin starts the inspection of src.
 func (b *inspection) begin(x *Exchange, ctx context.Context, src message.Body, s filter.Stage) {
 	b.x, b.t, b.stage = x, &x.T, s
 	b.windows = held.Windows{Memory: x.in.budget, Client: x.T.Client.Addr}
-	b.limit.prepare(ctx, x.in, &x.T, x.ClientLeft)
+	b.limit.Prepare(ctx, x.in.watch, &x.T, x.ClientLeft)
 	b.feed.begin(x.in, ctx, src, x.T.Client.Addr)
 }
 
@@ -200,11 +247,10 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 	switch ok, waited := b.hold.First(b.ctx, b.left, b.x.in.wait); {
 	case !ok:
 		return false, errNoRoom
-	case waited && abandonedBy(b.x):
+	case waited && !b.trickles && abandonedBy(b.x):
 		return false, ErrGone
 	}
 	start := time.Now()
-	doubtful := b.content.Head().MaybeText()
 	for !b.done {
 		if patience > 0 && !b.atHand() {
 			return b.wait(start.Add(patience))
@@ -215,9 +261,8 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 		case err != nil:
 			return false, err
 		}
-		if doubtful { // the first bytes decide; no request waits for the rest of a film
+		if b.seen == 0 { // the first bytes decide; no request waits for the rest of a film
 			b.show(b.hold.End)
-			doubtful = false
 			if nothing := b.sniff(); b.done || !nothing {
 				continue
 			}
@@ -244,7 +289,7 @@ func (b *inspection) wait(until time.Time) (full bool, err error) {
 			return full, nil
 		}
 		select {
-		case <-b.more:
+		case <-b.feed.more:
 		case <-timer.C:
 			return false, nil
 		}
@@ -271,26 +316,26 @@ func (b *inspection) show(end int64) {
 
 // advance releases the next piece to the reader: it waits for enough of the body, judges it,
 // and holds back the tail. The last piece waits for the final verdict, so that the reader does
-// not have the complete body if the verdict changes. If nothing arrives for a while, the tail
-// is released too, unless a scanner waits for the end. A document that can only be read when
+// not have the complete body if the verdict changes. A tail that has been held for the policy's
+// patience is released too, except as keepsTail says. A document that can only be read when
 // complete is held as long as there is room. While a check awaits the end, nothing is released:
 // what memory has no room for goes to a file.
 func (b *inspection) advance() error {
 	b.drop(b.sent)
-	for paused := false; ; {
+	for late := false; ; {
 		end, done, full, err := b.state()
 		if err != nil {
 			return err
 		}
-		if !done && !full && !b.worthJudging(end) && !paused {
-			if paused, err = b.await(end); err != nil {
+		if !done && !full && !b.worthJudging(end) && !late {
+			if late, err = b.await(end); err != nil {
 				return err
 			}
 			continue
 		}
 		b.show(end)
 		if b.sent == 0 && !done && !full && b.needsWhole() {
-			if _, err := b.await(end); err != nil {
+			if err := b.more(); err != nil {
 				return err
 			}
 			continue
@@ -302,18 +347,18 @@ func (b *inspection) advance() error {
 			switch {
 			case full:
 				b.storeMore(end)
-			case b.headFirst && !b.begun:
+			case b.headFirst && !b.begun && !b.trickles:
 				b.begun = true
 				return nil
 			}
-			paused = false
+			late = false
 			continue
 		}
 		if !done {
 			b.passOn()
 		}
 		to := end
-		if b.over = done; !done && !b.open && (!paused || b.content.AwaitsVerdict()) {
+		if b.over = done; !done && !b.open && (!late || b.keepsTail()) {
 			to -= tail
 		}
 		switch {
@@ -327,8 +372,12 @@ func (b *inspection) advance() error {
 		case full: // there is room for less than a tail
 			b.clear(end - (end-b.sent)/2)
 			return nil
+		case b.pumping && !b.begun && b.sent == 0:
+			// Patience is over, and all that came is less than a tail: the head does not wait for more.
+			b.begun = true
+			return nil
 		}
-		paused = false
+		late = false
 	}
 }
 
@@ -344,33 +393,46 @@ func (b *inspection) worthJudging(end int64) bool {
 	return end-b.judged >= step || b.judged == 0 && end > 0
 }
 
-// await waits until more was read. It gives up after a pause in a body whose reader may be
-// waiting for the bytes before: not in a page, which browsers show when it is complete.
-func (b *inspection) await(end int64) (paused bool, err error) {
-	if !b.pumping {
-		err := b.read()
-		full := err == errFull
-		b.mu.Lock() // a page may ask about the progress of a download
-		b.full = full
-		b.mu.Unlock()
-		if full {
-			err = nil
-		}
-		return false, err
+// more waits until more was read.
+func (b *inspection) more() error {
+	if b.pumping {
+		<-b.feed.more
+		return nil
 	}
-	if end == b.sent || b.awaited || b.content.Markup() {
-		<-b.more
-		return false, nil
+	err := b.read()
+	full := err == errFull
+	b.mu.Lock() // a page may ask about the progress of a download
+	b.full = full
+	b.mu.Unlock()
+	if full {
+		err = nil
 	}
-	timer := time.NewTimer(max(b.t.Verdict.Patience, endlessPatience))
+	return err
+}
+
+// await waits until more was read. It gives up (late) when the oldest byte that could be released has
+// been held for the policy's patience, because the reader may be waiting for it.
+func (b *inspection) await(end int64) (late bool, err error) {
+	if b.keepsTail() {
+		end -= tail
+	}
+	if !b.pumping || end <= b.sent || b.awaited {
+		return false, b.more()
+	}
+	oldest := b.oldest(b.sent)
+	timer := time.NewTimer(time.Until(oldest.Add(max(b.t.Verdict.Patience, endlessPatience))))
 	defer timer.Stop()
 	select {
-	case <-b.more:
+	case <-b.feed.more:
 		return false, nil
 	case <-timer.C:
 		return true, nil
 	}
 }
+
+// keepsTail reports whether the tail is held back however long that takes: of a page, which browsers
+// show when it is complete, and of what a scanner must see whole.
+func (b *inspection) keepsTail() bool { return b.content.Markup() || b.content.AwaitsVerdict() }
 
 // clear releases the bytes before a position to the reader.
 func (b *inspection) clear(to int64) {
@@ -416,7 +478,11 @@ func (b *inspection) last() []byte {
 		return nil
 	case !b.content.Head().Coded():
 		return notice(b.x)
-	case b.behind == nil:
+	}
+	if b.sent == 0 { // only the head was sent
+		b.follow(nil)
+	}
+	if b.behind == nil {
 		return nil
 	}
 	b.mu.Lock()
@@ -425,16 +491,35 @@ func (b *inspection) last() []byte {
 	return b.behind.Seal(rest, notice(b.x))
 }
 
-// beginLimit begins a part of the judgement. Its end is [watch.finish].
+// StopUpload ends a goroutine that reads the request's body, so that nobody reads the client any more. It
+// reports whether there is none, or it has ended by itself.
+func (x *Exchange) StopUpload() bool {
+	if x.storage == nil || x.upload.x == nil || !x.upload.aside {
+		return true
+	}
+	b, by := &x.upload, true
+	b.stop(func() { by = false; b.src.Close() }, fair.Forever)
+	return by
+}
+
+// interrupt returns what ends a Read of the source in another goroutine.
+func (b *inspection) interrupt() func() {
+	if b.stage == filter.RequestBody {
+		return func() { b.src.Close() }
+	}
+	return interrupt(b.x, b.src)
+}
+
+// beginLimit begins a part of the judgement. Its end is [judging.Watch.Finish].
 func (b *inspection) beginLimit(turn bool) {
-	b.content.Bound(b.limit.asked)
-	b.x.in.watch.begin(&b.limit, b.content.Len(), turn)
+	b.content.Bound(b.limit.Over)
+	b.x.in.watch.Begin(&b.limit, b.content.Len(), turn)
 }
 
 // sniff reads the beginning of the body, and reports whether there is nothing to read in it.
 func (b *inspection) sniff() bool {
 	b.beginLimit(false)
-	defer b.x.in.watch.finish(&b.limit)
+	defer b.x.in.watch.Finish(&b.limit)
 	_ = b.content.SniffedType()
 	return b.content.NothingToRead()
 }
@@ -442,7 +527,7 @@ func (b *inspection) sniff() bool {
 // needsWhole reports whether the body can only be read when it is complete.
 func (b *inspection) needsWhole() bool {
 	b.beginLimit(false)
-	defer b.x.in.watch.finish(&b.limit)
+	defer b.x.in.watch.Finish(&b.limit)
 	return b.content.NeedsWhole()
 }
 
@@ -471,7 +556,7 @@ func (b *inspection) judge(end int64, done bool) error {
 	}
 	b.beginLimit(true)
 	defer func() {
-		if i.watch.finish(&b.limit) {
+		if i.watch.Finish(&b.limit) {
 			i.judges.Release(1)
 		}
 	}()
@@ -482,14 +567,15 @@ func (b *inspection) judge(end int64, done bool) error {
 	}
 	decide(&b.limit, b.x, b.t, b.stage)
 	v := &b.t.Verdict
-	switch b.limit.ended.Load() {
-	case clientLeft:
+	switch {
+	case b.limit.ClientLeft():
 		i.counters[abandoned].Add(1)
 		return ErrGone
-	case tookTooLong:
+	case b.limit.TookTooLong():
 		b.content.Stop(content.TookTooLong)
 	}
 	b.judged = end
+	defer func() { b.waits.Store(b.awaited) }()
 	b.awaited = b.content.Wait.Awaited() && b.content.Wait.Kept() && v.Action != filter.Allow && !done
 	if !done {
 		b.content.Forget()
@@ -517,15 +603,23 @@ func (b *inspection) record() {
 	}
 }
 
+// note adds a note to the transaction that is judged.
+func (b *inspection) note(s string) {
+	switch {
+	case b.t == &b.x.T:
+		b.x.Note(s)
+	case b.trickles:
+		b.notes = s
+	}
+}
+
 // cut ends a body of which a part was sent. A page ends with a notice.
 func (b *inspection) cut() error {
 	b.x.in.counters[cut].Add(1)
 	note := "cut after " + strconv.FormatInt(b.sent, 10) + " bytes: " + b.t.Verdict.Action.String() + " when more of the body was known"
-	if b.t == &b.x.T {
-		b.x.Note(note)
-	}
+	b.note(note)
 	if end := b.last(); end != nil {
-		b.failed = ErrCut
+		b.failed, b.noticed = ErrCut, true
 		b.ready.Set(end)
 		return nil
 	}
@@ -536,7 +630,7 @@ func (b *inspection) cut() error {
 // client stops. A client that only closed its own side looks the same, so without load it gets
 // its response.
 func abandonedBy(x *Exchange) bool {
-	if x.ClientGone == nil || !x.ClientGone() {
+	if x.ClientGone == nil || x.upload.aside || !x.ClientGone() {
 		return false
 	}
 	x.in.counters[abandoned].Add(1)
@@ -547,7 +641,7 @@ func abandonedBy(x *Exchange) bool {
 // end records that the whole body was judged, and releases the memory of checks.
 func (b *inspection) end() {
 	if b.stage == filter.ResponseBody && (!b.open || b.barren) && cmp.Or(b.content.Unread(), b.content.Wait.Unkept()) == content.AllRead {
-		keepJudged(b.x)
+		b.keepJudged()
 	}
 	b.release()
 }
@@ -575,14 +669,17 @@ func (b *inspection) free() {
 	if b.x == nil {
 		return
 	}
-	b.stop(interrupt(b.x, b.src), fair.Forever)
+	b.stop(b.interrupt(), fair.Forever)
 	if b.unclosed {
 		b.src.Close()
 		b.unclosed = false
 	}
 	own := b.t == &b.own
-	if own {
+	if own && b.stage == filter.RequestBody {
 		b.x.UploadRefused()
+	}
+	if b.stage == filter.ResponseBody && b.x.whole && b.x.part.end > 0 {
+		b.x.in.counters[wholeBytes].Add(max(0, b.received()-(b.x.part.end-b.x.part.from)))
 	}
 	b.release()
 	if own {
@@ -591,11 +688,13 @@ func (b *inspection) free() {
 	b.ready.Close()
 	b.store.free(b.x.in)
 	b.hold.Free()
-	b.limit.reset()
+	b.limit.Reset()
 	clear(b.vec)
 	b.x, b.t, b.ctx, b.src = nil, nil, nil, nil
 	b.seen, b.judged, b.sent, b.open, b.barren, b.over, b.failed = 0, 0, 0, false, false, false, nil
-	b.awaited, b.asked, b.headFirst, b.begun = false, false, false, false
+	b.awaited, b.asked, b.headFirst, b.begun, b.noticed, b.aside = false, false, false, false, false, false
+	b.trickles, b.notes, b.first = false, "", nil
+	b.waits.Store(false)
 }
 
 // UploadRefused reports whether the verdict on an upload changed while it passed, and stores
@@ -627,7 +726,7 @@ func (x *Exchange) End() {
 		x.saving.free()
 	}
 	if x.kept != nil {
-		x.kept.drop()
+		x.kept.Drop()
 		x.kept = nil
 	}
 	if x.uncoded != nil {
@@ -635,6 +734,10 @@ func (x *Exchange) End() {
 		x.uncoded = nil
 	}
 	x.upload.free()
+	if x.trickling != nil {
+		x.trickling.stop()
+		x.trickling = nil
+	}
 	x.download.free()
 	for i, b := range x.talks {
 		b.free()

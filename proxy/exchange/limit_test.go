@@ -5,12 +5,15 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/proxy/judging"
 	"shuultuur/proxy/page"
 )
 
@@ -53,7 +56,7 @@ func oneTurn(t *testing.T, d filter.Decider) (i *Inspector, log *strings.Builder
 		if err == nil {
 			all(t, s.Body)
 		}
-		if host != "other.test" && x.T.Unread == "" && err != ErrGone {
+		if err == ErrRefused && x.T.Unread == "" {
 			t.Errorf("the body of %s counts as read", host)
 		}
 		return err
@@ -102,7 +105,7 @@ func TestAJudgementThatTakesTooLongEnds(t *testing.T) {
 				if p := strings.Join(i.Problems(), ";"); !strings.Contains(p, "took too long to judge") || !strings.Contains(p, "id-of-slow.test") || !strings.Contains(log.String(), "host=slow.test") {
 					t.Errorf("problems are %q, the log is %s; want both to say what took too long", p, log)
 				}
-				if time.Sleep(tellFor); len(i.Problems()) != 0 {
+				if time.Sleep(judging.TellFor); len(i.Problems()) != 0 {
 					t.Errorf("problems are %q for ever", i.Problems())
 				}
 			})
@@ -130,6 +133,66 @@ func TestTheTimeOfAJudgementGrowsWithTheBodyAndLeavesOutWaiting(t *testing.T) {
 	}
 }
 
+// TestWaitingForAnotherServerTakesNoTurn: pages that need no scanner are judged while others wait for
+// one, and who has waited goes on in its turn.
+func TestWaitingForAnotherServerTakesNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var working, most, waiting atomic.Int32
+		i, _, judge := oneTurn(t, sluggish(func(ctx context.Context, x *filter.Transaction) {
+			for range 2 { // scanners
+				filter.Waiting(ctx, true)
+				waiting.Add(1)
+				time.Sleep(8 * time.Second)
+				waiting.Add(-1)
+				filter.Waiting(ctx, false)
+			}
+			most.Store(max(most.Load(), working.Add(1)))
+			time.Sleep(time.Second)
+			working.Add(-1)
+		}))
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := judge("slow.test", nil); err != nil {
+					t.Errorf("a body that waits for a scanner is judged with %v, want it to pass", err)
+				}
+			})
+		}
+		for range 7 {
+			time.Sleep(2 * time.Second)
+			start := time.Now()
+			if err := judge("other.test", nil); err != nil || time.Since(start) > 0 {
+				t.Errorf("another page is judged with %v after %v, want it to pass at once; %d wait", err, time.Since(start), waiting.Load())
+			}
+		}
+		all.Wait()
+		if most.Load() != 1 || i.judges.Used() != 0 {
+			t.Errorf("%d judged at a time and %d turns are in use afterwards, want 1 and 0", most.Load(), i.judges.Used())
+		}
+	})
+}
+
+// TestWhoWaitsForATurnAgainEndsWithItsClient: nobody judges for a client that has gone.
+func TestWhoWaitsForATurnAgainEndsWithItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i, _, judge := oneTurn(t, sluggish(func(ctx context.Context, x *filter.Transaction) {
+			filter.Waiting(ctx, true)
+			time.Sleep(time.Second)
+			filter.Waiting(ctx, false)
+		}))
+		ended := make(chan error, 1)
+		go func() { ended <- judge("slow.test", func() bool { return true }) }()
+		synctest.Wait()
+		i.judges.Acquire(t.Context(), netip.MustParseAddr("192.0.2.2"), 1, 0)
+		if err := <-ended; err != ErrGone {
+			t.Errorf("the judgement ended with %v, want %v", err, ErrGone)
+		}
+		if i.judges.Release(1); i.judges.Used() != 0 {
+			t.Errorf("%d turns are in use, want 0", i.judges.Used())
+		}
+	})
+}
+
 func TestAStuckJudgementGivesItsTurnToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -140,7 +203,7 @@ func TestAStuckJudgementGivesItsTurnToOthers(t *testing.T) {
 		if err := judge("other.test", nil); err != errNoTurn {
 			t.Errorf("another page is judged with %v at first, want no turn", err)
 		}
-		time.Sleep(filter.JudgeTime(0) + (grace+3)*time.Second)
+		time.Sleep(filter.JudgeTime(0) + (judging.Grace+3)*time.Second)
 		if err := judge("other.test", nil); err != nil {
 			t.Errorf("another page is judged with %v later, want it to pass", err)
 		}

@@ -18,7 +18,7 @@ func (x *Exchange) MakeOutgoing(out *message.Request) {
 	q := &x.Q
 	fields := out.Fields[:0]
 	*out = message.Request{
-		Method: q.Method, Form: q.Form, Scheme: q.Scheme, Host: q.Host, Port: x.T.Port, Path: x.path(), Proto: q.Proto,
+		Method: q.Method, Form: q.Form, Scheme: q.Scheme, Host: q.Host, Port: x.T.Port, PortNamed: q.Port != 0, Path: x.path(), Proto: q.Proto,
 		Length: q.Length, Expect: q.Expect, Body: q.Body,
 	}
 	out.Upgrade = x.upgrade()

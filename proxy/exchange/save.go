@@ -3,21 +3,19 @@ package exchange
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"mime"
-	"os"
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/lib/message"
 	"shuultuur/proxy/fair"
 	"shuultuur/proxy/page"
+	"shuultuur/proxy/saved"
 )
 
 // This file handles downloads that are judged as a whole before the client gets any byte. If
@@ -31,151 +29,9 @@ const (
 	saveWait = 2 * time.Second
 	// saveEvery is the interval of progress reports on the page.
 	saveEvery = time.Second
-	// saveFor is how long a file is kept for its client.
-	saveFor = 10 * time.Minute
-	// saveMost is the number of files kept at a time: each is an open file.
-	saveMost = 256
-	// saveStep is the number of further bytes that are claimed at a time if the length is
-	// unknown.
-	saveStep = 4 << 20
 )
 
-// Errors of downloads that were not judged completely.
-var (
-	errSaveFull = errors.New("no room to keep the download: proxy.downloads")
-	errSaveLeft = errors.New("client went away before its download was judged")
-)
-
-// savedFiles counts the bytes in files of an Inspector, and has the files that are kept for
-// clients.
-type savedFiles struct {
-	folder string
-	most   int64 // limit for all files
-
-	mu   sync.Mutex
-	used int64
-	open int // files
-	of   map[string]*file
-}
-
-// claim takes n bytes.
-func (s *savedFiles) claim(n int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n > s.most-s.used {
-		return false
-	}
-	s.used += n
-	return true
-}
-
-func (s *savedFiles) give(n int64) {
-	s.mu.Lock()
-	s.used -= n
-	s.mu.Unlock()
-}
-
-// A file holds a download. Its name has been removed from the file system, so that nothing is
-// left when the program ends.
-type file struct {
-	of   *savedFiles
-	f    *os.File
-	size int64 // bytes in it
-	held int64 // bytes claimed for it
-	err  error // error of writing it
-
-	client filter.Client
-	fields message.Fields // of the response with the download
-
-	refs int // guarded by of.mu: 1 while it is kept, plus 1 for each client reading it
-}
-
-// create makes an empty file, for which n bytes have been claimed.
-func (s *savedFiles) create(n int64) (*file, error) {
-	s.mu.Lock()
-	full := s.open >= saveMost
-	if !full {
-		s.open++
-	}
-	s.mu.Unlock()
-	if full {
-		return nil, errSaveFull
-	}
-	err := os.MkdirAll(s.folder, 0o700)
-	var f *os.File
-	if err == nil {
-		f, err = os.CreateTemp(s.folder, "download-")
-	}
-	if err != nil {
-		s.mu.Lock()
-		s.open--
-		s.mu.Unlock()
-		return nil, err
-	}
-	_ = os.Remove(f.Name()) // where open files keep their names, drop removes it
-	return &file{of: s, f: f, held: n, refs: 1}, nil
-}
-
-// Write appends to the file.
-func (f *file) Write(p []byte) (int, error) {
-	if f.size+int64(len(p)) > f.held {
-		more := max(int64(len(p)), saveStep)
-		if !f.of.claim(more) {
-			return 0, errSaveFull
-		}
-		f.held += more
-	}
-	n, err := f.f.Write(p)
-	f.size += int64(n)
-	if err != nil {
-		f.err = err
-		err = errSaveFull
-	}
-	return n, err
-}
-
-// drop releases one reference to the file.
-func (f *file) drop() {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	if f.refs--; f.refs > 0 {
-		return
-	}
-	f.f.Close()
-	_ = os.Remove(f.f.Name())
-	f.of.used -= f.held
-	f.of.open--
-}
-
-// keepFile keeps the file for its client, and returns its URL.
-func (s *savedFiles) keepFile(f *file) (where string) {
-	key := strings.ToLower(rand.Text())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = map[string]*file{}
-	}
-	s.of[key] = f
-	time.AfterFunc(saveFor, func() {
-		s.mu.Lock()
-		delete(s.of, key)
-		s.mu.Unlock()
-		f.drop()
-	})
-	return savePath + key
-}
-
-// find returns the file under a key, for its client. The caller must drop it.
-func (s *savedFiles) find(key string, c *filter.Client) *file {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.of[key]
-	if f == nil || f.client.Addr != c.Addr || f.client.User != c.User {
-		return nil
-	}
-	f.refs++
-	return f
-}
+var errSaveLeft = errors.New("client went away before its download was judged")
 
 // Download answers a request for a kept file; it returns nil for any other request.
 func Download(x *Exchange) *message.Response {
@@ -186,15 +42,15 @@ func Download(x *Exchange) *message.Response {
 	v.Action = filter.Allow // it was already judged
 	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "download"}
 	key, _, _ := strings.Cut(string(x.Q.Path[len(savePath):]), "?")
-	f := x.in.saved.find(key, &x.T.Client)
+	f := x.in.saved.Find(key, &x.T.Client)
 	if f == nil {
 		return x.Fail(404, "The file is no longer here. Download it again.", "a download that is not kept, or is another client's")
 	}
 	s := x.Reply(200, "", nil)
 	s.Del("Content-Length")
-	s.Fields = append(s.Fields, f.fields...)
-	s.Add("Content-Length", strconv.FormatInt(f.size, 10))
-	s.Length, s.Body = f.size, &fileBody{f: f}
+	s.Fields = append(s.Fields, f.Fields...)
+	s.Add("Content-Length", strconv.FormatInt(f.Size(), 10))
+	s.Length, s.Body = f.Size(), f.Body(nil)
 	x.kept = f
 	return s
 }
@@ -203,7 +59,7 @@ func Download(x *Exchange) *message.Response {
 // page, no other request waits for it, and it fits.
 func isDownload(x *Exchange, s *message.Response) bool {
 	q := &x.Q
-	if x.in.saved == nil || s.Status != 200 || x.part != "" || q.Get("Range") != nil || q.Method != "GET" && q.Method != "POST" {
+	if x.in.saved == nil || s.Status != 200 || x.part.combined || q.Get("Range") != nil || q.Method != "GET" && q.Method != "POST" {
 		return false
 	}
 	if dest := q.Get("Sec-Fetch-Dest"); string(dest) != "document" && (dest != nil || !bytes.HasPrefix(q.Get("Accept"), []byte("text/html"))) {
@@ -237,7 +93,7 @@ type heldDownload struct {
 	ended  chan struct{} // closed when the goroutine ends
 
 	// The following belong to the goroutine until ended is closed.
-	file *file // nil if all of it is in memory
+	file *saved.File // nil if all of it is in memory
 	err  error
 	why  error // why there is no file
 
@@ -250,9 +106,9 @@ type heldDownload struct {
 func save(ctx context.Context, x *Exchange, s *message.Response) (answer *message.Response, ok bool, err error) {
 	b, t := &x.download, &x.T
 	n := max(s.Body.Remaining(), 0)
-	if !x.in.saved.claim(n) {
+	if !x.in.saved.Claim(n) {
 		x.in.counters[downloadsFull].Add(1)
-		x.Note(errSaveFull.Error() + ": it passes in pieces")
+		x.Note(saved.ErrFull.Error() + ": it passes in pieces")
 		return nil, false, nil
 	}
 	d := &heldDownload{x: x, b: b, s: s, size: n, ended: make(chan struct{})}
@@ -279,7 +135,7 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 			return nil, true, err
 		}
 		if s.Body = message.Body(b); d.file != nil {
-			s.Body, s.Length = &fileBody{f: d.file, src: b}, d.file.size
+			s.Body, s.Length = d.file.Body(b), d.file.Size()
 		}
 		return nil, true, nil
 	case <-timer.C:
@@ -287,7 +143,7 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 	x.in.counters[downloadPages].Add(1)
 	p := x.page(200)
 	kind, text := x.Engine.Pages.Render(page.Wait, page.Document, &p)
-	answer = x.Reply(200, kind, nil, "Content-Security-Policy", x.Engine.Pages.Policy(page.Wait))
+	answer = x.Reply(200, kind, nil, "Content-Security-Policy", x.Engine.Pages.Policy(page.Wait, page.Document))
 	answer.Del("Content-Length")
 	answer.Length, answer.Body = message.Chunked, (*savingPage)(d)
 	d.out = text
@@ -318,15 +174,15 @@ func (d *heldDownload) run() {
 // spill moves the body to a file.
 func (d *heldDownload) spill() error {
 	if d.file = d.b.store.take(); d.file == nil {
-		f, err := d.x.in.saved.create(d.b.store.room)
+		f, err := d.x.in.saved.Create(d.b.store.room)
 		if err != nil {
 			d.why = err
-			return errSaveFull
+			return saved.ErrFull
 		}
 		d.b.store.room, d.file = 0, f
 	}
 	for !d.b.AtEnd() {
-		if _, err := d.b.Copy(d.file, saveStep); err != nil {
+		if _, err := d.b.Copy(d.file, saved.Step); err != nil {
 			return err
 		}
 	}
@@ -344,10 +200,10 @@ func (d *heldDownload) settle() error {
 	switch {
 	case d.err == ErrCut:
 		d.err = ErrRefused // none of it was sent
-	case d.err == errSaveFull:
+	case d.err == saved.ErrFull:
 		d.x.in.counters[downloadsFull].Add(1)
 		if d.file != nil {
-			d.why = d.file.err
+			d.why = d.file.Err()
 		}
 		if d.why != nil {
 			d.x.Note(d.why.Error())
@@ -380,7 +236,7 @@ func (d *heldDownload) free() {
 	d.stop(fair.Forever)
 	d.cancel()
 	if d.file != nil {
-		d.file.drop()
+		d.file.Drop()
 	}
 	d.x.saving = nil
 }
@@ -450,16 +306,16 @@ func (p *savingPage) last() {
 	case err == ErrRefused:
 		d = x.reasons(200)
 		d.Received.State = page.Refused
-	case err == errSaveFull:
+	case err == saved.ErrFull:
 		x.Refuse(err.Error())
 		d.Received.State = page.Failed
 	case err != nil:
 		x.Note("download: " + err.Error())
 		d.Received.State = page.Failed
 	default:
-		d.Received = page.DownloadProgress{State: page.Ready, Bytes: s.file.size, Size: s.file.size}
-		s.file.client, s.file.fields = x.T.Client, keptFields(x, s.s)
-		d.Continue = x.in.saved.keepFile(s.file)
+		d.Received = page.DownloadProgress{State: page.Ready, Bytes: s.file.Size(), Size: s.file.Size()}
+		s.file.Client, s.file.Fields = x.T.Client, keptFields(x, s.s)
+		d.Continue = savePath + x.in.saved.Keep(s.file)
 		s.file = nil
 	}
 	p.out = append(x.Engine.Pages.Report(&d), "</main>\n</body>\n</html>\n"...)
@@ -523,53 +379,3 @@ func (p *savingPage) Trailer() message.Fields { return nil }
 
 // Close implements [message.Body].
 func (p *savingPage) Close() error { return nil }
-
-// A fileBody is a file as the body of a response.
-type fileBody struct {
-	f   *file
-	off int64
-	src io.Closer // source of the file, nil once it is closed
-}
-
-// File implements [message.FileBody].
-func (b *fileBody) File() (*os.File, int64) { return b.f.f, b.off }
-
-// Ready implements [message.Body].
-func (b *fileBody) Ready(dst [][]byte) [][]byte { return dst }
-
-// Skip implements [message.Body].
-func (b *fileBody) Skip(n int) { b.off += int64(n) }
-
-// Read implements [message.Body].
-func (b *fileBody) Read(p []byte) (int, error) {
-	if b.AtEnd() {
-		return 0, io.EOF
-	}
-	n, err := b.f.f.ReadAt(p[:min(int64(len(p)), b.Remaining())], b.off)
-	b.off += int64(n)
-	return n, err
-}
-
-// Copy implements [message.Body].
-func (b *fileBody) Copy(w io.Writer, most int64) (int64, error) {
-	n, err := io.Copy(w, io.NewSectionReader(b.f.f, b.off, min(most, b.Remaining())))
-	b.off += n
-	return n, err
-}
-
-// Remaining implements [message.Body].
-func (b *fileBody) Remaining() int64 { return b.f.size - b.off }
-
-// AtEnd implements [message.Body].
-func (b *fileBody) AtEnd() bool { return b.Remaining() == 0 }
-
-// Trailer implements [message.Body].
-func (b *fileBody) Trailer() message.Fields { return nil }
-
-// Close implements [message.Body].
-func (b *fileBody) Close() error {
-	if b.src == nil {
-		return nil
-	}
-	return b.src.Close()
-}

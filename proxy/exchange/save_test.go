@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/lib/message"
+	"shuultuur/proxy/saved"
 )
 
 const browser = "GET http://x.test/setup.exe HTTP/1.1\r\nHost: x.test\r\nAccept: text/html,*/*\r\n\r\n"
@@ -50,7 +51,7 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 		"slow and bad at its end":        {browser, 60_000, []string{piece, piece, piece, "bad"}, time.Second, nil, true, "is not available", nil},
 		"quick and bad at its end":       {browser, 60_000, []string{piece, piece, piece, "bad"}, time.Millisecond, nil, false, "", ErrRefused},
 		"larger than there is disk":      {browser, 60_000, []string{strings.Repeat(piece, 120), piece, piece, piece}, time.Second, nil, true, "could not be completed", nil},
-		"quickly larger than there is":   {browser, 60_000, []string{strings.Repeat(piece, 120), piece}, time.Millisecond, nil, false, "", errSaveFull},
+		"quickly larger than there is":   {browser, 60_000, []string{strings.Repeat(piece, 120), piece}, time.Millisecond, nil, false, "", saved.ErrFull},
 		"asked for by a program":         {strings.Replace(browser, "text/html,", "", 1), 60_000, []string{piece, piece, piece}, time.Second, nil, false, "", nil},
 		"a range":                        {strings.Replace(browser, "Accept", "Range: bytes=5-\r\nAccept", 1), 60_000, []string{piece, piece, piece}, time.Second, nil, false, "", nil},
 		"in a frame that nobody may see": {strings.Replace(browser, "Accept", "Sec-Fetch-Dest: iframe\r\nAccept", 1), 60_000, []string{piece, piece, piece}, time.Second, nil, false, "", nil},
@@ -91,7 +92,7 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 				if bytes, files := kept(i); bytes == 0 || files != 1 {
 					t.Errorf("while the file is kept, %d bytes of %d files are counted, want those of 1", bytes, files)
 				}
-				time.Sleep(saveFor + time.Second)
+				time.Sleep(saved.KeptFor + time.Second)
 				if bytes, files := kept(i); bytes != 0 || files != 0 {
 					t.Errorf("%d bytes of %d files are still counted at the end", bytes, files)
 				}
@@ -102,9 +103,7 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 
 // kept is the set of downloads that i keeps for clients, or is about to.
 func kept(i *Inspector) (bytes int64, files int) {
-	i.saved.mu.Lock()
-	defer i.saved.mu.Unlock()
-	return i.saved.used, i.saved.open
+	return i.saved.Used()
 }
 
 // fetch follows the link of a page, as its client and as another.

@@ -1,11 +1,14 @@
 package exchange
 
 import (
+	"bytes"
 	"strings"
 
 	"shuultuur/content"
+	"shuultuur/filter"
 	"shuultuur/lib/message"
 	"shuultuur/proxy/held"
+	"shuultuur/proxy/saved"
 )
 
 // This file keeps bodies that checks must know to their end. Such a body is released only when
@@ -15,7 +18,7 @@ import (
 
 // A store has the beginning of a body in a file.
 type store struct {
-	file  *file
+	file  *saved.File
 	room  int64    // bytes claimed but not yet for a file
 	end   int64    // position up to which the body is, or was, in the file
 	at    int64    // position up to which the reader has read it
@@ -31,7 +34,7 @@ func (s *store) read(i *Inspector, to int64, ready *message.MemoryBody) error {
 	if s.block == nil {
 		s.block = i.budget.Block(held.Large)
 	}
-	n, err := s.file.f.ReadAt(s.block[:min(held.Large, s.left(to))], s.at)
+	n, err := s.file.ReadAt(s.block[:min(held.Large, s.left(to))], s.at)
 	if n == 0 {
 		return err
 	}
@@ -41,7 +44,7 @@ func (s *store) read(i *Inspector, to int64, ready *message.MemoryBody) error {
 }
 
 // take returns the file to an owner who reads the stored bytes from there; nil if there is none.
-func (s *store) take() *file {
+func (s *store) take() *saved.File {
 	f := s.file
 	s.file, s.at = nil, s.end
 	return f
@@ -49,10 +52,10 @@ func (s *store) take() *file {
 
 func (s *store) free(i *Inspector) {
 	if s.file != nil {
-		s.file.drop()
+		s.file.Drop()
 	}
 	if s.room > 0 {
-		i.saved.give(s.room)
+		i.saved.Give(s.room)
 	}
 	if s.block != nil {
 		i.budget.Free(s.block)
@@ -63,11 +66,10 @@ func (s *store) free(i *Inspector) {
 
 // keep tells the checks, before they are asked first, whether the body is kept for them.
 func (b *inspection) keep() {
-	h := b.content.Head()
 	_, done, _, _ := b.state()
 	_, of, _ := b.content.Inspected()
 	switch {
-	case h.IsStream(), h.Lines(), !done && b.isLive():
+	case !done && b.isEndless():
 		return
 	case of > b.x.in.decoded:
 		b.content.Wait.PassOn(content.TooLarge)
@@ -76,13 +78,24 @@ func (b *inspection) keep() {
 	b.content.Wait.Keep(b.pieces)
 }
 
-// isLive reports whether the body is sound or video without an announced end, which may have
-// none. Nothing in it can be started.
-func (b *inspection) isLive() bool {
+// isEndless reports whether the body may have no end: pictures that replace one another, lines of an
+// upload, sound and video without an announced length. Nothing in it can be started, because it is
+// what its label says.
+func (b *inspection) isEndless() bool {
 	b.mu.Lock()
 	known := b.left >= 0
+	first := b.hold.Slices(nil, 0, b.hold.End)
 	b.mu.Unlock()
-	return !known && isMedia(b.content.Head().Type()) && isMedia(b.content.SniffedType())
+	h := b.content.Head()
+	switch {
+	case h.IsStream():
+		return len(first) > 0 && bytes.HasPrefix(bytes.TrimLeft(first[0], "\r\n"), []byte("--"))
+	case known:
+		return false
+	case h.Lines():
+		return b.stage == filter.RequestBody
+	}
+	return isMedia(h.Type()) && isMedia(b.content.SniffedType())
 }
 
 func isMedia(typ string) bool {
@@ -95,7 +108,7 @@ func (b *inspection) pieces(yield func([]byte, error) bool) {
 		block := b.x.in.budget.Block(held.Large)
 		defer b.x.in.budget.Free(block)
 		for at := int64(0); at < b.store.end; {
-			n, err := f.f.ReadAt(block[:min(held.Large, b.store.end-at)], at)
+			n, err := f.ReadAt(block[:min(held.Large, b.store.end-at)], at)
 			if n == 0 {
 				yield(nil, err)
 				return
@@ -124,9 +137,7 @@ func (b *inspection) storeMore(end int64) {
 	} else if err := b.write(end); err != nil {
 		why = content.NoCapacity
 		b.x.in.counters[downloadsFull].Add(1)
-		if b.t == &b.x.T {
-			b.x.Note(err.Error())
-		}
+		b.note(err.Error())
 	}
 	if why != content.AllRead {
 		b.content.Wait.PassOn(why)
@@ -135,27 +146,30 @@ func (b *inspection) storeMore(end int64) {
 	}
 	b.mu.Lock()
 	b.most = b.x.in.held + held.Large // the last block stays until it is full
+	if b.trickles {
+		b.first = b.keepFirst(b.first)
+	}
 	b.mu.Unlock()
 	b.drop(end)
 }
 
 // write appends the body up to a position to the file.
 func (b *inspection) write(end int64) error {
-	s, saved := &b.store, b.x.in.saved
-	if saved == nil {
-		return errSaveFull
+	s, files := &b.store, b.x.in.saved
+	if files == nil {
+		return saved.ErrFull
 	}
 	if s.file == nil {
 		if s.room == 0 {
 			b.mu.Lock()
 			s.room = end + max(b.left, 0)
 			b.mu.Unlock()
-			if !saved.claim(s.room) {
+			if !files.Claim(s.room) {
 				s.room = 0
-				return errSaveFull
+				return saved.ErrFull
 			}
 		}
-		f, err := saved.create(s.room)
+		f, err := files.Create(s.room)
 		if err != nil {
 			return err
 		}

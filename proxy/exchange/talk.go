@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"shuultuur/content"
 	"shuultuur/content/conversation"
 	"shuultuur/filter"
 	"shuultuur/lib/message"
+	"shuultuur/proxy/judging"
 )
 
 // This file handles conversations: bodies and upgraded connections that are endless series of
@@ -50,8 +52,9 @@ type Talk struct {
 	protocol Protocol
 	framer   conversation.Framer
 	window   conversation.Window
-	known    []filter.Finding // of base
-	noted    []filter.Reason  // monitoring rules that matched before
+	inside   conversation.Recogniser // of connections in it
+	known    []filter.Finding        // of base
+	noted    []filter.Reason         // monitoring rules that matched before
 
 	pending []byte // of the incomplete message
 	claimed int64
@@ -66,6 +69,15 @@ type Talk struct {
 type refusal struct {
 	verdict filter.Verdict
 	found   []filter.Finding // findings that led to it
+	invalid uint16           // the status that a WebSocket whose peer breaks the protocol is closed with; 0 for a refusal by the policy
+}
+
+// invalid refuses what breaks the protocol, whatever the policy says.
+func (k *Talk) invalid(status uint16, what string) {
+	k.i.counters[messagesRefused].Add(1)
+	k.refusal = &refusal{invalid: status, verdict: filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: k.base.Verdict.Reason.Policy,
+		Finding: filter.Finding{Check: "proxy", Category: "refused", Evidence: "malformed: " + what}}}}
+	k.drop()
 }
 
 // Talk returns a Talk for one direction of the conversation that x has begun. Messages that
@@ -85,7 +97,7 @@ type judgement struct {
 	t     filter.Transaction
 	body  content.Body
 	text  []byte
-	limit limit
+	limit judging.Limit
 }
 
 var judgements = sync.Pool{New: func() any { return new(judgement) }}
@@ -99,8 +111,10 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 		piece := p[:n]
 		p = p[n:]
 		if err != nil {
-			k.refusal = &refusal{verdict: filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: k.base.Verdict.Reason.Policy,
-				Finding: filter.Finding{Check: filter.Content, Category: filter.Unread, Evidence: "malformed: " + err.Error()}}}}
+			k.invalid(protocolError, err.Error())
+			return dst, true
+		}
+		if m.Control && len(m.Data) > 0 && !k.judge(ctx, m) {
 			k.drop()
 			return dst, true
 		}
@@ -111,6 +125,10 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 				return dst, true
 			}
 			continue
+		}
+		if socket && m.Text && !k.midway && m.Unread == content.AllRead && !utf8.Valid(m.Data) {
+			k.invalid(invalidData, "a text message is not valid UTF-8")
+			return dst, true
 		}
 		switch pass := m.Control || k.judge(ctx, m); {
 		case pass:
@@ -193,7 +211,11 @@ func (k *Talk) Close() { k.drop() }
 // pass.
 func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 	text, why := k.window.Add(m)
-	if !text && why == content.AllRead {
+	around, evidence := "", ""
+	if k.protocol == Socket {
+		around, evidence = k.inside.Look(m)
+	}
+	if !text && why == content.AllRead && around == "" {
 		return true
 	}
 	defer k.window.Trim()
@@ -216,17 +238,20 @@ func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 		t.Unread = strings.ReplaceAll(why.String(), " ", "-")
 		t.Findings = append(t.Findings, filter.Finding{Check: filter.Content, Category: filter.Unread, Evidence: why.String() + ": a message of a conversation"})
 	}
+	if around != "" {
+		t.Findings = append(t.Findings, filter.Finding{Check: conversation.Around, Category: around, Evidence: evidence})
+	}
 	j.text = k.window.AppendText(j.text[:0])
 	j.body.ResetText(j.text)
 	defer j.body.Release()
-	j.limit.prepare(ctx, k.i, k.base, nil)
-	j.body.Bound(j.limit.asked)
-	k.i.watch.begin(&j.limit, int64(len(m.Data)), turn)
+	j.limit.Prepare(ctx, k.i.watch, k.base, nil)
+	j.body.Bound(j.limit.Over)
+	k.i.watch.Begin(&j.limit, int64(len(m.Data)), turn)
 	defer func() {
-		if k.i.watch.finish(&j.limit) {
+		if k.i.watch.Finish(&j.limit) {
 			k.i.judges.Release(1)
 		}
-		j.limit.reset()
+		j.limit.Reset()
 	}()
 	if k.stage == filter.RequestBody {
 		t.Upload, t.BytesIn = &j.body, int64(len(m.Data))
@@ -241,7 +266,7 @@ func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 		k.noted = append([]filter.Reason(nil), t.Monitored...)
 	}
 	if v.Final() {
-		k.refusal = &refusal{*v, append([]filter.Finding(nil), t.Findings...)}
+		k.refusal = &refusal{verdict: *v, found: append([]filter.Finding(nil), t.Findings...)}
 		k.i.counters[messagesRefused].Add(1)
 	}
 	if (v.Final() || fresh) && k.record != nil {
@@ -254,6 +279,9 @@ func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 // reason returns a short reason why the conversation, or a message of it, was refused.
 func (k *Talk) reason() string {
 	why := "blocked by the policy of this network"
+	if k.refusal != nil && k.refusal.invalid > 0 {
+		return k.refusal.verdict.Reason.Finding.Evidence + " (" + k.base.ID + ")"
+	}
 	if k.refusal != nil && k.refusal.verdict.Reason.Finding.Category != "" {
 		why += ": " + k.refusal.verdict.Reason.Finding.Category
 	}
@@ -289,9 +317,25 @@ func (k *Talk) appendFrame(dst []byte, first byte, payload string) []byte {
 	return append(dst, payload...)
 }
 
-// policyViolation is the status with which a WebSocket is closed by a rule (RFC 6455 section
-// 7.4.1).
-const policyViolation = 1008
+// Status with which a WebSocket is closed (RFC 6455 section 7.4.1).
+const (
+	protocolError   = 1002
+	invalidData     = 1007
+	policyViolation = 1008 // by a rule
+	tooBig          = 1009
+)
+
+// status returns the one for the end of the conversation.
+func (r *refusal) status() uint16 {
+	switch {
+	case r == nil:
+	case r.invalid > 0:
+		return r.invalid
+	case r.verdict.Reason.Finding.Category == filter.UnreadLarge:
+		return tooBig
+	}
+	return policyViolation
+}
 
 // AppendEnd appends the end of this direction, with the reason, when a verdict on either direction
 // has ended the conversation: a Close frame, or an event. In the middle of a message it
@@ -306,7 +350,7 @@ func (k *Talk) AppendEnd(dst []byte, because *Talk) []byte {
 		return append(append(append(dst, "event: blocked\ndata: "...), why...), "\n\n"...)
 	case Socket:
 		why = why[:min(len(why), 123)]
-		return k.appendFrame(dst, 0x88, string(binary.BigEndian.AppendUint16(nil, policyViolation))+strings.ToValidUTF8(why, ""))
+		return k.appendFrame(dst, 0x88, string(binary.BigEndian.AppendUint16(nil, because.refusal.status()))+strings.ToValidUTF8(why, ""))
 	case GRPCWeb:
 		trailer := "grpc-status: 7\r\ngrpc-message: " + percent(why) + "\r\n"
 		dst = binary.BigEndian.AppendUint32(append(dst, 0x80), uint32(len(trailer)))
@@ -331,8 +375,8 @@ func percent(s string) string {
 }
 
 // framing returns the protocol and framer of a body that is a conversation; otherwise ok is
-// false.
-func framing(h *content.Head, fields message.Fields) (p Protocol, f conversation.Framer, ok bool) {
+// false. endless says that it is generated while it is sent.
+func framing(h *content.Head, fields message.Fields, endless bool) (p Protocol, f conversation.Framer, ok bool) {
 	switch typ := h.Type(); {
 	case typ == "text/event-stream":
 		return Events, &conversation.Events{}, true
@@ -342,6 +386,8 @@ func framing(h *content.Head, fields message.Fields) (p Protocol, f conversation
 		return GRPCWeb, &conversation.GRPC{Coding: string(fields.Get("Connect-Content-Encoding"))}, true
 	case strings.HasPrefix(typ, "application/grpc"):
 		return GRPC, &conversation.GRPC{Coding: string(fields.Get("Grpc-Encoding"))}, true
+	case h.Lines() && endless:
+		return Lines, &conversation.Lines{}, true
 	}
 	return 0, nil, false
 }
@@ -372,6 +418,16 @@ func extensions(x *Exchange, v []byte) []byte {
 	return x.scratch[start:]
 }
 
+// begin adds the names of subprotocols to the text, which are judged with the first message: programs
+// read them.
+func (k *Talk) begin(fields message.Fields) {
+	for i := range fields {
+		if message.EqualName(fields[i].Name, "sec-websocket-protocol") {
+			k.window.Add(conversation.Message{Text: true, Data: fields[i].Value})
+		}
+	}
+}
+
 // Sockets returns a Talk for each direction of the connection to which s switches; nil if it
 // is not a WebSocket, or no check inspects it.
 func (x *Exchange) Sockets(s *message.Response, record func(*filter.Transaction)) (up, down *Talk) {
@@ -400,5 +456,7 @@ func (x *Exchange) Sockets(s *message.Response, record func(*filter.Transaction)
 	// T does not change while the connection lasts, so it need not be copied.
 	up = newTalk(x, t, filter.RequestBody, Socket, &conversation.WebSocket{Deflate: deflate}, record)
 	down = newTalk(x, t, filter.ResponseBody, Socket, &conversation.WebSocket{Deflate: deflate, Takeover: takeover}, record)
+	up.begin(t.Request.Fields)
+	down.begin(s.Fields)
 	return up, down
 }

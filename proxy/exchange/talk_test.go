@@ -8,6 +8,7 @@ import (
 
 	"shuultuur/content/conversation"
 	"shuultuur/filter"
+	"shuultuur/lib/message"
 )
 
 // FuzzTalk passes bytes in pieces through each protocol: messages that are not
@@ -71,6 +72,59 @@ func TestAnIncompleteMessageIsJudged(t *testing.T) {
 	}
 }
 
+// TestABrokenWebSocketIsClosedWithItsReason: for what its peer does, not for the policy, and what came
+// before passes. What a message may have stays.
+func TestABrokenWebSocketIsClosedWithItsReason(t *testing.T) {
+	frame := func(first byte, payload string) string {
+		return string(append([]byte{first, byte(len(payload))}, payload...))
+	}
+	for _, tt := range []struct {
+		name, in, out string
+		status        uint16 // 0: it goes on
+		why           string
+	}{
+		{"good", frame(0x81, "hello"), frame(0x81, "hello"), 0, ""},
+		{"empty", frame(0x81, ""), frame(0x81, ""), 0, ""},
+		{"fragments with a ping between", frame(0x01, "he") + frame(0x89, "") + frame(0x80, "llo"), frame(0x01, "he") + frame(0x89, "") + frame(0x80, "llo"), 0, ""},
+		{"binary that is no text", frame(0x82, "\xff\xfe"), frame(0x82, "\xff\xfe"), 0, ""},
+		{"a character in two fragments", frame(0x01, "\xc3") + frame(0x80, "\xa9"), frame(0x01, "\xc3") + frame(0x80, "\xa9"), 0, ""},
+		{"a reserved bit", frame(0x81, "a") + frame(0xA1, "b"), frame(0x81, "a"), 1002, "reserved bit"},
+		{"compression that was not agreed on", frame(0xC1, "b"), "", 1002, "reserved bit"},
+		{"a reserved opcode", frame(0x83, "b"), "", 1002, "opcode"},
+		{"a reserved control opcode", frame(0x8B, "b"), "", 1002, "control frame"},
+		{"a fragmented ping", frame(0x09, "b"), "", 1002, "control frame"},
+		{"a long ping", "\x89\x7e\x00\x7e" + strings.Repeat("x", 126), "", 1002, "control frame"},
+		{"a continuation of nothing", frame(0x80, "b"), "", 1002, "fragments"},
+		{"a message within another", frame(0x01, "a") + frame(0x81, "b"), "", 1002, "fragments"},
+		{"an impossible length", "\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff", "", 1002, "length"},
+		{"text that is not UTF-8", frame(0x81, "a\xff"), "", 1007, "UTF-8"},
+		{"text that ends within a character", frame(0x01, "a") + frame(0x80, "\xc3"), "", 1007, "UTF-8"},
+		{"a surrogate", frame(0x81, "\xed\xa0\x80"), "", 1007, "UTF-8"},
+	} {
+		for _, step := range []int{1, 1 << 20} {
+			x, _ := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(*filter.Transaction, filter.Stage) filter.Verdict { return filter.Verdict{} }})
+			k := x.Talk(filter.ResponseBody, Socket, &conversation.WebSocket{}, nil)
+			var out []byte
+			over := false
+			for rest := tt.in; rest != "" && !over; {
+				n := min(len(rest), step)
+				out, over = k.Pass(t.Context(), out, []byte(rest[:n]))
+				rest = rest[n:]
+			}
+			if string(out) != tt.out || over != (tt.status > 0) {
+				t.Errorf("%s: forwarded %q, over %v; want %q", tt.name, out, over, tt.out)
+			}
+			if tt.status > 0 {
+				end := k.AppendEnd(nil, k)
+				if len(end) < 4 || end[0] != 0x88 || binary.BigEndian.Uint16(end[2:]) != tt.status || !strings.Contains(string(end[4:]), tt.why) || strings.Contains(string(end), "policy") {
+					t.Errorf("%s: ends with %q, want status %d and %q", tt.name, end, tt.status, tt.why)
+				}
+			}
+			k.Close()
+		}
+	}
+}
+
 // A message that is larger than the room for held bytes is judged in parts, and
 // one that cannot be read in parts is unread before any of it passes.
 func TestALargeMessageIsJudgedInParts(t *testing.T) {
@@ -111,5 +165,59 @@ func TestALargeMessageIsJudgedInParts(t *testing.T) {
 		if n := i.Held(); n != 0 {
 			t.Errorf("%s: %d bytes are still held after Close", name, n)
 		}
+	}
+}
+
+// TestWhatIsBesideMessagesIsJudged: the reason of a close, what a ping carries and the names of
+// subprotocols.
+func TestWhatIsBesideMessagesIsJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		names, in string
+		over      bool
+	}{
+		"close":                        {"", "\x88\x07\x03\xe8 bad ", true},
+		"ping":                         {"", "\x89\x05 bad ", true},
+		"ping in a message":            {"", "\x01\x02he\x89\x05 bad ", true},
+		"harmless":                     {"", "\x89\x05hello\x88\x02\x03\xe8", false},
+		"subprotocol":                  {"chat, a.bad.one", "\x81\x05hello", true},
+		"harmless subprotocol":         {"chat", "\x81\x05hello", false},
+		"subprotocol, without message": {"chat, a.bad.one", "", false},
+	} {
+		x, _ := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+			if text, _ := x.Upload.Text(); strings.Contains(string(text), " bad ") {
+				return filter.Verdict{Action: filter.Block}
+			}
+			return filter.Verdict{}
+		}})
+		k := x.Talk(filter.RequestBody, Socket, &conversation.WebSocket{}, nil)
+		k.begin(message.Fields{{Name: []byte("Sec-WebSocket-Protocol"), Value: []byte(c.names)}})
+		out, over := k.Pass(t.Context(), nil, []byte(c.in))
+		if over != c.over || !over && string(out) != c.in || over && strings.Contains(string(out), "bad") {
+			t.Errorf("%s: forwarded %q, over %v; want over %v", name, out, over, c.over)
+		}
+		k.Close()
+	}
+}
+
+// TestConnectionsInMessagesAreFindings: a rule may refuse them, before anything of them passes.
+func TestConnectionsInMessagesAreFindings(t *testing.T) {
+	for _, block := range []bool{true, false} {
+		var found []filter.Finding
+		x, _ := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+			if found = append(found, x.Findings...); block && len(x.Findings) > 0 {
+				return filter.Verdict{Action: filter.Block}
+			}
+			return filter.Verdict{}
+		}})
+		k := x.Talk(filter.RequestBody, Socket, &conversation.WebSocket{}, nil)
+		in := "\x82\x13\x01\x05\x00\x00\x00\x01\xbb\x01bad.example"
+		out, over := k.Pass(t.Context(), nil, []byte(in))
+		if over != block || !block && string(out) != in || block && len(out) > 0 {
+			t.Errorf("block %v: forwarded %q, over %v", block, out, over)
+		}
+		if len(found) != 1 || found[0].Check != "around" || found[0].Category != "wisp" || !strings.Contains(found[0].Evidence, "bad.example") {
+			t.Errorf("block %v: found %+v, want around/wisp", block, found)
+		}
+		k.Close()
 	}
 }

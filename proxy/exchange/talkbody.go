@@ -25,15 +25,15 @@ type talkBody struct {
 	err     error
 }
 
-// converse makes b the body of a conversation to judge, and reports whether it is one.
+// converse makes b the body of a conversation to judge, and reports whether it is one. A file that
+// only says so, of which the beginning is at hand, is judged as a file.
 func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head, fields message.Fields, src message.Body) *talkBody {
-	p, f, ok := framing(h, fields)
-	if !ok && s == filter.ResponseBody && h.Lines() && src.Remaining() < 0 { // it is generated while it is sent
-		p, f, ok = Lines, &conversation.Lines{}, true
-	}
-	if !ok {
+	endless := s == filter.ResponseBody && src.Remaining() < 0
+	p, f, ok := framing(h, fields, endless)
+	if !ok || !h.Coded() && !begins(src, f) {
 		return nil
 	}
+	p, f, _ = framing(h, fields, endless)
 	b := &talkBody{ctx: ctx, x: x, talk: x.Talk(s, p, f, x.Record)}
 	b.src, b.fill = src, b.next
 	if h.Coded() {
@@ -42,6 +42,20 @@ func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head
 	}
 	x.talks = append(x.talks, b)
 	return b
+}
+
+// begins reports whether the bytes of src at hand are the beginning of a conversation.
+func begins(src message.Body, f conversation.Framer) bool {
+	for _, p := range src.Ready(nil) {
+		for len(p) > 0 {
+			n, _, _, err := f.Next(p)
+			if err != nil {
+				return false
+			}
+			p = p[n:]
+		}
+	}
+	return true
 }
 
 // next reads until messages may be forwarded, or the body is over.

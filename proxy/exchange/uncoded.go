@@ -25,7 +25,7 @@ type uncodedBody struct {
 // uncode makes the page of b pass without its coding, if that can be decoded.
 func uncode(b *inspection, s *message.Response) {
 	h := b.content.Head()
-	if b.over || b.open || h.Deflated() || !h.DecodedByBrowsers() || b.content.Type() != "text/html" || b.x.part != "" {
+	if b.over || b.open || h.Deflated() || !h.DecodedByBrowsers() || b.content.Type() != "text/html" || b.x.part.combined {
 		return
 	}
 	u := &uncodedBody{x: b.x, in: b}
@@ -89,6 +89,7 @@ func (u *uncodedBody) next() error {
 		default:
 			u.decoder.Forget()
 			if u.err = u.in.next(); u.err == ErrCut {
+				u.in.noticed = true
 				u.ready.Set(notice(u.x))
 			}
 			u.append()

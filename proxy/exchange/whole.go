@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -66,10 +65,13 @@ func (x *Exchange) NeedsWhole(s *message.Response) (bool, error) {
 		if x.in.ranges == RefuseRange {
 			return false, errRange
 		}
-		if x.in.ranges == CombineRanges {
-			x.part = string(s.Get("Content-Range"))
+		x.in.counters[wholes].Add(1)
+		x.Note("all of the body was requested, because checks read it: the client asked for a range")
+		var ok bool
+		if x.part, ok = partOf(s); ok {
+			x.Note(fmt.Sprintf("range of %d bytes of %d", x.part.end-x.part.from, x.part.total))
 		}
-		x.Note("a range of a page: the whole page was requested")
+		x.part.combined = ok && x.in.ranges == CombineRanges
 	case 304:
 		if !mayBeText(&x.Q) || !x.Wants(filter.ResponseBody) || wasJudged(x, s) {
 			return false, nil
@@ -137,8 +139,8 @@ func page64(x *Exchange, validator []byte) uint64 {
 }
 
 // keepJudged records that a whole page was judged and passed.
-func keepJudged(x *Exchange) {
-	s := x.T.Response
+func (b *inspection) keepJudged() {
+	x, s := b.x, b.t.Response
 	if s == nil || s.Status != 200 || x.Q.Method != "GET" {
 		return
 	}
@@ -165,21 +167,4 @@ func wasJudged(x *Exchange, s *message.Response) bool {
 		return x.in.pages.at[h%uint64(len(x.in.pages.at))].Load() == h
 	}
 	return false
-}
-
-// cutOut makes s the part that the client requested, if the whole body was judged and is in
-// memory.
-func (b *inspection) cutOut(s *message.Response) {
-	var from, to int64
-	first, rest, _ := strings.Cut(strings.TrimPrefix(b.x.part, "bytes "), "-")
-	last, total, _ := strings.Cut(rest, "/")
-	from, err1 := strconv.ParseInt(first, 10, 63)
-	to, err2 := strconv.ParseInt(last, 10, 63)
-	if err1 != nil || err2 != nil || s.Status != 200 || !b.over || b.hold.Base > 0 || b.store.end > 0 || to < from || to >= b.hold.End || total != strconv.FormatInt(b.hold.End, 10) {
-		return
-	}
-	b.sent = from
-	b.clear(to + 1)
-	s.Status, s.Reason, s.Length = 206, []byte("Partial Content"), to+1-from
-	s.Add("Content-Range", b.x.part)
 }

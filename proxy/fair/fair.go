@@ -6,7 +6,8 @@
 // [Semaphore.Acquire] grants the units that are free at once, or queues the claim in its client's
 // line. [Semaphore.Release] returns units and serves the lines, one claim of each client in
 // rotation. The number of turns for requests follows the capacity of the processors (see
-// [NewTurns]).
+// [NewTurns]). Turns are also shared while they are held: a client with many of them leaves a
+// quarter to clients with few.
 package fair
 
 import (
@@ -28,7 +29,33 @@ type Semaphore struct {
 	waiting     int
 	ring        []*line // of clients, the next one first
 	lines       map[netip.Addr]*line
-	pace        *pace // changes total while claims wait; nil for never
+	pace        *pace                // changes total while claims wait; nil for never
+	held        map[netip.Addr]int64 // units that each client holds; nil: nobody counts them
+}
+
+// A client that holds more than one in few of all units takes none of the last quarter. So
+// each of many clients gets some, however long one holds the others.
+const (
+	few  = 32
+	kept = 4
+)
+
+// may reports whether a client may take n more units, if they are free. Units that may still be
+// added count as free. mu is held.
+func (s *Semaphore) may(who netip.Addr, n int64) bool {
+	if s.held == nil {
+		return true
+	}
+	most := s.pace.most
+	return s.held[who]+n <= max(1, most/few) || s.free-n+most-s.total >= most/kept
+}
+
+// take takes n units for a client; mu is held.
+func (s *Semaphore) take(who netip.Addr, n int64) {
+	s.free -= n
+	if s.held != nil {
+		s.held[who] += n
+	}
 }
 
 // A line has the waiting claims of one client.
@@ -42,6 +69,19 @@ type claim struct {
 	done chan struct{}
 }
 
+// Client returns what counts as one client: an IPv4 address, or the /64 of an IPv6 address, of which
+// a machine may use any. Link-local addresses are those of different machines.
+func Client(a netip.Addr) netip.Addr {
+	if a.Is4() || !a.IsValid() || a.IsLinkLocalUnicast() {
+		return a
+	}
+	if a = a.Unmap(); a.Is4() {
+		return a
+	}
+	p, _ := a.WithZone("").Prefix(64) // 64 fits
+	return p.Addr()
+}
+
 // Forever is the time limit for claims that a request cannot do without.
 const Forever = 365 * 24 * time.Hour
 
@@ -53,18 +93,20 @@ func New(n int64, queue int) *Semaphore {
 // Acquire takes n units for a client, and waits at most wait. It reports whether they were
 // granted, and whether the caller had to wait.
 func (s *Semaphore) Acquire(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
+	who = Client(who)
 	s.mu.Lock()
-	if s.waiting == 0 && s.free >= n {
-		s.free -= n
+	// Claims that wait for more than the share of their client keep nobody else waiting.
+	if s.free >= n && (s.waiting == 0 || s.held != nil && s.lines[who] == nil && s.blocked()) && s.may(who, n) {
+		s.take(who, n)
 		s.mu.Unlock()
 		return true, false
 	}
-	if wait <= 0 || s.most > 0 && s.waiting >= s.most {
+	l := s.lines[who]
+	if wait <= 0 || s.most > 0 && s.waiting >= s.most || s.held != nil && s.most > 0 && l != nil && len(l.claims) >= s.most-s.most/kept {
 		s.mu.Unlock()
 		return false, false
 	}
 	c := &claim{n, make(chan struct{})}
-	l := s.lines[who]
 	if l == nil {
 		l = &line{who: who}
 		s.lines[who] = l
@@ -131,14 +173,35 @@ func (s *Semaphore) Release(n int64) {
 	s.mu.Unlock()
 }
 
+// Return returns n units that a client holds. Semaphores of [NewTurns] need it in place of Release.
+func (s *Semaphore) Return(who netip.Addr, n int64) {
+	who = Client(who)
+	s.mu.Lock()
+	if s.held != nil {
+		if s.held[who] -= n; s.held[who] <= 0 {
+			delete(s.held, who)
+		}
+	}
+	s.free += n
+	s.serve()
+	s.mu.Unlock()
+}
+
+// serve grants waiting claims, one of each client in rotation. It passes over clients that hold
+// their share already.
 func (s *Semaphore) serve() {
-	for len(s.ring) > 0 {
+	for passed := 0; passed < len(s.ring); {
 		l := s.ring[0]
 		c := l.claims[0]
 		if s.free < c.n {
 			return
 		}
-		s.free -= c.n
+		if !s.may(l.who, c.n) {
+			s.ring = append(s.ring[1:], l)
+			passed++
+			continue
+		}
+		s.take(l.who, c.n)
 		close(c.done)
 		s.drop(l, 0)
 		if len(l.claims) == 0 {
@@ -146,8 +209,13 @@ func (s *Semaphore) serve() {
 			continue
 		}
 		s.ring = append(s.ring[1:], l)
+		passed = 0
 	}
 }
+
+// blocked reports whether all waiting claims wait because their clients hold their share; mu is
+// held. [Semaphore.serve] leaves no other claim waiting while units are free.
+func (s *Semaphore) blocked() bool { return s.free > 0 }
 
 // resize changes the number of units. Taken units stay taken.
 func (s *Semaphore) resize(n int64) {
@@ -196,6 +264,7 @@ const (
 func NewTurns(n int64, queue int) *Semaphore {
 	processors := int64(runtime.GOMAXPROCS(0))
 	s := New(min(n, leastTurns*processors), queue)
+	s.held = map[netip.Addr]int64{}
 	s.pace = &pace{least: s.total, most: n, enough: float64(mostReady * processors), ready: readyNow()}
 	return s
 }

@@ -92,12 +92,12 @@ func TestRequestsOfOneClientAreServedInOrderOfArrival(t *testing.T) {
 			all.Go(func() {
 				if ok, _ := s.Acquire(t.Context(), who, 1, time.Minute); ok {
 					got = append(got, fmt.Sprint(i))
-					s.Release(1)
+					s.Return(who, 1)
 				}
 			})
 			synctest.Wait()
 		}
-		s.Release(1)
+		s.Return(a, 1)
 		all.Wait()
 		if got, want := strings.Join(got, " "), "0 3 1 2"; got != want {
 			t.Errorf("served in the order %s, want %s", got, want)
@@ -132,7 +132,7 @@ func TestNoRequestOfABusyClientStarves(t *testing.T) {
 						longest.Store(waited)
 					}
 					time.Sleep(took)
-					s.Release(1)
+					s.Return(who, 1)
 				}
 			})
 		}
@@ -141,6 +141,49 @@ func TestNoRequestOfABusyClientStarves(t *testing.T) {
 			t.Errorf("%d requests refused, the longest wait was %v; want none and at most %v", refused.Load(), time.Duration(longest.Load()), most)
 		}
 	})
+}
+
+// TestWhatIsHeldIsShared: one address holds thousands of turns and gives none back. Everyone else gets
+// one at once, as many as there are shares, and it takes all again when nobody else asks.
+func TestWhatIsHeldIsShared(t *testing.T) {
+	for name, greedy := range map[string]func(i int) netip.Addr{
+		"one address": func(int) netip.Addr { return netip.MustParseAddr("10.0.0.1") },
+		"one network": func(i int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i+1)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const most = 256
+			s := NewTurns(most, 0)
+			s.pace.ready = func() float64 { return 0 }
+			ctx, stop := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			var held atomic.Int64
+			for i := range 2100 {
+				all.Go(func() {
+					if ok, _ := s.Acquire(ctx, greedy(i), 1, time.Hour); ok {
+						held.Add(1)
+						<-ctx.Done()
+						s.Return(greedy(i), 1)
+					}
+				})
+			}
+			time.Sleep(time.Second)
+			if n := held.Load(); n < most/2 || n > most*3/4 {
+				t.Errorf("%s: one client holds %d of %d turns, want up to three quarters", name, n, most)
+			}
+			for i := range most / 4 {
+				who := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})
+				if ok, waited := s.Acquire(ctx, who, 1, time.Second); !ok || waited {
+					t.Errorf("%s: client %d of %d got a turn: %v, and waited: %v", name, i+1, most/4, ok, waited)
+				}
+				defer s.Return(who, 1)
+			}
+			stop()
+			all.Wait()
+			if len(s.lines) != 0 || len(s.ring) != 0 || s.Waiting() != 0 || len(s.held) != most/4 {
+				t.Errorf("%s: at the end %d lines, %d in the ring, %d claims, %d holders", name, len(s.lines), len(s.ring), s.Waiting(), len(s.held))
+			}
+		})
+	}
 }
 
 func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
@@ -158,11 +201,12 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 		}
 		leave := make(chan struct{})
 		var all sync.WaitGroup
-		for range 1000 {
+		for i := range 1000 {
 			all.Go(func() {
-				if ok, _ := s.Acquire(t.Context(), netip.Addr{}, 1, time.Hour); ok {
+				who := netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 100)})
+				if ok, _ := s.Acquire(t.Context(), who, 1, time.Hour); ok {
 					<-leave // an origin that takes long
-					s.Release(1)
+					s.Return(who, 1)
 				}
 			})
 		}
@@ -198,3 +242,37 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 }
 
 // stuck starts a proxy with one turn, which a request has until free is closed.
+
+// RFC 6177: whoever has an IPv6 address has its /64.
+func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
+	for a, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2:3::4": "2001:db8:1:2::", "2001:db8:1:2:5:6:7:8%eth0": "2001:db8:1:2::",
+		"fd00::1:2": "fd00::", "fe80::1:2%eth0": "fe80::1:2%eth0", "fe80::1:2": "fe80::1:2",
+	} {
+		if got := Client(netip.MustParseAddr(a)); got != netip.MustParseAddr(want) {
+			t.Errorf("Client(%s) = %v, want %s", a, got, want)
+		}
+	}
+	if got := Client(netip.Addr{}); got.IsValid() {
+		t.Errorf("Client of no address is %v", got)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, 0)
+		s.Acquire(t.Context(), netip.MustParseAddr("192.0.2.9"), 1, 0)
+		var order []string
+		var wg sync.WaitGroup
+		for _, who := range []string{"2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1"} {
+			wg.Go(func() {
+				s.Acquire(t.Context(), netip.MustParseAddr(who), 1, time.Minute)
+				order = append(order, who)
+				s.Release(1)
+			})
+			synctest.Wait()
+		}
+		s.Release(1)
+		wg.Wait()
+		if len(order) != 4 || order[1] != "192.0.2.1" {
+			t.Errorf("turns went to %v, want the other client second", order)
+		}
+	})
+}

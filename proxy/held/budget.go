@@ -47,6 +47,7 @@ func New(n, one int64) *Budget {
 
 // Claim takes n bytes for a client, unless its share is used up. It does not wait.
 func (b *Budget) Claim(who netip.Addr, n int64) bool {
+	who = fair.Client(who)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of[who]+n > max(b.one, b.Size()-b.Used()) {
@@ -61,6 +62,7 @@ func (b *Budget) Claim(who netip.Addr, n int64) bool {
 
 // count records that a client holds n more bytes.
 func (b *Budget) count(who netip.Addr, n int64) {
+	who = fair.Client(who)
 	b.mu.Lock()
 	b.of[who] += n
 	b.mu.Unlock()
@@ -68,6 +70,7 @@ func (b *Budget) count(who netip.Addr, n int64) {
 
 // Give releases n bytes of a client.
 func (b *Budget) Give(who netip.Addr, n int64) {
+	who = fair.Client(who)
 	b.mu.Lock()
 	if b.of[who] -= n; b.of[who] == 0 {
 		delete(b.of, who)
@@ -140,3 +143,13 @@ func (w *Windows) Acquire(n int64) bool { return w.Memory.Claim(w.Client, n) }
 
 // Release gives n bytes back.
 func (w *Windows) Release(n int64) { w.Memory.Give(w.Client, n) }
+
+// Spare is the memory for the text of bodies, which can be judged without it, by what came last. It
+// leaves half of all to the bodies themselves.
+type Spare Windows
+
+// Acquire takes n bytes, or returns false.
+func (s *Spare) Acquire(n int64) bool { return s.Memory.Origins().Acquire(s.Client, n) }
+
+// Release gives n bytes back.
+func (s *Spare) Release(n int64) { s.Memory.Give(s.Client, n) }

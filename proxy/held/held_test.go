@@ -146,3 +146,19 @@ func TestAClientLeavesRoomForOthers(t *testing.T) {
 		t.Errorf("after free, %d clients still hold %d bytes", len(b.of), b.Used())
 	}
 }
+
+func TestAddressesOfOneNetworkHaveOneShare(t *testing.T) {
+	b := New(64<<20, 2<<20)
+	first, second := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+	for b.Claim(first, Large) {
+	}
+	if used := b.Used(); b.Claim(second, Large) || used > 33<<20 {
+		t.Errorf("after %d bytes of one address another one of its network gets more", used)
+	}
+	for b.Used() > 0 {
+		b.Give(second, Large)
+	}
+	if len(b.of) != 0 {
+		t.Errorf("after free, %d clients still hold bytes", len(b.of))
+	}
+}

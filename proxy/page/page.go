@@ -3,7 +3,7 @@
 //
 // [New] reads the templates; built-in ones replace missing ones. For a refused request, the
 // caller fills in a [Page], and [Set.Render] renders it in the form that the client can use
-// ([FormOf]): a document, text, JSON or a picture.
+// ([FormOf]): a document, a notice in a frame, text, JSON, or a stand-in for a picture or script.
 package page
 
 import (
@@ -29,7 +29,6 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
-	"shuultuur/lib/message"
 	"shuultuur/text"
 )
 
@@ -49,36 +48,6 @@ const (
 
 // kinds are the names of the kinds, for templates and in JSON.
 var kinds = [...]string{Block: "block", Warn: "warn", Error: "error", Quota: "quota", Wait: "wait"}
-
-// A Form is the format of a page.
-type Form uint8
-
-const (
-	Document Form = iota // HTML
-	Object               // JSON
-	Picture              // one transparent pixel
-	Plain                // text, for a terminal
-
-	forms = iota
-)
-
-// FormOf returns the form for a request: a program gets JSON, an <img> a picture. Commands
-// such as curl, which take anything and show it as it is, get text. Browsers ask for HTML; old
-// ones do not always, but their names begin with Mozilla.
-func FormOf(q *message.Request) Form {
-	accept := q.Get("Accept")
-	dest := q.Get("Sec-Fetch-Dest")
-	switch {
-	case string(dest) == "image", dest == nil && bytes.HasPrefix(accept, []byte("image/")):
-		return Picture
-	case string(dest) == "empty", bytes.EqualFold(q.Get("X-Requested-With"), []byte("XMLHttpRequest")),
-		bytes.Contains(accept, []byte("application/json")) && !bytes.Contains(accept, []byte("text/html")):
-		return Object
-	case len(accept) > 0 && !bytes.Contains(accept, []byte("text/html")) && !bytes.HasPrefix(q.Get("User-Agent"), []byte("Mozilla/")):
-		return Plain
-	}
-	return Document
-}
 
 // A Set is the pages of a gateway. It never changes.
 type Set struct {
@@ -112,6 +81,7 @@ type Page struct {
 	User     string
 	Contact  string
 	Continue string           // warn page: target of the button; wait page: URL of the file
+	Form     []Field          // warn page: what the button sends to Continue again; nil: it is a link
 	Received DownloadProgress // wait page
 	Vote     string           // block page: URL for a vote that this is a mistake; "" for none
 	Token    string           // to send with the vote
@@ -120,6 +90,9 @@ type Page struct {
 	Quotas   []filter.Balance
 	Texts    *text.Texts // in the client's language; nil is English
 }
+
+// A Field is a field of a form that a browser has sent.
+type Field struct{ Name, Value string }
 
 // DownloadProgress is the progress of a download.
 type DownloadProgress struct {
@@ -184,39 +157,26 @@ func (d *Page) Sentence(key string) template.HTML {
 	return template.HTML(template.HTMLEscapeString(before)) + host + template.HTML(template.HTMLEscapeString(after)) + "."
 }
 
+// graphic returns a value without characters that steer a terminal or end a line.
+func graphic(value string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return -1
+		}
+		return r
+	}, value)
+}
+
 // plain returns a page as lines of text. A value has no characters that steer a terminal.
 func (d *Page) plain(k Kind) []byte {
 	var b bytes.Buffer
 	line := func(before, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%s%s\n", before, strings.Map(func(r rune) rune {
-				if !unicode.IsGraphic(r) {
-					return -1
-				}
-				return r
-			}, value))
+			fmt.Fprintf(&b, "%s%s\n", before, graphic(value))
 		}
 	}
-	switch k {
-	case Block, Warn:
-		sentence := d.Say(kinds[k]+".text", "host", cmp.Or(d.Host, d.Say("page")))
-		if d.Why != "" {
-			sentence += d.Say("because", "why", d.Why)
-		}
-		line("", sentence+".")
-	case Error:
-		line("", d.Heading())
-		line("", d.Message(d.Reason))
-	case Quota:
-		line("", d.Say("quota.title"))
-		if d.Policy == "" {
-			line("", d.Say("quota.none"))
-		} else if len(d.Quotas) == 0 {
-			line("", d.Say("quota.nothing"))
-		}
-	}
-	if again := d.WhenToRetry(); again != "" {
-		line("", d.Say("try", "when", again))
+	for _, sentence := range d.sentences(k) {
+		line("", sentence)
 	}
 	for _, q := range d.Quotas {
 		line(q.Of+": ", q.Text)
@@ -313,7 +273,7 @@ func New(dir, contact string) (*Set, error) {
 		}
 		// A field that does not exist is only noticed when the template runs.
 		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
-			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Received: DownloadProgress{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Form: []Field{{}}, Received: DownloadProgress{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
 		var page bytes.Buffer
 		for _, d := range []Page{{}, sample} {
 			d.Texts = p.texts.For("")
@@ -342,15 +302,23 @@ func New(dir, contact string) (*Set, error) {
 
 // Policy returns the value of Content-Security-Policy for pages of a kind. They load nothing
 // and run only the scripts of their template, which may request the gateway's path on the same
-// host. They cannot be framed, because a click could then be captured.
-func (p *Set) Policy(k Kind) string { return p.policy[k] }
+// host. They cannot be framed, because a click could then be captured, except in the form Frame.
+func (p *Set) Policy(k Kind, f Form) string {
+	switch f {
+	case Document:
+		return p.policy[k]
+	case Frame:
+		return "default-src 'none'; base-uri 'none'; form-action 'none'; style-src" + hashesOf([]byte("<style>"+frameStyle+"</style>"), "style")
+	}
+	return ""
+}
 
 // securityPolicy returns a policy that allows a page its own style and script elements, and
 // pictures inside it.
 func securityPolicy(page []byte) string {
 	form := "'none'"
 	if bytes.Contains(page, []byte("<form")) {
-		form = "'self'" // votes go to the gateway's path on the same host
+		form = "'self'" // votes go to the gateway's path on the same host, and a form is sent again to where it went
 	}
 	policy := "default-src 'none'; img-src data:; base-uri 'none'; form-action " + form + "; frame-ancestors 'none'"
 	if hashes := hashesOf(page, "style"); hashes != "" {
@@ -423,31 +391,6 @@ func contentKinds(all []filter.Finding, decided *filter.Finding) string {
 		names = append(names, f.Category)
 	}
 	return strings.Join(names, ", ")
-}
-
-// pixel is a transparent GIF of 1×1.
-const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
-
-// Render renders a page. It sets the contact.
-func (p *Set) Render(k Kind, f Form, d *Page) (ctype string, body []byte) {
-	d.Contact = p.contact
-	if d.Texts == nil {
-		d.Texts = p.texts.For("")
-	}
-	switch f {
-	case Picture:
-		return "image/gif", []byte(pixel)
-	case Object:
-		return "application/json", d.json(k)
-	case Plain:
-		return "text/plain; charset=utf-8", d.plain(k)
-	}
-	var b bytes.Buffer
-	if err := p.tmpl[k].Execute(&b, d); err != nil {
-		// New ran it; but a template may fail for some data only.
-		return "text/plain; charset=utf-8", fmt.Appendf(nil, "%d %s\n%s\n", d.Status, d.Title, d.ID)
-	}
-	return "text/html; charset=utf-8", b.Bytes()
 }
 
 // Report returns the next progress report for a page of the kind Wait. The page ends with a

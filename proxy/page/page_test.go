@@ -66,6 +66,9 @@ func TestEveryStatusHasATitle(t *testing.T) {
 	}
 }
 
+// noIcon keeps browsers from asking the site for an icon.
+const noIcon = `<link rel="icon" href="data:,">`
+
 func TestBuiltInPagesLoadNothing(t *testing.T) {
 	p, err := New("", "")
 	if err != nil {
@@ -73,8 +76,11 @@ func TestBuiltInPagesLoadNothing(t *testing.T) {
 	}
 	for k := Block; k <= Quota; k++ {
 		_, b := p.Render(k, Document, &Page{Title: "x", ID: "i", URL: "http://x.test/"})
+		if !strings.Contains(string(b), noIcon) {
+			t.Errorf("page %d makes browsers ask for an icon", k)
+		}
 		for _, bad := range []string{"src=", "@import", "url(", "<script", "<link"} {
-			if strings.Contains(string(b), bad) {
+			if strings.Contains(strings.Replace(string(b), noIcon, "", 1), bad) {
 				t.Errorf("page %d contains %q", k, bad)
 			}
 		}
@@ -139,13 +145,13 @@ func TestPagesLoadAndRunNothing(t *testing.T) {
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
 	const strict = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	if got, want := own.Policy(Block), strict+"; style-src "+hash("b { color: red }")+" "+hash("i { color: blue }"); got != want {
+	if got, want := own.Policy(Block, Document), strict+"; style-src "+hash("b { color: red }")+" "+hash("i { color: blue }"); got != want {
 		t.Errorf("policy of the block page: got  %s\nwant %s", got, want)
 	}
-	if got := own.Policy(Warn); got != strict {
+	if got := own.Policy(Warn, Document); got != strict {
 		t.Errorf("policy of a page without styles: got %s, want the strict one", got)
 	}
-	if got, want := own.Policy(Quota), strict+"; connect-src 'self'; script-src "+hash("let x = 1"); got != want {
+	if got, want := own.Policy(Quota, Document), strict+"; connect-src 'self'; script-src "+hash("let x = 1"); got != want {
 		t.Errorf("policy of the quota page: got  %s\nwant %s", got, want)
 	}
 	for _, k := range []Kind{Block, Warn, Error, Quota} {
@@ -153,13 +159,13 @@ func TestPagesLoadAndRunNothing(t *testing.T) {
 		_, rest, _ := strings.Cut(string(body), "<style>")
 		style, _, ok := strings.Cut(rest, "</style>")
 		want := strict
-		if k == Block { // it has a form for votes
+		if k == Block || k == Warn { // it has a form for votes, or what was sent
 			want = strings.Replace(strict, "form-action 'none'", "form-action 'self'", 1)
 		}
-		if got := builtIn.Policy(k); strings.Contains(got, "script-src") != (k == Block) {
+		if got := builtIn.Policy(k, Document); strings.Contains(got, "script-src") != (k == Block || k == Warn) {
 			t.Errorf("built-in page %v: wrong script-src in %s", kinds[k], got)
 		}
-		if got := builtIn.Policy(k); !ok || !strings.HasPrefix(got, want) || !strings.Contains(got, hash(style)) {
+		if got := builtIn.Policy(k, Document); !ok || !strings.HasPrefix(got, want) || !strings.Contains(got, hash(style)) {
 			t.Errorf("built-in page %v: the policy %s does not allow its style", kinds[k], got)
 		}
 	}
@@ -199,7 +205,7 @@ func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
 	}
 }
 
-func TestTerminalsGetText(t *testing.T) {
+func TestTheFormSuitsTheRequest(t *testing.T) {
 	for _, c := range []struct {
 		head string
 		want Form
@@ -207,14 +213,38 @@ func TestTerminalsGetText(t *testing.T) {
 		{"Accept: */*\r\nUser-Agent: curl/8.5.0", Plain},
 		{"Accept: */*\r\nUser-Agent: Wget/1.21", Plain},
 		{"Accept: text/plain", Plain},
-		{"User-Agent: x", Document},
+		{"User-Agent: x", Plain},
+		{"", Document},
+		{"User-Agent: okhttp/4.12.0", Plain},
+		{"User-Agent: Dalvik/2.1.0 (Linux; U; Android 14)", Plain},
+		{"User-Agent: Go-http-client/1.1\r\nContent-Type: application/json; charset=utf-8", Object},
+		{"User-Agent: okhttp/4.12.0\r\nContent-Type: application/vnd.api+json", Object},
+		{"User-Agent: Mozilla/5.0 (Linux; wv)\r\nAccept: application/vnd.api+json", Object},
+		{"User-Agent: Mozilla/5.0 (Linux; wv)\r\nAccept: */*\r\nContent-Type: application/json", Object},
+		{"User-Agent: x\r\nAccept: application/problem+json;q=0.9, text/plain", Object},
+		{"User-Agent: x\r\nAccept: application/jsonp", Plain},
+		{"User-Agent: Mozilla/5.0", Document},
+		{"User-Agent: Mozilla/5.0\r\nAccept: text/html, application/json", Document},
+		{"User-Agent: grpc-go/1.60\r\nContent-Type: application/grpc", Call},
+		{"User-Agent: Mozilla/5.0\r\nSec-Fetch-Dest: empty\r\nContent-Type: application/grpc-web+proto", Call},
+		{"User-Agent: x\r\nContent-Type: application/grpcx", Plain},
+		{"Sec-Fetch-Dest: document\r\nAccept: text/html", Document},
+		{"Sec-Fetch-Dest: iframe\r\nAccept: text/html", Frame},
+		{"Sec-Fetch-Dest: object\r\nAccept: */*", Frame},
+		{"Sec-Fetch-Dest: script\r\nAccept: */*", Script},
+		{"Sec-Fetch-Dest: style\r\nAccept: text/css,*/*;q=0.1", Sheet},
+		{"Accept: text/css,*/*;q=0.1\r\nUser-Agent: Mozilla/5.0", Sheet},
+		{"Sec-Fetch-Dest: video\r\nAccept: */*", Nothing},
+		{"Sec-Fetch-Dest: font\r\nAccept: */*", Nothing},
+		{"Sec-Fetch-Dest: empty\r\nAccept: */*", Object},
+		{"Sec-Fetch-Dest: image\r\nAccept: */*", Picture},
 		{"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nUser-Agent: Lynx/2.9", Document},
 		{"Accept: */*\r\nUser-Agent: Mozilla/4.0 (compatible; MSIE 8.0; Windows NT 6.1)", Document},
 		{"Accept: application/json, */*\r\nUser-Agent: HTTPie/3.2", Object},
 		{"Accept: image/png,*/*", Picture},
 	} {
 		var q message.Request
-		in := message.NewReader(strings.NewReader("GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n"+c.head+"\r\n\r\n"), 0, 4096)
+		in := message.NewReader(strings.NewReader("GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n"+strings.TrimPrefix(c.head+"\r\n", "\r\n")+"\r\n"), 0, 4096)
 		if err := in.ReadRequest(&q); err != nil {
 			t.Fatal(err)
 		}
@@ -242,5 +272,73 @@ func TestTerminalsGetText(t *testing.T) {
 		if ctype, body := pages.Render(c.kind, Plain, &c.page); ctype != "text/plain; charset=utf-8" || string(body) != c.want {
 			t.Errorf("%s\n%s\nwant:\n%s", ctype, body, c.want)
 		}
+	}
+}
+
+func TestTheWaitPagePaintsAtOnce(t *testing.T) {
+	p, err := New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lang := range []string{"", "ru", "mn"} {
+		_, b := p.Render(Wait, Document, &Page{Texts: p.Texts(lang)})
+		_, body, _ := strings.Cut(string(b), "<body>")
+		body, _, _ = strings.Cut(body, "</main>")
+		ink, tag := 0, false
+		for _, r := range body {
+			switch {
+			case r == '<' || r == '>':
+				tag = r == '<'
+			case !tag && r > ' ':
+				ink++
+			}
+		}
+		if ink < 200 { // of WebKit
+			t.Errorf("language %q: %d characters, want 200 at least", lang, ink)
+		}
+	}
+}
+
+// TestPartsOfAPageGetANotice: it says why, can be framed, and holds nothing that could be clicked or
+// that breaks what it stands in for.
+func TestPartsOfAPageGetANotice(t *testing.T) {
+	p, err := New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []Kind{Block, Warn, Error, Quota} {
+		for form, typ := range map[Form]string{Frame: "text/html; charset=utf-8", Script: "text/javascript; charset=utf-8", Sheet: "text/css; charset=utf-8", Nothing: "", Call: ""} {
+			d := Page{Status: 403, Host: "a.test", Why: "it is */ <b>\u2028x", Continue: "http://a.test/?x", Vote: "/v", Token: "x", ID: "r1", Texts: p.Texts("de")}
+			got, body := p.Render(k, form, &d)
+			if got != typ {
+				t.Errorf("page %s, form %d: type %q, want %q", kinds[k], form, got, typ)
+			}
+			for _, bad := range []string{"<a", "<form", "<script", "<b>", "\u2028", "http:"} {
+				if form == Frame && strings.Contains(string(body), bad) || form == Script && bad == "\u2028" && strings.Contains(string(body), bad) {
+					t.Errorf("page %s, form %d contains %q: %s", kinds[k], form, bad, body)
+				}
+			}
+			switch form {
+			case Frame:
+				if !strings.Contains(string(body), "<p>Nummer: r1</p>") || len(body) > 1000 {
+					t.Errorf("page %s in a frame: %s", kinds[k], body)
+				}
+			case Script:
+				for line := range strings.Lines(string(body)) {
+					if !strings.HasPrefix(line, "// ") {
+						t.Errorf("page %s as a script has the line %q", kinds[k], line)
+					}
+				}
+			case Sheet:
+				for line := range strings.Lines(string(body)) {
+					if !strings.HasPrefix(line, "/* ") || strings.Count(line, "*/") != 1 {
+						t.Errorf("page %s as a style sheet has the line %q", kinds[k], line)
+					}
+				}
+			}
+		}
+	}
+	if got := p.Policy(Block, Frame); strings.Contains(got, "frame-ancestors") || !strings.Contains(got, "style-src 'sha256-") {
+		t.Errorf("policy in a frame: %s", got)
 	}
 }

@@ -1,6 +1,10 @@
 package page
 
-import "strings"
+import (
+	"strings"
+
+	"shuultuur/lib/message"
+)
 
 // A Resource is a harmless replacement for something that an ad blocker's rule blocks with
 // $redirect, so that pages waiting for a script or picture continue.
@@ -8,8 +12,8 @@ type Resource struct{ Type, Body string }
 
 // StandIn returns the replacement for a name used by uBlock Origin, AdGuard or Adblock Plus.
 // Names of replacements for particular scripts are unknown here: the client then gets the
-// block page.
-func StandIn(name string) (Resource, bool) {
+// block page. One without content has the type that the request's use needs.
+func StandIn(name string, q *message.Request) (Resource, bool) {
 	name = strings.TrimPrefix(name, "abp-resource:")
 	name, _, _ = strings.Cut(name, ":") // a priority, which selects among several
 	switch name {
@@ -20,7 +24,7 @@ func StandIn(name string) (Resource, bool) {
 	case "noopframe", "noop.html", "noophtml", "blank-html":
 		return Resource{"text/html; charset=utf-8", "<!DOCTYPE html><title></title>\n"}, true
 	case "nooptext", "noop.txt", "blank-text", "empty", "none":
-		return Resource{"text/plain; charset=utf-8", ""}, true
+		return blankFor(q), true
 	case "noopjson", "noop.json":
 		return Resource{"application/json", "{}\n"}, true
 	case "noop-vast2", "noopvast-2.0", "noop-vmap1", "noopvmap-1.0", "noopvast-3.0", "noop-vast3", "noop-vast4", "noopvast-4.0":
@@ -30,6 +34,21 @@ func StandIn(name string) (Resource, bool) {
 		return Resource{"image/gif", pixel}, true
 	}
 	return Resource{}, false
+}
+
+// blankFor returns a replacement without content.
+func blankFor(q *message.Request) Resource {
+	switch FormOf(q) {
+	case Document, Frame:
+		return Resource{"text/html; charset=utf-8", ""}
+	case Picture:
+		return Resource{"image/gif", pixel}
+	case Script:
+		return Resource{"text/javascript; charset=utf-8", ""}
+	case Sheet:
+		return Resource{"text/css; charset=utf-8", ""}
+	}
+	return Resource{"text/plain; charset=utf-8", ""}
 }
 
 // emptyVAST returns an empty response of a video ad server.

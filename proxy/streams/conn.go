@@ -29,6 +29,7 @@ const (
 	connWindow   = 1 << 20   // the same for all streams of a connection
 	maxFrame     = 16 << 10
 	maxWindow    = 1<<31 - 1
+	largeHeads   = 4 // how many times as large as it may be a head is read, to be answered with 431
 	maxWaiting   = 4 // goroutines of a connection without a stream
 	// maxResets is how many more streams a client may reset than finish before it is
 	// considered an attacker (CVE-2023-44487).
@@ -101,7 +102,7 @@ func New(c, socket net.Conn, r *message.Reader, cfg Config) *Conn {
 	m.fr = http2.NewFramer(nil, r)
 	m.fr.SetReuseFrames()
 	m.fr.SetMaxReadFrameSize(maxFrame)
-	m.fr.MaxHeaderListSize = uint32(cfg.Head)
+	m.fr.MaxHeaderListSize = uint32(largeHeads * cfg.Head)
 	m.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	m.timer = time.AfterFunc(m.idleTime(), m.leave)
 	return m
@@ -118,6 +119,17 @@ func (m *Conn) Run() {
 
 // Leave makes the client open no more streams. It does not wait.
 func (m *Conn) Leave() { m.timer.Reset(0) }
+
+// Each calls f with the server of each stream. f must not wait.
+func (m *Conn) Each(f func(Server)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, st := range m.open {
+		if st.by != nil {
+			f(st.by)
+		}
+	}
+}
 
 // idleTime is how long the connection may be without streams.
 func (m *Conn) idleTime() time.Duration {
@@ -270,7 +282,7 @@ func (m *Conn) headers(f *http2.MetaHeadersFrame) error {
 	}
 	st = &Stream{m: m, id: id, send: initial, recv: streamWindow}
 	st.changed.L = &m.mu
-	if f.Truncated {
+	if f.Truncated || listSize(f) > m.Head {
 		m.Malformed.Add(1)
 		return m.write(func(b []byte) []byte {
 			m.status("431")
@@ -313,6 +325,14 @@ func (m *Conn) work(st *Stream) {
 			return
 		}
 	}
+}
+
+// listSize returns the size of a header list (RFC 9113 section 6.5.2).
+func listSize(f *http2.MetaHeadersFrame) (n int) {
+	for _, h := range f.Fields {
+		n += int(h.Size())
+	}
+	return n
 }
 
 // release releases a stream that was served.

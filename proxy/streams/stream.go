@@ -596,6 +596,9 @@ func (st *Stream) room(n int) (int, error) {
 		if k > 0 || n == 0 {
 			st.send -= k
 			m.send -= k
+			if m.Silence > 0 && k > 0 && !st.wdead.IsZero() { // a client that reads slowly is not silent
+				st.wdead = time.Now().Add(m.Silence)
+			}
 			return int(k), nil
 		}
 		if isPast(st.wdead) {
@@ -624,6 +627,18 @@ func (st *Stream) CloseWrite() error {
 		return nil
 	}
 	err := st.writeData(nil, true)
+	st.m.writing.Lock()
+	defer st.m.writing.Unlock()
+	return errors.Join(err, st.m.flush())
+}
+
+// EndEarly ends a response in order before the end that its server has announced.
+func (st *Stream) EndEarly() error {
+	if st.sent || st.state == answerHead || st.state == answerRaw {
+		return errors.ErrUnsupported
+	}
+	err := st.writeData(nil, true)
+	st.state = answerOver
 	st.m.writing.Lock()
 	defer st.m.writing.Unlock()
 	return errors.Join(err, st.m.flush())

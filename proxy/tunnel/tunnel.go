@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/lib/message"
 	"shuultuur/lib/platform"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/held"
@@ -309,7 +310,7 @@ func (d *Direction) move() (n int64, err error) {
 // write forwards b, or if it is judged, the part that may pass.
 func (d *Direction) write(b []byte) (int, error) {
 	if d.Talk == nil {
-		return writeAll(d.dst, b)
+		return writeAll(d.dst, b, d.t.cfg.Silence)
 	}
 	defer d.sayWhy()
 	d.mu.Lock()
@@ -321,7 +322,7 @@ func (d *Direction) write(b []byte) (int, error) {
 	defer d.t.cfg.Memory.Free(block)
 	out, over := d.Talk.Pass(d.t.ctx, block, b)
 	if len(out) > 0 {
-		if _, err := writeAll(d.dst, out); err != nil {
+		if _, err := writeAll(d.dst, out, d.t.cfg.Silence); err != nil {
 			return 0, err
 		}
 	}
@@ -355,8 +356,8 @@ func (d *Direction) sayWhy() {
 
 // writeAll writes b. A passed deadline means that bytes were lost, which ends the tunnel,
 // unlike a silent reader.
-func writeAll(c net.Conn, b []byte) (int, error) {
-	n, err := c.Write(b)
+func writeAll(c net.Conn, b []byte, silence time.Duration) (int, error) {
+	n, err := message.WriteOn(c, b, func() { c.SetWriteDeadline(deadlineIn(silence)) })
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = ErrSilent
 	}
@@ -364,7 +365,7 @@ func writeAll(c net.Conn, b []byte) (int, error) {
 }
 
 const (
-	burst = 16 << 20    // bytes spliced between two checks of the time
+	burst = 16 << 20    // bytes spliced at once
 	pause = time.Second // of the sender, after which splicing ends
 )
 
@@ -412,23 +413,19 @@ func (d *Direction) moveTCP(dst, src *net.TCPConn) (n int64, err error) {
 
 // splice has the kernel copy until the sender pauses (os.ErrDeadlineExceeded) or ends (nil).
 func (d *Direction) splice(dst, src *net.TCPConn) (n int64, err error) {
-	var limit io.LimitedReader
+	reading := func() { src.SetReadDeadline(time.Now().Add(pause)) }
+	writing := func() { dst.SetWriteDeadline(deadlineIn(d.t.cfg.Silence)) }
 	for {
-		now := time.Now()
-		src.SetReadDeadline(now.Add(pause))
-		dst.SetWriteDeadline(deadlineIn(d.t.cfg.Silence))
-		limit = io.LimitedReader{R: src, N: burst}
-		m, err := dst.ReadFrom(&limit)
-		n += m
+		taken, moved, err := message.Splice(dst, src, burst, reading, writing)
+		n += moved
 		switch {
-		case err == nil && limit.N > 0:
-			return n, nil
-		case err == nil:
-			continue
-		case errors.Is(err, os.ErrDeadlineExceeded) && d.t.cfg.Silence > 0 && time.Since(now) >= d.t.cfg.Silence:
+		case err == errors.ErrUnsupported:
+			return n, os.ErrDeadlineExceeded // it goes on in blocks
+		case taken > moved && errors.Is(err, os.ErrDeadlineExceeded):
 			return n, ErrSilent // the receiver failed: bytes are lost
+		case err != nil || taken < burst:
+			return n, err
 		}
-		return n, err
 	}
 }
 

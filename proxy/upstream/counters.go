@@ -21,7 +21,7 @@ const (
 var descs = [...]*metric.Desc{
 	reused:     metric.NewDesc("shuultuur_upstream_reused_total", "Requests sent over a reused connection."),
 	dialed:     metric.NewDesc("shuultuur_upstream_connections_total", "Upstream connections made."),
-	retried:    metric.NewDesc("shuultuur_upstream_retried_total", "Requests repeated because a reused connection was dead."),
+	retried:    metric.NewDesc("shuultuur_upstream_retried_total", "Requests repeated because their connection was dead, or the origin had not processed them."),
 	dialFailed: metric.NewDesc("shuultuur_upstream_dial_failed_total", "Failed upstream connections."),
 	private:    metric.NewDesc("shuultuur_private_refused_total", "Requests refused because their address may not be reached."),
 	certFaults: metric.NewDesc("shuultuur_tls_origin_faults_total", "TLS connections to origins whose certificate has a fault."),

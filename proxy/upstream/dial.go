@@ -14,7 +14,10 @@ import (
 	"shuultuur/lib/message"
 )
 
-const protocolH2 = "h2"
+const (
+	protocolH2 = "h2"
+	keyH2      = "|h2" // the end of a key whose connections may have it
+)
 
 // A destination is where a request goes. Caller.key has the properties that a connection must
 // have to carry it.
@@ -53,6 +56,8 @@ func (l *link) server() net.Addr {
 func (l *link) putBack(t *Transport, c *Caller) {
 	if l.conn != nil {
 		t.keep(c, l.conn)
+	} else {
+		l.two.taken.Add(-1)
 	}
 }
 
@@ -65,9 +70,8 @@ func (t *Transport) keep(c *Caller, u *conn) {
 	}
 }
 
-// destination determines where q goes. signs says that q signs in its connection, which HTTP/2
-// has no notion of.
-func (t *Transport) destination(c *Caller, q *message.Request, signs bool) (d destination, err error) {
+// destination determines where q goes. one says that it goes over HTTP/1.1.
+func (t *Transport) destination(c *Caller, q *message.Request, one bool) (d destination, err error) {
 	d.port, _ = portOf(q)
 	b := c.key[:0]
 	if q.Dial != "" {
@@ -87,15 +91,15 @@ func (t *Transport) destination(c *Caller, q *message.Request, signs bool) (d de
 		if d.tls == nil {
 			d.tls = browserTLS(q)
 		}
-		if signs && d.tls.HTTP2 {
-			one := *d.tls
-			one.HTTP2 = false
-			d.tls = &one
-		}
 		b = append(append(append(b, '|'), d.tls.ServerName...), '|')
 		b = append(b, d.tls.Name...)
+		if d.tls.HTTP2 && (one || t.two.refuses(b)) {
+			http1 := *d.tls
+			http1.HTTP2 = false
+			d.tls = &http1
+		}
 		if d.tls.HTTP2 {
-			b = append(b, "|h2"...)
+			b = append(b, keyH2...)
 		}
 	case d.toParent: // one connection carries requests to any host
 		b = append(b[:0], t.parent.addr...)
@@ -171,7 +175,7 @@ func (t *Transport) connect(ctx context.Context, c *Caller, r *reply, signIn *cr
 	l, err := t.open(ctx, c, r)
 	if err != nil && d.tls != nil && !d.tls.HTTP2 && wantsOther(err) { // it only supports HTTP/2, and we can translate
 		d.tls.HTTP2 = true
-		c.key = append(c.key, "|h2"...)
+		c.key = append(c.key, keyH2...)
 		o := (*origin2)(nil)
 		if !r.signs {
 			o = t.two.get(string(c.key))
@@ -275,9 +279,9 @@ func (t *Transport) dial(ctx context.Context, addr string, d *destination, passe
 	return u, nil
 }
 
-// dialTCP connects with a deadline, trying both address families as in RFC 8305.
+// dialTCP connects to host:port.
 func (t *Transport) dialTCP(ctx context.Context, d *net.Dialer, addr string) (*conn, error) {
-	c, err := d.DialContext(ctx, "tcp", addr)
+	c, err := t.reach(ctx, d, addr)
 	if err == nil && d == &t.dialer {
 		if err = t.guard.ownPort(c); err != nil {
 			c.Close()
@@ -293,7 +297,11 @@ func (t *Transport) dialTCP(ctx context.Context, d *net.Dialer, addr string) (*c
 	}
 	t.counters.add(dialed)
 	t.ports.add(c)
-	return newConn(c.(*net.TCPConn), t.head, t.relaxed)
+	u, err := newConn(t, c.(*net.TCPConn))
+	if err == nil {
+		u.limit(t.dialTime)
+	}
+	return u, err
 }
 
 // throughParent requests a tunnel to a host and port from the parent proxy.
@@ -312,8 +320,10 @@ func (t *Transport) throughParent(u *conn, to string, passed []byte) error {
 		return err
 	}
 	var s message.Response
-	if err := u.r.ReadResponse(&s, "CONNECT"); err != nil {
-		return err
+	for n := 0; n == 0 || s.Status < 200 && n < mostInterim; n++ {
+		if err := u.r.ReadResponse(&s, "CONNECT"); err != nil {
+			return err
+		}
 	}
 	if s.Status/100 != 2 {
 		return fmt.Errorf("the parent proxy answered CONNECT with %d", s.Status)
@@ -350,6 +360,7 @@ func (t *Transport) Tunnel(ctx context.Context, host string, port uint16) (c net
 	if err := caller.hold(u.c); err != nil {
 		return nil, nil, err
 	}
+	u.unlimited()
 	u.c.SetDeadline(time.Time{})
 	return u.c, u.r.Buffered(), nil
 }

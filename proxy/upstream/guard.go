@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
+
+	"shuultuur/lib/dns"
 )
 
 // A RefusedError says that requests must not reach an address. Why is for the client.
@@ -17,7 +19,10 @@ func (e *RefusedError) Error() string { return e.Why }
 type guard struct {
 	private []netip.Prefix
 	own     []netip.AddrPort
+	nat64   netip.Prefix // of a translator, besides the well-known one
 }
+
+func (c *Config) guard() guard { return guard{private: c.Private, own: c.Own, nat64: c.NAT64} }
 
 var (
 	shared    = netip.MustParsePrefix("100.64.0.0/10")  // RFC 6598
@@ -65,6 +70,9 @@ func public(a netip.Addr) bool {
 // allowed returns an error for the client if requests must not reach to.
 func (g *guard) allowed(to netip.AddrPort) error {
 	a := to.Addr().Unmap().WithZone("")
+	if v4 := dns.TranslatedIPv4(g.nat64, a); v4 != a {
+		return g.allowed(netip.AddrPortFrom(v4, to.Port()))
+	}
 	for _, own := range g.own {
 		if own.Port() != to.Port() {
 			continue
@@ -101,14 +109,15 @@ func (g *guard) control(_, address string, _ syscall.RawConn) error {
 // DialPublic connects to an address named by others, such as the issuer's in a certificate. It
 // refuses addresses that requests must not reach.
 func (c *Config) DialPublic(ctx context.Context, network, addr string) (net.Conn, error) {
-	g := guard{private: c.Private, own: c.Own}
+	g := c.guard()
 	d := net.Dialer{Timeout: c.Dial.Or(defaultDial), Control: g.control}
 	return d.DialContext(ctx, network, addr)
 }
 
 // Reachable returns an error for the client if no connections to an address are made.
 func (c *Config) Reachable(to netip.AddrPort) error {
-	return (&guard{private: c.Private, own: c.Own}).allowed(to)
+	g := c.guard()
+	return g.allowed(to)
 }
 
 // ownPort returns an error if a new connection ends at one of the gateway's own ports on

@@ -29,3 +29,28 @@ func TestAddressesThatMayBeReached(t *testing.T) {
 		}
 	}
 }
+
+// RFC 6052, 2.2: an address below the prefix of a translator is the IPv4 address in it.
+func TestAddressesOfATranslatorAreJudgedAsTheIPv4Behind(t *testing.T) {
+	for prefix, addrs := range map[string]map[string]bool{
+		"2001:db8:64::/96": {
+			"[2001:db8:64::10.77.0.8]:80": false, "[2001:db8:64::127.0.0.1]:80": false, "[2001:db8:64::169.254.169.254]:80": false, "[2001:db8:64::8.8.8.8]:80": true,
+			"[2001:db8:64::10.1.2.3]:80": true, "[2001:db8:64::10.1.0.1]:8080": false, "[2001:db8:64::0.0.0.0]:80": false, "[2001:db8:65::10.77.0.8]:80": true,
+		},
+		"2001:db8:64::/64":      {"[2001:db8:64:0:a:4d00:800:0]:80": false, "[2001:db8:64:0:8:808:800:0]:80": true},
+		"2001:db8::/32":         {"[2001:db8:a4d:8::]:80": false, "[2001:db8:808:808::]:80": true},
+		"fd64::/96":             {"[fd64::10.77.0.8]:80": false, "[fd64::8.8.8.8]:80": true},
+		"64:ff9b:1:fffe::/96":   {"[64:ff9b:1:fffe::10.77.0.8]:80": false, "[64:ff9b:1:fffe::8.8.8.8]:80": true},
+		"2001:db8:64:0:1::/120": {"[2001:db8:64:0:1::8]:80": true}, // not one that the name server accepts
+	} {
+		cfg := Config{
+			Private: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, Own: []netip.AddrPort{netip.MustParseAddrPort("10.1.0.1:8080")},
+			NAT64: netip.MustParsePrefix(prefix),
+		}
+		for addr, ok := range addrs {
+			if err := cfg.Reachable(netip.MustParseAddrPort(addr)); (err == nil) != ok {
+				t.Errorf("%s behind %s: got %v, want allowed %v", addr, prefix, err, ok)
+			}
+		}
+	}
+}

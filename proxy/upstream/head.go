@@ -30,7 +30,7 @@ func (t *Transport) appendHead(b []byte, q *message.Request, toParent bool, pass
 	}
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = appendHost(b, q.Host)
-	if port != usual {
+	if port != usual || q.PortNamed && q.Scheme == "https" {
 		b = appendPort(b, port)
 	}
 	b = append(b, "\r\n"...)
@@ -61,7 +61,7 @@ func (t *Transport) appendHead(b []byte, q *message.Request, toParent bool, pass
 	switch {
 	case q.Length == message.Chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-	case q.Length > 0 || counted:
+	case q.Length > 0 || counted || q.Method == "POST" || q.Method == "PUT" || q.Method == "PATCH": // RFC 9110 section 8.6
 		b = append(b, "Content-Length: "...)
 		b = append(strconv.AppendInt(b, q.Length, 10), "\r\n"...)
 	}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,4 +72,21 @@ func FuzzForwardedHead(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAPortThatTheClientNamesStaysInsideTLS(t *testing.T) {
+	for _, tt := range []struct {
+		scheme string
+		port   uint16
+		named  bool
+		want   string
+	}{
+		{"https", 443, true, "Host: a.test:443\r\n"}, {"https", 443, false, "Host: a.test\r\n"},
+		{"https", 8443, false, "Host: a.test:8443\r\n"}, {"http", 80, true, "Host: a.test\r\n"},
+	} {
+		q := &message.Request{Method: "GET", Scheme: tt.scheme, Host: []byte("a.test"), Port: tt.port, PortNamed: tt.named, Path: []byte("/")}
+		if got := string(new(Transport).appendHead(nil, q, false, nil)); !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: got %q", tt, got)
+		}
+	}
 }

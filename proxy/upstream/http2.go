@@ -28,6 +28,7 @@ import (
 // An origin2 is an HTTP/2 connection to an origin.
 type origin2 struct {
 	cc       *http2.ClientConn
+	taken    atomic.Int64 // streams that are used, or about to be
 	pacer    *pacer
 	asked    bool        // the origin requested a client certificate
 	answered atomic.Bool // it has answered a request
@@ -41,6 +42,38 @@ type origins2 struct {
 	transport *http2.Transport
 	mu        sync.Mutex
 	byKey     map[string][]*origin2
+	refusing  map[string]time.Time // origins that want HTTP/1.1, by the key without the protocol
+}
+
+const (
+	// refuseTime is how long an origin is spoken to in HTTP/1.1 that has required it: each request
+	// for what requires it would go there twice, and a long one could not be repeated.
+	refuseTime  = 10 * time.Minute
+	maxRefusing = 1024
+)
+
+// refuse records that an origin wants HTTP/1.1.
+func (s *origins2) refuse(key string) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusing == nil {
+		s.refusing = map[string]time.Time{}
+	}
+	for k, t := range s.refusing {
+		if now.Sub(t) > refuseTime || len(s.refusing) >= maxRefusing {
+			delete(s.refusing, k)
+		}
+	}
+	s.refusing[strings.TrimSuffix(key, keyH2)] = now
+}
+
+// refuses reports whether an origin wants HTTP/1.1.
+func (s *origins2) refuses(key []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.refusing[string(key)]
+	return ok && time.Since(at) < refuseTime
 }
 
 func (s *origins2) init(head int, idle, answer, dial time.Duration) {
@@ -51,7 +84,8 @@ func (s *origins2) init(head int, idle, answer, dial time.Duration) {
 	}
 }
 
-// get returns a connection with room for one more stream, or nil.
+// get returns a connection with room for one more stream, or nil. The stream is taken: x/net would
+// let it wait for another one to end, whatever its client does.
 func (s *origins2) get(key string) *origin2 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,9 +96,10 @@ func (s *origins2) get(key string) *origin2 {
 			list = append(list[:i], list[i+1:]...)
 			continue
 		}
-		if list[i].cc.CanTakeNewRequest() {
+		if o := list[i]; o.cc.CanTakeNewRequest() && o.taken.Load() < int64(st.MaxConcurrentStreams) {
 			s.byKey[key] = list
-			return list[i]
+			o.taken.Add(1)
+			return o
 		}
 		i++
 	}
@@ -76,12 +111,14 @@ func (s *origins2) get(key string) *origin2 {
 }
 
 func (s *origins2) put(key string, tc *tls.Conn, u *conn) (*origin2, error) {
+	u.unlimited() // its pings find that the peer is gone
 	p := newPacer(tc)
 	cc, err := s.transport.NewClientConn(p)
 	if err != nil {
 		return nil, err
 	}
 	o := &origin2{cc: cc, pacer: p, asked: u.asked, server: tc.RemoteAddr(), faults: u.faults, peer: u.peer}
+	o.taken.Store(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byKey[key] = append(s.byKey[key], o)
@@ -111,10 +148,11 @@ func (s *origins2) sweep(all bool) {
 // askTwo sends the request as a stream of o and stores the head of the response.
 func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	b := &body2{r: r, cancel: cancel, window: window{p: o.pacer, budget: r.t.budget, who: r.c.Client}}
+	b := &body2{r: r, o: o, cancel: cancel, answer: r.t.answer, window: window{p: o.pacer, budget: r.t.budget, who: r.c.Client}}
 	r.body = b
 	if r.t.answer > 0 {
-		b.silence = time.AfterFunc(r.t.answer, func() { b.silent.Store(true); cancel() })
+		b.silence = time.AfterFunc(r.t.answer, b.isSilent)
+		b.waits.Store(true)
 	}
 	if err := r.c.hold(closeFunc(cancel)); err != nil {
 		return false, err
@@ -138,6 +176,7 @@ func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err erro
 		return h.any, explainAsked(b.explain(err), o.asked)
 	}
 	o.answered.Store(true)
+	b.waits.Store(false)
 	b.res = res
 	r.takeOver(res)
 	return true, nil
@@ -172,19 +211,19 @@ func (r *reply) takeOver(res *http.Response) {
 // A body2 is the body of an HTTP/2 response, with the state of its request.
 type body2 struct {
 	r       *reply
+	o       *origin2
 	cancel  context.CancelFunc
+	answer  time.Duration // how long silence may be
 	res     *http.Response
 	left    int64 // as in Response.Length
 	trailer message.Fields
 	window  window
 
 	silence *time.Timer // ends the stream; nil for never
+	waits   atomic.Bool // for the origin; meanwhile the timer counts
 	silent  atomic.Bool // the timer has ended the stream
 
-	reading sync.Mutex  // held while the request's body is read
-	sent    atomic.Bool // all of it was sent
-	closed  bool        // it is not read any more; guarded by reading
-	failed  atomic.Pointer[BodyError]
+	failed atomic.Pointer[BodyError]
 }
 
 // explain returns the meaning of an error of x/net.
@@ -199,18 +238,26 @@ func (b *body2) explain(err error) error {
 	return err
 }
 
+// isSilent ends the stream, unless it is the client that takes its time.
+func (b *body2) isSilent() {
+	if b.waits.Load() {
+		b.silent.Store(true)
+		b.cancel()
+	}
+}
+
 // moved restarts the timer of silence.
 func (b *body2) moved() {
 	if b.silence != nil {
-		b.silence.Reset(b.r.t.answer)
+		b.silence.Reset(b.answer)
 	}
 }
 
 // request converts the request of r for x/net.
 func (b *body2) request(ctx context.Context) (*http.Request, error) {
-	q := b.r.q
+	r, q := b.r, b.r.q
 	host := string(appendHost(nil, q.Host))
-	if port, usual := portOf(q); port != usual {
+	if port, usual := portOf(q); port != usual || q.PortNamed {
 		host += ":" + strconv.Itoa(int(port))
 	}
 	u := &url.URL{Scheme: "https", Host: host, Opaque: string(q.Path)}
@@ -248,43 +295,37 @@ func (b *body2) request(ctx context.Context) (*http.Request, error) {
 		}
 	}
 	req.Header.Del("Trailer") // x/net makes one
-	req.Body, req.ContentLength = &sentBody2{b, req.Trailer}, q.Length
+	req.Body, req.ContentLength = &sentBody2{b, r.kept.now, req.Trailer}, q.Length
 	return req, nil
 }
 
 // A sentBody2 is the body of the request for x/net, which may read it after the response has
-// arrived.
+// arrived, and after r has begun to send it elsewhere.
 type sentBody2 struct {
 	b       *body2
+	body    *sending
 	trailer http.Header
 }
 
 func (s *sentBody2) Read(p []byte) (int, error) {
-	b := s.b
-	b.reading.Lock()
-	defer b.reading.Unlock()
-	if b.closed {
-		return 0, io.EOF
-	}
-	q := b.r.q
-	n, err := q.Body.Read(p)
-	b.moved()
+	n, err := s.body.Read(p)
+	s.b.moved()
 	switch {
-	case q.Body.AtEnd():
-		b.sent.Store(true)
-		for _, f := range q.Body.Trailer() {
+	case s.body.AtEnd():
+		for _, f := range s.body.Trailer() {
 			name := textproto.CanonicalMIMEHeaderKey(string(f.Name))
 			if _, announced := s.trailer[name]; announced {
 				s.trailer[name] = append(s.trailer[name], string(f.Value))
 			}
 		}
-	case err != nil:
-		b.failed.Store(&BodyError{err})
+	case err != nil && err != errLeft:
+		s.b.failed.Store(&BodyError{err})
 	}
 	return n, err
 }
 
-func (s *sentBody2) Close() error { return nil }
+// Close is called when the rest is not needed.
+func (s *sentBody2) Close() error { s.body.leave(); return nil }
 
 // Read implements [message.Body].
 func (b *body2) Read(p []byte) (int, error) {
@@ -292,8 +333,10 @@ func (b *body2) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	since := b.window.begin()
-	n, err := b.res.Body.Read(p)
 	b.moved()
+	b.waits.Store(true)
+	n, err := b.res.Body.Read(p)
+	b.waits.Store(false)
 	if b.left > 0 {
 		b.left -= int64(n)
 	}
@@ -323,11 +366,14 @@ func (b *body2) Ready(dst [][]byte) [][]byte { return dst }
 func (b *body2) Skip(int) {}
 
 // Copy implements [message.Body].
-func (b *body2) Copy(w io.Writer, max int64) (n int64, err error) {
+func (b *body2) Copy(w io.Writer, most int64) (int64, error) { return copyBody(b, w, most) }
+
+// copyBody is the Copy of a body that is read.
+func copyBody(b message.Body, w io.Writer, most int64) (n int64, err error) {
 	block := blocks.Get().(*[blockSize]byte)
 	defer blocks.Put(block)
-	for n < max {
-		m, err := b.Read(block[:min(blockSize, max-n)])
+	for n < most {
+		m, err := b.Read(block[:min(blockSize, most-n)])
 		if m > 0 {
 			k, err := w.Write(block[:m])
 			n += int64(k)
@@ -364,16 +410,7 @@ func (b *body2) Close() error {
 	if b.res != nil {
 		b.res.Body.Close()
 	}
-	if q := b.r.q; q.Body != nil {
-		if !b.reading.TryLock() {
-			if !b.sent.Load() { // x/net waits for more of it
-				q.Body.Close()
-			}
-			b.reading.Lock()
-		}
-		b.closed = true
-		b.reading.Unlock()
-	}
+	b.o.taken.Add(-1)
 	return nil
 }
 

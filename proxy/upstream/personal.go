@@ -149,7 +149,7 @@ func cutChallenge(list []byte) (first, rest []byte) {
 // without the protocol, the origin behind a parent, and the person, because a connection of a
 // proxy in front of us carries requests of many.
 func (c *Caller) ownKey(q *message.Request, d *destination) string {
-	b := bytes.TrimSuffix(bytes.Clone(c.key), []byte("|h2"))
+	b := bytes.TrimSuffix(bytes.Clone(c.key), []byte(keyH2))
 	if d.toParent && d.tls == nil {
 		b = append(appendClean(append(b, '|'), q.Host), '|')
 		b = appendPort(b, d.port)

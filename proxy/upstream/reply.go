@@ -12,8 +12,6 @@ import (
 	"shuultuur/lib/message"
 )
 
-const slowest = 16 << 10 // bytes per second that an origin must send, in addition to Config.Answer
-
 // A reply is the current response and its body.
 type reply struct {
 	message.Response
@@ -23,6 +21,9 @@ type reply struct {
 	conn    *conn        // nil once it was returned
 	body    message.Body // of conn's reader or of an HTTP/2 stream; nil if nothing is left to read
 	upload  upload
+	sent    message.Body // that of q as it is sent: a sending of kept if there is one
+	kept    *keptBody    // nil if it is not sent again
+	unsent  bool         // nothing of the request has left
 	trailer message.Fields
 	unwatch func() // ends the watch over a context that is not the caller's own
 	patient bool   // the end of the upload was waited for
@@ -40,7 +41,7 @@ type SwitchedBody interface {
 
 // begin prepares r for the response to q.
 func (r *reply) begin(t *Transport, c *Caller, q *message.Request) {
-	*r = reply{Response: r.Response, t: t, c: c, q: q, upload: r.upload}
+	*r = reply{Response: r.Response, t: t, c: c, q: q, sent: q.Body, upload: r.upload}
 	r.upload.begin(r)
 }
 
@@ -60,6 +61,7 @@ func (r *reply) fail(err error) error {
 func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool, err error) {
 	if l.two != nil {
 		if received, err = r.askTwo(ctx, l.two); err == nil {
+			r.kept.begin()
 			r.Personal = r.signs
 			r.c.Session.end(r.signing)
 			r.Body = r
@@ -72,7 +74,7 @@ func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool,
 		return false, err
 	}
 	r.conn.arm(time.Now(), r.t.answer)
-	if err := r.send(toParent); err != nil && r.q.Body == nil {
+	if err := r.send(toParent); err != nil && (r.q.Body == nil || r.unsent) {
 		return false, r.conn.explain(err)
 	}
 	// There may be a response although the body could not be sent (413).
@@ -80,6 +82,7 @@ func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool,
 		return received, r.conn.explain(err)
 	}
 	r.claim()
+	r.kept.begin()
 	if r.Body != nil {
 		r.body = r.Body
 	}
@@ -99,10 +102,9 @@ func (r *reply) send(toParent bool) error {
 	q := r.q
 	out := r.t.appendHead(block[:0], q, toParent, r.c.Passed)
 	if q.Body == nil {
-		_, err := r.conn.c.Write(out)
-		return err
+		return r.write(out)
 	}
-	parts := q.Body.Ready(r.upload.parts[:0])
+	parts := r.sent.Ready(r.upload.parts[:0])
 	r.upload.parts = parts
 	n := 0
 	for _, p := range parts {
@@ -112,23 +114,37 @@ func (r *reply) send(toParent bool) error {
 		for _, p := range parts {
 			out = append(out, p...)
 		}
-		q.Body.Skip(n)
+		err := r.write(out)
+		if !r.unsent {
+			r.sent.Skip(n)
+		}
 		clear(parts)
-		_, err := r.conn.c.Write(out)
 		return err
 	}
 	clear(parts)
-	_, err := r.conn.c.Write(out)
+	err := r.write(out)
 	if err == nil {
+		r.conn.unlimited()
 		r.upload.start(r)
 	}
 	return err
 }
 
+// write writes the first bytes of the request.
+func (r *reply) write(b []byte) error {
+	n, err := r.conn.c.Write(b)
+	r.unsent = n == 0 && err != nil
+	return err
+}
+
+// mostInterim is how many 1xx responses may come before a response: some origins send one each
+// second while they work.
+const mostInterim = 1000
+
 // receive reads the head of the response, and forwards 1xx responses before it.
 func (r *reply) receive() (received bool, err error) {
 	in := r.conn.r
-	for n := range 32 {
+	for n := range mostInterim {
 		if err := in.ReadResponse(&r.Response, r.q.Method); err != nil {
 			e, _ := errors.AsType[*message.Error](err)
 			return n > 0 || e != nil || len(in.Buffered()) > 0, err
@@ -149,7 +165,7 @@ func (r *reply) receive() (received bool, err error) {
 func (r *reply) claim() {
 	u := r.conn
 	offered, step := challenges(&r.Response)
-	if u.own == "" && (r.signs || offered) {
+	if u.own == "" && (r.signs || offered || u.asked) { // asked perhaps during the request
 		u.own = r.c.ownKey(r.q, &r.to)
 	}
 	r.Personal = u.own != ""
@@ -207,6 +223,7 @@ func (r *reply) end() {
 		r.conn.Close()
 		r.conn = nil
 	}
+	r.kept.close()
 	_ = r.c.hold(nil) // cannot fail without a closer
 }
 
@@ -227,6 +244,7 @@ func (r *reply) Conn() (net.Conn, []byte) {
 	u := r.conn
 	r.conn = nil
 	_ = r.c.hold(u.c) // if it was aborted, reading fails
+	u.unlimited()
 	u.c.SetDeadline(time.Time{})
 	return u.c, u.r.Detach()
 }
@@ -235,9 +253,6 @@ func (r *reply) Conn() (net.Conn, []byte) {
 func (r *reply) Read(p []byte) (int, error) {
 	if r.body == nil {
 		return 0, io.EOF
-	}
-	if r.conn != nil {
-		r.conn.arm(time.Now(), r.t.answer)
 	}
 	n, err := r.body.Read(p)
 	r.release()
@@ -277,13 +292,6 @@ func (r *reply) Copy(w io.Writer, max int64) (int64, error) {
 	if r.body == nil {
 		return 0, nil
 	}
-	if r.conn != nil {
-		step := min(max, r.body.Remaining())
-		if step < 0 { // unknown
-			step = min(max, 64<<10)
-		}
-		r.conn.arm(time.Now(), r.t.patience(step))
-	}
 	n, err := r.body.Copy(w, max)
 	r.release()
 	return n, err
@@ -302,14 +310,6 @@ func (r *reply) AtEnd() bool { return r.body == nil || r.body.AtEnd() }
 
 // Trailer implements [message.Body].
 func (r *reply) Trailer() message.Fields { return r.trailer }
-
-// patience returns the time limit for n bytes.
-func (t *Transport) patience(n int64) time.Duration {
-	if t.answer == 0 {
-		return 0
-	}
-	return t.answer + time.Duration(n/slowest)*time.Second
-}
 
 // begin returns the Caller of ctx, or a new one, and its reply to q.
 func begin(ctx context.Context, t *Transport, q *message.Request) (*Caller, *reply) {

@@ -268,7 +268,7 @@ func TestInformationalResponsesComeInOrder(t *testing.T) {
 
 func TestEndlessInformationalResponsesEndTheRequest(t *testing.T) {
 	t.Parallel()
-	o := newOrigin(t, answers(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100)+hello))
+	o := newOrigin(t, answers(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 2000)+hello))
 	_, err := newTransport(t, Config{}).RoundTrip(t.Context(), ask("GET", o.addr))
 	if e, ok := errors.AsType[*message.Error](err); !ok || e.Status != 502 {
 		t.Errorf("the error is %v, want one of status 502", err)

@@ -66,7 +66,7 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 		u.asked = true
 		return new(tls.Certificate), nil
 	}
-	u.wire = &wire{Conn: u.c, raw: u.raw}
+	u.wire = &wire{Conn: u.c, raw: u.raw, silence: t.answer}
 	tc := tls.Client(u.wire, conf)
 	if t.dialTime > 0 {
 		u.c.SetDeadline(time.Now().Add(t.dialTime))
@@ -77,8 +77,7 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 	u.c.SetDeadline(time.Time{})
 	u.until = time.Time{}
 	u.c = tc
-	u.r = message.NewReader(tc, readSize, t.head)
-	u.r.Relax(t.relaxed)
+	u.read(t)
 	if u.asked {
 		c.Note = "the origin asks for a client certificate"
 	}
@@ -141,8 +140,14 @@ func explainAsked(err error, asked bool) error {
 // A wire is a connection below TLS that can be peeked at without waiting.
 type wire struct {
 	net.Conn
-	raw  syscall.RawConn
-	look bool
+	raw     syscall.RawConn
+	look    bool
+	silence time.Duration // of an origin that must read
+}
+
+// Write implements [net.Conn]. TLS cannot continue after a deadline, but the origin may be slow.
+func (w *wire) Write(p []byte) (int, error) {
+	return message.WriteOn(w.Conn, p, func() { w.Conn.SetWriteDeadline(time.Now().Add(w.silence)) })
 }
 
 // NetConn returns the connection below.

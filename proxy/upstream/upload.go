@@ -16,8 +16,10 @@ import (
 // forwarded.
 type upload struct {
 	t       *Transport
-	q       *message.Request
+	length  int64 // as in Request.Length
+	body    message.Body
 	conn    *conn
+	to      message.Steady // conn, for writing
 	running bool
 	done    chan error // result of the running one
 	err     error      // result of the last one
@@ -33,7 +35,7 @@ func (e *BodyError) Unwrap() error { return e.Err }
 
 // begin prepares s for the request of r.
 func (s *upload) begin(r *reply) {
-	s.t, s.q, s.running, s.err = r.t, r.q, false, nil
+	s.t, s.running, s.err = r.t, false, nil
 }
 
 // start starts sending the body, after the head.
@@ -41,7 +43,7 @@ func (s *upload) start(r *reply) {
 	if s.done == nil {
 		s.done = make(chan error, 1)
 	}
-	s.conn, s.running = r.conn, true
+	s.length, s.body, s.conn, s.running = r.q.Length, r.sent, r.conn, true
 	go func() {
 		err := s.copySafely()
 		s.done <- err
@@ -99,7 +101,7 @@ func (s *upload) stop() error {
 	if s.await(10 * time.Millisecond) {
 		return s.err
 	}
-	s.q.Body.Close()
+	s.body.Close()
 	s.conn.Close()
 	<-s.done
 	s.running, s.err = false, net.ErrClosed
@@ -109,16 +111,18 @@ func (s *upload) stop() error {
 // copy sends the body. It shares the connection with the reader of the response, but uses
 // neither its reader nor the stored deadline.
 func (s *upload) copy() error {
-	body, c := s.q.Body, s.conn.c
+	body, c := s.body, s.conn.c
 	var armed time.Time
-	// An empty chunked body may be at its end already: its last chunk must be sent, too.
-	for last := s.q.Length != message.Chunked && body.AtEnd(); !last; {
+	s.to = message.Steady{Conn: c, Arm: func() {
 		if now := time.Now(); s.t.answer > 0 && now.Sub(armed) > s.t.answer/8 {
 			armed = now
 			c.SetDeadline(now.Add(s.t.answer)) // the response may take as long after the body
 		}
-		if s.q.Length != message.Chunked {
-			if _, err := body.Copy(c, blockSize); err != nil {
+	}}
+	// An empty chunked body may be at its end already: its last chunk must be sent, too.
+	for last := s.length != message.Chunked && body.AtEnd(); !last; {
+		if s.length != message.Chunked {
+			if _, err := body.Copy(&s.to, blockSize); err != nil {
 				return blame(err)
 			}
 			last = body.AtEnd()
@@ -136,11 +140,11 @@ func (s *upload) copy() error {
 func (s *upload) chunk() (last bool, err error) {
 	block := blocks.Get().(*[blockSize]byte)
 	defer blocks.Put(block)
-	n, err := s.q.Body.Read(block[:])
+	n, err := s.body.Read(block[:])
 	if err != nil && err != io.EOF {
 		return false, blame(err)
 	}
-	last = s.q.Body.AtEnd()
+	last = s.body.AtEnd()
 	s.line = s.line[:0]
 	if n > 0 {
 		s.line = message.AppendChunk(s.line, n)
@@ -150,11 +154,11 @@ func (s *upload) chunk() (last bool, err error) {
 		s.line = append(s.line, "\r\n"...)
 	}
 	if last {
-		s.line = message.AppendLastChunk(s.line, s.q.Body.Trailer())
+		s.line = message.AppendLastChunk(s.line, s.body.Trailer())
 	}
 	bufs := net.Buffers(append(s.parts[:0], s.line[:size], block[:n], s.line[size:]))
 	s.parts = bufs
-	_, err = bufs.WriteTo(s.conn.c)
+	err = s.to.WriteBuffers(&bufs)
 	clear(s.parts)
 	return last, err
 }

@@ -15,11 +15,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +32,7 @@ import (
 // Config are the settings of a Transport. The zero value of each field means its default.
 type Config struct {
 	// Parent is a proxy for all requests: http://user:pass@host:port.
-	Parent string `yaml:"parent" secret:"url"`
+	Parent string `yaml:"parent" role:"owner" secret:"url"`
 	// NoParent lists hosts that are reached without the parent: a domain includes everything
 	// below it; an address or network is for requests that name an address.
 	NoParent []string `yaml:"no-parent"`
@@ -46,12 +44,15 @@ type Config struct {
 	// connections.
 	OldTLS []string `yaml:"old-tls"`
 	// Relaxed accepts responses that RFC 9112 calls invalid but whose meaning is clear: equal
-	// Content-Length fields, lines that end with only LF, folded fields. Requests are never
-	// relaxed.
+	// Content-Length fields or one beside chunks, the coding "identity", chunks in HTTP/1.0,
+	// control bytes in values, folded fields, ICY. Requests are never relaxed.
 	Relaxed bool `yaml:"relaxed"`
 	// Own lists our own addresses (listeners, admin), which requests must not reach. An
 	// unspecified address means every address of this machine.
 	Own []netip.AddrPort `yaml:"-"`
+	// NAT64 is the prefix of a translator: an address below it is judged as the IPv4 address that
+	// it stands for.
+	NAT64 netip.Prefix `yaml:"-"`
 	// Via is our name in Via fields: "1.1 name". "" adds none.
 	Via string `yaml:"-"`
 
@@ -91,6 +92,7 @@ type Transport struct {
 	tls      *tls.Config // base configuration for origins
 	verifier atomic.Pointer[intercept.Verifier]
 
+	dead   dead
 	pool   pool
 	two    origins2
 	budget Budget // of HTTP/2
@@ -102,7 +104,7 @@ type Transport struct {
 // New returns a transport with the settings cfg.
 func New(cfg Config) (*Transport, error) {
 	t := &Transport{
-		guard:    guard{private: cfg.Private, own: cfg.Own},
+		guard:    cfg.guard(),
 		via:      cfg.Via,
 		budget:   noBudget{},
 		mark:     []byte(strings.ToLower(rand.Text())),
@@ -111,7 +113,9 @@ func New(cfg Config) (*Transport, error) {
 		answer:   cfg.Answer.Or(DefaultAnswer),
 		// The Verifier verifies certificates, because it reports all faults instead of only
 		// the first.
-		tls: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024), DynamicRecordSizingDisabled: true},
+		// An origin that asks for a client certificate on some paths alone renegotiates there, in TLS
+		// 1.2; crypto/tls lets it have the same certificate only.
+		tls: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, Renegotiation: tls.RenegotiateFreelyAsClient, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024), DynamicRecordSizingDisabled: true},
 	}
 	if t.head < minHead || t.head > maxHead {
 		return nil, setting.At("head", fmt.Errorf("%v: must be between 4KiB and 1MiB", cfg.Head))
@@ -128,9 +132,9 @@ func New(cfg Config) (*Transport, error) {
 		return nil, err
 	}
 	t.relaxed = cfg.Relaxed
-	names := &net.Resolver{PreferGo: true} // the C library's takes a thread per name
-	t.dialer = net.Dialer{Timeout: t.dialTime, Control: t.guard.control, Resolver: names}
-	t.direct = net.Dialer{Timeout: t.dialTime, Resolver: names}
+	names := SystemNames()
+	t.dialer = net.Dialer{Timeout: t.dialTime, Control: t.guard.control, Resolver: names, KeepAliveConfig: KeepAlive}
+	t.direct = net.Dialer{Timeout: t.dialTime, Resolver: names, KeepAliveConfig: KeepAlive}
 	t.heads.New = func() any { return new([headSize]byte) }
 	idle := cfg.Idle.Or(30 * time.Second)
 	t.pool = pool{perHost: cfg.PerHost.Or(512), total: cfg.Total.Or(2048), idle: idle, byAddr: map[string][]*conn{}}
@@ -185,15 +189,16 @@ func (t *Transport) Run(ctx context.Context) error {
 // The memory of the response belongs to the Caller: it is valid until the next RoundTrip for
 // the same Caller, or without a Caller for an unlimited time.
 //
-// A repeatable request (RFC 9110 section 9.2.2) is sent again if a kept connection turns out
-// to be dead. Errors: *RefusedError for a forbidden address, *BodyError if q's body failed,
+// A request that the origin has not processed is sent again, and one that may be repeated (RFC 9110
+// section 9.2.2) also if a kept connection turns out to be dead. Errors: *RefusedError for a forbidden address, *BodyError if q's body failed,
 // *message.Error for an invalid response, *FaultError and *HandshakeError for TLS, errors of
 // Caller.Faults and Caller.Interim, and those of package net.
 func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error) {
 	c, r := begin(ctx, t, q)
 	signIn := credentialsOf(q)
-	for fresh := false; ; fresh = true {
-		d, err := t.destination(c, q, signIn.sent)
+	one, fresh := signIn.sent, false // over HTTP/1.1, on a new connection
+	for try := 1; ; try++ {
+		d, err := t.destination(c, q, one)
 		if err != nil {
 			return nil, r.fail(err)
 		}
@@ -208,27 +213,31 @@ func (t *Transport) RoundTrip(ctx context.Context, q *message.Request) (*message
 			l.putBack(t, c)
 			return nil, r.fail(err)
 		}
+		r.prepare(&l)
 		received, err := r.ask(ctx, &l, d.toParent && d.tls == nil)
 		if err == nil {
 			return &r.Response, nil
 		}
-		again := l.reused && !received && !c.isAborted() && repeatable(q) && !errors.Is(err, os.ErrDeadlineExceeded)
-		if err = r.fail(err); !again {
+		if received || try == mostTries || c.isAborted() || !r.repeats(&l, err) {
+			return nil, r.fail(err)
+		}
+		kept, unsent := r.kept, r.unsent
+		r.kept = nil
+		if l.two != nil && wantsHTTP1(err) {
+			t.two.refuse(string(c.key))
+			one = true
+		}
+		// A connection that was closed between our check and our request is not the only one. Of
+		// HTTP/2 connections, those that take no more streams are known.
+		fresh = l.conn != nil || try > 1
+		if err = r.fail(err); c.isAborted() || q.Body != nil && !unsent && (kept == nil || !kept.repeatable()) {
+			kept.close()
 			return nil, err
 		}
-		// It was closed between our check and our request.
 		t.counters.add(retried)
 		c, r = begin(ctx, t, q)
+		r.kept = kept
 	}
-}
-
-// repeatable reports whether a request may be sent twice (RFC 9110, 9.2.2).
-func repeatable(q *message.Request) bool {
-	switch q.Method {
-	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
-		return q.Length == message.None
-	}
-	return false
 }
 
 // Collect implements metric.Collector.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,9 +101,14 @@ func TestUpdatesOfWindowsGoBetweenFrames(t *testing.T) {
 }
 
 // room is a Budget.
-type room struct{ left, taken int64 }
+type room struct {
+	mu          sync.Mutex
+	left, taken int64
+}
 
 func (r *room) Acquire(_ netip.Addr, n int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.taken+n > r.left {
 		return false
 	}
@@ -110,7 +116,17 @@ func (r *room) Acquire(_ netip.Addr, n int64) bool {
 	return true
 }
 
-func (r *room) Release(_ netip.Addr, n int64) { r.taken -= n }
+func (r *room) Release(_ netip.Addr, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken -= n
+}
+
+func (r *room) used() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.taken
+}
 
 func TestAWindowGrowsWithItsReader(t *testing.T) {
 	for _, tt := range []struct {

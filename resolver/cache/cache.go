@@ -48,6 +48,7 @@ const (
 	Negative                   // NXDOMAIN or NODATA
 	Failure                    // upstreams gave no answer
 	Mapped                     // an AAAA record contains an IPv4 address (::ffff:0:0/96)
+	Open                       // ends in an alias, and says nothing about what that leads to
 )
 
 // A Key identifies a question. Name is in wire form, lower case. Variant distinguishes answers

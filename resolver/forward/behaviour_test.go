@@ -375,19 +375,53 @@ func TestManyForgedAnswersLeadToTCP(t *testing.T) {
 func TestServersWithoutEDNSAreAskedWithout(t *testing.T) {
 	s := serve(t, func(q *miekg.Msg, tcp bool) *miekg.Msg {
 		if q.IsEdns0() != nil {
-			m := new(miekg.Msg).SetRcode(q, miekg.RcodeFormatError)
-			return m
+			return new(miekg.Msg).SetRcode(q, miekg.RcodeFormatError)
 		}
 		return says("192.0.2.1")(q, tcp)
 	})
 	f := start(t, Config{Upstreams: []string{s.addr}})
-	for range 5 {
-		if got := get(f, "example.com"); got != "192.0.2.1" {
-			t.Errorf("address: got %s, want 192.0.2.1", got)
+	for i := range plainNames + 4 {
+		if got := get(f, fmt.Sprintf("w%d.example.com", i)); got != "192.0.2.1" {
+			t.Errorf("address %d: got %s, want 192.0.2.1", i, got)
 		}
 	}
-	if n := s.queries.Load(); n != 6 || first(f).plain.Load() != 1 {
-		t.Errorf("%d queries, %d counted, want 6 and 1", n, first(f).plain.Load())
+	if n := s.queries.Load(); n != 2*plainNames+4 || first(f).plain.Load() != plainNames {
+		t.Errorf("%d queries, %d counted, want %d and %d", n, first(f).plain.Load(), 2*plainNames+4, plainNames)
+	}
+	// Signatures come with EDNS only.
+	wire, _ := dns.Name("signed.example.com")
+	if _, _, err := f.Exchange(context.Background(), wire, miekg.TypeA, miekg.ClassINET, Option{DO: true}); err != nil || first(f).plain.Load() != plainNames+1 {
+		t.Errorf("a query for signatures: %v, %d counted; want it to be tried with EDNS", err, first(f).plain.Load())
+	}
+}
+
+// TestOneOddAnswerDoesNotEndEDNS answers FORMERR without OPT for some names.
+func TestOneOddAnswerDoesNotEndEDNS(t *testing.T) {
+	var plain atomic.Int64 // queries without EDNS, for other names
+	s := serve(t, func(q *miekg.Msg, tcp bool) *miekg.Msg {
+		odd := strings.HasPrefix(strings.ToLower(q.Question[0].Name), "odd")
+		switch {
+		case q.IsEdns0() != nil && odd:
+			return new(miekg.Msg).SetRcode(q, miekg.RcodeFormatError)
+		case q.IsEdns0() == nil && !odd:
+			plain.Add(1)
+		}
+		return says("192.0.2.1")(q, tcp)
+	})
+	f := start(t, Config{Upstreams: []string{s.addr}})
+	for _, names := range [][]string{
+		{"odd", "odd", "odd", "odd", "odd", "good"},                              // the same one
+		{"odd1", "odd2", "good", "odd3", "odd4", "good", "odd5", "odd6", "good"}, // several, but not in succession
+		{"odd7", "good7", "odd8", "good8", "odd9", "good9", "odd0", "good0"},     // every other one
+	} {
+		for _, name := range names {
+			if got := get(f, name+".example.com"); got != "192.0.2.1" {
+				t.Errorf("%s: got %s, want 192.0.2.1", name, got)
+			}
+		}
+	}
+	if n := plain.Load(); n > 0 {
+		t.Errorf("%d queries for other names went without EDNS", n)
 	}
 }
 

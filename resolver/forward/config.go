@@ -16,15 +16,15 @@ import (
 
 // Config is the settings of forwarding.
 type Config struct {
-	Upstreams setting.OneOrMore[string]            `yaml:"upstreams"` // for all names without a route; default: the system's
-	Routes    map[string]setting.OneOrMore[string] `yaml:"routes"`    // upstreams by domain or network; off: no such names exist
-	Order     Order                                `yaml:"order"`     // fastest (default), parallel, strict
-	Race      setting.Count                        `yaml:"race"`      // upstreams queried at once with parallel; default 3
-	Bootstrap setting.OneOrMore[string]            `yaml:"bootstrap"` // servers that look up the names of upstreams; default: the system's
-	CA        setting.File                         `yaml:"ca"`        // a PEM file of root certificates to verify upstreams; default: the system's
-	Timeout   setting.Duration                     `yaml:"timeout"`   // per upstream; default 2s
-	Total     setting.Duration                     `yaml:"total"`     // per question, for all attempts; default 5s
-	InFlight  setting.Count                        `yaml:"in-flight"` // queries waiting per upstream; default 1000
+	Upstreams setting.OneOrMore[string]            `yaml:"upstreams" role:"owner"` // for all names without a route; default: the system's
+	Routes    map[string]setting.OneOrMore[string] `yaml:"routes" role:"owner"`    // upstreams by domain or network; off: no such names exist
+	Order     Order                                `yaml:"order"`                  // fastest (default), parallel, strict
+	Race      setting.Count                        `yaml:"race"`                   // upstreams queried at once with parallel; default 3
+	Bootstrap setting.OneOrMore[string]            `yaml:"bootstrap" role:"owner"` // servers that look up the names of upstreams; default: the system's
+	CA        setting.File                         `yaml:"ca" role:"owner"`        // a PEM file of root certificates to verify upstreams; default: the system's
+	Timeout   setting.Duration                     `yaml:"timeout"`                // per upstream; default 2s
+	Total     setting.Duration                     `yaml:"total"`                  // per question, for all attempts; default 5s
+	InFlight  setting.Count                        `yaml:"in-flight"`              // queries waiting per upstream; default 1000
 
 	Validate        bool `yaml:"validate"` // DNSSEC
 	validate.Config `yaml:",inline"`
@@ -217,7 +217,7 @@ func (f *Forwarder) newTransport(a address, where *locator, lane *stream, st *st
 		lane.dial, lane.pad = overTLS(lane.dial, tlsConfig(a, f.roots, "dot")), true
 		return lane
 	case "https":
-		return newHTTPS(a.url, tlsConfig(a, f.roots), st, lane.dial)
+		return newHTTPS(a.url, tlsConfig(a, f.roots), st, f.limits.timeout, lane.dial)
 	case "h3", "quic":
 		return f.newQUIC(a, where, st)
 	}

@@ -80,10 +80,12 @@ const (
 // Exchange queries the upstreams responsible for name, which is in wire form. It returns a
 // whole answer message and the upstream that gave it. The message belongs to the caller. Its
 // ID is meaningless, its question is name as given, and it has the upstream's OPT record; it
-// is well formed. A name of a route without upstreams does not exist; upstream is then empty.
+// is well formed. It may end in an alias ([dns.OpenAlias]), which the caller follows: upstreams
+// are not asked about names that have others. A name of a route without upstreams does not exist; upstream is then empty.
 //
 // With validation, AD says that the answer is secure, and a bogus one is an error, unless
-// opt.CD is set. Without validation, AD comes from the upstream. SERVFAIL or REFUSED from one
+// opt.CD is set or the name has a route to which no chain of trust leads. Without validation,
+// AD comes from the upstream. SERVFAIL or REFUSED from one
 // upstream leads to the next. Config.Total and ctx bound the time. An error is an [*Error].
 func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
 	if dns.NameLen(name) != len(name) || len(name) == 0 {
@@ -91,10 +93,11 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 	}
 	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt}
 	dns.ToLower(q.name)
-	if f.validator == nil || opt.CD || class != dns.ClassIN || len(f.route(q.name, qtype).upstreams) == 0 {
+	g, domain := f.route(q.name, qtype)
+	if f.validator == nil || opt.CD || class != dns.ClassIN || len(g.upstreams) == 0 {
 		return f.relay(ctx, q)
 	}
-	return f.validated(ctx, q)
+	return f.validated(ctx, q, g, domain)
 }
 
 // Ask is Exchange for a caller that passes an Extended DNS Error (RFC 8914) to clients: ede is
@@ -110,11 +113,15 @@ func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, d
 
 // relay queries the upstreams of the route of q.
 func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error) {
-	g := f.route(q.name, q.qtype)
+	g, _ := f.route(q.name, q.qtype)
 	if len(g.upstreams) == 0 && !g.missing {
 		return q.denial(), "", nil
 	}
-	return f.exchange(ctx, g, q)
+	msg, to, err := f.exchange(ctx, g, q)
+	if err == nil {
+		msg = f.within(q, g, msg)
+	}
+	return msg, to, err
 }
 
 // exchange queries a group within the time of a whole exchange.
@@ -133,19 +140,20 @@ func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, s
 	return a.msg, to, nil
 }
 
-// route returns the group of the longest suffix. DS records at a delegation belong to the
-// parent, so its group answers them.
-func (f *Forwarder) route(name []byte, qtype uint16) *group {
+// route returns the group of the longest suffix, and that suffix, which is empty for names
+// without a route of their own. DS records at a delegation belong to the parent, so its group
+// answers them.
+func (f *Forwarder) route(name []byte, qtype uint16) (g *group, domain []byte) {
 	const typeDS = 43
 	if qtype == typeDS && len(name) > 1 {
 		name = name[1+int(name[0]):]
 	}
 	for ; len(name) > 1; name = name[1+int(name[0]):] {
 		if g := f.routes[string(name)]; g != nil {
-			return g
+			return g, name
 		}
 	}
-	return f.routes["\x00"]
+	return f.routes["\x00"], nil
 }
 
 type result struct {

@@ -17,11 +17,34 @@ func (f *Forwarder) Lookup(ctx context.Context, host string, qtype uint16) ([]ne
 	if err != nil {
 		return nil, 0, err
 	}
-	msg, _, err := f.Exchange(ctx, name, qtype, miekg.ClassINET, Option{})
-	if err != nil {
-		return nil, 0, err
+	least := mostKeep
+	for range dns.MaxAliases {
+		msg, _, err := f.Exchange(ctx, name, qtype, miekg.ClassINET, Option{})
+		if err != nil {
+			return nil, 0, err
+		}
+		c, open := dns.OpenAlias(msg)
+		if !open {
+			addrs, ttl, err := addresses(msg, dns.Text(name), qtype)
+			return addrs, min(ttl, least), err
+		}
+		least = min(least, leastTTL(msg))
+		name = c.Last
 	}
-	return addresses(msg, host, qtype)
+	return nil, 0, fmt.Errorf("looking up %q: more than %d aliases", host, dns.MaxAliases)
+}
+
+// leastTTL returns the lowest TTL of the answers in a message.
+func leastTTL(msg []byte) time.Duration {
+	off, err := dns.SkipQuestions(msg)
+	least := mostKeep
+	for i := 0; err == nil && i < int(msg[6])<<8|int(msg[7]); i++ {
+		var x dns.Record
+		if x, err = dns.ReadRecord(msg, off); err == nil {
+			least, off = min(least, time.Duration(x.TTL)*time.Second), x.End
+		}
+	}
+	return least
 }
 
 // locate looks up the IPv4 and IPv6 addresses of an upstream through the bootstrap servers.

@@ -29,7 +29,7 @@ func (f *Forwarder) newQUIC(a address, where *locator, st *stats) transport {
 	}
 	to := quicDialler(where, f.limits.timeout)
 	if a.scheme == "h3" {
-		return newHTTP3(a.url, tlsConfig(a, f.roots, "h3"), st, func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
+		return newHTTP3(a.url, tlsConfig(a, f.roots, "h3"), st, f.limits.timeout, func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
 			st.dials.Add(1)
 			return to(ctx, cfg)
 		})
@@ -40,15 +40,17 @@ func (f *Forwarder) newQUIC(a address, where *locator, st *stats) transport {
 }
 
 // newHTTP3 makes the transport for HTTP/3.
-func newHTTP3(url string, cfg *tls.Config, st *stats, dial func(context.Context, *tls.Config) (*quic.Conn, error)) *https {
-	rt := &http3.Transport{
-		TLSClientConfig:        cfg,
-		MaxResponseHeaderBytes: 64 << 10,
-		Dial: func(ctx context.Context, _ string, cfg *tls.Config, _ *quic.Config) (*quic.Conn, error) {
-			return dial(ctx, cfg)
-		},
-	}
-	return &https{stats: st, url: url, rt: rt, end: func() { rt.Close() }}
+func newHTTP3(url string, cfg *tls.Config, st *stats, wait time.Duration, dial func(context.Context, *tls.Config) (*quic.Conn, error)) *https {
+	return &https{stats: st, url: url, wait: wait, carry: func() *carrier {
+		rt := &http3.Transport{
+			TLSClientConfig:        cfg.Clone(),
+			MaxResponseHeaderBytes: 64 << 10,
+			Dial: func(ctx context.Context, _ string, cfg *tls.Config, _ *quic.Config) (*quic.Conn, error) {
+				return dial(ctx, cfg)
+			},
+		}
+		return &carrier{rt: rt, end: func() { rt.Close() }}
+	}}
 }
 
 // doq queries over QUIC, each query on its own stream (RFC 9250).
@@ -69,25 +71,57 @@ type doqConn struct {
 	ready chan struct{} // closed when conn or err is set
 	conn  *quic.Conn
 	err   error
-	heard atomic.Int64 // Unix nanoseconds of the last answer
+	pulse
 }
 
 func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
+	began := time.Now()
+	var on atomic.Pointer[doqConn] // where the query waits
+	suspect := func() bool {
+		c := on.Load()
+		if c == nil || !c.silentSince(began) {
+			return false
+		}
+		c.giveUp(d.stats)
+		return true
+	}
+	return hedged(ctx, patienceWith(d.wait), suspect,
+		func(ctx context.Context) (answer, error) { return d.try(ctx, q, &on) },
+		func(ctx context.Context) (answer, error) {
+			a, err := d.try(ctx, q, nil)
+			if c := on.Load(); err == nil && c.silentSince(began) {
+				d.end(c) // what waits on it is sent again
+			}
+			return a, err
+		})
+}
+
+// try sends q on the connection, which it notes in on, and again on the next when that ends.
+func (d *doq) try(ctx context.Context, q *query, on *atomic.Pointer[doqConn]) (answer, error) {
 	for {
-		c, fresh, err := d.connect(ctx)
+		c, fresh, err := d.connect()
 		if err != nil {
 			return answer{}, err
 		}
-		sent := time.Now().UnixNano()
+		if on != nil {
+			on.Store(c)
+		}
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			return answer{}, ctx.Err()
+		}
+		if c.err != nil {
+			return answer{}, c.err
+		}
+		sent := time.Now()
 		a, err := d.ask(ctx, c.conn, q)
 		if err == nil {
-			c.heard.Store(time.Now().UnixNano())
+			c.beat()
 			return a, nil
 		}
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.heard.Load() < sent {
-			// No response at all: the server may have lost the connection.
-			d.drop(c)
-			_ = c.conn.CloseWithError(doqNoError, "")
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.silentSince(sent) {
+			d.end(c) // no response at all: the server may have lost the connection
 		}
 		if ctx.Err() != nil || c.conn.Context().Err() == nil {
 			return a, err
@@ -96,17 +130,30 @@ func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
 		if fresh {
 			return a, err
 		}
+		c.giveUp(d.stats)
+	}
+}
+
+// end closes a connection, if it is established.
+func (d *doq) end(c *doqConn) {
+	d.drop(c)
+	select {
+	case <-c.ready:
+		if c.err == nil {
+			_ = c.conn.CloseWithError(doqNoError, "")
+		}
+	default: // it is still being established
 	}
 }
 
 // connect returns the connection; fresh says that it was not used before.
-func (d *doq) connect(ctx context.Context) (c *doqConn, fresh bool, err error) {
+func (d *doq) connect() (c *doqConn, fresh bool, err error) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.closed {
-		d.mu.Unlock()
 		return nil, false, errClosed
 	}
-	if c = d.now; c == nil || c.hasEnded() {
+	if c = d.now; c == nil || c.suspect.Load() || c.hasEnded() {
 		c, fresh = &doqConn{ready: make(chan struct{})}, true
 		d.now = c
 		d.stats.dials.Add(1)
@@ -115,13 +162,7 @@ func (d *doq) connect(ctx context.Context) (c *doqConn, fresh bool, err error) {
 	} else {
 		d.stats.reused.Add(1)
 	}
-	d.mu.Unlock()
-	select {
-	case <-c.ready:
-		return c, fresh, c.err
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
-	}
+	return c, fresh, nil
 }
 
 // hasEnded reports whether the connection has ended.
@@ -194,9 +235,37 @@ func (d *doq) close() {
 	}
 }
 
+// ownSessions gives each connection a copy of the session that it resumes, which the library changes.
+type ownSessions struct{ tls.ClientSessionCache }
+
+// Get implements [tls.ClientSessionCache].
+func (s ownSessions) Get(key string) (*tls.ClientSessionState, bool) {
+	shared, ok := s.ClientSessionCache.Get(key)
+	if !ok || shared == nil {
+		return shared, ok
+	}
+	ticket, state, err := shared.ResumptionState()
+	if err != nil || state == nil {
+		return nil, false
+	}
+	b, err := state.Bytes()
+	if err != nil {
+		return nil, false
+	}
+	if state, err = tls.ParseSessionState(b); err != nil {
+		return nil, false
+	}
+	own, err := tls.NewResumptionState(ticket, state)
+	return own, err == nil
+}
+
 // quicDialler returns a function that connects to an upstream.
 func quicDialler(where *locator, wait time.Duration) func(context.Context, *tls.Config) (*quic.Conn, error) {
 	return func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
+		cfg = cfg.Clone() // the library changes it, while another connection uses it
+		if cfg.ClientSessionCache != nil {
+			cfg.ClientSessionCache = ownSessions{cfg.ClientSessionCache}
+		}
 		to, err := where.pick(ctx)
 		if err != nil {
 			return nil, err

@@ -28,11 +28,22 @@ func (f *Forwarder) newValidator() error {
 	return err
 }
 
-// validated returns an answer that is not bogus, with AD if it is secure. After a bogus answer
-// it asks once more, at another upstream if there is one.
-func (f *Forwarder) validated(ctx context.Context, q *query) ([]byte, string, error) {
+// validated returns an answer of g, the group of domain, that is not bogus, with AD if it is
+// secure. After a bogus answer it asks once more, at another upstream if there is one.
+//
+// The settings say who answers for a domain with a route, so its answers need no signatures:
+// the domain may not exist elsewhere, or be another one there. They are validated where that can
+// succeed.
+func (f *Forwarder) validated(ctx context.Context, q *query, g *group, domain []byte) ([]byte, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.limits.total)
 	defer cancel()
+	if len(domain) > 0 && !f.validator.Holds(ctx, dns.Text(q.name), dns.Text(domain)) {
+		msg, to, err := f.relay(ctx, q)
+		if err == nil {
+			msg[3] &^= bitAD // what an upstream says of itself is not our validation
+		}
+		return msg, to, err
+	}
 	full := *q
 	full.opt.DO, full.opt.CD = true, true
 	var res validate.Result
@@ -45,14 +56,18 @@ func (f *Forwarder) validated(ctx context.Context, q *query) ([]byte, string, er
 		if err := m.Unpack(msg); err != nil {
 			return nil, to, &Error{dns.EDENetwork, fmt.Errorf("reading the answer of %s for %s: %w", to, dns.Text(q.name), err)}
 		}
-		if res = f.validator.Validate(ctx, m); res.Status != validate.Bogus {
+		until := ""
+		if c, open := dns.OpenAlias(msg); open {
+			until = dns.Text(c.Last)
+		}
+		if res = f.validator.Validate(ctx, m, until); res.Status != validate.Bogus {
 			out, err := trim(m, q.opt.DO, res.Status == validate.Secure).Pack()
 			if err != nil {
 				return nil, to, &Error{dns.EDENetwork, fmt.Errorf("writing the answer for %s: %w", dns.Text(q.name), err)}
 			}
 			return out, to, nil
 		}
-		if len(f.route(q.name, q.qtype).upstreams) < 2 {
+		if len(g.upstreams) < 2 {
 			break
 		}
 		full.avoid = to

@@ -23,6 +23,7 @@ type stats struct {
 	caseless                   atomic.Int64 // answers with different case, repeated over TCP
 	plain                      atomic.Int64 // repeated without EDNS
 	dials, reused              atomic.Int64
+	reconnects                 atomic.Int64 // connections given up with queries waiting
 	probes, probeFailures      atomic.Int64
 
 	seconds *metric.HistogramVec                 // by proxy_name, to, rcode
@@ -73,6 +74,7 @@ var metrics = []struct {
 	{ourMetric + "truncated_total", "Queries repeated over TCP because the answer was truncated.", func(s *stats) *atomic.Int64 { return &s.truncated }},
 	{ourMetric + "case_total", "Queries repeated over TCP because the reply had the question in other case.", func(s *stats) *atomic.Int64 { return &s.caseless }},
 	{ourMetric + "no_edns_total", "Queries repeated without EDNS.", func(s *stats) *atomic.Int64 { return &s.plain }},
+	{ourMetric + "connections_dropped_total", "Connections given up because nothing arrived any more, or because they ended, while a query waited.", func(s *stats) *atomic.Int64 { return &s.reconnects }},
 	{ourMetric + "probes_total", "Probes of an upstream that is down.", func(s *stats) *atomic.Int64 { return &s.probes }},
 }
 
@@ -139,13 +141,14 @@ type Status struct {
 	Up                         bool    // false: it gets only probes
 	Seconds                    float64 // smoothed response time
 	Requests, Errors, Timeouts int64
+	Reconnections              int64 // connections given up while a query waited
 }
 
 // Upstreams returns the states of all upstreams, in the order of the settings.
 func (f *Forwarder) Upstreams() (all []Status) {
 	for _, u := range f.upstreams {
 		down, _ := u.health()
-		all = append(all, Status{u.to, !down, u.speed(), u.requests.Load(), u.errors.Load(), u.timeouts.Load()})
+		all = append(all, Status{u.to, !down, u.speed(), u.requests.Load(), u.errors.Load(), u.timeouts.Load(), u.reconnects.Load()})
 	}
 	return all
 }

@@ -46,11 +46,12 @@ type lane struct {
 
 	write sync.Mutex
 
+	pulse
+
 	mu      sync.Mutex
 	waiting map[uint16]*waiter
 	served  int // answers received
 	used    time.Time
-	heard   time.Time
 	err     error // why it has ended
 }
 
@@ -66,22 +67,52 @@ type reply struct {
 	err error
 }
 
-// exchange sends q on an existing or a new connection.
+// exchange sends q on an existing or a new connection, and on another one when that is silent.
 func (s *stream) exchange(ctx context.Context, q *query) (answer, error) {
 	for range 2 {
-		a, err := s.try(ctx, q)
+		a, err := s.hedge(ctx, q)
 		if !errors.Is(err, errStale) {
 			return a, err
 		}
 	}
-	return s.try(ctx, q)
+	return s.hedge(ctx, q)
 }
 
-func (s *stream) try(ctx context.Context, q *query) (answer, error) {
+func (s *stream) hedge(ctx context.Context, q *query) (answer, error) {
+	began := time.Now()
 	l, err := s.lane()
 	if err != nil {
 		return answer{}, err
 	}
+	suspect := func() bool {
+		if !l.silentSince(began) {
+			return false
+		}
+		l.giveUp(s.stats)
+		return true
+	}
+	a, err := hedged(ctx, patienceWith(s.wait), suspect,
+		func(ctx context.Context) (answer, error) { return s.try(ctx, l, q) },
+		func(ctx context.Context) (answer, error) {
+			other, err := s.lane()
+			if err != nil {
+				return answer{}, err
+			}
+			a, err := s.try(ctx, other, q)
+			if err == nil && l.silentSince(began) {
+				s.drop(l)
+				l.fail(errStale) // what waits on it is sent again
+			}
+			return a, err
+		})
+	if errors.Is(err, errStale) {
+		l.giveUp(s.stats)
+	}
+	return a, err
+}
+
+// try sends q on a connection.
+func (s *stream) try(ctx context.Context, l *lane, q *query) (answer, error) {
 	select {
 	case <-l.ready:
 	case <-ctx.Done():
@@ -110,7 +141,8 @@ func (s *stream) try(ctx context.Context, q *query) (answer, error) {
 	}
 }
 
-// lane returns the connection with the fewest waiting queries, or begins a new one.
+// lane returns the connection with the fewest waiting queries, or begins a new one. Those that
+// may be dead get no more.
 func (s *stream) lane() (*lane, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,12 +151,17 @@ func (s *stream) lane() (*lane, error) {
 	}
 	var best *lane
 	fewest := 0
+	suspects := 0
 	for _, l := range s.conns {
+		if l.suspect.Load() {
+			suspects++
+			continue
+		}
 		if n := l.load(); best == nil || n < fewest {
 			best, fewest = l, n
 		}
 	}
-	if best != nil && (fewest < streamQueries || len(s.conns) >= streamConns) {
+	if best != nil && (fewest < streamQueries || len(s.conns)-suspects >= streamConns) {
 		s.stats.reused.Add(1)
 		return best, nil
 	}
@@ -243,7 +280,7 @@ func (l *lane) leave(w *waiter) (dead bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.waiting, w.f.id)
-	return l.heard.Before(w.sent)
+	return l.silentSince(w.sent)
 }
 
 // read passes answers to the waiting queries, until the connection ends.
@@ -262,7 +299,7 @@ func (l *lane) read(st *stats) error {
 			return errFormat
 		}
 		l.mu.Lock()
-		l.heard = time.Now()
+		l.beat()
 		w := l.waiting[binary.BigEndian.Uint16(msg)]
 		l.mu.Unlock()
 		if w == nil {

@@ -24,6 +24,7 @@ const (
 	mostForged    = 20 // unrelated datagrams before TCP is used
 	foldedFor     = time.Hour
 	plainFor      = 15 * time.Minute
+	plainNames    = 4 // names in succession before a server counts as one without EDNS
 )
 
 var errSpoofed = errors.New("too many forged answers")
@@ -48,7 +49,55 @@ type udp struct {
 	wg      sync.WaitGroup // readers, and repeated queries
 
 	foldedUntil atomic.Int64 // Unix seconds: the server does not preserve case
-	plainUntil  atomic.Int64 // the server does not support EDNS
+	plain       plainMemory
+}
+
+// A plainMemory remembers that a server does not support EDNS. One odd answer does not say that:
+// it may be about one name, or from something on the way. So several names in succession must
+// have been answered only without.
+type plainMemory struct {
+	until atomic.Int64 // Unix seconds
+	some  atomic.Bool  // names is not empty
+	turn  atomic.Int64 // answers with EDNS
+
+	mu    sync.Mutex
+	names []string // answered only without EDNS since the last answer with it
+}
+
+// holds reports whether a query should be sent without EDNS. One for signatures never is: they
+// come with EDNS alone.
+func (m *plainMemory) holds(q *query, now int64) bool { return !q.opt.DO && m.until.Load() >= now }
+
+// note notes a name that was answered only without EDNS. turn is what it was when the query was
+// sent: after an answer with EDNS, those to older queries say nothing.
+func (m *plainMemory) note(name []byte, turn int64, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if turn != m.turn.Load() {
+		return
+	}
+	if !slices.Contains(m.names, string(name)) {
+		m.names = append(m.names, string(name))
+	}
+	m.some.Store(true)
+	if len(m.names) >= plainNames {
+		m.until.Store(now.Add(plainFor).Unix())
+		m.names = nil
+		m.some.Store(false)
+	}
+}
+
+// forget notes an answer with EDNS.
+func (m *plainMemory) forget() {
+	m.turn.Add(1)
+	if !m.some.Load() && m.until.Load() == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.names = nil
+	m.some.Store(false)
+	m.until.Store(0)
 }
 
 // A socket is one port. Callers add queries, and the reading goroutine removes them.
@@ -106,8 +155,12 @@ func (s *socket) fail(err error) {
 // begin sends one question. It calls done once, never with a lock held; done must not block.
 func (u *udp) begin(q *query, until time.Time, done func(answer, error)) {
 	now := time.Now().Unix()
-	mixed, edns := u.foldedUntil.Load() < now, u.plainUntil.Load() < now
+	mixed, edns := u.foldedUntil.Load() < now, !u.plain.holds(q, now)
+	turn := u.plain.turn.Load()
 	u.send(q, until, mixed, edns, func(a answer, err error) {
+		if err == nil && edns && a.edns && !a.withoutEDNS(edns) {
+			u.plain.forget()
+		}
 		if err == nil && a.sameCase && !a.tc && !a.withoutEDNS(edns) || err != nil && !errors.Is(err, errSpoofed) && !errors.Is(err, errFormat) {
 			done(a, err)
 			return
@@ -115,7 +168,7 @@ func (u *udp) begin(q *query, until time.Time, done func(answer, error)) {
 		u.spawn(func() {
 			ctx, cancel := context.WithDeadline(u.life, until)
 			defer cancel()
-			done(u.retry(ctx, q, mixed, edns, a, err))
+			done(u.retry(ctx, q, turn, mixed, edns, a, err))
 		}, done)
 	})
 }
@@ -348,12 +401,12 @@ func wait(ctx context.Context, begin func(until time.Time, done func(answer, err
 }
 
 // retry handles an unusable result of UDP: a, or err.
-func (u *udp) retry(ctx context.Context, q *query, mixed, edns bool, a answer, err error) (answer, error) {
+func (u *udp) retry(ctx context.Context, q *query, turn int64, mixed, edns bool, a answer, err error) (answer, error) {
 	switch {
 	case err != nil:
 		return u.tcp.exchange(ctx, q)
 	case a.withoutEDNS(edns):
-		return u.withoutEDNS(ctx, q, mixed, a)
+		return u.withoutEDNS(ctx, q, turn, mixed, a)
 	case !a.sameCase:
 		return u.otherCase(ctx, q, edns)
 	}
@@ -367,14 +420,14 @@ func (a *answer) withoutEDNS(edns bool) bool {
 }
 
 // withoutEDNS repeats a query to a server that seems not to support EDNS (RFC 6891 section 7),
-// and remembers it if that was so.
-func (u *udp) withoutEDNS(ctx context.Context, q *query, mixed bool, before answer) (answer, error) {
+// and notes it if that was so.
+func (u *udp) withoutEDNS(ctx context.Context, q *query, turn int64, mixed bool, before answer) (answer, error) {
 	u.stats.plain.Add(1)
 	a, err := u.ask(ctx, q, mixed, false)
 	if err != nil || a.rcode == dns.RcodeFormErr || a.rcode == dns.RcodeNotImp {
 		return before, nil
 	}
-	u.plainUntil.Store(time.Now().Add(plainFor).Unix())
+	u.plain.note(q.name, turn, time.Now())
 	if a.tc || !a.sameCase {
 		u.stats.truncated.Add(1)
 		return u.tcp.exchange(ctx, q)

@@ -27,15 +27,18 @@ type Counts struct {
 
 // New makes a validator that queries with ask.
 func New(cfg Config, ask Ask) (*Validator, error) {
-	v := &Validator{ask: ask, anchors: map[string]anchor{}, negative: map[string]bool{}, now: time.Now}
+	v := &Validator{ask: ask, anchors: map[string]anchor{}, negative: map[string]bool{}, held: map[string]bool{}, now: time.Now}
 	v.memory = memory{entries: map[setKey]entry{}, flights: map[setKey]chan struct{}{}}
-	anchors := cfg.Anchors
-	if len(anchors) == 0 {
-		anchors = rootAnchors
-	}
-	for i, s := range anchors {
+	for i, s := range cfg.Anchors {
 		if err := v.trust(s); err != nil {
 			return nil, setting.At(fmt.Sprintf("trust-anchors[%d]", i), err)
+		}
+	}
+	if _, ok := v.anchors["."]; !ok { // an anchor of a local domain leaves the others as they are
+		for _, s := range rootAnchors {
+			if err := v.trust(s); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i, s := range cfg.Negative {

@@ -14,6 +14,7 @@ const (
 	shortestKeep = time.Second
 	negativeKeep = 15 * time.Minute // maximum for an unsigned zone, and for the absence of a zone
 	bogusKeep    = 10 * time.Second
+	unknownKeep  = time.Minute // while it is not known whether the chain of trust leads to a domain
 )
 
 // An entry is the remembered state of a zone's keys or its delegation.

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	miekg "github.com/miekg/dns"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -71,7 +72,7 @@ type Ask func(ctx context.Context, name []byte, qtype uint16) ([]byte, error)
 
 // Config is the settings of validation.
 type Config struct {
-	Anchors  []string `yaml:"trust-anchors"`          // DS or DNSKEY records; default the root's
+	Anchors  []string `yaml:"trust-anchors"`          // DS or DNSKEY records; the root's are known unless some are given
 	Negative []string `yaml:"negative-trust-anchors"` // domains not to validate
 }
 
@@ -83,6 +84,9 @@ type Validator struct {
 	now      func() time.Time
 	memory   memory
 	Counts   Counts
+
+	heldMu sync.Mutex
+	held   map[string]bool // domains to which the chain of trust led when that was last known
 }
 
 // work is the remaining budget for one message.
@@ -110,11 +114,12 @@ func faultOf(err error) *fault {
 // errInsecure means that a name is provably unsigned.
 var errInsecure = errors.New("insecure")
 
-// Validate validates an answer. It lowers the case of the owner names of m and limits TTLs as
+// Validate validates an answer, as far as the name until when that is not empty: the answer ends
+// with an alias to it, which the caller follows. It lowers the case of the owner names of m and limits TTLs as
 // the signatures require (RFC 4035 section 5.3.3).
-func (v *Validator) Validate(ctx context.Context, m *miekg.Msg) Result {
+func (v *Validator) Validate(ctx context.Context, m *miekg.Msg, until string) Result {
 	w := &work{mostQuestions, mostSignatures, mostFailures, mostHashes}
-	err := v.message(ctx, w, m)
+	err := v.message(ctx, w, m, until)
 	switch f := faultOf(err); {
 	case err == nil:
 		v.Counts.Secure.Add(1)
@@ -130,8 +135,8 @@ func (v *Validator) Validate(ctx context.Context, m *miekg.Msg) Result {
 	return Result{Bogus, edeNoUpstream, err.Error()}
 }
 
-// message validates m; nil means secure.
-func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg) error {
+// message validates m, as Validate does; nil means secure.
+func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg, until string) error {
 	if len(m.Question) != 1 {
 		return faultf(edeBogus, "the answer has %d questions", len(m.Question))
 	}
@@ -157,6 +162,9 @@ func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg) error {
 			return faultf(edeBogus, "%s is denied, together with records of it", name)
 		}
 		if done {
+			return insecureError(insecure)
+		}
+		if next != "" && next == until {
 			return insecureError(insecure)
 		}
 		if next == "" {

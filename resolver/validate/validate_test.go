@@ -93,7 +93,7 @@ func (r *root) validator() *Validator {
 func (r *root) validate(m *miekg.Msg) (*Validator, *work, error) {
 	v := r.validator()
 	w := &work{mostQuestions, mostSignatures, mostFailures, mostHashes}
-	return v, w, v.message(context.Background(), w, m)
+	return v, w, v.message(context.Background(), w, m, "")
 }
 
 func TestSignedByTheRoot(t *testing.T) {
@@ -210,7 +210,7 @@ func TestKeysAreAskedForOnce(t *testing.T) {
 	for range 50 {
 		m := message("www.", miekg.TypeA, 0, []miekg.RR{miekg.Copy(a[0]), miekg.Copy(a[1])}, nil)
 		wg.Go(func() {
-			if res := v.Validate(context.Background(), m); res.Status != Secure {
+			if res := v.Validate(context.Background(), m, ""); res.Status != Secure {
 				t.Errorf("Validate: got %+v, want secure", res)
 			}
 		})
@@ -246,11 +246,11 @@ func TestFailuresToAskAreNotRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := func() *miekg.Msg { return message("www.", miekg.TypeA, 0, r.signed(r.rr("www. 60 A 192.0.2.1")), nil) }
-	if res := v.Validate(context.Background(), m()); res.Status != Bogus || res.EDE != edeNoUpstream {
+	if res := v.Validate(context.Background(), m(), ""); res.Status != Bogus || res.EDE != edeNoUpstream {
 		t.Errorf("without upstreams: got %+v, want bogus with the error no upstream", res)
 	}
 	broken = false
-	if res := v.Validate(context.Background(), m()); res.Status != Secure {
+	if res := v.Validate(context.Background(), m(), ""); res.Status != Secure {
 		t.Errorf("after the upstreams came back: got %+v, want secure", res)
 	}
 }
@@ -270,7 +270,7 @@ func TestNegativeAnchorsAreNotValidated(t *testing.T) {
 	v := r.validator()
 	v.negative["corp."] = true
 	for name, want := range map[string]Status{"www.corp.": Insecure, "corp.": Insecure, "xcorp.": Bogus} {
-		if res := v.Validate(context.Background(), message(name, miekg.TypeA, 0, []miekg.RR{r.rr(name + " 60 A 192.0.2.1")}, nil)); res.Status != want {
+		if res := v.Validate(context.Background(), message(name, miekg.TypeA, 0, []miekg.RR{r.rr(name + " 60 A 192.0.2.1")}, nil), ""); res.Status != want {
 			t.Errorf("%s: got %+v, want %v", name, res, want)
 		}
 	}
@@ -358,7 +358,7 @@ func FuzzValidate(f *testing.F) {
 		if m.Unpack(msg) != nil {
 			return
 		}
-		if res := v.Validate(context.Background(), m); res.Status != Secure {
+		if res := v.Validate(context.Background(), m, ""); res.Status != Secure {
 			return
 		}
 		for _, rr := range m.Answer {
@@ -367,4 +367,37 @@ func FuzzValidate(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAnAnchorOfADomainLeavesTheRootsKeys(t *testing.T) {
+	r := newRoot(t)
+	local := &miekg.DNSKEY{Hdr: miekg.RR_Header{Name: "lan.", Rrtype: miekg.TypeDNSKEY, Class: 1}, Flags: 257, Protocol: 3, Algorithm: miekg.ED25519}
+	if _, err := local.Generate(256); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		anchors []string
+		name    string
+		want    string
+	}{
+		{nil, "www.example.", "."},
+		{[]string{local.ToDS(miekg.SHA256).String()}, "www.example.", "."},
+		{[]string{local.ToDS(miekg.SHA256).String()}, "www.lan.", "lan."},
+	} {
+		v, err := New(Config{Anchors: x.anchors}, r.ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.anchorOf(x.name); got != x.want {
+			t.Errorf("with %d anchors, that of %s is %q, want %q", len(x.anchors), x.name, got, x.want)
+		}
+		if n := len(v.anchors["."].ds); n != len(rootAnchors) {
+			t.Errorf("%d keys of the root, want %d", n, len(rootAnchors))
+		}
+	}
+	mine := r.key.ToDS(miekg.SHA256).String()
+	v, err := New(Config{Anchors: []string{mine}}, r.ask)
+	if err != nil || len(v.anchors["."].ds) != 1 {
+		t.Errorf("an anchor of the root replaces the others: %v, %v", v.anchors, err)
+	}
 }

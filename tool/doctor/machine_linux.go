@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"shuultuur/lib/platform"
 )
 
 // readSmall reads a file of /proc or /sys.
@@ -72,46 +74,17 @@ func (ThisMachine) Entropy() (bool, error) {
 	return err == nil, err
 }
 
-// Memory implements Machine. Control groups above that of the process may limit it, too;
-// containers set the limit of the process's own group.
+// Memory implements Machine.
 func (ThisMachine) Memory() (int64, error) {
 	s, err := readSmall("/proc/meminfo")
 	if err != nil {
 		return 0, err
 	}
 	have, err := memTotal(s)
-	if err != nil {
-		return 0, err
+	if limit := platform.MemoryLimit(); err == nil && limit > 0 {
+		have = min(have, limit)
 	}
-	for _, dir := range ownGroups() {
-		limit, err := readSmall(filepath.Join(dir, "memory.max"))
-		if err != nil {
-			continue // not version 2, or the root group, which has no limit
-		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64); err == nil {
-			have = min(have, n)
-		}
-	}
-	return have, nil
-}
-
-// ownGroups returns the folders of this process's control group and of its
-// parents.
-func ownGroups() []string {
-	const root = "/sys/fs/cgroup"
-	dirs := []string{root}
-	s, err := readSmall("/proc/self/cgroup")
-	if err != nil {
-		return dirs
-	}
-	for line := range strings.Lines(s) {
-		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
-		for ok && path != "" && path != "." {
-			dirs = append(dirs, filepath.Join(root, path))
-			path = filepath.Dir(path)
-		}
-	}
-	return dirs
+	return have, err
 }
 
 func memTotal(s string) (int64, error) {

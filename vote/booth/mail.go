@@ -5,15 +5,13 @@ package booth
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"mime"
 	"net"
-	"net/smtp"
-	"net/textproto"
 	"time"
 
+	"shuultuur/lib/smtp"
 	"shuultuur/text"
 	"shuultuur/vote"
 )
@@ -39,9 +37,9 @@ const (
 	maxWaiting = 20_000
 	mailTries  = 5 // attempts for a mail that the server refuses for now
 	mailWait   = 30 * time.Second
-	mailLimit  = 30 * time.Second
-	mailAgain  = time.Second // interval of attempts while the server is away
-	mailFor    = time.Hour   // after which an attempt is given up
+	mailLimit  = 20 * time.Minute // for a server that is slow at each step
+	mailAgain  = time.Second      // interval of attempts while the server is away
+	mailFor    = time.Hour        // after which an attempt is given up
 )
 
 func newMailer(c Mail, texts text.Choice, log *slog.Logger) *mailer {
@@ -58,40 +56,8 @@ func (m *mailer) transmit(ctx context.Context, to string, text []byte) error {
 	if err != nil {
 		host, port = m.config.Server, "25"
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // conn is closed at the limit, or when the gateway ends
-	c, err := smtp.NewClient(conn, host)
-	if err != nil {
-		return err
-	}
-	if offered, _ := c.Extension("STARTTLS"); offered {
-		if err := c.StartTLS(&tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}); err != nil {
-			return err
-		}
-	}
-	if err := c.Mail(m.config.From); err != nil {
-		return err
-	}
-	if err := c.Rcpt(to); err != nil {
-		return err
-	}
-	w, err := c.Data()
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(text); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	_ = c.Quit() // the server has accepted the mail
-	return nil
+	s := smtp.Server{Address: net.JoinHostPort(host, port), TLS: &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}}
+	return s.Send(ctx, m.config.From, []string{to}, text)
 }
 
 // add queues the answers to the voters of a decision.
@@ -132,8 +98,8 @@ func (m *mailer) deliver(ctx context.Context, a answer) {
 			return
 		}
 		wait, give := mailAgain, time.Since(begin) > mailFor
-		if smtpError, ok := errors.AsType[*textproto.Error](err); ok {
-			wait, give = mailWait, tries == mailTries || smtpError.Code >= 500
+		if smtp.Answered(err) {
+			wait, give = mailWait, tries == mailTries || smtp.Final(err)
 			tries++
 		}
 		if give {

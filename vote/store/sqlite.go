@@ -7,16 +7,39 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite" // the driver
 
+	"shuultuur/lib/atomicfile"
 	"shuultuur/vote"
+)
+
+// These are the codes of SQLite for damaged files.
+const (
+	isCorrupt = 11
+	isNone    = 26 // no database at all
 )
 
 // openSQLite opens a file. Synchronous FULL: the log forgets a batch that is
 // counted, so it has to be on the disk.
+//
+// A damaged file that is named as databases are is set aside, and a new one begun: votes that are not
+// counted yet are in the log, and decisions are kept as instructions, too.
 func openSQLite(ctx context.Context, path string) (*DB, error) {
+	d, err := openFile(ctx, path)
+	var damage *sqlite.Error
+	if errors.As(err, &damage) && (damage.Code()&0xff == isCorrupt || damage.Code()&0xff == isNone) && filepath.Ext(path) == ".db" {
+		if aside := atomicfile.SetAside(path, "-wal", "-shm"); aside != nil {
+			return nil, errors.Join(err, aside)
+		}
+		return openFile(ctx, path)
+	}
+	return d, err
+}
+
+func openFile(ctx context.Context, path string) (*DB, error) {
 	open := func(more string) (*sql.DB, error) {
 		v := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)", "mmap_size(0)"}}
 		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+v.Encode()+more)

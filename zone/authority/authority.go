@@ -226,6 +226,36 @@ func (a *Authority) Zone(name []byte) (origin string) {
 	return origin
 }
 
+// Origins returns the names of all zones that can be served, in wire form.
+func (a *Authority) Origins() (all [][]byte) {
+	known := map[string]bool{}
+	for _, z := range a.responder.Zones() {
+		if name, err := dns.Name(z.Origin); err == nil && !known[z.Origin] {
+			known[z.Origin] = true
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// HasData reports whether a view of a zone has records at a name, both in wire form, apart from a
+// delegation.
+func (a *Authority) HasData(origin, name []byte) bool {
+	for _, z := range a.responder.Zones() {
+		if z.Origin != dns.Text(origin) {
+			continue
+		}
+		for _, rr := range a.responder.Served(z.Origin, z.View).At(dns.Text(name)) {
+			switch rr.Header().Rrtype {
+			case miekg.TypeNS, miekg.TypeDS, miekg.TypeRRSIG, miekg.TypeNSEC:
+			default:
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // OtherSource returns where zones for a name in wire form may exist that are not consulted here,
 // or "".
 func (a *Authority) OtherSource(name []byte) string {
@@ -238,6 +268,12 @@ func (a *Authority) OtherSource(name []byte) string {
 		return "Redis"
 	}
 	return ""
+}
+
+// Depth returns the number of labels of the longest zone for a name that a client sees, -1 when
+// there is none.
+func (a *Authority) Depth(name []byte, labels []uint8, client netip.Addr) int {
+	return a.responder.Depth(name, labels, client)
 }
 
 // Answer answers a query from memory.
@@ -282,13 +318,13 @@ func (a *Authority) Problems() (all []string) {
 	}
 	st := a.redis.Stats()
 	if !st.Connected {
-		all = append(all, "dna.redis: Redis does not answer; zones are served as they were")
+		all = append(all, "dns.redis: Redis does not answer; zones are served as they were")
 	}
 	if st.Kept > 0 {
-		all = append(all, fmt.Sprintf("dna.redis: %d zones are served from their last good copies; Redis has not answered since the start", st.Kept))
+		all = append(all, fmt.Sprintf("dns.redis: %d zones are served from their last good copies; Redis has not answered since the start", st.Kept))
 	}
 	if st.Problems > 0 {
-		all = append(all, fmt.Sprintf("dna.redis: %d values cannot be served; the log names them", st.Problems))
+		all = append(all, fmt.Sprintf("dns.redis: %d values cannot be served; the log names them", st.Problems))
 	}
 	return all
 }

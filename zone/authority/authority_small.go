@@ -5,6 +5,7 @@ package authority
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 
 	"shuultuur/filter"
 	"shuultuur/lib/dns"
@@ -43,6 +44,15 @@ func (a *Authority) Wait(context.Context, *dns.Query, *dns.Reply, *filter.Transa
 func (a *Authority) Outside() Outside { return Outside{} }
 
 func (a *Authority) Zones() Outside { return Outside{} }
+
+// Depth is that of [Authority.Depth].
+func (Outside) Depth([]byte, []uint8, netip.Addr) int { return -1 }
+
+func (a *Authority) Origins() [][]byte { return nil }
+
+func (a *Authority) HasData([]byte, []byte) bool { return false }
+
+func (a *Authority) Depth([]byte, []uint8, netip.Addr) int { return -1 }
 
 func (a *Authority) OtherSource([]byte) string { return "" }
 

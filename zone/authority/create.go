@@ -93,7 +93,7 @@ func writeNew(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(path, 0o644, text)
+	return atomicfile.CreateBytes(path, 0o644, text) // someone else may have made it since
 }
 
 // free returns an error if there is a file.

@@ -547,18 +547,29 @@ func (a Editor) WithNewSerial(ctx context.Context, origin, view string, text []b
 	return []byte(strings.Join(f.lines, "")), nil
 }
 
-// Delete deletes a zone. One whose file the settings name is not deleted: named is then its
-// place in dns.zones.files, else -1.
-func (a Editor) Delete(ctx context.Context, origin, view string) (named int, err error) {
+// Named returns the place in dns.zones.files of a zone whose file the settings name, else -1.
+func (a Editor) Named(origin, view string) int {
+	if from, path := a.zones.sourceOf(zone.Canonical(origin), view); from == fromFile {
+		return a.zones.files.IndexOf(path)
+	}
+	return -1
+}
+
+// Delete deletes a zone whose source is the text that was read. One whose file the settings name is
+// not deleted: named is then its place in them, else -1.
+func (a Editor) Delete(ctx context.Context, origin, view string, was []byte) (named int, err error) {
 	origin = zone.Canonical(origin)
 	switch from, path := a.zones.sourceOf(origin, view); from {
 	case fromFile:
 		if named = a.zones.files.IndexOf(path); named >= 0 {
 			return named, nil
 		}
+		if err := a.Unchanged(ctx, origin, view, was); err != nil {
+			return -1, err
+		}
 		return -1, os.Remove(path)
 	case fromRedis:
-		return -1, redins.Delete(ctx, a.zones.redis, origin)
+		return -1, redins.Delete(ctx, a.zones.redis, origin, was)
 	}
 	return -1, fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 }

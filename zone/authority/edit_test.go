@@ -4,10 +4,14 @@ package authority
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	miekg "github.com/miekg/dns"
@@ -74,7 +78,7 @@ func TestARecordOfAFileIsChangedAndNothingElse(t *testing.T) {
 			if now, _ := os.ReadFile(file); string(now) != c.text {
 				t.Error("Edit wrote the file, before Write was called")
 			}
-			if err := a.Write(t.Context(), "example.test.", "", e.After); err != nil {
+			if err := a.Write(t.Context(), "example.test.", "", e.Before, e.After); err != nil {
 				t.Error(err)
 			}
 		})
@@ -173,5 +177,54 @@ func TestValuesOfARecordAreReadAgain(t *testing.T) {
 		if err != nil || !miekg.IsDuplicate(again, rr) {
 			t.Errorf("%s: parsing its values gave %v, %v", c.line, again, err)
 		}
+	}
+}
+
+// Two people read a zone, and both change it: the second is told.
+func TestAZoneThatWasChangedMeanwhileIsNotWritten(t *testing.T) {
+	a, file := served(t, apex+"ns A 192.0.2.1\n")
+	edit := func(host string) *Edit {
+		e, err := a.Edit(t.Context(), "example.test", "", "add", "", entered("type=A|address=192.0.2.2|name="+host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first, other := edit("first"), edit("other")
+	if err := a.Write(t.Context(), "example.test.", "", first.Before, first.After); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Write(t.Context(), "example.test.", "", other.Before, other.After); !errors.Is(err, zone.ErrChanged) {
+		t.Errorf("the second change: %v", err)
+	}
+	if now, _ := os.ReadFile(file); string(now) != string(first.After) {
+		t.Errorf("the first change is lost: %s", now)
+	}
+}
+
+func TestANewZoneReplacesNoFile(t *testing.T) {
+	a, _ := served(t, apex+"ns A 192.0.2.1\n")
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	var errs [6]error
+	for i := range errs {
+		all.Go(func() {
+			_, errs[i] = a.zones.Create(t.Context(), dir, NewZone{Origin: "new.test", Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})})
+		})
+	}
+	all.Wait()
+	made := 0
+	for i, err := range errs {
+		if err == nil {
+			made++
+			if text, _ := os.ReadFile(filepath.Join(dir, "new.test.zone")); !strings.Contains(string(text), fmt.Sprintf("192.0.2.%d\n", i)) {
+				t.Errorf("zone %d was made, and the file has\n%s", i, text)
+			}
+		} else if !errors.Is(err, fs.ErrExist) {
+			t.Error(err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d of six zones with one name were made", made)
 	}
 }

@@ -132,16 +132,29 @@ func (a Editor) Check(ctx context.Context, origin, view string, text []byte) err
 	return nil
 }
 
-// Write replaces the source of a zone, which is then served. A mistake in the text is returned
-// with its line.
-func (a Editor) Write(ctx context.Context, origin, view string, text []byte) error {
+// Unchanged returns [zone.ErrChanged] if the source of a zone is not the text that was read.
+func (a Editor) Unchanged(ctx context.Context, origin, view string, was []byte) error {
+	now, err := a.zones.Text(ctx, origin, view)
+	if err == nil && !bytes.Equal(now, was) {
+		return fmt.Errorf("zone %s: %w", origin, zone.ErrChanged)
+	}
+	return err
+}
+
+// Write replaces the source of a zone, which is then served. It returns [zone.ErrChanged] if the
+// source is not the text that was read, and a mistake in the new text with its line. One program
+// writes one file at a time; values in Redis may be written by several.
+func (a Editor) Write(ctx context.Context, origin, view string, was, text []byte) error {
 	origin = zone.Canonical(origin)
 	if err := a.Check(ctx, origin, view, text); err != nil {
 		return err
 	}
 	from, path := a.zones.sourceOf(origin, view)
 	if from == fromRedis {
-		return redins.SetText(ctx, a.zones.redis, origin, text)
+		return redins.SetText(ctx, a.zones.redis, origin, was, text)
+	}
+	if err := a.Unchanged(ctx, origin, view, was); err != nil {
+		return err
 	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {

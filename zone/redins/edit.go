@@ -3,12 +3,16 @@ package redins
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"shuultuur/lib/redis"
 	"shuultuur/zone"
 )
 
@@ -159,13 +163,60 @@ func Text(ctx context.Context, s *Source, origin string) (text []byte, err error
 	return text, err
 }
 
-// SetText replaces the values of a zone that s serves; see [Store.SetText]. The event from
-// Redis then puts the change into service.
-func SetText(ctx context.Context, s *Source, origin string, text []byte) error {
+// SetText replaces the values of a zone that s serves; see [Store.SetText]. If the zone does not
+// have the text that was read, or another node writes it, it returns [zone.ErrChanged]. The event
+// from Redis then puts the change into service.
+func SetText(ctx context.Context, s *Source, origin string, was, text []byte) error {
 	return with(ctx, s, origin, func(st *Store, name string) error {
-		_, _, err := st.SetText(ctx, name, text)
-		return err
+		return st.leased(ctx, name, func(ctx context.Context) error {
+			if err := st.unchanged(ctx, name, was); err != nil {
+				return err
+			}
+			_, _, err := st.SetText(ctx, name, text)
+			return err
+		})
 	})
+}
+
+// unchanged returns [zone.ErrChanged] if the text of a zone is not the one that was read.
+func (s *Store) unchanged(ctx context.Context, origin string, was []byte) error {
+	now, err := s.Text(ctx, origin)
+	if err == nil && !bytes.Equal(now, was) {
+		return fmt.Errorf("zone %s: %w", origin, zone.ErrChanged)
+	}
+	return err
+}
+
+// leaseTime is how long a node may write a zone. One that loses Redis meanwhile stops sooner.
+const leaseTime = 30 * time.Second
+
+// leased calls do while no other node of a fleet changes the zone.
+func (s *Store) leased(ctx context.Context, origin string, do func(ctx context.Context) error) error {
+	key, holder := s.wrap(string(s.Schema)+":zone-lease:"+origin), rand.Text()
+	ask := func(ctx context.Context, words ...string) (bool, error) {
+		var b redis.Batch
+		b.Add(words...)
+		if err := s.Client.Do(ctx, &b); err != nil {
+			return false, err
+		}
+		_, err := b.Failed()
+		return !b.Reply(0).Null(), err
+	}
+	short, cancel := context.WithTimeout(ctx, leaseTime/2)
+	defer cancel()
+	mine, err := ask(short, "SET", key, holder, "NX", "PX", strconv.FormatInt(leaseTime.Milliseconds(), 10))
+	if err != nil {
+		return fmt.Errorf("keeping others from zone %s with the key %q in Redis: %w", origin, key, err)
+	}
+	if !mine {
+		return fmt.Errorf("zone %s, which another node writes at this moment: %w", origin, zone.ErrChanged)
+	}
+	defer func() {
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_, _ = ask(after, "EVAL", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0", "1", key, holder) // it expires
+	}()
+	return do(short)
 }
 
 // CheckText returns the mistake in a text that could not be served, with its line.
@@ -192,21 +243,28 @@ func Create(ctx context.Context, s *Source, z *zone.Zone) error {
 		return err
 	}
 	defer st.Client.Close()
-	listed, err := st.Zones(ctx)
-	if err != nil {
+	origin := zone.Canonical(z.Origin)
+	return st.leased(ctx, origin, func(ctx context.Context) error {
+		if err := st.free(ctx, origin); err != nil {
+			return err
+		}
+		left, err := st.Text(ctx, origin)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("Redis has values of the zone %s, which is not in its list of zones: add it to the list, or delete them", z.Origin)
+		}
+		if err == nil {
+			_, _, err = st.Write(ctx, z)
+		}
 		return err
-	}
-	if slices.ContainsFunc(listed, func(name string) bool { return zone.Canonical(name) == zone.Canonical(z.Origin) }) {
+	})
+}
+
+// free returns [ErrTaken] if Redis lists a zone.
+func (s *Store) free(ctx context.Context, origin string) error {
+	listed, err := s.Zones(ctx)
+	if err == nil && slices.ContainsFunc(listed, func(name string) bool { return zone.Canonical(name) == origin }) {
 		return ErrTaken
 	}
-	left, err := st.Text(ctx, zone.Canonical(z.Origin))
-	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("Redis has values of the zone %s, which is not in its list of zones: add it to the list, or delete them", z.Origin)
-	}
-	if err != nil {
-		return err
-	}
-	_, _, err = st.Write(ctx, z)
 	return err
 }
 
@@ -217,33 +275,48 @@ func Restore(ctx context.Context, s *Source, origin string, text []byte) error {
 		return err
 	}
 	defer st.Client.Close()
-	_, _, err = st.SetText(ctx, zone.Canonical(origin), text)
-	return err
-}
-
-// Delete deletes a zone: it is taken out of the list first, so that none is served in part. Keys
-// that sign it stay, so that a restored zone keeps its DS record.
-func Delete(ctx context.Context, s *Source, origin string) error {
-	return with(ctx, s, origin, func(st *Store, name string) error {
-		in := st.session(ctx)
-		defer in.Close()
-		old, err := st.read(in, name, nil)
-		if err != nil {
+	origin = zone.Canonical(origin)
+	return st.leased(ctx, origin, func(ctx context.Context) error {
+		if err := st.free(ctx, origin); err != nil {
 			return err
 		}
-		out := writer{ctx: ctx, client: st.Client}
-		out.add("SREM", st.list(), name)
-		out.add("DEL", st.hash(name), st.labels(name), st.config(name))
-		if st.Schema == Z42 {
-			for _, v := range old.values {
-				out.add("DEL", v.key)
-			}
-		}
-		if out.flush(); out.err != nil {
-			return fmt.Errorf("delete zone %q from Redis: %w; part of it may be there", name, out.err)
-		}
-		return nil
+		_, _, err := st.SetText(ctx, origin, text)
+		return err
 	})
+}
+
+// Delete deletes a zone that has the text that was read: it is taken out of the list first, so that none is served in part. Keys
+// that sign it stay, so that a restored zone keeps its DS record.
+func Delete(ctx context.Context, s *Source, origin string, was []byte) error {
+	return with(ctx, s, origin, func(st *Store, name string) error {
+		return st.leased(ctx, name, func(ctx context.Context) error {
+			if err := st.unchanged(ctx, name, was); err != nil {
+				return err
+			}
+			return st.remove(ctx, name)
+		})
+	})
+}
+
+func (s *Store) remove(ctx context.Context, name string) error {
+	in := s.session(ctx)
+	defer in.Close()
+	old, err := s.read(in, name, nil)
+	if err != nil {
+		return err
+	}
+	out := writer{ctx: ctx, client: s.Client}
+	out.add("SREM", s.list(), name)
+	out.add("DEL", s.hash(name), s.labels(name), s.config(name))
+	if s.Schema == Z42 {
+		for _, v := range old.values {
+			out.add("DEL", v.key)
+		}
+	}
+	if out.flush(); out.err != nil {
+		return fmt.Errorf("delete zone %q from Redis: %w; part of it may be there", name, out.err)
+	}
+	return nil
 }
 
 // with calls do for a zone, with its name as Redis lists it.

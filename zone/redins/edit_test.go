@@ -1,10 +1,16 @@
 package redins
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/redistest"
+	"shuultuur/zone"
 )
 
 func TestAZoneIsEditedAsText(t *testing.T) {
@@ -59,6 +65,86 @@ func TestAZoneIsEditedAsText(t *testing.T) {
 			z, problems, err := store.Read(ctx, origin, 60)
 			if err != nil || len(problems) > 0 || len(z.Records) != 4 {
 				t.Errorf("Read after the change: %v, problems %v, error %v", z, problems, err)
+			}
+		})
+	}
+}
+
+// The nodes of a fleet have one Redis. Six changes of one text that two of them make at once end as
+// one, and so do six new zones with one name.
+func TestTheNodesOfAFleetChangeAZoneOneAfterTheOther(t *testing.T) {
+	for _, schema := range []Schema{Redins, Z42} {
+		t.Run(string(schema), func(t *testing.T) {
+			server := redistest.Start(t)
+			store := open(t, server, schema)
+			base := map[Schema]string{Redins: "@ {\"ns\":", Z42: "@ NS "}[schema] + "{\"ttl\":300,\"records\":[{\"host\":\"ns1.example.com.\"}]}" + map[Schema]string{Redins: "}\n", Z42: "\n"}[schema]
+			if _, _, err := store.SetText(t.Context(), "example.com.", []byte(base)); err != nil {
+				t.Fatal(err)
+			}
+			was, err := store.Text(t.Context(), "example.com.")
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := at127(server)
+			config.Schema = schema
+			nodes := []*node{startNode(t, config, nil, nil), startNode(t, config, nil, nil)}
+			for _, n := range nodes {
+				waittest.Until(t, "the zone is served", func() bool { return n.Has("example.com.") })
+			}
+			six := func(do func(n *node, i int) error) (done []int) {
+				var all sync.WaitGroup
+				var errs [6]error
+				for i := range errs {
+					all.Go(func() { errs[i] = do(nodes[i%2], i) })
+				}
+				all.Wait()
+				for i, err := range errs {
+					switch {
+					case err == nil:
+						done = append(done, i)
+					case !errors.Is(err, zone.ErrChanged) && !errors.Is(err, ErrTaken):
+						t.Errorf("change %d: %v, want that the zone was changed meanwhile", i, err)
+					}
+				}
+				return done
+			}
+			text := func(i int) []byte {
+				line := fmt.Sprintf("{\"ttl\":300,\"records\":[{\"ip\":\"192.0.2.%d\"}]}", i)
+				return append(bytes.Clone(was), map[Schema]string{Redins: fmt.Sprintf("n%d {\"a\":%s}\n", i, line), Z42: fmt.Sprintf("n%d A %s\n", i, line)}[schema]...)
+			}
+			done := six(func(n *node, i int) error { return SetText(t.Context(), n.Source, "example.com.", was, text(i)) })
+			if len(done) != 1 {
+				t.Fatalf("changes %v of six were made, want one", done)
+			}
+			if got, err := store.Text(t.Context(), "example.com."); err != nil || string(got) != string(text(done[0])) {
+				t.Errorf("change %d was made, error %v, and the text is\n%s", done[0], err, got)
+			}
+			if err := Delete(t.Context(), nodes[0].Source, "example.com.", was); !errors.Is(err, zone.ErrChanged) {
+				t.Errorf("deleting a zone that was changed meanwhile: %v", err)
+			}
+			done = six(func(n *node, i int) error {
+				z, err := zone.Read(strings.NewReader(fmt.Sprintf("$TTL 60\n@ SOA ns hostmaster 1 2h 30m 2w 5m\n@ NS ns\nns A 192.0.2.%d\n", i)), "new.example.", "")
+				if err != nil {
+					return err
+				}
+				return Create(t.Context(), n.Source, z)
+			})
+			if len(done) != 1 {
+				t.Errorf("zones %v of six with one name were made, want one", done)
+			}
+			// A node that died while it wrote does not keep the others out for good, but for its time.
+			key := string(schema) + ":zone-lease:example.com."
+			server.Do(t, "SET", key, "a dead node", "PX", "60000")
+			now := text(done[0])
+			if got, err := store.Text(t.Context(), "example.com."); err == nil {
+				now = got
+			}
+			if err := SetText(t.Context(), nodes[0].Source, "example.com.", now, was); !errors.Is(err, zone.ErrChanged) {
+				t.Errorf("writing while another node writes: %v", err)
+			}
+			server.Do(t, "DEL", key)
+			if err := SetText(t.Context(), nodes[0].Source, "example.com.", now, was); err != nil {
+				t.Errorf("writing after that: %v", err)
 			}
 		})
 	}

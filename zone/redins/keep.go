@@ -190,8 +190,8 @@ func (s *Source) loadKept(file string) (name string, r *raw, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if info.Size() > 2*maxBytes {
-		return "", nil, fmt.Errorf("it has %d bytes; a saved zone has at most %d", info.Size(), 2*maxBytes)
+	if info.Size() > 2*int64(maxBytes) {
+		return "", nil, fmt.Errorf("it has %d bytes; a saved zone has at most %d", info.Size(), 2*int64(maxBytes))
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {

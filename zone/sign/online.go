@@ -167,7 +167,10 @@ func (s *Signer) Deny(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.De
 	if slices.Contains(types, miekg.TypeNone) { // an alias
 		types = append(types, miekg.TypeA, miekg.TypeAAAA)
 	}
-	if d.Kind == zone.NoData || d.Kind == zone.WildcardNoData {
+	// Each name has an NSEC record here, made for the answer: one that is asked for is found, not
+	// denied (RFC 9824 section 3).
+	found := s.config.Denial == Compact && q.Type == miekg.TypeNSEC
+	if !found && (d.Kind == zone.NoData || d.Kind == zone.WildcardNoData) {
 		types = slices.DeleteFunc(types, func(t uint16) bool { return t == miekg.TypeNone || t == q.Type })
 	}
 	var data []byte
@@ -189,8 +192,15 @@ func (s *Signer) Deny(ctx context.Context, q *dns.Query, r *dns.Reply, d zone.De
 		}
 		data = child(d.Name)
 	}
+	if found = found && r.Answers == 0; found {
+		r.Reset() // without the SOA record of a denial
+	}
 	if !s.proof(ctx, q, r, d, owner, typ, appendBitmap(data, types)) {
 		return false
+	}
+	if found {
+		r.Answers, r.Authorities, r.Rcode = r.Authorities, 0, miekg.RcodeSuccess
+		return true
 	}
 	if s.config.Denial == Compact {
 		r.CO = q.CO

@@ -295,3 +295,32 @@ func BenchmarkSignRemembered(b *testing.B) {
 // fresh and refused are counts of signatures on demand.
 func fresh(s *sign.Signer) uint64   { n, _, _ := s.Counts(); return n }
 func refused(s *sign.Signer) uint64 { _, _, n := s.Counts(); return n }
+
+// TestAnNSECThatIsAskedForIsFound: with compact denial each name has one.
+func TestAnNSECThatIsAskedForIsFound(t *testing.T) {
+	r, _, _ := serve(t, sign.Compact, 50)
+	for _, name := range []string{"example.com.", "ns1.example.com.", "nothing.example.com.", "a.b.nothing.example.com."} {
+		m := ask(t, r, name, miekg.TypeNSEC, true)
+		if m.Rcode != miekg.RcodeSuccess || len(m.Answer) != 2 || len(m.Ns) != 0 {
+			t.Errorf("%s: got %v, want its NSEC record", name, m)
+			continue
+		}
+		x, ok := m.Answer[0].(*miekg.NSEC)
+		if !ok || x.Hdr.Name != name || x.NextDomain != `\000.`+name {
+			t.Errorf("%s: got %v", name, m.Answer[0])
+			continue
+		}
+		has := map[uint16]bool{}
+		for _, typ := range x.TypeBitMap {
+			has[typ] = true
+		}
+		if !has[miekg.TypeNSEC] || !has[miekg.TypeRRSIG] || has[miekg.TypeNXNAME] != (len(name) > len("ns1.example.com.")) {
+			t.Errorf("%s: its types are %v", name, x.TypeBitMap)
+		}
+	}
+	// The other kinds have their records beforehand, or deny them.
+	n, _, _ := serve(t, sign.NSEC3, 50)
+	if m := ask(t, n, "ns1.example.com.", miekg.TypeNSEC, true); len(m.Answer) != 0 {
+		t.Errorf("with NSEC3: got %v, want no NSEC record", m)
+	}
+}

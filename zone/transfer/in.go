@@ -23,6 +23,13 @@ type primaryAnswer struct {
 	records []miekg.RR // all records, one SOA among them
 	steps   []step     // otherwise the differences
 	expire  *uint32    // the EXPIRE option (RFC 7314), nil without one
+	outside outside
+}
+
+// outside counts records that a primary sent although they are not in the zone. They are left out.
+type outside struct {
+	count int
+	first string
 }
 
 // A step is one difference.
@@ -46,6 +53,11 @@ type errRcode int
 func (e errRcode) Error() string {
 	return "it answers " + miekg.RcodeToString[int(e)]
 }
+
+// An unreachableError says that a primary could not be asked at all.
+type unreachableError struct{ error }
+
+func (e *unreachableError) Unwrap() error { return e.error }
 
 // fetch requests a zone from one primary: changes since have, or all of it when have is nil.
 func fetch(ctx context.Context, origin string, from upstream, have *miekg.SOA, maxBytes int64) (*primaryAnswer, error) {
@@ -83,7 +95,7 @@ func fetchWith(ctx context.Context, origin string, from upstream, have *miekg.SO
 	}
 	conn, err := from.dial(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &unreachableError{err}
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -155,7 +167,8 @@ type receiver struct {
 	bytes int64
 	done  bool
 
-	expire *uint32
+	expire  *uint32
+	outside outside
 
 	first       *miekg.SOA
 	incremental bool
@@ -253,17 +266,24 @@ func expireIn(msg []byte, off int) *uint32 {
 // record processes the next record.
 func (r *receiver) record(rr miekg.RR) error {
 	h := rr.Header()
-	if h.Class != miekg.ClassINET || !miekg.IsSubDomain(r.origin, zone.Canonical(h.Name)) {
-		return fmt.Errorf("the record %q is not in zone %q", rr.String(), r.origin)
+	if h.Class != miekg.ClassINET {
+		return fmt.Errorf("the record %q is not of class IN", rr.String())
 	}
 	h.Name = zone.Canonical(h.Name)
+	if r.count > 1 && !miekg.IsSubDomain(r.origin, h.Name) {
+		if r.count--; r.outside.count == 0 { // as if it had not been sent
+			r.outside.first = h.Name
+		}
+		r.outside.count++
+		return nil
+	}
 	soa, _ := rr.(*miekg.SOA)
 	if soa != nil && h.Name != r.origin {
 		return fmt.Errorf("the SOA record of %q in zone %q", h.Name, r.origin)
 	}
 	switch {
 	case r.count == 1:
-		if soa == nil {
+		if soa == nil || h.Name != r.origin {
 			return fmt.Errorf("the transfer begins with %q, not with the SOA record", rr.String())
 		}
 		r.first = soa
@@ -302,7 +322,7 @@ func (r *receiver) change(rr miekg.RR, soa *miekg.SOA) {
 }
 
 func (r *receiver) result() (*primaryAnswer, error) {
-	f := &primaryAnswer{serial: r.first.Serial, expire: r.expire}
+	f := &primaryAnswer{serial: r.first.Serial, expire: r.expire, outside: r.outside}
 	switch {
 	case r.incremental:
 		serial := r.have.Serial

@@ -102,7 +102,7 @@ func TestBadTransfersAreRefused(t *testing.T) {
 		want string
 	}{
 		"no SOA first":      {0, 0, [][]string{{a(1), soa(5)}}, "not with the SOA"},
-		"another zone":      {0, 0, [][]string{{soa(5), "www.example.org. 300 IN A 192.0.2.1"}}, "is not in zone"},
+		"another zone":      {0, 0, [][]string{{strings.Replace(soa(5), "example.com.", "example.org.", 1), a(1)}}, "SOA record of"},
 		"another end":       {0, 0, [][]string{{soa(5), a(1), soa(6)}}, "ends with 6"},
 		"more after it":     {0, 0, [][]string{{soa(5), a(1), soa(5), a(2)}}, "after the end"},
 		"nothing":           {0, 0, [][]string{{}}, "without records"},
@@ -247,5 +247,21 @@ func TestMessagesOfATransferAreReadByTheCodec(t *testing.T) {
 		if got[rr.String()] != want {
 			t.Fatalf("sent %d times, want %d: %s", got[rr.String()], want, rr)
 		}
+	}
+}
+
+func TestRecordsOutsideTheZoneAreLeftOut(t *testing.T) {
+	const out = "www.example.org. 300 IN A 192.0.2.1"
+	whole, err := receive(t, 0, 0, []string{soa(5), out, a(1), out, soa(5)})
+	if err != nil || len(whole.records) != 2 || whole.outside.count != 2 || whole.outside.first != "www.example.org." {
+		t.Errorf("AXFR: got %+v, %v; want two records, and two outside", whole, err)
+	}
+	steps, err := receive(t, 4, 0, []string{soa(5), out, soa(4), a(1), out, soa(5), a(2), out, soa(5)})
+	if err != nil || len(steps.steps) != 1 || len(steps.steps[0].gone) != 1 || len(steps.steps[0].come) != 1 {
+		t.Errorf("IXFR: got %+v, %v; want one record less and one more", steps, err)
+	}
+	none, err := receive(t, 5, 0, []string{soa(5)})
+	if err != nil || none.outside.count != 0 {
+		t.Errorf("nothing newer: got %+v, %v", none, err)
 	}
 }

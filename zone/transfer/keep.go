@@ -95,7 +95,7 @@ func (r *storedZone) writeTo(w io.Writer) error {
 		for wire := range v.records() {
 			size += len(wire)
 		}
-		if size > maxZone {
+		if int64(size) > maxZone {
 			return fmt.Errorf("its records take %d bytes; a saved zone has at most %d", size, maxZone)
 		}
 		if _, err := out.Write(binary.BigEndian.AppendUint32(b, uint32(size))); err != nil {

@@ -284,8 +284,10 @@ func (z *secondary) ask(ctx context.Context, p upstream) error {
 	}
 	f, err := fetch(ctx, z.origin, p, have, z.maxBytes)
 	var rcode errRcode
-	if errors.As(err, &rcode) && have != nil && rcode != miekg.RcodeNotAuth {
-		// It may not support IXFR.
+	var unreachable *unreachableError
+	if err != nil && have != nil && ctx.Err() == nil && !errors.As(err, &unreachable) && !(errors.As(err, &rcode) && rcode == miekg.RcodeNotAuth) {
+		// Whatever is wrong with its differences, it may have the zone.
+		z.s.log.Warn("the differences cannot be had; the whole zone is fetched", "zone", z.origin, "from", p.address, "error", err)
 		f, err = fetch(ctx, z.origin, p, nil, z.maxBytes)
 	}
 	if err != nil {
@@ -309,7 +311,15 @@ func (z *secondary) ask(ctx context.Context, p upstream) error {
 			records = f.records
 		}
 	}
-	return z.take(ctx, records, f, now)
+	err = z.take(ctx, records, f, now)
+	if err != nil && f.steps != nil && ctx.Err() == nil {
+		z.s.log.Warn("the zone with the differences cannot be served; the whole zone is fetched", "zone", z.origin, "error", err)
+		if f, err = fetch(ctx, z.origin, p, nil, z.maxBytes); err != nil {
+			return err
+		}
+		err = z.take(ctx, f.records, f, now)
+	}
+	return err
 }
 
 // confirm records that our version was valid at a time.
@@ -343,6 +353,9 @@ func (z *secondary) take(ctx context.Context, records []miekg.RR, f *primaryAnsw
 	if err := z.publish(ctx, records); err != nil {
 		return fmt.Errorf("serial %d cannot be served: %w", soa.Serial, err)
 	}
+	if f.outside.count > 0 {
+		z.s.log.Warn("records outside the zone are not served", "zone", z.origin, "records", f.outside.count, "first", f.outside.first)
+	}
 	now = trueAt(soa, f.expire, now)
 	z.put(&fetchedZone{records, soa, now})
 	if incremental {
@@ -368,7 +381,7 @@ func (z *secondary) save(now time.Time) error {
 	return atomicfile.Write(z.file(), 0o600, func(f *os.File) error {
 		w := bufio.NewWriter(f)
 		for _, rr := range z.held.Load().records {
-			if _, err := fmt.Fprintln(w, rr.String()); err != nil {
+			if _, err := fmt.Fprintln(w, zone.RecordText(rr)); err != nil {
 				return err
 			}
 		}
@@ -393,7 +406,7 @@ func (z *secondary) load(ctx context.Context, previous *Server) {
 	}
 	switch h := z.held.Load(); {
 	case h == nil:
-		z.withdraw("this zone has never been received from its primary")
+		z.withdraw(zone.NeverReceived)
 		return
 	case z.expired(time.Now()):
 		z.s.log.Warn("a saved zone has expired", "zone", z.origin, "checked", h.checked)
@@ -403,7 +416,7 @@ func (z *secondary) load(ctx context.Context, previous *Server) {
 		if err := z.publish(ctx, h.records); err != nil {
 			z.s.log.Error("a saved zone cannot be served; it will be fetched", "zone", z.origin, "file", z.file(), "error", err)
 			z.held.Store(nil)
-			z.withdraw("this zone has never been received from its primary")
+			z.withdraw(zone.NeverReceived)
 		}
 	}
 }

@@ -386,7 +386,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 // content returns the served zone, nil if it is too large.
 func (s *Server) content(e *entry) *content {
 	c := contentOf(s.zones.Served(e.id.origin, e.id.view))
-	if c.size() > maxZone {
+	if int64(c.size()) > maxZone {
 		s.log.Error("a zone is too large to be kept for transfers", "zone", e.id.origin, "view", e.id.view, "bytes", c.size(), "most", maxZone)
 		return nil
 	}

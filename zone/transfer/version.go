@@ -154,7 +154,7 @@ func (v *version) sort() {
 }
 
 // maxZone bounds the zones that are kept, in bytes, so that offsets fit.
-const maxZone = 2 << 30
+const maxZone int64 = 2 << 30
 
 func (v *version) len() int { return len(v.starts) - 1 }
 

@@ -16,9 +16,9 @@ const (
 	V1 = "PROXY "                 // beginning of a header of version 1
 	V2 = "\r\n\r\n\x00\r\nQUIT\n" // beginning of a header of version 2
 
-	// Max is the longest header in bytes: addresses of any family, and some
-	// room for TLVs.
-	Max   = 16 + 216 + 512
+	// Max is the longest header in bytes: addresses of any family, and room for TLVs, which may
+	// have a whole certificate.
+	Max   = 16 + 216 + 4096
 	maxV1 = 107 // with CRLF
 )
 

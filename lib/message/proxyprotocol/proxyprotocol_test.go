@@ -48,6 +48,16 @@ func TestPROXYHeaders(t *testing.T) {
 	}
 }
 
+func TestManyTLVs(t *testing.T) {
+	for size, ok := range map[int]bool{12: true, 728: true, 729: true, 12 + 4096: true, Max - 16: true, Max - 15: false, 65535: false} {
+		b := append([]byte(V2+"\x21\x11"), byte(size>>8), byte(size))
+		b = append(append(b, 192, 0, 2, 7, 127, 0, 0, 1, 4, 210, 31, 144), make([]byte, size-12)...)
+		if from, n, err := Parse(b); ok != (err == nil && n == 16+size && from.String() == "192.0.2.7:1234") {
+			t.Errorf("a header of %d bytes: %v, %d, %v; accepted %t", 16+size, from, n, err, ok)
+		}
+	}
+}
+
 func FuzzPROXY(f *testing.F) {
 	f.Add([]byte("PROXY TCP4 192.0.2.7 198.51.100.1 1234 80\r\nGET"))
 	f.Add([]byte("PROXY UNKNOWN\r\n"))

@@ -58,14 +58,16 @@ func (l *Limit) check(word string, seen map[string]bool) error {
 // ReadLimits reads a threshold.config.
 func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 	s := bufio.NewScanner(r)
-	text := ""
+	var begun strings.Builder // of a line that continues
 	for n := 1; s.Scan(); n++ {
 		line := strings.TrimSpace(s.Text())
 		if cont, ok := strings.CutSuffix(line, "\\"); ok {
-			text += cont + " "
+			begun.WriteString(cont)
+			begun.WriteByte(' ')
 			continue
 		}
-		line, text = text+line, ""
+		line = begun.String() + line
+		begun.Reset()
 		if line == "" || line[0] == '#' {
 			continue
 		}

@@ -60,3 +60,13 @@ func TestThresholdsLimitAlerts(t *testing.T) {
 		}
 	}
 }
+
+// A line may continue in any number of others.
+func TestContinuedLinesTakeLinearTime(t *testing.T) {
+	const n = 400_000
+	from := time.Now()
+	got, err := ReadLimits("x", strings.NewReader("suppress gen_id 1,"+strings.Repeat("\\\n", n)+"sig_id 7\n"))
+	if took := time.Since(from); err != nil || len(got) != 1 || got[0].SID != 7 || took > 5*time.Second {
+		t.Errorf("%d lines that continue give %v, %v after %s", n, got, err, took)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
 	"shuultuur/tool/importer/build"
 	"shuultuur/tool/importer/input"
@@ -101,7 +102,11 @@ func convertClients(w *build.Work, file input.Tree, clients []client, everyone p
 		own := policy.Policy{Name: "client " + c.Name, Users: []string{c.Name}}
 		switch {
 		case users[c.Name] == nil && ids[c.Name] == nil:
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: what, Why: "no address of it is known; name them under identity: addresses, and write a policy with users"})
+			n := &report.Note{Kind: report.Lost, Place: at, What: what, Why: "no address of it is known; name them under identity: addresses, and write a policy with users"}
+			if !c.Global { // it gets what everybody gets
+				n.Effect = report.Opens
+			}
+			w.Report.Add(n)
 			continue
 		case c.Global:
 			w.Report.Add(&report.Note{Kind: report.Carried, Place: at, What: what, Ours: "identity: addresses"})
@@ -240,7 +245,7 @@ func readLeases(w *build.Work, file string) map[string]string {
 	var known struct {
 		Leases []lease `yaml:"leases"`
 	}
-	if err := input.LoadYAML(data, &known); err != nil { // JSON is YAML
+	if err := setting.LoadYAML(data, &known); err != nil { // JSON is YAML
 		w.Report.Add(&report.Note{Kind: report.Lost, Place: report.Place{File: file}, What: "leases", Why: "they cannot be read: " + err.Error()})
 		return nil
 	}

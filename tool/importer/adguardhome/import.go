@@ -46,10 +46,10 @@ func Import(w *build.Work, file string) error {
 	}
 	var known map[string]any
 	var cfg config
-	if err := input.LoadYAML(data, &known); err != nil {
+	if err := setting.LoadYAML(data, &known); err != nil {
 		return err
 	}
-	if err := input.LoadYAML(data, &cfg); err != nil {
+	if err := setting.LoadYAML(data, &cfg); err != nil {
 		return err
 	}
 	lines := input.NewTree(file, data)
@@ -100,7 +100,11 @@ func addFilters(w *build.Work, file input.Tree, key string, all []filterList, ca
 			found = true
 			continue
 		case !input.IsFile(path):
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: what, Why: fmt.Sprintf("there is no %q: name the list under lists", path)})
+			n := &report.Note{Kind: report.Lost, Place: at, What: what, Why: fmt.Sprintf("there is no %q: name the list under lists", path)}
+			if n.Effect = report.Opens; category == allowedCategory {
+				n.Effect = report.Closes
+			}
+			w.Report.Add(n)
 			continue
 		}
 		from := path

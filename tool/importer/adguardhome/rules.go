@@ -13,6 +13,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/original"
 )
@@ -53,7 +54,7 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 		return nil, err
 	}
 	var cfg config
-	if err := input.LoadYAML(data, &cfg); err != nil {
+	if err := setting.LoadYAML(data, &cfg); err != nil {
 		return nil, err
 	}
 	a := &rules{}

@@ -58,6 +58,7 @@ func (b *config) finish(w *build.Work, at report.Place) error {
 	types := everyone.Rules // which are refused to all clients
 	everyone.Rules = append(of(b.clients["default"]), types...)
 	var all policy.Config
+	var unknown []policy.Rule // of clients that nothing identifies
 	for _, client := range slices.Sorted(maps.Keys(b.clients)) {
 		if client == "default" {
 			continue
@@ -66,14 +67,31 @@ func (b *config) finish(w *build.Work, at report.Place) error {
 		if n, err := input.Network(client); err == nil {
 			p.Networks = []policy.Network{{Prefix: n}}
 		} else if p.Users = b.named(w, client); len(p.Users) == 0 {
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: fmt.Sprintf("blocking.clientGroupsBlock: %s", client), Ours: "policies", Why: "clients are identified by address: give this name addresses under identity: addresses, and write a policy with users"})
+			n := report.ByHand("policies", "clients are identified by address: give this name addresses under identity: addresses, and write a policy with users; until then its groups block for everybody")
+			n.Place, n.What = at, fmt.Sprintf("blocking.clientGroupsBlock: %s", client)
+			w.Report.Add(n.Closing())
+			unknown = append(unknown, of(b.clients[client])...)
 			continue
 		}
 		all = append(all, p)
 	}
+	for i := range all {
+		all[i].Rules = withBlocks(all[i].Rules, unknown)
+	}
+	everyone.Rules = withBlocks(everyone.Rules, unknown)
 	slices.SortStableFunc(all, func(x, y policy.Policy) int { return narrow(y) - narrow(x) })
 	w.Set.Policies = append(all, w.Set.Policies...)
 	return nil
+}
+
+// withBlocks adds those rules that block, and are not there.
+func withBlocks(rules, more []policy.Rule) []policy.Rule {
+	for _, r := range more {
+		if r.Action == "block" && !slices.ContainsFunc(rules, func(x policy.Rule) bool { return x.Name == r.Name }) {
+			rules = append(rules, r)
+		}
+	}
+	return rules
 }
 
 // named returns the users that a name or pattern is about, if the settings have their

@@ -156,8 +156,8 @@ var table = report.Rows(
 		s.Listen = append(s.Listen, build.ListenAddresses(v)...)
 		return report.Same("dns: listen")
 	}},
-	row{Keys: "ports.tls", Take: encrypted("dns: tls", func(dns *build.NameServer) *setting.OneOrMore[string] { return &dns.Server.TLS })},
-	row{Keys: "ports.https", Take: encrypted("dns: https", func(dns *build.NameServer) *setting.OneOrMore[string] { return &dns.Server.HTTPS })},
+	row{Keys: "ports.tls tlsPort", Take: encrypted("dns: tls", func(dns *build.NameServer) *setting.OneOrMore[string] { return &dns.Server.TLS })},
+	row{Keys: "ports.https httpsPort", Take: encrypted("dns: https", func(dns *build.NameServer) *setting.OneOrMore[string] { return &dns.Server.HTTPS })},
 	row{Keys: "certFile", Take: encrypted("dns: cert", nil)},
 	row{Keys: "keyFile", Take: encrypted("dns: key", nil)},
 	row{Keys: "minTlsServeVersion", Standard: []string{"1.2"}, Note: report.Differs("dns: tls", "TLS 1.2 and 1.3 are spoken")},

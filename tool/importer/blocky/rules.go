@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/lib/setting"
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/original"
 )
@@ -31,7 +32,7 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 			Groups   map[string][]string `yaml:"clientGroupsBlock"`
 		} `yaml:"blocking"`
 	}
-	if err := input.LoadYAML(data, &cfg); err != nil {
+	if err := setting.LoadYAML(data, &cfg); err != nil {
 		return nil, err
 	}
 	z := original.NewNames()

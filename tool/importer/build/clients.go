@@ -84,6 +84,22 @@ func AsNetworks(texts []string) (all []policy.Network) {
 	return all
 }
 
+// Without returns the parts of a network that are in none of others.
+func Without(n netip.Prefix, others []netip.Prefix) (all []netip.Prefix) {
+	inside := func(o netip.Prefix) bool { return o.Bits() > n.Bits() && n.Contains(o.Addr()) }
+	around := func(o netip.Prefix) bool { return o.Bits() == n.Bits() && o.Contains(n.Addr()) }
+	switch {
+	case slices.ContainsFunc(others, around):
+		return nil
+	case n.Bits() == n.Addr().BitLen() || !slices.ContainsFunc(others, inside):
+		return []netip.Prefix{n}
+	}
+	upper := n.Masked().Addr().AsSlice()
+	upper[n.Bits()/8] |= 0x80 >> (n.Bits() % 8)
+	second, _ := netip.AddrFromSlice(upper)
+	return append(Without(netip.PrefixFrom(n.Masked().Addr(), n.Bits()+1), others), Without(netip.PrefixFrom(second, n.Bits()+1), others)...)
+}
+
 // AllNetworks returns the networks of all addresses.
 func AllNetworks() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}

@@ -71,6 +71,9 @@ func rootOf(file, cert, key string) error {
 	return err
 }
 
+// UsualClamd is where clamd listens on most systems.
+const UsualClamd = "/run/clamav/clamd.ctl"
+
 // Clamd adds a scanner at an address, and a rule that blocks its findings.
 func (w *Work) Clamd(address string) {
 	if w.Set.Checks.Virus == nil {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"shuultuur/lib/setting"
@@ -42,18 +45,19 @@ func (w *Work) AddList(name string, cfg list.Config, at report.Place) (string, e
 		return "", w.Ctx.Err()
 	}
 	if err != nil {
-		w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: at.Text, Why: "the list cannot be read: " + err.Error()})
-		return "", nil
+		return "", fmt.Errorf("%s: %s: the list cannot be read: %w: mend it or take it out, and import again", at, at.Text, err)
 	}
 	w.Report.Lines += r.Lines
 	w.Report.Entries += r.Entries + r.Exprs + r.Networks + r.Rules
 	w.Report.Refused += r.Bad
 	w.Report.Duplicates += r.Duplicates
 	for _, p := range r.Problems {
+		w.partial[name] = w.partial[name] || !p.Kept && otherSyntax(p.Reason)
 		w.problem(p)
 	}
 	if r.Entries+r.Exprs+r.Networks+r.Rules == 0 {
 		os.Remove(dst)
+		w.lost = w.lost || w.partial[name]
 		w.Report.Add(&report.Note{Kind: report.Empty, Place: at, What: at.Text, Why: "it is empty, so no list is written; import again when it has entries"})
 		return "", nil
 	}
@@ -71,6 +75,33 @@ func (w *Work) AddList(name string, cfg list.Config, at report.Place) (string, e
 	w.Set.Lists[name] = out
 	w.Report.Add(&report.Note{Kind: report.Carried, Place: at, What: at.Text, Ours: fmt.Sprintf("lists.%s (%d entries)", name, r.Entries+r.Exprs+r.Networks+r.Rules)})
 	return name, nil
+}
+
+// wrong are the faults of expressions that are wrong in every syntax, and so match nothing in the
+// other program either.
+var wrong = []syntax.ErrorCode{syntax.ErrMissingBracket, syntax.ErrMissingParen, syntax.ErrUnexpectedParen, syntax.ErrMissingRepeatArgument, syntax.ErrTrailingBackslash, syntax.ErrInvalidCharRange}
+
+// OtherSyntax reports whether an expression does not compile because our engine lacks what is in it.
+func OtherSyntax(err error) bool {
+	var e *syntax.Error
+	return err != nil && !(errors.As(err, &e) && slices.Contains(wrong, e.Code))
+}
+
+// otherSyntax reports whether a line was left out because our engines lack what is in it.
+func otherSyntax(reason string) bool {
+	if !strings.Contains(reason, "does not compile") {
+		return strings.Contains(reason, "is an expression longer") || strings.Contains(reason, "expressions of a list")
+	}
+	return !slices.ContainsFunc(wrong, func(c syntax.ErrorCode) bool { return strings.Contains(reason, c.String()) })
+}
+
+// Partial reports whether the last lists were made without some of their lines, because our engines
+// lack what is in them, and forgets it. A rule that refuses by such a list has to refuse more.
+func (w *Work) Partial() bool {
+	was := w.lost || len(w.partial) > 0 && slices.Contains(slices.Collect(maps.Values(w.partial)), true)
+	w.lost = false
+	clear(w.partial)
+	return was
 }
 
 // KeepFetching turns the list of a local copy into a fetched one, which starts with the copy.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/lib/setting"
+	"shuultuur/list"
 	"shuultuur/policy"
 	"shuultuur/tool/importer/report"
 )
@@ -65,6 +67,23 @@ func AddServer[S ~[]string](w *Work, at report.Place, all S, server string) (mor
 		all = append(all, server)
 	}
 	return all, true
+}
+
+// RefuseAnswers adds a rule for answers that lead to some networks.
+func RefuseAnswers(w *Work, to *policy.Policy, networks []report.Place) error {
+	if len(networks) == 0 {
+		return nil
+	}
+	const name = "refused-addresses"
+	path, err := w.OwnLines(name, networks)
+	if err != nil {
+		return err
+	}
+	made, err := w.AddList(name, list.Config{Path: setting.Source(path), Category: name, Format: list.Networks, Match: list.Boundary}, report.Place{File: networks[0].File, Text: "addresses in answers"})
+	if err == nil && made != "" {
+		to.Rules = append(to.Rules, policy.Rule{Name: name, Action: "block", Category: []string{"category/" + name}})
+	}
+	return err
 }
 
 // HostsLine converts a line of a hosts file: an address and its names.

@@ -27,6 +27,9 @@ type Plain struct {
 	free             []policy.Network // clients that are not filtered
 	Suffix           string           // end of the names of its categories
 	public           []policy.Rule    // rules for lists of the catalogue, if they are not for everybody
+	lost             bool             // a list that refuses is not there
+	unknown          bool             // settings that may refuse are not there
+	always           []policy.Rule    // rules behind those of the lists
 }
 
 // A Reader converts one setting and returns the note on it. Its kind is Lost,
@@ -122,7 +125,11 @@ func (p *Plain) List(block bool, s string) *report.Note {
 			n.Kind, n.Why = report.Changed, "copied: name the file with path under lists if it changes"
 			return n
 		}
-		return report.None("the file is not there: copy it, and name it with path under lists")
+		n := report.None("the file is not there: copy it, and name it with path under lists")
+		if p.lost = p.lost || block; block {
+			n.Why += "; until then everything is refused that no list allows"
+		}
+		return n.Closing()
 	}
 	return p.entries(block, s)
 }
@@ -130,7 +137,10 @@ func (p *Plain) List(block bool, s string) *report.Note {
 // Upstream converts a server that resolves names.
 func (p *Plain) Upstream(s string) *report.Note {
 	f := &p.Work.Set.UseDNS().Forward
-	s = strings.Replace(strings.TrimPrefix(s, "udp://"), "tcp-tls:", "tls://", 1)
+	for _, prefix := range []string{"udp://", "tcp+udp:", "udp:"} {
+		s = strings.TrimPrefix(s, prefix)
+	}
+	s = strings.Replace(s, "tcp-tls:", "tls://", 1)
 	if addr, name, ok := strings.Cut(s, "#"); ok && !strings.Contains(s, "://") && !strings.ContainsAny(name, ".") {
 		s = ServerAddress(addr + "#" + name)
 	} else if ok {
@@ -184,6 +194,7 @@ func (p *Plain) Rules() (rules []policy.Rule, err error) {
 	}{{"allowed", "allow", p.Allowed, p.allowURLs}, {"blocked", "block", p.Blocked, p.BlockURLs}} {
 		x.category += p.Suffix
 		some := len(x.urls) > 0
+		p.Work.Partial()
 		if len(x.names) > 0 {
 			path, err := p.Work.OwnLines(x.category, x.names)
 			if err != nil {
@@ -197,6 +208,16 @@ func (p *Plain) Rules() (rules []policy.Rule, err error) {
 		}
 		for _, u := range x.urls {
 			p.Work.Fetched(u, x.category)
+		}
+		if p.Work.Partial() && x.action == "block" {
+			n := report.ByHand("a rule that refuses more", "some of its expressions do not compile: until they do, everything is refused that no list allows")
+			n.Place, n.What = report.Place{File: p.At.File}, x.category+" names"
+			p.Work.Report.Add(n.Closing())
+			p.lost = true
+		}
+		if p.lost && x.action == "block" {
+			rules = append(rules, policy.Rule{Name: x.category, Action: x.action})
+			continue
 		}
 		if some {
 			rules = append(rules, policy.Rule{Name: x.category, Action: x.action, Category: []string{"category/" + x.category}})
@@ -212,7 +233,10 @@ func (p *Plain) AddToSettings() error {
 		return err
 	}
 	all := p.Work.MainPolicy()
-	all.Rules = append(rules, all.Rules...)
+	all.Rules = slices.Concat(rules, all.Rules, p.always)
+	if p.unknown {
+		all.Rules = []policy.Rule{{Name: "what is not known", Action: "block"}}
+	}
 	if len(p.free) > 0 {
 		p.Work.Set.Policies = slices.Insert(p.Work.Set.Policies, 0, policy.Policy{Name: "unfiltered", Networks: p.free})
 	}
@@ -227,7 +251,7 @@ func ReadTree(w *Work, file, usual string, read func(all map[string]string) Read
 		return err
 	}
 	var v map[string]any
-	if err := input.LoadYAML(data, &v); err != nil { // JSON is YAML
+	if err := setting.LoadYAML(data, &v); err != nil { // JSON is YAML
 		return err
 	}
 	p, f := &Plain{Work: w}, input.NewTree(file, data)
@@ -263,7 +287,7 @@ func ListenAddresses(value string) (all setting.OneOrMore[string]) {
 func (p *Plain) Catalogued(id string, known map[string]string) *report.Note {
 	source := known[id]
 	if source == "" {
-		return report.ByHand("lists", "this list is not public: \"shuultuur list catalogue\" names lists to write under lists with source")
+		return report.ByHand("lists", "this list is not public: \"shuultuur list catalogue\" names lists to write under lists with source").Opening()
 	}
 	name := source
 	if input.IsURL(source) {
@@ -298,17 +322,39 @@ func ReadOptions(w *Work, file string, files *input.OptionFiles, take func(p *Pl
 	if err != nil {
 		return err
 	}
+	if data, err := input.Text(file); err == nil {
+		w.Report.Defaults = onlyComments(string(data))
+	}
 	p.At = report.Place{File: file}
 	return p.AddToSettings()
 }
 
-// Included returns the note on a line that names settings files.
-func Included(files *input.OptionFiles, key, value string) *report.Note {
-	if found, _ := files.Included(files.Dir, key, value); len(found) == 0 {
-		return &report.Note{Kind: report.Lost, Why: "no such file: copy it beside the settings and import again"}
+// onlyComments reports whether a file has comments, and nothing else.
+func onlyComments(text string) (some bool) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			return false
+		}
+		some = some || line != ""
 	}
-	return report.Same("its lines")
+	return some
 }
+
+// Included returns the note on a line that names settings files. What a file would refuse that is not
+// there is not known, so everything is refused.
+func (p *Plain) Included(files *input.OptionFiles, key, value string) *report.Note {
+	if found, _ := files.Included(files.Dir, key, value); len(found) > 0 {
+		return report.Same("its lines")
+	}
+	if strings.ContainsAny(value, "*?[") || key == "conf-dir" {
+		return report.Needless("no file is there")
+	}
+	p.unknown = true
+	return report.None("no such file: copy it beside the settings and import again; until then everything is refused").Closing()
+}
+
+// RefuseBehind adds a rule behind those of the lists.
+func (p *Plain) RefuseBehind(r policy.Rule) { p.always = append(p.always, r) }
 
 // Unfiltered adds a network whose clients are not filtered.
 func (p *Plain) Unfiltered(n netip.Prefix) {

@@ -133,9 +133,9 @@ func (w *Work) BlockServices(at report.Place, ids []string) (categories []string
 	case len(unknown) == 0:
 		return categories, report.Same("lists.service-…, a rule that blocks them")
 	case len(categories) == 0:
-		return nil, report.ByHand("lists", fmt.Sprintf("the names of %s are not known: write a list of them, and a rule that blocks it", strings.Join(unknown, ", ")))
+		return nil, report.ByHand("lists", fmt.Sprintf("the names of %s are not known: write a list of them, and a rule that blocks it", strings.Join(unknown, ", "))).Opening()
 	}
-	return categories, report.Differs("lists.service-…, a rule that blocks them", fmt.Sprintf("the names of %s are not known: write a list of them, and name its category in the rule", strings.Join(unknown, ", ")))
+	return categories, report.Differs("lists.service-…, a rule that blocks them", fmt.Sprintf("the names of %s are not known: write a list of them, and name its category in the rule", strings.Join(unknown, ", "))).Opening()
 }
 
 // ServiceRule blocks services except at the times when they are permitted.

@@ -55,11 +55,13 @@ type Work struct {
 	Decrypt bool                      // policies decrypt TLS
 	First   []policy.Rule             // rules of every policy
 	asks    *report.Place             // the option that has people sign in; nil if none does
+	partial map[string]bool           // lists of which lines do not compile
+	lost    bool                      // a list has no line that compiles
 }
 
 // New begins the import of a program's settings at a path into the folder to.
 func New(ctx context.Context, program, from, to string) *Work {
-	return &Work{Ctx: ctx, program: program, To: to, lists: map[string]list.Config{}, Origin: map[string]string{}, places: map[string][]report.Place{},
+	return &Work{Ctx: ctx, program: program, To: to, lists: map[string]list.Config{}, Origin: map[string]string{}, places: map[string][]report.Place{}, partial: map[string]bool{},
 		Report: &report.Report{Program: program, From: from}}
 }
 
@@ -85,7 +87,7 @@ func (w *Work) Finish() {
 		w.Set.Checks.Category = &category.Config{}
 		w.Set.Checks.Category.Lists = append(w.Set.Checks.Category.Lists, slices.Sorted(maps.Keys(w.Set.Lists))...)
 	}
-	if len(w.Set.Listen.Proxy) == 0 {
+	if l := &w.Set.Listen; len(l.Proxy)+len(l.Transparent)+len(l.TPROXY)+len(l.ICAP) == 0 && w.Set.DNS == nil {
 		w.Set.Listen.Proxy = setting.OneOrMore[setting.Address]{"127.0.0.1:8080"}
 	}
 	w.Set.Data = "data"

@@ -24,6 +24,12 @@ type Options struct {
 	domain    string            // of devices
 	devices   map[string]string // names by address
 	addresses []string
+
+	limited    bool           // it listens at some interfaces
+	everything bool           // all names without a server or address of their own are refused
+	dotted     bool           // names without a dot are refused
+	open       []report.Place // names with a server
+	bogus      []report.Place // answers with these addresses are refused
 }
 
 // reasons are the reasons why options with these beginnings have no equivalent.
@@ -54,8 +60,8 @@ var table = report.Rows(
 	}},
 	row{Keys: "txt-record mx-host mx-target srv-host ptr-record caa-record naptr-record", Note: report.None("other records are kept in a zone file: dns: zones")},
 	row{Keys: "dnssec", Take: func(o *Options, _ string) *report.Note { return o.p.Validate("true") }},
-	row{Keys: "trust-anchor", Note: report.None("the keys of the root are in the program")},
-	row{Keys: "conf-file servers-file conf-dir", Take: func(o *Options, value string) *report.Note { return build.Included(o.Files, o.key, value) }},
+	row{Keys: "trust-anchor", Take: (*Options).anchor},
+	row{Keys: "conf-file servers-file conf-dir", Take: func(o *Options, value string) *report.Note { return o.p.Included(o.Files, o.key, value) }},
 	row{Keys: "addn-hosts hostsdir", Take: (*Options).hostsFiles},
 	row{Keys: "resolv-file", Take: func(o *Options, value string) *report.Note {
 		found := input.Glob(o.Files.Dir, value)
@@ -90,8 +96,18 @@ var table = report.Rows(
 		return report.Same("dns: listen")
 	}},
 	row{Keys: "bind-interfaces bind-dynamic", Note: report.Same("dns: listen")},
-	row{Keys: "interface interface-name", Note: report.None("write its addresses under dns: listen")},
-	row{Keys: "except-interface", Note: report.None("write the other addresses under dns: listen")},
+	row{Keys: "interface", Take: func(o *Options, value string) *report.Note {
+		o.limited = true
+		if value == "lo" {
+			return report.Same("dns: listen")
+		}
+		return report.ByHand("dns: listen", "write the addresses of the interface there; until then it is not served").Closing()
+	}},
+	row{Keys: "except-interface", Take: func(o *Options, _ string) *report.Note {
+		o.limited = true
+		return report.ByHand("dns: listen", "write the addresses of the other interfaces there; until then only this machine is served").Closing()
+	}},
+	row{Keys: "interface-name", Note: report.ByHand("dns: hosts", "write the addresses of the interface under its name there")},
 	row{Keys: "no-resolv", Note: report.Same("dns: forward: upstreams")},
 	row{Keys: "no-poll no-hosts", Note: report.Same("no dns: hosts-files")},
 	row{Keys: "strict-order all-servers", Take: func(o *Options, _ string) *report.Note {
@@ -120,9 +136,18 @@ var table = report.Rows(
 	row{Keys: "stop-dns-rebind", Note: build.PrivateRefused()},
 	row{Keys: "rebind-domain-ok", Take: func(o *Options, value string) *report.Note { return o.p.PrivateNames(strings.Split(value, "/")) }},
 	row{Keys: "rebind-localhost-ok", Note: report.None("answers with loopback addresses are refused")},
-	row{Keys: "bogus-nxdomain", Note: report.None("answers are not rewritten by their address; use a list of networks and a rule that blocks it")},
+	row{Keys: "bogus-nxdomain", Take: func(o *Options, value string) *report.Note {
+		if _, err := input.Network(value); err != nil {
+			return report.None(err.Error())
+		}
+		o.bogus = append(o.bogus, o.p.Entry(value))
+		return report.Same("a rule for answers with these addresses")
+	}},
 	row{Keys: "bogus-priv", Note: report.None("name the servers for private addresses under dns: forward: routes")},
-	row{Keys: "domain-needed", Note: report.None("names without a dot are resolved like others")},
+	row{Keys: "domain-needed", Take: func(o *Options, _ string) *report.Note {
+		o.dotted = true
+		return report.Same("a rule for names without a dot")
+	}},
 	row{Keys: "expand-hosts", Note: report.None("write names under dns: hosts with their domain")},
 	row{Keys: "ipset nftset", Note: report.None("the firewall's sets are not filled")},
 	row{Keys: "local-service", Note: report.None("write dns: recursion or allow for who may ask")},
@@ -145,7 +170,8 @@ func (o *Options) address(value string) *report.Note {
 	parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
 	names, to := parts[:len(parts)-1], parts[len(parts)-1]
 	if slices.Contains(names, "#") {
-		return report.None("it answers for all names: write a rule without conditions with action: block, and dns: block: sinkhole, if that is meant")
+		o.everything = to != ""
+		return report.Differs("a rule that refuses all other names", "they are answered as dns: block: answer says")
 	}
 	if slices.Contains([]string{"", "#", "0.0.0.0", "::"}, to) {
 		for _, name := range names {
@@ -167,17 +193,42 @@ func (o *Options) names(value string) *report.Note {
 	to := parts[len(parts)-1]
 	if (o.key == "local" || o.key == "server") && len(parts) > 2 {
 		for _, name := range parts[1 : len(parts)-1] {
+			if to != "" {
+				o.open = append(o.open, o.p.Entry("||"+strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), "."))+"^"))
+			}
 			o.p.Zone(to == "", name)
 		}
 		if ours, ok := map[string]string{"": "lists.blocked", "#": "an exception in lists.blocked"}[to]; ok {
 			return report.Same(ours)
 		}
 	}
-	if o.key == "server" && build.ServerAddress(to) == "" {
+	key := o.key
+	if key == "local" {
+		key = "server" // which means the same
+	}
+	if key == "server" && build.ServerAddress(to) == "" {
 		return report.ByHand("dns: forward: upstreams", "servers are named by address: write that")
 	}
-	TakeName(o.p.Work, o.p.At, o.key, value)
+	TakeName(o.p.Work, o.p.At, key, value)
 	return report.Same("dns: forward, hosts")
+}
+
+// anchor converts the DS record of a domain, "[class,]domain,tag,algorithm,digest type,digest".
+func (o *Options) anchor(value string) *report.Note {
+	parts := strings.Split(value, ",")
+	if len(parts) == 6 {
+		parts = parts[1:]
+	}
+	if len(parts) != 5 {
+		return report.ByHand("dns: forward: trust-anchors", "it is not domain, key tag, algorithm, digest type and digest")
+	}
+	domain := strings.Trim(strings.TrimSpace(parts[0]), ".")
+	if domain == "" {
+		return report.None("the keys of the root are in the program")
+	}
+	f := &o.p.Work.Set.UseDNS().Forward
+	f.Anchors = append(f.Anchors, domain+". IN DS "+strings.Join(parts[1:], " "))
+	return report.Same("dns: forward: trust-anchors")
 }
 
 func (o *Options) hostsFiles(value string) *report.Note {
@@ -190,7 +241,7 @@ func (o *Options) hostsFiles(value string) *report.Note {
 		n.HostsFiles = append(n.HostsFiles, o.p.Work.File(f))
 	}
 	if len(found) == 0 {
-		return report.ByHand("dns: hosts-files", "no such file: name it there")
+		return report.ByHand("dns: hosts-files", "no such file: name it there; names that it refuses resolve until then").Opening()
 	}
 	return report.Same("dns: hosts-files")
 }
@@ -212,9 +263,16 @@ func (o *Options) device(value string) *report.Note {
 	return report.Differs("dns: hosts, identity: names", "its address is assigned by another program")
 }
 
-// Listeners sets the addresses of the name server.
+// Listeners sets the addresses of the name server, and ends the reading: anchors mean nothing
+// without validation.
 func (o *Options) Listeners(w *build.Work) {
 	w.LeaseNames(report.Place{File: o.Files.Dir}, o.devices)
+	if f := &w.Set.UseDNS().Forward; !f.Validate {
+		f.Anchors = nil
+	}
+	if o.limited {
+		o.addresses = append(o.addresses, "127.0.0.1", "::1") // which dnsmasq serves besides
+	}
 	if o.Port == "53" && len(o.addresses) == 0 {
 		return
 	}

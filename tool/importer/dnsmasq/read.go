@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/filter"
+	"shuultuur/lib/setting"
+	"shuultuur/list"
+	"shuultuur/policy"
 	"shuultuur/tool/importer/build"
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/report"
@@ -60,5 +64,54 @@ func Import(w *build.Work, file string) error {
 		return o.Option(p, key, value)
 	})
 	o.Listeners(w)
-	return err
+	if err != nil {
+		return err
+	}
+	if err := o.rest(w); err != nil {
+		return err
+	}
+	if o.Port == "0" { // dnsmasq answers no queries
+		w.Set.DNS = nil
+	}
+	return nil
+}
+
+// rest adds the rules that are not about names in lists.
+func (o *Options) rest(w *build.Work) error {
+	p := w.MainPolicy()
+	if err := build.RefuseAnswers(w, p, o.bogus); err != nil {
+		return err
+	}
+	if o.dotted {
+		path, err := w.OwnLines("without-dot", []report.Place{{File: o.Files.Dir, Text: "^[^./:]+(?:/|$)"}})
+		if err != nil {
+			return err
+		}
+		made, err := w.AddList("without-dot", list.Config{Path: setting.Source(path), Category: "without-dot", Format: list.Expressions, Match: list.Boundary}, report.Place{File: o.Files.Dir, Text: "names without a dot"})
+		if err != nil {
+			return err
+		}
+		if made != "" {
+			p.Rules = append(p.Rules, policy.Rule{Name: "names without a dot", Action: "block", Category: []string{"category/without-dot"}, Query: []string{"A", "AAAA"}, Answer: filter.NXDomain})
+		}
+	}
+	if !o.everything {
+		return nil
+	}
+	all := policy.Rule{Name: "all other names", Action: "block"}
+	if len(o.open) > 0 {
+		path, err := w.OwnLines("resolved", o.open)
+		if err != nil {
+			return err
+		}
+		made, err := w.AddList("resolved", build.ListOfZones(path, "resolved"), report.Place{File: o.Files.Dir, Text: "names with a server"})
+		if err != nil {
+			return err
+		}
+		if made != "" {
+			all.Unless = []string{"category/resolved"}
+		}
+	}
+	p.Rules = append(p.Rules, all)
+	return nil
 }

@@ -58,6 +58,10 @@ type folder struct {
 	upload  []policy.Rule             // those that limit what clients send, of the main file or of the current group
 	lines   []option                  // all options read
 	opts    map[string]option         // those of the file with the current option
+
+	short      map[string]bool // lists of which a part is not there
+	incomplete bool            // something that refuses of the current group, or of all
+	strangers  bool            // it is not known who is in which group
 }
 
 var versionText = regexp.MustCompile(`(?i)version (\d+\.\d+(?:\.\d+)?)`)
@@ -80,7 +84,7 @@ func (c *folder) conf(path string, depth int) ([]option, error) {
 		if name, ok := includes(s); ok {
 			to, found := c.locate(name, filepath.Dir(path))
 			if !found {
-				c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: at.Text, Why: "the file is not there"})
+				c.refuses(at, at.Text, "the file is not there: copy it beside the settings and import again")
 				return nil
 			}
 			more, err := c.conf(to, depth+1)
@@ -184,11 +188,38 @@ func (c *folder) list(o option) (r ref, is, ok bool) {
 	}
 	path, found := c.locate(r.path, c.dir)
 	if r.path == "" || !found {
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: o.Place, What: o.Text, Why: fmt.Sprintf("the list file %q is not there", r.path)})
+		n := report.None(fmt.Sprintf("the list file %q is not there", r.path))
+		n.Place, n.What = o.Place, o.Text
+		if r.isBan() {
+			n = refusesMore(n)
+		}
+		c.w.Report.Add(n)
+		r.typ = missing
 		return r, true, false
 	}
 	r.path = path
 	return r, true, true
+}
+
+// missing is the type of lists whose files are not there.
+const missing = "missing"
+
+// isBan reports whether what is in a list is refused.
+func (r ref) isBan() bool { return strings.Contains(r.name, "banned") || r.name == "blankettimes" }
+
+// refusesMore completes the note on something that refuses and cannot be carried over.
+func refusesMore(n *report.Note) *report.Note {
+	n.Ours, n.Why = "rules \"what is not known\"", n.Why+"; until then all is refused that no exception allows"
+	return n.Closing()
+}
+
+// refuses reports something that refuses and cannot be carried over. The group, or all groups, then
+// refuse all that no exception allows.
+func (c *folder) refuses(at report.Place, what, why string) {
+	n := report.None(why)
+	n.Place, n.What = at, what
+	c.w.Report.Add(refusesMore(n))
+	c.incomplete = true
 }
 
 // options splits a file's options into lists and others. Of others with the same name the last
@@ -197,7 +228,7 @@ func (c *folder) options(all []option) (lists []ref, rest map[string]option) {
 	rest = map[string]option{}
 	for _, o := range all {
 		r, is, ok := c.list(o)
-		if ok {
+		if ok || is {
 			lists = append(lists, r)
 		}
 		if is {

@@ -183,13 +183,22 @@ func (c *folder) found(path string) string {
 func (c *folder) scanner(o option) *report.Note {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
-		return report.ByHand("checks.virus", "its file is not there: write checks: virus: clamd with the scanner's address")
+		c.w.Clamd(build.UsualClamd)
+		return report.ByHand("checks.virus", "its file is not there: write checks: virus: clamd with the scanner's address; until it answers there, what it would scan is refused").Closing()
 	}
 	all, err := c.conf(path, 1)
 	if err != nil {
-		return report.ByHand("checks.virus", err.Error())
+		c.w.Clamd(build.UsualClamd)
+		return report.ByHand("checks.virus", err.Error()+"; until clamd answers, what it would scan is refused").Closing()
 	}
 	whole := report.ByHand("checks.virus", "clamd is asked, and servers by ICAP: write checks: virus: clamd, or checks: icap: servers")
+	defer func() {
+		if whole.Kind == report.Lost {
+			c.w.Clamd(build.UsualClamd)
+			whole.Why += "; until clamd answers, what it would scan is refused"
+			whole.Closing()
+		}
+	}()
 	for _, s := range all {
 		n := &report.Note{Kind: report.Lost, Why: "the scanner is asked as checks.virus says; nothing has to be done"}
 		switch u, err := url.Parse(s.value); {

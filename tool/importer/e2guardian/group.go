@@ -71,6 +71,7 @@ func (c *folder) policy(n int, lists []ref, opts, global map[string]option) poli
 		c.story(o, ban, not, add)
 	}
 	byList("bans", ban, bans, not)
+	at := len(p.Rules)
 	c.headers(lists, "banned", ban, not, add)
 	files := c.named(lists, "exceptionfile")
 	if exts := c.inline(lists, "extension", "bannedextension", filter.Extension); len(exts) > 0 {
@@ -89,6 +90,9 @@ func (c *folder) policy(n int, lists []ref, opts, global map[string]option) poli
 		scan = nil
 	}
 	c.phraseRules(opts, ban, add)
+	if c.incompleteBans(lists) {
+		p.Rules = slices.Insert(p.Rules, at, policy.Rule{Name: "what is not known", Action: "block", Unless: not})
+	}
 	p.Rules = append(scan, p.Rules...)
 	warnFor(&p, policy.Duration(time.Duration(seconds)*time.Second))
 	c.replacements(lists, &p)
@@ -99,10 +103,24 @@ func (c *folder) policy(n int, lists []ref, opts, global map[string]option) poli
 	bannedTwice(c, bans)
 	uploadRules(c, lists, opts, &p, len(grey)+len(localGrey) > 0)
 	if len(p.Rules) > build.MaxRules {
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: report.Place{File: c.dir}, What: fmt.Sprintf("%d rules of policy %q", len(p.Rules)-build.MaxRules, p.Name), Why: "a policy has at most 500"})
-		p.Rules = p.Rules[:build.MaxRules]
+		n := report.ByHand("a rule that refuses what is left", fmt.Sprintf("a policy has at most %d", build.MaxRules))
+		n.Place, n.What = report.Place{File: c.dir}, fmt.Sprintf("%d rules of policy %q", len(p.Rules)-build.MaxRules+1, p.Name)
+		c.w.Report.Add(n.Closing())
+		p.Rules = append(p.Rules[:build.MaxRules-1], policy.Rule{Name: "what other rules would decide", Action: "block"})
 	}
 	return p
+}
+
+// incompleteBans reports whether something that refuses is not known of a group, and reports the
+// lists.
+func (c *folder) incompleteBans(lists []ref) bool {
+	for _, r := range lists {
+		if r.isBan() && r.typ != missing && c.short[r.path] {
+			c.refuses(r.Place, r.Text, "a part of the list is not there, or does not compile")
+		}
+		c.incomplete = c.incomplete || r.isBan() && r.typ == missing
+	}
+	return c.incomplete
 }
 
 // scans returns the rules about findings of scanners, or none if a group is not scanned.
@@ -150,7 +168,9 @@ func filters(c *folder, lists []ref, opts map[string]option, add func(policy.Rul
 	}
 	switch mode.value {
 	case "0":
-		c.w.Report.Add(&report.Note{Kind: report.Carried, Place: mode.Place, What: mode.Text, Ours: "rule \"group banned\""})
+		if mode.Line > 0 { // it is not for a group without a file
+			c.w.Report.Add(&report.Note{Kind: report.Carried, Place: mode.Place, What: mode.Text, Ours: "rule \"group banned\""})
+		}
 		add(policy.Rule{Name: "group banned", Action: "block"})
 		reportMoot(c.w.Report, lists, opts, "all is refused to the group")
 		return false
@@ -278,8 +298,12 @@ func (c *folder) blankets(lists []ref, ban string, unless []string, add func(pol
 			case s == "*ip":
 				add(policy.Rule{Name: "addresses", Action: ban, Category: c.w.Addresses(), Unless: unless})
 				c.w.Report.Add(&report.Note{Kind: report.Carried, Place: at, What: `"*ip"`, Ours: `rule "addresses"`})
-			default:
-				c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: strconv.Quote(s), Why: "no rule is for tunnels alone"})
+			case s == "**s":
+				add(policy.Rule{Name: "blanket block of tunnels", Action: "block", Method: []string{"CONNECT"}, Unless: unless})
+				c.w.Report.Add(&report.Note{Kind: report.Carried, Place: at, What: `"**s"`, Ours: `rule "blanket block of tunnels"`})
+			case s == "*ips":
+				add(policy.Rule{Name: "tunnels to addresses", Action: "block", Method: []string{"CONNECT"}, Category: c.w.Addresses(), Unless: unless})
+				c.w.Report.Add(&report.Note{Kind: report.Carried, Place: at, What: `"*ips"`, Ours: `rule "tunnels to addresses"`})
 			}
 		}
 	}
@@ -333,12 +357,23 @@ func (c *folder) headers(lists []ref, begin, action string, unless []string, add
 		var agents []string
 		for _, at := range c.items(r) {
 			s := at.Text
+			lost := func(n *report.Note) {
+				if c.short[r.path] = true; !r.isBan() {
+					n.Effect = report.Closes
+				}
+				n.Place, n.What = at, report.Clip(s)
+				c.w.Report.Add(n)
+			}
 			if _, err := regexp.Compile("(?i:" + s + ")"); err != nil {
-				c.w.Report.Add(&report.Note{Kind: report.Regexp, Place: at, What: s, Why: err.Error()})
+				if !build.OtherSyntax(err) {
+					c.w.Report.Add(&report.Note{Kind: report.Regexp, Place: at, What: report.Clip(s), Why: err.Error()})
+					continue
+				}
+				lost(&report.Note{Kind: report.Regexp, Why: err.Error()})
 				continue
 			}
 			if len(s) > build.MaxPattern {
-				c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
+				lost(report.None("an expression in a rule has at most 4096 bytes"))
 				continue
 			}
 			if r.name == begin+"useragent" {
@@ -348,7 +383,7 @@ func (c *folder) headers(lists []ref, begin, action string, unless []string, add
 			m := headerStart.FindStringSubmatch(s)
 			rest := strings.TrimPrefix(s, strings.Join(m[:min(1, len(m))], ""))
 			if _, err := regexp.Compile("(?i:" + rest + ")"); m == nil || rest == "" || err != nil {
-				c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
+				lost(&report.Note{Kind: report.Lost, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
 				continue
 			}
 			add(policy.Rule{Name: begin + " header", Action: action, Header: map[string]string{m[1]: rest}, Unless: unless})
@@ -376,9 +411,16 @@ func (c *folder) search(lists []ref, name, rule, ban string, add func(policy.Rul
 				c.w.Report.Add(&report.Note{Kind: report.Line, Place: at, What: fmt.Sprintf("%q has no letter or digit to search for", s), Why: "left out"})
 				continue
 			}
-			if len(words) == 0 || len(words) > 4 || len(terms) > 10_000 {
-				c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: s, Why: "more than four words in any order cannot be expressed"})
+			if len(words) == 0 || len(terms) > 10_000 {
+				c.short[r.path] = true
+				c.w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: s, Why: "a rule has at most 10,000 searches"})
 				continue
+			}
+			if len(words) > 4 {
+				n := report.Differs(fmt.Sprintf("rule %q", rule), "more than four words in any order cannot be expressed, so the first four are enough")
+				n.Place, n.What = at, s
+				c.w.Report.Add(n.Closing())
+				words = words[:4]
 			}
 			terms = append(terms, files.Orders(words)...)
 		}

@@ -40,7 +40,7 @@ func Import(w *build.Work, dir string) error {
 	if err != nil {
 		return err
 	}
-	c := &folder{w: w, dir: dir, byPath: map[string]string{}, indexes: map[string]*build.Index{}, blanket: map[string][]report.Place{}}
+	c := &folder{w: w, dir: dir, byPath: map[string]string{}, indexes: map[string]*build.Index{}, blanket: map[string][]report.Place{}, short: map[string]bool{}}
 	all, err := c.conf(main, 0)
 	if err != nil {
 		return err
@@ -53,10 +53,15 @@ func Import(w *build.Work, dir string) error {
 	c.global(opts)
 	standard := number(opts, "defaultfiltergroup", 1)
 	sharedPhrases(c, groups, opts)
+	forAll := c.incomplete
 	var last []policy.Policy
 	for _, g := range groups {
+		c.incomplete = forAll
 		p := c.policy(g.number, g.lists, g.opts, opts)
 		if g.number == standard {
+			if c.strangers {
+				p.Rules = []policy.Rule{{Name: "members of groups are not known", Action: "block"}}
+			}
 			last = append(last, p)
 			continue
 		}
@@ -88,7 +93,13 @@ func filterGroups(c *folder, main string, lists []ref, opts map[string]option) (
 		path := strings.TrimSuffix(main, ".conf") + "f" + strconv.Itoa(n) + ".conf"
 		all, err := c.conf(path, 0)
 		if err != nil {
-			c.w.Report.Add(&report.Note{Kind: report.Lost, Place: report.Place{File: path}, What: fmt.Sprintf("filter group %d", n), Why: err.Error()})
+			note := report.ByHand("a policy that refuses everything", err.Error()+": copy the file beside the settings and import again")
+			note.Place, note.What = report.Place{File: path}, fmt.Sprintf("filter group %d", n)
+			if n == 1 && slices.ContainsFunc(lists, func(r ref) bool { return r.typ != "ip" }) && number(opts, "filtergroups", 1) == 1 {
+				break // before there were groups, the main file named the lists
+			}
+			c.w.Report.Add(note.Closing())
+			groups = append(groups, filterGroup{number: n, opts: map[string]option{"groupmode": {name: "groupmode", value: "0", Place: note.Place}}})
 			continue
 		}
 		g := filterGroup{number: n}
@@ -222,6 +233,7 @@ func (c *folder) listFor(r ref) (string, error) {
 		}
 	})
 	if err != nil {
+		c.short[r.path] = true
 		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: r.Place, What: r.Text, Why: err.Error()})
 		return "", nil
 	}
@@ -232,6 +244,7 @@ func (c *folder) listFor(r ref) (string, error) {
 		}
 	}
 	name, err := c.w.AddList(filepath.Base(r.path), list.Config{Format: format, Path: setting.Source(path), Match: list.Boundary}, r.Place)
+	c.short[r.path] = c.w.Partial() || err != nil || c.short[r.path]
 	if err != nil || name == "" {
 		return name, err
 	}

@@ -56,9 +56,9 @@ func (c *folder) locate(path, from string) (string, bool) {
 
 // walk calls line with every trimmed line of a list and its includes, and reports
 // includes that fail.
-func (c *folder) walk(path string, line func(p report.Place, s []byte)) (*tree, error) {
+func (c *folder) walk(list string, line func(p report.Place, s []byte)) (*tree, error) {
 	t := &tree{}
-	root := listRoot(path)
+	root := listRoot(list)
 	seen := map[string]bool{}
 	var visit func(path string, depth int) error
 	visit = func(path string, depth int) error {
@@ -83,13 +83,13 @@ func (c *folder) walk(path string, line func(p report.Place, s []byte)) (*tree, 
 			real, err := filepath.EvalSymlinks(to)
 			switch {
 			case !ok || err != nil:
-				t.mend = true
+				t.mend, c.short[list] = true, true
 				c.w.Report.Add(&report.Note{Kind: report.Line, Place: at, What: string(s), Why: "the file is not there, so nothing is included"})
 				return nil
 			case seen[to]:
 				return nil
 			case depth >= input.MaxDepth || len(t.files) >= input.MaxFiles:
-				t.mend = true
+				t.mend, c.short[list] = true, true
 				c.w.Report.Add(&report.Note{Kind: report.Line, Place: at, What: string(s), Why: "too many includes; this one is left out"})
 				return nil
 			}
@@ -99,7 +99,7 @@ func (c *folder) walk(path string, line func(p report.Place, s []byte)) (*tree, 
 			return visit(to, depth+1)
 		})
 	}
-	return t, visit(path, 0)
+	return t, visit(list, 0)
 }
 
 // listRoot returns the folder from which list.Compile reads includes.
@@ -198,7 +198,7 @@ func (c *folder) items(r ref) (all []report.Place) {
 		p.Text = text
 		all = append(all, p)
 	})
-	if more > 0 && err == nil {
+	if c.short[r.path] = c.short[r.path] || more > 0 || err != nil; more > 0 && err == nil {
 		err = fmt.Errorf("%d entries behind the first %d are left out: divide the list", more, len(all))
 	}
 	build.Unread(c.w, r.path, err)

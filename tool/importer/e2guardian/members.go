@@ -84,7 +84,9 @@ func (c *folder) members(lists []ref, opts map[string]option) map[int]membership
 			}
 			all[n] = m
 		})
-		build.Unread(c.w, path, err)
+		if build.Unread(c.w, path, err); err != nil || c.short[path] {
+			c.unknownMembers(report.Place{File: path}, filepath.Base(path), "a part of it is not there")
+		}
 	}
 	for _, o := range opts["authplugin"].every() {
 		address, name := c.plugin(o, take)
@@ -101,7 +103,7 @@ func (c *folder) members(lists []ref, opts map[string]option) map[int]membership
 	if o, ok := opts["filtergroupslist"]; ok {
 		switch path, found := c.locate(o.value, c.dir); {
 		case !found:
-			c.w.Report.Add(&report.Note{Kind: report.Lost, Place: o.Place, What: o.Text, Why: "the file is not there"})
+			c.unknownMembers(o.Place, o.Text, "the file is not there")
 		case byName:
 			take(path)
 			c.w.Report.Add(&report.Note{Kind: report.Carried, Place: o.Place, What: o.Text, Ours: "users of the policies"})
@@ -110,6 +112,15 @@ func (c *folder) members(lists []ref, opts map[string]option) map[int]membership
 		}
 	}
 	return all
+}
+
+// unknownMembers reports that it is not known who is in which group. Then the standard group, in which
+// those of other groups would be, refuses everything.
+func (c *folder) unknownMembers(at report.Place, what, why string) {
+	n := report.ByHand("networks and users of the policies", why+": copy the file beside the others and import again; until then the standard group refuses everything")
+	n.Place, n.What = at, what
+	c.w.Report.Add(n.Closing())
+	c.strangers = true
 }
 
 // plugin reads an authentication plug-in's file, and calls take with the file
@@ -125,12 +136,12 @@ func (c *folder) plugin(o option, take func(path string)) (byAddress, byName boo
 	}
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: o.Place, What: o.Text, Ours: "identity", Why: "the file is not there", Mend: mend})
+		c.unknownMembers(o.Place, o.Text, "the file is not there: "+mend)
 		return false, false
 	}
 	all, err := c.conf(path, 1)
 	if err != nil {
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: o.Place, What: o.Text, Ours: "identity", Why: err.Error(), Mend: mend})
+		c.unknownMembers(o.Place, o.Text, err.Error()+": "+mend)
 		return false, false
 	}
 	for _, s := range all {
@@ -148,7 +159,8 @@ func (c *folder) plugin(o option, take func(path string)) (byAddress, byName boo
 			take(to)
 			n = report.Same("networks of the policies")
 		case s.name == "ipgroups":
-			n = report.ByHand("networks of the policies", "the file is not there: copy it beside the others and import again")
+			c.unknownMembers(s.Place, s.Text, "the file is not there")
+			continue
 		}
 		n.Place, n.What = s.Place, s.Text
 		c.w.Report.Add(n)

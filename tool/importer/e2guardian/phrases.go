@@ -31,8 +31,9 @@ func sharedPhrases(c *folder, groups []filterGroup, opts map[string]option) {
 			phrases = s
 			c.phrases(g.opts, opts)
 		default:
-			c.w.Report.Add(&report.Note{Kind: report.Lost, Place: g.opts["weightedphraselist"].Place, What: fmt.Sprintf("phrase lists of filter group %d", g.number),
-				Why: "there is one set of phrase lists for all; this group is judged by those of the first that has any, with its own limit"})
+			n := report.None("there is one set of phrase lists for all; this group is judged by those of the first that has any, with its own limit")
+			n.Place, n.What = g.opts["weightedphraselist"].Place, fmt.Sprintf("phrase lists of filter group %d", g.number)
+			c.w.Report.Add(n.Opening())
 		}
 	}
 }
@@ -96,7 +97,7 @@ func (c *folder) phrases(opts, global map[string]option) {
 	}
 	check, err := phrase.New(cfg, c.w.To, time.Now)
 	if err != nil {
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: opts["weightedphraselist"].Place, What: "phrase lists", Why: err.Error()})
+		c.refuses(opts["weightedphraselist"].Place, "phrase lists", err.Error())
 		return
 	}
 	for _, m := range check.Remarks() {
@@ -112,6 +113,15 @@ func (c *folder) phrases(opts, global map[string]option) {
 	c.w.Set.Checks.Phrase = out
 }
 
+// lostPhrases reports phrases that cannot be read.
+func (c *folder) lostPhrases(o option, why string) {
+	if o.name == "exceptionphraselist" {
+		c.w.Report.Add((&report.Note{Kind: report.Lost, Place: o.Place, What: o.Text, Why: why}).Closing())
+		return
+	}
+	c.refuses(o.Place, o.Text, why)
+}
+
 // phraseFile finds a file of phrases, and copies it if its includes are
 // elsewhere.
 func phraseFile(c *folder, o option) (path string, ok bool) {
@@ -121,7 +131,7 @@ func phraseFile(c *folder, o option) (path string, ok bool) {
 	}
 	from, ok := c.locate(o.value, c.dir)
 	if !ok {
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: o.Place, What: o.Text, Why: "the file is not there"})
+		c.lostPhrases(o, "the file is not there")
 		return "", false
 	}
 	seen := map[string]report.Place{}
@@ -131,8 +141,11 @@ func phraseFile(c *folder, o option) (path string, ok bool) {
 		path, err = c.copyTree(c.w.FreeName(filepath.Base(from)), from)
 	}
 	if err != nil {
-		c.w.Report.Add(&report.Note{Kind: report.Lost, Place: o.Place, What: o.Text, Why: err.Error()})
+		c.lostPhrases(o, err.Error())
 		return "", false
+	}
+	if c.short[from] {
+		c.lostPhrases(o, "some of its includes are not there: copy them beside the settings and import again")
 	}
 	note := &report.Note{Kind: report.Carried, Place: o.Place, What: o.Text, Ours: "checks.phrase"}
 	if path != from {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/lib/setting"
 	"shuultuur/tool/importer/report"
 )
 
@@ -166,7 +167,7 @@ func TestValuesOfYAMLHaveTheirLines(t *testing.T) {
 		t.Errorf("a file that cannot be read has a value on line %d", got)
 	}
 	var v any
-	if err := LoadYAML([]byte(doc), &v); err != nil {
+	if err := setting.LoadYAML([]byte(doc), &v); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

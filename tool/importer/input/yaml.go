@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"shuultuur/lib/setting"
 	"shuultuur/tool/importer/report"
 )
 
@@ -64,19 +65,13 @@ func (f Tree) ValueAt(path string, i int) report.Place { return f.At(fmt.Sprintf
 // mostLines bounds the number of values of a YAML file whose lines are recorded.
 const mostLines = 1 << 18
 
-// LoadYAML reads YAML or JSON. Keys that are there twice are errors where they may have been
-// written by hand: comparing each key with each takes minutes in a file of a million.
-func LoadYAML(data []byte, into any) error {
-	return yaml.Load(data, into, yaml.WithUniqueKeys(len(data) < 1<<18))
-}
-
 // NewTree finds the places of the values in a file, by path: a.b for keys,
 // a.0 for values of a list.
 func NewTree(path string, data []byte) Tree {
 	lines := map[string]int{}
 	f := Tree{path, lines}
 	var root yaml.Node
-	if LoadYAML(data, &root) != nil {
+	if setting.LoadYAML(data, &root) != nil {
 		return f // the reader of the file reports the error
 	}
 	var walk func(n *yaml.Node, path string)

@@ -38,7 +38,7 @@ func Import(w *build.Work, file string) error {
 				return &report.Note{Kind: report.Default}
 			case "security":
 				if value == "true" {
-					return report.None("it asks NextDNS's servers; name a list of the kind")
+					return report.None("it asks NextDNS's servers; name a list of the kind").Opening()
 				}
 			}
 			return &report.Note{Kind: report.Lost}
@@ -86,7 +86,7 @@ func (n *profile) entry(key, value string) (*report.Note, bool) {
 		return n.p.AddNames(true, value), true
 	case "privacy.blocklists":
 		if lists[value] == "" {
-			return report.ByHand("lists", fmt.Sprintf("https://github.com/nextdns/blocklists/blob/main/blocklists/%s.json names its address: write that as url under lists, and block its category", value)), true
+			return report.ByHand("lists", fmt.Sprintf("https://github.com/nextdns/blocklists/blob/main/blocklists/%s.json names its address: write that as url under lists, and block its category", value)).Opening(), true
 		}
 		return n.p.Catalogued(value, lists), true
 	case "privacy.natives":

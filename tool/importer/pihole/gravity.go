@@ -186,7 +186,11 @@ func readGravity(w *build.Work, path string, g *gravity) (err error) {
 		case input.IsURL(l.address):
 			g.files = append(g.files, gravityFile{groups: l.groups, base: cmp.Or(bases[l.id], denied), url: l.address, from: l.address})
 		default:
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: "adlist: " + l.address, Ours: "lists", Why: "there is no copy of it here and no address to fetch it from: name its file with path under lists"})
+			n := &report.Note{Kind: report.Lost, Place: at, What: "adlist: " + l.address, Ours: "lists", Why: "there is no copy of it here and no address to fetch it from: name its file with path under lists"}
+			if n.Effect = report.Opens; cmp.Or(bases[l.id], denied) != denied {
+				n.Effect = report.Closes
+			}
+			w.Report.Add(n)
 		}
 	}
 	return nil

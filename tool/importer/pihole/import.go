@@ -244,7 +244,11 @@ func convertClients(w *build.Work, at report.Place, leases string, macs map[stri
 			network, why = "", "another client is at "+network
 		}
 		if network == "" {
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: what + " of " + g.words(c.groups), Why: why})
+			n := &report.Note{Kind: report.Lost, Place: at, What: what + " of " + g.words(c.groups), Why: why}
+			if c.groups != g.set([]int64{0}) { // it gets what everybody gets
+				n.Effect = report.Opens
+			}
+			w.Report.Add(n)
 			continue
 		}
 		taken[network] = true

@@ -1,6 +1,7 @@
 package privoxy
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -60,17 +61,34 @@ func (p *config) inspection(s *section, on bool) *report.Note {
 
 // access converts a line about clients. If there is such a line, other clients are refused.
 func (p *config) access(permit bool, f []string) *report.Note {
-	if len(f) != 1 {
-		return report.ByHand("policies", "write a policy with the networks, and a rule for the host")
+	var nets []policy.Network
+	var lost *report.Note
+	n, err := input.Network(cmp.Or(append(slices.Clone(f), "")...))
+	switch {
+	case err != nil:
+		lost = report.ByHand("policies", err.Error()+": write a policy with the networks")
+		for _, n := range build.AllNetworks() {
+			nets = append(nets, policy.Network{Prefix: n})
+		}
+	case len(f) != 1:
+		lost = report.ByHand("policies", "write a policy with the networks, and a rule for the host")
+		fallthrough
+	default:
+		nets = []policy.Network{{Prefix: n}}
 	}
-	n, err := input.Network(f[0])
-	if err != nil {
-		return report.ByHand("policies", err.Error()+": write a policy with the networks")
+	if lost != nil && permit {
+		nets = nil
+		lost.Why += "; until then it permits nobody"
+	} else if lost != nil {
+		lost.Why += "; until then it denies all that these clients ask for"
 	}
 	if last := len(p.clients) - 1; last >= 0 && p.clients[last].permit == permit {
-		p.clients[last].nets = append(p.clients[last].nets, policy.Network{Prefix: n})
+		p.clients[last].nets = append(p.clients[last].nets, nets...)
 	} else {
-		p.clients = append(p.clients, clients{permit, []policy.Network{{Prefix: n}}})
+		p.clients = append(p.clients, clients{permit, nets})
+	}
+	if lost != nil {
+		return lost.Closing()
 	}
 	return report.Same("policies: networks")
 }
@@ -80,7 +98,8 @@ func (p *config) access(permit bool, f []string) *report.Note {
 func (p *config) trustFile(value string) *report.Note {
 	found := input.Glob(p.dir, value)
 	if len(found) == 0 {
-		return report.None("no such file: copy it beside the settings and import again")
+		p.trust = []policy.Rule{{Name: "not trusted", Action: "block"}}
+		return report.None("no such file: copy it beside the settings and import again; until then no site is trusted").Closing()
 	}
 	trusted, refused := &section{Place: p.p.At}, &section{Place: p.p.At}
 	err := input.Lines(found[0], func(n int, b []byte) error {
@@ -98,17 +117,19 @@ func (p *config) trustFile(value string) *report.Note {
 		return nil
 	})
 	if err != nil {
-		return report.None(err.Error())
+		p.trust = []policy.Rule{{Name: "not trusted", Action: "block"}}
+		return report.None(err.Error() + "; until it can be read no site is trusted").Closing()
 	}
 	var rules []policy.Rule
 	for _, x := range []struct {
 		name string
 		of   *section
 	}{{"untrusted", refused}, {"trusted", trusted}} {
-		categories, err := makeLists(p.p.Work, x.name, []*section{x.of})
+		categories, whole, err := makeLists(p.p.Work, x.name, []*section{x.of})
 		switch r := (policy.Rule{Name: x.name, Action: "block"}); {
-		case err != nil:
-			return report.None(err.Error())
+		case err != nil, !whole && x.of == refused:
+			p.trust = []policy.Rule{{Name: "not trusted", Action: "block"}}
+			return report.None("it cannot be read whole; until it can no site is trusted").Closing()
 		case x.name == "trusted":
 			r.Name, r.Unless = "not trusted", categories
 			rules = append(rules, r)
@@ -170,10 +191,20 @@ func (p *config) action(s *section, on bool, name, value string) *report.Note {
 		}
 		return report.Same("proxy.connect-ports")
 	case name == "limit-connect":
-		return report.ByHand("proxy.connect-ports", "ports are the same for all hosts: write there the ports of tunnels")
+		list := fmt.Sprintf("limit-connect-%d", len(p.redirects)+1)
+		categories, whole, err := makeLists(p.p.Work, list, []*section{s})
+		if err != nil || !whole {
+			categories = nil
+		}
+		others := input.OtherPorts(strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }))
+		if len(others) == 0 || err == nil && whole && len(categories) == 0 {
+			return report.Same("no rule")
+		}
+		p.redirects = append(p.redirects, policy.Rule{Name: list, Action: "block", Method: []string{"CONNECT"}, Port: others, Category: categories})
+		return report.Same("a rule for tunnels to other ports")
 	case name == "redirect" && fixedURL.MatchString(value) && build.PlainURL(value):
 		list := fmt.Sprintf("redirect-%d", len(p.redirects)+1)
-		categories, err := makeLists(p.p.Work, list, []*section{s})
+		categories, _, err := makeLists(p.p.Work, list, []*section{s})
 		if err != nil || len(categories) == 0 {
 			return report.ByHand("rules", "it contains no valid hosts")
 		}

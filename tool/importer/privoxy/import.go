@@ -64,7 +64,7 @@ func Import(w *build.Work, file string) error {
 		if block {
 			action, name = "block", fmt.Sprintf("block-%d", i+1)
 		}
-		categories, err := makeLists(w, name, group)
+		rules, err := conf.rules(name, action, group)
 		if err != nil {
 			return err
 		}
@@ -72,38 +72,73 @@ func Import(w *build.Work, file string) error {
 			w.Report.Add(&report.Note{Kind: report.Carried, Place: s.Place, What: s.Text, Ours: "rule " + name})
 			conf.reportEffects(s)
 		}
-		if len(categories) > 0 && len(p.Rules) < build.MaxRules {
-			p.Rules = append(p.Rules, policy.Rule{Name: name, Action: action, Category: categories})
-		} else if len(categories) > 0 {
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: group[0].Place, What: group[0].Text, Ours: "rule " + name, Why: fmt.Sprintf("a policy has %d rules: put sections of the same action beside each other", build.MaxRules)})
+		if p.Rules = append(p.Rules, rules...); len(p.Rules) >= build.MaxRules {
+			n := report.ByHand("a rule that refuses what is left", fmt.Sprintf("a policy has %d rules: put sections of the same action beside each other", build.MaxRules))
+			n.Place, n.What = group[0].Place, group[0].Text
+			w.Report.Add(n.Closing())
+			p.Rules = append(p.Rules[:build.MaxRules-1], policy.Rule{Name: "what other sections decide", Action: "block"})
+			break
 		}
 	}
 	return conf.finish(p)
+}
+
+// rules makes rules of sections with the same effect: one for patterns without a port, and one for
+// each port that patterns name.
+func (p *config) rules(name, action string, group []*section) (rules []policy.Rule, err error) {
+	byPort, ports := map[string]*section{}, []string{}
+	for _, s := range group {
+		for _, line := range s.patterns {
+			u, _ := parsePattern(line.Text)
+			if byPort[u.port] == nil {
+				byPort[u.port], ports = &section{Place: s.Place, actions: s.actions}, append(ports, u.port)
+			}
+			byPort[u.port].patterns = append(byPort[u.port].patterns, line)
+		}
+	}
+	for _, port := range ports {
+		r := policy.Rule{Name: name, Action: action}
+		if port != "" {
+			r.Name = strings.ReplaceAll(name+"-port-"+port, ",", "-")
+			if r.Port = input.PortsOf(strings.Split(port, ",")).Words(); r.Port == nil {
+				continue // no port at all
+			}
+		}
+		var whole bool
+		if r.Category, whole, err = makeLists(p.p.Work, r.Name, []*section{byPort[port]}); err != nil {
+			return nil, err
+		}
+		switch {
+		case !whole && action == "block":
+			n := report.ByHand("a rule that refuses more", "some of its patterns are not about URLs, or do not compile: until they are changed, all is refused that no later section allows")
+			n.Place, n.What = byPort[port].Place, name
+			p.p.Work.Report.Add(n.Closing())
+			return []policy.Rule{{Name: name, Action: action}}, nil
+		case len(r.Category) > 0:
+			rules = append(rules, r)
+		}
+	}
+	return rules, nil
 }
 
 // pagesSuffix is the end of the names of categories whose patterns are about paths, too.
 const pagesSuffix = "-pages"
 
 // makeLists writes the lists of a rule: names with subdomains, names alone,
-// and expressions. It returns their categories.
-func makeLists(w *build.Work, name string, sections []*section) (categories []string, err error) {
+// and expressions. It returns their categories, and whether all patterns are in them.
+func makeLists(w *build.Work, name string, sections []*section) (categories []string, whole bool, err error) {
 	var kinds [6][]report.Place
 	at := sections[0].Place
+	whole = true
 	for _, s := range sections {
 		for _, line := range s.patterns {
 			p, ok := parsePattern(line.Text)
 			if !ok {
+				whole = false
 				w.Report.Add(&report.Note{Kind: report.Lost, Place: line, What: line.Text, Ours: "rules: header, networks", Why: "a pattern of tags, not of URLs: write a rule with header for it"})
 				continue
 			}
-			if p.port != "" && strings.Trim(p.host, ".*") == "" {
-				w.Report.Add(&report.Note{Kind: report.Lost, Place: line, What: line.Text, Ours: "proxy.safe-ports", Why: "a rule does not ask for ports: write under proxy: safe-ports and connect-ports those that are left"})
-				continue
-			}
 			n := &report.Note{Kind: report.Carried, Place: line, What: line.Text, Ours: "lists." + name}
-			if p.port != "" {
-				n.Kind, n.Why = report.Changed, "for all ports"
-			}
 			host, below, plain := p.name()
 			if !strings.Contains(host, ".") {
 				plain = plain && below
@@ -127,7 +162,9 @@ func makeLists(w *build.Work, name string, sections []*section) (categories []st
 			w.Report.Add(n)
 		}
 	}
-	return writeLists(w, name, at, kinds)
+	w.Partial()
+	categories, err = writeLists(w, name, at, kinds)
+	return categories, whole && !w.Partial(), err
 }
 
 // writeLists writes a list of each kind of pattern.
@@ -180,6 +217,7 @@ type config struct {
 	intercepted          bool       // the proxy also gets requests of clients that do not know it
 	trust                []policy.Rule
 	redirects            []policy.Rule
+	unknown              bool // files that may refuse are not there
 }
 
 // clients has networks that may or may not use the proxy. The last line that matches
@@ -271,6 +309,14 @@ func (p *config) finish(everyone policy.Policy) error {
 		everyone.Tenants, everyone.YouTube = p.p.Work.Set.Policies[0].Tenants, p.p.Work.Set.Policies[0].YouTube
 	}
 	everyone.Rules = slices.Concat(p.trust, p.redirects, everyone.Rules)
+	if p.unknown {
+		everyone.Rules = []policy.Rule{{Name: "what is not known", Action: "block"}}
+	}
+	for _, ports := range []*setting.OneOrMore[string]{&p.p.Work.Set.Proxy.ConnectPorts, &p.p.Work.Set.Proxy.SafePorts} {
+		if *ports == nil { // Privoxy limits ports if it is told to
+			*ports = setting.OneOrMore[string]{"any"}
+		}
+	}
 	everyone.Decrypt = p.p.Work.Decrypt
 	if err := p.closed(&everyone); err != nil {
 		return err
@@ -289,6 +335,9 @@ func (p *config) finish(everyone policy.Policy) error {
 	}
 	p.p.Work.Set.Policies = nil
 	for i, c := range slices.Backward(p.clients) {
+		if len(c.nets) == 0 {
+			continue // nobody whose address is known
+		}
 		x := everyone
 		if x.Name = "permitted"; !c.permit {
 			x = policy.Policy{Name: "denied", Rules: []policy.Rule{{Name: "denied", Action: "block"}}}

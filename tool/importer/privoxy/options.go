@@ -91,11 +91,12 @@ var table = report.Rows(
 	row{Keys: "tolerate-pipelining", Standard: []string{"1"}},
 	row{Keys: "confdir", Standard: []string{"/etc/privoxy", "."}},
 	row{Keys: "temporary-directory", Standard: []string{"."}},
-	row{Keys: "actionsfile", Take: func(_ *config, value string) *report.Note {
+	row{Keys: "actionsfile", Take: func(p *config, value string) *report.Note {
 		if filepath.IsAbs(value) {
 			return report.Same("rules")
 		}
-		return report.None(cmp.Or(value, "no such file") + ": copy it beside the settings and import again")
+		p.unknown = true
+		return report.None(cmp.Or(value, "no such file") + ": copy it beside the settings and import again; until then everything is refused").Closing()
 	}},
 	row{Keys: "listen-address", Take: func(p *config, value string) *report.Note {
 		host, port, err := net.SplitHostPort(value)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"shuultuur/filter"
 	"shuultuur/tool/importer/input"
@@ -21,7 +22,7 @@ type rules struct {
 type rule struct {
 	block bool
 	at    report.Place
-	port  string
+	ports []string
 	host  *regexp.Regexp
 	path  *regexp.Regexp // nil for all
 }
@@ -48,7 +49,10 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 				s.Untested("%s: %s is about tags", at, at.Text)
 				continue
 			}
-			r := rule{block: block, at: at, port: url.port}
+			r := rule{block: block, at: at}
+			if url.port != "" {
+				r.ports = strings.Split(url.port, ",")
+			}
 			var err, bad error
 			r.host, err = regexp.Compile("(?i)" + pattern{host: url.host, expr: url.expr}.expression())
 			if url.path != "" {
@@ -74,7 +78,7 @@ func (p *rules) Decide(_ context.Context, t *filter.Transaction, stage filter.St
 		path = string(t.Request.Path)
 	}
 	for _, r := range p.rules {
-		if (r.port == "" || input.HasPort(r.port, t.Port)) && r.host.MatchString(t.Host) && (r.path == nil || r.path.MatchString(path)) {
+		if (r.ports == nil || input.PortsOf(r.ports)[t.Port]) && r.host.MatchString(t.Host) && (r.path == nil || r.path.MatchString(path)) {
 			return original.Decision{Refuse: r.block, By: r.at.String()}, true
 		}
 	}

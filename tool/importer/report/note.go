@@ -63,6 +63,15 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
+// An Effect is what a difference between the two programs does to clients.
+type Effect uint8
+
+const (
+	Neither Effect = iota
+	Opens          // something is allowed that was refused
+	Closes         // something is refused that was allowed
+)
+
 // A Note is one thing an administrator should know about the import.
 type Note struct {
 	Kind
@@ -71,7 +80,15 @@ type Note struct {
 	Ours string // its place in our settings
 	Why  string
 	Mend string // the suggested replacement
+
+	Effect Effect
 }
+
+// Opening says of a note that what it is about allows something that was refused.
+func (n *Note) Opening() *Note { n.Effect = Opens; return n }
+
+// Closing says of a note that what it is about refuses something that was allowed.
+func (n *Note) Closing() *Note { n.Effect = Closes; return n }
 
 func (n Note) Where() string { return n.Place.String() }
 

@@ -3,7 +3,8 @@
 // about them.
 //
 // Data moves as follows: importers look up each setting in a [Table], whose [Row] converts it, and
-// add the [Note] on it to a [Report], by kind and place. The report counts all, keeps the first of each kind, and is written as text and HTML.
+// add the [Note] on it to a [Report], by kind and place. The report counts all, keeps the first of each kind,
+// and is written as text and HTML. It begins with what the import opens and closes.
 package report
 
 import (
@@ -31,18 +32,45 @@ type Report struct {
 	Demands       []string // what clients must now do, and what is to be filled in for that
 	Notes         []Note   // at most 2,000 of a kind
 	Count         [kinds]int
+	Opened        Changes // what is allowed that was refused
+	Closed        Changes // what is refused that was allowed
+	Defaults      bool    // the settings have comments alone, so everything is at its default
 }
 
+// Changes are notes of one effect on clients.
+type Changes struct {
+	Notes []Note // at most 2,000
+	Count int
+}
+
+func (c *Changes) add(n Note) {
+	if c.Count++; c.Count <= MaxNotes {
+		c.Notes = append(c.Notes, n)
+	}
+}
+
+// More is the number of notes that are not kept.
+func (c Changes) More() int { return c.Count - len(c.Notes) }
+
 func (r *Report) Add(n *Note) {
+	kept := Note{Kind: n.Kind, Place: Place{File: n.File, Line: n.Line}, What: Clip(n.What), Ours: Clip(n.Ours), Why: Clip(n.Why), Mend: Clip(n.Mend), Effect: n.Effect}
 	if r.Count[n.Kind]++; r.Count[n.Kind] <= MaxNotes {
-		kept := Note{Kind: n.Kind, Place: Place{File: n.File, Line: n.Line}, What: Clip(n.What), Ours: Clip(n.Ours), Why: Clip(n.Why), Mend: Clip(n.Mend)}
 		r.Notes = append(r.Notes, kept)
+	}
+	switch n.Effect {
+	case Opens:
+		r.Opened.add(kept)
+	case Closes:
+		r.Closed.add(kept)
 	}
 }
 
 // CheckKnown returns an error if no option of the other program is known: then the file is not
 // one of its settings, or it cannot be read.
 func (r *Report) CheckKnown() error {
+	if r.Defaults {
+		return nil
+	}
 	why := "nothing in it is an option of " + r.Program + " that is known: check the name of the program, and the path"
 	for _, n := range r.Notes {
 		switch {
@@ -81,12 +109,59 @@ func (r *Report) Sections() []Section {
 	return all
 }
 
+// A TitledChange is one half of the section about what an import opens and closes.
+type TitledChange struct {
+	Title string
+	Changes
+}
+
+// Effects returns what the import opens and closes, what it opens first.
+func (r *Report) Effects() []TitledChange {
+	return []TitledChange{{"Allowed now, and refused before", r.Opened}, {"Refused now, and allowed before", r.Closed}}
+}
+
+// Opened is the exit status of an import that allows what the other program refuses.
+const Opened = 3
+
+// Status returns the exit status of an import: Opened, or 0.
+func (r *Report) Status() int {
+	if r.Opened.Count > 0 {
+		return Opened
+	}
+	return 0
+}
+
+// Consequences returns lines about what the settings open and close: good if they open nothing.
+func (r *Report) Consequences(good string) (text string) {
+	if r.Closed.Count > 0 {
+		text = fmt.Sprintf("They refuse more than %s does, in %d cases: see the beginning of the report.\n", r.Program, r.Closed.Count)
+	}
+	if r.Opened.Count > 0 {
+		return text + fmt.Sprintf("They allow what %s refuses, in %d cases: see the beginning of the report before you use them.\n", r.Program, r.Opened.Count)
+	}
+	return text + good
+}
+
 // Text writes the report for a terminal.
 func (r *Report) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "Import of %s %s from %s\n%s\n", r.Program, r.Version, r.From, r.Summary())
 	for _, d := range r.Demands {
 		fmt.Fprintf(b, "%s\n", d)
+	}
+	fmt.Fprint(b, "\nOpened or closed by this import\n")
+	for _, x := range r.Effects() {
+		if x.Count == 0 {
+			fmt.Fprintf(b, "  %s: nothing\n", x.Title)
+			continue
+		}
+		fmt.Fprintf(b, "  %s (%d):\n", x.Title, x.Count)
+		for _, n := range x.Notes {
+			fmt.Fprintf(b, "    %s\n", n)
+		}
+		if x.More() > 0 {
+			fmt.Fprintf(b, "    … and %d more\n", x.More())
+		}
 	}
 	for _, s := range r.Sections() {
 		fmt.Fprintf(b, "\n%s (%d)\n", s.Kind, len(s.Notes)+s.More)
@@ -116,7 +191,14 @@ code{font-size:.9em}
 <h1>Import of {{.Program}} {{.Version}}</h1>
 <p>From <code>{{.From}}</code>. {{summary .}}.</p>
 {{range .Demands}}<p><strong>{{.}}</strong></p>
-{{end}}{{range sections .}}<h2>{{.Kind}}</h2>
+{{end}}<h2>Opened or closed by this import</h2>
+{{range effects .}}<h3>{{.Title}}</h3>
+{{if .Notes}}<ul>
+{{range .Notes}}<li>{{.String}}</li>
+{{end}}</ul>
+{{else}}<p>Nothing.</p>
+{{end}}{{if .More}}<p>… and {{.More}} more.</p>
+{{end}}{{end}}{{range sections .}}<h2>{{.Kind}}</h2>
 <table><tr><th scope="col">Where</th><th scope="col">What</th><th scope="col">Ours</th><th scope="col">Why</th><th scope="col">Write</th></tr>
 {{range .Notes}}<tr><td><code>{{where .}}</code></td><td>{{.What}}</td><td>{{.Ours}}</td><td>{{.Why}}</td><td>{{.Mend}}</td></tr>
 {{end}}</table>{{if .More}}<p>… and {{.More}} more.</p>{{end}}
@@ -126,7 +208,7 @@ code{font-size:.9em}
 // HTML writes the report as one page that loads nothing.
 func (r *Report) HTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"summary": (*Report).Summary, "sections": (*Report).Sections, "where": Note.Where,
+		"summary": (*Report).Summary, "sections": (*Report).Sections, "where": Note.Where, "effects": (*Report).Effects,
 	}).Parse(page)
 	if err != nil {
 		return err

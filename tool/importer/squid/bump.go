@@ -80,13 +80,26 @@ func StayClosed(p *policy.Policy, closed []policy.Rule, hasNames func(category s
 	for _, r := range closed {
 		names = append(names, r.Category...)
 	}
+	var rules []policy.Rule
+	for _, r := range p.Rules { // what is asked of the URLs of requests is asked of those of tunnels first
+		if len(r.FullURL) > 0 && r.Method == nil {
+			tunnel := r
+			tunnel.Name, tunnel.Method = ruleName(slices.Concat(rules, p.Rules), r.Name+", tunnels"), []string{"CONNECT"}
+			rules = append(rules, tunnel)
+		}
+		rules = append(rules, r)
+	}
+	p.Rules = rules
 	for i := range p.Rules {
 		r := &p.Rules[i]
 		byName := !slices.ContainsFunc(r.Category, func(s string) bool {
 			return !hasNames(strings.TrimPrefix(s, "category/"))
 		})
 		x := *r
-		x.Category, x.Unless, x.Schedule = nil, nil, nil
+		x.Category, x.Unless, x.Schedule, x.Port = nil, nil, nil, nil // which are known of tunnels, too
+		if slices.Equal(x.Method, []string{"CONNECT"}) {
+			x.Method, x.FullURL = nil, nil
+		}
 		if !byName || r.Larger > 0 || !hasNoConditions(x) {
 			r.Unless = append(r.Unless, names...)
 		}

@@ -95,6 +95,9 @@ func Import(w *build.Work, file string) error {
 	if err := c.w.DemandSignIn(); err != nil {
 		return err
 	}
+	if b := c.w.Set.Identity.Basic; b != nil && c.w.Set.Identity.Kerberos == nil {
+		b.Networks = c.asked()
+	}
 	c.convertJoint()
 	return nil
 }
@@ -103,6 +106,10 @@ func newConfig(w *build.Work, file string) *config {
 	return &config{w: w, dir: filepath.Dir(file), denyInfo: map[string]string{}, acls: map[string]*acl{
 		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: report.Place{File: file, Text: "acl localhost"}}, // Squid knows this acl by itself
 		"CONNECT":   {kind: "method", values: []string{"CONNECT"}, at: report.Place{File: file, Text: "acl CONNECT"}},
+
+		"to_localhost": {kind: "dst", values: []string{"127.0.0.0/8", "0.0.0.0/32", "::1/128", "::/128"}, at: report.Place{File: file, Text: "acl to_localhost"}},
+		"manager":      {kind: "url_regex", anyCase: true, values: []string{"^cache_object://", "^https?://[^/]+/squid-internal-mgr/"}, at: report.Place{File: file, Text: "acl manager"}},
+		"to_linklocal": {kind: "dst", values: []string{"169.254.0.0/16", "fe80::/10"}, at: report.Place{File: file, Text: "acl to_linklocal"}},
 	}}
 }
 
@@ -230,6 +237,9 @@ func (c *config) acl(f []string) *report.Note {
 		a = &acl{kind: kind, at: c.at}
 		c.acls[name] = a
 	}
+	if a.kind != kind && name == "manager" {
+		return report.Needless("Squid knows this acl by itself")
+	}
 	if a.kind != kind {
 		a.partial = true
 		return report.None(fmt.Sprintf("%s is of type %s already", name, a.kind))
@@ -251,8 +261,6 @@ func (c *config) acl(f []string) *report.Note {
 		a.partial = true
 	}
 	switch kind {
-	case "url_regex":
-		return report.Differs("the rules that name it", "expressions see host and path here: neither the scheme nor a port, and no case")
 	case "dst":
 		return report.Differs("the rules that name it", "a request matches if it names one of these addresses; names are not resolved to compare")
 	}
@@ -342,9 +350,9 @@ func (c *config) policies() error {
 		}
 	}
 	c.access, c.replies, c.bumps = c.expand(c.access), c.expand(c.replies), c.expand(c.bumps)
-	for _, l := range c.access { // ports count for the lines before as well
-		c.ports(l)
-	}
+	any := setting.OneOrMore[string]{"any"} // the lines limit ports
+	c.w.Set.Proxy.SafePorts, c.w.Set.Proxy.ConnectPorts = any, any
+	c.reach()
 	for _, l := range slices.Concat(c.bumps, c.replies, c.access) {
 		if err := c.noteLine(l); err != nil {
 			return err
@@ -385,6 +393,31 @@ func (c *config) policies() error {
 		c.w.Set.Policies = append(c.w.Set.Policies, p)
 	}
 	return nil
+}
+
+// reach lets requests reach private networks, but for those to which a line refuses every request:
+// names that lead there are refused, too.
+func (c *config) reach() {
+	var refused []netip.Prefix
+	for _, l := range c.access {
+		if l.allow {
+			break
+		}
+		for _, n := range l.names {
+			a := c.acls[n]
+			if n != "all" && (a == nil || a.kind != "dst" || len(l.names) > 1 && !slices.Equal(l.names, []string{n, "all"}) && !slices.Equal(l.names, []string{"all", n})) {
+				continue
+			}
+			if a != nil && a.kind == "dst" {
+				for _, x := range networksOf(a.values) {
+					refused = append(refused, x.Prefix)
+				}
+			}
+		}
+	}
+	for _, all := range build.AllNetworks() {
+		c.w.Set.Proxy.Upstream.Private = append(c.w.Set.Proxy.Upstream.Private, build.Without(all, refused)...)
+	}
 }
 
 // purgers lets clients that a rule allows the method PURGE remove URLs from the cache. The

@@ -3,7 +3,6 @@ package squid
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ func (a *acl) tunnels() bool {
 
 // hasNoConditions reports whether a rule has no conditions.
 func hasNoConditions(r policy.Rule) bool {
-	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Upload)+len(r.Schedule)+len(r.Header) == 0
+	return len(r.Category)+len(r.URL)+len(r.FullURL)+len(r.Method)+len(r.Port)+len(r.Scheme)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Upload)+len(r.Schedule)+len(r.Header) == 0
 }
 
 // rule converts a line for some clients. fits is false if the line is not about them, or allows
@@ -40,9 +39,6 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 	}
 	fits = true
 	n = report.Same("a rule of each policy it may decide for")
-	if c.ports(l) {
-		return r, false, report.Same("proxy.connect-ports, proxy.safe-ports"), nil
-	}
 	var loss *report.Note
 	lose := func(why string) {
 		if fits = fits && !l.allow; loss == nil {
@@ -55,15 +51,11 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 		switch {
 		case name == "all":
 			fits = fits && !not
-		case name == "manager" || name == "to_localhost" || name == "to_linklocal":
-			if !not {
-				return r, false, report.Same("listen.admin and proxy.private, which refuse it by themselves"), nil
-			}
 		case a == nil:
 			lose(fmt.Sprintf("there is no acl %q", name))
-		case a.partial && not == l.allow:
+		case a.partial && (not == l.allow || len(a.values) == 0):
 			lose("some of the values of " + name + " are not known")
-		case len(a.values) == 0 && !a.partial:
+		case len(a.values) == 0:
 			fits = fits && not // it never matches
 		case a.kind == "proxy_auth" && a.coversUsers():
 			if not {
@@ -78,20 +70,34 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 				return r, false, n, nil
 			}
 			lose(n.Why)
-		case a.kind == "port" && !not && unsafePorts(c, a.values), a.kind == "proto" && !not && unfetched(a.values):
-			return r, false, report.Same("proxy.safe-ports, and the schemes that it fetches, which refuse it by themselves"), nil
-		case a.kind == "port" && allPorts(c, a), a.kind == "proto" && fetched(a.values):
-			if not { // nothing else is possible
-				return r, false, report.Same("proxy.safe-ports, and the schemes that it fetches, which refuse it by themselves"), nil
+		case a.tunnels() && !not && l.allow && len(c.bumps) > 0:
+			lose("a tunnel that is decrypted is judged by its requests: write a rule for their hosts")
+		case a.kind == "port":
+			words := input.PortsOf(a.values).Words()
+			if not {
+				words = input.OtherPorts(a.values)
 			}
-		case a.kind == "port" && !not && without(c, l, a):
-			return r, false, report.Same("proxy.safe-ports, proxy.connect-ports"), nil
-		case a.tunnels() && !not && l.bump == "":
-			if l.allow || len(l.names) == 1 {
-				lose("rules do not distinguish tunnels: write a rule for their hosts")
+			if r.Port != nil {
+				words = inAll(r.Port, words)
+			}
+			if r.Port = words; len(words) == 0 {
+				fits = false // there is no such port
+			}
+		case a.kind == "proto":
+			some := lower(a.values)
+			if slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(schemes, s) }) {
+				lose("one of its schemes is not known")
 				break
 			}
-			n = report.Differs("a rule of each policy it may decide for", "for requests outside of tunnels too")
+			if not {
+				some = slices.DeleteFunc(slices.Clone(schemes), func(s string) bool { return slices.Contains(lower(a.values), s) })
+			}
+			if r.Scheme != nil {
+				some = slices.DeleteFunc(slices.Clone(r.Scheme), func(s string) bool { return !slices.Contains(some, s) })
+			}
+			if r.Scheme = some; len(some) == 0 {
+				fits = false
+			}
 		case a.kind == "proxy_auth" || a.kind == "src" || a.kind == "group":
 			if who != nil && who.Is(name) == not {
 				fits = false
@@ -109,36 +115,6 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 		n = loss
 	}
 	return r, fits, n, nil
-}
-
-// ports converts a line that permits ports: deny !ports, deny CONNECT !ports.
-func (c *config) ports(l access) bool {
-	var of *acl
-	tunnel := false
-	for _, n := range l.names {
-		name, not := strings.CutPrefix(n, "!")
-		switch a := c.acls[name]; {
-		case a != nil && a.kind == "port" && not && of == nil:
-			of = a
-		case a != nil && a.tunnels() && !not:
-			tunnel = true
-		case n != "all":
-			return false
-		}
-	}
-	if of == nil || l.allow {
-		return false
-	}
-	ports := &c.w.Set.Proxy.SafePorts
-	if tunnel {
-		ports = &c.w.Set.Proxy.ConnectPorts
-	}
-	if *ports == nil {
-		*ports = of.values
-		return true
-	}
-	both := portsOf(of.values)
-	return only(ports, nil, func(p int) bool { return both[p] })
 }
 
 // intersect replaces two acls of names that must both match by one with the names in
@@ -204,26 +180,22 @@ func (c *config) condition(r *policy.Rule, name string, a *acl, not bool, err *e
 			r.Category = []string{"category/" + a.class}
 		}
 	case "url_regex", "urlpath_regex", "dstdom_regex", "ssl::server_name_regex":
-		// Lists match the names of tunnels as well.
-		if not || r.URL != nil || r.Category == nil && a.kind != "urlpath_regex" {
+		if a.kind == "ssl::server_name_regex" || len(r.FullURL) > 0 && a.kind == "dstdom_regex" && !not {
 			return c.byList(r, name, a, not, err)
 		}
-		for _, v := range a.values {
-			if v = pattern(a.kind, v); len(v) > build.MaxPattern {
-				return "an expression in a rule has at most 4096 bytes"
-			}
-			if _, err := regexp.Compile("(?i:" + v + ")"); err != nil {
-				return "an expression that does not compile: " + err.Error()
-			}
-			r.URL = append(r.URL, v)
-		}
+		return fullURLs(r, a, not)
 	case "method":
+		some := slices.Compact(slices.Sorted(slices.Values(upper(a.values))))
+		if not {
+			some = slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return slices.Contains(upper(a.values), m) })
+		}
 		if r.Method != nil {
-			return "two acls about methods: write the methods under method"
+			some = slices.DeleteFunc(slices.Clone(r.Method), func(m string) bool { return !slices.Contains(some, m) })
 		}
-		if r.Method = upper(a.values); not {
-			r.Method = slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return slices.Contains(upper(a.values), m) })
+		if len(some) == 0 {
+			some = []string{"NONE"} // no request has both
 		}
+		r.Method = some
 	case "browser":
 		if not || r.Agent != nil {
 			return "write a rule with the opposite action and agent before it"
@@ -276,7 +248,7 @@ func (c *config) byList(r *policy.Rule, name string, a *acl, not bool, err *erro
 		a.tried = true
 		var lines []report.Place
 		for _, v := range a.values {
-			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: pattern(a.kind, v)})
+			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: build.HostExpression(list.FromPOSIX(v))})
 		}
 		path, wrong := c.w.OwnLines(name, lines)
 		if *err = wrong; *err != nil {
@@ -303,31 +275,67 @@ func (c *config) byList(r *policy.Rule, name string, a *acl, not bool, err *erro
 	return ""
 }
 
+// inAll returns the ports that two lists of ports have in common.
+func inAll(a, b []string) []string {
+	x, y := input.PortsOf(a), input.PortsOf(b)
+	for p := range x {
+		x[p] = x[p] && y[p]
+	}
+	return x.Words()
+}
+
+// schemes are those that Squid knows.
+var schemes = []string{"http", "https", "ftp", "gopher", "wais", "whois", "urn", "cache_object"}
+
+func lower(words []string) (all []string) {
+	for _, w := range words {
+		all = append(all, strings.ToLower(w))
+	}
+	return all
+}
+
+// fullURLs adds expressions on whole URLs to a rule, joined to few: Squid compares each with the URL,
+// with case unless -i is in front.
+func fullURLs(r *policy.Rule, a *acl, not bool) (why string) {
+	if len(r.FullURL) > 0 && !not && !strings.HasPrefix(r.FullURL[0], "!") {
+		return "two acls with expressions that have to match: write those that match both"
+	}
+	var all []string
+	for _, v := range a.values {
+		v, err := fullURL(a, v)
+		if err != nil {
+			return "an expression that does not compile: " + err.Error()
+		}
+		if last := len(all) - 1; last >= 0 && len(all[last])+len(v) < build.MaxPattern-10 {
+			all[last] += "|" + v
+		} else {
+			all = append(all, v)
+		}
+		if len(v) >= build.MaxPattern-10 {
+			return "an expression in a rule has at most 4096 bytes"
+		}
+	}
+	for i := range all {
+		if not {
+			all[i] = "!" + all[i]
+		} else if strings.HasPrefix(all[i], "!") {
+			all[i] = "(?:" + all[i] + ")"
+		}
+	}
+	if not {
+		r.FullURL = append(r.FullURL, all...) // those that must not match are behind
+	} else {
+		r.FullURL = append(all, r.FullURL...)
+	}
+	return ""
+}
+
 // setHeader makes a rule require a field of requests.
 func setHeader(r *policy.Rule, field string, expressions []string) {
 	if r.Header == nil {
 		r.Header = map[string]string{}
 	}
 	r.Header[field] = strings.Join(expressions, "|")
-}
-
-// pattern converts an expression of Squid to ours for the host and the path.
-func pattern(kind, v string) string {
-	switch {
-	case kind == "dstdom_regex" || kind == "ssl::server_name_regex":
-		return build.HostExpression(v)
-	case kind == "urlpath_regex":
-		if rest, begins := strings.CutPrefix(v, "^"); begins {
-			return "^[^/]*" + rest
-		}
-		return "/.*" + v
-	}
-	for _, scheme := range []string{"^http://", "^https://", "^https?://", "^http[s]?://", "^http(s)?://", "^(http|https)://"} {
-		if rest, ok := strings.CutPrefix(v, scheme); ok {
-			return "^" + rest
-		}
-	}
-	return v
 }
 
 // domains makes lists from an acl: a name with a leading dot includes its
@@ -382,6 +390,9 @@ func closes(c *config, l access, why string) *report.Note {
 	default:
 		n.Ours, n.Why = "a rule that refuses more", n.Why+"; until then the line refuses whatever the rest of it selects"
 	}
+	if l.bump == "" || l.bump == "terminate" {
+		n.Effect = report.Closes
+	}
 	return n
 }
 
@@ -417,7 +428,7 @@ func schedule(values []string) (when policy.Schedule, ok bool) {
 }
 
 // methods names the methods of requests to a proxy.
-var methods = []string{"CONNECT", "DELETE", "GET", "HEAD", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "REPORT", "TRACE"}
+var methods = []string{"CONNECT", "COPY", "DELETE", "GET", "HEAD", "LOCK", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "REPORT", "SEARCH", "TRACE", "UNLOCK"}
 
 func upper(words []string) (all []string) {
 	for _, w := range words {
@@ -489,7 +500,6 @@ var kindReasons = report.Reasons{
 	{"external", "no external programs are asked: users and groups come from identity"},
 	{"arp", "clients are identified by address: write identity: names: leases, and a policy with networks"},
 	{"eui64", "clients are identified by address: write identity: names: leases, and a policy with networks"},
-	{"port", "rules have no condition for ports: leave them out of proxy: safe-ports and connect-ports"},
 	{"my", "all ports of the proxy have the same rules: tell clients apart by networks"},
 	{"local", "all ports of the proxy have the same rules: tell clients apart by networks"},
 	{"max_user_ip", "one user may have several addresses: write quotas or limits with by: user"},
@@ -506,33 +516,6 @@ func perClient(c *config, values []string) *report.Note {
 		c.w.Set.Proxy.PerClient = setting.Count(n)
 	}
 	return report.Same("proxy.per-client")
-}
-
-// unsafePorts reports whether no request may go to any of some ports.
-func unsafePorts(c *config, ports []string) bool {
-	safe := c.w.Set.Proxy.SafePorts
-	return len(safe) > 0 && !slices.ContainsFunc(ports, func(p string) bool {
-		from, to, _ := strings.Cut(p, "-")
-		return slices.ContainsFunc(safe, func(s string) bool {
-			first, _, _ := strings.Cut(s, "-")
-			n, err := strconv.ParseUint(from, 10, 16)
-			m, err2 := strconv.ParseUint(first, 10, 16)
-			return err != nil || err2 != nil || input.HasPort(s, uint16(n)) || to != "" && input.HasPort(p, uint16(m))
-		})
-	})
-}
-
-// fetched reports whether schemes have all that the proxy fetches.
-func fetched(schemes []string) bool {
-	all := upper(schemes)
-	return slices.Contains(all, "HTTP") && slices.Contains(all, "HTTPS")
-}
-
-// unfetched reports whether the proxy never fetches these schemes.
-func unfetched(schemes []string) bool {
-	return !slices.ContainsFunc(upper(schemes), func(s string) bool {
-		return !slices.Contains([]string{"FTP", "GOPHER", "WAIS", "WHOIS", "URN", "CACHE_OBJECT"}, s)
-	})
 }
 
 // MediaType converts an expression for a media type to our syntax.

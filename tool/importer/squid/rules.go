@@ -87,11 +87,6 @@ func (s *rules) aclMatches(t *filter.Transaction, name string, depth int) bool {
 	switch {
 	case name == "all":
 		return true
-	case a == nil && name == "manager":
-		return t.Request != nil && strings.Contains(string(t.Request.Path), "/squid-internal-mgr/")
-	case a == nil && name == "to_localhost":
-		ip, err := netip.ParseAddr(t.Host)
-		return err == nil && (ip.IsLoopback() || ip.IsUnspecified())
 	case a == nil || depth > input.MaxDepth:
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"shuultuur/identity"
 	"shuultuur/identity/directory"
 	"shuultuur/lib/setting"
+	"shuultuur/tool/importer/build"
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/report"
 )
@@ -35,6 +37,73 @@ func signIn(c *config) {
 			}
 		}
 	}
+}
+
+// asked returns the networks whose clients reach a line that asks who they are; nil for all.
+func (c *config) asked() (networks []string) {
+	var in, out []netip.Prefix
+	everybody := true
+	for _, who := range c.clients() {
+		if len(who.Users)+len(who.Groups) > 0 {
+			continue
+		}
+		asks := c.asks(who)
+		for _, n := range who.Networks {
+			if asks {
+				in = append(in, n.Prefix)
+			} else {
+				out = append(out, n.Prefix)
+			}
+		}
+		if len(who.Networks) == 0 {
+			everybody = asks
+		}
+	}
+	if everybody && len(out) == 0 {
+		return nil
+	}
+	if everybody {
+		for _, all := range build.AllNetworks() {
+			in = append(in, build.Without(all, out)...)
+		}
+	}
+	for _, n := range in {
+		networks = append(networks, n.String())
+	}
+	slices.Sort(networks)
+	return slices.Compact(networks)
+}
+
+// asks reports whether a line that asks who clients are comes before one that decides about all of
+// their requests.
+func (c *config) asks(who *build.Clients) bool {
+	for _, l := range c.access {
+		asks, decides, fits := false, true, true
+		for _, n := range l.names {
+			name, not := strings.CutPrefix(n, "!")
+			a := c.acls[name]
+			switch {
+			case name == "all":
+				fits = fits && !not
+			case a != nil && a.kind == "src":
+				fits = fits && who.Is(name) != not
+			case a != nil && asksWho(c, a):
+				asks = true
+			default:
+				decides = false
+			}
+			if !fits {
+				break // later acls are not tested
+			}
+		}
+		if fits && asks {
+			return true
+		}
+		if fits && decides {
+			return false
+		}
+	}
+	return false
 }
 
 // quotedWords splits a text at blanks outside double quotes, and removes the quotes.

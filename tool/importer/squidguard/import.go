@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/lib/setting"
 	"shuultuur/list"
+	"shuultuur/policy"
 	"shuultuur/tool/importer/build"
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/report"
@@ -24,6 +25,7 @@ type config struct {
 	dests    map[string]*dest
 	sources  []*source
 	acls     map[string]*acl // by source
+	refused  []policy.Rule   // what sources refuse whose clients are not known
 }
 
 type dest struct {
@@ -31,6 +33,7 @@ type dest struct {
 	categories []string
 	redirect   string
 	when       *calendar // nil means always
+	lost       bool      // it has lists that are not there, or that do not compile
 }
 
 type source struct {
@@ -38,6 +41,7 @@ type source struct {
 	networks, users []string
 	within          string
 	outside         bool
+	unknown         bool // it has clients, or conditions on them, that are not known
 	report.Place
 }
 
@@ -111,14 +115,21 @@ func Import(w *build.Work, file string) error {
 func (q *config) source(name string, at statement, body []statement) {
 	src := &source{name: name, Place: at.Place}
 	src.within, src.outside = q.parseTimed(at)
+	more := false
 	addNetwork := func(p report.Place, word string) {
 		nets, ok := input.Networks(word)
 		if !ok {
 			q.w.Report.Add(&report.Note{Kind: report.Line, Place: p, What: fmt.Sprintf("%q is neither an address nor a network nor a range", word), Why: "left out"})
 		}
-		if len(src.networks) <= build.MaxNetworks {
+		if len(src.networks) > build.MaxNetworks {
+			if !more {
+				q.w.Report.Add(&report.Note{Kind: report.Lost, Place: p, What: "networks", Ours: "policies: networks", Why: fmt.Sprintf("the first %d are there: write the others as larger networks", build.MaxNetworks)})
+			}
+			more, ok = true, false
+		} else {
 			src.networks = append(src.networks, nets...)
 		}
+		src.unknown = src.unknown || !ok
 	}
 	for _, s := range body {
 		if len(s.words) == 0 {
@@ -150,6 +161,7 @@ func (q *config) source(name string, at statement, body []statement) {
 				return nil
 			})
 			if err != nil {
+				src.unknown = true
 				q.w.Report.Add(&report.Note{Kind: report.Lost, Place: s.Place, What: s.Text, Why: err.Error()})
 				continue
 			}
@@ -161,6 +173,7 @@ func (q *config) source(name string, at statement, body []statement) {
 				src.within, src.outside, ours = values[0], s.words[0] == "outside", "schedule"
 			}
 		default:
+			src.unknown = src.unknown || !strings.HasPrefix(s.words[0], "log")
 			q.w.Report.Add(&report.Note{Kind: report.Lost, Place: s.Place, What: s.Text, Why: whyNoClient(s.words[0])})
 			continue
 		}
@@ -209,13 +222,15 @@ func (q *config) dest(name string, at statement, body []statement) error {
 		}
 		cfg.Path = setting.Source(q.path(s.words[len(s.words)-1]))
 		if !input.IsFile(string(cfg.Path)) {
-			q.w.Report.Add(&report.Note{Kind: report.Lost, Place: s.Place, What: s.Text, Why: fmt.Sprintf("the list file %q is not there", cfg.Path)})
+			d.lost = true
+			q.w.Report.Add(&report.Note{Kind: report.Lost, Place: s.Place, What: s.Text, Why: fmt.Sprintf("the list file %q is not there: copy it beside the settings and import again", cfg.Path)})
 			continue
 		}
 		listName, err := q.w.AddList(name+"-"+strings.TrimSuffix(s.words[0], "list"), cfg, s.Place)
 		if err != nil {
 			return err
 		}
+		d.lost = q.w.Partial() || d.lost
 		if listName == "" {
 			continue
 		}

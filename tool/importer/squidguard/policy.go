@@ -1,6 +1,7 @@
 package squidguard
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -25,8 +26,11 @@ func (q *config) policies() error {
 			a = standard
 			q.w.Report.Add(&report.Note{Kind: report.Changed, Place: s.Place, What: "source " + s.name, Ours: "the rules of default", Why: "no acl is for it"})
 		}
-		if len(s.networks)+len(s.users) == 0 {
-			q.w.Report.Add(&report.Note{Kind: report.Lost, Place: s.Place, What: "source " + s.name, Why: "none of its clients is known"})
+		if s.unknown || len(s.networks)+len(s.users) == 0 {
+			n := report.ByHand("rules of the policies after it", "not all of its clients are known: what it refuses is refused to everybody whom no source before has")
+			n.Place, n.What = s.Place, "source "+s.name
+			q.w.Report.Add(n.Closing())
+			q.refuse(a, standard)
 			continue
 		}
 		q.policy(s, a, standard)
@@ -48,7 +52,7 @@ func (q *config) policy(s *source, a, standard *acl) {
 			return
 		}
 		q.w.Set.Policies = append(q.w.Set.Policies, policy.Policy{Name: name, Networks: build.PolicyNetworks(q.w, s.Place, s.networks), Users: s.users,
-			Schedule: schedule, SafeSearch: b.safe, Rules: q.rules(b, standard.then.redirect)})
+			Schedule: schedule, SafeSearch: b.safe, Rules: slices.Concat(q.refused, q.rules(b, standard.then.redirect))})
 	}
 	second := a.elseThen
 	if !a.hasElse {
@@ -67,6 +71,29 @@ func (q *config) policy(s *source, a, standard *acl) {
 	default:
 		put(s.name, a.then, outer.and(q.within(a.within, a.outside, a.Place)))
 		put(s.name+" else", second, outer)
+	}
+}
+
+// refuse adds what an acl refuses at any time to the rules of the policies after it.
+func (q *config) refuse(a, standard *acl) {
+	branches := []branch{a.then}
+	switch {
+	case a.hasElse:
+		branches = append(branches, a.elseThen)
+	case a.within != "":
+		branches = append(branches, standard.then)
+	}
+	for _, b := range branches {
+		var unless []string
+		for _, r := range q.rules(b, standard.then.redirect) {
+			switch {
+			case r.Action != "allow":
+				r.Name, r.Schedule, r.Unless = fmt.Sprintf("%s (%d)", r.Name, len(q.refused)+1), nil, slices.Clone(unless)
+				q.refused = append(q.refused, r)
+			case r.Schedule == nil:
+				unless = append(unless, r.Category...)
+			}
+		}
 	}
 }
 
@@ -129,8 +156,15 @@ func (q *config) rules(b branch, standard string) (rules []policy.Rule) {
 	used := map[string]bool{}
 	for _, word := range b.pass {
 		name, not := strings.CutPrefix(word, "!")
-		if used[word] || len(rules) >= build.MaxRules {
+		if used[word] {
 			continue
+		}
+		if len(rules) >= build.MaxRules {
+			refuse("what the rest selects", nil, "")
+			n := report.ByHand("rules", fmt.Sprintf("a policy has %d rules: what the words after %q select is refused", build.MaxRules, word))
+			n.Place, n.What = b.Place, b.Text
+			q.w.Report.Add(n.Closing())
+			return rules
 		}
 		used[word] = true
 		var categories []string
@@ -147,7 +181,13 @@ func (q *config) rules(b branch, standard string) (rules []policy.Rule) {
 		case name == "in-addr":
 			categories = q.w.Addresses()
 		case d == nil:
-			q.w.Report.Add(&report.Note{Kind: report.Lost, Place: b.Place, What: word, Why: "there is no destination of that name"})
+			n := report.None("there is no destination of that name")
+			if n.Place, n.What = b.Place, word; not {
+				refuse(word, nil, "")
+				q.w.Report.Add(n.Closing())
+				return rules
+			}
+			q.w.Report.Add(n)
 			continue
 		default:
 			var ok bool
@@ -157,7 +197,15 @@ func (q *config) rules(b branch, standard string) (rules []policy.Rule) {
 				continue
 			}
 		}
-		switch {
+		switch d := q.dests[name]; {
+		case d != nil && d.lost && not:
+			refuse(word, nil, to)
+			rules[len(rules)-1].Schedule = when
+			n := report.ByHand("a rule that refuses more", "some of its lists are not there, or have lines that do not compile: until they do, all is refused that no word before allows")
+			n.Place, n.What = b.Place, word
+			if q.w.Report.Add(n.Closing()); when == nil {
+				return rules
+			}
 		case len(categories) == 0:
 			q.w.Report.Add(&report.Note{Kind: report.Empty, Place: b.Place, What: word, Why: "nothing is in it, so there is no rule for it"})
 		case not:

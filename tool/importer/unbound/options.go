@@ -29,6 +29,7 @@ type Options struct {
 	interfaces         []string
 	allowed, refused   []netip.Prefix
 	at                 report.Place // files of the certificate
+	automatic          bool         // it listens at all addresses
 }
 
 // seconds converts a time of at most most.
@@ -60,6 +61,10 @@ var table = report.Rows(
 	}},
 	row{Keys: "interface ip-address", Take: func(o *Options, v string) *report.Note {
 		o.interfaces = append(o.interfaces, v)
+		return report.Same("dns: listen")
+	}},
+	row{Keys: "interface-automatic", Standard: []string{"no"}, Take: func(o *Options, v string) *report.Note {
+		o.automatic = v == "yes"
 		return report.Same("dns: listen")
 	}},
 	row{Keys: "edns-buffer-size max-udp-size", Take: func(o *Options, v string) *report.Note {
@@ -144,6 +149,9 @@ func (o *Options) listeners(w *build.Work) {
 	if o.tlsPort == "" {
 		o.tlsPort = "853"
 	}
+	if o.automatic {
+		o.interfaces = append(o.interfaces, "0.0.0.0", "::0")
+	}
 	if len(o.interfaces) == 0 {
 		o.interfaces = []string{"127.0.0.1", "::1"}
 	}
@@ -152,6 +160,14 @@ func (o *Options) listeners(w *build.Work) {
 		addr, port, ok := strings.Cut(name, "@")
 		if !ok {
 			port = o.port
+		}
+		if a, err := netip.ParseAddr(addr); err == nil {
+			addr = a.String()
+		} else {
+			n := report.ByHand("dns: listen", "write the addresses of the interface there; until then it is not served")
+			n.Place, n.What = report.Place{File: o.dir}, "interface: "+name
+			w.Report.Add(n.Closing())
+			continue
 		}
 		switch at := net.JoinHostPort(addr, port); {
 		case port != o.tlsPort && (port != o.httpsPort || port == o.port):
@@ -162,6 +178,9 @@ func (o *Options) listeners(w *build.Work) {
 		default:
 			s.HTTPS = append(s.HTTPS, at)
 		}
+	}
+	if len(s.Listen)+len(s.TLS)+len(s.HTTPS) == 0 { // no more widely than Unbound
+		s.Listen = append(s.Listen, net.JoinHostPort("127.0.0.1", o.port))
 	}
 	o.readClients(w)
 }

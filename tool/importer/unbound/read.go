@@ -44,6 +44,7 @@ type reader struct {
 	rpz, own      []filledZone
 	tags          tags
 	blocked       []report.Place // names that are refused to everybody
+	addresses     []report.Place // networks; answers that lead there are refused
 }
 
 // An view is the set of additional settings for clients of some networks.
@@ -134,7 +135,7 @@ var anywhere = report.Rows(
 		r.zone = strings.TrimSuffix(unquote(value), ".")
 		return report.Same("dns: forward, zones, lists or policies")
 	}},
-	line{Keys: "include include-toplevel", Take: func(r *reader, value string) *report.Note { return build.Included(r.files, "include", value) }},
+	line{Keys: "include include-toplevel", Take: func(r *reader, value string) *report.Note { return r.p.Included(r.files, "include", value) }},
 	line{Keys: "local-zone", Take: (*reader).localZone},
 	line{Keys: "local-data", Take: (*reader).localData},
 	line{Keys: "local-data-ptr", Take: func(r *reader, value string) *report.Note {
@@ -146,6 +147,7 @@ var anywhere = report.Rows(
 		return report.Same("dns: hosts")
 	}},
 	line{Keys: "forward-addr stub-addr", Take: (*reader).server},
+	line{Keys: "response-ip", Take: (*reader).answers},
 	line{Keys: "access-control", Take: (*reader).access},
 	line{Keys: "access-control-view", Take: func(r *reader, value string) *report.Note {
 		f := strings.Fields(value)
@@ -207,30 +209,50 @@ func (r *reader) option(p *build.Plain, key, value string) *report.Note {
 
 // localData converts a local record, in a zone of some kind.
 func (r *reader) localData(value string) *report.Note {
-	if r.section == "view" {
-		return report.ByHand("dns: hosts", "local names are the same for all clients")
-	}
 	text := unquote(value)
-	f := strings.Fields(strings.ReplaceAll(text, " IN ", " "))
+	f := slices.DeleteFunc(strings.Fields(text), func(word string) bool { return strings.EqualFold(word, "IN") })
 	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
+	if r.section == "view" {
+		v := r.view(r.zone)
+		v.names = append(v.names, r.p.Entry(name))
+		return report.ByHand("dns: hosts", "local names are the same for all clients; those of the view are refused the name").Closing()
+	}
 	zone := input.FirstParent(name, func(n string) bool { return r.kinds[n] != "" })
 	kind := r.kinds[zone]
 	if strings.HasPrefix(kind, "always_") && kind != "always_transparent" {
 		return report.Needless("its zone refuses it anyway")
 	}
 	for i, x := range f {
-		if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
+		if x = strings.ToUpper(x); (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
 			r.p.Work.Host(r.p.At, name, f[i+1])
 			if strings.HasSuffix(kind, "redirect") && zone == name {
 				r.p.Work.Host(r.p.At, "*."+name, f[i+1])
 			}
-			if first, _, _ := strings.Cut(text, " "); input.FirstParent(strings.ToLower(strings.TrimSuffix(first, ".")), func(n string) bool { return r.tags.of[n] != nil }) != "" {
+			if input.FirstParent(name, func(n string) bool { return r.tags.of[n] != nil }) != "" {
 				return report.Differs("dns: hosts", "for all clients, those without the tags of its zone too")
 			}
 			return report.Same("dns: hosts")
 		}
 	}
 	return report.None("other records are kept in a zone file: dns: zones")
+}
+
+// answers converts a network of addresses in answers, and what becomes of such answers.
+func (r *reader) answers(value string) *report.Note {
+	f := fields(value)
+	if len(f) != 2 {
+		return report.None("it contains no valid network and action")
+	}
+	n, err := input.Network(f[0])
+	if err != nil {
+		return report.None(err.Error())
+	}
+	switch f[1] {
+	case "inform", "always_transparent", "static", "transparent":
+		return report.Needless("such answers pass")
+	}
+	r.addresses = append(r.addresses, r.p.Entry(n.String()))
+	return report.Same("a rule for answers with these addresses")
 }
 
 // view returns the view with a name.
@@ -272,6 +294,9 @@ func (r *reader) server(value string) *report.Note {
 	a, port, ok := strings.Cut(addr, "@")
 	if ok && !(secure && port == "853") {
 		a = net.JoinHostPort(a, port)
+	}
+	if ip, err := netip.ParseAddr(a); err == nil && ip.Is6() && (secure || port == "853") {
+		a = "[" + a + "]"
 	}
 	if secure || port == "853" {
 		a = "tls://" + a
@@ -341,7 +366,7 @@ func (r *reader) ofZone(p *build.Plain, key, text string) *report.Note {
 
 // finish makes lists from zones that refuse, policies from views, and zones from files.
 func (r *reader) finish(w *build.Work) error {
-	some, tagged := false, map[string][]string{}
+	some, unknown, tagged := false, false, map[string][]string{}
 	for _, z := range r.rpz {
 		category := "rpz"
 		if z.tags != nil {
@@ -367,12 +392,21 @@ func (r *reader) finish(w *build.Work) error {
 			}
 		default:
 			delete(tagged, category)
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: z.at, What: "rpz " + z.name, Ours: "lists", Why: "it has neither a file that is there nor an address: name it under lists with format: rpz"})
+			unknown = true
+			n := report.ByHand("lists", "it has neither a file that is there nor an address: name it under lists with format: rpz; until then everything is refused")
+			n.Place, n.What = z.at, "rpz "+z.name
+			w.Report.Add(n.Closing())
 		}
 	}
 	everyone := w.MainPolicy()
+	if unknown {
+		everyone.Rules = []policy.Rule{{Name: "rpz", Action: "block"}}
+	}
 	if some {
 		everyone.Rules = append(everyone.Rules, policy.Rule{Name: "rpz", Action: "block", Category: []string{"category/rpz"}})
+	}
+	if err := build.RefuseAnswers(w, everyone, r.addresses); err != nil {
+		return err
 	}
 	for _, z := range r.own {
 		if d := w.Set.UseDNS(); z.file != "" {
@@ -417,7 +451,7 @@ func (r *reader) policies(w *build.Work, everyone []policy.Rule) error {
 			}
 		}
 		for _, r := range everyone {
-			if v.first || len(v.names) == 0 || r.Name == "rpz" { // all clients have it
+			if v.first || len(v.names) == 0 || r.Name == "rpz" || r.Name == "what is not known" { // all clients have it
 				p.Rules = append(p.Rules, r)
 			}
 		}
@@ -429,6 +463,13 @@ func (r *reader) policies(w *build.Work, everyone []policy.Rule) error {
 // readClients sets which clients may ask.
 func (o *Options) readClients(w *build.Work) {
 	s := &w.Set.UseDNS().Server
+	for _, own := range []string{"127.0.0.0/8", "::1/128"} { // which Unbound allows unless it is told otherwise
+		n := netip.MustParsePrefix(own)
+		is := func(a netip.Prefix) bool { return a == n }
+		if !slices.ContainsFunc(o.allowed, is) && !slices.ContainsFunc(o.refused, is) {
+			o.allowed = append(o.allowed, n)
+		}
+	}
 	for _, n := range o.allowed {
 		s.Allow, s.Recursion = append(s.Allow, n), append(s.Recursion, n)
 	}
@@ -437,7 +478,7 @@ func (o *Options) readClients(w *build.Work) {
 		around := func(a netip.Prefix) bool { return n.Bits() <= a.Bits() && n.Contains(a.Addr()) }
 		switch {
 		case slices.ContainsFunc(o.allowed, around) && slices.ContainsFunc(o.allowed, within):
-			w.Report.Add(&report.Note{Kind: report.Lost, Place: report.Place{File: o.dir}, What: "access-control: " + n.String(), Ours: "dns: deny", Why: "a network inside it is allowed: name the remaining parts there"})
+			s.Deny = append(s.Deny, build.Without(n, o.allowed)...)
 		case slices.ContainsFunc(o.allowed, within):
 			s.Deny = append(s.Deny, n)
 		}

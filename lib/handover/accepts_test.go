@@ -1,4 +1,4 @@
-package main
+package handover
 
 import (
 	"net"
@@ -15,13 +15,13 @@ func TestALostAddressIsNoReasonToRestart(t *testing.T) {
 	for _, tt := range []struct {
 		addr string
 		want bool
-	}{{there, true}, {"192.0.2.77:8080", true}} {
-		if got := accepts(t.Context(), tt.addr); got != tt.want {
+	}{{there, true}, {"", true}, {"192.0.2.77:8080", true}} {
+		if got := Accepts(t.Context(), tt.addr); got != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.addr, got, tt.want)
 		}
 	}
 	l.Close()
-	if accepts(t.Context(), there) {
+	if Accepts(t.Context(), there) {
 		t.Error("nobody listens there, but that is taken for well")
 	}
 }

@@ -1,4 +1,14 @@
-package exchange
+// Package judging limits the time of judgements. A body may be made so that reading it takes for ever,
+// and a few of those would take all turns to judge.
+//
+// While a body is judged, its [Limit] is in the list of a [Watch], which counts the seconds. When it
+// has taken too long, the limit ends: it is the context of the checks, and what the readers of
+// package content ask. The part that was not read is unread, and rules decide. Code that does
+// not notice keeps its goroutine, but not its turn.
+//
+// A judgement pays for two short locks. The watch is a timer that runs only while something is
+// judged.
+package judging
 
 import (
 	"context"
@@ -10,18 +20,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/fair"
 )
-
-// This file limits the time of judgements. A body may be made so that reading it takes for ever,
-// and a few of those would take all turns to judge.
-//
-// While a body is judged, its limit is in the list of a watch, which counts the seconds. When it
-// has taken too long, the limit ends: it is the context of the checks, and what the readers of
-// package content ask. The part that was not read is unread, and rules decide. Code that does
-// not notice keeps its goroutine, but not its turn.
-//
-// A judgement pays for two short locks. The watch is a timer that runs only while something is
-// judged.
 
 const (
 	// watchEvery is the unit of time of a limit.
@@ -29,29 +29,29 @@ const (
 	// longestWait is how long one judgement may wait for other servers. Checks have time-outs of
 	// their own, which are shorter.
 	longestWait = 15 * 60
-	// grace is how long a judgement may go on after its limit until it is stuck: readers and
+	// Grace is how many seconds a judgement may go on after its limit until it is stuck: readers and
 	// checks ask for the limit much more often.
-	grace = 10
-	// tellFor is how long the operator is told of a judgement that took too long.
-	tellFor = 10 * time.Minute
+	Grace = 10
+	// TellFor is how long the operator is told of a judgement that took too long.
+	TellFor = 10 * time.Minute
 )
 
-// Values of limit.ended.
+// Values of Limit.ended.
 const (
 	running int32 = iota
 	tookTooLong
 	clientLeft
 )
 
-// A limit is the context of the judgements of one body. It ends when they have taken too long, or
+// A Limit is the context of the judgements of one body. It ends when they have taken too long, or
 // nobody needs them any more.
-type limit struct {
-	w        *watch
+type Limit struct {
+	w        *Watch
 	id, host string
 	who      netip.Addr
 	left     func() bool // the client has left; nil: unknown
 	ended    atomic.Int32
-	asked    func() bool // over, made once
+	Over     func() bool // reports whether the judgement must end
 
 	// Guarded by w.mu. Times are in seconds.
 	at                 int   // index in w.all
@@ -59,6 +59,7 @@ type limit struct {
 	took, waited, late int64 // took is for all judgements of the body
 	waiting            bool  // for another server
 	turn               bool  // it has a turn to judge
+	lent               bool  // its turn, which it had, while it waits
 	stuck              bool
 
 	mu     sync.Mutex      // checks may keep a context for longer
@@ -67,19 +68,20 @@ type limit struct {
 	cancel context.CancelFunc
 }
 
-// prepare prepares l for a body of the exchange of t.
-func (l *limit) prepare(ctx context.Context, i *Inspector, t *filter.Transaction, left func() bool) {
-	l.w, l.id, l.host, l.who, l.left = &i.watch, t.ID, t.Host, t.Client.Addr, left
-	if l.asked == nil {
-		l.asked = l.over
+// Prepare prepares l for a body of the transaction t. left reports whether its client has gone; nil:
+// that is unknown.
+func (l *Limit) Prepare(ctx context.Context, w *Watch, t *filter.Transaction, left func() bool) {
+	l.w, l.id, l.host, l.who, l.left = w, t.ID, t.Host, t.Client.Addr, left
+	if l.Over == nil {
+		l.Over = l.over
 	}
 	l.mu.Lock()
 	l.parent = ctx
 	l.mu.Unlock()
 }
 
-// reset releases what belongs to the body.
-func (l *limit) reset() {
+// Reset releases what belongs to the body.
+func (l *Limit) Reset() {
 	l.mu.Lock()
 	if l.cancel != nil {
 		l.cancel()
@@ -90,11 +92,16 @@ func (l *limit) reset() {
 	l.ended.Store(running)
 }
 
-// over reports whether the judgement must end.
-func (l *limit) over() bool { return l.ended.Load() != running }
+func (l *Limit) over() bool { return l.ended.Load() != running }
+
+// TookTooLong reports whether the judgement ended because of its time.
+func (l *Limit) TookTooLong() bool { return l.ended.Load() == tookTooLong }
+
+// ClientLeft reports whether the judgement ended because nobody needs it any more.
+func (l *Limit) ClientLeft() bool { return l.ended.Load() == clientLeft }
 
 // current returns the context of the body, or the one that ends with the limit if there is one.
-func (l *limit) current() context.Context {
+func (l *Limit) current() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inner != nil {
@@ -104,13 +111,13 @@ func (l *limit) current() context.Context {
 }
 
 // Deadline implements [context.Context]: time that is spent is not time that passes.
-func (l *limit) Deadline() (time.Time, bool) { return l.current().Deadline() }
+func (l *Limit) Deadline() (time.Time, bool) { return l.current().Deadline() }
 
 // Value implements [context.Context].
-func (l *limit) Value(key any) any { return l.current().Value(key) }
+func (l *Limit) Value(key any) any { return l.current().Value(key) }
 
 // Err implements [context.Context].
-func (l *limit) Err() error {
+func (l *Limit) Err() error {
 	switch l.ended.Load() {
 	case tookTooLong:
 		return context.DeadlineExceeded
@@ -121,7 +128,7 @@ func (l *limit) Err() error {
 }
 
 // Done implements [context.Context].
-func (l *limit) Done() <-chan struct{} {
+func (l *Limit) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inner == nil {
@@ -134,7 +141,7 @@ func (l *limit) Done() <-chan struct{} {
 }
 
 // end ends the judgement.
-func (l *limit) end(why int32) {
+func (l *Limit) end(why int32) {
 	l.ended.Store(why)
 	l.mu.Lock()
 	if l.cancel != nil {
@@ -143,19 +150,41 @@ func (l *limit) end(why int32) {
 	l.mu.Unlock()
 }
 
-// Waiting implements [filter.Waiter].
-func (l *limit) Waiting(on bool) {
+// Waiting implements [filter.Waiter]: who waits for another server needs no turn, so others have it
+// meanwhile. A judgement that cannot have it back goes on without.
+func (l *Limit) Waiting(on bool) {
 	l.w.mu.Lock()
-	l.waiting = on
+	had := l.lent
+	l.waiting, l.lent = on, on && l.turn
+	lend := l.lent
+	l.turn = l.turn && !on
 	l.w.mu.Unlock()
+	judges := l.w.judges
+	switch {
+	case lend:
+		judges.Release(1)
+	case had:
+		turn, _ := judges.Acquire(l, l.who, 1, fair.Forever)
+		l.w.mu.Lock()
+		l.turn = turn
+		l.w.mu.Unlock()
+	}
 }
 
-// A watch ends judgements.
-type watch struct {
-	in *Inspector
+// IsWaiting reports whether a check waits for another server.
+func (l *Limit) IsWaiting() bool {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.waiting
+}
+
+// A Watch ends judgements.
+type Watch struct {
+	judges *fair.Semaphore // the turns to judge
+	stuck  func()
 
 	mu      sync.Mutex
-	all     []*limit // judgements in progress
+	all     []*Limit // judgements in progress
 	running bool     // a timer will look
 	last    struct { // judgement that took too long
 		at time.Time
@@ -164,13 +193,19 @@ type watch struct {
 	log *slog.Logger
 }
 
-// begin begins a part of the judgement of a body that has so many bytes by now. turn says that it
+// NewWatch returns a watch over those who have turns of judges. It calls stuck for each judgement that
+// does not end when it must.
+func NewWatch(judges *fair.Semaphore, stuck func(), log *slog.Logger) *Watch {
+	return &Watch{judges: judges, stuck: stuck, log: log}
+}
+
+// Begin begins a part of the judgement of a body that has so many bytes by now. turn says that it
 // has a turn to judge.
-func (w *watch) begin(l *limit, bytes int64, turn bool) {
+func (w *Watch) Begin(l *Limit, bytes int64, turn bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.at, l.bytes, l.turn = len(w.all), bytes, turn
-	l.waited, l.late, l.waiting = 0, 0, false
+	l.waited, l.late, l.waiting, l.lent = 0, 0, false, false
 	w.all = append(w.all, l)
 	if !w.running {
 		w.running = true
@@ -178,8 +213,8 @@ func (w *watch) begin(l *limit, bytes int64, turn bool) {
 	}
 }
 
-// finish ends what begin began, and reports whether the judgement still has its turn.
-func (w *watch) finish(l *limit) (turn bool) {
+// Finish ends what Begin began, and reports whether the judgement still has its turn.
+func (w *Watch) Finish(l *Limit) (turn bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := len(w.all) - 1
@@ -195,8 +230,8 @@ func (w *watch) finish(l *limit) (turn bool) {
 }
 
 // look counts a second of all judgements in progress, and ends those that must end.
-func (w *watch) look() {
-	crowded := w.in.judges.Waiting() > 0
+func (w *Watch) look() {
+	crowded := w.judges.Waiting() > 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.all {
@@ -208,7 +243,7 @@ func (w *watch) look() {
 }
 
 // tick counts a second of one judgement. crowded says that others wait for turns.
-func (w *watch) tick(l *limit, crowded bool) {
+func (w *Watch) tick(l *Limit, crowded bool) {
 	if l.waiting {
 		l.waited++
 	} else {
@@ -216,7 +251,7 @@ func (w *watch) tick(l *limit, crowded bool) {
 	}
 	switch {
 	case l.over():
-		if l.late++; l.late >= grace && !l.stuck {
+		if l.late++; l.late >= Grace && !l.stuck {
 			w.abandon(l)
 		}
 	case l.took > int64(filter.JudgeTime(l.bytes)/watchEvery), l.waited > longestWait:
@@ -229,19 +264,18 @@ func (w *watch) tick(l *limit, crowded bool) {
 }
 
 // abandon gives the turn of a judgement that does not end to others.
-func (w *watch) abandon(l *limit) {
+func (w *Watch) abandon(l *Limit) {
 	l.stuck = true
-	w.in.counters[stuck].Add(1)
+	w.stuck()
 	if l.turn {
 		l.turn = false
-		w.in.judges.Release(1)
+		w.judges.Release(1)
 	}
 	w.log.Error("the judgement of a body does not end; others get its turn", "id", l.id, "host", l.host, "client", l.who, "bytes", l.bytes)
 }
 
 // Problems returns what is wrong with the judgement of bodies, for the operator.
-func (i *Inspector) Problems() (all []string) {
-	w := &i.watch
+func (w *Watch) Problems() (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, longest := 0, int64(0)
@@ -253,7 +287,7 @@ func (i *Inspector) Problems() (all []string) {
 	if n > 0 {
 		all = append(all, fmt.Sprintf("judgements of bodies do not end: %d now, the longest for %d s; others have their turns; the log names the hosts; restart to end them, and report it", n, longest))
 	}
-	if ago := time.Since(w.last.at); !w.last.at.IsZero() && ago < tellFor {
+	if ago := time.Since(w.last.at); !w.last.at.IsZero() && ago < TellFor {
 		all = append(all, fmt.Sprintf("a body took too long to judge %s ago (%s) and counts as unread; the log names its host", ago.Truncate(time.Second), w.last.id))
 	}
 	return all

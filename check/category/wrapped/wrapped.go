@@ -1,0 +1,639 @@
+// Package wrapped finds the addresses that an address contains: those that translators, caches,
+// archives, redirects and proxies are asked for in their path or query, written plainly or in
+// one of the codings that such services use.
+package wrapped
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+
+	"shuultuur/lib/ascii"
+	"shuultuur/lib/dns"
+)
+
+// Limits for one address that is searched.
+const (
+	mostLayers  = 6   // codings inside each other
+	mostEscapes = 3   // times that a text is percent-encoded
+	mostFound   = 256 // addresses; so many cost about a millisecond to look up
+	shortest    = 4   // bytes of a host
+	shortCode   = 8   // characters of a coding that hide a host
+	mostTops    = 512 // last labels that a Finder remembers
+)
+
+// An Address is an address inside another. It is valid until the next search.
+type Address struct {
+	Host string // as filter.Transaction has hosts
+	Path []byte // path and query, nil if there are none
+	Way  string // how it was written: "percent-encoded twice, base64"; "" if plainly
+}
+
+// A Finder searches addresses, and reuses its memory. The zero Finder is ready. It is not safe for
+// concurrent use.
+type Finder struct {
+	Found []Address
+	outer string // host of the address that is searched
+	site  string // its registered domain, once it was needed
+	known bool   // the outer host is a service that shows other pages
+	text  [mostLayers + 1][]byte
+	tops  map[string]bool // labels, and whether they are top-level domains
+}
+
+// Forget drops what was found, so that a kept Finder keeps no address alive.
+func (f *Finder) Forget() {
+	clear(f.Found)
+	f.Found, f.outer, f.site, f.known = f.Found[:0], "", "", false
+}
+
+// begin prepares the search of an address of a host.
+func (f *Finder) begin(host string) {
+	f.Forget()
+	f.outer, f.known = host, IsTranslator(host)
+}
+
+// Target searches the path and query of a request for a host.
+func (f *Finder) Target(host string, target []byte) {
+	f.begin(host)
+	f.parts(target, layer{})
+}
+
+// Redirect searches the address to which a host sends a client. It counts itself, too.
+func (f *Finder) Redirect(from string, to []byte) {
+	f.begin(from)
+	f.Also(to)
+}
+
+// Also searches a further address that the same request names, such as that of the page.
+func (f *Finder) Also(url []byte) {
+	host, rest := split(url)
+	if host == nil {
+		f.parts(url, layer{})
+		return
+	}
+	f.add(host, rest, layer{})
+	f.inHost(string(bytes.ToLower(host)))
+	f.parts(rest, layer{})
+}
+
+// split returns host and path of an absolute address, nil if it is relative.
+func split(url []byte) (host, rest []byte) {
+	i := bytes.Index(url, []byte("//"))
+	if i < 0 || bytes.IndexAny(url[:i], "/?#") >= 0 {
+		return nil, url
+	}
+	host = url[i+2:]
+	if i := bytes.IndexAny(host, "/?#\\"); i >= 0 {
+		host, rest = host[:i], host[i:]
+	}
+	if i := bytes.LastIndexByte(host, '@'); i >= 0 {
+		host = host[i+1:]
+	}
+	if i := bytes.LastIndexByte(host, ':'); i >= 0 && bytes.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	return bytes.Trim(host, "[]"), rest
+}
+
+// A layer is how the text at hand was written in the address.
+type layer struct {
+	depth   int
+	escapes int
+	way     string
+	coded   bool // in more than percent-encoding
+	named   bool // the value of a parameter for words that are searched
+}
+
+func (l layer) in(coding string) layer {
+	l.depth++
+	l.coded, l.named = true, false
+	if l.way = l.describe(); l.way != "" {
+		coding = l.way + ", " + coding
+	}
+	l.way, l.escapes = coding, 0
+	return l
+}
+
+// describe returns the way in words.
+func (l layer) describe() string {
+	way := [...]string{"", "percent-encoded", "percent-encoded twice", "percent-encoded three times"}[min(l.escapes, mostEscapes)]
+	if l.way == "" || way == "" {
+		return l.way + way
+	}
+	return l.way + ", " + way
+}
+
+// parts searches the path, and each parameter of the query: an address ends with its parameter.
+func (f *Finder) parts(target []byte, l layer) {
+	path, query := target, []byte(nil)
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		path, query = target[:i], target[i+1:]
+	}
+	if len(path) > 1 {
+		if i := bytes.IndexByte(path, ':'); i >= 0 { // its query is that of an address in the path
+			path = target
+		}
+		f.decode(path, l)
+	}
+	for len(query) > 0 {
+		part := query
+		if i := bytes.IndexByte(query, '&'); i >= 0 {
+			part, query = query[:i], query[i+1:]
+		} else {
+			query = nil
+		}
+		f.parameter(part, l)
+	}
+}
+
+// parameter searches a parameter, which is an address itself where it has no name.
+func (f *Finder) parameter(part []byte, l layer) {
+	i := bytes.IndexByte(part, '=')
+	if i >= 0 && bytes.IndexAny(part[:i], "./:%") < 0 {
+		l.named = isSearch(part[:i])
+		part = part[i+1:]
+	}
+	if len(part) >= shortest {
+		f.decode(part, l)
+	}
+}
+
+// isSearch reports whether a parameter usually has what a person typed into a search field. There a
+// host is a word.
+func isSearch(name []byte) bool {
+	if len(name) > 8 {
+		return false
+	}
+	var buf [8]byte
+	switch string(ascii.AppendLower(buf[:0], name)) {
+	case "q", "query", "search", "p", "text", "wd", "word", "k", "keyword", "keywords", "s", "term", "oq", "kw", "qs", "pq":
+		return true
+	}
+	return false
+}
+
+// decode searches text after undoing percent-encoding.
+func (f *Finder) decode(text []byte, l layer) {
+	dst := f.text[min(l.depth, mostLayers)][:0]
+	for l.escapes < mostEscapes && bytes.IndexByte(text, '%') >= 0 {
+		n := len(dst)
+		dst = appendUnescaped(dst, text)
+		if len(dst)-n == len(text) {
+			break // a percent sign that escapes nothing
+		}
+		text = dst[n:]
+		l.escapes++
+	}
+	f.text[min(l.depth, mostLayers)] = dst[:0]
+	f.scan(text, l)
+}
+
+func appendUnescaped(dst, text []byte) []byte {
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '%' && i+2 < len(text) {
+			if hi, lo := ascii.Unhex(text[i+1]), ascii.Unhex(text[i+2]); hi >= 0 && lo >= 0 {
+				c = byte(hi<<4 | lo)
+				i += 2
+			}
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// Classes of characters in a text, by which words are told apart.
+const (
+	inWord   = 1 << iota // part of a host, or of a coding
+	dot                  // between labels
+	notHex               // no hexadecimal digit
+	notCode              // in no base64
+	notLabel             // in no host
+)
+
+var class = func() (t [256]uint8) {
+	for i := range t {
+		switch c := byte(i); {
+		case ascii.Unhex(c) >= 0:
+			t[i] = inWord
+		case ascii.IsAlnum(c):
+			t[i] = inWord | notHex
+		case c == '-' || c == '_':
+			t[i] = inWord | notHex
+		case c == '.':
+			t[i] = inWord | dot | notHex | notCode
+		case c == '=' || c == '+':
+			t[i] = inWord | notHex | notLabel
+		case c >= 0x80:
+			t[i] = inWord | notHex | notCode
+		}
+	}
+	return t
+}()
+
+// scan searches a text without percent-encoding, word by word.
+func (f *Finder) scan(text []byte, l layer) {
+	for i := 0; i < len(text); {
+		c := class[text[i]]
+		if c == 0 {
+			if i++; text[i-1] == '[' {
+				f.literal(text, i, l)
+			}
+			continue
+		}
+		from, all := i, c
+		for i++; i < len(text); i++ {
+			if c = class[text[i]]; c == 0 {
+				break
+			}
+			all |= c
+		}
+		switch {
+		case i-from < shortest || len(f.Found) >= mostFound:
+		case all&dot != 0 || from > 1 && text[from-1] == '/' && (text[from-2] == '/' || text[from-2] == ':'):
+			f.dotted(text, from, i, l)
+		case i < len(text) && i-from <= 6 && f.scheme(text, from, i, l):
+			return
+		case all&notCode == 0 && i-from >= shortCode:
+			f.coded(text[from:i], all, l)
+		}
+	}
+}
+
+// scheme searches the text after a scheme that says how it was turned, and reports whether it was
+// one.
+func (f *Finder) scheme(text []byte, from, to int, l layer) bool {
+	word := text[from:to]
+	switch {
+	case l.depth >= mostLayers:
+		return false
+	case ascii.EqualLower(word, "sptth") || ascii.EqualLower(word, "ptth"):
+		if from == 0 || text[from-1] != ':' {
+			return false
+		}
+		f.again(text[:to], l.in("reversed"), func(dst, b []byte) []byte {
+			for i := len(b) - 1; i >= 0; i-- {
+				dst = append(dst, b[i])
+			}
+			return dst
+		})
+	case (ascii.EqualLower(word, "uggcf") || ascii.EqualLower(word, "uggc")) && text[to] == ':':
+		f.again(text[from:], l.in("rot13"), func(dst, b []byte) []byte {
+			for _, c := range b {
+				switch low := c | 0x20; {
+				case low >= 'a' && low <= 'm':
+					c += 13
+				case low >= 'n' && low <= 'z':
+					c -= 13
+				}
+				dst = append(dst, c)
+			}
+			return dst
+		})
+	case (string(word) == "hvtrs8" || string(word) == "hvtp8") && text[to] == '/': // as Ultraviolet writes https: and http:
+		f.again(text[from:], l.in("xor"), func(dst, b []byte) []byte {
+			for i, c := range b {
+				if i&1 != 0 {
+					c ^= 2
+				}
+				dst = append(dst, c)
+			}
+			return dst
+		})
+	default:
+		return false
+	}
+	return true
+}
+
+// again searches a text after decoding it.
+func (f *Finder) again(text []byte, l layer, decoded func(dst, text []byte) []byte) {
+	f.decode(decoded(make([]byte, 0, len(text)), text), l)
+}
+
+// coded searches a word that may be base64 or hexadecimal. Nearly all are neither, which shows in
+// the first characters.
+func (f *Finder) coded(word []byte, all uint8, l layer) {
+	if l.depth >= mostLayers {
+		return
+	}
+	if i := bytes.LastIndexByte(bytes.TrimRight(word, "="), '='); i >= 0 { // name=value within a text
+		word = word[i+1:]
+	}
+	if all&notHex == 0 && len(word)%2 == 0 {
+		if isText(unhex(word, 0), unhex(word, 2), unhex(word, 4)) {
+			f.again(word, l.in("hexadecimal"), func(dst, b []byte) []byte {
+				for i := 0; i+1 < len(b) && printable[byte(unhex(b, i))]; i += 2 {
+					dst = append(dst, byte(unhex(b, i)))
+				}
+				return dst
+			})
+		}
+		return
+	}
+	if len(word) < shortCode {
+		return
+	}
+	a, b, c, d := sextet[word[0]], sextet[word[1]], sextet[word[2]], sextet[word[3]]
+	if (a|b|c|d)&0x80 != 0 || !isText(int(a<<2|b>>4), int(b<<4|c>>2), int(c<<6|d)) {
+		return
+	}
+	f.again(word, l.in("base64"), appendBase64)
+}
+
+func unhex(b []byte, i int) int { return ascii.Unhex(b[i])<<4 | ascii.Unhex(b[i+1]) }
+
+// appendBase64 decodes base64 of either alphabet as far as it is text.
+func appendBase64(dst, b []byte) []byte {
+	bits, n := uint32(0), 0
+	for _, c := range b {
+		v := sextet[c]
+		if v&0x80 != 0 {
+			break
+		}
+		bits, n = bits<<6|uint32(v), n+6
+		if n >= 8 {
+			n -= 8
+			x := byte(bits >> n)
+			if !printable[x] {
+				break
+			}
+			dst = append(dst, x)
+		}
+	}
+	return dst
+}
+
+// sextet has the values of the characters of base64, in both alphabets; 0x80 for others.
+var sextet = func() (t [256]uint8) {
+	for i := range t {
+		t[i] = 0x80
+	}
+	for i, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" {
+		t[c] = uint8(i)
+	}
+	t['-'], t['_'] = 62, 63
+	return t
+}()
+
+// printable has the characters of addresses and of the words around them.
+var printable = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c > ' ' && c < 0x7f || c >= 0x80
+	}
+	return t
+}()
+
+// beginning has the characters with which an address begins, or the words around it.
+var beginning = func() (t [256]bool) {
+	for c := range t {
+		t[c] = ascii.IsAlnum(byte(c)) || strings.IndexByte(`-.:/%_{"=[`, byte(c)) >= 0
+	}
+	return t
+}()
+
+func isText(a, b, c int) bool {
+	return beginning[byte(a)] && beginning[byte(b)] && beginning[byte(c)]
+}
+
+// dotted examines a word with a dot, which may be a host.
+func (f *Finder) dotted(text []byte, from, to int, l layer) {
+	for from < to { // "=" and "+" part words
+		end := from
+		for end < to && class[text[end]]&notLabel == 0 {
+			end++
+		}
+		if end-from >= shortest {
+			f.host(text, from, end, l)
+		}
+		from = end + 1
+	}
+}
+
+// host examines text[from:to], which may be a host.
+func (f *Finder) host(text []byte, from, to int, l layer) {
+	explicit, user := before(text, from)
+	if to < len(text) && text[to] == '@' {
+		return // the part before a host or a mail's
+	}
+	for to > from && !isEdge(text[to-1]) {
+		to--
+	}
+	if user && !explicit {
+		return // somebody's mail
+	}
+	name := text[from:to]
+	if explicit {
+		f.add(name, rest(text, to), l)
+		return
+	}
+	for len(name) > 0 && !isEdge(name[0]) {
+		name = name[1:]
+		from++
+	}
+	if from > 0 && strings.IndexByte(` +'`, text[from-1]) >= 0 || to < len(text) && strings.IndexByte(` +'(`, text[to]) >= 0 {
+		return // a word of a sentence
+	}
+	if l.named && !bytes.HasPrefix(text, []byte("cache:")) && (from > 0 || len(rest(text, to)) <= 1) {
+		return // searched for, as a word
+	}
+	switch {
+	case f.isName(name, from == 0):
+		f.add(name, rest(text, to), l)
+	case l.depth < mostLayers && f.endsBackwards(name):
+		f.again(name, l.in("reversed"), func(dst, b []byte) []byte {
+			for i := len(b) - 1; i >= 0; i-- {
+				dst = append(dst, b[i])
+			}
+			return dst
+		})
+	default:
+		for label := range bytes.SplitSeq(name, []byte(".")) {
+			f.label(label, l)
+		}
+	}
+}
+
+// label examines a label that may be a coding.
+func (f *Finder) label(label []byte, l layer) {
+	if len(label) < shortCode {
+		return
+	}
+	all := uint8(0)
+	for _, c := range label {
+		all |= class[c]
+	}
+	if all&notCode == 0 {
+		f.coded(label, all, l)
+	}
+}
+
+// literal examines an IPv6 address behind its bracket.
+func (f *Finder) literal(text []byte, from int, l layer) {
+	end := bytes.IndexByte(text[from:min(len(text), from+48)], ']')
+	if end < 2 {
+		return
+	}
+	if explicit, _ := before(text, from-1); explicit {
+		f.add(text[from:from+end], rest(text, from+end+1), l)
+	}
+}
+
+// isEdge reports whether a host may begin or end with c.
+func isEdge(c byte) bool { return ascii.IsAlnum(c) || c >= 0x80 }
+
+// before looks at what precedes a host: a scheme makes it one whatever it looks like; somebody's name
+// and "@" do not.
+func before(text []byte, from int) (explicit, user bool) {
+	i := from
+	if i > 0 && text[i-1] == '@' {
+		user = true
+		for i--; i > 0 && text[i-1] != '/' && text[i-1] != '\\'; i-- {
+		}
+	}
+	at := i
+	for i > 0 && (text[i-1] == '/' || text[i-1] == '\\') {
+		i--
+	}
+	if i == 0 || text[i-1] != ':' || at == i && user {
+		return false, user
+	}
+	end := i - 1
+	for i = end; i > 0 && end-i < 5 && ascii.IsLetter(text[i-1]); i-- {
+	}
+	for _, scheme := range [...]string{"https", "http", "wss", "ws", "ftp"} {
+		if ascii.EqualLower(text[i:end], scheme) {
+			return true, user
+		}
+	}
+	return false, user
+}
+
+// rest returns path and query behind a host.
+func rest(text []byte, to int) []byte {
+	if to < len(text) && text[to] == ':' { // a port
+		for to++; to < len(text) && text[to] >= '0' && text[to] <= '9'; to++ {
+		}
+	}
+	if to >= len(text) || text[to] != '/' {
+		return nil
+	}
+	end := to
+	for end < len(text) && text[end] > ' ' && text[end] != '"' && text[end] != '<' && text[end] != '|' {
+		end++
+	}
+	return text[to:end]
+}
+
+// isName reports whether a word without a scheme is a host: its last label is a top-level domain,
+// and it is neither the name of a file, nor that of a program, in reverse order. first says that
+// nothing precedes it.
+func (f *Finder) isName(name []byte, first bool) bool {
+	i := bytes.LastIndexByte(name, '.')
+	if i <= 0 || len(name) > 253 {
+		return false
+	}
+	several := bytes.IndexByte(name[:i], '.') >= 0
+	top, doubtful := f.isTop(name[i+1:])
+	switch {
+	case !top, doubtful && !first && !several:
+		return false
+	}
+	return !several || !isOrigin(name[:bytes.IndexByte(name, '.')])
+}
+
+// isOrigin reports whether identifiers of programs begin with a label, as com.example.app does.
+func isOrigin(label []byte) bool {
+	if len(label) > 3 {
+		return false
+	}
+	switch string(bytes.ToLower(label)) {
+	case "com", "org", "net", "edu", "gov", "io", "de", "uk", "fr", "jp", "ru", "cn", "me", "co", "br", "in", "eu":
+		return true
+	}
+	return false
+}
+
+// isTop reports whether a label is a top-level domain; doubtful says that files end like it, too.
+func (f *Finder) isTop(label []byte) (top, doubtful bool) {
+	if len(label) < 2 || len(label) > 24 || label[0] >= '0' && label[0] <= '9' {
+		return false, false
+	}
+	var buf [24]byte
+	low := ascii.AppendLower(buf[:0], label)
+	switch string(low) {
+	case "js", "css", "php", "html", "htm", "xml", "json", "png", "jpg", "gif", "svg", "webp", "jpeg", "ico", "aspx", "asp", "jsp", "min", "txt", "pdf", "woff", "map", "cgi":
+		return false, false // the most frequent ends, which are no domains
+	case "py", "sh", "pl", "rs", "md", "so", "ps", "zip", "mov", "as", "ml", "bz", "vi", "do", "java", "app":
+		doubtful = true
+	}
+	if bytes.IndexFunc(low, func(r rune) bool { return r >= 0x80 }) >= 0 {
+		return true, false // the look-up tells
+	}
+	top, seen := f.tops[string(low)]
+	if seen {
+		return top, doubtful
+	}
+	_, top = publicsuffix.PublicSuffix(string(low))
+	if f.tops == nil || len(f.tops) == mostTops {
+		f.tops = map[string]bool{}
+	}
+	f.tops[string(low)] = top
+	return top, doubtful
+}
+
+// endsBackwards reports whether a word is a host from its end to its beginning.
+func (f *Finder) endsBackwards(name []byte) bool {
+	i := bytes.IndexByte(name, '.')
+	if i < 2 || i > 24 {
+		return false
+	}
+	var buf [24]byte
+	for j := range i {
+		buf[j] = name[i-1-j]
+	}
+	top, doubtful := f.isTop(buf[:i])
+	return top && !doubtful
+}
+
+// add adds a host with its path, unless it is the one that is asked, or of the same site.
+func (f *Finder) add(name, path []byte, l layer) {
+	if len(f.Found) >= mostFound || len(name) < 2 || len(name) > 4*253 {
+		return
+	}
+	var buf [256]byte
+	host, bad := dns.Host(buf[:0], name)
+	if bad != "" {
+		return
+	}
+	if !f.known && f.sameSite(string(host)) {
+		return
+	}
+	for i := range f.Found {
+		if f.Found[i].Host == string(host) && bytes.Equal(f.Found[i].Path, path) {
+			return
+		}
+	}
+	f.Found = append(f.Found, Address{string(host), bytes.Clone(path), l.describe()})
+}
+
+// sameSite reports whether a host belongs to the site that is asked, which is judged itself.
+func (f *Finder) sameSite(host string) bool {
+	if host == f.outer || strings.HasSuffix(host, "."+f.outer) || strings.HasSuffix(f.outer, "."+host) {
+		return true
+	}
+	if f.site == "" {
+		f.site = registered(f.outer)
+	}
+	return f.site != "" && strings.HasSuffix(host, f.site) && (len(host) == len(f.site) || host[len(host)-len(f.site)-1] == '.')
+}
+
+// registered returns the registered domain of a host, "-" if there is none.
+func registered(host string) string {
+	site, err := publicsuffix.EffectiveTLDPlusOne(host)
+	if err != nil {
+		return "-"
+	}
+	return site
+}

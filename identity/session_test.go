@@ -1,0 +1,174 @@
+package identity
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/identity/oidc"
+	"shuultuur/identity/session"
+	"shuultuur/lib/setting"
+)
+
+// TestWhatARequestProvesOutranksItsAddress: at the address of a session, or of a user in the
+// settings, a right password is another person, and a wrong one nobody.
+func TestWhatARequestProvesOutranksItsAddress(t *testing.T) {
+	file := setting.File(passwordFile(t, "otto:"+bcryptOf(t, "secret")))
+	sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
+	id, err := New(Config{Basic: &Basic{File: file}, Addresses: map[string][]string{"carl": {"192.0.2.2"}}, Groups: map[string][]string{"staff": {"carl"}},
+		Shared: []string{"192.0.2.8/29"}}, Parts{Sessions: sessions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []string{"192.0.2.1", "192.0.2.9"} {
+		if err := sessions.Start(session.Session{Addr: netip.MustParseAddr(addr), User: "anna", Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		addr, user, password string
+		want                 string // "" for a challenge
+	}{
+		{"192.0.2.1", "", "", "anna"},
+		{"192.0.2.1", "otto", "secret", "otto"},
+		{"192.0.2.1", "otto", "guess", ""},
+		{"192.0.2.1", "anna", "guess", ""},
+		{"192.0.2.2", "", "", "carl"},
+		{"192.0.2.2", "otto", "secret", "otto"},
+		{"192.0.2.2", "otto", "guess", ""},
+		{"192.0.2.3", "", "", ""},
+		{"192.0.2.3", "otto", "secret", "otto"},
+		{"192.0.2.9", "", "", ""}, // shared: the session does not count
+		{"192.0.2.9", "otto", "secret", "otto"},
+	} {
+		var field []byte
+		if tt.user != "" {
+			field = login(tt.user, tt.password)
+		}
+		c, err := id.Identify(t.Context(), netip.MustParseAddr(tt.addr), field)
+		asked := (*Challenge)(nil)
+		if c.User != tt.want || (tt.want == "") != errors.As(err, &asked) {
+			t.Errorf("%s with %q, %q: user %q, error %v; want %q", tt.addr, tt.user, tt.password, c.User, err, tt.want)
+		}
+		if c.User != "carl" && len(c.Groups) > 0 {
+			t.Errorf("%s with %q is in %q, carl's groups", tt.addr, tt.user, c.Groups)
+		}
+	}
+}
+
+func TestAnIdleSessionDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addr := netip.MustParseAddr("192.0.2.1")
+		for _, idle := range []time.Duration{0, 10 * time.Minute} {
+			sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
+			id, err := New(Config{Session: SessionConfig{Idle: setting.Duration(idle)}}, Parts{Sessions: sessions})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sessions.Start(session.Session{Addr: addr, User: "anna", Until: time.Now().Add(10 * time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				time.Sleep(9 * time.Minute)
+				if c, _ := id.Identify(t.Context(), addr, nil); c.User != "anna" {
+					t.Fatalf("idle %v: a session in use does not count", idle)
+				}
+			}
+			time.Sleep(11 * time.Minute)
+			for range 2 {
+				if c, _ := id.Identify(t.Context(), addr, nil); (c.User == "anna") != (idle == 0) {
+					t.Errorf("idle %v: after 11 minutes without a request the user is %q", idle, c.User)
+				}
+			}
+		}
+		if _, err := New(Config{Session: SessionConfig{Idle: setting.Duration(time.Second)}}, Parts{}); err == nil {
+			t.Error("New accepts an idle time of a second")
+		}
+	})
+}
+
+// TestASessionEndsWithItsAccount: with the account in the file, and with the password with which
+// it began.
+func TestASessionEndsWithItsAccount(t *testing.T) {
+	addr := netip.MustParseAddr("192.0.2.1")
+	sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
+	with := func(lines ...string) *Identity {
+		id, err := New(Config{Basic: &Basic{File: setting.File(passwordFile(t, lines...)), Networks: []string{"198.51.100.0/24"}}}, Parts{Sessions: sessions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	anna, other := "anna:"+bcryptOf(t, "secret"), "otto:"+bcryptOf(t, "secret")
+	first := with(anna, other)
+	signIn := first.SignInID("anna", "basic")
+	if err := sessions.Start(session.Session{Addr: addr, User: "anna", Source: "basic", By: "portal", ID: signIn, Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		id   *Identity
+		want bool
+	}{
+		"same file":        {first, true},
+		"another account":  {with(anna), true},
+		"account removed":  {with(other), false},
+		"another password": {with("anna:"+bcryptOf(t, "new"), other), false},
+	} {
+		c, _ := tt.id.Identify(t.Context(), addr, nil)
+		if stands := tt.id.Stands("anna", "basic", signIn); stands != tt.want || (c.User == "anna") != tt.want {
+			t.Errorf("%s: the sign-in stands: %v, the user is %q; want %v", name, stands, c.User, tt.want)
+		}
+	}
+	if err := sessions.SignOut(signIn, time.Now().Add(time.Hour)); err != nil || sessions.Lookup(addr) != nil {
+		t.Errorf("signing out (%v) leaves the session", err)
+	}
+}
+
+func TestAPublicProviderNeedsDomains(t *testing.T) {
+	for _, domains := range [][]string{nil, {"school.example"}} {
+		cfg := Config{SignIn: &SignIn{OIDC: &oidc.Config{Issuer: "https://accounts.google.com", ClientID: "gate", Domains: domains}}}
+		if _, err := New(cfg, Parts{Key: make([]byte, 32)}); (err == nil) != (domains != nil) {
+			t.Errorf("with the domains %q, New returned %v", domains, err)
+		}
+	}
+}
+
+// TestOpenHostsNeedNoSignIn: whatever is asked for, and whatever is wrong with what was sent.
+func TestOpenHostsNeedNoSignIn(t *testing.T) {
+	file := setting.File(passwordFile(t, "otto:"+bcryptOf(t, "secret")))
+	id, err := New(Config{Basic: &Basic{File: file, Networks: []string{"192.0.2.0/28"}}, Open: []string{"updates.example"},
+		SignIn: &SignIn{Networks: []string{"192.0.2.16/28"}, Open: []string{"Probe.example."}}}, Parts{Portal: "http://gate.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		addr string
+		sent []byte
+	}{{"192.0.2.1", nil}, {"192.0.2.1", login("otto", "guess")}, {"192.0.2.1", []byte("Basic junk")}, {"192.0.2.17", nil}, {"192.0.2.17", login("otto", "guess")}} {
+		c, err := id.Identify(t.Context(), netip.MustParseAddr(tt.addr), tt.sent)
+		asked, ok := errors.AsType[*Challenge](err)
+		if !ok || c.User != "" {
+			t.Fatalf("%s with %q: user %q, %v; want a challenge", tt.addr, tt.sent, c.User, err)
+		}
+		for host, want := range map[string]bool{"updates.example": true, "a.updates.example": true, "probe.example": true, "myupdates.example": false, "example": false, "": false} {
+			if asked.OpenHost(host) != want {
+				t.Errorf("%s with %q: %q is open: %v, want %v", tt.addr, tt.sent, host, !want, want)
+			}
+		}
+	}
+	if _, err := New(Config{Open: []string{"http://updates.example/"}}, Parts{}); err == nil || !strings.Contains(err.Error(), "open[0]") {
+		t.Errorf("a URL under open: %v, want a mistake", err)
+	}
+}
+
+// TestAChallengeGoesOnWithANegotiation: alone, since another choice would end it.
+func TestAChallengeGoesOnWithANegotiation(t *testing.T) {
+	c := &Challenge{Negotiate: true, Realm: "gate", Answer: []byte{1}}
+	if got := c.Challenges(); len(got) != 1 || got[0] != "Negotiate AQ==" {
+		t.Errorf("the challenges are %q", got)
+	}
+}

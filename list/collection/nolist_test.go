@@ -1,0 +1,76 @@
+package collection
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"shuultuur/list"
+	"shuultuur/list/source"
+)
+
+// instead is what servers give in place of a list.
+var instead = map[string]string{
+	"page":        "<!DOCTYPE html>\n<html><head>\n<style>\nbody {\n margin: 0;\n}\n/* x */\n*/\n</style>\n<script>\nvar x = 1;\n</script></head>\n<body><p>\nlogin.example\n</p></body></html>\n",
+	"script":      "(function () {\n  var a = window.b;\n  if (!a) {\n    return;\n  }\n  /* x\n   */\n  a.push({\n    x: 1,\n  });\n})();\n",
+	"style sheet": "body {\n  margin: 0;\n}\n\na:hover {\n  color: red;\n}\n*/\n",
+	"readme":      "# The list\n\nThis list blocks advertisements and trackers on many sites.\n\nTo use it, add this address to your settings:\n\n    https://lists.example/ads.txt\n\nPlease report mistakes to the authors of the list.\nIt is updated each day, and free for any use.\n",
+	"error":       "404: Not Found",
+	"sentence":    "The requested file could not be found on this server.\nPlease contact the administrator.\n",
+	"object":      "{\"message\": \"Not Found\", \"host\": \"api.example\", \"status\": \"404\"}",
+	"pointer":     "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n",
+	"link":        "../data/ads.txt",
+	"document":    "%PDF-1.7\n1 0 obj\n<< /Type /Catalog >>\nendobj\n",
+	"settings":    "name: ads\nevery: 24h\nsources:\n  - url: x\n    kind: y\n  - url: z\n    kind: y\n",
+	"mail":        "From: a@mail.example\nTo: b@mail.example\nSubject: The list\n\nDear all,\n\nthe list has moved to another place.\nGreetings, the author\n",
+}
+
+// TestWhatIsNoListIsTakenInNoFormat: whatever its label, first and in place of a good version.
+func TestWhatIsNoListIsTakenInNoFormat(t *testing.T) {
+	client := source.NewClient(nil, func(string) bool { return false }, (&net.Dialer{}).DialContext)
+	good := map[list.FormatName]string{
+		"adblock": "||%d.a.example^\n", "expressions": "(^|[.])%d[.]a[.]example\n", "pihole": "(\\.|^)%d\\.a\\.example$\n", "e2guardian-regexp": "%d\\.a\\.example\n",
+		"hosts": "0.0.0.0 %d.a.example\n", "domains": "%d.a.example\n", "wildcard": "*.%d.a.example\n", "dnsmasq": "address=/%d.a.example/\n", "rpz": "%d.a.example CNAME .\n",
+		"unbound": "local-zone: \"%d.a.example\" always_nxdomain\n", "networks": "192.0.2.%d\n", "csv": "%d.a.example\n", "e2guardian": "%d.a.example\n", "": "%d.a.example\n",
+	}
+	for format, line := range good {
+		data := t.TempDir()
+		var content, label string
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = []string{label}
+			_, _ = w.Write([]byte(content))
+		}))
+		defer srv.Close()
+		cfg := Config{"ads": {Config: list.Config{Format: format}, Fetch: source.Config{URL: srv.URL, Shrink: "99%"}}}
+		c, err := update(t, cfg, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refuse := func(when string) {
+			for what, text := range instead {
+				content = text
+				label = map[bool]string{true: "text/plain", false: "application/octet-stream"}[label != "text/plain"]
+				if got, err := c.Update(t.Context(), client, "ads"); err == nil {
+					t.Errorf("%q, %s: %s as %s is taken: %d entries", format, when, what, label, got.Entries)
+				}
+			}
+		}
+		refuse("first")
+		list := ""
+		for i := range 50 {
+			list += fmt.Sprintf(line, i)
+		}
+		content, label = list, "text/html; charset=utf-8"
+		if got, err := c.Update(t.Context(), client, "ads"); err != nil || !got.Updated {
+			t.Fatalf("%q: a list labelled %s: %+v, %v", format, label, got, err)
+		}
+		refuse("later")
+		content = strings.Replace(list, "\n", "\n\n", 5)
+		if got, err := c.Update(t.Context(), client, "ads"); err != nil {
+			t.Errorf("%q: a list with comments: %+v, %v", format, got, err)
+		}
+	}
+}
