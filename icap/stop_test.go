@@ -111,7 +111,8 @@ func TestAStopIsNoFailureForAProxy(t *testing.T) {
 	}
 }
 
-// TestARequestThatCrossesAStopIsServed: a proxy may send one before it can know of the stop.
+// TestARequestThatCrossesAStopIsServed: a proxy may send one before it can know of the stop. The server
+// may still answer before it knows of it, too: then nothing says that the end follows.
 func TestARequestThatCrossesAStopIsServed(t *testing.T) {
 	at, _, _, stop, ended := startToStop(t, 10*time.Second)
 	var all []*talker
@@ -126,8 +127,8 @@ func TestARequestThatCrossesAStopIsServed(t *testing.T) {
 		c.send(reqmod("Allow: 204\r\n", page1, ""))
 	}
 	for _, c := range all {
-		if status, fields := c.head(); !strings.HasPrefix(status, "ICAP/1.0 204") || fields["Connection"] != "close" {
-			t.Errorf("a request that crosses the stop: %q %v, want 204 and the end", status, fields)
+		if status, fields := c.head(); !strings.HasPrefix(status, "ICAP/1.0 204") {
+			t.Errorf("a request that crosses the stop: %q %v, want 204", status, fields)
 		}
 		c.end("after it")
 	}
