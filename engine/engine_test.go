@@ -342,3 +342,54 @@ func TestNamesAndRecordedRequestsAreJudgedAgain(t *testing.T) {
 	}
 	release()
 }
+
+// TestEventsInOrderUseUpQuotas: each is judged with what those before it have used.
+func TestEventsInOrderUseUpQuotas(t *testing.T) {
+	files := schoolFiles()
+	files["shuultuur.yaml"] = strings.Replace(school, "    groups: [pupils]\n    rules:", "    groups: [pupils]\n    quotas: [{bytes: 1MB}]\n    rules:", 1)
+	e, done, err := engine.Explain(t.Context(), folder(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	j := e.JudgeInOrder("new")
+	if !j.Counts() {
+		t.Fatal("a judge of quotas counts nothing")
+	}
+	start := time.Date(2026, 3, 2, 10, 0, 0, 0, time.Local)
+	for i, blocked := range []bool{false, false, true, false} { // the last is of the next day
+		at := start.Add(time.Duration(i) * time.Minute)
+		if i == 3 {
+			at = at.AddDate(0, 0, 1)
+		}
+		tr := &filter.Transaction{Start: at, Proto: filter.HTTP, Host: "other.example", Last: filter.Request,
+			Client: j.Client(t.Context(), &whatif.Entry{Client: netip.MustParseAddr("10.0.0.1")})}
+		j.Begin(at)
+		j.Decider.Decide(t.Context(), tr, filter.Request)
+		if got := tr.Verdict.Action == filter.Block; got != blocked {
+			t.Errorf("event %d: %+v, want blocked %v", i, tr.Verdict, blocked)
+		}
+		tr.BytesOut, tr.Duration = 600_000, time.Second
+		j.End(t.Context(), tr)
+	}
+}
+
+// TestAHostGivesWhatTheEngineInUseHas: nothing before the first.
+func TestAHostGivesWhatTheEngineInUseHas(t *testing.T) {
+	h := &engine.Host{InUse: func() *engine.Engine { return nil }, Log: slog.New(slog.DiscardHandler)}
+	if h.Texts("de") != nil || h.Root() != nil || (*engine.Host)(nil).Texts("de") != nil {
+		t.Error("a host without an engine gives texts or a root")
+	}
+	e, done, err := engine.Explain(t.Context(), folder(t, schoolFiles()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	h.InUse = func() *engine.Engine { return e }
+	if got := h.GroupsOf(netip.MustParseAddr("10.9.9.9"), "anna"); !slices.Contains(got, "pupils") {
+		t.Errorf("the groups of anna are %q", got)
+	}
+	if h.Root() != nil {
+		t.Error("a gateway that decrypts nothing has a root")
+	}
+}

@@ -3,12 +3,14 @@
 package admintest
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/admin/web"
 	"shuultuur/event"
 )
 
@@ -54,6 +56,51 @@ func TestAWatchedHouseTellsOfChanges(t *testing.T) {
 		{As: account.Owner, Method: "GET", Path: "/settings", Status: 200, Says: "policies:"},
 		{As: account.Owner, Method: "GET", Path: "/settings/versions/", Status: 404},
 	})
+}
+
+// TestEachPageOfAHouseIsFilled: with what the house has, for whom may see it.
+func TestEachPageOfAHouseIsFilled(t *testing.T) {
+	h := NewHouse(t)
+	h.Exchanges(t, []Exchange{
+		{As: account.Owner, Method: "GET", Path: "/clients/one?who=10.0.0.1", Status: 200, Says: "anna"},
+		{As: account.Helper, Method: "GET", Path: "/clients/one?who=ben", Status: 403},
+		{As: account.Owner, Method: "POST", Path: "/bonus", Form: "who=anna&minutes=15", Status: 200},
+		{As: account.Owner, Method: "GET", Path: "/names", Status: 200, Says: "up.example"},
+		{As: account.Owner, Method: "GET", Path: "/names?name=a.example&type=AAAA", Status: 200, Says: "a.example AAAA"},
+		{As: account.Owner, Method: "GET", Path: "/system/backup", Status: 200, Says: "backup"},
+		{As: account.Owner, Method: "GET", Path: "/policies", Status: 200, Says: "pupils"},
+	})
+	if strings.Join(h.Given, "|") != "anna15" {
+		t.Errorf("a bonus gave %q", h.Given)
+	}
+}
+
+// TestPaperKeepsWhatWasSaved: as the settings of a gateway, by the tag of what is in use.
+func TestPaperKeepsWhatWasSaved(t *testing.T) {
+	paper := &Paper{Text: HouseSettings}
+	parts := paper.Parts(t)
+	users, groups := paper.Known()
+	if len(users["anna"]) != 1 || len(groups["7a"]) != 1 {
+		t.Errorf("people %v, groups %v", users, groups)
+	}
+	if err := parts.Check(t.Context(), []byte("a mistake")); err == nil {
+		t.Error("a mistake is none")
+	}
+	old := web.Tag(parts.InUse())
+	for _, c := range []struct {
+		text string
+		want error
+	}{{"a: 2\n", nil}, {"a: 3\n", web.ErrChanged}} {
+		if _, err := parts.Save(t.Context(), []byte(c.text), old, "anna", "a reason"); !errors.Is(err, c.want) {
+			t.Errorf("saving %q: %v, want %v", c.text, err, c.want)
+		}
+	}
+	if now, err := parts.Read(); err != nil || string(now) != "a: 2\n" || string(parts.InUse()) != "a: 2\n" || paper.Reason != "a reason" {
+		t.Errorf("the settings are %q (%v), in use %q, for %q", now, err, parts.InUse(), paper.Reason)
+	}
+	if effect, err := PaperEffect(t.Context(), web.Trial{}); err != nil || effect.Changed > effect.Judged {
+		t.Errorf("the effect is %+v, %v", effect, err)
+	}
 }
 
 func TestAHandlerOfNobodyIsReadyOrNot(t *testing.T) {
