@@ -127,7 +127,7 @@ func TestTwoICAPServersBehindHAProxy(t *testing.T) {
 			defer c.Close()
 			_, _ = io.WriteString(c, "show stat\n")
 			state, _ := io.ReadAll(c)
-			return strings.Count(string(state), ",UP,") == 2
+			return strings.Count(string(state), ",UP,") == 3 // and that of both
 		})
 	}
 	stop()
