@@ -25,6 +25,7 @@ const (
 	icapConnections = 10
 	icapPages       = 5.0 // relative to e2guardian's, for processor time and pages
 	icapSmall       = 1.0 // relative to c-icap's, for processor time and messages of 1 KiB
+	icapBefore      = 0.98 // relative to an older program of ours
 	icapShort       = 60 << 10
 )
 
@@ -34,6 +35,7 @@ type icapServer struct {
 	addr                   string
 	proc                   *process
 	filters                bool
+	program                string // of ours, "" to build it from this checkout
 	sessionField           string // field of its REQMOD response that the RESPMOD request must have
 	request                string // service for REQMOD
 	squid                  *peer  // the Squid that uses it; nil without Squid
@@ -107,15 +109,16 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 func (r *icapRig) startICAP() (all []*icapServer, missing []string, err error) {
 	for _, s := range []struct {
 		icapServer
-		program string
+		needs   string
 		version []string
 		begin   func(*icapServer) error
 	}{
 		{icapServer{name: subject, service: "respmod", request: "reqmod", filters: true}, "go", nil, r.beginShuultuurICAP},
+		{icapServer{name: subject + "-before", service: "respmod", request: "reqmod", filters: true, program: os.Getenv("BEFORE")}, "go", nil, r.beginShuultuurICAP},
 		{icapServer{name: "e2guardian", service: "response", request: "request", filters: true}, "e2guardian", []string{"-v"}, r.beginGuardianICAP},
 		{icapServer{name: "c-icap, echo", service: "echo", request: "echo"}, "c-icap", []string{"-V"}, r.beginEchoICAP},
 	} {
-		path, err := find(s.program)
+		path, err := find(s.needs)
 		if err == nil {
 			s.icapServer.version = versionOf(path, s.version)
 			if s.addr, err = freeAddr(); err == nil {
@@ -142,11 +145,17 @@ func (r *icapRig) beginShuultuurICAP(s *icapServer) error {
 	if err != nil {
 		return err
 	}
-	program, err := r.build(dir)
-	if err != nil {
-		return err
+	program := s.program
+	if s.version = program; s.name != subject {
+		if _, err := os.Stat(program); err != nil {
+			return fmt.Errorf("%w: set BEFORE to an older program (%w)", errMissing, err)
+		}
+	} else {
+		if program, err = r.build(dir); err != nil {
+			return err
+		}
+		s.version = r.revision()
 	}
-	s.version = r.revision()
 	s.proc, err = r.start(proxyCore, s.name, s.addr, []string{program, "run", "-config", "FILE"}, expand(`listen: {icap: "ADDR", admin: "off"}
 data: DIR
 checks:
@@ -481,17 +490,21 @@ func (r *icapRig) printICAP(servers []*icapServer, missing []string, pages int, 
 	}
 	b.WriteString("\n")
 	ours := servers[0]
-	for _, s := range servers[1:] {
-		mine, theirs, what, target := ours.pages, s.pages, "pages", icapPages
-		if !s.filters {
-			mine, theirs, what, target = ours.small, s.small, "1 KiB messages", icapSmall
-		}
+	ratio := func(s *icapServer, mine, theirs []icapRound, what string, target float64) {
 		var each []float64
 		for n := range theirs {
 			each = append(each, theirs[n].cost/mine[n].cost)
 		}
 		slices.Sort(each)
 		fmt.Fprintf(&b, "* target ≥ %g × %s for %s a core (by processor time, within a round): %.2f×%s: **%s**\n", target, s.name, what, middle(each), spread(each, 2), verdict(middle(each) >= target))
+	}
+	for _, s := range servers[1:] {
+		if s.filters {
+			ratio(s, ours.pages, s.pages, "pages", s.target())
+		}
+		if !s.filters || s.target() < 1 {
+			ratio(s, ours.small, s.small, "1 KiB messages", min(s.target(), icapSmall))
+		}
 	}
 	for _, m := range missing {
 		fmt.Fprintf(&b, "* %s\n", m)
@@ -524,8 +537,16 @@ func (r *icapRig) printBehindSquid(b *strings.Builder, servers []*icapServer) {
 			each = append(each, (x.squid+x.server)/(ours.behind[n].squid+ours.behind[n].server))
 		}
 		slices.Sort(each)
-		fmt.Fprintf(b, "* target ≥ %g × %s for pages a core through Squid (by processor time of both, within a round): %.2f×%s: **%s**\n\n", icapPages, s.name, middle(each), spread(each, 2), verdict(middle(each) >= icapPages))
+		fmt.Fprintf(b, "* target ≥ %g × %s for pages a core through Squid (by processor time of both, within a round): %.2f×%s: **%s**\n\n", s.target(), s.name, middle(each), spread(each, 2), verdict(middle(each) >= s.target()))
 	}
+}
+
+// target returns how much less processor time ours should need for a page.
+func (s *icapServer) target() float64 {
+	if s.name == subject+"-before" {
+		return icapBefore
+	}
+	return icapPages
 }
 
 // orDash formats a median, or a dash if nothing was measured.

@@ -209,6 +209,7 @@ func others() []specialBenchmark {
 		{"tls-idle", idleAbout, idle},
 		{"websocket", websocketAbout, websockets},
 		{"slow", slowAbout, slow},
+		{"scanner", scannerAbout, scanning},
 		{"http2", http2About, clients2},
 		{"generator", generatorAbout, generator},
 		{"dns", dnsAbout, dnsGenerators},

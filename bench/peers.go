@@ -26,6 +26,7 @@ type peer struct {
 	state   string // shuultuur's settings, "" for the usual ones
 	limits  string
 	rules   string // file of signature rules for ours, "" for none
+	scanner string // host:port of a clamd for ours that sees no pages, "" for none
 	built   string // program of ours, "" to build it from this checkout
 
 	// Set by begin.

@@ -108,6 +108,10 @@ func (r *peerRig) beginMode(p *peer, compat, learn string) error {
 	if p.rules != "" {
 		signature, obey = "  signature: {rules: ["+p.rules+"]}", "      - {name: signatures, action: block, obey: true}"
 	}
+	if p.scanner != "" {
+		signature += "\n  virus: {clamd: \"" + p.scanner + "\", skip: [text/html], remember: \"off\"}"
+		obey += "\n      - {name: viruses, action: block, category: [virus, virus-error]}"
+	}
 	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
 		expand(settings, "PROXY", p.proxy, "ADMIN", p.admin, "SIGNATURE", signature, "OBEY", obey, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "REQUESTS", limits, "STATE", state, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
 	return err
