@@ -23,8 +23,8 @@ const icapAbout = "ICAP: responses that a proxy asks about, beside e2guardian an
 
 const (
 	icapConnections = 10
-	icapPages       = 5.0 // relative to e2guardian's, for processor time and pages
-	icapSmall       = 1.0 // relative to c-icap's, for processor time and messages of 1 KiB
+	icapPages       = 5.0  // relative to e2guardian's, for processor time and pages
+	icapSmall       = 1.0  // relative to c-icap's, for processor time and messages of 1 KiB
 	icapBefore      = 0.98 // relative to an older program of ours
 	icapShort       = 60 << 10
 )

@@ -127,7 +127,7 @@ func scanning(ctx context.Context, opt options, out io.Writer) error {
 	found := map[string][][3]float64{}
 	for round := range opt.rounds {
 		for _, kind := range kinds {
-			v, err := r.besideScanner(cfg, kind != "alone", p, s, "http://"+files.Addr().String()+"/")
+			v, err := (&socketRig{r}).besideScanner(cfg, kind != "alone", p, s, "http://"+files.Addr().String()+"/")
 			if err != nil {
 				return fmt.Errorf("round %d %s: %w", round+1, kind, err)
 			}
@@ -159,7 +159,7 @@ func scanning(ctx context.Context, opt options, out io.Writer) error {
 
 // besideScanner fetches pages once, and returns the median and the 99th percentile of their latency
 // in milliseconds, and how often the scanner was asked.
-func (r *rig) besideScanner(cfg load.Config, busy bool, p *peer, s *slowScanner, files string) ([3]float64, error) {
+func (r *socketRig) besideScanner(cfg load.Config, busy bool, p *peer, s *slowScanner, files string) ([3]float64, error) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	var others sync.WaitGroup
 	errs := make([]error, scannerClients)
