@@ -32,6 +32,9 @@ type Config struct {
 	// Default preferred_username, email, sub.
 	User   setting.OneOrMore[string] `yaml:"user"`
 	Groups string                    `yaml:"groups"` // claim with the groups; default groups
+	// GroupsFrom is asked with the person's token when a token has no room for the groups; default
+	// none: then the sign-in is refused.
+	GroupsFrom string `yaml:"groups-from"`
 	// Domains are those whose people may sign in, by the claim hd or a verified email address;
 	// default all. A provider at which anybody has an account needs them.
 	Domains setting.OneOrMore[string] `yaml:"domains"`

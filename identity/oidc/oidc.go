@@ -60,6 +60,9 @@ func New(cfg Config, key []byte) (*Provider, error) {
 	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
 		return nil, setting.At("issuer", fmt.Errorf("%q: a provider on another machine has to speak https", cfg.Issuer))
 	}
+	if err := checkGroupsFrom(cfg.GroupsFrom); err != nil {
+		return nil, setting.At("groups-from", err)
+	}
 	if cfg.ClientID == "" {
 		return nil, setting.At("client-id", errors.New("the provider knows this gateway by an identifier; register it there, with the callback of the documentation"))
 	}
@@ -283,14 +286,16 @@ func (p *Provider) verify(ctx context.Context, k *metadata, token *oauth2.Token,
 			}
 		}
 	}
-	claimed, there := p.claimed(claims)
-	if !there && elsewhere(claims) {
-		return nil, failed("read the groups", "have it send only the groups that are assigned to this application", errors.New("the user is in more groups than the provider puts into a token"))
-	}
 	if err := p.ofDomain(claims); err != nil {
 		return nil, err
 	}
+	claimed, there := p.claimed(claims)
 	w := &User{Issuer: p.cfg.Issuer, Subject: id.Subject, User: p.user(claims, true), Groups: groups(claimed), member: member{p, token}}
+	if !there && p.elsewhere(claims) {
+		if w.Groups, err = p.fetchGroups(ctx, token); err != nil {
+			return nil, err
+		}
+	}
 	if w.User == "" {
 		return nil, failed("find the name of the user", "name another claim under user", fmt.Errorf("none of %s is in the token", strings.Join(p.cfg.User.Or("preferred_username", "email", "sub"), ", ")))
 	}
@@ -384,6 +389,10 @@ func (w *User) Renew(ctx context.Context) (*User, error) {
 		return nil, failed(step, "", err)
 	}
 	claimed, ok := p.claimed(claims)
+	if !ok && p.cfg.GroupsFrom != "" {
+		now.Groups, err = p.fetchGroups(ctx, now.token)
+		return &now, err
+	}
 	if !ok {
 		return nil, failed(step, "have the provider put the claim with the groups into userinfo too, or ask for the scope offline_access", errors.New("it says none"))
 	}
@@ -432,14 +441,6 @@ func (p *Provider) claimed(claims map[string]any) (claim any, there bool) {
 		}
 		name = rest
 	}
-}
-
-// elsewhere reports whether a token says that the groups are too many for it, as those of
-// Microsoft Entra do.
-func elsewhere(claims map[string]any) bool {
-	names, _ := claims["_claim_names"].(map[string]any)
-	_, named := names["groups"]
-	return named || claims["hasgroups"] == true || claims["hasgroups"] == "true"
 }
 
 // ofDomain refuses people of other domains than those in the settings.

@@ -23,8 +23,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"shuultuur/lib/ingest"
 	"shuultuur/lib/clock"
+	"shuultuur/lib/ingest"
 	"shuultuur/lib/metric"
 	"shuultuur/state"
 )
