@@ -222,7 +222,7 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 		return outcome{}, fmt.Errorf("wait to verify a password: %w", err)
 	}
 	known := false
-	defer func() { guess.End(err == nil && o.account == nil && !known) }()
+	defer func() { guess.End(err == nil && o.account == nil && !o.proven && !known) }()
 	if o, known = b.recall(key); known { // meanwhile another goroutine may have verified the same
 		return o, nil
 	}
@@ -297,6 +297,9 @@ func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, name, password s
 // question sends the question to the directory.
 func (b *basic) question(ctx context.Context, key [sha256.Size]byte, name, password string) (outcome, error) {
 	user, groups, err := b.source.Verify(ctx, name, password)
+	if p, ok := errors.AsType[*directory.PersonError](err); ok {
+		err = &directory.Refusal{Why: p.Error(), Proven: p.Proven}
+	}
 	if errors.Is(err, directory.ErrRefused) {
 		b.reach.note(nil)
 	} else if ctx.Err() == nil {

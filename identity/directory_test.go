@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -234,6 +235,49 @@ func TestCloseWaitsForQuestionsToTheDirectory(t *testing.T) {
 		}
 		if id.Close(); d.running.Load() {
 			t.Error("the directory is still asked after Close")
+		}
+	})
+}
+
+// A strictDirectory refuses right passwords of people whose names begin with "old".
+type strictDirectory struct{}
+
+func (strictDirectory) Verify(_ context.Context, name, password string) (string, []string, error) {
+	switch {
+	case password != "secret":
+		return "", nil, directory.ErrRefused
+	case strings.HasPrefix(name, "old"):
+		return "", nil, &directory.Refusal{Why: directory.PasswordExpired, Proven: true}
+	case strings.HasPrefix(name, "many"):
+		return "", nil, &directory.PersonError{Err: errors.New("the groups are too many"), Proven: true}
+	}
+	return name, nil, nil
+}
+
+// TestRightPasswordsAreNoGuesses: a class behind one address whose passwords have expired does not
+// keep the others out, and each is told why.
+func TestRightPasswordsAreNoGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id, err := New(ldapConfig(), Parts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer id.Close()
+		id.basic.source = strictDirectory{}
+		for i := range 2 * maxFailures {
+			for _, who := range []struct{ name, says string }{{"old", "has expired"}, {"many", "groups cannot be found out"}} {
+				_, err := id.Identify(t.Context(), client, login(fmt.Sprint(who.name, i), "secret"))
+				c := (*Challenge)(nil)
+				if !errors.As(err, &c) || !strings.Contains(c.Advice(), who.says) || !strings.Contains(c.Error(), who.name) {
+					t.Fatalf("%s%d: %v, advice %q", who.name, i, err, c.Advice())
+				}
+			}
+		}
+		if _, err := id.Identify(t.Context(), client, login("anna", "secret")); err != nil {
+			t.Errorf("a right password after them: %v", err)
+		}
+		if problems := id.Problems(); len(problems) > 0 {
+			t.Errorf("the problems are %q", problems)
 		}
 	})
 }

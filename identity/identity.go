@@ -137,6 +137,8 @@ func (c *Challenge) Advice() string {
 			return "Your password has to be changed before you can sign in."
 		case directory.Disabled, directory.AccountExpired:
 			return "Your account is disabled or has expired. Ask your administrator."
+		default:
+			return "Your name and password are right, but your groups cannot be found out. Tell your administrator."
 		}
 	}
 	if errors.Is(c.Err, kerberos.ErrClock) {

@@ -136,7 +136,11 @@ func (m *members) ask(ctx context.Context, user string, k *member) {
 		groups, err = nil, nil
 	}
 	slices.Sort(groups)
-	m.reach.note(err)
+	if _, person := errors.AsType[*directory.PersonError](err); person {
+		m.reach.note(nil) // it answers, though not about this person
+	} else {
+		m.reach.note(err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()

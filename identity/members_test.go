@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
@@ -47,6 +48,8 @@ func (d *delayedDirectory) Find(ctx context.Context, name string) (string, []str
 		return "", nil, context.DeadlineExceeded
 	case name == "stranger":
 		return "", nil, directory.ErrRefused
+	case name == "twin":
+		return "", nil, &directory.PersonError{Err: errors.New("two entries are called so")}
 	case name == "loner":
 		return name, nil, nil
 	}
@@ -84,11 +87,13 @@ func TestUnknownGroupsAreNotNone(t *testing.T) {
 		unknown bool
 		note    string
 		within  time.Duration
+		answers bool // though not about this user
 	}{
 		"known":      {user: "anna", groups: "pupils"},
 		"far away":   {user: "anna", after: 2 * time.Second, groups: "pupils", within: 2 * time.Second},
 		"no groups":  {user: "loner"},
 		"no user":    {user: "stranger", note: `the directory has no user "stranger"`},
+		"two people": {user: "twin", unknown: true, note: `the groups of "twin" are not known now: two entries are called so`, answers: true},
 		"silent":     {user: "anna", silent: true, unknown: true, note: `the groups of "anna" are not known now: the directory has not answered yet`, within: atMostNew},
 		"too slowly": {user: "anna", after: 4 * time.Second, unknown: true, note: "not known now", within: atMostNew},
 	} {
@@ -103,10 +108,14 @@ func TestUnknownGroupsAreNotNone(t *testing.T) {
 				if took := time.Since(begin); took > tt.within {
 					t.Errorf("it took %v, want at most %v", took, tt.within)
 				}
-				if problems := id.Problems(); (len(problems) > 0) != tt.unknown {
+				if problems := id.Problems(); (len(problems) > 0) != (tt.unknown && !tt.answers) {
 					t.Errorf("the problems are %q", problems)
 				}
 				time.Sleep(time.Minute)
+				if tt.answers {
+					id.Close()
+					return
+				}
 				if !tt.silent {
 					if c = id.ReportedClient(t.Context(), c.Addr, tt.user, nil, "header"); c.Unknown || len(id.Problems()) > 0 {
 						t.Errorf("after the answer the client is %+v, the problems %q", c, id.Problems())

@@ -91,6 +91,7 @@ var messages = [...]string{
 	"Your password has expired. Change it, and sign in again.",
 	"Your password has to be changed before you can sign in.",
 	"Your account is disabled or has expired. Ask your administrator.",
+	"Your name and password are right, but your groups cannot be found out. Tell your administrator.",
 	"The clock of your device is wrong, or that of the proxy. Set it, and try again.",
 	"Sign in first, at {1}",
 	"The file is no longer here. Download it again.",

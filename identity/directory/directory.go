@@ -31,6 +31,22 @@ type Refusal struct {
 	Proven bool
 }
 
+// A PersonError says why a directory that answers does not tell who somebody is, or which groups they
+// have. It says nothing of other people.
+type PersonError struct {
+	Err    error
+	Proven bool // the password was right
+}
+
+func (e *PersonError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *PersonError) Unwrap() error { return e.Err }
+
+// NoEntry is the reason to refuse a name that nobody has. It gives away who is there, so only the
+// record has it.
+const NoEntry = "the directory has no such user"
+
 // Reasons to refuse a password that was right.
 const (
 	PasswordExpired = "the password has expired"

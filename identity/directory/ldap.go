@@ -130,6 +130,9 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 		return "", nil, err
 	}
 	groups, err = e.groups(ctx)
+	if p, ok := errors.AsType[*PersonError](err); ok {
+		p.Proven = true
+	}
 	return e.user, groups, err
 }
 
@@ -227,9 +230,9 @@ func (d *Directory) findOn(c *conn, name string) (e *ldap.Entry, user string, er
 	case err != nil:
 		return nil, "", fmt.Errorf("search for the user %q: %w", name, err)
 	case len(res.Entries) == 0:
-		return nil, "", ErrRefused
+		return nil, "", &Refusal{Why: NoEntry}
 	case len(res.Entries) > 1:
-		return nil, "", fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
+		return nil, "", &PersonError{Err: fmt.Errorf("search for the user %q: two entries are called so, %q and %q; correct base or user, so that one is found", name, res.Entries[0].DN, res.Entries[1].DN)}
 	}
 	entry := res.Entries[0]
 	return entry, cmp.Or(entry.GetAttributeValue("sAMAccountName"), entry.GetAttributeValue("uid"), name), nil
@@ -244,6 +247,11 @@ func (d *Directory) groupsOn(c *conn, entry *ldap.Entry, user string) (groups []
 	}
 	if groups, err = d.groups(c, entry, user); err != nil {
 		err = fmt.Errorf("search for the groups of %q: %w", entry.DN, err)
+		if ldap.IsErrorAnyOf(err, ldap.LDAPResultSizeLimitExceeded, ldap.LDAPResultAdminLimitExceeded) {
+			err = &PersonError{Err: fmt.Errorf("%w; raise the limit of the directory for the account that asks", err)}
+		} else if errors.Is(err, errTooMany) {
+			err = &PersonError{Err: err}
+		}
 	}
 	return groups, err
 }
@@ -314,7 +322,8 @@ func (d *Directory) withConn(ctx context.Context, idle chan *conn, do func(*conn
 // answered reports whether an error came in an answer of the directory.
 func answered(err error) bool {
 	_, referred := errors.AsType[*referredError](err)
-	return referred || errors.Is(err, ErrRefused)
+	_, person := errors.AsType[*PersonError](err)
+	return referred || person || errors.Is(err, ErrRefused)
 }
 
 // broken reports whether the connection failed.

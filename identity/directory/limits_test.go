@@ -125,3 +125,42 @@ func TestNamesOfSeveralGroups(t *testing.T) {
 		t.Errorf("afterwards %d are known", len(known))
 	}
 }
+
+// TestWhatIsWrongWithOnePersonIsNoFaultOfTheDirectory: a name that two entries have, or groups that
+// the server does not give, leave the server in its place and its connections open.
+func TestWhatIsWrongWithOnePersonIsNoFaultOfTheDirectory(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(top + personOf("anna") + personOf("filter") + entryOf("ou=old,"+suffix, "objectClass: organizationalUnit", "ou: old") +
+		entryOf("cn=twin,"+suffix, "objectClass: inetOrgPerson", "cn: twin", "sn: twin", "uid: twin", "userPassword: secret") +
+		entryOf("cn=twin,ou=old,"+suffix, "objectClass: inetOrgPerson", "cn: twin", "sn: twin", "uid: twin", "userPassword: secret"))
+	addr, _, _ := slapdWith(t, suffix, b.String())
+	d := directoryAt(t, addr, "uid=filter,"+suffix)
+	for _, tt := range []struct {
+		user, password, want string
+		refused, person      bool
+	}{
+		{"anna", "secret", "", false, false},
+		{"twin", "secret", "two entries are called so", false, true},
+		{"TWIN", "guess", "two entries are called so", false, true},
+		{"nobody", "secret", NoEntry, true, false},
+		{"anna", "guess", "wrong name or password", true, false},
+		{"anna", "secret", "", false, false},
+	} {
+		_, _, err := d.Verify(t.Context(), tt.user, tt.password)
+		_, person := errors.AsType[*PersonError](err)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || errors.Is(err, ErrRefused) != tt.refused || person != tt.person {
+			t.Errorf("%s with %q: %v", tt.user, tt.password, err)
+		}
+		if len(d.order.failed) > 0 {
+			t.Errorf("after %s the server is left out", tt.user)
+		}
+		if len(d.search) != 1 {
+			t.Errorf("after %s %d connections are kept", tt.user, len(d.search))
+		}
+		if _, _, err := d.Find(t.Context(), tt.user); tt.person {
+			if _, person := errors.AsType[*PersonError](err); !person || errors.Is(err, ErrRefused) {
+				t.Errorf("the groups of %s: %v; want that they are not known", tt.user, err)
+			}
+		}
+	}
+}

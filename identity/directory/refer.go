@@ -120,7 +120,7 @@ func (d *Directory) follow(ctx context.Context, name string, to []string, hops i
 	if len(errs) > 0 {
 		return e, errors.Join(errs...)
 	}
-	return e, ErrRefused
+	return e, &Refusal{Why: NoEntry}
 }
 
 // A person is a user in a directory.
