@@ -102,7 +102,7 @@ func (g *Gateway) setupTests(ctx context.Context, a home.Answers) (all []home.Se
 		}
 		all = append(all, t)
 	}
-	if a := g.refresher.Progress(); a.Name != "" {
+	for _, a := range g.refresher.Progress() {
 		all = append(all, home.SetupTest{Text: a.Name, Wait: true, Fetching: lists.FetchProgress{Done: a.Done, Total: a.Total}})
 	}
 	for _, p := range g.engine.Load().Lists.Problems() { // lists that are still being fetched

@@ -38,7 +38,7 @@ type Lists struct {
 	// fetched lists into use.
 	In func() (*collection.Collection, *http.Client)
 	// Arriving returns what is being fetched. It may be nil.
-	Arriving func() source.Progress
+	Arriving func() []source.Progress
 	Use      func(ctx context.Context, why string) bool
 
 	reading sync.Mutex // for odd lines, one list is read at a time
@@ -48,15 +48,15 @@ type Lists struct {
 func (l *Lists) ShowLists() *Lists {
 	l.All = func() (all []List) {
 		c, _ := l.In()
-		var now source.Progress
+		var now []source.Progress
 		if l.Arriving != nil {
 			now = l.Arriving()
 		}
 		for _, r := range c.Reports() {
 			all = append(all, List{Name: r.Name, Entries: r.Entries, Networks: r.Networks, Exprs: r.Exprs, Rules: r.Rules,
 				Refused: r.Bad, Categories: r.Categories, Missing: c.Missing(r.Name), Freshness: freshnessOf(c, r.Name)})
-			if r.Name == now.Name {
-				all[len(all)-1].Fetching = FetchProgress{now.Done, now.Total}
+			if i := slices.IndexFunc(now, func(a source.Progress) bool { return a.Name == r.Name }); i >= 0 {
+				all[len(all)-1].Fetching = FetchProgress{now[i].Done, now[i].Total}
 			}
 		}
 		return all

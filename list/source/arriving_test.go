@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -25,20 +26,25 @@ func TestHowMuchHasArrivedIsKnown(t *testing.T) {
 	defer server.Close()
 	store := newStore(t)
 	items := Items{"own": {Source: resolve(t, Config{URL: server.URL}), Try: TryList("own", domains)}}
-	used := false
-	r := NewRefresher(func() (*Store, Items) { return store, items }, func(context.Context, string) { used = true }, slog.New(slog.DiscardHandler))
-	ended := make(chan bool)
-	go func() { r.fetch(t.Context(), store, items); close(ended) }()
+	used := make(chan bool)
+	r := NewRefresher(func() (*Store, Items) { return store, items }, func(context.Context, string) { close(used) }, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
 	<-half
-	want := Progress{"own", int64(len(content) / 2), int64(len(content))}
-	for end := time.Now().Add(time.Minute); r.Progress() != want; time.Sleep(time.Millisecond) {
+	want := []Progress{{"own", int64(len(content) / 2), int64(len(content))}}
+	for end := time.Now().Add(time.Minute); !slices.Equal(r.Progress(), want); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%+v has arrived, want %+v", r.Progress(), want)
 		}
 	}
 	close(rest)
-	<-ended
-	if got := r.Progress(); got != (Progress{}) || !used {
-		t.Errorf("afterwards %+v, in use: %v", got, used)
+	<-used
+	if got := r.Progress(); len(got) > 0 {
+		t.Errorf("afterwards %+v", got)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

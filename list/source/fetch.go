@@ -18,16 +18,22 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"shuultuur/lib/setting"
 )
 
 // Bounds of one fetch.
 const (
 	maxRedirects = 5
 	attempts     = 3
-	fetchTime    = 15 * time.Minute // of one attempt
+	fetchTime    = 6 * time.Hour    // of one attempt
+	silence      = 30 * time.Second // in which something must come
+	slowest      = 64               // bytes a second that must come, over a minute
+	pauseAtMost  = 24 * time.Hour   // that a server may ask for
 	maxSums      = 4 << 20          // bytes of a file of checksums
 )
 
@@ -39,7 +45,7 @@ const dialTime = 15 * time.Second
 // the parent, and may refuse.
 func NewClient(parent *url.URL, direct func(host string) bool, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
 	t := &http.Transport{
-		ResponseHeaderTimeout: time.Minute,
+		ResponseHeaderTimeout: silence,
 		TLSHandshakeTimeout:   15 * time.Second,
 		IdleConnTimeout:       30 * time.Second,
 		ForceAttemptHTTP2:     true,
@@ -77,8 +83,16 @@ func isTemporary(err error) bool {
 	return errors.As(err, &system) || errors.As(err, &name) || errors.As(err, &n) && n.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
+// unreached reports whether no server was reached.
+func unreached(err error) bool {
+	var name *net.DNSError
+	var op *net.OpError
+	return errors.As(err, &name) || errors.As(err, &op) && op.Op == "dial"
+}
+
 // follow bounds redirects, and refuses those from https to http.
 func follow(r *http.Request, via []*http.Request) error {
+	r.Header.Del("Referer") // the address before may contain a key
 	last := via[len(via)-1].URL
 	switch {
 	case len(via) > maxRedirects:
@@ -96,6 +110,18 @@ type permanentError struct{ err error }
 
 func (p permanentError) Error() string { return p.err.Error() }
 func (p permanentError) Unwrap() error { return p.err }
+
+// A busyError is the answer of a server that wants to be asked later (RFC 9110, 10.2.3).
+type busyError struct {
+	error
+	after time.Duration
+}
+
+// An openError has a text for logs and pages: without what may be a secret in addresses.
+type openError struct{ error }
+
+func (e openError) Error() string { return setting.WithoutCredentials(e.error.Error()) }
+func (e openError) Unwrap() error { return e.error }
 
 // A download is the result of a fetch.
 type download struct {
@@ -118,8 +144,9 @@ func (s *Store) retry(ctx context.Context, do func(context.Context) error) error
 		err := do(c)
 		cancel()
 		var p permanentError
+		var busy busyError
 		var forged *tls.CertificateVerificationError
-		if err == nil || errors.As(err, &p) || errors.As(err, &forged) || ctx.Err() != nil || n == attempts {
+		if err == nil || errors.As(err, &p) || errors.As(err, &busy) || errors.As(err, &forged) || ctx.Err() != nil || n == attempts {
 			return err
 		}
 		// Many gateways may have had the same failure at the same time.
@@ -142,6 +169,8 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 	if err := f.Truncate(0); err != nil {
 		return d, permanentError{err}
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	r, err := request(ctx, src.URL)
 	if err != nil {
 		return d, err
@@ -176,13 +205,17 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 		return d, permanentError{fmt.Errorf("%d bytes, more than the limit of %d", res.ContentLength, src.Limit)}
 	}
 	long, short := sha256.New(), md5.New()
-	body := &countingReader{r: res.Body, tell: func(done int64) {
+	body := newPacedReader(res.Body, stop, func(done int64) {
 		if s.Progress != nil {
 			s.Progress(name, done, res.ContentLength)
 		}
-	}}
+	})
+	defer body.quiet.Stop()
 	d.Size, err = io.Copy(io.MultiWriter(f, long, short), io.LimitReader(body, src.Limit+1))
 	if err != nil {
+		if why := context.Cause(ctx); why != nil && errors.As(why, new(permanentError)) {
+			err = why
+		}
 		return d, err
 	}
 	if d.Size > src.Limit {
@@ -204,9 +237,12 @@ func request(ctx context.Context, to string) (*http.Request, error) {
 
 // statusError returns the error for a response that is not 200.
 func statusError(res *http.Response) error {
+	after := retryAfter(res.Header.Get("Retry-After"), time.Now())
 	switch c := res.StatusCode; {
 	case c == http.StatusOK:
 		return nil
+	case after > 0 && (c == http.StatusTooManyRequests || c == http.StatusServiceUnavailable):
+		return busyError{fmt.Errorf("the server answers %d %s, and wants to be asked again in %v", c, http.StatusText(c), after), after}
 	case c >= 500, c == http.StatusRequestTimeout, c == http.StatusTooManyRequests:
 		return fmt.Errorf("the server answers %d %s", c, http.StatusText(c))
 	default:
@@ -214,17 +250,48 @@ func statusError(res *http.Response) error {
 	}
 }
 
-// A countingReader counts the bytes read.
-type countingReader struct {
-	r    io.Reader
-	n    int64
-	tell func(int64)
+// retryAfter reads a field Retry-After: seconds, or a date. It returns 0 without one, and at most a day.
+func retryAfter(field string, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(field, 10, 32); err == nil {
+		return min(time.Duration(n)*time.Second, pauseAtMost)
+	}
+	at, err := http.ParseTime(field)
+	if err != nil {
+		return 0
+	}
+	return max(0, min(at.Sub(now).Round(time.Second), pauseAtMost))
 }
 
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	c.tell(c.n)
+// A pacedReader counts what is read, and ends a body that has stopped or all but stopped. A slow one
+// goes on as long as it likes: it delays no other.
+type pacedReader struct {
+	r     io.Reader
+	n     int64
+	tell  func(int64)
+	quiet *time.Timer // ends the fetch
+	since time.Time   // of the minute
+	was   int64       // n then
+}
+
+func newPacedReader(r io.Reader, end context.CancelCauseFunc, tell func(int64)) *pacedReader {
+	return &pacedReader{r: r, tell: tell, since: time.Now(), quiet: time.AfterFunc(silence, func() {
+		end(permanentError{fmt.Errorf("nothing has come for %v", silence)})
+	})}
+}
+
+func (p *pacedReader) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if n > 0 {
+		p.quiet.Reset(silence)
+	}
+	p.n += int64(n)
+	p.tell(p.n)
+	if now := time.Now(); now.Sub(p.since) >= time.Minute {
+		if got := p.n - p.was; err == nil && got < int64(slowest*now.Sub(p.since).Seconds()) {
+			return n, permanentError{fmt.Errorf("%d bytes have come within %v, which is too slow", got, now.Sub(p.since).Round(time.Second))}
+		}
+		p.since, p.was = now, p.n
+	}
 	return n, err
 }
 

@@ -2,10 +2,9 @@ package source
 
 import (
 	"context"
-	"errors"
+	"hash/maphash"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -15,98 +14,194 @@ import (
 	"shuultuur/lib/wait"
 )
 
-// lookEvery is how often a refresher checks which items are due.
-const lookEvery = time.Minute
+const (
+	lookEvery   = time.Minute     // how often a refresher checks which items are due
+	lookSoon    = 2 * time.Second // the same while an item has no version
+	repairEvery = time.Minute     // between attempts to fetch an item again that is damaged
+	lateStart   = time.Hour       // within which items that are due at the start are fetched, if they have a version
 
-// repairEvery is the time between attempts to fetch an item again that is damaged.
-const repairEvery = time.Minute
+	// atOnce is how many items are fetched at a time. What has come is tried one after the other,
+	// because that takes memory.
+	atOnce = 8
+
+	// together is how long new versions wait for others, to be put into use with them.
+	together = 5 * time.Second
+)
 
 // A Refresher fetches items when they are due.
 type Refresher struct {
 	current func() (*Store, Items)
 	use     func(ctx context.Context, why string)
 	log     *slog.Logger
-	part    float64 // offset of this gateway, to spread requests of many gateways
+	seed    maphash.Seed // of this gateway, to spread requests of many gateways
 	fetches *metric.CounterVec
+	turn    chan struct{} // to try a version
 
-	mu    sync.Mutex
-	stale []string // problems; guarded by mu
-	now   Progress // guarded by mu
+	mu       sync.Mutex
+	stale    map[string]string // why items could not be refreshed, if their states do not say; guarded by mu
+	arriving map[string]Progress
 }
 
 // A Progress says how much of an item has been fetched.
 type Progress struct {
-	Name  string // "" if nothing is being fetched
-	Done  int64  // bytes
-	Total int64  // bytes; -1 if the server does not say
+	Name  string
+	Done  int64 // bytes
+	Total int64 // bytes; -1 if the server does not say
 }
 
-// Progress returns what is being fetched.
-func (r *Refresher) Progress() Progress {
+// Progress returns what is being fetched, by name.
+func (r *Refresher) Progress() (all []Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.now
+	for _, name := range slices.Sorted(maps.Keys(r.arriving)) {
+		all = append(all, r.arriving[name])
+	}
+	return all
 }
 
 func (r *Refresher) arrive(name string, done, total int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.now = Progress{name, done, total}
+	r.arriving[name] = Progress{name, done, total}
 }
 
 // NewRefresher returns a refresher of the result of current. use puts new versions into use.
 func NewRefresher(current func() (*Store, Items), use func(ctx context.Context, why string), log *slog.Logger) *Refresher {
-	return &Refresher{current: current, use: use, log: log, part: rand.Float64(),
+	return &Refresher{current: current, use: use, log: log, seed: maphash.MakeSeed(), turn: make(chan struct{}, 1), stale: map[string]string{}, arriving: map[string]Progress{},
 		fetches: metric.NewCounterVec("shuultuur_list_fetches_total", "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.", "list", "result")}
 }
 
-// Run fetches items that are due until ctx ends.
+// part returns a share for an item, another one after each time that it was looked for.
+func (r *Refresher) part(name string, checked time.Time) float64 {
+	h := maphash.Comparable(r.seed, struct {
+		name string
+		at   int64
+	}{name, checked.UnixNano()})
+	return float64(h>>11) / (1 << 53)
+}
+
+// A fetched says which item was looked for, and whether there is a new version.
+type fetched struct {
+	name  string
+	newer bool
+}
+
+// Run fetches items that are due until ctx ends. A slow server delays no other item: each is fetched by
+// itself, and put into use when it is there.
 func (r *Refresher) Run(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	began, busy, places := time.Now(), map[string]bool{}, make(chan struct{}, atOnce)
+	done := make(chan fetched)
+	var changed []string
+	look, put := time.NewTimer(0), time.NewTimer(together)
+	defer look.Stop()
+	put.Stop()
 	for {
-		if store, items := r.current(); len(items) > 0 {
-			r.fetch(ctx, store, items)
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-look.C:
+			store, items := r.current()
+			pause := lookEvery
+			for _, name := range slices.Sorted(maps.Keys(items)) {
+				it := items[name]
+				due, missing := r.due(store, name, it, time.Since(began))
+				if missing {
+					pause = lookSoon
+				}
+				if !due || busy[name] {
+					continue
+				}
+				busy[name] = true
+				all.Go(func() {
+					select {
+					case places <- struct{}{}:
+					case <-ctx.Done():
+						return
+					}
+					newer := r.fetch(ctx, store, name, it)
+					<-places
+					select {
+					case done <- fetched{name, newer}:
+					case <-ctx.Done():
+					}
+				})
+			}
+			look.Reset(pause)
+			continue
+		case f := <-done:
+			delete(busy, f.name)
+			if f.newer {
+				if changed = append(changed, f.name); len(changed) == 1 {
+					put.Reset(together)
+				}
+			}
+			if len(busy) > 0 || len(changed) == 0 {
+				continue
+			}
+		case <-put.C:
 		}
+		put.Stop()
+		slices.Sort(changed)
+		r.use(ctx, "fetched: "+strings.Join(changed, ", "))
+		changed = nil
 	}
 }
 
-// fetch fetches the items that are due, one after the other.
-func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
-	var changed, stale []string
-	store.Progress = r.arrive
-	defer r.arrive("", 0, 0)
-	for _, name := range slices.Sorted(maps.Keys(items)) {
-		it := items[name]
-		st, err := store.stateOrNew(name)
-		if err == nil && (st.Due(it.Source, r.part, time.Now()) || it.Damaged && time.Since(st.Checked) >= repairEvery) && ctx.Err() == nil {
-			var got Change
-			got, err = store.Update(ctx, name, it)
-			r.count(name, got.Updated, err)
-			if got.Updated {
-				changed = append(changed, name)
-				r.log.Info(it.kind()+" fetched", "name", name, "entries", got.Entries, "was", got.Was, "bytes", got.Bytes)
-			} else if err != nil && ctx.Err() == nil {
-				r.log.Warn(it.kind()+" not updated; the version in use stays", "error", err)
-			}
-		} else if err == nil && st.Problem != "" {
-			err = errors.New(st.Problem)
-		}
-		if err != nil {
-			stale = append(stale, err.Error())
-		}
+// due reports whether to fetch an item, some time after the start, and whether it has no version.
+func (r *Refresher) due(store *Store, name string, it Item, running time.Duration) (due, missing bool) {
+	st, err := store.stateOrNew(name)
+	if err != nil {
+		r.note(name, err)
+		return false, false
 	}
+	missing = st.inUse() == nil
+	part := r.part(name, st.Checked)
+	switch {
+	case it.Damaged && time.Since(st.Checked) >= repairEvery:
+		return true, missing
+	case !st.Due(it.Source, part, time.Now()):
+		return false, missing
+	case missing || st.URL != it.Source.Place():
+		return true, missing
+	}
+	// After a power failure a whole town starts at once.
+	return running >= time.Duration(part*float64(min(lateStart, it.Source.Every/4))), missing
+}
+
+// note notes why an item could not be refreshed, if its state does not say.
+func (r *Refresher) note(name string, err error) {
 	r.mu.Lock()
-	r.stale = stale
-	r.mu.Unlock()
-	if len(changed) > 0 && ctx.Err() == nil {
-		r.use(ctx, "fetched: "+strings.Join(changed, ", "))
+	defer r.mu.Unlock()
+	if err == nil {
+		delete(r.stale, name)
+	} else {
+		r.stale[name] = err.Error()
 	}
+}
+
+// fetch fetches an item, and reports whether there is a new version.
+func (r *Refresher) fetch(ctx context.Context, store *Store, name string, it Item) bool {
+	own := &Store{Dir: store.Dir, Client: store.Client, Progress: r.arrive, wait: store.wait, turn: r.turn}
+	got, err := own.Update(ctx, name, it)
+	r.mu.Lock()
+	delete(r.arriving, name)
+	r.mu.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
+	r.count(name, got.Updated, err)
+	if got.Updated {
+		r.log.Info(it.kind()+" fetched", "name", name, "entries", got.Entries, "was", got.Was, "bytes", got.Bytes)
+	} else if err != nil {
+		r.log.Warn(it.kind()+" not updated; the version in use stays", "error", err)
+	}
+	if now, failed := store.stateOrNew(name); err != nil && failed == nil && now.Problem != "" {
+		err = nil // the state says it
+	}
+	r.note(name, err)
+	return got.Updated
 }
 
 // Newer is called when another node has a version of the item called name. It fetches that
@@ -139,11 +234,22 @@ func (r *Refresher) count(list string, taken bool, err error) {
 	r.fetches.With(list, result).Inc()
 }
 
-// Problems returns the items that could not be refreshed.
-func (r *Refresher) Problems() []string {
+// Problems returns the items that could not be refreshed, by whatever program tried last.
+func (r *Refresher) Problems() (all []string) {
+	store, items := r.current()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stale
+	for _, name := range slices.Sorted(maps.Keys(items)) {
+		switch st, err := store.stateOrNew(name); {
+		case err != nil:
+			all = append(all, err.Error())
+		case st.Problem != "":
+			all = append(all, st.Problem)
+		case r.stale[name] != "":
+			all = append(all, r.stale[name])
+		}
+	}
+	return all
 }
 
 // Collect implements [metric.Collector]. Every counter is there before its first event, in which

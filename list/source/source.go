@@ -183,14 +183,8 @@ func checkURL(s string) error {
 	return nil
 }
 
-// Place returns the URL without a password, for logs and pages.
-func (s Source) Place() string {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return s.URL
-	}
-	return u.Redacted()
-}
+// Place returns the URL without what may be a secret, for logs and pages.
+func (s Source) Place() string { return setting.WithoutCredentials(s.URL) }
 
 // find returns the entry of the catalogue called name.
 func find(name string) (CatalogueEntry, error) {

@@ -561,14 +561,26 @@ func TestDueAfterItsTime(t *testing.T) {
 		want bool
 	}{
 		{"just asked", State{URL: at, Versions: some}, time.Minute, 0, false},
-		{"a day ago", State{URL: at, Versions: some}, 24 * time.Hour, 0, true},
+		{"early in the row", State{URL: at, Versions: some}, 18 * time.Hour, 0, true},
+		{"too early", State{URL: at, Versions: some}, 17 * time.Hour, 0, false},
+		{"a day ago", State{URL: at, Versions: some}, 24 * time.Hour, 0.5, true},
 		{"a day ago, late in the row", State{URL: at, Versions: some}, 24 * time.Hour, 1, false},
-		{"late in the row, its turn", State{URL: at, Versions: some}, 27 * time.Hour, 1, true},
-		{"failed an hour ago", State{URL: at, Versions: some, Problem: "x"}, time.Hour, 0, true},
-		{"failed just now", State{URL: at, Versions: some, Problem: "x"}, 50 * time.Minute, 0, false},
-		{"nothing yet", State{URL: at, Problem: "x"}, 10 * time.Minute, 0, true},
-		{"nothing yet, just failed", State{URL: at, Problem: "x"}, time.Minute, 0, false},
+		{"late in the row, its turn", State{URL: at, Versions: some}, 30 * time.Hour, 1, true},
+		{"failed an hour ago", State{URL: at, Versions: some, Problem: "x", Failures: 1}, time.Hour, 0.5, true},
+		{"failed just now", State{URL: at, Versions: some, Problem: "x", Failures: 1}, 50 * time.Minute, 0.5, false},
+		{"nothing yet, failed once", State{URL: at, Problem: "x", Failures: 1}, 5 * time.Second, 0.5, true},
+		{"nothing yet, failed just now", State{URL: at, Problem: "x", Failures: 1}, 3 * time.Second, 0, false},
+		{"nothing yet, failed four times", State{URL: at, Problem: "x", Failures: 4}, 40 * time.Second, 0.5, true},
+		{"nothing yet, failed four times just now", State{URL: at, Problem: "x", Failures: 4}, 20 * time.Second, 0, false},
+		{"nothing yet, failed for days", State{URL: at, Problem: "x", Failures: 4000}, 10 * time.Minute, 0.5, true},
+		{"nothing yet, failed for days, just now", State{URL: at, Problem: "x", Failures: 4000}, 7 * time.Minute, 0, false},
+		{"nothing yet, of an older release", State{URL: at, Problem: "x"}, 10 * time.Minute, 0.5, true},
 		{"another address", State{URL: "https://old.example/", Versions: some}, time.Minute, 0, true},
+		{"in the future", State{URL: at, Versions: some}, -time.Minute, 0, true},
+		{"later, says the server", State{URL: at, Versions: some, Problem: "x", Later: now.Add(time.Minute)}, 30 * time.Hour, 0, false},
+		{"later has come", State{URL: at, Versions: some, Problem: "x", Later: now}, 30 * time.Hour, 0, true},
+		{"later than a server may ask for", State{URL: at, Versions: some, Problem: "x", Later: now.AddDate(1, 0, 0)}, 30 * time.Hour, 0, true},
+		{"later, from another address", State{URL: "https://old.example/", Versions: some, Later: now.Add(time.Minute)}, time.Minute, 0, true},
 	} {
 		c.st.Checked = now.Add(-c.ago)
 		if got := c.st.Due(Source{URL: at, Every: 24 * time.Hour}, c.part, now); got != c.want {

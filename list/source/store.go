@@ -30,6 +30,9 @@ const (
 	seenFile = "seen"       // a download whose effect was shown, see [Store.Newer]
 	keepSeen = 15 * time.Minute
 	stampFmt = "20060102T150405.000000000Z"
+
+	// wholeAfter is how long the word of a server that nothing has changed is enough.
+	wholeAfter = 7 * 24 * time.Hour
 )
 
 // A Store keeps fetched content, in a folder for each list.
@@ -41,6 +44,7 @@ type Store struct {
 	Progress func(name string, done, total int64)
 
 	wait time.Duration // before the second attempt
+	turn chan struct{} // holds an element while a version is tried; nil: any number at once
 }
 
 // In returns the store in the gateway's data folder.
@@ -52,6 +56,9 @@ func In(data string, client *http.Client) *Store {
 type State struct {
 	Checked      time.Time // when its server was last asked, successfully or not
 	Problem      string    // why the last update failed, or ""
+	Failures     int       `json:",omitempty"` // updates in a row that failed
+	Later        time.Time `json:",omitzero"`  // before which the server does not want to be asked
+	Whole        time.Time `json:",omitzero"`  // when the server last gave its content, and not only its word that it is unchanged
 	URL          string    // the URL that was asked, to which the next two belong
 	ETag         string
 	LastModified string
@@ -159,14 +166,22 @@ func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error
 	c, err := s.update(ctx, name, it, &st)
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", it.kind(), name, err)
+		err = openError{err}
 		if ctx.Err() != nil {
 			return c, err // cancelled, which says nothing about the list
 		}
 		st.Problem = err.Error()
+		if st.Failures++; unreached(err) {
+			st.Failures = min(st.Failures, 3) // nobody was troubled, and the network may be back any time
+		}
 	} else {
-		st.Problem = ""
+		st.Problem, st.Failures = "", 0
 	}
-	st.Checked = time.Now().UTC()
+	st.Checked, st.Later = time.Now().UTC(), time.Time{}
+	var busy busyError
+	if errors.As(err, &busy) {
+		st.Later = st.Checked.Add(busy.after)
+	}
 	return c, errors.Join(err, s.save(name, st))
 }
 
@@ -227,8 +242,11 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 	defer os.Remove(f.Name())
 	defer f.Close()
 	v, d, err := s.newer(ctx, name, it, &st, f, false)
-	if err != nil || v == nil {
-		return false, err
+	if err != nil {
+		return false, openError{err}
+	}
+	if v == nil {
+		return false, nil
 	}
 	file := filepath.Join(s.Dir, name, seenFile)
 	if err := os.Rename(f.Name(), file); err != nil {
@@ -280,7 +298,7 @@ func (v *Version) describe(c Content) {
 func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *os.File, again bool) (v *Version, d download, err error) {
 	src, old := it.Source, st.inUse()
 	asked, lost := *st, old != nil && s.damaged(name, old) != nil
-	if lost || !s.mayStayUnchanged(name, src, st) {
+	if lost || !s.mayStayUnchanged(name, src, st) || time.Since(st.Whole).Abs() > wholeAfter {
 		asked = State{}
 	}
 	if again {
@@ -298,6 +316,7 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 	if d.unchanged && old != nil {
 		return nil, d, nil
 	}
+	st.Whole = time.Now().UTC()
 	err = s.verify(ctx, src, d)
 	if err == nil {
 		err = s.verifySignature(ctx, src, f)
@@ -316,6 +335,14 @@ func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *o
 		}
 	}
 	v = &Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.LastModified, Bytes: d.Size, SHA256: d.SHA256, Current: true}
+	if s.turn != nil {
+		select {
+		case s.turn <- struct{}{}:
+			defer func() { <-s.turn }()
+		case <-ctx.Done():
+			return nil, d, ctx.Err()
+		}
+	}
 	c, err := it.try(ctx, f.Name(), old)
 	if err != nil {
 		return nil, d, err
@@ -533,18 +560,38 @@ func (s *Store) Empty(ctx context.Context, name string, src Source, cfg list.Con
 	return err
 }
 
+// Times between attempts to fetch an item.
+const (
+	firstAgain = 5 * time.Second // while there is no version; twice as long after each failure, up to:
+	lastAgain  = 10 * time.Minute
+	badAgain   = time.Hour // while the newest version cannot be had or used
+)
+
 // Due reports whether to fetch the list now: it was never fetched, its URL has changed, or
-// src.Every has passed, plus up to a tenth of it by part (in [0, 1]), so that many gateways do
+// src.Every has passed, a quarter of it more or less by part (in [0, 1]), so that many gateways do
 // not fetch in step. While there is a problem the interval is an hour, and while there is no
-// version ten minutes, unless Every is less.
+// version seconds at first, unless Every is less. A server that wants to be asked later is. A
+// time in the future was a fault of the clock.
 func (st State) Due(src Source, part float64, now time.Time) bool {
+	if st.Checked.IsZero() || st.URL != src.Place() {
+		return true
+	}
+	if left := st.Later.Sub(now); left > 0 && left <= pauseAtMost {
+		return false
+	}
+	return now.Before(st.Checked) || now.Sub(st.Checked) >= st.interval(src, part)
+}
+
+// interval returns the time from one attempt to the next.
+func (st State) interval(src Source, part float64) time.Duration {
 	every := src.Every
 	switch {
+	case st.inUse() == nil && st.Failures > 0:
+		every = min(every, lastAgain, firstAgain<<min(st.Failures-1, 10))
 	case st.inUse() == nil:
-		every = min(every, 10*time.Minute)
+		every = min(every, lastAgain)
 	case st.Problem != "":
-		every = min(every, time.Hour)
+		every = min(every, badAgain)
 	}
-	every += time.Duration(part * float64(every) / 10)
-	return st.Checked.IsZero() || st.URL != src.Place() || now.Sub(st.Checked) >= every
+	return time.Duration((0.75 + part/2) * float64(every))
 }

@@ -1,0 +1,325 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/lib/setting"
+)
+
+// refresherOf starts a refresher of lists at addresses, and returns what it puts into use.
+func refresherOf(t *testing.T, client *http.Client, urls map[string]string) (r *Refresher, used chan string) {
+	t.Helper()
+	store, items := newStore(t), Items{}
+	if client != nil {
+		store.Client = client
+	}
+	for name, url := range urls {
+		items[name] = Item{Source: resolve(t, Config{URL: url}), Try: TryList(name, domains)}
+	}
+	used = make(chan string, 100)
+	r = NewRefresher(func() (*Store, Items) { return store, items }, func(_ context.Context, why string) { used <- why }, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return r, used
+}
+
+// TestASlowSourceDelaysNoOther: its neighbours are in use while it is still coming.
+func TestASlowSourceDelaysNoOther(t *testing.T) {
+	rest := make(chan bool)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			_, _ = io.WriteString(w, "first.example\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-rest:
+			case <-r.Context().Done():
+			}
+		}
+		_, _ = io.WriteString(w, lines(10))
+	}))
+	defer server.Close()
+	r, used := refresherOf(t, nil, map[string]string{"a": server.URL + "/slow", "b": server.URL + "/b", "c": server.URL + "/c"})
+	inUse := ""
+	for !strings.Contains(inUse, "b") || !strings.Contains(inUse, "c") {
+		inUse += strings.TrimPrefix(<-used, "fetched: ")
+	}
+	if strings.Contains(inUse, "a") {
+		t.Errorf("in use are %q", inUse)
+	}
+	if p := r.Progress(); len(p) != 1 || p[0].Name != "a" {
+		t.Errorf("still coming: %+v", p)
+	}
+	close(rest)
+	if got := <-used; got != "fetched: a" {
+		t.Errorf("at last %q is in use", got)
+	}
+}
+
+// A scriptedServer answers over connections in memory, so that a bubble of synctest has its time.
+type scriptedServer struct {
+	asked  atomic.Int64
+	answer func(n int64, w io.Writer) // the n-th request
+}
+
+func (s *scriptedServer) client() *http.Client {
+	return NewClient(nil, never, func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		go func() {
+			defer there.Close()
+			for {
+				head := make([]byte, 4096)
+				if _, err := there.Read(head); err != nil {
+					return
+				}
+				s.answer(s.asked.Add(1), there)
+			}
+		}()
+		return here, nil
+	})
+}
+
+const plainHead = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+
+// TestABodyMayBeSlowAndNotSilent: 1 KB a second completes, a byte every two seconds and silence do not.
+func TestABodyMayBeSlowAndNotSilent(t *testing.T) {
+	body := lines(6000) // about 100 KB
+	for name, tt := range map[string]struct {
+		piece  int
+		every  time.Duration
+		stop   int // bytes after which nothing comes; 0 for never
+		want   string
+		within time.Duration
+	}{
+		"1 KB a second":           {1000, time.Second, 0, "", 10 * time.Minute},
+		"a byte every 2 s":        {1, 2 * time.Second, 0, "too slow", 2 * time.Minute},
+		"silence":                 {1000, time.Second, 5000, "nothing has come for 30s", 2 * time.Minute},
+		"silence after the head":  {1000, time.Second, -1, "nothing has come for 30s", 2 * time.Minute},
+		"a pause of 20 s, twice":  {60_000, 20 * time.Second, 0, "", 2 * time.Minute},
+		"fast, then a byte a 2 s": {0, 2 * time.Second, 0, "too slow", 4 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				s := &scriptedServer{answer: func(_ int64, w io.Writer) {
+					fmt.Fprintf(w, "%sContent-Length: %d\r\n\r\n", plainHead, len(body))
+					rest, piece := body, tt.piece
+					if piece == 0 {
+						_, _ = io.WriteString(w, rest[:50_000])
+						rest, piece = rest[50_000:], 1
+					}
+					for rest != "" {
+						if tt.stop < 0 || tt.stop > 0 && len(body)-len(rest) >= tt.stop {
+							time.Sleep(time.Hour)
+							return
+						}
+						n := min(piece, len(rest))
+						if _, err := io.WriteString(w, rest[:n]); err != nil {
+							return
+						}
+						rest = rest[n:]
+						time.Sleep(tt.every)
+					}
+				}}
+				store := &Store{Dir: dir, Client: s.client(), wait: time.Second}
+				begin := time.Now()
+				c, err := store.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: "http://lists.example/own"}), Try: TryList("own", domains)})
+				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && c.Entries != 6000 {
+					t.Errorf("%d entries, %v; want %q", c.Entries, err, tt.want)
+				}
+				if took := time.Since(begin); took > tt.within {
+					t.Errorf("it took %v", took)
+				}
+				store.Client.CloseIdleConnections()
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}
+
+// TestServersThatWantToBeAskedLaterAre: not at once again, and not before their time.
+func TestServersThatWantToBeAskedLaterAre(t *testing.T) {
+	now := time.Now()
+	for field, want := range map[string]time.Duration{
+		"120": 2 * time.Minute, "0": 0, "": 0, "soon": 0, "-5": 0, "1.5": 0, "99999999": pauseAtMost, "99999999999999": 0,
+		now.Add(time.Hour).UTC().Format(http.TimeFormat):   time.Hour,
+		now.Add(-time.Hour).UTC().Format(http.TimeFormat):  0,
+		now.AddDate(1, 0, 0).UTC().Format(http.TimeFormat): pauseAtMost,
+	} {
+		if got := retryAfter(field, now); (got - want).Abs() > time.Second {
+			t.Errorf("%q: %v, want %v", field, got, want)
+		}
+	}
+	for name, tt := range map[string]struct {
+		status int
+		field  string
+		asked  int64
+		later  time.Duration
+	}{
+		"429":                 {429, "600", 1, 10 * time.Minute},
+		"503":                 {503, "600", 1, 10 * time.Minute},
+		"429 without a field": {429, "", attempts, 0},
+		"500 with a field":    {500, "600", attempts, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				if tt.field != "" {
+					w.Header().Set("Retry-After", tt.field)
+				}
+				w.WriteHeader(tt.status)
+			}))
+			defer server.Close()
+			store := newStore(t)
+			it := Item{Source: resolve(t, Config{URL: server.URL}), Try: TryList("own", domains)}
+			if _, err := store.Update(t.Context(), "own", it); err == nil || asked.Load() != tt.asked {
+				t.Errorf("asked %d times, %v; want %d", asked.Load(), err, tt.asked)
+			}
+			st, err := store.State("own")
+			if err != nil || st.Failures != 1 || (st.Later.IsZero() != (tt.later == 0)) || tt.later > 0 && st.Later.Sub(st.Checked) != tt.later {
+				t.Errorf("the state is %+v, %v", st, err)
+			}
+			if tt.later > 0 && (st.Due(it.Source, 0, st.Checked.Add(tt.later-time.Second)) || !st.Due(it.Source, 0, st.Checked.Add(tt.later))) {
+				t.Error("it is not due when the server wants to be asked")
+			}
+		})
+	}
+}
+
+// TestAServerThatAlwaysSaysUnchangedIsAskedForAllOnceAWeek: its word may be wrong.
+func TestAServerThatAlwaysSaysUnchangedIsAskedForAllOnceAWeek(t *testing.T) {
+	content := lines(10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"always"`)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, content)
+	}))
+	defer server.Close()
+	store := newStore(t)
+	it := Item{Source: resolve(t, Config{URL: server.URL}), Try: TryList("own", domains)}
+	update := func(want bool) {
+		t.Helper()
+		if c, err := store.Update(t.Context(), "own", it); err != nil || c.Updated != want {
+			t.Fatalf("updated %v, %v; want %v", c.Updated, err, want)
+		}
+	}
+	update(true)
+	content = lines(12)
+	update(false)
+	st, err := store.State("own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Whole = st.Whole.Add(-wholeAfter - time.Minute)
+	if err := store.save("own", st); err != nil {
+		t.Fatal(err)
+	}
+	update(true)
+}
+
+// TestKeysInAddressesStayHere: they are not in the state, in errors, or in what another server sees.
+func TestKeysInAddressesStayHere(t *testing.T) {
+	const key = "k3yThatNobodySees"
+	referer := ""
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		referer += r.Header.Get("Referer")
+		_, _ = io.WriteString(w, lines(10))
+	}))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, other.URL, http.StatusFound)
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "a.example\n")
+		default:
+			_, _ = io.WriteString(w, lines(10))
+		}
+	}))
+	defer server.Close()
+	for _, path := range []string{"/moved", "/cut", "/good"} {
+		for _, query := range []string{"?key=" + key, "?api_key=" + key + "&list=a", "?token=" + key} {
+			store := newStore(t)
+			_, err := store.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: server.URL + path + query}), Try: TryList("own", domains)})
+			if (err == nil) != (path != "/cut") || err != nil && strings.Contains(err.Error(), key) {
+				t.Errorf("%s%s: %v", path, query, err)
+			}
+			b, err := os.ReadFile(filepath.Join(store.Dir, "own", stateOf))
+			if err != nil || strings.Contains(string(b), key) {
+				t.Errorf("%s%s: the state is %s, %v", path, query, b, err)
+			}
+		}
+	}
+	if referer != "" {
+		t.Errorf("another server learns %q", referer)
+	}
+	if got := setting.WithoutCredentials("http://me:" + key + "@lists.example/?auth=" + key); strings.Contains(got, key) {
+		t.Error(got)
+	}
+}
+
+// TestAListIsFetchedSecondsAfterTheNetworkIsThere: however long that takes.
+func TestAListIsFetchedSecondsAfterTheNetworkIsThere(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, lines(10)) }))
+	at := server.URL
+	server.Close()
+	store := newStore(t)
+	it := Item{Source: resolve(t, Config{URL: at}), Try: TryList("own", domains)}
+	for range 20 {
+		if _, err := store.Update(t.Context(), "own", it); err == nil {
+			t.Fatal("a server that is away has answered")
+		}
+	}
+	st, err := store.State("own")
+	if err != nil || !st.Due(it.Source, 1, st.Checked.Add(30*time.Second)) {
+		t.Errorf("after 20 failures the state is %+v, %v", st, err)
+	}
+}
+
+// TestAThousandGatewaysAskInTurn: those that checked a list at the same time do not check it again at
+// the same time.
+func TestAThousandGatewaysAskInTurn(t *testing.T) {
+	const gateways = 1000
+	src := Source{URL: "https://lists.example/", Every: 2 * time.Hour}
+	checked := time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)
+	st := State{URL: src.URL, Checked: checked, Versions: []Version{{Current: true}}}
+	minutes := map[int]int{}
+	for range gateways {
+		r := NewRefresher(nil, nil, nil)
+		minutes[int(st.interval(src, r.part("own", checked))/time.Minute)]++
+	}
+	for minute, n := range minutes {
+		if minute < 90 || minute > 150 {
+			t.Errorf("%d gateways ask after %d minutes", n, minute)
+		}
+		if mean := gateways / 60; n > 2*mean+mean/2 {
+			t.Errorf("%d gateways ask in one minute, the mean is %d", n, mean)
+		}
+	}
+	r := NewRefresher(nil, nil, nil)
+	if r.part("own", checked) == r.part("own", checked.Add(time.Hour)) || r.part("own", checked) == r.part("ads", checked) {
+		t.Error("a gateway keeps its place in the row")
+	}
+}
