@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/identity"
 	"shuultuur/lib/setting"
+	"shuultuur/list/source"
 	"shuultuur/nameserver"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
@@ -101,7 +104,7 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 	over, stop := context.WithCancel(context.Background())
 	stop()
 	return resolver.New(d.Names, resolver.Parts{
-		Decider: decider, Count: e.Policies.Query, Store: store, Addresses: e.hasAddresses(), Routed: own,
+		Decider: decider, Count: e.Policies.Query, Store: store, Addresses: e.hasAddresses(), Routed: own, Needs: e.needs(),
 		Validated: d.Forward.Validate,
 		Identify: func(addr netip.Addr, clientID string) filter.Client {
 			return byAddress(over, e.Identity, addr, clientID)
@@ -112,6 +115,35 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 			return byAddress(ctx, e.Identity, addr, clientID)
 		},
 	})
+}
+
+// needs returns the hosts that the gateway asks for itself: servers of lists and rules, of updates,
+// of sign-ins, and upstreams.
+func (e *Engine) needs() (hosts []string) {
+	add := func(s string) {
+		if u, err := url.Parse(s); err == nil && u.Hostname() != "" {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	items := maps.Clone(e.Lists.Fetched())
+	if items == nil {
+		items = source.Items{}
+	}
+	rules, _ := e.Settings.Checks.Fetches() // mistakes are reported where rules are read
+	maps.Copy(items, rules)
+	for _, it := range items {
+		for _, s := range []string{it.Source.URL, it.Source.Signature, it.Source.Sums} {
+			add(s)
+		}
+	}
+	add(string(e.Settings.Updates))
+	if in := e.Settings.Identity.SignIn; in != nil && in.OIDC != nil {
+		add(in.OIDC.Issuer)
+	}
+	for _, s := range e.Settings.DNS.Forward.Upstreams {
+		add(s)
+	}
+	return hosts
 }
 
 // byAddress returns the client at an address or with a ClientID; a name server cannot ask for

@@ -157,6 +157,9 @@ func (l *lookup) judge() {
 	if (!l.waits || l.uncounted) && r.parts.Count != nil { // otherwise it was counted before
 		r.parts.Count(t)
 	}
+	if t.Verdict.Final() && r.needs.has(t, l.q.Client.Addr()) {
+		r.needs.allow(t)
+	}
 }
 
 // describe sets what the transaction says of the query.

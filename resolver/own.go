@@ -29,7 +29,7 @@ func (r *Resolver) With(z Zones) *Resolver {
 
 func (r *Resolver) clone() *Resolver {
 	return &Resolver{parts: r.parts, block: r.block, local: r.local, zones: r.zones, private: r.private, anywhere: r.anywhere,
-		whole: r.whole, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant, ids: r.ids}
+		whole: r.whole, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant, ids: r.ids, needs: r.needs}
 }
 
 // An owner is who knows what records a name has.
@@ -191,11 +191,11 @@ func (r *Resolver) Overlaps(origins [][]byte, hasData func(origin, name []byte) 
 
 func hostText(name string) string { return string(dns.AppendHost(nil, []byte(name))) }
 
-// Problems lists damaged lines of hosts files.
+// Problems lists damaged lines of hosts files, and what policies would cut the gateway off from.
 func (r *Resolver) Problems() []string {
 	all := slices.Clone(r.local.faults)
 	if n := r.local.damaged - len(all); n > 0 {
 		all = append(all, fmt.Sprintf("dns.hosts-files: %d more lines and names are skipped", n))
 	}
-	return all
+	return append(all, r.needs.problems()...)
 }

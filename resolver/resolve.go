@@ -76,6 +76,8 @@ type Parts struct {
 	// Routed are domains, in wire form, with their own upstreams, which answer all their
 	// names; these may have private addresses.
 	Routed [][]byte
+	// Needs are hosts that the gateway asks for itself. Policies do not refuse them to this machine.
+	Needs []string
 	// Validated reports that the store's answers are validated: one that fails may be
 	// forged.
 	Validated bool
@@ -85,6 +87,7 @@ type Parts struct {
 type Resolver struct {
 	parts    Parts
 	block    blocker
+	needs    *needs
 	local    local
 	zones    Zones               // nil: none
 	private  map[string]struct{} // domains, in wire form
@@ -104,7 +107,7 @@ func New(cfg Config, parts Parts) (*Resolver, error) {
 	if parts.Decider == nil || parts.Identify == nil || parts.Store == nil {
 		return nil, errors.New("a resolver needs a decider, an identity and a store")
 	}
-	r := &Resolver{parts: parts, private: map[string]struct{}{}, ids: new(filter.IDs)}
+	r := &Resolver{parts: parts, private: map[string]struct{}{}, ids: new(filter.IDs), needs: newNeeds(parts.Needs)}
 	var err error
 	if r.block, err = newBlocker(cfg.Block); err != nil {
 		return nil, setting.At("block", err)
