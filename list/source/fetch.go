@@ -2,6 +2,7 @@ package source
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
@@ -221,9 +222,22 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 	if d.Size > src.Limit {
 		return d, permanentError{fmt.Errorf("more than the limit of %d bytes", src.Limit)}
 	}
+	if res.ContentLength < 0 && res.ProtoMajor == 1 && len(res.TransferEncoding) == 0 && unfinished(f, d.Size) {
+		return d, errors.New("it ends within a line, and its server has not said how long it is")
+	}
 	d.ETag, d.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	d.SHA256, d.MD5 = hex.EncodeToString(long.Sum(nil)), hex.EncodeToString(short.Sum(nil))
 	return d, nil
+}
+
+// unfinished reports whether a file of text ends within a line. Compressed files know their end.
+func unfinished(f *os.File, size int64) bool {
+	first, last := make([]byte, 512), make([]byte, 1)
+	n, _ := f.ReadAt(first, 0)
+	if _, err := f.ReadAt(last, size-1); err != nil || bytes.IndexByte(first[:n], 0) >= 0 || bytes.HasPrefix(first, []byte("\x1f\x8b")) || bytes.HasPrefix(first, []byte("\x28\xb5\x2f\xfd")) {
+		return false
+	}
+	return last[0] != '\n' && last[0] != '\r'
 }
 
 func request(ctx context.Context, to string) (*http.Request, error) {
@@ -313,7 +327,10 @@ func (s *Store) verify(ctx context.Context, src Source, d download) error {
 	if err != nil {
 		return fmt.Errorf("getting checksums from %s: %w", src.Sums, err)
 	}
-	if len(want) > 0 && !slices.Contains(want, d.SHA256) && !slices.Contains(want, d.MD5) {
+	if len(want) == 0 {
+		return fmt.Errorf("%s has no checksum of it", src.Sums)
+	}
+	if !slices.Contains(want, d.SHA256) && !slices.Contains(want, d.MD5) {
 		return fmt.Errorf("its checksum is not the one in %s", src.Sums)
 	}
 	return nil
@@ -332,9 +349,6 @@ func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusNotFound {
-		return nil, nil // not offered, or no longer
-	}
 	if err := statusError(res); err != nil {
 		return nil, err
 	}

@@ -323,3 +323,50 @@ func TestAThousandGatewaysAskInTurn(t *testing.T) {
 		t.Error("a gateway keeps its place in the row")
 	}
 }
+
+// TestALastLineMayBeCut: where nobody says how long a list is, a line without an end is no entry.
+func TestALastLineMayBeCut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		head, body string
+		want       bool
+	}{
+		"with a length":                {"Content-Length: 20\r\n", "a.example\nbb.example", true},
+		"in chunks":                    {"Transfer-Encoding: chunked\r\n", "14\r\na.example\nbb.example\r\n0\r\n\r\n", true},
+		"until the end":                {"", "a.example\nbb.example\n", true},
+		"until the end, within a line": {"", "a.example\nbb.exa", false},
+		"until the end, nothing":       {"", "", false},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = c.Read(make([]byte, 4096))
+				_, _ = io.WriteString(c, plainHead+tt.head+"\r\n"+tt.body)
+				c.Close()
+			}
+		}()
+		_, err = newStore(t).Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: "http://" + l.Addr().String() + "/own"}), Try: TryList("own", domains)})
+		if (err == nil) != tt.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		l.Close()
+	}
+}
+
+func TestASignatureIsBesideItsFile(t *testing.T) {
+	for at, want := range map[string]string{
+		"https://lists.example/ads":               "https://lists.example/ads.minisig",
+		"https://lists.example/ads?key=a":         "https://lists.example/ads.minisig?key=a",
+		"https://lists.example/get?file=a.txt&x?": "https://lists.example/get.minisig?file=a.txt&x?",
+	} {
+		if got := besides(at, ".minisig"); got != want {
+			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+}

@@ -36,7 +36,7 @@ type Config struct {
 	Every  time.Duration `yaml:"every"`            // between two fetches; default 24h, at least 10m
 	SHA256 string        `yaml:"sha256"`           // the only accepted content, in hex
 	// Key is the base64 public key of minisign or signify that must have signed the content.
-	// Signature is the URL of the signature; default URL.minisig.
+	// Signature is the URL of the signature; default that of the list with .minisig.
 	Key       string `yaml:"key"`
 	Signature string `yaml:"signature" secret:"url"`
 	Minimum   int    `yaml:"minimum"` // fewest entries to accept; default 1
@@ -124,7 +124,7 @@ func (s *Source) signature(c Config) (err error) {
 		return setting.At("key", err)
 	}
 	if s.Signature = c.Signature; s.Signature == "" {
-		s.Signature = s.URL + ".minisig"
+		s.Signature = besides(s.URL, ".minisig")
 	}
 	if err := checkURL(s.Signature); err != nil {
 		return setting.At("signature", err)
@@ -170,6 +170,15 @@ func (s *Source) complete(c Config) error {
 		s.Shrink = n / 100
 	}
 	return nil
+}
+
+// besides returns the URL of a file that is called like that of u with an ending.
+func besides(u, ending string) string {
+	path, query, found := strings.Cut(u, "?")
+	if found {
+		query = "?" + query
+	}
+	return path + ending + query
 }
 
 func checkURL(s string) error {

@@ -313,8 +313,8 @@ func TestChecksumsOfTheServerAreCompared(t *testing.T) {
 		{"wrong", sum("x") + "  ads.txt\n", "checksum is not the one"},
 		{"as BSD writes it", "SHA256 (ads.txt) = " + sum(body) + "\n", ""},
 		{"wrong, as BSD writes it", "SHA256 (ads.txt) = " + sum("x") + "\n", "checksum is not the one"},
-		{"offered for another file only", sum("x") + "  other.txt\n", ""},
-		{"not offered", "", ""},
+		{"offered for another file only", sum("x") + "  other.txt\n", "has no checksum of it"},
+		{"not offered", "", "404"},
 	} {
 		sums = c.sums
 		_, err := newStore(t).Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})

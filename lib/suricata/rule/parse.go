@@ -82,20 +82,31 @@ type parser struct {
 // Read parses every rule in r, which errors call name. It skips rules that are commented out.
 // It returns the rules without mistakes, and the mistakes.
 func (p *Parser) Read(name string, r io.Reader) (rules []*Rule, mistakes []*Error, err error) {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 64<<10), 4*maxLine)
+	in := bufio.NewReaderSize(r, 4*maxLine)
 	line, from := 0, 0
 	var pending strings.Builder
-	for s.Scan() {
-		line++
-		text := strings.TrimSpace(s.Text())
+	for ended := false; !ended; {
+		text, size, err := readLine(in)
+		if ended = err == io.EOF; err != nil && !ended {
+			return rules, mistakes, fmt.Errorf("reading rules %s: %w", name, err)
+		}
+		if line++; line == 1 {
+			text = strings.TrimPrefix(text, "\ufeff")
+		}
+		if text = strings.TrimSpace(text); size > in.Size() {
+			if !strings.HasPrefix(text, "#") {
+				mistakes = append(mistakes, &Error{File: name, Line: line, Err: tooLong(size)})
+			}
+			pending.Reset()
+			continue
+		}
 		if pending.Len() == 0 {
 			from = line
 			if text == "" || text[0] == '#' {
 				continue
 			}
 		}
-		if cont, ok := strings.CutSuffix(text, "\\"); ok && pending.Len() < maxLine {
+		if cont, ok := strings.CutSuffix(text, "\\"); ok && !ended && pending.Len() < maxLine {
 			pending.WriteString(cont)
 			continue
 		}
@@ -113,16 +124,29 @@ func (p *Parser) Read(name string, r io.Reader) (rules []*Rule, mistakes []*Erro
 		q.File, q.Line, q.Source = name, from, p.Source
 		rules = append(rules, q)
 	}
-	if err := s.Err(); err != nil {
-		return rules, mistakes, fmt.Errorf("reading rules %s: %w", name, err)
-	}
 	return rules, mistakes, nil
+}
+
+func tooLong(size int) error {
+	return fmt.Errorf("the rule has %d bytes; at most %d are possible", size, maxLine)
+}
+
+// readLine returns a line without its end, and its size. Of a line that is larger than the buffer it
+// returns the beginning.
+func readLine(in *bufio.Reader) (text string, size int, err error) {
+	b, err := in.ReadSlice('\n')
+	text, size = string(b), len(b)
+	for err == bufio.ErrBufferFull {
+		b, err = in.ReadSlice('\n')
+		size += len(b)
+	}
+	return text, size, err
 }
 
 // Parse parses one rule.
 func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if len(text) > maxLine {
-		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes; at most %d are possible", len(text), maxLine)}
+		return nil, &Error{Err: tooLong(len(text))}
 	}
 	r := p.rules.New()
 	r.GID, r.Rare, r.Header = 1, &Rare{}, &Header{}

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"compress/gzip"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -78,6 +79,47 @@ func TestConflictsWithinARuleAreMistakes(t *testing.T) {
 		}
 		if _, err := parse(x.right); err != nil {
 			t.Errorf("parsing %s: %v", x.right, err)
+		}
+	}
+}
+
+// TestOneLineOfAFileOfRulesSpoilsNoOther: a line of a megabyte, a mark of the byte order, and a last
+// line that has no end or says that it goes on.
+func TestOneLineOfAFileOfRulesSpoilsNoOther(t *testing.T) {
+	rule := func(sid int) string {
+		return fmt.Sprintf(`alert http any any -> any any (msg:"x"; content:"a"; sid:%d;)`, sid)
+	}
+	long := `alert http any any -> any any (msg:"` + strings.Repeat("x", 1<<20) + `"; sid:9;)`
+	for name, tt := range map[string]struct {
+		text     string
+		sids     string
+		mistakes string // lines
+	}{
+		"a mark of the byte order":    {"\ufeff" + rule(1) + "\n" + rule(2) + "\n", "1 2", ""},
+		"such a mark before a remark": {"\ufeff# remark\n" + rule(1) + "\n", "1", ""},
+		"a line of a megabyte":        {rule(1) + "\n" + long + "\n" + rule(2) + "\n", "1 2", "2"},
+		"a remark of a megabyte":      {rule(1) + "\n# " + long + "\n" + rule(2) + "\n", "1 2", ""},
+		"it is the last":              {rule(1) + "\n" + long, "1", "2"},
+		"it goes on from a line":      {rule(1) + "\nalert \\\n" + long + "\n" + rule(2) + "\n", "1 2", "3"},
+		"a line of 65 KiB":            {strings.Replace(rule(1), "x", strings.Repeat("x", 65<<10), 1) + "\n" + rule(2) + "\n", "2", "1"},
+		"no end":                      {rule(1) + "\n" + rule(2), "1 2", ""},
+		"the last goes on":            {rule(1) + "\n" + rule(2) + "\\", "1", "2"},
+		"the last goes on, and ends":  {rule(1) + "\n" + rule(2) + "\\\n", "1 2", ""},
+		"empty":                       {"", "", ""},
+	} {
+		rules, mistakes, err := NewParser().Read("x.rules", strings.NewReader(tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var sids, lines []string
+		for _, r := range rules {
+			sids = append(sids, fmt.Sprint(r.SID))
+		}
+		for _, m := range mistakes {
+			lines = append(lines, fmt.Sprint(m.Line))
+		}
+		if strings.Join(sids, " ") != tt.sids || strings.Join(lines, " ") != tt.mistakes {
+			t.Errorf("%s: rules %q, mistakes in %q; want %q and %q", name, sids, lines, tt.sids, tt.mistakes)
 		}
 	}
 }
