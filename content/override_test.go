@@ -44,6 +44,25 @@ func TestTurnedTextWithMarks(t *testing.T) {
 	}
 }
 
+// TestTheLastWordIsReadWhateverItIsMadeOf: joining its letters makes the text shorter than it was when
+// it was last looked at.
+func TestTheLastWordIsReadWhateverItIsMadeOf(t *testing.T) {
+	for _, typ := range []string{"text/html; charset=utf-8", "text/html", "text/plain; charset=utf-8", "application/json"} {
+		for _, word := range []string{"word", "wo\u0300rd", "w\u0302o\u0300rd", "wo\u0300\u0301\u0302rd", "\u202edro\u0300w", "wo\u0300rd\u0300"} {
+			for _, size := range []int{100, 1023, 1024, 1025, 4096} {
+				text := []byte(strings.Repeat("a ", size)[:size-len(word)] + word)
+				whole := strings.Fields(reading.InPieces(t, typ, text, size+1, content.Limits{}))
+				for _, piece := range []int{1, 7, 512} {
+					got := strings.Fields(reading.InPieces(t, typ, text, piece, content.Limits{}))
+					if last := got[len(got)-1]; last == "a" || last != whole[len(whole)-1] {
+						t.Errorf("%s: the last word of %d bytes is %+q in pieces of %d, %+q whole, of %+q", typ, size, last, piece, whole[len(whole)-1], word)
+					}
+				}
+			}
+		}
+	}
+}
+
 // A string of a script that is longer than what is kept of the text is not cut within a letter.
 func TestLongTurnedStringsOfScripts(t *testing.T) {
 	for n := range 64 {
@@ -158,6 +177,7 @@ func TestPairsOfSignsAtBorders(t *testing.T) {
 func FuzzSigns(f *testing.F) {
 	for i := range 20 {
 		f.Add(uint64(i), uint8(i), uint8(10))
+		f.Add(uint64(114), uint8(i), uint8(148)) // whose last word becomes shorter
 	}
 	types := slices.Sorted(maps.Keys(borders)) // an input means the same in each run
 	f.Fuzz(func(t *testing.T, seed uint64, which, n uint8) {

@@ -157,6 +157,8 @@ func (t *text) completeWords() []byte {
 	from := max(t.searched, t.handed) // the beginning of a long word is not searched for each piece
 	if k := bytes.LastIndexByte(f.B[from:], ' '); k >= 0 {
 		t.ended = from + k + 1
+	} else if bytes.HasSuffix(f.B, []byte(" ")) { // letters before it were joined, so it was not searched
+		t.ended = len(f.B)
 	}
 	t.searched = len(f.B)
 	n := max(t.ended, f.Fixed, t.handed)
