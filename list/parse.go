@@ -36,7 +36,8 @@ type parser struct {
 
 // file reads the file called path in a line format; every entry is in category cat.
 func (b *builder) file(r io.Reader, path string, format FormatName, category string) error {
-	br := bufio.NewReaderSize(r, files.MaxLine)
+	marking := &files.Marking{Reader: r}
+	br := bufio.NewReaderSize(marking, files.MaxLine)
 	if enc := files.CharsetOf(b.cfg.Charset, path, br); enc != nil {
 		br = bufio.NewReaderSize(transform.NewReader(br, enc.NewDecoder()), files.MaxLine)
 	}
@@ -64,6 +65,7 @@ func (b *builder) file(r io.Reader, path string, format FormatName, category str
 	} else {
 		err = p.lines(br, p.format.line)
 	}
+	p.src.Marks = marking.Marks
 	p.end()
 	return err
 }

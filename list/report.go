@@ -52,7 +52,8 @@ type Source struct {
 	Lines   int
 	Bad     int
 	Ignored int
-	Used    int `json:",omitempty"` // what was read from it, duplicates included; 0 in a report of an older release
+	Used    int         `json:",omitempty"` // what was read from it, duplicates included; 0 in a report of an older release
+	Marks   files.Marks `json:",omitempty"` // of its content
 }
 
 // A Problem is a line that an administrator should look at.

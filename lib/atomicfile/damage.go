@@ -9,9 +9,9 @@ import (
 )
 
 // Damaged returns why a file looks damaged beside a copy of what it was, and not changed: it is
-// empty, it is the beginning of the copy and ends in the middle of a line, it has control characters
-// and was a text, as after a crash, or it is now a page in HTML, as a server answers that does not have
-// the file. It says only what is certain: without a copy or a file there is no error.
+// empty, it is the beginning of the copy and ends in the middle of a line or has less than half of it,
+// it has control characters and was a text, as after a crash, or it is now a page in HTML, as a server
+// answers that does not have the file. It says only what is certain: without a copy or a file there is no error.
 func Damaged(file, copy string) error {
 	is, err := os.Stat(file)
 	if err != nil || !is.Mode().IsRegular() || is.Size() > maxCopied {
@@ -39,11 +39,18 @@ func Damaged(file, copy string) error {
 	if isHTML(now) && !isHTML(before) {
 		return fmt.Errorf("%s:1: it is a page in HTML, and was not when it was good", file)
 	}
-	if rest, begins := bytes.CutPrefix(before, now); begins && (!text || now[len(now)-1] != '\n' && rest[0] != '\n' && rest[0] != '\r') {
+	switch rest, begins := bytes.CutPrefix(before, now); {
+	case begins && (!text || now[len(now)-1] != '\n' && rest[0] != '\n' && rest[0] != '\r'):
 		return fmt.Errorf("%s is cut short: it has the first %d bytes of the %d that it had when it was good, and ends in the middle of a line", file, len(now), len(before))
+	case begins && len(now) < len(before)/2 && bytes.Count(rest, []byte("\n")) >= fewestCut:
+		return fmt.Errorf("%s is cut short: it has the first %d bytes of the %d that it had when it was good; if that is right, delete %s and reload", file, len(now), len(before), copy)
 	}
 	return nil
 }
+
+// fewestCut is how many lines must be gone from the end of a text for it to look cut at the end of a
+// line: people take out a few.
+const fewestCut = 10
 
 // isControl reports whether no text has such a character, nor a byte of the same value in any charset
 // that includes ASCII.
