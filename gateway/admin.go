@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -43,7 +42,7 @@ func (p *pages) newAdmin(first *engine.Engine) (*web.Site, error) {
 	health := func() system.Health {
 		h := p.gateway.health()
 		if err := audit.Problem(); err != nil {
-			h.Problems = append(h.Problems, fmt.Sprintf("changes on the pages are refused while they cannot be recorded: %v", err))
+			h.Problems = append(h.Problems, err.Error())
 		}
 		return h
 	}

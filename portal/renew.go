@@ -235,7 +235,9 @@ func (s *Server) readRenewals(p *oidc.Provider) {
 	var kept []keptRenewal
 	if err == nil {
 		defer f.Close()
-		err = json.NewDecoder(io.LimitReader(f, maxRenewals)).Decode(&kept)
+		if err = json.NewDecoder(io.LimitReader(f, maxRenewals)).Decode(&kept); err != nil {
+			err = errors.Join(err, atomicfile.SetAside(r.file))
+		}
 	}
 	if err != nil {
 		s.log.Error("the groups of those who have signed in before are not renewed", "file", r.file, "error", err)

@@ -32,11 +32,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errDamaged = errors.New("damaged, or not a file of this program")
 
-// useFile loads file if it exists, and makes Close write it. A file that cannot be used is logged
-// and replaced.
+// useFile loads file if it exists, and makes Close write it. A damaged file is
+// set aside.
 func (m *Memory) useFile(file string, log *slog.Logger) {
 	m.file = file
 	err := m.load(time.Now())
+	if errors.Is(err, errDamaged) {
+		err = errors.Join(err, atomicfile.SetAside(file))
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("the state from before the restart cannot be used; starting empty", "file", file, "error", err)
 	}

@@ -134,6 +134,11 @@ func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
 		s.all[name{t.Topic, t.Key}] = t
 		s.last = max(s.last, t.At)
 	}
+	if file.damaged {
+		if err := s.rewrite(); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.eraseToo(all); err != nil { // left over when the process ended between noting an erasure and carrying it out
 		return nil, err
 	}

@@ -108,8 +108,8 @@ func TestInstructionsOutliveARestart(t *testing.T) {
 	}
 }
 
-// A crash may cut off the last write at any byte. Earlier instructions stay, and the next one
-// is not appended to the torn line.
+// A crash may cut off the last write at any byte. Earlier instructions stay, the next one is not
+// appended to the torn line, and the damaged file is set aside, once.
 func TestATornInstructionCostsNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -142,6 +142,43 @@ func TestATornInstructionCostsNoOther(t *testing.T) {
 			t.Errorf("cut by %d bytes: in force %q, want %q; after the next %q", cut, got, want, again)
 		}
 		stop()
+		if n := setAside(t, file); n != min(cut, 1) {
+			t.Errorf("cut by %d bytes: %d copies are set aside", cut, n)
+		}
+	}
+}
+
+// setAside removes the copies of a file that were set aside, and returns their number.
+func setAside(t *testing.T, file string) int {
+	t.Helper()
+	all, err := filepath.Glob(file + ".damaged-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if err := os.Remove(f); err != nil {
+			t.Error(err)
+		}
+	}
+	return len(all)
+}
+
+// A file of instructions that was emptied is damaged: one that holds none of them is not empty.
+func TestAnEmptiedFileOfInstructionsIsSetAside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "instructions")
+	for text, want := range map[string]int{"": 1, "\n": 0} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, stop := stopping(t, nil, dir)
+			stop()
+		}
+		if n := setAside(t, file); n != want {
+			t.Errorf("a file with %q: %d copies are set aside, want %d", text, n, want)
+		}
 	}
 }
 

@@ -16,11 +16,13 @@ import (
 )
 
 // A journal is the file of instructions, one JSON object per line. The last line for each key
-// counts. A truncated or damaged line is skipped, because the others are worth keeping.
+// counts. A truncated or damaged line is skipped, because the others are worth keeping, and the file is
+// never empty once it was made.
 type journal struct {
-	path  string
-	lines int
-	out   *os.File
+	path    string
+	lines   int
+	damaged bool // when it was opened
+	out     *os.File
 }
 
 // maxJournal bounds the file, in bytes.
@@ -45,10 +47,13 @@ func openJournal(path string, log *slog.Logger) (j *journal, all []*keptInstruct
 	if err != nil {
 		return nil, nil, agreed, fmt.Errorf("%s: %w", path, err)
 	}
-	if damaged > 0 {
-		log.Warn("damaged lines in the file of instructions are skipped", "file", path, "lines", damaged)
+	if damaged > 0 || info.Size() == 0 {
+		log.Error("the file of instructions is damaged; what is left of it is in use", "file", path, "lines", damaged)
+		if err := atomicfile.CopyAside(path); err != nil {
+			return nil, nil, agreed, err
+		}
 	}
-	return &journal{path: path, lines: len(all)}, all, info.ModTime(), nil
+	return &journal{path: path, lines: len(all), damaged: damaged > 0 || info.Size() == 0}, all, info.ModTime(), nil
 }
 
 // agrees records that this node agrees with the others.
@@ -140,6 +145,9 @@ func (j *journal) rewrite(all map[name]*keptInstruction) error {
 	err := atomicfile.Write(j.path, 0o600, func(f *os.File) error {
 		w := bufio.NewWriter(f)
 		enc := json.NewEncoder(w)
+		if len(all) == 0 {
+			fmt.Fprintln(w) // Flush returns the error
+		}
 		for _, t := range all {
 			if err := enc.Encode(t); err != nil {
 				return err

@@ -170,6 +170,12 @@ func Open(dir string, rules func() Rules) (*Book, error) {
 			return nil, err
 		}
 	}
+	if b.seen != nil {
+		if err := localKey(b.dir); err != nil {
+			return nil, err
+		}
+		giveToOwner(b.dir, localKeyFile)
+	}
 	return b, b.readSessions()
 }
 
@@ -555,9 +561,15 @@ func digest(secret string) string {
 // read the data folder.
 const localKeyFile = "local.key"
 
-// localKey creates the key of this machine if it does not exist.
+// localKey creates the key of this machine if it does not exist, or is damaged.
 func localKey(dir string) error {
-	err := atomicfile.CreateBytes(filepath.Join(dir, localKeyFile), 0o600, []byte(random(32)+"\n"))
+	name, key := filepath.Join(dir, localKeyFile), []byte(random(32)+"\n")
+	if info, err := os.Stat(name); err == nil && info.Size() != int64(len(key)) {
+		if err := atomicfile.SetAside(name); err != nil {
+			return err
+		}
+	}
+	err := atomicfile.CreateBytes(name, 0o600, key)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("keeping the key of this machine: %w", err)
 	}

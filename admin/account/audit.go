@@ -91,11 +91,22 @@ func (l *Log) Add(e Entry) error {
 	})
 }
 
-// Problem returns the error of the last entry, or nil.
+// Problem returns the error of the last entry, or else that the end of the log is missing, or nil.
 func (l *Log) Problem() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.fail
+	if l.fail != nil {
+		return fmt.Errorf("changes on the pages are refused while they cannot be recorded: %w", l.fail)
+	}
+	h, err := l.readHead() // before the log, which may grow meanwhile
+	if err != nil {
+		return err
+	}
+	last, err := l.last(false)
+	if err == nil && last.Seq < h.Seq {
+		err = fmt.Errorf("the audit log %s ends with entry %d, and entry %d was its last", filepath.Join(l.dir, auditFile), last.Seq, h.Seq)
+	}
+	return err
 }
 
 func (l *Log) add(all []Entry) error {
@@ -159,26 +170,41 @@ func (l *Log) keepHead(h head) error {
 	return nil
 }
 
+// readHead returns what is kept beside the log, a zero head if nothing is.
+func (l *Log) readHead() (h head, err error) {
+	name := filepath.Join(l.dir, headFile)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, nil
+	}
+	if err == nil && json.Unmarshal(text, &h) != nil {
+		err = fmt.Errorf("%s: %w", name, errNoHead)
+	}
+	return h, err
+}
+
+var errNoHead = errors.New("it does not say what the last entry of the audit log is")
+
 // head returns the last entry. A crash may have come between the writes of the log and its
 // head. Then the log has some more entries, which follow from one another.
 func (l *Log) head() (h head, err error) {
-	text, err := os.ReadFile(filepath.Join(l.dir, headFile))
-	if err == nil {
-		err = json.Unmarshal(text, &h)
+	h, err = l.readHead()
+	if errors.Is(err, errNoHead) {
+		h, err = head{}, atomicfile.SetAside(filepath.Join(l.dir, headFile))
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return h, err
 	}
-	e, err := l.last()
+	e, err := l.last(true)
 	switch {
 	case err != nil:
 		return h, err
-	case e == nil:
-		return h, nil
 	case e.Seq > h.Seq:
 		return l.followToEnd(h)
+	case e.Seq < h.Seq: // the next entry shows the gap, and the copy when it was
+		return h, atomicfile.CopyAside(filepath.Join(l.dir, auditFile))
 	}
-	return h, nil // even if the log was cut off: then the next entry shows the gap
+	return h, nil
 }
 
 // followToEnd follows the log from h to its end. It returns h if the log does not continue from
@@ -201,40 +227,36 @@ func (l *Log) followToEnd(h head) (head, error) {
 	return last, nil
 }
 
-// last returns the last entry in the file, or nil. It removes an end that a
-// crash has cut off.
-func (l *Log) last() (*Entry, error) {
+// last returns the last entry in the file, a zero one if there is none. With mend it removes an end
+// that a crash has cut off.
+func (l *Log) last(mend bool) (e Entry, err error) {
 	name := filepath.Join(l.dir, auditFile)
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return e, nil
 	}
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	from := max(0, info.Size()-maxEntry)
 	tail := make([]byte, info.Size()-from)
 	if _, err := io.ReadFull(io.NewSectionReader(f, from, int64(len(tail))), tail); err != nil {
-		return nil, err
+		return e, err
 	}
-	if n := bytes.LastIndexByte(tail, '\n') + 1; n < len(tail) {
+	n := bytes.LastIndexByte(tail, '\n') + 1
+	if mend && n < len(tail) {
 		if err := f.Truncate(from + int64(n)); err != nil {
-			return nil, err
+			return e, err
 		}
-		tail = tail[:n]
 	}
-	tail = bytes.TrimRight(tail, "\n")
-	if len(tail) == 0 {
-		return nil, nil
-	}
-	e := &Entry{}
-	if json.Unmarshal(tail[bytes.LastIndexByte(tail, '\n')+1:], e) != nil {
-		return nil, nil // Verify reports it; new entries are appended after it
+	tail = bytes.TrimRight(tail[:n], "\n")
+	if json.Unmarshal(tail[bytes.LastIndexByte(tail, '\n')+1:], &e) != nil {
+		return Entry{}, nil // Verify reports it; new entries are appended after it
 	}
 	return e, nil
 }

@@ -113,10 +113,11 @@ func (r *Sending) Problems() []string {
 func (r *Sending) send(ctx context.Context, now time.Time) error {
 	sent := map[string]dispatch{}
 	text, err := os.ReadFile(r.File)
-	if err == nil {
-		err = json.Unmarshal(text, &sent)
-	} else if os.IsNotExist(err) {
+	switch {
+	case os.IsNotExist(err):
 		err = nil
+	case err == nil && (json.Unmarshal(text, &sent) != nil || sent == nil):
+		sent, err = map[string]dispatch{}, atomicfile.SetAside(r.File) // a schedule begins with its next time
 	}
 	if err != nil {
 		return fmt.Errorf("reading which reports were sent: %w", err)

@@ -14,6 +14,7 @@ import (
 	"net"
 	stdmail "net/mail"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -256,4 +257,13 @@ func TestAReportReachesThoseWhoAreNotRefused(t *testing.T) {
 	busy.Store(false)
 	step("one may now", day.Add(32*time.Hour), 1, "busy@school.example", "nobody of that name")
 	step("all is done", day.Add(33*time.Hour), 0, "", "nobody of that name")
+	for _, text := range []string{"", "{", "null", "[]"} { // which reports were sent is no longer known
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		step("damaged", day.Add(34*time.Hour), 0, "", "")
+	}
+	if all, err := filepath.Glob(file + ".damaged-*"); err != nil || len(all) != 4 {
+		t.Errorf("set aside: %q, %v", all, err)
+	}
 }

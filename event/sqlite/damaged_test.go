@@ -20,6 +20,7 @@ func TestADamagedRecordIsSetAside(t *testing.T) {
 	}{
 		"the head is halved": {"events.db", func(data []byte) []byte { return data[:50] }, true},
 		"the first page":     {"events.db", func(data []byte) []byte { return data[:2000] }, true},
+		"emptied":            {"events.db", func([]byte) []byte { return nil }, true},
 		"zeros":              {"events.db", func(data []byte) []byte { return make([]byte, len(data)) }, true},
 		"rubbish behind": {"events.db", func(data []byte) []byte {
 			return append(bytes.Clone(data[:100]), bytes.Repeat([]byte{0xff}, len(data)-100)...)

@@ -146,7 +146,10 @@ func (p Path) Open(o event.Opening) ([]event.Store, error) {
 		}
 		return nil
 	}, func(path string) (event.Store, error) {
-		s, err := Open(path, o.Keep)
+		s, err := (*Store)(nil), error(errNoDatabase)
+		if !ours(o, path, err) || !isEmptied(path) {
+			s, err = Open(path, o.Keep)
+		}
 		if ours(o, path, err) {
 			if aside := atomicfile.SetAside(path, "-wal", "-shm"); aside != nil {
 				return nil, errors.Join(err, aside)
@@ -155,6 +158,12 @@ func (p Path) Open(o event.Opening) ([]event.Store, error) {
 		}
 		return s, err
 	})
+}
+
+// isEmptied reports whether a file has nothing: a database of ours had something since it was made.
+func isEmptied(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
 // ours reports whether a database is damaged and ours, so that it is set aside and a new one begun: it

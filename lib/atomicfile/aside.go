@@ -11,12 +11,32 @@ import (
 )
 
 // asideMark follows the name of a file that was set aside; the time follows it.
-const asideMark = ".damaged-"
+const (
+	asideMark = ".damaged-"
+	asideTime = "20060102T150405.000Z"
+)
+
+func asideOf(file string) string {
+	return file + asideMark + time.Now().UTC().Format(asideTime)
+}
+
+// CopyAside keeps a copy of a damaged file as NAME.damaged-TIME, for an owner that goes on with what is
+// left in the file. The copy of a file that is gone is empty.
+func CopyAside(file string) error {
+	data, err := os.ReadFile(file)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = WriteBytes(asideOf(file), 0o600, data)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping a copy of a damaged file: %w", err)
+	}
+	return nil
+}
 
 // SetAside renames a damaged file to NAME.damaged-TIME, so that its owner goes on without it and
 // people can look into it. Files with the same name and one of the endings go with it.
 func SetAside(file string, endings ...string) error {
-	to := file + asideMark + time.Now().UTC().Format("20060102T150405.000Z")
+	to := asideOf(file)
 	for _, ending := range endings {
 		if err := os.Rename(file+ending, to+ending); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("setting a damaged file aside: %w", err)
@@ -32,7 +52,7 @@ func SetAside(file string, endings ...string) error {
 func AsideOf(file string) string {
 	dir, name := filepath.Split(file)
 	was, at, found := strings.Cut(name, asideMark)
-	if _, err := time.Parse("20060102T150405.000Z", at); !found || err != nil {
+	if _, err := time.Parse(asideTime, at); !found || err != nil {
 		return ""
 	}
 	return filepath.Join(dir, was)

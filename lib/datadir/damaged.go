@@ -24,7 +24,7 @@ func (f *Folder) Problems() (all []string) {
 			return fs.SkipDir
 		}
 		if was := atomicfile.AsideOf(path); was != "" && !strings.HasSuffix(path, ".tmp") {
-			all = append(all, fmt.Sprintf("%s was damaged, and the gateway goes on without it, or with its last copy; look into %s, then delete that", was, path))
+			all = append(all, fmt.Sprintf("%s was damaged, and the gateway goes on without it, with its last copy or with what is left of it; look into %s, then delete that", was, path))
 		}
 		return nil
 	})

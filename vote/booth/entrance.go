@@ -41,11 +41,12 @@ func openEntrance(log vote.Log, file string, key []byte) (*entrance, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &e.gone)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("reading whose votes were erased from %s: %w; without the file, votes of theirs that are still on their way count", file, err)
+		return nil, fmt.Errorf("reading whose votes were erased: %w; without %s, votes of theirs that are still on their way count", err, file)
+	}
+	if json.Unmarshal(text, &e.gone) != nil || e.gone == nil {
+		e.gone = map[string]int64{}
+		return e, atomicfile.SetAside(file)
 	}
 	return e, nil
 }

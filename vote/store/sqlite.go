@@ -28,9 +28,17 @@ const (
 // A damaged file that is named as databases are is set aside, and a new one begun: votes that are not
 // counted yet are in the log, and decisions are kept as instructions, too.
 func openSQLite(ctx context.Context, path string) (*DB, error) {
+	if filepath.Ext(path) != ".db" {
+		return openFile(ctx, path)
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 { // it had something since it was made
+		if err := atomicfile.SetAside(path, "-wal", "-shm"); err != nil {
+			return nil, err
+		}
+	}
 	d, err := openFile(ctx, path)
 	var damage *sqlite.Error
-	if errors.As(err, &damage) && (damage.Code()&0xff == isCorrupt || damage.Code()&0xff == isNone) && filepath.Ext(path) == ".db" {
+	if errors.As(err, &damage) && (damage.Code()&0xff == isCorrupt || damage.Code()&0xff == isNone) {
 		if aside := atomicfile.SetAside(path, "-wal", "-shm"); aside != nil {
 			return nil, errors.Join(err, aside)
 		}
