@@ -48,7 +48,7 @@ func openJournal(path string, log *slog.Logger) (j *journal, all []*keptInstruct
 		return nil, nil, agreed, fmt.Errorf("%s: %w", path, err)
 	}
 	if damaged > 0 || info.Size() == 0 {
-		log.Error("the file of instructions is damaged; what is left of it is in use", "file", path, "lines", damaged)
+		log.Error("the file of instructions is damaged; what can be read of it is in use", "file", path, "lines", damaged)
 		if err := atomicfile.CopyAside(path); err != nil {
 			return nil, nil, agreed, err
 		}
