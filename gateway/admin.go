@@ -14,7 +14,6 @@ import (
 	"shuultuur/admin/home"
 	"shuultuur/admin/lists"
 	"shuultuur/admin/network"
-	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/cache"
 	"shuultuur/check"
@@ -38,15 +37,8 @@ func (p *pages) newAdmin(first *engine.Engine) (*web.Site, error) {
 	if err := p.openAccess(first, &parts); err != nil {
 		return nil, err
 	}
-	audit := parts.Audit
-	health := func() system.Health {
-		h := p.gateway.health()
-		if err := audit.Problem(); err != nil {
-			h.Problems = append(h.Problems, err.Error())
-		}
-		return h
-	}
-	parts.Metrics, parts.Health, parts.Token, parts.Texts = p.gateway.metrics.handler, health, first.Settings.Listen.Token, p.gateway.host.Texts
+	p.gateway.audit.Store(parts.Audit)
+	parts.Metrics, parts.Health, parts.Token, parts.Texts = p.gateway.metrics.handler, p.gateway.health, first.Settings.Listen.Token, p.gateway.host.Texts
 	parts.Lists = (&lists.Lists{In: p.lists, Change: p.gateway.node.ChangeLists, Use: p.gateway.ReloadAndLog, Arriving: p.gateway.refresher.Progress}).ShowLists()
 	parts.Pause = &exception.Pause{All: func() []policy.Pause { return p.gateway.engine.Load().Pauses.At(time.Now()) }, Set: p.pause}
 	parts.Root = p.gateway.host.Root

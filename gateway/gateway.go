@@ -14,13 +14,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/admin/home"
 	"shuultuur/admin/system"
 	"shuultuur/check/picture"
@@ -63,6 +66,7 @@ type Gateway struct {
 	running   map[string]*running // parts, by name
 	failed    chan error          // the error of a part that ended by itself
 	mu        sync.Mutex
+	audit     atomic.Pointer[account.Log]
 	problems  []string          // of the last reload; guarded by mu
 	refused   map[string]string // files of an engine that could not be built, with their stamps; guarded by mu
 }
@@ -215,6 +219,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.reloading.Unlock()
 	var work sync.WaitGroup
 	work.Go(func() { g.watch(ctx) })
+	work.Go(func() { g.logProblems(ctx) })
 	work.Go(func() { _ = g.refresher.Run(ctx) })
 	work.Go(func() { returnAfterBursts(ctx) })
 	work.Go(func() { g.engine.Load().State.Follow(ctx, g.node.CarryOut) })
@@ -373,8 +378,55 @@ func (g *Gateway) health() system.Health {
 	if p := g.halfway.Load(); p != nil {
 		problems = append(problems, *p)
 	}
+	if l := g.audit.Load(); l != nil {
+		if err := l.Problem(); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
 	h.Problems = append([]string{}, problems...) // JSON then has [], not null
 	return h
+}
+
+// problemsEvery is the interval at which the problems in /health are looked at for the log.
+const problemsEvery = 5 * time.Second
+
+// logProblems logs problems that come into /health and that go, so that the log alone tells of every
+// fault. Numbers and times in them may change.
+func (g *Gateway) logProblems(ctx context.Context) {
+	tick := time.NewTicker(problemsEvery)
+	defer tick.Stop()
+	known := map[string]string{}
+	for {
+		now := map[string]string{}
+		for _, p := range g.health().Problems {
+			now[withoutDigits(p)] = p
+		}
+		for _, key := range slices.Sorted(maps.Keys(now)) {
+			if _, was := known[key]; !was {
+				g.log.Warn("a problem begins", "error", now[key])
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(known)) {
+			if _, is := now[key]; !is {
+				g.log.Info("a problem ends", "error", known[key])
+			}
+		}
+		known = now
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func withoutDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // absent says which addresses of listeners the machine does not have.

@@ -324,6 +324,16 @@ func (c *Check) askAll(ctx context.Context, m *message) (_ *reply, busy bool, _ 
 	return nil, busy, last
 }
 
+// Problems returns which servers are not used, and why.
+func (c *Check) Problems() (all []string) {
+	for _, s := range c.servers {
+		if f := s.down.Load(); f != nil {
+			all = append(all, "checks.icap: "+f.Error()+"; it is not used until it answers")
+		}
+	}
+	return all
+}
+
 // order returns the servers for method, those with a free connection first, and the reason why
 // one is missing. Servers that failed are not used until they answer a probe. If none is left,
 // the message does not wait.

@@ -256,7 +256,7 @@ func (r *Record) Problems() (all []string) {
 	for _, s := range r.Stats() {
 		if s.Err != nil {
 			all = append(all, fmt.Sprintf("events: %s is not written since %s, %d events wait and %d were dropped: %v",
-				s.Store, s.Since.UTC().Format(time.RFC3339), s.Queued, s.Dropped, s.Err))
+				s.Store, s.Since.UTC().Format(time.RFC3339), uint64(s.Queued)+s.Spooled, s.Dropped, s.Err))
 		}
 		if p := r.clocks[s.Store].Problem(); p != "" {
 			all = append(all, fmt.Sprintf("events: %s: %s", s.Store, p))

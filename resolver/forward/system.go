@@ -2,17 +2,48 @@ package forward
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
+
+	"shuultuur/lib/dns"
 )
 
 // errNone is why a group without upstreams cannot be queried.
 var errNone = errors.New("no upstream is set, and the system names no other name server")
 
-// Problems returns which names cannot be looked up because neither settings nor system name
-// an upstream.
-func (f *Forwarder) Problems() (all []string) {
+// Problems returns which names cannot be looked up, because neither settings nor system name an
+// upstream, or none answers.
+func (f *Forwarder) Problems() []string { return append(f.lacking(), f.dead()...) }
+
+// dead names the routes of which no upstream answers.
+func (f *Forwarder) dead() (all []string) {
+	for _, domain := range slices.Sorted(maps.Keys(f.routes)) {
+		g, key := f.routes[domain], "dns.forward.upstreams"
+		if domain != "\x00" {
+			key = "dns.forward.routes: " + dns.Text([]byte(domain))
+		}
+		var names []string
+		var why error
+		for _, u := range g.upstreams {
+			u.mu.Lock()
+			if u.down {
+				names, why = append(names, u.to), u.why
+			}
+			u.mu.Unlock()
+		}
+		if len(names) > 0 && len(names) == len(g.upstreams) {
+			all = append(all, fmt.Sprintf("%s: %s does not answer, and names of that route get SERVFAIL: %v", key, strings.Join(names, ", "), why))
+		}
+	}
+	return all
+}
+
+// lacking says which servers neither the settings nor the system name.
+func (f *Forwarder) lacking() (all []string) {
 	if f.routes["\x00"].missing {
 		all = append(all, "dns.forward.upstreams: none is set, and the system names no name server but this one: names that are not answered from here get SERVFAIL; set it to the address of one, such as 9.9.9.9")
 	}
@@ -25,7 +56,7 @@ func (f *Forwarder) Problems() (all []string) {
 
 // AwaitedFiles returns the files of the system that may name a server later, if one is needed.
 func (f *Forwarder) AwaitedFiles() []string {
-	if len(f.Problems()) == 0 {
+	if len(f.lacking()) == 0 {
 		return nil
 	}
 	return systemFiles

@@ -24,6 +24,7 @@ type upstream struct {
 	rttvar   float64
 	failures int           // since the last answer
 	down     bool          // gets only probes while another upstream is available
+	why      error         // of the last failure
 	backoff  time.Duration // before the next probe
 	probe    time.Time
 }
@@ -101,6 +102,7 @@ func (u *upstream) failed(err error, wake func()) {
 	}
 	u.mu.Lock()
 	u.failures++
+	u.why = err
 	fell := !u.down && u.failures >= failuresDown
 	if fell {
 		u.down, u.backoff = true, firstBackoff
@@ -121,6 +123,7 @@ func (u *upstream) probed(err error, took time.Duration) {
 	u.probeFailures.Add(1)
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.why = err
 	u.backoff = min(2*max(u.backoff, firstBackoff), lastBackoff)
 	u.probe = time.Now().Add(u.backoff)
 }
