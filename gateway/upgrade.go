@@ -66,6 +66,9 @@ func (g *Gateway) release() {
 	for _, p := range e.Parts() {
 		if r := g.running[p.Name]; r != nil && (p.Name == "votes" || p.Name == "cache") {
 			delete(g.running, p.Name)
+			if v, ok := p.Value.(interface{ HandOver() }); ok {
+				v.HandOver()
+			}
 			r.stop()
 			<-r.ended
 			engine.ClosePart(p.Value, g.log)

@@ -70,10 +70,10 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	if b.sealer, err = vote.NewSealer(p.Key); err != nil {
 		return b, err
 	}
-	if b.log, err = ingest.Open(ingest.Config{Folder: filepath.Join(p.Data, "votes")}, p.Log); err != nil {
+	if b.log, err = ingest.Open(ingest.Config{Folder: b.folder()}, p.Log); err != nil {
 		return b, err
 	}
-	if b.entry, err = openEntrance(b.log, filepath.Join(p.Data, "votes", "erased.json"), p.Key); err != nil {
+	if b.entry, err = openEntrance(b.log, filepath.Join(b.folder(), "erased.json"), p.Key); err != nil {
 		return b, err
 	}
 	b.stream = newStream(&b.config, p.Log)
@@ -154,6 +154,9 @@ func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
 // state returns the state of a vote. A vote that is not in the database may
 // still be in the log.
 func (b *Booth) state(ctx context.Context, id vote.ID) (vote.State, error) {
+	if b.entry.beside.Load() != nil { // another process knows more
+		return vote.State{State: "accepted"}, nil
+	}
 	s, err := b.store.State(ctx, id)
 	if errors.Is(err, vote.ErrUnknown) && b.drain.Pending() > 0 {
 		return vote.State{State: "accepted"}, nil
@@ -282,6 +285,7 @@ func (b *Booth) Run(ctx context.Context) error {
 		run(b.mailer.run)
 	}
 	run(b.deleteOld)
+	run(b.moveIn)
 	<-ctx.Done()
 	all.Wait()
 	stopLog()

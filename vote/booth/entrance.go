@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/lib/atomicfile"
@@ -27,9 +28,10 @@ const goneFor = 7 * 24 * time.Hour
 //
 // Names are kept as keyed hashes, also over a restart.
 type entrance struct {
-	log  vote.Log
-	file string
-	key  []byte
+	log    vote.Log
+	beside atomic.Pointer[beside] // set when the log is handed over
+	file   string
+	key    []byte
 
 	mu   sync.RWMutex     // held for reading while votes go into the log
 	gone map[string]int64 // guarded by mu: when people were erased, in Unix milliseconds, by the hash of each name
@@ -65,6 +67,9 @@ func (e *entrance) Append(ctx context.Context, records ...[]byte) error {
 		if records = left; len(records) == 0 {
 			return nil
 		}
+	}
+	if s := e.beside.Load(); s != nil {
+		return s.Append(ctx, records...)
 	}
 	return e.log.Append(ctx, records...)
 }
