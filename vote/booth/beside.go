@@ -23,7 +23,7 @@ const (
 	besideFor  = time.Second // how long votes are written to one of the small logs
 	besideLook = time.Second // how often they are looked for
 	besideSize = 1 << 20
-	besideMost = 1000        // votes that are moved at once
+	besideMost = 1000 // votes that are moved at once
 )
 
 // A beside writes the small logs.
