@@ -35,7 +35,7 @@ type beside struct {
 	now *ingest.Log  // guarded by mu; nil before the next vote
 }
 
-// Append implements [vote.Log].
+// Append implements the log of an entrance.
 func (s *beside) Append(ctx context.Context, records ...[]byte) error {
 	for {
 		s.mu.RLock()
