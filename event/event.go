@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,6 +93,7 @@ type RareValues struct {
 	Cache        string // what the cache did: "hit"
 	Picture      string // result of the picture classifier
 	Conversation string // ID of the transaction that this one is a message of
+	Minutes      string // of use, by their distance from that in which it began: "0-3,7"; "": only that one, see Row.Used
 	Monitored    string // names of the monitoring rules that matched: a JSON array, "" when there are none
 	Signatures   string // identifiers of the signatures that matched: a JSON array of numbers, "" when there are none
 }
@@ -103,7 +105,7 @@ const rowSize = int(unsafe.Sizeof(Row{}))
 func (r *Row) TextSize() int {
 	return len(r.ID) + len(r.User) + len(r.Policy) + len(r.Rule) + len(r.Method) + len(r.URL) + len(r.Host) +
 		len(r.Type) + len(r.Category) + len(r.Evidence) + len(r.Findings) + len(r.Note) + len(r.Source) +
-		len(r.Unread) + len(r.Cache) + len(r.Picture) + len(r.Conversation) + len(r.Monitored) + len(r.Signatures)
+		len(r.Unread) + len(r.Cache) + len(r.Picture) + len(r.Conversation) + len(r.Minutes) + len(r.Monitored) + len(r.Signatures)
 }
 
 // Start returns when the transaction began.
@@ -187,6 +189,7 @@ func NewRow(t *filter.Transaction) Row {
 			Conversation: cut(t.Conversation, maxShort),
 		},
 	}
+	r.Minutes = minutesOf(t, &r)
 	if t.Request != nil {
 		r.Method = cut(t.Request.Method, maxShort)
 	}
@@ -206,6 +209,40 @@ func NewRow(t *filter.Transaction) Row {
 	}
 	r.setTexts(typ, t)
 	return r
+}
+
+// minutesOf returns the minutes of use of a transaction as its row keeps them.
+func minutesOf(t *filter.Transaction, r *Row) string {
+	first := filter.MinuteOf(r.Start())
+	only := filter.MinuteSpan{First: first, Last: first}
+	if t.Minutes == nil && first == filter.MinuteOf(r.Time) || len(t.Minutes) == 1 && t.Minutes[0] == only {
+		return "" // as of nearly all
+	}
+	used := slices.Clone(t.Used())
+	for len(used) > 0 && used[0].Last < first { // a time of a row may be a microsecond later, and the clock may have been set
+		used = used[1:]
+	}
+	if len(used) == 0 {
+		return ""
+	}
+	if used[0].First = max(used[0].First, first); len(used) == 1 && used[0] == only {
+		return ""
+	}
+	return used.Text(first)
+}
+
+// Used returns the minutes that count for the transaction, like [filter.Transaction.Used].
+func (r *Row) Used() filter.Minutes {
+	if r.Proto == filter.DNS || r.Action >= filter.Warn && !r.Server.IsValid() {
+		return nil
+	}
+	first := filter.MinuteOf(r.Start())
+	if r.Minutes != "" {
+		if m, err := filter.ParseMinutes(r.Minutes, first); err == nil {
+			return m
+		}
+	}
+	return filter.Minutes{{First: first, Last: first}}
 }
 
 // setTexts copies the media type, the findings and other matches into one new

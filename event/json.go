@@ -57,7 +57,7 @@ func appendU(dst []byte, r rune) []byte {
 func (m *RareValues) AppendTexts(dst []byte) []byte {
 	for _, t := range [...]struct{ key, text string }{
 		{`,"source":`, m.Source}, {`,"unread":`, m.Unread}, {`,"cache":`, m.Cache}, {`,"picture":`, m.Picture},
-		{`,"conversation":`, m.Conversation},
+		{`,"conversation":`, m.Conversation}, {`,"minutes":`, m.Minutes},
 	} {
 		if t.text != "" {
 			dst = AppendJSON(append(dst, t.key...), t.text)
@@ -79,13 +79,15 @@ type MoreTexts struct {
 	Cache        string          `json:"cache"`
 	Picture      string          `json:"picture"`
 	Conversation string          `json:"conversation"`
+	Minutes      string          `json:"minutes"`
 	Monitored    json.RawMessage `json:"monitored"`
 	Signatures   json.RawMessage `json:"signatures"`
 }
 
 // Set copies the texts into m.
 func (t *MoreTexts) Set(m *RareValues) {
-	m.Source, m.Unread, m.Cache, m.Picture, m.Conversation = t.Source, t.Unread, t.Cache, t.Picture, t.Conversation
+	m.Source, m.Unread, m.Cache, m.Picture = t.Source, t.Unread, t.Cache, t.Picture
+	m.Conversation, m.Minutes = t.Conversation, t.Minutes
 	m.Monitored, m.Signatures = RawText(t.Monitored), RawText(t.Signatures)
 }
 

@@ -128,6 +128,9 @@ type Record struct {
 	Length   int64         // wire bytes of the whole body, as far as known
 	Duration time.Duration // from the first byte of the request to the last of the response
 	Note     string        // errors and omissions, for the operator
+	Minutes  Minutes       // in which it was used, if the server knows; see [Transaction.Used]
+	Charged  int64         // the bytes that were counted while it went on, for what was found until then:
+	Followed int           // so many of Findings
 
 	Server netip.Addr // the address to which the request was sent
 	Parent bool       // Server is a parent proxy

@@ -40,7 +40,7 @@ type Limit struct {
 type Quota struct {
 	Category Names    `yaml:"category"` // one or more; default: everything
 	Over     *int     `yaml:"over"`     // the limit for scored categories, as in a Rule
-	Time     Duration `yaml:"time"`     // in whole minutes; a minute counts in which a request was made or its answer was still coming
+	Time     Duration `yaml:"time"`     // in whole minutes, as [filter.Minutes] counts them
 	Bytes    Size     `yaml:"bytes"`    // in both directions, bodies only
 	Queries  bool     `yaml:"queries"`  // minutes with a DNS query count, too
 	By       string   `yaml:"by"`       // user (default), client or policy
@@ -589,41 +589,6 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 			return
 		}
 	}
-}
-
-// Done counts the time and bytes of a finished transaction against its quotas.
-func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
-	if e.counter == nil || t.Verdict.Action == filter.Allow || t.Verdict.Final() || t.Proto == filter.DNS {
-		return
-	}
-	now := timeOf(t)
-	p := e.policyFor(&t.Client, now)
-	if p == nil || len(p.quotas) == 0 {
-		return
-	}
-	set := p.quotasFor(t, allChecks)
-	if set == (quotaSet{}) {
-		return
-	}
-	d := e.dayOf(now)
-	var counts []state.Count
-	for i := range p.quotas {
-		l := &p.quotas[i]
-		if !set.has(i) {
-			continue
-		}
-		n := l.readCount(t, d)
-		n.Add = t.BytesIn + t.BytesOut
-		if !l.minutes {
-			counts = append(counts, n)
-			continue
-		}
-		last := d.minute(now.Add(max(t.Duration-1, 0)))
-		for n.Member = d.minute(now); n.Member <= last; n.Member++ {
-			counts = append(counts, n)
-		}
-	}
-	e.counter.Count(ctx, counts)
 }
 
 // amount writes minutes or bytes for a person.

@@ -47,6 +47,9 @@ func refused(t *testing.T, e *Engine, p page, took time.Duration, n int64) bool 
 	tr, _ := p.judge(t, e)
 	time.Sleep(took)
 	tr.Duration, tr.BytesOut = took, n
+	for at := tr.Start; at.Before(tr.Start.Add(took)); at = at.Add(time.Minute) { // something moved all the time
+		tr.Minutes.Add(filter.MinuteOf(at))
+	}
 	e.Done(t.Context(), tr)
 	v := tr.Verdict
 	if (v.After > 0) != (v.Action == filter.Block) {

@@ -34,6 +34,7 @@ type conn struct {
 	idle    atomic.Bool // between two requests
 	aborted atomic.Bool // ended by another goroutine
 	vigil   vigil       // over the current request
+	use     use         // of it
 	until   time.Time   // current deadline of c
 	lost    bool        // bytes of the client were not read: linger before closing
 
@@ -55,7 +56,10 @@ func newConn(p *Proxy) *conn {
 	c := &conn{p: p, r: message.NewReader(nil, readSize, p.head)}
 	c.body = requestBody{c: c, ended: make(chan struct{}, 1)}
 	c.r.Steady(c.body.arm)
-	c.to.Arm = func() { c.arm(time.Now(), p.answer) }
+	c.to.Arm = func() {
+		c.use.stirred.Add(1) // a long piece may take minutes
+		c.arm(time.Now(), p.answer)
+	}
 	c.x.init(p, c)
 	c.x.ex.ClientLeft = func() bool { return left(c) }
 	return c
@@ -241,6 +245,7 @@ func (b *requestBody) begin() {
 // arm extends the read deadline, before each wait for bytes of the body. An upload in another goroutine calls it while the connection
 // is written to, so it changes nothing else.
 func (b *requestBody) arm() {
+	b.c.use.stirred.Add(1) // a long piece may take minutes
 	d := b.c.p.answer
 	now := time.Now()
 	if d == 0 || now.Sub(b.armed) <= d/8 || b.broken.Load() {
@@ -255,6 +260,7 @@ func (b *requestBody) arm() {
 
 func (b *requestBody) read(n int64) {
 	b.n += n
+	b.c.use.count(n)
 	if b.FramedBody.AtEnd() {
 		select {
 		case b.ended <- struct{}{}:

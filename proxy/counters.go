@@ -15,6 +15,7 @@ const (
 	proxyProtocolRefused
 	requests
 	requestsAbandoned
+	requestsEnded
 	overload
 	malformed
 	loops
@@ -42,6 +43,7 @@ var descs = [...]*metric.Desc{
 	proxyProtocolRefused:   desc("proxy_protocol_refused_total", "Connections closed because of a bad PROXY protocol header."),
 	requests:               desc("requests_total", "Requests read."),
 	requestsAbandoned:      desc("requests_abandoned_total", "Requests that ended because their client had gone."),
+	requestsEnded:          desc("requests_ended_total", "Requests and tunnels that were cut while they went on, because of a schedule, a quota or a change."),
 	overload:               desc("overload_total", "Requests and connections answered with 503."),
 	malformed:              desc("malformed_total", "Messages refused as malformed, request smuggling among them."),
 	loops:                  desc("loops_total", "Requests refused because they had passed through this gateway before."),

@@ -295,6 +295,9 @@ func (x *request) forward() outcome {
 	if d == nil || d.scheme == "http" {
 		x.p.fallbacks.take(x.addr, x.t.Host)
 	}
+	if x.q.Body != nil {
+		x.c.use.begin(x.t, nil)
+	}
 	if x.q.Body != nil && x.ex.Wants(filter.RequestBody) {
 		if o := x.inspectRequest(); o != proceed {
 			return o
@@ -310,6 +313,9 @@ func (x *request) forward() outcome {
 		return x.fail(502, "The parent proxy refused our credentials.", "407 from upstream")
 	}
 	pass, inspect := x.ex.JudgeResponse(x.ctx, s)
+	if pass && s.Body != nil && !s.Body.AtEnd() {
+		x.c.use.begin(x.t, nil)
+	}
 	switch {
 	case !pass:
 		return x.sendVerdict()

@@ -34,6 +34,7 @@ func (c *conn) openTunnel() outcome {
 	c.beginTunnel(t)
 	request, pass := c.judgeHello(t)
 	if pass {
+		c.use.begin(x.t, t) // the hello may have named another host
 		return relaying
 	}
 	t.Abandon()

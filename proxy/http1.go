@@ -147,7 +147,7 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 	if !copied {
 		body.Skip(n)
 	}
-	x.t.BytesOut += int64(n)
+	x.sent(int64(n))
 	x.yield()
 	return copyBytes(c, x, body)
 }
@@ -161,7 +161,7 @@ func copyBytes(c *conn, x *request, body message.Body) error {
 		}
 		c.to.Conn = c.c
 		n, err := body.Copy(&c.to, step)
-		x.t.BytesOut += n
+		x.sent(n)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func sendFromFile(c *conn, x *request, body message.Body, file *os.File, off int
 		moved := n > 0 || len(rest) < len(head)
 		off += n
 		head = rest
-		x.t.BytesOut += n
+		x.sent(n)
 		switch {
 		case moved && errors.Is(err, os.ErrDeadlineExceeded): // slow, not silent
 		case err == errFile: // the file system does not support it; the body is also in memory
@@ -209,7 +209,7 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 			return clientError{err}
 		}
 		body.Skip(n)
-		x.t.BytesOut += int64(n)
+		x.sent(int64(n))
 		return nil
 	}
 	if n == 0 { // the first byte may take long
@@ -231,7 +231,7 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 		if err := c.chunk(c.ready, n, last, body.Trailer()); err != nil {
 			return clientError{err}
 		}
-		x.t.BytesOut += int64(n)
+		x.sent(int64(n))
 		x.yield()
 	}
 	return nil

@@ -47,6 +47,7 @@ type record struct {
 	In, Out, Looked     int64
 	Action              filter.Action
 	Category            string
+	Minutes             string // since 1970, if it was ended
 }
 
 // A rig is a proxy that serves on a loopback port.
@@ -91,7 +92,7 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 	p, err := New(cfg, &e, func(x *filter.Transaction) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.records = append(r.records, record{x.ID, x.Host, x.URL, x.Note, x.Client, x.Proto, x.Status, x.BytesIn, x.BytesOut, x.Looked, x.Verdict.Action, x.Verdict.Reason.Finding.Category})
+		r.records = append(r.records, record{x.ID, x.Host, x.URL, x.Note, x.Client, x.Proto, x.Status, x.BytesIn, x.BytesOut, x.Looked, x.Verdict.Action, x.Verdict.Reason.Finding.Category, minutesOf(x)})
 		r.arrived.Broadcast()
 	}, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
 	if err != nil {
@@ -117,6 +118,14 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 	})
 	t.Cleanup(r.stop)
 	return r
+}
+
+// minutesOf returns the minutes of use of a transaction that was ended; others need no memory for them.
+func minutesOf(x *filter.Transaction) string {
+	if !strings.Contains(x.Note, "ended: ") {
+		return ""
+	}
+	return x.Minutes.Text(0)
 }
 
 // stats are the counters of a proxy by their names in the tests.

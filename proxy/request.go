@@ -97,6 +97,7 @@ func (x *request) finish(o *outcome) {
 		return
 	}
 	x.c.vigil.end()
+	x.c.use.end(x.t)
 	x.drop()
 	x.ex.End()
 	x.t.BytesIn = x.relayed + x.c.received() // now that nobody reads the client

@@ -23,6 +23,7 @@ func (c *conn) beginTunnel(t *tunnel.Tunnel) {
 	p.counters[tunnelsOpen].Add(1)
 	t.Begin(x.ctx, &p.tunnels, &c.l.parking, c)
 	c.tunnel.Store(t) // before that, nobody can wake it
+	c.use.begin(x.t, t)
 	if c.Aborted() {
 		t.Wake()
 	}
@@ -54,6 +55,7 @@ func (c *conn) endRelaying() (parked bool) {
 func (c *conn) endTunnel(t *tunnel.Tunnel) {
 	x := &c.x
 	t.End()
+	c.use.end(x.t)
 	x.relayed += t.Up.N
 	x.t.BytesOut += t.Down.N
 	for _, d := range [...]*tunnel.Direction{&t.Up, &t.Down} {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/lib/platform"
 	"shuultuur/proxy/streams"
 )
@@ -96,12 +97,17 @@ func (x *request) lendTurn() {
 func (l *listener) watch(stop <-chan struct{}) {
 	tick := time.NewTicker(vigilEvery)
 	defer tick.Stop()
+	minute := filter.MinuteOf(time.Now())
 	for {
 		select {
 		case <-stop:
 			return
 		case now := <-tick.C:
 			l.look(now.UnixNano())
+			if begun := filter.MinuteOf(now); begun != minute {
+				l.follow(minute, now)
+				minute = begun
+			}
 		}
 	}
 }

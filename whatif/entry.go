@@ -25,6 +25,7 @@ import (
 type Entry struct {
 	Start    time.Time
 	Duration time.Duration
+	Minutes  filter.Minutes // in which it was used; nil: all of its duration, as far as its log tells
 	Client   netip.Addr
 	User     string
 

@@ -22,7 +22,7 @@ func parseEvent(line string) (Entry, error) {
 
 func fromRow(r *event.Row) (Entry, error) {
 	e := Entry{
-		Start: r.Start(), Duration: r.Duration, Client: r.Client, User: r.User, Status: r.Status,
+		Start: r.Start(), Duration: r.Duration, Minutes: r.Used(), Client: r.Client, User: r.User, Status: r.Status,
 		Sent: max(0, r.BytesIn), Bytes: max(0, r.BytesOut), Type: r.Type, Refused: r.Action >= filter.Warn,
 		Recorded: &RecordedVerdict{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
 	}

@@ -386,6 +386,9 @@ func (j *Judge) judge(ctx context.Context, e *Entry, t *filter.Transaction, x *e
 // much.
 func (j *Judge) count(ctx context.Context, e *Entry, t *filter.Transaction, o *opinion) {
 	t.BytesIn, t.BytesOut, t.Duration = e.Sent, e.Bytes, e.Duration
+	if t.Minutes = e.Minutes; t.Minutes == nil {
+		t.Minutes = filter.Minutes{{First: filter.MinuteOf(e.Start), Last: filter.MinuteOf(e.Start.Add(max(e.Duration-1, 0)))}}
+	}
 	was := t.Verdict.Action
 	if j.End(ctx, t); t.Verdict.Action != was {
 		*o = opinionOf(&t.Verdict)

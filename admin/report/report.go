@@ -60,7 +60,7 @@ type Line struct {
 	Name     string `json:"name"`
 	Requests int64  `json:"requests"`
 	Blocked  int64  `json:"blocked"`
-	// Minutes online are those with a request over HTTP or TLS.
+	// Minutes online, as [filter.Minutes] counts them.
 	Minutes int64 `json:"minutes,omitempty"`
 }
 
@@ -77,30 +77,55 @@ type tally struct {
 
 type counted struct {
 	Line
-	last int64 // the minute that was last counted
+	online []uint64 // the minutes of the period, one bit each
 }
 
-func (t *tally) add(name string, blocked bool, minute int64) {
+// line returns the line of a name, nil if there is no room for it.
+func (t *tally) line(name string) *counted {
 	if name == "" {
-		return
+		return nil
 	}
 	c := t.lines[name]
 	if c == nil {
 		if len(t.lines) >= maxNames {
 			t.cut = true
-			return
+			return nil
 		}
 		name = strings.Clone(name)
-		c = &counted{Line: Line{Name: name}, last: -1}
+		c = &counted{Line: Line{Name: name}}
 		t.lines[name] = c
 	}
-	c.Requests++
-	if blocked {
-		c.Blocked++
+	return c
+}
+
+func (t *tally) add(name string, blocked bool) {
+	if c := t.line(name); c != nil {
+		c.Requests++
+		if blocked {
+			c.Blocked++
+		}
 	}
-	if minute >= 0 && minute != c.last {
-		c.last = minute
-		c.Minutes++
+}
+
+// use counts the minutes of a row that are in the period: each once for a person, whatever else
+// happened in it.
+func (t *tally) use(name string, row *event.Row, since, until time.Time) {
+	first, all := filter.MinuteOf(since), filter.MinuteOf(until)-filter.MinuteOf(since)
+	for m := range row.Used().All() {
+		if m -= first; m < 0 || m >= all {
+			continue
+		}
+		c := t.line(name)
+		if c == nil {
+			return
+		}
+		if c.online == nil {
+			c.online = make([]uint64, (all+63)/64)
+		}
+		if c.online[m/64]>>(m%64)&1 == 0 {
+			c.online[m/64] |= 1 << (m % 64)
+			c.Minutes++
+		}
 	}
 }
 
@@ -115,9 +140,13 @@ func (t *tally) top() []Line {
 	return all[:min(len(all), maxLines)]
 }
 
+// longest is how long a connection may go on after a period, so that the report has its minutes: it is
+// recorded at its end.
+const longest = 24 * time.Hour
+
 // Build makes a report.
 func Build(ctx context.Context, r Source, q Question) (*Report, error) {
-	f := event.Filter{Since: q.Since, Until: q.Until}
+	f := event.Filter{Since: q.Since, Until: q.Until.Add(longest)}
 	if q.Person != "" {
 		field := event.User
 		if _, err := netip.ParseAddr(q.Person); err == nil {
@@ -138,6 +167,9 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !row.Time.Before(q.Until) && !row.Start().Before(q.Until) {
+			continue
+		}
 		who := row.User
 		if who == "" && row.Client.IsValid() {
 			who = row.Client.String()
@@ -152,22 +184,22 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 		if q.Group != "" && !slices.Contains(in, q.Group) {
 			continue
 		}
+		t[0].use(who, &row, q.Since, q.Until)
+		if !row.Time.Before(q.Until) {
+			continue // a later report has it
+		}
 		out.Requests++
 		blocked := row.Action == filter.Block
 		if blocked {
 			out.Blocked++
 		}
-		minute := int64(-1)
-		if row.Proto != filter.DNS {
-			minute = row.Start().Unix() / 60
-		}
-		t[0].add(who, blocked, minute)
+		t[0].add(who, blocked)
 		for _, g := range in {
-			t[1].add(g, blocked, -1)
+			t[1].add(g, blocked)
 		}
-		t[2].add(row.Category, blocked, -1)
-		t[3].add(row.Host, blocked, -1)
-		t[4].add(strings.ToLower(searches.Term(row.URL)), blocked, -1)
+		t[2].add(row.Category, blocked)
+		t[3].add(row.Host, blocked)
+		t[4].add(strings.ToLower(searches.Term(row.URL)), blocked)
 	}
 	out.People, out.Groups, out.Categories, out.Sites, out.Searches = t[0].top(), t[1].top(), t[2].top(), t[3].top(), t[4].top()
 	for i := range t {

@@ -73,7 +73,7 @@ func TestAReportSumsUpADay(t *testing.T) {
 	if r.Requests != 6 || r.Blocked != 2 || len(r.Groups) != 3 {
 		t.Errorf("the report is %+v", r)
 	}
-	want := []Line{{"=anna", 3, 0, 2}, {"Бат-Эрдэнэ Өнөр", 3, 2, 2}}
+	want := []Line{{"=anna", 3, 0, 2}, {"Бат-Эрдэнэ Өнөр", 3, 2, 1}}
 	if !slices.Equal(r.People, want) {
 		t.Errorf("people are %+v", r.People)
 	}
@@ -91,6 +91,53 @@ func TestAReportSumsUpADay(t *testing.T) {
 	}
 	if r := build(t, Question{Person: "=anna"}); r.Requests != 3 || !strings.Contains(strings.Join(r.Says, " "), "Time online: 0 h 02 min.") {
 		t.Errorf("the report of a person is %+v", r)
+	}
+}
+
+// TestAMinuteOnlineCountsOnce: across devices, connections and long polls, in whatever order they end.
+func TestAMinuteOnlineCountsOnce(t *testing.T) {
+	since := time.Date(2026, 11, 23, 0, 0, 0, 0, time.Local)
+	row := func(begin, took time.Duration, minutes string) event.Row {
+		at := since.Add(begin)
+		return event.Row{Time: at.Add(took), Duration: took, User: "ann", Client: netip.MustParseAddr("10.0.0.1"), RareValues: event.RareValues{Minutes: minutes}}
+	}
+	long, short, noon := 25*time.Hour, time.Second, 12*time.Hour
+	var polls rows
+	for i := range 40 { // two pages of one person poll for 55 s each
+		polls = append(polls, row(noon+time.Duration(i)*time.Second, 55*time.Second, "0-1"), row(noon+time.Duration(i)*time.Second, short, ""))
+	}
+	blocked := row(noon, short, "")
+	blocked.Action = filter.Block
+	late := blocked
+	late.Server = netip.MustParseAddr("192.0.2.1")
+	name := row(noon, short, "")
+	name.Proto = filter.DNS
+	for what, tt := range map[string]struct {
+		rows rows
+		want int64
+	}{
+		"nothing":                       {nil, 0},
+		"one request":                   {rows{row(noon, short, "")}, 1},
+		"polls of two pages":            {polls, 2},
+		"a tunnel that was used":        {rows{row(noon, 2*time.Hour, "0-119")}, 120},
+		"one that was idle":             {rows{row(noon, 2*time.Hour, "0,60,119")}, 3},
+		"one that nobody has looked at": {rows{row(noon, 2*time.Hour, "")}, 1},
+		"two at once":                   {rows{row(noon, time.Hour, "0-59"), row(noon+30*time.Minute, time.Hour, "0-59")}, 90},
+		"one over midnight":             {rows{row(long-2*time.Hour, 2*time.Hour, "0-119")}, 60},
+		"one from the day before":       {rows{row(-time.Hour, 2*time.Hour, "0-119")}, 60},
+		"the next day":                  {rows{row(long, short, "")}, 0},
+		"refused":                       {rows{blocked}, 0},
+		"refused after it was sent":     {rows{late}, 1},
+		"a name":                        {rows{name}, 0},
+		"a damaged row":                 {rows{row(noon, time.Hour, "9-3")}, 1},
+	} {
+		r, err := Build(t.Context(), tt.rows, Question{Since: since, Until: since.Add(24 * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.minutes(); got != tt.want {
+			t.Errorf("%s: %d minutes online, want %d", what, got, tt.want)
+		}
 	}
 }
 

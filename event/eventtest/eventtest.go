@@ -84,7 +84,7 @@ func HostileRows(start time.Time) []event.Row {
 			Learned: i%2 == 0, Score: -i, BytesIn: 1 << 40, Port: 65535,
 			Findings: string(event.AppendJSON([]byte(`[{"evidence":`), s)) + "}]",
 			RareValues: event.RareValues{
-				Source: s, Unread: s, Cache: s, Picture: s, Conversation: s, Parent: i%3 == 0, Length: 1 << 41,
+				Source: s, Unread: s, Cache: s, Picture: s, Conversation: s, Minutes: s, Parent: i%3 == 0, Length: 1 << 41,
 				Monitored: string(event.AppendJSON([]byte("["), s)) + "]", Server: netip.MustParseAddr("2001:db8::2"),
 			},
 		}
@@ -175,7 +175,7 @@ func same(got, want event.Row) bool {
 	got.Seq, want.Seq = 0, 0
 	texts := func(r *event.Row) []*string {
 		return []*string{&r.ID, &r.User, &r.Policy, &r.Rule, &r.Method, &r.URL, &r.Host, &r.Type, &r.Category, &r.Evidence, &r.Note,
-			&r.Source, &r.Unread, &r.Cache, &r.Picture, &r.Conversation}
+			&r.Source, &r.Unread, &r.Cache, &r.Picture, &r.Conversation, &r.Minutes}
 	}
 	for i, s := range texts(&want) {
 		if g := texts(&got)[i]; *g == string([]rune(*s)) {

@@ -32,6 +32,7 @@
 //	cache        what the cache did: hit, miss
 //	picture      what the classifier of pictures said
 //	conversation id of the transaction that this one is a message of
+//	minutes      of use, by their distance from that in which it began: 0-3,7; that one alone if it is absent
 //	monitored    array of the names of monitoring rules that matched
 //	signatures   array of the identifiers of signatures that matched
 //

@@ -102,6 +102,7 @@ var columns = []column{
 	texts("cache", func(r *event.Row) string { return r.Cache }),
 	texts("picture", func(r *event.Row) string { return r.Picture }),
 	texts("conversation", func(r *event.Row) string { return r.Conversation }),
+	texts("minutes", func(r *event.Row) string { return r.Minutes }),
 	texts("monitored", func(r *event.Row) string { return r.Monitored }),
 	texts("signatures", func(r *event.Row) string { return r.Signatures }),
 }

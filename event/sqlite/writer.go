@@ -173,7 +173,7 @@ const addressRoom = 64
 func (w *writer) begin(s *stmt, rows []event.Row) error {
 	n := 0
 	for i := range rows {
-		n += rows[i].TextSize() + 2*addressRoom + maxKeys + 5*len(rows[i].Source+rows[i].Unread+rows[i].Cache+rows[i].Picture+rows[i].Conversation)
+		n += rows[i].TextSize() + 2*addressRoom + maxKeys + 5*len(rows[i].Source+rows[i].Unread+rows[i].Cache+rows[i].Picture+rows[i].Conversation+rows[i].Minutes)
 	}
 	return s.begin(n)
 }

@@ -231,7 +231,7 @@ func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 	findings := append(t.Findings[:0], k.known...)
 	*t = *k.base
 	t.Findings, t.Verdict, t.Conversation = findings, filter.Verdict{}, k.base.ID
-	t.Signatures, t.Body, t.Upload = nil, nil, nil
+	t.Signatures, t.Body, t.Upload, t.Minutes = nil, nil, nil, nil
 	t.Monitored = append([]filter.Reason(nil), k.noted...)
 	if why != content.AllRead {
 		k.i.unread[why].Add(1)

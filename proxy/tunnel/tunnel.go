@@ -50,6 +50,8 @@ type Tunnel struct {
 	owner   Owner
 	ctx     context.Context
 	done    chan struct{} // closed when the origin sends nothing more
+	moved   atomic.Int64  // bytes in both directions
+	stirred atomic.Int64  // how often bytes moved
 }
 
 // A Direction is one half of a tunnel.
@@ -139,11 +141,23 @@ func (t *Tunnel) Wake() {
 	t.parking.wake(&t.Down)
 }
 
+// Moved returns how many bytes have moved in both directions, and a number that changes whenever some do.
+func (t *Tunnel) Moved() (bytes, stirred int64) { return t.moved.Load(), t.stirred.Load() }
+
+// count counts bytes that have moved.
+func (t *Tunnel) count(n int64) {
+	if n > 0 {
+		t.moved.Add(n)
+		t.stirred.Add(1)
+	}
+}
+
 // Send relays first bytes of the client, which were judged, before Relay.
 func (t *Tunnel) Send(b []byte) error {
 	t.Far.SetWriteDeadline(deadlineIn(t.cfg.Answer))
 	n, err := t.Far.Write(b)
 	t.Up.N += int64(n)
+	t.count(int64(n))
 	return err
 }
 
@@ -308,7 +322,8 @@ func (d *Direction) move() (n int64, err error) {
 }
 
 // write forwards b, or if it is judged, the part that may pass.
-func (d *Direction) write(b []byte) (int, error) {
+func (d *Direction) write(b []byte) (n int, err error) {
+	defer func() { d.t.count(int64(n)) }()
 	if d.Talk == nil {
 		return writeAll(d.dst, b, d.t.cfg.Silence)
 	}
@@ -414,10 +429,14 @@ func (d *Direction) moveTCP(dst, src *net.TCPConn) (n int64, err error) {
 // splice has the kernel copy until the sender pauses (os.ErrDeadlineExceeded) or ends (nil).
 func (d *Direction) splice(dst, src *net.TCPConn) (n int64, err error) {
 	reading := func() { src.SetReadDeadline(time.Now().Add(pause)) }
-	writing := func() { dst.SetWriteDeadline(deadlineIn(d.t.cfg.Silence)) }
+	writing := func() {
+		d.t.stirred.Add(1) // a burst may take minutes
+		dst.SetWriteDeadline(deadlineIn(d.t.cfg.Silence))
+	}
 	for {
 		taken, moved, err := message.Splice(dst, src, burst, reading, writing)
 		n += moved
+		d.t.count(moved)
 		switch {
 		case err == errors.ErrUnsupported:
 			return n, os.ErrDeadlineExceeded // it goes on in blocks
