@@ -68,9 +68,15 @@ func TestWhatGoesOnIsFollowed(t *testing.T) {
 			return answerOf(t, r.browser2(w), "https://"+o)
 		},
 		"an upload": func(t *testing.T, r *rig, _ *world) io.Reader {
-			o := rawOrigin(t, "tcp", func(c net.Conn, _ *bufio.Reader) { io.Copy(io.Discard, c) })
+			arrived := make(chan struct{})
+			o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {
+				br.ReadByte()
+				close(arrived)
+				io.Copy(io.Discard, br)
+			})
 			c, br := r.raw()
 			fmt.Fprintf(c, "POST http://%s/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhello", o)
+			<-arrived
 			return br
 		},
 	} {

@@ -12,6 +12,7 @@ package alert
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ type Watch struct {
 	config Config
 	quiet  []schedule.Hours // quiet hours of the routes
 	sender *mail.Sender     // nil: no mail
+	web    http.RoundTripper
 	texts  text.Choice
 }
 
@@ -64,7 +66,7 @@ func New(c Config, sender *mail.Sender, texts text.Choice) (*Watch, error) {
 	if release.Small {
 		return nil, release.Lacks("alerts")
 	}
-	w := &Watch{config: c, sender: sender, texts: texts, quiet: make([]schedule.Hours, len(c.To))}
+	w := &Watch{config: c, sender: sender, web: http.DefaultTransport, texts: texts, quiet: make([]schedule.Hours, len(c.To))}
 	var errs []error
 	bad := func(key string, err error) { errs = append(errs, setting.At(key, err)) }
 	if len(c.Themes) > maxThemes || len(c.To) > maxRoutes {
@@ -149,8 +151,14 @@ func (h *Webhook) check() error {
 	case (h.Format == "telegram") != (h.Chat != ""):
 		return setting.At("chat", errors.New("telegram needs the identifier of a chat, and nothing else has one"))
 	}
+	if h.Key != "" && len(h.Key) < minKey {
+		return setting.At("key", fmt.Errorf("a key of %d characters can be guessed: write %d or more, such as from openssl rand -hex 32", len(h.Key), minKey))
+	}
 	return nil
 }
+
+// minKey is the fewest characters of a key that signs.
+const minKey = 24
 
 // conditions returns the conditions of a theme, each as a rule that only
 // records. Those in the settings come first. A known theme uses its built-in

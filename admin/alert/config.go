@@ -80,6 +80,7 @@ type Webhook struct {
 	Format string `yaml:"format"`             // json (default), slack, teams, ntfy or telegram
 	Chat   string `yaml:"chat"`               // for telegram: the identifier of the chat
 	Token  string `yaml:"token" secret:"yes"` // sent as a bearer token, for servers that ask for one
+	Key    string `yaml:"key" secret:"yes"`   // signs messages, so that the receiver knows that they are ours
 }
 
 // WatchSet is the set of watched themes in one reading of the settings, and the

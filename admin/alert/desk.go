@@ -11,15 +11,16 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/metric"
 	"shuultuur/policy/search"
 )
@@ -68,11 +69,13 @@ type Note struct {
 type Sending struct {
 	To    string    `json:"to"` // name@school.example, or the format and host of a webhook
 	Due   time.Time `json:"due"`
-	At    time.Time `json:"at,omitzero"`       // when it was accepted
-	Ended time.Time `json:"given_up,omitzero"` // when it was given up
+	At    time.Time `json:"at,omitzero"` // when it was accepted
 	Tries int       `json:"tries,omitempty"`
 	Error string    `json:"error,omitempty"`
-	Key   string    `json:"key"` // which route of the settings
+	Key   string    `json:"key"` // the receiver in the settings
+
+	Message string `json:"message,omitempty"` // the identifier of the message that has it, once that was tried
+	refused bool   // the receiver refuses it of itself: it comes after the others
 }
 
 // Who names the person: "anna@10.1.2.3".
@@ -114,10 +117,9 @@ type Desk struct {
 	lost   metric.Counter
 	raised *metric.CounterVec
 	fails  metric.Counter
-	ended  metric.Counter
 
-	running sync.Mutex // held by the only Run
-	search  *search.Searches
+	alone  sync.Mutex // held by the only Run
+	search *search.Searches
 
 	mu      sync.Mutex
 	watch   *Watch
@@ -126,6 +128,11 @@ type Desk struct {
 	dirty   bool
 	fault   error
 	now     func() time.Time
+
+	running   func() time.Duration // since any moment, whatever becomes of the clock
+	clock     *clock.Guard         // whether closed alerts may be dropped by their age
+	receivers map[string]*receiver // by Sending.Key
+	inFlight  int                  // messages
 }
 
 // A key is the person and the theme of an alert.
@@ -140,11 +147,13 @@ func (m *match) key() key {
 
 // OpenDesk reads the alerts kept in a file, which need not exist.
 func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
-	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: search.NewSearches(),
+	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, receivers: map[string]*receiver{}, now: time.Now, search: search.NewSearches(),
 		lost:   metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that became no alert because too many were waiting."),
 		raised: metric.NewCounterVec("shuultuur_alerts_total", "Alerts, by theme and severity.", "theme", "severity"),
-		fails:  metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not accept at the first attempt."),
-		ended:  metric.NewCounter("shuultuur_alerts_given_up_total", "Messages about alerts that were dropped after failing for a day.")}
+		fails:  metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not take; they are sent again.")}
+	begin := time.Now()
+	d.running = func() time.Duration { return time.Since(begin) }
+	d.clock = clock.New(clock.Config{File: filepath.Join(filepath.Dir(file), "clock-alerts.json"), Log: log.With("store", "alerts"), Wall: func() time.Time { return d.now() }})
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
@@ -165,7 +174,6 @@ func (d *Desk) Collect(ch chan<- metric.Metric) {
 	d.lost.Collect(ch)
 	d.raised.Collect(ch)
 	d.fails.Collect(ch)
-	d.ended.Collect(ch)
 }
 
 // Use takes other settings into use.
@@ -217,12 +225,11 @@ func shorten(s string) string {
 
 // Run makes alerts from the matches, sends and keeps them, until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
-	d.running.Lock() // the previous Run ends first
-	defer d.running.Unlock()
+	d.alone.Lock() // the previous Run ends first
+	defer d.alone.Unlock()
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
-	var sending sync.WaitGroup // one delivery at a time, while matches keep arriving
-	var busy atomic.Bool
+	var sending sync.WaitGroup // while matches keep arriving
 	defer sending.Wait()
 	for {
 		select {
@@ -241,9 +248,7 @@ func (d *Desk) Run(ctx context.Context) error {
 		if err := d.write(); err != nil {
 			d.log.Error("alerts are not kept; will try again", "error", err)
 		}
-		if busy.CompareAndSwap(false, true) {
-			sending.Go(func() { d.deliver(ctx); busy.Store(false) })
-		}
+		d.deliver(ctx, &sending)
 	}
 }
 
@@ -332,14 +337,33 @@ func (d *Desk) forget() {
 	}
 	before := len(d.alerts)
 	keep := d.watch.config.Keep.Or(365 * 24 * time.Hour)
-	if !d.watch.config.Keep.Off() {
-		d.alerts = slices.DeleteFunc(d.alerts, func(a *Alert) bool { return a.State == Closed && now.Sub(a.Last) > keep })
+	if believed, _ := d.clock.Check(d.newest); believed && !d.watch.config.Keep.Off() {
+		d.alerts = slices.DeleteFunc(d.alerts, func(a *Alert) bool { return a.State == Closed && now.Sub(a.Last) > keep && !a.waits() })
 	}
 	for len(d.alerts) > maxAlerts { // the oldest closed one, or the oldest
 		i := max(slices.IndexFunc(d.alerts, func(a *Alert) bool { return a.State == Closed }), 0)
+		if a := d.alerts[i]; a.waits() {
+			d.log.Error("an alert is dropped of which nobody has heard, because there are too many", "alert", a.ID, "theme", a.Theme, "most", maxAlerts)
+			d.lost.Inc()
+		}
 		d.alerts = slices.Delete(d.alerts, i, i+1)
 	}
 	d.dirty = d.dirty || len(d.alerts) != before
+}
+
+// newest returns when the newest alert grew.
+func (d *Desk) newest() (at time.Time, err error) {
+	for _, a := range d.alerts {
+		if a.Last.After(at) {
+			at = a.Last
+		}
+	}
+	return at, nil
+}
+
+// waits reports whether somebody has yet to be told of the alert.
+func (a *Alert) waits() bool {
+	return slices.ContainsFunc(a.Sent, func(s Sending) bool { return s.At.IsZero() })
 }
 
 // write stores the alerts if something has changed.
@@ -368,42 +392,27 @@ func (d *Desk) writeLocked() error {
 func (d *Desk) Problems() (all []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if p := d.clock.Problem(); p != "" {
+		all = append(all, "alerts: "+p)
+	}
 	if d.fault != nil {
 		all = append(all, fmt.Sprintf("alerts are not kept: %v", d.fault))
 	}
-	var failed, ended refusedCount
+	n, last := 0, ""
 	for _, a := range d.alerts {
 		for i := range a.Sent {
-			switch s := &a.Sent[i]; {
-			case !s.At.IsZero():
-			case s.Ended.IsZero() && s.Tries > 0:
-				failed.add(s, a)
-			case !s.Ended.IsZero() && d.now().Sub(s.Ended) < nameEnded:
-				ended.add(s, a)
+			if s := &a.Sent[i]; s.At.IsZero() && s.Tries > 0 {
+				n++
+				if last = s.To + ", about /alerts/" + a.ID; s.Error != "" {
+					last += ": " + s.Error
+				}
 			}
 		}
 	}
-	if failed.n > 0 {
-		all = append(all, fmt.Sprintf("alerts: %d messages were not taken; the last: %s", failed.n, failed.last))
-	}
-	if ended.n > 0 {
-		all = append(all, fmt.Sprintf("alerts: %d messages were given up in the last week, tell those whom they were for; the last: %s", ended.n, ended.last))
+	if n > 0 {
+		all = append(all, fmt.Sprintf("alerts: %d wait because a message was not taken, and is sent again; the last: %s", n, last))
 	}
 	return all
-}
-
-// refusedCount counts the messages that were not accepted.
-type refusedCount struct {
-	n    int
-	last string
-}
-
-func (u *refusedCount) add(s *Sending, a *Alert) {
-	u.n++
-	u.last = s.To + ", about /alerts/" + a.ID
-	if s.Error != "" {
-		u.last += ": " + s.Error
-	}
 }
 
 // All returns the alerts, open ones first, then the newest.

@@ -3,7 +3,9 @@ package alert
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,25 +17,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"shuultuur/admin/mail"
 	"shuultuur/text"
-)
-
-// Messages are sent again at growing intervals, until a day after the alert last grew. A
-// message that was given up is a problem of the gateway for a week.
-const (
-	firstPause = 10 * time.Second
-	longPause  = time.Hour
-	giveUp     = 24 * time.Hour
-	longest    = 8 * 24 * time.Hour // after the alert was made
-	nameEnded  = 7 * 24 * time.Hour
-	atOnce     = 8 // messages in flight
-	hookTime   = 15 * time.Second
 )
 
 // wants reports whether a route is for an alert.
@@ -115,100 +103,6 @@ func (h *Webhook) key() string {
 	return "webhook:" + hex.EncodeToString(sum[:8])
 }
 
-// find returns the function that sends to the receiver of a message.
-func (w *Watch) find(key string) func(context.Context, *Alert) error {
-	for i := range w.config.To {
-		r := &w.config.To[i]
-		t := w.texts.For(r.Language)
-		for _, m := range r.Mail {
-			if "mail:"+m == key && w.sender != nil {
-				return func(ctx context.Context, a *Alert) error {
-					return w.sender.Send(ctx, &mail.Message{To: []string{m}, Subject: a.Title(t), Text: w.Text(t, a)})
-				}
-			}
-		}
-		for j := range r.Webhook {
-			if h := r.Webhook[j]; h.key() == key {
-				return func(ctx context.Context, a *Alert) error { return w.post(ctx, t, &h, a) }
-			}
-		}
-	}
-	return nil
-}
-
-// tooLate reports whether a message is too old for another attempt. Then it is
-// given up, which [Desk.Problems] reports.
-func (d *Desk) tooLate(a *Alert, s *Sending, now time.Time) bool {
-	end := a.First.Add(longest)
-	if by := a.Last.Add(giveUp); s.Tries > 0 && by.Before(end) {
-		end = by
-	}
-	if !now.After(end) {
-		s.Ended = time.Time{} // the alert has grown since
-		return false
-	}
-	if !s.Ended.Equal(end) {
-		s.Ended, d.dirty = end, true // zero means unknown: a file may have old alerts
-		d.ended.Inc()
-		d.log.Error("a message about an alert is dropped", "to", s.To, "alert", a.ID, "error", s.Error)
-	}
-	return true
-}
-
-// deliver sends the messages that are due.
-func (d *Desk) deliver(ctx context.Context) {
-	type job struct {
-		of   *Alert
-		copy Alert
-		i    int
-		send func(context.Context, *Alert) error
-	}
-	d.mu.Lock()
-	now := d.now()
-	var jobs []job
-	for _, a := range d.alerts {
-		for i := range a.Sent {
-			s := &a.Sent[i]
-			if d.watch == nil || !s.At.IsZero() || now.Before(s.Due) || d.tooLate(a, s, now) {
-				continue
-			}
-			send := d.watch.find(s.Key)
-			if send == nil { // the settings no longer name it
-				s.At, s.Error = now.UTC(), "the settings no longer name it"
-				d.dirty = true
-				continue
-			}
-			if len(jobs) < atOnce {
-				jobs = append(jobs, job{a, a.clone(), i, send})
-			}
-		}
-	}
-	d.mu.Unlock()
-	var work sync.WaitGroup
-	for _, j := range jobs {
-		work.Go(func() {
-			err := j.send(ctx, &j.copy)
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			s := &j.of.Sent[j.i]
-			s.Tries++
-			d.dirty = true
-			if err == nil {
-				s.At, s.Error = d.now().UTC().Truncate(time.Second), ""
-				return
-			}
-			d.fails.Inc()
-			s.Error = err.Error()
-			s.Due = d.now().UTC().Add(min(firstPause<<min(s.Tries-1, 12), longPause))
-			d.log.Error("a message about an alert was not taken", "to", s.To, "error", err)
-		})
-	}
-	work.Wait()
-	if len(jobs) == atOnce {
-		d.wake()
-	}
-}
-
 // Title is an alert in a line.
 func (a *Alert) Title(t *text.Texts) string {
 	who := a.User
@@ -248,34 +142,90 @@ func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	default:
 		lines = append(lines, t.Say("Blocked of it: {n}.", "n", strconv.Itoa(a.Blocked)))
 	}
-	if link := w.link(a); link != "" {
+	if link := w.link("/alerts/" + a.ID); link != "" {
 		lines = append(lines, "", t.Say("See what happened before and after, and say what was done:"), link)
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func (w *Watch) link(a *Alert) string {
+// link returns the address of a page below the admin address, "" if that is not known.
+func (w *Watch) link(page string) string {
 	if w.config.Link == "" {
 		return ""
 	}
-	return strings.TrimSuffix(w.config.Link, "/") + "/alerts/" + a.ID
+	return strings.TrimSuffix(w.config.Link, "/") + page
+}
+
+// A message tells a receiver of an alert, or of many in a digest.
+type message struct {
+	id                string // the same at each attempt
+	title, text, link string
+	severity          Severity
+	alerts            []*Alert // in the order in which they were raised
+}
+
+// message makes the message about some alerts.
+func (w *Watch) message(t *text.Texts, id string, of []*Alert) *message {
+	if len(of) == 1 {
+		a := of[0]
+		return &message{id: id, title: a.Title(t), text: w.Text(t, a), link: w.link("/alerts/" + a.ID), severity: a.Severity, alerts: of}
+	}
+	m := &message{id: id, link: w.link("/alerts"), severity: Low, alerts: of}
+	people := map[string]bool{}
+	var lines []string
+	for i, a := range of {
+		people[a.Who()] = true
+		if a.Severity.rank() > m.severity.rank() {
+			m.severity = a.Severity
+		}
+		if i < maxListed {
+			lines = append(lines, t.Time(a.First)+" "+a.Title(t))
+		}
+	}
+	m.title = t.Say("Alerts: {n}; people: {people}", "n", strconv.Itoa(len(of)), "people", strconv.Itoa(len(people)))
+	if more := len(of) - maxListed; more > 0 {
+		lines = append(lines, t.Say("… and {n} more", "n", strconv.Itoa(more)))
+	}
+	if m.link != "" {
+		lines = append(lines, "", t.Say("See what happened before and after, and say what was done:"), m.link)
+	}
+	m.text = strings.Join(lines, "\n") + "\n"
+	return m
+}
+
+// maxListed is how many alerts the text of a digest names.
+const maxListed = 20
+
+// fields are those of an alert in a message of JSON.
+func (w *Watch) fields(a *Alert) map[string]any {
+	return map[string]any{"id": a.ID, "theme": a.Theme, "severity": a.Severity, "user": a.User, "client": a.Client, "groups": a.Groups,
+		"first": a.First, "last": a.Last, "matches": a.Matches, "blocked": a.Blocked, "hosts": a.Hosts, "link": w.link("/alerts/" + a.ID)}
 }
 
 // formats make the body of a message to a webhook, and its header.
-var formats = map[string]func(w *Watch, t *text.Texts, h *Webhook, a *Alert, header http.Header) any{
-	"json": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, _ http.Header) any {
-		return map[string]any{"id": a.ID, "theme": a.Theme, "severity": a.Severity, "user": a.User, "client": a.Client, "groups": a.Groups,
-			"first": a.First, "last": a.Last, "matches": a.Matches, "blocked": a.Blocked, "hosts": a.Hosts, "title": a.Title(t), "text": w.Text(t, a), "link": w.link(a)}
+var formats = map[string]func(w *Watch, h *Webhook, m *message, header http.Header) any{
+	"json": func(w *Watch, _ *Webhook, m *message, _ http.Header) any {
+		body := map[string]any{}
+		if len(m.alerts) == 1 {
+			body = w.fields(m.alerts[0])
+		} else {
+			all := make([]any, len(m.alerts))
+			for i, a := range m.alerts {
+				all[i] = w.fields(a)
+			}
+			body["alerts"] = all
+		}
+		body["title"], body["text"], body["link"] = m.title, m.text, m.link
+		return body
 	},
-	"slack": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, _ http.Header) any {
+	"slack": func(_ *Watch, _ *Webhook, m *message, _ http.Header) any {
 		escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-		body := escape.Replace(w.Text(t, a))
-		return map[string]any{"text": escape.Replace(a.Title(t)), "blocks": []any{
-			map[string]any{"type": "header", "text": map[string]any{"type": "plain_text", "text": cut(a.Title(t), 150)}},
-			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": cut(body, 3000)}},
+		return map[string]any{"text": escape.Replace(m.title), "blocks": []any{
+			map[string]any{"type": "header", "text": map[string]any{"type": "plain_text", "text": cut(m.title, 150)}},
+			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": cut(escape.Replace(m.text), 3000)}},
 		}}
 	},
-	"teams": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, _ http.Header) any {
+	"teams": func(_ *Watch, _ *Webhook, m *message, _ http.Header) any {
 		block := func(line string, more map[string]any) map[string]any {
 			b := map[string]any{"type": "TextBlock", "text": line, "wrap": true}
 			for k, v := range more {
@@ -283,29 +233,29 @@ var formats = map[string]func(w *Watch, t *text.Texts, h *Webhook, a *Alert, hea
 			}
 			return b
 		}
-		body := []any{block(a.Title(t), map[string]any{"weight": "Bolder", "size": "Medium"})}
-		for line := range strings.Lines(w.Text(t, a)) {
+		body := []any{block(m.title, map[string]any{"weight": "Bolder", "size": "Medium"})}
+		for line := range strings.Lines(m.text) {
 			if line = strings.TrimSpace(line); line != "" {
 				body = append(body, block(line, nil))
 			}
 		}
 		card := map[string]any{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body}
-		if link := w.link(a); link != "" {
-			card["actions"] = []any{map[string]any{"type": "Action.OpenUrl", "title": "Open", "url": link}}
+		if m.link != "" {
+			card["actions"] = []any{map[string]any{"type": "Action.OpenUrl", "title": "Open", "url": m.link}}
 		}
 		return map[string]any{"type": "message", "attachments": []any{map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card}}}
 	},
-	"ntfy": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, header http.Header) any {
-		header.Set("Title", mime.QEncoding.Encode("utf-8", a.Title(t)))
-		header.Set("Priority", map[Severity]string{Low: "2", Medium: "3", High: "5"}[a.Severity])
+	"ntfy": func(_ *Watch, _ *Webhook, m *message, header http.Header) any {
+		header.Set("Title", mime.QEncoding.Encode("utf-8", m.title))
+		header.Set("Priority", map[Severity]string{Low: "2", Medium: "3", High: "5"}[m.severity])
 		header.Set("Tags", "warning")
-		if link := w.link(a); link != "" {
-			header.Set("Click", link)
+		if m.link != "" {
+			header.Set("Click", m.link)
 		}
-		return w.Text(t, a)
+		return m.text
 	},
-	"telegram": func(w *Watch, t *text.Texts, h *Webhook, a *Alert, _ http.Header) any {
-		return map[string]any{"chat_id": h.Chat, "text": cut(a.Title(t)+"\n\n"+w.Text(t, a), 4000), "disable_web_page_preview": true}
+	"telegram": func(_ *Watch, h *Webhook, m *message, _ http.Header) any {
+		return map[string]any{"chat_id": h.Chat, "text": cut(m.title+"\n\n"+m.text, 4000), "disable_web_page_preview": true}
 	},
 }
 
@@ -317,35 +267,52 @@ func cut(s string, n int) string {
 	return s
 }
 
-// post sends an alert to a webhook. Redirects are not followed: they would carry
-// the secret of the address elsewhere.
-func (w *Watch) post(ctx context.Context, t *text.Texts, h *Webhook, a *Alert) error {
-	ctx, cancel := context.WithTimeout(ctx, hookTime)
-	defer cancel()
-	header := http.Header{"User-Agent": {"Shuultuur"}, "Content-Type": {"application/json"}}
-	body := formats[formatOr(h.Format)](w, t, h, a, header)
-	var sent []byte
-	if plain, ok := body.(string); ok {
+// encode makes the body of a message to a webhook, and its header. The names of its identifier, its time
+// and its signature are those of Standard Webhooks.
+func (w *Watch) encode(h *Webhook, m *message, now time.Time) (body []byte, header http.Header, err error) {
+	header = http.Header{"User-Agent": {"Shuultuur"}, "Content-Type": {"application/json"}, "Webhook-Id": {m.id}}
+	of := formats[formatOr(h.Format)](w, h, m, header)
+	if plain, ok := of.(string); ok {
 		header.Set("Content-Type", "text/plain; charset=utf-8")
-		sent = []byte(plain)
+		body = []byte(plain)
 	} else {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(body); err != nil {
-			return err
+		if err := enc.Encode(of); err != nil {
+			return nil, nil, err
 		}
-		sent = b.Bytes()
+		body = b.Bytes()
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(sent))
+	if h.Token != "" {
+		header.Set("Authorization", "Bearer "+h.Token)
+	}
+	if h.Key != "" {
+		at := strconv.FormatInt(now.Unix(), 10)
+		header.Set("Webhook-Timestamp", at)
+		mac := hmac.New(sha256.New, []byte(h.Key))
+		mac.Write([]byte(m.id + "." + at + "."))
+		mac.Write(body)
+		header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	return body, header, nil
+}
+
+// post sends a message to a webhook. Redirects are not followed: they would carry the secret of the
+// address elsewhere.
+func (w *Watch) post(ctx context.Context, h *Webhook, m *message) error {
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
+	body, header, err := w.encode(h, m, time.Now())
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("the address of the webhook cannot be read") // it is a secret
 	}
 	r.Header = header
-	if h.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+h.Token)
-	}
-	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := http.Client{Transport: w.web, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := c.Do(r)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
@@ -356,7 +323,45 @@ func (w *Watch) post(ctx context.Context, t *text.Texts, h *Webhook, a *Alert) e
 	defer res.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, 300))
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(answer)))
+		return &refusal{fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(answer))), ofItself(res.StatusCode), retryAfter(res.Header, time.Now())}
 	}
 	return nil
+}
+
+// hookTime is how long a webhook may take for a message.
+const hookTime = 15 * time.Second
+
+// A refusal is the answer of a receiver that has not taken a message.
+type refusal struct {
+	error
+	ofItself bool          // the message was refused, not the moment
+	after    time.Duration // when to try again; 0: it has not said
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// ofItself reports whether a status refuses a message for what it is.
+func ofItself(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusGone:
+		return false // another message would get the same answer
+	}
+	return status >= 400 && status < 500
+}
+
+// retryAfter returns how long a receiver asks us to wait, 0 if it does not say. It may name a moment, which
+// is one of its own clock if it sends that, too.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	said := h.Get("Retry-After")
+	if n, err := strconv.ParseUint(said, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	at, err := http.ParseTime(said)
+	if err != nil {
+		return 0
+	}
+	if theirs, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = theirs
+	}
+	return max(0, at.Sub(now))
 }
