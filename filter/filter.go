@@ -422,6 +422,9 @@ type Verdict struct {
 	// After is how long a Block of a limit or a quota lasts, or how long a pause lets the
 	// request pass; 0: no end.
 	After time.Duration
+	// Holds is how long a verdict on a query for a name holds for sure: until a schedule, a quota or a
+	// day may change it; 0: nothing is known to change it.
+	Holds time.Duration
 	// Patience is how long a body is held while the verdict is undecided. Then the judged part
 	// passes. 0 holds it to its end.
 	Patience time.Duration
@@ -452,6 +455,9 @@ type Balance struct {
 	Known bool      `json:"known"` // Used includes the counts of the other nodes of a fleet
 	Until time.Time `json:"until"` // the end of the day, when use is reset
 	Text  string    `json:"text"`  // for a person: "25m left of 1h"
+	// Names says that the minutes are those in which a name was asked for: of a device that sends no
+	// requests here, what it does with a name that it remembers is not seen.
+	Names bool `json:"names,omitempty"`
 }
 
 // Final reports that the transaction ends here, with our own answer.

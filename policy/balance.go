@@ -24,6 +24,7 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 		return p.name, nil
 	}
 	d, t := e.dayOf(now), &filter.Transaction{Client: *c}
+	silent := e.silent(p, t, d, &scratch{})
 	counts := make([]state.Count, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
@@ -36,6 +37,7 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 		b := filter.Balance{Of: l.of, By: l.by, Unit: "bytes", Most: l.most, Used: n.Sum, Known: n.Known, Until: d.end}
 		if l.minutes {
 			b.Unit, b.Most = "minutes", l.most+extra
+			b.Names = l.queries || l.unsaid && silent
 		}
 		b.Left = max(b.Most-b.Used, 0)
 		b.Text = fmt.Sprintf("%s left of %s", l.amount(b.Left), l.amount(b.Most))

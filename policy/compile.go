@@ -49,6 +49,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		conditions: make([]condition, len(checks)),
 		flights:    &flights{under: map[[16]byte]chan struct{}{}},
 		today:      new(atomic.Pointer[day]),
+		change:     new(atomic.Pointer[change]),
 		pool:       &sync.Pool{New: func() any { return new(scratch) }},
 	}
 	if len(e.key) == 0 {
@@ -77,7 +78,13 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 			return nil, setting.At(key+".name", fmt.Errorf("there is already a policy %q", p.name))
 		}
 		names[p.name] = true
+		if p.when != nil {
+			e.schedules = append(e.schedules, p.when)
+		}
 		for _, r := range p.rules {
+			if r.when != nil {
+				e.schedules = append(e.schedules, r.when)
+			}
 			if r.monitors && parts.Metrics != nil {
 				r.count = parts.Metrics.monitored.With(p.name, r.name)
 			}

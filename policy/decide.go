@@ -17,6 +17,13 @@ import (
 // Decide runs the relevant checks at stage s and lets the rules decide. See the package
 // comment for the order.
 func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Stage) {
+	e.judge(ctx, t, s)
+	if t.Proto == filter.DNS && e.schedules != nil {
+		t.Verdict.Holds = e.untilChange(timeOf(t))
+	}
+}
+
+func (e *Engine) judge(ctx context.Context, t *filter.Transaction, s filter.Stage) {
 	if t.Verdict.Final() {
 		return
 	}

@@ -42,7 +42,9 @@ type Quota struct {
 	Over     *int     `yaml:"over"`     // the limit for scored categories, as in a Rule
 	Time     Duration `yaml:"time"`     // in whole minutes, as [filter.Minutes] counts them
 	Bytes    Size     `yaml:"bytes"`    // in both directions, bodies only
-	Queries  bool     `yaml:"queries"`  // minutes with a DNS query count, too
+	// Queries says that minutes with a DNS query count, too. Default: for clients that have sent no
+	// request today, of which only names are known.
+	Queries *bool  `yaml:"queries"`
 	By       string   `yaml:"by"`       // user (default), client or policy
 	OnLoss   OnLoss   `yaml:"on-loss"`
 }
@@ -131,6 +133,7 @@ type limit struct {
 	of      string        // for a Quota: "games, video" or "everything"
 	every   bool          // for a Quota: names no category
 	queries bool          // for a Quota: a query marks its minute
+	unsaid  bool          // the same for clients that send no requests
 	closed  bool
 }
 
@@ -215,7 +218,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if len(s.Category) > 0 {
 		of = strings.Join(s.Category, ", ")
 	}
-	proto := limit{every: len(s.Category) == 0, queries: s.Queries, of: of}
+	proto := limit{every: len(s.Category) == 0, queries: s.Queries != nil && *s.Queries, unsaid: s.Queries == nil, of: of}
 	if err := proto.subject(by, "user", "client", "policy"); err != nil {
 		return err
 	}
@@ -229,7 +232,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if d := s.Time.Or(0); d%time.Minute != 0 || d > 24*time.Hour {
 		return setting.At("time", fmt.Errorf("%v is not a whole number of minutes of a day", d))
 	}
-	if s.Queries && s.Time == 0 {
+	if proto.queries && s.Time == 0 {
 		return setting.At("queries", errors.New("a query counts as minutes, not bytes; add time"))
 	}
 	add := func(most int64, minutes bool) {
@@ -244,6 +247,9 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	first := len(p.quotas)
 	if s.Time > 0 {
 		add(int64(s.Time.Or(0)/time.Minute), true)
+		if proto.unsaid {
+			p.requests = &limit{key: []byte("requests\x00" + policy + "\x00"), by: "client", minutes: true}
+		}
 	}
 	if s.Bytes > 0 {
 		add(int64(s.Bytes), false)
@@ -559,6 +565,7 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 		return
 	}
 	d, extra := e.dayOf(now), e.decided.minutes(&t.Client, now)
+	silent := e.silent(p, t, d, s)
 	s.counts = s.counts[:0]
 	for i := range p.quotas {
 		l := &p.quotas[i]
@@ -569,7 +576,7 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 		if n.Most = l.most; l.minutes {
 			n.Most += extra
 		}
-		if l.minutes && l.queries {
+		if l.minutes && (l.queries || l.unsaid && silent) {
 			n.Member = d.minute(now)
 		}
 		s.counts = append(s.counts, n)
@@ -588,7 +595,29 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 			p.refuse(t, l, "quota", n, d.end.Sub(now))
 			return
 		}
+		if l.minutes {
+			t.Verdict.Holds = min(cmp.Or(t.Verdict.Holds, 24*time.Hour), askedAgain(n))
+		}
 	}
+}
+
+// askedAgain returns how long the answer to a query may be kept by the client: no longer than what is left
+// of its quota, and where the names that it asks for are counted, it has to ask each minute.
+func askedAgain(n *state.Count) time.Duration {
+	if n.Member >= 0 {
+		return time.Minute
+	}
+	return time.Duration(max(n.Most-n.Sum, 1)) * time.Minute
+}
+
+// silent reports whether the client has sent no request today, if a quota wants to know that.
+func (e *Engine) silent(p *policy, t *filter.Transaction, d *day, s *scratch) bool {
+	if p.requests == nil {
+		return false
+	}
+	s.counts = append(s.counts[:0], p.requests.readCount(t, d))
+	e.counter.CountHere(s.counts)
+	return s.counts[0].Sum == 0
 }
 
 // amount writes minutes or bytes for a person.

@@ -384,10 +384,11 @@ func TestNamesOfAQuotaThatIsUsedUpAreBlocked(t *testing.T) {
 	}{
 		"by a page":                     {Quota{Category: Names{"grey"}, Bytes: 100}, false, 1},
 		"by a page, minutes":            {Quota{Category: Names{"grey"}, Time: hour}, false, 60},
-		"by queries":                    {Quota{Category: Names{"grey"}, Time: hour, Queries: true}, true, 60},
-		"queries do not count unasked":  {Quota{Category: Names{"grey"}, Time: hour}, true, 0},
-		"of another category":           {Quota{Category: Names{"adult"}, Time: hour, Queries: true}, true, 0},
-		"of everything, by the queries": {Quota{Time: hour, Queries: true}, true, 60},
+		"by queries":                    {Quota{Category: Names{"grey"}, Time: hour, Queries: new(true)}, true, 60},
+		"queries of a silent client":    {Quota{Category: Names{"grey"}, Time: hour}, true, 60},
+		"queries that shall not count":  {Quota{Category: Names{"grey"}, Time: hour, Queries: new(false)}, true, 0},
+		"of another category":           {Quota{Category: Names{"adult"}, Time: hour, Queries: new(true)}, true, 0},
+		"of everything, by the queries": {Quota{Time: hour, Queries: new(true)}, true, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counted(t, Policy{Quotas: []Quota{test.quota}, DNS: DNS{Answer: filter.NXDomain}}, func(t *testing.T, e *Engine) {
@@ -418,6 +419,69 @@ func TestNamesOfAQuotaThatIsUsedUpAreBlocked(t *testing.T) {
 				time.Sleep(13 * time.Hour)
 				if v := queried(t, e, anna, "example.com"); v.Final() {
 					t.Errorf("query on the next day: got %+v, want it not refused", v)
+				}
+			})
+		})
+	}
+}
+
+// TestNamesCountForClientsOfWhichNothingElseIsKnown: for a day.
+func TestNamesCountForClientsOfWhichNothingElseIsKnown(t *testing.T) {
+	tv, pc := filter.Client{User: "kids", Addr: netip.MustParseAddr("10.0.0.7")}, filter.Client{User: "kids", Addr: netip.MustParseAddr("10.0.0.8")}
+	counted(t, Policy{Quotas: []Quota{{Category: Names{"grey"}, Time: Duration(time.Hour)}}}, func(t *testing.T, e *Engine) {
+		balance := func() filter.Balance {
+			_, left := e.Balance(t.Context(), "", &pc, time.Now())
+			return left[0]
+		}
+		refused(t, e, page{client: pc, host: "grey.example"}, time.Minute, 1)
+		for range 5 {
+			queried(t, e, pc, "grey.example")
+			time.Sleep(time.Minute)
+		}
+		if b := balance(); b.Used != 1 || b.Names {
+			t.Errorf("of a client that sends requests names were counted: %+v", b)
+		}
+		for range 5 {
+			queried(t, e, tv, "grey.example")
+			queried(t, e, tv, "grey.example")
+			time.Sleep(time.Minute)
+		}
+		if b := balance(); b.Used != 6 {
+			t.Errorf("%+v, want 6 minutes of both", b)
+		}
+		if _, left := e.Balance(t.Context(), "", &tv, time.Now()); !left[0].Names {
+			t.Errorf("%+v does not say that it was counted by names", left)
+		}
+		time.Sleep(24 * time.Hour)
+		queried(t, e, pc, "grey.example")
+		if b := balance(); b.Used != 1 || !b.Names {
+			t.Errorf("on a day without a request: %+v", b)
+		}
+	})
+}
+
+// TestAnswersAboutNamesHoldUntilTheNextChange that a schedule or a quota may bring.
+func TestAnswersAboutNamesHoldUntilTheNextChange(t *testing.T) {
+	bedtime := Rule{Name: "bedtime", Action: "block", Schedule: Schedule{{Hours: "12:10-13:00"}}}
+	for name, tt := range map[string]struct {
+		policy Policy
+		want   []time.Duration // at noon, five minutes later …; 0: for as long as one likes
+	}{
+		"nothing changes":  {Policy{}, []time.Duration{0, 0}},
+		"a rule":           {Policy{Rules: []Rule{bedtime}}, []time.Duration{10 * time.Minute, 5 * time.Minute, 50 * time.Minute, 45 * time.Minute}},
+		"a policy":         {Policy{Schedule: Schedule{{Hours: "00:00-12:03"}}}, []time.Duration{3 * time.Minute}},
+		"nothing for long": {Policy{Rules: []Rule{{Name: "night", Action: "block", Schedule: Schedule{{Hours: "23:00-24:00"}}}}}, []time.Duration{time.Hour, 55 * time.Minute}},
+		"a quota by names": {Policy{Quotas: []Quota{{Time: Duration(time.Hour)}}}, []time.Duration{time.Minute, time.Minute}},
+		"a quota":          {Policy{Quotas: []Quota{{Time: Duration(20 * time.Minute), Queries: new(false)}}}, []time.Duration{20 * time.Minute}},
+		"of other names":   {Policy{Quotas: []Quota{{Category: Names{"adult"}, Time: Duration(time.Hour)}}}, []time.Duration{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counted(t, tt.policy, func(t *testing.T, e *Engine) {
+				for i, want := range tt.want {
+					if got := queried(t, e, client("10.0.0.7"), "a.example").Holds; got != want {
+						t.Errorf("answer %d holds for %v, want %v", i, got, want)
+					}
+					time.Sleep(5 * time.Minute)
 				}
 			})
 		})
@@ -485,7 +549,7 @@ func TestMistakesInLimitsAreNamed(t *testing.T) {
 		"[0].quotas[0].time: 1s":                          {Quotas: []Quota{{Time: Duration(time.Second)}}},
 		"[0].quotas[0].by: ":                              {Quotas: []Quota{{Bytes: 1, By: "host"}}},
 		"[0].limits[0].queries: ":                         {Limits: []Limit{{Requests: rate, Queries: rate}}},
-		"[0].quotas[0].queries: ":                         {Quotas: []Quota{{Bytes: 1, Queries: true}}},
+		"[0].quotas[0].queries: ":                         {Quotas: []Quota{{Bytes: 1, Queries: new(true)}}},
 		"[0].quotas[0].over: -1 is below 0":               {Quotas: []Quota{{Bytes: 1, Category: Names{"phrase"}, Over: over(-1)}}},
 		"[0].quotas[0].over: ":                            {Quotas: []Quota{{Bytes: 1, Category: Names{"grey"}, Over: over(5)}}},
 		"[0].quotas[0].category[0]: \"phrase\" is scored": {Quotas: []Quota{{Bytes: 1, Category: Names{"phrase"}}}},

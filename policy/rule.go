@@ -544,6 +544,8 @@ type policy struct {
 	queries []limit // on queries
 	quotas  []limit
 	rations []ration
+	// requests counts whether a client has sent requests today; nil if no quota wants to know.
+	requests *limit
 	uploads *uploads // texts that rules look for in bodies of requests; nil for nothing
 	varies  []int    // rules that may treat two requests for one URL differently
 }

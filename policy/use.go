@@ -42,6 +42,11 @@ func (e *Engine) used(counts []state.Count, t *filter.Transaction, minutes filte
 			continue
 		}
 		d := e.dayOf(at)
+		if p.requests != nil {
+			n := p.requests.readCount(t, d)
+			n.Member = 0
+			counts = append(counts, n)
+		}
 		for i := range p.quotas {
 			if l := &p.quotas[i]; l.minutes && set.has(i) {
 				n := l.readCount(t, d)

@@ -83,8 +83,12 @@ func (l *lookup) give() dns.Outcome {
 	if !ok {
 		return dns.Later
 	}
-	if v := &l.t.Verdict; v.After > 0 && !v.Final() {
+	v := &l.t.Verdict
+	if v.After > 0 && !v.Final() {
 		l.shorten(v.After)
+	}
+	if v.Holds > 0 {
+		l.shorten(v.Holds)
 	}
 	return dns.Answered
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/lib/setting"
+	"shuultuur/test/race"
 )
 
 // A taker is a receiver of webhooks whose answers a function makes.
@@ -109,6 +110,7 @@ const ahead = 30 * 365 * 24 * time.Hour
 // TestAThousandAlertsReachAReceiverOfOneASecond: as digests, in order, none twice, also while it takes
 // messages and loses its answers.
 func TestAThousandAlertsReachAReceiverOfOneASecond(t *testing.T) {
+	race.Without(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var last time.Time
@@ -203,6 +205,7 @@ func TestAReceiverSaysWhenItWantsMore(t *testing.T) {
 
 // TestNothingIsGivenUp: what could not be told for days is told when the receiver is back.
 func TestNothingIsGivenUp(t *testing.T) {
+	race.Without(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "alerts.json")

@@ -57,7 +57,11 @@ func leftOf(ctx context.Context, e *engine.Engine, t *filter.Transaction) quotaL
 
 func (l *quotaLeft) append(b *strings.Builder) {
 	for _, q := range l.Quotas {
-		fmt.Fprintf(b, "  quota   %s: %s, by %s\n", q.Of, q.Text, q.By)
+		fmt.Fprintf(b, "  quota   %s: %s, by %s", q.Of, q.Text, q.By)
+		if q.Names {
+			b.WriteString(", counted by the names that are asked for: what a device does with a name that it remembers is not seen")
+		}
+		b.WriteString("\n")
 	}
 	if l.Unknown != "" {
 		fmt.Fprintf(b, "  quota   %s\n", l.Unknown)
