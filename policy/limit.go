@@ -45,8 +45,8 @@ type Quota struct {
 	// Queries says that minutes with a DNS query count, too. Default: for clients that have sent no
 	// request today, of which only names are known.
 	Queries *bool  `yaml:"queries"`
-	By       string   `yaml:"by"`       // user (default), client or policy
-	OnLoss   OnLoss   `yaml:"on-loss"`
+	By      string `yaml:"by"` // user (default), client or policy
+	OnLoss  OnLoss `yaml:"on-loss"`
 }
 
 // OnLoss sets the behaviour while the fleet's counts are unknown: open continues with the

@@ -546,8 +546,8 @@ type policy struct {
 	rations []ration
 	// requests counts whether a client has sent requests today; nil if no quota wants to know.
 	requests *limit
-	uploads *uploads // texts that rules look for in bodies of requests; nil for nothing
-	varies  []int    // rules that may treat two requests for one URL differently
+	uploads  *uploads // texts that rules look for in bodies of requests; nil for nothing
+	varies   []int    // rules that may treat two requests for one URL differently
 }
 
 // meanings are what findings mean for the rules.
