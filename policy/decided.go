@@ -165,6 +165,19 @@ func (d *Decisions) Bonuses(now time.Time) (all []Bonus) {
 	return all
 }
 
+// TooFarAhead returns the bonuses that do not count because they end later than any bonus may: the clock is
+// wrong, or was when they were given.
+func (d *Decisions) TooFarAhead(now time.Time) (all []Bonus) {
+	if kept := d.bonuses.Load(); kept != nil {
+		for _, b := range *kept {
+			if b.Until.After(now) && !b.inForce(now) {
+				all = append(all, Bonus{b.Who, b.minutes, b.Until})
+			}
+		}
+	}
+	return all
+}
+
 // minutes returns how much more than its quotas a client may use now: the sum of the
 // bonuses of its user, its groups and its address.
 func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {

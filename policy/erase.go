@@ -21,6 +21,11 @@ func (e *Engine) Counters(users []string, clients []netip.Addr, now time.Time) (
 		}
 	}
 	for _, p := range e.policies {
+		if p.requests != nil {
+			for _, a := range clients {
+				of(p.requests, filter.Client{Addr: a})
+			}
+		}
 		for _, list := range [][]limit{p.limits, p.queries, p.quotas} {
 			for i := range list {
 				l := &list[i]

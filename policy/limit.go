@@ -241,7 +241,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		amount := l.amount(most)
 		l.name = "quota " + amount + " of " + of + " by " + by
 		l.words = "the " + amount + " a day for " + of + " are used up"
-		l.key = []byte("quota\x00" + policy + "\x00" + l.name + "\x00")
+		l.key = p.quotaKey(policy, of+" by "+by, minutes)
 		p.quotas = append(p.quotas, l)
 	}
 	first := len(p.quotas)
@@ -278,6 +278,22 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		return setting.At("over", errors.New("none of the quota's categories is scored, so the limit has no effect; remove it"))
 	}
 	return nil
+}
+
+// quotaKey returns the key of a quota's counters. The amount is no part of it, so that what was used counts
+// on when somebody changes the amount. Of two quotas of the same use, the later has a counter of its own.
+func (p *policy) quotaKey(policy, of string, minutes bool) []byte {
+	unit := "bytes"
+	if minutes {
+		unit = "minutes"
+	}
+	key := "quota\x00" + policy + "\x00" + unit + " of " + of + "\x00"
+	for i := range p.quotas {
+		if string(p.quotas[i].key) == key {
+			key += "again\x00"
+		}
+	}
+	return []byte(key)
 }
 
 // A ration says that a category counts for a quota.

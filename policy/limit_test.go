@@ -222,6 +222,10 @@ func TestABonusExtendsAQuotaForTheDay(t *testing.T) {
 		if n := use(); n != 15 {
 			t.Errorf("with a bonus of 15, the quota was used up after %d more minutes, want 15", n)
 		}
+		e.decided.SetBonuses([]Bonus{{Who: "anna", Minutes: 15, Until: now.Add(2 * time.Hour)}, {Who: "ben", Minutes: 9, Until: now.Add(9 * 24 * time.Hour)}})
+		if far := e.decided.TooFarAhead(now); len(far) != 1 || far[0].Who != "ben" {
+			t.Errorf("too far ahead: %+v, want that of ben", far)
+		}
 		time.Sleep(3 * time.Hour)
 		if _, left := e.Balance(t.Context(), "", &client, time.Now()); left[0].Most != 3 || left[0].Left != 0 {
 			t.Errorf("hours later left: %+v, want none of 3 minutes", left)

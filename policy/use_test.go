@@ -127,6 +127,21 @@ func TestUseIsCountedOnce(t *testing.T) {
 	})
 }
 
+// TestUseCountsOnWithAnotherAmount: also when the quota has moved in the settings.
+func TestUseCountsOnWithAnotherAmount(t *testing.T) {
+	anna := filter.Client{User: "anna"}
+	counted(t, Policy{Quotas: []Quota{{Time: Duration(time.Hour), Bytes: 1000}, {Category: Names{"grey"}, Bytes: 500}, {Category: Names{"grey"}, Bytes: 700}}}, func(t *testing.T, e *Engine) {
+		refused(t, e, page{client: anna}, 10*time.Minute, 100)
+		after := newEngineOf(t, Config{{Name: "p", Quotas: []Quota{{Category: Names{"grey"}, Bytes: 600}, {Time: Duration(2 * time.Hour), Bytes: 2000}}}}, Parts{Counter: e.counter}, e.checks...)
+		_, left := after.Balance(t.Context(), "", &anna, time.Now())
+		for i, want := range []int64{100, 10, 100} {
+			if left[i].Used != want {
+				t.Errorf("%s of %s: %d used, want %d", left[i].Unit, left[i].Of, left[i].Used, want)
+			}
+		}
+	})
+}
+
 // TestMidnightSplitsUse: each minute counts for its day.
 func TestMidnightSplitsUse(t *testing.T) {
 	anna := filter.Client{User: "anna"}

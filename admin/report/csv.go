@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // CSV writes all tables, one line after the other, for spreadsheets (RFC 4180, in UTF-8). A
@@ -26,7 +27,7 @@ func (r *Report) CSV(w io.Writer) error {
 }
 
 func escapeFormula(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
 		return "'" + s
 	}
 	return s

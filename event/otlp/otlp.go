@@ -283,7 +283,7 @@ func appendRecord(dst []byte, r *event.Row) []byte {
 	if r.Action >= filter.Warn {
 		number, text = "13", "WARN"
 	}
-	dst = strconv.AppendInt(append(dst, `{"timeUnixNano":"`...), r.Time.UnixNano(), 10)
+	dst = strconv.AppendInt(append(dst, `{"eventName":"shuultuur.transaction","timeUnixNano":"`...), r.Time.UnixNano(), 10)
 	dst = append(append(append(append(append(dst, `","severityNumber":`...), number...), `,"severityText":"`...), text...), `","body":{"stringValue":`...)
 	what := r.URL
 	if what == "" {
@@ -294,6 +294,9 @@ func appendRecord(dst []byte, r *event.Row) []byte {
 	return append(dst, '}')
 }
 
+// methods are those that the semantic conventions know.
+var methods = [...]string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
+
 // appendAttributes appends the attributes of an event. Names follow the
 // semantic conventions if these define one.
 func appendAttributes(dst []byte, r *event.Row) []byte {
@@ -303,10 +306,17 @@ func appendAttributes(dst []byte, r *event.Row) []byte {
 	if r.Client.IsValid() {
 		client = r.Client.String()
 	}
+	method, original := r.Method, ""
+	if r.Proto == filter.HTTP && method != "" && !slices.Contains(methods[:], method) {
+		method, original = "_OTHER", method
+	}
+	if r.Type != "" {
+		dst = append(appendString(append(dst, `,{"key":"http.response.header.content-type","value":{"arrayValue":{"values":[{"stringValue":`...), r.Type), `}]}}}`...)
+	}
 	for _, p := range [...]struct{ key, value string }{
 		{"event.name", "shuultuur.transaction"}, {"shuultuur.action", r.Action.String()}, {"client.address", client}, {"user.name", r.User},
 		{"shuultuur.policy", r.Policy}, {"shuultuur.rule", r.Rule}, {"shuultuur.category", r.Category}, {"shuultuur.evidence", r.Evidence},
-		{"http.request.method", r.Method}, {"url.full", r.URL}, {"server.address", r.Host}, {"http.response.header.content-type", r.Type},
+		{"http.request.method", method}, {"http.request.method_original", original}, {"url.full", r.URL}, {"server.address", r.Host},
 		{"network.protocol.name", r.Proto.String()}, {"shuultuur.note", r.Note},
 	} {
 		if p.value != "" {

@@ -70,6 +70,28 @@ func TestACollectorGetsRecords(t *testing.T) {
 	}
 }
 
+// TestRecordsKeepToTheSemanticConventions of events, lists and methods.
+func TestRecordsKeepToTheSemanticConventions(t *testing.T) {
+	for what, tt := range map[string]struct {
+		row  event.Row
+		want []string
+	}{
+		"a page":            {event.Row{Method: "GET", Type: "text/html"}, []string{`{"eventName":"shuultuur.transaction",`, `{"key":"http.response.header.content-type","value":{"arrayValue":{"values":[{"stringValue":"text/html"}]}}}`, `"http.request.method","value":{"stringValue":"GET"}`}},
+		"an unknown method": {event.Row{Method: "BREW"}, []string{`"http.request.method","value":{"stringValue":"_OTHER"}`, `"http.request.method_original","value":{"stringValue":"BREW"}`}},
+		"a name":            {event.Row{Method: "AAAA", Proto: filter.DNS}, []string{`"http.request.method","value":{"stringValue":"AAAA"}`}},
+	} {
+		got := string(appendRecord(nil, &tt.row))
+		for _, want := range tt.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s lacks %s", what, got, want)
+			}
+		}
+		if !json.Valid([]byte(got)) {
+			t.Errorf("%s: %s is not JSON", what, got)
+		}
+	}
+}
+
 func TestACollectorGetsSpansOfTheSameTraces(t *testing.T) {
 	type ids struct{ TraceID, SpanID string }
 	var got struct {

@@ -158,6 +158,17 @@ func Append(dst []byte, rows []event.Row) []byte {
 		if c.converted >= 0 {
 			t.i32(6, c.converted)
 		}
+		if c.converted == convertedMicros { // with the logical type readers know that the zone is UTC
+			t.begin(10)
+			t.begin(8)         // TIMESTAMP
+			t.field(1, isTrue) // isAdjustedToUTC
+			t.begin(2)
+			t.begin(2) // MICROS
+			t.end()
+			t.end()
+			t.end()
+			t.end()
+		}
 		t.end()
 	}
 	t.i64(3, int64(len(rows)))

@@ -22,8 +22,10 @@ import (
 // reader prints the rows of a Parquet file as JSON, one on a line.
 const reader = `
 import json, sys, pyarrow.parquet as p
+schema = p.ParquetFile(sys.argv[1]).schema
+logical = str(next(schema.column(i).logical_type for i in range(len(schema.names)) if schema.names[i] == "time"))
 for row in p.read_table(sys.argv[1], partitioning=None).to_pylist():
-    row["time"] = row["time"].isoformat()
+    row["time"], row["logical"] = row["time"].isoformat(), logical
     print(json.dumps(row))
 `
 
@@ -49,13 +51,16 @@ func TestOthersReadTheFiles(t *testing.T) {
 		}
 		for i, line := range lines {
 			var got struct {
-				Time, ID, Client, User, URL, Host, Action, Proto, Findings string
-				Bytes_out, Length, Duration_us                             int64
-				Port, Status, Score                                        int
-				Learned, Parent                                            bool
+				Time, Logical, ID, Client, User, URL, Host, Action, Proto, Findings string
+				Bytes_out, Length, Duration_us                                      int64
+				Port, Status, Score                                                 int
+				Learned, Parent                                                     bool
 			}
 			if err := json.Unmarshal(line, &got); err != nil {
 				t.Fatal(err)
+			}
+			if l := got.Logical; !strings.Contains(l, "isAdjustedToUTC=true") || strings.Contains(l, "is_from_converted_type=true") {
+				t.Fatalf("%s: the time is of the type %s, want one in UTC", name, l)
 			}
 			r := &rows[i]
 			at, err := time.Parse("2006-01-02T15:04:05.999999-07:00", got.Time)

@@ -4,6 +4,7 @@ import "encoding/binary"
 
 // Types of elements in the compact protocol of Thrift.
 const (
+	isTrue   = 1
 	i32s     = 5
 	i64s     = 6
 	binaries = 8

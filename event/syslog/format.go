@@ -103,9 +103,16 @@ func appendECS(dst []byte, r *event.Row) []byte {
 	if r.Action >= filter.Warn {
 		kind, outcome = "denied", "failure"
 	}
+	// Both are lists. What was allowed or denied is a type of the category network alone; only what was
+	// read is of the web.
+	category := `["network"]`
+	if r.Proto == filter.HTTP {
+		category = `["network","web"]`
+	}
+	dst = append(append(append(append(append(dst, `,"event.category":`...), category...), `,"event.type":["`...), kind...), `"]`...)
 	network := map[filter.Proto]string{filter.HTTP: "http", filter.TLS: "tls", filter.DNS: "dns"}[r.Proto]
 	for _, p := range [...]pair{
-		{"event.id", r.ID}, {"event.type", kind}, {"event.outcome", outcome}, {"event.category", "web"}, {"event.action", r.Action.String()}, {"client.ip", address(r)},
+		{"event.id", r.ID}, {"event.outcome", outcome}, {"event.action", r.Action.String()}, {"client.ip", address(r)},
 		{"user.name", r.User}, {"rule.ruleset", r.Policy}, {"rule.name", r.Rule}, {"rule.category", r.Category}, {"event.reason", r.Evidence}, {"url.full", r.URL},
 		{"url.domain", r.Host}, {"http.request.method", r.Method}, {"http.response.mime_type", r.Type}, {"network.protocol", network}, {"message", r.Note},
 	} {

@@ -34,7 +34,7 @@ func TestFormats(t *testing.T) {
 	}{
 		"rfc5424": {appendStructured, []string{"<108>1 2026-03-04T05:06:07.000008Z gate shuultuur - event [shuultuur@32473 id=\"abc\" action=\"block\"", `rule="a \"b\" \] | = \\ c"`, "] block http://bet.example/ x"}},
 		"cef":     {appendCEF, []string{`- CEF:0|Shuultuur|Shuultuur|1|block|block by a "b" ] \| = \\ c|6|rt=1772600767000 externalId=abc act=block src=192.0.2.7`, `cs2=a "b" ] | \= \\ c`}},
-		"ecs":     {appendECS, []string{`"event.id":"abc"`, `"http.response.status_code":403`}},
+		"ecs":     {appendECS, []string{`"event.id":"abc"`, `"http.response.status_code":403`, `"event.category":["network","web"]`, `"event.type":["denied"]`}},
 	} {
 		got := string(c.format(s.header(nil, &row), &row))
 		for _, want := range c.want {
@@ -48,6 +48,9 @@ func TestFormats(t *testing.T) {
 	}
 	if got := string(appendCEF(nil, &event.Row{Policy: "pupils"})); !strings.Contains(got, " cs1Label=policy cs1=pupils") || strings.Contains(got, "cs2Label") || strings.Contains(got, "cn1Label") {
 		t.Errorf("CEF has labels without values: %s", got)
+	}
+	if got := string(appendECS(nil, &event.Row{Proto: filter.DNS})); !strings.Contains(got, `"event.category":["network"],"event.type":["allowed"]`) {
+		t.Errorf("a name is of another category: %s", got)
 	}
 	var v map[string]any
 	if err := json.Unmarshal(appendECS(nil, &row)[2:], &v); err != nil {

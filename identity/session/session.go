@@ -114,12 +114,15 @@ type Table struct {
 	restarted map[string]time.Time       // when access points began anew; guarded by giving
 	left      map[netip.Prefix]time.Time // until when addresses were somebody's who has left; guarded by giving
 
+	sweeping sync.Mutex
+	over     map[*Session]time.Time // when sessions were first seen over, by the time that runs; guarded by sweeping
+
 	started, ended, refused atomic.Uint64
 }
 
 // New returns a table of the sessions in a store.
 func New(store Store, log *slog.Logger) *Table {
-	t := &Table{store: store, log: log, last: map[string]latest{}, restarted: map[string]time.Time{}, left: map[netip.Prefix]time.Time{}}
+	t := &Table{store: store, log: log, last: map[string]latest{}, restarted: map[string]time.Time{}, left: map[netip.Prefix]time.Time{}, over: map[*Session]time.Time{}}
 	t.index.nets, t.index.ids = map[netip.Prefix]*Session{}, map[string]map[netip.Prefix]bool{}
 	t.Refresh()
 	return t
@@ -561,7 +564,7 @@ func (w *pending) start(all []Session) error {
 	}
 	if w.open+fresh > MaxSessions {
 		before := w.table.n.Load()
-		w.table.sweep(w.now)
+		w.table.sweep(w.now, true)
 		w.open -= before - w.table.n.Load()
 	}
 	if w.open+fresh > MaxSessions {
@@ -661,11 +664,38 @@ func (t *Table) Receive(all []state.Instruction) {
 	}
 }
 
-// sweep removes expired sessions.
-func (t *Table) sweep(now time.Time) {
+// overFor is how long a session stays after its end, in which it does not count. A clock that is wrong for
+// less ends no session for good.
+const overFor = time.Hour
+
+// sweep removes sessions that have been over for a while by the time that runs, or all that are over if
+// room is needed.
+func (t *Table) sweep(now time.Time, room bool) {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
+	was, running := t.over, time.Now()
+	t.over = map[*Session]time.Time{}
 	for _, n := range t.each(func(n *Session) bool { return !now.Before(n.Until) }) {
-		t.remove(n.Net(), n)
+		since, known := was[n]
+		if !known {
+			since = running
+		}
+		if room || running.Sub(since) >= overFor {
+			t.remove(n.Net(), n)
+		} else {
+			t.over[n] = since
+		}
 	}
+}
+
+// Problems returns that sessions do not count, for the operator.
+func (t *Table) Problems() []string {
+	now := time.Now()
+	far := t.each(func(n *Session) bool { return n.Until.After(now) && !n.counts(now) })
+	if len(far) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d sessions do not count, such as that of %s until %s: none may last so long, so the clock is wrong, or was when they began; set the clock", len(far), far[0].Addr, far[0].Until.Format(time.DateTime))}
 }
 
 // each returns the sessions for which is reports true.
@@ -707,8 +737,9 @@ var (
 
 // Collect implements [metric.Collector].
 func (t *Table) Collect(ch chan<- metric.Metric) {
-	t.sweep(time.Now())
-	ch <- metric.New(openDesc, metric.Gauge, float64(t.n.Load()))
+	now := time.Now()
+	t.sweep(now, false)
+	ch <- metric.New(openDesc, metric.Gauge, float64(len(t.each(func(n *Session) bool { return n.counts(now) }))))
 	for what, n := range map[string]*atomic.Uint64{"started": &t.started, "ended": &t.ended, "refused": &t.refused} {
 		ch <- metric.New(changesDesc, metric.Count, float64(n.Load()), what)
 	}

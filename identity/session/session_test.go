@@ -62,9 +62,46 @@ func TestASessionEndsByItself(t *testing.T) {
 	if a.Lookup(addr) != nil || len(a.All()) != 0 {
 		t.Error("an expired session is still found")
 	}
-	a.sweep(time.Now())
+	a.sweep(time.Now(), true)
 	if a.n.Load() != 0 {
 		t.Errorf("after the sweep %d sessions are left, want none", a.n.Load())
+	}
+}
+
+// TestAWrongClockSignsNobodyOut: a session that seems over counts again when the clock is right. One that
+// stays over is removed after a while, and one that seems to last for ever is named.
+func TestAWrongClockSignsNobodyOut(t *testing.T) {
+	a, _ := table(t, "")
+	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	addr, now := netip.MustParseAddr("10.1.2.3"), time.Now()
+	for _, step := range []time.Duration{2 * time.Hour, 24 * time.Hour, 365 * 24 * time.Hour, -time.Hour, -365 * 24 * time.Hour} {
+		a.sweep(now.Add(step), false)
+		a.sweep(now.Add(step), false)
+		if a.Lookup(addr) == nil {
+			t.Fatalf("a clock that was %v ahead for a while ended the session", step)
+		}
+		a.sweep(now, false)
+		if len(a.over) != 0 {
+			t.Error("it is remembered as over although the clock is right")
+		}
+	}
+	late := now.Add(2 * time.Hour)
+	a.sweep(late, false)
+	for n := range a.over {
+		a.over[n] = time.Now().Add(-overFor)
+	}
+	a.sweep(late, false)
+	if n := a.n.Load(); n != 0 {
+		t.Errorf("%d sessions are kept for good after their end", n)
+	}
+	if all := a.Problems(); len(all) != 0 {
+		t.Errorf("problems: %q", all)
+	}
+	a.put(&Session{Addr: addr, User: "anna", Until: now.Add(365 * 24 * time.Hour)})
+	if all := a.Problems(); len(all) != 1 || !strings.Contains(all[0], "1 sessions do not count, such as that of 10.1.2.3") {
+		t.Errorf("problems: %q", all)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/lib/clock"
@@ -40,7 +41,8 @@ type Store interface {
 // A Keeper keeps decisions. They outlive policy engines.
 type Keeper struct {
 	policy.Decisions
-	store Store
+	store  Store
+	giving sync.Mutex // held while a bonus is added to what was given before
 }
 
 // New returns a keeper of the decisions in a store.
@@ -101,6 +103,14 @@ func (k *Keeper) Rule(d policy.Decision, ended bool, by string) error {
 	return nil
 }
 
+// Problems returns the bonuses that do not count, for the operator.
+func (k *Keeper) Problems() (all []string) {
+	for _, b := range k.TooFarAhead(time.Now()) {
+		all = append(all, fmt.Sprintf("%d more minutes for %s until %s do not count: a bonus ends with the day, so the clock is wrong, or was when they were given; set the clock, or give them again", b.Minutes, b.Who, b.Until.Format(time.DateTime)))
+	}
+	return all
+}
+
 // A TooMuch error says that a bonus would exceed the minutes of a day.
 type TooMuch struct {
 	Who     string
@@ -114,6 +124,8 @@ func (e *TooMuch) Error() string {
 // GiveTime adds minutes beyond quotas for the rest of the day, and returns the new total; 0
 // revokes them. The error may be a [*TooMuch].
 func (k *Keeper) GiveTime(who string, minutes int64, now time.Time, by string) (int64, error) {
+	k.giving.Lock()
+	defer k.giving.Unlock()
 	i := state.Instruction{Topic: TimeTopic, Key: who, By: by}
 	if minutes > 0 {
 		for _, b := range k.Bonuses(now) {
