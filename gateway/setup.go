@@ -58,7 +58,7 @@ func (g *Gateway) setUp(ctx context.Context, o *SetupOffer, a home.Answers) (*ho
 	}
 	done := &home.SetUp{File: g.file, Certificate: a.Certificate, Steps: o.Steps(a)}
 	if a.Certificate {
-		root, err := intercept.NewRoot(intercept.RootConfig{})
+		root, err := intercept.MakeRoot(intercept.RootConfig{})
 		if err != nil {
 			return nil, err
 		}

@@ -117,10 +117,19 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 	}
 	a.usual.generate = func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 	a.old.generate = func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) }
-	if err := a.checkValid(time.Now()); err != nil {
-		return nil, err
+	// A root that has yet to begin is waited for: the clock is wrong, and will be set.
+	if now := time.Now(); now.After(root.Certificate.NotAfter) {
+		return nil, a.checkValid(now)
 	}
 	return a, nil
+}
+
+// Problem returns why nothing can be decrypted now, "" if it can.
+func (a *Authority) Problem() string {
+	if err := a.checkValid(time.Now()); err != nil {
+		return "no HTTPS connection is decrypted, and those that have to be are refused: " + err.Error()
+	}
+	return ""
 }
 
 // Equal reports whether b mints as a does, so that each can continue with the other's leaves
@@ -312,7 +321,7 @@ func (a *Authority) checkValid(now time.Time) error {
 	case now.After(c.NotAfter):
 		return fmt.Errorf("the root certificate %q expired on %s: make a new one with \"shuultuur ca init -force\"", c.Subject.CommonName, date(c.NotAfter))
 	case now.Before(c.NotBefore):
-		return fmt.Errorf("the root certificate %q begins on %s: is the clock right?", c.Subject.CommonName, date(c.NotBefore))
+		return fmt.Errorf("the root certificate %q begins on %s, and the clock shows less: set it right; then it goes on by itself", c.Subject.CommonName, date(c.NotBefore))
 	}
 	return nil
 }

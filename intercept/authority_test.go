@@ -365,6 +365,36 @@ func TestLeavesAndKeysRollOn(t *testing.T) {
 	})
 }
 
+// TestARootThatHasYetToBeginIsWaitedFor: a machine without a clock starts in 1970, and its clock is set later.
+func TestARootThatHasYetToBeginIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := newRoot(t, RootConfig{})
+		early := *root.Certificate
+		early.NotBefore = time.Now().Add(time.Hour)
+		root.Certificate = &early
+		a, err := NewAuthority(root, Config{})
+		if err != nil {
+			t.Fatalf("the gateway would not start: %v", err)
+		}
+		if _, err := a.Certificate("www.example.test"); err == nil || !strings.Contains(a.Problem(), "the clock shows less") {
+			t.Errorf("before it begins it signs (%v); the problem is %q", err, a.Problem())
+		}
+		time.Sleep(2 * time.Hour)
+		if _, err := a.Certificate("www.example.test"); err != nil || a.Problem() != "" {
+			t.Errorf("once it has begun: %v, %q", err, a.Problem())
+		}
+	})
+}
+
+func TestNoRootIsMadeByAClockThatIsCertainlyWrong(t *testing.T) {
+	built := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	for now, want := range map[time.Time]bool{time.Unix(0, 0): false, built.AddDate(0, 0, -2): false, built.Add(-time.Hour): true, built: true, built.AddDate(20, 0, 0): true} {
+		if err := checkClock(now, built); (err == nil) != want {
+			t.Errorf("at %v: %v", now, err)
+		}
+	}
+}
+
 func TestOneMintForManyCallers(t *testing.T) {
 	a := newAuthority(t, newRoot(t, RootConfig{}), Config{Certificates: 16})
 	var wg sync.WaitGroup

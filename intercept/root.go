@@ -25,6 +25,7 @@ import (
 
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/platform"
+	"shuultuur/lib/release"
 )
 
 const (
@@ -67,6 +68,23 @@ type Root struct {
 // String keeps the key out of logs.
 func (r *Root) String() string {
 	return fmt.Sprintf("root %q until %s", r.Certificate.Subject, date(r.Certificate.NotAfter))
+}
+
+// MakeRoot is NewRoot for a root that people will install: it makes none while the clock is certainly wrong,
+// because the root would not be valid once the clock is right.
+func MakeRoot(cfg RootConfig) (*Root, error) {
+	if err := checkClock(time.Now(), release.Built()); err != nil {
+		return nil, err
+	}
+	return NewRoot(cfg)
+}
+
+// checkClock reports whether now may be, for a program that was built at a time by another clock.
+func checkClock(now, built time.Time) error {
+	if now.Before(built.Add(-24 * time.Hour)) {
+		return fmt.Errorf("the clock shows %s, but this program was built on %s: set the clock right, and make the root then; one of a wrong day would be refused by browsers", date(now), date(built))
+	}
+	return nil
 }
 
 // NewRoot makes a root with a new ECDSA P-256 key.

@@ -73,6 +73,14 @@ func NewInterception(c InterceptConfig, parts InterceptParts) (*Interception, er
 	return &Interception{Authority: a, Verifier: v, Wanted: parts.Wanted, ExceptAfter: c.ExceptAfter, Memory: parts.Memory}, nil
 }
 
+// Problems returns why nothing can be decrypted, for the operator.
+func (in *Interception) Problems() []string {
+	if p := in.Authority.Problem(); p != "" {
+		return []string{p}
+	}
+	return nil
+}
+
 // trusted returns the system's roots and those in files, or nil for only the system's.
 func trusted(files []setting.File) (*x509.CertPool, error) {
 	if len(files) == 0 {

@@ -84,7 +84,7 @@ func caInit(e env, args []string) int {
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
-	root, err := intercept.NewRoot(*cfg)
+	root, err := intercept.MakeRoot(*cfg)
 	if err != nil {
 		return fail(e, err)
 	}

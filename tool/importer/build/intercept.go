@@ -35,7 +35,7 @@ func (w *Work) Intercept(at report.Place, cert, key string) *report.Note {
 		os.Remove(file)
 	}
 	if _, err := os.Stat(file); err != nil {
-		root, err := intercept.NewRoot(intercept.RootConfig{})
+		root, err := intercept.MakeRoot(intercept.RootConfig{})
 		if err == nil {
 			err = root.Write(file, false)
 		}
