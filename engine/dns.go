@@ -140,8 +140,10 @@ func (e *Engine) needs() (hosts []string) {
 	if in := e.Settings.Identity.SignIn; in != nil && in.OIDC != nil {
 		add(in.OIDC.Issuer)
 	}
-	for _, s := range e.Settings.DNS.Forward.Upstreams {
-		add(s)
+	if d := e.Settings.DNS; d != nil { // why asks without a name server, too
+		for _, s := range d.Forward.Upstreams {
+			add(s)
+		}
 	}
 	return hosts
 }
