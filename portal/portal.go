@@ -282,23 +282,7 @@ func (s *Server) server(ctx context.Context) *http.Server {
 }
 
 func (s *Server) serve(ctx context.Context, l net.Listener) error {
-	h := s.server(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if h.Shutdown(grace) != nil {
-			h.Close()
-		}
-	}()
-	err := h.Serve(l)
-	if errors.Is(err, http.ErrServerClosed) {
-		<-stopped
-		return nil
-	}
-	return err
+	return shares.Serve(ctx, s.server(ctx), l, 2*time.Second)
 }
 
 // remote returns the client's address, or the zero Addr if it is unknown.

@@ -29,7 +29,7 @@ policies:
   - {name: all, rules: [{name: own, action: block, host: [bet.example]}]}
 proxy: {private: [127.0.0.0/8], connect-ports: any, drain: 5s, idle: 20s}
 cache: {disk: 64MiB}
-votes: {store: votes.db}
+votes: {store: votes.db, limit: off}
 events: {sqlite: events.db, jsonl: events.jsonl}
 dns:
   listen: ["127.0.0.1:DNS"]
@@ -162,10 +162,10 @@ func (s *shipped) upgrade() (output string, err error) {
 
 // A flood is the traffic of clients during an upgrade.
 type flood struct {
-	requests, queries, messages, resent atomic.Int64
-	mu                                  sync.Mutex
-	failures                            []string
-	kept                                []*atomic.Int64 // answers of each client of askTwice
+	requests, queries, messages, votes, resent atomic.Int64
+	mu                                         sync.Mutex
+	failures                                   []string
+	kept                                       []*atomic.Int64 // answers of each client of askTwice
 }
 
 func (l *flood) fail(format string, args ...any) {
@@ -249,6 +249,7 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 		phase = n / 5 // docs/benchmarks.md
 	}
 	all := load.begin(ctx, s)
+	all.Go(func() { load.vote(ctx, s.proxy) })
 	more := func() { // however slow the machine is
 		for n := phase; n > 0; n -= 100 {
 			want := load.requests.Load() + min(n, 100)
@@ -292,7 +293,8 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 	if len(load.failures) > 0 {
 		t.Errorf("some of %d requests and %d queries failed:\n%s", load.requests.Load(), load.queries.Load(), strings.Join(load.failures, "\n"))
 	}
-	t.Logf("%d requests, %d WebSocket messages and %d queries during four upgrades; %d were sent again", load.requests.Load(), load.messages.Load(), load.queries.Load(), load.resent.Load())
+	t.Logf("%d requests, %d votes, %d WebSocket messages and %d queries during four upgrades; %d were sent again", load.requests.Load(), load.votes.Load(), load.messages.Load(), load.queries.Load(), load.resent.Load())
+	s.wait("each acknowledged vote is counted", func() bool { return s.counted() == load.votes.Load() })
 	now := s.holder()
 	for pid := range pids {
 		if pid != now {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"database/sql"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -120,6 +122,59 @@ func (l *flood) begin(ctx context.Context, s *shipped) *sync.WaitGroup {
 	all.Go(func() { l.askHTTP3(ctx, s.doh, s.origin) })
 	all.Go(func() { l.askQUIC(ctx, s.doq, s.origin) })
 	return &all
+}
+
+// vote sends votes from block pages until stop, over kept connections.
+func (l *flood) vote(ctx context.Context, proxy string) {
+	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), IdleConnTimeout: 5 * time.Second}
+	defer tr.CloseIdleConnections()
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
+	for ctx.Err() == nil {
+		page, err := askedFor(c, "GET", "http://bet.example/", nil)
+		token := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(page)
+		if token == nil {
+			l.fail("a block page without a token: %.80q, %v", page, err)
+			continue
+		}
+		answer, err := askedFor(c, "POST", "http://bet.example/.well-known/shuultuur/votes", url.Values{"token": {token[1]}, "vote": {"wrong"}})
+		if err != nil || !strings.Contains(answer, "Your vote counts") {
+			l.fail("a vote: %.80q, %v", answer, err)
+			continue
+		}
+		l.votes.Add(1)
+	}
+}
+
+// askedFor returns the page that a browser gets, whatever its status.
+func askedFor(c *http.Client, method, to string, form url.Values) (string, error) {
+	r, err := http.NewRequest(method, to, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", err
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	r.Header.Set("Accept", "text/html")
+	res, err := c.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return string(b), err
+}
+
+// counted returns how many votes are in the database.
+func (s *shipped) counted() (n int64) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.dir, "data", "votes.db")+"?mode=ro")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow("SELECT count(*) FROM vote").Scan(&n); err != nil {
+		s.t.Log(err) // it may be busy
+	}
+	return n
 }
 
 // chat sends messages over one WebSocket until stop, and expects each back.

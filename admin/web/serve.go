@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -30,23 +29,9 @@ func Serve(ctx context.Context, l net.Listener, t *tls.Config, h http.Handler) e
 	s := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context {
 		return context.WithValue(context.Background(), closingKey{}, streams)
 	}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		<-ctx.Done()
-		close(streams)
-		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if s.Shutdown(grace) != nil {
-			s.Close()
-		}
-	}()
-	err := s.Serve(l)
-	if errors.Is(err, http.ErrServerClosed) {
-		<-stopped
-		return nil
-	}
-	return err
+	stop := context.AfterFunc(ctx, func() { close(streams) })
+	defer stop()
+	return shares.Serve(ctx, s, l, 2*time.Second)
 }
 
 type closingKey struct{}
