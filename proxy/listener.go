@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/lib/handover"
 	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/streams"
 	"shuultuur/proxy/tunnel"
 	"shuultuur/proxy/upstream"
 )
@@ -267,4 +269,25 @@ func Listen(ctx context.Context, addr string, tproxy bool) (net.Listener, error)
 		lc.Control = anyAddress
 	}
 	return handover.Listen(ctx, &lc, "tcp", addr)
+}
+
+// follow looks at all that goes on when a minute is over.
+func (l *listener) follow(minute int64, now time.Time) {
+	var all []*conn
+	l.mu.Lock()
+	for c := range l.open {
+		if m := c.streams.Load(); m != nil {
+			m.Each(func(s streams.Server) { all = append(all, s.(*conn)) })
+			continue
+		}
+		all = append(all, c)
+	}
+	l.mu.Unlock()
+	by, _ := l.p.engine.Load().Decider.(filter.Follower)
+	for _, c := range all {
+		c.use.follow(minute, now, by, func() {
+			l.p.counters.add(requestsEnded)
+			c.Abort()
+		})
+	}
 }

@@ -201,3 +201,9 @@ func (x *request) lostClient(err error) outcome {
 	x.ex.Note("client went away: " + err.Error())
 	return closing
 }
+
+// sent counts bytes of the body that were sent to the client.
+func (x *request) sent(n int64) {
+	x.t.BytesOut += n
+	x.c.use.count(n)
+}

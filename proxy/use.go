@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/proxy/streams"
 	"shuultuur/proxy/tunnel"
 )
 
@@ -122,31 +121,4 @@ func (u *use) end(t *filter.Transaction) {
 	u.of, u.tunnel = nil, nil
 	u.moved.Store(0)
 	u.stirred.Store(0)
-}
-
-// follow looks at all that goes on when a minute is over.
-func (l *listener) follow(minute int64, now time.Time) {
-	var all []*conn
-	l.mu.Lock()
-	for c := range l.open {
-		if m := c.streams.Load(); m != nil {
-			m.Each(func(s streams.Server) { all = append(all, s.(*conn)) })
-			continue
-		}
-		all = append(all, c)
-	}
-	l.mu.Unlock()
-	by, _ := l.p.engine.Load().Decider.(filter.Follower)
-	for _, c := range all {
-		c.use.follow(minute, now, by, func() {
-			l.p.counters.add(requestsEnded)
-			c.Abort()
-		})
-	}
-}
-
-// sent counts bytes of the body that were sent to the client.
-func (x *request) sent(n int64) {
-	x.t.BytesOut += n
-	x.c.use.count(n)
 }

@@ -60,6 +60,10 @@ type spoken struct {
 	heard  language.Set // of the passages since
 	sample []byte       // the beginning of the current passage
 	length int          // of the passage
+
+	told   language.Set // languages of the passage, by the first toldBy bytes of it and the tags
+	toldBy int
+	tags   [2]language.Tag
 }
 
 const (
@@ -87,18 +91,23 @@ func (sc *scan) hear(text []byte) {
 			if sc.needed {
 				sc.heard |= sc.possible()
 			}
-			sc.sample, sc.length = sc.sample[:0], 0
+			sc.sample, sc.length, sc.toldBy = sc.sample[:0], 0, 0
 		}
 	}
 }
 
-// possible returns the languages that the current passage may be in.
+// possible returns the languages that the current passage may be in. It is asked for each piece of a
+// body, and the beginning of a passage is soon complete.
 func (sc *scan) possible() language.Set {
-	var page, head language.Tag
+	var tags [2]language.Tag
 	if sc.body != nil {
-		page, head = sc.body.Languages()
+		tags[0], tags[1] = sc.body.Languages()
 	}
-	return sc.detector.Possible(sc.sample, string(page), string(head))
+	if sc.toldBy != len(sc.sample) || sc.tags != tags || sc.toldBy == 0 {
+		sc.told = sc.detector.Possible(sc.sample, string(tags[0]), string(tags[1]))
+		sc.toldBy, sc.tags = len(sc.sample), tags
+	}
+	return sc.told
 }
 
 // languages returns those that the text may be in, as far as it was heard.
