@@ -79,8 +79,8 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 	if err := r.startSquids(servers, page, opt); err != nil {
 		return err
 	}
-	for range opt.rounds {
-		for _, s := range servers {
+	for round := range opt.rounds {
+		for _, s := range turns(servers, round) {
 			if s.squid != nil {
 				one, err := r.behindSquid(s, page, opt)
 				if err != nil {

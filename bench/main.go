@@ -5,7 +5,7 @@
 // peer (peers.go, shuultuur.go). The load generator (this process) and nginx share core 0, the
 // proxies core 1. Before any measurement every peer is verified: the pages must arrive
 // complete, and filtering peers must block a page of bad words (verify.go); a subject that
-// does not do the work ends the run. Then rounds are interleaved, A B C A B C, each with a
+// does not do the work ends the run. Then rounds are interleaved, A B C C B A, each with a
 // fixed number of fetches, so that all peers carry the same pages. Medians go into a table
 // (table.go) with the processor time of each peer's process tree, which is the more reliable
 // figure on a busy machine.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,16 @@ type window struct {
 	peakMB float64       // since the peer was started
 }
 
+// turns returns those to measure in their order for a round: there and back, because the first of a
+// round has the machine as the last of the round before has left it.
+func turns[T any](all []T, round int) []T {
+	all = slices.Clone(all)
+	if round%2 == 1 {
+		slices.Reverse(all)
+	}
+	return all
+}
+
 // measure runs the rounds in turn.
 func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
 	fetches := map[string]int64{}
@@ -30,7 +41,7 @@ func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
 		fetches[p.name] = n
 	}
 	for round := range opt.rounds {
-		for _, p := range all {
+		for _, p := range turns(all, round) {
 			w, err := r.round(s, opt, p, fetches[p.name])
 			if err != nil {
 				return fmt.Errorf("round %d of %s: %w", round+1, p.name, err)
