@@ -16,8 +16,14 @@ const (
 	asideTime = "20060102T150405.000Z"
 )
 
+// asideOf returns a name that no file has yet.
 func asideOf(file string) string {
-	return file + asideMark + time.Now().UTC().Format(asideTime)
+	for at := time.Now().UTC(); ; at = at.Add(time.Millisecond) {
+		name := file + asideMark + at.Format(asideTime)
+		if _, err := os.Lstat(name); err != nil {
+			return name
+		}
+	}
 }
 
 // CopyAside keeps a copy of a damaged file as NAME.damaged-TIME, for an owner that goes on with what is

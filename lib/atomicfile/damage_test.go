@@ -64,3 +64,29 @@ func TestAFileThatWasCutEmptiedOrOverwrittenIsDamaged(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
+
+// TestWhatWasSetAsideIsKept: also when it is damaged again at once.
+func TestWhatWasSetAsideIsKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.json")
+	for i := range 100 {
+		if err := os.WriteFile(file, []byte{byte(i)}, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		keep := SetAside
+		if i%2 == 0 {
+			keep = func(file string, _ ...string) error { return CopyAside(file) }
+		}
+		if err := keep(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := filepath.Glob(file + ".damaged-*")
+	if err != nil || len(all) != 100 {
+		t.Errorf("%d of 100 are kept, %v", len(all), err)
+	}
+	for _, name := range all {
+		if AsideOf(name) != file {
+			t.Errorf("%s was %q", name, AsideOf(name))
+		}
+	}
+}
