@@ -31,7 +31,7 @@ quick:
 # takes minutes for each kind of build.
 test:
 	sh test/setup.sh
-	GOFLAGS="$$GOFLAGS -pgo=off" CGO_ENABLED=0 E2GUARDIAN_TIME=60s $(GO) test -trimpath -vet=off ./check/phrase -run RandomScores & \
+	GOFLAGS="$$GOFLAGS -pgo=off" CGO_ENABLED=0 E2GUARDIAN_TIME=30s $(GO) test -trimpath -vet=off ./check/phrase -run RandomScores & \
 		GOFLAGS="$$GOFLAGS -pgo=off" sh test/cross.sh; rest=$$?; wait $$! && exit $$rest
 	GOFLAGS="$$GOFLAGS -pgo=off" $(GO) run ./test/report
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/test/race"
+
 	"shuultuur/content"
 )
 
@@ -21,6 +23,7 @@ func each(n int, format string) string {
 // TestAPageIsNotUnreadBecauseItIsLarge: pages with ten times as much of something as ordinary ones
 // are read to their end.
 func TestAPageIsNotUnreadBecauseItIsLarge(t *testing.T) {
+	race.Without(t)
 	picture := base64.StdEncoding.EncodeToString([]byte(each(150_000, "<path d='M#N'/>")))
 	long := strings.Repeat("lorem ipsum {dolor} sit; ", 1000)
 	for name, page := range map[string]string{

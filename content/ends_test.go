@@ -383,6 +383,7 @@ func FuzzReadersEnd(f *testing.F) {
 
 // The work for each grammar is bounded, too.
 func TestStepsAreBounded(t *testing.T) {
+	race.Without(t)
 	for _, g := range growingInputs(t) {
 		n := 4
 		for len(g.of(n)) < 16<<10 && n < 1<<14 {

@@ -34,6 +34,7 @@ var bombs = []struct{ header, how string }{
 }
 
 func TestBombsEndInAVerdict(t *testing.T) {
+	race.Without(t)
 	for _, c := range bombs {
 		wire := zeros(t, c.how, 16<<20)
 		for _, done := range []bool{true, false} {
@@ -215,6 +216,7 @@ func TestLongTextIsReadToItsEnd(t *testing.T) {
 
 // TestEndlessWords: endless words of any kind neither delay the text nor take memory.
 func TestEndlessWords(t *testing.T) {
+	race.Without(t)
 	for _, word := range []string{"a", "é", "e\u0301", "\u0301", "한", "色"} {
 		var b content.Body
 		var c reading.Collector

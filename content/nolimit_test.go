@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/test/race"
+
 	"shuultuur/content"
 	"shuultuur/content/coding"
 	"shuultuur/content/data"
@@ -127,6 +129,7 @@ func limitCases(t *testing.T) []limitCase {
 // Text beyond a limit is read anyway, or the body is reported as unread: no limit ends
 // inspection in silence.
 func TestNoLimitHidesText(t *testing.T) {
+	race.Without(t)
 	tried := map[string]bool{}
 	for n, c := range limitCases(t) {
 		tried[c.limit] = true

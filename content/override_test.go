@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"shuultuur/test/race"
+
 	"shuultuur/content"
 	"shuultuur/test/reading"
 )
@@ -47,6 +49,7 @@ func TestTurnedTextWithMarks(t *testing.T) {
 // TestTheLastWordIsReadWhateverItIsMadeOf: joining its letters makes the text shorter than it was when
 // it was last looked at.
 func TestTheLastWordIsReadWhateverItIsMadeOf(t *testing.T) {
+	race.Without(t)
 	for _, typ := range []string{"text/html; charset=utf-8", "text/html", "text/plain; charset=utf-8", "application/json"} {
 		for _, word := range []string{"word", "wo\u0300rd", "w\u0302o\u0300rd", "wo\u0300\u0301\u0302rd", "\u202edro\u0300w", "wo\u0300rd\u0300"} {
 			for _, size := range []int{100, 1023, 1024, 1025, 4096} {
@@ -65,6 +68,7 @@ func TestTheLastWordIsReadWhateverItIsMadeOf(t *testing.T) {
 
 // A string of a script that is longer than what is kept of the text is not cut within a letter.
 func TestLongTurnedStringsOfScripts(t *testing.T) {
+	race.Without(t)
 	for n := range 64 {
 		for _, in := range []string{
 			"a='" + strings.Repeat("q", n) + strings.Repeat("é", 5000) + "\u202e" + strings.Repeat("é", n) + "'",
@@ -159,6 +163,7 @@ func checkSigns(t *testing.T, typ string, p []byte) {
 
 // All pairs of signs are read around each border, in pieces of several sizes.
 func TestPairsOfSignsAtBorders(t *testing.T) {
+	race.Without(t)
 	for typ, borders := range borders {
 		t.Run(typ, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/test/race"
 )
 
 // nowhere returns a place beside the settings for restored files.
@@ -51,6 +53,7 @@ func FuzzReadBackup(f *testing.F) {
 // TestABackupIsEncryptedOnRequest: with the passphrase it reads as before, with another or none it does
 // not, and a weak one is refused.
 func TestABackupIsEncryptedOnRequest(t *testing.T) {
+	race.Without(t)
 	const passphrase = "correct horse battery"
 	var b bytes.Buffer
 	w, err := Encrypt(&b, passphrase)

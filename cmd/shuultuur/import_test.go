@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/test/race"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
@@ -401,6 +403,7 @@ func TestImportSquidGuardDecidesAsItWould(t *testing.T) {
 }
 
 func TestImportPiholeDecidesByName(t *testing.T) {
+	race.Without(t)
 	dir := t.TempDir()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "gravity.db"))
 	if err != nil {
@@ -472,6 +475,7 @@ func TestImportPiholeDecidesByName(t *testing.T) {
 }
 
 func TestImportPiholeKeepsGroups(t *testing.T) {
+	race.Without(t)
 	dir := t.TempDir()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "gravity.db"))
 	if err != nil {
@@ -597,6 +601,7 @@ func importedNames(t *testing.T, settings string) *configuration.DNS {
 }
 
 func TestImportAdGuardHomeDecidesAsItWould(t *testing.T) {
+	race.Without(t)
 	settings, report := importFrom(t, "adguardhome", filepath.Join(unpack(t, `
 -- AdGuardHome.yaml --
 http: {address: 0.0.0.0:80}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/test/race"
 )
 
 // A carriesCase is a configuration of another program, and what an import must make of it.
@@ -124,6 +126,7 @@ var carriesCases = []carriesCase{
 }
 
 func TestImportCarries(t *testing.T) {
+	race.Without(t)
 	for _, tt := range carriesCases {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

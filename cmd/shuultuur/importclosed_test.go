@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/test/race"
+
 	"shuultuur/engine"
 )
 
@@ -62,6 +64,7 @@ func importOf(t *testing.T, program, name string, files map[string]string) (sett
 // TestImportOfSquidStaysClosed asks without credentials for what Squid refuses, or answers with
 // 407. What cannot be carried over may close more, and never opens.
 func TestImportOfSquidStaysClosed(t *testing.T) {
+	race.Without(t)
 	const head = `http_port 3128
 acl localnet src 10.0.0.0/8
 acl SSL_ports port 443

@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/test/race"
 )
 
 // TestImportDecidesAsTheProgramsRules imports settings in which the order and the kinds of
 // rules decide. It compares the decisions about a thousand names or pages, for clients that the
 // rules distinguish.
 func TestImportDecidesAsTheProgramsRules(t *testing.T) {
+	race.Without(t)
 	for _, tt := range []struct {
 		program, path, files string
 		pages                bool
