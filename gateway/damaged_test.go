@@ -157,6 +157,7 @@ var remembered = []struct{ file, named, refused string }{
 	{file: "accounts/sessions.json", named: "halved emptied begins"},
 	{file: "alerts.json", named: "halved emptied begins"},
 	{file: "cache/*"},
+	{file: "clock-alerts.json"}, // a damaged one is as good as none
 	{file: "events.db", named: "halved emptied begins"},
 	{file: "format.json", refused: "halved emptied begins"},
 	{file: "instructions", named: "halved emptied"},
