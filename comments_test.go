@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"shuultuur/test/race"
 )
 
 // A commented package is what its comments may speak of: its files, for every system, and
@@ -127,6 +129,7 @@ var (
 // TestCommentsNameWhatTheyDescribe: a doc comment does not begin with the name that its
 // function, type or value had before, and a link leads to something that exists.
 func TestCommentsNameWhatTheyDescribe(t *testing.T) {
+	race.Without(t)
 	all := commentedPackages(t)
 	for _, p := range all {
 		for file, f := range p.files {

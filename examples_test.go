@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/test/race"
+
 	"go.yaml.in/yaml/v4"
 
 	"shuultuur/admin/why"
@@ -125,6 +127,7 @@ func run(t *testing.T, file string, use func(*gateway.Gateway)) {
 // TestTheExamplesOfTheFoldersStart starts the settings files in the README.md of each folder
 // and in the guides. Those that need a server elsewhere are only checked.
 func TestTheExamplesOfTheFoldersStart(t *testing.T) {
+	race.Without(t)
 	for page, text := range pages(t) {
 		if !strings.Contains(page, "/") || strings.HasPrefix(page, "docs/") && !strings.HasPrefix(page, "docs/guide-") {
 			continue

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/test/race"
 )
 
 // These limits bound the number of things that a reader has to keep in mind. A limit that stands
@@ -39,6 +41,7 @@ func (s *typeSize) promoted(all map[string]*typeSize, seen map[string]bool) (n i
 }
 
 func TestNothingIsLargerThanAReaderCanHold(t *testing.T) {
+	race.Without(t)
 	types := map[string]*typeSize{}
 	of := func(name string) *typeSize {
 		if types[name] == nil {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/test/race"
+
 	"shuultuur/admin/account"
 	"shuultuur/engine"
 	"shuultuur/engine/configuration"
@@ -122,6 +124,7 @@ var pathKeys = []string{
 // TestACheckChangesNoFile: settings may name any file under any key. Whoever checks them, explains a
 // request by them or looks at their effect changes, creates and removes nothing.
 func TestACheckChangesNoFile(t *testing.T) {
+	race.Without(t)
 	file := used(t)
 	dir := filepath.Dir(file)
 	own := folder(t, map[string]string{"shuultuur.yaml": "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\npolicies: [{name: all, rules: []}]\n"})

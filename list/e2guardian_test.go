@@ -16,12 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/test/race"
+
 	"shuultuur/test/peer"
 )
 
 // TestAgreesWithE2guardian gives the same random site, URL and expression lists and the same
 // URLs to e2guardian and to us, and requires a reason for every difference.
 func TestAgreesWithE2guardian(t *testing.T) {
+	race.Without(t)
 	program := peer.Program(t, "e2guardian")
 	if testing.Short() {
 		t.Skip("starts e2guardian several times")

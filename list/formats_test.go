@@ -328,6 +328,7 @@ func TestCompression(t *testing.T) {
 }
 
 func TestBombs(t *testing.T) {
+	race.Without(t)
 	zeros := make([]byte, 100<<20)
 	for _, kind := range []string{"gz", "zst"} {
 		path := filepath.Join(t.TempDir(), "x")

@@ -11,15 +11,18 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"shuultuur/lib/setting"
 	"strings"
 	"testing"
 	"time"
+
+	"shuultuur/lib/setting"
+	"shuultuur/test/race"
 )
 
 // TestOneLineInAHundredIsGarbage: usable lines are used, others are counted, and
 // memory stays in proportion to the usable lines.
 func TestOneLineInAHundredIsGarbage(t *testing.T) {
+	race.Without(t)
 	lines := 1_000_000
 	if testing.Short() {
 		lines = 100_000

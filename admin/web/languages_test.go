@@ -14,6 +14,7 @@ import (
 
 func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
 	race.Without(t)
+	race.Without(t)
 	s, err := text.New("")
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/test/race"
+
 	"shuultuur/admin"
 	"shuultuur/admin/account"
 	"shuultuur/admin/admintest"
@@ -50,6 +52,7 @@ func TestEveryPathIsForItsRolesOnly(t *testing.T) {
 }
 
 func TestEveryChangeRefusesWrongOriginHostRoleAndToken(t *testing.T) {
+	race.Without(t)
 	h := admintest.NewHouse(t)
 	elsewhere := func(r *http.Request) { r.RemoteAddr = "192.0.2.7:1234" }
 	n := 0
