@@ -21,6 +21,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"shuultuur/lib/wait"
+
 	"shuultuur/text"
 )
 
@@ -323,7 +325,7 @@ func (w *Watch) post(ctx context.Context, h *Webhook, m *message) error {
 	defer res.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, 300))
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return &refusal{fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(answer))), ofItself(res.StatusCode), retryAfter(res.Header, time.Now())}
+		return &refusal{fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(answer))), ofItself(res.StatusCode), wait.Asked(res.Header, time.Now())}
 	}
 	return nil
 }
@@ -347,21 +349,4 @@ func ofItself(status int) bool {
 		return false // another message would get the same answer
 	}
 	return status >= 400 && status < 500
-}
-
-// retryAfter returns how long a receiver asks us to wait, 0 if it does not say. It may name a moment, which
-// is one of its own clock if it sends that, too.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	said := h.Get("Retry-After")
-	if n, err := strconv.ParseUint(said, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	at, err := http.ParseTime(said)
-	if err != nil {
-		return 0
-	}
-	if theirs, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = theirs
-	}
-	return max(0, at.Sub(now))
 }

@@ -1,4 +1,4 @@
-// Package wait lets a goroutine wait, but no longer than its context.
+// Package wait lets a goroutine wait, but no longer than its context, and says how long servers ask us to.
 package wait
 
 import (

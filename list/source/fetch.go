@@ -19,10 +19,11 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"shuultuur/lib/wait"
 
 	"shuultuur/lib/setting"
 )
@@ -251,7 +252,7 @@ func request(ctx context.Context, to string) (*http.Request, error) {
 
 // statusError returns the error for a response that is not 200.
 func statusError(res *http.Response) error {
-	after := retryAfter(res.Header.Get("Retry-After"), time.Now())
+	after := min(wait.Asked(res.Header, time.Now()).Round(time.Second), pauseAtMost)
 	switch c := res.StatusCode; {
 	case c == http.StatusOK:
 		return nil
@@ -262,18 +263,6 @@ func statusError(res *http.Response) error {
 	default:
 		return permanentError{fmt.Errorf("the server answers %d %s", c, http.StatusText(c))}
 	}
-}
-
-// retryAfter reads a field Retry-After: seconds, or a date. It returns 0 without one, and at most a day.
-func retryAfter(field string, now time.Time) time.Duration {
-	if n, err := strconv.ParseUint(field, 10, 32); err == nil {
-		return min(time.Duration(n)*time.Second, pauseAtMost)
-	}
-	at, err := http.ParseTime(field)
-	if err != nil {
-		return 0
-	}
-	return max(0, min(at.Sub(now).Round(time.Second), pauseAtMost))
 }
 
 // A pacedReader counts what is read, and ends a body that has stopped or all but stopped. A slow one
