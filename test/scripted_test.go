@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -498,27 +499,57 @@ func testTrials(t *testing.T, all []trial, begin func(*httptest.Server)) {
 	b := newBrowserAt(t, newHome(t, filepath.Join(dir, "client-root.pem")), h.g.ProxyAddr())
 	b.call("POST", b.session+"/timeouts", map[string]any{"script": 300000}, nil)
 	b.open(scheme + "://www.example.com/")
-	var results [2]map[string]string
-	for k, word := range words {
+	applies := func(c trial) bool {
+		h2 := origin.EnableHTTP2
+		return !(c.secure && scheme == "http" || c.h1 && h2 || c.h2 && !h2 || c.known != "")
+	}
+	// run runs trials with a word, some at a time, and returns what each page got.
+	run := func(k int, which []int, atOnce int) map[string]string {
 		var js strings.Builder
 		js.WriteString("const done=arguments[0]; const all={}; const jobs=[];")
-		for i, c := range all {
-			body := c.js
+		for _, i := range which {
+			body := all[i].js
 			if body == "" {
 				body = "return await (await fetch(u)).text()"
 			}
-			body = strings.ReplaceAll(body, "WORDJS", "'"+word+"'")
-			name, _ := json.Marshal(c.name)
+			body = strings.ReplaceAll(body, "WORDJS", "'"+words[k]+"'")
+			name, _ := json.Marshal(all[i].name)
 			fmt.Fprintf(&js, "jobs.push([%s, async()=>{const u=location.origin+'/t/%d/%d?x'; %s}]);\n", name, i, k, body)
 		}
-		js.WriteString(`(async()=>{let at=0; const run=async()=>{while(at<jobs.length){const [n,f]=jobs[at++]; const from=Date.now(); try{all[n]=String(await Promise.race([f(),new Promise(ok=>setTimeout(()=>ok('TIMEOUT'),40000))]))}catch(e){all[n]='E:'+e} all['took '+n]=String(Date.now()-from)}}; await Promise.all([run(),run(),run(),run(),run(),run()]); done(JSON.stringify(all))})()`)
+		fmt.Fprintf(&js, `(async()=>{let at=0; const run=async()=>{while(at<jobs.length){const [n,f]=jobs[at++]; const from=Date.now(); try{all[n]=String(await Promise.race([f(),new Promise(ok=>setTimeout(()=>ok('TIMEOUT'),40000))]))}catch(e){all[n]='E:'+e} all['took '+n]=String(Date.now()-from)}}; await Promise.all(Array.from({length:%d},run)); done(JSON.stringify(all))})()`, atOnce)
 		var s string
 		b.call("POST", b.session+"/execute/async", map[string]any{"script": js.String(), "args": []any{}}, &s)
-		json.Unmarshal([]byte(s), &results[k])
+		var got map[string]string
+		json.Unmarshal([]byte(s), &got)
+		return got
+	}
+	has := func(got map[string]string, c trial, word string) bool {
+		return strings.Contains(strings.ReplaceAll(got[c.name], "\x00", ""), word)
+	}
+	var which []int
+	for i := range all {
+		which = append(which, i)
+	}
+	var results [2]map[string]string
+	for k := range words {
+		results[k] = run(k, which, 6)
+	}
+	// A browser on a busy machine gives up a worker, or shows a frame late. What did not come
+	// through beside five others is tried again alone.
+	for range 3 {
+		which = slices.DeleteFunc(which, func(i int) bool { return !applies(all[i]) || has(results[0], all[i], words[0]) })
+		if len(which) == 0 {
+			break
+		}
+		for name, got := range run(0, which, 1) {
+			if before := results[0][name]; before != got && !strings.HasPrefix(name, "took ") {
+				t.Logf("the trial %s got %q before %q", name, before, got)
+			}
+			results[0][name] = got
+		}
 	}
 	for _, c := range all {
-		h2 := origin.EnableHTTP2
-		if c.secure && scheme == "http" || c.h1 && h2 || c.h2 && !h2 || c.known != "" {
+		if !applies(c) {
 			continue
 		}
 		for k := range results {
@@ -526,8 +557,8 @@ func testTrials(t *testing.T, all []trial, begin func(*httptest.Server)) {
 				t.Logf("the trial %s took %s ms", c.name, took)
 			}
 		}
-		works := strings.Contains(strings.ReplaceAll(results[0][c.name], "\x00", ""), words[0])
-		leaks := strings.Contains(strings.ReplaceAll(results[1][c.name], "\x00", ""), words[1])
+		works := has(results[0], c, words[0])
+		leaks := has(results[1], c, words[1])
 		end := func(s string) string { return s[max(0, len(s)-80):] }
 		switch {
 		case !works:
