@@ -28,10 +28,17 @@ type Detector struct {
 	groups [scripts]group
 }
 
-// A group is the languages of one script, with a weight for each trigram.
+// A group is the languages of one script, with a weight for each trigram and language. A weight is
+// kept as a byte, 128 more than it is, so that eight languages are added up at a time.
 type group struct {
-	tags    []Tag
-	weights []int8 // buckets × tags
+	tags  []Tag
+	words int      // of a row: eight languages each
+	rows  []uint64 // buckets × words
+}
+
+// weight returns the weight of a trigram in a language of the group.
+func (g *group) weight(bucket, tag int) int32 {
+	return int32(g.rows[bucket*g.words+tag/8]>>(tag%8*8)&0xff) - 128
 }
 
 // NewDetector unpacks the detector, which takes about 400 KB.
@@ -65,9 +72,11 @@ func readDetector(r io.Reader) (*Detector, error) {
 		if len(data) < n {
 			return nil, errModel
 		}
-		g.weights = make([]int8, n)
+		g.words = (len(g.tags) + 7) / 8
+		g.rows = make([]uint64, buckets*g.words)
 		for i := range n {
-			g.weights[i] = int8(data[i])
+			bucket, tag := i/len(g.tags), i%len(g.tags)
+			g.rows[bucket*g.words+tag/8] |= uint64(data[i]^0x80) << (tag % 8 * 8)
 		}
 		data = data[n:]
 	}
@@ -145,24 +154,47 @@ func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []stri
 func (g *group) sums(dst []int32, script Script, text []byte) (sums []int32, n int32) {
 	sums = dst[:len(g.tags)]
 	clear(sums)
-	uz := slices.Index(g.tags, "uz-Latn") // a tenth of its words have an apostrophe
-	of := func(bucket int) []int8 { return g.weights[bucket*len(sums):][:len(sums)] }
-	trigrams(text, script, func(bucket int) {
-		for i, x := range of(bucket) {
-			sums[i] += int32(x)
+	var found trigrams
+	found.read(text, script)
+	for all := found.buckets[:found.n]; len(all) > 0; {
+		part := all[:min(len(all), mostAdded)]
+		all = all[len(part):]
+		for word := range g.words {
+			g.add(sums[8*word:min(8*word+8, len(sums))], word, part)
 		}
-		n++
-	}, func(blank, apostrophe [3]int) {
-		if uz < 0 {
-			return
+	}
+	if uz := slices.Index(g.tags, "uz-Latn"); uz >= 0 { // a tenth of its words have an apostrophe
+		for _, c := range found.blanks[:found.blank] {
+			more := int32(0)
+			for i := range c.blank {
+				more += g.weight(int(c.apostrophe[i]), uz) - g.weight(int(c.blank[i]), uz)
+			}
+			sums[uz] += max(0, more)
 		}
-		more := int32(0)
-		for i := range blank {
-			more += int32(of(apostrophe[i])[uz]) - int32(of(blank[i])[uz])
+	}
+	return sums, int32(found.n)
+}
+
+// mostAdded is how many bytes a sum of 16 bits can hold.
+const mostAdded = 256
+
+// add adds the weights of at most mostAdded trigrams in the languages of one word of the rows.
+func (g *group) add(sums []int32, word int, all []uint16) {
+	const bytes = 0x00ff00ff00ff00ff
+	var even, odd uint64 // four sums of 16 bits each
+	rows, words := g.rows[word:], g.words
+	for _, bucket := range all {
+		w := rows[int(bucket)*words]
+		even += w & bytes
+		odd += w >> 8 & bytes
+	}
+	for i := range sums {
+		half := even
+		if i%2 != 0 {
+			half = odd
 		}
-		sums[uz] += max(0, more)
-	})
-	return sums, n
+		sums[i] += int32(half>>(i/2*16)&0xffff) - int32(128*len(all))
+	}
 }
 
 // A Set is a set of rows of [Languages].
@@ -314,11 +346,18 @@ func scriptOf(r rune) Script {
 	return None
 }
 
-// trigrams calls each for every trigram of letters of the script in a sample of the text. A
-// word begins and ends with a space. A blank in normalised text may replace an apostrophe; if
-// so, trigrams calls either with the trigrams around the blank and with those that an
-// apostrophe would give.
-func trigrams(text []byte, script Script, each func(bucket int), either func(blank, apostrophe [3]int)) {
+// trigrams are those of a sample of a text.
+type trigrams struct {
+	buckets [sample + 1]uint16
+	n       int
+	// A blank in normalised text may replace an apostrophe.
+	blanks [sample/3 + 1]struct{ blank, apostrophe [3]uint16 } // the trigrams around a blank, and those that an apostrophe would give
+	blank  int
+}
+
+// read finds every trigram of letters of the script in a sample of the text. A word begins and
+// ends with a space.
+func (t *trigrams) read(text []byte, script Script) {
 	a, b := rune(' '), rune(' ') // the previous two letters
 	var x, y, z rune             // the two letters before a blank and the one after it; x is 0 if there is none
 	letters := 0
@@ -350,7 +389,8 @@ func trigrams(text []byte, script Script, each func(bucket int), either func(bla
 		if r == ' ' && b == ' ' {
 			continue
 		}
-		each(bucket(a, b, r))
+		t.buckets[t.n] = bucket(a, b, r)
+		t.n++
 		switch {
 		case r == ' ':
 			x, y, z = a, b, 0
@@ -358,7 +398,10 @@ func trigrams(text []byte, script Script, each func(bucket int), either func(bla
 		case z == 0:
 			z = r
 		default:
-			either([3]int{bucket(x, y, ' '), bucket(' ', ' ', z), bucket(' ', z, r)}, [3]int{bucket(x, y, '\''), bucket(y, '\'', z), bucket('\'', z, r)})
+			c := &t.blanks[t.blank]
+			c.blank = [3]uint16{bucket(x, y, ' '), bucket(' ', ' ', z), bucket(' ', z, r)}
+			c.apostrophe = [3]uint16{bucket(x, y, '\''), bucket(y, '\'', z), bucket('\'', z, r)}
+			t.blank++
 			x = 0
 		}
 		letters++
@@ -370,13 +413,14 @@ func trigrams(text []byte, script Script, each func(bucket int), either func(bla
 		b = r
 	}
 	if b != ' ' {
-		each(bucket(a, b, ' '))
+		t.buckets[t.n] = bucket(a, b, ' ')
+		t.n++
 	}
 }
 
-func bucket(a, b, c rune) int {
+func bucket(a, b, c rune) uint16 {
 	h := uint32(a)*0x9e3779b1 ^ uint32(b)*0x85ebca77 ^ uint32(c)*0xc2b2ae3d
 	h ^= h >> 15
 	h *= 0x2c1b3c6d
-	return int(h >> 19)
+	return uint16(h >> 19)
 }

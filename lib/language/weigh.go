@@ -16,7 +16,11 @@ func Count(tag Tag, text string, weight float64, counts map[Tag][]float64) {
 		for len(text) > 0 {
 			part := text[:min(len(text), sample)]
 			text = text[len(part):]
-			trigrams([]byte(part), l.Script, func(b int) { c[b] += weight }, func(_, _ [3]int) {})
+			var t trigrams
+			t.read([]byte(part), l.Script)
+			for _, b := range t.buckets[:t.n] {
+				c[b] += weight
+			}
 		}
 	}
 }
