@@ -1,8 +1,9 @@
 // Command report runs all tests for "make test": first under the race detector, then those of
 // the benchmarks' module, then without the detector the tests whose result it changes (tests of
 // allocations). It prints a line for each package
-// and the output of failed tests, and ends with the tests that were skipped in all runs, and
-// why.
+// and the output of failed tests. A few tests that failed run again, alone: browsers and other
+// servers do not always keep up with a busy machine. It ends with the tests that passed only then,
+// and with those that were skipped in all runs, and why.
 //
 // Events of "go test -json" move from the go command through a [run], which prints, to the list
 // of skipped tests.
@@ -42,12 +43,12 @@ func all(packages []string, out io.Writer) (ok bool, err error) {
 	if whole {
 		packages = append(slowest[:], "./...")
 	}
-	r := run{out: out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
-	if err := r.test(".", append([]string{"-race", unwatched, "-vet=all"}, packages...)...); err != nil {
+	r := newRun(out)
+	if err := r.test(way{".", []string{"-race", unwatched, "-vet=all"}}, packages...); err != nil {
 		return false, err
 	}
 	if whole {
-		if err := r.test("bench", "-vet=all", "./..."); err != nil {
+		if err := r.test(way{"bench", []string{"-vet=all"}}, "./..."); err != nil {
 			return false, err
 		}
 	}
@@ -62,11 +63,14 @@ func all(packages []string, out io.Writer) (ok bool, err error) {
 	}
 	// One run for all tests lets the go command build one package while it tests another. It
 	// also runs a test of the same name in another of these packages.
-	if err := r.test(".", append([]string{"-vet=off", "-run", "^(" + strings.Join(names, "|") + ")$"}, dirs...)...); err != nil {
+	if err := r.test(way{".", []string{"-vet=off", "-run", "^(" + strings.Join(names, "|") + ")$"}}, dirs...); err != nil {
+		return false, err
+	}
+	if err := r.again(); err != nil {
 		return false, err
 	}
 	r.summary()
-	return !r.failed, nil
+	return !r.hopeless && len(r.lost) == 0, nil
 }
 
 // slowest names the packages that take longest. They begin first. They mostly wait for other
@@ -76,12 +80,26 @@ var slowest = [...]string{"./test"}
 // A test is a test of a package; its name is "" for the package itself.
 type test struct{ pkg, name string }
 
+// A way is a module's folder and the flags with which "go test" runs in it.
+type way struct {
+	dir   string
+	flags []string
+}
+
 type run struct {
 	out     io.Writer
 	output  map[test][]string // output of tests that are running
 	skipped map[test]string   // and why
 	passed  map[test]bool
-	failed  bool
+
+	way      way          // of the tests that are running
+	lost     map[test]way // tests, without the names of their parts, that failed
+	alone    []test       // those of them that passed alone
+	hopeless bool         // something failed that is no matter of load: a build, a data race, a panic
+}
+
+func newRun(out io.Writer) *run {
+	return &run{out: out, output: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}, lost: map[test]way{}}
 }
 
 // an event is a line of "go test -json" (go doc test2json).
@@ -98,12 +116,13 @@ const timeout = "30m"
 // detector: its tests take a quarter of the time, and a race in our use of it is still seen.
 const unwatched = "-gcflags=modernc.org/...=-race=false"
 
-// test runs "go test" with arguments in the folder of a module. It tests one package more at once than there are
-// processors, because many tests wait for other programs. A failed test is no error.
-func (r *run) test(dir string, args ...string) error {
-	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout", timeout, "-p", strconv.Itoa(runtime.NumCPU() + 1)}, args...)...)
-	cmd.Dir, cmd.Stderr = dir, r.out
-	if !slices.Contains(args, "-race") {
+// test runs "go test". It tests one package more at once than there are processors, because many tests
+// wait for other programs. A failed test is no error.
+func (r *run) test(how way, packages ...string) error {
+	r.way = how
+	cmd := exec.Command("go", slices.Concat([]string{"test", "-json", "-timeout", timeout, "-p", strconv.Itoa(runtime.NumCPU() + 1)}, how.flags, packages)...)
+	cmd.Dir, cmd.Stderr = how.dir, r.out
+	if !slices.Contains(how.flags, "-race") {
 		// The detector needs C. Without it, packages are compiled as test/cross.sh compiled them.
 		cmd.Args = append(cmd.Args, "-trimpath")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -118,8 +137,30 @@ func (r *run) test(dir string, args ...string) error {
 	if err := r.read(pipe); err != nil {
 		return errors.Join(err, cmd.Wait())
 	}
-	if err := cmd.Wait(); err != nil {
-		r.failed = true
+	if err := cmd.Wait(); err != nil && len(r.lost) == 0 {
+		r.hopeless = true
+	}
+	return nil
+}
+
+// mostAgain is how many tests run again: if more failed, it is no matter of load.
+const mostAgain = 4
+
+// again runs the tests that failed once more, each alone.
+func (r *run) again() error {
+	if r.hopeless || len(r.lost) > mostAgain {
+		return nil
+	}
+	for t, how := range maps.Clone(r.lost) {
+		delete(r.lost, t)
+		fmt.Fprintf(r.out, "\n%s of %s, alone:\n", t.name, t.pkg)
+		how.flags = append(slices.Clone(how.flags), "-run", "^"+t.name+"$")
+		if err := r.test(how, t.pkg); err != nil {
+			return err
+		}
+		if _, failed := r.lost[t]; !failed && !r.hopeless {
+			r.alone = append(r.alone, t)
+		}
 	}
 	return nil
 }
@@ -154,6 +195,7 @@ func (r *run) take(e *event) {
 		} else if !strings.HasPrefix(e.Output, "PASS") && !strings.Contains(e.Output, "[no test files]") {
 			fmt.Fprint(r.out, e.Output)
 		}
+		r.hopeless = r.hopeless || noLoad.MatchString(e.Output)
 		return
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
@@ -164,11 +206,16 @@ func (r *run) take(e *event) {
 		if t.name != "" {
 			r.skipped[t] = reason(r.output[t])
 		}
+	case "build-fail":
+		r.hopeless = true
 	case "fail":
-		r.failed = true
 		fmt.Fprint(r.out, strings.Join(r.output[t], ""))
-		if t.name == "" {
-			r.printUnended(t.pkg)
+		if t.name != "" {
+			t.name, _, _ = strings.Cut(t.name, "/")
+			r.lost[t] = r.way
+			t.name = e.Test
+		} else if r.printUnended(t.pkg) || !r.hasLost(t.pkg) {
+			r.hopeless = true
 		}
 	default:
 		return
@@ -176,15 +223,30 @@ func (r *run) take(e *event) {
 	delete(r.output, t)
 }
 
+// noLoad finds what a busy machine is no reason for.
+var noLoad = regexp.MustCompile(`^(panic: |fatal error: |\s*WARNING: DATA RACE)|race detected`)
+
+// hasLost reports whether tests of a package failed.
+func (r *run) hasLost(pkg string) bool {
+	for t := range r.lost {
+		if t.pkg == pkg {
+			return true
+		}
+	}
+	return false
+}
+
 // printUnended prints the output of a package's tests that did not end because the package ran out
-// of time, or because of a panic.
-func (r *run) printUnended(pkg string) {
+// of time, or because of a panic, and reports whether there are any.
+func (r *run) printUnended(pkg string) (any bool) {
 	for t, output := range r.output {
 		if t.pkg == pkg && t.name != "" {
 			fmt.Fprint(r.out, strings.Join(output, ""))
 			delete(r.output, t)
+			any = true
 		}
 	}
+	return any
 }
 
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
@@ -199,8 +261,14 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
-// summary prints the tests that were skipped whenever they were run.
+// summary prints the tests that passed only alone, and those that were skipped whenever they were run.
 func (r *run) summary() {
+	if len(r.alone) > 0 {
+		fmt.Fprintf(r.out, "\nTests that failed beside others and passed alone: %d\n", len(r.alone))
+		for _, t := range r.alone {
+			fmt.Fprintf(r.out, "  %s %s\n", t.pkg, t.name)
+		}
+	}
 	var lines []string
 	for t, why := range r.skipped {
 		if !r.passed[t] {
