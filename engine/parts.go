@@ -495,7 +495,7 @@ func (e *Engine) origins() proxy.RoundTripper {
 // proxyEngine returns the parts with which the proxy decides.
 func (e *Engine) proxyEngine() *proxy.Engine {
 	p := &proxy.Engine{Decider: e.Policies.Engine, Identify: e.Identity.Identify, Identifier: e.Identity, Accept: e.Policies.Accept, Balance: e.balance,
-		Pages: e.Pages, TLS: e.Identity.TLS(e.Certificate), Tickets: e.Identity.HasTickets(), JA4: e.Policies.AsksJA4() || e.Checks.AsksTLS(), Handshakes: e.Checks.AsksTLS(), Intercept: e.Intercept, Origins: e.origins()}
+		Pages: e.Pages, TLS: e.Identity.TLS(e.Certificate), Tickets: e.Identity.HasTickets(), JA4: e.Policies.AsksJA4() || e.Checks.AsksTLS(), Handshakes: e.Checks.AsksTLS(), Tunnels: e.Policies.AsksTunnels(), Intercept: e.Intercept, Origins: e.origins()}
 	if e.Votes != nil {
 		p.Votes = e.Votes
 	}

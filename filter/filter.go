@@ -74,6 +74,8 @@ type Transaction struct {
 	JA4 string
 	// TLS describes the handshakes of a connection if a check needs it, nil before the hello.
 	TLS *Handshake
+	// Opening is what was said first in the tunnel, for the check [Tunnel].
+	Opening Opening
 
 	// From Name on.
 	Host string // lower case, no port, no final dot; an IPv6 address without brackets
@@ -154,6 +156,18 @@ type described struct {
 // Signature is the name of the check of signature rules, whose findings on a handshake also
 // apply to later requests of the connection.
 const Signature = "signature"
+
+// Tunnel is the name of the check of what is said first in a tunnel.
+const Tunnel = "tunnel"
+
+// An Opening is what is said first in a tunnel.
+type Opening struct {
+	Kind string // of package opening; "" while it is unknown, or outside tunnels
+	Says string // what it is, for people
+	// Awaited says that the server will learn it, and have the tunnel judged again: until then, rules
+	// about it are undecided.
+	Awaited bool
+}
 
 // A Handshake describes the TLS of a connection: the client's hello, and the origin's answer
 // to ours if the connection is decrypted.

@@ -62,6 +62,9 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		if c.Cost() == filter.Heavy {
 			e.heavy |= 1 << i
 		}
+		if c.Name() == filter.Tunnel {
+			e.tunnel |= 1 << i
+		}
 		_, e.conditions[i].away = c.(filter.Changing)
 		if parts.Metrics != nil {
 			e.failures = append(e.failures, parts.Metrics.failures.With(c.Name()))

@@ -276,7 +276,7 @@ func (w *walk) mayStillReport(checks uint64) bool {
 			w.waiting = true
 			return true
 		}
-		if w.wantsLater(i) {
+		if w.wantsLater(i) || w.e.tunnel>>i&1 != 0 && w.t.Opening.Awaited {
 			return true
 		}
 	}

@@ -52,6 +52,7 @@ type Engine struct {
 	policies []*policy
 	checks   []filter.Check
 	heavy    uint64 // the set of heavy checks
+	tunnel   uint64 // that of the check of tunnels
 	metrics  *Metrics
 	failures []metric.Counter // by check; nil: nothing is counted
 	engines  search.Engines
@@ -186,6 +187,13 @@ func (e *Engine) Stores(t *filter.Transaction) bool {
 func (e *Engine) AsksJA4() bool {
 	return slices.ContainsFunc(e.policies, func(p *policy) bool {
 		return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.ja4 != nil })
+	})
+}
+
+// AsksTunnels reports whether a policy needs what is said first in a tunnel.
+func (e *Engine) AsksTunnels() bool {
+	return slices.ContainsFunc(e.policies, func(p *policy) bool {
+		return slices.ContainsFunc(p.checks, func(i int) bool { return e.tunnel>>i&1 != 0 })
 	})
 }
 

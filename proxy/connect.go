@@ -17,6 +17,7 @@ func (c *conn) connect() outcome {
 	if !c.p.connectPorts.has(t.Port) {
 		return x.fail(403, "Tunnels to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "connect-ports")
 	}
+	t.Opening.Awaited = x.eng.Tunnels
 	if x.intercepts() {
 		return c.decrypt()
 	}

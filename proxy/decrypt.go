@@ -76,13 +76,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 		if !pass {
 			return closing
 		}
-		if !d.orig.IsValid() {
-			var is bool
-			if o.first, is = requestWithin(c.r, o.first); is {
-				return c.serveWithin(d, o.first)
-			}
-		}
-		return o.tunnelUnseen("not decrypted: not TLS")
+		return o.withoutTLS()
 	case err != nil:
 		x.ex.Note("TLS hello: " + err.Error())
 		c.c.Write(alert[:])
@@ -95,7 +89,8 @@ func (o *tlsOpening) run(pass bool) outcome {
 	if x.eng.JA4 {
 		t.JA4, t.TLS = h.JA4(), handshakeOf(x.eng, h)
 	}
-	d.ja4, d.ech = t.JA4, h.ECH
+	again := x.heardHello(h, d.host)
+	d.ja4, d.ech, d.opening = t.JA4, h.ECH, t.Opening
 	d.tls = upstream.TLS{ServerName: h.Host, HTTP2: slices.Contains(h.Protocols, protocolH2)}
 	switch {
 	case o.stranger != nil && !exchange.MayReach(o.stranger, cmp.Or(h.Host, d.host)):
@@ -109,7 +104,7 @@ func (o *tlsOpening) run(pass bool) outcome {
 			return o.tunnelUnseen("")
 		}
 	case pass:
-		pass = o.judgeHello(h)
+		pass = o.judgeHello(h, again)
 	}
 	d.tls.Name = d.name()
 	if t.Verdict.Action == filter.Allow {
@@ -136,13 +131,29 @@ func (o *tlsOpening) run(pass bool) outcome {
 	return o.handshake(pass)
 }
 
+// withoutTLS serves what begins otherwise: requests, or a tunnel.
+func (o *tlsOpening) withoutTLS() outcome {
+	c, x := o.c, o.x
+	first, kind, says, err := c.hear(o.first)
+	if err != nil {
+		x.ex.Note("tunnel: " + err.Error())
+		return closing
+	}
+	o.first = first
+	x.heard(kind, says)
+	if !o.d.orig.IsValid() && x.takesRequests(kind, first) {
+		return c.serveWithin(o.d, o.first)
+	}
+	return o.tunnelUnseen("not decrypted: not TLS")
+}
+
 // judgeHello judges a CONNECT connection again if its hello reveals something new: another
-// name, or a fingerprint that a rule needs. A name that does not belong to the dialed address
+// name, or a fingerprint that a rule needs; or if it is to be judged again anyway. A name that does not belong to the dialed address
 // is judged, too, but the connection stays one to the host of CONNECT: an exception for the
 // name does not apply.
-func (o *tlsOpening) judgeHello(h *intercept.Hello) (pass bool) {
+func (o *tlsOpening) judgeHello(h *intercept.Hello, again bool) (pass bool) {
 	x, d := o.x, o.d
-	if x.eng.JA4 && !x.ex.Decide(x.ctx, filter.Name) {
+	if (x.eng.JA4 || again) && !x.ex.Decide(x.ctx, filter.Name) {
 		return false
 	}
 	if h.Host == "" || h.Host == d.host {

@@ -19,7 +19,7 @@ import (
 func (x *request) address() bool {
 	q, t := x.q, x.t
 	if d := x.inside; d != nil && q.Form != message.Authority {
-		t.Port, t.JA4 = d.port, d.ja4
+		t.Port, t.JA4, t.Opening = d.port, d.ja4, d.opening
 		ok := true
 		t.Host = d.host
 		switch { // each request may name another one

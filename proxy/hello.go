@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
+	"shuultuur/intercept/opening"
 	"shuultuur/proxy/tunnel"
 )
 
@@ -31,6 +31,9 @@ func (c *conn) openTunnel() outcome {
 	}
 	c.p.counters.add(tunnels)
 	t := &tunnel.Tunnel{Near: c.c, Far: far, Down: tunnel.Direction{First: first}}
+	if x.t.Opening.Awaited && x.t.Verdict.Action != filter.Allow {
+		t.HoldBack()
+	}
 	c.beginTunnel(t)
 	request, pass := c.judgeHello(t)
 	if pass {
@@ -45,25 +48,15 @@ func (c *conn) openTunnel() outcome {
 	return closing
 }
 
-// judgeHello waits for the client's first bytes, and if they are a TLS hello judges its host. pass
-// reports whether the tunnel may continue; the bytes read are then forwarded. An unencrypted
-// request ends the tunnel, unless the host is allowed: judgeHello returns it, and the client's
-// connection stays open.
+// judgeHello waits for the client's first bytes, and judges what they are; if they are a TLS hello,
+// its host, too. pass reports whether the tunnel may continue; the bytes read are then forwarded. An
+// unencrypted request ends the tunnel, unless the host is allowed: judgeHello returns it, and the
+// client's connection stays open.
 func (c *conn) judgeHello(t *tunnel.Tunnel) (request []byte, pass bool) {
 	x, p := &c.x, c.p
-	for {
-		c.c.SetReadDeadline(deadlineIn(p.tunnels.Silence))
-		_, err := c.r.Peek(1)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil, err == io.EOF // the server may still send data
-		}
-		if t.Quiet() {
-			x.ex.Note("tunnel: " + tunnel.ErrSilent.Error())
-			return nil, false
-		}
+	defer func() { t.Admit(pass) }()
+	if over, pass := c.awaitClient(t); over {
+		return nil, pass
 	}
 	// Most hellos fit into one or two segments. Memory for larger ones is only taken when
 	// needed.
@@ -73,18 +66,25 @@ func (c *conn) judgeHello(t *tunnel.Tunnel) (request []byte, pass bool) {
 	h, err := c.sniff(&block)
 	switch {
 	case err == nil:
-		if !x.judgeHello(h, t.Far.RemoteAddr()) {
+		again := x.heardHello(h, x.t.Host)
+		if !x.judgeHello(h, t.Far.RemoteAddr(), again) {
 			c.c.Write(alert[:])
 			return nil, false
 		}
 	case errors.Is(err, intercept.ErrNotHello), err == io.EOF:
-		if !x.judgeHello(nil, nil) {
+		var kind opening.Kind
+		var says string
+		if block, kind, says, err = c.hear(block); err != nil {
+			x.ex.Note("tunnel: " + err.Error())
 			return nil, false
 		}
-		is := false
-		if block, is = requestWithin(c.r, block); is && x.t.Verdict.Action != filter.Allow {
+		again := x.heard(kind, says)
+		if x.takesRequests(kind, block) {
 			t.Release()
 			return bytes.Clone(block), false
+		}
+		if !x.judgeHello(nil, nil, again) {
+			return nil, false
 		}
 	default:
 		x.ex.Note("TLS hello: " + err.Error())
@@ -132,17 +132,18 @@ func (c *conn) sniff(block *[]byte) (*intercept.Hello, error) {
 }
 
 // judgeHello judges a tunnel to an address again if the hello (nil for none) reveals something
-// new: another host than that of CONNECT, or a fingerprint that a rule needs.
-func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
+// new: another host than that of CONNECT, or a fingerprint that a rule needs; or if it is to be
+// judged again anyway.
+func (x *request) judgeHello(h *intercept.Hello, to net.Addr, again bool) bool {
 	t := x.t
 	if x.eng.JA4 {
 		t.JA4 = filter.NoHello
 		if h != nil {
 			t.JA4, t.TLS = h.JA4(), handshakeOf(x.eng, h)
 		}
-		if !x.ex.Decide(x.ctx, filter.Name) {
-			return false
-		}
+	}
+	if (x.eng.JA4 || again) && !x.ex.Decide(x.ctx, filter.Name) {
+		return false
 	}
 	if h == nil || h.Host == "" || h.Host == t.Host {
 		return true

@@ -20,6 +20,7 @@ type tlsState struct {
 	orig     netip.AddrPort // original destination, according to the firewall
 	client   filter.Client
 	ja4      string           // of the hello, if needed
+	opening  filter.Opening   // what was said first in the tunnel
 	ech      bool             // the hello contained encrypted_client_hello
 	findings []filter.Finding // faults of the origin's certificate, and findings of rules in the handshakes
 	streams  bool             // the client uses HTTP/2

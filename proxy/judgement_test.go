@@ -24,7 +24,7 @@ func (r *rig) resolve(host, addr string) {
 	if n.of == nil {
 		n.of = map[string]addresses{}
 	}
-	n.of[host] = addresses{[]netip.Addr{netip.MustParseAddr(addr)}, time.Now().Add(time.Hour)}
+	n.of[host] = addresses{list: []netip.Addr{netip.MustParseAddr(addr)}, until: time.Now().Add(time.Hour)}
 }
 
 // byCategory decides like a policy with rules for categories: it finds the categories of the

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -38,6 +40,14 @@ func (n *names) hasAddress(ctx context.Context, host string, a netip.Addr) bool 
 	return slices.Contains(n.lookup(ctx, host), a.Unmap().WithZone(""))
 }
 
+// denies reports whether a is certainly no address of host.
+func (n *names) denies(ctx context.Context, host string, a netip.Addr) bool {
+	list := n.lookup(ctx, host)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !slices.Contains(list, a.Unmap().WithZone("")) && (len(list) > 0 || n.of[host].none)
+}
+
 // bind reports whether the destination of d is also an address of name, and if so fixes the
 // connection to that address.
 func (n *names) bind(ctx context.Context, d *tlsState, name string) bool {
@@ -61,6 +71,7 @@ type names struct {
 
 type addresses struct {
 	list  []netip.Addr
+	none  bool // the name does not exist
 	until time.Time
 }
 
@@ -83,9 +94,10 @@ func (n *names) lookup(ctx context.Context, host string) []netip.Addr {
 	for i := range list {
 		list[i] = list[i].Unmap().WithZone("")
 	}
-	a = addresses{list, time.Now().Add(nameTime)}
+	a = addresses{list: list, until: time.Now().Add(nameTime)}
 	if err != nil {
-		a.until = time.Now().Add(noNameTime)
+		dnsErr, _ := errors.AsType[*net.DNSError](err)
+		a.none, a.until = dnsErr != nil && dnsErr.IsNotFound, time.Now().Add(noNameTime)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -94,6 +94,8 @@ type Engine struct {
 	// Handshakes says that the decider needs Transaction.TLS, and must decide again when an
 	// origin has shown its certificate. JA4 is then set, too.
 	Handshakes bool
+	// Tunnels says that the decider needs Transaction.Opening.
+	Tunnels bool
 	// Intercept decrypts TLS connections; nil tunnels them all.
 	Intercept *Interception
 	// Origins sends requests; nil means the proxy's own transport.

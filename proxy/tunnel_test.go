@@ -410,16 +410,3 @@ func TestRequestsWithoutTLSInATunnelAreJudged(t *testing.T) {
 		}
 	}
 }
-
-func TestIsRequest(t *testing.T) {
-	for s, want := range map[string][2]bool{
-		"": {false, true}, "G": {false, true}, "GET": {false, true}, "GET ": {false, true}, "GET /": {true, false},
-		"GET http:/": {false, true}, "GET http://": {true, false}, "OPTIONS *": {false, true}, "OPTIONS * H": {true, false},
-		"PRI * HTTP/2.0": {true, false}, "SSH-2.0": {false, true}, "SSH-2.0-x\r": {false, false}, "get /": {true, false}, "\x16\x03": {false, false},
-		"GET x": {false, false}, strings.Repeat("A", 80): {false, false},
-	} {
-		if is, more := isRequest([]byte(s)); is != want[0] || more != want[1] {
-			t.Errorf("isRequest(%q) = %v, %v", s, is, more)
-		}
-	}
-}

@@ -35,6 +35,8 @@ type Entry struct {
 	URL    string // absolute, without fragment
 	Host   string // lower case, no port, no final dot; IPv6 without brackets
 	Port   uint16
+	// Opening is what was said first in a tunnel, "" if that is not recorded.
+	Opening string
 	// Question is the queried record type, 0 if unknown.
 	Question uint16
 

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"strings"
@@ -34,7 +35,7 @@ func fromRow(r *event.Row) (Entry, error) {
 		e.Method = Lookup
 		return e, e.setName(r.Host, 0)
 	case r.Proto == filter.TLS:
-		e.Method = Tunnel
+		e.Method, e.Opening = Tunnel, openingOf(r)
 		return e, e.setName(r.Host, r.Port)
 	case r.URL == "":
 		return e, errNoRequest // it was refused without being read
@@ -46,6 +47,23 @@ func fromRow(r *event.Row) (Entry, error) {
 		verb = "GET"
 	}
 	return e, e.request(verb, r.URL)
+}
+
+// openingOf returns what was said first in a tunnel, "" if no check looked.
+func openingOf(r *event.Row) (kind string) {
+	if !strings.Contains(r.Findings, filter.Tunnel) {
+		return ""
+	}
+	var all []filter.Finding
+	if json.Unmarshal([]byte(r.Findings), &all) != nil {
+		return ""
+	}
+	for _, f := range all {
+		if f.Check == filter.Tunnel {
+			kind = f.Category
+		}
+	}
+	return kind
 }
 
 // setName is setHost for a host without a port.

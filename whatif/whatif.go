@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/intercept/opening"
 	"shuultuur/lib/message"
 )
 
@@ -413,6 +414,7 @@ func (e *Entry) transaction(t *filter.Transaction, r *message.Request) {
 	switch e.Method {
 	case Tunnel:
 		t.Proto, t.Last = filter.TLS, filter.Name
+		t.Opening = filter.Opening{Kind: cmp.Or(e.Opening, string(opening.TLS)), Says: "as recorded"}
 		return
 	case Lookup:
 		t.Proto, t.Last, t.Type = filter.DNS, filter.Name, e.Question

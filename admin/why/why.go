@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"shuultuur/admin/web"
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/intercept/opening"
 	"shuultuur/lib/message"
 )
 
@@ -41,7 +43,7 @@ func entersTunnel(d filter.Decider, t *filter.Transaction) bool {
 	looks, ok := d.(interface {
 		Decrypts(*filter.Transaction) bool
 	})
-	return ok && t.Proto == filter.TLS && looks.Decrypts(t)
+	return ok && t.Proto == filter.TLS && t.Opening.Kind == string(opening.TLS) && looks.Decrypts(t)
 }
 
 // describeClient describes a client: who it is, how that is known, and its
@@ -103,9 +105,13 @@ func RequestOf(q *Question) (*filter.Transaction, error) {
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw
 	}
+	tunnelled, rest := tunnelIn(raw)
+	if tunnelled != "" {
+		raw = "https://" + rest
+	}
 	r, err := requestFor(q, raw)
 	if err != nil {
-		return nil, &web.BadChange{Err: fmt.Errorf("%q is not an http or https URL: %w", q.URL, err)}
+		return nil, &web.BadChange{Err: fmt.Errorf("%q is not an http or https URL, nor one of a tunnel, such as ssh://HOST:443: %w", q.URL, err)}
 	}
 	t := &filter.Transaction{
 		ID: "why", Start: time.Now(), Proto: filter.HTTP,
@@ -117,6 +123,7 @@ func RequestOf(q *Question) (*filter.Transaction, error) {
 	usual := uint16(80)
 	if r.Scheme == "https" {
 		t.Proto, usual = filter.TLS, 443
+		t.Opening = filter.Opening{Kind: cmp.Or(tunnelled, string(opening.TLS)), Says: "as asked"}
 	}
 	if t.Port == 0 {
 		t.Port = usual
@@ -132,7 +139,20 @@ func RequestOf(q *Question) (*filter.Transaction, error) {
 		host += ":" + strconv.Itoa(int(t.Port))
 	}
 	t.URL = r.Scheme + "://" + host + string(r.Path)
+	if tunnelled != "" {
+		t.URL = tunnelled + "://" + host
+	}
 	return t, nil
+}
+
+// tunnelIn returns what is spoken in the tunnel that a URL asks about by its scheme, such as
+// "ssh://HOST:443"; "" if it is an address of the web.
+func tunnelIn(url string) (kind, rest string) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	if k := opening.Kind(strings.ToLower(scheme)); k != opening.HTTP && slices.Contains(opening.Kinds[:], k) {
+		return string(k), rest
+	}
+	return "", url
 }
 
 // requestFor reads the head that a browser would send the proxy for a URL.

@@ -41,6 +41,15 @@ func TestTheFilterKnowsSomethingByItself(t *testing.T) {
 			t.Errorf("%s: %s, want it to pass", host, got)
 		}
 	}
+	// On the ports of TLS, tunnels of everything else are refused, to hosts with an exception, too.
+	for url, want := range map[string]string{
+		"ssh://example.com:443": "block", "vpn://wikipedia.org:443": "block", "unknown://example.com:8443": "block", "unknown://www.python.org": "block",
+		"https://example.com/": "pass", "https://wikipedia.org/": "allow", "ssh://example.com:2222": "refused",
+	} {
+		if got := ask(why.Question{URL: url}); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
 	for lang, text := range map[string]string{
 		"en": "Free porn videos: hardcore sex, milf and anal sex, naked girls.", "de": "Gratis Pornofilme, nackte Frauen, Sexvideos und Sexcams.",
 		"fr": "Films porno gratuits, vidéos de sexe, femmes nues, salopes.", "es": "Videos porno gratis, mujeres desnudas, mamadas y tetas.",

@@ -25,7 +25,7 @@ var topics = []struct {
 	{"drugs", "Drugs and weapons", []string{"drugs", "weapons"}},
 	{"pastime", "Games, social networks, video and dating", []string{"games", "social", "video", "dating"}},
 	{"words", "Bad words on pages", []string{"phrase", "bannedphrase"}},
-	{"bypass", "Ways around the filter: proxies, VPN and encrypted names", []string{"doh", "proxies", "around/bare", "around/wisp", "around/tunnel", "around/doh"}},
+	{"bypass", "Ways around the filter: proxies, VPN and encrypted names", []string{"doh", "proxies", "around/bare", "around/wisp", "around/tunnel", "around/doh", "tunnel/ssh", "tunnel/vpn", "tunnel/unknown"}},
 }
 
 var (
@@ -106,6 +106,8 @@ func changed(line string, a home.Answers) string {
 		return `  listen: ["0.0.0.0:53"]`
 	case strings.HasPrefix(line, "pages: ") && a.Contact != "":
 		line = "pages: {contact: " + strconv.Quote(strings.ToValidUTF8(a.Contact, "")) + "}"
+	case strings.HasPrefix(line, "      - {name: other protocols,") && a.Who == "company":
+		line = strings.Replace(line, "action: block", "action: monitor", 1)
 	case line == "    safesearch: true" && a.Who == "company":
 		line = "    safesearch: false"
 	case strings.HasPrefix(line, "  - name: everyone") && a.Certificate:

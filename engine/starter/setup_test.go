@@ -33,7 +33,8 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 		{"a school's network", home.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Network: true, Contact: `the "librarian": desk 3`}, []string{"name: gambling, action: block", "0.0.0.0:53", "0.0.0.0:8080", `\"librarian\"`, "safesearch: true"}, []string{"127.0.0.1:8080"}},
 		{"ads alone, by proxy", home.Answers{Who: "company", Topics: []string{"ads"}, Proxy: true}, []string{"own-ads", "safesearch: false", "name: ads"}, []string{"gambling", "adult", "dns:", "bad words", "malware", "doh"}},
 		{"nothing", home.Answers{Who: "company", DNS: true}, []string{"learning", "8053"}, []string{"action: block", "action: warn"}},
-		{"by name", home.Answers{Who: "home", Topics: []string{"harmful", "words"}, DNS: true, Network: true}, []string{"phishing", "0.0.0.0:53", "proxy: 127.0.0.1:8080", "unread-other, phrase-error"}, []string{"easylist", "pastime"}},
+		{"by name", home.Answers{Who: "home", Topics: []string{"harmful", "words"}, DNS: true, Network: true}, []string{"phishing", "0.0.0.0:53", "proxy: 127.0.0.1:8080", "unread-other, phrase-error"}, []string{"easylist", "pastime", "tunnel/"}},
+		{"a company", home.Answers{Who: "company", Topics: []string{"bypass"}, Proxy: true}, []string{"name: other protocols, action: monitor"}, nil},
 		{"encrypted pages too", home.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Certificate: true}, []string{"decrypt: true", "intercept: {root: root.pem}"}, nil},
 	} {
 		dir := t.TempDir()

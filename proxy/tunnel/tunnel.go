@@ -5,6 +5,7 @@
 package tunnel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -46,6 +47,7 @@ type Tunnel struct {
 	Up, Down  Direction
 
 	cfg     *Config
+	held    *gate // until the owner has admitted what the origin says; nil: it passes
 	parking *Parking
 	owner   Owner
 	ctx     context.Context
@@ -62,6 +64,7 @@ type Direction struct {
 	Err   error          // why it ended; nil: its source ended
 
 	t        *Tunnel
+	gate     *gate // before what it carries; nil for none
 	dst, src net.Conn
 	quiet    atomic.Bool                   // nothing came for a whole period
 	over     atomic.Bool                   // nothing more will come
@@ -95,7 +98,7 @@ func (t *Tunnel) Begin(ctx context.Context, cfg *Config, k *Parking, by Owner) {
 	t.Near.SetDeadline(time.Time{})
 	t.Far.SetDeadline(time.Time{})
 	t.Up.t, t.Up.dst, t.Up.src = t, t.Far, t.Near
-	t.Down.t, t.Down.dst, t.Down.src = t, t.Near, t.Far
+	t.Down.t, t.Down.dst, t.Down.src, t.Down.gate = t, t.Near, t.Far, t.held
 	if t.Up.still, t.Down.still = cfg.Still, cfg.Still; cfg.Silence == 0 || cfg.Silence > cfg.Still {
 		t.Up.socket, t.Down.socket = socketOf(t.Near), socketOf(t.Far)
 	}
@@ -160,6 +163,53 @@ func (t *Tunnel) Send(b []byte) error {
 	t.count(int64(n))
 	return err
 }
+
+// HoldBack makes the tunnel hold what the origin says until [Tunnel.Admit]. It is called before Begin.
+func (t *Tunnel) HoldBack() { t.held = &gate{admitted: make(chan bool, 1)} }
+
+// Listen returns what the origin has said first, and is held back; nil for nothing. While on is true,
+// reading the client ends when the origin says something.
+func (t *Tunnel) Listen(on bool) []byte {
+	g := t.held
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.listening = on
+	return g.said
+}
+
+// Admit lets what was held back pass, or drops it and ends the direction.
+func (t *Tunnel) Admit(pass bool) {
+	if t.held != nil {
+		t.held.admitted <- pass
+		t.held = nil
+	}
+}
+
+// A gate holds back what an origin says.
+type gate struct {
+	admitted chan bool
+
+	mu        sync.Mutex
+	said      []byte
+	listening bool // the owner waits for its client
+}
+
+// wait holds b back, wakes the owner, and returns its decision.
+func (g *gate) wait(b []byte, near net.Conn) bool {
+	g.mu.Lock()
+	g.said = bytes.Clone(b[:min(len(b), mostHeard)])
+	if g.listening {
+		near.SetReadDeadline(time.Unix(1, 0))
+	}
+	g.mu.Unlock()
+	return <-g.admitted
+}
+
+// mostHeard is how much of what an origin says first is judged.
+const mostHeard = 1 << 10
 
 // Quiet reports whether nothing came from the origin for a whole period.
 func (t *Tunnel) Quiet() bool { return t.Down.quiet.Load() }
@@ -324,6 +374,12 @@ func (d *Direction) move() (n int64, err error) {
 // write forwards b, or if it is judged, the part that may pass.
 func (d *Direction) write(b []byte) (n int, err error) {
 	defer func() { d.t.count(int64(n)) }()
+	if d.gate != nil {
+		if !d.gate.wait(b, d.dst) {
+			return 0, net.ErrClosed
+		}
+		d.gate = nil
+	}
 	if d.Talk == nil {
 		return writeAll(d.dst, b, d.t.cfg.Silence)
 	}
