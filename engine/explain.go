@@ -269,7 +269,7 @@ func (e *Engine) Judge(name string) whatif.Judge {
 			groups[m] = append(groups[m], name)
 		}
 	}
-	return whatif.Judge{Name: name, Decider: e.Policies.Engine, Client: func(ctx context.Context, r *whatif.Entry) filter.Client {
+	return whatif.Judge{Name: name, Decider: e.Policies.Engine, Unseen: e.Policies.Engine.Unlogged, Client: func(ctx context.Context, r *whatif.Entry) filter.Client {
 		// An address that requires a login gives an error together with its groups.
 		c, _ := e.Identify(ctx, r.Client)
 		if r.User != "" && r.User != c.User {

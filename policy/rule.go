@@ -89,6 +89,25 @@ type conditions struct {
 	varies bool
 }
 
+// Unlogged reports whether a rule has conditions on what no log contains: fields of the request, the
+// hello, what was sent, and findings other than those of lists that it must be without.
+func (e *Engine) Unlogged(policy, rule string) bool {
+	others := ^uint64(0)
+	for i, c := range e.checks {
+		if c.Name() == "category" {
+			others &^= 1 << i
+		}
+	}
+	for _, p := range e.policies {
+		for _, r := range p.rules {
+			if p.name == policy && r.name == rule && (r.headers != nil || r.ja4 != nil || r.sent != nil || r.unless&others != 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // holds reports whether the conditions of the rule hold. It tests cheap ones first.
 func (r *rule) holds(w *walk) answer {
 	if r.action == filter.Redirect && r.to.host == w.t.Host {

@@ -77,14 +77,20 @@ func (h *house) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	g, err := gateway.New(ctx, h.file, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
+		stop()
 		t.Fatal(err)
 	}
 	h.g, h.stop = g, stop
 	go func() { h.ended <- g.Run(ctx) }()
 }
 
+// end ends the gateway, unless it did not start.
 func (h *house) end() {
+	if h.stop == nil {
+		return
+	}
 	h.stop()
+	h.stop = nil
 	if err := <-h.ended; err != nil {
 		h.t.Errorf("the gateway ended with: %v", err)
 	}

@@ -108,7 +108,7 @@ func marked(s string) *RecordedVerdict {
 	}
 	low := strings.ToLower(s)
 	for _, of := range [...]string{"phrase", "weighted", "infected", "virus", "words"} {
-		r.Body = r.Body || r.Action >= filter.Warn && strings.Contains(low, of)
+		r.Unseen = r.Unseen || r.Action >= filter.Warn && strings.Contains(low, of)
 	}
 	return r
 }

@@ -47,6 +47,8 @@ type Entry struct {
 	Referer string
 	Agent   string
 
+	Decrypted bool // of a tunnel: what was in it has entries of its own
+
 	Refused  bool             // a filter answered instead of the origin
 	Recorded *RecordedVerdict // nil if the log contains no verdict
 }
@@ -57,9 +59,9 @@ type RecordedVerdict struct {
 	Policy   string
 	Rule     string
 	Category string
-	// Body says that the verdict was, or may have been, due to the content of the body, which
-	// the log does not contain.
-	Body bool
+	// Unseen says that the verdict was, or may have been, due to what the log does not contain:
+	// a body, a certificate, a quota, a pause.
+	Unseen bool
 }
 
 // Tunnel and Lookup are methods for which only the host is known.

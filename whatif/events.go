@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 
 	"shuultuur/event"
@@ -25,7 +26,7 @@ func fromRow(r *event.Row) (Entry, error) {
 	e := Entry{
 		Start: r.Start(), Duration: r.Duration, Minutes: r.Used(), Client: r.Client, User: r.User, Status: r.Status,
 		Sent: max(0, r.BytesIn), Bytes: max(0, r.BytesOut), Type: r.Type, Refused: r.Action >= filter.Warn,
-		Recorded: &RecordedVerdict{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
+		Recorded: &RecordedVerdict{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Unseen: unseen(r)},
 	}
 	if r.Action == filter.Block && r.Rule == "" && r.Category == "refused" {
 		e.Recorded = nil // the server would refuse it whatever the policy says
@@ -35,6 +36,7 @@ func fromRow(r *event.Row) (Entry, error) {
 		e.Method = Lookup
 		return e, e.setName(r.Host, 0)
 	case r.Proto == filter.TLS:
+		e.Decrypted = slices.Contains(strings.Split(r.Note, "; "), "decrypted")
 		e.Method, e.Opening = Tunnel, openingOf(r)
 		return e, e.setName(r.Host, r.Port)
 	case r.URL == "":
@@ -64,6 +66,27 @@ func openingOf(r *event.Row) (kind string) {
 		}
 	}
 	return kind
+}
+
+// unseen reports whether a verdict was due to what a record does not contain.
+func unseen(r *event.Row) bool {
+	var all []filter.Finding
+	if r.Learned || r.Findings != "" && json.Unmarshal([]byte(r.Findings), &all) != nil {
+		return true
+	}
+	decided := r.Category == "" // a rule without categories
+	for _, f := range all {
+		if f.Check == "policy" && f.Category != "uncovered" { // limits, quotas, warnings that were accepted, pauses
+			return true
+		}
+		if f.Category == r.Category {
+			if f.Check != "category" && f.Check != "policy" && f.Check != filter.Tunnel {
+				return true
+			}
+			decided = true
+		}
+	}
+	return !decided && r.Looked > 0
 }
 
 // setName is setHost for a host without a port.

@@ -28,6 +28,9 @@ type Judge struct {
 	// Refuses returns an error if a server would refuse a request whatever the policy says. If
 	// it is nil, only the policy decides.
 	Refuses func(*filter.Transaction) error
+	// Unseen reports whether a rule has conditions that a log does not show, such as fields of the
+	// request. Nil: none has.
+	Unseen func(policy, rule string) bool
 	// Begin and End count the use of quotas, and are called around each entry. Entries are
 	// then judged one after another, in the order in which they are given. Nil: nothing
 	// counts.
@@ -62,8 +65,8 @@ type Report struct {
 	New   string `json:"new"`
 
 	Judged int64 `json:"judged"`
-	// Bodies were, or may have been, refused because of their body: the log cannot show
-	// whether the new settings would do so as well.
+	// Bodies were, or may have been, judged by their body or something else that the log does
+	// not contain. It cannot show whether the new settings would do so as well.
 	Bodies int64 `json:"bodies"`
 	// Unknown are entries for which the log contains no verdict of a policy.
 	Unknown int64 `json:"unknown"`
@@ -146,7 +149,7 @@ func (r *Report) add(w *Comparison, changes map[kind]*VerdictChange, e *Entry, o
 		r.Unknown++
 		return
 	}
-	if w.Old == nil && e.Refused && e.Recorded != nil && e.Recorded.Body && is.action < filter.Warn {
+	if w.Old == nil && e.Recorded != nil && was.action != is.action && (e.Recorded.Unseen || w.New.unseen(was) || w.New.unseen(is)) {
 		r.Bodies++
 		return
 	}
@@ -168,6 +171,10 @@ func (r *Report) add(w *Comparison, changes map[kind]*VerdictChange, e *Entry, o
 	}
 	r.Changed++
 	r.note(changes, was, is, e, examples)
+}
+
+func (j *Judge) unseen(o opinion) bool {
+	return o.rule != "" && j.Unseen != nil && j.Unseen(o.policy, o.rule)
 }
 
 // A piece is a number of entries that are judged together.
@@ -366,7 +373,11 @@ func (j *Judge) judge(ctx context.Context, e *Entry, t *filter.Transaction, x *e
 			return opinion{action: filter.Block, rule: err.Error()}
 		}
 	}
-	for s := filter.Name; s <= t.Last; s++ {
+	last := t.Last
+	if e.Method == Tunnel {
+		last = filter.Name
+	}
+	for s := filter.Name; s <= last; s++ {
 		if s == filter.RequestBody {
 			continue
 		}
@@ -415,6 +426,9 @@ func (e *Entry) transaction(t *filter.Transaction, r *message.Request) {
 	case Tunnel:
 		t.Proto, t.Last = filter.TLS, filter.Name
 		t.Opening = filter.Opening{Kind: cmp.Or(e.Opening, string(opening.TLS)), Says: "as recorded"}
+		if e.Decrypted {
+			t.Last = filter.ResponseBody // rules that cannot be decided for the tunnel are for what is in it
+		}
 		return
 	case Lookup:
 		t.Proto, t.Last, t.Type = filter.DNS, filter.Name, e.Question
