@@ -54,6 +54,8 @@ type Gateway struct {
 
 	sockets *handover.Sockets
 	departure
+	again       again
+	notRestored string // why a backup was not, "" if none was to be
 
 	setup    atomic.Pointer[home.Setup] // nil when setup is complete
 	remarks  atomic.Pointer[[]home.Remark]
@@ -79,14 +81,18 @@ type running struct {
 }
 
 // New reads the settings in file, builds everything and opens the listeners.
-// After New, clients can connect; Run serves them.
+// After New, clients can connect; Run serves them. A backup that waits is restored first.
 func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
+	return newRestored(ctx, file, log)
+}
+
+func build(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	s, err := configuration.Read(file)
 	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1),
-		sockets: handover.FromContext(ctx), departure: departure{left: make(chan struct{})}}
+		sockets: handover.FromContext(ctx), departure: departure{left: make(chan struct{})}, again: again{c: make(chan struct{})}}
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	p := &pages{gateway: g}
@@ -229,6 +235,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	case err = <-g.failed: // when one part ends, all end
 		stop()
 	case <-g.left:
+		stop()
+	case <-g.again.c:
 		stop()
 	}
 	g.ready.Store(false)
@@ -375,6 +383,9 @@ func (g *Gateway) health() system.Health {
 		}
 	}
 	problems = append(problems, g.absent()...)
+	if g.notRestored != "" {
+		problems = append(problems, g.notRestored)
+	}
 	if p := g.halfway.Load(); p != nil {
 		problems = append(problems, *p)
 	}

@@ -27,6 +27,7 @@ func (p *pages) systemParts() *system.System {
 			c, err := configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(p.gateway.engine.Load().Seen))...)
 			return c.Left, err
 		},
+		Restore: p.gateway.restore,
 		State: func() map[string]any {
 			e := p.gateway.engine.Load()
 			return map[string]any{system.Remembered: e.State.Stats()}

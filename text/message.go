@@ -58,6 +58,8 @@ var messages = [...]string{
 	"{1}: only an owner may change this in the settings",
 	"whose data? name a user or the address of a device that nobody else uses",
 	"choose days, hours, or both",
+	"this gateway cannot restore a backup from here",
+	"choose the file of a backup",
 	"the record is too long to be read in {1}; ask for less, or with shuultuur events",
 	"somebody else is asking for the statistics; try again in a moment",
 	"sign in at /login, or send a token",

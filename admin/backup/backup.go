@@ -59,6 +59,7 @@ var kept = []struct{ name, what, left string }{
 	{"lists/*.list", "compiled lists", "they are compiled again; changes by hand are in other files"},
 	{"lists", "changes of lists by hand", ""},
 	{"reports.json", "which reports were sent", ""},
+	{"restore.*", "a backup that is being restored, and what it replaces", "it is a backup itself"},
 	{datadir.KeyFile, "the key that signs tokens", ""},
 	{"samples", "bodies on which checks failed", "they are a record of people's browsing"},
 	{"sources", "lists and rules as they were fetched", "they are fetched again"},
@@ -299,30 +300,72 @@ func formatOf(dir string) ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// Restore restores a backup by [Write]: the settings as file, the other files
-// beside it and in the data folder. It replaces existing files. The gateway must
-// not run. Restore reads the whole backup, and calls place to learn where the
-// settings in it want their files, before it writes anything. It refuses a backup
-// in a newer format, and converts an older one.
-func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (written []string, err error) {
+// A Backup is one that was read, by [Read].
+type Backup struct {
+	all    map[string]restored
+	format datadir.Format
+}
+
+// Read reads a whole backup. It refuses one that leads elsewhere, and one in a newer format.
+func Read(r io.Reader) (*Backup, error) {
 	all, err := readBackup(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading the backup: %w", err)
 	}
-	format := datadir.Format{Number: 1} // older backups have no format
+	b := &Backup{all, datadir.Format{Number: 1}} // older backups have no format
 	if file, ok := all[datadir.FormatFile]; ok {
-		if format, err = datadir.ParseFormat(file.text); err != nil {
+		if b.format, err = datadir.ParseFormat(file.text); err != nil {
 			return nil, fmt.Errorf("reading the backup: %s: %w", datadir.FormatFile, err)
 		}
-		delete(all, datadir.FormatFile)
 	}
-	if err := format.Known("the backup"); err != nil {
-		return nil, err
+	return b, b.format.Known("the backup")
+}
+
+// Text returns the settings in the backup.
+func (b *Backup) Text() []byte { return b.all[backupText].text }
+
+// SetText has other settings restored.
+func (b *Backup) SetText(text []byte) {
+	f := b.all[backupText]
+	f.text = text
+	b.all[backupText] = f
+}
+
+// Pack writes the backup as [Write] does.
+func (b *Backup) Pack(w io.Writer) error {
+	z := gzip.NewWriter(w)
+	t := tar.NewWriter(z)
+	for _, name := range slices.Sorted(maps.Keys(b.all)) {
+		f := b.all[name]
+		if err := t.WriteHeader(&tar.Header{Name: name, Mode: int64(f.mode), Uname: f.owner.user, Gname: f.owner.group, Size: int64(len(f.text)), ModTime: time.Now(), Typeflag: tar.TypeReg}); err != nil {
+			return err
+		}
+		if _, err := t.Write(f.text); err != nil {
+			return err
+		}
 	}
-	s, err := place(all[backupText].text)
-	if err != nil {
-		return nil, err
+	return errors.Join(t.Close(), z.Close())
+}
+
+// Unpack writes the files of the backup below dir, for a look before they are restored: in files what
+// belongs beside the settings, in data what belongs into the data folder. Only this user may read them.
+func (b *Backup) Unpack(dir string) error {
+	for name, f := range b.all {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, f.text, 0o600); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// Restore restores a backup by [Write]: the settings as file, the other files
+// beside it and in the data folder, at s. It replaces existing files. No gateway may
+// use the data folder. A backup in an older format is converted.
+func (b *Backup) Restore(file string, s Place) (written []string, err error) {
 	if err := datadir.Check(s.Data); err != nil {
 		return nil, err
 	}
@@ -331,48 +374,64 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 		return nil, fmt.Errorf("restoring needs the gateway to be stopped: %w", err)
 	}
 	defer held.Close()
-	if err := held.Note(format); err != nil { // until all of it is in our format
+	if err := held.Note(b.format); err != nil { // until all of it is in our format
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range slices.Sorted(maps.Keys(b.all)) {
+		if name == datadir.FormatFile {
+			continue
+		}
 		to := file
 		if sub, ok := strings.CutPrefix(name, "files/"); ok {
 			to = filepath.Join(s.Dir, filepath.FromSlash(sub))
 		} else if sub, ok := strings.CutPrefix(name, "data/"); ok {
 			to = filepath.Join(s.Data, filepath.FromSlash(sub))
 		}
-		dir := fs.FileMode(0o755)
-		switch {
-		case isBelow(to, account.Folder(s.Data)), isBelow(to, filepath.Join(s.Data, "versions")):
-			dir = 0o700
-		case isBelow(to, s.Data):
-			dir = 0o750
-		}
-		var fresh []string // folders
-		for at := filepath.Dir(to); ; at = filepath.Dir(at) {
-			if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
-				break
-			}
-			fresh = append(fresh, at)
-		}
-		if err := os.MkdirAll(filepath.Dir(to), dir); err != nil {
+		if err := b.restore(name, to, s); err != nil {
 			return written, err
-		}
-		mode := all[name].mode
-		if info, err := os.Stat(to); err == nil && name == backupText {
-			mode = info.Mode().Perm() // of this machine: its gateway may be another user
-		}
-		if err := atomicfile.WriteBytes(to, mode, all[name].text); err != nil {
-			return written, fmt.Errorf("restoring: %w", err)
-		}
-		for _, path := range append(fresh, to) {
-			all[name].owner.give(path)
 		}
 		written = append(written, to)
 	}
 	err = held.Migrate()
 	datadir.GiveToOwner(s.Data)
 	return written, err
+}
+
+// restore restores one file.
+func (b *Backup) restore(name, to string, s Place) error {
+	dir := fs.FileMode(0o755)
+	switch {
+	case isBelow(to, account.Folder(s.Data)), isBelow(to, filepath.Join(s.Data, "versions")):
+		dir = 0o700
+	case isBelow(to, s.Data):
+		dir = 0o750
+	}
+	var fresh []string // folders
+	for at := filepath.Dir(to); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		fresh = append(fresh, at)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), dir); err != nil {
+		return err
+	}
+	mode := b.all[name].mode
+	if info, err := os.Stat(to); err == nil && name == backupText {
+		mode = info.Mode().Perm() // of this machine: its gateway may be another user
+	}
+	for _, beside := range [...]string{"-wal", "-shm"} { // of the database that is replaced, of a process that did not end it
+		if err := os.Remove(to + beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("restoring: %w", err)
+		}
+	}
+	if err := atomicfile.WriteBytes(to, mode, b.all[name].text); err != nil {
+		return fmt.Errorf("restoring: %w", err)
+	}
+	for _, path := range append(fresh, to) {
+		b.all[name].owner.give(path)
+	}
+	return nil
 }
 
 // A restored is a file in a backup.

@@ -21,6 +21,19 @@ func nowhere(file string) func([]byte) (Place, error) {
 	}
 }
 
+// Restore restores a backup to the place that its settings have.
+func Restore(r io.Reader, file string, place func([]byte) (Place, error)) ([]string, error) {
+	b, err := Read(r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := place(b.Text())
+	if err != nil {
+		return nil, err
+	}
+	return b.Restore(file, s)
+}
+
 // TestABackupLeadsNowhereElse uses forged names in a backup.
 func TestABackupLeadsNowhereElse(t *testing.T) {
 	for _, name := range []string{"../x", "files/../../x", "/etc/passwd", "data/lock", "data/../x", "other", "data/accounts/../../x"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -117,16 +118,31 @@ func (c Client) SaveSettings(ctx context.Context, text []byte, tag, reason strin
 	return &s, json.Unmarshal(data, &s)
 }
 
+// Restore has the gateway restore a backup, and start again with it. does says what it does.
+func (c Client) Restore(ctx context.Context, backup []byte, address string) (does []string, err error) {
+	path := "/system/restore?" + url.Values{"address": {address}}.Encode()
+	data, _, err := c.send(ctx, clientRequest{method: http.MethodPost, path: path, body: string(backup), kind: "application/gzip"}, maxWait, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	var said system.Restored
+	err = json.Unmarshal(data, &said)
+	return said.Does, err
+}
+
 // Health returns the state of the gateway.
 func (c Client) Health(ctx context.Context) (h system.Health, err error) {
 	err = c.ask(ctx, http.MethodGet, "/health", "", &h)
 	return h, err
 }
 
-// Backup returns a backup of the gateway.
-func (c Client) Backup(ctx context.Context) ([]byte, error) {
+// Backup writes a backup of the gateway to w.
+func (c Client) Backup(ctx context.Context, w io.Writer) error {
 	data, _, err := c.send(ctx, clientRequest{method: http.MethodGet, path: "/system/backup"}, maxWait, maxBackup)
-	return data, err
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
 }
 
 // An AccountClient manages the accounts of another gateway, which records the

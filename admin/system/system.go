@@ -2,8 +2,15 @@
 package system
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"math"
+	"mime"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -25,6 +32,9 @@ type System struct {
 	// Backup writes the settings and the files that belong to them, and returns
 	// the names of those it omitted.
 	Backup func(w io.Writer) (left []string, err error)
+	// Restore checks a backup, keeps it, and has the gateway start again with it. does says what it
+	// does. nil: the backup cannot be restored from here.
+	Restore func(ctx context.Context, backup io.Reader, passphrase, address string) (does []string, err error)
 	// State returns figures of the remembered state by subject, which are written
 	// as JSON.
 	State func() map[string]any
@@ -42,6 +52,9 @@ type systemData struct {
 	State    map[string]web.Figure `json:"state"`
 	Owner    bool                  `json:"-"`
 	Since    time.Time             `json:"-"` // Health.Started
+
+	Does  []string `json:"-"` // of a backup that is restored
+	Error string   `json:"-"`
 
 	Memory                web.Graph      `json:"-"` // in the last samples
 	Pauses, Waits, Shares []runtimeShare `json:"-"`
@@ -149,27 +162,32 @@ func spread(h *metrics.Float64Histogram) (all []runtimeShare) {
 //	GET /system           versions, the collector and the scheduler, what is
 //	                      remembered; HTML for browsers, else JSON
 //	GET /system/backup    the backup, as a file
+//	POST /system/restore  a backup, which replaces what is here
 func (s *System) Routes(site *web.Site) []web.Route {
 	page := site.Page("system.html")
 	var memory sampler
+	show := func(w http.ResponseWriter, r *http.Request, status int, done Restored, err error) {
+		d := systemData{Version: programVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Health: s.Health(), Live: readRuntime(), State: map[string]web.Figure{},
+			Owner: web.UserOf(r).Role >= web.Least[web.Owner], Does: done.Does}
+		if err != nil {
+			d.Error = err.Error()
+		}
+		for name, v := range s.State() {
+			d.State[name] = web.Figures(v)
+		}
+		if web.IsPage(r) {
+			d.Since, _ = time.Parse(time.RFC3339, d.Health.Started) // otherwise the page leaves it out
+			d.charts(memory.add(time.Now(), d.Live.Objects, d.Live.Goal))
+			web.WritePage(w, page, status, d)
+			return
+		}
+		web.WriteJSON(w, status, d)
+	}
 	return []web.Route{
 		{Method: "GET", Path: "/system", Role: web.Operator,
 			Link: web.LinkIn(web.Machine, text.Mark("System"), "M5 5h14v10H5zM9 19h6M12 15v4"),
 			Does: "versions, garbage collector, scheduler, and what is remembered", Gives: web.PageOrJSON,
-			Handler: func(w http.ResponseWriter, r *http.Request) {
-				d := systemData{Version: programVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Health: s.Health(), Live: readRuntime(), State: map[string]web.Figure{},
-					Owner: web.UserOf(r).Role >= web.Least[web.Owner]}
-				for name, v := range s.State() {
-					d.State[name] = web.Figures(v)
-				}
-				if web.IsPage(r) {
-					d.Since, _ = time.Parse(time.RFC3339, d.Health.Started) // otherwise the page leaves it out
-					d.charts(memory.add(time.Now(), d.Live.Objects, d.Live.Goal))
-					web.WritePage(w, page, http.StatusOK, d)
-					return
-				}
-				web.WriteJSON(w, http.StatusOK, d)
-			}},
+			Handler: func(w http.ResponseWriter, r *http.Request) { show(w, r, http.StatusOK, Restored{}, nil) }},
 		{Method: "GET", Path: "/system/backup", Role: web.Owner,
 			Does: "settings, accounts, versions and keys in one file", Gives: "application/gzip",
 			Handler: func(w http.ResponseWriter, r *http.Request) {
@@ -186,7 +204,73 @@ func (s *System) Routes(site *web.Site) []web.Route {
 				h.Set("X-Content-Type-Options", "nosniff")
 				_, _ = io.WriteString(w, b.String()) // it fails if the client has gone away
 			}},
+		{Method: "POST", Path: "/system/restore", Role: web.Owner,
+			Does: "put back a backup: it is checked, then the gateway starts again with it", Gives: web.PageOrJSON,
+			Query:  []web.Field{web.Optional("address", "address of this machine, in place of that of the other one")},
+			Body:   "application/gzip multipart/form-data",
+			Effect: "the gateway becomes another one; a backup that it could not start with is refused",
+			Handler: func(w http.ResponseWriter, r *http.Request) {
+				does, err := s.restore(site, w, r)
+				switch {
+				case web.IsPage(r):
+					status := http.StatusOK
+					if err != nil {
+						status = web.StatusOf(err)
+					}
+					show(w, r, status, Restored{does}, err)
+				case err != nil:
+					http.Error(w, err.Error(), web.StatusOf(err))
+				default:
+					web.WriteJSON(w, http.StatusOK, Restored{does})
+				}
+			}},
 	}
+}
+
+// Restored says what is done with a backup.
+type Restored struct {
+	Does []string `json:"does"`
+}
+
+// maxBackup bounds a backup that is sent here, and maxInMemory the part of a form that is not on the
+// disk meanwhile.
+const (
+	maxBackup   = 256 << 20
+	maxInMemory = 1 << 20
+)
+
+// restore restores the backup in a request: its body, or a file of a form. Where two people are needed
+// to look into browsing, they are for this, too.
+func (s *System) restore(site *web.Site, w http.ResponseWriter, r *http.Request) (does []string, err error) {
+	if s.Restore == nil {
+		return nil, &web.BadChange{Err: errors.New("this gateway cannot restore a backup from here")}
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBackup)
+	in, passphrase, address := io.Reader(r.Body), "", r.URL.Query().Get("address")
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "multipart/form-data" {
+		if err := r.ParseMultipartForm(maxInMemory); err != nil {
+			return nil, &web.BadChange{Err: fmt.Errorf("reading the form: %w", err)}
+		}
+		defer func() { _ = r.MultipartForm.RemoveAll() }() // what is left is a temporary file
+		f, _, err := r.FormFile("backup")
+		if err != nil {
+			return nil, &web.BadChange{Err: errors.New("choose the file of a backup")}
+		}
+		defer f.Close()
+		in, passphrase, address = f, r.PostFormValue("passphrase"), strings.TrimSpace(r.PostFormValue("address"))
+	}
+	sum := sha256.New()
+	data, err := io.ReadAll(io.TeeReader(in, sum))
+	if err != nil {
+		return nil, &web.BadChange{Err: fmt.Errorf("reading the backup, of which %d MiB are taken: %w", maxBackup>>20, err)}
+	}
+	if err := site.Second(r, "restoring a backup", hex.EncodeToString(sum.Sum(nil))); err != nil {
+		return nil, err
+	}
+	if does, err = s.Restore(r.Context(), bytes.NewReader(data), passphrase, address); err != nil {
+		return nil, &web.BadChange{Err: err}
+	}
+	return does, nil
 }
 
 // programVersion is the version of this program, with the revision it was built

@@ -73,7 +73,7 @@ func (s *Site) Record(q *http.Request, action string, status int, details string
 func formFields(q *http.Request, first []byte) string {
 	kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	if kind != "application/x-www-form-urlencoded" {
-		if slices.Contains([]string{"/account/passkeys"}, q.URL.Path) {
+		if slices.Contains([]string{"/account/passkeys", "/system/restore"}, q.URL.Path) { // secrets, or bytes that nobody reads
 			return ""
 		}
 		return string(first)

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	contents "shuultuur/admin/backup"
+	"shuultuur/engine"
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/atomicfile"
 )
@@ -22,10 +22,11 @@ OUT holds secrets: keep it where nobody else reads, or encrypt it in the format 
 age. -passphrase names a file with the passphrase ("-" for standard input).`
 
 const restoreHelp = `
-Puts back what "shuultuur backup" wrote, to the settings file -config and beside
-it, with the owners and modes that the files had. The gateway must not run. What
-is there is replaced; then the settings are checked. -passphrase names a file with
-the passphrase of an encrypted backup ("-" for standard input).`
+Checks what "shuultuur backup" wrote, then puts it back, to the settings file -config
+and beside it, with the owners and modes that the files had, in place of what is
+there. A gateway that runs does it itself, and starts again. -passphrase names a file
+with the passphrase of an encrypted backup ("-" for standard input), -address this
+machine's address, which takes the place of the other one's in the settings.`
 
 // backup writes a backup.
 func backup(ctx context.Context, e env, args []string) int {
@@ -47,9 +48,7 @@ func backup(ctx context.Context, e env, args []string) int {
 					c, err = configuration.Backup(w, askedFile(*config))
 					return err
 				}
-				data, err := e.at.Backup(ctx)
-				_, failed := w.Write(data)
-				return errors.Join(err, failed)
+				return e.at.Backup(ctx, w)
 			})
 		})
 	}
@@ -67,9 +66,10 @@ func backup(ctx context.Context, e env, args []string) int {
 
 // restore restores a backup.
 func restore(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "restore", "[-config FILE] [-passphrase FILE] BACKUP", restoreHelp)
+	f, parse := flags(e, "restore", "[-config FILE] [-passphrase FILE] [-address IP] BACKUP", restoreHelp)
 	config := f.String("config", "shuultuur.yaml", "settings `file` to write")
 	secret := f.String("passphrase", "", "`file` with the passphrase of BACKUP")
+	address := f.String("address", "", "`IP` address of this machine, in place of that of the other one")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
@@ -78,12 +78,12 @@ func restore(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	defer plain.Close()
-	names, err := configuration.Restore(plain, *config)
-	for _, n := range names {
-		fmt.Fprintln(e.stdout, printable(n))
+	lines, err := engine.Restore(ctx, plain, *config, *address)
+	for _, line := range lines {
+		fmt.Fprintln(e.stdout, printable(line))
 	}
-	if err != nil {
-		return fail(e, err)
+	if err == nil {
+		return 0
 	}
-	return check(ctx, e, []string{*config})
+	return fail(e, err)
 }

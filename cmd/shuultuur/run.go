@@ -86,7 +86,10 @@ func run(ctx context.Context, e env, args []string) int {
 		welcome(e, g, file)
 		offerSetup(e, g, file)
 	}
-	return serve(ctx, e, w, before)
+	if status := serve(ctx, e, w, before); status != 0 || !g.StartsAgain() {
+		return status
+	}
+	return run(ctx, e, args)
 }
 
 // serve runs the gateway, and reports its state to the supervisor and to the
@@ -112,7 +115,7 @@ func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) i
 	go remark(watch, w.g)
 	go w.boss.Watch(watch, func() bool { return handover.Accepts(watch, w.g.ProxyAddr()) })
 	err := w.g.Run(ctx)
-	if !left.Load() {
+	if !left.Load() && !w.g.StartsAgain() {
 		_ = w.boss.Send("STOPPING=1")
 	}
 	stop()
