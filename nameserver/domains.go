@@ -20,6 +20,9 @@ import (
 // longest queue. So one domain may use the whole length while no other domain
 // needs it.
 //
+// A client that has half of the workers gets no more while others wait for one: it cannot hold them all
+// by asking for many slow domains.
+//
 // A keyed hash of the domain selects the queue: the table has a fixed size, and
 // an attacker cannot choose to share a queue with a certain domain. Queries over
 // connections, whose addresses cannot be forged, have other queues than queries
@@ -34,6 +37,7 @@ type domainQueues struct {
 	longest uint16 // the longest queue, as far as is known
 	next    uint16 // the queue to compare with it next
 	of      [1 << 12]domainQueue
+	clients [1 << 12]int32 // workers of each client, by a hash of its address
 }
 
 // A domainQueue is the queries for the names of one domain.
@@ -45,9 +49,11 @@ type domainQueue struct {
 }
 
 const (
-	portion   = 8 // a domain may have one in so many of the free workers
-	atLeast   = 4 // and always so many
-	compareds = 8 // queues compared for each query that is displaced
+	half      = 2   // a client may have one in so many of the workers
+	looked    = 256 // queues that are looked at for one job
+	portion   = 8   // a domain may have one in so many of the free workers
+	atLeast   = 4   // and always so many
+	compareds = 8   // queues compared for each query that is displaced
 )
 
 func newDomainQueues(workers int) *domainQueues {
@@ -62,6 +68,31 @@ func (c *domainQueues) place(domain []byte, udp bool) uint16 {
 		h++
 	}
 	return 1 + uint16(h%uint64(len(c.of)-1))
+}
+
+// clientOf returns the index of a job's client: its address, or of IPv6 its /64.
+func (c *domainQueues) clientOf(j *job) uint16 {
+	addr := j.client.Addr().Unmap()
+	if addr.Is6() {
+		if p, err := addr.WithZone("").Prefix(64); err == nil {
+			addr = p.Addr()
+		}
+	}
+	of := addr.As16()
+	return c.place(of[:], j.transport == dns.UDP)
+}
+
+// greedy reports whether the client of a queue's first job has its share of the workers. If it has, the
+// next job of the queue is the first.
+func (c *domainQueues) greedy(i uint16) bool {
+	x := &c.of[i]
+	if i == 0 || int(c.clients[x.first.of]) < max(c.workers/half, atLeast) {
+		return false
+	}
+	if j := x.first; j.next != nil {
+		x.first, x.last.next, x.last, j.next = j.next, j, j, nil
+	}
+	return true
 }
 
 // full reports whether a domain has all workers that it may have.
@@ -121,12 +152,12 @@ func (c *domainQueues) part(i uint16) {
 	c.ring--
 }
 
-// ready returns the next queue that is not empty and whose domain may have
-// another worker. It skips at most workers/atLeast queues.
+// ready returns the next queue that is not empty, and whose domain and whose client may have
+// another worker. The next call goes on where it ends.
 func (c *domainQueues) ready() (uint16, bool) {
-	for range c.ring {
+	for range min(c.ring, looked) {
 		i := c.turn
-		if !c.full(i) {
+		if !c.full(i) && !c.greedy(i) {
 			return i, true
 		}
 		c.turn = c.of[i].next
@@ -150,16 +181,18 @@ func (c *domainQueues) displace(i uint16) *job {
 	return c.leave(c.longest)
 }
 
-// begin counts a worker for a domain.
-func (c *domainQueues) begin(i uint16) {
+// begin counts a worker for a job.
+func (c *domainQueues) begin(j *job) {
 	c.busy++
-	c.of[i].busy++
+	c.of[j.domain].busy++
+	c.clients[j.of]++
 }
 
 // end is called when the worker is free again.
-func (c *domainQueues) end(i uint16) {
+func (c *domainQueues) end(j *job) {
 	c.busy--
-	c.of[i].busy--
+	c.of[j.domain].busy--
+	c.clients[j.of]--
 }
 
 // domain returns the suffix of the question's name that identifies the operator

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	miekg "github.com/miekg/dns"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -277,5 +278,50 @@ func TestDomainIsWhatCanBeRegistered(t *testing.T) {
 		if got := dns.Text(domain(&q)); got != want {
 			t.Errorf("domain of %s: got %s, want %s", name, got, want)
 		}
+	}
+}
+
+// TestOneClientLeavesWorkersForOthers: a client that asks for more slow domains than there are workers,
+// each another one, gets half of them, and another client is answered, also behind it in one queue.
+func TestOneClientLeavesWorkersForOthers(t *testing.T) {
+	const workers = 64
+	d := newDomainQueues(workers)
+	greedy, other := netip.MustParseAddrPort("192.0.2.1:1000"), netip.MustParseAddrPort("[2001:db8::1]:53")
+	ask := func(client netip.AddrPort, domain string) {
+		j := &job{client: client, domain: d.place([]byte(domain), true), transport: dns.UDP}
+		j.of = d.clientOf(j)
+		d.enter(j, false)
+	}
+	work := func() (of map[netip.AddrPort][]*job) {
+		of = map[netip.AddrPort][]*job{}
+		for quiet := 0; d.busy < workers && quiet < 100; quiet++ { // each call looks at some queues
+			if i, ok := d.ready(); ok {
+				j := d.leave(i)
+				d.begin(j)
+				of[j.client] = append(of[j.client], j)
+			}
+		}
+		return of
+	}
+	for i := range 10 * workers {
+		ask(greedy, fmt.Sprintf("x%d.example", i))
+	}
+	first := work()
+	if n := len(first[greedy]); n != workers/2 {
+		t.Errorf("one client has %d of %d workers, want half", n, workers)
+	}
+	for i := range 4 {
+		ask(other, fmt.Sprintf("x%d.example", 600+i)) // behind the first client's
+		ask(other, fmt.Sprintf("y%d.example", i))
+	}
+	second := work()
+	if len(second[other]) != 8 || len(second[greedy]) != 0 {
+		t.Errorf("then it has %d more workers, and another client %d for 8 queries", len(second[greedy]), len(second[other]))
+	}
+	for _, j := range first[greedy] {
+		d.end(j)
+	}
+	if third := work(); len(third[greedy]) != workers/2 {
+		t.Errorf("afterwards the client has %d workers", len(third[greedy]))
 	}
 }

@@ -25,6 +25,7 @@ type job struct {
 	recursion bool
 	followed  bool   // it has waited for another job already
 	domain    uint16 // index of its queue
+	of        uint16 // index of its client; 0 for zones of our own, which have all workers
 	at        time.Time
 	g         *rules
 	rs        *responders
@@ -88,7 +89,7 @@ func (u *queue) put(l *handler, to sink, peer *batch.Peer) {
 	j := u.job()
 	j.hold(l)
 	if j.question = 0; j.domain != 0 {
-		j.question = u.questionOf(&l.q)
+		j.question, j.of = u.questionOf(&l.q), u.domains.clientOf(j)
 	}
 	j.to = to
 	if peer != nil {
@@ -164,7 +165,7 @@ func (u *queue) take() *job {
 		if j.question != 0 && u.leaders[j.question] == nil {
 			u.leaders[j.question] = j
 		}
-		u.domains.begin(i)
+		u.domains.begin(j)
 		return j
 	}
 }
@@ -191,7 +192,7 @@ func (u *queue) help() {
 func (u *queue) finish(j *job) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.domains.end(j.domain)
+	u.domains.end(j)
 	if u.leaders[j.question] == j {
 		delete(u.leaders, j.question)
 	}
