@@ -524,6 +524,11 @@ func (e *Engine) Print(to io.Writer) {
 	for _, m := range e.Checks.Remarks {
 		fmt.Fprintln(w, m)
 	}
+	if e.Intercept != nil {
+		if p := e.Intercept.Authority.Problem(); p != "" {
+			fmt.Fprintln(w, p)
+		}
+	}
 	if s := e.Checks.Signature; s != nil {
 		for _, m := range s.Mistakes() {
 			fmt.Fprintln(w, m)

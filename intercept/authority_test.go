@@ -359,8 +359,8 @@ func TestLeavesAndKeysRollOn(t *testing.T) {
 		if _, err := next.Rotate(RootConfig{}); err == nil {
 			t.Error("Rotate lets an expired root sign another")
 		}
-		if _, err := NewAuthority(next, Config{}); err == nil {
-			t.Error("NewAuthority accepts an expired root")
+		if late, err := NewAuthority(next, Config{}); err != nil || !strings.Contains(late.Problem(), "expired on") {
+			t.Errorf("an expired root keeps the gateway from starting, or is not told: %v", err)
 		}
 	})
 }

@@ -620,8 +620,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 			if f.link.conn.Load() != nil {
 				f.flush(ctx)
 			}
-		case now := <-sweep.C:
-			f.own.counters.sweep(now)
+		case <-sweep.C:
+			f.own.counters.sweep(f.own.certain())
 		}
 	}
 	work.Wait()

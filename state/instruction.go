@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"shuultuur/lib/clock"
 )
 
 // An Instruction is an order to a running gateway that all nodes of its fleet carry out: a
@@ -90,6 +92,7 @@ type keptInstruction struct {
 	Done bool `json:"done,omitempty"` // this node has carried it out
 
 	shared bool // Redis has it; not kept over a restart
+	held   bool // it is not shared as long as nobody knows whether it was withdrawn long ago
 }
 
 // Instructions are the instructions known to this node. They are safe for concurrent use.
@@ -101,6 +104,9 @@ type Instructions struct {
 	node string
 	log  *slog.Logger
 	file *journal // nil keeps nothing
+
+	clock  *clock.Guard // whether what is old may be forgotten
+	opened time.Time
 
 	wake chan struct{} // there are instructions to carry out
 	send chan struct{} // there are instructions to share
@@ -121,6 +127,7 @@ func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
 	s := &Instructions{
 		node: strings.ToLower(rand.Text()[:10]), log: log,
 		wake: make(chan struct{}, 1), send: make(chan struct{}, 1), all: map[name]*keptInstruction{},
+		clock: clock.New(clock.Config{Log: log.With("store", "instructions")}), opened: time.Now(),
 	}
 	if path == "" {
 		return s, nil
@@ -452,12 +459,34 @@ func (s *Instructions) stats() (all, open, received int64) {
 	return int64(len(s.all)), open + int64(len(s.ended)), s.received
 }
 
-// agree records that this node agrees with all others, and removes instructions that expired
-// long ago.
-func (s *Instructions) agree(now time.Time) {
+// certain returns a time that has come for sure (see [clock.Guard]): what is forgotten by it cannot be
+// had again when a wrong clock is set right.
+func (s *Instructions) certain() time.Time {
+	_, _ = s.clock.Check(s.newest) // newest does not fail
+	return s.clock.Certain()
+}
+
+// newest returns a time that has come: when this node last agreed with the others, or else when the
+// last instruction was given, or the store opened.
+func (s *Instructions) newest() (time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.Sub(s.agreed) < agreeEvery {
+	switch {
+	case !s.agreed.IsZero():
+		return s.agreed, nil
+	case s.last > 0:
+		return time.UnixMilli(s.last), nil
+	}
+	return s.opened, nil
+}
+
+// agree records that this node agrees with all others, and removes instructions that expired
+// long ago.
+func (s *Instructions) agree() {
+	now := s.certain()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.agreed).Abs() < agreeEvery {
 		return
 	}
 	s.agreed = now

@@ -106,8 +106,8 @@ func (m *Memory) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			m.counters.sweep(time.Now())
-			m.agree(time.Now())
+			m.counters.sweep(m.certain())
+			m.agree()
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (f *Fleet) compare(ctx context.Context) {
 		f.reconcile(ctx)
 		return
 	}
-	f.own.Instructions.agree(time.Now())
+	f.own.Instructions.agree()
 }
 
 // reconcile reads all instructions in Redis, takes newer ones, deletes older ones, and writes
@@ -116,7 +116,7 @@ func (f *Fleet) reconcile(ctx context.Context) {
 	defer cancel()
 	s := c.Session(ctx, 8*maxInstruction)
 	defer s.Close()
-	now, size := time.Now(), 0
+	now, size := f.own.Instructions.certain(), 0
 	found := map[name]Instruction{}
 	var older []string
 	err := s.Hash(f.instructionsKey(), func(field, value []byte) error {
@@ -214,19 +214,30 @@ func (s *Instructions) count() (shared, all int) {
 }
 
 // compare compares this node's instructions with those in Redis. It marks those that Redis
-// lacks, and returns the fields that newer ones replace.
+// lacks, and returns the fields that newer ones replace. If the clock says that this node was away for
+// long, but is not believed, and no other node has given an instruction since, what Redis lacks is
+// neither withdrawn nor shared.
 func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	long := len(found) > 0 && !s.agreed.IsZero() && now.Sub(s.agreed) > absent
+	away := func(at time.Time) bool { return !s.agreed.IsZero() && at.Sub(s.agreed) > absent }
+	wall := s.clock.Now()
+	for _, i := range found {
+		if at := time.UnixMilli(i.At); i.Node != s.node && at.After(now) && !at.After(wall) {
+			now = at
+		}
+	}
+	long := away(now)
+	doubtful := !long && away(wall)
 	var withdrawn []*keptInstruction
 	for n, t := range s.all {
 		i, there := found[n]
 		t.shared = there && i.At == t.At && i.Node == t.Node
+		t.held = !there && doubtful && t.At < s.agreed.UnixMilli()
 		switch {
 		case there && t.newer(&i):
 			older = append(older, i.field())
-		case !there && long && t.Value != "" && t.At < s.agreed.UnixMilli():
+		case !there && long && len(found) > 0 && t.Value != "" && t.At < s.agreed.UnixMilli():
 			// It is so old that its withdrawal may be forgotten.
 			s.last = max(s.last+1, now.UnixMilli())
 			withdrawn = append(withdrawn, &keptInstruction{Instruction: Instruction{Topic: t.Topic, Key: t.Key, At: s.last, Node: s.node}})
@@ -248,7 +259,7 @@ func (s *Instructions) unshared(most int) (all []Instruction, older []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.all {
-		if !t.shared && len(all) < most {
+		if !t.shared && !t.held && len(all) < most {
 			all = append(all, t.Instruction)
 		}
 	}

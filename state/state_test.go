@@ -68,6 +68,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestCountersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(100 * 365 * 24 * time.Hour) // a clock before the program was built is not believed
 		var logged strings.Builder
 		s, err := Open(Config{}, "", slog.New(slog.NewTextHandler(&logged, nil)))
 		if err != nil {

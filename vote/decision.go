@@ -113,6 +113,8 @@ type Store interface {
 	Mails(ctx context.Context, remedy string, most int) ([]string, error)
 	// Total returns the number of counted votes.
 	Total(ctx context.Context) (int64, error)
+	// Newest returns the time of the newest vote, zero if there is none.
+	Newest(ctx context.Context) (time.Time, error)
 	// Prune deletes votes that are older than before. Tallies and decisions stay.
 	Prune(ctx context.Context, before time.Time) (int64, error)
 	// Erase removes a person's votes, and their bytes if the database is a file. It

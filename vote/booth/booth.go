@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/handover"
 	"shuultuur/lib/ingest"
 	"shuultuur/lib/message"
@@ -34,8 +35,9 @@ type Booth struct {
 	entry   *entrance // leads to the log
 	server  *vote.Server
 	drain   *vote.Drain
-	desk    *vote.Desk // nil on a node that forwards
-	store   *store.DB  // nil on a node that forwards
+	desk    *vote.Desk   // nil on a node that forwards
+	store   *store.DB    // nil on a node that forwards
+	clock   *clock.Guard // whether votes may be deleted by their age
 	sealer  *vote.Sealer
 	stream  *stream // nil without Redis and NATS
 	mailer  *mailer // nil without mail
@@ -73,6 +75,7 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	if b.log, err = ingest.Open(ingest.Config{Folder: b.folder()}, p.Log); err != nil {
 		return b, err
 	}
+	b.clock = clock.New(clock.Config{File: filepath.Join(b.folder(), "clock.json"), Log: p.Log.With("store", "votes")})
 	if b.entry, err = openEntrance(b.log, filepath.Join(b.folder(), "erased.json"), p.Key); err != nil {
 		return b, err
 	}
@@ -178,6 +181,9 @@ func (b *Booth) Problems() []string {
 	all := b.log.Problems()
 	if p := b.problem.Load(); p != nil {
 		all = append(all, fmt.Sprintf("votes wait in the log, %d by now: %s", b.drain.Pending(), *p))
+	}
+	if p := b.clock.Problem(); p != "" {
+		all = append(all, "votes: "+p)
 	}
 	return all
 }
@@ -293,25 +299,47 @@ func (b *Booth) Run(ctx context.Context) error {
 	return errors.Join(append(errs, b.closeRest())...)
 }
 
-// deleteOld deletes old votes. It also begins new files of the log in time, so that
-// votes that were moved on do not stay on the disk.
+// deleteOld deletes old votes each hour, if the clock is believed. It also begins new files of the log
+// in time, so that votes that were moved on do not stay on the disk.
 func (b *Booth) deleteOld(ctx context.Context) error {
-	for tick := time.NewTicker(time.Hour); ; {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for minute := 0; ; minute++ {
+		b.clean(ctx, minute)
 		select {
 		case <-ctx.Done():
-			tick.Stop()
 			return nil
 		case <-tick.C:
 		}
-		if b.drain.Pending() == 0 {
-			if err := b.log.Rotate(ctx); err != nil && ctx.Err() == nil {
-				b.parts.Log.Error("the log of votes cannot begin a new file", "error", err)
-			}
-		}
-		if keep := b.config.Keep.Or(defaultKeep); keep > 0 && b.store != nil {
-			b.prune(ctx, time.Now().Add(-keep))
+	}
+}
+
+// clean is called each minute. It reads the clock each time: a step is seen by the next reading only.
+func (b *Booth) clean(ctx context.Context, minute int) {
+	believed := b.believed(ctx)
+	if minute%60 != 59 {
+		return
+	}
+	if b.drain.Pending() == 0 {
+		if err := b.log.Rotate(ctx); err != nil && ctx.Err() == nil {
+			b.parts.Log.Error("the log of votes cannot begin a new file", "error", err)
 		}
 	}
+	if keep := b.config.Keep.Or(defaultKeep); keep > 0 && believed {
+		b.prune(ctx, b.clock.Now().Add(-keep))
+	}
+}
+
+// believed reports whether votes may be deleted by their age.
+func (b *Booth) believed(ctx context.Context) bool {
+	if b.store == nil {
+		return false
+	}
+	believed, err := b.clock.Check(func() (time.Time, error) { return b.store.Newest(ctx) })
+	if err != nil && ctx.Err() == nil {
+		b.parts.Log.Warn("old votes are not deleted: the newest one cannot be read", "error", err)
+	}
+	return believed
 }
 
 // prune deletes votes that are older than before.

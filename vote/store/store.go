@@ -642,6 +642,16 @@ func (d *DB) Mails(ctx context.Context, remedy string, most int) (all []string, 
 	return all, found.Err()
 }
 
+// Newest implements [vote.Store].
+func (d *DB) Newest(ctx context.Context) (time.Time, error) {
+	var at sql.NullInt64
+	err := d.db.QueryRowContext(ctx, `SELECT MAX(last_at) FROM matter`).Scan(&at)
+	if err != nil || !at.Valid {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(at.Int64), nil
+}
+
 // Prune implements [vote.Store]. It deletes a little at a time, so that
 // counting continues.
 func (d *DB) Prune(ctx context.Context, before time.Time) (n int64, err error) {

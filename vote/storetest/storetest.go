@@ -236,7 +236,13 @@ func texts(t *testing.T, s vote.Store) {
 }
 
 func prune(t *testing.T, s vote.Store) {
+	if at, err := s.Newest(context.Background()); err != nil || !at.IsZero() {
+		t.Errorf("the newest of no votes is of %v, %v", at, err)
+	}
 	count(t, s, Votes(0, 100), 100)
+	if at, err := s.Newest(context.Background()); err != nil || !at.Equal(Vote(99).At.Truncate(time.Millisecond)) {
+		t.Errorf("the newest vote is of %v, %v, want %v", at, err, Vote(99).At)
+	}
 	n, err := s.Prune(context.Background(), Vote(40).At)
 	if err != nil || n != 40 {
 		t.Errorf("%d votes deleted %v, want 40", n, err)

@@ -82,7 +82,7 @@ func (s *Signer) SignSet(view string, owner []byte, typ uint16, ttl uint32, rdat
 			return nil, err
 		}
 		all = append(all, data)
-		s.renewBy(view, time.Unix(int64(expiration), 0).Add(-reserve))
+		s.renewBy(view, time.Unix(int64(expiration), 0).Add(-reserve), now.Add(-early))
 		if kept != nil {
 			kept.put(k.digest(text), signature{string(data[signatureAt(data):]), binary.BigEndian.Uint32(data[12:]), expiration})
 		}
@@ -91,12 +91,15 @@ func (s *Signer) SignSet(view string, owner []byte, typ uint16, ttl uint32, rdat
 }
 
 // renewBy brings the next signing of a view forward: the replaced signature may have been
-// valid for longer than the new one.
-func (s *Signer) renewBy(view string, at time.Time) {
+// valid for longer than the new one, which begins at a time.
+func (s *Signer) renewBy(view string, at, begins time.Time) {
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
 	if have := s.renew[view]; !have.IsZero() && at.Before(have) {
 		s.renew[view] = at.Truncate(time.Second)
+	}
+	if begins.After(s.begins[view]) {
+		s.begins[view] = begins
 	}
 }
 

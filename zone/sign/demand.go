@@ -24,11 +24,11 @@ type demand struct {
 	fresh, found, refused atomic.Uint64
 }
 
-// signatureSet is the signatures of one set: the data of its RRSIG records, and when the first
-// expires.
+// signatureSet is the signatures of one set: the data of its RRSIG records, when they begin, and when
+// the first expires.
 type signatureSet struct {
-	rdata      [][]byte
-	expiration uint32
+	rdata                 [][]byte
+	inception, expiration uint32
 }
 
 func newDemand(c Config) *demand {
@@ -40,7 +40,8 @@ func newDemand(c Config) *demand {
 	return d
 }
 
-// find looks up a set. It does not return signatures that expire soon.
+// find looks up a set. It does not return signatures that expire soon, or begin later because the clock
+// was ahead.
 func (c *demand) find(d digest, now time.Time) (signatureSet, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +51,7 @@ func (c *demand) find(d digest, now time.Time) (signatureSet, bool) {
 			c.put(d, sigs)
 		}
 	}
-	if ok = ok && int64(sigs.expiration) > now.Add(reserve).Unix(); ok {
+	if ok = ok && int64(sigs.inception) <= now.Unix() && int64(sigs.expiration) > now.Add(reserve).Unix(); ok {
 		c.found.Add(1)
 	}
 	return sigs, ok

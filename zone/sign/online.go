@@ -112,7 +112,7 @@ func (s *Signer) signatures(ctx context.Context, now time.Time, owner []byte, ty
 	if ctx == nil || ctx.Err() != nil || !s.demand.allow(now, len(zsk)) {
 		return signatureSet{}, false
 	}
-	var sigs signatureSet
+	sigs := signatureSet{inception: uint32(now.Add(-early).Unix())}
 	for _, k := range zsk {
 		rdata, expiration, err := k.rrsig(owner, typ, text, now)
 		if err != nil {

@@ -206,6 +206,50 @@ func TestSignaturesAreMadeAnewBeforeTheyExpire(t *testing.T) {
 	}
 }
 
+// TestSignaturesOfAWrongClockAreMadeAnew: a zone is signed while the clock is wrong, and then the clock is
+// set right, with a restart in between or without.
+func TestSignaturesOfAWrongClockAreMadeAnew(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Now().Truncate(time.Second)
+	for _, step := range []time.Duration{-time.Hour, time.Hour, -day, day, -365 * day, 365 * day} {
+		for name, restarts := range map[string]bool{"runs on": false, "restarts": true} {
+			t.Run(fmt.Sprintf("%v, %s", step, name), func(t *testing.T) {
+				keys := newKeys(t, "example.com.", "ed25519")
+				s := newSigner(t, sign.Config{}, keys)
+				z := parseZone(t, "example.com.", zoneText)
+				if _, err := s.Zone(t.Context(), z, now.Add(step)); err != nil {
+					t.Fatal(err)
+				}
+				if restarts {
+					kept := s.Signatures("")
+					s = newSigner(t, sign.Config{}, keys)
+					s.Restore("", kept, now)
+				}
+				due := s.Due("", now)
+				if wrong := step > 3*time.Hour || step < -10*day; wrong != !due.After(now) {
+					t.Errorf("it is due %v from now", due.Sub(now))
+				}
+				if due.After(now) {
+					return // all signatures are valid
+				}
+				signed, err := s.Zone(t.Context(), z, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, rr := range signed.Records {
+					if sig, ok := rr.(*miekg.RRSIG); ok && !sig.ValidityPeriod(now) {
+						t.Errorf("the signature of %s %s is valid from %v until %v, not now", sig.Hdr.Name, miekg.TypeToString[sig.TypeCovered],
+							time.Unix(int64(sig.Inception), 0).Sub(now), time.Unix(int64(sig.Expiration), 0).Sub(now))
+					}
+				}
+				if in := s.Due("", now).Sub(now); in < day || in > 10*day {
+					t.Errorf("it is due again in %v, want 1 to 10 days", in)
+				}
+			})
+		}
+	}
+}
+
 func TestChosenSetsAndAliasesAreInTheChain(t *testing.T) {
 	s := newSigner(t, sign.Config{}, newKeys(t, "example.com.", "ed25519"))
 	z := parseZone(t, "example.com.", zoneText)

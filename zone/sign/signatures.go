@@ -35,13 +35,13 @@ type signature struct {
 	inception, expiration uint32
 }
 
-// find returns the signature of d if it is valid after a time.
-func (k *Signatures) find(d digest, past time.Time) (signature, bool) {
+// find returns the signature of d if it is valid now and after a time.
+func (k *Signatures) find(d digest, now, past time.Time) (signature, bool) {
 	if k == nil {
 		return signature{}, false
 	}
 	sig, ok := k.signatures[d]
-	return sig, ok && int64(sig.expiration) > past.Unix()
+	return sig, ok && int64(sig.inception) <= now.Unix() && int64(sig.expiration) > past.Unix()
 }
 
 // Signatures returns the signatures that Zone, and Whole if it was called, made for a view, to
@@ -62,14 +62,18 @@ func (s *Signer) Restore(view string, kept *Signatures, now time.Time) {
 	defer s.signing.Unlock()
 	s.restored[view] = kept
 	renew := now.Add(shortest + spread)
+	var begins time.Time
 	for _, sig := range kept.signatures {
+		if at := time.Unix(int64(sig.inception), 0); at.After(begins) {
+			begins = at
+		}
 		if at := time.Unix(int64(sig.expiration), 0).Add(-reserve); at.Before(renew) {
 			renew = at
 		}
 	}
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
-	s.renew[view] = s.keyTimes(now, renew)
+	s.renew[view], s.begins[view] = s.keyTimes(now, renew), begins
 }
 
 // The stored form of signatures: their number (4 bytes), and for each the digest, inception,

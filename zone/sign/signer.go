@@ -105,6 +105,7 @@ type Signer struct {
 	restored map[string]*Signatures
 	renewMu  sync.Mutex
 	renew    map[string]time.Time // by view, see Renew
+	begins   map[string]time.Time // by view: when the last of its signatures begins
 	longest  time.Duration        // longest TTL of any record so far
 	spreads  time.Duration        // how long a new version of the zone takes to reach all servers
 
@@ -149,7 +150,7 @@ func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Signer{origin: origin, config: c, sigs: map[string]*Signatures{}, restored: map[string]*Signatures{}, renew: map[string]time.Time{}, demand: newDemand(c)}
+	s := &Signer{origin: origin, config: c, sigs: map[string]*Signatures{}, restored: map[string]*Signatures{}, renew: map[string]time.Time{}, begins: map[string]time.Time{}, demand: newDemand(c)}
 	s.keys.Store(&keys)
 	if ksk, zsk := s.active(time.Now()); len(ksk) == 0 || len(zsk) == 0 {
 		return nil, errNoKey(origin, len(keys))
@@ -223,6 +224,18 @@ func (s *Signer) Renew(view string) time.Time {
 	return at
 }
 
+// Due is Renew, or now if some signature begins later: the clock was ahead when it was made, and nobody
+// believes the zone as long as that is so.
+func (s *Signer) Due(view string, now time.Time) time.Time {
+	at := s.Renew(view)
+	s.renewMu.Lock()
+	defer s.renewMu.Unlock()
+	if !at.IsZero() && (now.Before(s.begins[view]) || now.Before(s.begins[view+wholeSlot])) {
+		return now
+	}
+	return at
+}
+
 // wholeSlot is added to a view to store the signatures of Whole.
 const wholeSlot = "\x00whole"
 
@@ -292,6 +305,7 @@ func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string,
 	s.sigs[slot] = kept
 	s.renewMu.Lock()
 	s.renew[slot] = s.keyTimes(now, renew).Truncate(time.Second)
+	s.begins[slot] = now.Add(-early)
 	s.renewMu.Unlock()
 
 	records := make([]miekg.RR, 0, len(p.unsigned)+2*len(p.sets))
@@ -405,7 +419,7 @@ type outcome struct {
 }
 
 // signSet signs one set with each of its keys. It reuses signatures in had or other that are
-// valid after until, and appends all to all.
+// valid from now until after until, and appends all to all.
 func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []outcome, buf *[]byte) ([]*miekg.RRSIG, []outcome, error) {
 	wire, err := canonical(set.rrs, buf)
 	if err != nil {
@@ -415,9 +429,9 @@ func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, 
 	for _, k := range set.keys {
 		d := k.digest(wire)
 		rrsig := k.blank(set.rrs[0], now)
-		sig, ok := had.find(d, until)
+		sig, ok := had.find(d, now, until)
 		if !ok {
-			sig, ok = other.find(d, until)
+			sig, ok = other.find(d, now, until)
 		}
 		if !ok {
 			data, err := k.signature(rrsig, wire)

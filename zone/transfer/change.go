@@ -117,7 +117,7 @@ func (s *Server) changeTo(e *entry, z *zone.Zone, signer *sign.Signer, now time.
 	switch {
 	case !served || before == nil || e.signer != signer || before.Info().Expires != z.Expires || before.Info().Signed && signer == nil,
 		len(z.Choices)+len(z.Aliases)+len(z.Empty)+len(z.Unknown) > 0 || !before.IsStatic() || !slices.Equal(z.Clients, clients),
-		signer != nil && (!now.Before(signer.Renew(z.View)) || signer.Chain() == miekg.TypeNSEC3):
+		signer != nil && (!now.Before(signer.Due(z.View, now)) || signer.Chain() == miekg.TypeNSEC3):
 		return nil
 	}
 	sums := make(map[string]uint64, before.Info().Names)

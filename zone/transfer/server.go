@@ -330,7 +330,7 @@ func (s *Server) entry(n id) *entry {
 // serve sets the serial, signs a zone and passes it on. The caller holds e.publishing.
 func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign.Signer, now time.Time) error {
 	policy := s.policy(e, signer)
-	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew(e.id.view))
+	anew := signer != nil && e.stamp.known && !now.Before(signer.Due(e.id.view, now))
 	mark := uint64(0)
 	if signer != nil {
 		mark = signer.Fingerprint(now)
@@ -509,7 +509,7 @@ func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Tim
 	if e.signer == nil || served == nil {
 		return time.Time{}
 	}
-	due := e.signer.Renew(e.id.view)
+	due := e.signer.Due(e.id.view, now)
 	if e.retry.After(due) {
 		due = e.retry
 	}
