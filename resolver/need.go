@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"shuultuur/filter"
+	"shuultuur/resolver/validate"
 )
 
 // This file lets the gateway find what it needs itself, where its own machine asks this resolver: a
@@ -38,9 +39,6 @@ func newNeeds(names []string) *needs {
 	return n
 }
 
-// timeServers are names below which those of time servers are: without the time, nothing else works.
-var timeServers = []string{"pool.ntp.org", "time.cloudflare.com", "time.google.com", "time.windows.com", "time.apple.com", "ntp.ubuntu.com", "time.nist.gov"}
-
 // has reports whether a query is one of the gateway's own.
 func (n *needs) has(t *filter.Transaction, from netip.Addr) bool {
 	if from = from.Unmap(); !from.IsLoopback() {
@@ -51,10 +49,7 @@ func (n *needs) has(t *filter.Transaction, from netip.Addr) bool {
 	if _, found := n.names[t.Host]; found {
 		return true
 	}
-	return slices.ContainsFunc(timeServers, func(s string) bool {
-		rest, ok := strings.CutSuffix(t.Host, s)
-		return ok && (rest == "" || strings.HasSuffix(rest, "."))
-	})
+	return validate.IsTimeServer(t.Host) // without the time, nothing else works
 }
 
 // allow lets a query pass that a policy has refused.

@@ -169,6 +169,7 @@ func (v *Validator) fetchKeys(ctx context.Context, w *work, zone string) (entry,
 		return v.settle(faultf(edeDNSKEYMissing, "no DNSKEY of %s is trusted", zone))
 	}
 	var why error = faultf(edeRRSIGsMissing, "the DNSKEY set of %s is not signed", zone)
+	var late *fault
 	for i, sig := range s.sigs {
 		if i >= setSignatures {
 			break
@@ -178,12 +179,18 @@ func (v *Validator) fetchKeys(ctx context.Context, w *work, zone string) (entry,
 			continue
 		}
 		if why = v.plausible(s, sig, signer, zone, zone); why != nil {
+			if f := faultOf(why); (f.ede == edeExpired || f.ede == edeNotYetValid) && v.try(w, s, sig, vouched) == nil {
+				f.untimely, late = true, f
+			}
 			continue
 		}
 		if why = v.try(w, s, sig, vouched); why == nil {
 			v.clamp(s, sig)
 			return entry{keys: all, ttl: ttlOf(s)}, nil
 		}
+	}
+	if late != nil {
+		why = late
 	}
 	return v.settle(why)
 }

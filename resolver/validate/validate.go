@@ -37,7 +37,7 @@ func (s Status) String() string { return [...]string{"insecure", "secure", "bogu
 type Result struct {
 	Status Status
 	EDE    uint16 // for a bogus answer, RFC 8914
-	Why    string // the same for people
+	Why    string // the same for people; also why an answer about a time server is not validated
 }
 
 // Extended DNS Errors.
@@ -94,14 +94,15 @@ type work struct{ questions, signatures, failures, hashes int }
 
 // A fault is the reason why something is bogus.
 type fault struct {
-	ede uint16
-	why string
+	ede      uint16
+	why      string
+	untimely bool // nothing is wrong but the time
 }
 
 func (f *fault) Error() string { return f.why }
 
 func faultf(ede uint16, format string, args ...any) *fault {
-	return &fault{ede, fmt.Sprintf(format, args...)}
+	return &fault{ede: ede, why: fmt.Sprintf(format, args...)}
 }
 
 // faultOf returns the fault in err, nil if there is none.
@@ -127,6 +128,9 @@ func (v *Validator) Validate(ctx context.Context, m *miekg.Msg, until string) Re
 	case errors.Is(err, errInsecure):
 		v.Counts.Insecure.Add(1)
 		return Result{Status: Insecure}
+	case f != nil && v.graced(ctx, m, f):
+		v.Counts.Insecure.Add(1)
+		return Result{Status: Insecure, Why: f.why}
 	case f != nil:
 		v.Counts.Bogus.Add(1)
 		return Result{Bogus, f.ede, f.why}

@@ -276,6 +276,42 @@ func TestNegativeAnchorsAreNotValidated(t *testing.T) {
 	}
 }
 
+// TestTimeServersAreFoundByAMachineWithAWrongClock: everything else stays bogus, and with a right clock an
+// answer whose signature is out of date does, too.
+func TestTimeServersAreFoundByAMachineWithAWrongClock(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, tt := range []struct {
+		name   string
+		off    time.Duration // of the clock
+		forged bool          // the root's keys are not signed by the anchor
+		want   Status
+	}{
+		{"0.debian.pool.ntp.org.", -56 * year, false, Insecure}, {"POOL.ntp.org.", -year, false, Insecure}, {"time.cloudflare.com.", year, false, Insecure},
+		{"pool.ntp.org.", 0, false, Bogus}, {"xpool.ntp.org.", -year, false, Bogus}, {"ntp.org.", -year, false, Bogus}, {"www.bank.example.", year, false, Bogus},
+		{"pool.ntp.org.", -year, true, Bogus}, {"pool.ntp.org.", year, true, Bogus},
+	} {
+		r := newRoot(t)
+		v := r.validator()
+		if tt.forged {
+			other := newRoot(t)
+			r.sign = other.sign
+		}
+		v.now = func() time.Time { return time.Now().Add(tt.off) }
+		m := message(tt.name, miekg.TypeA, 0, []miekg.RR{r.rr(tt.name + " 60 A 192.0.2.1")}, nil)
+		if res := v.Validate(t.Context(), m, ""); res.Status != tt.want {
+			t.Errorf("%s with the clock off by %v: got %+v, want %v", tt.name, tt.off, res, tt.want)
+		}
+	}
+	// A signature out of date, while the root's keys are valid.
+	r := newRoot(t)
+	v := r.validator()
+	old := r.signed(r.rr("pool.ntp.org. 60 A 192.0.2.1"))
+	old[1].(*miekg.RRSIG).Expiration = uint32(time.Now().Add(-30 * 24 * time.Hour).Unix())
+	if res := v.Validate(t.Context(), message("pool.ntp.org.", miekg.TypeA, 0, old, nil), ""); res.Status != Bogus {
+		t.Errorf("an old signature with a right clock: got %+v, want bogus", res)
+	}
+}
+
 func TestMistakesInAnchorsAreNamed(t *testing.T) {
 	for _, x := range []struct {
 		cfg       Config
