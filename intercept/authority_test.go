@@ -386,6 +386,31 @@ func TestARootThatHasYetToBeginIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestLeavesOfAWrongClockAreNotUsedOnceItIsRight: clients would refuse one that begins in a year.
+func TestLeavesOfAWrongClockAreNotUsedOnceItIsRight(t *testing.T) {
+	a := newAuthority(t, newRoot(t, RootConfig{}), Config{})
+	var moved time.Duration
+	a.leaves.reading = func() reading { r := read(); r.wall = r.wall.Add(moved); return r }
+	leaf := func() *tls.Certificate {
+		c, err := a.Certificate("www.example.test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, step := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour, time.Hour} {
+		moved = step
+		wrong := leaf()
+		if leaf() != wrong {
+			t.Errorf("%v: a leaf is minted for each connection", step)
+		}
+		moved = 0
+		if leaf() == wrong {
+			t.Errorf("%v: the leaf of the wrong clock is used once it is right", step)
+		}
+	}
+}
+
 func TestNoRootIsMadeByAClockThatIsCertainlyWrong(t *testing.T) {
 	built := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	for now, want := range map[time.Time]bool{time.Unix(0, 0): false, built.AddDate(0, 0, -2): false, built.Add(-time.Hour): true, built: true, built.AddDate(20, 0, 0): true} {

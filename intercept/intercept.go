@@ -14,13 +14,15 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"shuultuur/lib/clock"
 	"shuultuur/lib/queue"
 )
 
 // A cache keeps a bounded number of values, each until it expires. For each key, one caller at
 // a time makes the value while others wait for it.
 type cache[V any] struct {
-	most int
+	most    int
+	reading func() reading
 
 	mu     sync.Mutex
 	cached *queue.Queue[*cachedValue] // guarded by mu
@@ -31,6 +33,23 @@ type cachedValue struct {
 	name  string // guards against hash collisions, since strangers choose names
 	value any
 	until time.Time
+	made  reading
+}
+
+// A reading is what the wall clock and a clock that nobody sets show at a moment.
+type reading struct {
+	wall    time.Time
+	running time.Duration
+}
+
+var begin = time.Now()
+
+func read() reading { return reading{time.Now().Round(0), time.Since(begin)} }
+
+// set reports whether the wall clock was set between two readings. What was made by the wrong time, a
+// leaf that begins in a year or the finding that a certificate has expired, does not hold then.
+func (r reading) set(later reading) bool {
+	return (later.wall.Sub(r.wall) - (later.running - r.running)).Abs() > clock.Tolerance
 }
 
 // A making is a value in the making, for which other callers wait.
@@ -41,16 +60,16 @@ type making struct {
 }
 
 func newCache[V any](most int) *cache[V] {
-	return &cache[V]{most: most, cached: queue.New[*cachedValue](int64(most), most), making: map[string]*making{}}
+	return &cache[V]{most: most, reading: read, cached: queue.New[*cachedValue](int64(most), most), making: map[string]*making{}}
 }
 
 // get returns the value of name, and calls load if there is none or it has expired. load
 // returns when the value expires; the zero time means that it must not be kept. Errors are not
 // kept.
 func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err error) {
-	key := xxh3.HashString128(name)
+	key, now := xxh3.HashString128(name), c.reading()
 	c.mu.Lock()
-	if k, _, ok := c.cached.Get(key); ok && k.name == name && time.Now().Before(k.until) {
+	if k, _, ok := c.cached.Get(key); ok && k.name == name && time.Now().Before(k.until) && !k.made.set(now) {
 		c.mu.Unlock()
 		return k.value.(V), nil
 	}
@@ -68,7 +87,7 @@ func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err
 		c.mu.Lock()
 		delete(c.making, name)
 		if m.err == nil && !until.IsZero() {
-			c.cached.Put(key, &cachedValue{name, v, until}, 1)
+			c.cached.Put(key, &cachedValue{name, v, until, now}, 1)
 		}
 		c.mu.Unlock()
 		close(m.done)
