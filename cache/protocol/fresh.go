@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"time"
 
+	"shuultuur/lib/clock"
 	"shuultuur/lib/message"
 )
 
@@ -117,9 +118,14 @@ func knowsStatus(status int) bool {
 	return false
 }
 
-// AgeAt returns the age of the response at a time (current_age).
+// AgeAt returns the age of the response at a time (current_age). One that was received later than now was
+// received by a wrong clock, so nobody knows its age: it counts as old.
 func (f *Facts) AgeAt(now time.Time) time.Duration {
-	return f.Age + max(0, now.Sub(f.Received))
+	since := now.Sub(f.Received)
+	if since < -clock.Tolerance {
+		since = -since
+	}
+	return f.Age + max(0, since)
 }
 
 // FreshFor returns how long it is still fresh: negative if it is stale.

@@ -115,6 +115,9 @@ func TestAStoredResponseIsUsedAsBothSidesPermit(t *testing.T) {
 	}{
 		{"max-age=60", "", 59 * time.Second, Fresh},
 		{"max-age=60", "", 60 * time.Second, Revalidate},
+		{"max-age=60", "", -2 * time.Minute, Fresh}, // two clocks differ
+		{"max-age=60", "", -time.Hour, Revalidate},  // a wrong clock has stored it
+		{"max-age=31536000", "", -730 * 24 * time.Hour, Revalidate},
 		{"max-age=60", "no-cache", 0, Revalidate},
 		{"max-age=60", "no-store", 0, Revalidate},
 		{"no-cache, max-age=60", "", 0, Revalidate},
