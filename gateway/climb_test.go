@@ -16,6 +16,7 @@ import (
 	"shuultuur/admin/web"
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/setting"
+	"shuultuur/test/race"
 )
 
 // A climb is a text of settings in which one key is set, and all else is as before.
@@ -133,6 +134,7 @@ func put(in map[string]any, t reflect.Type, path []string, value any) bool {
 // TestNobodyClimbsByAKey tries each key that is an owner's, as each role below and in each way in which
 // settings are written, and then as the only one of two owners where two are needed.
 func TestNobodyClimbsByAKey(t *testing.T) {
+	race.Without(t)
 	const base = "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\naccess: {two-people: true}\nlists: {own: {format: domains, path: own.txt}}\nidentity: {groups: {teachers: [192.0.2.1]}}\npolicies: [{name: all, rules: []}]\n"
 	file, of := withRoles(t, base)
 	all := climbs(t, base)

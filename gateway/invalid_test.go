@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/test/race"
 )
 
 // invalid has settings with one mistake each. Each entry replaces or adds a line of settings
@@ -456,6 +458,7 @@ checks: {category: {lists: [null]}}
 
 // check and run refuse invalid settings with the same words.
 func TestCheckAndRunRefuseTheSameSettings(t *testing.T) {
+	race.Without(t)
 	file := folder(t, map[string]string{"own.txt": "own.example\n", "passwords": ""})
 	n := 0
 	for line := range strings.Lines(invalid) {
