@@ -1,5 +1,5 @@
 // Package syslog sends events to a log server (RFC 5424), over UDP (RFC 5426), TCP (RFC 6587,
-// octet counting) or TLS (RFC 5425), as structured data, as CEF or as JSON of the Elastic
+// octet counting or lines) or TLS (RFC 5425), as structured data, as CEF or as JSON of the Elastic
 // Common Schema.
 //
 // Data moves as follows: [Store.Write] formats a batch (format.go) and sends it on a connection
@@ -42,6 +42,9 @@ type Config struct {
 	To     string       `yaml:"to"`     // udp://host:port, tcp://host:port or tls://host:port
 	Format string       `yaml:"format"` // rfc5424, which is the default, cef or ecs
 	CA     setting.File `yaml:"ca"`     // PEM file with the roots of the server's certificate; default the system's
+	// Framing says where a message in a stream ends (RFC 6587 section 3.4): octets, which is the
+	// default, puts its length before it, lines a line feed behind it, for servers that know no lengths.
+	Framing string `yaml:"framing"`
 }
 
 // Open implements [event.Setting]. It does not connect.
@@ -54,6 +57,7 @@ type Store struct {
 	tls              *tls.Config // nil: plain
 	roots            *setting.Renewed[*x509.CertPool]
 	host             string
+	lines            bool // a line feed ends a message
 	conn             net.Conn
 	buf, msg         []byte
 	sent             []batch   // sent over TCP, oldest first: the server may not have read them
@@ -104,6 +108,16 @@ func Open(cfg Config) (*Store, error) {
 	default:
 		return nil, setting.At("format", fmt.Errorf("%q is none of rfc5424, cef and ecs", cfg.Format))
 	}
+	switch cfg.Framing {
+	case "", "octets":
+	case "lines":
+		s.lines = true
+	default:
+		return nil, setting.At("framing", fmt.Errorf("%q is neither octets nor lines", cfg.Framing))
+	}
+	if cfg.Framing != "" && s.network == "udp" {
+		return nil, setting.At("framing", errors.New("over udp:// each packet is a message; framing is for tcp:// and tls://"))
+	}
 	if s.host, err = os.Hostname(); err != nil || s.host == "" {
 		s.host = "-"
 	}
@@ -139,6 +153,10 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 			if _, err := s.conn.Write(s.msg); err != nil {
 				return err
 			}
+			continue
+		}
+		if s.lines {
+			s.buf = append(append(s.buf, s.msg...), '\n') // no format has one in a message
 			continue
 		}
 		s.buf = append(strconv.AppendInt(s.buf, int64(len(s.msg)), 10), ' ')

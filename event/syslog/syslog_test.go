@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,64 @@ func TestFormats(t *testing.T) {
 	var v map[string]any
 	if err := json.Unmarshal(appendECS(nil, &row)[2:], &v); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFramingOfStreams: a message in a stream ends by its length, or by a line feed.
+func TestFramingOfStreams(t *testing.T) {
+	for _, format := range []string{"rfc5424", "cef", "ecs"} {
+		for _, framing := range []string{"", "octets", "lines"} {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(chan string, 1)
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				b, _ := io.ReadAll(c)
+				got <- string(b)
+			}()
+			s, err := Open(Config{To: "tcp://" + l.Addr().String(), Format: format, Framing: framing})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Write(t.Context(), []event.Row{row, row}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+			all, want := <-got, 2
+			for want > 0 && all != "" {
+				if framing == "lines" {
+					line, rest, _ := strings.Cut(all, "\n")
+					all = rest
+					if !strings.HasPrefix(line, "<108>1 ") {
+						t.Errorf("%s: the line %q is no message", format, line)
+					}
+				} else {
+					digits, rest, _ := strings.Cut(all, " ")
+					n, err := strconv.Atoi(digits)
+					if err != nil || n > len(rest) || !strings.HasPrefix(rest, "<108>1 ") {
+						t.Fatalf("%s: %q is no length before %q", format, digits, rest)
+					}
+					all = rest[n:]
+				}
+				want--
+			}
+			if want != 0 || all != "" {
+				t.Errorf("%s, framing %q: %d messages are missing, %q is left", format, framing, want, all)
+			}
+		}
+	}
+	for _, wrong := range []Config{{To: "tcp://h", Framing: "lf"}, {To: "udp://h", Framing: "lines"}} {
+		if _, err := Open(wrong); err == nil {
+			t.Errorf("%+v is taken", wrong)
+		}
 	}
 }
 
