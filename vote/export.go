@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shuultuur/lib/ascii"
+	"shuultuur/lib/sheet"
 )
 
 // Export writes cases for the maintainer of a list: as "json", "csv" or "text",
@@ -46,20 +47,12 @@ func exportCSV(w io.Writer, cases []Case) error {
 		row := []string{c.Kind, c.Host, c.Category, c.Remedy, strconv.FormatInt(c.Votes, 10), strconv.FormatInt(c.People, 10),
 			c.First.UTC().Format(time.RFC3339), c.Last.UTC().Format(time.RFC3339), e.URL, e.Comment}
 		for n, s := range row {
-			row[n] = plainCell(s)
+			row[n] = sheet.Cell(s)
 		}
 		_ = out.Write(row)
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// plainCell prevents spreadsheets from reading a text as a formula.
-func plainCell(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
-	}
-	return s
 }
 
 func exportText(w io.Writer, cases []Case) error {

@@ -5,7 +5,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"shuultuur/lib/sheet"
 )
 
 // CSV writes all tables, one line after the other, for spreadsheets (RFC 4180, in UTF-8). A
@@ -19,16 +20,9 @@ func (r *Report) CSV(w io.Writer) error {
 			if t.Time {
 				minutes = strconv.FormatInt(l.Minutes, 10)
 			}
-			_ = c.Write([]string{strings.ToLower(t.Title), escapeFormula(l.Name), strconv.FormatInt(l.Requests, 10), strconv.FormatInt(l.Blocked, 10), minutes})
+			_ = c.Write([]string{strings.ToLower(t.Title), sheet.Cell(l.Name), strconv.FormatInt(l.Requests, 10), strconv.FormatInt(l.Blocked, 10), minutes})
 		}
 	}
 	c.Flush()
 	return c.Error() // the error of any write
-}
-
-func escapeFormula(s string) string {
-	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
-		return "'" + s
-	}
-	return s
 }

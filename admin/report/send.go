@@ -14,6 +14,7 @@ import (
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/release"
 	"shuultuur/lib/setting"
+	"shuultuur/lib/sheet"
 	"shuultuur/lib/smtp"
 )
 
@@ -199,6 +200,7 @@ func (r *Sending) one(ctx context.Context, c *Schedule, to []string, due time.Ti
 		return err
 	}
 	var paper, table bytes.Buffer
+	table.WriteString(sheet.Mark) // people open it
 	if err := errors.Join(x.PDF(&paper), x.CSV(&table)); err != nil {
 		return err
 	}
