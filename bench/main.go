@@ -214,6 +214,7 @@ func others() []specialBenchmark {
 		{"generator", generatorAbout, generator},
 		{"dns", dnsAbout, dnsGenerators},
 		{"overload", overloadAbout, overload},
+		{"starve", starveAbout, starve},
 		{"adblock", adblockAbout, adblockers},
 		{"auth", authAbout, auth},
 		{"flood", floodAbout, flood},

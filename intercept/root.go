@@ -51,6 +51,9 @@ type RootConfig struct {
 	// Domains limits the root to these names and their subdomains, without IP addresses: clients
 	// refuse other certificates of it (RFC 5280 section 4.2.1.10). None means no limit.
 	Domains []string
+	// Final has the root sign no other authority (a path length of 0, RFC 5280 section 4.2.1.9): whoever
+	// steals its key cannot make one. It cannot be rotated.
+	Final bool
 }
 
 // A Root is the certificate that clients trust, with its key. It is immutable.
@@ -131,6 +134,9 @@ func (cfg RootConfig) template(now time.Time) (*x509.Certificate, error) {
 		IsCA:                  true,
 		MaxPathLen:            maxEarlier,
 	}
+	if cfg.Final {
+		t.MaxPathLen, t.MaxPathLenZero = 0, true
+	}
 	if cfg.Organization != "" {
 		t.Subject.Organization = []string{cfg.Organization}
 	}
@@ -164,6 +170,9 @@ func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 	}
 	if now.After(old.NotAfter) {
 		return nil, fmt.Errorf("root %q expired on %s: make a new one with init", old.Subject.CommonName, date(old.NotAfter))
+	}
+	if old.MaxPathLenZero {
+		return nil, fmt.Errorf("root %q was made with -final and vouches for no other one: make a new one with init -force, and give it to the clients", old.Subject.CommonName)
 	}
 	if cfg.Name == "" {
 		cfg.Name = nextName(old.Subject.CommonName)

@@ -51,7 +51,8 @@ func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file 
 	f.StringVar(&cfg.Name, "name", "", "common `name` of the certificate, shown to people who look at it")
 	f.StringVar(&cfg.Organization, "organization", "", "`organization` in the certificate")
 	days := f.Int("days", 0, "`days` the certificate is good for (default 1825)")
-	domains := f.String("domains", "", "limit the root to these `domains`, comma-separated, and the names below them")
+	f.BoolVar(&cfg.Final, "final", false, "let the root vouch for no other authority (path length 0); it cannot be rotated")
+	f.Func("domains", "limit the root to these `domains`, comma-separated, and the names below them", func(s string) error { cfg.Domains = strings.Split(s, ","); return nil })
 	force = new(bool)
 	if name == "ca init" {
 		f.BoolVar(force, "force", false, "replace an existing root; clients do not trust the gateway until they have the new one")
@@ -64,9 +65,6 @@ func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file 
 			return reportMistake(e, f, "-days is negative")
 		}
 		cfg.Validity = time.Duration(*days) * 24 * time.Hour
-		if *domains != "" {
-			cfg.Domains = strings.Split(*domains, ",")
-		}
 		return -1
 	}
 }

@@ -1,0 +1,392 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const starveAbout = "20 attacks by one address: what an ordinary client notices"
+
+const (
+	starveP99   = 300 // ms
+	starveTime  = 4 * time.Second
+	starveEvery = 25 * time.Millisecond // the ordinary client's pace
+	starveHeld  = 3000                  // connections of an attack that holds them
+	starveBusy  = 64                    // connections of an attack that works
+	attackerIP  = "127.0.0.2"
+)
+
+// starveSettings are as a new user has them, with a phrase list of its own.
+const starveSettings = `listen: {proxy: "PROXY", admin: "ADMIN"}
+data: DIR
+proxy: {private: [127.0.0.0/8], connect-ports: [any]}
+checks: {phrase: {weighted: [DIR/words]}}
+policies:
+  - name: everyone
+    rules:
+      - {name: words, action: block, category: [phrase], over: 100}
+      - {name: uploads, action: block, words: [nobody writes this]}
+events: {sqlite: events.db}
+`
+
+// An attacker is one address that attacks the proxy.
+type attacker struct {
+	proxy  string
+	origin string // of pages
+	bad    string // host:port of an origin that helps it
+}
+
+// An attack goes on until ctx ends.
+type attack struct {
+	name string
+	run  func(a *attacker, ctx context.Context)
+}
+
+var attacks = []attack{
+	{"connections that say nothing", hold("")},
+	{"heads that do not end", hold("GET http://ORIGIN/small.html HTTP/1.1\r\nHost: x\r\nA: ")},
+	{"heads, a byte a second", drip("GET http://ORIGIN/small.html HTTP/1.1\r\nHost: x\r\nA: ")},
+	{"bodies that do not come", hold("POST http://BAD/take HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")},
+	{"bodies, a byte a second", drip("POST http://BAD/take HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")},
+	{"Expect: 100-continue, and no body", hold("POST http://BAD/take HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")},
+	{"an origin that does not answer", hold("GET http://BAD/silent HTTP/1.1\r\nHost: x\r\n\r\n")},
+	{"an origin that answers a byte a second", hold("GET http://BAD/slow HTTP/1.1\r\nHost: x\r\n\r\n")},
+	{"answers that are not read", hold("GET http://BAD/endless HTTP/1.1\r\nHost: x\r\n\r\n")},
+	{"requests without reading", hold(strings.Repeat("GET http://ORIGIN/large.html HTTP/1.1\r\nHost: x\r\n\r\n", 50))},
+	{"tunnels that say nothing", hold("CONNECT BAD HTTP/1.1\r\nHost: x\r\n\r\n")},
+	{"tunnels that begin a hello", hold("CONNECT BAD HTTP/1.1\r\nHost: x\r\n\r\n\x16\x03\x01")},
+	{"hosts that do not answer", hold("CONNECT 192.0.2.1:443 HTTP/1.1\r\nHost: x\r\n\r\n")},
+	{"chunks that do not end", hold("POST http://BAD/take HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\nabc")},
+	{"new connections", again("GET http://ORIGIN/small.html HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", false)},
+	{"small requests", again("GET http://ORIGIN/small.html HTTP/1.1\r\nHost: x\r\n\r\n", true)},
+	{"large pages", again("GET http://ORIGIN/large.html HTTP/1.1\r\nHost: x\r\n\r\n", true)},
+	{"bodies that grow when decoded", again("GET http://BAD/bomb HTTP/1.1\r\nHost: x\r\n\r\n", true)},
+	{"malformed heads", again("GET http://ORIGIN/ HTTP/1.1\r\nHost: x\r\nA b\r\n\r\n", false)},
+	{"uploads that are judged", again("POST http://BAD/take HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 200000\r\nConnection: close\r\n\r\n"+strings.Repeat("words of an upload ", 10526)+"......", false)},
+}
+
+// fill puts the addresses into what is said.
+func (a *attacker) fill(text string) []byte {
+	return []byte(expand(text, "ORIGIN", a.origin, "BAD", a.bad))
+}
+
+func (a *attacker) dial(ctx context.Context) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(attackerIP)}, Timeout: 2 * time.Second}
+	return d.DialContext(ctx, "tcp", a.proxy)
+}
+
+// hold opens connections, says something on each, and keeps them. One that ends is opened again.
+func hold(text string) func(*attacker, context.Context) { return held(text, 0) }
+
+// drip is hold, with a further byte each second.
+func drip(text string) func(*attacker, context.Context) { return held(text, time.Second) }
+
+func held(text string, every time.Duration) func(*attacker, context.Context) {
+	return func(a *attacker, ctx context.Context) {
+		said := a.fill(text)
+		var wg sync.WaitGroup
+		for range starveHeld {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					a.hold(ctx, said, every)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func (a *attacker) hold(ctx context.Context, said []byte, every time.Duration) {
+	c, err := a.dial(ctx)
+	if err != nil {
+		pauseFor(ctx, 100*time.Millisecond)
+		return
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	_ = c.SetWriteDeadline(time.Now().Add(starveTime))
+	if _, err := c.Write(said); err != nil {
+		return
+	}
+	for every > 0 && ctx.Err() == nil {
+		pauseFor(ctx, every)
+		if _, err := c.Write([]byte("a")); err != nil {
+			return
+		}
+	}
+	if bytes.Contains(said, []byte("endless")) || bytes.Count(said, []byte("GET ")) > 1 { // it does not read
+		<-ctx.Done()
+		return
+	}
+	_, _ = io.Copy(io.Discard, c) // until the proxy ends it
+	pauseFor(ctx, 100*time.Millisecond)
+}
+
+// again sends a request as often as it is answered, on some connections.
+func again(text string, keep bool) func(*attacker, context.Context) {
+	return func(a *attacker, ctx context.Context) {
+		said := a.fill(text)
+		var wg sync.WaitGroup
+		for range starveBusy {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if err := a.ask(ctx, said, keep); err != nil {
+						pauseFor(ctx, 10*time.Millisecond)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func (a *attacker) ask(ctx context.Context, said []byte, keep bool) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	r := bufio.NewReader(c)
+	for {
+		if _, err := c.Write(said); err != nil {
+			return err
+		}
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if err != nil || !keep || res.Close {
+			return err
+		}
+	}
+}
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// badOrigin is an origin that helps an attacker.
+func badOrigin() (*http.Server, string, error) {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	if _, err := z.Write(bytes.Repeat([]byte("<p>a word of a page "), 1<<19)); err != nil {
+		return nil, "", err
+	}
+	if err := z.Close(); err != nil {
+		return nil, "", err
+	}
+	noise := make([]byte, 64<<10)
+	_, _ = rand.Read(noise)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/take", func(w http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) })
+	mux.HandleFunc("/silent", func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for q.Context().Err() == nil {
+			_, _ = io.WriteString(w, "a")
+			_ = http.NewResponseController(w).Flush()
+			pauseFor(q.Context(), time.Second)
+		}
+	})
+	mux.HandleFunc("/endless", func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		for q.Context().Err() == nil {
+			if _, err := w.Write(noise); err != nil {
+				return
+			}
+		}
+	})
+	mux.HandleFunc("/bomb", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(bomb.Bytes())
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	s := &http.Server{Handler: mux}
+	go func() { _ = s.Serve(l) }() // ends with Close
+	return s, l.Addr().String(), nil
+}
+
+// An experience is what the ordinary client has had during an attack.
+type experience struct {
+	ms     []float64
+	failed int
+	why    string // of the last failure
+}
+
+// starve attacks the proxy from one address while an ordinary client of another one fetches pages.
+func starve(ctx context.Context, opt options, out io.Writer) error {
+	r, err := newRig(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	bad, badAddr, err := badOrigin()
+	if err != nil {
+		return err
+	}
+	defer bad.Close()
+	proxy, err := r.startStarved()
+	if err != nil {
+		return err
+	}
+	if err := r.pinSelf(loadCore); err != nil {
+		return err
+	}
+	a := &attacker{proxy: proxy, origin: r.origin, bad: badAddr}
+	all := append([]attack{{"none", func(_ *attacker, ctx context.Context) { <-ctx.Done() }}}, attacks...)
+	had := map[string]*experience{}
+	for round := range opt.rounds {
+		for _, x := range all {
+			e := r.endure(a, x)
+			if had[x.name] == nil {
+				had[x.name] = &experience{}
+			}
+			h := had[x.name]
+			h.ms, h.failed = append(h.ms, e.ms...), h.failed+e.failed
+			if e.why != "" {
+				h.why = e.why
+			}
+			fmt.Fprintf(os.Stderr, "round %d %-40s %d requests, %d failed, p99 %.0f ms %s\n", round+1, x.name, len(e.ms), e.failed, quantileOf(e.ms, 0.99), e.why)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return printStarved(out, opt, all, had)
+}
+
+// startStarved starts the program with ordinary limits, and returns the address of its proxy.
+func (r *rig) startStarved() (proxy string, err error) {
+	dir, err := r.folder("starve")
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "words"), []byte("<never in a page of the bench><200>\n"), 0o644); err != nil {
+		return "", err
+	}
+	program, err := r.build(dir)
+	if err != nil {
+		return "", err
+	}
+	admin, err := freeAddr()
+	if err != nil {
+		return "", err
+	}
+	if proxy, err = freeAddr(); err != nil {
+		return "", err
+	}
+	_, err = r.start(proxyCore, "starve", proxy, []string{program, "run", "-config", "FILE"}, expand(starveSettings, "PROXY", proxy, "ADMIN", admin, "DIR", dir))
+	return proxy, err
+}
+
+// endure fetches pages at an ordinary pace during an attack, which has a second to begin.
+func (r *rig) endure(a *attacker, x attack) (e experience) {
+	ctx, stop := context.WithCancel(r.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.run(a, ctx)
+	}()
+	pauseFor(ctx, time.Second)
+	t := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: a.proxy}), MaxIdleConnsPerHost: 8}
+	client := &http.Client{Transport: t, Timeout: 10 * time.Second}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	urls := append(r.smallURLs(), r.pageURLs()...)
+	tick := time.NewTicker(starveEvery)
+	for i, end := 0, time.Now().Add(starveTime); time.Now().Before(end) && ctx.Err() == nil; i++ {
+		wg.Go(func() {
+			begun := time.Now()
+			err := fetchWhole(ctx, client, urls[i%len(urls)])
+			mu.Lock()
+			defer mu.Unlock()
+			e.ms = append(e.ms, float64(time.Since(begun).Microseconds())/1000)
+			if err != nil {
+				e.failed++
+				e.why = err.Error()
+			}
+		})
+		<-tick.C
+	}
+	tick.Stop()
+	wg.Wait()
+	t.CloseIdleConnections()
+	stop()
+	<-ended
+	pauseFor(r.ctx, 500*time.Millisecond) // what is left ends
+	return e
+}
+
+func fetchWhole(ctx context.Context, c *http.Client, url string) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := c.Do(q)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return errors.New(res.Status)
+	}
+	return nil
+}
+
+// quantileOf returns a quantile of some values, 0 of none.
+func quantileOf(v []float64, share float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[min(len(v)-1, int(share*float64(len(v))))]
+}
+
+func printStarved(out io.Writer, opt options, all []attack, had map[string]*experience) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . starve -rounds %d`: settings as a new user has them. The attacker holds %d connections, or works on %d, from one address; an ordinary client from another address fetches a page or a small file each %s for %s.\n\n| attack | requests | failures | median ms | p99 ms |\n|---|--:|--:|--:|--:|\n",
+		starveAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, starveHeld, starveBusy, starveEvery, starveTime)
+	failed, worst := 0, 0.0
+	for _, x := range all {
+		h := had[x.name]
+		p99 := quantileOf(h.ms, 0.99)
+		if x.name != "none" {
+			failed, worst = failed+h.failed, max(worst, p99)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %.1f | %.0f |\n", x.name, len(h.ms), h.failed, quantileOf(h.ms, 0.5), p99)
+	}
+	fmt.Fprintf(&b, "\n* failures 0: %d: **%s**\n* p99 ≤ %d ms in each attack: %.0f ms: **%s**\n\n", failed, verdict(failed == 0), starveP99, worst, verdict(worst <= starveP99))
+	_, err := io.WriteString(out, b.String())
+	return err
+}
