@@ -27,7 +27,8 @@ const (
 	starveTime  = 4 * time.Second
 	starveEvery = 25 * time.Millisecond // the ordinary client's pace
 	starveHeld  = 3000                  // connections of an attack that holds them
-	starveBusy  = 64                    // connections of an attack that works
+	starveBusy  = 16                    // connections of an attack that works
+	starveAgain = time.Second           // until a connection that has ended is opened again
 	attackerIP  = "127.0.0.2"
 )
 
@@ -100,8 +101,9 @@ func held(text string, every time.Duration) func(*attacker, context.Context) {
 	return func(a *attacker, ctx context.Context) {
 		said := a.fill(text)
 		var wg sync.WaitGroup
-		for range starveHeld {
+		for i := range starveHeld {
 			wg.Go(func() {
+				pauseFor(ctx, starveAgain*time.Duration(i)/starveHeld)
 				for ctx.Err() == nil {
 					a.hold(ctx, said, every)
 				}
@@ -114,7 +116,7 @@ func held(text string, every time.Duration) func(*attacker, context.Context) {
 func (a *attacker) hold(ctx context.Context, said []byte, every time.Duration) {
 	c, err := a.dial(ctx)
 	if err != nil {
-		pauseFor(ctx, 100*time.Millisecond)
+		pauseFor(ctx, starveAgain)
 		return
 	}
 	defer c.Close()
@@ -122,6 +124,7 @@ func (a *attacker) hold(ctx context.Context, said []byte, every time.Duration) {
 	defer stop()
 	_ = c.SetWriteDeadline(time.Now().Add(starveTime))
 	if _, err := c.Write(said); err != nil {
+		pauseFor(ctx, starveAgain)
 		return
 	}
 	for every > 0 && ctx.Err() == nil {
@@ -135,7 +138,7 @@ func (a *attacker) hold(ctx context.Context, said []byte, every time.Duration) {
 		return
 	}
 	_, _ = io.Copy(io.Discard, c) // until the proxy ends it
-	pauseFor(ctx, 100*time.Millisecond)
+	pauseFor(ctx, starveAgain)
 }
 
 // again sends a request as often as it is answered, on some connections.
@@ -252,7 +255,7 @@ func starve(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer bad.Close()
-	proxy, err := r.startStarved()
+	proxy, err := (&socketRig{r}).startStarved()
 	if err != nil {
 		return err
 	}
@@ -264,7 +267,7 @@ func starve(ctx context.Context, opt options, out io.Writer) error {
 	had := map[string]*experience{}
 	for round := range opt.rounds {
 		for _, x := range all {
-			e := r.endure(a, x)
+			e := (&socketRig{r}).endure(a, x)
 			if had[x.name] == nil {
 				had[x.name] = &experience{}
 			}
@@ -283,7 +286,7 @@ func starve(ctx context.Context, opt options, out io.Writer) error {
 }
 
 // startStarved starts the program with ordinary limits, and returns the address of its proxy.
-func (r *rig) startStarved() (proxy string, err error) {
+func (r *socketRig) startStarved() (proxy string, err error) {
 	dir, err := r.folder("starve")
 	if err != nil {
 		return "", err
@@ -306,15 +309,15 @@ func (r *rig) startStarved() (proxy string, err error) {
 	return proxy, err
 }
 
-// endure fetches pages at an ordinary pace during an attack, which has a second to begin.
-func (r *rig) endure(a *attacker, x attack) (e experience) {
+// endure fetches pages at an ordinary pace during an attack, which has two seconds to begin.
+func (r *socketRig) endure(a *attacker, x attack) (e experience) {
 	ctx, stop := context.WithCancel(r.ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		x.run(a, ctx)
 	}()
-	pauseFor(ctx, time.Second)
+	pauseFor(ctx, 2*time.Second)
 	t := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: a.proxy}), MaxIdleConnsPerHost: 8}
 	client := &http.Client{Transport: t, Timeout: 10 * time.Second}
 	var mu sync.Mutex
