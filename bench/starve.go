@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ events: {sqlite: events.db}
 // An attacker is one address that attacks the proxy.
 type attacker struct {
 	proxy  string
+	admin  string // of the proxy
 	origin string // of pages
 	bad    string // host:port of an origin that helps it
 }
@@ -255,14 +257,14 @@ func starve(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer bad.Close()
-	proxy, err := (&socketRig{r}).startStarved()
+	proxy, admin, err := (&socketRig{r}).startStarved()
 	if err != nil {
 		return err
 	}
 	if err := r.pinSelf(loadCore); err != nil {
 		return err
 	}
-	a := &attacker{proxy: proxy, origin: r.origin, bad: badAddr}
+	a := &attacker{proxy: proxy, admin: admin, origin: r.origin, bad: badAddr}
 	all := append([]attack{{"none", func(_ *attacker, ctx context.Context) { <-ctx.Done() }}}, attacks...)
 	had := map[string]*experience{}
 	for round := range opt.rounds {
@@ -285,28 +287,27 @@ func starve(ctx context.Context, opt options, out io.Writer) error {
 	return printStarved(out, opt, all, had)
 }
 
-// startStarved starts the program with ordinary limits, and returns the address of its proxy.
-func (r *socketRig) startStarved() (proxy string, err error) {
+// startStarved starts the program with ordinary limits, and returns its addresses.
+func (r *socketRig) startStarved() (proxy, admin string, err error) {
 	dir, err := r.folder("starve")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "words"), []byte("<never in a page of the bench><200>\n"), 0o644); err != nil {
-		return "", err
+		return "", "", err
 	}
 	program, err := r.build(dir)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	admin, err := freeAddr()
-	if err != nil {
-		return "", err
+	if admin, err = freeAddr(); err != nil {
+		return "", "", err
 	}
 	if proxy, err = freeAddr(); err != nil {
-		return "", err
+		return "", "", err
 	}
 	_, err = r.start(proxyCore, "starve", proxy, []string{program, "run", "-config", "FILE"}, expand(starveSettings, "PROXY", proxy, "ADMIN", admin, "DIR", dir))
-	return proxy, err
+	return proxy, admin, err
 }
 
 // endure fetches pages at an ordinary pace during an attack, which has two seconds to begin.
@@ -343,8 +344,24 @@ func (r *socketRig) endure(a *attacker, x attack) (e experience) {
 	t.CloseIdleConnections()
 	stop()
 	<-ended
-	pauseFor(r.ctx, 500*time.Millisecond) // what is left ends
+	a.settle(r.ctx)
 	return e
+}
+
+// settle waits until the proxy has done with an attack: the next one is measured alone.
+func (a *attacker) settle(ctx context.Context) {
+	open := regexp.MustCompile(`(?m)^shuultuur_connections (\d)$`) // fewer than ten
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; pauseFor(ctx, 200*time.Millisecond) {
+		res, err := http.Get("http://" + a.admin + "/metrics")
+		if err != nil {
+			continue
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err == nil && open.Match(text) && bytes.Contains(text, []byte("\nshuultuur_requests_queued 0\n")) {
+			return
+		}
+	}
 }
 
 func fetchWhole(ctx context.Context, c *http.Client, url string) error {

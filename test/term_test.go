@@ -170,8 +170,8 @@ func tunnelled(name, text string) attack {
 	return attack{name: name, counted: blockedMetric, try: func(m *term, from string) bool { return m.inTunnel(from, text) != "" }}
 }
 
-// asked is one at the admin address, which has to refuse it with a status.
-func asked(name, who, method, path, body string, status int, metric, audit string, fields ...string) attack {
+// atAdmin is one at the admin address, which has to refuse it with a status.
+func atAdmin(name, who, method, path, body string, status int, metric, audit string, fields ...string) attack {
 	return attack{name: name, counted: metric, audited: audit, try: func(m *term, _ string) bool {
 		got, _ := m.ask(who, method, path, body, fields...)
 		return got != status
@@ -209,16 +209,16 @@ var attacks = []attack{
 	tunnelled("SSH in a tunnel", "SSH-2.0-OpenSSH_9.6\r\n"),
 	tunnelled("OpenVPN in a tunnel", "\x00\x0e\x38"+strings.Repeat("\x01", 13)),
 	tunnelled("random bytes in a tunnel", "\xd3\x91\x02\x44\x90\x12\x33"),
-	asked("a viewer reads settings", "vera", "GET", "/settings", "", 403, refusedMetric("role"), ""),
-	asked("a guessed token", "guess", "GET", "/settings", "", 401, refusedMetric("token"), "", from, "127.9.0.1"),
-	asked("a rebound name", "olga", "GET", "/settings", "", 403, refusedMetric("host"), "", "Host", "rebound.example"),
-	asked("a page of another site", "olga", "POST", "/lists/own", "add=x.example", 403, refusedMetric("origin"), "", append([]string{"Origin", "https://evil.example"}, formField...)...),
-	asked("a viewer changes settings", "vera", "PUT", "/settings", "policies: []\n", 403, refusedMetric("role"), ""),
-	asked("a viewer takes a backup", "vera", "GET", "/system/backup", "", 403, refusedMetric("role"), ""),
-	asked("an operator takes a backup", "oliver", "GET", "/system/backup", "", 403, refusedMetric("role"), ""),
-	asked("an operator restores one", "oliver", "POST", "/system/restore", "x", 403, refusedMetric("role"), "", "Content-Type", "application/gzip"),
-	asked("an operator makes an owner", "oliver", "POST", "/accounts", "name=mallory&role=owner&password=long+enough+really", 403, refusedMetric("role"), "", formField...),
-	asked("a token for reading writes", "reader", "POST", "/lists/own", "add=x.example", 403, refusedMetric("scope"), "", formField...),
+	atAdmin("a viewer reads settings", "vera", "GET", "/settings", "", 403, refusedMetric("role"), ""),
+	atAdmin("a guessed token", "guess", "GET", "/settings", "", 401, refusedMetric("token"), "", from, "127.9.0.1"),
+	atAdmin("a rebound name", "olga", "GET", "/settings", "", 403, refusedMetric("host"), "", "Host", "rebound.example"),
+	atAdmin("a page of another site", "olga", "POST", "/lists/own", "add=x.example", 403, refusedMetric("origin"), "", append([]string{"Origin", "https://evil.example"}, formField...)...),
+	atAdmin("a viewer changes settings", "vera", "PUT", "/settings", "policies: []\n", 403, refusedMetric("role"), ""),
+	atAdmin("a viewer takes a backup", "vera", "GET", "/system/backup", "", 403, refusedMetric("role"), ""),
+	atAdmin("an operator takes a backup", "oliver", "GET", "/system/backup", "", 403, refusedMetric("role"), ""),
+	atAdmin("an operator restores one", "oliver", "POST", "/system/restore", "x", 403, refusedMetric("role"), "", "Content-Type", "application/gzip"),
+	atAdmin("an operator makes an owner", "oliver", "POST", "/accounts", "name=mallory&role=owner&password=long+enough+really", 403, refusedMetric("role"), "", formField...),
+	atAdmin("a token for reading writes", "reader", "POST", "/lists/own", "add=x.example", 403, refusedMetric("scope"), "", formField...),
 	{name: "an operator makes a provider of owners", audited: "PUT /settings", try: func(m *term, _ string) bool {
 		text, err := os.ReadFile(m.file)
 		if err != nil {
