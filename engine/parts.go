@@ -222,7 +222,7 @@ func openLists(ctx context.Context, b *builder) (*collection.Collection, error) 
 }
 
 func newChecks(_ context.Context, b *builder) (*check.Set, error) {
-	parts := check.Parts{Lists: b.Lists.Lists, Dir: b.Settings.Dir, Data: string(b.Settings.Data), Now: time.Now, Key: b.Data.Key, Trial: b.trial()}
+	parts := check.Parts{Lists: b.Lists.Lists, Missing: b.Lists.Missing, Dir: b.Settings.Dir, Data: string(b.Settings.Data), Now: time.Now, Key: b.Data.Key, Trial: b.trial()}
 	var previous *check.Set
 	if b.old != nil {
 		previous = b.old.Checks

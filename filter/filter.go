@@ -277,6 +277,9 @@ type Category struct {
 	// Locked says that findings are refused even while filtering is paused, and that only the
 	// owner may change their treatment.
 	Locked bool
+	// Missing names the list that it is of and that has not been fetched yet: until then, that it is not
+	// found says nothing.
+	Missing string
 }
 
 // A Finding is a result of a check. Findings are facts, not decisions.

@@ -9,7 +9,6 @@ import (
 
 	"shuultuur/lib/dns"
 	"shuultuur/list/adblock"
-	"shuultuur/list/width"
 )
 
 // adblockLine reads a rule of an ad blocker. A rule about a whole host is an entry; one that
@@ -63,8 +62,7 @@ func (p *parser) adblockRule(s []byte) {
 	case adblock.Host:
 		p.adblockHost(r)
 	case adblock.Network, adblock.Page, adblock.Cosmetic:
-		if p.b.cfg.Fetched && r.IsWide() {
-			p.refuse(s, width.TooWide)
+		if r.IsWide() && p.refuseWide(s) {
 			return
 		}
 		if r.AnswersWithData() && p.b.cfg.Fetched && !p.b.cfg.Trusted {

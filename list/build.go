@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/list/adblock"
 	"shuultuur/list/files"
+	"shuultuur/list/width"
 )
 
 // A builder reads the sources of a list and writes the list file.
@@ -34,7 +35,8 @@ type builder struct {
 	dropped    map[string]bool // hosts, after their flags, that a badfilter rule removes
 	removed    map[removal]bool
 	barred     map[uint16]bool // categories of a tree that it may not name
-	edits      uint32          // the line number of the first individually added entry
+	suffixes   *width.Suffixes
+	edits      uint32 // the line number of the first individually added entry
 }
 
 // A ruleBuilder collects adblock rules that are more than a host.

@@ -165,8 +165,7 @@ func (p *parser) expression(s []byte, dialect uint8) {
 		p.refuse(s, "does not compile: "+reason(err))
 		return
 	}
-	if p.b.cfg.Fetched && width.Matches(func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) {
-		p.refuse(s, width.TooWide)
+	if width.Matches(func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) && p.refuseWide(s) {
 		return
 	}
 	if !p.format.likely(s) {

@@ -32,6 +32,7 @@ import (
 	"shuultuur/lib/charset"
 	"shuultuur/lib/setting"
 	"shuultuur/list/files"
+	"shuultuur/list/width"
 )
 
 // How a URL entry matches a path.
@@ -354,7 +355,7 @@ func randomSeed() uint64 {
 
 func newBuilder(ctx context.Context, name string, cfg Config, seed uint64) *builder {
 	return &builder{
-		ctx: ctx, name: name, cfg: cfg, path: string(cfg.Path), report: Report{Name: name, Categories: map[string]int{}},
+		ctx: ctx, name: name, cfg: cfg, path: string(cfg.Path), report: Report{Name: name, Categories: map[string]int{}}, suffixes: width.NewSuffixes(),
 		entries: entryBuilder{seed: seed, prefix: cfg.Match == Prefix},
 	}
 }

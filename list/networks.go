@@ -72,8 +72,7 @@ func (p *parser) network(s []byte) bool {
 
 func (p *parser) addNetwork(n netip.Prefix) {
 	b := p.b
-	if b.cfg.Fetched && width.Network(n) {
-		p.refuse([]byte(n.String()), width.TooWide)
+	if width.Network(n) && p.refuseWide([]byte(n.String())) {
 		return
 	}
 	if len(b.networks) >= maxNetworks {

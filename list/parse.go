@@ -138,6 +138,16 @@ func (p *parser) remark(s []byte, reason string) {
 	p.keep(Problem{File: p.src.Path, Line: p.src.Lines, Kept: true}, func() string { return files.Quote(s) + " " + reason })
 }
 
+// refuseWide refuses an entry that is too wide for a list from outside. One of our own stays.
+func (p *parser) refuseWide(s []byte) bool {
+	if p.b.cfg.Fetched {
+		p.refuse(s, width.TooWide)
+	} else {
+		p.remark(s, width.Wide)
+	}
+	return p.b.cfg.Fetched
+}
+
 func (p *parser) note(line int, reason string) {
 	p.keep(Problem{File: p.src.Path, Line: line, Kept: true}, func() string { return reason })
 }
@@ -158,13 +168,13 @@ func (p *parser) add(host, path []byte, flags uint8) {
 	if p.exact && len(path) == 0 {
 		flags |= flagExact
 	}
-	if p.b.cfg.Fetched && len(path) == 0 && flags&flagExact == 0 {
-		switch public, shared := width.Suffix(host); {
-		case public:
-			p.refuse(host, width.TooWide)
+	if len(path) == 0 && flags&flagExact == 0 {
+		public, shared := p.b.suffixes.Find(host)
+		if public && p.refuseWide(host) {
 			return
-		case shared:
-			p.remark(host, "covers the names of many owners")
+		}
+		if shared {
+			p.remark(host, width.Shared)
 		}
 	}
 	if err := p.b.entries.add(host, path, p.cat, flags, p.line()); err != nil {

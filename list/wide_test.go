@@ -1,17 +1,22 @@
 package list
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"shuultuur/lib/setting"
+	"shuultuur/list/width"
+	"shuultuur/test/data"
+	"shuultuur/test/race"
 )
 
-// TestWideLinesFromOutsideAreRefused: by what they match, in each format, for blocking and for
-// exceptions. Neighbours that are not wide stay.
-func TestWideLinesFromOutsideAreRefused(t *testing.T) {
+// TestWideLinesAreRefusedOrNamed: by what they match, in each format, for blocking and for exceptions;
+// from outside they are refused, in a list of our own they stay and are named. Neighbours that are not
+// wide stay.
+func TestWideLinesAreRefusedOrNamed(t *testing.T) {
 	for format, x := range map[FormatName]struct{ wide, narrow string }{
 		Adblock: {
 			"^\n.\n*.\n*^\n^*^\n/.*/\n/./\n/^/\n/[a-z]/\n/\\./\n||*.*\n*$all\n$all\n*$important\n*$document\n*$dnstype=A\n$dnstype=A\n*$client=127.0.0.1\n*$denyallow=good.example\n" +
@@ -37,16 +42,46 @@ func TestWideLinesFromOutsideAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			refused := map[int]bool{}
+			refused, named := map[int]bool{}, map[int]bool{}
 			for _, p := range r.Problems {
 				refused[p.Line] = refused[p.Line] || !p.Kept
+				named[p.Line] = named[p.Line] || strings.HasSuffix(p.Reason, width.Wide)
 			}
 			for i, line := range strings.Split(strings.TrimSpace(x.wide+x.narrow), "\n") {
 				wide := i < strings.Count(x.wide, "\n")
 				if fetched && wide != refused[i+1] {
 					t.Errorf("%s: %q: refused: %v, want %v", format, line, refused[i+1], wide)
 				}
+				if !fetched && (refused[i+1] || wide != named[i+1]) {
+					t.Errorf("%s: %q in a list of our own: refused: %v, named: %v, want %v", format, line, refused[i+1], named[i+1], wide)
+				}
 			}
 		}
+	}
+}
+
+// TestPublicListsFromOutsideAreTakenWhole: no line of them is refused that is taken from a file of our
+// own, and none of those that cover the names of many owners gets lost.
+func TestPublicListsFromOutsideAreTakenWhole(t *testing.T) {
+	for name, format := range map[string]FormatName{
+		"adguarddns.dnsmasq.txt.gz": "dnsmasq", "adguarddns.hosts.txt.gz": Hosts, "easylist.txt.gz": Adblock, "easyprivacy.txt.gz": Adblock,
+		"hagezi-light.adblock.txt.gz": Adblock, "stevenblack.domains.txt.gz": Domains, "ultimatehosts.wildcard.txt.gz": "wildcard", "ut1.tar.gz": UT1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			race.Without(t)
+			cfg := Config{Format: format, Path: setting.Source(data.Path(t, "lists", name))}
+			var reports [2]Report
+			for i := range reports {
+				cfg.Fetched = i == 1
+				var err error
+				if reports[i], err = Compile(t.Context(), "x", cfg, filepath.Join(t.TempDir(), "x.list")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			own, fetched := &reports[0], &reports[1]
+			if fetched.Bad != own.Bad || fetched.Entries != own.Entries || fetched.Rules != own.Rules || fetched.Exprs != own.Exprs || fetched.Cosmetics != own.Cosmetics || !maps.Equal(fetched.Categories, own.Categories) {
+				t.Errorf("%d lines are refused, of our own %d: %v", fetched.Bad, own.Bad, fetched.Problems)
+			}
+		})
 	}
 }

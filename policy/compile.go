@@ -152,6 +152,9 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	if _, err = s.OnError.passes(false); err != nil {
 		return nil, err
 	}
+	if p.unloaded.blocks, err = s.UntilLoaded.blocks(); err != nil {
+		return nil, err
+	}
 	if p.presets, err = preset.New(s.SafeSearch, s.YouTube, &s.Tenants); err != nil {
 		return nil, err
 	}
@@ -343,6 +346,7 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 				r.locked = append(r.locked, e.name)
 			}
 			p.refer(e, ref{rule: len(p.rules), scored: e.scored})
+			p.unloaded.refer(len(p.rules), r, e, false)
 		}
 	}
 	if s.Over != nil && !scored {
@@ -369,6 +373,7 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 		for _, e := range es {
 			r.unless |= e.bit()
 			p.refer(e, ref{rule: len(p.rules), unless: true})
+			p.unloaded.refer(len(p.rules), r, e, true)
 		}
 	}
 	return nil
@@ -512,6 +517,7 @@ type entry struct {
 	name      string // as the check writes it
 	scored    bool
 	locked    bool
+	missing   string // the list that it is of and that is not there yet
 }
 
 // bit returns the check as a set, empty for servers.
@@ -526,7 +532,7 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 	v := &vocabulary{checks, map[string][]entry{}}
 	put := func(i int, check string, cat filter.Category) {
 		name := cat.Name
-		e := entry{i, check, name, cat.Scored, cat.Locked}
+		e := entry{i, check, name, cat.Scored, cat.Locked, cat.Missing}
 		bare := strings.ToLower(name)
 		full := strings.ToLower(check) + "/" + bare
 		if slices.Contains(v.words[full], e) {
@@ -573,7 +579,7 @@ func (v *vocabulary) find(name string) ([]entry, error) {
 		for i, c := range v.checks {
 			bare, own := strings.CutPrefix(strings.ToLower(name), strings.ToLower(c.Name())+"/")
 			if a, ok := c.(awaitingCheck); own && ok && a.Awaits(bare) {
-				return []entry{{check: i, checkName: c.Name(), name: bare}}, nil
+				return []entry{{check: i, checkName: c.Name(), name: bare, missing: c.Categories()[0].Missing}}, nil
 			}
 		}
 		var known []string

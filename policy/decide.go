@@ -21,6 +21,9 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 	if t.Proto == filter.DNS && e.schedules != nil {
 		t.Verdict.Holds = e.untilChange(timeOf(t))
 	}
+	if t.Proto == filter.DNS {
+		holdUnloaded(&t.Verdict)
+	}
 }
 
 func (e *Engine) judge(ctx context.Context, t *filter.Transaction, s filter.Stage) {
@@ -156,6 +159,7 @@ func (w *walk) count() {
 		}
 	}
 	countFailures(w)
+	countUnloaded(w)
 }
 
 func (w *walk) mark(r ref, f *filter.Finding) {
@@ -427,6 +431,9 @@ func (w *walk) reason(r *rule) filter.Finding {
 		}
 	}
 	for i := range w.t.Findings {
+		if f := &w.t.Findings[i]; isUnloaded(*f) && w.p.unloaded.matches(w.p, r) {
+			return *f
+		}
 		if f := &w.t.Findings[i]; r.sent != nil && f.Check == "policy" && f.Category == sentCategory && strings.HasPrefix(f.Evidence, strconv.Quote(r.name)) {
 			return *f
 		}

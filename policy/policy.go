@@ -82,10 +82,12 @@ type Policy struct {
 	WarnFor    Duration `yaml:"warn-for"`     // how long a click on a warn page is valid; default 30m
 	WarnOnLoss OnLoss   `yaml:"warn-on-loss"` // for a click whose token may have been used before
 	OnError    OnError  `yaml:"on-error"`     // what the failure of a check means for rules that name its categories
-	SafeSearch bool     `yaml:"safesearch"`   // makes search engines filter their results
-	YouTube    string   `yaml:"youtube"`      // off, moderate or strict
-	Tenants    Tenants  `yaml:"tenants"`
-	DNS        DNS      `yaml:"dns"` // how the name server answers these clients
+	// UntilLoaded is what rules make of lists that have not been fetched yet.
+	UntilLoaded UntilLoaded `yaml:"until-loaded"`
+	SafeSearch  bool        `yaml:"safesearch"` // makes search engines filter their results
+	YouTube     string      `yaml:"youtube"`    // off, moderate or strict
+	Tenants     Tenants     `yaml:"tenants"`
+	DNS         DNS         `yaml:"dns"` // how the name server answers these clients
 
 	Expect setting.OneOrMore[Expectation] `yaml:"expect"` // required verdicts; checked at each save
 }

@@ -544,6 +544,7 @@ type policy struct {
 	when     schedule.Hours
 	rules    []*rule
 	meanings
+	unloaded unloaded
 	checks   []int               // the checks to ask, cheap ones first
 	always   ruleSet             // rules that name no category
 	monitors ruleSet             // rules that only monitor

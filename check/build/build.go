@@ -17,10 +17,11 @@ type Setting interface {
 
 // Parts are the parts that checks are built from, besides their settings.
 type Parts struct {
-	Lists map[string]*list.File // opened lists by name
-	Dir   string                // folder of the settings file; findings name files relative to it
-	Data  string                // folder of fetched files
-	Now   func() time.Time
+	Lists   map[string]*list.File  // opened lists by name
+	Missing func(list string) bool // reports whether a list has not been fetched yet; nil for none
+	Dir     string                 // folder of the settings file; findings name files relative to it
+	Data    string                 // folder of fetched files
+	Now     func() time.Time
 	// Previous is the check that this one replaces, nil for none. Its state is taken over.
 	Previous filter.Check
 	Memory   Memory // for verdicts of scanners and on pictures; nil: nothing is remembered

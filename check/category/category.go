@@ -37,6 +37,8 @@ type Config struct {
 	// Deep looks up the addresses inside an address, too: those that translators, archives,
 	// redirects and proxies are asked for.
 	Deep bool `yaml:"deep"`
+	// Missing reports whether a list has not been fetched yet; nil for none.
+	Missing func(list string) bool `yaml:"-"`
 	// Now is the clock for lists that apply at certain times; nil is time.Now.
 	Now func() time.Time `yaml:"-"`
 }
@@ -87,7 +89,7 @@ const RemoveParam = "removeparam"
 // Build implements [build.Setting].
 func (c *Config) Build(p build.Parts) (filter.Check, error) {
 	cfg := *c
-	cfg.Now = p.Now
+	cfg.Now, cfg.Missing = p.Now, p.Missing
 	return New(cfg, p.Lists)
 }
 
@@ -106,6 +108,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	}
 	var names []string
 	var files []*list.File
+	missing := map[string]string{} // the list of each category that is not there yet
 	for i, name := range cfg.Lists {
 		f, ok := lists[name]
 		if !ok {
@@ -122,6 +125,11 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 		c.hosts = c.hosts || f.Rules().Hosts()
 		c.params = c.params || f.Rules().Params()
 		names = append(names, f.Categories()...)
+		if cfg.Missing != nil && cfg.Missing(name) {
+			for _, category := range f.Categories() {
+				missing[category] = name
+			}
+		}
 	}
 	c.sources(files)
 	c.bad = list.NewBadFilters(files)
@@ -138,7 +146,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	}
 	slices.Sort(names)
 	for _, n := range slices.Compact(names) {
-		c.categories = append(c.categories, filter.Category{Name: n})
+		c.categories = append(c.categories, filter.Category{Name: n, Missing: missing[n]})
 	}
 	return c, nil
 }

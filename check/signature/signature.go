@@ -338,6 +338,7 @@ func (c *Check) Close() {
 // Categories returns the classes, numbers and priorities of the rules, "drop", and "other" for
 // rules without a class.
 func (c *Check) Categories() []filter.Category {
+	missing := strings.Join(c.missing, ", ")
 	cats := []filter.Category{{Name: "drop"}, {Name: "other"}}
 	for p := 1; p <= maxPriority; p++ {
 		cats = append(cats, filter.Category{Name: priorityName(p)})
@@ -347,6 +348,9 @@ func (c *Check) Categories() []filter.Category {
 	}
 	for _, s := range slices.Compact(slices.Clone(c.sids)) {
 		cats = append(cats, filter.Category{Name: strconv.FormatUint(uint64(s), 10)})
+	}
+	for i := range cats {
+		cats[i].Missing = missing
 	}
 	return cats
 }

@@ -4,13 +4,23 @@ package width
 
 import (
 	"bytes"
+	_ "embed" // for the suffixes
+	"encoding/binary"
 	"net/netip"
+	"strings"
 
 	"golang.org/x/net/publicsuffix"
 )
 
-// TooWide is the reason to refuse an entry.
-const TooWide = "is too wide for a list from outside: it covers nearly any name or address; write a rule of the policy if you mean that"
+// TooWide is the reason to refuse an entry of a list from outside, and Wide the remark on one of a list
+// of our own.
+const (
+	TooWide = "is too wide for a list from outside: it covers nearly any name or address; write a rule of the policy if you mean that"
+	Wide    = "covers nearly any name or address"
+)
+
+// Shared is the remark on an entry that covers a suffix such as github.io.
+const Shared = "covers the names of many owners"
 
 // widestNetwork is the shortest prefix of a network that is not too wide.
 const widestNetwork = 8
@@ -18,36 +28,77 @@ const widestNetwork = 8
 // Network reports whether a network is too wide.
 func Network(n netip.Prefix) bool { return n.Bits() < widestNetwork }
 
-// Suffix reports whether a name is a suffix under which anybody can register names, and whether it
-// is one of a single owner, such as github.io, whose names have many. Suffixes of offices and schools
-// are neither: true lists name them.
+// suffixes are those of up to three labels, from the public suffix list: [Suffix] knows them by
+// itself, and is too slow for each of millions of names.
+//
+//go:embed suffixes.txt
+var suffixes string
+
+// Suffixes finds suffixes among millions of names.
+type Suffixes [1 << digestBits / 64]uint64 // bits, by the digest of each
+
+// digestBits is so large that few other names have the digest of a suffix.
+const digestBits = 20
+
+// shortest is the length of the shortest name that has a digest.
+const shortest = 4
+
+// NewSuffixes returns what finds suffixes.
+func NewSuffixes() *Suffixes {
+	f := new(Suffixes)
+	for name := range strings.Lines(suffixes) {
+		d := digest([]byte(strings.TrimSuffix(name, "\n")))
+		f[d>>6] |= 1 << (d & 63)
+	}
+	return f
+}
+
+// digest returns a digest of the ends and the length of a name.
+func digest(name []byte) uint32 {
+	n := len(name)
+	return (binary.LittleEndian.Uint32(name)*0x9e3779b1 + binary.LittleEndian.Uint32(name[n-4:])*0x85ebca6b + uint32(n)*0xc2b2ae35) >> (32 - digestBits)
+}
+
+// Find is [Suffix] for one name of many.
+func (f *Suffixes) Find(name []byte) (public, shared bool) {
+	if len(name) >= shortest {
+		d := digest(name)
+		if f[d>>6]>>(d&63)&1 == 0 && !anyIsSuffix(name[len(name)-3:]) {
+			return false, false
+		}
+	}
+	return Suffix(name)
+}
+
+// anyIsSuffix reports whether all names of two labels are suffixes in a domain, given with its dot.
+func anyIsSuffix(domain []byte) bool {
+	switch string(domain) {
+	case ".ck", ".er", ".fk", ".jm", ".kh", ".mm", ".np", ".pg":
+		return true
+	}
+	return false
+}
+
+// Suffix reports whether a name is a suffix under which anybody can register names, such as com and
+// co.uk, or one whose names have many owners: of a hoster, such as github.io, of offices and schools, or
+// of a trade, such as bet.br. True lists name these.
 func Suffix(name []byte) (public, shared bool) {
-	if !maySuffix(name) {
-		return false, false
+	if c := name[bytes.LastIndexByte(name, '.')+1:]; len(c) == 0 || '0' <= c[0] && c[0] <= '9' || bytes.IndexByte(c, ':') >= 0 {
+		return false, false // an address
 	}
 	suffix, icann := publicsuffix.PublicSuffix(string(name))
 	if len(suffix) != len(name) {
 		return false, false
 	}
 	first, _, several := bytes.Cut(name, []byte("."))
-	if !icann || !several {
-		return icann, several
+	if !several {
+		return icann, false
 	}
 	switch string(first) {
-	case "gov", "gouv", "gob", "govt", "gc", "mil", "ac", "edu":
-		return false, true
+	case "com", "co", "org", "or", "ne", "info", "biz", "web", "nom", "me", "ltd", "in":
+		return icann, !icann
 	}
-	return true, false
-}
-
-// maySuffix is cheap, since it is asked of each of millions of names: suffixes with several labels
-// are those of countries.
-func maySuffix(name []byte) bool {
-	if bytes.IndexByte(name, ':') >= 0 {
-		return false
-	}
-	i := bytes.LastIndexByte(name, '.')
-	return i < 0 || (len(name)-i == 3 || bytes.HasPrefix(name[i+1:], []byte("xn--"))) && bytes.Count(name, []byte(".")) < 4
+	return false, true
 }
 
 // samples are ordinary hosts with paths, which have little in common.
