@@ -38,7 +38,7 @@ func TestThePageOfAList(t *testing.T) {
 	}
 	cfg := collection.Config{
 		"own": {Config: list.Config{Format: list.Domains, Path: setting.Source(own), Category: "gambling"}},
-		"web": {Config: list.Config{Format: list.Domains, Category: "ads"}, Fetch: source.Config{URL: server.URL + "/list"}},
+		"web": {Config: list.Config{Format: list.Domains, Category: "ads"}, Fetch: source.Config{URL: []string{server.URL + "/list"}}},
 	}
 	open := func() *collection.Collection {
 		c, err := collection.Open(t.Context(), cfg, dir, nil, slog.New(slog.DiscardHandler))

@@ -55,7 +55,7 @@ func TestRulesAreFetchedWithTheFilesThatTheyName(t *testing.T) {
 alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 `)
 	content.Store(first)
-	cfg := Config{Sources: map[string]source.Config{"own": {URL: srv.URL + "/rules.tar.gz", Shrink: "60%"}}}
+	cfg := Config{Sources: map[string]source.Config{"own": {URL: []string{srv.URL + "/rules.tar.gz"}, Shrink: "60%"}}}
 	data := t.TempDir()
 	var last *Check
 	build := func() *Check {
@@ -121,7 +121,7 @@ func TestMistakesOfRuleSourcesAreNamed(t *testing.T) {
 	for want, cfg := range map[string]map[string]source.Config{
 		"own: it has neither url nor source": {"own": {}},
 		"own.source: ut1 is a list":          {"own": {Source: "ut1"}},
-		"own.url: ":                          {"own": {URL: "ftp://a.example/"}},
+		"own.url: ":                          {"own": {URL: []string{"ftp://a.example/"}}},
 		`"a/b" cannot name rules`:            {"a/b": {Source: "et-open"}},
 	} {
 		if _, err := Fetch(cfg); err == nil || !strings.Contains(err.Error(), want) {
@@ -144,7 +144,7 @@ func TestDamagedRulesAreNotUsed(t *testing.T) {
 		_, _ = w.Write([]byte(content.Load().(string)))
 	}))
 	defer srv.Close()
-	cfg := Config{Sources: map[string]source.Config{"own": {URL: srv.URL + "/a.rules"}}}
+	cfg := Config{Sources: map[string]source.Config{"own": {URL: []string{srv.URL + "/a.rules"}}}}
 	data := t.TempDir()
 	store := source.In(data, source.NewClient(nil, func(string) bool { return false }, (&net.Dialer{}).DialContext))
 	build := func(previous *Check) (*Check, error) {

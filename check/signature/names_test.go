@@ -143,7 +143,7 @@ func TestNamesInRulesDoNotLeaveTheirFolder(t *testing.T) {
 			case "file", "tarball":
 				srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
 				defer srv.Close()
-				cfg.Sources = map[string]source.Config{"own": {URL: srv.URL + "/rules"}}
+				cfg.Sources = map[string]source.Config{"own": {URL: []string{srv.URL + "/rules"}}}
 				all, err := Fetch(cfg.Sources)
 				if err != nil {
 					t.Fatal(err)
@@ -261,7 +261,7 @@ alert http any any -> any any (http.method; content:"HEAD"; http.uri; dataset:is
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
 	defer srv.Close()
 	fetch := func(name string) Config {
-		cfg := Config{Sources: map[string]source.Config{name: {URL: srv.URL + "/rules"}}}
+		cfg := Config{Sources: map[string]source.Config{name: {URL: []string{srv.URL + "/rules"}}}}
 		all, err := Fetch(cfg.Sources)
 		if err != nil {
 			t.Fatal(err)

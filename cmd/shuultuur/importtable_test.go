@@ -215,7 +215,7 @@ func TestImportedListsAreFetchedFromWhereTheyCame(t *testing.T) {
 		for _, u := range urls {
 			found := false
 			for name, l := range s.Lists {
-				if l.Fetch.URL != u {
+				if !slices.Contains(l.Fetch.URL, u) {
 					continue
 				}
 				found = true

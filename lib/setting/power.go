@@ -17,8 +17,8 @@ import (
 )
 
 // Some settings are powerful: who may write them can become an owner, or read what only an owner may.
-// Their fields have the tag role:"owner", which includes everything below. Some settings are secrets:
-// their fields have the tag secret:"yes", or secret:"url" for URLs that may contain a password. Some
+// Their fields have the tag role:"owner", which includes everything below, or they say so with a method
+// Owned. Some settings are secrets: their fields have the tag secret:"yes", or secret:"url" for URLs that may contain a password. Some
 // show people's browsing to somebody: their fields have the tag two:"people".
 
 // Powers returns digests of the values in the settings v that only a role may change, by key. A key
@@ -70,6 +70,10 @@ func eachTagged(v any, tag, value string, f func(at string, of reflect.Value)) {
 				walk(v.MapIndex(k), path)
 			}
 		case reflect.Struct:
+			if o, ok := v.Interface().(interface{ Owned() bool }); ok && tag == "role" && o.Owned() {
+				f(path, v)
+				return
+			}
 			for _, k := range fieldsOf(v.Type()) {
 				at, of := join(path, k.name), v.FieldByIndex(k.at)
 				switch {

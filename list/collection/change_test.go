@@ -25,7 +25,7 @@ func twoLists(t *testing.T) (cfg Config, data string, srv *server) {
 	srv.content = []byte("fetched.example\nanother.example\n")
 	return Config{
 		"own":  {Config: list.Config{Format: list.Domains, Path: setting.Source(file), Category: "own"}},
-		"feed": {Config: list.Config{Format: list.Domains, Category: "feed"}, Fetch: source.Config{URL: srv.URL + "/feed"}},
+		"feed": {Config: list.Config{Format: list.Domains, Category: "feed"}, Fetch: source.Config{URL: []string{srv.URL + "/feed"}}},
 	}, data, srv
 }
 
@@ -272,7 +272,7 @@ func TestTheListOfAZone(t *testing.T) {
 		{"its format", List{Zone: "rpz.example", ZoneFile: file, Config: list.Config{Category: "feed", Format: list.RPZ}}, ""},
 		{"another format", List{Zone: "rpz.example", ZoneFile: file, Config: list.Config{Format: list.Domains}}, "not the format of a zone"},
 		{"a path, too", List{Zone: "rpz.example", ZoneFile: file, Config: list.Config{Path: "a"}}, "only one of"},
-		{"a URL, too", List{Zone: "rpz.example", ZoneFile: file, Fetch: source.Config{URL: "http://a.example/"}}, "only one of"},
+		{"a URL, too", List{Zone: "rpz.example", ZoneFile: file, Fetch: source.Config{URL: []string{"http://a.example/"}}}, "only one of"},
 		{"a zone that is not fetched", List{Zone: "rpz.example"}, "dns.zones.secondary"},
 	} {
 		opened, err := Open(t.Context(), Config{"zone": c.list}, t.TempDir(), nil, slog.New(slog.DiscardHandler))

@@ -48,7 +48,7 @@ type List struct {
 func (l *List) ofZone() (cfg list.Config, err error) {
 	cfg = l.Config
 	switch {
-	case cfg.Path != "" || l.Fetch.Source != "" || l.Fetch.URL != "":
+	case cfg.Path != "" || l.Fetch.Source != "" || len(l.Fetch.URL) > 0:
 		return cfg, setting.At("zone", errors.New("a list has only one of zone, path, source and url"))
 	case cfg.Format != "" && cfg.Format != list.RPZ:
 		return cfg, setting.At("format", fmt.Errorf("%q is not the format of a zone, which is rpz", cfg.Format))
@@ -126,11 +126,14 @@ func (c *Collection) inOrder() []string {
 
 // fetched is 1 for a list that is fetched from the web, else 0.
 func (l List) fetched() int {
-	if l.Fetch.Source+l.Fetch.URL != "" {
+	if l.Fetch.Source != "" || len(l.Fetch.URL) > 0 {
 		return 1
 	}
 	return 0
 }
+
+// Owned reports whether only an owner may change the settings.
+func (l List) Owned() bool { return l.Fetch.Owned() }
 
 // compiled returns the folder of the compiled lists.
 func (c *Collection) compiled() string { return filepath.Join(c.data, "lists") }
@@ -161,7 +164,7 @@ func (c *Collection) resolve(name string) (src source.Source, cfg list.Config, f
 		return src, cfg, false, setting.At("source", fmt.Errorf("%s contains signature rules and is not a list: name it under checks.signature.sources", l.Fetch.Source))
 	}
 	c.fix(name, src, &cfg)
-	c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, cfg)}
+	c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, cfg), How: setting.Digest(cfg) + fmt.Sprint(cfg.Barred)}
 	cfg.Path = setting.Source(c.store(nil).Path(name))
 	return src, cfg, true, nil
 }

@@ -138,7 +138,7 @@ func damagedList(t *testing.T, do func(*testing.T, string, []byte), spoil func(*
 	}))
 	defer srv.Close()
 	dir := t.TempDir()
-	cfg := Config{"ads": {Config: list.Config{Format: list.Domains}, Fetch: source.Config{URL: srv.URL}}}
+	cfg := Config{"ads": {Config: list.Config{Format: list.Domains}, Fetch: source.Config{URL: []string{srv.URL}}}}
 	client := source.NewClient(nil, func(string) bool { return false }, (&net.Dialer{}).DialContext)
 	var c *Collection
 	open := func(previous *Collection) {

@@ -120,7 +120,7 @@ func TestAFetchedListDoesNotEnterAnothersCategory(t *testing.T) {
 			for _, later := range []bool{false, true} {
 				data := t.TempDir()
 				srv, second := serve(t), serve(t)
-				cfg := Config{"feed": {Config: list.Config{Format: x.format}, Fetch: source.Config{URL: srv.URL + "/feed"}}}
+				cfg := Config{"feed": {Config: list.Config{Format: x.format}, Fetch: source.Config{URL: []string{srv.URL + "/feed"}}}}
 				first := []string{"feed"}
 				switch owner {
 				case "a file":
@@ -128,12 +128,12 @@ func TestAFetchedListDoesNotEnterAnothersCategory(t *testing.T) {
 					write(t, file, []byte("good.example\n"))
 					cfg["own"] = List{Config: list.Config{Format: list.Domains, Path: setting.Source(file), Category: "good"}}
 				case "a fetched list":
-					cfg["own"] = List{Config: list.Config{Format: list.Domains, Category: "good"}, Fetch: source.Config{URL: second.URL}}
+					cfg["own"] = List{Config: list.Config{Format: list.Domains, Category: "good"}, Fetch: source.Config{URL: []string{second.URL}}}
 				case "the name of a list":
-					cfg["good"] = List{Config: list.Config{Format: list.Domains}, Fetch: source.Config{URL: second.URL}}
+					cfg["good"] = List{Config: list.Config{Format: list.Domains}, Fetch: source.Config{URL: []string{second.URL}}}
 				case "a list taken first":
 					second.content = []byte(`[{"entry": "good.example", "category": "good"}]`)
-					cfg["own"] = List{Config: list.Config{Format: "json"}, Fetch: source.Config{URL: second.URL}}
+					cfg["own"] = List{Config: list.Config{Format: "json"}, Fetch: source.Config{URL: []string{second.URL}}}
 					if _, err := update(t, cfg, data, "own"); err != nil {
 						t.Fatal(err)
 					}
@@ -165,7 +165,7 @@ func TestSettingsGiveAListItsCategories(t *testing.T) {
 	srv := serve(t)
 	srv.content = []byte(`[{"entry": "bad.example", "category": "adult"}, {"entry": "new.example", "category": "new"}, {"entry": "plain.example"}]`)
 	cfg := Config{"own": {Config: list.Config{Format: list.Domains, Path: setting.Source(file), Category: "adult"}}}
-	cfg["feed"] = List{Config: list.Config{Format: "json", Categories: []string{"adult"}}, Fetch: source.Config{URL: srv.URL}}
+	cfg["feed"] = List{Config: list.Config{Format: "json", Categories: []string{"adult"}}, Fetch: source.Config{URL: []string{srv.URL}}}
 	c, err := update(t, cfg, data, "feed")
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestAFetchedListKeepsItsFormat(t *testing.T) {
 		data := t.TempDir()
 		srv := serve(t)
 		srv.content = []byte(names)
-		cfg := Config{"feed": {Fetch: source.Config{URL: srv.URL, Shrink: "100%"}}}
+		cfg := Config{"feed": {Fetch: source.Config{URL: []string{srv.URL}, Shrink: "100%"}}}
 		if _, err := update(t, cfg, data, "feed"); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestAFetchedListKeepsItsFormat(t *testing.T) {
 			t.Errorf("%s is taken in place of a list of names", what)
 		}
 		// Another address is another list.
-		cfg["feed"] = List{Fetch: source.Config{URL: srv.URL + "/new", Shrink: "100%"}}
+		cfg["feed"] = List{Fetch: source.Config{URL: []string{srv.URL + "/new"}, Shrink: "100%"}}
 		if _, err := update(t, cfg, data, "feed"); err != nil {
 			t.Errorf("%s from another address: %v", what, err)
 		}
@@ -223,7 +223,7 @@ func TestOnlyTrustedListsAnswer(t *testing.T) {
 			data := t.TempDir()
 			srv := serve(t)
 			srv.content = []byte(line + "\n||a.example^\n||b.example^\n")
-			cfg := Config{"feed": {Config: list.Config{Format: list.Adblock, Trusted: trusted}, Fetch: source.Config{URL: srv.URL}}}
+			cfg := Config{"feed": {Config: list.Config{Format: list.Adblock, Trusted: trusted}, Fetch: source.Config{URL: []string{srv.URL}}}}
 			c, err := update(t, cfg, data, "feed")
 			if err != nil {
 				t.Fatal(err)

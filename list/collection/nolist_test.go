@@ -44,7 +44,7 @@ func TestWhatIsNoListIsTakenInNoFormat(t *testing.T) {
 			_, _ = w.Write([]byte(content))
 		}))
 		defer srv.Close()
-		cfg := Config{"ads": {Config: list.Config{Format: format}, Fetch: source.Config{URL: srv.URL, Shrink: "99%"}}}
+		cfg := Config{"ads": {Config: list.Config{Format: format}, Fetch: source.Config{URL: []string{srv.URL}, Shrink: "99%"}}}
 		c, err := update(t, cfg, data)
 		if err != nil {
 			t.Fatal(err)

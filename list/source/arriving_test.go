@@ -25,7 +25,7 @@ func TestHowMuchHasArrivedIsKnown(t *testing.T) {
 	}))
 	defer server.Close()
 	store := newStore(t)
-	items := Items{"own": {Source: resolve(t, Config{URL: server.URL}), Try: TryList("own", domains)}}
+	items := Items{"own": {Source: resolve(t, Config{URL: []string{server.URL}}), Try: TryList("own", domains)}}
 	used := make(chan bool)
 	r := NewRefresher(func() (*Store, Items) { return store, items }, func(context.Context, string) { close(used) }, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(t.Context())

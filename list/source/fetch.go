@@ -95,6 +95,9 @@ func unreached(err error) bool {
 // follow bounds redirects, and refuses those from https to http.
 func follow(r *http.Request, via []*http.Request) error {
 	r.Header.Del("Referer") // the address before may contain a key
+	if r.URL.Host != via[0].URL.Host {
+		onlyOurs(r.Header)
+	}
 	last := via[len(via)-1].URL
 	switch {
 	case len(via) > maxRedirects:
@@ -127,13 +130,17 @@ func (e openError) Unwrap() error { return e.error }
 
 // A download is the result of a fetch.
 type download struct {
-	unchanged    bool // the server says that our version is current; the rest is empty then
+	From         string // the address
+	unchanged    bool   // the server says that our version is current; the rest is empty then
 	ETag         string
 	LastModified string
 	Size         int64
 	SHA256       string
 	MD5          string
 }
+
+// validators say to a server which version is here.
+type validators struct{ etag, modified string }
 
 // retry runs do, and repeats it after a pause if that may help.
 func (s *Store) retry(ctx context.Context, do func(context.Context) error) error {
@@ -145,10 +152,7 @@ func (s *Store) retry(ctx context.Context, do func(context.Context) error) error
 		c, cancel := context.WithTimeout(ctx, fetchTime)
 		err := do(c)
 		cancel()
-		var p permanentError
-		var busy busyError
-		var forged *tls.CertificateVerificationError
-		if err == nil || errors.As(err, &p) || errors.As(err, &busy) || errors.As(err, &forged) || ctx.Err() != nil || n == attempts {
+		if err == nil || isFinal(err) || ctx.Err() != nil || n == attempts {
 			return err
 		}
 		// Many gateways may have had the same failure at the same time.
@@ -163,8 +167,14 @@ func (s *Store) retry(ctx context.Context, do func(context.Context) error) error
 	}
 }
 
-// fetch fetches src.URL into f, unless the validators of st show that it is unchanged.
-func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f *os.File) (d download, err error) {
+// isForged reports whether a server has shown a certificate that is not valid for it.
+func isForged(err error) bool {
+	var forged *tls.CertificateVerificationError
+	return errors.As(err, &forged)
+}
+
+// fetch fetches src into f, unless it is as have says.
+func (s *Store) fetch(ctx context.Context, name string, src Source, have validators, f *os.File) (d download, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return d, permanentError{err}
 	}
@@ -173,25 +183,25 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r, err := request(ctx, src.URL)
+	r, err := src.request(ctx, src.address())
 	if err != nil {
 		return d, err
 	}
 	if src.SHA256 != "" || src.Sums != "" {
 		r.Header.Set("Accept-Encoding", "identity") // a checksum covers the bytes as they are
 	}
-	if st.ETag != "" {
-		r.Header.Set("If-None-Match", st.ETag)
+	if have.etag != "" {
+		r.Header.Set("If-None-Match", have.etag)
 	}
-	if st.LastModified != "" {
-		r.Header.Set("If-Modified-Since", st.LastModified)
+	if have.modified != "" {
+		r.Header.Set("If-Modified-Since", have.modified)
 	}
 	res, err := s.Client.Do(r) //nolint:bodyclose // it is closed below
 	if err != nil {
 		return d, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusNotModified && st.ETag+st.LastModified != "" {
+	if res.StatusCode == http.StatusNotModified && have != (validators{}) {
 		return download{unchanged: true}, nil
 	}
 	if err := statusError(res); err != nil {
@@ -226,7 +236,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 	if res.ContentLength < 0 && res.ProtoMajor == 1 && len(res.TransferEncoding) == 0 && unfinished(f, d.Size) {
 		return d, errors.New("it ends within a line, and its server has not said how long it is")
 	}
-	d.ETag, d.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+	d.From, d.ETag, d.LastModified = src.here(), res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	d.SHA256, d.MD5 = hex.EncodeToString(long.Sum(nil)), hex.EncodeToString(short.Sum(nil))
 	return d, nil
 }
@@ -241,12 +251,19 @@ func unfinished(f *os.File, size int64) bool {
 	return last[0] != '\n' && last[0] != '\r'
 }
 
-func request(ctx context.Context, to string) (*http.Request, error) {
+// request returns a request for the list or for what is about it. Only the list's own server gets the
+// header fields of the settings.
+func (src Source) request(ctx context.Context, to string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
 	if err != nil {
 		return nil, permanentError{err}
 	}
 	r.Header.Set("User-Agent", "Shuultuur")
+	if at, err := url.Parse(src.address()); err == nil && at.Scheme == r.URL.Scheme && at.Host == r.URL.Host {
+		for name, value := range src.Headers {
+			r.Header.Set(name, value)
+		}
+	}
 	return r, nil
 }
 
@@ -329,7 +346,7 @@ func (s *Store) verify(ctx context.Context, src Source, d download) error {
 // sha256sum (sum, then name) or of BSD. A sum without a name applies if there is only one
 // file.
 func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
-	r, err := request(ctx, src.Sums)
+	r, err := src.request(ctx, src.Sums)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type Item struct {
 	Kind   string // its kind for people; default "list"
 	Source Source
 	Try    Trial
+	How    string // digest of the settings by which Try reads
 	// InUse is the SHA-256, in hexadecimal, of the content that the gateway uses; "" if there is
 	// none.
 	InUse string

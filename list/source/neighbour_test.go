@@ -27,7 +27,7 @@ func refresherOf(t *testing.T, client *http.Client, urls map[string]string) (r *
 		store.Client = client
 	}
 	for name, url := range urls {
-		items[name] = Item{Source: resolve(t, Config{URL: url}), Try: TryList(name, domains)}
+		items[name] = Item{Source: resolve(t, Config{URL: []string{url}}), Try: TryList(name, domains)}
 	}
 	used = make(chan string, 100)
 	r = NewRefresher(func() (*Store, Items) { return store, items }, func(_ context.Context, why string) { used <- why }, slog.New(slog.DiscardHandler))
@@ -140,7 +140,7 @@ func TestABodyMayBeSlowAndNotSilent(t *testing.T) {
 				}}
 				store := &Store{Dir: dir, Client: s.client(), wait: time.Second}
 				begin := time.Now()
-				c, err := store.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: "http://lists.example/own"}), Try: TryList("own", domains)})
+				c, err := store.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: []string{"http://lists.example/own"}}), Try: TryList("own", domains)})
 				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && c.Entries != 6000 {
 					t.Errorf("%d entries, %v; want %q", c.Entries, err, tt.want)
 				}
@@ -179,7 +179,7 @@ func TestServersThatWantToBeAskedLaterAre(t *testing.T) {
 			}))
 			defer server.Close()
 			store := newStore(t)
-			it := Item{Source: resolve(t, Config{URL: server.URL}), Try: TryList("own", domains)}
+			it := Item{Source: resolve(t, Config{URL: []string{server.URL}}), Try: TryList("own", domains)}
 			if _, err := store.Update(t.Context(), "own", it); err == nil || asked.Load() != tt.asked {
 				t.Errorf("asked %d times, %v; want %d", asked.Load(), err, tt.asked)
 			}
@@ -207,7 +207,7 @@ func TestAServerThatAlwaysSaysUnchangedIsAskedForAllOnceAWeek(t *testing.T) {
 	}))
 	defer server.Close()
 	store := newStore(t)
-	it := Item{Source: resolve(t, Config{URL: server.URL}), Try: TryList("own", domains)}
+	it := Item{Source: resolve(t, Config{URL: []string{server.URL}}), Try: TryList("own", domains)}
 	update := func(want bool) {
 		t.Helper()
 		if c, err := store.Update(t.Context(), "own", it); err != nil || c.Updated != want {
@@ -252,7 +252,7 @@ func TestKeysInAddressesStayHere(t *testing.T) {
 	for _, path := range []string{"/moved", "/cut", "/good"} {
 		for _, query := range []string{"?key=" + key, "?api_key=" + key + "&list=a", "?token=" + key} {
 			store := newStore(t)
-			_, err := store.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: server.URL + path + query}), Try: TryList("own", domains)})
+			_, err := store.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: []string{server.URL + path + query}}), Try: TryList("own", domains)})
 			if (err == nil) != (path != "/cut") || err != nil && strings.Contains(err.Error(), key) {
 				t.Errorf("%s%s: %v", path, query, err)
 			}
@@ -276,7 +276,7 @@ func TestAListIsFetchedSecondsAfterTheNetworkIsThere(t *testing.T) {
 	at := server.URL
 	server.Close()
 	store := newStore(t)
-	it := Item{Source: resolve(t, Config{URL: at}), Try: TryList("own", domains)}
+	it := Item{Source: resolve(t, Config{URL: []string{at}}), Try: TryList("own", domains)}
 	for range 20 {
 		if _, err := store.Update(t.Context(), "own", it); err == nil {
 			t.Fatal("a server that is away has answered")
@@ -341,7 +341,7 @@ func TestALastLineMayBeCut(t *testing.T) {
 				c.Close()
 			}
 		}()
-		_, err = newStore(t).Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: "http://" + l.Addr().String() + "/own"}), Try: TryList("own", domains)})
+		_, err = newStore(t).Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: []string{"http://" + l.Addr().String() + "/own"}}), Try: TryList("own", domains)})
 		if (err == nil) != tt.want {
 			t.Errorf("%s: %v", name, err)
 		}

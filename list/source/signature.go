@@ -109,7 +109,7 @@ func (s *Store) verifySignature(ctx context.Context, src Source, content *os.Fil
 	}
 	var signature []byte
 	err := s.retry(ctx, func(ctx context.Context) error {
-		r, err := request(ctx, src.Signature)
+		r, err := src.request(ctx, src.Signature)
 		if err != nil {
 			return err
 		}

@@ -27,14 +27,20 @@ const (
 	defaultEvery = 24 * time.Hour
 	defaultLimit = 256 << 20
 	defaultLoss  = 0.2
+	mostMirrors  = 10
 )
 
 // Config sets where to fetch a list. Its keys are among the other settings of a list.
 type Config struct {
-	Source string        `yaml:"source"`           // a name in the catalogue; or else:
-	URL    string        `yaml:"url" secret:"url"` // http or https
-	Every  time.Duration `yaml:"every"`            // between two fetches; default 24h, at least 10m
-	SHA256 string        `yaml:"sha256"`           // the only accepted content, in hex
+	Source string `yaml:"source"` // a name in the catalogue; or else:
+	// URL is where the list is, http or https. Further addresses are mirrors: they are asked in turn
+	// while those before them do not have what can be used.
+	URL setting.OneOrMore[string] `yaml:"url" secret:"url"`
+	// Headers are header fields of each request, such as Authorization. A redirect to another server
+	// does not get them.
+	Headers map[string]string `yaml:"headers" secret:"yes" role:"owner"`
+	Every   time.Duration     `yaml:"every"`  // between two fetches; default 24h, at least 10m
+	SHA256  string            `yaml:"sha256"` // the only accepted content, in hex
 	// Key is the base64 public key of minisign or signify that must have signed the content.
 	// Signature is the URL of the signature; default that of the list with .minisig.
 	Key       string `yaml:"key"`
@@ -47,31 +53,38 @@ type Config struct {
 // A Source is a list on the web, after Config and catalogue are combined.
 type Source struct {
 	URL        string
-	Sums       string // URL of its checksum, "" for none
-	SHA256     string // in lower case, "" for any
-	Signature  string // URL of its signature
+	Mirrors    []string          // further addresses of the same list
+	Headers    map[string]string // fields of each request
+	Sums       string            // URL of its checksum, "" for none
+	SHA256     string            // in lower case, "" for any
+	Signature  string            // URL of its signature
 	Every      time.Duration
 	Minimum    int
 	Shrink     float64  // in [0, 1]
 	Limit      int64    // bytes
 	Categories []string // those known before it is fetched
 
-	key *publicKey // nil: no signature needed
+	besides bool       // the signature is beside the list
+	mirror  string     // the one of Mirrors that is asked, "" for URL
+	key     *publicKey // nil: no signature needed
 }
 
 // Resolve returns where a list comes from and how to read it. local is the rest of the list's
 // settings; the catalogue supplies defaults. ok is false for a list that is not fetched.
 func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool, err error) {
-	if c.Source == "" && c.URL == "" {
+	if c.Source == "" && len(c.URL) == 0 {
 		return src, local, false, c.refuseFetchedOnly(local)
 	}
 	switch {
-	case c.Source != "" && c.URL != "":
+	case c.Source != "" && len(c.URL) > 0:
 		return src, local, false, setting.At("url", errors.New("a list has only one of source and url"))
 	case local.Path != "":
 		return src, local, false, setting.At("path", errors.New("a list that is fetched has no path: leave out path, or source and url"))
 	}
-	src = Source{URL: c.URL, Every: c.Every, Minimum: max(1, c.Minimum), Limit: c.Limit}
+	src = Source{Headers: c.Headers, Every: c.Every, Minimum: max(1, c.Minimum), Limit: c.Limit}
+	if len(c.URL) > 0 {
+		src.URL, src.Mirrors = c.URL[0], c.URL[1:]
+	}
 	if c.Source != "" {
 		known, err := find(c.Source)
 		if err != nil {
@@ -101,7 +114,7 @@ func (c Config) refuseFetchedOnly(local list.Config) error {
 	for _, x := range []struct {
 		key   string
 		given bool
-	}{{"every", c.Every != 0}, {"sha256", c.SHA256 != ""}, {"key", c.Key != ""}, {"signature", c.Signature != ""}, {"minimum", c.Minimum != 0}, {"shrink", c.Shrink != ""}, {"limit", c.Limit != 0}, {"trusted", local.Trusted}} {
+	}{{"every", c.Every != 0}, {"sha256", c.SHA256 != ""}, {"key", c.Key != ""}, {"signature", c.Signature != ""}, {"minimum", c.Minimum != 0}, {"shrink", c.Shrink != ""}, {"limit", c.Limit != 0}, {"headers", len(c.Headers) > 0}, {"trusted", local.Trusted}} {
 		if x.given {
 			errs = append(errs, setting.At(x.key, errors.New("is for lists that are fetched, which have a source or a url")))
 		}
@@ -124,7 +137,7 @@ func (s *Source) signature(c Config) (err error) {
 		return setting.At("key", err)
 	}
 	if s.Signature = c.Signature; s.Signature == "" {
-		s.Signature = besides(s.URL, ".minisig")
+		s.Signature, s.besides = besides(s.URL, ".minisig"), true
 	}
 	if err := checkURL(s.Signature); err != nil {
 		return setting.At("signature", err)
@@ -134,8 +147,16 @@ func (s *Source) signature(c Config) (err error) {
 
 // complete checks c and fills in defaults.
 func (s *Source) complete(c Config) error {
-	if err := checkURL(s.URL); err != nil {
-		return setting.At("url", err)
+	for i, at := range append([]string{s.URL}, s.Mirrors...) {
+		if err := checkURL(at); err != nil {
+			return setting.At("url", err)
+		}
+		if i > mostMirrors || i > 0 && (at == s.URL || slices.Contains(s.Mirrors[:i-1], at)) {
+			return setting.At("url", fmt.Errorf("%q is there twice, or there are more than %d mirrors; remove it", setting.WithoutCredentials(at), mostMirrors))
+		}
+	}
+	if err := checkHeaders(s.Headers); err != nil {
+		return setting.At("headers", err)
 	}
 	switch {
 	case s.Every == 0:

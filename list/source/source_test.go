@@ -80,18 +80,18 @@ func TestMistakesOfASourceAreNamed(t *testing.T) {
 		key  string
 	}{
 		{Config{Source: "nowhere"}, "", "source"},
-		{Config{Source: "easylist", URL: at}, "", "url"},
-		{Config{URL: at}, "ads.txt", "path"},
-		{Config{URL: "ftp://lists.example/ads"}, "", "url"},
-		{Config{URL: "https:///ads"}, "", "url"},
-		{Config{URL: at, Every: time.Minute}, "", "every"},
-		{Config{URL: at, Every: -time.Hour}, "", "every"},
-		{Config{URL: at, SHA256: "abc"}, "", "sha256"},
-		{Config{URL: at, Minimum: -1}, "", "minimum"},
-		{Config{URL: at, Shrink: "20"}, "", "shrink"},
-		{Config{URL: at, Shrink: "NaN%"}, "", "shrink"},
-		{Config{URL: at, Shrink: "120%"}, "", "shrink"},
-		{Config{URL: at, Limit: -1}, "", "limit"},
+		{Config{Source: "easylist", URL: []string{at}}, "", "url"},
+		{Config{URL: []string{at}}, "ads.txt", "path"},
+		{Config{URL: []string{"ftp://lists.example/ads"}}, "", "url"},
+		{Config{URL: []string{"https:///ads"}}, "", "url"},
+		{Config{URL: []string{at}, Every: time.Minute}, "", "every"},
+		{Config{URL: []string{at}, Every: -time.Hour}, "", "every"},
+		{Config{URL: []string{at}, SHA256: "abc"}, "", "sha256"},
+		{Config{URL: []string{at}, Minimum: -1}, "", "minimum"},
+		{Config{URL: []string{at}, Shrink: "20"}, "", "shrink"},
+		{Config{URL: []string{at}, Shrink: "NaN%"}, "", "shrink"},
+		{Config{URL: []string{at}, Shrink: "120%"}, "", "shrink"},
+		{Config{URL: []string{at}, Limit: -1}, "", "limit"},
 		{Config{Every: time.Hour}, "ads.txt", "every"},
 		{Config{Minimum: 1}, "ads.txt", "minimum"},
 	} {
@@ -128,7 +128,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	}))
 	defer srv.Close()
 	s := newStore(t)
-	src := resolve(t, Config{URL: srv.URL})
+	src := resolve(t, Config{URL: []string{srv.URL}})
 	for i := range 3 {
 		c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if err != nil || c.Updated != (i == 0) || c.Entries != 10 {
@@ -165,7 +165,7 @@ func TestAPreviewedVersionIsUsedAndFetchedOnce(t *testing.T) {
 				fmt.Fprint(w, lines(10*int(n.Add(1))))
 			}))
 			defer srv.Close()
-			s, src := newStore(t), resolve(t, Config{URL: srv.URL})
+			s, src := newStore(t), resolve(t, Config{URL: []string{srv.URL}})
 			it := Item{Source: src, Try: TryList("ads", domains)}
 			if _, err := s.Update(t.Context(), "ads", it); err != nil {
 				t.Fatal(err)
@@ -239,7 +239,7 @@ func TestABadVersionDoesNotReplaceAGoodOne(t *testing.T) {
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
 			defer srv.Close()
 			s := newStore(t)
-			src := resolve(t, Config{URL: srv.URL})
+			src := resolve(t, Config{URL: []string{srv.URL}})
 			if _, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil {
 				t.Fatal(err)
 			}
@@ -281,7 +281,7 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 	}))
 	defer srv.Close()
 	s := newStore(t)
-	c, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)})
+	c, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: []string{srv.URL}}), Try: TryList("ads", domains)})
 	if err != nil || c.Entries != 10 || inUse(t, s) != lines(10) {
 		t.Errorf("Update after failed attempts: got %+v, %v", c, err)
 	}
@@ -304,7 +304,7 @@ func TestChecksumsOfTheServerAreCompared(t *testing.T) {
 		fmt.Fprint(w, body)
 	}))
 	defer srv.Close()
-	src := resolve(t, Config{URL: srv.URL + "/ads.txt"})
+	src := resolve(t, Config{URL: []string{srv.URL + "/ads.txt"}})
 	src.Sums = srv.URL + "/SUMS"
 	for _, c := range []struct{ name, sums, want string }{
 		{"right", sum("x") + "  other.txt\n" + sum(body) + "  ads.txt\n", ""},
@@ -364,7 +364,7 @@ func TestOnlySignedContentIsTaken(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	src := resolve(t, Config{URL: srv.URL + "/ads.txt", Key: base64.StdEncoding.EncodeToString([]byte("Ed" + number + string(public)))})
+	src := resolve(t, Config{URL: []string{srv.URL + "/ads.txt"}, Key: base64.StdEncoding.EncodeToString([]byte("Ed" + number + string(public)))})
 	for _, c := range []struct{ name, signature, want string }{
 		{"by its digest", sign(t, private, number, "ED", "timestamp:1", []byte(body)), ""},
 		{"as a whole", sign(t, private, number, "Ed", "timestamp:1", []byte(body)), ""},
@@ -396,7 +396,7 @@ func TestAVersionThatLosesACategoryIsRefused(t *testing.T) {
 		{"100%", "entry,category\na.com,games\nb.com,games\nc.com,sport\n", ""},
 	} {
 		body = c.body
-		got, err := s.Update(t.Context(), "x", Item{Source: resolve(t, Config{URL: srv.URL, Shrink: c.shrink}), Try: TryList("x", cfg)})
+		got, err := s.Update(t.Context(), "x", Item{Source: resolve(t, Config{URL: []string{srv.URL}, Shrink: c.shrink}), Try: TryList("x", cfg)})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Updated != (c.want == "") {
 			t.Errorf("%q with shrink %q: got %+v, %v, want %q", c.body, c.shrink, got, err, c.want)
 		}
@@ -429,7 +429,7 @@ func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(n)) }))
 	defer srv.Close()
 	s := newStore(t)
-	src := resolve(t, Config{URL: srv.URL})
+	src := resolve(t, Config{URL: []string{srv.URL}})
 	update := func(want bool) {
 		t.Helper()
 		if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || c.Updated != want {
@@ -478,12 +478,12 @@ func TestTheParentIsAskedAndPrivateAddressesAreNot(t *testing.T) {
 	}}).DialContext
 	s := newStore(t)
 	s.Client = NewClient(u, func(host string) bool { return host == "127.0.0.1" }, refuse)
-	if _, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: "http://lists.example/ads"}), Try: TryList("ads", domains)}); err != nil || asked != "http://lists.example/ads" {
+	if _, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: []string{"http://lists.example/ads"}}), Try: TryList("ads", domains)}); err != nil || asked != "http://lists.example/ads" {
 		t.Errorf("fetch through the parent: the parent got %q, error %v", asked, err)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	if _, err := s.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: other.URL}), Try: TryList("own", domains)}); err == nil || !strings.Contains(err.Error(), "is private") || tried != 1 {
+	if _, err := s.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: []string{other.URL}}), Try: TryList("own", domains)}); err == nil || !strings.Contains(err.Error(), "is private") || tried != 1 {
 		t.Errorf("beside the parent: got %v after %d attempts, want a refusal after one", err, tried)
 	}
 }
@@ -493,7 +493,7 @@ func TestCertificatesAreChecked(t *testing.T) {
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	defer srv.Close()
-	_, err := newStore(t).Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)})
+	_, err := newStore(t).Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: []string{srv.URL}}), Try: TryList("ads", domains)})
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v, want a certificate that is not trusted", err)
 	}
@@ -511,7 +511,7 @@ func TestAPasswordIsNotWrittenDown(t *testing.T) {
 	s := newStore(t)
 	at := strings.Replace(srv.URL, "http://", "http://me:hunter2@", 1)
 	for _, more := range []string{"", "?broken"} {
-		src := resolve(t, Config{URL: at + "/" + more})
+		src := resolve(t, Config{URL: []string{at + "/" + more}})
 		_, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if (err == nil) != (more == "") || err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("URL with a password and %q: got %v", more, err)
@@ -529,7 +529,7 @@ func TestOneUpdateAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := resolve(t, Config{URL: "http://lists.example/"})
+	src := resolve(t, Config{URL: []string{"http://lists.example/"}})
 	if _, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("got %v, want that another is at work", err)
 	}
@@ -541,7 +541,7 @@ func TestAnUpdateThatIsStoppedSaysNothingAboutTheList(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { cancel() }))
 	defer srv.Close()
 	s := newStore(t)
-	if _, err := s.Update(ctx, "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)}); err == nil {
+	if _, err := s.Update(ctx, "ads", Item{Source: resolve(t, Config{URL: []string{srv.URL}}), Try: TryList("ads", domains)}); err == nil {
 		t.Error("Update with a canceled context returned no error")
 	}
 	if st, err := s.State("ads"); err != nil || st.Problem != "" || !st.Checked.IsZero() {

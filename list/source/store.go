@@ -59,9 +59,12 @@ type State struct {
 	Failures     int       `json:",omitempty"` // updates in a row that failed
 	Later        time.Time `json:",omitzero"`  // before which the server does not want to be asked
 	Whole        time.Time `json:",omitzero"`  // when the server last gave its content, and not only its word that it is unchanged
-	URL          string    // the URL that was asked, to which the next two belong
+	URL          string    // the first address of the list
+	From         string    `json:",omitempty"` // the address to which the next two belong
 	ETag         string
 	LastModified string
+	Busy         map[string]time.Time `json:",omitempty"` // before which an address does not want to be asked
+	Refused      map[string]refusal   `json:",omitempty"` // by address
 	// Format and Categories are those of the first version from this URL. Later versions are read
 	// in that format, and name no others.
 	Format     list.FormatName `json:",omitempty"`
@@ -277,7 +280,8 @@ func (s *Store) reusePreview(name string, src Source, st *State, f *os.File) (d 
 // noteSource notes where the next version comes from.
 func (st *State) noteSource(src Source) {
 	if st.URL != src.Place() {
-		st.URL, st.ETag, st.LastModified = src.Place(), "", ""
+		st.URL, st.From, st.ETag, st.LastModified = src.Place(), "", "", ""
+		st.Busy, st.Refused = nil, nil
 		st.Format, st.Categories = "", nil
 	}
 }
@@ -293,63 +297,36 @@ func (v *Version) describe(c Content) {
 	v.Entries, v.Lines, v.Refused, v.Categories = c.Entries, c.Lines, c.Bad, c.Categories
 }
 
-// newer fetches a version into f and tries it, or returns nil if the one in use is the newest.
-// With again it may take what was looked at.
-func (s *Store) newer(ctx context.Context, name string, it Item, st *State, f *os.File, again bool) (v *Version, d download, err error) {
+// tryVersion tries what was fetched, unless it is known already.
+func (s *Store) tryVersion(ctx context.Context, name string, it Item, st *State, f *os.File, d download) (*Version, error) {
 	src, old := it.Source, st.inUse()
-	asked, lost := *st, old != nil && s.damaged(name, old) != nil
-	if lost || !s.mayStayUnchanged(name, src, st) || time.Since(st.Whole).Abs() > wholeAfter {
-		asked = State{}
+	if err := files.CheckContent(f.Name()); err != nil {
+		return nil, fmt.Errorf("fetching it from %s: %w", src.here(), err)
 	}
-	if again {
-		d, again = s.reusePreview(name, src, st, f)
-	}
-	if !again {
-		err = s.retry(ctx, func(ctx context.Context) error {
-			d, err = s.fetch(ctx, name, src, asked, f)
-			return err
-		})
-	}
-	if err != nil {
-		return nil, d, fmt.Errorf("fetching it: %w", err)
-	}
-	if d.unchanged && old != nil {
-		return nil, d, nil
-	}
-	st.Whole = time.Now().UTC()
-	err = s.verify(ctx, src, d)
-	if err == nil {
-		err = s.verifySignature(ctx, src, f)
-	}
-	if err == nil {
-		err = files.CheckContent(f.Name())
-	}
-	if err != nil {
-		return nil, d, fmt.Errorf("fetching it from %s: %w", src.Place(), err)
-	}
+	lost := old != nil && s.damaged(name, old) != nil
 	// Known already: the one in use, or one that was rolled back from.
 	for _, k := range st.Versions {
 		if k.SHA256 == d.SHA256 && (k.Current && !lost || k.Left && old != nil) {
-			st.ETag, st.LastModified = d.ETag, d.LastModified
-			return nil, d, nil
+			st.From, st.ETag, st.LastModified = d.From, d.ETag, d.LastModified
+			return nil, nil
 		}
 	}
-	v = &Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.LastModified, Bytes: d.Size, SHA256: d.SHA256, Current: true}
+	v := &Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.LastModified, Bytes: d.Size, SHA256: d.SHA256, Current: true}
 	if s.turn != nil {
 		select {
 		case s.turn <- struct{}{}:
 			defer func() { <-s.turn }()
 		case <-ctx.Done():
-			return nil, d, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	c, err := it.try(ctx, f.Name(), old)
 	if err != nil {
-		return nil, d, err
+		return nil, err
 	}
 	v.describe(c)
 	st.fix(c)
-	return v, d, nil
+	return v, nil
 }
 
 func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Change, error) {
@@ -398,7 +375,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 		return Change{}, err
 	}
 	s.removeUnrecorded(name, st)
-	st.ETag, st.LastModified = d.ETag, d.LastModified
+	st.From, st.ETag, st.LastModified = d.From, d.ETag, d.LastModified
 	s.prune(name, st)
 	return c, nil
 }

@@ -110,7 +110,7 @@ func (w *Work) KeepFetching(name, url string) error {
 		return nil
 	}
 	l, local := w.Set.Lists[name], w.lists[name]
-	l.Path, l.Fetch.URL = "", url
+	l.Path, l.Fetch.URL = "", []string{url}
 	src, cfg, _, err := l.Fetch.Resolve(l.Config)
 	if err != nil {
 		return nil // it remains a copy
@@ -206,7 +206,7 @@ func (w *Work) Fetched(address, category string) {
 // Fetch adds a list that is fetched from an address.
 func (w *Work) Fetch(name, address string, cfg list.Config) {
 	l := collection.List{Config: cfg}
-	l.Fetch.URL = address
+	l.Fetch.URL = []string{address}
 	w.addFetched(w.FreeName(name), l)
 }
 
@@ -226,7 +226,7 @@ func (w *Work) AddCatalogued(source, category string) {
 	}
 	l := collection.List{Config: list.Config{Category: category}}
 	if l.Fetch.Source = source; input.IsURL(source) {
-		l.Fetch.Source, l.Fetch.URL = "", source
+		l.Fetch.Source, l.Fetch.URL = "", []string{source}
 	}
 	w.addFetched(category, l)
 }

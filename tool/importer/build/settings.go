@@ -133,7 +133,7 @@ func (s *Settings) CacheEntries(value string) *report.Note {
 // ListsEvery sets the interval at which fetched lists are checked.
 func (s *Settings) ListsEvery(d time.Duration) {
 	for name, l := range s.Lists {
-		if l.Fetch.URL != "" {
+		if len(l.Fetch.URL) > 0 {
 			l.Fetch.Every = d
 			s.Lists[name] = l
 		}
