@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"shuultuur/lib/literal"
 	"shuultuur/list/adblock"
 	"shuultuur/list/files"
 	"shuultuur/list/width"
@@ -36,7 +37,8 @@ type builder struct {
 	removed    map[removal]bool
 	barred     map[uint16]bool // categories of a tree that it may not name
 	suffixes   *width.Suffixes
-	edits      uint32 // the line number of the first individually added entry
+	budget     literal.Budget // of expressions
+	edits      uint32         // the line number of the first individually added entry
 }
 
 // A ruleBuilder collects adblock rules that are more than a host.

@@ -165,6 +165,10 @@ func (p *parser) expression(s []byte, dialect uint8) {
 		p.refuse(s, "does not compile: "+reason(err))
 		return
 	}
+	if err := p.b.budget.Spend(e.pattern()); err != nil {
+		p.refuse(s, err.Error())
+		return
+	}
 	if width.Matches(func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) && p.refuseWide(s) {
 		return
 	}
@@ -268,6 +272,22 @@ func (x *expressionSet) read(data []byte, names int, damaged error) {
 	x.index = b
 }
 
+// Prepare reads the expressions and compiles those that are tried on every URL, so that the first request
+// does not wait for that.
+func (f *File) Prepare() {
+	defer runtime.KeepAlive(f)
+	if !f.HasExpressions() || f.data == nil {
+		return
+	}
+	x := &f.exprs
+	x.once.Do(func() { x.read(f.bytes(secExpressions), len(f.names), f.damaged) })
+	for _, i := range x.always {
+		x.all[i].prepare()
+	}
+}
+
+func (e *compiledExpression) prepare() { e.once.Do(func() { e.matcher, e.err = e.compile() }) }
+
 // HasExpressions reports whether Search has expressions to try.
 func (f *File) HasExpressions() bool { return f.section[secExpressions].Size > 0 }
 
@@ -308,7 +328,7 @@ func (f *File) Search(q *Query, dst []Match) ([]Match, error) {
 // try appends a Match if expression i matches s. It returns the first error.
 func (x *expressionSet) try(f *File, i uint32, s string, dst []Match, before error) ([]Match, error) {
 	e := &x.all[i]
-	e.once.Do(func() { e.matcher, e.err = e.compile() })
+	e.prepare()
 	err := e.err
 	if err == nil {
 		var yes bool

@@ -120,6 +120,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 		if f == nil {
 			return nil, setting.At(fmt.Sprintf("lists[%d]", i), errors.New("the list is not open"))
 		}
+		f.Prepare()
 		files = append(files, f)
 		c.rules = c.rules || f.Rules().Requests()
 		c.hosts = c.hosts || f.Rules().Hosts()

@@ -26,12 +26,20 @@ func Required(pattern string) []string {
 	if err != nil {
 		return nil
 	}
-	n := analyse(re.Simplify())
+	a := analysis{mostWork + 32*len(pattern)}
+	n := a.analyse(re.Simplify())
 	if n.exact != nil {
 		n.consider(n.exact)
 	}
+	if len(n.some) > mostRequired+len(pattern)/4 {
+		return nil
+	}
 	return n.some
 }
+
+// mostRequired is how many texts a short expression may require: with more, most of them are made and
+// not written, and looking for them costs more than they save.
+const mostRequired = 256
 
 // requirement describes an expression: all the texts it matches, if they are few; or texts of which
 // one must occur.
@@ -63,7 +71,23 @@ func shortest(texts []string) int {
 	return least
 }
 
-func analyse(re *syntax.Regexp) (n requirement) {
+// An analysis bounds how much text is made of an expression.
+type analysis struct{ left int }
+
+// mostWork is the bytes of text that are made of a short expression. What is found after that is as if
+// nothing were known.
+const mostWork = 256 << 10
+
+// affords takes n texts of some length out of what is left.
+func (a *analysis) affords(n, length int) bool {
+	a.left -= n * (length + 16) // each text has a header
+	return a.left > 0
+}
+
+func (a *analysis) analyse(re *syntax.Regexp) (n requirement) {
+	if !a.affords(1, 0) {
+		return n
+	}
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
 		syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -71,24 +95,24 @@ func analyse(re *syntax.Regexp) (n requirement) {
 	case syntax.OpLiteral:
 		return literal(re)
 	case syntax.OpCharClass:
-		n.exact = class(re)
+		n.exact = a.class(re)
 	case syntax.OpCapture:
-		return analyse(re.Sub[0])
+		return a.analyse(re.Sub[0])
 	case syntax.OpConcat:
-		return concat(re.Sub)
+		return a.concat(re.Sub)
 	case syntax.OpAlternate:
-		return alternate(re.Sub)
+		return a.alternate(re.Sub)
 	case syntax.OpQuest:
-		if sub := analyse(re.Sub[0]); sub.exact != nil && len(sub.exact) < maxTexts {
+		if sub := a.analyse(re.Sub[0]); sub.exact != nil && len(sub.exact) < maxTexts {
 			n.exact = append(slices.Clone(sub.exact), "")
 		}
 	case syntax.OpPlus:
-		sub := analyse(re.Sub[0])
+		sub := a.analyse(re.Sub[0])
 		n.consider(sub.exact)
 		n.consider(sub.some)
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			sub := analyse(re.Sub[0])
+			sub := a.analyse(re.Sub[0])
 			n.consider(sub.exact)
 			n.consider(sub.some)
 		}
@@ -117,7 +141,7 @@ func literal(re *syntax.Regexp) (n requirement) {
 }
 
 // class returns the letters of a small ASCII class.
-func class(re *syntax.Regexp) []string {
+func (a *analysis) class(re *syntax.Regexp) []string {
 	var texts []string
 	for i := 0; i < len(re.Rune); i += 2 {
 		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
@@ -130,18 +154,21 @@ func class(re *syntax.Regexp) []string {
 			if s := strings.ToLower(string(r)); !slices.Contains(texts, s) {
 				texts = append(texts, s)
 			}
+			if !a.affords(1, 1) {
+				return nil
+			}
 		}
 	}
 	return texts
 }
 
-func concat(subs []*syntax.Regexp) (n requirement) {
+func (a *analysis) concat(subs []*syntax.Regexp) (n requirement) {
 	now := []string{""}
 	broken := false
 	for _, re := range subs {
-		sub := analyse(re)
+		sub := a.analyse(re)
 		switch {
-		case sub.exact != nil && len(now)*len(sub.exact) <= maxTexts:
+		case sub.exact != nil && len(now)*len(sub.exact) <= maxTexts && a.affords(len(now)*len(sub.exact), longest(now)+longest(sub.exact)):
 			now = cross(now, sub.exact)
 		case sub.exact != nil:
 			n.consider(now)
@@ -172,15 +199,26 @@ func cross(a, b []string) []string {
 	return texts
 }
 
-func alternate(subs []*syntax.Regexp) (n requirement) {
+// longest returns the length of the longest text.
+func longest(texts []string) (n int) {
+	for _, t := range texts {
+		n = max(n, len(t))
+	}
+	return n
+}
+
+func (a *analysis) alternate(subs []*syntax.Regexp) (n requirement) {
 	exact, all := true, []string(nil)
 	for _, re := range subs {
-		sub := analyse(re)
+		sub := a.analyse(re)
 		texts := sub.exact
 		if texts == nil {
 			exact, texts = false, sub.some
 		}
 		if texts == nil {
+			return requirement{}
+		}
+		if !a.affords(len(texts), longest(texts)) {
 			return requirement{}
 		}
 		all = append(all, texts...)

@@ -57,6 +57,7 @@ type Builder struct {
 	names   []byte
 	byName  map[string]uint32
 	regexps []uint32
+	budget  literal.Budget // of regular expressions
 	bad     BadFilters
 	ids     []uint32
 }
@@ -113,6 +114,9 @@ func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 		}
 		if r.flags&flagRegexp != 0 {
 			if _, err := compile(r.pattern, r.flags); err != nil {
+				return err
+			}
+			if err := b.budget.Spend(expression(r.pattern, r.flags)); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -221,4 +223,22 @@ func TestAddressesAndHeaderFieldsAreChecked(t *testing.T) {
 	if !st.isBusy("a") || st.isBusy("b") || st.isBusy("c") {
 		t.Error("an address is busy for as long as it says, and a time too far ahead is a fault of the clock")
 	}
+}
+
+// TestATrialHasAnEnd: a version that takes too long to read is refused, and the one in use stays.
+func TestATrialHasAnEnd(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{answer: func(_ int64, w io.Writer) { fmt.Fprint(w, plainHead+"Content-Length: 10\r\n\r\na.example\n") }}
+		store := &Store{Dir: dir, Client: s.client(), wait: time.Second}
+		_, err := store.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: []string{"http://lists.example/own"}}), Try: func(ctx context.Context, _ string) (c Content, err error) {
+			<-ctx.Done()
+			return c, ctx.Err()
+		}})
+		if err == nil || !strings.Contains(err.Error(), "takes longer than 10m0s") {
+			t.Error(err)
+		}
+		store.Client.CloseIdleConnections()
+		time.Sleep(time.Hour)
+	})
 }

@@ -292,20 +292,23 @@ func TestAListIsFetchedSecondsAfterTheNetworkIsThere(t *testing.T) {
 // the same time.
 func TestAThousandGatewaysAskInTurn(t *testing.T) {
 	const gateways = 1000
-	src := Source{URL: "https://lists.example/", Every: 2 * time.Hour}
 	checked := time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)
-	st := State{URL: src.URL, Checked: checked, Versions: []Version{{Current: true}}}
-	minutes := map[int]int{}
-	for range gateways {
-		r := NewRefresher(nil, nil, nil)
-		minutes[int(st.interval(src, r.part("own", checked))/time.Minute)]++
-	}
-	for minute, n := range minutes {
-		if minute < 90 || minute > 150 {
-			t.Errorf("%d gateways ask after %d minutes", n, minute)
+	for _, every := range []time.Duration{time.Hour, 2 * time.Hour, 24 * time.Hour} {
+		src := Source{URL: "https://lists.example/", Every: every}
+		st := State{URL: src.URL, Checked: checked, Versions: []Version{{Current: true}}}
+		minutes := map[int]int{}
+		for range gateways {
+			r := NewRefresher(nil, nil, nil)
+			minutes[int(st.interval(src, r.part("own", checked))/time.Minute)]++
 		}
-		if mean := gateways / 60; n > 2*mean+mean/2 {
-			t.Errorf("%d gateways ask in one minute, the mean is %d", n, mean)
+		for minute, n := range minutes {
+			at := time.Duration(minute) * time.Minute
+			if spread := max(every/4, time.Hour/2); at < every-spread || at > every+spread {
+				t.Errorf("every %v, %d gateways ask after %v", every, n, at)
+			}
+			if mean := gateways / 60; n > 2*mean+mean/2 {
+				t.Errorf("every %v, %d gateways ask in one minute, the mean is %d", every, n, mean)
+			}
 		}
 	}
 	r := NewRefresher(nil, nil, nil)

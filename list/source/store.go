@@ -29,7 +29,9 @@ const (
 	stateOf  = "state.json" // file of a list's state
 	seenFile = "seen"       // a download whose effect was shown, see [Store.Newer]
 	keepSeen = 15 * time.Minute
-	stampFmt = "20060102T150405.000000000Z"
+	// trialTime bounds how long reading a version may take: five million names take seconds.
+	trialTime = 10 * time.Minute
+	stampFmt  = "20060102T150405.000000000Z"
 
 	// wholeAfter is how long the word of a server that nothing has changed is enough.
 	wholeAfter = 7 * 24 * time.Hour
@@ -320,8 +322,13 @@ func (s *Store) tryVersion(ctx context.Context, name string, it Item, st *State,
 			return nil, ctx.Err()
 		}
 	}
-	c, err := it.try(ctx, f.Name(), old)
-	if err != nil {
+	limited, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	c, err := it.try(limited, f.Name(), old)
+	switch {
+	case err != nil && ctx.Err() == nil && limited.Err() != nil:
+		return nil, fmt.Errorf("reading it takes longer than %v; refused", trialTime)
+	case err != nil:
 		return nil, err
 	}
 	v.describe(c)
@@ -545,8 +552,8 @@ const (
 )
 
 // Due reports whether to fetch the list now: it was never fetched, its URL has changed, or
-// src.Every has passed, a quarter of it more or less by part (in [0, 1]), so that many gateways do
-// not fetch in step. While there is a problem the interval is an hour, and while there is no
+// src.Every has passed, a quarter of it or half an hour more or less by part (in [0, 1]), so that many
+// gateways do not fetch in step. While there is a problem the interval is an hour, and while there is no
 // version seconds at first, unless Every is less. A server that wants to be asked later is. A
 // time in the future was a fault of the clock.
 func (st State) Due(src Source, part float64, now time.Time) bool {
@@ -570,5 +577,9 @@ func (st State) interval(src Source, part float64) time.Duration {
 	case st.Problem != "":
 		every = min(every, badAgain)
 	}
-	return time.Duration((0.75 + part/2) * float64(every))
+	spread := every / 2
+	if every >= time.Hour {
+		spread = max(spread, time.Hour)
+	}
+	return every - spread/2 + time.Duration(part*float64(spread))
 }
