@@ -25,6 +25,14 @@ var instead = map[string]string{
 	"link":        "../data/ads.txt",
 	"document":    "%PDF-1.7\n1 0 obj\n<< /Type /Catalog >>\nendobj\n",
 	"settings":    "name: ads\nevery: 24h\nsources:\n  - url: x\n    kind: y\n  - url: z\n    kind: y\n",
+	"challenge":   "<!DOCTYPE html><html lang=\"en-US\"><head><title>Just a moment...</title></head><body><noscript>Enable JavaScript and cookies to continue</noscript></body></html>",
+	"login":       "<html><body><form action=\"/login\" method=\"post\"><input name=\"user\"></form></body></html>\n",
+	"feed":        "<?xml version=\"1.0\"?>\n<rss version=\"2.0\"><channel><title>News</title></channel></rss>\n",
+	"denied":      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
+	"limit":       "Rate limit exceeded; try again later.\n",
+	"picture":     "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00",
+	"program":     "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00>\x00\x01\x00\x00\x00",
+	"nothing":     "",
 	"mail":        "From: a@mail.example\nTo: b@mail.example\nSubject: The list\n\nDear all,\n\nthe list has moved to another place.\nGreetings, the author\n",
 }
 
