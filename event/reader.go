@@ -79,17 +79,15 @@ func RowByID(ctx context.Context, r Reader, id string) (Row, error) {
 // tailEvery is the interval at which Tail looks for new rows.
 const tailEvery = 500 * time.Millisecond
 
-// Tail yields rows that match f as they are recorded, from now until ctx ends. It does not
-// report the end of ctx as an error.
+// Tail yields rows that match f as they are recorded, from now until ctx ends. It does not report the end of
+// ctx as an error. Rows that a wrong clock has put into the future do
+// not hide those that follow them: a store may place these before.
 func Tail(ctx context.Context, r Reader, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		last := int64(0)
-		for row, err := range r.Query(ctx, Filter{}, Page{Newest: true, Limit: 1}) {
-			if err != nil {
-				yield(Row{}, err)
-				return
-			}
-			last = row.Seq
+		t := tail{r: r, known: map[int64]bool{}}
+		if err := t.begin(ctx); err != nil {
+			yield(Row{}, err)
+			return
 		}
 		tick := time.NewTicker(tailEvery)
 		defer tick.Stop()
@@ -99,8 +97,7 @@ func Tail(ctx context.Context, r Reader, f Filter) iter.Seq2[Row, error] {
 				return
 			case <-tick.C:
 			}
-			// The filter is empty, because rows that do not match f advance last, too.
-			for row, err := range r.Query(ctx, Filter{}, Page{After: last}) {
+			for row, err := range t.news(ctx) {
 				if ctx.Err() != nil {
 					return
 				}
@@ -108,11 +105,80 @@ func Tail(ctx context.Context, r Reader, f Filter) iter.Seq2[Row, error] {
 					yield(Row{}, err)
 					return
 				}
-				last = row.Seq
 				if f.Match(&row) && !yield(row, nil) {
 					return
 				}
 			}
+		}
+	}
+}
+
+const (
+	// ahead is how far in the future the time of a row may be before its clock counts as wrong.
+	ahead = time.Hour
+	// mostAhead is how many rows of a wrong clock are remembered; further ones hide what follows them.
+	mostAhead = 10_000
+)
+
+// A tail is a place in a record.
+type tail struct {
+	r     Reader
+	last  int64          // the newest row whose time is right
+	known map[int64]bool // rows behind it, of a wrong clock
+}
+
+// begin places the tail behind the rows that are there.
+func (t *tail) begin(ctx context.Context) error {
+	newest := int64(0)
+	for row, err := range t.r.Query(ctx, Filter{}, Page{Newest: true, Limit: mostAhead}) {
+		if err != nil {
+			return err
+		}
+		newest = max(newest, row.Seq)
+		if !t.isAhead(&row) {
+			t.last = row.Seq
+			return nil
+		}
+		t.known[row.Seq] = true
+	}
+	if len(t.known) == mostAhead {
+		t.last, t.known = newest, map[int64]bool{}
+	}
+	return nil
+}
+
+func (t *tail) isAhead(row *Row) bool {
+	return row.Time.After(time.Now().Add(ahead)) && len(t.known) < mostAhead
+}
+
+// news yields the rows that it has not yielded. Its filter is empty, because rows that nobody wants are
+// passed, too.
+func (t *tail) news(ctx context.Context) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for row, err := range t.r.Query(ctx, Filter{}, Page{After: t.last}) {
+			if err == nil && t.known[row.Seq] {
+				continue
+			}
+			if err == nil {
+				t.pass(&row)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// pass notes that a row was yielded.
+func (t *tail) pass(row *Row) {
+	if t.isAhead(row) {
+		t.known[row.Seq] = true
+		return
+	}
+	t.last = row.Seq
+	for seq := range t.known {
+		if seq <= t.last {
+			delete(t.known, seq)
 		}
 	}
 }

@@ -115,6 +115,7 @@ func Run(t *testing.T, open func(path string) (event.Store, error)) {
 	}
 	if can {
 		t.Run("queries find what their filter wants", s.filters)
+		t.Run("rows are followed while the clock steps", s.followed)
 		t.Run("pages follow one another without gaps", s.pages)
 		t.Run("counts agree with the rows", s.counts)
 		t.Run("one transaction is found by its ID", s.one)

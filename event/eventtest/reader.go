@@ -3,6 +3,7 @@ package eventtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,37 @@ var filterTexts = []string{
 	"signature:2024897", "-signature:2024897", "signature:201940", "signature:", "PAGE-17", `"100%"`, `text:"back\slash"`, "баатар", "-page",
 	"casino", "_", "id:0j000000001eef", "0j000000001eef", "user:nobody", "action:block -host:site-10.example.com status:403 casino",
 	`rule:"line` + "\n" + `break"`, "client:10.1.0.1 user:pupil033 action:pass",
+}
+
+// followed: new rows are those that were recorded since, whatever time they have.
+func (s suite) followed(t *testing.T) {
+	start := Start()
+	st, r := s.filled(t, Rows(start, 5))
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	next, done := iter.Pull2(event.Tail(ctx, r, parsed(t, "user:pupil000")))
+	defer done()
+	for i, step := range []time.Duration{-2 * time.Hour, 2 * time.Hour, -24 * time.Hour, 0} {
+		rows := Rows(start.Add(step), 2)
+		for n := range rows {
+			rows[n].Host = fmt.Sprintf("step-%d.example", i)
+		}
+		got := make(chan string, 1)
+		go func() {
+			row, err, ok := next()
+			if !ok {
+				err = errors.New("it ended")
+			}
+			got <- fmt.Sprint(row.Host, err)
+		}()
+		if i == 0 {
+			time.Sleep(100 * time.Millisecond) // it begins behind the rows that are there
+		}
+		write(t, st, rows)
+		if g, want := <-got, rows[0].Host+"<nil>"; g != want {
+			t.Errorf("after a step by %v: got %s, want %s", step, g, want)
+		}
+	}
 }
 
 func (s suite) filters(t *testing.T) {
