@@ -36,7 +36,7 @@ func (p *Reports) Routes() []web.Route {
 	one := make(chan struct{}, 1) // one report at a time, because it reads days of events
 	return []web.Route{{Method: "GET", Path: "/reports", Role: web.Helper,
 		Link: web.LinkIn(web.Watch, text.Mark("Reports"), "M6 3h9l4 4v14H6zM9.500 17v-3M12.500 17v-6M15.500 17v-4"),
-		Does: "a day or a week summed up", Gives: "application/json text/html text/csv application/pdf", Query: []web.Field{web.Optional("span", "day | today | week | 7d"), web.Optional("group", "only these people"), web.Optional("person", "only this user or address"), web.Optional("format", "json | csv | pdf"), web.Optional("mark", "yes: CSV begins with a byte order mark, for spreadsheets")},
+		Does: "a day or a week summed up", Gives: "application/json text/html text/csv application/pdf", Query: []web.Field{web.Optional("span", "day | today | week | 7d"), web.Optional("group", "only these people"), web.Optional("person", "only this user or address"), web.Optional("format", "json | csv | pdf"), web.Optional("byte-order-mark", "yes | no")},
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case one <- struct{}{}:
@@ -85,7 +85,7 @@ func (p *Reports) report(w http.ResponseWriter, r *http.Request, page web.PageTe
 		web.WriteJSON(w, http.StatusOK, x)
 		return
 	case "csv":
-		if q.Get("mark") == "yes" {
+		if q.Get("byte-order-mark") == "yes" {
 			b.WriteString(sheet.Mark)
 		}
 		err = x.CSV(&b)
