@@ -182,8 +182,8 @@ func (b *Booth) Problems() []string {
 	if p := b.problem.Load(); p != nil {
 		all = append(all, fmt.Sprintf("votes wait in the log, %d by now: %s", b.drain.Pending(), *p))
 	}
-	if p := b.clock.Problem(); p != "" {
-		all = append(all, "votes: "+p)
+	if b.clock.Doubtful() { // that its file cannot be written is said of the log, too
+		all = append(all, "votes: "+b.clock.Problem())
 	}
 	return all
 }
