@@ -125,7 +125,7 @@ func NewInspector(cfg Config) (*Inspector, error) {
 	if judges == 0 {
 		judges = math.MaxInt32
 	}
-	i.judges = fair.New(int64(judges), 0)
+	i.judges = fair.New(int64(judges), 0).ByTime()
 	i.watch = judging.NewWatch(i.judges, func() { i.counters[stuck].Add(1) }, cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)))
 	return i, nil
 }

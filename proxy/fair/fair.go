@@ -31,6 +31,9 @@ type Semaphore struct {
 	lines       map[netip.Addr]*line
 	pace        *pace                // changes total while claims wait; nil for never
 	held        map[netip.Addr]int64 // units that each client holds; nil: nobody counts them
+
+	used map[netip.Addr]time.Duration // lately, by each client; nil: the lines are served in rotation
+	aged time.Time                    // when that was halved
 }
 
 // A client that holds more than one in few of all units takes none of the last quarter. So
@@ -88,6 +91,52 @@ const Forever = 365 * 24 * time.Hour
 // New returns a semaphore of n units. At most queue claims wait; 0 means any number.
 func New(n int64, queue int) *Semaphore {
 	return &Semaphore{total: n, free: n, most: queue, lines: map[netip.Addr]*line{}}
+}
+
+// mostLines is how many lines are compared by the time that their clients have used.
+const mostLines = 256
+
+// ByTime makes s serve the client first that has used it least lately, as [Semaphore.Charge] says.
+func (s *Semaphore) ByTime() *Semaphore {
+	s.used, s.aged = map[netip.Addr]time.Duration{}, time.Now()
+	return s
+}
+
+// Charge notes that a client has used a unit for a time. What it used counts half after each second.
+func (s *Semaphore) Charge(who netip.Addr, took time.Duration) {
+	if s.used == nil {
+		return
+	}
+	who = Client(who)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if halves := time.Since(s.aged) / time.Second; halves > 0 {
+		s.aged = s.aged.Add(halves * time.Second)
+		for w, d := range s.used {
+			if d >>= min(halves, 62); d < time.Millisecond {
+				delete(s.used, w)
+			} else {
+				s.used[w] = d
+			}
+		}
+	}
+	s.used[who] += took
+}
+
+// next moves the line whose client has used least to the front; mu is held.
+func (s *Semaphore) next() {
+	if s.used == nil {
+		return
+	}
+	best := 0
+	for i, l := range s.ring[:min(len(s.ring), mostLines)] {
+		if s.used[l.who] < s.used[s.ring[best].who] {
+			best = i
+		}
+	}
+	l := s.ring[best]
+	copy(s.ring[1:], s.ring[:best])
+	s.ring[0] = l
 }
 
 // Acquire takes n units for a client, and waits at most wait. It reports whether they were
@@ -191,6 +240,7 @@ func (s *Semaphore) Return(who netip.Addr, n int64) {
 // their share already.
 func (s *Semaphore) serve() {
 	for passed := 0; passed < len(s.ring); {
+		s.next()
 		l := s.ring[0]
 		c := l.claims[0]
 		if s.free < c.n {

@@ -276,3 +276,86 @@ func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
 		}
 	})
 }
+
+// TestAClientOfDearBodiesDelaysNobody: 16 bodies of one client, each judged for 100 ms, are always there. Another
+// client's, judged for a millisecond, come at such a pace that every second turn would not do.
+func TestAClientOfDearBodiesDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, 0).ByTime()
+		dear, cheap := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		judge := func(who netip.Addr, took time.Duration) (waited time.Duration) {
+			begun := time.Now()
+			if ok, _ := s.Acquire(ctx, who, 1, Forever); !ok {
+				return 0
+			}
+			waited = time.Since(begun)
+			time.Sleep(took)
+			s.Charge(who, took)
+			s.Release(1)
+			return waited
+		}
+		var dearDone atomic.Int64
+		for range 16 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					judge(dear, 100*time.Millisecond)
+					dearDone.Add(1)
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		worst := atomic.Int64{}
+		for range 400 {
+			all.Go(func() {
+				w := int64(judge(cheap, time.Millisecond))
+				for was := worst.Load(); w > was && !worst.CompareAndSwap(was, w); was = worst.Load() {
+				}
+			})
+			time.Sleep(25 * time.Millisecond)
+		}
+		stop()
+		all.Wait()
+		if w := time.Duration(worst.Load()); w > 150*time.Millisecond {
+			t.Errorf("a cheap body waited for %v, want one dear body at most", w)
+		}
+		if dearDone.Load() < 100 {
+			t.Errorf("%d dear bodies were judged in 15 s, want most of the time for them", dearDone.Load())
+		}
+	})
+}
+
+// TestTimeThatWasUsedIsForgotten: two clients get the same share, whatever one has used long ago.
+func TestTimeThatWasUsedIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, 0).ByTime()
+		a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		s.Charge(a, time.Minute)
+		time.Sleep(30 * time.Second)
+		done := map[netip.Addr]int{}
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for _, who := range []netip.Addr{a, b, a, b} {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if ok, _ := s.Acquire(ctx, who, 1, Forever); ok {
+						time.Sleep(10 * time.Millisecond)
+						done[who]++ // one at a time has the turn
+						s.Charge(who, 10*time.Millisecond)
+						s.Release(1)
+					}
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		stop()
+		all.Wait()
+		if x, y := done[a], done[b]; x < 450 || y < 450 {
+			t.Errorf("of 1,000 turns one client had %d and the other %d, want half each", x, y)
+		}
+		if len(s.used) > 2 {
+			t.Errorf("%d clients are remembered", len(s.used))
+		}
+	})
+}

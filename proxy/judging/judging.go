@@ -54,12 +54,13 @@ type Limit struct {
 	Over     func() bool // reports whether the judgement must end
 
 	// Guarded by w.mu. Times are in seconds.
-	at                 int   // index in w.all
-	bytes              int64 // of the body so far
-	took, waited, late int64 // took is for all judgements of the body
-	waiting            bool  // for another server
-	turn               bool  // it has a turn to judge
-	lent               bool  // its turn, which it had, while it waits
+	at                 int       // index in w.all
+	bytes              int64     // of the body so far
+	took, waited, late int64     // took is for all judgements of the body
+	waiting            bool      // for another server
+	turn               bool      // it has a turn to judge
+	since              time.Time // when it got that
+	lent               bool      // its turn, which it had, while it waits
 	stuck              bool
 
 	mu     sync.Mutex      // checks may keep a context for longer
@@ -162,11 +163,12 @@ func (l *Limit) Waiting(on bool) {
 	judges := l.w.judges
 	switch {
 	case lend:
+		judges.Charge(l.who, time.Since(l.since))
 		judges.Release(1)
 	case had:
 		turn, _ := judges.Acquire(l, l.who, 1, fair.Forever)
 		l.w.mu.Lock()
-		l.turn = turn
+		l.turn, l.since = turn, time.Now()
 		l.w.mu.Unlock()
 	}
 }
@@ -204,7 +206,7 @@ func NewWatch(judges *fair.Semaphore, stuck func(), log *slog.Logger) *Watch {
 func (w *Watch) Begin(l *Limit, bytes int64, turn bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.at, l.bytes, l.turn = len(w.all), bytes, turn
+	l.at, l.bytes, l.turn, l.since = len(w.all), bytes, turn, time.Now()
 	l.waited, l.late, l.waiting, l.lent = 0, 0, false, false
 	w.all = append(w.all, l)
 	if !w.running {
@@ -215,6 +217,11 @@ func (w *Watch) Begin(l *Limit, bytes int64, turn bool) {
 
 // Finish ends what Begin began, and reports whether the judgement still has its turn.
 func (w *Watch) Finish(l *Limit) (turn bool) {
+	defer func() {
+		if turn {
+			w.judges.Charge(l.who, time.Since(l.since))
+		}
+	}()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := len(w.all) - 1
@@ -269,6 +276,7 @@ func (w *Watch) abandon(l *Limit) {
 	w.stuck()
 	if l.turn {
 		l.turn = false
+		w.judges.Charge(l.who, time.Since(l.since))
 		w.judges.Release(1)
 	}
 	w.log.Error("the judgement of a body does not end; others get its turn", "id", l.id, "host", l.host, "client", l.who, "bytes", l.bytes)
