@@ -390,7 +390,7 @@ func TestARootThatHasYetToBeginIsWaitedFor(t *testing.T) {
 func TestLeavesOfAWrongClockAreNotUsedOnceItIsRight(t *testing.T) {
 	a := newAuthority(t, newRoot(t, RootConfig{}), Config{})
 	var moved time.Duration
-	a.leaves.reading = func() reading { r := read(); r.wall = r.wall.Add(moved); return r }
+	a.leaves.reading = func(now time.Time) reading { r := read(now); r.wall = r.wall.Add(moved); return r }
 	leaf := func() *tls.Certificate {
 		c, err := a.Certificate("www.example.test")
 		if err != nil {

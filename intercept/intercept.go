@@ -22,7 +22,7 @@ import (
 // a time makes the value while others wait for it.
 type cache[V any] struct {
 	most    int
-	reading func() reading
+	reading func(now time.Time) reading
 
 	mu     sync.Mutex
 	cached *queue.Queue[*cachedValue] // guarded by mu
@@ -44,7 +44,7 @@ type reading struct {
 
 var begin = time.Now()
 
-func read() reading { return reading{time.Now().Round(0), time.Since(begin)} }
+func read(now time.Time) reading { return reading{now.Round(0), now.Sub(begin)} }
 
 // set reports whether the wall clock was set between two readings. What was made by the wrong time, a
 // leaf that begins in a year or the finding that a certificate has expired, does not hold then.
@@ -67,9 +67,10 @@ func newCache[V any](most int) *cache[V] {
 // returns when the value expires; the zero time means that it must not be kept. Errors are not
 // kept.
 func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err error) {
-	key, now := xxh3.HashString128(name), c.reading()
+	key, now := xxh3.HashString128(name), time.Now()
+	at := c.reading(now)
 	c.mu.Lock()
-	if k, _, ok := c.cached.Get(key); ok && k.name == name && time.Now().Before(k.until) && !k.made.set(now) {
+	if k, _, ok := c.cached.Get(key); ok && k.name == name && now.Before(k.until) && !k.made.set(at) {
 		c.mu.Unlock()
 		return k.value.(V), nil
 	}
@@ -87,7 +88,7 @@ func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err
 		c.mu.Lock()
 		delete(c.making, name)
 		if m.err == nil && !until.IsZero() {
-			c.cached.Put(key, &cachedValue{name, v, until, now}, 1)
+			c.cached.Put(key, &cachedValue{name, v, until, at}, 1)
 		}
 		c.mu.Unlock()
 		close(m.done)

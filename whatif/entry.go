@@ -59,9 +59,12 @@ type RecordedVerdict struct {
 	Policy   string
 	Rule     string
 	Category string
-	// Unseen says that the verdict was, or may have been, due to what the log does not contain:
-	// a body, a certificate, a quota, a pause.
-	Unseen bool
+	// Unseen says that the verdict was, or may have been, due to what the log does not contain, such
+	// as a body. For a row of a record its findings may say so, too; they are read only if the verdict
+	// changes.
+	Unseen   bool
+	findings string // JSON
+	looked   bool   // checks inspected a body
 }
 
 // Tunnel and Lookup are methods for which only the host is known.

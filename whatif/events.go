@@ -26,7 +26,7 @@ func fromRow(r *event.Row) (Entry, error) {
 	e := Entry{
 		Start: r.Start(), Duration: r.Duration, Minutes: r.Used(), Client: r.Client, User: r.User, Status: r.Status,
 		Sent: max(0, r.BytesIn), Bytes: max(0, r.BytesOut), Type: r.Type, Refused: r.Action >= filter.Warn,
-		Recorded: &RecordedVerdict{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Unseen: unseen(r)},
+		Recorded: &RecordedVerdict{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Unseen: r.Learned, findings: r.Findings, looked: r.Looked > 0},
 	}
 	if r.Action == filter.Block && r.Rule == "" && r.Category == "refused" {
 		e.Recorded = nil // the server would refuse it whatever the policy says
@@ -56,10 +56,7 @@ func openingOf(r *event.Row) (kind string) {
 	if !strings.Contains(r.Findings, filter.Tunnel) {
 		return ""
 	}
-	var all []filter.Finding
-	if json.Unmarshal([]byte(r.Findings), &all) != nil {
-		return ""
-	}
+	all, _ := findingsIn(r.Findings)
 	for _, f := range all {
 		if f.Check == filter.Tunnel {
 			kind = f.Category
@@ -68,25 +65,31 @@ func openingOf(r *event.Row) (kind string) {
 	return kind
 }
 
-// unseen reports whether a verdict was due to what a record does not contain.
-func unseen(r *event.Row) bool {
-	var all []filter.Finding
-	if r.Learned || r.Findings != "" && json.Unmarshal([]byte(r.Findings), &all) != nil {
+// findingsIn reads the findings of a record; it fails if they were cut short.
+func findingsIn(text string) (all []filter.Finding, ok bool) {
+	ok = text == "" || json.Unmarshal([]byte(text), &all) == nil
+	return all, ok
+}
+
+// isUnseen reports whether the verdict was due to what a record does not contain.
+func (v *RecordedVerdict) isUnseen() bool {
+	all, ok := findingsIn(v.findings)
+	if v.Unseen || !ok {
 		return true
 	}
-	decided := r.Category == "" // a rule without categories
+	decided := v.Category == "" // a rule without categories
 	for _, f := range all {
 		if f.Check == "policy" && f.Category != "uncovered" { // limits, quotas, warnings that were accepted, pauses
 			return true
 		}
-		if f.Category == r.Category {
+		if f.Category == v.Category {
 			if f.Check != "category" && f.Check != "policy" && f.Check != filter.Tunnel {
 				return true
 			}
 			decided = true
 		}
 	}
-	return !decided && r.Looked > 0
+	return !decided && v.looked
 }
 
 // setName is setHost for a host without a port.

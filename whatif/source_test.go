@@ -66,7 +66,7 @@ func TestEveryFormatIsDetectedAndRead(t *testing.T) {
 				fmt.Fprintf(w, "%s %s %v user=%q %s %s host=%s:%d status=%d sent=%d bytes=%d type=%q referer=%q agent=%q refused=%v",
 					e.Start.Format(time.RFC3339Nano), e.Duration, e.Client, e.User, e.Method, e.Target(), e.Host, e.Port, e.Status, e.Sent, e.Bytes, e.Type, e.Referer, e.Agent, e.Refused)
 				if r := e.Recorded; r != nil {
-					fmt.Fprintf(w, " recorded=%s policy=%q rule=%q category=%q unseen=%v", r.Action, r.Policy, r.Rule, r.Category, r.Unseen)
+					fmt.Fprintf(w, " recorded=%s policy=%q rule=%q category=%q unseen=%v", r.Action, r.Policy, r.Rule, r.Category, r.isUnseen())
 				}
 				fmt.Fprintln(w)
 			}

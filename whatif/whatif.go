@@ -149,7 +149,7 @@ func (r *Report) add(w *Comparison, changes map[kind]*VerdictChange, e *Entry, o
 		r.Unknown++
 		return
 	}
-	if w.Old == nil && e.Recorded != nil && was.action != is.action && (e.Recorded.Unseen || w.New.unseen(was) || w.New.unseen(is)) {
+	if w.Old == nil && e.Recorded != nil && was.action != is.action && (e.Recorded.isUnseen() || w.New.unseen(was) || w.New.unseen(is)) {
 		r.Bodies++
 		return
 	}
