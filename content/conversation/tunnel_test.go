@@ -1,29 +1,12 @@
 package conversation
 
 import (
-	"crypto/tls"
 	"encoding/binary"
-	"net"
 	"strings"
 	"testing"
-)
 
-// hello returns what a TLS client says first.
-func hello(t *testing.T, name string) []byte {
-	t.Helper()
-	client, server := net.Pipe()
-	go func() {
-		_ = tls.Client(client, &tls.Config{ServerName: name}).HandshakeContext(t.Context()) // fails: nobody answers
-	}()
-	p := make([]byte, 4096)
-	n, err := server.Read(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Close()
-	client.Close()
-	return p[:n]
-}
+	"shuultuur/test/cert"
+)
 
 func packet(sum bool) []byte {
 	p := make([]byte, 40)
@@ -39,7 +22,7 @@ func packet(sum bool) []byte {
 }
 
 func TestConnectionsInMessagesAreRecognised(t *testing.T) {
-	tlsHello := hello(t, "bad.example")
+	tlsHello := cert.Hello(t, "bad.example")
 	openVPN := append([]byte{0, 14, 0x38}, make([]byte, 13)...)
 	wireGuard := append([]byte{1, 0, 0, 0}, make([]byte, 144)...)
 	for name, c := range map[string]struct {

@@ -1,35 +1,18 @@
 package opening
 
 import (
-	"crypto/tls"
-	"net"
 	"strings"
 	"testing"
-)
 
-// hello returns what a TLS client says first.
-func hello(t *testing.T, name string) string {
-	t.Helper()
-	client, server := net.Pipe()
-	go func() {
-		_ = tls.Client(client, &tls.Config{ServerName: name}).HandshakeContext(t.Context()) // fails: nobody answers
-	}()
-	p := make([]byte, 4096)
-	n, err := server.Read(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Close()
-	client.Close()
-	return string(p[:n])
-}
+	"shuultuur/test/cert"
+)
 
 const v2 = proxyV2 + "\x21\x11\x00\x0c\xc0\x00\x02\x07\x7f\x00\x00\x01\x04\xd2\x1f\x90"
 
 // TestWhatIsSaidFirstIsReadAsAServerWould: each beginning has one kind, whole and byte by byte, and no
 // shorter part of it passes as something else that needs no more.
 func TestWhatIsSaidFirstIsReadAsAServerWould(t *testing.T) {
-	tlsHello := hello(t, "site.example")
+	tlsHello := string(cert.Hello(t, "site.example"))
 	v1 := "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"
 	for text, want := range map[string]Kind{
 		"GET / HTTP/1.1\r\n": HTTP, "OPTIONS * HTTP/1.1\r\n": HTTP, "GET http://x/ HTTP/1.1\r\n": HTTP, "CONNECT x:443 HTTP/1.1\r\n": HTTP,

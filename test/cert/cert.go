@@ -1,10 +1,11 @@
-// Package cert makes certificates for tests.
+// Package cert makes certificates, and what TLS clients say first, for tests.
 package cert
 
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -52,4 +53,21 @@ func Files(t testing.TB, dir string, names ...string) (cert, key string) {
 		}
 	}
 	return cert, key
+}
+
+// Hello returns what a TLS client says first that wants a name.
+func Hello(t testing.TB, name string) []byte {
+	t.Helper()
+	client, server := net.Pipe()
+	go func() {
+		_ = tls.Client(client, &tls.Config{ServerName: name}).HandshakeContext(t.Context()) // fails: nobody answers
+	}()
+	p := make([]byte, 4096)
+	n, err := server.Read(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	client.Close()
+	return p[:n]
 }
