@@ -214,6 +214,7 @@ type Identity struct {
 type place struct {
 	user   string
 	groups []string // sorted, including those of the user
+	around []string // sorted, those of everybody here: without the user's and those of the user's device
 	login  bool     // a login is required
 	signIn bool     // signing in on a page is required
 }
@@ -278,6 +279,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 			return nil, setting.At("groups."+name, err)
 		}
 	}
+	b.owners(id)
 	id.nets = b.table(id)
 	if id.kerberos != nil && id.kerberos.members != nil {
 		id.members = id.kerberos.members
@@ -410,10 +412,7 @@ func (id *Identity) session(addr netip.Addr) *session.Session {
 // prove identifies a client by its credentials, and by nothing else: who sends wrong ones is not
 // the person of the address.
 func (id *Identity) prove(ctx context.Context, addr netip.Addr, at *place, proxyAuthorization []byte) (filter.Client, error) {
-	client := filter.Client{Addr: addr}
-	if at.user == "" {
-		client.Groups = at.groups
-	}
+	client := filter.Client{Addr: addr, Groups: at.around}
 	if token, sent := negotiated(proxyAuthorization); sent {
 		return id.ticket(ctx, client, token)
 	}
@@ -495,11 +494,7 @@ func (id *Identity) ByClientID(addr netip.Addr, clientID string) (c filter.Clien
 		return c, false
 	}
 	c = filter.Client{Addr: addr.Unmap(), User: user, Groups: id.groupsIn(user), Source: "client-id"}
-	if id.nets != nil && c.Addr.IsValid() {
-		if p, found := id.nets.Lookup(c.Addr); found && p.user == "" {
-			c.Groups = union(p.groups, c.Groups)
-		}
-	}
+	c.Groups = union(id.place(c.Addr).around, c.Groups)
 	return c, true
 }
 
@@ -515,11 +510,7 @@ func (id *Identity) NamedClient(addr netip.Addr, user string, groups []string, s
 		c.Groups = slices.Compact(c.Groups)
 	}
 	c.Groups = union(c.Groups, id.groupsIn(user))
-	if id.nets != nil && c.Addr.IsValid() {
-		if p, found := id.nets.Lookup(c.Addr); found && p.user == "" {
-			c.Groups = union(p.groups, c.Groups)
-		}
-	}
+	c.Groups = union(id.place(c.Addr).around, c.Groups)
 	return c
 }
 
@@ -635,7 +626,9 @@ func (b *builder) group(id *Identity, name string, members []string, addresses m
 	}
 	for i, m := range members {
 		if p, err := parseNetwork(m); err == nil {
-			b.groups[p] = append(b.groups[p], name)
+			if !slices.Contains(b.groups[p], name) {
+				b.groups[p] = append(b.groups[p], name)
+			}
 			continue
 		}
 		_, known := addresses[m]
@@ -650,6 +643,15 @@ func (b *builder) group(id *Identity, name string, members []string, addresses m
 		}
 	}
 	return nil
+}
+
+// owners makes whoever a device belongs to a member of the device's groups: with another device,
+// too. Else a person would lose a group when the device gets its owner's name.
+func (b *builder) owners(id *Identity) {
+	for device, user := range b.users {
+		user = strings.ToLower(id.spelling.plain(user))
+		id.groups[user] = union(id.groups[user], b.groups[device])
+	}
 }
 
 // table computes, for each network, the combined settings of it and all wider
@@ -678,16 +680,22 @@ func (b *builder) table(id *Identity) *bart.Table[*place] {
 	for p := range all {
 		at := &place{login: id.nowhere.login, signIn: id.nowhere.signIn}
 		for wider := range nets.Supernets(p) { // from p to the widest network
-			if at.user == "" {
+			owned := at.user == "" && b.users[wider] != ""
+			if owned {
 				at.user = b.users[wider]
+			}
+			if !owned || !wider.IsSingleIP() {
+				at.around = append(at.around, b.groups[wider]...)
 			}
 			at.groups = append(at.groups, b.groups[wider]...)
 			at.login = at.login || b.login[wider]
 			at.signIn = at.signIn || b.signIn[wider]
 		}
 		at.groups = append(at.groups, id.groupsIn(at.user)...)
-		slices.Sort(at.groups)
-		at.groups = slices.Compact(at.groups)
+		for _, groups := range []*[]string{&at.groups, &at.around} {
+			slices.Sort(*groups)
+			*groups = slices.Compact(*groups)
+		}
 		nets.Insert(p, at)
 	}
 	return nets

@@ -488,7 +488,7 @@ func TestClientIDsNameUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for addr, want := range map[string]string{"192.0.2.1": "alice [pupils]", "192.0.2.2": "alice [pupils room1]", "203.0.113.1": "alice [pupils]"} {
+	for addr, want := range map[string]string{"192.0.2.1": "alice [pupils room1]", "192.0.2.2": "alice [pupils room1]", "203.0.113.1": "alice [pupils]"} {
 		c, ok := id.ByClientID(netip.MustParseAddr(addr), "alices-phone")
 		if got := fmt.Sprint(c.User, " ", c.Groups); !ok || got != want {
 			t.Errorf("the identifier at %s gave %s, want %s", addr, got, want)
@@ -500,6 +500,63 @@ func TestClientIDsNameUsers(t *testing.T) {
 	for _, ids := range []map[string][]string{{"a": {"x"}, "b": {"X"}}, {"a": {""}}, {"a": {"a.b"}}, {"": {"x"}}, {"a": {strings.Repeat("x", 64)}}} {
 		if _, err := New(Config{ClientIDs: ids}, Parts{}); err == nil {
 			t.Errorf("New accepts the identifiers %v", ids)
+		}
+	}
+}
+
+func TestAPersonWithADeviceOfAGroupKeepsTheGroupEverywhere(t *testing.T) {
+	id := newIdentity(t, Config{
+		Addresses: map[string][]string{"Anna": {"10.1.2.3", "10.1.2.4"}, "kiosk": {"10.1.9.0/24"}},
+		ClientIDs: map[string][]string{"Anna": {"phone"}, "berta": {"tablet"}},
+		Groups: map[string][]string{
+			"7a":     {"10.1.2.3", "10.1.2.3", "10.1.2.50"}, // devices
+			"house":  {"10.1.0.0/16"},
+			"chess":  {"berta"},
+			"public": {"10.1.9.0/24"},
+		},
+		Basic: &Basic{
+			File:     setting.File(passwordFile(t, "anna:"+bcryptOf(t, "secret"), "berta:"+bcryptOf(t, "geheim"))),
+			Networks: []string{"10.1.0.0/16", "192.0.2.0/24"},
+		},
+	})
+	by := map[string]func(addr, user string) filter.Client{
+		"address": func(addr, _ string) filter.Client {
+			c, _ := id.Identify(t.Context(), netip.MustParseAddr(addr), nil)
+			return c
+		},
+		"password": func(addr, user string) filter.Client {
+			c, err := id.Identify(t.Context(), netip.MustParseAddr(addr), login(user, map[string]string{"anna": "secret", "berta": "geheim"}[user]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		},
+		"client-id": func(addr, user string) filter.Client {
+			c, _ := id.ByClientID(netip.MustParseAddr(addr), map[string]string{"anna": "phone", "berta": "tablet"}[user])
+			return c
+		},
+		"others": func(addr, user string) filter.Client {
+			return id.NamedClient(netip.MustParseAddr(addr), user, nil, "icap")
+		},
+	}
+	for name, test := range map[string]struct {
+		by         []string
+		addr, user string
+		groups     []string
+	}{
+		"with this device":                      {[]string{"address", "password", "client-id", "others"}, "10.1.2.3", "anna", []string{"7a", "house"}},
+		"with another device of hers":           {[]string{"address", "password", "client-id", "others"}, "10.1.2.4", "anna", []string{"7a", "house"}},
+		"elsewhere":                             {[]string{"password", "client-id", "others"}, "192.0.2.1", "anna", []string{"7a"}},
+		"somebody else with her device":         {[]string{"password", "client-id", "others"}, "10.1.2.3", "berta", []string{"chess", "house"}},
+		"with nobody's device of the group":     {[]string{"password", "client-id", "others"}, "10.1.2.50", "berta", []string{"7a", "chess", "house"}},
+		"a device that nobody has":              {[]string{"address"}, "10.1.2.50", "", []string{"7a", "house"}},
+		"where a network has a user":            {[]string{"address"}, "10.1.9.1", "kiosk", []string{"house", "public"}},
+		"at a place that has a user of its own": {[]string{"password", "client-id", "others"}, "10.1.9.1", "berta", []string{"chess", "house", "public"}},
+	} {
+		for _, way := range test.by {
+			if c := by[way](test.addr, test.user); !strings.EqualFold(c.User, test.user) || !cmp.Equal(c.Groups, test.groups) {
+				t.Errorf("%s, by %s: %q of %q, want %q of %q", name, way, c.User, c.Groups, test.user, test.groups)
+			}
 		}
 	}
 }

@@ -168,6 +168,5 @@ func (id *Identity) IdentifyAgain(ctx context.Context, was filter.Client) (c fil
 	if id.kerberos.members == nil {
 		return was, true
 	}
-	at := id.place(was.Addr)
-	return id.member(ctx, filter.Client{Addr: was.Addr, Groups: at.groups}, was.User, t), true
+	return id.member(ctx, filter.Client{Addr: was.Addr, Groups: id.place(was.Addr).around}, was.User, t), true
 }
