@@ -23,6 +23,7 @@ func TestAPageIsInTheLanguageOfTheBrowser(t *testing.T) {
 		"mn-MN,en;q=0.5":          {`<html lang="mn" dir="ltr">`, "<title>Эхлэл · Shuultuur</title>", "сүүлийн цагийн хүсэлт", "Хаяг"},
 		"uz":                      {`<html lang="uz-Latn"`, "Boshlash", "oxirgi soatdagi soʻrovlar"},
 		"uz-Cyrl":                 {`<html lang="uz-Cyrl"`, "Бошлаш"},
+		"ar-EG,ar;q=0.9,en;q=0.5": {`<html lang="ar" dir="rtl"`, "<h1>البداية</h1>", "الطلبات في الساعة الأخيرة", `aria-label="لماذا هذا العنوان محجوب أو غير محجوب؟"`},
 		"de-AT,de;q=0.9,en;q=0.5": {`<html lang="de"`, "Anfragen in der letzten Stunde", `aria-label="Warum ist diese Adresse blockiert oder nicht?"`},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"shuultuur/intercept"
 	"shuultuur/lib/wait/waittest"
@@ -270,7 +269,6 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	checker := axe(t)
 	h := newHouse(t, map[string]string{"tea.example/": "<p>Tea.</p>", "bet.example/": "<p>Bets.</p>"})
 	h.write("example.com.zone", "$ORIGIN example.com.\n$TTL 1h\n@ SOA ns hostmaster 1 1h 10m 1w 5m\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n")
-	h.write("pages/text/ar.txt", fromTheRight(t))
 	root, err := intercept.NewRoot(intercept.RootConfig{Name: "School filter"})
 	if err != nil {
 		t.Fatal(err)
@@ -410,43 +408,6 @@ return !r || r.left >= 0 && r.right <= innerWidth ? "" : JSON.stringify(r)`
 
 // statuses are the statuses of pages that refuse.
 var statuses = map[string]float64{"/setup": 403, "/nowhere": 404}
-
-// fromTheRight returns texts in Arabic letters, as long as the German ones. Their meaning does
-// not matter, only where they stand.
-func fromTheRight(t *testing.T) string {
-	t.Helper()
-	german, err := os.ReadFile(filepath.Join("..", "text", "de.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const arabic = "ابتثجحخدذرزسشصضطظعغفقكلمنه"
-	letters := []rune(arabic)
-	var b strings.Builder
-	for line := range strings.Lines(string(german)) {
-		key, says, ok := strings.Cut(line, " = ")
-		if !ok || line[0] == '#' {
-			continue
-		}
-		b.WriteString(key + " = ")
-		kept := ' ' // the end of the record: markup, a value, an entity
-		for _, r := range says {
-			switch {
-			case kept == ' ' && r == '<':
-				kept = '>'
-			case kept == ' ' && r == '{':
-				kept = '}'
-			case kept == ' ' && r == '&':
-				kept = ';'
-			case r == kept:
-				kept = ' '
-			case kept == ' ' && unicode.IsLetter(r):
-				r = letters[int(unicode.ToLower(r))%len(letters)]
-			}
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
 
 // pictureName is the name of a page's picture.
 func pictureName(page string) string {

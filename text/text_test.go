@@ -228,7 +228,7 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 		}
 	}
 	slices.Sort(langs)
-	if want := []string{"de", "en", "es", "fr", "kk", "mn", "ru", "tr", "uz-Cyrl", "uz-Latn"}; !slices.Equal(langs, want) {
+	if want := []string{"ar", "de", "en", "es", "fr", "kk", "mn", "ru", "tr", "uz-Cyrl", "uz-Latn"}; !slices.Equal(langs, want) {
 		t.Errorf("the languages are %v, want %v", langs, want)
 	}
 }
@@ -281,7 +281,7 @@ func TestAcceptLanguageChooses(t *testing.T) {
 	}
 	for accept, want := range map[string]string{
 		"": "en", "xx": "en", "ja": "en", "*": "en", "mn-MN,mn;q=0.9,en;q=0.5": "mn", "uz": "uz-Latn", "uz-UZ": "uz-Latn",
-		"uz-Cyrl-UZ": "uz-Cyrl", "de-AT,de;q=0.9": "de", "es-419": "es", "zh,ru;q=0.8": "ru", ";;;": "en",
+		"uz-Cyrl-UZ": "uz-Cyrl", "de-AT,de;q=0.9": "de", "es-419": "es", "zh,ru;q=0.8": "ru", ";;;": "en", "ar": "ar", "ar-EG,en;q=0.5": "ar", "fa": "en",
 	} {
 		if got := s.For(accept).Lang; got != want {
 			t.Errorf("For(%q) has the language %s, want %s", accept, got, want)
@@ -291,18 +291,18 @@ func TestAcceptLanguageChooses(t *testing.T) {
 
 func TestFolderAddsALanguageWrittenFromTheRight(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ar.txt"), []byte("# Arabic\nblock.title = هذه الصفحة محجوبة\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "fa.txt"), []byte("# Persian\nblock.title = این صفحه بسته است\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := New(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ar := s.For("ar-EG")
-	if ar.Dir != "rtl" || ar.Say("block.title") != "هذه الصفحة محجوبة" || ar.Say("address") != "Address" {
-		t.Errorf("texts of a folder: language %s, direction %s, %q and %q", ar.Lang, ar.Dir, ar.Say("block.title"), ar.Say("address"))
+	fa := s.For("fa-IR")
+	if fa.Dir != "rtl" || fa.Say("block.title") != "این صفحه بسته است" || fa.Say("address") != "Address" {
+		t.Errorf("texts of a folder: language %s, direction %s, %q and %q", fa.Lang, fa.Dir, fa.Say("block.title"), fa.Say("address"))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ar.txt"), []byte("block.title\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "fa.txt"), []byte("block.title\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(dir); err == nil {

@@ -33,6 +33,7 @@ func TestTheAPIIsDescribedInTheLanguageOfTheBrowser(t *testing.T) {
 		"mn":      {"төлөв, асуудлууд", "хэдий хугацаанд ажиглах, секундээр"},
 		"uz-Cyrl": {"ҳолат ва муаммолар"},
 		"fr":      {"état et problèmes"},
+		"ar":      {"الحالة والمشكلات", "مدة النظر، بالثواني"},
 	} {
 		page := ask("/api", "text/html", language)
 		for _, text := range want {

@@ -176,7 +176,7 @@ func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "text"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "text", "ar.txt"), []byte("block.title = محجوبة\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "text", "fa.txt"), []byte("block.title = بسته است\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, err := New(dir, "office")
@@ -193,7 +193,8 @@ func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
 		{"uz-Cyrl,ru;q=0.5", Warn, []string{`lang="uz-Cyrl"`, "Ишончингиз комилми?"}},
 		{"de-CH", Quota, []string{`lang="de"`, "Was heute übrig ist"}},
 		{"tr", Error, []string{`lang="tr"`, "<h1>Oturum açın</h1>", "parolanızı"}},
-		{"ar-EG,en", Block, []string{`<html lang="ar" dir="rtl">`, "<h1>محجوبة</h1>", "is not available here"}},
+		{"ar-EG,en", Block, []string{`<html lang="ar" dir="rtl">`, "<h1>هذه الصفحة محجوبة</h1>", "لا يمكن فتح <strong><bdi>x.test</bdi></strong> هنا؛ السبب: <b>", "بعد 5 د"}},
+		{"fa-IR,en", Block, []string{`<html lang="fa" dir="rtl">`, "<h1>بسته است</h1>", "is not available here"}},
 	} {
 		_, b := p.Render(c.kind, Document, &Page{Status: 407, Title: "x", Host: "x.test", URL: "http://x.test/", ID: "i", Why: "<b>", Time: time.Unix(0, 0).UTC(), After: 5 * time.Minute, Texts: p.Texts(c.accept)})
 		for _, want := range c.want {
