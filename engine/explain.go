@@ -180,17 +180,8 @@ func (e *Engine) Why(ctx context.Context, q why.Question) (*why.Explanation, err
 // line returns the line of the rule that decided, or of its policy; 0 if no policy covers the
 // client.
 func (e *Engine) line(r *filter.Reason) int {
-	for i, p := range e.Settings.Policies {
-		if p.Name != r.Policy {
-			continue
-		}
-		path := fmt.Sprintf("policies[%d]", i)
-		for j, rule := range p.Rules {
-			if r.Rule != "" && rule.Name == r.Rule {
-				path = fmt.Sprintf("%s.rules[%d]", path, j)
-			}
-		}
-		return e.Settings.Text.Line(path)
+	if place := e.Settings.Policies.Place(r.Policy, r.Rule); place != "" {
+		return e.Settings.Text.Line("policies" + place)
 	}
 	return 0
 }

@@ -71,14 +71,19 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		}
 	}
 	names := map[string]bool{}
-	for i := range cfg {
-		key := fmt.Sprintf("[%d]", i)
-		p, err := compilePolicy(&cfg[i], parts.Watch, v)
-		if err != nil {
-			return nil, setting.At(key, err)
+	order, err := cfg.basesFirst()
+	if err != nil {
+		return nil, err
+	}
+	e.policies = make([]*policy, len(cfg))
+	for _, i := range order { // a mistake in a base is reported there
+		if e.policies[i], err = compilePolicy(&cfg[i], parts.Watch, v); err != nil {
+			return nil, setting.At(fmt.Sprintf("[%d]", i), err)
 		}
+	}
+	for i, p := range e.policies {
 		if names[p.name] {
-			return nil, setting.At(key+".name", fmt.Errorf("there is already a policy %q", p.name))
+			return nil, setting.At(fmt.Sprintf("[%d].name", i), fmt.Errorf("there is already a policy %q", p.name))
 		}
 		names[p.name] = true
 		if p.when != nil {
@@ -92,7 +97,6 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 				r.count = parts.Metrics.monitored.With(p.name, r.name)
 			}
 		}
-		e.policies = append(e.policies, p)
 		e.metered = e.metered || e.counter != nil && len(p.queries)+len(p.quotas) > 0
 	}
 	e.coverNetworks(cfg)
@@ -172,6 +176,9 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	p.markWatchRules()
 	names := map[string]bool{}
 	for i := range s.Rules {
+		if s.Rules[i].Off {
+			continue
+		}
 		key := fmt.Sprintf("rules[%d]", i)
 		if err := p.add(&s.Rules[i], s, v); err != nil {
 			return nil, setting.At(key, err)

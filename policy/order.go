@@ -25,13 +25,14 @@ func (e *Engine) Unheld(cfg Config) (all []Order) {
 	for i := range cfg {
 		p := e.policyNamed(cfg[i].Name)
 		rules := p.rules[p.watches:]
-		for j := range cfg[i].Rules {
+		written := on(cfg[i].Rules)
+		for j := range written {
 			later := rules[j]
 			if later.action < filter.Warn || !later.onlyIrrevocable() {
 				continue
 			}
 			for k := range j {
-				if r := rules[k]; !r.monitors && (r.action != filter.Block || r.show != filter.Nothing) && e.needsResponse(r) && meet(&cfg[i].Rules[k], &cfg[i].Rules[j]) {
+				if r := rules[k]; !r.monitors && (r.action != filter.Block || r.show != filter.Nothing) && e.needsResponse(r) && meet(&written[k], &written[j]) {
 					all = append(all, Order{p.name, r.name, later.name})
 				}
 			}

@@ -42,6 +42,9 @@ type Config []Policy
 // A Policy decides on the traffic of some clients.
 type Policy struct {
 	Name string `yaml:"name"`
+	// Base is the name of a policy that this one builds on: what it does not say itself is as in the
+	// base, and the rules of the base follow its own.
+	Base string `yaml:"base"`
 
 	// Whom it covers. A key that is not given covers everybody.
 	Networks []Network `yaml:"networks" names:"people"`
@@ -105,6 +108,10 @@ type DNS struct {
 type Rule struct {
 	Name   string `yaml:"name"`
 	Action string `yaml:"action"` // allow, monitor, warn, block, redirect, or for pictures blur or placeholder
+	// Off switches the rule off, or without an action the rule of this name in the policy's base.
+	Off bool `yaml:"off"`
+	// From is the name of the policy whose rule it is, if that is a base: see [Config.Complete].
+	From string `yaml:"-"`
 
 	// Category names findings of checks: "adult" from any check, "phrase/adult" from one. Case
 	// does not matter. "virus-error" means that the check virus failed; see OnError.

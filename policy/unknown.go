@@ -48,8 +48,7 @@ func (p *policy) mayCover(c *filter.Client, now time.Time) bool {
 // one that names more, and the one with fewer rules that allow.
 func severityOf(s *Policy) []int {
 	closed, refused, allowed := 0, 0, 0
-	for i := range s.Rules {
-		r := s.Rules[i]
+	for _, r := range on(s.Rules) {
 		switch r.Action {
 		case "allow":
 			allowed++
@@ -58,7 +57,7 @@ func severityOf(s *Policy) []int {
 			continue
 		}
 		refused += max(1, len(r.Category)+len(r.Host)+len(r.URL))
-		r.Name, r.Action, r.To, r.WarnFor, r.Conversation = "", "", "", 0, ""
+		r.Name, r.From, r.Action, r.To, r.WarnFor, r.Conversation = "", "", "", "", 0, ""
 		r.OnError, r.Answer = *new(OnError), *new(filter.Answer)
 		if slices.Equal(r.Host, []string{"*"}) {
 			r.Host = nil

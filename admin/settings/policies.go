@@ -22,12 +22,21 @@ import (
 // A PolicyView is a policy as the page shows it.
 type PolicyView struct {
 	Name   string     `json:"name"`
+	Base   string     `json:"base,omitempty"`
 	Whom   []string   `json:"whom,omitempty"`
 	Says   []string   `json:"says,omitempty"` // other keys
 	Quotas []string   `json:"quotas,omitempty"`
-	Rules  []RuleView `json:"rules"`
+	Rules  []RuleView `json:"rules"` // in order: its own, then those of its base
 	Open   bool       `json:"-"` // the page shows its rules
 	Times
+}
+
+// Own returns how many rules the policy itself has. Those of its base follow.
+func (p PolicyView) Own() int {
+	if i := slices.IndexFunc(p.Rules, func(r RuleView) bool { return r.From != "" }); i >= 0 {
+		return i
+	}
+	return len(p.Rules)
 }
 
 // A RuleView is a rule as the page shows it.
@@ -35,6 +44,8 @@ type RuleView struct {
 	Name   string   `json:"name"`
 	Action string   `json:"action"`
 	When   []string `json:"when"`
+	From   string   `json:"from,omitempty"` // the policy whose rule it is, if that is a base
+	Off    bool     `json:"off,omitempty"`  // the rule is switched off, or without an action switches that of the base off
 	Times
 	Text string `json:"-"` // its text in the settings
 }
@@ -76,7 +87,8 @@ const maxOpen = 6
 //	                      what=edit&rule=J&text=YAML, what=add&text=YAML,
 //	                      what=remove&rule=J, what=first&to=K (a policy moves),
 //	                      what=window[&rule=J]&day=mon…&from=8:00&until=16:00,
-//	                      what=always[&rule=J]
+//	                      what=always[&rule=J], what=off&rule=J (also one of
+//	                      the base), what=on&rule=J
 func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 	page := site.Page("policies.html")
 	return []web.Route{
@@ -110,7 +122,7 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 				web.WritePage(w, page, http.StatusOK, d)
 			}},
 		{Method: "POST", Path: "/policies", Role: web.Operator,
-			Does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", Gives: web.PageOrJSON, Form: []web.Field{web.Required("tag", "ETag of the settings"), web.Required("policy", "its place, from 0"), web.Required("what", "first | move | edit | add | remove | window | always"), web.Optional("rule", "its place, from 0"), web.Optional("to", "new place, from 0"), web.Optional("text", "the rule as YAML"), web.Optional("day", "mon to sun; several times"), web.Optional("from", "hour"), web.Optional("until", "hour"), web.OnTrial},
+			Does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", Gives: web.PageOrJSON, Form: []web.Field{web.Required("tag", "ETag of the settings"), web.Required("policy", "its place, from 0"), web.Required("what", "first | move | edit | add | remove | window | always | off | on"), web.Optional("rule", "its place, from 0"), web.Optional("to", "new place, from 0"), web.Optional("text", "the rule as YAML"), web.Optional("day", "mon to sun; several times"), web.Optional("from", "hour"), web.Optional("until", "hour"), web.OnTrial},
 			Effect: web.Judged,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				r.Body = http.MaxBytesReader(w, r.Body, 256<<10)
@@ -162,7 +174,8 @@ func (s *Settings) policyChange(f url.Values) (c setting.Change, name, why strin
 		return c, "", "", err
 	}
 	p := all[i]
-	rule := func() int { return number("rule", len(p.Rules)-1) }
+	own := p.Own()
+	rule := func() int { return number("rule", own-1) }
 	rules := []any{"policies", i, "rules"}
 	switch what := f.Get("what"); what {
 	case "first":
@@ -170,18 +183,25 @@ func (s *Settings) policyChange(f url.Values) (c setting.Change, name, why strin
 		why = "policy " + p.Name + " moves"
 	case "move":
 		j := rule()
-		c = setting.Change{Path: append(rules, j), Move: true, To: number("to", len(p.Rules)-1)}
+		c = setting.Change{Path: append(rules, j), Move: true, To: number("to", own-1)}
 		why = "a rule of " + p.Name + " moves"
 	case "edit":
 		j := rule()
 		c = setting.Change{Path: append(rules, j), Value: setting.Snippet(strings.ReplaceAll(f.Get("text"), "\r\n", "\n"))}
 		why = "a rule of " + p.Name + " changes"
 	case "add":
-		c = setting.Change{Path: append(rules, len(p.Rules)), Value: setting.Snippet(strings.ReplaceAll(f.Get("text"), "\r\n", "\n"))}
+		c = setting.Change{Path: append(rules, own), Value: setting.Snippet(strings.ReplaceAll(f.Get("text"), "\r\n", "\n"))}
 		why = "a new rule of " + p.Name
 	case "remove":
 		c = setting.Change{Path: append(rules, rule()), Remove: true}
 		why = "a rule of " + p.Name + " goes"
+	case "off", "on":
+		j := number("rule", len(p.Rules)-1)
+		if err != nil {
+			return c, "", "", err
+		}
+		c = switched(rules, p.Rules, j, own, what == "off")
+		why = fmt.Sprintf("the rule %s of %s is %s", p.Rules[j].Name, p.Name, what)
 	case "window", "always":
 		path, was := []any{"policies", i, "schedule"}, p.Schedule
 		if f.Get("rule") != "" {
@@ -203,6 +223,21 @@ func (s *Settings) policyChange(f url.Values) (c setting.Change, name, why strin
 		err = &web.BadChange{Err: fmt.Errorf("what=%q is not known", what)}
 	}
 	return c, p.Name, why, err
+}
+
+// switched returns the change that switches rule j off or on. The rules from own on are those of
+// the base.
+func switched(rules []any, all []RuleView, j, own int, off bool) setting.Change {
+	switch r := all[j]; {
+	case off && r.From != "":
+		return setting.Change{Path: append(rules, own), Value: setting.Snippet(fmt.Sprintf("{name: %q, off: true}", r.Name))}
+	case off:
+		return setting.Change{Path: append(rules, j, "off"), Value: true}
+	case r.Action == "": // it is there for nothing else
+		return setting.Change{Path: append(rules, j), Remove: true}
+	default:
+		return setting.Change{Path: append(rules, j, "off"), Remove: true}
+	}
 }
 
 // windowIn reads days and hours.

@@ -9,6 +9,7 @@ import (
 	"shuultuur/admin/admintest"
 	"shuultuur/admin/settings"
 	"shuultuur/admin/web"
+	"shuultuur/lib/setting"
 	"shuultuur/policy"
 )
 
@@ -66,6 +67,67 @@ func TestTheWeekIsDrawn(t *testing.T) {
 	for _, want := range []string{`aria-label="Times: Mon 21:00–24:00 Tue 0:00–6:00 21:00–24:00`, `<rect x="1260" width="180"`, "Sat 0:00–6:00 \""} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s:\n%s", want, page)
+		}
+	}
+}
+
+func TestRulesOfABaseAreShownAndSwitchedOff(t *testing.T) {
+	const before = `policies:
+  - name: pupils
+    base: everyone
+    rules:
+      - {name: chess, action: block, off: true} # for now
+      - {name: shops, off: true}
+  - name: everyone
+    rules:
+      - {name: games, action: block, host: [games.example]}
+      - {name: shops, action: block, host: [shop.example]}
+`
+	paper := func(t *testing.T) (*admintest.Paper, *web.Site) {
+		p := &admintest.Paper{Text: before}
+		parts := admintest.Nobody()
+		parts.Settings = p.Parts(t)
+		parts.Judge = admintest.PaperEffect
+		parts.Settings.Policies = func() ([]settings.PolicyView, error) {
+			var s struct {
+				Policies policy.Config `yaml:"policies"`
+			}
+			text, err := setting.Read("shuultuur.yaml", []byte(p.Text), &s)
+			if err != nil {
+				return nil, err
+			}
+			all, err := s.Policies.Complete(func(key string) bool { return text.Has("policies" + key) })
+			if err != nil {
+				return nil, err
+			}
+			return settings.PolicyViews(text, all)
+		}
+		return p, admin.New(parts)
+	}
+	p, s := paper(t)
+	page := admintest.Ask(s, "GET", "/policies", "text/html", "").Body.String()
+	for _, want := range []string{"builds on everyone", "from everyone", "of everyone, off here", "switched off", `aria-label="Switch games off"`, `aria-label="Switch shops on"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s:\n%s", want, page)
+		}
+	}
+	for name, c := range map[string]struct{ form, old, with string }{
+		"a rule of the base, off":       {"what=off&rule=2", "      - {name: shops, off: true}\n", "      - {name: shops, off: true}\n      - {name: \"games\", off: true}\n"},
+		"a rule of the base, on again":  {"what=on&rule=1", "      - {name: shops, off: true}\n", ""},
+		"a rule of its own, on again":   {"what=on&rule=0", "{name: chess, action: block, off: true}", "{name: chess, action: block}"},
+		"a new rule, before the base's": {"what=add&text=" + url.QueryEscape("{name: new, action: block}"), "      - {name: shops, off: true}\n", "      - {name: shops, off: true}\n      - {name: new, action: block}\n"},
+	} {
+		p, s := paper(t)
+		if w := admintest.Ask(s, "POST", "/policies", "", c.form+"&policy=0&tag="+web.Tag([]byte(p.Text))); w.Code != 200 {
+			t.Errorf("%s: status %d, %s", name, w.Code, w.Body)
+		}
+		if want := strings.Replace(before, c.old, c.with, 1); p.Text != want {
+			t.Errorf("%s: the settings are\n%s\nwant\n%s", name, p.Text, want)
+		}
+	}
+	for _, bad := range []string{"what=edit&rule=2&text=x", "what=remove&rule=2", "what=move&rule=0&to=2", "what=off&rule=3"} {
+		if w := admintest.Ask(s, "POST", "/policies", "", bad+"&policy=0&tag="+web.Tag([]byte(p.Text))); w.Code != 400 {
+			t.Errorf("%s: status %d, want 400", bad, w.Code)
 		}
 	}
 }

@@ -24,6 +24,8 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			switch key {
 			case "name", "rules":
+			case "base":
+				p.Base = policies[i].Base
 			case "schedule":
 				p.Times = NewTimes(policies[i].Schedule)
 			case "quotas":
@@ -37,23 +39,44 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 				p.Says = append(p.Says, key+": "+plain(m[key]))
 			}
 		}
-		rules, _ := m["rules"].([]any)
-		for j, v := range rules {
-			m, _ := v.(map[string]any)
-			r := RuleView{Name: fmt.Sprint(m["name"]), Action: fmt.Sprint(m["action"]), When: []string{}, Times: NewTimes(policies[i].Rules[j].Schedule)}
-			if own, err := text.Part("policies", i, "rules", j); err == nil {
-				r.Text = string(own)
-			}
-			for _, key := range slices.Sorted(maps.Keys(m)) {
-				if key != "name" && key != "action" && (key != "schedule" || r.Week == nil) {
-					r.When = append(r.When, key+": "+plain(m[key]))
-				}
-			}
-			p.Rules = append(p.Rules, r)
-		}
+		p.Rules = append(p.Rules, ruleViews(text, i, m, policies[i].Rules)...)
 		all = append(all, p)
 	}
+	for i, p := range policies {
+		for _, r := range p.Rules {
+			from := slices.IndexFunc(all, func(p PolicyView) bool { return r.From != "" && p.Name == r.From })
+			if from < 0 {
+				continue
+			}
+			at := slices.IndexFunc(all[from].Rules, func(of RuleView) bool { return of.Name == r.Name })
+			if at < 0 {
+				continue
+			}
+			view := all[from].Rules[at]
+			view.From, view.Text = r.From, ""
+			all[i].Rules = append(all[i].Rules, view)
+		}
+	}
 	return all, nil
+}
+
+// ruleViews returns the rules that a policy itself has.
+func ruleViews(text *setting.Text, i int, m map[string]any, of []policy.Rule) (all []RuleView) {
+	rules, _ := m["rules"].([]any)
+	for j, v := range rules {
+		m, _ := v.(map[string]any)
+		r := RuleView{Name: of[j].Name, Action: of[j].Action, Off: of[j].Off, When: []string{}, Times: NewTimes(of[j].Schedule)}
+		if own, err := text.Part("policies", i, "rules", j); err == nil {
+			r.Text = string(own)
+		}
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !slices.Contains([]string{"name", "action", "off"}, key) && (key != "schedule" || r.Week == nil) {
+				r.When = append(r.When, key+": "+plain(m[key]))
+			}
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 // plain writes a value of the settings for people.

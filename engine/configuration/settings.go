@@ -137,7 +137,9 @@ func ReadAs(file, as string) (*Settings, error) {
 	if s.Text, err = setting.ReadFileAs(file, as, s); err != nil {
 		return nil, err
 	}
-	s.complete()
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -149,7 +151,9 @@ func Parse(file string, data []byte) (*Settings, error) {
 	if s.Text, err = setting.Read(file, data, s); err != nil {
 		return nil, err
 	}
-	s.complete()
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -159,7 +163,9 @@ func (s *Settings) WithPaths(to func(path string) string) (*Settings, error) {
 	if err := s.Text.DecodeInto(c); err != nil {
 		return nil, err
 	}
-	c.complete()
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
 	setting.Move(c, to)
 	return c, nil
 }
@@ -171,7 +177,8 @@ func (s *Settings) servesOthers() bool {
 	return s.DNS != nil || l.Squid != "" || len(l.Transparent)+len(l.TPROXY)+len(l.Sinkhole)+len(l.ICAP)+len(l.ICAPS) > 0
 }
 
-func (s *Settings) complete() {
+// complete fills in what depends on other settings.
+func (s *Settings) complete() error {
 	s.Dir = filepath.Dir(s.Text.File)
 	if s.Data == "" {
 		s.Data = setting.Folder(filepath.Join(s.Dir, "data"))
@@ -197,6 +204,11 @@ func (s *Settings) complete() {
 			s.Lists[name] = l
 		}
 	}
+	var err error
+	if s.Policies, err = s.Policies.Complete(func(key string) bool { return s.Text.Has("policies" + key) }); err != nil {
+		return s.Text.Mistakes(setting.At("policies", err))
+	}
+	return nil
 }
 
 // ClientNames returns the settings for names of devices, including the hosts files of the name

@@ -176,6 +176,12 @@ func (t *Text) line(path string) int {
 // a parent is in the file.
 func (t *Text) Line(path string) int { return t.line(path) }
 
+// Has reports whether the key at path is in the file, whatever its value is.
+func (t *Text) Has(path string) bool {
+	_, there := t.lines[path]
+	return there
+}
+
 // Mistakes converts an error about settings ([At]) to Mistakes with lines. Each of several
 // joined errors is a mistake.
 func (t *Text) Mistakes(err error) error {
