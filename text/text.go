@@ -195,7 +195,7 @@ func (t *Texts) Time(at time.Time) string {
 	if t == nil || t.Lang == source {
 		return at.Local().Format("Monday 2 January 2006, 15:04")
 	}
-	return at.Local().Format("2006-01-02 15:04")
+	return at.Local().Format(t.dayLayout() + " 15:04")
 }
 
 // Day formats the day of a time.
@@ -203,7 +203,16 @@ func (t *Texts) Day(at time.Time) string {
 	if t == nil || t.Lang == source {
 		return at.Local().Format("Monday 2 January 2006")
 	}
-	return at.Local().Format(time.DateOnly)
+	return at.Local().Format(t.dayLayout())
+}
+
+// dayLayout is the layout of a day in figures. After a letter that is written from the right,
+// hyphens would turn the parts of a date around; slashes do not (UAX 9, rules W2 and W4).
+func (t *Texts) dayLayout() string {
+	if t.Dir == "rtl" {
+		return "2006/01/02"
+	}
+	return time.DateOnly
 }
 
 // A Choice returns the texts for the value of an Accept-Language field. A nil

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // subjects are the folders of the admin pages.
@@ -307,6 +308,22 @@ func TestFolderAddsALanguageWrittenFromTheRight(t *testing.T) {
 	}
 	if _, err := New(dir); err == nil {
 		t.Error("New accepts a line without a text")
+	}
+}
+
+// TestDatesStayTogetherFromTheRight: hyphens between figures after an Arabic letter would show a
+// date backwards.
+func TestDatesStayTogetherFromTheRight(t *testing.T) {
+	s, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 30, 15, 4, 0, 0, time.Local)
+	for lang, want := range map[string][2]string{"en": {"Monday 30 November 2026, 15:04", "Monday 30 November 2026"}, "de": {"2026-11-30 15:04", "2026-11-30"}, "ar": {"2026/11/30 15:04", "2026/11/30"}} {
+		in := s.For(lang)
+		if got := [2]string{in.Time(at), in.Day(at)}; got != want {
+			t.Errorf("%s: the time and the day are %q, want %q", lang, got, want)
+		}
 	}
 }
 

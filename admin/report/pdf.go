@@ -18,8 +18,15 @@ import (
 // PDF writes the report on pages of A4 (ISO 32000-1). The file has one font: Go
 // Regular, with Latin, Greek and Cyrillic letters; text can be searched and
 // copied. A missing letter is drawn as the most similar one and copied as
-// itself; others are a question mark.
+// itself; others are a question mark. In languages written from right to left,
+// whose letters join, the report is in English.
 func (r *Report) PDF(w io.Writer) error {
+	if r.texts != nil && r.texts.Dir == "rtl" {
+		english := *r
+		english.texts = nil
+		english.addSentences()
+		r = &english
+	}
 	f, err := readFont(goregular.TTF)
 	if err != nil {
 		return err

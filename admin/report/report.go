@@ -52,7 +52,8 @@ type Report struct {
 	Searches   []Line `json:"searches"`
 	Cut        bool   `json:"cut,omitempty"` // there was more than could be counted by name
 
-	texts *text.Texts
+	texts   *text.Texts
+	persons int // how many used the web
 }
 
 // A Line is one line of a table.
@@ -205,13 +206,15 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 	for i := range t {
 		out.Cut = out.Cut || t[i].cut
 	}
-	out.addSentences(len(t[0].lines))
+	out.persons = len(t[0].lines)
+	out.addSentences()
 	return out, nil
 }
 
 // addSentences writes the report in sentences.
-func (r *Report) addSentences(people int) {
+func (r *Report) addSentences() {
 	t := r.texts
+	r.Says = nil
 	days := int(r.Until.Sub(r.Since).Hours()/24 + .5)
 	r.Title = t.Say("Web use on {day}", "day", t.Day(r.Since))
 	if days > 1 {
@@ -227,7 +230,7 @@ func (r *Report) addSentences(people int) {
 		return
 	}
 	if r.Person == "" {
-		add(text.Mark("People and devices that used the web: {people}. Requests: {n}."), "people", count(int64(people)), "n", count(r.Requests))
+		add(text.Mark("People and devices that used the web: {people}. Requests: {n}."), "people", count(int64(r.persons)), "n", count(r.Requests))
 	} else {
 		add(text.Mark("Requests of {person}: {n}. Time online: {time}."), "person", r.Person, "n", count(r.Requests), "time", Hours(t, r.minutes()))
 	}

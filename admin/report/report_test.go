@@ -23,6 +23,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/filter"
+	texts "shuultuur/text"
 )
 
 type rows []event.Row
@@ -175,18 +176,7 @@ func TestAPDFHoldsTheLettersOfItsNames(t *testing.T) {
 			t.Fatalf("object %d is not at %d", i+1, at)
 		}
 	}
-	streams := ""
-	for _, part := range strings.Split(text, "\nstream\n")[1:] {
-		z, err := zlib.NewReader(strings.NewReader(part))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
-		streams += string(s)
-	}
+	streams := unpackStreams(t, text)
 	if !strings.Contains(streams, "/ActualText <FEFF"+utf16Hex("Бат-Эрдэнэ Өнөр")+">") {
 		t.Error("the PDF has no text for copying the name")
 	}
@@ -206,6 +196,55 @@ func TestAPDFHoldsTheLettersOfItsNames(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), tool, file, "-").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Бат-Эрдэнэ Өнөр") || strings.Contains(string(out), "Error") {
 		t.Errorf("pdftotext prints %s, %v", out, err)
+	}
+}
+
+// unpackStreams returns the streams of a PDF, one after the other.
+func unpackStreams(t *testing.T, pdf string) (streams string) {
+	t.Helper()
+	for _, part := range strings.Split(pdf, "\nstream\n")[1:] {
+		z, err := zlib.NewReader(strings.NewReader(part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams += string(s)
+	}
+	return streams
+}
+
+// TestAReportInArabicIsAnEnglishPDF: the font of the PDF has no Arabic letters. The sentences of the
+// page and the mail stay Arabic.
+func TestAReportInArabicIsAnEnglishPDF(t *testing.T) {
+	s, err := texts.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := build(t, Question{Texts: s.For("ar")})
+	arabic := []string{"استخدام الويب في 2026/11/23", "الطلبات المحجوبة: 2، أي 33.3 % من الكل."}
+	check := func(when string) {
+		t.Helper()
+		if r.Title != arabic[0] || !slices.Contains(r.Says, arabic[1]) {
+			t.Errorf("%s the PDF the title is %q and the sentences are %q, want %q", when, r.Title, r.Says, arabic)
+		}
+	}
+	check("before")
+	var b bytes.Buffer
+	if err := r.PDF(&b); err != nil {
+		t.Fatal(err)
+	}
+	check("after")
+	streams := unpackStreams(t, b.String())
+	for _, want := range []string{"Web use on Monday 23 November 2026", "Requests blocked: 2, 33.3 % of all.", "Blocked", "0 h 02 min"} {
+		if !strings.Contains(streams, "/ActualText <FEFF"+utf16Hex(want)+">") {
+			t.Errorf("the PDF lacks %q", want)
+		}
+	}
+	if strings.Contains(streams, utf16Hex("ال")) {
+		t.Error("the PDF has Arabic words")
 	}
 }
 
