@@ -237,7 +237,7 @@ func TestAnOperatorStaysAnOperator(t *testing.T) {
 		"events.keep": "events: {keep: 1d}", "events.anonymise": "events: {anonymise: 2d}", "state.file": "state: {file: secret.key}", "state.redis": "state: {redis: {addresses: 127.0.0.1:1}}",
 		"data": "data: other", "mail": "mail: {server: 'smtp://x.example', from: x@x.example}", "votes.store": "votes: {store: secret.key}", "votes.nats": "votes: {nats: 'nats://x.example'}",
 		"cache.folder": "cache: {folder: data/accounts, disk: 100MiB}", "cache.peers": "cache: {peers: {listen: '127.0.0.1:1', name: x, nodes: [x], secret: 0123456789abcdef}}",
-		"dns.zones.folder": "dns: {zones: {folder: data/accounts}}", "dns.redis": "dns: {redis: {addresses: 127.0.0.1:1}}", "dns.zones.tsig": "dns: {zones: {tsig: [{name: x, secret: eA==}]}}",
+		"dns.zones.folder": "dns: {zones: {folder: data/accounts}}", "dns.redis": "dns: {redis: {addresses: 127.0.0.1:1}}", "dns.zones.update": "dns: {zones: {update: [{key: x}]}}", "dns.zones.tsig": "dns: {zones: {tsig: [{name: x, secret: eA==}]}}",
 		"intercept.root": "intercept: {root: x.pem}", "alerts.to.webhook": "alerts: {themes: {x: {host: [x.example]}}, to: [{webhook: [{url: 'https://x.example'}]}]}",
 		"a list that is the accounts": "lists: {own: {format: domains, path: data/accounts/accounts.json}}", "a list that is the settings": "lists: {own: {format: domains, path: shuultuur.yaml}}",
 		"a list that is the program": "lists: {own: {format: domains, path: shuultuur.yaml.saved}}", "a list through a link": "lists: {own: {format: domains, path: link}}",

@@ -187,6 +187,16 @@ func (l *handler) decide(status dns.Status, over bool) dns.Outcome {
 	case udp && l.g.cookies == cookiesRequired && q.Cookie != nil && !l.proven:
 		l.drop(badCookie)
 		r.Rcode = dns.RcodeBadCookie
+	case q.Opcode() == dns.OpcodeUpdate:
+		if q.TSIG != 0 && l.rs.auth != nil {
+			l.domain = 0
+			return dns.Later
+		}
+		l.examine(false)
+		r.Rcode = dns.RcodeRefused // nobody updates without a key
+		if l.rs.update == nil {
+			r.Rcode = dns.RcodeNotImp
+		}
 	case q.Type == dns.TypeOPT, udp && q.Type == dns.TypeAXFR:
 		l.examine(false)
 		r.Rcode = dns.RcodeFormErr
@@ -315,6 +325,11 @@ func (l *handler) answerSigned(ctx context.Context) ([]byte, dns.Outcome) {
 		l.r.Rcode = dns.RcodeNotAuth
 	case l.q.Opcode() == dns.OpcodeNotify:
 		o = l.notify()
+	case l.q.Opcode() == dns.OpcodeUpdate && l.rs.update == nil:
+		l.r.Rcode = dns.RcodeNotImp
+	case l.q.Opcode() == dns.OpcodeUpdate:
+		l.examine(false)
+		l.rs.update.Update(ctx, &l.q, &l.r)
 	default:
 		o = l.askWaiting(ctx)
 	}

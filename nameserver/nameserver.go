@@ -50,6 +50,7 @@ type responders struct {
 	all      []Responder
 	transfer []Transferrer
 	notify   []Notifier
+	update   Updater // nil for none
 	witness  []Witness
 	auth     Authenticator // nil for none
 }
@@ -153,7 +154,7 @@ func label(p places) string {
 }
 
 // SetResponders sets the responders, in order, for later queries. auth may be
-// nil. Those that are a [Transferrer] or a [Notifier] are used as such.
+// nil. Those that are a [Transferrer], a [Notifier] or an [Updater] are used as such.
 func (s *Server) SetResponders(auth Authenticator, all ...Responder) {
 	rs := &responders{all: all, auth: auth}
 	for _, r := range all {
@@ -162,6 +163,9 @@ func (s *Server) SetResponders(auth Authenticator, all ...Responder) {
 		}
 		if w, ok := r.(Witness); ok {
 			rs.witness = append(rs.witness, w)
+		}
+		if u, ok := r.(Updater); ok {
+			rs.update = u
 		}
 		if n, ok := r.(Notifier); ok {
 			rs.notify = append(rs.notify, n)

@@ -37,6 +37,14 @@ type Notifier interface {
 	Notify(q *dns.Query, r *dns.Reply) dns.Outcome
 }
 
+// An Updater is a Responder that takes dynamic updates of its zones (RFC 2136). If there is none, the
+// reply is NOTIMP.
+type Updater interface {
+	// Update is called by a worker, with an update that one of our keys signed, and sets the response
+	// code. It returns before the deadline of ctx, unless it is writing what it will acknowledge.
+	Update(ctx context.Context, q *dns.Query, r *dns.Reply)
+}
+
 // A Witness is a Responder that examines messages that the server answers by itself:
 // malformed ones, those with an opcode other than QUERY, and questions that no
 // responder gets. It decides nothing.

@@ -120,7 +120,7 @@ export TOKEN=0123456789abcdef CURL_CA_BUNDLE=$PWD/dns.pem; start`, want: []strin
 	"resolver/README.md":   {before: `cp $FILES/casino.yaml shuultuur.yaml; echo casino.example >gambling.txt; start`, programs: []string{"dig"}, want: []string{"EDE: 17 (Filtered): (block category gambling policy pupils", "BLOCK  casino.example"}},
 	"vote/README.md":       {before: `cp $FILES/votes.yaml shuultuur.yaml; start`, want: []string{"019a52c4-6a0e-7c3e-9a54-0a1b2c3d4e5f"}},
 	"zone/README.md": {before: `
-cp $FILES/example.com.zone .; cp $FILES/zones.yaml shuultuur.yaml; start`, programs: []string{"dig", "dnssec-verify"}, want: []string{"ns1.example.com", "Zone fully signed"}},
+cp $FILES/example.com.zone .; cp $FILES/zones.yaml shuultuur.yaml; start`, programs: []string{"dig", "nsupdate", "dnssec-verify"}, want: []string{"ns1.example.com", "Zone fully signed"}},
 	"zone/redins/README.md": {before: `
 redis-server --port 6379 --save '' --daemonize yes >/dev/null
 until redis-cli ping | grep -q PONG; do sleep 0.1; done
@@ -399,7 +399,7 @@ func exampleFiles(t *testing.T) string {
 		"casino.yaml":  "listen: {proxy: 127.0.0.1:8080, admin: 127.0.0.1:8081}\ndns: {listen: [\"127.0.0.1:5353\"], forward: {upstreams: [192.0.2.53]}}\nlists: {gambling: {format: domains, path: gambling.txt}}\nchecks: {category: {lists: [gambling]}}\npolicies: [{name: pupils, dns: {answer: nxdomain, error: filtered}, rules: [{name: gambling, action: block, category: [gambling]}]}]\n",
 		"votes.yaml":   gatewaySettings + "votes: {listen: 127.0.0.1:8083, store: votes.db}\n",
 		"zones.yaml": "listen: {proxy: 127.0.0.1:8080, admin: 127.0.0.1:8081}\npolicies: [{name: everyone}]\ndns:\n  listen: [\"127.0.0.1:5353\"]\n  forward: {upstreams: [192.0.2.53]}\n  zones:\n    files: [{path: example.com.zone}]\n" +
-			"    tsig: [{name: partner, algorithm: hmac-sha256, secret: MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}]\n    allow: [{zones: [example.com], key: partner}]\n",
+			"    tsig: [{name: partner, algorithm: hmac-sha256, secret: MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}]\n    allow: [{zones: [example.com], key: partner}]\n    update: [{zones: [example.com], key: partner}]\n",
 		"example.com.zone": "$TTL 300\n$ORIGIN example.com.\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n NS ns1\nns1 A 192.0.2.53\n",
 		"my.rules":         "alert http any any -> any any (msg:\"a file that nobody should ask for\"; http.uri; content:\"/evil\"; sid:1000001; rev:1;)\n",
 		"request.txt":      "GET /evil HTTP/1.1\r\nHost: www.example.com\r\n\r\n",

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/dns"
 	"shuultuur/lib/setting"
 )
@@ -64,11 +65,13 @@ func (f Fault) String() string {
 // Files are the zone files of the settings. They pass zones to a Target, and again when the
 // files change.
 type Files struct {
-	cfg     Config
-	reread  time.Duration
-	copies  copies
-	to      Target
-	log     *slog.Logger
+	cfg    Config
+	reread time.Duration
+	copies copies
+	to     Target
+	log    *slog.Logger
+
+	reading sync.Mutex // held while files are read or written
 	sources []*source
 
 	mu     sync.Mutex
@@ -384,7 +387,7 @@ func (f *Files) fallBack(s *source, err error) {
 // until ctx ends. A zone with a mistake stays as it is served. It keeps a last good copy of
 // each zone that was read.
 func (f *Files) Run(ctx context.Context) error {
-	f.keepCopies()
+	f.once(f.keepCopies)
 	if f.reread == 0 {
 		<-ctx.Done()
 		return nil
@@ -394,14 +397,55 @@ func (f *Files) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			f.keepCopies()
+			f.once(f.keepCopies)
 			return nil
 		case <-tick.C:
-			f.round()
-			f.keepCopies()
+			f.once(f.round, f.keepCopies)
 		}
 	}
 }
+
+// once does things while nobody else reads or writes files.
+func (f *Files) once(do ...func()) {
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	for _, each := range do {
+		each()
+	}
+}
+
+// Write replaces the file at path by a text, durably, and serves its zone, which is z. After an error
+// the file is as it was, unless the error is [ErrNotServed].
+func (f *Files) Write(path string, text []byte, z *Zone) error {
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := atomicfile.WriteBytes(path, mode, text); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(f.sources, func(s *source) bool { return string(s.Path) == path && s.Origin == z.Origin })
+	if i < 0 {
+		return nil // a new file, which the next round reads
+	}
+	s := f.sources[i]
+	z.View, z.Clients = s.View, s.Clients
+	if err := f.to.Replace(z); err != nil {
+		return fmt.Errorf("%s: %w: %w", path, ErrNotServed, err)
+	}
+	s.stamps, s.seen, s.outside = stampsOf(z.files), nil, z.Outside()
+	s.served, s.copied, s.fault, s.err = true, false, nil, nil
+	if f.copies.damaged(s) != nil { // it is less than half of the copy, on purpose
+		f.keepCopies()
+	}
+	f.report()
+	return nil
+}
+
+// ErrNotServed reports that a file was written, and its zone is served as it was before.
+var ErrNotServed = errors.New("the file is written, but the zone cannot be served as it is there")
 
 // keepCopies copies the zones that were read since the last copy.
 func (f *Files) keepCopies() {

@@ -18,6 +18,7 @@ var notSecret = map[string]string{
 	"dns.redis.tls.key":                 "a file",
 	"dns.zones.allow.key":               "the name of a key",
 	"dns.zones.notify.key":              "the name of a key",
+	"dns.zones.update.key":              "the name of a key",
 	"dns.zones.secondary.primaries.key": "the name of a key",
 	"dns.zones.sign.keys":               "files",
 	"dns.zones.tsig.secret-file":        "a file",

@@ -12,7 +12,7 @@ const (
 	OK        Status = iota
 	Drop             // too short for a header, or an answer: replies to answers could loop between two servers
 	Malformed        // reply FORMERR; the question is echoed if it could be read
-	Unknown          // an opcode other than QUERY and NOTIFY: reply NOTIMP, without the question (RFC 8906 section 8.1.4)
+	Unknown          // an opcode other than QUERY, NOTIFY and UPDATE: reply NOTIMP, without the question (RFC 8906 section 8.1.4)
 	Bare             // no question, only a cookie (RFC 7873 section 5.4): reply with the OPT record alone
 )
 
@@ -21,6 +21,7 @@ const (
 
 	OpcodeQuery  = 0
 	OpcodeNotify = 4
+	OpcodeUpdate = 5
 
 	optionNSID      = 3
 	optionSubnet    = 8
@@ -31,8 +32,8 @@ const (
 	optionEDE       = 15
 )
 
-// Opcode returns the kind of message: OpcodeQuery or OpcodeNotify after Parse
-// returned OK.
+// Opcode returns the kind of message: OpcodeQuery, OpcodeNotify or OpcodeUpdate after
+// Parse returned OK.
 func (q *Query) Opcode() uint16 { return q.Flags >> 11 & 15 }
 
 // Parse fills q from a message and keeps it: q is valid until msg changes.
@@ -44,7 +45,7 @@ func (q *Query) Opcode() uint16 { return q.Flags >> 11 & 15 }
 // there is nothing it could point to. So are a second question, records in the
 // answer or authority section of an ordinary query (IXFR may have one
 // authority record, RFC 1995), two OPT records, and an option whose length
-// exceeds the record.
+// exceeds the record. The zone of an update (RFC 2136) is its question.
 func (q *Query) Parse(msg []byte) Status {
 	q.Msg, q.Name, q.Labels, q.End, q.Type, q.Class = msg, nil, nil, 0, 0, 0
 	q.EDNS = EDNS{Size: minUDP}
@@ -58,7 +59,7 @@ func (q *Query) Parse(msg []byte) Status {
 		return Drop
 	}
 	op := q.Opcode()
-	if op != OpcodeQuery && op != OpcodeNotify {
+	if op != OpcodeQuery && op != OpcodeNotify && op != OpcodeUpdate {
 		q.unknown()
 		return Unknown
 	}

@@ -60,6 +60,11 @@ type Authority struct {
 	redis       *redins.Source // nil: no zones in Redis
 	strict      bool           // names outside all zones are REFUSED
 	secondaries []transfer.Secondary
+	log         *slog.Logger
+
+	// writing has a token while a source is read, changed and written: by pages and by updates, of this
+	// Authority, its predecessors and successors.
+	writing chan struct{}
 
 	previous *Authority    // the one that this one replaces when it runs
 	replaced atomic.Bool   // another one has replaced it
@@ -77,10 +82,10 @@ type publisher = *transfer.Server
 // An error is a mistake in the settings. A zone that cannot be read does not stop the others:
 // see [Authority.Faults].
 func New(cfg Config, redis *redins.Config, up func() Upstream, previous *Authority, log *slog.Logger) (*Authority, error) {
-	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, previous: previous}
+	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, previous: previous, writing: make(chan struct{}, 1), log: log}
 	before := previous
 	if previous != nil {
-		a.responder = previous.responder.Clone()
+		a.responder, a.writing = previous.responder.Clone(), previous.writing
 	} else {
 		before = &Authority{}
 		a.responder = zone.NewResponder()

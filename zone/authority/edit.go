@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -396,7 +397,11 @@ func scan(line string, depth *int, inside *bool, each func(from, to int)) (some 
 
 // entry returns the index of the entry with a line, counted from 1; -1 for none.
 func (f *fileText) entry(line int) int {
-	return slices.IndexFunc(f.entries, func(e [2]int) bool { return e[0] < line && line <= e[1] })
+	i := sort.Search(len(f.entries), func(i int) bool { return line <= f.entries[i][1] })
+	if i == len(f.entries) || line <= f.entries[i][0] {
+		return -1
+	}
+	return i
 }
 
 // shared reports whether the entry of a record makes others, too.
@@ -507,6 +512,9 @@ func (f *fileText) line(rr miekg.RR, ttl bool) string {
 	if f.origin != "" {
 		name = relative(h.Name, f.origin)
 	}
+	if strings.HasPrefix(name, "$") {
+		name = `\` + name // no directive
+	}
 	data := strings.TrimPrefix(rr.String(), h.String())
 	if u, ok := rr.(*miekg.RFC3597); ok {
 		data = fmt.Sprintf(`\# %d %s`, len(u.Rdata)/2, u.Rdata)
@@ -559,6 +567,11 @@ func (a Editor) Named(origin, view string) int {
 // not deleted: named is then its place in them, else -1.
 func (a Editor) Delete(ctx context.Context, origin, view string, was []byte) (named int, err error) {
 	origin = zone.Canonical(origin)
+	release, err := a.zones.lock(ctx)
+	if err != nil {
+		return -1, err
+	}
+	defer release()
 	switch from, path := a.zones.sourceOf(origin, view); from {
 	case fromFile:
 		if named = a.zones.files.IndexOf(path); named >= 0 {

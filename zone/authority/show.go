@@ -149,6 +149,11 @@ func (a Editor) Write(ctx context.Context, origin, view string, was, text []byte
 	if err := a.Check(ctx, origin, view, text); err != nil {
 		return err
 	}
+	release, err := a.zones.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	from, path := a.zones.sourceOf(origin, view)
 	if from == fromRedis {
 		return redins.SetText(ctx, a.zones.redis, origin, was, text)

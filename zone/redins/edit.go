@@ -178,6 +178,26 @@ func SetText(ctx context.Context, s *Source, origin string, was, text []byte) er
 	})
 }
 
+// Await waits until a zone that s serves has been read again since a time, at most as long as ctx.
+func Await(ctx context.Context, s *Source, origin string, since time.Time) {
+	for {
+		s.mu.Lock()
+		read := false
+		for _, k := range s.known {
+			read = read || k.origin == origin && k.ended.Add(-k.took).After(since)
+		}
+		s.mu.Unlock()
+		if read {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
 // unchanged returns [zone.ErrChanged] if the text of a zone is not the one that was read.
 func (s *Store) unchanged(ctx context.Context, origin string, was []byte) error {
 	now, err := s.Text(ctx, origin)

@@ -3,13 +3,16 @@ package transfer
 import (
 	"slices"
 
+	miekg "github.com/miekg/dns"
+
 	"shuultuur/lib/dns"
 )
 
-// access decides which clients may fetch zones, by the keys and rules of the settings.
+// access decides which clients may fetch and update zones, by the keys and rules of the settings.
 type access struct {
 	keys   Keys
 	allow  []accessRule
+	update []accessRule
 	notify []notifyRule
 	stats  *Stats
 }
@@ -68,4 +71,34 @@ func (s *access) mayFetch(origin string, q *dns.Query, key *Key) *accessRule {
 		}
 	}
 	return nil
+}
+
+// MayUpdate returns the origin and the view of the zone that the sender of an update may change, and
+// the name of the key that it has signed with. rcode is not 0 if it may change none.
+func (s *Server) MayUpdate(q *dns.Query) (origin, view, by string, rcode int) {
+	origin = dns.Text(q.Name)
+	key := s.signer(q)
+	if key == nil {
+		return origin, "", "", miekg.RcodeRefused
+	}
+	var views []*entry
+	s.mu.Lock()
+	for n, e := range s.entries {
+		if n.origin == origin {
+			views = append(views, e)
+		}
+	}
+	s.mu.Unlock()
+	if len(views) == 0 || q.Class != miekg.ClassINET {
+		return origin, "", key.text, miekg.RcodeNotAuth
+	}
+	i := slices.IndexFunc(s.update, func(a accessRule) bool { return a.key == key && covers(a.zones, origin) })
+	if i < 0 {
+		return origin, "", key.text, miekg.RcodeRefused
+	}
+	e := pick(views, s.update[i].view, q.Client.Addr())
+	if e == nil {
+		return origin, "", key.text, miekg.RcodeRefused
+	}
+	return origin, e.id.view, key.text, miekg.RcodeSuccess
 }

@@ -23,6 +23,7 @@ type Config struct {
 	Sign   []Sign      `yaml:"sign,omitempty"`
 	Allow  []Allow     `yaml:"allow,omitempty"` // none: no client
 	Notify []Notify    `yaml:"notify,omitempty"`
+	Update []Update    `yaml:"update,omitempty" role:"owner"` // none: nobody
 	// Serial says how zones that are read here get their serial: keep, increment or unixtime.
 	// Default: keep, and unixtime for zones that are signed here.
 	Serial      string      `yaml:"serial,omitempty"`
@@ -49,6 +50,14 @@ type Allow struct {
 	Key      string           `yaml:"key,omitempty"`
 	TLS      bool             `yaml:"tls,omitempty"` // over TLS only
 	// View is the view to send; default: the one that answers the client's queries.
+	View string `yaml:"view,omitempty"`
+}
+
+// Update lets those who sign with a key update zones (RFC 2136). The first rule that matches applies.
+type Update struct {
+	Zones []string `yaml:"zones,omitempty"` // none: all
+	Key   string   `yaml:"key"`
+	// View is the view to update; default: the one that answers the client's queries.
 	View string `yaml:"view,omitempty"`
 }
 
@@ -156,6 +165,21 @@ func (keys Keys) allow(c Allow) (accessRule, error) {
 		return accessRule{}, setting.At("networks", errors.New("neither networks nor a key: anybody could fetch the zones; write 0.0.0.0/0 and ::/0 if you mean that"))
 	}
 	return accessRule{zones, c.Networks, key, c.TLS, c.View}, nil
+}
+
+func (keys Keys) update(c Update) (accessRule, error) {
+	zones, err := origins(c.Zones)
+	if err != nil {
+		return accessRule{}, setting.At("zones", err)
+	}
+	if c.Key == "" {
+		return accessRule{}, setting.At("key", errors.New("there is no key: anybody could change the zones; name one of tsig"))
+	}
+	key, err := keys.key(c.Key)
+	if err != nil {
+		return accessRule{}, setting.At("key", err)
+	}
+	return accessRule{zones: zones, key: key, view: c.View}, nil
 }
 
 func (keys Keys) notify(c Notify) (notifyRule, error) {

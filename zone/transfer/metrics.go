@@ -11,6 +11,7 @@ import (
 var (
 	descTransfers   = metric.NewDesc("shuultuur_dns_transfers_total", "Zone transfers, by direction and result.", "direction", "result")
 	descNotifies    = metric.NewDesc("shuultuur_dns_notifies_total", "NOTIFY messages, by direction and result.", "direction", "result")
+	descUpdates     = metric.NewDesc("shuultuur_dns_updates_total", "Dynamic updates that a key signed: made, without a change, refused, and failed.", "result")
 	descTSIG        = metric.NewDesc("shuultuur_dns_tsig_refused_total", "Signed requests that were refused, by error.", "error")
 	descSignatures  = metric.NewDesc("shuultuur_dns_signatures_total", "Signatures made on demand, remembered, and refused because of too many requests.", "result")
 	descRenew       = metric.NewDesc("shuultuur_dns_signatures_renew_timestamp_seconds", "When the next zone is to be signed again; if that is long past, signing fails.")
@@ -38,6 +39,10 @@ func (s *Server) Collect(ch chan<- metric.Metric) {
 		{descNotifies, &st.NotifyFailed, []string{"out", "failed"}},
 		{descNotifies, &st.NotifyIn, []string{"in", "taken"}},
 		{descNotifies, &st.NotifyRefused, []string{"in", "refused"}},
+		{descUpdates, &st.Updates, []string{"made"}},
+		{descUpdates, &st.UpdatesEmpty, []string{"unchanged"}},
+		{descUpdates, &st.UpdatesRefused, []string{"refused"}},
+		{descUpdates, &st.UpdatesFailed, []string{"failed"}},
 		{descTSIG, &st.BadKey, []string{"BADKEY"}},
 		{descTSIG, &st.BadSig, []string{"BADSIG"}},
 		{descTSIG, &st.BadTime, []string{"BADTIME"}},

@@ -36,6 +36,8 @@ type Stats struct {
 	In, InIncremental, InFailed       atomic.Uint64 // transfers we requested
 	NotifyOut, NotifyFailed           atomic.Uint64
 	NotifyIn, NotifyRefused           atomic.Uint64
+	Updates, UpdatesEmpty             atomic.Uint64 // dynamic updates that were made, and that changed nothing
+	UpdatesRefused, UpdatesFailed     atomic.Uint64
 	BadKey, BadSig, BadTime, BadTrunc atomic.Uint64 // requests with a TSIG that was refused
 }
 
@@ -155,6 +157,13 @@ func (s *Server) configure(c Config, previous *Server) error {
 			return setting.At(fmt.Sprintf("allow[%d]", i), err)
 		}
 		s.allow = append(s.allow, rule)
+	}
+	for i, u := range c.Update {
+		rule, err := s.keys.update(u)
+		if err != nil {
+			return setting.At(fmt.Sprintf("update[%d]", i), err)
+		}
+		s.update = append(s.update, rule)
 	}
 	for i, t := range c.Notify {
 		rule, err := s.keys.notify(t)
