@@ -38,7 +38,7 @@ func (b *config) finish(w *build.Work, at report.Place) error {
 		if rules[name], err = g.Rules(); err != nil {
 			return err
 		}
-		if len(g.Blocked)+len(g.BlockURLs) == 0 { // only allowed hosts
+		if !b.denies[name] { // only allowed hosts
 			rules[name] = append(rules[name], policy.Rule{Name: "others than of " + name, Action: "block"})
 		}
 	}

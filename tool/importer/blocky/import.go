@@ -20,6 +20,7 @@ import (
 // reasons are the reasons why keys have no equivalent.
 var reasons = report.Reasons{
 	{"upstreams.groups.", "upstreams are chosen by the name, not by the client"},
+	{"upstream.", "upstreams are chosen by the name, not by the client"},
 	{"upstreams.init.", "the gateway serves at once, and asks upstreams when a client asks it"},
 	{"customDNS.rewrite.", "names are not rewritten: write the names themselves under dns: hosts"},
 	{"customDNS.zone", "save the text as a file, and name that under zones"},
@@ -51,12 +52,13 @@ type config struct {
 	ports bool          // whether some were named
 
 	groups  map[string]*build.Plain // lists, by their group
+	denies  map[string]bool         // groups that have deny lists, be they empty
 	clients map[string][]string     // groups, by client
 }
 
 func Import(w *build.Work, file string) error {
 	w.Set.UseDNS()
-	b := &config{dir: file, groups: map[string]*build.Plain{}, clients: map[string][]string{}}
+	b := &config{dir: file, groups: map[string]*build.Plain{}, denies: map[string]bool{}, clients: map[string][]string{}}
 	if input.IsFile(file) {
 		b.dir = filepath.Dir(file)
 	}
@@ -106,7 +108,7 @@ var table = report.Rows(
 		}
 		return report.Differs("dns: forward: order", "the fastest upstream is asked, and another one if it does not answer")
 	}},
-	row{Keys: "upstreams.timeout", Standard: []string{"2s"}, Take: between("dns: forward: timeout", 100*time.Millisecond, 5*time.Second, func(dns *build.NameServer) *setting.Duration { return &dns.Forward.Timeout })},
+	row{Keys: "upstreams.timeout upstreamTimeout", Standard: []string{"2s"}, Take: between("dns: forward: timeout", 100*time.Millisecond, 5*time.Second, func(dns *build.NameServer) *setting.Duration { return &dns.Forward.Timeout })},
 	row{Keys: "blocking.blockType", Take: func(b *config, v string) *report.Note { return b.p.Answer(v) }},
 	row{Keys: "blocking.blockTTL", Standard: []string{"6h"}, Take: between("dns: block: ttl", time.Second, 24*time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Names.Block.TTL })},
 	row{Keys: "blocking.loading.refreshPeriod blocking.refreshPeriod", Take: func(b *config, v string) *report.Note {
@@ -187,9 +189,10 @@ func (b *config) take(p *build.Plain, key, value string) *report.Note {
 		}
 		return report.Same("dns: forward: routes")
 	case section == "blocking.denylists", section == "blocking.blackLists":
-		return b.listsOf(p, name).List(true, value)
+		b.denies[name] = true
+		return b.listsOf(p, name).List(true, source(b.dir, value))
 	case section == "blocking.allowlists", section == "blocking.whiteLists":
-		return b.listsOf(p, name).List(false, value)
+		return b.listsOf(p, name).List(false, source(b.dir, value))
 	case section == "blocking.clientGroupsBlock":
 		b.clients[name] = append(b.clients[name], value)
 		return report.Same("a policy of these clients")
@@ -197,6 +200,15 @@ func (b *config) take(p *build.Plain, key, value string) *report.Note {
 		return b.client(p, name, value)
 	}
 	return report.None(reasons.Of(key))
+}
+
+// source returns a list as Blocky takes it: several lines are the list itself, and what does not
+// begin like an address is the path of a file, also without a slash.
+func source(dir, value string) string {
+	if strings.Contains(value, "\n") || strings.HasPrefix(value, "http") {
+		return value
+	}
+	return input.Find(dir, strings.TrimPrefix(value, "file://"))
 }
 
 // client names a device by its addresses.

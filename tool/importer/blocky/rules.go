@@ -2,6 +2,7 @@ package blocky
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 				continue
 			}
 			for _, text := range all[group] {
-				addList(z, s, group, text, refuse)
+				addList(z, s, group, source(filepath.Dir(file), text), refuse)
 			}
 		}
 	}
@@ -83,15 +84,15 @@ func addList(z *original.Names, s *original.Source, group, text string, refuse b
 			}
 		}
 	}
-	switch path := strings.TrimPrefix(text, "file://"); {
+	switch {
 	case input.IsURL(text):
 		s.Untested("list %s: %s is fetched", group, text)
-	case strings.Contains(text, "\n") || !strings.Contains(path, "/"):
+	case strings.Contains(text, "\n"):
 		for l := range strings.Lines(text) {
 			line(l)
 		}
 	default:
-		if err := s.LinesOf(path, func(_ int, l string) { line(l) }); err != nil {
+		if err := s.LinesOf(text, func(_ int, l string) { line(l) }); err != nil {
 			s.Untested("list %s: %v", group, err)
 		}
 	}
