@@ -174,7 +174,6 @@ func leadThroughThePages(t *testing.T, width int) {
 const tourSettings = `
 listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, portal: 127.0.0.1:0}
 portal: {name: gate.school.example}
-pages: {templates: pages}
 data: data
 lists:
   own: {format: domains, path: own.txt, category: gambling}
