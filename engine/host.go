@@ -43,6 +43,14 @@ func (h *Host) Texts(accept string) *text.Texts {
 	return nil
 }
 
+// contact returns whom blocked people ask, "" if nobody is named.
+func (h *Host) contact() string {
+	if e := h.InUse(); e != nil {
+		return e.Pages.Whose().Contact
+	}
+	return ""
+}
+
 // Root returns the root certificate that clients must trust, nil for none.
 func (h *Host) Root() *intercept.Root {
 	if e := h.InUse(); e != nil && e.Intercept != nil {

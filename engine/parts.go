@@ -155,7 +155,7 @@ func parts() []part {
 			slot: newSlot(func(e *Engine) **Policies { return &e.Policies }, newPolicies)},
 		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *configuration.Settings) any { return s.Reports },
 			slot: newSlot(func(e *Engine) **report.Sending { return &e.Reports }, newReports)},
-		{name: "pages", key: "pages", from: func(s *configuration.Settings) any { return s.Pages },
+		{name: "pages", key: "pages", from: pagesOf,
 			without: builtInPages, slot: newSlot(func(e *Engine) **page.Set { return &e.Pages }, newPages)},
 		{name: "certificate", key: "listen.tls", from: func(s *configuration.Settings) any { return s.Listen.TLS },
 			without: noCertificate, slot: newSlot(func(e *Engine) **tls.Config { return &e.Certificate }, newCertificate)},
@@ -418,14 +418,40 @@ func (p *Policies) readValues(b *builder) func(file, key string) ([]string, erro
 	}
 }
 
+// pagesOf returns the settings of pages, with the names of the policies that they may name.
+func pagesOf(s *configuration.Settings) any {
+	var names []string
+	for i := range s.Policies {
+		names = append(names, s.Policies[i].Name)
+	}
+	return []any{s.Pages, names}
+}
+
 func newPages(_ context.Context, b *builder) (*page.Set, error) {
-	p, err := page.New(string(b.Settings.Pages.Templates), b.Settings.Pages.Contact)
+	whose, err := whoseNetwork(b.Settings)
+	if err != nil {
+		return nil, err
+	}
+	p, err := page.NewFor(string(b.Settings.Pages.Templates), whose)
 	return p, setting.At("templates", err)
 }
 
-func builtInPages(b *builder) (err error) {
-	b.Pages, err = page.New("", b.Settings.Pages.Contact)
+func builtInPages(b *builder) error {
+	whose, err := whoseNetwork(b.Settings)
+	if err == nil {
+		b.Pages, err = page.NewFor("", whose)
+	}
 	return err
+}
+
+func whoseNetwork(s *configuration.Settings) (page.Whose, error) {
+	c := &s.Pages
+	for i, name := range c.Children {
+		if !slices.ContainsFunc(s.Policies, func(p policy.Policy) bool { return p.Name == name }) {
+			return page.Whose{}, setting.At(fmt.Sprintf("children[%d]", i), fmt.Errorf("there is no policy %q", name))
+		}
+	}
+	return page.Whose{Name: c.Name, Contact: c.Contact, Children: c.Children}, nil
 }
 
 func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {

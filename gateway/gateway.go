@@ -122,10 +122,20 @@ func (g *Gateway) recordDone(t *filter.Transaction) {
 		return
 	}
 	e.Policies.Done(context.Background(), t)
+	if isLookForAnswer(t) {
+		return
+	}
 	e.Events.Add(event.NewRow(t))
 	if e.Alerts != nil {
 		e.Alerts.Done(t)
 	}
+}
+
+// isLookForAnswer reports whether a transaction only asked whether a vote was answered. An open
+// block page does so every minute; the record has the vote.
+func isLookForAnswer(t *filter.Transaction) bool {
+	f := &t.Verdict.Reason.Finding
+	return f.Check == "proxy" && f.Category == "answer"
 }
 
 // A listener is a part that has sockets.

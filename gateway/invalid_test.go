@@ -454,6 +454,7 @@ updates: 3
 policies: [{name: a, rules: [null]}]
 policies: [{name: a, networks: [10.0.0.0/8, ], rules: [{name: r, action: block, host: [x.example, ~]}]}]
 checks: {category: {lists: [null]}}
+pages: {children: [nobody]}
 `
 
 // check and run refuse invalid settings with the same words.

@@ -81,7 +81,7 @@ func TestBrowserShowsTheBlockPageInItsLanguage(t *testing.T) {
 	for accept, lang := range map[string]string{"mn": "mn", "uz": "uz-Latn"} {
 		b := newBrowser(t, h.g.ProxyAddr(), "--accept-lang="+accept)
 		b.open("http://uz.example/")
-		b.shows(texts.For(lang).Say("block.title"))
+		b.shows(texts.For(lang).Say("block.closed", "host", "uz.example"))
 		if got := b.script("return document.documentElement.lang"); got != lang {
 			t.Errorf("Accept-Language %s: the page says it is in %q, want %s", accept, got, lang)
 		}

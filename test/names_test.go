@@ -150,7 +150,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	until("a name of one's own", []string{"10.0.0.9"}, "desk.lan")
 	until("and back", []string{"desk.lan."}, "-x", "10.0.0.9")
 
-	for accept, want := range map[string]string{"text/html": "<title>This page is blocked</title>", "*/*": "www.bet.example is not available here"} {
+	for accept, want := range map[string]string{"text/html": "<title>This page is closed</title>", "*/*": "www.bet.example is not available here"} {
 		out, err := exec.Command("curl", "-sS", "-m", "60", "-H", "Accept: "+accept, "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "gambling") {
 			t.Errorf("a client that was sent to the sinkhole and accepts %s: %v:\n%s", accept, err, out)

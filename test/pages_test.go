@@ -74,7 +74,7 @@ func leadThroughThePages(t *testing.T, width int) {
 		pupil.picture(fmt.Sprintf("story-pupil-%d", width))
 	}
 	admin := "http://" + h.g.AdminAddr()
-	sees("This page is blocked")
+	sees("bet.example is closed here")
 
 	b.open(admin + "/")
 	b.shows("bet.example")
@@ -89,13 +89,13 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.shows("This change would have altered")
 	examine(b, axe(t), "/rulings", width, 200)
 	b.picture(fmt.Sprintf("story-effect-%d", width))
-	sees("This page is blocked")
+	sees("bet.example is closed here")
 	b.follow("#make")
 	b.shows("bet.example is open for 127.0.0.1 until")
 	sees("Bets.")
 	b.change("#undo")
 	b.shows("Lists and rules decide about bet.example")
-	sees("This page is blocked")
+	sees("bet.example is closed here")
 
 	// The same from a row of the record, without leaving it.
 	b.open(admin + "/events?filter=host:bet.example")
@@ -106,14 +106,14 @@ func leadThroughThePages(t *testing.T, width int) {
 	b.shows("This change would have altered")
 	examine(b, axe(t), "/events with a dialog", width, 200)
 	b.picture(fmt.Sprintf("record-effect-%d", width))
-	sees("This page is blocked")
+	sees("bet.example is closed here")
 	b.click("#make")
 	waittest.Until(t, "the change is made", func() bool { return b.script("return document.querySelector('#undo') ? 'made' : ''") == "made" })
 	b.shows("bet.example is open for 127.0.0.1 until")
 	sees("Bets.")
 	b.seen("#undo")
 	b.shows("Lists and rules decide about bet.example")
-	sees("This page is blocked")
+	sees("bet.example is closed here")
 	if at := b.script("return location.pathname"); at != "/events" {
 		t.Errorf("opening the site from a row of the record led away, to %s", at)
 	}

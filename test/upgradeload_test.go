@@ -137,7 +137,7 @@ func (l *flood) vote(ctx context.Context, proxy string) {
 			continue
 		}
 		answer, err := askedFor(c, "POST", "http://bet.example/.well-known/shuultuur/votes", url.Values{"token": {token[1]}, "vote": {"wrong"}})
-		if err != nil || !strings.Contains(answer, "Your vote counts") {
+		if err != nil || !strings.Contains(answer, "Your request has been sent") {
 			l.fail("a vote: %.80q, %v", answer, err)
 			continue
 		}

@@ -29,6 +29,12 @@ import (
 //go:embed page.css
 var Style string
 
+// Parts are the pictures and icons of these pages: templates (html/template), whose colours are in
+// [Style].
+//
+//go:embed door.html
+var Parts string
+
 // Packed is the name of the file that "go run ./text/pack" makes from the
 // texts.
 const Packed = "texts.zst"

@@ -16,33 +16,51 @@ var pages = text.NewPage(`<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
+<link rel="icon" href="data:,">
 <title>{{.Title}}</title>
 <style>
 {{style}}</style>
 </head>
 <body>
-<main class="{{.Look}}">
+<main{{if .Over}} data-over{{end}}>
+{{template "home"}}
+<div class="in">
 <h1>{{.Title}}</h1>
-<p>{{.Text}}</p>
-{{with .Link}}<p><a class="button" href="{{.}}">{{$.Label}}</a></p>
-{{end}}</main>
+{{if .Refused}}<p>{{.Text}}</p>
+{{else}}<div class="sent">{{if .Over}}{{template "icon-done"}}{{else}}{{template "icon-wait"}}{{end}}<p>{{.Text}}</p></div>
+{{end}}{{with .Link}}<div class="do"><a class="button{{if $.Over}} main{{end}}" href="{{.}}"{{if $.Over}} data-again{{else}} data-answer{{end}}>{{$.Label}}</a></div>
+{{end}}</div>
+</main>
 </body>
 </html>
 `, func(_ *text.Texts, source string) *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(text.Style) }}).Parse(source))
+	t := template.New("").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(text.Style) }})
+	return template.Must(template.Must(t.Parse(text.Parts)).New("page").Parse(source))
 })
 
-// page renders a page for a person. look is its style ("quota" is that of good
-// news); title, label and link are keys of t; says is text in the language of
-// t, or an error in English.
-func page(t *text.Texts, look, title, says, label, link string) []byte {
+// page renders a page for a person. The script of the block page takes what it shows from here.
+// stands says how the vote stands; title, label and link are keys of t; says is text in the
+// language of t, or an error in English.
+func page(t *text.Texts, stands standing, title, says, label, link string) []byte {
 	var b bytes.Buffer
-	err := pages.In(t).Execute(&b, struct{ Look, Title, Text, Label, Link string }{look, t.Say(title), says, t.Say(label), link})
+	err := pages.In(t).Execute(&b, struct {
+		Over, Refused            bool
+		Title, Text, Label, Link string
+	}{stands != waits, stands == refused, t.Say(title), says, t.Say(label), link})
 	if err != nil { // cannot happen: the page gets valid texts
 		return []byte(says)
 	}
 	return b.Bytes()
 }
+
+// A standing says how a vote stands.
+type standing uint8
+
+const (
+	waits    standing = iota // its page leads to the answer
+	answered                 // its page leads to what was asked for, if it is open
+	refused                  // it was not taken
+)
 
 func (s *State) json() []byte {
 	b, err := json.Marshal(s)
@@ -56,7 +74,7 @@ func (s *State) json() []byte {
 func (s *State) sentence(t *text.Texts) string {
 	d := s.Decision
 	if d == nil {
-		return t.Say("Your vote counts. Nobody has decided yet.")
+		return t.Say("Nobody has answered yet.")
 	}
 	return d.Answer(t)
 }
@@ -83,9 +101,9 @@ func (d *Decision) Answer(t *text.Texts) string {
 	case d.Action == Open:
 		says = t.Say("{site} is open for some people here.", "site", d.Site)
 	case d.Action == Block && d.Who == "":
-		says = t.Say("{site} is blocked for everyone.", "site", d.Site)
+		says = t.Say("{site} is closed for everyone.", "site", d.Site)
 	case d.Action == Block:
-		says = t.Say("{site} is blocked for some people here.", "site", d.Site)
+		says = t.Say("{site} is closed for some people here.", "site", d.Site)
 	}
 	if !d.Until.IsZero() {
 		says += " " + t.Say("This holds until {time}.", "time", d.Until.Format(time.DateTime))

@@ -44,8 +44,9 @@ type Parts struct {
 	// Who identifies a client by its address and the field Authorization. It may
 	// be nil.
 	Who         func(addr, authorization string) Voter
-	Texts       text.Choice // for pages
-	Connections int         // concurrent connections; default 10,000
+	Texts       text.Choice   // for pages
+	Contact     func() string // whom people ask; nil if nobody is named
+	Connections int           // concurrent connections; default 10,000
 	Logger      *slog.Logger
 }
 
@@ -359,7 +360,7 @@ func (s *Server) Answer(ctx context.Context, r *Request) Answer {
 	}
 	s.counts.With(strconv.Itoa(err.status)).Inc()
 	if r.wantsPage() {
-		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page(s.Texts.For(r.Language), "error", "Your vote was not taken", err.Error(), "", "")}
+		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page(s.Texts.For(r.Language), refused, "Your request was not taken", s.Texts.For(r.Language).Message(err.Error()), "", "")}
 	}
 	return Answer{Status: err.status, Body: []byte(err.Error() + "\n"), Retry: err.retry}
 }
@@ -423,7 +424,7 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 		s.limit.giveBack(voters) // the client sends them again
 		return a, bad
 	}
-	return accepted(s.Texts.For(r.Language), r, ids, single), nil
+	return s.accepted(r, ids, single), nil
 }
 
 // appendVotes appends votes to the log.
@@ -440,13 +441,18 @@ func (s *Server) appendVotes(ctx context.Context, records [][]byte) *refusal {
 	return bad
 }
 
-func accepted(t *text.Texts, r *Request, ids []ID, single bool) Answer {
+func (s *Server) accepted(r *Request, ids []ID, single bool) Answer {
+	t := s.Texts.For(r.Language)
 	a := Answer{Status: http.StatusAccepted, Type: "application/json"}
 	if single {
 		a.Location = r.Base + "/" + ids[0].String()
 	}
 	if single && r.wantsPage() {
-		a.Type, a.Body = "text/html; charset=utf-8", page(t, "quota", "Thank you", t.Say("Your vote counts."), "See the decision", a.Location)
+		says := t.Say("The answer appears here.")
+		if s.Contact != nil && s.Contact() != "" {
+			says = t.Say("It went to {contact}. The answer appears here.", "contact", s.Contact())
+		}
+		a.Type, a.Body = "text/html; charset=utf-8", page(t, waits, "Your request has been sent", says, "Look for the answer", a.Location)
 		return a
 	}
 	link := func(b []byte, id ID) []byte {
@@ -539,7 +545,20 @@ func (s *Server) state(ctx context.Context, r *Request, text string) (a Answer, 
 		st.Decision = st.Decision.public()
 	}
 	if r.wantsPage() {
-		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: page(s.Texts.For(r.Language), "quota", "Your vote", st.sentence(s.Texts.For(r.Language)), "", "")}, nil
+		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: s.standing(r, &st)}, nil
 	}
 	return Answer{Status: 200, Type: "application/json", Body: st.json()}, nil
+}
+
+// standing returns the page about a vote. It leads to the site once that is open: on the block
+// page to what was asked for, elsewhere to its beginning.
+func (s *Server) standing(r *Request, st *State) []byte {
+	t := s.Texts.For(r.Language)
+	switch d := st.Decision; {
+	case d == nil:
+		return page(t, waits, "Your request", st.sentence(t), "Look again", r.Base+"/"+st.ID)
+	case d.Action == Open && d.Ended.IsZero() && r.Voter != nil && r.Voter.Same:
+		return page(t, answered, "Your request was answered", st.sentence(t), "Open the page", "/")
+	}
+	return page(t, answered, "Your request was answered", st.sentence(t), "", "")
 }

@@ -102,7 +102,7 @@ func TestVotesAreAnswered(t *testing.T) {
 		"one as JSON":             {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 202, `{"id":"` + id1 + `","link":"/votes/` + id1 + `"}`, 1},
 		"several as JSON":         {"application/json; charset=utf-8", `[{"id":"` + id1 + `","vote":"dangerous","url":"https://bad.example/x"},{"id":"` + id2 + `","token":"` + good + `"}]`, [2]string{}, false, 202, `[{"id":"` + id1, 2},
 		"one as a form":           {form, url.Values{"id": {id1}, "vote": {"wrong"}, "token": {good}, "comment": {"because"}}.Encode(), [2]string{}, false, 202, id1, 1},
-		"a form of a browser":     {form, url.Values{"token": {good}, "comment": {"because"}}.Encode(), [2]string{"Accept", "text/html,*/*"}, false, 202, "Your vote counts", 1},
+		"a form of a browser":     {form, url.Values{"token": {good}, "comment": {"because"}}.Encode(), [2]string{"Accept", "text/html,*/*"}, false, 202, "Your request has been sent", 1},
 		"a key for an id":         {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{"Idempotency-Key", "k"}, false, 202, `"id":"`, 1},
 		"a login by the token":    {form, url.Values{"token": {good}}.Encode(), [2]string{}, true, 202, `"id":"`, 1},
 		"no login":                {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, true, 403, "logged in", 0},
@@ -294,6 +294,62 @@ func TestAVoterLearnsNoNames(t *testing.T) {
 	}
 	if text := d.Answer(nil); strings.Contains(text, "zoe") || strings.Contains(text, "mister") {
 		t.Errorf("the answer to a voter names others: %s", text)
+	}
+}
+
+// TestThePageOfAVoteLeadsOn: to the answer while there is none, and to the site once it is open. The
+// script of the block page goes by its marks.
+func TestThePageOfAVoteLeadsOn(t *testing.T) {
+	var state vote.State
+	s := vote.NewServer(vote.Parts{Log: &memoryLog{}, Sealer: sealer(t), Contact: func() string { return "Ms <Aliya>" },
+		State: func(context.Context, vote.ID) (vote.State, error) { return state, nil }})
+	ask := func(r vote.Request) string {
+		r.Accept, r.From, r.Base = "text/html", "10.0.0.1", "/.well-known/shuultuur/votes"
+		return string(s.Answer(context.Background(), &r).Body)
+	}
+	here := &vote.Voter{Addr: "10.0.0.1", Same: true, Host: "x.example"}
+	sent := ask(vote.Request{Method: "POST", Path: "/votes", Type: "application/x-www-form-urlencoded", Body: []byte("token=" + token(t, func(e *vote.Event) { e.User = "" }))})
+	decided := func(a vote.Action, ended time.Time) *vote.Decision {
+		return &vote.Decision{Site: "x.example", Action: a, Ended: ended}
+	}
+	for name, c := range map[string]struct {
+		page      func() string
+		want, not []string
+	}{
+		"sent": {func() string { return sent }, []string{"<h1>Your request has been sent</h1>", "It went to Ms &lt;Aliya&gt;. The answer appears here.", `href="/.well-known/shuultuur/votes/`, "data-answer"}, []string{"data-over"}},
+		"nobody has answered": {func() string {
+			state = vote.State{State: "counted"}
+			return ask(vote.Request{Method: "GET", Path: "/votes/" + id1, Voter: here})
+		}, []string{"Nobody has answered yet.", `href="/.well-known/shuultuur/votes/` + id1 + `" data-answer`}, []string{"data-over", "data-again"}},
+		"open": {func() string {
+			state = vote.State{State: "decided", Decision: decided(vote.Open, time.Time{})}
+			return ask(vote.Request{Method: "GET", Path: "/votes/" + id1, Voter: here})
+		}, []string{"<main data-over>", "x.example is open for everyone.", `href="/" data-again`}, []string{"data-answer"}},
+		"open, asked elsewhere": {func() string {
+			state = vote.State{State: "decided", Decision: decided(vote.Open, time.Time{})}
+			return ask(vote.Request{Method: "GET", Path: "/votes/" + id1})
+		}, []string{"<main data-over>", "x.example is open for everyone."}, []string{"data-again"}},
+		"open no more": {func() string {
+			state = vote.State{State: "decided", Decision: decided(vote.Open, time.Now())}
+			return ask(vote.Request{Method: "GET", Path: "/votes/" + id1, Voter: here})
+		}, []string{"<main data-over>", "This was taken back at"}, []string{"data-again"}},
+		"closed": {func() string {
+			state = vote.State{State: "decided", Decision: decided(vote.Keep, time.Time{})}
+			return ask(vote.Request{Method: "GET", Path: "/votes/" + id1, Voter: here})
+		}, []string{"<main data-over>", "Nothing changes for x.example."}, []string{"data-again", "data-answer"}},
+		"refused": {func() string { return ask(vote.Request{Method: "GET", Path: "/votes/none", Voter: here}) }, []string{"Your request was not taken"}, []string{`class="sent"`, "data-answer"}},
+	} {
+		got := c.page()
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: the page lacks %q: %s", name, want, got[strings.Index(got, "<main"):])
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(got, not) {
+				t.Errorf("%s: the page has %q", name, not)
+			}
+		}
 	}
 }
 

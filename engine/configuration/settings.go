@@ -119,10 +119,13 @@ type KeyPair struct {
 	Key  setting.File `yaml:"key"`
 }
 
-// Pages sets how block and warn pages look.
+// Pages sets how the pages look that people behind the filter meet.
 type Pages struct {
 	Templates setting.File `yaml:"templates"` // folder with templates that replace the built-in ones
+	Name      string       `yaml:"name"`      // whose network it is
 	Contact   string       `yaml:"contact"`   // whom a blocked user may contact
+	// Children are the policies whose block pages speak to children.
+	Children setting.OneOrMore[string] `yaml:"children"`
 }
 
 // Read reads a settings file: syntax, unknown keys, values of the wrong type. The error has

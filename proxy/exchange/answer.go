@@ -56,6 +56,9 @@ func (x *Exchange) Vote(ctx context.Context) *message.Response {
 	v := &x.T.Verdict
 	v.Action = filter.Allow
 	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "vote"}
+	if x.Q.Method == "GET" || x.Q.Method == "HEAD" {
+		v.Reason.Finding.Category = "answer" // somebody waits for it
+	}
 	var body []byte
 	if x.Q.Body != nil {
 		var err error

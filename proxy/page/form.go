@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 
 	"shuultuur/lib/message"
@@ -95,9 +96,10 @@ func isJSON(v []byte) bool {
 // pixel is a transparent GIF of 1×1.
 const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
 
-// Render renders a page. It sets the contact.
+// Render renders a page. It sets whose network it is, and whether the reader is a child.
 func (p *Set) Render(k Kind, f Form, d *Page) (ctype string, body []byte) {
-	d.Contact = p.contact
+	d.Name, d.Contact = p.whose.Name, p.whose.Contact
+	d.Child = slices.Contains(p.whose.Children, d.Policy)
 	if d.Texts == nil {
 		d.Texts = p.texts.For("")
 	}

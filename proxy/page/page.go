@@ -51,11 +51,18 @@ var kinds = [...]string{Block: "block", Warn: "warn", Error: "error", Quota: "qu
 
 // A Set is the pages of a gateway. It never changes.
 type Set struct {
-	texts   *text.Set
-	contact string
-	tmpl    [len(kinds)]*template.Template // by kind
-	policy  [len(kinds)]string             // Content-Security-Policy, by kind
-	busy    [forms]renderedPage            // by form
+	texts  *text.Set
+	whose  Whose
+	tmpl   [len(kinds)]*template.Template // by kind
+	policy [len(kinds)]string             // Content-Security-Policy, by kind
+	busy   [forms]renderedPage            // by form
+}
+
+// Whose says whose network it is, and to whom its pages speak.
+type Whose struct {
+	Name     string   // of the family, school or company; "" shows none
+	Contact  string   // whom to ask
+	Children []string // policies whose pages speak to children
 }
 
 type renderedPage struct {
@@ -79,7 +86,9 @@ type Page struct {
 	Evidence string // the finding, and where it is written: for administrators, not shown by default
 	ID       string // of the transaction
 	User     string
+	Name     string // whose network it is
 	Contact  string
+	Child    bool             // the reader is a child
 	Continue string           // warn page: target of the button; wait page: URL of the file
 	Form     []Field          // warn page: what the button sends to Continue again; nil: it is a link
 	Received DownloadProgress // wait page
@@ -208,10 +217,18 @@ func (d *Page) Heading() string {
 // call any would keep all methods of the program in the binary.
 var functions = template.FuncMap{
 	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "message": (*Page).Message, "again": (*Page).WhenToRetry,
-	"style":    func() template.CSS { return template.CSS(text.Style) },
+	"style":    func() template.CSS { return template.CSS(style) },
 	"progress": (*Page).Progress, "lead": (*Page).Lead,
+	"headline": (*Page).Headline, "question": (*Page).Question, "file": (*Page).File, "reason": (*Page).ReasonOf,
+	"over": (*Page).Over, "rings": (*Page).Rings, "what": (*Page).What, "left": (*Page).LeftOf, "use": (*Page).Use,
 	"time": func(t time.Time, layout string) string { return t.Format(layout) },
 }
+
+// Whose returns whose network it is.
+func (p *Set) Whose() Whose { return p.whose }
+
+// style is the style of the pages without the comment that explains it.
+var style = text.Style[strings.Index(text.Style, "*/")+3:]
 
 // Texts returns the texts for the value of an Accept-Language field.
 func (p *Set) Texts(accept string) *text.Texts { return p.texts.For(accept) }
@@ -235,7 +252,12 @@ func (d *Page) WhenToRetry() string {
 // the built-in template "head". Files in dir/text add languages ([text.New]). contact names
 // whom to ask, and is shown on the pages.
 func New(dir, contact string) (*Set, error) {
-	p := &Set{contact: contact}
+	return NewFor(dir, Whose{Contact: contact})
+}
+
+// NewFor is New with all that is known of the network.
+func NewFor(dir string, whose Whose) (*Set, error) {
+	p := &Set{whose: whose}
 	own := ""
 	if dir != "" {
 		own = filepath.Join(dir, "text")
@@ -247,7 +269,10 @@ func New(dir, contact string) (*Set, error) {
 	if p.texts, err = text.New(own); err != nil {
 		return nil, err
 	}
-	head, err := template.New("").Funcs(functions).ParseFS(builtin, "head.html")
+	head, err := template.New("").Funcs(functions).Parse(text.Parts)
+	if err == nil {
+		head, err = head.ParseFS(builtin, "head.html")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +298,7 @@ func New(dir, contact string) (*Set, error) {
 		}
 		// A field that does not exist is only noticed when the template runs.
 		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
-			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Form: []Field{{}}, Received: DownloadProgress{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Name: "x", Contact: "x", Continue: "http://x/", Form: []Field{{}}, Received: DownloadProgress{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{Of: "x", Most: 1}}}
 		var page bytes.Buffer
 		for _, d := range []Page{{}, sample} {
 			d.Texts = p.texts.For("")

@@ -88,7 +88,7 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 		return b, err
 	}
 	parts := vote.Parts{Log: b.entry, Sealer: b.sealer, TLS: secure, Limit: c.Limit.or(defaultLimit), Login: c.Login, Node: b.config.Node,
-		Secret: c.Secret, Who: p.Who, Texts: p.Texts, Logger: p.Log}
+		Secret: c.Secret, Who: p.Who, Texts: p.Texts, Contact: p.Contact, Logger: p.Log}
 	if b.store != nil {
 		parts.State = b.state
 	}

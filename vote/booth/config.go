@@ -217,7 +217,9 @@ type Parts struct {
 	// Who identifies a client by its address and the field Authorization.
 	Who   func(addr, authorization string) vote.Voter
 	Texts text.Choice // for pages and mails
-	Log   *slog.Logger
+	// Contact is whom people ask, for pages; nil if nobody is named.
+	Contact func() string
+	Log     *slog.Logger
 }
 
 // Voter returns a client as a voter.
