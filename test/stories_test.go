@@ -334,7 +334,7 @@ func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 	boss.change("form[action='/votes/withdraw'] button")
 	boss.shows("withdrawn")
 	pupil.open("http://ads.example/page")
-	pupil.shows("is blocked")
+	pupil.shows("is closed")
 }
 
 // TestFromTheWizardToAFilteredPage: on a fresh machine, a person follows the link that "run"

@@ -120,7 +120,7 @@ func TestARequestIsJudgedWithoutAConnection(t *testing.T) {
 			continue
 		}
 		s := x.Answer(ctx, err)
-		if s == nil || s.Status != tt.status || !strings.Contains(all(t, s.Body), "is closed here") {
+		if s == nil || s.Status != tt.status || !strings.Contains(all(t, s.Body), "is closed") {
 			t.Errorf("body %q: got error %v, answer %+v", tt.body, err, s)
 		}
 	}
