@@ -74,7 +74,7 @@ var modules = map[string][]string{
 	"github.com/cespare/xxhash/v2":                  {"list"},
 	"github.com/coreos/go-oidc/v3/oidc":             {"identity"},
 	"github.com/dlclark/regexp2/v2":                 {"lib", "list"},
-	"github.com/gaissmai/bart":                      {"identity", "nameserver", "policy"},
+	"github.com/gaissmai/bart":                      {"check", "identity", "nameserver", "policy"},
 	"github.com/go-ldap/ldap/v3":                    {"identity"},
 	"github.com/google/go-cmp/cmp":                  {"event"}, // its conformance suite
 	"github.com/google/pprof/profile":               {"admin", "tool"},

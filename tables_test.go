@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/check/service"
 	"shuultuur/list"
 )
 
@@ -48,6 +49,18 @@ func TestTablesOfTheManualFollowTheProgram(t *testing.T) {
 		names = append(names, string(f.Name))
 	}
 	follows(t, "docs/lists.md", "| format | one line of it | meaning |\n|---|---|---|\n", "\n#", rows.String())
+	rows.Reset()
+	for _, s := range service.All() {
+		var hosts []string
+		for _, h := range s.Hosts {
+			hosts = append(hosts, "`"+h+"`")
+		}
+		for _, n := range s.Networks {
+			hosts = append(hosts, "`"+n.String()+"`")
+		}
+		rows.WriteString("| `" + s.ID + "` | " + s.Name + " | " + s.Kind + " | " + strings.Join(hosts, ", ") + " |\n")
+	}
+	follows(t, "docs/services.md", "| name | service | kind | hosts and networks |\n|---|---|---|---|\n", "\n#", rows.String())
 	last := len(names) - 1
 	follows(t, "list/README.md", "| `lists.format` | guessed | format of the source: ", " |\n", strings.Join(names[:last], ", ")+" or "+names[last])
 }

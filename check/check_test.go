@@ -42,9 +42,9 @@ func names(s *Set) (all []string) {
 // TestOnlyWhatTheSettingsNameRuns, but for the checks of certificates, of ways around and of tunnels, and cheap checks run first.
 func TestOnlyWhatTheSettingsNameRuns(t *testing.T) {
 	for settings, want := range map[string][]string{
-		"{}":                              {"certificate", "around", "tunnel"},
-		"phrase: {weighted: [DIR/words]}": {"certificate", "around", "tunnel", "phrase"},
-		"virus: {hashes: DIR/hashes}\nphrase: {weighted: [DIR/words]}\ncategory: {}\nsignature: {rules: [DIR/own.rules]}": {"certificate", "around", "tunnel", "category", "phrase", "signature", "virus"},
+		"{}":                              {"certificate", "around", "tunnel", "service"},
+		"phrase: {weighted: [DIR/words]}": {"certificate", "around", "tunnel", "service", "phrase"},
+		"virus: {hashes: DIR/hashes}\nphrase: {weighted: [DIR/words]}\ncategory: {}\nsignature: {rules: [DIR/own.rules]}": {"certificate", "around", "tunnel", "service", "category", "phrase", "signature", "virus"},
 	} {
 		s, err := made(t, settings)
 		if err != nil {

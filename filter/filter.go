@@ -157,6 +157,10 @@ type described struct {
 // apply to later requests of the connection.
 const Signature = "signature"
 
+// Service is the name of the check of well-known services. Rules name its categories by the key
+// service.
+const Service = "service"
+
 // Tunnel is the name of the check of what is said first in a tunnel.
 const Tunnel = "tunnel"
 

@@ -336,13 +336,17 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 	if err != nil {
 		return err
 	}
-	named := append(slices.Clone(s.Category), signatures...)
+	services, err := v.services(s.Service)
+	if err != nil {
+		return err
+	}
+	named := slices.Concat(s.Category, services, signatures)
 	for i, name := range named {
 		es, err := v.categoriesNamed(name, s.Over != nil)
-		if err != nil {
-			if i >= len(s.Category) {
-				return setting.At("signature", fmt.Errorf("no rule of check signature: %w", err))
-			}
+		switch {
+		case err != nil && i >= len(s.Category)+len(services):
+			return setting.At("signature", fmt.Errorf("no rule of check signature: %w", err))
+		case err != nil:
 			return setting.At(fmt.Sprintf("category[%d]", i), err)
 		}
 		for _, e := range es {
@@ -545,7 +549,9 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 		if slices.Contains(v.words[full], e) {
 			return
 		}
-		v.words[bare] = append(v.words[bare], e)
+		if check != filter.Service { // a list of somebody's own may have the name of a service
+			v.words[bare] = append(v.words[bare], e)
+		}
 		v.words[full] = append(v.words[full], e)
 	}
 	add := func(i int, check, name string) { put(i, check, filter.Category{Name: name}) }
@@ -600,6 +606,25 @@ func (v *vocabulary) find(name string) ([]entry, error) {
 		return nil, fmt.Errorf("no check reports the category %q; did you mean %q?", name, near)
 	}
 	return es, nil
+}
+
+// services returns the categories of services.
+func (v *vocabulary) services(names []string) (categories []string, err error) {
+	for i, name := range names {
+		category := filter.Service + "/" + strings.ToLower(name)
+		if v.words[category] == nil {
+			known := func(yield func(string) bool) {
+				for w := range v.words {
+					if id, own := strings.CutPrefix(w, filter.Service+"/"); own && !yield(id) {
+						return
+					}
+				}
+			}
+			return nil, setting.At(fmt.Sprintf("service[%d]", i), fmt.Errorf("there is no service %q; docs/services.md has their names%s", name, setting.DidYouMean(name, known)))
+		}
+		categories = append(categories, category)
+	}
+	return categories, nil
 }
 
 // categoriesNamed finds the categories called name; with a limit only scored ones.

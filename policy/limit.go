@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,7 @@ type Limit struct {
 // the gateway's time zone. Requests that an allow rule lets through are not counted.
 type Quota struct {
 	Category Names    `yaml:"category"` // one or more; default: everything
+	Service  Names    `yaml:"service"`  // well-known services, one or more
 	Over     *int     `yaml:"over"`     // the limit for scored categories, as in a Rule
 	Time     Duration `yaml:"time"`     // in whole minutes, as [filter.Minutes] counts them
 	Bytes    Size     `yaml:"bytes"`    // in both directions, bodies only
@@ -215,14 +217,18 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		by = "user"
 	}
 	of := "everything"
-	if len(s.Category) > 0 {
-		of = strings.Join(s.Category, ", ")
+	services, err := v.services(s.Service)
+	if err != nil {
+		return err
 	}
-	proto := limit{every: len(s.Category) == 0, queries: s.Queries != nil && *s.Queries, unsaid: s.Queries == nil, of: of}
+	categories := slices.Concat(s.Category, services)
+	if len(categories) > 0 {
+		of = strings.Join(slices.Concat(s.Category, s.Service), ", ")
+	}
+	proto := limit{every: len(categories) == 0, queries: s.Queries != nil && *s.Queries, unsaid: s.Queries == nil, of: of}
 	if err := proto.subject(by, "user", "client", "policy"); err != nil {
 		return err
 	}
-	var err error
 	if proto.closed, err = s.OnLoss.closed("on-loss"); err != nil {
 		return err
 	}
@@ -259,7 +265,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if err != nil {
 		return err
 	}
-	for i, name := range s.Category {
+	for i, name := range categories {
 		es, err := v.categoriesNamed(name, s.Over != nil)
 		if err != nil {
 			return setting.At(fmt.Sprintf("category[%d]", i), err)

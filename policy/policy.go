@@ -119,6 +119,9 @@ type Rule struct {
 	// Over is the limit for scored categories, which match with a greater score. Other
 	// categories ignore it.
 	Over *int `yaml:"over"`
+	// Service names well-known services, such as youtube. They abbreviate categories of the check
+	// "service".
+	Service []string `yaml:"service"`
 	// Signature selects signature rules by number, Priority those of this priority and more
 	// urgent ones (1 is the most urgent), and Obey those whose action is drop or reject. They
 	// abbreviate categories of the check "signature".

@@ -56,7 +56,7 @@ func severityOf(s *Policy) []int {
 		case "monitor":
 			continue
 		}
-		refused += max(1, len(r.Category)+len(r.Host)+len(r.URL))
+		refused += max(1, len(r.Category)+len(r.Service)+len(r.Host)+len(r.URL))
 		r.Name, r.From, r.Action, r.To, r.WarnFor, r.Conversation = "", "", "", "", 0, ""
 		r.OnError, r.Answer = *new(OnError), *new(filter.Answer)
 		if slices.Equal(r.Host, []string{"*"}) {

@@ -27,7 +27,7 @@ type PolicyView struct {
 	Says   []string   `json:"says,omitempty"` // other keys
 	Quotas []string   `json:"quotas,omitempty"`
 	Rules  []RuleView `json:"rules"` // in order: its own, then those of its base
-	Open   bool       `json:"-"` // the page shows its rules
+	Open   bool       `json:"-"`     // the page shows its rules
 	Times
 }
 

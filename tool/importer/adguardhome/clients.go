@@ -170,9 +170,9 @@ func clientRules(w *build.Work, at report.Place, what string, c client, own *pol
 		return
 	}
 	if len(ids) > 0 {
-		categories, n := w.BlockServices(at, ids)
-		if len(categories) > 0 {
-			own.Rules = append(own.Rules, build.ServiceRule(categories, build.BlockedTimes(all, "")))
+		services, n := build.Services(ids)
+		if len(services) > 0 {
+			own.Rules = append(own.Rules, build.ServiceRule(services, build.BlockedTimes(all, "")))
 		}
 		note("blocked_services: "+strings.Join(ids, " "), n)
 	}

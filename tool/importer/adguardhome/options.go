@@ -430,9 +430,9 @@ func (a *keys) hostsFile(v any) *report.Note {
 
 func (a *keys) blockedServices(v any) *report.Note {
 	ids := input.Strings(v)
-	categories, note := a.w.BlockServices(a.at, ids)
-	if len(categories) > 0 {
-		a.everyone.Rules = append(a.everyone.Rules, build.ServiceRule(categories, build.BlockedTimes(a.all, "filtering.blocked_services.schedule.")))
+	services, note := build.Services(ids)
+	if len(services) > 0 {
+		a.everyone.Rules = append(a.everyone.Rules, build.ServiceRule(services, build.BlockedTimes(a.all, "filtering.blocked_services.schedule.")))
 	}
 	return note
 }

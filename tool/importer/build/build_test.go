@@ -153,22 +153,22 @@ func TestAListThatIsNotThereOrEmptyIsReported(t *testing.T) {
 	}
 }
 
-func TestServicesBecomeLists(t *testing.T) {
+func TestServicesAreThoseOfTheCatalogue(t *testing.T) {
 	t.Parallel()
 	w := newWork(t)
-	categories, note := w.BlockServices(at, []string{"YouTube", "riot_games", "youtube", "of next year"})
-	if want := []string{"category/service-youtube", "category/service-riot-games"}; !slices.Equal(categories, want) || note.Kind != report.Changed || !strings.Contains(note.Why, "of next year") {
-		t.Errorf("the categories are %q, the note is %+v", categories, note)
+	services, note := build.Services([]string{"YouTube", "riot_games", "youtube", "of next year"})
+	if want := []string{"youtube", "riot-games"}; !slices.Equal(services, want) || note.Kind != report.Changed || !strings.Contains(note.Why, "of next year") {
+		t.Errorf("the services are %q, the note is %+v", services, note)
 	}
-	if categories, note := w.BlockServices(at, []string{"unknown"}); categories != nil || note.Kind != report.Lost {
-		t.Errorf("an unknown service: %q, %+v", categories, note)
+	if services, note := build.Services([]string{"unknown"}); services != nil || note.Kind != report.Lost {
+		t.Errorf("an unknown service: %q, %+v", services, note)
 	}
-	if categories, note := w.BlockServices(at, nil); categories != nil || note.Kind != report.Carried {
-		t.Errorf("no service: %q, %+v", categories, note)
+	if services, note := build.Services(nil); services != nil || note.Kind != report.Carried {
+		t.Errorf("no service: %q, %+v", services, note)
 	}
 	p := w.MainPolicy()
-	p.Rules = append(p.Rules, build.ServiceRule(categories, nil))
-	expect(t, written(t, w), "service-youtube", "service-riot-games", "category/service-youtube")
+	p.Rules = append(p.Rules, build.ServiceRule(services, nil))
+	expect(t, written(t, w), "service: [youtube, riot-games]")
 }
 
 func TestNamesOfTheNetwork(t *testing.T) {

@@ -117,11 +117,11 @@ func (n *profile) rewrite(field, number, value string) *report.Note {
 }
 
 func (n *profile) service(number, value string) *report.Note {
-	categories, note := n.p.Work.BlockServices(n.p.At, []string{value})
-	if len(categories) == 0 {
+	services, note := build.Services([]string{value})
+	if len(services) == 0 {
 		return note
 	}
-	r := policy.Rule{Name: "service " + value, Action: "block", Category: categories}
+	r := policy.Rule{Name: "service " + value, Action: "block", Service: services}
 	if n.all["parentalControl.services."+number+".recreation"] == "true" {
 		r.Schedule = n.outsideRecreation()
 	}
