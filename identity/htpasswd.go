@@ -115,7 +115,16 @@ func parseHash(s string) (passwordHash, error) {
 	case strings.HasPrefix(s, "{SHA}"):
 		return parseSHA1(s)
 	}
+	if len(s) == 13 && strings.Trim(s, cryptAlphabet) == "" {
+		return nil, errors.New(`it is a hash of the old crypt(3) (DES), to which eight characters are the whole password; set a new one with "htpasswd -B"`)
+	}
 	return nil, errors.New(`it is not hashed in a way that is known; make it with "htpasswd -B"`)
+}
+
+// CheckLine reports why a line of a password file, name and hash, cannot be used.
+func CheckLine(line string) error {
+	_, err := parseAccount(line)
+	return err
 }
 
 type bcryptHash []byte

@@ -13,6 +13,7 @@ func TestParseAccountsNamesTheLine(t *testing.T) {
 		"no colon":            {"anna", "f:1: a line is"},
 		"no name":             {"# c\n\n:" + bcrypt, "f:3: "},
 		"plain text":          {"anna:secret", `f:1: the password of "anna": it is not hashed in a way that is known`},
+		"DES":                 {"anna:rl.3StKT.4T8M", "to which eight characters are the whole password"},
 		"MD5":                 {"anna:$apr1$x$y", "a hash of this kind"},
 		"SHA-1":               {"anna:{SHA}x", "no SHA-1"},
 		"short bcrypt":        {"anna:$2y$05$abc", "has 60 characters"},

@@ -180,12 +180,15 @@ func (c *config) basic() *identity.Basic {
 func (c *config) passwords(words []string) *report.Note {
 	switch helper := filepath.Base(words[0]); {
 	case strings.Contains(helper, "ncsa") && len(words) > 1:
-		file := input.Find(c.dir, words[len(words)-1])
-		cfg := identity.Config{Basic: &identity.Basic{File: setting.File(file)}}
-		if _, err := identity.New(cfg, identity.Parts{}); err != nil {
+		file, locked, err := c.w.Passwords(input.Find(c.dir, words[len(words)-1]))
+		if err != nil {
 			return report.ByHand("identity.basic.file", fmt.Sprintf("%v: make the file anew with \"shuultuur passwd\", and write identity: basic: file", err))
 		}
-		c.basic().File = c.w.File(file)
+		c.basic().File = file
+		if len(locked) > 0 {
+			names := locked[:min(len(locked), 20)]
+			return report.Differs("identity.basic.file", fmt.Sprintf("the file is copied, and people in it (%d) cannot sign in until \"shuultuur passwd\" gives them new passwords, because hashes of their kind are not verified: %s", len(locked), strings.Join(names, ", "))).Closing()
+		}
 		return report.Same("identity.basic.file")
 	case strings.Contains(helper, "ldap"):
 		l, why := c.ldap(words[1:])
