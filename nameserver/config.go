@@ -23,6 +23,7 @@ type Config struct {
 	TLS    setting.OneOrMore[string] `yaml:"tls" role:"owner"`    // DNS over TLS
 	HTTPS  setting.OneOrMore[string] `yaml:"https" role:"owner"`  // DNS over HTTPS: HTTP/1.1, HTTP/2 and, on the same port of UDP, HTTP/3
 	QUIC   setting.OneOrMore[string] `yaml:"quic" role:"owner"`   // DNS over QUIC
+	HTTP   setting.OneOrMore[string] `yaml:"http" role:"owner"`   // DNS over HTTPS behind a proxy that ends TLS: HTTP/1.1 and HTTP/2 without TLS
 	// Cert and Key are PEM files for tls, https and quic; read again when they
 	// change.
 	Cert setting.File `yaml:"cert" role:"owner"`
@@ -35,7 +36,7 @@ type Config struct {
 	JSON bool   `yaml:"json"` // answer /dns-query?name=example.com in JSON
 
 	// Trusted lists networks of load balancers whose PROXY protocol header is
-	// trusted on tcp, tls and https.
+	// trusted on tcp, tls, https and http, and on http their X-Forwarded-For.
 	Trusted setting.OneOrMore[netip.Prefix] `yaml:"trusted"`
 	Deny    setting.OneOrMore[netip.Prefix] `yaml:"deny" names:"people"`  // networks that get no answer at all
 	Allow   setting.OneOrMore[netip.Prefix] `yaml:"allow" names:"people"` // networks that are answered, others get REFUSED; default all
@@ -192,7 +193,7 @@ func addresses(key string, written []string, def uint16) ([]netip.AddrPort, erro
 }
 
 // places are the addresses that a server listens on.
-type places struct{ plain, tls, https, quic []netip.AddrPort }
+type places struct{ plain, tls, https, quic, http []netip.AddrPort }
 
 func (c *Config) places() (p places, err error) {
 	for _, x := range []struct {
@@ -201,7 +202,7 @@ func (c *Config) places() (p places, err error) {
 		def  uint16
 		to   *[]netip.AddrPort
 	}{
-		{"listen", c.Listen, 53, &p.plain}, {"tls", c.TLS, 853, &p.tls}, {"https", c.HTTPS, 443, &p.https}, {"quic", c.QUIC, 853, &p.quic},
+		{"listen", c.Listen, 53, &p.plain}, {"tls", c.TLS, 853, &p.tls}, {"https", c.HTTPS, 443, &p.https}, {"quic", c.QUIC, 853, &p.quic}, {"http", c.HTTP, 80, &p.http},
 	} {
 		if *x.to, err = addresses(x.key, x.from, x.def); err != nil {
 			return p, err
@@ -210,11 +211,14 @@ func (c *Config) places() (p places, err error) {
 	if release.Small && len(p.quic) > 0 {
 		return p, setting.At("quic", release.Lacks("DNS over QUIC"))
 	}
-	if len(p.plain)+len(p.tls)+len(p.https)+len(p.quic) == 0 {
+	if len(p.plain)+len(p.tls)+len(p.https)+len(p.quic)+len(p.http) == 0 {
 		return p, setting.At("listen", errors.New(`no address to listen on; write for example listen: ["127.0.0.1:53"]`))
 	}
 	if len(p.tls)+len(p.https)+len(p.quic) > 0 && c.Cert == "" {
 		return p, setting.At("cert", errors.New("tls, https and quic need a certificate; name it under cert and key"))
+	}
+	if len(p.http) > 0 && len(c.Trusted) == 0 {
+		return p, setting.At("http", errors.New("name the proxy in front of it under trusted, such as trusted: [127.0.0.1/32]: without it all clients would have its address"))
 	}
 	return p, nil
 }
@@ -223,12 +227,13 @@ func (c *Config) places() (p places, err error) {
 // transports.
 func (c *Config) Addresses() []netip.AddrPort {
 	p, _ := c.places() // New reports mistakes
-	return slices.Concat(p.plain, p.tls, p.https, p.quic)
+	return slices.Concat(p.plain, p.tls, p.https, p.quic, p.http)
 }
 
 // rules are the part of a Config that a reload can change. They are immutable.
 type rules struct {
-	allow, deny, recursion, trusted *networks // allow is nil for all
+	allow, deny, recursion, trusted *networks      // allow is nil for all
+	proxies                         []netip.Prefix // trusted
 	udpSize                         int
 	rate, rrl                       int64 // microseconds between two; 0 for no limit
 	slip                            uint32
@@ -253,7 +258,7 @@ const (
 
 func (c *Config) rules(l *limits) (*rules, error) {
 	r := &rules{
-		deny: newNetworks(c.Deny), recursion: newNetworks(c.Recursion.Or(privateNetworks...)), trusted: newNetworks(c.Trusted),
+		deny: newNetworks(c.Deny), recursion: newNetworks(c.Recursion.Or(privateNetworks...)), trusted: newNetworks(c.Trusted), proxies: c.Trusted,
 		udpSize: l.udpSize, rate: interval(l.rate), rrl: interval(l.rrl), slip: uint32(l.slip),
 		nsid: []byte(c.NSID), version: []byte(c.Version), idle: l.idle, pipeline: l.pipeline, log: int64(l.log), json: c.JSON,
 	}

@@ -111,6 +111,7 @@ type conn struct {
 	net.Conn
 	s       *Server
 	trusted bool
+	bare    bool // HTTP without TLS, whose requests may be of many clients
 
 	once   sync.Once
 	client netip.AddrPort
@@ -200,6 +201,9 @@ func (x *conn) header() {
 	defer x.mu.Unlock()
 	if x.closed {
 		return
+	}
+	if x.bare && x.s.rules.Load().trusted.contain(x.client.Addr()) {
+		return // the connection is a proxy's, not that of one client
 	}
 	if !x.s.conns.named(x.client.Addr()) {
 		x.s.drop(clientFull)

@@ -28,7 +28,7 @@ type h1conn struct {
 
 // serveHTTP1 answers the requests of a connection in order.
 func (s *Server) serveHTTP1(x *conn, c net.Conn) {
-	h := &h1conn{caller: s.newCaller(), raw: x, c: c, r: message.NewReader(c, readSize, maxHead), alt: altSvc(x.port())}
+	h := &h1conn{caller: s.newCaller(), raw: x, c: c, r: message.NewReader(c, readSize, maxHead), alt: x.altSvc()}
 	h.q.Client, h.q.Local, h.q.Transport = x.client, x.local(), dns.HTTPS
 	for h.serveOne() && !s.stopping.Load() {
 	}
@@ -52,6 +52,9 @@ func (h *h1conn) serveOne() bool {
 	h.raw.Conn.SetReadDeadline(h.q.At.Add(idle)) // of the body
 	req := webRequest{method: h.in.Method, target: asString(h.in.Path), kind: asString(h.in.Get("Content-Type"))}
 	status := h.body(&req)
+	if status == http.StatusOK && h.raw.bare {
+		status = h.forwarded(h.in.Fields)
+	}
 	if status == http.StatusOK {
 		h.msg, status = req.read(h.msg[:0], h.s.path, h.s.rules.Load().json)
 	}
@@ -67,6 +70,21 @@ func (h *h1conn) serveOne() bool {
 		defer h.s.queue.release(j)
 	}
 	return h.write(req.answered(reply), req.method == "HEAD", h.in.Close)
+}
+
+// forwarded takes the client from the fields that proxies have added, the last first.
+func (h *h1conn) forwarded(fields message.Fields) (status int) {
+	list := ""
+	for i := range fields {
+		if f := &fields[i]; message.EqualName(f.Name, "x-forwarded-for") {
+			list += "," + string(f.Value)
+		}
+	}
+	var ok bool
+	if h.q.Client, ok = h.raw.clientOf(strings.TrimPrefix(list, ",")); !ok {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
 }
 
 // body reads the body of a request.
@@ -104,7 +122,9 @@ func (h *h1conn) write(x webReply, head, last bool) bool {
 	switch x.status {
 	case http.StatusOK:
 		b = strconv.AppendUint(append(b, "\r\nCache-Control: max-age="...), uint64(x.maxAge), 10)
-		b = append(append(b, "\r\nAlt-Svc: "...), h.alt...)
+		if h.alt != "" {
+			b = append(append(b, "\r\nAlt-Svc: "...), h.alt...)
+		}
 	case http.StatusMethodNotAllowed:
 		b = append(b, "\r\nAllow: GET, HEAD, POST"...)
 	}

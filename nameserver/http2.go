@@ -142,7 +142,8 @@ const (
 // An h2head is the content of a request's header block.
 type h2head struct {
 	method, target, scheme, kind string
-	length                       int64 // of the body; -1 where it is not known
+	forwarded                    string // X-Forwarded-For, where it may be believed
+	length                       int64  // of the body; -1 where it is not known
 	size                         int
 	fields                       bool // a field that is no pseudo-header has been read
 	webQuery                          // without the text of the ClientID, which is not kept
@@ -151,7 +152,7 @@ type h2head struct {
 
 // serveHTTP2 answers the requests of a connection.
 func (s *Server) serveHTTP2(x *conn, c net.Conn) {
-	h := &h2conn{handler: s.newHandler(), raw: x, c: c, r: bufio.NewReaderSize(c, readSize), alt: altSvc(x.port()),
+	h := &h2conn{handler: s.newHandler(), raw: x, c: c, r: bufio.NewReaderSize(c, readSize), alt: x.altSvc(),
 		buf: make([]byte, 0, 2048), window: firstWindow, initial: firstWindow}
 	h.settled.L = &h.mu
 	h.hpack = hpack.NewDecoder(4096, h.field)
@@ -454,6 +455,10 @@ func (h *h2conn) field(f hpack.HeaderField) {
 	switch f.Name {
 	case "content-type":
 		x.kind = f.Value
+	case "x-forwarded-for":
+		if h.raw.bare {
+			x.forwarded = strings.TrimPrefix(x.forwarded+","+f.Value, ",")
+		}
 	case "content-length":
 		n, err := strconv.ParseUint(f.Value, 10, 31)
 		x.bad = x.bad || err != nil || x.length >= 0 && x.length != int64(n)
@@ -623,6 +628,13 @@ func (h *h2conn) request(id uint32, x *h2head, body []byte) error {
 	h.q.At = time.Now()
 	h.until = h.q.At.Add(h.s.rules.Load().idle)
 	req := webRequest{method: x.method, target: x.target, kind: x.kind, body: body}
+	if h.raw.bare {
+		var ok bool
+		if h.q.Client, ok = h.raw.clientOf(x.forwarded); !ok {
+			h.respond(id, refusal(http.StatusBadRequest), x.method == "HEAD")
+			return nil
+		}
+	}
 	var status int
 	if h.msg, status = req.read(h.msg[:0], h.s.path, h.s.rules.Load().json); status != http.StatusOK {
 		h.respond(id, refusal(status), x.method == "HEAD")
@@ -738,10 +750,12 @@ func appendHead(b []byte, x *webReply, alt string) []byte {
 	case http.StatusOK:
 		b = append(b, 0x0f, 24-15)
 		b = appendNumber(b, "max-age=", int(x.maxAge))
-		b = append(b, 0, 7)
-		b = append(b, "alt-svc"...)
-		b = append(b, byte(len(alt)))
-		b = append(b, alt...)
+		if alt != "" {
+			b = append(b, 0, 7)
+			b = append(b, "alt-svc"...)
+			b = append(b, byte(len(alt)))
+			b = append(b, alt...)
+		}
 	case http.StatusMethodNotAllowed:
 		b = append(b, 0x0f, 22-15, 15)
 		b = append(b, "GET, HEAD, POST"...)

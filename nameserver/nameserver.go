@@ -71,6 +71,7 @@ type Server struct {
 	responders atomic.Pointer[responders]
 	logLeft    atomic.Int64
 	alone      sync.Once // it was said that datagrams are read one by one
+	nameless   sync.Once // and that a proxy names no clients
 
 	clients  *limiter
 	replies  *limiter
@@ -98,6 +99,7 @@ type ending struct {
 type listener struct {
 	net.Listener
 	transport dns.Transport
+	bare      bool // HTTPS without TLS, behind a proxy
 }
 
 // New makes a server but opens no socket. record may be nil.
@@ -145,7 +147,7 @@ func label(p places) string {
 	for _, x := range []struct {
 		scheme string
 		at     []netip.AddrPort
-	}{{"dns", p.plain}, {"tls", p.tls}, {"https", p.https}, {"quic", p.quic}} {
+	}{{"dns", p.plain}, {"tls", p.tls}, {"https", p.https}, {"quic", p.quic}, {"http", p.http}} {
 		if len(x.at) > 0 {
 			return x.scheme + "://" + x.at[0].String()
 		}
@@ -257,6 +259,13 @@ func (s *Server) listen(ctx context.Context) error {
 			return setting.At("https", err)
 		}
 	}
+	for _, a := range s.places.http {
+		if _, err := s.listenTCP(ctx, a, dns.HTTPS); err == nil {
+			s.listeners[len(s.listeners)-1].bare = true
+		} else if !missing(a, err) {
+			return setting.At("http", err)
+		}
+	}
 	for _, a := range s.places.quic {
 		if err := s.listenQUIC(ctx, a, dns.QUIC); err != nil && !missing(a, err) {
 			return setting.At("quic", err)
@@ -278,18 +287,19 @@ func (s *Server) listenTCP(ctx context.Context, a netip.AddrPort, t dns.Transpor
 	if err != nil {
 		return a, fmt.Errorf("listen on %s %s: %w", t, a, hint(err))
 	}
-	s.listeners = append(s.listeners, listener{ln, t})
+	s.listeners = append(s.listeners, listener{Listener: ln, transport: t})
 	return netip.AddrPortFrom(a.Addr(), uint16(ln.Addr().(*net.TCPAddr).Port)), nil
 }
 
 // Addrs returns the addresses for a transport, after Listen. They are the same
-// for UDP and TCP. HTTPS includes TCP and, for HTTP/3, UDP.
+// for UDP and TCP. HTTPS includes TCP and, for HTTP/3, UDP, but no addresses without
+// TLS, which clients do not reach by themselves.
 func (s *Server) Addrs(t dns.Transport) (all []netip.AddrPort) {
 	if t == dns.UDP {
 		t = dns.TCP
 	}
 	for _, ln := range s.listeners {
-		if ln.transport == t {
+		if ln.transport == t && !ln.bare {
 			all = append(all, ln.Addr().(*net.TCPAddr).AddrPort())
 		}
 	}

@@ -20,7 +20,9 @@ func (s *Server) accept(ln listener) {
 		if err != nil {
 			return
 		}
-		if ln.transport == dns.HTTPS {
+		if ln.bare {
+			s.streams.Go(func() { s.serveBare(x) })
+		} else if ln.transport == dns.HTTPS {
 			s.streams.Go(func() { s.serveHTTPS(x) })
 		} else {
 			s.streams.Go(func() { s.serveStream(x, ln.transport) })

@@ -131,7 +131,7 @@ func exists(path string) bool {
 }
 
 // listens are the keys under which addresses of the machine are.
-var listens = []string{"listen", "dns.listen", "dns.tls", "dns.https", "dns.quic", "votes.listen", "cache.peers.listen"}
+var listens = []string{"listen", "dns.listen", "dns.tls", "dns.https", "dns.quic", "dns.http", "votes.listen", "cache.peers.listen"}
 
 // Elsewhere returns the addresses on which settings listen and which this machine does not have.
 func Elsewhere(text []byte) (all []netip.Addr, err error) {

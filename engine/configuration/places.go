@@ -50,6 +50,7 @@ func (d *DNS) uses() (all []setting.Use) {
 	}{
 		{"listen", nameserver.Config{Listen: c.Listen}, []string{"TCP", "UDP"}}, {"tls", nameserver.Config{TLS: c.TLS}, []string{"TCP"}},
 		{"https", nameserver.Config{HTTPS: c.HTTPS}, []string{"TCP", "UDP"}}, {"quic", nameserver.Config{QUIC: c.QUIC}, []string{"UDP"}},
+		{"http", nameserver.Config{HTTP: c.HTTP, Trusted: c.Trusted}, []string{"TCP"}},
 	} {
 		x.only.Cert = "for the addresses alone"
 		for _, at := range x.only.Addresses() {

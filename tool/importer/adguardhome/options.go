@@ -270,7 +270,7 @@ var table = report.Rows(
 	row{Keys: "tls.port_https", Standard: []string{"0"}, Note: report.Same("dns: https")},
 	row{Keys: "tls.port_dns_over_tls", Standard: []string{"0"}, Note: report.Same("dns: tls")},
 	row{Keys: "tls.port_dns_over_quic", Standard: []string{"0"}, Note: report.Same("dns: quic")},
-	row{Keys: "tls.allow_unencrypted_doh", Standard: []string{"false"}, Note: report.None("DNS over HTTPS is always encrypted; let the proxy in front speak to dns: https with the PROXY protocol and dns: trusted")},
+	row{Keys: "tls.allow_unencrypted_doh", Standard: []string{"false"}, Note: report.ByHand("dns: http", "write there an address for the proxy in front, and its network under dns: trusted")},
 	row{Keys: "tls.certificate_chain tls.certificate_path", Standard: []string{""}, Note: report.Same("dns: cert")},
 	row{Keys: "tls.private_key tls.private_key_path", Standard: []string{""}, Note: report.Same("dns: key")},
 	row{Keys: "tls.strict_sni_check", Standard: []string{"false"}, Note: report.None("clients may ask for any name")},
