@@ -110,8 +110,8 @@ func (p *Parts) site() (*web.Site, []web.Route) {
 	return site, p.routes(site, record, reader)
 }
 
-// routes returns the table of all pages, one row for each subject of the menu. The links of the
-// menu are in its order.
+// routes returns the table of all pages, one row for each subject. The tabs of an item of the menu
+// are in its order.
 func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) []web.Route {
 	var all []web.Route
 	start := &home.Start{Health: p.Health, Live: p.Live, Remarks: p.Remarks, Events: record, Index: func(w http.ResponseWriter, r *http.Request) { index(w, all) }}
@@ -123,30 +123,31 @@ func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) 
 	accounts := &accounts.Pages{Site: site, Provider: p.SignIn}
 	row(true, p.own)
 	row(true, func() []web.Route { return start.Routes(site) })
+	row(true, func() []web.Route { return home.MoreRoutes(site) })
 	row(true, func() []web.Route { return p.events(record).Routes(site) })
 	row(true, func() []web.Route { return p.watching(site, record) })
 	row(p.Explain != nil, func() []web.Route { return why.Routes(site, p.Explain) })
 	row(p.Clients != nil, func() []web.Route { return p.clients(site, record).Routes() })
 	row(p.Sessions != nil, func() []web.Route { return p.Sessions.Routes() })
 	row(p.Pause != nil, func() []web.Route { return p.pause().Routes(site) })
-	row(p.Decisions != nil, func() []web.Route { return p.Decisions.Routes(site) })
 	row(true, func() []web.Route { return p.voting().Routes(site) })
 	row(p.Looks != nil, func() []web.Route { return p.Looks.Routes(site) })
-	row(record != nil, func() []web.Route {
-		return (&privacy.Pages{Site: site, Looks: p.Looks, Events: reader, Holders: p.holders}).Routes()
-	})
+	row(p.System != nil, func() []web.Route { return p.system().Routes(site) })
 	row(p.Settings != nil, func() []web.Route { return p.Settings.Routes(site) })
+	row(p.Decisions != nil, func() []web.Route { return p.Decisions.Routes(site) })
 	row(p.Setup != nil, func() []web.Route { return home.SetupRoutes(p.Setup) })
 	row(p.Lists != nil, func() []web.Route { return (&lists.Pages{Site: site, Lists: p.Lists, Events: reader}).Routes() })
 	row(p.Checks != nil, func() []web.Route { return lists.CheckRoutes(site, p.Checks) })
-	row(p.Root != nil, func() []web.Route { return network.CertificateRoutes(site, p.Root, p.Devices) })
 	row(p.NameServer != nil, func() []web.Route { return p.names().Routes(site) })
 	row(p.Zones != nil, func() []web.Route { return p.zones(site, reader) })
+	row(p.Root != nil, func() []web.Route { return network.CertificateRoutes(site, p.Root, p.Devices) })
 	row(p.Cache != nil, func() []web.Route { return p.Cache.Routes(site) })
-	row(p.System != nil, func() []web.Route { return p.system().Routes(site) })
 	row(p.Accounts != nil, accounts.SignInRoutes)
 	row(p.Accounts != nil, accounts.AllRoutes)
 	row(p.Audit != nil, accounts.AuditRoutes)
+	row(record != nil, func() []web.Route {
+		return (&privacy.Pages{Site: site, Looks: p.Looks, Events: reader, Holders: p.holders}).Routes()
+	})
 	var account []web.Route // the last in the menu
 	if p.Accounts != nil {
 		account = accounts.OwnRoutes()

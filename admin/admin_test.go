@@ -177,8 +177,8 @@ func TestThePagesLeadWhereTheyMay(t *testing.T) {
 		if !strings.Contains(page, `href="/events"`) {
 			t.Errorf("the page of a user with the role %v has no link to the record", r)
 		}
-		if got, want := strings.Contains(page, `href="/settings"`), r >= account.Operator; got != want {
-			t.Errorf("the page of a user with the role %v has a link to the settings: %v, want the opposite", r, got)
+		if got, want := strings.Contains(page, `href="/system"`), r >= account.Operator; got != want {
+			t.Errorf("the page of a user with the role %v has a link to the system: %v, want the opposite", r, got)
 		}
 		for _, l := range admintest.Table(h.Parts) {
 			if l.Link == nil {

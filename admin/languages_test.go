@@ -19,12 +19,12 @@ func TestAPageIsInTheLanguageOfTheBrowser(t *testing.T) {
 	}
 	server := admin.New(admin.Parts{Metrics: http.NotFoundHandler(), Health: func() system.Health { return system.Health{} }, Shared: web.Shared{Texts: s.For}})
 	for accept, want := range map[string][]string{
-		"":                        {`<html lang="en"`, "<h1>Start</h1>", "requests in the last hour"},
-		"mn-MN,en;q=0.5":          {`<html lang="mn" dir="ltr">`, "<title>Эхлэл · Shuultuur</title>", "сүүлийн цагийн хүсэлт", "Хаяг"},
-		"uz":                      {`<html lang="uz-Latn"`, "Boshlash", "oxirgi soatdagi soʻrovlar"},
-		"uz-Cyrl":                 {`<html lang="uz-Cyrl"`, "Бошлаш"},
-		"ar-EG,ar;q=0.9,en;q=0.5": {`<html lang="ar" dir="rtl"`, "<h1>البداية</h1>", "الطلبات في الساعة الأخيرة", `aria-label="لماذا هذا العنوان محجوب أو غير محجوب؟"`},
-		"de-AT,de;q=0.9,en;q=0.5": {`<html lang="de"`, "Anfragen in der letzten Stunde", `aria-label="Warum ist diese Adresse blockiert oder nicht?"`},
+		"":                        {`<html lang="en"`, "<h1>Home</h1>", "requests in the last hour"},
+		"mn-MN,en;q=0.5":          {`<html lang="mn" dir="ltr">`, "<title>Нүүр · Shuultuur</title>", "сүүлийн цагийн хүсэлт", "Үйл ажиллагаа"},
+		"uz":                      {`<html lang="uz-Latn"`, "Bosh sahifa", "oxirgi soatdagi soʻrovlar"},
+		"uz-Cyrl":                 {`<html lang="uz-Cyrl"`, "Бош саҳифа"},
+		"ar-EG,ar;q=0.9,en;q=0.5": {`<html lang="ar" dir="rtl"`, "<h1>الرئيسية</h1>", "الطلبات في الساعة الأخيرة", `aria-label="فاتح أو داكن: مثل النظام"`},
+		"de-AT,de;q=0.9,en;q=0.5": {`<html lang="de"`, "Anfragen in der letzten Stunde", `aria-label="Hell oder dunkel: wie das System"`},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
 		r.RemoteAddr = "127.0.0.1:999"

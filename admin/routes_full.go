@@ -22,11 +22,11 @@ func (p *Parts) watching(site *web.Site, record *web.Record) (all []web.Route) {
 	if p.Alerts != nil {
 		all = append(all, (&watch.Alerts{Site: site, Alerts: p.Alerts, Events: record}).Routes()...)
 	}
-	if p.Pictures != nil {
-		all = append(all, (&watch.Pictures{Site: site, Pictures: p.Pictures}).Routes()...)
-	}
 	if record != nil {
 		all = append(all, (&watch.Reports{Site: site, Events: record}).Routes()...)
+	}
+	if p.Pictures != nil {
+		all = append(all, (&watch.Pictures{Site: site, Pictures: p.Pictures}).Routes()...)
 	}
 	return all
 }

@@ -64,6 +64,7 @@ var contests = map[string]contest{
 	"POST /api/sessions":               {why: "sessions are kept by address, see the tests of identity/session"},
 	"DELETE /api/sessions":             {why: "sessions are kept by address, see the tests of identity/session"},
 	"POST /privacy/erase":              {why: "what is erased is erased"},
+	"POST /view":                       {why: "each browser keeps its own"},
 	"POST /settings/check":             {why: keepsNothing},
 	"POST /system/restore":             {why: "who comes second is told that a backup is being restored"},
 	"POST /setup":                      {why: "its link is good once"},

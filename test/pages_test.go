@@ -294,9 +294,23 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	}
 	b := newBrowser(t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
 	b.open(admin + "/")
-	pages := strings.Fields(b.script(`return [...document.querySelectorAll(".side nav a")].map((a) => a.getAttribute("href")).join(" ")`))
-	if len(pages) < 10 {
-		t.Fatalf("the start page links only to %q", pages)
+	links := func() []string {
+		return strings.Fields(b.script(`return [...document.querySelectorAll(".menu-main a, .foot a.me, .tabs a")].map((a) => a.getAttribute("href")).join(" ")`))
+	}
+	pages := links()
+	if len(pages) != 9 {
+		t.Fatalf("the menu has %q, want eight pages and the account", pages)
+	}
+	for _, item := range slices.Clone(pages) {
+		b.open(admin + item)
+		for _, tab := range links() {
+			if !slices.Contains(pages, tab) {
+				pages = append(pages, tab)
+			}
+		}
+	}
+	if len(pages) < 20 {
+		t.Fatalf("the menu and its tabs lead only to %q", pages)
 	}
 	var alerts []struct{ ID string }
 	waittest.Until(t, "somebody is told of a search", func() bool {
@@ -304,7 +318,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 		return json.Unmarshal([]byte(text), &alerts) == nil && len(alerts) == 1
 	})
 	pages = append(pages, "/alerts/"+alerts[0].ID, "/reports?span=today", "/events/"+row.ID, "/why?url=http://bet.example/", "/clients/one?who=anna", "/lists?q=bet.example", "/lists/own?odd=yes", "/zones/example.com", "/zones/example.com?type=SRV", "/rulings?site=www.bet.example&who=anna", "/events?filter=host:bet.example", "/events?filter=host", "/login", "/setup", "/nowhere")
-	pages = append(pages, "/policies?name=class", "/clients?q=anna", "/clients?q=nobody", "/looks", "/privacy")
+	pages = append(pages, "/policies?name=class", "/clients?q=anna", "/clients?q=nobody", "/looks", "/privacy", "/more")
 	pages = append(pages, h.versions()...)
 	everyPage(t, h, pages)
 	pictures := os.Getenv("SHUULTUUR_PICTURES") != ""

@@ -121,7 +121,7 @@ func (p *Pages) OwnRoutes() []web.Route {
 	}
 	return []web.Route{
 		{Method: "GET", Path: "/account", Role: web.Viewer,
-			Link: web.LinkIn(web.Machine, text.Mark("Account"), "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4.500 20a7.500 7.500 0 0 1 15 0"),
+			Link: web.LinkIn(web.Own, text.Mark("Account")),
 			Does: "one's own account, sessions and tokens", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.account(w, r, page) }},
 		own(web.Route{Path: "/account/password", Does: "change one's password; all sessions end", Form: []web.Field{web.Required("old", "the password until now"), newWord}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(name string, r *http.Request) (any, error) {
@@ -274,7 +274,7 @@ func (p *Pages) AllRoutes() []web.Route {
 	}
 	return []web.Route{
 		{Method: "GET", Path: "/accounts", Role: web.Owner,
-			Link: web.LinkIn(web.Machine, text.Mark("Accounts"), "M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM2.500 20a6.500 6.500 0 0 1 13 0M16 4.500a3.500 3.500 0 0 1 0 6.500M18 14.500a6.500 6.500 0 0 1 3.500 5.500"),
+			Link: web.LinkIn(web.System, text.Mark("Accounts")),
 			Does: "all accounts", Gives: web.PageOrJSON,
 			Handler: all},
 		post(web.Route{Path: "/accounts", Does: "add an account", Form: []web.Field{nameOf, web.Required("role", "viewer | helper | safeguarding-lead | operator | owner"), web.Optional("groups", "groups of a helper, with commas"), web.Optional("password", "ten characters or more")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) {

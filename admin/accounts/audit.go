@@ -23,7 +23,7 @@ func (p *Pages) AuditRoutes() []web.Route {
 	page := p.Site.Page("audit.html")
 	return []web.Route{
 		{Method: "GET", Path: "/audit", Role: web.Owner,
-			Link: web.LinkIn(web.Machine, text.Mark("Audit log"), "M6 3h9l4 4v14H6zM9.500 12h6M9.500 16h6"),
+			Link: web.LinkIn(web.System, text.Mark("Audit log")),
 			Does: "the audit log, the newest first, 100 at once", Query: []web.Field{web.Optional("before", "only entries before this one")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				before, _ := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64)

@@ -30,7 +30,7 @@ func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
 		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
 	}
-	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", localPath(r.FormValue("to")), false)
+	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", web.LocalPath(r.FormValue("to")), false)
 	var sealed string
 	if err == nil {
 		sealed, err = provider.Seal(l)

@@ -64,14 +64,6 @@ type loginForm struct {
 	Done            bool // the user has signed in, and continues to To
 }
 
-// localPath returns the path on this address to which a user goes after signing in.
-func localPath(to string) string {
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") || strings.HasPrefix(to, "/login") || strings.HasPrefix(to, "/logout") {
-		return "/"
-	}
-	return to
-}
-
 // loginTemplate is parsed when it is first needed.
 var loginTemplate = sync.OnceValue(func() web.PageTemplate { return web.PageOf("login.html", web.NoNotice) })
 
@@ -82,7 +74,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 		return
 	}
 	_, provider := p.provider()
-	d.To, d.None, d.Provider = localPath(d.To), !any, provider != nil
+	d.To, d.None, d.Provider = web.LocalPath(d.To), !any, provider != nil
 	if !web.IsPage(r) && d.Error != "" {
 		http.Error(w, d.Error, status)
 		return
@@ -134,7 +126,7 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:
-		p.signedIn(w, r, secret, "password", localPath(d.To))
+		p.signedIn(w, r, secret, "password", web.LocalPath(d.To))
 	}
 }
 
@@ -151,8 +143,8 @@ func (p *Pages) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 	if method == "oidc" {
 		// A redirect would continue the other site's request, with which browsers do not send
 		// the strict cookie.
-		w.Header().Set("Refresh", "0; url="+localPath(to))
-		web.WritePage(w, loginTemplate(), http.StatusOK, loginForm{To: localPath(to), Done: true})
+		w.Header().Set("Refresh", "0; url="+web.LocalPath(to))
+		web.WritePage(w, loginTemplate(), http.StatusOK, loginForm{To: web.LocalPath(to), Done: true})
 		return
 	}
 	if web.IsPage(r) && method != "passkey" {
@@ -203,7 +195,7 @@ func (p *Pages) signInPasskey(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
-	p.signedIn(w, r, secret, "passkey", localPath(r.URL.Query().Get("to")))
+	p.signedIn(w, r, secret, "passkey", web.LocalPath(r.URL.Query().Get("to")))
 }
 
 func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {

@@ -130,7 +130,7 @@ func Routes(site *web.Site, routes []web.Route) []web.Route {
 			_, _ = w.Write(document) // the client went away: no one to notify
 		}},
 		{Method: "GET", Path: "/api", Role: web.Viewer,
-			Link: web.LinkIn(web.Machine, text.Mark("API"), "M8 7l-5 5 5 5M16 7l5 5-5 5M13.500 5l-3 14"),
+			Link: web.LinkIn(web.System, text.Mark("API")),
 			Does: "the description as a page, with forms to try it", Gives: "text/html",
 			Handler: func(w http.ResponseWriter, r *http.Request) { showAPI(w, r, routes, page) }},
 	}

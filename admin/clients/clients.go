@@ -104,10 +104,11 @@ type Pages struct {
 //	                       what=leave&name=N&group=G, what=forget&name=N
 //	POST /bonus            who=WHO&minutes=N: more time for today; 0 ends it
 func (c *Pages) Routes() []web.Route {
+	c.Site.TaskSources = append(c.Site.TaskSources, web.TaskSource{Page: "/clients", Tasks: c.tasks, Slow: true})
 	c.all, c.each = c.Site.Page("clients.html"), c.Site.Page("client.html")
 	all := []web.Route{
 		{Method: "GET", Path: "/clients", Role: web.Helper,
-			Link: web.LinkIn(web.People, text.Mark("Clients"), "M4 5h11v9H4zM2.5 18h14M17 9h4.500v10H17z"),
+			Link: web.LinkIn(web.People, text.Mark("People")),
 			Does: "people, groups, and devices without a name", Query: []web.Field{web.Optional("q", "name, address or group")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { c.show(w, r, "", nil) }},
 		{Method: "GET", Path: "/clients/one", Role: web.Helper,
@@ -248,6 +249,22 @@ func (c *Pages) clientsOnRecord(ctx context.Context) (users map[string]*clientRo
 		addrs = append(addrs, &clientRow{Name: t.Name, Called: t.Called, Events: t.Events, Blocked: t.Blocked})
 	}
 	return users, addrs, nil
+}
+
+// tasks returns the devices that nobody has named, as one.
+func (c *Pages) tasks(ctx context.Context, who *account.Who, t *text.Texts) []web.Task {
+	d, err := c.data(ctx, who)
+	if err != nil || len(d.New) == 0 {
+		return nil // the page of people says why not
+	}
+	var names []string
+	for _, row := range d.New[:min(3, len(d.New))] {
+		names = append(names, cmp.Or(row.Called, row.Name))
+	}
+	if len(d.New) > len(names) {
+		names = append(names, "…")
+	}
+	return []web.Task{{Icon: "phone", Verdict: "count", Title: t.Say("New devices: {n}", "n", strconv.Itoa(len(d.New))), More: strings.Join(names, ", "), To: "/clients#new", Do: t.Say("Whose are they?"), N: len(d.New)}}
 }
 
 // edit names a device, or changes the members of a group.

@@ -92,7 +92,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 			http.Error(w, "no store that can be asked keeps events: name a file at events.sqlite or events.jsonl in the settings", http.StatusNotFound)
 		}
 		return []web.Route{{Method: "GET", Path: "/events", Role: web.Viewer,
-			Link: web.LinkIn(web.Watch, text.Mark("Record"), "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01"),
+			Link: web.LinkIn(web.Activity, text.Mark("Log")),
 			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it")},
 			Handler: none}, {Method: "POST", Path: "/events/searches", Role: web.Viewer,
 			Does: "keep a search of the record for who asks, or remove it", Gives: web.PageOrJSON, Form: []web.Field{web.Required("name", "what it is called"), web.Optional("filter", "as in GET /events; without it the search is removed"), web.Optional("last", "how long to look back: 1h, 7d")},
@@ -102,7 +102,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 			Handler: none}, {Method: "GET", Path: "/events/{id}", Role: web.Viewer,
 			Does: "one transaction in full; the page says what would be decided now", Gives: web.PageOrJSON,
 			Handler: none}, {Method: "GET", Path: "/statistics", Role: web.Viewer,
-			Link: web.LinkIn(web.Watch, text.Mark("Statistics"), "M12 3v9l6.5 6.2M21 12a9 9 0 1 1-9-9 9 9 0 0 1 9 9z"),
+			Link: web.LinkIn(web.Activity, text.Mark("Statistics")),
 			Does: "sums of the last hour and day", Gives: web.PageOrJSON,
 			Handler: none}}
 	}
@@ -113,7 +113,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 	var counting sync.Mutex // one at a time: it reads a day of events
 	return []web.Route{
 		{Method: "GET", Path: "/events", Role: web.Viewer,
-			Link: web.LinkIn(web.Watch, text.Mark("Record"), "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01"),
+			Link: web.LinkIn(web.Activity, text.Mark("Log")),
 			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it")},
 			Handler: func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, in, "", nil) }},
 		{Method: "POST", Path: "/events", Role: web.Operator,
@@ -152,7 +152,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 			Does: "one transaction in full; the page says what would be decided now", Gives: web.PageOrJSON,
 			Handler: one.show},
 		{Method: "GET", Path: "/statistics", Role: web.Viewer,
-			Link: web.LinkIn(web.Watch, text.Mark("Statistics"), "M12 3v9l6.5 6.2M21 12a9 9 0 1 1-9-9 9 9 0 0 1 9 9z"),
+			Link: web.LinkIn(web.Activity, text.Mark("Statistics")),
 			Does: "sums of the last hour and day", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				if !counting.TryLock() {

@@ -45,7 +45,7 @@ func (x *Decisions) Routes(site *web.Site) []web.Route {
 	page := site.Page("rulings.html")
 	return []web.Route{
 		{Method: "GET", Path: "/rulings", Role: web.Lead,
-			Link: web.LinkIn(web.People, text.Mark("Exceptions"), "M5 12.500l4.500 4.500L19 7.500M4 20h16"),
+			Link: web.LinkIn(web.Rules, text.Mark("Allowed and blocked")),
 			Does: "sites opened or blocked by hand", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { x.show(w, r, page, nil, nil) }},
 		{Method: "POST", Path: "/rulings", Role: web.Operator,

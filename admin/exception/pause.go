@@ -79,7 +79,7 @@ func (p *Pause) Routes(site *web.Site) []web.Route {
 	page := site.Page("pause.html")
 	return []web.Route{
 		{Method: "GET", Path: "/pause", Role: web.Helper,
-			Link: web.LinkIn(web.People, text.Mark("Pause"), "M9 5v14M15 5v14"),
+			Link: web.LinkIn(web.People, text.Mark("Pauses")),
 			Does: "for whom filtering is paused", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
 		{Method: "POST", Path: "/pause", Role: web.Helper,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/admin/web"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
@@ -42,13 +43,14 @@ const (
 func (v *Votes) Routes(site *web.Site) []web.Route {
 	if v == nil {
 		return []web.Route{{Method: "GET", Path: "/votes", Role: web.Lead,
-			Link: web.LinkIn(web.People, text.Mark("Requests"), "M4 5h16v11H9l-5 4zM8 10.5h8"),
+			Link: web.LinkIn(web.Inbox, text.Mark("Requests")),
 			Does: "cases that wait for a decision", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
 			}}}
 	}
 	page := site.Page("votes.html")
+	site.TaskSources = append(site.TaskSources, web.TaskSource{Page: "/votes", Tasks: v.tasks})
 	form := func(plan func(r *http.Request) (web.PendingChange, error), do func(r *http.Request) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
@@ -85,7 +87,7 @@ func (v *Votes) Routes(site *web.Site) []web.Route {
 	}
 	return []web.Route{
 		{Method: "GET", Path: "/votes", Role: web.Lead,
-			Link: web.LinkIn(web.People, text.Mark("Requests"), "M4 5h16v11H9l-5 4zM8 10.5h8"),
+			Link: web.LinkIn(web.Inbox, text.Mark("Requests")),
 			Does: "cases that wait for a decision", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { v.queue(w, r, page) }},
 		{Method: "POST", Path: "/votes", Role: web.Lead,
@@ -112,6 +114,46 @@ func (v *Votes) Routes(site *web.Site) []web.Route {
 			Does: "cases to send on", Query: []web.Field{web.Required("format", "text | csv | json"), web.Optional("remedy", "only this one")}, Gives: "text/plain text/csv application/json",
 			Handler: v.export},
 	}
+}
+
+// tasks returns the cases that wait. One click opens a site for whoever asked alone, for an hour.
+func (v *Votes) tasks(ctx context.Context, _ *account.Who, t *text.Texts) (all []web.Task) {
+	ctx, cancel := context.WithTimeout(ctx, web.MaxAsk)
+	defer cancel()
+	cases, err := v.Desk.Store().Queue(ctx, mostCases)
+	if err != nil {
+		return nil // /health says it
+	}
+	for _, c := range cases {
+		task := web.Task{Icon: "hand", Verdict: "warn", At: c.First, To: "/votes", Do: t.Say("More")}
+		said := ""
+		for _, x := range c.Examples {
+			if said == "" {
+				said = x.Comment
+			}
+		}
+		if said != "" {
+			task.More = "“" + said + "”"
+		}
+		who := ""
+		if len(c.Examples) > 0 {
+			who = c.Examples[0].Voter
+		}
+		switch {
+		case c.Kind != vote.Wrong.String():
+			task.Title = t.Say("{who} asks to block {site}", "who", who, "site", c.Host)
+		case c.People > 1:
+			task.Title = t.Say("{who} and others ask to open {site}", "who", who, "site", c.Host)
+		default:
+			task.Title = t.Say("{who} asks to open {site}", "who", who, "site", c.Host)
+		}
+		if c.Kind == vote.Wrong.String() && c.People == 1 && who != "" {
+			task.Path, task.Act = "/votes", t.Say("Open for 1 hour")
+			task.Form = []web.FormField{{Name: "remedy", Value: c.Remedy}, {Name: "site", Value: c.Host}, {Name: "who", Value: who}, {Name: "for", Value: "1h"}, {Name: "action", Value: "open"}}
+		}
+		all = append(all, task)
+	}
+	return all
 }
 
 // parseDecision reads a decision.

@@ -58,7 +58,7 @@ func (p *Start) Routes(site *web.Site) []web.Route {
 	page := site.Page("home.html")
 	return []web.Route{
 		{Method: "GET", Path: "/{$}", Role: web.Viewer,
-			Link: web.LinkIn(web.Watch, text.Mark("Start"), "M4 20V10M10 20V4M16 20v-8M21 20H3"),
+			Link: web.LinkIn(web.Home, text.Mark("Home")),
 			Does: "the start page; for programs the paths there are", Gives: web.AnyText + " text/html",
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				if web.IsPage(r) {

@@ -21,7 +21,7 @@ func CheckRoutes(site *web.Site, checks func() *check.Set) []web.Route {
 	page := site.Page("checks.html")
 	return []web.Route{
 		{Method: "GET", Path: "/checks", Role: web.Operator,
-			Link: web.LinkIn(web.Filtering, text.Mark("Phrases and signatures"), "M5 5h14M5 9.500h9M5 14h14M5 18.500h6"),
+			Link: web.LinkIn(web.Lists, text.Mark("Words")),
 			Does: "odd lines of phrase lists, and what signature rules have cost", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				set := checks()

@@ -139,7 +139,7 @@ func (p *Pages) Routes() []web.Route {
 	one := &listPage{lists: l, p: p, page: p.Site.Page("list.html")}
 	return []web.Route{
 		{Method: "GET", Path: "/lists", Role: web.Viewer,
-			Link: web.LinkIn(web.Filtering, text.Mark("Lists"), "M5 4h14v16l-7-4-7 4z"),
+			Link: web.LinkIn(web.Lists, text.Mark("Lists")),
 			Does: "lists in use, or which of them have a host or URL", Query: []web.Field{web.Optional("q", "host or URL to look for")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
 		{Method: "POST", Path: "/lists", Role: web.Operator,

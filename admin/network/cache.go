@@ -30,7 +30,7 @@ func (c *Cache) Routes(site *web.Site) []web.Route {
 	page := site.Page("cache.html")
 	return []web.Route{
 		{Method: "GET", Path: "/cache", Role: web.Operator,
-			Link: web.LinkIn(web.Network, text.Mark("Cache"), "M12 8c4.4 0 8-1.1 8-2.5S16.400 3 12 3 4 4.100 4 5.500 7.600 8 12 8zM4 5.500v13C4 19.900 7.600 21 12 21s8-1.100 8-2.500v-13M4 12c0 1.400 3.600 2.500 8 2.500s8-1.100 8-2.500"),
+			Link: web.LinkIn(web.Network, text.Mark("Cache")),
 			Does: "figures of the cache", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				if strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -26,7 +26,7 @@ import (
 func CertificateRoutes(site *web.Site, root func() *intercept.Root, devices func() string) []web.Route {
 	return []web.Route{
 		{Method: "GET", Path: "/ca", Role: web.Anyone,
-			Link: web.LinkIn(web.Filtering, text.Mark("Certificate"), "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3"),
+			Link: web.LinkIn(web.Network, text.Mark("Devices and certificate")),
 			Does: "how to install the root certificate", Gives: "text/html",
 			Handler: rootPage(site, root, devices)},
 		{Method: "GET", Path: "/ca/{file}", Role: web.Anyone,

@@ -63,7 +63,7 @@ func (n *Names) Routes(site *web.Site) []web.Route {
 	page := site.Page("names.html")
 	return []web.Route{
 		{Method: "GET", Path: "/names", Role: web.Operator,
-			Link: web.LinkIn(web.Network, text.Mark("Name server"), "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18"),
+			Link: web.LinkIn(web.Network, text.Mark("Names")),
 			Does: "upstreams and cache of the name server; asks the upstreams for a name", Query: []web.Field{web.Optional("name", "name"), web.Optional("type", "type of record; A without it")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				q := r.URL.Query()

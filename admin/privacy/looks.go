@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -154,6 +155,24 @@ func (l *Looks) forget(about func(whom string) bool, dry bool) int64 {
 	return int64(n)
 }
 
+// tasks returns the requests of others to which somebody may agree.
+func (l *Looks) tasks(_ context.Context, who *account.Who, t *text.Texts) (all []web.Task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open()
+	for _, x := range l.all {
+		if x.Agreed != "" || x.By == who.Name {
+			continue
+		}
+		title := t.Say("{by} asks to view the history of {who}", "by", x.By, "who", x.Whom)
+		if x.Erase {
+			title = t.Say("{by} asks to erase the data of {who}", "by", x.By, "who", x.Whom)
+		}
+		all = append(all, web.Task{Icon: "eye", Verdict: "move", Title: title, More: "“" + x.Reason + "”", At: x.Asked, To: "/looks", Do: t.Say("Answer")})
+	}
+	return all
+}
+
 // Routes returns the routes of looks, which need two people.
 //
 //	GET /looks            those that wait or hold; HTML or JSON
@@ -166,6 +185,7 @@ func (l *Looks) Routes(site *web.Site) []web.Route {
 		return nil
 	}
 	page := site.Page("looks.html")
+	site.TaskSources = append(site.TaskSources, web.TaskSource{Page: "/looks", Tasks: l.tasks})
 	show := func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		l.open()
@@ -198,7 +218,7 @@ func (l *Looks) Routes(site *web.Site) []web.Route {
 	}
 	return []web.Route{
 		{Method: "GET", Path: "/looks", Role: web.Lead,
-			Link: web.LinkIn(web.People, text.Mark("Looks"), "M2.500 12S6 5.500 12 5.500 21.500 12 21.500 12 18 18.500 12 18.500 2.500 12 2.500 12zM12 14.500a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5z"),
+			Link: web.LinkIn(web.Inbox, text.Mark("Requests to view")),
 			Does: "looks into somebody's browsing that wait or hold", Gives: web.PageOrJSON,
 			Handler: show},
 		{Method: "POST", Path: "/looks", Role: web.Lead,

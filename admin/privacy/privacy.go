@@ -83,7 +83,7 @@ func (p *Pages) Routes() []web.Route {
 	page := p.Site.Page("privacy.html")
 	return []web.Route{
 		{Method: "GET", Path: "/privacy", Role: web.Owner,
-			Link: web.LinkIn(web.People, text.Mark("Privacy"), "M12 3l8 3v6c0 4.500-3.200 7.700-8 9-4.800-1.300-8-4.500-8-9V6zM12 10v4M12 17h.01"),
+			Link: web.LinkIn(web.System, text.Mark("Privacy")),
 			Does: "the page of one person's data", Gives: "text/html",
 			Handler: func(w http.ResponseWriter, r *http.Request) { web.WritePage(w, page, http.StatusOK, nil) }},
 		{Method: "GET", Path: "/privacy/export", Role: web.Owner,

@@ -93,7 +93,7 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 	page := site.Page("policies.html")
 	return []web.Route{
 		{Method: "GET", Path: "/policies", Role: web.Viewer,
-			Link: web.LinkIn(web.Filtering, text.Mark("Policies"), "M12 3l8 3v6c0 4.5-3.2 7.7-8 9-4.8-1.3-8-4.5-8-9V6zM9 12l2.2 2.2L15.5 10"),
+			Link: web.LinkIn(web.Rules, text.Mark("Rules")),
 			Does: "policies and rules in use", Query: []web.Field{web.Optional("name", "name")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				// The tag is read first: a page with policies after it is refused, not taken for another.

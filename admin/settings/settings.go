@@ -74,7 +74,7 @@ func (s *Settings) Routes(site *web.Site) []web.Route {
 	s.site, s.page, s.effect = site, page, site.Foretell
 	return append(s.policyRoutes(site), []web.Route{
 		{Method: "GET", Path: "/settings", Role: web.Operator,
-			Link: web.LinkIn(web.Machine, text.Mark("Settings"), "M4 7h9M17 7h3M15 5v4M4 17h3M11 17h9M9 15v4"),
+			Link: web.LinkIn(web.System, text.Mark("Settings")),
 			Does: "the file of settings, with its ETag", Gives: "application/yaml text/html",
 			Handler: func(w http.ResponseWriter, r *http.Request) { s.show(w, r, page) }},
 		{Method: "PUT", Path: "/settings", Role: web.Operator,

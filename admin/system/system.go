@@ -185,7 +185,7 @@ func (s *System) Routes(site *web.Site) []web.Route {
 	}
 	return []web.Route{
 		{Method: "GET", Path: "/system", Role: web.Operator,
-			Link: web.LinkIn(web.Machine, text.Mark("System"), "M5 5h14v10H5zM9 19h6M12 15v4"),
+			Link: web.LinkIn(web.System, text.Mark("Health")),
 			Does: "versions, garbage collector, scheduler, and what is remembered", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { show(w, r, http.StatusOK, Restored{}, nil) }},
 		{Method: "GET", Path: "/system/backup", Role: web.Owner,

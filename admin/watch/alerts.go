@@ -3,11 +3,13 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/admin/alert"
 	"shuultuur/admin/web"
 	"shuultuur/event"
@@ -37,9 +39,10 @@ type Alerts struct {
 //	POST /alerts/{id}     does=acknowledged|closed|open&note=TEXT
 func (p *Alerts) Routes() []web.Route {
 	all, one := p.Site.Page("alerts.html"), p.Site.Page("alert.html")
+	p.Site.TaskSources = append(p.Site.TaskSources, web.TaskSource{Page: "/alerts", Tasks: p.tasks})
 	return []web.Route{
 		{Method: "GET", Path: "/alerts", Role: web.Lead,
-			Link: web.LinkIn(web.Watch, text.Mark("Alerts"), "M12 3.500l9 16.500H3zM12 10v4.500M12 17.500h.01"),
+			Link: web.LinkIn(web.Inbox, text.Mark("Alerts")),
 			Does: "alerts, open ones first", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.alerts(w, r, all) }},
 		{Method: "GET", Path: "/alerts/{id}", Role: web.Lead,
@@ -77,6 +80,22 @@ func (p *Alerts) alerts(w http.ResponseWriter, r *http.Request, page web.PageTem
 		Open    int
 		Watched bool
 	}{all, open, d != nil})
+}
+
+// tasks returns the alerts that nobody has read.
+func (p *Alerts) tasks(_ context.Context, _ *account.Who, t *text.Texts) (tasks []web.Task) {
+	d := p.Alerts()
+	if d == nil {
+		return nil
+	}
+	for _, a := range d.All() {
+		if a.State == alert.Open {
+			who := cmp.Or(a.User, a.Client.String())
+			tasks = append(tasks, web.Task{Icon: "bell", Verdict: "block", Title: who + ": " + a.Theme, More: t.Say(a.Severity.String()),
+				At: a.Last, To: "/alerts/" + a.ID, Do: t.Say("Read alert"), Urgent: a.Severity == alert.High})
+		}
+	}
+	return tasks
 }
 
 // An alertInFull is an alert with the events before and after it.

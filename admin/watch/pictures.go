@@ -28,7 +28,7 @@ func (p *Pictures) Routes() []web.Route {
 	page := p.Site.Page("pictures.html")
 	return []web.Route{
 		{Method: "GET", Path: "/pictures", Role: web.Lead,
-			Link: web.LinkIn(web.Watch, text.Mark("Pictures"), "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.500 9h.01"),
+			Link: web.LinkIn(web.Activity, text.Mark("Pictures")),
 			Does: "what was found in pictures, the newest first; who looks is in the audit log", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.pictures(w, r, page) }},
 		{Method: "GET", Path: "/pictures/{id}", Role: web.Lead,

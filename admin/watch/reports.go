@@ -35,7 +35,7 @@ func (p *Reports) Routes() []web.Route {
 	page := p.Site.Page("reports.html")
 	one := make(chan struct{}, 1) // one report at a time, because it reads days of events
 	return []web.Route{{Method: "GET", Path: "/reports", Role: web.Helper,
-		Link: web.LinkIn(web.Watch, text.Mark("Reports"), "M6 3h9l4 4v14H6zM9.500 17v-3M12.500 17v-6M15.500 17v-4"),
+		Link: web.LinkIn(web.Activity, text.Mark("Reports")),
 		Does: "a day or a week summed up", Gives: "application/json text/html text/csv application/pdf", Query: []web.Field{web.Optional("span", "day | today | week | 7d"), web.Optional("group", "only these people"), web.Optional("person", "only this user or address"), web.Optional("format", "json | csv | pdf"), web.Optional("byte-order-mark", "yes | no")},
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			select {

@@ -24,7 +24,7 @@ var secrets = []string{"password", "old", "code", "token", "secret"}
 
 // silent names the paths of changes that record themselves, contain only secrets, or change
 // nothing.
-var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check", MCPPath}
+var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check", MCPPath, ViewPath}
 
 // nameless has the paths of changes whose form is not recorded, because it names the person
 // whose data was erased.
@@ -32,6 +32,9 @@ var nameless = []string{"/privacy/erase"}
 
 // answer answers with a route, and records the request if it changes something.
 func (s *Site) answer(r Route, w http.ResponseWriter, q *http.Request) {
+	if r.Method != http.MethodGet {
+		defer s.tasks.expire()
+	}
 	if r.Method == http.MethodGet || s.Audit == nil || slices.Contains(silent, r.Path) {
 		r.Handler(w, q)
 		return

@@ -34,6 +34,7 @@ const (
 const (
 	OfAccess  = "it is about access to these pages, and changes no verdict"
 	OfAlerts  = "it is about what people are told, and changes no verdict"
+	OfView    = "it is about how pages look, and changes no verdict"
 	OfNothing = "it changes nothing"
 )
 

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strconv"
 	"time"
+
+	"shuultuur/text"
 )
 
 // BriefTime writes a time as a figure.
@@ -27,6 +29,21 @@ func Clock(t time.Time, layout string) string {
 		return ""
 	}
 	return t.Local().Format(layout)
+}
+
+// ago says how long ago something was, in the language of t; the zero time is "".
+func ago(t *text.Texts, at time.Time) string {
+	switch d := time.Since(at); {
+	case at.IsZero():
+		return ""
+	case d < time.Minute:
+		return t.Say("just now")
+	case d < time.Hour:
+		return t.Say("{n} min ago", "n", strconv.Itoa(int(d.Minutes())))
+	case d < 24*time.Hour:
+		return t.Say("{n} h ago", "n", strconv.Itoa(int(d.Hours())))
+	}
+	return at.Local().Format("2006-01-02 15:04")
 }
 
 // wholeNumber returns v as a number.

@@ -2,58 +2,177 @@ package web
 
 import (
 	"bytes"
-	"html"
+	"hash/fnv"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"shuultuur/admin/account"
 	"shuultuur/text"
 )
 
-// A link of the menu leads to a page. It is part of the page's route, so that no link leads to a
-// page that refuses its reader or that there is not.
+// A link makes a page a tab of an item of the menu. It is part of the page's route, so that no
+// link leads to a page that refuses its reader or that there is not.
 type link struct {
-	in         section
-	name, icon string // the icon is the path of a drawing of 24 by 24
+	in   item
+	name string // of the tab
 }
 
-// LinkIn returns a link in a part of the menu.
-func LinkIn(in section, name, icon string) *link { return &link{in, name, icon} }
+// LinkIn returns a link in an item of the menu, by its name among the tabs of the item.
+func LinkIn(in item, name string) *link { return &link{in, name} }
 
-// A section is a part of the menu.
-type section int
+// An item of the menu leads to the first of its pages that the user may see. The others are tabs
+// of them, in the order of the routes.
+type item int
 
 const (
-	Watch section = iota
+	Home item = iota
+	Inbox
+	Activity
 	People
-	Filtering
+	Rules
+	Lists
 	Network
-	Machine
+	System
+	Own // the account: it stands below the menu
 )
 
-// sections are the names of the parts of the menu, in its order. The links of a part are in the
-// order of the routes.
-var sections = [...]string{Watch: text.Mark("Watch"), People: text.Mark("People"), Filtering: text.Mark("Filter"), Network: text.Mark("Network"), Machine: text.Mark("System")}
-
-// A template does not know the user. It writes a mark in place of the links, which is replaced
-// when the page is sent.
-const (
-	navBegin = "<!--links:"
-	navEnd   = "-->"
-)
-
-func navMark(shown any) template.HTML {
-	name, _ := shown.(string)
-	return template.HTML(navBegin + name + navEnd)
+// items are the items of the menu in its order, with the group that each is in and what it has.
+var items = [...]struct{ name, icon, group, what string }{
+	Home:     {text.Mark("Home"), "home", text.Mark("Today"), text.Mark("how things stand")},
+	Inbox:    {text.Mark("Inbox"), "inbox", "Today", text.Mark("what waits for you")},
+	Activity: {text.Mark("Activity"), "activity", "Today", text.Mark("requests, reports, statistics")},
+	People:   {text.Mark("People"), "people", text.Mark("Filter"), text.Mark("people, groups, devices, pauses")},
+	Rules:    {text.Mark("Rules"), "rules", "Filter", text.Mark("what is closed, for whom, when")},
+	Lists:    {text.Mark("Lists"), "lists", "Filter", text.Mark("who knows which site is what")},
+	Network:  {text.Mark("Network"), "network", text.Mark("Gateway"), text.Mark("names, zones, certificate, cache")},
+	System:   {text.Mark("System"), "system", "Gateway", text.Mark("health, settings, accounts, backup")},
+	Own:      {text.Mark("Account"), "user", "", text.Mark("your passkeys, codes and sessions")},
 }
+
+// onPhones are the items in the bar of a phone. The rest is on the page of more.
+var onPhones = []item{Home, Inbox, Activity, People}
+
+// A template does not know the user. It writes marks in place of the menu and of the tabs, which
+// are replaced when the page is sent.
+const (
+	menuBegin = "<!--menu:"
+	tabsBegin = "<!--tabs:"
+	markEnd   = "-->"
+)
+
+func markOf(begin string) func(shown any) template.HTML {
+	return func(shown any) template.HTML {
+		name, _ := shown.(string)
+		return template.HTML(begin + name + markEnd)
+	}
+}
+
+// An Entry is a link of the menu.
+type Entry struct {
+	Name, Icon, What, To string
+	Here, More           bool // the page is one of it; it leads to the page of more
+	Waiting              int
+	Tabs                 []Entry
+}
+
+// A Menu is what a user may go to.
+type Menu struct {
+	Groups []MenuGroup
+	Bar    []Entry // on phones
+	Tabs   []Entry // of the item that the page is in
+	Own    *Entry  // the user's account; nil: there is none
+	Who    string
+	Role   string
+	View   View
+	Next   string // the theme that follows
+	At     string // the address of the page
+	Why    bool   // the user may ask why
+}
+
+// A MenuGroup is a part of the menu.
+type MenuGroup struct {
+	Name  string
+	Items []Entry
+}
+
+// MenuOf returns the menu of the user of a page, nil if the user is not known.
+func MenuOf(w http.ResponseWriter) *Menu {
+	if p := personalOf(w); p != nil && p.who != nil {
+		return p.menu("")
+	}
+	return nil
+}
+
+// menu returns the menu on the page with a path without its slash.
+func (p *pageWriter) menu(shown string) *Menu {
+	m := &Menu{View: p.view, Next: p.view.next(), At: p.at, Why: p.may("/why")}
+	if p.who == nil {
+		return m
+	}
+	m.Who, m.Role = p.who.Name, p.who.Role.String()
+	waiting, all := p.server.waiting(p), [len(items)]Entry{}
+	for _, r := range p.server.Rows {
+		if r.Link == nil || !p.may(r.Path) {
+			continue
+		}
+		e := &all[r.Link.in]
+		path := strings.TrimSuffix(r.Path, "{$}")
+		here := path == "/"+shown || path == "/" && shown == "start"
+		if e.To == "" {
+			i := items[r.Link.in]
+			*e = Entry{Name: p.texts.Say(i.name), Icon: i.icon, What: p.texts.Say(i.what), To: path}
+		}
+		e.Here = e.Here || here
+		e.Tabs = append(e.Tabs, Entry{Name: p.texts.Say(r.Link.name), To: path, Here: here, Waiting: waiting[path]})
+	}
+	for _, n := range waiting {
+		all[Inbox].Waiting += n
+	}
+	for in, e := range all {
+		if e.To == "" {
+			continue
+		}
+		if e.Here && len(e.Tabs) > 1 {
+			m.Tabs = e.Tabs
+		}
+		if item(in) == Own {
+			m.Own = &e
+			continue
+		}
+		name := p.texts.Say(items[in].group)
+		if n := len(m.Groups); n == 0 || m.Groups[n-1].Name != name {
+			m.Groups = append(m.Groups, MenuGroup{Name: name})
+		}
+		g := &m.Groups[len(m.Groups)-1]
+		g.Items = append(g.Items, e)
+		if slices.Contains(onPhones, item(in)) {
+			m.Bar = append(m.Bar, e)
+		}
+	}
+	rest := Entry{Name: p.texts.Say(text.Mark("More")), Icon: "menu", To: MorePath, Here: true, More: true}
+	for _, e := range m.Bar {
+		rest.Here = rest.Here && !e.Here
+	}
+	m.Bar = append(m.Bar, rest)
+	return m
+}
+
+// MorePath is the page of what has no place in the bar of a phone.
+const MorePath = "/more"
 
 // A pageWriter writes to a browser. It knows the user, and turns
 // plain-text errors into pages.
 type pageWriter struct {
 	http.ResponseWriter
 	who     *account.Who // nil until the user is known
-	texts   *text.Texts  // in the language of the browser
+	texts   *text.Texts  // in the language of the browser, or the one that the user has chosen
+	view    View
+	at      string // the address of the page
+	asked   *http.Request
 	server  *Site
 	failed  int    // status of an error whose text is held back, otherwise 0
 	message []byte // of the error
@@ -125,45 +244,47 @@ func (p *pageWriter) may(path string) bool {
 	return ok && p.who != nil && p.who.Role >= Least[r]
 }
 
-// insertLinks puts the links into a page.
-func insertLinks(w http.ResponseWriter, page []byte) []byte {
-	before, rest, ok := bytes.Cut(page, []byte(navBegin))
-	if !ok {
+// insertFrame puts the menu and the tabs into a page, and the theme.
+func insertFrame(w http.ResponseWriter, page []byte) []byte {
+	p := personalOf(w)
+	if p == nil {
 		return page
 	}
-	shown, after, ok := bytes.Cut(rest, []byte(navEnd))
-	if !ok {
-		return page
+	if p.view.Theme != "" {
+		page = bytes.Replace(page, []byte("<html "), []byte(`<html data-theme="`+p.view.Theme+`" `), 1)
 	}
-	var b strings.Builder
-	b.Write(before)
-	if p := personalOf(w); p != nil {
-		p.links(&b, string(shown))
+	for _, part := range []struct{ begin, name string }{{menuBegin, "menu"}, {tabsBegin, "tabs"}} {
+		before, rest, ok := bytes.Cut(page, []byte(part.begin))
+		if !ok {
+			continue
+		}
+		shown, after, ok := bytes.Cut(rest, []byte(markEnd))
+		if !ok {
+			continue
+		}
+		var b bytes.Buffer
+		b.Write(before)
+		if err := p.server.frame.In(p.texts).ExecuteTemplate(&b, part.name, p.menu(string(shown))); err != nil {
+			panic(err) // a test makes all frames
+		}
+		b.Write(after)
+		page = b.Bytes()
 	}
-	b.Write(after)
-	return []byte(b.String())
+	return page
 }
 
-func (p *pageWriter) links(b *strings.Builder, shown string) {
-	for in, name := range sections {
-		some := false
-		for _, l := range p.server.Rows {
-			path := strings.TrimSuffix(l.Path, "{$}")
-			if l.Link == nil || l.Link.in != section(in) || !p.may(l.Path) {
-				continue
-			}
-			if !some {
-				b.WriteString("<li class=\"group\"><span>" + html.EscapeString(p.texts.Say(name)) + "</span><ul>")
-				some = true
-			}
-			b.WriteString(`<li><a href="` + path + `"`)
-			if path == "/"+shown || path == "/" && shown == "start" {
-				b.WriteString(` aria-current="page"`)
-			}
-			b.WriteString(`><svg viewBox="0 0 24 24" aria-hidden="true"><path d="` + l.Link.icon + `"/></svg>` + html.EscapeString(p.texts.Say(l.Link.name)) + "</a></li>\n")
-		}
-		if some {
-			b.WriteString("</ul></li>\n")
-		}
+// letterOf returns the first letter of a name, for a face.
+func letterOf(name string) string {
+	r, _ := utf8.DecodeRuneInString(strings.TrimSpace(name))
+	if r == utf8.RuneError {
+		return "?"
 	}
+	return string(unicode.ToUpper(r))
+}
+
+// hueOf returns which of six hues a name has.
+func hueOf(name string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return int(h.Sum32()%6) + 1
 }

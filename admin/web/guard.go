@@ -84,6 +84,9 @@ func (s *Site) guard(r Route) http.Handler {
 		addr := Remote(q)
 		switch {
 		case r.Role == Anyone:
+			if p := personalOf(w); p != nil {
+				p.who = s.here(q) // the menu is there for those who have signed in
+			}
 			if s.refusedDry(w, q, r, 64<<10) {
 				return
 			}
@@ -255,6 +258,25 @@ func (s *Site) userOf(r *http.Request, any bool) *account.Who {
 		}
 	}
 	return nil
+}
+
+// here returns the user of a session, or of this machine while there are no accounts, without
+// counting it as a use; nil: nobody is known.
+func (s *Site) here(r *http.Request) *account.Who {
+	if _, shown := tokenOf(r); shown {
+		return nil
+	}
+	any, err := s.Accounts.Any()
+	if err != nil {
+		return nil
+	}
+	if c, err := r.Cookie(CookieName); any && err == nil {
+		if who, ok := s.Accounts.BySession(c.Value, false); ok {
+			return &who
+		}
+		return nil
+	}
+	return s.userOf(r, any)
 }
 
 // StillAllowed returns the user of a long request, if the user still may send it now.

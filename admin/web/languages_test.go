@@ -36,7 +36,7 @@ func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
 }
 
 func TestStylesFollowTheDirectionOfTheLanguage(t *testing.T) {
-	css, err := readPacked("style.css")
+	css, err := readPacked("face.css")
 	if err != nil {
 		t.Fatal(err)
 	}

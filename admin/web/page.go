@@ -39,7 +39,7 @@ func PageOf(name string, notice noticeFunc) PageTemplate {
 
 // pagePolicy lets a page load files of static and send forms here, but run no
 // inline scripts.
-const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Respond answers browsers with a page, and programs with the JSON of value, or with mistake
 // unless it is "".
@@ -68,7 +68,7 @@ func WritePage(w http.ResponseWriter, page PageTemplate, status int, data any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
-	_, _ = w.Write(insertLinks(w, b.Bytes())) // it fails if the client has gone away
+	_, _ = w.Write(insertFrame(w, b.Bytes())) // it fails if the client has gone away
 }
 
 // A PageTemplate is a page in every language.
@@ -118,7 +118,11 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"title":    func(x interface{ Title(t *text.Texts) string }) string { return x.Title(t) },
 		"said":     func(line string) string { return translateLine(t, line) },
 		"notice":   func() string { return notice(t) },
-		"links":    navMark,
+		"menu":     markOf(menuBegin),
+		"tabs":     markOf(tabsBegin),
+		"icon":     iconAt,
+		"letter":   letterOf,
+		"hue":      hueOf,
 		"static":   assetAt,
 		"inPlace":  func() template.HTMLAttr { return inPlace },
 		"time":     Clock,
@@ -131,6 +135,7 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"dayname":  func(d int) string { return t.Say([...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}[d%7]) },
 		"hour":     func(minute int) string { return fmt.Sprintf("%d:%02d", minute/60, minute%60) },
 		"brief":    BriefTime,
+		"ago":      func(at time.Time) string { return ago(t, at) },
 		"nanos":    func(n int64) string { return BriefTime(time.Duration(n)) },
 		"thousand": func(f float64) float64 { return 1000 * f },
 		"number":   number,

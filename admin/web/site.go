@@ -8,6 +8,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"net/http"
@@ -30,8 +31,12 @@ type Site struct {
 	refused [len(refusals)]atomic.Uint64
 	pages   map[string]Role // which roles see which paths
 	Rows    []Route         // the table of pages
+	frame   PageTemplate    // the menu and the tabs
 	errors  PageTemplate
 	effects PageTemplate // of changes
+	tasks   tasks
+	// TaskSources find what waits for somebody.
+	TaskSources []TaskSource
 }
 
 // Shared is what all pages share.
@@ -68,7 +73,7 @@ func NewSite(c Shared) *Site {
 		c.Notice = NoNotice
 	}
 	s := &Site{Shared: c, wrong: newTries(), mux: http.NewServeMux(), want: sha256.Sum256([]byte(c.Token)), pages: map[string]Role{}}
-	s.errors, s.effects = s.Page("error.html"), s.Page("effect.html")
+	s.errors, s.effects, s.frame = s.Page("error.html"), s.Page("effect.html"), s.Page("frame.html")
 	return s
 }
 
@@ -95,7 +100,11 @@ func (s *Site) Serve(all []Route) {
 // ServeHTTP refuses a Host that is not one of our names.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if IsPage(r) {
-		p := &pageWriter{ResponseWriter: w, server: s, texts: s.Texts.For(r.Header.Get("Accept-Language"))}
+		view := viewOf(r)
+		p := &pageWriter{ResponseWriter: w, server: s, asked: r, view: view, at: "/", texts: s.Texts.For(cmp.Or(view.Lang, r.Header.Get("Accept-Language")))}
+		if r.Method == http.MethodGet {
+			p.at = r.URL.RequestURI()
+		}
 		defer p.end(s.errors)
 		w = p
 	}

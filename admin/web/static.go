@@ -3,16 +3,19 @@ package web
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"html/template"
 	"io"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -88,8 +91,13 @@ type asset struct {
 
 var assets = sync.OnceValues(func() (map[string]asset, error) {
 	all := map[string]asset{}
+	styles := map[string]*zip.File{} // they name files by their addresses: those come first
 	for name, f := range packedFiles() {
-		if path.Ext(name) == ".html" {
+		switch path.Ext(name) {
+		case ".html":
+			continue
+		case ".css":
+			styles[name] = f
 			continue
 		}
 		plain, err := readPacked(name)
@@ -100,11 +108,63 @@ var assets = sync.OnceValues(func() (map[string]asset, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256(plain)
-		all[name] = asset{"/static/" + hex.EncodeToString(sum[:8]) + "/" + name, plain, zipped}
+		all[name] = newAsset(name, plain, zipped)
+	}
+	for name, f := range styles {
+		plain, err := readPacked(name)
+		if err != nil {
+			return nil, err
+		}
+		named := inStyles.ReplaceAllFunc(plain, func(b []byte) []byte {
+			if a := all[string(b[len(`url("`):len(b)-len(`")`)])]; a.at != "" {
+				return []byte(`url("` + a.at + `")`)
+			}
+			return b
+		})
+		zipped, err := gzipped(f)
+		if err == nil && !bytes.Equal(named, plain) {
+			zipped, err = compressed(named)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[name] = newAsset(name, named, zipped)
 	}
 	return all, nil
 })
+
+// inStyles matches where a style sheet names a file.
+var inStyles = regexp.MustCompile(`url\("[^"]+"\)`)
+
+func newAsset(name string, plain, zipped []byte) asset {
+	sum := sha256.Sum256(plain)
+	return asset{"/static/" + hex.EncodeToString(sum[:8]) + "/" + name, plain, zipped}
+}
+
+func compressed(plain []byte) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		_, err = z.Write(plain)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	return b.Bytes(), err
+}
+
+// iconAt returns a drawing of icons.svg.
+func iconAt(name string) (template.HTML, error) {
+	at, err := assetAt("icons.svg")
+	size := ""
+	if short, ok := strings.CutSuffix(name, ".s"); ok {
+		name, size = short, " s"
+	}
+	if turn, ok := strings.CutSuffix(name, ".turn"); ok {
+		name, size = turn, size+" turn"
+	}
+	return template.HTML(`<svg class="icon` + size + `" aria-hidden="true"><use href="` + at + "#" + name + `"/></svg>`), err
+}
 
 // assetAt returns the address of an asset.
 func assetAt(name string) (string, error) {

@@ -73,7 +73,7 @@ type Explain func(ctx context.Context, q Question) (*Explanation, error)
 func Routes(site *web.Site, x Explain) []web.Route {
 	page := site.Page("why.html")
 	return []web.Route{{Method: "GET", Path: "/why", Role: web.Viewer,
-		Link: web.LinkIn(web.Watch, text.Mark("Why?"), "M9.2 9a3 3 0 1 1 4.6 2.6c-1.1.7-1.8 1.3-1.8 2.6M12 17.5h.01M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z"),
+		Link: web.LinkIn(web.Activity, text.Mark("Why?")),
 		Does: "what would happen to an address, for whom, and why", Gives: web.PageOrJSON, Query: []web.Field{web.Required("url", "URL"), web.Optional("client", "address of the client"), web.Optional("user", "name of the user"), web.Optional("groups", "groups of the user, with commas"), web.Optional("as", "the policy, instead of the one that covers the client")},
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			f := r.URL.Query()

@@ -70,7 +70,7 @@ func (z *Pages) Routes() []web.Route {
 	}
 	return append(adds, []web.Route{
 		{Method: "GET", Path: "/zones", Role: web.Operator,
-			Link: web.LinkIn(web.Network, text.Mark("Zones"), "M4 5h16v5H4zM4 14h16v5H4zM7.500 7.500h.01M7.500 16.500h.01"),
+			Link: web.LinkIn(web.Network, text.Mark("Own zones")),
 			Does: "zones of our own", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { z.show(w, r, nil) }},
 		{Method: "GET", Path: "/zones/{origin}", Role: web.Operator,

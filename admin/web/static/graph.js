@@ -3,7 +3,14 @@
 "use strict";
 (() => {
 	const plots = new Map(); // by box
-	const colour = (name, of = document.documentElement) => getComputedStyle(of).getPropertyValue(name).trim();
+	// A colour is known only where it is used: the values have one for light and one for dark.
+	const colour = (name, of = document.body) => {
+		const probe = of.appendChild(document.createElement("i"));
+		probe.style.color = "var(" + name + ")";
+		const {color} = getComputedStyle(probe);
+		probe.remove();
+		return color;
+	};
 
 	// read returns what a table holds; the values of bars are sums, the last one first.
 	const read = (box) => {
