@@ -265,7 +265,7 @@ func (t *Texts) message(english string, deep int) string {
 		}
 		var pairs []string
 		for i, v := range values {
-			pairs = append(pairs, "{"+string(rune('1'+i))+"}", t.message(v, deep-1))
+			pairs = append(pairs, "{"+string(rune('1'+i))+"}", t.isolate(t.message(v, deep-1)))
 		}
 		return strings.NewReplacer(pairs...).Replace(text)
 	}

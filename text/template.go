@@ -81,7 +81,7 @@ func (t *Texts) Template(source string) string {
 	if t == nil {
 		return source
 	}
-	return translate(source, func(key string) string { return t.of[key] }, ` lang="`+t.Lang+`" dir="`+t.Dir+`"`)
+	return translate(source, func(key string) string { return t.isolatePlaces(t.of[key]) }, ` lang="`+t.Lang+`" dir="`+t.Dir+`"`)
 }
 
 // translate translates source run by run. say returns the text of a key, or "".

@@ -6,7 +6,8 @@
 // compressed file (folder pack). [New] reads them and the files of a folder, which
 // add languages or change texts. [Set.For] chooses the language by a browser's
 // Accept-Language. Templates are written in English, and [Texts.Template] translates
-// their visible text.
+// their visible text. In a language that is written from the right, values stand
+// between characters that keep their order.
 package text
 
 import (
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -201,7 +203,7 @@ func (t *Texts) Time(at time.Time) string {
 	if t == nil || t.Lang == source {
 		return at.Local().Format("Monday 2 January 2006, 15:04")
 	}
-	return at.Local().Format(t.dayLayout() + " 15:04")
+	return at.Local().Format("2006-01-02 15:04")
 }
 
 // Day formats the day of a time.
@@ -209,16 +211,7 @@ func (t *Texts) Day(at time.Time) string {
 	if t == nil || t.Lang == source {
 		return at.Local().Format("Monday 2 January 2006")
 	}
-	return at.Local().Format(t.dayLayout())
-}
-
-// dayLayout is the layout of a day in figures. After a letter that is written from the right,
-// hyphens would turn the parts of a date around; slashes do not (UAX 9, rules W2 and W4).
-func (t *Texts) dayLayout() string {
-	if t.Dir == "rtl" {
-		return "2006/01/02"
-	}
-	return time.DateOnly
+	return at.Local().Format(time.DateOnly)
 }
 
 // A Choice returns the texts for the value of an Accept-Language field. A nil
@@ -249,7 +242,37 @@ func (t *Texts) Say(key string, pairs ...string) string {
 		text = cmp.Or(t.of[key], t.in.of[key], key)
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		text = strings.ReplaceAll(text, "{"+pairs[i]+"}", pairs[i+1])
+		text = strings.ReplaceAll(text, "{"+pairs[i]+"}", t.isolate(pairs[i+1]))
 	}
 	return text
+}
+
+// Characters that keep the order of what is between them, whatever is around it: an address, a date
+// or a number with its unit in a text from the right (UAX 9, FSI and PDI).
+const isolateFirst, isolateEnd = "\u2068", "\u2069"
+
+// isolate keeps a value apart from a text from the right. Digits need that not, and a link must
+// not end with a letter that nobody sees.
+func (t *Texts) isolate(value string) string {
+	if t == nil || t.Dir != "rtl" || strings.Trim(value, "0123456789") == "" || strings.Contains(value, "://") {
+		return value
+	}
+	return isolateFirst + value + isolateEnd
+}
+
+// placed is the place of a value in the text of a template, with an element that isolates by itself or
+// whose text people copy.
+var placed = regexp.MustCompile(`(<(?:bdi|code|kbd)>)?\{[0-9]\}`)
+
+// isolatePlaces does for a text of templates, whose values are not known yet, what isolate does.
+func (t *Texts) isolatePlaces(text string) string {
+	if t.Dir != "rtl" {
+		return text
+	}
+	return placed.ReplaceAllStringFunc(text, func(place string) string {
+		if place[0] == '<' {
+			return place
+		}
+		return isolateFirst + place + isolateEnd
+	})
 }

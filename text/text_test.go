@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // subjects are the folders of the admin pages.
@@ -311,18 +310,26 @@ func TestFolderAddsALanguageWrittenFromTheRight(t *testing.T) {
 	}
 }
 
-// TestDatesStayTogetherFromTheRight: hyphens between figures after an Arabic letter would show a
-// date backwards.
-func TestDatesStayTogetherFromTheRight(t *testing.T) {
+// TestValuesKeepTheirOrderFromTheRight: after an Arabic letter the parts of a date, or an address and
+// its slash, would change places.
+func TestValuesKeepTheirOrderFromTheRight(t *testing.T) {
 	s, err := New("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := time.Date(2026, 11, 30, 15, 4, 0, 0, time.Local)
-	for lang, want := range map[string][2]string{"en": {"Monday 30 November 2026, 15:04", "Monday 30 November 2026"}, "de": {"2026-11-30 15:04", "2026-11-30"}, "ar": {"2026/11/30 15:04", "2026/11/30"}} {
-		in := s.For(lang)
-		if got := [2]string{in.Time(at), in.Day(at)}; got != want {
-			t.Errorf("%s: the time and the day are %q, want %q", lang, got, want)
+	ar, de := s.For("ar"), s.For("de")
+	for _, c := range []struct{ got, want string }{
+		{ar.Say("This holds until {time}.", "time", "2026-11-30 15:04"), "يسري هذا حتى \u20682026-11-30 15:04\u2069."},
+		{ar.Say("Alerts: {n}; people: {people}", "n", "3", "people", "12"), "التنبيهات: 3؛ الأشخاص: 12"},
+		{ar.Say("It went to {contact}. The answer appears here.", "contact", "https://school.example/ask"), "أُرسل إلى https://school.example/ask. يظهر الجواب هنا."},
+		{de.Say("This holds until {time}.", "time", "2026-11-30 15:04"), "Das gilt bis 2026-11-30 15:04."},
+		{ar.Message("The certificate of x.example could not be verified."), "تعذّر التحقق من شهادة \u2068x.example\u2069."},
+		{ar.Template(`<p title="until {{.T}}">until {{.T}}</p>`), "<p title=\"حتى \u2068{{.T}}\u2069\">حتى \u2068{{.T}}\u2069</p>"},
+		{ar.Template("<p>from <code>{{.From}}</code> in {{.N}} ms</p>"), "<p>من <code>{{.From}}</code> خلال \u2068{{.N}}\u2069 م.ث</p>"},
+		{de.Template("<p>until {{.T}}</p>"), "<p>bis {{.T}}</p>"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %+q, want %+q", c.got, c.want)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func TestAReportInArabicIsAnEnglishPDF(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := build(t, Question{Texts: s.For("ar")})
-	arabic := []string{"استخدام الويب في 2026/11/23", "الطلبات المحجوبة: 2، أي 33.3 % من الكل."}
+	arabic := []string{"استخدام الويب في \u20682026-11-23\u2069", "الطلبات المحجوبة: 2، أي \u206833.3\u2069 % من الكل."}
 	check := func(when string) {
 		t.Helper()
 		if r.Title != arabic[0] || !slices.Contains(r.Says, arabic[1]) {

@@ -280,7 +280,7 @@ func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
 		{"uz-Cyrl,ru;q=0.5", Warn, []string{`lang="uz-Cyrl"`, "<bdi>x.test</bdi> га ўтмоқчимисиз?"}},
 		{"de-CH", Quota, []string{`lang="de"`, "Was heute übrig ist"}},
 		{"tr", Error, []string{`lang="tr"`, "<h1>Oturum açın</h1>", "parolanızı"}},
-		{"ar-EG,en", Block, []string{`<html lang="ar" dir="rtl">`, "<h1><bdi>x.test</bdi> مغلق هنا</h1>", "السبب: <b>", "بعد 5 د"}},
+		{"ar-EG,en", Block, []string{`<html lang="ar" dir="rtl">`, "<h1><bdi>x.test</bdi> مغلق هنا</h1>", "السبب: \u2068<b>\u2069.", "بعد 5 د", "<dd><bdi>http://x.test/</bdi></dd>"}},
 		{"fa-IR,en", Block, []string{`<html lang="fa" dir="rtl">`, "<h1><bdi>x.test</bdi> بسته است</h1>", "It is closed because"}},
 	} {
 		_, b := p.Render(c.kind, Document, &Page{Status: 407, Title: "x", Host: "x.test", URL: "http://x.test/", ID: "i", Why: "<b>", Time: time.Unix(0, 0).UTC(), After: 5 * time.Minute, Texts: p.Texts(c.accept)})
