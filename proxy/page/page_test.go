@@ -97,9 +97,9 @@ func TestAPageSpeaksToItsReader(t *testing.T) {
 		want, not []string
 	}{
 		{"an adult", Page{Policy: "staff", Host: "bet.example", Category: "gambling", Check: "category", Why: "it is in the category gambling", Vote: "/v"},
-			[]string{"<h1><bdi>bet.example</bdi> is closed here</h1>", "<p>It is closed because it is in the category gambling.</p>", "Questions: Ms Aliya, room 12. Please give this reference: <code>r1</code>", `type="email"`, "Sunrise &lt;School&gt;</p>"}, []string{"You did nothing wrong"}},
+			[]string{"<h1><bdi>bet.example</bdi> is closed here</h1>", "<p>It is closed because it is in the category gambling.</p>", "Questions: <bdi>Ms Aliya, room 12</bdi>. Please give this reference: <code>r1</code>", `type="email"`, "Sunrise &lt;School&gt;</p>"}, []string{"You did nothing wrong"}},
 		{"a child", Page{Policy: "pupils", Host: "bet.example", Category: "gambling", Check: "category", Why: "it is in the category gambling", Vote: "/v"},
-			[]string{"<h1>This page is about gambling</h1>", "<p>Sunrise &lt;School&gt; keeps it closed. You did nothing wrong by coming here.</p>", "You can talk to Ms Aliya, room 12.", "Ask to open it", "<dd>bet.example", "<dt>Category</dt><dd>gambling</dd>"}, []string{`type="email"`, "It is closed because"}},
+			[]string{"<h1>This page is about gambling</h1>", "<p>Sunrise &lt;School&gt; keeps it closed. You did nothing wrong by coming here.</p>", "You can talk to Ms Aliya, room 12.", "Ask to open it", "<dd><bdi>bet.example", "<dt>Category</dt><dd>gambling</dd>"}, []string{`type="email"`, "It is closed because"}},
 		{"a child, and a subject that is none for children", Page{Policy: "pupils", Host: "sex.example", URL: "http://sex.example/", Category: "porn", Check: "category", Why: "it is in the category porn"},
 			[]string{"<h1>This page is closed</h1>", "You did nothing wrong"}, []string{"about porn"}},
 		{"a child whose time is over", Page{Policy: "pupils", Host: "play.example", Category: "quota", Check: "policy", Why: "the 30m a day for games are used up", After: 5 * time.Hour, Quotas: []filter.Balance{minutes}},
