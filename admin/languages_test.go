@@ -19,11 +19,11 @@ func TestAPageIsInTheLanguageOfTheBrowser(t *testing.T) {
 	}
 	server := admin.New(admin.Parts{Metrics: http.NotFoundHandler(), Health: func() system.Health { return system.Health{} }, Shared: web.Shared{Texts: s.For}})
 	for accept, want := range map[string][]string{
-		"":                        {`<html lang="en"`, "<h1>Home</h1>", "requests in the last hour"},
+		"":                        {`<html lang="en"`, "<h1>The filter does not serve</h1>", "requests in the last hour"},
 		"mn-MN,en;q=0.5":          {`<html lang="mn" dir="ltr">`, "<title>Нүүр · Shuultuur</title>", "сүүлийн цагийн хүсэлт", "Үйл ажиллагаа"},
 		"uz":                      {`<html lang="uz-Latn"`, "Bosh sahifa", "oxirgi soatdagi soʻrovlar"},
 		"uz-Cyrl":                 {`<html lang="uz-Cyrl"`, "Бош саҳифа"},
-		"ar-EG,ar;q=0.9,en;q=0.5": {`<html lang="ar" dir="rtl"`, "<h1>الرئيسية</h1>", "الطلبات في الساعة الأخيرة", `aria-label="فاتح أو داكن: مثل النظام"`},
+		"ar-EG,ar;q=0.9,en;q=0.5": {`<html lang="ar" dir="rtl"`, "<h1>المرشح لا يعمل</h1>", "الطلبات في الساعة الأخيرة", `aria-label="فاتح أو داكن: مثل النظام"`},
 		"de-AT,de;q=0.9,en;q=0.5": {`<html lang="de"`, "Anfragen in der letzten Stunde", `aria-label="Hell oder dunkel: wie das System"`},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)

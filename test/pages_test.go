@@ -78,7 +78,7 @@ func leadThroughThePages(t *testing.T, width int) {
 
 	b.open(admin + "/")
 	b.shows("bet.example")
-	b.shows("The last hour, by verdict")
+	b.shows("requests in the last hour")
 	b.open(admin + "/why?url=http://bet.example/")
 	b.shows("own.txt:1")
 

@@ -135,16 +135,14 @@ var stacked = [...]filter.Action{filter.Pass, filter.Allow, filter.Warn, filter.
 // merged is how many slots one bar shows: a minute.
 const merged = 6
 
-// graphs returns the graphs of the start page.
-func (r *Recent) graphs() (verdicts, latency web.Graph) {
+// graphs returns the figures of the chart as a table.
+func (r *Recent) graphs() (verdicts web.Graph) {
 	verdicts = web.Graph{Name: "verdicts", Kind: "bars", Title: text.Mark("The last hour, by verdict")}
 	for _, a := range stacked {
 		if r.Actions[a.String()] > 0 {
 			verdicts.Columns = append(verdicts.Columns, web.GraphColumn{Name: a.String(), Colour: a.String()})
 		}
 	}
-	latency = web.Graph{Name: "latency", Kind: "lines", Scale: "log", Title: text.Mark("The last hour, by duration"),
-		Columns: []web.GraphColumn{{Name: text.Mark("half within"), Colour: "pass", Unit: "ms"}, {Name: text.Mark("95 % within"), Colour: "warn", Unit: "ms"}}}
 	for some := range slices.Chunk(r.Moments, merged) {
 		at := some[0].At.Local().Format("15:04")
 		row := web.GraphRow{At: at}
@@ -156,19 +154,6 @@ func (r *Recent) graphs() (verdicts, latency web.Graph) {
 			row.Values = append(row.Values, strconv.FormatUint(sum, 10))
 		}
 		verdicts.Rows = append(verdicts.Rows, row)
-		var d durations
-		for _, m := range some {
-			d.add(&m.durations)
-		}
-		row = web.GraphRow{At: at}
-		for _, percent := range []int64{50, 95} {
-			value := ""
-			if t := d.percentile(percent); t > 0 {
-				value = strconv.FormatFloat(float64(t)/float64(time.Millisecond), 'g', 3, 64)
-			}
-			row.Values = append(row.Values, value)
-		}
-		latency.Rows = append(latency.Rows, row)
 	}
-	return verdicts, latency
+	return verdicts
 }

@@ -21,6 +21,10 @@ const (
 	// many open pages cost as much as one.
 	keepHome = 5 * time.Second
 	topHome  = 8
+	// mostTasks are on the page; the inbox has all.
+	mostTasks = 4
+	// mostDevices are counted.
+	mostDevices = 10000
 )
 
 // home makes the start page.
@@ -37,6 +41,7 @@ type home struct {
 type homeTop struct {
 	Title, Colour string
 	Rows          []web.Bar
+	All           int // how many there are, of devices
 }
 
 // Start has what the start page shows.
@@ -82,32 +87,40 @@ func (p *Start) Routes(site *web.Site) []web.Route {
 func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplate) {
 	now := time.Now()
 	d := struct {
-		Health     system.Health
-		Recent     *Recent
-		Blocked    int64
-		Share      float64
-		Half, Slow string
-		Verdicts   web.Graph
-		Latency    web.Graph
-		Keys       []string
-		Tops       []homeTop
-		Remarks    []Remark
-		Error      string
-	}{Health: h.Health(), Recent: &Recent{}}
+		Health   system.Health
+		Problems []problem
+		Tasks    []web.Task
+		Inbox    bool // there is more than the page shows
+		Paused   string
+		MayPause bool
+		Reports  bool
+		Devices  int // of the last day
+		Recent   *Recent
+		Blocked  int64
+		Share    float64
+		Hour     hourChart
+		Tops     []homeTop
+		Remarks  []Remark
+		Error    string
+	}{Health: h.Health(), Recent: &Recent{}, Tasks: h.site.TasksFor(w, r), Paused: h.site.Notice(web.TextsOf(w))}
+	d.Inbox, d.Reports = h.site.May(w, "/inbox"), h.site.May(w, "/reports")
+	d.MayPause = web.UserOf(r).Role > account.Helper && h.site.May(w, "/pause") // helpers pause for their groups
+	d.Tasks = d.Tasks[:min(len(d.Tasks), mostTasks)]
+	for _, said := range d.Health.Problems {
+		p := problemOf(said)
+		if p.To != "" && !h.site.May(w, p.To) {
+			p.To = ""
+		}
+		d.Problems = append(d.Problems, p)
+	}
 	if h.Live != nil {
 		d.Recent = h.Live.Recent(now)
 	}
-	d.Verdicts, d.Latency = d.Recent.graphs()
-	for _, a := range stacked {
-		if d.Recent.Actions[a.String()] > 0 {
-			d.Keys = append(d.Keys, a.String())
-		}
-	}
+	d.Hour = d.Recent.chart()
 	d.Blocked = d.Recent.Actions[filter.Block.String()]
 	if all := d.Recent.Requests + d.Recent.Queries; all > 0 {
 		d.Share = 100 * float64(d.Blocked) / float64(all)
 	}
-	d.Half, d.Slow = web.BriefTime(d.Recent.Half), web.BriefTime(d.Recent.Slow)
 	if h.Remarks != nil {
 		d.Remarks = h.Remarks()
 	}
@@ -115,6 +128,9 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplat
 		var err error
 		if d.Tops, err = h.topOfDay(r.Context(), now); err != nil {
 			d.Error = err.Error()
+		}
+		for _, t := range d.Tops {
+			d.Devices = max(d.Devices, t.All)
 		}
 	}
 	web.WritePage(w, page, http.StatusOK, d)
@@ -158,9 +174,9 @@ func (h *home) count(ctx context.Context, now time.Time) ([]homeTop, error) {
 		title, colour, before string
 		event.Question
 	}{
-		{text.Mark("Blocked most, last day"), "block", "action:block host:", event.Question{Filter: blocked, By: event.Host, Top: topHome}},
-		{text.Mark("Clients"), "pass", "client:", event.Question{Filter: all, By: event.Client, Top: topHome}},
-		{text.Mark("Categories"), "warn", "category:", event.Question{Filter: all, By: event.Category, Top: topHome}},
+		{text.Mark("Blocked most"), "block", "action:block host:", event.Question{Filter: blocked, By: event.Host, Top: topHome}},
+		{text.Mark("Devices"), "pass", "client:", event.Question{Filter: all, By: event.Client, Top: mostDevices}},
+		{text.Mark("Kinds"), "warn", "category:", event.Question{Filter: all, By: event.Category, Top: topHome}},
 		{text.Mark("Asked for most"), "allow", "host:", event.Question{Filter: all, By: event.Host, Top: topHome}},
 	}
 	var questions []event.Question
@@ -171,10 +187,15 @@ func (h *home) count(ctx context.Context, now time.Time) ([]homeTop, error) {
 	if err != nil {
 		return nil, err
 	}
+	devices := len(tallies[1])
+	tallies[1] = tallies[1][:min(devices, topHome)]
 	h.Events.Call(ctx, tallies[1])
 	var tops []homeTop
 	for i, q := range what {
 		t := homeTop{Title: q.title, Colour: q.colour}
+		if i == 1 {
+			t.All = devices
+		}
 		for _, x := range tallies[i] {
 			t.Rows = append(t.Rows, web.Bar{Name: x.Name, Called: x.Called, N: x.Events, Filter: q.before + web.Quoted(x.Name),
 				Width: 100 * float64(x.Events) / float64(max(1, tallies[i][0].Events))})

@@ -244,6 +244,12 @@ func (p *pageWriter) may(path string) bool {
 	return ok && p.who != nil && p.who.Role >= Least[r]
 }
 
+// May reports whether the user of a page may see another.
+func (s *Site) May(w http.ResponseWriter, path string) bool {
+	p := personalOf(w)
+	return p != nil && p.may(path)
+}
+
 // insertFrame puts the menu and the tabs into a page, and the theme.
 func insertFrame(w http.ResponseWriter, page []byte) []byte {
 	p := personalOf(w)

@@ -129,6 +129,7 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"left":     func(until time.Time) string { return time.Until(until).Round(time.Second).String() },
 		"among":    slices.Contains[[]string],
 		"effect":   func(e *Effect) string { return e.describe(t) },
+		"odd":      func(i int) bool { return i%2 == 1 },
 		"add":      func(a, b int) int { return a + b },
 		"neg":      func(a int) int { return -a },
 		"rows":     func(rule string) int { return min(strings.Count(rule, "\n")+1, 20) },

@@ -22,7 +22,7 @@ func TestStaticFilesAreKeptForEverByTheirDigest(t *testing.T) {
 	for _, f := range regexp.MustCompile(`(?:href|src)="(/static/[^"#]+)`).FindAllStringSubmatch(page, -1) {
 		found[f[1]] = true
 	}
-	if len(found) != 10 { // three style sheets, a font, the mark and the icons, htmx and uPlot and what is between them and the pages
+	if len(found) != 7 { // two style sheets, a font, the mark and the icons, htmx and what is between it and the pages
 		t.Fatalf("the start page loads %v", found)
 	}
 	for f := range found {
