@@ -17,6 +17,7 @@ import (
 	"shuultuur/lib/setting"
 	"shuultuur/list/source"
 	"shuultuur/nameserver"
+	"shuultuur/policy"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
 	"shuultuur/zone/authority"
@@ -56,6 +57,11 @@ func fixedOf(d *configuration.DNS) any {
 
 func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
 	cfg := b.Settings.DNS.Forward
+	for _, name := range cfg.Sets() {
+		if !slices.ContainsFunc(b.Settings.Policies, func(p policy.Policy) bool { return p.Name == name }) {
+			return nil, setting.At("policies."+name, fmt.Errorf("there is no policy %q", name))
+		}
+	}
 	cfg.Own = b.Settings.DNS.Server.Addresses() // it is never queried, to avoid a loop
 	f, err := forward.New(cfg)
 	if err != nil {
@@ -82,7 +88,11 @@ func newCache(_ context.Context, b *builder) (*resolver.Store, error) {
 	if b.trial() {
 		return resolver.NewStore(b.Settings.DNS.Cache, labelOf(b.Settings.DNS), resolver.Offline)
 	}
-	return resolver.NewStore(b.Settings.DNS.Cache, labelOf(b.Settings.DNS), b.Forward.Ask)
+	var sets []resolver.Upstream
+	for i := range b.Settings.DNS.Forward.Sets() {
+		sets = append(sets, b.Forward.AskFor(uint8(i+1)))
+	}
+	return resolver.NewStore(b.Settings.DNS.Cache, labelOf(b.Settings.DNS), b.Forward.Ask, sets...)
 }
 
 func newResolver(_ context.Context, b *builder) (*resolver.Resolver, error) {
@@ -105,7 +115,7 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 	stop()
 	return resolver.New(d.Names, resolver.Parts{
 		Decider: decider, Count: e.Policies.Query, Store: store, Addresses: e.hasAddresses(), Routed: own, Needs: e.needs(),
-		Validated: d.Forward.Validate,
+		Validated: d.Forward.Validate, Set: upstreamsOf(d, e.Policies.Covers),
 		Identify: func(addr netip.Addr, clientID string) filter.Client {
 			return byAddress(over, e.Identity, addr, clientID)
 		},
@@ -115,6 +125,18 @@ func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store
 			return byAddress(ctx, e.Identity, addr, clientID)
 		},
 	})
+}
+
+// upstreamsOf returns what tells which upstreams answer a client, nil if they are the same for all.
+func upstreamsOf(d *configuration.DNS, covers func(c *filter.Client, now time.Time) string) func(c *filter.Client, now time.Time) uint8 {
+	numbers := map[string]uint8{}
+	for i, policy := range d.Forward.Sets() {
+		numbers[policy] = uint8(i + 1)
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	return func(c *filter.Client, now time.Time) uint8 { return numbers[covers(c, now)] }
 }
 
 // needs returns the hosts that the gateway asks for itself: servers of lists and rules, of updates,
@@ -141,7 +163,7 @@ func (e *Engine) needs() (hosts []string) {
 		add(in.OIDC.Issuer)
 	}
 	if d := e.Settings.DNS; d != nil { // why asks without a name server, too
-		for _, s := range d.Forward.Upstreams {
+		for _, s := range slices.Concat(slices.Concat(slices.Collect(maps.Values(d.Forward.Policies))...), d.Forward.Upstreams) {
 			add(s)
 		}
 	}
@@ -230,7 +252,7 @@ func bareNameserver(b *builder) (err error) {
 
 // Name returns how the name server would answer a client's query, without querying other
 // servers. d is the decider from Engine.As.
-func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint16) (*resolver.Explanation, error) {
+func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint16) (x *resolver.Explanation, err error) {
 	settings := e.Settings.DNS
 	if settings == nil {
 		settings = &configuration.DNS{}
@@ -249,13 +271,19 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 		return nil, err
 	}
 	judge := r.As(c)
+	defer func() {
+		if x != nil && x.Upstream && e.Forward != nil {
+			set := slices.Index(settings.Forward.Sets(), x.Transaction.Verdict.Reason.Policy) + 1
+			x.Upstreams = e.Forward.Asked(q.Name, qtype, uint8(set))
+		}
+	}()
 	if e.Zones == nil {
 		return judge.Explain(q)
 	}
 	ours := e.Zones.Zones()
 	judge = judge.With(ours)
 	own := judge.IsOurs(q)
-	x, err := judge.Explain(q)
+	x, err = judge.Explain(q)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("asking for %q: %w", name, err)

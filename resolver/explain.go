@@ -28,6 +28,8 @@ type Explanation struct {
 	// Upstream reports that upstreams would be queried and their answer judged: Rcode and
 	// Records are empty.
 	Upstream bool
+	// Upstreams are those that would be queried; none if the name does not exist for lack of them.
+	Upstreams []string
 	// DNS64 describes the change to their answer, or is "".
 	DNS64 string
 	// Zone is our own zone that answers; nothing is judged then.

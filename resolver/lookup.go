@@ -20,6 +20,7 @@ type lookup struct {
 	t *filter.Transaction
 
 	client    filter.Client // who asks
+	set       uint8         // 1 more than the number of the client's upstreams; 0 when that is not known
 	uncounted bool          // the query was not counted when it came, because the client was not known
 
 	waits bool            // it may wait for upstreams
@@ -310,7 +311,7 @@ func (l *lookup) load() bool {
 // what upstreams answer. plain is the answer without addresses for one with mapped addresses; it
 // ends the reply.
 func (l *lookup) read(c change, plain *cache.Entry) (e cache.Entry, ok bool) {
-	s, k := l.r.parts.Store, keyOf(l.q)
+	s, k := l.r.parts.Store, l.keyOf(l.q)
 	if c != (change{}) {
 		k.Variant = l.r.variantOf(c)
 	}
@@ -336,8 +337,25 @@ func (l *lookup) read(c change, plain *cache.Entry) (e cache.Entry, ok bool) {
 	return e, true
 }
 
-func keyOf(q *dns.Query) cache.Key {
-	return cache.Key{Name: q.Name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
+// keyOf returns the key of a question of the client.
+func (l *lookup) keyOf(q *dns.Query) cache.Key {
+	return cache.Key{Name: q.Name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD(), Set: l.upstreams()}
+}
+
+// upstreams returns the number of the upstreams that answer the client, see [Parts.Set].
+func (l *lookup) upstreams() uint8 {
+	of := l.r.parts.Set
+	if of == nil {
+		return 0
+	}
+	if l.set == 0 {
+		if !l.client.Addr.IsValid() { // a zone of ours has led here
+			l.client = l.r.parts.Identify(l.q.Client.Addr(), l.q.ClientID)
+		}
+		c := l.client // so that the lookup itself stays on the stack
+		l.set = of(&c, l.q.At) + 1
+	}
+	return l.set - 1
 }
 
 // drop removes the records of an answer that is refused.

@@ -76,7 +76,8 @@ func (l *lookup) mapped(name, body []byte, plain cache.Entry, lead func(*miekg.M
 	} else if same {
 		kept.Flags |= plain.Flags & cache.AD
 	}
-	k := cache.Key{Name: name, Type: dns.TypeA, Class: q.Class, DO: q.DO, CD: q.CD()}
+	k := l.keyOf(q)
+	k.Name, k.Type = name, dns.TypeA
 	body, four := r.parts.Store.wait(l.ctx, &k, q.At, nil)
 	if four.Flags&cache.Failure != 0 {
 		four.Body = nil

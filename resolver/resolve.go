@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 	"unsafe"
 
 	"shuultuur/filter"
@@ -70,6 +71,9 @@ type Parts struct {
 	// nobody's groups are waited for.
 	Await func(ctx context.Context, addr netip.Addr, clientID string) filter.Client
 	Store *Store
+	// Set returns the number of the upstreams that answer a client, 0 for those of everybody. nil:
+	// nobody has others.
+	Set func(c *filter.Client, now time.Time) uint8
 	// Addresses reports that rules or lists contain addresses, so that those in answers are
 	// judged too.
 	Addresses bool

@@ -50,7 +50,8 @@ type Store struct {
 	cache    *cache.Cache
 	seed     maphash.Seed // of variants
 	upstream Upstream
-	label    string // of the server, in metrics
+	sets     []Upstream // of some policies, by the set of a key
+	label    string     // of the server, in metrics
 
 	minTTL, maxTTL, negative uint32
 
@@ -78,8 +79,9 @@ type flight struct {
 	err   error       // set if there is no answer
 }
 
-// NewStore makes an empty store. Metrics name its server label. Close it.
-func NewStore(cfg CacheConfig, label string, up Upstream) (*Store, error) {
+// NewStore makes an empty store. Metrics name its server label. sets are the upstreams of some
+// policies, see [Parts.Set]; up answers the others. Close it.
+func NewStore(cfg CacheConfig, label string, up Upstream, sets ...Upstream) (*Store, error) {
 	const mib = 1 << 20
 	size := cfg.Size.Or(16 * mib)
 	if size < mib || size > 1<<20*mib {
@@ -107,7 +109,7 @@ func NewStore(cfg CacheConfig, label string, up Upstream) (*Store, error) {
 		return nil, setting.At("size", err)
 	}
 	s := &Store{
-		cache: c, seed: maphash.MakeSeed(), upstream: up, label: label, flights: map[string]*flight{}, next: make(chan *flight),
+		cache: c, seed: maphash.MakeSeed(), upstream: up, sets: sets, label: label, flights: map[string]*flight{}, next: make(chan *flight),
 		minTTL: uint32(minTTL / time.Second), maxTTL: uint32(maxTTL / time.Second), negative: uint32(negative / time.Second),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
@@ -243,7 +245,7 @@ func (s *Store) fallbackAnswer(k *cache.Key, now time.Time, dst []byte, ede uint
 // start fetches k, unless that is in progress. It returns nil when too many are.
 func (s *Store) start(k *cache.Key, now time.Time) *flight {
 	var buf [270]byte
-	id := append(buf[:0], byte(k.Type>>8), byte(k.Type), byte(k.Class>>8), byte(k.Class), 0)
+	id := append(buf[:0], byte(k.Type>>8), byte(k.Type), byte(k.Class>>8), byte(k.Class), k.Set<<2)
 	if k.DO {
 		id[4] |= 1
 	}
@@ -297,7 +299,14 @@ func (s *Store) fly(f *flight) {
 
 // fetch queries upstreams for k and caches the answer.
 func (s *Store) fetch(k *cache.Key, f *flight) {
-	msg, ede, err := s.upstream(s.life, k.Name, k.Type, k.Class, k.DO, k.CD)
+	ask := s.upstream
+	if k.Set > 0 {
+		ask = Offline
+		if int(k.Set) <= len(s.sets) {
+			ask = s.sets[k.Set-1]
+		}
+	}
+	msg, ede, err := ask(s.life, k.Name, k.Type, k.Class, k.DO, k.CD)
 	now := time.Now()
 	if err == nil {
 		f.entry, err = s.entryOf(k, msg)

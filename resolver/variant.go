@@ -44,7 +44,7 @@ func (l *lookup) make(c change, plain *cache.Entry) cache.Entry {
 	case c.dns64:
 		return l.mapped(l.q.Name, l.a.Buf[l.start:], *plain, nil)
 	}
-	k := keyOf(l.q)
+	k := l.keyOf(l.q)
 	body, e := l.r.parts.Store.wait(l.ctx, &k, l.q.At, nil)
 	if e.Rcode != 0 || e.Answers == 0 {
 		e.Body = body
@@ -68,7 +68,8 @@ func (l *lookup) makeAlias(c change) cache.Entry {
 	if q.Type == dns.TypeCNAME {
 		return l.changed(name, nil, cache.Entry{TTL: localTTL}, func(m *miekg.Msg) { prependAlias(m, q, c.to, localTTL) })
 	}
-	k := cache.Key{Name: name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
+	k := l.keyOf(q)
+	k.Name = name
 	body, plain := l.r.parts.Store.wait(l.ctx, &k, q.At, nil)
 	lead := func(m *miekg.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) }
 	switch {
@@ -138,7 +139,7 @@ func (l *lookup) changed(name, body []byte, plain cache.Entry, how func(*miekg.M
 	if err != nil {
 		return failed
 	}
-	k := keyOf(q)
+	k := l.keyOf(q)
 	e, err := l.r.parts.Store.entryOf(&k, out)
 	if err != nil {
 		return failed

@@ -16,20 +16,21 @@ import (
 // nameExplanation is the output of "why -dns -json", as explanation is for a
 // URL.
 type nameExplanation struct {
-	Name     string           `json:"name"`
-	Type     string           `json:"type"`
-	Action   string           `json:"action"`
-	Policy   string           `json:"policy"`
-	Rule     string           `json:"rule"`
-	Findings []filter.Finding `json:"findings"`
-	Upstream bool             `json:"upstream"`        // upstreams would be queried, and their answer judged again
-	DNS64    string           `json:"dns64,omitempty"` // how their answer would be changed
-	Rcode    string           `json:"rcode,omitempty"`
-	Answer   []string         `json:"answer,omitempty"`
-	Error    string           `json:"error,omitempty"`   // the Extended DNS Error
-	Zone     string           `json:"zone,omitempty"`    // our own zone that answers
-	Unknown  string           `json:"unknown,omitempty"` // where zones might exist that would answer instead
-	Taken    float64          `json:"taken_us"`
+	Name      string           `json:"name"`
+	Type      string           `json:"type"`
+	Action    string           `json:"action"`
+	Policy    string           `json:"policy"`
+	Rule      string           `json:"rule"`
+	Findings  []filter.Finding `json:"findings"`
+	Upstream  bool             `json:"upstream"` // upstreams would be queried, and their answer judged again
+	Upstreams []string         `json:"upstreams,omitempty"`
+	DNS64     string           `json:"dns64,omitempty"` // how their answer would be changed
+	Rcode     string           `json:"rcode,omitempty"`
+	Answer    []string         `json:"answer,omitempty"`
+	Error     string           `json:"error,omitempty"`   // the Extended DNS Error
+	Zone      string           `json:"zone,omitempty"`    // our own zone that answers
+	Unknown   string           `json:"unknown,omitempty"` // where zones might exist that would answer instead
+	Taken     float64          `json:"taken_us"`
 	quotaLeft
 }
 
@@ -80,7 +81,7 @@ func (q question) askName(ctx context.Context) (*nameExplanation, error) {
 	t := &a.Transaction
 	x := &nameExplanation{
 		Name: strings.TrimSuffix(q.dns, "."), Type: kind, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
-		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, DNS64: a.DNS64, Rcode: a.Rcode, Answer: a.Records, Error: a.Error, Zone: a.Zone, Unknown: a.Unknown,
+		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, Upstreams: a.Upstreams, DNS64: a.DNS64, Rcode: a.Rcode, Answer: a.Records, Error: a.Error, Zone: a.Zone, Unknown: a.Unknown,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
 	x.quotaLeft = leftOf(ctx, engine, t)
@@ -111,7 +112,7 @@ func (x *nameExplanation) print(w io.Writer) error {
 		fmt.Fprintf(&b, "  unknown whether a zone in %s answers instead: that takes asking\n", x.Unknown)
 	}
 	if x.Upstream {
-		b.WriteString("  answer  that of the upstreams; aliases and addresses in it are judged again\n")
+		fmt.Fprintf(&b, "  answer  that of %s; aliases and addresses in it are judged again\n", cmp.Or(strings.Join(x.Upstreams, ", "), "the upstreams"))
 		if x.DNS64 != "" {
 			fmt.Fprintf(&b, "  dns64   %s\n", x.DNS64)
 		}

@@ -52,11 +52,13 @@ const (
 )
 
 // A Key identifies a question. Name is in wire form, lower case. Variant distinguishes answers
-// to one question that differ by policy; 0 is the unchanged one.
+// to one question that differ by policy; 0 is the unchanged one. Set is the number of the upstreams
+// that answered, below 64.
 type Key struct {
 	Name        []byte
 	Type, Class uint16
 	DO, CD      bool
+	Set         uint8
 	Variant     uint64
 }
 
@@ -168,7 +170,7 @@ func (c *Cache) hash(k *Key) uint64 {
 }
 
 func keyBits(k *Key) byte {
-	var b byte
+	b := k.Set << 2
 	if k.DO {
 		b |= 1
 	}

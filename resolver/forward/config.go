@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -18,6 +19,9 @@ import (
 type Config struct {
 	Upstreams setting.OneOrMore[string]            `yaml:"upstreams" role:"owner"` // for all names without a route; default: the system's
 	Routes    map[string]setting.OneOrMore[string] `yaml:"routes" role:"owner"`    // upstreams by domain or network; off: no such names exist
+	// Policies are the upstreams of the clients of a policy, in place of those of everybody; routes
+	// come before them. off: these clients get names of routes alone.
+	Policies  map[string]setting.OneOrMore[string] `yaml:"policies" role:"owner"`
 	Order     Order                                `yaml:"order"`                  // fastest (default), parallel, strict
 	Race      setting.Count                        `yaml:"race"`                   // upstreams queried at once with parallel; default 3
 	Bootstrap setting.OneOrMore[string]            `yaml:"bootstrap" role:"owner"` // servers that look up the names of upstreams; default: the system's
@@ -39,6 +43,7 @@ type Config struct {
 // Limits of settings.
 const (
 	mostUpstreams = 64
+	mostSets      = 63
 	mostInFlight  = 10000
 	mostRace      = 6
 )
@@ -142,11 +147,25 @@ func (f *Forwarder) build() error {
 			f.routes[string(n)] = g
 		}
 	}
+	for _, policy := range f.cfg.Sets() {
+		g, err := f.group(known, "policies."+policy, f.cfg.Policies[policy])
+		if err != nil {
+			return err
+		}
+		f.sets = append(f.sets, g)
+	}
+	if len(f.sets) > mostSets {
+		return setting.At("policies", fmt.Errorf("%d policies have upstreams of their own, at most %d can", len(f.sets), mostSets))
+	}
 	if len(f.upstreams) > mostUpstreams {
 		return setting.At("upstreams", fmt.Errorf("%d servers are more than %d", len(f.upstreams), mostUpstreams))
 	}
 	return nil
 }
+
+// Sets returns the policies that have upstreams of their own, in the order of their numbers: the first
+// has 1.
+func (c *Config) Sets() []string { return slices.Sorted(maps.Keys(c.Policies)) }
 
 // group makes upstreams, each once for all groups.
 func (f *Forwarder) group(known map[string]*upstream, key string, servers []string) (*group, error) {

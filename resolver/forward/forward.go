@@ -32,6 +32,7 @@ type Option struct {
 	DO     bool         // DNSSEC records are wanted
 	CD     bool         // answers that do not validate are wanted too
 	Subnet netip.Prefix // the client's network (RFC 7871), if upstreams may know it
+	Set    uint8        // the number of the upstreams for names without a route, see [Config.Sets]; 0 for those of everybody
 }
 
 // An Error says why there is no answer.
@@ -49,6 +50,7 @@ type Forwarder struct {
 	limits    limits
 	upstreams []*upstream
 	routes    map[string]*group   // by domain in wire form; "\x00" is everything
+	sets      []*group            // of policies, instead of everything
 	boot      *group              // looks up the names of upstreams; nil: none
 	roots     *x509.CertPool      // nil: the system's
 	validator *validate.Validator // nil: nothing is validated
@@ -93,7 +95,7 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 	}
 	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt}
 	dns.ToLower(q.name)
-	g, domain := f.route(q.name, qtype)
+	g, domain := f.route(q.name, qtype, opt.Set)
 	if f.validator == nil || opt.CD || class != dns.ClassIN || len(g.upstreams) == 0 {
 		return f.relay(ctx, q)
 	}
@@ -103,17 +105,33 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 // Ask is Exchange for a caller that passes an Extended DNS Error (RFC 8914) to clients: ede is
 // that of the error, or of an upstream's SERVFAIL or REFUSED, 0 if there was none.
 func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error) {
-	msg, _, err = f.Exchange(ctx, name, qtype, class, Option{DO: do, CD: cd})
-	var e *Error
-	if errors.As(err, &e) {
-		return nil, e.EDE, err
+	return f.AskFor(0)(ctx, name, qtype, class, do, cd)
+}
+
+// AskFor is Ask with the upstreams of a number, see [Config.Sets].
+func (f *Forwarder) AskFor(set uint8) func(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error) {
+	return func(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {
+		msg, _, err := f.Exchange(ctx, name, qtype, class, Option{DO: do, CD: cd, Set: set})
+		var e *Error
+		if errors.As(err, &e) {
+			return nil, e.EDE, err
+		}
+		return msg, extendedError(msg), err
 	}
-	return msg, extendedError(msg), err
+}
+
+// Asked returns the servers that are asked for a name, in wire form.
+func (f *Forwarder) Asked(name []byte, qtype uint16, set uint8) (all []string) {
+	g, _ := f.route(name, qtype, set)
+	for _, u := range g.upstreams {
+		all = append(all, u.to)
+	}
+	return all
 }
 
 // relay queries the upstreams of the route of q.
 func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error) {
-	g, _ := f.route(q.name, q.qtype)
+	g, _ := f.route(q.name, q.qtype, q.opt.Set)
 	if len(g.upstreams) == 0 && !g.missing {
 		return q.denial(), "", nil
 	}
@@ -143,7 +161,7 @@ func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, s
 // route returns the group of the longest suffix, and that suffix, which is empty for names
 // without a route of their own. DS records at a delegation belong to the parent, so its group
 // answers them.
-func (f *Forwarder) route(name []byte, qtype uint16) (g *group, domain []byte) {
+func (f *Forwarder) route(name []byte, qtype uint16, set uint8) (g *group, domain []byte) {
 	const typeDS = 43
 	if qtype == typeDS && len(name) > 1 {
 		name = name[1+int(name[0]):]
@@ -152,6 +170,9 @@ func (f *Forwarder) route(name []byte, qtype uint16) (g *group, domain []byte) {
 		if g := f.routes[string(name)]; g != nil {
 			return g, name
 		}
+	}
+	if set > 0 && int(set) <= len(f.sets) {
+		return f.sets[set-1], nil
 	}
 	return f.routes["\x00"], nil
 }

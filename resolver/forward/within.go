@@ -21,7 +21,7 @@ func (f *Forwarder) within(q *query, g *group, msg []byte) []byte {
 	names := map[string]bool{}
 	leaves := false
 	_, err = dns.FollowAliases(make([]byte, 0, 256), msg, off, uint16(msg[6])<<8|uint16(msg[7]), 0, q.name, q.qtype, func(target []byte) bool {
-		other, _ := f.route(target, q.qtype)
+		other, _ := f.route(target, q.qtype, q.opt.Set)
 		leaves = other != g
 		names[dns.Text(target)] = true
 		return !leaves
