@@ -34,6 +34,7 @@ type oneData struct {
 	NowError    string
 	CanRule     bool
 	Error       string
+	Reason      string // of the verdict, in one sentence
 }
 
 func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
@@ -52,6 +53,7 @@ func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil && web.IsPage(r) {
 		o.fill(ctx, &d, &row)
+		d.Reason = reason(web.TextsOf(w), d.Row)
 	}
 	switch {
 	case web.IsPage(r):

@@ -70,8 +70,8 @@ func (a eventQuery) filter(now time.Time) (f event.Filter, err error) {
 
 // Routes returns the routes of events.
 //
-//	GET /events?filter=FILTER&last=TIME&before=PLACE
-//	                      the newest; HTML for browsers, else JSON lines, with
+//	GET /events?filter=FILTER&last=TIME&before=PLACE&fold=no
+//	                      the newest; HTML, folded without fold=no, for browsers, else JSON lines, with
 //	                      the address of the next page in a Link header.
 //	                      order=oldest&after=PLACE: the oldest, as JSON lines; the
 //	                      Link is there on the last page, too.
@@ -93,7 +93,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 		}
 		return []web.Route{{Method: "GET", Path: "/events", Role: web.Viewer,
 			Link: web.LinkIn(web.Activity, text.Mark("Log")),
-			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it")},
+			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it"), web.Optional("fold", "fold=no for every row of the page")},
 			Handler: none}, {Method: "POST", Path: "/events/searches", Role: web.Viewer,
 			Does: "keep a search of the record for who asks, or remove it", Gives: web.PageOrJSON, Form: []web.Field{web.Required("name", "what it is called"), web.Optional("filter", "as in GET /events; without it the search is removed"), web.Optional("last", "how long to look back: 1h, 7d")},
 			Effect:  web.OfAlerts,
@@ -114,7 +114,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 	return []web.Route{
 		{Method: "GET", Path: "/events", Role: web.Viewer,
 			Link: web.LinkIn(web.Activity, text.Mark("Log")),
-			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it")},
+			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it"), web.Optional("fold", "fold=no for every row of the page")},
 			Handler: func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, in, "", nil) }},
 		{Method: "POST", Path: "/events", Role: web.Operator,
 			Does: "block or allow the host of a transaction", Gives: "application/x-ndjson text/html", Form: []web.Field{web.Required("what", "block | allow | unblock | unallow"), web.Required("entry", "host name"), web.Optional("category", "category of the list"), web.Optional("list", "list that a block goes into"), web.OnTrial},
@@ -235,6 +235,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 		Live        string // where new rows come from, "" on older pages and where that is switched off
 		Toggle      string // the page with new rows switched on or off, "" on older pages
 		Undo        url.Values
+		Chips       []chip
 	}{eventQuery: eventQuery{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.loadSearches(r)}, Spans: spans, Done: done}
 	if done != "" && failed == nil {
 		d.Undo = undo(r.PostForm)
@@ -269,6 +270,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 	}
 	if html {
 		e.name(r.Context(), d.Rows)
+		d.Chips = chips("/events", d.eventQuery, q.Get("fold") != "no")
 	}
 	if n := len(d.Rows); n == MaxRows || n > 0 && !order.Newest {
 		page.Set(place, strconv.FormatInt(d.Rows[n-1].Seq, 10))
@@ -277,6 +279,9 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 		}
 		d.Older = "/events?" + page.Encode()
 		w.Header().Set("Link", "<"+d.Older+`>; rel="next"`)
+	}
+	if html && q.Get("fold") != "no" {
+		d.Rows = fold(d.Rows)
 	}
 	switch {
 	case html:

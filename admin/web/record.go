@@ -57,6 +57,7 @@ type EventRow struct {
 	Again    string // the page that shows it; "" for a page without buttons
 	CanBlock bool   // there is a list
 	New      bool   // it has just been recorded
+	Times    int    // how often the same came within a minute
 }
 
 // ClientName returns who the client is: the person, or the address with the device.

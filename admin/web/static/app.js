@@ -20,7 +20,32 @@
 	on("before:request", (e, ctx) => {
 		if (again(ctx) && (document.hidden || ctx.target.contains(document.activeElement))) e.preventDefault();
 	});
+	// The log stands still while somebody points into it or works in it. What is new waits in a bar.
+	const rows = $("#rows"), bar = $("#held"), held = [];
+	const reads = () => rows.matches(":hover") || rows.contains(document.activeElement) || bar.matches(":hover");
+	const release = () => {
+		if (!held.length) return;
+		const fresh = held.splice(0).flatMap((part) => [...part.children]);
+		fresh.forEach((row) => { rows.prepend(row); window.htmx.process(row); });
+		bar.hidden = true;
+		while (rows.rows.length > 300) rows.deleteRow(-1);
+	};
+	bar?.addEventListener("click", release);
+	rows?.addEventListener("mouseleave", () => setTimeout(() => { if (!reads()) release(); }, 300));
+	rows?.addEventListener("focusout", () => setTimeout(() => { if (!reads()) release(); }, 300));
+	const panel = $("#panel");
+	const closePanel = () => panel.replaceChildren();
+	panel?.addEventListener("click", (e) => { if (e.target.closest("[data-close]")) closePanel(); });
+	panel?.addEventListener("keydown", (e) => { if (e.key === "Escape") closePanel(); });
+
 	on("before:swap", (e, ctx, {tasks}) => {
+		if (rows && ctx.target === rows && reads()) {
+			tasks.forEach((t) => { if (t.fragment) held.push(t.fragment); });
+			$("#held-n").textContent = held.reduce((n, part) => n + part.children.length, 0);
+			bar.hidden = false;
+			e.preventDefault();
+			return;
+		}
 		if (again(ctx) && !tasks[0]?.fragment.firstElementChild) e.preventDefault();
 		ctx.done = tasks.some((t) => t.target?.id === "said" && t.fragment.textContent.trim());
 	});
@@ -32,6 +57,7 @@
 			return;
 		}
 		label(document);
+		if (target === panel) { panel.focus({preventScroll: true}); return; }
 		if (target !== asked) return;
 		if (ctx.done || !asked.firstElementChild) { asked.close(); return; }
 		if (!asked.open) asked.showModal();
