@@ -246,6 +246,9 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 		d.Last = "1d" // so that the first page does not read a year of events
 	}
 	page := url.Values{"filter": {d.Filter}, "last": {d.Last}}
+	if q.Get("fold") == "no" {
+		page.Set("fold", "no")
+	}
 	d.Again = "/events?" + page.Encode()
 	d.Live, d.Toggle = d.stream(d.Again, q.Get("live") == "off")
 	categories := map[string]bool{}
