@@ -78,12 +78,15 @@ func TestBrowserShowsTheBlockPageInItsLanguage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for accept, lang := range map[string]string{"mn": "mn", "uz": "uz-Latn"} {
+	for accept, lang := range map[string]string{"mn": "mn", "uz": "uz-Latn", "ar": "ar"} {
 		b := newBrowser(t, h.g.ProxyAddr(), "--accept-lang="+accept)
 		b.open("http://uz.example/")
-		b.shows(texts.For(lang).Say("block.closed", "host", "uz.example"))
+		b.shows(strings.Replace(texts.For(lang).Say("block.closed"), "{host}", "uz.example", 1))
 		if got := b.script("return document.documentElement.lang"); got != lang {
 			t.Errorf("Accept-Language %s: the page says it is in %q, want %s", accept, got, lang)
+		}
+		if got, want := b.script("return getComputedStyle(document.querySelector('h1')).direction"), texts.For(lang).Dir; got != want {
+			t.Errorf("Accept-Language %s: the browser shows the page %s, want %s", accept, got, want)
 		}
 	}
 }

@@ -19,7 +19,7 @@ var subjects = []string{"../admin", "../admin/accounts", "../admin/api", "../adm
 	"../admin/network", "../admin/privacy", "../admin/remote", "../admin/settings", "../admin/system", "../admin/watch", "../admin/web", "../admin/why", "../admin/zones"}
 
 // places are where texts are used: templates, and Go files that say texts.
-var places = append(subjects, "../admin/alert", "../admin/report", "../admin/account", "../gateway", "../portal", "../proxy/page", "../proxy/exchange", "../vote", "../vote/booth", "../policy/pause", "../intercept")
+var places = append(subjects, "../admin/alert", "../admin/report", "../admin/account", "../gateway", "../portal", "../proxy/page", "../proxy/exchange", "../vote", "../vote/booth", "../policy/pause", "../intercept", "../engine/starter")
 
 // names are the same in every language.
 var names = []string{"Shuultuur", "Android", "Windows", "iPhone, iPad, Mac", "DNS over HTTPS", "DNS over TLS"}

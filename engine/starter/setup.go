@@ -10,6 +10,7 @@ import (
 
 	"shuultuur/admin/home"
 	"shuultuur/list/source"
+	"shuultuur/text"
 )
 
 // topics are the topics that the first steps ask about. A topic has one or more
@@ -18,14 +19,14 @@ var topics = []struct {
 	name, what string
 	categories []string
 }{
-	{"ads", "Ads and tracking", []string{"ads", "tracking"}},
-	{"harmful", "Malware and phishing", []string{"malware", "phishing"}},
-	{"adult", "Pornography", []string{"adult"}},
-	{"gambling", "Gambling", []string{"gambling"}},
-	{"drugs", "Drugs and weapons", []string{"drugs", "weapons"}},
-	{"pastime", "Games, social networks, video and dating", []string{"games", "social", "video", "dating"}},
-	{"words", "Bad words on pages", []string{"phrase", "bannedphrase"}},
-	{"bypass", "Ways around the filter: proxies, VPN and encrypted names", []string{"doh", "proxies", "around/bare", "around/wisp", "around/tunnel", "around/doh", "tunnel/ssh", "tunnel/vpn", "tunnel/unknown"}},
+	{"ads", text.Mark("Ads and tracking"), []string{"ads", "tracking"}},
+	{"harmful", text.Mark("Malware and phishing"), []string{"malware", "phishing"}},
+	{"adult", text.Mark("Pornography"), []string{"adult"}},
+	{"gambling", text.Mark("Gambling"), []string{"gambling"}},
+	{"drugs", text.Mark("Drugs and weapons"), []string{"drugs", "weapons"}},
+	{"pastime", text.Mark("Games, social networks, video and dating"), []string{"games", "social", "video", "dating"}},
+	{"words", text.Mark("Bad words on pages"), []string{"phrase", "bannedphrase"}},
+	{"bypass", text.Mark("Ways around the filter: proxies, VPN and encrypted names"), []string{"doh", "proxies", "around/bare", "around/wisp", "around/tunnel", "around/doh", "tunnel/ssh", "tunnel/vpn", "tunnel/unknown"}},
 }
 
 var (
