@@ -81,6 +81,9 @@ var modules = map[string][]string{
 	"github.com/jackc/pgx/v5":                       {"lib"},
 	"github.com/jcmturner/gokrb5/v8":                {"identity"},
 	"github.com/klauspost/compress":                 {"content", "list", "proxy", "text", "tool", "whatif"},
+	"github.com/dnstap/golang-dnstap":               {"nameserver"}, // messages of dnstap
+	"github.com/farsightsec/golang-framestream":     {"nameserver"}, // their transport
+	"google.golang.org/protobuf":                    {"nameserver"}, // their encoding
 	"github.com/miekg/dns":                          {"resolver", "zone"},
 	"github.com/nats-io/nats.go":                    {"vote"},
 	"github.com/nwaples/rardecode/v2":               {"content"}, // members of RAR archives: three generations of compression

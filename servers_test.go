@@ -39,6 +39,7 @@ var killed = map[string][]string{
 	"event/parquet":      {"test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"event/postgres":     {"test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"event/syslog":       {"test.TestReceiversOfEventsAreKilledUnderLoad"},
+	"nameserver/tap":     {"nameserver.TestTheReceiverOfDnstapIsKilledAndReturns"},
 	"helper":             {"test.TestHelpersWorkFromSettingsAloneAndOutliveTheGateway"},
 	"identity/directory": {"TestServersOfPasswordsAreKilledUnderLoad", "identity.TestKnownUsersDoNotNoticeAnAbsentDirectory"},
 	"identity/oidc":      {"TestAProviderThatIsAwayIsNamedAndReturns", "test.TestTheOpenIDProviderIsKilledUnderLoad"},

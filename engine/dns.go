@@ -52,7 +52,7 @@ func nameParts() []part {
 // fixedOf returns the settings that only a restart changes.
 func fixedOf(d *configuration.DNS) any {
 	s := &d.Server
-	return []any{s.Listen, s.TLS, s.HTTPS, s.QUIC, s.HTTP, s.Sockets, s.Connections, s.PerClient, s.Workers, s.Queue, s.Wait, s.Path, s.Cookies.Secret}
+	return []any{s.Listen, s.TLS, s.HTTPS, s.QUIC, s.HTTP, s.Sockets, s.Connections, s.PerClient, s.Workers, s.Queue, s.Wait, s.Path, s.Cookies.Secret, s.Dnstap}
 }
 
 func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {

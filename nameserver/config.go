@@ -50,6 +50,9 @@ type Config struct {
 	Cookies Cookies       `yaml:"cookies"`
 	NSID    string        `yaml:"nsid"`    // our name, for queries with NSID or for id.server; default none
 	Version string        `yaml:"version"` // answer to version.bind; default none
+	// Dnstap is where all queries and replies are sent to: the path of a Unix socket, or
+	// tcp://HOST:PORT; default nowhere.
+	Dnstap string `yaml:"dnstap" role:"owner"`
 
 	Sockets     setting.Count    `yaml:"sockets"`     // per address of UDP; default one for each processor, at most 16
 	Connections setting.Count    `yaml:"connections"` // concurrent connections of all kinds; default 1024

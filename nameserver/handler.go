@@ -65,6 +65,9 @@ func (l *handler) answer(msg, buf []byte) ([]byte, dns.Outcome) {
 	}
 	l.g, l.rs, l.next = l.s.rules.Load(), l.s.responders.Load(), 0
 	l.countQuery()
+	if l.s.tap != nil {
+		l.s.tap.Query(q)
+	}
 	client := q.Client.Addr()
 	if l.g.deny.contain(client) {
 		l.drop(denied)
@@ -357,6 +360,9 @@ func (l *handler) finish() ([]byte, dns.Outcome) {
 	}
 	msg := r.Finish(&l.opt)
 	l.count(len(msg))
+	if l.s.tap != nil {
+		l.s.tap.Response(q, msg)
+	}
 	return msg, dns.Answered
 }
 

@@ -18,6 +18,7 @@ var (
 	descDrops     = metric.NewDesc("shuultuur_dns_drops_total", "Queries, replies and connections that were dropped or limited, by reason.", "reason")
 	descQueued    = metric.NewDesc("shuultuur_dns_queued", "Queries waiting for a worker.")
 	descBusy      = metric.NewDesc("shuultuur_dns_workers_busy", "Workers that wait for an answer.")
+	descTap       = metric.NewDesc("shuultuur_dns_dnstap_messages_total", "Messages for the receiver of dnstap: sent, and dropped because it was away or slow.", "result")
 	descConns     = metric.NewDesc("shuultuur_dns_connections", "Open connections.")
 )
 
@@ -55,6 +56,11 @@ func (s *Server) Collect(ch chan<- metric.Metric) {
 	queued, busy := s.queue.state()
 	ch <- metric.New(descQueued, metric.Gauge, float64(queued))
 	ch <- metric.New(descBusy, metric.Gauge, float64(busy))
+	if s.tap != nil {
+		sent, lost := s.tap.Counts()
+		ch <- metric.New(descTap, metric.Count, float64(sent), "sent")
+		ch <- metric.New(descTap, metric.Count, float64(lost), "dropped")
+	}
 	ch <- metric.New(descConns, metric.Gauge, float64(s.conns.count()))
 }
 

@@ -43,6 +43,7 @@ import (
 	"shuultuur/lib/platform"
 	"shuultuur/lib/setting"
 	"shuultuur/nameserver/batch"
+	"shuultuur/nameserver/tap"
 )
 
 // responders provide the answers.
@@ -72,6 +73,8 @@ type Server struct {
 	logLeft    atomic.Int64
 	alone      sync.Once // it was said that datagrams are read one by one
 	nameless   sync.Once // and that a proxy names no clients
+
+	tap *tap.Tap // nil for none
 
 	clients  *limiter
 	replies  *limiter
@@ -123,6 +126,11 @@ func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
 	s := &Server{limits: l, path: path, places: p, logger: logger, log: record, start: time.Now(), label: label(p),
 		clients: newLimiter(), replies: newLimiter()}
 	s.conns = conns{max: l.connections, perClient: l.perClient, per: map[netip.Addr]int{}, open: map[*conn]struct{}{}}
+	if cfg.Dnstap != "" {
+		if s.tap, err = tap.New(cfg.Dnstap, cfg.NSID); err != nil {
+			return nil, setting.At("dnstap", err)
+		}
+	}
 	key, set, err := cfg.Cookies.secret()
 	if err != nil {
 		return nil, err
@@ -342,6 +350,9 @@ func (s *Server) Run(ctx context.Context) error {
 		u.run(&readers, &writers)
 	}
 	servers.Go(func() { s.refill(ctx) })
+	if s.tap != nil {
+		servers.Go(func() { s.tap.Run(ctx) })
+	}
 	web := s.newWeb()
 	for _, ln := range s.listeners {
 		servers.Go(func() { s.accept(ln) })
@@ -407,6 +418,16 @@ func (s *Server) waitForConns(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Problems lists what an operator should look at.
+func (s *Server) Problems() []string {
+	if s.tap != nil {
+		if p := s.tap.Problem(); p != "" {
+			return []string{p}
+		}
+	}
+	return nil
 }
 
 // refill gives the record its quota for each second.
