@@ -202,6 +202,8 @@ func (b *browser) click(selector string) {
 	b.t.Helper()
 	var el map[string]string
 	b.call("POST", b.session+"/element", map[string]string{"using": "css selector", "value": selector}, &el)
+	// A person scrolls to what a bar of the page covers.
+	b.script(fmt.Sprintf("document.querySelector(%q)?.scrollIntoView({block: 'center'}); return ''", selector))
 	for _, id := range el {
 		b.call("POST", b.session+"/element/"+id+"/click", nil, nil)
 	}
