@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -10,12 +11,27 @@ import (
 
 const (
 	controlSize = 64
-	canSpread   = false // SO_REUSEPORT gives all datagrams to one of the sockets
+	canSpread   = true
 	truncated   = unix.MSG_TRUNC
 	recvDst     = unix.IP_RECVDSTADDR // asks for the IPv4 address a datagram was sent to
 )
 
-func reusePort(syscall.RawConn, bool) error { return nil }
+// reusePort lets several sockets share an address: with SO_REUSEPORT alone, one of them would get all
+// datagrams. A socket joins the others when it is bound, so one that has its port already stays alone. So
+// does one of a system before FreeBSD 12, which lacks the option.
+func reusePort(c syscall.RawConn, on bool) error {
+	if !on {
+		return nil
+	}
+	var err error
+	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT_LB, 1) }); e != nil {
+		return e
+	}
+	if errors.Is(err, unix.ENOPROTOOPT) {
+		return nil
+	}
+	return err
+}
 
 // destination returns the address that a datagram was sent to. Its control
 // message can be used for the reply unchanged, because IP_SENDSRCADDR equals
