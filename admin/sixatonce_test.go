@@ -49,6 +49,9 @@ const (
 	instruction  = "each is an instruction of its own, which the tests of policy and fleet keep"
 )
 
+// sixServices are services that six people close.
+var sixServices = [...]string{"youtube", "roblox", "discord", "twitch", "netflix", "tinder"}
+
 // contests has a row for each route that changes something.
 var contests = map[string]contest{
 	"POST /events":                     {why: "it changes a list as POST /lists does"},
@@ -108,6 +111,13 @@ var contests = map[string]contest{
 			return url.Values{"tag": {s.tag("/settings")}, "policy": {"0"}, "what": {"add"}, "text": {fmt.Sprintf("{name: six-%d, action: allow}", i)}}.Encode()
 		},
 		shown: on("/settings", "six-%d"), one: true},
+	"POST /services": {
+		form: func(s *six, i int) string {
+			return url.Values{"tag": {s.tag("/settings")}, "policy": {"0"}, "close": {sixServices[i]}}.Encode()
+		},
+		shown: func(s *six, i int) bool {
+			return strings.Contains(s.page("/settings"), "service: ["+sixServices[i]+"]")
+		}, one: true},
 	"PUT /settings": {
 		form:  func(_ *six, i int) string { return admintest.HouseSettings + fmt.Sprintf("# six-%d\n", i) },
 		shown: on("/settings", "six-%d"), one: true},

@@ -5,6 +5,10 @@ import "strings"
 // messages are sentences with values from packages that know no languages: errors, and reasons
 // for blocking. {1}, {2} … stand for the values.
 var messages = [...]string{
+	"there is no service {1}; docs/services.md has their names",
+	"{1} is closed by the rules of {2}, on which {3} builds: open it there, or switch that rule off here",
+	"give names of services as close=NAME, or as open=NAME",
+	"they are so already; a rule with further conditions is changed under Rules",
 	"The certificate of {1} has been revoked by those who issued it, perhaps because its key was stolen. Whoever answers may not be {2}.",
 	"{1} vouches only for itself: nobody else confirms that it is the real one.",
 	"The certificate of {1} was issued by an authority that is not trusted here.",

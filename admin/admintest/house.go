@@ -371,7 +371,7 @@ func (s *Paper) Parts(t *testing.T) *settings.Settings {
 		},
 		Versions: kept,
 		Policies: func() ([]settings.PolicyView, error) {
-			return []settings.PolicyView{{Name: "pupils", Rules: []settings.RuleView{{Name: "games", Action: "block", When: []string{"category: <games>"}}}}}, nil
+			return []settings.PolicyView{{Name: "pupils", Of: &policy.Policy{Name: "pupils", Rules: []policy.Rule{{Name: "games", Action: "block"}}}, Rules: []settings.RuleView{{Name: "games", Action: "block", When: []string{"category: <games>"}}}}}, nil
 		},
 	}
 }

@@ -28,6 +28,8 @@ type PolicyView struct {
 	Quotas []string   `json:"quotas,omitempty"`
 	Rules  []RuleView `json:"rules"` // in order: its own, then those of its base
 	Open   bool       `json:"-"`     // the page shows its rules
+	// Of is the policy itself, with what it has from its base.
+	Of *policy.Policy `json:"-"`
 	Times
 }
 

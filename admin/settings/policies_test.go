@@ -83,28 +83,7 @@ func TestRulesOfABaseAreShownAndSwitchedOff(t *testing.T) {
       - {name: games, action: block, host: [games.example]}
       - {name: shops, action: block, host: [shop.example]}
 `
-	paper := func(t *testing.T) (*admintest.Paper, *web.Site) {
-		p := &admintest.Paper{Text: before}
-		parts := admintest.Nobody()
-		parts.Settings = p.Parts(t)
-		parts.Judge = admintest.PaperEffect
-		parts.Settings.Policies = func() ([]settings.PolicyView, error) {
-			var s struct {
-				Policies policy.Config `yaml:"policies"`
-			}
-			text, err := setting.Read("shuultuur.yaml", []byte(p.Text), &s)
-			if err != nil {
-				return nil, err
-			}
-			all, err := s.Policies.Complete(func(key string) bool { return text.Has("policies" + key) })
-			if err != nil {
-				return nil, err
-			}
-			return settings.PolicyViews(text, all)
-		}
-		return p, admin.New(parts)
-	}
-	p, s := paper(t)
+	p, s := livePaper(t, before)
 	page := admintest.Ask(s, "GET", "/policies", "text/html", "").Body.String()
 	for _, want := range []string{"builds on everyone", "from everyone", "of everyone, off here", "switched off", `Switch off<span class="hide"> games</span>`, `Switch on<span class="hide"> shops</span>`} {
 		if !strings.Contains(page, want) {
@@ -117,7 +96,7 @@ func TestRulesOfABaseAreShownAndSwitchedOff(t *testing.T) {
 		"a rule of its own, on again":   {"what=on&rule=0", "{name: chess, action: block, off: true}", "{name: chess, action: block}"},
 		"a new rule, before the base's": {"what=add&text=" + url.QueryEscape("{name: new, action: block}"), "      - {name: shops, off: true}\n", "      - {name: shops, off: true}\n      - {name: new, action: block}\n"},
 	} {
-		p, s := paper(t)
+		p, s := livePaper(t, before)
 		if w := admintest.Ask(s, "POST", "/policies", "", c.form+"&policy=0&tag="+web.Tag([]byte(p.Text))); w.Code != 200 {
 			t.Errorf("%s: status %d, %s", name, w.Code, w.Body)
 		}
@@ -130,4 +109,27 @@ func TestRulesOfABaseAreShownAndSwitchedOff(t *testing.T) {
 			t.Errorf("%s: status %d, want 400", bad, w.Code)
 		}
 	}
+}
+
+// livePaper has settings whose policies follow their text.
+func livePaper(t *testing.T, text string) (*admintest.Paper, *web.Site) {
+	p := &admintest.Paper{Text: text}
+	parts := admintest.Nobody()
+	parts.Settings = p.Parts(t)
+	parts.Judge = admintest.PaperEffect
+	parts.Settings.Policies = func() ([]settings.PolicyView, error) {
+		var s struct {
+			Policies policy.Config `yaml:"policies"`
+		}
+		text, err := setting.Read("shuultuur.yaml", []byte(p.Text), &s)
+		if err != nil {
+			return nil, err
+		}
+		all, err := s.Policies.Complete(func(key string) bool { return text.Has("policies" + key) })
+		if err != nil {
+			return nil, err
+		}
+		return settings.PolicyViews(text, all)
+	}
+	return p, admin.New(parts)
 }

@@ -20,7 +20,7 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 	all := []PolicyView{}
 	for i, v := range list {
 		m, _ := v.(map[string]any)
-		p := PolicyView{Name: fmt.Sprint(m["name"]), Rules: []RuleView{}}
+		p := PolicyView{Name: fmt.Sprint(m["name"]), Rules: []RuleView{}, Of: &policies[i]}
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			switch key {
 			case "name", "rules":

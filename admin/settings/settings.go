@@ -72,7 +72,7 @@ type Settings struct {
 func (s *Settings) Routes(site *web.Site) []web.Route {
 	page := site.Page("settings.html")
 	s.site, s.page, s.effect = site, page, site.Foretell
-	return append(s.policyRoutes(site), []web.Route{
+	return append(append(s.policyRoutes(site), s.serviceRoutes(site)...), []web.Route{
 		{Method: "GET", Path: "/settings", Role: web.Operator,
 			Link: web.LinkIn(web.System, text.Mark("Settings")),
 			Does: "the file of settings, with its ETag", Gives: "application/yaml text/html",

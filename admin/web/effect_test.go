@@ -27,6 +27,7 @@ var samples = map[string]url.Values{
 	"POST /votes":          {"remedy": {"open tea.example"}, "action": {"block"}, "site": {"tea.example"}},
 	"POST /votes/withdraw": {"id": {"7"}},
 	"POST /policies":       {"what": {"remove"}, "policy": {"0"}, "rule": {"0"}},
+	"POST /services":       {"policy": {"0"}, "close": {"youtube"}},
 	"POST /clients":        {"what": {"forget"}, "name": {"anna"}},
 }
 
@@ -84,7 +85,7 @@ func TestEveryJudgedChangeIsShownBeforeItIsMade(t *testing.T) {
 			continue
 		}
 		form = url.Values(http.Header(form).Clone())
-		if strings.Contains("/policies /clients", r.Path) {
+		if strings.Contains("/policies /services /clients", r.Path) {
 			form.Set("tag", web.Tag([]byte(admintest.HouseSettings)))
 		}
 		ask := func(path string, f url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -102,7 +103,7 @@ func TestEveryJudgedChangeIsShownBeforeItIsMade(t *testing.T) {
 			made = nil
 			continue
 		}
-		if strings.Contains("/policies /clients", r.Path) {
+		if strings.Contains("/policies /services /clients", r.Path) {
 			continue // the editor shows it
 		}
 		action, fields := fieldsOf(t, w.Body.String())
