@@ -12,6 +12,7 @@ import (
 	"shuultuur/engine"
 	"shuultuur/engine/configuration"
 	"shuultuur/event"
+	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/policy"
@@ -73,6 +74,15 @@ func compare(ctx context.Context, judges *[2]whatif.Judge, r event.Reader, start
 	}
 	in := source.Input()
 	out := &web.Effect{Since: rows.Since, Judged: x.Judged, Changed: x.Changed, Unknown: x.Unknown + in.Broken + in.Other, Cut: rows.Cut, Took: time.Since(start).Seconds(), Changes: []web.EffectKind{}}
+	refuses := func(action string) bool { return action == filter.Block.String() || action == filter.Redirect.String() }
+	for _, c := range x.Changes {
+		switch was, is := refuses(c.Was), refuses(c.Is); {
+		case was && !is:
+			out.Opens += c.Count
+		case is && !was:
+			out.Closes += c.Count
+		}
+	}
 	for _, c := range x.Changes[:min(len(x.Changes), effectRows)] {
 		out.Changes = append(out.Changes, web.EffectKind(c))
 	}

@@ -233,7 +233,7 @@ func (b *browser) follow(selector string) {
 func (b *browser) seen(selector string) {
 	b.t.Helper()
 	b.click(selector)
-	b.shows("This change would have altered")
+	b.shows("This change would have")
 	b.click("#make")
 	waittest.Until(b.t, "the change is made", func() bool { return b.script("return document.querySelector('#make') ? '' : 'made'") == "made" })
 }

@@ -378,7 +378,7 @@ func (s *Paper) Parts(t *testing.T) *settings.Settings {
 
 // PaperEffect is the effect of every change.
 func PaperEffect(context.Context, web.Trial) (*web.Effect, error) {
-	return &web.Effect{Judged: 48201, Changed: 312, Changes: []web.EffectKind{{Policy: "pupils", Category: "games", Was: "pass", Is: "block", Count: 312, Examples: []string{"http://<b>.example/"}}}}, nil
+	return &web.Effect{Judged: 48201, Changed: 312, Closes: 312, Changes: []web.EffectKind{{Policy: "pupils", Category: "games", Was: "pass", Is: "block", Count: 312, Examples: []string{"http://<b>.example/"}}}}, nil
 }
 
 const FirstZone = "$TTL 300\n@ SOA ns hostmaster 1 3600 600 86400 300\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n"

@@ -251,6 +251,10 @@ type Effect struct {
 	Judged int64     `json:"judged"`
 	// Changed are the events with another verdict.
 	Changed int64 `json:"changed"`
+	// Opens and Closes are those of them that would have been refused, or sent elsewhere, and would
+	// not be now, and the reverse.
+	Opens  int64 `json:"opens"`
+	Closes int64 `json:"closes"`
 	// Unknown are events that cannot be judged again from the record.
 	Unknown int64        `json:"unknown"`
 	Cut     bool         `json:"cut,omitempty"` // there were more events; only the newest were judged
@@ -277,5 +281,14 @@ func (e *Effect) describe(t *text.Texts) string {
 	case e.Changed == 0:
 		return t.Say("This change would have altered none of {all} requests.", "all", number(e.Judged))
 	}
-	return t.Say("This change would have altered {n} of {all} requests.", "n", number(e.Changed), "all", number(e.Judged))
+	all, opens, closes := number(e.Judged), number(e.Opens), number(e.Closes)
+	switch {
+	case e.Opens > 0 && e.Closes > 0:
+		return t.Say("This change would have opened {opens} and closed {closes} of {all} requests.", "opens", opens, "closes", closes, "all", all)
+	case e.Opens > 0:
+		return t.Say("This change would have opened {opens} of {all} requests.", "opens", opens, "all", all)
+	case e.Closes > 0:
+		return t.Say("This change would have closed {closes} of {all} requests.", "closes", closes, "all", all)
+	}
+	return t.Say("This change would have altered {n} of {all} requests.", "n", number(e.Changed), "all", all)
 }
