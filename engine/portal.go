@@ -73,7 +73,7 @@ func (e *Engine) portalEngine(h *Host) *portal.Engine {
 		},
 		Verify:  e.Identity.Verify,
 		SignsIn: e.Identity.SignsIn(), Passwords: e.Identity.HasPasswords(), Provider: e.Identity.Provider(), Session: e.Identity.SessionTime(),
-		Texts: e.Pages.Texts,
+		Texts: e.Pages.Texts, Whose: e.Pages.Whose().Name,
 		Start: func(s session.Session) error { return e.Sessions.Start(s) },
 		End: func(addr netip.Addr) error {
 			_, err := e.Sessions.End(session.EndRequest{Addr: addr})

@@ -11,8 +11,10 @@ package portal
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	_ "embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -173,6 +175,7 @@ type Engine struct {
 	// Regroup replaces the groups in a user's sessions from one source.
 	Regroup func(user, source string, groups []string) error
 	Texts   text.Choice            // for pages
+	Whose   string                 // whose network it is, for pages; "" if nobody says
 	TLS     *tls.Config            // of the portal; nil if it has no certificate
 	Trusted []netip.Prefix         // networks of proxies in front, which name their clients
 	Root    func() *intercept.Root // certificate that devices should trust; nil if there is none
@@ -242,7 +245,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", stylePolicy)
 	e := s.engine.Load()
 	if e == nil {
 		http.Error(w, "the gateway starts", http.StatusServiceUnavailable)
@@ -326,9 +329,22 @@ func (s *Server) pac(w http.ResponseWriter, r *http.Request) {
 //go:embed portal.html
 var pageText string
 
+//go:embed portal.css
+var ownStyle string
+
+// style is the style of the page, and stylePolicy allows it and nothing else.
+var (
+	style       = text.Style + ownStyle
+	styleSum    = sha256.Sum256([]byte(style))
+	stylePolicy = "default-src 'none'; img-src data:; style-src 'sha256-" + base64.StdEncoding.EncodeToString(styleSum[:]) + "'; base-uri 'none'; frame-ancestors 'none'"
+)
+
 var pageOf = text.NewPage(pageText, func(t *text.Texts, source string) *template.Template {
-	say := func(key string) string { return t.Say(key) }
-	return template.Must(template.New("portal").Funcs(template.FuncMap{"t": say}).Parse(source))
+	functions := template.FuncMap{
+		"t":     func(key string) string { return t.Say(key) },
+		"style": func() template.CSS { return template.CSS(style) },
+	}
+	return template.Must(template.Must(template.New("").Funcs(functions).Parse(text.Parts)).New("portal").Parse(source))
 })
 
 // A view has the contents of the page.
@@ -336,7 +352,10 @@ type view struct {
 	Title, Error, Advice string
 	User, Source, Policy string
 	PAC                  string
-	Root                 bool
+	Root                 string // name of the certificate to trust, "" for none
+	Whose                string // network it is
+	Device               string // kind of device whose steps are shown
+	Devices              []kind
 	DNS                  DNS
 	SignIn               bool // shows the forms for signing in
 	SignsIn              bool
@@ -349,6 +368,7 @@ type view struct {
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, v *view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
+	v.Whose = s.engine.Load().Whose
 	_ = pageOf.In(s.texts(r)).Execute(w, v) // it fails if the client has gone away
 }
 
@@ -357,11 +377,52 @@ func (s *Server) texts(r *http.Request) *text.Texts {
 	return s.engine.Load().Texts.For(r.Header.Get("Accept-Language"))
 }
 
-// home shows the client's identity and its downloads.
+// A kind is a kind of device, which has steps of its own.
+type kind struct {
+	Key, Name string
+	Here      bool // its steps are shown
+}
+
+// kinds are the kinds of devices with a word of their browsers' names. The first that fits counts.
+var kinds = [...]struct{ key, name, agent string }{
+	{"apple", "Apple", "Mac OS X"},
+	{"android", "Android", "Android"},
+	{"windows", "Windows", "Windows"},
+	{"other", text.Mark("Others"), ""},
+}
+
+// kindsFor returns the kinds of devices, and the one whose steps a browser gets: that which it asks
+// for, or else its own.
+func kindsFor(r *http.Request) (here string, all []kind) {
+	asked, agent := r.FormValue("device"), r.UserAgent()
+	for _, k := range kinds {
+		if asked == k.key {
+			here = k.key
+		}
+	}
+	for _, k := range kinds {
+		if here == "" && strings.Contains(agent, k.agent) {
+			here = k.key
+		}
+	}
+	for _, k := range kinds {
+		all = append(all, kind{k.key, k.name, k.key == here})
+	}
+	return here, all
+}
+
+// home shows the client's identity and what its device needs.
 func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()
 	c := e.Identify(r.Context(), remote(r))
-	v := &view{Title: text.Mark("Web filter"), User: c.User, Source: c.Source, DNS: e.Pages.place.DNS, SignsIn: e.SignsIn, Root: e.rootOf() != nil}
+	v := &view{Title: text.Mark("Welcome to this network"), User: c.User, Source: c.Source, DNS: e.Pages.place.DNS, SignsIn: e.SignsIn}
+	if e.Whose != "" {
+		v.Title = s.texts(r).Say("Welcome to the network of {name}", "name", e.Whose)
+	}
+	if root := e.rootOf(); root != nil {
+		v.Root = root.Certificate.Subject.CommonName
+	}
+	v.Device, v.Devices = kindsFor(r)
 	if e.Policy != nil {
 		v.Policy = e.Policy(r.Context(), &c)
 	}

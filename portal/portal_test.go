@@ -2,6 +2,7 @@ package portal
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
@@ -530,5 +531,47 @@ func TestThePortalEndsWithItsContext(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		t.Error("the portal still accepts connections")
+	}
+}
+
+// TestTheFirstPageHasTheStepsOfTheDevice: by what the browser says, or by the tab that was chosen.
+func TestTheFirstPageHasTheStepsOfTheDevice(t *testing.T) {
+	g, root := withRoot(t)
+	for name, c := range map[string]struct {
+		query, agent string
+		want, not    []string
+	}{
+		"an iPhone":        {"", "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X)", []string{`href="?device=apple" aria-current="true"`, "/profile/shuultuur.mobileconfig", "Switch full trust on", root.Certificate.Subject.CommonName}, []string{"shuultuur.ps1"}},
+		"an Android phone": {"", "Mozilla/5.0 (Linux; Android 15; Pixel 9)", []string{`href="?device=android" aria-current="true"`, "/profile/root.cer", "CA certificate"}, []string{"mobileconfig"}},
+		"Windows":          {"", "Mozilla/5.0 (Windows NT 10.0; Win64; x64)", []string{"/profile/shuultuur.ps1"}, []string{"mobileconfig"}},
+		"something else":   {"", "Mozilla/5.0 (X11; Linux x86_64)", []string{`href="?device=other" aria-current="true"`, "/profile/root.cer"}, []string{"Open Settings, Security"}},
+		"another tab":      {"?device=windows", "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X)", []string{`href="?device=windows" aria-current="true"`, "/profile/shuultuur.ps1"}, []string{`href="?device=apple" aria-current`}},
+		"a tab of nobody":  {"?device=toaster", "Mozilla/5.0 (Windows NT 10.0)", []string{"/profile/shuultuur.ps1"}, nil},
+	} {
+		r := httptest.NewRequest("GET", "/"+c.query, nil)
+		r.Header.Set("User-Agent", c.agent)
+		r.RemoteAddr = "10.0.0.1:1"
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		page := w.Body.String()
+		for _, want := range c.want {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page lacks %q", name, want)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(page, not) {
+				t.Errorf("%s: the page has %q", name, not)
+			}
+		}
+		_, rest, _ := strings.Cut(page, "<style>")
+		style, _, _ := strings.Cut(rest, "</style>")
+		sum := sha256.Sum256([]byte(style))
+		if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") || strings.Contains(p, "unsafe-inline") {
+			t.Errorf("%s: the policy does not allow the style of the page, or any other: %s", name, p)
+		}
+		if len(page) > 12<<10 {
+			t.Errorf("%s: the page has %d bytes, want at most 12 kB", name, len(page))
+		}
 	}
 }

@@ -134,7 +134,7 @@ func (s *Server) captive(w http.ResponseWriter, r *http.Request) {
 
 // form adds the ways to sign in to the page.
 func (e *Engine) form(v *view) *view {
-	v.Title, v.SignIn, v.SignsIn = "Sign in", true, true
+	v.Title, v.SignIn, v.SignsIn = text.Mark("Who is using this device?"), true, true
 	v.Passwords, v.Provider = e.Passwords, e.Provider != nil
 	return v
 }
