@@ -75,8 +75,8 @@ func (x *Decisions) Routes(site *web.Site) []web.Route {
 	}
 }
 
-// siteIn extracts the host from a pasted or typed text.
-func siteIn(s string) string {
+// SiteIn extracts the host from a pasted or typed text.
+func SiteIn(s string) string {
 	s = strings.TrimSpace(s)
 	if u, err := url.Parse(s); err == nil && u.Host != "" {
 		s = u.Hostname()
@@ -112,7 +112,7 @@ func (x *Decisions) scopesOf(who string) (all []string) {
 
 // readDecision reads the form.
 func readDecision(f url.Values, now time.Time) (d policy.Decision, err error) {
-	d = policy.Decision{Site: siteIn(f.Get("site")), Who: strings.TrimSpace(f.Get("who")), Block: f.Get("what") == "block"}
+	d = policy.Decision{Site: SiteIn(f.Get("site")), Who: strings.TrimSpace(f.Get("who")), Block: f.Get("what") == "block"}
 	switch f.Get("what") {
 	case "open", "block":
 	case "end":
@@ -146,7 +146,7 @@ func (x *Decisions) show(w http.ResponseWriter, r *http.Request, page web.PageTe
 		All         []policy.Decision
 		Done, Error string
 		Undo        *policy.Decision
-	}{decisionForm: decisionForm{Site: siteIn(q.Get("site")), Who: q.Get("who")}}
+	}{decisionForm: decisionForm{Site: SiteIn(q.Get("site")), Who: q.Get("who")}}
 	d.Sites, d.Whom = sitesOf(d.Site), x.scopesOf(d.Who)
 	status := http.StatusOK
 	switch {

@@ -24,6 +24,8 @@ import (
 
 	"shuultuur/admin/clients"
 	"shuultuur/admin/events"
+	"shuultuur/admin/exception"
+	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
 	"shuultuur/event"
@@ -390,4 +392,53 @@ func (c Client) send(ctx context.Context, m clientRequest, patience time.Duratio
 		return nil, nil, fmt.Errorf("the answer of %s is longer than %d MiB", c.URL, most>>20)
 	}
 	return data, r.Header, nil
+}
+
+// A Status is how a gateway is.
+type Status struct {
+	system.Health
+	Devices int            `json:"devices"` // that asked for anything in the last hour; -1 if there is no record
+	Paused  []policy.Pause `json:"paused,omitempty"`
+}
+
+// maxDevices is how many devices are counted.
+const maxDevices = 100_000
+
+// Status returns how the gateway is. Who may see only its health learns that.
+func (c Client) Status(ctx context.Context) (*Status, error) {
+	h, err := c.Health(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{Health: h, Devices: -1}
+	if all, err := c.Top(ctx, "since:1h", "client", maxDevices); err == nil {
+		s.Devices = len(all)
+	}
+	if s.Paused, err = c.Pause(ctx, "", ""); err != nil {
+		s.Paused = nil
+	}
+	return s, nil
+}
+
+// Rule opens a site for who, "" for everybody, for a length of time, "good" for good; or what is "end",
+// and lists and rules decide about it again. It returns the decision that is in force then.
+func (c Client) Rule(ctx context.Context, what, site, who, length string) (policy.Decision, error) {
+	form := url.Values{"what": {what}, "site": {site}, "who": {who}}
+	if what != "end" && length != "good" {
+		form.Set("for", length)
+	}
+	var all []policy.Decision
+	if err := c.ask(ctx, http.MethodPost, "/rulings", form.Encode(), &all); err != nil {
+		return policy.Decision{}, err
+	}
+	site = exception.SiteIn(site)
+	for _, d := range all {
+		if d.Site == site && d.Who == who {
+			return d, nil
+		}
+	}
+	if what == "end" {
+		return policy.Decision{Site: site, Who: who}, nil
+	}
+	return policy.Decision{}, fmt.Errorf("the gateway has taken the decision about %s, but does not list it: look at its page of exceptions", site)
 }

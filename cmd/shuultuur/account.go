@@ -10,6 +10,7 @@ import (
 
 	"shuultuur/admin/account"
 	"shuultuur/admin/remote"
+	"shuultuur/cmd/shuultuur/terminal"
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/datadir"
 	"shuultuur/lib/setting"
@@ -170,8 +171,9 @@ Changes the role and the groups of an account, and ends its sessions.`)
 }
 
 func accountList(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "account list", "", `
+	f, parse := flags(e, "account list", "[-json]", `
 Lists accounts, with their roles and how they sign in.`)
+	asJSON := f.Bool("json", false, "print JSON")
 	config := f.String("config", "", "settings `file` of the gateway")
 	if status := parse(args, 0, 0); status >= 0 {
 		return status
@@ -184,22 +186,11 @@ Lists accounts, with their roles and how they sign in.`)
 	if err != nil {
 		return fail(e, err)
 	}
-	for _, a := range all {
-		var by []string
-		if a.Password != "" {
-			by = append(by, "password")
-		}
-		if a.TOTP != "" {
-			by = append(by, "one-time code")
-		}
-		if n := len(a.Passkeys); n > 0 {
-			by = append(by, fmt.Sprintf("%d passkeys", n))
-		}
-		of := ""
-		if len(a.Groups) > 0 {
-			of = " of " + strings.Join(a.Groups, ", ")
-		}
-		fmt.Fprintf(e.stdout, "%s\t%s%s\t%s\n", printable(a.Name), a.Role, printable(of), strings.Join(by, ", "))
+	if *asJSON {
+		return printJSON(e, terminal.Accounts(all))
+	}
+	for _, a := range terminal.Accounts(all) {
+		fmt.Fprintln(e.stdout, a.Line())
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(e.stdout, "there are no accounts: this machine and listen.token may do everything")

@@ -12,8 +12,9 @@ import (
 	"strings"
 
 	"shuultuur/admin/remote"
+	"shuultuur/cmd/shuultuur/arguments"
+	"shuultuur/cmd/shuultuur/terminal"
 	"shuultuur/lib/manual"
-	"shuultuur/lib/setting"
 )
 
 // A command is one subcommand. run returns the exit status: 0 success, 1 failure
@@ -22,6 +23,7 @@ import (
 // declarations.
 type command struct {
 	name, args, what string
+	part             string // heading of the part of the help that it is in
 	run              func(ctx context.Context, env env, args []string) int
 	sub              []command       // its own subcommands
 	both             bool            // it can also run without a subcommand
@@ -71,6 +73,7 @@ type env struct {
 	stdout, stderr io.Writer
 	program        string            // its name at the start, "" for shuultuur
 	at             *remote.Client    // client of the gateway given by -at; nil for the one in the settings
+	inJSON         bool              // -json is a flag of the command, which inJSON obeys
 	describe       func(manual.Page) // set to collect the command's declarations; the command then does nothing
 }
 
@@ -177,7 +180,7 @@ func group(ctx context.Context, e env, name, what string, all []command, args []
 func table(all []command) string {
 	var b strings.Builder
 	for _, c := range all {
-		fmt.Fprintf(&b, "  %-10s %-24s %s\n", c.name, c.args, c.summary())
+		fmt.Fprintf(&b, "  %-10s %-29s %s\n", c.name, c.args, c.summary())
 	}
 	return b.String()
 }
@@ -194,19 +197,18 @@ func commandHint(name string, all []command) string {
 	for _, c := range all {
 		names = append(names, c.name)
 	}
-	return guess(name, names)
-}
-
-// guess returns a hint that names what a misspelt name resembles, or "".
-func guess(name string, names []string) string {
-	if n := setting.Nearest(name, names); n != "" {
-		return fmt.Sprintf("; did you mean %q?", n)
-	}
-	return ""
+	return arguments.Hint(name, names)
 }
 
 func usage(e env, w io.Writer) {
-	fmt.Fprintf(w, "Shuultuur filters what a network's people get from the web.\n\nUsage: %s COMMAND [arguments]\n\n%s\n", cmp.Or(e.program, "shuultuur"), table(commands()))
+	fmt.Fprintf(w, "Shuultuur filters what a network's people get from the web.\n\nUsage: %s COMMAND [arguments]\n\n", cmp.Or(e.program, "shuultuur"))
+	ink, all := terminal.InkFor(w), commands()
+	for _, part := range parts {
+		in := slices.DeleteFunc(slices.Clone(all), func(c command) bool { return c.part != part })
+		if len(in) > 0 {
+			fmt.Fprintf(w, "%s\n%s\n", ink.Strong(part), table(in))
+		}
+	}
 	fmt.Fprint(w, e.named("\"shuultuur COMMAND -h\" says more. \"-at URL\" in front of a command asks the gateway\nwith that admin address, with the token in SHUULTUUR_TOKEN; \"-at URL help\" lists\nthose that can.\n"))
 }
 
@@ -221,8 +223,14 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(e.stderr)
 	program := cmp.Or(e.program, "shuultuur")
+	if e.inJSON {
+		f.Bool("json", false, "print one JSON object: whether it is good, what is said, and the mistakes")
+	}
 	f.Usage = func() {
 		fmt.Fprintf(f.Output(), "Usage: %s %s %s\n\n%s\n", program, name, args, e.named(strings.Trim(what, "\n")))
+		if x := terminal.Examples[name]; x != "" {
+			fmt.Fprintf(f.Output(), "\nFor example:\n  %s %s\n", program, x)
+		}
 		any := false
 		f.VisitAll(func(*flag.Flag) { any = true })
 		if any {
@@ -236,12 +244,12 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 			least, most = count[0], count[1]
 		}
 		if e.describe != nil {
-			e.describe(manual.Page{Name: name, Args: args, What: what, Flags: f})
+			e.describe(manual.Page{Name: name, Args: args, What: what, Example: terminal.Examples[name], Flags: f})
 			return 0
 		}
 		whole := f.Usage
 		f.Usage = func() { // only after a mistake: the whole help would hide the message
-			fmt.Fprintf(e.stderr, "%s%s %s -h names the flags\n", meantFlag(f, a), program, name)
+			fmt.Fprintf(e.stderr, "%s%s %s -h names the flags\n", arguments.MeantFlag(f, a), program, name)
 		}
 		for _, x := range a {
 			if x == "-h" || x == "-help" || x == "--help" {
@@ -249,7 +257,7 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 				f.Usage = whole
 			}
 		}
-		err := parseAnywhere(f, a)
+		err := arguments.Parse(f, a)
 		f.Usage = whole
 		switch {
 		case errors.Is(err, flag.ErrHelp):
@@ -271,52 +279,6 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 	}
 }
 
-// adds returns the function for a flag that may be repeated.
-func adds(list *[]string) func(string) error {
-	return func(s string) error { *list = append(*list, s); return nil }
-}
-
-// meantFlag returns a line with the flag that the first misspelt one of args
-// resembles, or "".
-func meantFlag(f *flag.FlagSet, args []string) string {
-	names := []string{"help"}
-	f.VisitAll(func(x *flag.Flag) { names = append(names, x.Name) })
-	for _, a := range args {
-		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		switch {
-		case a == "--":
-			return ""
-		case !strings.HasPrefix(a, "-") || name == "" || name == "h" || slices.Contains(names, name):
-			continue
-		}
-		if n := setting.Nearest(name, names); n != "" {
-			return fmt.Sprintf("did you mean -%s?\n", n)
-		}
-	}
-	return ""
-}
-
-// parseAnywhere parses flags before, between and after other arguments. Nothing
-// after "--" is a flag.
-func parseAnywhere(f *flag.FlagSet, args []string) error {
-	var plain []string
-	for len(args) > 0 {
-		if err := f.Parse(args); err != nil {
-			return err
-		}
-		left := f.Args()
-		if parsed := len(args) - len(left); parsed > 0 && args[parsed-1] == "--" {
-			plain = append(plain, left...)
-			break
-		}
-		if len(left) == 0 {
-			break
-		}
-		plain, args = append(plain, left[0]), left[1:]
-	}
-	return f.Parse(append([]string{"--"}, plain...))
-}
-
 // fail prints err and returns the exit status for it.
 func fail(e env, err error) int {
 	fmt.Fprintf(e.stderr, "%s: %v\n", cmp.Or(e.program, "shuultuur"), e.named(err.Error()))
@@ -327,6 +289,34 @@ func fail(e env, err error) int {
 func reportMistake(e env, f *flag.FlagSet, why string) int {
 	fmt.Fprintf(e.stderr, "%s %s: %s; %[1]s %[2]s -h says more\n", cmp.Or(e.program, "shuultuur"), f.Name(), why)
 	return 2
+}
+
+// printJSON prints a value for programs.
+func printJSON(e env, v any) int {
+	if err := terminal.JSON(e.stdout, v); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+// inJSON returns the command run with the flag -json, which makes one object of what it prints.
+func inJSON(run func(context.Context, env, []string) int) func(context.Context, env, []string) int {
+	return func(ctx context.Context, e env, args []string) int {
+		e.inJSON = true
+		rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-json" || a == "--json" })
+		if e.describe != nil || len(rest) == len(args) {
+			return run(ctx, e, args)
+		}
+		var out, errs strings.Builder
+		then := e
+		then.stdout, then.stderr = &out, &errs
+		status := run(ctx, then, rest)
+		if status == 2 { // it was called in a wrong way
+			fmt.Fprint(e.stderr, errs.String())
+			return status
+		}
+		return max(status, printJSON(e, terminal.NewOutcome(status, out.String(), errs.String())))
+	}
 }
 
 // pages returns the pages of commands, each followed by those of its

@@ -60,7 +60,7 @@ func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
 		{"cache simulate -szies 1GiB x", 2, "did you mean -sizes?"},
 		{"zone", 2, "write zone files to Redis"},
 		{"rules keywords tls.sni -h", 0, "Usage: ./filter rules keywords"},
-		{"completion ksh", 1, "bash, zsh and fish"},
+		{"completion ksh", 1, "bash, zsh, fish and PowerShell"},
 		{"check a.yaml -config b.yaml", 1, "name one"},
 		{"list catalogue -- -x", 1, `nothing with "-x"`},
 	} {

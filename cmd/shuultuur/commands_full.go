@@ -10,17 +10,17 @@ const unknownHint = ""
 // fullCommands are the commands that the small build lacks.
 func fullCommands() []command {
 	return []command{
-		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo, here: ofProcess},
-		{name: "settings", args: "COMMAND [arguments]", what: "show and change the settings of a gateway, print their JSON schema", run: settingsCommand, sub: settingsCommands()},
-		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand, here: ofProcess},
-		{name: "import", args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand, choices: importer.Names, here: ofFiles},
-		{name: "load", args: "COMMAND [arguments]", what: "put load on a server, or serve as the origin", run: loadCommand, sub: loadCommands(), here: ofLoad},
-		{name: "replay", args: "[flags] [FILE...]", what: "replay a log, judge it by other settings, or summarise it", run: replayCommand, here: ofFiles},
-		{name: "zone", args: "COMMAND [arguments]", what: "check zone files, and copy them to and from Redis", run: zoneCommand, sub: zoneCommands()},
-		{name: "rules", args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},
-		{name: "model", args: "COMMAND [arguments]", what: "check and measure neural networks for pictures", run: modelCommand, sub: modelCommands()},
-		{name: "doctor", args: "[-config FILE] [-json]", what: "check this machine before it carries load", run: doctorCommand, here: ofMachine},
-		{name: "profile", args: "[-seconds N] | -live", what: "take and read profiles of a running gateway", run: profileCommand},
+		{name: "demo", part: examine, args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo, here: ofProcess},
+		{name: "settings", part: machine, args: "COMMAND [arguments]", what: "show and change the settings of a gateway, print their JSON schema", run: settingsCommand, sub: settingsCommands()},
+		{name: "squid", part: access, args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand, here: ofProcess},
+		{name: "import", part: machine, args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand, choices: importer.Names, here: ofFiles},
+		{name: "load", part: examine, args: "COMMAND [arguments]", what: "put load on a server, or serve as the origin", run: loadCommand, sub: loadCommands(), here: ofLoad},
+		{name: "replay", part: examine, args: "[flags] [FILE...]", what: "replay a log, judge it by other settings, or summarise it", run: replayCommand, here: ofFiles},
+		{name: "zone", part: content, args: "COMMAND [arguments]", what: "check zone files, and copy them to and from Redis", run: zoneCommand, sub: zoneCommands()},
+		{name: "rules", part: content, args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},
+		{name: "model", part: content, args: "COMMAND [arguments]", what: "check and measure neural networks for pictures", run: modelCommand, sub: modelCommands()},
+		{name: "doctor", part: machine, args: "[-config FILE] [-json]", what: "check this machine before it carries load", run: doctorCommand, here: ofMachine},
+		{name: "profile", part: examine, args: "[-seconds N] | -live", what: "take and read profiles of a running gateway", run: profileCommand},
 	}
 }
 
@@ -47,7 +47,7 @@ func compareCommands() []command {
 // manualCommands write the files that packages contain besides the program.
 func manualCommands() []command {
 	return []command{
-		{name: "completion", args: "bash|zsh|fish", what: "print the completion script of a shell", run: completion, here: ofFiles},
-		{name: "man", args: "DIR", what: "write the manual pages", run: man, here: ofFiles},
+		{name: "completion", part: ofShells, args: "bash|zsh|fish|powershell", what: "print the completion script of a shell", run: completion, here: ofFiles},
+		{name: "man", part: ofShells, args: "DIR", what: "write the manual pages", run: man, here: ofFiles},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/cmd/shuultuur/arguments"
 	"shuultuur/engine"
 	"shuultuur/filter"
 	"shuultuur/tool/importer"
@@ -47,7 +48,7 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	}
 	rest := f.Args()
 	if !slices.Contains(importer.Names(), rest[0]) {
-		fmt.Fprintf(e.stderr, "%s import: %q is not a program that is known%s; known are %s\n", cmp.Or(e.program, "shuultuur"), rest[0], guess(rest[0], importer.Names()), strings.Join(importer.Names(), ", "))
+		fmt.Fprintf(e.stderr, "%s import: %q is not a program that is known%s; known are %s\n", cmp.Or(e.program, "shuultuur"), rest[0], arguments.Hint(rest[0], importer.Names()), strings.Join(importer.Names(), ", "))
 		return 2
 	}
 	if *lint && (*compare != "" || *beside) {

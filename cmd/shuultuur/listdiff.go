@@ -5,13 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
-	"shuultuur/lib/setting"
-	"shuultuur/list"
+	"shuultuur/cmd/shuultuur/entries"
 )
 
 const diffHelp = `
@@ -30,12 +25,12 @@ func diffLists(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}
-	before, err := entriesOf(ctx, *format, f.Arg(0))
+	before, err := entries.Of(ctx, *format, f.Arg(0))
 	if err != nil {
 		fail(e, err)
 		return 2
 	}
-	after, err := entriesOf(ctx, *format, f.Arg(1))
+	after, err := entries.Of(ctx, *format, f.Arg(1))
 	if err != nil {
 		fail(e, err)
 		return 2
@@ -66,50 +61,4 @@ func diffLists(ctx context.Context, e env, args []string) int {
 		return 1
 	}
 	return 0
-}
-
-// entriesOf returns the distinct entries of a list, sorted. A source is
-// compiled first.
-func entriesOf(ctx context.Context, format, path string) ([]string, error) {
-	f, err := openAny(ctx, format, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return sortedEntries(f)
-}
-
-// openAny opens a compiled list, or compiles a source and opens the result. The
-// compiled file is removed from its folder; it lives as long as it is open.
-func openAny(ctx context.Context, format, path string) (*list.File, error) {
-	if f, err := list.Open(path); err == nil {
-		return f, nil
-	}
-	dir, err := os.MkdirTemp("", "shuultuur-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	compiled := filepath.Join(dir, "one.list")
-	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	if _, err := list.Compile(ctx, name, list.Config{Format: list.FormatName(format), Path: setting.Source(path)}, compiled); err != nil {
-		return nil, err
-	}
-	return list.Open(compiled)
-}
-
-func sortedEntries(f *list.File) ([]string, error) {
-	all := make([]string, 0, f.Len())
-	err := f.Entries(func(e list.Entry) bool {
-		all = append(all, e.String())
-		return true
-	})
-	if err == nil {
-		err = f.Texts(func(s string) bool {
-			all = append(all, s)
-			return true
-		})
-	}
-	slices.Sort(all)
-	return slices.Compact(all), err
 }

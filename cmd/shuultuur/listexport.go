@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"shuultuur/cmd/shuultuur/arguments"
+	"shuultuur/cmd/shuultuur/entries"
 	"shuultuur/list/export"
 )
 
@@ -37,7 +39,7 @@ func exportLists(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	if form := f.Arg(0); form != "redis" {
-		fmt.Fprintf(e.stderr, "%s list export: %q is not a form that lists are written in%s; there is redis\n", cmp.Or(e.program, "shuultuur"), form, guess(form, []string{"redis"}))
+		fmt.Fprintf(e.stderr, "%s list export: %q is not a form that lists are written in%s; there is redis\n", cmp.Or(e.program, "shuultuur"), form, arguments.Hint(form, []string{"redis"}))
 		return 2
 	}
 	if *layout != 32 && *layout != 64 {
@@ -45,7 +47,7 @@ func exportLists(ctx context.Context, e env, args []string) int {
 	}
 	x := export.NewRedis(e.stdout, *layout)
 	for _, path := range f.Args()[1:] {
-		l, err := openAny(ctx, *format, path)
+		l, err := entries.Open(ctx, *format, path)
 		if err != nil {
 			return fail(e, err)
 		}

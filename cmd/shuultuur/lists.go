@@ -32,9 +32,9 @@ func listCommands() []command {
 		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue, here: ofFiles},
 		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listShelf().history},
 		{name: "rollback", args: "[-config FILE] NAME...", what: rollbackHelp, run: listShelf().rollback},
-		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: listStats},
+		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: inJSON(listStats)},
 		{name: "search", args: "[-config FILE] HOST|URL", what: searchHelp, run: searchLists},
-		{name: "lint", args: "[-config FILE | -format FORMAT SOURCE...] [NAME...]", what: lintHelp, run: lintLists},
+		{name: "lint", args: "[-config FILE | -format FORMAT SOURCE...] [NAME...]", what: lintHelp, run: inJSON(lintLists)},
 	}, compareCommands()...)
 }
 

@@ -16,28 +16,42 @@ func main() {
 	os.Exit(start(env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}, os.Args[1:]))
 }
 
+// The parts of the help, in order.
+const (
+	daily    = "Every day"
+	machine  = "The gateway and its settings"
+	content  = "Lists, rules and zones"
+	access   = "Accounts, keys and certificates"
+	examine  = "For developers and measurements"
+	ofShells = "Shells and manuals"
+)
+
+var parts = []string{daily, machine, content, access, examine, ofShells}
+
 // commands returns all commands; help, completion and man pages are generated from
 // this table.
 func commands() []command {
 	all := []command{
-		{name: "run", args: "[FILE]", what: "start the gateway", run: run, here: ofProcess},
-		{name: "upgrade", args: "[FILE]", what: "replace the running program with a new one, without dropping anything", run: upgrade, here: ofProcess},
-		{name: "check", args: "[-running] [FILE]", what: "check the settings and report every mistake", run: check},
-		{name: "why", args: "[flags] URL [FILE]", what: "explain what would happen to a page", run: why},
-		{name: "events", args: "[flags] [FILTER]", what: "search the record of transactions", run: events, sub: eventsCommands(), both: true},
-		{name: "pause", args: "[TIME [WHO]]", what: "pause filtering for a while", run: pause},
-		{name: "resume", args: "[WHO]", what: "end a pause", run: resume},
-		{name: "cache", args: "COMMAND [arguments]", what: "show what the cache holds, fill it, empty it", run: cacheCommand, sub: cacheCommands()},
-		{name: "init", args: "DIR", what: "write the starter settings into a folder", run: initialise, here: ofFiles},
-		{name: "list", args: "COMMAND [arguments]", what: "compile and search lists", run: lists, sub: listCommands()},
-		{name: "account", args: "COMMAND [arguments]", what: "manage access to the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
-		{name: "words", args: "[flags] FILE|URL", what: "show how phrase lists score a page, and which of their lines have no effect", run: wordsCommand, here: ofFiles},
-		{name: "backup", args: "[-config FILE] OUT", what: "write settings, accounts and keys into one file", run: backup},
-		{name: "restore", args: "[-config FILE] BACKUP", what: "restore a backup", run: restore, here: ofFiles},
-		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd, here: ofKeys},
-		{name: "ca", args: "COMMAND [flags]", what: "make and distribute the root certificate", run: ca, sub: caCommands()},
+		{name: "status", part: daily, args: "[-json] [-config FILE]", what: "say how the gateway is: for how many devices it filters, and what is wrong", run: status},
+		{name: "run", part: machine, args: "[FILE]", what: "start the gateway", run: run, here: ofProcess},
+		{name: "upgrade", part: machine, args: "[FILE]", what: "replace the running program with a new one, without dropping anything", run: upgrade, here: ofProcess},
+		{name: "check", part: machine, args: "[-running] [-json] [FILE]", what: "check the settings and report every mistake", run: inJSON(check)},
+		{name: "why", part: daily, args: "[flags] URL [FILE]", what: "explain what would happen to a page", run: why},
+		{name: "events", part: daily, args: "[flags] [FILTER]", what: "search the record of transactions", run: events, sub: eventsCommands(), both: true},
+		{name: "open", part: daily, args: "[-for TIME] [-end] SITE [WHO]", what: "open a site for a while, for somebody or for everybody", run: open},
+		{name: "pause", part: daily, args: "[-json] [TIME [WHO]]", what: "pause filtering for a while", run: pause},
+		{name: "resume", part: daily, args: "[WHO]", what: "end a pause", run: resume},
+		{name: "cache", part: content, args: "COMMAND [arguments]", what: "show what the cache holds, fill it, empty it", run: cacheCommand, sub: cacheCommands()},
+		{name: "init", part: machine, args: "DIR", what: "write the starter settings into a folder", run: initialise, here: ofFiles},
+		{name: "list", part: content, args: "COMMAND [arguments]", what: "compile and search lists", run: lists, sub: listCommands()},
+		{name: "account", part: access, args: "COMMAND [arguments]", what: "manage access to the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
+		{name: "words", part: content, args: "[flags] FILE|URL", what: "show how phrase lists score a page, and which of their lines have no effect", run: wordsCommand, here: ofFiles},
+		{name: "backup", part: machine, args: "[-config FILE] OUT", what: "write settings, accounts and keys into one file", run: backup},
+		{name: "restore", part: machine, args: "[-config FILE] BACKUP", what: "restore a backup", run: restore, here: ofFiles},
+		{name: "passwd", part: access, args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd, here: ofKeys},
+		{name: "ca", part: access, args: "COMMAND [flags]", what: "make and distribute the root certificate", run: ca, sub: caCommands()},
 	}
 	all = append(all, fullCommands()...)
-	all = append(all, command{name: "version", args: "[-json]", what: "print the version", run: version, here: ofProcess})
+	all = append(all, command{name: "version", part: machine, args: "[-json]", what: "print the version", run: version, here: ofProcess})
 	return append(all, manualCommands()...)
 }

@@ -3,16 +3,12 @@
 package main
 
 import (
-	released "shuultuur/lib/release"
-
 	"context"
 	"errors"
 	"io"
-	"os"
-	"strconv"
-	"time"
 
 	"shuultuur/lib/manual"
+	released "shuultuur/lib/release"
 )
 
 const manHelp = `
@@ -26,7 +22,7 @@ func man(ctx context.Context, e env, args []string) int {
 	}
 	b := released.ThisBuild()
 	p := manual.Program{
-		Name: "shuultuur", Summary: "filter between a network's people and the web", Version: b.Version, Made: madeOn(b),
+		Name: "shuultuur", Summary: "filter between a network's people and the web", Version: b.Version, Made: b.Made(),
 		Files:    [][2]string{{"/etc/shuultuur/shuultuur.yaml", "the settings of the service"}, {"/var/lib/shuultuur", "its data"}},
 		Commands: pages(ctx, commands(), ""),
 	}
@@ -36,34 +32,26 @@ func man(ctx context.Context, e env, args []string) int {
 	return 0
 }
 
-// madeOn returns the date of manual pages: that of the release, which packages set, or of
-// the revision, so that the same program makes the same pages.
-func madeOn(b released.Build) time.Time {
-	if n, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
-		return time.Unix(n, 0).UTC()
-	}
-	if t, err := time.Parse(time.RFC3339, b.Time); err == nil {
-		return t
-	}
-	return time.Now().UTC()
-}
-
 const completionHelp = `
 Prints what makes a shell complete commands, flags and files:
 
   bash  shuultuur completion bash > /usr/share/bash-completion/completions/shuultuur
   zsh   shuultuur completion zsh > /usr/share/zsh/site-functions/_shuultuur
-  fish  shuultuur completion fish > /usr/share/fish/vendor_completions.d/shuultuur.fish`
+  fish  shuultuur completion fish > /usr/share/fish/vendor_completions.d/shuultuur.fish
+
+In PowerShell, the line goes into the file that $PROFILE names:
+
+  shuultuur completion powershell | Out-String | Invoke-Expression`
 
 func completion(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "completion", "bash|zsh|fish", completionHelp)
+	f, parse := flags(e, "completion", "bash|zsh|fish|powershell", completionHelp)
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
 	p := manual.Program{Name: "shuultuur", Commands: pages(ctx, commands(), "")}
 	script, ok := p.Completion(f.Arg(0))
 	if !ok {
-		return fail(e, errors.New("completion exists for bash, zsh and fish, not for "+f.Arg(0)))
+		return fail(e, errors.New("completion exists for bash, zsh, fish and PowerShell, not for "+f.Arg(0)))
 	}
 	if _, err := io.WriteString(e.stdout, script); err != nil {
 		return fail(e, err)

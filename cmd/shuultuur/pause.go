@@ -18,14 +18,14 @@ const resumeHelp = `
 Ends the pause for WHO, or all pauses, before their time.`
 
 func pause(ctx context.Context, e env, args []string) int {
-	return setPause(ctx, e, "pause", "[-config FILE] [TIME [WHO]]", pauseHelp, args, 2, func(given []string) (length, who string) {
+	return setPause(ctx, e, "pause", "[-json] [-config FILE] [TIME [WHO]]", pauseHelp, args, 2, func(given []string) (length, who string) {
 		given = append(given, "", "")
 		return given[0], given[1]
 	})
 }
 
 func resume(ctx context.Context, e env, args []string) int {
-	return setPause(ctx, e, "resume", "[-config FILE] [WHO]", resumeHelp, args, 1, func(given []string) (length, who string) {
+	return setPause(ctx, e, "resume", "[-json] [-config FILE] [WHO]", resumeHelp, args, 1, func(given []string) (length, who string) {
 		given = append(given, "")
 		return "0s", given[0]
 	})
@@ -36,6 +36,7 @@ func resume(ctx context.Context, e env, args []string) int {
 func setPause(ctx context.Context, e env, name, usage, help string, args []string, most int, mean func([]string) (length, who string)) int {
 	f, parse := flags(e, name, usage, help)
 	config := f.String("config", "", "settings `file` of the gateway")
+	asJSON := f.Bool("json", false, "print JSON")
 	if status := parse(args, 0, most); status >= 0 {
 		return status
 	}
@@ -47,6 +48,9 @@ func setPause(ctx context.Context, e env, name, usage, help string, args []strin
 	all, err := admin.Pause(ctx, who, length)
 	if err != nil {
 		return fail(e, err)
+	}
+	if *asJSON {
+		return printJSON(e, all)
 	}
 	for _, p := range all {
 		fmt.Fprintf(e.stdout, "filtering is paused for %s until %s, %v\n", printable(p.Whom()), p.Until.Local().Format(time.DateTime), time.Until(p.Until).Round(time.Second))

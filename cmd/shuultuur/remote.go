@@ -4,13 +4,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"shuultuur/admin/remote"
+	"shuultuur/cmd/shuultuur/arguments"
 	"shuultuur/engine/configuration"
 )
 
@@ -20,29 +19,11 @@ const tokenVariable = "SHUULTUUR_TOKEN"
 
 // readAt takes "-at URL" from in front of a command.
 func readAt(e env, args []string) (env, []string, error) {
-	at, inOne := strings.CutPrefix(args[0], "-at=")
-	switch {
-	case inOne:
-		args = args[1:]
-	case args[0] != "-at":
-		return e, args, nil
-	case len(args) < 2:
-		return e, nil, errors.New("-at needs the URL of an admin address")
-	default:
-		at, args = args[1], args[2:]
+	at, args, err := arguments.At(args)
+	if at != "" {
+		e.at = &remote.Client{URL: at, Token: os.Getenv(tokenVariable), Cert: os.Getenv("SHUULTUUR_CERT")}
 	}
-	u, err := url.Parse(at)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return e, nil, fmt.Errorf("-at %q is not the URL of an admin address: write https://filter.example:8081", at)
-	}
-	if ip, err := netip.ParseAddr(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return e, nil, fmt.Errorf("-at %q would send the token unencrypted: write https", at)
-	}
-	if len(args) == 0 {
-		return e, nil, errors.New("-at: name a command behind the URL; \"-at URL help\" lists those that can ask another gateway")
-	}
-	e.at = &remote.Client{URL: u.Scheme + "://" + u.Host, Token: os.Getenv(tokenVariable), Cert: os.Getenv("SHUULTUUR_CERT")}
-	return e, args, nil
+	return e, args, err
 }
 
 // gateway returns a client of the gateway given by -at, or of the one that runs

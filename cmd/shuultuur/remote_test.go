@@ -61,6 +61,8 @@ var asksThere = map[string]struct{ line, asks string }{
 	"check":            {"check FILE", "PUT /settings"},
 	"why":              {"why http://a.example/", "GET /why"},
 	"events":           {"events host:a.example", "GET /events"},
+	"status":           {"status", "GET /health"},
+	"open":             {"open a.example", "POST /rulings"},
 	"pause":            {"pause 5m class-7a", "POST /pause"},
 	"resume":           {"resume", "POST /pause"},
 	"cache look":       {"cache look http://a.example/", "GET /cache/look"},
@@ -91,7 +93,7 @@ var asksThere = map[string]struct{ line, asks string }{
 var answers = map[string]string{
 	"/cache/look": `{"stored": true}`, "/checks": `{"signatures": true, "rules": [], "buffers": []}`, "/lists": `[{"name": "own", "entries": 3, "list": "own", "category": "x"}]`,
 	"/lists/own": `{"name": "own", "entries": 3, "web": true, "fetched": "2026-01-02T03:04:05Z", "odd": {}}`, "/events": "", "/accounts": `[{"name": "eva", "role": "viewer"}]`,
-	"/accounts/tokens": "[]", "/audit": "[]", "/pause": "[]", "/why": `{"action": "pass"}`, "/settings": `{"effect": {"judged": 7, "changed": 2, "changes": []}, "saved": true}`,
+	"/accounts/tokens": "[]", "/audit": "[]", "/pause": "[]", "/health": `{"ready": true}`, "/rulings": `[{"Site": "a.example", "Who": ""}]`, "/why": `{"action": "pass"}`, "/settings": `{"effect": {"judged": 7, "changed": 2, "changes": []}, "saved": true}`,
 }
 
 func TestEveryCommandAsksAnotherGatewayOrSaysWhyNot(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 
+	"shuultuur/cmd/shuultuur/arguments"
 	"shuultuur/tool/capture"
 	"shuultuur/tool/rules"
 )
@@ -20,7 +21,7 @@ and fast.log with a line for each alert. "-" as -eve or -fast is standard output
 
 // ruleFlags defines the flags that select rules.
 func ruleFlags(f *flag.FlagSet, s *rules.Set) {
-	f.Func("rules", "rule `file`, tarball or folder; may be repeated", adds(&s.Files))
+	f.Func("rules", "rule `file`, tarball or folder; may be repeated", arguments.Add(&s.Files))
 	f.StringVar(&s.Classes, "classes", "", "classification.config `file`")
 	f.StringVar(&s.Limits, "threshold", "", "threshold.config `file`")
 	groupFlags(f, s)
@@ -28,8 +29,8 @@ func ruleFlags(f *flag.FlagSet, s *rules.Set) {
 
 // groupFlags defines only the flags for address and port groups.
 func groupFlags(f *flag.FlagSet, s *rules.Set) {
-	f.Func("var", "address group `NAME=VALUE`, such as HOME_NET=[10.0.0.0/8]; may be repeated", adds(&s.Vars))
-	f.Func("port", "port group `NAME=VALUE`; may be repeated", adds(&s.Ports))
+	f.Func("var", "address group `NAME=VALUE`, such as HOME_NET=[10.0.0.0/8]; may be repeated", arguments.Add(&s.Vars))
+	f.Func("port", "port group `NAME=VALUE`; may be repeated", arguments.Add(&s.Ports))
 	f.StringVar(&s.Suricata, "suricata", "", "suricata.yaml `file` whose groups are used")
 }
 

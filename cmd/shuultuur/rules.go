@@ -16,7 +16,7 @@ FILE is a rule file, plain or gzip, a tarball of rule files, or a folder.`
 // rulesCommands are the subcommands of "shuultuur rules".
 func rulesCommands() []command {
 	return []command{
-		{name: "lint", args: "[-v] FILE...", what: "report every mistake with file, line, keyword and remedy", run: rulesLint, here: ofFiles},
+		{name: "lint", args: "[-v] FILE...", what: "report every mistake with file, line, keyword and remedy", run: inJSON(rulesLint), here: ofFiles},
 		{name: "stats", args: "[-json] FILE...", what: "count rules, actions, protocols, classes and keywords", run: rulesStats, here: ofFiles},
 		{name: "keywords", args: "[WORD...]", what: "list the keywords of the language and where they count", run: rulesKeywords, here: ofFiles},
 		{name: "explain", args: "-rules FILE SID...", what: "show what a rule waits for and why it is slow", run: rulesExplain, here: ofFiles},

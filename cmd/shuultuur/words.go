@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"shuultuur/cmd/shuultuur/arguments"
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/setting"
 	"shuultuur/tool/words"
@@ -28,7 +29,7 @@ func wordsCommand(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "words", "[flags] FILE|URL", wordsHelp)
 	config := f.String("config", "", "settings `file` (default shuultuur.yaml, else data/starter/shuultuur.yaml)")
 	var lists []string
-	f.Func("list", "a phrase list `file` instead of those of the settings; may be repeated", adds(&lists))
+	f.Func("list", "a phrase list `file` instead of those of the settings; may be repeated", arguments.Add(&lists))
 	f.StringVar(&q.Media, "type", "", "media `type` of the page (default by its fields or name, then by its bytes)")
 	harmless, share := harmlessFlags(f)
 	f.IntVar(&q.Top, "top", 25, "print so many stems, 0 for all")
@@ -62,7 +63,7 @@ func wordsCommand(ctx context.Context, e env, args []string) int {
 // harmlessFlags defines the flags for pages on which phrase lists are tried.
 func harmlessFlags(f *flag.FlagSet) (pages *[]string, share *float64) {
 	pages = new([]string)
-	f.Func("harmless", "a `page` that phrase lists should let pass, or a folder of pages; may be repeated", adds(pages))
+	f.Func("harmless", "a `page` that phrase lists should let pass, or a folder of pages; may be repeated", arguments.Add(pages))
 	return pages, f.Float64("share", 5, "`percentage` of the harmless pages that a phrase may be on")
 }
 

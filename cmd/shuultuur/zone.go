@@ -15,7 +15,7 @@ import (
 // zoneCommands are the subcommands of "shuultuur zone".
 func zoneCommands() []command {
 	return []command{
-		{name: "check", args: "[-origin NAME] FILE...", what: "check zone files and report every mistake", run: zoneCheck, here: ofFiles},
+		{name: "check", args: "[-origin NAME] FILE...", what: "check zone files and report every mistake", run: inJSON(zoneCheck), here: ofFiles},
 		{name: "load", args: "[flags] FILE...", what: "write zone files to Redis", run: zoneLoad, here: ofFiles},
 		{name: "export", args: "[flags] [ORIGIN...]", what: "print zones in Redis as zone files", run: zoneExport, here: ofFiles},
 		{name: "import", args: "CONFIG.json", what: "convert the settings of redins or z42", run: zoneImport, here: ofFiles},

@@ -76,6 +76,8 @@ func (p *Program) Completion(shell string) (script string, ok bool) {
 		return strings.NewReplacer("PROGRAM", p.Name, "CASES\n", cases).Replace(zshScript), true
 	case "fish":
 		return p.fish(), true
+	case "powershell":
+		return strings.NewReplacer("PROGRAM", p.Name, "CASES\n", p.hash()).Replace(powershellScript), true
 	}
 	return "", false
 }
@@ -112,6 +114,31 @@ CASES
 }
 _PROGRAM "$@"
 `
+
+// powershellScript finds words; PowerShell completes files by itself where there are none.
+const powershellScript = `Register-ArgumentCompleter -Native -CommandName PROGRAM, PROGRAM.exe -ScriptBlock {
+	param($word, $tree, $position)
+	$words = @{
+CASES
+	}
+	$said = @($tree.CommandElements | Select-Object -Skip 1 | Where-Object { $_.Extent.EndOffset -lt $position } | ForEach-Object { "$_" })
+	$list = $words["$($said | Select-Object -First 2)"]
+	if ($null -eq $list) { $list = $words["$($said | Select-Object -First 1)"] }
+	if ($null -eq $list) { $list = $words[''] }
+	$list -split ' ' | Where-Object { $_ -and $_.StartsWith($word) } | ForEach-Object {
+		[System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
+	}
+}
+`
+
+// hash returns the entries of a table of PowerShell: by the first words, those that may follow.
+func (p *Program) hash() string {
+	var w strings.Builder
+	for _, c := range append([]Page{{}}, p.Commands...) {
+		fmt.Fprintf(&w, "\t\t'%s' = '%s'\n", c.Name, strings.Join(c.words(p.Commands), " "))
+	}
+	return w.String()
+}
 
 func (p *Program) fish() string {
 	var w strings.Builder

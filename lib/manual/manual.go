@@ -29,6 +29,7 @@ type Page struct {
 	Args    string // "[flags] FILE..."
 	What    string // the help, whose paragraphs empty lines divide; indented ones are kept as they are
 	Summary string // one line
+	Example string // a line that can be typed, without the name of the program; "" for none
 	Flags   *flag.FlagSet
 	Choices []string // values of the first argument, if Args does not name them
 }
@@ -92,6 +93,9 @@ func (p *Program) page(c Page) string {
 			fmt.Fprintf(&b, "%s.TP\n.BI \\-%s \" %s\"\n%s\n", heading, troff(f.Name), troff(arg), troff(text))
 			heading = ""
 		})
+	}
+	if c.Example != "" {
+		fmt.Fprintf(&b, ".SH EXAMPLE\n.nf\n%s %s\n.fi\n", p.Name, troff(c.Example))
 	}
 	fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", p.Name)
 	return b.String()

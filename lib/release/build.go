@@ -1,8 +1,11 @@
 package release
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"time"
 )
 
 // A Build identifies this program.
@@ -39,4 +42,16 @@ func (b Build) String() string {
 		s += " (" + b.Revision[:12] + ")"
 	}
 	return s + ", " + b.Go + ", " + b.Platform
+}
+
+// Made returns the date of manual pages: that of the release, which packages set, or of the
+// revision, so that the same program makes the same pages.
+func (b Build) Made() time.Time {
+	if n, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		return time.Unix(n, 0).UTC()
+	}
+	if t, err := time.Parse(time.RFC3339, b.Time); err == nil {
+		return t
+	}
+	return time.Now().UTC()
 }
