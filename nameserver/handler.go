@@ -211,6 +211,7 @@ func (l *handler) decide(status dns.Status, over bool) dns.Outcome {
 			r.Rcode = dns.RcodeNotAuth
 			break
 		}
+		l.domain = 0     // of the query before
 		return dns.Later // verifying takes too long for this goroutine
 	case q.Opcode() == dns.OpcodeNotify:
 		return l.notify()
