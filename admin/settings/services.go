@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"shuultuur/admin/account"
 	"shuultuur/admin/web"
@@ -29,7 +28,7 @@ type ServiceView struct {
 	Hosts []string `json:"hosts"`
 	State string   `json:"state"`           // open, closed, partly (at times, after minutes, under conditions) or allowed
 	From  string   `json:"from,omitempty"`  // the base that closes it
-	Daily string   `json:"daily,omitempty"` // what of it is used up in a day by a quota: "30m0s"
+	Daily string   `json:"daily,omitempty"` // what of it is used up in a day by a quota: "30m"
 }
 
 // kinds are the kinds of services in the order of the page, each with its icon.
@@ -180,7 +179,7 @@ func servicesOf(p *policy.Policy) (all []ServiceView) {
 		}
 		for _, q := range p.Quotas {
 			if v.State == "open" && names(q.Service) && q.Time > 0 {
-				v.State, v.Daily = "partly", q.Time.Or(0).Round(time.Minute).String()
+				v.State, v.Daily = "partly", q.Time.String()
 			}
 		}
 		all = append(all, v)

@@ -29,7 +29,7 @@ func TestWhatAPolicyMakesOfServices(t *testing.T) {
 	_, s := livePaper(t, withServices)
 	for name, want := range map[string]map[string]string{
 		"":       {"tiktok": "closed", "snapchat": "closed", "youtube": "open", "roblox": "open"},
-		"pupils": {"tiktok": "closed from everyone", "discord": "partly", "roblox": "partly 30m0s", "vimeo": "allowed", "youtube": "open"},
+		"pupils": {"tiktok": "closed from everyone", "discord": "partly", "roblox": "partly 30m", "vimeo": "allowed", "youtube": "open"},
 	} {
 		w := admintest.Ask(s, "GET", "/services?"+url.Values{"name": {name}}.Encode(), "", "")
 		var all []settings.ServiceView
@@ -47,7 +47,7 @@ func TestWhatAPolicyMakesOfServices(t *testing.T) {
 		}
 	}
 	page := admintest.Ask(s, "GET", "/services?name=pupils", "text/html", "").Body.String()
-	for _, want := range []string{`name="close" value="youtube" aria-pressed="false"`, `name="close" value="discord" aria-pressed="mixed"`, "closed by everyone", "30m0s a day", "always open"} {
+	for _, want := range []string{`name="close" value="youtube" aria-pressed="false"`, `name="close" value="discord" aria-pressed="mixed"`, "closed by everyone", "30m a day", "always open"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
