@@ -192,7 +192,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.shows("some words")
 	b.picture("warn")
 	h.recorded("host:salty.example action:warn")
-	b.click(".button")
+	b.click("a.button")
 	b.shows("A salty tale")
 	b.picture("warned-and-entered")
 	if url := b.script("return location.href"); url != "http://salty.example/" {

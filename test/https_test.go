@@ -149,12 +149,14 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 		t.Errorf("%q was blocked by rule %q on record, want betting", row.URL, row.Rule)
 	}
 	b.open("https://www.example.com/rude")
+	b.shows("is closed here")
+	b.script(`document.querySelector("details").open = true`)
 	b.shows("bad words")
 	b.picture("https-phrase-block")
 
 	b.open("https://www.example.com/salt")
-	b.shows("some words")
-	b.click(".button")
+	b.shows("Do you want to go on to www.example.com?")
+	b.click("a.button")
 	b.shows("A salty tale")
 
 	// The origin's certificate is not valid for this name.

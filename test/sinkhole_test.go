@@ -89,6 +89,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	b.open("http://ferry.example/")
 	b.shows("origin 10.77.2.2:80 for ferry.example")
 	b.open("http://bet4.example/odds")
+	b.script(`document.querySelector("details").open = true`)
 	for _, want := range []string{"bet4.example", "it is in the category gambling", "readers", "the librarian, desk 3"} {
 		b.shows(want)
 	}
@@ -102,7 +103,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	// A warning is a page with a button, which leads to the requested page.
 	b.open("http://warn.example/")
 	b.shows("careful")
-	b.click(".button")
+	b.click("a.button")
 	b.shows("origin 10.77.2.2:80 for warn.example")
 	b.open("https://warn.example/") // the click counts for the host
 	b.shows("origin 10.77.2.2:443 for warn.example")

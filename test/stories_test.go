@@ -155,7 +155,7 @@ func aTeacherPausesTheirOwnClass(t *testing.T, width int) {
 	b := h.adminBrowser()
 	b.look(width, "light")
 	b.signIn(h.pages(), "tess", password)
-	b.shows("Start")
+	b.shows("Needs you")
 	both := func(when string, anna, ben int) {
 		t.Helper()
 		if a, c := h.statusFor("127.0.0.2", "http://bet.example/"), h.statusFor("127.0.0.3", "http://bet.example/"); a != anna || c != ben {
@@ -206,7 +206,7 @@ func signingInWithAPasskey(t *testing.T, width int) {
 	examine(b, checker, "/login", width, 200)
 	b.picture("page-login-accounts")
 	b.signIn(h.pages(), "olga", password)
-	b.shows("Start")
+	b.shows("Needs you")
 	b.open(h.pages() + "/account")
 	b.fill("#passkey-name", "olga's key")
 	b.click("#passkey-add")
@@ -259,7 +259,7 @@ func TestAPageRedirectsWhenItsSessionEnds(t *testing.T) {
 	at := slow.URL
 	for _, page := range []string{"/events", "/"} { // one page is live by server-sent events, one fetches itself again
 		b.signIn(at, "olga", password)
-		b.shows("Start")
+		b.shows("Needs you")
 		b.open(at + page)
 		cookie := h.signIn(owner[0])
 		for _, id := range h.sessionsBut(cookie) {
@@ -417,7 +417,7 @@ func aReportIsReadOnAPhoneAndKeptAsPDF(t *testing.T, width int) {
 	b := h.adminBrowser()
 	b.look(width, "dark")
 	b.signIn(h.pages(), "tess", password)
-	b.shows("Start")
+	b.shows("Needs you")
 	b.open(h.pages() + "/reports")
 	b.script(`document.querySelector("[name=span]").value = "today"`)
 	b.click("main form button.main")
