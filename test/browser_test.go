@@ -165,6 +165,8 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	}
 
 	b.open("http://www.bet.example/odds")
+	b.shows("is closed here")
+	b.unfold()
 	for _, want := range []string{"www.bet.example", "gambling", "readers", "the librarian, desk 3"} {
 		b.shows(want)
 	}
@@ -180,6 +182,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 
 	b.open("http://rude.example/")
 	b.shows("its content counts as Swearing (score 120)")
+	b.unfold()
 	b.shows("bad words")
 	b.picture("phrase-block")
 	row = h.recorded("host:rude.example action:block", of("http://rude.example/"))
@@ -189,7 +192,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.shows(row.ID)
 
 	b.open("http://salty.example/")
-	b.shows("some words")
+	b.shows("Do you want to go on to salty.example?")
 	b.picture("warn")
 	h.recorded("host:salty.example action:warn")
 	b.click("a.button")

@@ -225,7 +225,7 @@ policies:
 	}
 	for path, want := range map[string]string{
 		"/greeting": "Hello from a page.", "/openapi.json": "a greeting of whoever asks", "/health": "remember: the milk",
-		"/": `href="/greeting"`,
+		"/system": `href="/greeting"`,
 	} {
 		if got := page(t, "http://127.0.0.1:"+admin+path); !strings.Contains(got, want) {
 			t.Errorf("%s does not say %q: %.3000s", path, want, got)

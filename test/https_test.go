@@ -150,7 +150,7 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 	}
 	b.open("https://www.example.com/rude")
 	b.shows("is closed here")
-	b.script(`document.querySelector("details").open = true`)
+	b.unfold()
 	b.shows("bad words")
 	b.picture("https-phrase-block")
 

@@ -89,7 +89,8 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	b.open("http://ferry.example/")
 	b.shows("origin 10.77.2.2:80 for ferry.example")
 	b.open("http://bet4.example/odds")
-	b.script(`document.querySelector("details").open = true`)
+	b.shows("is closed here")
+	b.unfold()
 	for _, want := range []string{"bet4.example", "it is in the category gambling", "readers", "the librarian, desk 3"} {
 		b.shows(want)
 	}

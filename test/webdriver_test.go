@@ -248,6 +248,11 @@ func (b *browser) write(selector, text string) {
 	}
 }
 
+// unfold opens the details of a page.
+func (b *browser) unfold() {
+	b.script(`document.querySelectorAll("details").forEach(d => d.open = true)`)
+}
+
 // shows waits until the page shows want.
 func (b *browser) shows(want string) {
 	b.t.Helper()
