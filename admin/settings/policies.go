@@ -98,14 +98,7 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 			Link: web.LinkIn(web.Rules, text.Mark("Rules")),
 			Does: "policies and rules in use", Query: []web.Field{web.Optional("name", "name")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
-				// The tag is read first: a page with policies after it is refused, not taken for another.
-				tag, tagErr := "", error(nil)
-				if web.IsPage(r) && web.UserOf(r).Role >= account.Operator {
-					var v *view
-					if v, tagErr = s.view(r); tagErr == nil {
-						tag = v.tag(v.inUse())
-					}
-				}
+				tag := s.tagFor(r)
 				all, err := s.Policies()
 				if err != nil || !web.IsPage(r) {
 					web.Answer(w, all, err)
@@ -127,32 +120,53 @@ func (s *Settings) policyRoutes(site *web.Site) []web.Route {
 			Does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", Gives: web.PageOrJSON, Form: []web.Field{web.Required("tag", "ETag of the settings"), web.Required("policy", "its place, from 0"), web.Required("what", "first | move | edit | add | remove | window | always | off | on"), web.Optional("rule", "its place, from 0"), web.Optional("to", "new place, from 0"), web.Optional("text", "the rule as YAML"), web.Optional("day", "mon to sun; several times"), web.Optional("from", "hour"), web.Optional("until", "hour"), web.OnTrial},
 			Effect: web.Judged,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
-				r.Body = http.MaxBytesReader(w, r.Body, 256<<10)
-				if err := r.ParseForm(); err != nil {
-					http.Error(w, err.Error(), http.StatusBadRequest)
-					return
-				}
-				v, err := s.view(r)
-				if err == nil && r.PostForm.Get("tag") != v.tag(v.now) {
-					http.Error(w, web.ErrChanged.Error(), http.StatusPreconditionFailed)
-					return
-				}
-				if err == nil && !bytes.Equal(v.inUse(), v.now) {
-					http.Error(w, errNotInUse.Error(), http.StatusPreconditionFailed)
-					return
-				}
-				var c setting.Change
-				var name, why string
-				if err == nil {
-					c, name, why, err = s.policyChange(r.PostForm)
-				}
-				if err != nil {
-					http.Error(w, err.Error(), web.StatusOf(err))
-					return
-				}
-				v.change(w, r, why, "/policies?"+url.Values{"name": {name}}.Encode(), []setting.Change{c})
+				s.edit(w, r, "/policies", func(f url.Values) ([]setting.Change, string, string, error) {
+					c, name, why, err := s.policyChange(f)
+					return []setting.Change{c}, name, why, err
+				})
 			}},
 	}
+}
+
+// tagFor returns the tag of the settings for the forms of a page, "" if its reader may not edit them.
+// It is read before the policies: a page with policies after it is refused, not taken for another.
+func (s *Settings) tagFor(r *http.Request) string {
+	if !web.IsPage(r) || web.UserOf(r).Role < account.Operator {
+		return ""
+	}
+	v, err := s.view(r)
+	if err != nil {
+		return ""
+	}
+	return v.tag(v.inUse())
+}
+
+// edit makes the changes of a form of a page about policies, which names the text that it was made
+// for. The page of the policy called name follows.
+func (s *Settings) edit(w http.ResponseWriter, r *http.Request, page string, changes func(url.Values) (all []setting.Change, name, why string, err error)) {
+	r.Body = http.MaxBytesReader(w, r.Body, 256<<10)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	v, err := s.view(r)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), web.StatusOf(err))
+		return
+	case r.PostForm.Get("tag") != v.tag(v.now):
+		http.Error(w, web.ErrChanged.Error(), http.StatusPreconditionFailed)
+		return
+	case !bytes.Equal(v.inUse(), v.now):
+		http.Error(w, errNotInUse.Error(), http.StatusPreconditionFailed)
+		return
+	}
+	c, name, why, err := changes(r.PostForm)
+	if err != nil {
+		http.Error(w, err.Error(), web.StatusOf(err))
+		return
+	}
+	v.change(w, r, why, page+"?"+url.Values{"name": {name}}.Encode(), c)
 }
 
 var dayNames = [7]string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}

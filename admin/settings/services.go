@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/admin/account"
 	"shuultuur/admin/web"
 	"shuultuur/check/service"
 	"shuultuur/lib/setting"
@@ -70,44 +68,13 @@ func (s *Settings) serviceRoutes(site *web.Site) []web.Route {
 			Handler: func(w http.ResponseWriter, r *http.Request) { s.showServices(w, r, page) }},
 		{Method: "POST", Path: "/services", Role: web.Operator,
 			Does: "close or open services for a policy; what alters nothing of the last day is saved at once, else a page shows it first", Gives: web.PageOrJSON, Form: []web.Field{web.Required("tag", "ETag of the settings"), web.Required("policy", "its place, from 0"), web.Optional("close", "name of a service; several times"), web.Optional("open", "name of a service; several times"), web.OnTrial},
-			Effect: web.Judged,
-			Handler: func(w http.ResponseWriter, r *http.Request) {
-				r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-				if err := r.ParseForm(); err != nil {
-					http.Error(w, err.Error(), http.StatusBadRequest)
-					return
-				}
-				v, err := s.view(r)
-				switch {
-				case err == nil && r.PostForm.Get("tag") != v.tag(v.now):
-					http.Error(w, web.ErrChanged.Error(), http.StatusPreconditionFailed)
-					return
-				case err == nil && !bytes.Equal(v.inUse(), v.now):
-					http.Error(w, errNotInUse.Error(), http.StatusPreconditionFailed)
-					return
-				}
-				var c []setting.Change
-				var name, why string
-				if err == nil {
-					c, name, why, err = s.serviceChange(r.PostForm)
-				}
-				if err != nil {
-					http.Error(w, err.Error(), web.StatusOf(err))
-					return
-				}
-				v.change(w, r, why, "/services?"+url.Values{"name": {name}}.Encode(), c)
-			}},
+			Effect:  web.Judged,
+			Handler: func(w http.ResponseWriter, r *http.Request) { s.edit(w, r, "/services", s.serviceChange) }},
 	}
 }
 
 func (s *Settings) showServices(w http.ResponseWriter, r *http.Request, page web.PageTemplate) {
-	tag, tagErr := "", error(nil)
-	if web.IsPage(r) && web.UserOf(r).Role >= account.Operator {
-		var v *view
-		if v, tagErr = s.view(r); tagErr == nil {
-			tag = v.tag(v.inUse())
-		}
-	}
+	tag := s.tagFor(r)
 	all, err := s.Policies()
 	if err == nil && len(all) == 0 {
 		all = []PolicyView{{Of: &policy.Policy{}}}
