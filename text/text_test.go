@@ -233,6 +233,27 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 	}
 }
 
+func TestNoTextStandsTwice(t *testing.T) {
+	files, err := filepath.Glob("*.txt")
+	if err != nil || len(files) < 11 {
+		t.Fatalf("%d files of texts, %v", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for line := range strings.Lines(string(data)) {
+			key, _, ok := strings.Cut(line, " = ")
+			if ok && seen[key] {
+				t.Errorf("%s has the text %q twice", file, key)
+			}
+			seen[key] = true
+		}
+	}
+}
+
 func TestMessagesAreTranslatedWithTheirValues(t *testing.T) {
 	s, err := New("")
 	if err != nil {
