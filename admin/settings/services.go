@@ -29,6 +29,10 @@ type ServiceView struct {
 	Daily string   `json:"daily,omitempty"` // what of it is used up in a day by a quota: "30m"
 }
 
+// closable reports whether a button may close the service: it is not closed yet, and no rule of its
+// own allows it.
+func (v *ServiceView) closable() bool { return v.State == "open" || v.State == "partly" }
+
 // kinds are the kinds of services in the order of the page, each with its icon.
 var kinds = []struct{ kind, name, icon string }{
 	{"video", text.Mark("Video"), "video"},
@@ -99,11 +103,11 @@ func (s *Settings) showServices(w http.ResponseWriter, r *http.Request, page web
 	d := struct {
 		Policies       []PolicyView
 		Name           string
-		Policy, Count  int
+		Policy         int
 		Kinds          []serviceKind
 		Tag            string
 		Saved, MayEdit bool
-	}{all, all[i].Name, i, len(views), nil, tag, r.URL.Query().Has("saved"), tag != ""}
+	}{all, all[i].Name, i, nil, tag, r.URL.Query().Has("saved"), tag != ""}
 	for _, k := range kinds {
 		in := serviceKind{Kind: k.kind, Name: k.name, Icon: k.icon}
 		for _, v := range views {
@@ -111,7 +115,7 @@ func (s *Settings) showServices(w http.ResponseWriter, r *http.Request, page web
 				continue
 			}
 			in.Services = append(in.Services, v)
-			in.Open = in.Open || v.State == "open" || v.State == "partly"
+			in.Open = in.Open || v.closable()
 		}
 		d.Kinds = append(d.Kinds, in)
 	}
@@ -207,8 +211,7 @@ func (s *Settings) serviceChange(f url.Values) (c []setting.Change, name, why st
 	return c, p.Name, why, nil
 }
 
-// wholeKinds replaces a kind, such as kind/games, by its services that are not closed yet and not
-// allowed by a rule of their own.
+// wholeKinds replaces a kind, such as kind/games, by its services that a button may close.
 func wholeKinds(views []ServiceView, ids []string) (all []string) {
 	for _, id := range ids {
 		kind, whole := strings.CutPrefix(id, "kind/")
@@ -216,7 +219,7 @@ func wholeKinds(views []ServiceView, ids []string) (all []string) {
 			all = append(all, id)
 		}
 		for _, v := range views {
-			if whole && v.Kind == kind && (v.State == "open" || v.State == "partly") {
+			if whole && v.Kind == kind && v.closable() {
 				all = append(all, v.ID)
 			}
 		}

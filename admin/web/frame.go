@@ -259,6 +259,7 @@ func insertFrame(w http.ResponseWriter, page []byte) []byte {
 	if p.view.Theme != "" {
 		page = bytes.Replace(page, []byte("<html "), []byte(`<html data-theme="`+p.view.Theme+`" `), 1)
 	}
+	menus := map[string]*Menu{} // the menu and the tabs of a page are of the same
 	for _, part := range []struct{ begin, name string }{{menuBegin, "menu"}, {tabsBegin, "tabs"}} {
 		before, rest, ok := bytes.Cut(page, []byte(part.begin))
 		if !ok {
@@ -268,9 +269,14 @@ func insertFrame(w http.ResponseWriter, page []byte) []byte {
 		if !ok {
 			continue
 		}
+		m := menus[string(shown)]
+		if m == nil {
+			m = p.menu(string(shown))
+			menus[string(shown)] = m
+		}
 		var b bytes.Buffer
 		b.Write(before)
-		if err := p.server.frame.In(p.texts).ExecuteTemplate(&b, part.name, p.menu(string(shown))); err != nil {
+		if err := p.server.frame.In(p.texts).ExecuteTemplate(&b, part.name, m); err != nil {
 			panic(err) // a test makes all frames
 		}
 		b.Write(after)
