@@ -404,7 +404,8 @@ type Status struct {
 // maxDevices is how many devices are counted.
 const maxDevices = 100_000
 
-// Status returns how the gateway is. Who may see only its health learns that.
+// Status returns how the gateway is. A token that may read the health alone gets no devices (-1) and no
+// pauses.
 func (c Client) Status(ctx context.Context) (*Status, error) {
 	h, err := c.Health(ctx)
 	if err != nil {
