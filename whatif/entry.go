@@ -73,6 +73,18 @@ const (
 	Lookup = "DNS"
 )
 
+// Request returns the entry of a request for a URL, or of a [Tunnel] to host:port.
+func Request(method, target string) (e Entry, err error) {
+	err = e.request(method, target)
+	return e, err
+}
+
+// Query returns the entry of a query for a name.
+func Query(name string, question uint16) (Entry, error) {
+	e := Entry{Method: Lookup, Question: question}
+	return e, e.setName(name, 0)
+}
+
 // Target returns the URL, or host and port if there is none.
 func (e *Entry) Target() string {
 	if e.URL != "" {

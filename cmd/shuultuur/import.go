@@ -15,10 +15,8 @@ import (
 	"strings"
 
 	"shuultuur/cmd/shuultuur/arguments"
-	"shuultuur/engine"
-	"shuultuur/filter"
 	"shuultuur/tool/importer"
-	"shuultuur/whatif"
+	"shuultuur/tool/importer/comparison"
 )
 
 const importHelp = `
@@ -66,11 +64,19 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	for _, d := range r.Demands {
 		fmt.Fprintln(e.stdout, e.named(d))
 	}
-	_, done, err := engine.Explain(ctx, file)
+	ours, asked, done, err := judgeAndEngine(ctx, file, comparison.Nobody)
 	if err != nil {
 		return fail(e, fmt.Errorf("the settings need a hand before they can be used:\n%w", err))
 	}
+	ours.Refuses = asked.Refuses
+	err = comparison.Run(ctx, rest[0], rest[1], *to, ours, r)
 	done()
+	if err = cmp.Or(err, r.Write(*to)); err != nil {
+		return fail(e, err)
+	}
+	for _, c := range r.Comparisons {
+		fmt.Fprintln(e.stdout, strings.Join(c.Lines(), "\n"))
+	}
 	fmt.Fprint(e.stdout, r.Consequences(fmt.Sprintf(e.named("They are good: shuultuur run %s\n"), file)))
 	if *compare != "" {
 		return cmp.Or(compareImport(ctx, e, rest[0], rest[1], file, *compare), r.Status())
@@ -95,13 +101,7 @@ func compareImport(ctx context.Context, e env, program, path, file, log string) 
 		for _, u := range s.Unknown {
 			fmt.Fprintf(e.stdout, "not tried: %s\n", u)
 		}
-		r.old = &whatif.Judge{Name: fmt.Sprintf("the rules of %s in %s", program, path), Decider: s, Client: func(_ context.Context, x *whatif.Entry) filter.Client {
-			addr := x.Client
-			if !addr.IsValid() {
-				addr = r.nobody
-			}
-			return filter.Client{Addr: addr, User: x.User}
-		}}
+		r.old = comparison.Judge(fmt.Sprintf("the rules of %s in %s", program, path), s, r.nobody)
 	}
 	if err := r.run(ctx, e); err != nil {
 		return fail(e, err)

@@ -30,6 +30,7 @@ func TestImportDecidesAsTheProgramsRules(t *testing.T) {
 		{"privoxy", "user.action", privoxyVariants, true},
 		{"unbound", "unbound.conf", unboundVariants, false},
 		{"dnsmasq", "dnsmasq.conf", dnsmasqVariants, false},
+		{"dnsmasq", "dnsmasq.conf", "-- dnsmasq.conf --\naddress=/#/192.0.2.1\nserver=/ads.example/games.example/10.0.0.1\nserver=9.9.9.9\n", false},
 		{"blocky", "config.yml", blockyVariants, false},
 		{"technitium", "settings.json", technitiumVariants, false},
 		{"nextdns", "nextdns.json", nextDNSVariants, false},
@@ -305,7 +306,7 @@ const opnSenseVariants = `
   <blocklist><enabled>0</enabled><wildcards>other.example</wildcards></blocklist>
  </dnsbl>
  <hosts><host uuid="h"><enabled>1</enabled><hostname>www</hostname><domain>games.example</domain><rr>A</rr><server>10.0.0.1</server></host></hosts>
-</unboundplus></OPNsense></opnsense>
+</unboundplus><proxy><general><enabled>1</enabled></general><forward><acl><unrestricted>10.3.0.9</unrestricted></acl></forward></proxy></OPNsense></opnsense>
 `
 
 const blockyVariants = `
@@ -324,13 +325,21 @@ blocking:
         *.strong.example # all of it
         *.kids.example
         www.other.example
+    kids:
+      - |
+        bare.example
+        *.good.ads.example
   allowlists:
     ads:
       - |
         good.spam12.example
         *.www.games.example
+    school: ["*.kids.example\n*.lan.example\n"]
   clientGroupsBlock:
     default: [ads]
+    10.2.0.0/16: [ads]
+    10.2.3.0/24: [kids]
+    10.4.0.1: [school]
 `
 
 // fillGravity makes a database of Pi-hole.

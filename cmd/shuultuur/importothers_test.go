@@ -84,7 +84,7 @@ func TestImportKeepsClientsOfNameServers(t *testing.T) {
 			{"192.168.1.40", "http://school.example/", "allow"}, {"192.168.1.40", "http://other.example/", "block"},
 			{"192.168.2.9", "http://tracker.example/", "block"}, {"192.168.2.9", "http://games.example/", "block"}, // any client may be tv.fritz.box, whose address is not known
 
-			{"192.168.2.200", "http://games.example/", "block"}, {"192.168.2.200", "http://tracker.example/", "pass"},
+			{"192.168.2.200", "http://games.example/", "block"}, {"192.168.2.200", "http://tracker.example/", "block"}, // it is in both networks
 			{"192.168.1.30", "http://never.example/", "pass"},
 		},
 		"unbound": {

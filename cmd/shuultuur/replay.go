@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"shuultuur/engine"
 	"shuultuur/engine/configuration"
 	"shuultuur/filter"
 	"shuultuur/lib/setting"
@@ -276,18 +277,14 @@ func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[what
 }
 
 func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[whatif.Entry, error]) (report, error) {
-	newer, closeNew, err := judge(ctx, r.config, r.nobody)
+	newer, asked, closeNew, err := judgeAndEngine(ctx, r.config, r.nobody)
 	if err != nil {
 		return nil, err
 	}
 	defer closeNew()
 	w := &whatif.Comparison{New: newer, Old: r.old, Outcome: r.outcome, Examples: r.examples}
 	if r.outcome {
-		s, err := configuration.Read(r.config)
-		if err != nil {
-			return nil, err
-		}
-		w.New.Refuses = s.Proxy.Reachable
+		w.New.Refuses = asked.Refuses
 	}
 	if r.against != "" {
 		older, closeOld, err := judge(ctx, r.against, r.nobody)
@@ -315,16 +312,22 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[whati
 // judge makes a judge from a settings file. nobody is the address for entries of the log without
 // a client.
 func judge(ctx context.Context, config string, nobody netip.Addr) (whatif.Judge, func(), error) {
+	j, _, closeEngine, err := judgeAndEngine(ctx, config, nobody)
+	return j, closeEngine, err
+}
+
+// judgeAndEngine is judge with the engine that it asks.
+func judgeAndEngine(ctx context.Context, config string, nobody netip.Addr) (whatif.Judge, *engine.Engine, func(), error) {
 	engine, closeEngine, err := explain(ctx, config)
 	if err != nil {
-		return whatif.Judge{}, nil, err
+		return whatif.Judge{}, nil, nil, err
 	}
 	j := engine.Judge(config)
 	if d := engine.Settings.DNS; d != nil {
 		own, err := resolver.LocalNames(d.Names)
 		if err != nil {
 			closeEngine()
-			return whatif.Judge{}, nil, err
+			return whatif.Judge{}, nil, nil, err
 		}
 		j.Decider = whatif.OwnNames{Decider: j.Decider, Own: own}
 	}
@@ -337,5 +340,5 @@ func judge(ctx context.Context, config string, nobody netip.Addr) (whatif.Judge,
 		x.Client = nobody
 		return client(ctx, &x)
 	}
-	return j, closeEngine, nil
+	return j, engine, closeEngine, nil
 }

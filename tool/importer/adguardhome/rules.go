@@ -26,6 +26,7 @@ type rules struct {
 	allowed, filter engine
 	clients         []client
 	services        []string // blocked for everybody; not evaluated
+	noIPv6          bool
 }
 
 // engine are the rules of several lists that form one engine of AdGuard
@@ -57,7 +58,7 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 	if err := setting.LoadYAML(data, &cfg); err != nil {
 		return nil, err
 	}
-	a := &rules{}
+	a := &rules{noIPv6: cfg.DNS["aaaa_disabled"] == true}
 	if a.clients, err = readClients(cfg.Clients); err != nil {
 		return nil, err
 	}
@@ -305,13 +306,16 @@ func (a *rules) Decide(_ context.Context, t *filter.Transaction, stage filter.St
 		return original.Decision{}, false
 	}
 	q := &query{host: t.Host, url: "http://" + t.Host, qtype: cmp.Or(t.Type, dns.TypeA), addr: t.Client.Addr, client: a.client(t.Client.Addr)}
-	if q.client != nil && !q.client.Global && !q.client.Filtering {
+	if q.client != nil && !q.client.Global && !q.client.Filtering && !(a.noIPv6 && q.qtype == dns.TypeAAAA) {
 		return original.Decision{By: "filtering is off for " + q.client.Name}, true
 	}
 	for _, name := range a.rewritten {
 		if name == q.host || strings.HasPrefix(name, "*.") && strings.HasSuffix(q.host, name[1:]) {
 			return original.Decision{By: "rewrite of " + name}, true
 		}
+	}
+	if a.noIPv6 && q.qtype == dns.TypeAAAA {
+		return original.Decision{Refuse: true, By: "aaaa_disabled"}, true
 	}
 	if x := a.allowed.strongest(q); x != nil {
 		return original.Decision{By: x.at}, true

@@ -3,6 +3,7 @@ package blocky
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 
@@ -63,10 +64,14 @@ func (b *config) finish(w *build.Work, at report.Place) error {
 		if client == "default" {
 			continue
 		}
-		p := policy.Policy{Name: "clients " + client, Rules: append(of(b.clients[client]), types...)}
+		p := policy.Policy{Name: "clients " + client}
 		if n, err := input.Network(client); err == nil {
 			p.Networks = []policy.Network{{Prefix: n}}
-		} else if p.Users = b.named(w, client); len(p.Users) == 0 {
+		} else {
+			p.Users = b.named(w, client)
+		}
+		p.Rules = append(of(b.groupsOf(w, client, p)), types...)
+		if len(p.Networks)+len(p.Users) == 0 {
 			n := report.ByHand("policies", "clients are identified by address: give this name addresses under identity: addresses, and write a policy with users; until then its groups block for everybody")
 			n.Place, n.What = at, fmt.Sprintf("blocking.clientGroupsBlock: %s", client)
 			w.Report.Add(n.Closing())
@@ -82,6 +87,42 @@ func (b *config) finish(w *build.Work, at report.Place) error {
 	slices.SortStableFunc(all, func(x, y policy.Policy) int { return narrow(y) - narrow(x) })
 	w.Set.Policies = append(all, w.Set.Policies...)
 	return nil
+}
+
+// groupsOf returns the groups of the clients that a policy is for, which key names: those of key,
+// and of each other key that covers such a client, because Blocky adds up all that match.
+func (b *config) groupsOf(w *build.Work, key string, p policy.Policy) []string {
+	all := slices.Clone(b.clients[key])
+	for _, other := range slices.Sorted(maps.Keys(b.clients)) {
+		if other == key || !b.covers(w, other, p) {
+			continue
+		}
+		for _, g := range b.clients[other] {
+			if !slices.Contains(all, g) {
+				all = append(all, g)
+			}
+		}
+	}
+	return all
+}
+
+// covers reports whether a key names a client of a policy as well: it is a network with the policy's,
+// or with an address of one of its users, or a pattern of their names.
+func (b *config) covers(w *build.Work, key string, p policy.Policy) bool {
+	n, err := input.Network(key)
+	if err != nil {
+		named := b.named(w, key)
+		return slices.ContainsFunc(p.Users, func(u string) bool { return slices.Contains(named, u) })
+	}
+	if len(p.Networks) > 0 {
+		return n.Bits() <= p.Networks[0].Bits() && n.Contains(p.Networks[0].Addr())
+	}
+	return slices.ContainsFunc(p.Users, func(u string) bool {
+		return slices.ContainsFunc(w.Set.Identity.Addresses[u], func(a string) bool {
+			addr, err := netip.ParseAddr(a)
+			return err == nil && n.Contains(addr)
+		})
+	})
 }
 
 // withBlocks adds those rules that block, and are not there.

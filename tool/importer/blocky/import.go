@@ -181,6 +181,7 @@ func (b *config) take(p *build.Plain, key, value string) *report.Note {
 	case section == "customDNS.mapping" && name != "":
 		for a := range strings.SplitSeq(value, ",") {
 			p.Work.Host(p.At, name, strings.TrimSpace(a))
+			p.Work.Host(p.At, "*."+name, strings.TrimSpace(a)) // Blocky answers for the names below it as well
 		}
 		return report.Same("dns: hosts")
 	case section == "conditional.mapping" && name != "":

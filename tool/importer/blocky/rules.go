@@ -1,11 +1,15 @@
 package blocky
 
 import (
+	"context"
 	"maps"
+	"net/netip"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"shuultuur/filter"
 	"shuultuur/lib/setting"
 	"shuultuur/tool/importer/input"
 	"shuultuur/tool/importer/original"
@@ -32,37 +36,103 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 			OldAllow lists               `yaml:"whiteLists"`
 			Groups   map[string][]string `yaml:"clientGroupsBlock"`
 		} `yaml:"blocking"`
+		Lookup struct {
+			Clients map[string][]string `yaml:"clients"`
+		} `yaml:"clientLookup"`
 	}
 	if err := setting.LoadYAML(data, &cfg); err != nil {
 		return nil, err
 	}
-	z := original.NewNames()
+	g := &groups{clients: cfg.Blocking.Groups, names: cfg.Lookup.Clients, deny: map[string]*original.Names{}, allow: map[string]*original.Names{}, own: original.NewNames()}
 	for name := range cfg.CustomDNS.Mapping {
-		z.Allowed[strings.ToLower(name)] = "customDNS of " + name
+		g.own.Allowed[strings.ToLower(name)] = "customDNS of " + name
 	}
-	standard := cfg.Blocking.Groups["default"]
-	if len(cfg.Blocking.Groups) > 1 {
-		s.Untested("blocking.clientGroupsBlock: only the group default is tried")
-	}
-	take := func(all lists, refuse bool) {
+	take := func(all lists, to map[string]*original.Names) {
 		for _, group := range slices.Sorted(maps.Keys(all)) {
-			if !slices.Contains(standard, group) {
-				continue
+			if to[group] == nil {
+				to[group] = original.NewNames()
 			}
 			for _, text := range all[group] {
-				addList(z, s, group, source(filepath.Dir(file), text), refuse)
+				addList(to[group], s, group, source(filepath.Dir(file), text))
 			}
 		}
 	}
-	take(cfg.Blocking.Deny, true)
-	take(cfg.Blocking.OldDeny, true)
-	take(cfg.Blocking.Allow, false)
-	take(cfg.Blocking.OldAllow, false)
-	return z, nil
+	take(cfg.Blocking.Deny, g.deny)
+	take(cfg.Blocking.OldDeny, g.deny)
+	take(cfg.Blocking.Allow, g.allow)
+	take(cfg.Blocking.OldAllow, g.allow)
+	return g, nil
 }
 
-// addList reads a list: its text, a file, or an address, whose content is not here.
-func addList(z *original.Names, s *original.Source, group, text string, refuse bool) {
+// groups decides as Blocky does: by the lists of all groups of the client.
+type groups struct {
+	clients     map[string][]string // names of groups by address, network, or pattern of a name
+	names       map[string][]string // addresses by name
+	deny, allow map[string]*original.Names
+	own         *original.Names // names that are answered here
+}
+
+func (g *groups) Decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) (original.Decision, bool) {
+	if stage != filter.Name {
+		return original.Decision{}, false
+	}
+	if d, _ := g.own.Decide(ctx, t, stage); d.By != original.NoRule {
+		return d, true
+	}
+	of := g.of(t.Client.Addr)
+	only := ""
+	for _, name := range of {
+		if allowed := g.allow[name]; allowed != nil {
+			if d, _ := allowed.Decide(ctx, t, stage); d.Refuse {
+				return original.Decision{By: d.By}, true
+			}
+			if g.deny[name] == nil {
+				only = name
+			}
+		}
+	}
+	if only != "" {
+		return original.Decision{Refuse: true, By: "not in " + only}, true
+	}
+	for _, name := range of {
+		if denied := g.deny[name]; denied != nil {
+			if d, _ := denied.Decide(ctx, t, stage); d.Refuse {
+				return d, true
+			}
+		}
+	}
+	return original.Decision{By: original.NoRule}, true
+}
+
+// of returns the groups of a client: of all that name it, or else the default ones.
+func (g *groups) of(addr netip.Addr) (all []string) {
+	var names []string
+	for name, addrs := range g.names {
+		if slices.ContainsFunc(addrs, func(a string) bool { x, err := netip.ParseAddr(a); return err == nil && x.Unmap() == addr }) {
+			names = append(names, name)
+		}
+	}
+	for key, listed := range g.clients {
+		n, err := input.Network(key)
+		is := err == nil && n.Contains(addr)
+		for _, name := range names {
+			if ok, bad := path.Match(key, name); bad == nil && ok {
+				is = true
+			}
+		}
+		if is {
+			all = append(all, listed...)
+		}
+	}
+	if len(all) == 0 {
+		return g.clients["default"]
+	}
+	return all
+}
+
+// addList adds a list to the names that are on it: its text, a file, or an address, whose content is
+// not here.
+func addList(z *original.Names, s *original.Source, group, text string) {
 	line := func(entry string) {
 		entry, _, _ = strings.Cut(entry, "#")
 		f := strings.Fields(strings.ToLower(entry))
@@ -74,14 +144,10 @@ func addList(z *original.Names, s *original.Source, group, text string, refuse b
 		switch {
 		case strings.HasPrefix(entry, "/"):
 			s.Untested("list %s: expression %s", group, entry)
-		case below && refuse:
-			z.Zones[name] = original.Decision{Refuse: true, By: group}
 		case below:
-			z.Allowed[name] = group
+			z.Zones[name] = original.Decision{Refuse: true, By: group}
 		default:
-			if d, ok := z.Exact[entry]; !ok || d.Refuse {
-				z.Exact[entry] = original.Decision{Refuse: refuse, By: group}
-			}
+			z.Exact[entry] = original.Decision{Refuse: true, By: group}
 		}
 	}
 	switch {

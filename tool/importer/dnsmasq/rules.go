@@ -23,6 +23,9 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 			null := to == "0.0.0.0" || to == "::"
 			for _, name := range parts[1 : len(parts)-1] {
 				name = strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(name, "*"), "."))
+				if name == "#" { // any name: the answer is that of no origin
+					name, null = "", key == "address"
+				}
 				z.Zones[name] = original.Decision{Refuse: null || to == "" || to == "#" && key == "address", By: at}
 			}
 		case "host-record", "cname":

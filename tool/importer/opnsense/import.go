@@ -52,6 +52,8 @@ func Import(w *build.Work, file string) error {
 	o.overrides()
 	o.blocklists()
 	o.advanced()
+	names := o.p
+	o.p = &build.Plain{Work: w, At: report.Place{File: file}, Suffix: "-sites"} // the lists of the proxy, which are not for names alone
 	o.proxy()
 	for _, part := range []struct {
 		name string
@@ -73,6 +75,9 @@ func Import(w *build.Work, file string) error {
 	}
 	o.p.At.Line = 0
 	if err := o.p.AddToSettings(); err != nil {
+		return err
+	}
+	if err := o.refuseNames(names); err != nil {
 		return err
 	}
 	if err := o.clients(); err != nil {
@@ -366,24 +371,48 @@ type scoped struct {
 	networks []policy.Network
 }
 
+// nameRules returns rules for a blocklist of names. What a list allows is an exception from it, and
+// does not allow what the proxy refuses.
+func nameRules(p *build.Plain) (rules []policy.Rule, err error) {
+	all, err := p.Rules()
+	if err != nil {
+		return nil, err
+	}
+	var unless []string
+	for _, r := range all {
+		if r.Action == "allow" {
+			unless = r.Category
+			continue
+		}
+		r.Unless = unless
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+// refuseNames puts the blocklists of the name server before the rules of all clients, also of those
+// whom the proxy does not restrict.
+func (o *config) refuseNames(names *build.Plain) error {
+	rules, err := nameRules(names)
+	if err != nil {
+		return err
+	}
+	for i := range o.p.Work.Set.Policies {
+		p := &o.p.Work.Set.Policies[i]
+		p.Rules = slices.Concat(rules, p.Rules)
+	}
+	return nil
+}
+
 // clients makes policies for the clients with blocklists of their own, in front of everybody's
 // policy. What a list allows is an exception from that list alone.
 func (o *config) clients() error {
 	rules := make([][]policy.Rule, len(o.scoped))
 	var networks []netip.Prefix
 	for i, s := range o.scoped {
-		all, err := s.p.Rules()
-		if err != nil {
+		var err error
+		if rules[i], err = nameRules(s.p); err != nil {
 			return err
-		}
-		var unless []string
-		for _, r := range all {
-			if r.Action == "allow" {
-				unless = r.Category
-				continue
-			}
-			r.Unless = unless
-			rules[i] = append(rules[i], r)
 		}
 		for _, n := range s.networks {
 			if !slices.Contains(networks, n.Prefix) {

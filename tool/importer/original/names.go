@@ -36,8 +36,11 @@ func (z *Names) Decide(_ context.Context, t *filter.Transaction, stage filter.St
 		return z.Zones[name], true
 	}
 	d := z.Zones[""]
-	return Decision{d.Refuse, cmp.Or(d.By, "no rule")}, true
+	return Decision{d.Refuse, cmp.Or(d.By, NoRule)}, true
 }
+
+// NoRule is what decides where no rule does.
+const NoRule = "no rule"
 
 // Options calls take with each option of a file and of those that it includes, and names
 // missing includes.

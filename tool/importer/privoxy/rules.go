@@ -3,6 +3,7 @@ package privoxy
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,7 +17,15 @@ import (
 
 // rules decides as Privoxy does.
 type rules struct {
-	rules []rule // the last one first
+	rules  []rule   // the last one first
+	access []access // the last one that covers a client counts; without any, all may use it
+}
+
+// An access line permits or denies the clients of a network.
+type access struct {
+	permit bool
+	of     netip.Prefix
+	at     report.Place
 }
 
 type rule struct {
@@ -28,16 +37,25 @@ type rule struct {
 }
 
 func Rules(s *original.Source, file string) (original.Rules, error) {
+	p := &rules{}
 	all, err := readSections(file, func(at report.Place, key, value string) {
 		switch {
-		case key == "actionsfile" && !filepath.IsAbs(value), key == "trustfile", key == "permit-access", key == "deny-access":
+		case key == "permit-access", key == "deny-access":
+			f := strings.Fields(value)
+			n, err := input.Network(cmp.Or(append(f, "")...))
+			if len(f) != 1 || err != nil {
+				s.Untested("%s: %s", at, at.Text)
+			}
+			if err == nil {
+				p.access = append(p.access, access{key == "permit-access" && len(f) == 1, n, at})
+			}
+		case key == "actionsfile" && !filepath.IsAbs(value), key == "trustfile":
 			s.Untested("%s: %s", at, at.Text)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &rules{}
 	for _, section := range all {
 		block, says := section.blocks()
 		if !says {
@@ -73,6 +91,9 @@ func (p *rules) Decide(_ context.Context, t *filter.Transaction, stage filter.St
 	if stage != filter.Request && t.Last != stage {
 		return original.Decision{}, false
 	}
+	if by, ok := p.admits(t.Client.Addr); !ok {
+		return original.Decision{Refuse: true, By: by}, true
+	}
 	path := "/"
 	if t.Request != nil {
 		path = string(t.Request.Path)
@@ -83,4 +104,14 @@ func (p *rules) Decide(_ context.Context, t *filter.Transaction, stage filter.St
 		}
 	}
 	return original.Decision{By: "no pattern"}, true
+}
+
+// admits reports whether a client may use the proxy, and else what denies it.
+func (p *rules) admits(client netip.Addr) (by string, ok bool) {
+	for _, a := range slices.Backward(p.access) {
+		if a.of.Contains(client) {
+			return a.at.String(), a.permit
+		}
+	}
+	return "no permit-access", len(p.access) == 0
 }

@@ -35,6 +35,7 @@ type Report struct {
 	Opened        Changes // what is allowed that was refused
 	Closed        Changes // what is refused that was allowed
 	Defaults      bool    // the settings have comments alone, so everything is at its default
+	Comparisons   []Comparison
 }
 
 // Changes are notes of one effect on clients.
@@ -125,7 +126,7 @@ const Opened = 3
 
 // Status returns the exit status of an import: Opened, or 0.
 func (r *Report) Status() int {
-	if r.Opened.Count > 0 {
+	if r.Opened.Count > 0 || r.opens() {
 		return Opened
 	}
 	return 0
@@ -136,8 +137,14 @@ func (r *Report) Consequences(good string) (text string) {
 	if r.Closed.Count > 0 {
 		text = fmt.Sprintf("They refuse more than %s does, in %d cases: see the beginning of the report.\n", r.Program, r.Closed.Count)
 	}
+	if r.opens() {
+		text += fmt.Sprintf("Asked the same, they allow what %s refuses: see \"allowed now\" before you use them.\n", r.Program)
+	}
 	if r.Opened.Count > 0 {
 		return text + fmt.Sprintf("They allow what %s refuses, in %d cases: see the beginning of the report before you use them.\n", r.Program, r.Opened.Count)
+	}
+	if r.opens() {
+		return text
 	}
 	return text + good
 }
@@ -163,6 +170,7 @@ func (r *Report) Text(w io.Writer) error {
 			fmt.Fprintf(b, "    … and %d more\n", x.More())
 		}
 	}
+	r.comparisons(b)
 	for _, s := range r.Sections() {
 		fmt.Fprintf(b, "\n%s (%d)\n", s.Kind, len(s.Notes)+s.More)
 		for _, n := range s.Notes {
@@ -198,7 +206,11 @@ code{font-size:.9em}
 {{end}}</ul>
 {{else}}<p>Nothing.</p>
 {{end}}{{if .More}}<p>… and {{.More}} more.</p>
-{{end}}{{end}}{{range sections .}}<h2>{{.Kind}}</h2>
+{{end}}{{end}}{{if .Comparisons}}<h2>Asked both</h2>
+<ul>
+{{range .Comparisons}}{{range .Lines}}<li>{{.}}</li>
+{{end}}{{end}}</ul>
+{{end}}{{range sections .}}<h2>{{.Kind}}</h2>
 <table><tr><th scope="col">Where</th><th scope="col">What</th><th scope="col">Ours</th><th scope="col">Why</th><th scope="col">Write</th></tr>
 {{range .Notes}}<tr><td><code>{{where .}}</code></td><td>{{.What}}</td><td>{{.Ours}}</td><td>{{.Why}}</td><td>{{.Mend}}</td></tr>
 {{end}}</table>{{if .More}}<p>… and {{.More}} more.</p>{{end}}

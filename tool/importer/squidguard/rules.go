@@ -23,6 +23,7 @@ type rules struct {
 	dests   map[string]*target
 	sources []*clients
 	acls    map[string]*rights
+	pages   []string // where refused requests are sent, without the query: these have to arrive
 }
 
 type target struct {
@@ -55,6 +56,17 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 		return nil, err
 	}
 	q := &rules{db: filepath.Dir(file), times: map[string][]statement{}, dests: map[string]*target{}, acls: map[string]*rights{}}
+	for _, x := range all {
+		if len(x.words) > 1 && x.words[0] == "redirect" {
+			page := x.words[1]
+			if i := strings.Index(page, ":http"); i == 3 { // 302:http://…
+				page = page[i+1:]
+			}
+			if page = page[:strings.IndexAny(page+"?", "?%")]; strings.HasPrefix(page, "http") {
+				q.pages = append(q.pages, page)
+			}
+		}
+	}
 	for i := 0; i < len(all); i++ {
 		x := all[i]
 		if len(x.words) > 1 && x.words[0] == "dbhome" {
@@ -249,6 +261,9 @@ func (q *rules) now(name string, t *filter.Transaction) bool {
 func (q *rules) Decide(_ context.Context, t *filter.Transaction, stage filter.Stage) (original.Decision, bool) {
 	if stage != filter.Request && t.Last != stage {
 		return original.Decision{}, false
+	}
+	if slices.ContainsFunc(q.pages, func(page string) bool { return strings.HasPrefix(t.URL, page) }) {
+		return original.Decision{By: "redirect"}, true
 	}
 	name := "default"
 	for _, c := range q.sources {
