@@ -251,19 +251,6 @@ func (e *Engine) JudgeInOrder(name string) whatif.Judge {
 	return j
 }
 
-// Refuses returns an error if the proxy would refuse a request whatever the policy says: for where it
-// leads, or because its client has to sign in first.
-func (e *Engine) Refuses(t *filter.Transaction) error {
-	if err := e.Settings.Proxy.Reachable(t); err != nil {
-		return err
-	}
-	if t.Proto == filter.DNS || t.Client.User != "" {
-		return nil
-	}
-	_, err := e.Identify(context.Background(), t.Client.Addr)
-	return err
-}
-
 // Judge returns a function that judges recorded events. An event has the name of a logged-in
 // user; the groups are those that the settings give this user now.
 func (e *Engine) Judge(name string) whatif.Judge {

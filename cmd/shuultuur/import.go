@@ -64,11 +64,11 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	for _, d := range r.Demands {
 		fmt.Fprintln(e.stdout, e.named(d))
 	}
-	ours, asked, done, err := judgeAndEngine(ctx, file, comparison.Nobody)
+	ours, asked, done, err := judge(ctx, file, comparison.Nobody)
 	if err != nil {
 		return fail(e, fmt.Errorf("the settings need a hand before they can be used:\n%w", err))
 	}
-	ours.Refuses = asked.Refuses
+	ours.Refuses = refusals(asked)
 	err = comparison.Run(ctx, rest[0], rest[1], *to, ours, r)
 	done()
 	if err = cmp.Or(err, r.Write(*to)); err != nil {
@@ -87,21 +87,18 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	return r.Status()
 }
 
-// compareImport judges the requests of a log by the other program's rules and
-// by ours.
+// compareImport judges the requests of a log by the other program's rules and by ours.
 func compareImport(ctx context.Context, e env, program, path, file, log string) int {
 	r := replayFlags{config: file, offline: true, examples: 3, outcome: true, nobody: netip.MustParseAddr("127.0.0.1")}
 	r.source.Files, r.source.Stdin = []string{log}, e.stdin
-	s, ok, err := importer.NewSource(ctx, program, path)
+	old, unknown, done, err := comparison.Rules(ctx, program, path, r.nobody)
 	if err != nil {
 		return fail(e, err)
 	}
-	if ok {
-		defer s.Close()
-		for _, u := range s.Unknown {
-			fmt.Fprintf(e.stdout, "not tried: %s\n", u)
-		}
-		r.old = comparison.Judge(fmt.Sprintf("the rules of %s in %s", program, path), s, r.nobody)
+	defer done()
+	r.old = old
+	for _, u := range unknown {
+		fmt.Fprintf(e.stdout, "not tried: %s\n", u)
 	}
 	if err := r.run(ctx, e); err != nil {
 		return fail(e, err)

@@ -277,17 +277,17 @@ func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[what
 }
 
 func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[whatif.Entry, error]) (report, error) {
-	newer, asked, closeNew, err := judgeAndEngine(ctx, r.config, r.nobody)
+	newer, asked, closeNew, err := judge(ctx, r.config, r.nobody)
 	if err != nil {
 		return nil, err
 	}
 	defer closeNew()
 	w := &whatif.Comparison{New: newer, Old: r.old, Outcome: r.outcome, Examples: r.examples}
 	if r.outcome {
-		w.New.Refuses = asked.Refuses
+		w.New.Refuses = refusals(asked)
 	}
 	if r.against != "" {
-		older, closeOld, err := judge(ctx, r.against, r.nobody)
+		older, _, closeOld, err := judge(ctx, r.against, r.nobody)
 		if err != nil {
 			return nil, err
 		}
@@ -309,15 +309,21 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[whati
 	return x, nil
 }
 
-// judge makes a judge from a settings file. nobody is the address for entries of the log without
-// a client.
-func judge(ctx context.Context, config string, nobody netip.Addr) (whatif.Judge, func(), error) {
-	j, _, closeEngine, err := judgeAndEngine(ctx, config, nobody)
-	return j, closeEngine, err
+// refusals returns what the proxy of an engine refuses whatever the policy says: for where a request
+// leads, or because its client has to sign in first.
+func refusals(e *engine.Engine) func(t *filter.Transaction) error {
+	return func(t *filter.Transaction) error {
+		if err := e.Settings.Proxy.Reachable(t); err != nil || t.Proto == filter.DNS || t.Client.User != "" {
+			return err
+		}
+		_, err := e.Identify(context.Background(), t.Client.Addr)
+		return err
+	}
 }
 
-// judgeAndEngine is judge with the engine that it asks.
-func judgeAndEngine(ctx context.Context, config string, nobody netip.Addr) (whatif.Judge, *engine.Engine, func(), error) {
+// judge makes a judge from a settings file, with the engine that it asks. nobody is the address for
+// entries of the log without a client.
+func judge(ctx context.Context, config string, nobody netip.Addr) (whatif.Judge, *engine.Engine, func(), error) {
 	engine, closeEngine, err := explain(ctx, config)
 	if err != nil {
 		return whatif.Judge{}, nil, nil, err

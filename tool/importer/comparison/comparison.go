@@ -20,7 +20,6 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/tool/importer"
-	"shuultuur/tool/importer/original"
 	"shuultuur/tool/importer/report"
 	"shuultuur/whatif"
 )
@@ -32,31 +31,35 @@ const (
 	longest   = time.Minute // for the log
 )
 
-// Judge returns a judge that decides by the rules of a program. nobody is the client of entries that
-// have none.
-func Judge(name string, rules *original.Source, nobody netip.Addr) *whatif.Judge {
-	return &whatif.Judge{Name: name, Decider: rules, Client: func(_ context.Context, x *whatif.Entry) filter.Client {
+// Rules returns a judge that decides by the rules of the program at path, and what of them it cannot
+// ask; nil if the program's rules cannot be read at all. nobody is the client of entries that have
+// none. The returned function releases the rules.
+func Rules(ctx context.Context, program, path string, nobody netip.Addr) (j *whatif.Judge, unknown []string, done func(), err error) {
+	rules, ok, err := importer.NewSource(ctx, program, path)
+	if err != nil || !ok {
+		return nil, nil, func() {}, err
+	}
+	client := func(_ context.Context, x *whatif.Entry) filter.Client {
 		addr := x.Client
 		if !addr.IsValid() {
 			addr = nobody
 		}
 		return filter.Client{Addr: addr, User: x.User}
-	}}
+	}
+	name := fmt.Sprintf("the rules of %s in %s", program, path)
+	return &whatif.Judge{Name: name, Decider: rules, Client: client}, rules.Unknown, func() { _ = rules.Close() }, nil
 }
 
 // Run compares the rules of the program at path with those of ours, which an import has written into
 // the folder to. Programs whose rules cannot be asked are compared by the verdicts of their log
 // alone. The report gets what was found.
 func Run(ctx context.Context, program, path, to string, ours whatif.Judge, r *report.Report) error {
-	rules, ok, err := importer.NewSource(ctx, program, path)
+	old, unknown, done, err := Rules(ctx, program, path, Nobody)
 	if err != nil {
 		return err
 	}
-	var old *whatif.Judge
-	var unknown []string
-	if ok {
-		defer rules.Close()
-		old, unknown = Judge(program, rules, Nobody), rules.Unknown
+	defer done()
+	if old != nil {
 		s, err := draw(program, path, to)
 		if err != nil {
 			return err
