@@ -197,10 +197,13 @@ func (p *Parts) events(record *web.Record) *events.Events {
 func (p *Parts) clients(site *web.Site, record *web.Record) *clients.Pages {
 	c := &clients.Pages{Clients: p.Clients, Site: site, Events: record, RulesOf: p.Settings.RulesOf}
 	if p.Settings != nil {
-		c.Change = p.Settings.Change
+		c.Change, c.NamedIn = p.Settings.Change, p.Settings.NamedByRules
 	}
 	if p.Pause != nil {
-		c.MayServe = p.pause().May
+		c.MayServe, c.Pauses = p.pause().May, p.Pause.All
+	}
+	if p.Decisions != nil {
+		c.Decisions = p.Decisions.All
 	}
 	return c
 }

@@ -105,7 +105,12 @@ func isSite(name string) bool {
 
 // normaliseDecision normalises a decision about a site.
 func (p *pages) normaliseDecision(d policy.Decision) (policy.Decision, error) {
-	if _, err := netip.ParseAddr(d.Site); err != nil && !isSite(d.Site) {
+	ends := !d.Until.IsZero() && !d.Until.After(time.Now())
+	switch _, err := netip.ParseAddr(d.Site); {
+	case d.Site == policy.AnySite && (d.Block || ends):
+	case d.Site == policy.AnySite:
+		return d, &web.BadChange{Err: errors.New("a decision closes the web, but does not open all of it; pause filtering instead")}
+	case err != nil && !isSite(d.Site):
 		return d, &web.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
 	}
 	if d.Who == "" {

@@ -16,10 +16,13 @@ import (
 // answer votes make decisions.
 type Decision struct {
 	Who   string    // an address, a network, a user or a group; "" is everyone
-	Site  string    // host name, including all subdomains
+	Site  string    // host name, including all subdomains, or AnySite
 	Block bool      // block it, otherwise open it
 	Until time.Time // zero means forever
 }
+
+// AnySite is the site of a decision that closes the web. A decision about a site wins over it.
+const AnySite = "*"
 
 // MaxDecisions is how many decisions may be in force at once.
 const MaxDecisions = 100_000
@@ -92,7 +95,7 @@ func (s *Decisions) find(c *filter.Client, host string, now time.Time) (left tim
 			break
 		}
 	}
-	return 0, false
+	return holds((*sites)[AnySite], c, now)
 }
 
 func holds(at []siteDecision, c *filter.Client, now time.Time) (left time.Duration, block bool) {

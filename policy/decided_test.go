@@ -33,6 +33,11 @@ func TestDecisionsAreAnOverlayOverRules(t *testing.T) {
 		"the longest name":               {[]Decision{{Site: "b.example", Block: true}, {Site: "www.b.example"}}, "www.b.example", filter.Client{}, "pass opened"},
 		"one for somebody before others": {[]Decision{{Site: "b.example", Who: "t"}, {Site: "b.example", Block: true}}, "b.example", filter.Client{User: "t"}, "pass opened"},
 		"the later one":                  {[]Decision{{Site: "b.example", Block: true}, {Site: "b.example"}}, "b.example", filter.Client{}, "pass opened"},
+		"the web closed":                 {[]Decision{{Site: AnySite, Who: "t", Block: true}}, "c.example", filter.Client{User: "t"}, "block decided"},
+		"closed at an address":           {[]Decision{{Site: AnySite, Block: true}}, "192.0.2.7", filter.Client{}, "block decided"},
+		"closed for others":              {[]Decision{{Site: AnySite, Who: "t", Block: true}}, "c.example", filter.Client{User: "u"}, "block adult"},
+		"closed until a time":            {[]Decision{{Site: AnySite, Block: true, Until: begin}}, "c.example", filter.Client{}, "block adult"},
+		"a site in a closed web":         {[]Decision{{Site: "c.example"}, {Site: AnySite, Block: true}}, "www.c.example", filter.Client{}, "pass opened"},
 		"the later one of a group":       {[]Decision{{Site: "b.example", Who: "g"}, {Site: "b.example", Who: "g", Block: true}}, "b.example", filter.Client{Groups: []string{"g"}}, "block decided"},
 	} {
 		d.Set(tt.decisions)

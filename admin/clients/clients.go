@@ -15,11 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"shuultuur/admin/account"
 	"shuultuur/admin/web"
-	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
@@ -56,7 +53,10 @@ type clientRow struct {
 	ClientState
 	Events  int     `json:"events"` // of the last day
 	Blocked int     `json:"blocked"`
-	Share   float64 `json:"-"` // blocked, in percent
+	Here    bool    `json:"here"` // it asked for something in the last minutes
+	Share   float64 `json:"-"`    // blocked, in percent
+
+	rowView
 }
 
 // clientsData is the page, and its form for programs.
@@ -66,16 +66,12 @@ type clientsData struct {
 	Groups []clientRow    `json:"groups"`
 	Bonus  []policy.Bonus `json:"bonus"`
 
-	Names       []string `json:"-"` // of groups
-	Query       string   `json:"-"` // the text that is searched for
-	Cut         bool     `json:"-"` // there are more people than the page shows
-	Saved       bool     `json:"-"`
-	MayEdit     bool     `json:"-"`
-	Done, Error string   `json:"-"`
+	names []string // of groups
 }
 
 const (
-	maxClients = 200
+	maxClients = 10_000 // that are counted
+	maxNew     = 200    // devices without a name
 	topHosts   = 8
 	maxBonus   = 240 // minutes of one bonus
 )
@@ -87,6 +83,12 @@ type Pages struct {
 	Events *web.Record // nil: no record can be asked
 	// MayServe reports whether somebody may give time to a client; nil: nobody may.
 	MayServe func(r *http.Request, who string) bool
+	// Pauses returns the pauses in force, and Decisions the sites opened and blocked by hand. Nil: there
+	// are none.
+	Pauses    func() []policy.Pause
+	Decisions func() []policy.Decision
+	// NamedIn returns where rules of the settings name a person. Nil: nowhere.
+	NamedIn func(name string) []string
 	// Change changes the settings and redirects to a page; nil: they cannot be changed. It asks what to
 	// change when it has read them, and returns the error of that.
 	Change func(w http.ResponseWriter, r *http.Request, then string, what func() (reason string, changes []setting.Change, err error)) error
@@ -98,10 +100,14 @@ type Pages struct {
 
 // Routes returns the routes of clients.
 //
-//	GET /clients           people, groups, and devices that nobody has named
+//	GET /clients           people, groups, and devices that nobody has named;
+//	                       q=TEXT and group=GROUP show some, page=N others,
+//	                       new=all all new devices
 //	GET /clients/one       who=NAME: what one may do, and has used
 //	POST /clients          what=name&address=A&name=N[&group=G], what=join or
-//	                       what=leave&name=N&group=G, what=forget&name=N
+//	                       what=leave&name=N&group=G, what=move&name=N
+//	                       [&from=G][&group=G], what=rename&name=N&to=N,
+//	                       what=forget&name=N
 //	POST /bonus            who=WHO&minutes=N: more time for today; 0 ends it
 func (c *Pages) Routes() []web.Route {
 	c.Site.TaskSources = append(c.Site.TaskSources, web.TaskSource{Page: "/clients", Tasks: c.tasks, Slow: true})
@@ -109,162 +115,23 @@ func (c *Pages) Routes() []web.Route {
 	all := []web.Route{
 		{Method: "GET", Path: "/clients", Role: web.Helper,
 			Link: web.LinkIn(web.People, text.Mark("People")),
-			Does: "people, groups, and devices without a name", Query: []web.Field{web.Optional("q", "name, address or group")}, Gives: web.PageOrJSON,
+			Does: "people, groups, and devices without a name", Query: []web.Field{web.Optional("q", "name, address or group"), web.Optional("group", "only the people of this group"), web.Optional("page", "which page of the people: 1 and more"), web.Optional("new", "all: every device without a name")}, Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { c.show(w, r, "", nil) }},
 		{Method: "GET", Path: "/clients/one", Role: web.Helper,
 			Does: "what one client, user or group may do and has used", Query: []web.Field{web.Required("who", "address, user or group")}, Gives: web.PageOrJSON,
 			Handler: c.one},
 		{Method: "POST", Path: "/bonus", Role: web.Helper,
-			Does: "give somebody more time than quotas say, for the rest of the day; helpers for their own groups", Form: []web.Field{web.Required("who", "address, user or group"), web.Required("minutes", "1 to 240; 0 takes back what was given"), web.OnTrial}, Gives: web.PageOrJSON,
+			Does: "give somebody more time than quotas say, for the rest of the day; helpers for their own groups", Form: []web.Field{web.Required("who", "address, user or group"), web.Required("minutes", "1 to 240; 0 takes back what was given"), web.Back, web.OnTrial}, Gives: web.PageOrJSON,
 			Effect:  web.Judged,
 			Handler: c.bonus},
 	}
 	if c.Change != nil {
 		all = append(all, web.Route{Method: "POST", Path: "/clients", Role: web.Operator,
-			Does: "name a device, or change who is in a group", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "name | join | leave | forget"), web.Optional("address", "address of the device"), web.Optional("name", "name of the user"), web.Optional("group", "name of the group"), web.OnTrial},
+			Does: "name a device, or change who is in a group", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "name | join | leave | move | rename | forget"), web.Optional("address", "address of the device"), web.Optional("name", "name of the user"), web.Optional("group", "name of the group"), web.Optional("from", "group to leave, of move"), web.Optional("to", "new name, of rename"), web.Back, web.OnTrial},
 			Effect:  web.Judged,
 			Handler: c.edit})
 	}
 	return all
-}
-
-func (c *Pages) show(w http.ResponseWriter, r *http.Request, done string, failed error) {
-	d, err := c.data(r.Context(), web.UserOf(r))
-	status := http.StatusOK
-	d.Saved, d.Done, d.MayEdit = r.URL.Query().Has("saved"), done, web.UserOf(r).Role >= account.Operator && c.Change != nil
-	if web.IsPage(r) {
-		d.find(r.URL.Query().Get("q"))
-	}
-	if err = cmp.Or(failed, err); err != nil {
-		d.Error, status = err.Error(), web.StatusOf(err)
-	}
-	web.Respond(w, r, c.all, status, d, d, d.Error)
-}
-
-// maxPeople is how many people and groups the page shows at once.
-const maxPeople = 100
-
-// find keeps the rows that a search matches: those with a name, an address or a group that
-// contains q.
-func (d *clientsData) find(q string) {
-	d.Query = strings.TrimSpace(q)
-	q = strings.ToLower(d.Query)
-	has := func(s string) bool { return strings.Contains(strings.ToLower(s), q) }
-	for _, rows := range []*[]clientRow{&d.New, &d.People, &d.Groups} {
-		*rows = slices.DeleteFunc(*rows, func(r clientRow) bool {
-			return !has(r.Name) && !has(r.Called) && !slices.ContainsFunc(r.Addresses, has) && !slices.ContainsFunc(r.Groups, has) && !slices.ContainsFunc(r.Members, has)
-		})
-		if len(*rows) > maxPeople {
-			*rows, d.Cut = (*rows)[:maxPeople], true
-		}
-	}
-}
-
-// owns reports whether the user looks after a client: helpers only after those in
-// their groups.
-func owns(who *account.Who, groups []string) bool {
-	return who.Role != account.Helper || web.Shares(groups, who.Groups)
-}
-
-func (c *Pages) data(ctx context.Context, who *account.Who) (*clientsData, error) {
-	users, groups := c.Known()
-	d := &clientsData{New: []clientRow{}, People: []clientRow{}, Groups: []clientRow{}, Bonus: []policy.Bonus{}, Names: slices.Sorted(maps.Keys(groups))}
-	for _, b := range c.Bonuses() {
-		if who.Role != account.Helper || slices.Contains(who.Groups, b.Who) || web.Shares(c.About(ctx, netip.Addr{}, b.Who, "").Groups, who.Groups) {
-			d.Bonus = append(d.Bonus, b)
-		}
-	}
-	byUser, byAddr, err := c.clientsOnRecord(ctx)
-	for name, row := range byUser {
-		row.Addresses = users[name]
-	}
-	for name, addresses := range users {
-		if byUser[name] == nil {
-			byUser[name] = &clientRow{Name: name, Addresses: addresses}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(byUser)) {
-		row := byUser[name]
-		row.ClientState = c.About(ctx, netip.Addr{}, name, "")
-		if owns(who, row.Groups) {
-			d.People = append(d.People, *row)
-		}
-	}
-	for _, name := range d.Names {
-		row := clientRow{Name: name, Members: groups[name], ClientState: c.About(ctx, netip.Addr{}, "", name)}
-		for _, p := range d.People {
-			if slices.Contains(p.Groups, name) {
-				row.Events, row.Blocked = row.Events+p.Events, row.Blocked+p.Blocked
-			}
-		}
-		if owns(who, []string{name}) {
-			d.Groups = append(d.Groups, row)
-		}
-	}
-	for _, row := range byAddr {
-		addr, err := netip.ParseAddr(row.Name)
-		if err != nil {
-			continue
-		}
-		row.ClientState = c.About(ctx, addr, "", "")
-		if row.User == "" && owns(who, row.Groups) {
-			d.New = append(d.New, *row)
-		}
-	}
-	for _, rows := range [][]clientRow{d.New, d.People, d.Groups} {
-		for i := range rows {
-			if rows[i].Events > 0 {
-				rows[i].Share = 100 * float64(rows[i].Blocked) / float64(rows[i].Events)
-			}
-		}
-	}
-	return d, err
-}
-
-// clientsOnRecord returns the users, and the addresses without a user, in the record since
-// a day.
-func (c *Pages) clientsOnRecord(ctx context.Context) (users map[string]*clientRow, addrs []*clientRow, err error) {
-	users = map[string]*clientRow{}
-	if c.Events == nil {
-		return users, nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, web.MaxAsk)
-	defer cancel()
-	f := event.Filter{Since: time.Now().Add(-24 * time.Hour)}
-	nobody := event.Filter{Since: f.Since}
-	if err := nobody.And(event.User, false, ""); err != nil {
-		return users, nil, err
-	}
-	tallies, err := c.Events.Count(ctx, event.Question{Filter: f, By: event.User, Top: maxClients}, event.Question{Filter: nobody, By: event.Client, Top: maxClients})
-	if err != nil {
-		return users, nil, web.TooLong(ctx, err)
-	}
-	for _, t := range tallies[0] {
-		if t.Name != "" {
-			users[t.Name] = &clientRow{Name: t.Name, Events: t.Events, Blocked: t.Blocked}
-		}
-	}
-	c.Events.Call(ctx, tallies[1])
-	for _, t := range tallies[1] {
-		addrs = append(addrs, &clientRow{Name: t.Name, Called: t.Called, Events: t.Events, Blocked: t.Blocked})
-	}
-	return users, addrs, nil
-}
-
-// tasks returns the devices that nobody has named, as one.
-func (c *Pages) tasks(ctx context.Context, who *account.Who, t *text.Texts) []web.Task {
-	d, err := c.data(ctx, who)
-	if err != nil || len(d.New) == 0 {
-		return nil // the page of people says why not
-	}
-	var names []string
-	for _, row := range d.New[:min(3, len(d.New))] {
-		names = append(names, cmp.Or(row.Called, row.Name))
-	}
-	if len(d.New) > len(names) {
-		names = append(names, "…")
-	}
-	return []web.Task{{Icon: "phone", Verdict: "count", Title: t.Say("New devices: {n}", "n", strconv.Itoa(len(d.New))), More: strings.Join(names, ", "), To: "/clients#new", Do: t.Say("Whose are they?"), N: len(d.New)}}
 }
 
 // edit names a device, or changes the members of a group.
@@ -274,7 +141,7 @@ func (c *Pages) edit(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if err := c.Change(w, r, "/clients", func() (string, []setting.Change, error) { return c.changes(r.PostForm) }); err != nil {
+	if err := c.Change(w, r, web.BackTo(r, "/clients"), func() (string, []setting.Change, error) { return c.changes(r.PostForm) }); err != nil {
 		c.show(w, r, "", &web.BadChange{Err: err})
 	}
 }
@@ -318,6 +185,21 @@ func (c *Pages) changes(f url.Values) (reason string, all []setting.Change, err 
 		}
 		all = append(all, setting.Change{Path: []any{"identity", "groups", group, i}, Remove: true})
 		reason = fmt.Sprintf("%s is no longer in %s", name, group)
+	case "move":
+		i := slices.Index(groups[f.Get("from")], name)
+		if name == "" || group == f.Get("from") {
+			return "", nil, errors.New("choose another group")
+		}
+		if f.Get("from") != "" && i < 0 {
+			return "", nil, fmt.Errorf("%q does not stand in group %q of the settings", name, f.Get("from"))
+		}
+		join(name)
+		if i >= 0 {
+			all = append(all, setting.Change{Path: []any{"identity", "groups", f.Get("from"), i}, Remove: true})
+		}
+		reason = fmt.Sprintf("%s is in %s", name, cmp.Or(group, "no group"))
+	case "rename":
+		return c.rename(name, strings.TrimSpace(f.Get("to")))
 	case "forget":
 		if users[name] == nil {
 			return "", nil, fmt.Errorf("the settings give %q no address", name)
@@ -330,12 +212,40 @@ func (c *Pages) changes(f url.Values) (reason string, all []setting.Change, err 
 		}
 		reason = name + " is forgotten"
 	default:
-		return "", nil, fmt.Errorf("what=%q is neither name, join, leave nor forget", f.Get("what"))
+		return "", nil, fmt.Errorf("what=%q is none of name, join, leave, move, rename and forget", f.Get("what"))
 	}
 	if len(all) == 0 {
 		return "", nil, errors.New("give a name, a group, or both")
 	}
 	return reason, all, nil
+}
+
+// rename returns the changes that give a person another name in addresses and groups. A name that
+// rules name, too, is left to whoever wrote them.
+func (c *Pages) rename(name, to string) (reason string, all []setting.Change, err error) {
+	users, groups := c.Known()
+	addresses, named := users[name]
+	switch {
+	case !named:
+		return "", nil, fmt.Errorf("the settings give %q no address", name)
+	case to == "" || to == name:
+		return "", nil, errors.New("write the new name")
+	case users[to] != nil || groups[to] != nil:
+		return "", nil, fmt.Errorf("the name %q is taken", to)
+	}
+	if c.NamedIn != nil {
+		if places := c.NamedIn(name); len(places) > 0 {
+			return "", nil, fmt.Errorf("rules name %s, too: %s; write the new name there first", name, strings.Join(places, ", "))
+		}
+	}
+	all = append(all, setting.Change{Path: []any{"identity", "addresses", name}, Remove: true},
+		setting.Change{Path: []any{"identity", "addresses", to}, Value: addresses})
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		if i := slices.Index(groups[g], name); i >= 0 {
+			all = append(all, setting.Change{Path: []any{"identity", "groups", g, i}, Value: to})
+		}
+	}
+	return fmt.Sprintf("%s is called %s", name, to), all, nil
 }
 
 // bonus gives more time.
@@ -361,134 +271,15 @@ func (c *Pages) bonus(w http.ResponseWriter, r *http.Request) {
 			done = web.TextsOf(w).Say("The quotas apply to {who} again.", "who", who)
 		}
 		var shown bool
-		if shown, err = c.Site.ShowEffect(w, r, web.PendingChange{What: done, Back: "/clients", Trial: web.Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {
+		if shown, err = c.Site.ShowEffect(w, r, web.PendingChange{What: done, Back: web.BackTo(r, "/clients"), Trial: web.Trial{Bonus: &policy.Bonus{Who: who, Minutes: minutes}}}); shown {
 			return
 		}
 		if err == nil {
 			err = c.Give(who, minutes, web.Remote(r))
 		}
+		if err == nil && web.GoBack(w, r) {
+			return
+		}
 	}
 	c.show(w, r, done, err)
-}
-
-// oneClient is the page of one client.
-type oneClient struct {
-	clientRow
-	Kind    string     `json:"kind"` // user, group or device
-	Bonus   int64      `json:"bonus"`
-	Rules   any        `json:"rules,omitempty"`
-	Hosts   []web.Bar  `json:"-"`
-	Refused []web.Bar  `json:"-"`
-	Spent   []quotaUse `json:"-"`
-
-	Others  []string `json:"-"` // groups it is not in
-	Filter  string   `json:"-"`
-	MayEdit bool     `json:"-"`
-	Error   string   `json:"-"`
-}
-
-// A quotaUse is a quota with its use, shown as a bar.
-type quotaUse struct {
-	filter.Balance
-	Width float64 // in percent
-}
-
-func (c *Pages) one(w http.ResponseWriter, r *http.Request) {
-	who := strings.TrimSpace(r.URL.Query().Get("who"))
-	d, err := c.oneOf(r.Context(), web.UserOf(r), who)
-	if err != nil {
-		http.Error(w, err.Error(), web.StatusOf(err))
-		return
-	}
-	d.MayEdit = web.UserOf(r).Role >= account.Operator && c.Change != nil
-	if !web.IsPage(r) {
-		web.WriteJSON(w, http.StatusOK, d)
-		return
-	}
-	web.WritePage(w, c.each, http.StatusOK, d)
-}
-
-func (c *Pages) oneOf(ctx context.Context, asks *account.Who, who string) (*oneClient, error) {
-	users, groups := c.Known()
-	d := &oneClient{clientRow: clientRow{Name: who}, Kind: "user"}
-	addr, err := setting.Client(who)
-	members, isGroup := groups[who]
-	field := event.User
-	switch {
-	case who == "":
-		return nil, &web.BadChange{Err: errors.New("who=NAME is missing: an address, a user or a group")}
-	case err == nil:
-		d.Kind, d.ClientState, field = "device", c.About(ctx, addr, "", ""), event.Client
-	case isGroup:
-		d.Kind, d.Members, d.ClientState = "group", members, c.About(ctx, netip.Addr{}, "", who)
-		d.Groups = []string{who}
-	default:
-		d.Addresses, d.ClientState = users[who], c.About(ctx, netip.Addr{}, who, "")
-	}
-	if !owns(asks, d.Groups) {
-		return nil, &web.NotOwn{Err: fmt.Errorf("%s looks after %s; %q is for others", asks.Name, strings.Join(asks.Groups, ", "), who)}
-	}
-	for _, b := range c.Bonuses() {
-		if b.Who == who {
-			d.Bonus += b.Minutes
-		}
-	}
-	for _, q := range d.Balances {
-		s := quotaUse{Balance: q}
-		if q.Most > 0 {
-			s.Width = min(100, 100*float64(q.Used)/float64(q.Most))
-		}
-		d.Spent = append(d.Spent, s)
-	}
-	if c.RulesOf != nil {
-		d.Rules = c.RulesOf(d.Policy)
-	}
-	for _, g := range slices.Sorted(maps.Keys(groups)) {
-		if !slices.Contains(d.Groups, g) && g != who {
-			d.Others = append(d.Others, g)
-		}
-	}
-	if d.Kind == "group" {
-		return d, nil
-	}
-	d.Filter = field.String() + ":" + strconv.Quote(who)
-	if field == event.Client {
-		d.Filter = "client:" + who
-	}
-	if err := c.fillUse(ctx, d, field, who); err != nil {
-		d.Error = err.Error()
-	}
-	return d, nil
-}
-
-// fillUse fills in the use of somebody's quotas since a day.
-func (c *Pages) fillUse(ctx context.Context, d *oneClient, field event.Field, who string) error {
-	if c.Events == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, web.MaxAsk)
-	defer cancel()
-	f := event.Filter{Since: time.Now().Add(-24 * time.Hour)}
-	if err := f.And(field, false, who); err != nil {
-		return err
-	}
-	blocked := event.Filter{Since: f.Since, Terms: slices.Clone(f.Terms)}
-	if err := blocked.And(event.Action, false, filter.Block.String()); err != nil {
-		return err
-	}
-	tallies, err := c.Events.Count(ctx, event.Question{Filter: f}, event.Question{Filter: f, By: event.Host, Top: topHosts}, event.Question{Filter: blocked, By: event.Host, Top: topHosts})
-	if err != nil {
-		return web.TooLong(ctx, err)
-	}
-	if len(tallies[0]) > 0 {
-		d.Events, d.Blocked = tallies[0][0].Events, tallies[0][0].Blocked
-	}
-	rows := func(all []event.Tally) (out []web.Bar) {
-		for _, t := range all {
-			out = append(out, web.Bar{Name: t.Name, Filter: d.Filter + " host:" + t.Name, N: t.Events, Width: 100 * float64(t.Events) / float64(max(all[0].Events, 1))})
-		}
-		return out
-	}
-	d.Hosts, d.Refused = rows(tallies[1]), rows(tallies[2])
-	return nil
 }

@@ -1,7 +1,9 @@
 package clients_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -12,9 +14,11 @@ import (
 	"shuultuur/admin"
 	"shuultuur/admin/account"
 	"shuultuur/admin/admintest"
+	"shuultuur/admin/clients"
 	"shuultuur/admin/web"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/policy"
 )
 
 // TestAHelperSeesAndServesTheirOwnGroups, and no others.
@@ -87,6 +91,93 @@ func TestANewDeviceIsNamedInTheSettings(t *testing.T) {
 	for _, bad := range []string{"what=name&address=x&name=y", "what=name&address=10.0.0.9", "what=other", "what=leave&name=zoe&group=7a", "what=forget&name=zoe"} {
 		if w := admintest.Ask(s, "POST", "/clients", "", bad); w.Code != 400 {
 			t.Errorf("the invalid form %s: status %d, want 400: %s", bad, w.Code, w.Body)
+		}
+	}
+}
+
+// TestPeopleOfAHouseAreCardsAndOfASchoolRows: the groups come first there, and pages follow.
+func TestPeopleOfAHouseAreCardsAndOfASchoolRows(t *testing.T) {
+	for name, tt := range map[string]struct {
+		people        int
+		path          string
+		have, haveNot []string
+	}{
+		"nobody":        {0, "/clients", []string{"no members in the settings"}, []string{"<article"}},
+		"a house":       {3, "/clients", []string{"<article", "p000", "p002", "In no group", "web closed until", "paused until", "+20 minutes today"}, []string{"page=2"}},
+		"one of them":   {3, "/clients?q=P001", []string{"p001"}, []string{"who=p002"}},
+		"a school":      {60, "/clients", []string{`id="t-groups"`, ">p000<", "page=2"}, []string{"<article", ">p059<", "page=0"}},
+		"its last page": {60, "/clients?page=3", []string{">p059<", "page=2"}, []string{">p000<", "page=4"}},
+		"too far":       {60, "/clients?page=99", []string{"Nothing", "page=98"}, []string{">p000<"}},
+		"one group":     {60, "/clients?group=odd", []string{">p001<"}, []string{">p000<"}},
+		"no such group": {60, "/clients?group=x", []string{"Nothing"}, []string{">p000<"}},
+	} {
+		h := admintest.NewHouse(t)
+		parts := h.Parts
+		parts.Shared.Accounts, parts.Groups = nil, nil
+		users, odd := map[string][]string{}, []string{}
+		for i := range tt.people {
+			who := fmt.Sprintf("p%03d", i)
+			users[who] = []string{fmt.Sprintf("10.2.0.%d", i)}
+			if i%2 == 1 {
+				odd = append(odd, who)
+			}
+		}
+		parts.Clients = &clients.Clients{Known: func() (u, g map[string][]string) { return users, map[string][]string{"odd": odd} },
+			About: func(_ context.Context, _ netip.Addr, user, group string) clients.ClientState {
+				if group != "" || slices.Contains(odd, user) {
+					return clients.ClientState{Groups: []string{"odd"}}
+				}
+				return clients.ClientState{User: user}
+			},
+			Bonuses: func() []policy.Bonus { return []policy.Bonus{{Who: "p002", Minutes: 20}} }, Give: func(string, int64, netip.Addr) error { return nil }}
+		parts.Events = nil
+		parts.Pause.All = func() []policy.Pause { return []policy.Pause{{Who: "p001", Until: time.Now().Add(time.Hour)}} }
+		parts.Decisions.All = func() []policy.Decision {
+			return []policy.Decision{{Who: "p002", Site: policy.AnySite, Block: true, Until: time.Now().Add(time.Hour)}}
+		}
+		page := admintest.Ask(admin.New(parts), "GET", tt.path, "text/html", "").Body.String()
+		for _, want := range tt.have {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page lacks %s", name, want)
+			}
+		}
+		for _, no := range tt.haveNot {
+			if strings.Contains(page, no) {
+				t.Errorf("%s: the page has %s", name, no)
+			}
+		}
+	}
+}
+
+// TestAPersonIsRenamedAndMovedInTheSettings: in addresses and groups; not if rules name them, too.
+func TestAPersonIsRenamedAndMovedInTheSettings(t *testing.T) {
+	const before = "identity:\n  groups: {7a: [anna], 7b: [ben]} # pupils\n  addresses:\n    anna: [10.0.0.1]\n"
+	for form, want := range map[string]string{
+		"what=rename&name=anna&to=Anna+M":         "identity:\n  groups: {7a: [Anna M], 7b: [ben]} # pupils\n  addresses:\n    Anna M: [10.0.0.1]\n",
+		"what=move&name=anna&from=7a&group=7b":    "identity:\n  groups: {7a: [], 7b: [ben, anna]} # pupils\n  addresses:\n    anna: [10.0.0.1]\n",
+		"what=move&name=anna&from=7a":             "identity:\n  groups: {7a: [], 7b: [ben]} # pupils\n  addresses:\n    anna: [10.0.0.1]\n",
+		"what=move&name=anna&group=7b":            "identity:\n  groups: {7a: [anna], 7b: [ben, anna]} # pupils\n  addresses:\n    anna: [10.0.0.1]\n",
+		"what=rename&name=anna&to=anna":           "",
+		"what=rename&name=anna&to=":               "",
+		"what=rename&name=zoe&to=y":               "",
+		"what=rename&name=anna&to=7a":             "",
+		"what=move&name=anna&from=7b&group=7a":    "",
+		"what=move&name=anna&from=7a&group=7a":    "",
+		"what=move&name=&group=7a":                "",
+		"what=rename&name=anna&to=b&back=//other": "identity:\n  groups: {7a: [b], 7b: [ben]} # pupils\n  addresses:\n    b: [10.0.0.1]\n",
+	} {
+		p := &admintest.Paper{Text: before}
+		parts := admintest.Nobody()
+		parts.Settings = p.Parts(t)
+		parts.Clients = &clients.Clients{Known: func() (u, g map[string][]string) {
+			return map[string][]string{"anna": {"10.0.0.1"}}, map[string][]string{"7a": {"anna"}, "7b": {"ben"}}
+		}, About: func(context.Context, netip.Addr, string, string) clients.ClientState { return clients.ClientState{} }, Bonuses: func() []policy.Bonus { return nil }}
+		w := admintest.Ask(admin.New(parts), "POST", "/clients", "", form)
+		if want == "" && (w.Code != 400 || p.Text != before) {
+			t.Errorf("%s: status %d, want 400; the settings are\n%s", form, w.Code, p.Text)
+		}
+		if want != "" && (w.Code != 200 || p.Text != want) {
+			t.Errorf("%s: status %d, %s; the settings are\n%s\nwant\n%s", form, w.Code, w.Body, p.Text, want)
 		}
 	}
 }

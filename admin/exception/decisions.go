@@ -37,10 +37,12 @@ const maxDecision = 10 * 365 * 24 * time.Hour
 // Routes returns the routes of exceptions.
 //
 //	GET /rulings          those in force; HTML for browsers, else JSON
-//	POST /rulings         what=open|block|end&site=NAME[&who=WHO][&for=TIME];
-//	                      WHO is an address, network, user or group, without it
-//	                      everyone; without TIME it is for good. dry_run=true
-//	                      only says the effect
+//	POST /rulings         what=open|block|end&site=NAME[&who=WHO][&for=TIME]
+//	                      [&until=CLOCK]; WHO is an address, network, user or
+//	                      group, without it everyone; block may name * for the
+//	                      whole web; without TIME or CLOCK it is for good.
+//	                      back=PATH is the page that a browser sees afterwards.
+//	                      dry_run=true only says the effect
 func (x *Decisions) Routes(site *web.Site) []web.Route {
 	page := site.Page("rulings.html")
 	return []web.Route{
@@ -49,7 +51,7 @@ func (x *Decisions) Routes(site *web.Site) []web.Route {
 			Does: "sites opened or blocked by hand", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { x.show(w, r, page, nil, nil) }},
 		{Method: "POST", Path: "/rulings", Role: web.Operator,
-			Does: "open or block a site above lists and rules, or end that", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "open | block | end"), web.Required("site", "host name, with everything below it"), web.Optional("who", "address, network, user or group; everybody without it"), web.Optional("for", "how long: 15m, 7d; for good without it"), web.OnTrial},
+			Does: "open or block a site above lists and rules, or end that", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "open | block | end"), web.Required("site", "host name, with everything below it; * to block the whole web"), web.Optional("who", "address, network, user or group; everybody without it"), web.Optional("for", "how long: 15m, 7d; for good without it"), web.Optional("until", "clock time at which it ends, such as 18:30"), web.Back, web.OnTrial},
 			Effect: web.Judged,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
@@ -62,13 +64,16 @@ func (x *Decisions) Routes(site *web.Site) []web.Route {
 				}
 				if err == nil {
 					var done bool
-					done, err = site.ShowEffect(w, r, web.PendingChange{What: describeDecision(web.TextsOf(w), &d, time.Now()), Back: "/rulings", Trial: web.Trial{Decisions: []policy.Decision{d}}})
+					done, err = site.ShowEffect(w, r, web.PendingChange{What: describeDecision(web.TextsOf(w), &d, time.Now()), Back: web.BackTo(r, "/rulings"), Trial: web.Trial{Decisions: []policy.Decision{d}}})
 					if done {
 						return
 					}
 				}
 				if err == nil {
 					err = x.Set(d, web.Remote(r))
+				}
+				if err == nil && web.GoBack(w, r) {
+					return
 				}
 				x.show(w, r, page, &d, err)
 			}},
@@ -121,6 +126,10 @@ func readDecision(f url.Values, now time.Time) (d policy.Decision, err error) {
 	default:
 		return d, &web.BadChange{Err: fmt.Errorf("what=%q is neither open, block nor end", f.Get("what"))}
 	}
+	if at := strings.TrimSpace(f.Get("until")); at != "" {
+		d.Until, err = nextTime(now, at)
+		return d, err
+	}
 	text := f.Get("for")
 	if text == "" {
 		return d, nil
@@ -131,6 +140,20 @@ func readDecision(f url.Values, now time.Time) (d policy.Decision, err error) {
 	}
 	d.Until = now.Add(long.Or(0))
 	return d, nil
+}
+
+// nextTime returns the next time at which clocks show at.
+func nextTime(now time.Time, at string) (time.Time, error) {
+	clock, err := time.Parse("15:04", at)
+	if err != nil {
+		return now, &web.BadChange{Err: fmt.Errorf("until=%q is not a time of a clock: write 18:30", at)}
+	}
+	now = now.Local()
+	for day := 0; ; day++ {
+		if t := time.Date(now.Year(), now.Month(), now.Day()+day, clock.Hour(), clock.Minute(), 0, 0, time.Local); t.After(now) {
+			return t, nil
+		}
+	}
 }
 
 // decisionForm has the initial values of the form.
@@ -167,6 +190,12 @@ func (x *Decisions) show(w http.ResponseWriter, r *http.Request, page web.PageTe
 func describeDecision(t *text.Texts, d *policy.Decision, now time.Time) string {
 	pairs := []string{"site", d.Site, "who", cmp.Or(d.Who, t.Say("everyone")), "time", d.Until.Local().Format("2006-01-02 15:04")}
 	switch ended := !d.Until.IsZero() && !d.Until.After(now); {
+	case d.Site == policy.AnySite && ended:
+		return t.Say("The web is no longer closed for {who}.", pairs...)
+	case d.Site == policy.AnySite && d.Until.IsZero():
+		return t.Say("The web is closed for {who}, for good.", pairs...)
+	case d.Site == policy.AnySite:
+		return t.Say("The web is closed for {who} until {time}.", pairs...)
 	case ended:
 		return t.Say("Lists and rules decide about {site} for {who} again.", pairs...)
 	case d.Until.IsZero() && d.Block:

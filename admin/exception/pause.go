@@ -83,7 +83,7 @@ func (p *Pause) Routes(site *web.Site) []web.Route {
 			Does: "for whom filtering is paused", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
 		{Method: "POST", Path: "/pause", Role: web.Helper,
-			Does: "pause filtering; helpers for their own groups", Gives: web.PageOrJSON, Form: []web.Field{web.Required("for", "how long: 30s, 5m, 24h at most, tomorrow; 0s ends it"), web.Optional("who", "address, network, user or group; everybody without it"), web.OnTrial},
+			Does: "pause filtering; helpers for their own groups", Gives: web.PageOrJSON, Form: []web.Field{web.Required("for", "how long: 30s, 5m, 24h at most, tomorrow; 0s ends it"), web.Optional("who", "address, network, user or group; everybody without it"), web.Back, web.OnTrial},
 			Effect: web.Judged,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
@@ -91,12 +91,15 @@ func (p *Pause) Routes(site *web.Site) []web.Route {
 				if err == nil {
 					who := strings.TrimSpace(r.PostForm.Get("who"))
 					var done bool
-					done, err = site.ShowEffect(w, r, web.PendingChange{What: pauseEffect(web.TextsOf(w), who, until), Back: "/pause", Trial: web.Trial{Pause: &policy.Pause{Who: who, Until: until}}})
+					done, err = site.ShowEffect(w, r, web.PendingChange{What: pauseEffect(web.TextsOf(w), who, until), Back: web.BackTo(r, "/pause"), Trial: web.Trial{Pause: &policy.Pause{Who: who, Until: until}}})
 					if done {
 						return
 					}
 					if err == nil {
 						err = p.Set(who, until, web.Remote(r))
+					}
+					if err == nil && web.GoBack(w, r) {
+						return
 					}
 				}
 				p.show(w, r, page, err)

@@ -26,6 +26,25 @@ func (s *Settings) Erase(_ context.Context, who event.Person, dry bool) (int64, 
 	return n, err
 }
 
+// NamedByRules returns where the settings name a person or device, other than in its addresses and
+// groups.
+func (s *Settings) NamedByRules(name string) (places []string) {
+	text, err := s.Read()
+	if err != nil {
+		return nil // whoever changes the settings hears of it
+	}
+	keys := naming(s.Keys)
+	_ = setting.Walk(text, func(path []string, line int, value string, comment bool) {
+		if comment || !strings.EqualFold(value, name) || len(path) > 1 && path[0] == "identity" && (path[1] == "addresses" || path[1] == "groups") {
+			return
+		}
+		if slices.ContainsFunc(keys, func(key []string) bool { return isUnder(path, key) }) {
+			places = append(places, fmt.Sprintf("%s (line %d)", strings.Join(path, "."), line))
+		}
+	})
+	return places
+}
+
 // naming returns the keys of settings under which people, devices and clients are named. An
 // address elsewhere, such as under listen, or with a port, is that of a server.
 func naming(all []setting.Key) (keys [][]string) {

@@ -83,3 +83,24 @@ func LocalPath(to string) string {
 	}
 	return to
 }
+
+// Back is the field of a form with the page that a browser sees after the change.
+var Back = Optional("back", "path of the page that a browser sees afterwards")
+
+// BackTo returns the page that a form was on, or another if it does not say.
+func BackTo(r *http.Request, other string) string {
+	if to := r.PostForm.Get("back"); to != "" {
+		return LocalPath(to)
+	}
+	return other
+}
+
+// GoBack leads a browser to the page that a form was on. It returns false if the form does not say.
+func GoBack(w http.ResponseWriter, r *http.Request) bool {
+	to := BackTo(r, "")
+	if to == "" || !IsPage(r) {
+		return false
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+	return true
+}
