@@ -33,9 +33,9 @@ func TestAnEventIsSettledWithAButton(t *testing.T) {
 	}
 	b.picture("events-settled")
 	b.open(admin + "/statistics")
-	b.shows("Last hour")
-	b.picture("statistics")
-	if text := b.text(); !strings.Contains(text, "bet.example") || !strings.Contains(text, "127.0.0.1") {
-		t.Errorf("statistics show %q", text)
+	b.shows("Requests over time")
+	b.picture("reports")
+	if text := b.text(); !strings.Contains(text, "bet.example") || !strings.Contains(text, "127.0.0.1") || !strings.Contains(text, "Gambling") {
+		t.Errorf("reports show %q", text)
 	}
 }

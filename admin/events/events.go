@@ -23,6 +23,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
+	"shuultuur/lib/release"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
 )
@@ -102,7 +103,6 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 			Handler: none}, {Method: "GET", Path: "/events/{id}", Role: web.Viewer,
 			Does: "one transaction in full; the page says what would be decided now", Gives: web.PageOrJSON,
 			Handler: none}, {Method: "GET", Path: "/statistics", Role: web.Viewer,
-			Link: web.LinkIn(web.Activity, text.Mark("Statistics")),
 			Does: "sums of the last hour and day", Gives: web.PageOrJSON,
 			Handler: none}}
 	}
@@ -111,6 +111,23 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 	tail := &tail{events: e.Reader, page: page, site: site}
 	one := &onePage{events: e, page: site.Page("event.html")}
 	var counting sync.Mutex // one at a time: it reads a day of events
+	sum := web.Route{Method: "GET", Path: "/statistics", Role: web.Viewer,
+		Does: "sums of the last hour and day", Gives: web.PageOrJSON,
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			if web.IsPage(r) && !release.Small {
+				http.Redirect(w, r, "/reports?span=today", http.StatusSeeOther)
+				return
+			}
+			if !counting.TryLock() {
+				http.Error(w, "somebody else is asking for the statistics; try again in a moment", http.StatusServiceUnavailable)
+				return
+			}
+			defer counting.Unlock()
+			e.statistics(w, r, sums)
+		}}
+	if release.Small { // the reports have a page
+		sum.Link = web.LinkIn(web.Activity, text.Mark("Statistics"))
+	}
 	return []web.Route{
 		{Method: "GET", Path: "/events", Role: web.Viewer,
 			Link: web.LinkIn(web.Activity, text.Mark("Log")),
@@ -151,17 +168,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 		{Method: "GET", Path: "/events/{id}", Role: web.Viewer,
 			Does: "one transaction in full; the page says what would be decided now", Gives: web.PageOrJSON,
 			Handler: one.show},
-		{Method: "GET", Path: "/statistics", Role: web.Viewer,
-			Link: web.LinkIn(web.Activity, text.Mark("Statistics")),
-			Does: "sums of the last hour and day", Gives: web.PageOrJSON,
-			Handler: func(w http.ResponseWriter, r *http.Request) {
-				if !counting.TryLock() {
-					http.Error(w, "somebody else is asking for the statistics; try again in a moment", http.StatusServiceUnavailable)
-					return
-				}
-				defer counting.Unlock()
-				e.statistics(w, r, sums)
-			}},
+		sum,
 	}
 }
 

@@ -66,7 +66,7 @@ func recordOf(t *testing.T, asked *admintest.Fake, changed *[]string) http.Handl
 func TestEventsShowMarkupAsText(t *testing.T) {
 	var f admintest.Fake
 	h := recordOf(t, &f, new([]string))
-	for _, path := range []string{"/events?filter=" + url.QueryEscape(markup), "/events?filter=client:" + url.QueryEscape(markup), "/statistics"} {
+	for _, path := range []string{"/events?filter=" + url.QueryEscape(markup), "/events?filter=client:" + url.QueryEscape(markup), "/reports?span=today"} {
 		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 		r.RemoteAddr = "127.0.0.1:5000"
 		r.Header.Set("Accept", "text/html")

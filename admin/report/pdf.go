@@ -41,6 +41,7 @@ func (r *Report) PDF(w io.Writer) error {
 			p.text(left, 10.5, line)
 		}
 	}
+	p.pictures(r.Pictures)
 	for _, t := range r.Tables() {
 		p.table(&t)
 	}
@@ -184,7 +185,11 @@ func (p *paper) table(t *Table) {
 		if t.Time {
 			values = append(values, Hours(p.texts, l.Minutes))
 		}
-		cells(10, l.Name, values...)
+		name := l.Name
+		if t.Title == "Categories" {
+			name = KindName(p.texts, name)
+		}
+		cells(10, name, values...)
 	}
 }
 

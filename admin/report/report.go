@@ -51,6 +51,8 @@ type Report struct {
 	Sites      []Line `json:"sites"`
 	Searches   []Line `json:"searches"`
 	Cut        bool   `json:"cut,omitempty"` // there was more than could be counted by name
+	// Pictures are the same figures over time.
+	Pictures *Pictures `json:"pictures"`
 
 	texts   *text.Texts
 	persons int // how many used the web
@@ -161,7 +163,7 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 	for i := range t {
 		t[i].lines = map[string]*counted{}
 	}
-	out := &Report{Since: q.Since, Until: q.Until, Group: q.Group, Person: q.Person, texts: q.Texts}
+	out := &Report{Since: q.Since, Until: q.Until, Group: q.Group, Person: q.Person, Pictures: newPictures(q.Since, q.Until), texts: q.Texts}
 	searches := search.NewSearches()
 	groups := map[string][]string{} // by person
 	for row, err := range r.Query(ctx, f, event.Page{}) {
@@ -190,6 +192,7 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 			continue // a later report has it
 		}
 		out.Requests++
+		out.Pictures.add(&row, who)
 		blocked := row.Action == filter.Block
 		if blocked {
 			out.Blocked++
@@ -207,6 +210,7 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 		out.Cut = out.Cut || t[i].cut
 	}
 	out.persons = len(t[0].lines)
+	out.Pictures.finish()
 	out.addSentences()
 	return out, nil
 }
@@ -241,7 +245,7 @@ func (r *Report) addSentences() {
 		add(text.Mark("Requests blocked: {n}, {share} % of all."), "n", count(r.Blocked), "share", strconv.FormatFloat(100*float64(r.Blocked)/float64(r.Requests), 'f', 1, 64))
 	}
 	if c := mostBlocked(r.Categories); c != nil {
-		add(text.Mark("Most frequent reason to block: the category “{category}” ({n})."), "category", c.Name, "n", count(c.Blocked))
+		add(text.Mark("Most frequent reason to block: the category “{category}” ({n})."), "category", KindName(t, c.Name), "n", count(c.Blocked))
 	}
 	if p := mostBlocked(r.People); p != nil && r.Person == "" {
 		add(text.Mark("Blocked most often: {person} ({n})."), "person", p.Name, "n", count(p.Blocked))
@@ -293,7 +297,7 @@ func (r *Report) Tables() (all []Table) {
 }
 
 // Span returns the period of a report: yesterday (day), today, the last whole
-// week (week), or the last seven days (7d).
+// week (week), or the last 7, 30 or 365 days (7d, 30d, 365d).
 func Span(kind string, now time.Time) (since, until time.Time, err error) {
 	switch kind {
 	case "today":
@@ -305,6 +309,40 @@ func Span(kind string, now time.Time) (since, until time.Time, err error) {
 		return clock.Day(now, monday-7), clock.Day(now, monday), nil
 	case "7d":
 		return clock.Day(now, -6), clock.Day(now, 1), nil
+	case "30d":
+		return clock.Day(now, -29), clock.Day(now, 1), nil
+	case "365d":
+		return clock.Day(now, -364), clock.Day(now, 1), nil
 	}
-	return now, now, fmt.Errorf("%q is not a time to report on: write day (yesterday), today, week (the last whole one) or 7d", kind)
+	return now, now, fmt.Errorf("%q is not a time to report on: write day (yesterday), today, week (the last whole one), 7d, 30d or 365d", kind)
+}
+
+// maxDays is the longest period.
+const maxDays = 366
+
+// Days returns the period from one day to another, both included.
+func Days(from, to string, now time.Time) (since, until time.Time, err error) {
+	day := func(s string) (at time.Time) {
+		if at, err = time.ParseInLocation(time.DateOnly, s, now.Location()); err != nil {
+			err = fmt.Errorf("%q is not a day: write it as 2026-01-31", s)
+		}
+		return at
+	}
+	if since = day(from); err != nil {
+		return since, until, err
+	}
+	if to == "" {
+		to = now.Format(time.DateOnly)
+	}
+	if until = day(to); err != nil {
+		return since, until, err
+	}
+	since, until = clock.Day(since, 0), clock.Day(until, 1)
+	switch {
+	case !since.Before(until):
+		return since, until, fmt.Errorf("%s is after %s: the first day comes first", from, to)
+	case until.Sub(since) > (maxDays+1)*24*time.Hour:
+		return since, until, fmt.Errorf("from %s to %s is more than a year", from, to)
+	}
+	return since, until, nil
 }

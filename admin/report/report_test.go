@@ -82,7 +82,7 @@ func TestAReportSumsUpADay(t *testing.T) {
 		t.Errorf("the searches are %+v", r.Searches)
 	}
 	says := strings.Join(r.Says, " ")
-	for _, want := range []string{"People and devices that used the web: 2. Requests: 6.", "Requests blocked: 2, 33.3 % of all.", "the category “gambling” (2)."} {
+	for _, want := range []string{"People and devices that used the web: 2. Requests: 6.", "Requests blocked: 2, 33.3 % of all.", "the category “Gambling” (2)."} {
 		if !strings.Contains(says, want) {
 			t.Errorf("the sentences %q lack %q", says, want)
 		}

@@ -4,9 +4,11 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -24,19 +26,19 @@ const maxReport = 30 * time.Second
 // Reports are the pages of reports.
 type Reports struct {
 	Site   *web.Site
-	Events event.Reader
+	Events *web.Record
 }
 
 // Routes returns the route of reports.
 //
-//	GET /reports   span=day|today|week|7d&group=…&person=…, format=json, csv or
-//	               pdf; HTML for browsers, else JSON
+//	GET /reports   span=day|today|week|7d|30d|365d or from=DAY&to=DAY, group=…&person=…, format=json,
+//	               csv or pdf; HTML for browsers, else JSON
 func (p *Reports) Routes() []web.Route {
 	page := p.Site.Page("reports.html")
 	one := make(chan struct{}, 1) // one report at a time, because it reads days of events
-	return []web.Route{{Method: "GET", Path: "/reports", Role: web.Helper,
+	return []web.Route{{Method: "GET", Path: "/reports", Role: web.Viewer,
 		Link: web.LinkIn(web.Activity, text.Mark("Reports")),
-		Does: "a day or a week summed up", Gives: "application/json text/html text/csv application/pdf", Query: []web.Field{web.Optional("span", "day | today | week | 7d"), web.Optional("group", "only these people"), web.Optional("person", "only this user or address"), web.Optional("format", "json | csv | pdf"), web.Optional("byte-order-mark", "yes | no")},
+		Does: "a day, a week or any other time summed up", Gives: "application/json text/html text/csv application/pdf", Query: []web.Field{web.Optional("span", "day | today | week | 7d | 30d | 365d"), web.Optional("from", "the first day, instead of span"), web.Optional("to", "the last day; today without it"), web.Optional("by", "category | host | rule"), web.Optional("more", "yes | no"), web.Optional("group", "only these people"), web.Optional("person", "only this user or address"), web.Optional("format", "json | csv | pdf"), web.Optional("byte-order-mark", "yes | no")},
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case one <- struct{}{}:
@@ -51,37 +53,23 @@ func (p *Reports) Routes() []web.Route {
 func (p *Reports) report(w http.ResponseWriter, r *http.Request, page web.PageTemplate) {
 	q := r.URL.Query()
 	form := q.Get("format")
-	if form == "" && !web.IsPage(r) {
-		form = "json"
+	if form == "" && web.IsPage(r) {
+		p.show(w, r, page)
+		return
 	}
-	x, status, err := p.buildReport(r.Context(), p.Site.Texts.For(r.Header.Get("Accept-Language")), q.Get("span"), strings.TrimSpace(q.Get("group")), strings.TrimSpace(q.Get("person")))
-	if err != nil && form != "" {
+	of, status, err := p.question(r, "")
+	if err != nil {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	name := "report"
-	if x != nil {
-		name += "-" + x.Since.Format(time.DateOnly)
+	x, status, err := p.buildReport(r.Context(), of)
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
 	}
 	var b bytes.Buffer
 	switch form {
-	case "":
-		d := struct {
-			*report.Report
-			Span, Group, Person, Error, Link string
-			Spans                            []web.Choice
-			Tables                           []report.Table
-		}{Report: x, Span: q.Get("span"), Group: q.Get("group"), Person: q.Get("person"), Spans: []web.Choice{{Value: "day", Text: text.Mark("yesterday")}, {Value: "today", Text: text.Mark("today")}, {Value: "week", Text: text.Mark("last week")}, {Value: "7d", Text: text.Mark("last 7 days")}}}
-		if err != nil {
-			d.Error = err.Error()
-		} else {
-			d.Tables = x.Tables()
-		}
-		q.Del("format")
-		d.Link = "/reports?" + q.Encode() // whole, as templates escape what stands behind a question mark
-		web.WritePage(w, page, status, d)
-		return
-	case "json":
+	case "", "json":
 		web.WriteJSON(w, http.StatusOK, x)
 		return
 	case "csv":
@@ -100,33 +88,101 @@ func (p *Reports) report(w http.ResponseWriter, r *http.Request, page web.PageTe
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Disposition", `attachment; filename="`+name+"."+form+`"`)
+	w.Header().Set("Content-Disposition", `attachment; filename="report-`+x.Since.Format(time.DateOnly)+"."+form+`"`)
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(b.Bytes()) // it fails if the client has gone away
 }
 
-// buildReport makes a report from the rows that the user may see. It is recorded as a look.
-func (p *Reports) buildReport(ctx context.Context, t *text.Texts, of, group, person string) (*report.Report, int, error) {
-	since, until, err := report.Span(of, time.Now())
-	if err != nil {
-		return nil, http.StatusBadRequest, err
-	}
-	if who := account.Of(ctx); who != nil && p.Site.Audit != nil {
-		err := p.Site.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, Action: "look", Details: strings.Join(strings.Fields("report of "+since.Format(time.DateOnly)+" "+group+" "+person), " ")})
-		if err != nil {
-			return nil, http.StatusServiceUnavailable, err
+// show draws the page.
+func (p *Reports) show(w http.ResponseWriter, r *http.Request, page web.PageTemplate) {
+	q := r.URL.Query()
+	d := &reportPage{Span: cmp.Or(q.Get("span"), "7d"), From: q.Get("from"), To: q.Get("to"), Group: strings.TrimSpace(q.Get("group")), Person: strings.TrimSpace(q.Get("person")),
+		By: event.Category.String(), Spans: reportSpans, Bys: reportBys, texts: web.TextsOf(w)}
+	for _, by := range reportBys {
+		if by.Value == q.Get("by") {
+			d.By = by.Value
 		}
 	}
+	by, _ := event.FieldNamed(d.By)
+	of, status, err := p.question(r, d.Span)
+	if err == nil {
+		of.Texts = d.texts
+		ctx, cancel := context.WithTimeout(r.Context(), maxReport)
+		defer cancel()
+		d.Overview, err = report.Look(ctx, p.Events, of, by, time.Now())
+		if status = http.StatusOK; err != nil {
+			status, err = failed(ctx, err)
+		}
+	}
+	if err == nil && q.Get("more") == "yes" {
+		d.Report, status, err = p.buildReport(r.Context(), of)
+	}
+	switch {
+	case err != nil:
+		d.Overview, d.Title, d.Error = nil, d.texts.Say("Activity"), err.Error()
+	default:
+		d.call(r.Context(), p.Events)
+		d.Bars, d.Areas = d.Overview.Bars(), d.Overview.Areas()
+		d.titled()
+		link := url.Values{"span": {d.Span}, "from": {d.From}, "to": {d.To}, "group": {d.Group}, "person": {d.Person}}
+		d.Link = "/reports?" + link.Encode() // whole, as templates escape what stands behind a question mark
+	}
+	web.WritePage(w, page, status, d)
+}
+
+// call adds the names of devices.
+func (d *reportPage) call(ctx context.Context, r *web.Record) {
+	var all []event.Tally
+	for _, c := range d.Overview.People {
+		all = append(all, event.Tally{Name: c.Name})
+	}
+	r.Call(ctx, all)
+	for i, t := range all {
+		d.Overview.People[i].Called = t.Called
+	}
+}
+
+// question reads what a report is wanted of, and records the look.
+func (p *Reports) question(r *http.Request, span string) (report.Question, int, error) {
+	q := r.URL.Query()
+	of := report.Question{Group: strings.TrimSpace(q.Get("group")), Person: strings.TrimSpace(q.Get("person")), Groups: p.Site.Groups, Texts: p.Site.Texts.For(r.Header.Get("Accept-Language"))}
+	var err error
+	if from := q.Get("from"); from != "" {
+		of.Since, of.Until, err = report.Days(from, q.Get("to"), time.Now())
+	} else {
+		of.Since, of.Until, err = report.Span(cmp.Or(q.Get("span"), span), time.Now())
+	}
+	if err != nil {
+		return of, http.StatusBadRequest, err
+	}
+	if who := account.Of(r.Context()); who != nil && p.Site.Audit != nil {
+		err := p.Site.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, Action: "look", Details: strings.Join(strings.Fields("report of "+of.Since.Format(time.DateOnly)+" "+of.Group+" "+of.Person), " ")})
+		if err != nil {
+			return of, http.StatusServiceUnavailable, err
+		}
+	}
+	return of, http.StatusOK, nil
+}
+
+// buildReport makes a report from the rows that the user may see.
+func (p *Reports) buildReport(ctx context.Context, of report.Question) (*report.Report, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxReport)
 	defer cancel()
-	x, err := report.Build(ctx, p.Events, report.Question{Since: since, Until: until, Group: group, Person: person, Groups: p.Site.Groups, Texts: t})
-	switch {
-	case errors.Is(err, web.ErrTwoPeople):
-		return nil, http.StatusForbidden, err
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, http.StatusServiceUnavailable, errors.New("the record is too long to be read in 30 seconds; ask for a day, a group or a person")
-	case err != nil:
-		return nil, http.StatusServiceUnavailable, err
+	x, err := report.Build(ctx, p.Events, of)
+	if err != nil {
+		status, err := failed(ctx, err)
+		return nil, status, err
 	}
 	return x, http.StatusOK, nil
+}
+
+// failed says why the record was not read.
+func failed(ctx context.Context, err error) (int, error) {
+	switch {
+	case errors.Is(err, web.ErrTwoPeople):
+		return http.StatusForbidden, err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, errors.New("the record is too long to be read in 30 seconds; ask for a day, a group or a person")
+	}
+	return http.StatusServiceUnavailable, err
 }

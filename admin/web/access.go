@@ -171,8 +171,9 @@ func (s *Site) MayNot(b *bounds, names []string) error {
 }
 
 // RecordLook records a look, if a filter is one, and reports whether it may be.
-func (s *Site) RecordLook(b *bounds, f *event.Filter) error {
-	names := NamesIn(f)
+func (s *Site) RecordLook(b *bounds, f *event.Filter) error { return s.recordNames(b, NamesIn(f)) }
+
+func (s *Site) recordNames(b *bounds, names []string) error {
 	if err := s.MayNot(b, names); err != nil || len(names) == 0 || s.Audit == nil {
 		return err
 	}
@@ -228,13 +229,20 @@ func (d *reader) Count(ctx context.Context, questions ...event.Question) ([][]ev
 	}
 	b := d.site.Bounds(who)
 	whole := b.CoverAll() // the store's sums cover exactly the visible rows
+	var names []string
+	known := map[string]bool{}
 	for i := range questions {
-		if err := d.site.RecordLook(b, &questions[i].Filter); err != nil {
-			return nil, err
+		for _, n := range NamesIn(&questions[i].Filter) {
+			if !known[n] { // many questions about a person are one look
+				known[n], names = true, append(names, n)
+			}
 		}
 		if _, seen := b.split(questions[i].Filter); len(seen.Terms) > 0 {
 			whole = false
 		}
+	}
+	if err := d.site.recordNames(b, names); err != nil {
+		return nil, err
 	}
 	if whole {
 		return d.Reader.Count(ctx, questions...)

@@ -409,6 +409,9 @@ func (d *Reader) count(ctx context.Context, c *event.Counter, questions []event.
 			err = ctx.Err()
 		}
 		for i := 0; i < len(questions) && err == nil; i++ {
+			if !s.overlaps(&questions[i].Filter) {
+				continue
+			}
 			if !slices.ContainsFunc(counted[i], func(c span) bool { return c.first <= s.first && s.last <= c.last }) {
 				err = d.countIn(ctx, s, all, c, i, &questions[i])
 			}

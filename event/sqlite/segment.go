@@ -18,6 +18,8 @@ type segment struct {
 	lag         int64 // the largest difference between an id and the time of its row
 	none        bool  // it has no row of a wanted host
 	parts       map[int][]byte
+	numbers     []int64 // the ids, once they were wanted
+	lags        []int64 // likewise
 	// load reads parts that are not in the map yet. It is nil if all are.
 	load func(parts []int) error
 	// grams returns a part of the grams; nil means that any gram may occur.
@@ -82,6 +84,9 @@ func (c *codes) at(i int) int {
 
 // ids returns the ids of the rows.
 func (s *segment) ids() ([]int64, error) {
+	if s.numbers != nil {
+		return s.numbers, nil
+	}
 	if err := s.need(partIDs); err != nil {
 		return nil, err
 	}
@@ -89,6 +94,9 @@ func (s *segment) ids() ([]int64, error) {
 	for i, step := range all {
 		last += step
 		all[i] = last
+	}
+	if s.load != nil { // others may use a segment of the tail
+		s.numbers = all
 	}
 	return all, nil
 }
@@ -131,6 +139,22 @@ func (s selection) filter(ok func(i int) bool) {
 	}
 }
 
+// only removes rows before lo, and those from hi on.
+func (s selection) only(lo, hi int) {
+	for w := range s {
+		switch {
+		case w*64+63 < lo || w*64 >= hi:
+			s[w] = 0
+		case w*64 < lo || w*64+63 >= hi:
+			for i := range 64 {
+				if at := w*64 + i; at < lo || at >= hi {
+					s[w] &^= 1 << i
+				}
+			}
+		}
+	}
+}
+
 // eachRow yields the rows in order.
 func (s selection) eachRow(yield func(i int) bool) {
 	for w := range s {
@@ -168,6 +192,11 @@ func (s *segment) find(f *event.Filter, in span) (sel selection, rest []*event.T
 	return sel, rest, s.within(f, in, sel)
 }
 
+// overlaps reports whether the segment may have rows in the filter's span of time.
+func (s *segment) overlaps(f *event.Filter) bool {
+	return (f.Since.IsZero() || ceilMicro(f.Since) <= s.last) && (f.Until.IsZero() || ceilMicro(f.Until) > s.first-s.lag)
+}
+
 // within keeps rows in a span of ids and in the filter's span of time.
 func (s *segment) within(f *event.Filter, in span, sel selection) error {
 	early := !f.Since.IsZero() && ceilMicro(f.Since) > s.first-s.lag
@@ -182,7 +211,13 @@ func (s *segment) within(f *event.Filter, in span, sel selection) error {
 	if err := s.need(partLags); err != nil {
 		return err
 	}
-	lags := numbersOf(s.parts[partLags], s.rows)
+	lags := s.lags
+	if lags == nil {
+		lags = numbersOf(s.parts[partLags], s.rows)
+	}
+	if s.load != nil {
+		s.lags = lags
+	}
 	from, to := int64(-1<<63), int64(1<<63-1)
 	if early {
 		from = ceilMicro(f.Since)
@@ -190,6 +225,16 @@ func (s *segment) within(f *event.Filter, in span, sel selection) error {
 	if late {
 		to = ceilMicro(f.Until) - 1
 	}
+	// An id is never before the time of its row, and never later than by the largest lag.
+	lo, _ := slices.BinarySearch(ids, max(in.first, from))
+	hi := len(ids)
+	if end := in.last; late || end < s.last {
+		if late && to < end-s.lag {
+			end = to + s.lag
+		}
+		hi, _ = slices.BinarySearch(ids, end+1)
+	}
+	sel.only(lo, hi)
 	sel.filter(func(i int) bool {
 		id := ids[i]
 		at := id - lags[i]
