@@ -39,7 +39,7 @@ func (p *pages) newAdmin(first *engine.Engine) (*web.Site, error) {
 	}
 	p.gateway.audit.Store(parts.Audit)
 	parts.Metrics, parts.Health, parts.Token, parts.Texts = p.gateway.metrics.handler, p.gateway.health, first.Settings.Listen.Token, p.gateway.host.Texts
-	parts.Lists = (&lists.Lists{In: p.lists, Change: p.gateway.node.ChangeLists, Use: p.gateway.ReloadAndLog, Arriving: p.gateway.refresher.Progress}).ShowLists()
+	parts.Lists = (&lists.Lists{In: p.lists, Change: p.gateway.node.ChangeLists, Use: p.gateway.ReloadAndLog, Arriving: p.gateway.refresher.Progress, Checked: p.checkedLists}).ShowLists()
 	parts.Pause = &exception.Pause{All: func() []policy.Pause { return p.gateway.engine.Load().Pauses.At(time.Now()) }, Set: p.pause}
 	parts.Root = p.gateway.host.Root
 	parts.Refusals = func() any { return p.gateway.engine.Load().Proxy.Refusals() }
@@ -118,6 +118,14 @@ func (p *pages) cacheParts() *network.Cache {
 func (p *pages) lists() (*collection.Collection, *http.Client) {
 	e := p.gateway.engine.Load()
 	return e.Lists, e.Settings.Fetcher()
+}
+
+// checkedLists returns the lists that the check of categories looks into.
+func (p *pages) checkedLists() []string {
+	if c := p.gateway.engine.Load().Settings.Checks.Category; c != nil {
+		return c.Lists
+	}
+	return nil
 }
 
 // fetched returns the store of fetched items, and the items.

@@ -5,6 +5,13 @@ import "strings"
 // messages are sentences with values from packages that know no languages: errors, and reasons
 // for blocking. {1}, {2} … stand for the values.
 var messages = [...]string{
+	"the list is written, and cannot be used; the log says why",
+	"it is no text that a page could edit: change its file",
+	"it has {1} bytes, and a page edits up to {2}: change single entries, or its file",
+	"it is fetched, and would be overwritten: add a list of your own beside it",
+	"another list is being looked at; try again in a moment",
+	"the list did not arrive within {1}: try it again, or at another time",
+	"there is a list {1} already: give this one another name",
 	"there is no service {1}; docs/services.md has their names",
 	"{1} is closed by the rules of {2}, on which {3} builds: open it there, or switch that rule off here",
 	"give names of services as close=NAME, or as open=NAME",

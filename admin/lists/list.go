@@ -34,6 +34,8 @@ type Freshness struct {
 	Fetched time.Time `json:"fetched,omitzero"`
 	Checked time.Time `json:"checked,omitzero"` // when its server was last asked
 	Problem string    `json:"problem,omitempty"`
+	// Failures is how often in a row it could not be renewed.
+	Failures int `json:"failures,omitempty"`
 }
 
 // freshnessOf returns the state of a list, with a problem if it cannot be read.
@@ -51,7 +53,7 @@ func standingOf(s *collection.Status) Freshness {
 	if !s.Fetched {
 		problem = setting.WithoutQuotes(problem)
 	}
-	all := Freshness{From: cmp.Or(s.Known.Name, from, s.Path), Web: s.Fetched, Checked: s.State.Checked, Problem: problem}
+	all := Freshness{From: cmp.Or(s.Known.Name, from, s.Path), Web: s.Fetched, Checked: s.State.Checked, Problem: problem, Failures: s.State.Failures}
 	for _, v := range s.State.Versions {
 		if v.Current {
 			all.Fetched = v.Fetched

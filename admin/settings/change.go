@@ -46,6 +46,36 @@ func (s *Settings) Change(w http.ResponseWriter, r *http.Request, then string, w
 	return nil
 }
 
+// A Draft is a change of the settings that is checked and not saved.
+type Draft struct {
+	Text []byte // of the settings with the change
+	// Save saves it and puts it into use.
+	Save func() error
+}
+
+// Draft prepares changes of the settings for a page that shows their effect itself.
+func (s *Settings) Draft(r *http.Request, reason string, changes []setting.Change) (*Draft, error) {
+	v, err := s.view(r)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(v.inUse(), v.now) {
+		return nil, &web.BadChange{Err: errNotInUse}
+	}
+	d, err := v.prepare(reason, changes)
+	if err != nil {
+		return nil, err
+	}
+	real, err := v.check(r, []byte(d.Text))
+	if err != nil {
+		return nil, &web.BadChange{Err: err}
+	}
+	return &Draft{Text: real, Save: func() error {
+		_, err := v.save(r, real, reason)
+		return err
+	}}, nil
+}
+
 // inUse returns the text that the gateway runs with.
 func (v *view) inUse() []byte {
 	if v.s.InUse == nil {

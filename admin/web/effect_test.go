@@ -37,6 +37,9 @@ var elsewhere = map[string]string{
 	"POST /settings":            "TestSettingsAreSavedAfterTheirEffectWasSeen",
 	"POST /lists/{name}":        "TestAListChangedByAProgramTellsItsEffect",
 	"POST /lists/{name}/source": "TestThePageOfAList",
+	"POST /lists/{name}/remove": "TestAListGoesWithTheRulesThatNeedIt",
+	"POST /lists/{name}/text":   "TestAListOfOnesOwnIsAText",
+	"POST /lists/new":           "TestAListIsAddedByItsAddress",
 }
 
 func TestEveryChangingRouteSaysHowItTellsItsEffect(t *testing.T) {

@@ -19,14 +19,14 @@ func showCatalogue(_ context.Context, e env, args []string) int {
 		return status
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tWHAT\tFORMAT\tSIZE\tLICENCE\tHOMEPAGE")
+	fmt.Fprintln(w, "NAME\tWHAT\tCATEGORY\tFORMAT\tSIZE\tLICENCE\tHOMEPAGE")
 	found := 0
 	for _, k := range source.Catalogue() {
 		if !strings.Contains(k.Name+" "+k.What, f.Arg(0)) {
 			continue
 		}
 		found++
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.What, k.Format, k.Size, k.Licence, k.Home)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.What, k.Category, k.Format, k.Size, k.Licence, k.Home)
 	}
 	if found == 0 {
 		fmt.Fprintf(e.stderr, "shuultuur: the catalogue has nothing with %q\n", f.Arg(0))

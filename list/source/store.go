@@ -82,6 +82,9 @@ type preview struct {
 	download
 }
 
+// IsOld reports whether something was looked at so long ago that it is fetched again.
+func (p *preview) IsOld() bool { return p != nil && time.Since(p.At).Abs() > keepSeen }
+
 // A Version is one content of a list.
 type Version struct {
 	File     string // in the folder of the list
@@ -264,10 +267,20 @@ func (s *Store) Newer(ctx context.Context, name string, it Item, look func(file 
 	return true, look(file)
 }
 
+// Seen returns the file that was looked at last, if an Update from src would use it.
+func (s *Store) Seen(name string, src Source) (file string, ok bool) {
+	st, err := s.State(name)
+	file = filepath.Join(s.Dir, name, seenFile)
+	if err != nil || st.Seen == nil || st.Seen.URL != src.Place() || st.Seen.IsOld() {
+		return "", false
+	}
+	return file, list.CheckDigest(file, st.Seen.SHA256) == nil
+}
+
 // reusePreview copies what was looked at into f, if it is what a fetch of src would give.
 func (s *Store) reusePreview(name string, src Source, st *State, f *os.File) (d download, ok bool) {
 	k := st.Seen
-	if k == nil || k.URL != src.Place() || time.Since(k.At).Abs() > keepSeen {
+	if k == nil || k.URL != src.Place() || k.IsOld() {
 		return d, false
 	}
 	from, err := os.Open(filepath.Join(s.Dir, name, seenFile))
