@@ -226,8 +226,8 @@ func (p *Pages) complete(c *collection.Collection, d *addData, fresh bool) error
 		d.Name = cmp.Or(d.Name, freeName(c, nameOf(d.URL)))
 		d.Category = cmp.Or(d.Category, d.Name)
 	}
-	if fresh && len(policies) > 0 {
-		d.Policy = policies[len(policies)-1].Name
+	if fresh {
+		d.Policy = forMost(policies)
 	}
 	names, _ := p.choices()
 	return d.check(c, names)

@@ -86,6 +86,7 @@ type ListState struct {
 	OddLines []list.Problem   `json:"-"`
 	OddAll   int              `json:"-"`
 	CanBack  bool             `json:"-"`
+	CanEdit  bool             `json:"-"` // as a text
 	Done     string           `json:"-"`
 	Error    string           `json:"error,omitempty"`
 }
@@ -117,6 +118,9 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 	}
 	if s.Fetched {
 		d.Next = s.State.Checked.Add(s.Every)
+	}
+	if file, own := c.OwnFile(name); own && o.p.Settings != nil {
+		d.CanEdit = web.UserOf(r).Role >= account.Operator && o.p.mayEdit(r, file)
 	}
 	o.count(r.Context(), d)
 	if failed == nil && r.URL.Query().Get("odd") != "" {

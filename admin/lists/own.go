@@ -117,8 +117,8 @@ func (p *Pages) showOwn(w http.ResponseWriter, r *http.Request, page web.PageTem
 	d := &ownData{NewList: NewList{Name: r.PathValue("name"), Action: "block"}}
 	if d.New = d.Name == newOwn; d.New {
 		d.Name = ""
-		if all, err := p.policies(); err == nil && len(all) > 0 {
-			d.Policy = all[len(all)-1].Name
+		if all, err := p.policies(); err == nil {
+			d.Policy = forMost(all)
 		}
 		p.writeOwn(w, r, page, http.StatusOK, d)
 		return

@@ -46,6 +46,18 @@ func own(p *policy.Policy) int {
 	return len(p.Rules)
 }
 
+// forMost returns the policy that a new list is for unless somebody chooses another: the last one that
+// builds on no other.
+func forMost(all []*policy.Policy) string {
+	name := ""
+	for _, p := range all {
+		if p.Base == "" {
+			name = p.Name
+		}
+	}
+	return name
+}
+
 // place returns where a new rule about a category belongs: before the one that counts it, else after
 // the last one that blocks a category, else after those that always allow.
 func place(p *policy.Policy, category string) int {
