@@ -193,7 +193,19 @@ func (p *Parts) events(record *web.Record) *events.Events {
 	if p.Events == nil {
 		return nil
 	}
-	return &events.Events{Record: record, Lists: p.Lists, Explain: p.Explain, CanRule: p.Decisions != nil, Searches: p.Searches}
+	e := &events.Events{Record: record, Lists: p.Lists, Explain: p.Explain, CanRule: p.Decisions != nil, Searches: p.Searches, Groups: p.Groups}
+	if p.Settings != nil {
+		e.Rules = func(policy string) (names []string) {
+			all, _ := p.Settings.RulesOf(policy).([]settings.RuleView) // nil: it has none
+			for _, r := range all {
+				if !r.Off {
+					names = append(names, r.Name)
+				}
+			}
+			return names
+		}
+	}
+	return e
 }
 
 func (p *Parts) clients(site *web.Site, record *web.Record) *clients.Pages {

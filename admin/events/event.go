@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 
 	"shuultuur/admin/web"
@@ -13,6 +15,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
+	"shuultuur/text"
 )
 
 // onePage shows one transaction in full.
@@ -35,6 +38,9 @@ type oneData struct {
 	CanRule     bool
 	Error       string
 	Reason      string // of the verdict, in one sentence
+	Way         []step // of the decision
+	Scopes      []string
+	Top         int // the highest score of the findings
 }
 
 func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
@@ -54,6 +60,7 @@ func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
 	if err == nil && web.IsPage(r) {
 		o.fill(ctx, &d, &row)
 		d.Reason = reason(web.TextsOf(w), d.Row)
+		d.Way, d.Scopes = o.way(web.TextsOf(w), &row)
 	}
 	switch {
 	case web.IsPage(r):
@@ -77,6 +84,9 @@ func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
 		d.Row.Name = o.events.Names(ctx, []netip.Addr{row.Client})[row.Client]
 	}
 	_ = json.Unmarshal([]byte(row.Findings), &d.Findings) // a row that was cut short has none
+	for _, f := range d.Findings {
+		d.Top = max(d.Top, f.Score)
+	}
 	more := jsonl.AppendLine(nil, row)
 	var fields map[string]any
 	if json.Unmarshal(more, &fields) == nil {
@@ -122,6 +132,58 @@ func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
 	if row.User != "" {
 		d.Whom = append(d.Whom, row.User)
 	}
+}
+
+// A step is one on the way of a decision.
+type step struct {
+	Icon, Name, Value string
+	Not               bool // it did not fit
+}
+
+// mostSteps is how many rules that did not fit are named; the others are counted.
+const mostSteps = 5
+
+// way returns how the client, its groups and the rules of its policy led to what was decided, and for
+// whom that may be changed. The rules are those of today.
+func (o *onePage) way(t *text.Texts, row *event.Row) (all []step, scopes []string) {
+	who := row.User
+	if who == "" && row.Client.IsValid() {
+		who = row.Client.String()
+	}
+	all = append(all, step{Icon: "user", Name: t.Say("Client"), Value: who})
+	if who != "" {
+		scopes = append(scopes, who)
+	}
+	if o.events.Groups != nil {
+		groups := o.events.Groups(row.Client, row.User)
+		scopes = append(scopes, groups[:min(len(groups), 3)]...)
+		if len(groups) > 0 {
+			all = append(all, step{Icon: "group", Name: t.Say("Groups"), Value: strings.Join(groups, ", ")})
+		}
+	}
+	if row.Policy != "" {
+		all = append(all, step{Icon: "rules", Name: t.Say("Policy"), Value: row.Policy})
+	}
+	var rules []string
+	if o.events.Rules != nil && row.Policy != "" {
+		rules = o.events.Rules(row.Policy)
+	}
+	before := len(rules)
+	if row.Rule != "" {
+		before = max(slices.Index(rules, row.Rule), 0)
+	}
+	for i, name := range rules[:before] {
+		if i == mostSteps {
+			all = append(all, step{Icon: "dots", Name: t.Say("More rules that do not fit"), Value: strconv.Itoa(before - i), Not: true})
+			break
+		}
+		all = append(all, step{Icon: "minus", Name: t.Say("Does not fit"), Value: name, Not: true})
+	}
+	last := step{Icon: "check", Name: t.Say("Rule"), Value: row.Rule}
+	if row.Rule == "" {
+		last.Value = t.Say("no rule matched")
+	}
+	return append(all, last), scopes
 }
 
 // bracketed returns a host in the form for a URL.

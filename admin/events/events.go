@@ -37,6 +37,10 @@ type Events struct {
 	Explain why.Explain
 	// CanRule says that sites can be opened and blocked.
 	CanRule bool
+	// Rules returns the names of a policy's rules in order. Nil: they are not known.
+	Rules func(policy string) []string
+	// Groups returns the groups of a user at an address. Nil: users have none.
+	Groups func(addr netip.Addr, user string) []string
 	// Searches are saved searches; nil: they cannot be saved.
 	Searches *search.Book
 }
@@ -77,6 +81,7 @@ func (a eventQuery) filter(now time.Time) (f event.Filter, err error) {
 //	                      order=oldest&after=PLACE: the oldest, as JSON lines; the
 //	                      Link is there on the last page, too.
 //	                      by=FIELD&top=N: sums by that field instead, as JSON
+//	                      form=csv: a table for spreadsheets, at most maxSheet rows
 //	POST /events          a host is blocked or allowed: the buttons of the page
 //	POST /events/searches  name, filter, last: keeps a search for the user; an empty
 //	                      filter removes it
@@ -94,12 +99,12 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 		}
 		return []web.Route{{Method: "GET", Path: "/events", Role: web.Viewer,
 			Link: web.LinkIn(web.Activity, text.Mark("Log")),
-			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it"), web.Optional("fold", "fold=no for every row of the page")},
+			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/csv text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it"), web.Optional("fold", "fold=no for every row of the page"), web.Optional("form", "csv for a table")},
 			Handler: none}, {Method: "POST", Path: "/events/searches", Role: web.Viewer,
 			Does: "keep a search of the record for who asks, or remove it", Gives: web.PageOrJSON, Form: []web.Field{web.Required("name", "what it is called"), web.Optional("filter", "as in GET /events; without it the search is removed"), web.Optional("last", "how long to look back: 1h, 7d")},
 			Effect:  web.OfAlerts,
 			Handler: none}, {Method: "GET", Path: "/events/live", Role: web.Viewer,
-			Does: "what is recorded from now on, as server-sent events", Gives: "text/event-stream", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("form", "json for JSON in the events; else they are rows of the page")},
+			Does: "what is recorded from now on, as server-sent events", Gives: "text/event-stream", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("form", "json for JSON in the events; else they are rows of the page"), web.Optional("fold", "fold=no for every row of the page")},
 			Handler: none}, {Method: "GET", Path: "/events/{id}", Role: web.Viewer,
 			Does: "one transaction in full; the page says what would be decided now", Gives: web.PageOrJSON,
 			Handler: none}, {Method: "GET", Path: "/statistics", Role: web.Viewer,
@@ -131,7 +136,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 	return []web.Route{
 		{Method: "GET", Path: "/events", Role: web.Viewer,
 			Link: web.LinkIn(web.Activity, text.Mark("Log")),
-			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it"), web.Optional("fold", "fold=no for every row of the page")},
+			Does: "transactions on record, the newest first, 200 at once; the Link header has the next page", Gives: "application/x-ndjson text/csv text/html", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("last", "how long to look back: 1h, 7d"), web.Optional("before", "only those older than the one at this place"), web.Optional("order", "oldest: the oldest first"), web.Optional("after", "of these, only those after the one at this place"), web.Optional("by", "count by this field instead"), web.Optional("top", "how many sums, 10 without it"), web.Optional("fold", "fold=no for every row of the page"), web.Optional("form", "csv for a table")},
 			Handler: func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, in, "", nil) }},
 		{Method: "POST", Path: "/events", Role: web.Operator,
 			Does: "block or allow the host of a transaction", Gives: "application/x-ndjson text/html", Form: []web.Field{web.Required("what", "block | allow | unblock | unallow"), web.Required("entry", "host name"), web.Optional("category", "category of the list"), web.Optional("list", "list that a block goes into"), web.OnTrial},
@@ -163,7 +168,7 @@ func (e *Events) Routes(site *web.Site) []web.Route {
 			Effect:  web.OfAlerts,
 			Handler: e.save},
 		{Method: "GET", Path: web.LivePath, Role: web.Viewer,
-			Does: "what is recorded from now on, as server-sent events", Gives: "text/event-stream", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("form", "json for JSON in the events; else they are rows of the page")},
+			Does: "what is recorded from now on, as server-sent events", Gives: "text/event-stream", Query: []web.Field{web.Optional("filter", "words and fields, such as host:example.com action:block"), web.Optional("form", "json for JSON in the events; else they are rows of the page"), web.Optional("fold", "fold=no for every row of the page")},
 			Handler: tail.serve},
 		{Method: "GET", Path: "/events/{id}", Role: web.Viewer,
 			Does: "one transaction in full; the page says what would be decided now", Gives: web.PageOrJSON,
@@ -229,6 +234,10 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 		e.tops(w, r)
 		return
 	}
+	if q.Get("form") == "csv" && r.Method == http.MethodGet {
+		e.sheet(w, r)
+		return
+	}
 	order := event.Page{Newest: html || q.Get("order") != "oldest", Limit: MaxRows}
 	place := map[bool]string{true: "before", false: "after"}[order.Newest]
 	d := struct {
@@ -243,6 +252,8 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 		Toggle      string // the page with new rows switched on or off, "" on older pages
 		Undo        url.Values
 		Chips       []chip
+		Terms       []chip // of the filter, and what it may be narrowed to
+		Sheet       string // the same rows as a table
 	}{eventQuery: eventQuery{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.loadSearches(r)}, Spans: spans, Done: done}
 	if done != "" && failed == nil {
 		d.Undo = undo(r.PostForm)
@@ -258,6 +269,9 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 	}
 	d.Again = "/events?" + page.Encode()
 	d.Live, d.Toggle = d.stream(d.Again, q.Get("live") == "off")
+	if d.Live != "" && q.Get("fold") == "no" {
+		d.Live += "&fold=no"
+	}
 	categories := map[string]bool{}
 	d.Lists = in.WithCategories(categories)
 	status := http.StatusOK
@@ -281,6 +295,8 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t web.PageTemplate
 	if html {
 		e.name(r.Context(), d.Rows)
 		d.Chips = chips("/events", d.eventQuery, q.Get("fold") != "no")
+		d.Terms = termChips("/events", d.eventQuery, d.Rows, q.Get("fold") != "no")
+		d.Sheet = "/events?" + url.Values{"filter": {d.Filter}, "last": {d.Last}, "form": {"csv"}}.Encode()
 	}
 	if n := len(d.Rows); n == MaxRows || n > 0 && !order.Newest {
 		page.Set(place, strconv.FormatInt(d.Rows[n-1].Seq, 10))

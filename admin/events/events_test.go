@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"maps"
@@ -214,5 +215,22 @@ func TestEventsHaveAnAddressForTheNextPage(t *testing.T) {
 		if got := w.Header().Get("Link"); got != want {
 			t.Errorf("%d rows: Link %q, want %q", len(rows), got, want)
 		}
+	}
+}
+
+func TestActivityIsATableForSpreadsheets(t *testing.T) {
+	parts := admintest.Nobody()
+	parts.Events = &web.Record{Reader: admintest.Memory{
+		{Time: time.Now(), User: "=cmd()", Host: "a.example", URL: "https://a.example/,\"x", Action: filter.Block},
+		{Time: time.Now(), User: "anna", Host: "b.example"},
+	}}
+	s := admin.New(parts)
+	w := admintest.Ask(s, "GET", "/events?form=csv&last=1d&filter=action:block", "text/html", "")
+	rows, err := csv.NewReader(w.Body).ReadAll()
+	if err != nil || w.Code != 200 || len(rows) != 2 || rows[1][2] != "'=cmd()" || rows[1][10] != "https://a.example/,\"x" {
+		t.Errorf("status %d, %v: %q", w.Code, err, rows)
+	}
+	if w := admintest.Ask(s, "GET", "/events?form=csv&filter=action:x", "", ""); w.Code != 400 {
+		t.Errorf("a filter that is none: status %d, want 400", w.Code)
 	}
 }

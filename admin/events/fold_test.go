@@ -1,8 +1,10 @@
 package events
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"shuultuur/admin/web"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/text"
 )
 
 func TestTheLogFoldsWhatSaysNothingNew(t *testing.T) {
@@ -72,6 +75,86 @@ func TestTheReasonIsASentence(t *testing.T) {
 	} {
 		if got := reason(nil, web.EventRow{Row: &r}); got != want {
 			t.Errorf("the reason is %q, want %q", got, want)
+		}
+	}
+}
+
+func TestRowsAreFoldedAsTheyArrive(t *testing.T) {
+	now := time.Now()
+	row := func(second int, method, address string) *delivery {
+		return &delivery{Row: event.Row{Time: now.Add(time.Duration(second) * time.Second), Method: method, URL: address, Host: "a.example", User: "anna"}}
+	}
+	var f liveFold
+	said := func(some ...*delivery) (all []string) {
+		for _, c := range f.next(some) {
+			all = append(all, fmt.Sprintf("%s %s %d", c.Method, c.URL, c.times))
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name string
+		some []*delivery
+		want []string
+	}{
+		{"nothing", nil, nil},
+		{"a tunnel with its request, and the same again", []*delivery{row(0, "CONNECT", ""), row(1, "GET", "https://a.example/x"), row(2, "GET", "https://a.example/x?b=1")}, []string{"GET https://a.example/x?b=1 2"}},
+		{"its end, a message later", []*delivery{row(4, "CONNECT", "")}, nil},
+		{"another tunnel, much later", []*delivery{row(600, "CONNECT", "")}, []string{"CONNECT  1"}},
+		{"in the order in which they came", []*delivery{row(601, "GET", "https://a.example/1"), row(602, "GET", "https://a.example/2")}, []string{"GET https://a.example/1 1", "GET https://a.example/2 1"}},
+	} {
+		if got := said(tt.some...); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	f.whole = true
+	if got := said(row(700, "GET", "https://a.example/x"), row(700, "GET", "https://a.example/x")); len(got) != 2 {
+		t.Errorf("where every row is wanted: %q", got)
+	}
+}
+
+func TestChipsTakeTermsOutOfTheFilterAndNarrowIt(t *testing.T) {
+	rows := []web.EventRow{{Row: &event.Row{User: "anna", Category: "chat"}}, {Row: &event.Row{User: "ben lee", Proto: filter.DNS}}, {Row: &event.Row{User: "anna"}}}
+	for filter, want := range map[string]string{
+		"":                          "user:anna|user:\"ben lee\"|category:chat|proto:http|proto:dns",
+		`user:"ben lee" -proto:dns`: `-proto:dns|user:"ben lee"|user:"ben lee" -proto:dns category:chat`,
+		"action:block a:b":          "action:block|action:block a:b user:anna|action:block a:b user:\"ben lee\"|action:block a:b category:chat|action:block a:b proto:http|action:block a:b proto:dns",
+	} {
+		var got []string
+		for _, c := range termChips("/events", eventQuery{Filter: filter, Last: "1d"}, rows, true) {
+			u, err := url.Parse(c.To)
+			if err != nil || u.Query().Get("last") != "1d" {
+				t.Errorf("the chip %q leads to %q", c.Name, c.To)
+			}
+			got = append(got, u.Query().Get("filter"))
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%q: chips lead to\n%s, want\n%s", filter, strings.Join(got, "|"), want)
+		}
+	}
+}
+
+func TestTheWayOfADecisionNamesWhatDidNotFit(t *testing.T) {
+	rules := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	o := &onePage{events: &Events{Rules: func(string) []string { return rules }, Groups: func(netip.Addr, string) []string { return []string{"7a"} }}}
+	set, err := text.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := set.For("en")
+	for rule, want := range map[string]string{
+		"a": "anna 7a p a", "c": "anna 7a p -a -b c", "h": "anna 7a p -a -b -c -d -e -2 h", "gone": "anna 7a p gone",
+		"": "anna 7a p -a -b -c -d -e -3 no rule matched",
+	} {
+		way, scopes := o.way(texts, &event.Row{User: "anna", Policy: "p", Rule: rule})
+		var got []string
+		for _, s := range way {
+			if s.Not {
+				s.Value = "-" + s.Value
+			}
+			got = append(got, s.Value)
+		}
+		if strings.Join(got, " ") != want || strings.Join(scopes, " ") != "anna 7a" {
+			t.Errorf("%q: the way is %q, want %q; for %q", rule, got, want, scopes)
 		}
 	}
 }

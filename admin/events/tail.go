@@ -57,19 +57,22 @@ type delivery struct {
 }
 
 // render returns the event for a stream: for a page in some language, or as JSON.
-func (t *delivery) render(page *template.Template) []byte {
+func (t *delivery) render(page *template.Template, times int) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if b, ok := t.rendered[page]; ok {
+	if b, ok := t.rendered[page]; ok && times == 1 {
 		return b
 	}
 	var line, b bytes.Buffer
 	if page == nil {
 		line.Write(bytes.TrimRight(jsonl.AppendLine(nil, &t.Row), "\n"))
-	} else if err := page.ExecuteTemplate(&line, "row", web.EventRow{Row: &t.Row, New: true}); err != nil {
+	} else if err := page.ExecuteTemplate(&line, "row", web.EventRow{Row: &t.Row, New: true, Times: times}); err != nil {
 		return nil
 	}
 	fmt.Fprintf(&b, "id: %d\ndata: %s\n\n", t.Seq, bytes.ReplaceAll(bytes.TrimSpace(line.Bytes()), []byte("\n"), []byte("\ndata: ")))
+	if times > 1 {
+		return b.Bytes() // how often depends on the stream
+	}
 	if t.rendered == nil {
 		t.rendered = map[*template.Template][]byte{}
 	}
@@ -227,6 +230,8 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("form") != "json" {
 		page = t.page.In(t.site.Texts.For(r.Header.Get("Accept-Language")))
 	}
+	var fold liveFold
+	fold.whole = page == nil || r.URL.Query().Get("fold") == "no"
 	var b bytes.Buffer
 	b.WriteString(": the record from now on\n\n")
 	alive, beat := time.NewTicker(tailAlive), time.NewTicker(tailBeat)
@@ -257,8 +262,12 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 			if who != nil && !t.renew(v, r) {
 				return
 			}
-			for len(v.rows) > 0 && b.Len() < 64<<10 {
-				b.Write((<-v.rows).render(page))
+			var some []*delivery
+			for len(v.rows) > 0 && len(some) < tailRows {
+				some = append(some, <-v.rows)
+			}
+			for _, row := range fold.next(some) {
+				b.Write(row.render(page, row.times))
 			}
 			if n := t.takeSkipped(v); n > 0 {
 				fmt.Fprintf(&b, "event: skipped\ndata: %d\n\n", n)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shuultuur/admin/web"
+	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
 	"shuultuur/text"
@@ -51,7 +52,7 @@ func (x *Decisions) Routes(site *web.Site) []web.Route {
 			Does: "sites opened or blocked by hand", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { x.show(w, r, page, nil, nil) }},
 		{Method: "POST", Path: "/rulings", Role: web.Operator,
-			Does: "open or block a site above lists and rules, or end that", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "open | block | end"), web.Required("site", "host name, with everything below it; * to block the whole web"), web.Optional("who", "address, network, user or group; everybody without it"), web.Optional("for", "how long: 15m, 7d; for good without it"), web.Optional("until", "clock time at which it ends, such as 18:30"), web.Back, web.OnTrial},
+			Does: "open or block a site above lists and rules, or end that", Gives: web.PageOrJSON, Form: []web.Field{web.Required("what", "open | block | end"), web.Required("site", "host name, with everything below it; * to block the whole web"), web.Optional("who", "address, network, user or group; everybody without it"), web.Optional("for", "how long: 15m, 7d, today; for good without it"), web.Optional("until", "clock time at which it ends, such as 18:30"), web.Back, web.OnTrial},
 			Effect: web.Judged,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
@@ -131,7 +132,11 @@ func readDecision(f url.Values, now time.Time) (d policy.Decision, err error) {
 		return d, err
 	}
 	text := f.Get("for")
-	if text == "" {
+	switch text {
+	case "":
+		return d, nil
+	case "today":
+		d.Until = clock.Day(now, 1)
 		return d, nil
 	}
 	var long setting.Duration
@@ -144,13 +149,13 @@ func readDecision(f url.Values, now time.Time) (d policy.Decision, err error) {
 
 // nextTime returns the next time at which clocks show at.
 func nextTime(now time.Time, at string) (time.Time, error) {
-	clock, err := time.Parse("15:04", at)
+	wanted, err := time.Parse("15:04", at)
 	if err != nil {
 		return now, &web.BadChange{Err: fmt.Errorf("until=%q is not a time of a clock: write 18:30", at)}
 	}
 	now = now.Local()
 	for day := 0; ; day++ {
-		if t := time.Date(now.Year(), now.Month(), now.Day()+day, clock.Hour(), clock.Minute(), 0, 0, time.Local); t.After(now) {
+		if t := time.Date(now.Year(), now.Month(), now.Day()+day, wanted.Hour(), wanted.Minute(), 0, 0, time.Local); t.After(now) {
 			return t, nil
 		}
 	}
