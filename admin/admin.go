@@ -33,6 +33,7 @@ import (
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
+	"shuultuur/certificate"
 	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/event"
@@ -60,6 +61,9 @@ type Parts struct {
 	Setup     func() *home.Setup
 	// Root returns the certificate that clients should trust, nil for none.
 	Root func() *intercept.Root
+	// Ordered returns how the certificate is that an authority gives the gateway's listeners, the zero
+	// value if none is ordered.
+	Ordered func() certificate.Status
 	// Devices returns the address of the pages for devices; "" for none.
 	Devices func() string
 	// Refusals are the hosts proposed as exceptions from interception.
@@ -143,6 +147,7 @@ func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) 
 	row(p.NameServer != nil, func() []web.Route { return p.names().Routes(site) })
 	row(p.Zones != nil, func() []web.Route { return p.zones(site, reader) })
 	row(p.Root != nil, func() []web.Route { return network.CertificateRoutes(site, p.Root, p.Devices) })
+	row(p.Ordered != nil, func() []web.Route { return network.OwnCertificateRoutes(site, p.Ordered) })
 	row(p.Cache != nil, func() []web.Route { return p.Cache.Routes(site) })
 	row(p.Accounts != nil, accounts.SignInRoutes)
 	row(p.Accounts != nil, accounts.AllRoutes)

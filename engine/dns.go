@@ -44,7 +44,7 @@ func nameParts() []part {
 			slot: newSlot(func(e *Engine) **resolver.Resolver { return &e.Resolver }, newResolver)},
 		{name: "zones", key: "dns", from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
 			slot: newSlot(func(e *Engine) **authority.Authority { return &e.Zones }, newAuthority)},
-		{name: "nameserver", key: "dns", from: dnsSettings(func(d *configuration.DNS) any { return d.Server }), fixed: dnsSettings(func(d *configuration.DNS) any { return fixedOf(d) }),
+		{name: "nameserver", key: "dns", from: nameServerOf, fixed: dnsSettings(func(d *configuration.DNS) any { return fixedOf(d) }),
 			without: bareNameserver, slot: newSlot(func(e *Engine) **nameserver.Server { return &e.Names }, newNameserver)},
 	}
 }
@@ -231,7 +231,7 @@ func newAuthority(_ context.Context, b *builder) (*authority.Authority, error) {
 // newNameserver makes the name server, or validates new settings for the existing one, which
 // adopts them when the engine comes into use.
 func newNameserver(_ context.Context, b *builder) (*nameserver.Server, error) {
-	cfg := b.Settings.DNS.Server
+	cfg := b.host.nameServer(b.Settings)
 	if b.trial() {
 		return nameserver.New(cfg, b.log, nil)
 	}
@@ -244,7 +244,7 @@ func newNameserver(_ context.Context, b *builder) (*nameserver.Server, error) {
 
 // bareNameserver makes a name server whose TLS handshakes fail.
 func bareNameserver(b *builder) (err error) {
-	cfg := b.Settings.DNS.Server
+	cfg := b.host.nameServer(b.Settings)
 	cfg.Uncertified = true
 	b.Names, err = nameserver.New(cfg, b.log, b.host.Named)
 	return err

@@ -129,7 +129,7 @@ func (e *Engine) Connect(h *Host) {
 		return
 	}
 	if e.basis["nameserver"].fault == nil {
-		if err := e.Names.Reload(e.Settings.DNS.Server); err != nil {
+		if err := e.Names.Reload(h.nameServer(e.Settings)); err != nil {
 			h.Log.Error("the name server uses the previous settings", "error", err)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/admin/report"
 	"shuultuur/cache"
+	"shuultuur/certificate"
 	"shuultuur/check"
 	"shuultuur/engine/configuration"
 	"shuultuur/event/record"
@@ -72,6 +73,7 @@ type Engine struct {
 	alertParts
 	Policies    *Policies
 	Pages       *page.Set
+	Ordered     *certificate.Keeper
 	Certificate *tls.Config
 	Intercept   *proxy.Interception
 	Stored      *cache.Cache
@@ -157,7 +159,9 @@ func parts() []part {
 			slot: newSlot(func(e *Engine) **report.Sending { return &e.Reports }, newReports)},
 		{name: "pages", key: "pages", from: pagesOf,
 			without: builtInPages, slot: newSlot(func(e *Engine) **page.Set { return &e.Pages }, newPages)},
-		{name: "certificate", key: "listen.tls", from: func(s *configuration.Settings) any { return s.Listen.TLS },
+		{name: "acme", key: "acme", above: []string{"data"}, from: acmeOf,
+			slot: newSlot(func(e *Engine) **certificate.Keeper { return &e.Ordered }, newOrdered)},
+		{name: "certificate", key: "listen.tls", above: []string{"acme"}, from: certificateOf,
 			without: noCertificate, slot: newSlot(func(e *Engine) **tls.Config { return &e.Certificate }, newCertificate)},
 		{name: "votes", key: "votes", above: []string{"data", "state", "decisions"}, from: votesOf, fixed: votesOf,
 			rereads: func(_ context.Context, b *builder) error { return b.Settings.Votes.Check() },
@@ -456,6 +460,9 @@ func whoseNetwork(s *configuration.Settings) (page.Whose, error) {
 
 func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 	k := b.Settings.Listen.TLS
+	if k == nil {
+		return orderedTLS(b), nil
+	}
 	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate %q with the key %q: %w", k.Cert, k.Key, err)
@@ -465,6 +472,10 @@ func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 
 // noCertificate returns a source of certificates that fails every handshake.
 func noCertificate(b *builder) error {
+	if b.Settings.Listen.TLS == nil {
+		b.Certificate = orderedTLS(b)
+		return nil
+	}
 	b.Certificate = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, errors.New("the certificate at listen.tls cannot be used; /health says why")
 	}}
@@ -552,6 +563,11 @@ func (e *Engine) Print(to io.Writer) {
 	}
 	for _, m := range e.Checks.Remarks {
 		fmt.Fprintln(w, m)
+	}
+	if e.Ordered != nil {
+		for _, remark := range e.Ordered.Remarks(context.Background(), lookUp) {
+			fmt.Fprintln(w, remark)
+		}
 	}
 	if e.Intercept != nil {
 		if p := e.Intercept.Authority.Problem(); p != "" {

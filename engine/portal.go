@@ -93,6 +93,7 @@ func (e *Engine) portalEngine(h *Host) *portal.Engine {
 		Wanted:   func(group string) bool { return wanted[strings.ToLower(group)] },
 		Root:     h.Root,
 		TLS:      e.Certificate,
+		Answer:   e.Ordered.Answer,
 		Trusted:  e.Settings.Proxy.Trusted,
 		SignInID: e.Identity.SignInID,
 		Stands: func(user, source, id string) bool {

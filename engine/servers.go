@@ -33,15 +33,16 @@ func newServers(_ context.Context, b *builder) (*Servers, error) {
 	if n := len(l.Token); n > 0 && n < 16 {
 		return nil, setting.At("token", fmt.Errorf("%d bytes are too few to be safe; give 16 or more", n))
 	}
+	certified := l.TLS != nil || b.Settings.ACME != nil
 	for i, a := range l.Admin {
-		if at := a.AddrPort().Addr(); !at.IsLoopback() && l.TLS == nil {
+		if at := a.AddrPort().Addr(); !at.IsLoopback() && !certified {
 			return nil, setting.At(fmt.Sprintf("admin[%d]", i), fmt.Errorf("%q is reachable from other machines, which needs a certificate: name it at listen.tls, or listen on 127.0.0.1", a))
 		}
 	}
-	if len(l.ICAPS) > 0 && l.TLS == nil {
+	if len(l.ICAPS) > 0 && !certified {
 		return nil, setting.At("icaps", errors.New("TLS needs a certificate: name it at listen.tls"))
 	}
-	if len(l.PortalTLS) > 0 && l.TLS == nil {
+	if len(l.PortalTLS) > 0 && !certified {
 		return nil, setting.At("portal-tls", errors.New("TLS needs a certificate: name it at listen.tls"))
 	}
 	p := b.Proxy

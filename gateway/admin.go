@@ -16,6 +16,7 @@ import (
 	"shuultuur/admin/network"
 	"shuultuur/admin/web"
 	"shuultuur/cache"
+	"shuultuur/certificate"
 	"shuultuur/check"
 	"shuultuur/engine"
 	"shuultuur/filter"
@@ -42,6 +43,12 @@ func (p *pages) newAdmin(first *engine.Engine) (*web.Site, error) {
 	parts.Lists = (&lists.Lists{In: p.lists, Change: p.gateway.node.ChangeLists, Use: p.gateway.ReloadAndLog, Arriving: p.gateway.refresher.Progress, Checked: p.checkedLists}).ShowLists()
 	parts.Pause = &exception.Pause{All: func() []policy.Pause { return p.gateway.engine.Load().Pauses.At(time.Now()) }, Set: p.pause}
 	parts.Root = p.gateway.host.Root
+	parts.Ordered = func() certificate.Status {
+		if k := p.gateway.engine.Load().Ordered; k != nil {
+			return k.Status()
+		}
+		return certificate.Status{}
+	}
 	parts.Refusals = func() any { return p.gateway.engine.Load().Proxy.Refusals() }
 	parts.Quotas = p.quotas
 	parts.Sessions = &clients.Sessions{All: first.Sessions.All, Start: first.Sessions.Start, End: first.Sessions.End}

@@ -67,6 +67,8 @@ type Config struct {
 	// Uncertified ignores Cert and Key: every TLS handshake fails until the
 	// settings change.
 	Uncertified bool `yaml:"-"`
+	// Certificate gives the certificate if Cert names none; nil if nothing does.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) `yaml:"-"`
 }
 
 // RRL limits similar UDP replies to one network (IPv4: /24, IPv6: /56), because
@@ -217,8 +219,8 @@ func (c *Config) places() (p places, err error) {
 	if len(p.plain)+len(p.tls)+len(p.https)+len(p.quic)+len(p.http) == 0 {
 		return p, setting.At("listen", errors.New(`no address to listen on; write for example listen: ["127.0.0.1:53"]`))
 	}
-	if len(p.tls)+len(p.https)+len(p.quic) > 0 && c.Cert == "" {
-		return p, setting.At("cert", errors.New("tls, https and quic need a certificate; name it under cert and key"))
+	if len(p.tls)+len(p.https)+len(p.quic) > 0 && c.Cert == "" && c.Certificate == nil {
+		return p, setting.At("cert", errors.New("tls, https and quic need a certificate; name it under cert and key, or have one sent by acme"))
 	}
 	if len(p.http) > 0 && len(c.Trusted) == 0 {
 		return p, setting.At("http", errors.New("name the proxy in front of it under trusted, such as trusted: [127.0.0.1/32]: without it all clients would have its address"))
@@ -231,6 +233,12 @@ func (c *Config) places() (p places, err error) {
 func (c *Config) Addresses() []netip.AddrPort {
 	p, _ := c.places() // New reports mistakes
 	return slices.Concat(p.plain, p.tls, p.https, p.quic, p.http)
+}
+
+// HasHTTPS reports whether the server answers DNS over HTTPS on a port that other machines reach.
+func (c *Config) HasHTTPS(port uint16) bool {
+	p, _ := c.places() // New reports mistakes
+	return slices.ContainsFunc(p.https, func(a netip.AddrPort) bool { return a.Port() == port && !a.Addr().IsLoopback() })
 }
 
 // rules are the part of a Config that a reload can change. They are immutable.
@@ -246,8 +254,9 @@ type rules struct {
 	pipeline                        int
 	log                             int64
 	cert                            *tls.Certificate
-	name                            []byte // our name in wire form; nil if unknown
-	suffix                          string // "." and our name as text; "" if unknown
+	certificate                     func(*tls.ClientHelloInfo) (*tls.Certificate, error) // if there is no cert
+	name                            []byte                                               // our name in wire form; nil if unknown
+	suffix                          string                                               // "." and our name as text; "" if unknown
 	json                            bool
 }
 
@@ -264,6 +273,7 @@ func (c *Config) rules(l *limits) (*rules, error) {
 		deny: newNetworks(c.Deny), recursion: newNetworks(c.Recursion.Or(privateNetworks...)), trusted: newNetworks(c.Trusted), proxies: c.Trusted,
 		udpSize: l.udpSize, rate: interval(l.rate), rrl: interval(l.rrl), slip: uint32(l.slip),
 		nsid: []byte(c.NSID), version: []byte(c.Version), idle: l.idle, pipeline: l.pipeline, log: int64(l.log), json: c.JSON,
+		certificate: c.Certificate,
 	}
 	for key, text := range map[string]string{"nsid": c.NSID, "version": c.Version} {
 		if len(text) > 128 {
@@ -290,6 +300,14 @@ func (c *Config) rules(l *limits) (*rules, error) {
 		r.cert = &pair
 	}
 	return r, r.setName(c.Name)
+}
+
+// present returns the certificate for a handshake.
+func (r *rules) present(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if r.cert == nil && r.certificate != nil {
+		return r.certificate(hello)
+	}
+	return r.cert, nil
 }
 
 // setName sets our name from the settings, or from the certificate.

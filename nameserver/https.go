@@ -13,7 +13,7 @@ type tlsConfigs struct{ tls, https, quic *tls.Config }
 func newTLSConfigs(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) tlsConfigs {
 	return tlsConfigs{
 		tls:   &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, NextProtos: []string{"dot"}},
-		https: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, NextProtos: []string{"h2", "http/1.1"}},
+		https: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, NextProtos: []string{"h2", "http/1.1", "acme-tls/1"}}, // the last for the challenges of a certificate's authority
 		quic:  &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: certificate},
 	}
 }

@@ -138,7 +138,7 @@ func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
 	if s.secret = key; !set {
 		rand.Read(s.secret[:])
 	}
-	s.tls = newTLSConfigs(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.rules.Load().cert, nil })
+	s.tls = newTLSConfigs(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return s.rules.Load().present(hello) })
 	s.queue = newQueue(s, l.queue)
 	for range max(runtime.GOMAXPROCS(0), 2) {
 		s.shards = append(s.shards, new(counters))

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -174,11 +175,12 @@ type Engine struct {
 	Withdraw func(user, source string) error
 	// Regroup replaces the groups in a user's sessions from one source.
 	Regroup func(user, source string, groups []string) error
-	Texts   text.Choice            // for pages
-	Whose   string                 // whose network it is, for pages; "" if nobody says
-	TLS     *tls.Config            // of the portal; nil if it has no certificate
-	Trusted []netip.Prefix         // networks of proxies in front, which name their clients
-	Root    func() *intercept.Root // certificate that devices should trust; nil if there is none
+	Texts   text.Choice              // for pages
+	Whose   string                   // whose network it is, for pages; "" if nobody says
+	TLS     *tls.Config              // of the portal; nil if it has no certificate
+	Answer  func(path string) string // answers to the authority of our certificate, "" for a path without one
+	Trusted []netip.Prefix           // networks of proxies in front, which name their clients
+	Root    func() *intercept.Root   // certificate that devices should trust; nil if there is none
 }
 
 // A Server serves the pages. Make one with [NewServer].
@@ -251,7 +253,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the gateway starts", http.StatusServiceUnavailable)
 		return
 	}
+	if answer := e.answerTo(r); answer != "" {
+		h.Set("Content-Type", "application/octet-stream")
+		_, _ = io.WriteString(w, answer) // it fails if the authority has gone away
+		return
+	}
 	s.mux.ServeHTTP(w, e.fromClient(r))
+}
+
+// answerTo returns the answer to a challenge of the authority of our certificate, "" if r is no such
+// question.
+func (e *Engine) answerTo(r *http.Request) string {
+	if e.Answer == nil || r.Method != http.MethodGet {
+		return ""
+	}
+	return e.Answer(r.URL.Path)
 }
 
 // maxConnections bounds the connections to one address; no client holds all of them.

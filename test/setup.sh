@@ -41,6 +41,10 @@ command -v radclient >/dev/null 2>&1 || missing="$missing freeradius-utils"
 command -v krb5kdc >/dev/null 2>&1 || [ -x /usr/sbin/krb5kdc ] || missing="$missing krb5-kdc krb5-admin-server krb5-user"
 command -v rsyslogd >/dev/null 2>&1 || [ -x /usr/sbin/rsyslogd ] || missing="$missing rsyslog"
 command -v redis-server >/dev/null 2>&1 || command -v valkey-server >/dev/null 2>&1 || missing="$missing redis-server"
+# An authority of certificates.
+if [ ! -x "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/bin/pebble" ]; then
+	GOFLAGS='' GOBIN="${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/bin" go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.3 || echo "make test: pebble is not installed" >&2
+fi
 # An OpenID provider, where npm is.
 if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/node_modules/oidc-provider" ]; then
 	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"

@@ -36,6 +36,7 @@ import (
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
+	"shuultuur/certificate"
 	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/event"
@@ -132,7 +133,10 @@ func NewHouse(t *testing.T) *House {
 			h.Paused = append(h.Paused, who)
 			return nil
 		}},
-		Root:     func() *intercept.Root { return nil },
+		Root: func() *intercept.Root { return nil },
+		Ordered: func() certificate.Status {
+			return certificate.Status{Names: []string{"filter.example"}, Authority: "ca.example", Failed: 1}
+		},
 		Refusals: func() any { return nil },
 		Quotas:   func(context.Context, string, netip.Addr, string) clients.Quotas { return clients.Quotas{} },
 		Live:     &home.Live{},

@@ -51,6 +51,7 @@ var kept = []struct{ name, what, left string }{
 	{"accounts", "accounts with their passkeys and codes, sessions, tokens and the audit log", ""},
 	{"alerts.json", "alerts", ""},
 	{"cache", "responses", "they are stored again"},
+	{"certificate", "the certificate of the listeners, and the account at its authority", ""},
 	{"clock-*.json", "when rows were last deleted by the clock", ""},
 	{"datasets", "what signature rules have saved", ""},
 	{"downloads", "downloads in progress", "they belong to requests"},

@@ -15,6 +15,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/admin/remote"
 	"shuultuur/admin/web"
+	"shuultuur/certificate"
 	"shuultuur/event"
 	"shuultuur/event/record"
 	"shuultuur/identity"
@@ -140,6 +141,8 @@ func (s *Settings) Client() remote.Client {
 	}
 	if t := s.Listen.TLS; t != nil && s.AdminTLS() {
 		c.Cert = string(t.Cert)
+	} else if s.ACME != nil && s.AdminTLS() {
+		c.Cert = certificate.File(string(s.Data))
 	}
 	return c
 }

@@ -18,6 +18,7 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/admin/report"
 	"shuultuur/cache"
+	"shuultuur/certificate"
 	"shuultuur/check"
 	"shuultuur/event/record"
 	"shuultuur/icap"
@@ -49,6 +50,7 @@ type Settings struct {
 	Policies  policy.Config          `yaml:"policies"`
 	Identity  identity.Config        `yaml:"identity"`
 	Proxy     proxy.Config           `yaml:"proxy"`
+	ACME      *certificate.Config    `yaml:"acme"`  // nil: no certificate is ordered
 	Cache     *cache.Config          `yaml:"cache"` // nil: nothing is stored
 	ICAP      icap.Config            `yaml:"icap"`
 	Pages     Pages                  `yaml:"pages"`

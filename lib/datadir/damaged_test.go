@@ -12,7 +12,7 @@ import (
 // A file that was set aside is a problem until somebody has deleted it.
 func TestFilesThatWereSetAsideAreProblems(t *testing.T) {
 	f := &Folder{Dir: t.TempDir()}
-	for _, name := range []string{"accounts/sessions.json", "votes/counter.position", "events.db", "cache/1.segment"} {
+	for _, name := range []string{"accounts/sessions.json", "votes/counter.position", "events.db", "certificate/account.json", "cache/1.segment"} {
 		file := filepath.Join(f.Dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)

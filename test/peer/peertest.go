@@ -63,7 +63,11 @@ func Python(t testing.TB, modules ...string) string {
 // it when the thread that started it ends, so no goroutine may end while it is locked to one.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(Program(t, name), args...)
+	return command(Program(t, name), args...)
+}
+
+func command(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
 	cmd.SysProcAttr = withParent()
 	cmd.WaitDelay = 5 * time.Second // for processes that the command starts itself
 	return cmd
@@ -72,10 +76,14 @@ func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 // Start starts a server that writes to the test's output, and ends it with the test.
 func Start(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := Command(t, name, args...)
+	return start(t, command(Program(t, name), args...))
+}
+
+func start(t testing.TB, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting %s: %v", name, err)
+		t.Fatalf("starting %s: %v", cmd.Path, err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)

@@ -79,3 +79,9 @@ func (a *Authority) Places() (string, bool) { return "", false }
 func (a *Authority) Create(context.Context, string, NewZone) (string, error) { return "", ErrNoZone }
 
 func (a *Authority) State(Summary) State { return State{} }
+
+func (a *Authority) Publishes(string) bool { return false }
+
+func (a *Authority) Publish(context.Context, string, string) (func(context.Context) error, error) {
+	return nil, ErrNoZone
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/certificate"
+	"shuultuur/engine/configuration"
+	"shuultuur/lib/setting"
+	"shuultuur/nameserver"
+)
+
+// acmeOf returns the settings of the certificate that is ordered, nil if none is.
+func acmeOf(s *configuration.Settings) any {
+	if s.ACME == nil {
+		return nil
+	}
+	http, tls := doors(s)
+	return []any{s.ACME, http, tls, s.Proxy.Upstream.Parent, s.Proxy.Upstream.NoParent}
+}
+
+// certificateOf returns where the certificate of the listeners comes from, nil if they have none.
+func certificateOf(s *configuration.Settings) any {
+	if s.Listen.TLS == nil && s.ACME == nil {
+		return nil
+	}
+	return []any{s.Listen.TLS, s.ACME != nil}
+}
+
+// nameServerOf returns the settings of the name server, nil if there is none.
+func nameServerOf(s *configuration.Settings) any {
+	if s.DNS == nil {
+		return nil
+	}
+	return []any{s.DNS.Server, orderedName(s)}
+}
+
+// doors reports whether an authority finds us on port 80 for http-01, and on port 443 for tls-alpn-01.
+func doors(s *configuration.Settings) (http, tls bool) {
+	on := func(port uint16, all ...setting.Address) bool {
+		return slices.ContainsFunc(all, func(a setting.Address) bool {
+			at := a.AddrPort()
+			return at.Port() == port && !at.Addr().IsLoopback()
+		})
+	}
+	l := &s.Listen
+	http = on(80, l.Portal...)
+	tls = l.TLS == nil && on(443, slices.Concat(l.PortalTLS, l.Admin, l.Proxy)...)
+	if s.DNS != nil && s.DNS.Server.Cert == "" {
+		tls = tls || s.DNS.Server.HasHTTPS(443)
+	}
+	return http, tls
+}
+
+// orderedName returns the first name of the certificate that a server can have, "" if none is ordered.
+func orderedName(s *configuration.Settings) string {
+	if s.ACME == nil {
+		return ""
+	}
+	for _, name := range s.ACME.Names {
+		if _, err := netip.ParseAddr(name); err != nil && !strings.HasPrefix(name, "*.") {
+			return name
+		}
+	}
+	return ""
+}
+
+// dialTime is how long a connection to the authority may take.
+const dialTime = 15 * time.Second
+
+func newOrdered(_ context.Context, b *builder) (*certificate.Keeper, error) {
+	client := b.Settings.Fetcher()
+	if t, ok := client.Transport.(*http.Transport); ok { // the owner names the authority, which may be in this network
+		t.DialContext = (&net.Dialer{Timeout: dialTime}).DialContext
+	}
+	built, h := b.Engine, b.host
+	parts := certificate.Parts{Client: client, Log: b.log}
+	parts.HTTP, parts.TLS = doors(b.Settings)
+	parts.Zones = func() certificate.Zones {
+		e := built
+		if h != nil {
+			e = h.InUse()
+		}
+		if e == nil || e.Zones == nil {
+			return nil
+		}
+		return e.Zones
+	}
+	if b.trial() {
+		return certificate.New(*b.Settings.ACME, parts)
+	}
+	parts.Folder, parts.Root = b.Data.Dir, h.byRoot
+	parts.InUse = func(k *certificate.Keeper) bool {
+		e := h.InUse()
+		return e != nil && e.Ordered == k
+	}
+	if b.old != nil {
+		parts.Previous = b.old.Ordered
+	}
+	return certificate.New(*b.Settings.ACME, parts)
+}
+
+// byRoot makes a certificate for a name by the root certificate that clients trust, nil if there is none.
+func (h *Host) byRoot(name string) (*tls.Certificate, error) {
+	if e := h.InUse(); e != nil && e.Intercept != nil {
+		return e.Intercept.Authority.Certificate(name)
+	}
+	return nil, nil
+}
+
+// orderedTLS returns the settings of TLS with the certificate that was ordered.
+func orderedTLS(b *builder) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: b.Ordered.Certificate, NextProtos: []string{"http/1.1", certificate.Protocol}}
+}
+
+// nameServer returns the settings of the name server, which has the certificate that was ordered unless
+// it has one of its own. The nil host is that of a trial.
+func (h *Host) nameServer(s *configuration.Settings) nameserver.Config {
+	cfg := s.DNS.Server
+	if s.ACME == nil || cfg.Cert != "" {
+		return cfg
+	}
+	if cfg.Name == "" {
+		cfg.Name = orderedName(s)
+	}
+	cfg.Certificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if e := h.InUse(); e != nil && e.Ordered != nil {
+			return e.Ordered.Certificate(hello)
+		}
+		return nil, nil
+	}
+	return cfg
+}
+
+// lookUp returns the addresses of a name, as this machine knows them.
+func lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
