@@ -17,24 +17,24 @@ const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
 // Config says for which names which authority is asked.
 type Config struct {
-	Names     setting.OneOrMore[string] `yaml:"names" role:"owner"`     // names of this gateway; * as the first label for all below
-	Directory string                    `yaml:"directory" role:"owner"` // URL of the authority's directory; default Let's Encrypt
+	Names     setting.OneOrMore[string] `yaml:"names"`     // names of this gateway; * as the first label for all below
+	Directory string                    `yaml:"directory"` // URL of the authority's directory; default Let's Encrypt
 	// AcceptTerms says that the administrator has read the terms of the authority and accepts them.
-	AcceptTerms bool                      `yaml:"accept-terms" role:"owner"`
-	Contact     setting.OneOrMore[string] `yaml:"contact" role:"owner" names:"people"` // mail addresses for the authority; default none
+	AcceptTerms bool                      `yaml:"accept-terms"`
+	Contact     setting.OneOrMore[string] `yaml:"contact" names:"people"` // mail addresses for the authority; default none
 	// Challenge is how the authority sees that the names are ours: http-01, tls-alpn-01 or dns-01. By
 	// default those are tried that our listeners and zones can answer.
-	Challenge string       `yaml:"challenge" role:"owner"`
-	Key       string       `yaml:"key" role:"owner"`     // of certificates: ecdsa (default) or rsa
-	Profile   string       `yaml:"profile" role:"owner"` // kind of certificate that the authority offers, such as shortlived; default its own choice
-	Binding   *Binding     `yaml:"binding" role:"owner"` // the account at an authority that gives certificates to its customers; default none
-	Root      setting.File `yaml:"root" role:"owner"`    // PEM file with the root of a private authority's own server; default the system's roots
+	Challenge string       `yaml:"challenge"`
+	Key       string       `yaml:"key"`     // of certificates: ecdsa (default) or rsa
+	Profile   string       `yaml:"profile"` // kind of certificate that the authority offers, such as shortlived; default its own choice
+	Binding   *Binding     `yaml:"binding"` // the account at an authority that gives certificates to its customers; default none
+	Root      setting.File `yaml:"root"`    // PEM file with the root of a private authority's own server; default the system's roots
 }
 
 // A Binding names an account that exists at an authority already (RFC 8555, external account).
 type Binding struct {
-	ID  string `yaml:"id" role:"owner"`
-	Key string `yaml:"key" role:"owner" secret:"yes"` // in base64url, as the authority shows it
+	ID  string `yaml:"id"`
+	Key string `yaml:"key" secret:"yes"` // in base64url, as the authority shows it
 }
 
 // The challenges of RFC 8555 and RFC 8737.
