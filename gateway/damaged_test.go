@@ -34,6 +34,7 @@ proxy: {private: [127.0.0.0/8], parent: "http://ORIGIN"}
 state: {file: remembered}
 cache: {disk: 100MiB, admission: always}
 votes: {listen: "127.0.0.1:0", list: own}
+acme: {names: [gate.own.example], directory: "https://127.0.0.1:1/dir", challenge: http-01}
 alerts: {themes: {own: {severity: high, category: [own]}}}
 dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"]}, zones: {files: [{path: own.example.zone}], sign: [{zones: [own.example], keys: [.]}]}}
 `
@@ -115,6 +116,10 @@ func remembering(t *testing.T) (dir string) {
 		_, err := os.Stat(filepath.Join(dir, "data", "alerts.json"))
 		return err == nil
 	})
+	waittest.Until(t, "an account is kept", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "data", "certificate", "account.json"))
+		return err == nil
+	})
 	if _, err := g.fleetParts().EraseVotes(ctx, []string{"ben"}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +162,8 @@ var remembered = []struct{ file, named, refused string }{
 	{file: "accounts/sessions.json", named: "halved emptied begins"},
 	{file: "alerts.json", named: "halved emptied begins"},
 	{file: "cache/*"},
+	{file: "certificate/account.json", named: "halved emptied begins"},
+	{file: "certificate/certificate.pem", named: "halved emptied begins"},
 	{file: "clock-alerts.json"}, // a damaged one is as good as none
 	{file: "events.db", named: "halved emptied begins"},
 	{file: "format.json", refused: "halved emptied begins"},

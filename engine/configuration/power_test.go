@@ -13,6 +13,7 @@ import (
 
 // notSecret are keys that sound like secrets, and what they have.
 var notSecret = map[string]string{
+	"acme.key":                          "a kind of key",
 	"checks.signature.sources.key":      "a public key",
 	"dns.key":                           "a file",
 	"dns.redis.tls.key":                 "a file",

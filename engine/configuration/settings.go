@@ -50,8 +50,8 @@ type Settings struct {
 	Policies  policy.Config          `yaml:"policies"`
 	Identity  identity.Config        `yaml:"identity"`
 	Proxy     proxy.Config           `yaml:"proxy"`
-	ACME      *certificate.Config    `yaml:"acme"`  // nil: no certificate is ordered
-	Cache     *cache.Config          `yaml:"cache"` // nil: nothing is stored
+	ACME      *certificate.Config    `yaml:"acme" role:"owner"` // nil: no certificate is ordered
+	Cache     *cache.Config          `yaml:"cache"`             // nil: nothing is stored
 	ICAP      icap.Config            `yaml:"icap"`
 	Pages     Pages                  `yaml:"pages"`
 	Intercept *proxy.InterceptConfig `yaml:"intercept"`
