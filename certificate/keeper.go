@@ -264,7 +264,7 @@ func (k *Keeper) try(ctx context.Context) {
 	k.pair = pair
 	k.unsaved = errors.Join(k.files.writePair(text), k.files.writeAccount(&k.account))
 	k.parts.Log.Info("a certificate arrived", "names", strings.Join(k.cfg.Names, " "), "issuer", issuer(pair.Leaf), "until", pair.Leaf.NotAfter.UTC().Format(time.RFC3339),
-		"renewal", due(pair.Leaf, k.cfg.Names).UTC().Format(time.RFC3339))
+		"renew", due(pair.Leaf, k.cfg.Names).UTC().Format(time.RFC3339))
 }
 
 // fail notes a failed order. What was served is served on.
