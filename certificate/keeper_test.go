@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -439,5 +440,43 @@ func TestACertificateOfOurRootIsShownFirst(t *testing.T) {
 	}
 	if c, err := k.Certificate(&tls.ClientHelloInfo{ServerName: "a.example", SupportedProtos: []string{Protocol}}); err == nil {
 		t.Errorf("without a challenge, its handshake gets %v", c)
+	}
+}
+
+// TestRemarksSayWhatAnAuthorityWillStumbleOver: names that lead nowhere or elsewhere, and challenges that
+// nothing answers.
+func TestRemarksSayWhatAnAuthorityWillStumbleOver(t *testing.T) {
+	look := func(_ context.Context, name string) ([]netip.Addr, error) {
+		switch name {
+		case "here.example":
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		case "away.example":
+			return []netip.Addr{netip.MustParseAddr("192.0.2.9")}, nil
+		}
+		return nil, errors.New("no such host")
+	}
+	for _, c := range []struct {
+		name      string
+		challenge string
+		http      bool
+		want      string
+	}{
+		{"here.example", "", true, ""},
+		{"here.example", "", false, "nothing here can prove"},
+		{"away.example", "", true, "192.0.2.9"},
+		{"away.example", byTLS, false, "port 443"},
+		{"away.example", byDNS, false, ""},
+		{"nowhere.example", "", true, "has no address"},
+		{"192.0.2.1", "", true, ""},
+		{"*.here.example", "", true, "dns-01"},
+	} {
+		k, err := New(Config{Names: []string{c.name}, AcceptTerms: true, Challenge: c.challenge}, Parts{Client: &http.Client{Transport: &http.Transport{}}, HTTP: c.http})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(k.Remarks(t.Context(), look), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s by %q: %q, want %q in it", c.name, c.challenge, got, c.want)
+		}
 	}
 }
