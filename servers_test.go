@@ -31,6 +31,7 @@ var connects = map[string][]string{
 var killed = map[string][]string{
 	"admin/alert":        {"TestAlertsReachThoseWhomTheSettingsName"},
 	"cache/peer":         {"test.TestGatewaysShareObjectsAndSurviveALoss"},
+	"certificate":        {"TestAnAuthorityIsKilledAndReturns", "TestAnAuthorityThatMisbehaves"},
 	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
 	"check/virus":        {"TestClamdIsKilledUnderLoad", "TestAHangingScannerDelaysFewBodies"},
 	"event/clickhouse":   {"TestTheServerIsKilledAndReturns"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -15,10 +16,17 @@ import (
 	"shuultuur/lib/setting"
 )
 
-// withRoot returns a client that trusts the roots in a file alone; "" for the system's.
-func withRoot(client *http.Client, file string) (*http.Client, error) {
+// clientFor returns a client that trusts the roots in a file alone; "" for the system's. It connects to
+// this network, too: an owner names the authority, which may be in it.
+func clientFor(client *http.Client, file string) (*http.Client, error) {
+	t, ok := client.Transport.(*http.Transport)
+	if !ok {
+		return nil, errors.New("the client of the authority has no transport of its own")
+	}
+	t = t.Clone()
+	t.DialContext = (&net.Dialer{Timeout: dialTime}).DialContext
 	if file == "" {
-		return client, nil
+		return &http.Client{Transport: t}, nil
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -28,19 +36,12 @@ func withRoot(client *http.Client, file string) (*http.Client, error) {
 	if !roots.AppendCertsFromPEM(text) {
 		return nil, setting.At("root", fmt.Errorf("%q contains no certificate in PEM form", file))
 	}
-	if client == nil {
-		return nil, nil
-	}
-	t, ok := client.Transport.(*http.Transport)
-	if !ok {
-		return nil, errors.New("the client of the authority has no transport of its own")
-	}
-	t = t.Clone()
 	t.TLSClientConfig = &tls.Config{RootCAs: roots}
 	return &http.Client{Transport: t}, nil
 }
 
 const (
+	dialTime   = 15 * time.Second
 	answerTime = 30 * time.Second // longest time of one answer
 	maxAnswer  = 1 << 20          // longest body of one
 )

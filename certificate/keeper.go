@@ -77,7 +77,7 @@ func New(cfg Config, parts Parts) (*Keeper, error) {
 	}
 	k := &Keeper{cfg: cfg, parts: parts, files: files{parts.Folder}, began: make(chan struct{}), ended: make(chan struct{}),
 		inFlight: map[string]string{}, inHello: map[string]*tls.Certificate{}}
-	if k.parts.Client, err = withRoot(parts.Client, string(cfg.Root)); err != nil {
+	if k.parts.Client, err = clientFor(parts.Client, string(cfg.Root)); err != nil {
 		return nil, err
 	}
 	if parts.Folder == "" {

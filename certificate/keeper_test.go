@@ -443,6 +443,25 @@ func TestACertificateOfOurRootIsShownFirst(t *testing.T) {
 	}
 }
 
+// TestAnAuthorityIsKilledAndReturns: what is in use stays meanwhile, and the one that returns knows nobody.
+func TestAnAuthorityIsKilledAndReturns(t *testing.T) {
+	w := newWorld(t, nil)
+	folder := t.TempDir()
+	k := w.keep(t, folder, Config{Names: []string{"a.example"}, Challenge: byHTTP}, nil)
+	k.try(t.Context())
+	serial := w.shown(t, "a.example").SerialNumber
+	w.Kill()
+	k.try(t.Context())
+	if s := k.Status(); s.Failed != 1 || w.shown(t, "a.example").SerialNumber.Cmp(serial) != 0 {
+		t.Errorf("while it is away: %+v", s)
+	}
+	w.Start(t)
+	k.try(t.Context())
+	if s := k.Status(); s.Failed > 0 || w.shown(t, "a.example").SerialNumber.Cmp(serial) == 0 || w.trusted(t, "a.example") != nil || len(k.Problems()) > 0 {
+		t.Errorf("when it is back: %+v", s)
+	}
+}
+
 // TestRemarksSayWhatAnAuthorityWillStumbleOver: names that lead nowhere or elsewhere, and challenges that
 // nothing answers.
 func TestRemarksSayWhatAnAuthorityWillStumbleOver(t *testing.T) {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"shuultuur/certificate"
 	"shuultuur/engine/configuration"
@@ -71,16 +69,9 @@ func orderedName(s *configuration.Settings) string {
 	return ""
 }
 
-// dialTime is how long a connection to the authority may take.
-const dialTime = 15 * time.Second
-
 func newOrdered(_ context.Context, b *builder) (*certificate.Keeper, error) {
-	client := b.Settings.Fetcher()
-	if t, ok := client.Transport.(*http.Transport); ok { // the owner names the authority, which may be in this network
-		t.DialContext = (&net.Dialer{Timeout: dialTime}).DialContext
-	}
 	built, h := b.Engine, b.host
-	parts := certificate.Parts{Client: client, Log: b.log}
+	parts := certificate.Parts{Client: b.Settings.Fetcher(), Log: b.log}
 	parts.HTTP, parts.TLS = doors(b.Settings)
 	parts.Zones = func() certificate.Zones {
 		e := built
@@ -115,8 +106,8 @@ func (h *Host) byRoot(name string) (*tls.Certificate, error) {
 }
 
 // orderedTLS returns the settings of TLS with the certificate that was ordered.
-func orderedTLS(b *builder) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: b.Ordered.Certificate, NextProtos: []string{"http/1.1", certificate.Protocol}}
+func orderedTLS(k *certificate.Keeper) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: k.Certificate, NextProtos: []string{"http/1.1", certificate.Protocol}}
 }
 
 // nameServer returns the settings of the name server, which has the certificate that was ordered unless

@@ -461,7 +461,7 @@ func whoseNetwork(s *configuration.Settings) (page.Whose, error) {
 func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 	k := b.Settings.Listen.TLS
 	if k == nil {
-		return orderedTLS(b), nil
+		return orderedTLS(b.Ordered), nil
 	}
 	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
 	if err != nil {
@@ -473,7 +473,7 @@ func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 // noCertificate returns a source of certificates that fails every handshake.
 func noCertificate(b *builder) error {
 	if b.Settings.Listen.TLS == nil {
-		b.Certificate = orderedTLS(b)
+		b.Certificate = orderedTLS(b.Ordered)
 		return nil
 	}
 	b.Certificate = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

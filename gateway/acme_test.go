@@ -107,7 +107,7 @@ dns:
 			if res != nil {
 				res.Body.Close()
 			}
-			if err := os.WriteFile(file, []byte(settings+"\n# again\nmail: {server: \"127.0.0.1:25\", from: a@own.example}\n"), 0o644); err != nil {
+			if err := os.WriteFile(file, []byte(strings.Replace(settings, "accept-terms: true", "accept-terms: true, contact: olga@own.example", 1)), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if err := g.Reload(t.Context()); err != nil {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -29,10 +30,43 @@ type Pebble struct {
 	Root      string // file with the certificate of its own server
 	manage    string
 	client    *http.Client
+	settings  string // file
+	running   *exec.Cmd
 }
 
-// Start starts the server.
+// Start starts the server. One that was killed returns where it was, and knows nobody.
 func (p *Pebble) Start(t testing.TB) {
+	t.Helper()
+	if p.settings == "" {
+		p.prepare(t)
+	}
+	args := []string{"-config", p.settings}
+	if p.DNS != "" {
+		args = append(args, "-dnsserver", p.DNS)
+	}
+	p.running = command(p.program(t), args...)
+	p.running.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=20") // per cent of good nonces are refused
+	start(t, p.running)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if res, err := p.client.Get(p.Directory); err == nil {
+			res.Body.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("pebble does not answer")
+		}
+	}
+}
+
+// Kill kills the server.
+func (p *Pebble) Kill() {
+	_ = p.running.Process.Kill()
+	_, _ = p.running.Process.Wait() // its status does not matter
+	p.client.CloseIdleConnections()
+}
+
+// prepare writes what the server reads.
+func (p *Pebble) prepare(t testing.TB) {
 	t.Helper()
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -72,26 +106,11 @@ func (p *Pebble) Start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-config", write("settings.json", settings)}
-	if p.DNS != "" {
-		args = append(args, "-dnsserver", p.DNS)
-	}
-	cmd := command(p.program(t), args...)
-	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=20") // per cent of good nonces are refused
-	start(t, cmd)
+	p.settings = write("settings.json", settings)
 	roots := x509.NewCertPool()
 	roots.AddCert(must(x509.ParseCertificate(der)))
 	p.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	p.Directory = "https://" + at + "/dir"
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if res, err := p.client.Get(p.Directory); err == nil {
-			res.Body.Close()
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("pebble does not answer")
-		}
-	}
 }
 
 // Roots returns the root of the certificates that it gives.
