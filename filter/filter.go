@@ -437,6 +437,8 @@ type Reason struct {
 type Verdict struct {
 	Action Action
 	Reason Reason
+	// Text is what the rule tells whom it refuses, instead of the reason; "" if nothing.
+	Text string
 	// To is the target of a Redirect (a URL), or for a Warn the signed token with which the
 	// client may continue.
 	To string

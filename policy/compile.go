@@ -136,6 +136,7 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 		severity: severityOf(s),
 		meanings: meanings{refs: map[category][]ref{}, failures: map[category][]failureRef{}},
 		hosts:    map[string]*ruleSet{},
+		excepts:  map[string]*ruleSet{},
 		learn:    s.Learn.For.Or(0),
 		decrypt:  s.Decrypt, store: s.Store, hide: s.Hide,
 		readingMode: readingMode{patience: s.Patience.duration(), trickle: s.Trickle.Or(0), disguised: s.Disguised},
@@ -251,8 +252,11 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 	if s.Name == "" {
 		return setting.At("name", errors.New("a rule needs a name, for the record and the block page"))
 	}
-	r := &rule{name: s.Name, answer: s.Answer, wrapped: s.Wrapped}
+	r := &rule{name: s.Name, answer: s.Answer, wrapped: s.Wrapped, text: strings.TrimSpace(s.Text)}
 	var err error
+	if len(r.text) > maxText {
+		return setting.At("text", fmt.Errorf("it has %d bytes; the page of a refusal has room for %d", len(r.text), maxText))
+	}
 	if r.action, r.show, r.monitors, err = parseAction(s.Action); err != nil {
 		return setting.At("action", err)
 	}
@@ -401,23 +405,36 @@ func (p *policy) refer(e entry, r ref) {
 	}
 }
 
-// host registers which hosts the rule asks for.
+// host registers which hosts the rule asks for, and which it leaves alone.
 func (p *policy) host(s *Rule) error {
 	hosts, err := pattern.CompileHosts(s.Host, "host")
 	if err != nil {
 		return err
 	}
+	excepts, err := pattern.CompileHosts(s.Except, "except")
+	if err != nil {
+		return err
+	}
+	if _, any := excepts["*"]; any {
+		return setting.At("except", errors.New(`"*" is every host, so that the rule would never match; switch it off instead`))
+	}
+	p.register(p.excepts, excepts)
 	if _, any := hosts["*"]; any || hosts == nil {
 		p.any.add(len(p.rules))
 		return nil
 	}
-	for h := range hosts {
-		if p.hosts[h] == nil {
-			p.hosts[h] = new(ruleSet)
-		}
-		p.hosts[h].add(len(p.rules))
-	}
+	p.register(p.hosts, hosts)
 	return nil
+}
+
+// register adds the rule that is being compiled to hosts.
+func (p *policy) register(to map[string]*ruleSet, hosts pattern.Hosts) {
+	for h := range hosts {
+		if to[h] == nil {
+			to[h] = new(ruleSet)
+		}
+		to[h].add(len(p.rules))
+	}
 }
 
 // ja4Form matches the JA4 fingerprint of a client on TCP.

@@ -397,6 +397,9 @@ func (w *walk) fit(r *rule) {
 	v := &w.t.Verdict
 	v.Action = r.action
 	v.Reason.Rule = r.name
+	if v.Text = ""; v.Final() {
+		v.Text = r.text
+	}
 	v.Reason.Learned = false
 	v.Reason.Finding = w.reason(r)
 	v.Replace = r.replace

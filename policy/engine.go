@@ -246,8 +246,17 @@ func (e *Engine) walk(p *policy, t *filter.Transaction, s filter.Stage, now time
 	} else if left > w.paused {
 		w.paused, w.opened = left, true
 	}
-	if len(p.hosts) > 0 {
-		w.host.addAll(p.hosts, dns.Canonical(t.Host))
+	if len(p.hosts)+len(p.excepts) == 0 {
+		return w
+	}
+	host := dns.Canonical(t.Host)
+	w.host.addAll(p.hosts, host)
+	if len(p.excepts) > 0 {
+		var excepted ruleSet
+		excepted.addAll(p.excepts, host)
+		for i := range w.host {
+			w.host[i] &^= excepted[i]
+		}
 	}
 	return w
 }

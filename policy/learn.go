@@ -173,6 +173,11 @@ func useBlock(w *walk, l learnedVerdict) {
 	w.t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{
 		Policy: w.p.name, Rule: l.rule, Finding: l.finding, Learned: true,
 	}}
+	for _, r := range w.p.rules {
+		if r.name == l.rule {
+			w.t.Verdict.Text = r.text
+		}
+	}
 }
 
 // storedBody returns the store of verdicts on the body if that comes from a cache: such a body

@@ -136,7 +136,9 @@ type Rule struct {
 	Unless []string `yaml:"unless"`
 
 	Host []string `yaml:"host"` // "example.com" includes subdomains; "*" is any host
-	URL  []string `yaml:"url"`  // RE2, ignoring case, on the decoded host, path and query
+	// Except are hosts, as in Host, that keep the rule from matching.
+	Except []string `yaml:"except"`
+	URL    []string `yaml:"url"` // RE2, ignoring case, on the decoded host, path and query
 	// FullURL are expressions on the URL as it was sent, with scheme, port and case; of a tunnel, host
 	// and port. Of those that begin with "!" none may match, of the others one has to.
 	FullURL   []string          `yaml:"full-url"`
@@ -171,7 +173,9 @@ type Rule struct {
 	// To is the destination of a redirect. {url}, {host}, {category}, {policy}, {client},
 	// {login} and {id} stand for values of the transaction, escaped for a query. A redirect
 	// never matches on its own destination host.
-	To      string   `yaml:"to"`
+	To string `yaml:"to"`
+	// Text is what people read on the page of a refusal by this rule, instead of the reason.
+	Text    string   `yaml:"text"`
 	WarnFor Duration `yaml:"warn-for"` // for this rule; overrides the policy's
 	OnError OnError  `yaml:"on-error"` // for this rule; overrides the policy's
 	// Answer is how the name server refuses a name by this rule; it overrides the policy's.
@@ -213,6 +217,7 @@ func (r *Rule) signatures() (categories []string, err error) {
 const (
 	maxRules  = 64 * ruleWords // per policy
 	maxChecks = 64
+	maxText   = 1000 // of a rule, in bytes
 )
 
 // A Duration is a length of time in the settings.

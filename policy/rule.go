@@ -36,6 +36,7 @@ const (
 type rule struct {
 	name   string
 	action filter.Action
+	text   string // for those who are refused
 	// monitors says that the rule only records that it matches, and count counts that.
 	monitors bool
 	count    metric.Counter
@@ -549,6 +550,7 @@ type policy struct {
 	always   ruleSet             // rules that name no category
 	monitors ruleSet             // rules that only monitor
 	hosts    map[string]*ruleSet // rules by the hosts they name
+	excepts  map[string]*ruleSet // rules by the hosts they leave alone
 	any      ruleSet             // rules that name no host
 	presets  preset.Presets
 	names    filter.Names

@@ -57,7 +57,7 @@ func severityOf(s *Policy) []int {
 			continue
 		}
 		refused += max(1, len(r.Category)+len(r.Service)+len(r.Host)+len(r.URL))
-		r.Name, r.From, r.Action, r.To, r.WarnFor, r.Conversation = "", "", "", "", 0, ""
+		r.Name, r.From, r.Action, r.To, r.Text, r.WarnFor, r.Conversation = "", "", "", "", "", 0, ""
 		r.OnError, r.Answer = *new(OnError), *new(filter.Answer)
 		if slices.Equal(r.Host, []string{"*"}) {
 			r.Host = nil

@@ -179,7 +179,7 @@ func (x *Exchange) Busy(note string) *message.Response {
 // Refuse records that the server itself, not a rule, refused the request.
 func (x *Exchange) Refuse(note string) {
 	v := &x.T.Verdict
-	v.Action = filter.Block
+	v.Action, v.Text = filter.Block, ""
 	v.Reason = filter.Reason{Policy: v.Reason.Policy, Finding: filter.Finding{Check: "proxy", Category: "refused", Evidence: note}}
 }
 
@@ -196,6 +196,7 @@ func (x *Exchange) page(status int) page.Page {
 func (x *Exchange) reasons(status int) page.Page {
 	d, r := x.page(status), &x.T.Verdict.Reason
 	d.Why, d.Policy, d.Rule = page.Why(&x.T, d.Texts), r.Policy, r.Rule
+	d.Text = x.T.Verdict.Text
 	d.Category, d.Check, d.Score, d.Evidence = r.Finding.Category, r.Finding.Check, r.Finding.Score, r.Finding.Evidence
 	return d
 }

@@ -76,6 +76,7 @@ type Page struct {
 	Title    string // of the status, such as "Forbidden"
 	Reason   string // a sentence, for error pages only
 	Why      string // a clause for block and warn pages, "it is in the category gambling"
+	Text     string // what the rule says instead of the reason
 	Host     string
 	URL      string
 	Policy   string

@@ -18,6 +18,8 @@ import (
 // Headline returns the heading of a block page.
 func (d *Page) Headline() template.HTML {
 	switch {
+	case d.Text != "":
+		return escaped(d.Text)
 	case d.used() != nil:
 		return escaped(d.Say("quota.over", "what", d.What(*d.used())))
 	case d.Check == "certificate":
