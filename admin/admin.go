@@ -137,7 +137,7 @@ func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) 
 	row(true, func() []web.Route { return p.voting().Routes(site) })
 	row(p.Looks != nil, func() []web.Route { return p.Looks.Routes(site) })
 	row(p.System != nil, func() []web.Route { return p.system().Routes(site) })
-	row(p.Settings != nil, func() []web.Route { return p.Settings.Routes(site) })
+	row(p.Settings != nil, func() []web.Route { p.Settings.Events = reader; return p.Settings.Routes(site) })
 	row(p.Decisions != nil, func() []web.Route { return p.Decisions.Routes(site) })
 	row(p.Setup != nil, func() []web.Route { return home.SetupRoutes(p.Setup) })
 	row(p.Lists != nil, func() []web.Route {

@@ -114,6 +114,16 @@ var contests = map[string]contest{
 			return url.Values{"tag": {s.tag("/settings")}, "policy": {"0"}, "what": {"add"}, "text": {fmt.Sprintf("{name: six-%d, action: allow}", i)}}.Encode()
 		},
 		shown: on("/settings", "six-%d"), one: true},
+	"POST /policies/rule": {
+		form: func(s *six, i int) string {
+			return url.Values{"tag": {s.tag("/settings")}, "policy": {"0"}, "action": {"allow"}, "name": {fmt.Sprintf("six-%d", i)}}.Encode()
+		},
+		shown: on("/settings", "six-%d"), one: true},
+	"POST /policies/group": {
+		form: func(s *six, i int) string {
+			return url.Values{"tag": {s.tag("/settings")}, "name": {fmt.Sprintf("six-%d", i)}, "groups": {"7a"}}.Encode()
+		},
+		shown: on("/settings", "six-%d"), one: true},
 	"POST /services": {
 		form: func(s *six, i int) string {
 			return url.Values{"tag": {s.tag("/settings")}, "policy": {"0"}, "close": {sixServices[i]}}.Encode()

@@ -153,6 +153,25 @@ func (s *Set) named(name string) filter.Check {
 	return nil
 }
 
+// Named returns the categories that a rule may name: those of lists by their bare names, of other checks
+// with the name of the check, and of checks with numbers or services none.
+func (s *Set) Named() (all []string) {
+	for _, k := range s.Checks {
+		switch k.Name() {
+		case "signature", filter.Service:
+			continue
+		}
+		for _, c := range k.Categories() {
+			name := c.Name
+			if k.Name() != "category" && name != k.Name() {
+				name = k.Name() + "/" + name
+			}
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 func (s *Set) add(k filter.Check) {
 	s.Checks = append(s.Checks, k)
 	if f, ok := k.(interface{ Files() []string }); ok {

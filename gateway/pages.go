@@ -181,6 +181,7 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 			s := p.gateway.engine.Load().Settings
 			return settings.PolicyViews(s.Text, s.Policies)
 		},
+		Categories: func() []string { return p.gateway.engine.Load().Checks.Named() },
 	}
 }
 

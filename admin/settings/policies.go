@@ -27,10 +27,11 @@ type PolicyView struct {
 	Says   []string   `json:"says,omitempty"` // other keys
 	Quotas []string   `json:"quotas,omitempty"`
 	Rules  []RuleView `json:"rules"` // in order: its own, then those of its base
-	Open   bool       `json:"-"`     // the page shows its rules
 	// Of is the policy itself, with what it has from its base.
 	Of *policy.Policy `json:"-"`
 	Times
+
+	limits []*ruleFields // quotas
 }
 
 // Own returns how many rules the policy itself has. Those of its base follow.
@@ -49,7 +50,10 @@ type RuleView struct {
 	From   string   `json:"from,omitempty"` // the policy whose rule it is, if that is a base
 	Off    bool     `json:"off,omitempty"`  // the rule is switched off, or without an action switches that of the base off
 	Times
-	Text string `json:"-"` // its text in the settings
+	Sentence string `json:"sentence,omitempty"`
+	Text     string `json:"-"` // its text in the settings
+
+	fields *ruleFields
 }
 
 // Times shows when a policy or a rule applies.
@@ -77,10 +81,6 @@ func NewTimes(s policy.Schedule) Times {
 	return t
 }
 
-// maxOpen is the number of policies up to which the page shows all their rules. If there are
-// more, it shows the rules of one.
-const maxOpen = 6
-
 // policyRoutes returns the routes about policies.
 //
 //	GET /policies         policies and rules; HTML for browsers, else JSON;
@@ -90,40 +90,20 @@ const maxOpen = 6
 //	                      what=remove&rule=J, what=first&to=K (a policy moves),
 //	                      what=window[&rule=J]&day=mon…&from=8:00&until=16:00,
 //	                      what=always[&rule=J], what=off&rule=J (also one of
-//	                      the base), what=on&rule=J
+//	                      the base), what=on&rule=J, what=unlimit&quota=J,
+//	                      what=drop (the policy goes), what=undo&saved=ID
 func (s *Settings) policyRoutes(site *web.Site) []web.Route {
-	page := site.Page("policies.html")
+	s.rulesPage = site.Page("policies.html")
 	return []web.Route{
 		{Method: "GET", Path: "/policies", Role: web.Viewer,
 			Link: web.LinkIn(web.Rules, text.Mark("Rules")),
-			Does: "policies and rules in use", Query: []web.Field{web.Optional("name", "name")}, Gives: web.PageOrJSON,
-			Handler: func(w http.ResponseWriter, r *http.Request) {
-				tag := s.tagFor(r)
-				all, err := s.Policies()
-				if err != nil || !web.IsPage(r) {
-					web.Answer(w, all, err)
-					return
-				}
-				name, few := r.URL.Query().Get("name"), len(all) <= maxOpen
-				for i := range all {
-					all[i].Open = few || all[i].Name == name
-				}
-				d := struct {
-					Policies       []PolicyView
-					Tag            string
-					Saved, MayEdit bool
-					Days           []string
-				}{all, tag, r.URL.Query().Has("saved"), tag != "", dayNames[:]}
-				web.WritePage(w, page, http.StatusOK, d)
-			}},
+			Does: "policies and rules in use", Query: []web.Field{web.Optional("name", "name"), web.Optional("view", "sentences | week")}, Gives: web.PageOrJSON,
+			Handler: s.showRules},
 		{Method: "POST", Path: "/policies", Role: web.Operator,
-			Does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", Gives: web.PageOrJSON, Form: []web.Field{web.Required("tag", "ETag of the settings"), web.Required("policy", "its place, from 0"), web.Required("what", "first | move | edit | add | remove | window | always | off | on"), web.Optional("rule", "its place, from 0"), web.Optional("to", "new place, from 0"), web.Optional("text", "the rule as YAML"), web.Optional("day", "mon to sun; several times"), web.Optional("from", "hour"), web.Optional("until", "hour"), web.OnTrial},
+			Does: "move, edit, add or remove a rule, or change times; what alters nothing of the last day is saved at once, else a page shows it first", Gives: web.PageOrJSON, Form: []web.Field{web.Required("tag", "ETag of the settings"), web.Required("policy", "its place, from 0"), web.Required("what", "first | move | edit | add | remove | window | always | off | on | unlimit | drop | undo"), web.Optional("rule", "its place, from 0"), web.Optional("quota", "its place, from 0"), web.Optional("saved", "identifier"), web.Optional("to", "new place, from 0"), web.Optional("text", "the rule as YAML"), web.Optional("day", "mon to sun; several times"), web.Optional("from", "hour"), web.Optional("until", "hour"), web.OnTrial},
 			Effect: web.Judged,
 			Handler: func(w http.ResponseWriter, r *http.Request) {
-				s.edit(w, r, "/policies", func(f url.Values) ([]setting.Change, string, string, error) {
-					c, name, why, err := s.policyChange(f)
-					return []setting.Change{c}, name, why, err
-				})
+				s.editPolicies(w, r)
 			}},
 	}
 }
@@ -141,24 +121,33 @@ func (s *Settings) tagFor(r *http.Request) string {
 	return v.tag(v.inUse())
 }
 
-// edit makes the changes of a form of a page about policies, which names the text that it was made
-// for. The page of the policy called name follows.
-func (s *Settings) edit(w http.ResponseWriter, r *http.Request, page string, changes func(url.Values) (all []setting.Change, name, why string, err error)) {
-	r.Body = http.MaxBytesReader(w, r.Body, 256<<10)
+// formOf reads the form of a page about policies, which names the text that it was made for. It
+// answers if it returns nil.
+func (s *Settings) formOf(w http.ResponseWriter, r *http.Request) *view {
+	r.Body = http.MaxBytesReader(w, r.Body, maxRuleForm)
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return nil
 	}
 	v, err := s.view(r)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), web.StatusOf(err))
-		return
+		return nil
 	case r.PostForm.Get("tag") != v.tag(v.now):
 		http.Error(w, web.ErrChanged.Error(), http.StatusPreconditionFailed)
-		return
+		return nil
 	case !bytes.Equal(v.inUse(), v.now):
 		http.Error(w, errNotInUse.Error(), http.StatusPreconditionFailed)
+		return nil
+	}
+	return v
+}
+
+// edit makes the changes of a form. The page of the policy called name follows.
+func (s *Settings) edit(w http.ResponseWriter, r *http.Request, page string, changes func(url.Values) (all []setting.Change, name, why string, err error)) {
+	v := s.formOf(w, r)
+	if v == nil {
 		return
 	}
 	c, name, why, err := changes(r.PostForm)
@@ -167,6 +156,43 @@ func (s *Settings) edit(w http.ResponseWriter, r *http.Request, page string, cha
 		return
 	}
 	v.change(w, r, why, page+"?"+url.Values{"name": {name}}.Encode(), c)
+}
+
+// editPolicies makes the changes of a form of the page of the rules. Mistakes stand above it.
+func (s *Settings) editPolicies(w http.ResponseWriter, r *http.Request) {
+	v := s.formOf(w, r)
+	if v == nil {
+		return
+	}
+	f := r.PostForm
+	var name string
+	var err error
+	if f.Get("what") == "undo" {
+		name = f.Get("name")
+		err = v.undo(w, r, f.Get("saved"), "/policies?"+url.Values{"name": {name}}.Encode())
+	} else {
+		var c setting.Change
+		var why string
+		if c, name, why, err = s.policyChange(f); err == nil {
+			then := "/policies?" + url.Values{"name": {name}}.Encode()
+			switch f.Get("what") {
+			case "drop":
+				then = "/policies"
+			case "move":
+				then += "&moved=" + url.QueryEscape(f.Get("to"))
+			}
+			err = v.apply(w, r, &ruleChange{Changes: []setting.Change{c}, Why: why, Then: then})
+		}
+	}
+	switch {
+	case err == nil:
+	case web.IsPage(r):
+		web.ChangedNothing(w)
+		d := settingsData{}
+		s.writeRules(w, r, d.fail(err), name, err)
+	default:
+		writeMistakes(w, err)
+	}
 }
 
 var dayNames = [7]string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
@@ -211,6 +237,12 @@ func (s *Settings) policyChange(f url.Values) (c setting.Change, name, why strin
 	case "remove":
 		c = setting.Change{Path: append(rules, rule()), Remove: true}
 		why = "a rule of " + p.Name + " goes"
+	case "unlimit":
+		c = setting.Change{Path: []any{"policies", i, "quotas", number("quota", len(p.Quotas)-1)}, Remove: true}
+		why = "a limit of " + p.Name + " goes"
+	case "drop":
+		c = setting.Change{Path: []any{"policies", i}, Remove: true}
+		why = "the policy " + p.Name + " goes"
 	case "off", "on":
 		j := number("rule", len(p.Rules)-1)
 		if err != nil {

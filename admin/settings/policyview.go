@@ -23,15 +23,24 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 		p := PolicyView{Name: fmt.Sprint(m["name"]), Rules: []RuleView{}, Of: &policies[i]}
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			switch key {
-			case "name", "rules":
+			case "name", "rules", "expect":
 			case "base":
 				p.Base = policies[i].Base
 			case "schedule":
 				p.Times = NewTimes(policies[i].Schedule)
 			case "quotas":
 				quotas, _ := m[key].([]any)
-				for _, q := range quotas {
+				for j, q := range quotas {
 					p.Quotas = append(p.Quotas, "a day: "+plain(q))
+					part, err := text.Part("policies", i, "quotas", j)
+					var f *ruleFields
+					if err == nil {
+						f, err = fieldsIn(string(part), quotaKeys)
+					}
+					if err != nil {
+						return nil, err
+					}
+					p.limits = append(p.limits, f)
 				}
 			case "networks", "users", "groups":
 				p.Whom = append(p.Whom, key+": "+plain(m[key]))
@@ -68,6 +77,7 @@ func ruleViews(text *setting.Text, i int, m map[string]any, of []policy.Rule) (a
 		r := RuleView{Name: of[j].Name, Action: of[j].Action, Off: of[j].Off, When: []string{}, Times: NewTimes(of[j].Schedule)}
 		if own, err := text.Part("policies", i, "rules", j); err == nil {
 			r.Text = string(own)
+			r.fields, _ = fieldsIn(r.Text, ruleKeys) // the settings in use can be read
 		}
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			if !slices.Contains([]string{"name", "action", "off"}, key) && (key != "schedule" || r.Week == nil) {

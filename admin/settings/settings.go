@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"shuultuur/admin/web"
+	"shuultuur/event"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
 )
@@ -52,10 +54,16 @@ type Settings struct {
 	Keys   []setting.Key // all keys that the file may have
 	// Policies returns the policies in use with their text.
 	Policies func() ([]PolicyView, error)
+	// Categories returns the categories that rules may name; nil: those of the rules alone.
+	Categories func() []string
+	// Events is the record, as far as the user of a request may see it; nil: there is none.
+	Events event.Reader
 
-	site   *web.Site
-	page   web.PageTemplate // the editor
-	effect func(context.Context, web.Trial) (*web.Effect, error)
+	judged                         judged // expectations
+	site                           *web.Site
+	page                           web.PageTemplate // the editor
+	rulePage, groupPage, rulesPage web.PageTemplate
+	effect                         func(context.Context, web.Trial) (*web.Effect, error)
 }
 
 // Routes returns the routes about the settings file.
@@ -72,7 +80,7 @@ type Settings struct {
 func (s *Settings) Routes(site *web.Site) []web.Route {
 	page := site.Page("settings.html")
 	s.site, s.page, s.effect = site, page, site.Foretell
-	return append(append(s.policyRoutes(site), s.serviceRoutes(site)...), []web.Route{
+	return append(slices.Concat(s.policyRoutes(site), s.ruleRoutes(site), s.groupRoutes(site), s.serviceRoutes(site)), []web.Route{
 		{Method: "GET", Path: "/settings", Role: web.Operator,
 			Link: web.LinkIn(web.System, text.Mark("Settings")),
 			Does: "the file of settings, with its ETag", Gives: "application/yaml text/html",

@@ -181,7 +181,7 @@ func (s *Site) ShowEffect(w http.ResponseWriter, r *http.Request, c PendingChang
 		return true, nil
 	}
 	fields := changeForm(r)
-	fields.Set("checked", tagOf(r))
+	fields.Set("checked", FormTag(r))
 	WritePage(w, s.effects, http.StatusOK, struct {
 		ChangeResult
 		Told               *Consequence
@@ -194,12 +194,12 @@ func (s *Site) ShowEffect(w http.ResponseWriter, r *http.Request, c PendingChang
 // MustForetell reports whether the effect of a change must be shown before it is made. The form
 // must be parsed.
 func MustForetell(r *http.Request) bool {
-	return DryRun(r.Form) || IsPage(r) && r.PostForm.Get("checked") != tagOf(r)
+	return DryRun(r.Form) || IsPage(r) && r.PostForm.Get("checked") != FormTag(r)
 }
 
-// tagOf identifies the contents of a form, so that exactly the change whose effect was
-// shown is made.
-func tagOf(r *http.Request) string {
+// FormTag identifies the contents of a form, so that exactly the change whose effect was
+// shown is made: a form has it in its field "checked".
+func FormTag(r *http.Request) string {
 	sum := sha256.Sum256([]byte(WithoutDryRun(r.URL) + "\n" + changeForm(r).Encode()))
 	return hex.EncodeToString(sum[:12])
 }

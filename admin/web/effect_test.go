@@ -27,6 +27,8 @@ var samples = map[string]url.Values{
 	"POST /votes":          {"remedy": {"open tea.example"}, "action": {"block"}, "site": {"tea.example"}},
 	"POST /votes/withdraw": {"id": {"7"}},
 	"POST /policies":       {"what": {"remove"}, "policy": {"0"}, "rule": {"0"}},
+	"POST /policies/rule":  {"policy": {"0"}, "rule": {"0"}, "action": {"allow"}},
+	"POST /policies/group": {"policy": {"0"}, "users": {"anna"}},
 	"POST /services":       {"policy": {"0"}, "close": {"youtube"}},
 	"POST /clients":        {"what": {"forget"}, "name": {"anna"}},
 }
@@ -88,7 +90,7 @@ func TestEveryJudgedChangeIsShownBeforeItIsMade(t *testing.T) {
 			continue
 		}
 		form = url.Values(http.Header(form).Clone())
-		if strings.Contains("/policies /services /clients", r.Path) {
+		if strings.Contains("/policies /policies/rule /policies/group /services /clients", r.Path) {
 			form.Set("tag", web.Tag([]byte(admintest.HouseSettings)))
 		}
 		ask := func(path string, f url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -106,7 +108,7 @@ func TestEveryJudgedChangeIsShownBeforeItIsMade(t *testing.T) {
 			made = nil
 			continue
 		}
-		if strings.Contains("/policies /services /clients", r.Path) {
+		if strings.Contains("/policies /policies/rule /policies/group /services /clients", r.Path) {
 			continue // the editor shows it
 		}
 		action, fields := fieldsOf(t, w.Body.String())

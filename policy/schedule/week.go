@@ -44,3 +44,23 @@ type Stretch struct {
 	From int `json:"from"`
 	To   int `json:"to"`
 }
+
+// A Period is a time of a window: some days, Monday first, from a minute of the day to another. One that
+// ends before it begins ends on the next day.
+type Period struct {
+	Days     [7]bool
+	From, To int
+}
+
+// Periods returns the times of a window, whatever its dates and zone are.
+func (w Window) Periods() (all []Period, err error) {
+	hs, err := w.compile()
+	for _, h := range hs {
+		p := Period{From: h.start, To: h.end}
+		for d := range p.Days {
+			p.Days[d] = h.days>>((d+1)%7)&1 != 0
+		}
+		all = append(all, p)
+	}
+	return all, err
+}

@@ -201,6 +201,176 @@
 		});
 	}
 
+	// What can be chosen is found by a part of its name; a slider moves with the number beside it.
+	$$("[data-search]").forEach((field) => {
+		field.hidden = false;
+		field.addEventListener("input", () => $$("label", $(field.dataset.search)).forEach((l) => {
+			l.hidden = !l.textContent.toLowerCase().includes(field.value.trim().toLowerCase()) && !$("input", l).checked;
+		}));
+	});
+	$$("[data-slider]").forEach((slider) => {
+		const number = slider.form.elements[slider.dataset.slider];
+		slider.hidden = false;
+		slider.addEventListener("input", () => { number.value = +slider.value || ""; });
+		number.addEventListener("input", () => { slider.value = number.value || 0; });
+	});
+
+	// Rules change places by their handles: with the pointer, or with the arrow keys.
+	const order = $("[data-order]");
+	if (order) {
+		order.classList.add("drag");
+		const grips = $$(".grip", order), own = grips.map((g) => g.closest("li"));
+		const move = (form, to) => {
+			const field = document.createElement("input");
+			Object.assign(field, {type: "hidden", name: "to", value: to});
+			form.append(field);
+			form.requestSubmit();
+		};
+		grips.forEach((grip, at) => {
+			const li = own[at];
+			grip.hidden = false;
+			grip.addEventListener("keydown", (e) => {
+				const to = at + {ArrowUp: -1, ArrowDown: 1}[e.key];
+				if (!own[to]) return;
+				e.preventDefault();
+				move(grip.form, to);
+			});
+			grip.addEventListener("pointerdown", (e) => {
+				if (e.button) return;
+				grip.setPointerCapture(e.pointerId);
+				li.classList.add("moving");
+				grip.onpointermove = (e) => {
+					const over = own.find((x) => x !== li && e.clientY > x.getBoundingClientRect().top && e.clientY < x.getBoundingClientRect().bottom);
+					if (over) over[over.compareDocumentPosition(li) & Node.DOCUMENT_POSITION_FOLLOWING ? "before" : "after"](li);
+				};
+				grip.onlostpointercapture = () => {
+					grip.onpointermove = grip.onlostpointercapture = null;
+					li.classList.remove("moving");
+					const to = $$(".grip", order).indexOf(grip);
+					if (to !== at) move(grip.form, to);
+				};
+			});
+		});
+	}
+
+	// The week is painted: each half hour is a cell. The same times are in the fields below it.
+	const week = $("[data-week]");
+	if (week) {
+		const rows = $(week.dataset.week), day = 1440, slot = 30;
+		const days = $$("fieldset:last-child label", rows).map((l) => l.textContent.trim());
+		const clock = (m) => String(Math.floor(m / 60) % 24).padStart(2, "0") + ":" + String(m % 60).padStart(2, "0");
+		const minutes = (s) => s.split(":").reduce((h, m) => h * 60 + +m, 0);
+		let on; // by day and minute
+		const read = () => {
+			on = days.map(() => new Uint8Array(day));
+			$$("fieldset:not([data-keep])", rows).forEach((row) => {
+				const [from, until] = $$("input[type=time]", row).map((x) => x.value);
+				const chosen = $$("input:checked", row).map((x) => +x.value);
+				if (!chosen.length && !from && !until) return;
+				const begin = from ? minutes(from) : 0, end = (until && minutes(until)) || day;
+				(chosen.length ? chosen : days.map((_, d) => d)).forEach((d) => {
+					on[d].fill(1, begin, end > begin ? end : day);
+					if (end <= begin) on[(d + 1) % 7].fill(1, 0, end);
+				});
+			});
+		};
+		// write puts the fewest rows for what is painted into the fields: a time for all its days. What goes on
+		// after midnight is one time.
+		const write = () => {
+			const all = on.map((of) => {
+				const spans = [];
+				for (let m = 0; m < day; m++) if (of[m] && !of[m - 1]) spans.push([m, of.indexOf(0, m) < 0 ? day : of.indexOf(0, m)]);
+				return spans;
+			});
+			all.forEach((spans, d) => {
+				const last = spans.at(-1), next = all[(d + 1) % 7];
+				if (last?.[1] === day && last[0] > 0 && next[0]?.[0] === 0 && next[0][1] <= last[0]) last[1] = next.shift()[1];
+			});
+			const times = new Map();
+			all.forEach((spans, d) => spans.forEach(([from, until]) => {
+				const key = from + "-" + until;
+				times.set(key, [...(times.get(key) || []), d]);
+			}));
+			const empty = $("fieldset:last-child", rows).cloneNode(true);
+			$$("fieldset:not([data-keep])", rows).forEach((row) => row.remove());
+			let n = rows.children.length;
+			const add = (of, from, until) => {
+				const row = empty.cloneNode(true);
+				$$("[name]", row).forEach((x) => { x.name = x.name.replace(/\d+$/, n); });
+				n++;
+				$$("input[type=checkbox]", row).forEach((x, d) => { x.checked = of.includes(d); });
+				const whole = from === 0 && until === day;
+				$$("input[type=time]", row).forEach((x, i) => { x.value = !of.length || whole ? "" : clock(i ? until : from); });
+				rows.append(row);
+			};
+			$$("fieldset[data-keep]", rows).forEach((row, i) => $$("[name]", row).forEach((x) => { x.name = x.name.replace(/\d+$/, i); }));
+			times.forEach((of, key) => add(of, ...key.split("-").map(Number)));
+			add([], 0, day);
+			rows.dispatchEvent(new Event("input", {bubbles: true}));
+		};
+
+		const table = document.createElement("table");
+		table.className = "paint keep";
+		table.setAttribute("role", "grid");
+		table.setAttribute("aria-label", rows.closest("section").querySelector("h2").textContent);
+		const head = table.createTHead().insertRow();
+		head.append(document.createElement("td"));
+		for (let h = 0; h < 24; h += 3) head.append(Object.assign(document.createElement("th"), {colSpan: 6, scope: "colgroup", textContent: h + ":00"}));
+		const cells = days.map((name, d) => {
+			const row = table.createTBody().insertRow();
+			row.append(Object.assign(document.createElement("th"), {scope: "row", textContent: name}));
+			return Array.from({length: day / slot}, (_, i) => {
+				const cell = row.insertCell();
+				Object.assign(cell, {tabIndex: d || i ? -1 : 0, at: [d, i]});
+				cell.setAttribute("role", "gridcell");
+				cell.setAttribute("aria-label", name + " " + clock(i * slot));
+				return cell;
+			});
+		});
+		const draw = () => cells.forEach((row, d) => row.forEach((cell, i) => {
+			const part = on[d].slice(i * slot, (i + 1) * slot), n = part.reduce((a, b) => a + b, 0);
+			cell.className = n === slot ? "on" : n ? "half" : "";
+			cell.setAttribute("aria-selected", n === slot);
+		}));
+		const paint = (a, b, value) => {
+			for (let d = Math.min(a[0], b[0]); d <= Math.max(a[0], b[0]); d++) on[d].fill(value, Math.min(a[1], b[1]) * slot, (Math.max(a[1], b[1]) + 1) * slot);
+		};
+		table.addEventListener("pointerdown", (e) => {
+			const from = e.target.at;
+			if (!from || e.button) return;
+			e.preventDefault();
+			e.target.focus();
+			const before = on.map((of) => of.slice()), value = e.target.className === "on" ? 0 : 1;
+			const to = (at) => { on = before.map((of) => of.slice()); paint(from, at, value); draw(); };
+			to(from);
+			table.setPointerCapture(e.pointerId);
+			table.onpointermove = (e) => { const at = document.elementFromPoint(e.clientX, e.clientY)?.at; if (at) to(at); };
+			table.onlostpointercapture = () => { table.onpointermove = table.onlostpointercapture = null; write(); };
+		});
+		table.addEventListener("keydown", (e) => {
+			const at = e.target.at, step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[e.key];
+			if (!at) return;
+			if (e.key === " " || e.key === "Enter") paint(at, at, e.target.className === "on" ? 0 : 1);
+			else if (!step) return;
+			e.preventDefault();
+			const next = step && cells[at[0] + step[0]]?.[at[1] + step[1]];
+			if (next) {
+				if (e.shiftKey) paint(at, next.at, 1);
+				e.target.tabIndex = -1;
+				next.tabIndex = 0;
+				next.focus();
+			}
+			if (step && !e.shiftKey) return;
+			draw();
+			write();
+		});
+		rows.addEventListener("change", () => { read(); draw(); });
+		read();
+		draw();
+		week.append(table);
+		week.hidden = $("#paint").hidden = false;
+	}
+
 	// A form is sent once; the button says that it works.
 	$$("form[method=post]").forEach((form) => form.addEventListener("submit", (e) => {
 		if (form.dataset.sent) { e.preventDefault(); return; }
