@@ -77,6 +77,9 @@ func (f *ruleFields) Lines(key string) string { return strings.Join(f.Values[key
 // fieldsIn reads a rule from its text.
 func fieldsIn(yaml string, keys []ruleKey) (*ruleFields, error) {
 	f := &ruleFields{Values: url.Values{}}
+	if strings.TrimSpace(yaml) == "" {
+		return f, nil
+	}
 	var m map[string]any
 	if err := setting.LoadYAML([]byte(yaml), &m); err != nil {
 		return nil, err
@@ -185,11 +188,26 @@ func (f *ruleFields) changes(path []any, to *ruleFields, keys []ruleKey) (all []
 	if sameTimes(f.Times, to.Times) {
 		return all, nil
 	}
-	c := setting.Change{Path: append(slices.Clone(path), "schedule"), Remove: len(to.Times) == 0}
-	if c.Value, err = scheduleOf(to.Times); err != nil {
+	s, err := scheduleOf(to.Times)
+	if err != nil {
 		return nil, setting.At("schedule", err)
 	}
-	return append(all, c), nil
+	return append(all, setting.Change{Path: append(slices.Clone(path), "schedule"), Remove: len(s) == 0, Value: scheduleText(s)}), nil
+}
+
+// keepOrder puts the values that a rule had before into their order, and new ones behind them: a form shows
+// them in another.
+func (f *ruleFields) keepOrder(was *ruleFields) {
+	for key, all := range f.Values {
+		old := was.Values[key]
+		place := func(v string) int {
+			if i := slices.Index(old, v); i >= 0 {
+				return i
+			}
+			return len(old)
+		}
+		slices.SortStableFunc(all, func(a, b string) int { return place(a) - place(b) })
+	}
 }
 
 // ruleName returns a name for a rule that has none: what it is about, and a number if that is taken.

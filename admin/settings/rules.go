@@ -192,8 +192,10 @@ func (e *ruleEdit) read(f url.Values) (string, error) {
 	}
 	is, err := submitted(f, e.keys)
 	if err != nil {
+		is.Times, e.Fields = was.Times, is
 		return "", setting.At("schedule", err)
 	}
+	is.keepOrder(was)
 	for _, k := range e.keys {
 		if !f.Has("base") && !f.Has(k.key) { // a program names what it changes
 			is.set(k.key, was.Values[k.key])

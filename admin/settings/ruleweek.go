@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shuultuur/lib/setting"
 	"shuultuur/policy/schedule"
 )
 
@@ -114,6 +115,24 @@ func scheduleOf(rows []timeRow) (schedule.Schedule, error) {
 		return nil, fmt.Errorf("time %d: %w", bad+1, err)
 	}
 	return s, nil
+}
+
+// scheduleText writes windows in one line, so that a comment behind them stays there.
+func scheduleText(s schedule.Schedule) setting.Snippet {
+	var all []string
+	for _, w := range s {
+		var keys []string
+		for _, k := range [][2]string{{"days", w.Days}, {"hours", w.Hours}, {"dates", w.Dates}, {"zone", w.Zone}} {
+			if k[1] != "" {
+				keys = append(keys, fmt.Sprintf("%s: %q", k[0], k[1]))
+			}
+		}
+		all = append(all, "{"+strings.Join(keys, ", ")+"}")
+	}
+	if len(all) == 1 {
+		return setting.Snippet(all[0])
+	}
+	return setting.Snippet("[" + strings.Join(all, ", ") + "]")
 }
 
 // joined returns rows in which those of one time are one, with all their days.
