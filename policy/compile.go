@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"shuultuur/content/media"
 	"shuultuur/filter"
 	"shuultuur/lib/dns"
 	"shuultuur/lib/setting"
@@ -470,7 +471,7 @@ func (r *conditions) compile(s *Rule) (err error) {
 			return setting.At(fmt.Sprintf("extension[%d]", i), err)
 		}
 		r.exts = append(r.exts, "."+x)
-		r.extTypes = append(r.extTypes, typesOf[x]...)
+		r.extTypes = append(r.extTypes, media.TypesOf(x)...)
 	}
 	for i, t := range s.Type {
 		t, err := filter.MediaType(t)
