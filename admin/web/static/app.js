@@ -256,7 +256,7 @@
 	// The week is painted: each half hour is a cell. The same times are in the fields below it.
 	const week = $("[data-week]");
 	if (week) {
-		const rows = $(week.dataset.week), day = 1440, slot = 30;
+		const rows = $(week.dataset.week), day = 1440, slot = matchMedia("(max-width: 44rem)").matches ? 60 : 30;
 		const days = $$("fieldset:last-child label", rows).map((l) => l.textContent.trim());
 		const clock = (m) => String(Math.floor(m / 60) % 24).padStart(2, "0") + ":" + String(m % 60).padStart(2, "0");
 		const minutes = (s) => s.split(":").reduce((h, m) => h * 60 + +m, 0);
@@ -315,7 +315,7 @@
 		table.setAttribute("aria-label", rows.closest("section").querySelector("h2").textContent);
 		const head = table.createTHead().insertRow();
 		head.append(document.createElement("td"));
-		for (let h = 0; h < 24; h += 3) head.append(Object.assign(document.createElement("th"), {colSpan: 6, scope: "colgroup", textContent: h + ":00"}));
+		for (let h = 0; h < 24; h += 3) head.append(Object.assign(document.createElement("th"), {colSpan: 180 / slot, scope: "colgroup", textContent: h + ":00"}));
 		const cells = days.map((name, d) => {
 			const row = table.createTBody().insertRow();
 			row.append(Object.assign(document.createElement("th"), {scope: "row", textContent: name}));
@@ -347,6 +347,7 @@
 			table.onpointermove = (e) => { const at = document.elementFromPoint(e.clientX, e.clientY)?.at; if (at) to(at); };
 			table.onlostpointercapture = () => { table.onpointermove = table.onlostpointercapture = null; write(); };
 		});
+		let anchor = null; // where somebody has begun to paint with the arrow keys
 		table.addEventListener("keydown", (e) => {
 			const at = e.target.at, step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[e.key];
 			if (!at) return;
@@ -354,8 +355,13 @@
 			else if (!step) return;
 			e.preventDefault();
 			const next = step && cells[at[0] + step[0]]?.[at[1] + step[1]];
+			if (!step || !e.shiftKey) anchor = null;
 			if (next) {
-				if (e.shiftKey) paint(at, next.at, 1);
+				if (e.shiftKey) {
+					anchor ||= {at, on: on.map((of) => of.slice())};
+					on = anchor.on.map((of) => of.slice());
+					paint(anchor.at, next.at, 1);
+				}
 				e.target.tabIndex = -1;
 				next.tabIndex = 0;
 				next.focus();
