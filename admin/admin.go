@@ -24,6 +24,7 @@ import (
 	"shuultuur/admin/clients"
 	"shuultuur/admin/events"
 	"shuultuur/admin/exception"
+	"shuultuur/admin/find"
 	"shuultuur/admin/home"
 	"shuultuur/admin/lists"
 	"shuultuur/admin/network"
@@ -128,6 +129,7 @@ func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) 
 	row(true, p.own)
 	row(true, func() []web.Route { return start.Routes(site) })
 	row(true, func() []web.Route { return home.MoreRoutes(site) })
+	row(true, func() []web.Route { return p.finder().Routes(site) })
 	row(true, func() []web.Route { return p.events(record).Routes(site) })
 	row(true, func() []web.Route { return p.watching(site, record) })
 	row(p.Explain != nil, func() []web.Route { return why.Routes(site, p.Explain) })
@@ -225,6 +227,23 @@ func (p *Parts) clients(site *web.Site, record *web.Record) *clients.Pages {
 		c.Decisions = p.Decisions.All
 	}
 	return c
+}
+
+// finder returns what the field at the top of the menu can find.
+func (p *Parts) finder() *find.Finder {
+	f := &find.Finder{}
+	if p.Clients != nil {
+		f.Known = p.Clients.Known
+	}
+	if p.Lists != nil {
+		f.Lists = func() (names []string) {
+			for _, l := range p.Lists.All() {
+				names = append(names, l.Name)
+			}
+			return names
+		}
+	}
+	return f
 }
 
 func (p *Parts) pause() *exception.Pause {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shuultuur/admin/web"
+	"shuultuur/check/service"
 	"shuultuur/lib/clock"
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
@@ -39,7 +40,8 @@ const maxDecision = 10 * 365 * 24 * time.Hour
 //
 //	GET /rulings          those in force; HTML for browsers, else JSON
 //	POST /rulings         what=open|block|end&site=NAME[&who=WHO][&for=TIME]
-//	                      [&until=CLOCK]; WHO is an address, network, user or
+//	                      [&until=CLOCK]; NAME is a host or a service of the
+//	                      catalogue, WHO an address, network, user or
 //	                      group, without it everyone; block may name * for the
 //	                      whole web; without TIME or CLOCK it is for good.
 //	                      back=PATH is the page that a browser sees afterwards.
@@ -57,6 +59,7 @@ func (x *Decisions) Routes(site *web.Site) []web.Route {
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 				var d policy.Decision
+				var each []policy.Decision
 				err := r.ParseForm()
 				if err != nil {
 					err = &web.BadChange{Err: err}
@@ -64,14 +67,15 @@ func (x *Decisions) Routes(site *web.Site) []web.Route {
 					d, err = readDecision(r.PostForm, time.Now())
 				}
 				if err == nil {
+					each = eachHost(d)
 					var done bool
-					done, err = site.ShowEffect(w, r, web.PendingChange{What: describeDecision(web.TextsOf(w), &d, time.Now()), Back: web.BackTo(r, "/rulings"), Trial: web.Trial{Decisions: []policy.Decision{d}}})
+					done, err = site.ShowEffect(w, r, web.PendingChange{What: describeDecision(web.TextsOf(w), &d, time.Now()), Back: web.BackTo(r, "/rulings"), Trial: web.Trial{Decisions: each}})
 					if done {
 						return
 					}
 				}
-				if err == nil {
-					err = x.Set(d, web.Remote(r))
+				for i := 0; err == nil && i < len(each); i++ {
+					err = x.Set(each[i], web.Remote(r))
 				}
 				if err == nil && web.GoBack(w, r) {
 					return

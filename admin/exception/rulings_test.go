@@ -77,3 +77,25 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 		}
 	}
 }
+
+func TestAServiceIsOpenedWithAllItsHosts(t *testing.T) {
+	var made []string
+	p := admintest.Nobody()
+	p.Decisions = &exception.Decisions{All: func() []policy.Decision { return nil }, Set: func(d policy.Decision, _ netip.Addr) error {
+		made = append(made, fmt.Sprintf("%s %s %v", d.Site, d.Who, d.Block))
+		return nil
+	}}
+	var tried int
+	p.Judge = func(_ context.Context, t web.Trial) (*web.Effect, error) {
+		tried = len(t.Decisions)
+		return &web.Effect{Judged: 7}, nil
+	}
+	h := admin.New(p)
+	admintest.Ask(h, "POST", "/rulings", "application/json", "what=open&site=4chan&who=anna&for=1h&dry_run=true")
+	if w := admintest.Ask(h, "POST", "/rulings", "application/json", "what=open&site=4chan&who=anna&for=1h"); w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	if got := strings.Join(made, ", "); got != "4chan.org anna false, 4channel.org anna false, 4cdn.org anna false" || tried != 3 {
+		t.Errorf("made %q, and told the effect of %d decisions", got, tried)
+	}
+}

@@ -90,7 +90,7 @@ type Menu struct {
 	View   View
 	Next   string // the theme that follows
 	At     string // the address of the page
-	Why    bool   // the user may ask why
+	Find   bool   // the user may find and do
 }
 
 // A MenuGroup is a part of the menu.
@@ -109,7 +109,7 @@ func MenuOf(w http.ResponseWriter) *Menu {
 
 // menu returns the menu on the page with a path without its slash.
 func (p *pageWriter) menu(shown string) *Menu {
-	m := &Menu{View: p.view, Next: p.view.next(), At: p.at, Why: p.may("/why")}
+	m := &Menu{View: p.view, Next: p.view.next(), At: p.at, Find: p.may(FindPath)}
 	if p.who == nil {
 		return m
 	}
@@ -160,6 +160,28 @@ func (p *pageWriter) menu(shown string) *Menu {
 	m.Bar = append(m.Bar, rest)
 	return m
 }
+
+// PagesFor returns the pages of the menu that somebody may see: each with its own name, and with that
+// of its item.
+func (s *Site) PagesFor(who *account.Who, t *text.Texts) (all []Entry) {
+	for _, r := range s.Rows {
+		if r.Link == nil || !s.MayGo(who, r.Path) {
+			continue
+		}
+		i := items[r.Link.in]
+		all = append(all, Entry{Name: t.Say(r.Link.name), What: t.Say(i.name), Icon: i.icon, To: strings.TrimSuffix(r.Path, "{$}")})
+	}
+	return all
+}
+
+// MayGo reports whether somebody may see a page.
+func (s *Site) MayGo(who *account.Who, path string) bool {
+	r, ok := s.pages[path]
+	return ok && who != nil && who.Role >= Least[r]
+}
+
+// FindPath is where the field at the top of the menu leads.
+const FindPath = "/find"
 
 // MorePath is the page of what has no place in the bar of a phone.
 const MorePath = "/more"
@@ -239,10 +261,7 @@ func TextsOf(w http.ResponseWriter) *text.Texts {
 }
 
 // may reports whether the user may see a page.
-func (p *pageWriter) may(path string) bool {
-	r, ok := p.server.pages[path]
-	return ok && p.who != nil && p.who.Role >= Least[r]
-}
+func (p *pageWriter) may(path string) bool { return p.server.MayGo(p.who, path) }
 
 // May reports whether the user of a page may see another.
 func (s *Site) May(w http.ResponseWriter, path string) bool {

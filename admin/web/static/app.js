@@ -57,6 +57,8 @@
 			return;
 		}
 		label(document);
+		const words = ctx.sourceElement;
+		if (words?.matches?.("[data-ask]")) { words.closest(".palette").dataset.of = words.value; return; }
 		if (target === panel) { panel.focus({preventScroll: true}); return; }
 		if (target !== asked) return;
 		if (ctx.done || !asked.firstElementChild) { asked.close(); return; }
@@ -376,6 +378,35 @@
 		week.append(table);
 		week.hidden = $("#paint").hidden = false;
 	}
+
+	// Ctrl K, or the field at the top of the menu, finds and does. Arrow keys choose an offer, Enter takes
+	// it; without one, Enter opens the page of all offers.
+	const finder = $("#find");
+	const ask = () => { if (!finder || finder.open) return; finder.showModal(); $("[data-ask]", finder).select(); };
+	document.addEventListener("keydown", (e) => {
+		if (e.key.toLowerCase() === "k" && (e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey) { e.preventDefault(); ask(); }
+	});
+	document.addEventListener("click", (e) => {
+		if (!e.target.closest("[data-find]") || e.ctrlKey || e.metaKey || e.shiftKey || !finder) return;
+		e.preventDefault();
+		ask();
+	});
+	finder?.addEventListener("click", (e) => { if (e.target === finder) finder.close(); });
+	document.addEventListener("keydown", (e) => {
+		const box = e.target.closest?.(".palette");
+		if (!box || !["ArrowDown", "ArrowUp"].includes(e.key)) return;
+		const offers = $$("#found a, #found button", box), field = $("[data-ask]", box);
+		const at = offers.indexOf(document.activeElement) + (e.key === "ArrowDown" ? 1 : -1);
+		e.preventDefault();
+		(at < 0 ? field : offers[Math.min(at, offers.length - 1)] ?? field).focus();
+	});
+	document.addEventListener("submit", (e) => {
+		// The first offer is what was asked for, once the offers are those of the words.
+		const field = $("[data-ask]", e.target), first = field && $("#found a, #found button", field.closest(".palette"));
+		if (!first || field.closest(".palette").dataset.of !== field.value) return;
+		e.preventDefault();
+		first.focus();
+	});
 
 	// A form is sent once; the button says that it works.
 	$$("form[method=post]").forEach((form) => form.addEventListener("submit", (e) => {
