@@ -41,7 +41,8 @@ func status(ctx context.Context, e env, args []string) int {
 }
 
 const openHelp = `
-Opens SITE and everything below it, above lists and rules: for WHO, an address,
+Opens SITE, a host with everything below it or a service such as youtube, above
+lists and rules: for WHO, an address,
 a network, a user or a group, or else for everybody. It holds for an hour, or
 for TIME, such as 15m or 7d; "-for good" ends it only with -end, after which
 lists and rules decide again. Limits, quotas and faulty certificates count as
