@@ -165,6 +165,20 @@ func nextTime(now time.Time, at string) (time.Time, error) {
 	}
 }
 
+// eachHost returns a decision for each host of the service that a decision names as its site, or the
+// decision itself.
+func eachHost(d policy.Decision) (all []policy.Decision) {
+	s, ok := service.Find(d.Site)
+	if !ok {
+		return []policy.Decision{d}
+	}
+	for _, host := range s.Hosts {
+		d.Site = host
+		all = append(all, d)
+	}
+	return all
+}
+
 // decisionForm has the initial values of the form.
 type decisionForm struct {
 	Site, Who   string
