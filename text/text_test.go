@@ -202,6 +202,7 @@ var spoken = []string{
 	"the University of Toulouse's lists, all",
 	"signature rules: malware, phishing, exploits",
 	"see homepage",
+	"added", "excepted", "removed", // entries of lists
 	"wait.part", "wait.some", "wait.check", "error.403", "error.502", "error.503", "error.504", "block.text", "warn.text", "page", "because",
 }
 

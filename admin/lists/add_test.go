@@ -291,3 +291,28 @@ func TestAnOperatorEditsNoOtherFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestEntriesOfAListAreShownWithWhoChangedThem: those by hand come first, with their undo.
+func TestEntriesOfAListAreShownWithWhoChangedThem(t *testing.T) {
+	d := newDesk(t, nil)
+	in, _ := d.Parts.Lists.In()
+	d.Parts.Lists.Change = func(ctx context.Context, changes map[string][]list.Change) error {
+		return in.Change(ctx, changes, func() error { return nil })
+	}
+	if w := d.post("/lists", url.Values{"what": {"add"}, "entry": {"tea.example"}, "list": {"own"}}, false); w.Code != 200 {
+		t.Fatalf("adding an entry: %d, %s", w.Code, w.Body)
+	}
+	get := func(role account.Role, path string) string {
+		return d.Ask(role, "GET", path, "", func(r *http.Request) { r.Header.Set("Accept", "text/html") }).Body.String()
+	}
+	page := get(account.Operator, "/lists/own")
+	if tea, one := strings.Index(page, "<bdi>tea.example</bdi>"), strings.Index(page, "<bdi>one.example</bdi>"); tea < 0 || one < tea || !strings.Contains(page, "<bdi>the-owner</bdi>") || !strings.Contains(page, `value="remove">Undo`) {
+		t.Errorf("the page has tea.example at %d and one.example at %d, in\n%s", tea, one, page)
+	}
+	if page = get(account.Operator, "/lists/own?find=one"); strings.Contains(page, "<bdi>tea.example</bdi>") || !strings.Contains(page, "<bdi>one.example</bdi>") {
+		t.Errorf("looking for one:\n%s", page)
+	}
+	if page = get(account.Viewer, "/lists/own"); strings.Contains(page, "one.example") {
+		t.Errorf("a viewer sees entries of a file that was not fetched:\n%s", page)
+	}
+}

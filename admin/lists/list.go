@@ -87,6 +87,8 @@ type ListState struct {
 	OddAll   int              `json:"-"`
 	CanBack  bool             `json:"-"`
 	CanEdit  bool             `json:"-"` // as a text
+	MayEdit  bool             `json:"-"` // single entries
+	Found    *EntryList       `json:"found,omitempty"`
 	Done     string           `json:"-"`
 	Error    string           `json:"error,omitempty"`
 }
@@ -122,7 +124,11 @@ func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, don
 	if file, own := c.OwnFile(name); own && o.p.Settings != nil {
 		d.CanEdit = web.UserOf(r).Role >= account.Operator && o.p.mayEdit(r, file)
 	}
+	d.MayEdit = web.UserOf(r).Role >= account.Operator
 	o.count(r.Context(), d)
+	if err := o.entries(r, c, d); err != nil && failed == nil {
+		failed = err
+	}
 	if failed == nil && r.URL.Query().Get("odd") != "" {
 		status, failed = o.oddLines(r.Context(), c, d)
 	}

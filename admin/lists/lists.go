@@ -187,7 +187,7 @@ func (p *Pages) Routes() []web.Route {
 			Effect:  web.Judged,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.changeEntry(w, r, page) }},
 		{Method: "GET", Path: "/lists/{name}", Role: web.Viewer,
-			Does: "one list: where it comes from, how fresh it is, its versions, what it blocked in the last day", Query: []web.Field{web.Optional("odd", "yes: what is odd about its lines")}, Gives: web.PageOrJSON,
+			Does: "one list: where it comes from, how fresh it is, its versions, what it blocked in the last day", Query: []web.Field{web.Optional("odd", "yes: what is odd about its lines"), web.Optional("find", "part of an entry: those that have it; empty for all"), web.Optional("from", "number of the first entry")}, Gives: web.PageOrJSON,
 			Handler: one.show},
 		{Method: "POST", Path: "/lists/{name}", Role: web.Operator,
 			Does: "make changes to a list, all or none", Query: []web.Field{web.OnTrial}, Body: "application/json application/x-ndjson text/csv",
