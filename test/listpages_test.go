@@ -3,7 +3,7 @@ package test
 import (
 	"testing"
 
-	"shuultuur/test/waittest"
+	"shuultuur/lib/wait/waittest"
 )
 
 // TestAListIsAddedAndTakenOut: by its address, by keyboard alone, in as few steps as one can name: what
