@@ -17,6 +17,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/lib/setting"
+	"shuultuur/policy"
 )
 
 // oneClient is the page of one client.
@@ -28,6 +29,12 @@ type oneClient struct {
 	Hosts   []web.Bar  `json:"-"`
 	Refused []web.Bar  `json:"-"`
 	Spent   []quotaUse `json:"-"`
+	Week    []dayUse   `json:"week,omitempty"`
+
+	Use     week              `json:"-"`
+	Rulings []policy.Decision `json:"-"` // sites opened and blocked for it by hand
+	MayRule bool              `json:"-"`
+	Owner   bool              `json:"-"` // may export and erase
 
 	Others  []string `json:"-"` // groups it is not in
 	Filter  string   `json:"-"`
@@ -49,6 +56,8 @@ func (c *Pages) one(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.MayEdit = web.UserOf(r).Role >= account.Operator && c.Change != nil
+	d.MayRule = web.UserOf(r).Role >= account.Operator && c.Decisions != nil
+	d.Owner = d.Kind != "group" && c.Events != nil && web.UserOf(r).Role >= account.Owner
 	if !web.IsPage(r) {
 		web.WriteJSON(w, http.StatusOK, d)
 		return
@@ -79,6 +88,13 @@ func (c *Pages) oneOf(ctx context.Context, asks *account.Who, who string) (*oneC
 	for _, b := range c.Bonuses() {
 		if b.Who == who {
 			d.Bonus += b.Minutes
+		}
+	}
+	if c.Decisions != nil {
+		for _, x := range c.Decisions() {
+			if x.Who == who {
+				d.Rulings = append(d.Rulings, x)
+			}
 		}
 	}
 	for _, q := range d.Balances {
@@ -138,5 +154,9 @@ func (c *Pages) fillUse(ctx context.Context, d *oneClient, field event.Field, wh
 		return out
 	}
 	d.Hosts, d.Refused = rows(tallies[1]), rows(tallies[2])
+	if d.Use, err = c.weekOf(ctx, event.Filter{Terms: f.Terms}, time.Now()); err != nil {
+		return web.TooLong(ctx, err)
+	}
+	d.Week = d.Use.Days
 	return nil
 }
