@@ -32,7 +32,20 @@ func (p *Parts) watching(site *web.Site, record *web.Record) (all []web.Route) {
 }
 
 // voting returns the pages of votes.
-func (p *Parts) voting() *exception.Votes { return p.Votes }
+func (p *Parts) voting(site *web.Site, record *web.Record) []web.Route {
+	if p.Votes == nil {
+		none := exception.NoVotes{}
+		if p.Settings != nil {
+			none.Change = p.Settings.Change
+		}
+		return none.Routes(site)
+	}
+	x := *p.Votes
+	if record != nil {
+		x.Names = record.Names
+	}
+	return x.Routes(site)
+}
 
 // zones returns the pages of zones.
 func (p *Parts) zones(site *web.Site, reader event.Reader) []web.Route {

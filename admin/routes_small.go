@@ -13,7 +13,9 @@ import (
 
 func (p *Parts) watching(*web.Site, *web.Record) []web.Route { return nil }
 
-func (p *Parts) voting() *exception.Votes { return nil }
+func (p *Parts) voting(site *web.Site, _ *web.Record) []web.Route {
+	return new(exception.NoVotes).Routes(site)
+}
 
 func (p *Parts) zones(*web.Site, event.Reader) []web.Route { return nil }
 

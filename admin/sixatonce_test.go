@@ -66,6 +66,7 @@ var contests = map[string]contest{
 	"POST /rulings":                    {why: instruction},
 	"POST /votes":                      {why: "decisions are rows of a database"},
 	"POST /votes/withdraw":             {why: "decisions are rows of a database"},
+	"POST /votes/on":                   {why: "it writes the same whoever asks"},
 	"POST /alerts/{id}":                {why: "the state of an alert is a word with a note, and all notes stay"},
 	"POST /api/sessions":               {why: "sessions are kept by address, see the tests of identity/session"},
 	"DELETE /api/sessions":             {why: "sessions are kept by address, see the tests of identity/session"},

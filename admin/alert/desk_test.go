@@ -263,6 +263,20 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 	if n.header.Get("Priority") != "5" || !strings.HasPrefix(n.header.Get("Title"), "=?utf-8?q?") || !strings.Contains(n.body, "Бат") || n.header.Get("Authorization") != "Bearer tk_1" || n.header.Get("Click") == "" {
 		t.Errorf("the ntfy message is %v %s", n.header, n.body)
 	}
+	if got, want := n.header.Get("Actions"), `view, "Open the page", "https://filter.example:8081/alerts/`+id+`", clear=true`; got != want {
+		t.Errorf("the actions of the ntfy message are %s, want %s", got, want)
+	}
+	var bot struct {
+		Preview struct {
+			Disabled bool `json:"is_disabled"`
+		} `json:"link_preview_options"`
+		Markup struct {
+			Keyboard [][]struct{ Text, URL string } `json:"inline_keyboard"`
+		} `json:"reply_markup"`
+	}
+	if err := json.Unmarshal([]byte(seen["/bot1:x/sendMessage"].body), &bot); err != nil || !bot.Preview.Disabled || len(bot.Markup.Keyboard) != 1 || bot.Markup.Keyboard[0][0].Text != "Open the page" || !strings.HasSuffix(bot.Markup.Keyboard[0][0].URL, "/alerts/"+id) {
+		t.Errorf("the telegram message has no button: %s", seen["/bot1:x/sendMessage"].body)
+	}
 	if b := seen["/bot1:x/sendMessage"].body; !strings.Contains(b, `"chat_id":"-100"`) || !strings.Contains(b, `"text":"Self-harm: Бат <&> (high)`) {
 		t.Errorf("the telegram message is %s", b)
 	}
@@ -351,6 +365,18 @@ func TestMistakesOfTheSettingsAreNamed(t *testing.T) {
 		}
 		if _, err := New(c, nil, nil); err == nil || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%s: got %v", key, err)
+		}
+	}
+}
+
+// TestAButtonThatTelegramRefusesIsLeftOut: it would refuse the whole message.
+func TestAButtonThatTelegramRefusesIsLeftOut(t *testing.T) {
+	for link, want := range map[string]bool{"": false, "http://localhost:8081/": false, "https://filter:8081/": false, "http://192.168.1.2:8081/": true, "https://filter.example/": true} {
+		w := watch(t, Config{Link: link, Themes: map[string]*Theme{"drugs": nil}}, nil)
+		m := w.message(nil, "1", []*Alert{{ID: "a", Theme: "drugs", User: "anna"}})
+		body, _, err := w.encode(&Webhook{URL: "http://a", Format: "telegram", Chat: "1"}, m, time.Now())
+		if err != nil || strings.Contains(string(body), "inline_keyboard") != want {
+			t.Errorf("link %q: %s, %v", link, body, err)
 		}
 	}
 }

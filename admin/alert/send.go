@@ -162,6 +162,7 @@ func (w *Watch) link(page string) string {
 type message struct {
 	id                string // the same at each attempt
 	title, text, link string
+	open              string // the button that leads to link
 	severity          Severity
 	alerts            []*Alert // in the order in which they were raised
 }
@@ -170,9 +171,9 @@ type message struct {
 func (w *Watch) message(t *text.Texts, id string, of []*Alert) *message {
 	if len(of) == 1 {
 		a := of[0]
-		return &message{id: id, title: a.Title(t), text: w.Text(t, a), link: w.link("/alerts/" + a.ID), severity: a.Severity, alerts: of}
+		return &message{id: id, title: a.Title(t), text: w.Text(t, a), link: w.link("/alerts/" + a.ID), open: t.Say("Open the page"), severity: a.Severity, alerts: of}
 	}
-	m := &message{id: id, link: w.link("/alerts"), severity: Low, alerts: of}
+	m := &message{id: id, link: w.link("/alerts"), open: t.Say("Open the page"), severity: Low, alerts: of}
 	people := map[string]bool{}
 	var lines []string
 	for i, a := range of {
@@ -243,7 +244,7 @@ var formats = map[string]func(w *Watch, h *Webhook, m *message, header http.Head
 		}
 		card := map[string]any{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body}
 		if m.link != "" {
-			card["actions"] = []any{map[string]any{"type": "Action.OpenUrl", "title": "Open", "url": m.link}}
+			card["actions"] = []any{map[string]any{"type": "Action.OpenUrl", "title": m.open, "url": m.link}}
 		}
 		return map[string]any{"type": "message", "attachments": []any{map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card}}}
 	},
@@ -253,11 +254,18 @@ var formats = map[string]func(w *Watch, h *Webhook, m *message, header http.Head
 		header.Set("Tags", "warning")
 		if m.link != "" {
 			header.Set("Click", m.link)
+			label := strings.NewReplacer("\"", "", "\\", "").Replace(m.open)
+			header.Set("Actions", mime.QEncoding.Encode("utf-8", `view, "`+label+`", "`+m.link+`", clear=true`))
 		}
 		return m.text
 	},
 	"telegram": func(_ *Watch, h *Webhook, m *message, _ http.Header) any {
-		return map[string]any{"chat_id": h.Chat, "text": cut(m.title+"\n\n"+m.text, 4000), "disable_web_page_preview": true}
+		body := map[string]any{"chat_id": h.Chat, "text": cut(m.title+"\n\n"+m.text, 4000), "link_preview_options": map[string]any{"is_disabled": true}}
+		// Telegram refuses the whole message if the host of a button is a name without a dot.
+		if u, err := url.Parse(m.link); err == nil && strings.Contains(u.Hostname(), ".") {
+			body["reply_markup"] = map[string]any{"inline_keyboard": [][]any{{map[string]any{"text": m.open, "url": m.link}}}}
+		}
+		return body
 	},
 }
 

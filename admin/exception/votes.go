@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/admin/report"
 	"shuultuur/admin/web"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
@@ -19,7 +21,11 @@ import (
 )
 
 // Votes shows and decides votes for the admin address.
-type Votes struct{ Desk *vote.Desk }
+type Votes struct {
+	Desk *vote.Desk
+	// Names returns the names of the devices at some addresses; nil if there is no source of names.
+	Names func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string
+}
 
 const (
 	mostCases    = 200
@@ -41,14 +47,6 @@ const (
 //
 // Browsers get HTML, others JSON.
 func (v *Votes) Routes(site *web.Site) []web.Route {
-	if v == nil {
-		return []web.Route{{Method: "GET", Path: "/votes", Role: web.Lead,
-			Link: web.LinkIn(web.Inbox, text.Mark("Requests")),
-			Does: "cases that wait for a decision", Gives: web.PageOrJSON,
-			Handler: func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
-			}}}
-	}
 	page := site.Page("votes.html")
 	site.TaskSources = append(site.TaskSources, web.TaskSource{Page: "/votes", Tasks: v.tasks})
 	form := func(plan func(r *http.Request) (web.PendingChange, error), do func(r *http.Request) error) http.HandlerFunc {
@@ -124,30 +122,13 @@ func (v *Votes) tasks(ctx context.Context, _ *account.Who, t *text.Texts) (all [
 	if err != nil {
 		return nil // /health says it
 	}
-	for _, c := range cases {
+	for _, c := range v.requests(ctx, t, cases) {
 		task := web.Task{Icon: "hand", Verdict: "warn", At: c.First, To: "/votes", Do: t.Say("More")}
-		said := ""
-		for _, x := range c.Examples {
-			if said == "" {
-				said = x.Comment
-			}
+		if c.Words != "" {
+			task.More = "“" + c.Words + "”"
 		}
-		if said != "" {
-			task.More = "“" + said + "”"
-		}
-		who := ""
-		if len(c.Examples) > 0 {
-			who = c.Examples[0].Voter
-		}
-		switch {
-		case c.Kind != vote.Wrong.String():
-			task.Title = t.Say("{who} asks to block {site}", "who", who, "site", c.Host)
-		case c.People > 1:
-			task.Title = t.Say("{who} and others ask to open {site}", "who", who, "site", c.Host)
-		default:
-			task.Title = t.Say("{who} asks to open {site}", "who", who, "site", c.Host)
-		}
-		if c.Kind == vote.Wrong.String() && c.People == 1 && who != "" {
+		task.Title = c.title(t)
+		if who := c.For().Value; c.Open && who != "" {
 			task.Path, task.Act = "/votes", t.Say("Open for 1 hour")
 			task.Form = []web.FormField{{Name: "remedy", Value: c.Remedy}, {Name: "site", Value: c.Host}, {Name: "who", Value: who}, {Name: "for", Value: "1h"}, {Name: "action", Value: "open"}}
 		}
@@ -240,12 +221,8 @@ func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page web.PageTempl
 		web.Answer(w, cases, err)
 		return
 	}
-	d := struct {
-		Cases     []vote.Case
-		Decisions []vote.Decision
-		Counts    []tallyTable
-		Counted   bool // anything
-	}{Cases: cases}
+	t := web.TextsOf(w)
+	d := &votesPage{Cases: v.requests(r.Context(), t, cases), Times: decisionTimes, texts: t}
 	d.Decisions, err = s.Decisions(r.Context(), 50)
 	for _, by := range vote.Dimensions() {
 		var all []vote.Tally
@@ -258,8 +235,29 @@ func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page web.PageTempl
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	d.names = v.called(r.Context(), cases)
 	web.WritePage(w, page, http.StatusOK, d)
 }
+
+// A votesPage is what the page of requests shows.
+type votesPage struct {
+	Cases     []request
+	Decisions []vote.Decision
+	Counts    []tallyTable
+	Counted   bool // anything
+	Times     []web.Choice
+	texts     *text.Texts
+	names     func(string) string
+}
+
+// Called returns the name by which people know somebody.
+func (d *votesPage) Called(who string) string { return d.names(who) }
+
+// Kind names a category.
+func (d *votesPage) Kind(category string) string { return report.KindName(d.texts, category) }
+
+// decisionTimes are how long a decision may hold.
+var decisionTimes = []web.Choice{{Value: "15m", Text: text.Mark("15 minutes")}, {Value: "1h", Text: text.Mark("1 hour")}, {Value: "1d", Text: text.Mark("1 day")}, {Value: "7d", Text: text.Mark("7 days")}, {Text: text.Mark("for good")}}
 
 func (v *Votes) export(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()

@@ -10,7 +10,13 @@ import (
 // A request is decided by somebody who has seen what that does, and only as it was shown.
 func TestRequestsAreDecidedAfterTheirEffectWasSeen(t *testing.T) {
 	h := admintest.NewHouse(t)
-	h.Exchanges(t, []admintest.Exchange{{As: account.Lead, Method: "GET", Path: "/votes", Form: "", Page: false, Status: 404, Says: "no votes"}})
+	h.Exchanges(t, []admintest.Exchange{
+		{As: account.Lead, Method: "GET", Path: "/votes", Form: "", Page: false, Status: 404, Says: "no votes"},
+		{As: account.Operator, Method: "GET", Path: "/votes", Form: "", Page: true, Status: 200, Says: `action="/votes/on"`},
+		{As: account.Lead, Method: "GET", Path: "/votes", Form: "", Page: true, Status: 200, Says: "An operator can"},
+		{As: account.Lead, Method: "POST", Path: "/votes/on", Form: "", Page: false, Status: 403, Says: "operator"},
+		{As: account.Operator, Method: "POST", Path: "/votes/on", Form: "dry_run=true", Page: false, Status: 200, Says: `"saved":false`},
+	})
 	var made []string
 	h.Watch(t, func(what string) { made = append(made, what) })
 	h.Exchanges(t, []admintest.Exchange{

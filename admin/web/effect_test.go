@@ -26,6 +26,7 @@ var samples = map[string]url.Values{
 	"POST /bonus":          {"who": {"anna"}, "minutes": {"15"}},
 	"POST /votes":          {"remedy": {"open tea.example"}, "action": {"block"}, "site": {"tea.example"}},
 	"POST /votes/withdraw": {"id": {"7"}},
+	"POST /votes/on":       {},
 	"POST /policies":       {"what": {"remove"}, "policy": {"0"}, "rule": {"0"}},
 	"POST /policies/rule":  {"policy": {"0"}, "rule": {"0"}, "action": {"allow"}},
 	"POST /policies/group": {"policy": {"0"}, "users": {"anna"}},
