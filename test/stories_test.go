@@ -324,7 +324,7 @@ func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 
 	boss := newBrowser(t, g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
 	boss.look(width, "dark")
-	boss.openUntil("http://"+g.AdminAddr()+"/votes", "should be open") // votes are counted a moment later
+	boss.openUntil("http://"+g.AdminAddr()+"/votes", "asks to open ads.example") // votes are counted a moment later
 	boss.picture("story-request-waits")
 	boss.change("article button[value=open]")
 	boss.shows("No requests are waiting")
@@ -332,7 +332,7 @@ func aRequestToOpenASiteLeadsToItsRelease(t *testing.T, width int) {
 	pupil.open("http://ads.example/page")
 	pupil.shows("A page at")
 	boss.change("form[action='/votes/withdraw'] button")
-	boss.shows("withdrawn")
+	boss.shows("taken back")
 	pupil.open("http://ads.example/page")
 	pupil.shows("is closed")
 }

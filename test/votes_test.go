@@ -276,7 +276,7 @@ func browserVotes(t *testing.T, args []string) {
 		pupil.click("a") // looks again
 	}
 	pupil.shows("Your request was answered") // on the open page it arrives by itself
-	pupil.shows("ads.example is open for everyone.")
+	pupil.shows("ads.example is open for 127.0.0.1") // for who asked alone
 	pupil.click("a")
 	pupil.shows("A page at")
 	pupil.open("http://ads.example/x")

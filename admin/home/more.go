@@ -10,6 +10,7 @@ import (
 // MoreRoutes returns the routes of what the menu needs besides the pages themselves.
 //
 //	GET /inbox            what waits for the user; HTML or JSON
+//	GET /inbox.json       the same for programs, with counts by page
 //	GET /more             all items of the menu, the theme and the language
 //	POST /view            theme=light|dark|system&lang=TAG|browser&to=PATH keeps how the user wants
 //	                      to see the pages, in a cookie
@@ -22,6 +23,15 @@ func MoreRoutes(site *web.Site) []web.Route {
 			Handler: func(w http.ResponseWriter, r *http.Request) {
 				all := site.TasksFor(w, r)
 				web.Respond(w, r, inbox, http.StatusOK, struct{ Tasks []web.Task }{all}, append([]web.Task{}, all...), "")
+			}},
+		{Method: "GET", Path: "/inbox.json", Role: web.Helper,
+			Does: "what waits for the user, with counts by page",
+			Handler: func(w http.ResponseWriter, r *http.Request) {
+				all, counts := site.Waiting(w, r)
+				web.WriteJSON(w, http.StatusOK, struct {
+					Counts map[string]int `json:"counts"`
+					Tasks  []web.Task     `json:"tasks"`
+				}{counts, append([]web.Task{}, all...)})
 			}},
 		{Method: "GET", Path: web.MorePath, Role: web.Viewer,
 			Does: "all items of the menu", Gives: "text/html",

@@ -13,19 +13,25 @@ import (
 
 // A Task waits for somebody. The inbox and the start page show it, and the menu counts it.
 type Task struct {
-	Icon, Verdict string // the verdict gives it a colour
-	Title, More   string
-	At            time.Time // zero: unknown
-	To, Do        string    // where it is done, and the button that leads there
-	Form          []FormField
-	Act           string // the button of the form; "": there is none
-	Path          string // where the form is sent
-	N             int    // how many things it stands for; 0 is one
-	Urgent        bool
+	Icon    string      `json:"-"`
+	Verdict string      `json:"-"` // gives it a colour
+	Title   string      `json:"title"`
+	More    string      `json:"more,omitempty"`
+	At      time.Time   `json:"at,omitzero"` // zero: unknown
+	To      string      `json:"to"`          // where it is done
+	Do      string      `json:"-"`           // the button that leads there
+	Form    []FormField `json:"form,omitempty"`
+	Act     string      `json:"act,omitempty"`  // the button of the form; "": there is none
+	Path    string      `json:"path,omitempty"` // where the form is sent
+	N       int         `json:"n,omitempty"`    // how many things it stands for; 0 is one
+	Urgent  bool        `json:"urgent,omitempty"`
 }
 
 // A FormField is a hidden field of a form.
-type FormField struct{ Name, Value string }
+type FormField struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
 
 // A TaskSource finds tasks for those who may see a page.
 type TaskSource struct {
@@ -80,15 +86,30 @@ func (t *tasks) expire() {
 	}
 }
 
-// TasksFor returns what waits for the user of a page, the most urgent first.
-func (s *Site) TasksFor(w http.ResponseWriter, r *http.Request) (all []Task) {
+// TasksFor returns what waits for the user of a page or program, the most urgent first.
+func (s *Site) TasksFor(w http.ResponseWriter, r *http.Request) []Task {
+	all, _ := s.Waiting(w, r)
+	return all
+}
+
+// Waiting returns what waits for the user, the most urgent first, and how much of it each page has.
+func (s *Site) Waiting(w http.ResponseWriter, r *http.Request) (all []Task, counts map[string]int) {
 	p := personalOf(w)
-	if p == nil || p.who == nil {
-		return nil
+	if p == nil { // a program
+		p = &pageWriter{ResponseWriter: w, server: s, asked: r, who: UserOf(r), texts: s.Texts.For(r.Header.Get("Accept-Language"))}
+	}
+	counts = map[string]int{}
+	if p.who == nil {
+		return nil, counts
 	}
 	for _, source := range s.TaskSources {
-		if p.may(source.Page) {
-			all = append(all, s.ask(r.Context(), p, source)...)
+		if !p.may(source.Page) {
+			continue
+		}
+		some := s.ask(r.Context(), p, source)
+		all = append(all, some...)
+		for i := range some {
+			counts[source.Page] += max(1, some[i].N)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Task) int {
@@ -100,7 +121,7 @@ func (s *Site) TasksFor(w http.ResponseWriter, r *http.Request) (all []Task) {
 		}
 		return 1
 	})
-	return all
+	return all, counts
 }
 
 func (s *Site) ask(ctx context.Context, p *pageWriter, source TaskSource) []Task {
