@@ -31,6 +31,7 @@ import (
 	"shuultuur/admin/privacy"
 	"shuultuur/admin/search"
 	"shuultuur/admin/settings"
+	"shuultuur/admin/setup"
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
@@ -59,7 +60,7 @@ type Parts struct {
 	Decisions *exception.Decisions
 	Explain   why.Explain
 	Settings  *settings.Settings
-	Setup     func() *home.Setup
+	Setup     func() *setup.Setup
 	// Root returns the certificate that clients should trust, nil for none.
 	Root func() *intercept.Root
 	// Ordered returns how the certificate is that an authority gives the gateway's listeners, the zero
@@ -141,7 +142,7 @@ func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) 
 	row(p.System != nil, func() []web.Route { return p.system().Routes(site) })
 	row(p.Settings != nil, func() []web.Route { p.Settings.Events = reader; return p.Settings.Routes(site) })
 	row(p.Decisions != nil, func() []web.Route { return p.Decisions.Routes(site) })
-	row(p.Setup != nil, func() []web.Route { return home.SetupRoutes(p.Setup) })
+	row(p.Setup != nil, func() []web.Route { return (&setup.Pages{Site: site, Offered: p.Setup}).Routes() })
 	row(p.Lists != nil, func() []web.Route {
 		return (&lists.Pages{Site: site, Lists: p.Lists, Events: reader, Settings: p.Settings}).Routes()
 	})

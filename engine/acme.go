@@ -25,10 +25,13 @@ func acmeOf(s *configuration.Settings) any {
 
 // certificateOf returns where the certificate of the listeners comes from, nil if they have none.
 func certificateOf(s *configuration.Settings) any {
-	if s.Listen.TLS == nil && s.ACME == nil {
-		return nil
+	switch {
+	case s.Listen.TLS != nil || s.ACME != nil:
+		return []any{s.Listen.TLS, s.ACME != nil}
+	case ownRootOf(s) != nil:
+		return []any{s.Access.Names, s.Portal.Name}
 	}
-	return []any{s.Listen.TLS, s.ACME != nil}
+	return nil
 }
 
 // nameServerOf returns the settings of the name server, nil if there is none.

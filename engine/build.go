@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -42,6 +43,9 @@ type part struct {
 	// fixed returns the settings of the part that only a restart changes; nil if a reload
 	// changes all of them.
 	fixed func(*configuration.Settings) any
+	// listens returns the addresses of a part whose fixed settings a reload changes, too, unless a new
+	// address overlaps one that is in use, such as 0.0.0.0:53 and 127.0.0.1:53; nil for none.
+	listens func(*configuration.Settings) []netip.AddrPort
 	// rereads checks the files of a part that itself notices changes to them, such as the
 	// certificates of a server that it sends to. Changed files do not rebuild such a part.
 	rereads func(context.Context, *builder) error
@@ -192,7 +196,7 @@ func (b *builder) part(ctx context.Context, p part) error {
 	case err != nil:
 		b.sum(p, m.settings, m.files)
 		return setting.At(p.key, err)
-	case had && p.fixed != nil && setting.Digest(p.fixed(b.Settings)) != setting.Digest(p.fixed(b.old.Settings)):
+	case had && p.needsRestart(b.old.Settings, b.Settings):
 		if p.value(b.Engine) != p.value(b.old) {
 			ClosePart(p.value(b.Engine), b.log)
 		}
@@ -208,6 +212,30 @@ func (b *builder) part(ctx context.Context, p part) error {
 	b.basis[p.name] = m
 	b.late = time.Time{}
 	return nil
+}
+
+// needsRestart reports whether only a restart makes a part follow a change of its settings.
+func (p *part) needsRestart(was, is *configuration.Settings) bool {
+	if p.fixed == nil || setting.Digest(p.fixed(is)) == setting.Digest(p.fixed(was)) {
+		return false
+	}
+	return p.listens == nil || overlap(p.listens(was), p.listens(is))
+}
+
+// overlap reports whether the system refuses one of the new addresses as long as the old ones are in
+// use. The same address is handed on.
+func overlap(was, is []netip.AddrPort) bool {
+	for _, a := range is {
+		if a.Port() == 0 || slices.Contains(was, a) {
+			continue
+		}
+		if slices.ContainsFunc(was, func(b netip.AddrPort) bool {
+			return a.Port() == b.Port() && (a.Addr().IsUnspecified() || b.Addr().IsUnspecified())
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // reread keeps a part whose files have changed, and reports a fault in them.

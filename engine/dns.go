@@ -44,7 +44,7 @@ func nameParts() []part {
 			slot: newSlot(func(e *Engine) **resolver.Resolver { return &e.Resolver }, newResolver)},
 		{name: "zones", key: "dns", from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
 			slot: newSlot(func(e *Engine) **authority.Authority { return &e.Zones }, newAuthority)},
-		{name: "nameserver", key: "dns", from: nameServerOf, fixed: dnsSettings(func(d *configuration.DNS) any { return fixedOf(d) }),
+		{name: "nameserver", key: "dns", from: nameServerOf, fixed: dnsSettings(func(d *configuration.DNS) any { return fixedOf(d) }), listens: func(s *configuration.Settings) []netip.AddrPort { return s.DNS.Server.Addresses() },
 			without: bareNameserver, slot: newSlot(func(e *Engine) **nameserver.Server { return &e.Names }, newNameserver)},
 	}
 }
@@ -236,7 +236,7 @@ func newNameserver(_ context.Context, b *builder) (*nameserver.Server, error) {
 		return nameserver.New(cfg, b.log, nil)
 	}
 	s, err := nameserver.New(cfg, b.log, b.host.Named)
-	if err == nil && b.old != nil && b.old.Names != nil {
+	if err == nil && b.old != nil && b.old.Names != nil && (b.old.Settings.DNS == nil || setting.Digest(fixedOf(b.old.Settings.DNS)) == setting.Digest(fixedOf(b.Settings.DNS)) || overlap(b.old.Settings.DNS.Server.Addresses(), cfg.Addresses())) {
 		return b.old.Names, nil
 	}
 	return s, err

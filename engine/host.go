@@ -55,6 +55,8 @@ func (h *Host) contact() string {
 func (h *Host) Root() *intercept.Root {
 	if e := h.InUse(); e != nil && e.Intercept != nil {
 		return e.Intercept.Authority.Root()
+	} else if e != nil && e.Authority != nil {
+		return e.Authority.Root()
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ import (
 	"shuultuur/identity"
 	"shuultuur/identity/accounting"
 	"shuultuur/identity/session"
+	"shuultuur/intercept"
 	"shuultuur/lib/datadir"
 	"shuultuur/lib/release"
 	"shuultuur/lib/release/notice"
@@ -74,6 +76,7 @@ type Engine struct {
 	Policies    *Policies
 	Pages       *page.Set
 	Ordered     *certificate.Keeper
+	Authority   *intercept.Authority // makes certificates of the gateway's own pages; nil if they have another or need none
 	Certificate *tls.Config
 	Intercept   *proxy.Interception
 	Stored      *cache.Cache
@@ -161,7 +164,8 @@ func parts() []part {
 			without: builtInPages, slot: newSlot(func(e *Engine) **page.Set { return &e.Pages }, newPages)},
 		{name: "acme", key: "acme", above: []string{"data"}, from: acmeOf,
 			slot: newSlot(func(e *Engine) **certificate.Keeper { return &e.Ordered }, newOrdered)},
-		{name: "certificate", key: "listen.tls", above: []string{"acme"}, from: certificateOf,
+		{name: "own certificates", key: "intercept.root", from: ownRootOf, slot: newSlot(func(e *Engine) **intercept.Authority { return &e.Authority }, newAuthorityOfRoot)},
+		{name: "certificate", key: "listen.tls", above: []string{"acme", "own certificates"}, from: certificateOf,
 			without: noCertificate, slot: newSlot(func(e *Engine) **tls.Config { return &e.Certificate }, newCertificate)},
 		{name: "votes", key: "votes", above: []string{"data", "state", "decisions"}, from: votesOf, fixed: votesOf,
 			rereads: func(_ context.Context, b *builder) error { return b.Settings.Votes.Check() },
@@ -180,12 +184,12 @@ func parts() []part {
 			slot: newSlot(func(e *Engine) **accounts.Rules { return &e.Access }, newAccess)},
 		{name: "portal", key: "portal", above: []string{"data"}, from: portalOf,
 			slot: newSlot(func(e *Engine) **portal.Pages { return &e.Portal }, newPortal)},
-		{name: "portal server", key: "listen.portal", from: portalDoorsOf, fixed: portalDoorsOf,
+		{name: "portal server", key: "listen.portal", from: portalDoorsOf,
 			slot: newSlot(func(e *Engine) **portal.Server { return &e.Welcome }, newPortalServer)},
 		{name: "accounting", key: "identity.accounting", above: []string{"sessions"}, from: accountingOf, fixed: accountingOf,
 			slot: newSlot(func(e *Engine) **accounting.Server { return &e.Accounting }, newAccounting)},
 	}, append(nameParts(),
-		part{name: "servers", key: "listen", from: addressesOf, fixed: addressesOf,
+		part{name: "servers", key: "listen", from: addressesOf, fixed: addressesOf, listens: doorsOf,
 			slot: newSlot(func(e *Engine) **Servers { return &e.Servers }, newServers)},
 	)...)
 }
@@ -458,9 +462,42 @@ func whoseNetwork(s *configuration.Settings) (page.Whose, error) {
 	return page.Whose{Name: c.Name, Contact: c.Contact, Children: c.Children}, nil
 }
 
+// ownRootOf returns the root that signs certificates of the gateway's own pages: listen.tls names none,
+// and they are open to other machines. nil if there is none.
+func ownRootOf(s *configuration.Settings) any {
+	l := &s.Listen
+	open := len(l.PortalTLS) > 0 || slices.ContainsFunc(l.Admin, func(a setting.Address) bool { return !a.AddrPort().Addr().IsLoopback() })
+	if l.TLS != nil || s.ACME != nil || s.Intercept == nil || s.Intercept.Root == "" || !open {
+		return nil
+	}
+	return []any{s.Intercept.Root, s.Intercept.LeafDays}
+}
+
+func newAuthorityOfRoot(_ context.Context, b *builder) (*intercept.Authority, error) {
+	return intercept.New(intercept.Config{Root: string(b.Settings.Intercept.Root), LeafDays: b.Settings.Intercept.LeafDays})
+}
+
+// certified makes certificates by the network's own root, for the names of the gateway, and for the
+// address that a browser has asked.
+func certified(a *intercept.Authority, names []string) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if name := strings.ToLower(hello.ServerName); name != "" && slices.Contains(names, name) {
+			return a.Certificate(name)
+		}
+		at, err := netip.ParseAddrPort(hello.Conn.LocalAddr().String())
+		if err != nil {
+			return nil, err
+		}
+		return a.Certificate(at.Addr().WithZone("").Unmap().String())
+	}}
+}
+
 func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 	k := b.Settings.Listen.TLS
 	if k == nil {
+		if b.Ordered == nil {
+			return certified(b.Authority, append([]string{b.Settings.Portal.Name}, b.Settings.Access.Names...)), nil
+		}
 		return orderedTLS(b.Ordered), nil
 	}
 	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))

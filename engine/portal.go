@@ -32,6 +32,9 @@ func portalDoorsOf(s *configuration.Settings) any {
 }
 
 func newPortalServer(_ context.Context, b *builder) (*portal.Server, error) {
+	if b.old != nil && b.old.Welcome != nil {
+		return b.old.Welcome, nil // it has the people who have signed in
+	}
 	return portal.NewServer(b.log, filepath.Join(b.Data.Dir, "sign-ins.json")), nil
 }
 

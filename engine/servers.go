@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 
 	"shuultuur/admin/web"
 	"shuultuur/engine/configuration"
@@ -22,10 +24,22 @@ type Servers struct {
 // Collect implements [metric.Collector].
 func (s *Servers) Collect(ch chan<- metric.Metric) { s.admin.Collect(ch) }
 
+// Site returns the pages of the admin address.
+func (s *Servers) Site() *web.Site { return s.admin }
+
 // addressesOf returns the settings of the listeners.
 func addressesOf(s *configuration.Settings) any {
 	l := &s.Listen
 	return []any{l.Proxy, l.Transparent, l.TPROXY, l.Sinkhole, l.ICAP, l.ICAPS, l.Portal, l.PortalTLS, l.Admin, l.Token, l.Monitors}
+}
+
+// doorsOf returns the addresses at which the servers listen.
+func doorsOf(s *configuration.Settings) (all []netip.AddrPort) {
+	l := &s.Listen
+	for _, a := range slices.Concat(l.Proxy, l.Transparent, l.TPROXY, l.Sinkhole, l.ICAP, l.ICAPS, l.Portal, l.PortalTLS, l.Admin) {
+		all = append(all, a.AddrPort())
+	}
+	return all
 }
 
 func newServers(_ context.Context, b *builder) (*Servers, error) {
@@ -33,10 +47,10 @@ func newServers(_ context.Context, b *builder) (*Servers, error) {
 	if n := len(l.Token); n > 0 && n < 16 {
 		return nil, setting.At("token", fmt.Errorf("%d bytes are too few to be safe; give 16 or more", n))
 	}
-	certified := l.TLS != nil || b.Settings.ACME != nil
+	certified := certificateOf(b.Settings) != nil
 	for i, a := range l.Admin {
 		if at := a.AddrPort().Addr(); !at.IsLoopback() && !certified {
-			return nil, setting.At(fmt.Sprintf("admin[%d]", i), fmt.Errorf("%q is reachable from other machines, which needs a certificate: name it at listen.tls, or listen on 127.0.0.1", a))
+			return nil, setting.At(fmt.Sprintf("admin[%d]", i), fmt.Errorf("%q is reachable from other machines, which needs a certificate: name it at listen.tls, or a root at intercept.root, or listen on 127.0.0.1", a))
 		}
 	}
 	if len(l.ICAPS) > 0 && !certified {

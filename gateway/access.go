@@ -17,6 +17,14 @@ import (
 	"shuultuur/vote"
 )
 
+// An access is who may use the admin address: it stays when the address changes.
+type access struct {
+	book     *account.Book
+	log      *account.Log
+	looks    *privacy.Looks
+	searches *search.Book
+}
+
 // openAccess opens the accounts of the admin address, and says who may see what.
 func (p *pages) openAccess(first *engine.Engine, parts *admin.Parts) error {
 	dir := account.Folder(string(first.Settings.Data))
@@ -26,11 +34,16 @@ func (p *pages) openAccess(first *engine.Engine, parts *admin.Parts) error {
 		}
 		return first.Access
 	}
-	book, err := account.Open(dir, func() account.Rules { return rules().Session })
-	if err != nil {
-		return err
+	a := p.gateway.access.Load()
+	if a == nil {
+		book, err := account.Open(dir, func() account.Rules { return rules().Session })
+		if err != nil {
+			return err
+		}
+		a = &access{book, account.NewLog(dir), &privacy.Looks{}, &search.Book{File: filepath.Join(dir, "searches.json")}}
+		p.gateway.access.Store(a)
 	}
-	parts.Accounts, parts.Audit, parts.Looks, parts.Searches = book, account.NewLog(dir), &privacy.Looks{}, &search.Book{File: filepath.Join(dir, "searches.json")}
+	parts.Accounts, parts.Audit, parts.Looks, parts.Searches = a.book, a.log, a.looks, a.searches
 	parts.Holders, parts.Groups = p.holders, p.gateway.host.GroupsOf
 	parts.Names = func() []string { return rules().Names }
 	parts.Privacy = func() web.Privacy { return rules().Privacy }

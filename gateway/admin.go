@@ -38,7 +38,6 @@ func (p *pages) newAdmin(first *engine.Engine) (*web.Site, error) {
 	if err := p.openAccess(first, &parts); err != nil {
 		return nil, err
 	}
-	p.gateway.audit.Store(parts.Audit)
 	parts.Metrics, parts.Health, parts.Token, parts.Texts = p.gateway.metrics.handler, p.gateway.health, first.Settings.Listen.Token, p.gateway.host.Texts
 	parts.Lists = (&lists.Lists{In: p.lists, Change: p.gateway.node.ChangeLists, Use: p.gateway.ReloadAndLog, Arriving: p.gateway.refresher.Progress, Checked: p.checkedLists}).ShowLists()
 	parts.Pause = &exception.Pause{All: func() []policy.Pause { return p.gateway.engine.Load().Pauses.At(time.Now()) }, Set: p.pause}

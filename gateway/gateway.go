@@ -23,8 +23,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shuultuur/admin/account"
 	"shuultuur/admin/home"
+	"shuultuur/admin/setup"
 	"shuultuur/admin/system"
 	"shuultuur/check/picture"
 	"shuultuur/engine"
@@ -57,7 +57,7 @@ type Gateway struct {
 	again       again
 	notRestored string // why a backup was not, "" if none was to be
 
-	setup    atomic.Pointer[home.Setup] // nil when setup is complete
+	setup    atomic.Pointer[setup.Setup] // nil if the first steps were not offered
 	remarks  atomic.Pointer[[]home.Remark]
 	pictures picture.Gallery // verdicts of the models for pictures
 
@@ -66,16 +66,17 @@ type Gateway struct {
 	reloading sync.Mutex // held by a reload; guards running and closed
 	closed    bool
 	running   map[string]*running // parts, by name
+	leaving   sync.WaitGroup      // parts with sockets that others have replaced
 	failed    chan error          // the error of a part that ended by itself
 	mu        sync.Mutex
-	audit     atomic.Pointer[account.Log]
+	access    atomic.Pointer[access]
 	problems  []string          // of the last reload; guarded by mu
 	refused   map[string]string // files of an engine that could not be built, with their stamps; guarded by mu
 }
 
 // running is a part that runs.
 type running struct {
-	stop  func()
+	stop  func(cause error)
 	ended chan struct{}
 	err   error // valid when ended is closed
 }
@@ -144,14 +145,9 @@ type listener interface{ Listen(context.Context) error }
 // use puts an engine into use in place of old, which may be nil. After an error
 // old stays in use.
 func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
-	ctx = g.sockets.With(ctx)
 	before := old.Parts()
-	for i, p := range e.Parts() {
-		if l, ok := p.Value.(listener); ok && before[i].Value != p.Value {
-			if err := l.Listen(ctx); err != nil {
-				return e.Settings.Text.Mistakes(setting.At(p.Key, err))
-			}
-		}
+	if err := g.listen(ctx, e, before); err != nil {
+		return err
 	}
 	var replaced []func()
 	for i, p := range e.Parts() {
@@ -161,13 +157,8 @@ func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
 		}
 		r := g.running[p.Name]
 		delete(g.running, p.Name)
-		replaced = append(replaced, func() {
-			if r != nil {
-				r.stop()
-				<-r.ended
-			}
-			engine.ClosePart(was, g.log)
-		})
+		_, served := was.(listener)
+		replaced = append(replaced, func() { g.replace(r, was, served) })
 		if _, serves := p.Value.(listener); !serves {
 			g.start(p.Name, p.Value)
 		}
@@ -192,6 +183,48 @@ func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
 	return nil
 }
 
+// listen opens the listeners of an engine. Addresses that were in use before are handed on, so that
+// no connection is refused.
+func (g *Gateway) listen(ctx context.Context, e *engine.Engine, before []engine.Part) error {
+	ctx = g.sockets.With(ctx)
+	offered := false
+	for i, p := range e.Parts() {
+		l, ok := p.Value.(listener)
+		if !ok || before[i].Value == p.Value {
+			continue
+		}
+		if before[i].Value != nil && !offered {
+			offered = true
+			g.sockets.Offer()
+			defer g.sockets.Unused()
+		}
+		if err := l.Listen(ctx); err != nil {
+			return e.Settings.Text.Mistakes(setting.At(p.Key, err))
+		}
+	}
+	return nil
+}
+
+// replace ends a part that another one has replaced. One with sockets ends by itself when its clients
+// have their answers, among them the one that has changed the settings.
+func (g *Gateway) replace(r *running, was any, served bool) {
+	end := func() {
+		if r != nil {
+			<-r.ended
+		}
+		engine.ClosePart(was, g.log)
+	}
+	if r == nil || !served {
+		if r != nil {
+			r.stop(g.cause())
+		}
+		end()
+		return
+	}
+	r.stop(handover.HandedOver{Hurry: *g.hurry.Load()})
+	g.leaving.Go(end)
+}
+
 // start starts a part that has a Run method.
 func (g *Gateway) start(name string, v any) {
 	runs, ok := v.(interface{ Run(context.Context) error })
@@ -199,7 +232,7 @@ func (g *Gateway) start(name string, v any) {
 		return
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	r := &running{stop: func() { stop(g.cause()) }, ended: make(chan struct{})}
+	r := &running{stop: stop, ended: make(chan struct{})}
 	g.running[name] = r
 	go func() {
 		defer close(r.ended)
@@ -269,7 +302,7 @@ func (g *Gateway) close() error {
 	end := func(p engine.Part) {
 		r := g.running[p.Name]
 		if r != nil {
-			r.stop()
+			r.stop(g.cause())
 		}
 		ended := g.endWithin(limit, p.Name, func() {
 			if r != nil {
@@ -281,12 +314,16 @@ func (g *Gateway) close() error {
 			errs = append(errs, r.err)
 		}
 	}
+	if s := g.setup.Load(); s != nil {
+		s.Ended()
+	}
+	g.endWithin(limit, "servers that others have replaced", g.leaving.Wait)
 	var inner []engine.Part
 	for _, p := range slices.Backward(e.Parts()) {
 		if _, serves := p.Value.(listener); !serves {
 			inner = append(inner, p)
 		} else if r := g.running[p.Name]; r != nil {
-			r.stop()
+			r.stop(g.cause())
 		}
 	}
 	for _, p := range e.Parts() {
@@ -399,8 +436,8 @@ func (g *Gateway) health() system.Health {
 	if p := g.halfway.Load(); p != nil {
 		problems = append(problems, *p)
 	}
-	if l := g.audit.Load(); l != nil {
-		if err := l.Problem(); err != nil {
+	if a := g.access.Load(); a != nil {
+		if err := a.log.Problem(); err != nil {
 			problems = append(problems, err.Error())
 		}
 	}

@@ -69,7 +69,7 @@ func (g *Gateway) release() {
 			if v, ok := p.Value.(interface{ HandOver() }); ok {
 				v.HandOver()
 			}
-			r.stop()
+			r.stop(g.cause())
 			<-r.ended
 			engine.ClosePart(p.Value, g.log)
 		}

@@ -33,6 +33,10 @@ type Devices struct {
 	done sync.WaitGroup
 }
 
+// Neighbours returns the machines that share a link with this one, with their hardware addresses; none
+// where the system does not tell.
+func Neighbours() (map[netip.Addr]string, error) { return neighbours() }
+
 // WatchDevices watches until Close.
 func WatchDevices(leases []setting.Source, sessions *session.Table, log *slog.Logger) *Devices {
 	d := &Devices{sessions: sessions, log: log, look: neighbours, stop: make(chan struct{})}

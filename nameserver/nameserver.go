@@ -215,6 +215,7 @@ func (s *Server) Reload(cfg Config) error {
 func (s *Server) Listen(ctx context.Context) error {
 	picked := func(a netip.AddrPort) bool { return a.Port() == 0 }
 	again := slices.ContainsFunc(s.places.plain, picked) || slices.ContainsFunc(s.places.https, picked)
+	ctx = handover.For(ctx, "dns")
 	for tries := 1; ; tries++ {
 		err := s.listen(ctx)
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"shuultuur/lib/handover"
 	"shuultuur/lib/setting"
 )
 
@@ -32,7 +33,7 @@ func (s *Doors) Listen(ctx context.Context) error {
 	var own []netip.AddrPort
 	for _, d := range s.All {
 		for _, a := range d.Addrs {
-			on, err := Listen(ctx, string(a), d.KeepDest)
+			on, err := Listen(handover.For(ctx, d.Key), string(a), d.KeepDest)
 			if err != nil {
 				return errors.Join(setting.At(d.Key, fmt.Errorf("cannot listen on %q: %w", a, err)), s.Close())
 			}

@@ -401,7 +401,7 @@ func everyPage(t *testing.T, h *house, visited []string) {
 	}
 	// The test does not get to these: providers of accounts lead to and from them, the first
 	// steps end there, or they are Go's own.
-	elsewhere := []string{"/login/provider", "/login/callback", "/setup/done", "/debug/pprof", "/debug/pprof/{name}"}
+	elsewhere := []string{"/login/provider", "/login/callback", "/setup/connect", "/setup/first", "/setup/link", "/setup/home", "/debug/pprof", "/debug/pprof/{name}"}
 	for path, methods := range api.Paths {
 		if _, page := methods["get"].Responses["200"].Content["text/html"]; !page || slices.Contains(elsewhere, path) {
 			continue

@@ -435,7 +435,8 @@ func (b *Book) One(name string) (Account, error) {
 	return Account{}, ErrNone
 }
 
-func validName(name string) error {
+// CheckName returns why a name cannot be that of an account, or nil.
+func CheckName(name string) error {
 	if name == "" || len(name) > maxName || strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == ':' || r == '/' }) {
 		return fmt.Errorf("%q cannot be the name of an account: write 1 to %d bytes without colons, slashes and control characters", name, maxName)
 	}
@@ -444,7 +445,7 @@ func validName(name string) error {
 
 // check returns what is wrong with an account's role and groups, or nil.
 func (a *Account) check() error {
-	if err := validName(a.Name); err != nil {
+	if err := CheckName(a.Name); err != nil {
 		return err
 	}
 	if a.Role == None || int(a.Role) >= len(roleNames) {

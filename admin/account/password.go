@@ -42,22 +42,30 @@ func derive(password string, salt []byte, memory, time uint32, threads uint8, si
 	return argon2.IDKey([]byte(password), salt, time, memory, threads, size)
 }
 
-// hash returns the stored form of a password.
-func hash(name, password string) (string, error) {
+// CheckPassword returns why a password is not good enough for an account, or nil.
+func CheckPassword(name, password string) error {
 	switch n := utf8.RuneCountInString(password); {
 	case n < minPassword:
-		return "", fmt.Errorf("the password has %d characters: %d or more are needed", n, minPassword)
+		return fmt.Errorf("the password has %d characters: %d or more are needed", n, minPassword)
 	case len(password) > maxPassword:
-		return "", fmt.Errorf("the password is longer than %d bytes", maxPassword)
+		return fmt.Errorf("the password is longer than %d bytes", maxPassword)
 	}
 	low := strings.ToLower(password)
-	if strings.Trim(low, low[:1]) == "" || strings.Contains(low, strings.ToLower(name)) && len(low)-len(name) < 6 {
-		return "", errors.New("the password is too easy to guess: it repeats one character, or is the name")
+	if strings.Trim(low, low[:1]) == "" || name != "" && strings.Contains(low, strings.ToLower(name)) && len(low)-len(name) < 6 {
+		return errors.New("the password is too easy to guess: it repeats one character, or is the name")
 	}
 	for _, c := range common {
 		if low == c {
-			return "", errors.New("the password is among the most common ones")
+			return errors.New("the password is among the most common ones")
 		}
+	}
+	return nil
+}
+
+// hash returns the stored form of a password.
+func hash(name, password string) (string, error) {
+	if err := CheckPassword(name, password); err != nil {
+		return "", err
 	}
 	salt := make([]byte, saltSize)
 	_, _ = rand.Read(salt) // never fails

@@ -85,12 +85,6 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 // overTLS reports whether a request came over TLS.
 func overTLS(r *http.Request) bool { return r.TLS != nil }
 
-// setSessionCookie gives a browser the cookie of its session.
-func setSessionCookie(w http.ResponseWriter, r *http.Request, secret string) {
-	http.SetCookie(w, &http.Cookie{Name: web.CookieName, Value: secret, Path: "/", HttpOnly: true, Secure: overTLS(r), SameSite: http.SameSiteStrictMode})
-	w.Header().Set("Cache-Control", "no-store")
-}
-
 func originOf(r *http.Request) account.Origin {
 	return account.Origin{Addr: web.Remote(r), Agent: r.UserAgent()}
 }
@@ -139,7 +133,7 @@ func (p *Pages) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 		p.Site.Refuse(w, web.ByAudit, http.StatusServiceUnavailable, "nobody signs in while that cannot be recorded: "+err.Error())
 		return
 	}
-	setSessionCookie(w, r, secret)
+	web.SetSession(w, r, secret)
 	if method == "oidc" {
 		// A redirect would continue the other site's request, with which browsers do not send
 		// the strict cookie.

@@ -33,6 +33,7 @@ import (
 	"shuultuur/admin/network"
 	"shuultuur/admin/privacy"
 	"shuultuur/admin/settings"
+	"shuultuur/admin/setup"
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
@@ -147,7 +148,7 @@ func NewHouse(t *testing.T) *House {
 		},
 		Zones: ZoneOf(t, "example.test.", FirstZone), Checks: func() *check.Set { return &check.Set{} },
 		Settings: (&Paper{Text: "a: 1\n"}).Parts(t),
-		Setup:    func() *home.Setup { return nil },
+		Setup:    func() *setup.Setup { return nil },
 		System:   &system.System{Backup: func(w io.Writer) ([]string, error) { _, err := io.WriteString(w, "backup"); return nil, err }, State: func() map[string]any { return map[string]any{"x": 1} }},
 		NameServer: &network.Names{Upstreams: func() []network.Upstream { return []network.Upstream{{Name: "up.example", Up: true}} }, Cache: func() any { return map[string]int{"hits": 3} }, Flush: func() {},
 			Look: func(_ context.Context, name, kind string) (*network.LookupResult, error) {

@@ -421,6 +421,28 @@ func (c Client) Status(ctx context.Context) (*Status, error) {
 	return s, nil
 }
 
+// Setup says how the first steps are reached, or where the pages are if they are over. It waits for a
+// gateway that is starting.
+func (c Client) Setup(ctx context.Context, wait time.Duration) (said string, err error) {
+	var answer struct {
+		Links []string `json:"links"`
+		Pages string   `json:"pages"`
+	}
+	for end := time.Now().Add(wait); ; {
+		if err = c.ask(ctx, "GET", "/setup/link", "", &answer); err == nil || time.Now().After(end) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	for _, link := range answer.Links {
+		said += "Set it up: " + link + "\n"
+	}
+	if err == nil && said == "" {
+		said = "It is set up. The pages are at " + answer.Pages + "\n"
+	}
+	return said, err
+}
+
 // Rule opens a site for who, "" for everybody, for a length of time, "good" for good; or what is "end",
 // and lists and rules decide about it again. It returns the decision that is in force then.
 func (c Client) Rule(ctx context.Context, what, site, who, length string) (policy.Decision, error) {

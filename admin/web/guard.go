@@ -172,6 +172,12 @@ func (s *Site) isMonitor(a netip.Addr) bool {
 // CookieName is the cookie of a session.
 const CookieName = "shuultuur-session"
 
+// SetSession gives a browser the cookie of its session.
+func SetSession(w http.ResponseWriter, r *http.Request, secret string) {
+	http.SetCookie(w, &http.Cookie{Name: CookieName, Value: secret, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	w.Header().Set("Cache-Control", "no-store")
+}
+
 // identify returns the user, and answers requests without one. While
 // a client is barred for wrong tokens, its right one counts for nothing: it
 // would learn which it was.

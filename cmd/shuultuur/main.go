@@ -38,6 +38,7 @@ func commands() []command {
 		{name: "check", part: machine, args: "[-running] [-json] [FILE]", what: "check the settings and report every mistake", run: inJSON(check)},
 		{name: "why", part: daily, args: "[flags] URL [FILE]", what: "explain what would happen to a page", run: why},
 		{name: "events", part: daily, args: "[flags] [FILTER]", what: "search the record of transactions", run: events, sub: eventsCommands(), both: true},
+		{name: "setup", part: machine, args: "[-wait TIME] [-free-port53] [-config FILE]", what: "print the link to the first steps again, or where the pages are", run: setup},
 		{name: "open", part: daily, args: "[-for TIME] [-end] SITE [WHO]", what: "open a site for a while, for somebody or for everybody", run: open},
 		{name: "pause", part: daily, args: "[-json] [TIME [WHO]]", what: "pause filtering for a while", run: pause},
 		{name: "resume", part: daily, args: "[WHO]", what: "end a pause", run: resume},

@@ -63,6 +63,7 @@ var asksThere = map[string]struct{ line, asks string }{
 	"events":           {"events host:a.example", "GET /events"},
 	"status":           {"status", "GET /health"},
 	"open":             {"open a.example", "POST /rulings"},
+	"setup":            {"setup", "GET /setup/link"},
 	"pause":            {"pause 5m class-7a", "POST /pause"},
 	"resume":           {"resume", "POST /pause"},
 	"cache look":       {"cache look http://a.example/", "GET /cache/look"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"shuultuur/admin/home"
 	"shuultuur/engine/starter"
 	"shuultuur/gateway"
 	"shuultuur/lib/handover"
@@ -69,6 +67,7 @@ func run(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	w.g = g
+	fmt.Fprint(e.stdout, g.OfferSetup(ctx, gateway.SetupOffer{Topics: starter.Topics(), Unchanged: starter.IsUnchanged, Compose: starter.Compose}))
 	for _, name := range sockets.Unused() {
 		log.Warn("this process received a socket that the settings do not name; it is closed", "socket", name)
 	}
@@ -83,8 +82,7 @@ func run(ctx context.Context, e env, args []string) int {
 	}
 	log.Info("serving", "proxy", g.ProxyAddr(), "admin", g.AdminAddr(), "settings", file)
 	if isStarter && before == nil {
-		welcome(e, g, file)
-		offerSetup(e, g, file)
+		fmt.Fprintf(e.stdout, e.named(starter.Welcome), g.ProxyAddr(), g.AdminAddr(), file, strings.Replace(g.DNSAddr(), ":", " -p ", 1))
 	}
 	if status := serve(ctx, e, w, before); status != 0 || !g.StartsAgain() {
 		return status
@@ -137,38 +135,3 @@ func limitMemory(log *slog.Logger) {
 	debug.SetMemoryLimit(limit / 10 * 9) // the rest is for what the collector does not count, such as sockets
 	log.Info("the memory of this process is limited", "bytes", limit)
 }
-
-func welcome(e env, g *gateway.Gateway, file string) {
-	fmt.Fprintf(e.stdout, e.named(`
-Shuultuur is running on the starter settings, %[3]s.
-
-Point a browser's HTTP proxy at %[1]s, or try:
-
-  curl -x http://%[1]s http://example.com/
-  curl -x http://%[1]s http://ads.doubleclick.net/         blocked, by list
-  dig @%[4]s ads.doubleclick.net                  the same by name
-  shuultuur why http://www.bet365.com/                      what would happen, and why
-  shuultuur events -config %[3]s      what happened
-  curl http://%[2]s/metrics
-
-"shuultuur demo" needs no internet. "shuultuur init DIR" writes these settings
-where you want to change them. Ctrl-C ends.
-
-`), g.ProxyAddr(), g.AdminAddr(), file, digAddr(g))
-}
-
-// offerSetup prints the link to the first steps, unless the settings were
-// already changed.
-func offerSetup(e env, g *gateway.Gateway, file string) {
-	now, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(now, starter.Settings()) {
-		return
-	}
-	link := g.OfferSetup(gateway.SetupOffer{Topics: starter.Topics(), Compose: starter.Compose, Steps: func(a home.Answers) []string { return starter.Steps(a, g.ProxyAddr(), g.DNSAddr()) }})
-	if link != "" {
-		fmt.Fprintf(e.stdout, "Set it up in a browser, with this link that is good once:\n\n  %s\n\n", link)
-	}
-}
-
-// digAddr returns the name server's address in the syntax of dig(1).
-func digAddr(g *gateway.Gateway) string { return strings.Replace(g.DNSAddr(), ":", " -p ", 1) }

@@ -53,4 +53,6 @@ elif systemctl --quiet is-active shuultuur.service; then
 	printf '%s\n' "$why" >&2
 else
 	deb-systemd-invoke restart shuultuur.service >/dev/null || true
+	# While nobody has an account, the link to the first steps.
+	timeout 60 /usr/bin/shuultuur setup -wait 30s -config "$settings" 2>/dev/null || true
 fi

@@ -49,3 +49,7 @@ if [ -d /run/systemd/system ]; then
 		printf '%s\n' "$why" >&2
 	fi
 fi
+# While nobody has an account, the link to the first steps.
+if [ -n "$start" ] && [ -d /run/systemd/system ] && [ "${1:-1}" = 1 ]; then
+	timeout 60 /usr/bin/shuultuur setup -wait 30s -config "$settings" 2>/dev/null || true
+fi

@@ -111,7 +111,8 @@ type Listen struct {
 	// none.
 	Monitors setting.OneOrMore[policy.Network] `yaml:"monitors" names:"people"`
 	// TLS is the certificate of the proxy port for clients that use TLS to the proxy itself
-	// ("HTTPS proxy"). An admin address that other machines can reach requires it.
+	// ("HTTPS proxy"), and of the pages that other machines can reach. Without it, intercept.root signs
+	// certificates for those.
 	TLS *KeyPair `yaml:"tls"`
 }
 
@@ -246,7 +247,7 @@ func (s *Settings) AdminURL() string {
 	return "http://" + at
 }
 
-// AdminTLS reports whether the admin address uses TLS, because other machines can reach it.
+// AdminTLS reports whether the first admin address uses TLS, because other machines can reach it.
 func (s *Settings) AdminTLS() bool {
-	return slices.ContainsFunc(s.Listen.Admin, func(a setting.Address) bool { return !a.AddrPort().Addr().IsLoopback() })
+	return len(s.Listen.Admin) > 0 && !s.Listen.Admin[0].AddrPort().Addr().IsLoopback()
 }

@@ -1,12 +1,13 @@
 package starter
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"shuultuur/admin/home"
+	"shuultuur/admin/setup"
 	"shuultuur/engine"
 	"shuultuur/intercept"
 )
@@ -26,16 +27,19 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name          string
-		a             home.Answers
+		a             setup.Answers
 		with, without []string
 	}{
-		{"all at home", home.Answers{Who: "home", Topics: everything, Proxy: true, DNS: true}, []string{"name: gambling, action: warn", "8053", "name: ads, action: block", "name: pastime, action: block", "Those with a path"}, []string{"decrypt"}},
-		{"a school's network", home.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Network: true, Contact: `the "librarian": desk 3`}, []string{"name: gambling, action: block", "0.0.0.0:53", "0.0.0.0:8080", `\"librarian\"`, "safesearch: true"}, []string{"127.0.0.1:8080"}},
-		{"ads alone, by proxy", home.Answers{Who: "company", Topics: []string{"ads"}, Proxy: true}, []string{"own-ads", "safesearch: false", "name: ads"}, []string{"gambling", "adult", "dns:", "bad words", "malware", "doh"}},
-		{"nothing", home.Answers{Who: "company", DNS: true}, []string{"learning", "8053"}, []string{"action: block", "action: warn"}},
-		{"by name", home.Answers{Who: "home", Topics: []string{"harmful", "words"}, DNS: true, Network: true}, []string{"phishing", "0.0.0.0:53", "proxy: 127.0.0.1:8080", "unread-other, phrase-error"}, []string{"easylist", "pastime", "tunnel/"}},
-		{"a company", home.Answers{Who: "company", Topics: []string{"bypass"}, Proxy: true}, []string{"name: other protocols, action: monitor"}, nil},
-		{"encrypted pages too", home.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Certificate: true}, []string{"decrypt: true", "intercept: {root: root.pem}"}, nil},
+		{"all at home", setup.Answers{Who: "home", Topics: everything, Proxy: true, DNS: true, SafeSearch: true}, []string{"name: gambling, action: warn", "8053", "name: ads, action: block", "name: pastime, action: block", "Those with a path"}, []string{"decrypt"}},
+		{"a school's network", setup.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, At: netip.MustParseAddr("192.168.1.20"), Contact: `the "librarian": desk 3`, Name: "School 5", Children: true, SafeSearch: true, Portal: 80, Upstreams: []netip.Addr{netip.MustParseAddr("192.168.1.1")}}, []string{"name: gambling, action: block", `"192.168.1.20:53"`, `proxy: [127.0.0.1:8080, "192.168.1.20:8080"]`, `admin: [127.0.0.1:8081, "192.168.1.20:8443"]`, `portal: "192.168.1.20:80"`, `forward: {upstreams: ["192.168.1.1"]}`, `name: "School 5"`, "children: everyone", "intercept: {root: root.pem}", `\"librarian\"`, "safesearch: true"}, []string{"decrypt"}},
+		{"ads alone, by proxy", setup.Answers{Who: "company", Topics: []string{"ads"}, Proxy: true}, []string{"own-ads", "safesearch: false", "name: ads"}, []string{"gambling", "adult", "dns:", "bad words", "malware", "doh"}},
+		{"nothing", setup.Answers{Who: "company", DNS: true}, []string{"learning", "8053"}, []string{"action: block", "action: warn"}},
+		{"by name", setup.Answers{Who: "home", Topics: []string{"harmful", "words"}, DNS: true, At: netip.MustParseAddr("192.168.1.20")}, []string{"phishing", `"192.168.1.20:53"`, "proxy: 127.0.0.1:8080", "unread-other, phrase-error"}, []string{"easylist", "pastime", "tunnel/"}},
+		{"a company", setup.Answers{Who: "company", Topics: []string{"bypass"}, Proxy: true}, []string{"name: other protocols, action: monitor"}, nil},
+		{"children with devices", setup.Answers{Who: "home", Topics: everything, DNS: true, Proxy: true, SafeSearch: true, Children: true, People: []setup.Person{{Name: "Anna", Addr: netip.MustParseAddr("192.168.1.31"), Child: true}, {Name: `O"na: x`, Addr: netip.MustParseAddr("192.168.1.32")}, {Name: "Anna", Addr: netip.MustParseAddr("192.168.1.33"), Child: true}}},
+			[]string{`"Anna": ["192.168.1.31", "192.168.1.33"]`, `children: ["Anna"]`, "children: children", "gambling for children, action: block", "base: everyone"}, []string{"children: everyone"}},
+		{"children without a rule of their own", setup.Answers{Who: "home", DNS: true, People: []setup.Person{{Name: "Anna", Addr: netip.MustParseAddr("192.168.1.31"), Child: true}}}, []string{"rules: []"}, nil},
+		{"encrypted pages too", setup.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Certificate: true}, []string{"decrypt: true", "intercept: {root: root.pem}"}, nil},
 	} {
 		dir := t.TempDir()
 		if err := Write(dir); err != nil {
@@ -76,5 +80,19 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 			continue
 		}
 		done()
+	}
+}
+
+func TestSettingsAreThoseOfTheStart(t *testing.T) {
+	start := string(Settings())
+	for text, want := range map[string]bool{
+		start: true,
+		strings.Replace(start, "data: ./data ", `data: "/var/lib/shuultuur" `, 1): true,
+		strings.Replace(start, "action: warn", "action: block", 1):                false,
+		"": false,
+	} {
+		if got := IsUnchanged([]byte(text)); got != want {
+			t.Errorf("settings of %d bytes are unchanged: %v, want %v", len(text), got, want)
+		}
 	}
 }

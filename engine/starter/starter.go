@@ -1,7 +1,6 @@
 // Package starter has the settings that a new user begins with: a small filter that works as it
 // is. [Write] puts them with their lists into a folder. The pages for the first steps ask about
-// [Topics], [Compose] leaves out of the settings what the answers exclude, and [Steps] says how
-// to try the result.
+// [Topics], and [Compose] makes of the settings what the answers say.
 package starter
 
 import (
@@ -17,6 +16,25 @@ import (
 
 //go:embed files
 var files embed.FS
+
+// Welcome is a format that says how to try the starter settings: with the addresses of the proxy and the
+// admin address, the file, and the name server in the syntax of dig(1).
+const Welcome = `
+Shuultuur is running on the starter settings, %[3]s.
+
+Point a browser's HTTP proxy at %[1]s, or try:
+
+  curl -x http://%[1]s http://example.com/
+  curl -x http://%[1]s http://ads.doubleclick.net/         blocked, by list
+  dig @%[4]s ads.doubleclick.net                  the same by name
+  shuultuur why http://www.bet365.com/                      what would happen, and why
+  shuultuur events -config %[3]s      what happened
+  curl http://%[2]s/metrics
+
+"shuultuur demo" needs no internet. "shuultuur init DIR" writes these settings
+where you want to change them. Ctrl-C ends.
+
+`
 
 // Settings returns the text of the starter settings.
 func Settings() []byte {

@@ -93,18 +93,35 @@ func fromContext(ctx context.Context) *Sockets {
 	return s
 }
 
+type server struct{}
+
+// For returns a context for the listeners of one server. Where the system chooses the port, the same
+// address may stand for several servers, and each finds its own sockets again.
+func For(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, server{}, name)
+}
+
+// nameOf returns the name of a socket.
+func nameOf(ctx context.Context, network, addr string) string {
+	if of, ok := ctx.Value(server{}).(string); ok && strings.HasSuffix(addr, ":0") {
+		return network + " " + addr + " " + of
+	}
+	return network + " " + addr
+}
+
 // Listen is [net.ListenConfig.Listen] for TCP and stream sockets of Unix,
 // unless there is an inherited socket. An address that the machine does not have yet is waited
 // for, see [Sockets.Absent].
 func Listen(ctx context.Context, lc *net.ListenConfig, network, addr string) (net.Listener, error) {
 	s := fromContext(ctx)
-	if f := s.take(network, addr); f != nil {
+	name := nameOf(ctx, network, addr)
+	if f := s.take(name, network, addr); f != nil {
 		defer f.Close()
 		l, err := net.FileListener(f)
 		if err != nil {
 			return nil, fmt.Errorf("taking over the socket for %s %s: %w", network, addr, err)
 		}
-		s.hold(network, addr, l)
+		s.hold(name, l)
 		return l, nil
 	}
 	l, err := lc.Listen(ctx, network, addr)
@@ -112,7 +129,7 @@ func Listen(ctx context.Context, lc *net.ListenConfig, network, addr string) (ne
 		l, err = lc.Listen(ctx, network, addr)
 	}
 	if err == nil {
-		s.hold(network, addr, l)
+		s.hold(name, l)
 	}
 	return l, err
 }
@@ -121,13 +138,14 @@ func Listen(ctx context.Context, lc *net.ListenConfig, network, addr string) (ne
 // socket. It waits for an address like [Listen].
 func ListenPacket(ctx context.Context, lc *net.ListenConfig, network, addr string) (net.PacketConn, error) {
 	s := fromContext(ctx)
-	if f := s.take(network, addr); f != nil {
+	name := nameOf(ctx, network, addr)
+	if f := s.take(name, network, addr); f != nil {
 		defer f.Close()
 		p, err := net.FilePacketConn(f)
 		if err != nil {
 			return nil, fmt.Errorf("taking over the socket for %s %s: %w", network, addr, err)
 		}
-		s.hold(network, addr, p)
+		s.hold(name, p)
 		return p, nil
 	}
 	p, err := lc.ListenPacket(ctx, network, addr)
@@ -135,20 +153,20 @@ func ListenPacket(ctx context.Context, lc *net.ListenConfig, network, addr strin
 		p, err = lc.ListenPacket(ctx, network, addr)
 	}
 	if err == nil {
-		s.hold(network, addr, p)
+		s.hold(name, p)
 	}
 	return p, err
 }
 
 // take returns the inherited socket for an address, or nil.
-func (s *Sockets) take(network, addr string) *os.File {
+func (s *Sockets) take(name, network, addr string) *os.File {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, w := range s.waiting {
-		if w.name == network+" "+addr || w.name == "" && bound(w.file, network, addr) {
+		if w.name == name || w.name == "" && bound(w.file, network, addr) {
 			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
 			return w.file
 		}
@@ -157,7 +175,7 @@ func (s *Sockets) take(network, addr string) *os.File {
 }
 
 // hold adds an open socket, and removes those that have been closed.
-func (s *Sockets) hold(network, addr string, v any) {
+func (s *Sockets) hold(name string, v any) {
 	if s == nil {
 		return
 	}
@@ -171,7 +189,20 @@ func (s *Sockets) hold(network, addr string, v any) {
 	}
 	s.open = open
 	if f, ok := v.(syscall.Conn); ok {
-		s.open = append(s.open, openSocket{network + " " + addr, f})
+		s.open = append(s.open, openSocket{name, f})
+	}
+}
+
+// Offer makes the next calls of [Listen] and [ListenPacket] find the open sockets of this process as
+// if they were inherited: a server takes the place of another one that listens at some of the same
+// addresses, and no connection is refused in between. Call [Sockets.Unused] when it listens. Where
+// sockets have no second descriptor, nothing is offered.
+func (s *Sockets) Offer() {
+	fds, names := s.duplicates()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, fd := range fds {
+		s.waiting = append(s.waiting, inheritedSocket{names[i], inherited(int(fd), names[i])})
 	}
 }
 
