@@ -59,6 +59,9 @@ func (s *Sockets) Absent() (addrs []string) {
 	s.mu.Lock()
 	for _, h := range s.open {
 		_, addr, _ := strings.Cut(h.name, " ")
+		if at, _, named := strings.Cut(addr, ":0 "); named { // see nameOf
+			addr = at + ":0"
+		}
 		addrs = append(addrs, addr)
 	}
 	s.mu.Unlock()
