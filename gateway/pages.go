@@ -182,6 +182,10 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 			return settings.PolicyViews(s.Text, s.Policies)
 		},
 		Categories: func() []string { return p.gateway.engine.Load().Checks.Named() },
+		Manual:  manual,
+		Try:     p.gateway.try,
+		Restart: p.gateway.Restart,
+		Waiting: p.gateway.waiting,
 	}
 }
 

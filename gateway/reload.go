@@ -20,6 +20,9 @@ const (
 	lastRetry  = 10 * time.Minute
 )
 
+// needsRestart is said of a key whose change only a restart puts into use.
+const needsRestart = " changed in the settings: that needs a restart"
+
 // Reload reads the settings again and puts them into use. If they cannot be used, the running
 // ones stay and the error says why.
 func (g *Gateway) Reload(ctx context.Context) error {
@@ -37,7 +40,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 		refused = e.Seen
 	} else {
 		for _, key := range e.Restart {
-			problems = append(problems, key+" changed in the settings: that needs a restart")
+			problems = append(problems, key+needsRestart)
 		}
 		problems = append(problems, g.unmet(ctx)...)
 	}

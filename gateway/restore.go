@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"shuultuur/admin/backup"
@@ -52,6 +53,37 @@ func (g *Gateway) restore(ctx context.Context, r io.Reader, passphrase, address 
 // StartsAgain reports whether Run has ended because a backup waits to be restored: then [New] restores
 // it.
 func (g *Gateway) StartsAgain() bool { return g.again.ended() }
+
+// Restart has the gateway end and start again in the same process, for changes of the settings that
+// need it. The text on disk is checked first: a gateway that could not start stays.
+func (g *Gateway) Restart() error {
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		return err
+	}
+	if err := g.checkText(context.Background(), text); err != nil {
+		return err
+	}
+	g.again.mu.Lock()
+	defer g.again.mu.Unlock()
+	if !g.again.ended() {
+		g.log.Warn("the gateway starts again, for its settings")
+		close(g.again.c)
+	}
+	return nil
+}
+
+// waiting returns which changes of the settings wait for a restart.
+func (g *Gateway) waiting() (all []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.problems {
+		if strings.HasSuffix(p, needsRestart) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
 
 // An again is the request to end and to start again.
 type again struct {

@@ -125,6 +125,8 @@ var (
 type accountFile struct {
 	Accounts []Account `json:"accounts"`
 	Tokens   []Token   `json:"tokens,omitempty"`
+	// Invitations are open, or have expired.
+	Invitations []Invitation `json:"invitations,omitempty"`
 }
 
 // A Book keeps accounts, tokens and sessions. It is safe for concurrent use by many goroutines.
@@ -141,6 +143,7 @@ type Book struct {
 	wrong   *tries.Limit[string] // by account
 	pending map[string]string
 	asked   map[string]challenge
+	removed []removed // the latest, for a while
 }
 
 // Rules are the settings for sessions.
@@ -309,7 +312,7 @@ func (b *Book) changeHeld(f func(*accountFile) error) error {
 	if err := b.readLocked(); err != nil {
 		return err
 	}
-	next := accountFile{Tokens: slices.Clone(b.kept.Tokens)}
+	next := accountFile{Tokens: slices.Clone(b.kept.Tokens), Invitations: slices.Clone(b.kept.Invitations)}
 	for _, a := range b.kept.Accounts {
 		a.Groups, a.Recovery, a.Passkeys = slices.Clone(a.Groups), slices.Clone(a.Recovery), slices.Clone(a.Passkeys)
 		next.Accounts = append(next.Accounts, a)
@@ -509,7 +512,17 @@ func (b *Book) Remove(name string) error {
 		if i < 0 {
 			return fmt.Errorf("%q: %w", name, ErrNone)
 		}
-		return k.remove(i)
+		gone := removed{account: k.Accounts[i], at: b.now()}
+		for _, t := range k.Tokens {
+			if t.Account == gone.account.Name {
+				gone.tokens = append(gone.tokens, t)
+			}
+		}
+		if err := k.remove(i); err != nil {
+			return err
+		}
+		b.removed = append(b.removed[max(0, len(b.removed)-9):], gone)
+		return nil
 	})
 }
 

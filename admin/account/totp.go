@@ -81,8 +81,13 @@ func (b *Book) Offer(name, issuer string) (secret, address string, err error) {
 	}
 	b.pending[strings.ToLower(name)] = secret
 	b.mu.Unlock()
+	return secret, totpAddress(secret, name, issuer), nil
+}
+
+// totpAddress is what authenticators read.
+func totpAddress(secret, name, issuer string) string {
 	q := url.Values{"secret": {secret}, "issuer": {issuer}, "algorithm": {"SHA1"}, "digits": {"6"}, "period": {"30"}}
-	return secret, "otpauth://totp/" + url.PathEscape(issuer+":"+name) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20"), nil
+	return "otpauth://totp/" + url.PathEscape(issuer+":"+name) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
 }
 
 // Confirm takes the offered secret into use. It returns codes that replace a lost

@@ -89,34 +89,43 @@ var errNotInUse = errors.New("the settings on the disk were changed meanwhile; r
 
 // change makes changes of the text that was read.
 func (v *view) change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
-	s := v.s
 	d, err := v.prepare(reason, changes)
-	var real []byte
+	var out web.ChangeResult
+	var shown bool
 	if err == nil {
-		real, err = v.fillEffect(r, d)
+		out, shown, err = v.use(w, r, d)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		v.failChange(w, r, d, err)
-		return
+	case shown:
+	case web.IsPage(r):
+		http.Redirect(w, r, then+map[bool]string{true: "&", false: "?"}[strings.Contains(then, "?")]+url.Values{"saved": {"yes"}}.Encode(), http.StatusSeeOther)
+	default:
+		web.WriteJSON(w, http.StatusOK, out)
 	}
-	out := web.ChangeResult{Effect: d.Effect, Note: d.NoEffect}
+}
+
+// use saves a text that a page has changed, unless a browser has to see its effect first: then the
+// editor shows that, and shown says so.
+func (v *view) use(w http.ResponseWriter, r *http.Request, d *settingsData) (out web.ChangeResult, shown bool, err error) {
+	real, err := v.fillEffect(r, d)
+	if err != nil {
+		return out, false, err
+	}
+	out = web.ChangeResult{Effect: d.Effect, Note: d.NoEffect}
 	page, dry := web.IsPage(r), web.DryRun(r.Form)
 	if page && (dry || d.Effect != nil && d.Effect.Changed > 0 || d.Effect == nil && d.NoEffect != "" && d.NoEffect != web.ErrNoRecord.Error()) {
-		v.write(w, s.page, http.StatusOK, d)
-		return
+		v.write(w, v.s.page, http.StatusOK, d)
+		return out, true, nil
 	}
 	if !dry && d.Checked != "" { // otherwise nothing is changed
-		if out.Remarks, err = v.save(r, real, reason); err != nil {
-			v.failChange(w, r, d, err)
-			return
+		if out.Remarks, err = v.save(r, real, d.Reason); err != nil {
+			return out, false, err
 		}
 	}
 	out.Saved = !dry
-	if page {
-		http.Redirect(w, r, then+map[bool]string{true: "&", false: "?"}[strings.Contains(then, "?")]+url.Values{"saved": {"yes"}}.Encode(), http.StatusSeeOther)
-		return
-	}
-	web.WriteJSON(w, http.StatusOK, out)
+	return out, false, nil
 }
 
 func (v *view) failChange(w http.ResponseWriter, r *http.Request, d *settingsData, err error) {

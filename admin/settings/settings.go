@@ -58,6 +58,17 @@ type Settings struct {
 	Categories func() []string
 	// Events is the record, as far as the user of a request may see it; nil: there is none.
 	Events event.Reader
+	// Manual returns what the manual says about keys, for the form; nil: nothing.
+	Manual func() map[string]setting.Row
+	// Try asks the servers that a part of a text of settings names, before it is saved; with is what
+	// they are asked about. nil: nothing can be tried.
+	Try func(ctx context.Context, text []byte, part, with string) (answers []string, err error)
+	// Restart has the gateway start again; nil: only somebody at the machine can. Waiting returns which
+	// saved changes wait for that.
+	Restart func() error
+	Waiting func() []string
+
+	said web.PageTemplate
 
 	judged                         judged // expectations
 	site                           *web.Site
@@ -79,11 +90,10 @@ type Settings struct {
 //	GET /settings/versions/{id}  one of them; HTML to compare it and take it back
 func (s *Settings) Routes(site *web.Site) []web.Route {
 	page := site.Page("settings.html")
-	s.site, s.page, s.effect = site, page, site.Foretell
-	return append(slices.Concat(s.policyRoutes(site), s.ruleRoutes(site), s.groupRoutes(site), s.serviceRoutes(site)), []web.Route{
+	s.site, s.page, s.said, s.effect = site, page, site.Page("said.html"), site.Foretell
+	return append(slices.Concat(s.policyRoutes(site), s.ruleRoutes(site), s.groupRoutes(site), s.serviceRoutes(site), s.formRoutes(site)), []web.Route{
 		{Method: "GET", Path: "/settings", Role: web.Operator,
-			Link: web.LinkIn(web.System, text.Mark("Settings")),
-			Does: "the file of settings, with its ETag", Gives: "application/yaml text/html",
+			Does: "the file of settings, with its ETag", Query: []web.Field{web.Optional("key", "a key of the settings")}, Gives: "application/yaml text/html",
 			Handler: func(w http.ResponseWriter, r *http.Request) { s.show(w, r, page) }},
 		{Method: "PUT", Path: "/settings", Role: web.Operator,
 			Does: "replace the settings whose ETag is in If-Match; says what that would have changed in the last day", Body: "application/yaml", Query: []web.Field{web.OnTrial, web.Optional("reason", "reason, for the history")},
@@ -145,6 +155,7 @@ type settingsData struct {
 	Remarks                 []string
 	Error                   string
 	Versions                []web.Version
+	Place                   *place // of a key that somebody looks for
 	Of                      *web.Version // the page is about this version
 }
 
@@ -161,7 +172,39 @@ func (s *Settings) show(w http.ResponseWriter, r *http.Request, page web.PageTem
 		_, _ = w.Write(v.shown) // the client went away: nobody to tell
 		return
 	}
-	v.write(w, page, http.StatusOK, &settingsData{Text: string(v.shown), Tag: v.tag(v.now)})
+	d := &settingsData{Text: string(v.shown), Tag: v.tag(v.now)}
+	if key := r.URL.Query().Get("key"); key != "" {
+		d.Place = placeIn(s.File, v.shown, key)
+	}
+	v.write(w, page, http.StatusOK, d)
+}
+
+// A place is the lines around a key in the file.
+type place struct {
+	Key   string
+	Line  int
+	Lines []placeLine
+}
+
+type placeLine struct {
+	N    int
+	Text string
+	Here bool
+}
+
+// placeIn returns where a key is in a text, nil if it is not there.
+func placeIn(file string, data []byte, key string) *place {
+	c, err := setting.CopyOf(file, data)
+	if err != nil || c.Line(key) == 0 {
+		return nil
+	}
+	p := &place{Key: key, Line: c.Line(key)}
+	for i, line := range strings.Split(string(data), "\n") {
+		if n := i + 1; n >= p.Line-3 && n <= p.Line+4 {
+			p.Lines = append(p.Lines, placeLine{n, line, n == p.Line})
+		}
+	}
+	return p
 }
 
 func (v *view) write(w http.ResponseWriter, page web.PageTemplate, status int, d *settingsData) {

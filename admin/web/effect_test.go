@@ -38,6 +38,7 @@ var samples = map[string]url.Values{
 var elsewhere = map[string]string{
 	"PUT /settings":             "TestSettingsAreSavedAfterTheirEffectWasSeen",
 	"POST /settings":            "TestSettingsAreSavedAfterTheirEffectWasSeen",
+	"POST /settings/form":       "TestTheFormChangesTheFile",
 	"POST /lists/{name}":        "TestAListChangedByAProgramTellsItsEffect",
 	"POST /lists/{name}/source": "TestThePageOfAList",
 	"POST /lists/{name}/remove": "TestAListGoesWithTheRulesThatNeedIt",

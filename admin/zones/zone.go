@@ -48,6 +48,7 @@ type zoneData struct {
 	Diff    []web.DiffLine `json:"-"`
 	Saved   string         `json:"-"` // the version before the saved one
 	May     bool           `json:"-"` // be deleted
+	Parent  *parent        `json:"parent,omitempty"` // what the zone above says; nil: it was not asked
 }
 
 // A zoneSpan is another page of the records of a zone.
@@ -224,6 +225,9 @@ func (z *Pages) one(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), statusOfZone(err))
 		return
+	}
+	if q.Has("parent") && d.Signs {
+		d.Parent = z.look(r.Context(), d)
 	}
 	z.write(w, r, http.StatusOK, d)
 }

@@ -43,6 +43,7 @@ const (
 //	POST /zones/{origin}/record   adds, changes or deletes one record
 //	POST /zones/{origin}/delete   deletes the zone
 //	POST /zones/{origin}/restore  makes a deleted zone again
+//	POST /zones/{origin}/sign     makes keys for it and signs it
 //
 // What changes a zone needs its ETag, in If-Match or as tag.
 func (z *Pages) Routes() []web.Route {
@@ -66,6 +67,7 @@ func (z *Pages) Routes() []web.Route {
 				Does: "restore a deleted zone", Form: []web.Field{web.OnTrial}, Gives: web.PageOrJSON,
 				Effect:  web.Explained,
 				Handler: z.restore},
+			z.signRoute(),
 		}
 	}
 	return append(adds, []web.Route{
@@ -74,7 +76,7 @@ func (z *Pages) Routes() []web.Route {
 			Does: "zones of our own", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { z.show(w, r, nil) }},
 		{Method: "GET", Path: "/zones/{origin}", Role: web.Operator,
-			Does: "records of a zone, and the text of its file", Gives: web.PageOrJSON, Query: []web.Field{web.Optional("view", "view of the zone"), web.Optional("q", "name, type or data"), web.Optional("after", "how many to leave out, for the next page"), web.Optional("type", "type of record"), web.Optional("record", "identifier"), web.Optional("version", "identifier")},
+			Does: "records of a zone, and the text of its file", Gives: web.PageOrJSON, Query: []web.Field{web.Optional("view", "view of the zone"), web.Optional("q", "name, type or data"), web.Optional("after", "how many to leave out, for the next page"), web.Optional("type", "type of record"), web.Optional("record", "identifier"), web.Optional("version", "identifier"), web.Optional("parent", "look: ask the parent for the DS record")},
 			Handler: z.one},
 		{Method: "POST", Path: "/zones/{origin}", Role: web.Operator,
 			Does: "replace the text of a zone, or take a version back", Gives: web.PageOrJSON, Form: []web.Field{web.Optional("text", "text of the file"), web.Optional("version", "identifier"), web.Optional("tag", "tag of the text that is replaced"), web.Optional("view", "view of the zone"), web.Optional("reason", "reason, for the history"), web.OnTrial},

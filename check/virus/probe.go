@@ -162,3 +162,41 @@ func (s *scanner) ping(ctx context.Context) error {
 	}
 	return fmt.Errorf("probing clamd: %w", err)
 }
+
+// eicar is the file that every scanner takes for a virus. It is here in two parts, so that none
+// takes this program for one.
+const eicar = `X5O!P%@AP[4\PZX54(P^)7CC)7}` + `$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*`
+
+// Try scans the test file of the EICAR with settings that are not in use, and returns what the
+// scanner names it, "" if it finds nothing.
+func Try(ctx context.Context, cfg Config, patience time.Duration) (name string, err error) {
+	c, err := New(cfg, nil)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, s := range c.scanners {
+		if err := s.ping(ctx); err != nil {
+			return "", err
+		}
+		at, err := s.dial(ctx)
+		if err != nil {
+			return "", err
+		}
+		end, _ := ctx.Deadline()
+		_ = at.SetDeadline(end) // the write reports an error
+		if err = at.begin(); err == nil {
+			err = at.chunk([]byte(eicar))
+		}
+		if err == nil {
+			name, err = at.end()
+		}
+		at.Close()
+		if err != nil {
+			return "", err
+		}
+	}
+	return name, nil
+}

@@ -234,6 +234,9 @@ func typeOfKey(key string, t reflect.Type, secret string) (reflect.Type, string)
 	return nil, secret
 }
 
+// HasPlaceholder reports whether a text contains the placeholder of a secret.
+func HasPlaceholder(text string) bool { return placeholder.MatchString(text) }
+
 // WithoutCredentials returns a text for people, such as a URL or an error about one: URLs in it have no
 // user, and no values in the query that sound like secrets.
 func WithoutCredentials(text string) string {

@@ -47,6 +47,11 @@ func (l lazy) DS(ctx context.Context, origin string) ([]*miekg.DS, error) {
 	return nil, errNoUpstream
 }
 
+// ParentDS returns the DS records that the parent has for a zone.
+func (a *Authority) ParentDS(ctx context.Context, origin string) ([]*miekg.DS, error) {
+	return a.parent.DS(ctx, origin)
+}
+
 // firstLoad bounds how long a start waits for the zones in Redis. Zones that arrive later are
 // served then.
 const firstLoad = 3 * time.Second
@@ -66,6 +71,7 @@ type Authority struct {
 	// Authority, its predecessors and successors.
 	writing chan struct{}
 
+	parent   lazy          // asks the zones above
 	previous *Authority    // the one that this one replaces when it runs
 	replaced atomic.Bool   // another one has replaced it
 	ready    chan struct{} // closed when the zones in Redis have been read
@@ -82,7 +88,7 @@ type publisher = *transfer.Server
 // An error is a mistake in the settings. A zone that cannot be read does not stop the others:
 // see [Authority.Faults].
 func New(cfg Config, redis *redins.Config, up func() Upstream, previous *Authority, log *slog.Logger) (*Authority, error) {
-	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, previous: previous, writing: make(chan struct{}, 1), log: log}
+	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, parent: up, previous: previous, writing: make(chan struct{}, 1), log: log}
 	before := previous
 	if previous != nil {
 		a.responder, a.writing = previous.responder.Clone(), previous.writing
