@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"shuultuur/admin"
 	"shuultuur/admin/alert"
+	"shuultuur/admin/backup"
 	"shuultuur/admin/clients"
 	"shuultuur/admin/exception"
 	"shuultuur/admin/home"
@@ -64,7 +66,7 @@ func (p *pages) newAdmin(first *engine.Engine) (*web.Site, error) {
 	parts.Pictures = &p.gateway.pictures
 	parts.Setup = p.gateway.setup.Load
 	parts.Clients = p.clientsParts()
-	parts.System = p.systemParts()
+	parts.System = p.systemParts(backup.Folder(filepath.Join(string(first.Settings.Data), backup.KeptIn)))
 	if first.Votes != nil && first.Votes.Desk() != nil {
 		parts.Votes = &exception.Votes{Desk: first.Votes.Desk()}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"shuultuur/admin/backup"
 	"shuultuur/admin/network"
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
@@ -21,13 +22,15 @@ import (
 var errNoForwarding = errors.New("the settings name no upstream under dns.forward that could be asked")
 
 // systemParts returns the functions by which the admin address shows the program.
-func (p *pages) systemParts() *system.System {
+func (p *pages) systemParts(kept backup.Folder) *system.System {
 	return &system.System{
 		Backup: func(w io.Writer) ([]string, error) {
 			c, err := configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(p.gateway.engine.Load().Seen))...)
 			return c.Left, err
 		},
 		Restore: p.gateway.restore,
+		Check:   p.gateway.checkBackup,
+		Kept:    kept,
 		State: func() map[string]any {
 			e := p.gateway.engine.Load()
 			return map[string]any{system.Remembered: e.State.Stats()}

@@ -50,6 +50,23 @@ func (g *Gateway) restore(ctx context.Context, r io.Reader, passphrase, address 
 	return append([]string{text.Mark("The backup is good. The gateway starts again with it.")}, does...), nil
 }
 
+// checkBackup says whether the gateway could start with a backup, and what is in it.
+func (g *Gateway) checkBackup(ctx context.Context, r io.Reader, passphrase, address string) (says []string, err error) {
+	plain, err := backup.Open(r, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	b, err := backup.Read(plain)
+	if err != nil {
+		return nil, err
+	}
+	remarks, err := engine.CheckBackup(ctx, b, g.file, address)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{text.Mark("The backup is good: the gateway can start with it.")}, remarks...), nil
+}
+
 // StartsAgain reports whether Run has ended because a backup waits to be restored: then [New] restores
 // it.
 func (g *Gateway) StartsAgain() bool { return g.again.ended() }

@@ -70,6 +70,8 @@ type Pages struct {
 	// Provider returns the provider that signs people in, and the roles that it gives; nil: there is
 	// none.
 	Provider func() (*SignIn, *oidc.Provider)
+
+	all web.PageTemplate
 }
 
 // These are fields of several forms.
@@ -131,17 +133,9 @@ func (p *Pages) OwnRoutes() []web.Route {
 			}
 			return nil, b.SetPassword(name, r.PostForm.Get("password"))
 		}),
-		own(web.Route{Path: "/account/totp", Does: "offer a secret for one-time codes; with a code, take it into use and give recovery codes", Form: []web.Field{code}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(name string, r *http.Request) (any, error) {
-			if code := r.PostForm.Get("code"); code != "" {
-				codes, err := b.Confirm(name, code)
-				if err != nil {
-					return nil, err
-				}
-				return []fact{{text.Mark("Recovery codes, each works once"), strings.Join(codes, " ")}}, nil
-			}
-			secret, address, err := b.Offer(name, "Shuultuur")
-			return []fact{{text.Mark("Secret"), secret}, {text.Mark("Address"), address}}, err
-		}),
+		{Method: "POST", Path: "/account/totp", Role: web.Viewer,
+			Does: "offer a secret for one-time codes; with a code, take it into use and give recovery codes", Form: []web.Field{code}, Gives: web.PageOrJSON, Effect: web.OfAccess,
+			Handler: p.totp(p.Site.Page("totp.html"))},
 		own(web.Route{Path: "/account/totp/end", Does: "end one-time codes", Form: []web.Field{web.Required("password", "password")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(name string, r *http.Request) (any, error) {
 			if !b.Has(r.Context(), name, r.PostForm.Get("password")) {
 				p.Site.NoteWrong(web.Remote(r))
@@ -222,7 +216,8 @@ func (p *Pages) account(w http.ResponseWriter, r *http.Request, page web.PageTem
 		Account  account.Account   `json:"account,omitzero"`
 		Sessions []account.Session `json:"sessions"`
 		Tokens   []account.Token   `json:"tokens"`
-	}{Who: who, Sessions: []account.Session{}, Tokens: []account.Token{}}
+		Passkeys passkeyPlace      `json:"-"`
+	}{Who: who, Passkeys: p.passkeysAt(r), Sessions: []account.Session{}, Tokens: []account.Token{}}
 	if who.Via == "session" || who.Via == "token" {
 		var err error
 		if d.Account, err = p.Site.Accounts.One(who.Name); err == nil {
@@ -249,34 +244,36 @@ func (p *Pages) account(w http.ResponseWriter, r *http.Request, page web.PageTem
 //	POST /accounts/password       name, password
 //	POST /accounts/totp/end       name: somebody has lost their authenticator
 //	POST /accounts/remove         name
+//	POST /accounts/restore        name: of one that was removed
+//	POST /accounts/invite         name, role, groups: gives a link
+//	POST /accounts/uninvite       id
 //	GET /accounts/sessions        of everybody
 //	POST /accounts/sessions/end   id
 //	GET /accounts/tokens          of everybody
 //	POST /accounts/tokens/end     id
 func (p *Pages) AllRoutes() []web.Route {
 	b := p.Site.Accounts
-	page := p.Site.Page("accounts.html")
-	all := func(w http.ResponseWriter, r *http.Request) {
-		accounts, err := b.All()
-		if err != nil || !web.IsPage(r) {
-			web.Answer(w, accounts, err)
-			return
-		}
-		web.WritePage(w, page, http.StatusOK, struct {
-			Accounts []account.Account
-			Sessions []account.Session
-			Roles    []account.Role
-		}{accounts, b.Sessions(""), account.Roles})
-	}
+	p.all = p.Site.Page("accounts.html")
 	post := func(x web.Route, do change) web.Route {
-		x.Method, x.Role, x.Handler = "POST", web.Owner, changing("/accounts", do)
+		x.Method, x.Role = "POST", web.Owner
+		to := changing("/accounts", do)
+		x.Handler = func(w http.ResponseWriter, r *http.Request) {
+			if !web.IsPage(r) {
+				to(w, r)
+				return
+			}
+			p.onPage(w, r, do)
+		}
 		return x
 	}
 	return []web.Route{
 		{Method: "GET", Path: "/accounts", Role: web.Owner,
 			Link: web.LinkIn(web.System, text.Mark("Accounts")),
 			Does: "all accounts", Gives: web.PageOrJSON,
-			Handler: all},
+			Handler: func(w http.ResponseWriter, r *http.Request) { p.showAll(w, r, http.StatusOK, &allData{}) }},
+		post(web.Route{Path: "/accounts/invite", Does: "invite somebody: the link works once, for seven days", Form: []web.Field{nameOf, web.Required("role", "viewer | helper | safeguarding-lead | operator | owner"), web.Optional("groups", "groups of a helper, with commas")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, p.invite),
+		post(web.Route{Path: "/accounts/uninvite", Does: "take an invitation back", Form: web.ByID, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) { return nil, b.Uninvite(r.PostForm.Get("id")) }),
+		post(web.Route{Path: "/accounts/restore", Does: "take a removed account back, within ten minutes", Form: []web.Field{nameOf}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) { return nil, b.TakeBack(r.PostForm.Get("name")) }),
 		post(web.Route{Path: "/accounts", Does: "add an account", Form: []web.Field{nameOf, web.Required("role", "viewer | helper | safeguarding-lead | operator | owner"), web.Optional("groups", "groups of a helper, with commas"), web.Optional("password", "ten characters or more")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) {
 			role, err := roleIn(r)
 			if err != nil {
@@ -284,6 +281,9 @@ func (p *Pages) AllRoutes() []web.Route {
 			}
 			if err := p.second(r, r.PostForm.Get("name"), role); err != nil {
 				return nil, err
+			}
+			if any, err := b.Any(); err == nil && !any && r.PostForm.Get("password") == "" {
+				return nil, errors.New("give the first account a password: nobody could sign in otherwise")
 			}
 			return nil, b.Add(r.PostForm.Get("name"), role, web.Words(r.PostForm["groups"]), r.PostForm.Get("password"))
 		}),

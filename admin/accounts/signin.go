@@ -18,6 +18,8 @@ import (
 //	POST /login                   name, password and code begin a session
 //	POST /login/passkey/challenge what a passkey has to sign
 //	POST /login/passkey           its answer begins a session
+//	GET /login/invited            the page of an invitation
+//	POST /login/invited           token, password make its account
 //	GET /login/provider           redirects the browser to the OpenID provider
 //	GET /login/callback           the browser returns from there
 //	POST /logout                  ends the session
@@ -48,6 +50,13 @@ func (p *Pages) SignInRoutes() []web.Route {
 		{Method: "GET", Path: "/login/callback", Role: web.Anyone,
 			Does: "come back from the OpenID provider, which begins a session", Query: []web.Field{web.Optional("code", "code of the provider"), web.Optional("state", "state of the sign-in")}, Gives: "text/html",
 			Handler: p.fromProvider},
+		{Method: "GET", Path: "/login/invited", Role: web.Anyone,
+			Does: "the page of an invitation", Query: []web.Field{web.Required("token", "secret of the link")}, Gives: "text/html",
+			Handler: func(w http.ResponseWriter, r *http.Request) { p.showInvitation(w, r, http.StatusOK, "") }},
+		{Method: "POST", Path: "/login/invited", Role: web.Anyone,
+			Does: "make the account of an invitation, and begin a session", Form: []web.Field{web.Required("token", "secret of the link"), newWord}, Gives: web.PageOrJSON,
+			Effect:  web.OfAccess,
+			Handler: p.acceptInvitation},
 		{Method: "POST", Path: "/logout", Role: web.Viewer,
 			Does: "end the session", Gives: web.PageOrJSON,
 			Effect:  web.OfAccess,
@@ -66,6 +75,9 @@ type loginForm struct {
 
 // loginTemplate is parsed when it is first needed.
 var loginTemplate = sync.OnceValue(func() web.PageTemplate { return web.PageOf("login.html", web.NoNotice) })
+
+// invitedTemplate is parsed when it is first needed.
+var invitedTemplate = sync.OnceValue(func() web.PageTemplate { return web.PageOf("invited.html", web.NoNotice) })
 
 func (p *Pages) login(w http.ResponseWriter, r *http.Request, d loginForm, status int) {
 	any, err := p.Site.Accounts.Any()

@@ -50,6 +50,7 @@ var kept = []struct{ name, what, left string }{
 	{"ANY *.tmp", "files that are being written", "they are not complete"},
 	{"accounts", "accounts with their passkeys and codes, sessions, tokens and the audit log", ""},
 	{"alerts.json", "alerts", ""},
+	{KeptIn, "backups", "they are backups themselves"},
 	{"cache", "responses", "they are stored again"},
 	{"certificate", "the certificate of the listeners, and the account at its authority", ""},
 	{"clock-*.json", "when rows were last deleted by the clock", ""},

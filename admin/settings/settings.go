@@ -155,7 +155,7 @@ type settingsData struct {
 	Remarks                 []string
 	Error                   string
 	Versions                []web.Version
-	Place                   *place // of a key that somebody looks for
+	Place                   *place       // of a key that somebody looks for
 	Of                      *web.Version // the page is about this version
 }
 

@@ -2,15 +2,9 @@
 package system
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"io"
 	"math"
-	"mime"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -21,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/admin/backup"
 	"shuultuur/admin/web"
 	"shuultuur/lib/release"
 	"shuultuur/text"
@@ -35,6 +30,11 @@ type System struct {
 	// Restore checks a backup, keeps it, and has the gateway start again with it. does says what it
 	// does. nil: the backup cannot be restored from here.
 	Restore func(ctx context.Context, backup io.Reader, passphrase, address string) (does []string, err error)
+	// Check finds out whether a gateway could start with a backup, and says what is in it; nil: it is
+	// restored at once.
+	Check func(ctx context.Context, backup io.Reader, passphrase, address string) (says []string, err error)
+	// Kept are the backups on this machine; "": none is kept.
+	Kept backup.Folder
 	// State returns figures of the remembered state by subject, which are written
 	// as JSON.
 	State func() map[string]any
@@ -53,11 +53,13 @@ type systemData struct {
 	Owner    bool                  `json:"-"`
 	Since    time.Time             `json:"-"` // Health.Started
 
-	Does  []string `json:"-"` // of a backup that is restored
-	Error string   `json:"-"`
+	Does    []string       `json:"-"` // of a backup that is restored
+	Error   string         `json:"-"`
+	Backups []backup.Entry `json:"-"` // that are kept here
+	Waits   *waiting       `json:"-"` // a backup that was checked
 
-	Memory                web.Graph      `json:"-"` // in the last samples
-	Pauses, Waits, Shares []runtimeShare `json:"-"`
+	Memory                 web.Graph      `json:"-"` // in the last samples
+	Pauses, Delays, Shares []runtimeShare `json:"-"`
 }
 
 // Remembered is the title of the figures of the state.
@@ -123,7 +125,7 @@ func (s *sampler) add(now time.Time, objects, goal uint64) []web.GraphRow {
 func (d *systemData) charts(samples []web.GraphRow) {
 	d.Memory = web.Graph{Name: "memory", Kind: "lines", Title: text.Mark("Memory while this page is open"),
 		Columns: []web.GraphColumn{{Name: text.Mark("in use"), Colour: "pass", Unit: "MiB"}, {Name: text.Mark("collected at"), Colour: "warn", Unit: "MiB"}}, Rows: samples}
-	d.Pauses, d.Waits = spread(d.Live.pauses), spread(d.Live.waits)
+	d.Pauses, d.Delays = spread(d.Live.pauses), spread(d.Live.waits)
 	if d.Live.program > 0 {
 		d.Shares = []runtimeShare{{Name: text.Mark("program"), Width: 100 * d.Live.program}, {Name: text.Mark("garbage collector"), Width: 100 * d.Live.GCShare}, {Name: text.Mark("unused"), Width: 100 * d.Live.idle}}
 	}
@@ -162,15 +164,21 @@ func spread(h *metrics.Float64Histogram) (all []runtimeShare) {
 //	GET /system           versions, the collector and the scheduler, what is
 //	                      remembered; HTML for browsers, else JSON
 //	GET /system/backup    the backup, as a file
-//	POST /system/restore  a backup, which replaces what is here
+//	POST /system/restore  a backup, which replaces what is here; a browser is
+//	                      asked first
+//	POST /system/backups  makes one and keeps it; /system/backups/{name} has it
+//	POST /system/backups/remove  name
 func (s *System) Routes(site *web.Site) []web.Route {
 	page := site.Page("system.html")
 	var memory sampler
-	show := func(w http.ResponseWriter, r *http.Request, status int, done Restored, err error) {
+	show := func(w http.ResponseWriter, r *http.Request, status int, now pageState) {
 		d := systemData{Version: programVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Health: s.Health(), Live: readRuntime(), State: map[string]web.Figure{},
-			Owner: web.UserOf(r).Role >= web.Least[web.Owner], Does: done.Does}
-		if err != nil {
-			d.Error = err.Error()
+			Owner: web.UserOf(r).Role >= web.Least[web.Owner], Does: now.does, Waits: now.waits}
+		if now.err != nil {
+			d.Error = now.err.Error()
+		}
+		if d.Owner && s.Kept != "" {
+			d.Backups, _ = s.Kept.All() // without them, the page has the rest
 		}
 		for name, v := range s.State() {
 			d.State[name] = web.Figures(v)
@@ -183,11 +191,11 @@ func (s *System) Routes(site *web.Site) []web.Route {
 		}
 		web.WriteJSON(w, status, d)
 	}
-	return []web.Route{
+	return append(s.backupRoutes(show), []web.Route{
 		{Method: "GET", Path: "/system", Role: web.Operator,
 			Link: web.LinkIn(web.System, text.Mark("Health")),
 			Does: "versions, garbage collector, scheduler, and what is remembered", Gives: web.PageOrJSON,
-			Handler: func(w http.ResponseWriter, r *http.Request) { show(w, r, http.StatusOK, Restored{}, nil) }},
+			Handler: func(w http.ResponseWriter, r *http.Request) { show(w, r, http.StatusOK, pageState{}) }},
 		{Method: "GET", Path: "/system/backup", Role: web.Owner,
 			Does: "settings, accounts, versions and keys in one file", Gives: "application/gzip",
 			Handler: func(w http.ResponseWriter, r *http.Request) {
@@ -210,22 +218,31 @@ func (s *System) Routes(site *web.Site) []web.Route {
 			Body:   "application/gzip multipart/form-data",
 			Effect: "the gateway becomes another one; a backup that it could not start with is refused",
 			Handler: func(w http.ResponseWriter, r *http.Request) {
-				does, err := s.restore(site, w, r)
+				does, waits, err := s.restore(site, w, r)
 				switch {
 				case web.IsPage(r):
 					status := http.StatusOK
 					if err != nil {
-						status = web.StatusOf(err)
+						status = statusOf(err)
 					}
-					show(w, r, status, Restored{does}, err)
+					show(w, r, status, pageState{does, waits, err})
 				case err != nil:
-					http.Error(w, err.Error(), web.StatusOf(err))
+					http.Error(w, err.Error(), statusOf(err))
 				default:
 					web.WriteJSON(w, http.StatusOK, Restored{does})
 				}
 			}},
-	}
+	}...)
 }
+
+// A pageState is what the page says besides the figures.
+type pageState struct {
+	does  []string
+	waits *waiting
+	err   error
+}
+
+type showFunc func(w http.ResponseWriter, r *http.Request, status int, now pageState)
 
 // Restored says what is done with a backup.
 type Restored struct {
@@ -238,40 +255,6 @@ const (
 	maxBackup   = 256 << 20
 	maxInMemory = 1 << 20
 )
-
-// restore restores the backup in a request: its body, or a file of a form. Where two people are needed
-// to look into browsing, they are for this, too.
-func (s *System) restore(site *web.Site, w http.ResponseWriter, r *http.Request) (does []string, err error) {
-	if s.Restore == nil {
-		return nil, &web.BadChange{Err: errors.New("this gateway cannot restore a backup from here")}
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBackup)
-	in, passphrase, address := io.Reader(r.Body), "", r.URL.Query().Get("address")
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "multipart/form-data" {
-		if err := r.ParseMultipartForm(maxInMemory); err != nil {
-			return nil, &web.BadChange{Err: fmt.Errorf("reading the form: %w", err)}
-		}
-		defer func() { _ = r.MultipartForm.RemoveAll() }() // what is left is a temporary file
-		f, _, err := r.FormFile("backup")
-		if err != nil {
-			return nil, &web.BadChange{Err: errors.New("choose the file of a backup")}
-		}
-		defer f.Close()
-		in, passphrase, address = f, r.PostFormValue("passphrase"), strings.TrimSpace(r.PostFormValue("address"))
-	}
-	sum := sha256.New()
-	data, err := io.ReadAll(io.TeeReader(in, sum))
-	if err != nil {
-		return nil, &web.BadChange{Err: fmt.Errorf("reading the backup, of which %d MiB are taken: %w", maxBackup>>20, err)}
-	}
-	if err := site.Second(r, "restoring a backup", hex.EncodeToString(sum.Sum(nil))); err != nil {
-		return nil, err
-	}
-	if does, err = s.Restore(r.Context(), bytes.NewReader(data), passphrase, address); err != nil {
-		return nil, &web.BadChange{Err: err}
-	}
-	return does, nil
-}
 
 // programVersion is the version of this program, with the revision it was built
 // from where that is known.

@@ -24,7 +24,7 @@ var secrets = []string{"password", "old", "code", "token", "secret"}
 
 // silent names the paths of changes that record themselves, contain only secrets, or change
 // nothing.
-var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check", MCPPath, ViewPath}
+var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/login/invited", "/account/passkeys/challenge", "/settings/check", MCPPath, ViewPath}
 
 // nameless has the paths of changes whose form is not recorded, because it names the person
 // whose data was erased.
@@ -84,7 +84,7 @@ func formFields(q *http.Request, first []byte) string {
 	form, _ := url.ParseQuery(string(first)) // the readable part of it
 	open := url.Values{}
 	for k, v := range form {
-		if slices.Contains(secrets, k) {
+		if slices.Contains(secrets, k) || strings.HasPrefix(k, "v.") { // values of settings are in their history
 			v = []string{"…"}
 		}
 		open[k] = v

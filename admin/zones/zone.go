@@ -46,8 +46,8 @@ type zoneData struct {
 	Preview *preview       `json:"-"`
 	Of      *web.Version   `json:"-"` // compared with the present zone
 	Diff    []web.DiffLine `json:"-"`
-	Saved   string         `json:"-"` // the version before the saved one
-	May     bool           `json:"-"` // be deleted
+	Saved   string         `json:"-"`                // the version before the saved one
+	May     bool           `json:"-"`                // be deleted
 	Parent  *parent        `json:"parent,omitempty"` // what the zone above says; nil: it was not asked
 }
 
