@@ -78,9 +78,29 @@ var contests = map[string]contest{
 	"POST /login/invited":              {why: "an invitation is good once"},
 	"POST /accounts/restore":           {why: "taken back once is taken back"},
 	"POST /accounts/uninvite":          {why: "taken back once is taken back"},
+	"POST /events":              {why: "it changes a list as POST /lists does"},
+	"POST /lists":               {why: "a node changes lists one after the other, see TestSixChangesOfAListAtOnce in fleet"},
+	"POST /lists/{name}":        {why: "a node changes lists one after the other, see TestSixChangesOfAListAtOnce in fleet"},
+	"POST /lists/{name}/source": {why: "versions of a list are fetched one after the other"},
+	"POST /bonus":               {why: instruction},
+	"POST /pause":               {why: instruction},
+	"POST /rulings":             {why: instruction},
+	"POST /votes":               {why: "decisions are rows of a database"},
+	"POST /votes/withdraw":      {why: "decisions are rows of a database"},
+	"POST /alerts/{id}":         {why: "the state of an alert is a word with a note, and all notes stay"},
+	"POST /api/sessions":        {why: "sessions are kept by address, see the tests of identity/session"},
+	"DELETE /api/sessions":      {why: "sessions are kept by address, see the tests of identity/session"},
+	"POST /privacy/erase":       {why: "what is erased is erased"},
+	"POST /view":                {why: "each browser keeps its own"},
+	"POST /settings/check":      {why: keepsNothing},
+	"POST /settings/form":       {why: "it saves as POST /settings does, by the tag of the text"},
+	"POST /zones/{origin}/sign": {why: "signed once is signed; the others are told so"},
+	"POST /login/invited":       {why: "an invitation is good once"},
+	"POST /accounts/restore":    {why: "taken back once is taken back"},
+	"POST /accounts/uninvite":   {why: "taken back once is taken back"},
 	"POST /accounts/invite": {
 		form:  func(_ *six, i int) string { return fmt.Sprintf("name=six-%d&role=viewer", i) },
-		shown: on("/accounts", "six-%d")},
+		shown: on("/accounts/invitations", "six-%d")},
 	"POST /system/backups":             {why: "backups of one second are one"},
 	"POST /system/backups/remove":      {why: "removed is removed"},
 	"POST /settings/restart":           {why: "started again is started again"},
@@ -185,7 +205,7 @@ var contests = map[string]contest{
 
 	"POST /accounts": {
 		form:  func(_ *six, i int) string { return fmt.Sprintf("name=six-%d&role=viewer", i) },
-		shown: on("/accounts", "six-%d")},
+		shown: on("/accounts/invitations", "six-%d")},
 	"POST /accounts/edit": {
 		form: func(s *six, i int) string {
 			return "role=helper&groups=class-" + fmt.Sprint(i) + "&name=" + s.person(i)

@@ -246,6 +246,7 @@ func (p *Pages) account(w http.ResponseWriter, r *http.Request, page web.PageTem
 //	POST /accounts/remove         name
 //	POST /accounts/restore        name: of one that was removed
 //	POST /accounts/invite         name, role, groups: gives a link
+//	GET /accounts/invitations     those that are open
 //	POST /accounts/uninvite       id
 //	GET /accounts/sessions        of everybody
 //	POST /accounts/sessions/end   id
@@ -272,6 +273,12 @@ func (p *Pages) AllRoutes() []web.Route {
 			Does: "all accounts", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { p.showAll(w, r, http.StatusOK, &allData{}) }},
 		post(web.Route{Path: "/accounts/invite", Does: "invite somebody: the link works once, for seven days", Form: []web.Field{nameOf, web.Required("role", "viewer | helper | safeguarding-lead | operator | owner"), web.Optional("groups", "groups of a helper, with commas")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, p.invite),
+		{Method: "GET", Path: "/accounts/invitations", Role: web.Owner,
+			Does: "open invitations",
+			Handler: func(w http.ResponseWriter, _ *http.Request) {
+				open, err := b.Invitations()
+				web.Answer(w, open, err)
+			}},
 		post(web.Route{Path: "/accounts/uninvite", Does: "take an invitation back", Form: web.ByID, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) { return nil, b.Uninvite(r.PostForm.Get("id")) }),
 		post(web.Route{Path: "/accounts/restore", Does: "take a removed account back, within ten minutes", Form: []web.Field{nameOf}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) { return nil, b.TakeBack(r.PostForm.Get("name")) }),
 		post(web.Route{Path: "/accounts", Does: "add an account", Form: []web.Field{nameOf, web.Required("role", "viewer | helper | safeguarding-lead | operator | owner"), web.Optional("groups", "groups of a helper, with commas"), web.Optional("password", "ten characters or more")}, Gives: web.PageOrJSON, Effect: web.OfAccess}, func(r *http.Request) (any, error) {

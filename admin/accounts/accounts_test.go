@@ -3,6 +3,7 @@ package accounts_test
 import (
 	"encoding/json"
 	"net/url"
+	"strings"
 	"testing"
 
 	"shuultuur/admin/account"
@@ -65,4 +66,50 @@ func TestPeopleLookAfterTheirOwnAccount(t *testing.T) {
 		t.Fatalf("a token: status %d, %v, %s", w.Code, err, w.Body)
 	}
 	h.Exchanges(t, []admintest.Exchange{{As: account.Viewer, Method: "POST", Path: "/account/tokens/end", Form: "id=" + made.ID, Page: false, Status: 200, Says: "done"}})
+}
+
+// TestAnInvitationIsGoodOnce: the link makes the account that was chosen, once, and not after it was
+// taken back.
+func TestAnInvitationIsGoodOnce(t *testing.T) {
+	h := admintest.NewHouse(t)
+	link := func(form string) string {
+		t.Helper()
+		var made struct{ Name, Link string }
+		w := h.Ask(account.Owner, "POST", "/accounts/invite", form)
+		if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || made.Link == "" {
+			t.Fatalf("an invitation: status %d, %v, %s", w.Code, err, w.Body)
+		}
+		u, err := url.Parse(made.Link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.RequestURI()
+	}
+	tess, back := link("name=tess&role=helper&groups=7a"), link("name=bert&role=viewer")
+	token := func(path string) string { _, token, _ := strings.Cut(path, "token="); return "token=" + token }
+	open, err := h.Parts.Accounts.Invitations()
+	if err != nil || len(open) != 2 || open[0].Digest != "" {
+		t.Fatalf("open are %v, %v", open, err)
+	}
+	h.Exchanges(t, []admintest.Exchange{
+		{As: account.Operator, Method: "POST", Path: "/accounts/invite", Form: "name=x&role=viewer", Status: 403, Says: "owner"},
+		{As: account.Owner, Method: "POST", Path: "/accounts/invite", Form: "name=the-viewer&role=viewer", Status: 409, Says: "the-viewer"},
+		{As: account.Owner, Method: "POST", Path: "/accounts/invite", Form: "name=tom&role=helper", Page: true, Status: 400, Says: `value="tom"`},
+		{As: account.Owner, Method: "GET", Path: "/accounts", Page: true, Status: 200, Says: "invited, not here yet"},
+		{As: account.None, Method: "GET", Path: tess, Page: true, Status: 200, Says: "Welcome, tess"},
+		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(tess) + "&password=short", Page: true, Status: 400, Says: "Welcome, tess"},
+		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(tess) + "&password=correct+horse+battery", Page: true, Status: 303, Says: ""},
+		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(tess) + "&password=correct+horse+battery", Status: 400, Says: "was used"},
+		{As: account.None, Method: "GET", Path: tess, Page: true, Status: 404, Says: "leads nowhere"},
+		{As: account.Owner, Method: "POST", Path: "/accounts/uninvite", Form: "id=" + url.QueryEscape(open[1].ID), Status: 200, Says: "done"},
+		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(back) + "&password=correct+horse+battery", Status: 400, Says: "taken back"},
+		{As: account.None, Method: "POST", Path: "/login/invited", Form: "token=&password=correct+horse+battery", Status: 400, Says: "expired"},
+		{As: account.Owner, Method: "POST", Path: "/accounts/remove", Form: "name=tess", Page: true, Status: 200, Says: "Take out tess?"},
+		{As: account.Owner, Method: "POST", Path: "/accounts/remove", Form: "name=tess&sure=yes", Page: true, Status: 303, Says: ""},
+		{As: account.Owner, Method: "POST", Path: "/accounts/restore", Form: "name=tess", Status: 200, Says: "done"},
+		{As: account.Owner, Method: "POST", Path: "/accounts/restore", Form: "name=tess", Status: 404, Says: "tess"},
+	})
+	if a, err := h.Parts.Accounts.One("tess"); err != nil || a.Role != account.Helper || len(a.Groups) != 1 || a.Password == "" {
+		t.Errorf("the account is %+v, %v", a, err)
+	}
 }
