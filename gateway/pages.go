@@ -183,9 +183,23 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 		},
 		Categories: func() []string { return p.gateway.engine.Load().Checks.Named() },
 		Manual:  manual,
+		Manual:  func() map[string]setting.Row { return p.gateway.manual },
 		Try:     p.gateway.try,
 		Restart: p.gateway.Restart,
 		Waiting: p.gateway.waiting,
+	}
+}
+
+// SetManual has the form of the settings say what the manual says about each key. It is called before
+// Run.
+func (g *Gateway) SetManual(pages fs.FS) {
+	rows, err := setting.Manual(pages)
+	if err != nil {
+		g.log.Error("the manual of the settings cannot be read", "error", err)
+	}
+	g.manual = map[string]setting.Row{}
+	for _, r := range rows {
+		g.manual[r.Key] = r
 	}
 }
 

@@ -13,6 +13,7 @@ const unknownHint = " in the small build; for others use the full build"
 
 // remark does nothing: the small build has no doctor.
 func remark(context.Context, *gateway.Gateway) {}
+func describe(*gateway.Gateway)                {}
 
 // The small build lacks these commands.
 

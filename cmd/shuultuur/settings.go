@@ -7,9 +7,11 @@ import (
 	"fmt"
 
 	"shuultuur"
-
 	"shuultuur/engine/configuration"
+	"shuultuur/gateway"
 )
+
+func describe(g *gateway.Gateway) { g.SetManual(shuultuur.Manual) }
 
 const schemaHelp = `
 Prints the JSON schema of the settings file. An editor that knows it completes
