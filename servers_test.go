@@ -34,6 +34,7 @@ var killed = map[string][]string{
 	"certificate":        {"TestAnAuthorityIsKilledAndReturns", "TestAnAuthorityThatMisbehaves"},
 	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
 	"check/virus":        {"TestClamdIsKilledUnderLoad", "TestAHangingScannerDelaysFewBodies"},
+	"engine/probe":       {"TestAScannerIsKilledAndReturns"},
 	"event/clickhouse":   {"TestTheServerIsKilledAndReturns"},
 	"event/kafka":        {"TestEventsGoOnWhenTheBrokersAreBack", "test.TestReceiversOfEventsAreKilledUnderLoad"},
 	"event/otlp":         {"test.TestReceiversOfEventsAreKilledUnderLoad"},

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	miekg "github.com/miekg/dns"
-
 	"shuultuur/admin/web"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
@@ -103,28 +101,13 @@ func makeKeys(folder, origin string) (made []string, err error) {
 func (z *Pages) look(ctx context.Context, d *zoneData) *parent {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	all, err := z.Zones().ParentDS(ctx, d.Origin)
-	if err != nil {
-		return &parent{Says: "the parent cannot be asked: " + err.Error()}
-	}
-	return compare(all, d.DS)
-}
-
-// compare says whether a parent has the DS record of a zone.
-func compare(has []*miekg.DS, ours []string) *parent {
-	p := &parent{}
-	matches := false
-	for _, ds := range has {
-		p.Has = append(p.Has, strings.ReplaceAll(ds.String(), "\t", " "))
-		matches = matches || slices.ContainsFunc(ours, func(own string) bool {
-			rr, err := miekg.NewRR(own)
-			of, ok := rr.(*miekg.DS)
-			return err == nil && ok && of.KeyTag == ds.KeyTag && of.Algorithm == ds.Algorithm && of.DigestType == ds.DigestType && strings.EqualFold(of.Digest, ds.Digest)
-		})
-	}
+	has, ours, err := z.Zones().ParentHas(ctx, d.Origin, d.DS)
+	p := &parent{Has: has, Good: ours}
 	switch {
-	case matches:
-		p.Good, p.Says = true, text.Mark("The parent has it: answers of this zone are proven.")
+	case err != nil:
+		p.Says = "the parent cannot be asked: " + err.Error()
+	case ours:
+		p.Says = text.Mark("The parent has it: answers of this zone are proven.")
 	case len(has) == 0:
 		p.Says = text.Mark("The parent does not have it yet. Give the record to the registrar; it takes up to two days.")
 	default:

@@ -14,10 +14,7 @@ const unknownHint = " in the small build; for others use the full build"
 // remark does nothing: the small build has no doctor.
 func remark(context.Context, *gateway.Gateway) {}
 func describe(*gateway.Gateway)                {}
-
-// The small build lacks these commands.
-
-func fullCommands() []command { return nil }
+func fullCommands() []command                  { return nil }
 
 func eventsCommands() []command { return nil }
 

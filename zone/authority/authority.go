@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,9 +48,19 @@ func (l lazy) DS(ctx context.Context, origin string) ([]*miekg.DS, error) {
 	return nil, errNoUpstream
 }
 
-// ParentDS returns the DS records that the parent has for a zone.
-func (a *Authority) ParentDS(ctx context.Context, origin string) ([]*miekg.DS, error) {
-	return a.parent.DS(ctx, origin)
+// ParentHas returns the DS records that the parent has for a zone, and whether one of ours is among
+// them.
+func (a *Authority) ParentHas(ctx context.Context, origin string, ours []string) (has []string, matches bool, err error) {
+	all, err := a.parent.DS(ctx, origin)
+	for _, ds := range all {
+		has = append(has, strings.ReplaceAll(ds.String(), "\t", " "))
+		for _, own := range ours {
+			rr, err := miekg.NewRR(own)
+			of, ok := rr.(*miekg.DS)
+			matches = matches || err == nil && ok && of.KeyTag == ds.KeyTag && of.Algorithm == ds.Algorithm && of.DigestType == ds.DigestType && strings.EqualFold(of.Digest, ds.Digest)
+		}
+	}
+	return has, matches, err
 }
 
 // firstLoad bounds how long a start waits for the zones in Redis. Zones that arrive later are
