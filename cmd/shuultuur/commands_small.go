@@ -13,7 +13,7 @@ const unknownHint = " in the small build; for others use the full build"
 
 // remark does nothing: the small build has no doctor.
 func remark(context.Context, *gateway.Gateway) {}
-func describe(*gateway.Gateway)                {}
+func teach(*gateway.Gateway)                   {}
 func fullCommands() []command                  { return nil }
 
 func eventsCommands() []command { return nil }

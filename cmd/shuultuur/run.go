@@ -68,7 +68,7 @@ func run(ctx context.Context, e env, args []string) int {
 	}
 	w.g = g
 	fmt.Fprint(e.stdout, g.OfferSetup(ctx, gateway.SetupOffer{Topics: starter.Topics(), Unchanged: starter.IsUnchanged, Compose: starter.Compose}))
-	describe(g)
+	teach(g)
 	for _, name := range sockets.Unused() {
 		log.Warn("this process received a socket that the settings do not name; it is closed", "socket", name)
 	}

@@ -11,7 +11,7 @@ import (
 	"shuultuur/gateway"
 )
 
-func describe(g *gateway.Gateway) { g.SetManual(shuultuur.Manual) }
+func teach(g *gateway.Gateway) { g.SetManual(shuultuur.Manual) }
 
 const schemaHelp = `
 Prints the JSON schema of the settings file. An editor that knows it completes
