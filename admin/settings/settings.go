@@ -155,7 +155,7 @@ type settingsData struct {
 	Remarks                 []string
 	Error                   string
 	Versions                []web.Version
-	Place                   *place       // of a key that somebody looks for
+	Place                   *passage     // of a key that somebody looks for
 	Of                      *web.Version // the page is about this version
 }
 
@@ -179,8 +179,8 @@ func (s *Settings) show(w http.ResponseWriter, r *http.Request, page web.PageTem
 	v.write(w, page, http.StatusOK, d)
 }
 
-// A place is the lines around a key in the file.
-type place struct {
+// A passage is the lines around a key in the file.
+type passage struct {
 	Key   string
 	Line  int
 	Lines []placeLine
@@ -193,12 +193,12 @@ type placeLine struct {
 }
 
 // placeIn returns where a key is in a text, nil if it is not there.
-func placeIn(file string, data []byte, key string) *place {
+func placeIn(file string, data []byte, key string) *passage {
 	c, err := setting.CopyOf(file, data)
 	if err != nil || c.Line(key) == 0 {
 		return nil
 	}
-	p := &place{Key: key, Line: c.Line(key)}
+	p := &passage{Key: key, Line: c.Line(key)}
 	for i, line := range strings.Split(string(data), "\n") {
 		if n := i + 1; n >= p.Line-3 && n <= p.Line+4 {
 			p.Lines = append(p.Lines, placeLine{n, line, n == p.Line})
