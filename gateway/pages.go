@@ -182,7 +182,6 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 			return settings.PolicyViews(s.Text, s.Policies)
 		},
 		Categories: func() []string { return p.gateway.engine.Load().Checks.Named() },
-		Manual:     manual,
 		Manual:     func() map[string]setting.Row { return p.gateway.manual },
 		Try:        p.gateway.try,
 		Restart:    p.gateway.Restart,
