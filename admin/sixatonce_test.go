@@ -208,7 +208,7 @@ var contests = map[string]contest{
 
 	"POST /accounts": {
 		form:  func(_ *six, i int) string { return fmt.Sprintf("name=six-%d&role=viewer", i) },
-		shown: on("/accounts/invitations", "six-%d")},
+		shown: on("/accounts", "six-%d")},
 	"POST /accounts/edit": {
 		form: func(s *six, i int) string {
 			return "role=helper&groups=class-" + fmt.Sprint(i) + "&name=" + s.person(i)
