@@ -11,15 +11,12 @@ import (
 // unknownHint is added to the error about an unknown command.
 const unknownHint = " in the small build; for others use the full build"
 
-// remark does nothing: the small build has no doctor.
+// The small build has no doctor, no manual and none of these commands.
+
 func remark(context.Context, *gateway.Gateway) {}
 func teach(*gateway.Gateway)                   {}
 func fullCommands() []command                  { return nil }
-
-func eventsCommands() []command { return nil }
-
-func simulateCommands() []command { return nil }
-
-func compareCommands() []command { return nil }
-
-func manualCommands() []command { return nil }
+func eventsCommands() []command                { return nil }
+func simulateCommands() []command              { return nil }
+func compareCommands() []command               { return nil }
+func manualCommands() []command                { return nil }
