@@ -275,7 +275,7 @@ func browserVotes(t *testing.T, args []string) {
 	if args != nil {
 		pupil.click("a") // looks again
 	}
-	pupil.shows("Your request was answered") // on the open page it arrives by itself
+	pupil.shows("Your request was answered")         // on the open page it arrives by itself
 	pupil.shows("ads.example is open for 127.0.0.1") // for who asked alone
 	pupil.click("a")
 	pupil.shows("A page at")
