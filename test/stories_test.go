@@ -376,7 +376,7 @@ func fromThePackageToTheFirstFilteredQuery(t *testing.T, width int) {
 
 	b := newBrowserBy(t, []string{"ip", "netns", "exec", n.gate}, func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return within(n.gate, func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, addr) })
-	}, "--proxy-server=http://127.0.0.1:8080")
+	}, "--proxy-server=http://127.0.0.1:8080", "--proxy-bypass-list=10.*")
 	checker := axe(t)
 	clicks := 0
 	click := func(selector string) { b.t.Helper(); clicks++; b.click(selector) }

@@ -69,6 +69,7 @@ var Examples = map[string]string{
 	"settings schema":  "settings schema",
 	"settings show":    "settings show",
 	"squid":            "squid rewrite",
+	"setup":            "setup",
 	"status":           "status",
 	"upgrade":          "upgrade /etc/shuultuur/shuultuur.yaml",
 	"version":          "version -json",
