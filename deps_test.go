@@ -42,7 +42,6 @@ var floors = map[string]int{
 	"identity":      4,
 	"event":         4,
 	"vote":          4,
-	"certificate":   3,
 	"intercept":     3,
 	"list":          3,
 	"state":         3,
@@ -97,7 +96,7 @@ var modules = map[string][]string{
 	"github.com/yuin/gopher-lua":                    {"lib"},
 	"github.com/zeebo/xxh3":                         {"cache", "content", "intercept", "lib", "list", "resolver", "tool", "vote", "zone"},
 	"go.yaml.in/yaml/v4":                            {"check", "lib", "tool", "zone"},
-	"golang.org/x/crypto":                           {"admin", "certificate", "cmd/shuultuur", "identity", "intercept", "list"},
+	"golang.org/x/crypto":                           {"admin", "cmd/shuultuur", "identity", "intercept", "lib", "list"},
 	"golang.org/x/exp/trace":                        {"tool"},
 	"golang.org/x/image":                            {"content", "lib"},
 	"golang.org/x/image/font/gofont":                {"admin"}, // reports as PDF

@@ -31,7 +31,7 @@ var connects = map[string][]string{
 var killed = map[string][]string{
 	"admin/alert":        {"TestAlertsReachThoseWhomTheSettingsName"},
 	"cache/peer":         {"test.TestGatewaysShareObjectsAndSurviveALoss"},
-	"certificate":        {"TestAnAuthorityIsKilledAndReturns", "TestAnAuthorityThatMisbehaves"},
+	"lib/certificate":    {"TestAnAuthorityIsKilledAndReturns", "TestAnAuthorityThatMisbehaves"},
 	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
 	"check/virus":        {"TestClamdIsKilledUnderLoad", "TestAHangingScannerDelaysFewBodies"},
 	"engine/probe":       {"TestAScannerIsKilledAndReturns"},

@@ -35,7 +35,7 @@ import (
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/event"

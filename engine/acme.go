@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/setting"
 	"shuultuur/nameserver"

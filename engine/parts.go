@@ -23,7 +23,7 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/admin/report"
 	"shuultuur/cache"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/check"
 	"shuultuur/engine/configuration"
 	"shuultuur/event/record"

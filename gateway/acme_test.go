@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/lib/wait/waittest"
 	"shuultuur/test/peer"
 )

@@ -18,7 +18,7 @@ import (
 	"shuultuur/admin/network"
 	"shuultuur/admin/web"
 	"shuultuur/cache"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/check"
 	"shuultuur/engine"
 	"shuultuur/filter"

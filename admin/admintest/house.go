@@ -37,7 +37,7 @@ import (
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/event"

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"shuultuur/admin/web"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/text"
 )
 

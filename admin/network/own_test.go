@@ -9,7 +9,7 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/admin/system"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 )
 
 // TestTheOwnCertificateIsShown: none, one that is awaited, one that is there, and what an authority said.

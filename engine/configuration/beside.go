@@ -15,7 +15,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/admin/remote"
 	"shuultuur/admin/web"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/event"
 	"shuultuur/event/record"
 	"shuultuur/identity"

@@ -18,7 +18,7 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/admin/report"
 	"shuultuur/cache"
-	"shuultuur/certificate"
+	"shuultuur/lib/certificate"
 	"shuultuur/check"
 	"shuultuur/event/record"
 	"shuultuur/icap"
