@@ -100,6 +100,7 @@ checks: {signature: {rules: [more], suricata: suricata.yaml}}
 identity: {sign-in: {oidc: {issuer: "https://127.0.0.1:1", client-id: us, ca: oidc.pem}}}
 access: {sign-in: {issuer: "https://127.0.0.1:1", client-id: us, ca: access.pem, roles: {owner: [staff]}}}
 portal: {name: filter.school.example}
+acme: {names: [filter.school.example], directory: "https://127.0.0.1:1/directory", accept-terms: true, root: acme.pem}
 events:
   sqlite: events.db
   syslog: {to: "tls://127.0.0.1:1", ca: syslog.pem}
@@ -122,7 +123,7 @@ dns:
 `, map[string]any{
 		"suricata.yaml": "%%YAML 1.1\n---\nvars:\n  address-groups:\n    HOME_NET: \"[10.0.%d.0/24]\"\n",
 		"more":          "alert http any any -> any any (msg:\"%d\"; content:\"evil\"; sid:1; rev:1;)\n",
-		"oidc.pem":      rootOf("oidc.pem"), "access.pem": rootOf("access.pem"), "syslog.pem": rootOf("syslog.pem"), "otlp.pem": rootOf("otlp.pem"), "kafka.pem": rootOf("kafka.pem"),
+		"oidc.pem":      rootOf("oidc.pem"), "access.pem": rootOf("access.pem"), "acme.pem": rootOf("acme.pem"), "syslog.pem": rootOf("syslog.pem"), "otlp.pem": rootOf("otlp.pem"), "kafka.pem": rootOf("kafka.pem"),
 		"state.pem": rootOf("state.pem"), "state-own.pem": pair("state-own.pem", "state-own.key"), "state-own.key": pair("state-own.pem", "state-own.key"),
 		"votes.pem": pair("votes.pem", "votes.key"), "votes.key": pair("votes.pem", "votes.key"),
 		"stream.pem": rootOf("stream.pem"), "stream-own.pem": pair("stream-own.pem", "stream-own.key"), "stream-own.key": pair("stream-own.pem", "stream-own.key"),

@@ -413,6 +413,7 @@
 		if (form.dataset.sent) { e.preventDefault(); return; }
 		form.dataset.sent = "yes";
 		form.setAttribute("aria-busy", "true");
+		form.dispatchEvent(new Event("sending")); // htmx would stop the form by its trigger "submit"
 	}));
 	addEventListener("pageshow", () => $$("form[data-sent]").forEach((form) => { delete form.dataset.sent; form.removeAttribute("aria-busy"); }));
 })();
