@@ -46,8 +46,9 @@ func aListIsAddedAndTakenOut(t *testing.T, width int) {
 	b.write("[name=name]", "loud")
 	b.write("textarea", "# too loud\ntea.example\n")
 	b.follow("#save")
-	b.shows("Save and use")
-	b.follow("#save")
+	if b.script("return document.querySelector('#save[autofocus]') ? 'shown' : ''") == "shown" { // it changes something of the last day
+		b.follow("#save")
+	}
 	b.shows("Saved and in use")
 	want("one's own list blocks", "http://tea.example/", 403)
 }

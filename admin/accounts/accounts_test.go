@@ -100,7 +100,7 @@ func TestAnInvitationIsGoodOnce(t *testing.T) {
 		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(tess) + "&password=short", Page: true, Status: 400, Says: "Welcome, tess"},
 		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(tess) + "&password=correct+horse+battery", Page: true, Status: 303, Says: ""},
 		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(tess) + "&password=correct+horse+battery", Status: 400, Says: "was used"},
-		{As: account.None, Method: "GET", Path: tess, Page: true, Status: 404, Says: "leads nowhere"},
+		{As: account.None, Method: "GET", Path: tess, Page: true, Status: 410, Says: "leads nowhere"},
 		{As: account.Owner, Method: "POST", Path: "/accounts/uninvite", Form: "id=" + url.QueryEscape(open[1].ID), Status: 200, Says: "done"},
 		{As: account.None, Method: "POST", Path: "/login/invited", Form: token(back) + "&password=correct+horse+battery", Status: 400, Says: "taken back"},
 		{As: account.None, Method: "POST", Path: "/login/invited", Form: "token=&password=correct+horse+battery", Status: 400, Says: "expired"},

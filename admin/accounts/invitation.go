@@ -145,7 +145,7 @@ func (p *Pages) showInvitation(w http.ResponseWriter, r *http.Request, status in
 	in, err := p.Site.Accounts.Invited(token)
 	switch {
 	case errors.Is(err, account.ErrInvitation) && status == http.StatusOK:
-		status = http.StatusNotFound
+		status = http.StatusGone
 	case err != nil && !errors.Is(err, account.ErrInvitation):
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

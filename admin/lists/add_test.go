@@ -275,7 +275,7 @@ func TestAListOfOnesOwnIsMade(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || string(b) != form.Get("text") {
 		t.Errorf("its file is %q, %v", b, err)
 	}
-	if text := string(d.paper.Disk()); !strings.Contains(text, "school: {format: adblock, path: 'lists/school.txt', category: 'school'}") || !strings.Contains(text, `    rules:
+	if text := string(d.paper.Disk()); !strings.Contains(text, "school: {path: 'lists/school.txt', category: 'school'}") || !strings.Contains(text, `    rules:
       - {name: "school", action: allow, category: ["school"]}`) {
 		t.Errorf("the settings are\n%s", text)
 	}

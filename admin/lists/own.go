@@ -226,7 +226,7 @@ func (p *Pages) saveOrShowOwn(ctx context.Context, r *http.Request, d *ownData) 
 	defer p.Lists.writing.Unlock()
 	c, _ := p.Lists.In()
 	var old string
-	l := collection.List{Config: list.Config{Format: list.Adblock, Category: cmp.Or(d.Category, d.Name)}}
+	l := collection.List{Config: list.Config{Category: cmp.Or(d.Category, d.Name)}} // names, rules, or both
 	if d.New {
 		err = p.checkNewOwn(c, d)
 	} else if old, err = p.ownText(r, d.Name); err == nil && d.Tag != "" && d.Tag != web.Tag([]byte(old)) {
@@ -323,7 +323,7 @@ func (p *Pages) draftOwn(r *http.Request, d *ownData) (*settings.Draft, error) {
 	if err := atomicfile.WriteBytes(file, 0o644, []byte(d.Text)); err != nil {
 		return nil, err
 	}
-	line := fmt.Sprintf("{format: %s, path: %s, category: %s}", list.Adblock, quoted(ownFolder+"/"+d.Name+".txt"), quoted(d.Category))
+	line := fmt.Sprintf("{path: %s, category: %s}", quoted(ownFolder+"/"+d.Name+".txt"), quoted(d.Category))
 	draft, err := p.draftNew(r, &d.NewList, setting.Snippet(line))
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(file))
