@@ -70,7 +70,7 @@ func TestEntriesAreChangedAtOnce(t *testing.T) {
 	b.shows("gambling")
 	b.picture("lists")
 	b.script(`document.querySelector('select[name=what]').value = 'remove'`)
-	b.change("main form[method=post] button")
+	b.change("form:has(select[name=what]) button:not([disabled])")
 	b.shows("bet.example is not in any list")
 	b.shows("own: removed bet.example")
 	b.picture("lists-removed")
