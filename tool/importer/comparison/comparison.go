@@ -50,13 +50,17 @@ func Rules(ctx context.Context, program, path string, nobody netip.Addr) (j *wha
 	return &whatif.Judge{Name: name, Decider: rules, Client: client}, rules.Unknown, func() { _ = rules.Close() }, nil
 }
 
+// drawn is what is asked about if there is no log.
+const drawn = "names and URLs drawn from lists and settings"
+
 // Run compares the rules of the program at path with those of ours, which an import has written into
 // the folder to. Programs whose rules cannot be asked are compared by the verdicts of their log
 // alone. The report gets what was found.
 func Run(ctx context.Context, program, path, to string, ours whatif.Judge, r *report.Report) error {
 	old, unknown, done, err := Rules(ctx, program, path, Nobody)
-	if err != nil {
-		return err
+	if err != nil { // the import has read what it needs
+		r.Comparisons = append(r.Comparisons, report.Comparison{Of: drawn, Failed: err.Error()})
+		return ctx.Err()
 	}
 	defer done()
 	if old != nil {
@@ -64,7 +68,7 @@ func Run(ctx context.Context, program, path, to string, ours whatif.Judge, r *re
 		if err != nil {
 			return err
 		}
-		if err := compare(ctx, r, "names and URLs drawn from lists and settings", unknown, old, ours, s.entries()); err != nil {
+		if err := compare(ctx, r, drawn, unknown, old, ours, s.entries()); err != nil {
 			return err
 		}
 	}

@@ -12,8 +12,15 @@ import (
 func Rules(s *original.Source, file string) (original.Rules, error) {
 	file = input.In(file, "dnsmasq.conf")
 	z := original.NewNames()
-	return z, s.Options(file, Files(), func(at, key, value string) {
+	domain, devices := "", map[string]string{} // names of devices with a fixed address, and where they stand
+	err := s.Options(file, Files(), func(at, key, value string) {
 		switch key {
+		case "domain":
+			domain, _, _ = strings.Cut(value, ",")
+		case "dhcp-host":
+			if addr, name, _ := StaticLease(value); addr != "" && name != "" {
+				devices[strings.ToLower(name)] = at
+			}
 		case "address", "local", "server":
 			parts := strings.Split(value, "/")
 			if len(parts) < 3 {
@@ -37,4 +44,11 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 			s.Untested("%s: %s=%s", at, key, value)
 		}
 	})
+	for name, at := range devices {
+		z.Exact[name] = original.Decision{By: at}
+		if domain != "" {
+			z.Exact[name+"."+strings.ToLower(domain)] = original.Decision{By: at}
+		}
+	}
+	return z, err
 }
