@@ -319,6 +319,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	})
 	pages = append(pages, "/alerts/"+alerts[0].ID, "/reports?span=today", "/events/"+row.ID, "/why?url=http://bet.example/", "/clients/one?who=anna", "/lists?q=bet.example", "/lists/own?odd=yes", "/zones/example.com", "/zones/example.com?type=SRV", "/rulings?site=www.bet.example&who=anna", "/events?filter=host:bet.example", "/events?filter=host", "/login", "/setup", "/nowhere")
 	pages = append(pages, "/policies?name=class", "/clients?q=anna", "/clients?q=nobody", "/looks", "/privacy", "/more")
+	pages = append(pages, "/settings", "/find?q=open+bet.example+for+anna+1h", "/policies/rule?policy=class&rule=night", "/policies/group?name=class", "/lists/new", "/lists/new/text", "/lists/own/text", "/statistics", "/login/invited?token=none")
 	pages = append(pages, h.versions()...)
 	everyPage(t, h, pages)
 	pictures := os.Getenv("SHUULTUUR_PICTURES") != ""
@@ -420,7 +421,7 @@ const sidePlace = `const r = document.querySelector(".side")?.getBoundingClientR
 return !r || r.left >= 0 && r.right <= innerWidth ? "" : JSON.stringify(r)`
 
 // statuses are the statuses of pages that refuse.
-var statuses = map[string]float64{"/setup": 403, "/nowhere": 404}
+var statuses = map[string]float64{"/login/invited?token=none": 410, "/setup": 403, "/nowhere": 404}
 
 // pictureName is the name of a page's picture.
 func pictureName(page string) string {
