@@ -110,7 +110,7 @@ type event struct {
 
 // timeout is how long the tests of one package may take. Those of the folder test start
 // browsers and other servers, one after the other.
-const timeout = "30m"
+const timeout = "36m"
 
 // unwatched leaves SQLite, which is C translated to Go with memory of its own, out of the race
 // detector: its tests take a quarter of the time, and a race in our use of it is still seen.
