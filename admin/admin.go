@@ -35,12 +35,12 @@ import (
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/admin/why"
-	"shuultuur/lib/certificate"
 	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/event"
 	"shuultuur/identity/oidc"
 	"shuultuur/intercept"
+	"shuultuur/lib/certificate"
 	"shuultuur/lib/setting"
 	"shuultuur/zone/authority"
 )

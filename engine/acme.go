@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/lib/certificate"
 	"shuultuur/engine/configuration"
+	"shuultuur/lib/certificate"
 	"shuultuur/lib/setting"
 	"shuultuur/nameserver"
 )

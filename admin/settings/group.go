@@ -290,16 +290,7 @@ func (e *groupEdit) fail(err error) {
 	if e.Broken = unmetIn(err); e.Broken != nil {
 		return
 	}
-	var all setting.Mistakes
-	var at *setting.Error
-	switch {
-	case errors.As(err, &all):
-	case errors.As(err, &at):
-		all = setting.Mistakes{{Key: at.Key, Text: at.Err.Error()}}
-	default:
-		all = setting.Mistakes{{Text: err.Error()}}
-	}
-	for _, m := range all {
+	for _, m := range mistakesIn(err) {
 		_, field, ok := strings.Cut(m.Key, "].")
 		if !ok {
 			field = m.Key

@@ -547,12 +547,8 @@ func writeMistakes(w http.ResponseWriter, err error) {
 // inRule matches the key of a mistake in a rule or a limit of the settings.
 var inRule = regexp.MustCompile(`^policies\[(\d+)\]\.(rules|quotas)\[(\d+)\]\.?(.*)$`)
 
-// fail shows mistakes beside their fields and lines.
-func (e *ruleEdit) fail(err error) {
-	if e.Broken = unmetIn(err); e.Broken != nil {
-		return
-	}
-	var all setting.Mistakes
+// mistakesIn returns the mistakes that an error has, each with its key.
+func mistakesIn(err error) (all setting.Mistakes) {
 	var at *setting.Error
 	switch {
 	case errors.As(err, &all):
@@ -561,8 +557,16 @@ func (e *ruleEdit) fail(err error) {
 	default:
 		all = setting.Mistakes{{Text: err.Error()}}
 	}
+	return all
+}
+
+// fail shows mistakes beside their fields and lines.
+func (e *ruleEdit) fail(err error) {
+	if e.Broken = unmetIn(err); e.Broken != nil {
+		return
+	}
 	box, _ := looseText([]byte(e.Text)) // without it, the box itself has the mistake
-	for _, m := range all {
+	for _, m := range mistakesIn(err) {
 		if in := inRule.FindStringSubmatch(m.Key); in != nil {
 			if m.Key, m.Line = in[4], 0; box != nil {
 				m.Line = max(1, box.Line(m.Key))
