@@ -47,6 +47,9 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 			if now = &u.local; key == "view" {
 				now = &local{data: map[string]string{}}
 			}
+			if key == "rpz" {
+				s.Untested("%s: %s", at, key)
+			}
 			return
 		}
 		switch {
@@ -70,8 +73,6 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 			if n, err := input.Network(f[0]); err == nil {
 				u.viewOf[n] = f[1]
 			}
-		case key == "zonefile" && now == &u.local, key == "rpz-action-override":
-			s.Untested("%s: %s %s", at, key, value)
 		}
 	})
 	return u, err
