@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shuultuur/admin/exception"
 	"shuultuur/check/service"
 	"shuultuur/lib/setting"
 	"shuultuur/text"
@@ -231,11 +232,7 @@ func (w *wish) takeSite(words []string) []string {
 
 // hostIn returns the host of a word that is a host or a URL, or "".
 func hostIn(word string) string {
-	if _, rest, ok := strings.Cut(word, "://"); ok {
-		word = rest
-	}
-	host, _, _ := strings.Cut(word, "/")
-	host = strings.Trim(host, ".")
+	host := exception.SiteIn(word)
 	if _, err := netip.ParseAddr(host); err == nil || !strings.Contains(host, ".") || strings.ContainsAny(host, "@?#:\"'<>") {
 		return ""
 	}

@@ -218,8 +218,8 @@ type judged struct {
 	unmet setting.Mistakes
 }
 
-// expect fills in the expectations of the policy, and which of them are not met now: lists change, and the
-// time of the day does. What was found holds for a minute.
+// expect fills in the expectations of the policy, and which of them are not met now, since the lists and
+// the time of day change. The answer is kept for a minute.
 func (d *rulesData) expect(ctx context.Context, s *Settings) {
 	if d.Of.Of == nil || len(d.Of.Of.Expect) == 0 {
 		return

@@ -634,8 +634,8 @@ func (e *ruleEdit) write(w http.ResponseWriter, s *Settings, status int) {
 	web.WritePage(w, s.rulePage, status, e)
 }
 
-// categoryChoices are the categories that lists and checks know, and those of a rule. What has a name in
-// words comes first.
+// categoryChoices are the categories that lists and checks know, and those of a rule. Categories whose
+// name is translated come first.
 func (s *Settings) categoryChoices(t *text.Texts, on []string) (all []choice) {
 	known := slices.Clone(on)
 	if s.Categories != nil {

@@ -267,7 +267,7 @@ func (k *Keeper) try(ctx context.Context) {
 		"renew", due(pair.Leaf, k.cfg.Names).UTC().Format(time.RFC3339))
 }
 
-// fail notes a failed order. What was served is served on.
+// fail notes a failed order. The certificate in use stays in use.
 func (k *Keeper) fail(err error) {
 	f, now := &k.account.failure, k.parts.Now()
 	wait := waits[min(f.Times, len(waits)-1)]

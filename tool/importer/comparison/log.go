@@ -10,28 +10,11 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 
+	"shuultuur/tool/importer"
 	"shuultuur/whatif"
 )
-
-// A logName says where a program writes its log.
-type logName struct {
-	key    *regexp.Regexp // the option that names it in the configuration, as its first group
-	beside string         // its place beside the configuration
-	usual  string         // where it is if the configuration is installed and does not say
-}
-
-// logNames has the programs whose log we read. [whatif.Source] has its formats.
-var logNames = map[string]logName{
-	"squid":        {key: regexp.MustCompile(`(?m)^\s*access_log\s+(?:(?:stdio|daemon):)?(/\S+)`), usual: "/var/log/squid/access.log"},
-	"e2guardian":   {key: regexp.MustCompile(`(?m)^\s*loglocation\s*=\s*'([^']+)'`), usual: "/var/log/e2guardian/access.log"},
-	"dansguardian": {key: regexp.MustCompile(`(?m)^\s*loglocation\s*=\s*'([^']+)'`), usual: "/var/log/dansguardian/access.log"},
-	"adguardhome":  {beside: "data/querylog.json"},
-	"pihole":       {key: regexp.MustCompile(`(?m)^\s*dnsmasq\s*=\s*"(/[^"]+)"`), usual: "/var/log/pihole/pihole.log"},
-	"dnsmasq":      {key: regexp.MustCompile(`(?m)^\s*log-facility\s*=\s*(/\S+)`)},
-	"unbound":      {key: regexp.MustCompile(`(?m)^\s*logfile\s*:\s*"?(/[^"\s]+)`)},
-}
 
 // newest is how many bytes of a log are read: those at its end.
 const newest = 64 << 20
@@ -57,26 +40,24 @@ func openLog(program, path string) (*os.File, error) {
 // findLog returns the log that the configuration at path names, or the usual one of an installed
 // configuration; "" if there is none.
 func findLog(program, path string) (file string) {
-	n, ok := logNames[program]
-	if !ok {
-		return ""
-	}
+	p, _ := importer.ProgramOf(program)
+	n := p.Log
 	dir := path
 	if exists(path) {
 		dir = filepath.Dir(path)
 	}
-	if n.beside != "" && exists(filepath.Join(dir, n.beside)) {
-		return filepath.Join(dir, n.beside)
+	if n.Beside != "" && exists(filepath.Join(dir, n.Beside)) {
+		return filepath.Join(dir, n.Beside)
 	}
-	if n.key != nil {
+	if n.Key != nil {
 		_ = readTexts(path, func(text []byte) {
-			if m := n.key.FindSubmatch(text); m != nil && file == "" {
+			if m := n.Key.FindSubmatch(text); m != nil && file == "" {
 				file = string(m[1])
 			}
 		})
 	}
-	if abs, err := filepath.Abs(dir); file == "" && err == nil && (abs == "/etc/"+program || n.usual != "" && filepath.HasPrefix(abs, "/etc/"+program+"/")) {
-		file = n.usual
+	if abs, err := filepath.Abs(dir); file == "" && err == nil && (abs == "/etc/"+program || n.Usual != "" && strings.HasPrefix(abs, "/etc/"+program+"/")) {
+		file = n.Usual
 	}
 	if file == "" || !exists(file) {
 		return ""

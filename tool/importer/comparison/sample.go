@@ -41,12 +41,10 @@ type sample struct {
 	users   []string
 }
 
-// nameServers are the programs that decide about names alone.
-var nameServers = []string{"pihole", "adguardhome", "blocky", "unbound", "dnsmasq", "technitium", "nextdns", "opnsense"}
-
 // draw makes the sample of an import of program at path into the folder to.
 func draw(program, path, to string) (*sample, error) {
-	s := &sample{names: slices.Contains(nameServers, program)}
+	p, _ := importer.ProgramOf(program)
+	s := &sample{names: p.Names}
 	lists := reservoir{random: rand.New(rand.NewPCG(1, questions))}
 	files, err := filepath.Glob(filepath.Join(to, "data", "lists", "*.list"))
 	if err != nil {
