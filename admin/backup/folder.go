@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/lib/atomicfile"
@@ -34,18 +35,32 @@ const (
 
 var entryName = regexp.MustCompile(`^\d{8}T\d{6}Z(-sent)?\.backup$`)
 
+// adding lets one name be chosen and taken at a time.
+var adding sync.Mutex
+
 // Add keeps a backup, and drops the oldest ones.
 func (f Folder) Add(now time.Time, sent bool, write func(io.Writer) error) (e Entry, err error) {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return e, fmt.Errorf("making the folder of backups: %w", err)
 	}
+	adding.Lock()
+	defer adding.Unlock()
 	e = Entry{At: now.UTC().Truncate(time.Second), Sent: sent}
-	e.Name = e.At.Format("20060102T150405Z")
-	if sent {
-		e.Name += "-sent"
+	path := ""
+	// A backup of the same second takes the name of the next free one: it replaces none.
+	for ; ; e.At = e.At.Add(time.Second) {
+		e.Name = e.At.Format("20060102T150405Z")
+		if sent {
+			e.Name += "-sent"
+		}
+		e.Name += ".backup"
+		path = filepath.Join(string(f), e.Name)
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+			break
+		} else if err != nil {
+			return e, fmt.Errorf("keeping a backup: %w", err)
+		}
 	}
-	e.Name += ".backup"
-	path := filepath.Join(string(f), e.Name)
 	if err := atomicfile.Write(path, 0o600, func(w *os.File) error { return write(w) }); err != nil {
 		return e, fmt.Errorf("keeping a backup: %w", err)
 	}
@@ -53,7 +68,9 @@ func (f Folder) Add(now time.Time, sent bool, write func(io.Writer) error) (e En
 		e.Bytes = info.Size()
 	}
 	all, err := f.All()
-	for _, old := range all[min(len(all), mostKept):] {
+	// The new one stays even if the clock says that it is older than the others.
+	all = slices.DeleteFunc(all, func(o Entry) bool { return o.Name == e.Name })
+	for _, old := range all[min(len(all), mostKept-1):] {
 		err = errors.Join(err, f.Remove(old.Name))
 	}
 	return e, err
