@@ -108,9 +108,10 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// timeout is how long the tests of one package may take. Those of the folder test start
-// browsers and other servers, one after the other.
-const timeout = "36m"
+// timeout ends the tests of a package that hangs. It is no measure of speed: those of the folder
+// test start browsers and other servers one after the other, and take twice as long on a machine
+// that others use.
+const timeout = "60m"
 
 // unwatched leaves SQLite, which is C translated to Go with memory of its own, out of the race
 // detector: its tests take a quarter of the time, and a race in our use of it is still seen.
