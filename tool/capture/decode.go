@@ -58,9 +58,10 @@ type packet struct {
 	transport []byte // header and payload of TCP, UDP or ICMP
 	payload   []byte
 
-	tcp  tcpHeader
-	icmp [2]uint8
-	wire int // bytes of the packet as captured
+	tcp    tcpHeader
+	icmp   [2]uint8
+	wire   int      // bytes of the packet as captured
+	events []string // of the stream and of decoding, by their names in rules
 }
 
 type tcpHeader struct {

@@ -2,6 +2,11 @@ package capture
 
 import (
 	"bufio"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,10 +175,7 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 	if a.Class != nil {
 		category = a.Class.Text
 	}
-	alert := map[string]any{"action": "allowed", "gid": a.GID, "signature_id": a.SID, "rev": a.Rev, "signature": a.Msg, "category": category, "severity": a.Priority}
-	if r.config.Prevent && a.Action < rule.Alert && a.Action > rule.Pass {
-		alert["action"] = "blocked"
-	}
+	alert := r.alert(a, category)
 	if len(a.Metadata) > 0 {
 		md := map[string][]string{}
 		for _, x := range a.Metadata {
@@ -194,6 +196,9 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 		alert[t] = map[string]any{"ip": dst.Addr().String(), "port": dst.Port()}
 	}
 	m["alert"] = alert
+	if r.verdict != "" {
+		m["verdict"] = verdictOf(a, r.verdict, f)
+	}
 	if f.appName != "" {
 		m["app_proto"] = f.appName
 	}
@@ -204,6 +209,9 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 	}
 	m["stream"] = 0
 	o.memory(m, f)
+	if len(a.Entropy) > 0 {
+		f.entropy = a.Entropy
+	}
 	if len(a.Entropy) > 0 {
 		md, _ := m["metadata"].(map[string]any)
 		if md == nil {
@@ -216,6 +224,63 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 		"start": f.first.Format(stamp), "src_ip": o.address(f.client.Addr()), "dest_ip": o.address(f.server.Addr()), "src_port": f.client.Port(), "dest_port": f.server.Port()}
 	x.record = m
 	r.emit(x)
+}
+
+// alert makes the part of a record that says which rule matched.
+func (r *Run) alert(a *engine.Alert, category string) map[string]any {
+	m := map[string]any{"action": "allowed", "gid": a.GID, "signature_id": a.SID, "rev": a.Rev, "signature": a.Msg, "category": category, "severity": a.Priority}
+	if r.config.Prevent && a.Action < rule.Alert && a.Action > rule.Pass {
+		m["action"] = "blocked"
+	}
+	return m
+}
+
+// verdictOf says what becomes of the packet of an alert, and who is told.
+func verdictOf(a *engine.Alert, action string, f *flow) map[string]any {
+	m := map[string]any{"action": action}
+	target := map[rule.Action]string{rule.Reject: "to_client", rule.RejectDst: "to_server", rule.RejectBoth: "both"}[a.Action]
+	if target == "" || action != "drop" {
+		return m
+	}
+	m["reject-target"] = target
+	m["reject"] = []string{"icmp-prohib"}
+	if f.proto == 6 {
+		m["reject"] = []string{"tcp-reset"}
+	}
+	return m
+}
+
+// dropRecord writes that the current packet was dropped, by a rule or with its connection.
+func (o *Output) dropRecord(r *Run, reason string, a *engine.Alert) {
+	if o.quiet() {
+		return
+	}
+	f, p := r.flow, r.current
+	m := r.head(f, "drop", p.src, p.dst)
+	drop := map[string]any{"len": len(p.ip), "tos": p.tos, "ttl": p.ttl, "ipid": p.id, "reason": reason}
+	switch p.proto {
+	case 6:
+		drop["tcpseq"], drop["tcpack"], drop["tcpwin"], drop["tcpurgp"] = p.tcp.seq, p.tcp.ack, p.tcp.window, p.tcp.urgent
+		for i, n := range []string{"fin", "syn", "rst", "psh", "ack", "urg"} {
+			drop[n] = p.tcp.flags>>i&1 != 0
+		}
+	case 17:
+		drop["udplen"] = len(p.transport)
+	case 1:
+		drop["icmp_id"], drop["icmp_seq"] = 0, 0
+	}
+	m["drop"] = drop
+	m["direction"] = dirName(r.dir)
+	m["verdict"] = map[string]any{"action": "drop"}
+	if a != nil {
+		category := ""
+		if a.Class != nil {
+			category = a.Class.Text
+		}
+		m["alert"] = r.alert(a, category)
+		m["verdict"] = verdictOf(a, "drop", f)
+	}
+	r.emit(entry{record: m})
 }
 
 // message adds the properties of the message to an alert.
@@ -340,9 +405,48 @@ func (t *httpTx) record() map[string]any {
 	m["length"] = length
 	if t.http.Two {
 		m["version"] = "2"
-		m["http2"] = map[string]any{"stream_id": t.stream, "request": map[string]any{}, "response": map[string]any{}}
+		m["http2"] = map[string]any{"stream_id": t.stream, "request": t.framesRecord(0), "response": t.framesRecord(1)}
+		for i, key := range []string{"request_headers", "response_headers"} {
+			var list []map[string]string
+			for _, h := range t.http.Sides[i].Headers {
+				list = append(list, map[string]string{"name": string(h.Name), "value": string(h.Value)})
+			}
+			if len(list) > 0 {
+				m[key] = list
+			}
+		}
 	}
 	return m
+}
+
+// framesRecord returns what one side of a stream sent in frames other than fields and data.
+func (t *httpTx) framesRecord(side int) map[string]any {
+	m := map[string]any{}
+	var settings []map[string]any
+	for _, s := range t.settings[side] {
+		settings = append(settings, map[string]any{"settings_id": settingNames[s.id].record, "settings_value": s.value})
+	}
+	if len(settings) > 0 {
+		m["settings"] = settings
+	}
+	if codes := t.http.Frames[side]["http2.errorcode"]; len(codes) > 0 {
+		m["error_code"] = errorCodeName(codes[len(codes)-1])
+	}
+	if p := t.http.Frames[side]["http2.priority"]; len(p) > 0 {
+		m["priority"] = p[len(p)-1]
+	}
+	return m
+}
+
+var errorCodeNames = []string{"NOERROR", "PROTOCOLERROR", "INTERNALERROR", "FLOWCONTROLERROR", "SETTINGSTIMEOUT", "STREAMCLOSED",
+	"FRAMESIZEERROR", "REFUSEDSTREAM", "CANCEL", "COMPRESSIONERROR", "CONNECTERROR", "ENHANCEYOURCALM", "INADEQUATESECURITY", "HTTP11REQUIRED"}
+
+// errorCodeName names an error of HTTP/2 as records do.
+func errorCodeName(n uint64) string {
+	if n < uint64(len(errorCodeNames)) {
+		return errorCodeNames[n]
+	}
+	return strconv.FormatUint(n, 10)
 }
 
 // fileRecords returns the files of an exchange.
@@ -353,10 +457,20 @@ func (t *httpTx) fileRecords() (files []map[string]any) {
 			if !f.Complete {
 				state = "TRUNCATED"
 			}
-			files = append(files, map[string]any{"filename": f.Name, "size": f.Size, "state": state, "gaps": false, "stored": false, "tx_id": t.id, "magic": f.Magic()})
+			files = append(files, fileRecord(f, state, t.id))
 		}
 	}
 	return files
+}
+
+// fileRecord returns a file. Only one that is known to its end has digests.
+func fileRecord(f *traffic.File, state string, tx int) map[string]any {
+	m := map[string]any{"filename": f.Name, "size": f.Size, "state": state, "gaps": false, "stored": false, "tx_id": tx, "magic": f.Magic()}
+	if state == "CLOSED" && int64(len(f.Data)) == f.Size {
+		a, b, c := md5.Sum(f.Data), sha1.Sum(f.Data), sha256.Sum256(f.Data)
+		m["md5"], m["sha1"], m["sha256"] = hex.EncodeToString(a[:]), hex.EncodeToString(b[:]), hex.EncodeToString(c[:])
+	}
+	return m
 }
 
 // httpRecord writes an exchange and its files.
@@ -365,7 +479,7 @@ func (o *Output) httpRecord(r *Run, f *flow, t *httpTx) {
 		return
 	}
 	record := t.record()
-	if len(t.http.Sides[0].Line) > 0 || len(t.http.Sides[1].Line) > 0 {
+	if len(t.http.Sides[0].Line) > 0 || len(t.http.Sides[1].Line) > 0 || t.http.Two {
 		m := r.head(f, "http", f.client, f.server)
 		m["tx_id"], m["http"] = t.id, record
 		r.emit(entry{record: m})
@@ -459,6 +573,7 @@ func (t *dnsTx) record() map[string]any {
 		qs = append(qs, rec)
 	}
 	m["queries"] = qs
+	grouped := map[string][]string{}
 	for i, s := range []struct {
 		key   string
 		names []traffic.DNSName
@@ -467,8 +582,18 @@ func (t *dnsTx) record() map[string]any {
 		for j, n := range s.names {
 			x := t.records[i][j]
 			rec := map[string]any{"rrname": string(n.Name), "rrtype": dns.TypeName(n.Type), "ttl": x.TTL}
-			if d := t.rdata(x); d != "" {
+			d, more := t.rdata(x)
+			if d != "" {
 				rec["rdata"] = d
+			}
+			for k, v := range more {
+				rec[k] = v
+			}
+			if len(n.Name) == traffic.MaxDNSName {
+				rec["rrname_truncated"] = true
+			}
+			if kind := dns.TypeName(n.Type); i == 0 && d != "" {
+				grouped[kind] = append(grouped[kind], d)
 			}
 			list = append(list, rec)
 		}
@@ -476,37 +601,69 @@ func (t *dnsTx) record() map[string]any {
 			m[s.key] = list
 		}
 	}
+	if len(grouped) > 0 {
+		m["grouped"] = grouped
+	}
 	return m
 }
 
 func rcodeName(n uint8) string { return dns.RcodeName(uint16(n)) }
 
-// rdata formats the data of the most frequent record types.
-func (t *dnsTx) rdata(x dns.Record) string {
+// rdata formats the data of a record: as one text, or for some types as several fields.
+func (t *dnsTx) rdata(x dns.Record) (text string, fields map[string]any) {
 	data := t.msg[x.Data:x.End]
+	name := func(at int) (string, int) {
+		n, next, err := traffic.RawDNSName(t.msg, at)
+		if err != nil {
+			return "", len(t.msg)
+		}
+		return string(n), next
+	}
 	switch x.Type {
 	case 1, 28:
 		if a, ok := netip.AddrFromSlice(data); ok {
-			return a.String()
+			if a.Is6() {
+				return a.StringExpanded(), nil
+			}
+			return a.String(), nil
 		}
 	case 2, 5, 12, 39:
-		name, _, err := traffic.RawDNSName(t.msg, x.Data)
-		if err == nil {
-			return string(name)
-		}
+		text, _ = name(x.Data)
 	case 15:
 		if len(data) > 2 {
-			name, _, err := traffic.RawDNSName(t.msg, x.Data+2)
-			if err == nil {
-				return string(name)
-			}
+			text, _ = name(x.Data + 2)
 		}
 	case 16:
 		if len(data) > 1 {
-			return string(data[1:min(len(data), 1+int(data[0]))])
+			text = string(data[1:min(len(data), 1+int(data[0]))])
 		}
+	case 6:
+		primary, next := name(x.Data)
+		person, next := name(next)
+		if next+20 > x.End {
+			return "", nil
+		}
+		number := func(i int) uint32 { return binary.BigEndian.Uint32(t.msg[next+4*i:]) }
+		return "", map[string]any{"soa": map[string]any{"mname": primary, "rname": person, "serial": number(0), "refresh": number(1),
+			"retry": number(2), "expire": number(3), "minimum": number(4)}}
+	case 33:
+		if len(data) < 7 {
+			return "", nil
+		}
+		target, _ := name(x.Data + 6)
+		return "", map[string]any{"srv": map[string]any{"priority": binary.BigEndian.Uint16(data), "weight": binary.BigEndian.Uint16(data[2:]),
+			"port": binary.BigEndian.Uint16(data[4:]), "name": target}}
+	case 44:
+		if len(data) < 2 {
+			return "", nil
+		}
+		var print []string
+		for _, c := range data[2:] {
+			print = append(print, fmt.Sprintf("%02x", c))
+		}
+		return "", map[string]any{"sshfp": map[string]any{"algo": data[0], "type": data[1], "fingerprint": strings.Join(print, ":")}}
 	}
-	return ""
+	return text, nil
 }
 
 // dnsRecord writes a DNS message.
@@ -514,7 +671,11 @@ func (o *Output) dnsRecord(r *Run, f *flow, t *dnsTx) {
 	if o.quiet() {
 		return
 	}
-	m := r.head(f, "dns", f.client, f.server)
+	src, dst := f.client, f.server
+	if t.Response {
+		src, dst = dst, src
+	}
+	m := r.head(f, "dns", src, dst)
 	m["dns"] = t.record()
 	r.emit(entry{record: m})
 }
@@ -527,8 +688,8 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 	m := r.head(f, "flow", f.client, f.server)
 	state := "new"
 	switch {
-	case f.proto == 6 && f.state == tcpClosed:
-		state = "closed"
+	case f.proto == 6:
+		state = f.track.phase.state()
 	case f.packets[0] > 0 && f.packets[1] > 0:
 		state = "established"
 	}
@@ -538,8 +699,18 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 	} else if f.gaveUp {
 		m["app_proto"] = "failed"
 	}
-	m["flow"] = map[string]any{"pkts_toserver": f.packets[0], "pkts_toclient": f.packets[1], "bytes_toserver": f.bytes[0], "bytes_toclient": f.bytes[1],
+	if f.before != "" && f.before != f.appName {
+		m["app_proto_orig"] = f.before
+	}
+	flow := map[string]any{"pkts_toserver": f.packets[0], "pkts_toclient": f.packets[1], "bytes_toserver": f.bytes[0], "bytes_toclient": f.bytes[1],
 		"start": f.first.Format(stamp), "end": f.last.Format(stamp), "age": int(f.last.Sub(f.first).Seconds()), "state": state, "reason": reason, "tx_cnt": f.txs}
+	switch {
+	case f.rules.Dropped:
+		flow["action"] = "drop"
+	case f.rules.Passed:
+		flow["action"] = "pass"
+	}
+	m["flow"] = flow
 	if f.proto == 6 {
 		names := []string{"fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"}
 		tcp := map[string]any{"tcp_flags": fmt.Sprintf("%02x", f.flags[0]|f.flags[1]), "tcp_flags_ts": fmt.Sprintf("%02x", f.flags[0]), "tcp_flags_tc": fmt.Sprintf("%02x", f.flags[1])}
@@ -548,7 +719,7 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 				tcp[n] = true
 			}
 		}
-		tcp["state"] = state
+		tcp["state"] = f.track.phase.String()
 		tcp["ts_max_regions"], tcp["tc_max_regions"] = 1, 1
 		if g := f.streams[0].gaps; g > 0 {
 			tcp["ts_gap"] = true
@@ -559,6 +730,14 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 		m["tcp"] = tcp
 	}
 	o.memory(m, f)
+	if len(f.entropy) > 0 {
+		md, _ := m["metadata"].(map[string]any)
+		if md == nil {
+			md = map[string]any{}
+		}
+		md["entropy"] = maps.Clone(f.entropy)
+		m["metadata"] = md
+	}
 	r.emit(entry{record: m, flow: f})
 }
 
@@ -600,6 +779,7 @@ type httpTx struct {
 	shown  bool
 	// continued reports that there was a status 100.
 	continued bool
+	settings  [2][]http2Setting
 	files     bool
 	at        *packet
 }

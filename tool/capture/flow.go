@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"time"
 
 	"shuultuur/lib/suricata/engine"
@@ -49,6 +50,7 @@ type flow struct {
 	rules          state.Flow
 	app            parser // nil while the protocol is unknown
 	appName        string
+	before         string    // the protocol that it was before a change
 	tried          [2][]byte // bytes received before the protocol was known
 	gaveUp         bool
 	txs            int // number of transactions made
@@ -58,11 +60,13 @@ type flow struct {
 	waiting []inspection
 	closed  bool
 	alerted bool
+	entropy map[string]float64 // measured for the last alert with one
 }
 
 // A tcpFlow is the state of a TCP connection.
 type tcpFlow struct {
 	state   tcpState
+	track   tcpTrack
 	streams [2]stream
 	raw     [2]rawStream
 	flags   [2]uint8
@@ -157,7 +161,8 @@ func (r *Run) handle(p *packet) {
 	f.packets[index(dir)]++
 	f.bytes[index(dir)] += int64(p.wire)
 	r.current, r.flow, r.dir = p, f, dir
-	if f.rules.Dropped && r.config.Prevent {
+	if r.settled = f.rules.Dropped; r.settled && r.config.Prevent {
+		r.out.dropRecord(r, "flow drop", nil)
 		return
 	}
 	inStream := false
@@ -166,6 +171,7 @@ func (r *Run) handle(p *packet) {
 		r.stats.wrong++
 		kind = 0
 	}
+	r.hold = true
 	switch kind {
 	case 6:
 		inStream = r.segment(f, p, dir)
@@ -173,16 +179,16 @@ func (r *Run) handle(p *packet) {
 		r.datagram(f, p, dir)
 	}
 	if p.proto == 6 && !r.config.Inline && !r.config.Prevent {
-		r.hold = true
 		r.inspectPacket(f, p, dir, inStream)
 		r.inspectMessages(dir)
-		r.release()
+		r.release(true)
 		return
 	}
 	r.inspectMessages(rule.Both)
 	if !f.rules.Dropped || !r.config.Prevent {
 		r.inspectPacket(f, p, dir, inStream)
 	}
+	r.release(false)
 }
 
 // tx makes the Tx of a packet or a message of f.
@@ -221,6 +227,9 @@ var appBits = map[string]rule.Proto{"http": rule.HTTP1, "http2": rule.HTTP2, "tl
 
 // inspectPacket tries the rules on the packet itself.
 func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream bool) {
+	if r.settled {
+		return
+	}
 	s := &packetSource{p: p, f: f, run: r}
 	t := r.makeTx(f, s)
 	t.Packet.Fragment, t.Packet.InStream = p.fragment, inStream
@@ -232,6 +241,14 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 	d := index(dir)
 	f.flags[d] |= p.tcp.flags
 	s, o := &f.streams[d], &f.streams[1-d]
+	events, belongs := f.track.see(p, dir, r.config.Async || f.midway)
+	p.events = append(p.events, events...)
+	if !belongs {
+		return false
+	}
+	if slices.Contains(events, "suspected_rst_inject") {
+		f.closed, f.state = false, tcpEstablished
+	}
 	if f.ignored || !r.handshake(f, p, dir) {
 		return false
 	}
@@ -254,6 +271,9 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 				s.omit(off + int64(u) - 1)
 				s.add(off+int64(u), p.payload[u:], true)
 			} else {
+				if s.differs(off, p.payload) {
+					p.events = append(p.events, "reassembly_overlap_different_data")
+				}
 				s.add(off, p.payload, true)
 			}
 			added = true
@@ -270,7 +290,11 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 		return added
 	}
 	// Acknowledged bytes of the other side cannot be replaced any more.
+	gaps := o.gaps
 	r.deliver(f, other(dir), false)
+	if o.gaps > gaps {
+		p.events = append(p.events, "reassembly_seq_gap")
+	}
 	if r.config.Inline || f.midway || r.config.Async && f.packets[1-d] == 0 {
 		r.deliver(f, dir, false)
 	}
@@ -381,6 +405,10 @@ func (r *Run) flushRaw(f *flow, dir rule.Direction) {
 	}
 	raw.end += int64(len(raw.data) - raw.window.Kept)
 	raw.window.SetSearched(raw.end)
+	if r.settled {
+		raw.data, raw.window.Kept = raw.data[:0], 0
+		return
+	}
 	s := &streamSource{data: raw.data, inner: &packetSource{p: r.current, f: f, run: r}}
 	r.alerts(nil, dir, r.engine.TryStream(r.makeTx(f, s), dir, &raw.window, r.scratch[:0]))
 	if cut := len(raw.data) - rawKept; cut > 0 {

@@ -46,11 +46,11 @@ type http1 struct {
 }
 
 type httpSide struct {
-	state  httpState
-	buf    []byte // bytes not yet parsed
-	left   int64
-	head   []byte // raw fields so far
-	upload *bodyReader
+	state httpState
+	buf   []byte // bytes not yet parsed
+	left  int64
+	head  []byte // raw fields so far
+	ended bool
 }
 
 func (h *http1) name() string { return "http" }
@@ -119,14 +119,19 @@ func (h *http1) end(dir rule.Direction) {
 	s := &h.sides[index(dir)]
 	h.run(dir, true)
 	t := h.tx(dir)
-	if t == nil || t.done[index(dir)] {
-		return
+	if t != nil && !t.done[index(dir)] {
+		if s.state == atHeaders && len(s.head) > 0 {
+			h.headEnd(dir, t)
+		}
+		if s.state != atLine {
+			h.messageEnd(dir)
+		}
 	}
-	if s.state == atHeaders && len(s.head) > 0 {
-		h.headEnd(dir, t)
-	}
-	if s.state != atLine {
-		h.messageEnd(dir)
+	s.ended = true
+	if h.sides[0].ended && h.sides[1].ended { // what was never answered
+		for _, t := range slices.Clone(h.txs) {
+			h.show(t)
+		}
 	}
 }
 
@@ -188,7 +193,9 @@ func (h *http1) line(dir rule.Direction, end bool) {
 		t := h.answer()
 		side := &t.http.Sides[1]
 		side.Protocol, side.At = []byte("HTTP/0.9"), rule.Headers
-		side.Headers = nil
+		if !t.continued { // of a status 100, whose body this is
+			side.Headers = nil
+		}
 		h.startBody(dir, t, atClose, 0)
 		return
 	}
@@ -738,6 +745,10 @@ func (h *http1) messageEnd(dir rule.Direction) {
 	if t == nil || t.done[index(dir)] {
 		return
 	}
+	if rest := bytes.Trim(s.buf, "\r\n"); dir == rule.ToClient && len(rest) > 0 && !startsStatus(rest) { // belongs to no other response
+		h.take(dir, s.buf)
+		s.buf = nil
+	}
 	t.done[index(dir)] = true
 	h.showBody(t, dir, rule.Complete)
 	h.inspect(t, dir, rule.Complete)
@@ -774,7 +785,7 @@ func (h *http1) upgrade(t *httpTx) {
 	if strings.EqualFold(string(up), "h2c") {
 		rest := [2][]byte{h.sides[0].buf, h.sides[1].buf}
 		p := newHTTP2(h.r, h.f)
-		h.f.app, h.f.appName = p, "http2"
+		h.f.app, h.f.appName, h.f.before = p, "http2", h.name()
 		for i, d := range []rule.Direction{rule.ToServer, rule.ToClient} {
 			h.sides[i].state, h.sides[i].buf = atIgnore, nil
 			if len(rest[i]) > 0 {
@@ -788,7 +799,7 @@ func (h *http1) upgrade(t *httpTx) {
 
 // tunnel hands the bytes after a CONNECT to the parser of their protocol.
 func (h *http1) tunnel() {
-	h.f.app, h.f.appName, h.f.gaveUp = nil, "", false
+	h.f.app, h.f.appName, h.f.before, h.f.gaveUp = nil, "", h.name(), false
 	rest := [2][]byte{h.sides[0].buf, h.sides[1].buf}
 	h.sides[0].state, h.sides[1].state = atIgnore, atIgnore
 	for i, d := range []rule.Direction{rule.ToServer, rule.ToClient} {
@@ -835,6 +846,11 @@ func (m *messageSource) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte
 		return m.packet().Buffer(dir, b, i)
 	}
 	return m.Source.Buffer(dir, b, i)
+}
+
+// Event implements [engine.Source].
+func (m *messageSource) Event(kind, name string) bool {
+	return m.Source.Event(kind, name) || m.packet().Event(kind, name)
 }
 
 func (m *messageSource) packet() *packetSource {

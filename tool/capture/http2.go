@@ -112,9 +112,17 @@ func (t *httpTx) number(dir rule.Direction, keyword string, n uint64) {
 	(*m)[keyword] = append((*m)[keyword], n)
 }
 
-var settingNames = map[uint16]string{
-	1: "SETTINGS_HEADER_TABLE_SIZE", 2: "SETTINGS_ENABLE_PUSH", 3: "SETTINGS_MAX_CONCURRENT_STREAMS",
-	4: "SETTINGS_INITIAL_WINDOW_SIZE", 5: "SETTINGS_MAX_FRAME_SIZE", 6: "SETTINGS_MAX_HEADER_LIST_SIZE",
+// A http2Setting is a setting as one side sent it.
+type http2Setting struct {
+	id    uint16
+	value uint32
+}
+
+// settingNames are the names of settings in rules and in records.
+var settingNames = map[uint16]struct{ rule, record string }{
+	1: {"SETTINGS_HEADER_TABLE_SIZE", "SETTINGSHEADERTABLESIZE"}, 2: {"SETTINGS_ENABLE_PUSH", "SETTINGSENABLEPUSH"},
+	3: {"SETTINGS_MAX_CONCURRENT_STREAMS", "SETTINGSMAXCONCURRENTSTREAMS"}, 4: {"SETTINGS_INITIAL_WINDOW_SIZE", "SETTINGSINITIALWINDOWSIZE"},
+	5: {"SETTINGS_MAX_FRAME_SIZE", "SETTINGSMAXFRAMESIZE"}, 6: {"SETTINGS_MAX_HEADER_LIST_SIZE", "SETTINGSMAXHEADERLISTSIZE"},
 }
 
 // frame handles one frame.
@@ -145,8 +153,9 @@ func (h *http2) frame(dir rule.Direction, f frame) {
 			if *m == nil {
 				*m = map[string][]uint64{}
 			}
-			name := settingNames[binary.BigEndian.Uint16(body)]
-			v := uint64(binary.BigEndian.Uint32(body[2:]))
+			id, value := binary.BigEndian.Uint16(body), binary.BigEndian.Uint32(body[2:])
+			t.settings[index(dir)] = append(t.settings[index(dir)], http2Setting{id, value})
+			name, v := settingNames[id].rule, uint64(value)
 			(*m)[name] = append((*m)[name], v)
 			if name == "SETTINGS_HEADER_TABLE_SIZE" {
 				h.hp[1-index(dir)].SetAllowedMaxDynamicTableSize(uint32(min(v, 64<<10)))
@@ -169,6 +178,7 @@ func (h *http2) frame(dir rule.Direction, f frame) {
 		t.done = [2]bool{true, true}
 		t.http.Sides[index(dir)].At = rule.Complete
 		h.inspect(t, dir, rule.Complete)
+		h.r.out.httpRecord(h.r, h.f, t)
 		return
 	}
 	if t.done[0] && t.done[1] {

@@ -87,7 +87,9 @@ type Run struct {
 	packetTx engine.Tx
 	hold     bool
 	held     []heldAlert
-	pseudo   bool // the connection is over: there is no current packet
+	settled  bool   // an earlier packet of the connection was dropped with the rest of it
+	pseudo   bool   // the connection is over: there is no current packet
+	verdict  string // of the packet whose alerts are written
 }
 
 // An inspection waits until the whole packet was decoded.
@@ -121,7 +123,7 @@ func (r *Run) inspectMessages(dir rule.Direction) {
 	var later []inspection
 	waiting := r.flow.waiting
 	for _, x := range waiting {
-		if r.flow.rules.Dropped && r.config.Prevent {
+		if r.settled || r.flow.rules.Dropped && r.config.Prevent {
 			later = nil
 			break
 		}
@@ -315,18 +317,37 @@ type heldAlert struct {
 	alert   engine.Alert
 }
 
-// release writes the alerts of a packet. A rule that passes the packet takes precedence over
-// all others.
-func (r *Run) release() {
+// release writes the alerts of a packet, and that it was dropped. With first, a rule that passes
+// the packet takes precedence over all others.
+func (r *Run) release(first bool) {
+	var dropped *engine.Alert
 	passed := false
 	for i := range r.held {
-		passed = passed || r.held[i].alert.Action == rule.Pass
+		a := &r.held[i].alert
+		passed = passed || a.Action == rule.Pass
+		if dropped == nil && a.Action > rule.Pass && a.Action < rule.Alert {
+			dropped = a
+		}
+	}
+	switch r.verdict = "alert"; {
+	case passed:
+		r.verdict = "pass"
+	case dropped != nil && r.config.Prevent:
+		r.verdict = "drop"
 	}
 	for i := range r.held {
-		if h := &r.held[i]; !h.alert.Silent && (!passed || h.alert.Action == rule.Pass) {
+		if h := &r.held[i]; !h.alert.Silent && (!passed || !first || h.alert.Action == rule.Pass) {
 			r.out.alertRecord(r, h.message, h.dir, &h.alert)
 		}
 	}
+	if r.verdict == "drop" {
+		reason := "rules"
+		if dropped.Action != dropped.Rule.Action { // by rate_filter
+			reason = "threshold detection_filter"
+		}
+		r.out.dropRecord(r, reason, dropped)
+	}
+	r.verdict = ""
 	clear(r.held)
 	r.held, r.hold = r.held[:0], false
 }
@@ -388,7 +409,8 @@ func (r *Run) finish(f *flow) {
 	if r.current == nil {
 		r.current = &packet{}
 	}
-	if !f.rules.Dropped || !r.config.Prevent {
+	r.pseudo = !f.closed && f.proto == 6
+	if !f.rules.Dropped {
 		r.end(f)
 	}
 	r.pseudo = len(f.waiting) > 0

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -226,7 +227,9 @@ func protoFits(have uint8, value string) bool {
 }
 
 // Event implements the Source of package engine.
-func (s *packetSource) Event(_, _ string) bool { return false }
+func (s *packetSource) Event(kind, name string) bool {
+	return kind != "app-layer-event" && slices.Contains(s.p.events, strings.ToLower(name))
+}
 
 // Files implements the Source of package engine.
 func (s *packetSource) Files(rule.Direction) []*traffic.File { return nil }

@@ -1,6 +1,9 @@
 package capture
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // Limits of the reassembly of one direction of a connection.
 const (
@@ -79,6 +82,17 @@ func (s *stream) add(off int64, data []byte, replace bool) {
 	if len(data) > 0 {
 		s.insert(i, off, data)
 	}
+}
+
+// differs reports whether data differs from bytes that are stored.
+func (s *stream) differs(off int64, data []byte) bool {
+	for _, x := range s.segs {
+		from, to := max(off, x.off), min(off+int64(len(data)), x.off+int64(len(x.data)))
+		if from < to && !bytes.Equal(data[from-off:to-off], x.data[from-x.off:to-x.off]) {
+			return true
+		}
+	}
+	return false
 }
 
 // omit marks a byte that is not data.

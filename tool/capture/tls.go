@@ -39,10 +39,13 @@ func (t *tlsParser) data(dir rule.Direction, b []byte, gap int64) {
 	t.buf[d] = append(t.buf[d], b...)
 	buf := t.buf[d]
 	if len(buf) > 2 && buf[0]&0x80 != 0 && buf[2] == 1 && t.at[d] == 0 { // a hello of SSL 2
-		t.tls.Version = binary.BigEndian.Uint16(buf[3:5])
-		t.ended[d] = true
+		n := 2 + int(buf[0]&0x7f)<<8 + int(buf[1])
+		if len(buf) < n || n < 5 {
+			return
+		}
+		t.tls.Version, t.tls.ClientHello = binary.BigEndian.Uint16(buf[3:5]), true
 		t.step(dir, rule.Line)
-		return
+		buf = buf[n:] // records of a later version may follow
 	}
 	for len(buf) >= 5 {
 		n := int(binary.BigEndian.Uint16(buf[3:]))

@@ -189,9 +189,6 @@ func (r *runner) run(t testing.TB, pcap string) (records []map[string]any) {
 	out := NewOutput(nil, nil)
 	out.Short = r.short
 	out.Seen = func(m map[string]any) {
-		if m["event_type"] != "alert" {
-			return
-		}
 		b, err := json.Marshal(m)
 		if err != nil {
 			t.Error(err)
@@ -218,6 +215,10 @@ func (r *runner) run(t testing.TB, pcap string) (records []map[string]any) {
 // field finds a.b[0].c in a record.
 func field(v any, path string) (any, bool) {
 	for part := range strings.SplitSeq(path, ".") {
+		if part == "__len" {
+			s, ok := v.(string)
+			return len(s), ok
+		}
 		name, idx, indexed := strings.Cut(part, "[")
 		m, ok := v.(map[string]any)
 		if !ok {
@@ -305,6 +306,9 @@ func TestAlertsOfSuricataVerify(t *testing.T) {
 			}
 			got := map[string]int{}
 			for _, m := range r.run(t, filepath.Join(root, x.Pcap[0])) {
+				if m["event_type"] != "alert" {
+					continue
+				}
 				a := m["alert"].(map[string]any)
 				app, _ := m["app_proto"].(string)
 				if app == "" {
@@ -357,12 +361,16 @@ func TestMoreOfSuricataVerify(t *testing.T) {
 	t.Logf("%d of %d tests passed, %d have no capture", passed, len(names), absent)
 }
 
-// verdict returns the mistake in the alerts of a test, "" for none.
+// compared are the types of records that are compared.
+var compared = map[string]bool{"alert": true, "http": true, "tls": true, "dns": true, "fileinfo": true, "flow": true,
+	"anomaly": true, "drop": true, "smtp": true, "quic": true, "frame": true}
+
+// verdict returns the mistake in the records of a test, "" for none.
 func verdict(t *testing.T, r *runner, v *verify, pcap string) string {
 	records := r.run(t, pcap)
 	for _, c := range v.Checks {
 		f := c.Filter
-		if f == nil || f.Match["event_type"] != "alert" || !newest(f.Requires.Min, f.Requires.Lt) || !newest(f.Min, f.Lt) {
+		if f == nil || !compared[fmt.Sprint(f.Match["event_type"])] || !newest(f.Requires.Min, f.Requires.Lt) || !newest(f.Min, f.Lt) {
 			continue
 		}
 		got := 0
@@ -392,7 +400,7 @@ func verdict(t *testing.T, r *runner, v *verify, pcap string) string {
 				s, _ := field(m, "alert.signature_id")
 				sids[fmt.Sprint(s)]++
 			}
-			return fmt.Sprintf("%d alerts, want %d, that are %v (all: %v)", got, want, f.Match, sids)
+			return fmt.Sprintf("%d records, want %d, that are %v (all: %v)", got, want, f.Match, sids)
 		}
 	}
 	return ""

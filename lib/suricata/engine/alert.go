@@ -102,7 +102,7 @@ func (w *work) matched(k *compiledRule, n int, dst []Alert) []Alert {
 	case a.Action == rule.Pass:
 		tx.Flow.Passed = true
 		a.Silent = a.Silent || !k.Alerts
-	case a.Action < rule.Alert && w.e.config.Prevent && k.wholeFlow(tx):
+	case a.Action < rule.Alert && k.wholeFlow(tx):
 		tx.Flow.Dropped = true
 	}
 	w.e.counters.Alerts.Add(1)

@@ -49,7 +49,7 @@ func (c *Certificate) lenient(der []byte) error {
 // attributes are the short names of attributes in a distinguished name.
 var attributes = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.7": "L", "2.5.4.8": "ST",
-	"1.2.840.113549.1.9.1": "emailAddress", "2.5.4.5": "serialNumber", "2.5.4.4": "SN", "2.5.4.42": "GN",
+	"1.2.840.113549.1.9.1": "Email", "2.5.4.5": "serialNumber", "2.5.4.4": "SN", "2.5.4.42": "GN",
 	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID", "2.5.4.12": "T", "2.5.4.9": "STREET",
 	"2.5.4.17": "postalCode", "2.5.4.15": "businessCategory", "2.5.4.46": "dnQualifier",
 	"1.3.6.1.4.1.311.60.2.1.3": "jurisdictionC", "1.3.6.1.4.1.311.60.2.1.2": "jurisdictionST", "1.3.6.1.4.1.311.60.2.1.1": "jurisdictionL",
