@@ -122,6 +122,7 @@ type options struct {
 	rounds  int
 	seconds float64
 	peers   string
+	profile string // folder for CPU profiles of ours, "" for none
 }
 
 func main() {
@@ -149,6 +150,7 @@ func run(args []string) error {
 	fs.Float64Var(&opt.seconds, "seconds", 2, "make a round last about `N` seconds (at least once all pages; 30 s where requests queue)")
 	output := fs.String("o", "", "write the tables to `file` as well, when all has gone well")
 	fs.StringVar(&opt.peers, "peers", strings.Join(peerNames(), ","), "measure these, by `names` with commas")
+	fs.StringVar(&opt.profile, "profile", "", "keep CPU profiles of ours, one for each benchmark with pages or requests, in this `folder`")
 	if len(args) > 1 && slices.Contains([]string{serveZones, serveFloor, serveRedis, serveUpstream, probeTCP, serveVotes}, args[0]) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -132,8 +135,16 @@ func (r *rig) round(s scenario, opt options, p *peer, fetches int64) (window, er
 	if p.proc != nil {
 		before = p.proc.cpu()
 	}
+	profiled := make(chan error, 1)
+	if opt.profile != "" && p.admin != "" {
+		go func() {
+			profiled <- profile(r.ctx, "http://"+p.admin, s.seconds(opt), filepath.Join(opt.profile, s.name+"-"+p.name+".pprof"))
+		}()
+	} else {
+		profiled <- nil
+	}
 	rep, err := r.load(cfg)
-	if err != nil {
+	if err := errors.Join(err, <-profiled); err != nil {
 		return window{}, err
 	}
 	w := window{report: rep}
@@ -148,6 +159,27 @@ func (r *rig) round(s scenario, opt options, p *peer, fetches int64) (window, er
 	}
 	p.proc.settle(r.ctx)
 	return w, nil
+}
+
+// profile writes the gateway's CPU profile of some seconds to a file.
+func profile(ctx context.Context, admin string, seconds float64, file string) error {
+	get, err := http.NewRequestWithContext(ctx, "GET", fmt.Sprintf("%s/debug/pprof/profile?seconds=%.0f", admin, math.Ceil(seconds)), nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(get)
+	if err != nil {
+		return fmt.Errorf("asking for a CPU profile: %w", err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.200s", res.Status, b)
+	}
+	if err != nil {
+		return fmt.Errorf("asking for a CPU profile: %w", err)
+	}
+	return os.WriteFile(file, b, 0o644)
 }
 
 func (w window) rate() float64 { return float64(w.report.Fetches) / w.report.Seconds }
