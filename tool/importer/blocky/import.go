@@ -184,6 +184,8 @@ func (b *config) take(p *build.Plain, key, value string) *report.Note {
 			p.Work.Host(p.At, "*."+name, strings.TrimSpace(a)) // Blocky answers for the names below it as well
 		}
 		return report.Same("dns: hosts")
+	case section == "conditional.mapping" && name == ".":
+		return report.ByHand("dns: forward: routes", "names without a dot are asked at the upstreams: write the domain of this network there, with the server that knows its names")
 	case section == "conditional.mapping" && name != "":
 		for a := range strings.SplitSeq(value, ",") {
 			p.Work.Route(p.At, name, strings.TrimSpace(a))

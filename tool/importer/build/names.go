@@ -1,6 +1,7 @@
 package build
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/lib/dns"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/policy"
@@ -98,18 +100,42 @@ func (w *Work) HostsLine(at report.Place, s string) {
 	}
 }
 
-// Route sends a domain or network to a separate server.
+// Route sends a domain or network to a separate server. A domain stands for what is below it, with
+// or without a dot or "*." before it; "." is every name.
 func (w *Work) Route(at report.Place, domain, server string) {
-	if server == "" {
-		w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: domain, Why: "its server is no address"})
+	key, err := routeOf(domain)
+	if server = upstream(server); server == "" {
+		err = errors.New("its server is no address")
+	}
+	if err != nil {
+		w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: domain, Why: err.Error()})
 		return
 	}
 	routes := w.Set.UseDNS().Forward.Routes
 	var ok bool
-	if routes[domain], ok = AddServer(w, at, routes[domain], server); !ok {
+	if routes[key], ok = AddServer(w, at, routes[key], server); !ok {
 		return
 	}
-	w.Report.Add(&report.Note{Kind: report.Carried, Place: at, What: domain + " is asked at " + server, Ours: "dns: forward: routes"})
+	w.Report.Add(&report.Note{Kind: report.Carried, Place: at, What: key + " is asked at " + server, Ours: "dns: forward: routes"})
+}
+
+// routeOf returns the key of our routes for a domain or network.
+func routeOf(domain string) (string, error) {
+	domain = strings.TrimSpace(domain)
+	if p, err := netip.ParsePrefix(domain); err == nil {
+		return p.Masked().String(), nil
+	}
+	if domain == "." {
+		return domain, nil
+	}
+	domain = strings.ToLower(strings.Trim(strings.TrimPrefix(domain, "*"), "."))
+	if domain == "" {
+		return "", errors.New("it names no domain")
+	}
+	if _, err := dns.Name(domain); err != nil {
+		return "", err
+	}
+	return domain, nil
 }
 
 // ServerAddress converts "192.0.2.1#5353" to our syntax; "" if it is not an

@@ -137,6 +137,19 @@ func (p *Plain) List(block bool, s string) *report.Note {
 // Upstream converts a server that resolves names.
 func (p *Plain) Upstream(s string) *report.Note {
 	f := &p.Work.Set.UseDNS().Forward
+	if s = upstream(s); s == "" {
+		return report.None("not an address of a name server with a supported protocol: name one under dns: forward: upstreams")
+	}
+	if !slices.Contains(f.Upstreams, s) {
+		f.Upstreams = append(f.Upstreams, s)
+	}
+	return report.Same("dns: forward: upstreams")
+}
+
+// upstream converts the address of a name server as other programs write it; "" if there is no
+// equivalent.
+func upstream(s string) string {
+	s = strings.TrimSpace(s)
 	for _, prefix := range []string{"udp://", "tcp+udp:", "udp:"} {
 		s = strings.TrimPrefix(s, prefix)
 	}
@@ -152,13 +165,10 @@ func (p *Plain) Upstream(s string) *report.Note {
 			s = "tls://" + s
 		}
 	}
-	if s == "" || strings.HasPrefix(s, "sdns://") {
-		return report.None("not an address of a name server with a supported protocol: name one under dns: forward: upstreams")
+	if strings.HasPrefix(s, "sdns://") {
+		return ""
 	}
-	if !slices.Contains(f.Upstreams, s) {
-		f.Upstreams = append(f.Upstreams, s)
-	}
-	return report.Same("dns: forward: upstreams")
+	return s
 }
 
 // Bootstrap converts the address of a server that resolves the names of upstreams.

@@ -38,22 +38,19 @@ func TakeName(w *build.Work, at report.Place, key, value string) {
 			w.Host(at, strings.TrimSpace(name), strings.TrimSpace(names[len(names)-1]))
 		}
 	case "server", "rev-server":
-		domains, server := "", value
+		domains, server, named := "", value, false
 		if rest, ok := strings.CutPrefix(value, "/"); ok { // /domain/domain/server
 			i := strings.LastIndexByte(rest, '/')
-			domains, server = rest[:max(i, 0)], rest[i+1:]
+			domains, server, named = rest[:max(i, 0)], rest[i+1:], true
 		} else if net, to, ok := strings.Cut(value, ","); ok { // network,server
-			domains, server = net, to
-			if p, err := netip.ParsePrefix(net); err == nil {
-				w.Route(at, p.Masked().String(), build.ServerAddress(server))
-				return
-			}
+			w.Route(at, net, build.ServerAddress(to))
+			return
 		}
 		if server = build.ServerAddress(server); server == "" {
 			w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: key + "=" + value, Why: "it names no server"})
 			return
 		}
-		if domains == "" {
+		if !named {
 			var ok bool
 			if f.Upstreams, ok = build.AddServer(w, at, f.Upstreams, server); !ok {
 				return
@@ -62,7 +59,12 @@ func TakeName(w *build.Work, at report.Place, key, value string) {
 			return
 		}
 		for d := range strings.SplitSeq(domains, "/") {
-			if d != "" {
+			switch d {
+			case "#":
+				w.Route(at, ".", server) // names that no other line has
+			case "":
+				w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: key + "=" + value, Why: "names without a dot are asked at the upstreams"})
+			default:
 				w.Route(at, d, server)
 			}
 		}

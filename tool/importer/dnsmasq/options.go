@@ -193,6 +193,16 @@ func (o *Options) names(value string) *report.Note {
 	to := parts[len(parts)-1]
 	if (o.key == "local" || o.key == "server") && len(parts) > 2 {
 		for _, name := range parts[1 : len(parts)-1] {
+			switch {
+			case name == "" && to == "":
+				o.dotted = true
+				continue
+			case name == "#" && to == "":
+				o.everything = true
+				continue
+			case name == "" || name == "#":
+				continue
+			}
 			if to != "" {
 				o.open = append(o.open, o.p.Entry("||"+strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), "."))+"^"))
 			}
