@@ -3,13 +3,17 @@ package engine
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/certificate"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/nameserver"
 )
@@ -135,4 +139,29 @@ func (h *Host) nameServer(s *configuration.Settings) nameserver.Config {
 // lookUp returns the addresses of a name, as this machine knows them.
 func lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
+
+// ending says which certificates end soon, or have ended, that nothing renews by itself: that of
+// listen.tls, and the root that devices trust. An own root that has ended is a problem of its part.
+func (e *Engine) ending(now time.Time) (all []problem.Problem) {
+	const day = "2006-01-02"
+	look := func(c *x509.Certificate, ahead time.Duration, what, mend string) {
+		if c == nil || now.Before(c.NotAfter.Add(-min(ahead, c.NotAfter.Sub(c.NotBefore)/10))) {
+			return
+		}
+		said := fmt.Sprintf("%s ends on %s: %s", what, c.NotAfter.UTC().Format(day), mend)
+		if now.After(c.NotAfter) {
+			said = fmt.Sprintf("%s ended on %s, and browsers refuse it: %s", what, c.NotAfter.UTC().Format(day), mend)
+		}
+		all = append(all, problem.Problem{Kind: problem.Ending, Text: said})
+	}
+	if k := e.Settings.Listen.TLS; k != nil && e.Certificate != nil && len(e.Certificate.Certificates) > 0 {
+		look(e.Certificate.Certificates[0].Leaf, 14*24*time.Hour, fmt.Sprintf("the certificate %q of listen.tls", k.Cert), "write a new one in its place")
+	}
+	if e.Intercept != nil {
+		if root := e.Intercept.Authority.Root().Certificate; now.Before(root.NotAfter) {
+			look(root, 60*24*time.Hour, fmt.Sprintf("the root certificate %q", root.Subject.CommonName), "make the next one with \"shuultuur ca rotate\", and install it on the devices before that")
+		}
+	}
+	return all
 }

@@ -28,6 +28,7 @@ import (
 
 	"shuultuur/engine/configuration"
 	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list/collection"
 	"shuultuur/list/source"
@@ -38,6 +39,7 @@ import (
 type part struct {
 	name  string
 	key   string                            // of its settings; mistakes are reported below it
+	kind  problem.Kind                      // of its problems, unless it says their kinds
 	above []string                          // names of the parts it is built from
 	from  func(*configuration.Settings) any // its settings; nil when the settings file omits the part
 	// fixed returns the settings of the part that only a restart changes; nil if a reload
@@ -418,22 +420,26 @@ func (e *Engine) Faults() (all []error) {
 }
 
 // Problems returns the problems that the operator should look at, for all parts.
-func (e *Engine) Problems() (all []string) {
-	const before = "%s; the previous one stays in use"
+func (e *Engine) Problems() (all []problem.Problem) {
+	fault := func(err error) {
+		all = append(all, problem.Problem{Kind: problem.Because(problem.Settings, err), Text: fmt.Sprintf("%s; the previous one stays in use", err)})
+	}
 	for _, p := range parts() {
 		if err := e.basis[p.name].fault; err != nil {
-			all = append(all, fmt.Sprintf(before, err))
+			fault(err)
 		}
-		v := p.value(e)
-		if v, ok := v.(interface{ Problems() []string }); ok {
-			all = append(all, v.Problems()...) // these include its faults
-			continue
-		}
-		for _, err := range faults(v) {
-			all = append(all, fmt.Sprintf(before, setting.At(p.key, err)))
+		switch v := p.value(e).(type) { // its problems include its faults
+		case interface{ Problems() []problem.Problem }:
+			all = append(all, v.Problems()...)
+		case interface{ Problems() []string }:
+			all = append(all, problem.Of(p.kind, v.Problems()...)...)
+		default:
+			for _, err := range faults(v) {
+				fault(setting.At(p.key, err))
+			}
 		}
 	}
-	return append(all, e.ambiguousProblems()...)
+	return slices.Concat(all, problem.Of(problem.Directory, e.ambiguousProblems()...), e.ending(time.Now()))
 }
 
 // ambiguousProblems reports policies that cover nobody, because several groups of the directory

@@ -14,6 +14,7 @@ import (
 	"shuultuur/engine/configuration"
 	"shuultuur/filter"
 	"shuultuur/identity"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list/source"
 	"shuultuur/nameserver"
@@ -36,15 +37,15 @@ func dnsSettings(of func(*configuration.DNS) any) func(*configuration.Settings) 
 // nameParts are the rows of the name server.
 func nameParts() []part {
 	return []part{
-		{name: "forwarding", key: "dns.forward", from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Forward, d.Server.Addresses()} }),
+		{name: "forwarding", key: "dns.forward", kind: problem.Names, from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Forward, d.Server.Addresses()} }),
 			without: rootlessForwarder, slot: newSlot(func(e *Engine) **forward.Forwarder { return &e.Forward }, newForwarder)},
 		{name: "cache", key: "dns.cache", above: []string{"forwarding"}, from: dnsSettings(func(d *configuration.DNS) any { return d.Cache }),
 			slot: newSlot(func(e *Engine) **resolver.Store { return &e.Cache }, newCache)},
-		{name: "resolver", key: "dns", above: []string{"lists", "identity", "policies", "cache"}, from: dnsSettings(func(d *configuration.DNS) any { return d.Names }),
+		{name: "resolver", key: "dns", kind: problem.Names, above: []string{"lists", "identity", "policies", "cache"}, from: dnsSettings(func(d *configuration.DNS) any { return d.Names }),
 			slot: newSlot(func(e *Engine) **resolver.Resolver { return &e.Resolver }, newResolver)},
-		{name: "zones", key: "dns", from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
+		{name: "zones", key: "dns", kind: problem.Zones, from: dnsSettings(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
 			slot: newSlot(func(e *Engine) **authority.Authority { return &e.Zones }, newAuthority)},
-		{name: "nameserver", key: "dns", from: nameServerOf, fixed: dnsSettings(func(d *configuration.DNS) any { return fixedOf(d) }), listens: func(s *configuration.Settings) []netip.AddrPort { return s.DNS.Server.Addresses() },
+		{name: "nameserver", key: "dns", kind: problem.Log, from: nameServerOf, fixed: dnsSettings(func(d *configuration.DNS) any { return fixedOf(d) }), listens: func(s *configuration.Settings) []netip.AddrPort { return s.DNS.Server.Addresses() },
 			without: bareNameserver, slot: newSlot(func(e *Engine) **nameserver.Server { return &e.Names }, newNameserver)},
 	}
 }

@@ -35,6 +35,7 @@ import (
 	"shuultuur/intercept"
 	"shuultuur/lib/certificate"
 	"shuultuur/lib/datadir"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/release"
 	"shuultuur/lib/release/notice"
 	"shuultuur/lib/setting"
@@ -120,29 +121,29 @@ type settingsReading struct {
 // parts is the table of all parts. A part may use those in earlier rows.
 func parts() []part {
 	return append([]part{
-		{name: "data", key: "data", from: func(s *configuration.Settings) any { return s.Data }, fixed: func(s *configuration.Settings) any { return s.Data },
+		{name: "data", key: "data", kind: problem.Damaged, from: func(s *configuration.Settings) any { return s.Data }, fixed: func(s *configuration.Settings) any { return s.Data },
 			slot: newSlot(func(e *Engine) **datadir.Folder { return &e.Data }, openData)},
-		{name: "state", key: "state", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.State }, fixed: func(s *configuration.Settings) any { return s.State },
+		{name: "state", key: "state", kind: problem.Memory, above: []string{"data"}, from: func(s *configuration.Settings) any { return s.State }, fixed: func(s *configuration.Settings) any { return s.State },
 			rereads: func(_ context.Context, b *builder) error { return b.Settings.State.Check() },
 			slot:    newSlot(func(e *Engine) *state.Store { return &e.State }, openState)},
 		{name: "pauses", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
 			slot: newSlot(func(e *Engine) **pause.Keeper { return &e.Pauses }, newPauses)},
-		{name: "decisions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
+		{name: "decisions", key: "state", kind: problem.Clock, above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
 			slot: newSlot(func(e *Engine) **decision.Keeper { return &e.Decisions }, newDecisions)},
 		{name: "events", key: "events", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Events }, fixed: func(s *configuration.Settings) any { return s.Events }, rereads: tryRecord,
 			slot: newSlot(func(e *Engine) **record.Record { return &e.Events }, openRecord)},
 		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *configuration.Settings) any { return &s.Lists }, keeps: true,
 			slot: newSlot(func(e *Engine) **collection.Collection { return &e.Lists }, openLists)},
-		{name: "checks", key: "checks", above: []string{"data", "state", "lists"}, from: func(s *configuration.Settings) any { return s.Checks },
+		{name: "checks", key: "checks", kind: problem.Checks, above: []string{"data", "state", "lists"}, from: func(s *configuration.Settings) any { return s.Checks },
 			slot: newSlot(func(e *Engine) **check.Set { return &e.Checks }, newChecks)},
-		{name: "sessions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
+		{name: "sessions", key: "state", kind: problem.Clock, above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
 			slot: newSlot(func(e *Engine) **session.Table { return &e.Sessions }, newSessions)},
 		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *configuration.Settings) any {
 			users, groups := othersName(s)
 			return []any{s.Identity, s.PortalPlace().URL, users, groups}
 		},
 			slot: newSlot(func(e *Engine) **identity.Identity { return &e.Identity }, newIdentity)},
-		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *configuration.Settings) any { return s.ClientNames() }, others: true,
+		{name: "client names", key: "identity.names", kind: problem.Devices, above: []string{"identity"}, from: func(s *configuration.Settings) any { return s.ClientNames() }, others: true,
 			slot: newSlot(func(e *Engine) **identity.Names { return &e.Clients }, newClientNames)},
 		{name: "devices", key: "identity.names", above: []string{"sessions"}, from: func(s *configuration.Settings) any { return []any{s.Identity.Names.Leases} }, others: true,
 			slot: newSlot(func(e *Engine) **identity.Devices { return &e.Devices }, newDevices)},
@@ -158,11 +159,11 @@ func parts() []part {
 			slot: newSlot(func(e *Engine) **alert.WatchSet { return &e.Alerts }, newAlerts)},
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *configuration.Settings) any { return []any{s.Policies, s.Intercept != nil, sinkholeOf(s)} },
 			slot: newSlot(func(e *Engine) **Policies { return &e.Policies }, newPolicies)},
-		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *configuration.Settings) any { return s.Reports },
+		{name: "reports", key: "reports", kind: problem.Messages, above: []string{"data", "mail"}, from: func(s *configuration.Settings) any { return s.Reports },
 			slot: newSlot(func(e *Engine) **report.Sending { return &e.Reports }, newReports)},
 		{name: "pages", key: "pages", from: pagesOf,
 			without: builtInPages, slot: newSlot(func(e *Engine) **page.Set { return &e.Pages }, newPages)},
-		{name: "acme", key: "acme", above: []string{"data"}, from: acmeOf,
+		{name: "acme", key: "acme", kind: problem.Certificate, above: []string{"data"}, from: acmeOf,
 			slot: newSlot(func(e *Engine) **certificate.Keeper { return &e.Ordered }, newOrdered)},
 		{name: "own certificates", key: "intercept.root", from: ownRootOf, slot: newSlot(func(e *Engine) **intercept.Authority { return &e.Authority }, newAuthorityOfRoot)},
 		{name: "certificate", key: "listen.tls", above: []string{"acme", "own certificates"}, from: certificateOf,
@@ -170,11 +171,11 @@ func parts() []part {
 		{name: "votes", key: "votes", above: []string{"data", "state", "decisions"}, from: votesOf, fixed: votesOf,
 			rereads: func(_ context.Context, b *builder) error { return b.Settings.Votes.Check() },
 			slot:    newSlot(func(e *Engine) **booth.Booth { return &e.Votes }, openVotes)},
-		{name: "intercept", key: "intercept", above: []string{"state", "policies"}, from: func(s *configuration.Settings) any { return s.Intercept },
+		{name: "intercept", key: "intercept", kind: problem.Certificate, above: []string{"state", "policies"}, from: func(s *configuration.Settings) any { return s.Intercept },
 			slot: newSlot(func(e *Engine) **proxy.Interception { return &e.Intercept }, newInterception)},
-		{name: "cache", key: "cache", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Cache }, fixed: func(s *configuration.Settings) any { return s.Cache.Fixed() },
+		{name: "cache", key: "cache", kind: problem.Fleet, above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Cache }, fixed: func(s *configuration.Settings) any { return s.Cache.Fixed() },
 			slot: newSlot(func(e *Engine) **cache.Cache { return &e.Stored }, newStored)},
-		{name: "proxy", key: "proxy", from: func(s *configuration.Settings) any { return s.Proxy }, fixed: func(s *configuration.Settings) any { return s.Proxy },
+		{name: "proxy", key: "proxy", kind: problem.Bodies, from: func(s *configuration.Settings) any { return s.Proxy }, fixed: func(s *configuration.Settings) any { return s.Proxy },
 			slot: newSlot(func(e *Engine) **proxy.Proxy { return &e.Proxy }, newProxy)},
 		{name: "icap", key: "icap", above: []string{"proxy"}, from: icapOf, fixed: func(s *configuration.Settings) any { return s.ICAP },
 			slot: newSlot(func(e *Engine) **icap.Server { return &e.ICAP }, newICAP)},
@@ -399,10 +400,10 @@ func sinkholeOf(s *configuration.Settings) bool {
 
 // Problems returns the number of odd lines in the lists that rules name, and the signature
 // rules that are missing.
-func (p *Policies) Problems() []string {
-	all := slices.Concat(p.awaited, p.Engine.Problems())
+func (p *Policies) Problems() []problem.Problem {
+	all := append(problem.Of(problem.Rules, p.awaited...), problem.Of(problem.Checks, p.Engine.Problems()...)...)
 	if n := len(p.odd); n > 0 {
-		return append(all, fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n))
+		return append(all, problem.Of(problem.Rules, fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n))...)
 	}
 	return all
 }

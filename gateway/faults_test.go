@@ -21,6 +21,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"shuultuur/admin/system"
 	"shuultuur/lib/wait/waittest"
 	"shuultuur/list/source"
 	"shuultuur/test/cert"
@@ -204,11 +205,14 @@ func (f *faulty) healthy() (all []string) {
 		f.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	var h struct{ Problems []string }
+	var h system.Health
 	if err := json.NewDecoder(res.Body).Decode(&h); err != nil {
 		f.t.Fatal(err)
 	}
-	return h.Problems
+	for _, p := range h.All() {
+		all = append(all, string(p.Kind)+": "+p.Text)
+	}
+	return all
 }
 
 // firstPage returns the page that people see first.
@@ -291,30 +295,30 @@ func TestEveryFaultIsSeen(t *testing.T) {
 	nothing := func() {}
 	const aside = "data/alerts.json.damaged-20261129T194442.762Z"
 	for _, c := range []struct {
-		part, want            string
+		part, kind, want      string
 		begin, during, repair func() // during is what clients do meanwhile, again and again
 	}{
-		{"lists", "lists.own: ", empty("own.txt"), nothing, again("own.txt")},
-		{"fetched lists", "list ads: ", func() { fetchFails.Store(true); update() }, nothing, func() { fetchFails.Store(false); update() }},
-		{"checks", "phrases", empty("phrases"), nothing, again("phrases")},
-		{"policies", "extensions", empty("extensions"), nothing, again("extensions")},
-		{"pages", "block.html", func() { f.write("pages/block.html", "{{.Nothing") }, nothing, again("pages/block.html")},
-		{"certificate", "cert.pem", func() { f.write("cert.pem", "no certificate") }, nothing, again("cert.pem")},
-		{"resolver", "hosts", empty("hosts"), nothing, again("hosts")},
-		{"zones", "own.example.zone", empty("own.example.zone"), nothing, again("own.example.zone")},
-		{"forwarder", "dns.forward.upstreams: ", upstream.stop, func() { f.ask("example") }, upstream.start},
-		{"route of the forwarder", "dns.forward.routes: corp.example", route.stop, func() { f.ask("corp.example") }, route.start},
-		{"clamd", "clamd at " + clamd.at, clamd.stop, f.browse, clamd.start},
-		{"icap", "checks.icap: ", scanner.stop, f.browse, scanner.start},
-		{"events", "events: syslog is not written", logs.stop, f.browse, logs.start},
-		{"data", aside, func() { f.write(aside, "") }, nothing, func() {
+		{"lists", "lists", "lists.own: ", empty("own.txt"), nothing, again("own.txt")},
+		{"fetched lists", "lists", "list ads: ", func() { fetchFails.Store(true); update() }, nothing, func() { fetchFails.Store(false); update() }},
+		{"checks", "settings", "phrases", empty("phrases"), nothing, again("phrases")},
+		{"policies", "settings", "extensions", empty("extensions"), nothing, again("extensions")},
+		{"pages", "settings", "block.html", func() { f.write("pages/block.html", "{{.Nothing") }, nothing, again("pages/block.html")},
+		{"certificate", "settings", "cert.pem", func() { f.write("cert.pem", "no certificate") }, nothing, again("cert.pem")},
+		{"resolver", "settings", "hosts", empty("hosts"), nothing, again("hosts")},
+		{"zones", "zones", "own.example.zone", empty("own.example.zone"), nothing, again("own.example.zone")},
+		{"forwarder", "names", "dns.forward.upstreams: ", upstream.stop, func() { f.ask("example") }, upstream.start},
+		{"route of the forwarder", "names", "dns.forward.routes: corp.example", route.stop, func() { f.ask("corp.example") }, route.start},
+		{"clamd", "checks", "clamd at " + clamd.at, clamd.stop, f.browse, clamd.start},
+		{"icap", "checks", "checks.icap: ", scanner.stop, f.browse, scanner.start},
+		{"events", "log", "events: syslog is not written", logs.stop, f.browse, logs.start},
+		{"data", "damaged-file", aside, func() { f.write(aside, "") }, nothing, func() {
 			if err := os.Remove(filepath.Join(f.dir, aside)); err != nil {
 				t.Error(err)
 			}
 		}},
 	} {
 		seen := func() bool {
-			return slices.ContainsFunc(f.healthy(), func(p string) bool { return strings.Contains(p, c.want) })
+			return slices.ContainsFunc(f.healthy(), func(p string) bool { return strings.HasPrefix(p, c.kind+": ") && strings.Contains(p, c.want) })
 		}
 		c.begin()
 		waittest.Until(t, c.part+": the fault is in /health", func() bool { c.during(); return seen() })

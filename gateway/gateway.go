@@ -35,6 +35,7 @@ import (
 	"shuultuur/lib/datadir"
 	"shuultuur/lib/dns"
 	"shuultuur/lib/handover"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list/source"
 )
@@ -71,7 +72,7 @@ type Gateway struct {
 	failed    chan error          // the error of a part that ended by itself
 	mu        sync.Mutex
 	access    atomic.Pointer[access]
-	problems  []string          // of the last reload; guarded by mu
+	problems  []problem.Problem // of the last reload; guarded by mu
 	refused   map[string]string // files of an engine that could not be built, with their stamps; guarded by mu
 }
 
@@ -422,27 +423,27 @@ func (g *Gateway) health() system.Health {
 	if e := g.engine.Load(); e != nil {
 		h.Revision, h.Update = e.Revision, e.Updates.Newer()
 		problems = append(problems, e.Problems()...)
-		problems = append(problems, g.refresher.Problems()...)
+		problems = append(problems, problem.Of(problem.Lists, g.refresher.Problems()...)...)
 		if st := e.State.Stats(); st.Lost != "" {
 			h.State = "degraded"
-			problems = append(problems, fmt.Sprintf("state: Redis has been lost since %s; this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
+			problems = append(problems, problem.Of(problem.Fleet, fmt.Sprintf("state: Redis has been lost since %s; this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))...)
 		} else if e.SharesState() {
 			h.State = "shared"
 		}
 	}
-	problems = append(problems, g.absent()...)
+	problems = append(problems, problem.Of(problem.Listen, g.absent()...)...)
 	if g.notRestored != "" {
-		problems = append(problems, g.notRestored)
+		problems = append(problems, problem.Of(problem.Restore, g.notRestored)...)
 	}
 	if p := g.halfway.Load(); p != nil {
-		problems = append(problems, *p)
+		problems = append(problems, problem.Of(problem.Upgrade, *p)...)
 	}
 	if a := g.access.Load(); a != nil {
 		if err := a.log.Problem(); err != nil {
-			problems = append(problems, err.Error())
+			problems = append(problems, problem.Of(problem.Because(problem.Audit, err), err.Error())...)
 		}
 	}
-	h.Problems = append([]string{}, problems...) // JSON then has [], not null
+	h.Say(problems)
 	return h
 }
 

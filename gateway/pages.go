@@ -28,6 +28,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/intercept"
 	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
 )
@@ -316,7 +317,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	hookResult := hook.Run(context.WithoutCancel(ctx), g.file, by, reason)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	remarks := slices.Clone(g.problems)
+	remarks := problem.Texts(g.problems)
 	if hookResult != nil {
 		g.log.Warn(hookResult.Error())
 		remarks = append(remarks, hookResult.Error())
@@ -326,7 +327,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 
 // unmet returns lines for the operator about expectations that the settings in use do not
 // meet, for example because a list has changed.
-func (g *Gateway) unmet(ctx context.Context) (problems []string) {
+func (g *Gateway) unmet(ctx context.Context) (problems []problem.Problem) {
 	run := g.engine.Load()
 	if !slices.ContainsFunc(run.Settings.Policies, func(p policy.Policy) bool { return len(p.Expect) > 0 }) {
 		return nil
@@ -335,7 +336,7 @@ func (g *Gateway) unmet(ctx context.Context) (problems []string) {
 	defer g.questions.Unlock()
 	e, err := g.questions.current(ctx, run)
 	if err != nil {
-		return []string{fmt.Sprintf("the expectations of policies cannot be checked: %v", err)}
+		return problem.Of(problem.Rules, fmt.Sprintf("the expectations of policies cannot be checked: %v", err))
 	}
 	e.Pauses.Pauses.Set(nil) // expectations are about the settings alone
 	e.Decisions.Set(nil)
@@ -344,7 +345,7 @@ func (g *Gateway) unmet(ctx context.Context) (problems []string) {
 	var all setting.Mistakes
 	if errors.As(err, &all) {
 		for _, m := range all {
-			problems = append(problems, m.String())
+			problems = append(problems, problem.Of(problem.Rules, m.String())...)
 		}
 	}
 	return problems

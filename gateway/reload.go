@@ -8,6 +8,7 @@ import (
 
 	"shuultuur/engine"
 	"shuultuur/engine/configuration"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 )
 
@@ -32,15 +33,15 @@ func (g *Gateway) Reload(ctx context.Context) error {
 		return errors.New("the gateway has stopped")
 	}
 	e, err := g.rebuild(ctx, g.engine.Load())
-	result, problems := "taken", []string(nil)
+	result, problems := "taken", []problem.Problem(nil)
 	var refused map[string]string
 	if err != nil {
 		result = "refused"
-		problems = []string{"the settings or lists cannot be used, the running ones stay: " + err.Error()}
+		problems = problem.Of(problem.Because(problem.Settings, err), "the settings or lists cannot be used, the running ones stay: "+err.Error())
 		refused = e.Seen
 	} else {
 		for _, key := range e.Restart {
-			problems = append(problems, key+needsRestart)
+			problems = append(problems, problem.Of(problem.Restart, key+needsRestart)...)
 		}
 		problems = append(problems, g.unmet(ctx)...)
 	}
@@ -91,7 +92,7 @@ func (g *Gateway) ReloadAndLog(ctx context.Context, why string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.problems {
-		g.log.Warn(p)
+		g.log.Warn(p.Text)
 	}
 	return true
 }

@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"shuultuur/admin/backup"
 	"shuultuur/engine"
 	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/problem"
 	"shuultuur/text"
 )
 
@@ -95,8 +95,8 @@ func (g *Gateway) waiting() (all []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.problems {
-		if strings.HasSuffix(p, needsRestart) {
-			all = append(all, p)
+		if p.Kind == problem.Restart {
+			all = append(all, p.Text)
 		}
 	}
 	return all

@@ -29,6 +29,7 @@ import (
 	"shuultuur/intercept"
 	"shuultuur/lib/handover"
 	"shuultuur/lib/lan"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/shares"
 )
 
@@ -410,7 +411,7 @@ func (f *firstSteps) arriving() (all []setup.Arrival) {
 	for _, a := range f.gateway.refresher.Progress() {
 		all = append(all, setup.Arrival{Name: a.Name, Fetching: lists.FetchProgress{Done: a.Done, Total: a.Total}})
 	}
-	for _, p := range f.gateway.engine.Load().Lists.Problems() {
+	for _, p := range problem.Texts(f.gateway.engine.Load().Lists.Problems()) {
 		all = append(all, setup.Arrival{Name: p})
 	}
 	return all

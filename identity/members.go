@@ -13,6 +13,7 @@ import (
 
 	"shuultuur/identity/directory"
 	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/lib/wait"
 )
@@ -343,20 +344,20 @@ func (id *Identity) AmbiguousGroups(ctx context.Context, names []string, ask boo
 }
 
 // Problems returns what the operator should look at: directories that do not answer.
-func (id *Identity) Problems() (all []string) {
+func (id *Identity) Problems() (all []problem.Problem) {
 	if id.members != nil {
-		all = append(all, id.members.reach.problems("the directory", "users whose groups are not known are judged by the policy for unknown groups")...)
+		all = append(all, problem.Of(problem.Directory, id.members.reach.problems("the directory", "users whose groups are not known are judged by the policy for unknown groups")...)...)
 	}
 	if id.certificates != nil {
-		all = append(all, id.certificates.problems(time.Now())...)
+		all = append(all, problem.Of(problem.Certificate, id.certificates.problems(time.Now())...)...)
 	}
 	if id.kerberos != nil {
 		if err := id.kerberos.acceptor.SeenTokens().Problem(); err != nil {
-			all = append(all, "identity: "+err.Error())
+			all = append(all, problem.Problem{Kind: problem.Because(problem.Directory, err), Text: "identity: " + err.Error()})
 		}
 	}
 	if id.basic != nil {
-		all = append(all, id.basic.reach.problems("the verifier of passwords", "passwords that are not known are answered with 503")...)
+		all = append(all, problem.Of(problem.Directory, id.basic.reach.problems("the verifier of passwords", "passwords that are not known are answered with 503")...)...)
 	}
 	return all
 }

@@ -224,7 +224,7 @@ func TestNothingIsGivenUp(t *testing.T) {
 			want = append(want, user)
 			raise(d, user)
 			if time.Sleep(24 * time.Hour); day == 1 { // a restart
-				if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0], "wait because a message was not taken") {
+				if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0].Text, "wait because a message was not taken") {
 					t.Errorf("problems: %q", all)
 				}
 				stop()
@@ -309,7 +309,7 @@ func TestWhatIsRefusedOfItselfStopsNothing(t *testing.T) {
 		if len(x.order) != 59 || x.order[0] != "u01" {
 			t.Errorf("told of %d: %q, want all but u00", len(x.order), x.order)
 		}
-		if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0], "1 wait because") {
+		if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0].Text, "1 wait because") {
 			t.Errorf("problems: %q", all)
 		}
 	})
@@ -337,7 +337,7 @@ func TestClosedAlertsOutliveAWrongClock(t *testing.T) {
 		if n := len(d.All()); n != 1 {
 			t.Fatal("the alert was dropped by a clock that is ten years ahead")
 		}
-		if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0], "the clock is doubtful") {
+		if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0].Text, "the clock is doubtful") {
 			t.Errorf("problems: %q", all)
 		}
 		set(0)

@@ -22,6 +22,7 @@ import (
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/clock"
 	"shuultuur/lib/metric"
+	"shuultuur/lib/problem"
 	"shuultuur/policy/search"
 )
 
@@ -389,14 +390,15 @@ func (d *Desk) writeLocked() error {
 // Problems returns the problems that need attention: messages that could not be
 // delivered, whatever the state of their alerts, and a file that cannot be
 // written.
-func (d *Desk) Problems() (all []string) {
+func (d *Desk) Problems() (all []problem.Problem) {
+	add := func(k problem.Kind, text string) { all = append(all, problem.Problem{Kind: k, Text: text}) }
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if p := d.clock.Problem(); p != "" {
-		all = append(all, "alerts: "+p)
+		add(problem.Clock, "alerts: "+p)
 	}
 	if d.fault != nil {
-		all = append(all, fmt.Sprintf("alerts are not kept: %v", d.fault))
+		add(problem.Because(problem.Messages, d.fault), fmt.Sprintf("alerts are not kept: %v", d.fault))
 	}
 	n, last := 0, ""
 	for _, a := range d.alerts {
@@ -410,7 +412,7 @@ func (d *Desk) Problems() (all []string) {
 		}
 	}
 	if n > 0 {
-		all = append(all, fmt.Sprintf("alerts: %d wait because a message was not taken, and is sent again; the last: %s", n, last))
+		add(problem.Messages, fmt.Sprintf("alerts: %d wait because a message was not taken, and is sent again; the last: %s", n, last))
 	}
 	return all
 }

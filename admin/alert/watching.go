@@ -8,6 +8,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/lib/metric"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
 )
@@ -59,7 +60,7 @@ func (a *WatchSet) Done(t *filter.Transaction) {
 }
 
 // Problems returns the reasons why people may not be notified.
-func (a *WatchSet) Problems() []string {
+func (a *WatchSet) Problems() []problem.Problem {
 	if a.Desk == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ package home
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplat
 	now := time.Now()
 	d := struct {
 		Health   system.Health
-		Problems []problem
+		Problems []web.Task
 		Tasks    []web.Task
 		Inbox    bool // there is more than the page shows
 		Paused   string
@@ -104,15 +105,10 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplat
 		Error    string
 	}{Health: h.Health(), Recent: &Recent{}, Tasks: h.site.TasksFor(w, r), Paused: h.site.Notice(web.TextsOf(w))}
 	d.Inbox, d.Reports = h.site.May(w, "/inbox"), h.site.May(w, "/reports")
-	d.MayPause = web.UserOf(r).Role > account.Helper && h.site.May(w, "/pause") // helpers pause for their groups
+	d.MayPause = web.UserOf(r).Role > account.Helper && h.site.May(w, "/pause")      // helpers pause for their groups
+	d.Tasks = slices.DeleteFunc(d.Tasks, func(t web.Task) bool { return t.Trouble }) // the page says all problems
 	d.Tasks = d.Tasks[:min(len(d.Tasks), mostTasks)]
-	for _, said := range d.Health.Problems {
-		p := problemOf(said)
-		if p.To != "" && !h.site.May(w, p.To) {
-			p.To = ""
-		}
-		d.Problems = append(d.Problems, p)
-	}
+	d.Problems = system.TasksOf(&d.Health, web.TextsOf(w), func(path string) bool { return h.site.May(w, path) })
 	if h.Live != nil {
 		d.Recent = h.Live.Recent(now)
 	}

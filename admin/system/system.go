@@ -17,6 +17,7 @@ import (
 
 	"shuultuur/admin/backup"
 	"shuultuur/admin/web"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/release"
 	"shuultuur/text"
 )
@@ -52,6 +53,9 @@ type systemData struct {
 	State    map[string]web.Figure `json:"state"`
 	Owner    bool                  `json:"-"`
 	Since    time.Time             `json:"-"` // Health.Started
+
+	Problems []web.Task `json:"-"`
+	Well     []well     `json:"-"`
 
 	Does    []string       `json:"-"` // of a backup that is restored
 	Error   string         `json:"-"`
@@ -170,6 +174,7 @@ func spread(h *metrics.Float64Histogram) (all []runtimeShare) {
 //	POST /system/backups/remove  name
 func (s *System) Routes(site *web.Site) []web.Route {
 	page := site.Page("system.html")
+	site.TaskSources = append(site.TaskSources, web.TaskSource{Page: "/system", Tasks: s.needSomebody})
 	var memory sampler
 	show := func(w http.ResponseWriter, r *http.Request, status int, now pageState) {
 		d := systemData{Version: programVersion(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Health: s.Health(), Live: readRuntime(), State: map[string]web.Figure{},
@@ -184,6 +189,8 @@ func (s *System) Routes(site *web.Site) []web.Route {
 			d.State[name] = web.Figures(v)
 		}
 		if web.IsPage(r) {
+			d.Problems = TasksOf(&d.Health, web.TextsOf(w), func(path string) bool { return path != "/system" && site.May(w, path) })
+			d.Well = wellOf(&d.Health)
 			d.Since, _ = time.Parse(time.RFC3339, d.Health.Started) // otherwise the page leaves it out
 			d.charts(memory.add(time.Now(), d.Live.Objects, d.Live.Goal))
 			web.WritePage(w, page, status, d)
@@ -334,4 +341,23 @@ type Health struct {
 	State    string   `json:"state"`            // alone, shared with a fleet, or degraded: the fleet's state cannot be reached
 	Update   string   `json:"update,omitempty"` // a newer version of the program than this one; "" if none is known
 	Problems []string `json:"problems"`
+	// Kinds are the kinds of the problems, in their order: their texts may change with a version.
+	Kinds []problem.Kind `json:"kinds"`
+}
+
+// Say has the health say what is wrong.
+func (h *Health) Say(all []problem.Problem) {
+	h.Problems, h.Kinds = append([]string{}, problem.Texts(all)...), append([]problem.Kind{}, problem.Kinds(all)...) // JSON then has [], not null
+}
+
+// All returns the problems with their kinds, of which a gateway of an older version says none.
+func (h *Health) All() (all []problem.Problem) {
+	for i, said := range h.Problems {
+		p := problem.Problem{Text: said}
+		if i < len(h.Kinds) {
+			p.Kind = h.Kinds[i]
+		}
+		all = append(all, p)
+	}
+	return all
 }

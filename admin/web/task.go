@@ -25,6 +25,8 @@ type Task struct {
 	Path    string      `json:"path,omitempty"` // where the form is sent
 	N       int         `json:"n,omitempty"`    // how many things it stands for; 0 is one
 	Urgent  bool        `json:"urgent,omitempty"`
+	Details []string    `json:"details,omitempty"` // what the program says, behind the title
+	Trouble bool        `json:"-"`                 // it is one of /health
 }
 
 // A FormField is a hidden field of a form.

@@ -16,6 +16,7 @@ import (
 	"shuultuur/event/spool"
 	"shuultuur/lib/clock"
 	"shuultuur/lib/metric"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/release"
 	"shuultuur/lib/setting"
 )
@@ -252,14 +253,14 @@ func (r *Record) HandOver() error {
 }
 
 // Problems returns the errors of failing stores, and what is wrong with the clock.
-func (r *Record) Problems() (all []string) {
+func (r *Record) Problems() (all []problem.Problem) {
 	for _, s := range r.Stats() {
 		if s.Err != nil {
-			all = append(all, fmt.Sprintf("events: %s is not written since %s, %d events wait and %d were dropped: %v",
-				s.Store, s.Since.UTC().Format(time.RFC3339), uint64(s.Queued)+s.Spooled, s.Dropped, s.Err))
+			all = append(all, problem.Problem{Kind: problem.Because(problem.Log, s.Err), Text: fmt.Sprintf("events: %s is not written since %s, %d events wait and %d were dropped: %v",
+				s.Store, s.Since.UTC().Format(time.RFC3339), uint64(s.Queued)+s.Spooled, s.Dropped, s.Err)})
 		}
 		if p := r.clocks[s.Store].Problem(); p != "" {
-			all = append(all, fmt.Sprintf("events: %s: %s", s.Store, p))
+			all = append(all, problem.Problem{Kind: problem.Clock, Text: fmt.Sprintf("events: %s: %s", s.Store, p)})
 		}
 	}
 	return all

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/list/source"
@@ -469,7 +470,8 @@ func (c *Collection) HasAddresses() bool {
 
 // Problems returns the faults that keep the lists from working, for the operator. Refused
 // lines are not included: metrics, the page of lists and "shuultuur check" show them.
-func (c *Collection) Problems() (all []string) {
+func (c *Collection) Problems() (all []problem.Problem) {
+	add := func(k problem.Kind, text string) { all = append(all, problem.Problem{Kind: k, Text: text}) }
 	var waiting []string
 	for _, name := range c.missing {
 		if c.faults[name] == nil {
@@ -479,9 +481,9 @@ func (c *Collection) Problems() (all []string) {
 	switch n := len(waiting); n {
 	case 0:
 	case 1:
-		all = append(all, fmt.Sprintf("list %s: not fetched yet and empty until then", waiting[0]))
+		add(problem.Awaited, fmt.Sprintf("list %s: not fetched yet and empty until then", waiting[0]))
 	default:
-		all = append(all, fmt.Sprintf("%d lists have not been fetched yet and are empty: %s", n, strings.Join(waiting, ", ")))
+		add(problem.Awaited, fmt.Sprintf("%d lists have not been fetched yet and are empty: %s", n, strings.Join(waiting, ", ")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
 		until := "its last good version serves until this is mended"
@@ -493,16 +495,16 @@ func (c *Collection) Problems() (all []string) {
 		case c.fetched[name].Damaged:
 			until = "its last good version serves until it is fetched again"
 		}
-		all = append(all, fmt.Sprintf("%s; %s", setting.At("lists", c.faults[name]), until))
+		add(problem.Because(problem.Lists, c.faults[name]), fmt.Sprintf("%s; %s", setting.At("lists", c.faults[name]), until))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.reports)) {
 		if r := c.reports[name]; r.Bad > 0 && r.IsEmpty() {
-			all = append(all, fmt.Sprintf("list %s: all of its lines are refused, so it has no entries; is its file a list, and of this format?", name))
+			add(problem.Lists, fmt.Sprintf("list %s: all of its lines are refused, so it has no entries; is its file a list, and of this format?", name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.reports)) {
 		if out := c.reports[name].Outside; len(out) > 0 {
-			all = append(all, fmt.Sprintf("list %s: it names categories that it may not, whose entries are left out: %s; if they are right, name its categories in lists.%s.categories", name, strings.Join(out, ", "), name))
+			add(problem.Lists, fmt.Sprintf("list %s: it names categories that it may not, whose entries are left out: %s; if they are right, name its categories in lists.%s.categories", name, strings.Join(out, ", "), name))
 		}
 	}
 	return all

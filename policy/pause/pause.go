@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shuultuur/lib/metric"
+	"shuultuur/lib/problem"
 	"shuultuur/policy"
 	"shuultuur/state"
 )
@@ -126,12 +127,12 @@ func (k *Keeper) end(now time.Time) {
 }
 
 // Problems returns for whom filtering is paused, for the operator.
-func (k *Keeper) Problems() (all []string) {
+func (k *Keeper) Problems() (all []problem.Problem) {
 	for _, p := range k.At(time.Now()) {
-		all = append(all, fmt.Sprintf("filtering is paused for %s until %s", p.Whom(), p.Until.Format(time.DateTime)))
+		all = append(all, problem.Problem{Kind: problem.Paused, Text: fmt.Sprintf("filtering is paused for %s until %s", p.Whom(), p.Until.Format(time.DateTime))})
 	}
 	for _, p := range k.TooFarAhead(time.Now()) {
-		all = append(all, fmt.Sprintf("a pause for %s until %s does not count: no pause may be so long, so the clock is wrong, or was when it began; set the clock, or end the pause", p.Whom(), p.Until.Format(time.DateTime)))
+		all = append(all, problem.Problem{Kind: problem.Clock, Text: fmt.Sprintf("a pause for %s until %s does not count: no pause may be so long, so the clock is wrong, or was when it began; set the clock, or end the pause", p.Whom(), p.Until.Format(time.DateTime))})
 	}
 	return all
 }

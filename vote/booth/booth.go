@@ -22,6 +22,7 @@ import (
 	"shuultuur/lib/ingest"
 	"shuultuur/lib/message"
 	"shuultuur/lib/metric"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/vote"
 	"shuultuur/vote/store"
@@ -177,13 +178,13 @@ func (b *Booth) report(err error) {
 }
 
 // Problems returns the reasons why votes are not kept or not counted.
-func (b *Booth) Problems() []string {
-	all := b.log.Problems()
+func (b *Booth) Problems() []problem.Problem {
+	all := problem.Of(problem.Requests, b.log.Problems()...)
 	if p := b.problem.Load(); p != nil {
-		all = append(all, fmt.Sprintf("votes wait in the log, %d by now: %s", b.drain.Pending(), *p))
+		all = append(all, problem.Of(problem.Requests, fmt.Sprintf("votes wait in the log, %d by now: %s", b.drain.Pending(), *p))...)
 	}
 	if b.clock.Doubtful() { // that its file cannot be written is said of the log, too
-		all = append(all, "votes: "+b.clock.Problem())
+		all = append(all, problem.Of(problem.Clock, "votes: "+b.clock.Problem())...)
 	}
 	return all
 }
