@@ -17,6 +17,7 @@ import (
 
 	"shuultuur/identity/directory"
 	"shuultuur/identity/session"
+	"shuultuur/lib/problem"
 	"shuultuur/state"
 )
 
@@ -276,7 +277,7 @@ func TestRightPasswordsAreNoGuesses(t *testing.T) {
 		if _, err := id.Identify(t.Context(), client, login("anna", "secret")); err != nil {
 			t.Errorf("a right password after them: %v", err)
 		}
-		if problems := id.Problems(); len(problems) > 0 {
+		if problems := problem.Texts(id.Problems()); len(problems) > 0 {
 			t.Errorf("the problems are %q", problems)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 
 	"shuultuur/identity/directory"
 	"shuultuur/identity/session"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 )
 
@@ -108,7 +109,7 @@ func TestUnknownGroupsAreNotNone(t *testing.T) {
 				if took := time.Since(begin); took > tt.within {
 					t.Errorf("it took %v, want at most %v", took, tt.within)
 				}
-				if problems := id.Problems(); (len(problems) > 0) != (tt.unknown && !tt.answers) {
+				if problems := problem.Texts(id.Problems()); (len(problems) > 0) != (tt.unknown && !tt.answers) {
 					t.Errorf("the problems are %q", problems)
 				}
 				time.Sleep(time.Minute)

@@ -20,6 +20,7 @@ import (
 	"shuultuur/event/parquet"
 	"shuultuur/event/syslog"
 	"shuultuur/lib/metric"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 )
 
@@ -63,7 +64,7 @@ func TestADoubtfulClockIsTold(t *testing.T) {
 	if n != 20 {
 		t.Errorf("%d of 20 rows are there", n)
 	}
-	if p := strings.Join(r.Problems(), "\n"); !strings.HasPrefix(p, "events: sqlite: the clock is doubtful") || !strings.Contains(p, "365 days before") {
+	if p := strings.Join(problem.Texts(r.Problems()), "\n"); !strings.HasPrefix(p, "events: sqlite: the clock is doubtful") || !strings.Contains(p, "365 days before") {
 		t.Errorf("the problems are %q", p)
 	}
 	var out strings.Builder

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/list/source"
@@ -176,7 +177,7 @@ func TestVersionsOfAFetchedList(t *testing.T) {
 	if !view.Missing("feed") || view.Missing("own") || !c.Missing("feed") {
 		t.Error("a list that was not fetched is not missing, or one of a file is")
 	}
-	if p := c.Problems(); len(p) != 1 || !strings.Contains(p[0], "list feed: not fetched yet") {
+	if p := problem.Texts(c.Problems()); len(p) != 1 || !strings.Contains(p[0], "list feed: not fetched yet") {
 		t.Errorf("the problems of a list that was not fetched are %q", p)
 	}
 	if _, err := c.Lint(t.Context(), "feed"); err == nil || !strings.Contains(err.Error(), "not been fetched") {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/list/source"
@@ -175,7 +176,7 @@ func TestSettingsGiveAListItsCategories(t *testing.T) {
 			t.Errorf("%s is in %q, want %q", host, got, want)
 		}
 	}
-	if p := strings.Join(c.Problems(), "\n"); !strings.Contains(p, "list feed") || !strings.Contains(p, "new") {
+	if p := strings.Join(problem.Texts(c.Problems()), "\n"); !strings.Contains(p, "list feed") || !strings.Contains(p, "new") {
 		t.Errorf("/health does not name what is left out: %q", p)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 )
@@ -90,7 +91,7 @@ func TestAnOwnListThatIsDamagedKeepsItsLastGoodVersion(t *testing.T) {
 				if !c.keeps {
 					return
 				}
-				if text := strings.Join(now.Problems(), "\n"); !strings.Contains(text, file) {
+				if text := strings.Join(problem.Texts(now.Problems()), "\n"); !strings.Contains(text, file) {
 					t.Errorf("the problem does not name %s: %s", file, text)
 				}
 				// What is changed by hand meanwhile is in use.
@@ -126,7 +127,7 @@ func TestAnEmptyListIsTakenWhenItsCompiledFileIsDeleted(t *testing.T) {
 	c := open(nil)
 	write(t, file, []byte("# no longer\n"))
 	c = open(c)
-	if text := strings.Join(c.Problems(), "\n"); !strings.Contains(text, c.file("own")) {
+	if text := strings.Join(problem.Texts(c.Problems()), "\n"); !strings.Contains(text, c.file("own")) {
 		t.Fatalf("the problem does not say what to delete: %s", text)
 	}
 	remove(t, c.file("own"))

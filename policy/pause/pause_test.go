@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shuultuur/lib/problem"
 	"shuultuur/policy"
 	"shuultuur/state"
 )
@@ -110,13 +111,13 @@ func TestPausesUnderAWrongClock(t *testing.T) {
 	if all := k.At(now); len(all) != 1 || all[0].Who != "kids" {
 		t.Errorf("filtering is paused for %v, want kids: the other pause would last for ten years", all)
 	}
-	if all := k.Problems(); !strings.Contains(strings.Join(all, "\n"), "a pause for staff until") {
+	if all := problem.Texts(k.Problems()); !strings.Contains(strings.Join(all, "\n"), "a pause for staff until") {
 		t.Errorf("the problems are %q, want that the pause does not count", all)
 	}
 	if _, err := k.Set("staff", now, now, ""); err != nil {
 		t.Errorf("a pause that does not count cannot be ended: %v", err)
 	}
-	if all := k.Problems(); strings.Contains(strings.Join(all, "\n"), "staff") {
+	if all := problem.Texts(k.Problems()); strings.Contains(strings.Join(all, "\n"), "staff") {
 		t.Errorf("after its end the problems are %q", all)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"shuultuur/lib/ingest"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/redis"
 	"shuultuur/lib/setting"
 	"shuultuur/test/peer"
@@ -374,7 +375,7 @@ func TestVotesWaitWhileNATSMayLoseThem(t *testing.T) {
 func waits(t *testing.T, b *booth.Booth, why string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		p := strings.Join(b.Problems(), " ")
+		p := strings.Join(problem.Texts(b.Problems()), " ")
 		if strings.Contains(p, why) && strings.Contains(p, "1 by now") {
 			return
 		}

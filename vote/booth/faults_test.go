@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuultuur/lib/problem"
 	"shuultuur/test/peer"
 	"shuultuur/tool/load"
 	"shuultuur/vote"
@@ -107,7 +108,7 @@ func TestADiskThatIsFull(t *testing.T) {
 		if status != 503 || retry == "" || !strings.Contains(text, "no space left") {
 			t.Fatalf("round %d, on a full disk: a vote got status %d, Retry-After %q (%s)", round, status, retry, text)
 		}
-		if all := b.Problems(); len(all) == 0 || !strings.Contains(all[0], "no space left") {
+		if all := problem.Texts(b.Problems()); len(all) == 0 || !strings.Contains(all[0], "no space left") {
 			t.Errorf("round %d, on a full disk: Problems returned %q", round, all)
 		}
 		if round == 2 { // a crash on a full disk, and a start
@@ -126,7 +127,7 @@ func TestADiskThatIsFull(t *testing.T) {
 	}
 	total(t, b, int64(len(acknowledged)))
 	counted(t, b.Desk().Store(), acknowledged)
-	if all := b.Problems(); len(all) > 0 {
+	if all := problem.Texts(b.Problems()); len(all) > 0 {
 		t.Errorf("Problems returned %q, want none", all)
 	}
 }
