@@ -16,6 +16,7 @@ import (
 	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/nameserver"
+	"shuultuur/proxy"
 )
 
 // acmeOf returns the settings of the certificate that is ordered, nil if none is.
@@ -143,7 +144,7 @@ func lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 
 // ending says which certificates end soon, or have ended, that nothing renews by itself: that of
 // listen.tls, and the root that devices trust. An own root that has ended is a problem of its part.
-func (e *Engine) ending(now time.Time) (all []problem.Problem) {
+func ending(s *configuration.Settings, listeners *tls.Config, in *proxy.Interception, now time.Time) (all []problem.Problem) {
 	const day = "2006-01-02"
 	look := func(c *x509.Certificate, ahead time.Duration, what, mend string) {
 		if c == nil || now.Before(c.NotAfter.Add(-min(ahead, c.NotAfter.Sub(c.NotBefore)/10))) {
@@ -155,11 +156,11 @@ func (e *Engine) ending(now time.Time) (all []problem.Problem) {
 		}
 		all = append(all, problem.Problem{Kind: problem.Ending, Text: said})
 	}
-	if k := e.Settings.Listen.TLS; k != nil && e.Certificate != nil && len(e.Certificate.Certificates) > 0 {
-		look(e.Certificate.Certificates[0].Leaf, 14*24*time.Hour, fmt.Sprintf("the certificate %q of listen.tls", k.Cert), "write a new one in its place")
+	if k := s.Listen.TLS; k != nil && listeners != nil && len(listeners.Certificates) > 0 {
+		look(listeners.Certificates[0].Leaf, 14*24*time.Hour, fmt.Sprintf("the certificate %q of listen.tls", k.Cert), "write a new one in its place")
 	}
-	if e.Intercept != nil {
-		if root := e.Intercept.Authority.Root().Certificate; now.Before(root.NotAfter) {
+	if in != nil {
+		if root := in.Authority.Root().Certificate; now.Before(root.NotAfter) {
 			look(root, 60*24*time.Hour, fmt.Sprintf("the root certificate %q", root.Subject.CommonName), "make the next one with \"shuultuur ca rotate\", and install it on the devices before that")
 		}
 	}

@@ -439,7 +439,7 @@ func (e *Engine) Problems() (all []problem.Problem) {
 			}
 		}
 	}
-	return slices.Concat(all, problem.Of(problem.Directory, e.ambiguousProblems()...), e.ending(time.Now()))
+	return slices.Concat(all, problem.Of(problem.Directory, e.ambiguousProblems()...), ending(e.Settings, e.Certificate, e.Intercept, time.Now()))
 }
 
 // ambiguousProblems reports policies that cover nobody, because several groups of the directory

@@ -28,8 +28,7 @@ func TestACertificateThatEndsSoonIsSaid(t *testing.T) {
 			leaf := &x509.Certificate{NotBefore: now.Add(c.left - c.life), NotAfter: now.Add(c.left)}
 			s := &configuration.Settings{}
 			s.Listen.TLS = &configuration.KeyPair{Cert: "cert.pem"}
-			e := &Engine{Settings: s, Certificate: &tls.Config{Certificates: []tls.Certificate{{Leaf: leaf}}}}
-			all := e.ending(now)
+			all := ending(s, &tls.Config{Certificates: []tls.Certificate{{Leaf: leaf}}}, nil, now)
 			if (len(all) > 0) != (c.want != "") || len(all) > 0 && (all[0].Kind != problem.Ending || !strings.Contains(all[0].Text, c.want)) {
 				t.Errorf("the problems are %q, want %q", all, c.want)
 			}
