@@ -138,6 +138,9 @@ func (s *slots) close(f *prose.Flow, h *slotHost) (text string, ok bool) {
 		last := s.open[len(s.open)-1]
 		ended = last == h
 		s.open = s.open[:len(s.open)-1]
+		if n := len(s.hosts); n > 0 && s.hosts[n-1] == last { // its shadow root ends with it
+			s.hosts = s.hosts[:n-1]
+		}
 		shown := last.shown()
 		s.kept = max(0, s.kept-len(shown))
 		s.from = f.Position()
