@@ -395,23 +395,30 @@ func (c *config) policies() error {
 	return nil
 }
 
-// reach lets requests reach private networks, but for those to which a line refuses every request:
-// names that lead there are refused, too.
+// reach lets requests reach private networks, but for those that a line refuses: names that lead
+// there are refused, too. Which clients ask, and for what, is not known where a name is resolved: if
+// the line refuses only some requests, all are refused.
 func (c *config) reach() {
 	var refused []netip.Prefix
+	some := false // an earlier line allows some requests
 	for _, l := range c.access {
 		if l.allow {
-			break
+			if !slices.ContainsFunc(l.names, func(n string) bool { return n != "all" }) {
+				break // lines after it are not reached
+			}
+			some = true
+			continue
 		}
 		for _, n := range l.names {
 			a := c.acls[n]
-			if n != "all" && (a == nil || a.kind != "dst" || len(l.names) > 1 && !slices.Equal(l.names, []string{n, "all"}) && !slices.Equal(l.names, []string{"all", n})) {
+			if a == nil || a.kind != "dst" {
 				continue
 			}
-			if a != nil && a.kind == "dst" {
-				for _, x := range networksOf(a.values) {
-					refused = append(refused, x.Prefix)
-				}
+			for _, x := range networksOf(a.values) {
+				refused = append(refused, x.Prefix)
+			}
+			if some || slices.ContainsFunc(l.names, func(m string) bool { return m != "all" && m != n }) {
+				c.w.Report.Add(&report.Note{Kind: report.Changed, Effect: report.Closes, Place: l.at, What: "names that lead to " + n, Ours: "proxy.private", Why: "they are refused to everybody: which requests the line means is not known where a name is resolved"})
 			}
 		}
 	}
