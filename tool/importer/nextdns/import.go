@@ -52,21 +52,26 @@ type profile struct {
 	all map[string]string // by path
 }
 
+// isList has the lists whose entries are objects with an "id", or that text alone: profiles are kept
+// and exported in both forms.
+var isList = map[string]bool{
+	"denylist": true, "allowlist": true, "security.tlds": true, "privacy.blocklists": true, "privacy.natives": true,
+	"parentalControl.services": true, "parentalControl.categories": true,
+}
+
 // isOff reports whether an entry of a list is switched off.
 func (n *profile) isOff(list, number string) bool { return n.all[list+"."+number+".active"] == "false" }
 
 // entry converts an entry of one of the lists of a profile.
 func (n *profile) entry(key, value string) (*report.Note, bool) {
-	at := strings.LastIndexByte(key, '.')
-	if at < 0 {
-		return &report.Note{}, false
+	list, number, field := key, "", "id" // of an entry that is a name alone
+	if at := strings.LastIndexByte(key, '.'); !isList[key] && at >= 0 {
+		list, field = key[:at], key[at+1:]
+		if dot := strings.LastIndexByte(list, '.'); dot >= 0 {
+			list, number = list[:dot], list[dot+1:]
+		}
 	}
-	field := key[at+1:]
-	list, number := key[:at], ""
-	if dot := strings.LastIndexByte(list, '.'); dot >= 0 {
-		list, number = list[:dot], list[dot+1:]
-	}
-	if _, err := strconv.Atoi(number); err != nil {
+	if _, err := strconv.Atoi(number); err != nil && !isList[key] {
 		return &report.Note{}, false
 	}
 	switch {

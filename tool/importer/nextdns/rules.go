@@ -15,7 +15,9 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 	entries := func(v any, take func(id string)) {
 		list, _ := v.([]any)
 		for _, x := range list {
-			if e, ok := x.(map[string]any); ok && e["active"] != false {
+			if id, ok := x.(string); ok {
+				take(id)
+			} else if e, ok := x.(map[string]any); ok && e["active"] != false {
 				if id, ok := e["id"].(string); ok {
 					take(id)
 				}
