@@ -89,7 +89,11 @@ func convertClients(w *build.Work, file input.Tree, clients []client, everyone p
 				network, why = "", "it is an address of client "+taken[network]+" already"
 			}
 			if network == "" {
-				w.Report.Add(&report.Note{Kind: report.Lost, Place: at, What: what + ", id " + id, Why: why})
+				n := &report.Note{Kind: report.Lost, Place: at, What: what + ", id " + id, Why: why}
+				if !c.Global || !c.GlobalServices { // there it gets what everybody gets
+					n.Effect = report.Opens
+				}
+				w.Report.Add(n)
 				continue
 			}
 			if why != "" {
