@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"time"
+
+	"shuultuur/tool/capture/tcp"
 )
 
 // Limits of decoding.
@@ -28,8 +30,6 @@ const (
 	linkIPv4     = 228
 	linkIPv6     = 229
 	linkSLL2     = 276
-
-	linkUnknown = -1 // nothing in the packet can be read
 )
 
 // linkNames are the names of link types in records.
@@ -58,28 +58,18 @@ type packet struct {
 	transport []byte // header and payload of TCP, UDP or ICMP
 	payload   []byte
 
-	tcp    tcpHeader
+	tcp    tcp.Segment
 	icmp   [2]uint8
 	wire   int      // bytes of the packet as captured
 	events []string // of the stream and of decoding, by their names in rules
 }
 
-type tcpHeader struct {
-	seq, ack       uint32
-	flags          uint8
-	window, urgent uint16
-	options        []byte
-	mss            uint16
-	scale          uint8
-}
-
 const (
-	fin = 1 << iota
-	syn
-	rst
-	psh
-	ackFlag
-	urg
+	fin     = tcp.FIN
+	syn     = tcp.SYN
+	rst     = tcp.RST
+	ackFlag = tcp.ACK
+	urg     = tcp.URG
 )
 
 // A decoder decodes packets.
@@ -337,8 +327,8 @@ func (d *decoder) transportOf(p *packet, proto uint8, data []byte) bool {
 			return false
 		}
 		port()
-		p.tcp = tcpHeader{seq: binary.BigEndian.Uint32(data[4:]), ack: binary.BigEndian.Uint32(data[8:]), flags: data[13],
-			window: binary.BigEndian.Uint16(data[14:]), urgent: binary.BigEndian.Uint16(data[18:]), options: data[20:head]}
+		p.tcp = tcp.Segment{Seq: binary.BigEndian.Uint32(data[4:]), Ack: binary.BigEndian.Uint32(data[8:]), Flags: data[13],
+			Window: binary.BigEndian.Uint16(data[14:]), Urgent: binary.BigEndian.Uint16(data[18:]), Options: data[20:head], Size: len(data) - head}
 		p.payload = data[head:]
 	case 17:
 		if len(data) < 8 {

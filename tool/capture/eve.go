@@ -260,9 +260,9 @@ func (o *Output) dropRecord(r *Run, reason string, a *engine.Alert) {
 	drop := map[string]any{"len": len(p.ip), "tos": p.tos, "ttl": p.ttl, "ipid": p.id, "reason": reason}
 	switch p.proto {
 	case 6:
-		drop["tcpseq"], drop["tcpack"], drop["tcpwin"], drop["tcpurgp"] = p.tcp.seq, p.tcp.ack, p.tcp.window, p.tcp.urgent
+		drop["tcpseq"], drop["tcpack"], drop["tcpwin"], drop["tcpurgp"] = p.tcp.Seq, p.tcp.Ack, p.tcp.Window, p.tcp.Urgent
 		for i, n := range []string{"fin", "syn", "rst", "psh", "ack", "urg"} {
-			drop[n] = p.tcp.flags>>i&1 != 0
+			drop[n] = p.tcp.Flags>>i&1 != 0
 		}
 	case 17:
 		drop["udplen"] = len(p.transport)
@@ -298,6 +298,18 @@ func (o *Output) message(r *Run, m map[string]any, message any) {
 	case *tlsParser:
 		m["tx_id"] = t.id
 		m["tls"] = t.record()
+	case *partsTx:
+		m["tx_id"] = t.id
+		if t.make != nil {
+			maps.Copy(m, t.make())
+		}
+		var files []map[string]any
+		for _, f := range append(slices.Clone(t.Attached[0]), t.Attached[1]...) {
+			files = append(files, fileRecord(f, stateOf(f), t.id))
+		}
+		if len(files) > 0 {
+			m["files"] = files
+		}
 	}
 }
 
@@ -689,7 +701,7 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 	state := "new"
 	switch {
 	case f.proto == 6:
-		state = f.track.phase.state()
+		state = f.track.Phase.State()
 	case f.packets[0] > 0 && f.packets[1] > 0:
 		state = "established"
 	}
@@ -719,7 +731,7 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 				tcp[n] = true
 			}
 		}
-		tcp["state"] = f.track.phase.String()
+		tcp["state"] = f.track.Phase.String()
 		tcp["ts_max_regions"], tcp["tc_max_regions"] = 1, 1
 		if g := f.streams[0].gaps; g > 0 {
 			tcp["ts_gap"] = true

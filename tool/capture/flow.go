@@ -9,6 +9,7 @@ import (
 	"shuultuur/lib/suricata/engine"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/state"
+	"shuultuur/tool/capture/tcp"
 )
 
 // flowTime is how long a connection without packets is kept.
@@ -66,7 +67,7 @@ type flow struct {
 // A tcpFlow is the state of a TCP connection.
 type tcpFlow struct {
 	state   tcpState
-	track   tcpTrack
+	track   tcp.Track
 	streams [2]stream
 	raw     [2]rawStream
 	flags   [2]uint8
@@ -120,7 +121,7 @@ func index(d rule.Direction) int { return int(d >> 1) }
 func (r *Run) lookup(p *packet) *flow {
 	k := r.keyOf(p)
 	if f := r.flows[k]; f != nil {
-		again := p.proto == 6 && p.tcp.flags&(syn|ackFlag) == syn && f.state >= tcpClosed
+		again := p.proto == 6 && p.tcp.Flags&(syn|ackFlag) == syn && f.state >= tcpClosed
 		if p.time.Sub(f.last) < flowTime && !again {
 			return f
 		}
@@ -134,13 +135,13 @@ func (r *Run) lookup(p *packet) *flow {
 	}
 	r.lastFlow++
 	f := &flow{id: r.sequence, key: k, client: p.src, server: p.dst, proto: p.proto, vlans: p.vlans, first: p.time, firstPacket: p.number}
-	if p.proto == 6 && p.tcp.flags&(syn|ackFlag) == syn|ackFlag { // the first packet seen is an answer
+	if p.proto == 6 && p.tcp.Flags&(syn|ackFlag) == syn|ackFlag { // the first packet seen is an answer
 		f.client, f.server = p.dst, p.src
 	}
-	if p.proto == 6 && p.tcp.flags&syn == 0 && p.src.Port() < 1024 && p.dst.Port() >= 1024 { // in the middle of the connection
+	if p.proto == 6 && p.tcp.Flags&syn == 0 && p.src.Port() < 1024 && p.dst.Port() >= 1024 { // in the middle of the connection
 		f.client, f.server = p.dst, p.src
 	}
-	if p.proto == 6 && p.tcp.flags&syn == 0 && bytes.HasPrefix(p.payload, []byte("HTTP/1.")) { // in the middle of a response
+	if p.proto == 6 && p.tcp.Flags&syn == 0 && bytes.HasPrefix(p.payload, []byte("HTTP/1.")) { // in the middle of a response
 		f.client, f.server = p.dst, p.src
 	}
 	if p.proto == 17 && p.src.Port() == 53 && p.dst.Port() != 53 && len(p.payload) > 2 && p.payload[2]&0x80 != 0 {
@@ -223,7 +224,8 @@ func (r *Run) fill(t *engine.Tx, f *flow, src engine.Source) {
 	t.App = appBits[f.appName]
 }
 
-var appBits = map[string]rule.Proto{"http": rule.HTTP1, "http2": rule.HTTP2, "tls": rule.TLS, "dns": rule.DNS}
+var appBits = map[string]rule.Proto{"http": rule.HTTP1, "http2": rule.HTTP2, "tls": rule.TLS, "dns": rule.DNS,
+	"smtp": rule.SMTP, "ftp": rule.FTP, "ftp-data": rule.FTPData, "quic": rule.QUIC, "ssh": rule.SSH}
 
 // inspectPacket tries the rules on the packet itself.
 func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream bool) {
@@ -239,9 +241,9 @@ func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream boo
 // segment handles a TCP segment. It reports whether its bytes became part of the stream.
 func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 	d := index(dir)
-	f.flags[d] |= p.tcp.flags
+	f.flags[d] |= p.tcp.Flags
 	s, o := &f.streams[d], &f.streams[1-d]
-	events, belongs := f.track.see(p, dir, r.config.Async || f.midway)
+	events, belongs := f.track.See(&p.tcp, d, r.config.Async || f.midway)
 	p.events = append(p.events, events...)
 	if !belongs {
 		return false
@@ -252,21 +254,21 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 	if f.ignored || !r.handshake(f, p, dir) {
 		return false
 	}
-	seq := p.tcp.seq
-	if p.tcp.flags&syn != 0 {
+	seq := p.tcp.Seq
+	if p.tcp.Flags&syn != 0 {
 		seq++ // data in a SYN (TCP fast open) comes after it
 	}
 	if !s.started {
 		s.started, s.base, s.next = true, seq, 0
 	}
-	if p.tcp.flags&ackFlag != 0 && o.started {
-		o.acked = max(o.acked, min(o.offset(p.tcp.ack), o.next+maxPending))
+	if p.tcp.Flags&ackFlag != 0 && o.started {
+		o.acked = max(o.acked, min(o.offset(p.tcp.Ack), o.next+maxPending))
 	}
 	added := false
 	if len(p.payload) > 0 {
 		off := s.offset(seq)
 		if off > s.next-1<<20 && off < s.next+maxPending {
-			if u := int(p.tcp.urgent); r.config.Urgent == "oob" && p.tcp.flags&urg != 0 && u > 0 && u <= len(p.payload) {
+			if u := int(p.tcp.Urgent); r.config.Urgent == "oob" && p.tcp.Flags&urg != 0 && u > 0 && u <= len(p.payload) {
 				s.add(off, p.payload[:u-1], true)
 				s.omit(off + int64(u) - 1)
 				s.add(off+int64(u), p.payload[u:], true)
@@ -279,10 +281,10 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 			added = true
 		}
 	}
-	if p.tcp.flags&fin != 0 {
+	if p.tcp.Flags&fin != 0 {
 		s.fin = s.offset(seq) + int64(len(p.payload))
 	}
-	if p.tcp.flags&rst != 0 {
+	if p.tcp.Flags&rst != 0 {
 		f.state = tcpClosed
 		r.deliver(f, rule.ToServer, true)
 		r.deliver(f, rule.ToClient, true)
@@ -308,7 +310,7 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 // handshake tracks the state of a connection. It returns false if the connection is not
 // followed.
 func (r *Run) handshake(f *flow, p *packet, dir rule.Direction) bool {
-	flags := p.tcp.flags
+	flags := p.tcp.Flags
 	switch {
 	case flags&(syn|ackFlag) == syn:
 		if f.state == tcpNone {
@@ -316,7 +318,7 @@ func (r *Run) handshake(f *flow, p *packet, dir rule.Direction) bool {
 		}
 		if len(p.payload) == 0 {
 			s := &f.streams[index(dir)]
-			s.started, s.base, s.next = true, p.tcp.seq+1, 0
+			s.started, s.base, s.next = true, p.tcp.Seq+1, 0
 			return false
 		}
 	case flags&(syn|ackFlag) == syn|ackFlag:
@@ -327,7 +329,7 @@ func (r *Run) handshake(f *flow, p *packet, dir rule.Direction) bool {
 		f.state = max(f.state, tcpSYNACK)
 		s := &f.streams[index(dir)]
 		if !s.started {
-			s.started, s.base = true, p.tcp.seq+1
+			s.started, s.base = true, p.tcp.Seq+1
 		}
 	case f.state == tcpNone:
 		if !r.config.Midstream {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"shuultuur/lib/suricata/rule"
+	"shuultuur/tool/capture/pcap"
 )
 
 // maxMessages limits a HAR file or a file with one message.
@@ -203,7 +204,7 @@ func newConnection(r *Run, client, server netip.AddrPort, at time.Time, name str
 	f := &flow{client: client, server: server, proto: 6, first: at, last: at, appName: name}
 	f.state = tcpEstablished
 	f.packets = [2]int64{1, 1}
-	r.current, r.flow = &packet{time: at, proto: 6, src: client, dst: server, link: linkUnknown}, f
+	r.current, r.flow = &packet{time: at, proto: 6, src: client, dst: server, link: pcap.Unknown}, f
 	return f
 }
 

@@ -22,6 +22,7 @@ import (
 	"shuultuur/lib/suricata/engine"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/traffic"
+	"shuultuur/tool/capture/pcap"
 )
 
 // Config configures the reading of captures.
@@ -65,19 +66,20 @@ type Stats struct {
 // A Run tries the rules on captures. It belongs to one goroutine, and with Cores starts more.
 // [Run.Close] ends them.
 type Run struct {
-	config   Config
-	engine   *engine.Engine
-	out      *Output
-	flows    map[flowKey]*flow
-	maxFlows int
-	lastFlow int64
-	sequence int64 // of the current packet: number of packets decoded before it
-	shared   *shared
-	kept     *[]entry // destination of records in a part of a shared Run
-	decoder  decoder
-	now      time.Time
-	stats    Stats
-	read     atomic.Int64 // bytes of the files, for a progress bar
+	config    Config
+	engine    *engine.Engine
+	out       *Output
+	flows     map[flowKey]*flow
+	maxFlows  int
+	lastFlow  int64
+	sequence  int64 // of the current packet: number of packets decoded before it
+	shared    *shared
+	transfers *transfers
+	kept      *[]entry // destination of records in a part of a shared Run
+	decoder   decoder
+	now       time.Time
+	stats     Stats
+	read      atomic.Int64 // bytes of the files, for a progress bar
 
 	// of the current packet
 	current  *packet
@@ -149,7 +151,7 @@ func New(c Config, e *engine.Engine, out *Output) *Run {
 	if e.NeedsFiles() { // a digest requires the whole file
 		c.Request, c.Response = max(c.Request, wholeFile), max(c.Response, wholeFile)
 	}
-	r := &Run{config: c, engine: e, out: out, flows: map[flowKey]*flow{}, maxFlows: maxFlows}
+	r := &Run{config: c, engine: e, out: out, flows: map[flowKey]*flow{}, maxFlows: maxFlows, transfers: &transfers{}}
 	r.decoder = decoder{fragments: map[fragmentKey]*fragments{}, out: r.packet}
 	if c.Cores > 1 && !e.Serial() {
 		r.startWorkers(min(c.Cores, maxCores))
@@ -196,13 +198,13 @@ func (r *Run) File(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	packets, err := open(countingReader{f, &r.read})
+	packets, err := pcap.Open(countingReader{f, &r.read})
 	if err != nil {
 		return fmt.Errorf("read capture %s: %w", name, err)
 	}
 	number := 0
 	for ctx.Err() == nil {
-		rec, err := packets.next()
+		rec, err := packets.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				r.decoder.broken++ // the file is truncated
@@ -210,8 +212,8 @@ func (r *Run) File(ctx context.Context, name string) error {
 			break
 		}
 		number++
-		p := &packet{number: number, time: rec.at, link: rec.link}
-		r.decoder.decode(p, rec.data)
+		p := &packet{number: number, time: rec.At, link: rec.Link}
+		r.decoder.decode(p, rec.Data)
 		if number%4096 == 0 {
 			r.expire(flowTime)
 		}

@@ -61,7 +61,7 @@ func (r *Run) startWorkers(n int) {
 		c := r.config
 		c.Cores = 1
 		p.run = New(c, r.engine, r.out)
-		p.run.maxFlows = maxFlows / n
+		p.run.maxFlows, p.run.transfers = maxFlows/n, r.transfers
 		s.parts = append(s.parts, p)
 		go p.work(i)
 	}

@@ -56,11 +56,11 @@ func (s *packetSource) Numbers(_ rule.Direction, keyword string) ([]uint64, bool
 	case "id":
 		return one(uint64(p.id), !p.v6)
 	case "seq":
-		return one(uint64(p.tcp.seq), tcp)
+		return one(uint64(p.tcp.Seq), tcp)
 	case "ack":
-		return one(uint64(p.tcp.ack), tcp)
+		return one(uint64(p.tcp.Ack), tcp)
 	case "window", "tcp.window":
-		return one(uint64(p.tcp.window), tcp)
+		return one(uint64(p.tcp.Window), tcp)
 	case "itype":
 		return one(uint64(p.icmp[0]), icmp)
 	case "icode":
@@ -111,7 +111,7 @@ func (s *packetSource) Word(_ rule.Direction, keyword, value string) bool {
 		app := s.f.appName
 		return app == name || name == "http" && app == "http2" || name == "http1" && app == "http" || name == "failed" && app == "" && s.f.gaveUp || name == "unknown" && app == ""
 	case "flags", "tcp.flags":
-		return p.proto == 6 && flagsFit(p.tcp.flags, value)
+		return p.proto == 6 && flagsFit(p.tcp.Flags, value)
 	case "ip_proto", "l3_proto":
 		return protoFits(p.proto, value)
 	case "sameip":

@@ -311,6 +311,12 @@ func (t *tlsParser) certificates(dir rule.Direction, b []byte) {
 // detect detects the protocol of a connection by the first bytes of either side.
 func (r *Run) detect(f *flow, dir rule.Direction) parser {
 	c, s := f.tried[0], f.tried[1]
+	if p := r.transfer(f, dir); p != nil {
+		return p
+	}
+	if p := r.lines(f); p != nil {
+		return p
+	}
 	if bytes.HasPrefix(c, []byte("PRI * HTTP/2.0\r\n")) {
 		return newHTTP2(r, f)
 	}

@@ -31,6 +31,7 @@ type work struct {
 	whole    [2]payloadCopy
 	again    Tx // for rules on content outside any buffer
 	key      []byte
+	matches  []int32 // rules that matched a packet or a piece of a stream
 }
 
 // A payloadCopy is the complete payload of one side.

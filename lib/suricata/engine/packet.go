@@ -50,7 +50,12 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 	if window != nil {
 		w.hits = window.keepHits(w.hits)
 	}
-	return w.tryAll(kind, dst)
+	w.matches = w.matches[:0]
+	dst = w.tryAll(kind, dst)
+	if window != nil {
+		window.forget(w.matches)
+	}
+	return dst
 }
 
 // tryAll tries the candidates of one kind.
@@ -71,6 +76,9 @@ func (w *work) tryAll(kind index.Kind, dst []Alert) []Alert {
 		}
 		c := candidate{rule: n, dir: dir}
 		dst = w.try(k, int(n), &c, dst)
+		if c.matched {
+			w.matches = append(w.matches, n)
+		}
 		if tx.Flow.Passed {
 			break
 		}
@@ -109,13 +117,14 @@ func (w *work) window(t *index.Table, win *Window) {
 	if !b.ok {
 		return
 	}
-	data := b.data
 	if t.Chain == 0 {
-		win.start = win.ended - int64(len(data))
-		data = data[max(0, min(win.Kept, len(data))-t.Longest()):]
+		win.start = win.ended - int64(len(b.data))
+		old := min(win.Kept, len(b.data))
+		w.hits = t.FindNew(b.data, old, max(0, old-t.Longest()), &w.seen, w.hits)
+		return
 	}
 	w.hits = t.Anchored(b.data, w.hits)
-	w.hits = t.Find(data, &w.seen, w.hits)
+	w.hits = t.Find(b.data, &w.seen, w.hits)
 }
 
 // keepHits adds the earlier hits that may still be in the window, and remembers the new ones.
@@ -132,6 +141,14 @@ func (win *Window) keepHits(hits []int32) []int32 {
 		win.hits = slices.Delete(win.hits, 0, over)
 	}
 	return hits
+}
+
+// forget forgets the hits of rules that have matched: they match again only where their pattern
+// occurs again.
+func (win *Window) forget(rules []int32) {
+	if len(rules) > 0 {
+		win.hits = slices.DeleteFunc(win.hits, func(h windowHit) bool { return slices.Contains(rules, h.rule) })
+	}
 }
 
 // SetSearched sets the offset in the stream up to which the window was searched.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -108,7 +107,7 @@ func TestShortPatternsAtTheirPlace(t *testing.T) {
 }
 
 // TestAWindowFindsTheSameAsTheWholeStream moves a window over a stream and compares the matching
-// rules with those of an engine that searches each whole window.
+// rules with those of an engine that searches each whole window: the window finds each once.
 func TestAWindowFindsTheSameAsTheWholeStream(t *testing.T) {
 	rules := []string{
 		`alert tcp-stream any any -> any any (content:"needle"; sid:1;)`,
@@ -126,17 +125,20 @@ func TestAWindowFindsTheSameAsTheWholeStream(t *testing.T) {
 		for step := 1; step < 30; step++ {
 			win := &Window{}
 			var data []byte
+			var got, want []uint32
 			for from := 0; from < len(text); from += step {
 				piece := text[from:min(len(text), from+step)]
 				data = append(data, piece...)
 				win.SetSearched(int64(from + len(piece)))
-				got := sids(e.TryStream(packetTx("10.0.0.1", "10.0.0.2", string(data), &state.Flow{}), rule.ToServer, win, nil))
-				want := sids(e.Try(packetTx("10.0.0.1", "10.0.0.2", string(data), &state.Flow{}), rule.ToServer, true, nil))
-				if fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Fatalf("%q in steps of %d at %d: %v, want %v", text, step, from, got, want)
-				}
+				got = append(got, sids(e.TryStream(packetTx("10.0.0.1", "10.0.0.2", string(data), &state.Flow{}), rule.ToServer, win, nil))...)
+				want = append(want, sids(e.Try(packetTx("10.0.0.1", "10.0.0.2", string(data), &state.Flow{}), rule.ToServer, true, nil))...)
 				data = data[max(0, len(data)-kept):]
 				win.Kept = len(data)
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if want = slices.Compact(want); !slices.Equal(got, want) {
+				t.Fatalf("%q in steps of %d: %v, want %v", text, step, got, want)
 			}
 		}
 	}

@@ -14,13 +14,18 @@ import (
 func needsPacket(c rule.Condition, packets []string) bool {
 	switch c := c.(type) {
 	case *rule.Integer:
-		return slices.Contains(packets, strings.TrimSuffix(c.Keyword, ".raw"))
+		return !ofMessage(c.Keyword) && slices.Contains(packets, strings.TrimSuffix(c.Keyword, ".raw"))
 	case *rule.Word:
-		return slices.Contains(packets, c.Keyword)
+		return !ofMessage(c.Keyword) && slices.Contains(packets, c.Keyword)
 	case *rule.Event:
 		return c.Kind != "app-layer-event"
 	}
 	return false
+}
+
+// ofMessage reports whether a keyword that is for captures only is about a message, not a packet.
+func ofMessage(keyword string) bool {
+	return strings.HasPrefix(keyword, "ftp") || strings.HasPrefix(keyword, "ssh.")
 }
 
 // needsMessage reports whether a condition is tested on a message.

@@ -43,7 +43,7 @@ func (w *work) try(k *compiledRule, n int, c *candidate, dst []Alert) []Alert {
 		c.dead = true
 		return dst
 	}
-	c.dead = true
+	c.dead, c.matched = true, true
 	return w.matched(k, n, dst)
 }
 

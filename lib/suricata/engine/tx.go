@@ -86,10 +86,11 @@ type progress struct {
 
 // A candidate is a rule that may match, or that partly matches.
 type candidate struct {
-	rule int32
-	dir  rule.Direction
-	done uint64 // bits of groups that matched
-	dead bool
+	rule    int32
+	dir     rule.Direction
+	done    uint64 // bits of groups that matched
+	dead    bool
+	matched bool
 	// context has the values of datasets for groups that matched.
 	context map[string]any
 }

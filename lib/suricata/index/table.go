@@ -52,6 +52,36 @@ func (t *Table) Anchored(data []byte, hits []int32) []int32 {
 	return hits
 }
 
+// FindNew is like Find and Anchored for a piece of which the first old bytes were searched before:
+// it appends only rules whose pattern ends behind them. skip bytes of the piece are not searched.
+func (t *Table) FindNew(data []byte, old, skip int, seen *match.Sight, hits []int32) []int32 {
+	for i := range t.anchors {
+		a := &t.anchors[i]
+		for p := max(a.from, old+1-len(a.pattern)); p <= a.to && p+len(a.pattern) <= len(data); p++ {
+			if match.Begins(data[p:], a.pattern) {
+				hits = append(hits, a.owner)
+				break
+			}
+		}
+	}
+	var found []int32
+	n := t.search.Scan(data[skip:], seen, func(p int32) { found = append(found, p) })
+	for _, p := range found {
+		pattern := t.search.Patterns[p]
+		for at := max(0, old+1-len(pattern.Text)); at+len(pattern.Text) <= len(data); at++ {
+			if pattern.Begins(data[at:]) {
+				hits = append(hits, t.owners[p]...)
+				break
+			}
+		}
+	}
+	t.Searched.Add(int64(len(data) - skip))
+	if n > 0 {
+		t.Candidates.Add(int64(n))
+	}
+	return hits
+}
+
 // Patterns returns the patterns that are searched for.
 func (t *Table) Patterns() []match.Pattern { return t.search.Patterns }
 

@@ -50,8 +50,8 @@ type Pattern struct {
 	Exact bool // case matters
 }
 
-// begins reports whether data begins with the pattern.
-func (p *Pattern) begins(data []byte) bool {
+// Begins reports whether data begins with the pattern.
+func (p *Pattern) Begins(data []byte) bool {
 	if len(data) < len(p.Text) {
 		return false
 	}

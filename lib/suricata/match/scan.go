@@ -12,7 +12,7 @@ func (f *Prefilter) Scan(data []byte, seen *Sight, hit func(pat int32)) (candida
 		candidates = f.scanLong(data, seen, hit)
 	} else if len(data) == Gram-1 {
 		for _, p := range f.threes {
-			if f.Patterns[p].begins(data) && seen.mark(p) {
+			if f.Patterns[p].Begins(data) && seen.mark(p) {
 				hit(p)
 			}
 		}
@@ -31,7 +31,7 @@ func (f *Prefilter) Scan(data []byte, seen *Sight, hit func(pat int32)) (candida
 			}
 			candidates++
 			for _, p := range f.short[k] {
-				if !seen.full(p) && f.Patterns[p].begins(data[i:]) && seen.mark(p) {
+				if !seen.full(p) && f.Patterns[p].Begins(data[i:]) && seen.mark(p) {
 					hit(p)
 				}
 			}
@@ -40,7 +40,7 @@ func (f *Prefilter) Scan(data []byte, seen *Sight, hit func(pat int32)) (candida
 	if f.single != nil {
 		for i, c := range data {
 			for _, p := range f.single[lower[c]] {
-				if f.Patterns[p].begins(data[i:]) && seen.mark(p) {
+				if f.Patterns[p].Begins(data[i:]) && seen.mark(p) {
 					hit(p)
 				}
 			}
@@ -211,7 +211,7 @@ func (x *entry) mayBe(data []byte, i int) int {
 // compare compares the pattern of an entry whose four bytes are at position i.
 func (f *Prefilter) compare(data []byte, i int, x *entry, seen *Sight, hit func(int32)) {
 	at := i - int(x.off)
-	if !seen.full(x.pat) && at >= 0 && at <= len(data) && f.Patterns[x.pat].begins(data[at:]) && seen.add(x.pat, at) {
+	if !seen.full(x.pat) && at >= 0 && at <= len(data) && f.Patterns[x.pat].Begins(data[at:]) && seen.add(x.pat, at) {
 		hit(x.pat)
 	}
 }

@@ -72,6 +72,32 @@ const (
 	ICMPv6Header
 	Base64Data
 	Frame
+	Helo
+	MailFrom
+	RcptTo
+	EmailFrom
+	EmailSubject
+	EmailTo
+	EmailCc
+	EmailDate
+	EmailMessageID
+	EmailMailer
+	EmailURL
+	EmailReceived
+	EmailBodyMD5
+	FTPCommand
+	FTPCommandData
+	FTPReply
+	FTPCode
+	QUICVersion
+	QUICSNI
+	QUICAgent
+	SSHProtocol
+	SSHSoftware
+	SSHHassh
+	SSHHasshText
+	SSHServerHassh
+	SSHServerHasshText
 	OtherBuffer // of a protocol that is not supported
 	Buffers     // their number
 )
@@ -169,6 +195,32 @@ var buffers = [Buffers]BufferInfo{
 	ICMPv6Header:       {"icmpv6.hdr", Both, Line, false, "", false, 4, true},
 	Base64Data:         {"base64_data", Both, Line, false, "", false, 9, false},
 	Frame:              {"frame", Both, Line, false, "", false, 3, true},
+	Helo:               {"smtp.helo", ToServer, Line, false, "smtp", false, 2, false},
+	MailFrom:           {"smtp.mail_from", ToServer, Line, false, "smtp", false, 2, false},
+	RcptTo:             {"smtp.rcpt_to", ToServer, Line, true, "smtp", false, 2, false},
+	EmailFrom:          {"email.from", ToServer, Headers, false, "smtp", false, 2, false},
+	EmailSubject:       {"email.subject", ToServer, Headers, false, "smtp", false, 2, false},
+	EmailTo:            {"email.to", ToServer, Headers, false, "smtp", false, 2, false},
+	EmailCc:            {"email.cc", ToServer, Headers, false, "smtp", false, 2, false},
+	EmailDate:          {"email.date", ToServer, Headers, false, "smtp", false, 2, false},
+	EmailMessageID:     {"email.message_id", ToServer, Headers, false, "smtp", false, 2, false},
+	EmailMailer:        {"email.x_mailer", ToServer, Headers, false, "smtp", false, 2, false},
+	EmailURL:           {"email.url", ToServer, Body, true, "smtp", false, 2, false},
+	EmailReceived:      {"email.received", ToServer, Headers, true, "smtp", false, 2, false},
+	EmailBodyMD5:       {"email.body_md5", ToServer, Complete, false, "smtp", false, 2, false},
+	FTPCommand:         {"ftp.command", ToServer, Line, false, "ftp", false, 2, false},
+	FTPCommandData:     {"ftp.command_data", ToServer, Line, false, "ftp", false, 2, false},
+	FTPReply:           {"ftp.reply", ToClient, Line, true, "ftp", false, 2, false},
+	FTPCode:            {"ftp.completion_code", ToClient, Line, true, "ftp", false, 2, false},
+	QUICVersion:        {"quic.version", Both, Line, false, "quic", false, 2, false},
+	QUICSNI:            {"quic.sni", Both, Line, false, "quic", false, 2, false},
+	QUICAgent:          {"quic.ua", Both, Line, false, "quic", false, 2, false},
+	SSHProtocol:        {"ssh.proto", Both, Line, false, "ssh", false, 2, false},
+	SSHSoftware:        {"ssh.software", Both, Line, false, "ssh", false, 2, false},
+	SSHHassh:           {"ssh.hassh", ToServer, Headers, false, "ssh", false, 2, false},
+	SSHHasshText:       {"ssh.hassh.string", ToServer, Headers, false, "ssh", false, 2, false},
+	SSHServerHassh:     {"ssh.hassh.server", ToClient, Headers, false, "ssh", false, 2, false},
+	SSHServerHasshText: {"ssh.hassh.server.string", ToClient, Headers, false, "ssh", false, 2, false},
 	OtherBuffer:        {"other", Both, Complete, false, "other", false, 9, false},
 }
 
@@ -176,6 +228,9 @@ var buffers = [Buffers]BufferInfo{
 func (b Buffer) Info() *BufferInfo { return &buffers[b%Buffers] }
 
 func (b Buffer) String() string { return b.Info().Name }
+
+// captured are the protocols whose messages are read in captures only.
+var captured = map[string]bool{"smtp": true, "ftp": true, "quic": true, "ssh": true}
 
 // InHead reports whether a buffer is part of the head of a message of HTTP.
 func (b Buffer) InHead() bool {

@@ -37,37 +37,35 @@ type keyword struct {
 
 // foreign are the keywords of protocols and services that are not supported.
 const foreign = `
-asn1 bypass dce_iface dce_opnum dce_stub_data dcerpc.iface dcerpc.opnum dcerpc.stub_data
-dhcp.leasetime dhcp.rebinding_time dhcp.renewal_time dnp3.data dnp3.func dnp3.ind dnp3.obj dnp3_data
-dnp3_func dnp3_ind dnp3_obj email.from email.subject email.to email.cc email.bcc email.date email.message_id
-email.x_mailer email.url email.received email.body_md5 email.command enip.capabilities enip.cip_attribute
-enip.cip_class enip.cip_extendedstatus enip.cip_instance enip.cip_status enip.command enip.device_type
-enip.identity_status enip.product_code enip.product_name enip.protocol_version enip.revision enip.serial
-enip.service_name enip.state enip.status enip.vendor_id enip_command cip_service ftp.command ftp.command_data
-ftp.completion_code ftp.dynamic_port ftp.mode ftp.reply ftp.reply_received ftpbounce ftpdata_command geoip
-ike.chosen_sa_attribute ike.exchtype ike.init_spi ike.key_exchange_payload ike.key_exchange_payload_length
-ike.nonce_payload ike.nonce_payload_length ike.resp_spi ike.vendor iprep krb5.cname krb5.sname krb5.ticket_encryption
-krb5.weak_encryption krb5_cname krb5_err_code krb5_msg_type krb5_sname krb5.err_code krb5.msg_type ldap.request.operation
-ldap.responses.operation ldap.responses.count ldap.request.dn ldap.responses.dn ldap.responses.result_code
-ldap.responses.message ldap.request.attribute_type ldap.responses.attribute_type mdns.queries.rrname
-mdns.answers.rrname mdns.authorities.rrname mdns.additionals.rrname mdns.response.rrname modbus
-mqtt.connack.return_code mqtt.connack.session_present mqtt.connect.clientid mqtt.connect.flags mqtt.connect.password
+asn1 bypass dce_iface dce_opnum dce_stub_data dcerpc.iface dcerpc.opnum dcerpc.stub_data dhcp.leasetime
+dhcp.rebinding_time dhcp.renewal_time dnp3.data dnp3.func dnp3.ind dnp3.obj dnp3_data dnp3_func dnp3_ind dnp3_obj
+email.bcc email.command enip.capabilities enip.cip_attribute enip.cip_class enip.cip_extendedstatus
+enip.cip_instance enip.cip_status enip.command enip.device_type enip.identity_status enip.product_code
+enip.product_name enip.protocol_version enip.revision enip.serial enip.service_name enip.state enip.status
+enip.vendor_id enip_command cip_service ftpbounce geoip ike.chosen_sa_attribute ike.exchtype ike.init_spi
+ike.key_exchange_payload ike.key_exchange_payload_length ike.nonce_payload ike.nonce_payload_length ike.resp_spi
+ike.vendor iprep krb5.cname krb5.sname krb5.ticket_encryption krb5.weak_encryption krb5_cname krb5_err_code
+krb5_msg_type krb5_sname krb5.err_code krb5.msg_type ldap.request.operation ldap.responses.operation
+ldap.responses.count ldap.request.dn ldap.responses.dn ldap.responses.result_code ldap.responses.message
+ldap.request.attribute_type ldap.responses.attribute_type mdns.queries.rrname mdns.answers.rrname
+mdns.authorities.rrname mdns.additionals.rrname mdns.response.rrname modbus mqtt.connack.return_code
+mqtt.connack.session_present mqtt.connect.clientid mqtt.connect.flags mqtt.connect.password
 mqtt.connect.protocol_string mqtt.connect.username mqtt.connect.willmessage mqtt.connect.willtopic mqtt.flags
 mqtt.protocol_version mqtt.publish.message mqtt.publish.topic mqtt.qos mqtt.reason_code mqtt.subscribe.topic
 mqtt.type mqtt.unsubscribe.topic nfs.version nfs_procedure nfs_version pgsql.query pop3.command pop3.response
-quic.cyu.hash quic.cyu.string quic.sni quic.ua quic.version replace rfb.name rfb.secresult rfb.sectype rpc
-rpc.procedure sdp.attribute sdp.bandwidth sdp.connection_data sdp.email sdp.encryption_key sdp.media.attribute
-sdp.media.bandwidth sdp.media.connection_data sdp.media.encryption_key sdp.media.media sdp.media.media_info
-sdp.origin sdp.phone_number sdp.repeat_time sdp.session_info sdp.session_name sdp.time sdp.timezone sdp.uri
-sip.content_length sip.content_type sip.from sip.method sip.protocol sip.request_line sip.response_line sip.stat_code
-sip.stat_msg sip.to sip.ua sip.uri sip.via smb.named_pipe smb.ntlmssp_domain smb.ntlmssp_user smb.share smb.version
-smb_named_pipe smb_share smtp.helo smtp.mail_from smtp.rcpt_to snmp.community snmp.pdu_type snmp.trap_type snmp.usm
-snmp.version snmp.security_model ssh.hassh ssh.hassh.server ssh.hassh.server.string ssh.hassh.string ssh.proto ssh.protoversion
-ssh.software ssh.softwareversion ssh_proto ssh.hassh.client template template2 tftp.file tftp.mode tftp.opcode tos.set
-arp.hdr igmp.hdr igmp.type igmp.csum gre.flags netflow untrusted dns_over_http2 websocket.protocol
-nfs.procedure nfs.file_handle pgsql.request pgsql.response rdp.cookie rdp.client_name telnet.option
-bittorrent_dht.query bittorrent_dht.node ldap.version krb5.realm snmp.oid dhcp.type dhcp.hostname
-llmnr.queries.rrname llmnr.answers.rrname llmnr.authorities.rrname llmnr.additionals.rrname llmnr.response.rrname`
+quic.cyu.hash quic.cyu.string replace rfb.name rfb.secresult rfb.sectype rpc rpc.procedure sdp.attribute
+sdp.bandwidth sdp.connection_data sdp.email sdp.encryption_key sdp.media.attribute sdp.media.bandwidth
+sdp.media.connection_data sdp.media.encryption_key sdp.media.media sdp.media.media_info sdp.origin sdp.phone_number
+sdp.repeat_time sdp.session_info sdp.session_name sdp.time sdp.timezone sdp.uri sip.content_length sip.content_type
+sip.from sip.method sip.protocol sip.request_line sip.response_line sip.stat_code sip.stat_msg sip.to sip.ua
+sip.uri sip.via smb.named_pipe smb.ntlmssp_domain smb.ntlmssp_user smb.share smb.version smb_named_pipe smb_share
+snmp.community snmp.pdu_type snmp.trap_type snmp.usm snmp.version snmp.security_model template template2 tftp.file
+tftp.mode tftp.opcode tos.set arp.hdr igmp.hdr igmp.type igmp.csum gre.flags netflow untrusted dns_over_http2
+websocket.protocol nfs.procedure nfs.file_handle pgsql.request pgsql.response rdp.cookie rdp.client_name
+telnet.option bittorrent_dht.query bittorrent_dht.node ldap.version krb5.realm snmp.oid dhcp.type dhcp.hostname
+llmnr.queries.rrname llmnr.answers.rrname llmnr.authorities.rrname llmnr.additionals.rrname llmnr.response.rrname
+imap.request imap.response arp.opcode mysql.command mysql.rows mime.content_type ntp.version ndpi-protocol
+ndpi-risk ether.hdr sctp.hdr sctp.chunk_type sctp.vtag sip.user_agent detect-event`
 
 // packets are the keywords that need packets and do not compare an integer.
 const packets = `
@@ -87,7 +85,8 @@ var integers = map[string]Class{
 	"flow.bytes_toserver": Packets, "flow.pkts": Packets, "flow.bytes": Packets,
 	"dsize": Packets, "ttl": Packets, "tos": Packets, "itype": Packets, "icode": Packets, "icmp_id": Packets,
 	"icmp_seq": Packets, "tcp.mss": Packets, "icmpv6.mtu": Packets, "tcp.wscale": Packets, "vxlan_vni": Packets,
-	"seq": Packets, "ack": Packets, "window": Packets, "id": Packets, "tcp.window": Packets, "vlan.id": Packets, "vlan.layers": Packets,
+	"seq": Packets, "ack": Packets, "window": Packets, "id": Packets, "tcp.window": Packets, "tcp.ack": Packets, "tcp.seq": Packets, "ftp.dynamic_port": Packets,
+	"flow.elephant_toclient": Message, "flow.elephant_toserver": Message, "vlan.id": Packets, "vlan.layers": Packets,
 }
 
 // sticky are the keywords that open a buffer.
@@ -114,6 +113,10 @@ var sticky = map[string]Buffer{
 	"dns.query": DNSQuery, "dns_query": DNSQuery, "dns.query.name": DNSQueriesName, "dns.answer.name": DNSAnswersName,
 	"dns.queries.rrname": DNSQueriesName, "dns.answers.rrname": DNSAnswersName, "dns.authorities.rrname": DNSAuthoritiesName,
 	"dns.additionals.rrname": DNSAdditionalsName, "dns.response.rrname": DNSResponseName,
+	"smtp.helo": Helo, "smtp.mail_from": MailFrom, "smtp.rcpt_to": RcptTo, "email.from": EmailFrom, "email.subject": EmailSubject, "email.to": EmailTo,
+	"email.cc": EmailCc, "email.date": EmailDate, "email.message_id": EmailMessageID, "email.x_mailer": EmailMailer, "email.url": EmailURL, "email.received": EmailReceived, "email.body_md5": EmailBodyMD5,
+	"ftp.command": FTPCommand, "ftp.command_data": FTPCommandData, "ftp.reply": FTPReply, "ftp.completion_code": FTPCode, "quic.version": QUICVersion, "quic.sni": QUICSNI, "quic.ua": QUICAgent,
+	"ssh.proto": SSHProtocol, "ssh.software": SSHSoftware, "ssh.hassh": SSHHassh, "ssh.hassh.string": SSHHasshText, "ssh.hassh.server": SSHServerHassh, "ssh.hassh.server.string": SSHServerHasshText, "ssh_proto": SSHProtocol, "ssh_software": SSHSoftware,
 	"ip.src": IPSrc, "ip.dst": IPDst, "ipv4.hdr": IPv4Header, "ipv6.hdr": IPv6Header, "tcp.hdr": TCPHeader,
 	"udp.hdr": UDPHeader, "icmpv4.hdr": ICMPv4Header, "icmpv6.hdr": ICMPv6Header, "pkt_data": Payload, "base64_data": Base64Data,
 }
@@ -144,7 +147,7 @@ func table() map[string]keyword {
 	}
 	for name, b := range sticky {
 		class := Message
-		if b.Info().Packet {
+		if b.Info().Packet || captured[b.Info().Protocol] {
 			class = Packets
 		}
 		t[name] = keyword{class, func(p *parser, o Option) error { return p.open(b, o) }}
@@ -190,7 +193,9 @@ var readers = map[string]keyword{
 	"tls.cert_notbefore": {Message, readWord}, "tls.cert_notafter": {Message, readWord},
 	"tls_cert_notbefore": {Message, readWord}, "tls_cert_notafter": {Message, readWord}, "tls_cert_expired": {Message, readWord},
 	"tls_cert_valid": {Message, readWord}, "tls.cert_expired": {Message, readWord}, "tls.cert_valid": {Message, readWord},
-	"frame": {Packets, readFrame},
+	"frame": {Packets, readFrame}, "bytetest": {Message, readByteTest}, "bytejump": {Message, readByteJump},
+	"ftp.mode": {Packets, readWord}, "ftp.reply_received": {Packets, readWord}, "ftpdata_command": {Packets, readWord},
+	"ssh.protoversion": {Packets, readWord}, "ssh.softwareversion": {Packets, readWord},
 }
 
 // Keywords returns every keyword of the language, by name.

@@ -15,8 +15,16 @@ const (
 	DNS
 	OtherApp
 	WebSocket
+	SMTP
+	FTP
+	FTPData
+	QUIC
+	SSH
 	transport = TCP | UDP | ICMP | OtherIP
 )
+
+// Captured are the protocols of messages that are read in captures only.
+const Captured = SMTP | FTP | FTPData | QUIC | SSH
 
 // Protocols returns the protocols for the word after the action.
 func Protocols(name string) (l4, app Proto) {
@@ -39,6 +47,16 @@ func Protocols(name string) (l4, app Proto) {
 		return transport, TLS
 	case "dns", "doh2":
 		return transport, DNS
+	case "smtp":
+		return transport, SMTP
+	case "ftp":
+		return transport, FTP
+	case "ftp-data", "ftpdata":
+		return transport, FTPData
+	case "quic":
+		return transport, QUIC
+	case "ssh":
+		return transport, SSH
 	case "websocket":
 		return transport, WebSocket
 	}

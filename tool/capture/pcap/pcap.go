@@ -1,4 +1,5 @@
-package capture
+// Package pcap reads the files of captures: pcap and pcapng.
+package pcap
 
 import (
 	"bufio"
@@ -20,20 +21,23 @@ const (
 	mostInterfaces = 1 << 16
 )
 
-// A record is one packet in a capture file.
-type record struct {
-	data []byte // belongs to the caller
-	at   time.Time
-	link int // link type, from the registry of LINKTYPE values
+// A Record is one packet in a capture file.
+type Record struct {
+	Data []byte // belongs to the caller
+	At   time.Time
+	Link int // link type, from the registry of LINKTYPE values
 }
 
-// A file returns the packets of a capture, io.EOF after the last. Any other error means that
-// the rest of the file is damaged.
-type file interface{ next() (record, error) }
+// Unknown is the link type of a packet of which nothing can be read.
+const Unknown = -1
 
-// open returns the packets of a pcap or pcapng file
+// A File returns the packets of a capture, io.EOF after the last. Any other error means that
+// the rest of the file is damaged.
+type File interface{ Next() (Record, error) }
+
+// Open returns the packets of a pcap or pcapng file
 // (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).
-func open(in io.Reader) (file, error) {
+func Open(in io.Reader) (File, error) {
 	b := bufio.NewReaderSize(in, 1<<20)
 	magic, err := b.Peek(4)
 	if err != nil {
@@ -77,19 +81,19 @@ func openPcap(in *bufio.Reader) (*pcap, error) {
 	return nil, fmt.Errorf("the file begins with %x: it is neither pcap nor pcapng", head[:4])
 }
 
-func (f *pcap) next() (record, error) {
+func (f *pcap) Next() (Record, error) {
 	var head [24]byte
 	h := head[:16+f.extra]
 	if _, err := io.ReadFull(f.in, h); err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	size := f.order.Uint32(h[8:])
 	if size > mostPacket {
-		return record{}, fmt.Errorf("a packet has %d bytes", size)
+		return Record{}, fmt.Errorf("a packet has %d bytes", size)
 	}
-	r := record{data: make([]byte, size), link: f.link,
-		at: time.Unix(int64(f.order.Uint32(h)), int64(f.order.Uint32(h[4:]))*int64(f.unit)).UTC()}
-	_, err := io.ReadFull(f.in, r.data)
+	r := Record{Data: make([]byte, size), Link: f.link,
+		At: time.Unix(int64(f.order.Uint32(h)), int64(f.order.Uint32(h[4:]))*int64(f.unit)).UTC()}
+	_, err := io.ReadFull(f.in, r.Data)
 	return r, cutOff(err)
 }
 
@@ -152,18 +156,18 @@ func (f *pcapng) skip(size uint32) error {
 	return cutOff(err)
 }
 
-func (f *pcapng) next() (record, error) {
+func (f *pcapng) Next() (Record, error) {
 	for {
 		head, err := f.in.Peek(8)
 		if err != nil {
 			if len(head) > 0 {
 				err = cutOff(err)
 			}
-			return record{}, err
+			return Record{}, err
 		}
 		if binary.BigEndian.Uint32(head) == sectionBlock {
 			if err := f.section(); err != nil {
-				return record{}, err
+				return Record{}, err
 			}
 			continue
 		}
@@ -172,17 +176,17 @@ func (f *pcapng) next() (record, error) {
 		case interfaceBlock, oldPacketBlock, simpleBlock, packetBlock:
 		default:
 			if err := f.skip(size); err != nil {
-				return record{}, err
+				return Record{}, err
 			}
 			continue
 		}
 		body, err := f.read(size)
 		if err != nil {
-			return record{}, err
+			return Record{}, err
 		}
 		if kind == interfaceBlock {
 			if err := f.add(body); err != nil {
-				return record{}, err
+				return Record{}, err
 			}
 			continue
 		}
@@ -248,7 +252,7 @@ func resolution(v byte) uint64 {
 
 // packet reads a packet block. It is damaged if its interface was not described, or if the
 // packet has more bytes than the block; later blocks are still read.
-func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
+func (f *pcapng) packet(kind uint32, b []byte) (r Record, err error) {
 	head := 20
 	if kind == simpleBlock {
 		head = 4
@@ -264,10 +268,10 @@ func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
 		number = int(f.order.Uint16(b))
 	}
 	if number >= len(f.origins) {
-		return record{link: linkUnknown}, nil
+		return Record{Link: Unknown}, nil
 	}
 	o := &f.origins[number]
-	r.link = o.link
+	r.Link = o.link
 	var size uint32
 	if kind == simpleBlock {
 		if size = f.order.Uint32(b); o.snap != 0 {
@@ -275,13 +279,13 @@ func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
 		}
 	} else {
 		size = f.order.Uint32(b[12:])
-		r.at = o.time(uint64(f.order.Uint32(b[4:]))<<32 | uint64(f.order.Uint32(b[8:])))
+		r.At = o.time(uint64(f.order.Uint32(b[4:]))<<32 | uint64(f.order.Uint32(b[8:])))
 	}
 	b = b[head:]
 	if uint64(size) > uint64(len(b)) || size > mostPacket {
-		return record{link: linkUnknown}, nil
+		return Record{Link: Unknown}, nil
 	}
-	r.data = append(make([]byte, 0, size), b[:size]...)
+	r.Data = append(make([]byte, 0, size), b[:size]...)
 	return r, nil
 }
 

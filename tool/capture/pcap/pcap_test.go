@@ -1,4 +1,4 @@
-package capture
+package pcap
 
 import (
 	"bytes"
@@ -44,23 +44,23 @@ func section(order binary.AppendByteOrder) []byte {
 
 // described reads a capture, and returns a line for each packet.
 func described(b []byte) string {
-	f, err := open(bytes.NewReader(b))
+	f, err := Open(bytes.NewReader(b))
 	if err != nil {
 		return "refused: " + err.Error()
 	}
 	var lines []string
 	for {
-		r, err := f.next()
+		r, err := f.Next()
 		if errors.Is(err, io.EOF) {
 			return strings.Join(lines, "; ")
 		} else if err != nil {
 			return strings.Join(append(lines, "error: "+err.Error()), "; ")
 		}
 		at := "-"
-		if !r.at.IsZero() {
-			at = r.at.Format(time.RFC3339Nano)
+		if !r.At.IsZero() {
+			at = r.At.Format(time.RFC3339Nano)
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %d", r.data, at, r.link))
+		lines = append(lines, fmt.Sprintf("%s %s %d", r.Data, at, r.Link))
 	}
 }
 
@@ -135,17 +135,17 @@ func FuzzFile(f *testing.F) {
 	f.Add(bytes.Join([][]byte{section(order), block(order, interfaceBlock, uint16(1), uint16(0), uint32(2)),
 		block(order, packetBlock, uint32(0), uint32(1), uint32(2), uint32(1), uint32(1), "x"), block(order, simpleBlock, uint32(4), "wxyz")}, nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		in, err := open(bytes.NewReader(b))
+		in, err := Open(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
 		total := 0
 		for {
-			r, err := in.next()
+			r, err := in.Next()
 			if err != nil {
 				break
 			}
-			if total += len(r.data); total > len(b) {
+			if total += len(r.Data); total > len(b) {
 				t.Fatalf("packets have %d bytes in a file of %d", total, len(b))
 			}
 		}

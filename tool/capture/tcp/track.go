@@ -1,17 +1,16 @@
-package capture
+// Package tcp follows the numbers of a TCP connection.
+package tcp
 
 import (
 	"encoding/binary"
 	"slices"
-
-	"shuultuur/lib/suricata/rule"
 )
 
-// A tcpPhase is how far a TCP connection got, as its records and the events of its stream have it.
-type tcpPhase uint8
+// A Phase is how far a TCP connection got, as its records and the events of its stream have it.
+type Phase uint8
 
 const (
-	noPhase tcpPhase = iota
+	noPhase Phase = iota
 	synSent
 	synReceived
 	established
@@ -24,12 +23,12 @@ const (
 	closed
 )
 
-func (p tcpPhase) String() string {
+func (p Phase) String() string {
 	return [...]string{"none", "syn_sent", "syn_recv", "established", "fin_wait1", "fin_wait2", "closing", "close_wait", "last_ack", "time_wait", "closed"}[p%11]
 }
 
-// state returns what the phase is for the connection as a whole.
-func (p tcpPhase) state() string {
+// State returns what the phase is for the connection as a whole.
+func (p Phase) State() string {
 	switch p {
 	case noPhase, synSent, synReceived:
 		return "new"
@@ -40,8 +39,8 @@ func (p tcpPhase) state() string {
 }
 
 // ending returns the beginning of the names of events in a phase after one side ended.
-func (p tcpPhase) ending() string {
-	return map[tcpPhase]string{finWait1: "fin1", finWait2: "fin2", closing: "closing", closeWait: "closewait", lastAck: "lastack", timeWait: "timewait"}[p]
+func (p Phase) ending() string {
+	return map[Phase]string{finWait1: "fin1", finWait2: "fin2", closing: "closing", closeWait: "closewait", lastAck: "lastack", timeWait: "timewait"}[p]
 }
 
 // Limits of handshakes: SYNs and answers to them that differ.
@@ -50,12 +49,12 @@ const (
 	maxSYNACKs = 5
 )
 
-// A tcpTrack follows the numbers of a connection, to tell packets that belong to it from those
+// A Track follows the numbers of a connection, to tell packets that belong to it from those
 // that do not. The sides are the client's and the server's.
-type tcpTrack struct {
-	phase     tcpPhase
-	before    tcpPhase // the one that a RST ended
-	resetBy   int      // side, plus 1
+type Track struct {
+	Phase     Phase
+	before    Phase // the one that a RST ended
+	resetBy   int   // side, plus 1
 	first     [2]uint32
 	next      [2]uint32 // behind what the side has sent
 	acked     [2]uint32 // what the other side has acknowledged
@@ -69,11 +68,30 @@ type tcpTrack struct {
 	lenient   bool     // the beginning was not seen
 }
 
+// A Segment is what Track needs of a segment: parts of its head, and the number of bytes in it.
+type Segment struct {
+	Seq, Ack       uint32
+	Flags          uint8
+	Window, Urgent uint16
+	Options        []byte
+	Size           int
+}
+
+// The flags of a segment.
+const (
+	FIN = 1 << iota
+	SYN
+	RST
+	PSH
+	ACK
+	URG
+)
+
 func after(a, b uint32) bool { return int32(a-b) > 0 }
 
 // options reads the time stamps and the scale of the window of a segment.
-func (h *tcpHeader) read() (stamp, echo uint32, stamped bool, scale uint8) {
-	for o := h.options; len(o) > 0; {
+func (h *Segment) read() (stamp, echo uint32, stamped bool, scale uint8) {
+	for o := h.Options; len(o) > 0; {
 		switch {
 		case o[0] == 0:
 			return
@@ -92,34 +110,33 @@ func (h *tcpHeader) read() (stamp, echo uint32, stamped bool, scale uint8) {
 	return
 }
 
-// see follows a segment. It returns the events that it causes, and whether it belongs to the
+// See follows a segment. It returns the events that it causes, and whether it belongs to the
 // connection; if not, nothing in it changes the stream.
-func (t *tcpTrack) see(p *packet, dir rule.Direction, lenient bool) (events []string, belongs bool) {
-	d := index(dir)
-	h := &p.tcp
+func (t *Track) See(p *Segment, d int, lenient bool) (events []string, belongs bool) {
+	h := p
 	add := func(event string) { events = append(events, event) }
 	stray := func(event string) ([]string, bool) { return append(events, event), false }
-	if h.flags&ackFlag == 0 && h.ack != 0 {
+	if h.Flags&ACK == 0 && h.Ack != 0 {
 		add("pkt_broken_ack")
 	}
 	stamp, echo, stamped, scale := h.read()
-	switch t.phase {
+	switch t.Phase {
 	case noPhase:
 		switch {
-		case h.flags&rst != 0:
+		case h.Flags&RST != 0:
 			add("rst_but_no_session")
-		case h.flags&fin != 0 && h.flags&syn != 0:
+		case h.Flags&FIN != 0 && h.Flags&SYN != 0:
 			add("fin_syn")
 			add("fin_but_no_session")
-		case h.flags&fin != 0:
+		case h.Flags&FIN != 0:
 			add("fin_but_no_session")
-		case h.flags&(syn|ackFlag) == syn:
-			t.phase, t.first[0], t.next[0], t.scale[0] = synSent, h.seq, h.seq+1+uint32(len(p.payload)), scale
+		case h.Flags&(SYN|ACK) == SYN:
+			t.Phase, t.first[0], t.next[0], t.scale[0] = synSent, h.Seq, h.Seq+1+uint32(p.Size), scale
 			t.stamp[0], t.stamps = stamp, stamped
 		default: // in the middle
-			t.phase, t.lenient, t.confirmed = established, true, h.flags&syn == 0
-			t.next[d], t.next[1-d], t.acked[1-d] = h.seq+uint32(len(p.payload)), h.ack, h.ack
-			t.first[d], t.first[1-d] = h.seq, h.ack-1
+			t.Phase, t.lenient, t.confirmed = established, true, h.Flags&SYN == 0
+			t.next[d], t.next[1-d], t.acked[1-d] = h.Seq+uint32(p.Size), h.Ack, h.Ack
+			t.first[d], t.first[1-d] = h.Seq, h.Ack-1
 		}
 		return events, true
 	case synSent:
@@ -127,39 +144,39 @@ func (t *tcpTrack) see(p *packet, dir rule.Direction, lenient bool) (events []st
 	case synReceived:
 		return t.confirm(p, d, events)
 	case closed:
-		if h.flags&rst == 0 && t.resetBy == 2-d { // the other side goes on
+		if h.Flags&RST == 0 && t.resetBy == 2-d { // the other side goes on
 			add("suspected_rst_inject")
-			t.phase, t.resetBy = t.before, 0
+			t.Phase, t.resetBy = t.before, 0
 		}
 		return events, true
 	}
 	other := 1 - d
 	switch {
-	case h.flags&rst != 0:
-		if h.flags&ackFlag != 0 && !t.lenient && after(h.ack, t.next[other]) {
+	case h.Flags&RST != 0:
+		if h.Flags&ACK != 0 && !t.lenient && after(h.Ack, t.next[other]) {
 			return stray("rst_invalid_ack")
 		}
-		t.before, t.phase, t.resetBy = t.phase, closed, d+1
+		t.before, t.Phase, t.resetBy = t.Phase, closed, d+1
 		return events, true
-	case h.flags&syn != 0 && t.phase != established:
+	case h.Flags&SYN != 0 && t.Phase != established:
 		return stray("shutdown_syn_resend")
-	case h.flags&(syn|ackFlag) == syn|ackFlag && !t.lenient:
+	case h.Flags&(SYN|ACK) == SYN|ACK && !t.lenient:
 		switch {
 		case d == 0:
 			return stray("est_synack_toserver")
-		case h.ack != t.first[0]+1:
+		case h.Ack != t.first[0]+1:
 			return stray("est_synack_resend_with_different_ack")
-		case h.seq != t.first[1]:
+		case h.Seq != t.first[1]:
 			return stray("est_synack_resend_with_diff_seq")
 		case t.confirmed:
 			return stray("est_synack_resend")
 		}
 		return events, true
-	case h.flags&syn != 0 && !t.lenient:
+	case h.Flags&SYN != 0 && !t.lenient:
 		switch {
 		case d == 1:
 			return stray("est_syn_toclient")
-		case h.seq != t.first[0]:
+		case h.Seq != t.first[0]:
 			return stray("est_syn_resend_diff_seq")
 		}
 		return stray("est_syn_resend")
@@ -168,26 +185,26 @@ func (t *tcpTrack) see(p *packet, dir rule.Direction, lenient bool) (events []st
 }
 
 // answer follows a segment while a SYN waits for its answer.
-func (t *tcpTrack) answer(p *packet, d int, events []string, stamp, echo uint32, stamped bool, scale uint8) ([]string, bool) {
-	h := &p.tcp
+func (t *Track) answer(p *Segment, d int, events []string, stamp, echo uint32, stamped bool, scale uint8) ([]string, bool) {
+	h := p
 	if d == 1 && stamped && echo != 0 && (!t.stamps || echo != t.stamp[0]) {
 		return append(events, "pkt_invalid_timestamp"), false
 	}
 	switch {
-	case h.flags&rst != 0:
-		if d == 0 && (h.seq != t.first[0] || h.window != 0 || h.ack != t.first[0]+1) {
+	case h.Flags&RST != 0:
+		if d == 0 && (h.Seq != t.first[0] || h.Window != 0 || h.Ack != t.first[0]+1) {
 			return events, false
 		}
-		if d == 0 || h.ack == t.first[0]+1 {
-			t.before, t.phase, t.resetBy = t.phase, closed, d+1
+		if d == 0 || h.Ack == t.first[0]+1 {
+			t.before, t.Phase, t.resetBy = t.Phase, closed, d+1
 		}
-	case h.flags&(syn|ackFlag) == syn|ackFlag && d == 0:
+	case h.Flags&(SYN|ACK) == SYN|ACK && d == 0:
 		return append(events, "3whs_synack_in_wrong_direction"), false
-	case h.flags&(syn|ackFlag) == syn|ackFlag:
-		if at := slices.Index(t.syns, h.ack-1); at >= 0 {
-			t.first[0], t.next[0] = h.ack-1, h.ack
+	case h.Flags&(SYN|ACK) == SYN|ACK:
+		if at := slices.Index(t.syns, h.Ack-1); at >= 0 {
+			t.first[0], t.next[0] = h.Ack-1, h.Ack
 		}
-		tail := h.ack - (t.first[0] + 1) // data of the SYN that is acknowledged
+		tail := h.Ack - (t.first[0] + 1) // data of the SYN that is acknowledged
 		if tail != 0 && tail > t.next[0]-(t.first[0]+1) {
 			return append(events, "3whs_synack_with_wrong_ack"), false
 		}
@@ -195,75 +212,75 @@ func (t *tcpTrack) answer(p *packet, d int, events []string, stamp, echo uint32,
 			events = append(events, "3whs_synack_tfo_data_ignored")
 			t.next[0] = t.first[0] + 1
 		}
-		t.phase, t.first[1], t.next[1], t.scale[1], t.stamp[1] = synReceived, h.seq, h.seq+1+uint32(len(p.payload)), scale, stamp
+		t.Phase, t.first[1], t.next[1], t.scale[1], t.stamp[1] = synReceived, h.Seq, h.Seq+1+uint32(p.Size), scale, stamp
 		t.stamps = t.stamps && stamped
-		t.acked[0] = h.ack
-		t.room[0] = h.ack + uint32(h.window)
+		t.acked[0] = h.Ack
+		t.room[0] = h.Ack + uint32(h.Window)
 		if scale == 0 || t.scale[0] == 0 {
 			t.scale = [2]uint8{}
 		}
-	case h.flags&syn != 0 && d == 0 && h.seq != t.first[0] && !slices.Contains(t.syns, h.seq):
+	case h.Flags&SYN != 0 && d == 0 && h.Seq != t.first[0] && !slices.Contains(t.syns, h.Seq):
 		if len(t.syns) >= maxSYNs {
 			return append(events, "3whs_syn_flood"), true
 		}
-		t.syns = append(t.syns, h.seq)
-	case h.flags&syn != 0 && d == 0 && len(t.syns) >= maxSYNs && h.seq != t.first[0]:
+		t.syns = append(t.syns, h.Seq)
+	case h.Flags&SYN != 0 && d == 0 && len(t.syns) >= maxSYNs && h.Seq != t.first[0]:
 		return append(events, "3whs_syn_flood"), true
-	case h.flags&ackFlag != 0 && d == 0: // the other side was not seen
-		t.phase, t.lenient, t.confirmed = established, true, true
-		t.next[0], t.acked[1], t.next[1] = h.seq+uint32(len(p.payload)), h.ack, h.ack
+	case h.Flags&ACK != 0 && d == 0: // the other side was not seen
+		t.Phase, t.lenient, t.confirmed = established, true, true
+		t.next[0], t.acked[1], t.next[1] = h.Seq+uint32(p.Size), h.Ack, h.Ack
 	}
 	return events, true
 }
 
 // confirm follows a segment before the third one of a handshake.
-func (t *tcpTrack) confirm(p *packet, d int, events []string) ([]string, bool) {
-	h := &p.tcp
+func (t *Track) confirm(p *Segment, d int, events []string) ([]string, bool) {
+	h := p
 	stray := func(event string) ([]string, bool) { return append(events, event), false }
 	switch {
-	case h.flags&rst != 0:
-		t.before, t.phase, t.resetBy = t.phase, closed, d+1
-	case h.flags&(syn|ackFlag) == syn|ackFlag:
+	case h.Flags&RST != 0:
+		t.before, t.Phase, t.resetBy = t.Phase, closed, d+1
+	case h.Flags&(SYN|ACK) == SYN|ACK:
 		switch {
 		case d == 0:
 			return stray("3whs_synack_toserver_on_syn_recv")
-		case h.ack != t.acked[0]:
+		case h.Ack != t.acked[0]:
 			return stray("3whs_synack_resend_with_different_ack")
-		case h.seq != t.first[1]:
+		case h.Seq != t.first[1]:
 			events = append(events, "3whs_synack_resend_with_diff_seq")
-			if !slices.Contains(t.answers, h.seq) {
+			if !slices.Contains(t.answers, h.Seq) {
 				if len(t.answers) >= maxSYNACKs {
 					return stray("3whs_synack_flood")
 				}
-				t.answers = append(t.answers, h.seq)
+				t.answers = append(t.answers, h.Seq)
 			}
 			return events, true
 		}
-	case h.flags&syn != 0:
+	case h.Flags&SYN != 0:
 		switch {
 		case d == 1:
 			return stray("3whs_syn_toclient_on_syn_recv")
-		case h.seq != t.first[0]:
+		case h.Seq != t.first[0]:
 			return stray("3whs_syn_resend_diff_seq_on_syn_recv")
 		}
-	case h.flags&ackFlag != 0:
+	case h.Flags&ACK != 0:
 		if d == 1 {
-			if len(t.syns) == 0 && len(p.payload) == 0 && h.flags&fin == 0 && h.ack == t.acked[0] {
+			if len(t.syns) == 0 && p.Size == 0 && h.Flags&FIN == 0 && h.Ack == t.acked[0] {
 				return stray("3whs_ack_in_wrong_dir")
 			}
-			t.phase, t.lenient = established, true
+			t.Phase, t.lenient = established, true
 			return t.flow(p, d, events, true)
 		}
-		if at := slices.Index(t.answers, h.ack-1); at >= 0 {
-			t.first[1], t.next[1] = h.ack-1, h.ack
+		if at := slices.Index(t.answers, h.Ack-1); at >= 0 {
+			t.first[1], t.next[1] = h.Ack-1, h.Ack
 		}
-		right := h.seq == t.next[0] || after(h.seq, t.next[0])
+		right := h.Seq == t.next[0] || after(h.Seq, t.next[0])
 		switch {
-		case right && (h.ack == t.next[1] || h.ack == t.first[1]+1):
-			t.phase, t.confirmed = established, true
-			t.acked[1] = h.ack
+		case right && (h.Ack == t.next[1] || h.Ack == t.first[1]+1):
+			t.Phase, t.confirmed = established, true
+			t.acked[1] = h.Ack
 			return t.flow(p, d, events, true)
-		case h.seq == t.next[0]:
+		case h.Seq == t.next[0]:
 			return stray("3whs_right_seq_wrong_ack_evasion")
 		}
 		return stray("3whs_wrong_seq_wrong_ack")
@@ -272,24 +289,24 @@ func (t *tcpTrack) confirm(p *packet, d int, events []string) ([]string, bool) {
 }
 
 // flow follows a segment of a connection that is established, or ends.
-func (t *tcpTrack) flow(p *packet, d int, events []string, lenient bool) ([]string, bool) {
-	h, other := &p.tcp, 1-d
-	end := h.seq + uint32(len(p.payload))
-	prefix := t.phase.ending()
-	if t.phase == established {
+func (t *Track) flow(p *Segment, d int, events []string, lenient bool) ([]string, bool) {
+	h, other := p, 1-d
+	end := h.Seq + uint32(p.Size)
+	prefix := t.Phase.ending()
+	if t.Phase == established {
 		prefix = "est"
 	}
-	if h.flags&ackFlag != 0 && !lenient {
-		window := max(uint32(h.window)<<t.scale[d], 65535)
-		if after(h.ack, t.next[other]) || after(t.acked[other]-window, h.ack) {
+	if h.Flags&ACK != 0 && !lenient {
+		window := max(uint32(h.Window)<<t.scale[d], 65535)
+		if after(h.Ack, t.next[other]) || after(t.acked[other]-window, h.Ack) {
 			events = append(events, "pkt_invalid_ack")
-			if h.flags&fin != 0 {
+			if h.Flags&FIN != 0 {
 				prefix = "fin"
 			}
 			return append(events, prefix+"_invalid_ack"), false
 		}
 	}
-	if len(p.payload) > 0 && !lenient {
+	if p.Size > 0 && !lenient {
 		switch {
 		case !after(end, t.acked[d]):
 			if !after(end, t.acked[d]-1) {
@@ -299,7 +316,7 @@ func (t *tcpTrack) flow(p *packet, d int, events []string, lenient bool) ([]stri
 				}
 			}
 			return append(events, "pkt_retransmission"), true
-		case t.room[d] != 0 && after(end, t.room[d]) && h.flags&fin == 0:
+		case t.room[d] != 0 && after(end, t.room[d]) && h.Flags&FIN == 0:
 			switch prefix {
 			case "est":
 				return append(events, "est_packet_out_of_window"), false
@@ -308,8 +325,8 @@ func (t *tcpTrack) flow(p *packet, d int, events []string, lenient bool) ([]stri
 			}
 		}
 	}
-	if h.flags&fin != 0 {
-		if !lenient && (after(t.acked[d], h.seq) || t.room[d] != 0 && after(h.seq, t.room[d])) {
+	if h.Flags&FIN != 0 {
+		if !lenient && (after(t.acked[d], h.Seq) || t.room[d] != 0 && after(h.Seq, t.room[d])) {
 			if prefix == "closewait" {
 				return append(events, "closewait_fin_out_of_window"), false
 			}
@@ -320,15 +337,15 @@ func (t *tcpTrack) flow(p *packet, d int, events []string, lenient bool) ([]stri
 	if after(end, t.next[d]) {
 		t.next[d] = end
 	}
-	if h.flags&ackFlag != 0 {
-		if after(h.ack, t.acked[other]) || lenient {
-			t.acked[other] = h.ack
+	if h.Flags&ACK != 0 {
+		if after(h.Ack, t.acked[other]) || lenient {
+			t.acked[other] = h.Ack
 		}
-		if room := h.ack + uint32(h.window)<<t.scale[d]; t.room[other] == 0 || after(room, t.room[other]) {
+		if room := h.Ack + uint32(h.Window)<<t.scale[d]; t.room[other] == 0 || after(room, t.room[other]) {
 			t.room[other] = room
 		}
-		if after(h.ack, t.next[other]) {
-			t.next[other] = h.ack
+		if after(h.Ack, t.next[other]) {
+			t.next[other] = h.Ack
 		}
 	}
 	t.advance(h, d)
@@ -336,46 +353,46 @@ func (t *tcpTrack) flow(p *packet, d int, events []string, lenient bool) ([]stri
 }
 
 // advance changes the phase after a segment that belongs to the connection.
-func (t *tcpTrack) advance(h *tcpHeader, d int) {
+func (t *Track) advance(h *Segment, d int) {
 	other := 1 - d
-	whole := h.flags&ackFlag != 0 && h.ack == t.next[other] // everything of the other side is acknowledged
-	ends := h.flags&fin != 0
-	switch t.phase {
+	whole := h.Flags&ACK != 0 && h.Ack == t.next[other] // everything of the other side is acknowledged
+	ends := h.Flags&FIN != 0
+	switch t.Phase {
 	case established:
 		switch {
 		case ends && d == 0:
-			t.phase = closeWait
+			t.Phase = closeWait
 		case ends:
-			t.phase = finWait1
+			t.Phase = finWait1
 		}
 	case finWait1:
 		switch {
 		case ends && d == 0 && whole:
-			t.phase = timeWait
+			t.Phase = timeWait
 		case ends && d == 0:
-			t.phase = closing
+			t.Phase = closing
 		case d == 0 && whole:
-			t.phase = finWait2
+			t.Phase = finWait2
 		}
 	case finWait2:
 		if ends && d == 0 {
-			t.phase = timeWait
+			t.Phase = timeWait
 		}
 	case closing:
 		if d == 1 && whole {
-			t.phase = timeWait
+			t.Phase = timeWait
 		}
 	case closeWait:
 		if ends && d == 1 {
-			t.phase = lastAck
+			t.Phase = lastAck
 		}
 	case lastAck:
 		if d == 0 && whole {
-			t.phase = closed
+			t.Phase = closed
 		}
 	case timeWait:
 		if whole {
-			t.phase = closed
+			t.Phase = closed
 		}
 	}
 }
