@@ -121,7 +121,7 @@ type (
 // New builds the checks that c has settings of. Each takes over the state of the same check of
 // the set that this one replaces, which is nil for the first.
 func New(c Config, p Parts, previous *Set) (*Set, error) {
-	s := &Set{Checks: []filter.Check{certificate.Check{}, around.Check{}, tunnel.Check{}, service.Check{}}}
+	s := &Set{Checks: []filter.Check{certificate.Check{}, around.New(previous.named(around.Name)), tunnel.Check{}, service.Check{}}}
 	for _, r := range c.rows() {
 		if r.missing {
 			continue

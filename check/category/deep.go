@@ -1,6 +1,7 @@
 package category
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -18,8 +19,25 @@ func redirects(s *message.Response) bool {
 	return s != nil && s.Status >= 300 && s.Status < 400 && s.Status != 304 && len(s.Get("Location")) > 0
 }
 
-// proxied are fields in which programs in pages name the address that a proxy is to fetch.
-var proxied = [...]string{"X-Bare-URL", "X-Bare-Host", "X-Target-URL"}
+// namesAddress reports whether a field names the address that a proxy is to fetch: those of bare servers
+// do, and all others whose value is an absolute address, but for those that say where a request is from.
+func namesAddress(f *message.Field) bool {
+	switch len(f.Name) {
+	case len("X-Bare-URL"), len("X-Bare-Host"):
+		if message.EqualName(f.Name, "x-bare-url") || message.EqualName(f.Name, "x-bare-host") {
+			return true
+		}
+	}
+	if len(f.Value) < len("ws://a.b") || f.Value[0] != 'h' && f.Value[0] != 'w' {
+		return false
+	}
+	for _, scheme := range [...]string{"https://", "http://", "wss://", "ws://"} {
+		if bytes.HasPrefix(f.Value, []byte(scheme)) {
+			return !message.EqualName(f.Name, "referer") && !message.EqualName(f.Name, "origin") && !message.EqualName(f.Name, "x-forwarded-host")
+		}
+	}
+	return false
+}
 
 // searchRequest searches the addresses inside that of a request, and in those of its fields that
 // name one to a service.
@@ -28,9 +46,9 @@ func (w *scratch) searchRequest(t *filter.Transaction) {
 	if t.Request == nil {
 		return
 	}
-	for _, name := range proxied {
-		if v := t.Request.Get(name); len(v) > 0 {
-			w.wrapped.Also(v)
+	for i := range t.Request.Fields {
+		if f := &t.Request.Fields[i]; namesAddress(f) {
+			w.wrapped.Also(f.Value)
 		}
 	}
 	if v := t.Request.Get("Referer"); len(v) > 0 && wrapped.IsTranslator(string(page(t.Request))) {

@@ -38,7 +38,8 @@ func TestConnectionsInMessagesAreRecognised(t *testing.T) {
 		"TLS":                   {"", string(tlsHello), Tunnel, "bad.example"},
 		"TLS, behind another":   {"x\x00y", string(tlsHello), Tunnel, ""},
 		"TLS, cut":              {"", string(tlsHello[:60]), Tunnel, "TLS"},
-		"TLS, data":             {"", "\x17\x03\x03\x00\x50" + strings.Repeat("x", 80), "", ""},
+		"TLS, data":             {"", "\x17\x03\x03\x00\x50" + strings.Repeat("x", 80), Tunnel, "records"},
+		"TLS, part of its data": {"", "\x17\x03\x03\x00\x50" + strings.Repeat("x", 79), "", ""},
 		"SSH":                   {"", "SSH-2.0-OpenSSH_9.2\r\n", Tunnel, "SSH"},
 		"SOCKS 5":               {"", "\x05\x01\x00", Tunnel, "SOCKS"},
 		"SOCKS 5, two methods":  {"", "\x05\x02\x00\x02", Tunnel, "SOCKS"},
@@ -56,7 +57,9 @@ func TestConnectionsInMessagesAreRecognised(t *testing.T) {
 		"yjs":                   {"", "\x00\x00\x01\x00", "", ""},
 		"protobuf":              {"", "\x0a\x05hello\x12\x03abc", "", ""},
 		"nothing":               {"", "", "", ""},
-		"after many others":     {strings.Repeat("x\x00y|", 20), string(tlsHello), "", ""},
+		"after many others":     {strings.Repeat("x\x00y|", 20), string(tlsHello), Tunnel, "bad.example"},
+		"wisp after many":       {strings.Repeat("x\x00y|", 20), "\x01\x05\x00\x00\x00\x01\xbb\x01bad.example", Wisp, ""},
+		"SSH after many":        {strings.Repeat("x\x00y|", 20), "SSH-2.0-OpenSSH_9.2\r\n", "", ""},
 	} {
 		var r Recogniser
 		for _, m := range strings.Split(c.before, "|") {

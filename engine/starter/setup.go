@@ -27,7 +27,7 @@ var topics = []struct {
 	{"drugs", "hand", text.Mark("Drugs and weapons"), []string{"drugs", "weapons"}},
 	{"pastime", "game", text.Mark("Games, social networks, video and dating"), []string{"games", "social", "video", "dating"}},
 	{"words", "words", text.Mark("Bad words on pages"), []string{"phrase", "bannedphrase"}},
-	{"bypass", "tunnel", text.Mark("Ways around the filter: proxies, VPN and encrypted names"), []string{"doh", "proxies", "around/bare", "around/wisp", "around/tunnel", "around/doh", "tunnel/ssh", "tunnel/vpn", "tunnel/unknown"}},
+	{"bypass", "tunnel", text.Mark("Ways around the filter: proxies, VPN and encrypted names"), []string{"doh", "proxies", "around/bare", "around/wisp", "around/tunnel", "around/doh", "around/dns", "around/rewriter", "tunnel/ssh", "tunnel/vpn", "tunnel/unknown"}},
 }
 
 var (

@@ -40,6 +40,17 @@ const (
 	Lines // JSON
 )
 
+// in says in what messages something is.
+func (p Protocol) in() string {
+	switch p {
+	case Socket:
+		return " in a WebSocket"
+	case GRPC, GRPCWeb:
+		return " in the messages of gRPC"
+	}
+	return " in a stream of messages"
+}
+
 // A Talk judges the messages of one direction of a conversation. It belongs to one goroutine
 // at a time.
 type Talk struct {
@@ -211,9 +222,9 @@ func (k *Talk) Close() { k.drop() }
 // pass.
 func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 	text, why := k.window.Add(m)
-	around, evidence := "", ""
-	if k.protocol == Socket {
-		around, evidence = k.inside.Look(m)
+	around, evidence := k.inside.Look(m)
+	if around != "" {
+		evidence += k.protocol.in()
 	}
 	if !text && why == content.AllRead && around == "" {
 		return true
@@ -424,6 +435,7 @@ func (k *Talk) begin(fields message.Fields) {
 	for i := range fields {
 		if message.EqualName(fields[i].Name, "sec-websocket-protocol") {
 			k.window.Add(conversation.Message{Text: true, Data: fields[i].Value})
+			k.inside.Agreed(fields[i].Value)
 		}
 	}
 }

@@ -235,6 +235,9 @@ var class = func() (t [256]uint8) {
 // scan searches a text without percent-encoding, word by word.
 func (f *Finder) scan(text []byte, l layer) {
 	for i := 0; i < len(text); {
+		if (i == 0 || text[i-1] == '/') && f.enciphered(text[i:], l) {
+			return
+		}
 		c := class[text[i]]
 		if c == 0 {
 			if i++; text[i-1] == '[' {
@@ -259,6 +262,42 @@ func (f *Finder) scan(text []byte, l layer) {
 			f.coded(text[from:i], all, l)
 		}
 	}
+}
+
+// enciphered searches a text whose letters are exchanged: by xor with one value, all of them or every
+// second one, as Ultraviolet and others write addresses, or moved by a distance. The scheme of the
+// address shows which. It reports whether it was one.
+func (f *Finder) enciphered(text []byte, l layer) bool {
+	if len(text) < shortCode || l.depth >= mostLayers {
+		return false
+	}
+	even, odd, by := text[0]^'h', text[1]^'t', text[0]-'h'
+	if even|odd != 0 && text[2]^'t' == even && text[3]^'p' == odd && (even == 0 || odd == 0 || even == odd) {
+		key := [2]byte{even, odd}
+		if f.deciphered(text, l.in("xor"), func(i int) byte { return text[i] ^ key[i&1] }) {
+			return true
+		}
+	}
+	return by != 0 && text[1]-'t' == by && text[2]-'t' == by && text[3]-'p' == by &&
+		f.deciphered(text, l.in("moved letters"), func(i int) byte { return text[i] - by })
+}
+
+// deciphered searches a text whose letters are plain, if that begins like an address.
+func (f *Finder) deciphered(text []byte, l layer, plain func(i int) byte) bool {
+	at := len("http")
+	if plain(at) == 's' {
+		at++
+	}
+	if plain(at) != ':' || plain(at+1) != '/' && plain(at+1) != '%' {
+		return false
+	}
+	f.again(text, l, func(dst, b []byte) []byte {
+		for i := range b {
+			dst = append(dst, plain(i))
+		}
+		return dst
+	})
+	return true
 }
 
 // scheme searches the text after a scheme that says how it was turned, and reports whether it was
@@ -286,16 +325,6 @@ func (f *Finder) scheme(text []byte, from, to int, l layer) bool {
 					c += 13
 				case low >= 'n' && low <= 'z':
 					c -= 13
-				}
-				dst = append(dst, c)
-			}
-			return dst
-		})
-	case (string(word) == "hvtrs8" || string(word) == "hvtp8") && text[to] == '/': // as Ultraviolet writes https: and http:
-		f.again(text[from:], l.in("xor"), func(dst, b []byte) []byte {
-			for i, c := range b {
-				if i&1 != 0 {
-					c ^= 2
 				}
 				dst = append(dst, c)
 			}

@@ -36,6 +36,14 @@ func xor(s string) string {
 	return url.QueryEscape(string(b))
 }
 
+func each(s string, f func(byte) byte) string {
+	b := []byte(s)
+	for i := range b {
+		b[i] = f(b[i])
+	}
+	return string(b)
+}
+
 func hosts(f *Finder) (all []string) {
 	for _, a := range f.Found {
 		all = append(all, a.Host)
@@ -48,41 +56,44 @@ func TestAddressesInTargets(t *testing.T) {
 	esc := url.QueryEscape
 	std, raw := base64.StdEncoding.EncodeToString, base64.RawURLEncoding.EncodeToString
 	for target, way := range map[string]string{
-		"/proxy/" + bad:                                          "",
-		"/?" + bad:                                               "",
-		"/?url=" + bad + "&x=1":                                  "",
-		"/?a=1&url=" + esc(bad):                                  "percent-encoded",
-		"/?u=" + esc(esc(bad)):                                   "percent-encoded twice",
-		"/x/" + esc(esc(esc(bad))) + "/y":                        "percent-encoded three times",
-		"/?q=" + esc(std([]byte(bad))):                           "percent-encoded, base64",
-		"/browse.php?u=" + raw([]byte(bad)) + "&b=4":             "base64",
-		"/" + raw([]byte(bad)) + ".html":                         "base64",
-		"/?u=" + raw([]byte(esc(bad))):                           "base64, percent-encoded",
-		"/?u=" + raw([]byte(std([]byte(bad)))):                   "base64, base64",
-		"/?u=" + hex.EncodeToString([]byte(bad)):                 "hexadecimal",
-		"/p/" + strings.ToUpper(hex.EncodeToString([]byte(bad))): "hexadecimal",
-		"/?u=" + reversed("https://www.bad-site.com/a"):          "reversed",
-		"/?u=" + reversed("www.bad-site.com"):                    "reversed",
-		"/index.php?q=" + esc(rot13(bad)):                        "percent-encoded, rot13",
-		"/service/" + xor(bad):                                   "percent-encoded, xor",
-		"/web/20200101000000id_/http:/www.bad-site.com/":         "",
-		"/web/2020*/www.bad-site.com":                            "",
-		"/amp/s/www.bad-site.com/page":                           "",
-		"/proxy_u/en-de/https/www.bad-site.com/x":                "",
-		"/search?q=cache:AbCdEf123:www.bad-site.com/+x":          "",
-		"/search?q=" + esc(bad):                                  "percent-encoded",
-		"/?domain=www.bad-site.com":                              "",
-		"/?www.bad-site.com":                                     "",
-		"/?url=//www.bad-site.com/x":                             "",
-		"/?url=https:www.bad-site.com":                           "",
-		"/?url=https:%5C%5Cwww.bad-site.com%5C":                  "percent-encoded",
-		"/?j=" + esc(`{"url":"https:\/\/www.bad-site.com\/"}`):   "percent-encoded",
-		"/?url=HTTPS://WWW.BAD-SITE.COM./":                       "",
-		"/?url=http://user:word@www.bad-site.com:8080/":          "",
-		"/?u=ssl:www.bad-site.com/pic.jpg":                       "",
-		"/%23/https://www.bad-site.com/":                         "percent-encoded",
-		"/#https://www.bad-site.com/":                            "",
-		"/a.php/www.bad-site.com:443/":                           "",
+		"/proxy/" + bad:                                                  "",
+		"/?" + bad:                                                       "",
+		"/?url=" + bad + "&x=1":                                          "",
+		"/?a=1&url=" + esc(bad):                                          "percent-encoded",
+		"/?u=" + esc(esc(bad)):                                           "percent-encoded twice",
+		"/x/" + esc(esc(esc(bad))) + "/y":                                "percent-encoded three times",
+		"/?q=" + esc(std([]byte(bad))):                                   "percent-encoded, base64",
+		"/browse.php?u=" + raw([]byte(bad)) + "&b=4":                     "base64",
+		"/" + raw([]byte(bad)) + ".html":                                 "base64",
+		"/?u=" + raw([]byte(esc(bad))):                                   "base64, percent-encoded",
+		"/?u=" + raw([]byte(std([]byte(bad)))):                           "base64, base64",
+		"/?u=" + hex.EncodeToString([]byte(bad)):                         "hexadecimal",
+		"/p/" + strings.ToUpper(hex.EncodeToString([]byte(bad))):         "hexadecimal",
+		"/?u=" + reversed("https://www.bad-site.com/a"):                  "reversed",
+		"/?u=" + reversed("www.bad-site.com"):                            "reversed",
+		"/index.php?q=" + esc(rot13(bad)):                                "percent-encoded, rot13",
+		"/service/" + xor(bad):                                           "percent-encoded, xor",
+		"/service/" + xor("http://www.bad-site.com/x"):                   "percent-encoded, xor",
+		"/?u=" + esc(each(bad, func(c byte) byte { return c ^ 7 })):      "percent-encoded, xor",
+		"/x/" + esc(each(bad, func(c byte) byte { return c + 1 })) + "/": "percent-encoded, moved letters",
+		"/web/20200101000000id_/http:/www.bad-site.com/":                 "",
+		"/web/2020*/www.bad-site.com":                                    "",
+		"/amp/s/www.bad-site.com/page":                                   "",
+		"/proxy_u/en-de/https/www.bad-site.com/x":                        "",
+		"/search?q=cache:AbCdEf123:www.bad-site.com/+x":                  "",
+		"/search?q=" + esc(bad):                                          "percent-encoded",
+		"/?domain=www.bad-site.com":                                      "",
+		"/?www.bad-site.com":                                             "",
+		"/?url=//www.bad-site.com/x":                                     "",
+		"/?url=https:www.bad-site.com":                                   "",
+		"/?url=https:%5C%5Cwww.bad-site.com%5C":                          "percent-encoded",
+		"/?j=" + esc(`{"url":"https:\/\/www.bad-site.com\/"}`):           "percent-encoded",
+		"/?url=HTTPS://WWW.BAD-SITE.COM./":                               "",
+		"/?url=http://user:word@www.bad-site.com:8080/":                  "",
+		"/?u=ssl:www.bad-site.com/pic.jpg":                               "",
+		"/%23/https://www.bad-site.com/":                                 "percent-encoded",
+		"/#https://www.bad-site.com/":                                    "",
+		"/a.php/www.bad-site.com:443/":                                   "",
 	} {
 		var f Finder
 		f.Target("harmless.org", []byte(target))
