@@ -101,6 +101,9 @@ var descs = [...]*metric.Desc{
 
 var unreadDesc = metric.NewDesc("shuultuur_bodies_unread_total", "Bodies that were not inspected to their end, by reason.", "reason")
 
+// DefaultHeldTotal is the default of Config.HeldTotal.
+const DefaultHeldTotal = 64 << 20
+
 // DefaultQueueTime is the default of Config.QueueTime.
 const DefaultQueueTime = 5 * time.Second
 
@@ -111,7 +114,7 @@ func NewInspector(cfg Config) (*Inspector, error) {
 			return nil, setting.At(key, errors.New("it cannot be off, because no body could be judged"))
 		}
 	}
-	total := cfg.HeldTotal.Or(64 << 20)
+	total := cfg.HeldTotal.Or(DefaultHeldTotal)
 	i := &Inspector{held: cfg.Held.Or(2 << 20), decoded: cfg.Inspected.Or(64 << 20), documents: cfg.Documents.Or(contentlimit.DefaultEnds), scripts: cfg.Scripts, ranges: cfg.Ranges, pages: &judgedPages{seed: maphash.MakeSeed()}, wait: cfg.QueueTime.Or(DefaultQueueTime)}
 	if most := cfg.Downloads.Or(1 << 30); most > 0 {
 		i.saved = saved.New(cfg.Folder, most)

@@ -13,6 +13,7 @@ import (
 	"shuultuur/check/icap"
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
+	"shuultuur/proxy/exchange"
 	"shuultuur/tool/importer/build"
 	"shuultuur/tool/importer/report"
 )
@@ -117,7 +118,12 @@ var table = report.Rows(
 	})},
 	row{Keys: "contentscanner", Take: (*folder).scanner},
 	row{Keys: "maxcontentfiltersize maxcontentramcachescansize", Take: aNumber(1<<20, func(c *folder, n int) *report.Note {
-		c.w.Set.Proxy.Exchange.Held = max(c.w.Set.Proxy.Exchange.Held, setting.Size(n)<<10)
+		e := &c.w.Set.Proxy.Exchange
+		e.Held = max(e.Held, setting.Size(n)<<10)
+		if e.Held > exchange.DefaultHeldTotal {
+			e.HeldTotal = e.Held
+			return report.Differs("proxy.held, held-total", "the bodies of all requests together have this room: large ones wait for each other")
+		}
 		return report.Same("proxy.held")
 	})},
 	row{Keys: "maxcontentfilecachescansize", Take: aNumber(1<<20, func(c *folder, n int) *report.Note {

@@ -47,7 +47,7 @@ func Import(w *build.Work, file string) error {
 	w.Set.UseDNS()
 	firewall := root.at("opnsense")
 	ours := firewall.at("OPNsense")
-	o := &config{root: firewall, interfaces: firewall.at("interfaces"), p: &build.Plain{Work: w, At: report.Place{File: file}}, unbound: ours.at("unboundplus"), squid: ours.at("proxy"), seen: map[*xmlNode]bool{}}
+	o := &config{root: firewall, interfaces: firewall.at("interfaces"), p: &build.Plain{Work: w, At: report.Place{File: file}}, unbound: nameServer(firewall), squid: ours.at("proxy"), seen: map[*xmlNode]bool{}}
 	o.general()
 	o.overrides()
 	o.blocklists()
@@ -135,6 +135,13 @@ func (o *config) general() {
 		}
 		o.p.Work.Set.UseDNS().Server.Listen = listen
 		return report.Same("dns: listen")
+	})
+	o.take(o.unbound.at("advanced", "custom_options"), "unbound.custom_options", func(text string) *report.Note {
+		lines := strings.TrimSpace(customOptions(text))
+		if lines == "" {
+			return &report.Note{Kind: report.Default}
+		}
+		return report.ByHand("dns", fmt.Sprintf("save the %d lines as a file, and import that: import unbound FILE", strings.Count(lines, "\n")+1)).Opening()
 	})
 	o.take(g.at("safesearch"), "unboundplus.general.safesearch", func(v string) *report.Note {
 		if o.p.Work.MainPolicy().SafeSearch = v == "1"; v != "1" {

@@ -35,7 +35,7 @@ func Rules(s *original.Source, file string) (original.Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	unbound := root.at("opnsense", "OPNsense", "unboundplus")
+	unbound := nameServer(root.at("opnsense"))
 	u := &rules{own: original.NewNames()}
 	lists := []*xmlNode{unbound.at("dnsbl")}
 	unbound.at("dnsbl").eachChild("blocklist", func(n *xmlNode) { lists = append(lists, n) })

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/lib/charset"
 	"shuultuur/tool/importer/input"
 )
 
@@ -22,9 +23,33 @@ type xmlNode struct {
 	nodes []*xmlNode
 }
 
-// readXML reads an XML file. It bounds the depth of nesting.
+// readXML reads an XML file in any encoding. It bounds the depth of nesting.
 func readXML(data []byte) (*xmlNode, error) {
+	mark, n := charset.Mark(data)
+	switch {
+	case mark != nil:
+	case bytes.HasPrefix(data, []byte("<\x00")):
+		mark = charset.UTF16LE
+	case bytes.HasPrefix(data, []byte("\x00<")):
+		mark = charset.UTF16BE
+	}
+	if mark != nil {
+		var err error
+		if data, err = mark.NewDecoder().Bytes(data[n:]); err != nil {
+			return nil, err
+		}
+	}
 	d := xml.NewDecoder(bytes.NewReader(data))
+	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
+		if mark != nil {
+			return in, nil // it is decoded, whatever it says of itself
+		}
+		e, err := charset.Find(label)
+		if err != nil {
+			return nil, err
+		}
+		return e.NewDecoder().Reader(in), nil
+	}
 	open := []*xmlNode{{}}
 	for {
 		t, err := d.Token()
