@@ -26,6 +26,7 @@ type Host struct {
 	Done     func(*filter.Transaction)                   // called for a finished transaction
 	Named    nameserver.Record                           // called for an answered query
 	Decide   func(context.Context, *vote.Decision) error // carries out voters' decisions
+	Asked    func(*vote.Vote)                            // tells somebody of a request to open
 	Admin    func(*Engine) (*web.Site, error)            // makes the server of the admin address
 	Pictures *picture.Gallery                            // findings in pictures
 	KeyLog   io.Writer                                   // writes the keys of intercepted connections; nil for none

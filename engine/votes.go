@@ -35,5 +35,5 @@ func openVotes(ctx context.Context, b *builder) (*booth.Booth, error) {
 		return nil, c.Check()
 	}
 	h := b.host
-	return booth.Open(ctx, c, booth.Parts{Data: string(b.Settings.Data), Key: b.Data.Key, Apply: h.Decide, Who: h.voter, Texts: h.Texts, Contact: h.contact, Log: b.log})
+	return booth.Open(ctx, c, booth.Parts{Data: string(b.Settings.Data), Key: b.Data.Key, Apply: h.Decide, Asked: h.Asked, Who: h.voter, Texts: h.Texts, Contact: h.contact, Log: b.log})
 }

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/admin/alert"
 	"shuultuur/admin/home"
 	"shuultuur/admin/setup"
 	"shuultuur/admin/system"
@@ -38,6 +39,7 @@ import (
 	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list/source"
+	"shuultuur/vote"
 )
 
 // A Gateway is a running filter. Make one with New, then call Run.
@@ -99,7 +101,7 @@ func build(ctx context.Context, file string, log *slog.Logger) (*Gateway, error)
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	p := &pages{gateway: g}
-	g.host = engine.Host{InUse: g.engine.Load, Done: g.recordDone, Named: g.recordAnswer, Decide: p.decide, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
+	g.host = engine.Host{InUse: g.engine.Load, Done: g.recordDone, Named: g.recordAnswer, Decide: p.decide, Asked: g.asked, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
 	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, ReloadAndLog: g.ReloadAndLog, Newer: g.refresher.Newer, Log: log}
 	defer returnMemory(allocated())
 	e, err := engine.Build(ctx, s, nil, &g.host, log)
@@ -423,7 +425,7 @@ func (g *Gateway) health() system.Health {
 	if e := g.engine.Load(); e != nil {
 		h.Revision, h.Update = e.Revision, e.Updates.Newer()
 		problems = append(problems, e.Problems()...)
-		problems = append(problems, problem.Of(problem.Lists, g.refresher.Problems()...)...)
+		problems = append(problems, g.refresher.Problems()...)
 		if st := e.State.Stats(); st.Lost != "" {
 			h.State = "degraded"
 			problems = append(problems, problem.Of(problem.Fleet, fmt.Sprintf("state: Redis has been lost since %s; this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))...)
@@ -495,6 +497,20 @@ func (g *Gateway) absent() (all []string) {
 		all = append(all, fmt.Sprintf("listen: this machine does not have the address of %s now; clients are served there as soon as it has; if it never will, name another in the settings", a))
 	}
 	return all
+}
+
+// asked tells those whom the settings name of a request to open a site.
+func (g *Gateway) asked(v *vote.Vote) {
+	e := g.engine.Load()
+	if e == nil || e.Alerts == nil || e.Alerts.Desk == nil {
+		return
+	}
+	x := &v.Event
+	q := alert.Request{Remedy: v.Remedy(), User: x.User, Groups: x.Groups, Policy: x.Policy, Host: x.Host, Words: v.Comment, At: v.At}
+	if addr, err := netip.ParseAddr(x.Client); err == nil {
+		q.Client, q.Name = addr, e.Clients.Of(context.Background(), []netip.Addr{addr}, nil)[addr]
+	}
+	e.Alerts.Desk.Ask(q)
 }
 
 // Hangup reopens log files, as needed after a rotation, and reloads.

@@ -7,6 +7,9 @@
 // of the same person are added to an open alert. It keeps all alerts in one file
 // and notifies (send.go) those whom the settings name for the person's groups. A
 // person acknowledges and closes an alert with a note.
+//
+// Requests to open a site ([Desk.Ask]) go to those whose themes name them, by the same queues. The page of
+// requests has them; here they are kept only until they are told.
 package alert
 
 import (
@@ -72,12 +75,14 @@ func New(c Config, sender *mail.Sender, texts text.Choice) (*Watch, error) {
 	if len(c.Themes) > maxThemes || len(c.To) > maxRoutes {
 		bad("themes", fmt.Errorf("there are more than %d themes or %d people to tell", maxThemes, maxRoutes))
 	}
-	if len(c.Themes) == 0 {
+	if len(c.Themes) == 0 && !slices.ContainsFunc(c.To, func(r Route) bool { return slices.Contains(r.Themes, Requests) }) {
 		bad("themes", errors.New("nothing is watched: name themes, such as self-harm, or leave alerts out"))
 	}
 	for name, t := range c.Themes {
 		key := "themes." + name
 		switch {
+		case name == Requests:
+			bad(key, errors.New("this is the name of requests to open a site, which are told to those whose themes name them; name the theme otherwise"))
 		case !isThemeName(name):
 			bad(key, fmt.Errorf("%q is not a name: use letters, digits and hyphens", name))
 		case t == nil && builtIn()[name] == nil:
@@ -124,7 +129,7 @@ func (w *Watch) route(i int) (err error) {
 		return setting.At("mail", errors.New("there is no mail server; name one under mail: server"))
 	}
 	for j, t := range r.Themes {
-		if _, ok := w.config.Themes[t]; !ok {
+		if _, ok := w.config.Themes[t]; !ok && t != Requests {
 			return setting.At(fmt.Sprintf("themes[%d]", j), fmt.Errorf("there is no theme %q", t))
 		}
 	}

@@ -62,7 +62,7 @@ func (s *Severity) UnmarshalText(text []byte) error {
 // A Route sets who receives which alerts. An omitted condition matches all.
 type Route struct {
 	Groups   []string  `yaml:"groups" names:"people"` // of the person
-	Themes   []string  `yaml:"themes"`                // names
+	Themes   []string  `yaml:"themes"`                // names; "requests" are those to open a site
 	Severity *Severity `yaml:"severity"`              // this one and above
 	// Quiet are hours in which nothing is sent; waiting mails are sent when they
 	// end. Alerts of high severity do not wait.

@@ -42,6 +42,7 @@ type Alert struct {
 	Theme    string     `json:"theme"`
 	Severity Severity   `json:"severity"`
 	User     string     `json:"user,omitempty"`
+	Name     string     `json:"name,omitempty"` // of the device, if it is known
 	Client   netip.Addr `json:"client"`
 	Groups   []string   `json:"groups,omitempty"`
 	Policy   string     `json:"policy,omitempty"`
@@ -52,6 +53,7 @@ type Alert struct {
 	Hosts    []string   `json:"hosts,omitempty"`    // hosts, the latest last
 	Evidence []string   `json:"evidence,omitempty"` // evidence, the latest last
 	Events   []string   `json:"events,omitempty"`   // identifiers of transactions
+	Remedy   string     `json:"remedy,omitempty"`   // what a request asks for
 
 	State State     `json:"state"`
 	Notes []Note    `json:"notes,omitempty"`
@@ -341,6 +343,7 @@ func (d *Desk) forget() {
 	if believed, _ := d.clock.Check(d.newest); believed && !d.watch.config.Keep.Off() {
 		d.alerts = slices.DeleteFunc(d.alerts, func(a *Alert) bool { return a.State == Closed && now.Sub(a.Last) > keep && !a.waits() })
 	}
+	d.alerts = slices.DeleteFunc(d.alerts, func(a *Alert) bool { return a.Theme == Requests && !a.waits() && now.Sub(a.First) > askAgain })
 	for len(d.alerts) > maxAlerts { // the oldest closed one, or the oldest
 		i := max(slices.IndexFunc(d.alerts, func(a *Alert) bool { return a.State == Closed }), 0)
 		if a := d.alerts[i]; a.waits() {
@@ -405,7 +408,7 @@ func (d *Desk) Problems() (all []problem.Problem) {
 		for i := range a.Sent {
 			if s := &a.Sent[i]; s.At.IsZero() && s.Tries > 0 {
 				n++
-				if last = s.To + ", about /alerts/" + a.ID; s.Error != "" {
+				if last = s.To + ", about " + a.page(); s.Error != "" {
 					last += ": " + s.Error
 				}
 			}
@@ -423,7 +426,9 @@ func (d *Desk) All() []Alert {
 	defer d.mu.Unlock()
 	all := make([]Alert, 0, len(d.alerts))
 	for _, a := range d.alerts {
-		all = append(all, a.clone())
+		if a.Theme != Requests { // its page has them
+			all = append(all, a.clone())
+		}
 	}
 	order := map[State]int{Open: 0, Acknowledged: 1, Closed: 2}
 	slices.SortStableFunc(all, func(a, b Alert) int {
@@ -447,7 +452,7 @@ func (d *Desk) One(id string) (Alert, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.alerts {
-		if a.ID == id {
+		if a.ID == id && a.Theme != Requests {
 			return a.clone(), nil
 		}
 	}
@@ -469,7 +474,7 @@ func (d *Desk) Settle(id, by string, does State, note string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.alerts {
-		if a.ID != id {
+		if a.ID != id || a.Theme == Requests {
 			continue
 		}
 		if len(a.Notes) >= 100 {

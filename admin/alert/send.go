@@ -2,6 +2,7 @@ package alert
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -28,7 +29,7 @@ import (
 
 // wants reports whether a route is for an alert.
 func (r *Route) wants(a *Alert) bool {
-	if len(r.Themes) > 0 && !slices.Contains(r.Themes, a.Theme) || r.Severity != nil && a.Severity.rank() < r.Severity.rank() {
+	if (len(r.Themes) > 0 || a.Theme == Requests) && !slices.Contains(r.Themes, a.Theme) || r.Severity != nil && a.Severity.rank() < r.Severity.rank() {
 		return false
 	}
 	return len(r.Groups) == 0 || slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(r.Groups, g) })
@@ -107,11 +108,16 @@ func (h *Webhook) key() string {
 
 // Title is an alert in a line.
 func (a *Alert) Title(t *text.Texts) string {
-	who := a.User
-	if who == "" {
-		who = a.Client.String()
+	who := a.called()
+	if a.Theme == Requests {
+		return t.Say("{who} asks to open {site}", "who", who, "site", strings.Join(a.Hosts, ", "))
 	}
 	return fmt.Sprintf("%s: %s (%s)", capital(a.Theme), who, t.Say(a.Severity.String()))
+}
+
+// called is the person by the shortest name there is.
+func (a *Alert) called() string {
+	return cmp.Or(a.User, a.Name, a.Client.String())
 }
 
 func capital(s string) string {
@@ -127,6 +133,9 @@ func (w *Watch) Text(t *text.Texts, a *Alert) string {
 		who += " (" + strings.Join(a.Groups, ", ") + ")"
 	}
 	at := t.Time(a.First)
+	if a.Theme == Requests {
+		return w.requestText(t, a, who, at)
+	}
 	lines := []string{t.Say("Who: {who}", "who", who), t.Say("Theme: {theme}", "theme", a.Theme), t.Say("Severity: {severity}", "severity", t.Say(a.Severity.String()))}
 	if a.Matches == 1 {
 		lines = append(lines, t.Say("When: {time}", "time", at))
@@ -150,6 +159,29 @@ func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+// requestText says who asks for which site, and what was said about it.
+func (w *Watch) requestText(t *text.Texts, a *Alert, who, at string) string {
+	if a.User == "" && a.Name != "" {
+		who = a.Name + ", " + who
+	}
+	lines := []string{t.Say("Who: {who}", "who", who), t.Say("Where: {hosts}", "hosts", strings.Join(a.Hosts, ", ")), t.Say("When: {time}", "time", at)}
+	for _, said := range a.Evidence {
+		lines = append(lines, "“"+said+"”")
+	}
+	if link := w.link(a.page()); link != "" {
+		lines = append(lines, "", t.Say("Answer it here:"), link)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// page is where the alert or the request is answered.
+func (a *Alert) page() string {
+	if a.Theme == Requests {
+		return "/votes"
+	}
+	return "/alerts/" + a.ID
+}
+
 // link returns the address of a page below the admin address, "" if that is not known.
 func (w *Watch) link(page string) string {
 	if w.config.Link == "" {
@@ -171,9 +203,22 @@ type message struct {
 func (w *Watch) message(t *text.Texts, id string, of []*Alert) *message {
 	if len(of) == 1 {
 		a := of[0]
-		return &message{id: id, title: a.Title(t), text: w.Text(t, a), link: w.link("/alerts/" + a.ID), open: t.Say("Open the page"), severity: a.Severity, alerts: of}
+		return &message{id: id, title: a.Title(t), text: w.Text(t, a), link: w.link(a.page()), open: t.Say("Open the page"), severity: a.Severity, alerts: of}
 	}
-	m := &message{id: id, link: w.link("/alerts"), open: t.Say("Open the page"), severity: Low, alerts: of}
+	all, requests := "/alerts", 0 // the page that has all
+	for _, a := range of {
+		if a.Theme == Requests {
+			requests++
+		}
+	}
+	switch requests {
+	case 0:
+	case len(of):
+		all = "/votes"
+	default:
+		all = "/inbox"
+	}
+	m := &message{id: id, link: w.link(all), open: t.Say("Open the page"), severity: Low, alerts: of}
 	people := map[string]bool{}
 	var lines []string
 	for i, a := range of {
@@ -186,11 +231,16 @@ func (w *Watch) message(t *text.Texts, id string, of []*Alert) *message {
 		}
 	}
 	m.title = t.Say("Alerts: {n}; people: {people}", "n", strconv.Itoa(len(of)), "people", strconv.Itoa(len(people)))
+	answer := t.Say("See what happened before and after, and say what was done:")
+	if requests > 0 {
+		m.title = t.Say("For the inbox: {n}; people: {people}", "n", strconv.Itoa(len(of)), "people", strconv.Itoa(len(people)))
+		answer = t.Say("Answer it here:")
+	}
 	if more := len(of) - maxListed; more > 0 {
 		lines = append(lines, t.Say("… and {n} more", "n", strconv.Itoa(more)))
 	}
 	if m.link != "" {
-		lines = append(lines, "", t.Say("See what happened before and after, and say what was done:"), m.link)
+		lines = append(lines, "", answer, m.link)
 	}
 	m.text = strings.Join(lines, "\n") + "\n"
 	return m
@@ -201,8 +251,15 @@ const maxListed = 20
 
 // fields are those of an alert in a message of JSON.
 func (w *Watch) fields(a *Alert) map[string]any {
-	return map[string]any{"id": a.ID, "theme": a.Theme, "severity": a.Severity, "user": a.User, "client": a.Client, "groups": a.Groups,
-		"first": a.First, "last": a.Last, "matches": a.Matches, "blocked": a.Blocked, "hosts": a.Hosts, "link": w.link("/alerts/" + a.ID)}
+	return map[string]any{"id": a.ID, "kind": a.kind(), "theme": a.Theme, "severity": a.Severity, "user": a.User, "client": a.Client, "groups": a.Groups,
+		"first": a.First, "last": a.Last, "matches": a.Matches, "blocked": a.Blocked, "hosts": a.Hosts, "link": w.link(a.page())}
+}
+
+func (a *Alert) kind() string {
+	if a.Theme == Requests {
+		return "request"
+	}
+	return "alert"
 }
 
 // formats make the body of a message to a webhook, and its header.
@@ -333,7 +390,16 @@ func (w *Watch) post(ctx context.Context, h *Webhook, m *message) error {
 	defer res.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, 300))
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return &refusal{fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(answer))), ofItself(res.StatusCode), wait.Asked(res.Header, time.Now())}
+		after := wait.Asked(res.Header, time.Now())
+		var telegram struct { // says in its body how long to wait
+			Parameters struct {
+				After int64 `json:"retry_after"`
+			}
+		}
+		if after == 0 && h.Format == "telegram" && json.Unmarshal(answer, &telegram) == nil {
+			after = time.Duration(min(telegram.Parameters.After, int64(maxPause/time.Second))) * time.Second
+		}
+		return &refusal{fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(answer))), ofItself(res.StatusCode), after}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type probe struct {
 
 // probes are the parts that can be tried, and what is asked for that.
 var probes = map[string]string{
-	"mail": text.Mark("Send it to"), "dns.forward": text.Mark("Name of a site"), "checks.virus": "", "events": "",
+	"mail": text.Mark("Send it to"), "dns.forward": text.Mark("Name of a site"), "checks.virus": "", "alerts": "", "events": "",
 	"state.redis": "", "votes.redis": "", "dns.redis": "",
 	"identity.basic.ldap": text.Mark("Name of a person"), "identity.kerberos.ldap": "Name of a person",
 }

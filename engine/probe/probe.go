@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/admin/alert"
 	"shuultuur/admin/mail"
 	"shuultuur/check/virus"
 	"shuultuur/engine/configuration"
@@ -22,6 +23,7 @@ import (
 	"shuultuur/lib/redis"
 	"shuultuur/lib/setting"
 	"shuultuur/resolver/forward"
+	"shuultuur/text"
 )
 
 // patience is how long one server may take, and most how many are asked.
@@ -44,6 +46,11 @@ func Ask(ctx context.Context, s *configuration.Settings, part, with string) (ans
 			return nil, errNothing
 		}
 		return askMail(ctx, *s.Mail, with)
+	case "alerts":
+		if s.Alerts == nil {
+			return nil, errNothing
+		}
+		return askAlerts(ctx, s)
 	case "dns.forward":
 		if s.DNS == nil {
 			return nil, errNothing
@@ -115,6 +122,21 @@ func askMail(ctx context.Context, c mail.Config, to string) ([]string, error) {
 		return nil, err
 	}
 	return []string{fmt.Sprintf("The mail server took the mail to %s in %s. Look into that mailbox.", address, took(since))}, nil
+}
+
+// askAlerts sends a test to each of those who are told of alerts.
+func askAlerts(ctx context.Context, s *configuration.Settings) ([]string, error) {
+	texts, err := text.New("")
+	if err != nil {
+		return nil, err
+	}
+	var sender *mail.Sender
+	if s.Mail != nil {
+		if sender, err = mail.New(*s.Mail); err != nil {
+			return nil, setting.At("mail", err)
+		}
+	}
+	return alert.Try(ctx, *s.Alerts, sender, texts.For)
 }
 
 // askUpstreams asks each upstream for a name.

@@ -78,7 +78,7 @@ func TestAScannerIsKilledAndReturns(t *testing.T) {
 
 // TestNothingIsNamed: a part without servers says so.
 func TestNothingIsNamed(t *testing.T) {
-	for _, part := range []string{"mail", "dns.forward", "checks.virus", "events", "state.redis", "identity.basic.ldap", "nonsense", ""} {
+	for _, part := range []string{"mail", "alerts", "dns.forward", "checks.virus", "events", "state.redis", "identity.basic.ldap", "nonsense", ""} {
 		if answers, err := Ask(context.Background(), &configuration.Settings{}, part, ""); err == nil {
 			t.Errorf("%q answers %q", part, answers)
 		}

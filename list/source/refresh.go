@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shuultuur/lib/metric"
+	"shuultuur/lib/problem"
 	"shuultuur/lib/wait"
 )
 
@@ -235,18 +236,23 @@ func (r *Refresher) count(list string, taken bool, err error) {
 }
 
 // Problems returns the items that could not be refreshed, by whatever program tried last.
-func (r *Refresher) Problems() (all []string) {
+// One of which there is no version is still awaited.
+func (r *Refresher) Problems() (all []problem.Problem) {
 	store, items := r.current()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(items)) {
+		kind := problem.Lists
+		if items[name].InUse == "" {
+			kind = problem.Awaited
+		}
 		switch st, err := store.stateOrNew(name); {
 		case err != nil:
-			all = append(all, err.Error())
+			all = append(all, problem.Problem{Kind: problem.Because(kind, err), Text: err.Error()})
 		case st.Problem != "":
-			all = append(all, st.Problem)
+			all = append(all, problem.Problem{Kind: kind, Text: st.Problem})
 		case r.stale[name] != "":
-			all = append(all, r.stale[name])
+			all = append(all, problem.Problem{Kind: kind, Text: r.stale[name]})
 		}
 	}
 	return all

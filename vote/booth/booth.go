@@ -152,7 +152,24 @@ func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
 		answer = b.mailer.add
 	}
 	b.desk = vote.NewDesk(b.store, rules, b.parts.Apply, answer, b.parts.Log)
-	return &vote.Counter{Store: b.store, After: b.desk.ApplyRules, Logger: b.parts.Log}, nil
+	return &vote.Counter{Store: b.store, After: b.counted, Logger: b.parts.Log}, nil
+}
+
+// counted has the rules answer new votes, and tells somebody of the requests that still wait.
+func (b *Booth) counted(ctx context.Context, fresh []vote.Vote) {
+	b.desk.ApplyRules(ctx, fresh)
+	if b.parts.Asked == nil {
+		return
+	}
+	for i := range fresh {
+		v := &fresh[i]
+		if v.Kind != vote.Wrong {
+			continue
+		}
+		if c, err := b.store.Case(ctx, v.Remedy()); err == nil && c.People > 0 {
+			b.parts.Asked(v)
+		}
+	}
 }
 
 // state returns the state of a vote. A vote that is not in the database may

@@ -456,16 +456,19 @@ func TestAutomaticRules(t *testing.T) {
 	rule := booth.Automatic{Vote: "wrong", Votes: 3, Groups: setting.OneOrMore[string]{"teachers"}}
 	c := booth.Config{Automatic: []booth.Automatic{rule}}
 	applied := make(chan vote.Decision, 10)
+	var asked atomic.Int64 // of whom somebody is told
 	ctx, cancel := context.WithCancel(context.Background())
 	b, err := booth.Open(ctx, c, booth.Parts{Data: t.TempDir(), Key: []byte("key"),
-		Apply: func(_ context.Context, d *vote.Decision) error { applied <- *d; return nil }})
+		Apply: func(_ context.Context, d *vote.Decision) error { applied <- *d; return nil },
+		Asked: func(v *vote.Vote) { asked.Add(1) }})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	stop := sync.OnceFunc(func() { cancel(); <-ended })
+	defer stop()
 	cast := func(user, group string) {
 		v := vote.Vote{Kind: vote.Wrong, At: time.Now(), Event: vote.Event{User: user, Groups: []string{group}, Host: "a.example", Check: "category", Category: "x", Entry: "list:1"}}
 		copy(v.ID[:], user+group+"                ")
@@ -490,6 +493,10 @@ func TestAutomaticRules(t *testing.T) {
 	d := <-applied
 	if left := time.Until(d.Until); d.Site != "a.example" || d.Action != vote.Open || d.Who != "" || left < 23*time.Hour || left > 24*time.Hour {
 		t.Errorf("the automatic decision is %+v", d)
+	}
+	stop()
+	if n := asked.Load(); n != 12 {
+		t.Errorf("somebody is told of %d requests, want 12: the rule has answered the last", n)
 	}
 }
 

@@ -219,7 +219,9 @@ type Parts struct {
 	Texts text.Choice // for pages and mails
 	// Contact is whom people ask, for pages; nil if nobody is named.
 	Contact func() string
-	Log     *slog.Logger
+	// Asked is told of each request to open that was counted and waits for an answer; nil: nobody is.
+	Asked func(v *vote.Vote)
+	Log   *slog.Logger
 }
 
 // Voter returns a client as a voter.

@@ -1,0 +1,40 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/vote"
+)
+
+func TestARequestToOpenIsToldByItsDevicesName(t *testing.T) {
+	messages := make(chan string, 10)
+	ntfy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		messages <- r.URL.Path + "\n" + r.Header.Get("Title") + "\n" + string(b)
+	}))
+	defer ntfy.Close()
+	g := serving(t, folder(t, map[string]string{"hosts": "192.0.2.7 bolors-tablet\n", "shuultuur.yaml": `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+identity: {names: {hosts: [hosts]}}
+alerts:
+  link: https://filter.example:8081
+  to: [{themes: [requests], webhook: {url: "` + ntfy.URL + `/family", format: ntfy}}]
+policies: [{name: everyone}]
+`}))
+	g.asked(&vote.Vote{Kind: vote.Wrong, At: time.Now(), Comment: "for school", Event: vote.Event{Client: "192.0.2.7", Host: "scratch.example", URL: "http://scratch.example/"}})
+	select {
+	case said := <-messages:
+		for _, want := range []string{"/family\n", "bolors-tablet asks to open scratch.example", "“for school”", "https://filter.example:8081/votes"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("the message is %q, want it to have %q", said, want)
+			}
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("nobody was told")
+	}
+}
