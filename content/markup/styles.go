@@ -138,36 +138,111 @@ func (s *styles) set(hash uint32) *nameStyle {
 
 // write reads the next part of a style sheet.
 func (s *styles) write(p []byte) {
-	next := marks{-1, -1, -1, -1}
-	marked := -1 // up to here, p has nothing that changes the meaning of a }
 	for i := 0; i < len(p); {
-		end := len(p)
-		if k := bytes.IndexByte(p[i:], '}'); k >= 0 {
-			end = i + k
-		}
-		if marked < end && s.quote == 0 {
-			marked = next.from(p, i)
-		}
-		if s.quote != 0 || marked < end {
-			from := i
-			if s.quote == 0 {
-				from = marked
+		if s.quote == 0 && len(s.rest) == 0 {
+			if i = s.rules(p, i); i == len(p) {
+				break
 			}
-			end = s.ruleEnd(p, from)
 		}
+		end := s.ruleEnd(p, i)
 		if len(s.rest) == 0 && end < len(p) {
-			s.rule(p[i:end], end <= marked)
+			s.rule(p[i:end])
 		} else {
 			s.hold(p[i:end])
 		}
 		if i = end + 1; end < len(p) && len(s.rest) > 0 {
-			s.rule(s.rest, false)
+			s.rule(s.rest)
 			s.begin()
 		}
 	}
 	if len(p) > 0 {
 		s.last = p[len(p)-1]
 	}
+}
+
+// rules reads the rules at p[from:] that end in p, and returns where the first one begins that
+// does not. Most rules have no effect; it finds those that may have one by the bytes that divide
+// them, and leaves what comments and escapes make of a rule to rule.
+func (s *styles) rules(p []byte, from int) int {
+	var m marks
+	m.begin(p, from)
+	at, outer := -1, -1       // the last brace, and the one before it
+	semicolon, ends := -1, -1 // the last semicolon, and the last one before the last brace
+	first := -1               // the first declaration after it that may have an effect
+	odd := false              // the rule has comments or escapes
+	whatever := false         // and these may give it an effect
+	shut, over := 0, 0        // where the last string and the last comment end
+	for i := m.next(); i < len(p); i = m.next() {
+		if i < over {
+			continue
+		}
+		switch c := p[i]; c {
+		case '{':
+			at, outer, ends, first = i, at, semicolon, declarationAt(p, i+1)
+		case ';':
+			if semicolon = i; at >= 0 && first < 0 {
+				first = declarationAt(p, i+1)
+			}
+		case '}':
+			if i < shut {
+				continue
+			}
+			begin := max(from, outer+1, ends+1)
+			switch {
+			case whatever, odd && at >= 0 && (first >= 0 || bytes.IndexByte(p[from:at], '@') >= 0):
+				s.rule(p[from:i])
+			case odd || at < 0:
+			case first >= 0, beginsWith(p[begin:at], '@'), outer >= 0 && bytes.Contains(p[from:outer], []byte("@function ")):
+				if first < 0 {
+					first = i
+				}
+				s.block(p[from:at], outer-from, p[begin:at], p[at+1:i], p[first:i])
+			}
+			from, at, outer, semicolon, ends, first, odd, whatever = i+1, -1, -1, -1, -1, -1, false, false
+		case '*':
+			if s.before(p[:i]) != '/' {
+				continue
+			}
+			whatever = whatever || at >= 0 || i < shut || i == over
+			odd = true
+			if i < shut {
+				continue
+			}
+			n := bytes.Index(p[i:], []byte("*/"))
+			if n < 0 {
+				return from
+			}
+			over = i + n + 2
+			whatever = whatever || n == 0
+		case '\\':
+			odd, whatever = true, true
+		default: // a string
+			if i < shut {
+				continue
+			}
+			n := bytes.IndexByte(p[i+1:], c)
+			if n < 0 {
+				return from
+			}
+			if line := bytes.IndexByte(p[i+1:i+1+n], '\n'); line >= 0 {
+				n = line
+			}
+			shut = i + 1 + n + 1
+		}
+	}
+	return from
+}
+
+// declarationAt returns where the declaration at p[i:] begins if its first letters are those of one
+// that may have an effect, otherwise -1.
+func declarationAt(p []byte, i int) int {
+	for i < len(p) && p[i] <= ' ' {
+		i++
+	}
+	if len(p)-i >= 3 && mattersBy(p[i], p[i+1], p[i+2]) {
+		return i
+	}
+	return -1
 }
 
 // begin begins the next rule.
@@ -222,7 +297,7 @@ func (s *styles) shorten(room int) {
 	case s.left != 0 && s.left != '*' && room < 2*mostSelectors: // within a value, which stays whole
 		s.room = 2 * room
 	case whole > open && open <= room/2: // otherwise each declaration would require reading its selectors
-		s.rule(s.rest[:whole], false)
+		s.rule(s.rest[:whole])
 		s.rest = append(s.rest[:open], s.rest[whole:]...)
 	case room < 2*mostSelectors:
 		s.room = 2 * room
@@ -284,29 +359,9 @@ func (s *styles) drop() {
 // endsInURL reports whether a function that begins behind p is a URL.
 func endsInURL(p []byte) bool { return len(p) >= 3 && ascii.EqualLower(p[len(p)-3:], "url") }
 
-// marks are positions at which the next string, comment or escape in a piece may begin.
-type marks [4]int
-
-// from returns the first of them from i on. It searches each byte only once for each kind,
-// over all calls.
-func (m *marks) from(p []byte, i int) int {
-	first := len(p)
-	for k, c := range [...]byte{'"', '\'', '*', '\\'} {
-		if m[k] < i {
-			if m[k] = len(p); i < len(p) {
-				if n := bytes.IndexByte(p[i:], c); n >= 0 {
-					m[k] = i + n
-				}
-			}
-		}
-		first = min(first, m[k])
-	}
-	return first
-}
-
 // end ends the sheet and an incomplete rule.
 func (s *styles) end() {
-	s.rule(s.rest, false)
+	s.rule(s.rest)
 	s.begin()
 	s.quote = 0
 }
@@ -355,37 +410,37 @@ func (s *styles) before(p []byte) byte {
 	return s.last
 }
 
-// rule reads selectors { declarations. plain says that it has neither comments nor escapes.
-func (s *styles) rule(p []byte, plain bool) {
-	if !plain && bytes.Contains(p, []byte("/*")) {
+// rule reads selectors { declarations.
+func (s *styles) rule(p []byte) {
+	if bytes.Contains(p, []byte("/*")) {
 		s.clean = withoutComments(s.clean[:0], p)
 		p = s.clean
 	}
-	if !plain && bytes.IndexByte(p, '\\') >= 0 {
+	if bytes.IndexByte(p, '\\') >= 0 {
 		p = unescapeCSS(p)
 	}
-	at, outer := -1, -1
-	for { // the last brace, because rules are nested in @media
-		k := bytes.IndexByte(p[at+1:], '{')
-		if k < 0 {
-			break
-		}
-		at, outer = at+1+k, at
-	}
+	at := bytes.LastIndexByte(p, '{') // the last brace, because rules are nested in @media
 	if at < 0 {
 		return
 	}
-	selectors := p[:at]
-	selectors = selectors[max(outer, bytes.LastIndexByte(selectors, ';'))+1:]
-	if (beginsWith(selectors, '@') || outer >= 0 && bytes.Contains(p[:outer], []byte("@function "))) && s.definition(p[:at], p[at+1:]) {
+	outer := bytes.LastIndexByte(p[:at], '{')
+	selectors := p[max(outer, bytes.LastIndexByte(p[:at], ';'))+1 : at]
+	s.block(p[:at], outer, selectors, p[at+1:], p[at+1:])
+}
+
+// block reads a rule without comments and escapes: what stands before its last brace, where in
+// that the brace before it is, the selectors, the declarations, and those from the first on that
+// may have an effect.
+func (s *styles) block(head []byte, outer int, selectors, all, declarations []byte) {
+	if (beginsWith(selectors, '@') || outer >= 0 && bytes.Contains(head[:outer], []byte("@function "))) && s.definition(head, all) {
 		return
 	}
-	d := s.declared(p[at+1:])
+	d := s.declared(declarations)
 	if d.effect == 0 {
 		return
 	}
 	s.lost = s.lost || s.fewer
-	if !plain || bytes.ContainsAny(selectors, "([") {
+	if bytes.IndexByte(selectors, '(') >= 0 || bytes.IndexByte(selectors, '[') >= 0 {
 		selectors = withoutGroups(selectors)
 	}
 	for len(selectors) > 0 {
@@ -603,8 +658,21 @@ func mayMatter(one []byte) bool {
 	if len(one) < 6 {
 		return false
 	}
-	a, b, c := ascii.Lower(one[0]), ascii.Lower(one[1]), ascii.Lower(one[2])
-	switch a {
+	if !mattersBy(one[0], one[1], one[2]) {
+		return false
+	}
+	if one[0] == '-' { // content may refer to it: it is a text, or var(), attr() or a function of the page
+		value := one[max(0, bytes.IndexByte(one, ':')):]
+		return bytes.IndexByte(value, '"') >= 0 || bytes.IndexByte(value, '\'') >= 0 ||
+			bytes.IndexByte(value, '(') >= 0 && (bytes.Contains(value, []byte("r(")) || bytes.Contains(value, []byte("R(")) || bytes.Contains(value, []byte("--")))
+	}
+	return true
+}
+
+// mattersBy reports whether a declaration may have an effect, by its first three letters.
+func mattersBy(a, b, c byte) bool {
+	b, c = ascii.Lower(b), ascii.Lower(c)
+	switch ascii.Lower(a) {
 	case 'd':
 		return b == 'i' // display, direction
 	case 'f':
@@ -620,13 +688,7 @@ func mayMatter(one []byte) bool {
 	case 'q':
 		return b == 'u' // quotes
 	case '-':
-		// Content may refer to it: it is a text, or var(), attr() or a function of the page.
-		if b != '-' {
-			return false
-		}
-		value := one[max(0, bytes.IndexByte(one, ':')):]
-		return bytes.IndexByte(value, '"') >= 0 || bytes.IndexByte(value, '\'') >= 0 ||
-			bytes.IndexByte(value, '(') >= 0 && (bytes.Contains(value, []byte("r(")) || bytes.Contains(value, []byte("R(")) || bytes.Contains(value, []byte("--")))
+		return b == '-' // a custom property
 	}
 	return false
 }

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package markup
+
+func markBits(found *[markWords]uint64, p []byte, n int) { markBitsSlowly(found, p, n) }
