@@ -45,6 +45,12 @@ func isBareName(s []byte) bool {
 	return bytes.IndexByte(s, '.') > 0
 }
 
+// isPiholeLine reports whether a line looks like one of this format: it begins where a name or a label
+// does, or has a condition.
+func isPiholeLine(s []byte) bool {
+	return !bytes.ContainsAny(s, "/$= \t") && bytes.HasPrefix(s, []byte("^")) || bytes.HasPrefix(s, []byte(`(^|\.)`)) || bytes.HasPrefix(s, []byte(`(\.|^)`)) || bytes.Contains(s, []byte(";querytype="))
+}
+
 // piholeLine reads a regular expression of Pi-hole.
 func (p *parser) piholeLine(s []byte) {
 	remark := p.rule.ParsePihole(s, func() { p.adblockRule(s) })

@@ -8,7 +8,7 @@ import (
 )
 
 // dnsmasqLine reads address=/host/…, server=/host/ and local=/host/, each with one or more
-// hosts.
+// hosts. A server that no host can be, such as 127.0.0.1, stands for none.
 func (p *parser) dnsmasqLine(s []byte) {
 	if len(s) == 0 || s[0] == '#' {
 		return
@@ -31,7 +31,7 @@ func (p *parser) dnsmasqLine(s []byte) {
 		p.refuse(s, fmt.Sprintf("names no host: write %s=/host/", key))
 		return
 	}
-	if string(key) != "address" && last+1 < len(value) { // an upstream for the host, not a rule
+	if to := value[last+1:]; string(key) != "address" && len(to) > 0 && !isSink(to) { // an upstream for the host, not a rule
 		p.src.Ignored++
 		return
 	}

@@ -93,7 +93,7 @@ func Formats() []Format {
 		{Name: E2guardianRegexp, Line: "`(^|[/.])casino(/|$)`", What: "their regular expressions for URLs, in Perl's syntax",
 			shared: true, categories: true, line: (*parser).perlLine, likely: isLikelyExpression},
 		{Name: Pihole, Line: "`(^|\\.)ads[0-9]+\\.;querytype=AAAA`", What: "regular expressions of Pi-hole, for names: see below",
-			line: (*parser).piholeLine, likely: isLikelyExpression},
+			line: (*parser).piholeLine, likely: isLikelyExpression, suggests: isPiholeLine},
 		{Name: Expressions, Line: "`(^|[-./])casino`", What: "POSIX regular expressions",
 			line: (*parser).posixLine, likely: isLikelyExpression, ignored: (*parser).restrictive},
 	}

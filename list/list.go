@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,7 +66,7 @@ type Config struct {
 	// order mark or a name like russian-koi8-r, else UTF-8.
 	Charset string `yaml:"charset"`
 	// Digest is the SHA-256 of the file, in hexadecimal, if that is known: other content is
-	// refused with a [DamagedError]. "" accepts any.
+	// refused with a [files.DamagedError]. "" accepts any.
 	Digest string `yaml:"-"`
 	// Accept returns why a list that was read must not be written; nil accepts any.
 	Accept func(*Report) error `yaml:"-"`
@@ -83,32 +82,6 @@ type Config struct {
 // mayName reports whether the content may put entries into a category.
 func (c *Config) mayName(category string) bool {
 	return !slices.Contains(c.Barred, category) && (len(c.Categories) == 0 || slices.Contains(c.Categories, category))
-}
-
-// A DamagedError reports a file whose content is not what it was.
-type DamagedError struct{ Why string }
-
-func (e *DamagedError) Error() string { return "it is damaged: " + e.Why }
-
-// CheckDigest returns a [DamagedError] unless the file has this SHA-256, in hexadecimal.
-func CheckDigest(file, digest string) error {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &DamagedError{"its file is gone"}
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	if err != nil {
-		return &DamagedError{err.Error()}
-	}
-	if sum := hex.EncodeToString(h.Sum(nil)); sum != digest {
-		return &DamagedError{fmt.Sprintf("its %d bytes have the SHA-256 %.16s…, and it had %.16s…", n, sum, digest)}
-	}
-	return nil
 }
 
 // normal checks c and fills in defaults.
@@ -189,11 +162,15 @@ func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32
 	b.entries.spill.dir = filepath.Dir(dst)
 	defer b.entries.spill.close()
 	if cfg.Digest != "" {
-		if err := CheckDigest(string(cfg.Path), cfg.Digest); err != nil {
+		if err := files.CheckDigest(string(cfg.Path), cfg.Digest); err != nil {
 			return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 		}
 	}
-	if err := b.read(); err != nil {
+	err := b.read()
+	if err == nil && !cfg.Fetched { // what is fetched is judged where it arrives
+		err = b.report.useless()
+	}
+	if err != nil {
 		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 	}
 	b.report.Note, b.report.Settings = note, cfg.digest(name)

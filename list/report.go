@@ -1,6 +1,8 @@
 package list
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"shuultuur/list/files"
@@ -43,6 +45,19 @@ type Report struct {
 // IsEmpty reports whether the compiled file has nothing.
 func (r *Report) IsEmpty() bool {
 	return r.Entries+r.Networks+r.Exprs+r.Rules+r.Cosmetics == 0
+}
+
+// useless returns why a list of which no line is an entry is a mistake; nil if it is none.
+func (r *Report) useless() error {
+	used := slices.ContainsFunc(r.Sources, func(s Source) bool { return s.Used > 0 })
+	if used || r.Bad == 0 && (r.Ignored == 0 || r.As == Adblock) {
+		return nil
+	}
+	first := ""
+	if len(r.Problems) > 0 {
+		first = "; " + r.Problems[0].String()
+	}
+	return fmt.Errorf("none of its %d lines is an entry of the format %s: name its format, or leave it out%s", r.Lines, r.As, first)
 }
 
 // A Source is one file that was read.

@@ -16,6 +16,7 @@ import (
 	"shuultuur/lib/setting"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/list"
+	"shuultuur/list/files"
 	"shuultuur/list/source"
 )
 
@@ -66,7 +67,7 @@ func (c *Check) resolve(sources map[string]source.Config, data string) (err erro
 // the newest that is not. Without any it returns "", or an error if a previous check can stay.
 func (c *Check) intact(name string, store *source.Store, stays bool) (file string, err error) {
 	it := c.fetched[name]
-	err = list.CheckDigest(store.Path(name), it.InUse)
+	err = files.CheckDigest(store.Path(name), it.InUse)
 	if err == nil {
 		return store.Path(name), nil
 	}

@@ -30,6 +30,7 @@ func TestListEntriesComeAndGo(t *testing.T) {
 		{[]string{"look", dst, "www.c.example", "d.example/x/y"}, 0, "names, \"c.example\""},
 		{[]string{"look", dst, "a.example"}, 1, "a.example: not listed"},
 		{[]string{"look", dst, "b.example"}, 0, "names.txt:2"},
+		{[]string{"look", dst, "no name", "b.example"}, 2, "names.txt:2"},
 		{[]string{"add", dst, "no name"}, 1, "is not a domain name"},
 		{[]string{"add", dst}, 2, ""},
 		{[]string{"lint", "-format", "auto", odd}, 1, "odd.txt:3: \"x y\" is not a domain name"},

@@ -66,14 +66,15 @@ func searchThere(ctx context.Context, e env, name string) int {
 	return 0
 }
 
-// lookUp prints what a list, which is called so, says of names.
+// lookUp prints what a list, which is called so, says of names. It goes on after one that is none.
 func lookUp(e env, f *list.File, called string, names []string) int {
 	status := 0
 	for _, name := range names {
 		found, err := f.Ask(name)
 		if err != nil {
 			fmt.Fprintf(e.stderr, "shuultuur: %s: %v\n", called, err)
-			return 2
+			status = 2
+			continue
 		}
 		if len(found) == 0 {
 			fmt.Fprintf(e.stdout, "%s: not listed\n", name)

@@ -28,6 +28,7 @@ import (
 	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
+	"shuultuur/list/files"
 	"shuultuur/list/source"
 )
 
@@ -268,7 +269,7 @@ func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (r
 	case current:
 		err = nil
 	case gone && cfg.Digest != "":
-		return report, &list.DamagedError{Why: "its file is gone"}
+		return report, &files.DamagedError{Why: "its file is gone"}
 	case gone && (fetched || c.cfg[name].Zone != ""):
 		c.missing = append(c.missing, name)
 		err = source.In(cmp.Or(c.aside, c.data), nil).Empty(ctx, name, src, cfg, dst)
@@ -300,22 +301,22 @@ func (c *Collection) digest(name string) (string, error) {
 	it, err := store.InUse(name, c.fetched[name])
 	c.fetched[name] = it
 	if err != nil {
-		return "", &list.DamagedError{Why: err.Error()}
+		return "", &files.DamagedError{Why: err.Error()}
 	}
 	if it.InUse != "" {
 		return it.InUse, nil
 	}
 	st, err := store.State(name)
 	if err != nil {
-		return "", &list.DamagedError{Why: err.Error()}
+		return "", &files.DamagedError{Why: err.Error()}
 	}
 	_, gone := os.Lstat(store.Path(name))
 	_, compiled := c.compiledBefore(name)
 	switch {
 	case gone == nil:
-		return "", &list.DamagedError{Why: "nothing says what was fetched"}
+		return "", &files.DamagedError{Why: "nothing says what was fetched"}
 	case len(st.Versions) > 0 || compiled:
-		return "", &list.DamagedError{Why: "its file is gone"}
+		return "", &files.DamagedError{Why: "its file is gone"}
 	}
 	return "", nil
 }
@@ -355,7 +356,7 @@ func (c *Collection) keepPrevious(ctx context.Context, name string, previous *Co
 // empty, as before the first fetch.
 func (c *Collection) repair(ctx context.Context, name string, previous *Collection, fault error) bool {
 	it, fetched := c.fetched[name]
-	if damaged := (*list.DamagedError)(nil); !fetched || !errors.As(fault, &damaged) {
+	if damaged := (*files.DamagedError)(nil); !fetched || !errors.As(fault, &damaged) {
 		return false
 	}
 	it.Damaged = true

@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/lib/setting"
 	"shuultuur/list"
+	"shuultuur/list/files"
 )
 
 // An Item is something to fetch: a list, or signature rules.
@@ -69,7 +70,7 @@ func (s *Store) Intact(name string) (all []Copy) {
 	}
 	for _, v := range st.Versions {
 		file := filepath.Join(s.Dir, name, v.File)
-		if !v.Left && list.CheckDigest(file, v.SHA256) == nil {
+		if !v.Left && files.CheckDigest(file, v.SHA256) == nil {
 			all = append(all, Copy{file, v})
 		}
 	}
@@ -78,7 +79,7 @@ func (s *Store) Intact(name string) (all []Copy) {
 
 // damaged returns why a version is not as it was fetched, nil if it is.
 func (s *Store) damaged(name string, v *Version) error {
-	return list.CheckDigest(filepath.Join(s.Dir, name, v.File), v.SHA256)
+	return files.CheckDigest(filepath.Join(s.Dir, name, v.File), v.SHA256)
 }
 
 // Of returns names, or if there are none the names of all items. An unknown name is an error.

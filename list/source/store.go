@@ -274,7 +274,7 @@ func (s *Store) Seen(name string, src Source) (file string, ok bool) {
 	if err != nil || st.Seen == nil || st.Seen.URL != src.Place() || st.Seen.IsOld() {
 		return "", false
 	}
-	return file, list.CheckDigest(file, st.Seen.SHA256) == nil
+	return file, files.CheckDigest(file, st.Seen.SHA256) == nil
 }
 
 // reusePreview copies what was looked at into f, if it is what a fetch of src would give.
