@@ -198,6 +198,14 @@ func (p *pages) clientNames(ctx context.Context, addrs []netip.Addr) map[netip.A
 // decide carries out a decision about votes on all nodes, or withdraws it.
 func (p *pages) decide(ctx context.Context, d *vote.Decision) error {
 	e := p.gateway.engine.Load()
+	if d.Action == vote.More {
+		minutes := int64(vote.MoreMinutes)
+		if !d.Ended.IsZero() {
+			minutes = 0
+		}
+		_, err := e.Decisions.GiveTime(d.Who, minutes, time.Now(), d.By)
+		return err
+	}
 	if name, c, ok := p.listed(d); ok {
 		return p.gateway.node.ChangeLists(ctx, map[string][]list.Change{name: {c}})
 	}

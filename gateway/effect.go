@@ -114,7 +114,15 @@ func (p *pages) prepareTrial(t *web.Trial) (*trial, error) {
 			return nil, err
 		}
 	}
+	bonus := t.Bonus
 	for _, v := range t.Votes {
+		if v.Action == vote.More {
+			bonus = &policy.Bonus{Who: v.Who, Minutes: vote.MoreMinutes}
+			if !v.Ended.IsZero() {
+				bonus.Minutes = 0
+			}
+			continue
+		}
 		if name, c, ok := p.listed(&v); ok {
 			x.lists = map[string][]list.Change{name: append(x.lists[name], c)}
 			continue
@@ -129,7 +137,7 @@ func (p *pages) prepareTrial(t *web.Trial) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	bonuses, err := p.bonusesAfter(t.Bonus, now)
+	bonuses, err := p.bonusesAfter(bonus, now)
 	if err != nil {
 		return nil, err
 	}

@@ -38,3 +38,27 @@ policies: [{name: everyone}]
 		t.Fatal("nobody was told")
 	}
 }
+
+func TestMoreTimeIsGivenAndTakenBackByADecision(t *testing.T) {
+	g := serving(t, folder(t, map[string]string{"shuultuur.yaml": `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+policies: [{name: everyone, quotas: [{time: 30m}]}]
+`}))
+	p := &pages{g}
+	given := func() (minutes int64) {
+		for _, b := range g.engine.Load().Decisions.Bonuses(time.Now()) {
+			if b.Who == "10.1.2.3" {
+				minutes += b.Minutes
+			}
+		}
+		return minutes
+	}
+	d := vote.Decision{Remedy: "time for 10.1.2.3", Site: "play.example", Action: vote.More, Who: "10.1.2.3", By: "anna"}
+	if err := p.decide(t.Context(), &d); err != nil || given() != vote.MoreMinutes {
+		t.Errorf("after the decision there are %d minutes more, %v", given(), err)
+	}
+	d.Ended = time.Now()
+	if err := p.decide(t.Context(), &d); err != nil || given() != 0 {
+		t.Errorf("after it was taken back there are %d minutes more, %v", given(), err)
+	}
+}

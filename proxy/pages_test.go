@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/page"
 )
@@ -102,6 +103,41 @@ func TestAClientMayAskWhatIsLeft(t *testing.T) {
 	for _, x := range r.wait(5) {
 		if x.Host == exchange.OwnHost && (x.Action != filter.Allow || x.Category != "own-page" || x.Status != 200) {
 			t.Errorf("record of the own page: got %+v", x)
+		}
+	}
+}
+
+// A voter gives tokens and takes votes.
+type voter struct{}
+
+func (voter) Token(*filter.Transaction) string { return "a-token" }
+
+func (voter) Answer(_ context.Context, _ *filter.Transaction, _ *message.Request, path string, body []byte) (int, string, []byte, []string) {
+	return 200, "text/plain", []byte(path + " " + string(body)), nil
+}
+
+// TestMoreTimeCanBeAskedForWhereMinutesAreUsedUp: and not where bytes are, of which nobody gives more.
+func TestMoreTimeCanBeAskedForWhereMinutesAreUsedUp(t *testing.T) {
+	for unit, asks := range map[string]bool{"minutes": true, "bytes": false} {
+		r := start(t, Config{}, Engine{
+			Votes: voter{},
+			Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
+				v := block("quota")
+				v.After = time.Hour
+				v.Reason.Finding.Check = "policy"
+				return v
+			}},
+			Balance: func(context.Context, *filter.Client, time.Time) (string, []filter.Balance) {
+				return "pupils", []filter.Balance{{Of: "games", By: "user", Unit: unit, Most: 30, Known: true}}
+			},
+		})
+		got := r.talk("GET http://play.example/ HTTP/1.1\r\nHost: play.example\r\nConnection: close\r\n\r\n")
+		if strings.Contains(got, "a-token") != asks || strings.Contains(got, "Ask for 15 more minutes") != asks || !strings.HasPrefix(got, "HTTP/1.1 429 ") {
+			t.Errorf("where %s are used up: %s", unit, got)
+		}
+		got = r.talk("POST http://play.example" + exchange.VotePath + " HTTP/1.1\r\nHost: play.example\r\nContent-Length: 13\r\nConnection: close\r\n\r\ntoken=a-token")
+		if !strings.HasPrefix(got, "HTTP/1.1 200 ") || !strings.HasSuffix(got, "/votes token=a-token") {
+			t.Errorf("the request for more time is answered with %s", got)
 		}
 	}
 }

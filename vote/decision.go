@@ -15,7 +15,11 @@ const (
 	Open  Action = "open"  // the site passes
 	Block Action = "block" // the site is blocked
 	Keep  Action = "keep"  // nothing changes
+	More  Action = "more"  // who asked has MoreMinutes more today
 )
+
+// MoreMinutes is what the decision More gives beyond quotas.
+const MoreMinutes = 15
 
 // A Decision answers all votes for a remedy.
 type Decision struct {
@@ -33,11 +37,16 @@ type Decision struct {
 	Ended time.Time `json:"ended,omitzero"`
 }
 
+// IsTime reports whether the decision is about time, and not about a site.
+func (d *Decision) IsTime() bool { return d.Action == More }
+
 // Check returns the first mistake.
 func (d *Decision) Check(now time.Time) error {
 	switch {
-	case d.Action != Open && d.Action != Block && d.Action != Keep:
-		return fmt.Errorf(`%.40q is not a decision; write "open", "block" or "keep"`, d.Action)
+	case d.Action != Open && d.Action != Block && d.Action != Keep && d.Action != More:
+		return fmt.Errorf(`%.40q is not a decision; write "open", "block", "keep" or "more"`, d.Action)
+	case d.Action == More && d.Who == "":
+		return errors.New("who gets more time? a decision that gives minutes names an address, a user or a group")
 	case d.Remedy == "":
 		return errors.New("a decision names the remedy whose votes it answers")
 	case !plainName(d.Site):
@@ -63,6 +72,12 @@ type Case struct {
 	Last     time.Time `json:"last"`
 	Examples []Example `json:"examples,omitempty"`
 }
+
+// ForTime reports whether the case is about time: a quota of minutes was used up.
+func (c *Case) ForTime() bool { return c.Kind == Wrong.String() && isQuota(c.Check, c.Category) }
+
+// isQuota reports whether a quota blocked. Those of bytes take no votes.
+func isQuota(check, category string) bool { return check == "policy" && category == "quota" }
 
 // An Example is a vote as shown in the queue.
 type Example struct {

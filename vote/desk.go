@@ -154,6 +154,11 @@ func (d *Desk) withdrawn(ctx context.Context, id int64, now time.Time) (n Decisi
 	if err != nil {
 		return n, nil, &DecisionError{err}
 	}
+	if n.Action == More {
+		gone := n
+		gone.Ended = now
+		return n, []Decision{gone}, nil
+	}
 	other, later, err := d.otherFor(ctx, &n, now)
 	if err != nil || n.Action == Keep || later {
 		return n, nil, err
@@ -173,7 +178,7 @@ func (d *Desk) otherFor(ctx context.Context, n *Decision, now time.Time) (other 
 	all, err := d.store.Decisions(ctx, maxBeside)
 	for i := range all { // latest first
 		o := &all[i]
-		if o.ID != n.ID && o.Site == n.Site && o.Who == n.Who && o.Action != Keep && o.Ended.IsZero() && (o.Until.IsZero() || o.Until.After(now)) {
+		if o.ID != n.ID && o.Site == n.Site && o.Who == n.Who && o.Action != Keep && o.Action != More && o.Ended.IsZero() && (o.Until.IsZero() || o.Until.After(now)) {
 			return o, o.ID > n.ID, nil
 		}
 	}
@@ -202,13 +207,14 @@ func (d *Desk) Erase(ctx context.Context, p *Person, dry bool) (int64, error) {
 	return d.store.Erase(ctx, p, false)
 }
 
-// ApplyRules applies the automatic rules to votes that were just counted.
+// ApplyRules applies the automatic rules to votes that were just counted. They open and block sites;
+// time is for people to give.
 func (d *Desk) ApplyRules(ctx context.Context, fresh []Vote) {
 	for _, rule := range d.rules {
 		seen := map[string]bool{}
 		for n := range fresh {
 			v := &fresh[n]
-			if remedy := v.Remedy(); v.Kind == rule.Kind && !seen[remedy] && v.inGroup(rule.Groups) {
+			if remedy := v.Remedy(); v.Kind == rule.Kind && !v.ForTime() && !seen[remedy] && v.inGroup(rule.Groups) {
 				seen[remedy] = true
 				if err := d.automatic(ctx, &rule, v); err != nil && ctx.Err() == nil {
 					d.log.Error("a rule about votes was not carried out", "remedy", remedy, "error", err)

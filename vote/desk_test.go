@@ -362,3 +362,30 @@ func TestAnAddressKeepsItsLanguage(t *testing.T) {
 		t.Error("votes have no dimensions, or two remedies one number")
 	}
 }
+
+// TestARequestForTimeIsAnsweredForWhoAsked: each person has a case of their own, and a decision that gives
+// minutes is for somebody.
+func TestARequestForTimeIsAnsweredForWhoAsked(t *testing.T) {
+	quota := func(user string) vote.Vote {
+		return vote.Vote{Kind: vote.Wrong, Event: vote.Event{User: user, Client: "10.0.0.7", Host: "play.example", Check: "policy", Category: "quota", Entry: "the 30m a day for games are used up"}}
+	}
+	anna, nobody := quota("anna"), quota("")
+	if got := anna.Remedy() + ", " + nobody.Remedy(); got != "time for anna, time for 10.0.0.7" {
+		t.Errorf("the remedies are %q", got)
+	}
+	listed := vote.Vote{Kind: vote.Wrong, Event: vote.Event{Host: "a.example", Check: "category", Category: "quota"}}
+	if listed.ForTime() || !anna.ForTime() {
+		t.Error("a category of this name is taken for a quota")
+	}
+	now := time.Now()
+	for who, good := range map[string]bool{"anna": true, "": false} {
+		d := vote.Decision{Remedy: "time for anna", Site: "play.example", Action: vote.More, Who: who}
+		if err := d.Check(now); (err == nil) != good {
+			t.Errorf("more time for %q: %v", who, err)
+		}
+	}
+	d := vote.Decision{Site: "play.example", Action: vote.More, Who: "anna", Reason: "Then homework."}
+	if said := d.Answer(nil); said != "There are 15 more minutes today. Then homework." {
+		t.Errorf("the answer is %q", said)
+	}
+}

@@ -94,6 +94,8 @@ func (d *Decision) public() *Decision {
 func (d *Decision) Answer(t *text.Texts) string {
 	says := ""
 	switch {
+	case d.Action == More:
+		says = t.Say("There are 15 more minutes today.")
 	case d.Action == Keep:
 		says = t.Say("Nothing changes for {site}.", "site", d.Site)
 	case d.Action == Open && d.Who == "":

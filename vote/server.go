@@ -557,7 +557,7 @@ func (s *Server) standing(r *Request, st *State) []byte {
 	switch d := st.Decision; {
 	case d == nil:
 		return page(t, waits, "Your request", st.sentence(t), "Look again", r.Base+"/"+st.ID)
-	case d.Action == Open && d.Ended.IsZero() && r.Voter != nil && r.Voter.Same:
+	case (d.Action == Open || d.Action == More) && d.Ended.IsZero() && r.Voter != nil && r.Voter.Same:
 		return page(t, answered, "Your request was answered", st.sentence(t), "Open the page", "/")
 	}
 	return page(t, answered, "Your request was answered", st.sentence(t), "", "")

@@ -185,11 +185,16 @@ func (v *Vote) Remedy() string {
 	switch {
 	case v.Kind == Dangerous:
 		return "block " + e.Host
+	case v.ForTime():
+		return "time for " + v.Voter() // nobody else's
 	case e.Entry == "":
 		return strings.TrimSpace(e.Check + "/" + e.Category + " " + e.Host)
 	}
 	return e.Check + "/" + e.Category + ": " + e.Entry
 }
+
+// ForTime reports whether the vote asks for more time: a quota of minutes was used up.
+func (v *Vote) ForTime() bool { return v.Kind == Wrong && isQuota(v.Event.Check, v.Event.Category) }
 
 // RemedyKey returns a number for a remedy.
 func RemedyKey(remedy string) int64 { return int64(xxh3.HashString(remedy)) }

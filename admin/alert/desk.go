@@ -54,6 +54,7 @@ type Alert struct {
 	Evidence []string   `json:"evidence,omitempty"` // evidence, the latest last
 	Events   []string   `json:"events,omitempty"`   // identifiers of transactions
 	Remedy   string     `json:"remedy,omitempty"`   // what a request asks for
+	Time     bool       `json:"time,omitempty"`     // it is for more time
 
 	State State     `json:"state"`
 	Notes []Note    `json:"notes,omitempty"`

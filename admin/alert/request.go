@@ -23,6 +23,7 @@ type Request struct {
 	Groups []string
 	Policy string
 	Host   string
+	Time   bool   // it asks for more time
 	Words  string // what was said about it
 	At     time.Time
 }
@@ -41,7 +42,7 @@ func (d *Desk) Ask(q Request) {
 		}
 	}
 	a := &Alert{ID: rand.Text()[:12], Theme: Requests, User: q.User, Name: q.Name, Client: q.Client, Groups: slices.Clone(q.Groups), Policy: q.Policy,
-		First: q.At.UTC(), Last: q.At.UTC(), Matches: 1, Hosts: []string{strings.ToValidUTF8(q.Host, "?")}, Remedy: q.Remedy, State: Closed}
+		First: q.At.UTC(), Last: q.At.UTC(), Matches: 1, Hosts: []string{strings.ToValidUTF8(q.Host, "?")}, Remedy: q.Remedy, Time: q.Time, State: Closed}
 	if q.Words != "" {
 		a.Evidence = []string{shorten(q.Words)}
 	}

@@ -109,6 +109,9 @@ func (h *Webhook) key() string {
 // Title is an alert in a line.
 func (a *Alert) Title(t *text.Texts) string {
 	who := a.called()
+	if a.Theme == Requests && a.Time {
+		return t.Say("{who} asks for 15 minutes more", "who", who)
+	}
 	if a.Theme == Requests {
 		return t.Say("{who} asks to open {site}", "who", who, "site", strings.Join(a.Hosts, ", "))
 	}

@@ -23,6 +23,7 @@ type request struct {
 	Words  string // what somebody said
 	URL    string
 	Open   bool // it should be open
+	Time   bool // it is more time that is asked for
 }
 
 // For is for whom the case is decided unless somebody chooses otherwise, and how that is said.
@@ -31,6 +32,8 @@ func (q *request) For() web.Choice { return q.Scopes[0] }
 // title says who asks for what.
 func (q *request) title(t *text.Texts) string {
 	switch {
+	case q.Time:
+		return t.Say("{who} asks for 15 minutes more", "who", q.Asker)
 	case !q.Open:
 		return t.Say("{who} asks to block {site}", "who", q.Asker, "site", q.Host)
 	case q.People > 1:
@@ -43,7 +46,7 @@ func (q *request) title(t *text.Texts) string {
 func (v *Votes) requests(ctx context.Context, t *text.Texts, cases []vote.Case) (all []request) {
 	names := v.called(ctx, cases)
 	for _, c := range cases {
-		q := request{Case: c, Open: c.Kind == vote.Wrong.String()}
+		q := request{Case: c, Open: c.Kind == vote.Wrong.String(), Time: c.ForTime()}
 		for _, x := range c.Examples {
 			if q.Words == "" {
 				q.Words = x.Comment
@@ -59,7 +62,9 @@ func (v *Votes) requests(ctx context.Context, t *text.Texts, cases []vote.Case) 
 		for _, g := range shared(c.Examples) {
 			q.Scopes = append(q.Scopes, web.Choice{Value: g, Text: t.Say("only for {who}", "who", g)})
 		}
-		q.Scopes = append(q.Scopes, web.Choice{Text: t.Say("for everyone")})
+		if !q.Time || len(q.Scopes) == 0 { // time is for somebody
+			q.Scopes = append(q.Scopes, web.Choice{Text: t.Say("for everyone")})
+		}
 		q.Title = q.title(t)
 		all = append(all, q)
 	}

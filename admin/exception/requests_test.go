@@ -42,6 +42,8 @@ func TestARequestIsForWhoAskedUnlessSomebodyChoosesOtherwise(t *testing.T) {
 			"tuya and others ask to open nasa.example", []web.Choice{everyone}},
 		"to block": {vote.Case{Kind: "dangerous", Host: "bad.example", People: 1, Examples: []vote.Example{{Voter: "ali"}}},
 			"ali asks to block bad.example", []web.Choice{only("ali", "ali"), everyone}},
+		"more time": {vote.Case{Kind: "wrong", Host: "play.example", Check: "policy", Category: "quota", People: 1, Examples: []vote.Example{{Voter: "10.0.0.1", Groups: "5b"}}},
+			"Anna’s iPad asks for 15 minutes more", []web.Choice{only("10.0.0.1", "Anna’s iPad"), only("5b", "5b")}},
 		"without a vote": {vote.Case{Kind: "wrong", Host: "nasa.example"}, " asks to open nasa.example", []web.Choice{everyone}},
 	} {
 		q := v.requests(t.Context(), nil, []vote.Case{tt.c})[0]

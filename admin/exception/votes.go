@@ -89,7 +89,7 @@ func (v *Votes) Routes(site *web.Site) []web.Route {
 			Does: "cases that wait for a decision", Gives: web.PageOrJSON,
 			Handler: func(w http.ResponseWriter, r *http.Request) { v.queue(w, r, page) }},
 		{Method: "POST", Path: "/votes", Role: web.Lead,
-			Does: "decide a case", Gives: web.PageOrJSON, Form: []web.Field{web.Required("remedy", "identifier"), web.Required("action", "open | block | keep"), web.Optional("who", "for whom; everybody without it"), web.Optional("for", "how long: 15m, 7d; for good without it"), web.Optional("site", "host name"), web.Optional("reason", "answer to those who asked"), web.OnTrial},
+			Does: "decide a case", Gives: web.PageOrJSON, Form: []web.Field{web.Required("remedy", "identifier"), web.Required("action", "open | block | keep | more: 15 minutes of time"), web.Optional("who", "for whom; everybody without it"), web.Optional("for", "how long: 15m, 7d; for good without it"), web.Optional("site", "host name"), web.Optional("reason", "answer to those who asked"), web.OnTrial},
 			Effect:  web.Judged,
 			Handler: form(v.decision, v.decide)},
 		{Method: "POST", Path: "/votes/withdraw", Role: web.Lead,
@@ -128,7 +128,12 @@ func (v *Votes) tasks(ctx context.Context, _ *account.Who, t *text.Texts) (all [
 			task.More = "“" + c.Words + "”"
 		}
 		task.Title = c.title(t)
-		if who := c.For().Value; c.Open && who != "" {
+		switch who := c.For().Value; {
+		case who == "":
+		case c.Time:
+			task.Icon, task.Path, task.Act = "hourglass", "/votes", t.Say("15 minutes more")
+			task.Form = []web.FormField{{Name: "remedy", Value: c.Remedy}, {Name: "site", Value: c.Host}, {Name: "who", Value: who}, {Name: "action", Value: "more"}}
+		case c.Open:
 			task.Path, task.Act = "/votes", t.Say("Open for 1 hour")
 			task.Form = []web.FormField{{Name: "remedy", Value: c.Remedy}, {Name: "site", Value: c.Host}, {Name: "who", Value: who}, {Name: "for", Value: "1h"}, {Name: "action", Value: "open"}}
 		}

@@ -112,6 +112,9 @@ func (x *Exchange) VerdictResponse(ctx context.Context) *message.Response {
 	d.After = (v.After + time.Second - 1).Truncate(time.Second)
 	if x.Engine.Balance != nil && d.Category == "quota" {
 		_, d.Quotas = x.Engine.Balance(ctx, &x.T.Client, x.T.Start)
+		if d.WantsTime() && x.Engine.Votes != nil {
+			d.Vote, d.Token = VotePath, x.Engine.Votes.Token(&x.T)
+		}
 	}
 	return x.render(page.Block, &d, "Retry-After", strconv.FormatInt(int64(d.After/time.Second), 10))
 }
