@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -72,13 +73,17 @@ func (b *builder) compile(r *rule.Rule) (*compiledRule, error) {
 	if c.priority == 0 {
 		c.priority = 3
 	}
+	groups := r.Groups
 	for _, cond := range r.Conditions {
 		if err := b.condition(c, cond); err != nil {
 			return nil, err
 		}
+		if x, ok := cond.(*rule.Lua); ok {
+			groups = b.join(c, x, groups)
+		}
 	}
-	c.Groups = b.groups.Groups(len(r.Groups))
-	for _, g := range r.Groups {
+	c.Groups = b.groups.Groups(len(groups))
+	for _, g := range groups {
 		if err := b.group(c, g); err != nil {
 			return nil, err
 		}
@@ -168,6 +173,22 @@ func (b *builder) prepare(m rule.Match) error {
 		return b.script(m)
 	}
 	return nil
+}
+
+// join adds a script to the group of the buffer that it asks for, if the rule has one: it then
+// knows where the contents before it ended.
+func (b *builder) join(c *compiledRule, x *rule.Lua, groups []*rule.Group) []*rule.Group {
+	buffer, ok := b.e.scripts[x].Buffer()
+	i := slices.IndexFunc(groups, func(g *rule.Group) bool { return g.Buffer == buffer && len(g.Transforms) == 0 })
+	if !ok || i < 0 {
+		return groups
+	}
+	joined := *groups[i]
+	joined.Matches = append(slices.Clone(joined.Matches), x)
+	groups = slices.Clone(groups)
+	groups[i] = &joined
+	c.last = slices.DeleteFunc(c.last, func(l rule.Condition) bool { return l == rule.Condition(x) })
+	return groups
 }
 
 // script loads a script.

@@ -153,6 +153,8 @@ type Script interface {
 	Message() bool
 	// Directions returns who sends the messages that the script inspects.
 	Directions() rule.Direction
+	// Buffer returns the buffer that the script asks for, unless it asks for none.
+	Buffer() (b rule.Buffer, ok bool)
 	// Match runs the script. buf is the open buffer, nil if there is none.
 	Match(tx *Tx, dir rule.Direction, r *rule.Rule, buf []byte, cursor int) bool
 	// Transform changes a buffer.

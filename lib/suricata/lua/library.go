@@ -54,6 +54,7 @@ func (st *interpreter) libraries() {
 		return 1
 	}))
 	st.bits()
+	st.operators()
 	st.legacy()
 	libs := map[string]func() *lua.LTable{
 		"http": st.http, "tls": st.tls, "dns": st.dns, "ja3": st.ja3, "file": st.file, "flow": st.flow, "flowvar": st.flowvar,

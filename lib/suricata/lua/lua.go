@@ -80,8 +80,12 @@ func (p *Pool) Load(name string, text []byte) (engine.Script, error) {
 
 func (p *Pool) compile(name string, text []byte) (*script, error) {
 	chunk, err := parse.Parse(bufio.NewReader(bytes.NewReader(text)), name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err != nil { // perhaps it has operators of Lua 5.4
+		newer, again := parse.Parse(strings.NewReader(translate(string(text))), name)
+		if again != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		chunk = newer
 	}
 	guard(chunk)
 	proto, err := lua.Compile(chunk, name)
@@ -132,6 +136,16 @@ func sideOf(need string, other rule.Direction) rule.Direction {
 		return rule.ToClient
 	}
 	return other
+}
+
+// Buffer implements [engine.Script].
+func (s *script) Buffer() (b rule.Buffer, ok bool) {
+	for _, n := range s.needs {
+		if b, ok := buffers[n]; ok && b != rule.Payload {
+			return b, true
+		}
+	}
+	return 0, false
 }
 
 // take returns an unused state, or makes one.
@@ -326,6 +340,6 @@ func (st *interpreter) arguments() *lua.LTable {
 			}
 		}
 	}
-	t.RawSetString("offset", lua.LNumber(st.cursor))
+	t.RawSetString("offset", lua.LNumber(st.cursor+1)) // positions count from 1 in Lua
 	return t
 }
