@@ -49,6 +49,7 @@ type flow struct {
 	first, last    time.Time
 	packets, bytes [2]int64
 	rules          state.Flow
+	quic           *quicConn
 	app            parser // nil while the protocol is unknown
 	appName        string
 	before         string    // the protocol that it was before a change

@@ -1,11 +1,16 @@
 package capture
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+
+	quicgo "github.com/quic-go/quic-go"
 )
 
 // talk makes of lines that begin with "c: " and "s: " what the sides say.
@@ -164,6 +169,65 @@ func TestRulesSeeGreetingsOfSSH(t *testing.T) {
 			sids, _ := r.found(t, Config{}, "alert ssh any any -> any any ("+options+" sid:1;)")
 			if got := slices.Equal(sids, []int{1}); got != want {
 				t.Errorf("%s in pieces of %d matches %v, want %v", options, size, got, want)
+			}
+		}
+	}
+}
+
+// firstDatagrams returns what a client of QUIC sends first.
+func firstDatagrams(t *testing.T, version quicgo.Version, name string) (all []string) {
+	t.Helper()
+	in, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		_, _ = quicgo.DialAddr(ctx, in.LocalAddr().String(), &tls.Config{ServerName: name, NextProtos: []string{"h3"}}, &quicgo.Config{Versions: []quicgo.Version{version}})
+	}()
+	b := make([]byte, 2000)
+	for range 2 { // the hello may need two, and is sent again if not
+		n, _, err := in.ReadFrom(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(b[:n]))
+	}
+	return all
+}
+
+func TestRulesSeeHellosOfQUIC(t *testing.T) {
+	for version, shown := range map[quicgo.Version]string{quicgo.Version1: "1", quicgo.Version2: "v2"} {
+		sent := firstDatagrams(t, version, "shop.example")
+		for options, want := range map[string]bool{
+			`quic.sni; content:"shop.example"; bsize:12;`:     true,
+			`quic.sni; content:"other";`:                      false,
+			`tls.sni; content:"shop.example";`:                true,
+			`quic.version; content:"|00 00 00 01|"; bsize:4;`: version == quicgo.Version1,
+			`quic.version; content:"|6b 33 43 cf|";`:          version == quicgo.Version2,
+			`ja3.string; content:"771,"; startswith;`:         true,
+			`ja4.hash; content:"q13d"; startswith;`:           true,
+			`tls.alpn; content:"h3"; bsize:2;`:                true,
+			`quic.ua; absent;`:                                true,
+			`app-layer-event:quic.failed_decrypt;`:            false,
+		} {
+			r := newRecording()
+			for _, d := range sent {
+				r.udp(false, 40000, 443, d)
+			}
+			sids, records := r.found(t, Config{}, "alert quic any any -> any any ("+options+" sid:1;)")
+			if got := slices.Equal(sids, []int{1}); got != want {
+				t.Errorf("version %s: %s matches %v, want %v", shown, options, got, want)
+			}
+			if len(records["quic"]) != 1 {
+				t.Fatalf("version %s: %d records", shown, len(records["quic"]))
+			}
+			for path, want := range map[string]any{"quic.version": shown, "quic.sni": "shop.example"} {
+				if got, _ := field(records["quic"][0], path); got != want {
+					t.Errorf("version %s: %s is %v, want %v", shown, path, got, want)
+				}
 			}
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/traffic"
 	"shuultuur/tool/capture/pcap"
+	"shuultuur/tool/capture/quic"
 )
 
 // Config configures the reading of captures.
@@ -356,6 +357,13 @@ func (r *Run) release(first bool) {
 
 // datagram handles UDP.
 func (r *Run) datagram(f *flow, p *packet, dir rule.Direction) {
+	if f.quic != nil || f.appName == "" && dir == rule.ToServer && quic.Is(p.payload) {
+		if len(p.payload) > 0 {
+			r.stats.payload += int64(len(p.payload))
+			r.quic(f, dir, p.payload)
+		}
+		return
+	}
 	if len(p.payload) < 12 {
 		return
 	}
@@ -424,14 +432,15 @@ func (r *Run) finish(f *flow) {
 
 // A tlsParser parses TLS records up to the encrypted ones.
 type tlsParser struct {
-	r     *Run
-	f     *flow
-	buf   [2][]byte // incomplete records
-	hand  [2][]byte // incomplete handshake messages
-	tls   traffic.TLSHandshake
-	tx    *engine.Tx
-	at    [2]rule.Progress
-	ended [2]bool // the rest is encrypted
-	shown bool
-	id    int
+	r          *Run
+	f          *flow
+	buf        [2][]byte // incomplete records
+	hand       [2][]byte // incomplete handshake messages
+	tls        traffic.TLSHandshake
+	tx         *engine.Tx
+	at         [2]rule.Progress
+	ended      [2]bool // the rest is encrypted
+	shown      bool
+	id         int
+	extensions [2][]uint16 // of the hellos, in their order
 }

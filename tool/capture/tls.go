@@ -236,7 +236,7 @@ func (t *tlsParser) clientHello(message []byte) {
 			t.tls.ALPN[0] = protocols(body)
 		}
 	}
-	t.tls.ClientHello = true
+	t.tls.ClientHello, t.extensions[0] = true, exts
 	t.tls.Version = version
 	t.tls.JA3 = fmt.Sprintf("%d,%s,%s,%s,%s", version, dashes(ciphers), dashes(exts), dashes(groups), strings.Join(points, "-"))
 	t.tls.JA3Hash = digest(t.tls.JA3)
@@ -279,7 +279,7 @@ func (t *tlsParser) serverHello(b []byte) {
 			t.tls.ALPN[1] = protocols(body)
 		}
 	}
-	t.tls.ServerHello = true
+	t.tls.ServerHello, t.extensions[1] = true, exts
 	t.tls.JA3S = fmt.Sprintf("%d,%d,%s", version, cipher, dashesAll(exts))
 	t.tls.JA3SHash = digest(t.tls.JA3S)
 }

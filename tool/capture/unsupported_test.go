@@ -16,8 +16,6 @@ var unsupported = map[string]string{
 	"http2-window-index":                           "WINDOW_UPDATE frames are counted for each stream otherwise",
 	"ja4-rules-requires-off":                       "ja4 is on unless a suricata.yaml switches it off",
 	"protocol-change-failed-event":                 "a change of protocol that fails is not noticed",
-	"quic-ietf-ja3":                                "QUIC is not decrypted",
-	"quic-v2-ja3":                                  "QUIC is not decrypted",
 	"smb-eicar-file":                               "SMB is not inspected",
 	"smb-eicar-file-nbss-more-ffsmb":               "SMB is not inspected",
 	"smb-eicar-padding":                            "SMB is not inspected",
