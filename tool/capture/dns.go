@@ -59,9 +59,13 @@ func (r *Run) dns(f *flow, dir rule.Direction, msg []byte) {
 	}
 	t.id = f.txs
 	f.txs++
-	f.appName = "dns"
+	if f.appName = "dns"; f.app != nil && f.app.name() == "http2" {
+		f.appName = "doh2"
+	}
 	tx := r.tx(f, &messageSource{Source: &t.DNSMessage, run: r, f: f})
-	tx.App = rule.DNS
+	if tx.App = rule.DNS; f.appName == "doh2" {
+		tx.App |= rule.DOH
+	}
 	r.inspect(t, tx, dir, rule.Complete)
 	r.out.dnsRecord(r, f, t)
 }

@@ -226,7 +226,7 @@ func (r *Run) fill(t *engine.Tx, f *flow, src engine.Source) {
 }
 
 var appBits = map[string]rule.Proto{"http": rule.HTTP1, "http2": rule.HTTP2, "tls": rule.TLS, "dns": rule.DNS,
-	"smtp": rule.SMTP, "ftp": rule.FTP, "ftp-data": rule.FTPData, "quic": rule.QUIC, "ssh": rule.SSH}
+	"smtp": rule.SMTP, "ftp": rule.FTP, "ftp-data": rule.FTPData, "doh2": rule.HTTP2 | rule.DNS | rule.DOH, "quic": rule.QUIC, "ssh": rule.SSH}
 
 // inspectPacket tries the rules on the packet itself.
 func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream bool) {

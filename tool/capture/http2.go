@@ -2,7 +2,10 @@ package capture
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/binary"
+	"strings"
 
 	"golang.org/x/net/http2/hpack"
 
@@ -57,6 +60,9 @@ func (h *http2) data(dir rule.Direction, b []byte, gap int64) {
 			return
 		}
 		h.begun = true
+		if !bytes.HasPrefix(h.buf[i], []byte(preface)) {
+			h.odd(h.stream(0), dir, "invalid_client_magic")
+		}
 		h.buf[i] = bytes.TrimPrefix(h.buf[i], []byte(preface))
 	}
 	for len(h.buf[i]) >= 9 {
@@ -83,10 +89,11 @@ func (h *http2) end(rule.Direction) {
 }
 
 // stream returns the exchange of a stream.
-func (h *http2) stream(id uint32) *httpTx {
-	t := h.streams[id]
+func (h *http2) stream(id uint32) (t *httpTx) {
+	t = h.streams[id]
 	if t == nil {
 		if len(h.streams) >= maxStreams {
+			defer func() { h.odd(t, rule.ToServer, "too_many_streams") }()
 			for old := range h.streams {
 				delete(h.streams, old)
 				break
@@ -132,6 +139,7 @@ func (h *http2) frame(dir rule.Direction, f frame) {
 		delete(h.streams, 0)
 	}
 	t.number(dir, "http2.frametype", uint64(f.kind))
+	h.check(t, dir, f)
 	body := f.body
 	switch f.kind {
 	case 0:
@@ -227,16 +235,28 @@ func (h *http2) fields(dir rule.Direction, f frame, t *httpTx) {
 		}
 		side.Headers = append(side.Headers, traffic.Header{Name: []byte(x.Name), Value: []byte(x.Value)})
 	})
-	_, _ = h.hp[d].Write(h.block[d]) // keep the decoded part
-	_ = h.hp[d].Close()
+	_, err := h.hp[d].Write(h.block[d]) // keep the decoded part
+	if err = cmp.Or(err, h.hp[d].Close()); err != nil {
+		event := "invalid_header"
+		if strings.Contains(err.Error(), "varint") {
+			event = "header_integer_overflow"
+		}
+		h.odd(t, dir, event)
+	}
 	get := func(n string) []byte { v, _ := side.Get(n); return v }
 	side.Protocol = []byte("HTTP/2")
 	if dir == rule.ToServer {
 		side.Method, side.Target = get(":method"), get(":path")
 		side.Line = bytes.Join([][]byte{side.Method, side.Target, side.Protocol}, []byte(" "))
+		h.authority(t, side)
 	} else {
 		side.Code = get(":status")
 		side.Line = bytes.Join([][]byte{side.Protocol, side.Code}, []byte(" "))
+	}
+	if v, ok := side.Get("content-type"); ok && string(v) == dnsMessage {
+		t.tx.App |= rule.DOH
+	} else if v, ok := side.Get("accept"); ok && string(v) == dnsMessage {
+		t.tx.App |= rule.DOH
 	}
 	if string(side.Code) != "100" {
 		side.At = max(side.At, rule.Headers)
@@ -267,11 +287,81 @@ func (h *http2) finish(t *httpTx, dir rule.Direction) {
 		side.HasBody = len(side.Body) > 0
 	}
 	side.At = rule.Complete
+	h.names(t, dir)
 	// Frames such as WINDOW_UPDATE may follow the end of a message, until the
 	// stream is closed.
 	if h.inspect(t, dir, rule.Trailer); t.done[1-d] {
 		h.inspect(t, rule.ToServer, rule.Complete)
 		h.inspect(t, rule.ToClient, rule.Complete)
+	}
+}
+
+// dnsMessage is the type of messages of DNS over HTTPS, RFC 8484.
+const dnsMessage = "application/dns-message"
+
+// names tries the rules on a message of DNS that a request or a response carries.
+func (h *http2) names(t *httpTx, dir rule.Direction) {
+	side := &t.http.Sides[index(dir)]
+	kind, _ := side.Get("content-type")
+	body := side.Body
+	if _, query, ok := bytes.Cut(side.Target, []byte("?dns=")); ok && dir == rule.ToServer && string(side.Method) == "GET" {
+		query, _, _ = bytes.Cut(query, []byte("&"))
+		accept, _ := side.Get("accept")
+		kind = accept
+		body, _ = base64.RawURLEncoding.DecodeString(strings.TrimRight(string(query), "="))
+	}
+	if string(kind) != dnsMessage {
+		return
+	}
+	t.tx.App |= rule.DOH
+	if t.size[index(dir)] > maxName {
+		h.odd(t, dir, "dns_"+messageKind(dir)+"_too_long")
+		return
+	}
+	if len(body) >= traffic.DNSHeader {
+		h.r.dns(h.f, dir, body)
+	}
+}
+
+// maxName is the length of the longest message of DNS.
+const maxName = 1<<16 - 1
+
+// odd notes an anomaly of a stream.
+func (h *http2) odd(t *httpTx, dir rule.Direction, event string) {
+	if h.f.firstAnomaly(t, "http2."+event) {
+		h.inspect(t, dir, max(rule.Line, t.http.Sides[index(dir)].At))
+	}
+}
+
+// sizes are the lengths that frames of a kind have, by kind.
+var sizes = map[uint8]int{2: 5, 3: 4, 8: 4}
+
+// check notes what is wrong with a frame by itself.
+func (h *http2) check(t *httpTx, dir rule.Direction, f frame) {
+	n, fixed := sizes[f.kind]
+	switch {
+	case f.kind > 9:
+		h.odd(t, dir, "invalid_frame_header")
+	case fixed && len(f.body) != n, f.kind == 7 && len(f.body) < 8:
+		h.odd(t, dir, "invalid_frame_length")
+	case f.kind == 4 && len(f.body)%6 != 0, f.kind == 1 && f.flags&8 != 0 && (len(f.body) == 0 || int(f.body[0]) >= len(f.body)):
+		h.odd(t, dir, "invalid_frame_data")
+	case f.kind == 0 && f.stream == 0:
+		h.odd(t, dir, "data_stream_zero")
+	}
+}
+
+// authority notes what is wrong with the host that a request names.
+func (h *http2) authority(t *httpTx, side *traffic.Side) {
+	named, ok := side.Get(":authority")
+	if !ok {
+		return
+	}
+	if bytes.IndexByte(named, '@') >= 0 {
+		h.odd(t, rule.ToServer, "userinfo_in_uri")
+	}
+	if host, ok := side.Get("host"); ok && !bytes.EqualFold(host, named) {
+		h.odd(t, rule.ToServer, "authority_host_mismatch")
 	}
 }
 

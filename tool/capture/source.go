@@ -109,7 +109,7 @@ func (s *packetSource) Word(_ rule.Direction, keyword, value string) bool {
 	case "app-layer-protocol":
 		name, _, _ := strings.Cut(value, ",")
 		app := s.f.appName
-		return app == name || name == "http" && app == "http2" || name == "http1" && app == "http" || name == "failed" && app == "" && s.f.gaveUp || name == "unknown" && app == ""
+		return app == name || (name == "http" || name == "http2") && (app == "http2" || app == "doh2") || name == "dns" && app == "doh2" || name == "http1" && app == "http" || name == "failed" && app == "" && s.f.gaveUp || name == "unknown" && app == ""
 	case "flags", "tcp.flags":
 		return p.proto == 6 && flagsFit(p.tcp.Flags, value)
 	case "ip_proto", "l3_proto":

@@ -9,7 +9,6 @@ var unsupported = map[string]string{
 	"bug-7199":                                     "a packet that a rule dropped is still tried on rules",
 	"detect-app-layer-state-01":                    "app-layer-state is not compared",
 	"detect-engine-proto":                          "data in a SYN is handed on one packet early",
-	"dns-over-http2-limit":                         "DNS inside HTTP/2 is not inspected",
 	"http-evader/http-evader-116-lzma":             "lzma is not undone",
 	"http-xff-eve-forward-overwrite":               "records do not replace addresses by X-Forwarded-For",
 	"http-xff-eve-reverse-overwrite":               "records do not replace addresses by X-Forwarded-For",

@@ -20,6 +20,7 @@ const (
 	FTPData
 	QUIC
 	SSH
+	DOH       // DNS over HTTPS
 	transport = TCP | UDP | ICMP | OtherIP
 )
 
@@ -45,8 +46,10 @@ func Protocols(name string) (l4, app Proto) {
 		return transport, HTTP2
 	case "tls", "ssl":
 		return transport, TLS
-	case "dns", "doh2":
+	case "dns":
 		return transport, DNS
+	case "doh2":
+		return transport, DOH
 	case "smtp":
 		return transport, SMTP
 	case "ftp":

@@ -108,6 +108,9 @@ func (h *HTTP) oddRequest(s *Side) (odd []string) {
 	if !h.Two {
 		odd = oddLine(s, odd)
 	}
+	if !h.Two && encodedTwice(s.Target) {
+		odd = append(odd, "http.double_encoded_uri")
+	}
 	host, ok := s.Get("Host")
 	switch {
 	case !ok && string(s.Protocol) == "HTTP/1.1" && string(s.Method) != "CONNECT":
@@ -127,6 +130,19 @@ func (h *HTTP) oddRequest(s *Side) (odd []string) {
 		}
 	}
 	return odd
+}
+
+// encodedTwice reports whether a target has an escape whose percent sign is escaped.
+func encodedTwice(target []byte) bool {
+	for rest := target; ; {
+		i := bytes.Index(rest, []byte("%25"))
+		if i < 0 {
+			return false
+		}
+		if rest = rest[i+3:]; len(rest) >= 2 && ascii.Unhex(rest[0]) >= 0 && ascii.Unhex(rest[1]) >= 0 {
+			return true
+		}
+	}
 }
 
 // ambiguous reports whether a target names another host than the Host field.
