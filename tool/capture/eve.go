@@ -23,6 +23,7 @@ import (
 	"shuultuur/lib/suricata/engine"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/traffic"
+	"shuultuur/tool/capture/body"
 )
 
 // stamp is the format of times in Suricata.
@@ -411,7 +412,7 @@ func (t *httpTx) record() map[string]any {
 	xff, ok := q.Get("X-Forwarded-For")
 	text("xff", xff, ok)
 	length := t.size[1]
-	if s.HasBody && t.body[1] != nil && len(t.body[1].codings) > 0 {
+	if s.HasBody && t.body[1] != nil && len(t.body[1].Codings) > 0 {
 		length = int64(len(s.Body))
 	}
 	m["length"] = length
@@ -784,7 +785,7 @@ type httpTx struct {
 	stream uint32 // in HTTP/2
 	http   traffic.HTTP
 	tx     *engine.Tx
-	body   [2]*bodyReader
+	body   [2]*body.Reader
 	size   [2]int64
 	done   [2]bool
 	odd    []string

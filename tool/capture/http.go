@@ -10,6 +10,7 @@ import (
 	"shuultuur/lib/suricata/engine"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/traffic"
+	"shuultuur/tool/capture/body"
 )
 
 // Limits of the kept parts of a message.
@@ -509,12 +510,12 @@ func (h *http1) startBody(dir rule.Direction, t *httpTx, state httpState, length
 		return
 	}
 	coding, _ := lenient(&t.http.Sides[index(dir)], "Content-Encoding")
-	b := newBodyReader(coding, h.r.config.Layers, h.r.config.limit(dir))
-	if strings.Count(coding, ",") >= max(b.layers, 1) && h.f.firstAnomaly(t, "http.too_many_encoding_layers") && dir == rule.ToClient {
+	b := body.New(coding, h.r.config.Layers, h.r.config.limit(dir))
+	if strings.Count(coding, ",") >= max(b.Layers, 1) && h.f.firstAnomaly(t, "http.too_many_encoding_layers") && dir == rule.ToClient {
 		h.inspect(t, rule.ToServer, t.http.Sides[0].At)
 	}
 	if state == atBody {
-		b.raw = make([]byte, 0, min(length, int64(b.limit), maxAhead))
+		b.Reserve(length)
 	}
 	t.body[index(dir)] = b
 }
@@ -539,9 +540,6 @@ func startsMethod(word []byte) bool {
 	}
 	return false
 }
-
-// maxAhead limits the memory that is reserved for a body in advance.
-const maxAhead = 128 << 10
 
 // framing determines how the body of a message ends.
 func (h *http1) framing(dir rule.Direction, t *httpTx) (httpState, int64) {
@@ -712,12 +710,12 @@ func (h *http1) take(dir rule.Direction, b []byte) {
 	}
 	d := index(dir)
 	if t.body[d] == nil {
-		t.body[d] = newBodyReader("", h.r.config.Layers, h.r.config.limit(dir))
+		t.body[d] = body.New("", h.r.config.Layers, h.r.config.limit(dir))
 	}
 	t.size[d] += int64(len(b))
-	full := t.body[d].full()
-	t.body[d].write(b)
-	if !full && t.body[d].full() {
+	full := t.body[d].Full()
+	t.body[d].Write(b)
+	if !full && t.body[d].Full() {
 		h.showBody(t, dir, rule.Body)
 		h.inspect(t, dir, rule.Trailer)
 	}
@@ -728,7 +726,7 @@ func (h *http1) showBody(t *httpTx, dir rule.Direction, at rule.Progress) {
 	d := index(dir)
 	side := &t.http.Sides[d]
 	if b := t.body[d]; b != nil {
-		side.Body = b.decoded(at >= rule.Trailer)
+		side.Body = b.Decoded()
 		side.HasBody = len(side.Body) > 0
 		if dir == rule.ToServer {
 			side.Parts = multipart(side, at >= rule.Trailer)

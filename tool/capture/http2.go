@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/traffic"
+	"shuultuur/tool/capture/body"
 )
 
 // maxStreams limits the streams of a connection that are followed at a time.
@@ -268,10 +269,10 @@ func (h *http2) take(t *httpTx, dir rule.Direction, b []byte) {
 	d := index(dir)
 	if t.body[d] == nil {
 		coding, _ := t.http.Sides[d].Get("content-encoding")
-		t.body[d] = newBodyReader(string(coding), h.r.config.Layers, h.r.config.limit(dir))
+		t.body[d] = body.New(string(coding), h.r.config.Layers, h.r.config.limit(dir))
 	}
 	t.size[d] += int64(len(b))
-	t.body[d].write(b)
+	t.body[d].Write(b)
 }
 
 // finish ends one side of a stream.
@@ -283,7 +284,7 @@ func (h *http2) finish(t *httpTx, dir rule.Direction) {
 	t.done[d] = true
 	side := &t.http.Sides[d]
 	if b := t.body[d]; b != nil {
-		side.Body = b.decoded(true)
+		side.Body = b.Decoded()
 		side.HasBody = len(side.Body) > 0
 	}
 	side.At = rule.Complete

@@ -1,4 +1,5 @@
-package capture
+// Package body undoes the content codings of bodies as tolerantly as browsers do.
+package body
 
 import (
 	"bytes"
@@ -17,59 +18,66 @@ import (
 // maxRatio limits the expansion of a byte by a coding.
 const maxRatio = 2048
 
-// A bodyReader decodes the content codings of a body as tolerantly as browsers do.
-type bodyReader struct {
-	codings []string
-	layers  int // number of codings to decode
-	limit   int
+// A Reader decodes the content codings of a body as tolerantly as browsers do.
+type Reader struct {
+	Codings []string
+	Layers  int // number of codings to decode
+	Limit   int
 	raw     []byte
 	out     []byte
 	done    bool
 }
 
-// newBodyReader parses a Content-Encoding with at most layers codings.
-func newBodyReader(coding string, layers, limit int) *bodyReader {
-	b := &bodyReader{limit: limit, layers: layers}
+// New parses a Content-Encoding with at most layers codings.
+func New(coding string, layers, limit int) *Reader {
+	b := &Reader{Limit: limit, Layers: layers}
 	for c := range strings.SplitSeq(strings.ToLower(coding), ",") {
 		c = strings.TrimSpace(c)
 		switch {
 		case c == "" || c == "identity" || c == "none" || c == "inflate":
 		case strings.Contains(c, "gzip"):
-			b.codings = append(b.codings, "gzip")
+			b.Codings = append(b.Codings, "gzip")
 		case strings.Contains(c, "deflate"):
-			b.codings = append(b.codings, "deflate")
+			b.Codings = append(b.Codings, "deflate")
 		case c == "br" || c == "zstd":
-			b.codings = append(b.codings, c)
+			b.Codings = append(b.Codings, c)
 		case strings.Contains(c, "lzma"):
-			b.codings = append(b.codings, "lzma")
+			b.Codings = append(b.Codings, "lzma")
 		}
 	}
-	if layers > 0 && len(b.codings) > layers {
-		b.codings = b.codings[len(b.codings)-layers:]
+	if layers > 0 && len(b.Codings) > layers {
+		b.Codings = b.Codings[len(b.Codings)-layers:]
 	}
 	return b
 }
 
-// full reports whether all bytes that rules inspect have arrived.
-func (b *bodyReader) full() bool { return len(b.raw) >= b.limit }
+// Full reports whether all bytes that rules inspect have arrived.
+func (b *Reader) Full() bool { return len(b.raw) >= b.Limit }
 
-func (b *bodyReader) write(p []byte) {
-	if room := b.limit - len(b.raw); len(p) > room {
+// Reserve makes room for n bytes, within the limit.
+func (b *Reader) Reserve(n int64) { b.raw = make([]byte, 0, min(n, int64(b.Limit), maxAhead)) }
+
+// maxAhead limits the memory that is reserved for a body in advance.
+const maxAhead = 128 << 10
+
+// Write appends bytes of the body, as far as rules inspect them.
+func (b *Reader) Write(p []byte) {
+	if room := b.Limit - len(b.raw); len(p) > room {
 		p = p[:max(0, room)]
 	}
 	b.raw = append(b.raw, p...)
 	b.done = false
 }
 
-// decoded returns the decoded body as far as possible.
-func (b *bodyReader) decoded(bool) []byte {
+// Decoded returns the decoded body as far as possible.
+func (b *Reader) Decoded() []byte {
 	if b.done {
 		return b.out
 	}
 	b.done = true
 	b.out = b.raw
-	for i := len(b.codings) - 1; i >= 0 && len(b.out) > 0; i-- {
-		out := b.undo(b.codings[i], b.out)
+	for i := len(b.Codings) - 1; i >= 0 && len(b.out) > 0; i-- {
+		out := b.undo(b.Codings[i], b.out)
 		if len(out) == 0 {
 			break // it does not have the declared coding
 		}
@@ -78,12 +86,12 @@ func (b *bodyReader) decoded(bool) []byte {
 	return b.out
 }
 
-func (b *bodyReader) undo(coding string, in []byte) []byte {
+func (b *Reader) undo(coding string, in []byte) []byte {
 	read := func(r io.Reader) []byte {
 		scratch := scratches.Get().(*bytes.Buffer)
 		defer scratches.Put(scratch)
 		scratch.Reset()
-		_, _ = scratch.ReadFrom(io.LimitReader(r, int64(min(b.limit*20, len(in)*maxRatio)))) // keep the bytes before an error
+		_, _ = scratch.ReadFrom(io.LimitReader(r, int64(min(b.Limit*20, len(in)*maxRatio)))) // keep the bytes before an error
 		return slices.Clone(scratch.Bytes())
 	}
 	switch coding {
