@@ -42,7 +42,7 @@ func (f *Finder) inHost(host string) {
 	if first >= shortCode && strings.Trim(host[:first], "0123456789abcdef") == "" {
 		f.label([]byte(host[:first]), layer{})
 	}
-	if strings.IndexByte(host[:first], '-') > 0 {
+	if strings.IndexByte(host[:first], '-') > 0 && registered(host) != host { // a site's own name may be "shop-net"
 		f.dashed(host[:first], false)
 	}
 	for end := strings.LastIndexByte(host, '.'); end > first; {

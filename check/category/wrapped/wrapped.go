@@ -516,7 +516,7 @@ func isEdge(c byte) bool { return ascii.IsAlnum(c) || c >= 0x80 }
 // and "@" do not.
 func before(text []byte, from int) (explicit, user bool) {
 	i := from
-	if i > 0 && text[i-1] == '@' {
+	if i > 0 && (text[i-1] == '@' || text[i-1] == '$' && i > 1 && class[text[i-2]] != 0) { // "$" as pages hide addresses of mail
 		user = true
 		for i--; i > 0 && text[i-1] != '/' && text[i-1] != '\\'; i-- {
 		}
@@ -612,17 +612,21 @@ func (f *Finder) isTop(label []byte) (top, doubtful bool) {
 	return top, doubtful
 }
 
-// endsBackwards reports whether a word is a host from its end to its beginning.
+// endsBackwards reports whether a word is a host from its end to its beginning. Names of files are words,
+// too ("in.php", "md.html"), so it must look like the whole name of a site.
 func (f *Finder) endsBackwards(name []byte) bool {
-	i := bytes.IndexByte(name, '.')
-	if i < 2 || i > 24 {
+	if i := bytes.IndexByte(name, '.'); i < 2 || i > 24 || len(name) > 253 {
 		return false
 	}
-	var buf [24]byte
-	for j := range i {
-		buf[j] = name[i-1-j]
+	var buf [253]byte
+	host := buf[:len(name)]
+	for i, c := range name {
+		host[len(name)-1-i] = c
 	}
-	top, doubtful := f.isTop(buf[:i])
+	if !isWhole(ascii.ToLower(string(host))) {
+		return false
+	}
+	top, doubtful := f.isTop(host[bytes.LastIndexByte(host, '.')+1:])
 	return top && !doubtful
 }
 
