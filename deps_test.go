@@ -87,6 +87,7 @@ var modules = map[string][]string{
 	"github.com/miekg/dns":                          {"resolver", "zone"},
 	"github.com/nats-io/nats.go":                    {"vote"},
 	"github.com/nwaples/rardecode/v2":               {"content"}, // members of RAR archives: three generations of compression
+	"github.com/ulikunitz/xz":                       {"content"}, // LZMA, in 7z archives
 	"github.com/oschwald/maxminddb-golang/v2":       {"zone"},
 	"github.com/prometheus/client_golang":           {"lib"},
 	"github.com/prometheus/common/expfmt":           {"lib"},

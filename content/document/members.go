@@ -22,8 +22,7 @@ import (
 	"shuultuur/content/media"
 )
 
-// This file handles archives: ZIP, tar, gzip, zlib and zstd; other formats are reported as
-// unread. Members are read as they arrive, each like a separate body, and their names are
+// This file handles archives: ZIP, tar, gzip, zlib and zstd; RAR and 7z have files of their own. Members are read as they arrive, each like a separate body, and their names are
 // text. Limits.Decoded limits their total size at any depth.
 
 const (
@@ -126,8 +125,8 @@ func (m *memberReader) run(yield func(struct{}) bool) {
 		err = m.zip(r)
 	case bytes.HasPrefix(head, []byte("Rar!")):
 		err = m.rar(r)
-	case bytes.HasPrefix(head, []byte("7z\xBC\xAF")):
-		err = errMethod
+	case bytes.HasPrefix(head, []byte(sevenMark[:4])):
+		err = m.sevenZip(r)
 	case len(head) == media.TarMagicAt+5:
 		err = m.tar(r)
 	default:
