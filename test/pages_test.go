@@ -317,7 +317,7 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 		_, text := adminCall(t, h.g, "GET", "/alerts", nil)
 		return json.Unmarshal([]byte(text), &alerts) == nil && len(alerts) == 1
 	})
-	pages = append(pages, "/alerts/"+alerts[0].ID, "/reports?span=today", "/events/"+row.ID, "/why?url=http://bet.example/", "/clients/one?who=anna", "/lists?q=bet.example", "/lists/own?odd=yes", "/zones/example.com", "/zones/example.com?type=SRV", "/rulings?site=www.bet.example&who=anna", "/events?filter=host:bet.example", "/events?filter=host", "/login", "/setup", "/nowhere")
+	pages = append(pages, "/alerts/"+alerts[0].ID, "/reports?span=today", "/day", "/day?person=anna", "/events/"+row.ID, "/why?url=http://bet.example/", "/clients/one?who=anna", "/lists?q=bet.example", "/lists/own?odd=yes", "/zones/example.com", "/zones/example.com?type=SRV", "/rulings?site=www.bet.example&who=anna", "/events?filter=host:bet.example", "/events?filter=host", "/login", "/setup", "/nowhere")
 	pages = append(pages, "/policies?name=class", "/clients?q=anna", "/clients?q=nobody", "/looks", "/privacy", "/more")
 	pages = append(pages, "/settings", "/find?q=open+bet.example+for+anna+1h", "/policies/rule?policy=class&rule=night", "/policies/group?name=class", "/lists/new", "/lists/new/text", "/lists/own/text", "/statistics", "/login/invited?token=none")
 	pages = append(pages, h.versions()...)

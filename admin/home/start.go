@@ -95,7 +95,8 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplat
 		Paused   string
 		MayPause bool
 		Reports  bool
-		Devices  int // of the last day
+		Day      bool // today can be shown
+		Devices  int  // of the last day
 		Recent   *Recent
 		Blocked  int64
 		Share    float64
@@ -104,6 +105,7 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplat
 		Remarks  []Remark
 		Error    string
 	}{Health: h.Health(), Recent: &Recent{}, Tasks: h.site.TasksFor(w, r), Paused: h.site.Notice(web.TextsOf(w))}
+	d.Day = h.Events != nil && h.site.May(w, "/day")
 	d.Inbox, d.Reports = h.site.May(w, "/inbox"), h.site.May(w, "/reports")
 	d.MayPause = web.UserOf(r).Role > account.Helper && h.site.May(w, "/pause")      // helpers pause for their groups
 	d.Tasks = slices.DeleteFunc(d.Tasks, func(t web.Task) bool { return t.Trouble }) // the page says all problems

@@ -107,6 +107,12 @@ func (p *Pictures) Bars() (c Chart) {
 func (p *Pictures) marks() (all []Mark) {
 	const most = 6
 	n := len(p.Steps)
+	if p.Unit == "hour" && n == 24 {
+		for hour := 0; hour <= n; hour += 6 { // the last is where the day ends
+			all = append(all, Mark{fmt.Sprintf("%02d:00", hour), hour%12 != 0})
+		}
+		return all
+	}
 	shown := min(n, most)
 	for k := range shown {
 		all = append(all, Mark{p.Stamp(k * (n - 1) / max(1, shown-1)), k%2 == 1 && k+1 < shown})

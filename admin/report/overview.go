@@ -26,6 +26,7 @@ type Overview struct {
 	Top                           []Compared // what was blocked, by the field that was asked for
 	Sites                         []Compared // most requested
 	New                           []Compared // sites that nobody asked for in the four weeks before
+	NewSites                      int        // how many there are of New, of which only the most requested are in it
 	Known                         bool       // the record reaches so far back that New can be told
 }
 
@@ -126,7 +127,8 @@ func Look(ctx context.Context, r event.Reader, q Question, by event.Field, now t
 		o.Blocked += s.Blocked
 	}
 	o.Devices = len(o.people)
-	o.Top, o.Sites, o.New = tops.top(mostTop, nil), sites.top(mostTop, nil), sites.top(mostTop, func(c Compared) bool { return c.Before == 0 })
+	fresh := sites.top(mostSites, func(c Compared) bool { return c.Before == 0 })
+	o.Top, o.Sites, o.New, o.NewSites = tops.top(mostTop, nil), sites.top(mostTop, nil), fresh[:min(len(fresh), mostTop)], len(fresh)
 	o.Known = sites.old
 	return o, o.askCurves(ctx, r, c, over)
 }

@@ -120,8 +120,8 @@ func TestAnOverviewComparesWithTheTimeBefore(t *testing.T) {
 		for _, c := range o.New {
 			fresh += c.Name + " "
 		}
-		if fresh != "game.example move.example new.example warn.example " || !o.Known {
-			t.Errorf("new are %q", fresh)
+		if fresh != "game.example move.example new.example warn.example " || !o.Known || o.NewSites != 4 {
+			t.Errorf("new are %q, of %d", fresh, o.NewSites)
 		}
 	}
 	// In the middle of the period the time before is as long as what is over.

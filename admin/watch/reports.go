@@ -27,16 +27,17 @@ const maxReport = 30 * time.Second
 type Reports struct {
 	Site   *web.Site
 	Events *web.Record
+	today  today
 }
 
-// Routes returns the route of reports.
+// Routes returns the routes of reports, and of today.
 //
 //	GET /reports   span=day|today|week|7d|30d|365d or from=DAY&to=DAY, group=…&person=…, format=json,
 //	               csv or pdf; HTML for browsers, else JSON
 func (p *Reports) Routes() []web.Route {
 	page := p.Site.Page("reports.html")
 	one := make(chan struct{}, 1) // one report at a time, because it reads days of events
-	return []web.Route{{Method: "GET", Path: "/reports", Role: web.Viewer,
+	return []web.Route{p.dayRoute(), {Method: "GET", Path: "/reports", Role: web.Viewer,
 		Link: web.LinkIn(web.Activity, text.Mark("Reports")),
 		Does: "a day, a week or any other time summed up", Gives: "application/json text/html text/csv application/pdf", Query: []web.Field{web.Optional("span", "day | today | week | 7d | 30d | 365d"), web.Optional("from", "the first day, instead of span"), web.Optional("to", "the last day; today without it"), web.Optional("by", "category | host | rule"), web.Optional("more", "yes | no"), web.Optional("group", "only these people"), web.Optional("person", "only this user or address"), web.Optional("format", "json | csv | pdf"), web.Optional("byte-order-mark", "yes | no")},
 		Handler: func(w http.ResponseWriter, r *http.Request) {

@@ -3,6 +3,7 @@
 package watch_test
 
 import (
+	"strings"
 	"testing"
 
 	"shuultuur/admin/account"
@@ -33,4 +34,23 @@ func TestAlertsSayThatNothingIsWatched(t *testing.T) {
 		{As: account.Lead, Method: "POST", Path: "/alerts/1", Form: "does=closed&note=x", Page: false, Status: 404, Says: "nothing is watched"},
 		{As: account.Viewer, Method: "GET", Path: "/alerts", Form: "", Page: false, Status: 403, Says: "safeguarding-lead"},
 	})
+}
+
+// TestTodayStandsBesideYesterday: of everyone whom the user may see, or of a person, whose look is
+// recorded.
+func TestTodayStandsBesideYesterday(t *testing.T) {
+	h := admintest.NewHouse(t)
+	h.Exchanges(t, []admintest.Exchange{
+		{As: account.Viewer, Method: "GET", Path: "/day", Form: "", Page: false, Status: 200, Says: `"requests_before":`},
+		{As: account.Viewer, Method: "GET", Path: "/day", Form: "", Page: true, Status: 200, Says: "Today beside yesterday"},
+		{As: account.Viewer, Method: "GET", Path: "/", Form: "", Page: true, Status: 200, Says: `hx-get="/day"`},
+	})
+	looks := func() int { return strings.Count(h.Ask(account.Owner, "GET", "/audit", "").Body.String(), "report of") }
+	if n := looks(); n != 0 {
+		t.Errorf("looks at the day of everyone are %d entries of the audit log", n)
+	}
+	h.Exchanges(t, []admintest.Exchange{{As: account.Operator, Method: "GET", Path: "/day?person=anna", Form: "", Page: true, Status: 200, Says: `aria-current="true"`}})
+	if n := looks(); n != 1 {
+		t.Errorf("a look at the day of anna is %d entries of the audit log", n)
+	}
 }
