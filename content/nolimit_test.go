@@ -152,8 +152,11 @@ func TestNoLimitHidesText(t *testing.T) {
 			}
 		})
 	}
+	const connection = "of what begins a connection: TestConnectionsBehindWrappersAreRecognised"
 	for name, why := range map[string]string{
-		"mostAdding": "TestMuchAddedTextIsBounded", "MostUnpacked": "conversations", "mostThreads": "conversations",
+		"mostSaid": connection, "mostRun": connection, "mostRuns": connection, "mostPairs": connection, "mostStart": connection, "mostBefore": connection, "mostAhead": connection,
+		"mostLayered": "a list that is packed more often is damaged",
+		"mostAdding":  "TestMuchAddedTextIsBounded", "MostUnpacked": "conversations", "mostThreads": "conversations",
 		"maxMatch": "of deflate", "mostFolds": "marks that remain in a word are a disguise, which phrases look for", "maxWindow": "larger windows are an error of the coding", "maxLabel": "longer labels name no charset",
 		"maxReadings": "the number of ways in which a browser may read a body", "mostProbes": "a full table is mostStyled",
 		"mostStates": "TestReadersWithoutProgressEnd", "mostEncryption": "TestBooksAreEncryptedWhereTheirTextIs",
