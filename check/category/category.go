@@ -195,6 +195,8 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 		return (c.urls || c.deep && len(c.lists) > 0) && t.Host != ""
 	case filter.Response:
 		return c.deep && len(c.lists) > 0 && redirects(t.Response)
+	case filter.RequestBody:
+		return c.deep && len(c.lists) > 0 && t.Host != "" && isSmallForm(t.Request)
 	}
 	return false
 }
@@ -211,8 +213,14 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	}
 	w := c.scratch.Get().(*scratch)
 	defer c.scratch.Put(w)
-	if s == filter.Response {
+	switch s {
+	case filter.Response:
 		w.wrapped.Redirect(t.Host, t.Response.Get("Location"))
+		return c.lookUpWrapped(w, t, dst)
+	case filter.RequestBody:
+		if !w.searchForm(t) {
+			return dst, nil
+		}
 		return c.lookUpWrapped(w, t, dst)
 	}
 	dst, err := c.findAsked(w, t, s == filter.Request, dst)

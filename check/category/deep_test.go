@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
+	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/lib/message"
 	"shuultuur/list"
@@ -95,6 +97,37 @@ func TestAskedComesBeforeInside(t *testing.T) {
 	}
 }
 
+// TestFormsOfProxies: proxies on the web are told by a form what to show, and hide it in the address after.
+func TestFormsOfProxies(t *testing.T) {
+	for body, want := range map[string]bool{
+		"u=https%3A%2F%2Fbad.com%2F&encodeURL=on": true,
+		"u=bad.com":                       true,
+		"a=1&URL=http://www.bad.com/x":    true,
+		"q=https://bad.com/":              true,
+		"url=aHR0cHM6Ly9iYWQuY29tLw":      true,
+		"u=good.com":                      false,
+		"text=see+https://bad.com/":       false,
+		"comment=https://bad.com/&mail=x": false,
+		"u=":                              false,
+		"":                                false,
+		"u=https://bad.com/&x=" + strings.Repeat("x", mostForm): false,
+	} {
+		tr := &filter.Transaction{Host: "proxy.org", Request: &message.Request{Method: "POST", Path: []byte("/includes/process.php")}}
+		tr.Request.Add("Content-Type", "Application/x-www-form-urlencoded; charset=utf-8")
+		tr.Request.Add("Content-Length", strconv.Itoa(len(body)))
+		var b content.Body
+		b.Reset(tr.Sent(), content.Limits{})
+		b.Append([]byte(body))
+		b.Finish()
+		tr.Upload = &b
+		found, err := deepCheck(t, true).Find(t.Context(), tr, filter.RequestBody, nil)
+		if got := len(found) == 1 && found[0].Wrapped; got != want || err != nil {
+			t.Errorf("%.80s: found %+v, %v; want %v", body, found, err, want)
+		}
+		b.Release()
+	}
+}
+
 func TestFieldsWithAddresses(t *testing.T) {
 	for _, c := range []struct {
 		field, value, host string
@@ -104,6 +137,9 @@ func TestFieldsWithAddresses(t *testing.T) {
 	}{
 		{"X-Bare-URL", "https://bad.com/", "bare.org", 0, "", true},
 		{"X-Bare-Host", "bad.com", "bare.org", 0, "", true},
+		{"X-Anything", "https://bad.com/", "bare.org", 0, "", true},
+		{"Target", "wss://bad.com/", "bare.org", 0, "", true},
+		{"Origin", "https://bad.com", "cdn.org", 0, "", false},
 		{"Referer", "https://bad-com.translate.goog/", "cdn.org", 0, "", true},
 		{"Referer", "https://translate.google.com/translate?u=bad.com", "cdn.org", 0, "", true},
 		{"Referer", "https://bad.com/", "cdn.org", 0, "", false},
