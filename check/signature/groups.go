@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 
 	"go.yaml.in/yaml/v4"
 
 	"shuultuur/lib/setting"
 	"shuultuur/lib/suricata/address"
+	"shuultuur/lib/suricata/engine"
+	"shuultuur/lib/suricata/rule"
 )
 
 // groups returns the address and port groups: Suricata's names with the gateway's clients as
@@ -37,6 +40,8 @@ type Suricata struct {
 	// Off are the features that "requires: feature" must not find: ja3 and ja4, if their
 	// fingerprints are disabled.
 	Off []string
+	// Sets are the datasets under datasets.
+	Sets map[string]engine.Set
 	// Short says that IPv6 addresses are logged in their short form.
 	Short bool
 }
@@ -52,6 +57,7 @@ func ReadSuricata(name string) (*Suricata, error) {
 			Addresses map[string]any `yaml:"address-groups"`
 			Ports     map[string]any `yaml:"port-groups"`
 		} `yaml:"vars"`
+		Sets    map[string]any `yaml:"datasets"`
 		Outputs []map[string]struct {
 			Compress any `yaml:"ipv6-compress"`
 		} `yaml:"outputs"`
@@ -75,6 +81,7 @@ func ReadSuricata(name string) (*Suricata, error) {
 		return out
 	}
 	s := &Suricata{Vars: text(doc.Vars.Addresses), Ports: text(doc.Vars.Ports)}
+	s.Sets = readSets(filepath.Dir(name), doc.Sets)
 	for _, o := range doc.Outputs {
 		word := fmt.Sprint(o["eve-log"].Compress)
 		s.Short = s.Short || word == "yes" || word == "true" || word == "on"
@@ -85,4 +92,27 @@ func ReadSuricata(name string) (*Suricata, error) {
 		}
 	}
 	return s, nil
+}
+
+// readSets reads the datasets of a suricata.yaml: their types, and the values of those whose file
+// is below its folder.
+func readSets(folder string, sets map[string]any) map[string]engine.Set {
+	all := map[string]engine.Set{}
+	for name, v := range sets {
+		m, _ := v.(map[string]any)
+		kind, _ := m["type"].(string)
+		if kind == "" { // defaults, rules
+			continue
+		}
+		s := engine.Set{Type: kind}
+		for _, key := range []string{"load", "state"} {
+			if file, _ := m[key].(string); file != "" && rule.CheckName(file) == nil {
+				if data, err := rule.ReadBelow(folder, file); err == nil {
+					s.Data = data
+				}
+			}
+		}
+		all[name] = s
+	}
+	return all
 }

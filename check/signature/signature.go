@@ -134,6 +134,13 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if ec.Vars, ec.Ports, err = groups(cfg); err != nil {
 		return nil, err
 	}
+	if cfg.Suricata != "" {
+		s, err := ReadSuricata(string(cfg.Suricata))
+		if err != nil {
+			return nil, setting.At("suricata", err)
+		}
+		ec.Sets = s.Sets
+	}
 	if err := address.CheckGroups(ec.Vars, ec.Ports, cfg.Vars, cfg.Ports); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,8 @@ type runner struct {
 	scripts   lua.Limits
 	rules     []string
 	off       []string // features
-	short     bool     // addresses of IPv6
+	sets      map[string]engine.Set
+	short     bool // addresses of IPv6
 }
 
 var setArg = regexp.MustCompile(`--set\s+(\S+?)=(\S+)`)
@@ -140,7 +141,7 @@ func (r *runner) yaml() {
 	}
 	settings, err := signature.ReadSuricata(filepath.Join(r.dir, "suricata.yaml"))
 	if err == nil {
-		r.off, r.short = settings.Off, settings.Short
+		r.off, r.short, r.sets = settings.Off, settings.Short, settings.Sets
 	}
 	var doc struct {
 		Vars struct {
@@ -178,7 +179,7 @@ func (r *runner) run(t testing.TB, pcap string) (records []map[string]any) {
 	}
 	rules, _ = rule.Unique(rules)
 	_, ports := address.Groups()
-	e, mistakes, err := engine.New(engine.Config{Rules: rules, Vars: r.vars, Ports: ports, Classes: engine.Classes(), Limits: r.limits, Packets: true, Prevent: r.config.Prevent, Scripts: lua.NewPool(r.scripts).Load})
+	e, mistakes, err := engine.New(engine.Config{Rules: rules, Vars: r.vars, Ports: ports, Classes: engine.Classes(), Limits: r.limits, Sets: r.sets, Packets: true, Prevent: r.config.Prevent, Scripts: lua.NewPool(r.scripts).Load})
 	if err != nil {
 		t.Error(err)
 		return nil

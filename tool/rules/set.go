@@ -74,6 +74,7 @@ func (r *Set) Compile(home string, c engine.Config, w io.Writer) (*engine.Engine
 		if err != nil {
 			return nil, err
 		}
+		c.Sets = s.Sets
 		for _, name := range s.Off {
 			delete(parser.Features, name)
 		}

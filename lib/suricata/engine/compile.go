@@ -45,8 +45,9 @@ type builder struct {
 	e      *Engine
 	ends   *address.Parser
 	chains map[string]int
-	from   origin          // of the current rule
-	loaded map[string]bool // datasets, by name and file
+	from   origin            // of the current rule
+	loaded map[string]bool   // datasets, by name and file
+	types  map[string]string // of datasets that settings or any rule define, by name
 
 	compiled rule.Slab[compiledRule]
 	groups   match.Compiler
@@ -201,8 +202,37 @@ func (b *builder) script(x *rule.Lua) error {
 	return nil
 }
 
+// types returns the types of datasets. A rule may give one that rules before it use.
+func types(c Config) map[string]string {
+	all := map[string]string{}
+	for name, s := range c.Sets {
+		all[name] = s.Type
+	}
+	for _, r := range c.Rules {
+		for _, g := range r.Groups {
+			for _, m := range g.Matches {
+				if d, ok := m.(*rule.Dataset); ok && d.Type != "" && all[d.Name] == "" && r.Skip == "" {
+					all[d.Name] = d.Type
+				}
+			}
+		}
+	}
+	return all
+}
+
 // dataset makes the dataset of a rule and reads its file.
 func (b *builder) dataset(d *rule.Dataset) (err error) {
+	if d.Type == "" && b.types[d.Name] != "" {
+		typed := *d
+		typed.Type = b.types[d.Name]
+		d = &typed
+	}
+	if s, ok := b.e.config.Sets[d.Name]; ok && d.Load == "" && s.Data != nil && !b.loaded[d.Name] {
+		b.loaded[d.Name] = true
+		from := *d
+		from.Load, from.Save = "the settings", ""
+		return b.e.state.Define(state.Definition{Dataset: &from, Source: b.from.key(), Read: func() ([]byte, error) { return s.Data, nil }})
+	}
 	def := state.Definition{Dataset: d, Source: b.from.key()}
 	if d.Save != "" {
 		if def.Saving, err = b.e.saves(b.from, d.Save); err != nil {

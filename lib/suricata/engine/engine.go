@@ -54,6 +54,8 @@ type Config struct {
 	// Beside are files that rules may name and that are not on the disk: members of tarballs,
 	// by the names that [rule.Files] gives them.
 	Beside map[string][]byte
+	// Sets are datasets that settings define, by name.
+	Sets map[string]Set
 	// Saves is the folder below which each source has one for the datasets that its rules save.
 	// "" saves none.
 	Saves string
@@ -66,6 +68,12 @@ type Config struct {
 	Trace bool
 	// Prevent makes drop and pass apply to the whole connection, as in Suricata's inline mode.
 	Prevent bool
+}
+
+// A Set is a dataset that settings define: its type, and its values if there are any.
+type Set struct {
+	Type string
+	Data []byte
 }
 
 // An Engine is a compiled set of rules. The set never changes.
@@ -106,7 +114,7 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 	if e.limits, err = state.NewLimits(c.Limits, c.Vars); err != nil {
 		return nil, nil, err
 	}
-	b := &builder{e: e, ends: address.NewParser(c.Vars, c.Ports), chains: map[string]int{}, loaded: map[string]bool{}}
+	b := &builder{e: e, ends: address.NewParser(c.Vars, c.Ports), chains: map[string]int{}, loaded: map[string]bool{}, types: types(c)}
 	var mistakes []*rule.Error
 	for n, r := range c.Rules {
 		if n%collectRules == collectRules-1 {

@@ -126,7 +126,7 @@ func TestTransformsChangeBuffers(t *testing.T) {
 		{"domain", "", "www.example.co.uk", "example.co.uk"}, {"tld", "", "www.example.co.uk", "co.uk"},
 		{"gunzip", "", gz.String(), "packed"}, {"gunzip", "max-size 3", gz.String(), "pac"}, {"zlib_deflate", "", zl.String(), "packed"},
 		{"xor", "01ff", "ab", "\x60\x9d"}, {"xor", "offset 1, extract 1 0", "\x01a", "\x01\x60"},
-		{"pcrexform", "a(.)c", "xabc", "b"}, {"from_base64", "", "YWI=", "ab"}, {"from_base64", "offset 1, bytes 4, mode rfc2045", "-YW I", "ab"}, {"from_base64", "mode strict", "YWI=", "ab"},
+		{"pcrexform", "a(.)c", "xabc", "b"}, {"from_base64", "", "YWI=", "ab"}, {"from_base64", "offset 1, bytes 4, mode rfc2045", "-YW I-", "ab"}, {"from_base64", "mode strict", "YWI=", "ab"},
 		{"subslice", "1, 2", "abcd", "bc"}, {"subslice", "-2", "abcd", "cd"}, {"subslice", "2, 9, truncate", "abcd", "cd"}, {"subslice", "0, -1", "abcd", "abc"},
 	} {
 		f, err := NewTransform(rule.Transform{Name: x.name, Arg: x.arg}, nil)

@@ -39,7 +39,15 @@ func NewTransform(t rule.Transform, script func(arg string) (Transform, error)) 
 	case "to_lowercase", "casechange.lower":
 		return always(Fold)
 	case "to_uppercase":
-		return always(bytes.ToUpper)
+		return always(func(in []byte) []byte { // letters of ASCII, as in C
+			out := bytes.Clone(in)
+			for i, c := range out {
+				if c >= 'a' && c <= 'z' {
+					out[i] -= 'a' - 'A'
+				}
+			}
+			return out
+		})
 	case "url_decode":
 		return always(urlDecode)
 	case "strip_whitespace":
@@ -187,7 +195,7 @@ func unpacker(t rule.Transform) (Transform, error) {
 	if most == 0 || most > maxUnpacked {
 		most = maxUnpacked
 	}
-	return func(in []byte) ([]byte, bool) {
+	return func(in []byte) ([]byte, bool) { // what cannot be unpacked is empty
 		var r io.Reader
 		var err error
 		if t.Name == "gunzip" {
@@ -196,12 +204,9 @@ func unpacker(t rule.Transform) (Transform, error) {
 			r, err = flate.NewReader(bytes.NewReader(in)), nil
 		}
 		if err != nil {
-			return nil, false
+			return nil, true
 		}
-		out, err := io.ReadAll(io.LimitReader(r, most+1))
-		if len(out) == 0 && err != nil {
-			return nil, false
-		}
+		out, _ := io.ReadAll(io.LimitReader(r, most+1))
 		return out[:min(int64(len(out)), most)], true
 	}, nil
 }
@@ -285,12 +290,12 @@ func newFromBase64(arg string) (Transform, error) {
 		}
 	}
 	return func(in []byte) ([]byte, bool) {
-		if offset > len(in) {
+		if offset > 0 && offset >= len(in) {
 			return in, false
 		}
 		raw := in[offset:]
 		if size > 0 {
-			if size > len(raw) {
+			if size >= len(raw) {
 				return in, false
 			}
 			raw = raw[:size]
@@ -300,30 +305,33 @@ func newFromBase64(arg string) (Transform, error) {
 		case "strict":
 			var err error
 			if out, err = base64.StdEncoding.Strict().DecodeString(string(raw)); err != nil {
-				return in, false
+				return nil, false
 			}
 		case "rfc2045":
 			out = decodeBase64(raw, true)
 		default:
 			out = decodeBase64(raw, false)
 		}
-		return out, len(out) > 0
+		if len(out) == 0 { // there is nothing to inspect
+			return nil, false
+		}
+		return out, true
 	}, nil
 }
 
 // newSubslice makes the transform subslice: OFFSET, LENGTH, truncate; negative numbers count
-// from the end.
+// from the end. Without truncate, a part that is not all there is empty.
 func newSubslice(arg string) (Transform, error) {
 	var nums []int
 	truncate := false
 	for part := range strings.SplitSeq(arg, ",") {
 		part = strings.TrimSpace(part)
-		if part == "truncate" {
+		if len(nums) > 0 && !truncate && strings.EqualFold(part, "truncate") {
 			truncate = true
 			continue
 		}
 		n, err := strconv.Atoi(part)
-		if err != nil || len(nums) == 2 {
+		if err != nil || len(nums) == 2 || truncate || len(nums) == 1 && n == 0 {
 			return nil, fmt.Errorf("%q is not OFFSET, LENGTH, truncate", arg)
 		}
 		nums = append(nums, n)
@@ -336,28 +344,18 @@ func newSubslice(arg string) (Transform, error) {
 		if from < 0 {
 			from += len(in)
 		}
-		if from < 0 {
-			if !truncate {
-				return nil, false
-			}
-			from = 0
-		}
 		if len(nums) == 2 {
-			if nums[1] < 0 {
+			if to = from + nums[1]; nums[1] < 0 {
 				to = len(in) + nums[1]
-			} else {
-				to = from + nums[1]
+			}
+			if truncate && from < 0 && nums[1] > 0 {
+				to = nums[1]
 			}
 		}
-		if to > len(in) {
-			if !truncate {
-				return nil, false
-			}
-			to = len(in)
+		if !truncate && (from < 0 || from > len(in) || to < 0 || to > len(in)) {
+			return nil, true
 		}
-		if from > len(in) || to < from {
-			return nil, false
-		}
-		return in[from:to], true
+		from, to = max(0, min(from, len(in))), max(0, min(to, len(in)))
+		return in[min(from, to):max(from, to)], true
 	}, nil
 }
