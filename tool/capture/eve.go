@@ -214,17 +214,55 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 		f.entropy = a.Entropy
 	}
 	if len(a.Entropy) > 0 {
-		md, _ := m["metadata"].(map[string]any)
-		if md == nil {
-			md = map[string]any{}
-		}
-		md["entropy"] = maps.Clone(a.Entropy)
-		m["metadata"] = md
+		metadata(m)["entropy"] = maps.Clone(a.Entropy)
 	}
+	captured(m, a)
 	m["flow"] = map[string]any{"pkts_toserver": f.packets[0], "pkts_toclient": f.packets[1], "bytes_toserver": f.bytes[0], "bytes_toclient": f.bytes[1],
 		"start": f.first.Format(stamp), "src_ip": o.address(f.client.Addr()), "dest_ip": o.address(f.server.Addr()), "src_port": f.client.Port(), "dest_port": f.server.Port()}
 	x.record = m
 	r.emit(x)
+}
+
+// metadata returns the part of a record about what rules remember, and makes it if needed.
+func metadata(m map[string]any) map[string]any {
+	md, ok := m["metadata"].(map[string]any)
+	if !ok {
+		md = map[string]any{}
+		m["metadata"] = md
+	}
+	return md
+}
+
+// captured adds the groups of expressions to the record of an alert. A group named key names the
+// one named value.
+func captured(m map[string]any, a *engine.Alert) {
+	var packet []map[string]string
+	key := ""
+	context := map[string]any{}
+	for _, c := range a.Captures {
+		value := string(c.Value)
+		switch {
+		case c.Scope == "alert":
+			context[c.Name] = value
+		case c.Name == "key":
+			key = value
+		case c.Name == "value" && key != "":
+			packet = append(packet, map[string]string{key: value})
+		default:
+			packet = append(packet, map[string]string{c.Name: value})
+		}
+	}
+	if len(packet) > 0 {
+		metadata(m)["pktvars"] = packet
+	}
+	if len(context) == 0 {
+		return
+	}
+	alert := m["alert"].(map[string]any)
+	if old, ok := alert["context"].(map[string]any); ok {
+		maps.Copy(context, old)
+	}
+	alert["context"] = context
 }
 
 // alert makes the part of a record that says which rule matched.
@@ -345,11 +383,11 @@ func (o *Output) memory(m map[string]any, f *flow) {
 	if ints := f.rules.Ints(); len(ints) > 0 {
 		md["flowints"] = ints
 	}
-	if vars := f.rules.Vars(); len(vars) > 0 {
-		var list []map[string]string
-		for k, v := range vars {
-			list = append(list, map[string]string{k: string(v)})
-		}
+	var list []map[string]string
+	for _, v := range f.rules.Variables() {
+		list = append(list, map[string]string{v.Name: string(v.Value)})
+	}
+	if len(list) > 0 {
 		md["flowvars"] = list
 	}
 	if len(md) > 0 {
@@ -495,6 +533,10 @@ func (o *Output) httpRecord(r *Run, f *flow, t *httpTx) {
 	if len(t.http.Sides[0].Line) > 0 || len(t.http.Sides[1].Line) > 0 || t.http.Two {
 		m := r.head(f, "http", f.client, f.server)
 		m["tx_id"], m["http"] = t.id, record
+		if e := t.tx.Measured(); len(e) > 0 {
+			f.entropy = e
+			metadata(m)["entropy"] = maps.Clone(e)
+		}
 		r.emit(entry{record: m})
 	}
 	for _, file := range t.fileRecords() {
@@ -744,12 +786,7 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 	}
 	o.memory(m, f)
 	if len(f.entropy) > 0 {
-		md, _ := m["metadata"].(map[string]any)
-		if md == nil {
-			md = map[string]any{}
-		}
-		md["entropy"] = maps.Clone(f.entropy)
-		m["metadata"] = md
+		metadata(m)["entropy"] = maps.Clone(f.entropy)
 	}
 	r.emit(entry{record: m, flow: f})
 }

@@ -55,9 +55,9 @@ func (s *packetSource) Numbers(_ rule.Direction, keyword string) ([]uint64, bool
 		return one(uint64(p.tos), !p.v6)
 	case "id":
 		return one(uint64(p.id), !p.v6)
-	case "seq":
+	case "seq", "tcp.seq":
 		return one(uint64(p.tcp.Seq), tcp)
-	case "ack":
+	case "ack", "tcp.ack":
 		return one(uint64(p.tcp.Ack), tcp)
 	case "window", "tcp.window":
 		return one(uint64(p.tcp.Window), tcp)
@@ -74,6 +74,23 @@ func (s *packetSource) Numbers(_ rule.Direction, keyword string) ([]uint64, bool
 			at = 6
 		}
 		return one(uint64(binary.BigEndian.Uint16(p.transport[at:])), true)
+	case "tcp.mss":
+		b, ok := p.option(2)
+		if !tcp || !ok || len(b) != 2 {
+			return nil, false
+		}
+		return one(uint64(binary.BigEndian.Uint16(b)), true)
+	case "tcp.wscale":
+		b, ok := p.option(3)
+		if !tcp || !ok || len(b) != 1 {
+			return nil, false
+		}
+		return one(uint64(b[0]), true)
+	case "icmpv6.mtu":
+		if p.proto != 58 || p.icmp[0] != 2 || len(p.transport) < 8 {
+			return nil, false
+		}
+		return one(uint64(binary.BigEndian.Uint32(p.transport[4:])), true)
 	case "vxlan_vni":
 		return p.vxlan, len(p.vxlan) > 0
 	case "vlan.id":
@@ -112,31 +129,19 @@ func (s *packetSource) Word(_ rule.Direction, keyword, value string) bool {
 		return app == name || (name == "http" || name == "http2") && (app == "http2" || app == "doh2") || name == "dns" && app == "doh2" || name == "http1" && app == "http" || name == "failed" && app == "" && s.f.gaveUp || name == "unknown" && app == ""
 	case "flags", "tcp.flags":
 		return p.proto == 6 && flagsFit(p.tcp.Flags, value)
-	case "ip_proto", "l3_proto":
+	case "ip_proto":
 		return protoFits(p.proto, value)
+	case "l3_proto":
+		version, not := strings.CutPrefix(value, "!")
+		return (p.v6 == strings.HasSuffix(version, "6")) != not
 	case "sameip":
 		return p.src.Addr() == p.dst.Addr()
 	case "stream_size":
 		return s.streamSize(value)
 	case "ipopts":
-		return !p.v6 && len(p.ip) > 20 && p.ip[0]&15 > 5
+		return !p.v6 && hasOption(p.ip, strings.ToLower(value))
 	case "fragbits":
-		if p.v6 || len(p.ip) < 8 {
-			return false
-		}
-		bits := p.ip[6] >> 5
-		want := byte(0)
-		for _, c := range value {
-			switch c {
-			case 'D':
-				want |= 2
-			case 'M':
-				want |= 1
-			case 'R':
-				want |= 4
-			}
-		}
-		return bits&want == want
+		return !p.v6 && len(p.ip) >= 8 && fragmentBitsFit(p.ip[6]>>5, value)
 	case "fragoffset":
 		if p.v6 || len(p.ip) < 8 {
 			return false
@@ -144,9 +149,82 @@ func (s *packetSource) Word(_ rule.Direction, keyword, value string) bool {
 		c, err := rule.ParseCompare(value)
 		return err == nil && c.Match(uint64(binary.BigEndian.Uint16(p.ip[6:])&0x1fff))
 	case "ipv4-csum", "tcpv4-csum", "udpv4-csum", "icmpv4-csum", "tcpv6-csum", "udpv6-csum", "icmpv6-csum":
-		return value == "valid"
+		valid, ok := p.sumOf(keyword)
+		return ok && valid == (strings.ToLower(value) == "valid")
 	}
 	return false
+}
+
+// fragmentBitsFit evaluates fragbits: the bits alone, + with others, * any of them, ! not them.
+func fragmentBitsFit(bits byte, value string) bool {
+	want := byte(0)
+	for _, c := range strings.ToUpper(value) {
+		switch c {
+		case 'D':
+			want |= 2
+		case 'M':
+			want |= 1
+		case 'R':
+			want |= 4
+		}
+	}
+	switch {
+	case strings.Contains(value, "+"):
+		return bits&want == want
+	case strings.Contains(value, "*"):
+		return bits&want != 0
+	case strings.Contains(value, "!"):
+		return bits&want != want
+	}
+	return bits == want
+}
+
+// ipOptions are the numbers of IPv4 options by their names in ipopts.
+var ipOptions = map[string]byte{"eol": 0, "nop": 1, "rr": 7, "ts": 68, "qs": 25, "sec": 130, "lsrr": 131, "lsrre": 131, "esec": 133, "cipso": 134, "satid": 136, "ssrr": 137, "rtralt": 148}
+
+// hasOption reports whether the head of an IPv4 packet has an option, or any.
+func hasOption(ip []byte, name string) bool {
+	if len(ip) < 20 {
+		return false
+	}
+	o := ip[20:min(len(ip), max(20, int(ip[0]&15)*4))]
+	if name == "any" {
+		return len(o) > 0
+	}
+	want, ok := ipOptions[name]
+	for ok && len(o) > 0 {
+		if o[0] == want {
+			return true
+		}
+		switch {
+		case o[0] == 0:
+			return false
+		case o[0] == 1:
+			o = o[1:]
+		case len(o) < 2 || o[1] < 2 || int(o[1]) > len(o):
+			return false
+		default:
+			o = o[o[1]:]
+		}
+	}
+	return false
+}
+
+// option returns the data of an option of TCP.
+func (p *packet) option(kind byte) ([]byte, bool) {
+	for o := p.tcp.Options; len(o) > 0 && o[0] != 0; {
+		switch {
+		case o[0] == 1:
+			o = o[1:]
+			continue
+		case len(o) < 2 || o[1] < 2 || int(o[1]) > len(o):
+			return nil, false
+		case o[0] == kind:
+			return o[2:o[1]], true
+		}
+		o = o[o[1]:]
+	}
+	return nil, false
 }
 
 // streamSize evaluates stream_size: server,>,1000.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"shuultuur/lib/suricata/index"
+	"shuultuur/lib/suricata/match"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/state"
 )
@@ -16,6 +17,8 @@ type Alert struct {
 	Context map[string]any
 	// Entropy is the measured entropy of the message, by buffer.
 	Entropy map[string]float64
+	// Captures are the groups of expressions for the alert and for the packet.
+	Captures []match.Capture
 	// Silent alerts take effect but are hidden by a threshold.
 	Silent bool
 
@@ -88,6 +91,11 @@ func (w *work) matched(k *compiledRule, n int, dst []Alert) []Alert {
 		}
 	}
 	a := Alert{Rule: k.Rule, Action: k.Action, Priority: k.priority, Class: k.class, Context: w.context, Entropy: tx.measured}
+	for _, c := range w.in.Captures {
+		if c.Scope != "flow" {
+			a.Captures = append(a.Captures, c)
+		}
+	}
 	w.context = nil
 	here := state.Occurrence{Rule: k.Rule, Own: k.limits, Src: src, Dst: dstEnd, Client: w.dir == rule.ToServer, Flow: tx.Flow, Now: tx.Now}
 	if tx.Unsettled {

@@ -225,6 +225,9 @@ func (tx *Tx) Forget() {
 	*tx = Tx{near: tx.near[:0]}
 }
 
+// Measured returns the entropy that rules measured, by buffer.
+func (tx *Tx) Measured() map[string]float64 { return tx.measured }
+
 // State returns the state of rules beyond the connection.
 func (tx *Tx) State() *state.State { return tx.state }
 

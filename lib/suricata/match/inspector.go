@@ -140,7 +140,7 @@ func (f *failures) slot(left, at int) *failure { return &f.at[uint(at*31+left)%u
 type Outside interface {
 	// Test tests a *rule.Dataset or a *rule.Lua on a buffer. work is what that took.
 	Test(m rule.Match, buf []byte, cursor int) (ok bool, work int)
-	// Measured takes the entropy of a buffer that has the one which a rule wants.
+	// Measured takes the entropy of a buffer, whether it is one that a rule wants or not.
 	Measured(entropy float64)
 }
 
@@ -249,7 +249,7 @@ func (in *Inspector) testWhole(m rule.Match, next []rule.Match, at int) result {
 		ok = m.Match(uint64(len(in.buf)))
 	case *rule.Entropy:
 		var e float64
-		if e, ok = entropyFits(m, in.buf); ok && in.outside != nil {
+		if e, ok = entropyFits(m, in.buf); (ok || e > 0) && in.outside != nil {
 			in.outside.Measured(e)
 		}
 	case *rule.Dataset, *rule.Lua:

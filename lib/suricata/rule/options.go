@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -372,6 +373,10 @@ func readCaptures(v string) (cs []Capture, err error) {
 	return cs, nil
 }
 
+// capturesBegin finds the flags of an expression before the names of its groups, which may contain
+// slashes.
+var capturesBegin = regexp.MustCompile(`/[A-Za-z]*\s*,\s*(flow|pkt|alert):[^/]*(/[^/]*)*$`)
+
 func readPCRE(p *parser, o Option) error {
 	v, neg := o.Value, false
 	if rest, ok := strings.CutPrefix(v, "!"); ok {
@@ -386,14 +391,17 @@ func readPCRE(p *parser, o Option) error {
 		captures = cs
 		v = v[1:end]
 	}
-	if flags := strings.LastIndexByte(v, '/'); flags > 0 {
-		if comma := strings.IndexByte(v[flags:], ','); comma > 0 { // captures may also be inside the quotes
-			cs, err := readCaptures(v[flags+comma:])
-			if err != nil {
-				return err
-			}
-			captures, v = append(captures, cs...), v[:flags+comma]
+	var at []int
+	if strings.Contains(v, "flow:") || strings.Contains(v, "pkt:") || strings.Contains(v, "alert:") {
+		at = capturesBegin.FindStringIndex(v)
+	}
+	if at != nil { // captures may also be inside the quotes
+		flags := at[0] + strings.IndexByte(v[at[0]:], ',')
+		cs, err := readCaptures(v[flags:])
+		if err != nil {
+			return err
 		}
+		captures, v = append(captures, cs...), strings.TrimRight(v[:flags], " \t")
 	}
 	if strings.HasPrefix(v, "^/") { // a mistake in published rules that Suricata accepts
 		v = v[1:]

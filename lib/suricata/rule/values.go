@@ -663,6 +663,12 @@ func SplitGroup(v string) (parts []string) {
 
 func readWord(p *parser, o Option) error {
 	v, neg := unquote(o.Value)
+	switch o.Name {
+	case "flags", "tcp.flags", "fragbits", "ip_proto", "l3_proto": // the negation is part of the value: what has no flags does not lack any
+		if neg {
+			v, neg = "!"+v, false
+		}
+	}
 	p.rule.Conditions = append(p.rule.Conditions, &Word{Keyword: o.Name, Value: v, Negated: neg})
 	return nil
 }

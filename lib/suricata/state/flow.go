@@ -8,10 +8,11 @@ import (
 // A Flow is the memory of rules about one connection. Its methods are safe for
 // concurrent use.
 type Flow struct {
-	mu   sync.Mutex
-	bits map[string]struct{}
-	ints map[string]uint32
-	vars map[string][]byte
+	mu    sync.Mutex
+	bits  map[string]struct{}
+	ints  map[string]uint32
+	vars  map[string][]byte
+	named []string // the names of vars, in the order in which they were set
 
 	Passed  bool   // a pass rule matched: nothing more is inspected
 	Dropped bool   // a drop rule matched, and drops are obeyed
@@ -107,20 +108,29 @@ func (f *Flow) SetVar(name string, v []byte) {
 	if f.vars == nil {
 		f.vars = map[string][]byte{}
 	}
-	if _, ok := f.vars[name]; ok || len(f.vars) < maxNames {
-		f.vars[name] = slices.Clone(v)
+	_, ok := f.vars[name]
+	if !ok && len(f.vars) >= maxNames {
+		return
+	}
+	if f.vars[name] = slices.Clone(v); !ok {
+		f.named = append(f.named, name)
 	}
 }
 
-// Vars returns the strings of the connection.
-func (f *Flow) Vars() map[string][]byte {
+// A Variable is a string of a connection with its name.
+type Variable struct {
+	Name  string
+	Value []byte
+}
+
+// Variables returns the strings of the connection, in the order in which they were first set.
+func (f *Flow) Variables() (all []Variable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := map[string][]byte{}
-	for k, v := range f.vars {
-		out[k] = v
+	for _, name := range f.named {
+		all = append(all, Variable{name, f.vars[name]})
 	}
-	return out
+	return all
 }
 
 // Begin reports whether a packet is the first one in its direction on which

@@ -59,8 +59,8 @@ func TestAFlowRemembers(t *testing.T) {
 	value := []byte("x")
 	f.SetVar("v", value)
 	value[0] = 'y'
-	if v, ok := f.Var("v"); !ok || string(v) != "x" || len(f.Vars()) != 1 {
-		t.Errorf("the strings are %q", f.Vars())
+	if v, ok := f.Var("v"); !ok || string(v) != "x" || len(f.Variables()) != 1 {
+		t.Errorf("the strings are %q", f.Variables())
 	}
 	first, second := new(int), new(int)
 	if !f.Begin(first, 0) || f.Begin(first, 0) || !f.Begin(first, 1) || !f.Begin(second, 0) {
