@@ -11,7 +11,7 @@ var sheetTokens = []string{
 	"{", "}", ";", ":", "\"", "'", "*", "/", "/*", "*/", "\\", "(", ")", ",", "\n", " ", "[a=\"}\"]", ":is(", "url(", "!important", "{}", "}}",
 	".a", "#b", "i", "p{", "a::after{content:'rn'}", ".c{display:none}", "@media x{", "@import url(x);", "@charset 'x';", "@function --f(--a:'k'){result:\"x\" var(--a)}",
 	"@property --x{initial-value:\"q\"}", "@counter-style c{symbols:\"po\" 'rn'}", "content:\"ab\"", "content:--f(a)", "content:'{;'", "display:none", ";display:none;", "DISPLAY:INLINE",
-	"display:block", "font-weight:bold", "font-family:x(", "font-size:0", "float:left", "position:absolute", "direction:rtl", "quotes:'po' 'rn'", "list-style:c", "--x:\"y\"", "--y:var(--x)",
+	"display:block", "position: static", "font-style:x", "font-s", "display: b", "font-weight:bold", "font-family:x(", "font-size:0", "float:left", "position:absolute", "direction:rtl", "quotes:'po' 'rn'", "list-style:c", "--x:\"y\"", "--y:var(--x)",
 	"d\\69splay:none", "dis/**/play:none", "\\70 ", "\\'", "color:red", "/*/", "/**/*/", "background:url(\"data:x;y}\")", "é", "\x00", "d", "-", "c",
 }
 
@@ -34,7 +34,7 @@ func TestRulesOfStyleAreReadTheSameInPieces(t *testing.T) {
 		}
 		return []any{effects, s.added, s.named, s.looks, s.tags, s.any, s.kinds, s.all, s.lost, s.last}
 	}
-	sheets := []string{"/* x */* b{display:none */ }", "/*/ b{display:none}/*/", "b{/*}*/display:none}", "b{content:'/*';display:none;x:'*/'}", "b{x:y(;display:none;)}"}
+	sheets := []string{"/* x */* b{display:none;*/ }", "/*/ b{display:none}/*/", "b{/*}*/display:none}", "b{content:'/*';display:none;x:'*/'}", "b{x:y(;display:none;)}"}
 	for i := range 30_000 {
 		var p []byte
 		if i < len(sheets) {
