@@ -154,7 +154,7 @@ func TestNoLimitHidesText(t *testing.T) {
 	}
 	const connection = "of what begins a connection: TestConnectionsBehindWrappersAreRecognised"
 	for name, why := range map[string]string{
-		"mostSaid": connection, "mostRun": connection, "mostRuns": connection, "mostPairs": connection, "mostStart": connection, "mostBefore": connection, "mostAhead": connection,
+		"mostSaid": connection, "mostAsked": connection, "mostRun": connection, "mostRuns": connection, "mostPairs": connection, "mostStart": connection, "mostBefore": connection, "mostAhead": connection,
 		"mostLayered": "a list that is packed more often is damaged",
 		"mostAdding":  "TestMuchAddedTextIsBounded", "MostUnpacked": "conversations", "mostThreads": "conversations",
 		"maxMatch": "of deflate", "mostFolds": "marks that remain in a word are a disguise, which phrases look for", "maxWindow": "larger windows are an error of the coding", "maxLabel": "longer labels name no charset",

@@ -14,8 +14,9 @@ import (
 
 // Limits of what is read of a message of text.
 const (
-	mostSaid  = 16 << 10
-	shortRun  = 24 // characters of a coding that hide the beginning of a connection
+	mostSaid  = 4 << 10
+	mostAsked = 1 << 10 // of an object behind the first message
+	shortRun  = 24      // characters of a coding that hide the beginning of a connection
 	mostRun   = 512
 	mostRuns  = 4
 	mostPairs = 64 // members of an object
@@ -37,7 +38,7 @@ func saidIn(p []byte, first bool) (category, evidence string) {
 	case first && isTarget(p):
 		return Tunnel, fmt.Sprintf("a connection to %.260q", p)
 	}
-	if at := media.JSONStart(p); at >= 0 {
+	if at := media.JSONStart(p); at >= 0 && mayAsk(p[at:], first) {
 		if category, evidence = askedIn(p[at:], first); category != "" {
 			return category, evidence
 		}
@@ -75,6 +76,28 @@ func isTarget(p []byte) bool {
 		}
 	}
 	return isHost(p[:i]) && bytes.IndexByte(p[:i], ':') < 0
+}
+
+// mayAsk reports whether an object has the members by which askedIn knows what it asks for.
+func mayAsk(p []byte, first bool) bool {
+	if !first && len(p) > mostAsked {
+		return false
+	}
+	return containsEnd(p, "port") || containsEnd(p, "eaders") && bytes.Contains(p, []byte("://"))
+}
+
+// containsEnd reports whether a name ends with end, in letters of either case.
+func containsEnd(p []byte, end string) bool {
+	for {
+		i := bytes.IndexByte(p, '"')
+		if i < 0 {
+			return false
+		}
+		if i >= len(end) && ascii.EqualLower(p[i-len(end):i], end) {
+			return true
+		}
+		p = p[i+1:]
+	}
 }
 
 // askedIn returns what an object asks a server for: a connection to a host and a port, or a request with
@@ -164,21 +187,30 @@ func isAbsolute(s string) bool {
 	return false
 }
 
+// isCode says which characters are of base64 or hexadecimal.
+var isCode = func() (t [256]bool) {
+	for i := range t {
+		c := byte(i)
+		t[i] = ascii.IsAlnum(c) || c == '+' || c == '/' || c == '-' || c == '_'
+	}
+	return t
+}()
+
 // codedRun returns where characters of base64 or hexadecimal are, that are enough to hide something; -1
-// for nowhere.
+// for nowhere. Of each so many characters one is looked at, until it is of a code.
 func codedRun(p []byte) (from, to int) {
-	from = 0
-	for i, c := range p {
-		if ascii.IsAlnum(c) || c == '+' || c == '/' || c == '-' || c == '_' {
+	for at := shortRun - 1; at < len(p); at += shortRun {
+		if !isCode[p[at]] {
 			continue
 		}
-		if i-from >= shortRun {
-			return from, i
+		for from = at; from > 0 && isCode[p[from-1]]; from-- {
 		}
-		from = i + 1
-	}
-	if len(p)-from >= shortRun {
-		return from, len(p)
+		for to = at + 1; to < len(p) && isCode[p[to]]; to++ {
+		}
+		if to-from >= shortRun {
+			return from, to
+		}
+		at = to
 	}
 	return -1, 0
 }
@@ -198,10 +230,10 @@ func decodedRun(p []byte) []byte {
 	if bytes.IndexByte(p, '-') >= 0 || bytes.IndexByte(p, '_') >= 0 {
 		e = base64.RawURLEncoding
 	}
-	out := make([]byte, e.DecodedLen(len(p)))
-	n, err := e.Decode(out, p)
+	out := make([]byte, 0, mostRun)
+	out, err := e.AppendDecode(out, p)
 	if err != nil {
 		return nil
 	}
-	return out[:n]
+	return out
 }
