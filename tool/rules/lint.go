@@ -45,7 +45,7 @@ func Lint(w io.Writer, groups *Set, verbose bool, files ...string) (int, error) 
 			why = r.Skip
 		case len(r.Foreign) > 0:
 			foreign++
-			why = fmt.Sprintf("%s looks at a protocol or service that is not inspected", r.Foreign[0])
+			why = fmt.Sprintf("%s looks at a protocol, service or event that is not inspected", r.Foreign[0])
 		case len(r.Packet) > 0:
 			packet++
 			why = fmt.Sprintf("%s needs packets: the rule counts in captures only", r.Packet[0])

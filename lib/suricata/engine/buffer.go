@@ -5,6 +5,7 @@ import (
 
 	"shuultuur/lib/suricata/match"
 	"shuultuur/lib/suricata/rule"
+	"shuultuur/lib/suricata/traffic"
 )
 
 // buffer returns element i of a buffer after its transforms.
@@ -75,6 +76,27 @@ func (w *work) transform(x *buffer, chain int) {
 	}
 }
 
+// fileBuffer returns the content of file i, or the name or type of the i-th file that has one.
+func fileBuffer(files []*traffic.File, b rule.Buffer, i int) ([]byte, bool) {
+	for _, f := range files {
+		data := f.Data
+		switch b {
+		case rule.FileName:
+			data = []byte(f.Name)
+		case rule.FileMagic:
+			data = []byte(f.Magic())
+		}
+		if b != rule.FileData && len(data) == 0 {
+			continue
+		}
+		if i == 0 {
+			return data, true
+		}
+		i--
+	}
+	return nil, false
+}
+
 // raw returns element i of a buffer without transforms.
 func (w *work) raw(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	tx := w.tx
@@ -90,19 +112,7 @@ func (w *work) raw(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 		}
 		return src.Addr().AsSlice(), i == 0
 	case rule.FileData, rule.FileName, rule.FileMagic:
-		files := tx.Source.Files(dir)
-		if i >= len(files) {
-			return nil, false
-		}
-		switch f := files[i]; b {
-		case rule.FileName:
-			return []byte(f.Name), f.Name != ""
-		case rule.FileMagic:
-			magic := f.Magic()
-			return []byte(magic), magic != ""
-		default:
-			return f.Data, true
-		}
+		return fileBuffer(tx.Source.Files(dir), b, i)
 	}
 	return tx.Source.Buffer(dir, b, i)
 }

@@ -76,17 +76,17 @@ engine-event nfq_set_mark mark stream_size rawbytes.packet config`
 // integers are the keywords that compare one number, or one of several.
 var integers = map[string]Class{
 	"urilen": Message, "filesize": Message, "http2.window": Message, "http2.errorcode": Message,
-	"http2.priority": Message, "http2.size_update": Message, "http2.frametype": Message,
+	"http2.priority": Message, "http2.size_update": Foreign, "http2.frametype": Message,
 	"dns.opcode": Message, "dns.rcode": Message, "dns.rrtype": Message, "tls.cert_chain_len": Message,
-	"websocket.opcode": Message, "websocket.flags": Message, "websocket.mask": Message,
+	"websocket.opcode": Foreign, "websocket.flags": Foreign, "websocket.mask": Foreign,
 	"mdns.opcode": Foreign, "mdns.rcode": Foreign, "mdns.rrtype": Foreign,
-	"http.content_length": Message, "flow.age": Message, "flow.elephant": Message, "flow.rate": Packets,
+	"http.content_length": Message, "flow.age": Message, "flow.elephant": Foreign, "flow.rate": Foreign,
 	"flow.pkts_toclient": Packets, "flow.pkts_toserver": Packets, "flow.bytes_toclient": Packets,
 	"flow.bytes_toserver": Packets, "flow.pkts": Packets, "flow.bytes": Packets,
 	"dsize": Packets, "ttl": Packets, "tos": Packets, "itype": Packets, "icode": Packets, "icmp_id": Packets,
 	"icmp_seq": Packets, "tcp.mss": Packets, "icmpv6.mtu": Packets, "tcp.wscale": Packets, "vxlan_vni": Packets,
 	"seq": Packets, "ack": Packets, "window": Packets, "id": Packets, "tcp.window": Packets, "tcp.ack": Packets, "tcp.seq": Packets, "ftp.dynamic_port": Packets,
-	"flow.elephant_toclient": Message, "flow.elephant_toserver": Message, "vlan.id": Packets, "vlan.layers": Packets,
+	"flow.elephant_toclient": Foreign, "flow.elephant_toserver": Foreign, "vlan.id": Packets, "vlan.layers": Packets,
 }
 
 // sticky are the keywords that open a buffer.
@@ -147,7 +147,10 @@ func table() map[string]keyword {
 	}
 	for name, b := range sticky {
 		class := Message
-		if b.Info().Packet || captured[b.Info().Protocol] {
+		switch {
+		case b == WebSocketPayload:
+			class = Foreign
+		case b.Info().Packet || captured[b.Info().Protocol]:
 			class = Packets
 		}
 		t[name] = keyword{class, func(p *parser, o Option) error { return p.open(b, o) }}

@@ -681,6 +681,9 @@ func readDigests(p *parser, o Option) error {
 
 func readEvent(p *parser, o Option) error {
 	v, neg := unquote(o.Value)
+	if !noticed(o.Name, v) {
+		p.rule.Foreign = append(p.rule.Foreign, o.Name+":"+v)
+	}
 	p.rule.Conditions = append(p.rule.Conditions, &Event{Kind: o.Name, Name: v, Negated: neg})
 	return nil
 }
