@@ -32,8 +32,9 @@ type Overview struct {
 
 // A Compared is a name with its figure, and that of the time before.
 type Compared struct {
-	Name      string
-	N, Before int
+	Name   string `json:"name"`
+	N      int    `json:"requests"`
+	Before int    `json:"before"`
 }
 
 // Share is the figure in percent of the first one's.

@@ -76,9 +76,10 @@ func (p *Reports) day(w http.ResponseWriter, r *http.Request, page web.PageTempl
 			RequestsBefore int               `json:"requests_before"` // until the same time of yesterday
 			BlockedBefore  int               `json:"blocked_before"`
 			Steps          []report.Step     `json:"steps"`
+			Known          bool              `json:"known"` // the record reaches so far back that new sites can be told
 			NewSites       int               `json:"new_sites"`
 			New            []report.Compared `json:"new"`
-		}{o.Since, o.Requests, o.Blocked, o.RequestsBefore, o.BlockedBefore, o.Steps, o.NewSites, append([]report.Compared{}, o.New...)}) // JSON then has [], not null
+		}{o.Since, o.Requests, o.Blocked, o.RequestsBefore, o.BlockedBefore, o.Steps, o.Known, o.NewSites, append([]report.Compared{}, o.New...)}) // JSON then has [], not null
 		return
 	case err != nil:
 		d.Overview, d.Error = nil, err.Error()
