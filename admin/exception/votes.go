@@ -25,6 +25,7 @@ type Votes struct {
 	Desk *vote.Desk
 	// Names returns the names of the devices at some addresses; nil if there is no source of names.
 	Names func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string
+	site  *web.Site // set by Routes
 }
 
 const (
@@ -48,6 +49,7 @@ const (
 // Browsers get HTML, others JSON.
 func (v *Votes) Routes(site *web.Site) []web.Route {
 	page := site.Page("votes.html")
+	v.site = site
 	site.TaskSources = append(site.TaskSources, web.TaskSource{Page: "/votes", Tasks: v.tasks})
 	form := func(plan func(r *http.Request) (web.PendingChange, error), do func(r *http.Request) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +229,7 @@ func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page web.PageTempl
 		return
 	}
 	t := web.TextsOf(w)
-	d := &votesPage{Cases: v.requests(r.Context(), t, cases), Times: decisionTimes, texts: t}
+	d := &votesPage{MaySet: v.site != nil && v.site.May(w, "/settings/form"), Cases: v.requests(r.Context(), t, cases), Times: decisionTimes, texts: t}
 	d.Decisions, err = s.Decisions(r.Context(), 50)
 	for _, by := range vote.Dimensions() {
 		var all []vote.Tally
@@ -251,6 +253,7 @@ type votesPage struct {
 	Counts    []tallyTable
 	Counted   bool // anything
 	Times     []web.Choice
+	MaySet    bool // who is told can be set
 	texts     *text.Texts
 	names     func(string) string
 }
