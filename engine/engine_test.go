@@ -5,6 +5,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -341,6 +342,31 @@ func TestNamesAndRecordedRequestsAreJudgedAgain(t *testing.T) {
 		t.Error("a trial of a change shares pauses, or does not share lists")
 	}
 	release()
+}
+
+// TestTunnelsOfNamesAreRefused: as the name server has them judged, name by name.
+func TestTunnelsOfNamesAreRefused(t *testing.T) {
+	files := schoolFiles()
+	files["shuultuur.yaml"] = strings.Replace(school, "      - {name: no uploads", "      - {name: ways around, action: block, category: [around/dns]}\n      - {name: no uploads", 1)
+	e, done, err := engine.Explain(t.Context(), folder(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	decider, at, refused := e.Judge("new").Decider, time.Now(), map[bool]int{}
+	for i := range 60 {
+		for tunnel, host := range map[bool]string{true: fmt.Sprintf("%040x%05d.t.example.com", i*7919, i), false: fmt.Sprintf("www%d.example.org", i)} {
+			tr := &filter.Transaction{Start: at, Proto: filter.DNS, Type: 16, Host: host, Last: filter.Name, Terse: i%2 == 0}
+			tr.Client.Addr = netip.MustParseAddr("10.9.9.9")
+			if decider.Decide(t.Context(), tr, filter.Name); tr.Verdict.Action == filter.Block {
+				refused[tunnel]++
+			}
+		}
+		at = at.Add(time.Second)
+	}
+	if refused[true] < 40 || refused[false] > 0 {
+		t.Errorf("%d names of a tunnel are refused and %d others, want at least 40 of 60, and none", refused[true], refused[false])
+	}
 }
 
 // TestEventsInOrderUseUpQuotas: each is judged with what those before it have used.
