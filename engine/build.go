@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -137,6 +138,22 @@ func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Ho
 	return build(ctx, &builder{old: old, host: host, log: log}, s)
 }
 
+// mistakes returns the mistakes of an error with their lines. If a file is missing, those of others are
+// there, too: who copies settings wants to know of all.
+func mistakes(s *configuration.Settings, err error) error {
+	var all setting.Mistakes
+	if errors.As(s.Text.Mistakes(err), &all) && errors.Is(err, fs.ErrNotExist) {
+		for _, m := range s.Text.Absent(s) {
+			if !slices.ContainsFunc(all, func(known setting.Mistake) bool {
+				return known.Line == m.Line && strings.Contains(known.Text, strings.TrimSuffix(m.Text, setting.NoSuchFile))
+			}) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
 func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, error) {
 	b.Engine = &Engine{Settings: s, settingsReading: settingsReading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}
 	b.Seen[s.Text.File] = s.Stamp
@@ -146,7 +163,7 @@ func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine,
 	for _, b.now = range parts() {
 		if err := b.part(ctx, b.now); err != nil {
 			b.Drop(cmp.Or(b.old, b.base), b.log)
-			return b.Engine, s.Text.Mistakes(err)
+			return b.Engine, mistakes(s, err)
 		}
 	}
 	sum := sha256.New()

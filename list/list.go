@@ -143,7 +143,7 @@ func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, 
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errStale):
 		note = "made anew: " + err.Error()
 	}
-	removeLeftovers(dst)
+	files.RemoveLeftovers(dst)
 
 	seed := uint64(defaultSeed)
 	for range 4 {
@@ -166,11 +166,7 @@ func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32
 			return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 		}
 	}
-	err := b.read()
-	if err == nil && !cfg.Fetched { // what is fetched is judged where it arrives
-		err = b.report.useless()
-	}
-	if err != nil {
+	if err := b.read(); err != nil {
 		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 	}
 	b.report.Note, b.report.Settings = note, cfg.digest(name)
@@ -308,21 +304,6 @@ func stampItems(h hash.Hash, path string, alone bool) (sum [32]byte, err error) 
 		fmt.Fprintf(h, "%s\n", p)
 	}
 	return [32]byte(h.Sum(nil)), nil
-}
-
-// removeLeftovers removes temporary files of a killed Compile. A recent one may belong to a
-// running process.
-func removeLeftovers(dst string) {
-	old, _ := filepath.Glob(globEscape(dst) + ".*.tmp")
-	for _, f := range old {
-		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > time.Hour {
-			os.Remove(f)
-		}
-	}
-}
-
-func globEscape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
 func randomSeed() uint64 {

@@ -47,8 +47,9 @@ func (r *Report) IsEmpty() bool {
 	return r.Entries+r.Networks+r.Exprs+r.Rules+r.Cosmetics == 0
 }
 
-// useless returns why a list of which no line is an entry is a mistake; nil if it is none.
-func (r *Report) useless() error {
+// Useless returns why a list is a mistake that has lines of which none is an entry, nil if it is none.
+// Comments alone, and rules for pages alone, are none.
+func (r *Report) Useless() error {
 	used := slices.ContainsFunc(r.Sources, func(s Source) bool { return s.Used > 0 })
 	if used || r.Bad == 0 && (r.Ignored == 0 || r.As == Adblock) {
 		return nil
@@ -57,7 +58,7 @@ func (r *Report) useless() error {
 	if len(r.Problems) > 0 {
 		first = "; " + r.Problems[0].String()
 	}
-	return fmt.Errorf("none of its %d lines is an entry of the format %s: name its format, or leave it out%s", r.Lines, r.As, first)
+	return fmt.Errorf("no line of it is an entry of the format %s: name its format, or leave it out%s", r.As, first)
 }
 
 // A Source is one file that was read.

@@ -13,22 +13,20 @@ func TestAListWithoutOneEntryIsAMistake(t *testing.T) {
 	for name, tt := range map[string]struct {
 		format  FormatName
 		text    string
-		fetched bool
 		mistake string // part of it
 	}{
-		"empty":                      {"domains", "", false, ""},
-		"comments alone":             {"domains", "# a.example\n\n", false, ""},
-		"one entry":                  {"domains", "???\na.example\n", false, ""},
-		"expressions as domains":     {"domains", "# mine\n^ads[0-9]\\.\n", false, `none of its 2 lines is an entry of the format domains: name its format, or leave it out; `},
-		"upstreams alone":            {"dnsmasq", "server=/lan/10.0.0.1\n", false, "none of its 1 lines is an entry of the format dnsmasq"},
-		"hints for pages alone":      {"adblock", "a.example##+js(x)\n", false, ""},
-		"fetched, and judged before": {"domains", "???\n", true, ""},
-		"the line is named":          {"domains", "\n???\n", false, "list.txt:2: "},
+		"empty":                  {"domains", "", ""},
+		"comments alone":         {"domains", "# a.example\n\n", ""},
+		"one entry":              {"domains", "???\na.example\n", ""},
+		"expressions as domains": {"domains", "# mine\n^ads[0-9]\\.\n", "no line of it is an entry of the format domains: name its format, or leave it out; "},
+		"upstreams alone":        {"dnsmasq", "server=/lan/10.0.0.1\n", "no line of it is an entry of the format dnsmasq"},
+		"hints for pages alone":  {"adblock", "a.example##+js(x)\n", ""},
+		"the line is named":      {"domains", "\n???\n", "list.txt:2: "},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "list.txt")
 		write(t, dir, map[string]string{"list.txt": tt.text})
-		_, err := Compile(t.Context(), "own", Config{Path: setting.Source(path), Format: tt.format, Fetched: tt.fetched}, filepath.Join(dir, "compiled"))
+		_, err := Compile(t.Context(), "own", Config{Path: setting.Source(path), Format: tt.format, Accept: (*Report).Useless}, filepath.Join(dir, "compiled"))
 		switch {
 		case tt.mistake == "" && err != nil:
 			t.Errorf("%s: %v", name, err)

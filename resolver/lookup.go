@@ -328,7 +328,7 @@ func (l *lookup) read(c change, plain *cache.Entry) (e cache.Entry, ok bool) {
 		buf, e = s.wait(l.ctx, &k, l.q.At, l.a.Buf)
 	default:
 		e = l.make(c, plain)
-		if e.TTL > 0 && e.Flags&cache.Failure == 0 {
+		if e.TTL > 0 && e.Flags&cache.Failure == 0 && s.keeps {
 			s.cache.Put(&k, l.q.At, &e)
 		}
 		buf = append(l.a.Buf, e.Body...)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/lib/dns"
 	"shuultuur/lib/setting"
+	"shuultuur/resolver/cache"
 )
 
 // A judge is a simple policy: the treatment of a host and its subdomains.
@@ -510,6 +512,47 @@ func TestConcurrentQueriesForOneAnswerAreSentOnce(t *testing.T) {
 	wg.Wait()
 	if n := x.net.count("good.com. A"); n != 1 {
 		t.Errorf("upstream got %d queries, want 1", n)
+	}
+}
+
+// TestWithTheCacheOffNoAnswerIsKept: each question is asked upstream, and a failure is not asked without
+// end.
+func TestWithTheCacheOffNoAnswerIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		size  setting.Size
+		fails bool
+		want  int // questions upstream for three of a client
+	}{{0, false, 1}, {setting.NoSize, false, 3}, {setting.NoSize, true, 1}} {
+		var asked atomic.Int32
+		net := &internet{records: map[string][]string{"www.example. A": {"www.example. 300 IN A 192.0.2.1"}}}
+		store, err := NewStore(CacheConfig{Size: tt.size}, "", func(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {
+			asked.Add(1)
+			if tt.fails {
+				return nil, dns.EDENetwork, errors.New("gone")
+			}
+			return net.exchange(ctx, name, qtype, class, do, cd)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(store.Close)
+		k := cache.Key{Name: []byte("\x03www\x07example\x00"), Type: dns.TypeA, Class: dns.ClassIN}
+		now := time.Now()
+		for range 3 {
+			if _, _, ok, _ := store.get(&k, now, nil); ok {
+				continue
+			}
+			_, e := store.wait(t.Context(), &k, now, nil)
+			if (e.Rcode == 0) == tt.fails {
+				t.Errorf("size %v: the answer has rcode %d", tt.size, e.Rcode)
+			}
+		}
+		if got := int(asked.Load()); got != tt.want {
+			t.Errorf("size %v, failing %v: %d questions go upstream, want %d", tt.size, tt.fails, got, tt.want)
+		}
+	}
+	if _, err := NewStore(CacheConfig{Size: 1 << 10}, "", nil); err == nil {
+		t.Error("a cache of 1 KiB is taken")
 	}
 }
 

@@ -48,6 +48,7 @@ const (
 // A Store has the answers of upstreams, unaffected by policies. It outlives resolvers.
 type Store struct {
 	cache    *cache.Cache
+	keeps    bool         // answers, and not failures alone
 	seed     maphash.Seed // of variants
 	upstream Upstream
 	sets     []Upstream // of some policies, by the set of a key
@@ -82,10 +83,13 @@ type flight struct {
 // NewStore makes an empty store. Metrics name its server label. sets are the upstreams of some
 // policies, see [Parts.Set]; up answers the others. Close it.
 func NewStore(cfg CacheConfig, label string, up Upstream, sets ...Upstream) (*Store, error) {
-	const mib = 1 << 20
-	size := cfg.Size.Or(16 * mib)
-	if size < mib || size > 1<<20*mib {
-		return nil, setting.At("size", fmt.Errorf("%v is not between 1MiB and 1TiB", cfg.Size))
+	const mib, least = 1 << 20, 4 << 20
+	size, keeps := cfg.Size.Or(16*mib), !cfg.Size.Off()
+	if !keeps {
+		size = least // for failures, so that a dead upstream is not asked without end
+	}
+	if size < least || size > 1<<20*mib {
+		return nil, setting.At("size", fmt.Errorf("%v is neither off nor between 4MiB and 1TiB", cfg.Size))
 	}
 	minTTL, maxTTL, negative := cfg.MinTTL.Or(0), cfg.MaxTTL.Or(24*time.Hour), cfg.Negative.Or(time.Hour)
 	const week = 7 * 24 * time.Hour
@@ -109,7 +113,7 @@ func NewStore(cfg CacheConfig, label string, up Upstream, sets ...Upstream) (*St
 		return nil, setting.At("size", err)
 	}
 	s := &Store{
-		cache: c, seed: maphash.MakeSeed(), upstream: up, sets: sets, label: label, flights: map[string]*flight{}, next: make(chan *flight),
+		cache: c, keeps: keeps, seed: maphash.MakeSeed(), upstream: up, sets: sets, label: label, flights: map[string]*flight{}, next: make(chan *flight),
 		minTTL: uint32(minTTL / time.Second), maxTTL: uint32(maxTTL / time.Second), negative: uint32(negative / time.Second),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
@@ -331,7 +335,7 @@ func (s *Store) fetch(k *cache.Key, f *flight) {
 		}
 		return
 	}
-	if f.entry.TTL > 0 {
+	if f.entry.TTL > 0 && s.keeps {
 		s.cache.Put(k, now, &f.entry)
 	}
 }

@@ -21,7 +21,7 @@ func listCompile(ctx context.Context, e env, args []string) int {
 		return status
 	}
 	source, file := f.Arg(0), f.Arg(1)
-	cfg.Path, cfg.Format = setting.Source(source), list.FormatName(*format)
+	cfg.Path, cfg.Format, cfg.Accept = setting.Source(source), list.FormatName(*format), (*list.Report).Useless
 	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
 	r, err := list.Compile(ctx, name, cfg, file)
 	if err != nil {

@@ -1,6 +1,9 @@
 package setting
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -85,6 +88,35 @@ func Files(v any) []string {
 	}, func(n FileNamer) { n.MoveFiles(add) })
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// NoSuchFile follows the name of a file in the mistakes of [Text.Absent].
+const NoSuchFile = ": no such file"
+
+// Absent returns a mistake for each place where the text names a File or Source of the settings v that
+// is not there. v is located beside the file of the text.
+func (t *Text) Absent(v any) (m Mistakes) {
+	gone := map[string]bool{}
+	add := func(path string) string {
+		if _, err := os.Stat(path); path != "" && errors.Is(err, fs.ErrNotExist) {
+			gone[path] = true
+		}
+		return path
+	}
+	eachFile(reflect.ValueOf(v), func(f reflect.Value) {
+		if f.Type() != folderType {
+			add(f.String())
+		}
+	}, func(n FileNamer) { n.MoveFiles(add) })
+	if len(gone) == 0 {
+		return nil
+	}
+	_ = Walk(t.data, func(keys []string, line int, value string, comment bool) { // it was read before
+		if !comment && gone[Path(filepath.Dir(t.File), strings.TrimPrefix(value, "@"))] {
+			m = append(m, Mistake{File: t.File, Line: line, Key: strings.Join(keys, "."), Text: value + NoSuchFile})
+		}
+	})
+	return m
 }
 
 var (

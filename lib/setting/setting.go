@@ -108,6 +108,9 @@ func (d Duration) String() string {
 // "off". The zero value means that the setting was omitted.
 type Size int64
 
+// NoSize is the size of what is off.
+const NoSize Size = offInt
+
 // Or returns the number of bytes: def if the setting was omitted, 0 if it is off.
 func (s Size) Or(def int64) int64 {
 	switch s {

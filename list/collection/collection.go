@@ -251,7 +251,7 @@ func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (r
 			if was, err := list.LastGood(name, before, c.file(name)); err == nil {
 				return shrunk(r, &was)
 			}
-			return nil // there is nothing to compare it with
+			return r.Useless() // there is nothing to compare it with
 		}
 	}
 	start := time.Now()

@@ -122,7 +122,7 @@ var table = report.Rows(
 	row{Keys: "caching.minTime", Standard: []string{"0s"}, Take: between("dns: cache: min-ttl", time.Second, time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MinTTL })},
 	row{Keys: "caching.maxTime", Standard: []string{"0s"}, Take: between("dns: cache: max-ttl", time.Second, build.Week, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.MaxTTL })},
 	row{Keys: "caching.cacheTimeNegative", Standard: []string{"30m"}, Take: between("dns: cache: negative-ttl", time.Second, 24*time.Hour, func(dns *build.NameServer) *setting.Duration { return &dns.Cache.Negative })},
-	row{Keys: "caching.maxItemsCount", Take: func(b *config, v string) *report.Note { return b.p.Work.Set.CacheEntries(v) }},
+	row{Keys: "caching.maxItemsCount", Standard: []string{"0"}, Take: func(b *config, v string) *report.Note { return b.p.Work.Set.CacheEntries(v) }}, // 0: without a bound
 	row{Keys: "caching.prefetching", Take: ifTrue("dns: cache", "names in use are fetched before they expire")},
 	row{Keys: "filtering.queryTypes", Take: func(b *config, v string) *report.Note { return b.p.RefuseType(v) }},
 	row{Keys: "dnssec.validate", Take: func(b *config, v string) *report.Note { return b.p.Validate(v) }},

@@ -250,7 +250,7 @@ func TestSizesAndTimesKeepTheirBounds(t *testing.T) {
 			t.Errorf("a reply of %q bytes: %v, want %v", value, n.Kind, want)
 		}
 	}
-	for n, want := range map[int64]report.Kind{0: report.Lost, -1: report.Lost, 1: report.Changed, 64 << 20: report.Carried, 1 << 41: report.Lost} {
+	for n, want := range map[int64]report.Kind{0: report.Carried, -1: report.Lost, 1: report.Changed, 64 << 20: report.Carried, 1 << 41: report.Lost} {
 		if got := w.Set.CacheSize(n); got.Kind != want {
 			t.Errorf("a cache of %d bytes: %v, want %v", n, got.Kind, want)
 		}
@@ -259,7 +259,12 @@ func TestSizesAndTimesKeepTheirBounds(t *testing.T) {
 	if got := w.Set.UseDNS().Cache.Size; got != 10_000<<10 {
 		t.Errorf("a cache of 10000 answers has %d bytes", got)
 	}
-	w.Set.CacheEntries("0")
+	for value, want := range map[string]report.Kind{"0": report.Carried, "-1": report.Lost, "": report.Lost, "x": report.Lost, "99999999999": report.Lost} {
+		w.Set.UseDNS().Cache.Size = 0
+		if got := w.Set.CacheEntries(value); got.Kind != want || w.Set.UseDNS().Cache.Size.Off() != (value == "0") {
+			t.Errorf("a cache of %q answers: %v and %v, want %v", value, got.Kind, w.Set.UseDNS().Cache.Size, want)
+		}
+	}
 	var d setting.Duration
 	for _, c := range []struct {
 		value string

@@ -109,9 +109,13 @@ func UdpSize(w *Work, value string) *report.Note {
 // minCache is the smallest cache that the resolver accepts, in bytes.
 const minCache = 4 << 20
 
-// CacheSize converts the size of the cache for answers, in bytes.
+// CacheSize converts the size of the cache for answers, in bytes; 0 is none.
 func (s *Settings) CacheSize(n int64) *report.Note {
-	if n <= 0 || n > 1<<40 {
+	switch {
+	case n == 0:
+		s.UseDNS().Cache.Size = setting.NoSize
+		return report.Same("dns: cache: size")
+	case n < 0 || n > 1<<40:
 		return report.ByHand("dns: cache: size", "it contains no valid size")
 	}
 	if s.UseDNS().Cache.Size = setting.Size(max(n, minCache)); n < minCache {
@@ -120,11 +124,14 @@ func (s *Settings) CacheSize(n int64) *report.Note {
 	return report.Same("dns: cache: size")
 }
 
-// CacheEntries converts the number of answers that are kept, at 1 KiB each.
+// CacheEntries converts the number of answers that are kept, at 1 KiB each; 0 is none.
 func (s *Settings) CacheEntries(value string) *report.Note {
 	n, err := strconv.ParseInt(value, 10, 31)
-	if err != nil || n <= 0 {
-		return report.Differs("dns: cache: size", "there is always a cache, of 16 MiB")
+	switch {
+	case err != nil:
+		return s.CacheSize(-1)
+	case n <= 0:
+		return s.CacheSize(n)
 	}
 	s.UseDNS().Cache.Size = setting.Size(max(minCache, n<<10))
 	return report.Differs("dns: cache: size", "in bytes, 1 KiB for each entry")
