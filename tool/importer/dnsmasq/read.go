@@ -67,7 +67,7 @@ func Import(w *build.Work, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.rest(w); err != nil {
+	if err := o.Rest(w); err != nil {
 		return err
 	}
 	if o.Port == "0" { // dnsmasq answers no queries
@@ -76,8 +76,8 @@ func Import(w *build.Work, file string) error {
 	return nil
 }
 
-// rest adds the rules that are not about names in lists.
-func (o *Options) rest(w *build.Work) error {
+// Rest adds the rules that are not about names in lists.
+func (o *Options) Rest(w *build.Work) error {
 	p := w.MainPolicy()
 	if err := build.RefuseAnswers(w, p, o.bogus); err != nil {
 		return err

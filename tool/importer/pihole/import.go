@@ -113,7 +113,10 @@ func Import(w *build.Work, path string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range w.Set.Policies { // what it refuses by type
+	if err := keys.dnsmasq.Rest(w); err != nil {
+		return err
+	}
+	for _, p := range w.Set.Policies { // what it refuses by type, and by the options that are no lists
 		before = append(before, p.Rules...)
 	}
 	w.Set.Policies = nil

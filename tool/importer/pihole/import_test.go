@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"shuultuur/tool/importer/build"
@@ -32,4 +33,23 @@ func TestWhatIsMadeOfAConfiguration(t *testing.T) {
 		withDatabase(t, path)
 		return Import(w, path)
 	}, Rules)
+}
+
+// TestOptionsOfDnsmasqThatAreNoListsHold: whether Pi-hole has a setting for them, or they are lines
+// that it hands on.
+func TestOptionsOfDnsmasqThatAreNoListsHold(t *testing.T) {
+	const upstream = "[dns]\nupstreams = [\"9.9.9.9\"]\n"
+	for name, tt := range map[string]struct{ toml, has, lacks string }{
+		"domain needed":           {upstream + "domainNeeded = true\n", "category/without-dot", ""},
+		"not needed":              {upstream + "domainNeeded = false\n", "upstreams: [9.9.9.9]", "without-dot"},
+		"a line that asks for it": {upstream + "[misc]\ndnsmasq_lines = [\"domain-needed\"]\n", "category/without-dot", ""},
+		"all names but some":      {upstream + "[misc]\ndnsmasq_lines = [\"address=/#/0.0.0.0\", \"server=/good.example/10.0.0.1\"]\n", "unless: [category/resolved]", ""},
+		"answers that are none":   {upstream + "[misc]\ndnsmasq_lines = [\"bogus-nxdomain=192.0.2.7\"]\n", "category/refused-addresses", ""},
+	} {
+		dir := importertest.Folder(t, map[string]string{"pihole.toml": tt.toml})
+		got := importertest.Settings(t, "pihole", Import, dir)
+		if !strings.Contains(got, tt.has) || tt.lacks != "" && strings.Contains(got, tt.lacks) {
+			t.Errorf("%s: want %q and not %q in\n%s", name, tt.has, tt.lacks, got)
+		}
+	}
 }

@@ -207,7 +207,9 @@ var table = map[string]key{
 	"dns.domain.local":             {standard: "true", take: sameSetting("names below it are resolved like others")},
 	"dns.expandHosts":              {take: (*keys).expand},
 	"dns.bogusPriv":                {standard: "true"},
-	"dns.domainNeeded":             {standard: "false", why: "names without a dot are resolved like others"},
+	"dns.domainNeeded": {standard: "false", take: func(p *keys, _ tomlValue) *report.Note {
+		return p.dnsmasq.Option(p.extra, "domain-needed", "")
+	}},
 	"dns.CNAMEdeepInspect": {standard: "true", take: func(*keys, tomlValue) *report.Note {
 		return report.Differs("dns", "aliases in answers are always judged")
 	}},
