@@ -63,6 +63,10 @@ func (st *interpreter) libraries() {
 	}
 	tables := map[string]*lua.LTable{}
 	l.SetGlobal("require", l.NewFunction(func(l *lua.LState) int {
+		if loaded := l.GetGlobal(l.CheckString(1)); slices.Contains(loadedLibraries, l.CheckString(1)) && loaded != lua.LNil {
+			l.Push(loaded)
+			return 1
+		}
 		name, ok := strings.CutPrefix(l.CheckString(1), "suricata.")
 		f := libs[name]
 		if !ok || f == nil {
@@ -75,6 +79,9 @@ func (st *interpreter) libraries() {
 		return 1
 	}))
 }
+
+// loadedLibraries are those that scripts have without asking; many ask nevertheless, as for LuaJIT's bit.
+var loadedLibraries = []string{"string", "table", "math", "bit", "utf8"}
 
 func joins(v lua.LValue) bool { return v.Type() == lua.LTString || v.Type() == lua.LTNumber }
 
@@ -156,11 +163,31 @@ func (st *interpreter) bits() {
 			return 1
 		}
 	}
+	one := func(f func(a uint32) uint32) lua.LGFunction {
+		return func(l *lua.LState) int {
+			l.Push(lua.LNumber(int32(f(uint32(int64(l.CheckNumber(1)))))))
+			return 1
+		}
+	}
 	l.SetGlobal("bit", l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"band": two(func(a, b uint32) uint32 { return a & b }), "bor": two(func(a, b uint32) uint32 { return a | b }),
 		"bxor": two(func(a, b uint32) uint32 { return a ^ b }), "lshift": two(func(a, b uint32) uint32 { return a << (b & 31) }),
 		"rshift": two(func(a, b uint32) uint32 { return a >> (b & 31) }), "rol": two(func(a, b uint32) uint32 { return bits.RotateLeft32(a, int(b)) }),
-		"bnot": func(l *lua.LState) int { l.Push(lua.LNumber(int32(^uint32(int64(l.CheckNumber(1)))))); return 1 },
+		"ror":     two(func(a, b uint32) uint32 { return bits.RotateLeft32(a, -int(b&31)) }),
+		"arshift": two(func(a, b uint32) uint32 { return uint32(int32(a) >> (b & 31)) }),
+		"bnot":    one(func(a uint32) uint32 { return ^a }),
+		"bswap":   one(bits.ReverseBytes32),
+		"tobit":   one(func(a uint32) uint32 { return a }),
+		"tohex": func(l *lua.LState) int {
+			n := l.OptInt(2, 8)
+			format := "%08x"
+			if n < 0 {
+				format = "%08X"
+			}
+			s := fmt.Sprintf(format, uint32(int64(l.CheckNumber(1))))
+			l.Push(lua.LString(s[8-min(max(n, -n), 8):]))
+			return 1
+		},
 	}))
 	l.SetGlobal("utf8", l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"char": func(l *lua.LState) int {
