@@ -281,6 +281,24 @@ alert udp any any -> any 53 (msg:"packet"; content:"games"; sid:4;)`)
 	}
 }
 
+// TestOtherProtocolsInTheFormOfDNSAreNone: names of NetBIOS, multicast DNS and LLMNR have its form and
+// ports of their own; a name server may have any port.
+func TestOtherProtocolsInTheFormOfDNSAreNone(t *testing.T) {
+	question := string(blocks(binary.BigEndian, uint16(7), uint16(0x0100), uint16(1), uint16(0), uint16(0), uint16(0), "\x05games\x07example\x00", uint16(1), uint16(1)))
+	const rules = `alert dns any any -> any any (msg:"name"; dns.query; content:"games"; sid:1;)`
+	for _, tt := range []struct {
+		port   uint16
+		config Config
+		want   bool
+	}{{53, Config{}, true}, {5300, Config{}, true}, {137, Config{}, false}, {5353, Config{}, false}, {5355, Config{}, false}, {137, Config{DNSPorts: []uint16{137}}, true}} {
+		r := newRecording()
+		r.udp(false, 40100, tt.port, question)
+		if sids, _ := r.found(t, tt.config, rules); (len(sids) > 0) != tt.want {
+			t.Errorf("port %d of %v: rules %v", tt.port, tt.config.DNSPorts, sids)
+		}
+	}
+}
+
 // A tap keeps what the sides of a connection write.
 type tap struct {
 	net.Conn

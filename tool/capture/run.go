@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -368,13 +369,17 @@ func (r *Run) datagram(f *flow, p *packet, dir rule.Direction) {
 		return
 	}
 	if f.appName == "dns" || r.dnsPort(f.server.Port()) || looksLikeDNS(p.payload) {
-		if f.server.Port() == 5353 && !r.dnsPort(5353) {
+		if port := f.server.Port(); slices.Contains(likeDNS, port) && !r.dnsPort(port) {
 			return
 		}
 		r.stats.payload += int64(len(p.payload))
 		r.dns(f, dir, p.payload)
 	}
 }
+
+// likeDNS are the ports of protocols whose messages have the form of DNS's: names of NetBIOS (RFC 1002),
+// multicast DNS (RFC 6762), LLMNR (RFC 4795).
+var likeDNS = []uint16{137, 5353, 5355}
 
 func (r *Run) dnsPort(port uint16) bool {
 	if port == 53 {

@@ -3,6 +3,7 @@ package pcap
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,12 +36,22 @@ const Unknown = -1
 // the rest of the file is damaged.
 type File interface{ Next() (Record, error) }
 
-// Open returns the packets of a pcap or pcapng file
+// Open returns the packets of a pcap or pcapng file, also one compressed with gzip
 // (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).
 func Open(in io.Reader) (File, error) {
 	b := bufio.NewReaderSize(in, 1<<20)
 	magic, err := b.Peek(4)
-	if err != nil {
+	if err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, fmt.Errorf("reading the compressed capture: %w", err)
+		}
+		b = bufio.NewReaderSize(z, 1<<20)
+		if magic, err = b.Peek(4); err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("reading the compressed capture: %w", err)
+		}
+	}
+	if len(magic) < 4 {
 		return nil, errors.New("the file is too short for a capture")
 	}
 	if binary.BigEndian.Uint32(magic) == sectionBlock {

@@ -2,6 +2,7 @@ package pcap
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,6 +65,14 @@ func described(b []byte) string {
 	}
 }
 
+func compressed(b []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b) // into memory
+	_ = z.Close()
+	return out.Bytes()
+}
+
 func TestCaptureFilesAreRead(t *testing.T) {
 	const second = 1_600_000_000 // 2020-09-13T12:26:40Z
 	micro := uint64(second)*1e6 + 250_000
@@ -116,12 +125,19 @@ func TestCaptureFilesAreRead(t *testing.T) {
 			if got := described(tt.file); got != tt.want {
 				t.Errorf("%v, %s: reading the capture gave %q, want %q", order, tt.what, got, tt.want)
 			}
+			if got := described(compressed(tt.file)); got != tt.want {
+				t.Errorf("%v, %s, compressed: reading the capture gave %q, want %q", order, tt.what, got, tt.want)
+			}
 		}
 	}
 	for file, want := range map[string]string{
 		"":                                     "refused: the file is too short for a capture",
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":    "refused: the file begins with 47455420: it is neither pcap nor pcapng",
 		"\x0a\x0d\x0d\x0a\x00\x00\x00\x1cxxxx": "refused: a section has the unknown byte order 78787878",
+		"\x1f\x8bGET / HTTP":                   "refused: reading the compressed capture: gzip: invalid header",
+		string(compressed(nil)):                "refused: the file is too short for a capture",
+		string(compressed([]byte("GET / HTTP/1.1, and more than a head of a capture"))): "refused: the file begins with 47455420: it is neither pcap nor pcapng",
+		string(compressed([]byte("GET /"))[:8]):                                         "refused: reading the compressed capture: unexpected EOF",
 	} {
 		if got := described([]byte(file)); got != want {
 			t.Errorf("reading %q gave %q, want %q", file, got, want)
