@@ -17,6 +17,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/identity/directory"
+	"shuultuur/lib/fair"
 	"shuultuur/lib/setting"
 	"shuultuur/lib/tries"
 	"shuultuur/lib/wait"
@@ -78,8 +79,7 @@ type basic struct {
 	origin   string           // the name of the source in [filter.Client.Source]
 	nobody   passwordHash     // compared for names that are not in the file, so that they take as long as others
 
-	turn    chan struct{} // holds one element for each verification in progress
-	waiting chan struct{} // and one for each that waits or is in progress
+	turns *fair.Semaphore // of verifications, by client
 
 	key    []byte // of the HMACs; never leaves the process
 	digest string // of the settings that the source's answers depend on
@@ -133,8 +133,7 @@ func newBasic(cfg *Basic, old *Identity) (*basic, error) {
 		accounts: accounts,
 		source:   source,
 		origin:   origin,
-		turn:     make(chan struct{}, turns),
-		waiting:  make(chan struct{}, maxWaiting+turns),
+		turns:    fair.New(int64(turns), maxWaiting),
 		key:      key,
 		known:    map[[sha256.Size]byte]outcome{},
 		wrong:    &tries.Limit[netip.Addr]{Most: maxFailures, Within: failuresIn, Remember: maxKnown},
@@ -226,18 +225,13 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 	if o, known = b.recall(key); known { // meanwhile another goroutine may have verified the same
 		return o, nil
 	}
-	select {
-	case b.waiting <- struct{}{}:
-	default:
+	if granted, _ := b.turns.Acquire(ctx, who, 1, fair.Forever); !granted {
+		if err := ctx.Err(); err != nil {
+			return outcome{}, fmt.Errorf("wait to verify a password: %w", err)
+		}
 		return outcome{}, &Wait{Status: 503, For: time.Second}
 	}
-	defer func() { <-b.waiting }()
-	select {
-	case b.turn <- struct{}{}:
-	case <-ctx.Done():
-		return outcome{}, fmt.Errorf("wait to verify a password: %w", ctx.Err())
-	}
-	defer func() { <-b.turn }()
+	defer b.turns.Release(1)
 
 	if o, known = b.recall(key); known {
 		return o, nil

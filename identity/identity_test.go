@@ -23,6 +23,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/identity/directory"
+	"shuultuur/lib/fair"
 	"shuultuur/lib/setting"
 )
 
@@ -290,6 +291,28 @@ func TestGuessesAtOnceAreNoMore(t *testing.T) {
 	})
 }
 
+// TestOneClientsLoginsDelayNobody: turns to verify go round among clients.
+func TestOneClientsLoginsDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id := withHash(t, &countingHash{right: "secret", takes: time.Second})
+		id.basic.turns = fair.New(1, maxWaiting)
+		var all sync.WaitGroup
+		for i := range maxFailures {
+			all.Go(func() { id.Identify(t.Context(), client, login("anna", fmt.Sprint(i))) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		if _, err := id.Identify(t.Context(), netip.MustParseAddr("10.9.9.9"), login("anna", "secret")); err != nil {
+			t.Errorf("another client got %v, want no error", err)
+		}
+		// The one in progress, one of the many, and its own.
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("another client waited %v behind %d logins of one", took, maxFailures)
+		}
+		all.Wait()
+	})
+}
+
 func TestTheSameWrongPasswordCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &countingHash{right: "secret"}
@@ -323,7 +346,8 @@ func TestVerifyingIsBounded(t *testing.T) {
 		h := &countingHash{right: "secret", hold: make(chan struct{})}
 		id := withHash(t, h)
 		ctx, cancel := context.WithCancel(t.Context())
-		full := cap(id.basic.waiting)
+		turns := int(id.basic.turns.Size())
+		full := turns + maxWaiting
 		errs := make(chan error, full)
 		for i := range full {
 			go func() {
@@ -346,11 +370,11 @@ func TestVerifyingIsBounded(t *testing.T) {
 				gone++
 			}
 		}
-		if want := full - cap(id.basic.turn); gone != want {
+		if want := full - turns; gone != want {
 			t.Errorf("%d gave up when the request ended, want %d", gone, want)
 		}
-		if h.asked != cap(id.basic.turn) {
-			t.Errorf("%d passwords were compared, want %d", h.asked, cap(id.basic.turn))
+		if h.asked != turns {
+			t.Errorf("%d passwords were compared, want %d", h.asked, turns)
 		}
 	})
 }

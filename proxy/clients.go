@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"shuultuur/proxy/fair"
+	"shuultuur/lib/fair"
 )
 
 // clients counts the connections of each client, as package fair tells them apart.

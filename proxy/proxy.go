@@ -42,10 +42,10 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/fair"
 	"shuultuur/lib/message"
 	"shuultuur/lib/metric"
 	"shuultuur/proxy/exchange"
-	"shuultuur/proxy/fair"
 	"shuultuur/proxy/held"
 	"shuultuur/proxy/page"
 	"shuultuur/proxy/tunnel"

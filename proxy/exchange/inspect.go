@@ -11,8 +11,8 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/lib/fair"
 	"shuultuur/lib/message"
-	"shuultuur/proxy/fair"
 	"shuultuur/proxy/held"
 	"shuultuur/proxy/judging"
 )

@@ -13,9 +13,9 @@ import (
 
 	"shuultuur/content"
 	contentlimit "shuultuur/content/limit"
+	"shuultuur/lib/fair"
 	"shuultuur/lib/metric"
 	"shuultuur/lib/setting"
-	"shuultuur/proxy/fair"
 	"shuultuur/proxy/held"
 	"shuultuur/proxy/judging"
 	"shuultuur/proxy/saved"

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/fair"
 	"shuultuur/lib/message"
-	"shuultuur/proxy/fair"
 	"shuultuur/proxy/page"
 	"shuultuur/proxy/saved"
 )

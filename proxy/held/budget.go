@@ -10,7 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"shuultuur/proxy/fair"
+	"shuultuur/lib/fair"
 )
 
 // Sizes of blocks: for a short response, an ordinary page, and the most that one read returns.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/proxy/fair"
+	"shuultuur/lib/fair"
 )
 
 const (

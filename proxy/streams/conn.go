@@ -18,8 +18,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"shuultuur/lib/fair"
 	"shuultuur/lib/message"
-	"shuultuur/proxy/fair"
 	"shuultuur/proxy/held"
 )
 

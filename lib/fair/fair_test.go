@@ -81,6 +81,44 @@ func TestALineHasALength(t *testing.T) {
 	})
 }
 
+// TestALineLeavesRoomForOthers: a client that fills its line is refused, another one waits.
+func TestALineLeavesRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, 8)
+		a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		s.Acquire(t.Context(), a, 1, 0)
+		var all sync.WaitGroup
+		var granted, refused atomic.Int64
+		for range 8 {
+			all.Go(func() {
+				if ok, _ := s.Acquire(t.Context(), a, 1, Forever); !ok {
+					refused.Add(1)
+				} else {
+					granted.Add(1)
+					s.Release(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if refused.Load() != 2 {
+			t.Errorf("%d of 8 claims of one client were refused, want 2", refused.Load())
+		}
+		all.Go(func() {
+			if ok, _ := s.Acquire(t.Context(), b, 1, Forever); !ok {
+				t.Error("another client found no place")
+			} else {
+				s.Release(1)
+			}
+		})
+		synctest.Wait()
+		s.Release(1)
+		all.Wait()
+		if granted.Load() != 6 {
+			t.Errorf("%d claims were granted, want 6", granted.Load())
+		}
+	})
+}
+
 func TestRequestsOfOneClientAreServedInOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTurns(1, 0)

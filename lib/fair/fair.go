@@ -151,7 +151,8 @@ func (s *Semaphore) Acquire(ctx context.Context, who netip.Addr, n int64, wait t
 		return true, false
 	}
 	l := s.lines[who]
-	if wait <= 0 || s.most > 0 && s.waiting >= s.most || s.held != nil && s.most > 0 && l != nil && len(l.claims) >= s.most-s.most/kept {
+	// No client has all places of the queue.
+	if wait <= 0 || s.most > 0 && (s.waiting >= s.most || l != nil && len(l.claims) >= s.most-s.most/kept) {
 		s.mu.Unlock()
 		return false, false
 	}
