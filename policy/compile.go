@@ -618,7 +618,7 @@ func (v *vocabulary) find(name string) ([]entry, error) {
 			known = append(known, w)
 		}
 		near := nearest(strings.ToLower(name), known)
-		if bare, own := strings.CutPrefix(strings.ToLower(name), "category/"); own && distance(bare, strings.TrimPrefix(near, "category/")) > len(bare)/2 {
+		if bare, own := strings.CutPrefix(strings.ToLower(name), "category/"); own && setting.Distance(bare, strings.TrimPrefix(near, "category/")) > len(bare)/2 {
 			return nil, fmt.Errorf("no check reports the category %q; is a list with it named under checks: category: lists?", name)
 		}
 		return nil, fmt.Errorf("no check reports the category %q; did you mean %q?", name, near)

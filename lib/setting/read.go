@@ -310,7 +310,7 @@ func (t *Text) suggestKey(path, name string) string {
 func Nearest(word string, names []string) string {
 	best, least := "", 3
 	for _, n := range names {
-		if d := distance(word, n); d < least && d < len(n) {
+		if d := Distance(word, n); d < least && d < len(n) {
 			best, least = n, d
 		}
 	}
@@ -325,9 +325,9 @@ func DidYouMean(word string, names iter.Seq[string]) string {
 	return ""
 }
 
-// distance returns the number of letters to add, remove, replace or swap with their neighbour
+// Distance returns the number of letters to add, remove, replace or swap with their neighbour
 // to turn a into b.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	two, last := []int(nil), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j
