@@ -138,7 +138,7 @@ func TestNothingRefusedReachesTheOriginWhole(t *testing.T) {
 	y := &tally{times: map[string]int{}, whole: map[string]bool{}}
 	origin := httptest.NewServer(y)
 	defer origin.Close()
-	g := serving(t, folder(t, map[string]string{"shuultuur.yaml": settings, "words": "<gross><40>\n", "banned": "<verboten>\n", "good": "<paradise>\n", "own": "localhost\n"}))
+	g := serving(t, folder(t, map[string]string{"shuultuur.yaml": settings, "words": "<gross><40>\n", "banned": "<verboten>\n", "good": "<paradise>\n", "own": ".localhost\n"}))
 	proxy := &url.URL{Scheme: "http", Host: g.ProxyAddr()}
 	all := sendings(t)
 	refused, passed := 0, 0
