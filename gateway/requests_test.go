@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/lib/wait/waittest"
 	"shuultuur/vote"
 )
 
@@ -27,7 +26,6 @@ alerts:
   to: [{themes: [requests], webhook: {url: "` + ntfy.URL + `/family", format: ntfy}}]
 policies: [{name: everyone}]
 `}))
-	waittest.Until(t, "the gateway serves", g.ready.Load) // who is told is known then
 	g.asked(&vote.Vote{Kind: vote.Wrong, At: time.Now(), Comment: "for school", Event: vote.Event{Client: "192.0.2.7", Host: "scratch.example", URL: "http://scratch.example/"}})
 	select {
 	case said := <-messages:

@@ -26,7 +26,9 @@ func Start(w *Watch, parts Parts) (*WatchSet, error) {
 	case parts.Previous != nil:
 		a.Desk = parts.Previous.Desk
 	default:
-		a.Desk, err = OpenDesk(parts.File, parts.Log)
+		if a.Desk, err = OpenDesk(parts.File, parts.Log); err == nil {
+			a.Desk.Use(w) // who asks before Run is told of, too
+		}
 	}
 	return a, err
 }
