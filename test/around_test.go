@@ -11,11 +11,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -570,36 +567,6 @@ func startUnblockers(t *testing.T) (ports struct {
 	return ports, certificate
 }
 
-// internet starts a proxy that leads every tunnel and request to the hosts of the unblockers.
-func internet(t *testing.T, plain, secure string) string {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		to := plain
-		if strings.HasSuffix(r.Host, ":443") {
-			to = secure
-		}
-		if r.Method != http.MethodConnect {
-			(&httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Director: func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", plain }}).ServeHTTP(w, r)
-			return
-		}
-		o, err := net.Dial("tcp", to)
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer o.Close()
-		c, buf, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(o, buf); o.Close() }()
-		_, _ = io.Copy(c, o)
-	}))
-	t.Cleanup(s.Close)
-	return s.Listener.Addr().String()
-}
-
 func TestPublicUnblockersDeliverNoListedPage(t *testing.T) {
 	t.Parallel()
 	ports, certificate := startUnblockers(t)
@@ -619,7 +586,7 @@ func TestPublicUnblockersDeliverNoListedPage(t *testing.T) {
 	}
 	h.write("origin.pem", string(certificate))
 	h.write("own.txt", "listed.test\n")
-	h.write("shuultuur.yaml", fmt.Sprintf(aroundSettings, internet(t, at(ports.HTTP), at(ports.HTTPS))))
+	h.write("shuultuur.yaml", fmt.Sprintf(aroundSettings, connector(t, at(ports.HTTP), at(ports.HTTPS))))
 	h.restart()
 	trust := x509.NewCertPool()
 	trust.AppendCertsFromPEM(export)

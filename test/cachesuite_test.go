@@ -207,7 +207,7 @@ func TestPublicCacheSuiteThroughTheDecryptingListener(t *testing.T) {
 	w.roots = x509.NewCertPool()
 	w.roots.AppendCertsFromPEM(export)
 	h.write("origin.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: origin.Certificate().Raw})))
-	h.write("shuultuur.yaml", fmt.Sprintf(cacheSuiteSettings, connector(t, w.back.Addr().String())))
+	h.write("shuultuur.yaml", fmt.Sprintf(cacheSuiteSettings, connector(t, w.back.Addr().String(), w.back.Addr().String())))
 	h.restart()
 	w.gateway = h.g.ProxyAddr()
 	w.accept(w.front, w.client)

@@ -144,7 +144,7 @@ func TestEveryFaultOfACertificateIsShownToTheUser(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	parent := connector(t, s.Listener.Addr().String())
+	parent := connector(t, s.Listener.Addr().String(), s.Listener.Addr().String())
 	settings := strings.NewReplacer("PARENT", parent).Replace(badSettings)
 	h.write("origin.pem", root.pem())
 	h.write("shuultuur.yaml", strings.Replace(settings, "RULES", "", 1))

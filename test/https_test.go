@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -58,7 +59,7 @@ func newHTTPSHouse(t *testing.T, pages map[string]string) *house {
 		fmt.Fprint(w, pages[r.URL.Path])
 	}))
 	t.Cleanup(tls.Close)
-	parent := connector(t, tls.Listener.Addr().String())
+	parent := connector(t, tls.Listener.Addr().String(), tls.Listener.Addr().String())
 	root, err := intercept.NewRoot(intercept.RootConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,13 +79,17 @@ func newHTTPSHouse(t *testing.T, pages map[string]string) *house {
 	return h
 }
 
-// connector starts a proxy whose tunnels all lead to one address, and returns the proxy's
-// address.
-func connector(t *testing.T, to string) string {
+// connector starts a proxy of which all requests and tunnels lead to one address, and tunnels to port
+// 443 to another. It returns the proxy's address.
+func connector(t *testing.T, plain, secure string) string {
 	t.Helper()
 	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := plain
+		if strings.HasSuffix(r.Host, ":443") {
+			to = secure
+		}
 		if r.Method != http.MethodConnect {
-			(&httputil.ReverseProxy{FlushInterval: -1, Director: func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", to }}).ServeHTTP(w, r)
+			(&httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Director: func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", plain }}).ServeHTTP(w, r)
 			return
 		}
 		o, err := net.Dial("tcp", to)

@@ -479,7 +479,7 @@ func testTrials(t *testing.T, all []trial, begin func(*httptest.Server)) {
 	}))
 	begin(origin)
 	t.Cleanup(origin.Close)
-	parent := connector(t, origin.Listener.Addr().String())
+	parent := connector(t, origin.Listener.Addr().String(), origin.Listener.Addr().String())
 	root, err := intercept.NewRoot(intercept.RootConfig{})
 	if err != nil {
 		t.Fatal(err)

@@ -155,7 +155,7 @@ func (s *packetSource) Word(_ rule.Direction, keyword, value string) bool {
 	return false
 }
 
-// fragmentBitsFit evaluates fragbits: the bits alone, + with others, * any of them, ! not them.
+// fragmentBitsFit evaluates fragbits.
 func fragmentBitsFit(bits byte, value string) bool {
 	want := byte(0)
 	for _, c := range strings.ToUpper(value) {
@@ -168,15 +168,21 @@ func fragmentBitsFit(bits byte, value string) bool {
 			want |= 4
 		}
 	}
+	return bitsFit(bits, want, value)
+}
+
+// bitsFit compares bits as the sign in a value says: + with others beside them, * any of them, ! not all
+// of them; without one, they alone.
+func bitsFit(have, want byte, value string) bool {
 	switch {
 	case strings.Contains(value, "+"):
-		return bits&want == want
+		return have&want == want
 	case strings.Contains(value, "*"):
-		return bits&want != 0
+		return have&want != 0
 	case strings.Contains(value, "!"):
-		return bits&want != want
+		return have&want != want
 	}
-	return bits == want
+	return have == want
 }
 
 // ipOptions are the numbers of IPv4 options by their names in ipopts.
@@ -271,17 +277,7 @@ func flagsFit(have uint8, value string) bool {
 	if hasMask {
 		have &^= bits(mask)
 	}
-	want = strings.TrimSpace(want)
-	w := bits(want)
-	switch {
-	case strings.ContainsAny(want, "+"):
-		return have&w == w
-	case strings.ContainsAny(want, "*"):
-		return have&w != 0
-	case strings.ContainsAny(want, "!"):
-		return have&w != w
-	}
-	return have == w
+	return bitsFit(have, bits(want), want)
 }
 
 func protoFits(have uint8, value string) bool {
