@@ -1,12 +1,14 @@
 package home
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"shuultuur/admin/web"
 	"shuultuur/filter"
+	"shuultuur/text"
 )
 
 // An hourChart is the last hour as the server draws it, in 600 by 100: what is open above a line,
@@ -26,6 +28,9 @@ type hourKey struct {
 	Class, Name string
 	N           int64
 }
+
+// saidOf are the words for what became of requests, where they are not those for the actions of rules.
+var saidOf = map[filter.Action]string{filter.Pass: text.Mark("open"), filter.Warn: text.Mark("warned"), filter.Block: text.Mark("blocked")}
 
 // classOf are the names that the style sheet has for actions.
 var classOf = map[filter.Action]string{filter.Pass: "pass", filter.Allow: "allow", filter.Warn: "warn", filter.Redirect: "move", filter.Block: "block"}
@@ -84,7 +89,7 @@ func (r *Recent) chart() (c hourChart) {
 	for k, a := range stacked {
 		if n := r.Actions[a.String()]; n > 0 {
 			c.Bars = append(c.Bars, hourBars{classOf[a], paths[k].String()})
-			c.Keys = append(c.Keys, hourKey{classOf[a], a.String(), n})
+			c.Keys = append(c.Keys, hourKey{classOf[a], cmp.Or(saidOf[a], a.String()), n})
 		}
 	}
 	return c

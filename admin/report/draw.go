@@ -230,7 +230,7 @@ func (p *paper) pictures(x *Pictures) {
 		return
 	}
 	p.drawing(p.texts.Say("Requests over time"), x.Bars(), 110)
-	p.keys([]string{"block", "warn", "pass"}, []string{p.texts.Say("blocked"), p.texts.Say("Warned"), p.texts.Say("open")})
+	p.keys([]string{"block", "warn", "pass"}, []string{p.texts.Say("blocked"), p.texts.Say("warned"), p.texts.Say("open")})
 	if len(x.Kinds) > 0 {
 		p.drawing(p.texts.Say("Blocked, by kind"), x.Areas(), 80)
 		var classes, names []string
