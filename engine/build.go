@@ -23,7 +23,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -141,17 +140,11 @@ func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Ho
 // mistakes returns the mistakes of an error with their lines. If a file is missing, those of others are
 // there, too: who copies settings wants to know of all.
 func mistakes(s *configuration.Settings, err error) error {
-	var all setting.Mistakes
-	if errors.As(s.Text.Mistakes(err), &all) && errors.Is(err, fs.ErrNotExist) {
-		for _, m := range s.Text.Absent(s) {
-			if !slices.ContainsFunc(all, func(known setting.Mistake) bool {
-				return known.Line == m.Line && strings.Contains(known.Text, strings.TrimSuffix(m.Text, setting.NoSuchFile))
-			}) {
-				all = append(all, m)
-			}
-		}
+	placed := s.Text.Mistakes(err)
+	if all := setting.Mistakes(nil); errors.Is(err, fs.ErrNotExist) && errors.As(placed, &all) {
+		return append(all, s.Text.Absent(s, all)...)
 	}
-	return all
+	return placed
 }
 
 func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, error) {

@@ -13,8 +13,8 @@ import (
 // mostTried is how many receivers one test sends to.
 const mostTried = 20
 
-// Try sends a test to each mailbox and webhook of the settings, and says what became of it. What was not
-// taken is in the error.
+// Try sends a test to each mailbox and webhook of the settings. The answers name those that took it, the
+// error the others.
 func Try(ctx context.Context, c Config, sender *mail.Sender, texts text.Choice) (answers []string, err error) {
 	w, err := New(c, sender, texts)
 	if err != nil {

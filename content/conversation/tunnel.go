@@ -71,7 +71,8 @@ func (r *Recogniser) Look(m Message) (category, evidence string) {
 	return category, evidence
 }
 
-// carriedIn looks at a message of bytes. What is cut into small messages is put together.
+// carriedIn looks for a connection in a message of bytes. It joins a beginning that is cut into small
+// messages.
 func (r *Recogniser) carriedIn(p []byte, early bool) (category, evidence string) {
 	first := r.n == 1
 	if r.desktop = r.desktop || early && isDesktop(p); r.desktop {
@@ -280,7 +281,7 @@ func isPort(n uint16) bool {
 
 // targetIn returns the host to which a header asks for a connection, as SOCKS, Trojan, VLESS and others
 // write it: behind a byte that is its length, with a port of two bytes before or behind it. "" if there
-// is none. What is not first must be of SOCKS, whole.
+// is none. After the first message only a whole header of SOCKS counts.
 func targetIn(p []byte, first bool) string {
 	if !first && !(p[0] == 5 && p[1] >= 1 && p[1] <= 3 && p[2] == 0) {
 		return ""

@@ -35,12 +35,17 @@ func TestEveryFileThatIsNotThereIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := read.Absent(&v)
+		got := read.Absent(&v, nil)
 		for i := range got {
 			got[i].File = filepath.Base(got[i].File)
 		}
 		if got.Error() != want {
 			t.Errorf("%q: got %q, want %q", text, got.Error(), want)
+		}
+		for i := range got { // what is known is not told again
+			if rest := read.Absent(&v, got[i:i+1]); len(rest) != len(got)-1 {
+				t.Errorf("%q: beside %q there are %q", text, got[i], rest)
+			}
 		}
 	}
 }

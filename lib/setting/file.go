@@ -90,12 +90,9 @@ func Files(v any) []string {
 	return slices.Compact(all)
 }
 
-// NoSuchFile follows the name of a file in the mistakes of [Text.Absent].
-const NoSuchFile = ": no such file"
-
 // Absent returns a mistake for each place where the text names a File or Source of the settings v that
-// is not there. v is located beside the file of the text.
-func (t *Text) Absent(v any) (m Mistakes) {
+// is not there, but for those that known tells. v is located beside the file of the text.
+func (t *Text) Absent(v any, known Mistakes) (m Mistakes) {
 	gone := map[string]bool{}
 	add := func(path string) string {
 		if _, err := os.Stat(path); path != "" && errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +109,11 @@ func (t *Text) Absent(v any) (m Mistakes) {
 		return nil
 	}
 	_ = Walk(t.data, func(keys []string, line int, value string, comment bool) { // it was read before
-		if !comment && gone[Path(filepath.Dir(t.File), strings.TrimPrefix(value, "@"))] {
-			m = append(m, Mistake{File: t.File, Line: line, Key: strings.Join(keys, "."), Text: value + NoSuchFile})
+		if comment || !gone[Path(filepath.Dir(t.File), strings.TrimPrefix(value, "@"))] {
+			return
+		}
+		if !slices.ContainsFunc(known, func(k Mistake) bool { return k.Line == line && strings.Contains(k.Text, value) }) {
+			m = append(m, Mistake{File: t.File, Line: line, Key: strings.Join(keys, "."), Text: value + ": no such file"})
 		}
 	})
 	return m

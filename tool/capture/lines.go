@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -114,21 +115,13 @@ func (o *Output) partsRecord(r *Run, f *flow, t *partsTx) {
 			r.emit(entry{record: m})
 		}
 	}
-	for _, e := range sortedKeys(t.Events) {
+	for _, e := range slices.Sorted(maps.Keys(t.Events)) {
 		m := r.head(f, "anomaly", f.client, f.server)
 		_, name, _ := strings.Cut(e, ".")
 		m["tx_id"] = t.id
 		m["anomaly"] = map[string]any{"app_proto": t.Protocol, "type": "applayer", "event": strings.ToUpper(name), "layer": "proto_parser"}
 		r.emit(entry{record: m})
 	}
-}
-
-func sortedKeys(m map[string]bool) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // stateOf returns the state of a file in records.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 
+	"shuultuur/lib/ascii"
+
 	lua "github.com/yuin/gopher-lua"
 )
 
@@ -19,7 +21,7 @@ func (t *token) isWord() bool { return t.text != "" && isNameByte(t.text[0]) && 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isNameByte(c byte) bool {
-	return c == '_' || isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z'
+	return c == '_' || ascii.IsAlnum(c)
 }
 
 // signs are the signs of several bytes, longer ones first.

@@ -51,7 +51,7 @@ func TestOperatorsOfNewerLua(t *testing.T) {
 	}
 }
 
-// What is no operator stays, and mistakes are found in the lines in which they are.
+// Everything else stays as it is, and a mistake keeps its line number.
 func TestTranslationKeepsScripts(t *testing.T) {
 	for _, text := range []string{
 		"local a = [==[ x & y ]==] --[[ 1 // 2\n]] return a",

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"strings"
 
+	"shuultuur/content/coding"
 	"shuultuur/lib/ascii"
 	"shuultuur/lib/suricata/traffic"
 )
@@ -123,7 +124,7 @@ func parameter(value, name string) string {
 		if i := strings.LastIndexByte(v, '\''); i >= 0 {
 			v = v[i+1:]
 		}
-		return unescapePercent(v)
+		return string(coding.AppendUnpercented(nil, []byte(v)))
 	}
 	joined := ""
 	for n := range 20 {
@@ -136,24 +137,11 @@ func parameter(value, name string) string {
 			if i := strings.LastIndexByte(v, '\''); i >= 0 && n == 0 {
 				v = v[i+1:]
 			}
-			v = unescapePercent(v)
+			v = string(coding.AppendUnpercented(nil, []byte(v)))
 		}
 		joined += v
 	}
 	return joined
-}
-
-func unescapePercent(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) && ascii.Unhex(s[i+1]) >= 0 && ascii.Unhex(s[i+2]) >= 0 {
-			b.WriteByte(byte(ascii.Unhex(s[i+1])<<4 | ascii.Unhex(s[i+2])))
-			i += 2
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // part reads one part: others in it, a file, or a text with addresses.

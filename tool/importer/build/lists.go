@@ -182,11 +182,16 @@ func (w *Work) OwnLines(name string, lines []report.Place) (path string, err err
 
 // ZoneRule is a rule for a name and the names below it.
 func ZoneRule(block bool, name string) string {
-	rule := "||" + strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), ".")) + "^"
+	rule := "||" + domainOf(name) + "^"
 	if !block {
 		rule = "@@" + rule
 	}
 	return rule
+}
+
+// domainOf returns a domain as our settings have it: without the dot or "*." that may be before it.
+func domainOf(name string) string {
+	return strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), "."))
 }
 
 // AddressName makes a name for a list from its address.

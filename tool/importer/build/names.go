@@ -128,8 +128,7 @@ func routeOf(domain string) (string, error) {
 	if domain == "." {
 		return domain, nil
 	}
-	domain = strings.ToLower(strings.Trim(strings.TrimPrefix(domain, "*"), "."))
-	if domain == "" {
+	if domain = domainOf(domain); domain == "" {
 		return "", errors.New("it names no domain")
 	}
 	if _, err := dns.Name(domain); err != nil {

@@ -204,7 +204,7 @@ func (o *Options) names(value string) *report.Note {
 				continue
 			}
 			if to != "" {
-				o.open = append(o.open, o.p.Entry("||"+strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), "."))+"^"))
+				o.open = append(o.open, o.p.Entry(build.ZoneRule(true, name)))
 			}
 			o.p.Zone(to == "", name)
 		}
