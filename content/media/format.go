@@ -5,6 +5,7 @@ package media
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"shuultuur/content/coding"
 	"shuultuur/lib/ascii"
@@ -230,11 +231,11 @@ func Sniff(p []byte) string {
 	if t := sniffMarkup(p); t != "" {
 		return t
 	}
-	binary := IsBinary(p)
-	if t := signature(p, binary); t != "" {
+	odd := IsBinary(p)
+	if t := signature(p, odd); t != "" {
 		return t
 	}
-	if binary {
+	if odd {
 		return "application/octet-stream"
 	}
 	return "text/plain"
@@ -464,6 +465,17 @@ func IsBinary(p []byte) bool {
 	if e, _ := charset.Mark(p); e != nil {
 		return false
 	}
+	for ; len(p) >= 8; p = p[8:] {
+		// Most eight bytes of a text have no control byte; they are told by one comparison.
+		const ones, highs = 0x0101010101010101, 0x8080808080808080
+		if x := binary.LittleEndian.Uint64(p); (x-0x20*ones)&^x&highs != 0 && hasBinary(p[:8]) {
+			return true
+		}
+	}
+	return hasBinary(p)
+}
+
+func hasBinary(p []byte) bool {
 	for _, c := range p {
 		if c < 0x09 || c == 0x0B || c >= 0x0E && c < 0x1B || c >= 0x1C && c < 0x20 {
 			return true

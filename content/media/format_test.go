@@ -2,6 +2,7 @@ package media
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -81,5 +82,34 @@ func TestProgramsTakeTextForWhatItIs(t *testing.T) {
 	}
 	if !IsRTF([]byte(" {\\rtf1")) || IsRTF([]byte("words")) {
 		t.Error("RTF is not recognised")
+	}
+}
+
+// TestBytesThatAreNoText: WHATWG MIME Sniffing section 3 names the bytes; each is found at every place
+// of texts of every length, and a byte order mark makes a text of anything.
+func TestBytesThatAreNoText(t *testing.T) {
+	binary := map[byte]bool{0x0B: true}
+	for _, r := range [][2]byte{{0x00, 0x08}, {0x0E, 0x1A}, {0x1C, 0x1F}} {
+		for c := r[0]; c <= r[1]; c++ {
+			binary[c] = true
+		}
+	}
+	for c := range 256 {
+		for length := 1; length <= 24; length++ {
+			for at := range length {
+				for _, around := range []string{"a", "\n", "\x1b", "\x80", " "} {
+					p := []byte(strings.Repeat(around, length))
+					p[at] = byte(c)
+					if got := IsBinary(p); got != binary[byte(c)] {
+						t.Fatalf("%q: %v, want %v", p, got, binary[byte(c)])
+					}
+				}
+			}
+		}
+	}
+	for text, want := range map[string]bool{"": false, "\xef\xbb\xbf\x00": false, "\xfe\xff\x00a": false, "a\xef\xbb\xbf\x00": true} {
+		if got := IsBinary([]byte(text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
 	}
 }
