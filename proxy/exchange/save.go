@@ -106,7 +106,8 @@ type heldDownload struct {
 func save(ctx context.Context, x *Exchange, s *message.Response) (answer *message.Response, ok bool, err error) {
 	b, t := &x.download, &x.T
 	n := max(s.Body.Remaining(), 0)
-	if !x.in.saved.Claim(n) {
+	room := x.in.saved.Claim(&t.Client, n)
+	if room == nil {
 		x.in.counters[downloadsFull].Add(1)
 		x.Note(saved.ErrFull.Error() + ": it passes in pieces")
 		return nil, false, nil
@@ -114,7 +115,7 @@ func save(ctx context.Context, x *Exchange, s *message.Response) (answer *messag
 	d := &heldDownload{x: x, b: b, s: s, size: n, ended: make(chan struct{})}
 	ctx, d.cancel = context.WithCancel(ctx)
 	b.begin(x, ctx, s.Body, filter.ResponseBody)
-	b.store.room = n
+	b.store.room = room
 	b.content.Reset(t.Content(), x.in.limits(&b.windows))
 	if n > 0 {
 		b.content.Expect(n)
@@ -174,12 +175,12 @@ func (d *heldDownload) run() {
 // spill moves the body to a file.
 func (d *heldDownload) spill() error {
 	if d.file = d.b.store.take(); d.file == nil {
-		f, err := d.x.in.saved.Create(d.b.store.room)
+		f, err := d.b.store.room.Create()
 		if err != nil {
 			d.why = err
 			return saved.ErrFull
 		}
-		d.b.store.room, d.file = 0, f
+		d.b.store.room, d.file = nil, f
 	}
 	for !d.b.AtEnd() {
 		if _, err := d.b.Copy(d.file, saved.Step); err != nil {

@@ -58,7 +58,7 @@ func TestADownloadIsCheckedWholeBehindAPageAndThenLedTo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x, i := begin(t, Config{Held: 60_000, Downloads: 5 << 20, Folder: t.TempDir()}, bad("bad"))
+				x, i := begin(t, Config{Held: 60_000, Downloads: 6 << 20, Folder: t.TempDir()}, bad("bad"))
 				x.in.held = int64(tt.held)
 				answer, s, err := download(t, x, tt.head, slowly(tt.pause, tt.pieces...), tt.fields...)
 				if err != tt.err || (answer != nil) != tt.page {

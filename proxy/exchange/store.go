@@ -19,11 +19,11 @@ import (
 // A store has the beginning of a body in a file.
 type store struct {
 	file  *saved.File
-	room  int64    // bytes claimed but not yet for a file
-	end   int64    // position up to which the body is, or was, in the file
-	at    int64    // position up to which the reader has read it
-	block []byte   // for the reader
-	after [][]byte // released and in memory, to be read after the file
+	room  *saved.Room // claimed but not yet for a file
+	end   int64       // position up to which the body is, or was, in the file
+	at    int64       // position up to which the reader has read it
+	block []byte      // for the reader
+	after [][]byte    // released and in memory, to be read after the file
 }
 
 // left returns the number of stored bytes before a position that were not read.
@@ -54,8 +54,8 @@ func (s *store) free(i *Inspector) {
 	if s.file != nil {
 		s.file.Drop()
 	}
-	if s.room > 0 {
-		i.saved.Give(s.room)
+	if s.room != nil {
+		s.room.Give()
 	}
 	if s.block != nil {
 		i.budget.Free(s.block)
@@ -160,20 +160,19 @@ func (b *inspection) write(end int64) error {
 		return saved.ErrFull
 	}
 	if s.file == nil {
-		if s.room == 0 {
+		if s.room == nil {
 			b.mu.Lock()
-			s.room = end + max(b.left, 0)
+			n := end + max(b.left, 0)
 			b.mu.Unlock()
-			if !files.Claim(s.room) {
-				s.room = 0
+			if s.room = files.Claim(&b.t.Client, n); s.room == nil {
 				return saved.ErrFull
 			}
 		}
-		f, err := files.Create(s.room)
+		f, err := s.room.Create()
 		if err != nil {
 			return err
 		}
-		s.file, s.room = f, 0
+		s.file, s.room = f, nil
 	}
 	b.mu.Lock()
 	b.vec = b.hold.Slices(b.vec[:0], s.end, end)

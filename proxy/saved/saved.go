@@ -8,12 +8,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/fair"
 	"shuultuur/lib/message"
 )
 
@@ -31,68 +33,124 @@ var ErrFull = errors.New("no room to keep the download: proxy.downloads")
 
 // Files counts the bytes in its files, and has those that are kept for clients. It is safe for
 // concurrent use.
+//
+// An address, and a user at any of them, may hold three times what it leaves to others: the first three
+// quarters of all, the next one three quarters of the rest. So none takes what others have to have, and
+// a single client can keep a large download.
 type Files struct {
 	folder string
 	most   int64 // limit for all files
 
 	mu   sync.Mutex
-	used int64
-	open int // files
+	all  usage
+	each map[holder]usage
 	of   map[string]*File
+}
+
+// A usage is what is held.
+type usage struct {
+	bytes int64
+	files int64
+}
+
+// A holder is an address, as [fair.Client] has it, or a user.
+type holder struct {
+	addr netip.Addr
+	user string
+}
+
+// leaves is how many times as much as it leaves to others a client may hold.
+const leaves = 3
+
+// New returns an empty set of files in a folder, which have room for most bytes. It is made when the
+// first file is.
+func New(folder string, most int64) *Files {
+	return &Files{folder: folder, most: most, each: map[holder]usage{}}
 }
 
 // Used returns the number of bytes that are claimed, and of open files.
 func (s *Files) Used() (bytes int64, open int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used, s.open
+	return s.all.bytes, int(s.all.files)
 }
 
-// New returns an empty set of files in a folder, which have room for most bytes. It is made when the
-// first file is.
-func New(folder string, most int64) *Files { return &Files{folder: folder, most: most} }
-
-// Claim takes n bytes, and reports whether there was room.
-func (s *Files) Claim(n int64) bool {
+// take takes room for holders, unless one of them has its share.
+func (s *Files) take(by []holder, more usage) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n > s.most-s.used {
-		return false
+	fits := func(has, more, all, most int64) bool {
+		return more == 0 || has+more <= leaves*(most-all-more)
 	}
-	s.used += n
+	for _, h := range by {
+		has := s.each[h]
+		if !fits(has.bytes, more.bytes, s.all.bytes, s.most) || !fits(has.files, more.files, s.all.files, mostFiles) {
+			return false
+		}
+	}
+	s.add(by, more.bytes, more.files)
 	return true
 }
 
-// Give returns bytes that were claimed and are not for a file.
-func (s *Files) Give(n int64) {
-	s.mu.Lock()
-	s.used -= n
-	s.mu.Unlock()
+// add counts what holders have more, or less. s.mu is held.
+func (s *Files) add(by []holder, bytes, files int64) {
+	s.all.bytes += bytes
+	s.all.files += files
+	for _, h := range by {
+		u := s.each[h]
+		u.bytes += bytes
+		u.files += files
+		if u == (usage{}) {
+			delete(s.each, h)
+		} else {
+			s.each[h] = u
+		}
+	}
+}
+
+// A Room is claimed and not yet a file's. Create makes the file, or Give returns the room.
+type Room struct {
+	of    *Files
+	by    []holder
+	bytes int64
+}
+
+// Claim takes n bytes for a client. It returns nil if there is no room, or if the client has its share.
+func (s *Files) Claim(c *filter.Client, n int64) *Room {
+	r := &Room{of: s, by: []holder{{addr: fair.Client(c.Addr)}}, bytes: n}
+	if c.User != "" {
+		r.by = append(r.by, holder{user: c.User})
+	}
+	if !s.take(r.by, usage{bytes: n}) {
+		return nil
+	}
+	return r
+}
+
+// Give returns the room.
+func (r *Room) Give() {
+	r.of.mu.Lock()
+	r.of.add(r.by, -r.bytes, 0)
+	r.of.mu.Unlock()
 }
 
 // A File holds a body, or its beginning. One goroutine writes it; when it is complete, any may read it.
 type File struct {
-	of   *Files
+	room Room // what is claimed for it
 	f    *os.File
 	size int64 // bytes in it
-	held int64 // bytes claimed for it
 	err  error // error of writing it
 
 	Client filter.Client  // for whom it is kept
 	Fields message.Fields // of the response with the download
 
-	refs int // guarded by of.mu: 1 while it is kept, plus 1 for each client reading it
+	refs int // guarded by room.of.mu: 1 while it is kept, plus 1 for each client reading it
 }
 
-// Create makes an empty file, for which n bytes have been claimed.
-func (s *Files) Create(n int64) (*File, error) {
-	s.mu.Lock()
-	full := s.open >= mostFiles
-	if !full {
-		s.open++
-	}
-	s.mu.Unlock()
-	if full {
+// Create makes an empty file in the room. After an error, the room is still to be given.
+func (r *Room) Create() (*File, error) {
+	s := r.of
+	if !s.take(r.by, usage{files: 1}) {
 		return nil, ErrFull
 	}
 	err := os.MkdirAll(s.folder, 0o700)
@@ -102,22 +160,22 @@ func (s *Files) Create(n int64) (*File, error) {
 	}
 	if err != nil {
 		s.mu.Lock()
-		s.open--
+		s.add(r.by, 0, -1)
 		s.mu.Unlock()
 		return nil, err
 	}
 	_ = os.Remove(f.Name()) // where open files keep their names, drop removes it
-	return &File{of: s, f: f, held: n, refs: 1}, nil
+	return &File{room: *r, f: f, refs: 1}, nil
 }
 
 // Write appends to the file.
 func (f *File) Write(p []byte) (int, error) {
-	if f.size+int64(len(p)) > f.held {
+	if r := &f.room; f.size+int64(len(p)) > r.bytes {
 		more := max(int64(len(p)), Step)
-		if !f.of.Claim(more) {
+		if !r.of.take(r.by, usage{bytes: more}) {
 			return 0, ErrFull
 		}
-		f.held += more
+		r.bytes += more
 	}
 	n, err := f.f.Write(p)
 	f.size += int64(n)
@@ -130,15 +188,15 @@ func (f *File) Write(p []byte) (int, error) {
 
 // Drop releases one reference to the file.
 func (f *File) Drop() {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	s := f.room.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if f.refs--; f.refs > 0 {
 		return
 	}
 	f.f.Close()
 	_ = os.Remove(f.f.Name())
-	f.of.used -= f.held
-	f.of.open--
+	s.add(f.room.by, -f.room.bytes, -1)
 }
 
 // Size returns the number of bytes in the file.
