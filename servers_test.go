@@ -44,6 +44,7 @@ var killed = map[string][]string{
 	"nameserver/tap":     {"nameserver.TestTheReceiverOfDnstapIsKilledAndReturns"},
 	"helper":             {"test.TestHelpersWorkFromSettingsAloneAndOutliveTheGateway"},
 	"identity/directory": {"TestServersOfPasswordsAreKilledUnderLoad", "identity.TestKnownUsersDoNotNoticeAnAbsentDirectory"},
+	"identity/ocsp":      {"TestAResponderOfOpenSSLIsKilledAndReturns"},
 	"identity/oidc":      {"TestAProviderThatIsAwayIsNamedAndReturns", "test.TestTheOpenIDProviderIsKilledUnderLoad"},
 	"intercept":          {"TestFetchingEndsInTime"}, // servers of issuers, wherever certificates name them
 	"lib/postgres":       {"TestServerReturns"},

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"shuultuur/filter"
+	"shuultuur/identity/ocsp"
 	"shuultuur/lib/setting"
 )
 
@@ -29,6 +30,8 @@ type Certificates struct {
 	// CRL are files with the certificates that the authorities of CA, and those below them, have
 	// revoked. With them, a certificate counts only if a list of its authority is in force.
 	CRL setting.OneOrMore[setting.File] `yaml:"crl"`
+	// OCSP asks the authorities whether a certificate is revoked, unless a list says so.
+	OCSP *ocsp.Config `yaml:"ocsp"`
 	// Required refuses connections without a certificate.
 	Required bool `yaml:"required"`
 	// User names the parts of a certificate that may have the user: upn, email,
@@ -45,6 +48,7 @@ type certificates struct {
 	user     []string
 	units    bool
 	crl      []*revocations
+	ocsp     *ocsp.Client // nil if nobody is asked
 }
 
 // readOthers reads the settings of the other ways to identify clients.
@@ -83,7 +87,7 @@ func (id *Identity) readOthers(cfg Config, b *builder, parts Parts) (err error) 
 		return setting.At("headers.user", errors.New("the field with the user is not named, and groups alone are nobody's"))
 	}
 	id.headers = cfg.Headers
-	if id.certificates, err = newCertificates(cfg.Certificates); err != nil {
+	if id.certificates, err = newCertificates(cfg.Certificates, parts.Previous); err != nil {
 		return setting.At("certificates", err)
 	}
 	id.anyUser = parts.Others || len(cfg.Headers.User) > 0 || cfg.Accounting != nil || cfg.SignIn != nil || id.certificates != nil || id.kerberos != nil
@@ -91,7 +95,7 @@ func (id *Identity) readOthers(cfg Config, b *builder, parts Parts) (err error) 
 	return nil
 }
 
-func newCertificates(cfg *Certificates) (*certificates, error) {
+func newCertificates(cfg *Certificates, old *Identity) (*certificates, error) {
 	if cfg == nil {
 		return nil, nil
 	}
@@ -105,6 +109,15 @@ func newCertificates(cfg *Certificates) (*certificates, error) {
 	c := &certificates{roots: roots, required: cfg.Required, user: cfg.User}
 	if c.crl, err = readRevocations(cfg.CRL, cfg.CA); err != nil {
 		return nil, err
+	}
+	if cfg.OCSP != nil {
+		var before *ocsp.Client
+		if old != nil && old.certificates != nil {
+			before = old.certificates.ocsp
+		}
+		if c.ocsp, err = ocsp.New(*cfg.OCSP, before); err != nil {
+			return nil, setting.At("ocsp", err)
+		}
 	}
 	if len(c.user) == 0 {
 		c.user = []string{"upn", "email", "cn"}
@@ -134,7 +147,7 @@ func (id *Identity) TLS(t *tls.Config) *tls.Config {
 	if id.certificates.required {
 		t.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	if len(id.certificates.crl) > 0 {
+	if len(id.certificates.crl) > 0 || id.certificates.ocsp != nil {
 		t.VerifyConnection = id.certificates.checkConnection // of resumed ones, too
 	}
 	return t
@@ -143,7 +156,7 @@ func (id *Identity) TLS(t *tls.Config) *tls.Config {
 // CertifiedClient returns the client at addr with a verified certificate. ok is false
 // if the certificate names no user.
 func (id *Identity) CertifiedClient(ctx context.Context, addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
-	if id.certificates == nil || c == nil || id.certificates.revoked(c) { // perhaps since the connection began
+	if id.certificates == nil || c == nil || id.certificates.revokedSince(ctx, c) {
 		return who, false
 	}
 	for _, place := range id.certificates.user {

@@ -321,6 +321,9 @@ func (id *Identity) Close() {
 	if id.signIn != nil && id.signIn.provider != nil {
 		id.signIn.provider.Close()
 	}
+	if id.certificates != nil && id.certificates.ocsp != nil {
+		id.certificates.ocsp.Close()
+	}
 	if id.basic != nil {
 		if d, ok := id.basic.source.(interface{ Close() }); ok {
 			d.Close()

@@ -2,12 +2,14 @@ package identity
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"shuultuur/lib/setting"
@@ -112,8 +114,20 @@ func (c *certificates) revoked(cert *x509.Certificate) bool {
 	return false
 }
 
+// revokedSince reports whether the certificate of an open connection does not count any more.
+func (c *certificates) revokedSince(ctx context.Context, cert *x509.Certificate) bool {
+	return c.revoked(cert) || c.ocsp != nil && !c.listed(cert) && c.ocsp.Recheck(ctx, cert) != nil
+}
+
+// listed reports whether a list that is in force says what the authority of a certificate has revoked.
+func (c *certificates) listed(cert *x509.Certificate) bool {
+	return slices.ContainsFunc(c.crl, func(r *revocations) bool {
+		return bytes.Equal(r.list.RawIssuer, cert.RawIssuer) && r.lapsed(time.Now()).IsZero()
+	})
+}
+
 // checkConnection refuses clients whose certificate is revoked, or of which nobody knows now
-// whether it is: no list is there for its authority, or a newer one is due.
+// whether it is: no list is there for its authority, or a newer one is due, and no responder says it.
 func (c *certificates) checkConnection(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return nil // whether it needs one is decided elsewhere
@@ -148,6 +162,10 @@ func (c *certificates) checkChain(chain []*x509.Certificate, now time.Time) erro
 		}
 		switch {
 		case known:
+		case c.ocsp != nil && (i == 0 || c.ocsp.Asks(cert)):
+			if err := c.ocsp.Check(context.Background(), cert, chain[i+1]); err != nil { // which has a limit
+				return err
+			}
 		case why != nil:
 			return why
 		case i == 0:
@@ -157,11 +175,20 @@ func (c *certificates) checkChain(chain []*x509.Certificate, now time.Time) erro
 	return nil
 }
 
-// problems returns which lists have lapsed.
+// problems returns which lists have lapsed, and whether responders are silent.
 func (c *certificates) problems(now time.Time) (all []string) {
 	for _, r := range c.crl {
 		if due := r.lapsed(now); !due.IsZero() {
-			all = append(all, fmt.Sprintf("identity.certificates.crl: a newer list than %q is due since %s: certificates of %q are refused", r.file, due.Format(time.RFC3339), r.list.Issuer))
+			what := "refused"
+			if c.ocsp != nil {
+				what = "asked about"
+			}
+			all = append(all, fmt.Sprintf("identity.certificates.crl: a newer list than %q is due since %s: certificates of %q are %s", r.file, due.Format(time.RFC3339), r.list.Issuer, what))
+		}
+	}
+	if c.ocsp != nil {
+		if p := c.ocsp.Problem(); p != "" {
+			all = append(all, p)
 		}
 	}
 	return all

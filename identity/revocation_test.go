@@ -8,15 +8,22 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ocsp"
+
+	responders "shuultuur/identity/ocsp"
 	"shuultuur/lib/setting"
 )
 
@@ -150,5 +157,90 @@ func TestRevokedCertificatesAreRefused(t *testing.T) {
 		if _, err := New(Config{Certificates: &Certificates{CA: ca, CRL: []setting.File{f}}}, Parts{}); err == nil || !strings.Contains(err.Error(), "crl[0]") {
 			t.Errorf("%s list: %v, want a mistake", name, err)
 		}
+	}
+}
+
+// TestRespondersAreAskedWhereNoListSaysIt: a list in force needs no question, a revoked certificate of
+// one place is refused whatever the other says, and a certificate that is revoked while its connection
+// is open counts no more.
+func TestRespondersAreAskedWhereNoListSaysIt(t *testing.T) {
+	var none *issuer
+	root := none.issue(t, "root", 1, true)
+	anna := root.issue(t, "anna", 10, false)
+	ca := written(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.cert.Raw}))
+	server := none.issue(t, "gate", 3, false)
+	for _, tt := range []struct {
+		name   string
+		lists  []setting.File
+		status int // of the responder; -1: it fails
+		silent string
+		why    string // "" if it is accepted
+		asked  bool
+	}{
+		{"good", nil, ocsp.Good, "", "", true},
+		{"revoked", nil, ocsp.Revoked, "", "is revoked", true},
+		{"unknown", nil, ocsp.Unknown, "accept", "does not know", true},
+		{"silent", nil, -1, "", "nobody says", true},
+		{"silent, and that is accepted", nil, -1, "accept", "", true},
+		{"a list in force has it not", []setting.File{root.list(t, time.Hour, false)}, ocsp.Revoked, "", "", false},
+		{"a list in force has it", []setting.File{root.list(t, time.Hour, false, 10)}, ocsp.Good, "", "is revoked", false},
+		{"a list is due", []setting.File{root.list(t, -time.Hour, false)}, ocsp.Good, "", "", true},
+		{"an old list has it", []setting.File{root.list(t, -time.Hour, false, 10)}, ocsp.Good, "", "is revoked", false},
+	} {
+		var asked atomic.Int32
+		var status atomic.Int32
+		status.Store(int32(tt.status))
+		responder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			if status.Load() < 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			b, err := ocsp.CreateResponse(root.cert, root.cert, ocsp.Response{Status: int(status.Load()), SerialNumber: anna.cert.SerialNumber, ThisUpdate: time.Now().Add(-time.Minute), NextUpdate: time.Now().Add(3 * time.Second)}, root.key)
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(b)
+		}))
+		id, err := New(Config{Certificates: &Certificates{CA: ca, CRL: tt.lists, OCSP: &responders.Config{Servers: []string{responder.URL}, Silent: tt.silent}}}, Parts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, far := net.Pipe()
+		go func() {
+			c := tls.Client(far, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{anna.chain()}})
+			_ = c.Handshake()
+			_, _ = c.Read(make([]byte, 1)) // the refusal of TLS 1.3
+			far.Close()
+		}()
+		c := tls.Server(near, id.TLS(&tls.Config{Certificates: []tls.Certificate{server.chain()}}))
+		err = c.Handshake()
+		near.Close()
+		if tt.why == "" && err != nil || tt.why != "" && (err == nil || !strings.Contains(err.Error(), tt.why)) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.why)
+		}
+		if (asked.Load() > 0) != tt.asked {
+			t.Errorf("%s: the responder was asked: %v", tt.name, asked.Load() > 0)
+		}
+		counts := func() bool {
+			_, ok := id.CertifiedClient(t.Context(), netip.MustParseAddr("192.0.2.1"), anna.cert)
+			return ok
+		}
+		if counts() != (tt.why == "") {
+			t.Errorf("%s: on an open connection the certificate counts: %v", tt.name, tt.why != "")
+		}
+		if tt.name == "good" {
+			status.Store(ocsp.Revoked)
+			for end := time.Now().Add(time.Minute); counts(); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("a certificate that is revoked meanwhile counts on")
+				}
+			}
+		}
+		if says := strings.Contains(fmt.Sprint(id.Problems()), "identity.certificates.ocsp: no answer"); says != (tt.status < 0) {
+			t.Errorf("%s: the problems are %q", tt.name, id.Problems())
+		}
+		id.Close()
+		responder.Close()
 	}
 }
