@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,7 +220,16 @@ func (d *Directory) lookUp(c *conn, name string) (dn, user string, groups []stri
 
 // findOn is find on a given connection.
 func (d *Directory) findOn(c *conn, name string) (e *ldap.Entry, user string, err error) {
-	res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account(name))), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
+	res, err := d.askFor(c, account(name))
+	if short := d.implicit(name); short != "" && err == nil && len(res.Entries) == 0 {
+		var other *ldap.SearchResult
+		if other, err = d.askFor(c, short); err == nil {
+			other.Entries = slices.DeleteFunc(other.Entries, func(e *ldap.Entry) bool {
+				return !strings.EqualFold(e.GetAttributeValue("sAMAccountName"), short)
+			})
+			res.Entries = other.Entries
+		}
+	}
 	if to := referrals(res, err); len(to) > 0 && (res == nil || len(res.Entries) == 0) {
 		return nil, "", &referredError{to}
 	}
@@ -236,6 +246,34 @@ func (d *Directory) findOn(c *conn, name string) (e *ldap.Entry, user string, er
 	}
 	entry := res.Entries[0]
 	return entry, cmp.Or(entry.GetAttributeValue("sAMAccountName"), entry.GetAttributeValue("uid"), name), nil
+}
+
+// askFor searches for the entries of an account.
+func (d *Directory) askFor(c *conn, account string) (*ldap.SearchResult, error) {
+	return d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account)), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
+}
+
+// implicit returns the account in a name such as anna@school.example, with the domain of the base, or
+// "". In Active Directory each account has that name beside its userPrincipalName ([MS-ADTS] 5.1.1.1.1).
+func (d *Directory) implicit(name string) string {
+	user, domain, ok := strings.Cut(name, "@")
+	if !ok || user == "" || domain == "" {
+		return ""
+	}
+	base, err := ldap.ParseDN(d.cfg.Base)
+	if err != nil {
+		return ""
+	}
+	var labels []string
+	for _, r := range base.RDNs {
+		if a := r.Attributes[0]; strings.EqualFold(a.Type, "dc") {
+			labels = append(labels, a.Value)
+		}
+	}
+	if !strings.EqualFold(strings.Join(labels, "."), domain) {
+		return ""
+	}
+	return user
 }
 
 // groupsOn returns the groups of a user, on a given connection.

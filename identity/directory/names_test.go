@@ -84,3 +84,22 @@ func TestAUserOfFreeIPAIsOne(t *testing.T) {
 		}
 	}
 }
+
+// TestImplicitNames: an account of Active Directory has the domain's name, too; one of another domain,
+// or of another directory, has not.
+func TestImplicitNames(t *testing.T) {
+	for base, tt := range map[string]struct{ name, want string }{
+		"dc=school,dc=example":            {"anna@SCHOOL.example", "anna"},
+		"OU=Pupils, DC=school,DC=example": {"anna@school.example", "anna"},
+		"dc=sub,dc=school,dc=example":     {"anna@school.example", ""},
+		"dc=school,dc=EXAMPLE":            {"anna", ""},
+		"dc=School,dc=example":            {"@school.example", ""},
+		"o=school.example":                {"anna@school.example", ""},
+		"o=school":                        {"anna@", ""},
+		"no name":                         {"anna@school.example", ""},
+	} {
+		if got := (&Directory{cfg: LDAP{Base: base}}).implicit(tt.name); got != tt.want {
+			t.Errorf("%s below %s: %q, want %q", tt.name, base, got, tt.want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-ldap/ldap/v3"
@@ -23,7 +24,7 @@ const (
 // to and that contain no people.
 var partitions = []string{"dc=domaindnszones,", "dc=forestdnszones,", "cn=configuration,", "cn=schema,"}
 
-// referrals returns the referrals in an answer.
+// referrals returns the referrals in an answer to places that may have people.
 func referrals(res *ldap.SearchResult, err error) (all []string) {
 	if res != nil {
 		all = res.Referrals
@@ -42,7 +43,10 @@ func referrals(res *ldap.SearchResult, err error) (all []string) {
 			}
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(to string) bool {
+		to = strings.ToLower(to)
+		return slices.ContainsFunc(partitions, func(p string) bool { return strings.Contains(to, "/"+p) })
+	})
 }
 
 // A referredError reports that another directory may know the user.
@@ -92,17 +96,8 @@ func (d *Directory) refer(to string) (*Directory, error) {
 // follow looks for a user in the directories that this one refers to.
 func (d *Directory) follow(ctx context.Context, name string, to []string, hops int) (e person, err error) {
 	var errs []error
-	n := 0
-	for _, s := range to {
-		low := strings.ToLower(s)
-		skip := false
-		for _, p := range partitions {
-			skip = skip || strings.Contains(low, "/"+p)
-		}
-		if skip {
-			continue
-		}
-		if n++; n > maxReferrals || hops >= maxHops {
+	for n, s := range to {
+		if n >= maxReferrals || hops >= maxHops {
 			errs = append(errs, fmt.Errorf("referral to %.200q: too many", s))
 			break
 		}
