@@ -272,7 +272,7 @@ func (f *firstSteps) write(ctx context.Context, a setup.Answers) (err error) {
 		}
 	}
 	if a.Certificate || a.At.IsValid() {
-		made, err := f.makeRoot(cmp.Or(a.Name, "Shuultuur"))
+		made, err := f.makeRoot(a)
 		if err != nil {
 			return err
 		}
@@ -297,19 +297,24 @@ func explained(err error) error {
 	return err
 }
 
-// makeRoot makes a root certificate beside the settings, unless there is one. unmake takes it away.
-func (f *firstSteps) makeRoot(network string) (unmake func(), err error) {
+// makeRoot makes a root certificate beside the settings, and its key in a file of its own, unless there
+// is one. unmake takes it away.
+func (f *firstSteps) makeRoot(a setup.Answers) (unmake func(), err error) {
 	file := filepath.Join(filepath.Dir(f.gateway.file), "root.pem")
-	root, err := intercept.MakeRoot(intercept.RootConfig{})
+	cfg := intercept.RootConfig{Domains: a.Domains, Final: a.Final}
+	if a.At.IsValid() {
+		cfg.Addrs = []netip.Addr{a.At} // where its own pages are
+	}
+	root, err := intercept.MakeRoot(cfg)
 	if err != nil {
 		return nil, err
 	}
-	err = root.Write(file, false)
+	err = root.WriteApart(file, false)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return func() {}, nil
 	case err != nil:
-		return nil, fmt.Errorf("writing the root certificate of %q: %w", network, err)
+		return nil, fmt.Errorf("writing the root certificate of %q: %w", cmp.Or(a.Name, "Shuultuur"), err)
 	}
 	return func() {
 		_ = os.Remove(file) // it is of no use

@@ -221,7 +221,7 @@ func (a *Authority) certificate(host string, key *leafKey) (*tls.Certificate, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.root.permits(name, addr.IsValid()); err != nil {
+	if err := a.root.permits(name, addr); err != nil {
 		return nil, err
 	}
 	kept := name

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,9 +155,30 @@ func TestMintedLeafIsWhatBrowsersWant(t *testing.T) {
 }
 
 func TestRootLimitedToDomains(t *testing.T) {
-	root := newRoot(t, RootConfig{Domains: []string{"School.example", "school.test"}})
+	first := newRoot(t, RootConfig{Domains: []string{"School.example", "school.test"}, Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.7")}})
+	rotated, err := first.Rotate(RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, root := range map[string]*Root{"a root": first, "the next one": rotated} {
+		t.Run(name, func(t *testing.T) { limited(t, root) })
+	}
+	if a := newAuthority(t, newRoot(t, RootConfig{Domains: []string{"school.example"}}), Config{}); !errors.Is(second(a.Certificate("192.0.2.7")), ErrNotPermitted) {
+		t.Error("a root that is limited to domains signs for an address")
+	}
+	for _, d := range []string{"", "*.a.test", "a b", ".a.test"} {
+		if _, err := NewRoot(RootConfig{Domains: []string{d}}); err == nil {
+			t.Errorf("NewRoot accepts the domain %q", d)
+		}
+	}
+}
+
+func second(_ any, err error) error { return err }
+
+// limited tries a root that is limited to domains and an address, and its key without the limit.
+func limited(t *testing.T, root *Root) {
 	a := newAuthority(t, root, Config{})
-	for _, host := range []string{"school.example", "www.school.example", "a.b.school.test"} {
+	for _, host := range []string{"school.example", "www.school.example", "a.b.school.test", "192.0.2.7"} {
 		cert, err := a.Certificate(host)
 		if err != nil {
 			t.Error(err)
@@ -180,11 +202,6 @@ func TestRootLimitedToDomains(t *testing.T) {
 		}
 		if err := accepts(t, cert, host, root.Certificate); err == nil {
 			t.Errorf("a client accepts a certificate for %s, outside the root's domains", host)
-		}
-	}
-	for _, d := range []string{"", "*.a.test", "a b", ".a.test"} {
-		if _, err := NewRoot(RootConfig{Domains: []string{d}}); err == nil {
-			t.Errorf("NewRoot accepts the domain %q", d)
 		}
 	}
 }

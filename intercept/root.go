@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -48,9 +49,10 @@ type RootConfig struct {
 	Name         string        // common name, at most 64 bytes; default DefaultName
 	Organization string        // none if empty
 	Validity     time.Duration // from a day to 30 years; default DefaultValidity
-	// Domains limits the root to these names and their subdomains, without IP addresses: clients
-	// refuse other certificates of it (RFC 5280 section 4.2.1.10). None means no limit.
+	// Domains limits the root to these names and their subdomains, and to Addrs: clients refuse other
+	// certificates of it (RFC 5280 section 4.2.1.10). None means no limit.
 	Domains []string
+	Addrs   []netip.Addr
 	// Final has the root sign no other authority (a path length of 0, RFC 5280 section 4.2.1.9): whoever
 	// steals its key cannot make one. It cannot be rotated.
 	Final bool
@@ -109,6 +111,12 @@ func NewRoot(cfg RootConfig) (*Root, error) {
 	return &Root{Certificate: cert, key: key}, nil
 }
 
+// Check returns what is wrong with the description of a root.
+func (cfg RootConfig) Check() error {
+	_, err := cfg.template(time.Now())
+	return err
+}
+
 func (cfg RootConfig) template(now time.Time) (*x509.Certificate, error) {
 	name, validity := cfg.Name, cfg.Validity
 	if name == "" {
@@ -150,9 +158,14 @@ func (cfg RootConfig) template(now time.Time) (*x509.Certificate, error) {
 	if len(cfg.Domains) > 0 {
 		// Otherwise names of other kinds would have no limit.
 		t.PermittedDNSDomainsCritical = true
-		t.ExcludedIPRanges = []*net.IPNet{
-			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
-			{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+		for _, a := range cfg.Addrs {
+			t.PermittedIPRanges = append(t.PermittedIPRanges, &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())})
+		}
+		if len(cfg.Addrs) == 0 {
+			t.ExcludedIPRanges = []*net.IPNet{
+				{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+				{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+			}
 		}
 	}
 	return t, nil
@@ -185,6 +198,11 @@ func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
 	}
 	if cfg.Domains == nil {
 		cfg.Domains = old.PermittedDNSDomains
+		for _, n := range old.PermittedIPRanges {
+			if a, ok := netip.AddrFromSlice(n.IP); ok {
+				cfg.Addrs = append(cfg.Addrs, a)
+			}
+		}
 	}
 	next, err := NewRoot(cfg)
 	if err != nil {
@@ -406,13 +424,18 @@ func pemCertificate(c *x509.Certificate) []byte {
 }
 
 // permits returns why the root's own limits forbid a leaf for host, or nil if they do not.
-func (r *Root) permits(host string, addr bool) error {
+func (r *Root) permits(host string, addr netip.Addr) error {
 	domains := r.Certificate.PermittedDNSDomains
 	if len(domains) == 0 {
 		return nil
 	}
+	for _, n := range r.Certificate.PermittedIPRanges {
+		if addr.IsValid() && n.Contains(addr.AsSlice()) {
+			return nil
+		}
+	}
 	for _, d := range domains {
-		if !addr && (host == d || strings.HasSuffix(host, "."+d)) {
+		if !addr.IsValid() && (host == d || strings.HasSuffix(host, "."+d)) {
 			return nil
 		}
 	}

@@ -73,6 +73,7 @@ var fields = []web.Field{
 	web.Optional("device", "address of the device"), web.Optional("person", "name of the user"), web.Optional("child", "address of the device"),
 	web.Optional("topic", "what is filtered; several times"), web.Optional("safesearch", "yes | no"),
 	web.Optional("way", "both | proxy | dns"), web.Optional("at", "address"), web.Optional("certificate", "yes: look into encrypted connections"),
+	web.Optional("domains", "Only certificates for these domains; empty: for any"), web.Optional("final", "yes | no"),
 }
 
 // good returns the first steps, locked, if the token of a request is right. It answers other requests.

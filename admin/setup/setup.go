@@ -81,6 +81,8 @@ type Answers struct {
 	Upstreams   []netip.Addr // name servers that this machine asks now
 	Portal      uint16       // port of the pages for devices
 	Certificate bool         // decrypt encrypted connections
+	Domains     []string     // to which the root certificate is limited; none: no limit
+	Final       bool         // it vouches for no other authority
 }
 
 // A Person is the owner of a device.
@@ -190,6 +192,9 @@ func (s *Setup) answers(m *Machine) Answers {
 		Who: people.Get("who"), Name: people.Get("network"), Children: people.Has("children"),
 		Topics: filter["topic"], SafeSearch: filter.Has("safesearch"),
 		Proxy: way != "dns", DNS: way != "proxy", Upstreams: m.Upstreams, Certificate: network.Has("certificate"),
+	}
+	if a.Certificate {
+		a.Domains, a.Final = domains(network), network.Has("final")
 	}
 	if at, err := netip.ParseAddr(network.Get("at")); err == nil {
 		a.At = at

@@ -205,8 +205,9 @@ func TestTheFirstStepsEndSignedIn(t *testing.T) {
 		t.Fatal("settings that were refused made an account")
 	}
 	f.refuses = nil
-	f.post("network", "way=both&at=192.168.1.20&certificate=yes", 303, "/setup/connect")
-	want := setup.Answers{Account: "Oyuna", Who: "school", Name: "School 5", Contact: "desk 3", Children: true, People: []setup.Person{{Name: "Anna", Addr: phone, Child: true}}, Topics: []string{"ads"}, SafeSearch: true, Proxy: true, DNS: true, At: ours, Upstreams: f.machine.Upstreams, Certificate: true}
+	f.post("network", "way=both&at=192.168.1.20&certificate=yes&domains=a+b,*.c", 400, "Write domains such as school.example")
+	f.post("network", "way=both&at=192.168.1.20&certificate=yes&domains=school.example,+example.com&final=yes", 303, "/setup/connect")
+	want := setup.Answers{Account: "Oyuna", Who: "school", Name: "School 5", Contact: "desk 3", Children: true, People: []setup.Person{{Name: "Anna", Addr: phone, Child: true}}, Topics: []string{"ads"}, SafeSearch: true, Proxy: true, DNS: true, At: ours, Upstreams: f.machine.Upstreams, Certificate: true, Domains: []string{"school.example", "example.com"}, Final: true}
 	if len(f.wrote) != 1 || !reflect.DeepEqual(f.wrote[0], want) {
 		t.Errorf("the answers are\n%+v, want\n%+v", f.wrote, want)
 	}

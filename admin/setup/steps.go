@@ -12,6 +12,7 @@ import (
 
 	"shuultuur/admin/account"
 	"shuultuur/admin/web"
+	"shuultuur/intercept"
 	"shuultuur/lib/lan"
 	"shuultuur/text"
 )
@@ -101,7 +102,18 @@ func wrongNetwork(f url.Values, m *Machine) map[string]string {
 			wrong["port53"] = text.Mark("This user may not use port 53: run the gateway as a service, or give it the right to bind low ports.")
 		}
 	}
+	if err := (intercept.RootConfig{Domains: domains(f)}).Check(); err != nil && f.Has("certificate") {
+		wrong["domains"] = text.Mark("Write domains such as school.example, with commas between them.")
+	}
 	return wrong
+}
+
+// domains returns those to which the root certificate is to be limited.
+func domains(f url.Values) (all []string) {
+	for d := range strings.FieldsFuncSeq(f.Get("domains"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		all = append(all, d)
+	}
+	return all
 }
 
 // values returns the answers of a step: those that were given, or else those that are proposed. s is
