@@ -277,13 +277,16 @@ func (m *rowWriter) end() (written int, err error) {
 // fillRecord writes rows that are spread over the span before now, and returns the processor
 // time of each batch.
 func fillRecord(ctx context.Context, s event.Store, now time.Time, n int, span time.Duration) (spent []time.Duration, err error) {
-	gen := newRowMaker()
+	return newRowMaker().fillRecord(ctx, s, now, n, span)
+}
+
+func (g *rowMaker) fillRecord(ctx context.Context, s event.Store, now time.Time, n int, span time.Duration) (spent []time.Duration, err error) {
 	rows := make([]event.Row, recordBatch)
 	at, step := now.Add(-span), span/time.Duration(n)
 	for range n / len(rows) {
 		for i := range rows {
 			at = at.Add(step)
-			gen.fill(&rows[i], at.Truncate(time.Microsecond))
+			g.fill(&rows[i], at.Truncate(time.Microsecond))
 		}
 		before := processorTime()
 		if err := s.Write(ctx, rows); err != nil {
@@ -297,14 +300,15 @@ func fillRecord(ctx context.Context, s event.Store, now time.Time, n int, span t
 // A rowMaker makes rows like those of a school's proxy: few frequent hosts, many rare ones,
 // paths of words and of random letters.
 type rowMaker struct {
-	rng   *rand.Rand
-	hosts *rand.Zipf
-	n     int
+	rng    *rand.Rand
+	hosts  *rand.Zipf
+	n      int
+	people int
 }
 
 func newRowMaker() *rowMaker {
 	rng := rand.New(rand.NewPCG(1, 2))
-	return &rowMaker{rng: rng, hosts: rand.NewZipf(rng, 1.1, 20, recordHost-1)}
+	return &rowMaker{rng: rng, hosts: rand.NewZipf(rng, 1.1, 20, recordHost-1), people: 500}
 }
 
 var recordWords = []string{"news", "article", "images", "static", "assets", "school", "video", "watch", "search", "profile", "comment", "index", "page", "history", "games", "music", "library"}
@@ -320,7 +324,7 @@ func (g *rowMaker) fill(r *event.Row, at time.Time) {
 	case 1:
 		path += fmt.Sprintf("/%d/%s-%d.html", 2020+g.rng.IntN(7), recordWords[g.rng.IntN(len(recordWords))], g.rng.IntN(10_000))
 	}
-	client := g.rng.IntN(500)
+	client := g.rng.IntN(g.people)
 	size := int64(g.rng.IntN(100_000))
 	*r = event.Row{
 		Time: at, Duration: time.Duration(g.rng.IntN(500_000)) * time.Microsecond, ID: fmt.Sprintf("0%010x", at.UnixMicro()&(1<<40-1)),

@@ -166,7 +166,7 @@ func (s *sums) top(n int) []Tally {
 		least = events[len(events)-n]
 	}
 	all := s.atLeast(max(least, 1))
-	slices.SortStableFunc(all, func(a, b Tally) int {
+	slices.SortFunc(all, func(a, b Tally) int {
 		return cmp.Or(b.Events-a.Events, strings.Compare(a.Name, b.Name))
 	})
 	if n > 0 && len(all) > n {

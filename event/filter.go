@@ -122,6 +122,11 @@ type Term struct {
 	nets   []netip.Prefix
 }
 
+// Key is the same for terms that match the same rows.
+func (t *Term) Key() string {
+	return fmt.Sprint(t.Field, t.Not, t.nets) + strings.Join(t.Values, "\x00")
+}
+
 // NewTerm makes a term. It normalises the values, and returns an error for one that the field
 // cannot have.
 func NewTerm(f Field, not bool, values ...string) (Term, error) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"errors"
@@ -49,9 +50,14 @@ type questionEngine struct {
 // current returns the engine with the settings of run. Only what has changed since the question
 // before is built.
 func (q *questionEngine) current(ctx context.Context, run *engine.Engine) (*engine.Engine, error) {
-	s, err := configuration.Parse(run.Settings.Text.File, run.Settings.Text.Data())
-	if err != nil {
-		return nil, err
+	var s *configuration.Settings
+	if q.engine != nil && bytes.Equal(q.engine.Settings.Text.Data(), run.Settings.Text.Data()) {
+		s = q.engine.Settings
+	} else {
+		var err error
+		if s, err = configuration.Parse(run.Settings.Text.File, run.Settings.Text.Data()); err != nil {
+			return nil, err
+		}
 	}
 	e, _, err := engine.TryFrom(ctx, q.engine, s)
 	if err != nil {
@@ -164,6 +170,7 @@ func (p *pages) note(by netip.Addr, category, outcome string) {
 // the settings.
 func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 	s := first.Settings
+	var views settings.PolicyViewer
 	return &settings.Settings{
 		File:     p.gateway.file,
 		Read:     func() ([]byte, error) { return os.ReadFile(p.gateway.file) },
@@ -180,7 +187,7 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 		Keys:     setting.Keys(s),
 		Policies: func() ([]settings.PolicyView, error) {
 			s := p.gateway.engine.Load().Settings
-			return settings.PolicyViews(s.Text, s.Policies)
+			return views.Views(s.Text, s.Policies)
 		},
 		Categories: func() []string { return p.gateway.engine.Load().Checks.Named() },
 		Manual:     func() map[string]setting.Row { return p.gateway.manual },

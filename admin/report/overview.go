@@ -47,8 +47,10 @@ const (
 	newAfter  = 28      // days without a request make a site new
 	heatDays  = 35      // of the end of a period are counted by hour
 	curveDays = 14
-	maxInHour = 500    // people who are counted in an hour
-	maxPeople = 10_000 // among whom those of a group are sought
+	maxInHour = 500 // people who are counted in an hour
+	// Rows that are read for the hours of those who are drawn; where they have more, hours are counted.
+	maxCurveRows = 20_000
+	maxPeople    = 10_000 // among whom those of a group are sought
 )
 
 // A counting gathers questions, so that the store is read once.
@@ -179,6 +181,13 @@ func (o *Overview) askCurves(ctx context.Context, r event.Reader, c *counting, o
 	if first := clock.Day(over, -curveDays); first.After(from) {
 		from = first
 	}
+	requests := 0
+	for i := range o.People {
+		requests += o.People[i].Requests
+	}
+	if requests <= maxCurveRows {
+		return o.readCurves(ctx, r, c.who, event.Filter{Since: from, Until: over}, at)
+	}
 	for t := from; t.Before(over); t = t.Add(time.Hour) {
 		hour := t.Local().Hour()
 		take := func(all []event.Tally) {
@@ -193,6 +202,41 @@ func (o *Overview) askCurves(ctx context.Context, r event.Reader, c *counting, o
 		c.ask(t, t.Add(time.Hour), event.Client, maxInHour, take, nobody())
 	}
 	return c.answer(ctx, r)
+}
+
+// readCurves reads the rows of those who are drawn. Where there are thousands of people, these are few
+// rows, and counting everybody for each hour is much more work.
+func (o *Overview) readCurves(ctx context.Context, r event.Reader, who [][]event.Term, f event.Filter, at map[string]*Curve) error {
+	var users, addresses []string
+	for i := range o.People {
+		if p := &o.People[i]; p.user {
+			users = append(users, p.Name)
+		} else {
+			addresses = append(addresses, p.Name)
+		}
+	}
+	drawn, err := termsOf(users, addresses)
+	if err != nil {
+		return err
+	}
+	for _, asked := range who {
+		for _, terms := range drawn {
+			f.Terms = slices.Concat(asked, terms)
+			for row, err := range r.Query(ctx, f, event.Page{}) {
+				if err != nil {
+					return err
+				}
+				name := row.User
+				if name == "" {
+					name = row.Client.String()
+				}
+				if p := at[name]; p != nil {
+					p.Hours[row.Time.Local().Hour()]++
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // termsOf selects the rows of some users, and those of some addresses without a user.

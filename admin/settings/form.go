@@ -145,10 +145,11 @@ func (f *form) fill(t *text.Texts) {
 		manual = f.s.Manual()
 	}
 	for _, in := range setting.Inputs(f.s.Empty()) {
-		x := f.field(t, in, manual[in.Path])
+		x := f.named(t, in, manual[in.Path])
 		if !f.shows(x) {
 			continue
 		}
+		f.value(x)
 		key := groupKey(in.Path)
 		if n := len(f.data.Groups); n == 0 || f.data.Groups[n-1].Key != key {
 			f.data.Groups = append(f.data.Groups, &formGroup{Key: key, Name: groupName(t, key), Test: probeOf(key)})
@@ -211,8 +212,8 @@ func labelOf(t *text.Texts, key string) string {
 	return strings.TrimSpace(abbreviations.Replace(strings.ToUpper(word[:1]) + word[1:] + " "))
 }
 
-// field makes the field of a key with what the file has.
-func (f *form) field(t *text.Texts, in setting.Input, doc setting.Row) *formField {
+// named makes the field of a key with what is said about it.
+func (f *form) named(t *text.Texts, in setting.Input, doc setting.Row) *formField {
 	last := in.Path[strings.LastIndexByte(in.Path, '.')+1:]
 	x := &formField{Input: in, Label: labelOf(t, last), Help: doc.Meaning, Default: doc.Default, Page: pagesOf[in.Path], Number: f.copy.Line(in.Path)}
 	if said := t.Say("help." + in.Path); said != "help."+in.Path {
@@ -222,6 +223,12 @@ func (f *form) field(t *text.Texts, in setting.Input, doc setting.Row) *formFiel
 		x.Default = ""
 	}
 	x.Locked = in.Role != "" && !f.owner
+	return x
+}
+
+// value fills in what the text says.
+func (f *form) value(x *formField) {
+	in := &x.Input
 	values, plain := f.copy.Values(in.Path)
 	if !plain || in.Kind == setting.Written {
 		x.Kind, x.Value = setting.Written, strings.TrimRight(string(f.copy.Part(in.Path)), "\n")
@@ -236,7 +243,6 @@ func (f *form) field(t *text.Texts, in setting.Input, doc setting.Row) *formFiel
 	}
 	x.Rows = min(max(strings.Count(x.Value, "\n")+2, 3), 14)
 	x.Changed = f.copy.Has(in.Path) && (x.Kept || x.Value != x.Default)
-	return x
 }
 
 func isOn(word string) bool { return slices.Contains([]string{"on", "true", "yes"}, word) }

@@ -123,7 +123,7 @@ func (s *Settings) groupOf(v *view, name string, t *text.Texts) (*groupEdit, err
 	case !bytes.Equal(v.inUse(), v.now) || e.of == nil:
 		return nil, errNotInUse
 	}
-	file, err := looseText(v.shown)
+	file, err := v.file()
 	if err != nil {
 		return nil, err
 	}

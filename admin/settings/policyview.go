@@ -5,10 +5,37 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"shuultuur/lib/setting"
 	"shuultuur/policy"
 )
+
+// PolicyViewer makes the views of the settings in use, and keeps them: many pages need them, and in a
+// large text they are thousands of rules.
+type PolicyViewer struct {
+	mu  sync.Mutex
+	of  *setting.Text
+	all []PolicyView
+}
+
+// Views is PolicyViews. What it returns may be changed by the caller.
+func (k *PolicyViewer) Views(text *setting.Text, policies policy.Config) ([]PolicyView, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of != text {
+		all, err := PolicyViews(text, policies)
+		if err != nil {
+			return nil, err
+		}
+		k.of, k.all = text, all
+	}
+	all := slices.Clone(k.all)
+	for i := range all {
+		all[i].Rules = slices.Clone(all[i].Rules)
+	}
+	return all, nil
+}
 
 // PolicyViews returns the policies with their text in the settings.
 func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, error) {

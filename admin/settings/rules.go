@@ -150,7 +150,7 @@ func (s *Settings) editOf(v *view, i, rule, quota int, t *text.Texts) (*ruleEdit
 		e.path[3] = rule
 	}
 	if !e.New() {
-		file, err := looseText(v.shown)
+		file, err := v.file()
 		if err != nil {
 			return nil, err
 		}
@@ -172,6 +172,18 @@ func (s *Settings) editOf(v *view, i, rule, quota int, t *text.Texts) (*ruleEdit
 func looseText(data []byte) (*setting.Text, error) {
 	var all map[string]any
 	return setting.Read("", data, &all)
+}
+
+// file is the text that a page shows. It is kept until another one is read.
+func (v *view) file() (*setting.Text, error) {
+	if kept := v.s.shown.Load(); kept != nil && bytes.Equal(kept.Data(), v.shown) {
+		return kept, nil
+	}
+	file, err := looseText(v.shown)
+	if err == nil {
+		v.s.shown.Store(file)
+	}
+	return file, err
 }
 
 // read takes what a form says, and returns the text of the rule.
@@ -349,7 +361,7 @@ func (e *ruleEdit) additions(v *view, snippet string) ([]setting.Change, error) 
 	if !e.IsLimit() {
 		return []setting.Change{{Path: e.path, Value: setting.Snippet(snippet)}}, nil
 	}
-	file, err := looseText(v.shown)
+	file, err := v.file()
 	if err != nil {
 		return nil, err
 	}

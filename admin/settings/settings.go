@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"shuultuur/admin/web"
 	"shuultuur/event"
@@ -67,6 +68,8 @@ type Settings struct {
 	// saved changes wait for that.
 	Restart func() error
 	Waiting func() []string
+
+	shown atomic.Pointer[setting.Text] // the last text that a page showed
 
 	said web.PageTemplate
 

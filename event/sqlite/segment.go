@@ -20,10 +20,18 @@ type segment struct {
 	parts       map[int][]byte
 	numbers     []int64 // the ids, once they were wanted
 	lags        []int64 // likewise
+	// wanted has which names of a dictionary a term wants: many questions at once have the same terms.
+	wanted map[string]wanted
 	// load reads parts that are not in the map yet. It is nil if all are.
 	load func(parts []int) error
 	// grams returns a part of the grams; nil means that any gram may occur.
 	grams func(part int) ([]byte, error)
+}
+
+// A wanted has the names of a dictionary that a term wants.
+type wanted struct {
+	names []bool
+	all   bool
 }
 
 // errGone reports that the segment was deleted meanwhile, with its rows.
@@ -261,15 +269,23 @@ func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	want, all := make([]bool, d.n), true
-	for i := range want {
-		want[i] = t.Matches(value(d.at(i)))
-		all = all && want[i]
+	key := t.Key()
+	want, known := s.wanted[key]
+	if !known || len(want.names) != d.n {
+		want = wanted{make([]bool, d.n), true}
+		for i := range want.names {
+			want.names[i] = t.Matches(value(d.at(i)))
+			want.all = want.all && want.names[i]
+		}
+		if s.wanted == nil {
+			s.wanted = map[string]wanted{}
+		}
+		s.wanted[key] = want
 	}
-	if all {
+	if want.all {
 		return true, nil
 	}
-	return true, s.keepCodes(c, want, sel)
+	return true, s.keepCodes(c, want.names, sel)
 }
 
 // keepCodes keeps the rows whose number in a column is wanted.

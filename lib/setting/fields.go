@@ -3,6 +3,7 @@ package setting
 import (
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // A field is a key of a group of settings.
@@ -12,15 +13,28 @@ type field struct {
 	at   []int // for reflect.Value.FieldByIndex
 }
 
-// fieldsOf lists the keys of a struct in order, including those of inline structs.
-func fieldsOf(t reflect.Type) (all []field) {
+// knownFields has the fields of each type: a text with thousands of policies asks for them at each key.
+var knownFields sync.Map // reflect.Type to []field
+
+// fieldsOf lists the keys of a struct in order, including those of inline structs. Callers do not
+// change it.
+func fieldsOf(t reflect.Type) []field {
+	if known, ok := knownFields.Load(t); ok {
+		return known.([]field)
+	}
+	all := readFields(t)
+	knownFields.Store(t, all)
+	return all
+}
+
+func readFields(t reflect.Type) (all []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, flags, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case !f.IsExported() || name == "-":
 		case strings.Contains(flags, "inline"):
-			for _, sub := range fieldsOf(f.Type) {
+			for _, sub := range readFields(f.Type) {
 				sub.at = append([]int{i}, sub.at...)
 				all = append(all, sub)
 			}

@@ -109,11 +109,26 @@ func (t *Text) Value(key string) (any, error) {
 	if t.root.Kind == 0 {
 		return nil, nil
 	}
+	if top := t.root.Content[0]; top.Kind == yaml.MappingNode && !hasAliases(top) {
+		for i := 0; i+1 < len(top.Content); i += 2 {
+			if top.Content[i].Value == key {
+				var value any
+				err := top.Content[i+1].Load(&value, yaml.WithUniqueKeys(false))
+				return value, err
+			}
+		}
+		return nil, nil
+	}
 	var all map[string]any
 	if err := t.root.Load(&all, yaml.WithUniqueKeys(false)); err != nil {
 		return nil, err
 	}
 	return all[key], nil
+}
+
+// hasAliases reports whether a part of a text can only be read with the rest.
+func hasAliases(n *yaml.Node) bool {
+	return n.Kind == yaml.AliasNode || n.Anchor != "" || n.Kind == yaml.ScalarNode && n.Value == "<<" || slices.ContainsFunc(n.Content, hasAliases)
 }
 
 // walk records the place of every key below n.
