@@ -431,6 +431,8 @@ type Reason struct {
 	Finding Finding
 	// Learned says that the verdict was remembered.
 	Learned bool
+	// Hours says that the rule holds at certain hours only.
+	Hours bool
 }
 
 // A Verdict is the decision at a stage.

@@ -506,7 +506,7 @@ func (g *Gateway) asked(v *vote.Vote) {
 		return
 	}
 	x := &v.Event
-	q := alert.Request{Remedy: v.Remedy(), User: x.User, Groups: x.Groups, Policy: x.Policy, Host: x.Host, Words: v.Comment, At: v.At, Time: v.ForTime()}
+	q := alert.Request{Remedy: v.Remedy(), User: x.User, Groups: x.Groups, Policy: x.Policy, Host: x.Host, Words: v.Comment, At: v.At, Time: v.ForTime() || v.ForHours()}
 	if addr, err := netip.ParseAddr(x.Client); err == nil {
 		q.Client, q.Name = addr, e.Clients.Of(context.Background(), []netip.Addr{addr}, nil)[addr]
 	}

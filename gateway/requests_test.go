@@ -4,10 +4,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"shuultuur/lib/wait/waittest"
 	"shuultuur/vote"
 )
 
@@ -60,5 +63,73 @@ policies: [{name: everyone, quotas: [{time: 30m}]}]
 	d.Ended = time.Now()
 	if err := p.decide(t.Context(), &d); err != nil || given() != 0 {
 		t.Errorf("after it was taken back there are %d minutes more, %v", given(), err)
+	}
+}
+
+// TestMoreTimeIsAskedForWhereAScheduleClosedASite: the page offers it, the request waits under a name of its
+// own, and what answers it opens the site for whoever asked, for a while.
+func TestMoreTimeIsAskedForWhereAScheduleClosedASite(t *testing.T) {
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "the game") }))
+	defer origin.Close()
+	g := serving(t, folder(t, map[string]string{"shuultuur.yaml": `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+proxy: {private: [127.0.0.0/8], parent: ` + origin.URL + `}
+votes: {listen: 127.0.0.1:0}
+policies:
+  - name: everyone
+    rules:
+      - {name: evening, action: block, host: [play.example], schedule: {hours: "00:00-24:00"}}
+      - {name: never, action: block, host: [bet.example]}
+`}))
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: g.ProxyAddr()})}}
+	ask := func(method, at string, form url.Values) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "text/html")
+		if strings.Contains(at, g.AdminAddr()) {
+			r.Header.Set("Accept", "application/json")
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		a, err := client.Do(r)
+		if strings.Contains(at, g.AdminAddr()) {
+			a, err = http.DefaultClient.Do(r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if page := ask("GET", "http://bet.example/", nil); strings.Contains(page, "Ask for 15 more minutes") || !strings.Contains(page, "Ask to open it") {
+		t.Errorf("the page of what is never open is\n%s", page)
+	}
+	page := ask("GET", "http://play.example/", nil)
+	token := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(page)
+	if token == nil || !strings.Contains(page, "Ask for 15 more minutes") {
+		t.Fatalf("the page of what is closed at this hour is\n%s", page)
+	}
+	ask("POST", "http://play.example/.well-known/shuultuur/votes", url.Values{"token": {token[1]}, "vote": {"wrong"}})
+	admin := "http://" + g.AdminAddr()
+	var waiting string
+	waittest.Until(t, "the request waits", func() bool {
+		waiting = ask("GET", admin+"/votes", nil)
+		return strings.Contains(waiting, `"time for 127.0.0.1 at play.example"`)
+	})
+	if page := ask("GET", "http://play.example/", nil); !strings.Contains(page, "Ask for 15 more minutes") {
+		t.Errorf("before the answer the page is\n%s", page)
+	}
+	ask("POST", admin+"/votes", url.Values{"remedy": {"time for 127.0.0.1 at play.example"}, "site": {"play.example"}, "who": {"127.0.0.1"}, "action": {"open"}, "for": {"15m"}})
+	if page := ask("GET", "http://play.example/", nil); page != "the game" {
+		t.Errorf("after the answer the page is\n%s", page)
+	}
+	if page := ask("GET", "http://bet.example/", nil); !strings.Contains(page, "Ask to open it") {
+		t.Errorf("after the answer another site is\n%s", page)
 	}
 }

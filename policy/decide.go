@@ -396,7 +396,7 @@ func needsPicture(w *walk) bool {
 func (w *walk) fit(r *rule) {
 	v := &w.t.Verdict
 	v.Action = r.action
-	v.Reason.Rule = r.name
+	v.Reason.Rule, v.Reason.Hours = r.name, len(r.when) > 0
 	if v.Text = ""; v.Final() {
 		v.Text = r.text
 	}

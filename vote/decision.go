@@ -76,6 +76,10 @@ type Case struct {
 // ForTime reports whether the case is about time: a quota of minutes was used up.
 func (c *Case) ForTime() bool { return c.Kind == Wrong.String() && isQuota(c.Check, c.Category) }
 
+// ForHours reports whether the case is about a site that is closed at certain hours: it may be open a
+// little longer.
+func (c *Case) ForHours() bool { return c.Kind == Wrong.String() && c.Check == Schedule }
+
 // isQuota reports whether a quota blocked. Those of bytes take no votes.
 func isQuota(check, category string) bool { return check == "policy" && category == "quota" }
 

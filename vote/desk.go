@@ -214,7 +214,7 @@ func (d *Desk) ApplyRules(ctx context.Context, fresh []Vote) {
 		seen := map[string]bool{}
 		for n := range fresh {
 			v := &fresh[n]
-			if remedy := v.Remedy(); v.Kind == rule.Kind && !v.ForTime() && !seen[remedy] && v.inGroup(rule.Groups) {
+			if remedy := v.Remedy(); v.Kind == rule.Kind && !v.ForTime() && !v.ForHours() && !seen[remedy] && v.inGroup(rule.Groups) {
 				seen[remedy] = true
 				if err := d.automatic(ctx, &rule, v); err != nil && ctx.Err() == nil {
 					d.log.Error("a rule about votes was not carried out", "remedy", remedy, "error", err)

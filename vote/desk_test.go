@@ -377,6 +377,10 @@ func TestARequestForTimeIsAnsweredForWhoAsked(t *testing.T) {
 	if listed.ForTime() || !anna.ForTime() {
 		t.Error("a category of this name is taken for a quota")
 	}
+	night := vote.Vote{Kind: vote.Wrong, Event: vote.Event{User: "anna", Host: "play.example", Check: vote.Schedule, Category: "games", Entry: "games.txt:1"}}
+	if got := night.Remedy(); got != "time for anna at play.example" || !night.ForHours() || anna.ForHours() {
+		t.Errorf("the remedy of a site that is closed at night is %q", got)
+	}
 	now := time.Now()
 	for who, good := range map[string]bool{"anna": true, "": false} {
 		d := vote.Decision{Remedy: "time for anna", Site: "play.example", Action: vote.More, Who: who}

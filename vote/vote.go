@@ -187,6 +187,8 @@ func (v *Vote) Remedy() string {
 		return "block " + e.Host
 	case v.ForTime():
 		return "time for " + v.Voter() // nobody else's
+	case v.ForHours():
+		return "time for " + v.Voter() + " at " + e.Host
 	case e.Entry == "":
 		return strings.TrimSpace(e.Check + "/" + e.Category + " " + e.Host)
 	}
@@ -195,6 +197,12 @@ func (v *Vote) Remedy() string {
 
 // ForTime reports whether the vote asks for more time: a quota of minutes was used up.
 func (v *Vote) ForTime() bool { return v.Kind == Wrong && isQuota(v.Event.Check, v.Event.Category) }
+
+// Schedule is the check of an event that a rule with hours blocked, whatever else the rule asks for.
+const Schedule = "schedule"
+
+// ForHours reports whether the vote is about a site that is closed at certain hours.
+func (v *Vote) ForHours() bool { return v.Kind == Wrong && v.Event.Check == Schedule }
 
 // RemedyKey returns a number for a remedy.
 func RemedyKey(remedy string) int64 { return int64(xxh3.HashString(remedy)) }

@@ -23,7 +23,8 @@ type request struct {
 	Words  string // what somebody said
 	URL    string
 	Open   bool // it should be open
-	Time   bool // it is more time that is asked for
+	Time   bool // it is more time that is asked for, of a limit of a day
+	Hours  bool // it is more time at a site that is closed at this hour
 }
 
 // For is for whom the case is decided unless somebody chooses otherwise, and how that is said.
@@ -32,7 +33,7 @@ func (q *request) For() web.Choice { return q.Scopes[0] }
 // title says who asks for what.
 func (q *request) title(t *text.Texts) string {
 	switch {
-	case q.Time:
+	case q.Time, q.Hours:
 		return t.Say("{who} asks for 15 minutes more", "who", q.Asker)
 	case !q.Open:
 		return t.Say("{who} asks to block {site}", "who", q.Asker, "site", q.Host)
@@ -46,7 +47,7 @@ func (q *request) title(t *text.Texts) string {
 func (v *Votes) requests(ctx context.Context, t *text.Texts, cases []vote.Case) (all []request) {
 	names := v.called(ctx, cases)
 	for _, c := range cases {
-		q := request{Case: c, Open: c.Kind == vote.Wrong.String(), Time: c.ForTime()}
+		q := request{Case: c, Open: c.Kind == vote.Wrong.String(), Time: c.ForTime(), Hours: c.ForHours()}
 		for _, x := range c.Examples {
 			if q.Words == "" {
 				q.Words = x.Comment

@@ -44,6 +44,8 @@ func TestARequestIsForWhoAskedUnlessSomebodyChoosesOtherwise(t *testing.T) {
 			"ali asks to block bad.example", []web.Choice{only("ali", "ali"), everyone}},
 		"more time": {vote.Case{Kind: "wrong", Host: "play.example", Check: "policy", Category: "quota", People: 1, Examples: []vote.Example{{Voter: "10.0.0.1", Groups: "5b"}}},
 			"Anna’s iPad asks for 15 minutes more", []web.Choice{only("10.0.0.1", "Anna’s iPad"), only("5b", "5b")}},
+		"more time at a site": {vote.Case{Kind: "wrong", Host: "play.example", Check: vote.Schedule, Category: "games", People: 1, Examples: []vote.Example{{Voter: "tuya"}}},
+			"tuya asks for 15 minutes more", []web.Choice{only("tuya", "tuya"), everyone}},
 		"without a vote": {vote.Case{Kind: "wrong", Host: "nasa.example"}, " asks to open nasa.example", []web.Choice{everyone}},
 	} {
 		q := v.requests(t.Context(), nil, []vote.Case{tt.c})[0]

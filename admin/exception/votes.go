@@ -129,12 +129,18 @@ func (v *Votes) tasks(ctx context.Context, _ *account.Who, t *text.Texts) (all [
 		if c.Words != "" {
 			task.More = "“" + c.Words + "”"
 		}
+		if c.Hours && c.Words == "" {
+			task.More = c.Host
+		}
 		task.Title = c.title(t)
 		switch who := c.For().Value; {
 		case who == "":
 		case c.Time:
 			task.Icon, task.Path, task.Act = "hourglass", "/votes", t.Say("15 minutes more")
 			task.Form = []web.FormField{{Name: "remedy", Value: c.Remedy}, {Name: "site", Value: c.Host}, {Name: "who", Value: who}, {Name: "action", Value: "more"}}
+		case c.Hours:
+			task.Icon, task.Path, task.Act = "hourglass", "/votes", t.Say("15 minutes more")
+			task.Form = []web.FormField{{Name: "remedy", Value: c.Remedy}, {Name: "site", Value: c.Host}, {Name: "who", Value: who}, {Name: "action", Value: "open"}, {Name: "for", Value: "15m"}}
 		case c.Open:
 			task.Path, task.Act = "/votes", t.Say("Open for 1 hour")
 			task.Form = []web.FormField{{Name: "remedy", Value: c.Remedy}, {Name: "site", Value: c.Host}, {Name: "who", Value: who}, {Name: "for", Value: "1h"}, {Name: "action", Value: "open"}}

@@ -47,11 +47,13 @@ const (
 	newAfter  = 28      // days without a request make a site new
 	heatDays  = 35      // of the end of a period are counted by hour
 	curveDays = 14
-	maxInHour = 500 // people who are counted in an hour
-	// Rows that are read for the hours of those who are drawn; where they have more, hours are counted.
-	maxCurveRows = 20_000
-	maxPeople    = 10_000 // among whom those of a group are sought
+	maxInHour = 500    // people who are counted in an hour
+	maxPeople = 10_000 // among whom those of a group are sought
 )
+
+// maxCurveRows bounds the rows that are read for the hours of those who are drawn. Where they have
+// more, hours are counted.
+var maxCurveRows = 20_000
 
 // A counting gathers questions, so that the store is read once.
 type counting struct {

@@ -133,3 +133,33 @@ func livePaper(t *testing.T, text string) (*admintest.Paper, *web.Site) {
 	}
 	return p, admin.New(parts)
 }
+
+// TestViewsOfPoliciesAreMadeOnce: they are those of the text in use, and what a page adds to them is not
+// seen by others.
+func TestViewsOfPoliciesAreMadeOnce(t *testing.T) {
+	read := func(text string) (*setting.Text, policy.Config) {
+		var s struct {
+			Policies policy.Config `yaml:"policies"`
+		}
+		file, err := setting.Read("shuultuur.yaml", []byte(text), &s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file, s.Policies
+	}
+	var k settings.PolicyViewer
+	first, of := read("policies: [{name: a, rules: [{name: r, action: block}]}]")
+	one, err := k.Views(first, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one[0].Name, one[0].Rules[0].Sentence = "other", "said"
+	again, err := k.Views(first, of)
+	if err != nil || again[0].Name != "a" || again[0].Rules[0].Sentence != "" {
+		t.Errorf("after a page changed its views, another one has %+v, %v", again, err)
+	}
+	second, of := read("policies: [{name: b}]")
+	if next, err := k.Views(second, of); err != nil || len(next) != 1 || next[0].Name != "b" {
+		t.Errorf("with another text the views are %+v, %v", next, err)
+	}
+}

@@ -265,3 +265,24 @@ func TestNetworksAreOneOrMoreAndMayBeAddresses(t *testing.T) {
 		}
 	}
 }
+
+// TestValueOfAKey: also where it is read with other parts of the text.
+func TestValueOfAKey(t *testing.T) {
+	for text, want := range map[string]any{
+		"a: 1\nb: [x]\n":                      []any{"x"},
+		"a: &one [x]\nb: *one\n":              []any{"x"},
+		"a: &one {b: [x]}\n<<: *one\n":        []any{"x"},
+		"a: 1\n":                              nil,
+		"a: &two {c: 1}\nb: {<<: *two}\n":     map[string]any{"c": 1},
+		"b: {c: {d: yes}}\na: {<<: {b: 2}}\n": map[string]any{"c": map[string]any{"d": "yes"}},
+	} {
+		var all map[string]any
+		file, err := Read("f", []byte(text), &all)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if got, err := file.Value("b"); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: b is %#v, %v; want %#v", text, got, err, want)
+		}
+	}
+}

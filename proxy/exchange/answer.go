@@ -198,7 +198,7 @@ func (x *Exchange) page(status int) page.Page {
 // reasons returns a page that explains the verdict.
 func (x *Exchange) reasons(status int) page.Page {
 	d, r := x.page(status), &x.T.Verdict.Reason
-	d.Why, d.Policy, d.Rule = page.Why(&x.T, d.Texts), r.Policy, r.Rule
+	d.Why, d.Policy, d.Rule, d.Hours = page.Why(&x.T, d.Texts), r.Policy, r.Rule, r.Hours
 	d.Text = x.T.Verdict.Text
 	d.Category, d.Check, d.Score, d.Evidence = r.Finding.Category, r.Finding.Check, r.Finding.Score, r.Finding.Evidence
 	return d

@@ -81,6 +81,7 @@ type Page struct {
 	URL      string
 	Policy   string
 	Rule     string
+	Hours    bool // the rule holds at certain hours only
 	Category string
 	Check    string
 	Score    int

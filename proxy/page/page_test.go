@@ -106,6 +106,8 @@ func TestAPageSpeaksToItsReader(t *testing.T) {
 			[]string{`<h1 class="mid">Over for today: games</h1>`, `aria-label="games: 0 of 30 minutes are left"`, `stroke-dasharray="100 100"`, ">0</text>", "of 30 min left</text>", "A new day begins at 04:00.", "Try again in 5 hours"}, []string{"You did nothing wrong", "30m a day for everything"}},
 		{"a child whose time is over, and who may ask", Page{Policy: "pupils", Host: "play.example", Category: "quota", Check: "policy", Why: "the 30m a day for games are used up", After: 5 * time.Hour, Quotas: []filter.Balance{minutes}, Vote: "/v"},
 			[]string{"Ask for 15 more minutes"}, []string{"Ask to open it"}},
+		{"a child, at an hour at which it is closed", Page{Policy: "pupils", Host: "play.example", Category: "games", Check: "category", Hours: true, Why: "it is in the category games", Vote: "/v"},
+			[]string{"Ask for 15 more minutes"}, []string{"Ask to open it"}},
 		{"a certificate, for a child, too", Page{Policy: "pupils", Host: "bank.example", Category: "expired", Check: "certificate", Why: "its certificate cannot be trusted: x"},
 			[]string{"<h1><bdi>bank.example</bdi> cannot prove who it is</h1>", "The certificate of bank.example has expired, and nothing confirms any more that it is the real one."}, []string{"You did nothing wrong"}},
 		{"nobody", Page{Host: "x.example", Why: "no policy covers your address"}, []string{"<p>It is closed because no policy covers your address.</p>"}, nil},

@@ -108,8 +108,12 @@ func (d *Page) used() *filter.Balance {
 	return nil
 }
 
-// WantsTime reports whether the page is closed because minutes are used up, so that more can be asked for.
-func (d *Page) WantsTime() bool { b := d.used(); return b != nil && b.Unit == "minutes" }
+// WantsTime reports whether the page is closed because minutes are used up, or at this hour, so that more
+// time can be asked for.
+func (d *Page) WantsTime() bool {
+	b := d.used()
+	return d.Hours || b != nil && b.Unit == "minutes"
+}
 
 // What returns what a balance is of.
 func (d *Page) What(b filter.Balance) string {

@@ -414,6 +414,9 @@ func (b *Booth) Token(t *filter.Transaction) string {
 	v := &t.Verdict.Reason
 	e := vote.Event{Ref: t.ID, At: t.Start, Client: t.Client.Addr.Unmap().String(), User: t.Client.User, Groups: t.Client.Groups,
 		Host: t.Host, URL: t.URL, Policy: v.Policy, Rule: v.Rule, Check: v.Finding.Check, Category: v.Finding.Category, Entry: v.Finding.Evidence}
+	if v.Hours {
+		e.Check = vote.Schedule
+	}
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
