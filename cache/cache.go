@@ -166,6 +166,7 @@ func (c *Cache) put(name []byte, q message.Fields, o *object, since uint64) {
 		return
 	}
 	target := name
+	o.purges = c.purges()
 	if names := vary(o.res.Fields); len(names) > 0 {
 		o.parent = c.markFor(name, names)
 		m := o.parent.marks

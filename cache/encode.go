@@ -14,7 +14,7 @@ import (
 
 // encodedVersion is the version of an object's format on the disk, apart from its body:
 // version, then numbers as varints and texts preceded by their length, in the order of encode.
-const encodedVersion = 1
+const encodedVersion = 2
 
 var errEncoded = errors.New("cache: not an object")
 
@@ -78,6 +78,7 @@ func appendObject(b []byte, o *object) []byte {
 	e.number(o.size)
 	e.texts(o.labels.tags)
 	e.texts(o.labels.categories)
+	e.number(int64(o.purges))
 	return e
 }
 
@@ -130,7 +131,7 @@ func (d *decoder) fields() message.Fields {
 
 // decode decodes an object, which refers to meta.
 func decode(meta []byte) (*object, error) {
-	if len(meta) == 0 || meta[0] != encodedVersion {
+	if len(meta) == 0 || meta[0] == 0 || meta[0] > encodedVersion {
 		return nil, errEncoded
 	}
 	d := decoder{b: meta[1:]}
@@ -152,6 +153,9 @@ func decode(meta []byte) (*object, error) {
 	o.facts.Heuristic, o.facts.Control.NoCache = d.number() == 1, d.number() == 1
 	o.offset, o.size = d.number(), d.number()
 	o.labels = labels{tags: d.texts(), categories: d.texts()}
+	if meta[0] > 1 { // the first version has no number
+		o.purges = uint64(d.number())
+	}
 	if d.failed {
 		return nil, errEncoded
 	}

@@ -34,6 +34,7 @@ type object struct {
 	offset int64 // where body begins in the whole representation
 	size   int64 // of the whole representation
 	labels labels
+	purges uint64 // the number of the latest purge when it was stored
 
 	blocks *blocks     // the reusable ones of body; nil for none
 	saving atomic.Bool // blocks are held for writing to the disk

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"time"
 
 	"shuultuur/cache/peer"
 	"shuultuur/filter"
@@ -86,10 +85,13 @@ func (c *Cache) removeAll(ctx context.Context, stored bool, names [][]byte) {
 	}
 	if c.peers != nil && stored {
 		for _, name := range names {
-			c.peers.Broadcast(ctx, peer.Order{Kind: orderName, Value: string(name), At: time.Now()})
+			c.peers.Broadcast(ctx, peer.Order{Kind: orderName, Value: string(name)})
 		}
 	}
 }
+
+// askVersion is the version of what nodes ask each other.
+const askVersion = 1
 
 // Kinds of orders in addition to those of purges.
 const (
@@ -107,7 +109,7 @@ func (l local) CarryOut(orders []peer.Order) {
 		case orderName:
 			l.invalidate([]byte(o.Value))
 		default:
-			if err := l.purge(o.Kind, o.Value, o.At); err != nil {
+			if err := l.purge(o.Kind, o.Value); err != nil {
 				l.log.Error("a purge from a peer of the cache failed", "error", err)
 			}
 		}
@@ -138,7 +140,7 @@ func (l local) Answer(ctx context.Context, ask []byte) (head []byte, body io.Rea
 // encodeAsk encodes a request for a peer: with the edits of the policy, which are part of the
 // object's name, and the categories of the host.
 func encodeAsk(q *message.Request, t *filter.Transaction) []byte {
-	e := encoder{encodedVersion}
+	e := encoder{askVersion}
 	e.text(q.Method)
 	e.text(q.Scheme)
 	e.text(string(q.Host))
@@ -160,7 +162,7 @@ func encodeAsk(q *message.Request, t *filter.Transaction) []byte {
 }
 
 func decodeAsk(b []byte) (*message.Request, *filter.Transaction, error) {
-	if len(b) == 0 || b[0] != encodedVersion {
+	if len(b) == 0 || b[0] != askVersion {
 		return nil, nil, errEncoded
 	}
 	d := decoder{b: b[1:]}
@@ -183,7 +185,7 @@ func decodeAsk(b []byte) (*message.Request, *filter.Transaction, error) {
 
 // encodeAnswer encodes the head of an answer to a peer.
 func encodeAnswer(s *message.Response) []byte {
-	e := encoder{encodedVersion}
+	e := encoder{askVersion}
 	e.number(int64(s.Status))
 	e.text(string(s.Reason))
 	e.number(int64(s.Proto))
@@ -192,7 +194,7 @@ func encodeAnswer(s *message.Response) []byte {
 }
 
 func decodeAnswer(b []byte) (*message.Response, error) {
-	if len(b) == 0 || b[0] != encodedVersion {
+	if len(b) == 0 || b[0] != askVersion {
 		return nil, errEncoded
 	}
 	d := decoder{b: b[1:]}

@@ -153,7 +153,7 @@ func TestPeersKeepEachObjectOnce(t *testing.T) {
 		}
 	}
 	before := r.fetched.Load()
-	if err := r.nodes[2].Purge("url", "http://example.org/6", time.Now()); err != nil {
+	if err := r.nodes[2].Purge("url", "http://example.org/6"); err != nil {
 		t.Fatal(err)
 	}
 	for node := range r.nodes {
@@ -184,7 +184,7 @@ func TestPeersSurviveTheLossOfOne(t *testing.T) {
 	}
 	// Objects purged while a node was away are not there when it comes back.
 	send(t, r.fronts[0], t.Context(), request("POST", "http://example.org/7"))
-	if err := r.nodes[0].Purge("host", "example.org", time.Now()); err != nil {
+	if err := r.nodes[0].Purge("host", "example.org"); err != nil {
 		t.Fatal(err)
 	}
 	r.start(2)

@@ -9,35 +9,40 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"shuultuur/cache/peer"
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/message"
 )
 
-// purgeTimes has the purges with their times: a kind, a space and a value.
-type purgeTimes struct {
-	at       map[string]time.Time
+// purged has the purges, each a kind, a space and a value, with their numbers. An object has the number
+// of the latest purge when it was stored. Numbers only grow, over restarts too, so that a clock that is
+// wrong neither keeps a purge in force nor lifts one.
+type purged struct {
+	numbers  map[string]uint64
+	latest   uint64
 	prefixes []int // lengths of purged URL prefixes
 }
 
 const prefixKey = "prefix "
 
-func newPurgeTimes(at map[string]time.Time) *purgeTimes {
+func newPurged(numbers map[string]uint64) *purged {
+	p := &purged{numbers: numbers}
 	lengths := map[int]bool{}
-	for key := range at {
+	for key, n := range numbers {
+		p.latest = max(p.latest, n)
 		if prefix, ok := strings.CutPrefix(key, prefixKey); ok {
 			lengths[len(prefix)] = true
 		}
 	}
-	return &purgeTimes{at, slices.Collect(maps.Keys(lengths))}
+	p.prefixes = slices.Collect(maps.Keys(lengths))
+	return p
 }
 
 // Purge removes every object of a kind that was stored until now: url (without ignored query
 // parameters), prefix (of URLs), host (with everything below it), tag or category. Objects are
 // removed when they are next requested; a purge persists across a restart.
-func (c *Cache) Purge(kind, value string, now time.Time) error {
+func (c *Cache) Purge(kind, value string) error {
 	switch kind {
 	case "host", "category":
 		value = strings.ToLower(strings.Trim(value, "."))
@@ -61,9 +66,9 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 		return fmt.Errorf("purging by %s: no %s is given", kind, kind)
 	}
 	c.count(purges)
-	err := c.purge(kind, value, now)
+	err := c.purge(kind, value)
 	if c.peers != nil {
-		c.peers.Broadcast(context.Background(), peer.Order{Kind: kind, Value: value, At: now})
+		c.peers.Broadcast(context.Background(), peer.Order{Kind: kind, Value: value})
 	}
 	return err
 }
@@ -96,18 +101,18 @@ func (a *exchange) purge() *message.Response {
 }
 
 // purge is [Cache.Purge] for this node. The kind all means everything.
-func (s *shelf) purge(kind, value string, now time.Time) error {
+func (s *shelf) purge(kind, value string) error {
 	s.purging.Lock()
 	defer s.purging.Unlock()
-	next := map[string]time.Time{}
+	next, latest := map[string]uint64{}, s.purges()
 	if old := s.purged.Load(); old != nil {
-		maps.Copy(next, old.at)
+		maps.Copy(next, old.numbers)
 	}
-	next[kind+" "+value] = now
+	next[kind+" "+value] = latest + 1
 	if len(next) > maxPurged {
 		forgetPurged(next)
 	}
-	s.purged.Store(newPurgeTimes(next))
+	s.purged.Store(newPurged(next))
 	s.changes.addAll()
 	if s.notes == "" {
 		return nil
@@ -124,12 +129,19 @@ func (s *shelf) purge(kind, value string, now time.Time) error {
 
 // forgetPurged makes room: it replaces the older half of the purges by a purge of everything
 // stored before the newest of them.
-func forgetPurged(purged map[string]time.Time) {
-	times := slices.Collect(maps.Values(purged))
-	slices.SortStableFunc(times, time.Time.Compare)
-	until := times[len(times)/2]
-	maps.DeleteFunc(purged, func(_ string, at time.Time) bool { return !at.After(until) })
+func forgetPurged(purged map[string]uint64) {
+	numbers := slices.Sorted(maps.Values(purged))
+	until := numbers[len(numbers)/2]
+	maps.DeleteFunc(purged, func(_ string, n uint64) bool { return n <= until })
 	purged[orderAll+" "] = until
+}
+
+// purges returns the number of the latest purge, 0 if there was none.
+func (s *shelf) purges() uint64 {
+	if p := s.purged.Load(); p != nil {
+		return p.latest
+	}
+	return 0
 }
 
 // isPurged reports whether an object was purged after it was stored.
@@ -139,8 +151,7 @@ func (s *shelf) isPurged(o *object) bool {
 		return false
 	}
 	since := func(key string) bool {
-		at, ok := purged.at[key]
-		return ok && !o.facts.Received.After(at)
+		return purged.numbers[key] > o.purges
 	}
 	if o.marks != nil {
 		return false

@@ -1,9 +1,13 @@
 package cache
 
 import (
+	"encoding/json"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"shuultuur/filter"
 	"shuultuur/lib/message"
@@ -66,5 +70,66 @@ func TestPURGERemovesAURLForPermittedClients(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPurgesGoByTheirOrder: a purge removes what was stored before it and nothing that was stored after
+// it, wherever the clock stood at either, and over restarts.
+func TestPurgesGoByTheirOrder(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		step time.Duration // of the clock, after the purge
+	}{
+		{"the clock was right", time.Second},
+		{"the clock was an hour ahead", -time.Hour},
+		{"the clock was a year ahead", -365 * 24 * time.Hour},
+		{"the clock was a year behind", 365 * 24 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c1 := open(t, Config{}, Parts{})
+			at := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
+			store := func(received time.Time) {
+				o := textObject("http://a.example/", "x")
+				o.facts.Received = received
+				c1.put([]byte(o.name), nil, o, c1.changes.now())
+			}
+			store(at)
+			if err := c1.Purge("host", "example.org"); err != nil {
+				t.Fatal(err)
+			}
+			if c1.get([]byte("http://a.example/")) != nil {
+				t.Error("what was stored before the purge is served")
+			}
+			store(at.Add(c.step))
+			if c1.get([]byte("http://a.example/")) == nil {
+				t.Error("what was stored after the purge is not served")
+			}
+		})
+	}
+}
+
+// TestPurgesOfOlderReleasesHold: their file has times, and their objects no number.
+func TestPurgesOfOlderReleasesHold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "purged")
+	b, err := json.Marshal(map[string]time.Time{"host a.example": time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(append(b, '\n'), sumOf(b)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	numbers, err := readPurged(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s shelf
+	s.purged.Store(newPurged(numbers))
+	o := textObject("http://a.example/", "x")
+	o.host = "a.example"
+	if !s.isPurged(o) {
+		t.Error("an object of an older release is served though it was purged")
+	}
+	if o.purges = s.purges(); s.isPurged(o) {
+		t.Error("an object that was stored after the purge is not served")
 	}
 }

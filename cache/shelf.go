@@ -54,8 +54,8 @@ type shelf struct {
 	changes  changes
 	editions editions
 	purging  sync.Mutex
-	purged   atomic.Pointer[purgeTimes] // nil if nothing is purged
-	notes    string                     // file of purged, "" without a disk
+	purged   atomic.Pointer[purged] // nil if nothing is purged
+	notes    string                 // file of purged, "" without a disk
 }
 
 // Limits of a shelf.
@@ -110,7 +110,7 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 		return nil, fmt.Errorf("reading the purges: %w; delete the folder %s to start with an empty cache", err, dir)
 	}
 	if len(purged) > 0 {
-		s.purged.Store(newPurgeTimes(purged))
+		s.purged.Store(newPurged(purged))
 	}
 	return s, nil
 }
@@ -119,7 +119,7 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 var errNotes = errors.New("the checksum is wrong")
 
 // readPurged reads the purges: JSON, and its CRC-32C in hexadecimal on the last line.
-func readPurged(file string) (map[string]time.Time, error) {
+func readPurged(file string) (map[string]uint64, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -128,9 +128,19 @@ func readPurged(file string) (map[string]time.Time, error) {
 		return nil, err
 	}
 	text, sum, _ := bytes.Cut(b, []byte("\n"))
-	purged := map[string]time.Time{}
-	if string(sum) != sumOf(text) || json.Unmarshal(text, &purged) != nil {
+	purged, times := map[string]uint64{}, map[string]time.Time{}
+	switch {
+	case string(sum) != sumOf(text):
 		return nil, fmt.Errorf("%s: %w", file, errNotes)
+	case json.Unmarshal(text, &purged) == nil:
+		return purged, nil
+	case json.Unmarshal(text, &times) != nil:
+		return nil, fmt.Errorf("%s: %w", file, errNotes)
+	}
+	// Older releases wrote times. All that they stored counts as older than these purges.
+	purged = map[string]uint64{}
+	for key := range times {
+		purged[key] = 1
 	}
 	return purged, nil
 }
@@ -413,7 +423,7 @@ func (s *shelf) invalidate(name []byte) {
 	if complete {
 		return
 	}
-	if err := s.purge("url", string(url), time.Now()); err != nil {
+	if err := s.purge("url", string(url)); err != nil {
 		s.log.Warn("an invalidation of the cache could not be saved and holds until the next start only", "error", err)
 	}
 }

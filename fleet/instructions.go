@@ -99,7 +99,7 @@ func (n *Node) Purge(kind, value string, at time.Time, by netip.Addr) error {
 		return ErrNoCache
 	}
 	n.Log.Info("purged from the cache", "kind", kind, "value", value, "by", by)
-	if err := c.Purge(kind, value, at); err != nil {
+	if err := c.Purge(kind, value); err != nil {
 		return err
 	}
 	n.send(state.Instruction{Topic: purgeTopic, Key: kind + " " + value, Value: at.UTC().Format(time.RFC3339Nano), Until: at.Add(purgeFor), By: by.String()})
@@ -114,7 +114,7 @@ func (n *Node) applyPurge(i state.Instruction) {
 	if c == nil || i.Value == "" || !i.Until.After(time.Now()) {
 		return
 	}
-	if err := c.Purge(kind, value, time.Now()); err != nil {
+	if err := c.Purge(kind, value); err != nil {
 		n.Log.Error("the cache still has objects that another node has purged", "kind", kind, "value", value, "error", err)
 		return
 	}

@@ -86,7 +86,7 @@ type Key = xxh3.Uint128
 type Order struct {
 	Kind  string    `json:"kind"`
 	Value string    `json:"value"`
-	At    time.Time `json:"at"`
+	At    time.Time `json:"at"` // of sending, by which older releases go
 }
 
 // A Local is the cache of this node.
@@ -421,6 +421,7 @@ func (n *Node) markDown(err error) {
 func (p *Peers) Broadcast(ctx context.Context, o Order) {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
+	o.At = time.Now()
 	for _, n := range p.nodes {
 		n.queue(o)
 	}
