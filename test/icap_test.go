@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -191,6 +192,49 @@ func TestSquidFiltersDecryptedHTTPSThroughICAP(t *testing.T) {
 			t.Errorf("%s: status %d, %v, want %d: %.300s", path, status, err, want, body)
 		}
 	}
+	// Squid shows nothing of tunnels in which no TLS is spoken, and refuses them.
+	seen := make(chan string, 1)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	go func() {
+		for {
+			c, err := other.Accept()
+			if err != nil {
+				close(seen)
+				return
+			}
+			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			first := make([]byte, 10)
+			n, _ := c.Read(first)
+			if c.Close(); n > 0 {
+				seen <- string(first[:n])
+			}
+		}
+	}()
+	for name, first := range map[string]string{"SSH": "SSH-2.0-x\r\n", "HTTP": "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "OpenVPN": "\x00\x0e8AAAAAAAAAAAAA", "random bytes": strings.Repeat("\x01\x99", 50)} {
+		c, err := net.Dial("tcp", squid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", other.Addr())
+		r := bufio.NewReader(c)
+		if res, err := http.ReadResponse(r, &http.Request{Method: "CONNECT"}); err != nil || res.StatusCode != 200 {
+			t.Errorf("a tunnel: %v, %v", res, err)
+		}
+		_, _ = io.WriteString(c, first)
+		if got, err := io.ReadAll(r); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a tunnel with %s does not end: %q", name, got)
+		}
+		c.Close()
+	}
+	other.Close()
+	for got := range seen {
+		t.Errorf("a tunnel without TLS reached its server with %q", got)
+	}
 }
 
 // behindSquidBumping is behindSquid with a Squid that decrypts TLS.
@@ -203,6 +247,7 @@ sslcrtd_children 1 startup=1
 acl first at_step SslBump1
 ssl_bump peek first
 ssl_bump bump all
+on_unsupported_protocol respond all
 tls_outgoing_options flags=DONT_VERIFY_PEER
 sslproxy_cert_error allow all
 `)
