@@ -219,7 +219,7 @@ func (p *Parts) events(record *web.Record) *events.Events {
 func (p *Parts) clients(site *web.Site, record *web.Record) *clients.Pages {
 	c := &clients.Pages{Clients: p.Clients, Site: site, Events: record, RulesOf: p.Settings.RulesOf}
 	if p.Settings != nil {
-		c.Change, c.NamedIn = p.Settings.Change, p.Settings.NamedByRules
+		c.Change, c.Renaming = p.Settings.Change, p.Settings.RenamePerson
 	}
 	if p.Pause != nil {
 		c.MayServe, c.Pauses = p.pause().May, p.Pause.All

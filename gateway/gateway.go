@@ -172,6 +172,9 @@ func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
 	}
 	e.Connect(&g.host)
 	g.engine.Store(e)
+	if old != nil {
+		g.follow(e, old)
+	}
 	if old != nil && g.ready.Load() {
 		g.serve(e)
 	}

@@ -87,8 +87,8 @@ type Pages struct {
 	// are none.
 	Pauses    func() []policy.Pause
 	Decisions func() []policy.Decision
-	// NamedIn returns where rules of the settings name a person. Nil: nowhere.
-	NamedIn func(name string) []string
+	// Renaming returns the changes that give a person another name wherever the settings name them.
+	Renaming func(name, to string) ([]setting.Change, error)
 	// Change changes the settings and redirects to a page; nil: they cannot be changed. It asks what to
 	// change when it has read them, and returns the error of that.
 	Change func(w http.ResponseWriter, r *http.Request, then string, what func() (reason string, changes []setting.Change, err error)) error
@@ -220,32 +220,21 @@ func (c *Pages) changes(f url.Values) (reason string, all []setting.Change, err 
 	return reason, all, nil
 }
 
-// rename returns the changes that give a person another name in addresses and groups. A name that
-// rules name, too, is left to whoever wrote them.
+// rename returns the changes that give a person another name: with their devices, in groups and in rules.
 func (c *Pages) rename(name, to string) (reason string, all []setting.Change, err error) {
 	users, groups := c.Known()
-	addresses, named := users[name]
 	switch {
-	case !named:
+	case users[name] == nil:
 		return "", nil, fmt.Errorf("the settings give %q no address", name)
 	case to == "" || to == name:
 		return "", nil, errors.New("write the new name")
-	case users[to] != nil || groups[to] != nil:
+	case groups[name] != nil:
+		return "", nil, fmt.Errorf("rules name %s, too: %s; write the new name there first", name, "identity.groups."+name) // they do not say which they mean
+	case users[to] != nil && !strings.EqualFold(name, to) || groups[to] != nil:
 		return "", nil, fmt.Errorf("the name %q is taken", to)
 	}
-	if c.NamedIn != nil {
-		if places := c.NamedIn(name); len(places) > 0 {
-			return "", nil, fmt.Errorf("rules name %s, too: %s; write the new name there first", name, strings.Join(places, ", "))
-		}
-	}
-	all = append(all, setting.Change{Path: []any{"identity", "addresses", name}, Remove: true},
-		setting.Change{Path: []any{"identity", "addresses", to}, Value: addresses})
-	for _, g := range slices.Sorted(maps.Keys(groups)) {
-		if i := slices.Index(groups[g], name); i >= 0 {
-			all = append(all, setting.Change{Path: []any{"identity", "groups", g, i}, Value: to})
-		}
-	}
-	return fmt.Sprintf("%s is called %s", name, to), all, nil
+	all, err = c.Renaming(name, to)
+	return fmt.Sprintf("%s is called %s", name, to), all, err
 }
 
 // bonus gives more time.

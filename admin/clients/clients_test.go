@@ -149,7 +149,7 @@ func TestPeopleOfAHouseAreCardsAndOfASchoolRows(t *testing.T) {
 	}
 }
 
-// TestAPersonIsRenamedAndMovedInTheSettings: in addresses and groups; not if rules name them, too.
+// TestAPersonIsRenamedAndMovedInTheSettings: in addresses and groups.
 func TestAPersonIsRenamedAndMovedInTheSettings(t *testing.T) {
 	const before = "identity:\n  groups: {7a: [anna], 7b: [ben]} # pupils\n  addresses:\n    anna: [10.0.0.1]\n"
 	for form, want := range map[string]string{
@@ -179,5 +179,19 @@ func TestAPersonIsRenamedAndMovedInTheSettings(t *testing.T) {
 		if want != "" && (w.Code != 200 || p.Text != want) {
 			t.Errorf("%s: status %d, %s; the settings are\n%s\nwant\n%s", form, w.Code, w.Body, p.Text, want)
 		}
+	}
+}
+
+// TestRulesFollowANewName: policies, expectations and what answers requests name the same person.
+func TestRulesFollowANewName(t *testing.T) {
+	p := &admintest.Paper{Text: "identity:\n  addresses: {anna: [10.0.0.1]}\n  groups: {7a: [anna]}\npolicies:\n  - name: p\n    users: [ben, Anna] # two\n    rules: [{name: anna, action: block}]\n    expect: [{url: a.example, as: anna, is: block}]\n"}
+	parts := admintest.Nobody()
+	parts.Settings = p.Parts(t)
+	parts.Clients = &clients.Clients{Known: func() (u, g map[string][]string) {
+		return map[string][]string{"anna": {"10.0.0.1"}}, map[string][]string{"7a": {"anna"}}
+	}, About: func(context.Context, netip.Addr, string, string) clients.ClientState { return clients.ClientState{} }, Bonuses: func() []policy.Bonus { return nil }}
+	want := strings.NewReplacer("{anna:", "{zoe:", "[anna]", "[zoe]", "Anna]", "zoe]", "as: anna", "as: zoe").Replace(p.Text)
+	if w := admintest.Ask(admin.New(parts), "POST", "/clients", "", "what=rename&name=anna&to=zoe"); w.Code != 200 || p.Text != want {
+		t.Errorf("status %d, %s; the settings are\n%s\nwant\n%s", w.Code, w.Body, p.Text, want)
 	}
 }

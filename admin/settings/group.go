@@ -70,6 +70,7 @@ type groupEdit struct {
 	Above  []string // mistakes that no field shows
 	Days   [7]string
 	path   []any
+	shown  []byte // the text of the settings
 	was    *ruleFields
 	of     *policy.Policy
 }
@@ -137,7 +138,7 @@ func (s *Settings) groupOf(v *view, name string, t *text.Texts) (*groupEdit, err
 		return nil, err
 	}
 	e.was.Others = slices.DeleteFunc(e.was.Others, func(k string) bool { return k == "rules" || k == "quotas" || k == "expect" })
-	e.Fields, e.Expect = e.was, e.of.Expect
+	e.Fields, e.Expect, e.shown = e.was, e.of.Expect, v.shown
 	return e, nil
 }
 
@@ -179,6 +180,26 @@ func (s *Settings) saveGroup(w http.ResponseWriter, r *http.Request) {
 	web.WritePage(w, s.groupPage, http.StatusUnprocessableEntity, e)
 }
 
+// rename adds the changes that give the policy another name, wherever the settings name it.
+func (e *groupEdit) rename(changes []setting.Change, to string, all []PolicyView) ([]setting.Change, error) {
+	switch {
+	case to == "":
+		return nil, setting.At("name", errors.New("give the group a name"))
+	case slices.ContainsFunc(all, func(p PolicyView) bool { return p.Name != e.Name && strings.EqualFold(p.Name, to) }):
+		return nil, setting.At("name", fmt.Errorf("there is a policy %q already", to))
+	}
+	text, err := setting.Edit(e.shown, changes...)
+	if err != nil {
+		return nil, err
+	}
+	more, err := renamePolicy(text, e.Index, e.Name, to)
+	if err != nil {
+		return nil, err
+	}
+	e.Name = to
+	return append(changes, more...), nil
+}
+
 // read takes what the form says, and returns the changes. A program names only what it changes.
 func (e *groupEdit) read(f url.Values, all []PolicyView) ([]setting.Change, error) {
 	is, err := submitted(f, groupKeys)
@@ -199,8 +220,14 @@ func (e *groupEdit) read(f url.Values, all []PolicyView) ([]setting.Change, erro
 		e.Expect = expectationsIn(f)
 	}
 	if !e.New() {
+		to := is.One("name")
+		is.set("name", e.was.Values["name"])
 		changes, err := e.was.changes(e.path, is, groupKeys)
-		return append(changes, expectChanges(e.path, was, e.Expect)...), err
+		changes = append(changes, expectChanges(e.path, was, e.Expect)...)
+		if err != nil || to == e.Name {
+			return changes, err
+		}
+		return e.rename(changes, to, all)
 	}
 	if e.Name = is.One("name"); e.Name == "" {
 		return nil, setting.At("name", errors.New("give the group a name"))

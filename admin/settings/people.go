@@ -26,16 +26,11 @@ func (s *Settings) Erase(_ context.Context, who event.Person, dry bool) (int64, 
 	return n, err
 }
 
-// NamedByRules returns where the settings name a person or device, other than in its addresses and
-// groups.
-func (s *Settings) NamedByRules(name string) (places []string) {
-	text, err := s.Read()
-	if err != nil {
-		return nil // whoever changes the settings hears of it
-	}
+// namedIn returns where a text names a person or device.
+func (s *Settings) namedIn(text []byte, name string) (places []string) {
 	keys := naming(s.Keys)
-	_ = setting.Walk(text, func(path []string, line int, value string, comment bool) {
-		if comment || !strings.EqualFold(value, name) || len(path) > 1 && path[0] == "identity" && (path[1] == "addresses" || path[1] == "groups") {
+	_ = setting.Walk(text, func(path []string, line int, value string, comment bool) { // the text could be read
+		if comment || !strings.EqualFold(value, name) {
 			return
 		}
 		if slices.ContainsFunc(keys, func(key []string) bool { return isUnder(path, key) }) {
@@ -43,6 +38,46 @@ func (s *Settings) NamedByRules(name string) (places []string) {
 		}
 	})
 	return places
+}
+
+// These are the places where the settings name people, and policies.
+var (
+	people = setting.Naming{
+		Keys:   []string{"identity.addresses", "identity.client-ids"},
+		Values: []string{"identity.groups", "policies.users", "policies.expect.as", "votes.automatic.who"},
+	}
+	policyNames = setting.Naming{
+		Keys:   []string{"dns.forward.policies"},
+		Values: []string{"policies.base", "policies.expect.as", "pages.children", "portal.pac.policies"},
+	}
+)
+
+// RenamePerson returns the changes that give a person another name wherever the settings name them. It
+// is an error if they are named at a place that it does not know.
+func (s *Settings) RenamePerson(name, to string) ([]setting.Change, error) {
+	text, err := s.Read()
+	if err != nil {
+		return nil, err
+	}
+	changes, err := people.Changes(text, name, to)
+	if err != nil {
+		return nil, err
+	}
+	after, err := setting.Edit(text, changes...)
+	if err != nil {
+		return nil, err
+	}
+	if places := s.namedIn(after, name); len(places) > 0 {
+		return nil, fmt.Errorf("rules name %s, too: %s; write the new name there first", name, strings.Join(places, ", "))
+	}
+	return changes, nil
+}
+
+// renamePolicy returns the changes that give a policy another name, at its place among the policies and
+// wherever the settings name it.
+func renamePolicy(text []byte, place int, name, to string) ([]setting.Change, error) {
+	changes, err := policyNames.Changes(text, name, to)
+	return append(changes, setting.Change{Path: []any{"policies", place, "name"}, Value: to}), err
 }
 
 // naming returns the keys of settings under which people, devices and clients are named. An

@@ -120,6 +120,8 @@ func livePaper(t *testing.T, text string) (*admintest.Paper, *web.Site) {
 	parts.Settings.Policies = func() ([]settings.PolicyView, error) {
 		var s struct {
 			Policies policy.Config `yaml:"policies"`
+			DNS      any           `yaml:"dns"`
+			Pages    any           `yaml:"pages"`
 		}
 		text, err := setting.Read("shuultuur.yaml", []byte(p.Text), &s)
 		if err != nil {
@@ -161,5 +163,28 @@ func TestViewsOfPoliciesAreMadeOnce(t *testing.T) {
 	second, of := read("policies: [{name: b}]")
 	if next, err := k.Views(second, of); err != nil || len(next) != 1 || next[0].Name != "b" {
 		t.Errorf("with another text the views are %+v, %v", next, err)
+	}
+}
+
+// TestAPolicyIsRenamedWhereverTheSettingsNameIt: in what builds on it, in expectations and elsewhere. Its
+// form keeps the name unless somebody writes another.
+func TestAPolicyIsRenamedWhereverTheSettingsNameIt(t *testing.T) {
+	const before = "dns: {forward: {policies: {pupils: [1.1.1.3]}}}\npages: {children: [pupils]} # small ones\npolicies:\n  - name: class\n    base: pupils\n    groups: [7a]\n    expect: [{url: a.example, as: pupils, is: pass}]\n  - name: pupils # all\n    rules: [{name: pupils, action: block, host: [b.example]}]\n"
+	for form, want := range map[string]string{
+		"name=children":         strings.NewReplacer("{pupils: [", "{children: [", "[pupils]", "[children]", "base: pupils", "base: children", "as: pupils", "as: children", "- name: pupils #", "- name: children #").Replace(before),
+		"name=pupils":           before,
+		"safesearch=true":       strings.Replace(before, "host: [b.example]}]\n", "host: [b.example]}]\n    safesearch: true\n", 1),
+		"name=Class":            "",
+		"name=":                 "",
+		"name=p&policy=1&base=": strings.NewReplacer("{pupils: [", "{p: [", "[pupils]", "[p]", "base: pupils", "base: p", "as: pupils", "as: p", "- name: pupils #", "- name: p #").Replace(before),
+	} {
+		p, site := livePaper(t, before)
+		w := admintest.Ask(site, "POST", "/policies/group", "", "policy=1&tag="+url.QueryEscape(web.Tag([]byte(before)))+"&"+form)
+		if want == "" && (w.Code < 400 || p.Text != before) {
+			t.Errorf("%s: status %d; the settings are\n%s", form, w.Code, p.Text)
+		}
+		if want != "" && (w.Code != 200 || p.Text != want) {
+			t.Errorf("%s: status %d, %s; the settings are\n%s\nwant\n%s", form, w.Code, w.Body, p.Text, want)
+		}
 	}
 }

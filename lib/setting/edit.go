@@ -21,6 +21,7 @@ type Change struct {
 	Remove bool // remove the value and its key
 	Move   bool // move the item of the list to index To
 	To     int
+	Key    string // the value keeps its place under this key, "" for the same
 }
 
 // A Snippet is a value as YAML.
@@ -122,7 +123,7 @@ func (e *edit) make(c *Change) error {
 			}
 		}
 		last := i == len(c.Path)-1
-		if l.entry < 0 && (c.Remove || c.Move) {
+		if l.entry < 0 && (c.Remove || c.Move || c.Key != "") {
 			return fmt.Errorf("the settings have no %v", c.Path[:i+1])
 		}
 		e.above = append(e.above, l)
@@ -179,6 +180,8 @@ func (e *edit) change(c *Change) error {
 		return e.move(l, c.To)
 	case c.Remove:
 		return e.remove(l)
+	case c.Key != "":
+		return e.rename(l, c.Key)
 	}
 	value, err := wrapped(nil, c.Value)
 	if err != nil {
@@ -195,6 +198,21 @@ func (e *edit) change(c *Change) error {
 		value.Line, value.Column = l.node.Content[l.entry].Line, l.node.Content[l.entry].Column
 		l.node.Content[l.entry] = value
 	}
+	return e.rewrite(len(e.above) - 1)
+}
+
+// rename gives an entry of a mapping another key.
+func (e *edit) rename(l *level, to string) error {
+	if l.node.Kind != yaml.MappingNode {
+		return ErrHand
+	}
+	key, err := scalar(to)
+	if err != nil {
+		return err
+	}
+	old := l.node.Content[2*l.entry]
+	key.Line, key.Column, key.LineComment, key.HeadComment, key.FootComment = old.Line, old.Column, old.LineComment, old.HeadComment, old.FootComment
+	l.node.Content[2*l.entry] = key
 	return e.rewrite(len(e.above) - 1)
 }
 
