@@ -29,11 +29,11 @@ func listCommands() []command {
 		{name: "add", args: "[-category CATEGORY] FILE ENTRY...", what: "Adds hosts or URLs to a compiled list.", run: changeList("add", false)},
 		{name: "remove", args: "[-category CATEGORY] FILE ENTRY...", what: "Removes hosts or URLs from a compiled list.", run: changeList("remove", true)},
 		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: listShelf().update},
-		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue, here: ofFiles},
-		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listShelf().history},
+		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: inJSON(showCatalogue), here: ofFiles},
+		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: inJSON(listShelf().history)},
 		{name: "rollback", args: "[-config FILE] NAME...", what: rollbackHelp, run: listShelf().rollback},
 		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: inJSON(listStats)},
-		{name: "search", args: "[-config FILE] HOST|URL", what: searchHelp, run: searchLists},
+		{name: "search", args: "[-config FILE] HOST|URL", what: searchHelp, run: inJSON(searchLists)},
 		{name: "lint", args: "[-config FILE | -format FORMAT SOURCE...] [NAME...]", what: lintHelp, run: inJSON(lintLists)},
 	}, compareCommands()...)
 }

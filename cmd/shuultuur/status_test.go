@@ -126,7 +126,8 @@ func TestCommandsAnswerPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at, _ := standIn(t, map[string]string{"GET /pause": `[{"who":"anna","until":"2126-11-26T12:00:00Z"}]`, "GET /accounts": `[{"name":"eva","role":"helper","groups":["pupils"],"password":"a hash","totp":"a secret","passkeys":[{}]}]`})
+	at, _ := standIn(t, map[string]string{"GET /pause": `[{"who":"anna","until":"2126-11-26T12:00:00Z"}]`, "GET /accounts": `[{"name":"eva","role":"helper","groups":["pupils"],"password":"a hash","totp":"a secret","passkeys":[{}]}]`,
+		"GET /lists": `[{"list":"own","category":"gambling","evidence":"own.txt:1"}]`, "GET /lists/own": `{"name":"own","web":true}`})
 	for _, c := range []struct {
 		args   string
 		status int
@@ -137,6 +138,10 @@ func TestCommandsAnswerPrograms(t *testing.T) {
 		{"check " + bad + " -json", 1, []string{`"good": false`, "bad.yaml:2"}, ""},
 		{"-at " + at + " pause -json", 0, []string{`"who": "anna"`}, "filtering"},
 		{"-at " + at + " account list -json", 0, []string{`"name": "eva"`, `"password": true`, `"passkeys": 1`}, "a secret"},
+		{"list catalogue -json stevenblack", 0, []string{`"good": true`, "stevenblack  "}, ""},
+		{"list catalogue -json nothing-like-it", 1, []string{`"good": false`, "the catalogue has nothing"}, ""},
+		{"-at " + at + " list search -json bet.example", 0, []string{`"good": true`, "own: bet.example: gambling, own.txt:1"}, ""},
+		{"-at " + at + " list history -json own", 0, []string{`"good": true`, "own: never asked, 0 versions"}, ""},
 	} {
 		status, out, errs := callAs(t, strings.Fields(c.args)...)
 		if status != c.status || !json.Valid([]byte(out)) || errs != "" || c.not != "" && strings.Contains(out, c.not) {
