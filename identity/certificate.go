@@ -86,7 +86,7 @@ func (id *Identity) readOthers(cfg Config, b *builder, parts Parts) (err error) 
 	if len(cfg.Headers.Groups) > 0 && len(cfg.Headers.User) == 0 {
 		return setting.At("headers.user", errors.New("the field with the user is not named, and groups alone are nobody's"))
 	}
-	id.headers = cfg.Headers
+	id.headers, id.fields = cfg.Headers, slices.Concat(cfg.Headers.User, cfg.Headers.Groups)
 	if id.certificates, err = newCertificates(cfg.Certificates, parts.Previous); err != nil {
 		return setting.At("certificates", err)
 	}
@@ -224,7 +224,7 @@ func principalName(c *x509.Certificate) string {
 // FieldNames returns the fields in which a trusted proxy names clients. They
 // are not forwarded.
 func (id *Identity) FieldNames() []string {
-	return slices.Concat(id.headers.User, id.headers.Groups)
+	return id.fields
 }
 
 // ForwardedClient returns the client at addr as named by a trusted proxy. field

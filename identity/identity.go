@@ -198,6 +198,7 @@ type Identity struct {
 	kerberos     *negotiate     // nil if no tickets are accepted
 	sessions     *session.Table // nil if there are none
 	headers      Headers
+	fields       []string      // of headers
 	certificates *certificates // nil if none are requested
 	signIn       *signIn       // nil if there is no page to sign in on
 	open         openHosts     // reachable without a sign-in

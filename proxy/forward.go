@@ -198,6 +198,9 @@ func (x *request) admit(valid bool) outcome {
 
 // identify identifies the client.
 func (x *request) identify() outcome {
+	if known := x.eng.Identifier; known != nil {
+		x.ex.Private = known.FieldNames() // inside of a tunnel they are the client's own
+	}
 	if d := x.inside; d != nil {
 		if d.scheme == "http" && d.asked == "" || d.stranger {
 			err := x.identifyByAddress(d)

@@ -37,7 +37,6 @@ func identifyClient(x *request, addr netip.Addr) (filter.Client, error) {
 	if known == nil {
 		return x.eng.Identify(x.ctx, addr, auth)
 	}
-	x.ex.Private = known.FieldNames()
 	ambiguous := false
 	if x.trusted && len(x.ex.Private) > 0 {
 		c, note, ok := known.ForwardedClient(x.ctx, addr, func(name string) []string { return values(x.q, name) })
