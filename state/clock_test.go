@@ -116,3 +116,36 @@ func TestANodeThatWasAwayWaitsForItsClock(t *testing.T) {
 		}
 	}
 }
+
+// TestUseIsKeptByAStartWithAWrongClock: the file that is written at its end has what was used, too.
+func TestUseIsKeptByAStartWithAWrongClock(t *testing.T) {
+	begin := time.Now()
+	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, time.Hour, 365 * 24 * time.Hour, time.Unix(0, 0).Sub(begin)} {
+		file := filepath.Join(t.TempDir(), "state")
+		count := Count{Key: [16]byte{1}, Add: 30, Window: 24 * time.Hour}
+		first := newMemory(1<<20, nil)
+		first.file = file
+		first.counters.take(begin, []Count{count})
+		if err := first.save(); err != nil {
+			t.Fatal(err)
+		}
+		wrong := newMemory(1<<20, nil)
+		wrong.file = file
+		if err := wrong.load(begin.Add(step)); err != nil {
+			t.Fatal(err)
+		}
+		if err := wrong.save(); err != nil {
+			t.Fatal(err)
+		}
+		right := newMemory(1<<20, nil)
+		right.file = file
+		if err := right.load(begin); err != nil {
+			t.Fatal(err)
+		}
+		counts := []Count{count}
+		counts[0].Add = 0
+		if right.counters.take(begin, counts); counts[0].Sum < 30 {
+			t.Errorf("a start with a clock that is %v off: %d of 30 are used", step, counts[0].Sum)
+		}
+	}
+}

@@ -61,18 +61,17 @@ func (m *Memory) load(now time.Time) error {
 		return err
 	}
 	return parseFile(b, func(kind byte, key [16]byte, until time.Time, value []byte) {
-		ttl := until.Sub(now)
-		if ttl <= 0 {
+		if kind == kindVerdict { // one that is over by a wrong clock is learned again
+			if ttl := until.Sub(now); ttl > 0 {
+				m.Put(context.Background(), key, value, ttl)
+			}
 			return
 		}
-		if kind == kindVerdict {
-			m.Put(context.Background(), key, value, ttl)
-			return
-		}
+		// What was used is not: the clock may be about to be set, and sweep knows whether it is believed.
 		s := m.counters.of(key)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		c := m.counters.at(s, key, kind == kindSet, until.UnixMilli(), now.UnixMilli())
+		c := m.counters.at(s, key, kind == kindSet, until.UnixMilli(), 0)
 		if c == nil {
 			return
 		}
