@@ -5,7 +5,7 @@
 // Data moves as follows. The store asks for many rows at once ([Store.Batch]): the
 // spool in front of it (package spool) gathers them on disk meanwhile, so that none is
 // lost. [Store.Write] makes one file (file.go, thrift.go), named after its first and
-// last event, and stores it (s3.go). The same rows make the same file, so a file that
+// last event, and stores it (package objectstore). The same rows make the same file, so a file that
 // is stored twice exists once.
 package parquet
 
@@ -13,17 +13,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/lib/atomicfile"
+	"shuultuur/lib/objectstore"
 	"shuultuur/lib/setting"
 )
 
@@ -54,7 +51,7 @@ func (c *Config) Place() string {
 // A Store writes files to one place.
 type Store struct {
 	folder string
-	bucket *bucket // nil: folder
+	bucket *objectstore.Bucket // nil: folder
 	every  time.Duration
 	buf    []byte
 }
@@ -80,38 +77,10 @@ func Open(cfg Config, data string) (*Store, error) {
 			return nil, setting.At("to", fmt.Errorf("%q is a file: name a folder", s.folder))
 		}
 		return s, nil
-	case cfg.Key == "" || cfg.Secret == "":
-		return nil, setting.At("key", errors.New("an object store needs an access key and its secret: set key and secret"))
 	}
-	region := cfg.Region
-	if region == "" {
-		region = "us-east-1"
-	}
-	endpoint := cfg.Endpoint
-	if endpoint == "" {
-		endpoint = "https://s3." + region + ".amazonaws.com"
-	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return nil, setting.At("endpoint", fmt.Errorf(`%q is not an object store; write it like "https://s3.example:9000"`, endpoint))
-	}
-	b, prefix, _ := strings.Cut(name, "/")
-	if b == "" || strings.ContainsAny(b, "?#\\ ") {
-		return nil, setting.At("to", fmt.Errorf(`%q names no bucket; write it like "s3://bucket/prefix"`, cfg.To))
-	}
-	s.bucket = &bucket{
-		url: *u, name: b, prefix: strings.Trim(prefix, "/"), region: region, key: cfg.Key, secret: cfg.Secret,
-		client: &http.Client{Timeout: time.Minute, Transport: transport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	}
-	return s, nil
-}
-
-// transport gives up early if nothing answers, so that a restarted object store is soon tried
-// again.
-func transport() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: 2 * time.Second}).DialContext
-	return t
+	var err error
+	s.bucket, err = objectstore.Open(objectstore.Config{To: name, Endpoint: cfg.Endpoint, Region: cfg.Region, Key: cfg.Key, Secret: cfg.Secret})
+	return s, err
 }
 
 // Name implements [event.Store].
@@ -124,7 +93,7 @@ func (s *Store) Batch() (rows int, every time.Duration) { return most, s.every }
 // Close implements [event.Store].
 func (s *Store) Close() error {
 	if s.bucket != nil {
-		s.bucket.client.CloseIdleConnections()
+		s.bucket.Close()
 	}
 	return nil
 }
@@ -141,8 +110,8 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	first, last := &rows[0], &rows[len(rows)-1]
 	name := fmt.Sprintf("date=%s/%s-%s-%s.parquet", first.Time.UTC().Format("2006-01-02"), first.Time.UTC().Format("150405"), plain(first.ID), plain(last.ID))
 	if s.bucket != nil {
-		if err := s.bucket.put(ctx, name, s.buf); err != nil {
-			return fmt.Errorf("put %d events into s3://%s: %w", len(rows), path.Join(s.bucket.name, s.bucket.prefix, name), err)
+		if err := s.bucket.Put(ctx, name, "application/vnd.apache.parquet", s.buf); err != nil {
+			return fmt.Errorf("put %d events into %s/%s: %w", len(rows), s.bucket, name, err)
 		}
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,30 +99,6 @@ func TestAFolderGetsAFileForEachBatch(t *testing.T) {
 	}
 }
 
-// TestSignature compares with the examples in Amazon's documentation ("Signature Calculations
-// for the Authorization Header").
-func TestSignature(t *testing.T) {
-	b := bucket{region: "us-east-1", key: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
-	at := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)
-	for _, tt := range []struct {
-		method, path, body string
-		head               map[string]string
-		want               string
-	}{
-		{"GET", "/test.txt", "", map[string]string{"Range": "bytes=0-9"}, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"},
-		{"PUT", "/test$file.text", "Welcome to Amazon S3.", map[string]string{"Date": "Fri, 24 May 2013 00:00:00 GMT", "X-Amz-Storage-Class": "REDUCED_REDUNDANCY"}, "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"},
-	} {
-		q := &http.Request{Method: tt.method, URL: &url.URL{Scheme: "https", Host: "examplebucket.s3.amazonaws.com", Path: tt.path}, Header: http.Header{}}
-		for name, value := range tt.head {
-			q.Header.Set(name, value)
-		}
-		b.sign(q, []byte(tt.body), at)
-		if got := q.Header.Get("Authorization"); !strings.HasSuffix(got, "Signature="+tt.want) {
-			t.Errorf("%s %s: signature %s differs from Amazon's example", tt.method, tt.path, got)
-		}
-	}
-}
-
 func TestAnObjectStoreGetsObjects(t *testing.T) {
 	type object struct {
 		path, sum string
@@ -158,19 +133,6 @@ func TestAnObjectStoreGetsObjects(t *testing.T) {
 		err := s.Write(t.Context(), rows)
 		if _, refused := errors.AsType[*event.Refused](err); err == nil || refused || !strings.Contains(err.Error(), "SlowDown") {
 			t.Errorf("status %d of the object store: %v, want an error that is not final", status, err)
-		}
-	}
-}
-
-func TestRefusalsSayWhatToDo(t *testing.T) {
-	for text, want := range map[string]string{
-		"<Error><Code>NoSuchBucket</Code><Message>It is not there</Message></Error>":            `status 400, NoSuchBucket: "It is not there"; make the bucket, or correct to`,
-		"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-central-1</Region></Error>": `status 400, AuthorizationHeaderMalformed: ""; correct region: the bucket is in "eu-central-1"`,
-		`<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Wait</Message></Error>`:      `status 400, SlowDown: "Wait"`,
-		"<html>": `status 400: "<html>"`,
-	} {
-		if got := refusal(400, []byte(text)).Error(); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
 }
