@@ -50,6 +50,7 @@ require (
 )
 
 require (
+	aead.dev/minisign v0.3.0 // indirect
 	filippo.io/hpke v0.4.0 // indirect
 	golang.org/x/mod v0.42.0 // indirect
 )
