@@ -339,10 +339,13 @@ func judge(m *Manifest, began time.Time, wait time.Duration, reports []Report, n
 		if !m.Takes(r.Node) || !r.heard(now) {
 			continue
 		}
-		takers++
-		if r.Serial == m.Serial {
+		switch {
+		case r.Serial == m.Serial:
 			run++
+		case r.Why != "" && r.Refused != m.Serial && now.Sub(began) > wait:
+			continue // it gets no bundles, whichever is offered
 		}
+		takers++
 		if why := r.Bad(m.Serial); why != "" {
 			v.bad = r.Node + ": " + why
 			return v
