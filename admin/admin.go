@@ -28,6 +28,7 @@ import (
 	"shuultuur/admin/home"
 	"shuultuur/admin/lists"
 	"shuultuur/admin/network"
+	"shuultuur/admin/nodes"
 	"shuultuur/admin/privacy"
 	"shuultuur/admin/search"
 	"shuultuur/admin/settings"
@@ -76,6 +77,7 @@ type Parts struct {
 	Clients    *clients.Clients
 	System     *system.System
 	NameServer *network.Names
+	Fleet      *nodes.Pages
 	Zones      func() *authority.Authority // returns nil while there are no zones
 	Checks     func() *check.Set
 	Remarks    func() []home.Remark // nil: there are none
@@ -140,6 +142,7 @@ func (p *Parts) routes(site *web.Site, record *web.Record, reader event.Reader) 
 	row(true, func() []web.Route { return p.voting(site, record) })
 	row(p.Looks != nil, func() []web.Route { return p.Looks.Routes(site) })
 	row(p.System != nil, func() []web.Route { return p.system().Routes(site) })
+	row(p.Fleet != nil, func() []web.Route { return p.Fleet.Routes(site) })
 	row(p.Settings != nil, func() []web.Route { p.Settings.Events = reader; return p.Settings.Routes(site) })
 	row(p.Decisions != nil, func() []web.Route { return p.Decisions.Routes(site) })
 	row(p.Setup != nil, func() []web.Route { return (&setup.Pages{Site: site, Offered: p.Setup}).Routes() })

@@ -464,6 +464,18 @@ func (e *Engine) ambiguousProblems() (all []string) {
 	return all
 }
 
+// FilesOf returns the files from which the parts of keys were built, those that other files include
+// among them.
+func (e *Engine) FilesOf(keys ...string) (all []string) {
+	for _, p := range parts() {
+		if slices.Contains(keys, p.key) {
+			all = append(all, e.basis[p.name].files...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // Failing reports whether a part differs from settings and files, so that rebuilding may help.
 func (e *Engine) Failing() bool {
 	for _, m := range e.basis {

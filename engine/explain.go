@@ -144,11 +144,6 @@ func (e *Engine) AskSession(ctx context.Context, addr netip.Addr) {
 }
 
 // Reachable reports whether the proxy may connect to the target of t, as far as is known
-// without a name server.
-func (e *Engine) Reachable(t *filter.Transaction) error {
-	return e.Settings.Proxy.Reachable(t)
-}
-
 // Why returns the engine's decision on a request, and the reason. Engines of [Explain] give all
 // evidence. Nothing is fetched, recorded or remembered.
 func (e *Engine) Why(ctx context.Context, q why.Question) (*why.Explanation, error) {
@@ -171,7 +166,7 @@ func (e *Engine) Why(ctx context.Context, q why.Question) (*why.Explanation, err
 	if len(e.Pauses.At(time.Now())) > 0 && t.Verdict.After > 0 {
 		x.Paused = "until " + time.Now().Add(t.Verdict.After).Format(time.DateTime)
 	}
-	if err := e.Reachable(t); err != nil && !t.Verdict.Final() {
+	if err := e.Settings.Proxy.Reachable(t); err != nil && !t.Verdict.Final() {
 		x.Refused, x.Action = err.Error(), "refused"
 	}
 	return x, nil

@@ -11,6 +11,7 @@ import (
 	"shuultuur/admin/web"
 	"shuultuur/check/picture"
 	"shuultuur/filter"
+	"shuultuur/fleet/bundle"
 	"shuultuur/icap"
 	"shuultuur/intercept"
 	"shuultuur/nameserver"
@@ -29,6 +30,7 @@ type Host struct {
 	Asked    func(*vote.Vote)                            // tells somebody of a request to open
 	Admin    func(*Engine) (*web.Site, error)            // makes the server of the admin address
 	Pictures *picture.Gallery                            // findings in pictures
+	Bundles  bundle.User                                 // puts bundles of a fleet into use
 	KeyLog   io.Writer                                   // writes the keys of intercepted connections; nil for none
 	Log      *slog.Logger
 }

@@ -27,6 +27,7 @@ import (
 	"shuultuur/engine/configuration"
 	"shuultuur/event/record"
 	"shuultuur/filter"
+	"shuultuur/fleet/bundle"
 	"shuultuur/helper"
 	"shuultuur/icap"
 	"shuultuur/identity"
@@ -65,6 +66,7 @@ type Engine struct {
 	State     state.Store
 	Pauses    *pause.Keeper
 	Decisions *decision.Keeper
+	Bundles   *bundle.Member // what it takes and offers as a member of a fleet
 	Votes     *booth.Booth
 	Events    *record.Record
 	Lists     *collection.Collection
@@ -130,6 +132,8 @@ func parts() []part {
 			slot: newSlot(func(e *Engine) **pause.Keeper { return &e.Pauses }, newPauses)},
 		{name: "decisions", key: "state", kind: problem.Clock, above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
 			slot: newSlot(func(e *Engine) **decision.Keeper { return &e.Decisions }, newDecisions)},
+		{name: "fleet", key: "fleet", kind: problem.Fleet, above: []string{"state"}, from: func(s *configuration.Settings) any { return s.Fleet },
+			slot: newSlot(func(e *Engine) **bundle.Member { return &e.Bundles }, newMember)},
 		{name: "events", key: "events", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Events }, fixed: func(s *configuration.Settings) any { return s.Events }, rereads: tryRecord,
 			slot: newSlot(func(e *Engine) **record.Record { return &e.Events }, openRecord)},
 		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *configuration.Settings) any { return &s.Lists }, keeps: true,
@@ -406,6 +410,18 @@ func (p *Policies) Problems() []problem.Problem {
 		return append(all, problem.Of(problem.Rules, fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n))...)
 	}
 	return all
+}
+
+func newMember(_ context.Context, b *builder) (*bundle.Member, error) {
+	c := b.Settings.Fleet
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	dir := bundle.Dir(filepath.Join(b.Data.Dir, bundle.KeptIn))
+	if b.trial() {
+		return &bundle.Member{Dir: dir}, nil
+	}
+	return bundle.NewMember(c, dir, bundle.Parts{Program: release.Version(), User: b.host.Bundles, State: b.State, Log: b.log})
 }
 
 func newUpdates(_ context.Context, b *builder) (*notice.Watch, error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/fleet/bundle"
 	"shuultuur/identity/session"
 	"shuultuur/list"
 	"shuultuur/list/collection"
@@ -82,6 +83,8 @@ func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 			}
 		case purgeTopic:
 			n.applyPurge(i)
+		case bundle.OfferedTopic:
+			n.Parts().Bundles.Wake()
 		}
 	}
 	n.Parts().Sessions.Receive(sessions)

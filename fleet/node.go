@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"shuultuur/cache"
+	"shuultuur/fleet/bundle"
 	"shuultuur/identity/session"
 	"shuultuur/list"
 	"shuultuur/list/collection"
@@ -32,8 +33,9 @@ type Parts struct {
 	Pauses    *pause.Keeper
 	Decisions *decision.Keeper
 	Lists     *collection.Collection
-	Cache     *cache.Cache // nil: nothing is stored
-	Key       []byte       // of the data folder; equal on all nodes of a fleet
+	Cache     *cache.Cache   // nil: nothing is stored
+	Bundles   *bundle.Member // nil: it takes none
+	Key       []byte         // of the data folder; equal on all nodes of a fleet
 	// EraseVotes erases a person's votes on this node. It is nil if the node has
 	// none.
 	EraseVotes func(ctx context.Context, users []string, clients []netip.Addr) (int64, error)

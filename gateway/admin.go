@@ -70,6 +70,7 @@ func (p *pages) newAdmin(first *engine.Engine) (*web.Site, error) {
 	if first.Votes != nil && first.Votes.Desk() != nil {
 		parts.Votes = &exception.Votes{Desk: first.Votes.Desk()}
 	}
+	parts.Fleet = p.fleetParts()
 	parts.Judge = p.effect
 	parts.Checks = func() *check.Set { return p.gateway.engine.Load().Checks }
 	parts.Remarks = func() []home.Remark {

@@ -101,7 +101,7 @@ func build(ctx context.Context, file string, log *slog.Logger) (*Gateway, error)
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	p := &pages{gateway: g}
-	g.host = engine.Host{InUse: g.engine.Load, Done: g.recordDone, Named: g.recordAnswer, Decide: p.decide, Asked: g.asked, Admin: p.newAdmin, Pictures: &g.pictures, Log: log}
+	g.host = engine.Host{InUse: g.engine.Load, Done: g.recordDone, Named: g.recordAnswer, Decide: p.decide, Asked: g.asked, Admin: p.newAdmin, Pictures: &g.pictures, Bundles: bundleUser{g}, Log: log}
 	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, ReloadAndLog: g.ReloadAndLog, Newer: g.refresher.Newer, Log: log}
 	defer returnMemory(allocated())
 	e, err := engine.Build(ctx, s, nil, &g.host, log)
@@ -504,6 +504,7 @@ func (g *Gateway) absent() (all []string) {
 
 // asked tells those whom the settings name of a request to open a site.
 func (g *Gateway) asked(v *vote.Vote) {
+	g.metrics.asked.Add(1)
 	e := g.engine.Load()
 	if e == nil || e.Alerts == nil || e.Alerts.Desk == nil {
 		return
@@ -551,7 +552,7 @@ func (g *Gateway) PortalAddr() string {
 // fleetParts returns the parts in use that instructions of other nodes affect.
 func (g *Gateway) fleetParts() fleet.Parts {
 	e := g.engine.Load()
-	p := fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Decisions: e.Decisions, Lists: e.Lists, Cache: e.Stored, Key: e.Data.Key}
+	p := fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Decisions: e.Decisions, Lists: e.Lists, Cache: e.Stored, Bundles: e.Bundles, Key: e.Data.Key}
 	if v := e.Votes; v != nil {
 		p.EraseVotes = func(ctx context.Context, users []string, clients []netip.Addr) (int64, error) {
 			return v.Erase(ctx, voterOf(&event.Person{Users: users, Clients: clients}), false)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/admin/home"
@@ -17,6 +18,9 @@ type metrics struct {
 	seconds      *metric.HistogramVec
 	reloads      *metric.CounterVec
 	live         home.Live // the last hour
+	// For the desk of a fleet: requests, those that could not be served, and those of people to open
+	// what is blocked.
+	served, failed, asked atomic.Int64
 }
 
 func newMetrics(g *Gateway) *metrics {
@@ -38,6 +42,10 @@ func (m *metrics) count(t *filter.Transaction) {
 	m.transactions.With(proto, t.Verdict.Action.String(), r.Policy, r.Rule, r.Finding.Category).Inc()
 	m.seconds.With(proto).Observe(t.Duration.Seconds())
 	m.live.Add(time.Now(), t)
+	m.served.Add(1)
+	if t.Status >= http.StatusBadGateway && t.Status <= http.StatusGatewayTimeout {
+		m.failed.Add(1)
+	}
 }
 
 // A collector collects from the parts in use.

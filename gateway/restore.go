@@ -120,6 +120,9 @@ func (a *again) ended() bool {
 // newRestored is New with the backup that waits. Without one, or if it is of no use, the gateway begins
 // with what is there.
 func newRestored(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
+	if err := putReplacedBackAtStart(file); err != nil {
+		return nil, err
+	}
 	undo, err := engine.RestorePending(file)
 	var why string
 	if err != nil {

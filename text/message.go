@@ -5,6 +5,8 @@ import "strings"
 // messages are sentences with values from packages that know no languages: errors, and reasons
 // for blocking. {1}, {2} … stand for the values.
 var messages = [...]string{
+	"write a version, such as the date",
+	"this node offers nothing under that name",
 	"the list is written, and cannot be used; the log says why",
 	"it is no text that a page could edit: change its file",
 	"it has {1} bytes, and a page edits up to {2}: change single entries, or its file",

@@ -51,6 +51,7 @@ var kept = []struct{ name, what, left string }{
 	{"accounts", "accounts with their passkeys and codes, sessions, tokens and the audit log", ""},
 	{"alerts.json", "alerts", ""},
 	{KeptIn, "backups", "they are backups themselves"},
+	{"bundles", "what the fleet runs, and what this desk offers", ""},
 	{"cache", "responses", "they are stored again"},
 	{"certificate", "the certificate of the listeners, and the account at its authority", ""},
 	{"clock-*.json", "when rows were last deleted by the clock", ""},

@@ -52,7 +52,7 @@ func (z *Pages) sign(w http.ResponseWriter, r *http.Request) {
 	}
 	var made []string
 	if err == nil {
-		made, err = makeKeys(filepath.Join(z.Folder, keyFolder), d.Origin)
+		made, err = sign.MakeKeys(filepath.Join(z.Folder, keyFolder), d.Origin, "ecdsap256sha256", false)
 	}
 	if err == nil {
 		origin := strings.TrimSuffix(d.Origin, ".")
@@ -61,8 +61,9 @@ func (z *Pages) sign(w http.ResponseWriter, r *http.Request) {
 		})
 		if !slices.ContainsFunc(z.Zones().Show(), func(s authority.Summary) bool { return s.Origin == d.Origin && s.Signs }) {
 			for _, path := range made { // the change was refused, or is only shown
-				_ = os.Remove(path + ".key") // whoever signs the zone later makes others
-				_ = os.Remove(path + ".private")
+				base := strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private")
+				_ = os.Remove(base + ".key") // whoever signs the zone later makes others
+				_ = os.Remove(base + ".private")
 			}
 		}
 		if err == nil {
@@ -75,26 +76,6 @@ func (z *Pages) sign(w http.ResponseWriter, r *http.Request) {
 	}
 	d.Error = err.Error()
 	z.write(w, r, statusOfZone(err), d)
-}
-
-// makeKeys makes the key that the parent knows and the one that signs the records, and returns their
-// paths without the endings.
-func makeKeys(folder, origin string) (made []string, err error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the keys: %w", err)
-	}
-	for _, ksk := range []bool{true, false} {
-		k, err := sign.Generate(origin, "ecdsap256sha256", ksk)
-		if err != nil {
-			return made, err
-		}
-		path, err := k.Write(folder)
-		if err != nil {
-			return made, fmt.Errorf("keeping a key: %w", err)
-		}
-		made = append(made, strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private"))
-	}
-	return made, nil
 }
 
 // look asks the zone above for the DS records of a zone, and compares them with ours.

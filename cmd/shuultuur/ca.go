@@ -225,10 +225,7 @@ func caExport(e env, args []string) int {
 	if closed := w.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		return fail(e, err)
-	}
-	return 0
+	return finish(e, err)
 }
 
 // fileFlag is the flag that a printed command needs for a root in another file.

@@ -285,6 +285,14 @@ func fail(e env, err error) int {
 	return 1
 }
 
+// finish returns the exit status for err, which it prints; 0 for none.
+func finish(e env, err error) int {
+	if err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
 // reportMistake reports a mistake that neither the flags nor the number of arguments show.
 func reportMistake(e env, f *flag.FlagSet, why string) int {
 	fmt.Fprintf(e.stderr, "%s %s: %s; %[1]s %[2]s -h says more\n", cmp.Or(e.program, "shuultuur"), f.Name(), why)

@@ -12,6 +12,7 @@ func fullCommands() []command {
 	return []command{
 		{name: "demo", part: examine, args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo, here: ofProcess},
 		{name: "settings", part: machine, args: "COMMAND [arguments]", what: "show and change the settings of a gateway, print their JSON schema", run: settingsCommand, sub: settingsCommands()},
+		{name: "fleet", part: machine, args: "[offer NAME | more | back | key FILE]", what: "show a fleet, and offer it what this gateway decides by", run: fleetCommand},
 		{name: "squid", part: access, args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand, here: ofProcess},
 		{name: "import", part: machine, args: "PROGRAM PATH", what: "convert the settings of another filter, and report on its lists", run: importCommand, choices: importer.Names, here: ofFiles},
 		{name: "load", part: examine, args: "COMMAND [arguments]", what: "put load on a server, or serve as the origin", run: loadCommand, sub: loadCommands(), here: ofLoad},

@@ -42,8 +42,5 @@ func demo(ctx context.Context, e env, args []string) int {
 		}
 		return gateway.New(ctx, settings, slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	})
-	if err != nil {
-		return fail(e, err)
-	}
-	return 0
+	return finish(e, err)
 }

@@ -119,10 +119,7 @@ func printEvents(ctx context.Context, e env, p *eventPrinter, rows, fresh iter.S
 	if err == nil && follow {
 		err = p.print(ctx, fresh, true)
 	}
-	if err != nil {
-		return fail(e, err)
-	}
-	return 0
+	return finish(e, err)
 }
 
 // An eventPrinter prints rows as JSON lines or as a table.

@@ -82,6 +82,7 @@ var asksThere = map[string]struct{ line, asks string }{
 	"list search":      {"list search a.example", "GET /lists"},
 	"list lint":        {"list lint own", "GET /lists/own"},
 	"account add":      {"account add -role viewer -no-password eva", "POST /accounts"},
+	"fleet":            {"fleet offer monday", "POST /fleet/offer"},
 	"account edit":     {"account edit -role viewer eva", "POST /accounts/edit"},
 	"account list":     {"account list", "GET /accounts"},
 	"account password": {"account password -reset eva", "POST /accounts/totp/end"},

@@ -49,10 +49,7 @@ func settingsSchema(_ context.Context, e env, args []string) int {
 	if err == nil {
 		_, err = fmt.Fprintf(e.stdout, "%s\n", schema)
 	}
-	if err != nil {
-		return fail(e, err)
-	}
-	return 0
+	return finish(e, err)
 }
 
 func settingsShow(ctx context.Context, e env, args []string) int {
@@ -75,10 +72,7 @@ func settingsShow(ctx context.Context, e env, args []string) int {
 	} else {
 		_, err = e.stdout.Write(text)
 	}
-	if err != nil {
-		return fail(e, err)
-	}
-	return 0
+	return finish(e, err)
 }
 
 // maxSettingsFile is the largest size of settings to send, in bytes.

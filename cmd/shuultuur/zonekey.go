@@ -5,13 +5,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"shuultuur/lib/setting"
-	"shuultuur/zone"
 	"shuultuur/zone/sign"
 )
 
@@ -29,25 +27,11 @@ func zoneKeygen(_ context.Context, e env, args []string) int {
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	kinds := []bool{true, false}
-	if *csk {
-		kinds = kinds[:1]
+	files, err := sign.MakeKeys(*dir, f.Arg(0), *algorithm, *csk)
+	for _, file := range files {
+		fmt.Fprintln(e.stdout, file)
 	}
-	if err := os.MkdirAll(*dir, 0o700); err != nil {
-		return fail(e, err)
-	}
-	for _, ksk := range kinds {
-		k, err := sign.Generate(f.Arg(0), *algorithm, ksk)
-		if err != nil {
-			return fail(e, err)
-		}
-		path, err := k.Write(*dir)
-		if err != nil {
-			return fail(e, err)
-		}
-		fmt.Fprintln(e.stdout, path)
-	}
-	return 0
+	return finish(e, err)
 }
 
 const zoneDSHelp = `
@@ -60,22 +44,11 @@ func zoneDS(_ context.Context, e env, args []string) int {
 	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
-	var keys []*sign.Key
-	alone := true // no key signs other keys; each signs everything
-	for _, path := range f.Args() {
-		k, err := sign.Load(path)
-		if err != nil {
-			return fail(e, err)
-		}
-		alone = alone && !k.KSK()
-		keys = append(keys, k)
+	records, err := sign.Delegations(f.Args())
+	for _, ds := range records {
+		fmt.Fprintln(e.stdout, ds)
 	}
-	for _, k := range keys {
-		if k.KSK() || alone {
-			fmt.Fprintln(e.stdout, strings.ReplaceAll(k.DS().String(), "\t", " "))
-		}
-	}
-	return 0
+	return finish(e, err)
 }
 
 const zoneRollHelp = `
@@ -97,23 +70,14 @@ func zoneRoll(_ context.Context, e env, args []string) int {
 	if *seen && *status {
 		return reportMistake(e, f, "-seen and -status exclude each other")
 	}
-	var text string
-	var err error
-	now := time.Now()
+	roll := sign.NextKey
 	switch {
 	case *status:
-		text, err = sign.RollStatus(*dir, f.Arg(0), now)
+		roll = sign.RollStatus
 	case *seen:
-		var k *sign.Key
-		if k, err = sign.FinishRoll(*dir, f.Arg(0), now); err == nil {
-			text = fmt.Sprintf("the parent has key %d; the previous key is removed when nobody needs it", k.Tag)
-		}
-	default:
-		var old, next *sign.Key
-		if old, next, err = sign.BeginRoll(*dir, f.Arg(0), now); err == nil {
-			text = fmt.Sprintf("key %d takes the place of %d; its DS, for the parent once CDS shows it:\n%s", next.Tag, old.Tag, strings.ReplaceAll(next.DS().String(), "\t", " "))
-		}
+		roll = sign.SayFinished
 	}
+	text, err := roll(*dir, f.Arg(0), time.Now())
 	if err != nil {
 		return fail(e, err)
 	}
@@ -139,27 +103,5 @@ func zoneSign(ctx context.Context, e env, args []string) int {
 	if !slices.Contains([]string{sign.NSEC, sign.NSEC3}, c.Denial) {
 		return reportMistake(e, f, fmt.Sprintf("%q is neither %s nor %s", c.Denial, sign.NSEC, sign.NSEC3))
 	}
-	in, err := os.Open(f.Arg(1))
-	if err != nil {
-		return fail(e, err)
-	}
-	defer in.Close()
-	z, err := zone.Read(in, f.Arg(0), f.Arg(1))
-	if err != nil {
-		return fail(e, err)
-	}
-	s, err := sign.New(f.Arg(0), c)
-	if err != nil {
-		return fail(e, err)
-	}
-	signed, err := s.Zone(ctx, z, time.Now())
-	if err != nil {
-		return fail(e, err)
-	}
-	for _, rr := range signed.Records {
-		if _, err := fmt.Fprintln(e.stdout, rr); err != nil {
-			return fail(e, err)
-		}
-	}
-	return 0
+	return finish(e, sign.Print(ctx, c, f.Arg(0), f.Arg(1), e.stdout))
 }

@@ -20,6 +20,7 @@ import (
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/event/record"
+	"shuultuur/fleet/bundle"
 	"shuultuur/icap"
 	"shuultuur/identity"
 	"shuultuur/lib/certificate"
@@ -63,8 +64,9 @@ type Settings struct {
 	Mail      *mail.Config           `yaml:"mail" role:"owner" two:"people"` // nil: no mail is sent
 	Alerts    *alert.Config          `yaml:"alerts"`                         // nil: no alerts
 	Reports   []report.Schedule      `yaml:"reports" role:"owner" two:"people"`
-	DNS       *DNS                   `yaml:"dns"`     // nil: no name server
-	Updates   notice.URL             `yaml:"updates"` // where to ask for the newest version; default off
+	DNS       *DNS                   `yaml:"dns"`                // nil: no name server
+	Fleet     *bundle.Config         `yaml:"fleet" role:"owner"` // nil: no bundles are taken or offered
+	Updates   notice.URL             `yaml:"updates"`            // where to ask for the newest version; default off
 
 	Text  *setting.Text `yaml:"-"`
 	Dir   string        `yaml:"-"` // of the file

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -89,7 +90,7 @@ func newTaker(t *testing.T, name, from string, k keyPair, u User, change func(*S
 	if change != nil {
 		change(s)
 	}
-	tk, err := NewTaker(&Config{Name: name, Bundles: s}, Dir(t.TempDir()), "1", u, func(Report) {}, func() bool { return false }, quiet)
+	tk, err := NewTaker(&Config{Name: name, Bundles: s}, Dir(t.TempDir()), "1", u, func(Report) {}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,4 +415,39 @@ func TestWhatOthersMayTakeFromANode(t *testing.T) {
 			r.Close()
 		}
 	}
+}
+
+// TestAServerOfBundlesIsKilledAndReturns: what is in use stays and the problem is named, until the server
+// is back on its address.
+func TestAServerOfBundlesIsKilledAndReturns(t *testing.T) {
+	k, offer, n := newKey(t), t.TempDir(), &node{}
+	d := newDesk(t, k, offer, none, nil)
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(l net.Listener) *http.Server {
+		s := &http.Server{Handler: http.FileServer(http.Dir(offer))}
+		go func() { _ = s.Serve(l) }()
+		return s
+	}
+	srv := serve(at)
+	tk := newTaker(t, "a", "http://"+at.Addr().String(), k, n, nil)
+	for i := range 3 {
+		if _, err := d.Publish(t.Context(), content(fmt.Sprint(i), map[string]string{"v": fmt.Sprint(i)}), true, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := tk.Look(t.Context()); err != nil || n.files["v"] != fmt.Sprint(i) || len(tk.Problems()) > 0 {
+			t.Fatalf("bundle %d: %v, %q, problems %q", i, err, n.files["v"], tk.Problems())
+		}
+		srv.Close()
+		if err := tk.Look(t.Context()); err == nil || n.files["v"] != fmt.Sprint(i) || len(tk.Problems()) != 1 {
+			t.Fatalf("after bundle %d, without a server: %v, %q, problems %q", i, err, n.files["v"], tk.Problems())
+		}
+		if at, err = net.Listen("tcp", at.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		srv = serve(at)
+	}
+	srv.Close()
 }

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"aead.dev/minisign"
 	"filippo.io/age"
 
+	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/setting"
 )
 
@@ -25,7 +27,10 @@ type Config struct {
 // Source says where bundles are taken.
 type Source struct {
 	// From is a folder, an https:// address or s3://bucket/prefix.
-	From  string `yaml:"from"`
+	From string `yaml:"from"`
+	// Token is sent to an https:// address, as a bearer token: at the admin address of a desk, one of an
+	// operator.
+	Token string `yaml:"token" secret:"yes"`
 	Store `yaml:",inline"`
 	CA    setting.File     `yaml:"ca"`    // roots that the server's certificate may have; default those of the system
 	Key   string           `yaml:"key"`   // public key of the desk: the second line of minisign's key file
@@ -112,7 +117,7 @@ func (s *Source) open() (*source, error) {
 		o.takes = defaultKeys
 	}
 	if err := o.key.UnmarshalText([]byte(strings.TrimSpace(s.Key))); err != nil {
-		return nil, setting.At("key", fmt.Errorf(`%q is not a public key of minisign, which begins with RW; "shuultuur bundle key FILE" makes one`, s.Key))
+		return nil, setting.At("key", fmt.Errorf(`%q is not a public key of minisign, which begins with RW; "shuultuur fleet key FILE" makes one`, s.Key))
 	}
 	if o.every < leastEvery {
 		return nil, setting.At("every", fmt.Errorf("%v is not at least %v", s.Every, leastEvery))
@@ -127,7 +132,7 @@ func (s *Source) open() (*source, error) {
 	if s.From == "" {
 		return nil, setting.At("from", errors.New("is missing: name a folder, an https:// address or s3://bucket/prefix"))
 	}
-	if o.place, err = openPlace(s.From, s.Store, client); err != nil {
+	if o.place, err = openPlace(s.From, s.Store, s.Token, client); err != nil {
 		return nil, setting.At("from", err)
 	}
 	if s.Identity != "" {
@@ -192,7 +197,7 @@ func (s *Offers) open(own string) (*offers, error) {
 		return nil, setting.At("carries", err)
 	}
 	if s.Key == "" {
-		return nil, setting.At("key", errors.New(`is missing: "shuultuur bundle key FILE" makes the file`))
+		return nil, setting.At("key", errors.New(`is missing: "shuultuur fleet key FILE" makes the file`))
 	}
 	text, err := os.ReadFile(string(s.Key))
 	if err != nil {
@@ -215,7 +220,7 @@ func (s *Offers) open(own string) (*offers, error) {
 		o.to = Folder(own)
 		return o, nil
 	}
-	at, err := openPlace(s.To, s.Store, nil)
+	at, err := openPlace(s.To, s.Store, "", nil)
 	if err != nil {
 		return nil, setting.At("to", err)
 	}
@@ -225,4 +230,21 @@ func (s *Offers) open(own string) (*offers, error) {
 	}
 	o.to = to
 	return o, nil
+}
+
+// MakeKey makes a key that signs bundles, keeps it in a new file for its owner alone, and returns the
+// public key for the settings of the nodes.
+func MakeKey(file string) (public string, err error) {
+	pub, key, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	text, err := key.MarshalText()
+	if err != nil {
+		return "", err
+	}
+	if err := atomicfile.CreateBytes(file, 0o600, append(text, '\n')); err != nil {
+		return "", fmt.Errorf("keeping the key: %w", err)
+	}
+	return pub.String(), nil
 }

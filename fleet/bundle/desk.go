@@ -93,6 +93,9 @@ type Content struct {
 	Files           map[string][]byte // by names relative to the folder of the settings; one is [SettingsName]
 }
 
+// Seals reports whether only some can read what the desk offers.
+func (d *Desk) Seals() bool { return len(d.cfg.recipients) > 0 }
+
 // Carries returns the keys of the settings that bundles have.
 func (d *Desk) Carries() []string { return d.cfg.carries }
 
@@ -167,7 +170,7 @@ func (d *Desk) put(ctx context.Context, f *File, text []byte) error {
 func (d *Desk) reaching(share float64) float64 {
 	first := 1.0
 	for _, r := range d.reports() {
-		if r.heard(time.Now()) {
+		if r.Heard(time.Now()) {
 			first = min(first, rank(r.Node))
 		}
 	}
@@ -336,7 +339,7 @@ func judge(m *Manifest, began time.Time, wait time.Duration, reports []Report, n
 	takers, run := 0, 0
 	for i := range reports {
 		r := &reports[i]
-		if !m.Takes(r.Node) || !r.heard(now) {
+		if !m.Takes(r.Node) || !r.Heard(now) {
 			continue
 		}
 		switch {

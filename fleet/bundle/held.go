@@ -36,6 +36,9 @@ type Held struct {
 
 const heldName = "held.json"
 
+// KeptIn is the name of the folder in a data folder.
+const KeptIn = "bundles"
+
 // Held reads what the node remembers. A file that is damaged is set aside, with an error.
 func (d Dir) Held() (h Held, err error) {
 	b, err := os.ReadFile(filepath.Join(string(d), heldName))

@@ -31,12 +31,9 @@ type Offer interface {
 	Put(ctx context.Context, name string, data []byte) error
 }
 
-// Store is how a place is reached.
+// Store is how an object store is reached.
 type Store struct {
-	// Token is sent to an https:// address, as a bearer token: for the admin address of a desk, one of
-	// an owner.
-	Token string `yaml:"token" secret:"yes"`
-	// Endpoint, Region, Access and Secret are for s3://: the URL of the object store, its region, and an
+	// Endpoint, Region, Access and Secret are the URL of the object store, its region, and an
 	// access key with its secret.
 	Endpoint string `yaml:"endpoint"`
 	Region   string `yaml:"region"`
@@ -45,7 +42,7 @@ type Store struct {
 }
 
 // openPlace opens a place: a folder, an https:// address or s3://bucket/prefix.
-func openPlace(at string, s Store, client *http.Client) (Place, error) {
+func openPlace(at string, s Store, token string, client *http.Client) (Place, error) {
 	switch scheme, rest, ok := strings.Cut(at, "://"); {
 	case !ok:
 		return Folder(at), nil
@@ -60,10 +57,10 @@ func openPlace(at string, s Store, client *http.Client) (Place, error) {
 		if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 			return nil, fmt.Errorf(`%q is not an address; write it like "https://desk.example:8081/bundles"`, at)
 		}
-		if s.Token != "" && scheme != "https" {
+		if token != "" && scheme != "https" {
 			return nil, setting.At("token", errors.New("it would be readable on the way: write an https:// address"))
 		}
-		return &web{base: strings.TrimSuffix(at, "/") + "/", token: s.Token, client: client}, nil
+		return &web{base: strings.TrimSuffix(at, "/") + "/", token: token, client: client}, nil
 	default:
 		return nil, fmt.Errorf("%q is no place of bundles: name a folder, an https:// address or s3://bucket/prefix", at)
 	}

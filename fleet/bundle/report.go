@@ -3,14 +3,26 @@ package bundle
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/state"
 )
 
-// Topic is that of instructions with reports: the key is the name of the node.
-const Topic = "bundle"
+// Topics of instructions: reports, whose key is the name of the node, and the news that a desk offers a
+// bundle.
+const (
+	Topic        = "bundle"
+	OfferedTopic = "bundle-offered"
+)
+
+// newsFor is how long the news is kept for nodes that are away. They ask by themselves, too.
+const newsFor = time.Hour
+
+func offeredInstruction(serial uint64) state.Instruction {
+	return state.Instruction{Topic: OfferedTopic, Value: strconv.FormatUint(serial, 10), Until: time.Now().Add(newsFor), Brief: true}
+}
 
 // Reports are sent when something changed, and at intervals, which are shorter while a bundle is young:
 // then its rates are news. A node of which nothing was heard for longer than silent is not waited for,
@@ -113,5 +125,5 @@ func Reports(all []state.Instruction) (reports []Report) {
 	return reports
 }
 
-// heard reports whether the node was heard of lately.
-func (r *Report) heard(now time.Time) bool { return now.Sub(r.At) < silent }
+// Heard reports whether the node was heard of lately.
+func (r *Report) Heard(now time.Time) bool { return now.Sub(r.At) < silent }

@@ -212,7 +212,7 @@ func simulate(t *testing.T, seed uint64, nodes int) {
 	var running sync.WaitGroup
 	for i := range nodes {
 		n := &simulated{sim: s, name: fmt.Sprint("node-", i), since: map[string]time.Time{}, started: time.Now(), at: time.Now()}
-		n.taker, err = NewTaker(&Config{Name: n.name, Bundles: &Source{From: string(s.offer), Key: k.public}}, Dir(t.TempDir()), "1", n, s.send, func() bool { return false }, quiet)
+		n.taker, err = NewTaker(&Config{Name: n.name, Bundles: &Source{From: string(s.offer), Key: k.public}}, Dir(t.TempDir()), "1", n, s.send, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}

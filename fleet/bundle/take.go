@@ -36,10 +36,8 @@ type Taker struct {
 	dir     Dir
 	user    User
 	send    func(Report)
-	// doubtful says whether the clock may be wrong: then nothing is refused because it has expired.
-	doubtful func() bool
-	log      *slog.Logger
-	news     chan struct{} // a bundle is offered
+	log     *slog.Logger
+	news    chan struct{} // a bundle is offered
 
 	mu      sync.Mutex
 	held    Held
@@ -63,12 +61,12 @@ const (
 )
 
 // NewTaker makes a taker for the node of the settings c, which keep bundles in dir.
-func NewTaker(c *Config, dir Dir, program string, user User, send func(Report), doubtful func() bool, log *slog.Logger) (*Taker, error) {
+func NewTaker(c *Config, dir Dir, program string, user User, send func(Report), log *slog.Logger) (*Taker, error) {
 	s, err := c.Bundles.open()
 	if err != nil {
 		return nil, err
 	}
-	t := &Taker{cfg: s, node: c.NodeName(), program: program, dir: dir, user: user, send: send, doubtful: doubtful, log: log, news: make(chan struct{}, 1)}
+	t := &Taker{cfg: s, node: c.NodeName(), program: program, dir: dir, user: user, send: send, log: log, news: make(chan struct{}, 1)}
 	if t.held, err = dir.Held(); err != nil {
 		log.Error("the bundle in use is not known", "error", err)
 	}
@@ -170,7 +168,7 @@ func (t *Taker) take(ctx context.Context, m *Manifest, held *Held, text, signatu
 	case !m.Takes(t.node):
 		t.waits(fmt.Sprintf("bundle %d is for %.0f %% of the nodes", m.Serial, 100*m.Share))
 		return nil
-	case time.Now().After(m.Expires) && !t.doubtful():
+	case time.Now().After(m.Expires):
 		return fmt.Errorf("bundle %d has expired on %s: the desk has to offer another", m.Serial, m.Expires.Format(time.DateOnly))
 	}
 	if i := slices.IndexFunc(m.Keys, func(k string) bool { return !slices.Contains(t.cfg.takes, k) }); i >= 0 {

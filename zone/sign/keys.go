@@ -112,6 +112,30 @@ func (k *Key) Name() string {
 	return fmt.Sprintf("K%s+%03d+%05d", strings.ReplaceAll(k.Hdr.Name, "/", "_"), k.Algorithm, k.Tag)
 }
 
+// MakeKeys makes keys for a zone in a folder, which is made if need be: one that the parent zone knows
+// and one that signs the records, or one for both. It returns their files.
+func MakeKeys(dir, origin, algorithm string, single bool) (files []string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the keys: %w", err)
+	}
+	kinds := []bool{true, false}
+	if single {
+		kinds = kinds[:1]
+	}
+	for _, ksk := range kinds {
+		k, err := Generate(origin, algorithm, ksk)
+		if err != nil {
+			return files, err
+		}
+		file, err := k.Write(dir)
+		if err != nil {
+			return files, fmt.Errorf("keeping a key: %w", err)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
 // Write writes the key to folder dir as two files in BIND's format, NAME.key and NAME.private,
 // both readable only by their owner, and returns the path of the first. It does not overwrite
 // files.

@@ -68,6 +68,7 @@ var Examples = map[string]string{
 	"settings save":    "settings save -dry-run new.yaml",
 	"settings schema":  "settings schema",
 	"settings show":    "settings show",
+	"fleet":            "fleet offer -reason 'a new list' 2026-12-01",
 	"squid":            "squid rewrite",
 	"setup":            "setup",
 	"status":           "status",
