@@ -230,3 +230,18 @@ func TestWhichAttributesAreGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsOfNoUseIsAcknowledgedAndCounted: its access point would send it again for ever.
+func TestWhatIsOfNoUseIsAcknowledgedAndCounted(t *testing.T) {
+	d := newDesk(t)
+	for i, packet := range []string{"tunnel user=anna id=1 addr=192.0.2.7", "start id=1 addr=192.0.2.7", "start user=anna id=1 prefix=2001:db8::/32"} {
+		d.take("10.0.0.1", packet) // which fails if it is not acknowledged
+		if unused := d.s.unused.Load(); unused != uint64(i+1) || d.s.taken.Load() != 0 {
+			t.Errorf("%s: %d packets count as unused and %d as taken, want %d and 0", packet, unused, d.s.taken.Load(), i+1)
+		}
+	}
+	d.take("10.0.0.1", "start user=anna id=3 addr=192.0.2.7")
+	if d.s.taken.Load() != 1 {
+		t.Error("a packet that begins a session does not count as taken")
+	}
+}
