@@ -102,9 +102,11 @@ type Body struct {
 	front  []byte // room before the first piece
 	total  int64  // expected length, -1 if unknown
 	typ    string
-	level  int         // number of documents around this one
-	office bool        // it is part of an office document
-	room   *int64      // decoded bytes left for nested archives, nil in the outermost
+	level  int    // number of documents around this one
+	office bool   // it is part of an office document
+	room   *int64 // decoded bytes left for nested archives, nil in the outermost
+	pack   bool
+	packed *bool       // set when it is known to be a software package: pack, or that of the file around it
 	bound  *limit.Work // shared with the bodies within
 	own    limit.Work
 
@@ -127,6 +129,7 @@ func (b *Body) Reset(h *Head, lim Limits) {
 	}
 	b.own = limit.Work{Expansion: limit.MostExpansion}
 	b.bound = &b.own
+	b.pack, b.packed = false, &b.pack
 	b.typ = h.Type()
 	b.total = -1
 }
@@ -255,6 +258,10 @@ func (b *Body) NeedsWhole() bool { return b.format() > media.MIME && b.format() 
 
 // Archive reports whether the body is an archive, whose members are read.
 func (b *Body) Archive() bool { return b.format() == media.Members }
+
+// Package reports whether the body is a software package, by the names of the members that have
+// been read.
+func (b *Body) Package() bool { return b.packed != nil && *b.packed }
 
 // Markup reports whether the body is a page or other markup.
 func (b *Body) Markup() bool { return b.format() == media.HTML || b.format() == media.XML }

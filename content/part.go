@@ -94,6 +94,9 @@ func (t *text) Open(h *Head, in document.Inside) document.Part {
 		return nil
 	}
 	p.body.room = in.Room
+	if in.Packed != nil {
+		p.body.packed = in.Packed
+	}
 	p.body.office = in.Office && t.body.Type() != "application/epub+zip"
 	return p
 }

@@ -304,7 +304,7 @@ func (t *text) begin(head []byte, last bool) {
 	switch {
 	case how >= media.Members:
 		t.source = document.Source{
-			Head: &b.head, Limits: b.in.Limits, Work: b.bound, Room: b.room, Out: t.scanner.Out(),
+			Head: &b.head, Limits: b.in.Limits, Work: b.bound, Room: b.room, Packed: b.packed, Out: t.scanner.Out(),
 			Deepest: b.level == mostNested, Watcher: b.watcher, Outer: t,
 		}
 		t.document = document.New(&t.source, how, t.message)

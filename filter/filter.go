@@ -458,6 +458,8 @@ type Verdict struct {
 	// Disguised makes checks find words in disguise too: lookalike letters, spaced letters,
 	// digits for letters.
 	Disguised bool
+	// Packages makes checks count the words in software packages, too.
+	Packages bool
 	// Replace says that a notice replaces a message of a conversation, which continues.
 	Replace bool
 	// Show is the replacement of a picture that a Block or Warn refuses.

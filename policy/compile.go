@@ -140,9 +140,11 @@ func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 		excepts:  map[string]*ruleSet{},
 		learn:    s.Learn.For.Or(0),
 		decrypt:  s.Decrypt, store: s.Store, hide: s.Hide,
-		readingMode: readingMode{patience: s.Patience.duration(), trickle: s.Trickle.Or(0), disguised: s.Disguised},
+		readingMode: readingMode{patience: s.Patience.duration(), trickle: s.Trickle.Or(0), disguised: s.Disguised, packages: s.Archives == "text"},
 	}
 	switch {
+	case s.Archives != "" && s.Archives != "text":
+		return nil, setting.At("archives", fmt.Errorf("%q is not text; leave it out to pass over the words in software packages", s.Archives))
 	case p.trickle > 0 && p.trickle < time.Second:
 		return nil, setting.At("trickle", fmt.Errorf("%v: write 1s or more", p.trickle))
 	case p.trickle > 0 && s.Patience == Hold:

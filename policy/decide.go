@@ -79,7 +79,7 @@ func describe(c *filter.Client) string {
 
 // decide sets the transaction's verdict.
 func (w *walk) decide(ctx context.Context) {
-	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.presets.Edits(w.t), Names: w.p.names, Patience: w.p.patience, Trickle: w.p.trickle, Disguised: w.p.disguised}
+	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.presets.Edits(w.t), Names: w.p.names, Patience: w.p.patience, Trickle: w.p.trickle, Disguised: w.p.disguised, Packages: w.p.packages}
 	w.count()
 	scanUpload(ctx, w)
 	noteEnded(ctx, w)

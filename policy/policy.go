@@ -70,6 +70,9 @@ type Policy struct {
 	// Disguised makes checks also find listed words in disguise: lookalike letters, spaced
 	// letters, digits for letters.
 	Disguised bool `yaml:"disguised"`
+	// Archives is "text" to read the words in software packages, too (wheels, jars, crates, modules
+	// of Go): source code is full of words that mean something else there.
+	Archives string `yaml:"archives"`
 
 	// Patience is how long a body is held while its verdict is undecided. After that, the
 	// judged part passes, piece by piece. "hold" waits for the end. Default: 300ms.

@@ -552,6 +552,7 @@ type readingMode struct {
 	patience  time.Duration
 	trickle   time.Duration
 	disguised bool
+	packages  bool
 	watchedThemes
 }
 

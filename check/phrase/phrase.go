@@ -324,6 +324,9 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if c.dialect == nil {
 		sc := body.Follow(c).(*scan)
 		failed := c.follow(ctx, body, sc, t.Verdict.Disguised)
+		if c.passesOver(t, body) {
+			return unread(body, dst), failed
+		}
 		sc.judge(sc.hits, sc.now(), sc.languages(), &sc.best)
 		return unread(body, sc.report(dst)), failed
 	}

@@ -20,6 +20,7 @@ type Source struct {
 	Limits  limit.Limits
 	Work    *limit.Work
 	Room    *int64      // decoded bytes left for the archives around this one, nil in the outermost
+	Packed  *bool       // to be set when the document is a software package
 	Out     *prose.Flow // gets the text
 	Deepest bool        // so many documents are around this one that no part of it is read
 	Watcher PartWatcher // gets the parts of a multipart body, nil for none
@@ -42,6 +43,7 @@ type Outer interface {
 type Inside struct {
 	Out    *prose.Flow // gets the text
 	Room   *int64      // decoded bytes left for archives
+	Packed *bool       // of the document, if the part is the whole of it; else nil
 	Office bool        // the part belongs to an office document
 }
 

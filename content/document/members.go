@@ -166,7 +166,7 @@ func (m *memberReader) gzip(r *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	err = m.member(z.Name, z)
+	err = m.all(z.Name, z)
 	if err == gzip.ErrHeader {
 		return nil // ignore anything else after the last member
 	}
@@ -184,7 +184,7 @@ func (m *memberReader) zlib(r *bufio.Reader) error {
 	if _, err := first.Peek(1); err != nil && err != errGivenUp {
 		return nil
 	}
-	return m.member("", first)
+	return m.all("", first)
 }
 
 func (m *memberReader) zstd(r *bufio.Reader) error {
@@ -193,7 +193,7 @@ func (m *memberReader) zstd(r *bufio.Reader) error {
 		return err
 	}
 	defer z.Close()
-	return m.member("", z)
+	return m.all("", z)
 }
 
 func (m *memberReader) tar(r *bufio.Reader) error {
@@ -427,8 +427,19 @@ func (m *memberReader) addName(name string) {
 	f.Blank()
 }
 
-// member reads one member.
+// all reads what a compressed file holds: a package in it is the file itself.
+func (m *memberReader) all(name string, r io.Reader) error { return m.read(name, r, m.source.Packed) }
+
+// member reads one member of several.
 func (m *memberReader) member(name string, r io.Reader) error {
+	if m.source.Packed != nil && inPackage(name) {
+		*m.source.Packed = true
+	}
+	return m.read(name, r, nil)
+}
+
+// read reads one member, which sets packed if it is a software package.
+func (m *memberReader) read(name string, r io.Reader, packed *bool) error {
 	if !m.shows(name) {
 		return m.pass(entryName(name), r)
 	}
@@ -440,7 +451,7 @@ func (m *memberReader) member(name string, r io.Reader) error {
 	if !office {
 		m.addName(name)
 	}
-	p := m.source.Outer.Open(h, Inside{Out: m.source.Out, Room: m.room, Office: office})
+	p := m.source.Outer.Open(h, Inside{Out: m.source.Out, Room: m.room, Packed: packed, Office: office})
 	if p == nil && m.source.Deepest {
 		m.note(errDeep)
 	}
