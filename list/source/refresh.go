@@ -2,9 +2,11 @@ package source
 
 import (
 	"context"
-	"hash/maphash"
+	"crypto/sha256"
+	"encoding/binary"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +36,7 @@ type Refresher struct {
 	current func() (*Store, Items)
 	use     func(ctx context.Context, why string)
 	log     *slog.Logger
-	seed    maphash.Seed // of this gateway, to spread requests of many gateways
+	seed    uint64 // of this gateway, to spread requests of many gateways
 	fetches *metric.CounterVec
 	turn    chan struct{} // to try a version
 
@@ -68,17 +70,16 @@ func (r *Refresher) arrive(name string, done, total int64) {
 
 // NewRefresher returns a refresher of the result of current. use puts new versions into use.
 func NewRefresher(current func() (*Store, Items), use func(ctx context.Context, why string), log *slog.Logger) *Refresher {
-	return &Refresher{current: current, use: use, log: log, seed: maphash.MakeSeed(), turn: make(chan struct{}, 1), stale: map[string]string{}, arriving: map[string]Progress{},
+	return &Refresher{current: current, use: use, log: log, seed: rand.Uint64(), turn: make(chan struct{}, 1), stale: map[string]string{}, arriving: map[string]Progress{},
 		fetches: metric.NewCounterVec("shuultuur_list_fetches_total", "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.", "list", "result")}
 }
 
 // part returns a share for an item, another one after each time that it was looked for.
 func (r *Refresher) part(name string, checked time.Time) float64 {
-	h := maphash.Comparable(r.seed, struct {
-		name string
-		at   int64
-	}{name, checked.UnixNano()})
-	return float64(h>>11) / (1 << 53)
+	b := binary.LittleEndian.AppendUint64(nil, r.seed)
+	b = binary.LittleEndian.AppendUint64(b, uint64(checked.UnixNano()))
+	sum := sha256.Sum256(append(b, name...))
+	return float64(binary.LittleEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
 // A fetched says which item was looked for, and whether there is a new version.
