@@ -30,6 +30,7 @@ type parser struct {
 	columns    columns           // of csv
 	categories map[string]uint16 // categories of json and csv entries
 	rule       adblock.Rule
+	conditions adblock.Conditions
 	before     int   // what was read from earlier files
 	err        error // error of the builder
 }
@@ -82,6 +83,9 @@ func (b *builder) used() int {
 // end adds the counts to the report.
 func (p *parser) end() {
 	b := p.b
+	if p.conditions.Open() {
+		p.refuse([]byte("!#if"), "has no !#endif")
+	}
 	if p.src.Ignored > 0 && p.format.ignored != nil {
 		p.format.ignored(p)
 	}

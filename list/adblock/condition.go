@@ -60,7 +60,7 @@ func (c *Conditions) Open() bool { return len(c.open) > 0 }
 // evaluate returns the value of a condition: words, !, &&, || and parentheses. Without parentheses,
 // && binds more than ||.
 func evaluate(text string) (holds, ok bool) {
-	e := expression{rest: []byte(text)}
+	e := condition{rest: []byte(text)}
 	holds = e.any()
 	return holds && !e.bad && e.peek() == "", !e.bad && e.peek() == ""
 }
@@ -68,14 +68,14 @@ func evaluate(text string) (holds, ok bool) {
 // maxNesting bounds the parentheses of a condition.
 const maxNesting = 32
 
-type expression struct {
+type condition struct {
 	rest  []byte
 	depth int
 	bad   bool
 }
 
 // peek returns the next part, "" at the end.
-func (e *expression) peek() string {
+func (e *condition) peek() string {
 	e.rest = bytes.TrimLeft(e.rest, " \t")
 	switch {
 	case len(e.rest) == 0:
@@ -91,7 +91,7 @@ func (e *expression) peek() string {
 }
 
 // next takes a part if it is the next one.
-func (e *expression) next(part string) bool {
+func (e *condition) next(part string) bool {
 	if e.peek() != part {
 		return false
 	}
@@ -99,7 +99,7 @@ func (e *expression) next(part string) bool {
 	return true
 }
 
-func (e *expression) any() bool {
+func (e *condition) any() bool {
 	holds := e.all()
 	for e.next("||") {
 		holds = e.all() || holds
@@ -107,7 +107,7 @@ func (e *expression) any() bool {
 	return holds
 }
 
-func (e *expression) all() bool {
+func (e *condition) all() bool {
 	holds := e.one()
 	for e.next("&&") {
 		holds = e.one() && holds
@@ -115,7 +115,7 @@ func (e *expression) all() bool {
 	return holds
 }
 
-func (e *expression) one() bool {
+func (e *condition) one() bool {
 	if e.depth++; e.depth > maxNesting {
 		e.bad = true
 		return false
