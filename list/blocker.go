@@ -15,10 +15,13 @@ import (
 // depends on more of a request goes into the table of rules; one that only a browser can apply
 // is counted.
 func (p *parser) adblockLine(s []byte) {
-	if bytes.HasPrefix(s, []byte("!#")) && p.directive(s) {
+	switch ours, err := p.conditions.Read(s); {
+	case err != nil:
+		p.refuse(s, err.Error())
 		return
-	}
-	if !p.conditions.Hold() {
+	case ours:
+		return
+	case !p.conditions.Hold():
 		p.countUnused("other programs")
 		return
 	}
@@ -40,23 +43,6 @@ func (p *parser) adblockLine(s []byte) {
 	p.rule.Parse(s)
 	p.adblockRule(s)
 	p.exact = true
-}
-
-// directive reads a line about the list itself, and reports whether it is one.
-func (p *parser) directive(s []byte) bool {
-	if ours, err := p.conditions.Read(s); ours {
-		if err != nil {
-			p.refuse(s, err.Error())
-		}
-		return true
-	}
-	if !bytes.HasPrefix(s, []byte("!#include ")) {
-		return false
-	}
-	if p.conditions.Hold() {
-		p.refuse(s, "names another list, which is not read; add its address to the settings as a list of its own")
-	}
-	return true
 }
 
 // isBareName reports whether s is a name and not a rule.

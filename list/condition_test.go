@@ -37,7 +37,7 @@ func TestBlocksForOtherProgramsAreNotUsed(t *testing.T) {
 		"otherwise without a condition": {"!#else\n||b.example^", "b", "belongs to no !#if"},
 		"otherwise twice":               {"!#if true\n||a.example^\n!#else\n!#else\n||b.example^\n!#endif", "a", "belongs to no !#if"},
 		"another list":                  {"!#include more.txt\n||b.example^", "b", "names another list"},
-		"another list for others":       {"!#if false\n!#include more.txt\n!#endif\n||b.example^", "b", ""},
+		"another list for others":       {"!#if false\n!#include more.txt\n!#endif\n||b.example^", "b", "other programs"},
 		"a remark":                      {"!#safari_cb_affinity(all)\n! a remark\n||b.example^", "b", ""},
 	} {
 		file := filepath.Join(t.TempDir(), "list")

@@ -21,9 +21,12 @@ type Conditions struct {
 // A branch is what is known of a block.
 type branch struct{ holds, other bool }
 
-// Read reads a line that is about the list itself. ours reports whether it is about blocks; err says
-// what is wrong with it.
+// Read reads a line. ours reports whether it is one about blocks, or names another list; err says what
+// is wrong with it.
 func (c *Conditions) Read(line []byte) (ours bool, err error) {
+	if !bytes.HasPrefix(line, []byte("!#")) {
+		return false, nil
+	}
 	word, rest, _ := strings.Cut(string(line), " ")
 	switch {
 	case word == "!#if":
@@ -38,6 +41,8 @@ func (c *Conditions) Read(line []byte) (ours bool, err error) {
 		c.open = c.open[:len(c.open)-1]
 	case word == "!#else", word == "!#endif":
 		return true, errors.New("belongs to no !#if")
+	case word == "!#include" && c.Hold():
+		return true, errors.New("names another list, which is not read; add its address to the settings as a list of its own")
 	default:
 		return false, nil
 	}
