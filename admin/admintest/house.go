@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -31,6 +32,7 @@ import (
 	"shuultuur/admin/home"
 	"shuultuur/admin/lists"
 	"shuultuur/admin/network"
+	"shuultuur/admin/nodes"
 	"shuultuur/admin/privacy"
 	"shuultuur/admin/settings"
 	"shuultuur/admin/setup"
@@ -154,6 +156,12 @@ func NewHouse(t *testing.T) *House {
 			Look: func(_ context.Context, name, kind string) (*network.LookupResult, error) {
 				return &network.LookupResult{Rcode: "NOERROR", Records: []string{name + " " + kind}}, nil
 			}},
+		Fleet: &nodes.Pages{Look: func() nodes.Fleet {
+			return nodes.Fleet{Desk: true, Nodes: []nodes.Node{{Name: "library", State: nodes.Runs}}}
+		},
+			Publish: func(context.Context, string, string, bool) error { return nil },
+			More:    func(context.Context) error { return nil }, Back: func(context.Context) error { return nil },
+			Bundle: func(context.Context, string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }},
 		Clients: h.clients(),
 		Looks:   &privacy.Looks{},
 		Shared: web.Shared{Token: "the token of the settings", Accounts: book, Audit: account.NewLog(account.Folder(h.Dir)), Privacy: func() web.Privacy { return h.Rules },

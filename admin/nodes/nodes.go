@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/admin/web"
 	"shuultuur/text"
 )
@@ -89,7 +90,7 @@ const (
 func (p *Pages) Routes(site *web.Site) []web.Route {
 	page := site.Page("nodes.html")
 	show := func(w http.ResponseWriter, r *http.Request, err error) {
-		p.show(w, r, page, err, site.May(w, "/fleet/offer"))
+		p.show(w, r, page, err)
 	}
 	do := func(path, does string, fields []web.Field, change func(r *http.Request) error) web.Route {
 		return web.Route{Method: "POST", Path: path, Role: web.Owner, Does: does, Form: fields, Gives: web.PageOrJSON,
@@ -138,7 +139,7 @@ func (p *Pages) Routes(site *web.Site) []web.Route {
 }
 
 // show answers with the fleet, after a change that may have failed.
-func (p *Pages) show(w http.ResponseWriter, r *http.Request, page web.PageTemplate, err error, may bool) {
+func (p *Pages) show(w http.ResponseWriter, r *http.Request, page web.PageTemplate, err error) {
 	status := http.StatusOK
 	if err != nil {
 		status = http.StatusUnprocessableEntity
@@ -161,6 +162,6 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, page web.PageTempla
 			Error   string
 			Version string // that is proposed
 			May     bool
-		}{f, said, time.Now().Format("2006-01-02 15:04"), may})
+		}{f, said, time.Now().Format("2006-01-02 15:04"), web.UserOf(r).Role >= account.Owner})
 	}
 }
