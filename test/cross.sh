@@ -1,8 +1,8 @@
 #!/bin/sh
 # The program builds without C for every system it is meant for, and has at most
-# 64 MB: small machines have to fetch it.
+# 64 MiB: small machines have to fetch it.
 set -eu
-most=64000000
+most=67108864
 built=$(mktemp)
 trap 'rm -f "$built"' EXIT
 # The stories use the first of these builds.
