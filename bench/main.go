@@ -232,6 +232,7 @@ func others() []specialBenchmark {
 		{"record-postgres", recordPostgresAbout, recordPostgres},
 		{"live", liveAbout, live},
 		{"what-if", whatIfAbout, whatIf},
+		{"edit", editAbout, editing},
 		{"admin-pages", adminPagesAbout, adminPages},
 		{"votes", votesAbout, votes},
 		{"icap", icapAbout, icaps},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
+	"sync/atomic"
 
 	"shuultuur/check/around"
 	"shuultuur/check/build"
@@ -94,6 +96,38 @@ type Set struct {
 	// Signature is the check of signature rules, nil without them.
 	Signature Signatures
 	phrases   *phrase.Check
+	rows      map[string]*built // by the names of their rows
+}
+
+// A built check may be in several sets: in that in use, in the one that takes its place, and in those
+// that only answer questions.
+type built struct {
+	check filter.Check
+	basis string       // digest of everything it was built from
+	sets  atomic.Int32 // that have it; the last closes it
+}
+
+// basisOf returns the digest of what a check is built from, which read files.
+func basisOf(settings any, p *Parts, files []string, stamp func(file string) string) string {
+	all := []any{settings, slices.Sorted(maps.Keys(p.Lists))} // names of lists alone: see usesLists
+	for _, file := range files {
+		all = append(all, file, stamp(file))
+	}
+	return setting.Digest(all)
+}
+
+// usesLists reports whether a check looks into lists, so that it is built anew with each of them. That
+// costs little.
+func usesLists(settings any) bool {
+	_, uses := settings.(*category.Config)
+	return uses
+}
+
+func filesOf(k filter.Check) []string {
+	if f, ok := k.(interface{ Files() []string }); ok {
+		return f.Files()
+	}
+	return nil
 }
 
 // Signatures is the check of signature rules, which the small build lacks.
@@ -119,25 +153,55 @@ type (
 )
 
 // New builds the checks that c has settings of. Each takes over the state of the same check of
-// the set that this one replaces, which is nil for the first.
-func New(c Config, p Parts, previous *Set) (*Set, error) {
-	s := &Set{Checks: []filter.Check{certificate.Check{}, around.New(previous.named(around.Name)), tunnel.Check{}, service.Check{}}}
+// the set that this one replaces, which is nil for the first. A check whose settings and files are
+// those of the same check of the set same, which may be nil, is taken from there: an entry of a list
+// compiles no rules. stamp describes a file, so that a changed one is known.
+func New(c Config, p Parts, previous, same *Set, stamp func(file string) string) (*Set, error) {
+	s := &Set{Checks: []filter.Check{certificate.Check{}, around.New(previous.named(around.Name)), tunnel.Check{}, service.Check{}}, rows: map[string]*built{}}
 	for _, r := range c.rows() {
 		if r.missing {
 			continue
 		}
 		from, ok := r.settings.(build.Setting)
 		if !ok {
+			s.letGo(same)
 			return nil, setting.At(r.name, release.Lacks(r.lacks))
+		}
+		if b := same.row(r.name); b != nil && !usesLists(r.settings) && b.basis == basisOf(r.settings, &p, filesOf(b.check), stamp) {
+			b.sets.Add(1)
+			s.rows[r.name] = b
+			s.add(b.check)
+			continue
 		}
 		p.Previous = previous.named(r.name)
 		k, err := from.Build(p)
 		if err != nil {
+			s.letGo(same)
 			return nil, setting.At(r.name, err)
 		}
+		b := &built{check: k, basis: basisOf(r.settings, &p, filesOf(k), stamp)}
+		b.sets.Store(1)
+		s.rows[r.name] = b
 		s.add(k)
 	}
 	return s, nil
+}
+
+// letGo gives up the checks that a set that could not be built shares with another.
+func (s *Set) letGo(same *Set) {
+	for name, b := range s.rows {
+		if same.row(name) == b {
+			b.sets.Add(-1)
+		}
+	}
+}
+
+// row returns the check of a row, nil if there is none.
+func (s *Set) row(name string) *built {
+	if s == nil {
+		return nil
+	}
+	return s.rows[name]
 }
 
 // named returns the check of a name, nil if there is none.
@@ -240,8 +304,17 @@ func (s *Set) Locked() map[string][32]byte {
 
 // Close closes connections to scanners, waits for pictures that are being judged, and saves the
 // state of signature rules.
+//
+// A check that another set has, too, stays open.
 func (s *Set) Close() {
+	shared := map[filter.Check]bool{}
+	for _, b := range s.rows {
+		shared[b.check] = b.sets.Add(-1) > 0
+	}
 	for _, k := range s.Checks {
+		if shared[k] {
+			continue
+		}
 		if c, ok := k.(interface{ Close() }); ok {
 			c.Close()
 		}

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"shuultuur/filter"
 	"shuultuur/lib/metric"
 	"shuultuur/lib/setting"
+	"shuultuur/list"
 )
 
 // made makes the checks of settings, in a folder with a phrase list and a signature rule.
@@ -29,8 +32,10 @@ func made(t *testing.T, settings string) (*Set, error) {
 	if _, err := setting.Read(filepath.Join(dir, "shuultuur.yaml"), []byte(strings.ReplaceAll(settings, "DIR", dir)), &c); err != nil {
 		t.Fatal(err)
 	}
-	return New(c, Parts{Dir: dir, Data: dir}, nil)
+	return New(c, Parts{Dir: dir, Data: dir}, nil, nil, stampOf)
 }
+
+func stampOf(file string) string { return setting.Stamp(file, time.Time{}) }
 
 func names(s *Set) (all []string) {
 	for _, c := range s.Checks {
@@ -118,5 +123,84 @@ func TestASetTellsOfItsFilesPhrasesAndProblems(t *testing.T) {
 	none.Collect(ch)
 	if none.AsksTLS() {
 		t.Error("no set asks about TLS")
+	}
+}
+
+// TestUnchangedChecksAreTakenOver: what was built from a file is built again when that file changes, and
+// nothing else is; lists are looked into anew.
+func TestUnchangedChecksAreTakenOver(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("words", "<casino><50>\n")
+	put("own.rules", "alert tls any any -> any any (msg:\"a\"; tls.sni; content:\"evil\"; sid:1;)\n")
+	text := func(more string) string {
+		return strings.ReplaceAll("category: {lists: [own]}\nphrase: {weighted: [DIR/words]}\nsignature: {rules: [DIR/own.rules]"+more+"}\n", "DIR", dir)
+	}
+	build := func(more string, lists map[string]*list.File, same *Set) *Set {
+		t.Helper()
+		var c Config
+		if _, err := setting.Read(filepath.Join(dir, "shuultuur.yaml"), []byte(text(more)), &c); err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(c, Parts{Dir: dir, Data: dir, Lists: lists}, same, same, stampOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	one := map[string]*list.File{"own": {}}
+	first := build("", one, nil)
+	for i, x := range []struct {
+		more, file, text string
+		lists            map[string]*list.File
+		same             map[string]bool
+	}{
+		{"", "", "", map[string]*list.File{"own": {}}, map[string]bool{"phrase": true, "signature": true}},
+		{"", "words", "<casino><60>\n", one, map[string]bool{"signature": true}},
+		{"", "own.rules", "alert tls any any -> any any (msg:\"b\"; tls.sni; content:\"worse\"; sid:1;)\n", one, map[string]bool{"phrase": true}},
+		{", disable-after: 3", "", "", one, map[string]bool{"phrase": true}},
+		{", disable-after: 3", "", "", map[string]*list.File{"own": {}, "other": {}}, map[string]bool{}},
+	} {
+		if x.file != "" {
+			put(x.file, x.text)
+		}
+		next := build(x.more, x.lists, first)
+		for _, name := range []string{"category", "phrase", "signature"} {
+			if got := next.named(name) == first.named(name); got != x.same[name] {
+				t.Errorf("step %d: %s is the same: %v", i, name, got)
+			}
+		}
+		first.Close()
+		first = next
+	}
+	first.Close()
+}
+
+type closed struct {
+	filter.Check
+	times int
+}
+
+func (*closed) Name() string                  { return "closed" }
+func (*closed) Categories() []filter.Category { return nil }
+func (c *closed) Close()                      { c.times++ }
+
+// TestTheLastSetClosesACheck that several have.
+func TestTheLastSetClosesACheck(t *testing.T) {
+	k := &closed{}
+	b := &built{check: k}
+	b.sets.Store(2)
+	one, two := &Set{Checks: []filter.Check{k}, rows: map[string]*built{"closed": b}}, &Set{Checks: []filter.Check{k}, rows: map[string]*built{"closed": b}}
+	one.Close()
+	if k.times != 0 {
+		t.Error("a check is closed that another set has")
+	}
+	two.Close()
+	if k.times != 1 {
+		t.Errorf("closed %d times", k.times)
 	}
 }

@@ -236,19 +236,21 @@ func openLists(ctx context.Context, b *builder) (*collection.Collection, error) 
 
 func newChecks(_ context.Context, b *builder) (*check.Set, error) {
 	parts := check.Parts{Lists: b.Lists.Lists, Missing: b.Lists.Missing, Dir: b.Settings.Dir, Data: string(b.Settings.Data), Now: time.Now, Key: b.Data.Key, Trial: b.trial()}
-	var previous *check.Set
+	var previous, same *check.Set
 	if b.old != nil {
-		previous = b.old.Checks
+		previous, same = b.old.Checks, b.old.Checks
+	} else if b.base != nil {
+		same = b.base.Checks
 	}
 	if !b.trial() {
 		parts.Memory, parts.Gallery = b.State, b.host.Pictures
 	}
-	set, err := check.New(b.Settings.Checks, parts, previous)
+	set, err := check.New(b.Settings.Checks, parts, previous, same, b.stamp)
 	if err != nil {
 		return nil, err
 	}
 	b.reads(set.Files...)
-	if set.Signature != nil && !b.trial() {
+	if set.Signature != nil && !b.trial() && (previous == nil || set.Signature != previous.Signature) {
 		for _, why := range set.Signature.Refused() {
 			b.log.Warn("signature rule refused", "error", why)
 		}
