@@ -66,6 +66,9 @@ func (p *pages) holders() (all []privacy.Holder) {
 		}
 		all = append(all, h)
 	}
+	all = append(all, privacy.Holder{Name: "files that were not completed", Erase: func(_ context.Context, _ event.Person, dry bool) (int64, error) {
+		return int64(p.gateway.removeLeftovers(time.Now().Add(-stale), dry)), nil
+	}})
 	e := p.gateway.engine.Load()
 	shared := e.SharesState()
 	if v := e.Votes; v != nil {

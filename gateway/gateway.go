@@ -278,6 +278,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	work.Go(func() { g.logProblems(ctx) })
 	work.Go(func() { _ = g.refresher.Run(ctx) })
 	work.Go(func() { returnAfterBursts(ctx) })
+	work.Go(func() { g.sweep(ctx) })
 	work.Go(func() { g.engine.Load().State.Follow(ctx, g.node.CarryOut) })
 	var err error
 	select {
