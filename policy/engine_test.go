@@ -532,12 +532,14 @@ func TestAPanicIsLoggedOnceWithItsStack(t *testing.T) {
 	}
 }
 
-func TestABodyJudgedTwiceReportsOnce(t *testing.T) {
+func TestABodyJudgedOftenHasOneFindingWithItsGreatestScore(t *testing.T) {
 	p := phrases(30, "banned")
 	e := newEngine(t, []Rule{words, {Name: "b", Action: "block", Category: cats("phrase/banned"), Host: []string{"other"}}}, p)
 	tr, _ := page{}.judge(t, e)
-	p.finds[filter.ResponseBody] = []filter.Finding{{Check: "phrase", Category: "phrase", Score: 60}, {Check: "phrase", Category: "banned"}}
-	e.Decide(t.Context(), tr, filter.ResponseBody)
+	for _, score := range []int{45, 60, 40, 60, -5, 30} { // as more of the body arrives
+		p.finds[filter.ResponseBody] = []filter.Finding{{Check: "phrase", Category: "phrase", Score: score}, {Check: "phrase", Category: "banned"}}
+		e.Decide(t.Context(), tr, filter.ResponseBody)
+	}
 	v := tr.Verdict
 	want := []filter.Finding{{Check: "phrase", Category: "phrase", Score: 60}, {Check: "phrase", Category: "banned"}}
 	if d := cmp.Diff(want, tr.Findings); d != "" {

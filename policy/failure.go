@@ -311,7 +311,7 @@ func (e *Engine) wants(i int, t *filter.Transaction, s filter.Stage) (wants bool
 }
 
 // merge drops those of fs[n:] that repeat an earlier one. A body stage may be judged more than
-// once as the body arrives; there, a finding with a greater score replaces the earlier one.
+// once as the body arrives; there, a check and a category have one score, the greatest.
 func merge(fs []filter.Finding, n int, s filter.Stage) []filter.Finding {
 	out := fs[:n]
 next:
@@ -321,8 +321,10 @@ next:
 			if *g == f {
 				continue next
 			}
-			if (s == filter.RequestBody || s == filter.ResponseBody) && g.Check == f.Check && g.Category == f.Category && g.Score != 0 && f.Score > g.Score {
-				*g = f
+			if (s == filter.RequestBody || s == filter.ResponseBody) && g.Check == f.Check && g.Category == f.Category && g.Score != 0 && f.Score != 0 {
+				if f.Score > g.Score {
+					*g = f
+				}
 				continue next
 			}
 		}

@@ -160,8 +160,11 @@ func (c *checker) checkCNAME(name string, types map[uint16][]int) {
 
 // below reports data that is never served, below a cut or a DNAME.
 func (c *checker) below(name string, types map[uint16][]int) {
-	for up := parent(name); up != "" && miekg.IsSubDomain(c.origin, up); up = parent(up) {
+	for up := parent(name); c.contains(up); up = parent(up) {
 		above := c.names[up]
+		if above == nil {
+			continue
+		}
 		first := -1
 		for typ, records := range types {
 			glue := typ == miekg.TypeA || typ == miekg.TypeAAAA || typ == miekg.TypeNSEC3 || typ == miekg.TypeRRSIG
@@ -180,6 +183,10 @@ func (c *checker) below(name string, types map[uint16][]int) {
 		}
 	}
 }
+
+// contains reports whether an ancestor of a name in the zone is in the zone, too: all that are at
+// least as long as the origin are.
+func (c *checker) contains(up string) bool { return up != "" && len(up) >= len(c.origin) }
 
 func parent(name string) string {
 	i, end := miekg.NextLabel(name, 0)
@@ -209,7 +216,7 @@ func (c *checker) target(i int, owner string) {
 	}
 	types := c.names[to]
 	if types == nil {
-		for up := parent(to); up != "" && miekg.IsSubDomain(c.origin, up); up = parent(up) {
+		for up := parent(to); c.contains(up); up = parent(up) {
 			if types = c.names["*."+up]; types != nil || c.names[up] != nil {
 				break
 			}

@@ -356,33 +356,52 @@ func (b *builder) shape() error {
 	for _, n := range b.nodes {
 		all = append(all, n)
 	}
-	for _, n := range all {
-		for name := n.name; len(name) > 0; {
-			name = name[1+int(name[0]):]
-			key := dns.SortKey(name)
-			if b.nodes[key] != nil {
-				break
-			}
-			b.nodes[key] = &node{key: key, name: name}
-		}
-	}
-	b.sorted = make([]*node, 0, len(b.nodes))
-	for _, n := range b.nodes {
-		b.sorted = append(b.sorted, n)
-	}
-	slices.SortFunc(b.sorted, func(x, y *node) int { return strings.Compare(x.key, y.key) })
+	slices.SortFunc(all, func(x, y *node) int { return strings.Compare(x.key, y.key) })
+	b.sorted = make([]*node, 0, len(all))
 	var line []*node // the path from the apex to the previous name
-	for i, n := range b.sorted {
+	for i, n := range all {
 		for len(line) > 0 && !strings.HasPrefix(n.key, line[len(line)-1].key) {
 			line = line[:len(line)-1]
 		}
 		if i > 0 {
-			b.join(n, line[len(line)-1])
+			for _, between := range emptyAbove(n, line[len(line)-1]) {
+				line = b.place(between, line)
+			}
 		}
-		b.mark(n, i == 0)
-		line = append(line, n)
+		line = b.place(n, line)
 	}
 	return nil
+}
+
+// emptyAbove returns the names between a name and the lowest ancestor that exists, from the top.
+// Their keys and names are parts of those of the name: a name of many labels needs no more memory
+// for them, and they need not be sorted.
+func emptyAbove(n, ancestor *node) []*node {
+	var at [128]uint8
+	labels := dns.Labels(at[:0], n.name)
+	depth := strings.Count(ancestor.key, "\x00")
+	if len(labels)-depth < 2 {
+		return nil
+	}
+	nodes := make([]node, len(labels)-depth-1)
+	all := make([]*node, len(nodes))
+	end := len(ancestor.key)
+	for i := range nodes {
+		end += strings.IndexByte(n.key[end:], 0) + 1 // a label ends with a zero byte
+		nodes[i] = node{key: n.key[:end], name: n.name[labels[len(labels)-depth-1-i]:]}
+		all[i] = &nodes[i]
+	}
+	return all
+}
+
+// place appends a node to the sorted ones, and returns the path to it from that to its parent.
+func (b *builder) place(n *node, line []*node) []*node {
+	if len(line) > 0 {
+		b.join(n, line[len(line)-1])
+	}
+	b.mark(n, len(line) == 0)
+	b.sorted = append(b.sorted, n)
+	return append(line, n)
 }
 
 // join links a node and its parent.
@@ -422,6 +441,11 @@ func (b *builder) mark(n *node, apex bool) {
 
 // write writes the nodes to the arena and enters them in the slots.
 func (b *builder) write() error {
+	size := 0
+	for _, n := range b.sorted {
+		size += nodeName + len(n.name)
+	}
+	b.t.arena = slices.Grow(b.t.arena, size)
 	for _, n := range b.sorted {
 		if err := b.writeNode(n); err != nil {
 			return err
