@@ -27,6 +27,8 @@ var notSecret = map[string]string{
 	"lists.key":                         "a public key",
 	"listen.tls.key":                    "a file",
 	"mail.token":                        "a file",
+	"fleet.bundles.key":                 "a public key",
+	"fleet.desk.key":                    "a file",
 	"state.redis.tls.key":               "a file",
 	"votes.redis.tls.key":               "a file",
 	"votes.tls.key":                     "a file",

@@ -272,7 +272,9 @@ func simulate(t *testing.T, seed uint64, nodes int) {
 		t.Errorf("%d nodes ran the bad bundle, want 1 to %d", bad, most)
 	}
 
+	s.mu.Lock()
 	away := s.nodes[s.rand.IntN(nodes)]
+	s.mu.Unlock()
 	away.mu.Lock()
 	away.cut = true
 	away.mu.Unlock()

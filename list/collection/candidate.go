@@ -33,7 +33,7 @@ func (c *Collection) LookAt(ctx context.Context, client *http.Client, name strin
 	if err != nil {
 		return nil, err
 	}
-	_, cfg, _, err := with.resolve(name)
+	_, cfg, _, err := with.plan(name)
 	if err != nil {
 		return nil, &BadChange{err}
 	}
@@ -80,7 +80,7 @@ func (c *Collection) Take(ctx context.Context, client *http.Client, name string,
 	if err != nil {
 		return err
 	}
-	if _, _, _, err := with.resolve(name); err != nil {
+	if _, _, _, err := with.plan(name); err != nil {
 		return &BadChange{err}
 	}
 	if _, err = c.store(client).Update(ctx, name, with.fetched[name]); err != nil {

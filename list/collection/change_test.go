@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"shuultuur/lib/problem"
@@ -283,5 +284,35 @@ func TestTheListOfAZone(t *testing.T) {
 		case c.want == "" && len(hits(t, opened, "bad.example")) != 1:
 			t.Errorf("%s: its names are not in the list", c.name)
 		}
+	}
+}
+
+// TestManyAskAtOnce: a collection in use is asked by many at the same time, and none changes what it
+// knows of its lists.
+func TestManyAskAtOnce(t *testing.T) {
+	cfg, data, _ := twoLists(t)
+	c, err := update(t, cfg, data, "feed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := c.Fetched()["feed"]
+	if before.InUse == "" {
+		t.Fatalf("the list is not in use: %+v", before)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				_, errs := c.StatusOf("feed")
+				_, errl := c.Lint(context.Background(), "feed")
+				if err := errors.Join(errs, errl); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if after := c.Fetched()["feed"]; after.InUse != before.InUse || after.Damaged != before.Damaged {
+		t.Errorf("asking has changed the list in use from %q to %q", before.InUse, after.InUse)
 	}
 }

@@ -166,9 +166,19 @@ func (c *Collection) resolve(name string) (src source.Source, cfg list.Config, f
 		return src, cfg, false, setting.At("source", fmt.Errorf("%s contains signature rules and is not a list: name it under checks.signature.sources", l.Fetch.Source))
 	}
 	c.fix(name, src, &cfg)
-	c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, cfg), How: setting.Digest(cfg) + fmt.Sprint(cfg.Barred)}
 	cfg.Path = setting.Source(c.store(nil).Path(name))
 	return src, cfg, true, nil
+}
+
+// plan is resolve for a collection that is being built: it notes what is to be fetched. Whoever asks a
+// collection in use must not change it, because others ask at the same time.
+func (c *Collection) plan(name string) (src source.Source, cfg list.Config, fetched bool, err error) {
+	if src, cfg, fetched, err = c.resolve(name); fetched && err == nil {
+		how := cfg
+		how.Path = ""
+		c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, how), How: setting.Digest(how) + fmt.Sprint(how.Barred)}
+	}
+	return src, cfg, fetched, err
 }
 
 // fix lets a fetched list be only what the settings say, or else what it was taken for at first: its
@@ -230,7 +240,7 @@ func (c *Collection) owned(name string, first bool) []string {
 // open compiles the list called name if it has changed, and opens it. A list that was not
 // fetched yet is empty.
 func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (report list.Report, err error) {
-	src, cfg, fetched, err := c.resolve(name)
+	src, cfg, fetched, err := c.plan(name)
 	if err != nil {
 		return report, err
 	}
@@ -371,8 +381,7 @@ func (c *Collection) repair(ctx context.Context, name string, previous *Collecti
 			return false
 		}
 	}
-	src, cfg, _, err := c.resolve(name) // which forgets the item
-	c.fetched[name] = it
+	src, cfg, _, err := c.resolve(name)
 	if err != nil {
 		return false
 	}

@@ -25,7 +25,7 @@ func Look(cfg Config, data string, client *http.Client) (*View, error) {
 	c := &Collection{cfg: cfg, data: data, fetched: source.Items{}}
 	v := &View{Store: c.store(client), Configs: map[string]list.Config{}, Fetched: c.fetched, c: c}
 	for name := range cfg {
-		_, how, _, err := c.resolve(name)
+		_, how, _, err := c.plan(name)
 		if err != nil {
 			return nil, setting.At(name, err)
 		}
