@@ -14,6 +14,7 @@ import (
 
 	"shuultuur/fleet/bundle"
 	"shuultuur/identity/session"
+	"shuultuur/lib/clock"
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/policy/decision"
@@ -64,7 +65,7 @@ func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 		case decision.SiteTopic, decision.TimeTopic:
 			n.Parts().Decisions.Refresh()
 		case settingsTopic:
-			if i.Until.After(time.Now()) {
+			if inTime(&i, settingsFor) {
 				why = append(why, "settings")
 			}
 		case versionTopic:
@@ -74,11 +75,11 @@ func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 		case entryTopic:
 			entries = append(entries, i)
 		case forgetTopic:
-			if i.Until.After(time.Now()) {
+			if inTime(&i, forgetFor) {
 				counters = append(counters, i)
 			}
 		case votersTopic:
-			if i.Until.After(time.Now()) {
+			if inTime(&i, erasedFor) {
 				voters = append(voters, i)
 			}
 		case purgeTopic:
@@ -93,6 +94,14 @@ func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 		n.ReloadAndLog(ctx, "another node has new: "+strings.Join(why, ", "))
 	}
 	return err
+}
+
+// inTime reports whether an instruction that counts for a while still does. It ends by the clock of the
+// node that gave it. If that is before it was given, that clock is wrong; its place in the order of all is
+// right even then, because a node gives one later than all that it knows of.
+func inTime(i *state.Instruction, long time.Duration) bool {
+	now, given := time.Now(), time.UnixMilli(i.At)
+	return i.Until.After(now) || i.Until.Before(given.Add(-clock.Tolerance)) && given.Add(long).After(now)
 }
 
 // Purge removes objects of a kind from the caches of all nodes.
@@ -110,11 +119,12 @@ func (n *Node) Purge(kind, value string, at time.Time, by netip.Addr) error {
 }
 
 // applyPurge purges the objects that another node has purged. It purges
-// everything stored before this node learned of it, because clocks may differ.
+// everything stored before this node learned of it, because clocks may differ. So it does not ask
+// whether the purge has expired, either: its end is by the clock of the other node, which may be in 1970.
 func (n *Node) applyPurge(i state.Instruction) {
 	kind, value, _ := strings.Cut(i.Key, " ")
 	c := n.Parts().Cache
-	if c == nil || i.Value == "" || !i.Until.After(time.Now()) {
+	if c == nil || i.Value == "" {
 		return
 	}
 	if err := c.Purge(kind, value); err != nil {

@@ -217,3 +217,35 @@ func TestGzippedAndBrokenSources(t *testing.T) {
 		t.Errorf("Compile left temporary files: %q", left)
 	}
 }
+
+// TestWhatIsForPeopleInAnArchiveIsNoList: in archives of trees, and of files of one format, where each
+// other file is part of the list.
+func TestWhatIsForPeopleInAnArchiveIsNoList(t *testing.T) {
+	prose := []byte("see readme.example\nreadme.example\n0.0.0.0 readme.example\n")
+	about := []string{"README", "readme.md", "COPYING", "CATEGORIES", "LICENSE.txt", "global_usage", "ads/README"}
+	for _, tt := range []struct {
+		format FormatName
+		file   string
+		text   string
+	}{
+		{UT1, "ads/domains", "ads.example\n"}, {Auto, "ads/domains", "ads.example\n"}, {Domains, "one", "ads.example\n"}, {Hosts, "one.txt", "0.0.0.0 ads.example\n"}, {Adblock, "one.txt", "||ads.example^\n"},
+	} {
+		t.Run(string(tt.format), func(t *testing.T) {
+			all := map[string][]byte{tt.file: []byte(tt.text)}
+			for _, name := range about {
+				all[name] = prose
+			}
+			file := filepath.Join(t.TempDir(), "list.zip")
+			if err := os.WriteFile(file, zipped(t, all), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, r := compilePath(t, Config{Format: tt.format, Path: setting.Source(file)})
+			if r.Bad > 0 || len(r.Sources) != 1 {
+				t.Errorf("%d bad lines, sources %v; want those of %s alone", r.Bad, r.Sources, tt.file)
+			}
+			if matchingEntry(t, f, "http://ads.example/") == "" || matchingEntry(t, f, "http://readme.example/") != "" {
+				t.Error("the entry of the list does not match, or one of a file about it does")
+			}
+		})
+	}
+}

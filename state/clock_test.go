@@ -149,3 +149,24 @@ func TestUseIsKeptByAStartWithAWrongClock(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInstructionOfANodeIn1970IsAsOldAsItsOrder(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		name      string
+		at, until time.Time
+		want      bool
+	}{
+		{"in force", now, now.Add(time.Hour), false},
+		{"over", now.Add(-time.Hour), now.Add(-time.Minute), false},
+		{"over for long", now.Add(-2 * keepOver), now.Add(-keepOver - time.Hour), true},
+		{"long and just over", now.Add(-2 * keepOver), now.Add(-time.Hour), false},
+		{"of now, by a clock in 1970", now, time.Unix(0, 0).Add(time.Hour), false},
+		{"of long ago, by a clock in 1970", now.Add(-keepOver - time.Hour), time.Unix(0, 0).Add(time.Hour), true},
+	} {
+		i := Instruction{Topic: "x", Key: "y", Value: "z", At: tt.at.UnixMilli(), Until: tt.until}
+		if got := i.stale(now); got != tt.want {
+			t.Errorf("%s: stale is %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

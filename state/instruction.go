@@ -508,14 +508,17 @@ func (s *Instructions) agree() {
 	}
 }
 
-// stale reports whether an instruction expired so long ago that no node needs it.
+// stale reports whether an instruction expired so long ago that no node needs it. One that ended before
+// it was given is of a node whose clock was wrong, and is as old as its place in their order says.
 func (i *Instruction) stale(now time.Time) bool {
 	end := time.UnixMilli(i.At)
 	if i.Value != "" {
 		if i.Until.IsZero() {
 			return false
 		}
-		end = i.Until
+		if i.Until.After(end) {
+			end = i.Until
+		}
 	}
 	if i.Brief { // the replaced one has expired by then
 		return now.Sub(time.UnixMilli(i.At)) > MaxBrief+time.Hour
