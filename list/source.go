@@ -121,20 +121,10 @@ func (b *builder) folder(name string) string {
 	return path.Dir(name)
 }
 
-// isAboutList reports whether a file beside lists is for people, by its name.
-func isAboutList(name string) bool {
-	base, ext, _ := strings.Cut(strings.ToLower(name), ".")
-	switch base {
-	case "readme", "license", "licence", "copying", "copyright", "authors", "categories", "changelog", "changes", "notice", "usage", "global_usage":
-		return ext == "" || ext == "md" || ext == "txt" || ext == "html" || ext == "rst"
-	}
-	return false
-}
-
 // member returns the format and category of a file in an archive; the format is "" if it is
 // not part of the list.
 func (b *builder) member(name string) (format FormatName, category string) {
-	if isAboutList(path.Base(name)) {
+	if files.IsAbout(path.Base(name)) {
 		return "", ""
 	}
 	if known, _ := formatOf(b.cfg.Format); !known.tree && b.cfg.Format != Auto {
