@@ -110,7 +110,7 @@ type built struct {
 // basisOf returns the digest of what a check is built from, which read files.
 func basisOf(settings any, p *Parts, files []string, stamp func(file string) string) string {
 	all := []any{settings, slices.Sorted(maps.Keys(p.Lists))} // names of lists alone: see usesLists
-	for _, file := range files {
+	for _, file := range append(setting.Files(settings), files...) {
 		all = append(all, file, stamp(file))
 	}
 	return setting.Digest(all)

@@ -57,6 +57,20 @@ type placedSum struct {
 	Sum   string `json:"sum"`
 }
 
+// Wait implements [bundle.User].
+func (u bundleUser) Wait(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !u.g.ready.Load() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
 // Use implements [bundle.User].
 func (u bundleUser) Use(ctx context.Context, folder string, m *bundle.Manifest, gone []string) error {
 	g := u.g

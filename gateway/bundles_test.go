@@ -59,8 +59,14 @@ func newFleetOfTwo(t *testing.T) *fleetOfTwo {
 	})
 	f.node = begin(map[string]string{
 		"lists/other.txt": "other.example\n",
-		"shuultuur.yaml":  own + fmt.Sprintf("# this node's own\nfleet: {name: node, bundles: {from: %q, key: %q}}\n", f.offer, public) + "policies: [{name: everyone, rules: []}]\npages: {name: Here}\n",
+		"shuultuur.yaml":  own + fmt.Sprintf("# this node's own\nfleet: {name: node, bundles: {from: %q, key: %q, every: 1h}}\n", f.offer, public) + "policies: [{name: everyone, rules: []}]\npages: {name: Here}\n",
 	})
+	// The node looks by itself when it begins to serve; then the tests do.
+	for end := time.Now().Add(20 * time.Second); len(f.node.engine.Load().State.InForce(bundle.Topic)) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the node has not looked for a bundle")
+		}
+	}
 	return f
 }
 

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"aead.dev/minisign"
+	"filippo.io/age"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"go.yaml.in/yaml/v4"
 
@@ -81,6 +83,9 @@ identity:
 policies: [{name: all, rules: [{name: ends, action: block, extension: ["@extensions"]}]}]
 pages: {templates: pages}
 intercept: {root: root.pem, trust: [trust.pem]}
+fleet:
+  bundles: {from: "https://127.0.0.1:1/bundles", key: "RWTlvkTrIdksI30QX6o1G/ZDHhYzLWcXUX9oQG1VWVjWHrgeYmQ1Gb26", ca: fleet.pem, identity: fleet.identity}
+  desk: {key: desk.key}
 mail: {server: "smtp://127.0.0.1:1", from: filter@school.example, ca: mail.pem, user: filter, token: mail.token}
 `, map[string]any{
 		"door.pem": pair("door.pem", "door.key"), "door.key": pair("door.pem", "door.key"),
@@ -91,6 +96,7 @@ mail: {server: "smtp://127.0.0.1:1", from: filter@school.example, ca: mail.pem, 
 		"threshold": "suppress gen_id 1, sig_id %d\n", "enable": "re:number%d\n", "disable": "re:number%d\n", "modify": "re:number%d \"a\" \"b\"\n", "drop": "re:number%d\n",
 		"passwords": "anna%d:$2y$04$abcdefghijklmnopqrstuuH6nS6kLXFm3dUTRFJFzWfK5Fq9SWfZO\n",
 		"ldap.pem":  rootOf("ldap.pem"), "kerberos.pem": rootOf("kerberos.pem"), "clients.pem": rootOf("clients.pem"), "clients.crl": revoked, "keytab": tickets,
+		"fleet.pem": rootOf("fleet.pem"), "fleet.identity": ageIdentity, "desk.key": deskKey,
 		"root.pem": makeRoot, "trust.pem": rootOf("trust.pem"), "mail.pem": rootOf("mail.pem"), "mail.token": "token-%d\n",
 	}},
 	{`
@@ -148,6 +154,28 @@ dns:
 }
 
 type maker = func(t *testing.T, n int) map[string]string
+
+func ageIdentity(t *testing.T, _ int) map[string]string {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"fleet.identity": id.String() + "\n"}
+}
+
+func deskKey(t *testing.T, _ int) map[string]string {
+	t.Helper()
+	_, key, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := key.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"desk.key": string(text)}
+}
 
 // pair makes a certificate and its key.
 func pair(certificate, key string) maker {

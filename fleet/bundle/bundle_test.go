@@ -81,8 +81,9 @@ func (n *node) Use(_ context.Context, folder string, m *Manifest, gone []string)
 	n.used++
 	return nil
 }
-func (n *node) Drift(*Manifest) []string { return n.drift }
-func (n *node) Fares() (Rates, []string) { return n.rates, n.problems }
+func (n *node) Drift(*Manifest) []string   { return n.drift }
+func (n *node) Fares() (Rates, []string)   { return n.rates, n.problems }
+func (n *node) Wait(context.Context) error { return nil }
 
 func newTaker(t *testing.T, name, from string, k keyPair, u User, change func(*Source)) *Taker {
 	t.Helper()

@@ -110,7 +110,8 @@ func (n *simulated) count() {
 	n.at = now
 }
 
-func (n *simulated) Drift(*Manifest) []string { return nil }
+func (n *simulated) Drift(*Manifest) []string   { return nil }
+func (n *simulated) Wait(context.Context) error { return nil }
 func (n *simulated) Fares() (Rates, []string) {
 	n.count()
 	n.mu.Lock()

@@ -26,6 +26,8 @@ type User interface {
 	Drift(m *Manifest) []string
 	// Fares returns how the node has fared since it started, and the problems in its /health.
 	Fares() (Rates, []string)
+	// Wait waits until the node serves.
+	Wait(ctx context.Context) error
 }
 
 // A Taker takes bundles for a node. Make one with [NewTaker], then call Run.
@@ -38,6 +40,7 @@ type Taker struct {
 	send    func(Report)
 	log     *slog.Logger
 	news    chan struct{} // a bundle is offered
+	looking sync.Mutex    // held by whoever looks
 
 	mu      sync.Mutex
 	held    Held
@@ -86,6 +89,9 @@ const soon = time.Second
 
 // Run takes bundles until ctx ends.
 func (t *Taker) Run(ctx context.Context) {
+	if t.user.Wait(ctx) != nil {
+		return
+	}
 	t.measure(time.Now())
 	next, report := time.NewTimer(0), time.NewTicker(reportYoung)
 	defer next.Stop()
@@ -121,6 +127,8 @@ func (t *Taker) Run(ctx context.Context) {
 
 // Look asks the place once, and takes the bundle that is offered there if this node may.
 func (t *Taker) Look(ctx context.Context) error {
+	t.looking.Lock()
+	defer t.looking.Unlock()
 	m, text, signature, err := t.offered(ctx)
 	t.mu.Lock()
 	held := t.held
