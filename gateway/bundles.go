@@ -108,7 +108,15 @@ func (u bundleUser) Use(ctx context.Context, folder string, m *bundle.Manifest, 
 	if err := errors.Join(kept.KeepDisk(was), kept.Add(text, "bundle", m.Version)); err != nil {
 		g.log.Error("the settings of the bundle are in use, and not kept in the history", "error", err)
 	}
-	return errors.Join(u.keepPlaced(m, text), os.RemoveAll(filepath.Join(u.folder(), beforeFolder)))
+	// It is in use; what fails now costs the sight of changes on this node, or leaves copies that a start
+	// must not put back.
+	if err := u.keepPlaced(m, text); err != nil {
+		g.log.Error("changes to what the bundle brought will not be seen", "error", err)
+	}
+	if err := os.RemoveAll(filepath.Join(u.folder(), beforeFolder)); err != nil {
+		return fmt.Errorf("the bundle is in use, and the next start would put back what it replaced: remove %s: %w", filepath.Join(u.folder(), beforeFolder), err)
+	}
+	return nil
 }
 
 // folder returns the folder of bundles.
