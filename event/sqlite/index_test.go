@@ -311,6 +311,31 @@ func TestHostSet(t *testing.T) {
 	}
 }
 
+// TestAskingChangesNoSegmentOfTheTail: many questions use one at the same time.
+func TestAskingChangesNoSegmentOfTheTail(t *testing.T) {
+	var b builder
+	b.begin(1)
+	for i, r := range eventtest.Rows(time.Unix(1, 0), 300) {
+		b.add(int64(i+1), &r)
+	}
+	s := b.segment(300)
+	host, err := event.NewTerm(event.Host, true, "nobody.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if exact, err := s.term(&host, allRows(s.rows)); !exact || err != nil {
+			t.Fatalf("the term is exact: %v, %v", exact, err)
+		}
+	}
+	if _, err := s.ids(); err != nil {
+		t.Fatal(err)
+	}
+	if s.wanted != nil || s.numbers != nil || s.lags != nil {
+		t.Error("a segment keeps what a question wanted, and others read it")
+	}
+}
+
 func FuzzDamagedParts(f *testing.F) {
 	var b builder
 	b.begin(1)

@@ -271,16 +271,18 @@ func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
 	}
 	key := t.Key()
 	want, known := s.wanted[key]
-	if !known || len(want.names) != d.n {
+	if !known {
 		want = wanted{make([]bool, d.n), true}
 		for i := range want.names {
 			want.names[i] = t.Matches(value(d.at(i)))
 			want.all = want.all && want.names[i]
 		}
-		if s.wanted == nil {
-			s.wanted = map[string]wanted{}
+		if s.load != nil { // others may use a segment of the tail
+			if s.wanted == nil {
+				s.wanted = map[string]wanted{}
+			}
+			s.wanted[key] = want
 		}
-		s.wanted[key] = want
 	}
 	if want.all {
 		return true, nil
