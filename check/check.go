@@ -238,9 +238,7 @@ func (s *Set) Named() (all []string) {
 
 func (s *Set) add(k filter.Check) {
 	s.Checks = append(s.Checks, k)
-	if f, ok := k.(interface{ Files() []string }); ok {
-		s.Files = append(s.Files, f.Files()...)
-	}
+	s.Files = append(s.Files, filesOf(k)...)
 	if k, ok := k.(Signatures); ok {
 		s.Signature = k
 	}

@@ -143,7 +143,6 @@ func (e *Engine) AskSession(ctx context.Context, addr netip.Addr) {
 	}
 }
 
-// Reachable reports whether the proxy may connect to the target of t, as far as is known
 // Why returns the engine's decision on a request, and the reason. Engines of [Explain] give all
 // evidence. Nothing is fetched, recorded or remembered.
 func (e *Engine) Why(ctx context.Context, q why.Question) (*why.Explanation, error) {

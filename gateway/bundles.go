@@ -90,18 +90,18 @@ func (u bundleUser) Use(ctx context.Context, folder string, m *bundle.Manifest, 
 			names = append(names, f.Name)
 		}
 	}
-	if err := u.mayPlace(append(slices.Clone(names), gone...)); err != nil {
+	touched := slices.Concat(names, gone)
+	if err := u.mayPlace(touched); err != nil {
 		return err
 	}
 	if err := u.tryBundle(ctx, text, folder); err != nil {
 		return err
 	}
-	undo, err := u.keepReplaced(was, append(slices.Clone(names), gone...))
+	undo, err := u.keepReplaced(was, touched)
 	if err != nil {
 		return fmt.Errorf("keeping what the bundle replaces: %w", err)
 	}
-	err = u.place(ctx, folder, names, gone, text)
-	if err != nil {
+	if err := u.place(ctx, folder, names, gone, text); err != nil {
 		return errors.Join(err, undo(), g.Reload(context.WithoutCancel(ctx)))
 	}
 	kept := g.engine.Load().Settings.Versions()
@@ -121,8 +121,7 @@ func (u bundleUser) Use(ctx context.Context, folder string, m *bundle.Manifest, 
 
 // folder returns the folder of bundles.
 func (u bundleUser) folder() string {
-	g := u.g
-	return filepath.Join(string(g.engine.Load().Settings.Data), bundle.KeptIn)
+	return filepath.Join(string(u.g.engine.Load().Settings.Data), bundle.KeptIn)
 }
 
 // withKeys returns a text of settings in which keys are those of a bundle.
@@ -175,15 +174,7 @@ func (u bundleUser) tryBundle(ctx context.Context, text []byte, folder string) e
 	if err != nil {
 		return err
 	}
-	setting.Move(s, func(path string) string {
-		if rel, err := filepath.Rel(s.Dir, path); err == nil && filepath.IsLocal(rel) {
-			to := filepath.Join(folder, rel)
-			if _, err := os.Stat(to); err == nil {
-				return to
-			}
-		}
-		return path
-	})
+	s.StandIns(folder)
 	g.questions.Lock()
 	defer g.questions.Unlock()
 	e, done, err := engine.TryChange(ctx, g.questions.engine, s, nil)
@@ -203,7 +194,8 @@ func (u bundleUser) keepReplaced(text []byte, names []string) (undo func() error
 	}
 	r := replaced{Text: text}
 	for _, name := range names {
-		switch err := copyFile(filepath.Join(dir, filepath.FromSlash(name)), filepath.Join(at, "files", filepath.FromSlash(name))); {
+		from := filepath.Join(dir, filepath.FromSlash(name))
+		switch err := copyFile(from, filepath.Join(at, "files", filepath.FromSlash(name)), modeOf(from)); {
 		case errors.Is(err, fs.ErrNotExist):
 			r.New = append(r.New, name)
 		case err != nil:
@@ -238,7 +230,8 @@ func putReplacedBack(file, at string) error {
 	}
 	dir := filepath.Dir(file)
 	for _, name := range r.Files {
-		if err := copyFile(filepath.Join(at, "files", filepath.FromSlash(name)), filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+		from := filepath.Join(at, "files", filepath.FromSlash(name))
+		if err := copyFile(from, filepath.Join(dir, filepath.FromSlash(name)), modeOf(from)); err != nil {
 			return fmt.Errorf("putting back what a bundle has replaced: %w", err)
 		}
 	}
@@ -269,8 +262,8 @@ func modeOf(file string) fs.FileMode {
 	return 0o644
 }
 
-// copyFile copies a file with its mode.
-func copyFile(from, to string) error {
+// copyFile copies a file, and makes the folders above the copy.
+func copyFile(from, to string, mode fs.FileMode) error {
 	r, err := os.Open(from)
 	if err != nil {
 		return err
@@ -279,7 +272,7 @@ func copyFile(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Write(to, modeOf(from), func(w *os.File) error {
+	return atomicfile.Write(to, mode, func(w *os.File) error {
 		_, err := io.Copy(w, r)
 		return err
 	})
@@ -291,7 +284,7 @@ func (u bundleUser) place(ctx context.Context, folder string, names, gone []stri
 	dir := g.engine.Load().Settings.Dir
 	for _, name := range names {
 		to := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.Chmod(filepath.Join(folder, filepath.FromSlash(name)), modeOf(to)), copyFile(filepath.Join(folder, filepath.FromSlash(name)), to)); err != nil {
+		if err := copyFile(filepath.Join(folder, filepath.FromSlash(name)), to, modeOf(to)); err != nil {
 			return err
 		}
 	}
@@ -450,9 +443,9 @@ func (u bundleUser) Fares() (r bundle.Rates, problems []string) {
 	r.Requests, r.Failures, r.Asked = g.metrics.served.Load(), g.metrics.failed.Load(), g.metrics.asked.Load()
 	r.Load = platform.CPU().Seconds()
 	h := g.health()
-	for i, p := range h.Problems {
-		if h.Kinds[i] != problem.Fleet {
-			problems = append(problems, withoutDigits(p))
+	for _, p := range h.All() {
+		if p.Kind != problem.Fleet {
+			problems = append(problems, withoutDigits(p.Text))
 		}
 	}
 	return r, problems

@@ -298,10 +298,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	if web.Tag(was) != tag {
 		return nil, web.ErrChanged
 	}
-	mode := fs.FileMode(0o644)
-	if info, err := os.Stat(g.file); err == nil {
-		mode = info.Mode().Perm()
-	}
+	mode := modeOf(g.file)
 	kept := g.engine.Load().Settings.Versions()
 	if err := kept.KeepDisk(was); err != nil {
 		return nil, fmt.Errorf("keeping the version before: %w", err)

@@ -29,6 +29,7 @@ import (
 	"unicode"
 
 	"shuultuur/lib/charset"
+	"shuultuur/lib/datadir"
 	"shuultuur/lib/setting"
 	"shuultuur/list/files"
 	"shuultuur/list/width"
@@ -143,7 +144,7 @@ func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, 
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errStale):
 		note = "made anew: " + err.Error()
 	}
-	files.RemoveLeftovers(dst)
+	datadir.LeftoversOf(dst, time.Now().Add(-time.Hour)) // a recent one may belong to a running process
 
 	seed := uint64(defaultSeed)
 	for range 4 {

@@ -89,9 +89,7 @@ const (
 //	GET /bundles/…        what nodes take from here
 func (p *Pages) Routes(site *web.Site) []web.Route {
 	page := site.Page("nodes.html")
-	show := func(w http.ResponseWriter, r *http.Request, err error) {
-		p.show(w, r, page, err)
-	}
+	show := func(w http.ResponseWriter, r *http.Request, err error) { p.show(w, r, page, err) }
 	do := func(path, does string, fields []web.Field, change func(r *http.Request) error) web.Route {
 		return web.Route{Method: "POST", Path: path, Role: web.Owner, Does: does, Form: fields, Gives: web.PageOrJSON,
 			Effect: "it concerns other nodes, which try it themselves before they use it",

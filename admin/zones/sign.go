@@ -61,9 +61,8 @@ func (z *Pages) sign(w http.ResponseWriter, r *http.Request) {
 		})
 		if !slices.ContainsFunc(z.Zones().Show(), func(s authority.Summary) bool { return s.Origin == d.Origin && s.Signs }) {
 			for _, path := range made { // the change was refused, or is only shown
-				base := strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private")
-				_ = os.Remove(base + ".key") // whoever signs the zone later makes others
-				_ = os.Remove(base + ".private")
+				_ = os.Remove(sign.Base(path) + ".key") // whoever signs the zone later makes others
+				_ = os.Remove(sign.Base(path) + ".private")
 			}
 		}
 		if err == nil {

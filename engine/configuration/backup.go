@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"shuultuur/admin/backup"
 	"shuultuur/admin/hook"
 	"shuultuur/intercept"
 	"shuultuur/lib/setting"
+	"shuultuur/zone/sign"
 )
 
 // Backup writes the settings in file, and the files that belong to them, to w. also are further
@@ -51,7 +51,7 @@ func (s *Settings) unnamed() []string {
 	if s.DNS != nil {
 		for _, z := range s.DNS.Zones.Transfer.Sign {
 			for _, key := range z.Keys { // both files of a key, whichever of the names is given
-				base := strings.TrimSuffix(strings.TrimSuffix(string(key), ".key"), ".private")
+				base := sign.Base(string(key))
 				all = append(all, base+".key", base+".private")
 			}
 		}
@@ -114,20 +114,27 @@ func Unpacked(b *backup.Backup, file, dir string) (*Settings, error) {
 		if rel, err := filepath.Rel(place.Data, path); err == nil && filepath.IsLocal(rel) {
 			return filepath.Join(dir, "data", rel)
 		}
-		if rel, err := filepath.Rel(place.Dir, path); err == nil && filepath.IsLocal(rel) {
-			if to := filepath.Join(dir, "files", rel); exists(to) {
-				return to
-			}
-		}
-		return path
+		return standIn(path, place.Dir, filepath.Join(dir, "files"))
 	})
 	s.Data = setting.Folder(filepath.Join(dir, "data"))
 	return s, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// StandIns has the settings read the files in a folder in place of those of the same names beside them:
+// to check files before they take their places.
+func (s *Settings) StandIns(folder string) {
+	setting.Move(s, func(path string) string { return standIn(path, s.Dir, folder) })
+}
+
+// standIn returns the path in a folder that takes the place of one below dir, or path if there is none.
+func standIn(path, dir, folder string) string {
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+		to := filepath.Join(folder, rel)
+		if _, err := os.Stat(to); err == nil {
+			return to
+		}
+	}
+	return path
 }
 
 // listens are the keys under which addresses of the machine are.

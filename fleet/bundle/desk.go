@@ -133,7 +133,7 @@ func (d *Desk) Publish(ctx context.Context, c Content, all bool, now time.Time) 
 		next.Good = &good
 	}
 	if !all {
-		m.Share = d.reaching(Shares[0])
+		m.Share = d.reaching(Shares[0], now)
 	}
 	if err := d.offer(ctx, &m, next, now); err != nil {
 		return m, err
@@ -167,10 +167,10 @@ func (d *Desk) put(ctx context.Context, f *File, text []byte) error {
 }
 
 // reaching returns the share, or a larger one that includes a node that was heard of.
-func (d *Desk) reaching(share float64) float64 {
+func (d *Desk) reaching(share float64, now time.Time) float64 {
 	first := 1.0
 	for _, r := range d.reports() {
-		if r.Heard(time.Now()) {
+		if r.Heard(now) {
 			first = min(first, rank(r.Node))
 		}
 	}

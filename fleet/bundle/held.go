@@ -80,8 +80,8 @@ func (d Dir) has(f *File) bool {
 // at returns the path of a blob.
 func (d Dir) at(f *File) string { return filepath.Join(string(d), blobFolder, f.blob()) }
 
-// fetch gets a blob from a place, unless it is held. What has another digest than the manifest says is
-// not kept.
+// fetch gets a blob from a place, unless it is held. It keeps no blob with another digest than the
+// manifest names.
 func (d Dir) fetch(ctx context.Context, from Place, f *File) error {
 	if d.has(f) {
 		return nil

@@ -111,8 +111,8 @@ func (r *Report) Instruction() (state.Instruction, error) {
 	return state.Instruction{Topic: Topic, Key: r.Node, Value: string(b), Until: r.At.Add(forgotten), Brief: true}, err
 }
 
-// Reports reads the reports in instructions, sorted by node. What is not one is left out: another
-// version of the program may send others.
+// Reports reads the reports in instructions, sorted by node. It leaves out values that it cannot read:
+// another version of the program may send other reports.
 func Reports(all []state.Instruction) (reports []Report) {
 	for i := range all {
 		r := Report{}

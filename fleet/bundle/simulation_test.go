@@ -27,7 +27,6 @@ var (
 
 // A simulation is a fleet whose clock and network are made up.
 type simulation struct {
-	seed    uint64
 	desk    *Desk
 	offer   Folder
 	mu      sync.Mutex
@@ -196,7 +195,7 @@ func TestAFleetTakesWhatIsGoodAndStopsWhatIsBad(t *testing.T) {
 func simulate(t *testing.T, seed uint64, nodes int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := &simulation{seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), reports: map[string]Report{}, offer: Folder(t.TempDir())}
+	s := &simulation{rand: rand.New(rand.NewPCG(seed, 1)), reports: map[string]Report{}, offer: Folder(t.TempDir())}
 	k := newKey(t)
 	var err error
 	s.desk, err = NewDesk(&Config{Desk: &Offers{To: string(s.offer), Key: k.secret, Wait: setting.Duration(2 * time.Minute)}}, Dir(t.TempDir()), func() (all []Report) {

@@ -45,7 +45,6 @@ type Taker struct {
 	mu      sync.Mutex
 	held    Held
 	fault   string   // why there is no news of bundles, "" if there is
-	lacks   string   // why the next bundle is not taken yet, "" if it is
 	samples []sample // of the last hour, oldest first
 	start   sample   // when the bundle in use began
 	sent    Report
@@ -171,11 +170,9 @@ func (t *Taker) take(ctx context.Context, m *Manifest, held *Held, text, signatu
 	case m.Serial < held.Serial:
 		return fmt.Errorf("the place offers bundle %d, and this node had %d: an older one is not taken", m.Serial, held.Serial)
 	case m.Serial == held.Serial && (held.Runs.Serial == m.Serial || held.Refused == m.Serial):
-		t.waits("")
 		return nil
 	case !m.Takes(t.node):
-		t.waits(fmt.Sprintf("bundle %d is for %.0f %% of the nodes", m.Serial, 100*m.Share))
-		return nil
+		return nil // its share has not come
 	case time.Now().After(m.Expires):
 		return fmt.Errorf("bundle %d has expired on %s: the desk has to offer another", m.Serial, m.Expires.Format(time.DateOnly))
 	}
@@ -236,7 +233,7 @@ func (t *Taker) use(ctx context.Context, m *Manifest, held *Held) error {
 	if next.Since.Equal(now) {
 		t.start = t.samples[len(t.samples)-1]
 	}
-	t.held, t.lacks = next, ""
+	t.held = next
 	return nil
 }
 
@@ -245,7 +242,7 @@ func (t *Taker) refuse(m *Manifest, held *Held, why error) error {
 	next := *held
 	next.Serial, next.Refused, next.Why = m.Serial, m.Serial, shortened(why.Error())
 	t.mu.Lock()
-	t.held, t.lacks = next, ""
+	t.held = next
 	t.mu.Unlock()
 	return errors.Join(fmt.Errorf("bundle %d (%s) cannot be used here, and what was in use stays: %w", m.Serial, m.Version, why), t.dir.keep(&next))
 }
@@ -256,12 +253,6 @@ func shortened(s string) string {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
-}
-
-func (t *Taker) waits(why string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lacks = why
 }
 
 // Problems says why the node lacks a bundle.

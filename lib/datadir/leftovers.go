@@ -5,14 +5,19 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 )
 
 // Files that are being written have names of their own beside the complete ones (package atomicfile, list
 // sources). A program that is killed leaves them, with whatever of people was to be written.
 
-// written matches the names of files that are being written.
-var written = regexp.MustCompile(`\.[0-9]+\.tmp$|^(new|text)-[0-9]+\.tmp$`)
+var (
+	// written matches the names of files that are being written.
+	written = regexp.MustCompile(`\.[0-9]+\.tmp$|^(new|text)-[0-9]+\.tmp$`)
+	// number matches what the name of a file that is being written has more than that of the file.
+	number = regexp.MustCompile(`^\.[0-9]+\.tmp$`)
+)
 
 // Leftovers removes files in the folder that nobody writes any more: those that were not written to since
 // a time. It returns their paths; dry removes nothing.
@@ -30,17 +35,16 @@ func (f *Folder) Leftovers(since time.Time, dry bool) (removed []string) {
 	return removed
 }
 
-// LeftoversOf removes files that were being written in place of a file outside the folder, such as the
-// settings.
+// LeftoversOf removes files that were being written in place of a file, which may be outside the folder.
 func LeftoversOf(file string, since time.Time) (removed []string) {
+	dir, name := filepath.Split(file)
 	all, _ := os.ReadDir(filepath.Dir(file)) // what cannot be listed stays
 	for _, d := range all {
-		name, ok := d.Name(), false
-		if len(name) > len(filepath.Base(file)) && name[:len(filepath.Base(file))] == filepath.Base(file) {
-			ok = written.MatchString(name[len(filepath.Base(file)):])
+		if end, ok := strings.CutPrefix(d.Name(), name); !ok || !d.Type().IsRegular() || !number.MatchString(end) {
+			continue
 		}
-		path := filepath.Join(filepath.Dir(file), name)
-		if info, err := d.Info(); ok && err == nil && info.Mode().IsRegular() && info.ModTime().Before(since) && os.Remove(path) == nil {
+		path := dir + d.Name()
+		if info, err := d.Info(); err == nil && info.ModTime().Before(since) && os.Remove(path) == nil {
 			removed = append(removed, path)
 		}
 	}

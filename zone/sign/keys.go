@@ -188,7 +188,7 @@ const maxKeyText = 64 << 10
 // a private file that others than its owner and the owner's group may read, or that the group
 // may write.
 func Load(path string) (*Key, error) {
-	base := baseName(path)
+	base := Base(path)
 	public, err := readBounded(base + ".key")
 	if err != nil {
 		return nil, fmt.Errorf("read the key %q: %w", path, err)

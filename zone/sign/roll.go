@@ -161,7 +161,7 @@ func keyFiles(origin string, sources []setting.Source) (string, error) {
 			}
 			continue
 		}
-		if err := note(baseName(path) + ".private"); err != nil {
+		if err := note(Base(path) + ".private"); err != nil {
 			return "", err
 		}
 	}
@@ -372,8 +372,8 @@ func chown(f *os.File, like os.FileInfo) error {
 	return f.Chown(user, group)
 }
 
-// baseName returns the common part of the names of a key's files.
-func baseName(path string) string {
+// Base returns the common part of the names of a key's files.
+func Base(path string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private")
 }
 
