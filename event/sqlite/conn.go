@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -222,6 +223,16 @@ func (s *stmt) text(column int32) string {
 		return ""
 	}
 	return unsafe.String(unsafe.SliceData(libc.GoBytes(p, int(n))), int(n))
+}
+
+// blob returns a copy of the bytes of a column.
+func (s *stmt) blob(column int32) []byte {
+	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.p, column) // unlike a text, it gets no zero at its end, and is not moved for that
+	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.p, column)
+	if p == 0 || n == 0 {
+		return nil
+	}
+	return bytes.Clone(libc.GoBytes(p, int(n)))
 }
 
 // begin reserves memory for the values of one row: textSize bytes of text.

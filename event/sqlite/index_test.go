@@ -170,6 +170,60 @@ func TestIndexAgreesWithTheRows(t *testing.T) {
 	agree(t, s, rows, now.Add(time.Second))
 }
 
+// TestRowsWithoutAUserAreCounted: where all rows have none, where all have one, and where some have one.
+func TestRowsWithoutAUserAreCounted(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	for name, named := range map[string]func(i int) bool{
+		"all": func(int) bool { return true }, "none": func(int) bool { return false }, "every third": func(i int) bool { return i%3 == 0 },
+		"the first half": func(i int) bool { return i < 4*smallRows }, "one": func(i int) bool { return i == 3*smallRows },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := manyRows(now, 8*smallRows+20)
+			for i := range rows {
+				if rows[i].User = ""; named(i) {
+					rows[i].User = fmt.Sprintf("pupil%d", i%20)
+				}
+			}
+			s := openGrouped(t, filepath.Join(t.TempDir(), "events.db"), year)
+			defer s.Close()
+			fill(t, s, rows)
+			if n := s.number(t, "SELECT count(*) FROM total"); n == 0 {
+				t.Fatal("there are no totals")
+			}
+			agree(t, s, rows, now)
+			middle := rows[len(rows)/2].Time
+			var pupils []string
+			for i := range manyValues {
+				pupils = append(pupils, fmt.Sprintf("pupil%d", i))
+			}
+			var questions []event.Question
+			for _, who := range [][]string{{""}, {"", "pupil1"}, pupils} {
+				for _, not := range []bool{false, true} {
+					for _, f := range []event.Filter{{}, {Since: middle}, {Until: middle}} {
+						f.Terms = []event.Term{{Field: event.User, Values: who, Not: not}}
+						questions = append(questions, event.Question{Filter: f, By: event.Client}, event.Question{Filter: f, By: event.Host})
+					}
+				}
+			}
+			c, err := event.NewCounter(questions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				c.Add(&rows[i])
+			}
+			got, err := s.Count(t.Context(), questions...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range c.Tallies() {
+				if !slices.Equal(got[i], want) {
+					t.Errorf("counting by %v with %+v:\n%v, want\n%v", questions[i].By, questions[i].Filter, got[i], want)
+				}
+			}
+		})
+	}
+}
 func TestIndexForgetsWhatIsDeleted(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	old := eventtest.Rows(now.Add(-3*time.Hour), 4*smallRows)

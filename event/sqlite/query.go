@@ -343,30 +343,12 @@ func hostsOf(f *event.Filter) ([]string, bool) {
 
 // load reads parts of a segment.
 func (d *Reader) load(ctx context.Context, s *segment, parts []int) error {
-	var q strings.Builder
-	q.WriteString("SELECT id, data FROM part WHERE id IN (")
-	for i, p := range parts {
-		if i > 0 {
-			q.WriteByte(',')
-		}
-		q.WriteString(strconv.FormatInt(partID(s.first, p), 10))
-		s.parts[p] = nil
-	}
-	q.WriteByte(')')
-	rows, err := d.db.QueryContext(ctx, q.String())
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		var b []byte
-		if err := rows.Scan(&id, &b); err != nil {
+	for some := range slices.Chunk(parts, partsAtOnce) {
+		if err := d.rows.use(ctx, d.path, func(r *rowReader) error { return r.segment(s, some) }); err != nil {
 			return err
 		}
-		s.parts[int(id-partID(s.first, 0))] = b
 	}
-	return rows.Err()
+	return nil
 }
 
 // partID returns the id of a part of the segment that begins with first.
@@ -408,13 +390,19 @@ func (d *Reader) count(ctx context.Context, c *event.Counter, questions []event.
 		if err == nil {
 			err = ctx.Err()
 		}
+		var open []int // questions that the segment helps to answer
+		var parts []int
 		for i := 0; i < len(questions) && err == nil; i++ {
-			if !s.overlaps(&questions[i].Filter) {
-				continue
+			q := &questions[i]
+			if s.overlaps(&q.Filter) && !slices.ContainsFunc(counted[i], func(c span) bool { return c.first <= s.first && s.last <= c.last }) {
+				open, parts = append(open, i), s.partsFor(parts, q)
 			}
-			if !slices.ContainsFunc(counted[i], func(c span) bool { return c.first <= s.first && s.last <= c.last }) {
-				err = d.countIn(ctx, s, all, c, i, &questions[i])
-			}
+		}
+		if err == nil && len(open) > 0 {
+			err = s.need(parts...)
+		}
+		for i := 0; i < len(open) && err == nil; i++ {
+			err = d.countIn(ctx, s, all, c, open[i], &questions[open[i]])
 		}
 		if err != nil && !errors.Is(err, errGone) {
 			return err
@@ -423,13 +411,34 @@ func (d *Reader) count(ctx context.Context, c *event.Counter, questions []event.
 	return nil
 }
 
+// partsFor adds the parts that a question needs whatever they hold: reading them one by one costs more
+// than the counting.
+func (s *segment) partsFor(parts []int, q *event.Question) []int {
+	add := func(more ...int) {
+		for _, p := range more {
+			if !slices.Contains(parts, p) {
+				parts = append(parts, p)
+			}
+		}
+	}
+	by, _ := columnOf(q.By)
+	add(by.dictionary(), by.numbers(), columnKind.dictionary(), columnKind.numbers())
+	for i := range q.Filter.Terms {
+		if t := &q.Filter.Terms[i]; isColumn(t.Field) {
+			c, _ := columnOf(t.Field)
+			add(c.dictionary(), c.numbers())
+		}
+	}
+	if early, late := s.cut(&q.Filter); early || late {
+		add(partIDs, partLags)
+	}
+	return parts
+}
+
 // countIn answers question i for the rows of one segment.
 func (d *Reader) countIn(ctx context.Context, s *segment, all span, c *event.Counter, i int, q *event.Question) error {
 	by, _ := columnOf(q.By)
 	value := nameOf(q.By)
-	if err := s.need(by.dictionary(), by.numbers(), columnKind.dictionary(), columnKind.numbers()); err != nil {
-		return err
-	}
 	sel, rest, err := s.find(&q.Filter, all)
 	if err != nil || sel.empty() {
 		return err

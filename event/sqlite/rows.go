@@ -15,8 +15,9 @@ import (
 // maxRowReaders is the most pages of rows that are read concurrently.
 const maxRowReaders = 4
 
-// rowReaders are the connections that read rows. They do not use database/sql,
-// because its driver takes three times as long for a row of 29 columns.
+// rowReaders are the connections that read rows and parts of segments. They do not use
+// database/sql, because its driver takes three times as long for a row of 29 columns, and copies each
+// blob twice.
 type rowReaders struct {
 	once   sync.Once
 	places chan struct{} // one element for each reader at work
@@ -30,18 +31,29 @@ type rowReaders struct {
 type rowReader struct {
 	*conn
 	spans [2]*stmt // rows between two ids, oldest and newest first; nil until they are needed
+	parts *stmt    // parts of a segment; nil until it is needed
+	total *stmt    // likewise, a total
 	addrs addresses
 	texts []byte // of the current row
 }
 
 // read reads the rows with ids that match rest.
-func (a *rowReaders) read(ctx context.Context, path string, ids wantedRows, rest []*event.Term, newest bool) ([]event.Row, error) {
+func (a *rowReaders) read(ctx context.Context, path string, ids wantedRows, rest []*event.Term, newest bool) (rows []event.Row, err error) {
+	err = a.use(ctx, path, func(r *rowReader) (err error) {
+		rows, err = r.page(ids, rest, newest)
+		return err
+	})
+	return rows, err
+}
+
+// use runs f with a reader, which is closed if f fails.
+func (a *rowReaders) use(ctx context.Context, path string, f func(*rowReader) error) error {
 	a.once.Do(func() { a.places = make(chan struct{}, maxRowReaders) })
 	select {
 	case a.places <- struct{}{}:
 		defer func() { <-a.places }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	a.mu.Lock()
 	r := a.idle
@@ -50,12 +62,11 @@ func (a *rowReaders) read(ctx context.Context, path string, ids wantedRows, rest
 	if r == nil {
 		var err error
 		if r, err = openRows(path); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	rows, err := r.page(ids, rest, newest)
-	if err != nil {
-		return nil, errors.Join(err, r.close())
+	if err := f(r); err != nil {
+		return errors.Join(err, r.close())
 	}
 	a.mu.Lock()
 	if a.idle == nil && !a.closed {
@@ -63,9 +74,9 @@ func (a *rowReaders) read(ctx context.Context, path string, ids wantedRows, rest
 	}
 	a.mu.Unlock()
 	if r != nil {
-		err = r.close()
+		return r.close()
 	}
-	return rows, err
+	return nil
 }
 
 func (a *rowReaders) close() error {
@@ -94,6 +105,8 @@ func (r *rowReader) close() error {
 	for _, s := range r.spans {
 		s.close()
 	}
+	r.parts.close()
+	r.total.close()
 	return r.conn.close()
 }
 
@@ -115,6 +128,47 @@ func (r *rowReader) page(ids wantedRows, rest []*event.Term, newest bool) (page 
 			return nil, err
 		}
 	}
+}
+
+// partsAtOnce is how many parts of a segment one statement reads, all from the same state of the
+// database. No question needs more.
+const partsAtOnce = 16
+
+// segment reads parts of a segment.
+func (r *rowReader) segment(s *segment, parts []int) (err error) {
+	if r.parts == nil {
+		if r.parts, err = r.prepare("SELECT id, data FROM part WHERE id IN (?" + strings.Repeat(", ?", partsAtOnce-1) + ")"); err != nil {
+			return err
+		}
+	}
+	defer r.parts.reset()
+	for n := range partsAtOnce {
+		p := parts[min(n, len(parts)-1)]
+		s.parts[p] = nil
+		r.parts.bindNumber(int32(n+1), partID(s.first, p))
+	}
+	for {
+		ok, err := r.parts.step()
+		if !ok {
+			return err
+		}
+		s.parts[int(r.parts.int(0)-partID(s.first, 0))] = r.parts.blob(1)
+	}
+}
+
+// totalOf reads a total; it is empty if it is too large to be stored.
+func (r *rowReader) totalOf(id int64) (b []byte, err error) {
+	if r.total == nil {
+		if r.total, err = r.prepare("SELECT data FROM total WHERE id = ?"); err != nil {
+			return nil, err
+		}
+	}
+	defer r.total.reset()
+	r.total.bindNumber(1, id)
+	if ok, err := r.total.step(); !ok {
+		return nil, err
+	}
+	return r.total.blob(0), nil
 }
 
 // statement returns the statement that finds the rows, and the function to call

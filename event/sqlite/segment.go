@@ -184,6 +184,9 @@ func (s *segment) find(f *event.Filter, in span) (sel selection, rest []*event.T
 		return nil, nil, nil
 	}
 	sel = allRows(s.rows)
+	if err := s.within(f, in, sel); err != nil { // first, so that terms look at few rows
+		return nil, nil, err
+	}
 	for i := range f.Terms {
 		t := &f.Terms[i]
 		exact, err := s.term(t, sel)
@@ -197,7 +200,7 @@ func (s *segment) find(f *event.Filter, in span) (sel selection, rest []*event.T
 			return nil, nil, nil
 		}
 	}
-	return sel, rest, s.within(f, in, sel)
+	return sel, rest, nil
 }
 
 // overlaps reports whether the segment may have rows in the filter's span of time.
@@ -205,26 +208,20 @@ func (s *segment) overlaps(f *event.Filter) bool {
 	return (f.Since.IsZero() || ceilMicro(f.Since) <= s.last) && (f.Until.IsZero() || ceilMicro(f.Until) > s.first-s.lag)
 }
 
+// cut reports whether rows of the segment may be before or after the filter's span of time.
+func (s *segment) cut(f *event.Filter) (early, late bool) {
+	return !f.Since.IsZero() && ceilMicro(f.Since) > s.first-s.lag, !f.Until.IsZero() && ceilMicro(f.Until) <= s.last
+}
+
 // within keeps rows in a span of ids and in the filter's span of time.
 func (s *segment) within(f *event.Filter, in span, sel selection) error {
-	early := !f.Since.IsZero() && ceilMicro(f.Since) > s.first-s.lag
-	late := !f.Until.IsZero() && ceilMicro(f.Until) <= s.last
+	early, late := s.cut(f)
 	if in.first <= s.first && in.last >= s.last && !early && !late {
 		return nil
 	}
 	ids, err := s.ids()
 	if err != nil {
 		return err
-	}
-	if err := s.need(partLags); err != nil {
-		return err
-	}
-	lags := s.lags
-	if lags == nil {
-		lags = numbersOf(s.parts[partLags], s.rows)
-	}
-	if s.load != nil {
-		s.lags = lags
 	}
 	from, to := int64(-1<<63), int64(1<<63-1)
 	if early {
@@ -243,25 +240,53 @@ func (s *segment) within(f *event.Filter, in span, sel selection) error {
 		hi, _ = slices.BinarySearch(ids, end+1)
 	}
 	sel.only(lo, hi)
-	sel.filter(func(i int) bool {
-		id := ids[i]
-		at := id - lags[i]
-		return id >= in.first && id <= in.last && at >= from && at <= to
-	})
+	if s.lag == 0 || !early && !late {
+		return nil
+	}
+	// Only the rows at both ends may have another time than their id says.
+	lags, err := s.lagsOf()
+	if err != nil {
+		return err
+	}
+	drop := func(i int) {
+		if at := ids[i] - lags[i]; at < from || at > to {
+			sel[i/64] &^= 1 << (i % 64)
+		}
+	}
+	for i := lo; early && i < hi && ids[i] < from+s.lag; i++ {
+		drop(i)
+	}
+	for i := hi - 1; late && i >= lo && ids[i] > to; i-- {
+		drop(i)
+	}
 	return nil
+}
+
+// lagsOf returns how much later each id is than the time of its row.
+func (s *segment) lagsOf() ([]int64, error) {
+	if s.lags != nil {
+		return s.lags, nil
+	}
+	if err := s.need(partLags); err != nil {
+		return nil, err
+	}
+	all := numbersOf(s.parts[partLags], s.rows)
+	if s.load != nil { // others may use a segment of the tail
+		s.lags = all
+	}
+	return all, nil
 }
 
 // term keeps the rows that may match t. exact reports that all of them match.
 func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
-	switch t.Field {
-	case event.Text:
-		if t.Not {
-			return false, nil
-		}
+	switch {
+	case t.Field == event.Text && t.Not:
+		return false, nil
+	case t.Field == event.Text:
 		return false, s.text(t, sel)
-	case event.ID:
+	case t.Field == event.ID:
 		return false, s.ref(t, sel)
-	case event.Monitored, event.Signature, event.Picture, event.Conversation:
+	case !isColumn(t.Field):
 		return s.rare(t, sel)
 	}
 	c, value := columnOf(t.Field)
@@ -273,8 +298,9 @@ func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
 	want, known := s.wanted[key]
 	if !known {
 		want = wanted{make([]bool, d.n), true}
+		matches := matcher(t)
 		for i := range want.names {
-			want.names[i] = t.Matches(value(d.at(i)))
+			want.names[i] = matches(value(d.at(i)))
 			want.all = want.all && want.names[i]
 		}
 		if s.load != nil { // others may use a segment of the tail
@@ -288,6 +314,21 @@ func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
 		return true, nil
 	}
 	return true, s.keepCodes(c, want.names, sel)
+}
+
+// manyValues is from how many values on a table finds one faster than a look at each.
+const manyValues = 5
+
+// matcher returns a function for the texts of a dictionary, of which there may be thousands.
+func matcher(t *event.Term) func(string) bool {
+	if len(t.Values) < manyValues || t.Field == event.Client || t.Field == event.Host {
+		return t.Matches
+	}
+	values := make(map[string]bool, len(t.Values))
+	for _, v := range t.Values {
+		values[v] = true
+	}
+	return func(v string) bool { return values[v] != t.Not }
 }
 
 // keepCodes keeps the rows whose number in a column is wanted.
@@ -388,6 +429,15 @@ func (s *segment) text(t *event.Term, sel selection) error {
 		return blocks&(1<<(i/blockRows)) != 0 || h < hosts.n && inHost[h] || r < rules.n && inRule[r] || byRef[i/64]&(1<<(i%64)) != 0
 	})
 	return nil
+}
+
+// isColumn reports whether a column has the values of a field.
+func isColumn(f event.Field) bool {
+	switch f {
+	case event.Text, event.ID, event.Monitored, event.Signature, event.Picture, event.Conversation:
+		return false
+	}
+	return true
 }
 
 // columnOf returns the column of a field, and the function from a text of its

@@ -271,9 +271,15 @@ func (w *writer) deleteTotals(in span) error {
 // totals answers question i from totals, and returns the ids of the rows that these count.
 func (d *Reader) totals(ctx context.Context, c *event.Counter, i int, q *event.Question, all span) (counted []span, err error) {
 	by, _ := columnOf(q.By)
-	onlyBlocked := len(q.Filter.Terms) == 1 && onlyBlock(&q.Filter.Terms[0])
-	if !slices.Contains(totalColumns[:], by) || len(q.Filter.Terms) > 0 && !onlyBlocked {
+	var onlyBlocked, onlyNobody bool
+	switch terms := q.Filter.Terms; {
+	case !slices.Contains(totalColumns[:], by) || len(terms) > 1:
 		return nil, nil
+	case len(terms) == 1:
+		onlyBlocked, onlyNobody = isOnly(&terms[0], event.Action, "block"), isOnly(&terms[0], event.User, "")
+		if !onlyBlocked && !onlyNobody {
+			return nil, nil
+		}
 	}
 	known, err := d.knownTotals(ctx, by, &q.Filter, all)
 	if err != nil {
@@ -284,8 +290,21 @@ func (d *Reader) totals(ctx context.Context, c *event.Counter, i int, q *event.Q
 		if len(counted) > 0 && t.first <= counted[len(counted)-1].last {
 			continue // part of a total of a higher level
 		}
-		var b []byte
-		if err := d.db.QueryRowContext(ctx, "SELECT data FROM total WHERE id = ?", totalID(t.first, t.level, by)).Scan(&b); err != nil {
+		if onlyNobody {
+			named, nameless, err := d.users(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			if named == nameless { // some rows are meant, and the total does not say which, or it has no names
+				continue
+			}
+			if named {
+				counted = append(counted, span{t.first, t.last})
+				continue
+			}
+		}
+		b, err := d.totalOf(ctx, t, by)
+		if err != nil {
 			return nil, err
 		}
 		if len(b) == 0 {
@@ -306,9 +325,30 @@ func (d *Reader) totals(ctx context.Context, c *event.Counter, i int, q *event.Q
 	return counted, nil
 }
 
-// onlyBlock reports whether a term is action:block.
-func onlyBlock(t *event.Term) bool {
-	return t.Field == event.Action && !t.Not && slices.Equal(t.Values, []string{"block"})
+// totalOf reads the total of a column.
+func (d *Reader) totalOf(ctx context.Context, t total, c column) (b []byte, err error) {
+	err = d.rows.use(ctx, d.path, func(r *rowReader) (err error) {
+		b, err = r.totalOf(totalID(t.first, t.level, c))
+		return err
+	})
+	return b, err
+}
+
+// users reports whether a total has rows with a user, and rows without one.
+func (d *Reader) users(ctx context.Context, t total) (named, nameless bool, err error) {
+	b, err := d.totalOf(ctx, t, columnUser)
+	if err != nil || len(b) == 0 {
+		return false, false, err
+	}
+	err = eachTotal(b, func(name []byte, _, _ int) {
+		named, nameless = named || len(name) > 0, nameless || len(name) == 0
+	})
+	return named, nameless, err
+}
+
+// isOnly reports whether a term asks for one value of a field.
+func isOnly(t *event.Term, f event.Field, value string) bool {
+	return t.Field == f && !t.Not && slices.Equal(t.Values, []string{value})
 }
 
 // knownTotals returns the totals whose rows are all in the span of ids and in
