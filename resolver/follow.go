@@ -113,13 +113,17 @@ func (l *lookup) ofTarget(name []byte) (sub *lookup, ok bool) {
 // reports false when the answer is complete thereby: it has failed.
 func (l *lookup) graft(target []byte, sub *lookup) bool {
 	a, b := l.a, sub.a
+	m, ok := l.message()
 	if b.Rcode == dns.RcodeServFail {
+		if ok && l.tailOwner == zones && !l.followed {
+			l.unjudged = uint16(lastAlias(m.Answer))
+		}
+		l.followed = true
+		l.refused = l.change.to == "" && !l.passes()
 		l.drop()
 		a.Rcode, a.AD, a.HasEDE, a.EDE, a.EDEText = b.Rcode, false, b.HasEDE, b.EDE, b.EDEText
-		l.followed = true
 		return false
 	}
-	m, ok := l.message()
 	n, ok2 := sub.message()
 	if !ok || !ok2 {
 		l.drop()

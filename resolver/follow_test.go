@@ -62,6 +62,8 @@ func TestAliasesLeadToTheirOwners(t *testing.T) {
 		"tolocal.public.com. A":      {"tolocal.public.com. 300 IN CNAME localhost."},
 		"tospecial.public.com. A":    {"tospecial.public.com. 300 IN CNAME printer.local."},
 		"toblocked.public.com. A":    {"toblocked.public.com. 300 IN CNAME ads.tracker.net."},
+		"toblockedbad.public.com. A": {"toblockedbad.public.com. 300 IN CNAME bad.tracker.net."},
+		"bad.tracker.net. A":         {"SERVFAIL"},
 		"ads.tracker.net. A":         {"ads.tracker.net. 300 IN A 198.51.100.66"},
 		"sub.corp.example. A":        {"sub.corp.example. 300 IN A 198.51.100.7"},
 		"www.routed.corp.example. A": {"www.routed.corp.example. 300 IN A 10.9.9.9"},
@@ -84,6 +86,8 @@ below    NS    ns.below
 ns.below A     10.1.1.9
 tobelow  CNAME www.below
 blocked  CNAME ads.tracker.net.
+blockbad CNAME bad.tracker.net.
+inbad    CNAME blockbad
 dead     CNAME dead.invalid-upstream.com.
 host     A     10.1.1.5
 dname    A     10.1.1.6
@@ -123,6 +127,9 @@ nothing  CNAME nothing.public.com.
 		{"tolocal.public.com", miekg.TypeA, "NOERROR, +SOA, EDE 15"},
 		{"tospecial.public.com", miekg.TypeA, "NXDOMAIN, CNAME printer.local., +SOA"},
 		{"toblocked.public.com", miekg.TypeA, "NXDOMAIN, +SOA, EDE 15"},
+		{"toblockedbad.public.com", miekg.TypeA, "NXDOMAIN, +SOA, EDE 15"}, // though its servers fail
+		{"blockbad.corp.example", miekg.TypeA, "NXDOMAIN, +SOA, EDE 15"},
+		{"inbad.corp.example", miekg.TypeA, "NXDOMAIN, +SOA, EDE 15"},
 		// Zones for people of this network.
 		{"www.corp.example", miekg.TypeA, "NOERROR, A 10.1.1.1"},
 		{"ext.corp.example", miekg.TypeA, "NOERROR, CNAME www.public.com., A 198.51.100.1"},

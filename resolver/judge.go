@@ -20,6 +20,8 @@ func (l *lookup) passes() (ok bool) {
 	// An address below the prefix gives access to the one embedded in it.
 	aliases, addresses := flags&cache.Aliases != 0, flags&cache.Address != 0 && (l.r.parts.Addresses || l.r.dns64.IsValid())
 	switch {
+	case l.refused:
+		return false
 	case l.t.Verdict.Action == filter.Allow:
 		return true
 	case flags&cache.Private != 0 && !l.mayBePrivate() && l.isRebinding():

@@ -33,6 +33,7 @@ type lookup struct {
 	tailOwner owner
 	followed  bool
 	unjudged  uint16
+	refused   bool // they lead to a name that the policy refuses, and its servers have failed
 
 	flags cache.Flags // of the answer from the store
 	lead  bool        // it may have to be followed

@@ -39,6 +39,9 @@ type Option struct {
 type Error struct {
 	EDE uint16 // an Extended DNS Error, RFC 8914, for the client
 	Err error
+	// Aliases is the valid beginning of an answer that is bogus after it, a message that ends in an
+	// alias; nil if it has none.
+	Aliases []byte
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -91,7 +94,7 @@ const (
 // upstream leads to the next. Config.Total and ctx bound the time. An error is an [*Error].
 func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
 	if dns.NameLen(name) != len(name) || len(name) == 0 {
-		return nil, "", &Error{dns.EDENetwork, fmt.Errorf("%q is not a name in wire form", name)}
+		return nil, "", &Error{EDE: dns.EDENetwork, Err: fmt.Errorf("%q is not a name in wire form", name)}
 	}
 	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt}
 	dns.ToLower(q.name)
@@ -103,7 +106,9 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 }
 
 // Ask is Exchange for a caller that passes an Extended DNS Error (RFC 8914) to clients: ede is
-// that of the error, or of an upstream's SERVFAIL or REFUSED, 0 if there was none.
+// that of the error, or of an upstream's SERVFAIL or REFUSED, 0 if there was none. Of an answer that
+// begins with valid aliases and is bogus after them it returns these: the caller, who follows them,
+// may know the target, or hears that it is bogus.
 func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error) {
 	return f.AskFor(0)(ctx, name, qtype, class, do, cd)
 }
@@ -114,6 +119,9 @@ func (f *Forwarder) AskFor(set uint8) func(ctx context.Context, name []byte, qty
 		msg, _, err := f.Exchange(ctx, name, qtype, class, Option{DO: do, CD: cd, Set: set})
 		var e *Error
 		if errors.As(err, &e) {
+			if e.Aliases != nil {
+				return e.Aliases, 0, nil
+			}
 			return nil, e.EDE, err
 		}
 		return msg, extendedError(msg), err
@@ -145,7 +153,7 @@ func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error)
 // exchange queries a group within the time of a whole exchange.
 func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, string, error) {
 	if len(g.upstreams) == 0 {
-		return nil, "", &Error{dns.EDENoReachable, fmt.Errorf("asking for %s: %w", dns.Text(q.name), errNone)}
+		return nil, "", &Error{EDE: dns.EDENoReachable, Err: fmt.Errorf("asking for %s: %w", dns.Text(q.name), errNone)}
 	}
 	a, to, err := f.ask(ctx, g, q)
 	if err != nil {
@@ -153,7 +161,7 @@ func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, s
 		if isTimeout(err) {
 			ede = dns.EDENoReachable
 		}
-		return nil, to, &Error{ede, fmt.Errorf("asking for %s: %w", dns.Text(q.name), err)}
+		return nil, to, &Error{EDE: ede, Err: fmt.Errorf("asking for %s: %w", dns.Text(q.name), err)}
 	}
 	return a.msg, to, nil
 }

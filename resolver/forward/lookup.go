@@ -155,7 +155,7 @@ func (f *Forwarder) DS(ctx context.Context, origin string) (all []*miekg.DS, err
 	if err != nil {
 		return nil, err
 	}
-	msg, _, err := f.Ask(ctx, name, miekg.TypeDS, miekg.ClassINET, false, false)
+	msg, _, err := f.Exchange(ctx, name, miekg.TypeDS, miekg.ClassINET, Option{})
 	if err != nil {
 		return nil, err
 	}

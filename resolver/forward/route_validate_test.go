@@ -265,3 +265,62 @@ func TestAnAliasEndsWhereOthersKnowMore(t *testing.T) {
 		}
 	}
 }
+
+// TestValidAliasesOutliveABogusTarget has an upstream that spoils what an alias leads to. Who knows
+// the target itself needs the alias only; for all others the answer is bogus.
+func TestValidAliasesOutliveABogusTarget(t *testing.T) {
+	t.Parallel()
+	root := newKeyedZone(t, ".")
+	spoilt := func(set []miekg.RR) []miekg.RR { return set[:len(set)-1] } // without its signature
+	records := map[string][]miekg.RR{
+		". DNSKEY":     root.signed([]miekg.RR{root.key}),
+		"app. A":       append(root.set("app. 60 CNAME nas.home."), record(t, "nas.home. 60 A 192.0.2.66")),
+		"long. A":      append(append(root.set("long. 60 CNAME app."), root.set("app. 60 CNAME nas.home.")...), record(t, "nas.home. 60 A 192.0.2.66")),
+		"middle. A":    append(append(root.set("middle. 60 CNAME forged."), record(t, "forged. 60 CNAME nas.home.")), record(t, "nas.home. 60 A 192.0.2.66")),
+		"forged. A":    {record(t, "forged. 60 CNAME nas.home."), record(t, "nas.home. 60 A 192.0.2.66")},
+		"nas.home. A":  spoilt(root.set("nas.home. 60 A 192.0.2.66")),
+		"tree. DNAME":  root.set("tree. 60 DNAME home."),
+		"nas.tree. A":  append(root.set("tree. 60 DNAME home."), record(t, "nas.tree. 60 CNAME nas.home."), record(t, "nas.home. 60 A 192.0.2.66")),
+		"bare.tree. A": append(root.set("tree. 60 DNAME home."), record(t, "bare.home. 60 A 192.0.2.66")),
+		"plain. A":     {record(t, "plain. 60 A 192.0.2.66")},
+	}
+	upstream := answers(t, records, nil)
+	f := start(t, Config{Upstreams: []string{upstream.addr}, Validate: true, Config: validate.Config{Anchors: []string{root.ds()}}})
+	for _, x := range []struct{ name, last string }{
+		{"app", "nas.home."},
+		{"long", "nas.home."},
+		{"middle", "forged."},
+		{"nas.tree", "nas.home."},
+		{"forged", ""},
+		{"nas.home", ""},
+		{"bare.tree", ""}, // no alias tells a client what the name is
+		{"plain", ""},
+	} {
+		if got, _ := ours(f, x.name, miekg.TypeA); !strings.HasPrefix(got, "bogus") {
+			t.Errorf("%s is %s, want bogus", x.name, got)
+		}
+		wire, err := dns.Name(x.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, do := range []bool{false, true} {
+			msg, ede, err := f.Ask(t.Context(), wire, miekg.TypeA, miekg.ClassINET, do, false)
+			if x.last == "" {
+				if err == nil || ede == 0 || msg != nil {
+					t.Errorf("%s: got %x with error %d, %v; want it refused", x.name, msg, ede, err)
+				}
+				continue
+			}
+			c, open := dns.OpenAlias(msg)
+			var m miekg.Msg
+			if err != nil || !open || dns.Text(c.Last) != x.last || m.Unpack(msg) != nil || !m.AuthenticatedData {
+				t.Errorf("%s: got %v, %v; want the aliases as far as %s", x.name, &m, err, x.last)
+			}
+			for _, rr := range m.Answer {
+				if rr.Header().Rrtype == miekg.TypeA || !do && rr.Header().Rrtype == miekg.TypeRRSIG {
+					t.Errorf("%s: %v was not validated, or not asked for", x.name, rr)
+				}
+			}
+		}
+	}
+}

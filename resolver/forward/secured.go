@@ -47,6 +47,7 @@ func (f *Forwarder) validated(ctx context.Context, q *query, g *group, domain []
 	full := *q
 	full.opt.DO, full.opt.CD = true, true
 	var res validate.Result
+	var begin []byte
 	for range 2 {
 		msg, to, err := f.relay(ctx, &full)
 		if err != nil {
@@ -54,7 +55,7 @@ func (f *Forwarder) validated(ctx context.Context, q *query, g *group, domain []
 		}
 		m := new(miekg.Msg)
 		if err := m.Unpack(msg); err != nil {
-			return nil, to, &Error{dns.EDENetwork, fmt.Errorf("reading the answer of %s for %s: %w", to, dns.Text(q.name), err)}
+			return nil, to, &Error{EDE: dns.EDENetwork, Err: fmt.Errorf("reading the answer of %s for %s: %w", to, dns.Text(q.name), err)}
 		}
 		until := ""
 		if c, open := dns.OpenAlias(msg); open {
@@ -63,16 +64,34 @@ func (f *Forwarder) validated(ctx context.Context, q *query, g *group, domain []
 		if res = f.validator.Validate(ctx, m, until); res.Status != validate.Bogus {
 			out, err := trim(m, q.opt.DO, res.Status == validate.Secure).Pack()
 			if err != nil {
-				return nil, to, &Error{dns.EDENetwork, fmt.Errorf("writing the answer for %s: %w", dns.Text(q.name), err)}
+				return nil, to, &Error{EDE: dns.EDENetwork, Err: fmt.Errorf("writing the answer for %s: %w", dns.Text(q.name), err)}
 			}
 			return out, to, nil
 		}
+		begin = beginning(m, q.opt.DO, &res)
 		if len(g.upstreams) < 2 {
 			break
 		}
 		full.avoid = to
 	}
-	return nil, full.avoid, &Error{res.EDE, fmt.Errorf("validating %s: %s", dns.Text(q.name), res.Why)}
+	return nil, full.avoid, &Error{EDE: res.EDE, Err: fmt.Errorf("validating %s: %s", dns.Text(q.name), res.Why), Aliases: begin}
+}
+
+// beginning returns the valid aliases with which a bogus answer begins, as a message that ends in
+// the last of them; nil if there are none.
+func beginning(m *miekg.Msg, do bool, res *validate.Result) []byte {
+	names := map[string]bool{}
+	for _, n := range res.Valid {
+		names[n] = true
+	}
+	msg, err := trim(upTo(m, names), do, res.Begins == validate.Secure).Pack()
+	if err != nil {
+		return nil
+	}
+	if _, open := dns.OpenAlias(msg); !open { // a DNAME without its CNAME would say that there is nothing
+		return nil
+	}
+	return msg
 }
 
 // trim removes from a validated message the records that were not validated or not

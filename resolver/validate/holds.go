@@ -43,7 +43,7 @@ func (v *Validator) tryHold(ctx context.Context, domain string) entry {
 		if !signed(m) {
 			return entry{err: errInsecure, ttl: negativeKeep}
 		}
-		err = v.message(ctx, w, m, "")
+		err = v.message(ctx, w, m, "", new(Result))
 	}
 	switch f := faultOf(err); {
 	case err == nil:

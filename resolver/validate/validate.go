@@ -38,6 +38,10 @@ type Result struct {
 	Status Status
 	EDE    uint16 // for a bogus answer, RFC 8914
 	Why    string // the same for people; also why an answer about a time server is not validated
+	// Valid are the names that valid aliases lead to, in order, also when the answer is bogus after
+	// them. Begins is the status of these aliases.
+	Valid  []string
+	Begins Status
 }
 
 // Extended DNS Errors.
@@ -120,27 +124,30 @@ var errInsecure = errors.New("insecure")
 // the signatures require (RFC 4035 section 5.3.3).
 func (v *Validator) Validate(ctx context.Context, m *miekg.Msg, until string) Result {
 	w := &work{mostQuestions, mostSignatures, mostFailures, mostHashes}
-	err := v.message(ctx, w, m, until)
+	res := Result{Begins: Secure}
+	err := v.message(ctx, w, m, until, &res)
 	switch f := faultOf(err); {
 	case err == nil:
 		v.Counts.Secure.Add(1)
-		return Result{Status: Secure}
+		res.Status = Secure
 	case errors.Is(err, errInsecure):
 		v.Counts.Insecure.Add(1)
-		return Result{Status: Insecure}
+		res.Status = Insecure
 	case f != nil && v.graced(ctx, m, f):
 		v.Counts.Insecure.Add(1)
-		return Result{Status: Insecure, Why: f.why}
+		res.Status, res.Why = Insecure, f.why
 	case f != nil:
 		v.Counts.Bogus.Add(1)
-		return Result{Bogus, f.ede, f.why}
+		res.Status, res.EDE, res.Why = Bogus, f.ede, f.why
+	default:
+		v.Counts.Bogus.Add(1)
+		res.Status, res.EDE, res.Why = Bogus, edeNoUpstream, err.Error()
 	}
-	v.Counts.Bogus.Add(1)
-	return Result{Bogus, edeNoUpstream, err.Error()}
+	return res
 }
 
-// message validates m, as Validate does; nil means secure.
-func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg, until string) error {
+// message validates m, as Validate does, and notes the valid aliases in res; nil means secure.
+func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg, until string, res *Result) error {
 	if len(m.Question) != 1 {
 		return faultf(edeBogus, "the answer has %d questions", len(m.Question))
 	}
@@ -158,6 +165,7 @@ func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg, until st
 		next, done, err := v.link(ctx, w, name, q.Qtype, answer, authority)
 		if errors.Is(err, errInsecure) {
 			insecure, err = true, nil
+			res.Begins = Insecure
 		}
 		if err != nil {
 			return err
@@ -168,13 +176,14 @@ func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg, until st
 		if done {
 			return insecureError(insecure)
 		}
-		if next != "" && next == until {
-			return insecureError(insecure)
-		}
 		if next == "" {
 			if err := v.denial(ctx, w, name, m, authority); err != nil {
 				return err
 			}
+			return insecureError(insecure)
+		}
+		res.Valid = append(res.Valid, next)
+		if next == until {
 			return insecureError(insecure)
 		}
 		name = next

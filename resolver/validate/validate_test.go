@@ -93,7 +93,7 @@ func (r *root) validator() *Validator {
 func (r *root) validate(m *miekg.Msg) (*Validator, *work, error) {
 	v := r.validator()
 	w := &work{mostQuestions, mostSignatures, mostFailures, mostHashes}
-	return v, w, v.message(context.Background(), w, m, "")
+	return v, w, v.message(context.Background(), w, m, "", new(Result))
 }
 
 func TestSignedByTheRoot(t *testing.T) {
