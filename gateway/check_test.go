@@ -9,11 +9,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"shuultuur/test/race"
+	"go.yaml.in/yaml/v4"
 
 	"shuultuur/admin/account"
 	"shuultuur/engine"
@@ -21,6 +22,7 @@ import (
 	"shuultuur/event/record"
 	"shuultuur/intercept"
 	"shuultuur/lib/datadir"
+	"shuultuur/test/race"
 )
 
 // used makes a folder that a gateway has used, with the settings, keys, accounts, lists and logs
@@ -118,7 +120,37 @@ var pathKeys = []string{
 	"state: {file: accounts/../PATH}", "checks: {virus: {clamd: PATH, hashes: [PATH]}}", "checks: {phrase: {banned: [PATH], exception: [PATH]}}", "checks: {picture: {model: PATH}}",
 	"checks: {signature: {rules: [own.txt], classes: PATH, threshold: PATH, enable: PATH, disable: PATH, modify: PATH, drop: PATH, suricata: PATH}}",
 	"dns: {listen: 127.0.0.1:0, hosts-files: [PATH], forward: {upstreams: [127.0.0.1], ca: PATH, trust-anchors: [PATH]}}", "identity: {kerberos: {keytab: PATH}}", "identity: {certificates: {ca: PATH, crl: [PATH]}, names: {hosts: [PATH]}}",
-	"mail: {server: 'smtp://127.0.0.1:1', from: x@x.example, ca: PATH}",
+	"mail: {server: 'smtp://127.0.0.1:1', from: x@x.example, ca: PATH}", "mail: {server: 'smtp://127.0.0.1:1', from: x@x.example, user: x, token: PATH}",
+	"fleet: {desk: {to: PATH, key: PATH}}", "fleet: {desk: {key: PATH}}",
+	"fleet: {bundles: {from: PATH, key: RWQBAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fICEiIyQlJico, identity: PATH, takes: [lists]}}",
+	"fleet: {bundles: {from: 'https://127.0.0.1:1', key: RWQBAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fICEiIyQlJico, ca: PATH}}",
+	"acme: {names: [filter.school.example], directory: 'https://127.0.0.1:1/directory', accept-terms: true, root: PATH}",
+	"access: {sign-in: {issuer: 'https://127.0.0.1:1', client-id: us, ca: PATH, roles: {owner: [staff]}}}", "identity: {sign-in: {oidc: {issuer: 'https://127.0.0.1:1', client-id: us, ca: PATH}}}",
+	"identity: {basic: {ldap: {servers: ['ldaps://127.0.0.1:1'], base: dc=x, ca: PATH}}}",
+	"events: {syslog: {to: 'tls://127.0.0.1:1', ca: PATH}}", "events: {otlp: {to: 'https://127.0.0.1:1', ca: PATH}}", "events: {kafka: {to: '127.0.0.1:1', topic: web, tls: true, ca: PATH}}",
+	"identity: {kerberos: {keytab: PATH, ldap: {servers: ['ldaps://127.0.0.1:1'], base: dc=x, ca: PATH}}}",
+	"state: {redis: {addresses: ['127.0.0.1:1'], tls: {ca: PATH, cert: PATH, key: PATH}}}", "dns: {listen: 127.0.0.1:0, redis: {addresses: ['127.0.0.1:1'], tls: {ca: PATH, cert: PATH, key: PATH}}}",
+	"votes: {listen: 127.0.0.1:0, redis: {addresses: ['127.0.0.1:1'], tls: {ca: PATH, cert: PATH, key: PATH}}}",
+	"votes: {listen: 127.0.0.1:0, tls: {cert: PATH, key: PATH}}",
+	"checks: {icap: {servers: 'icaps://127.0.0.1:1/x', ca: PATH}}",
+	"dns: {listen: 127.0.0.1:0, tls: 127.0.0.1:0, cert: PATH, key: PATH, dnstap: PATH}", "dns: {listen: 127.0.0.1:0, dnstap: 'unix:PATH'}",
+	"dns: {listen: 127.0.0.1:0, zones: {tsig: [{name: transfer, secret-file: PATH}], secondary: [{zone: other.example, primaries: [{address: '127.0.0.1:1', tls: primary.example, ca: PATH}]}]}}",
+}
+
+// TestEveryKeyOfAFileIsChecked: whoever adds a key that names a file adds it to pathKeys.
+func TestEveryKeyOfAFileIsChecked(t *testing.T) {
+	missing := map[string]bool{}
+	fileKeys(reflect.TypeFor[configuration.Settings](), "", nil, func(key string) { missing[key] = true })
+	for _, line := range pathKeys {
+		var settings any
+		if err := yaml.Unmarshal([]byte(line), &settings); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		maps.DeleteFunc(missing, func(key string, _ bool) bool { return has(settings, strings.Split(key, ".")) })
+	}
+	for key := range missing {
+		t.Errorf("no line of pathKeys names a file at %s", key)
+	}
 }
 
 // TestACheckChangesNoFile: settings may name any file under any key. Whoever checks them, explains a

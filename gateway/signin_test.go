@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -33,6 +34,10 @@ var signInWays = []struct {
 	}},
 	{"CONNECT", 511, func(t *testing.T, g *Gateway, _, secure, field string) int {
 		return converse(t, g.ProxyAddr(), "CONNECT "+secure+" HTTP/1.1\r\nHost: "+secure+"\r\n"+field+"\r\n")
+	}},
+	{"HTTPS proxy", 302, func(t *testing.T, g *Gateway, plain, _, field string) int {
+		c := tls.Client(connectTo(t, g.ProxyAddr()), &tls.Config{InsecureSkipVerify: true})
+		return answerTo(t, c, "GET http://"+plain+"/ HTTP/1.1\r\nHost: "+plain+"\r\n"+field+"\r\n")
 	}},
 	{"decrypted", 511, func(t *testing.T, g *Gateway, _, secure, field string) int {
 		c := connectTo(t, g.ProxyAddr())
@@ -132,7 +137,7 @@ func TestUnverifiedCredentialsDoNotReplaceTheSignIn(t *testing.T) {
 
 	const signIn = `sign-in: {oidc: {issuer: "https://id.example", client-id: us}}`
 	none := map[string]int{} // by kind of credentials; 0 leads to the page
-	everything := map[string]int{"none": 200, "empty": 200, "x": 200, "Basic right": 200, "Basic wrong": 200, "Basic without text": 200, "Bearer": 200, "Negotiate": 200, "NTLM": 200, "Digest": 200}
+	everything := map[string]int{}
 	kinds := map[string]string{
 		"none": "", "empty": "Proxy-Authorization:\r\n", "x": "Proxy-Authorization: x\r\n",
 		"Basic right":        "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anna:right")) + "\r\n",
@@ -142,7 +147,21 @@ func TestUnverifiedCredentialsDoNotReplaceTheSignIn(t *testing.T) {
 		"Negotiate":          "Proxy-Authorization: Negotiate YIIabcdefgh=\r\n",
 		"NTLM":               "Proxy-Authorization: NTLM TlRMTVNTUAABAAAAB4IIAAAAAAAAAAAAAAAAAAAAAAA=\r\n",
 		"Digest":             "Proxy-Authorization: Digest username=\"anna\"\r\n",
+		// What Unicode calls a blank is no blank of HTTP.
+		"Basic after a no-break space":     "Proxy-Authorization: \u00a0Basic " + base64.StdEncoding.EncodeToString([]byte("anna:right")) + "\r\n",
+		"Negotiate after a no-break space": "Proxy-Authorization: \u00a0Negotiate YIIabcdefgh=\r\n",
+		"Basic without name":               "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(":right")) + "\r\n",
+		"Basic in Latin-1":                 "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anna:r\xefght")) + "\r\n",
+		"Basic long in Latin-1":            "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anna:"+strings.Repeat("\xff", 1000))) + "\r\n",
+		"wrong, then right":                "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anna:wrong")) + "\r\nProxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anna:right")) + "\r\n",
 	}
+	asked := map[string]int{} // for a password or a ticket
+	for kind := range kinds {
+		everything[kind], asked[kind] = 200, 407
+	}
+	noVerifier := map[string]int{"Basic without text": 407, "Basic without name": 407, "Basic right": 503, "Basic wrong": 503, "Basic in Latin-1": 503, "Basic long in Latin-1": 503, "wrong, then right": 503}
+	noRADIUS := maps.Clone(noVerifier)
+	noRADIUS["Basic long in Latin-1"] = 407 // no password of RADIUS is so long
 	for _, tt := range []struct {
 		provider, identity string
 		want               map[string]int
@@ -151,7 +170,11 @@ func TestUnverifiedCredentialsDoNotReplaceTheSignIn(t *testing.T) {
 		{"sign-in alone", "{" + signIn + "}", none},
 		{"sign-in, basic elsewhere", "{basic: {file: passwords, networks: [10.0.0.0/8]}, " + signIn + "}", none},
 		{"sign-in by basic, whose networks are elsewhere", "{basic: {file: passwords, networks: [10.0.0.0/8]}, sign-in: {}}", none},
-		{"sign-in, basic", "{basic: {file: passwords}, " + signIn + "}", map[string]int{"Basic right": 200, "Basic wrong": 407, "Basic without text": 407}},
+		{"sign-in, basic", "{basic: {file: passwords}, " + signIn + "}", map[string]int{"Basic right": 200, "Basic wrong": 407, "Basic without text": 407,
+			"Basic without name": 407, "Basic in Latin-1": 407, "Basic long in Latin-1": 407, "wrong, then right": 407}},
+		{"sign-in, LDAP that is away", `{basic: {ldap: {servers: "ldap://127.0.0.1:1", base: "dc=x"}}, ` + signIn + "}", noVerifier},
+		{"sign-in, RADIUS that is away", `{basic: {radius: {servers: "127.0.0.1:1", secret: "0123456789abcdef", timeout: 100ms}}, ` + signIn + "}", noRADIUS},
+		{"kerberos alone", "{kerberos: {keytab: keytab}}", asked},
 		{"sign-in, kerberos", "{kerberos: {keytab: keytab}, " + signIn + "}", map[string]int{"Negotiate": 407, "NTLM": 407}},
 		{"sign-in, kerberos elsewhere", "{kerberos: {keytab: keytab, networks: [10.0.0.0/8]}, " + signIn + "}", none},
 	} {
@@ -159,8 +182,9 @@ func TestUnverifiedCredentialsDoNotReplaceTheSignIn(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, "keytab", maker(tickets), 1)
 			write(t, dir, "root.pem", maker(makeRoot), 1)
+			write(t, dir, "own.pem", pair("own.pem", "own.key"), 1)
 			for name, text := range map[string]string{"passwords": "anna:" + string(hash) + "\n", "trust.pem": root, "shuultuur.yaml": `
-listen: {proxy: "127.0.0.1:0", admin: "127.0.0.1:0", portal: "127.0.0.1:0", icap: "127.0.0.1:0"}
+listen: {proxy: "127.0.0.1:0", admin: "127.0.0.1:0", portal: "127.0.0.1:0", icap: "127.0.0.1:0", tls: {cert: own.pem, key: own.key}}
 proxy: {private: [127.0.0.0/8], connect-ports: [443, 1024-65535]}
 intercept: {root: root.pem, trust: [trust.pem]}
 portal: {name: filter.school.example}

@@ -189,7 +189,9 @@ func (h *head) field(name string, value []byte) (err error) {
 	case "x-server-ip":
 		h.server, err = address(name, value)
 	case "proxy-authorization":
-		h.authorization = bytes.Clone(value)
+		if h.authorization == nil { // the first counts, as in HTTP
+			h.authorization = bytes.Clone(value)
+		}
 	default:
 		switch text := string(value); {
 		case text == "" || text == "-":

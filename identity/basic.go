@@ -102,6 +102,8 @@ type outcome struct {
 	asked   time.Time // when it was verified
 }
 
+var colon = []byte(":")
+
 // secret is storage for one Proxy-Authorization field.
 type secret struct {
 	buf [maxSecret + 2]byte
@@ -193,7 +195,9 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*acc
 	}
 	// The first colon separates name and password; it is part of the MAC.
 	s.mac.Reset()
-	s.mac.Write(s.buf[:len(name)+1+len(password)])
+	s.mac.Write(name)
+	s.mac.Write(colon)
+	s.mac.Write(password)
 	key := [sha256.Size]byte(s.mac.Sum(s.sum[:0]))
 
 	o, ok := b.recall(key)

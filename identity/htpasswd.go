@@ -200,7 +200,7 @@ func (h *argon2idHash) cost() uint64 { return uint64(h.memory) * uint64(h.time) 
 // dst; name and password are slices of dst, or of a copy. They are in UTF-8, whatever the client
 // has sent.
 func credentials(dst, field []byte) (name, password []byte, ok bool) {
-	scheme, rest, found := bytes.Cut(bytes.TrimSpace(field), []byte(" "))
+	scheme, rest, found := bytes.Cut(field, []byte(" "))
 	rest = bytes.TrimSpace(rest)
 	if !found || !bytes.EqualFold(scheme, []byte("basic")) || base64.StdEncoding.DecodedLen(len(rest)) > len(dst) {
 		return nil, nil, false

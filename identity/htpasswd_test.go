@@ -2,8 +2,12 @@ package identity
 
 import (
 	"encoding/base64"
+	"errors"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"shuultuur/lib/setting"
 )
 
 func TestParseAccountsNamesTheLine(t *testing.T) {
@@ -64,6 +68,22 @@ func FuzzHtpasswd(f *testing.F) {
 			t.Errorf("credentials returned the name %q and the password %q", name, password)
 		}
 	})
+}
+
+// TestLongNamesInLatin1AreWrongOnes: in UTF-8 they are longer than what the client has sent.
+func TestLongNamesInLatin1AreWrongOnes(t *testing.T) {
+	id := newIdentity(t, Config{Basic: &Basic{File: setting.File(passwordFile(t, "anna:"+bcryptOf(t, "secret")))}})
+	for n := range maxSecret + 16 {
+		if n > 8 && n < maxSecret/2-8 {
+			continue
+		}
+		for _, sent := range []string{strings.Repeat("\xff", n) + ":secret", "anna:" + strings.Repeat("\xff", n)} {
+			_, err := id.Identify(t.Context(), netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), []byte("Basic "+base64.StdEncoding.EncodeToString([]byte(sent))))
+			if _, ok := errors.AsType[*Challenge](err); !ok {
+				t.Errorf("%d letters: %v, want a challenge", n, err)
+			}
+		}
+	}
 }
 
 func TestBasicCredentialsAreReadInLatin1Too(t *testing.T) {

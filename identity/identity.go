@@ -353,6 +353,7 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	addr = addr.Unmap()
 	at := id.place(addr)
 	client := filter.Client{Addr: addr, User: at.user, Groups: at.groups}
+	proxyAuthorization = bytes.Trim(proxyAuthorization, " \t") // what else Unicode calls blanks is text in HTTP
 	// What a request proves outranks what is known of its address. Credentials that nobody
 	// verifies here are no credentials.
 	if at.login && len(proxyAuthorization) > 0 && id.verifies(proxyAuthorization) {
@@ -438,7 +439,7 @@ func (id *Identity) prove(ctx context.Context, addr netip.Addr, at *place, proxy
 // verifies reports whether the settings have something that verifies credentials of this kind,
 // where a login is required.
 func (id *Identity) verifies(proxyAuthorization []byte) bool {
-	scheme, _, _ := bytes.Cut(bytes.TrimSpace(proxyAuthorization), []byte(" "))
+	scheme, _, _ := bytes.Cut(proxyAuthorization, []byte(" "))
 	switch {
 	case bytes.EqualFold(scheme, []byte("Basic")):
 		return id.basic != nil

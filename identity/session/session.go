@@ -65,7 +65,7 @@ type Session struct {
 	Lease string `json:"lease,omitempty"`
 	Near  string `json:"near,omitempty"`
 
-	used *int64 // when a request used it, in Unix seconds; atomic
+	used *int64 // when a request used it, in seconds that the table has run; atomic
 }
 
 // Net returns the address or prefix of the session.
@@ -100,6 +100,7 @@ type index struct {
 
 // A Table holds sessions. It outlives engines, and is safe for concurrent use.
 type Table struct {
+	made    time.Time
 	store   Store
 	log     *slog.Logger
 	shards  [64]shard
@@ -122,7 +123,7 @@ type Table struct {
 
 // New returns a table of the sessions in a store.
 func New(store Store, log *slog.Logger) *Table {
-	t := &Table{store: store, log: log, last: map[string]latest{}, restarted: map[string]time.Time{}, left: map[netip.Prefix]time.Time{}, over: map[*Session]time.Time{}}
+	t := &Table{made: time.Now(), store: store, log: log, last: map[string]latest{}, restarted: map[string]time.Time{}, left: map[netip.Prefix]time.Time{}, over: map[*Session]time.Time{}}
 	t.index.nets, t.index.ids = map[netip.Prefix]*Session{}, map[string]map[netip.Prefix]bool{}
 	t.Refresh()
 	return t
@@ -211,16 +212,19 @@ func (t *Table) Active(a netip.Addr, idle time.Duration) *Session {
 	if n == nil || idle == 0 || n.used == nil {
 		return n
 	}
-	now := time.Now()
-	last := atomic.LoadInt64(n.used)
-	if now.Unix()-last > int64(idle/time.Second) {
+	now, last := t.running(), atomic.LoadInt64(n.used)
+	if now-last > int64(idle/time.Second) {
 		return nil
 	}
-	if last != now.Unix() {
-		atomic.StoreInt64(n.used, now.Unix())
+	if last != now {
+		atomic.StoreInt64(n.used, now)
 	}
 	return n
 }
+
+// running returns for how many seconds the table has run. A clock that is set makes nobody idle, and
+// keeps nobody from it.
+func (t *Table) running() int64 { return int64(time.Since(t.made) / time.Second) }
 
 // find returns the session of the longest prefix that contains an address.
 func (x *index) find(a netip.Addr) *Session {
@@ -266,7 +270,7 @@ func (t *Table) netsOf(id string) []netip.Prefix {
 func (t *Table) put(n *Session) {
 	net, old := n.Net(), (*Session)(nil)
 	n.used = new(int64)
-	*n.used = time.Now().Unix()
+	*n.used = t.running()
 	if n.Bits == 0 {
 		s := t.shard(n.Addr)
 		s.mu.Lock()

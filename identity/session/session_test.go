@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shuultuur/state"
@@ -376,4 +377,22 @@ func TestTwoSubjectsAreTwoPeople(t *testing.T) {
 	if got := own(b, "carl", idp, "1"); got != "carl" {
 		t.Errorf("carl of the provider is %q", got)
 	}
+}
+
+// TestIdleIsMeasuredByTheTimeThatRuns: a clock that is set ends no session, and lets none go on.
+func TestIdleIsMeasuredByTheTimeThatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, addr := New(noStore{}, slog.New(slog.DiscardHandler)), netip.MustParseAddr("192.0.2.1")
+		time.Sleep(time.Minute)
+		if err := table.Start(Session{Addr: addr, User: "anna", Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int64{60, 70, 80} {
+			n := table.Active(addr, time.Minute)
+			if n == nil || *n.used != want {
+				t.Fatalf("a session that is used in second %d is %+v", want, n)
+			}
+			time.Sleep(10 * time.Second)
+		}
+	})
 }
