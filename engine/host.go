@@ -138,5 +138,8 @@ func (e *Engine) Connect(h *Host) {
 			h.Log.Error("the name server uses the previous settings", "error", err)
 		}
 	}
+	if e.Forward != nil {
+		e.Forward.SetWatch(e.Names.Watch())
+	}
 	e.Names.SetResponders(e.Zones, e.Resolver.With(e.Zones), e.Zones, e.Zones.Outside())
 }

@@ -4,6 +4,7 @@ package nameserver
 
 import (
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"shuultuur/lib/dns"
+	"shuultuur/lib/setting"
 	"shuultuur/lib/wait/waittest"
+	"shuultuur/resolver/forward"
 )
 
 // receive takes the messages that arrive at a listener.
@@ -59,6 +62,7 @@ func TestDnstapGetsQueriesAndReplies(t *testing.T) {
 		s := start(t, Config{Listen: []string{"127.0.0.1:0"}, Dnstap: place, NSID: "here"}, nil)
 		for _, transport := range []string{"udp", "tcp"} {
 			m := query("www.test.", miekg.TypeA)
+			m.RecursionDesired = true
 			before := time.Now().Add(-time.Second)
 			r := exchange(t, s, transport, m)
 			for _, want := range []dnstap.Message_Type{dnstap.Message_CLIENT_QUERY, dnstap.Message_CLIENT_RESPONSE} {
@@ -159,4 +163,88 @@ func TestTheReceiverOfDnstapIsKilledAndReturns(t *testing.T) {
 	again := receive(t, ln)
 	exchange(t, s, "udp", query("www.test.", miekg.TypeA))
 	waittest.Until(t, "messages arrive again", func() bool { return len(again) >= 2 && len(s.Problems()) == 0 })
+}
+
+// TestDnstapSaysWhatWeAreToTheOther asks as a client, as one that wants zones alone, as a stranger and
+// with an update, and has a forwarder ask an upstream.
+func TestDnstapSaysWhatWeAreToTheOther(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := receive(t, ln)
+	next := func(what string, want dnstap.Message_Type) *dnstap.Message {
+		t.Helper()
+		select {
+		case d := <-got:
+			if x := d.GetMessage(); x.GetType() == want {
+				return x
+			}
+			t.Fatalf("%s: got %v, want %s", what, d, want)
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: no %s", what, want)
+		}
+		return nil
+	}
+	cfg := Config{Listen: []string{"127.0.0.1:0"}, Dnstap: "tcp://" + ln.Addr().String()}
+	s := start(t, cfg, nil)
+	only, whole := query("www.test.", miekg.TypeA), query("www.test.", miekg.TypeA)
+	whole.RecursionDesired = true
+	update := new(miekg.Msg).SetUpdate("test.")
+	for _, x := range []struct {
+		what string
+		m    *miekg.Msg
+		want dnstap.Message_Type
+	}{
+		{"a client", whole, dnstap.Message_CLIENT_QUERY},
+		{"zones alone", only, dnstap.Message_AUTH_QUERY},
+		{"an update", update, dnstap.Message_UPDATE_QUERY},
+		{"a stranger", whole, dnstap.Message_AUTH_QUERY},
+	} {
+		if x.what == "a stranger" {
+			strict := cfg
+			strict.Recursion = setting.OneOrMore[netip.Prefix]{netip.MustParsePrefix("192.0.2.0/24")}
+			if err := s.Reload(strict); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, transport := range []string{"udp", "tcp"} {
+			exchange(t, s, transport, x.m)
+			next(x.what, x.want)
+			next(x.what, x.want+1)
+		}
+	}
+
+	upstream := start(t, Config{Listen: []string{"127.0.0.1:0"}}, nil)
+	to := upstream.Addrs(dns.UDP)[0]
+	for _, scheme := range []string{"udp", "tcp"} {
+		f, err := forward.New(forward.Config{Upstreams: []string{scheme + "://" + to.String()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		f.SetWatch(s.Watch())
+		before := time.Now().Add(-time.Second)
+		msg, _, err := f.Exchange(t.Context(), []byte("\x03www\x04test\x00"), miekg.TypeA, miekg.ClassINET, forward.Option{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, r := next(scheme, dnstap.Message_FORWARDER_QUERY), next(scheme, dnstap.Message_FORWARDER_RESPONSE)
+		var asked, answered miekg.Msg
+		if asked.Unpack(q.QueryMessage) != nil || asked.Response || !strings.EqualFold(asked.Question[0].Name, "www.test.") || answered.Unpack(r.ResponseMessage) != nil || answered.Id != asked.Id || len(r.ResponseMessage) != len(msg) {
+			t.Errorf("%s: asked %v, answered %v", scheme, &asked, &answered)
+		}
+		for _, x := range []*dnstap.Message{q, r} {
+			if strings.ToLower(x.GetSocketProtocol().String()) != scheme || uint16(x.GetResponsePort()) != to.Port() || net.IP(x.ResponseAddress).String() != "127.0.0.1" || net.IP(x.QueryAddress).String() != "127.0.0.1" || x.GetQueryPort() == 0 {
+				t.Errorf("%s: %v", scheme, x)
+			}
+		}
+		if at := time.Unix(int64(q.GetQueryTimeSec()), 0); at.Before(before.Truncate(time.Second)) || r.GetResponseTimeSec() < q.GetQueryTimeSec() || r.QueryTimeSec != nil {
+			t.Errorf("%s: times of %v and %v", scheme, q, r)
+		}
+		f.SetWatch(nil)
+		if _, _, err := f.Exchange(t.Context(), []byte("\x05other\x04test\x00"), miekg.TypeA, miekg.ClassINET, forward.Option{}); err != nil || len(got) > 0 {
+			t.Errorf("%s: without a watch: %v, and %d messages", scheme, err, len(got))
+		}
+	}
 }

@@ -65,6 +65,7 @@ func (l *handler) answer(msg, buf []byte) ([]byte, dns.Outcome) {
 	}
 	l.g, l.rs, l.next = l.s.rules.Load(), l.s.responders.Load(), 0
 	l.countQuery()
+	q.Recursion = l.g.recursion.contain(q.Client.Addr())
 	if l.s.tap != nil {
 		l.s.tap.Query(q)
 	}
@@ -84,7 +85,6 @@ func (l *handler) answer(msg, buf []byte) ([]byte, dns.Outcome) {
 			return nil, dns.Dropped
 		}
 	}
-	q.Recursion = l.g.recursion.contain(client)
 	l.begin(buf)
 	switch o := l.decide(status, over); o {
 	case dns.Answered:

@@ -105,6 +105,14 @@ type listener struct {
 	bare      bool // HTTPS without TLS, behind a proxy
 }
 
+// Watch returns who wants to see the messages between us and upstreams, nil for nobody.
+func (s *Server) Watch() func(response bool, over dns.Transport, from, to netip.AddrPort, msg []byte) {
+	if s.tap == nil {
+		return nil
+	}
+	return s.tap.Upstream
+}
+
 // New makes a server but opens no socket. record may be nil.
 func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
 	l, err := cfg.limits(runtime.GOMAXPROCS(0))

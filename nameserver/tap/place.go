@@ -1,5 +1,6 @@
 // Package tap sends the queries and replies of the name server to a receiver of dnstap, over Frame
-// Streams: messages of the types CLIENT_QUERY and CLIENT_RESPONSE.
+// Streams: those of clients, those that only want what zones of ours have, updates, and what the
+// forwarder asks upstreams.
 //
 // The name server passes each message to a [Tap], which keeps a copy in a bounded queue and never waits.
 // One goroutine sends them and connects again while the receiver is away; what does not fit into the

@@ -37,11 +37,12 @@ type Tap struct {
 
 // A message is one to be sent.
 type message struct {
+	typ          dnstap.Message_Type
 	response     bool
 	msg          []byte
-	at, answered time.Time
-	client       netip.AddrPort
-	local        netip.Addr
+	at, answered time.Time // at of a response of an upstream is not known
+	asker        netip.AddrPort
+	asked        netip.AddrPort // without a port where that is not known
 	transport    dns.Transport
 }
 
@@ -54,19 +55,47 @@ func New(place, identity string) (*Tap, error) {
 }
 
 // Query passes on a query that was read. It never waits.
-func (t *Tap) Query(q *dns.Query) { t.put(&message{at: q.At}, q, q.Msg) }
+func (t *Tap) Query(q *dns.Query) { t.put(&message{typ: typeOf(q), at: q.At}, q, q.Msg) }
 
 // Response passes on the reply to a query. It never waits.
 func (t *Tap) Response(q *dns.Query, reply []byte) {
-	t.put(&message{at: q.At, answered: time.Now(), response: true}, q, reply)
+	t.put(&message{typ: typeOf(q) + 1, at: q.At, answered: time.Now(), response: true}, q, reply)
+}
+
+// Upstream passes on what the forwarder sends and gets. It never waits.
+func (t *Tap) Upstream(response bool, over dns.Transport, from, to netip.AddrPort, msg []byte) {
+	m := &message{typ: dnstap.Message_FORWARDER_QUERY, response: response, asker: from, asked: to, transport: over}
+	if response {
+		m.typ, m.answered = dnstap.Message_FORWARDER_RESPONSE, time.Now()
+	} else {
+		m.at = time.Now()
+	}
+	t.queueUp(m, msg)
+}
+
+// typeOf returns the type of a query that we get. That of its reply is the next one. We are the
+// authority for who may not recurse, or does not want to.
+func typeOf(q *dns.Query) dnstap.Message_Type {
+	switch {
+	case q.Opcode() == dns.OpcodeUpdate:
+		return dnstap.Message_UPDATE_QUERY
+	case !q.Recursion || !q.RD():
+		return dnstap.Message_AUTH_QUERY
+	}
+	return dnstap.Message_CLIENT_QUERY
 }
 
 func (t *Tap) put(m *message, q *dns.Query, msg []byte) {
+	m.asker, m.asked, m.transport = q.Client, netip.AddrPortFrom(q.Local, 0), q.Transport
+	t.queueUp(m, msg)
+}
+
+func (t *Tap) queueUp(m *message, msg []byte) {
 	if len(t.queue) == cap(t.queue) { // without a copy
 		t.dropped.Add(1)
 		return
 	}
-	m.msg, m.client, m.local, m.transport = append([]byte(nil), msg...), q.Client, q.Local, q.Transport
+	m.msg = append([]byte(nil), msg...)
 	select {
 	case t.queue <- m:
 	default:
@@ -148,17 +177,25 @@ func (t *Tap) connection(ctx context.Context, next **message) error {
 
 // frame encodes a message.
 func (t *Tap) frame(m *message) ([]byte, error) {
-	kind, typ, family, protocol := dnstap.Dnstap_MESSAGE, dnstap.Message_CLIENT_QUERY, dnstap.SocketFamily_INET, protocols[m.transport%5]
-	if m.client.Addr().Is6() {
-		family = dnstap.SocketFamily_INET6
+	kind, protocol := dnstap.Dnstap_MESSAGE, protocols[m.transport%5]
+	x := &dnstap.Message{Type: &m.typ, SocketProtocol: &protocol}
+	if m.asker.IsValid() {
+		family := dnstap.SocketFamily_INET
+		if m.asker.Addr().Is6() {
+			family = dnstap.SocketFamily_INET6
+		}
+		x.SocketFamily, x.QueryAddress, x.QueryPort = &family, m.asker.Addr().AsSlice(), proto.Uint32(uint32(m.asker.Port()))
 	}
-	x := &dnstap.Message{Type: &typ, SocketFamily: &family, SocketProtocol: &protocol, QueryAddress: m.client.Addr().AsSlice(), QueryPort: proto.Uint32(uint32(m.client.Port())),
-		QueryTimeSec: proto.Uint64(uint64(m.at.Unix())), QueryTimeNsec: proto.Uint32(uint32(m.at.Nanosecond()))}
-	if m.local.IsValid() {
-		x.ResponseAddress = m.local.AsSlice()
+	if !m.at.IsZero() {
+		x.QueryTimeSec, x.QueryTimeNsec = proto.Uint64(uint64(m.at.Unix())), proto.Uint32(uint32(m.at.Nanosecond()))
+	}
+	if m.asked.Addr().IsValid() {
+		x.ResponseAddress = m.asked.Addr().AsSlice()
+	}
+	if m.asked.Port() != 0 {
+		x.ResponsePort = proto.Uint32(uint32(m.asked.Port()))
 	}
 	if m.response {
-		typ = dnstap.Message_CLIENT_RESPONSE
 		x.ResponseMessage, x.ResponseTimeSec, x.ResponseTimeNsec = m.msg, proto.Uint64(uint64(m.answered.Unix())), proto.Uint32(uint32(m.answered.Nanosecond()))
 	} else {
 		x.QueryMessage = m.msg

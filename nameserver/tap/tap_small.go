@@ -4,6 +4,7 @@ package tap
 
 import (
 	"context"
+	"net/netip"
 
 	"shuultuur/lib/dns"
 	"shuultuur/lib/release"
@@ -20,6 +21,8 @@ func New(string, string) (*Tap, error) { return nil, release.Lacks("dnstap") }
 func (*Tap) Query(*dns.Query) {}
 
 func (*Tap) Response(*dns.Query, []byte) {}
+
+func (*Tap) Upstream(bool, dns.Transport, netip.AddrPort, netip.AddrPort, []byte) {}
 
 func (*Tap) Counts() (sent, dropped uint64) { return 0, 0 }
 

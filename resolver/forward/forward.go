@@ -61,6 +61,7 @@ type Forwarder struct {
 	broken    atomic.Int64 // queries when every upstream was down
 	refused   atomic.Int64 // queries when every upstream was full
 	wake      chan struct{}
+	watch     atomic.Pointer[Watch]
 
 	life context.Context
 	stop context.CancelFunc
@@ -96,7 +97,7 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 	if dns.NameLen(name) != len(name) || len(name) == 0 {
 		return nil, "", &Error{EDE: dns.EDENetwork, Err: fmt.Errorf("%q is not a name in wire form", name)}
 	}
-	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt}
+	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt, watch: f.watching()}
 	dns.ToLower(q.name)
 	g, domain := f.route(q.name, qtype, opt.Set)
 	if f.validator == nil || opt.CD || class != dns.ClassIN || len(g.upstreams) == 0 {
@@ -364,7 +365,7 @@ func (f *Forwarder) probe(now time.Time) time.Duration {
 			next = min(next, at.Sub(now))
 			continue
 		}
-		wg.Go(func() { u.check(f.life, f.limits.timeout) })
+		wg.Go(func() { u.check(f.life, f.limits.timeout, f.watching()) })
 		next = 0
 	}
 	wg.Wait()
@@ -372,12 +373,12 @@ func (f *Forwarder) probe(now time.Time) time.Duration {
 }
 
 // check queries an upstream for the root's name servers, which every server answers.
-func (u *upstream) check(ctx context.Context, timeout time.Duration) {
+func (u *upstream) check(ctx context.Context, timeout time.Duration, w Watch) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	u.probes.Add(1)
 	start := time.Now()
-	_, err := u.exchange(ctx, &query{name: []byte{0}, qtype: 2, class: 1})
+	_, err := u.exchange(ctx, &query{name: []byte{0}, qtype: 2, class: 1, watch: w})
 	u.probed(err, time.Since(start))
 }
 

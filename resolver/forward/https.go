@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shuultuur/lib/dns"
 )
 
 const messageType = "application/dns-message"
@@ -125,7 +127,7 @@ func (h *https) post(ctx context.Context, c *carrier, q *query) (answer, error) 
 			c.end()
 		}
 	}()
-	f := form{edns: true, pad: true, name: q.name} // ID 0: RFC 8484 section 4.1
+	f := form{edns: true, pad: true, name: q.name, way: way{transport: dns.HTTPS}} // ID 0: RFC 8484 section 4.1
 	body := q.append(make([]byte, 0, 512), f)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {

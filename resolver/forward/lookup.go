@@ -56,7 +56,7 @@ func (f *Forwarder) locate(ctx context.Context, host string) ([]netip.Addr, time
 	var all []netip.Addr
 	least := mostKeep
 	for _, qtype := range []uint16{miekg.TypeA, miekg.TypeAAAA} {
-		msg, _, e := f.exchange(ctx, f.boot, &query{name: name, qtype: qtype, class: miekg.ClassINET})
+		msg, _, e := f.exchange(ctx, f.boot, &query{name: name, qtype: qtype, class: miekg.ClassINET, watch: f.watching()})
 		if e != nil {
 			err = e
 			continue

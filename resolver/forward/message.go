@@ -33,6 +33,7 @@ type query struct {
 	qtype, class uint16
 	opt          Option
 	avoid        string // an upstream to query last
+	watch        Watch  // nil: nobody
 }
 
 // A form is how a query is written for one server.
@@ -41,9 +42,10 @@ type form struct {
 	edns bool
 	pad  bool
 	name []byte // as q.name, possibly with mixed case
+	way  way    // for a Watch
 }
 
-// append appends the query in a form.
+// append appends the query in a form, to be sent.
 func (q *query) append(dst []byte, f form) []byte {
 	flags := uint16(bitRD | bitAD) // AD: request the AD bit (RFC 6840 section 5.7)
 	if q.opt.CD {
@@ -63,6 +65,7 @@ func (q *query) append(dst []byte, f form) []byte {
 	if f.edns {
 		dst = q.appendOPT(dst, start, f.pad)
 	}
+	q.show(f.way, false, dst[start:])
 	return dst
 }
 
@@ -176,6 +179,7 @@ func (q *query) check(msg []byte, f form) (answer, error) {
 	if a.sameCase = string(msg[headerSize:end]) == string(f.name); !a.sameCase && !dns.EqualFold(msg[headerSize:end], f.name) {
 		return a, errForged
 	}
+	q.show(f.way, true, msg)
 	return a, a.walk(end + 4)
 }
 

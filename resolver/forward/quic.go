@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/lib/dns"
 	"shuultuur/lib/release"
 
 	"github.com/quic-go/quic-go"
@@ -201,7 +202,7 @@ func (d *doq) ask(ctx context.Context, conn *quic.Conn, q *query) (answer, error
 		s.CancelWrite(doqRequestCancelled)
 	})
 	defer stop()
-	f := form{edns: true, pad: true, name: q.name} // ID 0: RFC 9250 section 4.2.1
+	f := form{edns: true, pad: true, name: q.name, way: way{dns.QUIC, conn}} // ID 0: RFC 9250 section 4.2.1
 	buf := q.append(make([]byte, 2, 512), f)
 	binary.BigEndian.PutUint16(buf, uint16(len(buf)-2))
 	if _, err := s.Write(buf); err != nil {

@@ -20,7 +20,7 @@ func (f *Forwarder) newValidator() error {
 		return nil
 	}
 	v, err := validate.New(f.cfg.Config, func(ctx context.Context, name []byte, qtype uint16) ([]byte, error) {
-		q := &query{name: name, qtype: qtype, class: miekg.ClassINET, opt: Option{DO: true, CD: true}}
+		q := &query{name: name, qtype: qtype, class: miekg.ClassINET, opt: Option{DO: true, CD: true}, watch: f.watching()}
 		msg, _, err := f.relay(ctx, q)
 		return msg, err
 	})

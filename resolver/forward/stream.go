@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"shuultuur/lib/dns"
 )
 
 // Limits of streams.
@@ -257,7 +259,11 @@ func (l *lane) enter(q *query, pad bool) (*waiter, error) {
 	for l.waiting[id] != nil {
 		id++
 	}
-	w := &waiter{q: q, f: form{id: id, edns: true, pad: pad, name: q.name}, reply: make(chan reply, 1)}
+	by := way{dns.TCP, l.conn}
+	if pad {
+		by.transport = dns.TLS
+	}
+	w := &waiter{q: q, f: form{id: id, edns: true, pad: pad, name: q.name, way: by}, reply: make(chan reply, 1)}
 	l.waiting[id] = w
 	w.sent = time.Now()
 	l.used = w.sent

@@ -130,6 +130,7 @@ func (s *socket) enter(p *sentQuery, now time.Time) bool {
 		return false
 	}
 	s.left--
+	p.f.way = way{dns.UDP, s.conn}
 	for p.f.id = uint16(rand.Uint32()); slices.ContainsFunc(s.waiting, func(o *sentQuery) bool { return o.f.id == p.f.id }); {
 		p.f.id++
 	}
