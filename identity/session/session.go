@@ -269,8 +269,10 @@ func (t *Table) netsOf(id string) []netip.Prefix {
 // put stores a session in place of that of its address.
 func (t *Table) put(n *Session) {
 	net, old := n.Net(), (*Session)(nil)
-	n.used = new(int64)
-	*n.used = t.running()
+	if n.used == nil {
+		n.used = new(int64)
+		*n.used = t.running()
+	}
 	if n.Bits == 0 {
 		s := t.shard(n.Addr)
 		s.mu.Lock()
@@ -552,7 +554,7 @@ func (w *pending) start(all []Session) error {
 			fresh++
 		} else if old.equalExceptTime(&n) && n.Until.Sub(old.Until) < n.Until.Sub(w.now)/renewAfter && !n.Until.Before(old.Until) {
 			same := *old // it already ends at about the same time
-			same.At = n.At
+			same.At, same.used = n.At, nil
 			w.at[n.Net()] = &same
 			continue
 		}
@@ -663,6 +665,9 @@ func (t *Table) Receive(all []state.Instruction) {
 			t.refused.Add(1)
 			t.log.Warn("a session of another node is ignored", "address", i.Key, "error", err)
 			continue
+		}
+		if old := t.exact(n.Net()); old != nil && old.Until.Equal(n.Until) && old.equalExceptTime(&n) {
+			n.used = old.used // nothing new is told of it
 		}
 		t.put(&n)
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -395,4 +396,49 @@ func TestIdleIsMeasuredByTheTimeThatRuns(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 	})
+}
+
+// TestAnIdleSessionIsNotWokenByWhatIsNoUse: by a device that is seen at its address, its groups, or
+// a repeated message; a new sign-in of the same person begins it again.
+func TestAnIdleSessionIsNotWokenByWhatIsNoUse(t *testing.T) {
+	addr := netip.MustParseAddr("192.0.2.1")
+	for name, tt := range map[string]struct {
+		happens func(t *Table, s Session) error
+		wakes   bool
+	}{
+		"a device is seen": {func(t *Table, _ Session) error {
+			return t.See(NewDevices(map[netip.Addr]string{addr: "02:00:00:00:00:01"}, map[netip.Addr]string{addr: "02:00:00:00:00:01"}))
+		}, false},
+		"the same message again": {func(t *Table, s Session) error {
+			value, err := json.Marshal(s)
+			t.Receive([]state.Instruction{{Topic: Topic, Key: addr.String(), Value: string(value), Until: s.Until, Brief: true}})
+			return err
+		}, false},
+		"other groups": {func(t *Table, _ Session) error {
+			all := t.All()
+			all[0].Groups = []string{"staff"}
+			return t.Start(all...)
+		}, false},
+		"the same sign-in": {func(t *Table, s Session) error { return t.Start(s) }, true},
+		"a longer session": {func(t *Table, s Session) error { s.Until = s.Until.Add(5 * time.Hour); return t.Start(s) }, true},
+		"another sign-in":  {func(t *Table, s Session) error { s.ID = "2"; return t.Start(s) }, true},
+		"nothing":          {func(*Table, Session) error { return nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				table := New(noStore{}, slog.New(slog.DiscardHandler))
+				s := Session{Addr: addr, User: "anna", Source: "oidc", ID: "1", Until: time.Now().Add(5 * time.Hour)}
+				if err := table.Start(s); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Minute)
+				if err := tt.happens(table, s); err != nil {
+					t.Fatal(err)
+				}
+				if counts := table.Active(addr, 10*time.Minute) != nil; counts != tt.wakes {
+					t.Errorf("the session counts: %v, want %v", counts, tt.wakes)
+				}
+			})
+		})
+	}
 }
