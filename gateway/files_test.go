@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/big"
@@ -24,6 +25,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"go.yaml.in/yaml/v4"
 
+	"shuultuur/admin/backup"
 	"shuultuur/engine"
 	"shuultuur/engine/configuration"
 	"shuultuur/intercept"
@@ -301,10 +303,29 @@ func TestEveryFileThatSettingsNameIsFollowed(t *testing.T) {
 			if !slices.Equal(remembers(), before) {
 				t.Error("changed files replaced the state, the record, the votes or the sessions")
 			}
+			whatBackupsKnow(t, g.engine.Load().Settings)
 		})
 	}
 	for key := range missing {
 		t.Errorf("no settings of this test name a file at %s", key)
+	}
+}
+
+// whatBackupsKnow reports files of the data folder, but events, of which backups do not say what they are.
+func whatBackupsKnow(t *testing.T, s *configuration.Settings) {
+	t.Helper()
+	err := filepath.WalkDir(string(s.Data), func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), "events.") {
+			return err
+		}
+		name, err := filepath.Rel(string(s.Data), file)
+		if backup.Kept(filepath.ToSlash(name)) == "" {
+			t.Errorf("%s has no row in the table of admin/backup", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -102,6 +102,9 @@ var (
 	// secretName matches keys that sound like secrets. It counts where a key is not known.
 	secretName = regexp.MustCompile(`(?i)pass|secret|token|key`)
 
+	// withPassword matches URLs with a password before the host. It is a secret under any key.
+	withPassword = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s@]*:[^/?#\s]+@\S*$`)
+
 	errShape = errors.New("a secret in these settings is written in several lines, so that it cannot be hidden: only an owner can see the text; write the secret on one line, between quotes")
 )
 
@@ -165,7 +168,7 @@ func Hide(text []byte, v any, key []byte) (*Hidden, error) {
 	return h, nil
 }
 
-// eachSecret calls f for every scalar below n that is a secret of type t.
+// eachSecret calls f for every scalar below n that is a secret of type t, or a URL with a password.
 func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(*yaml.Node) error) error {
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -184,7 +187,7 @@ func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(*yaml.Node) 
 		if t != nil && t.Kind() == reflect.Slice { // a list may be written as a single value
 			t = t.Elem()
 		}
-		if n.Value == "" || n.Tag == "!!null" || secret == "" || secret == "url" && !hasCredentials(n.Value) {
+		if n.Value == "" || n.Tag == "!!null" || secret == "" && !withPassword.MatchString(n.Value) || secret == "url" && !hasCredentials(n.Value) {
 			return nil
 		}
 		return f(n)

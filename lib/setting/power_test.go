@@ -41,6 +41,7 @@ func TestSecretsAreHiddenAndPutBack(t *testing.T) {
 		"in a list":              "keys:\n  - geheim-1\n  - \"geheim-2\"\n",
 		"in a map":               "headers: {Authorization: geheim-1, X: geheim-1}\n",
 		"of a URL":               "url: https://u:geheim-1@x.example/\nlists: {a: {url: 'https://x.example/?key=geheim-1'}, b: {url: https://y.example}}\n",
+		"of a URL in any place":  "note: https://u:geheim-1@x.example/\nhooks: [{to: 'icaps://u:geheim-1@[::1]:11344/x'}]\nother: [ldap://u:geheim-1@x]\n",
 		"in a comment too":       "# geheim-1, once\ntoken: geheim-1\n",
 		"under a misspelt key":   "tokn: {token: geheim-1, passwort: x, my-password: geheim-2}\n",
 		"empty":                  "",
@@ -60,6 +61,11 @@ func TestSecretsAreHiddenAndPutBack(t *testing.T) {
 		}
 		if got := h.Redact(`"geheim-1" is wrong`); text != "" && strings.HasPrefix(text, "token: geheim-1") && strings.Contains(got, "geheim") {
 			t.Errorf("%s: an error says %s", name, got)
+		}
+	}
+	for _, text := range []string{"note: https://x.example:443/@a\n", "note: https://u@x.example/\n", "note: ^https?://[^/]*\n", "note: see https://u:p@x.example\n", "note: https://x.example/?a=b:c@d\n"} {
+		if h, err := Hide([]byte(text), &powerful{}, nil); err != nil || string(h.Text) != text {
+			t.Errorf("%q is shown as %q, %v", text, h.Text, err)
 		}
 	}
 	for name, text := range map[string]string{"a block": "token: |\n  geheim-1\n", "a folded value": "token: geheim-1\n  geheim-2\n", "no YAML": "token: [geheim-1\n"} {
