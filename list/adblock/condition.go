@@ -28,6 +28,7 @@ func (c *Conditions) Read(line []byte) (ours bool, err error) {
 		return false, nil
 	}
 	word, rest, _ := strings.Cut(string(line), " ")
+	_, isInclude := Included(line)
 	switch {
 	case word == "!#if":
 		holds, ok := evaluate(rest)
@@ -41,12 +42,21 @@ func (c *Conditions) Read(line []byte) (ours bool, err error) {
 		c.open = c.open[:len(c.open)-1]
 	case word == "!#else", word == "!#endif":
 		return true, errors.New("belongs to no !#if")
-	case word == "!#include" && c.Hold():
-		return true, errors.New("names another list, which is not read; add its address to the settings as a list of its own")
+	case isInclude && c.Hold():
+		return true, errors.New("names another list, which is not included: one that is fetched includes what its own server has, without a checksum or signature of the list, and 100 lists at most; add its address to the settings as a list of its own")
 	default:
 		return false, nil
 	}
 	return true, nil
+}
+
+// Included returns the list that a line names, to be read in the place of the line.
+func Included(line []byte) (name string, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte("!#include"))
+	if !ok || len(rest) > 0 && rest[0] != ' ' && rest[0] != '\t' {
+		return "", false
+	}
+	return string(bytes.TrimSpace(rest)), true
 }
 
 // Hold reports whether the next line is for us.

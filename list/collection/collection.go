@@ -176,7 +176,7 @@ func (c *Collection) plan(name string) (src source.Source, cfg list.Config, fetc
 	if src, cfg, fetched, err = c.resolve(name); fetched && err == nil {
 		how := cfg
 		how.Path = ""
-		c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, how), How: setting.Digest(how) + fmt.Sprint(how.Barred)}
+		c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, how), Includes: how.Format == list.Auto || how.Format == list.Adblock || how.Format == "", How: setting.Digest(how) + fmt.Sprint(how.Barred)}
 	}
 	return src, cfg, fetched, err
 }

@@ -193,6 +193,9 @@ func (s *Store) newerFrom(ctx context.Context, name string, it Item, st *State, 
 	case d.unchanged:
 		return nil, d, nil
 	}
+	if d, err = s.include(ctx, name, it, d, f); err != nil {
+		return nil, d, err
+	}
 	st.Whole = time.Now().UTC()
 	v, err := s.judge(ctx, name, it, st, f, d)
 	if err != nil && !isFinal(err) {

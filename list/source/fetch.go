@@ -201,6 +201,9 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, have validat
 		return d, err
 	}
 	defer res.Body.Close()
+	if src.stays && res.Request.URL.Host != r.URL.Host {
+		return d, permanentError{errors.New("it is redirected to another server")}
+	}
 	if res.StatusCode == http.StatusNotModified && have != (validators{}) {
 		return download{unchanged: true}, nil
 	}

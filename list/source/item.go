@@ -19,7 +19,9 @@ type Item struct {
 	Kind   string // its kind for people; default "list"
 	Source Source
 	Try    Trial
-	How    string // digest of the settings by which Try reads
+	// Includes says that lines of ad blockers may include other files of the same server.
+	Includes bool
+	How      string // digest of the settings by which Try reads
 	// InUse is the SHA-256, in hexadecimal, of the content that the gateway uses; "" if there is
 	// none.
 	InUse string

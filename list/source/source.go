@@ -64,6 +64,7 @@ type Source struct {
 	Limit      int64    // bytes
 	Categories []string // those known before it is fetched
 
+	stays   bool       // a redirect must not lead to another server
 	besides bool       // the signature is beside the list
 	mirror  string     // the one of Mirrors that is asked, "" for URL
 	key     *publicKey // nil: no signature needed
