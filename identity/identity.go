@@ -368,7 +368,11 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	if open := id.session(addr); open != nil {
 		client.User, client.Source = id.spelling.plain(open.User), open.Source
 		client.Groups = union(at.groups, id.groupsIn(client.User))
-		id.addCurrent(ctx, &client, open.Groups)
+		groups := open.Groups
+		if open.Source == "ldap" && id.members != nil && time.Since(open.At) > outage {
+			groups = nil // what a directory has said counts for a day
+		}
+		id.addCurrent(ctx, &client, groups)
 		return client, nil
 	}
 	switch {
@@ -397,14 +401,15 @@ func (id *Identity) letIn(err error) {
 // session returns the session of an address, nil if there is none, or if the address is one of
 // many people's.
 func (id *Identity) session(addr netip.Addr) *session.Session {
-	if id.shared != nil {
-		if id.shared.Contains(addr) {
-			return nil
-		}
+	if id.isShared(addr) {
+		return nil
 	}
 	open := id.sessions.Active(addr, id.idle)
 	if open == nil && id.signIn != nil {
 		if open = id.sessions.OfDevice(addr); open != nil {
+			if id.isShared(open.Addr) { // the device is one of many people, too
+				return nil
+			}
 			open = id.sessions.Active(open.Addr, id.idle)
 		}
 	}
@@ -412,6 +417,11 @@ func (id *Identity) session(addr netip.Addr) *session.Session {
 		return nil
 	}
 	return open
+}
+
+// isShared reports whether an address is one of many people's.
+func (id *Identity) isShared(addr netip.Addr) bool {
+	return id.shared != nil && id.shared.Contains(addr)
 }
 
 // prove identifies a client by its credentials, and by nothing else: who sends wrong ones is not

@@ -188,6 +188,31 @@ func TestAnswersOfADirectoryAreKept(t *testing.T) {
 	})
 }
 
+// TestTheGroupsOfASignInCountForADay: those that a directory gave when a session began are no more than
+// its last answer.
+func TestTheGroupsOfASignInCountForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addr := netip.MustParseAddr("192.0.2.1")
+		sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
+		if err := sessions.Start(session.Session{Addr: addr, User: "anna", Groups: []string{"pupils"}, Source: "ldap", Until: time.Now().Add(6 * 24 * time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		id := withDirectory(t, &delayedDirectory{silent: true}, Parts{Sessions: sessions})
+		for _, tt := range []struct {
+			after   time.Duration
+			unknown bool
+		}{{0, false}, {23 * time.Hour, false}, {2 * time.Hour, true}, {24 * time.Hour, true}} {
+			time.Sleep(tt.after)
+			c, err := id.Identify(t.Context(), addr, nil)
+			if err != nil || c.User != "anna" || c.Unknown != tt.unknown || slices.Contains(c.Groups, "pupils") == tt.unknown {
+				t.Errorf("%v later: %+v, %v; want unknown groups: %v", tt.after, c, err, tt.unknown)
+			}
+		}
+		time.Sleep(time.Minute)
+		id.Close()
+	})
+}
+
 // TestAReloadKeepsVerifiedPasswords: also what counts against guessing.
 func TestAReloadKeepsVerifiedPasswords(t *testing.T) {
 	cfg := Config{Basic: &Basic{RADIUS: &directory.RADIUS{Servers: []string{"127.0.0.1"}, Secret: "x"}}}

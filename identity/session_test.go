@@ -60,6 +60,30 @@ func TestWhatARequestProvesOutranksItsAddress(t *testing.T) {
 	}
 }
 
+// TestTheSessionOfASharedAddressIsOfNoDevice: a terminal server with an address of another family, which
+// nobody has named as shared, is no person's there either.
+func TestTheSessionOfASharedAddressIsOfNoDevice(t *testing.T) {
+	four, six := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9")
+	for _, shared := range [][]string{nil, {"192.0.2.8/29"}, {"2001:db8::/64"}} {
+		sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
+		file := setting.File(passwordFile(t, "anna:"+bcryptOf(t, "secret")))
+		id, err := New(Config{Shared: shared, Basic: &Basic{File: file, Networks: []string{"198.51.100.0/24"}}, SignIn: &SignIn{}}, Parts{Sessions: sessions, Portal: "http://gate.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mac := "02:00:00:00:00:09"
+		if err := sessions.See(session.NewDevices(map[netip.Addr]string{four: mac}, map[netip.Addr]string{four: mac, six: mac})); err != nil {
+			t.Fatal(err)
+		}
+		if err := sessions.Start(session.Session{Addr: four, User: "anna", Source: "basic", By: "portal", ID: id.SignInID("anna", "basic"), Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		if c, _ := id.Identify(t.Context(), six, nil); (c.User == "anna") != (shared == nil) {
+			t.Errorf("with %q shared, the other address of the device is %q's", shared, c.User)
+		}
+	}
+}
+
 func TestAnIdleSessionDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		addr := netip.MustParseAddr("192.0.2.1")
