@@ -81,6 +81,7 @@ type Authority struct {
 	// writing has a token while a source is read, changed and written: by pages and by updates, of this
 	// Authority, its predecessors and successors.
 	writing chan struct{}
+	made    *made // by updates
 
 	parent   lazy          // asks the zones above
 	previous *Authority    // the one that this one replaces when it runs
@@ -99,10 +100,10 @@ type publisher = *transfer.Server
 // An error is a mistake in the settings. A zone that cannot be read does not stop the others:
 // see [Authority.Faults].
 func New(cfg Config, redis *redins.Config, up func() Upstream, previous *Authority, log *slog.Logger) (*Authority, error) {
-	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, parent: up, previous: previous, writing: make(chan struct{}, 1), log: log}
+	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, parent: up, previous: previous, writing: make(chan struct{}, 1), made: &made{answers: map[string]madeAnswer{}}, log: log}
 	before := previous
 	if previous != nil {
-		a.responder, a.writing = previous.responder.Clone(), previous.writing
+		a.responder, a.writing, a.made = previous.responder.Clone(), previous.writing, previous.made
 	} else {
 		before = &Authority{}
 		a.responder = zone.NewResponder()

@@ -83,7 +83,7 @@ func (a *Authority) send(ctx context.Context, z Summary, m *miekg.Msg) error {
 	if err != nil {
 		return err
 	}
-	_, rcode, err := a.update(ctx, msg, zone.Canonical(z.Origin), z.View)
+	_, rcode, err := a.update(ctx, &dns.Query{Msg: msg}, zone.Canonical(z.Origin), z.View)
 	if err == nil && rcode != miekg.RcodeSuccess {
 		err = fmt.Errorf("the zone answers %s", miekg.RcodeToString[rcode])
 	}

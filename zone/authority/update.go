@@ -36,7 +36,7 @@ func (a *Authority) Update(ctx context.Context, q *dns.Query, r *dns.Reply) {
 	var d *update.Diff
 	var err error
 	if rcode == miekg.RcodeSuccess {
-		d, rcode, err = a.update(ctx, q.Msg, origin, view)
+		d, rcode, err = a.update(ctx, q, origin, view)
 	}
 	r.Rcode = uint16(rcode)
 	log, st := a.log.With("zone", origin, "view", view, "key", by, "client", q.Client.Addr()), a.Stats
@@ -66,8 +66,9 @@ var (
 // tries bounds how often an update is made again because another node has changed the zone in Redis.
 const tries = 5
 
-func (a *Authority) update(ctx context.Context, msg []byte, origin, view string) (*update.Diff, int, error) {
-	m, rcode := update.Read(msg)
+// update makes an update, or returns the answer to it if it was made before.
+func (a *Authority) update(ctx context.Context, q *dns.Query, origin, view string) (*update.Diff, int, error) {
+	m, rcode := update.Read(q.Msg)
 	if rcode != miekg.RcodeSuccess {
 		return nil, rcode, nil
 	}
@@ -76,9 +77,16 @@ func (a *Authority) update(ctx context.Context, msg []byte, origin, view string)
 		return nil, miekg.RcodeServerFailure, err
 	}
 	defer release()
+	signature, until := a.Signature(q)
+	if rcode, ok := a.made.of(signature); ok {
+		return &update.Diff{}, rcode, nil
+	}
 	for n := 1; ; n++ {
 		d, rcode, err := a.updateOnce(ctx, m, origin, view)
 		if n == tries || !errors.Is(err, zone.ErrChanged) || ctx.Err() != nil {
+			if rcode != miekg.RcodeServerFailure { // which asks for another attempt
+				a.made.note(signature, rcode, until, time.Now())
+			}
 			return d, rcode, err
 		}
 	}

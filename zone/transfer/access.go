@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"slices"
+	"time"
 
 	miekg "github.com/miekg/dns"
 
@@ -60,6 +61,16 @@ func (s *access) signer(q *dns.Query) *Key {
 		return nil
 	}
 	return key
+}
+
+// Signature returns the signature of a query that a key has signed, and until when it holds; ""
+// if none has.
+func (s *access) Signature(q *dns.Query) (mac string, until time.Time) {
+	r, err := readTSIG(q.Msg, q.TSIG)
+	if q.TSIG == 0 || err != nil {
+		return "", time.Time{}
+	}
+	return string(r.mac), time.Unix(int64(r.time)+int64(r.fudge)+1, 0)
 }
 
 // mayFetch returns the rule that lets a client fetch a zone, nil if none does.
