@@ -58,7 +58,14 @@ func (p *pages) effect(ctx context.Context, t web.Trial) (*web.Effect, error) {
 	}
 	defer done()
 	judges[1] = e.JudgeInOrder(p.gateway.file)
+	r, others, err := touches(ctx, r, event.Filter{Since: start.Add(-effectSpan)}, &t, &judges, base.Settings, e.Settings)
+	if err != nil {
+		return nil, tooSlow(ctx, err)
+	}
 	out, err := compare(ctx, &judges, r, start)
+	if err == nil && !out.Cut {
+		out.Judged += int64(others)
+	}
 	return out, tooSlow(ctx, err)
 }
 

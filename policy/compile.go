@@ -101,6 +101,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		e.metered = e.metered || e.counter != nil && len(p.queries)+len(p.quotas) > 0
 	}
 	e.coverNetworks(cfg)
+	e.coverNames()
 	return e, nil
 }
 

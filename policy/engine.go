@@ -62,6 +62,10 @@ type Engine struct {
 	// every set in nets includes them.
 	base []uint64
 	nets *bart.Table[*[]uint64]
+	// Likewise those that could cover a client by its names, in lower case: anyone covers whoever has the
+	// address, users and groups those with the name.
+	anyone        []uint64
+	users, groups map[string][]uint64
 
 	key        []byte
 	memory     Memory
@@ -120,8 +124,22 @@ func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
 	if c.Unknown {
 		return e.policyForUnknown(set, c, now)
 	}
+	var room [8][]uint64
+	named := append(room[:0], e.anyone)
+	if may, ok := e.users[strings.ToLower(c.User)]; ok { // does not copy a name in lower case
+		named = append(named, may)
+	}
+	for _, g := range c.Groups {
+		if may, ok := e.groups[strings.ToLower(g)]; ok {
+			named = append(named, may)
+		}
+	}
 	for word, b := range set {
-		for ; b != 0; b &= b - 1 {
+		may := uint64(0)
+		for _, n := range named {
+			may |= n[word]
+		}
+		for b &= may; b != 0; b &= b - 1 {
 			if p := e.policies[word<<6+bits.TrailingZeros64(b)]; p.covers(c, now) {
 				return p
 			}
@@ -297,6 +315,28 @@ func (e *Engine) coverNetworks(cfg Config) {
 			}
 		}
 		e.nets.Insert(p, &set)
+	}
+}
+
+// coverNames notes which policies could cover a client by its names. One with users and groups is for
+// clients that have both.
+func (e *Engine) coverNames() {
+	words := len(e.base)
+	e.anyone, e.users, e.groups = make([]uint64, words), map[string][]uint64{}, map[string][]uint64{}
+	for i, p := range e.policies {
+		names, to := p.users, e.users
+		if p.groups != nil {
+			names, to = p.groups, e.groups
+		}
+		if names == nil {
+			e.anyone[i>>6] |= 1 << (i & 63)
+		}
+		for n := range names {
+			if to[n] == nil {
+				to[n] = make([]uint64, words)
+			}
+			to[n][i>>6] |= 1 << (i & 63)
+		}
 	}
 }
 
