@@ -222,7 +222,7 @@ func (p *Parts) events(record *web.Record) *events.Events {
 func (p *Parts) clients(site *web.Site, record *web.Record) *clients.Pages {
 	c := &clients.Pages{Clients: p.Clients, Site: site, Events: record, RulesOf: p.Settings.RulesOf}
 	if p.Settings != nil {
-		c.Change, c.Renaming = p.Settings.Change, p.Settings.RenamePerson
+		c.Change, c.Renaming = p.Settings.Change, p.Settings.Rename
 	}
 	if p.Pause != nil {
 		c.MayServe, c.Pauses = p.pause().May, p.Pause.All

@@ -1,35 +1,48 @@
 package gateway
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"shuultuur/engine"
 )
 
-// renamed returns the new names of people who have other names in new addresses: each keeps all devices.
+// renamed returns the new names of people who have other names in new addresses: each keeps all devices. So
+// it is with groups, which keep their members.
 func renamed(old, now map[string][]string) map[string]string {
 	names := map[string]string{}
 	sorted := func(all []string) []string { return slices.Sorted(slices.Values(all)) }
+	// with returns the names with some devices that are not in the other mapping.
+	with := func(all, other map[string][]string, devices []string) (found []string) {
+		for n, have := range all {
+			if _, known := other[n]; !known && slices.Equal(sorted(devices), sorted(have)) {
+				found = append(found, n)
+			}
+		}
+		return found
+	}
 	for from, devices := range old {
 		if _, kept := now[from]; kept || len(devices) == 0 {
 			continue
 		}
-		for to, have := range now {
-			if _, known := old[to]; !known && slices.Equal(sorted(devices), sorted(have)) {
-				names[from] = to
-			}
+		if to := with(now, old, devices); len(to) == 1 && len(with(old, now, devices)) == 1 {
+			names[from] = to[0]
 		}
 	}
 	return names
 }
 
-// follow gives people who were renamed what was decided for them by hand: pauses, time, and sites. It
-// follows a way back, too.
+// follow gives people and groups that were renamed what was decided for them by hand: pauses, time, and
+// sites, and those who look after a group stay with it. It follows a way back, too.
 func (g *Gateway) follow(e, old *engine.Engine) {
 	now := time.Now()
 	const by = "the new name"
-	for from, to := range renamed(old.Settings.Identity.Addresses, e.Settings.Identity.Addresses) {
+	was, is := &old.Settings.Identity, &e.Settings.Identity
+	groups := renamed(was.Groups, is.Groups)
+	names := renamed(was.Addresses, is.Addresses)
+	maps.Copy(names, groups)
+	for from, to := range names {
 		var failed []error
 		note := func(err error) {
 			if err != nil {
@@ -68,8 +81,11 @@ func (g *Gateway) follow(e, old *engine.Engine) {
 			}
 			note(err)
 		}
+		if a := g.access.Load(); a != nil && groups[from] != "" {
+			note(a.book.RenameGroup(from, to))
+		}
 		for _, err := range failed {
-			g.log.Error("what was decided for a person does not follow the new name", "from", from, "to", to, "error", err)
+			g.log.Error("what was decided for a name does not follow the new one", "from", from, "to", to, "error", err)
 		}
 	}
 }

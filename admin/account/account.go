@@ -548,6 +548,32 @@ func (b *Book) SetPassword(name, password string) error {
 	})
 }
 
+// RenameGroup gives a group another name in all accounts and invitations. Their sessions go on.
+func (b *Book) RenameGroup(from, to string) error {
+	return b.change(func(k *accountFile) error {
+		for i := range k.Accounts {
+			k.Accounts[i].Groups = renamedIn(k.Accounts[i].Groups, from, to)
+		}
+		for i := range k.Invitations {
+			k.Invitations[i].Groups = renamedIn(k.Invitations[i].Groups, from, to)
+		}
+		return nil
+	})
+}
+
+// renamedIn returns names of which one is another.
+func renamedIn(names []string, from, to string) (all []string) {
+	for _, n := range names {
+		if n == from {
+			n = to
+		}
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 func (b *Book) edit(name string, f func(*accountFile, *Account) error) error {
 	return b.change(func(k *accountFile) error {
 		i := k.at(name)

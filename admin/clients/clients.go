@@ -87,8 +87,9 @@ type Pages struct {
 	// are none.
 	Pauses    func() []policy.Pause
 	Decisions func() []policy.Decision
-	// Renaming returns the changes that give a person another name wherever the settings name them.
-	Renaming func(name, to string) ([]setting.Change, error)
+	// Renaming returns the changes that give a person, or a group, another name wherever the settings name
+	// it.
+	Renaming func(name, to string, group bool) ([]setting.Change, error)
 	// Change changes the settings and redirects to a page; nil: they cannot be changed. It asks what to
 	// change when it has read them, and returns the error of that.
 	Change func(w http.ResponseWriter, r *http.Request, then string, what func() (reason string, changes []setting.Change, err error)) error
@@ -220,21 +221,33 @@ func (c *Pages) changes(f url.Values) (reason string, all []setting.Change, err 
 	return reason, all, nil
 }
 
-// rename returns the changes that give a person another name: with their devices, in groups and in rules.
+// rename returns the changes that give a person another name, with their devices, in groups and in rules, or
+// a group.
 func (c *Pages) rename(name, to string) (reason string, all []setting.Change, err error) {
 	users, groups := c.Known()
+	_, group := groups[name]
 	switch {
-	case users[name] == nil:
+	case !group && users[name] == nil:
 		return "", nil, fmt.Errorf("the settings give %q no address", name)
 	case to == "" || to == name:
 		return "", nil, errors.New("write the new name")
-	case groups[name] != nil:
+	case group && users[name] != nil:
 		return "", nil, fmt.Errorf("rules name %s, too: %s; write the new name there first", name, "identity.groups."+name) // they do not say which they mean
-	case users[to] != nil && !strings.EqualFold(name, to) || groups[to] != nil:
+	case isTaken(users, to, name) || isTaken(groups, to, name):
 		return "", nil, fmt.Errorf("the name %q is taken", to)
 	}
-	all, err = c.Renaming(name, to)
+	all, err = c.Renaming(name, to, group)
 	return fmt.Sprintf("%s is called %s", name, to), all, err
+}
+
+// isTaken reports whether another one than name has a name, in any case of letters.
+func isTaken(all map[string][]string, name, but string) bool {
+	for n := range all {
+		if n != but && strings.EqualFold(n, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // bonus gives more time.

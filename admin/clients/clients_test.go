@@ -161,6 +161,10 @@ func TestAPersonIsRenamedAndMovedInTheSettings(t *testing.T) {
 		"what=rename&name=anna&to=":               "",
 		"what=rename&name=zoe&to=y":               "",
 		"what=rename&name=anna&to=7a":             "",
+		"what=rename&name=7a&to=8a":               "identity:\n  groups: {8a: [anna], 7b: [ben]} # pupils\n  addresses:\n    anna: [10.0.0.1]\n",
+		"what=rename&name=7a&to=7A":               "identity:\n  groups: {7A: [anna], 7b: [ben]} # pupils\n  addresses:\n    anna: [10.0.0.1]\n",
+		"what=rename&name=7a&to=7B":               "",
+		"what=rename&name=7a&to=Anna":             "",
 		"what=move&name=anna&from=7b&group=7a":    "",
 		"what=move&name=anna&from=7a&group=7a":    "",
 		"what=move&name=&group=7a":                "",
@@ -179,6 +183,21 @@ func TestAPersonIsRenamedAndMovedInTheSettings(t *testing.T) {
 		if want != "" && (w.Code != 200 || p.Text != want) {
 			t.Errorf("%s: status %d, %s; the settings are\n%s\nwant\n%s", form, w.Code, w.Body, p.Text, want)
 		}
+	}
+}
+
+// TestEverythingFollowsANewNameOfAGroup: policies, expectations, alerts, reports and what answers requests. A
+// person of that name keeps it.
+func TestEverythingFollowsANewNameOfAGroup(t *testing.T) {
+	p := &admintest.Paper{Text: "identity:\n  addresses: {anna: [10.0.0.1]}\n  groups: {7a: [anna]}\npolicies:\n  - name: 7a\n    groups: [7A, 7b] # two\n    expect: [{url: a.example, as: 7a, is: block}]\nreports: [{group: 7a, mail: a@school.example}]\nalerts: {to: [{groups: [7a], mail: a@school.example}]}\nvotes: {automatic: [{votes: 3, groups: 7a, who: 7a}]}\n"}
+	parts := admintest.Nobody()
+	parts.Settings = p.Parts(t)
+	parts.Clients = &clients.Clients{Known: func() (u, g map[string][]string) {
+		return map[string][]string{"anna": {"10.0.0.1"}}, map[string][]string{"7a": {"anna"}}
+	}, About: func(context.Context, netip.Addr, string, string) clients.ClientState { return clients.ClientState{} }, Bonuses: func() []policy.Bonus { return nil }}
+	want := strings.NewReplacer("{7a:", "{8a:", "[7A,", "[8a,", "as: 7a", "as: 8a", "group: 7a", "group: 8a", "groups: [7a]", "groups: [8a]", "groups: 7a", "groups: 8a", "who: 7a", "who: 8a").Replace(p.Text)
+	if w := admintest.Ask(admin.New(parts), "POST", "/clients", "", "what=rename&name=7a&to=8a"); w.Code != 200 || p.Text != want {
+		t.Errorf("status %d, %s; the settings are\n%s\nwant\n%s", w.Code, w.Body, p.Text, want)
 	}
 }
 

@@ -40,11 +40,15 @@ func (s *Settings) namedIn(text []byte, name string) (places []string) {
 	return places
 }
 
-// These are the places where the settings name people, and policies.
+// These are the places where the settings name people, groups, and policies.
 var (
 	people = setting.Naming{
 		Keys:   []string{"identity.addresses", "identity.client-ids"},
 		Values: []string{"identity.groups", "policies.users", "policies.expect.as", "votes.automatic.who"},
+	}
+	groupNames = setting.Naming{
+		Keys:   []string{"identity.groups"},
+		Values: []string{"policies.groups", "policies.expect.as", "votes.automatic.who", "votes.automatic.groups", "portal.pac.groups", "alerts.to.groups", "reports.group"},
 	}
 	policyNames = setting.Naming{
 		Keys:   []string{"dns.forward.policies"},
@@ -52,14 +56,18 @@ var (
 	}
 )
 
-// RenamePerson returns the changes that give a person another name wherever the settings name them. It
-// is an error if they are named at a place that it does not know.
-func (s *Settings) RenamePerson(name, to string) ([]setting.Change, error) {
+// Rename returns the changes that give a person, or a group, another name wherever the settings name it. It
+// is an error if they name it at a place that this does not know.
+func (s *Settings) Rename(name, to string, group bool) ([]setting.Change, error) {
 	text, err := s.Read()
 	if err != nil {
 		return nil, err
 	}
-	changes, err := people.Changes(text, name, to)
+	naming := &people
+	if group {
+		naming = &groupNames
+	}
+	changes, err := naming.Changes(text, name, to)
 	if err != nil {
 		return nil, err
 	}
