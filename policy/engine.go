@@ -62,9 +62,8 @@ type Engine struct {
 	// every set in nets includes them.
 	base []uint64
 	nets *bart.Table[*[]uint64]
-	// Likewise those that could cover a client by its names, in lower case: anyone covers whoever has the
-	// address, users and groups those with the name.
-	anyone        []uint64
+	// Likewise those that could cover a client by its names, in lower case. Those for whoever has the address
+	// have no name.
 	users, groups map[string][]uint64
 
 	key        []byte
@@ -124,20 +123,16 @@ func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
 	if c.Unknown {
 		return e.policyForUnknown(set, c, now)
 	}
-	var room [8][]uint64
-	named := append(room[:0], e.anyone)
-	if may, ok := e.users[strings.ToLower(c.User)]; ok { // does not copy a name in lower case
-		named = append(named, may)
-	}
+	named := append(make([][]uint64, 0, 8), e.users[""], e.users[strings.ToLower(c.User)]) // does not copy a name in lower case
 	for _, g := range c.Groups {
-		if may, ok := e.groups[strings.ToLower(g)]; ok {
-			named = append(named, may)
-		}
+		named = append(named, e.groups[strings.ToLower(g)])
 	}
 	for word, b := range set {
 		may := uint64(0)
 		for _, n := range named {
-			may |= n[word]
+			if n != nil {
+				may |= n[word]
+			}
 		}
 		for b &= may; b != 0; b &= b - 1 {
 			if p := e.policies[word<<6+bits.TrailingZeros64(b)]; p.covers(c, now) {
@@ -151,29 +146,16 @@ func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
 // covers tests everything but the network. A policy that is only for clients with unknown
 // groups covers no other.
 func (p *policy) covers(c *filter.Client, now time.Time) bool {
-	if p.unknown && p.groups == nil {
+	if p.groups == nil && p.unknown || p.groups != nil && !anyIn(p.groups, c.Groups) {
 		return false
 	}
-	if p.users != nil {
-		if c.User == "" || !anyIn(p.users, []string{c.User}) {
-			return false
-		}
-	}
-	if p.groups != nil && !anyIn(p.groups, c.Groups) {
-		return false
-	}
-	return p.when == nil || p.when.Open(now)
+	return p.mayCover(c, now)
 }
 
 // anyIn reports whether a folded set has one of the names, in whatever case: directories do not
 // distinguish it, and nobody shall escape a policy by another spelling.
 func anyIn(set map[string]struct{}, names []string) bool {
-	for _, n := range names {
-		if _, ok := set[strings.ToLower(n)]; ok { // does not copy a name in lower case
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(n string) bool { _, ok := set[strings.ToLower(n)]; return ok }) // does not copy a name in lower case
 }
 
 // foldedSet returns the set of names in lower case, nil for none.
@@ -321,19 +303,17 @@ func (e *Engine) coverNetworks(cfg Config) {
 // coverNames notes which policies could cover a client by its names. One with users and groups is for
 // clients that have both.
 func (e *Engine) coverNames() {
-	words := len(e.base)
-	e.anyone, e.users, e.groups = make([]uint64, words), map[string][]uint64{}, map[string][]uint64{}
+	e.users, e.groups = map[string][]uint64{}, map[string][]uint64{}
 	for i, p := range e.policies {
 		names, to := p.users, e.users
 		if p.groups != nil {
 			names, to = p.groups, e.groups
-		}
-		if names == nil {
-			e.anyone[i>>6] |= 1 << (i & 63)
+		} else if names == nil {
+			names = map[string]struct{}{"": {}}
 		}
 		for n := range names {
 			if to[n] == nil {
-				to[n] = make([]uint64, words)
+				to[n] = make([]uint64, len(e.base))
 			}
 			to[n][i>>6] |= 1 << (i & 63)
 		}

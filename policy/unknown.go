@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"shuultuur/filter"
@@ -35,10 +36,8 @@ func (e *Engine) policyForUnknown(set []uint64, c *filter.Client, now time.Time)
 
 // mayCover is covers without the groups.
 func (p *policy) mayCover(c *filter.Client, now time.Time) bool {
-	if p.users != nil {
-		if c.User == "" || !anyIn(p.users, []string{c.User}) {
-			return false
-		}
+	if _, ok := p.users[strings.ToLower(c.User)]; p.users != nil && !ok {
+		return false
 	}
 	return p.when == nil || p.when.Open(now)
 }
