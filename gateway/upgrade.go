@@ -72,6 +72,9 @@ func (g *Gateway) release() {
 			r.stop(g.cause())
 			<-r.ended
 			engine.ClosePart(p.Value, g.log)
+			if v, ok := p.Value.(interface{ Depart(<-chan struct{}) }); ok {
+				g.leaving.Go(func() { v.Depart(*g.hurry.Load()) })
+			}
 		}
 	}
 	errs := []error{e.Events.HandOver()}

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/lib/handover"
 	"shuultuur/proxy/exchange"
 )
 
@@ -99,15 +100,20 @@ func (s *Server) Listen(ctx context.Context) error {
 	if s.socket == "" {
 		return nil
 	}
-	if c, err := net.DialTimeout("unix", s.socket, time.Second); err == nil {
-		c.Close()
-		return errors.Join(fmt.Errorf("another gateway answers on %q", s.socket), s.Close())
+	if !handover.Inherits(ctx, "unix", s.socket) {
+		if c, err := net.DialTimeout("unix", s.socket, time.Second); err == nil {
+			c.Close()
+			return errors.Join(fmt.Errorf("another gateway answers on %q", s.socket), s.Close())
+		}
+		if info, err := os.Lstat(s.socket); err == nil && info.Mode().Type() == fs.ModeSocket {
+			_ = os.Remove(s.socket) // listening returns the error
+		}
 	}
-	if info, err := os.Lstat(s.socket); err == nil && info.Mode().Type() == fs.ModeSocket {
-		_ = os.Remove(s.socket) // listening returns the error
-	}
-	l, err := net.Listen("unix", s.socket)
+	l, err := handover.Listen(ctx, new(net.ListenConfig), "unix", s.socket)
 	if err == nil {
+		if u, ok := l.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(true) // also one that was taken over
+		}
 		if err = os.Chmod(s.socket, 0o660); err != nil {
 			l.Close()
 		}
@@ -146,7 +152,14 @@ func (s *Server) Run(ctx context.Context) error {
 		work.Wait()
 		return failed
 	}
-	closed := context.AfterFunc(ctx, func() { s.listener.Close() })
+	closed := context.AfterFunc(ctx, func() {
+		if u, ok := s.listener.(*net.UnixListener); ok {
+			if _, over := handover.HurryFrom(ctx); over {
+				u.SetUnlinkOnClose(false) // another process listens there
+			}
+		}
+		s.listener.Close()
+	})
 	defer closed()
 	for {
 		c, err := s.listener.Accept()

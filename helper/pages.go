@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/lib/handover"
 	"shuultuur/lib/message"
 	"shuultuur/proxy/exchange"
 )
@@ -150,12 +151,38 @@ func (p *pages) cookie(q *question) string {
 // serve serves pages until ctx ends.
 func (p *pages) serve(ctx context.Context, s *Server) error {
 	h := &http.Server{Handler: http.HandlerFunc(s.page), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: maxWrite, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10}
-	stopped := context.AfterFunc(ctx, func() { h.Close() })
+	stopped := context.AfterFunc(ctx, func() {
+		if hurry, ok := handover.HurryFrom(ctx); ok {
+			p.waitForSquid(hurry)
+		}
+		h.Close()
+	})
 	defer stopped()
 	if err := h.Serve(p.listener); err != nil && !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
 		return fmt.Errorf("serve block pages to Squid: %w", err)
 	}
 	return nil
+}
+
+// waitForSquid waits while there are pages that Squid may fetch from this process, which has sent it here.
+func (p *pages) waitForSquid(hurry <-chan struct{}) {
+	for {
+		p.mu.Lock()
+		last := time.Time{}
+		if n := len(p.order); n > 0 {
+			last = p.of[p.order[n-1]].until
+		}
+		p.mu.Unlock()
+		left := time.Until(last)
+		if left <= 0 {
+			return
+		}
+		select {
+		case <-hurry:
+			return
+		case <-time.After(left):
+		}
+	}
 }
 
 // ofClient names the fields by which pages choose form and language.

@@ -406,9 +406,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// staysFor is how long a server answers its connections while another process answers new ones. DNS
+// cannot tell a client that its connection is about to end, so a query may be lost with it. But what
+// is decided anew after the handover is not known here.
+const staysFor = 5 * time.Minute
+
 // waitForConns waits for the connections to end while another process answers new
-// ones: as long as a connection may be silent, so that none ends before its client
-// expects it. Those over HTTPS say that they end.
+// ones: at least as long as a connection may be silent. Those over HTTPS say that they end.
 func (s *Server) waitForConns(ctx context.Context) {
 	hurry, ok := handover.HurryFrom(ctx)
 	if !ok {
@@ -417,7 +421,7 @@ func (s *Server) waitForConns(ctx context.Context) {
 	s.leaving.Store(true)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(s.rules.Load().idle + time.Second)
+	end := time.After(max(staysFor, s.rules.Load().idle+time.Second))
 	for s.conns.count() > 0 {
 		select {
 		case <-tick.C:

@@ -29,7 +29,7 @@ const (
 // quicListener is QUIC on one UDP socket: DNS or HTTP/3.
 type quicListener struct {
 	transport dns.Transport
-	udp       *net.UDPConn
+	udp       *quicSocket
 	tr        *quic.Transport
 	ln        *quic.Listener
 }
@@ -49,12 +49,13 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t dns.Transpo
 	if err != nil {
 		return fmt.Errorf("listen on %s (udp) %s: %w", t, a, hint(err))
 	}
-	udp := p.(*net.UDPConn)
-	tr := &quic.Transport{Conn: udp,
+	udp := newQUICSocket(ctx, t.String()+" "+a.String(), p.(*net.UDPConn))
+	tr := &quic.Transport{
 		// When half of the connections are in use, an address must prove itself before
 		// it costs us anything.
 		VerifySourceAddress: func(net.Addr) bool { return s.conns.count() > s.limits.connections/2 },
 	}
+	udp.prepare(tr)
 	cfg := s.tls.quic.Clone()
 	if t == dns.HTTPS {
 		cfg = http3.ConfigureTLSConfig(cfg)
@@ -119,25 +120,17 @@ func (s *Server) acceptQUIC(q quicListener, w *web) {
 	}
 }
 
-// leaveQUIC ends all connections while another process reads the same sockets. Each of them
-// gets packets of the other's connections, so it has to be quick: queries in progress have a
-// second, and clients connect again.
+// leaveQUIC leaves the sockets to another server. This one answers its connections until their clients
+// leave. Where it gets no datagrams any more, it ends them at once, and clients connect again.
 func (s *Server) leaveQUIC(ctx context.Context, w *web) {
-	hurry, ok := handover.HurryFrom(ctx)
-	if !ok {
+	if _, ok := handover.HurryFrom(ctx); !ok {
 		return
 	}
-	grace, release := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer release()
 	for _, q := range s.quics {
-		q.ln.Close()
-	}
-	w.cancel()
-	go w.http3.Shutdown(grace)
-	handover.Wait(&w.accepting, hurry, time.Second)
-	w.stop()
-	for _, q := range s.quics {
-		q.close()
+		if !q.udp.handOver() {
+			w.stop()
+			q.close()
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	miekg "github.com/miekg/dns"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
@@ -23,6 +24,7 @@ import (
 	"shuultuur/lib/dns"
 	"shuultuur/lib/handover"
 	"shuultuur/lib/setting"
+	"shuultuur/test/peer"
 )
 
 func TestDNSOverHTTPS(t *testing.T) {
@@ -203,60 +205,103 @@ func FuzzDoHQuery(f *testing.F) {
 	})
 }
 
-// TestQUICEndsAtOnceWhenAnotherProcessHasTakenOver: both processes read the same socket, and
-// each gets packets for the other. A query in progress is answered first.
-func TestQUICEndsAtOnceWhenAnotherProcessHasTakenOver(t *testing.T) {
-	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 4)}
+// TestConnectionsOverQUICOutliveTakeovers: three servers take over the same sockets in turn. The
+// clients of each keep their connections and lose no query, and each server ends when its clients
+// have gone.
+func TestConnectionsOverQUICOutliveTakeovers(t *testing.T) {
 	cert, key, pool := certificate(t)
-	s, err := New(Config{HTTPS: []string{"127.0.0.1:0"}, QUIC: []string{"127.0.0.1:0"}, Cert: setting.File(cert), Key: setting.File(key), Idle: setting.Duration(time.Hour)}, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.SetResponders(nil, z)
-	if err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	run, leave := context.WithCancelCause(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(run) }()
+	sockets := new(handover.Sockets)
+	held := [2]string{"127.0.0.1:" + peer.Port(t), "127.0.0.1:" + peer.Port(t)}
 	limit, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	cfg := &tls.Config{RootCAs: pool, ServerName: "dns.test", NextProtos: []string{"doq"}}
-	c, err := quic.DialAddr(limit, s.at(dns.QUIC), cfg, nil)
-	if err != nil {
-		t.Fatal(err)
+	type served struct {
+		leave func(error)
+		done  chan error
+		ask   []func() error
+		close func()
 	}
-	h3 := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "dns.test"}}
-	defer h3.Close()
-	b, _ := padded("www.test.", miekg.TypeA).Pack()
-	res, err := (&http.Client{Transport: h3, Timeout: time.Minute}).Post("https://"+s.at(dns.HTTPS)+"/dns-query", mediaType, bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	st, err := c.OpenStreamSync(limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st.Write(frame(t, padded("later.test.", miekg.TypeA)))
-	st.Close()
-	<-z.entered
-	leave(handover.HandedOver{Hurry: make(chan struct{})})
-	close(z.gate)
-	select {
-	case <-c.Context().Done():
-		if app, ok := errors.AsType[*quic.ApplicationError](context.Cause(c.Context())); !ok || app.ErrorCode != doqNoError || !app.Remote {
-			t.Errorf("the client was told %v, want an application error 0", context.Cause(c.Context()))
-		}
-	case <-limit.Done():
-		t.Error("nothing told the client to connect again")
-	}
-	select {
-	case err := <-done:
+	begin := func() *served {
+		t.Helper()
+		s, err := New(Config{HTTPS: []string{held[0]}, QUIC: []string{held[1]}, Cert: setting.File(cert), Key: setting.File(key)}, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-	case <-limit.Done():
-		t.Error("the server waits for its clients, whose packets another process gets")
+		s.SetResponders(nil, &zone{})
+		sockets.Offer()
+		if err := s.Listen(sockets.With(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		sockets.Unused() // second descriptors of sockets that earlier servers still have
+		run, leave := context.WithCancelCause(t.Context())
+		x := &served{leave: leave, done: make(chan error, 1)}
+		go func() { x.done <- s.Run(run) }()
+		return x
+	}
+	connect := func(x *served) {
+		t.Helper()
+		c, err := quic.DialAddr(limit, held[1], &tls.Config{RootCAs: pool, ServerName: "dns.test", NextProtos: []string{"doq"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h3 := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "dns.test"}}
+		client := &http.Client{Transport: h3, Timeout: time.Minute}
+		packed, _ := padded("www.test.", miekg.TypeA).Pack()
+		x.ask = append(x.ask, func() error {
+			st, err := c.OpenStreamSync(limit)
+			if err != nil {
+				return err
+			}
+			_ = st.SetDeadline(time.Now().Add(time.Minute))
+			_, _ = st.Write(frame(t, padded("www.test.", miekg.TypeA)))
+			st.Close()
+			b, err := io.ReadAll(st)
+			if err == nil && len(b) < 20 {
+				err = fmt.Errorf("an answer of %d bytes", len(b))
+			}
+			return err
+		}, func() error {
+			res, err := client.Post("https://"+held[0]+"/dns-query", mediaType, bytes.NewReader(packed))
+			if err != nil {
+				return err
+			}
+			defer res.Body.Close()
+			if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || len(b) < 20 {
+				return fmt.Errorf("%s, %d bytes, %w", res.Status, len(b), err)
+			}
+			return nil
+		})
+		x.close = func() { _ = c.CloseWithError(0, ""); h3.Close() }
+	}
+	var all []*served
+	for range 3 {
+		x := begin()
+		if len(all) > 0 {
+			all[len(all)-1].leave(handover.HandedOver{Hurry: make(chan struct{})})
+		}
+		connect(x)
+		all = append(all, x)
+		for range 50 {
+			for i, x := range all {
+				for _, ask := range x.ask {
+					if err := ask(); err != nil {
+						t.Fatalf("a client of server %d with %d servers: %v", i, len(all), err)
+					}
+				}
+			}
+		}
+	}
+	for i, x := range all {
+		x.close()
+		if i == len(all)-1 {
+			x.leave(nil)
+		}
+		select {
+		case err := <-x.done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-limit.Done():
+			t.Fatalf("server %d does not end when its clients have gone", i)
+		}
 	}
 }

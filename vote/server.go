@@ -70,6 +70,7 @@ type Server struct {
 	node    string
 	limit   limiter
 	slots   atomic.Int64
+	leaving atomic.Bool // another process accepts connections
 	counts  *metric.CounterVec
 	taken   metric.Counter
 	waiting sync.WaitGroup
@@ -105,6 +106,10 @@ func NewServer(p Parts) *Server {
 // Collect implements [metric.Collector].
 func (s *Server) Collect(ch chan<- metric.Metric) { s.counts.Collect(ch); s.taken.Collect(ch) }
 
+// Leave ends each connection after its next answer: another process accepts new ones. The listeners are
+// closed by the caller.
+func (s *Server) Leave() { s.leaving.Store(true) }
+
 // Serve accepts connections until ctx ends. It closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
@@ -115,7 +120,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	for {
 		nc, err := ln.Accept()
 		if err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || s.leaving.Load() {
 				return nil
 			}
 			var ne net.Error
@@ -243,7 +248,7 @@ func (s *Server) exchange(ctx context.Context, c *connection) (more bool) {
 	r := Request{Method: q.Method, Path: path, Type: get("Content-Type"), Key: get("Idempotency-Key"), Site: get("Sec-Fetch-Site"),
 		Accept: get("Accept"), Language: get("Accept-Language"), Authorization: get("Authorization"), Body: c.body, From: c.from, Base: "/votes"}
 	a := s.Answer(ctx, &r)
-	return s.answer(c, a, !q.Close && ctx.Err() == nil)
+	return s.answer(c, a, !q.Close && ctx.Err() == nil && !s.leaving.Load())
 }
 
 func readBody(dst []byte, r io.Reader, limit int64) (_ []byte, ok bool) {

@@ -3,6 +3,7 @@
 package handover
 
 import (
+	"net"
 	"net/netip"
 	"os"
 	"syscall"
@@ -17,6 +18,40 @@ const passes = true
 func duplicate(fd uintptr) (uintptr, error) {
 	own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
 	return uintptr(own), err
+}
+
+// pair returns connected datagram sockets, which programs started later do not get.
+func pair() (in, out *net.UnixConn, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	var ends [2]*net.UnixConn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "inbox")
+		c, fault := net.FileConn(f)
+		f.Close()
+		if fault != nil {
+			err = fault
+			continue
+		}
+		ends[i] = c.(*net.UnixConn)
+	}
+	if err != nil {
+		for _, c := range ends {
+			if c != nil {
+				c.Close()
+			}
+		}
+		return nil, nil, err
+	}
+	return ends[0], ends[1], nil
 }
 
 // discard closes the descriptor that duplicate has returned.

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 )
@@ -11,6 +12,8 @@ import (
 const passes = false
 
 func duplicate(uintptr) (uintptr, error) { return 0, errors.ErrUnsupported }
+
+func pair() (in, out *net.UnixConn, err error) { return nil, nil, errors.ErrUnsupported }
 
 func discard(uintptr) {}
 

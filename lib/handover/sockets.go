@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,6 +157,71 @@ func ListenPacket(ctx context.Context, lc *net.ListenConfig, network, addr strin
 		s.hold(name, p)
 	}
 	return p, err
+}
+
+// Inherits reports whether [Listen] will find an inherited socket for an address.
+func Inherits(ctx context.Context, network, addr string) bool {
+	s := fromContext(ctx)
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := nameOf(ctx, network, addr)
+	return slices.ContainsFunc(s.waiting, func(w inheritedSocket) bool { return w.name == name })
+}
+
+// Inbox makes a pair of datagram sockets. This process reads from one; the programs after it find the
+// other by its name ([Earlier]), and write to it while this process goes on with its clients.
+func Inbox(ctx context.Context, name string) (*net.UnixConn, error) {
+	s := fromContext(ctx)
+	if s == nil {
+		return nil, errors.New("nobody takes over the sockets")
+	}
+	in, out, err := pair()
+	if err != nil {
+		return nil, fmt.Errorf("making an inbox for %s: %w", name, err)
+	}
+	s.hold(name, out)
+	return in, nil
+}
+
+// Earlier returns where to write to the inboxes of earlier processes whose names begin with prefix, by
+// the rest of their names. Later programs get them, too, until their readers have closed them.
+func Earlier(ctx context.Context, prefix string) map[string]*net.UnixConn {
+	s := fromContext(ctx)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	var found []inheritedSocket
+	s.waiting = slices.DeleteFunc(s.waiting, func(w inheritedSocket) bool {
+		if !strings.HasPrefix(w.name, prefix) {
+			return false
+		}
+		found = append(found, w)
+		return true
+	})
+	s.mu.Unlock()
+	all := map[string]*net.UnixConn{}
+	for _, w := range found {
+		if c, err := net.FileConn(w.file); err == nil {
+			if u, ok := c.(*net.UnixConn); ok && !abandoned(u) {
+				s.hold(w.name, u)
+				all[strings.TrimPrefix(w.name, prefix)] = u
+			} else {
+				c.Close()
+			}
+		}
+		w.file.Close()
+	}
+	return all
+}
+
+// abandoned reports whether nobody reads what is written to an inbox.
+func abandoned(u *net.UnixConn) bool {
+	_, err := u.Write(nil)
+	return err != nil
 }
 
 // take returns the inherited socket for an address, or nil.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/lib/handover"
 	"shuultuur/lib/ingest"
 )
 
@@ -24,6 +25,8 @@ const (
 	besideLook = time.Second // how often they are looked for
 	besideSize = 1 << 20
 	besideMost = 1000 // votes that are moved at once
+
+	departureTime = 80 * time.Second // longer than a connection may be idle
 )
 
 // A beside writes the small logs.
@@ -87,6 +90,16 @@ func (s *beside) begin() error {
 // HandOver prepares for another process that takes the log: votes that come from now on are kept for it.
 func (b *Booth) HandOver() {
 	b.entry.beside.Store(&beside{folder: b.folder(), log: b.parts.Log})
+}
+
+// Depart waits for the connections of this process after HandOver and the end of Run.
+func (b *Booth) Depart(hurry <-chan struct{}) {
+	if b.cut == nil {
+		return
+	}
+	handover.Wait(&b.clients, hurry, departureTime)
+	b.cut()
+	b.clients.Wait()
 }
 
 // folder returns the folder of the log.

@@ -43,6 +43,8 @@ type Booth struct {
 	stream  *stream // nil without Redis and NATS
 	mailer  *mailer // nil without mail
 	open    []net.Listener
+	clients sync.WaitGroup // listeners, which wait for their connections
+	cut     func()         // ends the connections
 	problem atomic.Pointer[string] // the reason why votes are not drained
 	ran     bool
 }
@@ -298,8 +300,17 @@ func (b *Booth) Run(ctx context.Context) error {
 			}
 		})
 	}
+	serving, cut := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx where another process takes the log
+	b.cut = cut
 	for _, l := range b.open {
-		run(func(ctx context.Context) error { return b.server.Serve(ctx, l) })
+		b.clients.Go(func() {
+			if err := b.server.Serve(serving, l); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+				stop()
+			}
+		})
 	}
 	run(b.drain.Run)
 	if b.stream != nil && b.store != nil {
@@ -311,10 +322,21 @@ func (b *Booth) Run(ctx context.Context) error {
 	run(b.deleteOld)
 	run(b.moveIn)
 	<-ctx.Done()
+	if b.entry.beside.Load() != nil {
+		b.server.Leave()
+		for _, l := range b.open {
+			l.Close()
+		}
+	} else {
+		cut()
+		b.clients.Wait()
+	}
 	all.Wait()
 	stopLog()
-	errs = append(errs, <-logEnded)
-	return errors.Join(append(errs, b.closeRest())...)
+	ended := <-logEnded
+	mu.Lock()
+	defer mu.Unlock()
+	return errors.Join(append(errs, ended, b.closeRest())...)
 }
 
 // deleteOld deletes old votes each hour, if the clock is believed. It also begins new files of the log
