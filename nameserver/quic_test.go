@@ -212,7 +212,7 @@ func TestConnectionsOverQUICOutliveTakeovers(t *testing.T) {
 	cert, key, pool := certificate(t)
 	sockets := new(handover.Sockets)
 	held := [2]string{"127.0.0.1:" + peer.Port(t), "127.0.0.1:" + peer.Port(t)}
-	limit, stop := context.WithTimeout(t.Context(), time.Minute)
+	limit, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
 	type served struct {
 		leave func(error)

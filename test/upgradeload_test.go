@@ -8,13 +8,13 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -121,6 +121,7 @@ func (l *flood) begin(ctx context.Context, s *shipped) *sync.WaitGroup {
 	all.Go(func() { l.askHTTPS(ctx, s.doh, s.origin) })
 	all.Go(func() { l.askHTTP3(ctx, s.doh, s.origin) })
 	all.Go(func() { l.askQUIC(ctx, s.doq, s.origin) })
+	l.everywhere(ctx, s, &all)
 	return &all
 }
 
@@ -251,12 +252,11 @@ func (l *flood) encrypted(ctx context.Context, proxy string, o *upgradeOrigin, f
 	}
 }
 
-// askKept sends queries over one connection until stop. If the connection ends before the
-// answer, it sends the query again on another (RFC 7766, section 6.2.4).
+// askKept sends queries over one connection until stop, and over another when it ends between two.
 func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 	var c net.Conn
 	query := append([]byte{0, byte(len(desk))}, desk...)
-	l.askTwice(ctx, "over a kept connection", func() error {
+	l.askOnce(ctx, "over a kept connection", func() error {
 		if c == nil {
 			opened, err := dial()
 			if err != nil {
@@ -286,23 +286,119 @@ func (l *flood) askKept(ctx context.Context, dial func() (net.Conn, error)) {
 	}
 }
 
-// askTwice sends queries until stop, and each again that got no answer.
-func (l *flood) askTwice(ctx context.Context, how string, ask func() error) {
+// askOnce sends queries until stop, each once: no client of a test sends again what an upgrade has lost.
+func (l *flood) askOnce(ctx context.Context, how string, ask func() error) {
 	answered := new(atomic.Int64)
 	l.mu.Lock()
 	l.kept = append(l.kept, answered)
 	l.mu.Unlock()
 	for ctx.Err() == nil {
 		if err := ask(); err != nil {
-			l.resent.Add(1)
-			if again := ask(); again != nil {
-				l.fail("a query %s: %v", how, errors.Join(err, again))
-			}
+			l.fail("a query %s: %v", how, err)
 		}
 		l.queries.Add(1)
 		answered.Add(1)
 		pause(ctx)
 	}
+}
+
+// converse sends the same request until stop, each once, over a connection that it keeps for as long as
+// the server says. Each connection begins with first.
+func (l *flood) converse(ctx context.Context, how, server, first, request string, good func(*http.Response, string) bool) {
+	var c net.Conn
+	var r *bufio.Reader
+	l.askOnce(ctx, "to "+how, func() (err error) {
+		if c == nil {
+			if c, err = net.Dial("tcp", server); err != nil {
+				return err
+			}
+			if _, err = io.WriteString(c, first); err != nil {
+				return err
+			}
+			r = bufio.NewReader(c)
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		var res *http.Response
+		text := []byte(nil)
+		if _, err = io.WriteString(c, request); err == nil {
+			if first, _ := r.Peek(4); string(first) == "ICAP" {
+				_, _ = r.Discard(4)
+				r = bufio.NewReader(io.MultiReader(strings.NewReader("HTTP"), r))
+			}
+			if res, err = http.ReadResponse(r, nil); err == nil {
+				text, err = io.ReadAll(res.Body)
+				res.Body.Close()
+			}
+		}
+		if err == nil && !good(res, string(text)) {
+			err = fmt.Errorf("%s, %.100q", res.Status, text)
+		}
+		if err != nil || res.Close {
+			c.Close()
+			c = nil
+		}
+		return err
+	})
+	if c != nil {
+		c.Close()
+	}
+}
+
+// everywhere starts clients of the listeners that are not for browsing or names.
+func (l *flood) everywhere(ctx context.Context, s *shipped, all *sync.WaitGroup) {
+	status := func(want int) func(*http.Response, string) bool {
+		return func(res *http.Response, _ string) bool { return res.StatusCode == want }
+	}
+	refused := "GET http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\n\r\n"
+	head := "GET http://open.example/ HTTP/1.1\r\nHost: open.example\r\n\r\n"
+	for _, x := range []struct {
+		how, server, first, request string
+		want                        int
+	}{
+		{"the pages", s.admin, "", "POST /judge HTTP/1.1\r\nHost: " + s.admin + "\r\nContent-Length: 0\r\n\r\n", 0},
+		{"the pages for clients", s.portal, "", "GET /proxy.pac HTTP/1.1\r\nHost: " + s.portal + "\r\n\r\n", 200},
+		{"the proxy behind another", s.proxy, "PROXY TCP4 192.0.2.7 192.0.2.8 4000 3128\r\n", refused, 403},
+		{"the votes", s.ballot, "", "GET /votes/01890a5d-ac96-774b-bcce-b302099a8057 HTTP/1.1\r\nHost: " + s.ballot + "\r\n\r\n", 0}, // a vote on its way is accepted, another unknown
+		{"ICAP", s.icap, "", fmt.Sprintf("REQMOD icap://127.0.0.1/reqmod ICAP/1.0\r\nHost: x\r\nAllow: 204\r\nEncapsulated: req-hdr=0, null-body=%d\r\n\r\n%s", len(head), head), 204},
+	} {
+		good := status(x.want)
+		if x.want == 0 {
+			good = func(res *http.Response, _ string) bool { return res.StatusCode < 500 }
+		}
+		all.Go(func() { l.converse(ctx, x.how, x.server, x.first, x.request, good) })
+	}
+	all.Go(func() { l.helper(ctx, s) })
+}
+
+// helper asks what Squid asks: a helper that runs all the time.
+func (l *flood) helper(ctx context.Context, s *shipped) {
+	cmd := exec.Command(s.program, "squid", "acl", "-socket", filepath.Join(s.dir, "squid.sock"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		l.fail("the helper: %v", err)
+		return
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		l.fail("the helper: %v", err)
+		return
+	}
+	answers := bufio.NewReader(out)
+	l.askOnce(ctx, "from Squid", func() error {
+		if _, err := io.WriteString(in, "1 127.0.0.1 - GET http://bet.example/\n"); err != nil {
+			return err
+		}
+		line, err := answers.ReadString('\n')
+		if err == nil && !strings.HasPrefix(line, "1 OK") && !strings.HasPrefix(line, "1 ERR") {
+			err = fmt.Errorf("the answer is %q", line)
+		}
+		return err
+	})
+	in.Close()
+	_ = cmd.Wait() // it ends with its questions
 }
 
 // reconnected returns a function that reports whether every client that keeps a connection
@@ -326,11 +422,10 @@ func (l *flood) reconnected() func() bool {
 	}
 }
 
-// askQUIC sends queries over one connection until stop (RFC 9250), and over another when it
-// ends.
+// askQUIC sends queries over one connection until stop (RFC 9250).
 func (l *flood) askQUIC(ctx context.Context, server string, o *upgradeOrigin) {
 	var c *quic.Conn
-	l.askTwice(ctx, "with QUIC", func() error {
+	l.askOnce(ctx, "with QUIC", func() error {
 		limit, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
 		if c == nil {
@@ -367,7 +462,7 @@ func (l *flood) askHTTP3(ctx context.Context, server string, o *upgradeOrigin) {
 	tr := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: o.roots}}
 	defer tr.Close()
 	c := &http.Client{Transport: tr, Timeout: time.Minute}
-	l.askTwice(ctx, "with HTTP/3", func() error {
+	l.askOnce(ctx, "with HTTP/3", func() error {
 		res, err := c.Post("https://"+server+"/dns-query", "application/dns-message", strings.NewReader(desk))
 		if err != nil {
 			return err
