@@ -43,8 +43,8 @@ type Booth struct {
 	stream  *stream // nil without Redis and NATS
 	mailer  *mailer // nil without mail
 	open    []net.Listener
-	clients sync.WaitGroup // listeners, which wait for their connections
-	cut     func()         // ends the connections
+	clients sync.WaitGroup         // listeners, which wait for their connections
+	cut     func()                 // ends the connections
 	problem atomic.Pointer[string] // the reason why votes are not drained
 	ran     bool
 }
