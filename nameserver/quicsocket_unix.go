@@ -60,7 +60,7 @@ func newQUICSocket(ctx context.Context, name string, udp *net.UDPConn) *quicSock
 // prepare lets tr mark the connections.
 func (s *quicSocket) prepare(tr *quic.Transport) { tr.Conn, tr.ConnectionIDGenerator = s, s.own }
 
-// GenerateConnectionID implements [quic.ConnectionIDGenerator].
+// GenerateConnectionID implements the generator of identifiers in quic-go.
 func (m mark) GenerateConnectionID() (quic.ConnectionID, error) {
 	b := make([]byte, m.ConnectionIDLen())
 	copy(b, m[:])
@@ -68,7 +68,7 @@ func (m mark) GenerateConnectionID() (quic.ConnectionID, error) {
 	return quic.ConnectionIDFromBytes(b), nil
 }
 
-// ConnectionIDLen implements [quic.ConnectionIDGenerator].
+// ConnectionIDLen implements the generator of identifiers in quic-go.
 func (mark) ConnectionIDLen() int { return markSize + 8 }
 
 // markOf returns the mark in the identifier of a datagram's connection (RFC 8999, section 5).
