@@ -78,6 +78,9 @@ func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, n
 			if a == netip.MustParseAddr("192.0.2.66") {
 				return filter.Client{Addr: a}, errors.New("this address is unknown")
 			}
+			if a == netip.MustParseAddr("192.0.2.67") {
+				return filter.Client{Addr: a}, signInError{}
+			}
 			return filter.Client{Addr: a, User: strings.TrimPrefix(string(credentials), "Basic ")}, nil
 		},
 		Named: func(_ context.Context, a netip.Addr, users, groups []string, source string) filter.Client {
@@ -471,6 +474,65 @@ func TestAResponseWithoutARequestHasItsClientIdentified(t *testing.T) {
 	c.send(respmod("X-Client-IP: 192.0.2.66\r\nAllow: 204\r\n", "", html, ""))
 	if status, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
 		t.Errorf("a response for a client that cannot be identified: got %q %q, want 403", status, head)
+	}
+}
+
+// A signInError asks a client to sign in on a page of a host that the decider blocks.
+type signInError struct{}
+
+func (signInError) Error() string          { return "nobody has signed in" }
+func (signInError) SignIn() string         { return "http://bet.example:8082/sign-in" }
+func (signInError) OpenHost(h string) bool { return h == "open.example" }
+
+// TestThePageToSignInOnIsReached: a client that has not signed in reaches this page and nothing else, by
+// whatever the policy says of its host.
+func TestThePageToSignInOnIsReached(t *testing.T) {
+	for target, want := range map[string]string{
+		"GET http://bet.example:8082/sign-in?to=x": "204",
+		"GET http://BET.example:8082/":             "204",
+		"CONNECT bet.example:8082":                 "204",
+		"GET http://open.example/":                 "204",
+		"GET http://bet.example/sign-in":           "302",
+		"GET http://other.example:8082/sign-in":    "302",
+		"CONNECT bet.example:443":                  "511",
+	} {
+		_, at := start(t, Config{}, nil)
+		c := dial(t, at)
+		method, url, _ := strings.Cut(target, " ")
+		host := strings.TrimPrefix(url, "http://")
+		host, _, _ = strings.Cut(host, "/")
+		head := method + " " + url + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"
+		c.send(fmt.Sprintf("REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\nAllow: 204\r\nX-Client-IP: 192.0.2.67\r\nEncapsulated: req-hdr=0, null-body=%d\r\n\r\n%s", len(head), head))
+		status, fields := c.head()
+		if strings.HasPrefix(status, "ICAP/1.0 200") {
+			answer, _ := c.rest(status, fields)
+			status = "ICAP/1.0 " + strings.TrimPrefix(answer, "HTTP/1.1 ")
+		}
+		if !strings.HasPrefix(status, "ICAP/1.0 "+want) {
+			t.Errorf("%s: %.60q, want %s", target, status, want)
+		}
+	}
+}
+
+// TestTheFormToSignInPasses, and what answers it, by whatever the policy says of texts.
+func TestTheFormToSignInPasses(t *testing.T) {
+	for _, allow := range []string{"Allow: 204\r\n", ""} {
+		_, at := start(t, Config{}, nil)
+		c := dial(t, at)
+		const form = "POST http://bet.example:8082/sign-in HTTP/1.1\r\nHost: bet.example:8082\r\nContent-Length: 11\r\n\r\n"
+		for _, message := range []string{
+			reqmod("X-Client-IP: 192.0.2.67\r\n"+allow, form, "b\r\nname=bad&x=\r\n0\r\n\r\n"),
+			respmod("X-Client-IP: 192.0.2.67\r\n"+allow, form, html, "3\r\nbad\r\n0\r\n\r\n"),
+		} {
+			c.send(message)
+			status, fields := c.head()
+			if strings.HasPrefix(status, "ICAP/1.0 204") && allow != "" {
+				continue
+			}
+			if head, body := c.rest(status, fields); allow != "" || !strings.Contains(body, "bad") {
+				t.Errorf("%q: %q, %q, %q; want it as it was", allow, status, head, body)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ type transaction struct {
 	res  message.Response
 	out  message.Request // the request as it is forwarded
 
+	portal      bool         // it leads to the page on which the client signs in
 	credentials string       // that came with the request
 	next        *transaction // the next one with the same key, in pending
 	since       time.Time

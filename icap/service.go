@@ -111,6 +111,7 @@ func (c *conn) begin() *transaction {
 	now := time.Now()
 	x.Begin(&c.engine.judge, now, c.s.ids.Next(now))
 	x.Interrupt = c.net.stop
+	x.portal = false
 	x.HeadFirst = true // Squid stops sending after 64 KiB until then
 	return x
 }
@@ -130,7 +131,7 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 	if c.h.parts.Body && !c.h.parts.ForAnswer {
 		x.Q.Body, x.Q.Length = &c.body, message.Chunked
 	}
-	if s := c.identify(ctx, x); s != nil {
+	if s := c.identify(ctx, x); s != nil || x.portal {
 		return s, nil
 	}
 	if s := x.Accept(ctx); s != nil {
@@ -165,7 +166,11 @@ func (c *conn) identify(ctx context.Context, x *transaction) *message.Response {
 	t.Server = c.h.server
 	valid := fillAddress(t, q)
 	err := c.identifyClient(ctx, x)
+	x.portal = valid && err != nil && exchange.AtSignIn(err, t)
 	switch {
+	case x.portal: // else nobody could sign in
+		t.Verdict.Action = filter.Allow
+		return nil
 	case err != nil && !exchange.MayReach(err, t.Host):
 		return x.AnswerUnidentified(err)
 	case t.Host == exchange.OwnHost && q.Form != message.Authority:
@@ -239,7 +244,10 @@ func (c *conn) respmod(ctx context.Context) error {
 	if c.h.server.IsValid() {
 		x.T.Server = c.h.server
 	}
-	pass, inspect := x.JudgeResponse(ctx, s)
+	pass, inspect := true, false
+	if !x.portal {
+		pass, inspect = x.JudgeResponse(ctx, s)
+	}
 	switch {
 	case !pass:
 		return c.answer(x, x.VerdictResponse(ctx))

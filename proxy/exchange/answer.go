@@ -466,6 +466,27 @@ func AsksToSignIn(err error) bool {
 	return ok && s.SignIn() != ""
 }
 
+// AtSignIn reports whether a request leads to the page on which err asks the client to sign in.
+func AtSignIn(err error, t *filter.Transaction) bool {
+	s, ok := errors.AsType[signInError](err)
+	if !ok || s.SignIn() == "" {
+		return false
+	}
+	page, err := url.Parse(s.SignIn())
+	if err != nil {
+		return false
+	}
+	port := page.Port()
+	switch {
+	case port != "":
+	case page.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return strings.EqualFold(page.Hostname(), t.Host) && port == strconv.Itoa(int(t.Port))
+}
+
 // MayReach reports whether a client that is not identified because of err may reach a host.
 func MayReach(err error, host string) bool {
 	s, ok := errors.AsType[interface {
