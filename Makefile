@@ -8,7 +8,10 @@
 # make fuzz   every fuzz target for FUZZTIME each
 # make dist   every package, into out/; VERSION=1.2.3 names the version
 # make pgo    the profile that builds are optimised with (cmd/shuultuur/default.pgo), anew
-# make bench  the benchmarks side by side with the peers that are installed
+# make bench  all benchmarks side by side with their peers, which it installs, on a machine
+#             that does nothing else for an hour; writes docs/benchmarks.md and bench/history.jsonl
+# make bench-short    those that show most, in a quarter of an hour; writes nothing
+# make bench-compare OLD=COMMIT    this tree and that commit by turns
 .POSIX:
 
 GO = go
@@ -51,7 +54,16 @@ fuzz:
 	sh test/fuzz.sh $(FUZZTIME)
 
 bench:
+	sh bench/setup.sh
 	$(GO) run -C bench . all -o ../docs/benchmarks.md
+
+bench-short:
+	sh bench/setup.sh
+	$(GO) run -C bench . short -rounds 3 -seconds 1
+
+bench-compare:
+	sh bench/setup.sh
+	$(GO) run -C bench . compare -rounds 7 -seconds 1 $(OLD)
 
 pgo:
 	GO="$(GO)" sh dist/pgo.sh
@@ -62,4 +74,4 @@ dist:
 clean:
 	rm -rf bin out
 
-.PHONY: all build run quick test lint vuln fuzz pgo bench dist clean
+.PHONY: all build run quick test lint vuln fuzz pgo bench bench-short bench-compare dist clean

@@ -65,7 +65,7 @@ func adblockers(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run -C bench . adblock -rounds %d -seconds %g`, %d requests, one thread each, by turns.\n\n",
-		adblockAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, len(asks))
+		adblockAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, len(asks))
 	rust, err := startAdblockRust(ctx, dir, lists, asks)
 	if err != nil {
 		fmt.Fprintf(out, "* adblock-rust is left out: %v\n", err)

@@ -275,7 +275,7 @@ func (r *dnsRig) printAuth(w io.Writer, peers []*authPeer, opt options) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . auth -rounds %d -seconds %g`: 80 %% A, 10 %% NXDOMAIN, 6 %% AAAA, 2 %% wildcard, 2 %% MX; the server on one core, the load on the other, by turns, medians. shuultuur %s, %s, minimal responses. \"floor\" answers everything with one address, through the same system calls. CPU is the server's.\n\n",
-		authAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, r.revision(), strings.Join(versions, ", "))
+		authAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, r.revision(), strings.Join(versions, ", "))
 	b.WriteString("| server | load dns: answers/s | CPU µs per answer | lost | dnsperf: answers/s | CPU µs per answer | lost | first answer after s | memory MB | after the rounds |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, p := range peers {
 		fmt.Fprintf(&b, "| %s |", p.name)

@@ -190,7 +190,7 @@ func (r *cacheRig) halves(cfg load.Config, c *cacher) (*load.Report, error) {
 func (r *cacheRig) printCaching(opt options, subjects []*cacher, missing []string, out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . cache -rounds %d -seconds %g`: 10 kept-alive connections where nothing else is said, one object of each size, and misses; with 10,000 connections a round is four times as long and opens them, and Shuultuur has two listeners, as it keeps two of 20,000 open files for each connection; the caches on core %s, load and origin on core %s, by turns, medians. shuultuur, trafficserver and squid are forward proxies; varnish and nginx stand before the origin. Shuultuur %s.\n\n",
-		cacheAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, proxyCore, loadCore, r.revision())
+		cacheAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, proxyCore, loadCore, r.revision())
 	b.WriteString("| cache |")
 	for _, s := range cacheSizes {
 		fmt.Fprintf(&b, " %s/s | CPU µs each |", s.name)

@@ -241,7 +241,7 @@ func (r *dnsRig) printDNS(w io.Writer, all dnsVolleys, opt options) error {
 	versions := fmt.Sprintf("load dns %s, dnsperf %s, nsd %s", r.revision(), dnsperfVersion(), versionOf(program, []string{"-v"}))
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . dns -rounds %d -seconds %g`, UDP, 100 queries under way, %d names, by turns, medians. %s.\n\n",
-		dnsAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, dnsNames, versions)
+		dnsAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, dnsNames, versions)
 	b.WriteString("| generator | answers/s | CPU µs per query | lost |\n|---|--:|--:|--:|\n")
 	for _, row := range []struct {
 		name string

@@ -190,7 +190,7 @@ func probe(ctx context.Context, server string) error {
 
 func printFlood(w io.Writer, peers []*authPeer, rounds map[string][]floodRound, opt options) error {
 	fmt.Fprintf(w, "### %s\n\n", floodAbout)
-	fmt.Fprintf(w, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
+	fmt.Fprintf(w, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"))
 	fmt.Fprintf(w, "`go run -C bench . flood -rounds %d`, the zones of \"auth\", every name a new one that does not exist; before it 1024 queries without an answer, in both %d sockets; a query without an answer is given up after 2 s. What has come is read before more is sent: answers that lie unread would be memory that a server on the same machine pays for. At the same time somebody asks by TCP, 100 times a second. Medians; server on core %s, generator on core %s.\n\n",
 		opt.rounds, floodSockets, dnsServerCore, dnsGeneratorCore)
 	fmt.Fprintln(w, "| server | answers/s before | flood, queries/s | answers/s | unanswered | CPU µs/answer before | during | answers per CPU second, during ÷ before | TCP ms during | p99 | MB resident before | most | growth | calm again after |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")

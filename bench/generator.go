@@ -154,7 +154,7 @@ func (r *rig) shootWrk(wrk, url string, opt options) (shot, error) {
 func printDuels(w io.Writer, fast, slow duel, opt options) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . generator -rounds %d -seconds %g`, 10 kept-alive connections, medians; best: the fastest, least disturbed round.\n\n",
-		generatorAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds)
+		generatorAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds)
 	b.WriteString("| origin | generator | requests/s | best | requests per CPU second | p50 ms | p99 ms |\n|---|---|--:|--:|--:|--:|--:|\n")
 	for _, d := range []struct {
 		name string

@@ -483,7 +483,7 @@ func (s *icapServer) round(ctx context.Context, bodies [][]byte, d time.Duration
 func (r *icapRig) printICAP(servers []*icapServer, missing []string, pages int, opt options, out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . icap -rounds %d -seconds %g`: RESPMOD with whole bodies and `Allow: 204` over %d kept-alive connections, by turns, the server on core %s, the client on core %s; medians. Pages are %d real ones, judged by the phrase lists of e2guardian; c-icap's echo service judges nothing. e2guardian sends every page back whole: it does not answer with 204.\n\n| server | pages/s | CPU µs/page | 1 KiB messages/s | CPU µs/message |\n|--|--:|--:|--:|--:|\n",
-		icapAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, icapConnections, proxyCore, loadCore, pages)
+		icapAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, icapConnections, proxyCore, loadCore, pages)
 	rate, cost := func(x icapRound) float64 { return x.rate }, func(x icapRound) float64 { return x.cost }
 	for _, s := range servers {
 		fmt.Fprintf(&b, "| %s %s | %s | %s | %.0f | %.1f |\n", s.name, s.version, orDash(s.pages, rate), orDash(s.pages, cost), median(s.small, rate), median(s.small, cost))

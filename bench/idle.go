@@ -35,7 +35,7 @@ func idle(ctx context.Context, opt options, out io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . tls-idle`, resident memory of the process tree, a page fetched on each connection.\n\n| peer | version | before, MB | after, MB | KiB a connection |\n|---|---|--:|--:|--:|\n",
-		idleAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
+		idleAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"))
 	each := map[string]float64{}
 	for _, p := range peers {
 		before, after, err := (&socketRig{r}).hold(p)

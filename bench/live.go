@@ -87,7 +87,7 @@ func live(ctx context.Context, opt options, out io.Writer) error {
 		return errors.New("the live pages were shown nothing")
 	}
 	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run -C bench . live -rounds %d -seconds %g`, 10 connections, medians, by turns; load, origin and viewers on core %s, gateway on core %s. The viewers were shown %d rows, and told %d times that some were skipped.\n\n",
-		liveAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, loadCore, proxyCore, shown, skipped)
+		liveAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, loadCore, proxyCore, shown, skipped)
 	fmt.Fprintln(out, "| live pages | pages/s | CPU µs/page | pages/s per full core | RSS MB peak | errors |\n|--:|--:|--:|--:|--:|--:|")
 	for i, w := range [][]window{alone, withPages} {
 		cpu, errs := median(w, window.perFetch), int64(0)

@@ -16,6 +16,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -40,11 +41,19 @@ type scenario struct {
 	anew        bool // a new connection for each fetch
 	urls        func(*rig) []string
 	timeout     time.Duration // of one fetch, in total
+	first       bool          // each fetch of a page is the first: urls makes new addresses each time
+	short       bool          // part of the short run
 	queues      bool          // requests wait for each other: a round lasts three times timeout, so that no timeout stays hidden
+	peers       string        // measured unless others are asked for; "" for all
 	least       int           // fetches in a round, however slow the peer
 	most        time.Duration // for a round, however slow the peer
 	targets     []target
 }
+
+const (
+	few  = "direct,shuultuur,squid,haproxy"
+	long = "direct,shuultuur,e2guardian,squid,haproxy" // privoxy passes long pages unread
+)
 
 // scenarios returns the benchmarks by their command line names.
 func scenarios() []scenario {
@@ -52,46 +61,51 @@ func scenarios() []scenario {
 		{
 			name: "pages", about: "Filtered pages, identity", unit: "pages", connections: 10, urls: (*rig).pageURLs,
 			timeout: 20 * time.Second, most: 60 * time.Second,
-			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.5}},
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.35}}, short: true,
+		},
+		{
+			name: "browsing", about: "Browsing: 20 people, each on a site of 30 pages, first visits", unit: "pages", connections: sites, urls: (*rig).visitURLs,
+			timeout: 20 * time.Second, most: 60 * time.Second, first: true,
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.45}}, short: true,
 		},
 		{
 			name: "gzip", about: "Filtered pages, compressed by the origin (client accepts gzip)", unit: "pages", connections: 10, urls: (*rig).pageURLs,
 			header: []string{"Accept-Encoding: gzip"}, timeout: 20 * time.Second, most: 60 * time.Second,
-			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}, {"squid", cpuPerFetch, 2.2}},
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}, {"squid", cpuPerFetch, 1}}, short: true,
 		},
 		{
 			name: "large", about: "A page of 2 MB, identity", unit: "pages", connections: 4, urls: (*rig).largeURLs,
-			timeout: 60 * time.Second, least: 4, most: 60 * time.Second,
+			peers: long, timeout: 60 * time.Second, least: 4, most: 60 * time.Second,
 			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.5}},
 		},
 		{
 			name: "large-gzip", about: "A page of 2 MB, compressed by the origin", unit: "pages", connections: 4, urls: (*rig).largeURLs,
-			header: []string{"Accept-Encoding: gzip"}, timeout: 60 * time.Second, least: 4, most: 60 * time.Second,
+			header: []string{"Accept-Encoding: gzip"}, peers: long, timeout: 60 * time.Second, least: 4, most: 60 * time.Second,
 			targets: []target{{"squid", cpuPerFetch, 2.2}},
 		},
 		{
 			name: "larger", about: "A page of 20 MB, identity", unit: "pages", connections: 2, urls: (*rig).largerURLs,
-			timeout: 120 * time.Second, least: 2, most: 120 * time.Second,
+			peers: long, timeout: 120 * time.Second, least: 2, most: 120 * time.Second,
 			targets: []target{{"haproxy", perCore, 0.5}},
 		},
 		{
 			name: "larger-gzip", about: "A page of 20 MB, compressed by the origin", unit: "pages", connections: 2, urls: (*rig).largerURLs,
-			header: []string{"Accept-Encoding: gzip"}, timeout: 120 * time.Second, least: 2, most: 120 * time.Second,
+			header: []string{"Accept-Encoding: gzip"}, peers: long, timeout: 120 * time.Second, least: 2, most: 120 * time.Second,
 			targets: []target{{"squid", cpuPerFetch, 2.2}},
 		},
 		{
 			name: "small", about: "1 KiB page, kept-alive connections", unit: "requests", connections: 10, urls: (*rig).smallURLs,
 			timeout: 10 * time.Second, most: 20 * time.Second,
-			targets: []target{{"squid", perCore, 1}},
+			targets: []target{{"squid", perCore, 1}, {"haproxy", perCore, 0.7}}, short: true,
 		},
 		{
 			name: "connections", about: "Filtered pages, 500 connections, 10 s time-out", unit: "pages", connections: 500, urls: (*rig).pageURLs,
-			timeout: 10 * time.Second, queues: true, least: 1000, most: 40 * time.Second,
+			timeout: 10 * time.Second, queues: true, peers: few, least: 1000, most: 40 * time.Second,
 			targets: []target{{"", noErrors, 0}, {"", p99, 1000}, {"", residentMB, 150}},
 		},
 		{
 			name: "crowd", about: "1 KiB page, 5,000 connections of one client, 10 s time-out", unit: "requests", connections: 5000, urls: (*rig).smallURLs,
-			timeout: 10 * time.Second, queues: true, least: 10_000, most: 40 * time.Second,
+			timeout: 10 * time.Second, queues: true, peers: few, least: 10_000, most: 40 * time.Second,
 			targets: []target{{"", noErrors, 0}, {"", p99, 2500}, {"squid", perCore, 1}},
 		},
 		{
@@ -102,12 +116,12 @@ func scenarios() []scenario {
 		{
 			name: "tls-new", about: "TLS looked into, a new connection for each 1 KiB page", unit: "connections", connections: 10, urls: (*rig).smallURLs,
 			tls: true, anew: true, timeout: 10 * time.Second, most: 20 * time.Second,
-			targets: []target{{"squid", perCore, 1.5}},
+			targets: []target{{"squid", perCore, 1.5}, {"haproxy", cpuPerFetch, 1}}, short: true,
 		},
 		{
 			name: "tls-small", about: "TLS looked into, 1 KiB page, kept-alive connections", unit: "requests", connections: 10, urls: (*rig).smallURLs,
 			tls: true, timeout: 10 * time.Second, most: 20 * time.Second,
-			targets: []target{{"squid", perCore, 1.2}},
+			targets: []target{{"squid", perCore, 1.2}}, short: true,
 		},
 		{
 			name: "tls-pages", about: "TLS looked into, filtered pages, identity", unit: "pages", connections: 10, urls: (*rig).pageURLs,
@@ -137,19 +151,17 @@ func run(args []string) error {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.Usage = func() {
 		fmt.Fprintln(fs.Output(), "usage: go run -C bench . NAME [flags]\n\nNAME is one of:")
-		for _, s := range scenarios() {
-			fmt.Fprintf(fs.Output(), "  %-12s %s\n", s.name, s.about)
+		for _, b := range benchmarks() {
+			fmt.Fprintf(fs.Output(), "  %-16s %s\n", b.name, b.about)
 		}
-		for _, b := range others() {
-			fmt.Fprintf(fs.Output(), "  %-12s %s\n", b.name, b.about)
-		}
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
+		fmt.Fprintf(fs.Output(), "  %-16s %s\n  %-16s %s\n  %-16s %s\n\n", "all", "All of them, one after another: docs/benchmarks.md", "short", "Those that show most, with short rounds",
+			"compare COMMIT", "This tree and that of another commit, by turns; more arguments name benchmarks")
 		fs.PrintDefaults()
 	}
 	fs.IntVar(&opt.rounds, "rounds", 3, "measure each peer `N` times, by turns")
 	fs.Float64Var(&opt.seconds, "seconds", 2, "make a round last about `N` seconds (at least once all pages; 30 s where requests queue)")
 	output := fs.String("o", "", "write the tables to `file` as well, when all has gone well")
-	fs.StringVar(&opt.peers, "peers", strings.Join(peerNames(), ","), "measure these, by `names` with commas")
+	fs.StringVar(&opt.peers, "peers", "", "measure these, by `names` with commas: "+strings.Join(peerNames(), ","))
 	fs.StringVar(&opt.profile, "profile", "", "keep CPU profiles of ours, one for each benchmark with pages or requests, in this `folder`")
 	if len(args) > 1 && slices.Contains([]string{serveZones, serveFloor, serveRedis, serveUpstream, probeTCP, serveVotes}, args[0]) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -168,103 +180,43 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var tables bytes.Buffer
-	out := io.MultiWriter(os.Stdout, &tables)
-	names := []string{args[0]}
-	if args[0] == "all" {
-		names = nil
-		for _, s := range scenarios() {
-			names = append(names, s.name)
+	switch name := args[0]; name {
+	case "all":
+		return writePageOfFigures(ctx, benchmarks(), opt, *output)
+	case "short":
+		return writePageOfFigures(ctx, slices.DeleteFunc(benchmarks(), func(b benchmark) bool { return !b.short }), opt, *output)
+	case "compare":
+		return compareCommits(ctx, fs.Args(), opt)
+	default:
+		all := benchmarks()
+		i := slices.IndexFunc(all, func(b benchmark) bool { return b.name == name })
+		if i < 0 {
+			return fmt.Errorf("benchmark %q is unknown; -h lists them", name)
 		}
-		for _, b := range others() {
-			names = append(names, b.name)
-		}
-		fmt.Fprint(out, preface)
-	}
-	for _, name := range names {
-		if err := runNamed(ctx, name, opt, out); err != nil {
+		var tables bytes.Buffer
+		if err := all[i].run(ctx, opt, io.MultiWriter(os.Stdout, &tables)); err != nil {
 			return fmt.Errorf("benchmark %s: %w", name, err)
 		}
-	}
-	if *output == "" {
-		return nil
-	}
-	return os.WriteFile(*output, tables.Bytes(), 0o644)
-}
-
-// preface begins the page with all tables.
-const preface = `# Benchmarks
-
-Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on one core each, in the same run: ` + "`make bench`" + ` writes this page. Trust the ratios within a table, not the figures across tables or machines. "shuultuur" judges every page anew; "shuultuur-learn" remembers verdicts (` + "`learn`" + ` in the policy) and asks the origin's validators whether the page is still the same; "shuultuur-rules" tries 16,024 public signature rules as well; "shuultuur-compat" reads the bytes of a page in two passes, as e2guardian 5.3 does, with the same scores. squid and haproxy only forward. All filters use the phrase lists that e2guardian ships and enables.
-
-`
-
-// A specialBenchmark is a benchmark that is not a scenario.
-type specialBenchmark struct {
-	name, about string
-	run         func(ctx context.Context, opt options, out io.Writer) error
-}
-
-// others returns them in the order of the page with all tables.
-func others() []specialBenchmark {
-	return []specialBenchmark{
-		{"tls-idle", idleAbout, idle},
-		{"websocket", websocketAbout, websockets},
-		{"slow", slowAbout, slow},
-		{"scanner", scannerAbout, scanning},
-		{"http2", http2About, clients2},
-		{"generator", generatorAbout, generator},
-		{"dns", dnsAbout, dnsGenerators},
-		{"overload", overloadAbout, overload},
-		{"starve", starveAbout, starve},
-		{"adblock", adblockAbout, adblockers},
-		{"auth", authAbout, auth},
-		{"flood", floodAbout, flood},
-		{"subdomains", subdomainsAbout, subdomains},
-		{"silence", silenceAbout, silence},
-		{"encrypted", encryptedAbout, encrypted},
-		{"resolver", resolverAbout, resolver},
-		{"redis-zone", redisZoneAbout, redisZones},
-		{"cache", cacheAbout, caching},
-		{"bloom", bloomAbout, bloomFilters},
-		{"state", stateAbout, shared},
-		{"record", recordAbout, record},
-		{"record-postgres", recordPostgresAbout, recordPostgres},
-		{"live", liveAbout, live},
-		{"what-if", whatIfAbout, whatIf},
-		{"edit", editAbout, editing},
-		{"admin-pages", adminPagesAbout, adminPages},
-		{"votes", votesAbout, votes},
-		{"icap", icapAbout, icaps},
-		{"signature", signatureAbout, signatures},
-		{"matcher", matcherAbout, matchers},
-		{"picture", pictureAbout, pictures},
-		{"picture-page", picturePageAbout, picturePage},
-	}
-}
-
-// runNamed runs the benchmark called name.
-func runNamed(ctx context.Context, name string, opt options, out io.Writer) error {
-	for _, b := range others() {
-		if b.name == name {
-			return b.run(ctx, opt, out)
+		if *output == "" {
+			return nil
 		}
+		return os.WriteFile(*output, tables.Bytes(), 0o644)
 	}
-	all := scenarios()
-	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
-	if i < 0 {
-		return fmt.Errorf("benchmark %q is unknown; -h lists them", name)
-	}
-	return compare(ctx, all[i], opt, out)
 }
 
 // compare runs one scenario with all peers and prints its table to out.
 func compare(ctx context.Context, s scenario, opt options, out io.Writer) error {
+	opt.peers = cmp.Or(opt.peers, s.peers, strings.Join(usualPeers(), ","))
 	r, err := newRig(ctx, s.tls)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+	if s.first {
+		if err := (&peerRig{r}).layOutSites(); err != nil {
+			return err
+		}
+	}
 	peers, missing, err := (&peerRig{r}).startPeers(strings.Split(opt.peers, ","))
 	if err != nil {
 		return err

@@ -102,10 +102,16 @@ func (s scenario) load(r *rig, p *peer) load.Config {
 	if r.certs != nil {
 		cfg.Roots = r.certs.roots
 	}
-	if s.tunnel && p.relay != "" {
+	switch {
+	case s.tunnel && p.relay != "":
 		cfg.Proxy, cfg.Tunnel = "", false
 		for i, u := range cfg.URLs {
 			cfg.URLs[i] = strings.Replace(u, r.origin, p.relay, 1)
+		}
+	case p.bridge != "":
+		cfg.Proxy = ""
+		for i, u := range cfg.URLs {
+			cfg.URLs[i] = strings.Replace(u, r.base(), p.bridge, 1)
 		}
 	}
 	return cfg
@@ -128,6 +134,9 @@ func (r *rig) load(cfg load.Config) (*load.Report, error) {
 func (r *rig) round(s scenario, opt options, p *peer, fetches int64) (window, error) {
 	cfg := s.load(r, p)
 	cfg.Fetches, cfg.Duration = fetches, s.most
+	for s.first && int64(len(cfg.URLs)) < fetches {
+		cfg.URLs = append(cfg.URLs, s.load(r, p).URLs...)
+	}
 	if s.queues { // a fixed number would end a round early if it is faster than the warm-up
 		cfg.Fetches, cfg.Duration = 0, time.Duration(s.seconds(opt)*float64(time.Second))
 	}

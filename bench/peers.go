@@ -34,7 +34,10 @@ type peer struct {
 	proxy string // host:port; "" for none (direct)
 	admin string // shuultuur's admin address
 	relay string // host:port that forwards to the origin, instead of a tunnel
-	about string // version
+	// bridge is the address, as a URL without a path, where the peer ends TLS and begins it
+	// anew towards the origin, instead of looking into tunnels.
+	bridge string
+	about  string // version
 }
 
 // limit is the score above which both filters block. The shipped limit of 50 would do for most
@@ -54,7 +57,7 @@ func peers() []peer {
 		{name: "e2guardian", filters: true, looks: true, program: "e2guardian", version: []string{"-v"}, begin: (*peerRig).beginGuardian},
 		{name: "squid", looks: true, program: "squid", version: []string{"-v"}, begin: (*peerRig).beginSquid},
 		{name: "privoxy", program: "privoxy", version: []string{"--version"}, begin: (*peerRig).beginPrivoxy},
-		{name: "haproxy", program: "haproxy", version: []string{"-v"}, begin: (*peerRig).beginHaproxy},
+		{name: "haproxy", looks: true, program: "haproxy", version: []string{"-v"}, begin: (*peerRig).beginHaproxy},
 	}
 }
 
@@ -64,6 +67,12 @@ func peerNames() []string {
 		names = append(names, p.name)
 	}
 	return names
+}
+
+// usualPeers returns the names of those that are measured unless others are asked for: an older
+// program of ours only if there is one.
+func usualPeers() []string {
+	return slices.DeleteFunc(peerNames(), func(name string) bool { return name == subject+"-before" && os.Getenv("BEFORE") == "" })
 }
 
 // errMissing reports that a peer cannot take part, and why.
@@ -166,15 +175,28 @@ LINES`, "ADDR", addr, "BUMP", bump, "LINES", lines, "DIR", dir))
 	return err
 }
 
+// beginHaproxy starts a proxy of one origin. With TLS it is a bridge: what it decrypts of a
+// client, it encrypts for the origin.
 func (r *peerRig) beginHaproxy(p *peer) error {
 	addr, err := freeAddr()
 	if err != nil {
 		return err
 	}
+	listen, origin := addr, r.origin
+	if r.certs != nil {
+		both, err := r.certs.together(r.dir)
+		if err != nil {
+			return err
+		}
+		p.bridge = "https://" + addr
+		listen += " ssl crt " + both + " alpn h2,http/1.1"
+		origin += " ssl verify required ca-file " + r.certs.origin + " sni str(localhost)"
+	} else {
+		p.proxy = addr
+	}
 	if p.relay, err = freeAddr(); err != nil {
 		return err
 	}
-	p.proxy = addr
 	p.proc, err = r.start(proxyCore, "haproxy", addr, []string{"haproxy", "-db", "-f", "FILE"}, expand(`global
   nbthread 1
   maxconn 9900
@@ -185,7 +207,7 @@ defaults
   timeout server 300s
   http-reuse always
 frontend http
-  bind ADDR
+  bind LISTEN
   default_backend origin
 backend origin
   server nginx ORIGIN
@@ -195,8 +217,8 @@ frontend relay
   default_backend bytes
 backend bytes
   mode tcp
-  server nginx ORIGIN
-`, "ADDR", addr, "RELAY", p.relay, "ORIGIN", r.origin))
+  server nginx PLAIN
+`, "LISTEN", listen, "RELAY", p.relay, "ORIGIN", origin, "PLAIN", r.origin))
 	return err
 }
 

@@ -307,7 +307,7 @@ func (r *rig) printRedisZones(w io.Writer, all []*redisZone, opt options) error 
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . redis-zone -rounds %d`: %d changes of each kind, the name server answering %s queries a second meanwhile on one core, redis-server %s and the load on the other. shuultuur %s.\n\n",
-		redisZoneAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.rounds*redisZoneTurns, figure(redisZoneRate), versionOf(program, []string{"--version"}), r.revision())
+		redisZoneAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.rounds*redisZoneTurns, figure(redisZoneRate), versionOf(program, []string{"--version"}), r.revision())
 	b.WriteString("| layout | names | changed: median ms | longest | added: median ms | longest | removed: median ms | longest | MB resident before | most | queries lost |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	var verdicts strings.Builder
 	for _, z := range all {

@@ -480,7 +480,7 @@ func (t *resolverTable) ratio(kind, theirs string) (cost, rate float64) {
 func (r *resolverRig) printResolver(w io.Writer, t *resolverTable, servers []*nameServer, missing []string, am amendment, opt options) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . resolver -rounds %d -seconds %g`, UDP, 400 queries under way, servers on one core, the generator on the other, by turns, medians. %d listed names, %d of them asked for below; %d cached names; new ones are asked of an upstream, which shares the generator's core. Shuultuur %s.\n\n",
-		resolverAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, listedNames, askedListed, cachedNames, r.revision())
+		resolverAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, listedNames, askedListed, cachedNames, r.revision())
 	b.WriteString("| server | refused/s | CPU µs each | cached/s | CPU µs each | new/s | CPU µs each | lost | first start, s | start, s | own MB | of files MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, s := range servers {
 		lost := int64(0)

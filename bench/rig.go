@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -34,6 +35,7 @@ type rig struct {
 	procs   []*process
 	program string        // ours, built once for several subjects
 	certs   *certificates // nil if the origin uses plain HTTP
+	visits  int           // to the sites, so far
 }
 
 // Each kind of run adds its own methods to a rig.
@@ -323,14 +325,18 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// build builds the program in a folder.
+// build builds the program in a folder, unless this run has it already.
 func (r *rig) build(dir string) (program string, err error) {
+	if program = cmp.Or(r.program, os.Getenv(programOf)); program != "" {
+		return program, nil
+	}
 	program = filepath.Join(dir, "bin")
 	build := exec.CommandContext(r.ctx, "go", "build", "-o", program, "./cmd/shuultuur") // as make does
 	build.Dir, build.Env = r.root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build shuultuur: %w:\n%s", err, out)
 	}
+	r.program = program
 	return program, nil
 }
 

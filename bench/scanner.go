@@ -137,7 +137,7 @@ func scanning(ctx context.Context, opt options, out io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . scanner -rounds %d`: pages at a fixed rate of %.0f a second, which is %g of what comes at full speed, for %v a round; %d other clients load files of %d bytes, each of which clamd looks at for %v; by turns, medians with range, latency from when a page was to be asked for.\n\n| pages | p50 ms | p99 ms | scans a round |\n|---|--:|--:|--:|\n",
-		scannerAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, cfg.Rate, scannerShare, cfg.Duration, scannerClients, scannerFile, scannerTime)
+		scannerAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, cfg.Rate, scannerShare, cfg.Duration, scannerClients, scannerFile, scannerTime)
 	column := func(kind string, n int) (v []float64) {
 		for _, f := range found[kind] {
 			v = append(v, f[n])

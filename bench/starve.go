@@ -440,7 +440,7 @@ func quantileOf(v []float64, share float64) float64 {
 func printStarved(out io.Writer, opt options, all []attack, had map[string]*experience) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . starve -rounds %d`: settings as a new user has them. The attacker holds up to %d connections, or works on %d, from one address; an ordinary client from another address fetches a page or a small file each %s for %s. Attacker, its origin and the ordinary client share a core: where they fall behind by themselves (fewer requests than the pace, or sleep that ends more than %d ms late), the attack is repeated with half of the connections, and what is measured while they are behind is no figure of the proxy.\n\n| attack | connections | requests | failures | median ms | p99 ms | generator late, p99 ms |\n|---|--:|--:|--:|--:|--:|--:|\n",
-		starveAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, starveHeld, starveBusy, starveEvery, starveTime, starveLate)
+		starveAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, starveHeld, starveBusy, starveEvery, starveTime, starveLate)
 	failed, worst, behind := 0, 0.0, 0
 	for _, x := range all {
 		h := had[x.name]

@@ -194,7 +194,7 @@ func (r *rig) printState(w io.Writer, turns map[string][]stateTurn, opt options)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . state -rounds %d -seconds %g`: the gateway on one core, redis-server %s, the origin and the load (10 connections) on the other, by turns, medians. \"lost\" is a round in which Redis hangs from its first quarter on. shuultuur %s.\n\n",
-		stateAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, versionOf(program, []string{"--version"}), r.revision())
+		stateAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, versionOf(program, []string{"--version"}), r.revision())
 	b.WriteString("| load | state | pages/s | CPU µs per page | p99 ms | failed | commands to Redis per page | its CPU µs per page |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	row := func(what, name string, all []stateTurn) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %.1f | %.2f | %d | %.2f | %.1f |\n", what, name, figure(median(all, rate)), median(all, cost), median(all, p99), failed(all),

@@ -142,7 +142,7 @@ func (w *subdomainsRow) mid(of func(*subdomainsRound) float64) float64 {
 // print writes what the rounds measured.
 func (t *subdomainsTable) print(w io.Writer, r *subdomainsRig, opt options) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n", r.about, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n", r.about, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"))
 	fmt.Fprintf(&b, "`go run -C bench . %s -rounds %d`: %d queries a second, sent on schedule, every name a new one. At the same time good clients ask for %d names a second of each kind: in the cache, of a zone of one's own, refused, and new ones of another domain; good is an answer within %v. Capacity is random names answered with 100 under way. Medians; the server on core %s, all others on core %s.\n\n",
 		r.scenario, opt.rounds, subdomainsRate, goodRate, goodTime, dnsServerCore, dnsGeneratorCore)
 	b.WriteString("| server | capacity/s | CPU µs each | of the flood answered/s | per CPU second, to capacity |")

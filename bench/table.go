@@ -72,7 +72,7 @@ func middle(v []float64) float64 {
 func (t *table) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", t.s.about)
-	fmt.Fprintf(&b, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
+	fmt.Fprintf(&b, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"))
 	fmt.Fprintf(&b, "`go run -C bench . %s -rounds %d -seconds %g -peers %s`, %d connections, medians; load and nginx on core %s, proxy on core %s.\n\n",
 		t.s.name, t.opt.rounds, t.s.seconds(t.opt), t.opt.peers, t.s.connections, loadCore, proxyCore)
 	t.figures(&b)
@@ -237,17 +237,20 @@ func figure(v float64) string {
 	return s
 }
 
-// machine describes the machine.
-func machine() string {
-	model := "unknown processor"
+// processor returns the model of the machine's processor.
+func processor() string {
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
-				model = strings.TrimSpace(v)
-				break
+				return strings.TrimSpace(v)
 			}
 		}
 	}
+	return "unknown processor"
+}
+
+// machine describes the machine, and how busy it is at that moment.
+func machine(when string) string {
 	kernel := "unknown kernel"
 	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
 		kernel = strings.TrimSpace(string(out))
@@ -256,7 +259,7 @@ func machine() string {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		busy, _, _ = strings.Cut(string(text), " ")
 	}
-	return fmt.Sprintf("%s, %d cores, %s, %s, load average at the end %s.", model, runtime.NumCPU(), kernel, runtime.Version(), busy)
+	return fmt.Sprintf("%s, %d cores, %s, %s, load average %s %s.", processor(), runtime.NumCPU(), kernel, runtime.Version(), when, busy)
 }
 
 // median returns the median of one figure over several rounds.

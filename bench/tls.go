@@ -70,6 +70,20 @@ func (r *rig) certify() (*certificates, error) {
 	return c, errors.Join(errs...)
 }
 
+// together writes the origin's certificate and key into one file, and returns its name.
+func (c *certificates) together(dir string) (string, error) {
+	cert, err := os.ReadFile(c.origin)
+	if err != nil {
+		return "", err
+	}
+	key, err := os.ReadFile(c.originKey)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "origin-both.pem")
+	return file, os.WriteFile(file, append(cert, key...), 0o644)
+}
+
 type newlyMade struct {
 	*ecdsa.PrivateKey
 	block *pem.Block

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/tls"
 	"errors"
@@ -73,8 +74,8 @@ type answer struct {
 	zipped bool
 }
 
-func (r *verifier) fetch(c *http.Client, path string, compressed bool) (answer, error) {
-	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.base()+path, nil)
+func (r *verifier) fetch(c *http.Client, p *peer, path string, compressed bool) (answer, error) {
+	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, cmp.Or(p.bridge, r.base())+path, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,7 +111,7 @@ func (r *verifier) fidelity(p *peer) (changed, plain int, err error) {
 		}
 		same := true
 		for _, compressed := range []bool{false, true} {
-			got, err := r.fetch(c, "/"+url.PathEscape(name), compressed)
+			got, err := r.fetch(c, p, "/"+url.PathEscape(name), compressed)
 			if err != nil {
 				return 0, 0, err
 			}
@@ -145,7 +146,7 @@ func (r *verifier) blocks(p *peer) error {
 			if err := writePage(filepath.Join(r.dir, "www", path), text); err != nil {
 				return err
 			}
-			got, err := r.fetch(c, path, compressed)
+			got, err := r.fetch(c, p, path, compressed)
 			if err != nil {
 				return err
 			}
@@ -168,7 +169,7 @@ func (r *verifier) probe(p *peer, over <-chan struct{}) error {
 		return err
 	}
 	for tries := 1; ; tries++ {
-		got, err := r.fetch(c, path, false)
+		got, err := r.fetch(c, p, path, false)
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}

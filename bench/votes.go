@@ -127,7 +127,7 @@ func votes(ctx context.Context, opt options, out io.Writer) error {
 
 func printVotes(out io.Writer, rounds map[string][]voteRound, opt options, count int64) {
 	fmt.Fprintf(out, "### %s\n\n%d votes over %d kept-alive connections (a quarter where each has its own), 256 at once, then all are waited for. In the last rows four such clients run side by side, and their ratio is to memory with four. The rate and the processor time are set against memory in the same round. Client and server share the machine. %s Medians of %d rounds.\n\n",
-		votesAbout, count, voteConnections, machine(), opt.rounds)
+		votesAbout, count, voteConnections, machine("at the end"), opt.rounds)
 	fmt.Fprint(out, "| server | votes/s | to memory, rate | to memory, CPU | server CPU µs/vote | all CPU µs/vote | p50 ms | p99 ms | votes/sync | counted after s |\n|--|--|--|--|--|--|--|--|--|--|\n")
 	each := func(r voteRound, d time.Duration) float64 { return d.Seconds() * 1e6 / float64(r.report.Acknowledged) }
 	for _, s := range voteSubjects() {

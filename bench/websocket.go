@@ -82,7 +82,7 @@ func websockets(ctx context.Context, opt options, out io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run -C bench . websocket -rounds %d -seconds %g`: %d conversations that each echoed one message and wait for %s; then %d that send a message of JSON (%d bytes) and wait for its echo, by turns, medians with range; load and origin on core %s, proxy on core %s.\n\n",
-		websocketAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, idle, socketsWait, socketsBusy, len(socketMessage(0)), loadCore, proxyCore)
+		websocketAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, opt.seconds, idle, socketsWait, socketsBusy, len(socketMessage(0)), loadCore, proxyCore)
 	b.WriteString("| peer | version | MB before | MB at once | MB waiting | kB each | messages/s | CPU µs/message | p99 ms |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, p := range peers {
 		s := of[p.name]

@@ -83,7 +83,7 @@ func whatIf(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run -C bench . what-if -rounds %d`: rows of 500 clients and 100,000 hosts in SQLite, lists of %s and %s, medians and the range over rounds. Where other work leaves too little of the cores, the gateway judges fewer rows; the target is about the processor time that 1 million take, on two cores.\n\n| change | judged | altered | s by the clock | s of two cores for 1 million | range | RSS MB peak | target |\n|--|--:|--:|--:|--:|--:|--:|--:|\n",
-		whatIfAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, filepath.Base(hosts), filepath.Base(rules))
+		whatIfAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, filepath.Base(hosts), filepath.Base(rules))
 	var slow error
 	for _, c := range []struct{ name, old, with string }{
 		{"a rule that blocks one host of many", "host: [games.example]", "host: [games.example, example-7.com]"},

@@ -14,6 +14,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
 
 sh dist/version.sh deb "$version" >/dev/null # refuses what packages cannot say
+sh dist/figures.sh "$version"
 umask 022
 rm -rf "$out"
 mkdir -p "$out/.work"

@@ -248,7 +248,7 @@ func TestAnUpgradeLosesNothing(t *testing.T) {
 	var load flood
 	phase := int64(100) // requests before, between and after the upgrades
 	if n, err := strconv.ParseInt(os.Getenv("UPGRADE_REQUESTS"), 10, 64); err == nil {
-		phase = n / 5 // docs/benchmarks.md
+		phase = n / 5 // docs/measurements.md
 	}
 	all := load.begin(ctx, s)
 	all.Go(func() { load.vote(ctx, s.proxy) })

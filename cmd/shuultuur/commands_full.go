@@ -21,7 +21,7 @@ func fullCommands() []command {
 		{name: "rules", part: content, args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},
 		{name: "model", part: content, args: "COMMAND [arguments]", what: "check and measure neural networks for pictures", run: modelCommand, sub: modelCommands()},
 		{name: "doctor", part: machine, args: "[-config FILE] [-json]", what: "check this machine before it carries load", run: doctorCommand, here: ofMachine},
-		{name: "profile", part: examine, args: "[-seconds N] | -live", what: "take and read profiles of a running gateway", run: profileCommand},
+		{name: "profile", part: examine, args: "[-seconds N] | -live | -when LIMITS", what: "take and read profiles of a running gateway", run: profileCommand, sub: profileCommands(), both: true},
 	}
 }
 

@@ -4,8 +4,10 @@
 package main
 
 import (
+	"context"
 	"os"
 
+	"shuultuur/cmd/shuultuur/process"
 	released "shuultuur/lib/release"
 	"shuultuur/policy/timezone"
 )
@@ -13,7 +15,17 @@ import (
 func main() {
 	released.Linked, released.LinkedTime = release, built
 	timezone.UseTZ()
-	os.Exit(start(env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}, os.Args[1:]))
+	e := env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, program: os.Args[0]}
+	status, err := process.Run(func(ctx context.Context, log *os.File) int {
+		if log != nil {
+			e.stdout, e.stderr = log, log
+		}
+		return dispatch(ctx, e, os.Args[1:])
+	})
+	if err != nil {
+		status = fail(e, err)
+	}
+	os.Exit(status)
 }
 
 // The parts of the help, in order.

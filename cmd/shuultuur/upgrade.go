@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"shuultuur/cmd/shuultuur/process"
 	"shuultuur/engine"
 	"shuultuur/engine/configuration"
 	"shuultuur/gateway"
@@ -47,7 +48,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	if err := askToHandOver(before.Process); err != nil {
+	if err := process.AskToHandOver(before.Process); err != nil {
 		return fail(e, fmt.Errorf("asking process %d to hand over: %w", before.Process, err))
 	}
 	late := time.After(*wait)
@@ -64,7 +65,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 		now, err := configuration.HolderOf(file)
 		switch {
 		case err != nil: // between two versions, or while it is written
-			if !alive(before.Process) {
+			if !process.Alive(before.Process) {
 				return fail(e, fmt.Errorf("process %d ended without a successor: %w", before.Process, err))
 			}
 		case now.Process != before.Process && now.Serving:
@@ -91,7 +92,7 @@ type watcher struct {
 
 func newWatcher(log *slog.Logger) *watcher {
 	w := &watcher{log: log, boss: handover.NewSupervisor(), self: handover.ThisProgram(), signals: make(chan os.Signal, 2), pipes: make(chan os.Signal, 1)}
-	signal.Notify(w.signals, syscall.SIGHUP, handOver)
+	signal.Notify(w.signals, syscall.SIGHUP, process.HandOver)
 	signal.Notify(w.pipes, syscall.SIGPIPE)
 	return w
 }
@@ -105,16 +106,16 @@ func (w *watcher) follow(ctx context.Context, left func()) {
 		case <-ctx.Done():
 			return
 		case s := <-w.signals:
-			if s == handOver || w.self.Changed() {
+			if s == process.HandOver || w.self.Changed() {
 				w.log.Info("handing over", "to", w.self.Path, "because", s.String())
-				process, err := w.g.Upgrade(ctx, w.self.Path, os.Args[1:])
+				successor, err := w.g.Upgrade(ctx, w.self.Path, os.Args[1:])
 				if err == nil {
-					w.log.Info("another process serves; this one finishes its connections", "process", process)
+					w.log.Info("another process serves; this one finishes its connections", "process", successor)
 					left()
 					return
 				}
 				w.log.Error("not upgraded; this process goes on", "error", err)
-				if s == handOver {
+				if s == process.HandOver {
 					continue
 				}
 			}

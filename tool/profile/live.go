@@ -29,18 +29,13 @@ func (c *Client) Live(ctx context.Context, w io.Writer, screen bool) error {
 	defer tick.Stop()
 	v := view{name: c.cfg.Admin}
 	for {
-		data, err := c.get(ctx, "/metrics", 5*time.Second, maxMetrics)
+		s, err := c.scrape(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		s, err := readMetrics(data)
-		if err != nil {
-			return err
-		}
-		s.at = time.Now()
 		text := v.draw(s)
 		if screen {
 			// Move home, clear each line to its end and the screen below the last: no
@@ -71,7 +66,7 @@ type scrape struct {
 type bucket struct{ end, count float64 }
 
 // readMetrics parses the needed part of the Prometheus text format: a name,
-// optional labels, a value. It ignores labels other than le.
+// optional labels, a value. It adds up over labels other than le.
 func readMetrics(data []byte) (*scrape, error) {
 	s := &scrape{values: map[string]float64{}, buckets: map[string][]bucket{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -103,9 +98,10 @@ func readMetrics(data []byte) (*scrape, error) {
 			return nil, fmt.Errorf("/metrics:%d: %.80q is not a number", n, words[0])
 		}
 		if of, ok := strings.CutSuffix(name, "_bucket"); ok {
-			if le, ok := strings.CutPrefix(labels, `le="`); ok {
-				if end, err := strconv.ParseFloat(strings.TrimSuffix(le, `"`), 64); err == nil {
-					s.buckets[of] = append(s.buckets[of], bucket{end, v})
+			// The end of a bucket is its last label.
+			if i := strings.LastIndex(labels, `le="`); i >= 0 {
+				if end, err := strconv.ParseFloat(strings.TrimRight(labels[i+len(`le="`):], `",`), 64); err == nil {
+					s.count(of, bucket{end, v})
 				}
 			}
 			continue
@@ -122,6 +118,16 @@ func readMetrics(data []byte) (*scrape, error) {
 		slices.SortStableFunc(b, func(a, b bucket) int { return cmp.Compare(a.end, b.end) })
 	}
 	return s, nil
+}
+
+// count adds to the bucket with the same end, so that labels do not matter.
+func (s *scrape) count(name string, b bucket) {
+	i := slices.IndexFunc(s.buckets[name], func(c bucket) bool { return c.end == b.end })
+	if i < 0 {
+		s.buckets[name] = append(s.buckets[name], b)
+		return
+	}
+	s.buckets[name][i].count += b.count
 }
 
 // view is the screen and the history that it shows.

@@ -1,10 +1,11 @@
 // Package profile takes profiles of a running gateway and makes them readable: CPU use, the
 // collector's share of it, lock contention, goroutines, and scheduler latency.
 //
-// Take fetches CPU, block and mutex profiles over the same seconds, then the execution trace,
+// Fetch fetches CPU, block and mutex profiles and allocations over the same seconds, then the execution trace,
 // then heap and goroutines, from the admin address, and writes each to a folder, for go tool
 // pprof and go tool trace. Reading (reading.go, trace.go) turns them into a page of text. Live
-// (live.go) instead fetches /metrics every second and draws a screen.
+// (live.go) instead fetches /metrics every second and draws a screen; Watch (watch.go) fetches it
+// to take profiles when a limit is exceeded. Compare (compare.go) sets two folders side by side.
 //
 // An admin address that is not loopback must be allowed by name, and needs a token.
 package profile
@@ -157,6 +158,7 @@ func (c *Client) kinds() (together, after []kind) {
 		{"cpu.pprof", fmt.Sprintf("/debug/pprof/profile?seconds=%d", n), n},
 		{"block.pprof", fmt.Sprintf("/debug/pprof/block?seconds=%d", n), n},
 		{"mutex.pprof", fmt.Sprintf("/debug/pprof/mutex?seconds=%d", n), n},
+		{"allocs.pprof", fmt.Sprintf("/debug/pprof/allocs?seconds=%d", n), n},
 	}
 	t := min(n, maxTrace)
 	// Tracing itself uses CPU time, so the CPU profile comes first.

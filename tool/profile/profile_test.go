@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -396,3 +398,168 @@ func FuzzReading(f *testing.F) {
 		}
 	})
 }
+
+func TestLimitsAreReadAndMistakesNamed(t *testing.T) {
+	got, err := ParseLimits("cpu=0.9, memory=400MB,p99=250ms")
+	if want := (Limits{0.9, 400e6, 250 * time.Millisecond}); err != nil && got != want || got.Cores != want.Cores || got.P99 != want.P99 || got.Memory <= 0 {
+		t.Errorf("limits %+v, %v", got, err)
+	}
+	for _, text := range []string{"", "cpu", "cpu=0", "cpu=NaN", "memory=much", "memory=0", "p99=-1s", "p99=3", "disk=4"} {
+		if l, err := ParseLimits(text); err == nil {
+			t.Errorf("ParseLimits(%q) = %+v, want an error", text, l)
+		}
+	}
+}
+
+// metricsPage is what a gateway says after so much processor time, memory, and fast and slow
+// responses.
+func metricsPage(cpu, memory float64, fast, slow int) string {
+	return fmt.Sprintf(`go_goroutines 7
+process_cpu_seconds_total %g
+process_resident_memory_bytes %g
+shuultuur_transaction_seconds_bucket{proto="http",le="0.1"} %d
+shuultuur_transaction_seconds_bucket{proto="http",le="0.5"} %[3]d
+shuultuur_transaction_seconds_bucket{proto="http",le="+Inf"} %[3]d
+shuultuur_transaction_seconds_bucket{proto="https",le="0.1"} 0
+shuultuur_transaction_seconds_bucket{proto="https",le="0.5"} 0
+shuultuur_transaction_seconds_bucket{proto="https",le="+Inf"} %d
+`, cpu, memory, fast, slow)
+}
+
+func TestExceededLimitsAreThoseOfTheTimeBetweenTwoLooks(t *testing.T) {
+	limits := Limits{Cores: 0.5, Memory: 300e6, P99: 250 * time.Millisecond}
+	for _, c := range []struct {
+		name   string
+		limits Limits
+		after  string
+		want   string
+	}{
+		{"nothing", limits, metricsPage(102, 1e6, 1000, 0), ""},
+		{"processor time", limits, metricsPage(106, 1e6, 1000, 0), "0.60 cores"},
+		{"memory", limits, metricsPage(102, 4e8, 1000, 0), "381.5 MiB"},
+		{"slow responses of another protocol", limits, metricsPage(102, 1e6, 1000, 40), "more than 500 ms"},
+		{"fewer slow ones than one in a hundred", limits, metricsPage(102, 1e6, 1000, 5), ""},
+		{"too few responses to have a hundredth", limits, metricsPage(102, 1e6, 550, 5), ""},
+		{"no limit", Limits{}, metricsPage(150, 4e9, 1000, 900), ""},
+	} {
+		before, err := readMetrics([]byte(metricsPage(100, 1e6, 500, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := readMetrics([]byte(c.after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before.at, after.at = time.Unix(1000, 0), time.Unix(1010, 0)
+		if got := c.limits.exceeded(after, before); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A gateway that exceeds a limit is profiled once, then left alone for a while; the folder keeps
+// the last ten, and what others keep there.
+func TestAWatchedGatewayIsProfiledWhenItExceedsALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		for i := range kept + 2 {
+			if err := os.Mkdir(filepath.Join(dir, fmt.Sprintf("19990101-0000%02d", i)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(filepath.Join(dir, "mine"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		looks := 0
+		c := &Client{cfg: Config{Seconds: 1, Dir: dir}, base: "http://gateway", http: &http.Client{Transport: answers(func(r *http.Request) (int, []byte) {
+			if r.URL.Path != "/metrics" {
+				return 200, sampleProfile(t, "samples/count cpu/nanoseconds", time.Second, stack{[]int64{1, 1}, "f"})
+			}
+			switch looks++; looks {
+			case 1:
+				return 503, []byte("starting")
+			case 2, 3:
+				return 200, []byte(metricsPage(1, 1e6, 1, 0))
+			case 5:
+				cancel()
+			}
+			return 200, []byte(metricsPage(90, 1e6, 1, 0))
+		})}}
+		var out bytes.Buffer
+		if err := c.Watch(ctx, Limits{Cores: 1}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); strings.Count(text, "not watched") != 1 || strings.Count(text, "cores: ") != 1 {
+			t.Errorf("it says\n%s", text)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if len(names) != kept+1 || names[0] != "19990101-000003" || names[len(names)-1] != "mine" {
+			t.Fatalf("kept %v", names)
+		}
+		why, err := os.ReadFile(filepath.Join(dir, names[len(names)-2], "why.txt"))
+		if err != nil || !strings.Contains(string(why), "cores") {
+			t.Errorf("why.txt: %q, %v", why, err)
+		}
+	})
+}
+
+// answers are those of a server without a network.
+type answers func(*http.Request) (status int, body []byte)
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := a(r)
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+}
+
+func TestCompareShowsWhatChangedMost(t *testing.T) {
+	write := func(dir string, files map[string][]byte) string {
+		t.Helper()
+		for name, data := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	s := int64(time.Second)
+	own := module + "content.read"
+	before := write(t.TempDir(), map[string][]byte{
+		"cpu.pprof":    sampleProfile(t, "samples/count cpu/nanoseconds", 10*time.Second, stack{[]int64{1, 2 * s}, "f main"}, stack{[]int64{1, s}, "g main"}, stack{[]int64{1, s}, "same main"}),
+		"allocs.pprof": sampleProfile(t, "alloc_objects/count alloc_space/bytes", 10*time.Second, stack{[]int64{1, 10 << 20}, own}),
+		"mutex.pprof":  []byte("damaged"),
+	})
+	after := write(t.TempDir(), map[string][]byte{
+		"cpu.pprof":    sampleProfile(t, "samples/count cpu/nanoseconds", 5*time.Second, stack{[]int64{1, 2 * s}, "f main"}, stack{[]int64{1, s / 2}, "same main"}, stack{[]int64{1, s / 10}, "new main"}),
+		"allocs.pprof": sampleProfile(t, "alloc_objects/count alloc_space/bytes", 5*time.Second, stack{[]int64{1, 20 << 20}, own}),
+		"heap.pprof":   sampleProfile(t, "inuse_objects/count inuse_space/bytes", 0, stack{[]int64{1, 1}, own}),
+	})
+	got, err := Compare(before, after) // that only one has a profile, and a damaged one, does not matter
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "compare.golden", got)
+	if got, err := Compare(filepath.Join(before, "cpu.pprof"), after); err != nil || strings.Contains(got, "allocated") || !strings.Contains(got, "CPU") {
+		t.Errorf("one file beside a folder: %q, %v", got, err)
+	}
+	write(after, map[string][]byte{"mutex.pprof": sampleProfile(t, "contentions/count delay/nanoseconds", s2, stack{[]int64{1, 1}, own})})
+	for _, c := range []struct{ before, after, want string }{
+		{before, after, "mutex.pprof cannot be read"},
+		{before, filepath.Join(before, "none"), "no such file"},
+		{t.TempDir(), after, "no profile of the same kind"},
+		{filepath.Join(before, "cpu.pprof"), filepath.Join(after, "heap.pprof"), "no profile of the same kind"},
+	} {
+		if _, err := Compare(c.before, c.after); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Compare(%s, %s): %v, want %q", c.before, c.after, err, c.want)
+		}
+	}
+}
+
+const s2 = 2 * time.Second

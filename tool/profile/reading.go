@@ -23,7 +23,7 @@ func Reading(files map[string][]byte) string {
 		read func(*strings.Builder, *profile.Profile)
 	}{
 		{"cpu.pprof", readCPU}, {"mutex.pprof", readMutex}, {"block.pprof", readBlock},
-		{"goroutine.pprof", readGoroutines}, {"heap.pprof", readHeap},
+		{"allocs.pprof", readAllocations}, {"goroutine.pprof", readGoroutines}, {"heap.pprof", readHeap},
 	} {
 		data, ok := files[part.file]
 		if !ok {
@@ -210,6 +210,18 @@ func readGoroutines(b *strings.Builder, p *profile.Profile) {
 	fmt.Fprintf(b, "goroutines: %d\n", sum)
 	for _, e := range first(all) {
 		fmt.Fprintf(b, "  %8d  %s\n", e.value, e.name)
+	}
+}
+
+func readAllocations(b *strings.Builder, p *profile.Profile) {
+	p.Sample = slices.DeleteFunc(p.Sample, isProfiling)
+	all, sum, n := group(p, value(p, "alloc_space"), value(p, "alloc_objects"), place)
+	seconds := max(time.Duration(p.DurationNanos).Seconds(), 1e-3)
+	fmt.Fprintf(b, "allocated (sampled): %s/s in %.0f objects/s\n", bytesOf(float64(sum)/seconds), float64(n)/seconds)
+	for _, e := range first(all) {
+		if e.value > 0 {
+			fmt.Fprintf(b, "  %7s/s  %s\n", bytesOf(float64(e.value)/seconds), e.name)
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ type traceResult struct {
 	assist   map[trace.GoID]bool // in a mark assist, running or not
 	marking  map[trace.GoID]bool // background workers, while they run
 	sweeping map[trace.ProcID]bool
+
+	busy  map[trace.ProcID]time.Duration // how long each processor ran goroutines
+	began map[trace.ProcID]trace.Time    // of those that do
 }
 
 // readTrace writes scheduler latency, pauses and minimum mutator utilisation.
@@ -57,6 +60,11 @@ func readTrace(b *strings.Builder, data []byte) {
 		}
 		fmt.Fprintf(b, "  %s: %d times, p50 %s, p99 %s, max %s\n", l.name, l.h.TotalCount(), q(50), q(99), q(100))
 	}
+	b.WriteString("  processors ran goroutines for")
+	for _, share := range t.shares() {
+		fmt.Fprintf(b, " %.0f %%", 100*share)
+	}
+	b.WriteString(" of the time\n")
 	b.WriteString("minimum mutator utilisation (share of the processors the collector leaves, in the worst window):\n")
 	for _, w := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
 		if w > t.end.Sub(t.begin) {
@@ -82,7 +90,8 @@ func parseTrace(data []byte) (t *traceResult, err error) {
 	const hour = int64(time.Hour / time.Microsecond)
 	t = &traceResult{waits: hdrhistogram.New(1, hour, 3), stops: hdrhistogram.New(1, hour, 3), procs: 1,
 		runnable: map[trace.GoID]trace.Time{}, running: map[trace.GoID]bool{}, assist: map[trace.GoID]bool{},
-		marking: map[trace.GoID]bool{}, sweeping: map[trace.ProcID]bool{}}
+		marking: map[trace.GoID]bool{}, sweeping: map[trace.ProcID]bool{},
+		busy: map[trace.ProcID]time.Duration{}, began: map[trace.ProcID]trace.Time{}}
 	for n := 0; ; n++ {
 		e, err := r.ReadEvent()
 		if errors.Is(err, io.EOF) {
@@ -116,6 +125,7 @@ func (t *traceResult) event(e *trace.Event) {
 	case trace.EventStateTransition:
 		if s := e.StateTransition(); s.Resource.Kind == trace.ResourceGoroutine {
 			t.transition(e.Time(), &s)
+			t.ran(e, &s)
 		}
 	case trace.EventLabel:
 		// A worker states its kind each time it begins to run. Idle workers use only spare
@@ -150,6 +160,37 @@ func (t *traceResult) transition(at trace.Time, s *trace.StateTransition) {
 	if to == trace.GoNotExist {
 		delete(t.assist, g)
 	}
+}
+
+// ran counts the time of a goroutine for the processor that ran it.
+func (t *traceResult) ran(e *trace.Event, s *trace.StateTransition) {
+	p := e.Proc()
+	if p == trace.NoProc {
+		return
+	}
+	from, to := s.Goroutine()
+	if began, ok := t.began[p]; ok && from.Executing() && !to.Executing() {
+		t.busy[p] += e.Time().Sub(began)
+		delete(t.began, p)
+	}
+	if to == trace.GoRunning {
+		if _, ok := t.began[p]; !ok {
+			t.began[p] = e.Time()
+		}
+	}
+}
+
+// shares returns the share of the time for which each processor ran goroutines, in order.
+func (t *traceResult) shares() (all []float64) {
+	took := float64(t.end.Sub(t.begin))
+	for p := range trace.ProcID(t.procs) {
+		busy := t.busy[p]
+		if began, ok := t.began[p]; ok {
+			busy += t.end.Sub(began)
+		}
+		all = append(all, min(1, float64(busy)/took))
+	}
+	return all
 }
 
 // span records an activity of the collector that begins or ends with e.

@@ -52,6 +52,7 @@ var Examples = map[string]string{
 	"passwd":           "passwd -file passwords anna",
 	"pause":            "pause 5m pupils",
 	"profile":          "profile -seconds 10",
+	"profile compare":  "profile compare profile-monday profile-tuesday",
 	"replay":           "replay -offline access.log",
 	"restore":          "restore monday.backup",
 	"resume":           "resume pupils",

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/windows/svc"
 )
 
-// handOver asks a gateway to start its successor. Windows never sends it.
-const handOver = syscall.Signal(12)
+// HandOver asks a gateway to start its successor. Windows never sends it.
+const HandOver = syscall.Signal(12)
 
-// askToHandOver would send handOver to a process.
-func askToHandOver(int) error {
+// AskToHandOver would send HandOver to a process.
+func AskToHandOver(int) error {
 	return errors.New("Windows passes no sockets from one program to the next: restart the service (Restart-Service Shuultuur)")
 }
 
-// alive reports whether a process runs.
-func alive(process int) bool {
+// Alive reports whether a process runs.
+func Alive(process int) bool {
 	p, err := os.FindProcess(process) // opens the process here
 	if err != nil {
 		return false
@@ -30,25 +30,24 @@ func alive(process int) bool {
 	return true
 }
 
-// start runs a command line until the user or the service manager ends it, and returns its
-// exit status.
-func start(e env, args []string) int {
+// Run calls f with a context that ends when the user or the service manager ends the process, and
+// returns its exit status. log is where f writes, nil for its own output: a service has none.
+func Run(f func(ctx context.Context, log *os.File) int) (status int, err error) {
 	if is, err := svc.IsWindowsService(); err != nil || !is {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		return dispatch(ctx, e, args)
+		return f(ctx, nil), nil
 	}
 	log, err := serviceLog()
 	if err != nil {
-		return fail(e, err)
+		return 1, err
 	}
 	defer log.Close()
-	e.stdout, e.stderr = log, log
-	s := &service{env: e, args: args}
+	s := &service{run: f, log: log}
 	if err := svc.Run("", s); err != nil { // the name counts only where services share a process
-		return fail(e, fmt.Errorf("running as a service: %w", err))
+		return 1, fmt.Errorf("running as a service: %w", err)
 	}
-	return s.status
+	return s.status, nil
 }
 
 // mostLog is the size in bytes at which a start moves the log of the service aside.
@@ -71,8 +70,8 @@ func serviceLog() (*os.File, error) {
 
 // A service is a command line that Windows starts and stops.
 type service struct {
-	env    env
-	args   []string
+	run    func(context.Context, *os.File) int
+	log    *os.File
 	status int
 }
 
@@ -81,7 +80,7 @@ func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, changes
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	done := make(chan int, 1)
-	go func() { done <- dispatch(ctx, s.env, s.args) }()
+	go func() { done <- s.run(ctx, s.log) }()
 	changes <- svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
 	for {
 		select {
