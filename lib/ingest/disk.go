@@ -208,11 +208,19 @@ func (l *Log) recover() error {
 	for len(segments) > 0 {
 		last := segments[len(segments)-1]
 		whole, err := headIsWhole(last.path, last.first)
-		if err != nil {
-			return err
-		}
 		if whole {
 			break
+		}
+		if errors.Is(err, errHead) {
+			if err := atomicfile.SetAside(last.path); err != nil {
+				return err
+			}
+			l.stats.damaged.Add(1)
+			segments = segments[:len(segments)-1]
+			continue
+		}
+		if err != nil {
+			return err
 		}
 		l.log.Warn("a segment that has no whole head is removed: nothing in it was acknowledged", "file", last.path)
 		l.stats.torn.Add(1)
@@ -242,6 +250,10 @@ func (l *Log) recover() error {
 	return atomicfile.SyncFolder(l.config.Folder)
 }
 
+// errHead is a segment with batches whose head is damaged. It is kept aside, and new records go on
+// without it: readers take what is before it again.
+var errHead = errors.New("the head of a segment is damaged")
+
 func headIsWhole(path string, first uint64) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -258,7 +270,7 @@ func headIsWhole(path string, first uint64) (bool, error) {
 	n, _, ok := parseSegmentHead(b[:])
 	if info, err := f.Stat(); err == nil && !(ok && n == first) && info.Size() > segmentHead {
 		// It has batches, which may have been acknowledged. So it is not removed.
-		return false, fmt.Errorf("the head of %s is damaged; move the file away to start without its records", path)
+		return false, errHead
 	}
 	return ok && n == first, nil
 }
