@@ -141,6 +141,10 @@ func (in *input) push(name string, r io.Reader) *countedFile {
 
 // include opens the file that $INCLUDE names.
 func (in *input) include(name string) error {
+	// A pipe without a writer would be opened for ever.
+	if info, err := fs.Stat(in.dir, name); err == nil && !info.Mode().IsRegular() {
+		return errors.New("it is not a file")
+	}
 	f, err := in.dir.Open(name)
 	if err != nil {
 		return err

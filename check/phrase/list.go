@@ -102,6 +102,10 @@ type reader struct {
 }
 
 func readFile(path string) ([]byte, error) {
+	// A pipe without a writer would be opened for ever.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("it is not a file")}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 )
 
@@ -379,6 +380,46 @@ func TestASignatureIsBesideItsFile(t *testing.T) {
 	} {
 		if got := besides(at, ".minisig"); got != want {
 			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+}
+
+// TestAJumpOfRefusedLinesIsShown: a version of which many more lines are refused than of the one in
+// use does not replace it, /health says so, and the next good one ends that.
+func TestAJumpOfRefusedLinesIsShown(t *testing.T) {
+	var answer atomic.Value
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer.Load()) }))
+	defer srv.Close()
+	s := newStore(t)
+	items := Items{"ads": {Source: resolve(t, Config{URL: []string{srv.URL}}), Try: TryList("ads", domains)}}
+	r := NewRefresher(func() (*Store, Items) {
+		it, err := s.InUse("ads", items["ads"])
+		if err != nil {
+			t.Error(err)
+		}
+		return s, Items{"ads": it}
+	}, func(context.Context, string) {}, slog.New(slog.DiscardHandler))
+	broken := func(n int) string { return strings.Repeat("local-zone: \"x.example\" static\n", n) }
+	for _, c := range []struct{ text, inUse, problem string }{
+		{broken(5) + lines(100), broken(5) + lines(100), ""},
+		{broken(14) + lines(101), broken(14) + lines(101), ""},
+		{broken(40) + lines(101), broken(14) + lines(101), "40 of 141 lines are not valid domains, and of the version in use 14"},
+		{lines(102), lines(102), ""},
+		{broken(13) + lines(102), lines(102), "13 of 115 lines"},
+	} {
+		answer.Store(c.text)
+		r.fetch(t.Context(), s, "ads", items["ads"])
+		var said []string
+		for _, p := range r.Problems() {
+			if said = append(said, p.Text); p.Kind != problem.Lists {
+				t.Errorf("%q is a problem of the kind %v", p.Text, p.Kind)
+			}
+		}
+		if got := strings.Join(said, "\n"); !strings.Contains(got, c.problem) || c.problem == "" && got != "" {
+			t.Errorf("/health says %q, want %q", got, c.problem)
+		}
+		if inUse(t, s) != c.inUse {
+			t.Errorf("not the last good version is in use: want one of %d bytes", len(c.inUse))
 		}
 	}
 }

@@ -2,6 +2,7 @@
 package fetched
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,7 @@ var naming = []struct {
 	{"rpz", "$INCLUDE NAME", "outside.example CNAME .", fetchedList},
 	{"unbound", `include: "NAME"`, `local-zone: "outside.example" always_nxdomain`, fetchedList},
 	{"dnsmasq", "conf-file=NAME", "address=/outside.example/", fetchedList},
+	{"adblock", "!#include NAME", "||outside.example^", fetchedList},
 	{"e2guardian", ".Include<NAME>", "outside.example", ownList},
 	{"phrases", ".Include<NAME>", "<outside><50>", phrases},
 	{"zone", "$INCLUDE NAME", "outside.example. A 192.0.2.1", zoneFile},
@@ -94,11 +96,14 @@ func TestContentNamesNoFilesOutside(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(own, "linked")); err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(os.Mkdir(filepath.Join(own, "sub"), 0o700), pipe(filepath.Join(own, "pipe"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range naming {
 		if err := os.WriteFile(filepath.Join(outside, "file"), []byte(x.included+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{filepath.Join(outside, "file"), "../outside/file", "../own/../outside/file", "link", "linked/file"} {
+		for _, name := range []string{filepath.Join(outside, "file"), "../outside/file", "../own/../outside/file", "link", "linked/file", "./sub/../../outside/file", "pipe", "/dev/zero", "/proc/self/environ", ".", "sub", "a\x00b", strings.Repeat("a", 5000), strings.Repeat("../", 40) + "etc/passwd"} {
 			file := filepath.Join(own, "content")
 			if err := os.WriteFile(file, []byte(strings.Replace(x.line, "NAME", name, 1)+"\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -117,7 +122,7 @@ func TestContentNamesNoFilesOutside(t *testing.T) {
 // TestContentIncludesFilesBesideIt: the folder of a list is still its own.
 func TestContentIncludesFilesBesideIt(t *testing.T) {
 	own := t.TempDir()
-	for _, x := range naming[5:] {
+	for _, x := range naming[6:] {
 		if err := os.WriteFile(filepath.Join(own, "beside"), []byte(x.included+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
