@@ -10,8 +10,8 @@ import (
 	"shuultuur/filter"
 )
 
-// policyForUnknown returns the policy for a client whose groups cannot be had now: one that is
-// for such clients, else the strictest of those that may be the client's, nil for none. They end
+// policyForUnknown returns the policy for a client whose groups or name cannot be had now: one that
+// is for such clients, else the strictest of those that may be the client's, nil for none. They end
 // with the first that is the client's whatever its groups are.
 func (e *Engine) policyForUnknown(set []uint64, c *filter.Client, now time.Time) (strictest *policy) {
 	open := true // no policy so far covers the client for sure
@@ -21,7 +21,7 @@ func (e *Engine) policyForUnknown(set []uint64, c *filter.Client, now time.Time)
 			switch sure := p.covers(c, now); {
 			case p.unknown && p.mayCover(c, now):
 				return p
-			case open && (sure || p.groups != nil && p.mayCover(c, now)):
+			case open && (sure || p.groups != nil && p.mayCover(c, now) || c.User == "" && p.users != nil && (p.when == nil || p.when.Open(now))):
 				if strictest == nil && sure {
 					return p
 				}

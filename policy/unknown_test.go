@@ -54,3 +54,28 @@ func TestPolicyOfUnknownGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestPolicyOfSomebody: who sends two names is not everyone, but may be anyone, also of those who have a
+// policy by name.
+func TestPolicyOfSomebody(t *testing.T) {
+	named := Policy{Name: "named", Users: []string{"anna"}, Rules: []Rule{{Name: "all", Action: "block"}}}
+	lax := Policy{Name: "lax", Users: []string{"otto"}}
+	everyone := Policy{Name: "everyone", Rules: []Rule{{Name: "b", Action: "block", Host: []string{"games.example"}}}}
+	for want, policies := range map[string]Config{
+		"named":    {lax, named, everyone},
+		"everyone": {lax, everyone},
+	} {
+		e, err := New(policies, nil, Parts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := filter.Client{Addr: netip.MustParseAddr("192.0.2.1"), Unknown: true}
+		if got := e.Covers(&c, time.Now()); got != want {
+			t.Errorf("somebody has the policy %q, want %q", got, want)
+		}
+		c.Unknown = false
+		if got := e.Covers(&c, time.Now()); got != "everyone" {
+			t.Errorf("nobody has the policy %q", got)
+		}
+	}
+}
