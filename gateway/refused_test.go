@@ -3,6 +3,9 @@ package gateway
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
+	"encoding/pem"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,12 +13,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"shuultuur/intercept"
+	"shuultuur/test/cert"
 	"shuultuur/test/reading"
+)
+
+// For 10,000 requests: -refusal-policies 100.
+var (
+	refusalPolicies = flag.Int("refusal-policies", 5, "random policies under which requests are sent that some of their rules refuse")
+	refusalsFrom    = flag.Uint64("refusals-from", 1, "seed of the policies")
 )
 
 // requestRules are rules that may refuse a request by what is sent, and responseRules those that
@@ -117,65 +130,153 @@ func (y *tally) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	_, _ = io.WriteString(w, "<p>It is done.</p>")
 }
 
+// A way is how a client sends its requests.
+type way struct {
+	name    string
+	secure  bool // decrypted, by HTTP/2
+	chunked bool
+	slow    bool // in pieces, with pauses that are longer than the patience of some policies
+	expect  bool // the body waits for 100 Continue
+}
+
+var ways = []way{
+	{name: "with a length"},
+	{name: "chunked", chunked: true},
+	{name: "in pieces", chunked: true, slow: true},
+	{name: "in pieces, with a length", slow: true},
+	{name: "after 100 Continue", expect: true},
+	{name: "by HTTP/2", secure: true},
+	{name: "in pieces by HTTP/2", secure: true, chunked: true, slow: true},
+}
+
+// A paced body gives its bytes in a few pieces.
+type paced struct {
+	body  []byte
+	piece int
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	if len(p.body) == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(2 * time.Millisecond) // so that it does not arrive at once
+	n := copy(b[:min(len(b), p.piece)], p.body)
+	p.body = p.body[n:]
+	return n, nil
+}
+
+// request makes what is sent to an origin, and names it.
+func (s sending) request(w way, origin, id string) *http.Request {
+	if strings.HasPrefix(s.path, "/closed/") {
+		origin = strings.Replace(origin, "127.0.0.1", "localhost", 1)
+	}
+	q, _ := http.NewRequest(s.method, origin+s.path, bytes.NewReader(s.body))
+	switch {
+	case s.body == nil:
+	case w.slow:
+		q.Body = io.NopCloser(&paced{s.body, len(s.body)/4 + 1})
+	case w.chunked:
+		q.Body = io.NopCloser(bytes.NewReader(s.body))
+	}
+	if w.chunked && s.body != nil {
+		q.ContentLength = -1
+	}
+	fields := map[string]string{"X-Id": id, "Content-Type": s.ctype, "Content-Encoding": s.coding}
+	if w.expect {
+		fields["Expect"] = "100-continue"
+	}
+	for name, value := range fields {
+		if value != "" {
+			q.Header.Set(name, value)
+		}
+	}
+	return q
+}
+
+// randomPolicies returns policies for the clients 127.1.0.1, 127.1.0.2 and so on.
+func randomPolicies(random *rand.Rand, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  - name: p%d\n    networks: [127.1.%d.%d]\n    decrypt: true\n    patience: %s\n    on-error: %s\n    rules:\n", i, i/200, i%200+1,
+			pick(random, []string{"1ms", "5ms", "300ms", "hold"}, 1)[0], pick(random, []string{"pass", "refuse"}, 1)[0])
+		rules := append(pick(random, requestRules, 1+random.IntN(5)), pick(random, responseRules, random.IntN(4))...)
+		random.Shuffle(len(rules), func(a, b int) { rules[a], rules[b] = rules[b], rules[a] })
+		for n, r := range rules {
+			fmt.Fprintf(&b, "      - {name: r%d, %s}\n", n, r)
+		}
+	}
+	return b.String()
+}
+
 // Whatever the rules and their order, an origin does not get the whole of a request that its client
 // is told was refused, and none twice.
 func TestNothingRefusedReachesTheOriginWhole(t *testing.T) {
-	policies := 20
+	policies := *refusalPolicies
 	if testing.Short() {
-		policies = 5
+		policies = min(policies, 3)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	settings := "listen: {proxy: 127.0.0.1:0}\nproxy: {private: [127.0.0.0/8], held: 1MiB}\nlists: {own: {format: domains, path: own, category: shut}}\n" +
-		"checks: {category: {lists: [own]}, phrase: {weighted: [words], banned: [banned], exception: [good]}}\npolicies:\n"
-	for i := range policies {
-		settings += fmt.Sprintf("  - name: p%d\n    networks: [127.1.0.%d]\n    rules:\n", i, i+1)
-		rules := append(pick(random, requestRules, 5), pick(random, responseRules, 3)...)
-		random.Shuffle(len(rules), func(a, b int) { rules[a], rules[b] = rules[b], rules[a] })
-		for n, r := range rules {
-			settings += fmt.Sprintf("      - {name: r%d, %s}\n", n, r)
-		}
-	}
+	settings := "listen: {proxy: 127.0.0.1:0}\nproxy: {private: [127.0.0.0/8], connect-ports: [443, 1024-65535], held: 1MiB}\nlists: {own: {format: domains, path: own, category: shut}}\n" +
+		"intercept: {root: root.pem, trust: [trust.pem]}\n" +
+		"checks: {category: {lists: [own]}, phrase: {weighted: [words], banned: [banned], exception: [good]}}\npolicies:\n" +
+		randomPolicies(rand.New(rand.NewPCG(*refusalsFrom, 2)), policies)
 	y := &tally{times: map[string]int{}, whole: map[string]bool{}}
 	origin := httptest.NewServer(y)
 	defer origin.Close()
-	g := serving(t, folder(t, map[string]string{"shuultuur.yaml": settings, "words": "<gross><40>\n", "banned": "<verboten>\n", "good": "<paradise>\n", "own": ".localhost\n"}))
+	secret := httptest.NewUnstartedServer(y)
+	secret.EnableHTTP2 = true
+	crt, key := cert.Files(t, t.TempDir(), "127.0.0.1", "localhost")
+	pair, err := tls.LoadX509KeyPair(crt, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	secret.StartTLS()
+	defer secret.Close()
+	root, err := intercept.NewRoot(intercept.RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := folder(t, map[string]string{"shuultuur.yaml": settings, "words": "<gross><40>\n", "banned": "<verboten>\n", "good": "<paradise>\n", "own": ".localhost\n",
+		"trust.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))})
+	if err := root.Write(filepath.Join(filepath.Dir(file), "root.pem"), false); err != nil {
+		t.Fatal(err)
+	}
+	g := serving(t, file)
 	proxy := &url.URL{Scheme: "http", Host: g.ProxyAddr()}
 	all := sendings(t)
 	refused, passed := 0, 0
 	for i := range policies {
-		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(i+1))}}
-		transport := &http.Transport{Proxy: http.ProxyURL(proxy), DialContext: dialer.DialContext}
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(i/200), byte(i%200+1))}}
+		transport := &http.Transport{Proxy: http.ProxyURL(proxy), DialContext: dialer.DialContext, ForceAttemptHTTP2: true, ExpectContinueTimeout: time.Minute,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 		client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		for n, s := range all {
-			for _, chunked := range []bool{false, true} {
-				id := fmt.Sprint(i, ".", n, ".", chunked)
-				at := origin.URL
-				if strings.HasPrefix(s.path, "/closed/") {
-					at = strings.Replace(at, "127.0.0.1", "localhost", 1)
+			for _, w := range ways {
+				if s.body == nil && w.slow || w.slow && n%4 != i%4 {
+					continue
 				}
-				q, _ := http.NewRequest(s.method, at+s.path, bytes.NewReader(s.body))
-				if chunked && s.body != nil {
-					q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(s.body)), -1
+				id, at := fmt.Sprint(i, ".", n, ".", w.name), origin.URL
+				if w.secure {
+					at = secret.URL
 				}
-				for name, value := range map[string]string{"X-Id": id, "Content-Type": s.ctype, "Content-Encoding": s.coding} {
-					if value != "" {
-						q.Header.Set(name, value)
-					}
-				}
-				res, err := client.Do(q)
+				res, err := client.Do(s.request(w, at, id))
 				ours := err == nil && res.Header.Get("X-Origin") == ""
 				if err == nil {
 					_, _ = io.Copy(io.Discard, res.Body)
 					res.Body.Close()
+					if w.secure && res.ProtoMajor != 2 {
+						t.Errorf("%s %s: the answer came by %s", s.method, s.path, res.Proto)
+					}
 				}
 				y.mu.Lock()
 				times, whole := y.times[id], y.whole[id]
 				y.mu.Unlock()
+				what := fmt.Sprintf("%s %s, %.30q, policy p%d, %s", s.method, s.path, s.body, i, w.name)
 				switch {
 				case times > 1:
-					t.Errorf("%s %s, %.30q, policy p%d, chunked %v: reached the origin %d times", s.method, s.path, s.body, i, chunked, times)
+					t.Errorf("%s: reached the origin %d times", what, times)
 				case whole && (ours || err != nil):
-					t.Errorf("%s %s, %.30q, policy p%d, chunked %v: answer %v, error %v, and the origin has it whole", s.method, s.path, s.body, i, chunked, res, err)
+					t.Errorf("%s: answer %v, error %v, and the origin has it whole", what, res, err)
 				case ours || err != nil:
 					refused++
 				default:
