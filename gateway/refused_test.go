@@ -208,6 +208,22 @@ func randomPolicies(random *rand.Rand, n int) string {
 	return b.String()
 }
 
+// secureOrigin returns an origin that speaks HTTP/2, and its certificate as PEM.
+func secureOrigin(t *testing.T, h http.Handler) (*httptest.Server, string) {
+	t.Helper()
+	crt, key := cert.Files(t, t.TempDir(), "127.0.0.1", "localhost")
+	pair, err := tls.LoadX509KeyPair(crt, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))
+}
+
 // Whatever the rules and their order, an origin does not get the whole of a request that its client
 // is told was refused, and none twice.
 func TestNothingRefusedReachesTheOriginWhole(t *testing.T) {
@@ -215,29 +231,20 @@ func TestNothingRefusedReachesTheOriginWhole(t *testing.T) {
 	if testing.Short() {
 		policies = min(policies, 3)
 	}
-	settings := "listen: {proxy: 127.0.0.1:0}\nproxy: {private: [127.0.0.0/8], connect-ports: [443, 1024-65535], held: 1MiB}\nlists: {own: {format: domains, path: own, category: shut}}\n" +
+	settings := "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\nproxy: {private: [127.0.0.0/8], connect-ports: [443, 1024-65535], held: 1MiB}\nlists: {own: {format: domains, path: own, category: shut}}\n" +
 		"intercept: {root: root.pem, trust: [trust.pem]}\n" +
 		"checks: {category: {lists: [own]}, phrase: {weighted: [words], banned: [banned], exception: [good]}}\npolicies:\n" +
 		randomPolicies(rand.New(rand.NewPCG(*refusalsFrom, 2)), policies)
 	y := &tally{times: map[string]int{}, whole: map[string]bool{}}
 	origin := httptest.NewServer(y)
 	defer origin.Close()
-	secret := httptest.NewUnstartedServer(y)
-	secret.EnableHTTP2 = true
-	crt, key := cert.Files(t, t.TempDir(), "127.0.0.1", "localhost")
-	pair, err := tls.LoadX509KeyPair(crt, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	secret.StartTLS()
-	defer secret.Close()
+	secret, trust := secureOrigin(t, y)
 	root, err := intercept.NewRoot(intercept.RootConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := folder(t, map[string]string{"shuultuur.yaml": settings, "words": "<gross><40>\n", "banned": "<verboten>\n", "good": "<paradise>\n", "own": ".localhost\n",
-		"trust.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))})
+		"trust.pem": trust})
 	if err := root.Write(filepath.Join(filepath.Dir(file), "root.pem"), false); err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func TestFraming(t *testing.T) {
 		want []string
 	}{
 		{"events", func() Framer { return &Events{} }, []byte("\xEF\xBB\xBFdata: one\n\n: comment\nevent: x\ndata: two\ndata:lines\r\n\r\nid: 4\n\ndata\r\rdata: \"x\"\r\rdata: lost"),
-			[]string{` "one"`, " \"two\\nlines\"", ` ""`, ` ""`, ` "\"x\""`}},
+			[]string{` "one"`, ` ""`, " \"two\\nlines\"", ` ""`, ` ""`, ` "\"x\""`}},
 		{"websocket", func() Framer { return &WebSocket{} }, ws, []string{` "one"`, "control", "control", ` "two"`, fmt.Sprintf(" %q", long), ` ""`, "control"}},
 		{"websocket with takeover", func() Framer { return &WebSocket{Deflate: true, Takeover: true} }, deflated, []string{` "hello hello hello"`, ` "hello hello again"`, ` "plain"`}},
 		{"websocket without takeover", func() Framer { return &WebSocket{Deflate: true} }, fresh, []string{` "first"`, ` "second first"`}},

@@ -8,7 +8,7 @@ import (
 )
 
 // Events frames server-sent events (HTML standard section 9.2.6). A message is the data of one
-// event. The zero Events is ready for use.
+// event, or a comment between events. The zero Events is ready for use.
 type Events struct {
 	line  []byte
 	data  []byte
@@ -53,6 +53,9 @@ func (e *Events) endLine() (m Message, whole bool) {
 	if len(line) > 0 {
 		e.field(line)
 		e.line = e.line[:0]
+		if line[0] == ':' && len(e.data) == 0 { // keeps the connection alive, and waits for no event
+			return e.Finish(), true
+		}
 		return m, false
 	}
 	if len(e.data) == 0 && len(e.aside) == 0 && !e.over {

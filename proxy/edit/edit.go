@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/lib/charset"
 	"shuultuur/lib/message"
 )
 
@@ -65,8 +66,8 @@ func New(t *filter.Transaction, changes *filter.Changes, fields *message.Fields)
 			policies = append(policies, string(f.Value))
 		}
 	}
-	e := &Editor{navigation: isNavigation(t.Request), charset: labelOf(fields.Get("Content-Type")) != ""}
-	e.wide = strings.HasPrefix(labelOf(fields.Get("Content-Type")), "utf-16")
+	declared := charset.Get(labelOf(fields.Get("Content-Type")))
+	e := &Editor{navigation: isNavigation(t.Request), charset: declared != nil, wide: charset.IsUTF16(declared)}
 	nonces := map[string]string{
 		styleDirectives[0]: nonceOf(policies, styleDirectives), scriptDirectives[0]: nonceOf(policies, scriptDirectives),
 	}
@@ -159,8 +160,8 @@ func (e *Editor) Next(dst, piece []byte, last bool) []byte {
 		return append(dst, held...)
 	}
 	dst = append(dst, held[:at]...)
-	if charset := charsetOf(held); !e.charset && charset != "" {
-		dst = fmt.Appendf(dst, `<meta charset="%s">`, charset)
+	if label := charsetOf(held); !e.charset && label != "" {
+		dst = fmt.Appendf(dst, `<meta charset="%s">`, label)
 	}
 	return append(append(dst, e.markup...), held[at:]...)
 }
@@ -276,9 +277,9 @@ func charsetOf(page []byte) string {
 			}
 			page = page[2+end+len("-->"):]
 		case tagIs(page, "meta"):
-			charset, rest := metaCharset(page[len("<meta"):])
-			if charset != "" {
-				return charset
+			label, rest := metaCharset(page[len("<meta"):])
+			if label != "" {
+				return label
 			}
 			page = rest
 		case letter:
@@ -299,7 +300,7 @@ func charsetOf(page []byte) string {
 }
 
 // metaCharset returns the charset that the attributes of a meta element declare, and what follows them.
-func metaCharset(page []byte) (charset string, rest []byte) {
+func metaCharset(page []byte) (label string, rest []byte) {
 	pragma, direct, content := false, "", ""
 	seen := map[string]bool{}
 	for {
@@ -325,10 +326,10 @@ func metaCharset(page []byte) (charset string, rest []byte) {
 		direct = content
 	}
 	direct = strings.TrimSpace(direct)
-	if len(direct) >= 40 || strings.Trim(direct, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") != "" {
-		return "", page
+	if strings.Trim(direct, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") != "" || charset.Get(direct) == nil {
+		return "", page // browsers go on to the next
 	}
-	if strings.HasPrefix(direct, "utf-16") {
+	if charset.IsUTF16(charset.Get(direct)) {
 		direct = "utf-8" // the declaration could not be read in UTF-16
 	}
 	return direct, page

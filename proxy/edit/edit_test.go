@@ -80,7 +80,8 @@ func TestCharsetsAreDeclaredAsBrowsersReadThem(t *testing.T) {
 		`<meta http-equiv=Content-Type content="text/html; charset=koi8-r">`: "koi8-r", `<meta content="text/html;charset=koi8-r;x" http-equiv=content-type>`: "koi8-r",
 		`<meta http-equiv=refresh content="0; charset=koi8-r">`: "", `<meta data-charset=koi8-r>`: "", `<metadata charset=koi8-r>`: "",
 		`<p title="<meta charset=koi8-r>">`: "", `<title x='>'><meta charset=big5>`: "big5", `</p <meta charset=koi8-r>`: "", `<!x <meta charset=koi8-r><meta charset=big5>`: "big5",
-		`<meta charset=utf-16le>`: "utf-8", `<meta charset="a<b">`: "", `<meta charset>`: "", `<meta charset=`: "", `<meta`: "", `<`: "", ``: "",
+		`<meta charset=utf-16le>`: "utf-8", `<meta charset=ucs-2>`: "utf-8", `<meta charset="a<b">`: "", `<meta charset>`: "", `<meta charset=`: "", `<meta`: "", `<`: "", ``: "",
+		`<meta charset=utf8mb4><meta charset=big5>`: "big5", `<meta charset=none>`: "", `<meta http-equiv=content-type content="text/html; charset=x"><meta charset=UTF8>`: "utf8",
 		`<meta charset=koi8-r charset=big5>`: "koi8-r", strings.Repeat(" ", 1010) + `<meta charset=koi8-r>`: "",
 	} {
 		if got := charsetOf([]byte(page)); got != want {
@@ -92,9 +93,18 @@ func TestCharsetsAreDeclaredAsBrowsersReadThem(t *testing.T) {
 			t.Errorf("label of %q is %q, want %q", v, got, want)
 		}
 	}
-	wide := "<\x00h\x00t\x00m\x00l\x00>\x00"
-	if got := edited(editor(message.Fields{{Name: []byte("Content-Type"), Value: []byte("text/html; charset=utf-16le")}}, "Sec-Fetch-Dest", "document"), wide, 3); got != wide {
-		t.Errorf("page in UTF-16 came out as %q", got)
+	// A field with a charset that no browser knows says nothing.
+	for of, want := range map[string]bool{"text/html; charset=utf8mb4": true, "text/html; charset=": true, "text/html; charset=none": true, "text/html; charset=utf8": false, "text/html; charset=ISO-8859-1": false} {
+		got := edited(editor(message.Fields{{Name: []byte("Content-Type"), Value: []byte(of)}}, "Sec-Fetch-Dest", "document"), `<html><head><title>x</title><meta charset=koi8-r>`, 100)
+		if strings.HasPrefix(got, `<html><head><meta charset="koi8-r"><style>`) != want {
+			t.Errorf("%s: the page begins %.80q, with its charset in front: want %v", of, got, want)
+		}
+	}
+	for _, label := range []string{"utf-16le", "UTF-16BE", "ucs-2", "unicode"} {
+		wide := " \x00h\x00t\x00m\x00l\x00>\x00"
+		if got := edited(editor(message.Fields{{Name: []byte("Content-Type"), Value: []byte("text/html; charset=" + label)}}, "Sec-Fetch-Dest", "document"), wide, 3); got != wide {
+			t.Errorf("page in %s came out as %q", label, got)
+		}
 	}
 }
 
