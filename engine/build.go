@@ -149,6 +149,7 @@ func mistakes(s *configuration.Settings, err error) error {
 
 func build(ctx context.Context, b *builder, s *configuration.Settings) (*Engine, error) {
 	b.Engine = &Engine{Settings: s, settingsReading: settingsReading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}
+	maps.Copy(b.Seen, s.Text.SecretFiles())
 	b.Seen[s.Text.File] = s.Stamp
 	if err := errors.Join(s.Distinct(), s.Apart()); err != nil {
 		return b.Engine, s.Text.Mistakes(err)

@@ -3,6 +3,8 @@ package gateway
 import (
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -37,5 +39,30 @@ policies: [{name: all, rules: []}]
 	}
 	if strings.Contains(problems, "127.0.0.1") {
 		t.Errorf("/health names an address that is there:\n%s", problems)
+	}
+}
+
+// TestASecretInAFileIsWatched: it is read again when its file changes, and a place that is gone is named.
+func TestASecretInAFileIsWatched(t *testing.T) {
+	file := folder(t, map[string]string{"shuultuur.yaml": "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, token: secret-file:word}\npolicies: [{name: all}]\n", "word": "0123456789abcdef\n"})
+	g, err := New(t.Context(), file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := filepath.Join(filepath.Dir(file), "word")
+	if _, ok := g.watched()[word]; !ok {
+		t.Errorf("watched: %v, want %s, too", g.watched(), word)
+	}
+	if err := os.WriteFile(word, []byte("fedcba9876543210"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Reload(t.Context()); err != nil || g.engine.Load().Settings.Listen.Token != "fedcba9876543210" {
+		t.Errorf("after a change the token is %q: %v", g.engine.Load().Settings.Listen.Token, err)
+	}
+	if err := os.Remove(word); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "shuultuur.yaml:1: listen.token: reading the secret: open "+word) {
+		t.Errorf("a secret that is gone: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,6 +151,7 @@ func (u bundleUser) mayPlace(names []string) error {
 	g := u.g
 	s := g.engine.Load().Settings
 	own := append(setting.PowerFiles(s, account.Owner.String()), g.file, hook.Path(g.file), string(s.Data))
+	own = slices.AppendSeq(own, maps.Keys(s.Text.SecretFiles()))
 	for _, name := range names {
 		to := filepath.Join(s.Dir, filepath.FromSlash(name))
 		for _, path := range own {
@@ -170,6 +172,9 @@ func (u bundleUser) mayPlace(names []string) error {
 // in a folder.
 func (u bundleUser) tryBundle(ctx context.Context, text []byte, folder string) error {
 	g := u.g
+	if at := setting.NewSecretPlace(g.engine.Load().Settings.Text.Data(), text, &configuration.Settings{}); at != "" {
+		return fmt.Errorf("the bundle names the place of a secret that this node's settings do not name (%s): write it into them first", at)
+	}
 	s, err := configuration.Parse(g.file, text)
 	if err != nil {
 		return err

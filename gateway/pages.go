@@ -216,6 +216,7 @@ func (g *Gateway) SetManual(pages fs.FS) {
 func (g *Gateway) owns(path string) bool {
 	s := g.engine.Load().Settings
 	own := append(setting.PowerFiles(s, account.Owner.String()), string(s.Data), g.file, hook.Path(g.file))
+	own = slices.AppendSeq(own, maps.Keys(s.Text.SecretFiles()))
 	if s.Intercept != nil && s.Intercept.Root != "" {
 		own = append(own, intercept.KeyFile(string(s.Intercept.Root)))
 	}

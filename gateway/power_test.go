@@ -243,8 +243,10 @@ func TestAnOperatorStaysAnOperator(t *testing.T) {
 		"a list that is the program": "lists: {own: {format: domains, path: shuultuur.yaml.saved}}", "a list through a link": "lists: {own: {format: domains, path: link}}",
 		"a list of everything": "lists: {own: {format: ut1, path: .}}", "a zone that is a key": "dns: {zones: {files: [{path: data/secret.key, origin: x}]}}", "templates that are the data": "pages: {templates: data}",
 		"listen.token": "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, token: 0123456789abcdef}", "listen.squid": "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, squid: data/accounts/accounts.json}",
-		"listen.monitors": "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, monitors: 0.0.0.0/0}",
-		"identity.basic":  "identity: {groups: {teachers: [192.0.2.1]}, basic: {file: own.txt}}",
+		"listen.monitors":                    "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, monitors: 0.0.0.0/0}",
+		"a list whose address is a file":     "lists: {own: {format: domains, url: 'secret-file:data/secret.key'}}",
+		"a list whose address is a variable": "lists: {own: {format: domains, url: 'secret-env:HOME'}}",
+		"identity.basic":                     "identity: {groups: {teachers: [192.0.2.1]}, basic: {file: own.txt}}",
 	}
 	if err := os.Symlink(filepath.Join(data, "accounts", "accounts.json"), filepath.Join(filepath.Dir(file), "link")); err != nil {
 		t.Fatal(err)

@@ -77,6 +77,9 @@ func (v *view) real(text []byte) ([]byte, error) {
 		return text, nil // who may write the file itself may do this too
 	}
 	was, is := v.s.Empty(), v.s.Empty()
+	if at := setting.NewSecretPlace(v.now, text, is); at != "" { // before anything reads it
+		return nil, &web.Forbidden{Key: at, Err: errors.New("it names the place of a secret: an owner can name it on the gateway's machine, in the file itself")}
+	}
 	if v.owner {
 		if _, err := setting.Read(v.s.File, text, is); err != nil {
 			return text, nil //nolint:nilerr // the check names the mistakes

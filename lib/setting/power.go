@@ -18,8 +18,9 @@ import (
 
 // Some settings are powerful: who may write them can become an owner, or read what only an owner may.
 // Their fields have the tag role:"owner", which includes everything below, or they say so with a method
-// Owned. Some settings are secrets: their fields have the tag secret:"yes", or secret:"url" for URLs that may contain a password. Some
-// show people's browsing to somebody: their fields have the tag two:"people".
+// Owned. Some settings are secrets: their fields have the tag secret:"yes", or secret:"url" for
+// URLs that may contain a password. Some show people's browsing to somebody: their fields have the tag
+// two:"people".
 
 // Powers returns digests of the values in the settings v that only a role may change, by key. A key
 // without a value is omitted.
@@ -126,7 +127,11 @@ func Hide(text []byte, v any, key []byte) (*Hidden, error) {
 	starts := lineStarts(text)
 	values := map[string]bool{}
 	seen := map[int]bool{}
-	err := eachSecret(&root, bare(reflect.TypeOf(v)), "", func(n *yaml.Node) error {
+	err := eachSecret(&root, bare(reflect.TypeOf(v)), "", func(n *yaml.Node, secret string) error {
+		elsewhere, _ := secretPlace(n.Value)
+		if elsewhere != nil || secret == "" && !withPassword.MatchString(n.Value) || secret == "url" && !hasCredentials(n.Value) {
+			return nil
+		}
 		s, err := spanOf(text, starts, n)
 		if err == nil && !seen[s.from] {
 			seen[s.from] = true
@@ -168,8 +173,8 @@ func Hide(text []byte, v any, key []byte) (*Hidden, error) {
 	return h, nil
 }
 
-// eachSecret calls f for every scalar below n that is a secret of type t, or a URL with a password.
-func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(*yaml.Node) error) error {
+// eachSecret calls f for every scalar below n, which has type t, with the tag that says how it is secret.
+func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(n *yaml.Node, secret string) error) error {
 	switch n.Kind {
 	case yaml.DocumentNode:
 		return eachSecret(n.Content[0], t, secret, f)
@@ -187,10 +192,10 @@ func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(*yaml.Node) 
 		if t != nil && t.Kind() == reflect.Slice { // a list may be written as a single value
 			t = t.Elem()
 		}
-		if n.Value == "" || n.Tag == "!!null" || secret == "" && !withPassword.MatchString(n.Value) || secret == "url" && !hasCredentials(n.Value) {
+		if n.Value == "" || n.Tag == "!!null" {
 			return nil
 		}
-		return f(n)
+		return f(n, secret)
 	case yaml.SequenceNode:
 		if t != nil && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
 			t = t.Elem()

@@ -30,6 +30,9 @@ type Text struct {
 	lines map[string]int
 	paths map[place]string
 	empty Mistakes // elements of lists without a value
+
+	secrets     map[string]string // secrets from elsewhere, and how the text names their places
+	secretFiles map[string]string // their files, with stamps
 }
 
 // A place is where a node of the YAML file begins.
@@ -70,7 +73,7 @@ func unreadable(file string, err error) error {
 // are relative to its folder ([Locate]). Unknown keys and values of the wrong type are
 // refused; the error has all of them, as [Mistakes].
 func Read(file string, data []byte, into any) (*Text, error) {
-	t := &Text{File: file, data: data, of: reflect.TypeOf(into).Elem(), lines: map[string]int{}, paths: map[place]string{}}
+	t := &Text{File: file, data: data, of: reflect.TypeOf(into).Elem(), lines: map[string]int{}, paths: map[place]string{}, secrets: map[string]string{}, secretFiles: map[string]string{}}
 	if len(bytes.TrimSpace(data)) > 0 {
 		if err := yaml.Load(data, &t.root); err != nil {
 			return nil, t.unreadable(err)
@@ -82,8 +85,8 @@ func Read(file string, data []byte, into any) (*Text, error) {
 		wrong = append(wrong, Mistake{File: file, Line: r.key.Line, Key: t.paths[place{r.key.Line, r.key.Column}], Text: r.Error()})
 	}
 	if t.root.Kind != 0 {
-		if err := yaml.Load(data, into, yaml.WithKnownFields(), yaml.WithUniqueKeys(false)); err != nil {
-			wrong = append(wrong, t.unreadable(err)...)
+		if err := t.load(into); err != nil {
+			wrong = append(wrong, t.conceal(t.unreadable(err))...)
 			sort.SliceStable(wrong, func(i, j int) bool { return wrong[i].Line < wrong[j].Line })
 		}
 	}
@@ -203,7 +206,7 @@ func (t *Text) Mistakes(err error) error {
 	if err == nil {
 		return nil
 	}
-	return t.mistakes(err)
+	return t.conceal(t.mistakes(err))
 }
 
 func (t *Text) mistakes(err error) (m Mistakes) {
@@ -225,6 +228,10 @@ func (t *Text) mistakes(err error) (m Mistakes) {
 
 // unreadable converts an error of the YAML reader to mistakes with keys.
 func (t *Text) unreadable(err error) Mistakes {
+	var known Mistakes
+	if errors.As(err, &known) {
+		return known
+	}
 	var many *yaml.LoadErrors
 	if errors.As(err, &many) {
 		var m Mistakes
