@@ -94,6 +94,7 @@ var messages = [...]string{
 	"somebody else has to agree: two people are needed",
 	"{1}: a person has to do this, not the token of the settings: two people are needed",
 	"it is outside the folder of the settings: an owner can name it on the gateway's machine, in the file itself",
+	"it names the place of a secret: an owner can name it on the gateway's machine, in the file itself",
 	"two people are needed to look into one person's browsing: ask at /looks, and have somebody else agree",
 	"two people are needed to erase one person's data: ask for it at /looks, and have somebody else agree",
 	"the settings on the disk were changed meanwhile; read them again, so that no change is lost",
