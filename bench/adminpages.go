@@ -119,15 +119,15 @@ func printPages(out io.Writer, opt options, all []pageTimes, peakMB float64) err
 	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run -C bench . admin-pages -rounds %d`: each page as a browser asks for it, until its last byte; medians and the range over rounds. At most %.0f MB resident.\n\n| page | ms | range | the first time | kB |\n|--|--:|--:|--:|--:|\n",
 		adminPagesAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, peakMB)
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.0f", d.Seconds()*1000) }
-	var failed []error
+	missed := 0
 	for _, t := range all {
 		fmt.Fprintf(out, "| `%s` | %s | %s to %s | %s | %d |\n", strings.ReplaceAll(t.page, "|", "\\|"), ms(middle(t)), ms(t.later[0]), ms(t.later[len(t.later)-1]), ms(t.first), t.bytes/1000)
 		if middle(t) > adminPageTarget {
-			failed = append(failed, fmt.Errorf("%s took %s ms", t.page, ms(middle(t))))
+			missed++
 		}
 	}
-	fmt.Fprintf(out, "\n* target ≤ %d ms for each page: **%s**\n\n", adminPageTarget.Milliseconds(), verdict(len(failed) == 0))
-	return errors.Join(failed...)
+	_, err := fmt.Fprintf(out, "\n* target ≤ %d ms for each page, missed by %d of %d: **%s**\n\n", adminPageTarget.Milliseconds(), missed, len(all), verdict(missed == 0))
+	return err
 }
 
 // manySettings writes the files that the settings name, and returns the settings of a large school.

@@ -152,17 +152,25 @@ func writePageOfFigures(ctx context.Context, all []benchmark, opt options, file 
 	begin := time.Now()
 	at := begin.UTC().Format("2006-01-02 15:04 MST")
 	fmt.Fprintf(out, "%sCommit %s, %s. %s\n\n", preface, r.revision(), at, machine("before the first table"))
+	var failed []error
 	for _, b := range all {
 		from := time.Now()
 		if err := runElsewhere(ctx, b.name, opt, out); err != nil {
-			return fmt.Errorf("benchmark %s: %w", b.name, err)
+			failed = append(failed, fmt.Errorf("benchmark %s: %w", b.name, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 		fmt.Fprintln(out)
 		fmt.Fprintf(os.Stderr, "%s took %s\n", b.name, time.Since(from).Round(time.Second))
 	}
 	fmt.Fprintf(os.Stderr, "all took %s\n", time.Since(begin).Round(time.Second))
 	if file == "" {
-		return nil
+		return errors.Join(failed...)
+	}
+	if len(failed) > 0 { // the tables that there are took an hour
+		failed = append(failed, fmt.Errorf("%s stays as it is; what was measured is in %s", file, file+".unfinished"), os.WriteFile(file+".unfinished", page.Bytes(), 0o644))
+		return errors.Join(failed...)
 	}
 	if err := os.WriteFile(file, page.Bytes(), 0o644); err != nil {
 		return err
