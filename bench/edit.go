@@ -94,13 +94,8 @@ func editing(ctx context.Context, opt options, out io.Writer) error {
 	fmt.Fprintf(out, "### %s\n\n%s. %s\n`go run -C bench . edit -rounds %d`: from the request to the answer, after which the entry is in use, %d of each.\n\n| request | median ms | range | target |\n|--|--:|--:|--:|\n", editAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine("at the end"), opt.rounds, len(edits))
 	fmt.Fprintf(out, "| an entry | %.0f | %.0f to %.0f | ≤ %d |\n| its effect | %.0f | %.0f to %.0f (the first %.0f) | ≤ %d |\n\n", middle(edits), edits[0], edits[len(edits)-1], editTarget.Milliseconds(),
 		middle(effects), effects[0], effects[len(effects)-1], first, effectTarget.Milliseconds())
-	if m := middle(edits); m > float64(editTarget.Milliseconds()) {
-		return fmt.Errorf("an entry takes %.0f ms", m)
-	}
-	if first > float64(effectTarget.Milliseconds()) {
-		return fmt.Errorf("the first effect takes %.0f ms", first)
-	}
-	return nil
+	_, err = fmt.Fprintf(out, "* target of an entry: **%s**; of the first effect: **%s**\n\n", verdict(middle(edits) <= float64(editTarget.Milliseconds())), verdict(first <= float64(effectTarget.Milliseconds())))
+	return err
 }
 
 // edit adds an entry to the list, and returns how many milliseconds that took.
