@@ -36,6 +36,7 @@ type icapServer struct {
 	proc                   *process
 	filters                bool
 	program                string // of ours, "" to build it from this checkout
+	admin                  string // address of ours
 	sessionField           string // field of its REQMOD response that the RESPMOD request must have
 	request                string // service for REQMOD
 	squid                  *peer  // the Squid that uses it; nil without Squid
@@ -88,6 +89,14 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 				}
 				s.behind = append(s.behind, one)
 			}
+			profiled := make(chan error, 1)
+			if opt.profile != "" && s.name == subject {
+				go func() {
+					profiled <- profile(ctx, "http://"+s.admin, 2*opt.seconds, filepath.Join(opt.profile, "icap.pprof"))
+				}()
+			} else {
+				profiled <- nil
+			}
 			if s.filters {
 				one, err := s.round(ctx, pages, opt.duration())
 				if err != nil {
@@ -100,6 +109,9 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			s.small = append(s.small, one)
+			if err := <-profiled; err != nil {
+				return err
+			}
 		}
 	}
 	return r.printICAP(servers, missing, len(pages), opt, out)
@@ -118,6 +130,9 @@ func (r *icapRig) startICAP() (all []*icapServer, missing []string, err error) {
 		{icapServer{name: "e2guardian", service: "response", request: "request", filters: true}, "e2guardian", []string{"-v"}, r.beginGuardianICAP},
 		{icapServer{name: "c-icap, echo", service: "echo", request: "echo"}, "c-icap", []string{"-V"}, r.beginEchoICAP},
 	} {
+		if s.name == subject+"-before" && s.program == "" {
+			continue
+		}
 		path, err := find(s.needs)
 		if err == nil {
 			s.icapServer.version = versionOf(path, s.version)
@@ -156,7 +171,10 @@ func (r *icapRig) beginShuultuurICAP(s *icapServer) error {
 		}
 		s.version = r.revision()
 	}
-	s.proc, err = r.start(proxyCore, s.name, s.addr, []string{program, "run", "-config", "FILE"}, expand(`listen: {icap: "ADDR", admin: "off"}
+	if s.admin, err = freeAddr(); err != nil {
+		return err
+	}
+	s.proc, err = r.start(proxyCore, s.name, s.addr, []string{program, "run", "-config", "FILE"}, expand(`listen: {icap: "ADDR", admin: "ADMIN"}
 data: DIR
 checks:
   phrase:
@@ -172,7 +190,7 @@ policies:
       - {name: words, action: block, category: [phrase], over: LIMIT}
 events: {sqlite: events.db}
 icap: {wait: "off"}
-`, "ADDR", s.addr, "DIR", dir, "LISTS", filepath.Join(guardianFolder, "lists"), "LIMIT", limit))
+`, "ADDR", s.addr, "ADMIN", s.admin, "DIR", dir, "LISTS", filepath.Join(guardianFolder, "lists"), "LIMIT", limit))
 	return err
 }
 

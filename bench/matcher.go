@@ -103,16 +103,17 @@ func startVectorscan(ctx context.Context, patterns []match.Pattern, pages []stri
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: there is no C compiler", errMissing)
 	}
-	s = &scanner{}
-	if s.dir, err = os.MkdirTemp("", "shuultuur-bench-"); err != nil {
+	dir, err := os.MkdirTemp("", "shuultuur-bench-")
+	if err != nil {
 		return nil, "", err
 	}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(s.dir)
+			os.RemoveAll(dir)
 		}
 	}()
-	source, program, list := filepath.Join(s.dir, "match.c"), filepath.Join(s.dir, "match"), filepath.Join(s.dir, "patterns")
+	s = &scanner{dir: dir}
+	source, program, list := filepath.Join(dir, "match.c"), filepath.Join(dir, "match"), filepath.Join(dir, "patterns")
 	if err := os.WriteFile(source, vectorscan, 0o600); err != nil {
 		return nil, "", err
 	}

@@ -76,7 +76,7 @@ func benchmarks() []benchmark {
 		{"votes", votesAbout, []string{"nginx", "redis-server", "postgres"}, false, votes},
 		{"icap", icapAbout, []string{"nginx", "e2guardian", "c-icap", "squid", phrases}, true, icaps},
 		{"signature", signatureAbout, []string{openRules}, false, signatures},
-		{"matcher", matcherAbout, []string{"cc", phrases}, false, matchers},
+		{"matcher", matcherAbout, []string{"cc", "/usr/include/hs/hs.h", phrases}, false, matchers},
 		{"picture", pictureAbout, nil, false, pictures},
 		{"picture-page", picturePageAbout, []string{"chromium"}, false, picturePage},
 	}...)

@@ -115,7 +115,8 @@ func pictures(ctx context.Context, _ options, out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	if err != nil {
-		fmt.Fprintf(out, "* go-nude is left out: %v\n", err)
+		fmt.Fprintln(os.Stderr, "go-nude:", err)
+		fmt.Fprintln(out, "* go-nude is left out: its module cannot be had here; GO_NUDE names a folder with its source")
 	} else {
 		say(out, fmt.Sprintf("≥ %d × go-nude", pictureShare), nude/judged, "×", nude/judged >= pictureShare)
 	}

@@ -27,6 +27,7 @@ need redis-server redis-server
 need chromium chromium
 need cargo cargo
 need cc gcc
+[ -e /usr/include/hs/hs.h ] || missing="$missing libvectorscan-dev"
 [ -n "$missing" ] || exit 0
 if ! command -v apt-get >/dev/null 2>&1; then
 	echo "make bench: please install:$missing" >&2

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 go=${GO:-go}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-for name in pages gzip small tls-new tls-small tls-pages; do
+for name in pages gzip small tls-new tls-small tls-pages icap; do
 	$go run -C bench . "$name" -peers shuultuur -rounds 1 -seconds "${SECONDS_EACH:-20}" -profile "$tmp"
 done
 for package in check/phrase list list/adblock policy nameserver; do
