@@ -123,6 +123,10 @@ func (m *memberReader) run(yield func(struct{}) bool) {
 		err = m.zstd(r)
 	case bytes.HasPrefix(head, []byte("PK")):
 		err = m.zip(r)
+	case bytes.HasPrefix(head, []byte("#!")):
+		if err = skipScript(r); err == nil {
+			err = m.zip(r)
+		}
 	case bytes.HasPrefix(head, []byte("Rar!")):
 		err = m.rar(r)
 	case bytes.HasPrefix(head, []byte(sevenMark[:4])):
@@ -265,6 +269,29 @@ func (m *memberReader) directory(r *bufio.Reader) error {
 	}
 }
 
+// mostScript is the length of the longest script in front of an archive, which runs or unpacks it.
+const mostScript = 1 << 20
+
+// skipScript goes to the first member behind a script.
+func skipScript(r *bufio.Reader) error {
+	for left := mostScript; left > 0; {
+		p, err := r.Peek(max(len(zipLocal), min(r.Buffered(), left)))
+		if err != nil {
+			break
+		}
+		n := bytes.Index(p, []byte(zipLocal))
+		found := n >= 0
+		if !found {
+			n = len(p) - len(zipLocal) + 1
+		}
+		_, _ = r.Discard(n) // they are here
+		if left -= n; found {
+			return nil
+		}
+	}
+	return errMethod
+}
+
 // zipMember reads the bytes after the fixed part of a local header, which is at a position.
 func (m *memberReader) zipMember(r *bufio.Reader, h []byte, at int64) error {
 	flags, method := binary.LittleEndian.Uint16(h[6:]), binary.LittleEndian.Uint16(h[8:])
@@ -275,7 +302,7 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte, at int64) error {
 	}
 	name, extra := names[:binary.LittleEndian.Uint16(h[26:])], names[binary.LittleEndian.Uint16(h[26:]):]
 	if size == 1<<32-1 {
-		size = zip64Size(extra)
+		size = zip64Size(extra, binary.LittleEndian.Uint32(h[22:]) == 1<<32-1)
 	}
 	if m.office != nil && m.shows(string(name)) {
 		m.office[at] = true
@@ -325,15 +352,20 @@ func (m *memberReader) zipMember(r *bufio.Reader, h []byte, at int64) error {
 	return skipMember(r, size, later)
 }
 
-// zip64Size returns the size in an extra field (APPNOTE.TXT 4.5.3).
-func zip64Size(p []byte) int64 {
+// zip64Size returns the packed size in an extra field (APPNOTE.TXT 4.5.3), which follows the other one
+// if both are there.
+func zip64Size(p []byte, both bool) int64 {
+	at := 0
+	if both {
+		at = 8
+	}
 	for len(p) >= 4 {
 		id, n := binary.LittleEndian.Uint16(p), int(binary.LittleEndian.Uint16(p[2:]))
 		if p = p[4:]; n > len(p) {
 			break
 		}
-		if id == 1 && n >= 16 {
-			return int64(binary.LittleEndian.Uint64(p[8:]) >> 1 << 1 & (1<<62 - 1))
+		if id == 1 && n >= at+8 {
+			return int64(binary.LittleEndian.Uint64(p[at:]) & (1<<62 - 1))
 		}
 		p = p[n:]
 	}

@@ -61,6 +61,10 @@ func TestMembersOfArchivesAreRead(t *testing.T) {
 		{"rar 4 of another method", "", rar4Of(0x33, 0, "a.txt", "packed"), " a txt ", content.Cut},
 		{"rar 4 with a password", "", rar4Of(0x30, 4, "a.txt", "secret", "b", "x"), " a txt b ", content.Encrypted},
 		{"rar 4 in Unicode", "", rar4Of(0x30, 0x200, "x\x00\x04\x54\x3F\x40\x41z", "words"), " прсz words ", content.AllRead},
+		{"zip with long sizes", "", zip64Of("words", true) + zip64Of("odds", false) + "PK\x05\x06" + strings.Repeat("\x00", 18), " a words a odds ", content.AllRead},
+		{"zip behind a script", "application/zip", "#!/bin/sh\nexec java -jar PK\x03 $0\n" + reading.Archive(t, "a.txt", "plain words"), " a txt plain words ", content.AllRead},
+		{"zip behind a long script", "application/zip", "#!" + strings.Repeat("PK\x03", 300_000) + reading.Archive(t, "a.txt", "plain words"), " a txt plain words ", content.AllRead},
+		{"a script that says it is a zip", "application/zip", "#!/bin/sh\nexit\n", " bin sh exit ", content.AllRead},
 		{"tar.gz", "application/gzip", string(webpage.Encode(t, "gzip", []byte(reading.Tar(t, "a.txt", "plain words")))), " a txt plain words ", content.AllRead},
 		{"text in gzip", "application/x-gzip", string(webpage.Encode(t, "gzip", []byte("plain words"))), " plain words ", content.AllRead},
 		{"zip in tar.gz", "", string(webpage.Encode(t, "gzip", []byte(reading.Tar(t, "a.zip", reading.Archive(t, "b", "words"))))), " a zip b words ", content.AllRead},
@@ -86,6 +90,24 @@ func TestMembersOfArchivesAreRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// zip64Of returns a stored member of a ZIP archive whose packed size, or both sizes, are in an extra field
+// (APPNOTE.TXT 4.5.3).
+func zip64Of(text string, both bool) string {
+	p := []byte("PK\x03\x04" + strings.Repeat("\x00", 26) + "a\x01\x00")
+	binary.LittleEndian.PutUint16(p[26:], 1)
+	binary.LittleEndian.PutUint32(p[18:], 1<<32-1)
+	binary.LittleEndian.PutUint32(p[22:], uint32(len(text)))
+	var sizes []byte
+	if both {
+		binary.LittleEndian.PutUint32(p[22:], 1<<32-1)
+		sizes = binary.LittleEndian.AppendUint64(sizes, uint64(len(text)))
+	}
+	sizes = binary.LittleEndian.AppendUint64(sizes, uint64(len(text)))
+	p = append(binary.LittleEndian.AppendUint16(p, uint16(len(sizes))), sizes...)
+	binary.LittleEndian.PutUint16(p[28:], uint16(len(sizes)+4))
+	return string(p) + text
 }
 
 // TestArchivesAreBounded: an archive that unpacks without end costs no more than its limits.
