@@ -18,10 +18,8 @@ import (
 // comment for the order.
 func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Stage) {
 	e.judge(ctx, t, s)
-	if t.Proto == filter.DNS && e.schedules != nil {
-		t.Verdict.Holds = e.untilChange(timeOf(t))
-	}
 	if t.Proto == filter.DNS {
+		t.Verdict.Holds = e.holds(t, timeOf(t))
 		holdUnloaded(&t.Verdict)
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -93,6 +94,21 @@ type change struct {
 // lookAhead is how far changes of schedules are looked for. No client keeps an answer for longer than half
 // of it without need.
 const lookAhead = time.Hour
+
+// holds returns how long an answer about a name may be kept by a client, 0 for as long as it likes: until a
+// schedule changes, or a pause or a decision about the site ends.
+func (e *Engine) holds(t *filter.Transaction, now time.Time) (left time.Duration) {
+	if e.schedules != nil {
+		left = e.untilChange(now)
+	}
+	decided, _ := e.decided.find(&t.Client, t.Host, now)
+	for _, d := range [...]time.Duration{e.pauses.remaining(&t.Client, now), decided} {
+		if d > 0 && d < forGood {
+			left = min(cmp.Or(left, d), d)
+		}
+	}
+	return left
+}
 
 // untilChange returns how long no schedule changes what is decided at a time.
 func (e *Engine) untilChange(now time.Time) time.Duration {

@@ -492,6 +492,38 @@ func TestAnswersAboutNamesHoldUntilTheNextChange(t *testing.T) {
 	}
 }
 
+// TestAnswersAboutNamesHoldUntilAPauseOrADecisionEnds, also where the pause lifts what a person has blocked.
+func TestAnswersAboutNamesHoldUntilAPauseOrADecisionEnds(t *testing.T) {
+	counted(t, Policy{Rules: []Rule{{Name: "night", Action: "block", Schedule: Schedule{{Hours: "12:30-13:00"}}}}}, func(t *testing.T, e *Engine) {
+		in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+		e.pauses, e.decided = &Pauses{}, &Decisions{}
+		for name, tt := range map[string]struct {
+			pauses    []Pause
+			decisions []Decision
+			want      time.Duration
+		}{
+			"neither":                      {nil, nil, 30 * time.Minute},
+			"a pause":                      {[]Pause{{"", in(10 * time.Minute)}}, nil, 10 * time.Minute},
+			"a pause for longer":           {[]Pause{{"", in(time.Hour)}}, nil, 30 * time.Minute},
+			"a pause for others":           {[]Pause{{"10.0.0.8", in(10 * time.Minute)}}, nil, 30 * time.Minute},
+			"two pauses":                   {[]Pause{{"", in(10 * time.Minute)}, {"10.0.0.7", in(20 * time.Minute)}}, nil, 20 * time.Minute},
+			"an open site":                 {nil, []Decision{{Site: "a.example", Until: in(15 * time.Minute)}}, 15 * time.Minute},
+			"a blocked site":               {nil, []Decision{{Site: "a.example", Block: true, Until: in(15 * time.Minute)}}, 15 * time.Minute},
+			"a site blocked for good":      {nil, []Decision{{Site: "a.example", Block: true}}, 30 * time.Minute},
+			"another site":                 {nil, []Decision{{Site: "b.example", Until: in(15 * time.Minute)}}, 30 * time.Minute},
+			"a blocked site, but a pause":  {[]Pause{{"", in(10 * time.Minute)}}, []Decision{{Site: "a.example", Block: true}}, 10 * time.Minute},
+			"an open site, and a pause":    {[]Pause{{"", in(10 * time.Minute)}}, []Decision{{Site: "a.example", Until: in(15 * time.Minute)}}, 10 * time.Minute},
+			"an open site and its network": {nil, []Decision{{Who: "10.0.0.0/8", Site: "a.example", Until: in(time.Minute)}}, time.Minute},
+		} {
+			e.pauses.Set(tt.pauses)
+			e.decided.Set(tt.decisions)
+			if got := queried(t, e, client("10.0.0.7"), "a.example").Holds; got != tt.want {
+				t.Errorf("%s: an answer holds for %v, want %v", name, got, tt.want)
+			}
+		}
+	})
+}
+
 // A blind counter does not know the counts of others.
 type blind struct{}
 

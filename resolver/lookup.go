@@ -86,7 +86,7 @@ func (l *lookup) give() dns.Outcome {
 		return dns.Later
 	}
 	v := &l.t.Verdict
-	if v.After > 0 && !v.Final() {
+	if v.After > 0 {
 		l.shorten(v.After)
 	}
 	if v.Holds > 0 {

@@ -609,6 +609,29 @@ func TestAQueryIsAnsweredWithoutAllocating(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreNotKeptLongerThanTheyLast: for how long a limit or a quota refuses, and until a schedule
+// changes, whatever the TTL of refusals is.
+func TestRefusalsAreNotKeptLongerThanTheyLast(t *testing.T) {
+	of := func(v filter.Verdict) filter.Verdict { v.Action = filter.Block; return v }
+	x := newRig(t, Config{Block: Block{TTL: setting.Duration(time.Hour)}}, Parts{}, &judge{verdicts: map[string]filter.Verdict{
+		"limit.example": of(filter.Verdict{After: 20 * time.Second}), "bedtime.example": of(filter.Verdict{Holds: 10 * time.Minute}),
+		"quota.example": of(filter.Verdict{After: 3 * time.Hour, Holds: 2 * time.Hour}), "list.example": of(filter.Verdict{}),
+	}}, nil)
+	for name, want := range map[string]uint32{"limit.example": 20, "bedtime.example": 600, "quota.example": 3600, "list.example": 3600} {
+		for _, typ := range []uint16{miekg.TypeA, miekg.TypeTXT} {
+			m, _, _ := x.ask(name, typ)
+			for _, rr := range append(m.Answer, m.Ns...) {
+				if rr.Header().Ttl != want {
+					t.Errorf("%s: %v, want the TTL %d", name, rr, want)
+				}
+			}
+			if len(m.Answer)+len(m.Ns) == 0 {
+				t.Errorf("%s: the answer has no records", name)
+			}
+		}
+	}
+}
+
 // TestAnswersDuringAPauseAreNotKeptLonger: a name or an alias that is refused
 // again in half a minute is not to be remembered for an hour.
 func TestAnswersDuringAPauseAreNotKeptLonger(t *testing.T) {
