@@ -50,7 +50,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		conditions: make([]condition, len(checks)),
 		flights:    &flights{under: map[[16]byte]chan struct{}{}},
 		today:      new(atomic.Pointer[day]),
-		change:     new(atomic.Pointer[change]),
+		schedules:  new(schedule.Set),
 		pool:       &sync.Pool{New: func() any { return new(scratch) }},
 	}
 	if len(e.key) == 0 {
@@ -88,11 +88,11 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		}
 		names[p.name] = true
 		if p.when != nil {
-			e.schedules = append(e.schedules, p.when)
+			e.schedules.Add(p.when)
 		}
 		for _, r := range p.rules {
 			if r.when != nil {
-				e.schedules = append(e.schedules, r.when)
+				e.schedules.Add(r.when)
 			}
 			if r.monitors && parts.Metrics != nil {
 				r.count = parts.Metrics.monitored.With(p.name, r.name)

@@ -79,28 +79,15 @@ type Engine struct {
 	conditions []condition // of checks
 	pool       *sync.Pool
 	today      *atomic.Pointer[day]
-	schedules  []schedule.Hours // of policies and rules
-	change     *atomic.Pointer[change]
-	metered    bool // some policy counts queries
-	past       bool // for recorded transactions: nobody waits for a fleet's counts
+	schedules  *schedule.Set // of policies and rules
+	metered    bool          // some policy counts queries
+	past       bool          // for recorded transactions: nobody waits for a fleet's counts
 }
-
-// A change is the first moment at which a schedule changes what is decided, as far as was looked.
-type change struct {
-	from, at time.Time
-	certain  bool // a schedule changes then
-}
-
-// lookAhead is how far changes of schedules are looked for. No client keeps an answer for longer than half
-// of it without need.
-const lookAhead = time.Hour
 
 // holds returns how long an answer about a name may be kept by a client, 0 for as long as it likes: until a
 // schedule changes, or a pause or a decision about the site ends.
 func (e *Engine) holds(t *filter.Transaction, now time.Time) (left time.Duration) {
-	if e.schedules != nil {
-		left = e.untilChange(now)
-	}
+	left = e.schedules.Left(now)
 	decided, _ := e.decided.find(&t.Client, t.Host, now)
 	for _, d := range [...]time.Duration{e.pauses.remaining(&t.Client, now), decided} {
 		if d > 0 && d < forGood {
@@ -108,21 +95,6 @@ func (e *Engine) holds(t *filter.Transaction, now time.Time) (left time.Duration
 		}
 	}
 	return left
-}
-
-// untilChange returns how long no schedule changes what is decided at a time.
-func (e *Engine) untilChange(now time.Time) time.Duration {
-	c := e.change.Load()
-	if c == nil || now.Before(c.from) || !now.Before(c.at) || !c.certain && c.at.Sub(now) < lookAhead/2 {
-		c = &change{from: now, at: now.Add(lookAhead)}
-		for _, h := range e.schedules {
-			if at, found := h.Next(now, c.at.Sub(now)); found {
-				c.at, c.certain = at, true
-			}
-		}
-		e.change.Store(c)
-	}
-	return c.at.Sub(now)
 }
 
 // policyFor returns the first policy that covers c, or nil.
