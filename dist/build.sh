@@ -53,7 +53,12 @@ for arch in amd64 arm64; do
 	build windows $arch windows-$arch
 	sh dist/tarball.sh "$version" windows $arch "$bin" "$out" dist/windows/install.ps1
 done
+"$out/.work/image" join "$out/shuultuur-$version-image-linux.tar" "$out/shuultuur-$version-image-linux-amd64.tar" "$out/shuultuur-$version-image-linux-arm64.tar"
 sh dist/helm/package.sh "$version" "$out"
+# What people take without unpacking anything.
+for file in dist/docker/compose.*.yaml dist/monitoring/alerts.yml dist/monitoring/grafana.json; do
+	install -m 644 "$file" "$out/shuultuur-$version-$(basename "$file")"
+done
 git archive --format=tar --prefix="shuultuur-$version/" HEAD | gzip -9n > "$out/shuultuur-$version.tar.gz"
 rm -rf "$out/.work"
 echo "$version" > "$out/latest" # for the setting "updates"

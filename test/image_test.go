@@ -142,6 +142,91 @@ func readImage(t *testing.T, archive []byte) (config imageConfig, layer []byte) 
 	return config, layer
 }
 
+// TestOneImageIsForSeveralProcessors: an engine finds in the archive an index with the image of each, as
+// it is in its own archive.
+func TestOneImageIsForSeveralProcessors(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(in("settings"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"amd64": "one", "arm64": "two", "ca.crt": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "settings/shuultuur.yaml": "x"} {
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool := in("image")
+	released(t, "go", "build", "-o", tool, "../dist/image")
+	own := map[string]map[string][]byte{}
+	for _, arch := range []string{"amd64", "arm64"} {
+		released(t, tool, "1.2.3", arch, in(arch), in("settings"), in("ca.crt"), in(arch+".tar"))
+		b, err := os.ReadFile(in(arch + ".tar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own[arch], _ = untar(t, b)
+	}
+	files, _ := untar(t, twice(t, in("all.tar"), func() []string {
+		return []string{tool, "join", in("all.tar"), in("amd64.tar"), in("arm64.tar")}
+	}))
+	type descriptor struct {
+		MediaType, Digest string
+		Platform          struct{ Architecture, OS string }
+	}
+	read := func(b []byte) (all []descriptor) {
+		t.Helper()
+		var index struct{ Manifests []descriptor }
+		if err := json.Unmarshal(b, &index); err != nil {
+			t.Fatalf("%v in %s", err, b)
+		}
+		return index.Manifests
+	}
+	blob := func(d descriptor) []byte { return files["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")] }
+	outer := read(files["index.json"])
+	if len(outer) != 1 || outer[0].MediaType != "application/vnd.oci.image.index.v1+json" {
+		t.Fatalf("the archive has %+v", outer)
+	}
+	images := read(blob(outer[0]))
+	if len(images) != len(own) {
+		t.Fatalf("the index has %+v", images)
+	}
+	for _, image := range images {
+		if p := image.Platform; p.OS != "linux" || own[p.Architecture] == nil || len(blob(image)) == 0 {
+			t.Errorf("the index has %+v", image)
+		}
+	}
+	for arch, all := range own {
+		for name, b := range all {
+			if strings.HasPrefix(name, "blobs/") && !bytes.Equal(b, files[name]) {
+				t.Errorf("%s of the image for %s is another one", name, arch)
+			}
+		}
+	}
+	if skopeo, err := exec.LookPath("skopeo"); err == nil {
+		if err := exec.Command(tool, "join", in("all.tar"), in("amd64.tar"), in("arm64.tar")).Run(); err != nil {
+			t.Fatal(err)
+		}
+		for arch := range own {
+			if got := released(t, skopeo, "inspect", "--override-arch", arch, "--config", "oci-archive:"+in("all.tar")); !strings.Contains(got, arch) {
+				t.Errorf("skopeo prints for %s %s", arch, got)
+			}
+		}
+	}
+}
+
+// TestTheReleaseHasWhatPeopleTake: the script of the release copies these files as they are.
+func TestTheReleaseHasWhatPeopleTake(t *testing.T) {
+	script, err := os.ReadFile("../dist/build.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"dist/docker/compose.*.yaml", "dist/monitoring/alerts.yml", "dist/monitoring/grafana.json", "dist/helm/package.sh", "image\" join"} {
+		if !strings.Contains(string(script), part) {
+			t.Errorf("dist/build.sh leaves out %s", part)
+		}
+	}
+}
+
 // TestTheImageFiltersAPage packs the container image, reads it as an engine does, and runs it
 // by its configuration, in its own root folder and as its own user.
 func TestTheImageFiltersAPage(t *testing.T) {

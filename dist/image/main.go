@@ -1,6 +1,7 @@
 // Image packs the program as a container image without a container engine:
 //
 //	image VERSION ARCH PROGRAM SETTINGS CERTIFICATES OUT
+//	image join OUT IMAGE...
 //
 // The image has the program, the files of the folder SETTINGS, the certificates of
 // public authorities and a folder for data, and does not run as root. OUT is a tar archive
@@ -8,6 +9,9 @@
 // "docker save" besides, so that Podman, skopeo, containerd and every Docker can
 // load it. Times in it are SOURCE_DATE_EPOCH: the same program and certificates
 // give the same bytes.
+//
+// join makes one image of those for several processors, which an engine chooses from: an OCI
+// image layout whose index names an index. "docker save" knows no such archives.
 package main
 
 import (
@@ -42,8 +46,14 @@ const (
 
 func main() {
 	log.SetFlags(0)
+	if len(os.Args) > 3 && os.Args[1] == "join" {
+		if err := join(os.Args[2], os.Args[3:]); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if len(os.Args) != 7 {
-		log.Fatal("usage: image VERSION ARCH PROGRAM SETTINGS CERTIFICATES OUT")
+		log.Fatal("usage: image VERSION ARCH PROGRAM SETTINGS CERTIFICATES OUT, or image join OUT IMAGE...")
 	}
 	if err := pack(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]); err != nil {
 		log.Fatal(err)
@@ -150,6 +160,13 @@ type descriptor struct {
 	Digest      string            `json:"digest"`
 	Size        int               `json:"size"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Platform    *platform         `json:"platform,omitempty"`
+}
+
+// A platform says which machines an image is for.
+type platform struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
 }
 
 // An object is JSON, whose keys Go writes in order.
@@ -183,6 +200,7 @@ func layout(version, arch string, created time.Time, layer []byte) ([]byte, erro
 		return nil, err
 	}
 	named := blob(manifestType, manifest)
+	named.Platform = &platform{arch, "linux"}
 	named.Annotations = map[string]string{
 		"org.opencontainers.image.ref.name": version,
 		"io.containerd.image.name":          "docker.io/library/shuultuur:" + version,
@@ -203,6 +221,69 @@ func layout(version, arch string, created time.Time, layer []byte) ([]byte, erro
 		entries = append(entries, entry{name: file.name, mode: 0o644, content: text})
 	}
 	return archive(created, entries)
+}
+
+// join writes one layout with all blobs of several, and an index of their images.
+func join(out string, images []string) error {
+	entries := []entry{{name: "blobs/", mode: 0o755}, {name: "blobs/sha256/", mode: 0o755}}
+	known := map[string]bool{}
+	add := func(sum string, content []byte) {
+		if !known[sum] {
+			known[sum] = true
+			entries = append(entries, entry{name: "blobs/sha256/" + sum, mode: 0o644, content: content})
+		}
+	}
+	var created time.Time
+	var all []descriptor
+	for _, image := range images {
+		archived, err := os.ReadFile(image)
+		if err != nil {
+			return err
+		}
+		for r := tar.NewReader(bytes.NewReader(archived)); ; {
+			h, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", image, err)
+			}
+			content, err := io.ReadAll(r)
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", image, err)
+			}
+			created = h.ModTime
+			var index struct{ Manifests []descriptor }
+			switch {
+			case h.Name == "index.json":
+				if err := json.Unmarshal(content, &index); err != nil || len(index.Manifests) != 1 || index.Manifests[0].Platform == nil {
+					return fmt.Errorf("%s is not an image that this program has packed (%v)", image, err)
+				}
+				all = append(all, index.Manifests[0])
+			case filepath.Dir(h.Name) == "blobs/sha256":
+				add(filepath.Base(h.Name), content)
+			}
+		}
+	}
+	names := all[0].Annotations
+	for i := range all {
+		all[i].Annotations = nil
+	}
+	inner, err := json.Marshal(object{"schemaVersion": 2, "mediaType": indexType, "manifests": all})
+	if err != nil {
+		return err
+	}
+	add(digest(inner), inner)
+	outer, err := json.Marshal(object{"schemaVersion": 2, "mediaType": indexType, "manifests": []descriptor{{Type: indexType, Digest: "sha256:" + digest(inner), Size: len(inner), Annotations: names}}})
+	if err != nil {
+		return err
+	}
+	entries = append(entries, entry{name: "oci-layout", mode: 0o644, content: []byte(`{"imageLayoutVersion":"1.0.0"}`)}, entry{name: "index.json", mode: 0o644, content: outer})
+	packed, err := archive(created.UTC(), entries)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(out, packed, 0o644)
 }
 
 // configuration says how the image runs, as the Dockerfile does. The health check is Docker's;
