@@ -214,3 +214,30 @@ func TestRulesFollowANewName(t *testing.T) {
 		t.Errorf("status %d, %s; the settings are\n%s\nwant\n%s", w.Code, w.Body, p.Text, want)
 	}
 }
+
+// TestThePageOfASchoolStaysSmall: however many groups it has, what is seldom used of each is on the page of
+// the group.
+func TestThePageOfASchoolStaysSmall(t *testing.T) {
+	h := admintest.NewHouse(t)
+	parts := h.Parts
+	parts.Shared.Accounts, parts.Groups, parts.Events = nil, nil, nil
+	parts.Settings = (&admintest.Paper{}).Parts(t)
+	users, groups := map[string][]string{}, map[string][]string{}
+	for i := range 3000 {
+		who, group := fmt.Sprintf("p%04d", i), fmt.Sprintf("g%03d", i/10)
+		users[who], groups[group] = []string{fmt.Sprintf("10.2.%d.%d", i/256, i%256)}, append(groups[group], who)
+	}
+	parts.Clients = &clients.Clients{Known: func() (u, g map[string][]string) { return users, groups },
+		About:   func(_ context.Context, _ netip.Addr, user, group string) clients.ClientState { return clients.ClientState{User: user} },
+		Bonuses: func() []policy.Bonus { return nil }, Give: func(string, int64, netip.Addr) error { return nil }}
+	site := admin.New(parts)
+	page := admintest.Ask(site, "GET", "/clients", "text/html", "").Body.String()
+	if len(page) > 200<<10 || !strings.Contains(page, "g299") {
+		t.Errorf("the page of 300 groups has %d bytes, want at most 200 KiB", len(page))
+	}
+	for path, want := range map[string]string{"/clients/one?who=g007": `name="to" value="g007"`, "/clients/one?who=p0007": `name="to" value="p0007"`} {
+		if page := admintest.Ask(site, "GET", path, "text/html", "").Body.String(); !strings.Contains(page, want) {
+			t.Errorf("%s lacks %s", path, want)
+		}
+	}
+}

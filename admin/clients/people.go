@@ -88,6 +88,7 @@ type peopleView struct {
 	Saved    bool
 	MayEdit  bool
 	MayRule  bool
+	Few      bool // groups: what one does for each is beside it, else on the page of the group alone
 	Done     string
 	Error    string
 }
@@ -167,6 +168,7 @@ func (c *Pages) arrange(r *http.Request, v *peopleView) {
 		}
 		shown = shown[first:min(first+mostRows, len(shown))]
 	}
+	v.Few = len(v.Groups) <= mostCards
 	few := mostNew
 	if q.Get("new") == "all" {
 		few = maxNew
