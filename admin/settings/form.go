@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"shuultuur/admin/web"
 	"shuultuur/lib/setting"
@@ -193,29 +195,42 @@ func groupKey(path string) string {
 // groupName returns a heading: the words of the keys.
 func groupName(t *text.Texts, key string) string {
 	var words []string
-	for part := range strings.SplitSeq(key, ".") {
-		words = append(words, labelOf(t, part))
+	for i, c := range key + "." {
+		if c == '.' {
+			words = append(words, labelOf(t, key[:i]))
+		}
 	}
 	return strings.Join(words, " · ")
 }
 
 // abbreviations are words that are written in capitals.
-var abbreviations = strings.NewReplacer("Dns", "DNS", "Tls", "TLS", "Icap", "ICAP", "Ldap", "LDAP", "Radius", "RADIUS", "Ttl", "TTL", "Udp", "UDP", "Pac", "PAC", "Rrl", "RRL", "Nsid", "NSID", "Nats", "NATS", "Crl", "CRL", "Http", "HTTP", "Https", "HTTPS", "Quic", "QUIC", "Json", "JSON", "Asn", "ASN", "Otlp", "OTLP", "Oidc", "OIDC", "Id ", "ID ", "Url", "URL")
+var abbreviations = strings.NewReplacer("Acme", "ACME", "Ocsp", "OCSP", "Dns", "DNS", "Tls", "TLS", "Icap", "ICAP", "Ldap", "LDAP", "Radius", "RADIUS", "Ttl", "TTL", "Udp", "UDP", "Pac", "PAC", "Rrl", "RRL", "Nsid", "NSID", "Nats", "NATS", "Crl", "CRL", "Http", "HTTP", "Https", "HTTPS", "Quic", "QUIC", "Json", "JSON", "Asn", "ASN", "Otlp", "OTLP", "Oidc", "OIDC", "Id ", "ID ", "Url", "URL")
 
-// labelOf returns the word for a key: its text, or the key itself as a word.
-func labelOf(t *text.Texts, key string) string {
-	name := "set." + strings.NewReplacer("-", "", " ", "").Replace(key)
-	if said := t.Say(name); said != name {
-		return strings.ToUpper(said[:1]) + said[1:]
+// labelOf returns the word for a key: the text of its last two parts, that of the last, or the last itself as
+// a word. A key below acme is the kind of a key, and elsewhere a file.
+func labelOf(t *text.Texts, path string) string {
+	above, key := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		above, key = path[:i], path[i+1:]
 	}
-	word := strings.ReplaceAll(key, "-", " ")
-	return strings.TrimSpace(abbreviations.Replace(strings.ToUpper(word[:1]) + word[1:] + " "))
+	plain := strings.NewReplacer("-", "", " ", "").Replace
+	for _, name := range []string{"set." + plain(above[strings.LastIndexByte(above, '.')+1:]+"."+key), "set." + plain(key)} {
+		if said := t.Say(name); said != name {
+			return capital(said)
+		}
+	}
+	return strings.TrimSpace(abbreviations.Replace(capital(strings.ReplaceAll(key, "-", " ")) + " "))
+}
+
+// capital returns a text with a capital letter at its beginning.
+func capital(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[n:]
 }
 
 // named makes the field of a key with what is said about it.
 func (f *form) named(t *text.Texts, in setting.Input, doc setting.Row) *formField {
-	last := in.Path[strings.LastIndexByte(in.Path, '.')+1:]
-	x := &formField{Input: in, Label: labelOf(t, last), Help: doc.Meaning, Default: doc.Default, Page: pagesOf[in.Path], Number: f.copy.Line(in.Path)}
+	x := &formField{Input: in, Label: labelOf(t, in.Path), Help: doc.Meaning, Default: doc.Default, Page: pagesOf[in.Path], Number: f.copy.Line(in.Path)}
 	if said := t.Say("help." + in.Path); said != "help."+in.Path {
 		x.Help = said
 	}
