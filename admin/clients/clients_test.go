@@ -228,7 +228,9 @@ func TestThePageOfASchoolStaysSmall(t *testing.T) {
 		users[who], groups[group] = []string{fmt.Sprintf("10.2.%d.%d", i/256, i%256)}, append(groups[group], who)
 	}
 	parts.Clients = &clients.Clients{Known: func() (u, g map[string][]string) { return users, groups },
-		About:   func(_ context.Context, _ netip.Addr, user, group string) clients.ClientState { return clients.ClientState{User: user} },
+		About: func(_ context.Context, _ netip.Addr, user, group string) clients.ClientState {
+			return clients.ClientState{User: user}
+		},
 		Bonuses: func() []policy.Bonus { return nil }, Give: func(string, int64, netip.Addr) error { return nil }}
 	site := admin.New(parts)
 	page := admintest.Ask(site, "GET", "/clients", "text/html", "").Body.String()
