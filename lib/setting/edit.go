@@ -115,7 +115,7 @@ func (e *edit) make(c *Change) error {
 			if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 				*n = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Column: n.Column}
 			}
-			if n.Kind != yaml.SequenceNode || key < 0 || key > len(n.Content) {
+			if n.Kind != yaml.SequenceNode || key < 0 || key > len(n.Content) && i < len(c.Path)-1 {
 				return fmt.Errorf("%v: %w", c.Path[:i+1], ErrHand)
 			}
 			if key < len(n.Content) {

@@ -33,6 +33,7 @@ data: /var/x
 	}{
 		"a key in a flow mapping":  {Change{Path: []any{"identity", "addresses", "bert"}, Value: []string{"10.0.0.6"}}, "  addresses: {anna: [10.0.0.5]}   # by hand\n", "  addresses: {anna: [10.0.0.5], bert: [10.0.0.6]} # by hand\n"},
 		"an item in a flow list":   {Change{Path: []any{"identity", "groups", "7a", 1}, Value: "anna"}, "[10.0.1.0/24]", "[10.0.1.0/24, anna]"},
+		"an item past the end":     {Change{Path: []any{"identity", "groups", "7a", 1 << 20}, Value: "anna"}, "[10.0.1.0/24]", "[10.0.1.0/24, anna]"},
 		"a new group":              {Change{Path: []any{"identity", "groups", "8b"}, Value: []string{"bert"}}, "\"7a\": [10.0.1.0/24]\n", "\"7a\": [10.0.1.0/24]\n    8b: [bert]\n"},
 		"a new key and what leads": {Change{Path: []any{"access", "names"}, Value: []string{"filter.example"}}, "data: /var/x\n", "data: /var/x\naccess:\n  names: [filter.example]\n"},
 		"a scalar":                 {Change{Path: []any{"policies", 0, "rules", 1, "action"}, Value: "warn"}, "action: block\n        cat", "action: warn\n        cat"},

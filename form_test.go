@@ -1,4 +1,4 @@
-package settings_test
+package shuultuur
 
 import (
 	"html"
@@ -11,7 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"shuultuur"
 	"shuultuur/admin"
 	"shuultuur/admin/account"
 	"shuultuur/admin/admintest"
@@ -38,7 +37,7 @@ func TestTheFormSpeaksPlainly(t *testing.T) {
 	h := admintest.NewHouse(t)
 	s := (&admintest.Paper{Text: "policies: []\n"}).Parts(t)
 	s.Empty, s.Key = func() any { return new(configuration.Settings) }, []byte("key")
-	rows, err := setting.Manual(shuultuur.Manual)
+	rows, err := setting.Manual(Manual)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +54,7 @@ func TestTheFormSpeaksPlainly(t *testing.T) {
 	h.Site = admin.New(h.Parts)
 	field := regexp.MustCompile(`(?s)<div class="set wide" id="k-([^"]+)"><div><label[^>]*>([^<]*)</label>(?:<small>([^<]*)</small>)?`)
 	keys := setting.Inputs(s.Empty())
-	dotted := regexp.MustCompile(`(^|[ (])(` + strings.Join(tops(keys), "|") + `)(\.[a-z][a-z-]*)+`)
+	dotted := regexp.MustCompile(`(^|[ (])(` + strings.Join(outermostKeys(keys), "|") + `)(\.[a-z][a-z-]*)+`)
 	files := regexp.MustCompile(`\.(md|db|conf|example|config|yaml|html)$|^mail\.example`)
 	for _, lang := range []string{"en", "de", "ru", "ar"} {
 		seen := 0
@@ -83,8 +82,8 @@ func TestTheFormSpeaksPlainly(t *testing.T) {
 	}
 }
 
-// tops are the outermost keys.
-func tops(keys []setting.Input) (all []string) {
+// outermostKeys are the outermost keys.
+func outermostKeys(keys []setting.Input) (all []string) {
 	for _, k := range keys {
 		top, _, _ := strings.Cut(k.Path, ".")
 		all = append(all, top)
