@@ -35,10 +35,21 @@ const (
 // A burst records the memory that bursts of work leave behind. The collector lets the heap grow
 // to twice of what is in use, and hardly runs when nothing is allocated. After thousands of
 // connections were opened and became silent, most of the memory is garbage.
+//
+// What is in use at a return may be garbage soon: connections that were kept end after a minute, caches
+// forget. So as long as there is more than at the start, memory is returned again, less and less often.
 type burst struct {
+	first     uint64 // the fewest resident bytes so far
 	least     uint64 // resident bytes after the last return, or fewer if they shrank since
 	allocated uint64 // at the last look
+	looks     int    // since the last return
+	again     int    // looks from one return to the next, if nothing was taken meanwhile
 }
+
+const (
+	soon = 2  // looks, which are 10 seconds
+	late = 64 // looks, which are 5 minutes
+)
 
 // returnAfterBursts looks at the memory until ctx ends.
 func returnAfterBursts(ctx context.Context) {
@@ -62,12 +73,22 @@ func (b *burst) returnMemory() {
 	resident, allocated := memory()
 	calm := allocated-b.allocated < resident/24
 	b.allocated = allocated
-	if b.least == 0 || resident < b.least {
-		b.least = resident
+	if b.least == 0 {
+		b.first, b.least, b.again = resident, resident, soon
 	}
-	if calm && resident-b.least >= muchIdle {
+	b.first, b.least = min(b.first, resident), min(b.least, resident)
+	b.looks++
+	burst := resident-b.least >= muchIdle
+	if burst {
+		b.again = soon
+	}
+	if calm && (burst || b.looks >= b.again && resident-b.first >= muchIdle) {
 		debug.FreeOSMemory()
-		b.least, _ = memory()
+		b.least, b.allocated = memory()
+		b.looks = 0
+		if !burst {
+			b.again = min(2*b.again, late)
+		}
 	}
 }
 

@@ -70,3 +70,33 @@ func TestMemoryAfterABurstIsReturned(t *testing.T) {
 		t.Error("the collector ran again although nothing was allocated")
 	}
 }
+
+// What is in use at a return may be garbage later: connections that were kept end, caches forget.
+func TestMemoryThatIsFreeLaterIsReturned(t *testing.T) {
+	race.Without(t)
+	var b burst
+	b.returnMemory()
+	for range 200 {
+		kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
+	}
+	b.returnMemory()
+	b.returnMemory() // in use
+	kept = nil
+	most, _ := memory()
+	for range late {
+		b.returnMemory()
+	}
+	now, _ := memory()
+	if most < now+100<<20 {
+		t.Errorf("the heap had %d MiB while they were in use, and %d MiB long after", most>>20, now>>20)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	before := m.NumForcedGC
+	for range 4 * late {
+		b.returnMemory()
+	}
+	if runtime.ReadMemStats(&m); m.NumForcedGC > before+4 {
+		t.Errorf("the collector ran %d times for nothing", m.NumForcedGC-before)
+	}
+}

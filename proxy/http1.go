@@ -217,8 +217,8 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 			return clientError{err}
 		}
 	}
-	block := c.p.memory.Block(blockSize)
-	defer c.p.memory.Free(block)
+	block := c.p.memory.Passing(x.addr)
+	defer c.p.memory.Passed(x.addr, block)
 	for last := false; !last; {
 		n, err := body.Read(block[:cap(block)])
 		if err != nil && err != io.EOF {

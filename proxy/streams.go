@@ -12,7 +12,7 @@ func (c *conn) serveStreams() {
 	c.x.caller.Session.Streams = true
 	p := c.p
 	m := streams.New(c.c, c.socket, c.r, streams.Config{
-		Head: p.head, Idle: p.idle, Silence: p.answer, Memory: p.memory, Malformed: &p.counters[malformed],
+		Head: p.head, Idle: p.idle, Silence: p.answer, Memory: p.memory, Client: c.x.addr, Malformed: &p.counters[malformed],
 		Serve: c.serveStream,
 	})
 	c.streams.Store(m)

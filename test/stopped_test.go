@@ -40,10 +40,11 @@ var (
 	stoppedCalm    = flag.Bool("stopped-calm", false, "wait until the memory of stopped readers is returned, after each pair")
 )
 
-// What each stopped reader may cost: 8,192 have 150 MB. A fixed part is for what the first ones need.
+// What stopped readers may cost: a part for each, and a fixed one. Bodies and windows may fill
+// proxy.held-total (64 MiB), and the collector lets the heap grow to about twice of what is in use.
 const (
 	eachStopped  = 150 << 20 / 8192
-	firstStopped = 24 << 20
+	firstStopped = 192 << 20
 )
 
 // A standstill is one pair of a fast sender and a reader that stops.
@@ -164,18 +165,18 @@ func TestFastSendersAndStoppedReaders(t *testing.T) {
 			after := 0
 			w.closeAll()
 			if *stoppedCalm {
-				for end := time.Now().Add(11 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 					if after = anonymous(t, pid); after < rest+8<<20 {
 						break
 					}
 				}
 				if after > rest*13/10+8<<20 {
-					t.Errorf("%d MiB in use 10 s after %d readers have gone, and %d MiB before they came", after>>20, n, rest>>20)
+					t.Errorf("%d MiB in use 15 s after %d readers have gone, and %d MiB before they came", after>>20, n, rest>>20)
 				}
 			}
 			quit()
 			t.Logf("| %s | %d | %d MiB sent | rest %.1f | %.1f over rest | after %.1f |", s.name, n, w.moved.Load()>>20, float64(rest)/1e6, float64(over)/1e6, float64(after)/1e6)
-			if limit := firstStopped + n*eachStopped; n < 8192 && over > limit || n >= 8192 && over > 150e6 {
+			if over > firstStopped+n*eachStopped {
 				t.Errorf("%d readers that do not read cost %d bytes each, %d MiB together", n, over/n, over>>20)
 			}
 		})
@@ -540,4 +541,3 @@ func (w *stopped) closeAll() {
 	}
 	w.closers = nil
 }
-

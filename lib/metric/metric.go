@@ -7,10 +7,12 @@
 package metric
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -144,7 +146,18 @@ func registry(all together) *prometheus.Registry {
 // Handler answers scrapes with the metrics of the collectors. Two values with the same name and
 // labels are an error, and none is shown then.
 func Handler(all ...Collector) http.Handler {
-	return promhttp.HandlerFor(registry(all), promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+	h := promhttp.HandlerFor(registry(all), promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+	var gathering sync.Mutex
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t := &page{ResponseWriter: w, status: http.StatusOK}
+		func() {
+			gathering.Lock()
+			defer gathering.Unlock()
+			h.ServeHTTP(t, r)
+		}()
+		w.WriteHeader(t.status)
+		_, _ = w.Write(t.text.Bytes())
+	})
 }
 
 // Write writes the metrics of the collectors as text, sorted by name and labels. Two values with
@@ -161,3 +174,14 @@ func Write(w io.Writer, all ...Collector) error {
 	}
 	return nil
 }
+
+// A page is what is shown, while it is made. It is sent when nothing else of it is in memory any more:
+// the text is a small part of what is gathered, which would be kept for as long as somebody does not read.
+type page struct {
+	http.ResponseWriter
+	status int
+	text   bytes.Buffer
+}
+
+func (p *page) WriteHeader(status int)      { p.status = status }
+func (p *page) Write(b []byte) (int, error) { return p.text.Write(b) }

@@ -91,6 +91,24 @@ func (b *Budget) Block(n int64) []byte {
 	return b.large.Get().(*[Large]byte)[:0]
 }
 
+// Passing returns an empty block for bytes that are only passed on: a large one if the client's share
+// has it, else one of medium size, because it is kept for as long as nobody takes the bytes. Return it
+// with Passed.
+func (b *Budget) Passing(who netip.Addr) []byte {
+	if b.Origins().Acquire(who, Large) {
+		return b.Block(Large)
+	}
+	return b.Block(Medium)
+}
+
+// Passed returns a block of Passing.
+func (b *Budget) Passed(who netip.Addr, block []byte) {
+	if cap(block) == Large {
+		b.Give(who, Large)
+	}
+	b.Free(block)
+}
+
 // longBlock returns an empty block for n bytes, which are more than a large one has.
 func (b *Budget) longBlock(n int64) []byte {
 	size := bits.Len64(uint64(n - 1))
@@ -116,8 +134,8 @@ func (b *Budget) Free(block []byte) {
 	}
 }
 
-// Origins is the memory for what HTTP/2 origins send before it is read. It comes from the
-// clients' shares, and is at most half of all, because a window is kept as long as its stream:
+// Origins is the memory for what HTTP/2 origins send before it is read, and for bytes on their way. It
+// comes from the clients' shares, and is at most half of all, because a window is kept as long as its stream:
 // bodies that have to be judged need the other half.
 type Origins struct{ b *Budget }
 

@@ -11,6 +11,7 @@ package streams
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,8 @@ import (
 
 const (
 	maxStreams   = 128       // concurrent, of one connection
-	streamWindow = 256 << 10 // bytes of a request's body that were not yet read
+	firstWindow  = 1<<16 - 1 // bytes of a request's body that were not yet read
+	streamWindow = 256 << 10 // the same while the body is read, if the client's share has it
 	connWindow   = 1 << 20   // the same for all streams of a connection
 	maxFrame     = 16 << 10
 	maxWindow    = 1<<31 - 1
@@ -43,7 +45,8 @@ type Config struct {
 	Head      int           // largest head of a request, in bytes
 	Idle      time.Duration // of a connection without streams; 0: any time
 	Silence   time.Duration // of a client that must read; 0: any time
-	Memory    *held.Budget  // for frames
+	Memory    *held.Budget  // for frames, and for what was not yet read
+	Client    netip.Addr    // whose share of it that is
 	Malformed *atomic.Int64 // counts malformed requests and connections
 	// Serve serves a stream, in a goroutine of its own. It calls Begin, and End at last.
 	Serve func(*Stream)
@@ -144,7 +147,7 @@ func (m *Conn) begin() error {
 	err := m.write(func(b []byte) []byte {
 		b = appendFrame(b, http2.FrameSettings, 0, 0, 4*6)
 		for _, s := range [...]http2.Setting{
-			{ID: http2.SettingMaxConcurrentStreams, Val: maxStreams}, {ID: http2.SettingInitialWindowSize, Val: streamWindow},
+			{ID: http2.SettingMaxConcurrentStreams, Val: maxStreams}, {ID: http2.SettingInitialWindowSize, Val: firstWindow},
 			{ID: http2.SettingMaxHeaderListSize, Val: uint32(m.Head)}, {ID: settingConnectProtocol, Val: 1},
 		} {
 			b = appendUint32(append(b, byte(s.ID>>8), byte(s.ID)), s.Val)
@@ -280,7 +283,7 @@ func (m *Conn) headers(f *http2.MetaHeadersFrame) error {
 	case refused:
 		return m.reset(id, http2.ErrCodeRefusedStream)
 	}
-	st = &Stream{m: m, id: id, send: initial, recv: streamWindow}
+	st = &Stream{m: m, id: id, send: initial, recv: firstWindow, size: firstWindow}
 	st.changed.L = &m.mu
 	if f.Truncated || listSize(f) > m.Head {
 		m.Malformed.Add(1)
@@ -495,8 +498,8 @@ func (m *Conn) credit(st *Stream, n int64) error {
 		m.recv += all
 	}
 	if st != nil {
-		if st.spare += n; st.spare >= streamWindow/4 && !st.ended {
-			one, st.spare = st.spare, 0
+		if st.spare += n; st.spare >= st.size/4 && !st.ended {
+			one, st.spare = st.spare+st.grow(), 0
 			st.recv += one
 		}
 	}
@@ -575,7 +578,7 @@ func (m *Conn) write(frames func([]byte) []byte) error {
 // add appends frames to those to send; writing must be held.
 func (m *Conn) add(frames func([]byte) []byte) {
 	if m.out == nil {
-		m.out = m.Memory.Block(held.Large)
+		m.out = m.Memory.Block(held.Medium)
 	}
 	m.out = frames(m.out)
 }

@@ -43,6 +43,7 @@ type Stream struct {
 	dead    error // nil until the stream is ended
 	recv    int64 // bytes the client may still send
 	spare   int64 // bytes of recv not yet returned
+	size    int64 // of the window; what exceeds firstWindow is taken from the client's share
 	send    int64 // bytes that the client accepts
 	rdead   time.Time
 	wdead   time.Time
@@ -238,6 +239,17 @@ func (st *Stream) take(data []byte, n int64, end bool) http2.ErrCode {
 	return 0
 }
 
+// grow doubles the window of a body that is being read, if the client's share has room, and returns by how
+// much; m.mu must be held.
+func (st *Stream) grow() int64 {
+	more := min(st.size, streamWindow-st.size)
+	if more <= 0 || st.dead != nil || !st.m.Memory.Origins().Acquire(st.m.Client, more) {
+		return 0
+	}
+	st.size += more
+	return more
+}
+
 // A Server serves a stream.
 type Server interface {
 	// Abort ends its work. Any goroutine may call it.
@@ -293,6 +305,10 @@ func (st *Stream) finish() {
 		st.dead = net.ErrClosed
 	}
 	st.raw = 0
+	if more := st.size - firstWindow; more > 0 {
+		m.Memory.Give(m.Client, more)
+		st.size = firstWindow
+	}
 	m.mu.Unlock()
 	st.killers.Wait()
 	code := http2.ErrCodeInternal
@@ -570,7 +586,7 @@ func (st *Stream) writeData(p []byte, end bool) error {
 			st.ending()
 		}
 		m.writing.Lock()
-		if len(m.out)+9+n > held.Large {
+		if len(m.out)+9+n > held.Medium {
 			err = m.flush()
 		}
 		m.add(func(b []byte) []byte {

@@ -489,7 +489,7 @@ func TestBytesThatWereReadOpenTheWindowAgain(t *testing.T) {
 		io.WriteString(st, noContent)
 	})
 	f.ask(1, false, with("content-length", fmt.Sprint(all))...)
-	one, conn := streamWindow, 1<<16-1
+	one, conn := firstWindow, 1<<16-1
 	for sent := 0; sent < all; {
 		for min(one, conn) < maxFrame {
 			if w, ok := f.read().(*http2.WindowUpdateFrame); ok && w.StreamID == 0 {

@@ -17,7 +17,13 @@ const (
 )
 
 // blocks are buffers for bodies sent to an origin.
-var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
+var (
+	blocks    = sync.Pool{New: func() any { return new([blockSize]byte) }}
+	fewBlocks = sync.Pool{New: func() any { return new([fewSize]byte) }}
+)
+
+// fewSize is the size of a block for a client that has used its share up.
+const fewSize = 16 << 10
 
 // A conn is a connection to an origin or to the parent proxy, for HTTP/1.1.
 type conn struct {

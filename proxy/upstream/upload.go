@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 // forwarded.
 type upload struct {
 	t       *Transport
-	length  int64 // as in Request.Length
+	who     netip.Addr // the client
+	length  int64      // as in Request.Length
 	body    message.Body
 	conn    *conn
 	to      message.Steady // conn, for writing
@@ -43,6 +45,7 @@ func (s *upload) start(r *reply) {
 	if s.done == nil {
 		s.done = make(chan error, 1)
 	}
+	s.who = r.c.Client
 	s.length, s.body, s.conn, s.running = r.q.Length, r.sent, r.conn, true
 	go func() {
 		err := s.copySafely()
@@ -138,9 +141,9 @@ func (s *upload) copy() error {
 
 // chunk sends the next bytes as one chunk, and reports whether that ended the body.
 func (s *upload) chunk() (last bool, err error) {
-	block := blocks.Get().(*[blockSize]byte)
-	defer blocks.Put(block)
-	n, err := s.body.Read(block[:])
+	block, give := s.block()
+	defer give()
+	n, err := s.body.Read(block)
 	if err != nil && err != io.EOF {
 		return false, blame(err)
 	}
@@ -161,6 +164,20 @@ func (s *upload) chunk() (last bool, err error) {
 	err = s.to.WriteBuffers(&bufs)
 	clear(s.parts)
 	return last, err
+}
+
+// block returns a block for bytes on their way: a large one if the client's share has it, because it is
+// kept for as long as the origin does not read.
+func (s *upload) block() (b []byte, give func()) {
+	if s.t.budget.Acquire(s.who, blockSize) {
+		block := blocks.Get().(*[blockSize]byte)
+		return block[:], func() {
+			blocks.Put(block)
+			s.t.budget.Release(s.who, blockSize)
+		}
+	}
+	block := fewBlocks.Get().(*[fewSize]byte)
+	return block[:], func() { fewBlocks.Put(block) }
 }
 
 // blame attributes a failure to the body or to the origin.

@@ -60,6 +60,8 @@ type pacer struct {
 	last    uint32 // stream of the last HEADERS
 	updates []byte // frames that wait for the end of that frame
 	out     []byte
+
+	in incoming // used by the reader only
 }
 
 func newPacer(c net.Conn) *pacer { return &pacer{Conn: c, preface: len(http2.ClientPreface)} }
@@ -127,6 +129,64 @@ func (p *pacer) follow(b []byte) {
 		}
 		p.head = p.head[:0]
 	}
+}
+
+// An incoming follows the frames of an origin.
+type incoming struct {
+	head     []byte // of the frame that arrives, while it is incomplete
+	left     int    // bytes of its payload still to come
+	settings bool   // it is SETTINGS
+	at       int    // position in its payload
+	id       uint16 // of the setting there
+}
+
+// leastFrame is the size of frames that every origin accepts.
+const leastFrame uint32 = 16 << 10
+
+// Read implements [net.Conn]. Whatever frames the origin accepts, x/net hears of the least size: it keeps
+// a buffer of one frame, up to 512 KiB, for each upload, also while the origin does not read.
+func (p *pacer) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	p.in.follow(b[:n])
+	return n, err
+}
+
+// follow finds the frames in b, and changes the setting for their size.
+func (i *incoming) follow(b []byte) {
+	for len(b) > 0 {
+		if i.left > 0 {
+			n := min(i.left, len(b))
+			for k := range b[:n] {
+				if !i.settings {
+					break
+				}
+				i.setting(&b[k])
+			}
+			i.left -= n
+			b = b[n:]
+			continue
+		}
+		n := min(frameHead-len(i.head), len(b))
+		i.head = append(i.head, b[:n]...)
+		if b = b[n:]; len(i.head) < frameHead {
+			return
+		}
+		h := i.head
+		i.left = int(h[0])<<16 | int(h[1])<<8 | int(h[2])
+		i.settings, i.at = http2.FrameType(h[3]) == http2.FrameSettings, 0
+		i.head = h[:0]
+	}
+}
+
+// setting takes the next byte of SETTINGS: two of an identifier, then four of a value.
+func (i *incoming) setting(b *byte) {
+	switch k := i.at % 6; {
+	case k < 2:
+		i.id = i.id<<8 | uint16(*b)
+	case http2.SettingID(i.id) == http2.SettingMaxFrameSize:
+		*b = byte(leastFrame >> (8 * (5 - k)))
+	}
+	i.at++
 }
 
 // grant lets the origin send n more bytes on a stream.
