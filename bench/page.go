@@ -153,7 +153,7 @@ func writePageOfFigures(ctx context.Context, all []benchmark, opt options, file 
 	at := begin.UTC().Format("2006-01-02 15:04 MST")
 	fmt.Fprintf(out, "%sCommit %s, %s. %s\n\n", preface, r.revision(), at, machine("before the first table"))
 	if len(all) < len(benchmarks()) {
-		fmt.Fprintln(out, "This is the short run, which leaves out what shows less; measurements.md has earlier tables of that.\n")
+		fmt.Fprint(out, "This is the short run, which leaves out what shows less; measurements.md has earlier tables of that.\n\n")
 	}
 	var failed []error
 	for _, b := range all {
