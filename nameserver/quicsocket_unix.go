@@ -167,7 +167,8 @@ func (s *quicSocket) readInbox(ms []ipv4.Message) (int, error) {
 		if n < 2 || n < 2+int(f[0])+int(f[1]) {
 			continue
 		}
-		addr, oob, b := f[2:2+f[0]], f[2+int(f[0]):][:f[1]], f[2+int(f[0])+int(f[1]):]
+		sizes, rest := [2]int{int(f[0]), int(f[1])}, f[2:]
+		addr, oob, b := rest[:sizes[0]], rest[sizes[0]:][:sizes[1]], rest[sizes[0]+sizes[1]:]
 		var from netip.AddrPort
 		m := &ms[0]
 		if from.UnmarshalBinary(addr) != nil || len(b) > len(m.Buffers[0]) || len(oob) > len(m.OOB) {
