@@ -87,8 +87,8 @@ var modules = map[string][]string{
 	"google.golang.org/protobuf":                    {"nameserver"}, // their encoding
 	"github.com/miekg/dns":                          {"resolver", "zone"},
 	"github.com/nats-io/nats.go":                    {"vote"},
-	"github.com/nwaples/rardecode/v2":               {"content"}, // members of RAR archives: three generations of compression
-	"github.com/ulikunitz/xz":                       {"content"}, // LZMA, in 7z archives
+	"github.com/nwaples/rardecode/v2":               {"content"},         // members of RAR archives: three generations of compression
+	"github.com/ulikunitz/xz":                       {"content", "tool"}, // LZMA, in 7z archives and in captured bodies
 	"github.com/oschwald/maxminddb-golang/v2":       {"zone"},
 	"github.com/prometheus/client_golang":           {"lib"},
 	"github.com/prometheus/common/expfmt":           {"lib"},

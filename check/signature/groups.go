@@ -3,6 +3,7 @@
 package signature
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -44,6 +45,17 @@ type Suricata struct {
 	Sets map[string]engine.Set
 	// Short says that IPv6 addresses are logged in their short form.
 	Short bool
+	// Forwarded says that records name the clients of proxies, nil that they do not.
+	Forwarded *Forwarded
+}
+
+// Forwarded says how records name the clients of proxies (xff).
+type Forwarded struct {
+	Header string
+	// Overwrite replaces the address of the proxy; otherwise the client is named beside it.
+	Overwrite bool
+	// First takes the first address of the header, not the last.
+	First bool
 }
 
 // ReadSuricata reads a suricata.yaml.
@@ -59,7 +71,9 @@ func ReadSuricata(name string) (*Suricata, error) {
 		} `yaml:"vars"`
 		Sets    map[string]any `yaml:"datasets"`
 		Outputs []map[string]struct {
-			Compress any `yaml:"ipv6-compress"`
+			Compress any       `yaml:"ipv6-compress"`
+			XFF      forwarded `yaml:"xff"`
+			Types    []any     `yaml:"types"`
 		} `yaml:"outputs"`
 		App struct {
 			Protocols struct {
@@ -83,8 +97,21 @@ func ReadSuricata(name string) (*Suricata, error) {
 	s := &Suricata{Vars: text(doc.Vars.Addresses), Ports: text(doc.Vars.Ports)}
 	s.Sets = readSets(filepath.Dir(name), doc.Sets)
 	for _, o := range doc.Outputs {
-		word := fmt.Sprint(o["eve-log"].Compress)
-		s.Short = s.Short || word == "yes" || word == "true" || word == "on"
+		eve := o["eve-log"]
+		s.Short = s.Short || on(eve.Compress)
+		for _, kind := range eve.Types {
+			var alert struct {
+				Alert struct {
+					XFF forwarded `yaml:"xff"`
+				} `yaml:"alert"`
+			}
+			if b, err := yaml.Marshal(kind); err == nil && yaml.Unmarshal(b, &alert) == nil && on(alert.Alert.XFF.Enabled) {
+				eve.XFF = alert.Alert.XFF
+			}
+		}
+		if x := eve.XFF; on(x.Enabled) {
+			s.Forwarded = &Forwarded{cmp.Or(x.Header, "X-Forwarded-For"), x.Mode == "overwrite", x.Deployment == "forward"}
+		}
 	}
 	for feature, v := range map[string]any{"ja3": doc.App.Protocols.TLS.JA3, "ja4": doc.App.Protocols.TLS.JA4} {
 		if word := fmt.Sprint(v); word == "no" || word == "false" || word == "off" {
@@ -92,6 +119,20 @@ func ReadSuricata(name string) (*Suricata, error) {
 		}
 	}
 	return s, nil
+}
+
+// forwarded is xff of a suricata.yaml.
+type forwarded struct {
+	Enabled    any    `yaml:"enabled"`
+	Mode       string `yaml:"mode"`
+	Deployment string `yaml:"deployment"`
+	Header     string `yaml:"header"`
+}
+
+// on reports whether a value of a suricata.yaml switches something on.
+func on(v any) bool {
+	word := fmt.Sprint(v)
+	return word == "yes" || word == "true" || word == "on"
 }
 
 // readSets reads the datasets of a suricata.yaml: their types, and the values of those whose file

@@ -308,3 +308,28 @@ alert http any any -> any any (http.method; content:"HEAD"; http.uri; dataset:is
 		t.Error(d)
 	}
 }
+
+func TestClientsOfProxiesInASuricataYAML(t *testing.T) {
+	for text, want := range map[string]*Forwarded{
+		"outputs:\n  - eve-log: {xff: {enabled: yes}}\n":                                                                 {Header: "X-Forwarded-For"},
+		"outputs:\n  - eve-log: {xff: {enabled: no, mode: overwrite}}\n":                                                 nil,
+		"outputs:\n  - eve-log: {enabled: yes}\n":                                                                        nil,
+		"outputs:\n  - fast: {xff: {enabled: yes}}\n  - eve-log: {}\n":                                                   nil,
+		"outputs:\n  - eve-log: {types: [http, {alert: {xff: {enabled: yes, mode: overwrite, deployment: forward}}}]}\n": {Header: "X-Forwarded-For", Overwrite: true, First: true},
+		"outputs:\n  - eve-log: {types: [alert]}\n":                                                                      nil,
+		"outputs:\n  - eve-log: {xff: {enabled: true, deployment: reverse, header: X-Real-IP}}\n":                        {Header: "X-Real-IP"},
+		"vars: {}\n": nil,
+	} {
+		name := filepath.Join(t.TempDir(), "suricata.yaml")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := ReadSuricata(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Forwarded; (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}

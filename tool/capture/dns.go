@@ -62,6 +62,9 @@ func (r *Run) dns(f *flow, dir rule.Direction, msg []byte) {
 	if f.appName = "dns"; f.app != nil && f.app.name() == "http2" {
 		f.appName = "doh2"
 	}
+	if f.proto == 17 {
+		r.frame(f, dir, rule.DNSFrame, msg)
+	}
 	tx := r.tx(f, &messageSource{Source: &t.DNSMessage, run: r, f: f})
 	if tx.App = rule.DNS; f.appName == "doh2" {
 		tx.App |= rule.DOH

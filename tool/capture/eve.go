@@ -37,8 +37,39 @@ type Output struct {
 	err  error
 	// Short writes IPv6 addresses in their short form.
 	Short bool
+	// Forwarded says how alerts name the clients of proxies, nil that they do not.
+	Forwarded *Forwarded
 	// Seen is called for each record before it is written; it may be nil.
 	Seen func(record map[string]any)
+}
+
+// Forwarded says how alerts name the client that a proxy names in a header field.
+type Forwarded struct {
+	Header string
+	// Overwrite replaces the address of the proxy; otherwise the client is named beside it.
+	Overwrite bool
+	// First takes the first address of the field, not the last.
+	First bool
+}
+
+// client adds the client of a proxy to the record of an alert on an exchange.
+func (x *Forwarded) client(o *Output, m map[string]any, t *httpTx, dir rule.Direction) {
+	v, _ := t.http.Sides[0].Get(x.Header)
+	list := strings.Split(string(v), ",")
+	text := list[len(list)-1]
+	if x.First {
+		text = list[0]
+	}
+	a, err := netip.ParseAddr(strings.TrimSpace(text))
+	switch {
+	case err != nil:
+	case !x.Overwrite:
+		m["xff"] = a.String()
+	case dir == rule.ToServer:
+		m["src_ip"] = o.address(a)
+	default:
+		m["dest_ip"] = o.address(a)
+	}
 }
 
 // NewOutput returns an Output that writes records as JSON lines to eve and
@@ -205,6 +236,9 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 	}
 	m["direction"] = dirName(dir)
 	o.message(r, m, message)
+	if t, ok := message.(*httpTx); ok && o.Forwarded != nil {
+		o.Forwarded.client(o, m, t, dir)
+	}
 	if r.current.link >= 0 && linkNames[r.current.link] != "" {
 		m["packet_info"] = map[string]any{"linktype": r.current.link, "linktype_name": linkNames[r.current.link]}
 	}
@@ -762,6 +796,8 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 	switch {
 	case f.rules.Dropped:
 		flow["action"] = "drop"
+	case f.rules.Bypassed:
+		flow["state"], flow["bypass"] = "bypassed", "local"
 	case f.rules.Passed:
 		flow["action"] = "pass"
 	}

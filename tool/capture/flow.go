@@ -50,6 +50,7 @@ type flow struct {
 	packets, bytes [2]int64
 	rules          state.Flow
 	quic           *quicConn
+	framing        [2]frameReader
 	app            parser // nil while the protocol is unknown
 	appName        string
 	before         string    // the protocol that it was before a change
@@ -423,6 +424,7 @@ func (r *Run) flushRaw(f *flow, dir rule.Direction) {
 // application detects the protocol and passes on the bytes.
 func (r *Run) application(f *flow, dir rule.Direction, b []byte, gap int64) {
 	if f.app != nil {
+		r.frames(f, dir, b, gap)
 		f.app.data(dir, b, gap)
 		return
 	}
@@ -446,6 +448,7 @@ func (r *Run) application(f *flow, dir rule.Direction, b []byte, gap int64) {
 	for _, d := range []rule.Direction{first, second} {
 		if held := f.tried[index(d)]; len(held) > 0 {
 			f.tried[index(d)] = nil
+			r.frames(f, d, held, 0)
 			f.app.data(d, held, 0)
 		}
 	}

@@ -52,6 +52,9 @@ type httpSide struct {
 	left  int64
 	head  []byte // raw fields so far
 	ended bool
+	// frame is the beginning of the message as it was sent, and framed how long it is, for rules on frames.
+	frame  []byte
+	framed int64
 }
 
 func (h *http1) name() string { return "http" }
@@ -68,6 +71,9 @@ func (h *http1) data(dir rule.Direction, b []byte, gap int64) {
 		s.buf = b[:len(b):len(b)]
 	} else {
 		s.buf = append(s.buf, b...)
+	}
+	if h.r.engine.HasFrames(dir) {
+		s.keepFrame(b)
 	}
 	h.run(dir, false)
 }
@@ -748,6 +754,7 @@ func (h *http1) messageEnd(dir rule.Direction) {
 		s.buf = nil
 	}
 	t.done[index(dir)] = true
+	h.endFrame(dir)
 	h.showBody(t, dir, rule.Complete)
 	h.inspect(t, dir, rule.Complete)
 	if dir == rule.ToClient {

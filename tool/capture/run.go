@@ -102,6 +102,7 @@ type inspection struct {
 	tx      *engine.Tx
 	dir     rule.Direction
 	at      rule.Progress
+	frame   *frameSource // not nil for a frame, which is no message
 }
 
 // inspect schedules trying the rules on a message, after the packet was decoded.
@@ -117,7 +118,7 @@ func (r *Run) inspect(message any, tx *engine.Tx, dir rule.Direction, at rule.Pr
 			break
 		}
 	}
-	*w = append(*w, inspection{message, tx, dir, at})
+	*w = append(*w, inspection{message: message, tx: tx, dir: dir, at: at})
 }
 
 // inspectMessages tries the rules on the waiting messages of a direction. Suricata inspects
@@ -133,6 +134,10 @@ func (r *Run) inspectMessages(dir rule.Direction) {
 		}
 		if x.dir&dir == 0 {
 			later = append(later, x)
+			continue
+		}
+		if x.frame != nil {
+			r.alerts(nil, x.dir, r.engine.TryFrame(r.makeTx(r.flow, x.frame), x.dir, r.scratch[:0]))
 			continue
 		}
 		x.tx.Now = r.now

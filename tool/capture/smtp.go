@@ -145,6 +145,7 @@ func (s *smtp) keep(b []byte) {
 
 // command handles one command.
 func (s *smtp) command(line []byte, too bool) {
+	s.r.frame(s.f, rule.ToServer, rule.SMTPCommandFrame, line)
 	word, rest, _ := bytes.Cut(line, []byte(" "))
 	verb := strings.ToUpper(string(word))
 	rest = bytes.TrimSpace(rest)
@@ -209,6 +210,7 @@ func (s *smtp) whole() {
 
 // read reads the mail as far as it was sent.
 func (s *smtp) read(complete bool) {
+	s.r.frame(s.f, rule.ToServer, rule.SMTPDataFrame, s.mail)
 	t := s.current()
 	m := mail.Read(s.mail, complete)
 	for b, name := range map[rule.Buffer]string{rule.EmailFrom: "from", rule.EmailSubject: "subject", rule.EmailTo: "to", rule.EmailCc: "cc",
@@ -247,6 +249,7 @@ func (s *smtp) replies() {
 		if !ok {
 			return
 		}
+		s.r.frame(s.f, rule.ToClient, rule.SMTPReplyFrame, line)
 		if too {
 			s.odd("max_reply_line_len_exceeded", rule.ToClient)
 		}

@@ -69,6 +69,7 @@ type runner struct {
 	off       []string // features
 	sets      map[string]engine.Set
 	short     bool // addresses of IPv6
+	forwarded *signature.Forwarded
 }
 
 var setArg = regexp.MustCompile(`--set\s+(\S+?)=(\S+)`)
@@ -141,7 +142,7 @@ func (r *runner) yaml() {
 	}
 	settings, err := signature.ReadSuricata(filepath.Join(r.dir, "suricata.yaml"))
 	if err == nil {
-		r.off, r.short, r.sets = settings.Off, settings.Short, settings.Sets
+		r.off, r.short, r.sets, r.forwarded = settings.Off, settings.Short, settings.Sets, settings.Forwarded
 	}
 	var doc struct {
 		Vars struct {
@@ -188,7 +189,7 @@ func (r *runner) run(t testing.TB, pcap string) (records []map[string]any) {
 		t.Log(m)
 	}
 	out := NewOutput(nil, nil)
-	out.Short = r.short
+	out.Short, out.Forwarded = r.short, (*Forwarded)(r.forwarded)
 	out.Seen = func(m map[string]any) {
 		b, err := json.Marshal(m)
 		if err != nil {

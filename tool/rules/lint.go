@@ -50,6 +50,11 @@ func Lint(w io.Writer, groups *Set, verbose bool, files ...string) (int, error) 
 			packet++
 			why = fmt.Sprintf("%s needs packets: the rule counts in captures only", r.Packet[0])
 		}
+		for _, x := range r.Conditions {
+			if x, ok := x.(*rule.Word); ok && verbose && why == "" && rule.Idle(x.Keyword) {
+				fmt.Fprintf(w, "%s:%d: sid %d matches, but %s has no effect\n", r.File, r.Line, r.SID, x.Keyword)
+			}
+		}
 		if verbose && why != "" {
 			fmt.Fprintf(w, "%s:%d: sid %d is inactive: %s\n", r.File, r.Line, r.SID, why)
 		}

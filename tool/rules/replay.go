@@ -99,7 +99,7 @@ func (p *Replay) Run(ctx context.Context, files ...string) (err error) {
 		if err != nil {
 			return err
 		}
-		out.Short = s.Short
+		out.Short, out.Forwarded = s.Short, (*capture.Forwarded)(s.Forwarded)
 	}
 	var total int64
 	for _, name := range files {

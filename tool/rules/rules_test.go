@@ -115,3 +115,26 @@ func TestReplayWritesAFolder(t *testing.T) {
 		t.Error("a capture that is not there is read")
 	}
 }
+
+func TestLintNamesKeywordsWithoutEffect(t *testing.T) {
+	for options, want := range map[string]string{
+		`content:"abc"; tag:session; `:                       "tag has no effect",
+		`content:"abc"; tag:host,100,packets,src; `:          "tag has no effect",
+		`file.data; content:"abc"; filestore; `:              "filestore has no effect",
+		`file.data; content:"abc"; filestore:request,flow; `: "filestore has no effect",
+		`tls.sni; content:"abc"; tls.store; `:                "tls.store has no effect",
+		`content:"abc"; nfq_set_mark:0x1/0xff; `:             "nfq_set_mark has no effect",
+		`content:"abc"; `:                                    "",
+		`content:"abc"; flags:S; tag:session; `:              "flags needs packets",
+		`modbus:function 1; content:"abc"; tag:session; `:    "modbus looks at a protocol",
+		`app-layer-state:client_hello_done; content:"abc"; `: "app-layer-state looks at a protocol",
+	} {
+		var out bytes.Buffer
+		if _, err := Lint(&out, &Set{}, true, written(t, "a.rules", `alert tcp any any -> any any (msg:"a"; `+options+`sid:1;)`)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) || want == "" && strings.Contains(out.String(), "sid 1") {
+			t.Errorf("%s: %q, want %q", options, out.String(), want)
+		}
+	}
+}

@@ -90,6 +90,9 @@ func (w *work) matched(k *compiledRule, n int, dst []Alert) []Alert {
 			})
 		}
 	}
+	if k.Bypass { // like what changes bits, whether thresholds show the alert or not
+		tx.Flow.Passed, tx.Flow.Bypassed = true, true
+	}
 	a := Alert{Rule: k.Rule, Action: k.Action, Priority: k.priority, Class: k.class, Context: w.context, Entropy: tx.measured}
 	for _, c := range w.in.Captures {
 		if c.Scope != "flow" {
@@ -120,5 +123,5 @@ func (w *work) matched(k *compiledRule, n int, dst []Alert) []Alert {
 // wholeFlow reports whether a rule that drops applies to the connection instead of the current
 // packet: one on messages, on the stream or on addresses.
 func (k *compiledRule) wholeFlow(tx *Tx) bool {
-	return k.Kinds&(index.OnMessage|index.OnStream) != 0 || tx.Packet.Stream || k.Single || k.app != 0
+	return k.Kinds&(index.OnMessage|index.OnStream|index.OnFrame) != 0 || tx.Packet.Stream || k.Single || k.app != 0
 }

@@ -130,14 +130,14 @@ func (b *builder) condition(c *compiledRule, cond rule.Condition) error {
 		}
 		c.last = append(c.last, x)
 	case *rule.Word:
-		switch x.Keyword {
-		case "filemd5", "filesha1", "filesha256":
+		switch {
+		case rule.Idle(x.Keyword):
+		case x.Keyword == "filemd5", x.Keyword == "filesha1", x.Keyword == "filesha256":
 			set, err := b.e.hashes(b.from, x)
 			if err != nil {
 				return err
 			}
 			c.pre = append(c.pre, &digestMatcher{x, set})
-		case "tag", "filestore", "tls.store", "tls_store", "config", "mark", "nfq_set_mark":
 		default:
 			c.pre = append(c.pre, x)
 		}
@@ -150,7 +150,7 @@ func (b *builder) condition(c *compiledRule, cond rule.Condition) error {
 // group compiles the matches on one buffer.
 func (b *builder) group(c *compiledRule, g *rule.Group) error {
 	chain := 0
-	if len(g.Transforms) > 0 && g.Buffer != rule.Frame {
+	if len(g.Transforms) > 0 {
 		n, err := b.chain(g.Transforms)
 		if err != nil {
 			return err

@@ -128,7 +128,7 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 			mistakes = append(mistakes, &rule.Error{File: r.File, Line: r.Line, Err: fmt.Errorf("sid %d: %w", r.SID, err)})
 			continue
 		}
-		if !c.Packets && (k.Kinds == index.OnPacket || k.app != 0 && k.app&^(rule.Captured|rule.DOH) == 0) {
+		if !c.Packets && (k.Kinds&(index.OnPacket|index.OnFrame) == k.Kinds || k.app != 0 && k.app&^(rule.Captured|rule.DOH) == 0) {
 			continue
 		}
 		e.rules = append(e.rules, k)

@@ -32,7 +32,7 @@ func (c *compiledRule) explain(b *strings.Builder) {
 	}
 	line("  action %s, class %s, priority %d", c.Action, class, c.priority)
 	on := []string{}
-	for k, name := range map[index.Kind]string{index.OnMessage: "messages", index.OnStream: "streams", index.OnPacket: "packets"} {
+	for k, name := range map[index.Kind]string{index.OnMessage: "messages", index.OnStream: "streams", index.OnPacket: "packets", index.OnFrame: "frames"} {
 		if c.Kinds&k != 0 {
 			on = append(on, name)
 		}

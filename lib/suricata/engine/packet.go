@@ -58,6 +58,25 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 	return dst
 }
 
+// HasFrames reports whether a rule inspects frames that one side sends.
+func (e *Engine) HasFrames(dir rule.Direction) bool { return len(e.index[dir.Index()].Frames) > 0 }
+
+// TryFrame tries the rules on one frame, which is the only buffer of its source.
+func (e *Engine) TryFrame(tx *Tx, dir rule.Direction, dst []Alert) []Alert {
+	if tx.Flow.Passed {
+		return dst
+	}
+	d := dir.Index()
+	w := e.work.Get().(*work)
+	defer e.release(w)
+	w.tx, w.e, w.dir = tx, e, dir
+	tx.state, tx.work = e.state, w
+	tx.dir[d].at = rule.Complete
+	w.hits = append(w.hits[:0], e.index[d].Frames...)
+	w.matches = w.matches[:0]
+	return w.tryAll(index.OnFrame, dst)
+}
+
 // tryAll tries the candidates of one kind.
 func (w *work) tryAll(kind index.Kind, dst []Alert) []Alert {
 	tx, e, dir, stream := w.tx, w.e, w.dir, kind == index.OnStream

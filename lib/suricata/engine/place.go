@@ -49,6 +49,7 @@ func (b *builder) place(c *compiledRule) {
 	if c.Dirs == 0 {
 		c.Dirs = rule.Both
 	}
+	framed := false
 	payload, message, packet := false, c.Hook != "" && c.app != 0, false
 	for i := range c.Groups {
 		g := &c.Groups[i]
@@ -56,6 +57,8 @@ func (b *builder) place(c *compiledRule) {
 		switch {
 		case g.Buffer == rule.Payload:
 			payload = true
+		case g.Buffer.Framed():
+			framed = true
 		case info.Packet:
 			packet = true
 		case g.Buffer == rule.IPSrc || g.Buffer == rule.IPDst:
@@ -85,6 +88,8 @@ func (b *builder) place(c *compiledRule) {
 		}
 	}
 	switch {
+	case framed:
+		c.Kinds = index.OnFrame
 	case message:
 		c.Kinds = index.OnMessage
 	case payload && !packet && c.Proto != "tcp-pkt" && !c.flow.NoStream:

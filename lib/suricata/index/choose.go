@@ -44,7 +44,7 @@ func (c *Entry) best(fits func(*match.Group, *rule.Content) bool) (best int, tex
 	bestLen, bestStrength, bestPriority := 0, 0, 0
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		if g.Absent || g.Buffer == rule.OtherBuffer || g.Buffer == rule.Frame || g.Buffer.Info().Packet {
+		if g.Absent || g.Buffer == rule.OtherBuffer || g.Buffer.Info().Packet {
 			continue
 		}
 		for _, m := range g.Matches {

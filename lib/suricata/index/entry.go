@@ -14,6 +14,7 @@ const (
 	OnMessage Kind = 1 << iota
 	OnPacket
 	OnStream
+	OnFrame
 )
 
 // An Entry is a rule in an index: where it is tried, and for what it waits.

@@ -31,6 +31,7 @@ type Side struct {
 	Beginning *Table
 	Always    []int32 // rules on messages without a pattern
 	Rest      []int32 // rules on packets and streams without a pattern
+	Frames    []int32 // rules on frames
 	OnStream  bool    // some rule inspects the stream
 	addresses addressTable
 }
@@ -93,9 +94,9 @@ func (b *builder) file(n int32, r *Entry) {
 		if r.Dirs&dir == 0 {
 			continue
 		}
-		for _, k := range []Kind{OnMessage, OnPacket, OnStream} {
+		for _, k := range []Kind{OnMessage, OnPacket, OnStream, OnFrame} {
 			switch {
-			case r.Kinds&k == 0, k == OnPacket && !b.Packets:
+			case r.Kinds&k == 0, k&(OnPacket|OnFrame) != 0 && !b.Packets:
 			case b.All, r.Fast < 0, r.Groups[r.Fast].Dir&dir == 0 && !r.Exchange:
 				b.fileWithoutPattern(k, d, n)
 			case r.Groups[r.Fast].Dir&dir != 0: // or else the other direction will match
@@ -132,7 +133,9 @@ func (b *builder) filePattern(k Kind, d int, n int32) {
 func (b *builder) fileWithoutPattern(k Kind, d int, n int32) {
 	s := &b.index[d]
 	s.OnStream = s.OnStream || k == OnStream
-	if k == OnMessage {
+	if k == OnFrame {
+		s.Frames = append(s.Frames, n)
+	} else if k == OnMessage {
 		s.Always = append(s.Always, n)
 	} else if r := b.rules[n]; r.Single {
 		s.addresses.add(r, n)

@@ -71,7 +71,21 @@ const (
 	ICMPv4Header
 	ICMPv6Header
 	Base64Data
-	Frame
+	HTTP1RequestFrame // the first frame
+	HTTP1ResponseFrame
+	HTTP2Frame
+	HTTP2HeadFrame
+	HTTP2DataFrame
+	TLSFrame
+	TLSHeadFrame
+	TLSDataFrame
+	TLSAlertFrame
+	TLSHeartbeatFrame
+	SSL2Frame
+	DNSFrame
+	SMTPCommandFrame
+	SMTPReplyFrame
+	SMTPDataFrame // the last frame
 	Helo
 	MailFrom
 	RcptTo
@@ -194,7 +208,21 @@ var buffers = [Buffers]BufferInfo{
 	ICMPv4Header:       {"icmpv4.hdr", Both, Line, false, "", false, 4, true},
 	ICMPv6Header:       {"icmpv6.hdr", Both, Line, false, "", false, 4, true},
 	Base64Data:         {"base64_data", Both, Line, false, "", false, 9, false},
-	Frame:              {"frame", Both, Line, false, "", false, 3, true},
+	HTTP1RequestFrame:  {"http1.request", ToServer, Line, false, "", false, 3, true},
+	HTTP1ResponseFrame: {"http1.response", ToClient, Line, false, "", false, 3, true},
+	HTTP2Frame:         {"http2.pdu", Both, Line, false, "", false, 3, true},
+	HTTP2HeadFrame:     {"http2.hdr", Both, Line, false, "", false, 3, true},
+	HTTP2DataFrame:     {"http2.data", Both, Line, false, "", false, 3, true},
+	TLSFrame:           {"tls.pdu", Both, Line, false, "", false, 3, true},
+	TLSHeadFrame:       {"tls.hdr", Both, Line, false, "", false, 3, true},
+	TLSDataFrame:       {"tls.data", Both, Line, false, "", false, 3, true},
+	TLSAlertFrame:      {"tls.alert_pdu", Both, Line, false, "", false, 3, true},
+	TLSHeartbeatFrame:  {"tls.hb_pdu", Both, Line, false, "", false, 3, true},
+	SSL2Frame:          {"tls.ssl2.pdu", Both, Line, false, "", false, 3, true},
+	DNSFrame:           {"dns.pdu", Both, Line, false, "", false, 3, true},
+	SMTPCommandFrame:   {"smtp.command_line", ToServer, Line, false, "", false, 3, true},
+	SMTPReplyFrame:     {"smtp.response_line", ToClient, Line, false, "", false, 3, true},
+	SMTPDataFrame:      {"smtp.data", ToServer, Line, false, "", false, 3, true},
 	Helo:               {"smtp.helo", ToServer, Line, false, "smtp", false, 2, false},
 	MailFrom:           {"smtp.mail_from", ToServer, Line, false, "smtp", false, 2, false},
 	RcptTo:             {"smtp.rcpt_to", ToServer, Line, true, "smtp", false, 2, false},
@@ -228,6 +256,20 @@ var buffers = [Buffers]BufferInfo{
 func (b Buffer) Info() *BufferInfo { return &buffers[b%Buffers] }
 
 func (b Buffer) String() string { return b.Info().Name }
+
+// Framed reports whether a buffer is a frame: a record of a protocol as it was sent.
+func (b Buffer) Framed() bool { return b >= HTTP1RequestFrame && b <= SMTPDataFrame }
+
+// frames are the frames by their names in rules.
+var frames = func() map[string]Buffer {
+	m := map[string]Buffer{}
+	for b := range Buffers {
+		if b.Framed() {
+			m[b.String()] = b
+		}
+	}
+	return m
+}()
 
 // captured are the protocols whose messages are read in captures only.
 var captured = map[string]bool{"smtp": true, "ftp": true, "quic": true, "ssh": true}

@@ -21,7 +21,13 @@ func (r *Rule) conflicts() error {
 	if filter && limit {
 		return errors.New("threshold and detection_filter exclude each other")
 	}
+	framed, ofMessage := Buffers, Buffers
 	for _, g := range r.Groups {
+		if g.Buffer.Framed() {
+			framed = g.Buffer
+		} else if g.Buffer.Info().Protocol != "" {
+			ofMessage = g.Buffer
+		}
 		info := g.Buffer.Info()
 		if info.Direction != Both {
 			sides |= info.Direction
@@ -35,6 +41,9 @@ func (r *Rule) conflicts() error {
 		if err := g.conflicts(); err != nil {
 			return err
 		}
+	}
+	if framed != Buffers && ofMessage != Buffers {
+		return fmt.Errorf("the frame %s and %s exclude each other: a rule is tried on frames or on messages", framed, ofMessage)
 	}
 	return nil
 }

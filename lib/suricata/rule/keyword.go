@@ -37,7 +37,7 @@ type keyword struct {
 
 // foreign are the keywords of protocols and services that are not supported.
 const foreign = `
-asn1 bypass dce_iface dce_opnum dce_stub_data dcerpc.iface dcerpc.opnum dcerpc.stub_data dhcp.leasetime
+asn1 app-layer-state dce_iface dce_opnum dce_stub_data dcerpc.iface dcerpc.opnum dcerpc.stub_data dhcp.leasetime
 dhcp.rebinding_time dhcp.renewal_time dnp3.data dnp3.func dnp3.ind dnp3.obj dnp3_data dnp3_func dnp3_ind dnp3_obj
 email.bcc email.command enip.capabilities enip.cip_attribute enip.cip_class enip.cip_extendedstatus
 enip.cip_instance enip.cip_status enip.command enip.device_type enip.identity_status enip.product_code
@@ -69,9 +69,15 @@ ndpi-risk ether.hdr sctp.hdr sctp.chunk_type sctp.vtag sip.user_agent detect-eve
 
 // packets are the keywords that need packets and do not compare an integer.
 const packets = `
-ack id seq window ipopts flags tcp.flags fragbits fragoffset sameip ip_proto l3_proto tag
+ack id seq window ipopts flags tcp.flags fragbits fragoffset sameip ip_proto l3_proto
 ipv4-csum tcpv4-csum tcpv6-csum udpv4-csum udpv6-csum icmpv4-csum icmpv6-csum decode-event stream-event
-engine-event nfq_set_mark mark stream_size rawbytes.packet config`
+engine-event stream_size rawbytes.packet`
+
+// idle are the keywords of what Suricata does after a match and nothing here does.
+var idle = wordSet("tag filestore tls.store tls_store config mark nfq_set_mark")
+
+// Idle reports whether a rule matches without regard to a keyword, which has no effect.
+func Idle(keyword string) bool { return idle[keyword] }
 
 // integers are the keywords that compare one number, or one of several.
 var integers = map[string]Class{
@@ -145,6 +151,9 @@ func table() map[string]keyword {
 	for name, class := range integers {
 		t[name] = keyword{class, readInteger}
 	}
+	for name := range idle {
+		t[name] = keyword{AboutRule, readWord}
+	}
 	for name, b := range sticky {
 		class := Message
 		switch {
@@ -172,7 +181,7 @@ var readers = map[string]keyword{
 	"msg": {AboutRule, readAbout}, "sid": {AboutRule, readAbout}, "gid": {AboutRule, readAbout}, "rev": {AboutRule, readAbout},
 	"classtype": {AboutRule, readAbout}, "priority": {AboutRule, readAbout}, "reference": {AboutRule, readAbout},
 	"metadata": {AboutRule, readAbout}, "target": {AboutRule, readAbout}, "requires": {AboutRule, readRequires},
-	"noalert": {AboutRule, readNoAlert}, "alert": {AboutRule, readAlert},
+	"noalert": {AboutRule, readNoAlert}, "bypass": {AboutRule, readBypass}, "alert": {AboutRule, readAlert},
 
 	"content": {Message, readContent}, "uricontent": {Message, readURIContent},
 	"nocase": {Message, readFlag}, "startswith": {Message, readFlag}, "endswith": {Message, readFlag}, "rawbytes": {Message, readFlag},
@@ -186,13 +195,13 @@ var readers = map[string]keyword{
 	"flow": {Message, readFlow}, "flowbits": {Message, readBit}, "hostbits": {Message, readBit}, "xbits": {Message, readBit},
 	"flowint": {Message, readInt}, "flowvar": {Message, readVar}, "pktvar": {Message, readVar},
 	"threshold": {Message, readThreshold}, "detection_filter": {Message, readThreshold},
-	"app-layer-protocol": {Message, readWord}, "app-layer-event": {Message, readEvent}, "app-layer-state": {Message, readWord},
+	"app-layer-protocol": {Message, readWord}, "app-layer-event": {Message, readEvent},
 	"stream-event": {Packets, readEvent}, "decode-event": {Packets, readEvent}, "engine-event": {Packets, readEvent},
 	"filename": {Message, readWord}, "fileext": {Message, readWord}, "filemagic": {Message, readWord},
-	"filemd5": {Message, readDigests}, "filesha1": {Message, readDigests}, "filesha256": {Message, readDigests}, "filestore": {Message, readWord},
+	"filemd5": {Message, readDigests}, "filesha1": {Message, readDigests}, "filesha256": {Message, readDigests},
 	"http2.settings": {Message, readWord}, "ssl_version": {Message, readWord}, "tls.version": {Message, readWord},
 	"ssl_state": {Message, readWord}, "tls.subject": {Message, readWord}, "tls.issuerdn": {Message, readWord},
-	"tls.fingerprint": {Message, readWord}, "tls.store": {Message, readWord}, "tls_store": {Message, readWord},
+	"tls.fingerprint":    {Message, readWord},
 	"tls.cert_notbefore": {Message, readWord}, "tls.cert_notafter": {Message, readWord},
 	"tls_cert_notbefore": {Message, readWord}, "tls_cert_notafter": {Message, readWord}, "tls_cert_expired": {Message, readWord},
 	"tls_cert_valid": {Message, readWord}, "tls.cert_expired": {Message, readWord}, "tls.cert_valid": {Message, readWord},

@@ -187,6 +187,7 @@ func spaced(s string) string {
 }
 
 func readNoAlert(p *parser, o Option) error { p.rule.NoAlert = true; return nil }
+func readBypass(p *parser, o Option) error  { p.rule.Bypass = true; return nil }
 func readAlert(p *parser, o Option) error   { p.rule.Alerts = true; return nil }
 
 // ParsePattern parses the text of a content: bytes, hexadecimal between bars, and a backslash

@@ -434,7 +434,7 @@ func (p *parser) open(b Buffer, o Option) error {
 		p.cur = nil
 		return nil
 	}
-	if b != OtherBuffer && b != Frame {
+	if b != OtherBuffer {
 		p.opened = o
 	}
 	if b == Base64Data {

@@ -52,6 +52,7 @@ type Rule struct {
 	Groups     []*Group    // matches on buffers, in the order of the rule
 	Conditions []Condition // conditions that do not concern one buffer
 	NoAlert    bool
+	Bypass     bool // the connection is not inspected after a match
 	Alerts     bool // a pass rule that also alerts
 	*Rare
 }

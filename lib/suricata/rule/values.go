@@ -623,7 +623,9 @@ func ParseThreshold(v string) (*Threshold, error) {
 		case "timeout":
 			t.Timeout, err = strconv.Atoi(arg)
 		case "unique_on":
-			t.UniqueOn = arg
+			if t.UniqueOn = arg; arg != "src_port" && arg != "dst_port" {
+				return nil, fmt.Errorf("unique_on %q is neither src_port nor dst_port", arg)
+			}
 		case "new_action":
 			t.NewAction = arg
 		case "ip":
@@ -688,11 +690,31 @@ func readEvent(p *parser, o Option) error {
 	return nil
 }
 
+// readFrame opens a frame, whose name may leave out the protocol of the rule.
 func readFrame(p *parser, o Option) error {
-	p.cur = &Group{Buffer: Frame, Transforms: []Transform{{"frame", o.Value}}}
-	p.rule.Groups = append(p.rule.Groups, p.cur)
-	p.text, p.in = nil, nil
-	return nil
+	v, _ := unquote(o.Value)
+	app := p.rule.Proto
+	if app == "http" {
+		app = "http1"
+	}
+	protocol, _, whole := strings.Cut(v, ".")
+	if !whole {
+		protocol, v = app, app+"."+v
+	}
+	b, ok := frames[v]
+	switch {
+	case ok:
+		return p.open(b, o)
+	case v == "" || strings.HasSuffix(v, "."):
+		return errors.New("the name of the frame is missing")
+	}
+	for name := range frames {
+		if strings.HasPrefix(name, protocol+".") {
+			return fmt.Errorf("%s has no frame %q", protocol, v)
+		}
+	}
+	p.rule.Foreign = append(p.rule.Foreign, "frame:"+v)
+	return p.open(OtherBuffer, o)
 }
 
 // readInteger parses a keyword that compares an integer: a condition and, for keywords with

@@ -14,9 +14,10 @@ type Flow struct {
 	vars  map[string][]byte
 	named []string // the names of vars, in the order in which they were set
 
-	Passed  bool   // a pass rule matched: nothing more is inspected
-	Dropped bool   // a drop rule matched, and drops are obeyed
-	begun   [2]any // by direction: the engine whose rules on addresses were tried
+	Passed   bool   // a pass rule matched: nothing more is inspected
+	Bypassed bool   // a rule that ends the inspection matched; Passed is also set
+	Dropped  bool   // a drop rule matched, and drops are obeyed
+	begun    [2]any // by direction: the engine whose rules on addresses were tried
 }
 
 // Bit changes or tests a flow bit.

@@ -202,17 +202,19 @@ func (s *State) Limit(ls Limits, o *Occurrence) (e Effect) {
 	own := o.Own
 	if l := ls.threshold(o); l != nil {
 		own = nil
-		e.Silent = !s.allow(&l.Threshold, o.track(l.Track, 1), o.Now, 0)
-	}
-	for _, t := range own {
-		if s.allow(t, o.track(t.Track, 0), o.Now, o.Src.Port()) {
-			continue
-		}
-		if t.Type == "detection_filter" {
+		alerts, acts := s.allow(&l.Threshold, o, 1)
+		if e.Silent = !alerts; !acts {
 			e.None = true
 			return e
 		}
-		e.Silent = true
+	}
+	for _, t := range own {
+		alerts, acts := s.allow(t, o, 0)
+		if !acts {
+			e.None = true
+			return e
+		}
+		e.Silent = e.Silent || !alerts
 	}
 	for _, key := range [][2]uint32{{o.GID, o.SID}, {o.GID, 0}, {0, 0}} {
 		for i, l := range ls[key] {
@@ -220,7 +222,7 @@ func (s *State) Limit(ls Limits, o *Occurrence) (e Effect) {
 			case "suppress":
 				e.Silent = e.Silent || l.suppresses(o)
 			case "rate_filter":
-				if s.allow(&l.Threshold, o.track(l.Track, byte(2+i)), o.Now, 0) {
+				if over, _ := s.allow(&l.Threshold, o, byte(2+i)); over {
 					e.change(l.NewAction)
 				}
 			}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -35,13 +36,22 @@ func TestLimitsAreReadAndMistakesNameTheirPlace(t *testing.T) {
 func TestThresholdsLimitAlerts(t *testing.T) {
 	for _, tc := range []struct {
 		kind string
-		want string // of six matches, one each second
+		want string // of six matches, one each second: an alert, the action alone, nothing
 	}{
-		{"type limit, track by_src, count 2, seconds 60", "++----"},
+		{"type limit, track by_src, count 2, seconds 60", "++aaaa"},
+		{"type limit, track by_src, count 1, seconds 3", "+aa+aa"},
 		{"type threshold, track by_src, count 2, seconds 60", "-+-+-+"},
-		{"type both, track by_src, count 3, seconds 60", "--+---"},
-		{"type limit, track by_src, count 1, seconds 3", "+--+--"},
-		{"type backoff, track by_src, count 1, multiplier 2", "++-+--"},
+		{"type threshold, track by_src, count 1, seconds 60", "++++++"},
+		{"type threshold, track by_src, count 3, seconds 2", "------"},
+		{"type both, track by_src, count 3, seconds 60", "--+aaa"},
+		{"type both, track by_src, count 2, seconds 3", "-+a-+a"},
+		{"type backoff, track by_src, count 1, multiplier 2", "++a+aa"},
+		{"type backoff, track by_src, count 2, multiplier 2", "-+a+aa"},
+		{"type detection_filter, track by_src, count 3, seconds 60", "---+++"},
+		{"type detection_filter, track by_dst, count 1, seconds 2", "-+-+-+"},
+		{"type detection_filter, track by_src, count 2, seconds 60, unique_on src_port", "------"},
+		{"type detection_filter, track by_src, count 2, seconds 60, unique_on dst_port", "----++"},
+		{"type detection_filter, track by_src, count 9, seconds 60, unique_on dst_port", "------"},
 	} {
 		th, err := rule.ParseThreshold(tc.kind)
 		if err != nil {
@@ -49,15 +59,23 @@ func TestThresholdsLimitAlerts(t *testing.T) {
 		}
 		s, got := New(), ""
 		for i := range 6 {
-			if s.allow(th, countKey{sid: 1}, time.Unix(int64(1000+i), 0), 0) {
+			o := &Occurrence{Rule: new(rule.Rule), Src: netip.MustParseAddrPort("192.0.2.1:1000"),
+				Dst: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.2"), uint16(80+i/2)), Now: time.Unix(int64(1000+i), 0)}
+			switch alerts, acts := s.allow(th, o, 0); {
+			case alerts:
 				got += "+"
-			} else {
+			case acts:
+				got += "a"
+			default:
 				got += "-"
 			}
 		}
 		if got != tc.want {
-			t.Errorf("%s: alerts of six matches are %s, want %s", tc.kind, got, tc.want)
+			t.Errorf("%s: six matches give %s, want %s", tc.kind, got, tc.want)
 		}
+	}
+	if _, err := rule.ParseThreshold("track by_src, count 2, seconds 60, unique_on port"); err == nil {
+		t.Error("unique_on port is accepted")
 	}
 }
 

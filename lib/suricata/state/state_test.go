@@ -81,7 +81,7 @@ func TestLinesChangeWhatARuleDoes(t *testing.T) {
 		"rate_filter gen_id 1, sig_id 7, track by_src, count 2, seconds 60, new_action drop, timeout 60":   "++dd",
 		"rate_filter gen_id 1, sig_id 7, track by_flow, count 1, seconds 60, new_action pass, timeout 0":   "+---",
 		"threshold gen_id 1, sig_id 7, type limit, track by_both, count 1, seconds 60":                     "+---",
-		"threshold gen_id 0, sig_id 0, type threshold, track by_dst, count 2, seconds 60":                  "-+-+",
+		"threshold gen_id 0, sig_id 0, type threshold, track by_dst, count 2, seconds 60":                  "0+0+",
 		"rate_filter gen_id 0, sig_id 0, track by_rule, count 3, seconds 60, new_action reject, timeout 1": "+++d",
 	} {
 		lines, err := ReadLimits("threshold.config", strings.NewReader(line))

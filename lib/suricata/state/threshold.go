@@ -42,8 +42,10 @@ func (o *Occurrence) track(how string, kind byte) countKey {
 	return k
 }
 
-// allow counts a match for a threshold and reports whether it alerts.
-func (s *State) allow(t *rule.Threshold, k countKey, now time.Time, port uint16) bool {
+// allow counts a match for a threshold, and reports whether it alerts and whether the action of
+// the rule applies. Matches that only a limit hides act; those before a count is reached do not.
+func (s *State) allow(t *rule.Threshold, o *Occurrence, kind byte) (alerts, acts bool) {
+	k, now := o.track(t.Track, kind), o.Now
 	sh := &s.shard[hash(k.a, k.b, k.sid)]
 	sh.Lock()
 	defer sh.Unlock()
@@ -66,38 +68,42 @@ func (s *State) allow(t *rule.Threshold, k countKey, now time.Time, port uint16)
 		if c.seen == nil {
 			c.seen = map[uint16]struct{}{}
 		}
-		if _, twice := c.seen[port]; !twice && len(c.seen) < 1<<16 {
+		port := o.Src.Port()
+		if t.UniqueOn == "dst_port" {
+			port = o.Dst.Port()
+		}
+		if _, twice := c.seen[port]; !twice {
 			c.seen[port] = struct{}{}
 			c.n++
 		}
-		return c.n > t.Count
+		return c.n > t.Count, c.n > t.Count
 	}
 	c.n++
 	switch t.Type {
 	case "limit":
-		return c.n <= t.Count
+		return c.n <= t.Count, true
 	case "threshold":
 		if c.n >= t.Count {
 			c.n = 0
-			return true
+			return true, true
 		}
-		return false
+		return false, false
 	case "both":
-		return c.n == t.Count
+		return c.n == t.Count, c.n >= t.Count
 	case "detection_filter":
-		return c.n > t.Count
+		return c.n > t.Count, c.n > t.Count
 	case "backoff":
 		if c.next == 0 {
 			c.next = t.Count
 		}
 		if c.n == c.next {
 			c.next *= max(2, t.Multiplier)
-			return true
+			return true, true
 		}
-		return false
+		return false, c.n >= t.Count
 	case "rate_filter":
 		if now.Before(c.until) {
-			return true
+			return true, true
 		}
 		if now.Sub(c.start) >= window {
 			c.start, c.n = now, 1
@@ -109,9 +115,9 @@ func (s *State) allow(t *rule.Threshold, k countKey, now time.Time, port uint16)
 			}
 			c.n = 0
 			c.start = now
-			return true
+			return true, true
 		}
-		return false
+		return false, true
 	}
-	return true
+	return true, true
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz/lzma"
 )
 
 // maxRatio limits the expansion of a byte by a coding.
@@ -108,9 +109,27 @@ func (b *Reader) undo(coding string, in []byte) []byte {
 		}
 		defer z.Close()
 		return read(z)
+	case "lzma":
+		if z, err := (lzma.ReaderConfig{DictCap: maxDictionary}).NewReader(bytes.NewReader(in)); err == nil {
+			return read(truncated{z})
+		}
 	}
 	return nil
 }
+
+// truncated reads on after an error: LZMA then still has the bytes before it.
+type truncated struct{ io.Reader }
+
+func (r truncated) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n == 0 && err != nil && err != io.EOF {
+		return r.Reader.Read(p)
+	}
+	return n, err
+}
+
+// maxDictionary limits the memory of LZMA.
+const maxDictionary = 8 << 20
 
 // Decoders are reused: a reader has tables and a window of 70 KiB.
 var (
