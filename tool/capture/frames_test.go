@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"shuultuur/lib/suricata/rule"
+	"shuultuur/tool/capture/syntax"
 )
 
 // TestRulesSeeFrames tries each rule alone, however segments cut the messages.
@@ -157,7 +158,7 @@ func TestRecordsNameTheClientsOfProxies(t *testing.T) {
 	} {
 		x.how.Header = "X-Forwarded-For"
 		e := &httpTx{}
-		e.http.Sides[0].Headers = parseFields([]byte("X-Forwarded-For: " + x.value + "\r\n"))
+		e.http.Sides[0].Headers = syntax.ParseFields([]byte("X-Forwarded-For: " + x.value + "\r\n"))
 		m := map[string]any{"src_ip": "a", "dest_ip": "b", "xff": "-"}
 		x.how.client(NewOutput(nil, nil), m, e, x.dir)
 		if got := fmt.Sprint(m["src_ip"], " ", m["dest_ip"], " ", m["xff"]); got != x.want {

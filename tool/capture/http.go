@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/lib/ascii"
 	"shuultuur/lib/suricata/engine"
 	"shuultuur/lib/suricata/rule"
 	"shuultuur/lib/suricata/traffic"
 	"shuultuur/tool/capture/body"
+	"shuultuur/tool/capture/syntax"
 )
 
 // Limits of the kept parts of a message.
@@ -171,15 +171,6 @@ func (h *http1) begin() *httpTx {
 	return t
 }
 
-// cutLine returns the first line without its end, and the rest.
-func cutLine(b []byte) (line, rest []byte, ok bool) {
-	i := bytes.IndexByte(b, '\n')
-	if i < 0 {
-		return nil, b, false
-	}
-	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], true
-}
-
 // line parses a request line or a status line.
 func (h *http1) line(dir rule.Direction, end bool) {
 	s := &h.sides[index(dir)]
@@ -189,13 +180,13 @@ func (h *http1) line(dir rule.Direction, end bool) {
 	if len(s.buf) == 0 {
 		return
 	}
-	if dir == rule.ToClient && !startsStatus(s.buf) {
+	if dir == rule.ToClient && !syntax.StartsStatus(s.buf) {
 		// There may be another line before the status line.
 		if i := bytes.Index(s.buf[:min(len(s.buf), 1024)], []byte("\nHTTP/1.")); i >= 0 {
 			s.buf = s.buf[i+1:]
 		}
 	}
-	if dir == rule.ToClient && !startsStatus(s.buf) && (len(s.buf) >= 5 || end) {
+	if dir == rule.ToClient && !syntax.StartsStatus(s.buf) && (len(s.buf) >= 5 || end) {
 		// A server without a status line uses HTTP/0.9.
 		t := h.answer()
 		side := &t.http.Sides[1]
@@ -206,7 +197,7 @@ func (h *http1) line(dir rule.Direction, end bool) {
 		h.startBody(dir, t, atClose, 0)
 		return
 	}
-	stop, next := lineEnd(s.buf, 0)
+	stop, next := syntax.LineEnd(s.buf, 0)
 	if next < 0 {
 		if len(s.buf) <= maxLine && !end {
 			return
@@ -221,13 +212,6 @@ func (h *http1) line(dir rule.Direction, end bool) {
 	} else {
 		h.statusLine(line)
 	}
-}
-
-// startsStatus reports whether bytes may be the beginning of a status line.
-func startsStatus(b []byte) bool {
-	b = bytes.TrimLeft(b, " \t\x00\v\f")
-	n := min(4, len(b))
-	return strings.EqualFold(string(b[:n]), "HTTP"[:n])
 }
 
 func (h *http1) requestLine(line []byte) {
@@ -322,7 +306,7 @@ func (h *http1) headers(dir rule.Direction, end bool) {
 		s.state = atIgnore
 		return
 	}
-	n, ok := headLength(s.buf, end)
+	n, ok := syntax.HeadLength(s.buf, end)
 	if !ok {
 		switch {
 		case len(s.buf)-bytes.LastIndexByte(s.buf, '\n') > maxField && h.f.firstAnomaly(t, "http."+messageKind(dir)+"_field_too_long"):
@@ -348,123 +332,12 @@ func (h *http1) headers(dir rule.Direction, end bool) {
 	h.headEnd(dir, t)
 }
 
-// lineEnd returns where the line that begins at from ends and where the next one begins. A CR
-// alone also ends a line. next is -1 if unknown.
-func lineEnd(b []byte, from int) (end, next int) {
-	for i := from; i < len(b); i++ {
-		switch b[i] {
-		case '\n':
-			return i, i + 1
-		case '\r':
-			j := i
-			for j < len(b) && b[j] == '\r' {
-				j++
-			}
-			switch {
-			case j == len(b):
-				return i, -1
-			case b[j] == '\n':
-				return i, j + 1
-			}
-			return i, j
-		}
-	}
-	return len(b), -1
-}
-
-// headLength returns the length of a head, including its empty line. A line of spaces also
-// ends the head, unless a field or a continuation follows.
-func headLength(b []byte, end bool) (n int, ok bool) {
-	for from := 0; from < len(b); {
-		stop, next := lineEnd(b, from)
-		if next < 0 {
-			return 0, false
-		}
-		line := b[from:stop]
-		if len(line) == 0 {
-			return next, true
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
-			if next == len(b) && !end {
-				return 0, false
-			}
-			e2, _ := lineEnd(b, next)
-			if after := b[next:e2]; !isContinuation(after) && !isField(after) && len(after) > 0 {
-				return next, true
-			}
-		}
-		from = next
-	}
-	return 0, false
-}
-
-func isContinuation(line []byte) bool {
-	return len(line) > 0 && (line[0] == ' ' || line[0] == '\t' || line[0] == 0 || line[0] == ':')
-}
-
-// isField reports whether a line begins with a name and a colon.
-func isField(line []byte) bool {
-	i := bytes.IndexByte(line, ':')
-	if i <= 0 {
-		return false
-	}
-	for _, c := range line[:i] {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
-	}
-	return true
-}
-
-// parseFields splits a raw head into fields. A line that begins with a space continues the
-// previous field, unless it is a field itself.
-func parseFields(raw []byte) (hs []traffic.Header) {
-	var lines [][]byte
-	for from := 0; from < len(raw); {
-		stop, next := lineEnd(raw, from)
-		line := raw[from:stop]
-		if len(line) > 0 {
-			text := bytes.Trim(line, " \t\x00")
-			if isContinuation(line) && len(lines) > 0 && !isField(text) {
-				last := &lines[len(lines)-1]
-				*last = append(append((*last)[:len(*last):len(*last)], ' '), text...)
-			} else {
-				lines = append(lines, line)
-			}
-		}
-		if next < 0 {
-			break
-		}
-		from = next
-	}
-	for _, line := range lines {
-		name, value, ok := bytes.Cut(line, []byte(":"))
-		if !ok {
-			name, value = nil, line
-		}
-		name = bytes.Trim(name, " \t\x00\v\f\r")
-		hs = append(hs, traffic.Header{Name: name, Value: bytes.Trim(value, " \t\r\x00\v\f")})
-	}
-	return hs
-}
-
-// lenient returns a field for framing, with several values joined. It ignores invisible bytes.
-func lenient(s *traffic.Side, name string) (string, bool) {
-	var all []string
-	for _, h := range s.Headers {
-		if strings.EqualFold(string(bytes.ReplaceAll(h.Name, []byte{0}, nil)), name) {
-			all = append(all, string(bytes.ReplaceAll(h.Value, []byte{0}, nil)))
-		}
-	}
-	return strings.Join(all, ", "), len(all) > 0
-}
-
 // headEnd determines the kind of data after a head.
 func (h *http1) headEnd(dir rule.Direction, t *httpTx) {
 	s := &h.sides[index(dir)]
 	side := &t.http.Sides[index(dir)]
 	side.RawHead = s.head
-	side.Headers = parseFields(s.head)
+	side.Headers = syntax.ParseFields(s.head)
 	side.At = rule.Headers
 	s.head = nil
 	h.anomalies(dir, t)
@@ -515,7 +388,7 @@ func (h *http1) startBody(dir rule.Direction, t *httpTx, state httpState, length
 		h.messageEnd(dir)
 		return
 	}
-	coding, _ := lenient(&t.http.Sides[index(dir)], "Content-Encoding")
+	coding, _ := syntax.Lenient(&t.http.Sides[index(dir)], "Content-Encoding")
 	b := body.New(coding, h.r.config.Layers, h.r.config.limit(dir))
 	if strings.Count(coding, ",") >= max(b.Layers, 1) && h.f.firstAnomaly(t, "http.too_many_encoding_layers") && dir == rule.ToClient {
 		h.inspect(t, rule.ToServer, t.http.Sides[0].At)
@@ -550,15 +423,15 @@ func startsMethod(word []byte) bool {
 // framing determines how the body of a message ends.
 func (h *http1) framing(dir rule.Direction, t *httpTx) (httpState, int64) {
 	side := &t.http.Sides[index(dir)]
-	if te, ok := lenient(side, "Transfer-Encoding"); ok {
+	if te, ok := syntax.Lenient(side, "Transfer-Encoding"); ok {
 		low := strings.ToLower(te)
 		if strings.Contains(low, "chunked") && !h.unchunked(dir) {
 			return atChunkSize, 0
 		}
 		h.f.firstAnomaly(t, "http.invalid_transfer_encoding_value_in_"+messageKind(dir))
 	}
-	if cl, ok := lenient(side, "Content-Length"); ok {
-		if n, ok := lenientNumber([]byte(cl)); ok {
+	if cl, ok := syntax.Lenient(side, "Content-Length"); ok {
+		if n, ok := syntax.LenientNumber([]byte(cl)); ok {
 			return atBody, n
 		}
 		h.f.firstAnomaly(t, "http.invalid_content_length_field_in_"+messageKind(dir))
@@ -575,15 +448,8 @@ func (h *http1) unchunked(dir rule.Direction) bool {
 	if len(b) == 0 {
 		return false
 	}
-	_, ok := chunkLength(firstLine(b))
+	_, ok := syntax.ChunkLength(syntax.FirstLine(b))
 	return !ok
-}
-
-func firstLine(b []byte) []byte {
-	if i := bytes.IndexByte(b, '\n'); i >= 0 {
-		return b[:i]
-	}
-	return b
 }
 
 func messageKind(dir rule.Direction) string {
@@ -591,25 +457,6 @@ func messageKind(dir rule.Direction) string {
 		return "request"
 	}
 	return "response"
-}
-
-// lenientNumber returns the greatest number in a field.
-func lenientNumber(v []byte) (best int64, ok bool) {
-	for i := 0; i < len(v); {
-		if v[i] < '0' || v[i] > '9' {
-			i++
-			continue
-		}
-		j := i
-		for j < len(v) && v[j] >= '0' && v[j] <= '9' {
-			j++
-		}
-		if n, err := strconv.ParseInt(string(v[i:j]), 10, 64); err == nil {
-			best, ok = max(best, n), true
-		}
-		i = j
-	}
-	return best, ok
 }
 
 // counted reads a body or a chunk of known length.
@@ -653,30 +500,9 @@ func (h *http1) chunkEnd(dir rule.Direction) {
 	s.buf, s.state = s.buf[i+1:], atChunkSize
 }
 
-// chunkLength parses the size of a chunk: hexadecimal digits, with surrounding bytes that some
-// servers ignore.
-func chunkLength(line []byte) (int64, bool) {
-	line = bytes.TrimLeft(line, " \t\r\n\v\f\x00")
-	if len(line) > 2 && line[0] == '0' && line[1]|0x20 == 'x' {
-		line = line[2:]
-	}
-	n, digits := int64(0), 0
-	for _, c := range line {
-		d := ascii.Unhex(c)
-		if d < 0 {
-			return n, digits > 0
-		}
-		n = n<<4 | int64(d)
-		if digits++; digits > 15 {
-			return 0, false
-		}
-	}
-	return n, digits > 0
-}
-
 func (h *http1) chunkSize(dir rule.Direction) {
 	s := &h.sides[index(dir)]
-	line, rest, ok := cutLine(s.buf)
+	line, rest, ok := syntax.CutLine(s.buf)
 	if !ok {
 		if len(s.buf) > 1024 {
 			s.state = atClose
@@ -687,7 +513,7 @@ func (h *http1) chunkSize(dir rule.Direction) {
 		s.buf = rest
 		return
 	}
-	n, ok := chunkLength(line)
+	n, ok := syntax.ChunkLength(line)
 	if !ok {
 		t := h.tx(dir)
 		h.f.firstAnomaly(t, "http.invalid_"+messageKind(dir)+"_chunk_len")
@@ -735,7 +561,7 @@ func (h *http1) showBody(t *httpTx, dir rule.Direction, at rule.Progress) {
 		side.Body = b.Decoded()
 		side.HasBody = len(side.Body) > 0
 		if dir == rule.ToServer {
-			side.Parts = multipart(side, at >= rule.Trailer)
+			side.Parts = syntax.Multipart(side, at >= rule.Trailer)
 		}
 	}
 	side.At = max(side.At, at)
@@ -749,7 +575,7 @@ func (h *http1) messageEnd(dir rule.Direction) {
 	if t == nil || t.done[index(dir)] {
 		return
 	}
-	if rest := bytes.Trim(s.buf, "\r\n"); dir == rule.ToClient && len(rest) > 0 && !startsStatus(rest) { // belongs to no other response
+	if rest := bytes.Trim(s.buf, "\r\n"); dir == rule.ToClient && len(rest) > 0 && !syntax.StartsStatus(rest) { // belongs to no other response
 		h.take(dir, s.buf)
 		s.buf = nil
 	}
@@ -877,53 +703,3 @@ func (m *messageSource) Word(dir rule.Direction, k, v string) bool {
 
 // Unwrap returns the message itself.
 func (m *messageSource) Unwrap() engine.Source { return m.Source }
-
-// multipart returns the files of a form.
-func multipart(s *traffic.Side, complete bool) []*traffic.File {
-	ct, _ := s.Get("Content-Type")
-	low := strings.ToLower(string(ct))
-	i := strings.Index(low, "boundary=")
-	if !strings.HasPrefix(low, "multipart/") || i < 0 {
-		return nil
-	}
-	b := strings.Trim(strings.TrimSpace(string(ct[i+len("boundary="):])), `"`)
-	b, _, _ = strings.Cut(b, ";")
-	mark := []byte("--" + b)
-	var files []*traffic.File
-	rest := s.Body
-	for {
-		i := bytes.Index(rest, mark)
-		if i < 0 {
-			return files
-		}
-		rest = rest[i+len(mark):]
-		if bytes.HasPrefix(rest, []byte("--")) {
-			return files
-		}
-		_, rest, _ = cutLine(rest)
-		var head []byte
-		for {
-			line, next, ok := cutLine(rest)
-			if !ok || len(line) == 0 {
-				rest = next
-				break
-			}
-			head = append(append(head, line...), '\n')
-			rest = next
-		}
-		part := &traffic.Side{Headers: parseFields(head)}
-		end := bytes.Index(rest, mark)
-		data, whole := rest, complete
-		if end >= 0 {
-			data, whole = rest[:end], true
-			data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
-		}
-		cd, _ := part.Get("Content-Disposition")
-		if name := traffic.DispositionName(string(cd)); name != "" {
-			files = append(files, &traffic.File{Name: name, Data: data, Size: int64(len(data)), Complete: whole})
-		}
-		if len(files) > 100 {
-			return files
-		}
-	}
-}

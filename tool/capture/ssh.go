@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"shuultuur/lib/suricata/rule"
+	"shuultuur/tool/capture/syntax"
 )
 
 // maxBanner limits the first line of SSH.
@@ -45,7 +46,7 @@ func (p *sshParser) data(dir rule.Direction, b []byte, gap int64) {
 	}
 	s.buf = append(s.buf, b...)
 	if !s.banner {
-		line, rest, ok := cutLine(s.buf)
+		line, rest, ok := syntax.CutLine(s.buf)
 		if !ok {
 			if len(s.buf) > maxBanner {
 				p.tx.AddAnomaly("ssh.long_banner")
