@@ -173,14 +173,36 @@ func Hide(text []byte, v any, key []byte) (*Hidden, error) {
 	return h, nil
 }
 
+// Bounds of the walk for secrets: aliases may lead back to what they are in, or double at each step.
+const (
+	mostDeep  = 1000
+	mostNodes = 4 << 20
+)
+
+var errEndless = fmt.Errorf("its aliases make it deeper than %d levels or more than %d values", mostDeep, mostNodes)
+
+// A secretWalk calls a function for every scalar of a text.
+type secretWalk struct {
+	f    func(n *yaml.Node, secret string) error
+	left int // nodes that may still be visited
+}
+
 // eachSecret calls f for every scalar below n, which has type t, with the tag that says how it is secret.
 func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(n *yaml.Node, secret string) error) error {
+	w := secretWalk{f, mostNodes}
+	return w.visit(n, t, secret, 0)
+}
+
+func (w *secretWalk) visit(n *yaml.Node, t reflect.Type, secret string, depth int) error {
+	if w.left--; w.left < 0 || depth > mostDeep {
+		return errEndless
+	}
 	switch n.Kind {
 	case yaml.DocumentNode:
-		return eachSecret(n.Content[0], t, secret, f)
+		return w.visit(n.Content[0], t, secret, depth+1)
 	case yaml.AliasNode:
 		if n.Alias.Kind != yaml.ScalarNode {
-			return eachSecret(n.Alias, t, secret, f)
+			return w.visit(n.Alias, t, secret, depth+1)
 		}
 		n = n.Alias
 	}
@@ -195,13 +217,13 @@ func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(n *yaml.Node
 		if n.Value == "" || n.Tag == "!!null" {
 			return nil
 		}
-		return f(n, secret)
+		return w.f(n, secret)
 	case yaml.SequenceNode:
 		if t != nil && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
 			t = t.Elem()
 		}
 		for _, c := range n.Content {
-			if err := eachSecret(c, t, secret, f); err != nil {
+			if err := w.visit(c, t, secret, depth+1); err != nil {
 				return err
 			}
 		}
@@ -211,7 +233,7 @@ func eachSecret(n *yaml.Node, t reflect.Type, secret string, f func(n *yaml.Node
 		}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			of, tag := typeOfKey(n.Content[i].Value, t, secret)
-			if err := eachSecret(n.Content[i+1], of, tag, f); err != nil {
+			if err := w.visit(n.Content[i+1], of, tag, depth+1); err != nil {
 				return err
 			}
 		}

@@ -139,7 +139,7 @@ func (t *Text) SecretFiles() map[string]string { return maps.Clone(t.secretFiles
 func (t *Text) load(into any) error {
 	var wrong Mistakes
 	named := map[*yaml.Node]string{} // a node, and its secret
-	_ = eachSecret(&t.root, t.of, "", func(n *yaml.Node, secret string) error {
+	err := eachSecret(&t.root, t.of, "", func(n *yaml.Node, secret string) error {
 		read, name := secretPlace(n.Value)
 		if read == nil || secret == "" {
 			return nil
@@ -157,6 +157,8 @@ func (t *Text) load(into any) error {
 		return nil
 	})
 	switch {
+	case err != nil:
+		return Mistakes{{File: t.File, Text: err.Error()}}
 	case len(wrong) > 0:
 		return wrong
 	case len(named) == 0:

@@ -3,6 +3,7 @@
 package setting
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,15 @@ import (
 
 // TestSecretsElsewhereAreReadSafely: what is no secret of one line is refused, neither an alias nor a key
 // that is no secret gets one, and mistakes do not tell it.
+// doubling returns a text whose aliases stand for 2 to the n values.
+func doubling(n int) string {
+	text := "many:\n  a0: &a0 [x, y]\n"
+	for i := range n {
+		text += fmt.Sprintf("  a%d: &a%[1]d [*a%d, *a%[2]d]\n", i+1, i)
+	}
+	return text
+}
+
 func TestSecretsElsewhereAreReadSafely(t *testing.T) {
 	type settings struct {
 		Token string            `yaml:"token" secret:"yes"`
@@ -57,6 +67,9 @@ func TestSecretsElsewhereAreReadSafely(t *testing.T) {
 		"token: &t secret-file:word\nname: *t":           "no anchors and aliases",
 		"count: secret-file:word":                        `"secret-file:word" is not a count`,
 		"name: x\ntoken: secret-file:gone\nunknown: yes": "s.yaml:2: token: ",
+		"many: &a {a: *a}":                               "its aliases",
+		"many: &a [*a, {b: [*a]}]":                       "its aliases",
+		doubling(40):                                     "alias",
 	} {
 		_, _, err := read(text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {
