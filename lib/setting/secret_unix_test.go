@@ -11,8 +11,6 @@ import (
 	"testing"
 )
 
-// TestSecretsElsewhereAreReadSafely: what is no secret of one line is refused, neither an alias nor a key
-// that is no secret gets one, and mistakes do not tell it.
 // doubling returns a text whose aliases stand for 2 to the n values.
 func doubling(n int) string {
 	text := "many:\n  a0: &a0 [x, y]\n"
@@ -22,6 +20,8 @@ func doubling(n int) string {
 	return text
 }
 
+// TestSecretsElsewhereAreReadSafely: what is no secret of one line is refused, neither an alias nor a key
+// that is no secret gets one, and mistakes do not tell it.
 func TestSecretsElsewhereAreReadSafely(t *testing.T) {
 	type settings struct {
 		Token string            `yaml:"token" secret:"yes"`
