@@ -112,6 +112,7 @@ func limitCases(t *testing.T) []limitCase {
 		{"mostOpen", html, style(".r{unicode-bidi:bidi-override;direction:rtl}.o{display:contents}", "<span class=r>elyauq"+strings.Repeat("<b class=o>", reading.Limit("mostOpen")+8)+" x"+strings.Repeat("</b>", reading.Limit("mostOpen")+8)+"</span>")},
 		{"mostText", html, strings.Repeat("lorem ", reading.Limit("mostText")/4) + "quayle"},
 		{"mostMembers", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", zipWithMany(t, reading.Limit("mostMembers")+5, "quayle")},
+		{"mostScript", "application/zip", "#!/bin/sh\n" + strings.Repeat("# nothing\n", reading.Limit("mostScript")/10+9) + zipWithMany(t, 1, "quayle")},
 		{"mostMembers", "application/x-tar", tarWithMany(t, reading.Limit("mostMembers")+5, "quayle")},
 		{"mostGroups", "application/rtf", `{\rtf1\ansi ` + strings.Repeat(`{\uc1 `, reading.Limit("mostGroups")+9) + `qu\u97 ?yle` + strings.Repeat("}", reading.Limit("mostGroups")+10)},
 		{"mostEntities", "application/xml", "<!DOCTYPE a [" + repeated(reading.Limit("mostEntities")+9, func(i int) string { return fmt.Sprintf("<!ENTITY e%d 'quayle'>", i) }) + fmt.Sprintf("]><a>&e%d;</a>", reading.Limit("mostEntities")+8)},

@@ -135,4 +135,4 @@ func nest(f *prose.Flow, h *Head, p []byte, level int, work *limit.Work, scripts
 func (b *Body) Watch(w document.PartWatcher) { b.watcher = w }
 
 // Sniff returns the media type of a body by its first bytes.
-func Sniff(p []byte) string { return media.Sniff(p[:min(len(p), headLen)]) }
+func Sniff(p []byte) string { return media.Sniff(p[:min(len(p), media.HeadLen)]) }

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	headLen   = 1024     // bytes searched for type and charset
 	headMost  = 64 << 10 // bytes searched for a charset in the head of a page
 	sampleLen = 4 << 10  // bytes by which an undeclared charset is determined
 	behind    = 4 << 10  // bytes of previous text that followers can see
@@ -88,7 +87,7 @@ func (t *text) reset(b *Body, codings []coding.Coding) {
 	t.stream.Reset(&b.in, codings)
 	t.begun, t.asking, t.wide, t.trimmed, t.finished, t.crowded = false, false, false, b.in.Forgotten(), false, false
 	t.document = nil
-	t.want, t.handed, t.searched, t.ended = headLen, 1, 0, 0
+	t.want, t.handed, t.searched, t.ended = media.HeadLen, 1, 0, 0
 	t.head, t.cutOff, t.sample = t.head[:0], t.cutOff[:0], t.sample[:0]
 	t.around = markup.Source{Work: b.bound, Scripts: b.in.Limits.Scripts, Deepest: b.level == mostNested, Outer: t}
 	t.scanner.Reset(&t.around, false)

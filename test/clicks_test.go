@@ -162,8 +162,10 @@ func (w *walk) signsAZone() {
 func (w *walk) backsUpAndRestores() {
 	before := w.settings()
 	w.to("/system")
+	backups := func() string { return w.b.script("return document.querySelectorAll('#backups li').length") }
+	earlier := backups()
 	w.press("form[action='/system/backups'] button")
-	w.sees("#backups li")
+	waittest.Until(w, "the backup is made", func() bool { return backups() != earlier })
 	w.h.write("shuultuur.yaml", before+"# changed\n")
 	w.press("#backups li form[action='/system/restore'] button")
 	w.press("#sure button.primary")

@@ -9,6 +9,9 @@ import (
 // XSLT is the namespace of transformations, without its scheme.
 const XSLT = "www.w3.org/1999/XSL/Transform"
 
+// HeadLen is the number of bytes by which a body is judged. A shorter head is all of its body.
+const HeadLen = 1024
+
 // Judge determines type and format of the body by its first bytes and its fields. scripts says that
 // strings in scripts count as text.
 func (h *Head) Judge(head []byte, scripts bool) (typ string, how Format) {
@@ -38,6 +41,7 @@ func (h *Head) Judge(head []byte, scripts bool) (typ string, how Format) {
 			how = Plain
 		}
 	case how == PDF && bytes.Contains(head, []byte("%PDF-")):
+	case how == Members && bytes.HasPrefix(head, []byte("#!")) && len(head) >= HeadLen: // the archive is behind the script
 	case how >= Members && how < Unread && how != MIME && (how != CBOR || h.Mislabelled()) && len(head) > 0 && !IsBinary(head) && documentOf(head) == None:
 		how = FormatOf(Sniff(head))
 	case how >= Members && how < CBOR && documentOf(head) != None && !(how == Archive && bytes.HasPrefix(head, []byte("PK"))):
