@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	damagesMade = flag.Int("damages", 40, "files of the data folder that are damaged at random, one for each start")
+	damagesMade = flag.Int("damages", 25, "files of the data folder that are damaged at random, one for each start")
 	damagesFrom = flag.Uint64("damages-from", 1, "seed of the first damage")
 )
 

@@ -27,7 +27,7 @@ import (
 
 // For 10,000 requests: -refusal-policies 100.
 var (
-	refusalPolicies = flag.Int("refusal-policies", 5, "random policies under which requests are sent that some of their rules refuse")
+	refusalPolicies = flag.Int("refusal-policies", 3, "random policies under which requests are sent that some of their rules refuse")
 	refusalsFrom    = flag.Uint64("refusals-from", 1, "seed of the policies")
 )
 

@@ -36,7 +36,7 @@ import (
 //
 //	go test ./test -run FastSendersAndStoppedReaders -stopped-readers 8192 -stopped-calm -v
 var (
-	stoppedReaders = flag.Int("stopped-readers", 384, "readers that stop, for each pair of a sender and a reader")
+	stoppedReaders = flag.Int("stopped-readers", 192, "readers that stop, for each pair of a sender and a reader")
 	stoppedCalm    = flag.Bool("stopped-calm", false, "wait until the memory of stopped readers is returned, after each pair")
 )
 
