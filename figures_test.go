@@ -1,12 +1,62 @@
 package shuultuur
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// measured returns how many times a peer's work the gateway does, as the section of docs/benchmarks.md
+// says it in the sentence that the pattern finds.
+func measured(t *testing.T, page, section, pattern string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, "\n### "+section)
+	text, _, _ := strings.Cut(rest, "\n### ")
+	found := regexp.MustCompile(pattern + ` ([\d.]+)×`).FindStringSubmatch(text)
+	if !ok || found == nil {
+		t.Fatalf("docs/benchmarks.md: the section %q does not say %q", section, pattern)
+	}
+	times, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if times >= 10 {
+		return fmt.Sprintf("%.0f ×", times)
+	}
+	return fmt.Sprintf("%.1f ×", times)
+}
+
+// TestTablesOfTheREADMEHaveTheFiguresOfTheBenchmarks: the README promises what the last run of all
+// benchmarks measured, and says when and on what.
+func TestTablesOfTheREADMEHaveTheFiguresOfTheBenchmarks(t *testing.T) {
+	text, err := os.ReadFile("docs/benchmarks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	run := regexp.MustCompile(`(?m)^Commit [0-9a-f]{7,40}, (\d{4}-\d\d-\d\d) [\d:]+ UTC\. ([^,]+),`).FindStringSubmatch(page)
+	if run == nil {
+		t.Fatal("docs/benchmarks.md does not begin with its commit, day and processor")
+	}
+	var rows strings.Builder
+	fmt.Fprintf(&rows, "On one core, side by side in one run, medians (%s, %s); [docs/benchmarks.md](docs/benchmarks.md) has all tables, the commands that repeat them, and what we lose:\n\n| work | against | ratio |\n|--|--|--:|\n", run[1], run[2])
+	row := func(work, against string, ratio ...string) {
+		fmt.Fprintf(&rows, "| %s | %s | %s |\n", work, against, strings.Join(ratio, " · "))
+	}
+	row("pages per CPU second, every word judged with e2guardian's own lists", "e2guardian 5.3.5",
+		measured(t, page, "Filtered pages, identity", `e2guardian's pages/s per core:`))
+	names := "names refused, cached and asked for upstream"
+	row("refused names per CPU second, with a list of a million domains", "Unbound · dnsmasq",
+		measured(t, page, names, `unbound for each second of the server's processor, refused:`), measured(t, page, names, `dnsmasq for each second of the server's processor, refused:`))
+	row("responses per CPU second behind a proxy that asks by ICAP", "e2guardian's ICAP server",
+		measured(t, page, "ICAP: responses", `e2guardian for pages a core \(by processor time, within a round\):`))
+	follows(t, "README.md", "## Three figures\n\n", "\n## ", rows.String())
+}
 
 // TestAReleaseNeedsFiguresOfItsOwn: a page of figures that is old, or of a commit since which what
 // it measures was changed, ends a release; a preview goes on.

@@ -150,8 +150,8 @@ func writePageOfFigures(ctx context.Context, all []benchmark, opt options, file 
 	var page bytes.Buffer
 	out := io.MultiWriter(os.Stdout, &page)
 	begin := time.Now()
-	at := begin.UTC().Format("2006-01-02 15:04 MST")
-	fmt.Fprintf(out, "%sCommit %s, %s. %s\n\n", preface, r.revision(), at, machine("before the first table"))
+	at, commit := begin.UTC().Format("2006-01-02 15:04 MST"), r.revision() // before the page itself is a change
+	fmt.Fprintf(out, "%sCommit %s, %s. %s\n\n", preface, commit, at, machine("before the first table"))
 	if len(all) < len(benchmarks()) {
 		fmt.Fprint(out, "This is the short run, which leaves out what shows less; measurements.md has earlier tables of that.\n\n")
 	}
@@ -178,7 +178,7 @@ func writePageOfFigures(ctx context.Context, all []benchmark, opt options, file 
 	if err := os.WriteFile(file, page.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return remember(filepath.Join(root, "bench", "history.jsonl"), page.String(), at, r.revision())
+	return remember(filepath.Join(root, "bench", "history.jsonl"), page.String(), at, commit)
 }
 
 // A measured row is one line of a table, and of the history.
