@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,7 +123,7 @@ func addRatios(all []*ratio, now, then []measuredRow) []*ratio {
 		if at < 0 || !ofOurs(n.Row) {
 			continue
 		}
-		for _, figure := range sorted(n.Figures) {
+		for _, figure := range slices.Sorted(maps.Keys(n.Figures)) {
 			a, b := number(n.Figures[figure]), number(then[at].Figures[figure])
 			if !strings.Contains(figure, "CPU µs") || a <= 0 || b <= 0 {
 				continue
@@ -141,14 +142,6 @@ func addRatios(all []*ratio, now, then []measuredRow) []*ratio {
 // ofOurs reports whether a row is about this program: it has its name, or begins with that of a protocol.
 func ofOurs(row string) bool {
 	return strings.HasPrefix(row, subject) || strings.HasPrefix(row, "HTTP/") && strings.HasSuffix(row, subject)
-}
-
-func sorted(m map[string]string) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // number reads a figure as tables print it, 0 if it is none.

@@ -36,8 +36,9 @@ const (
 // to twice of what is in use, and hardly runs when nothing is allocated. After thousands of
 // connections were opened and became silent, most of the memory is garbage.
 //
-// What is in use at a return may be garbage soon: connections that were kept end after a minute, caches
-// forget. So as long as there is more than at the start, memory is returned again, less and less often.
+// Memory that is in use at a return may be garbage soon after it: kept connections end after a minute,
+// and caches drop what they hold. So while there is more than at the start, the gateway returns memory
+// again, less and less often.
 type burst struct {
 	first     uint64 // the fewest resident bytes so far
 	least     uint64 // resident bytes after the last return, or fewer if they shrank since

@@ -71,7 +71,7 @@ func TestMemoryAfterABurstIsReturned(t *testing.T) {
 	}
 }
 
-// What is in use at a return may be garbage later: connections that were kept end, caches forget.
+// Memory that is in use at a return may be garbage later: kept connections end, and caches drop what they hold.
 func TestMemoryThatIsFreeLaterIsReturned(t *testing.T) {
 	race.Without(t)
 	var b burst

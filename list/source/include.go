@@ -38,9 +38,9 @@ type includer struct {
 	taken bool  // something was included
 }
 
-// include puts what the list in f includes into f. What is out of bounds is left to be reported when
-// the list is read: what lies on another server, or is included already, or is too much. A checksum or
-// a signature is of the list alone, so such a list includes nothing.
+// include replaces the lines of f that name other lists by those lists. A line that leads to another
+// server, repeats a list or exceeds a bound stays, and is reported when the list is read. A checksum
+// or a signature is of the list alone, so such a list includes nothing.
 func (s *Store) include(ctx context.Context, name string, it Item, d download, f *os.File) (download, error) {
 	src := it.Source
 	if !it.Includes || src.SHA256 != "" || src.Sums != "" || src.key != nil {
