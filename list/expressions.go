@@ -169,7 +169,7 @@ func (p *parser) expression(s []byte, dialect uint8) {
 		p.refuse(s, err.Error())
 		return
 	}
-	if width.Matches(func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) && p.refuseWide(s) {
+	if width.Matches(s, func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) && p.refuseWide(s) {
 		return
 	}
 	if !p.format.likely(s) {

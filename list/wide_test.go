@@ -21,8 +21,8 @@ func TestWideLinesAreRefusedOrNamed(t *testing.T) {
 		Adblock: {
 			"^\n.\n*.\n*^\n^*^\n/.*/\n/./\n/^/\n/[a-z]/\n/\\./\n||*.*\n*$all\n$all\n*$important\n*$document\n*$dnstype=A\n$dnstype=A\n*$client=127.0.0.1\n*$denyallow=good.example\n" +
 				"/\n:\nhttp\n://\n|http*\n$third-party\nhttps:\n||com^\n||com\n||co.uk^\n||uk^$important\n/^https?:/\n/(com|org|net|de|fr|pl|ru|io|uk|edu|top|uz)/\n" +
-				"@@.\n@@/\n@@^\n@@$all\n@@/./\n@@||*.*\n@@http\n@@*$important\n@@||com^\n*/\n",
-			"||ads.example^\n/banner/*\n||github.io^\n||example.com\n/ads[0-9]+/\n-ads.\n*$script,domain=a.example\n@@||good.example^\n.gif?ad=\n||google.co.uk^\n|https://ads.\n||get-me-wow.\n$ping,third-party\n||example.com^$removeparam=x\n",
+				"@@.\n@@/\n@@^\n@@$all\n@@/./\n@@||*.*\n@@http\n@@*$important\n@@||com^\n*/\n*$script,domain=com\n*$script,domain=a.example|de\n*$csp=script-src 'none'\n.com/\n||www.\n/\\.c[o]m$/\n",
+			"||ads.example^\n/banner/*\n||github.io^\n||example.com\n/ads[0-9]+/\n-ads.\n*$script,domain=a.example\n@@||good.example^\n.gif?ad=\n||google.co.uk^\n|https://ads.\n||get-me-wow.\n$ping,third-party\n||example.com^$removeparam=x\n||a.example^$csp=script-src 'none'\n.com/ads\n/casino[0-9]*\\.com$/\n",
 		},
 		Expressions: {".\n.*\n^\n[a-z]\n(com|org|net|de|fr|pl|ru|io|uk|edu|top|uz)\n[.]\n", "casino\n(^|[-./])ads\n^x[0-9]+[.]example\n"},
 		Pihole:      {".\n.*\n^\n[a-z]\n\\.\nads;invert\n^.+$;querytype=A\n", "(^|\\.)ads[0-9]+\\.\n^ad\\.\n"},

@@ -534,24 +534,31 @@ func (e *Engine) matchDomains(x rule, from, n int, hosts []string) (in, out bool
 
 // matches compares a rule's pattern with the URL.
 func (e *Engine) matches(at uint32, x rule, r *Request) bool {
-	p, flags, url := x.pattern(), x.flags(), r.url
+	flags, url := x.flags(), r.url
+	if flags&flagRegexp != 0 {
+		return e.regexp(at, x, r)
+	}
 	if flags&flagMatchCase != 0 {
 		url = r.original
 	}
+	return matchPattern(x.pattern(), flags, url, r.hostAt, r.hostAt+len(r.host), r.name)
+}
+
+// matchPattern reports whether a pattern matches a URL with a host at from to to, or a name.
+func matchPattern(p []byte, flags uint16, url []byte, from, to int, name bool) bool {
+	right := flags&flagRight != 0
 	switch {
-	case flags&flagRegexp != 0:
-		return e.regexp(at, x, r)
 	case flags&flagHost != 0:
-		return matchHost(p, flags&flagRight != 0, url, r.hostAt, r.hostAt+len(r.host))
+		return matchHost(p, right, url, from, to)
 	case flags&flagLeft != 0:
-		return matchAt(p, flags&flagRight != 0, url, 0)
+		return matchAt(p, right, url, 0)
 	}
-	if r.name {
+	if name {
 		if rest, ok := bytes.CutPrefix(p, []byte("://")); ok { // the host begins here, for a URL
-			return matchAt(rest, flags&flagRight != 0, url, 0)
+			return matchAt(rest, right, url, 0)
 		}
 	}
-	return matchAnywhere(p, flags&flagRight != 0, url)
+	return matchAnywhere(p, right, url)
 }
 
 func (e *Engine) regexp(at uint32, x rule, r *Request) bool {

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"strings"
 
 	"golang.org/x/net/publicsuffix"
 
@@ -307,9 +308,12 @@ func IsLikely(s []byte) bool {
 }
 
 // IsWide reports whether a rule about requests applies to nearly all of them, or to a public suffix.
-// One for the pages of some sites, or that changes pages, does not.
+// One for the pages of some sites does not; nor does one that changes pages, unless it adds a policy.
 func (r *Rule) IsWide() bool {
-	if r.Kind != Network || r.BadFilter || r.flags&(flagOnly|flagParams) != 0 {
+	if r.BadFilter || r.flags&flagParams != 0 || r.forSomeSites() {
+		return false
+	}
+	if r.Kind != Network && (r.Kind != Page || r.Exception || r.Effects&(AddPolicy|AddPermissions) == 0) {
 		return false
 	}
 	if r.flags&flagRegexp != 0 {
@@ -317,16 +321,40 @@ func (r *Rule) IsWide() bool {
 		if err != nil {
 			return false
 		}
-		return width.Matches(func(s string) bool {
+		return width.Matches(r.pattern, func(s string) bool {
 			return re.MatchString(s) != (r.types&inverted != 0) || r.types&hostOnly == 0 && re.MatchString("https://"+s)
 		})
 	}
-	if host := bytes.TrimSuffix(r.pattern, []byte("^")); r.flags&flagHost != 0 && isHost(host) {
-		public, _ := width.Suffix(bytes.ToLower(host))
-		return public
+	pattern := bytes.ToLower(r.pattern)
+	var url []byte
+	match := func(s string) bool {
+		host, _, page := strings.Cut(s, "/")
+		if !page {
+			url = append(url[:0], s...)
+			return matchPattern(pattern, r.flags, url, 0, len(url), true)
+		}
+		for _, scheme := range [...]string{"https://", "http://"} {
+			url = append(append(url[:0], scheme...), s...)
+			if matchPattern(pattern, r.flags, url, len(scheme), len(scheme)+len(host), false) {
+				return true
+			}
+		}
+		return false
+	}
+	if host := bytes.TrimSuffix(pattern, []byte("^")); r.flags&flagHost != 0 && isHost(host) {
+		public, _ := width.Suffix(host)
+		return public || len(host) == len(pattern) && width.Matches(host, match)
 	}
 	// Rules for all requests of a kind that pages can do without are usual.
-	return r.types&(Document|Subdocument|Script|XMLHTTPRequest|Image|Stylesheet) != 0 && width.Pattern(r.pattern)
+	return r.types&(Document|Subdocument|Script|XMLHTTPRequest|Image|Stylesheet) != 0 && width.Pattern(pattern, match)
+}
+
+// forSomeSites reports whether a rule names the sites of its pages, and no public suffix among them.
+func (r *Rule) forSomeSites() bool {
+	return r.flags&flagOnly != 0 && !slices.ContainsFunc(r.domains, func(d []byte) bool {
+		public, _ := width.Suffix(bytes.ToLower(bytes.TrimSuffix(d, []byte("."))))
+		return public
+	})
 }
 
 // Canonical returns the rule's text with sorted options and without badfilter. A badfilter

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/publicsuffix"
 )
@@ -107,20 +108,75 @@ var samples = []string{
 	"museum-berlin.de/oeffnungszeiten", "lemonde.fr/une.html", "gov.pl/web", "a1.example.io/v2/items/17", "yandex.ru/", "mit.edu/about/index.php", "8kun.top/x", "q.uz/",
 }
 
+// owners are ordinary names below a suffix, with paths after it.
+var owners = [][2]string{{"kernel", "/pub/linux/"}, {"duckduckgo", "/?q=weather"}, {"q", "/"}, {"museum-berlin", "/oeffnungszeiten"}, {"mit", "/about/index.php"}}
+
+// common are the suffixes of most names, which an expression may match however it is written.
+var common = strings.Fields("com net org de co.uk ru fr io info eu nl uk it pl com.br jp cn au ca ch es se biz gov xyz")
+
+// rows are hosts with paths that have one thing in common: that they begin with www, or a suffix.
+var rows = sync.OnceValue(func() [][]string {
+	www := make([]string, len(owners))
+	for i, o := range owners {
+		www[i] = "www." + o[0] + "." + common[i] + o[1]
+	}
+	all := [][]string{www}
+	for _, suffix := range common {
+		all = append(all, below(suffix))
+	}
+	return all
+})
+
+// below returns ordinary hosts with paths below a suffix.
+func below(suffix string) []string {
+	row := make([]string, len(owners))
+	for i, o := range owners {
+		row[i] = o[0] + "." + suffix + o[1]
+	}
+	return row
+}
+
+// elsewhere returns a host with a path that have a word, and not as a suffix.
+func elsewhere(word string) string { return "my-" + word + "-1." + word + ".example/" + word }
+
 // Matches reports whether an expression for hosts and paths, or for hosts alone, matches nearly all
-// ordinary ones.
-func Matches(match func(string) bool) bool {
+// ordinary ones, nearly all of a public suffix, or nearly all that begin with www. The suffixes are the
+// common ones and those in its text, unless it means the word, such as casino, wherever that is.
+func Matches(text []byte, match func(string) bool) bool {
+	if most(samples, match) {
+		return true
+	}
+	for _, row := range rows() {
+		if likeRow(row, match) {
+			return true
+		}
+	}
+	for word := range bytes.FieldsFuncSeq(bytes.ToLower(text), func(c rune) bool { return c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
+		if public, _ := Suffix(word); public && likeRow(below(string(word)), match) && !match(elsewhere(string(word))) {
+			return true
+		}
+	}
+	return false
+}
+
+// likeRow is most for an expression that probably matches none.
+func likeRow(row []string, match func(string) bool) bool {
+	first := row[0]
+	return (match(first) || match(first[:strings.IndexByte(first, '/')])) && most(row, match)
+}
+
+// most reports whether an expression matches nearly all hosts of a row, or nearly all with their paths.
+func most(row []string, match func(string) bool) bool {
 	hosts, urls := 0, 0
-	for _, s := range samples {
-		host := s[:bytes.IndexByte([]byte(s), '/')]
-		if match(host) {
+	for _, s := range row {
+		if match(s[:strings.IndexByte(s, '/')]) {
 			hosts++
 		}
 		if match(s) {
 			urls++
 		}
 	}
-	return max(hosts, urls)*10 >= len(samples)*8
+	return max(hosts, urls)*10 >= len(row)*8
 }
 
 // shortestPattern is the length of a pattern that says something: shorter ones occur in ordinary
@@ -128,26 +184,17 @@ func Matches(match func(string) bool) bool {
 const shortestPattern = 3
 
 // Pattern reports whether a pattern of an ad blocker, without its anchors, is shorter than three
-// characters, or occurs in nearly all addresses. A pattern with stars is judged by its longest part.
-func Pattern(pattern []byte) bool {
-	longest := []byte(nil)
-	for part := range bytes.SplitSeq(bytes.ToLower(pattern), []byte("*")) {
-		part = bytes.Trim(part, "^|")
-		if len(part) > len(longest) {
-			longest = part
-		}
+// characters, or matches as [Matches] says. A pattern with stars is judged by its longest part.
+func Pattern(pattern []byte, match func(string) bool) bool {
+	longest := 0
+	for part := range bytes.SplitSeq(pattern, []byte("*")) {
+		longest = max(longest, len(bytes.Trim(part, "^|")))
 	}
 	switch {
-	case len(longest) > len("https://www."):
+	case longest > len("https://www."):
 		return false
-	case len(longest) < shortestPattern:
+	case longest < shortestPattern:
 		return true
 	}
-	n := 0
-	for _, s := range samples {
-		if bytes.Contains([]byte("https://"+s), longest) || bytes.Contains([]byte("http://"+s), longest) {
-			n++
-		}
-	}
-	return n*10 >= len(samples)*8
+	return Matches(pattern, match)
 }

@@ -1,6 +1,7 @@
 package width
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -8,15 +9,27 @@ import (
 )
 
 // TestShortPatternsAreTooWide: patterns of fewer than three characters, and those that occur in nearly all
-// addresses, are refused.
+// addresses, or in those of a row, are refused.
 func TestShortPatternsAreTooWide(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"": true, "*": true, "a": true, "ad": true, "/a": true, "^ad^": true, "|ad|": true, "a*b": true, "ab*cd*e": true, "**": true,
 		"ads": false, "/ad": false, "-ad-": false, "a*bcd": false, "^ads^": false,
-		"http": true, "://": true, "https://": true, "www": false, "https://www.example": false,
+		"http": true, "://": true, "https://": true, "www": true, "www.": true, "https://www.example": false, ".com": true, ".co.uk/": true, ".coma": false, "casino": false, ".casino/": true, ".ads": false,
 	} {
-		if got := Pattern([]byte(pattern)); got != want {
+		if got := Pattern([]byte(pattern), func(s string) bool { return strings.Contains("https://"+s, pattern) }); got != want {
 			t.Errorf("Pattern(%q) = %v, want %v", pattern, got, want)
+		}
+	}
+}
+
+// TestExpressionsAreJudgedByWhatTheyMatch: not by how they are written.
+func TestExpressionsAreJudgedByWhatTheyMatch(t *testing.T) {
+	for text, want := range map[string]bool{
+		".": true, "^[a-z]": true, "\\.com$": true, "[.]c[o]m(/|$)": true, "^[a-z0-9-]+\\.(net|org)": true, "\\.bet$": true, "\\.(tk|ml|casino)(/|$)": true, "^www\\.": true,
+		"casino": false, "(^|[-./])ads": false, "shop": false, "(bet|poker)[0-9]+\\.com": false, "^ads\\.": false, "google\\.com$": false, "\\.com/ads/": false, "^www\\.[a-z]+-bet\\.": false,
+	} {
+		if got := Matches([]byte(text), regexp.MustCompile(text).MatchString); got != want {
+			t.Errorf("Matches(%q) = %v, want %v", text, got, want)
 		}
 	}
 }
