@@ -64,8 +64,8 @@ type Gateway struct {
 	remarks  atomic.Pointer[[]home.Remark]
 	pictures picture.Gallery // verdicts of the models for pictures
 
-	manual    map[string]setting.Row // what it says about keys of the settings
-	saving    sync.Mutex             // held while the settings change
+	manual    func() map[string]setting.Row // what it says about keys of the settings
+	saving    sync.Mutex                    // held while the settings change
 	questions questionEngine
 	reloading sync.Mutex // held by a reload; guards running and closed
 	closed    bool

@@ -184,13 +184,12 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 		Paths:    func(s any) []string { return s.(*configuration.Settings).Paths(filepath.Dir(p.gateway.file)) },
 		Inside:   p.gateway.inside,
 		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys only, without the texts of the manual
-		Keys:     setting.Keys(s),
 		Policies: func() ([]settings.PolicyView, error) {
 			s := p.gateway.engine.Load().Settings
 			return views.Views(s.Text, s.Policies)
 		},
 		Categories: func() []string { return p.gateway.engine.Load().Checks.Named() },
-		Manual:     func() map[string]setting.Row { return p.gateway.manual },
+		Manual:     p.gateway.manual,
 		Try:        p.gateway.try,
 		Restart:    p.gateway.Restart,
 		Waiting:    p.gateway.waiting,
@@ -200,14 +199,17 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 // SetManual has the form of the settings say what the manual says about each key. It is called before
 // Run.
 func (g *Gateway) SetManual(pages fs.FS) {
-	rows, err := setting.Manual(pages)
-	if err != nil {
-		g.log.Error("the manual of the settings cannot be read", "error", err)
-	}
-	g.manual = map[string]setting.Row{}
-	for _, r := range rows {
-		g.manual[r.Key] = r
-	}
+	g.manual = sync.OnceValue(func() map[string]setting.Row { // when somebody opens the form
+		rows, err := setting.Manual(pages)
+		if err != nil {
+			g.log.Error("the manual of the settings cannot be read", "error", err)
+		}
+		all := map[string]setting.Row{}
+		for _, r := range rows {
+			all[r.Key] = r
+		}
+		return all
+	})
 }
 
 // owns reports whether a path leads to files that settings of an operator must not name: the data

@@ -355,7 +355,7 @@ var (
 	stylePolicy = "default-src 'none'; img-src data:; style-src 'sha256-" + base64.StdEncoding.EncodeToString(styleSum[:]) + "'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-var pageOf = text.NewPage(pageText, func(t *text.Texts, source string) *template.Template {
+var pageOf = text.NewPage(func() string { return pageText }, func(t *text.Texts, source string) *template.Template {
 	functions := template.FuncMap{
 		"t":     func(key string) string { return t.Say(key) },
 		"style": func() template.CSS { return template.CSS(style) },

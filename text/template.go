@@ -43,18 +43,17 @@ const (
 
 // A Page is a page in every language. Each language is built on first use.
 type Page[T any] struct {
-	source     string
+	source     func() string
 	make       func(t *Texts, source string) T
 	mu         sync.Mutex
 	translated map[*Texts]T // guarded by mu
 }
 
-// NewPage returns the page with the template source. build converts the source
-// into the executed form.
-func NewPage[T any](source string, build func(t *Texts, source string) T) *Page[T] {
-	p := &Page[T]{source: source, make: build, translated: map[*Texts]T{}}
-	p.In(nil) // so that a broken page fails at the start
-	return p
+// NewPage returns the page with the template that source returns. build converts the source
+// into the executed form when somebody asks for it: most gateways show few of
+// their pages, and the templates of all take 10 MB.
+func NewPage[T any](source func() string, build func(t *Texts, source string) T) *Page[T] {
+	return &Page[T]{source: source, make: build, translated: map[*Texts]T{}}
 }
 
 // In returns the page in the language of t, or in English for nil.
@@ -66,7 +65,7 @@ func (p *Page[T]) In(t *Texts) T {
 		if len(p.translated) > maxCached {
 			clear(p.translated)
 		}
-		done = p.make(t, t.Template(p.source))
+		done = p.make(t, t.Template(p.source()))
 		p.translated[t] = done
 	}
 	return done

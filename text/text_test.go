@@ -73,7 +73,7 @@ func used(t *testing.T) map[string]string {
 			api, tools := strings.HasPrefix(name, "../admin/"), filepath.Base(name) == "assistants.go"
 			ast.Inspect(file, func(n ast.Node) bool {
 				if c, ok := n.(*ast.CallExpr); ok {
-					messagesOf(c, func(key string) { all[key] = name }, func(source string) { template(name, source) })
+					messagesOf(c, func(key string) { all[key] = name })
 				}
 				if _, argument := n.(*ast.CallExpr); argument && tools {
 					return true // of a tool, which only programs read
@@ -100,8 +100,8 @@ func used(t *testing.T) map[string]string {
 }
 
 // messagesOf examines a call that uses a text, whose key may be a part of an
-// expression, or makes a template.
-func messagesOf(c *ast.CallExpr, key, template func(string)) {
+// expression.
+func messagesOf(c *ast.CallExpr, key func(string)) {
 	name := ""
 	switch f := c.Fun.(type) {
 	case *ast.SelectorExpr:
@@ -125,10 +125,6 @@ func messagesOf(c *ast.CallExpr, key, template func(string)) {
 					}
 				}
 			}
-		}
-	case "NewPage":
-		if s, ok := literal(c.Args[0]); ok {
-			template(s)
 		}
 	case "page": // of package vote: texts, look, title, text, label
 		for _, i := range []int{2, 4} {

@@ -2,6 +2,7 @@ package vote
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"time"
 
@@ -10,30 +11,10 @@ import (
 	"shuultuur/text"
 )
 
-var pages = text.NewPage(`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<link rel="icon" href="data:,">
-<title>{{.Title}}</title>
-<style>
-{{style}}</style>
-</head>
-<body>
-<main{{if .Over}} data-over{{end}}>
-{{template "home"}}
-<div class="in">
-<h1>{{.Title}}</h1>
-{{if .Refused}}<p>{{.Text}}</p>
-{{else}}<div class="sent">{{if .Over}}{{template "icon-done"}}{{else}}{{template "icon-wait"}}{{end}}<p>{{.Text}}</p></div>
-{{end}}{{with .Link}}<div class="do"><a class="button{{if $.Over}} main{{end}}" href="{{.}}"{{if $.Over}} data-again{{else}} data-answer{{end}}>{{$.Label}}</a></div>
-{{end}}</div>
-</main>
-</body>
-</html>
-`, func(_ *text.Texts, source string) *template.Template {
+//go:embed page.html
+var pageText string
+
+var pages = text.NewPage(func() string { return pageText }, func(_ *text.Texts, source string) *template.Template {
 	t := template.New("").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(text.Style) }})
 	return template.Must(template.Must(t.Parse(text.Parts)).New("page").Parse(source))
 })

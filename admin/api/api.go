@@ -9,7 +9,6 @@ package api
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -122,25 +121,21 @@ func responsesOf(r web.Route) object {
 //	GET /openapi.json     OpenAPI 3.1
 //	GET /api              a page with forms to try it
 func Routes(site *web.Site, routes []web.Route) []web.Route {
-	var document []byte // of the routes here as well
 	page := site.Page("api.html")
+	all := slices.Clone(routes)
 	mine := []web.Route{
 		{Method: "GET", Path: "/openapi.json", Role: web.Viewer, Does: "this description", Handler: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(document) // the client went away: no one to notify
+			e := json.NewEncoder(w) // each time anew: few ask, and it is large
+			e.SetIndent("", " ")
+			_ = e.Encode(describe(all)) // the client went away: no one to notify
 		}},
 		{Method: "GET", Path: "/api", Role: web.Viewer,
 			Link: web.LinkIn(web.System, text.Mark("API")),
 			Does: "the description as a page, with forms to try it", Gives: "text/html",
-			Handler: func(w http.ResponseWriter, r *http.Request) { showAPI(w, r, routes, page) }},
+			Handler: func(w http.ResponseWriter, r *http.Request) { showAPI(w, r, all, page) }},
 	}
-	routes = slices.Concat(routes, mine)
-	var err error
-	document, err = json.MarshalIndent(describe(routes), "", " ")
-	if err != nil {
-		panic(fmt.Sprintf("the description of the API: %v", err)) // it holds only texts
-	}
-	document = append(document, '\n')
+	all = append(all, mine...)
 	return mine
 }
 

@@ -18,7 +18,7 @@ func (s *Settings) Erase(_ context.Context, who event.Person, dry bool) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	keys := naming(s.Keys)
+	keys := naming(setting.Keys(s.Empty()))
 	n, err := s.Versions.Erase(web.Tag(text), func(text string) bool { return len(placesOf(text, &who, keys)) > 0 }, who.In, dry)
 	if places := placesOf(string(text), &who, keys); err == nil && len(places) > 0 {
 		err = web.StillNamed{Err: fmt.Errorf("the settings in use name this person: %s; remove the name there, and erase again", strings.Join(places, ", "))}
@@ -28,7 +28,7 @@ func (s *Settings) Erase(_ context.Context, who event.Person, dry bool) (int64, 
 
 // namedIn returns where a text names a person or device.
 func (s *Settings) namedIn(text []byte, name string) (places []string) {
-	keys := naming(s.Keys)
+	keys := naming(setting.Keys(s.Empty()))
 	_ = setting.Walk(text, func(path []string, line int, value string, comment bool) { // the text could be read
 		if comment || !strings.EqualFold(value, name) {
 			return

@@ -52,7 +52,6 @@ type Settings struct {
 	Inside func(path string) bool
 	// Schema returns the JSON schema of the file, for the editor; nil: there is none.
 	Schema func() ([]byte, error)
-	Keys   []setting.Key // all keys that the file may have
 	// Policies returns the policies in use with their text.
 	Policies func() ([]PolicyView, error)
 	// Categories returns the categories that rules may name; nil: those of the rules alone.

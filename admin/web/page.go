@@ -24,15 +24,18 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 // PageOf prepares a page. All pages have the same style, link to one another, and show the
 // notice.
 func PageOf(name string, notice noticeFunc) PageTemplate {
-	var source []byte
-	for _, name := range []string{name, "head.html"} {
-		b, err := readPacked(name)
-		if err != nil {
-			panic(err) // a test makes all pages
+	source := func() string {
+		var all []byte
+		for _, name := range []string{name, "head.html"} {
+			b, err := readPacked(name)
+			if err != nil {
+				panic(err) // a test makes all pages
+			}
+			all = append(all, b...)
 		}
-		source = append(source, b...)
+		return string(all)
 	}
-	return text.NewPage(string(source), func(t *text.Texts, source string) *template.Template {
+	return text.NewPage(source, func(t *text.Texts, source string) *template.Template {
 		return template.Must(template.New("page").Funcs(pageFuncs(t, notice)).Parse(source))
 	})
 }

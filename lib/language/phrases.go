@@ -49,10 +49,10 @@ type table struct {
 	admits []admission
 }
 
-// An admission is a word whose first letters are in the filter because of a term.
+// An admission are the first letters of words that the filter accepts because of a term.
 type admission struct {
-	word string
-	term uint32
+	letters string
+	term    uint32
 }
 
 // Len returns the number of phrases.
@@ -227,9 +227,13 @@ var particles = strings.Fields("ال وال فال بال كال لل ولل و 
 
 // admit lets words with the first letters of word pass the filter.
 func (x *table) admit(word string, id uint32) {
-	x.admits = append(x.admits, admission{word, id})
 	at := beginning([]byte(word))[x.shared(word)]
 	x.filter[at>>6] |= 1 << (at & 63)
+	// The forms of a word begin alike, and come one after the other.
+	a := admission{x.letters(word), id}
+	if n := len(x.admits); !slices.Contains(x.admits[max(0, n-alike):], a) {
+		x.admits = append(x.admits, a)
+	}
 }
 
 // shared returns the number of first letters that all forms of a word share, minus two: 0, 1
@@ -253,7 +257,7 @@ func (p *Phrases) Beginnings() [][]byte {
 	for _, x := range p.tables {
 		for _, a := range x.admits {
 			if len(p.starts[a.term]) > 0 {
-				x.beginnings(a.word, all)
+				x.beginnings(a.letters, all)
 			}
 		}
 	}
@@ -267,8 +271,12 @@ func (p *Phrases) Beginnings() [][]byte {
 	return list
 }
 
-// beginnings adds the beginnings of words that the filter accepts because of word.
-func (x *table) beginnings(word string, all map[string]bool) {
+// alike is how many admissions before are compared with a new one.
+const alike = 8
+
+// letters returns the letters that words accepted because of word begin with, or the word and
+// a space if such a word ends there.
+func (x *table) letters(word string) string {
 	letters := []rune(word)
 	most := x.shared(word) + 2
 	switch {
@@ -277,10 +285,15 @@ func (x *table) beginnings(word string, all map[string]bool) {
 	case len(letters) < most && x.tag == Unknown:
 		letters = append(letters, ' ')
 	}
-	spell(string(letters), x.tag != Unknown && x.tag != "uz-Latn" && ScriptOf(word) == Latin, "", all)
+	return string(letters)
+}
+
+// beginnings adds the beginnings of words that begin with letters.
+func (x *table) beginnings(letters string, all map[string]bool) {
+	spell(letters, x.tag != Unknown && x.tag != "uz-Latn" && ScriptOf(letters) == Latin, "", all)
 	if x.tag == "uz-Latn" {
 		for r := rune(0x430); r < 0x500; r++ {
-			if l := uzbek.Latin(nil, []byte(string(r))); len(l) > 0 && l[0] == word[0] {
+			if l := uzbek.Latin(nil, []byte(string(r))); len(l) > 0 && l[0] == letters[0] {
 				for _, next := range []byte{0xd0, 0xd1, 0xd2, 0xd3, ' '} { // and the bytes that a letter begins with, or no letter
 					all[string(r)+string([]byte{next})] = true
 				}
