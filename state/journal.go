@@ -130,7 +130,7 @@ func (j *journal) append(all []*keptInstruction) error {
 	if _, err := j.out.Write(b.Bytes()); err != nil {
 		return errors.Join(err, j.close())
 	}
-	if err := j.out.Sync(); err != nil {
+	if err := atomicfile.Sync(j.out); err != nil {
 		return errors.Join(err, j.close())
 	}
 	j.lines += len(all)

@@ -143,7 +143,7 @@ func (l *Log) add(all []Entry) error {
 		return fmt.Errorf("audit log: %w", err)
 	}
 	_, err = f.Write(lines)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, atomicfile.Sync(f), f.Close()); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
 	err = l.keepHead(last)

@@ -10,7 +10,7 @@
 // record. Incomplete records are skipped and counted.
 //
 // Removing an object overwrites the head of its record, which persists across a restart. A
-// power cut loses everything written since the last [Store.Sync].
+// power cut loses everything written since the last [Store.Sync], and may undo removals since then.
 package disk
 
 import (
@@ -27,6 +27,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/platform"
 )
 
@@ -46,10 +47,11 @@ type Store struct {
 	segment int64 // bytes of a segment
 	most    int   // limit of segments
 
-	mu     sync.Mutex
-	index  index
-	all    []*segment // oldest first; the last one is appended to
-	closed bool
+	mu      sync.Mutex
+	index   index
+	all     []*segment // oldest first; the last one is appended to
+	changed bool       // other segments are there than at the last sync of the folder
+	closed  bool
 
 	filled atomic.Bool // the oldest was deleted for room once
 
@@ -65,7 +67,8 @@ func Open(dir string, size int64) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the cache's folder: %w", err)
 	}
-	s := &Store{dir: dir, segment: max(size/segments, 1<<20) &^ 4095, most: segments}
+	// What a process wrote that was killed may not be on the disk yet.
+	s := &Store{dir: dir, segment: max(size/segments, 1<<20) &^ 4095, most: segments, changed: true}
 	s.most = max(2, int(size/s.segment))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -116,6 +119,7 @@ func (s *Store) open() error {
 	g, err := newSegment(s.dir, num, s.segment)
 	if err == nil {
 		s.all = append(s.all, g)
+		s.changed = true
 	}
 	return err
 }
@@ -329,6 +333,7 @@ func (s *Store) wipe(k Key) error {
 	if i < 0 {
 		return nil
 	}
+	s.all[i].changed = true
 	var nothing [recordHead]byte
 	if _, err := s.all[i].file.WriteAt(nothing[:], off); err != nil {
 		s.Failed.Add(1)
@@ -458,27 +463,50 @@ func (s *Store) delete(i int) {
 		}
 	}
 	s.all = slices.Delete(s.all, i, i+1)
+	s.changed = true
 	removeSegment(s.dir, g.num)
 	g.dead = true
 	g.unmap()
 }
 
-// Sync flushes appended objects to the disk.
+// Sync flushes to the disk what was appended and removed, in whatever segment that is, and which
+// segments there are.
 func (s *Store) Sync() error {
 	s.mu.Lock()
-	if s.closed || len(s.all) == 0 {
+	if s.closed {
 		s.mu.Unlock()
 		return nil
 	}
-	g := s.newest()
-	g.refs++
+	var changed []*segment
+	for _, g := range s.all {
+		if g.changed {
+			g.changed = false
+			g.refs++
+			changed = append(changed, g)
+		}
+	}
+	folder := s.changed
+	s.changed = false
 	s.mu.Unlock()
-	err := g.file.Sync()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g.refs--
-	g.unmap()
-	return err
+	var errs []error
+	for _, g := range changed {
+		err := atomicfile.Sync(g.file)
+		errs = append(errs, err)
+		s.mu.Lock()
+		g.changed = g.changed || err != nil
+		g.refs--
+		g.unmap()
+		s.mu.Unlock()
+	}
+	if folder {
+		if err := atomicfile.SyncFolder(s.dir); err != nil {
+			errs = append(errs, err)
+			s.mu.Lock()
+			s.changed = true
+			s.mu.Unlock()
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Close closes the store. Records in use stay valid.

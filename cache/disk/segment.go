@@ -49,17 +49,18 @@ var pageSize = int64(os.Getpagesize())
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type segment struct {
-	num    uint64
-	seed   [seedSize]byte
-	dir    string
-	file   *os.File
-	data   []byte // the file, mapped
-	end    int64  // offset of the next record
-	list   []placedRecord
-	closed bool                  // nothing more is appended
-	refs   int                   // records in use
-	dead   bool                  // deleted, or its store is closed
-	sums   map[int64]verifiedSum // of records, by offset
+	num     uint64
+	seed    [seedSize]byte
+	dir     string
+	file    *os.File
+	data    []byte // the file, mapped
+	end     int64  // offset of the next record
+	list    []placedRecord
+	closed  bool                  // nothing more is appended
+	changed bool                  // since the last sync
+	refs    int                   // records in use
+	dead    bool                  // deleted, or its store is closed
+	sums    map[int64]verifiedSum // of records, by offset
 }
 
 // A placedRecord is one record in a segment.
@@ -74,7 +75,7 @@ func newSegment(dir string, num uint64, size int64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &segment{num: num, dir: dir, file: f, end: headSize}
+	g := &segment{num: num, dir: dir, file: f, end: headSize, changed: true}
 	_, _ = rand.Read(g.seed[:]) // cannot fail
 	head := g.head()
 	if err = f.Truncate(size); err == nil {
@@ -114,7 +115,7 @@ func openSegment(dir string, num uint64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &segment{num: num, dir: dir, file: f, end: headSize}
+	g := &segment{num: num, dir: dir, file: f, end: headSize, changed: true}
 	var head [headSize]byte
 	info, err := f.Stat()
 	if err == nil {
@@ -173,6 +174,7 @@ func (g *segment) append(k Key, meta []byte, body [][]byte) (off int64, err erro
 	le.PutUint32(head[32:], sum)
 	le.PutUint32(head[36:], g.headSum(head[:36], meta))
 	at := g.end
+	g.changed = true
 	for _, b := range append([][]byte{append(head, meta...)}, body...) {
 		if len(b) == 0 {
 			continue
@@ -354,7 +356,7 @@ func (g *segment) close() {
 	if !g.closed {
 		g.closed = true
 		g.writeList()
-		_ = g.file.Sync() // data lost in a power cut is recognised as damaged, and fetched again
+		_ = atomicfile.Sync(g.file) // data lost in a power cut is recognised as damaged, and fetched again
 	}
 }
 

@@ -170,7 +170,7 @@ func (r *Replays) sync() {
 	if f == nil {
 		return
 	}
-	if err := f.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // it has been written anew
+	if err := atomicfile.Sync(f); err != nil && !errors.Is(err, os.ErrClosed) { // it has been written anew
 		r.mu.Lock()
 		r.err = err
 		r.mu.Unlock()

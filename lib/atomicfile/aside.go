@@ -30,10 +30,15 @@ func asideOf(file string) string {
 // left in the file. The copy of a file that is gone is empty.
 func CopyAside(file string) error {
 	data, err := os.ReadFile(file)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = WriteBytes(asideOf(file), 0o600, data)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keeping a copy of a damaged file: %w", err)
 	}
-	if err != nil {
+	return KeepAside(file, data)
+}
+
+// KeepAside is CopyAside for an owner that replaces only a part of the file, was.
+func KeepAside(file string, was []byte) error {
+	if err := WriteBytes(asideOf(file), 0o600, was); err != nil {
 		return fmt.Errorf("keeping a copy of a damaged file: %w", err)
 	}
 	return nil

@@ -65,7 +65,7 @@ func write(file string, mode fs.FileMode, fill func(*os.File) error, place func(
 	defer os.Remove(f.Name()) // if all went well, it was renamed already
 	err = fill(f)
 	if err == nil {
-		err = errors.Join(give(f, file), setMode(f, mode), f.Sync())
+		err = errors.Join(give(f, file), setMode(f, mode), Sync(f))
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
@@ -129,7 +129,7 @@ func SyncFolder(dir string) error {
 	}
 	defer d.Close()
 	// Some network file systems do not support it, and return one of these errors.
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+	if err := Sync(d); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 		return err
 	}
 	return nil

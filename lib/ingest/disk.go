@@ -68,7 +68,7 @@ func (f *osFile) Close() error {
 }
 
 // Datasync writes to disk the data and the metadata that are needed to read it.
-func (f *osFile) Datasync() error { return datasync(f.File) }
+func (f *osFile) Datasync() error { return atomicfile.Datasync(f.File) }
 
 func openFile(path string, segment int64) (file, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
@@ -204,41 +204,36 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
-	// A crash may leave a new segment without a complete head.
-	for len(segments) > 0 {
-		last := segments[len(segments)-1]
-		whole, err := headIsWhole(last.path, last.first)
-		if whole {
-			break
-		}
-		if errors.Is(err, errHead) {
-			if err := atomicfile.SetAside(last.path); err != nil {
-				return err
-			}
-			l.stats.damaged.Add(1)
-			segments = segments[:len(segments)-1]
-			continue
-		}
-		if err != nil {
+	heads := make([]segmentStart, len(segments))
+	for n, s := range segments {
+		if heads[n], err = readSegmentStart(s); err != nil {
 			return err
 		}
-		l.log.Warn("a segment that has no whole head is removed: nothing in it was acknowledged", "file", last.path)
-		l.stats.torn.Add(1)
-		if err := os.Remove(last.path); err != nil {
-			return err
-		}
-		segments = segments[:len(segments)-1]
 	}
-	t := &tail{segments: segments, newer: make(chan struct{})}
+	// A crash may leave a new segment without a complete head.
+	for n := len(segments) - 1; n >= 0 && !heads[n].ok && heads[n].size <= segmentHead; n-- {
+		l.log.Warn("a segment that has no whole head is removed: nothing in it was acknowledged", "file", segments[n].path)
+		l.stats.torn.Add(1)
+		if err := os.Remove(segments[n].path); err != nil {
+			return err
+		}
+		segments = segments[:n]
+	}
 	for n := range segments {
 		if n+1 < len(segments) {
-			before, err := countsBefore(segments[n+1].path)
-			if err != nil {
+			if segments[n].end, err = l.endOf(segments[n], heads[n].size, segments[n+1].first, heads[n+1]); err != nil {
 				return err
 			}
-			segments[n].end = before
+		}
+		if !heads[n].ok {
+			var before int64
+			if n > 0 {
+				before = segments[n-1].end
+			}
+			l.mendHead(segments[n], before)
 		}
 	}
+	t := &tail{segments: segments, newer: make(chan struct{})}
 	if n := len(segments); n > 0 {
 		if err := l.recoverLast(t, &segments[n-1]); err != nil {
 			return err
@@ -250,46 +245,126 @@ func (l *Log) recover() error {
 	return atomicfile.SyncFolder(l.config.Folder)
 }
 
-// errHead is a segment with batches whose head is damaged. It is kept aside, and new records go on
-// without it: readers take what is before it again.
-var errHead = errors.New("the head of a segment is damaged")
+// A segmentStart is what a segment says before its first batch.
+type segmentStart struct {
+	before int64 // how many bytes of the segment before count
+	ok     bool  // it has a head, which is its own
+	size   int64 // of the file
+}
 
-func headIsWhole(path string, first uint64) (bool, error) {
-	f, err := os.Open(path)
+func readSegmentStart(s segment) (h segmentStart, err error) {
+	f, err := os.Open(s.path)
 	if err != nil {
-		return false, err
+		return h, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return h, err
+	}
+	h.size = info.Size()
 	var b [segmentHead]byte
 	if _, err := io.ReadFull(f, b[:]); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return false, nil
+			return h, nil
 		}
-		return false, err
+		return h, fmt.Errorf("reading the head of %s: %w", s.path, err)
 	}
-	n, _, ok := parseSegmentHead(b[:])
-	if info, err := f.Stat(); err == nil && !(ok && n == first) && info.Size() > segmentHead {
-		// It has batches, which may have been acknowledged. So it is not removed.
-		return false, errHead
-	}
-	return ok && n == first, nil
+	first, before, ok := parseSegmentHead(b[:])
+	h.before, h.ok = before, ok && first == s.first
+	return h, nil
 }
 
-func countsBefore(path string) (int64, error) {
-	f, err := os.Open(path)
+// endOf returns the valid length of a segment that is not the last, as the head of the next one says.
+// If that head is damaged, or speaks of a segment that is gone, the batches themselves show where the
+// segment ends.
+func (l *Log) endOf(s segment, size int64, next uint64, after segmentStart) (int64, error) {
+	if after.ok && after.before == size {
+		return size, nil
+	}
+	f, err := os.Open(s.path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	var b [segmentHead]byte
-	if _, err := io.ReadFull(f, b[:]); err != nil {
-		return 0, fmt.Errorf("reading the head of %s: %w", path, err)
+	in := scanner{in: f, offset: segmentHead, end: size, least: s.first, most: next}
+	before, last, err := l.batches(&in, s)
+	if err != nil {
+		return 0, err
 	}
-	_, before, ok := parseSegmentHead(b[:])
-	if !ok {
-		return 0, fmt.Errorf("the head of %s is damaged", path)
+	if after.ok && before.end == after.before && last.next == next {
+		return after.before, nil // a batch follows that failed and could not be cut off
 	}
-	return before, nil
+	if after.ok && last.end == after.before {
+		return last.end, nil // part of such a batch follows
+	}
+	if last.next < next {
+		l.stats.damaged.Add(1)
+		l.log.Error("the log lacks records: a segment is shorter than it was, or one is gone", "file", s.path, "from", last.next, "to", next)
+	}
+	return last.end, nil
+}
+
+// A batchEnd is where a batch ends, and the sequence number after it.
+type batchEnd struct {
+	end  int64
+	next uint64
+}
+
+// batches reads a segment and returns the ends of its last batch and of the one before. Before the first
+// batch is the head.
+func (l *Log) batches(in *scanner, s segment) (before, last batchEnd, err error) {
+	last = batchEnd{segmentHead, s.first}
+	for {
+		_, h, err := in.next(nil)
+		if errors.Is(err, io.EOF) {
+			return before, last, nil
+		}
+		if errors.Is(err, errDamaged) {
+			// Complete batches after a damaged one were synced later, so the damage was not
+			// an unfinished write.
+			if !in.resync() {
+				return before, last, nil
+			}
+			l.stats.damaged.Add(1)
+			l.log.Error("a batch in the log is damaged; its records are lost", "file", s.path, "after", last.next)
+			continue
+		}
+		if err != nil {
+			return before, last, err
+		}
+		before, last = last, batchEnd{in.offset, h.first + uint64(h.records)}
+	}
+}
+
+// mendHead writes the head of a segment anew. Nothing is lost with it: the name of the file has its
+// number, and the batches have theirs. If the disk does not take it, the next start tries again.
+func (l *Log) mendHead(s segment, before int64) {
+	l.stats.damaged.Add(1)
+	err := func() error {
+		f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		var was [segmentHead]byte
+		n, err := f.ReadAt(was[:], 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err := atomicfile.KeepAside(s.path, was[:n]); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(newSegmentHead(s.first, before), 0); err != nil {
+			return err
+		}
+		return atomicfile.Datasync(f)
+	}()
+	if err != nil {
+		l.log.Error("the head of a segment is damaged and cannot be written again; its batches are read all the same", "file", s.path, "error", err)
+		return
+	}
+	l.log.Error("the head of a segment was damaged and is written again; the damaged one is kept beside it", "file", s.path)
 }
 
 // recoverLast finds the end of the last segment, in which the log continues.
@@ -303,30 +378,11 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 	if err != nil {
 		return err
 	}
-	s := scanner{in: f, offset: segmentHead, end: info.Size()}
-	t.next = last.first
-	for {
-		_, h, err := s.next(nil)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if errors.Is(err, errDamaged) {
-			// Complete batches after a damaged one were synced later, so the damage was not
-			// an unfinished write.
-			if !s.resync() {
-				break
-			}
-			l.stats.damaged.Add(1)
-			l.log.Error("a batch in the log is damaged; its records are lost", "file", last.path, "after", t.next)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		t.next = h.first + uint64(h.records)
-		t.offset = s.offset
+	_, end, err := l.batches(&scanner{in: f, offset: segmentHead, end: info.Size(), least: last.first}, *last)
+	if err != nil {
+		return err
 	}
-	t.offset = max(t.offset, segmentHead)
+	t.next, t.offset = end.next, end.end
 	rest, err := onlyZeros(f, t.offset, info.Size())
 	if err != nil {
 		return err
@@ -341,7 +397,7 @@ func (l *Log) recoverLast(t *tail, last *segment) error {
 	}
 	out := &osFile{File: w, ahead: ahead(int64(l.config.Segment))}
 	// The writes of a killed process may not be on disk yet.
-	if err := errors.Join(out.Truncate(t.offset), out.Sync()); err != nil {
+	if err := errors.Join(out.Truncate(t.offset), atomicfile.Sync(out.File)); err != nil {
 		return errors.Join(err, out.Close())
 	}
 	l.disk.out, l.disk.size = out, t.offset

@@ -84,3 +84,6 @@ func TryNow(l *Log) {
 // Torn returns the number of incomplete batches that were removed when the log
 // was opened.
 func Torn(l *Log) int64 { return l.stats.torn.Load() }
+
+// Damaged returns the number of damages that were found since the log was opened.
+func Damaged(l *Log) int64 { return l.stats.damaged.Load() }

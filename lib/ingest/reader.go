@@ -20,15 +20,15 @@ import (
 	"shuultuur/lib/atomicfile"
 )
 
-// errDamaged reports that there is no complete frame.
+// errDamaged reports that there is no complete frame of the segment.
 var errDamaged = errors.New("damaged frame")
 
 // A scanner reads frames from a segment.
 type scanner struct {
-	in     io.ReaderAt
-	offset int64
-	end    int64  // end of the valid data
-	frame  []byte // a reused buffer
+	in          io.ReaderAt
+	offset      int64
+	end         int64  // end of the valid data
+	least, most uint64 // sequence numbers that the segment may have; 0 is no limit
 }
 
 // next reads a frame and appends copies of its records to dst. The error is
@@ -53,8 +53,12 @@ func (s *scanner) next(dst [][]byte) (_ [][]byte, h head, err error) {
 	if _, err := s.in.ReadAt(frame, s.offset); err != nil {
 		return dst, h, readError(err)
 	}
+	n := len(dst)
 	if dst, h, ok = split(dst, frame); !ok {
 		return dst, h, errDamaged
+	}
+	if h.first < s.least || s.most > 0 && h.first+uint64(h.records) > s.most { // bytes of another segment
+		return dst[:n], h, errDamaged
 	}
 	s.offset += int64(len(frame))
 	return dst, h, nil
@@ -84,7 +88,8 @@ func (s *scanner) resync() bool {
 			at += int64(n - len(want) + 1)
 			continue
 		}
-		try := scanner{in: s.in, offset: at + int64(i), end: s.end}
+		try := *s
+		try.offset = at + int64(i)
 		if _, _, err := try.next(nil); err == nil {
 			s.offset = at + int64(i)
 			return true
@@ -219,7 +224,7 @@ func (r *Reader) read(records [][]byte, most int, t *tail) ([][]byte, error) {
 				return records, err
 			}
 		}
-		r.scan.end = r.end(t)
+		r.scan.end, r.scan.most = r.end(t)
 		before := len(records)
 		all, h, err := r.scan.next(records)
 		switch {
@@ -250,14 +255,14 @@ func (r *Reader) read(records [][]byte, most int, t *tail) ([][]byte, error) {
 	return records, nil
 }
 
-// end returns the valid length of the current segment.
-func (r *Reader) end(t *tail) int64 {
+// end returns the valid length of the current segment, and the number at which the next one begins.
+func (r *Reader) end(t *tail) (int64, uint64) {
 	for n, s := range t.segments {
 		if s.first == r.segment && n+1 < len(t.segments) {
-			return s.end
+			return s.end, t.segments[n+1].first
 		}
 	}
-	return t.offset
+	return t.offset, t.next
 }
 
 // find opens the segment with the next record.
@@ -281,7 +286,7 @@ func (r *Reader) use(s segment) error {
 		return fmt.Errorf("reading the log: %w", err)
 	}
 	r.in, r.segment = f, s.first
-	r.scan = scanner{in: f, offset: segmentHead}
+	r.scan = scanner{in: f, offset: segmentHead, least: s.first}
 	r.next = max(r.next, s.first)
 	return nil
 }
@@ -290,6 +295,11 @@ func (r *Reader) use(s segment) error {
 func (r *Reader) after(t *tail) bool {
 	for _, s := range t.segments {
 		if s.first > r.segment {
+			// A batch that failed may have had the numbers between: it is behind the end.
+			if info, err := r.in.Stat(); err == nil && r.next < s.first && info.Size() <= r.scan.end {
+				r.l.stats.damaged.Add(1)
+				r.l.log.Error("the log lacks records: a batch of them is damaged, or a segment is gone", "file", r.in.Name(), "from", r.next, "to", s.first)
+			}
 			return r.use(s) == nil
 		}
 	}

@@ -372,7 +372,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 	if v == nil {
 		return Change{Was: old.Entries, Version: *old}, nil
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(f.Chmod(0o644), atomicfile.Sync(f), f.Close()); err != nil {
 		return Change{}, err
 	}
 	if err := atomicfile.Rename(f.Name(), filepath.Join(dir, v.File)); err != nil {

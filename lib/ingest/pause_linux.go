@@ -1,19 +1,10 @@
 package ingest
 
 import (
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-func datasync(f *os.File) error {
-	for {
-		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
-			return os.NewSyscallError("fdatasync", err)
-		}
-	}
-}
 
 // pause waits for d, which is less than a millisecond. A timer of the runtime would wait for at
 // least one if nothing else runs.

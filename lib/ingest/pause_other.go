@@ -2,11 +2,6 @@
 
 package ingest
 
-import (
-	"os"
-	"time"
-)
-
-func datasync(f *os.File) error { return f.Sync() }
+import "time"
 
 func pause(d time.Duration) { time.Sleep(d) }
