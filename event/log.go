@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,7 +117,8 @@ func New(cfg Config, log *slog.Logger, stores ...Store) (*Log, error) {
 			every: cfg.Every,
 			most:  cfg.Queue,
 			batch: min(batchRows, cfg.Queue),
-			full:  make(chan struct{}, 1),
+			now:   make(chan struct{}, 1),
+			wrote: make(chan struct{}),
 		})
 	}
 	return l, nil
@@ -140,6 +142,20 @@ func (l *Log) Run(ctx context.Context) error {
 		wg.Go(func() { errs[i] = q.run(ctx) })
 	}
 	<-ctx.Done()
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Flush has the rows that are queued now written without waiting for the next batch, by all
+// stores or by those given. It returns when they have left the queues, or the error of ctx.
+func (l *Log) Flush(ctx context.Context, only ...Store) error {
+	errs := make([]error, len(l.lanes))
+	var wg sync.WaitGroup
+	for i, q := range l.lanes {
+		if len(only) == 0 || slices.Contains(only, q.store) {
+			wg.Go(func() { errs[i] = q.flush(ctx) })
+		}
+	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
@@ -215,12 +231,14 @@ type lane struct {
 	every time.Duration
 	most  int
 	batch int
-	full  chan struct{} // signals that a batch waits
+	now   chan struct{} // asks Run not to wait for the next batch
 
 	mu     sync.Mutex
 	rows   []Row // not yet taken by Run
 	stats  Stats // Queued and Bytes include the rows that Run has taken
 	closed bool
+	left   uint64        // rows that have left the queue since the beginning
+	wrote  chan struct{} // closed when rows leave it
 
 	// Run alone uses these.
 	taken  []Row // the rows from next on are still to be written
@@ -241,11 +259,46 @@ func (q *lane) add(r *Row, size int) {
 	ready := len(q.rows) == q.batch
 	q.mu.Unlock()
 	if ready {
+		q.hurry()
+	}
+}
+
+// hurry has Run write what is queued.
+func (q *lane) hurry() {
+	select {
+	case q.now <- struct{}{}:
+	default:
+	}
+}
+
+// flush has the rows that are queued now written, and waits for that.
+func (q *lane) flush(ctx context.Context) error {
+	want, left, wrote := q.progress()
+	for want += left; left < want; _, left, wrote = q.progress() {
+		q.hurry()
 		select {
-		case q.full <- struct{}{}:
-		default:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wrote:
+		case <-time.After(pause): // the store failed, and is to be tried again
 		}
 	}
+	return nil
+}
+
+// progress returns how many rows are queued, how many have left the queue, and what is closed
+// when more leave.
+func (q *lane) progress() (queued, left uint64, wrote <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return uint64(q.stats.Queued), q.left, q.wrote
+}
+
+// leave notes that rows have left the queue. The caller holds mu.
+func (q *lane) leave(rows int) {
+	q.left += uint64(rows)
+	close(q.wrote)
+	q.wrote = make(chan struct{})
 }
 
 // take moves the queued rows to taken, if that is empty.
@@ -300,6 +353,7 @@ func (q *lane) write(ctx context.Context) error {
 				s.Bytes -= size
 				s.Dropped += uint64(lost)
 				s.Written += uint64(len(rows) - lost)
+				q.leave(len(rows))
 			})
 			q.next += len(rows)
 		}
@@ -321,7 +375,7 @@ func (q *lane) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return q.stop(ctx)
-		case <-q.full:
+		case <-q.now:
 		case <-tick.C:
 		}
 		now := time.Now()
@@ -400,7 +454,7 @@ func (q *lane) stop(ctx context.Context) error {
 		}
 	}
 	if left := q.queued(); left > 0 {
-		q.count(func(s *Stats) { s.Dropped += uint64(left); s.Queued, s.Bytes = 0, 0 })
+		q.count(func(s *Stats) { s.Dropped += uint64(left); s.Queued, s.Bytes = 0, 0; q.leave(left) })
 		err = fmt.Errorf("%s: %d events lost: %w", q.store.Name(), left, err)
 	}
 	return errors.Join(err, q.store.Close())

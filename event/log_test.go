@@ -204,6 +204,49 @@ func TestFailingStoreIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestFlushDoesNotWaitForTheBatch: rows are written at once where somebody waits for them, by the
+// stores that are meant, and also when rows were dropped before; a store that fails is tried again.
+func TestFlushDoesNotWaitForTheBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := &memory{}, &memory{}
+		l, stop := start(t, Config{Every: time.Minute, Queue: 100}, one, other)
+		for range 150 { // 50 do not fit
+			l.Add(Row{})
+		}
+		begin := time.Now()
+		if err := l.Flush(t.Context(), one); err != nil || one.len() != 100 || other.len() != 0 {
+			t.Errorf("%v; %d and %d rows are written, want 100 and 0", err, one.len(), other.len())
+		}
+		if err := l.Flush(t.Context()); err != nil || other.len() != 100 {
+			t.Errorf("%v; %d rows are written, want 100", err, other.len())
+		}
+		if err := l.Flush(t.Context()); err != nil { // of nothing
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+
+		one.set(errors.New("the disk is full"))
+		l.Add(Row{})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := l.Flush(ctx, one); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a store that fails: %v", err)
+		}
+		time.AfterFunc(5*time.Second, func() { one.set(nil) })
+		if err := l.Flush(t.Context(), one); err != nil || one.len() != 101 || time.Since(begin) > 13*time.Second {
+			t.Errorf("%v; %d rows are written after %v", err, one.len(), time.Since(begin))
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := l.Flush(t.Context()); err != nil { // after the end
+			t.Error(err)
+		}
+	})
+}
+
 func TestStopWritesEverythingOrSaysWhatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{fail: errors.New("disk full")}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 )
 
@@ -31,6 +32,44 @@ type Reader interface {
 	// events; equal ones are sorted by name. Rows without a value in the field of a question
 	// are not counted.
 	Count(ctx context.Context, questions ...Question) ([][]Tally, error)
+}
+
+// freshEvery is the shortest interval at which [Fresh] renews. Somebody who looks does not see more
+// than a second less than there is, and many who look at once write once.
+const freshEvery = time.Second
+
+// Fresh returns r with a renewal before its questions: renew brings the record up to date. Rows that
+// are written once a minute are seen at once, and the disk sleeps while nobody asks.
+func Fresh(r Reader, renew func(context.Context)) Reader { return &fresh{Reader: r, renew: renew} }
+
+type fresh struct {
+	Reader
+	renew func(context.Context)
+	mu    sync.Mutex // held while renewing, so that who comes meanwhile sees the same
+	last  time.Time
+}
+
+// Query implements [Reader].
+func (r *fresh) Query(ctx context.Context, f Filter, p Page) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		r.renewed(ctx)
+		r.Reader.Query(ctx, f, p)(yield)
+	}
+}
+
+// Count implements [Reader].
+func (r *fresh) Count(ctx context.Context, questions ...Question) ([][]Tally, error) {
+	r.renewed(ctx)
+	return r.Reader.Count(ctx, questions...)
+}
+
+func (r *fresh) renewed(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.last) >= freshEvery {
+		r.renew(ctx)
+		r.last = time.Now()
+	}
 }
 
 // A Page selects a part of the matching rows.

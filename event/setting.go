@@ -37,6 +37,7 @@ type Opening struct {
 	Keep  time.Duration // age at which rows are deleted
 	Trial bool          // open nothing for writing, and create nothing
 	Lines Codec         // for stores that keep events as lines of text
+	Every time.Duration // time between two batches
 }
 
 // OpenFile opens the store that keeps the named file. On trial it only checks the file; the data

@@ -176,7 +176,7 @@ func TestARestoredGatewayIsTheSame(t *testing.T) {
 	file, other := used(t), filepath.Join(t.TempDir(), "shuultuur.yaml")
 	dir := filepath.Dir(file)
 	left := map[string]bool{ // in the data folder
-		"format.json": true, "lock": true, "accounts/lock": true, "accounts/audit.lock": true, "events.db": true, "events.db-wal": true, "events.db-shm": true,
+		"format.json": true, "lock": true, "accounts/lock": true, "accounts/audit.lock": true, "events.db": true, "events.db-wal": true, "events.db-shm": true, "events.db-journal": true,
 		"lists/own.list": true, "lists/own.list.lock": true, "sources/ads/current": true, "cache/1.segment": true, "downloads/download-1": true, "last-good/lists/x": true,
 		"spool/kafka/1.log": true, "accounts/x.tmp": true, "access.log": true, "access.log.1.gz": true,
 	}

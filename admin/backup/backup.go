@@ -47,6 +47,7 @@ var kept = []struct{ name, what, left string }{
 	{"ANY *lock", "locks", "they belong to a running process"},
 	{"ANY *-wal", "a part of the database beside it", "the database is copied whole"},
 	{"ANY *-shm", "a part of the database beside it", "the database is copied whole"},
+	{"ANY *-journal", "a part of the database beside it", "the database is copied whole"},
 	{"ANY *.tmp", "files that are being written", "they are not complete"},
 	{"accounts", "accounts with their passkeys and codes, sessions, tokens and the audit log", ""},
 	{"alerts.json", "alerts", ""},
@@ -426,7 +427,7 @@ func (b *Backup) restore(name, to string, s Place) error {
 	if info, err := os.Stat(to); err == nil && name == backupText {
 		mode = info.Mode().Perm() // of this machine: its gateway may be another user
 	}
-	for _, beside := range [...]string{"-wal", "-shm"} { // of the database that is replaced, of a process that did not end it
+	for _, beside := range [...]string{"-wal", "-shm", "-journal"} { // of the database that is replaced, of a process that did not end it
 		if err := os.Remove(to + beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("restoring: %w", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"shuultuur/engine"
 	"shuultuur/engine/configuration"
 	"shuultuur/gateway"
+	"shuultuur/lib/datadir"
 	"shuultuur/lib/dns"
 	"shuultuur/resolver/forward"
 	"shuultuur/tool/doctor"
@@ -25,8 +26,8 @@ import (
 
 const doctorHelp = `
 Looks at this machine before it carries load: accept queues, open files, ports,
-connection tracking, UDP buffers, clock, entropy, memory, disk, and what the
-settings need: certificate, lists, their own form; for transparent ports
+connection tracking, UDP buffers, clock, entropy, memory, disk, what the gateway
+that runs writes in a day, and what the settings need: certificate, lists, their own form; for transparent ports
 forwarding, the firewall's rules and routes (as root); for the name server its
 ports, upstreams, which are asked, and zones in Redis. Says what is low, why that
 matters and the line that mends it. It changes nothing but writes some KiB to
@@ -116,6 +117,10 @@ func remark(ctx context.Context, g *gateway.Gateway) {
 // ofMachineAlone sets the subjects of inspection that no running gateway changes.
 func ofMachineAlone(cfg *doctor.Config, s *configuration.Settings) {
 	cfg.Data = string(s.Data)
+	if h, err := datadir.HolderOf(cfg.Data); err == nil {
+		cfg.Process = h.Process
+	}
+	cfg.Often = s.Events.Every < time.Minute
 	cfg.Connections = s.Proxy.Connections.Or(cfg.Connections)
 	cfg.Connections *= len(s.Listen.Proxy)
 	cfg.Held = s.Proxy.Exchange.HeldTotal.Or(cfg.Held)

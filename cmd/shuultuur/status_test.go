@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 	"shuultuur/cmd/shuultuur/arguments"
 	"shuultuur/cmd/shuultuur/terminal"
+	"shuultuur/event/eventtest"
+	"shuultuur/event/sqlite"
 	"shuultuur/lib/manual"
 )
 
@@ -56,6 +59,47 @@ func TestStatusSaysHowTheGatewayIs(t *testing.T) {
 	}
 	if status, _, errs := callAs(t, "-at", "http://127.0.0.1:1", "status"); status != 1 || !strings.Contains(errs, "does it run?") {
 		t.Errorf("without a gateway: status %d, %q", status, errs)
+	}
+}
+
+// TestEventsThatWaitAreSeen: where the record is written seldom, the gateway is asked first, which writes what
+// waits; where it does not run, the record is as it is.
+func TestEventsThatWaitAreSeen(t *testing.T) {
+	for every, asked := range map[string]int{"1m": 1, "1s": 0} {
+		dir := t.TempDir()
+		store, err := sqlite.Open(filepath.Join(dir, "events.db"), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		rows := eventtest.Rows(time.Now().UTC().Truncate(time.Microsecond), 2)
+		if err := store.Write(t.Context(), rows[:1]); err != nil {
+			t.Fatal(err)
+		}
+		times := 0
+		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if times++; times == 1 {
+				if err := store.Write(r.Context(), rows[1:]); err != nil {
+					t.Error(err)
+				}
+			}
+			fmt.Fprint(w, "[]")
+		}))
+		t.Cleanup(gateway.Close)
+		file := filepath.Join(dir, "shuultuur.yaml")
+		text := fmt.Sprintf("listen: {proxy: 127.0.0.1:0, admin: %q}\ndata: .\nevents: {sqlite: events.db, every: %s}\npolicies: [{name: everyone, rules: []}]\n", strings.TrimPrefix(gateway.URL, "http://"), every)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, running := range []bool{true, false} {
+			if !running {
+				gateway.Close()
+			}
+			status, out, errs := call(t, "events", "-json", "-config", file)
+			if n := strings.Count(out, "\n"); status != 0 || n != 1+asked || times != asked {
+				t.Errorf("every %s, gateway %v: status %d, %d rows, asked %d times: %s", every, running, status, n, times, errs)
+			}
+		}
 	}
 }
 

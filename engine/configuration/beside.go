@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"shuultuur/admin/account"
 	"shuultuur/admin/remote"
@@ -166,7 +167,23 @@ func Events(file string) (event.Reader, func() error, error) {
 	if err != nil {
 		return nil, nil, s.Text.Mistakes(setting.At("events", err))
 	}
-	return r, done, nil
+	if s.Events.Every <= time.Second || s.AdminURL() == "" {
+		return r, done, nil
+	}
+	return event.Fresh(r, s.haveWritten), done, nil
+}
+
+// askTime is how long a question to the record waits for a gateway that has not written all yet.
+const askTime = 2 * time.Second
+
+// haveWritten asks the gateway for its newest event, so that it writes those that wait. If it does not run,
+// or does not answer whoever asks, the record is as it is.
+func (s *Settings) haveWritten(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for range s.Client().Events(ctx, "", 1, false) {
+		return
+	}
 }
 
 // SquidSocket returns the socket where a gateway with the settings in file answers Squid's

@@ -82,6 +82,7 @@ func (l lacking) Open(event.Opening) ([]event.Store, error) { return nil, releas
 type Record struct {
 	*event.Log
 	Stores []event.Store
+	reader event.Reader            // see Reader
 	clocks map[string]*clock.Guard // by the name of the store
 	ran    bool                    // whether the log has closed the stores
 }
@@ -93,15 +94,9 @@ type Parts struct {
 	Log   *slog.Logger
 }
 
-// Reader returns the first store that can be queried, or nil.
-func (r *Record) Reader() event.Reader {
-	for _, s := range r.Stores {
-		if q, ok := s.(event.Reader); ok {
-			return q
-		}
-	}
-	return nil
-}
+// Reader returns the first store that can be queried, or nil. Whoever asks it sees what had been
+// recorded a second before, however seldom batches are written.
+func (r *Record) Reader() event.Reader { return r.reader }
 
 // Open opens every event store that the settings name.
 func Open(c Config, parts Parts) (_ *Record, err error) {
@@ -150,11 +145,30 @@ func Open(c Config, parts Parts) (_ *Record, err error) {
 	if r.Log, err = event.New(cfg.Config, parts.Log, r.Stores...); err != nil {
 		return nil, err
 	}
+	r.findReader(cfg.Every)
 	return r, nil
 }
 
+// findReader finds the store that can be queried. Batches that come every second are fresh enough.
+func (r *Record) findReader(every time.Duration) {
+	for _, s := range r.Stores {
+		q, ok := s.(event.Reader)
+		if !ok {
+			continue
+		}
+		if r.reader = q; every > time.Second {
+			r.reader = event.Fresh(q, func(ctx context.Context) {
+				ctx, cancel := context.WithTimeout(ctx, freshTime)
+				defer cancel()
+				_ = r.Log.Flush(ctx, s) // Problems says what ails a store, and what it has can be asked meanwhile
+			})
+		}
+		return
+	}
+}
+
 func opening(cfg Config, data string) event.Opening {
-	return event.Opening{Data: data, Keep: time.Duration(cfg.Keep), Lines: jsonl.Codec}
+	return event.Opening{Data: data, Keep: time.Duration(cfg.Keep), Lines: jsonl.Codec, Every: cfg.Every}
 }
 
 // guard gives each store that forgets by age a guard of the clock. Each has its own, because
@@ -211,33 +225,21 @@ func (r *Record) Close() error {
 	return errors.Join(errs...)
 }
 
-// writtenTime is how long Written waits for a store.
-const writtenTime = 30 * time.Second
+// writtenTime is how long Flush waits for the stores, and freshTime how long a question waits for the
+// one that it asks.
+const (
+	writtenTime = 30 * time.Second
+	freshTime   = 2 * time.Second
+)
 
 // Flush waits until the stores have written the rows that are queued now.
 func (r *Record) Flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writtenTime)
 	defer cancel()
-	want := map[string]uint64{}
-	for _, s := range r.Stats() {
-		want[s.Store] = s.Written + uint64(s.Queued)
+	if r.Log.Flush(ctx) != nil {
+		return errors.New("rows are still queued: a store does not write; see /health, and erase again")
 	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		late := false
-		for _, s := range r.Stats() {
-			late = late || s.Written+s.Dropped < want[s.Store] && s.Queued > 0
-		}
-		if !late {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("rows are still queued: a store does not write; see /health, and erase again")
-		case <-tick.C:
-		}
-	}
+	return nil
 }
 
 // HandOver moves the waiting rows to disk for another process. The stores must not

@@ -3,6 +3,7 @@
 package record
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -196,5 +197,67 @@ func TestTheFirstStoreThatCanBeAskedIsLookedAt(t *testing.T) {
 	}
 	if got := cfg.Places(); len(got) != 2 {
 		t.Errorf("the places of the stores are %q, want both files", got)
+	}
+}
+
+// TestWhoAsksSeesWhatIsNew: where batches are written once a minute, a question has the rows written
+// that wait, at most once a second; without questions nothing is written. Erasing does not wait either.
+func TestWhoAsksSeesWhatIsNew(t *testing.T) {
+	for name, kept := range map[string]Kept{"sqlite": {SQLite: "events.db"}, "jsonl": {JSONL: "events.jsonl"}} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Open(Config{Kept: kept, Config: event.Config{Every: time.Minute}}, Parts{Data: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- r.Run(ctx) }()
+			rows := eventtest.Rows(time.Now().UTC().Truncate(time.Microsecond), 3)
+			reader := r.Reader()
+			begin := time.Now()
+			for n, row := range rows {
+				r.Add(row)
+				if w := r.Stats()[0].Written; w != uint64(n) {
+					t.Errorf("%d rows are written before anybody asks for the row %d", w, n)
+				}
+				count := func() int {
+					sums, err := reader.Count(t.Context(), event.Question{})
+					if err != nil || len(sums) != 1 || len(sums[0]) != 1 {
+						t.Fatalf("%v, %v", sums, err)
+					}
+					return sums[0][0].Events
+				}
+				for {
+					got := count()
+					if got == n+1 {
+						break
+					}
+					if since := time.Since(begin); got != n || since > 30*time.Second {
+						t.Fatalf("%d rows of %d are seen after %v", got, n+1, since)
+					}
+					time.Sleep(20 * time.Millisecond) // until the second is over
+				}
+			}
+			seen := 0
+			for _, err := range reader.Query(t.Context(), event.Filter{}, event.Page{}) {
+				if seen++; err != nil {
+					t.Error(err)
+				}
+			}
+			if seen != len(rows) {
+				t.Errorf("a query sees %d rows", seen)
+			}
+			r.Add(rows[0])
+			if err := r.Flush(t.Context()); err != nil || r.Stats()[0].Queued != 0 {
+				t.Errorf("flush: %v, %+v", err, r.Stats()[0])
+			}
+			if took := time.Since(begin); took > 30*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

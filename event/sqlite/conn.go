@@ -31,6 +31,9 @@ const busyTime = 5000
 // errDamaged reports a file that SQLite cannot read as a database.
 var errDamaged = errors.New("the database is damaged")
 
+// errBusy reports that another connection uses the database.
+var errBusy = errors.New("the database is in use")
+
 // isDamage reports whether a result code of SQLite says so.
 func isDamage(rc int32) bool {
 	return rc&0xff == sqlite3.SQLITE_CORRUPT || rc&0xff == sqlite3.SQLITE_NOTADB
@@ -95,6 +98,9 @@ func (c *conn) check(rc int32) error {
 		return errMemory
 	}
 	err := fmt.Errorf("sqlite: %s (%d)", libc.GoString(sqlite3.Xsqlite3_errmsg(c.tls, c.db)), rc)
+	if rc&0xff == sqlite3.SQLITE_BUSY {
+		return fmt.Errorf("%w: %w", errBusy, err)
+	}
 	if isDamage(rc) {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}

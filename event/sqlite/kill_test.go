@@ -23,6 +23,10 @@ import (
 // it writes to the database at that path until then.
 const killedPath = "SHUULTUUR_TEST_KILLED"
 
+// killedEvery is the environment variable with the time between two of its batches, by which the
+// store chooses its journal.
+const killedEvery = "SHUULTUUR_TEST_EVERY"
+
 func TestMain(m *testing.M) {
 	if path := os.Getenv(killedPath); path != "" {
 		writeUntilKilled(path)
@@ -33,7 +37,11 @@ func TestMain(m *testing.M) {
 // writeUntilKilled writes batches and prints after each Write how many rows it has
 // acknowledged.
 func writeUntilKilled(path string) {
-	s, err := Open(path, year)
+	every, err := time.ParseDuration(os.Getenv(killedEvery))
+	var s *Store
+	if err == nil {
+		s, err = openStore(path, year, every)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -53,24 +61,26 @@ func writeUntilKilled(path string) {
 }
 
 func TestKilledInMidRun(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.db")
-	rows := 0
-	for round := range 3 {
-		rows += killed(t, path, time.Duration(round)*37*time.Millisecond, rows)
+	for _, every := range []time.Duration{time.Second, time.Minute} {
+		path := filepath.Join(t.TempDir(), "events.db")
+		rows := 0
+		for round := range 3 {
+			rows += killed(t, path, every, time.Duration(round)*37*time.Millisecond, rows)
+		}
 	}
 }
 
 // killed starts a process that writes to path, and kills it some time after its first batch. It
 // checks that every acknowledged row is there, in whole batches, and returns the number of rows
 // that this run has left.
-func killed(t *testing.T, path string, after time.Duration, before int) int {
+func killed(t *testing.T, path string, every, after time.Duration, before int) int {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), killedPath+"="+path)
+	cmd.Env = append(os.Environ(), killedPath+"="+path, killedEvery+"="+every.String())
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	out, err := cmd.StdoutPipe()
@@ -104,7 +114,7 @@ func killed(t *testing.T, path string, after time.Duration, before int) int {
 		t.Fatal("the process acknowledged no row before it was killed")
 	}
 
-	s, err := Open(path, year)
+	s, err := openStore(path, year, every)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@
 //
 // A batch is one transaction in write-ahead mode, synchronous=NORMAL. Rows that Write has kept
 // survive a killed process. A power cut may lose the batches since the last checkpoint, but
-// neither more nor the file.
+// neither more nor the file. A store that is written seldom spares the disk instead ([rare]): what
+// Write has kept survives a power cut, too.
 package sqlite
 
 import (
@@ -148,13 +149,13 @@ func (p Path) Open(o event.Opening) ([]event.Store, error) {
 	}, func(path string) (event.Store, error) {
 		s, err := (*Store)(nil), error(errNoDatabase)
 		if !ours(o, path, err) || !isEmptied(path) {
-			s, err = Open(path, o.Keep)
+			s, err = openStore(path, o.Keep, o.Every)
 		}
 		if ours(o, path, err) {
-			if aside := atomicfile.SetAside(path, "-wal", "-shm"); aside != nil {
+			if aside := atomicfile.SetAside(path, "-wal", "-shm", "-journal"); aside != nil {
 				return nil, errors.Join(err, aside)
 			}
-			s, err = Open(path, o.Keep)
+			s, err = openStore(path, o.Keep, o.Every)
 		}
 		return s, err
 	})
@@ -192,7 +193,10 @@ func (p Path) Place() string { return string(p) }
 
 // Open opens or creates the database at path. Rows older than keep are deleted
 // a few at a time.
-func Open(path string, keep time.Duration) (*Store, error) {
+func Open(path string, keep time.Duration) (*Store, error) { return openStore(path, keep, time.Second) }
+
+// openStore opens a store that is written at intervals of every.
+func openStore(path string, keep, every time.Duration) (*Store, error) {
 	if keep <= 0 {
 		return nil, fmt.Errorf("open event database %q: keep %v is not above zero", path, keep)
 	}
@@ -200,13 +204,13 @@ func Open(path string, keep time.Duration) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{Reader: &Reader{path: path}, keep: keep}
-	if err := s.open(); err != nil {
+	if err := s.open(every); err != nil {
 		return nil, fmt.Errorf("open event database %q: %w", path, errors.Join(err, s.Close()))
 	}
 	return s, nil
 }
 
-func (s *Store) open() (err error) {
+func (s *Store) open(every time.Duration) (err error) {
 	// The file is created here with its mode, because events are about people.
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
@@ -215,7 +219,7 @@ func (s *Store) open() (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if s.w, err = openWriter(s.path); err != nil {
+	if s.w, err = openWriter(s.path, every); err != nil {
 		return err
 	}
 	if err := s.migrate(); err != nil {

@@ -6,6 +6,9 @@ import (
 	"math"
 	"net/netip"
 	"strings"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"shuultuur/event"
 )
@@ -74,27 +77,64 @@ const (
 	flagParent  = 2
 )
 
-func openWriter(path string) (*writer, error) {
+// rare is the time between two batches from which a database is kept in the way that writes the
+// fewest bytes, for SD cards. A write-ahead log has every page once more; a rollback journal has only
+// the three pages that a batch changes. It makes readers and the writer wait for each other, which
+// is short: a batch is a few hundred rows, and no reader keeps a transaction open while it is read from.
+// Each batch is synchronised, which would cost too much every second.
+const rare = 10 * time.Second
+
+// Pages are large, because they need fewer system calls per row, or where batches are rare, small:
+// each batch writes the last page again, and those that lead to it.
+const (
+	pageSize     = 16 << 10
+	rarePageSize = 4 << 10
+	logSize      = 4 << 20 // a longer write-ahead log is written back
+)
+
+func openWriter(path string, every time.Duration) (*writer, error) {
 	c, err := openConn(path)
 	if err != nil {
 		return nil, err
 	}
 	w := &writer{conn: c, group: segmentsOfTotal}
-	// The page size applies to new files only. Large pages need fewer system calls
-	// per row.
-	if err := w.exec(fmt.Sprintf(`
-		PRAGMA page_size = %d;
-		PRAGMA journal_mode = WAL;
-		PRAGMA synchronous = NORMAL;
-		PRAGMA cache_size = -2048; -- KiB
-		PRAGMA wal_autocheckpoint = %d;
-		PRAGMA journal_size_limit = 8388608`, pageSize, 4<<20/pageSize)); err != nil {
+	if err := w.prepareFile(every >= rare); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
 }
 
-const pageSize = 16 << 10
+func (w *writer) prepareFile(rarely bool) error {
+	page := pageSize
+	if rarely {
+		page = rarePageSize
+	}
+	if err := w.exec(fmt.Sprintf("PRAGMA page_size = %d; PRAGMA cache_size = -2048", page)); err != nil { // of a new file; KiB
+		return err
+	}
+	if err := w.keepJournal(rarely); err != nil {
+		return err
+	}
+	size, err := w.int("PRAGMA page_size")
+	if err != nil {
+		return err
+	}
+	return w.exec(fmt.Sprintf("PRAGMA wal_autocheckpoint = %d; PRAGMA journal_size_limit = %d", logSize/max(size, 1), 2*logSize))
+}
+
+// keepJournal chooses how transactions are made whole. A database that another process has open
+// keeps its write-ahead log, until it is opened alone.
+func (w *writer) keepJournal(rarely bool) error {
+	if !rarely {
+		return w.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+	}
+	sqlite3.Xsqlite3_busy_timeout(w.tls, w.db, 0)
+	defer sqlite3.Xsqlite3_busy_timeout(w.tls, w.db, busyTime)
+	if err := w.exec("PRAGMA journal_mode = TRUNCATE"); err != nil && !errors.Is(err, errBusy) {
+		return err
+	}
+	return w.exec("PRAGMA synchronous = FULL")
+}
 
 // errMoved reports that another process has written since the store determined its
 // place.

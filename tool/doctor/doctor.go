@@ -33,6 +33,8 @@ type Machine interface {
 	Entropy() (bool, error)        // whether the random generator is seeded
 	Memory() (int64, error)        // bytes this process may use, control groups included
 	Disk(dir string) (Disk, error) // describes the file system of the nearest folder that exists
+	// Written returns what a process has had written to disks.
+	Written(process int) (Written, error)
 	// Bind opens host:port for UDP and TCP for a moment. The error is that of the
 	// system.
 	Bind(addr string) error
@@ -49,12 +51,21 @@ type Disk struct {
 	FilesLimited bool          // whether the number of files is limited
 	Sync         time.Duration // median of a few small writes with fsync(2); 0 if not tried
 	SyncUntried  string        // why it was not tried
+	Card         bool          // an SD card or the like, which few writes wear out
+}
+
+// Written is what a process has had written to disks since it started.
+type Written struct {
+	Bytes int64
+	In    time.Duration
 }
 
 // Config sets the subjects of inspection besides the machine. Every field may be
 // empty.
 type Config struct {
 	Data        string // data folder
+	Process     int    // the gateway that runs with it; 0 for none
+	Often       bool   // the record is written more than once a minute
 	Connections int    // concurrent clients, all listeners together
 	Held        int64  // bytes that held bodies may take: proxy.held-total
 	MemoryLimit int64  // GOMEMLIMIT in bytes; 0 means none

@@ -41,6 +41,7 @@ type fake struct {
 	seeded       bool
 	memory       int64
 	disk         Disk
+	written      Written
 	ports        map[string]error // facts that cannot be determined
 	addresses    []netip.Addr
 	output       map[string]string // outputs by command line; other programs are not installed
@@ -55,6 +56,7 @@ func (f *fake) Synchronised() (bool, error)   { return f.synchronised, f.err }
 func (f *fake) Entropy() (bool, error)        { return f.seeded, f.err }
 func (f *fake) Memory() (int64, error)        { return f.memory, f.err }
 func (f *fake) Disk(string) (Disk, error)     { return f.disk, f.err }
+func (f *fake) Written(int) (Written, error)  { return f.written, f.err }
 
 func (f *fake) Output(_ context.Context, name string, args ...string) (string, error) {
 	if f.err != nil {
@@ -386,6 +388,32 @@ func TestThisMachineAnswers(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("Disk leaves files behind: %v, %v", left, err)
+	}
+}
+
+// TestWhatADayWrites: by the time that the gateway has run, from an hour on; on a card, much is low, and
+// the pace of the record is the remedy where it is not slow already.
+func TestWhatADayWrites(t *testing.T) {
+	for _, c := range []struct {
+		written     Written
+		card, often bool
+		level       Level
+		found, mend string
+	}{
+		{Written{30 << 20, 6 * time.Hour}, true, false, OK, "120 MiB a day, by the last 6h0m0s", ""},
+		{Written{30 << 20, 59 * time.Minute}, true, true, OK, "30 MiB since the start 59m0s ago; ask after an hour what a day writes", ""},
+		{Written{0, 48 * time.Hour}, true, true, OK, "0 KiB a day, by the last 48h0m0s", ""},
+		{Written{4 << 30, 48 * time.Hour}, false, true, OK, "2 GiB a day, by the last 48h0m0s", ""},
+		{Written{4 << 30, 48 * time.Hour}, true, true, Low, "2 GiB a day, by the last 48h0m0s", "every: 1m"},
+		{Written{4 << 30, 48 * time.Hour}, true, false, Low, "2 GiB a day, by the last 48h0m0s", "another disk"},
+	} {
+		m := strong()
+		m.written, m.disk.Card = c.written, c.card
+		f := find(t, Look(t.Context(), m, Config{Data: "data", Process: 7, Often: c.often}), "written to disks")
+		mend := strings.Join(f.Mend, "\n")
+		if f.Level != c.level || f.Found != c.found || !strings.Contains(mend, c.mend) || strings.Contains(mend, "every") != (c.level == Low && c.often) {
+			t.Errorf("%+v: %+v", c, f)
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ const (
 	freeBad  = 256 << 20
 	freeLow  = 2 << 30
 	slowSync = 50 * time.Millisecond
+
+	dayOnCard = 1_000_000_000 // bytes that a day may write to a card
+	paceAfter = time.Hour     // from then on a process says what a day writes; its start writes more
 )
 
 // subject is a machine under inspection.
@@ -378,5 +381,33 @@ func (p subject) disk() []Finding {
 		s.Why = "Events wait in a bounded queue while a batch is synced; on a disk this slow the queue fills under load and events are dropped (counted)."
 		s.Mend = []string{"settings: data: a folder on a faster disk"}
 	}
-	return []Finding{f, s}
+	found := []Finding{f, s}
+	if p.cfg.Process != 0 {
+		found = append(found, p.written(d.Card))
+	}
+	return found
+}
+
+// written says what a day writes, as long as the gateway has run.
+func (p subject) written(card bool) Finding {
+	const about = "written to disks"
+	w, err := p.m.Written(p.cfg.Process)
+	if err != nil {
+		return unknown(about, err)
+	}
+	f := Finding{About: about, Level: OK}
+	if w.In < paceAfter {
+		f.Found = fmt.Sprintf("%s since the start %s ago; ask after an hour what a day writes", size(w.Bytes), w.In.Round(time.Second))
+		return f
+	}
+	day := int64(float64(w.Bytes) / w.In.Hours() * 24)
+	f.Found = fmt.Sprintf("%s a day, by the last %s", size(day), w.In.Round(time.Minute))
+	if card && day > dayOnCard {
+		f.Level, f.Wanted, f.Why = Low, size(dayOnCard)+" a day on a card", "Each part of an SD card can be written some thousand times only; then the card fails, with all that is on it."
+		f.Mend = []string{"settings: data: a folder on another disk"}
+		if p.cfg.Often {
+			f.Mend = append(f.Mend, "settings: events: {every: 1m}")
+		}
+	}
+	return f
 }

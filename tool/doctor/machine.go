@@ -59,6 +59,7 @@ func (ThisMachine) Disk(dir string) (Disk, error) {
 	if err != nil {
 		return Disk{}, fmt.Errorf("asking how much room there is in %s: %w", there, err)
 	}
+	d.Card = isCard(there)
 	if there != dir {
 		d.SyncUntried = "the folder is not there yet"
 		return d, nil

@@ -78,3 +78,8 @@ func (m ThisMachine) Memory() (int64, error) {
 	}
 	return strconv.ParseInt(s, 10, 64)
 }
+
+// Written implements Machine.
+func (ThisMachine) Written(int) (Written, error) { return Written{}, errors.ErrUnsupported }
+
+func isCard(string) bool { return false }

@@ -1,6 +1,10 @@
 package doctor
 
-import "testing"
+import (
+	"os"
+	"testing"
+	"time"
+)
 
 func TestTextsOfProc(t *testing.T) {
 	for in, want := range map[string]int64{
@@ -23,5 +27,28 @@ func TestTextsOfProc(t *testing.T) {
 	}
 	if _, err := memTotal("MemFree: 1 kB\n"); err == nil {
 		t.Error("memTotal without MemTotal: got no error")
+	}
+}
+
+func TestWhatThisProcessHasWritten(t *testing.T) {
+	before, err := ThisMachine{}.Written(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Bytes < 0 || before.In < 0 || before.In > time.Hour {
+		t.Errorf("%+v of a process that has just begun", before)
+	}
+	const after = " S 1 1 1 0 -1 4194560 100 0 0 0 1 1 0 0 20 0 1 0 5000 0 0"
+	for stat, want := range map[string]time.Duration{"7 (shuultuur)" + after: 50 * time.Second, "7 (a) S 1 (b)" + after: 50 * time.Second, "7 (x) S 1": -1, "": -1} {
+		got, err := runsFor(stat, "100.00 7.00\n")
+		if err != nil {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q: %v, %v; want %v", stat, got, err, want)
+		}
+	}
+	if _, err := writeBytes("rchar: 1\nwchar: 2\n"); err == nil {
+		t.Error("no count of bytes written: got no error")
 	}
 }

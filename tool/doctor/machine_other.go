@@ -23,3 +23,8 @@ func (ThisMachine) Entropy() (bool, error) { return false, errors.ErrUnsupported
 
 // Memory implements Machine.
 func (ThisMachine) Memory() (int64, error) { return 0, errors.ErrUnsupported }
+
+// Written implements Machine.
+func (ThisMachine) Written(int) (Written, error) { return Written{}, errors.ErrUnsupported }
+
+func isCard(string) bool { return false }
