@@ -68,7 +68,7 @@ func (e *Engine) portalEngine(h *Host) *portal.Engine {
 		},
 		Captive: func(ctx context.Context, addr netip.Addr) bool {
 			_, err := e.Identity.Identify(ctx, addr, nil)
-			return exchange.AsksToSignIn(err)
+			return exchange.SignInPage(err) != ""
 		},
 		Policy: func(ctx context.Context, c *filter.Client) string {
 			name, _ := e.Policies.Balance(ctx, "", c, time.Now())

@@ -50,10 +50,23 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 		}
 		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(id), true)
 	}
-	x, _ := s.judge(ctx, e, &q)
+	x, _, unknown := s.judge(ctx, e, &q)
 	if x == nil { // on BH, Squid would pass the request
 		s.refusals.Add(1)
 		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(malformed), true)
+	}
+	switch {
+	case unknown == nil:
+	case exchange.AtSignIn(unknown, &x.T): // else nobody could sign in
+		s.letSignIn(x)
+		return []byte("ERR")
+	case !exchange.MayReach(unknown, x.T.Host):
+		page := s.refuseUnknown(x, unknown)
+		if x.T.Proto == filter.TLS {
+			return appendPair([]byte("OK status=302"), "url", page, true)
+		}
+		s.pages.keepPage(x.T.ID, &refused{x: x, engine: e, unknown: unknown})
+		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(x.T.ID), true)
 	}
 	if to, ok := s.pages.clicked(ctx, x, q.addr, q.user); ok {
 		s.record(x)
@@ -78,16 +91,30 @@ func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
 	s.refusals.Add(1)
 	id := x.T.ID
 	s.record(x)
-	s.pages.keepPage(id, x, e)
+	s.pages.keepPage(id, &refused{x: x, engine: e})
 	if x.T.Proto == filter.TLS { // for CONNECT only a refusal is possible
 		return appendPair([]byte("OK status=302"), "url", "http://"+exchange.OwnHost+"/"+id, true)
 	}
 	return appendPair([]byte("OK"), "rewrite-url", s.pages.url(id), true)
 }
 
-// judge makes a transaction from a question. If it cannot, it returns the
-// reason.
-func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange.Exchange, why string) {
+// letSignIn lets a client reach the page to sign in on.
+func (s *Server) letSignIn(x *exchange.Exchange) {
+	x.T.Verdict.Action = filter.Allow
+	s.record(x)
+}
+
+// refuseUnknown refuses a request whose client has to sign in, and returns the address of the page.
+func (s *Server) refuseUnknown(x *exchange.Exchange, unknown error) (page string) {
+	s.refusals.Add(1)
+	_ = x.AnswerUnidentified(unknown) // for the record; Squid fetches the answer when it has the client's fields
+	s.record(x)
+	return exchange.SignInPage(unknown)
+}
+
+// judge makes a transaction from a question. If it cannot, it returns the reason. The error unknown
+// says that the client has to sign in on a page.
+func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange.Exchange, why string, unknown error) {
 	x = new(exchange.Exchange)
 	s.inspector.Exchange(x)
 	now := time.Now()
@@ -95,7 +122,7 @@ func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange
 	x.T.Flow = new(filter.Flow)
 	if err := fill(x, q, s.pages.cookie(q)); err != nil {
 		s.failed.Add(1)
-		return nil, fmt.Sprintf("%.200q: %v", q.url, err)
+		return nil, fmt.Sprintf("%.200q: %v", q.url, err), nil
 	}
 	var err error
 	if q.user != "" {
@@ -104,6 +131,9 @@ func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange
 		x.T.Client, err = e.Identify(ctx, q.addr)
 	}
 	if err != nil {
+		if q.addr.IsValid() && exchange.SignInPage(err) != "" { // a request of Squid's own is nobody's
+			unknown = err
+		}
 		// Squid asks for passwords, not we. The identity of the address applies.
 		if !refusedPassword(err) {
 			x.Note("identify: " + err.Error())
@@ -113,7 +143,7 @@ func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange
 			x.T.Client.User = q.user
 		}
 	}
-	return x, ""
+	return x, "", unknown
 }
 
 // fill fills in the destination.
@@ -244,13 +274,22 @@ func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
 			return broken(fmt.Sprintf("no check of the settings reports the category %q", w))
 		}
 	}
-	x, why := s.judge(ctx, e, &q)
+	x, why, unknown := s.judge(ctx, e, &q)
 	if x == nil {
 		return broken(why)
 	}
 	if len(wanted) > 0 {
 		defer x.End()
 		return categorise(ctx, e, x, wanted)
+	}
+	switch {
+	case unknown == nil:
+	case exchange.AtSignIn(unknown, &x.T): // else nobody could sign in
+		s.letSignIn(x)
+		return []byte("OK")
+	case !exchange.MayReach(unknown, x.T.Host):
+		a := appendPair([]byte("ERR"), "message", "sign in first, at "+s.refuseUnknown(x, unknown), false)
+		return appendPair(a, "log", x.T.ID, false)
 	}
 	pass := x.JudgeHead(ctx)
 	reason := x.T.Verdict.Reason

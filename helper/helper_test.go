@@ -39,6 +39,12 @@ type wrong struct{}
 func (wrong) Error() string        { return "wrong" }
 func (wrong) Challenges() []string { return nil }
 
+// A signInError asks a client to sign in on a page of a host that the decider blocks.
+type signInError struct{ wrong }
+
+func (signInError) SignIn() string         { return "http://bad.example:8082/sign-in" }
+func (signInError) OpenHost(h string) bool { return h == "open.example" || h == "bad-open.example" }
+
 func server(t testing.TB) *Server {
 	t.Helper()
 	i, err := exchange.NewInspector(exchange.Config{})
@@ -52,7 +58,12 @@ func server(t testing.TB) *Server {
 	s := New("", i, nil, slog.New(slog.DiscardHandler))
 	err = s.Use(&Engine{
 		Decider: decider{}, Pages: pages,
-		Identify: func(_ context.Context, a netip.Addr) (filter.Client, error) { return filter.Client{Addr: a}, nil },
+		Identify: func(_ context.Context, a netip.Addr) (filter.Client, error) {
+			if a.Is6() || !a.IsValid() {
+				return filter.Client{Addr: a}, signInError{}
+			}
+			return filter.Client{Addr: a}, nil
+		},
 		Member: func(_ context.Context, a netip.Addr, user string) (filter.Client, error) {
 			return filter.Client{Addr: a, User: user, Groups: []string{"of " + user}}, nil
 		},
@@ -104,6 +115,23 @@ func TestAnswers(t *testing.T) {
 		{"acl", "3 10.0.0.1 GET GET GET http://ok.example/ -", "3 OK"},
 		{"acl", "3 10.0.0.1 anna b CONNECT bad.example:443 -", `3 ERR message=`},
 		{"acl", "3 10.0.0.1 anna b CONNECT", `3 BH message="the format`},
+		// These have not signed in. Squid has no address for its own requests.
+		{"rewrite", "http://ok.example/a 2001:db8::1/- - GET", `OK rewrite-url="http://127.0.0.1:`},
+		{"rewrite", "http://ok.example/a 2001:db8::1/- anna GET", "ERR"},
+		{"rewrite", "http://ok.example/a -/- - GET", "ERR"},
+		{"rewrite", "ok.example:443 2001:db8::1/- - CONNECT", `OK status=302 url="http://bad.example:8082/sign-in"`},
+		{"rewrite", "http://bad.example:8082/sign-in?to=x 2001:db8::1/- - GET", "ERR"},
+		{"rewrite", "http://BAD.example:8082/ 2001:db8::1/- - POST", "ERR"},
+		{"rewrite", "bad.example:8082 2001:db8::1/- - CONNECT", "ERR"},
+		{"rewrite", "bad.example:443 2001:db8::1/- - CONNECT", `OK status=302 url="http://bad.example:8082/sign-in"`},
+		{"rewrite", "http://open.example/ 2001:db8::1/- - GET", "ERR"},
+		{"rewrite", "bad-open.example:443 2001:db8::1/- - CONNECT", `OK status=302 url="http://shuultuur.internal/`},
+		{"acl", "2001:db8::1 - GET http://ok.example/ -", `ERR message="sign in first, at http://bad.example:8082/sign-in" log="`},
+		{"acl", "2001:db8::1 - CONNECT ok.example:443 -", `ERR message="sign in first, at http://bad.example:8082/sign-in" log="`},
+		{"acl", "2001:db8::1 - GET http://bad.example:8082/sign-in -", "OK"},
+		{"acl", "2001:db8::1 - GET http://open.example/ -", "OK"},
+		{"acl", "2001:db8::1 anna GET http://ok.example/ -", "OK"},
+		{"acl", "- - GET http://ok.example/ -", "OK"},
 		{"auth", "j%C3%B6 a%20b%25%0A", `OK group="teachers"`},
 		{"auth", "4 j%C3%B6 a%20b%25%0A 10.0.0.1", `4 OK group="teachers"`},
 		{"auth", "4 j%C3%B6 ", `4 ERR message="wrong name or password"`},

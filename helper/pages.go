@@ -43,7 +43,9 @@ type refused struct {
 	mu     sync.Mutex // makes one page at a time
 	x      *exchange.Exchange
 	engine *Engine
-	until  time.Time
+	// unknown is why the client has to sign in; nil if the policy refuses the request.
+	unknown error
+	until   time.Time
 }
 
 // malformed is the identifier of the page for requests with an unreadable
@@ -75,7 +77,7 @@ func (p *pages) url(id string) string {
 }
 
 // keepPage keeps the page of a refused request.
-func (p *pages) keepPage(id string, x *exchange.Exchange, e *Engine) {
+func (p *pages) keepPage(id string, r *refused) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -87,7 +89,8 @@ func (p *pages) keepPage(id string, x *exchange.Exchange, e *Engine) {
 		delete(p.of, p.order[0])
 		p.order = p.order[1:]
 	}
-	p.of[id] = &refused{x: x, engine: e, until: now.Add(pageAge)}
+	r.until = now.Add(pageAge)
+	p.of[id] = r
 	p.order = append(p.order, id)
 }
 
@@ -215,7 +218,11 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 			x.Q.Add(name, v)
 		}
 	}
-	s.write(w, x.VerdictResponse(r.Context()))
+	if k.unknown != nil {
+		s.write(w, x.AnswerUnidentified(k.unknown))
+	} else {
+		s.write(w, x.VerdictResponse(r.Context()))
+	}
 	x.End()
 }
 

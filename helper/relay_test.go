@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -229,6 +230,47 @@ func TestSquidFetchesThePageOfARefusal(t *testing.T) {
 		if got := string(s.one(t.Context(), "rewrite", own+" "+from+"/- - GET")); got != `OK rewrite-url="`+want+`"` {
 			t.Errorf("%s gets %s, want %s", from, got, want)
 		}
+	}
+}
+
+// TestWhoHasNotSignedInIsSentThere: a browser that shows a page is redirected to the page to sign in on,
+// with the address that it wanted; anything else is told it, and each is recorded as refused.
+func TestWhoHasNotSignedInIsSentThere(t *testing.T) {
+	t.Parallel()
+	s := running(t)
+	var recorded []filter.Action
+	s.done = func(t *filter.Transaction) { recorded = append(recorded, t.Verdict.Action) }
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, tt := range []struct {
+		method, dest, at string
+		status           int
+	}{
+		{"GET", "document", "http://bad.example:8082/sign-in?to=http%3A%2F%2Fok.example%2Fa%3Fb%3Dc%26d", 302},
+		{"GET", "iframe", "http://bad.example:8082/sign-in?to=http%3A%2F%2Fok.example%2Fa%3Fb%3Dc%26d", 302},
+		{"GET", "image", "", 511},
+		{"GET", "empty", "", 511},
+		{"POST", "document", "", 511},
+	} {
+		answer := string(s.one(t.Context(), "rewrite", "http://ok.example/a?b=c&d 2001:db8::1/- - "+tt.method))
+		_, rest, _ := strings.Cut(answer, `rewrite-url="`)
+		url, _, _ := strings.Cut(rest, `"`)
+		q, err := http.NewRequest(tt.method, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Sec-Fetch-Dest", tt.dest)
+		r, err := c.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if at := r.Header.Get("Location"); r.StatusCode != tt.status || at != tt.at || tt.dest == "empty" && !strings.Contains(string(text), "bad.example:8082/sign-in") {
+			t.Errorf("%s for %s: %d to %q, %q; want %d to %q", tt.method, tt.dest, r.StatusCode, at, text, tt.status, tt.at)
+		}
+	}
+	if len(recorded) != 5 || slices.Contains(recorded, filter.Allow) {
+		t.Errorf("recorded are %v, want five refusals", recorded)
 	}
 }
 

@@ -206,7 +206,7 @@ func (x *request) identify() outcome {
 			err := x.identifyByAddress(d)
 			x.q.Close = x.q.Close || d.stranger
 			switch {
-			case exchange.AsksToSignIn(err) || exchange.AsksToRetry(err):
+			case exchange.SignInPage(err) != "" || exchange.AsksToRetry(err):
 				return x.reply(x.ex.AnswerUnidentified(err))
 			case d.stranger && err == nil: // it has signed in, and must reconnect on a connection that is judged
 				return x.reply(x.ex.Reply(307, "", nil, "Location", x.t.URL))
@@ -219,7 +219,7 @@ func (x *request) identify() outcome {
 			switch err := x.identifyByAddress(d); {
 			case err == nil: // it has signed in meanwhile
 				d.admitted = nil
-			case exchange.AsksToSignIn(err) || exchange.AsksToRetry(err):
+			case exchange.SignInPage(err) != "" || exchange.AsksToRetry(err):
 				return x.reply(x.ex.AnswerUnidentified(err))
 			default: // a browser sends no credentials for a proxy on this connection
 				return x.fail(403, "The proxy does not know you.", "identify: the connection was opened to a host that needs no sign-in; "+err.Error())

@@ -89,7 +89,7 @@ func (c *conn) transparentTLS(d *tlsState) (o outcome) {
 	x.t.Proto, x.t.Port, x.t.Host = filter.TLS, d.port, d.host
 	d.scheme = "https"
 	begun := tlsOpening{c: c, x: x, d: d}
-	if err := x.identifyByAddress(d); exchange.AsksToSignIn(err) {
+	if err := x.identifyByAddress(d); exchange.SignInPage(err) != "" {
 		begun.stranger, d.admitted = err, err // the named host may be open
 	} else if err != nil {
 		x.ex.Note("identify: " + err.Error())

@@ -193,6 +193,58 @@ deny_info 302:http://why.example/?%o passes
 	}
 }
 
+// TestSquidSendsPeopleToSignIn: who has not signed in is sent to the page of the portal, by the rewriter
+// and by an acl, and to nothing else; afterwards the request goes on.
+func TestSquidSendsPeopleToSignIn(t *testing.T) {
+	peer.Program(t, "squid")
+	program, dir := helperProgram(t)
+	portal := "127.0.0.1:" + peer.Port(t)
+	runGateway(t, dir, strings.NewReplacer(
+		"squid: squid.sock}", `squid: squid.sock, portal: "`+portal+`"}`,
+		"basic: {file: users}", "basic: {file: users, networks: [192.0.2.0/24]}\n  sign-in: {}").Replace(helperSettings))
+	socket := filepath.Join(dir, "squid.sock")
+	if err := os.Chmod(socket, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "origin") }))
+	defer origin.Close()
+	run := program + " squid -socket " + socket + " "
+	page := "http://" + portal + "/sign-in"
+	rewriting, _ := startSquid(t, "url_rewrite_program "+run+"rewrite\nurl_rewrite_children 2 startup=1 idle=1 concurrency=50\nhttp_access allow all\n")
+	asking, _ := startSquid(t, "external_acl_type shuultuur ttl=0 negative_ttl=0 concurrency=50 children-max=2 %>a %#un %>rm %#URI "+run+"acl\nacl passes external shuultuur\nhttp_access deny !passes\nhttp_access allow passes\nhttp_access deny all\ndeny_info 302:"+page+"?to=%u passes\n")
+	for name, squid := range map[string]string{"rewrite": rewriting, "acl": asking} {
+		c := through(squid)
+		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		wanted := origin.URL + "/a?b=c&d"
+		if name == "acl" {
+			wanted = origin.URL + "/a?b=c" // Squid 5 writes &amp; for &
+		}
+		res, err := c.Get(wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		to, err := url.Parse(res.Header.Get("Location"))
+		if err != nil || res.StatusCode != 302 || !strings.HasPrefix(to.String(), page+"?") || to.Query().Get("to") != wanted {
+			t.Errorf("%s: who has not signed in gets %d to %q, %v; want %s and the way back", name, res.StatusCode, to, err, page)
+		}
+		if status, text, err := get(c, page); status != 200 || err != nil || !strings.Contains(text, "password") {
+			t.Errorf("%s: the page to sign in on: %d, %v, %.200q", name, status, err, text)
+		}
+		if _, err := c.Get("https://" + strings.TrimPrefix(origin.URL, "http://")); err == nil {
+			t.Errorf("%s: a tunnel passes without a sign-in", name)
+		}
+	}
+	if res, err := through(rewriting).PostForm(page, url.Values{"name": {"anna"}, "password": {"correct horse%"}}); err != nil || res.StatusCode >= 400 {
+		t.Fatalf("signing in: %v, %v", res, err)
+	}
+	for name, squid := range map[string]string{"rewrite": rewriting, "acl": asking} {
+		if status, text, err := get(through(squid), origin.URL+"/"); status != 200 || text != "origin" || err != nil {
+			t.Errorf("%s: after the sign-in: %d, %q, %v", name, status, text, err)
+		}
+	}
+}
+
 // converse exchanges lines with a helper as Squid does, and returns its answers.
 func converse(t *testing.T, program string, args []string, lines string) string {
 	t.Helper()

@@ -105,7 +105,6 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), web.StatusOf(err))
 		return
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // it may be as long as the record
 	begun := false
 	begin := func() {
 		if !begun {
@@ -172,7 +171,6 @@ func (p *Pages) erase(w http.ResponseWriter, r *http.Request) {
 	// An erasure goes on to the end, even if the browser goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxErase)
 	defer cancel()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	status, all := http.StatusOK, []erasureResult{}
 	for _, h := range p.holders() {
 		e := erasureResult{Where: h.Name}

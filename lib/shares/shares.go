@@ -3,6 +3,7 @@
 package shares
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -78,6 +79,14 @@ type conn struct {
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()
+}
+
+// SetWriteBuffer sets the size of what the system holds of writes, where the connection has that.
+func (c *conn) SetWriteBuffer(size int) error {
+	if b, ok := c.Conn.(interface{ SetWriteBuffer(int) error }); ok {
+		return b.SetWriteBuffer(size)
+	}
+	return errors.ErrUnsupported
 }
 
 // clientOf returns the address that stands for a client.

@@ -416,8 +416,8 @@ func (x *Exchange) RetryAfter(status int, after time.Duration, note string) *mes
 // Proxy-Authenticate. If it has RetryAfter() (status int, after time.Duration), the client must try
 // again later. If it has SignIn() string, the client must sign in on that page.
 func (x *Exchange) AnswerUnidentified(err error) *message.Response {
-	if s, ok := errors.AsType[signInError](err); ok && s.SignIn() != "" {
-		return sendToSignIn(x, s.SignIn(), err)
+	if at := SignInPage(err); at != "" {
+		return sendToSignIn(x, at, err)
 	}
 	if c, ok := errors.AsType[interface {
 		error
@@ -460,20 +460,20 @@ type retryError interface {
 	RetryAfter() (status int, after time.Duration)
 }
 
-// AsksToSignIn reports whether signing in on a page resolves err.
-func AsksToSignIn(err error) bool {
+// SignInPage returns the address of the page on which signing in resolves err, "" if none does.
+func SignInPage(err error) string {
 	s, ok := errors.AsType[signInError](err)
-	return ok && s.SignIn() != ""
+	if !ok {
+		return ""
+	}
+	return s.SignIn()
 }
 
 // AtSignIn reports whether a request leads to the page on which err asks the client to sign in.
 func AtSignIn(err error, t *filter.Transaction) bool {
-	s, ok := errors.AsType[signInError](err)
-	if !ok || s.SignIn() == "" {
-		return false
-	}
-	page, err := url.Parse(s.SignIn())
-	if err != nil {
+	at := SignInPage(err)
+	page, err := url.Parse(at)
+	if at == "" || err != nil {
 		return false
 	}
 	port := page.Port()
