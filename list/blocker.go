@@ -15,6 +15,10 @@ import (
 // depends on more of a request goes into the table of rules; one that only a browser can apply
 // is counted.
 func (p *parser) adblockLine(s []byte) {
+	if name, ok := adblock.Included(s); ok && !p.b.cfg.Fetched && p.conditions.Hold() {
+		p.b.includes = append(p.b.includes, include{name, Problem{File: p.src.Path, Line: p.src.Lines}, p.b.depth + 1})
+		return
+	}
 	switch ours, err := p.conditions.Read(s); {
 	case err != nil:
 		p.refuse(s, err.Error())

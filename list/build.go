@@ -27,6 +27,9 @@ type builder struct {
 	files []origin
 	when  []files.Window // of the current file
 
+	includes []include // which the files so far name, in lists of ad blockers
+	depth    int       // of the current file, which that many others include
+
 	categories categorySet
 	entries    entryBuilder
 	networks   []network

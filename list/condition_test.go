@@ -1,6 +1,7 @@
 package list
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,5 +69,88 @@ func TestBlocksForOtherProgramsAreNotUsed(t *testing.T) {
 		if got := strings.Join(found, " "); got != c.want || !strings.Contains(said.String(), c.remark) || c.remark == "" && said.Len() > 0 {
 			t.Errorf("%s: %q is used, want %q; said %q, want %q", name, got, c.want, said.String(), c.remark)
 		}
+	}
+}
+
+// TestAListOfOnesOwnIncludesFilesBesideIt: in blocks that hold, in a few depths, each once; what is not
+// included is reported, and a file that changes, comes or goes is noticed.
+func TestAListOfOnesOwnIncludesFilesBesideIt(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(dir, "own", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("../secret", "||secret.example^\n")
+	put("list", "! mine\n||a.example^\n!#include b\n!#if env_firefox\n!#include firefox\n!#endif\n!#if !env_firefox\n!#include sub/c\n!#endif\n!#include ../secret\n!#include list\n!#include late\n!#include https://lists.example/d\n")
+	put("b", "\ufeff||b.example^\n!#include sub/c\n!#if false")
+	put("firefox", "||firefox.example^\n")
+	put("sub/c", "||c.example^\n!#include ../b\n!#include deep1\n")
+	for i := range 20 {
+		put(fmt.Sprintf("sub/deep%d", i), fmt.Sprintf("||deep%d.example^\n!#include deep%d\n", i, i+1))
+	}
+	names := "a b c firefox secret late deep1 deep9 deep10"
+	compiled := func(format FormatName) (Report, string) {
+		t.Helper()
+		dst := filepath.Join(dir, string(format)+".list")
+		r, err := Compile(t.Context(), "x", Config{Format: format, Path: setting.Source(filepath.Join(dir, "own", "list"))}, dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var found []string
+		for _, name := range strings.Fields(names) {
+			if hits, err := f.Ask(name + ".example"); err != nil {
+				t.Fatal(err)
+			} else if len(hits) > 0 {
+				found = append(found, name)
+			}
+		}
+		return r, strings.Join(found, " ")
+	}
+	for _, format := range []FormatName{Adblock, Auto} {
+		os.Remove(filepath.Join(dir, "own", "late"))
+		r, got := compiled(format)
+		if want := "a b c deep1 deep9"; got != want {
+			t.Errorf("%s: %q is read, want %q", format, got, want)
+		}
+		said := fmt.Sprint(r.Problems)
+		for _, want := range []string{"own/list:10: \"../secret\" is not included: it lies outside", "own/list:11: \"list\" is already included", "own/list:12: \"late\" cannot be included", "own/list:13: \"https://lists.example/d\" cannot", "is not included: there are too many includes", "has no !#endif"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: %s lacks %s", format, said, want)
+			}
+		}
+		if r, _ := compiled(format); !r.Reused {
+			t.Errorf("%s: a list of which nothing has changed is made anew", format)
+		}
+		put("late", "||late.example^\n")
+		if r, got := compiled(format); r.Reused || !strings.Contains(got, "late") {
+			t.Errorf("%s: a file that has come is not noticed: %q", format, got)
+		}
+		put("late", "||a.example^\n||too.late.example^\n")
+		if r, got := compiled(format); r.Reused || strings.Contains(got, "late") {
+			t.Errorf("%s: a file that has changed is not noticed: %q", format, got)
+		}
+		os.Remove(filepath.Join(dir, "own", "late"))
+		if r, _ := compiled(format); r.Reused {
+			t.Errorf("%s: a file that has gone is not noticed", format)
+		}
+	}
+}
+
+// TestAnIncludeOfAFormatThatIsGuessedIsReported: the format says how the file is read.
+func TestAnIncludeOfAFormatThatIsGuessedIsReported(t *testing.T) {
+	_, r := compileText(t, Config{}, "a.example\n.Include<more>\n")
+	if r.Bad != 1 || !strings.Contains(fmt.Sprint(r.Problems), "name the format") {
+		t.Errorf("said %v", r.Problems)
 	}
 }

@@ -44,57 +44,9 @@ const (
 // so case must not matter.
 func (e *expression) pattern() string {
 	if e.dialect == posix {
-		return "(?i)" + FromPOSIX(e.text)
+		return "(?i)" + literal.FromPOSIX(e.text)
 	}
 	return "(?i)" + e.text
-}
-
-// FromPOSIX translates a POSIX expression to RE2's syntax. They differ in brackets, where a
-// backslash is literal, and in the word boundaries of the GNU library.
-func FromPOSIX(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && i+1 < len(s):
-			i++
-			switch s[i] {
-			case '<', '>':
-				b.WriteString(`\b`)
-			default:
-				b.WriteByte('\\')
-				b.WriteByte(s[i])
-			}
-		case s[i] == '[':
-			n := bracket(s[i:])
-			b.WriteString(strings.ReplaceAll(s[i:i+n], `\`, `\\`))
-			i += n - 1
-		default:
-			b.WriteByte(s[i])
-		}
-	}
-	return b.String()
-}
-
-// bracket returns the length of the bracket expression at the beginning of s.
-func bracket(s string) int {
-	i := 1
-	if i < len(s) && s[i] == '^' {
-		i++
-	}
-	if i < len(s) && s[i] == ']' {
-		i++
-	}
-	for ; i < len(s) && s[i] != ']'; i++ {
-		if s[i] == '[' && i+1 < len(s) && s[i+1] == ':' {
-			if end := strings.Index(s[i:], ":]"); end > 0 {
-				i += end + 1
-			}
-		}
-	}
-	return min(i+1, len(s))
 }
 
 // plain is an expression of RE2: linear time, no errors.
@@ -169,7 +121,7 @@ func (p *parser) expression(s []byte, dialect uint8) {
 		p.refuse(s, err.Error())
 		return
 	}
-	if width.Matches(s, func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) && p.refuseWide(s) {
+	if width.Matches(s, literal.Required(e.pattern()), func(s string) bool { yes, err := m.MatchString(s); return yes && err == nil }) && p.refuseWide(s) {
 		return
 	}
 	if !p.format.likely(s) {

@@ -45,7 +45,7 @@ import (
 // A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
 	version         = 4
-	compilerVersion = 1 // incremented when lists must be recompiled although they can still be read
+	compilerVersion = 2 // incremented when lists must be recompiled although they can still be read
 	headerSize      = 512
 	sectionAlign    = 64
 

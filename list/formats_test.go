@@ -378,21 +378,6 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-func TestExpressionsOfPOSIX(t *testing.T) {
-	for in, want := range map[string]string{
-		`a[\.]b`:        `a[\\.]b`,
-		`\<a\>\.b`:      `\ba\b\.b`,
-		`[]\]x[[:a:]\]`: `[]\\]x[[:a:]\\]`,
-		`[^]\]`:         `[^]\\]`,
-		`a\`:            `a\`,
-		`[\`:            `[\\`,
-	} {
-		if got := FromPOSIX(in); got != want {
-			t.Errorf("FromPOSIX(%s) = %s, want %s", in, got, want)
-		}
-	}
-}
-
 // TestSearchAtOnce: concurrent first lookups build what is made on first use.
 func TestSearchAtOnce(t *testing.T) {
 	f, _ := compileText(t, Config{Format: Expressions}, "(^|[-./])casino([-./]|$)\nx[0-9]+y\n[a-c]+$\n")

@@ -15,7 +15,7 @@ func (b *builder) readItems() error {
 		return err
 	}
 	for _, f := range x.Files {
-		if err := b.includedFile(f); err != nil {
+		if err := b.includedFile(f, b.cfg.Format); err != nil {
 			return err
 		}
 	}
@@ -29,7 +29,7 @@ func (b *builder) readItems() error {
 	return nil
 }
 
-func (b *builder) includedFile(f files.Included) error {
+func (b *builder) includedFile(f files.Included, format FormatName) error {
 	file, err := os.Open(f.Path)
 	if err != nil {
 		return err
@@ -51,9 +51,40 @@ func (b *builder) includedFile(f files.Included) error {
 	}
 	b.when = f.When
 	defer func() { b.when = nil }()
-	if err := b.file(r, f.Path, b.cfg.Format, category); err != nil {
+	if err := b.file(r, f.Path, format, category); err != nil {
 		return fmt.Errorf("reading %s: %w", f.Path, err)
 	}
+	return nil
+}
+
+// An include is a line that names another list.
+type include struct {
+	name  string
+	at    Problem
+	depth int
+}
+
+// follow reads the files that a list of an ad blocker names, as far as they are in its folder. That they
+// come last makes no difference.
+func (b *builder) follow() error {
+	x, err := files.Alone(b.path)
+	if err != nil {
+		return err
+	}
+	for ; len(b.includes) > 0; b.includes = b.includes[1:] {
+		next := b.includes[0]
+		path, why := x.Locate(next.name, next.at.File, next.depth)
+		if why != "" {
+			next.at.Reason = files.Quote(next.name) + " " + why
+			b.leftOut(next.at)
+			continue
+		}
+		b.depth = next.depth
+		if err := b.includedFile(files.Included{Path: path}, Adblock); err != nil {
+			return err
+		}
+	}
+	b.report.Looked = x.Looked()
 	return nil
 }
 
@@ -65,6 +96,9 @@ const notIncluded = "names a file, which is not included: a list names no files 
 // handled before.
 func (p *parser) itemLine(s []byte) {
 	if bytes.HasPrefix(s, []byte(".Include<")) {
+		if p.b.cfg.Format == Auto {
+			p.refuse(s, "is not included: name the format of the list, e2guardian")
+		}
 		return
 	}
 	if s = files.CutComment(s); len(s) == 0 {

@@ -243,7 +243,11 @@ func upToDate(dst string, stamp [32]byte) (Report, error) {
 	if err := f.Verify(); err != nil {
 		return Report{}, err
 	}
-	return f.Report()
+	rep, err := f.Report()
+	if slices.ContainsFunc(rep.Looked, files.Beside.IsOld) {
+		return rep, errStale
+	}
+	return rep, err
 }
 
 // digest returns a digest of the settings of the list called name.

@@ -35,11 +35,12 @@ type Report struct {
 	Ignored    int            // lines, understood or not, that a list of names cannot use
 	Problems   []Problem      // at most 100 per file and 1,000 in all
 	Sources    []Source
-	Bytes      int64         // size of the compiled file
-	Took       time.Duration // to read and write it
-	Note       string        // why an older file was damaged and not kept
-	Settings   string        // digest of the settings it was compiled with
-	Reused     bool          `json:"-"` // unchanged: the existing file was kept
+	Looked     []files.Beside `json:",omitempty"` // files that a list of an ad blocker names beside it
+	Bytes      int64          // size of the compiled file
+	Took       time.Duration  // to read and write it
+	Note       string         // why an older file was damaged and not kept
+	Settings   string         // digest of the settings it was compiled with
+	Reused     bool           `json:"-"` // unchanged: the existing file was kept
 }
 
 // IsEmpty reports whether the compiled file has nothing.

@@ -47,6 +47,9 @@ func (b *builder) readFile() error {
 // whole reads a list that is one file.
 func (b *builder) whole(r io.Reader, path string) error {
 	err := b.file(r, path, b.cfg.Format, b.onlyCategory())
+	if err == nil && len(b.includes) > 0 {
+		err = b.follow()
+	}
 	if n := len(b.report.Sources); n > 0 {
 		b.report.As = FormatName(b.report.Sources[n-1].Format)
 	}

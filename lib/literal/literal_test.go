@@ -39,3 +39,18 @@ func TestRequiredTexts(t *testing.T) {
 		}
 	}
 }
+
+func TestExpressionsOfPOSIX(t *testing.T) {
+	for in, want := range map[string]string{
+		`a[\.]b`:        `a[\\.]b`,
+		`\<a\>\.b`:      `\ba\b\.b`,
+		`[]\]x[[:a:]\]`: `[]\\]x[[:a:]\\]`,
+		`[^]\]`:         `[^]\\]`,
+		`a\`:            `a\`,
+		`[\`:            `[\\`,
+	} {
+		if got := FromPOSIX(in); got != want {
+			t.Errorf("FromPOSIX(%s) = %s, want %s", in, got, want)
+		}
+	}
+}

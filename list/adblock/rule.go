@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"shuultuur/lib/literal"
 	"shuultuur/list/width"
 )
 
@@ -317,12 +318,24 @@ func (r *Rule) IsWide() bool {
 		return false
 	}
 	if r.flags&flagRegexp != 0 {
-		re, err := regexp.Compile("(?i)" + string(r.pattern))
+		text := "(?i)" + string(r.pattern)
+		re, err := regexp.Compile(text)
 		if err != nil {
 			return false
 		}
-		return width.Matches(r.pattern, func(s string) bool {
-			return re.MatchString(s) != (r.types&inverted != 0) || r.types&hostOnly == 0 && re.MatchString("https://"+s)
+		var required []string
+		if r.types&inverted == 0 {
+			required = literal.Required(text)
+		}
+		return width.Matches(r.pattern, required, func(s string) bool {
+			page := strings.IndexByte(s, '/') > 0
+			switch {
+			case r.types&hostOnly != 0:
+				return !page && re.MatchString(s) != (r.types&inverted != 0)
+			case page:
+				s = "https://" + s
+			}
+			return re.MatchString(s)
 		})
 	}
 	pattern := bytes.ToLower(r.pattern)
@@ -343,7 +356,7 @@ func (r *Rule) IsWide() bool {
 	}
 	if host := bytes.TrimSuffix(pattern, []byte("^")); r.flags&flagHost != 0 && isHost(host) {
 		public, _ := width.Suffix(host)
-		return public || len(host) == len(pattern) && width.Matches(host, match)
+		return public || len(host) == len(pattern) && width.Matches(host, nil, match)
 	}
 	// Rules for all requests of a kind that pages can do without are usual.
 	return r.types&(Document|Subdocument|Script|XMLHTTPRequest|Image|Stylesheet) != 0 && width.Pattern(pattern, match)

@@ -28,22 +28,53 @@ type Included struct {
 type Inclusion struct {
 	root     string
 	Files    []Included
-	seen     map[string]bool
 	Problems []Problem
+	seen     map[string]bool
+	looked   []Beside
 }
+
+// A Beside is the state of a file that a list names beside it, which need not exist.
+type Beside struct {
+	Path          string
+	Size, Changed int64 // -1 for none
+}
+
+// stateOf returns the state of a file now.
+func stateOf(path string) Beside {
+	if info, err := os.Stat(path); err == nil {
+		return Beside{path, info.Size(), info.ModTime().UnixNano()}
+	}
+	return Beside{path, -1, -1}
+}
+
+// IsOld reports whether a file is no longer as it was.
+func (b Beside) IsOld() bool { return b != stateOf(b.Path) }
 
 // Includes finds the files of the list at path. It reads nothing outside the [Root] of the list,
 // because a downloaded list must not reach other files; one that is alone, without a folder of its
 // own, includes nothing.
 func Includes(path string, alone bool) (*Inclusion, error) {
-	x := &Inclusion{seen: map[string]bool{}}
-	if !alone {
-		var err error
-		if x.root, err = Root(path); err != nil {
-			return nil, err
-		}
+	x, err := Alone(path)
+	if err != nil {
+		return nil, err
+	}
+	if alone {
+		x.root = ""
 	}
 	return x, x.find(path, nil, 0)
+}
+
+// Alone returns the inclusion of a list that includes nothing so far.
+func Alone(path string) (*Inclusion, error) {
+	root, err := Root(path)
+	if err != nil {
+		return nil, err
+	}
+	x := &Inclusion{root: root, seen: map[string]bool{}}
+	if real, err := RealPath(path); err == nil {
+		x.seen[real] = true
+	}
+	return x, nil
 }
 
 // Root returns the folder that the list at path may include files of, without links: its own, or
@@ -82,9 +113,6 @@ func (x *Inclusion) find(path string, when []Window, depth int) error {
 	}
 	me := len(x.Files)
 	x.Files = append(x.Files, Included{Path: path})
-	if real, err := RealPath(path); err == nil {
-		x.seen[real] = true
-	}
 	var includes []Problem // where, and the reason in Reason
 	br := bufio.NewReaderSize(r, MaxLine)
 	for n := 1; ; n++ {
@@ -146,37 +174,58 @@ func (x *Inclusion) directive(f *Included, s []byte, at Problem) (include string
 // include finds the files of an included list. A missing one, or one out of bounds, is a
 // problem and not an error: the rest of the list is usable.
 func (x *Inclusion) include(at Problem, when []Window, depth int) error {
-	name := at.Reason
 	if x.root == "" {
-		at.Reason = Quote(name) + " is not included: the list was fetched, and names no files of this machine"
+		at.Reason = Quote(at.Reason) + " is not included: the list was fetched, and names no files of this machine"
 		x.Problems = append(x.Problems, at)
 		return nil
 	}
-	path := strings.Replace(name, "__LISTDIR__", x.root, 1)
+	path, why := x.Locate(at.Reason, at.File, depth)
+	if why != "" {
+		at.Reason, at.Kept = Quote(at.Reason)+" "+why, why == again
+		x.Problems = append(x.Problems, at)
+		return nil
+	}
+	return x.find(path, when, depth)
+}
+
+// again is why a file is not included twice.
+const again = "is already included"
+
+// Locate returns the file that a line of another file names, to be included in this depth, or why it is
+// not.
+func (x *Inclusion) Locate(name, from string, depth int) (path, why string) {
+	path = strings.Replace(name, "__LISTDIR__", x.root, 1)
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(at.File), path)
+		path = filepath.Join(filepath.Dir(from), path)
 	}
 	path = filepath.Clean(path)
+	if len(x.looked) < maxIncludes {
+		x.looked = append(x.looked, stateOf(path))
+	}
 	real, err := RealPath(path)
 	switch {
 	case err != nil:
-		at.Reason = Quote(name) + " cannot be included: " + err.Error()
+		return "", "cannot be included: " + err.Error()
 	case !IsBelow(x.root, real):
-		at.Reason = Quote(name) + " is not included: it lies outside " + x.root
+		return "", "is not included: it lies outside " + x.root
 	case x.seen[real]:
-		at.Reason = Quote(name) + " is already included"
-		at.Kept = true
-	case depth > MaxIncludeDepth || len(x.Files) >= maxIncludes:
-		at.Reason = Quote(name) + " is not included: there are too many includes"
-	default:
-		if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() {
-			at.Reason = Quote(name) + " is not included: it is not a file"
-			break
-		}
-		return x.find(path, when, depth)
+		return "", again
+	case depth > MaxIncludeDepth || len(x.seen) > maxIncludes:
+		return "", "is not included: there are too many includes"
 	}
-	x.Problems = append(x.Problems, at)
-	return nil
+	if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() {
+		return "", "is not included: it is not a file"
+	}
+	x.seen[real] = true
+	return path, ""
+}
+
+// Looked returns the files that lines named, as they were, whether they are included or not.
+func (x *Inclusion) Looked() []Beside {
+	if x == nil {
+		return nil
+	}
+	return x.looked
 }
 
 // RealPath returns an absolute path without links, which identifies a file however it is named.

@@ -7,6 +7,7 @@ import (
 	_ "embed" // for the suffixes
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -112,7 +113,7 @@ var samples = []string{
 var owners = [][2]string{{"kernel", "/pub/linux/"}, {"duckduckgo", "/?q=weather"}, {"q", "/"}, {"museum-berlin", "/oeffnungszeiten"}, {"mit", "/about/index.php"}}
 
 // common are the suffixes of most names, which an expression may match however it is written.
-var common = strings.Fields("com net org de co.uk ru fr io info eu nl uk it pl com.br jp cn au ca ch es se biz gov xyz")
+var common = strings.Fields("com net org de co.uk ru fr io info xyz")
 
 // rows are hosts with paths that have one thing in common: that they begin with www, or a suffix.
 var rows = sync.OnceValue(func() [][]string {
@@ -141,13 +142,14 @@ func elsewhere(word string) string { return "my-" + word + "-1." + word + ".exam
 
 // Matches reports whether an expression for hosts and paths, or for hosts alone, matches nearly all
 // ordinary ones, nearly all of a public suffix, or nearly all that begin with www. The suffixes are the
-// common ones and those in its text, unless it means the word, such as casino, wherever that is.
-func Matches(text []byte, match func(string) bool) bool {
-	if most(samples, match) {
+// common ones and those in its text, unless it means the word, such as casino, wherever that is. An
+// expression that requires one of some texts is not tried where none of them is.
+func Matches(text []byte, required []string, match func(string) bool) bool {
+	if mayMatch(samples, required) && most(samples, match) {
 		return true
 	}
 	for _, row := range rows() {
-		if likeRow(row, match) {
+		if mayMatch(row, required) && likeRow(row, match) {
 			return true
 		}
 	}
@@ -159,6 +161,13 @@ func Matches(text []byte, match func(string) bool) bool {
 	return false
 }
 
+// mayMatch reports whether a text that an expression requires occurs in a host or path, or before them.
+func mayMatch(row, required []string) bool {
+	return len(required) == 0 || slices.ContainsFunc(required, func(text string) bool {
+		return slices.ContainsFunc(row, func(s string) bool { return strings.Contains("https://"+strings.ToLower(s), text) })
+	})
+}
+
 // likeRow is most for an expression that probably matches none.
 func likeRow(row []string, match func(string) bool) bool {
 	first := row[0]
@@ -168,7 +177,10 @@ func likeRow(row []string, match func(string) bool) bool {
 // most reports whether an expression matches nearly all hosts of a row, or nearly all with their paths.
 func most(row []string, match func(string) bool) bool {
 	hosts, urls := 0, 0
-	for _, s := range row {
+	for i, s := range row {
+		if (i-max(hosts, urls))*5 > len(row) {
+			return false
+		}
 		if match(s[:strings.IndexByte(s, '/')]) {
 			hosts++
 		}
@@ -176,7 +188,7 @@ func most(row []string, match func(string) bool) bool {
 			urls++
 		}
 	}
-	return max(hosts, urls)*10 >= len(row)*8
+	return max(hosts, urls)*5 >= len(row)*4
 }
 
 // shortestPattern is the length of a pattern that says something: shorter ones occur in ordinary
@@ -196,5 +208,5 @@ func Pattern(pattern []byte, match func(string) bool) bool {
 	case longest < shortestPattern:
 		return true
 	}
-	return Matches(pattern, match)
+	return Matches(pattern, nil, match)
 }

@@ -31,6 +31,8 @@ var naming = []struct {
 	{"dnsmasq", "conf-file=NAME", "address=/outside.example/", fetchedList},
 	{"adblock", "!#include NAME", "||outside.example^", fetchedList},
 	{"e2guardian", ".Include<NAME>", "outside.example", ownList},
+	{"adblock", "!#include NAME", "||outside.example^", ownList},
+	{"auto", "!#include NAME\n||a.example^", "||outside.example^", ownList},
 	{"phrases", ".Include<NAME>", "<outside><50>", phrases},
 	{"zone", "$INCLUDE NAME", "outside.example. A 192.0.2.1", zoneFile},
 }

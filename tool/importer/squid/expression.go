@@ -6,7 +6,7 @@ import (
 	"regexp/syntax"
 	"slices"
 
-	"shuultuur/list"
+	"shuultuur/lib/literal"
 )
 
 // fullURL converts an expression of regcomp(3) to one on the whole URL. Squid compares it with the
@@ -17,7 +17,7 @@ func fullURL(a *acl, v string) (string, error) {
 	if a.anyCase {
 		flags |= syntax.FoldCase
 	}
-	x, err := syntax.Parse(list.FromPOSIX(v), flags)
+	x, err := syntax.Parse(literal.FromPOSIX(v), flags)
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/list"
+	"shuultuur/lib/literal"
 )
 
 func TestExpressionsSeeWhatSquidComparesThemWith(t *testing.T) {
@@ -69,7 +69,7 @@ func TestConvertedExpressionsDecideAlike(t *testing.T) {
 			}
 			v.WriteString(pick("a", "b", "/", ".", "[ab/]", "[^a]", "(a|/)", "(^a|b$)", "x", ":") + pick("", "", "", "*", "+", "?", "{2}"))
 		}
-		want, err := regexp.Compile(list.FromPOSIX(v.String()))
+		want, err := regexp.Compile(literal.FromPOSIX(v.String()))
 		if err != nil {
 			continue
 		}

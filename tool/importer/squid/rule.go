@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/lib/literal"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/policy"
@@ -248,7 +249,7 @@ func (c *config) byList(r *policy.Rule, name string, a *acl, not bool, err *erro
 		a.tried = true
 		var lines []report.Place
 		for _, v := range a.values {
-			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: build.HostExpression(list.FromPOSIX(v))})
+			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: build.HostExpression(literal.FromPOSIX(v))})
 		}
 		path, wrong := c.w.OwnLines(name, lines)
 		if *err = wrong; *err != nil {
