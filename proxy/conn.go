@@ -45,7 +45,8 @@ type conn struct {
 	body    requestBody                   // of the current request
 	streams atomic.Pointer[streams.Conn]  // the HTTP/2 client, nil if it speaks HTTP/1
 	to      message.Steady                // c, for writing
-	out     []byte                        // a head to send; nil between requests
+	passage message.Passage               // of bodies that are passed on
+	out     []byte                        // a head to send; nil between requests, and behind the head of a long response
 	tail    []byte                        // end of a chunked body
 	parts   [][]byte                      // of one write
 	bufs    net.Buffers                   // the same, during the write
@@ -60,6 +61,8 @@ func newConn(p *Proxy) *conn {
 		c.use.stirred.Add(1) // a long piece may take minutes
 		c.arm(time.Now(), p.answer)
 	}
+	c.passage.Budget = p.memory.Origins()
+	c.to.Passage = &c.passage
 	c.x.init(p, c)
 	c.x.ex.ClientLeft = func() bool { return left(c) }
 	return c
@@ -170,6 +173,17 @@ func (c *conn) putOut() {
 	c.out = nil
 	clear(c.parts[:cap(c.parts)]) // they may refer to it
 	clear(c.ready[:cap(c.ready)])
+}
+
+// slim releases what the rest of a long response does not need: its client may read it for hours, or
+// never.
+func (c *conn) slim() {
+	if len(c.out) == 0 {
+		c.putOut()
+	}
+	if c.body.FramedBody == nil { // else an upload may be using it
+		c.r.Release()
+	}
 }
 
 // cut ends the connection in the middle of a response, so that the client notices that it is

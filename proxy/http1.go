@@ -16,7 +16,7 @@ import (
 
 const (
 	copyStep  = 1 << 20  // bytes copied between updates of deadlines
-	blockSize = 64 << 10 // bytes read at once
+	blockSize = 64 << 10 // bytes written at once
 	leastFile = 1 << 20  // bytes of a body from which on the kernel sends it from its file; for fewer, copying is cheaper, because sending wakes the client more often
 )
 
@@ -154,12 +154,13 @@ func (c *conn) sendBytes(x *request, s *message.Response) error {
 
 // copyBytes sends the rest of a body that is not chunked.
 func copyBytes(c *conn, x *request, body message.Body) error {
+	c.to.Conn, c.passage.Client = c.c, x.addr
 	for !body.AtEnd() {
 		step := min(copyStep, body.Remaining())
 		if step < 0 { // until close
 			step = blockSize
 		}
-		c.to.Conn = c.c
+		c.slim()
 		n, err := body.Copy(&c.to, step)
 		x.sent(n)
 		if err != nil {
@@ -217,22 +218,32 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 			return clientError{err}
 		}
 	}
-	block := c.p.memory.Passing(x.addr)
-	defer c.p.memory.Passed(x.addr, block)
+	c.passage.Client = x.addr
+	defer c.passage.Free()
 	for last := false; !last; {
-		n, err := body.Read(block[:cap(block)])
+		block := c.passage.Next(&c.to)
+		data := message.ChunkRoom(block)
+		n, err := body.Read(data)
 		if err != nil && err != io.EOF {
 			return err
 		}
 		if last = body.AtEnd(); n == 0 && !last {
 			continue
 		}
-		c.ready = append(c.ready[:0], block[:n])
-		if err := c.chunk(c.ready, n, last, body.Trailer()); err != nil {
+		if len(c.out) > 0 { // the head
+			c.ready = append(c.ready[:0], data[:n])
+			err = c.chunk(c.ready, n, last, body.Trailer())
+		} else {
+			_, err = c.to.Write(message.FrameChunk(block, n, last, body.Trailer()))
+		}
+		if err != nil {
 			return clientError{err}
 		}
 		x.sent(int64(n))
 		x.yield()
+		if !last {
+			c.slim()
+		}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ func (c *conn) relay(t *tunnel.Tunnel) outcome {
 // beginTunnel makes t the tunnel of c, and starts relaying bytes from the origin.
 func (c *conn) beginTunnel(t *tunnel.Tunnel) {
 	p, x := c.p, &c.x
+	t.Client = x.addr
 	x.yield()
 	x.removeLimit()
 	exchange.Shrink(&x.ex) // before a talk reads the state of the request

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"sync"
 
 	"shuultuur/lib/ascii"
 	"shuultuur/lib/platform"
@@ -126,6 +125,9 @@ func (b *FramedBody) Read(p []byte) (n int, err error) {
 	}
 	if n > 0 {
 		b.next(false) // notice an end that is buffered already
+		if len(p) >= b.r.size {
+			b.r.Release() // who takes as much may be a while
+		}
 		return n, nil
 	}
 	return 0, b.err
@@ -434,13 +436,7 @@ func (b *FramedBody) Discard(max int64) error {
 
 var errTooMuch = errors.New("message: the rest of the body is too long to be skipped")
 
-const (
-	copySize  = 32 << 10
-	spliceMin = 64 << 10 // below, setting up the pipe costs more than it saves
-)
-
-// buffers are shared by all copies in the process: an idle connection has none.
-var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
+const spliceMin = 64 << 10 // below, setting up the pipe costs more than it saves
 
 // WriteTo writes the rest of the body to w. On Linux the kernel moves it (splice) if it is
 // long, of known length or ended by the connection, and goes from one *net.TCPConn to another, or
@@ -457,23 +453,8 @@ func (b *FramedBody) Copy(w io.Writer, max int64) (n int64, err error) {
 			return n + m, err
 		}
 	}
-	buf := buffers.Get().(*[copySize]byte)
-	defer buffers.Put(buf)
-	for n < max {
-		m, rerr := b.Read(buf[:min(copySize, max-n)])
-		if rerr == io.EOF {
-			return n, nil
-		}
-		if rerr != nil {
-			return n, rerr
-		}
-		m, err = w.Write(buf[:m])
-		n += int64(m)
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	m, err := CopyRead(w, b, max-n)
+	return n + m, err
 }
 
 func (b *FramedBody) copyBuffered(w io.Writer, max int64) (int64, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 )
 
 // Limits that no legitimate message reaches. They bound the work and memory of a message; the
@@ -31,7 +32,7 @@ var (
 type Reader struct {
 	src     io.Reader
 	size    int
-	buf     []byte // nil after Detach
+	buf     []byte // nil until bytes are expected, and after Detach and Release
 	a, b    int    // buf[a:b] has been read and not consumed
 	maxHead int
 	tickets bool   // see Tickets
@@ -48,7 +49,7 @@ type Reader struct {
 // TCP connection without copying them to the process (see [FramedBody.WriteTo]).
 func NewReader(r io.Reader, size, maxHead int) *Reader {
 	size = max(size, minBuffer)
-	return &Reader{src: r, size: size, buf: make([]byte, size), maxHead: maxHead}
+	return &Reader{src: r, size: size, maxHead: maxHead}
 }
 
 // Steady makes r call arm before each wait for bytes of a body. It sets the deadline of the
@@ -96,6 +97,45 @@ func (r *Reader) Detach() []byte {
 	return b
 }
 
+// Release gives the buffer to other readers until it is needed again, if nothing is in it: a
+// receiver may take what was read for hours. Slices of the buffer become invalid.
+func (r *Reader) Release() {
+	if r.a < r.b || r.buf == nil {
+		return
+	}
+	switch r.size {
+	case fewBytes:
+		fewBuffers.Put((*[fewBytes]byte)(r.buf))
+	case manyBytes:
+		manyBuffers.Put((*[manyBytes]byte)(r.buf))
+	default:
+		return
+	}
+	r.buf, r.a, r.b = nil, 0, 0
+}
+
+// The sizes of buffers that readers share.
+const (
+	fewBytes  = 4 << 10
+	manyBytes = 8 << 10
+)
+
+var (
+	fewBuffers  = sync.Pool{New: func() any { return new([fewBytes]byte) }}
+	manyBuffers = sync.Pool{New: func() any { return new([manyBytes]byte) }}
+)
+
+// buffer returns an empty buffer of r.
+func (r *Reader) buffer() []byte {
+	switch r.size {
+	case fewBytes:
+		return fewBuffers.Get().(*[fewBytes]byte)[:]
+	case manyBytes:
+		return manyBuffers.Get().(*[manyBytes]byte)[:]
+	}
+	return make([]byte, r.size)
+}
+
 // Peek waits until n bytes are buffered and returns them without consuming them. n may not
 // exceed the buffer's size. Fewer than n bytes come with an error.
 func (r *Reader) Peek(n int) ([]byte, error) {
@@ -115,7 +155,7 @@ func (r *Reader) Discard(n int) { r.a += min(n, r.b-r.a) }
 func (r *Reader) fill() error {
 	switch {
 	case r.buf == nil:
-		r.buf = make([]byte, r.size)
+		r.buf = r.buffer()
 	case r.a == r.b:
 		r.a, r.b = 0, 0
 	case r.b == len(r.buf):

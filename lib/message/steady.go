@@ -14,7 +14,14 @@ import (
 // TLS cannot continue after a deadline: see [WriteOn], for the connection below it.
 type Steady struct {
 	net.Conn
-	Arm func()
+	Arm     func()
+	Passage *Passage // for what is copied to the connection; nil for blocks that count for nobody
+}
+
+// AwaitRoom implements [Receiver].
+func (s *Steady) AwaitRoom() {
+	s.Arm()
+	AwaitRoom(s.Conn)
 }
 
 // Write implements [io.Writer].

@@ -70,17 +70,17 @@ func TestASlowPeerIsNotASilentOne(t *testing.T) {
 	}
 	for name, write := range map[string]func(c, origin *net.TCPConn) error{
 		"one write": func(c, _ *net.TCPConn) error {
-			_, err := (&Steady{c, arm(c)}).Write(body)
+			_, err := (&Steady{Conn: c, Arm: arm(c)}).Write(body)
 			return err
 		},
 		"several buffers": func(c, _ *net.TCPConn) error {
-			return (&Steady{c, arm(c)}).WriteBuffers(&net.Buffers{body[:100], body[100:5000], body[5000:]})
+			return (&Steady{Conn: c, Arm: arm(c)}).WriteBuffers(&net.Buffers{body[:100], body[100:5000], body[5000:]})
 		},
 		"copied from another connection": func(c, origin *net.TCPConn) error {
 			r := NewReader(origin, 1024, 1024)
 			r.Steady(arm(origin))
 			r.body.begin(r, int64(len(body)), 502)
-			_, err := r.body.Copy(&Steady{c, arm(c)}, int64(len(body)))
+			_, err := r.body.Copy(&Steady{Conn: c, Arm: arm(c)}, int64(len(body)))
 			return err
 		},
 	} {
@@ -105,7 +105,7 @@ func TestASlowPeerIsNotASilentOne(t *testing.T) {
 func TestASilentPeerEndsAWrite(t *testing.T) {
 	body := content(2 << 20)
 	c, _ := pair(t)
-	s := &Steady{c, func() { c.SetDeadline(time.Now().Add(50 * time.Millisecond)) }}
+	s := &Steady{Conn: c, Arm: func() { c.SetDeadline(time.Now().Add(50 * time.Millisecond)) }}
 	if n, err := s.Write(body); !errors.Is(err, os.ErrDeadlineExceeded) || n == len(body) {
 		t.Errorf("silent reader: got %d, %v, want a deadline", n, err)
 	}
@@ -145,7 +145,7 @@ func TestABodyThatComesSlowlyIsNotSilent(t *testing.T) {
 			r := NewReader(origin, 1024, 1024)
 			r.Steady(func() { origin.SetReadDeadline(time.Now().Add(silence)) })
 			r.body.begin(r, tt.length, 502)
-			n, err := r.body.Copy(&Steady{to, func() { to.SetWriteDeadline(time.Now().Add(silence)) }}, 2<<20)
+			n, err := r.body.Copy(&Steady{Conn: to, Arm: func() { to.SetWriteDeadline(time.Now().Add(silence)) }}, 2<<20)
 			if want := max(tt.length, 25); n != want || err != nil || !r.body.AtEnd() {
 				t.Errorf("got %d, %v, want %d bytes to the end", n, err, want)
 			}

@@ -91,24 +91,6 @@ func (b *Budget) Block(n int64) []byte {
 	return b.large.Get().(*[Large]byte)[:0]
 }
 
-// Passing returns an empty block for bytes that are only passed on: a large one if the client's share
-// has it, else one of medium size, because it is kept for as long as nobody takes the bytes. Return it
-// with Passed.
-func (b *Budget) Passing(who netip.Addr) []byte {
-	if b.Origins().Acquire(who, Large) {
-		return b.Block(Large)
-	}
-	return b.Block(Medium)
-}
-
-// Passed returns a block of Passing.
-func (b *Budget) Passed(who netip.Addr, block []byte) {
-	if cap(block) == Large {
-		b.Give(who, Large)
-	}
-	b.Free(block)
-}
-
 // longBlock returns an empty block for n bytes, which are more than a large one has.
 func (b *Budget) longBlock(n int64) []byte {
 	size := bits.Len64(uint64(n - 1))

@@ -604,21 +604,31 @@ func (st *Stream) room(n int) (int, error) {
 	m := st.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for {
-		if st.dead != nil {
-			return 0, st.dead
+	if n > 0 {
+		if err := st.open(); err != nil {
+			return 0, err
 		}
-		k := min(int64(n), int64(m.frame), st.send, m.send)
-		if k > 0 || n == 0 {
-			st.send -= k
-			m.send -= k
-			if m.Silence > 0 && k > 0 && !st.wdead.IsZero() { // a client that reads slowly is not silent
-				st.wdead = time.Now().Add(m.Silence)
-			}
-			return int(k), nil
+	}
+	if st.dead != nil {
+		return 0, st.dead
+	}
+	k := min(int64(n), int64(m.frame), st.send, m.send)
+	if k = max(k, 0); k > 0 {
+		st.send -= k
+		m.send -= k
+		if m.Silence > 0 && !st.wdead.IsZero() { // a client that reads slowly is not silent
+			st.wdead = time.Now().Add(m.Silence)
 		}
+	}
+	return int(k), nil
+}
+
+// open waits until the windows of the client permit to send; m.mu must be held.
+func (st *Stream) open() error {
+	m := st.m
+	for st.dead == nil && min(st.send, m.send) <= 0 {
 		if isPast(st.wdead) {
-			return 0, os.ErrDeadlineExceeded
+			return os.ErrDeadlineExceeded
 		}
 		m.mu.Unlock()
 		m.writing.Lock()
@@ -626,12 +636,20 @@ func (st *Stream) room(n int) (int, error) {
 		m.writing.Unlock()
 		m.mu.Lock()
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if st.dead == nil && min(st.send, m.send) <= 0 {
 			st.wait(st.wdead)
 		}
 	}
+	return st.dead
+}
+
+// AwaitRoom implements [message.Receiver]. A failure is that of the next Write as well.
+func (st *Stream) AwaitRoom() {
+	st.m.mu.Lock()
+	defer st.m.mu.Unlock()
+	_ = st.open()
 }
 
 // CloseWrite ends sending on a stream that has become a tunnel.

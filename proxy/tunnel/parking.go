@@ -1,7 +1,6 @@
 package tunnel
 
 import (
-	"net"
 	"sync"
 	"time"
 
@@ -176,19 +175,4 @@ func (k *Parking) Len() (n int) {
 		}
 	}
 	return n
-}
-
-// socketOf returns the TCP connection below c, nil if there is none or if bytes from it are
-// held above it.
-func socketOf(c net.Conn) *net.TCPConn {
-	for {
-		if tcp, ok := c.(*net.TCPConn); ok {
-			return tcp
-		}
-		above, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nil
-		}
-		c = above.NetConn()
-	}
 }

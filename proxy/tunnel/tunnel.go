@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -43,7 +44,8 @@ type Owner interface {
 // A Tunnel relays bytes between a client and an origin. Its owner sets Near and Far, calls
 // [Tunnel.Begin], has [Tunnel.Relay] relay the client's bytes, and calls [Tunnel.End] at last.
 type Tunnel struct {
-	Near, Far net.Conn // client, origin
+	Near, Far net.Conn   // client, origin
+	Client    netip.Addr // whose share the bytes on their way are
 	Up, Down  Direction
 
 	cfg     *Config
@@ -66,6 +68,7 @@ type Direction struct {
 	t        *Tunnel
 	gate     *gate // before what it carries; nil for none
 	dst, src net.Conn
+	passage  message.Passage
 	quiet    atomic.Bool                   // nothing came for a whole period
 	over     atomic.Bool                   // nothing more will come
 	left     atomic.Bool                   // dst stays open, because it is used for something else
@@ -100,7 +103,11 @@ func (t *Tunnel) Begin(ctx context.Context, cfg *Config, k *Parking, by Owner) {
 	t.Up.t, t.Up.dst, t.Up.src = t, t.Far, t.Near
 	t.Down.t, t.Down.dst, t.Down.src, t.Down.gate = t, t.Near, t.Far, t.held
 	if t.Up.still, t.Down.still = cfg.Still, cfg.Still; cfg.Silence == 0 || cfg.Silence > cfg.Still {
-		t.Up.socket, t.Down.socket = socketOf(t.Near), socketOf(t.Far)
+		t.Up.socket, t.Down.socket = message.TCP(t.Near), message.TCP(t.Far)
+	}
+	if cfg.Memory != nil {
+		t.Up.passage = message.Passage{Budget: cfg.Memory.Origins(), Client: t.Client}
+		t.Down.passage = t.Up.passage
 	}
 	t.done = make(chan struct{})
 	go t.relayDown()
@@ -343,11 +350,7 @@ func (d *Direction) move() (n int64, err error) {
 	// most tunnels are idle most of the time.
 	few := make([]byte, 512)
 	b := few
-	defer func() {
-		if len(b) > len(few) {
-			d.t.cfg.Memory.Free(b)
-		}
-	}()
+	defer d.passage.Free()
 	for {
 		m, err := d.src.Read(b)
 		if m > 0 {
@@ -362,11 +365,14 @@ func (d *Direction) move() (n int64, err error) {
 		}
 		switch {
 		case m == len(few) && len(b) == len(few):
-			b = d.t.cfg.Memory.Block(16 << 10) // TLS never returns more at once
-			b = b[:cap(b)]
+			b = d.passage.Take(message.MediumBlock) // TLS never returns more at once
 		case m < len(few) && len(b) > len(few):
-			d.t.cfg.Memory.Free(b)
+			d.passage.Free()
 			b = few
+		case len(b) > len(few) && d.passage.Scarce():
+			d.passage.Free()
+			message.AwaitRoom(d.dst)
+			b = d.passage.Take(message.MediumBlock)
 		}
 	}
 }
@@ -389,7 +395,7 @@ func (d *Direction) write(b []byte) (n int, err error) {
 	if d.ended.Load() {
 		return 0, nil
 	}
-	block := d.t.cfg.Memory.Block(held.Large)
+	block := d.t.cfg.Memory.Block(int64(len(b)))
 	defer d.t.cfg.Memory.Free(block)
 	out, over := d.Talk.Pass(d.t.ctx, block, b)
 	if len(out) > 0 {
@@ -453,28 +459,31 @@ func (d *Direction) moveTCP(dst, src *net.TCPConn) (n int64, err error) {
 	var got int
 	var failed error
 	read := func(fd uintptr) bool {
-		block = d.t.cfg.Memory.Block(held.Large)
-		if got, failed = platform.Read(fd, block[:cap(block)]); failed == platform.ErrWait {
-			d.t.cfg.Memory.Free(block)
+		block = d.passage.Take(message.LargeBlock)
+		if got, failed = platform.Read(fd, block); failed == platform.ErrWait {
+			d.passage.Free()
 			return false // wait until there is something
 		}
 		return true
 	}
 	for {
+		if d.passage.Scarce() {
+			message.AwaitRoom(dst)
+		}
 		if err := raw.Read(read); err != nil {
 			return n, err
 		}
 		if failed != nil || got == 0 {
-			d.t.cfg.Memory.Free(block)
+			d.passage.Free()
 			return n, failed
 		}
 		k, err := d.write(block[:got])
-		d.t.cfg.Memory.Free(block)
+		d.passage.Free()
 		n += int64(k)
 		if err != nil {
 			return n, err
 		}
-		if got < held.Large || d.Talk != nil {
+		if got < message.LargeBlock || d.Talk != nil {
 			continue
 		}
 		m, err := d.splice(dst, src)

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"net"
-	"sync"
 	"syscall"
 	"time"
 
@@ -11,19 +10,7 @@ import (
 	"shuultuur/lib/platform"
 )
 
-const (
-	readSize  = 8 << 10
-	blockSize = 64 << 10 // bytes of a body sent at once
-)
-
-// blocks are buffers for bodies sent to an origin.
-var (
-	blocks    = sync.Pool{New: func() any { return new([blockSize]byte) }}
-	fewBlocks = sync.Pool{New: func() any { return new([fewSize]byte) }}
-)
-
-// fewSize is the size of a block for a client that has used its share up.
-const fewSize = 16 << 10
+const readSize = 8 << 10
 
 // A conn is a connection to an origin or to the parent proxy, for HTTP/1.1.
 type conn struct {

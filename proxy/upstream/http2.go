@@ -366,30 +366,7 @@ func (b *body2) Ready(dst [][]byte) [][]byte { return dst }
 func (b *body2) Skip(int) {}
 
 // Copy implements [message.Body].
-func (b *body2) Copy(w io.Writer, most int64) (int64, error) { return copyBody(b, w, most) }
-
-// copyBody is the Copy of a body that is read.
-func copyBody(b message.Body, w io.Writer, most int64) (n int64, err error) {
-	block := blocks.Get().(*[blockSize]byte)
-	defer blocks.Put(block)
-	for n < most {
-		m, err := b.Read(block[:min(blockSize, most-n)])
-		if m > 0 {
-			k, err := w.Write(block[:m])
-			n += int64(k)
-			if err != nil {
-				return n, err
-			}
-		}
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (b *body2) Copy(w io.Writer, most int64) (int64, error) { return message.CopyRead(w, b, most) }
 
 // Remaining implements [message.Body].
 func (b *body2) Remaining() int64 { return b.left }

@@ -177,7 +177,7 @@ func (k *keptBody) grow(n int) bool {
 	}
 	want := max(n, 2*have, leastKept)
 	if k.length > 0 {
-		want = int(min(int64(max(want, blockSize)), k.length))
+		want = int(min(int64(max(want, message.LargeBlock)), k.length))
 	}
 	if want > mostKept || want < n || !k.t.budget.Acquire(k.who, int64(want)) {
 		return false
@@ -301,7 +301,7 @@ func (s *sending) leave() {
 }
 
 // Copy implements [message.Body].
-func (s *sending) Copy(w io.Writer, most int64) (int64, error) { return copyBody(s, w, most) }
+func (s *sending) Copy(w io.Writer, most int64) (int64, error) { return message.CopyRead(w, s, most) }
 
 // Ready implements [message.Body]. Bytes that are not kept yet come by Read.
 func (s *sending) Ready(dst [][]byte) [][]byte { return dst }

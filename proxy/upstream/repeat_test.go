@@ -36,7 +36,7 @@ type framed struct {
 	n int64 // number of the connection, from 1
 }
 
-func (o *framedOrigin) start(t *testing.T, budget Budget) (up *Transport, addr string) {
+func (o *framedOrigin) start(t *testing.T, budget message.Budget) (up *Transport, addr string) {
 	s, _ := serveTLS(t, false, nil, greet) // for its certificate
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"time"
 
@@ -17,15 +16,14 @@ import (
 // forwarded.
 type upload struct {
 	t       *Transport
-	who     netip.Addr // the client
-	length  int64      // as in Request.Length
+	length  int64 // as in Request.Length
 	body    message.Body
 	conn    *conn
 	to      message.Steady // conn, for writing
+	passage message.Passage
 	running bool
 	done    chan error // result of the running one
 	err     error      // result of the last one
-	line    []byte
 	parts   [][]byte
 }
 
@@ -45,7 +43,7 @@ func (s *upload) start(r *reply) {
 	if s.done == nil {
 		s.done = make(chan error, 1)
 	}
-	s.who = r.c.Client
+	s.passage.Budget, s.passage.Client = r.t.budget, r.c.Client
 	s.length, s.body, s.conn, s.running = r.q.Length, r.sent, r.conn, true
 	go func() {
 		err := s.copySafely()
@@ -116,68 +114,33 @@ func (s *upload) stop() error {
 func (s *upload) copy() error {
 	body, c := s.body, s.conn.c
 	var armed time.Time
-	s.to = message.Steady{Conn: c, Arm: func() {
+	s.to = message.Steady{Conn: c, Passage: &s.passage, Arm: func() {
 		if now := time.Now(); s.t.answer > 0 && now.Sub(armed) > s.t.answer/8 {
 			armed = now
 			c.SetDeadline(now.Add(s.t.answer)) // the response may take as long after the body
 		}
 	}}
+	defer s.passage.Free()
 	// An empty chunked body may be at its end already: its last chunk must be sent, too.
 	for last := s.length != message.Chunked && body.AtEnd(); !last; {
 		if s.length != message.Chunked {
-			if _, err := body.Copy(&s.to, blockSize); err != nil {
+			if _, err := body.Copy(&s.to, message.LargeBlock); err != nil {
 				return blame(err)
 			}
 			last = body.AtEnd()
 			continue
 		}
-		var err error
-		if last, err = s.chunk(); err != nil {
+		block := s.passage.Next(&s.to)
+		n, err := body.Read(message.ChunkRoom(block))
+		if err != nil && err != io.EOF {
+			return blame(err)
+		}
+		last = body.AtEnd()
+		if _, err := s.to.Write(message.FrameChunk(block, n, last, body.Trailer())); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// chunk sends the next bytes as one chunk, and reports whether that ended the body.
-func (s *upload) chunk() (last bool, err error) {
-	block, give := s.block()
-	defer give()
-	n, err := s.body.Read(block)
-	if err != nil && err != io.EOF {
-		return false, blame(err)
-	}
-	last = s.body.AtEnd()
-	s.line = s.line[:0]
-	if n > 0 {
-		s.line = message.AppendChunk(s.line, n)
-	}
-	size := len(s.line)
-	if n > 0 {
-		s.line = append(s.line, "\r\n"...)
-	}
-	if last {
-		s.line = message.AppendLastChunk(s.line, s.body.Trailer())
-	}
-	bufs := net.Buffers(append(s.parts[:0], s.line[:size], block[:n], s.line[size:]))
-	s.parts = bufs
-	err = s.to.WriteBuffers(&bufs)
-	clear(s.parts)
-	return last, err
-}
-
-// block returns a block for bytes on their way: a large one if the client's share has it, because it is
-// kept for as long as the origin does not read.
-func (s *upload) block() (b []byte, give func()) {
-	if s.t.budget.Acquire(s.who, blockSize) {
-		block := blocks.Get().(*[blockSize]byte)
-		return block[:], func() {
-			blocks.Put(block)
-			s.t.budget.Release(s.who, blockSize)
-		}
-	}
-	block := fewBlocks.Get().(*[fewSize]byte)
-	return block[:], func() { fewBlocks.Put(block) }
 }
 
 // blame attributes a failure to the body or to the origin.

@@ -95,7 +95,7 @@ type Transport struct {
 	dead   dead
 	pool   pool
 	two    origins2
-	budget Budget // of HTTP/2
+	budget message.Budget // of windows of HTTP/2, and of bodies on their way
 	ports  ports
 	heads  sync.Pool // of *[headSize]byte
 	counters

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"shuultuur/lib/message"
 )
 
 // This file bounds what HTTP/2 origins send before it is read. x/net grants each stream 4 MiB
@@ -15,7 +17,7 @@ import (
 // stream begins with firstWindow, which is enough for most responses, and gets twice as much
 // whenever its reader turns out to be faster than the window lets the origin send. So a stopped
 // reader costs little, and a download over a long path gets the same 4 MiB as before. All beyond
-// firstWindow is taken from a Budget until the stream ends, because a granted window cannot be
+// firstWindow is taken from a budget until the stream ends, because a granted window cannot be
 // taken back; firstWindow itself is counted while nobody reads.
 //
 // x/net keeps its own account of a window of 4 MiB. A pacer below it tells the origin of a
@@ -32,13 +34,6 @@ const (
 	patient = 2 * time.Second
 )
 
-// A Budget counts bytes that origins may send before they are read, by client.
-type Budget interface {
-	// Acquire takes n bytes, or returns false. It does not wait.
-	Acquire(who netip.Addr, n int64) bool
-	Release(who netip.Addr, n int64)
-}
-
 // noBudget grants nothing.
 type noBudget struct{}
 
@@ -47,7 +42,7 @@ func (noBudget) Release(netip.Addr, int64)      {}
 
 // SetBudget sets where windows of HTTP/2 come from. Call it before the first request. Without
 // one, no stream gets more than firstWindow.
-func (t *Transport) SetBudget(b Budget) { t.budget = b }
+func (t *Transport) SetBudget(b message.Budget) { t.budget = b }
 
 // A pacer is a connection to an HTTP/2 origin, below x/net.
 type pacer struct {
@@ -214,7 +209,7 @@ func (p *pacer) stream() uint32 {
 // A window is that of a stream, for its reader.
 type window struct {
 	p      *pacer
-	budget Budget
+	budget message.Budget
 	who    netip.Addr
 
 	mu      sync.Mutex

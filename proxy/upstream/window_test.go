@@ -100,7 +100,7 @@ func TestUpdatesOfWindowsGoBetweenFrames(t *testing.T) {
 	}
 }
 
-// room is a Budget.
+// room is a budget.
 type room struct {
 	mu          sync.Mutex
 	left, taken int64
