@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"bytes"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/intercept"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/test/cert"
@@ -360,14 +362,30 @@ func TestDecryptionHasTheRootOfTheOtherProgram(t *testing.T) {
 	w.MainPolicy()
 	w.AddSharedRules()
 	expect(t, written(t, w), "root: root.pem", "decrypt: true")
+	apart := func(w *build.Work) {
+		t.Helper()
+		file := filepath.Join(w.To, "root.pem")
+		text, err := os.ReadFile(file)
+		if err != nil || bytes.Contains(text, []byte("PRIVATE KEY")) {
+			t.Errorf("the root of %s has its key with it, %v", w.To, err)
+		}
+		if info, err := os.Stat(intercept.KeyFile(file)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the key of the root: %v, %v; want it in a file for its owner alone", info, err)
+		}
+		if _, err := intercept.ReadRoot(file); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(w.To, ".root-*")); len(left) > 0 {
+			t.Errorf("%q are left over", left)
+		}
+	}
+	apart(w)
 	for name, files := range map[string][2]string{"no certificate": {"", ""}, "no key": {crt, crt}, "no file": {filepath.Join(dir, "none"), ""}} {
 		w := newWork(t)
 		if n := w.Intercept(at, files[0], files[1]); n.Kind != report.Changed || !w.Decrypt {
 			t.Errorf("%s: %+v, want a new root", name, n)
 		}
-		if _, err := os.Stat(filepath.Join(w.To, "root.pem")); err != nil {
-			t.Error(err)
-		}
+		apart(w)
 	}
 	if err := build.KeyPair(w, crt, key); err != nil || string(w.Set.UseDNS().Server.Cert) != crt {
 		t.Errorf("a pair for the name server: %v, %q", err, w.Set.UseDNS().Server.Cert)

@@ -32,12 +32,11 @@ func (w *Work) Intercept(at report.Place, cert, key string) *report.Note {
 			return report.Same("intercept: root, decrypt: true")
 		}
 		why = err.Error()
-		os.Remove(file)
 	}
 	if _, err := os.Stat(file); err != nil {
 		root, err := intercept.MakeRoot(intercept.RootConfig{})
 		if err == nil {
-			err = root.Write(file, false)
+			err = root.WriteApart(file, false)
 		}
 		if err != nil {
 			w.Set.Cut = nil
@@ -48,7 +47,7 @@ func (w *Work) Intercept(at report.Place, cert, key string) *report.Note {
 	return report.Differs("intercept: root, decrypt: true", why+", so a new root is made, as \"shuultuur ca init\" does, which clients have to trust: \"shuultuur ca install\" says how")
 }
 
-// rootOf writes the root certificate of another program to our file.
+// rootOf writes the root certificate of another program to our file, and its key to a file of its own.
 func rootOf(file, cert, key string) error {
 	a, err := input.Whole(cert)
 	if err != nil {
@@ -64,11 +63,20 @@ func rootOf(file, cert, key string) error {
 	if key != cert {
 		b = append(append(b, '\n'), a...)
 	}
-	if err := os.WriteFile(file, b, 0o600); err != nil {
+	both, err := os.MkdirTemp(filepath.Dir(file), ".root-") // for its owner alone
+	if err != nil {
 		return err
 	}
-	_, err = intercept.ReadRoot(file)
-	return err
+	defer os.RemoveAll(both)
+	whole := filepath.Join(both, "root.pem")
+	if err := os.WriteFile(whole, b, 0o600); err != nil {
+		return err
+	}
+	root, err := intercept.ReadRoot(whole)
+	if err != nil {
+		return err
+	}
+	return root.WriteApart(file, true)
 }
 
 // UsualClamd is where clamd listens on most systems.
