@@ -116,6 +116,7 @@ type Instructions struct {
 	last   int64                     // guarded by mu: the greatest At
 	agreed time.Time                 // guarded by mu: when this node last agreed with the others
 	older  []string                  // guarded by mu: fields in Redis that are replaced
+	behind bool                      // guarded by mu: one of another node could not be kept
 	ended  []Instruction             // guarded by mu: erased by another node, to be reported as withdrawn; not kept over a restart
 
 	received int64 // guarded by mu: number received from other nodes
@@ -436,6 +437,7 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 		return
 	}
 	if err := s.addAll(fresh); err != nil {
+		s.behind = true // the number in Redis does not tell: those that they replace are known to be there
 		s.log.Error("instructions of other nodes could not be stored; trying again", "error", err)
 		return
 	}

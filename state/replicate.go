@@ -91,8 +91,7 @@ func (f *Fleet) compare(ctx context.Context) {
 	if f.link.background(ctx, &b) != nil {
 		return // the link has noted it
 	}
-	shared, all := f.own.Instructions.count()
-	if n, err := b.Reply(0).Int(); err != nil || int(n) != shared || shared < all {
+	if n, err := b.Reply(0).Int(); err != nil || !f.own.Instructions.agrees(int(n)) {
 		f.reconcile(ctx)
 		return
 	}
@@ -116,43 +115,60 @@ func (f *Fleet) reconcile(ctx context.Context) {
 	defer cancel()
 	s := c.Session(ctx, 8*maxInstruction)
 	defer s.Close()
-	now, size := f.own.Instructions.certain(), 0
-	found := map[name]Instruction{}
-	var older []string
+	all, size := copies{now: f.own.Instructions.certain(), newest: map[name]Instruction{}}, 0
 	err := s.Hash(f.instructionsKey(), func(field, value []byte) error {
 		if size += len(field) + len(value); size > maxRead {
 			return fmt.Errorf("more than %d bytes of instructions are in Redis", maxRead)
 		}
-		i, ok := parseInstruction(field, value)
-		if !ok || i.stale(now) {
-			older = append(older, string(field))
-			return nil
-		}
-		n := name{i.Topic, i.Key}
-		other, twice := found[n]
-		switch {
-		case !twice:
-			found[n] = i
-		case i.newer(&other):
-			found[n] = i
-			older = append(older, other.field())
-		case other.newer(&i):
-			older = append(older, i.field())
-		}
+		all.add(field, value)
 		return nil
 	})
 	if err != nil {
 		f.link.judge(ctx, c, err)
 		return
 	}
-	news := make([]Instruction, 0, len(found))
-	for _, i := range found {
+	f.remove(ctx, f.own.Instructions.meet(&all))
+	f.publishAll(ctx)
+}
+
+// copies are the instructions in Redis.
+type copies struct {
+	now    time.Time
+	newest map[name]Instruction
+	older  []string // fields that nobody needs
+}
+
+// add adds a field with its value.
+func (c *copies) add(field, value []byte) {
+	i, ok := parseInstruction(field, value)
+	if !ok || i.stale(c.now) {
+		c.older = append(c.older, string(field))
+		return
+	}
+	n := name{i.Topic, i.Key}
+	other, twice := c.newest[n]
+	switch {
+	case !twice:
+		c.newest[n] = i
+	case i.newer(&other):
+		c.newest[n] = i
+		c.older = append(c.older, other.field())
+	case other.newer(&i):
+		c.older = append(c.older, i.field())
+	}
+}
+
+// meet takes what is newer in Redis, and returns the fields there that are replaced.
+func (s *Instructions) meet(c *copies) (older []string) {
+	news := make([]Instruction, 0, len(c.newest))
+	for _, i := range c.newest {
 		news = append(news, i)
 	}
-	f.own.Instructions.take(news, true)
-	older = append(older, f.own.Instructions.compare(found, now)...)
-	f.remove(ctx, older)
-	f.publishAll(ctx)
+	s.mu.Lock()
+	s.behind = false // take says if it is so again
+	s.mu.Unlock()
+	s.take(news, true)
+	return append(c.older, s.compare(c.newest, c.now)...)
 }
 
 // remove deletes fields.
@@ -201,16 +217,17 @@ func (f *Fleet) publishAll(ctx context.Context) {
 	}
 }
 
-// count returns how many instructions Redis is known to have, and how many there are.
-func (s *Instructions) count() (shared, all int) {
+// agrees reports whether this node seems to have what Redis has, which are n instructions.
+func (s *Instructions) agrees(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	shared := 0
 	for _, t := range s.all {
 		if t.shared {
 			shared++
 		}
 	}
-	return shared, len(s.all)
+	return n == shared && shared == len(s.all) && !s.behind
 }
 
 // compare compares this node's instructions with those in Redis. It marks those that Redis
