@@ -2,9 +2,11 @@ package collection
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,19 +38,32 @@ var instead = map[string]string{
 	"mail":        "From: a@mail.example\nTo: b@mail.example\nSubject: The list\n\nDear all,\n\nthe list has moved to another place.\nGreetings, the author\n",
 }
 
-// TestWhatIsNoListIsTakenInNoFormat: whatever its label, first and in place of a good version.
+// labels are what servers call it; "" is nothing.
+var labels = []string{"text/plain", "text/html; charset=utf-8", "application/octet-stream", "application/xhtml+xml", "", "application/json", "text/csv"}
+
+// TestWhatIsNoListIsTakenInNoFormat: whatever its label, first and in place of a good version. Each kind has
+// all labels in turn, over the formats.
 func TestWhatIsNoListIsTakenInNoFormat(t *testing.T) {
 	client := source.NewClient(nil, func(string) bool { return false }, (&net.Dialer{}).DialContext)
 	good := map[list.FormatName]string{
 		"adblock": "||%d.a.example^\n", "expressions": "(^|[.])%d[.]a[.]example\n", "pihole": "(\\.|^)%d\\.a\\.example$\n", "e2guardian-regexp": "%d\\.a\\.example\n",
 		"hosts": "0.0.0.0 %d.a.example\n", "domains": "%d.a.example\n", "wildcard": "*.%d.a.example\n", "dnsmasq": "address=/%d.a.example/\n", "rpz": "%d.a.example CNAME .\n",
-		"unbound": "local-zone: \"%d.a.example\" always_nxdomain\n", "networks": "192.0.2.%d\n", "csv": "%d.a.example\n", "e2guardian": "%d.a.example\n", "": "%d.a.example\n",
+		"unbound": "local-zone: \"%d.a.example\" always_nxdomain\n", "networks": "192.0.2.%d\n", "csv": "%d.a.example\n", "e2guardian": "%d.a.example\n", "json": "\"%d.a.example\"\n", "": "%d.a.example\n",
 	}
-	for format, line := range good {
+	turn := 0
+	next := func() string {
+		turn++
+		return labels[turn%len(labels)]
+	}
+	kinds := slices.Sorted(maps.Keys(instead))
+	for _, format := range slices.Sorted(maps.Keys(good)) {
+		line := good[format]
 		data := t.TempDir()
 		var content, label string
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Content-Type"] = []string{label}
+			if w.Header()["Content-Type"] = nil; label != "" {
+				w.Header().Set("Content-Type", label)
+			}
 			_, _ = w.Write([]byte(content))
 		}))
 		defer srv.Close()
@@ -58,9 +73,8 @@ func TestWhatIsNoListIsTakenInNoFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		refuse := func(when string) {
-			for what, text := range instead {
-				content = text
-				label = map[bool]string{true: "text/plain", false: "application/octet-stream"}[label != "text/plain"]
+			for _, what := range kinds {
+				content, label = instead[what], next()
 				if got, err := c.Update(t.Context(), client, "ads"); err == nil {
 					t.Errorf("%q, %s: %s as %s is taken: %d entries", format, when, what, label, got.Entries)
 				}
@@ -70,6 +84,13 @@ func TestWhatIsNoListIsTakenInNoFormat(t *testing.T) {
 		list := ""
 		for i := range 50 {
 			list += fmt.Sprintf(line, i)
+		}
+		for _, label = range labels[2:] { // each is taken
+			content = list
+			if _, err := c.Update(t.Context(), client, "ads"); err != nil {
+				t.Errorf("%q: a list labelled %q: %v", format, label, err)
+			}
+			list += fmt.Sprintf(line, 50+len(list)%50)
 		}
 		content, label = list, "text/html; charset=utf-8"
 		if got, err := c.Update(t.Context(), client, "ads"); err != nil || !got.Updated {
