@@ -37,8 +37,9 @@ type scenario struct {
 	connections int
 	header      []string
 	tunnel      bool
-	tls         bool // the origin uses TLS and every peer decrypts it
-	anew        bool // a new connection for each fetch
+	tls         bool   // the origin uses TLS and every peer decrypts it
+	signIn      string // how ours knows the client: byPassword, bySession, "" for not at all
+	anew        bool   // a new connection for each fetch
 	urls        func(*rig) []string
 	timeout     time.Duration // of one fetch, in total
 	first       bool          // each fetch of a page is the first: urls makes new addresses each time
@@ -128,6 +129,10 @@ func scenarios() []scenario {
 			tls: true, timeout: 20 * time.Second, most: 60 * time.Second,
 			targets: []target{{"e2guardian", perCore, 40}},
 		},
+		signedIn("password-pages", "Filtered pages, name and password with each request", byPassword, (*rig).pageURLs),
+		signedIn("password-small", "1 KiB page, name and password with each request", byPassword, (*rig).smallURLs),
+		signedIn("session-pages", "Filtered pages, signed in on the portal", bySession, (*rig).pageURLs),
+		signedIn("session-small", "1 KiB page, signed in on the portal", bySession, (*rig).smallURLs),
 	}
 }
 
@@ -212,6 +217,7 @@ func compare(ctx context.Context, s scenario, opt options, out io.Writer) error 
 		return err
 	}
 	defer r.close()
+	r.signIn = s.signIn
 	if s.first {
 		if err := (&peerRig{r}).layOutSites(); err != nil {
 			return err

@@ -26,6 +26,7 @@ const (
 
 // rig is everything that a run starts and must stop again.
 type rig struct {
+	signIn  string // as in scenario
 	ctx     context.Context
 	root    string // of this repository
 	dir     string // temporary

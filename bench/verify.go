@@ -62,7 +62,11 @@ func (r *verifier) client(p *peer) *http.Client {
 		t.TLSClientConfig = &tls.Config{RootCAs: r.certs.roots}
 	}
 	if p.proxy != "" {
-		t.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: p.proxy})
+		at := &url.URL{Scheme: "http", Host: p.proxy}
+		if r.signIn == byPassword {
+			at.User = url.UserPassword(benchUser, benchPassword)
+		}
+		t.Proxy = http.ProxyURL(at)
 	}
 	return &http.Client{Transport: t, Timeout: 30 * time.Second}
 }
