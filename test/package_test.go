@@ -35,13 +35,7 @@ func packed(t *testing.T, version string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	nfpm := os.Getenv("NFPM")
-	if nfpm == "" {
-		nfpm = "go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
-		if out, err := exec.Command("sh", "-c", nfpm+" --version").CombinedOutput(); err != nil {
-			t.Skipf("nfpm cannot be run (set NFPM to the command): %v, %.300s", err, out)
-		}
-	}
+	nfpm := findNfpm(t)
 	program := filepath.Join(dir, "shuultuur")
 	// With the flags of a release, so that the results of test/cross.sh are used.
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.release="+version, "-o", program, "../cmd/shuultuur")
@@ -66,6 +60,58 @@ func packed(t *testing.T, version string) string {
 		t.Fatalf("nfpm made %q, want one deb", debs)
 	}
 	return debs[0]
+}
+
+// findNfpm returns the command that packs.
+func findNfpm(t *testing.T) string {
+	t.Helper()
+	nfpm := os.Getenv("NFPM")
+	if nfpm == "" {
+		nfpm = "go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
+		if out, err := exec.Command("sh", "-c", nfpm+" --version").CombinedOutput(); err != nil {
+			t.Skipf("nfpm cannot be run (set NFPM to the command): %v, %.300s", err, out)
+		}
+	}
+	return nfpm
+}
+
+// TestPackagesOfOpenWrt: an ipk and an apk for each name of the processor. Both keep the settings and the data
+// over a new image; the apk tells its scripts its name and lists its files, since the service is found by
+// these, and after an upgrade the service is started anew if the new program serves with the settings.
+func TestPackagesOfOpenWrt(t *testing.T) {
+	t.Parallel()
+	peer.NotQuick(t, "nfpm")
+	out := t.TempDir()
+	program := filepath.Join(t.TempDir(), "shuultuur")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pack := exec.Command("sh", "dist/openwrt/package.sh", "1.2.3-rc.1", "arm64", program, out)
+	pack.Dir, pack.Env = "..", append(os.Environ(), "NFPM="+findNfpm(t), "SOURCE_DATE_EPOCH=1700000000")
+	if text, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("packing: %v, %s", err, text)
+	}
+	for _, cpu := range []string{"aarch64_generic", "aarch64_cortex-a53", "aarch64_cortex-a72", "aarch64_cortex-a76"} {
+		if _, err := os.Stat(filepath.Join(out, "shuultuur_1.2.3~rc.1_"+cpu+".ipk")); err != nil {
+			t.Error(err)
+		}
+		file := filepath.Join(out, "shuultuur_1.2.3_rc1_openwrt_"+cpu+".apk")
+		for name, want := range map[string]string{
+			".PKGINFO":                        "\narch = " + cpu + "\n",
+			".post-install":                   "\npkgname=shuultuur\nexport pkgname\ndefault_postinst ",
+			".post-upgrade":                   "shuultuur check /etc/shuultuur/shuultuur.yaml >/dev/null && /etc/init.d/shuultuur restart",
+			".pre-deinstall":                  "\npkgname=shuultuur\nexport pkgname\ndefault_prerm ",
+			"etc/init.d/shuultuur":            "-data /srv/shuultuur",
+			"lib/apk/packages/shuultuur.list": "/etc/init.d/shuultuur\n/lib/upgrade/keep.d/shuultuur\n/usr/bin/shuultuur\n",
+			"lib/upgrade/keep.d/shuultuur":    "/etc/shuultuur/\n/srv/shuultuur/\n",
+			"usr/bin/shuultuur":               "#!/bin/sh",
+		} {
+			text, err := exec.Command("tar", "-xzOf", file, name).Output()
+			if err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%s: %s: %v, %q; want %q", cpu, name, err, text, want)
+			}
+		}
+	}
 }
 
 func TestTheDebIsCleanAndFollowsPolicy(t *testing.T) {

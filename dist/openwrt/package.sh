@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes OpenWrt packages: package.sh VERSION ARCH BINARY FOLDER
-# opkg takes only packages for the processor that its device names, although one program runs on all
+# Makes OpenWrt packages, ipk for opkg and apk for releases from 25.12 on: package.sh VERSION ARCH BINARY FOLDER
+# Both take only packages for the processor that their device names, although one program runs on all
 # of a kind: there is a package for each name.
 set -eu
 version=$(sh dist/version.sh ipk "$1")
@@ -50,4 +50,27 @@ Description: Filter between a network's people and the web
 EOF
 	pack "$dir/control" . > "$dir/control.tar.gz"
 	(cd "$dir" && tar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - ./debian-binary ./data.tar.gz ./control.tar.gz) | gzip -9n > "$out/shuultuur_${version}_$cpu.ipk"
+done
+
+# apk has scripts and files of its own: it does not tell a script the package's name, and the service is found
+# in a list of the package's files, which is one of them.
+VERSION=$(sh dist/version.sh apk "$1")
+export VERSION
+mkdir -p "$dir/scripts" "$dir/data/lib/apk/packages"
+for script in postinst prerm; do
+	sed "s/^default_$script.*/pkgname=shuultuur\nexport pkgname\n&/" "$dir/control/$script" > "$dir/scripts/$script"
+done
+# At an upgrade apk starts nothing anew. What the new program would not serve with leaves the old one serving.
+cp -p "$dir/scripts/postinst" "$dir/scripts/postupgrade"
+cat >> "$dir/scripts/postupgrade" <<'EOF'
+[ -n "${IPKG_INSTROOT}" ] && exit 0
+/usr/bin/shuultuur check /etc/shuultuur/shuultuur.yaml >/dev/null && /etc/init.d/shuultuur restart
+EOF
+(cd "$dir/data" && find . -type f | sed 's/^\.//' | LC_ALL=C sort) > "$dir/list"
+mv "$dir/list" "$dir/data/lib/apk/packages/shuultuur.list"
+sed "s,STAGE,$dir," dist/openwrt/nfpm.yaml > "$dir/nfpm.yaml" # nfpm knows no variables in the names of scripts
+find "$dir" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+for ARCH in $cpus; do
+	export ARCH
+	${NFPM:-go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4} package -f "$dir/nfpm.yaml" -p apk -t "$out/shuultuur_${VERSION}_openwrt_$ARCH.apk" >&2
 done
