@@ -2,7 +2,7 @@
 # Installs what the tests need beyond Go: a C compiler for the race detector,
 # a browser with its driver for the story tests, a Redis server for what a
 # fleet shares, name servers and their tools to agree with, Squid, e2guardian,
-# PostgreSQL, and an emulator of arm64. On systems other than Debian's it says
+# PostgreSQL, and an emulator of other processors. On systems other than Debian's it says
 # what is missing and goes on: the tests that need it are skipped and say so.
 set -eu
 

@@ -61,31 +61,8 @@ func TestTheSmallBuildFilters(t *testing.T) {
 	program := filepath.Join(dir, "shuultuur")
 	buildSmall(t, runtime.GOARCH, program)
 
-	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page about museums") }))
-	t.Cleanup(origin.Close)
-	proxy, names := peer.Port(t), peer.Port(t)
-	settings := filepath.Join(dir, "shuultuur.yaml")
-	write := func(file, more string) string {
-		text := fmt.Sprintf(`listen: {proxy: "127.0.0.1:%s", admin: "off"}
-lists:
-  bets: {format: domains, path: bets.txt, category: gambling}
-checks: {category: {lists: [bets]}}
-proxy: {private: [127.0.0.0/8]}
-policies:
-  - name: everyone
-    rules: [{name: gambling, action: block, category: [gambling]}]
-dns:
-  listen: ["127.0.0.1:%s"]
-%s`, proxy, names, more)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	if err := os.WriteFile(filepath.Join(dir, "bets.txt"), []byte("casino.example\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	write(settings, "")
+	w := newSmallWorld(t, dir)
+	settings := w.write("shuultuur.yaml", "")
 	run := func(want int, args ...string) string {
 		t.Helper()
 		out, err := exec.Command(program, args...).CombinedOutput()
@@ -127,7 +104,7 @@ dns:
 		"checks: {virus: {clamd: /run/clamd.sock}}":                                                              "virus scanners",
 		"checks: {icap: {servers: icap://a.b/x}}":                                                                "ICAP servers",
 	} {
-		file := write(filepath.Join(dir, "other.yaml"), more)
+		file := w.write("other.yaml", more)
 		if key, _, _ := strings.Cut(more, ":"); key == "checks" || key == "listen" { // which is there already
 			more += "\npolicies: [{name: everyone}]"
 			if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
@@ -142,50 +119,98 @@ dns:
 		t.Errorf("a command that the small build lacks does not say so: %s", out)
 	}
 
-	gateway := exec.Command(program, "run", settings)
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
+	w.filters(exec.Command(program, "run", settings))
+}
+
+// A smallWorld is what a small build needs to show that it filters.
+type smallWorld struct {
+	*testing.T
+	dir          string
+	origin       string // URL of an ordinary page
+	proxy, names string // ports
+}
+
+func newSmallWorld(t *testing.T, dir string) *smallWorld {
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page about museums") }))
+	t.Cleanup(origin.Close)
+	if err := os.WriteFile(filepath.Join(dir, "bets.txt"), []byte("casino.example\n"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	return &smallWorld{t, dir, origin.URL, peer.Port(t), peer.Port(t)}
+}
+
+// write writes settings, and more of them, into a file, and returns its path.
+func (w *smallWorld) write(name, more string) string {
+	w.Helper()
+	text := fmt.Sprintf(`listen: {proxy: "127.0.0.1:%s", admin: "off"}
+lists:
+  bets: {format: domains, path: bets.txt, category: gambling}
+checks: {category: {lists: [bets]}}
+proxy: {private: [127.0.0.0/8]}
+policies:
+  - name: everyone
+    rules: [{name: gambling, action: block, category: [gambling]}]
+dns:
+  listen: ["127.0.0.1:%s"]
+%s`, w.proxy, w.names, more)
+	file := filepath.Join(w.dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	return file
+}
+
+// filters starts a gateway, asks it for pages and for a name, and ends it.
+func (w *smallWorld) filters(gateway *exec.Cmd) {
+	w.Helper()
+	log, err := os.Create(filepath.Join(w.dir, "log"))
+	if err != nil {
+		w.Fatal(err)
 	}
 	gateway.Stdout, gateway.Stderr = log, log
 	if err := gateway.Start(); err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	t.Cleanup(func() {
-		gateway.Process.Signal(os.Interrupt)
-		gateway.Wait()
+	ended := make(chan struct{})
+	go func() { _ = gateway.Wait(); close(ended) }()
+	w.Cleanup(func() {
+		_ = gateway.Process.Signal(os.Interrupt)
+		<-ended
 		log.Close()
-		if t.Failed() {
+		if w.Failed() {
 			text, _ := os.ReadFile(log.Name())
-			t.Logf("log of the program:\n%s", text)
+			w.Logf("log of the program:\n%s", text)
 		}
 	})
-	through := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "127.0.0.1:" + proxy})}}
+	through := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "127.0.0.1:" + w.proxy})}}
 	get := func(url string) (int, string) {
-		for range 300 {
+		for range 3000 {
 			r, err := through.Get(url)
-			if err != nil {
-				time.Sleep(20 * time.Millisecond) // it starts
-				continue
+			if err == nil {
+				defer r.Body.Close()
+				body, _ := io.ReadAll(r.Body)
+				return r.StatusCode, string(body)
 			}
-			defer r.Body.Close()
-			body, _ := io.ReadAll(r.Body)
-			return r.StatusCode, string(body)
+			select {
+			case <-ended:
+				w.Fatal("the program has ended")
+			case <-time.After(20 * time.Millisecond): // it starts
+			}
 		}
-		t.Fatal("the proxy does not answer")
+		w.Fatal("the proxy does not answer")
 		return 0, ""
 	}
 	if status, body := get("http://casino.example/"); status != http.StatusForbidden || !strings.Contains(body, "gambling") {
-		t.Errorf("a blocked page: status %d, want 403 and gambling: %s", status, body)
+		w.Errorf("a blocked page: status %d, want 403 and gambling: %s", status, body)
 	}
-	if status, body := get(origin.URL); status != http.StatusOK || !strings.Contains(body, "museums") {
-		t.Errorf("an ordinary page: status %d, want 200: %s", status, body)
+	if status, body := get(w.origin); status != http.StatusOK || !strings.Contains(body, "museums") {
+		w.Errorf("an ordinary page: status %d, want 200: %s", status, body)
 	}
 	ask := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", "127.0.0.1:"+names)
+		return new(net.Dialer).DialContext(ctx, "udp", "127.0.0.1:"+w.names)
 	}}
-	all, err := ask.LookupNetIP(t.Context(), "ip4", "casino.example.")
+	all, err := ask.LookupNetIP(w.Context(), "ip4", "casino.example.")
 	if e, ok := errors.AsType[*net.DNSError](err); !(ok && e.IsNotFound) && !(err == nil && all[0] == netip.IPv4Unspecified()) {
-		t.Errorf("a blocked name: answer %v, %v; want none, or 0.0.0.0", all, err)
+		w.Errorf("a blocked name: answer %v, %v; want none, or 0.0.0.0", all, err)
 	}
 }
