@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -62,6 +64,11 @@ func TestKillsAndUpgradesInTurnsLoseNothing(t *testing.T) {
 	all.Go(func() { s.ask(ctx, "first.example") })
 	all.Go(func() { s.vote(ctx) })
 	all.Go(func() { s.block(ctx) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to see it again: go test ./test -run TestKillsAndUpgrades -turns %d -turnseed %d", *turns, seed)
+		}
+	})
 	kills, upgrades := 0, 0
 	for turn := range *turns {
 		s.served()
@@ -119,9 +126,6 @@ func TestKillsAndUpgradesInTurnsLoseNothing(t *testing.T) {
 		t.Errorf("%d requests, %d votes, %d entries: the test shows nothing", s.asked.Load(), voted, len(s.entries))
 	}
 	t.Logf("%d kills and %d upgrades: %d requests for what is blocked, %d votes and %d entries of a list were acknowledged", kills, upgrades, s.asked.Load(), voted, len(s.entries))
-	if t.Failed() {
-		t.Logf("to see it again: go test ./test -run TestKillsAndUpgrades -turns %d -turnseed %d", *turns, seed)
-	}
 }
 
 // run starts the program.
@@ -138,11 +142,26 @@ func (s *stormed) kill(pid int) {
 // served waits until a process serves, and starts one if there is none.
 func (s *stormed) served() {
 	s.t.Helper()
-	if pid := s.holder(); pid <= 0 || syscall.Kill(pid, 0) != nil {
+	alive := func() bool { pid := s.holder(); return pid > 0 && syscall.Kill(pid, 0) == nil }
+	// A successor may still be on its way when the process before it is killed: it has the sockets, and
+	// another one could not start beside it.
+	s.wait("a process, or none", func() bool { return alive() || !s.runs() })
+	if !alive() {
 		s.run()
 	}
 	asked, voted := s.asked.Load(), s.voted.Load()
 	s.wait("answers", func() bool { return s.asked.Load() > asked+4 && s.voted.Load() > voted })
+}
+
+// runs reports whether any process of the program runs.
+func (s *stormed) runs() bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range all {
+		if to, err := os.Readlink(link); err == nil && strings.TrimSuffix(to, " (deleted)") == s.program {
+			return true
+		}
+	}
+	return false
 }
 
 // ask asks for what is blocked until ctx ends. A connection that ends is none that opens.

@@ -112,7 +112,7 @@ func (s *shipped) wait(what string, done func() bool) {
 // start runs cmd, which serves as the gateway until the test ends.
 func (s *shipped) start(cmd *exec.Cmd) {
 	s.t.Helper()
-	log, err := os.Create(filepath.Join(s.dir, "log"))
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
