@@ -1,19 +1,24 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/engine/configuration"
 	"shuultuur/filter"
 	"shuultuur/identity"
+	"shuultuur/lib/certificate"
+	"shuultuur/lib/dns"
 	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list/source"
@@ -140,12 +145,13 @@ func upstreamsOf(d *configuration.DNS, covers func(c *filter.Client, now time.Ti
 	return func(c *filter.Client, now time.Time) uint8 { return numbers[covers(c, now)] }
 }
 
-// needs returns the hosts that the gateway asks for itself: servers of lists and rules, of updates,
-// of sign-ins, and upstreams.
+// needs returns the hosts that the gateway asks for itself: servers of lists and rules with their
+// mirrors, and every server that the settings name, such as upstreams, those of updates, sign-ins,
+// certificates, mail, alerts and databases.
 func (e *Engine) needs() (hosts []string) {
 	add := func(s string) {
-		if u, err := url.Parse(s); err == nil && u.Hostname() != "" {
-			hosts = append(hosts, u.Hostname())
+		if host := serverOf(s); host != "" {
+			hosts = append(hosts, host)
 		}
 	}
 	items := maps.Clone(e.Lists.Fetched())
@@ -155,20 +161,48 @@ func (e *Engine) needs() (hosts []string) {
 	rules, _ := e.Settings.Checks.Fetches() // mistakes are reported where rules are read
 	maps.Copy(items, rules)
 	for _, it := range items {
-		for _, s := range []string{it.Source.URL, it.Source.Signature, it.Source.Sums} {
+		for _, s := range append([]string{it.Source.URL, it.Source.Signature, it.Source.Sums}, it.Source.Mirrors...) {
 			add(s)
 		}
 	}
 	add(string(e.Settings.Updates))
-	if in := e.Settings.Identity.SignIn; in != nil && in.OIDC != nil {
-		add(in.OIDC.Issuer)
+	if e.Settings.ACME != nil {
+		add(cmp.Or(e.Settings.ACME.Directory, certificate.LetsEncrypt))
 	}
-	if d := e.Settings.DNS; d != nil { // why asks without a name server, too
-		for _, s := range slices.Concat(slices.Concat(slices.Collect(maps.Values(d.Forward.Policies))...), d.Forward.Upstreams) {
-			add(s)
+	return append(hosts, serversOf(e.Settings.Text.Data())...)
+}
+
+// serversOf returns the hosts of the servers that settings name.
+func serversOf(text []byte) (hosts []string) {
+	_ = setting.Walk(text, func(path []string, _ int, value string, comment bool) { // the text could be read
+		if comment || len(path) == 0 || slices.Contains(ofClients, path[0]) {
+			return
 		}
-	}
+		if last := path[len(path)-1]; (last == "servers" || last == "upstreams") && !strings.Contains(value, ":") {
+			value += ":0" // a port may be left out
+		}
+		if host := serverOf(value); host != "" {
+			hosts = append(hosts, host)
+		}
+	})
 	return hosts
+}
+
+// ofClients has the parts of the settings whose addresses are those that clients ask for, or our own.
+var ofClients = []string{"listen", "lists", "pages", "policies", "portal"}
+
+// serverOf returns the host of a URL, or of host:port; "" for anything else and for addresses.
+func serverOf(s string) string {
+	host, port, err := net.SplitHostPort(s)
+	if u, wrong := url.Parse(s); wrong == nil && strings.Contains(s, "://") {
+		host = u.Hostname()
+	} else if _, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil {
+		return ""
+	}
+	if host = strings.ToLower(strings.TrimSuffix(host, ".")); !dns.IsHost([]byte(host)) {
+		return ""
+	}
+	return host
 }
 
 // byAddress returns the client at an address or with a ClientID; a name server cannot ask for
