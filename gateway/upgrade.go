@@ -64,8 +64,8 @@ func (g *Gateway) release() {
 	g.closed = true
 	e := g.engine.Load()
 	for _, p := range e.Parts() {
+		// They stay in running, ended: what has been handed over is not started again if the next program fails.
 		if r := g.running[p.Name]; r != nil && (p.Name == "votes" || p.Name == "cache") {
-			delete(g.running, p.Name)
 			if v, ok := p.Value.(interface{ HandOver() }); ok {
 				v.HandOver()
 			}

@@ -367,6 +367,7 @@ exit 7
 	if err := os.Rename(s.program+".new", s.program); err != nil {
 		t.Fatal(err)
 	}
+	applied := 0
 	for range 2 { // and when it is tried again
 		out, err := exec.Command(filepath.Join(bin, "shuultuur"), "upgrade", s.settings).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "ended without a reply") || !strings.Contains(string(out), fmt.Sprintf("process %d goes on", first)) {
@@ -374,6 +375,13 @@ exit 7
 		}
 		if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {
 			t.Errorf("after an upgrade that ended halfway: status %d, %v, process %d; want 403 and process %d", status, err, s.holder(), first)
+		}
+		// A reload does not start again what was handed over.
+		s.write("shuultuur.yaml", s.read("shuultuur.yaml")+"# changed\n")
+		s.wait("the settings to be applied", func() bool { return strings.Count(s.read("log"), "settings applied") > applied })
+		applied = strings.Count(s.read("log"), "settings applied")
+		if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {
+			t.Errorf("after a reload: status %d, %v, process %d; want 403 and process %d", status, err, s.holder(), first)
 		}
 	}
 	s.replace()
