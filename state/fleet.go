@@ -46,6 +46,9 @@ const (
 	// lookEvery is how often a node compares its number of instructions with Redis, in case it
 	// missed a message.
 	lookEvery = 5 * time.Second
+	// wholeEvery is after how many such looks it compares them one by one: an instruction that
+	// replaces another does not change their number.
+	wholeEvery = 120
 )
 
 // A Fleet is a store that several nodes share in Redis. Each node also has a Memory of the

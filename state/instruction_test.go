@@ -270,6 +270,13 @@ func TestMissedMessagesAreNoticed(t *testing.T) {
 	if got := inForce(b); got != "a=1" {
 		t.Errorf("in force: %q, want a=1", got)
 	}
+	// One that replaces another does not change their number.
+	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001800000000000\x00other", `{"topic":"t","key":"a","value":"2","at":1800000000000,"node":"other"}`)
+	r.Do(t, "HDEL", "shuultuur:instructions", "t\x00a\x001700000000000\x00other")
+	b.(*state.Fleet).CompareAll(t.Context())
+	if got := inForce(b); got != "a=2" {
+		t.Errorf("in force after a lost message: %q, want a=2", got)
+	}
 }
 
 // TestErasedInstructionsStayErased: a node that was away brings back an instruction that another one

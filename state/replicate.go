@@ -47,12 +47,13 @@ func (f *Fleet) instructionsKey() string { return f.link.config.Prefix + "instru
 func (f *Fleet) replicate(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
+	for looks := 1; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			f.compare(ctx)
+			f.compare(ctx, looks%wholeEvery == 0)
+			looks++
 		case <-f.meet: // Redis is back, or messages may have been missed
 			f.reconcile(ctx)
 		case <-f.arrived:
@@ -84,14 +85,14 @@ func (f *Fleet) receive(payload []byte) {
 }
 
 // compare reconciles when the number of instructions in Redis differs from that of this
-// node.
-func (f *Fleet) compare(ctx context.Context) {
+// node, or, with whole, in any case.
+func (f *Fleet) compare(ctx context.Context, whole bool) {
 	var b redis.Batch
 	b.Add("HLEN", f.instructionsKey())
 	if f.link.background(ctx, &b) != nil {
 		return // the link has noted it
 	}
-	if n, err := b.Reply(0).Int(); err != nil || !f.own.Instructions.agrees(int(n)) {
+	if n, err := b.Reply(0).Int(); err != nil || whole || !f.own.Instructions.agrees(int(n)) {
 		f.reconcile(ctx)
 		return
 	}
