@@ -108,6 +108,16 @@ func sendings(t *testing.T) []sending {
 		{"POST", "/a.cgi", "", "", nil},
 		{"GET", "/a", "text/plain", "", []byte("a GET with the secret plan")},
 		{"PATCH", "/a", "text/plain", "", []byte("nothing to see")},
+		{"PATCH", "/a", "application/merge-patch+json", "", []byte(`{"a": {"b": ["secret plan"]}}`)},
+		{"DELETE", "/a", "application/json", "", []byte(`{"ids": ["4111 1111 1111 1111"]}`)},
+		{"OPTIONS", "/a", "text/plain", "", []byte("secret plan")},
+		{"PROPFIND", "/a", "application/xml", "", []byte("<a><b>secret</b> <b>plan</b></a>")},
+		{"QUERY", "/a.cgi", "text/plain", "", []byte("select the secret plan")},
+		{"MKCOL", "/closed/a", "", "", nil},
+		{"HEAD", "/a", "text/plain", "", []byte("a HEAD with the secret plan")},
+		{"REPORT", "/a", "text/plain", "deflate", []byte("secret plan, and no deflate")},
+		{"POST", "/a", "multipart/form-data; boundary=b", "", form("plan.html", "<p>secret</p><p>plan</p>")[:90]},
+		{"POST", "/a", "text/plain", "", []byte{}},
 	}
 }
 

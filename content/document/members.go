@@ -487,14 +487,24 @@ func (m *memberReader) read(name string, r io.Reader, packed *bool) error {
 	if p == nil && m.source.Deepest {
 		m.note(errDeep)
 	}
-	err := m.copy(p, r)
+	in := r
+	if m.office != nil && isNumbers(entryName(name)) {
+		in = io.LimitReader(r, max(0, *m.room-m.source.Limits.Decoded/2))
+	}
+	err := m.copy(p, in)
 	if p != nil {
 		if why := p.Close(); why != limit.AllRead && why != limit.UnsupportedType && m.why == limit.AllRead {
 			m.why = why
 		}
 	}
 	m.source.Out.Blank()
-	return err
+	if err != nil || in == r {
+		return err
+	}
+	if n, _ := io.CopyN(io.Discard, r, 1); n > 0 {
+		m.note(errMost)
+	}
+	return m.pass(entryName(name), r)
 }
 
 // pass passes a part of a document that shows no text, such as a picture. It counts as work only.

@@ -124,3 +124,21 @@ func TestTheFirstPartOfALargeDocumentIsRead(t *testing.T) {
 		}
 	}
 }
+
+// Sheets are numbers for the most part, and the list of strings follows them: they leave room for it.
+func TestManySheetsLeaveRoomForTheirText(t *testing.T) {
+	sheet := "<sheetData>" + strings.Repeat("<row><c><v>1</v></c></row>", 2000) + "</sheetData>" // 52 kB
+	for _, numbers := range []string{"xl/worksheets/sheet%d.xml", "xl/pivotCache/pivotCacheRecords%d.xml"} {
+		var files []string
+		for i := range 8 {
+			files = append(files, fmt.Sprintf(numbers, i), sheet)
+		}
+		files = append(files, "xl/sharedStrings.xml", "<sst><si><t>quayle</t></si></sst>", "xl/comments1.xml", "<t>tern</t>")
+		for _, whole := range []int64{0, 1 << 10} { // kept, and read as it comes
+			text, why := unreadOf(xlsx, reading.ZIP(t, zip.Deflate, "", "", files...), content.Limits{Decoded: 200 << 10, Whole: whole}, 9<<10)
+			if why != content.TooLarge || !strings.Contains(text, "quayle") || !strings.Contains(text, "tern") || !strings.Contains(text, "1 1") {
+				t.Errorf("%s, limit %d: unread %q, text %.40q (%d bytes); want the strings and some numbers", numbers, whole, why, text, len(text))
+			}
+		}
+	}
+}

@@ -103,6 +103,8 @@ func readArchive(s *Source, p []byte) limit.Reason {
 		return limit.UnsupportedType
 	}
 	slices.SortStableFunc(wanted, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) })
+	words := slices.DeleteFunc(slices.Clone(wanted), func(f *zip.File) bool { return isNumbers(entryName(f.Name)) })
+	wanted = append(words, slices.DeleteFunc(wanted, func(f *zip.File) bool { return !isNumbers(entryName(f.Name)) })...)
 	left := s.Limits.Decoded
 	room := left // for nested archives
 	why := limit.AllRead
@@ -223,11 +225,18 @@ func mayShow(name string) bool {
 		return false
 	case ext == ".xml":
 		return !isStyle(dir, file)
-	case ext == ".bin", ext == ".otf", ext == ".ttf", ext == ".odttf", ext == ".woff", ext == ".woff2", ext == ".emf", ext == ".wmf":
+	case ext == ".bin", ext == ".otf", ext == ".ttf", ext == ".odttf", ext == ".woff", ext == ".woff2", ext == ".emf", ext == ".wmf", ext == ".svm":
 		return false
 	default:
 		return ext == ".svg" || !media.IsMedia(mime.TypeByExtension(ext))
 	}
+}
+
+// isNumbers reports whether a part of an office file is a sheet or a copy of its cells: most of the
+// text in them is in the list of strings, which may follow. They leave room for it.
+func isNumbers(name string) bool {
+	dir, _ := path.Split(name)
+	return strings.HasSuffix(dir, "xl/worksheets/") || strings.HasSuffix(dir, "xl/pivotcache/")
 }
 
 // isStyle reports whether a part of an office file describes the appearance of
