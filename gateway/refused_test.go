@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/tls"
@@ -12,9 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/textproto"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -241,7 +245,7 @@ func TestNothingRefusedReachesTheOriginWhole(t *testing.T) {
 	if testing.Short() {
 		policies = min(policies, 3)
 	}
-	settings := "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\nproxy: {private: [127.0.0.0/8], connect-ports: [443, 1024-65535], held: 1MiB}\nlists: {own: {format: domains, path: own, category: shut}}\n" +
+	settings := "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, icap: 127.0.0.1:0}\nproxy: {private: [127.0.0.0/8], connect-ports: [443, 1024-65535], held: 1MiB}\nlists: {own: {format: domains, path: own, category: shut}}\n" +
 		"intercept: {root: root.pem, trust: [trust.pem]}\n" +
 		"checks: {category: {lists: [own]}, phrase: {weighted: [words], banned: [banned], exception: [good]}}\npolicies:\n" +
 		randomPolicies(rand.New(rand.NewPCG(*refusalsFrom, 2)), policies)
@@ -289,6 +293,11 @@ func TestNothingRefusedReachesTheOriginWhole(t *testing.T) {
 				times, whole := y.times[id], y.whole[id]
 				y.mu.Unlock()
 				what := fmt.Sprintf("%s %s, %.30q, policy p%d, %s", s.method, s.path, s.body, i, w.name)
+				if !w.secure && !w.slow && !w.expect {
+					if byICAP := refusedByICAP(t, g.ICAPAddr(), fmt.Sprintf("127.1.%d.%d", i/200, i%200+1), s.request(w, at, id)); byICAP != (ours || err != nil) {
+						t.Errorf("%s: refused by ICAP: %v, by the proxy: %v", what, byICAP, !byICAP)
+					}
+				}
 				switch {
 				case times > 1:
 					t.Errorf("%s: reached the origin %d times", what, times)
@@ -310,6 +319,61 @@ func TestNothingRefusedReachesTheOriginWhole(t *testing.T) {
 	if t.Failed() {
 		t.Log(settings)
 	}
+}
+
+// refusedByICAP reports whether a request, asked about as Squid does, is answered in place of its origin,
+// or broken off on its way there.
+func refusedByICAP(t *testing.T, icap, client string, q *http.Request) bool {
+	t.Helper()
+	c, err := net.Dial("tcp", icap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	var head, body bytes.Buffer
+	fmt.Fprintf(&head, "%s %s HTTP/1.1\r\nHost: %s\r\n", q.Method, q.URL, q.URL.Host)
+	if q.ContentLength > 0 {
+		fmt.Fprintf(&head, "Content-Length: %d\r\n", q.ContentLength)
+	}
+	_ = q.Header.Write(&head)
+	head.WriteString("\r\n")
+	end := "null-body"
+	if q.Body != nil && q.Body != http.NoBody {
+		end = "req-body"
+		w := httputil.NewChunkedWriter(&body)
+		_, _ = io.Copy(w, q.Body)
+		w.Close()
+		body.WriteString("\r\n")
+	}
+	go func() {
+		_, _ = fmt.Fprintf(c, "REQMOD icap://%s/reqmod ICAP/1.0\r\nHost: %s\r\nAllow: 204\r\nX-Client-IP: %s\r\nEncapsulated: req-hdr=0, %s=%d\r\n\r\n%s%s", icap, icap, client, end, head.Len(), &head, &body)
+	}()
+	answer := textproto.NewReader(bufio.NewReader(c))
+	status, err := answer.ReadLine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := answer.ReadMIMEHeader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(status, "ICAP/1.0 20") {
+		t.Errorf("ICAP answers %s", status)
+	}
+	parts := fields.Get("Encapsulated")
+	if strings.Contains(parts, "res-hdr") {
+		return true
+	}
+	_, at, goesOn := strings.Cut(parts, "req-body=")
+	if !goesOn {
+		return false
+	}
+	n, _ := strconv.Atoi(at)
+	if _, err = io.CopyN(io.Discard, answer.R, int64(n)); err == nil {
+		_, err = io.Copy(io.Discard, httputil.NewChunkedReader(answer.R)) // a body that breaks off reaches no origin whole
+	}
+	return err != nil
 }
 
 // pick returns n of rules.
