@@ -5,6 +5,7 @@ package wrapped
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
@@ -154,7 +155,7 @@ func (f *Finder) parameter(part []byte, l layer) {
 		l.named = isSearch(part[:i])
 		part = part[i+1:]
 	}
-	if len(part) >= shortest {
+	if part = bytes.Trim(part, "+"); len(part) >= shortest { // blanks around a value mean nothing
 		f.decode(part, l)
 	}
 }
@@ -195,7 +196,9 @@ func appendUnescaped(dst, text []byte) []byte {
 		if c == '%' && i+2 < len(text) {
 			if hi, lo := ascii.Unhex(text[i+1]), ascii.Unhex(text[i+2]); hi >= 0 && lo >= 0 {
 				c = byte(hi<<4 | lo)
-				i += 2
+				if i += 2; c == '\t' {
+					continue // whoever reads an address drops it
+				}
 			}
 		}
 		dst = append(dst, c)
@@ -234,6 +237,9 @@ var class = func() (t [256]uint8) {
 
 // scan searches a text without percent-encoding, word by word.
 func (f *Finder) scan(text []byte, l layer) {
+	if f.numbers(text, l) {
+		return
+	}
 	for i := 0; i < len(text); {
 		if (i == 0 || text[i-1] == '/') && f.enciphered(text[i:], l) {
 			return
@@ -260,31 +266,91 @@ func (f *Finder) scan(text []byte, l layer) {
 			return
 		case all&notCode == 0 && i-from >= shortCode:
 			f.coded(text[from:i], all, l)
+			f.pieces(text[from:], i-from, l)
 		}
 	}
 }
 
-// enciphered searches a text whose letters are exchanged: by xor with one value, all of them or every
-// second one, as Ultraviolet and others write addresses, or moved by a distance. The scheme of the
-// address shows which. It reports whether it was one.
+// enciphered searches a text whose letters are exchanged: by xor with a short key, as Ultraviolet and
+// others write addresses, or moved by a distance, among all bytes or among those that are printed. The
+// scheme of the address shows which. It reports whether it was one.
 func (f *Finder) enciphered(text []byte, l layer) bool {
 	if len(text) < shortCode || l.depth >= mostLayers {
 		return false
 	}
-	even, odd, by := text[0]^'h', text[1]^'t', text[0]-'h'
-	if even|odd != 0 && text[2]^'t' == even && text[3]^'p' == odd && (even == 0 || odd == 0 || even == odd) {
-		key := [2]byte{even, odd}
-		if f.deciphered(text, l.in("xor"), func(i int) byte { return text[i] ^ key[i&1] }) {
-			return true
+	if n := keyOf(text); n > 0 && f.deciphered(text, l.in("xor"), func(i int) byte { return text[i] ^ text[i%n] ^ plainScheme[i%n] }) {
+		return true
+	}
+	by := text[0] - 'h'
+	if by == 0 || text[1] != text[2] {
+		return false
+	}
+	if text[1]-'t' == by && text[2]-'t' == by && text[3]-'p' == by &&
+		f.deciphered(text, l.in("moved letters"), func(i int) byte { return text[i] - by }) {
+		return true
+	}
+	turned := func(i int) byte { // within the characters that are printed
+		if text[i] < '!' || text[i] > '~' {
+			return text[i]
+		}
+		return '!' + byte((int(text[i])-int(text[0])+'h'-'!'+3*94)%94)
+	}
+	return turned(1) == 't' && turned(2) == 't' && turned(3) == 'p' && f.deciphered(text, l.in("moved letters"), turned)
+}
+
+// scheme is how nearly all addresses begin.
+const plainScheme = "http"
+
+// mostKey is the length of a key by which the beginning of an address shows an xor.
+const mostKey = 4
+
+// beginnings are those of addresses, with the length of the longest key that they show: four bytes more
+// than the key must agree.
+var beginnings = func() (all []opening) {
+	for _, text := range [...]string{"https://", "http://", "https:%", "http:%"} {
+		o := opening{n: len(text), key: min(mostKey, len(text)-4)}
+		for i := range text {
+			o.bytes |= uint64(text[i]) << (8 * i)
+		}
+		all = append(all, o)
+	}
+	return all
+}()
+
+// An opening is the beginning of an address: its bytes, the first one lowest.
+type opening struct {
+	bytes  uint64
+	n, key int
+}
+
+// keyOf returns the length of the key with which the beginning of an address was enciphered by xor, 0 if
+// there is none.
+func keyOf(text []byte) int {
+	if len(text) < shortCode {
+		return 0
+	}
+	first := binary.LittleEndian.Uint64(text)
+	if k := first ^ beginnings[0].bytes; byte(k) != byte(k>>24) && uint16(k) != uint16(k>>16) && byte(k) != byte(k>>32) {
+		return 0 // no key of three, two or four bytes: so most texts
+	}
+	for i := range beginnings {
+		o := &beginnings[i]
+		key := first ^ o.bytes
+		if key<<(64-8*o.n) == 0 {
+			return 0 // written plainly
+		}
+		for n := 1; n <= o.key; n++ { // a key that repeats differs in nothing from itself moved
+			if (key^key>>(8*n))<<(64-8*(o.n-n)) == 0 {
+				return n
+			}
 		}
 	}
-	return by != 0 && text[1]-'t' == by && text[2]-'t' == by && text[3]-'p' == by &&
-		f.deciphered(text, l.in("moved letters"), func(i int) byte { return text[i] - by })
+	return 0
 }
 
 // deciphered searches a text whose letters are plain, if that begins like an address.
 func (f *Finder) deciphered(text []byte, l layer, plain func(i int) byte) bool {
-	at := len("http")
+	at := len(plainScheme)
 	if plain(at) == 's' {
 		at++
 	}
@@ -300,6 +366,68 @@ func (f *Finder) deciphered(text []byte, l layer, plain func(i int) byte) bool {
 	return true
 }
 
+// numbers searches a text that is written as the numbers of its characters, with the same between each
+// two: "104,116,116,112", "\x68\x74\x74\x70", "%u0068%u0074". It reports whether it was one.
+func (f *Finder) numbers(text []byte, l layer) bool {
+	if l.depth >= mostLayers || len(text) < 4*shortCode {
+		return false
+	}
+	for _, c := range [...]struct {
+		h, t, p string
+		base    int
+	}{{"104", "116", "112", 10}, {"68", "74", "70", 16}} {
+		from, between := numbersIn(text, c.h, c.t, c.p)
+		if from < 0 {
+			continue
+		}
+		f.again(text[from:], l.in("numbers"), func(dst, b []byte) []byte {
+			for len(b) > 0 {
+				n, used := 0, 0
+				for used < len(b) && used < len(c.h) {
+					d := ascii.Unhex(b[used])
+					if d < 0 || d >= c.base {
+						break
+					}
+					n, used = n*c.base+d, used+1
+				}
+				if used < 2 || n > 0xff || !printable[byte(n)] {
+					break
+				}
+				dst = append(dst, byte(n))
+				var more bool
+				if b, more = bytes.CutPrefix(b[used:], between); !more {
+					break
+				}
+			}
+			return dst
+		})
+		return true
+	}
+	return false
+}
+
+// numbersIn returns where the numbers of "http" are in a text, and what is between them; -1 for nowhere.
+func numbersIn(text []byte, h, t, p string) (from int, between []byte) {
+	for from = 0; ; {
+		i := bytes.Index(text[from:], []byte(h))
+		if i < 0 {
+			return -1, nil
+		}
+		from += i
+		rest := text[from+len(h):]
+		if n := bytes.Index(rest[:min(len(rest), mostBetween+len(t))], []byte(t)); n > 0 {
+			between = rest[:n]
+			if bytes.HasPrefix(rest[n:], []byte(t+string(between)+t+string(between)+p+string(between))) {
+				return from, between
+			}
+		}
+		from++
+	}
+}
+
+// mostBetween is the number of bytes between the numbers of two characters.
+const mostBetween = 6
+
 // scheme searches the text after a scheme that says how it was turned, and reports whether it was
 // one.
 func (f *Finder) scheme(text []byte, from, to int, l layer) bool {
@@ -311,20 +439,18 @@ func (f *Finder) scheme(text []byte, from, to int, l layer) bool {
 		if from == 0 || text[from-1] != ':' {
 			return false
 		}
-		f.again(text[:to], l.in("reversed"), func(dst, b []byte) []byte {
-			for i := len(b) - 1; i >= 0; i-- {
-				dst = append(dst, b[i])
-			}
-			return dst
-		})
-	case (ascii.EqualLower(word, "uggcf") || ascii.EqualLower(word, "uggc")) && text[to] == ':':
-		f.again(text[from:], l.in("rot13"), func(dst, b []byte) []byte {
+		f.again(text[:to], l.in("reversed"), appendReversed)
+	case text[to] == ':' && turnedBy(word) > 0:
+		by := turnedBy(word)
+		way := "turned letters"
+		if by == 13 {
+			way = "rot13"
+		}
+		f.again(text[from:], l.in(way), func(dst, b []byte) []byte {
 			for _, c := range b {
-				switch low := c | 0x20; {
-				case low >= 'a' && low <= 'm':
-					c += 13
-				case low >= 'n' && low <= 'z':
-					c -= 13
+				if ascii.IsLetter(c) {
+					first := c&0x20 | 'A'
+					c = first + (c-first+26-by)%26
 				}
 				dst = append(dst, c)
 			}
@@ -336,45 +462,159 @@ func (f *Finder) scheme(text []byte, from, to int, l layer) bool {
 	return true
 }
 
+// turnedBy returns by how many letters of the alphabet a word is moved that is "http" or "https", 0 for
+// another word.
+func turnedBy(word []byte) byte {
+	if len(word) != len("http") && len(word) != len("https") {
+		return 0
+	}
+	by := func(i int) byte { return ((word[i] | 0x20) - "https"[i] + 26) % 26 }
+	for i, c := range word {
+		if !ascii.IsLetter(c) || by(i) != by(0) {
+			return 0
+		}
+	}
+	return by(0)
+}
+
 // again searches a text after decoding it.
 func (f *Finder) again(text []byte, l layer, decoded func(dst, text []byte) []byte) {
 	f.decode(decoded(make([]byte, 0, len(text)), text), l)
 }
 
-// coded searches a word that may be base64 or hexadecimal. Nearly all are neither, which shows in
-// the first characters.
+// coded searches a word that may be base64, base32, hexadecimal or binary. Nearly all are none of these,
+// which shows in the first characters.
 func (f *Finder) coded(word []byte, all uint8, l layer) {
 	if l.depth >= mostLayers {
 		return
 	}
+	word = bytes.TrimLeft(word, "=")                                       // of a word that was turned
 	if i := bytes.LastIndexByte(bytes.TrimRight(word, "="), '='); i >= 0 { // name=value within a text
 		word = word[i+1:]
-	}
-	if all&notHex == 0 && len(word)%2 == 0 {
-		if isText(unhex(word, 0), unhex(word, 2), unhex(word, 4)) {
-			f.again(word, l.in("hexadecimal"), func(dst, b []byte) []byte {
-				for i := 0; i+1 < len(b) && printable[byte(unhex(b, i))]; i += 2 {
-					dst = append(dst, byte(unhex(b, i)))
-				}
-				return dst
-			})
-		}
-		return
 	}
 	if len(word) < shortCode {
 		return
 	}
-	a, b, c, d := sextet[word[0]], sextet[word[1]], sextet[word[2]], sextet[word[3]]
-	if (a|b|c|d)&0x80 != 0 || !isText(int(a<<2|b>>4), int(b<<4|c>>2), int(c<<6|d)) {
+	if all&notHex == 0 && len(word)%2 == 0 {
+		f.hexadecimal(word, l)
 		return
 	}
-	f.again(word, l.in("base64"), appendBase64)
+	switch {
+	case isBase64(word):
+		f.again(word, l.in("base64"), appendBase64)
+	case f.base64Cipher(word, l):
+	case bytes.HasSuffix(word, []byte("0RHa")): // "http" in base64, from its end
+		f.again(word, l.in("reversed"), appendReversed)
+	case len(word) > 2*shortCode && (ascii.HasPrefixLower(word, "nb2hi4") || ascii.HasPrefixLower(word, "o53xo")): // "http", "www"
+		f.again(word, l.in("base32"), appendBase32)
+	default: // something short before it: a version, a check sum
+		if i := bytes.Index(word, []byte("aHR0c")); i > 0 {
+			f.again(word[i:], l.in("base64"), appendBase64)
+		}
+	}
+}
+
+// hexadecimal searches a word of hexadecimal digits, which may be binary ones.
+func (f *Finder) hexadecimal(word []byte, l layer) {
+	if bytes.HasPrefix(word, []byte("0110100001110100")) { // "ht"
+		f.again(word, l.in("binary"), func(dst, b []byte) []byte {
+			for ; len(b) >= 8; b = b[8:] {
+				c := byte(0)
+				for _, d := range b[:8] {
+					c = c<<1 | d&1
+				}
+				if !printable[c] {
+					break
+				}
+				dst = append(dst, c)
+			}
+			return dst
+		})
+		return
+	}
+	text := isText(unhex(word, 0), unhex(word, 2), unhex(word, 4))
+	if !text {
+		if len(word) < 2*len("https://") {
+			return
+		}
+		var head [len("https://")]byte
+		for i := range head {
+			head[i] = byte(unhex(word, 2*i))
+		}
+		if keyOf(head[:]) == 0 {
+			return
+		}
+	}
+	f.again(word, l.in("hexadecimal"), func(dst, b []byte) []byte {
+		for i := 0; i+1 < len(b) && (!text || printable[byte(unhex(b, i))]); i += 2 {
+			dst = append(dst, byte(unhex(b, i)))
+		}
+		return dst
+	})
+}
+
+// isBase64 reports whether a word is text in base64, by its first characters.
+func isBase64(word []byte) bool {
+	a, b, c, d := sextet[word[0]], sextet[word[1]], sextet[word[2]], sextet[word[3]]
+	return (a|b|c|d)&0x80 == 0 && isText(int(a<<2|b>>4), int(b<<4|c>>2), int(c<<6|d))
+}
+
+// base64Cipher searches a word of base64 in which an address was enciphered, and reports whether it is one.
+func (f *Finder) base64Cipher(word []byte, l layer) bool {
+	const enough = 12 // characters, of nine bytes
+	if len(word) < enough {
+		return false
+	}
+	var buf [enough]byte
+	if head := appendBytes64(buf[:0], word[:enough]); len(head) < len("https://") || keyOf(head) == 0 {
+		return false
+	}
+	f.scan(appendBytes64(make([]byte, 0, len(word)), word), l.in("base64"))
+	return true
+}
+
+// pieceLength is the number of characters after which some proxies break base64 by a slash.
+const pieceLength = 8
+
+// pieces searches text[:n], a word, and those behind it as base64 that slashes break.
+func (f *Finder) pieces(text []byte, n int, l layer) {
+	if n != pieceLength || l.depth >= mostLayers || len(text) <= n+1 || text[n] != '/' || !isBase64(text) {
+		return
+	}
+	var joined []byte
+	for n == pieceLength {
+		joined = append(joined, text[:n]...)
+		if text = text[n:]; len(text) == 0 || text[0] != '/' {
+			break
+		}
+		text = text[1:]
+		for n = 0; n < min(len(text), pieceLength) && (sextet[text[n]]&0x80 == 0 && text[n] != '/' || text[n] == '='); n++ {
+		}
+		if n < pieceLength && (n == len(text) || text[n] == '/' || text[n] == '?') {
+			joined = append(joined, text[:n]...)
+		}
+	}
+	if len(joined) > pieceLength {
+		f.again(joined, l.in("base64"), appendBase64)
+	}
 }
 
 func unhex(b []byte, i int) int { return ascii.Unhex(b[i])<<4 | ascii.Unhex(b[i+1]) }
 
 // appendBase64 decodes base64 of either alphabet as far as it is text.
 func appendBase64(dst, b []byte) []byte {
+	n := len(dst)
+	dst = appendBytes64(dst, b)
+	for i, c := range dst[n:] {
+		if !printable[c] && c != ' ' {
+			return dst[:n+i]
+		}
+	}
+	return dst
+}
+
+// appendBytes64 decodes base64 of either alphabet as far as it is base64.
+func appendBytes64(dst, b []byte) []byte {
 	bits, n := uint32(0), 0
 	for _, c := range b {
 		v := sextet[c]
@@ -384,12 +624,39 @@ func appendBase64(dst, b []byte) []byte {
 		bits, n = bits<<6|uint32(v), n+6
 		if n >= 8 {
 			n -= 8
-			x := byte(bits >> n)
-			if !printable[x] {
-				break
-			}
-			dst = append(dst, x)
+			dst = append(dst, byte(bits>>n))
 		}
+	}
+	return dst
+}
+
+// appendBase32 decodes base32 (RFC 4648 section 6) in either case as far as it is text.
+func appendBase32(dst, b []byte) []byte {
+	bits, n := uint32(0), 0
+	for _, c := range b {
+		switch {
+		case ascii.IsLetter(c):
+			c = (c | 0x20) - 'a'
+		case c >= '2' && c <= '7':
+			c -= '2' - 26
+		default:
+			return dst
+		}
+		bits, n = bits<<5|uint32(c), n+5
+		if n >= 8 {
+			n -= 8
+			if !printable[byte(bits>>n)] {
+				return dst
+			}
+			dst = append(dst, byte(bits>>n))
+		}
+	}
+	return dst
+}
+
+func appendReversed(dst, b []byte) []byte {
+	for i := len(b) - 1; i >= 0; i-- {
+		dst = append(dst, b[i])
 	}
 	return dst
 }
@@ -417,7 +684,7 @@ var printable = func() (t [256]bool) {
 // beginning has the characters with which an address begins, or the words around it.
 var beginning = func() (t [256]bool) {
 	for c := range t {
-		t[c] = ascii.IsAlnum(byte(c)) || strings.IndexByte(`-.:/%_{"=[`, byte(c)) >= 0
+		t[c] = ascii.IsAlnum(byte(c)) || strings.IndexByte(`-.:/%_{"=[ `, byte(c)) >= 0
 	}
 	return t
 }()
@@ -471,12 +738,7 @@ func (f *Finder) host(text []byte, from, to int, l layer) {
 	case f.isName(name, from == 0):
 		f.add(name, rest(text, to), l)
 	case l.depth < mostLayers && f.endsBackwards(name):
-		f.again(name, l.in("reversed"), func(dst, b []byte) []byte {
-			for i := len(b) - 1; i >= 0; i-- {
-				dst = append(dst, b[i])
-			}
-			return dst
-		})
+		f.again(name, l.in("reversed"), appendReversed)
 	default:
 		for label := range bytes.SplitSeq(name, []byte(".")) {
 			f.label(label, l)

@@ -130,6 +130,8 @@ func TestOrdinaryTargetsHaveNoAddress(t *testing.T) {
 		"/store/apps/details?id=com.site.app", "/search?q=bad-site.com", "/search?q=www.bad-site.com&x=1", "/search?q=site:bad-site.com", "/search?text=is+bad-site.com+good",
 		"/?t=visit%20bad-site.com%20now", "/?v=1.2.3.4", "/static/4f2a9c1e7b3d5a60.css", "/t/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
 		"/?id=dGhpcyBpcyBub3QgYW4gYWRkcmVzcw", "/?k=deadbeefdeadbeef", "/?t=12:30:45", "/?x=http://", "/?x=https:", "/?x=://", "/?x=http://[", "/?x=http://[]/", "/?x=.....", "/?x=a..b", "/?x=-.-.com",
+		"/?ids=104,116,116,112,115,58", "/?c=68-74-74-70", "/?k=nb2hi4", "/?k=nb2hi4dthixs6", "/?k=0110100001110100", "/?b=YWJjZGVm/Z2hpamts/bW5v", "/?b=YWJjZGVm/", "/?x=iuuq:", "/?x=9EEAi^^", "/?x=xaHR0c", "/?x=QWPj0RHa",
+		"/?k=GxEXAhZOREoOBBJNEAQQRhYQBwBNEQoZRARWEVoATwE", "/?i=104.116.116.112", "/?text=kwws:abc", "/?u=%09%09", "/?u=++++++", "/?u=+bad-site.com+is+bad",
 		"/?sptth", "/?x=:sptth", "/?x=uggc:", "/?x=hvtrs8/",
 	} {
 		var f Finder
@@ -187,6 +189,10 @@ func TestMuchInAnAddress(t *testing.T) {
 		"layers":   "/?u=" + deep,
 		"reversed": "/" + strings.Repeat("moc.a/", 10000),
 		"schemes":  "/" + strings.Repeat("uggc:", 10000),
+		"numbers":  "/?u=" + strings.Repeat("104", 20000) + strings.Repeat("104,116,", 10000),
+		"pieces":   "/" + strings.Repeat("aHR0cDov/", 5000),
+		"base32":   "/" + strings.Repeat("nb2hi4", 10000) + strings.Repeat("/nb2hi4dthixs653xo4xgeylefvzws5dffzrw63jp", 1000),
+		"codes":    "/" + strings.Repeat("xaHR0c", 10000) + strings.Repeat("/xaHR0cDovL3d3dy5iYWQ", 1000),
 		"users":    "/" + strings.Repeat("http://@", 5000) + strings.Repeat("a.com@", 5000),
 	} {
 		var f Finder
