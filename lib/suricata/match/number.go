@@ -53,17 +53,18 @@ func (in *Inspector) masked(r *rule.Reader, n uint64) uint64 {
 	return n
 }
 
-// digits parses a number as strtoull does: spaces, a sign, and digits up to the first other
-// byte.
+// digits parses a number as strtoull does: spaces, a sign, and digits up to the first other byte. A number
+// below zero is what it is modulo 2^64. The "0x" of a hexadecimal number counts only before a digit.
 func digits(raw []byte, base int) (n uint64, used int, ok bool) {
 	i := 0
 	for i < len(raw) && (raw[i] == ' ' || raw[i] >= '\t' && raw[i] <= '\r') {
 		i++
 	}
-	if i < len(raw) && (raw[i] == '+' || raw[i] == '-') {
+	minus := i < len(raw) && raw[i] == '-'
+	if minus || i < len(raw) && raw[i] == '+' {
 		i++
 	}
-	if base == 16 && i+1 < len(raw) && raw[i] == '0' && raw[i+1]|0x20 == 'x' {
+	if base == 16 && i+2 < len(raw) && raw[i] == '0' && raw[i+1]|0x20 == 'x' && ascii.Unhex(raw[i+2]) >= 0 {
 		i += 2
 	}
 	from := i
@@ -77,6 +78,9 @@ func digits(raw []byte, base int) (n uint64, used int, ok bool) {
 		return 0, 0, false
 	}
 	n, err := strconv.ParseUint(string(raw[from:i]), base, 64)
+	if minus {
+		n = -n
+	}
 	return n, i, err == nil
 }
 
