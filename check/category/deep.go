@@ -5,12 +5,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"shuultuur/check/category/wrapped"
 	"shuultuur/filter"
-	"shuultuur/lib/ascii"
 	"shuultuur/lib/message"
 	"shuultuur/list"
 	"shuultuur/list/adblock"
@@ -37,54 +35,6 @@ func namesAddress(f *message.Field) bool {
 		if bytes.HasPrefix(f.Value, []byte(scheme)) {
 			return !message.EqualName(f.Name, "referer") && !message.EqualName(f.Name, "origin") && !message.EqualName(f.Name, "x-forwarded-host")
 		}
-	}
-	return false
-}
-
-// mostForm is the length of a form in which a proxy on the web is asked for a page.
-const mostForm = 4 << 10
-
-// isSmallForm reports whether a request sends a form in which a page may be asked for.
-func isSmallForm(q *message.Request) bool {
-	if q == nil || string(q.Method) != "POST" {
-		return false
-	}
-	typ, _, _ := bytes.Cut(q.Get("Content-Type"), []byte(";"))
-	if !ascii.EqualLower(bytes.TrimSpace(typ), "application/x-www-form-urlencoded") {
-		return false
-	}
-	n, err := strconv.Atoi(string(q.Get("Content-Length")))
-	return err == nil && n > 0 && n <= mostForm
-}
-
-// searchForm searches the fields of a form in which proxies on the web are told what to show, and
-// reports whether there are any.
-func (w *scratch) searchForm(t *filter.Transaction) bool {
-	if t.Upload == nil || !t.Upload.Complete() || t.Upload.Len() > mostForm {
-		return false
-	}
-	target := []byte("/?")
-	for field := range bytes.SplitSeq(bytes.Join(t.Upload.Pieces(), nil), []byte("&")) {
-		if name, _, _ := bytes.Cut(field, []byte("=")); asksFor(name) {
-			target = append(append(target, field...), '&')
-		}
-	}
-	if len(target) == len("/?") {
-		return false
-	}
-	w.wrapped.Target(t.Host, target)
-	return true
-}
-
-// asksFor reports whether a field of a form usually has the address that a proxy is to show.
-func asksFor(name []byte) bool {
-	var buf [16]byte
-	if len(name) > len(buf) {
-		return false
-	}
-	switch string(ascii.AppendLower(buf[:0], name)) {
-	case "u", "url", "uri", "q", "link", "site", "website", "address", "addr", "target", "dest", "destination", "web", "page", "go", "goto", "host", "domain", "input", "__proxy_url":
-		return true
 	}
 	return false
 }

@@ -112,19 +112,75 @@ func TestFormsOfProxies(t *testing.T) {
 		"":                                false,
 		"u=https://bad.com/&x=" + strings.Repeat("x", mostForm): false,
 	} {
-		tr := &filter.Transaction{Host: "proxy.org", Request: &message.Request{Method: "POST", Path: []byte("/includes/process.php")}}
-		tr.Request.Add("Content-Type", "Application/x-www-form-urlencoded; charset=utf-8")
-		tr.Request.Add("Content-Length", strconv.Itoa(len(body)))
-		var b content.Body
-		b.Reset(tr.Sent(), content.Limits{})
-		b.Append([]byte(body))
-		b.Finish()
-		tr.Upload = &b
-		found, err := deepCheck(t, true).Find(t.Context(), tr, filter.RequestBody, nil)
-		if got := len(found) == 1 && found[0].Wrapped; got != want || err != nil {
-			t.Errorf("%.80s: found %+v, %v; want %v", body, found, err, want)
-		}
-		b.Release()
+		foundInForm(t, "Application/x-www-form-urlencoded; charset=utf-8", body, want)
+	}
+}
+
+// TestFormsOfScripts: pages that are proxies send what they are asked for as JSON, as text, or as a form with
+// parts.
+func TestFormsOfScripts(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"url":"https://bad.com/"}`: true,
+		`{"cmd":"request.get","url":"https:\/\/www.bad.com\/","maxTimeout":60000}`: true,
+		`{"query":"x","variables":{"target":"bad.com"}}`:                           true,
+		`[{"a":{}},{"URL":"aHR0cHM6Ly9iYWQuY29tLw"}]`:                              true,
+		`{"urls":[],"url":["https://good.com/","https://bad.com/"]}`:               true,
+		`{"u":"https://bad.com/","x":`:                                             true, // what was read counts
+		`{"url":"https://good.com/"}`:                                              false,
+		`{"url":{"text":"https://bad.com/"}}`:                                      false,
+		`{"text":"url","comment":"https://bad.com/"}`:                              false,
+		`{"url":5,"text":"https://bad.com/"}`:                                      false,
+		`{"url":null}`:                                                             false,
+		`{"url":`:                                                                  false,
+		`{}`:                                                                       false,
+		`}`:                                                                        false,
+		``:                                                                         false,
+		`"https://bad.com/"`:                                                       true,
+		`https://bad.com/x`:                                                        true,
+		`see https://bad.com/`:                                                     false,
+		`https://bad.com/ is bad`:                                                  false,
+		`{"url":"https://bad.com/","x":"` + strings.Repeat("x", mostForm) + `"}`: false,
+	} {
+		foundInForm(t, "application/json", body, want)
+		foundInForm(t, "text/plain;charset=UTF-8", body, want)
+		foundInForm(t, "application/ld+json", body, want)
+		foundInForm(t, "image/png", body, false)
+	}
+	const typ = "multipart/form-data; boundary=line"
+	part := func(fields, value string) string {
+		return "--line\r\nContent-Disposition: form-data; " + fields + "\r\n\r\n" + value + "\r\n"
+	}
+	for body, want := range map[string]bool{
+		part(`name="url"`, "https://bad.com/") + "--line--\r\n":                 true,
+		part(`name="a"`, "1") + part(`name="u"`, "bad.com") + "--line--\r\n":    true,
+		part(`name="u"`, "good.com") + "--line--\r\n":                           false,
+		part(`name="text"`, "https://bad.com/") + "--line--\r\n":                false,
+		part(`name="u"; filename="a.txt"`, "https://bad.com/") + "--line--\r\n": false,
+		part(`name="u"`, "") + "--line--\r\n":                                   false,
+		"--other\r\n":                                                           false,
+		"":                                                                      false,
+		strings.TrimSuffix(part(`name="u"`, "https://bad.com/"), "\r\n"):        true, // it does not end
+	} {
+		foundInForm(t, typ, body, want)
+		foundInForm(t, "multipart/form-data", body, false)
+	}
+}
+
+// foundInForm tries whether an address of adult content is found in a form.
+func foundInForm(t *testing.T, typ, body string, want bool) {
+	t.Helper()
+	tr := &filter.Transaction{Host: "proxy.org", Request: &message.Request{Method: "POST", Path: []byte("/includes/process.php")}}
+	tr.Request.Add("Content-Type", typ)
+	tr.Request.Add("Content-Length", strconv.Itoa(len(body)))
+	var b content.Body
+	defer b.Release()
+	b.Reset(tr.Sent(), content.Limits{})
+	b.Append([]byte(body))
+	b.Finish()
+	tr.Upload = &b
+	found, err := deepCheck(t, true).Find(t.Context(), tr, filter.RequestBody, nil)
+	if got := len(found) == 1 && found[0].Wrapped; got != want || err != nil {
+		t.Errorf("%s: %.80s: found %+v, %v; want %v", typ, body, found, err, want)
 	}
 }
 
