@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -132,6 +133,16 @@ func (w *way) get(host, path string, fields ...string) []byte {
 	for i := 0; i < len(fields); i += 2 {
 		q.Header[fields[i]] = append(q.Header[fields[i]], fields[i+1])
 	}
+	return w.do(q)
+}
+
+// post sends a form, and returns the body of the answer.
+func (w *way) post(host, path, typ, form string) []byte {
+	q, err := http.NewRequest("POST", w.scheme()+host+path, strings.NewReader(form))
+	if err != nil {
+		return nil
+	}
+	q.Header.Set("Content-Type", typ)
 	return w.do(q)
 }
 
@@ -459,7 +470,7 @@ func unblockings() (all []unblocking) {
 	}
 	parts := []string{"X-Bare-Host", "listed.test", "X-Bare-Port", "80", "X-Bare-Protocol", "http:", "X-Bare-Path", "/"}
 	// Servers that fetch (TompHTTP).
-	for _, at := range [][2]string{{"bare.test", "/bare/"}, {"files.test", "/"}} {
+	for _, at := range [][2]string{{"bare.test", "/bare/"}, {"files.test", "/"}, {"nebula.test", "/b/"}} {
 		host, prefix := at[0], at[1]
 		add("bare 1 "+prefix, func(w *way) []byte { return w.get(host, prefix+"v1/", fields(parts...)...) })
 		add("bare 2 "+prefix, func(w *way) []byte {
@@ -502,6 +513,9 @@ func unblockings() (all []unblocking) {
 		add("wsproxy by address "+host, func(w *way) []byte { return w.raw(host, "/127.0.0.1:80", false) })
 		add("wsproxy by address, TLS "+host, func(w *way) []byte { return w.raw(host, "/127.0.0.1:443", true) })
 	}
+	add("wsProxy", func(w *way) []byte { return w.raw("wsproxy.test", "/listed.test:80", false) })
+	add("wsProxy by address", func(w *way) []byte { return w.raw("wsproxy.test", "/127.0.0.1:80", false) })
+	add("wsProxy by address, TLS", func(w *way) []byte { return w.raw("wsproxy.test", "/127.0.0.1:443", true) })
 	add("wstunnel", func(w *way) []byte {
 		return w.raw("wstunnel.test", "/?dst=listed.test:80", false, "Sec-WebSocket-Protocol", "tunnel-protocol")
 	})
@@ -530,6 +544,56 @@ func unblockings() (all []unblocking) {
 	add("Unblocker, socket", func(w *way) []byte { return w.chat("unblocker.test", "/proxy/"+listed, "") })
 	add("Rammerhead", func(w *way) []byte { return w.rammerhead(false) })
 	add("Rammerhead, shuffled", func(w *way) []byte { return w.rammerhead(true) })
+	// Services for pages that may not ask themselves.
+	for _, path := range []string{"/" + listed, "/" + secured} {
+		add("CORS Anywhere "+path, func(w *way) []byte { return w.get("cors.test", path) })
+	}
+	for _, path := range []string{"/get?url=" + listed, "/raw?url=" + url.QueryEscape(secured), "/get?callback=f&url=" + url.QueryEscape(listed)} {
+		add("allOrigins "+path, func(w *way) []byte { return w.get("allorigins.test", path) })
+	}
+	// Proxies of CGI, with the codings that they use, in the query, in the path and in forms.
+	for coding, code := range map[string]func(string) string{
+		"plain":    func(s string) string { return s },
+		"base64":   func(s string) string { return b64([]byte(s)) },
+		"reversed": func(s string) string { b := []byte(s); slices.Reverse(b); return string(b) },
+		"hex":      func(s string) string { return hex.EncodeToString([]byte(s)) },
+		"rot13": func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if r|0x20 < 'a' || r|0x20 > 'z' {
+					return r
+				}
+				return r&^31 + (r&31+12)%26 + 1
+			}, s)
+		},
+		"codes": func(s string) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint([]byte(s)), " ", ","), "[]") },
+		"xor": func(s string) string {
+			b := []byte(s)
+			for i := range b {
+				b[i] ^= "key"[i%3]
+			}
+			return base64.RawURLEncoding.EncodeToString(b)
+		},
+	} {
+		for name, target := range map[string]string{"": listed, ", TLS": secured} {
+			u := code(target)
+			add("CGI, "+coding+name, func(w *way) []byte { return w.get("cgi.test", "/"+coding+"/?b=4&u="+url.QueryEscape(u)) })
+			add("CGI, form, "+coding+name, func(w *way) []byte {
+				return w.post("cgi.test", "/"+coding+"/", "application/x-www-form-urlencoded", "b=4&u="+url.QueryEscape(u))
+			})
+			add("CGI, JSON, "+coding+name, func(w *way) []byte {
+				object, _ := json.Marshal(map[string]any{"b": 4, "u": u})
+				return w.post("cgi.test", "/"+coding+"/", "application/json", string(object))
+			})
+			add("CGI, parts, "+coding+name, func(w *way) []byte {
+				return w.post("cgi.test", "/"+coding+"/", "multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"u\"\r\n\r\n"+u+"\r\n--x--\r\n")
+			})
+		}
+	}
+	add("CGI, without http", func(w *way) []byte { return w.get("cgi.test", "/base64/?u="+b64([]byte("://listed.test/"))) })
+	add("CGI, in pieces", func(w *way) []byte {
+		u := strings.TrimRight(b64([]byte("s://listed.test/page/1")), "=")
+		return w.get("cgi.test", "/pieces/"+strings.Join([]string{u[:8], u[8:16], u[16:24], u[24:]}, "/"))
+	})
 	return all
 }
 
@@ -542,7 +606,7 @@ func startUnblockers(t *testing.T) (ports struct {
 	peer.NotQuick(t, "unblockers")
 	cache, err := os.UserCacheDir()
 	packages := filepath.Join(cache, "shuultuur-test")
-	if _, missing := os.Stat(filepath.Join(packages, "node_modules", "@rubynetwork", "rammerhead")); err != nil || missing != nil {
+	if _, missing := os.Stat(filepath.Join(packages, "node_modules", "cors-anywhere")); err != nil || missing != nil {
 		t.Skip(`the npm packages of unblockers are not installed; "make test" installs them where npm is`)
 	}
 	dir := t.TempDir()

@@ -52,9 +52,9 @@ if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shu
 	npm install --silent --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" oidc-provider@9 || echo "make test: the npm package oidc-provider is not installed" >&2
 fi
 # Unblockers, whose protocols the lab of ways around speaks.
-if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/node_modules/@rubynetwork/rammerhead" ]; then
+if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/node_modules/cors-anywhere" ]; then
 	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"
-	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" @tomphttp/bare-server-node@2.0.6 @mercuryworkshop/wisp-js@0.5.0 wisp-server-node@1.1.8 @rubynetwork/rammerhead@1.3.6 corrosion@1.0.0 alloyproxy@1.1.0 unblocker@2.3.1 wstunnel@1.4.0 || echo "make test: npm packages of unblockers are not installed" >&2
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" @tomphttp/bare-server-node@2.0.6 @mercuryworkshop/wisp-js@0.5.0 wisp-server-node@1.1.8 @rubynetwork/rammerhead@1.3.6 corrosion@1.0.0 alloyproxy@1.1.0 unblocker@2.3.1 wstunnel@1.4.0 @nebula-services/bare-server-node@2.0.4 wsproxy@1.2.32 allorigins@2.0.2 cors-anywhere@0.4.4 || echo "make test: npm packages of unblockers are not installed" >&2
 fi
 # What reads Parquet files, decodes and hashes pictures, runs neural networks as
 # others do, and the engine of ClickHouse, where Python is.

@@ -63,6 +63,11 @@ const bareOf = directory => async () => {
 };
 await tool('bare.test', bareOf('/bare/'));
 await tool('files.test', bareOf('/'));
+await tool('nebula.test', async () => {
+  const { createBareServer } = require('@nebula-services/bare-server-node');
+  const s = createBareServer('/b/', { blockLocal: false });
+  return { request: (q, s2) => s.routeRequest(q, s2), upgrade: (...a) => s.routeUpgrade(...a) };
+});
 await tool('wisp.test', async () => {
   const { server } = await import(pathToFileURL(path.join(packages, 'node_modules/@mercuryworkshop/wisp-js/src/entrypoints/server.mjs')));
   Object.assign(server.options, { allow_loopback_ips: true, allow_private_ips: true });
@@ -104,6 +109,41 @@ await tool('wstunnel.test', async () => {
   await new Promise(ok => s.start('127.0.0.1:0', ok));
   return { request: (q, r) => s.httpServer.emit('request', q, r), upgrade: (...a) => s.httpServer.emit('upgrade', ...a) };
 });
+await tool('cors.test', async () => {
+  const s = require('cors-anywhere').createServer({ httpProxyOptions: { secure: false } });
+  return { request: (q, r) => s.emit('request', q, r) };
+});
+await tool('allorigins.test', async () => ({ request: require('allorigins/app.js') }));
+await tool('wsproxy.test', async () => {
+  const Proxy = require('wsproxy/src/proxy.js');
+  const s = new (createRequire(require.resolve('wsproxy/src/proxy.js'))('ws').Server)({ noServer: true });
+  return { upgrade: (q, socket, head) => s.handleUpgrade(q, socket, head, ws => new Proxy(ws)) };
+});
+// A proxy of CGI: the address is in the field u of the query or of a form, in the coding that the path names.
+const decoded = {
+  plain: s => s,
+  base64: s => Buffer.from(s, 'base64').toString(),
+  pieces: s => Buffer.from(s.replaceAll('/', ''), 'base64').toString(),
+  reversed: s => [...s].reverse().join(''),
+  hex: s => Buffer.from(s, 'hex').toString(),
+  rot13: s => s.replace(/[a-z]/gi, c => String.fromCharCode((c = c.charCodeAt(0)) + ((c & 31) < 14 ? 13 : -13))),
+  codes: s => String.fromCharCode(...s.split(',')),
+  xor: s => Buffer.from(s, 'base64').map((c, i) => c ^ 'key'.charCodeAt(i % 3)).toString(),
+};
+await tool('cgi.test', async () => ({
+  request: async (q, r) => {
+    const url = new URL(q.url, 'http://cgi.test/'), body = [];
+    for await (const p of q) body.push(p);
+    const form = Buffer.concat(body).toString();
+    let u = url.searchParams.get('u') ?? url.pathname.split('/').slice(2).join('/');
+    if (form.startsWith('{')) u = JSON.parse(form).u;
+    else if (form.startsWith('--')) u = form.split('\r\n\r\n')[1].split('\r\n')[0];
+    else if (form) u = new URLSearchParams(form).get('u');
+    u = decoded[url.pathname.split('/')[1]](u);
+    if (!u.startsWith('http')) u = 'http' + u;
+    (u.startsWith('https') ? https : http).get(u, s => s.pipe(r)).on('error', () => r.destroy());
+  },
+}));
 
 const of = q => tools[(q.headers.host ?? '').split(':')[0]];
 const front = s => s

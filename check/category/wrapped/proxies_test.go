@@ -34,6 +34,8 @@ func TestAddressesAsProxiesWriteThem(t *testing.T) {
 	}
 	lineb64 := std([]byte("http://www.bad-site.com/a"))
 	for name, target := range map[string]string{
+		"reversed to the end":  "/?u=" + reversed("http://bad-site.com"),
+		"no such domain":       "/?u=" + raw([]byte("://x.bad-site.com")),
 		"pct":                  "/?u=" + pct,
 		"glype":                "/browse.php?u=" + esc(std([]byte(bad))) + "&b=4&f=norefer",
 		"glype no scheme":      "/browse.php?u=" + esc(std([]byte("s://www.bad-site.com/"))) + "&b=4",

@@ -81,7 +81,7 @@ func (f *Finder) Also(url []byte) {
 // split returns host and path of an absolute address, nil if it is relative.
 func split(url []byte) (host, rest []byte) {
 	i := bytes.Index(url, []byte("//"))
-	if i < 0 || bytes.IndexAny(url[:i], "/?#") >= 0 {
+	if i < 0 || !isScheme(bytes.TrimSuffix(url[:i], []byte(":"))) {
 		return nil, url
 	}
 	host = url[i+2:]
@@ -262,7 +262,7 @@ func (f *Finder) scan(text []byte, l layer) {
 		case i-from < shortest || len(f.Found) >= mostFound:
 		case all&dot != 0 || from > 1 && text[from-1] == '/' && (text[from-2] == '/' || text[from-2] == ':'):
 			f.dotted(text, from, i, l)
-		case i < len(text) && i-from <= 6 && f.scheme(text, from, i, l):
+		case i-from <= 6 && f.scheme(text, from, i, l):
 			return
 		case all&notCode == 0 && i-from >= shortCode:
 			f.coded(text[from:i], all, l)
@@ -440,7 +440,7 @@ func (f *Finder) scheme(text []byte, from, to int, l layer) bool {
 			return false
 		}
 		f.again(text[:to], l.in("reversed"), appendReversed)
-	case text[to] == ':' && turnedBy(word) > 0:
+	case to < len(text) && text[to] == ':' && turnedBy(word) > 0:
 		by := turnedBy(word)
 		way := "turned letters"
 		if by == 13 {
@@ -793,12 +793,21 @@ func before(text []byte, from int) (explicit, user bool) {
 	end := i - 1
 	for i = end; i > 0 && end-i < 5 && ascii.IsLetter(text[i-1]); i-- {
 	}
-	for _, scheme := range [...]string{"https", "http", "wss", "ws", "ftp"} {
-		if ascii.EqualLower(text[i:end], scheme) {
-			return true, user
+	if i == 0 && (end == 0 || end == 1 && text[0] == 's') {
+		return true, user // without its "http", which some proxies leave out
+	}
+	return isScheme(text[i:end]) && i < end, user
+}
+
+// isScheme reports whether a word is the scheme of an address that has a host. The empty one is that of the
+// page.
+func isScheme(word []byte) bool {
+	for _, scheme := range [...]string{"https", "http", "", "wss", "ws", "ftp"} {
+		if ascii.EqualLower(word, scheme) {
+			return true
 		}
 	}
-	return false, user
+	return false
 }
 
 // rest returns path and query behind a host.

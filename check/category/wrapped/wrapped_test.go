@@ -108,13 +108,16 @@ func TestAddressesInTargets(t *testing.T) {
 		"/?u=http://3232235777/":                     "192.168.1.1",
 		"/?u=http://0x7f.1/x":                        "127.0.0.1",
 		"/?u=http://%5B2001:db8::1%5D:80/":           "2001:db8::1",
+		"/?u=" + reversed("http://intranet/x"):       "intranet",
+		"/?u=" + raw([]byte("://intranet/x")):        "intranet",
+		"/?u=" + raw([]byte("s://intranet/x")):       "intranet",
 		"/?u=http://intranet/x":                      "intranet",
 		"/?u=https://xn--bcher-kva.example/":         "xn--bcher-kva.example",
 		"/?u=https://b%C3%BCcher.example/":           "xn--bcher-kva.example",
 		"/?u=" + raw([]byte("https://bücher.de/")):   "xn--bcher-kva.de",
 		"/?u=https%3A%2F%2Fb%25C3%25BCcher.example/": "xn--bcher-kva.example",
-		"/?u=shop.pl":                                "shop.pl",
-		"/x/www.shop.pl/":                            "www.shop.pl",
+		"/?u=shop.pl":     "shop.pl",
+		"/x/www.shop.pl/": "www.shop.pl",
 	} {
 		var f Finder
 		if f.Target("harmless.org", []byte(target)); !slices.Contains(hosts(&f), want) {
@@ -206,6 +209,8 @@ func TestRedirects(t *testing.T) {
 	for to, want := range map[string]string{
 		"https://www.bad.com/x":                 "www.bad.com",
 		"//bad.com":                             "bad.com",
+		"uggc://onq.pbz/":                       "bad.com",
+		"x://bad.com/":                          "bad.com",
 		"/go?u=https%3A%2F%2Fbad.com%2F":        "bad.com",
 		"https://bad-com.translate.goog/?x=1":   "bad-com.translate.goog bad.com",
 		"https://other.org/?u=https://bad.com/": "other.org bad.com",
