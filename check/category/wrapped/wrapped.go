@@ -298,7 +298,7 @@ func (f *Finder) enciphered(text []byte, l layer) bool {
 	return turned(1) == 't' && turned(2) == 't' && turned(3) == 'p' && f.deciphered(text, l.in("moved letters"), turned)
 }
 
-// scheme is how nearly all addresses begin.
+// plainScheme is how nearly all addresses begin.
 const plainScheme = "http"
 
 // mostKey is the length of a key by which the beginning of an address shows an xor.
