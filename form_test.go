@@ -82,6 +82,40 @@ func TestTheFormSpeaksPlainly(t *testing.T) {
 	}
 }
 
+// properNames are keys that are names of programs, formats and protocols, the same in every language.
+var properNames = strings.Fields(`acme clickhouse dansguardian dns64 https icap kafka kerberos ldap nats ocsp oidc otlp parquet postgres quic radius redis sqlite squid suricata syslog tls`)
+
+// TestEveryLanguageNamesEverySetting: each key of the settings, and each key above one, has a word of its own in
+// every language, so that no label and no heading of the form is the key of the file.
+func TestEveryLanguageNamesEverySetting(t *testing.T) {
+	texts, err := text.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.NewReplacer("-", "").Replace
+	asked := map[string]bool{}
+	for _, in := range setting.Inputs(new(configuration.Settings)) {
+		parts := strings.Split(in.Path, ".")
+		for i, key := range parts {
+			names := []string{"set." + plain(key)}
+			if i > 0 {
+				names = append(names, "set."+plain(parts[i-1]+"."+key))
+			}
+			if path := strings.Join(parts[:i+1], "."); !asked[path] && !slices.Contains(properNames, key) {
+				asked[path] = true
+				for _, l := range texts.All() {
+					if l.Lang != "en" && !slices.ContainsFunc(names, func(name string) bool { return l.Say(name) != name }) {
+						t.Errorf("%s.txt has none of the texts %q: the form shows the key %s", l.Lang, names, path)
+					}
+				}
+			}
+		}
+	}
+	if len(asked) < 400 {
+		t.Errorf("only %d keys were asked for", len(asked))
+	}
+}
+
 // outermostKeys are the outermost keys.
 func outermostKeys(keys []setting.Input) (all []string) {
 	for _, k := range keys {

@@ -203,8 +203,8 @@ func groupName(t *text.Texts, key string) string {
 	return strings.Join(words, " · ")
 }
 
-// abbreviations are words that are written in capitals.
-var abbreviations = strings.NewReplacer("Acme", "ACME", "Ocsp", "OCSP", "Dns", "DNS", "Tls", "TLS", "Icap", "ICAP", "Ldap", "LDAP", "Radius", "RADIUS", "Ttl", "TTL", "Udp", "UDP", "Pac", "PAC", "Rrl", "RRL", "Nsid", "NSID", "Nats", "NATS", "Crl", "CRL", "Http", "HTTP", "Https", "HTTPS", "Quic", "QUIC", "Json", "JSON", "Asn", "ASN", "Otlp", "OTLP", "Oidc", "OIDC", "Id ", "ID ", "Url", "URL")
+// abbreviations are words that have capitals within: abbreviations, and names of programs.
+var abbreviations = strings.NewReplacer("Acme", "ACME", "Ocsp", "OCSP", "Dns", "DNS", "Tls", "TLS", "Icap", "ICAP", "Ldap", "LDAP", "Radius", "RADIUS", "Ttl", "TTL", "Udp", "UDP", "Pac", "PAC", "Rrl", "RRL", "Nsid", "NSID", "Nats", "NATS", "Crl", "CRL", "Http", "HTTP", "Https", "HTTPS", "Quic", "QUIC", "Json", "JSON", "Asn", "ASN", "Otlp", "OTLP", "Oidc", "OIDC", "Clickhouse", "ClickHouse", "Dansguardian", "DansGuardian", "Postgres", "PostgreSQL", "Sqlite", "SQLite", "Id ", "ID ", "Url", "URL")
 
 // labelOf returns the word for a key: the text of its last two parts, that of the last, or the last itself as
 // a word. A key below acme is the kind of a key, and elsewhere a file.
