@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"shuultuur/admin/admintest"
 	"shuultuur/admin/exception"
 	"shuultuur/admin/web"
+	"shuultuur/event"
+	"shuultuur/filter"
 	"shuultuur/policy"
 )
 
@@ -97,5 +101,38 @@ func TestAServiceIsOpenedWithAllItsHosts(t *testing.T) {
 	}
 	if got := strings.Join(made, ", "); got != "4chan.org anna false, 4channel.org anna false, 4cdn.org anna false" || tried != 3 {
 		t.Errorf("made %q, and told the effect of %d decisions", got, tried)
+	}
+}
+
+// TestTheSameTimesAreOfferedWhereverASiteIsOpened: the panel of a request and the page of exceptions offer a quarter
+// of an hour, an hour, today and for good, and each time that they offer is taken.
+func TestTheSameTimesAreOfferedWhereverASiteIsOpened(t *testing.T) {
+	var made int
+	p := admintest.Nobody()
+	p.Decisions = &exception.Decisions{All: func() []policy.Decision { return nil }, Set: func(policy.Decision, netip.Addr) error { made++; return nil }}
+	row := event.Row{Seq: 2, ID: "one", Client: netip.MustParseAddr("10.0.0.1"), User: "anna", Host: "bet.example", Action: filter.Block}
+	p.Events = &web.Record{Reader: &admintest.Fake{Rows: []event.Row{row}}}
+	h := admin.New(p)
+	field := regexp.MustCompile(`(?s)(?:<select name="for">(.*?)</select>|<legend class="hide">How long</legend>(.*?)</fieldset>)`)
+	for _, page := range []string{"/rulings", "/events/one"} {
+		body := admintest.Ask(h, "GET", page, "text/html", "").Body.String()
+		m := field.FindStringSubmatch(body)
+		if m == nil {
+			t.Errorf("%s has no field for how long it holds:\n%.3000s", page, body)
+			continue
+		}
+		var times []string
+		for _, v := range regexp.MustCompile(`value="([^"]*)"`).FindAllStringSubmatch(m[0], -1) {
+			times = append(times, v[1])
+			before := made
+			if w := admintest.Ask(h, "POST", "/rulings", "application/json", "what=open&site=bet.example&who=anna&for="+v[1]); w.Code != 200 || made != before+1 {
+				t.Errorf("%s offers %q, which is answered with status %d: %s", page, v[1], w.Code, w.Body)
+			}
+		}
+		for _, want := range []string{"15m", "1h", "today", ""} {
+			if !slices.Contains(times, want) {
+				t.Errorf("%s offers %q, without %q", page, times, want)
+			}
+		}
 	}
 }
