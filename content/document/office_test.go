@@ -142,3 +142,17 @@ func TestManySheetsLeaveRoomForTheirText(t *testing.T) {
 		}
 	}
 }
+
+// Drawings have many formats. None of them takes room from the text after it.
+func TestDrawingsInDocumentsTakeNoRoom(t *testing.T) {
+	drawing := strings.Repeat("\x00\x01", 200<<10)
+	for _, ext := range []string{"svm", "emf", "wmf", "bmp", "jpg", "bin", "odttf"} {
+		in := reading.ZIP(t, zip.Deflate, "", "", "Pictures/1."+ext, drawing, "content.xml", "<text:p>quayle</text:p>")
+		for _, whole := range []int64{0, 100} { // kept, and read as it comes
+			text, why := unreadOf("application/vnd.oasis.opendocument.text", in, content.Limits{Decoded: 100 << 10, Whole: whole}, 1<<30)
+			if why != content.AllRead || text != " quayle " {
+				t.Errorf("%s, limit %d: unread %q, text %.40q; want all of it", ext, whole, why, text)
+			}
+		}
+	}
+}
