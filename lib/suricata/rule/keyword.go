@@ -181,6 +181,7 @@ var readers = map[string]keyword{
 	"msg": {AboutRule, readAbout}, "sid": {AboutRule, readAbout}, "gid": {AboutRule, readAbout}, "rev": {AboutRule, readAbout},
 	"classtype": {AboutRule, readAbout}, "priority": {AboutRule, readAbout}, "reference": {AboutRule, readAbout},
 	"metadata": {AboutRule, readAbout}, "target": {AboutRule, readAbout}, "requires": {AboutRule, readRequires},
+	"tag": {AboutRule, readTag}, "filestore": {AboutRule, readFileStore},
 	"noalert": {AboutRule, readNoAlert}, "bypass": {AboutRule, readBypass}, "alert": {AboutRule, readAlert},
 
 	"content": {Message, readContent}, "uricontent": {Message, readURIContent},

@@ -123,3 +123,24 @@ func TestOneLineOfAFileOfRulesSpoilsNoOther(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatFollowsAMatchIsParsed: what nothing here does after a match is refused where it is written wrongly,
+// as by Suricata.
+func TestWhatFollowsAMatchIsParsed(t *testing.T) {
+	for option, right := range map[string]bool{
+		"tag:session;": true, "tag:host,100,packets,src;": true, "tag: session, 5, seconds;": true, "tag:session,300,bytes;": true,
+		"tag;": false, "tag:;": false, "tag:flow;": false, "tag:!session;": false, "tag:session,5;": false, "tag:session,packets,5;": false,
+		"tag:session,-5,packets;": false, "tag:host,5,files;": false, "tag:host,5,packets,both;": false, "tag:host,5,packets,src,dst;": false,
+		"filestore;": true, "filestore:request;": true, "filestore:both,flow;": true, "filestore: to_client, tx;": true, "filestore:response,file;": true,
+		"filestore:;": false, "filestore:flow,both;": false, "filestore:!request;": false, "filestore:request,;": false, "filestore:request,all;": false,
+		"filestore:request,tx,file;": false, "filestore:,tx;": false,
+	} {
+		rules, mistakes, err := NewParser().Read("a.rules", strings.NewReader(`alert http any any -> any any (content:"a"; `+option+` sid:1;)`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if right != (len(rules) == 1 && len(mistakes) == 0) {
+			t.Errorf("%s: %d rules, mistakes %v; want it right: %v", option, len(rules), mistakes, right)
+		}
+	}
+}

@@ -675,6 +675,54 @@ func readWord(p *parser, o Option) error {
 	return nil
 }
 
+// readTag parses what is to be recorded after a match: of the connection or the host, how much, of which
+// side.
+func readTag(p *parser, o Option) error {
+	ps := list(o.Value)
+	if ps[0] != "session" && ps[0] != "host" {
+		return fmt.Errorf("%q is neither session nor host", ps[0])
+	}
+	if len(ps) == 2 || len(ps) > 4 {
+		return fmt.Errorf("%q: want session or host, a number, packets or bytes or seconds, and src or dst", o.Value)
+	}
+	if len(ps) > 2 {
+		if _, err := strconv.ParseUint(ps[1], 10, 32); err != nil {
+			return fmt.Errorf("%q is not a number of packets, bytes or seconds", ps[1])
+		}
+		if ps[2] != "packets" && ps[2] != "bytes" && ps[2] != "seconds" {
+			return fmt.Errorf("%q is none of packets, bytes and seconds", ps[2])
+		}
+	}
+	if len(ps) > 3 && ps[3] != "src" && ps[3] != "dst" {
+		return fmt.Errorf("%q is neither src nor dst", ps[3])
+	}
+	return readWord(p, o)
+}
+
+// readFileStore parses which files are to be kept after a match: those of a direction, and how many.
+func readFileStore(p *parser, o Option) error {
+	if !o.Has {
+		return readWord(p, o)
+	}
+	ps := list(o.Value)
+	switch ps[0] {
+	case "request", "to_server", "response", "to_client", "both":
+	default:
+		return fmt.Errorf("%q is none of request, response and both", ps[0])
+	}
+	if len(ps) > 2 {
+		return fmt.Errorf("%q: want a direction and a scope", o.Value)
+	}
+	if len(ps) == 2 {
+		switch ps[1] {
+		case "file", "tx", "ssn", "flow":
+		default:
+			return fmt.Errorf("%q is none of file, tx and flow", ps[1])
+		}
+	}
+	return readWord(p, o)
+}
+
 // readDigests parses a keyword that names a list of digests.
 func readDigests(p *parser, o Option) error {
 	v, _ := unquote(o.Value)
