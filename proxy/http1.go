@@ -221,7 +221,10 @@ func (c *conn) sendChunks(x *request, s *message.Response) error {
 	c.passage.Client = x.addr
 	defer c.passage.Free()
 	for last := false; !last; {
-		block := c.passage.Next(&c.to)
+		block, err := c.passage.Next(&c.to)
+		if err != nil {
+			return clientError{err}
+		}
 		data := message.ChunkRoom(block)
 		n, err := body.Read(data)
 		if err != nil && err != io.EOF {

@@ -1,9 +1,11 @@
 package message
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 
 	"shuultuur/lib/platform"
@@ -43,20 +45,24 @@ type Passage struct {
 
 // A Receiver takes bytes that are passed on.
 type Receiver interface {
-	// AwaitRoom waits until there is room for more, or for as long as the receiver may be silent.
-	AwaitRoom()
+	// AwaitRoom waits until there is room for more. It fails when the receiver has been silent for as
+	// long as it may be: what follows has no limit of its own.
+	AwaitRoom() error
 }
 
-// Next returns the block for the next bytes. What is in the one before is not used any more.
-func (p *Passage) Next(to Receiver) []byte {
+// Next returns the block for the next bytes. What is in the one before is not used any more. It fails if
+// the receiver has no room for it.
+func (p *Passage) Next(to Receiver) ([]byte, error) {
 	if len(p.block) == LargeBlock {
-		return p.block
+		return p.block, nil
 	}
 	p.Free()
 	if p.scarce {
-		to.AwaitRoom()
+		if err := to.AwaitRoom(); err != nil {
+			return nil, err
+		}
 	}
-	return p.Take(LargeBlock)
+	return p.Take(LargeBlock), nil
 }
 
 // Take is [Passage.Next] for callers that ask [Passage.Scarce] before they wait for bytes, and Free each
@@ -101,7 +107,10 @@ func CopyRead(w io.Writer, src io.Reader, most int64) (n int64, err error) {
 	}
 	defer way.Free()
 	for n < most {
-		block := way.Next(to)
+		block, err := way.Next(to)
+		if err != nil {
+			return n, err
+		}
 		m, rerr := src.Read(block[:min(int64(len(block)), most-n)])
 		if m > 0 {
 			m, err = w.Write(block[:m])
@@ -119,19 +128,35 @@ func CopyRead(w io.Writer, src io.Reader, most int64) (n int64, err error) {
 	return n, nil
 }
 
-// AwaitRoom waits until c, or the TCP connection below it, takes a block of bytes. It also returns when it
-// has failed or its deadline has passed: the next write says so.
-func AwaitRoom(c net.Conn) {
+// AwaitRoom waits until c, or the TCP connection below it, takes a block of bytes. Arm sets the deadline
+// for writing. When it passes although the peer has taken some bytes, it is set again: else AwaitRoom
+// fails. Of another failure the next write may be the first to know.
+func AwaitRoom(c net.Conn, arm func()) error {
+	arm()
 	if to, ok := c.(Receiver); ok {
-		to.AwaitRoom()
-		return
+		return to.AwaitRoom()
 	}
 	tcp := TCP(c)
 	if tcp == nil {
-		return
+		return nil
 	}
-	if raw, err := tcp.SyscallConn(); err == nil {
-		_ = raw.Write(platform.HasRoom)
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var queued int
+	measure := func(socket uintptr) { queued = platform.Queued(socket) }
+	_ = raw.Control(measure)
+	for {
+		err := raw.Write(platform.HasRoom)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		before := queued
+		if _ = raw.Control(measure); queued >= before {
+			return err
+		}
+		arm()
 	}
 }
 

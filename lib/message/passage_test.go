@@ -2,9 +2,11 @@ package message
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -28,33 +30,49 @@ type gateTo struct {
 	t     *testing.T
 	p     *Passage
 	waits int
+	err   error
 }
 
-func (g *gateTo) AwaitRoom() {
+func (g *gateTo) AwaitRoom() error {
 	g.waits++
 	if g.p.block != nil {
 		g.t.Errorf("while the receiver has no room, a block of %d bytes is kept", len(g.p.block))
 	}
+	return g.err
+}
+
+func next(t *testing.T, p *Passage, to Receiver) int {
+	t.Helper()
+	block, err := p.Next(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(block)
 }
 
 func TestNobodyKeepsABlockForAReceiverWithoutRoomWhileMemoryIsScarce(t *testing.T) {
 	b := purse(LargeBlock)
 	first, p := Passage{Budget: &b}, Passage{Budget: &b}
 	to := &gateTo{t: t, p: &p}
-	if n := len(first.Next(to)); n != LargeBlock || to.waits > 0 {
+	if n := next(t, &first, to); n != LargeBlock || to.waits > 0 {
 		t.Fatalf("with all of the share: a block of %d bytes after %d waits", n, to.waits)
 	}
-	if n := len(first.Next(to)); n != LargeBlock || b != 0 || to.waits > 0 {
+	if n := next(t, &first, to); n != LargeBlock || b != 0 || to.waits > 0 {
 		t.Errorf("the next block: %d bytes after %d waits, %d bytes left", n, to.waits, b)
 	}
-	if n := len(p.Next(to)); n != MediumBlock || to.waits > 0 {
+	if n := next(t, &p, to); n != MediumBlock || to.waits > 0 {
 		t.Errorf("without a share: a block of %d bytes after %d waits", n, to.waits)
 	}
-	if n := len(p.Next(to)); n != MediumBlock || to.waits != 1 {
+	if n := next(t, &p, to); n != MediumBlock || to.waits != 1 {
 		t.Errorf("the next block without a share: %d bytes after %d waits", n, to.waits)
 	}
+	to.err = os.ErrDeadlineExceeded
+	if block, err := p.Next(to); err != to.err || block != nil {
+		t.Errorf("for a receiver that is silent: a block of %d bytes, %v", len(block), err)
+	}
+	to.err = nil
 	first.Free()
-	if n := len(p.Next(to)); n != LargeBlock || to.waits != 2 {
+	if n := next(t, &p, to); n != LargeBlock || to.waits != 3 {
 		t.Errorf("when there is room again: a block of %d bytes after %d waits", n, to.waits)
 	}
 	p.Free()
@@ -97,12 +115,59 @@ func TestACopyWaitsForAReaderThatStops(t *testing.T) {
 	}
 }
 
-func TestAReaderThatIsSilentEndsACopy(t *testing.T) {
+func TestAReaderThatIsSilentHasOneLimitWhileMemoryIsScarce(t *testing.T) {
 	b := purse(0)
 	to, _ := pair(t)
-	s := &Steady{Conn: to, Arm: func() { to.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) }, Passage: &Passage{Budget: &b}}
-	if _, err := CopyRead(s, strings.NewReader(strings.Repeat("x", 64<<20)), 1<<62); err == nil {
-		t.Error("64 MiB were copied to somebody who reads nothing")
+	for { // until neither end takes anything more
+		to.SetWriteDeadline(time.Now().Add(silence / 5))
+		if n, _ := to.Write(make([]byte, 64<<10)); n == 0 {
+			break
+		}
+	}
+	p := &Passage{Budget: &b}
+	p.Take(MediumBlock)
+	p.Free()
+	began := time.Now()
+	s := &Steady{Conn: to, Arm: func() { to.SetWriteDeadline(time.Now().Add(silence)) }, Passage: p}
+	n, err := CopyRead(s, strings.NewReader(strings.Repeat("x", 64<<20)), 1<<62)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d of %d bytes were copied to somebody who reads nothing: %v", n, 64<<20, err)
+	}
+	if took := time.Since(began); took < silence || took > 7*silence/4 {
+		t.Errorf("a silent reader was given up after %v, want %v", took, silence)
+	}
+}
+
+func TestAReaderThatIsSlowIsNotSilentWhileMemoryIsScarce(t *testing.T) {
+	t.Parallel()
+	const silence = 500 * time.Millisecond
+	b := purse(0)
+	to, from := pair(t)
+	to.SetWriteBuffer(1 << 20) // the system says that there is room once a third of what it grants is empty
+	body := content(1 << 20)
+	s := &Steady{Conn: to, Arm: func() { to.SetWriteDeadline(time.Now().Add(silence)) }, Passage: &Passage{Budget: &b}}
+	done := make(chan error, 1)
+	go func() {
+		_, err := CopyRead(s, bytes.NewReader(body), 1<<62)
+		done <- err
+	}()
+	tick := time.NewTicker(silence / 50)
+	defer tick.Stop()
+	got := make([]byte, len(body))
+	for read := 0; ; read += 2 << 10 {
+		select {
+		case err := <-done:
+			to.Close()
+			n, _ := io.ReadFull(from, got[read:])
+			if err != nil || !bytes.Equal(got, body) {
+				t.Errorf("the slow reader got %d of %d bytes: %v", read+n, len(body), err)
+			}
+			return
+		case <-tick.C:
+			if _, err := io.ReadFull(from, got[read:read+2<<10]); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -19,10 +19,7 @@ type Steady struct {
 }
 
 // AwaitRoom implements [Receiver].
-func (s *Steady) AwaitRoom() {
-	s.Arm()
-	AwaitRoom(s.Conn)
-}
+func (s *Steady) AwaitRoom() error { return AwaitRoom(s.Conn, s.Arm) }
 
 // Write implements [io.Writer].
 func (s *Steady) Write(p []byte) (n int, err error) {

@@ -9,3 +9,12 @@ func HasRoom(socket uintptr) bool {
 	n, err := unix.Poll(p[:], 0)
 	return err != nil || n > 0
 }
+
+// Queued returns how many bytes written to a socket its peer has not acknowledged; 0 if that is unknown.
+func Queued(socket uintptr) int {
+	n, err := unix.IoctlGetInt(int(socket), unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}

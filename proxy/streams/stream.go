@@ -645,11 +645,11 @@ func (st *Stream) open() error {
 	return st.dead
 }
 
-// AwaitRoom implements [message.Receiver]. A failure is that of the next Write as well.
-func (st *Stream) AwaitRoom() {
+// AwaitRoom implements [message.Receiver].
+func (st *Stream) AwaitRoom() error {
 	st.m.mu.Lock()
 	defer st.m.mu.Unlock()
-	_ = st.open()
+	return st.open()
 }
 
 // CloseWrite ends sending on a stream that has become a tunnel.

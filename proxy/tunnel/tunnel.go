@@ -371,7 +371,9 @@ func (d *Direction) move() (n int64, err error) {
 			b = few
 		case len(b) > len(few) && d.passage.Scarce():
 			d.passage.Free()
-			message.AwaitRoom(d.dst)
+			if err := d.awaitRoom(); err != nil {
+				return n, err
+			}
 			b = d.passage.Take(message.MediumBlock)
 		}
 	}
@@ -468,7 +470,9 @@ func (d *Direction) moveTCP(dst, src *net.TCPConn) (n int64, err error) {
 	}
 	for {
 		if d.passage.Scarce() {
-			message.AwaitRoom(dst)
+			if err := d.awaitRoom(); err != nil {
+				return n, err
+			}
 		}
 		if err := raw.Read(read); err != nil {
 			return n, err
@@ -489,6 +493,19 @@ func (d *Direction) moveTCP(dst, src *net.TCPConn) (n int64, err error) {
 		m, err := d.splice(dst, src)
 		return n + m, err
 	}
+}
+
+// awaitRoom waits until the receiver takes more.
+func (d *Direction) awaitRoom() error {
+	err := message.AwaitRoom(d.dst, func() {
+		d.t.stirred.Add(1) // it may take minutes
+		d.dst.SetWriteDeadline(deadlineIn(d.t.cfg.Silence))
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return ErrSilent
+	}
+	d.dst.SetWriteDeadline(deadlineIn(3 * d.t.cfg.Silence)) // the sender may be silent before the next write
+	return err
 }
 
 // splice has the kernel copy until the sender pauses (os.ErrDeadlineExceeded) or ends (nil).

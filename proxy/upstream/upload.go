@@ -130,7 +130,10 @@ func (s *upload) copy() error {
 			last = body.AtEnd()
 			continue
 		}
-		block := s.passage.Next(&s.to)
+		block, err := s.passage.Next(&s.to)
+		if err != nil {
+			return err
+		}
 		n, err := body.Read(message.ChunkRoom(block))
 		if err != nil && err != io.EOF {
 			return blame(err)
