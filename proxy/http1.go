@@ -24,6 +24,7 @@ const (
 func (c *conn) interim(s *message.Response) error {
 	c.takeOut()
 	c.head(s, message.None, true, true, false)
+	c.c.SetWriteDeadline(deadlineIn(c.p.answer)) // the one for reading is that of the request's body
 	_, err := c.c.Write(c.out)
 	return err
 }

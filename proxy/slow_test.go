@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,4 +91,53 @@ func TestSlowButSteadyIsNotSilent(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+func TestAHeadThatComesByteByByteIsNotSilent(t *testing.T) {
+	const silence = 800 * time.Millisecond
+	const answer = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate"
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.Copy(c, io.MultiReader(strings.NewReader(answer[:8]), &spelled{text: answer[8:], every: silence / 16}))
+				}
+			}()
+		}
+	}()
+	r := start(t, Config{Upstream: upstream.Config{Answer: setting.Duration(silence)}}, Engine{})
+	res, err := r.browser(newWorld(t)).Get("http://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, _ := io.ReadAll(res.Body); res.StatusCode != 200 || string(b) != "late" {
+		t.Errorf("status %d, %.40q; want 200 and the page", res.StatusCode, b)
+	}
+}
+
+// spelled reads text byte by byte, one in each interval.
+type spelled struct {
+	text  string
+	every time.Duration
+}
+
+func (r *spelled) Read(p []byte) (int, error) {
+	if r.text == "" {
+		return 0, io.EOF
+	}
+	time.Sleep(r.every)
+	n := copy(p, r.text[:1])
+	r.text = r.text[n:]
+	return n, nil
 }

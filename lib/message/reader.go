@@ -38,6 +38,7 @@ type Reader struct {
 	tickets bool   // see Tickets
 	relaxed bool   // see Relax
 	arm     func() // see Steady
+	answer  bool   // a response's head is being read
 	body    FramedBody
 	err     error // after a failed head: the beginning of the next one is unknown
 }
@@ -52,8 +53,8 @@ func NewReader(r io.Reader, size, maxHead int) *Reader {
 	return &Reader{src: r, size: size, maxHead: maxHead}
 }
 
-// Steady makes r call arm before each wait for bytes of a body. It sets the deadline of the
-// connection, which is for silence then, however long the body takes.
+// Steady makes r call arm before each wait for bytes of a body or of a response's head. It sets the
+// deadline of the connection, which is for silence then, however long they take.
 func (r *Reader) Steady(arm func()) { r.arm = arm }
 
 // Tickets says whether the field with a client's ticket (Negotiate) counts against the limit of a
@@ -62,7 +63,7 @@ func (r *Reader) Tickets(uncounted bool) { r.tickets = uncounted }
 
 // await is called before each wait for bytes.
 func (r *Reader) await() {
-	if r.arm != nil && !r.body.AtEnd() {
+	if r.arm != nil && (r.answer || !r.body.AtEnd()) {
 		r.arm()
 	}
 }
@@ -221,6 +222,8 @@ func (r *Reader) ReadResponse(s *Response, method string) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
+	r.answer = true
+	defer func() { r.answer = false }()
 	raw, fields := s.raw[:0], s.Fields[:0]
 	*s = Response{}
 	icy, err := false, error(nil)

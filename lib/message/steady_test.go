@@ -3,9 +3,11 @@ package message
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -108,6 +110,47 @@ func TestASilentPeerEndsAWrite(t *testing.T) {
 	s := &Steady{Conn: c, Arm: func() { c.SetDeadline(time.Now().Add(50 * time.Millisecond)) }}
 	if n, err := s.Write(body); !errors.Is(err, os.ErrDeadlineExceeded) || n == len(body) {
 		t.Errorf("silent reader: got %d, %v, want a deadline", n, err)
+	}
+}
+
+func TestAHeadThatComesSlowlyIsNotSilent(t *testing.T) {
+	for _, head := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\nContent-Length: 0\n\n", "ICY 200 OK\r\nicy-name: late songs\r\n\r\n"} {
+		for _, relaxed := range []bool{false, true} {
+			if !relaxed && strings.HasPrefix(head, "ICY") {
+				continue
+			}
+			t.Run(fmt.Sprintf("%.12q, relaxed %v", head, relaxed), func(t *testing.T) {
+				t.Parallel()
+				origin, far := pair(t)
+				go func() {
+					tick := time.NewTicker(silence / 20)
+					defer tick.Stop()
+					for i := range head {
+						<-tick.C
+						_, _ = io.WriteString(far, head[i:i+1])
+					}
+				}()
+				r := NewReader(origin, 1024, 1024)
+				r.Relax(relaxed)
+				r.Steady(func() { origin.SetReadDeadline(time.Now().Add(silence)) })
+				origin.SetReadDeadline(time.Now().Add(silence)) // as it was for the request
+				var s Response
+				if err := r.ReadResponse(&s, "GET"); err != nil || s.Status != 200 {
+					t.Errorf("a head that came byte by byte: status %d, %v", s.Status, err)
+				}
+			})
+		}
+	}
+}
+
+func TestAHeadThatStopsIsSilent(t *testing.T) {
+	origin, far := pair(t)
+	_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-")
+	r := NewReader(origin, 1024, 1024)
+	r.Steady(func() { origin.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) })
+	var s Response
+	if err := r.ReadResponse(&s, "GET"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("half of a head and nothing more: %v, want a deadline", err)
 	}
 }
 
