@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -166,6 +167,66 @@ func TestHAProxyInFront(t *testing.T) {
 				c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: d.DialContext}}
 				if got := askWeb(t, c, "http://127.0.0.1:"+port+"/dns-query", query("www.test.", miekg.TypeA)); got != want {
 					t.Errorf("a client at %s: got %s, want %s", from, got, want)
+				}
+				c.CloseIdleConnections()
+			}
+		})
+	}
+}
+
+// TestNginxInFront: nginx adds the client to the list that the client sent, and keeps its connections
+// to us, which carry the requests of many clients. Its grpc_pass speaks HTTP/2.
+func TestNginxInFront(t *testing.T) {
+	s := start(t, Config{HTTP: []string{"127.0.0.1:0"}, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.7/32")}}, nil)
+	for name, pass := range map[string]string{
+		"HTTP/1.0":         "proxy_pass http://us; proxy_set_header",
+		"HTTP/1.1":         `proxy_pass http://us; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header`,
+		"HTTP/1.1, chunks": `proxy_pass http://us; proxy_http_version 1.1; proxy_request_buffering off; proxy_set_header Connection ""; proxy_set_header`,
+		"HTTP/2":           "grpc_pass grpc://us; grpc_set_header",
+	} {
+		t.Run(name, func(t *testing.T) {
+			port, dir := peer.Port(t), t.TempDir()
+			conf := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr;
+events {}
+http {
+  access_log off; client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5;
+  upstream us { server %[2]s; keepalive 1; }
+  server { listen 127.0.0.1:%[3]s; location / { %[4]s X-Forwarded-For $proxy_add_x_forwarded_for; } }
+}
+`, dir, s.bareAddr(t), port, pass)
+			if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(conf), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			peer.Start(t, "nginx", "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+			waittest.Until(t, "nginx listens", func() bool {
+				c, err := net.Dial("tcp", "127.0.0.1:"+port)
+				if err == nil {
+					c.Close()
+				}
+				return err == nil
+			})
+			url := "http://127.0.0.1:" + port + "/dns-query"
+			for from, want := range map[string]string{"127.0.0.7": "NOERROR", "127.0.0.8": "REFUSED"} {
+				d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+				c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: d.DialContext}}
+				for what, forwarded := range map[string][]string{"": nil, "that claims to be another": {"127.0.0.7"}, "that claims to be a trusted one": {"127.0.0.7, 127.0.0.1"}, "that sends nonsense": {"unknown"}} {
+					if got := askWeb(t, c, url, query("www.test.", miekg.TypeA), forwarded...); got != want {
+						t.Errorf("a client at %s %s: got %s, want %s", from, what, got, want)
+					}
+				}
+				b, _ := query("www.test.", miekg.TypeA).Pack()
+				r, err := c.Get(url + "?dns=" + base64.RawURLEncoding.EncodeToString(b))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(r.Body)
+				r.Body.Close()
+				var answer miekg.Msg
+				if err == nil {
+					err = answer.Unpack(body)
+				}
+				if err != nil || miekg.RcodeToString[answer.Rcode] != want {
+					t.Errorf("GET by a client at %s: %s, %v, want %s", from, r.Status, err, want)
 				}
 				c.CloseIdleConnections()
 			}
