@@ -318,7 +318,7 @@ func TestChoices(t *testing.T) {
 }
 
 func TestTheSignerAnswersForNamesTheZoneLacks(t *testing.T) {
-	one := parse(t, "x.test.", tiny+"www A 192.0.2.1\n*.w TXT x\na.b.c A 192.0.2.1\nsub NS ns.other.\nsafe NS ns.other.\nsafe DS 1 13 2 00\n")
+	one := parse(t, "x.test.", tiny+"www A 192.0.2.1\n*.w TXT x\na.b.c A 192.0.2.1\nsub NS ns.other.\nsafe NS ns.other.\nsafe DS 1 13 9 00\n")
 	n := &notary{t: t, known: map[string]bool{}}
 	one.Signer = n
 	z := serve(t, one)

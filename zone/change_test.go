@@ -119,7 +119,7 @@ func (c *content) turn(t *testing.T, rnd *rand.Rand, name string) {
 	case kind == 5:
 		lines = []string{"300 DNAME " + target(), "300 TXT beside"}
 	case kind == 6:
-		lines = []string{"300 NS " + target(), "300 NS ns." + name, "300 DS 1 13 2 00"}
+		lines = []string{"300 NS " + target(), "300 NS ns." + name, "300 DS 1 13 9 00"}
 	case kind == 7:
 		c.aliases[name] = target()
 		lines = []string{"300 TXT alias"}

@@ -341,7 +341,13 @@ func (b *builder) refuseConflicts(apex *node) error {
 // print returns the name of a node as text.
 func (b *builder) print(n *node) string { return dns.Text(append(bytes.Clone(n.name), b.t.origin...)) }
 
-func typeName(t uint16) string { return miekg.Type(t).String() }
+// typeName returns how a zone file writes a type.
+func typeName(t uint16) string {
+	if t == miekg.TypeReserved { // the codec has a word for it that no server reads
+		return "TYPE65535"
+	}
+	return miekg.Type(t).String()
+}
 
 // shape adds empty non-terminals, finds cuts and wildcards, and sorts.
 func (b *builder) shape() error {

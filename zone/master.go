@@ -14,6 +14,7 @@ import (
 
 	"shuultuur/lib/dns"
 	"shuultuur/zone/entry"
+	"shuultuur/zone/rdata"
 )
 
 // A master reads zone files as BIND, Knot and NSD do. It finds owners, TTLs, types and
@@ -92,9 +93,11 @@ func (m *master) next() error {
 		}
 		if ok {
 			e, err := entry.Next(strings.NewReader(text))
+			owner := m.owner // stays that of the lines before
 			if err == nil {
 				err = m.record(e)
 			}
+			m.owner = owner
 			if err != nil {
 				return m.fail(fmt.Errorf("$GENERATE: %q: %w", text, err))
 			}
@@ -141,6 +144,9 @@ func (m *master) directive(what string, args []entry.Token) error {
 	switch what {
 	case "$ORIGIN":
 		name, err := m.name(args[0])
+		if args[0].Quoted {
+			err = fmt.Errorf("%q has quotes", args[0].Text)
+		}
 		if err != nil {
 			return fmt.Errorf("$ORIGIN: %w", err)
 		}
@@ -229,6 +235,9 @@ func (m *master) record(e entry.Entry) error {
 			}
 		}
 	}
+	if typ == miekg.TypeOPT || typ >= 128 && typ <= 255 { // RFC 6895 section 3.1
+		return fmt.Errorf("%s is a type of questions and messages, not of records", typeName(typ))
+	}
 	if hasTTL && !m.fixed {
 		m.ttl = ttl
 	}
@@ -240,7 +249,11 @@ func (m *master) record(e entry.Entry) error {
 	m.out = dns.AppendText(m.out, m.owner)
 	m.out = append(m.out, ' ')
 	m.out = strconv.AppendUint(m.out, uint64(ttl), 10)
-	m.out = append(append(append(m.out, " IN "...), typeText(typ)...), ' ')
+	m.out = append(append(append(m.out, " IN "...), typeName(typ)...), ' ')
+	if len(rest) == 0 && typ == miekg.TypeAPL { // a list may be empty (RFC 3123 section 4)
+		m.out = append(m.out, "\\# 0\n"...)
+		return nil
+	}
 	if len(rest) == 0 {
 		return fmt.Errorf("the %s record has no data", typeName(typ))
 	}
@@ -248,18 +261,11 @@ func (m *master) record(e entry.Entry) error {
 		if len(rest) == 1 {
 			return errors.New(`\# has no length`)
 		}
-	} else if read := readers[typ]; read != nil {
-		data, err := read(&fields{m: m, rest: rest})
-		if err != nil {
-			return fmt.Errorf("%s: %w", typeName(typ), err)
-		}
+	} else if data, ok, err := rdata.Read(typ, rest, m.spelled); err != nil {
+		return fmt.Errorf("%s: %w", typeName(typ), err)
+	} else if ok {
 		m.out = fmt.Appendf(m.out, "\\# %d %x\n", len(data), data)
 		return nil
-	}
-	if typ == miekg.TypeSVCB || typ == miekg.TypeHTTPS {
-		if err := checkService(rest); err != nil {
-			return fmt.Errorf("%s: %w", typeName(typ), err)
-		}
 	}
 	for i, t := range rest {
 		if i > 0 && !t.Joined {
@@ -278,6 +284,13 @@ func (m *master) record(e entry.Entry) error {
 // name returns the name of a word in wire form, with A to Z in lower case and all other bytes as
 // they are.
 func (m *master) name(t entry.Token) ([]byte, error) {
+	name, err := m.spelled(t)
+	dns.ToLower(name) // the origin, which it may be, is in lower case
+	return name, err
+}
+
+// spelled returns the name of a word in wire form, in the case that it is written in.
+func (m *master) spelled(t entry.Token) ([]byte, error) {
 	s := t.Text
 	if s == "@" && !t.Quoted {
 		return m.origin, nil
@@ -317,14 +330,5 @@ func (m *master) name(t entry.Token) ([]byte, error) {
 	if len(name) > 255 {
 		return nil, fmt.Errorf("%.300q is not a domain name: it is longer than 255 bytes", s)
 	}
-	dns.ToLower(name)
 	return name, nil
-}
-
-// typeText returns how the parser reads a type.
-func typeText(t uint16) string {
-	if s, ok := miekg.TypeToString[t]; ok {
-		return s
-	}
-	return "TYPE" + strconv.Itoa(int(t))
 }

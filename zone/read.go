@@ -47,10 +47,15 @@ func Read(r io.Reader, origin, file string) (*Zone, error) {
 	p := miekg.NewZoneParser(m, "", "")
 	z := &Zone{Origin: origin, files: []string{file}}
 	defer func() { z.files = append(z.files, in.included...) }()
+	wire := make([]byte, 2<<16)
 	for {
 		rr, ok := p.Next()
 		if !ok {
 			break
+		}
+		// The parser does not look at the digits of keys and digests.
+		if _, err := miekg.PackRR(rr, wire, 0, nil, false); err != nil {
+			return nil, in.explain(fmt.Errorf("%s: %w", typeName(rr.Header().Rrtype), err))
 		}
 		if z.Origin == "" && rr.Header().Rrtype == miekg.TypeSOA {
 			z.Origin = miekg.CanonicalName(rr.Header().Name)

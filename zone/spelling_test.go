@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ var spellings = []struct{ text, want, differ string }{
 	{"mx A 192.0.2.1", "mx.x.test. A 192.0.2.1", ""},
 	{"$ORIGIN mx\nwww A 192.0.2.1", "www.mx.x.test. A 192.0.2.1", "kzonecheck: wants a final dot"},
 	{"$ORIGIN mx.x.test.\n@ A 192.0.2.1", "mx.x.test. A 192.0.2.1", ""},
+	{"$ORIGIN \"mx.x.test.\"\n@ A 192.0.2.1", "", ""},
 	{"a A 192.0.2.1\n( www A 192.0.2.2 )", "a.x.test. A 192.0.2.1; www.x.test. A 192.0.2.2", "kzonecheck: wants the owner before a parenthesis"},
 	{"(\nwww\nA\n192.0.2.2\n)", "www.x.test. A 192.0.2.2", "kzonecheck: wants the owner in the first line"},
 	{"a A 192.0.2.1\n  A 192.0.2.2", "a.x.test. A 192.0.2.1; a.x.test. A 192.0.2.2", ""},
@@ -55,6 +57,9 @@ var spellings = []struct{ text, want, differ string }{
 	{"$GENERATE 2-1 h$ A 192.0.2.$", "", ""},
 	{"$GENERATE 1-2 h$ A", "", ""},
 	{"$GENERATE 1-2 h${0,1,q} A 192.0.2.$", "", ""},
+	{"$GENERATE 1-2 a${-2,3} A 192.0.2.$", "a-01.x.test. A 192.0.2.1; a000.x.test. A 192.0.2.2", "kzonecheck: no $GENERATE"},
+	{"$GENERATE 1-2 a${-2,3,x} A 192.0.2.$", "", "named-checkzone: writes negative numbers in 32 bits"},
+	{"b TXT x\n$GENERATE 1-1 a$ A 192.0.2.$\n TXT y", `b.x.test. TXT "x"; a1.x.test. A 192.0.2.1; b.x.test. TXT "y"`, "kzonecheck: no $GENERATE"},
 	// $INCLUDE.
 	{"$INCLUDE inc", "inc.x.test. A 192.0.2.9", ""},
 	{`$INCLUDE "inc"`, "inc.x.test. A 192.0.2.9", ""},
@@ -111,12 +116,59 @@ var spellings = []struct{ text, want, differ string }{
 	{`a NAPTR 10 20 S SIP+D2U "" _sip`, `a.x.test. NAPTR 10 20 "S" "SIP+D2U" "" _sip.x.test.`, ""},
 	{`a NAPTR 10 20 "u" "E2U+sip" "!^.*$!sip:a@b!" .`, `a.x.test. NAPTR 10 20 "u" "E2U+sip" "!^.*$!sip:a@b!" .`, ""},
 	{`a NAPTR 10 20 S SIP+D2U ""`, "", ""},
+	{`a NAPTR 10 20 "" "" "" _SIP`, `a.x.test. NAPTR 10 20 "" "" "" _SIP.x.test.`, ""},
+	{`a NAPTR 10 "20" "" "" "" .`, "", ""},
 	{`a NAPTR 70000 20 S SIP+D2U "" .`, "", ""},
 	// Bitmaps.
 	{"a NSEC b TXT A", "a.x.test. NSEC b.x.test. A TXT", ""},
 	{"a NSEC b A TYPE1234", "a.x.test. NSEC b.x.test. A TYPE1234", ""},
 	{"a NSEC b A NONSENSE", "", ""},
 	{"a CSYNC 66 3 NS A", "a.x.test. CSYNC 66 3 A NS", ""},
+	{"a NXT b TXT A", `a.x.test. NXT \# 13 01620178047465737400400080`, "kzonecheck: does not know it"},
+	{`a NSEC "b" A`, "", ""},
+	{"a NSEC3 1 0 1 - 2vptu5timamqttgl4luu9kg21e0aor3 A", "", ""},
+	// What is missing is not zero.
+	{"a SOA ns h 1 2 3 4", "", ""},
+	{"a DS 12345 8 2", "", ""},
+	{"a TLSA 3 1 1", "", ""},
+	{"a SSHFP 1 1", "", ""},
+	{"a DNSKEY 256 3 8", "", ""},
+	{"a CERT PKIX 12345 RSASHA256", "", ""},
+	{"a RRSIG A 8 2 3600 20301231000000 20201231000000 12345 x.test.", "", ""},
+	{"a ZONEMD 1 1 1", "", ""},
+	{"a APL", "a.x.test. APL", ""},
+	// Digits of keys and digests.
+	{"a DS 12345 8 2 @", "", ""},
+	{"a DS 12345 8 1 00112233445566778899AABBCCDDEEFF00112233", "a.x.test. DS 12345 8 1 00112233445566778899AABBCCDDEEFF00112233", ""},
+	{"a DS 12345 8 1 00112233445566778899AABBCCDDEEFF001122", "", ""},
+	{"a DS 12345 8 2 00112233445566778899AABBCCDDEEFF00112233", "", ""},
+	{"a CDS 12345 8 2 00112233445566778899AABBCCDDEEFF00112233", "", "kzonecheck: takes any length"},
+	{"a CDS 0 0 0 00", "a.x.test. CDS 0 0 0 00", ""},
+	{"a TLSA 3 1 1 abc", "", ""},
+	{"a DNSKEY 256 3 8 AwEAAQ=", "", ""},
+	{"a DNSKEY 256 3 8 AwEA AQ==", "a.x.test. DNSKEY 256 3 8 AwEAAQ==", ""},
+	{"a OPENPGPKEY a..b", "", ""},
+	// Rare types.
+	{"a ISDN 15086 004", `a.x.test. ISDN "15086" "004"`, "kzonecheck: does not know it"},
+	{"a ISDN 15086 004 5", "", ""},
+	{`a GPOS "-32.6882" 116.8652 10.0`, `a.x.test. GPOS -32.6882 116.8652 10.0`, "kzonecheck: does not know it"},
+	{"a GPOS 1 2", "", ""},
+	{"a NID 10 14:4fff:ff20:ee64", "a.x.test. NID 10 0014:4fff:ff20:ee64", "kzonecheck: wants four digits"},
+	{"a L64 10 2001:db8:1140:1000", "a.x.test. L64 10 2001:0DB8:1140:1000", "kzonecheck: wants four digits"},
+	{"a L64 10 2001:db8::1000", "", ""},
+	{"a L64 10 2001:db8:1140", "", ""},
+	{"a A6 0 2001:db8::1", `a.x.test. TYPE38 \# 17 0020010db8000000000000000000000001`, "kzonecheck: does not know it"},
+	{"a A6 64 ::1 b", `a.x.test. TYPE38 \# 19 40000000000000000101620178047465737400`, "kzonecheck: does not know it"},
+	{"a A6 129 ::1 b", "", ""},
+	{"a SINK 1 2 3 AQID", `a.x.test. TYPE40 \# 6 010203010203`, "kzonecheck: does not know it"},
+	{`a DOA 0 1 2 "" AQID`, `a.x.test. TYPE259 \# 13 00000000000000010200010203`, "kzonecheck: does not know it"},
+	{`a DOA 0 1 2 "" -`, `a.x.test. TYPE259 \# 10 00000000000000010200`, "kzonecheck: does not know it"},
+	{"a WALLET x y", `a.x.test. TYPE262 \# 4 01780179`, "kzonecheck: does not know it"},
+	{`a TYPE65535 \# 1 00`, `a.x.test. TYPE65535 \# 1 00`, ""},
+	{`a TYPE250 \# 0`, "", "kzonecheck: takes it"},
+	{`a OPT \# 0`, "", "kzonecheck: takes it"},
+	{"a WKS 192.0.2.1 tcp -", "", ""},
+	{"a LOC 42 N 71 W .", "", ""},
 	// RFC 9460, appendix D.
 	{"a HTTPS 0 foo.example.com.", "a.x.test. HTTPS 0 foo.example.com.", ""},
 	{"a SVCB 1 .", "a.x.test. SVCB 1 .", ""},
@@ -160,6 +212,29 @@ func TestSpellings(t *testing.T) {
 		}
 		if s := strings.Join(got, "; "); s != c.want {
 			t.Errorf("%q is read as %q (%v), want %q", c.text, s, err, c.want)
+		}
+	}
+}
+
+// TestRecordsOfOthersAreReadBack: another server may take data that we refuse in a file.
+func TestRecordsOfOthersAreReadBack(t *testing.T) {
+	for typ, data := range map[string]string{
+		"DS": "0001080200", "CDS": "00010802", "TLSA": "030101", "DNSKEY": "01000308", "SSHFP": "0101", "ZONEMD": "000000010101", "SVCB": "000100000400047f000001",
+		"ISDN": "0131", "NID": "000a00000000000000ff", "TYPE262": "0161", "TYPE38": "8000", "APL": "", "TYPE65534": "00",
+	} {
+		rr, err := miekg.NewRR(fmt.Sprintf(`a.x.test. 60 IN %s \# %d %s`, typ, len(data)/2, data))
+		if err != nil {
+			t.Fatalf("%s: %v", typ, err)
+		}
+		text := RecordText(rr)
+		z, err := Read(strings.NewReader(text+"\n"), "x.test.", "")
+		if err != nil || len(z.Records) != 1 {
+			t.Errorf("%s: %q: %v", typ, text, err)
+			continue
+		}
+		var was, is miekg.RFC3597
+		if err := errors.Join(was.ToRFC3597(rr), is.ToRFC3597(z.Records[0])); err != nil || was.Rdata != is.Rdata {
+			t.Errorf("%s: %q is read as %s, not %s (%v)", typ, text, is.Rdata, was.Rdata, err)
 		}
 	}
 }

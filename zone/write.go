@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	miekg "github.com/miekg/dns"
 
 	"shuultuur/lib/dns"
+	"shuultuur/zone/rdata"
 )
 
 // Write writes a zone as a zone file, the SOA record first. Data that a zone file cannot
@@ -42,8 +44,8 @@ func Write(w io.Writer, z *Zone) error {
 // has taken for its data: where Read is strict, the data is in bytes (RFC 3597).
 func RecordText(rr miekg.RR) string {
 	h := rr.Header()
-	if readers[h.Rrtype] == nil && h.Rrtype != miekg.TypeSVCB && h.Rrtype != miekg.TypeHTTPS {
-		return rr.String()
+	if s := rr.String(); rdata.Plain(h.Rrtype, strings.TrimPrefix(s, h.String())) {
+		return s
 	}
 	x := new(miekg.RFC3597)
 	if err := x.ToRFC3597(rr); err != nil {

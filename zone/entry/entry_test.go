@@ -108,7 +108,8 @@ func TestGenerate(t *testing.T) {
 		{"1-2 a$ 60 IN x y", "", "no type"},
 		{"1-2 a${ A 1", "", "not closed"},
 		{"1-2 a${x} A 1", "", "is not like"},
-		{"1-2 a${-5} A 1", "", "negative"},
+		{"1-2 a${-2,3} A 1", "a-01 A 1|a000 A 1", ""},
+		{"1-2 a${-5,1,x} A 1", "", "negative"},
 	} {
 		e, err := Next(strings.NewReader(c.text))
 		if err != nil {

@@ -130,8 +130,8 @@ func modified(how string, n int64) (string, error) {
 	if err != nil || len(parts) > 3 || width < 0 || width > 255 {
 		return "", fmt.Errorf("${%s} is not like ${offset,width,base}", how)
 	}
-	if n += offset; n < 0 {
-		return "", fmt.Errorf("${%s} makes a negative number", how)
+	if n += offset; n < 0 && base != "d" {
+		return "", fmt.Errorf("${%s} makes a negative number, which only d writes", how)
 	}
 	switch base {
 	case "d":

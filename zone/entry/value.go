@@ -53,13 +53,18 @@ func TTL(t Token) (uint32, bool) {
 }
 
 // moreTypes are types that the parser does not know.
-var moreTypes = map[string]uint16{"WKS": WKS, "NSAP": NSAP, "NSAP-PTR": 23, "DSYNC": DSYNC}
+var moreTypes = map[string]uint16{"WKS": WKS, "NSAP": NSAP, "NSAP-PTR": 23, "A6": A6, "SINK": SINK, "DSYNC": DSYNC, "DOA": DOA, "WALLET": WALLET, "CLA": CLA}
 
 // Types that the codec does not know.
 const (
-	WKS   = 11
-	NSAP  = 22
-	DSYNC = 66
+	WKS    = 11
+	NSAP   = 22
+	A6     = 38
+	SINK   = 40
+	DSYNC  = 66
+	DOA    = 259
+	WALLET = 262
+	CLA    = 263
 )
 
 // Type returns the number of a type that is written in capitals, 0 if there is none.

@@ -395,32 +395,32 @@ func (c *config) policies() error {
 	return nil
 }
 
-// reach lets requests reach private networks, but for those that a line refuses: names that lead
-// there are refused, too. Which clients ask, and for what, is not known where a name is resolved: if
-// the line refuses only some requests, all are refused.
+// reach lets requests reach private networks, but for those that a line refuses, or leaves out of what
+// it allows: names that lead there are refused, too. Which clients ask, and for what, is not known where
+// a name is resolved: if the line refuses only some requests, all are refused.
 func (c *config) reach() {
 	var refused []netip.Prefix
 	some := false // an earlier line allows some requests
-	for _, l := range c.access {
-		if l.allow {
-			if !slices.ContainsFunc(l.names, func(n string) bool { return n != "all" }) {
-				break // lines after it are not reached
-			}
-			some = true
-			continue
+	for i, l := range c.access {
+		all := !slices.ContainsFunc(l.names, func(n string) bool { return n != "all" })
+		if l.allow && all {
+			break // lines after it are not reached
 		}
+		later := slices.ContainsFunc(c.access[i+1:], func(l access) bool { return l.allow })
 		for _, n := range l.names {
+			n, not := strings.CutPrefix(n, "!")
 			a := c.acls[n]
-			if a == nil || a.kind != "dst" {
+			if a == nil || a.kind != "dst" || not != l.allow {
 				continue
 			}
 			for _, x := range networksOf(a.values) {
 				refused = append(refused, x.Prefix)
 			}
-			if some || slices.ContainsFunc(l.names, func(m string) bool { return m != "all" && m != n }) {
+			if some || l.allow && later || !l.allow && slices.ContainsFunc(l.names, func(m string) bool { return m != "all" && m != n }) {
 				c.w.Report.Add(&report.Note{Kind: report.Changed, Effect: report.Closes, Place: l.at, What: "names that lead to " + n, Ours: "proxy.private", Why: "they are refused to everybody: which requests the line means is not known where a name is resolved"})
 			}
 		}
+		some = some || l.allow
 	}
 	for _, all := range build.AllNetworks() {
 		c.w.Set.Proxy.Upstream.Private = append(c.w.Set.Proxy.Upstream.Private, build.Without(all, refused)...)

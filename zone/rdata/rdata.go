@@ -1,4 +1,6 @@
-package zone
+// Package rdata reads the data of records in zone files that the codec does not know, or reads otherwise
+// than BIND, Knot and NSD, and finds what the codec lets pass.
+package rdata
 
 import (
 	"bytes"
@@ -20,31 +22,82 @@ import (
 	"shuultuur/zone/entry"
 )
 
-// readers make the data of types that the parser does not know, or reads otherwise than BIND,
-// Knot and NSD.
-var readers map[uint16]func(*fields) ([]byte, error)
-
 func init() {
 	// The codec takes the first bit of a relay's type, which is no part of it, for one, and loses
-	// the relay. As a type that it does not know the record stays as it is.
+	// the relay. It writes the types of NXT as those of NSEC. As types that it does not know the
+	// records stay as they are.
 	delete(miekg.TypeToRR, miekg.TypeAMTRELAY)
+	delete(miekg.TypeToRR, miekg.TypeNXT)
 }
 
-func init() { // readers read names with a master, which uses readers
-	readers = map[uint16]func(*fields) ([]byte, error){
-		entry.WKS: readWKS, miekg.TypeHINFO: readHINFO, miekg.TypeX25: readX25, entry.NSAP: readNSAP, miekg.TypeLOC: readLOC,
-		miekg.TypeNAPTR: readNAPTR, miekg.TypeIPSECKEY: readIPSECKEY, miekg.TypeNSEC: readNSEC, miekg.TypeNSEC3: readNSEC3,
-		miekg.TypeCSYNC: readCSYNC, entry.DSYNC: readDSYNC, miekg.TypeAMTRELAY: readAMTRELAY,
+// readers make the data of types in wire form.
+var readers = map[uint16]func(*fields) ([]byte, error){
+	entry.WKS: readWKS, miekg.TypeHINFO: readHINFO, miekg.TypeX25: readX25, entry.NSAP: readNSAP, miekg.TypeLOC: readLOC,
+	miekg.TypeNAPTR: readNAPTR, miekg.TypeIPSECKEY: readIPSECKEY, miekg.TypeNSEC: readNSEC, miekg.TypeNSEC3: readNSEC3,
+	miekg.TypeCSYNC: readCSYNC, entry.DSYNC: readDSYNC, miekg.TypeAMTRELAY: readAMTRELAY, miekg.TypeNXT: readNXT,
+	miekg.TypeISDN: readISDN, miekg.TypeGPOS: readGPOS, miekg.TypeUINFO: readUINFO, miekg.TypeNID: readLocator, miekg.TypeL64: readLocator,
+	entry.A6: readA6, entry.SINK: readSINK, entry.DOA: readDOA, entry.WALLET: readTexts, entry.CLA: readTexts,
+}
+
+// fewest is the number of values that a record needs at least. The parser takes missing ones for
+// zero or empty.
+var fewest = map[uint16]int{
+	miekg.TypeSOA: 7, miekg.TypeDS: 4, miekg.TypeCDS: 4, miekg.TypeTA: 4, miekg.TypeDLV: 4, miekg.TypeTLSA: 4, miekg.TypeSMIMEA: 4, miekg.TypeZONEMD: 4,
+	miekg.TypeSSHFP: 3, miekg.TypeKEY: 4, miekg.TypeDNSKEY: 4, miekg.TypeCDNSKEY: 4, miekg.TypeRKEY: 4, miekg.TypeCERT: 4, miekg.TypeSIG: 9, miekg.TypeRRSIG: 9,
+	miekg.TypeNSEC3PARAM: 4, miekg.TypeHIP: 3,
+}
+
+// Read makes the data of a type in wire form from its words. ok is false for a type that the codec reads
+// itself. name reads a name.
+func Read(typ uint16, words []entry.Token, name func(entry.Token) ([]byte, error)) (data []byte, ok bool, err error) {
+	if read := readers[typ]; read != nil {
+		data, err = read(&fields{name, words})
+		return data, true, err
 	}
+	if len(words) < fewest[typ] {
+		return nil, false, fmt.Errorf("%d values instead of at least %d", len(words), fewest[typ])
+	}
+	switch typ {
+	case miekg.TypeSVCB, miekg.TypeHTTPS:
+		err = checkService(words)
+	case miekg.TypeDS, miekg.TypeCDS, miekg.TypeDLV, miekg.TypeTA:
+		err = checkDigest(words)
+	}
+	return nil, false, err
+}
+
+// Plain reports whether data as the codec writes it is read back: other servers take more than Read does.
+func Plain(typ uint16, data string) bool {
+	switch {
+	case readers[typ] != nil, typ == miekg.TypeSVCB, typ == miekg.TypeHTTPS:
+		return false
+	case fewest[typ] == 0:
+		return true
+	}
+	var words []entry.Token
+	for w := range strings.FieldsSeq(data) {
+		words = append(words, entry.Token{Text: w})
+	}
+	_, _, err := Read(typ, words, nil)
+	return err == nil
 }
 
 // fields are the words of record data that are still to be read.
 type fields struct {
-	m    *master
-	rest []entry.Token
+	named func(entry.Token) ([]byte, error) // reads a name
+	rest  []entry.Token
 }
 
+// word reads a word that is no text and so has no quotes.
 func (f *fields) word(what string) (entry.Token, error) {
+	t, err := f.any(what)
+	if err == nil && t.Quoted {
+		err = fmt.Errorf("the %s %q has quotes", what, t.Text)
+	}
+	return t, err
+}
+
+func (f *fields) any(what string) (entry.Token, error) {
 	if len(f.rest) == 0 {
 		return entry.Token{}, fmt.Errorf("the %s is missing", what)
 	}
@@ -74,7 +127,7 @@ func (f *fields) number(what string, bits int) (uint64, error) {
 
 // text reads a character string (RFC 1035 section 3.3).
 func (f *fields) text(what string) ([]byte, error) {
-	t, err := f.word(what)
+	t, err := f.any(what)
 	if err != nil {
 		return nil, err
 	}
@@ -101,24 +154,35 @@ func (f *fields) name(what string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := f.m.name(t)
+	name, err := f.named(t)
 	if err != nil {
 		return nil, fmt.Errorf("the %s: %w", what, err)
 	}
 	return name, nil
 }
 
-// types reads the types of a bitmap, in any order (RFC 4034 section 4.1.2).
-func (f *fields) types() ([]byte, error) {
-	var all []uint16
-	for _, t := range f.rest {
+// list reads types up to the end.
+func (f *fields) list() (all []uint16, err error) {
+	for len(f.rest) > 0 {
+		t, err := f.word("type")
+		if err != nil {
+			return nil, err
+		}
 		n := entry.Type(strings.ToUpper(t.Text))
 		if n == 0 {
 			return nil, fmt.Errorf("%q is not a type of record", t.Text)
 		}
 		all = append(all, n)
 	}
-	f.rest = nil
+	return all, nil
+}
+
+// types reads the types of a bitmap, in any order (RFC 4034 section 4.1.2).
+func (f *fields) types() ([]byte, error) {
+	all, err := f.list()
+	if err != nil {
+		return nil, err
+	}
 	slices.Sort(all)
 	var out []byte
 	for len(all) > 0 {
@@ -151,6 +215,138 @@ func readX25(f *fields) ([]byte, error) {
 		err = errors.New("the address is not at least four digits")
 	}
 	return n, errors.Join(err, f.end())
+}
+
+func readISDN(f *fields) ([]byte, error) {
+	address, err := f.text("address")
+	if err != nil || len(f.rest) == 0 {
+		return address, err
+	}
+	part, err := f.text("subaddress")
+	return append(address, part...), errors.Join(err, f.end())
+}
+
+func readGPOS(f *fields) (out []byte, err error) {
+	for _, what := range []string{"longitude", "latitude", "altitude"} {
+		s, err := f.text(what)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s...)
+	}
+	return out, f.end()
+}
+
+func readUINFO(f *fields) ([]byte, error) {
+	s, err := f.text("information")
+	return s, errors.Join(err, f.end())
+}
+
+func readTexts(f *fields) (out []byte, err error) {
+	for len(f.rest) > 0 {
+		s, err := f.text("text")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s...)
+	}
+	return out, nil
+}
+
+// readLocator reads the data of NID and L64 (RFC 6742): four groups of up to four hexadecimal digits.
+func readLocator(f *fields) ([]byte, error) {
+	preference, err := f.number("preference", 16)
+	if err != nil {
+		return nil, err
+	}
+	t, err := f.word("locator")
+	if err != nil {
+		return nil, err
+	}
+	out := binary.BigEndian.AppendUint16(nil, uint16(preference))
+	groups := strings.Split(t.Text, ":")
+	for _, g := range groups {
+		n, err := strconv.ParseUint(g, 16, 16)
+		if err != nil || len(g) > 4 || len(groups) != 4 {
+			return nil, fmt.Errorf("%q is not four groups of hexadecimal digits", t.Text)
+		}
+		out = binary.BigEndian.AppendUint16(out, uint16(n))
+	}
+	return out, f.end()
+}
+
+// readA6 reads the end of an IPv6 address, whose beginning a name has (RFC 2874).
+func readA6(f *fields) ([]byte, error) {
+	prefix, err := f.number("length of the prefix", 8)
+	if err != nil {
+		return nil, err
+	}
+	if prefix > 128 {
+		return nil, fmt.Errorf("the prefix has %d bits instead of at most 128", prefix)
+	}
+	out := []byte{byte(prefix)}
+	if prefix < 128 {
+		t, err := f.word("address")
+		if err != nil {
+			return nil, err
+		}
+		a, err := netip.ParseAddr(t.Text)
+		if err != nil || !a.Is6() || a.Zone() != "" {
+			return nil, fmt.Errorf("%q is not an IPv6 address", t.Text)
+		}
+		end := a.AsSlice()[prefix/8:]
+		end[0] &= 0xff >> (prefix % 8)
+		out = append(out, end...)
+	}
+	if prefix > 0 {
+		name, err := f.name("name of the prefix")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, name...)
+	}
+	return out, f.end()
+}
+
+func readSINK(f *fields) ([]byte, error) {
+	var out []byte
+	for _, what := range []string{"meaning", "coding", "subcoding"} {
+		n, err := f.number(what, 8)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, byte(n))
+	}
+	data, err := f.base64("data")
+	return append(out, data...), err
+}
+
+func readDOA(f *fields) ([]byte, error) {
+	var out []byte
+	for _, what := range []string{"enterprise", "type"} {
+		n, err := f.number(what, 32)
+		if err != nil {
+			return nil, err
+		}
+		out = binary.BigEndian.AppendUint32(out, uint32(n))
+	}
+	location, err := f.number("location", 8)
+	if err != nil {
+		return nil, err
+	}
+	media, err := f.text("media type")
+	if err != nil {
+		return nil, err
+	}
+	out = append(append(out, byte(location)), media...)
+	if len(f.rest) == 1 && f.rest[0].Text == "-" && !f.rest[0].Quoted {
+		return out, nil
+	}
+	if len(f.rest) == 0 {
+		return nil, errors.New("the data is missing")
+	}
+	data, err := f.base64("data")
+	return append(out, data...), err
 }
 
 func readNSAP(f *fields) ([]byte, error) {
@@ -191,11 +387,14 @@ func readWKS(f *fields) ([]byte, error) {
 		return nil, fmt.Errorf("%q is not tcp, udp or the number of a protocol", t.Text)
 	}
 	var bits []byte
-	for _, t := range f.rest {
+	for len(f.rest) > 0 {
+		if t, err = f.word("service"); err != nil {
+			return nil, err
+		}
 		port, err := strconv.ParseUint(t.Text, 10, 16)
 		if err != nil {
 			n, err := net.LookupPort(network, strings.ToLower(t.Text))
-			if err != nil || network == "" {
+			if err != nil || n == 0 || network == "" {
 				return nil, fmt.Errorf("%q is neither a port nor a known service", t.Text)
 			}
 			port = uint64(n)
@@ -262,21 +461,25 @@ func readIPSECKEY(f *fields) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := base64.StdEncoding.DecodeString(f.joined())
-	if err != nil {
-		return nil, errors.New("the key is not base64")
-	}
-	return append(append([]byte{byte(n[0]), byte(n[1]), byte(n[2])}, gateway...), key...), nil
+	key, err := f.base64("key")
+	return append(append([]byte{byte(n[0]), byte(n[1]), byte(n[2])}, gateway...), key...), err
 }
 
-// joined returns the remaining words as one.
-func (f *fields) joined() string {
+// base64 reads the remaining words as one.
+func (f *fields) base64(what string) ([]byte, error) {
 	var b strings.Builder
-	for _, t := range f.rest {
+	for len(f.rest) > 0 {
+		t, err := f.word(what)
+		if err != nil {
+			return nil, err
+		}
 		b.WriteString(t.Text)
 	}
-	f.rest = nil
-	return b.String()
+	data, err := base64.StdEncoding.DecodeString(b.String())
+	if err != nil {
+		return nil, fmt.Errorf("the %s is not base64", what)
+	}
+	return data, nil
 }
 
 func readAMTRELAY(f *fields) ([]byte, error) {
@@ -332,6 +535,26 @@ func readNSEC(f *fields) ([]byte, error) {
 	return append(next, types...), err
 }
 
+// readNXT reads the forerunner of NSEC (RFC 2535 section 5.2), which has one bitmap of types up to 127.
+func readNXT(f *fields) ([]byte, error) {
+	next, err := f.name("next name")
+	if err != nil {
+		return nil, err
+	}
+	types, err := f.list()
+	var bits []byte
+	for _, t := range types {
+		if t > 127 {
+			return nil, fmt.Errorf("type %d is over 127", t)
+		}
+		for int(t/8) >= len(bits) {
+			bits = append(bits, 0)
+		}
+		bits[t/8] |= 0x80 >> (t % 8)
+	}
+	return append(next, bits...), err
+}
+
 func readNSEC3(f *fields) ([]byte, error) {
 	var n [3]uint64
 	for i, what := range []string{"algorithm", "flags", "iterations"} {
@@ -353,8 +576,10 @@ func readNSEC3(f *fields) ([]byte, error) {
 	if t, err = f.word("next hash"); err != nil {
 		return nil, err
 	}
-	hash, err := base32.HexEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(t.Text))
-	if err != nil || len(hash) == 0 || len(hash) > 255 {
+	digits := base32.HexEncoding.WithPadding(base32.NoPadding)
+	hash, err := digits.DecodeString(strings.ToUpper(t.Text))
+	// Bits that are left over mean that a digit is missing.
+	if err != nil || len(hash) == 0 || len(hash) > 255 || digits.EncodeToString(hash) != strings.ToUpper(t.Text) {
 		return nil, fmt.Errorf("the next hash %q is not base32", t.Text)
 	}
 	types, err := f.types()
@@ -464,8 +689,8 @@ func centimetres(s string) (int64, error) {
 	s = strings.TrimSuffix(strings.TrimSuffix(s, "m"), "M")
 	negative := strings.HasPrefix(s, "-")
 	whole, part, _ := strings.Cut(strings.TrimLeft(s, "-+"), ".")
-	if len(part) > 2 {
-		return 0, errors.New("more than two decimals")
+	if whole == "" || len(part) > 2 {
+		return 0, errors.New("not metres with up to two decimals")
 	}
 	n, err := strconv.ParseUint(whole+(part + "00")[:2], 10, 40)
 	if negative {
@@ -519,6 +744,19 @@ func checkService(rest []entry.Token) error {
 			return fmt.Errorf("mandatory names %s, which is missing", key)
 		}
 		seen[key] = true
+	}
+	return nil
+}
+
+// checkDigest finds digests of DS records of a length that their type does not have.
+func checkDigest(words []entry.Token) error {
+	n := 0
+	for _, t := range words[3:] {
+		n += len(t.Text)
+	}
+	want := map[string]int{"1": 20, "2": 32, "4": 48}[strings.TrimLeft(words[2].Text, "0")]
+	if want > 0 && n != 2*want {
+		return fmt.Errorf("a digest of type %s has %d bytes, not %d digits", words[2].Text, want, n)
 	}
 	return nil
 }
