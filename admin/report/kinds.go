@@ -17,6 +17,7 @@ var kinds = map[string]string{
 	"malware": text.Mark("Malware"), "virus": text.Mark("Malware"), "phishing": text.Mark("Phishing and fraud"), "scams": text.Mark("Phishing and fraud"),
 	"doh": text.Mark("Hidden name servers"), "proxies": text.Mark("Ways around the filter"), "proxy": text.Mark("Ways around the filter"), "vpn": text.Mark("Ways around the filter"),
 	"quota": text.Mark("Time or data used up"), "unread": text.Mark("Could not be read"),
+	"ruling": text.Mark("Allowed and blocked"), "bonus": text.Mark("More time"), "pause": text.Mark("Pauses"), // what the gateway notes of people who run it
 	"self-signed": text.Mark("Faulty certificates"), "wrong-host": text.Mark("Faulty certificates"), "expired": text.Mark("Faulty certificates"), "unknown-root": text.Mark("Faulty certificates"), "revoked": text.Mark("Faulty certificates"),
 }
 

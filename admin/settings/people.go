@@ -28,6 +28,9 @@ func (s *Settings) Erase(_ context.Context, who event.Person, dry bool) (int64, 
 
 // namedIn returns where a text names a person or device.
 func (s *Settings) namedIn(text []byte, name string) (places []string) {
+	if s.Empty == nil { // nobody knows which keys name people
+		return nil
+	}
 	keys := naming(setting.Keys(s.Empty()))
 	_ = setting.Walk(text, func(path []string, line int, value string, comment bool) { // the text could be read
 		if comment || !strings.EqualFold(value, name) {

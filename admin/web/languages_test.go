@@ -67,7 +67,7 @@ func TestSettingsOfPoliciesHaveNamesInEveryLanguage(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"category: games": "Kategorie: games", "warn-for: 1h": "Warnung gilt: 1h", "a day: time 1h, over 50, by user": "pro Tag: Zeit 1h, mehr als 50, je user", "other: x": "other: x", "alone": "alone",
+		"category: games": "Kategorie: games", "warn-for: 1h": "Warnung gilt: 1h", "decrypt: true": "verschlüsselte Seiten lesen: an", "store: false": "zwischenspeichern: aus", "a day: time 1h, over 50, by user": "pro Tag: Zeit 1h, mehr als 50, je user", "other: x": "other: x", "alone": "alone",
 	} {
 		if got := translateLine(s.For("de"), line); got != want {
 			t.Errorf("%q is shown as %q, want %q", line, got, want)

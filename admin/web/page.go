@@ -83,8 +83,8 @@ type noticeFunc func(t *text.Texts) string
 // NoNotice returns none.
 func NoNotice(*text.Texts) string { return "" }
 
-// translateLine names the settings of a line such as "category: games", or "a day: time 1h,
-// over 50", in the language of t.
+// translateLine names the settings of a line such as "category: games", "decrypt: true", or "a day:
+// time 1h, over 50", in the language of t.
 func translateLine(t *text.Texts, line string) string {
 	name := func(key string) string {
 		set := "set." + strings.NewReplacer("-", "", " ", "").Replace(key)
@@ -105,6 +105,12 @@ func translateLine(t *text.Texts, line string) string {
 			}
 		}
 		value = strings.Join(parts, ", ")
+	}
+	switch value {
+	case "true":
+		value = t.Say("on")
+	case "false":
+		value = t.Say("off")
 	}
 	return name(key) + ": " + t.Message(value)
 }
