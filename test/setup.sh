@@ -40,6 +40,7 @@ command -v slapd >/dev/null 2>&1 || [ -x /usr/sbin/slapd ] || missing="$missing 
 command -v freeradius >/dev/null 2>&1 || [ -x /usr/sbin/freeradius ] || missing="$missing freeradius"
 command -v radclient >/dev/null 2>&1 || missing="$missing freeradius-utils"
 command -v krb5kdc >/dev/null 2>&1 || [ -x /usr/sbin/krb5kdc ] || missing="$missing krb5-kdc krb5-admin-server krb5-user"
+[ -e /usr/lib/apache2/modules/mod_auth_gssapi.so ] || missing="$missing apache2-bin libapache2-mod-auth-gssapi"
 { [ -x /usr/sbin/samba ] && [ -d /usr/share/samba/setup ]; } || missing="$missing samba samba-ad-provision winbind"
 command -v rsyslogd >/dev/null 2>&1 || [ -x /usr/sbin/rsyslogd ] || missing="$missing rsyslog"
 command -v redis-server >/dev/null 2>&1 || command -v valkey-server >/dev/null 2>&1 || missing="$missing redis-server"
