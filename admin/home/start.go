@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/admin/report"
 	"shuultuur/admin/system"
 	"shuultuur/admin/web"
 	"shuultuur/event"
@@ -42,7 +43,8 @@ type home struct {
 type homeTop struct {
 	Title, Colour string
 	Rows          []web.Bar
-	All           int // how many there are, of devices
+	All           int  // how many there are, of devices
+	kinds         bool // its rows are categories
 }
 
 // Start has what the start page shows.
@@ -130,6 +132,7 @@ func (h *home) show(w http.ResponseWriter, r *http.Request, page web.PageTemplat
 		for _, t := range d.Tops {
 			d.Devices = max(d.Devices, t.All)
 		}
+		d.Tops = inWords(web.TextsOf(w), d.Tops)
 	}
 	web.WritePage(w, page, http.StatusOK, d)
 }
@@ -162,6 +165,21 @@ func (h *home) topOfDay(ctx context.Context, now time.Time) ([]homeTop, error) {
 	return h.tops, h.err
 }
 
+// inWords returns the tables with the names of categories as people say them, in the language of t.
+func inWords(t *text.Texts, all []homeTop) []homeTop {
+	all = slices.Clone(all) // they are kept for readers of other languages
+	for i := range all {
+		if !all[i].kinds {
+			continue
+		}
+		all[i].Rows = slices.Clone(all[i].Rows)
+		for j := range all[i].Rows {
+			all[i].Rows[j].Name = report.KindName(t, all[i].Rows[j].Name)
+		}
+	}
+	return all
+}
+
 func (h *home) count(ctx context.Context, now time.Time) ([]homeTop, error) {
 	all := event.Filter{Since: now.Add(-24 * time.Hour)}
 	blocked := all
@@ -190,7 +208,7 @@ func (h *home) count(ctx context.Context, now time.Time) ([]homeTop, error) {
 	h.Events.Call(ctx, tallies[1])
 	var tops []homeTop
 	for i, q := range what {
-		t := homeTop{Title: q.title, Colour: q.colour}
+		t := homeTop{Title: q.title, Colour: q.colour, kinds: q.By == event.Category}
 		if i == 1 {
 			t.All = devices
 		}

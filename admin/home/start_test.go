@@ -28,6 +28,17 @@ func TestTheStartPageNamesWhatIsBlockedMost(t *testing.T) {
 	}
 }
 
+func TestTheStartPageNamesKindsAsPeopleSayThem(t *testing.T) {
+	p := admintest.Nobody()
+	p.Events, p.Live = &web.Record{Reader: &admintest.Fake{Name: "bonus"}}, &home.Live{}
+	page := admintest.Ask(admin.New(p), "GET", "/", "text/html", "").Body.String()
+	_, kinds, _ := strings.Cut(page, `aria-label="Kinds"`)
+	kinds, _, _ = strings.Cut(kinds, "</section>")
+	if !strings.Contains(kinds, "<bdi>More time</bdi>") || !strings.Contains(kinds, "category%3abonus") {
+		t.Errorf("the kinds are %q", kinds)
+	}
+}
+
 func TestTheStartPageSaysWhatIsLowOnTheMachine(t *testing.T) {
 	p := admintest.Nobody()
 	p.Remarks = func() []home.Remark {
