@@ -95,8 +95,12 @@ func Import(w *build.Work, file string) error {
 	if err := c.w.DemandSignIn(); err != nil {
 		return err
 	}
-	if b := c.w.Set.Identity.Basic; b != nil && c.w.Set.Identity.Kerberos == nil {
-		b.Networks = c.asked()
+	id := &c.w.Set.Identity
+	if id.Basic != nil && id.Kerberos == nil {
+		id.Basic.Networks = c.asked()
+	}
+	if id.Basic != nil || id.Kerberos != nil {
+		id.Open = c.withoutSignIn()
 	}
 	c.convertJoint()
 	return nil

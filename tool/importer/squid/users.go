@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/identity"
 	"shuultuur/identity/directory"
+	"shuultuur/lib/dns"
 	"shuultuur/lib/setting"
 	"shuultuur/tool/importer/build"
 	"shuultuur/tool/importer/input"
@@ -104,6 +105,74 @@ func (c *config) asks(who *build.Clients) bool {
 		}
 	}
 	return false
+}
+
+// mostOpen bounds the domains that need no sign-in.
+const mostOpen = 1000
+
+// withoutSignIn returns the domains about which a line decides, for everybody who is asked, before
+// another one asks who they are: Squid does not ask then. Domains without those below them are not
+// among them, because identity.open has both; their clients are asked as well.
+func (c *config) withoutSignIn() (domains []string) {
+	if slices.ContainsFunc(c.replies, func(l access) bool { return c.asksIn(l) }) {
+		return nil // what they are answered depends on who they are
+	}
+	first := true
+	for _, who := range c.clients() {
+		if len(who.Users)+len(who.Groups) > 0 || !c.asks(who) {
+			continue
+		}
+		here := c.decided(who)
+		if first {
+			domains, first = here, false
+			continue
+		}
+		domains = slices.DeleteFunc(domains, func(d string) bool { return !slices.Contains(here, d) })
+	}
+	if len(domains) > mostOpen {
+		return nil
+	}
+	slices.Sort(domains)
+	return slices.Compact(domains)
+}
+
+// asksIn reports whether a line names an acl that asks who a client is.
+func (c *config) asksIn(l access) bool {
+	return slices.ContainsFunc(l.names, func(n string) bool {
+		a := c.acls[strings.TrimPrefix(n, "!")]
+		return a != nil && asksWho(c, a)
+	})
+}
+
+// decided returns the domains about which a line decides for clients by their domain alone, before one
+// asks who they are.
+func (c *config) decided(who *build.Clients) (domains []string) {
+	for _, l := range c.access {
+		if c.asksIn(l) {
+			return domains
+		}
+		var of *acl
+		for _, n := range l.names {
+			name, not := strings.CutPrefix(n, "!")
+			switch a := c.acls[name]; {
+			case name == "all" && !not:
+			case a != nil && a.kind == "src" && who.Is(name) != not:
+			case a != nil && a.kind == "dstdomain" && !not && !a.partial && of == nil:
+				of = a
+			default:
+				of = &acl{} // it decides about some requests only
+			}
+		}
+		if of == nil {
+			continue
+		}
+		for _, v := range of.values {
+			if d, below := strings.CutPrefix(strings.ToLower(v), "."); below && dns.IsHost([]byte(d)) {
+				domains = append(domains, d)
+			}
+		}
+	}
+	return domains
 }
 
 // quotedWords splits a text at blanks outside double quotes, and removes the quotes.

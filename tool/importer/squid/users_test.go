@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,39 @@ func TestPeopleKeepThePasswordsThatCanBeVerified(t *testing.T) {
 			kept := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(locked.ReplaceAllString(string(ours), ""), "")
 			if kept != c.kept {
 				t.Errorf("these keep their passwords:\n%swant\n%s", kept, c.kept)
+			}
+		})
+	}
+}
+
+// TestSignInIsAskedAsSquidDoes: domains about which a line decides before another asks who clients are
+// need no sign-in; where that is not so for everybody, or for all requests, all are asked.
+func TestSignInIsAskedAsSquidDoes(t *testing.T) {
+	const before, after = "http_port 3128\nauth_param basic program /usr/lib/squid/basic_ncsa_auth passwd\nacl auth proxy_auth REQUIRED\nacl lan src 10.0.0.0/8\nacl guests src 10.9.0.0/16\nacl good dstdomain .Good.example other.example .com\nacl bad dstdomain .bad.example\nacl night time 20:00-23:59\n", "http_access deny all\n"
+	for name, c := range map[string]struct {
+		lines string
+		want  []string
+	}{
+		"allowed before":                   {"http_access allow good\nhttp_access allow auth\n", []string{"good.example"}},
+		"allowed and refused before":       {"http_access deny bad\nhttp_access allow all good\nhttp_access allow auth\n", []string{"bad.example", "good.example"}},
+		"allowed after":                    {"http_access deny !auth\nhttp_access allow good\n", nil},
+		"at night alone":                   {"http_access allow good night\nhttp_access allow auth\n", nil},
+		"refused at night, allowed by day": {"http_access deny good night\nhttp_access allow good\nhttp_access allow auth\n", []string{"good.example"}},
+		"for some of those who are asked":  {"http_access allow guests good\nhttp_access allow auth\n", nil},
+		"for all of those who are asked":   {"http_access deny !lan\nhttp_access allow lan good\nhttp_access allow lan auth\n", []string{"good.example"}},
+		"others are not asked":             {"http_access allow guests\nhttp_access allow good\nhttp_access allow auth\n", []string{"good.example"}},
+		"but what is listed":               {"http_access allow !good\nhttp_access allow auth\n", nil},
+		"replies depend on people":         {"http_access allow good\nhttp_access allow auth\nhttp_reply_access deny auth\n", nil},
+		"nobody is asked":                  {"http_access allow good\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := importertest.Folder(t, map[string]string{"passwd": "", "squid.conf": before + c.lines + after})
+			w := build.New(t.Context(), "squid", dir, t.TempDir())
+			if err := Import(w, dir); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.Set.Identity.Open; !slices.Equal(got, c.want) {
+				t.Errorf("no sign-in is needed for %q, want %q", got, c.want)
 			}
 		})
 	}
