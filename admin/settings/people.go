@@ -18,7 +18,7 @@ func (s *Settings) Erase(_ context.Context, who event.Person, dry bool) (int64, 
 	if err != nil {
 		return 0, err
 	}
-	keys := naming(setting.Keys(s.Empty()))
+	keys := s.naming()
 	n, err := s.Versions.Erase(web.Tag(text), func(text string) bool { return len(placesOf(text, &who, keys)) > 0 }, who.In, dry)
 	if places := placesOf(string(text), &who, keys); err == nil && len(places) > 0 {
 		err = web.StillNamed{Err: fmt.Errorf("the settings in use name this person: %s; remove the name there, and erase again", strings.Join(places, ", "))}
@@ -26,12 +26,17 @@ func (s *Settings) Erase(_ context.Context, who event.Person, dry bool) (int64, 
 	return n, err
 }
 
-// namedIn returns where a text names a person or device.
-func (s *Settings) namedIn(text []byte, name string) (places []string) {
-	if s.Empty == nil { // nobody knows which keys name people
+// naming returns the keys that name people; none where the types of the settings are not known.
+func (s *Settings) naming() [][]string {
+	if s.Empty == nil {
 		return nil
 	}
-	keys := naming(setting.Keys(s.Empty()))
+	return naming(setting.Keys(s.Empty()))
+}
+
+// namedIn returns where a text names a person or device.
+func (s *Settings) namedIn(text []byte, name string) (places []string) {
+	keys := s.naming()
 	_ = setting.Walk(text, func(path []string, line int, value string, comment bool) { // the text could be read
 		if comment || !strings.EqualFold(value, name) {
 			return

@@ -39,7 +39,8 @@ type Settings struct {
 	Save     func(ctx context.Context, text []byte, tag, by, reason string) (remarks []string, err error)
 	Versions web.Versions // those that are kept
 	// Empty returns settings without values, into which a text can be read. Their types say which
-	// keys have power and which are secret; nil: nobody is below an owner.
+	// keys have power, which are secret, and which name people; nil: nobody is below an owner, and no
+	// person is looked for.
 	Empty func() any
 	Key   []byte // for placeholders of secrets
 	// Own reports whether a path leads to files that the gateway keeps for itself, which settings of
