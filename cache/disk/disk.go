@@ -90,8 +90,8 @@ func Open(dir string, size int64) (*Store, error) {
 			removeSegment(dir, n)
 			continue
 		}
-		g.load(s)
 		s.all = append(s.all, g)
+		g.load(s)
 	}
 	for len(s.all) > s.most {
 		s.dropOldest()
@@ -333,9 +333,7 @@ func (s *Store) wipe(k Key) error {
 	if i < 0 {
 		return nil
 	}
-	s.all[i].changed = true
-	var nothing [recordHead]byte
-	if _, err := s.all[i].file.WriteAt(nothing[:], off); err != nil {
+	if err := s.all[i].wipe(off); err != nil {
 		s.Failed.Add(1)
 		if i == len(s.all)-1 {
 			s.all[i].close()
@@ -347,6 +345,18 @@ func (s *Store) wipe(k Key) error {
 		return fmt.Errorf("removing an object from the cache's disk: %w; its whole segment is removed", err)
 	}
 	return nil
+}
+
+// wipeOlder overwrites a record that a later one replaces: a power cut may have kept both, and the older
+// one must not return when the later one is removed.
+func (s *Store) wipeOlder(k Key) {
+	e := s.index.get(k)
+	if e == nil {
+		return
+	}
+	if g := s.find(e.seg); g == nil || g.wipe(int64(e.off)*align) != nil {
+		s.Failed.Add(1)
+	}
 }
 
 // append appends a record, after making room for it.

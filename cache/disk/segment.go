@@ -274,8 +274,17 @@ func (g *segment) load(s *Store) {
 		s.Damaged.Add(g.scanOn())
 	}
 	for _, l := range g.list {
+		s.wipeOlder(l.key)
 		s.index.put(l.key, entry{seg: uint16(g.num), off: uint32(l.off / align), len: uint32(l.len / align)})
 	}
+}
+
+// wipe overwrites the head of the record at off.
+func (g *segment) wipe(off int64) error {
+	g.changed = true
+	var nothing [recordHead]byte
+	_, err := g.file.WriteAt(nothing[:], off)
+	return err
 }
 
 // scan reads the records one after another.
