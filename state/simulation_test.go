@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	fleets    = flag.Int("fleets", 10, "simulated fleets")
+	fleets    = flag.Int("fleets", 5, "simulated fleets")
 	fleetSeed = flag.Uint64("fleetseed", 0, "replay the simulated fleet of this seed alone")
 )
 

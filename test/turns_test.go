@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	turns    = flag.Int("turns", 20, "kills and upgrades of the program under load")
+	turns    = flag.Int("turns", 12, "kills and upgrades of the program under load")
 	turnSeed = flag.Uint64("turnseed", 0, "replay the kills and upgrades of this seed")
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	cuts    = flag.Int("cuts", 6, "stores whose power fails")
+	cuts    = flag.Int("cuts", 4, "stores whose power fails")
 	cutSeed = flag.Uint64("cutseed", 0, "replay the store of this seed alone")
 )
 

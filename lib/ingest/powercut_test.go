@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	cuts    = flag.Int("cuts", 10, "logs whose power fails")
+	cuts    = flag.Int("cuts", 5, "logs whose power fails")
 	cutSeed = flag.Uint64("cutseed", 0, "replay the log of this seed alone")
 )
 
