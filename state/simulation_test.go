@@ -123,8 +123,9 @@ func converge(t *testing.T, seed uint64, dir string) {
 	}
 	f.calm = true
 	f.deliver()
-	for range 3 { // the rounds of comparing that a fleet makes every few seconds
+	for round := range 3 { // of comparing, one of them all instructions, as every ten minutes
 		for _, x := range f.nodes {
+			x.lost = x.lost || round == 0
 			f.reconcile(x)
 		}
 		f.deliver()
