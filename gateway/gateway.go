@@ -97,7 +97,8 @@ func build(ctx context.Context, file string, log *slog.Logger) (*Gateway, error)
 		return nil, err
 	}
 	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1),
-		sockets: handover.FromContext(ctx), departure: departure{left: make(chan struct{})}, again: again{c: make(chan struct{})}}
+		sockets: handover.FromContext(ctx), departure: departure{left: make(chan struct{})}, again: again{c: make(chan struct{})},
+		manual: func() map[string]setting.Row { return nil }}
 	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.ReloadAndLog(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	p := &pages{gateway: g}

@@ -189,7 +189,7 @@ func (p *pages) settingsParts(first *engine.Engine) *settings.Settings {
 			return views.Views(s.Text, s.Policies)
 		},
 		Categories: func() []string { return p.gateway.engine.Load().Checks.Named() },
-		Manual:     p.gateway.manual,
+		Manual:     func() map[string]setting.Row { return p.gateway.manual() }, // it is set later
 		Try:        p.gateway.try,
 		Restart:    p.gateway.Restart,
 		Waiting:    p.gateway.waiting,

@@ -40,7 +40,7 @@ type stormed struct {
 }
 
 // TestKillsAndUpgradesInTurnsLoseNothing kills the program and upgrades it in turns, and kills one of two
-// processes amid an upgrade, while clients ask, vote, and block sites. What is blocked is never answered in
+// processes during an upgrade, while clients ask, vote, and block sites. What is blocked is never answered in
 // another way; each vote and each site that was acknowledged is there in the end, and the chain of the
 // audit log holds.
 func TestKillsAndUpgradesInTurnsLoseNothing(t *testing.T) {

@@ -84,8 +84,8 @@ func searchParts(f *wrapped.Finder, body, contentType []byte) {
 	}
 }
 
-// searchObject searches the members of an object of JSON, and of those inside. What is no JSON may be an
-// address alone.
+// searchObject searches the members of an object of JSON, and of those inside. A body that is not JSON
+// may be a single address.
 func searchObject(f *wrapped.Finder, body, _ []byte) {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] != '{' && body[0] != '[' {

@@ -50,8 +50,8 @@ type Receiver interface {
 	AwaitRoom() error
 }
 
-// Next returns the block for the next bytes. What is in the one before is not used any more. It fails if
-// the receiver has no room for it.
+// Next returns the block for the next bytes, which may be the same one again: the caller must be done with
+// what it held. It fails if the receiver has no room for it.
 func (p *Passage) Next(to Receiver) ([]byte, error) {
 	if len(p.block) == LargeBlock {
 		return p.block, nil
