@@ -122,30 +122,20 @@ func (s *Set) file(patterns [][]byte) {
 			s.hasOne = true
 			s.one[p[0]] = id + 1
 		case len(p) < 4:
-			w := binary.LittleEndian.Uint16(p)
-			for c := range uint32(256) {
-				if len(p) == 3 {
-					c = uint32(p[2])
-				}
-				s.near[hash3(uint32(w)|c<<16)] = 0xff
-			}
-			short.add(hash2(w), entry{win: uint32(w), id: id})
+			s.addNear(p)
+			short.add(hash2(binary.LittleEndian.Uint16(p)), newEntry(p, id, 0))
 		case len(p) < 7:
 			off := m.best(p, 4, 0, 1, middle.load, func(w []byte) uint32 {
 				return hash4(binary.LittleEndian.Uint32(w))
 			})
-			w := binary.LittleEndian.Uint32(p[off:])
-			s.near[hash3(w)] |= 1 << (w >> 24 & 7)
-			middle.add(hash4(w), entry{win: w, id: id, off: uint32(off)})
+			s.addNear(p[off:])
+			middle.add(hash4(binary.LittleEndian.Uint32(p[off:])), newEntry(p, id, off))
 		default:
 			for first := range 2 {
-				off := m.best(p, 6, first, 2, long.load, func(w []byte) uint32 {
-					return uint32(hash6(window6(w)) >> (64 - longBits))
-				})
-				h := hash6(window6(p[off:]))
-				s.far[h>>51] |= 1<<(h>>45&63) | 1<<(h>>39&63)
-				w := binary.LittleEndian.Uint32(p[off:])
-				long.add(uint32(h>>(64-longBits)), entry{win: w, id: id, off: uint32(off)})
+				off := m.best(p, 6, first, 2, long.load, func(w []byte) uint32 { return windowHash(w) >> (32 - longBits) })
+				h := windowHash(p[off:])
+				s.addFar(h)
+				long.add(h>>(32-longBits), newEntry(p, id, off))
 			}
 		}
 	}
@@ -161,7 +151,7 @@ func (s *Set) fileWord(w []byte) {
 		return
 	}
 	x := binary.LittleEndian.Uint32(w)
-	s.near[hash3(x)] |= 1 << (x >> 24 & 7)
+	s.addNear(w)
 	h := uint64(hash4(x))
 	if len(w) > 4 {
 		h = hash5(uint64(w[4])<<32 | uint64(x))
@@ -169,9 +159,9 @@ func (s *Set) fileWord(w []byte) {
 	s.words[h>>6] |= 1 << (h & 63)
 }
 
-// window6 returns the first six bytes of w in the upper six bytes of an integer.
-func window6(w []byte) uint64 {
-	return uint64(binary.LittleEndian.Uint16(w))<<16 | uint64(binary.LittleEndian.Uint32(w[2:]))<<32
+// windowHash returns the hash of the first six bytes of w.
+func windowHash(w []byte) uint32 {
+	return farHash(uint64(binary.LittleEndian.Uint32(w)) | uint64(binary.LittleEndian.Uint16(w[4:]))<<32)
 }
 
 // best returns the offset of the window of n bytes under which to file p, among first,

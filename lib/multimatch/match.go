@@ -2,19 +2,18 @@
 // overlapping ones, and counts them.
 //
 // It is a filter in front of a verifier. Each pattern is filed under one or two short windows
-// of its bytes, which are rare in ordinary text. At every position of the text, the filter
-// tests whether such a window may begin there. The verifier compares the few candidates with
-// the patterns filed under them. There are two filters:
+// of its bytes, which are rare in ordinary text. For blocks of 32 positions of the text, the
+// filter marks those at which such a window may begin. The verifier compares the few candidates
+// with the patterns filed under them. There are two filters:
 //
-//   - Patterns of 2 to 6 bytes, at every position. A hash of three bytes selects a byte, the
-//
-// fourth byte a bit of it. Patterns of 4 to 6 bytes set the bit of their rarest window, those
-// of 3 bytes all bits of a byte, those of 2 bytes all bits of 256 bytes.
+//   - Patterns of 2 to 6 bytes, at every position. A hash of two bytes and the lower bits of the
+//     third select a byte, the fourth byte a bit of it. Patterns of 4 to 6 bytes set the bit of
+//     their rarest window, those of 3 bytes all bits of a byte, those of 2 bytes all bits of 32
+//     bytes. Common pairs of bytes are few, so that ordinary text needs a small part of the table.
 //   - Patterns of 7 bytes and more, at even positions only: windows of six bytes in a Bloom
-//
-// filter of one machine word per probe. Each pattern is filed twice, under its rarest window
-// at an even and at an odd offset, so that one of the two is at an even position wherever the
-// pattern begins.
+//     filter of one machine word per probe. Each pattern is filed twice, under its rarest window
+//     at an even and at an odd offset, so that one of the two is at an even position wherever the
+//     pattern begins.
 //
 // A separate pass counts patterns of a single byte. An Aho-Corasick automaton is not used: for
 // ten thousand phrases its table takes 60 MB and every byte of text is a cache miss. It is a
@@ -29,6 +28,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -40,9 +40,25 @@ const maxPatterns = 1 << 20
 
 // An entry files a pattern under a window of it.
 type entry struct {
-	win uint32 // first four bytes of the window
-	id  uint32
-	off uint32 // offset of the window in the pattern
+	key   uint64 // up to eight bytes of the pattern, with the window
+	id    uint32
+	off   uint16 // offset of the window in the pattern
+	back  uint8  // where in the key the window is
+	shift uint8  // bits of the key that are not of the pattern
+}
+
+// newEntry returns the entry of pattern p, whose index is id, under its window at off.
+func newEntry(p []byte, id uint32, off int) entry {
+	from := max(0, min(off, len(p)-8))
+	var key [8]byte
+	n := copy(key[:], p[from:])
+	return entry{
+		key:   binary.LittleEndian.Uint64(key[:]),
+		id:    id,
+		off:   uint16(off),
+		back:  uint8(off - from),
+		shift: uint8(64 - 8*n),
+	}
 }
 
 // buckets are entries by hash: those of bucket h are entries[start[h]:start[h+1]].
@@ -50,13 +66,6 @@ type buckets struct {
 	start   []uint32
 	entries []entry
 }
-
-// bloomWords is the size of the filter for long patterns, 64 KiB: it fits into the second
-// level cache, and is 7 % full with 10,000 patterns.
-const bloomWords = 8192
-
-// nearBytes is the size of the filter for patterns of up to six bytes.
-const nearBytes = 1 << nearBits
 
 // A Set is a compiled set of patterns. It is safe for concurrent use.
 type Set struct {
@@ -66,36 +75,30 @@ type Set struct {
 
 	where func(id uint32, before, behind []byte) bool // nil if every match counts
 
-	hasOne  bool
-	words   *[1 << middleBits / 64]uint64 // filter for a blank and the beginning of a word, whose first bytes are also in near; nil without words
-	one     [256]uint32                   // pattern id + 1 by its only byte
-	near    [nearBytes]byte               // filter for patterns of 2 to 6 bytes
-	far     [bloomWords]uint64            // filter for longer ones
-	shorts  buckets                       // by a hash of the first two bytes
+	hasOne bool
+	words  *[1 << middleBits / 64]uint64 // filter for a blank and the beginning of a word, whose first bytes are also in near; nil without words
+	one    [256]uint32                   // pattern id + 1 by its only byte
+	filters
+	shorts  buckets // by a hash of the first two bytes
 	middles buckets
 	longs   buckets
 }
 
-// Hash constants, which are odd and have well mixed bits.
+// Multipliers of hashes, which are odd and have well mixed bits.
 const (
 	mul4 = 0x9E3779B1
-	mul6 = 0x9E3779B97F4A7C15
+	mul5 = 0x9E3779B97F4A7C15
 )
 
 const (
-	nearBits   = 15
 	shortBits  = 10
 	middleBits = 13
 	longBits   = 14
 )
 
 func hash2(w uint16) uint32 { return uint32(w) * mul4 >> (32 - shortBits) }
-func hash3(w uint32) uint32 { return w << 8 * mul4 >> (32 - nearBits) }
 func hash4(w uint32) uint32 { return w * mul4 >> (32 - middleBits) }
-func hash5(w uint64) uint64 { return w << 24 * mul6 >> (64 - middleBits) }
-
-// hash6 returns the hash of a window in the upper six bytes of w.
-func hash6(w uint64) uint64 { return (w &^ 0xffff) * mul6 }
+func hash5(w uint64) uint64 { return w << 24 * mul5 >> (64 - middleBits) }
 
 // New compiles patterns; the id of a pattern is its index. Patterns must not be empty and at most
 // MaxLen bytes long; those of a single byte must be distinct. words are beginnings of words; Hits.Starts reports
@@ -146,9 +149,9 @@ func (s *Set) Pattern(id uint32) []byte { return s.text[s.end[id]:s.end[id+1]] }
 
 // Size returns the memory of the set in bytes.
 func (s *Set) Size() int {
-	n := len(s.text) + 4*len(s.end) + 4*len(s.one) + len(s.near) + 8*len(s.far)
+	n := len(s.text) + 4*len(s.end) + 4*len(s.one) + len(s.near) + 4*len(s.far)
 	for _, b := range []*buckets{&s.shorts, &s.middles, &s.longs} {
-		n += 4*len(b.start) + 12*len(b.entries)
+		n += 4*len(b.start) + 16*len(b.entries)
 	}
 	return n
 }
@@ -244,105 +247,70 @@ func (s *Set) Scan(h *Hits, text []byte, from int) {
 	}
 	// Matches that end after from begin here or later, and so do their windows.
 	i := max(0, from-max(s.maxLen, 2)+1)
-	i = s.steps(h, text, i, from)
-	// Fewer than eight bytes are left: pad them with zeros.
-	var pad [16]byte
-	n := copy(pad[:8], text[i:])
-	for k := range n {
-		if s.words != nil && pad[k] == ' ' && i+k+1 >= from {
-			h.Starts = append(h.Starts, i+k+1-from) // any word, since its end may be missing
+	var marks [64]marks
+	for n := (len(text) - i - ahead) / blockLen; n > 0; n = (len(text) - i - ahead) / blockLen {
+		n = min(n, len(marks))
+		s.sift(marks[:n], text[i:])
+		for k := range marks[:n] {
+			s.look(h, text, i, from, marks[k], text[i:])
+			i += blockLen
 		}
-		w := binary.LittleEndian.Uint64(pad[k:])
-		s.nearAt(h, text, i+k, from, uint32(w))
-		if k%2 == 0 {
-			s.farAt(h, text, i+k, from, w)
+	}
+	// The rest is padded with zeros. The end of a word that begins in its last bytes may be
+	// missing.
+	var pad [3 * blockLen]byte
+	n := copy(pad[:2*blockLen], text[i:])
+	s.sift(marks[:2], pad[:])
+	for k := max(0, n-7); s.words != nil && k < n; k++ {
+		if pad[k] == ' ' {
+			marks[k/blockLen].near |= 1 << (k % blockLen)
 		}
+	}
+	for k := range marks[:2] {
+		s.look(h, text, i, from, marks[k], pad[k*blockLen:])
+		i += blockLen
 	}
 }
 
-// steps examines four positions per step while eight bytes are left, and returns the first
-// position not examined. Steps of four keep the parity of i, so "even" is relative to the
-// first i.
-func (s *Set) steps(h *Hits, text []byte, i, from int) int {
-	for ; i+8 <= len(text); i += 4 {
-		w := binary.LittleEndian.Uint64(text[i:])
-		x := s.isNear(uint32(w)) | s.isNear(uint32(w>>8)) | s.isNear(uint32(w>>16)) | s.isNear(uint32(w>>24))
-		y := s.isFar(hash6(w<<16)) | s.isFar(hash6(w))
-		if (uint64(x)|y)&1 == 0 {
-			continue
+// look examines the candidates in the block of text at i. block has its bytes, and at least
+// eight more.
+func (s *Set) look(h *Hits, text []byte, i, from int, m marks, block []byte) {
+	for ; m.near != 0; m.near &= m.near - 1 {
+		k := bits.TrailingZeros32(m.near)
+		w := binary.LittleEndian.Uint64(block[k:])
+		if s.words != nil && byte(w) == ' ' && i+k+1 >= from && (i+k+8 > len(text) || s.isWord(w)) {
+			h.Starts = append(h.Starts, i+k+1-from)
 		}
-		if x&1 != 0 {
-			for k := range 4 {
-				if byte(w) == ' ' && i+k+1 >= from && s.isWord(w) {
-					h.Starts = append(h.Starts, i+k+1-from)
-				}
-				s.nearAt(h, text, i+k, from, uint32(w))
-				w >>= 8
-			}
-			w = binary.LittleEndian.Uint64(text[i:])
-		}
-		if y&1 != 0 {
-			s.farAt(h, text, i, from, w)
-			s.farAt(h, text, i+2, from, w>>16)
-		}
+		s.try(h, text, i+k, from, &s.shorts, hash2(uint16(w)))
+		s.try(h, text, i+k, from, &s.middles, hash4(uint32(w)))
 	}
-	return i
+	for ; m.far != 0; m.far &= m.far - 1 {
+		k := bits.TrailingZeros32(m.far)
+		w := binary.LittleEndian.Uint64(block[k:])
+		s.try(h, text, i+k, from, &s.longs, farHash(w)>>(32-longBits))
+	}
 }
-
-// isNear reports in its lowest bit whether a pattern of 2 to 6 bytes may have its window at
-// the four bytes w.
-func (s *Set) isNear(w uint32) byte { return s.near[hash3(w)] >> (w >> 24 & 7) }
 
 // isWord reports whether a word may begin at the five bytes w.
 func (s *Set) isWord(w uint64) bool {
-	if s.words == nil {
-		return false
-	}
 	a, b := hash4(uint32(w)), hash5(w)
 	return (s.words[a>>6]>>(a&63)|s.words[b>>6]>>(b&63))&1 != 0
 }
 
-// isFar is like isNear for longer patterns, given the hash of six bytes.
-func (s *Set) isFar(h uint64) uint64 {
-	x := s.far[h>>51]
-	return x >> (h >> 45 & 63) & (x >> (h >> 39 & 63))
-}
-
-// nearAt compares text at position i, whose four bytes are w, with patterns of 2 to 6 bytes.
-func (s *Set) nearAt(h *Hits, text []byte, i, from int, w uint32) {
-	if s.isNear(w)&1 == 0 {
-		return
-	}
-	b := hash2(uint16(w))
-	for _, e := range s.shorts.entries[s.shorts.start[b]:s.shorts.start[b+1]] {
-		if e.win == w&0xffff {
-			s.verify(h, text, i, from, e)
+// try counts the patterns of a bucket that match with their window at position i of text.
+func (s *Set) try(h *Hits, text []byte, i, from int, b *buckets, bucket uint32) {
+	for k, end := b.start[bucket], b.start[bucket+1]; k < end; k++ {
+		e := &b.entries[k]
+		at := i - int(e.back)
+		if at >= 0 && len(text)-at >= 8 && (binary.LittleEndian.Uint64(text[at:])^e.key)<<(e.shift&63) != 0 {
+			continue
 		}
-	}
-	b = hash4(w)
-	for _, e := range s.middles.entries[s.middles.start[b]:s.middles.start[b+1]] {
-		if e.win == w {
-			s.verify(h, text, i, from, e)
-		}
-	}
-}
-
-// farAt is like nearAt for longer patterns; w has six bytes.
-func (s *Set) farAt(h *Hits, text []byte, i, from int, w uint64) {
-	a := hash6(w << 16)
-	if s.isFar(a)&1 == 0 {
-		return
-	}
-	b := a >> (64 - longBits)
-	for _, e := range s.longs.entries[s.longs.start[b]:s.longs.start[b+1]] {
-		if e.win == uint32(w) {
-			s.verify(h, text, i, from, e)
-		}
+		s.verify(h, text, i, from, e)
 	}
 }
 
 // verify counts the pattern of e if its window at i belongs to a match.
-func (s *Set) verify(h *Hits, text []byte, i, from int, e entry) {
+func (s *Set) verify(h *Hits, text []byte, i, from int, e *entry) {
 	if h.Once && h.N[e.id] != 0 {
 		return
 	}
