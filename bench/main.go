@@ -38,7 +38,7 @@ type scenario struct {
 	header      []string
 	tunnel      bool
 	tls         bool   // the origin uses TLS and every peer decrypts it
-	signIn      string // how ours knows the client: byPassword, bySession, "" for not at all
+	signIn      string // how ours knows the client, as [signedIn] has it; "" for not at all
 	anew        bool   // a new connection for each fetch
 	urls        func(*rig) []string
 	timeout     time.Duration // of one fetch, in total
@@ -133,6 +133,10 @@ func scenarios() []scenario {
 		signedIn("password-small", "1 KiB page, name and password with each request", byPassword, (*rig).smallURLs),
 		signedIn("session-pages", "Filtered pages, signed in on the portal", bySession, (*rig).pageURLs),
 		signedIn("session-small", "1 KiB page, signed in on the portal", bySession, (*rig).smallURLs),
+		signedIn("ticket-pages", "Filtered pages, a ticket with the first request of each connection", byTicket, (*rig).pageURLs),
+		signedIn("ticket-small", "1 KiB page, a ticket with the first request of each connection", byTicket, (*rig).smallURLs),
+		signedIn("certificate-pages", "Filtered pages, a certificate in TLS to the proxy", byCertificate, (*rig).pageURLs),
+		signedIn("certificate-small", "1 KiB page, a certificate in TLS to the proxy", byCertificate, (*rig).smallURLs),
 	}
 }
 

@@ -49,7 +49,7 @@ func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
 			if err != nil {
 				return fmt.Errorf("round %d of %s: %w", round+1, p.name, err)
 			}
-			fmt.Fprintf(os.Stderr, "round %d %-12s %9.1f %s/s, errors %v\n", round+1, p.name, w.rate(), s.unit, w.report.Errors)
+			fmt.Fprintf(os.Stderr, "round %d %-12s %9.1f %s/s, %.1f µs of processor time each, errors %v\n", round+1, p.name, w.rate(), s.unit, w.perFetch(), w.report.Errors)
 			t.add(p, w)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // settings is Shuultuur's settings file for the benchmarks: the lists that e2guardian ships
 // and enables, without lists of hosts. The proxy settings permit one client on this machine
 // the load of the benchmarks.
-const settings = `listen: {proxy: "PROXY", admin: "ADMIN"PORTAL}
+const settings = `listen: {proxy: "PROXY", admin: "ADMIN"LISTENERS}
 data: DIR
 IDENTITY
 INTERCEPT
@@ -113,18 +113,19 @@ func (r *peerRig) beginMode(p *peer, compat, learn string) error {
 		signature += "\n  virus: {clamd: \"" + p.scanner + "\", skip: [text/html], remember: \"off\"}"
 		obey += "\n      - {name: viruses, action: block, category: [virus, virus-error]}"
 	}
-	known, portal, err := r.signInSettings(dir)
+	known, err := r.knownBy(dir)
 	if err != nil {
 		return err
 	}
-	door := ""
-	if portal != "" {
-		door = ", portal: " + strconv.Quote(portal)
-	}
 	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
-		expand(settings, "IDENTITY", known, "PORTAL", door, "PROXY", p.proxy, "ADMIN", p.admin, "SIGNATURE", signature, "OBEY", obey, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "REQUESTS", limits, "STATE", state, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
-	if err == nil && r.signIn == bySession {
-		err = signInAt(r.ctx, portal)
+		expand(settings, "IDENTITY", known.identity, "LISTENERS", known.listen, "PROXY", p.proxy, "ADMIN", p.admin, "SIGNATURE", signature, "OBEY", obey, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "REQUESTS", limits, "STATE", state, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
+	switch {
+	case err != nil:
+		return err
+	case known.portal != "":
+		return signInAt(r.ctx, known.portal)
+	case known.door != nil:
+		p.proxy, err = known.door(r.ctx, p.proxy)
 	}
 	return err
 }

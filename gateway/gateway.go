@@ -39,6 +39,7 @@ import (
 	"shuultuur/lib/problem"
 	"shuultuur/lib/setting"
 	"shuultuur/list/source"
+	"shuultuur/policy/rename"
 	"shuultuur/vote"
 )
 
@@ -58,7 +59,8 @@ type Gateway struct {
 	sockets *handover.Sockets
 	departure
 	again       again
-	notRestored string // why a backup was not, "" if none was to be
+	quotas      *rename.Names // of policies that have some; nil until the first engine is in use
+	notRestored string        // why a backup was not, "" if none was to be
 
 	setup    atomic.Pointer[setup.Setup] // nil if the first steps were not offered
 	remarks  atomic.Pointer[[]home.Remark]
@@ -172,6 +174,7 @@ func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
 		e.Zones.Ready()
 	}
 	e.Connect(&g.host)
+	g.countOn(e)
 	g.engine.Store(e)
 	if old != nil {
 		g.follow(e, old)

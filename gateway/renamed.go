@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"shuultuur/engine"
+	"shuultuur/policy/rename"
 )
 
 // renamed returns the new names of people who have other names in new addresses: each keeps all devices. So
@@ -31,6 +34,22 @@ func renamed(old, now map[string][]string) map[string]string {
 		}
 	}
 	return names
+}
+
+// countOn lets what was used of quotas count on where a policy has another name in e, which is about to be in
+// use.
+func (g *Gateway) countOn(e *engine.Engine) {
+	var err error
+	if g.quotas == nil {
+		file := ""
+		if e.Data.Dir != "" {
+			file = filepath.Join(e.Data.Dir, "quotas.json")
+		}
+		g.quotas, err = rename.Open(file)
+	}
+	if err = errors.Join(err, g.quotas.Use(e.Settings.Policies, time.Now(), &e.Decisions.Decisions)); err != nil {
+		g.log.Warn("what was used of quotas may begin anew where a policy gets another name", "error", err)
+	}
 }
 
 // follow gives people and groups that were renamed what was decided for them by hand: pauses, time, and

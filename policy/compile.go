@@ -59,6 +59,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 	}
 	e.revision = cmp.Or(e.revision, rand.Text())
 	v := vocabularyOf(checks)
+	v.renamed = parts.Decisions
 	for i, c := range checks {
 		if c.Cost() == filter.Heavy {
 			e.heavy |= 1 << i
@@ -539,8 +540,9 @@ func (r *conditions) compile(s *Rule) (err error) {
 
 // A vocabulary holds every category that a check can report.
 type vocabulary struct {
-	checks []filter.Check
-	words  map[string][]entry // keys are "adult" and "phrase/adult", in lower case
+	checks  []filter.Check
+	words   map[string][]entry // keys are "adult" and "phrase/adult", in lower case
+	renamed *Decisions         // for quotas
 }
 
 type entry struct {
@@ -561,7 +563,7 @@ func (e *entry) bit() uint64 {
 }
 
 func vocabularyOf(checks []filter.Check) *vocabulary {
-	v := &vocabulary{checks, map[string][]entry{}}
+	v := &vocabulary{checks: checks, words: map[string][]entry{}}
 	put := func(i int, check string, cat filter.Category) {
 		name := cat.Name
 		e := entry{i, check, name, cat.Scored, cat.Locked, cat.Missing}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -27,8 +28,8 @@ const AnySite = "*"
 // MaxDecisions is how many decisions may be in force at once.
 const MaxDecisions = 100_000
 
-// Decisions are the decisions in force, and the time that people were given beyond their
-// quotas. They outlive the engines that consult them, and are safe for concurrent use. The
+// Decisions are the decisions in force, the time that people were given beyond their quotas, and the names
+// under which renamed policies count. They outlive the engines that consult them, and are safe for concurrent use. The
 // zero value holds none.
 //
 // An open site behaves as if filtering were paused there: see [Pauses]. Of several decisions
@@ -37,6 +38,7 @@ const MaxDecisions = 100_000
 type Decisions struct {
 	sites   atomic.Pointer[map[string][]siteDecision]
 	bonuses atomic.Pointer[[]bonus]
+	counted atomic.Pointer[map[[2]string]string]
 }
 
 // A siteDecision is a decision in force, in the form of a pause.
@@ -197,4 +199,14 @@ func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// SetCounted says under which other names the quotas of policies are counted, by day and name.
+func (d *Decisions) SetCounted(names map[[2]string]string) { d.counted.Store(&names) }
+
+func (d *Decisions) countedAs(policy, day string) string {
+	if d == nil || d.counted.Load() == nil {
+		return policy
+	}
+	return cmp.Or((*d.counted.Load())[[2]string{day, policy}], policy)
 }

@@ -124,15 +124,17 @@ const maxLimits = 64
 
 // A limit is a compiled Limit or Quota.
 type limit struct {
-	name    string // for events: "limit 100/1m by client"
-	words   string // for the block page
-	key     []byte // of its counters, without the subject
-	by      string
+	name   string // for events: "limit 100/1m by client"
+	words  string // for the block page
+	of, by string // for a Quota: "games, video" or "everything"; client, user, host or policy
+
+	policy, kind, counts string     // of its counters: whose; limit, quota or requests; of what
+	renamed              *Decisions // for a Quota: have the name under which its policy counts
+
 	prefix  int // of an IPv6 address that counts as one client; 0 for all of it
 	most    int64
 	window  time.Duration // for a Limit
 	minutes bool          // for a Quota: counts minutes, not bytes
-	of      string        // for a Quota: "games, video" or "everything"
 	every   bool          // for a Quota: names no category
 	queries bool          // for a Quota: a query marks its minute
 	unsaid  bool          // the same for clients that send no requests
@@ -205,7 +207,7 @@ func compileLimit(s *Limit, policy string) (l limit, err error) {
 	}
 	l.name = name + rate.String() + " by " + by
 	l.words = fmt.Sprintf("more than %d %s in %s were made", l.most, what, formatDuration(l.window))
-	l.key = []byte("limit\x00" + policy + "\x00" + l.name + "\x00")
+	l.policy, l.kind, l.counts = policy, "limit", l.name
 	l.closed, err = s.OnLoss.closed("on-loss")
 	return l, err
 }
@@ -225,7 +227,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if len(categories) > 0 {
 		of = strings.Join(slices.Concat(s.Category, s.Service), ", ")
 	}
-	proto := limit{every: len(categories) == 0, queries: s.Queries != nil && *s.Queries, unsaid: s.Queries == nil, of: of}
+	proto := limit{every: len(categories) == 0, queries: s.Queries != nil && *s.Queries, unsaid: s.Queries == nil, of: of, renamed: v.renamed}
 	if err := proto.subject(by, "user", "client", "policy"); err != nil {
 		return err
 	}
@@ -241,24 +243,24 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if proto.queries && s.Time == 0 {
 		return setting.At("queries", errors.New("a query counts as minutes, not bytes; add time"))
 	}
-	add := func(most int64, minutes bool) {
+	add := func(most int64, unit string) {
 		l := proto
-		l.most, l.minutes = most, minutes
+		l.most, l.minutes = most, unit == "minutes"
 		amount := l.amount(most)
 		l.name = "quota " + amount + " of " + of + " by " + by
 		l.words = "the " + amount + " a day for " + of + " are used up"
-		l.key = p.quotaKey(policy, of+" by "+by, minutes)
+		l.policy, l.kind, l.counts = policy, "quota", p.quotaCounts(unit+" of "+of+" by "+by)
 		p.quotas = append(p.quotas, l)
 	}
 	first := len(p.quotas)
 	if s.Time > 0 {
-		add(int64(s.Time.Or(0)/time.Minute), true)
+		add(int64(s.Time.Or(0)/time.Minute), "minutes")
 		if proto.unsaid {
-			p.requests = &limit{key: []byte("requests\x00" + policy + "\x00"), by: "client", minutes: true}
+			p.requests = &limit{policy: policy, kind: "requests", by: "client", minutes: true, renamed: v.renamed}
 		}
 	}
 	if s.Bytes > 0 {
-		add(int64(s.Bytes), false)
+		add(int64(s.Bytes), "bytes")
 	}
 	scored := false
 	over, err := threshold(s.Over)
@@ -286,20 +288,16 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	return nil
 }
 
-// quotaKey returns the key of a quota's counters. The amount is no part of it, so that what was used counts
-// on when somebody changes the amount. Of two quotas of the same use, the later has a counter of its own.
-func (p *policy) quotaKey(policy, of string, minutes bool) []byte {
-	unit := "bytes"
-	if minutes {
-		unit = "minutes"
-	}
-	key := "quota\x00" + policy + "\x00" + unit + " of " + of + "\x00"
+// quotaCounts returns what a quota's counters count. The amount is no part of it, so that what was used
+// counts on when somebody changes the amount. Of two quotas of the same use, the later has a counter of its
+// own.
+func (p *policy) quotaCounts(what string) string {
 	for i := range p.quotas {
-		if string(p.quotas[i].key) == key {
-			key += "again\x00"
+		if p.quotas[i].counts == what {
+			what += "\x00again"
 		}
 	}
-	return []byte(key)
+	return what
 }
 
 // A ration says that a category counts for a quota.
@@ -354,7 +352,11 @@ func (l *limit) client(a netip.Addr) netip.Addr {
 
 // counter returns the key of the counter for the subject of a transaction.
 func (l *limit) counter(t *filter.Transaction, day string) (key [16]byte) {
-	b := append(make([]byte, 0, 256), l.key...)
+	b := append(append(make([]byte, 0, 256), l.kind...), 0)
+	b = append(append(b, l.renamed.countedAs(l.policy, day)...), 0)
+	if l.counts != "" {
+		b = append(append(b, l.counts...), 0)
+	}
 	b = append(append(b, day...), 0)
 	switch {
 	case l.by == "user" && t.Client.User != "":

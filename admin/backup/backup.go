@@ -63,6 +63,7 @@ var kept = []struct{ name, what, left string }{
 	{"last-good", "copies of the files that the settings name", "they are made at the next start"},
 	{"lists/*.list", "compiled lists", "they are compiled again; changes by hand are in other files"},
 	{"lists", "changes of lists by hand", ""},
+	{"quotas.json", "names of policies with quotas", ""},
 	{"reports.json", "which reports were sent", ""},
 	{"restore.*", "a backup that is being restored, and what it replaces", "it is a backup itself"},
 	{datadir.KeyFile, "the key that signs tokens", ""},
