@@ -201,6 +201,7 @@ func TestWindowText(t *testing.T) {
 		{"JSON within JSON", []string{`{"m":"{\"text\":\"in\\u0073ide\\n\"}"}`}, " inside m text "},
 		{"array with a number before", []string{`42["message",{"body":"chat text"}]`}, " message chat text body "},
 		{"guard", []string{")]}'\n[\"x\"]"}, " x "},
+		{"what stands in each message", []string{`{"model":"ferry-1","d":"ha"}`, `{"model":"ferry-1","d":"ha"}`, `{"model":"ferry-1","d":"ha"}`, `{"model":"ferry-1","d":"ha"}`, `{"model":"ferry-1","d":"ha"}`, `{"model":"other","d":"!"}`, `{"model":"ferry-1","d":"."}`}, " ferry 1ferry 1ferry 1otherferry 1 hahahahaha model d ferry 1 "},
 		{"surrogates", []string{`"\ud835\udcfc\u00e9"`}, " sé "},
 		{"not quite JSON", []string{`{"a":"b"`}, " b a b a "},
 		{"protobuf", []string{string(proto(1, 150, 2, "some text", 3, string(proto(1, "inner", 2, "\x00\x01", 4, string(proto(9, "deep")))), 5, `{"j":"json"}`))}, " some text inner deep json j "},

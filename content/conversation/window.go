@@ -18,6 +18,8 @@ const (
 	mostThreads = 16
 	threadLen   = 4 << 10 // bytes of text that are kept of each thread
 	shortPiece  = 24      // average bytes up to which pieces are parts of words instead of sentences
+	samePiece   = 4       // bytes from which a piece that comes again and again is no part of a word
+	mostSame    = 3       // times in a row that such a piece is kept
 )
 
 // Places of texts in a message without a structure that has others.
@@ -48,7 +50,9 @@ type Window struct {
 type thread struct {
 	place uint64
 	used  uint32
-	mean  int // average length of pieces
+	mean  int    // average length of pieces
+	last  uint64 // hash of the last piece, and how often it has come in a row
+	same  int
 	text  []byte
 }
 
@@ -113,6 +117,20 @@ func (w *Window) Add(m Message) (some bool, why limit.Reason) {
 	return some, m.Unread
 }
 
+// Set makes w the same as another. They share no memory.
+func (w *Window) Set(from *Window) {
+	own := w.threads[:cap(w.threads)]
+	*w = Window{threads: own[:0], clock: from.clock, names: append(w.names[:0], from.names...), shape: from.shape, apart: append(w.apart[:0], from.apart...)}
+	for i, t := range from.threads {
+		var room []byte
+		if i < len(own) {
+			room = own[i].text[:0]
+		}
+		t.text = append(room, t.text...)
+		w.threads = append(w.threads, t)
+	}
+}
+
 // toUTF8 converts p from UTF-16 to UTF-8 if it is UTF-16. A line end may be split.
 func toUTF8(p []byte) []byte {
 	if bytes.IndexByte(p, 0) < 0 {
@@ -149,6 +167,12 @@ func (w *Window) add(place uint64, s []byte) {
 	}
 	t.used = w.clock
 	t.mean = (t.mean*3 + len(s)) / 4
+	if h := xxh3.Hash(s); h != t.last {
+		t.last, t.same = h, 0
+	}
+	if t.same++; t.same > mostSame && len(s) >= samePiece { // the name of a model, say, which stands in each message
+		return
+	}
 	switch tail, head := data.LettersBehind(t.text), data.LettersAhead(s); {
 	case len(t.text) == 0:
 	case t.mean >= shortPiece:

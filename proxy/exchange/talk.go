@@ -117,41 +117,142 @@ var judgements = sync.Pool{New: func() any { return new(judgement) }}
 // reports that a verdict has ended the conversation: dst then has the last bytes to forward,
 // apart from those of [Talk.AppendEnd]. Bytes that are not such a conversation end it too.
 func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) {
+	var b *batch
 	for len(p) > 0 {
 		n, m, whole, err := k.framer.Next(p)
 		piece := p[:n]
 		p = p[n:]
 		if err != nil {
-			k.invalid(protocolError, err.Error())
-			return dst, true
+			whole, m = false, conversation.Message{}
 		}
-		if m.Control && len(m.Data) > 0 && !k.judge(ctx, m) {
+		around, evidence := "", ""
+		if whole || m.Control {
+			around, evidence = k.inside.Look(m)
+		}
+		joins := whole && around == "" && k.mayJoin(m) && (b != nil || len(p) > 0)
+		if joins {
+			if b == nil {
+				b = k.newBatch(len(dst))
+			}
+			dst = append(append(dst, k.pending...), piece...)
 			k.drop()
-			return dst, true
+			k.join(b, m, len(dst))
 		}
-		w, socket := k.framer.(*conversation.WebSocket)
-		if !whole || socket && m.Control && w.InMessage() { // between the frames of a message: it is forwarded with that
-			var over bool
-			if dst, over = k.holdPiece(ctx, dst, piece); over {
+		if b != nil && (!joins || len(p) == 0 || len(b.data) >= mostBatch) {
+			dst, over = k.judgeBatch(ctx, dst, b)
+			if b = nil; over {
 				return dst, true
 			}
-			continue
 		}
-		if socket && m.Text && !k.midway && m.Unread == content.AllRead && !utf8.Valid(m.Data) {
-			k.invalid(invalidData, "a text message is not valid UTF-8")
-			return dst, true
-		}
-		switch pass := m.Control || k.judge(ctx, m); {
-		case pass:
-			dst = append(append(dst, k.pending...), piece...)
-		case k.midway || !k.refusal.verdict.Replace || k.protocol >= GRPC:
-			k.drop()
+		switch {
+		case joins:
+		case err != nil:
+			k.invalid(protocolError, err.Error())
 			return dst, true
 		default:
-			dst = k.replacement(dst)
-			k.refusal, k.window = nil, conversation.Window{}
+			if dst, over = k.passOne(ctx, dst, piece, m, whole, around, evidence); over {
+				return dst, true
+			}
 		}
+	}
+	return dst, false
+}
+
+// passOne passes on one message, or holds a piece of one.
+func (k *Talk) passOne(ctx context.Context, dst, piece []byte, m conversation.Message, whole bool, around, evidence string) (out []byte, over bool) {
+	if m.Control && len(m.Data) > 0 && !k.judge(ctx, m, around, evidence) {
 		k.drop()
+		return dst, true
+	}
+	w, socket := k.framer.(*conversation.WebSocket)
+	if !whole || socket && m.Control && w.InMessage() { // between the frames of a message: it is forwarded with that
+		return k.holdPiece(ctx, dst, piece)
+	}
+	if socket && m.Text && !k.midway && m.Unread == content.AllRead && !utf8.Valid(m.Data) {
+		k.invalid(invalidData, "a text message is not valid UTF-8")
+		return dst, true
+	}
+	switch pass := m.Control || k.judge(ctx, m, around, evidence); {
+	case pass:
+		dst = append(append(dst, k.pending...), piece...)
+	case k.midway || !k.refusal.verdict.Replace || k.protocol >= GRPC:
+		k.drop()
+		return dst, true
+	default:
+		dst = k.replacement(dst)
+		k.refusal, k.window = nil, conversation.Window{}
+	}
+	k.drop()
+	return dst, false
+}
+
+// mostBatch is the number of bytes of messages from which no more are judged together.
+const mostBatch = 4 << 10
+
+// A batch is a few whole messages that arrived together. They are judged as one, because judging looks
+// at all of the recent text again; only if that finds anything, they are judged one by one.
+type batch struct {
+	before   conversation.Window
+	messages []joined
+	data     []byte // of the messages
+	from     int    // where they begin in what is forwarded
+	texts    int    // messages with text, and their length
+	length   int64
+}
+
+type joined struct {
+	conversation.Message
+	end int // of it in what is forwarded
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+func (k *Talk) newBatch(from int) *batch {
+	b := batches.Get().(*batch)
+	b.before.Set(&k.window)
+	b.messages, b.data, b.from, b.texts, b.length = b.messages[:0], b.data[:0], from, 0, 0
+	return b
+}
+
+// mayJoin reports whether a whole message may be judged with others.
+func (k *Talk) mayJoin(m conversation.Message) bool {
+	_, socket := k.framer.(*conversation.WebSocket)
+	return !m.Control && !k.midway && m.Unread == content.AllRead && len(m.Data)+len(m.Aside) <= mostBatch &&
+		!(socket && m.Text && !utf8.Valid(m.Data))
+}
+
+// join adds a message to b.
+func (k *Talk) join(b *batch, m conversation.Message, end int) {
+	at := len(b.data)
+	b.data = append(append(b.data, m.Data...), m.Aside...)
+	m.Data, m.Aside = b.data[at:at+len(m.Data)], b.data[at+len(m.Data):]
+	b.messages = append(b.messages, joined{m, end})
+	if text, _ := k.window.Add(m); text {
+		b.texts++
+		b.length += int64(len(m.Data))
+	}
+}
+
+// judgeBatch judges the messages of b, which are the last in dst, and leaves there what passes.
+func (k *Talk) judgeBatch(ctx context.Context, dst []byte, b *batch) (out []byte, over bool) {
+	defer batches.Put(b)
+	pass := b.texts == 0 || k.decide(ctx, b.length, content.AllRead, "", "", true)
+	k.window.Trim()
+	if pass {
+		k.i.counters[messages].Add(int64(b.texts))
+		k.looked += b.length
+		return dst, false
+	}
+	k.window.Set(&b.before)
+	arrived := bytes.Clone(dst[b.from:])
+	dst = dst[:b.from]
+	at := b.from
+	for _, m := range b.messages {
+		piece := arrived[at-b.from : m.end-b.from]
+		at = m.end
+		if dst, over = k.passOne(ctx, dst, piece, m.Message, true, "", ""); over {
+			return dst, true
+		}
 	}
 	return dst, false
 }
@@ -160,7 +261,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 // unless a verdict refuses it, because readers of the raw bytes see it.
 func (k *Talk) End(ctx context.Context, dst []byte) (out []byte, over bool) {
 	if m := k.framer.Finish(); len(k.pending) > 0 || k.midway {
-		if !k.judge(ctx, m) {
+		if around, evidence := k.inside.Look(m); !k.judge(ctx, m, around, evidence) {
 			k.drop()
 			return dst, true
 		}
@@ -190,7 +291,8 @@ func (k *Talk) holdPiece(ctx context.Context, dst, piece []byte) (out []byte, ov
 				m.Unread = content.NoCapacity
 			}
 		}
-		pass := k.judge(ctx, m)
+		around, evidence := k.inside.Look(m)
+		pass := k.judge(ctx, m, around, evidence)
 		if pass {
 			dst = append(dst, k.pending...)
 		}
@@ -219,23 +321,25 @@ func (k *Talk) drop() {
 func (k *Talk) Close() { k.drop() }
 
 // judge judges a message together with the recent text before it, and reports whether it may
-// pass.
-func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
+// pass. around is the kind of the connection that is in it, if any.
+func (k *Talk) judge(ctx context.Context, m conversation.Message, around, evidence string) bool {
 	text, why := k.window.Add(m)
-	around, evidence := k.inside.Look(m)
-	if around != "" {
-		evidence += k.protocol.in()
-	}
 	if !text && why == content.AllRead && around == "" {
 		return true
 	}
 	defer k.window.Trim()
+	k.i.counters[messages].Add(1)
+	k.looked += int64(len(m.Data))
+	return k.decide(ctx, int64(len(m.Data)), why, around, evidence, false)
+}
+
+// decide judges the recent text, with length bytes that are new. A try records nothing, and passes only
+// if there is nothing to record.
+func (k *Talk) decide(ctx context.Context, length int64, why content.Reason, around, evidence string, try bool) bool {
 	turn, _ := k.i.judges.Acquire(ctx, k.base.Client.Addr, 1, k.i.wait)
 	if !turn {
 		why = content.NoCapacity
 	}
-	k.i.counters[messages].Add(1)
-	k.looked += int64(len(m.Data))
 	j := judgements.Get().(*judgement)
 	defer judgements.Put(j)
 	t := &j.t
@@ -250,14 +354,14 @@ func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 		t.Findings = append(t.Findings, filter.Finding{Check: filter.Content, Category: filter.Unread, Evidence: why.String() + ": a message of a conversation"})
 	}
 	if around != "" {
-		t.Findings = append(t.Findings, filter.Finding{Check: conversation.Around, Category: around, Evidence: evidence})
+		t.Findings = append(t.Findings, filter.Finding{Check: conversation.Around, Category: around, Evidence: evidence + k.protocol.in()})
 	}
 	j.text = k.window.AppendText(j.text[:0])
 	j.body.ResetText(j.text)
 	defer j.body.Release()
 	j.limit.Prepare(ctx, k.i.watch, k.base, nil)
 	j.body.Bound(j.limit.Over)
-	k.i.watch.Begin(&j.limit, int64(len(m.Data)), turn)
+	k.i.watch.Begin(&j.limit, length, turn)
 	defer func() {
 		if k.i.watch.Finish(&j.limit) {
 			k.i.judges.Release(1)
@@ -265,14 +369,17 @@ func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 		j.limit.Reset()
 	}()
 	if k.stage == filter.RequestBody {
-		t.Upload, t.BytesIn = &j.body, int64(len(m.Data))
+		t.Upload, t.BytesIn = &j.body, length
 	} else {
-		t.Body, t.BytesOut = &j.body, int64(len(m.Data))
+		t.Body, t.BytesOut = &j.body, length
 	}
 	k.e.Decider.Decide(&j.limit, t, k.stage)
 	v := &t.Verdict
 	t.Body, t.Upload = nil, nil
 	fresh := len(t.Monitored) > len(k.noted)
+	if try && (v.Final() || fresh) {
+		return false
+	}
 	if fresh {
 		k.noted = append([]filter.Reason(nil), t.Monitored...)
 	}
@@ -281,7 +388,7 @@ func (k *Talk) judge(ctx context.Context, m conversation.Message) bool {
 		k.i.counters[messagesRefused].Add(1)
 	}
 	if (v.Final() || fresh) && k.record != nil {
-		t.Looked, t.Length, t.Duration = int64(len(m.Data)), int64(len(m.Data)), time.Since(t.Start)
+		t.Looked, t.Length, t.Duration = length, length, time.Since(t.Start)
 		k.record(t)
 	}
 	return !v.Final()

@@ -3,6 +3,9 @@ package exchange
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,5 +222,81 @@ func TestConnectionsInMessagesAreFindings(t *testing.T) {
 			t.Errorf("block %v: found %+v, want around/wisp", block, found)
 		}
 		k.Close()
+	}
+}
+
+// TestMessagesThatArriveTogetherAreJudgedTogether: many cost little more than one, and what passes and what
+// is recorded is the same as if each had come alone.
+func TestMessagesThatArriveTogetherAreJudgedTogether(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 9))
+	judged, ended, replace := 0, 0, false
+	x, i := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+		judged++
+		text, _ := x.Body.Text()
+		if strings.Contains(string(text), " odd ") {
+			x.Monitored = append(x.Monitored[:0], filter.Reason{Rule: "odd"})
+		}
+		if strings.Contains(string(text), " bad ") || len(x.Findings) > 0 {
+			return filter.Verdict{Action: filter.Block, Replace: replace}
+		}
+		return filter.Verdict{}
+	}})
+	for round := range 300 {
+		replace = round%4 < 2
+		words := []string{"good ", "ferry ", "island ", "the ferry leaves at nine and comes back for supper "}
+		if round > 0 {
+			words = append(words, " odd ", " bad ", "\nbad ", "ba", "d ", "od")
+		}
+		said := make([]string, r.IntN(40))
+		if round == 0 {
+			said = make([]string, 1000)
+		}
+		protocol, frame := [...]Protocol{Events, Socket}[round%2], func(s string) string { return "data: " + s + "\n\n" }
+		newFramer := func() conversation.Framer { return &conversation.Events{} }
+		if protocol == Socket {
+			frame = func(s string) string { return string([]byte{0x81, byte(len(s))}) + s }
+			newFramer = func() conversation.Framer { return &conversation.WebSocket{} }
+		}
+		for i := range said {
+			s := words[r.IntN(len(words))]
+			if said[i] = frame(s); round > 0 && r.IntN(12) == 0 {
+				switch protocol {
+				case Events:
+					said[i] = ": " + s + "\n"
+				case Socket:
+					said[i] = string([]byte{[]byte{0x89, 0x01, 0x80, 0x88}[r.IntN(4)], byte(len(s))}) + s
+				}
+			}
+		}
+		run := func(pieces []string) (out []byte, over bool, records []string) {
+			for _, c := range [...]int{messages, messagesRefused, messagesReplaced} {
+				i.counters[c].Store(0)
+			}
+			k := x.Talk(filter.ResponseBody, protocol, newFramer(), func(t *filter.Transaction) {
+				records = append(records, fmt.Sprint(t.Verdict.Action, t.Monitored, t.Looked))
+			})
+			for _, p := range pieces {
+				if !over {
+					out, over = k.Pass(t.Context(), out, []byte(p))
+				}
+			}
+			k.Close()
+			return out, over, append(records, fmt.Sprint(k.looked, i.counters[messages].Load(), i.counters[messagesRefused].Load(), i.counters[messagesReplaced].Load()))
+		}
+		alone, aloneOver, aloneRecords := run(said)
+		judged = 0
+		together, over, records := run([]string{strings.Join(said, "")})
+		if round == 0 && judged > 20 {
+			t.Errorf("1000 messages at once were judged %d times", judged)
+		}
+		if !bytes.Equal(alone, together) || aloneOver != over || !slices.Equal(records, aloneRecords) {
+			t.Fatalf("%q, protocol %d, replace %v: one by one %q, over %v, %q; at once %q, over %v, %q", said, protocol, replace, alone, aloneOver, aloneRecords, together, over, records)
+		}
+		if over {
+			ended++
+		}
+	}
+	if ended < 20 || ended > 280 {
+		t.Errorf("%d of 300 conversations were ended", ended)
 	}
 }
