@@ -39,7 +39,9 @@ var (
 	errControl   = errors.New("a WebSocket control frame is unknown, too long or fragmented")
 	errFragments = errors.New("the fragments of WebSocket messages are mixed up")
 	errGRPC      = errors.New("malformed gRPC message")
-	errNoText    = errors.New("binary data where text belongs")
+	// ErrText says what a WebSocket is closed for with a status of its own.
+	ErrText   = errors.New("a text message is not valid UTF-8")
+	errNoText = errors.New("binary data where text belongs")
 )
 
 // A sniffer tells text from files, byte by byte. The zero sniffer is ready for use.

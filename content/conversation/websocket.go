@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/binary"
+	"unicode/utf8"
 
 	"shuultuur/content"
 	"shuultuur/content/coding"
@@ -28,8 +29,10 @@ type WebSocket struct {
 	left       uint64 // of the frame
 	at         uint64
 	data       []byte
-	aside      []byte // of a control frame, which may come within a message
-	window     []byte // of the decoder, as far as it is filled
+	aside      []byte            // of a control frame, which may come within a message
+	window     []byte            // of the decoder, as far as it is filled
+	part       [utf8.UTFMax]byte // the beginning of a character, of which the rest is still to come
+	nPart      uint8
 }
 
 // Next implements [Framer].
@@ -46,7 +49,10 @@ func (w *WebSocket) Next(p []byte) (n int, m Message, whole bool, err error) {
 				return n, m, false, err
 			}
 		} else {
-			n += w.payload(p[n:])
+			size, ok := w.payload(p[n:])
+			if n += size; !ok {
+				return n, m, false, ErrText
+			}
 		}
 		if w.left == 0 {
 			w.nHead = 0
@@ -54,7 +60,10 @@ func (w *WebSocket) Next(p []byte) (n int, m Message, whole bool, err error) {
 				return n, w.endControl(), true, nil
 			}
 			if w.final {
-				return n, w.end(), true, nil
+				if m = w.end(); w.nPart > 0 || w.compressed && m.Text && m.Unread == content.AllRead && !utf8.Valid(m.Data) {
+					return n, Message{}, false, ErrText
+				}
+				return n, m, true, nil
 			}
 			return n, m, false, nil
 		}
@@ -119,9 +128,9 @@ func (w *WebSocket) begin() error {
 	return nil
 }
 
-// payload reads the bytes of the frame in p.
-func (w *WebSocket) payload(p []byte) int {
-	n := int(min(uint64(len(p)), w.left))
+// payload reads the bytes of the frame in p. ok is false if they are to be text, and are none.
+func (w *WebSocket) payload(p []byte) (n int, ok bool) {
+	n = int(min(uint64(len(p)), w.left))
 	w.left -= uint64(n)
 	if w.control {
 		for i, c := range p[:n] {
@@ -131,7 +140,7 @@ func (w *WebSocket) payload(p []byte) int {
 			w.aside = append(w.aside, c)
 		}
 		w.at += uint64(n)
-		return n
+		return n, true
 	}
 	keep := min(n, data.MostUnpacked-len(w.data))
 	w.over = w.over || keep < n
@@ -143,7 +152,37 @@ func (w *WebSocket) payload(p []byte) int {
 		}
 	}
 	w.at += uint64(n)
-	return n
+	if w.opcode != 1 || w.compressed || w.over {
+		w.nPart = 0
+		return n, true
+	}
+	return n, w.goesOn(w.data[from:])
+}
+
+// goesOn reports whether p may be the next part of a text in UTF-8. A message that is none fails at its first
+// wrong byte (RFC 6455 section 8.1).
+func (w *WebSocket) goesOn(p []byte) bool {
+	for w.nPart > 0 && len(p) > 0 {
+		w.part[w.nPart] = p[0]
+		w.nPart++
+		p = p[1:]
+		if character := w.part[:w.nPart]; utf8.FullRune(character) {
+			w.nPart = 0
+			if _, size := utf8.DecodeRune(character); size < len(character) {
+				return false
+			}
+		}
+	}
+	for i := 1; i <= min(len(p), utf8.UTFMax-1); i++ {
+		if last := p[len(p)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				w.nPart = uint8(copy(w.part[:], last))
+				p = p[:len(p)-i]
+			}
+			break
+		}
+	}
+	return utf8.Valid(p)
 }
 
 // endControl ends a control frame. Its content is shown to programs: the reason of a close, behind its

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"shuultuur/content"
 	"shuultuur/content/conversation"
@@ -84,10 +83,14 @@ type refusal struct {
 }
 
 // invalid refuses what breaks the protocol, whatever the policy says.
-func (k *Talk) invalid(status uint16, what string) {
+func (k *Talk) invalid(err error) {
+	status := uint16(protocolError)
+	if err == conversation.ErrText {
+		status = invalidData
+	}
 	k.i.counters[messagesRefused].Add(1)
 	k.refusal = &refusal{invalid: status, verdict: filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: k.base.Verdict.Reason.Policy,
-		Finding: filter.Finding{Check: "proxy", Category: "refused", Evidence: "malformed: " + what}}}}
+		Finding: filter.Finding{Check: "proxy", Category: "refused", Evidence: "malformed: " + err.Error()}}}}
 	k.drop()
 }
 
@@ -147,7 +150,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 		switch {
 		case joins:
 		case err != nil:
-			k.invalid(protocolError, err.Error())
+			k.invalid(err)
 			return dst, true
 		default:
 			if dst, over = k.passOne(ctx, dst, piece, m, whole, around, evidence); over {
@@ -167,10 +170,6 @@ func (k *Talk) passOne(ctx context.Context, dst, piece []byte, m conversation.Me
 	w, socket := k.framer.(*conversation.WebSocket)
 	if !whole || socket && m.Control && w.InMessage() { // between the frames of a message: it is forwarded with that
 		return k.holdPiece(ctx, dst, piece)
-	}
-	if socket && m.Text && !k.midway && m.Unread == content.AllRead && !utf8.Valid(m.Data) {
-		k.invalid(invalidData, "a text message is not valid UTF-8")
-		return dst, true
 	}
 	switch pass := m.Control || k.judge(ctx, m, around, evidence); {
 	case pass:
@@ -216,9 +215,7 @@ func (k *Talk) newBatch(from int) *batch {
 
 // mayJoin reports whether a whole message may be judged with others.
 func (k *Talk) mayJoin(m conversation.Message) bool {
-	_, socket := k.framer.(*conversation.WebSocket)
-	return !m.Control && !k.midway && m.Unread == content.AllRead && len(m.Data)+len(m.Aside) <= mostBatch &&
-		!(socket && m.Text && !utf8.Valid(m.Data))
+	return !m.Control && !k.midway && m.Unread == content.AllRead && len(m.Data)+len(m.Aside) <= mostBatch
 }
 
 // join adds a message to b.

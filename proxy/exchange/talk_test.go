@@ -103,6 +103,11 @@ func TestABrokenWebSocketIsClosedWithItsReason(t *testing.T) {
 		{"text that is not UTF-8", frame(0x81, "a\xff"), "", 1007, "UTF-8"},
 		{"text that ends within a character", frame(0x01, "a") + frame(0x80, "\xc3"), "", 1007, "UTF-8"},
 		{"a surrogate", frame(0x81, "\xed\xa0\x80"), "", 1007, "UTF-8"},
+		{"text that goes wrong before its end", frame(0x81, "a") + frame(0x01, "a\xf4\x90"), frame(0x81, "a"), 1007, "UTF-8"},
+		{"text that goes wrong in the next part", frame(0x01, "\xf4") + frame(0x00, "\x90"), "", 1007, "UTF-8"},
+		{"text that goes wrong within a frame", "\x81\x7f\x00\x00\x00\x00\x00\x20\x00\x00abc\xff", "", 1007, "UTF-8"},
+		{"characters in parts", frame(0x01, "\xf0\x9f") + frame(0x00, "") + frame(0x00, "\x98") + frame(0x80, "\x80\xe2\x82\xac"), frame(0x01, "\xf0\x9f") + frame(0x00, "") + frame(0x00, "\x98") + frame(0x80, "\x80\xe2\x82\xac"), 0, ""},
+		{"a ping within a character", frame(0x01, "\xc3") + frame(0x89, "\xff") + frame(0x80, "\xa9"), frame(0x01, "\xc3") + frame(0x89, "\xff") + frame(0x80, "\xa9"), 0, ""},
 	} {
 		for _, step := range []int{1, 1 << 20} {
 			x, _ := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(*filter.Transaction, filter.Stage) filter.Verdict { return filter.Verdict{} }})
