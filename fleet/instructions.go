@@ -54,7 +54,7 @@ func (n *Node) send(i state.Instruction) {
 
 // CarryOut carries out the instructions of other nodes.
 func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
-	var why []string
+	reload := false
 	var entries, sessions, counters, voters []state.Instruction
 	for _, i := range all {
 		switch i.Topic {
@@ -66,11 +66,11 @@ func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 			n.Parts().Decisions.Refresh()
 		case settingsTopic:
 			if inTime(&i, settingsFor) {
-				why = append(why, "settings")
+				reload = true
 			}
 		case versionTopic:
-			if i.Value != "" && n.Newer(ctx, i.Key, i.Value) {
-				why = append(why, i.Key)
+			if i.Value != "" {
+				n.Newer(i.Key, i.Value)
 			}
 		case entryTopic:
 			entries = append(entries, i)
@@ -90,8 +90,8 @@ func (n *Node) CarryOut(ctx context.Context, all []state.Instruction) error {
 	}
 	n.Parts().Sessions.Receive(sessions)
 	err := errors.Join(n.applyEntries(ctx, entries), n.forget(ctx, counters), n.eraseVotes(ctx, voters))
-	if len(why) > 0 && ctx.Err() == nil {
-		n.ReloadAndLog(ctx, "another node has new: "+strings.Join(why, ", "))
+	if reload && ctx.Err() == nil {
+		n.ReloadAndLog(ctx, "another node has new settings")
 	}
 	return err
 }

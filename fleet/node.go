@@ -44,9 +44,9 @@ type Parts struct {
 // A Node is this gateway as a member of its fleet, or alone.
 type Node struct {
 	Parts        func() Parts
-	Reload       func(context.Context) error                          // rereads changed files
-	ReloadAndLog func(ctx context.Context, why string) bool           // does the same, and logs the reason
-	Newer        func(ctx context.Context, list, version string) bool // fetches a version of a list; reports whether it differs
+	Reload       func(context.Context) error                // rereads changed files
+	ReloadAndLog func(ctx context.Context, why string) bool // does the same, and logs the reason
+	Newer        func(list, version string)                 // hears which version of a list another node has
 	Log          *slog.Logger
 
 	changing sync.Mutex // held while lists change

@@ -72,6 +72,7 @@ var messages = [...]string{
 	"This browser trusts the certificate.",
 	"This browser has opened no encrypted page with the certificate yet: install it, and open one.",
 	"list {1}: not fetched yet and empty until then",
+	"list {1}: its server is being asked; awaited since {2}",
 	"{1} lists have not been fetched yet and are empty: {2}",
 	"This user may not use port 53: run the gateway as a service, or give it the right to bind low ports.",
 	"Port 53 is in use; stop the name server that uses it before the restart: {1}",

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -422,4 +423,153 @@ func TestAJumpOfRefusedLinesIsShown(t *testing.T) {
 			t.Errorf("not the last good version is in use: want one of %d bytes", len(c.inUse))
 		}
 	}
+}
+
+// TestItIsSaidSinceWhenAListIsAwaited: from the first question on, over failures and restarts, until there
+// is a version. What was noted by a clock that was ahead is not believed.
+func TestItIsSaidSinceWhenAListIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var there atomic.Bool
+		server := &scriptedServer{answer: func(n int64, w io.Writer) {
+			switch {
+			case n == 1:
+				time.Sleep(20 * time.Second)
+				fallthrough
+			case !there.Load():
+				_, _ = io.WriteString(w, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			default:
+				fmt.Fprintf(w, "%sContent-Length: 10\r\n\r\na.example\n", plainHead)
+			}
+		}}
+		store := newStore(t)
+		store.Client = server.client()
+		it := Item{Source: resolve(t, Config{URL: []string{"http://lists.example/own"}}), Try: TryList("own", domains)}
+		current := func() (*Store, Items) {
+			now, err := store.InUse("own", it)
+			if err != nil {
+				t.Error(err)
+			}
+			return store, Items{"own": now}
+		}
+		began := time.Now().UTC().Format(time.RFC3339)
+		says := func(r *Refresher, want string) {
+			t.Helper()
+			all := r.Problems()
+			if want == "" && len(all) == 0 {
+				return
+			}
+			if len(all) != 1 || all[0].Kind != problem.Awaited || want == "" || !strings.Contains(all[0].Text, want) {
+				t.Errorf("at %v /health says %q, want %q", time.Now().UTC(), all, want)
+			}
+		}
+		run := func(d time.Duration, want ...string) {
+			t.Helper()
+			r := NewRefresher(current, func(context.Context, string) {}, slog.New(slog.DiscardHandler))
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- r.Run(ctx) }()
+			for _, w := range want {
+				time.Sleep(d)
+				synctest.Wait()
+				says(r, w)
+			}
+			stop()
+			<-ended
+		}
+		run(10*time.Second, "own: its server is being asked; awaited since "+began, "awaited since "+began, "404 Not Found; awaited since "+began)
+		run(time.Minute, "404 Not Found; awaited since "+began)
+		st, err := store.State("own")
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Awaited = time.Now().Add(24 * time.Hour)
+		if err := store.save("own", st); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		now := time.Now().UTC().Format(time.RFC3339)
+		run(time.Second, "awaited since "+now)
+		there.Store(true)
+		run(time.Hour, "")
+	})
+}
+
+// TestAFleetAsksInTurn: a node that has a new version tells all others at the same moment. Each asks the
+// server when its turn has come, all have it within the hour, and one that has it already asks no more.
+func TestAFleetAsksInTurn(t *testing.T) {
+	const most = 2 * 1000 / 60
+	turns := map[time.Duration]int{}
+	for seed := range uint64(1000) {
+		r := &Refresher{seed: seed}
+		turn := Source{Every: 24 * time.Hour}.turn(r.part("own", time.Time{}))
+		if turns[turn.Truncate(time.Minute)]++; turns[turn.Truncate(time.Minute)] > most || turn >= time.Hour {
+			t.Errorf("node %d asks after %v, with more than %d others in its minute", seed, turn, most)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var asked []time.Time
+		version := "a.example\n"
+		server := &scriptedServer{answer: func(n int64, w io.Writer) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, time.Now())
+			fmt.Fprintf(w, "%sContent-Length: %d\r\n\r\n%s", plainHead, len(version), version)
+		}}
+		const nodes = 20
+		var fleet []*Refresher
+		var stores []*Store
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, nodes)
+		for seed := range uint64(nodes) {
+			store := newStore(t)
+			store.Client = server.client()
+			it := Item{Source: resolve(t, Config{URL: []string{"http://lists.example/own"}}), Try: TryList("own", domains)}
+			if _, err := store.Update(ctx, "own", it); err != nil {
+				t.Fatal(err)
+			}
+			r := NewRefresher(func() (*Store, Items) {
+				now, err := store.InUse("own", it)
+				if err != nil {
+					t.Error(err)
+				}
+				return store, Items{"own": now}
+			}, func(context.Context, string) {}, slog.New(slog.DiscardHandler))
+			r.seed = seed
+			fleet, stores = append(fleet, r), append(stores, store)
+			go func() { ended <- r.Run(ctx) }()
+		}
+		time.Sleep(2 * time.Hour) // the first turns, of gateways that start together, are over
+		synctest.Wait()
+		mu.Lock()
+		asked, version = nil, "a.example\nb.example\n"
+		mu.Unlock()
+		if _, err := stores[0].Update(ctx, "own", Item{Source: resolve(t, Config{URL: []string{"http://lists.example/own"}}), Try: TryList("own", domains)}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range fleet {
+			r.Newer("own", sum(version))
+			r.Newer("of another node", sum(version))
+		}
+		time.Sleep(time.Hour + 2*lookEvery)
+		synctest.Wait()
+		if len(asked) != nodes {
+			t.Errorf("the server was asked %d times by %d nodes", len(asked), nodes)
+		}
+		minutes := map[time.Time]int{}
+		for _, at := range asked {
+			if minutes[at.Truncate(time.Minute)]++; minutes[at.Truncate(time.Minute)] > nodes/4 {
+				t.Errorf("at %v more than a quarter of the nodes asked", at)
+			}
+		}
+		for i, s := range stores {
+			if st, err := s.State("own"); err != nil || st.inUse() == nil || st.inUse().SHA256 != sum(version) {
+				t.Errorf("node %d has %+v, %v", i, st.inUse(), err)
+			}
+		}
+		stop()
+		for range fleet {
+			<-ended
+		}
+	})
 }

@@ -1,9 +1,11 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -14,14 +16,13 @@ import (
 
 	"shuultuur/lib/metric"
 	"shuultuur/lib/problem"
-	"shuultuur/lib/wait"
 )
 
 const (
 	lookEvery   = time.Minute     // how often a refresher checks which items are due
 	lookSoon    = 2 * time.Second // the same while an item has no version
 	repairEvery = time.Minute     // between attempts to fetch an item again that is damaged
-	lateStart   = time.Hour       // within which items that are due at the start are fetched, if they have a version
+	mostLate    = time.Hour       // within which gateways fetch what is due for all of them at the same moment, such as at a start
 
 	// atOnce is how many items are fetched at a time. What has come is tried one after the other,
 	// because that takes memory.
@@ -43,6 +44,13 @@ type Refresher struct {
 	mu       sync.Mutex
 	stale    map[string]string // why items could not be refreshed, if their states do not say; guarded by mu
 	arriving map[string]Progress
+	heard    map[string]news // of items that other nodes have; guarded by mu
+}
+
+// A news is a version that another node has.
+type news struct {
+	version string
+	at      time.Time
 }
 
 // A Progress says how much of an item has been fetched.
@@ -70,7 +78,7 @@ func (r *Refresher) arrive(name string, done, total int64) {
 
 // NewRefresher returns a refresher of the result of current. use puts new versions into use.
 func NewRefresher(current func() (*Store, Items), use func(ctx context.Context, why string), log *slog.Logger) *Refresher {
-	return &Refresher{current: current, use: use, log: log, seed: rand.Uint64(), turn: make(chan struct{}, 1), stale: map[string]string{}, arriving: map[string]Progress{},
+	return &Refresher{current: current, use: use, log: log, seed: rand.Uint64(), turn: make(chan struct{}, 1), stale: map[string]string{}, arriving: map[string]Progress{}, heard: map[string]news{},
 		fetches: metric.NewCounterVec("shuultuur_list_fetches_total", "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.", "list", "result")}
 }
 
@@ -160,8 +168,11 @@ func (r *Refresher) due(store *Store, name string, it Item, running time.Duratio
 	}
 	missing = st.inUse() == nil
 	part := r.part(name, st.Checked)
+	turn := it.Source.turn(part)
 	switch {
 	case it.Damaged && time.Since(st.Checked) >= repairEvery:
+		return true, missing
+	case !st.isLater(time.Now()) && r.isBehind(name, it.InUse, turn):
 		return true, missing
 	case !st.Due(it.Source, part, time.Now()):
 		return false, missing
@@ -169,7 +180,25 @@ func (r *Refresher) due(store *Store, name string, it Item, running time.Duratio
 		return true, missing
 	}
 	// After a power failure a whole town starts at once.
-	return running >= time.Duration(part*float64(min(lateStart, it.Source.Every/4))), missing
+	return running >= turn, missing
+}
+
+// turn returns how long after what many gateways see at the same moment the one with a part fetches the
+// source.
+func (src Source) turn(part float64) time.Duration {
+	return time.Duration(part * float64(min(mostLate, src.Every/4)))
+}
+
+// isBehind reports whether another node has had a version other than the one in use for a time.
+func (r *Refresher) isBehind(name, inUse string, since time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, ok := r.heard[name]
+	if ok && n.version == inUse {
+		delete(r.heard, name)
+		return false
+	}
+	return ok && time.Since(n.at) >= since
 }
 
 // note notes why an item could not be refreshed, if its state does not say.
@@ -185,6 +214,9 @@ func (r *Refresher) note(name string, err error) {
 
 // fetch fetches an item, and reports whether there is a new version.
 func (r *Refresher) fetch(ctx context.Context, store *Store, name string, it Item) bool {
+	r.mu.Lock()
+	delete(r.heard, name) // what its server has now is tried; what fails is tried again as usual
+	r.mu.Unlock()
 	own := &Store{Dir: store.Dir, Client: store.Client, Progress: r.arrive, wait: store.wait, turn: r.turn}
 	got, err := own.Update(ctx, name, it)
 	r.mu.Lock()
@@ -206,23 +238,13 @@ func (r *Refresher) fetch(ctx context.Context, store *Store, name string, it Ite
 	return got.Updated
 }
 
-// Newer is called when another node has a version of the item called name. It fetches that
-// unless the version is in use, and reports whether there is something new to put into use.
-func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
-	store, items := r.current()
-	it, ours := items[name]
-	if !ours || it.InUse == version && !it.Damaged {
-		return false
-	}
-	got, err := store.Update(ctx, name, it)
-	for try := 1; err != nil && try < 3 && wait.For(ctx, time.Second) == nil; try++ { // this node may be fetching it already
-		got, err = store.Update(ctx, name, it)
-	}
-	r.count(name, got.Updated, err)
-	if err != nil && ctx.Err() == nil {
-		r.log.Warn(it.kind()+" not updated, though another node has a newer version; the one in use stays", "error", err)
-	}
-	return got.Updated
+// Newer is called when another node has a version of the item called name. Unless that is in use here,
+// it is fetched when this gateway's turn has come: all nodes of a fleet hear of it at the same moment, and
+// their requests may come from one address.
+func (r *Refresher) Newer(name, version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard[name] = news{version, time.Now()}
 }
 
 func (r *Refresher) count(list string, taken bool, err error) {
@@ -236,24 +258,27 @@ func (r *Refresher) count(list string, taken bool, err error) {
 	r.fetches.With(list, result).Inc()
 }
 
-// Problems returns the items that could not be refreshed, by whatever program tried last.
-// One of which there is no version is still awaited.
+// Problems returns the items that could not be refreshed, by whatever program tried last, and since when
+// those are awaited of which there is no version.
 func (r *Refresher) Problems() (all []problem.Problem) {
 	store, items := r.current()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(items)) {
-		kind := problem.Lists
-		if items[name].InUse == "" {
-			kind = problem.Awaited
+		it, kind := items[name], problem.Lists
+		st, err := store.stateOrNew(name)
+		text := cmp.Or(st.Problem, r.stale[name])
+		if err != nil {
+			text = err.Error()
 		}
-		switch st, err := store.stateOrNew(name); {
-		case err != nil:
-			all = append(all, problem.Problem{Kind: problem.Because(kind, err), Text: err.Error()})
-		case st.Problem != "":
-			all = append(all, problem.Problem{Kind: kind, Text: st.Problem})
-		case r.stale[name] != "":
-			all = append(all, problem.Problem{Kind: kind, Text: r.stale[name]})
+		if it.InUse == "" {
+			kind = problem.Awaited
+			if !st.Awaited.IsZero() {
+				text = fmt.Sprintf("%s; awaited since %s", cmp.Or(text, it.kind()+" "+name+": its server is being asked"), st.Awaited.Format(time.RFC3339))
+			}
+		}
+		if text != "" {
+			all = append(all, problem.Problem{Kind: problem.Because(kind, err), Text: text})
 		}
 	}
 	return all

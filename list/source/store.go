@@ -60,6 +60,7 @@ type State struct {
 	Problem      string    // why the last update failed, or ""
 	Failures     int       `json:",omitempty"` // updates in a row that failed
 	Later        time.Time `json:",omitzero"`  // before which the server does not want to be asked
+	Awaited      time.Time `json:",omitzero"`  // since when there is no version to use; zero if there is one
 	Whole        time.Time `json:",omitzero"`  // when the server last gave its content, and not only its word that it is unchanged
 	URL          string    // the first address of the list
 	From         string    `json:",omitempty"` // the address to which the next two belong
@@ -171,7 +172,16 @@ func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error
 		return Change{}, err
 	}
 	st.noteSource(it.Source)
+	if now := time.Now().UTC(); (st.inUse() == nil || it.Damaged && it.InUse == "") && (st.Awaited.IsZero() || st.Awaited.After(now)) {
+		st.Awaited = now
+		if err := s.save(name, st); err != nil { // its server may take long to answer
+			return Change{}, err
+		}
+	}
 	c, err := s.update(ctx, name, it, &st)
+	if err == nil {
+		st.Awaited = time.Time{}
+	}
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", it.kind(), name, err)
 		err = openError{err}
@@ -222,6 +232,7 @@ func (s *Store) Seed(ctx context.Context, name string, it Item, file string) err
 	v.describe(c)
 	st.noteSource(src)
 	st.fix(c)
+	st.Awaited = time.Time{}
 	st.Versions = []Version{v}
 	if err := s.save(name, st); err != nil {
 		return err
@@ -573,10 +584,13 @@ func (st State) Due(src Source, part float64, now time.Time) bool {
 	if st.Checked.IsZero() || st.URL != src.Place() {
 		return true
 	}
-	if left := st.Later.Sub(now); left > 0 && left <= pauseAtMost {
-		return false
-	}
-	return now.Before(st.Checked) || now.Sub(st.Checked) >= st.interval(src, part)
+	return !st.isLater(now) && (now.Before(st.Checked) || now.Sub(st.Checked) >= st.interval(src, part))
+}
+
+// isLater reports whether the server does not want to be asked now.
+func (st State) isLater(now time.Time) bool {
+	left := st.Later.Sub(now)
+	return left > 0 && left <= pauseAtMost
 }
 
 // interval returns the time from one attempt to the next.
