@@ -221,6 +221,9 @@ func (s *Store) judge(ctx context.Context, name string, it Item, st *State, f *o
 		st.refuse(src.here(), d, judged, err)
 	default:
 		delete(st.Refused, src.here())
+		if now := cmp.Or(v, old); now != nil && src.key != nil && now.SHA256 == d.SHA256 {
+			now.Key = src.key.text
+		}
 	}
 	return v, err
 }

@@ -374,7 +374,7 @@ var bsd = regexp.MustCompile(`^[A-Z0-9]+ \((.+)\) = ([0-9A-Fa-f]+)$`)
 func parseSums(r io.Reader, file string) (found []string, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		f := strings.Fields(lines.Text())
+		f := strings.Fields(strings.TrimPrefix(lines.Text(), "\ufeff"))
 		if m := bsd.FindStringSubmatch(strings.TrimSpace(lines.Text())); m != nil {
 			f = []string{m[2], m[1]}
 		}

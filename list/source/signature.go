@@ -26,6 +26,7 @@ const (
 
 // A publicKey verifies signatures.
 type publicKey struct {
+	text   string // as it was given
 	number [numberSize]byte
 	key    ed25519.PublicKey
 }
@@ -36,7 +37,7 @@ func parseKey(s string) (*publicKey, error) {
 	if err != nil || len(b) != 2+numberSize+ed25519.PublicKeySize || string(b[:2]) != "Ed" {
 		return nil, fmt.Errorf("%q is not a public key of minisign or signify, which begins with RW", s)
 	}
-	return &publicKey{[numberSize]byte(b[2:]), ed25519.PublicKey(b[2+numberSize:])}, nil
+	return &publicKey{strings.TrimSpace(s), [numberSize]byte(b[2:]), ed25519.PublicKey(b[2+numberSize:])}, nil
 }
 
 // check returns why the signature is not a valid one of content.

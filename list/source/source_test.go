@@ -313,6 +313,12 @@ func TestChecksumsOfTheServerAreCompared(t *testing.T) {
 		{"wrong", sum("x") + "  ads.txt\n", "checksum is not the one"},
 		{"as BSD writes it", "SHA256 (ads.txt) = " + sum(body) + "\n", ""},
 		{"wrong, as BSD writes it", "SHA256 (ads.txt) = " + sum("x") + "\n", "checksum is not the one"},
+		{"behind a byte order mark", "\ufeff" + sum(body) + "  ads.txt\r\n", ""},
+		{"a page", "<!DOCTYPE html>\n<title>Please sign in</title>\n<form action=/login></form>\n", "has no checksum of it"},
+		{"an error text", "404: Not Found", "has no checksum of it"},
+		{"an empty file", " ", "has no checksum of it"},
+		{"one endless line", strings.Repeat("a", 1<<20), "too long"},
+		{"digits of another length", sum(body)[:40] + "  ads.txt\n", "has no checksum of it"},
 		{"offered for another file only", sum("x") + "  other.txt\n", "has no checksum of it"},
 		{"not offered", "", "404"},
 	} {
@@ -375,6 +381,10 @@ func TestOnlySignedContentIsTaken(t *testing.T) {
 		{"other comment", strings.Replace(sign(t, private, number, "ED", "timestamp:1", []byte(body)), "stamp:1", "stamp:2", 1), "comment has been changed"},
 		{"no second signature", strings.Join(strings.SplitAfter(sign(t, private, number, "ED", "c", []byte(body)), "\n")[:3], ""), "comment has been changed"},
 		{"no signature at all", "<html>", "not a signature"},
+		{"a page", "<!DOCTYPE html>\n<title>Please sign in</title>\n" + strings.Repeat("<p>", 5000), "not a signature"},
+		{"an empty file", " ", "not a signature"},
+		{"a comment alone", "untrusted comment: x\n", "not a signature"},
+		{"half of one", sign(t, private, number, "ED", "", []byte(body))[:60], "not a signature"},
 		{"none offered", "", "there is none"},
 	} {
 		signature = c.signature
@@ -382,6 +392,122 @@ func TestOnlySignedContentIsTaken(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Updated != (c.want == "") {
 			t.Errorf("%s: got %+v, %v, want %q", c.name, got, err, c.want)
 		}
+	}
+}
+
+// TestWhatComesInPlaceOfAChecksumIsAFault: whatever a server answers that is no checksum and no signature,
+// the version in use stays, the state says what is wrong, and nothing is taken before there is a right one.
+func TestWhatComesInPlaceOfAChecksumIsAFault(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const number = "12345678"
+	var body string
+	var instead http.HandlerFunc
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/login":
+			fmt.Fprint(w, "<!DOCTYPE html><form action=/login><input name=password></form>")
+		case r.URL.Path == "/ads.txt":
+			fmt.Fprint(w, body)
+		case instead != nil:
+			instead(w, r)
+		case r.URL.Path == "/SUMS":
+			fmt.Fprint(w, sum(body)+"  ads.txt\n")
+		default:
+			fmt.Fprint(w, sign(t, private, number, "ED", "x", []byte(body)))
+		}
+	}))
+	defer srv.Close()
+	summed := resolve(t, Config{URL: []string{srv.URL + "/ads.txt"}})
+	summed.Sums = srv.URL + "/SUMS"
+	signed := resolve(t, Config{URL: []string{srv.URL + "/ads.txt"}, Key: base64.StdEncoding.EncodeToString([]byte("Ed" + number + string(public)))})
+	for kind, src := range map[string]Source{"checksum": summed, "signature": signed} {
+		s := newStore(t)
+		it := Item{Source: src, Try: TryList("ads", domains)}
+		instead, body = nil, lines(10)
+		if _, err := s.Update(t.Context(), "ads", it); err != nil {
+			t.Fatal(err)
+		}
+		body = lines(11)
+		for what, answer := range map[string]http.HandlerFunc{
+			"404": http.NotFound,
+			"404 with the old one": func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(404)
+				fmt.Fprint(w, sum(body)+"  ads.txt\n")
+			},
+			"401":                        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) },
+			"410":                        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) },
+			"500":                        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+			"204":                        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+			"304":                        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) },
+			"a redirect to a login page": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
+			"a redirect without a place": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(302) },
+			"nothing":                    func(http.ResponseWriter, *http.Request) {},
+			"a page":                     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html><body>404</body></html>") },
+			"the list again":             func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) },
+			"that of the version before": func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/SUMS" {
+					fmt.Fprint(w, sum(lines(10))+"  ads.txt\n")
+				} else {
+					fmt.Fprint(w, sign(t, private, number, "ED", "x", []byte(lines(10))))
+				}
+			},
+			"the end of the connection": func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
+		} {
+			instead = answer
+			got, err := s.Update(t.Context(), "ads", it)
+			st, failed := s.State("ads")
+			if err == nil || got.Updated || failed != nil || st.Problem == "" || st.inUse() == nil || st.inUse().SHA256 != sum(lines(10)) {
+				t.Errorf("%s in place of a %s: %+v, %v; the state is %+v, %v", what, kind, got, err, st, failed)
+			}
+		}
+		instead = nil
+		if got, err := s.Update(t.Context(), "ads", it); err != nil || !got.Updated {
+			t.Errorf("the right %s: %+v, %v", kind, got, err)
+		}
+	}
+}
+
+// TestAKeyThatComesLaterIsAskedFor: that a server says nothing has changed is no signature.
+func TestAKeyThatComesLaterIsAskedFor(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const number = "12345678"
+	signature, whole := "", 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/ads.txt" && signature == "":
+			http.NotFound(w, r)
+		case r.URL.Path != "/ads.txt":
+			fmt.Fprint(w, signature)
+		case r.Header.Get("If-None-Match") != "":
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			whole++
+			w.Header().Set("ETag", `"1"`)
+			fmt.Fprint(w, lines(10))
+		}
+	}))
+	defer srv.Close()
+	s := newStore(t)
+	update := func(key string) error {
+		_, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: []string{srv.URL + "/ads.txt"}, Key: key}), Try: TryList("ads", domains)})
+		return err
+	}
+	key := base64.StdEncoding.EncodeToString([]byte("Ed" + number + string(public)))
+	if err := errors.Join(update(""), update("")); err != nil || whole != 1 {
+		t.Fatalf("without a key it was fetched %d times: %v", whole, err)
+	}
+	if err := update(key); err == nil || !strings.Contains(err.Error(), "there is none") {
+		t.Errorf("with a key, and no signature: %v", err)
+	}
+	signature = sign(t, private, number, "ED", "x", []byte(lines(10)))
+	if err := errors.Join(update(key), update(key), update(key)); err != nil || whole != 3 {
+		t.Errorf("with a key and its signature it was fetched %d times, want 3: %v", whole, err)
 	}
 }
 
@@ -405,7 +531,7 @@ func TestAVersionThatLosesACategoryIsRefused(t *testing.T) {
 
 func FuzzSignature(f *testing.F) {
 	public, private, _ := ed25519.GenerateKey(nil)
-	k := &publicKey{[numberSize]byte([]byte("12345678")), public}
+	k := &publicKey{number: [numberSize]byte([]byte("12345678")), key: public}
 	f.Add([]byte("untrusted comment: x\nRWQ=\ntrusted comment: y\nAAAA\n"))
 	content := filepath.Join(f.TempDir(), "content")
 	if err := os.WriteFile(content, []byte("a.com\n"), 0o644); err != nil {

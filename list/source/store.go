@@ -94,9 +94,10 @@ type Version struct {
 	Modified string // from the server, "" if it gave none
 	Bytes    int64
 	SHA256   string
-	Entries  int // of all kinds
-	Lines    int `json:",omitempty"` // with content; 0 for a version of an older release
-	Refused  int `json:",omitempty"` // of these lines
+	Key      string `json:",omitempty"` // that has signed it, as the settings had it
+	Entries  int    // of all kinds
+	Lines    int    `json:",omitempty"` // with content; 0 for a version of an older release
+	Refused  int    `json:",omitempty"` // of these lines
 	// Categories of the list; none are kept if there are more than 1,000.
 	Categories []string `json:",omitempty"`
 	Left       bool     // rolled back from, and not to be used again
@@ -415,7 +416,7 @@ func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Ch
 // is from there, still exists, and meets the settings.
 func (s *Store) mayStayUnchanged(name string, src Source, st *State) bool {
 	v := st.inUse()
-	if v == nil || v.URL != src.Place() || src.SHA256 != "" && v.SHA256 != src.SHA256 {
+	if v == nil || v.URL != src.Place() || src.SHA256 != "" && v.SHA256 != src.SHA256 || src.key != nil && v.Key != src.key.text {
 		return false
 	}
 	_, err := os.Stat(s.Path(name))
