@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"shuultuur/check/phrase"
+	"shuultuur/check/signature"
+	"shuultuur/lib/neural"
+	"shuultuur/lib/neural/nettest"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/zone"
@@ -35,6 +38,9 @@ var naming = []struct {
 	{"auto", "!#include NAME\n||a.example^", "||outside.example^", ownList},
 	{"phrases", ".Include<NAME>", "<outside><50>", phrases},
 	{"zone", "$INCLUDE NAME", "outside.example. A 192.0.2.1", zoneFile},
+	{"rules", "alert http any any -> any any (http.uri; dataset:isset,x,type string,load NAME; sid:1;)", "b3V0c2lkZQ==", rules},
+	{"rules", "alert http any any -> any any (http.uri; dataset:set,x,type string,state NAME; sid:1;)", "b3V0c2lkZQ==", rules},
+	{"rules", `alert http any any -> any any (content:"x"; lua:NAME; sid:1;)`, "function init() return {} end function match() return 1 end", rules},
 }
 
 func fetchedList(t *testing.T, format, file string) (bool, string) {
@@ -82,8 +88,36 @@ func zoneFile(_ *testing.T, _, file string) (bool, string) {
 	return len(z.Records) > 0, ""
 }
 
+func rules(t *testing.T, _, file string) (bool, string) {
+	c, err := signature.New(signature.Config{Rules: []setting.File{setting.File(file)}}, signature.Parts{Now: time.Now, Data: t.TempDir()})
+	if err != nil {
+		return false, err.Error()
+	}
+	defer c.Close()
+	var remarks strings.Builder
+	for _, m := range c.Mistakes() {
+		remarks.WriteString(m.Error() + "\n")
+	}
+	return len(c.Mistakes()) == 0, remarks.String()
+}
+
+// TestModelsNameNoFiles: the weights of a model are in it, not even in a file beside it.
+func TestModelsNameNoFiles(t *testing.T) {
+	own := t.TempDir()
+	if err := os.WriteFile(filepath.Join(own, "weights"), make([]byte, 64), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(own)
+	for _, name := range []string{"weights", "./weights", filepath.Join(own, "weights"), "../weights", "/dev/zero", ""} {
+		g, err := neural.Read(nettest.New(13, 1, 1).Outside("w", name).Op("MatMul", "out", nil, "in", "w").File("out"))
+		if err == nil || !strings.Contains(err.Error(), "in another file") {
+			t.Errorf("a model whose weights are in %q: %v, %v", name, g, err)
+		}
+	}
+}
+
 // TestContentNamesNoFilesOutside: a name that is written in content is one of a file in the folder
-// of the content, whatever the format. The same for signature rules is tested beside their check.
+// of the content, whatever the format. All that signature rules can name is tested beside their check.
 func TestContentNamesNoFilesOutside(t *testing.T) {
 	machine := t.TempDir()
 	own, outside := filepath.Join(machine, "own"), filepath.Join(machine, "outside")

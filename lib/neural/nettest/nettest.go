@@ -74,6 +74,13 @@ func (m *Model) tensor(name string, shape []int, typ int, raw []byte) *Model {
 	return m
 }
 
+// Outside adds constants that are said to be in another file.
+func (m *Model) Outside(name, file string) *Model {
+	place := Bytes(Bytes(nil, 1, []byte("location")), 2, []byte(file))
+	m.graph = Bytes(m.graph, 5, Int(Bytes(Bytes(Int(Int(nil, 1, 1), 2, 1), 8, []byte(name)), 13, place), 14, 1))
+	return m
+}
+
 // Op adds an operation. Attributes are integers or lists of them.
 func (m *Model) Op(op, out string, attrs map[string]any, in ...string) *Model {
 	var n []byte
