@@ -47,8 +47,7 @@ func (p *parser) item(s []byte) {
 	} else if rest, ok := bytes.CutPrefix(host, []byte(".")); ok {
 		host, tree = rest, true
 	}
-	name, reason := dns.Host(p.host[:0], host)
-	p.host = name
+	name, reason := p.internationalName(host)
 	switch {
 	case reason != "":
 		p.refuse(raw, reason)

@@ -20,6 +20,7 @@ type Format struct {
 	exact  bool // names cover the host alone, unless the settings say otherwise
 	tree   bool // it is a folder, or an archive of one
 	shared bool // its files include others
+	free   bool // its lines may have nearly any character
 
 	categories bool // its lines may name categories
 
@@ -73,15 +74,15 @@ func Formats() []Format {
 		{Name: Hosts, Line: "`0.0.0.0 ads.example.com`", What: "the exact host",
 			exact: true, line: (*parser).hostsLine, suggests: isHostsLine},
 		{Name: Adblock, Line: "`||ads.example.com^$third-party`", What: "rules of EasyList, uBlock Origin, AdGuard",
-			line: (*parser).adblockLine, likely: adblock.IsLikely, ignored: (*parser).unusedRules, declares: namesBlocker, suggests: isRule},
+			free: true, line: (*parser).adblockLine, likely: adblock.IsLikely, ignored: (*parser).unusedRules, declares: namesBlocker, suggests: isRule},
 		{Name: "wildcard", Line: "`*.example.com`", What: "the same as `example.com`",
 			line: (*parser).domainLine, suggests: isWildcardLine},
 		{Name: "dnsmasq", Line: "`address=/example.com/0.0.0.0`", What: "also `server=/…/` and `local=/…/`",
 			line: (*parser).dnsmasqLine, suggests: isDnsmasqLine},
 		{Name: "unbound", Line: "`local-zone: \"example.com\" always_nxdomain`", What: "with subdomains; `local-data` with an address that reaches no host covers the exact host",
-			line: (*parser).unboundLine, suggests: isUnboundLine},
+			free: true, line: (*parser).unboundLine, suggests: isUnboundLine},
 		{Name: RPZ, Line: "`*.example.com CNAME .`", What: "a response policy zone: a name stands for itself, `*.name` for its subdomains; `rpz-passthru.` is an exception, `24.0.2.0.192.rpz-ip` a network",
-			line: (*parser).rpzLine, suggests: isRPZLine},
+			free: true, line: (*parser).rpzLine, suggests: isRPZLine},
 		{Name: Networks, Line: "`10.0.0.0/8`, `10.0.0.1-10.0.0.9`, `2001:db8::/32`", What: "addresses, networks, ranges; `#` and `;` begin comments",
 			line: (*parser).networkLine, suggests: isNetworkLine},
 		{Name: "json", Line: "`[\"example.com\", {\"entry\": \"example.org/foo\", \"category\": \"games\"}]`", What: "an array, or values one after the other. The fields of an object are `entry` (or `host`, `domain`, `url`), `category`, `exact` (the exact host) and `exception`",
@@ -91,11 +92,11 @@ func Formats() []Format {
 		{Name: E2guardian, Line: "`.Include</etc/e2guardian/lists/more>`", What: "site, URL and IP lists of e2guardian and DansGuardian",
 			shared: true, categories: true, line: (*parser).itemLine, declares: hasDirective},
 		{Name: E2guardianRegexp, Line: "`(^|[/.])casino(/|$)`", What: "their regular expressions for URLs, in Perl's syntax",
-			shared: true, categories: true, line: (*parser).perlLine, likely: isLikelyExpression},
+			free: true, shared: true, categories: true, line: (*parser).perlLine, likely: isLikelyExpression},
 		{Name: Pihole, Line: "`(^|\\.)ads[0-9]+\\.;querytype=AAAA`", What: "regular expressions of Pi-hole, for names: see below",
-			line: (*parser).piholeLine, likely: isLikelyExpression, suggests: isPiholeLine},
+			free: true, line: (*parser).piholeLine, likely: isLikelyExpression, suggests: isPiholeLine},
 		{Name: Expressions, Line: "`(^|[-./])casino`", What: "POSIX regular expressions",
-			line: (*parser).posixLine, likely: isLikelyExpression, ignored: (*parser).restrictive},
+			free: true, line: (*parser).posixLine, likely: isLikelyExpression, ignored: (*parser).restrictive},
 	}
 }
 

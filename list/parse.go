@@ -2,7 +2,6 @@ package list
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -97,6 +96,9 @@ func (p *parser) end() {
 	b.report.Sources = append(b.report.Sources, p.src)
 }
 
+// broken is why a line with such a character is refused.
+const broken = "has a character within that ends a line elsewhere, or that text does not have; write each entry on a line of its own"
+
 // lines passes each line of a file to read.
 func (p *parser) lines(r *bufio.Reader, read func(p *parser, line []byte)) error {
 	for {
@@ -117,7 +119,12 @@ func (p *parser) lines(r *bufio.Reader, read func(p *parser, line []byte)) error
 				_, err = r.ReadSlice('\n')
 			}
 		case err == nil || err == io.EOF:
-			read(p, bytes.TrimSpace(s))
+			switch s = files.Trim(s); {
+			case p.format.free && files.HasBreak(s):
+				p.refuse(s, broken)
+			default:
+				read(p, s)
+			}
 		}
 		if p.err != nil {
 			return p.err
@@ -186,14 +193,22 @@ func (p *parser) add(host, path []byte, flags uint8) {
 	}
 }
 
+// internationalName returns a host as it is compared, or a reason why it is none.
+func (p *parser) internationalName(s []byte) (name []byte, reason string) {
+	p.host, reason = dns.Host(p.host[:0], s)
+	if reason == "" && files.HasBreak(s) { // a mark of the byte order, which is passed over
+		reason = broken
+	}
+	return p.host, reason
+}
+
 // name adds a text that must be a host.
 func (p *parser) name(s []byte, flags uint8) {
 	if dns.IsHost(s) {
 		p.add(s, nil, flags)
 		return
 	}
-	name, reason := dns.Host(p.host[:0], s)
-	p.host = name
+	name, reason := p.internationalName(s)
 	if reason != "" {
 		p.refuse(s, reason)
 		return

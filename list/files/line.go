@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
@@ -22,6 +23,38 @@ import (
 // MaxLine is the longest line read, in bytes. A longer one is skipped and
 // reported.
 const MaxLine = 64 << 10
+
+// marks are characters that nobody sees: marks of the byte order, where files were joined, and those that
+// some editors leave at the end of a line.
+const marks = "\ufeff\u200b\u200c\u200d\u200e\u200f\u2060"
+
+// Trim cuts off white space and what nobody sees.
+func Trim(line []byte) []byte {
+	for s := bytes.TrimSpace(line); ; s = bytes.TrimSpace(line) {
+		if len(s) == 0 || s[0] < utf8.RuneSelf && s[len(s)-1] < utf8.RuneSelf {
+			return s
+		}
+		if line = bytes.Trim(s, marks); len(line) == len(s) {
+			return s
+		}
+	}
+}
+
+// HasBreak reports whether a line has a character that ends lines in other texts, one that controls a
+// terminal, or a mark of the byte order.
+func HasBreak(line []byte) bool {
+	for i, c := range line {
+		switch {
+		case c < ' ' && c != '\t':
+			return true
+		case c >= utf8.RuneSelf:
+			return bytes.ContainsFunc(line[i:], func(r rune) bool {
+				return r < ' ' && r != '\t' || r == '\u0085' || r == '\u2028' || r == '\u2029' || r == '\ufeff'
+			})
+		}
+	}
+	return false
+}
 
 // CutComment cuts off a comment: "#" at the beginning or after white space, so that "#" inside
 // a URL is kept.
