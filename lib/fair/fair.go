@@ -31,15 +31,16 @@ type Semaphore struct {
 	lines       map[netip.Addr]*line
 	pace        *pace                // changes total while claims wait; nil for never
 	held        map[netip.Addr]int64 // units that each client holds; nil: nobody counts them
+	own         int64                // units that a client may hold however few are free
 
 	used map[netip.Addr]time.Duration // lately, by each client; nil: the lines are served in rotation
 	aged time.Time                    // when that was halved
 }
 
-// A client that holds more than one in few of all units takes none of the last quarter. So
-// each of many clients gets some, however long one holds the others.
+// A client that holds more than a few of all units takes none of the last quarter. So each of many
+// clients gets some, however long one holds the others.
 const (
-	few  = 32
+	few  = 32 // one in as many
 	kept = 4
 )
 
@@ -49,8 +50,11 @@ func (s *Semaphore) may(who netip.Addr, n int64) bool {
 	if s.held == nil {
 		return true
 	}
-	most := s.pace.most
-	return s.held[who]+n <= max(1, most/few) || s.free-n+most-s.total >= most/kept
+	most := s.total
+	if s.pace != nil {
+		most = s.pace.most
+	}
+	return s.held[who]+n <= s.own || s.free-n+most-s.total >= most/kept
 }
 
 // take takes n units for a client; mu is held.
@@ -91,6 +95,34 @@ const Forever = 365 * 24 * time.Hour
 // New returns a semaphore of n units. At most queue claims wait; 0 means any number.
 func New(n int64, queue int) *Semaphore {
 	return &Semaphore{total: n, free: n, most: queue, lines: map[netip.Addr]*line{}}
+}
+
+// NewShared is New for units that clients hold for long. A client may always hold own of them, if they are
+// free. Those who hold more leave a quarter to the others: their claims wait. [Semaphore.Claim] leaves half.
+// Units are returned with [Semaphore.Return].
+func NewShared(n, own int64) *Semaphore {
+	s := New(n, 0)
+	s.held, s.own = map[netip.Addr]int64{}, own
+	return s
+}
+
+// Claim takes n units for a client at once, if it holds no more than is left then, or than it may always
+// hold. So a single client gets half of all, and each of two a third.
+func (s *Semaphore) Claim(who netip.Addr, n int64) bool {
+	who = Client(who)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[who]+n > max(s.own, s.free) || !s.isFree(who, n) {
+		return false
+	}
+	s.take(who, n)
+	return true
+}
+
+// isFree reports whether a client may take n units at once; mu is held. Claims that wait for more than the
+// share of their client keep nobody else waiting.
+func (s *Semaphore) isFree(who netip.Addr, n int64) bool {
+	return s.free >= n && (s.waiting == 0 || s.lines[who] == nil && s.blocked()) && s.may(who, n)
 }
 
 // mostLines is how many lines are compared by the time that their clients have used.
@@ -144,8 +176,7 @@ func (s *Semaphore) next() {
 func (s *Semaphore) Acquire(ctx context.Context, who netip.Addr, n int64, wait time.Duration) (ok, waited bool) {
 	who = Client(who)
 	s.mu.Lock()
-	// Claims that wait for more than the share of their client keep nobody else waiting.
-	if s.free >= n && (s.waiting == 0 || s.held != nil && s.lines[who] == nil && s.blocked()) && s.may(who, n) {
+	if s.isFree(who, n) {
 		s.take(who, n)
 		s.mu.Unlock()
 		return true, false
@@ -223,7 +254,8 @@ func (s *Semaphore) Release(n int64) {
 	s.mu.Unlock()
 }
 
-// Return returns n units that a client holds. Semaphores of [NewTurns] need it in place of Release.
+// Return returns n units that a client holds. Semaphores of [NewTurns] and [NewShared] need it in place of
+// Release.
 func (s *Semaphore) Return(who netip.Addr, n int64) {
 	who = Client(who)
 	s.mu.Lock()
@@ -240,17 +272,17 @@ func (s *Semaphore) Return(who netip.Addr, n int64) {
 // serve grants waiting claims, one of each client in rotation. It passes over clients that hold
 // their share already.
 func (s *Semaphore) serve() {
-	for passed := 0; passed < len(s.ring); {
+	for passed := 0; passed < len(s.ring) && s.free > 0; {
 		s.next()
 		l := s.ring[0]
 		c := l.claims[0]
-		if s.free < c.n {
-			return
-		}
 		if !s.may(l.who, c.n) {
 			s.ring = append(s.ring[1:], l)
 			passed++
 			continue
+		}
+		if s.free < c.n {
+			return
 		}
 		s.take(l.who, c.n)
 		close(c.done)
@@ -265,8 +297,10 @@ func (s *Semaphore) serve() {
 }
 
 // blocked reports whether all waiting claims wait because their clients hold their share; mu is
-// held. [Semaphore.serve] leaves no other claim waiting while units are free.
-func (s *Semaphore) blocked() bool { return s.free > 0 }
+// held. There are few such clients.
+func (s *Semaphore) blocked() bool {
+	return s.free > 0 && !slices.ContainsFunc(s.ring, func(l *line) bool { return s.may(l.who, l.claims[0].n) })
+}
 
 // resize changes the number of units. Taken units stay taken.
 func (s *Semaphore) resize(n int64) {
@@ -315,7 +349,7 @@ const (
 func NewTurns(n int64, queue int) *Semaphore {
 	processors := int64(runtime.GOMAXPROCS(0))
 	s := New(min(n, leastTurns*processors), queue)
-	s.held = map[netip.Addr]int64{}
+	s.held, s.own = map[netip.Addr]int64{}, max(1, n/few)
 	s.pace = &pace{least: s.total, most: n, enough: float64(mostReady * processors), ready: readyNow()}
 	return s
 }

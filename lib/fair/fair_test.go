@@ -397,3 +397,56 @@ func TestTimeThatWasUsedIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestASmallClaimOvertakesNoLargeOne: where units are held for long, too. It does overtake those that wait
+// because their client holds its share.
+func TestASmallClaimOvertakesNoLargeOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewShared(100, 10)
+		greedy, large, small := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")
+		for range 75 {
+			if ok, _ := s.Acquire(t.Context(), greedy, 1, 0); !ok {
+				t.Fatal("three quarters of all are refused")
+			}
+		}
+		got := make(chan string, 3)
+		ask := func(who netip.Addr, name string, n int64) {
+			go func() {
+				if ok, _ := s.Acquire(t.Context(), who, n, time.Hour); ok {
+					got <- name
+				}
+			}()
+			synctest.Wait()
+		}
+		ask(greedy, "more", 1)
+		if ok, waited := s.Acquire(t.Context(), small, 5, time.Second); !ok || waited {
+			t.Errorf("beside a client that holds its share: %v, it waited: %v", ok, waited)
+		}
+		s.Return(small, 5)
+		for i := range byte(2) {
+			if ok, _ := s.Acquire(t.Context(), netip.AddrFrom4([4]byte{10, 0, 1, i}), 10, 0); !ok {
+				t.Fatal("a client that holds nothing is refused")
+			}
+		}
+		ask(large, "large", 10)
+		ask(small, "small", 5)
+		if len(got) != 0 {
+			t.Errorf("%s overtook a claim that waits for units", <-got)
+		}
+		s.Return(greedy, 10)
+		synctest.Wait()
+		if len(got) != 2 {
+			t.Errorf("%d claims were served, want those of the two others", len(got))
+		}
+		for range len(got) {
+			if name := <-got; name == "more" {
+				t.Error("the client that held its share was served, and another one was not")
+			}
+		}
+		s.Return(greedy, 30)
+		synctest.Wait()
+		if name := <-got; name != "more" {
+			t.Errorf("at last %s was served", name)
+		}
+	})
+}

@@ -308,7 +308,7 @@ func (k *Talk) drop() {
 		k.pending = nil // keep nothing between messages, which may be far apart
 	}
 	if k.claimed > 0 {
-		k.i.budget.Give(k.base.Client.Addr, k.claimed)
+		k.i.budget.Return(k.base.Client.Addr, k.claimed)
 		k.claimed = 0
 	}
 	k.midway, k.blind = false, false

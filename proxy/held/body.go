@@ -40,7 +40,6 @@ func (h *Body) First(ctx context.Context, left int64, wait time.Duration) (ok, w
 		h.memory.Free(blk)
 		return ok, waited
 	}
-	h.memory.count(h.client, int64(cap(blk)))
 	h.blocks = append(h.blocks, blk)
 	return ok, waited
 }
@@ -134,7 +133,7 @@ func (h *Body) give(block []byte) {
 	if h.Long != nil {
 		block, h.Long = h.Long, nil
 	}
-	h.memory.Give(h.client, int64(cap(block)))
+	h.memory.Return(h.client, int64(cap(block)))
 	h.memory.Free(block)
 }
 

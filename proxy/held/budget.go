@@ -4,7 +4,6 @@
 package held
 
 import (
-	"context"
 	"math/bits"
 	"net/netip"
 	"sync"
@@ -23,14 +22,11 @@ const (
 // A Budget counts the held bytes of all bodies and pools unused blocks.
 //
 // A client may hold as much as is free: a single client gets half of the total, each of two
-// clients a third. So a client that downloads slowly, or pretends to, leaves room for others.
+// clients a third. For the first blocks of bodies, which wait, a client gets up to three quarters.
+// So a client that downloads slowly, or pretends to, leaves room for others.
 // Every client may hold one body of permitted size.
 type Budget struct {
 	*fair.Semaphore
-	one int64 // bytes that a client may always hold
-
-	mu sync.Mutex
-	of map[netip.Addr]int64 // bytes held, by client
 
 	small, medium, large sync.Pool                // of pointers to arrays
 	longer               [bits.UintSize]sync.Pool // of pointers to first bytes, by the logarithm of the length
@@ -38,45 +34,11 @@ type Budget struct {
 
 // New returns a budget of n bytes, of which a client may always hold one.
 func New(n, one int64) *Budget {
-	b := &Budget{Semaphore: fair.New(n, 0), one: one, of: map[netip.Addr]int64{}}
+	b := &Budget{Semaphore: fair.NewShared(n, one)}
 	b.small.New = func() any { return new([small]byte) }
 	b.medium.New = func() any { return new([Medium]byte) }
 	b.large.New = func() any { return new([Large]byte) }
 	return b
-}
-
-// Claim takes n bytes for a client, unless its share is used up. It does not wait.
-func (b *Budget) Claim(who netip.Addr, n int64) bool {
-	who = fair.Client(who)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.of[who]+n > max(b.one, b.Size()-b.Used()) {
-		return false
-	}
-	if ok, _ := b.Acquire(context.Background(), who, n, 0); !ok {
-		return false
-	}
-	b.of[who] += n
-	return true
-}
-
-// count records that a client holds n more bytes.
-func (b *Budget) count(who netip.Addr, n int64) {
-	who = fair.Client(who)
-	b.mu.Lock()
-	b.of[who] += n
-	b.mu.Unlock()
-}
-
-// Give releases n bytes of a client.
-func (b *Budget) Give(who netip.Addr, n int64) {
-	who = fair.Client(who)
-	b.mu.Lock()
-	if b.of[who] -= n; b.of[who] == 0 {
-		delete(b.of, who)
-	}
-	b.mu.Unlock()
-	b.Release(n)
 }
 
 // Block returns an empty block for n bytes, or for as many as a block can have: [Large]. It
@@ -130,7 +92,7 @@ func (o Origins) Acquire(who netip.Addr, n int64) bool {
 }
 
 // Release gives n bytes of a client back.
-func (o Origins) Release(who netip.Addr, n int64) { o.b.Give(who, n) }
+func (o Origins) Release(who netip.Addr, n int64) { o.b.Return(who, n) }
 
 // Windows is the memory that the decoders of a body need while they wait for more of it.
 type Windows struct {
@@ -142,7 +104,7 @@ type Windows struct {
 func (w *Windows) Acquire(n int64) bool { return w.Memory.Claim(w.Client, n) }
 
 // Release gives n bytes back.
-func (w *Windows) Release(n int64) { w.Memory.Give(w.Client, n) }
+func (w *Windows) Release(n int64) { w.Memory.Return(w.Client, n) }
 
 // Spare is the memory for the text of bodies, which can be judged without it, by what came last. It
 // leaves half of all to the bodies themselves.
@@ -152,4 +114,4 @@ type Spare Windows
 func (s *Spare) Acquire(n int64) bool { return s.Memory.Origins().Acquire(s.Client, n) }
 
 // Release gives n bytes back.
-func (s *Spare) Release(n int64) { s.Memory.Give(s.Client, n) }
+func (s *Spare) Release(n int64) { s.Memory.Return(s.Client, n) }

@@ -32,15 +32,15 @@ func TestBudgetServesInTurn(t *testing.T) {
 		if len(got) != 0 {
 			t.Fatal("a small claim overtook a large one that came before it")
 		}
-		b.Release(60)
+		b.Return(netip.Addr{}, 60)
 		if s := <-got; s != "large" {
 			t.Errorf("the %s claim was served first, want the large one", s)
 		}
-		b.Release(80)
+		b.Return(netip.Addr{}, 80)
 		if s := <-got; s != "small" {
 			t.Errorf("the %s claim was served second, want the small one", s)
 		}
-		b.Release(30)
+		b.Return(netip.Addr{}, 30)
 		if b.Used() != 0 {
 			t.Errorf("%d units in use after all were returned", b.Used())
 		}
@@ -140,10 +140,10 @@ func TestAClientLeavesRoomForOthers(t *testing.T) {
 	if got := m * Large; got < 15<<20 {
 		t.Errorf("a second client holds %d bytes, want half of the rest", got)
 	}
-	b.Give(greedy, int64(n)*Large)
-	b.Give(other, int64(m)*Large)
-	if len(b.of) != 0 || b.Used() != 0 {
-		t.Errorf("after free, %d clients still hold %d bytes", len(b.of), b.Used())
+	b.Return(greedy, int64(n)*Large)
+	b.Return(other, int64(m)*Large)
+	if b.Used() != 0 {
+		t.Errorf("after free, clients still hold %d bytes", b.Used())
 	}
 }
 
@@ -156,9 +156,54 @@ func TestAddressesOfOneNetworkHaveOneShare(t *testing.T) {
 		t.Errorf("after %d bytes of one address another one of its network gets more", used)
 	}
 	for b.Used() > 0 {
-		b.Give(second, Large)
+		b.Return(second, Large)
 	}
-	if len(b.of) != 0 {
-		t.Errorf("after free, %d clients still hold bytes", len(b.of))
+	if b.Used() != 0 {
+		t.Errorf("after free, clients still hold %d bytes", b.Used())
 	}
+}
+
+// TestSlowBodiesOfOneClientLeaveRoom: bodies that hardly come hold one block each. However many of them one
+// client has, and has waiting, the bodies of others begin at once, and a body of one's own has its room.
+func TestSlowBodiesOfOneClientLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(64<<20, 2<<20)
+		ctx, stop := context.WithCancel(t.Context())
+		greedy := netip.MustParseAddr("192.0.2.1")
+		begun := make(chan *Body, 10_000)
+		for range 5000 {
+			go func() {
+				h := &Body{memory: b, client: greedy}
+				if ok, _ := h.First(ctx, -1, time.Hour); ok {
+					begun <- h
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := len(begun) * Medium; n > 48<<20 || n < 40<<20 {
+			t.Errorf("one client holds %d bytes of 64 MiB, want three quarters", n)
+		}
+		for i := range byte(8) {
+			h := &Body{memory: b, client: netip.AddrFrom4([4]byte{192, 0, 2, 10 + i})}
+			if ok, waited := h.First(t.Context(), -1, time.Second); !ok || waited {
+				t.Fatalf("the body of client %d begins: %v; it waited: %v", i, ok, waited)
+			}
+			for h.End < 1<<20 {
+				p := h.Room(-1)
+				if p == nil {
+					t.Fatalf("client %d has room for %d bytes, want 1 MiB", i, h.End)
+				}
+				h.Wrote(len(p))
+			}
+			h.Free()
+		}
+		stop()
+		synctest.Wait()
+		for range len(begun) {
+			(<-begun).Free()
+		}
+		if b.Used() != 0 || b.Waiting() != 0 {
+			t.Errorf("at the end %d bytes are held, and %d claims wait", b.Used(), b.Waiting())
+		}
+	})
 }

@@ -306,7 +306,7 @@ func (st *Stream) finish() {
 	}
 	st.raw = 0
 	if more := st.size - firstWindow; more > 0 {
-		m.Memory.Give(m.Client, more)
+		m.Memory.Return(m.Client, more)
 		st.size = firstWindow
 	}
 	m.mu.Unlock()
