@@ -47,7 +47,8 @@ func (p *parser) item(s []byte) {
 	} else if rest, ok := bytes.CutPrefix(host, []byte(".")); ok {
 		host, tree = rest, true
 	}
-	name, reason := p.internationalName(host)
+	name, reason := files.Host(p.host[:0], host)
+	p.host = name
 	switch {
 	case reason != "":
 		p.refuse(raw, reason)

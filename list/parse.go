@@ -96,9 +96,6 @@ func (p *parser) end() {
 	b.report.Sources = append(b.report.Sources, p.src)
 }
 
-// broken is why a line with such a character is refused.
-const broken = "has a character within that ends a line elsewhere, or that text does not have; write each entry on a line of its own"
-
 // lines passes each line of a file to read.
 func (p *parser) lines(r *bufio.Reader, read func(p *parser, line []byte)) error {
 	for {
@@ -118,13 +115,10 @@ func (p *parser) lines(r *bufio.Reader, read func(p *parser, line []byte)) error
 			for err == bufio.ErrBufferFull {
 				_, err = r.ReadSlice('\n')
 			}
+		case p.format.free && files.HasBreak(s):
+			p.refuse(files.Trim(s), files.Broken)
 		case err == nil || err == io.EOF:
-			switch s = files.Trim(s); {
-			case p.format.free && files.HasBreak(s):
-				p.refuse(s, broken)
-			default:
-				read(p, s)
-			}
+			read(p, files.Trim(s))
 		}
 		if p.err != nil {
 			return p.err
@@ -193,22 +187,14 @@ func (p *parser) add(host, path []byte, flags uint8) {
 	}
 }
 
-// internationalName returns a host as it is compared, or a reason why it is none.
-func (p *parser) internationalName(s []byte) (name []byte, reason string) {
-	p.host, reason = dns.Host(p.host[:0], s)
-	if reason == "" && files.HasBreak(s) { // a mark of the byte order, which is passed over
-		reason = broken
-	}
-	return p.host, reason
-}
-
 // name adds a text that must be a host.
 func (p *parser) name(s []byte, flags uint8) {
 	if dns.IsHost(s) {
 		p.add(s, nil, flags)
 		return
 	}
-	name, reason := p.internationalName(s)
+	name, reason := files.Host(p.host[:0], s)
+	p.host = name
 	if reason != "" {
 		p.refuse(s, reason)
 		return

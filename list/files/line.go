@@ -18,6 +18,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"shuultuur/lib/charset"
+	"shuultuur/lib/dns"
 )
 
 // MaxLine is the longest line read, in bytes. A longer one is skipped and
@@ -40,9 +41,13 @@ func Trim(line []byte) []byte {
 	}
 }
 
-// HasBreak reports whether a line has a character that ends lines in other texts, one that controls a
-// terminal, or a mark of the byte order.
+// Broken is why a line that [HasBreak] is refused.
+const Broken = "has a character within that ends a line elsewhere, or that text does not have; write each entry on a line of its own"
+
+// HasBreak reports whether a line has within it a character that ends lines in other texts, one that
+// controls a terminal, or a mark of the byte order.
 func HasBreak(line []byte) bool {
+	line = Trim(line)
 	for i, c := range line {
 		switch {
 		case c < ' ' && c != '\t':
@@ -54,6 +59,15 @@ func HasBreak(line []byte) bool {
 		}
 	}
 	return false
+}
+
+// Host appends a host of a list as it is compared, or says why it is none.
+func Host(dst, text []byte) (name []byte, reason string) {
+	name, reason = dns.Host(dst, text)
+	if reason == "" && HasBreak(text) { // a mark of the byte order, which such names pass over
+		reason = Broken
+	}
+	return name, reason
 }
 
 // CutComment cuts off a comment: "#" at the beginning or after white space, so that "#" inside
