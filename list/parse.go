@@ -120,13 +120,12 @@ func (p *parser) lines(r *bufio.Reader, read func(p *parser, line []byte)) error
 		case err == nil || err == io.EOF:
 			read(p, files.Trim(s))
 		}
-		if p.err != nil {
+		switch {
+		case p.err != nil:
 			return p.err
-		}
-		if err == io.EOF {
+		case err == io.EOF:
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("%s:%d: %w", p.src.Path, p.src.Lines, err)
 		}
 	}
