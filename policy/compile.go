@@ -454,11 +454,16 @@ func (r *conditions) compile(s *Rule) (err error) {
 		return err
 	}
 	for i, m := range s.Method {
+		m, not := strings.CutPrefix(m, "!")
 		if m == "" || strings.ToUpper(m) != m || strings.ContainsFunc(m, unicode.IsSpace) {
 			return setting.At(fmt.Sprintf("method[%d]", i), fmt.Errorf(`%q is not a method; they are in capitals, like "POST"`, m))
 		}
+		if not {
+			r.methods.none = append(r.methods.none, m)
+		} else {
+			r.methods.some = append(r.methods.some, m)
+		}
 	}
-	r.methods = s.Method
 	for i, x := range s.Scheme {
 		low := strings.ToLower(x)
 		if low == "" || strings.Trim(low, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
@@ -531,9 +536,9 @@ func (r *conditions) compile(s *Rule) (err error) {
 		return err
 	}
 	others := r.schemes != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.forms != nil || r.urls != nil
-	r.needsRequest = r.methods != nil || others || r.full.any()
-	r.tunnels = !others && (slices.Contains(r.methods, "CONNECT") || r.methods == nil && r.full.any())
-	r.onlyTunnels = slices.Equal(r.methods, []string{"CONNECT"})
+	r.needsRequest = r.methods.any() || others || r.full.any()
+	r.tunnels = !others && r.methods.has("CONNECT") && (r.methods.any() || r.full.any())
+	r.onlyTunnels = slices.Equal(r.methods.some, []string{"CONNECT"})
 	r.varies = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
 	return nil
 }

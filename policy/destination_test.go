@@ -55,6 +55,11 @@ func TestRulesKnowPortSchemeAndTunnels(t *testing.T) {
 		{"full URL of a request that a tunnel has not", Rule{FullURL: []string{"^https:"}}, tunnel(443, filter.Name, nil), filter.Pass},
 		{"full URL of tunnels, for requests", Rule{FullURL: []string{"443"}, Method: []string{"GET"}}, tunnel(443, filter.Name, connect), filter.Pass},
 		{"a query has none", Rule{FullURL: []string{"!b"}}, &filter.Transaction{Proto: filter.DNS, Host: "a.example", Last: filter.Name}, filter.Pass},
+		{"another method than one", Rule{Method: []string{"!POST"}}, get("http", 80), filter.Block},
+		{"another method than that of the request", Rule{Method: []string{"!POST", "!GET"}}, get("http", 80), filter.Pass},
+		{"one method and not another", Rule{Method: []string{"GET", "!POST"}}, get("http", 80), filter.Block},
+		{"tunnels have another method", Rule{Method: []string{"!GET"}}, tunnel(443, filter.Name, connect), filter.Block},
+		{"everything but tunnels", Rule{Method: []string{"!CONNECT"}}, tunnel(443, filter.Name, connect), filter.Pass},
 		{"other methods", Rule{Method: []string{"GET", "POST"}}, tunnel(443, filter.Name, connect), filter.Pass},
 	} {
 		tt.rule.Name, tt.rule.Action = "r", "block"

@@ -44,7 +44,7 @@ func (e *Engine) Unheld(cfg Config) (all []Order) {
 // onlyIrrevocable reports whether the rule matches only requests with a body or a method that changes
 // something.
 func (r *rule) onlyIrrevocable() bool {
-	return r.sent != nil || r.methods != nil && !slices.ContainsFunc(r.methods, message.Safe)
+	return r.sent != nil || r.methods.some != nil && !slices.ContainsFunc(r.methods.some, message.Safe)
 }
 
 // needsResponse reports whether the rule is certain to match by the response alone.
@@ -75,6 +75,6 @@ func meet(a, b *Rule) bool {
 		})
 	}
 	below := func(a, b string) bool { return a == b || strings.HasSuffix(a, "."+b) }
-	return some(a.Method, b.Method, func(a, b string) bool { return a == b }) &&
+	return some(a.Method, b.Method, func(a, b string) bool { return a == b || strings.HasPrefix(a, "!") || strings.HasPrefix(b, "!") }) &&
 		some(a.Host, b.Host, func(a, b string) bool { return a == "*" || b == "*" || below(a, b) || below(b, a) })
 }

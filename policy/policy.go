@@ -151,7 +151,7 @@ type Rule struct {
 	JA4       []string          `yaml:"ja4"`       // fingerprint of the TLS hello
 	Agent     []string          `yaml:"agent"`     // RE2, ignoring case, on User-Agent
 	Referer   []string          `yaml:"referer"`   // host of the referring page, as in Host; the client can forge it
-	Method    []string          `yaml:"method"`    // "CONNECT" is a tunnel
+	Method    []string          `yaml:"method"`    // "CONNECT" is a tunnel; those that begin with "!" must not be it
 	Port      []string          `yaml:"port"`      // of the host: "8080", "8000-8100"
 	Scheme    []string          `yaml:"scheme"`    // of the URL: "http", "https", "ftp"; tunnels have none
 	Search    []string          `yaml:"search"`    // words or phrases in a search at a known engine

@@ -237,7 +237,7 @@ func TestServersByTheirSyntax(t *testing.T) {
 			t.Errorf("PlainURL(%q) = %v, want %v", in, got, want)
 		}
 	}
-	for in, want := range map[string]string{`^www\.a$`: `^www\.a(?:/|$)`, `a`: `^[^/]*a`, `^a`: `^a`} {
+	for in, want := range map[string]string{`^www\.a$`: `^www\.a(?:/|$)`, `a`: `^[^/]*a`, `^a`: `^a`, `^a|b$`: `(?:^a|^[^/]*b(?:/|$))`, `(a|b)[|]\|`: `^[^/]*(a|b)[|]\|`} {
 		if got := build.HostExpression(in); got != want {
 			t.Errorf("HostExpression(%q) = %q, want %q", in, got, want)
 		}

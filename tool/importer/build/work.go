@@ -192,6 +192,12 @@ func SendTo(w *Work, server string) *report.Note {
 
 // HostExpression converts an expression for a host to one for host and path.
 func HostExpression(v string) string {
+	if all := alternatives(v); len(all) > 1 {
+		for i := range all {
+			all[i] = HostExpression(all[i])
+		}
+		return "(?:" + strings.Join(all, "|") + ")"
+	}
 	rest, begins := strings.CutPrefix(v, "^")
 	if !begins {
 		rest = "[^/]*" + rest
@@ -200,6 +206,28 @@ func HostExpression(v string) string {
 		rest = r + "(?:/|$)"
 	}
 	return "^" + rest
+}
+
+// alternatives divides an expression at the bars that are in no brackets.
+func alternatives(v string) (all []string) {
+	depth, class, from := 0, false, 0
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '\\':
+			i++
+		case class:
+			class = c != ']'
+		case c == '[':
+			class = true
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == '|' && depth == 0:
+			all, from = append(all, v[from:i]), i+1
+		}
+	}
+	return append(all, v[from:])
 }
 
 // Tenant makes a policy restrict an application, as a field of requests does, and returns our

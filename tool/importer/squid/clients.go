@@ -146,6 +146,8 @@ func (c *config) alternatives(names []string, depth int) [][]string {
 		name, not := strings.CutPrefix(n, "!")
 		a := c.acls[name]
 		switch {
+		case a != nil && a.kind == "proto" && not:
+			all = product(all, [][]string{{n}, {"CONNECT"}}) // a tunnel has no scheme
 		case a == nil || a.kind != "any-of" && a.kind != "all-of":
 			all = product(all, [][]string{{n}})
 		case depth >= input.MaxDepth:

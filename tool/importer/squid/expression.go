@@ -5,28 +5,40 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strings"
 
+	"shuultuur/lib/ascii"
 	"shuultuur/lib/literal"
 )
+
+// fromPOSIX converts an expression of regcomp(3), to which a letter behind a backslash is the letter,
+// but for a few.
+func fromPOSIX(v string) string {
+	v = literal.FromPOSIX(v)
+	var b strings.Builder
+	for i := 0; i < len(v); i++ {
+		if v[i] != '\\' || i+1 == len(v) {
+			b.WriteByte(v[i])
+			continue
+		}
+		if i++; !ascii.IsLetter(v[i]) || strings.IndexByte("bBwWsS", v[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(v[i])
+	}
+	return b.String()
+}
 
 // fullURL converts an expression of regcomp(3) to one on the whole URL. Squid compares it with the
 // URL, with what follows the host, or with the host alone, by the kind of the acl; with case, unless
 // -i is in front.
 func fullURL(a *acl, v string) (string, error) {
-	flags := syntax.Perl
-	if a.anyCase {
-		flags |= syntax.FoldCase
-	}
-	x, err := syntax.Parse(literal.FromPOSIX(v), flags)
+	x, err := parse(a, v)
 	if err != nil {
 		return "", err
 	}
 	text := x.String()
-	x = x.Simplify()
-	if a.kind != "url_regex" && (anchored(x, syntax.OpBeginText, 0) || anchored(x, syntax.OpEndText, 0)) {
-		return "", errors.New("^ or $ stands where it may, or may not, be at the beginning or end")
-	}
-	x = ends(x)
+	x = ends(x.Simplify())
 	switch a.kind {
 	case "urlpath_regex":
 		first := slashFirst(beginning(x, true))
@@ -35,11 +47,43 @@ func fullURL(a *acl, v string) (string, error) {
 		}
 		text = "^[a-z_]+://[^/]*(?:" + first.String() + "|/.*" + group(beginning(x, false)) + ")"
 	case "dstdom_regex", "ssl::server_name_regex":
-		host := "(?:" + inHost(beginning(x, true)).String() + "|[^/:]*" + group(inHost(beginning(x, false))) + ")"
+		host := hostOf(x)
 		text = "^[a-z_]+://" + host + "|^" + host + "[^/]*$" // the URL of a tunnel is its host and port
 	}
 	_, err = regexp.Compile(text)
 	return "(?:" + text + ")", err
+}
+
+// hostExpression converts an expression of regcomp(3) on a host to one on host and path, for a list.
+func hostExpression(a *acl, v string) (string, error) {
+	x, err := parse(a, v)
+	if err != nil {
+		return "", err
+	}
+	text := "^(?-i:" + hostOf(ends(x.Simplify())) + ")"
+	_, err = regexp.Compile(text)
+	return text, err
+}
+
+// parse parses an expression of an acl.
+func parse(a *acl, v string) (*syntax.Regexp, error) {
+	flags := syntax.Perl
+	if a.fold[v] {
+		flags |= syntax.FoldCase
+	}
+	x, err := syntax.Parse(fromPOSIX(v), flags)
+	if err != nil {
+		return nil, err
+	}
+	if y := x.Simplify(); a.kind != "url_regex" && (anchored(y, syntax.OpBeginText, 0) || anchored(y, syntax.OpEndText, 0)) {
+		return nil, errors.New("^ or $ stands where it may, or may not, be at the beginning or end")
+	}
+	return x, nil
+}
+
+// hostOf returns an expression for the beginning of a text up to where x matches within its host.
+func hostOf(x *syntax.Regexp) string {
+	return "(?:" + inHost(beginning(x, true)).String() + "|[^/:]*" + group(inHost(beginning(x, false))) + ")"
 }
 
 func group(x *syntax.Regexp) string { return "(?:" + x.String() + ")" }

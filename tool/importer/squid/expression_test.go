@@ -31,9 +31,10 @@ func TestExpressionsSeeWhatSquidComparesThemWith(t *testing.T) {
 		{"dstdom_regex", `^www\.|ads`, false, "http://www.example/ http://my.ads.example/x www.example:443 ads.example:443", "http://a.example/www. http://a.example/ads http://a.www.example/"},
 		{"dstdom_regex", `\.ru$`, false, "http://a.ru/ http://a.ru:81/x a.ru:443", "http://a.rus/ http://a.example/x.ru"},
 		{"dstdom_regex", `a.b`, false, "http://acb/", "http://a/b http://a:b/"},
+		{"url_regex", `/\d\.gif`, false, "http://a.example/d.gif", "http://a.example/1.gif"},
 		{"dstdom_regex", `ADS`, true, "http://ads.example/", "http://a.example/ads"},
 	} {
-		x, err := fullURL(&acl{kind: tt.kind, anyCase: tt.anyCase}, tt.expression)
+		x, err := fullURL(&acl{kind: tt.kind, fold: map[string]bool{tt.expression: tt.anyCase}}, tt.expression)
 		if err != nil {
 			t.Fatalf("%s %s: %v", tt.kind, tt.expression, err)
 		}

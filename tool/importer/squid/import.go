@@ -39,7 +39,7 @@ type acl struct {
 	// partial says that some of its values are unknown, so that it matches more than it seems to.
 	partial bool
 
-	anyCase     bool // -i
+	fold        map[string]bool // values behind -i
 	expressions []*regexp.Regexp
 }
 
@@ -65,6 +65,7 @@ type config struct {
 	realm          string
 	cache          *cache.Config
 	noCache        bool // cache deny all
+	quoted         bool // a quoted word is a value, not the name of a file
 	upload         setting.Size
 	noParent       []string
 	reported       map[string]bool // lines that the report already has
@@ -96,11 +97,18 @@ func Import(w *build.Work, file string) error {
 		return err
 	}
 	id := &c.w.Set.Identity
-	if id.Basic != nil && id.Kerberos == nil {
-		id.Basic.Networks = c.asked()
+	networks, any, some := c.asked()
+	switch {
+	case !any:
+		id.Basic, id.Kerberos = nil, nil // Squid asks nobody
+	case id.Basic != nil && id.Kerberos == nil:
+		id.Basic.Networks = networks
 	}
 	if id.Basic != nil || id.Kerberos != nil {
 		id.Open = c.withoutSignIn()
+		if some {
+			c.w.Report.Add(&report.Note{Kind: report.Changed, Effect: report.Closes, Place: report.Place{File: file}, What: "requests about which Squid does not ask who the client is", Ours: "identity.open", Why: "a rule does not ask, the gateway does, for each request but to the hosts there: add those that clients reach without signing in"})
+		}
 	}
 	c.convertJoint()
 	return nil
@@ -112,7 +120,7 @@ func newConfig(w *build.Work, file string) *config {
 		"CONNECT":   {kind: "method", values: []string{"CONNECT"}, at: report.Place{File: file, Text: "acl CONNECT"}},
 
 		"to_localhost": {kind: "dst", values: []string{"127.0.0.0/8", "0.0.0.0/32", "::1/128", "::/128"}, at: report.Place{File: file, Text: "acl to_localhost"}},
-		"manager":      {kind: "url_regex", anyCase: true, values: []string{"^cache_object://", "^https?://[^/]+/squid-internal-mgr/"}, at: report.Place{File: file, Text: "acl manager"}},
+		"manager":      {kind: "url_regex", fold: map[string]bool{"^cache_object://": true, "^https?://[^/]+/squid-internal-mgr/": true}, values: []string{"^cache_object://", "^https?://[^/]+/squid-internal-mgr/"}, at: report.Place{File: file, Text: "acl manager"}},
 		"to_linklocal": {kind: "dst", values: []string{"169.254.0.0/16", "fe80::/10"}, at: report.Place{File: file, Text: "acl to_linklocal"}},
 	}}
 }
@@ -254,14 +262,10 @@ func (c *config) acl(f []string) *report.Note {
 	if kind == "any-of" || kind == "all-of" {
 		a.lines = append(a.lines, words)
 	}
-	a.anyCase = a.anyCase || slices.Contains(words, "-i")
-	for _, v := range words {
-		if !strings.HasPrefix(v, "-") && !strings.HasPrefix(v, "+") {
-			values, err := c.values(v)
-			a.values, a.partial = append(a.values, values...), a.partial || err != nil
-		}
-	}
-	if kind == "src" && slices.ContainsFunc(a.values, func(v string) bool { return len(networksOf([]string{v})) == 0 }) {
+	c.take(a, words)
+	if (kind == "src" || kind == "dst") && slices.ContainsFunc(a.values, func(v string) bool {
+		return len(networksOf([]string{v})) == 0 || kind == "dst" && strings.HasPrefix(v, "ipv") // which covers no destination in some versions
+	}) {
 		a.partial = true
 	}
 	switch kind {
@@ -269,6 +273,39 @@ func (c *config) acl(f []string) *report.Note {
 		return report.Differs("the rules that name it", "a request matches if it names one of these addresses; names are not resolved to compare")
 	}
 	return report.Same("the rules that name it")
+}
+
+// take adds words to the values of an acl. Those in front that begin with a dash are flags; of
+// expressions, -i and +i are flags wherever they stand, and concern what is behind them.
+func (c *config) take(a *acl, words []string) {
+	expressions := a.expressive()
+	fold, flags := false, true
+	for _, word := range words {
+		if flags && strings.HasPrefix(word, "-") && word != "-i" {
+			flags = word != "--"
+			continue
+		}
+		values, err := c.values(word)
+		a.partial = a.partial || err != nil
+		for _, v := range values {
+			switch {
+			case expressions && (v == "-i" || v == "+i"):
+				fold = v == "-i"
+				continue
+			case fold && a.fold == nil:
+				a.fold = map[string]bool{}
+			}
+			if a.values = append(a.values, v); fold {
+				a.fold[v] = true
+			}
+			flags = false
+		}
+	}
+}
+
+// expressive reports whether the values of an acl are expressions.
+func (a *acl) expressive() bool {
+	return strings.HasSuffix(a.kind, "_regex") || slices.Contains([]string{"browser", "rep_mime_type", "req_mime_type", "req_header", "rep_header", "ident_regex"}, a.kind)
 }
 
 // port converts a port and its options.
@@ -326,10 +363,14 @@ func (c *config) optionFile(options []string, prefix string) string {
 
 // values returns the values that a word of an acl stands for: a quoted file has one per line.
 func (c *config) values(v string) (all []string, err error) {
-	if !strings.HasPrefix(v, `"`) {
-		return []string{v}, nil
+	file, isFile := strings.CutPrefix(v, `"`)
+	if c.quoted {
+		file, isFile = strings.CutPrefix(v, `parameters("`)
 	}
-	err = input.Lines(input.Find(c.dir, strings.Trim(v, `"`)), func(_ int, s []byte) error {
+	if !isFile {
+		return []string{strings.Trim(v, `"`)}, nil
+	}
+	err = input.Lines(input.Find(c.dir, strings.TrimRight(file, `")`)), func(_ int, s []byte) error {
 		s, _, _ = bytes.Cut(s, []byte("#"))
 		if s = bytes.TrimSpace(s); len(s) > 0 {
 			all = append(all, string(s))

@@ -38,6 +38,10 @@ var table = report.Rows(
 		c.access = append(c.access, access{allow: f[0] == "allow", names: f[1:], at: c.at})
 		return nil // noteLine reports it once all acls are known
 	}},
+	row{Keys: "configuration_includes_quoted_values", Take: func(c *config, f []string) *report.Note {
+		c.quoted = valueOf(f) == "on"
+		return report.Same("its lines, as they are read then")
+	}},
 	row{Keys: "http_port", Take: func(c *config, f []string) *report.Note { return c.port(f, false) }},
 	row{Keys: "https_port", Take: func(c *config, f []string) *report.Note { return c.port(f, true) }},
 	row{Keys: "cache_peer", Take: peer},

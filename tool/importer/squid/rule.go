@@ -3,12 +3,12 @@ package squid
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"shuultuur/filter"
-	"shuultuur/lib/literal"
 	"shuultuur/lib/setting"
 	"shuultuur/list"
 	"shuultuur/policy"
@@ -90,8 +90,9 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 				lose("one of its schemes is not known")
 				break
 			}
+			some = slices.DeleteFunc(some, func(s string) bool { return s == "cache_object" }) // asks Squid itself
 			if not {
-				some = slices.DeleteFunc(slices.Clone(schemes), func(s string) bool { return slices.Contains(lower(a.values), s) })
+				some = slices.DeleteFunc(slices.Clone(schemes), func(s string) bool { return s == "cache_object" || slices.Contains(lower(a.values), s) })
 			}
 			if r.Scheme != nil {
 				some = slices.DeleteFunc(slices.Clone(r.Scheme), func(s string) bool { return !slices.Contains(some, s) })
@@ -99,6 +100,8 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 			if r.Scheme = some; len(some) == 0 {
 				fits = false
 			}
+		case a.kind == "dst" && a.coversAddresses():
+			fits = fits && !not
 		case a.kind == "proxy_auth" || a.kind == "src" || a.kind == "group":
 			if who != nil && who.Is(name) == not {
 				fits = false
@@ -109,6 +112,10 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 				return r, false, report.None(""), err
 			case why != "":
 				lose(why)
+			case l.bump == "" && loss == nil:
+				if note := a.closing(l.allow, not); note != nil {
+					n = note
+				}
 			}
 		}
 	}
@@ -116,6 +123,45 @@ func (c *config) rule(l access, who *build.Clients) (r policy.Rule, fits bool, n
 		n = loss
 	}
 	return r, fits, n, nil
+}
+
+// coversAddresses reports whether an acl of type dst covers every address.
+func (a *acl) coversAddresses() bool {
+	for _, all := range build.AllNetworks() {
+		if !build.Covers(networksOf(a.values), all) {
+			return false
+		}
+	}
+	return true
+}
+
+// closing returns the note on a condition by which a line refuses more than Squid's, or allows less;
+// nil for none.
+func (a *acl) closing(allow, not bool) *report.Note {
+	switch a.kind {
+	case "dst":
+		if allow != not { // what is refused there is refused where a name is resolved
+			return report.Differs("a rule of each policy it may decide for", "names that lead to these addresses are not known by their rules, and count as others: write their names").Closing()
+		}
+	case "browser", "req_header", "referer_regex":
+		if a.withCase(a.patterns()) {
+			return report.Differs("a rule of each policy it may decide for", "fields are compared without regard to case").Closing()
+		}
+	}
+	return nil
+}
+
+// patterns returns the expressions of an acl about a field, whose name may be the first value.
+func (a *acl) patterns() []string {
+	if a.kind == "req_header" {
+		return a.values[1:]
+	}
+	return a.values
+}
+
+// withCase reports whether one of its expressions tells capitals from small letters.
+func (a *acl) withCase(expressions []string) bool {
+	return slices.ContainsFunc(expressions, func(v string) bool { return !a.fold[v] && strings.ToUpper(v) != strings.ToLower(v) })
 }
 
 // intersect replaces two acls of names that must both match by one with the names in
@@ -186,22 +232,15 @@ func (c *config) condition(r *policy.Rule, name string, a *acl, not bool, err *e
 		}
 		return fullURLs(r, a, not)
 	case "method":
-		some := slices.Compact(slices.Sorted(slices.Values(upper(a.values))))
-		if not {
-			some = slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return slices.Contains(upper(a.values), m) })
-		}
-		if r.Method != nil {
-			some = slices.DeleteFunc(slices.Clone(r.Method), func(m string) bool { return !slices.Contains(some, m) })
-		}
-		if len(some) == 0 {
-			some = []string{"NONE"} // no request has both
-		}
-		r.Method = some
+		r.Method = allMethods(r.Method, slices.Compact(slices.Sorted(slices.Values(upper(a.values)))), not)
 	case "browser":
 		if not || r.Agent != nil {
 			return "write a rule with the opposite action and agent before it"
 		}
-		r.Agent = a.values
+		if r.Action == "allow" && a.withCase(a.patterns()) {
+			return "rules compare fields without regard to case: write -i in front of its expressions, if that is meant"
+		}
+		r.Agent = posix(a.values)
 	case "rep_mime_type", "req_mime_type":
 		if not {
 			return "write a rule with type or upload"
@@ -210,12 +249,17 @@ func (c *config) condition(r *policy.Rule, name string, a *acl, not bool, err *e
 		if a.kind == "req_mime_type" {
 			to = &r.Upload
 		}
+		if *to != nil {
+			return "two acls with media types that have to match: write those that match both"
+		}
 		for _, v := range a.values {
-			m, err := MediaType(v)
-			if err != nil {
-				return err.Error()
+			for v := range strings.SplitSeq(v, "|") {
+				m, err := MediaType(v)
+				if err != nil {
+					return err.Error()
+				}
+				*to = append(*to, m)
 			}
-			*to = append(*to, m)
 		}
 	case "time":
 		when, ok := schedule(a.values)
@@ -230,12 +274,12 @@ func (c *config) condition(r *policy.Rule, name string, a *acl, not bool, err *e
 		if not || len(a.values) < 2 {
 			return "a rule with header matches if the field is present: write one with the opposite action before it"
 		}
-		setHeader(r, a.values[0], a.values[1:])
+		return a.field(r, a.values[0])
 	case "referer_regex":
 		if not {
 			return "a rule with header matches if the field is present: write one with the opposite action before it"
 		}
-		setHeader(r, "Referer", a.values)
+		return a.field(r, "Referer")
 	default:
 		return cmp.Or(kindReasons.Of(a.kind), "an acl of type "+a.kind+" has no counterpart among conditions")
 	}
@@ -249,13 +293,17 @@ func (c *config) byList(r *policy.Rule, name string, a *acl, not bool, err *erro
 		a.tried = true
 		var lines []report.Place
 		for _, v := range a.values {
-			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: build.HostExpression(literal.FromPOSIX(v))})
+			text, err := hostExpression(a, v)
+			if err != nil {
+				return "an expression that does not compile: " + err.Error()
+			}
+			lines = append(lines, report.Place{File: a.at.File, Line: a.at.Line, Text: text})
 		}
 		path, wrong := c.w.OwnLines(name, lines)
 		if *err = wrong; *err != nil {
 			return ""
 		}
-		added, wrong := c.w.AddList(name, list.Config{Path: setting.Source(path), Category: name, Format: list.Expressions, Match: list.Boundary}, a.at)
+		added, wrong := c.w.AddList(name, list.Config{Path: setting.Source(path), Category: name, Format: "e2guardian-regexp", Match: list.Boundary}, a.at)
 		if *err = wrong; *err != nil {
 			return ""
 		}
@@ -331,23 +379,60 @@ func fullURLs(r *policy.Rule, a *acl, not bool) (why string) {
 	return ""
 }
 
-// setHeader makes a rule require a field of requests.
-func setHeader(r *policy.Rule, field string, expressions []string) {
-	if r.Header == nil {
+// field makes a rule require that a field of requests matches one of an acl's expressions.
+func (a *acl) field(r *policy.Rule, name string) (why string) {
+	name = http.CanonicalHeaderKey(name)
+	switch {
+	case r.Action == "allow" && a.withCase(a.patterns()):
+		return "rules compare fields without regard to case: write -i in front of its expressions, if that is meant"
+	case r.Header[name] != "":
+		return "two acls with expressions on one field that have to match: write those that match both"
+	case r.Header == nil:
 		r.Header = map[string]string{}
 	}
-	r.Header[field] = strings.Join(expressions, "|")
+	r.Header[name] = strings.Join(posix(a.patterns()), "|")
+	return ""
+}
+
+// posix returns expressions of regcomp(3) as ours.
+func posix(expressions []string) (all []string) {
+	for _, v := range expressions {
+		all = append(all, fromPOSIX(v))
+	}
+	return all
+}
+
+// allMethods adds some methods, or all others, to those that a rule has.
+func allMethods(has, some []string, not bool) []string {
+	if not {
+		for _, m := range some {
+			has = append(has, "!"+m)
+		}
+		return has
+	}
+	one := func(m string) bool { return !strings.HasPrefix(m, "!") }
+	if slices.ContainsFunc(has, one) {
+		some = slices.DeleteFunc(some, func(m string) bool { return !slices.Contains(has, m) })
+		has = slices.DeleteFunc(slices.Clone(has), one)
+	}
+	if len(some) == 0 {
+		some = []string{"NONE"} // no request has both
+	}
+	return append(some, has...)
 }
 
 // domains makes lists from an acl: a name with a leading dot includes its
 // subdomains.
 func (c *config) domains(name string, a *acl) error {
-	format := list.Domains
+	format, values := list.Domains, a.values
 	if a.kind == "dst" {
-		format = list.Networks
+		format, values = list.Networks, nil
+		for _, n := range networksOf(a.values) {
+			values = append(values, n.String())
+		}
 	}
 	var below, alone []string
-	for _, v := range a.values {
+	for _, v := range values {
 		if d, ok := strings.CutPrefix(v, "."); ok {
 			below = append(below, d)
 		} else {
@@ -427,9 +512,6 @@ func schedule(values []string) (when policy.Schedule, ok bool) {
 	}
 	return when, len(when) > 0
 }
-
-// methods names the methods of requests to a proxy.
-var methods = []string{"CONNECT", "COPY", "DELETE", "GET", "HEAD", "LOCK", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "REPORT", "SEARCH", "TRACE", "UNLOCK"}
 
 func upper(words []string) (all []string) {
 	for _, w := range words {
@@ -519,11 +601,19 @@ func perClient(c *config, values []string) *report.Note {
 	return report.Same("proxy.per-client")
 }
 
-// MediaType converts an expression for a media type to our syntax.
+// kinds are the top-level media types.
+var kinds = []string{"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"}
+
+// MediaType converts an expression for a media type to our syntax. Types are compared whole: a word
+// that stands anywhere in a type has no counterpart.
 func MediaType(v string) (string, error) {
-	m := strings.NewReplacer("^", "", "$", "", "\\", "", ".*", "*").Replace(v)
-	if strings.HasSuffix(m, "/") || !strings.Contains(m, "/") {
-		m = strings.TrimSuffix(m, "/") + "/*"
+	m := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(v, "^"), "$"), `\`, "")
+	major, minor, _ := strings.Cut(m, "/")
+	if minor = strings.TrimPrefix(minor, ".*"); minor == "" && slices.Contains(kinds, strings.ToLower(major)) {
+		minor = "*"
 	}
-	return filter.MediaType(m)
+	if minor == "" || minor != "*" && strings.ContainsAny(m, "^$*|{}?") || strings.Contains(m, ".+") {
+		return "", fmt.Errorf("types are compared whole, and %.80q may match many: write the types that are meant", v)
+	}
+	return filter.MediaType(major + "/" + minor)
 }

@@ -32,9 +32,9 @@ func Rules(s *original.Source, path string) (original.Rules, error) {
 			s.Untested("acl %s is of type %s", name, a.kind)
 		}
 		for _, v := range a.values {
-			if strings.HasSuffix(a.kind, "_regex") || a.kind == "browser" || a.kind == "rep_mime_type" || a.kind == "req_header" {
+			if a.expressive() {
 				x, err := regexp.Compile(v)
-				if err == nil && a.anyCase {
+				if err == nil && a.fold[v] {
 					x, err = regexp.Compile("(?i:" + v + ")")
 				}
 				if err != nil {
@@ -105,7 +105,7 @@ func (s *rules) aclMatches(t *filter.Transaction, name string, depth int) bool {
 		return build.Covers(networksOf(a.values), netip.PrefixFrom(t.Client.Addr, t.Client.Addr.BitLen()))
 	case "dst":
 		ip, err := netip.ParseAddr(t.Host)
-		return err == nil && build.Covers(networksOf(a.values), netip.PrefixFrom(ip, ip.BitLen()))
+		return a.coversAddresses() || err == nil && build.Covers(networksOf(a.values), netip.PrefixFrom(ip, ip.BitLen()))
 	case "dstdomain", "ssl::server_name":
 		return some(func(v string) bool {
 			v = strings.ToLower(v)

@@ -40,15 +40,17 @@ func signIn(c *config) {
 	}
 }
 
-// asked returns the networks whose clients reach a line that asks who they are; nil for all.
-func (c *config) asked() (networks []string) {
+// asked returns the networks whose clients reach a line that asks who they are, nil for all, and
+// whether there are any. some is true if Squid does not ask them for each request.
+func (c *config) asked() (networks []string, any, some bool) {
 	var in, out []netip.Prefix
 	everybody := true
 	for _, who := range c.clients() {
 		if len(who.Users)+len(who.Groups) > 0 {
 			continue
 		}
-		asks := c.asks(who)
+		asks, part := c.asks(who)
+		some = some || part
 		for _, n := range who.Networks {
 			if asks {
 				in = append(in, n.Prefix)
@@ -61,7 +63,7 @@ func (c *config) asked() (networks []string) {
 		}
 	}
 	if everybody && len(out) == 0 {
-		return nil
+		return nil, true, some
 	}
 	if everybody {
 		for _, all := range build.AllNetworks() {
@@ -72,14 +74,14 @@ func (c *config) asked() (networks []string) {
 		networks = append(networks, n.String())
 	}
 	slices.Sort(networks)
-	return slices.Compact(networks)
+	return slices.Compact(networks), len(networks) > 0, some
 }
 
 // asks reports whether a line that asks who clients are comes before one that decides about all of
-// their requests.
-func (c *config) asks(who *build.Clients) bool {
+// their requests. some is true if Squid does not ask for each request, because of what is before that.
+func (c *config) asks(who *build.Clients) (asks, some bool) {
 	for _, l := range c.access {
-		asks, decides, fits := false, true, true
+		decides, fits := true, true
 		for _, n := range l.names {
 			name, not := strings.CutPrefix(n, "!")
 			a := c.acls[name]
@@ -89,7 +91,7 @@ func (c *config) asks(who *build.Clients) bool {
 			case a != nil && a.kind == "src":
 				fits = fits && who.Is(name) != not
 			case a != nil && asksWho(c, a):
-				asks = true
+				return true, some || !decides // whatever is behind it
 			default:
 				decides = false
 			}
@@ -97,14 +99,12 @@ func (c *config) asks(who *build.Clients) bool {
 				break // later acls are not tested
 			}
 		}
-		if fits && asks {
-			return true
-		}
 		if fits && decides {
-			return false
+			return false, false
 		}
+		some = some || fits
 	}
-	return false
+	return false, false
 }
 
 // mostOpen bounds the domains that need no sign-in.
@@ -119,7 +119,7 @@ func (c *config) withoutSignIn() (domains []string) {
 	}
 	first := true
 	for _, who := range c.clients() {
-		if len(who.Users)+len(who.Groups) > 0 || !c.asks(who) {
+		if asks, _ := c.asks(who); len(who.Users)+len(who.Groups) > 0 || !asks {
 			continue
 		}
 		here := c.decided(who)
