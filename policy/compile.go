@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"shuultuur/content/media"
 	"shuultuur/filter"
@@ -453,16 +452,8 @@ func (r *conditions) compile(s *Rule) (err error) {
 	if r.when, err = compileSchedule(s.Schedule); err != nil {
 		return err
 	}
-	for i, m := range s.Method {
-		m, not := strings.CutPrefix(m, "!")
-		if m == "" || strings.ToUpper(m) != m || strings.ContainsFunc(m, unicode.IsSpace) {
-			return setting.At(fmt.Sprintf("method[%d]", i), fmt.Errorf(`%q is not a method; they are in capitals, like "POST"`, m))
-		}
-		if not {
-			r.methods.none = append(r.methods.none, m)
-		} else {
-			r.methods.some = append(r.methods.some, m)
-		}
+	if r.methods, err = pattern.CompileMethods(s.Method); err != nil {
+		return err
 	}
 	for i, x := range s.Scheme {
 		low := strings.ToLower(x)
@@ -536,9 +527,9 @@ func (r *conditions) compile(s *Rule) (err error) {
 		return err
 	}
 	others := r.schemes != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.forms != nil || r.urls != nil
-	r.needsRequest = r.methods.any() || others || r.full.any()
-	r.tunnels = !others && r.methods.has("CONNECT") && (r.methods.any() || r.full.any())
-	r.onlyTunnels = slices.Equal(r.methods.some, []string{"CONNECT"})
+	r.needsRequest = r.methods.Any() || others || r.full.any()
+	r.tunnels = !others && r.methods.Has("CONNECT") && (r.methods.Any() || r.full.any())
+	r.onlyTunnels = r.methods.Only("CONNECT")
 	r.varies = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
 	return nil
 }

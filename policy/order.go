@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"shuultuur/filter"
-	"shuultuur/lib/message"
 )
 
 // An Order is two rules of a policy whose order cannot hold: Later refuses requests that have an
@@ -44,7 +43,7 @@ func (e *Engine) Unheld(cfg Config) (all []Order) {
 // onlyIrrevocable reports whether the rule matches only requests with a body or a method that changes
 // something.
 func (r *rule) onlyIrrevocable() bool {
-	return r.sent != nil || r.methods.some != nil && !slices.ContainsFunc(r.methods.some, message.Safe)
+	return r.sent != nil || r.methods.Unsafe()
 }
 
 // needsResponse reports whether the rule is certain to match by the response alone.

@@ -65,7 +65,7 @@ type rule struct {
 // looked up for all rules at once: see walk.host.
 type conditions struct {
 	when     schedule.Hours
-	methods  methods
+	methods  pattern.Methods
 	schemes  []string   // in lower case
 	ports    []portSpan // nil for any
 	exts     []string   // in lower case, with the dot
@@ -198,7 +198,7 @@ func (w *walk) laterThan(s filter.Stage) answer {
 // request returns whether the conditions on the request head and the search term hold.
 func (r *conditions) request(w *walk) answer {
 	q, a := w.t.Request, yes
-	if r.methods.any() && (q == nil || !r.methods.has(q.Method)) {
+	if r.methods.Any() && (q == nil || !r.methods.Has(q.Method)) {
 		return no
 	}
 	if r.schemes != nil && (q == nil || !slices.Contains(r.schemes, q.Scheme)) {
@@ -226,15 +226,6 @@ func (r *conditions) request(w *walk) answer {
 		return no
 	}
 	return a
-}
-
-// methods are those of a request: it is one of some, if there are any, and none of the others.
-type methods struct{ some, none []string }
-
-func (m methods) any() bool { return len(m.some)+len(m.none) > 0 }
-
-func (m methods) has(method string) bool {
-	return (m.some == nil || slices.Contains(m.some, method)) && !slices.Contains(m.none, method)
 }
 
 // fullURLs are expressions on URLs as they were sent: of some, one matches, and of others none does.

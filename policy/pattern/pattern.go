@@ -3,7 +3,7 @@
 //
 // [Compile] makes a [Pattern], which runs its expression only where one of its words occurs.
 // [Hosts] covers hosts with their subdomains. [AppendURL] makes the text on which expressions
-// for URLs are matched.
+// for URLs are matched. [Methods] are those of requests.
 package pattern
 
 import (
