@@ -9,7 +9,7 @@ import (
 
 func kept(t testing.TB, dir string) *Memory {
 	t.Helper()
-	s, err := Open(Config{File: "state.bin"}, dir, nil)
+	s, err := Open(Config{}, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type Config struct {
 	// Size bounds the memory of all learned verdicts; default 16MiB, at least 64KiB.
 	Size setting.Size `yaml:"size"`
 	// File keeps the state of a single gateway over a restart, relative to the data folder;
-	// default none.
+	// default state.bin. Without a data folder there is none.
 	File  string `yaml:"file"`
 	Redis *Redis `yaml:"redis"` // default none: a single gateway
 }
@@ -133,7 +133,11 @@ func Open(cfg Config, data string, log *slog.Logger) (Store, error) {
 	if cfg.Redis != nil && !release.Small {
 		return newFleet(*cfg.Redis, m, log), nil
 	}
-	if file := setting.Path(data, cfg.File); file != "" {
+	file := setting.Path(data, cfg.File)
+	if file == "" && data != "" {
+		file = filepath.Join(data, "state.bin")
+	}
+	if file != "" {
 		m.useFile(file, log)
 	}
 	return m, nil

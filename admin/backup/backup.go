@@ -71,6 +71,7 @@ var kept = []struct{ name, what, left string }{
 	{"sign-ins.json", "people who have signed in at a provider, of whose groups it is asked again", ""},
 	{"sources", "lists and rules as they were fetched", "they are fetched again"},
 	{"spool", "events that wait for a server", "they are a record of people's browsing"},
+	{"state.bin", "learned verdicts, and what was used of quotas", ""},
 	{"used-tickets", "tickets that have been used", "older ones than the last would be taken twice"},
 	{"versions", "versions of the settings and of zones", ""},
 	{"votes", "votes that wait to be counted", ""},

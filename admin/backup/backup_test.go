@@ -109,7 +109,7 @@ func TestABackupIsEncryptedOnRequest(t *testing.T) {
 func TestEachKindOfFileIsKeptOrLeftForAReason(t *testing.T) {
 	for name, left := range map[string]bool{
 		"accounts/accounts.json": false, "accounts/lock": true, "alerts.json": false, "cache/1.segment": true, "certificate/certificate.pem": false, "clock-sqlite.json": false, "datasets/x": false, "directory-answers.json": false, "downloads/1": true, "instructions": false,
-		"last-good/lists/x": true, "lists/own.list": true, "lists/own.list.edits": false, "lists/own.list.lock": true, "quotas.json": false, "reports.json": false, "secret.key": false, "sign-ins.json": false, "sources/x/1": true, "spool/x": true, "used-tickets": true,
+		"last-good/lists/x": true, "lists/own.list": true, "lists/own.list.edits": false, "lists/own.list.lock": true, "quotas.json": false, "reports.json": false, "secret.key": false, "sign-ins.json": false, "sources/x/1": true, "spool/x": true, "state.bin": false, "used-tickets": true,
 		"versions/zones/x.json": false, "votes/1.log": false, "votes.db": false, "votes.db-wal": true, "votes.db-journal": true, "zones/x/state": false, "format.json": true, "lock": true, "new": false, "new.tmp": true,
 	} {
 		if got := whyOmitted(name) != ""; got != left {
