@@ -44,10 +44,11 @@ command -v krb5kdc >/dev/null 2>&1 || [ -x /usr/sbin/krb5kdc ] || missing="$miss
 { [ -x /usr/sbin/samba ] && [ -d /usr/share/samba/setup ]; } || missing="$missing samba samba-ad-provision winbind"
 command -v rsyslogd >/dev/null 2>&1 || [ -x /usr/sbin/rsyslogd ] || missing="$missing rsyslog"
 command -v redis-server >/dev/null 2>&1 || command -v valkey-server >/dev/null 2>&1 || missing="$missing redis-server"
-# An authority of certificates.
-if [ ! -x "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/bin/pebble" ]; then
-	GOFLAGS='' GOBIN="${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/bin" go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.3 || echo "make test: pebble is not installed" >&2
-fi
+# An authority of certificates, and a server of objects.
+for built in pebble=github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.3 versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0; do
+	[ -x "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/bin/${built%%=*}" ] ||
+		GOFLAGS='' GOBIN="${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/bin" go install "${built#*=}" || echo "make test: ${built%%=*} is not installed" >&2
+done
 # An OpenID provider, where npm is.
 if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/node_modules/oidc-provider" ]; then
 	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"

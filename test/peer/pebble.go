@@ -44,7 +44,7 @@ func (p *Pebble) Start(t testing.TB) {
 	if p.DNS != "" {
 		args = append(args, "-dnsserver", p.DNS)
 	}
-	p.running = command(p.program(t), args...)
+	p.running = command(Built(t, "pebble"), args...)
 	p.running.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=20") // per cent of good nonces are refused
 	start(t, p.running)
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -127,17 +127,6 @@ func (p *Pebble) Roots(t testing.TB) *x509.CertPool {
 		t.Fatalf("pebble shows no root: %v", err)
 	}
 	return roots
-}
-
-// program returns where the server is: test/setup.sh installs it.
-func (p *Pebble) program(t testing.TB) string {
-	cached, _ := os.UserCacheDir() // an empty path finds nothing
-	if file := filepath.Join(cached, "shuultuur-test", "bin", "pebble"); os.Getenv("SHUULTUUR_QUICK") == "" {
-		if _, err := os.Stat(file); err == nil {
-			return file
-		}
-	}
-	return Program(t, "pebble")
 }
 
 func number(port string) json.Number {

@@ -44,6 +44,18 @@ func Program(t testing.TB, names ...string) string {
 	return ""
 }
 
+// Built returns the path of a program that test/setup.sh builds where Debian has none.
+func Built(t testing.TB, name string) string {
+	t.Helper()
+	cached, _ := os.UserCacheDir() // an empty path finds nothing
+	if file := filepath.Join(cached, "shuultuur-test", "bin", name); os.Getenv("SHUULTUUR_QUICK") == "" {
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return Program(t, name)
+}
+
 // Python returns a Python that has the packages modules: the one that SHUULTUUR_PYTHON names,
 // the one that test/setup.sh installs, or the system's.
 func Python(t testing.TB, modules ...string) string {
