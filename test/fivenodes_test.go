@@ -36,7 +36,7 @@ const (
 	playBytes = 400 // of each page that a quota counts
 )
 
-// Five are nodes of a fleet with one server for each thing that they share: a PostgreSQL for the
+// A five is the nodes of a fleet with one server for each thing that they share: a PostgreSQL for the
 // record and the votes, a Redis Cluster for the state, NATS for votes on their way, an S3 server
 // for bundles.
 type five struct {
