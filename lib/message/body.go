@@ -98,7 +98,8 @@ func (b *FramedBody) Read(p []byte) (n int, err error) {
 		return 0, nil
 	}
 	// Many chunks may be buffered. Read them as long as that needs no waiting.
-	for n < len(p) && b.next(n == 0) {
+	waits := false
+	for !waits && n < len(p) && b.next(n == 0) {
 		q := p[n:min(len(p), n+int(min(b.left, math.MaxInt32)))]
 		m := 0
 		switch buffered := b.r.b - b.r.a; {
@@ -106,7 +107,7 @@ func (b *FramedBody) Read(p []byte) (n int, err error) {
 			m = copy(q, b.r.buf[b.r.a:b.r.b])
 			b.r.a += m
 		case n > 0:
-			return n, nil
+			waits = true
 		case len(q) >= b.r.size || int64(len(q)) == b.left && b.length != Chunked:
 			b.r.await()
 			m, err = readSome(b.r.src, q)

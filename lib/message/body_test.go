@@ -116,6 +116,27 @@ func TestLargeReadsGoRoundTheBuffer(t *testing.T) {
 	}
 }
 
+// TestAReaderKeepsNoBufferForALargeRead: who asks for as much may pass it on for hours.
+func TestAReaderKeepsNoBufferForALargeRead(t *testing.T) {
+	for name, slow := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "by halves": iotest.HalfReader, "by bytes": iotest.OneByteReader} {
+		chunk := "2000\r\n" + strings.Repeat("x", 0x2000) + "\r\n"
+		in := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 20) + "0\r\n\r\n"
+		r := NewReader(slow(strings.NewReader(in)), fewBytes, fewBytes)
+		var s Response
+		if err := r.ReadResponse(&s, "GET"); err != nil {
+			t.Fatal(err)
+		}
+		for p := make([]byte, 5000); !s.Body.AtEnd(); {
+			if n, err := s.Body.Read(p); n == 0 && err != io.EOF {
+				t.Fatal(err)
+			}
+			if len(r.Buffered()) == 0 && r.buf != nil {
+				t.Fatalf("%s: an empty buffer is kept", name)
+			}
+		}
+	}
+}
+
 // Read never returns bytes of the next message, whatever the size of the buffer.
 func TestBodyEndsAtItsFraming(t *testing.T) {
 	for _, c := range []struct{ head, body string }{
