@@ -185,7 +185,9 @@ func (s *smtp) command(line []byte, too bool) {
 		s.finish()
 		return
 	}
-	s.r.inspect(t, t.tx, rule.ToServer, rule.Line)
+	if verb == "DATA" || verb == "BDAT" { // what is absent until here is absent
+		s.r.inspect(t, t.tx, rule.ToServer, rule.Line)
+	}
 }
 
 // path returns the address in FROM:<a@b> SIZE=1 as it was sent.
