@@ -635,13 +635,17 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return nil
 }
 
-// resendAll marks all that this node has counted to be sent again.
+// resendAll marks all that this node has counted to be sent again, and what it knows of sets: nodes
+// that have ended cannot send their part.
 func (cs *counters) resendAll() {
 	for i := range cs.shard {
 		s := &cs.shard[i]
 		s.mu.Lock()
 		for key, c := range s.m {
-			if c.sent {
+			if c.all != nil {
+				*c.own = *c.all
+			}
+			if c.sent || c.all != nil {
 				s.touch(key, c)
 			}
 		}
