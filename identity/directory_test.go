@@ -78,7 +78,7 @@ func TestKnownUsersDoNotNoticeAnAbsentDirectory(t *testing.T) {
 	})
 }
 
-func (f *flakyDirectory) Find(ctx context.Context, name string) (string, []string, error) {
+func (f *flakyDirectory) Find(ctx context.Context, name string) (directory.Found, error) {
 	f.mu.Lock()
 	f.asked++
 	down, groups := f.down, slices.Clone(f.groups)
@@ -86,11 +86,11 @@ func (f *flakyDirectory) Find(ctx context.Context, name string) (string, []strin
 	switch {
 	case down:
 		time.Sleep(5 * time.Second) // it hangs
-		return "", nil, errors.New("connect: timeout")
+		return directory.Found{}, errors.New("connect: timeout")
 	case name == "stranger":
-		return "", nil, directory.ErrRefused
+		return directory.Found{}, directory.ErrRefused
 	}
-	return name, groups, nil
+	return directory.Found{User: name, Groups: groups}, nil
 }
 
 // times returns how often the directory was queried.

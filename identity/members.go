@@ -49,6 +49,8 @@ type member struct {
 	user   string   // as the directory spells it
 	groups []string // sorted
 	absent bool
+	stamp  string // of the password, "" if the directory does not say
+	off    bool   // the account is disabled
 	asked  time.Time
 	until  time.Time
 	asking chan struct{} // closed when the query in progress is answered; nil if there is none
@@ -112,6 +114,33 @@ func (m *members) groupsOf(ctx context.Context, user string) membership {
 	return k.membership(now)
 }
 
+// stampOf asks for the stamp of a user's password anew. It is "" if the directory does not say in time: one of
+// before may be that of another password.
+func (m *members) stampOf(user string) string {
+	begun := time.Now()
+	m.mu.Lock()
+	if k := m.known[user]; k != nil && k.asking == nil {
+		k.until = time.Time{}
+	}
+	m.mu.Unlock()
+	m.groupsOf(context.Background(), user)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.known[user]; k != nil && !k.asked.Before(begun) {
+		return k.stamp
+	}
+	return ""
+}
+
+// stands reports whether a user is still there who has signed in while the password had a stamp, by the last
+// answer of the directory.
+func (m *members) stands(user, stamp string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.known[user]
+	return k == nil || k.asked.IsZero() || !k.absent && !k.off && (k.stamp == "" || stamp == "" || k.stamp == stamp)
+}
+
 // counts reports whether the last answer counts.
 func (k *member) counts(now time.Time) bool {
 	return !k.asked.IsZero() && now.Before(k.asked.Add(outage))
@@ -131,12 +160,12 @@ func (k *member) membership(now time.Time) membership {
 func (m *members) ask(ctx context.Context, user string, k *member) {
 	m.turn <- struct{}{}
 	defer func() { <-m.turn }()
-	spelled, groups, err := m.source.Find(ctx, user)
+	found, err := m.source.Find(ctx, user)
 	absent := errors.Is(err, directory.ErrRefused)
 	if absent {
-		groups, err = nil, nil
+		found, err = directory.Found{}, nil
 	}
-	slices.Sort(groups)
+	slices.Sort(found.Groups)
 	if _, person := errors.AsType[*directory.PersonError](err); person {
 		m.reach.note(nil) // it answers, though not about this person
 	} else {
@@ -146,7 +175,8 @@ func (m *members) ask(ctx context.Context, user string, k *member) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	if k.err = err; err == nil {
-		k.user, k.groups, k.absent, k.asked, k.until = spelled, slices.Compact(groups), absent, now, now.Add(verifiedFor)
+		k.user, k.groups, k.absent, k.asked, k.until = found.User, slices.Compact(found.Groups), absent, now, now.Add(verifiedFor)
+		k.stamp, k.off = found.Stamp, found.Disabled
 		m.save(now)
 	} else if !k.asked.IsZero() {
 		k.until = now.Add(again)
@@ -167,6 +197,8 @@ type answer struct {
 	User   string    `json:"user,omitempty"`
 	Groups []string  `json:"groups,omitempty"`
 	Absent bool      `json:"absent,omitempty"`
+	Stamp  string    `json:"stamp,omitempty"`
+	Off    bool      `json:"disabled,omitempty"`
 	Asked  time.Time `json:"asked"`
 }
 
@@ -197,7 +229,7 @@ func (m *members) write() {
 	a := answers{Digest: m.digest, Users: map[string]answer{}}
 	for user, k := range m.known {
 		if k.counts(now) {
-			a.Users[user] = answer{k.user, k.groups, k.absent, k.asked}
+			a.Users[user] = answer{k.user, k.groups, k.absent, k.stamp, k.off, k.asked}
 		}
 	}
 	m.due, m.saved = false, now
@@ -223,7 +255,7 @@ func (m *members) read() {
 	}
 	now := time.Now()
 	for user, k := range a.Users {
-		if n := (&member{user: k.User, groups: k.Groups, absent: k.Absent, asked: k.Asked}); n.counts(now) && !k.Asked.After(now) && len(m.known) < maxKnown {
+		if n := (&member{user: k.User, groups: k.Groups, absent: k.Absent, stamp: k.Stamp, off: k.Off, asked: k.Asked}); n.counts(now) && !k.Asked.After(now) && len(m.known) < maxKnown {
 			m.known[user] = n
 		}
 	}
@@ -238,7 +270,7 @@ func (m *members) adopt(old *members) {
 	defer old.mu.Unlock()
 	for user, k := range old.known {
 		if !k.asked.IsZero() {
-			m.known[user] = &member{user: k.user, groups: k.groups, absent: k.absent, asked: k.asked, until: k.until}
+			m.known[user] = &member{user: k.user, groups: k.groups, absent: k.absent, stamp: k.stamp, off: k.off, asked: k.asked, until: k.until}
 		}
 	}
 	m.saved = old.saved

@@ -33,7 +33,7 @@ func (d *delayedDirectory) set(after time.Duration, silent bool) {
 	d.after, d.silent = after, silent
 }
 
-func (d *delayedDirectory) Find(ctx context.Context, name string) (string, []string, error) {
+func (d *delayedDirectory) Find(ctx context.Context, name string) (directory.Found, error) {
 	d.mu.Lock()
 	after, silent := d.after, d.silent
 	d.mu.Unlock()
@@ -46,15 +46,15 @@ func (d *delayedDirectory) Find(ctx context.Context, name string) (string, []str
 	}
 	switch {
 	case silent:
-		return "", nil, context.DeadlineExceeded
+		return directory.Found{}, context.DeadlineExceeded
 	case name == "stranger":
-		return "", nil, directory.ErrRefused
+		return directory.Found{}, directory.ErrRefused
 	case name == "twin":
-		return "", nil, &directory.PersonError{Err: errors.New("two entries are called so")}
+		return directory.Found{}, &directory.PersonError{Err: errors.New("two entries are called so")}
 	case name == "loner":
-		return name, nil, nil
+		return directory.Found{User: name}, nil
 	}
-	return name, []string{"pupils"}, nil
+	return directory.Found{User: name, Groups: []string{"pupils"}}, nil
 }
 
 func (d *delayedDirectory) Close() {}
@@ -336,6 +336,6 @@ func TestOnePersonHasOneName(t *testing.T) {
 // spelling calls everybody anna.
 type spelling struct{}
 
-func (spelling) Find(context.Context, string) (string, []string, error) {
-	return "anna", []string{"pupils"}, nil
+func (spelling) Find(context.Context, string) (directory.Found, error) {
+	return directory.Found{User: "anna", Groups: []string{"pupils"}}, nil
 }

@@ -1,14 +1,18 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"shuultuur/identity/directory"
 	"shuultuur/identity/oidc"
 	"shuultuur/identity/session"
 	"shuultuur/lib/setting"
@@ -149,6 +153,83 @@ func TestASessionEndsWithItsAccount(t *testing.T) {
 	}
 	if err := sessions.SignOut(signIn, time.Now().Add(time.Hour)); err != nil || sessions.Lookup(addr) != nil {
 		t.Errorf("signing out (%v) leaves the session", err)
+	}
+}
+
+// A registry is a directory of one user.
+type registry struct {
+	mu    sync.Mutex
+	found directory.Found
+	err   error
+}
+
+func (r *registry) Find(context.Context, string) (directory.Found, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.found, r.err
+}
+
+func (r *registry) Close() {}
+
+// TestASessionEndsWithItsAccountInTheDirectory: within ten minutes of what an administrator does there, at
+// every node, and after a restart too; and never because the directory is silent.
+func TestASessionEndsWithItsAccountInTheDirectory(t *testing.T) {
+	addr := netip.MustParseAddr("192.0.2.1")
+	anna := directory.Found{User: "anna", Groups: []string{"pupils"}, Stamp: "1"}
+	other := anna
+	other.Stamp = "2"
+	disabled := anna
+	disabled.Disabled = true
+	unsaid := anna
+	unsaid.Stamp = ""
+	for name, tt := range map[string]struct {
+		before, now directory.Found
+		err         error
+		want        bool
+	}{
+		"nothing":              {anna, anna, nil, true},
+		"another password":     {anna, other, nil, false},
+		"disabled":             {anna, disabled, nil, false},
+		"removed":              {anna, directory.Found{}, directory.ErrRefused, false},
+		"the directory silent": {anna, directory.Found{}, errors.New("no route"), true},
+		"stamps are not said":  {unsaid, unsaid, nil, true},
+		"stamps begin":         {unsaid, anna, nil, true},
+		"stamps end":           {anna, unsaid, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &registry{found: tt.before}
+				answers := filepath.Join(t.TempDir(), "answers")
+				sessions := session.New(sessionStore{}, slog.New(slog.DiscardHandler))
+				first := withDirectory(t, r, Parts{Sessions: sessions, Answers: answers})
+				signIn := first.SignInID("anna", "ldap")
+				if err := sessions.Start(session.Session{Addr: addr, User: "anna", Groups: []string{"pupils"}, Source: "ldap", By: "portal", ID: signIn, Until: time.Now().Add(3 * time.Hour)}); err != nil {
+					t.Fatal(err)
+				}
+				if c, _ := first.Identify(t.Context(), addr, nil); c.User != "anna" {
+					t.Fatalf("before it ends the user is %q", c.User)
+				}
+				r.mu.Lock()
+				r.found, r.err = tt.now, tt.err
+				r.mu.Unlock()
+				time.Sleep(11 * time.Minute)
+				_, _ = first.Identify(t.Context(), addr, nil) // asks
+				time.Sleep(time.Second)
+				check := func(where string, id *Identity) {
+					t.Helper()
+					c, _ := id.Identify(t.Context(), addr, nil)
+					if stands := id.Stands("anna", "ldap", signIn); stands != tt.want || (c.User == "anna") != tt.want {
+						t.Errorf("%s: the sign-in stands: %v, the user is %q; want %v", where, stands, c.User, tt.want)
+					}
+					id.Close()
+				}
+				check("there", first)
+				check("after a restart", withDirectory(t, r, Parts{Sessions: sessions, Answers: answers}))
+				node := withDirectory(t, r, Parts{Sessions: sessions}) // that has asked nothing yet
+				_, _ = node.Identify(t.Context(), addr, nil)
+				check("another node", node)
+			})
+		})
 	}
 }
 

@@ -76,22 +76,24 @@ func (id *Identity) SignInID(user, source string) string {
 	stamp := ""
 	if a := id.accountOf(user, source); a != nil {
 		stamp = a.stamp
+	} else if source == "ldap" && id.members != nil {
+		stamp = id.members.stampOf(user)
 	}
 	return rand.Text() + "." + stamp
 }
 
-// Stands reports whether a sign-in with this identifier still counts: the account is there, and
-// its password is the same.
+// Stands reports whether a sign-in with this identifier still counts: the account is there, a directory has
+// not disabled it, and its password is the same. A directory is asked every ten minutes.
 func (id *Identity) Stands(user, source, signIn string) bool {
-	if source != "basic" {
+	_, stamp, stamped := strings.Cut(signIn, ".")
+	switch {
+	case source == "ldap":
+		return id.members == nil || id.members.stands(user, stamp)
+	case source != "basic":
 		return true
 	}
 	a := id.accountOf(user, source)
-	if a == nil {
-		return false
-	}
-	_, stamp, stamped := strings.Cut(signIn, ".")
-	return !stamped || stamp == a.stamp
+	return a != nil && (!stamped || stamp == a.stamp)
 }
 
 // accountOf returns the account in the password file with which a user has signed in, or nil.

@@ -260,12 +260,12 @@ func askDirectory(ctx context.Context, c directory.LDAP, name string) ([]string,
 		return nil, errors.New("people bind as themselves here, so that only a sign-in can try it")
 	}
 	since := time.Now()
-	user, groups, err := d.Find(ctx, name)
+	found, err := d.Find(ctx, name)
 	if errors.Is(err, directory.ErrRefused) {
 		return nil, fmt.Errorf("the directory answers, and has nobody named %q below %q", name, c.Base)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("The directory has %s, with %d groups, in %s.", user, len(groups), took(since))}, nil
+	return []string{fmt.Sprintf("The directory has %s, with %d groups, in %s.", found.User, len(found.Groups), took(since))}, nil
 }

@@ -60,10 +60,18 @@ func (r *Refusal) Error() string { return r.Why }
 // Is makes a Refusal match ErrRefused.
 func (r *Refusal) Is(err error) bool { return err == ErrRefused }
 
-// A Finder returns the groups of an authenticated user.
+// A Finder says what a directory has about a user.
 type Finder interface {
 	// Find is [Source.Verify] without a password.
-	Find(ctx context.Context, name string) (user string, groups []string, err error)
+	Find(ctx context.Context, name string) (Found, error)
+}
+
+// Found is what a directory has about a user.
+type Found struct {
+	User     string // as the directory spells it
+	Groups   []string
+	Stamp    string // another one whenever the password is another; "" if the directory does not say
+	Disabled bool   // the account signs nobody in any more
 }
 
 // leftOut is how long a server that did not answer is tried after the others.

@@ -170,16 +170,16 @@ func (d *Directory) bindName(name string) string {
 }
 
 // Find implements [Finder].
-func (d *Directory) Find(ctx context.Context, name string) (user string, groups []string, err error) {
+func (d *Directory) Find(ctx context.Context, name string) (Found, error) {
 	if name == "" {
-		return "", nil, ErrRefused
+		return Found{}, ErrRefused
 	}
 	e, err := d.findFrom(ctx, name, 0)
 	if err != nil {
-		return "", nil, err
+		return Found{}, err
 	}
-	groups, err = e.groups(ctx)
-	return e.user, groups, err
+	groups, err := e.groups(ctx)
+	return Found{User: e.user, Groups: groups, Stamp: stampOf(e.entry), Disabled: isDisabled(e.entry, time.Now())}, err
 }
 
 // account removes the Windows domain from a name: SCHOOL\anna.
@@ -250,7 +250,7 @@ func (d *Directory) findOn(c *conn, name string) (e *ldap.Entry, user string, er
 
 // askFor searches for the entries of an account.
 func (d *Directory) askFor(c *conn, account string) (*ldap.SearchResult, error) {
-	return d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account)), 2, "uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID")
+	return d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(account)), 2, append([]string{"uid", "sAMAccountName", "memberOf", "objectSid", "primaryGroupID"}, standing...)...)
 }
 
 // implicit returns the account in a name such as anna@school.example, with the domain of the base, or

@@ -157,7 +157,7 @@ func TestWhatIsWrongWithOnePersonIsNoFaultOfTheDirectory(t *testing.T) {
 		if len(d.search) != 1 {
 			t.Errorf("after %s %d connections are kept", tt.user, len(d.search))
 		}
-		if _, _, err := d.Find(t.Context(), tt.user); tt.person {
+		if _, err := d.Find(t.Context(), tt.user); tt.person {
 			if _, person := errors.AsType[*PersonError](err); !person || errors.Is(err, ErrRefused) {
 				t.Errorf("the groups of %s: %v; want that they are not known", tt.user, err)
 			}

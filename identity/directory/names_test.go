@@ -58,7 +58,8 @@ func TestAClubIsNotTheGroupOfItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	user, groups, err := d.Find(t.Context(), "BOLD")
+	found, err := d.Find(t.Context(), "BOLD")
+	user, groups := found.User, found.Groups
 	slices.Sort(groups)
 	if want := []string{"class 7", "cn=teachers,ou=clubs,dc=school,dc=example", "everyone", "pupils"}; err != nil || user != "bold" || !slices.Equal(groups, want) {
 		t.Errorf("BOLD is %q in %q (%v), want bold in %q", user, groups, err, want)
