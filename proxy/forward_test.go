@@ -101,7 +101,7 @@ func TestResponsesAreFramedForTheClient(t *testing.T) {
 		{"no 1xx to 1.0", "GET %s HTTP/1.0\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false, []string{"HTTP/1.1 200 OK\r\n", "\r\n\r\na"}, "103"},
 		{"events pass one by one", "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; x\r\nContent-Length: 3\r\n\r\nabc", true, []string{"chunked", "abc"}, "Content-Length"},
 		{"invalid response", "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", false, []string{"HTTP/1.1 502 Bad Gateway\r\n"}, "abcd"},
-		{"body ends early held", "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-type: text/html\r\ncontent-length: 30\r\n\r\nabcd", true, []string{"HTTP/1.1 502 Bad Gateway\r\n"}, "abcd"},
+		{"body ends early held", "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-type: text/html\r\ncontent-length: 30\r\n\r\nabcd", true, []string{"HTTP/1.1 200 OK\r\n", "Content-Length: 30\r\n", "\r\n\r\nabcd"}, "502"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := start(t, Config{Via: "gate", ViaResponses: "gate"}, Engine{Decider: judge{wants: func(_ *filter.Transaction, s filter.Stage) bool { return tt.held && s == filter.ResponseBody }}})

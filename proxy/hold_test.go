@@ -322,3 +322,40 @@ func TestASlowPageThatTurnsBadEndsWithANotice(t *testing.T) {
 		}
 	}
 }
+
+// TestABrokenResponseIsPassedOnAsCut: what came of it is judged, and the client sees that the rest is missing.
+func TestABrokenResponseIsPassedOnAsCut(t *testing.T) {
+	part := strings.Repeat("good ", 1000)
+	o := rawOrigin(t, "tcp4", func(c net.Conn, br *bufio.Reader) {
+		q, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		framing, text := "Content-Length: 100000\r\n\r\n", part
+		if q.URL.Query().Has("chunked") {
+			framing = "Transfer-Encoding: chunked\r\n\r\n186a0\r\n"
+		}
+		if q.URL.Query().Has("bad") {
+			text += "bad "
+		}
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\n%s%s", q.URL.Query().Get("type"), framing, text)
+		c.Close()
+	})
+	r := start(t, Config{}, Engine{Decider: &scanner{}})
+	for _, typ := range []string{"text/html", "text/plain", "application/json", "application/octet-stream"} {
+		for _, framing := range []string{"", "&chunked"} {
+			url := "http://" + o + "/?type=" + typ + framing
+			res, err := r.client().Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(res.Body)
+			if res.Body.Close(); res.StatusCode != 200 || string(b) != part || err == nil {
+				t.Errorf("%s%s: got %d, %d bytes, %v; want the %d bytes that came, and a failure", typ, framing, res.StatusCode, len(b), err, len(part))
+			}
+			if res, b := get(t, r.client(), url+"&bad"); res.StatusCode != 403 {
+				t.Errorf("%s%s, bad: got %d, %d bytes; want the block page", typ, framing, res.StatusCode, len(b))
+			}
+		}
+	}
+}

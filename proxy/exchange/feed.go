@@ -24,6 +24,7 @@ type feed struct {
 	left    int64 // bytes left in src, as in [message.Body.Remaining]
 	done    bool  // src is at the end
 	err     error // of src
+	broken  error // of src, also if no pump has read it
 	full    bool  // the pump waits for room
 	stopped bool  // the pump must end
 	passed  int64 // bytes that went directly to the reader, without the hold
@@ -40,7 +41,7 @@ func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who ne
 	f.ctx, f.src = ctx, src
 	f.hold.Begin(i.budget, who)
 	f.most, f.left, f.passed, f.arrived = i.held, src.Remaining(), 0, f.arrived[:0]
-	f.done, f.err, f.full, f.stopped, f.pumping = src.AtEnd(), nil, false, false, false
+	f.done, f.err, f.broken, f.full, f.stopped, f.pumping = src.AtEnd(), nil, nil, false, false, false
 	if f.more == nil {
 		f.more, f.space = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
@@ -120,6 +121,7 @@ func (f *feed) read() error {
 	if err == io.EOF {
 		return nil
 	}
+	f.broken = err
 	return err
 }
 

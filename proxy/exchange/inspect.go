@@ -167,12 +167,31 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	b.beginResponse(x, ctx, s)
 	full, err := b.untilReleased()
 	if err != nil {
-		return err
+		return b.passBroken(err)
 	}
 	b.afterHold(s, full)
 	if x.part.combined {
 		b.cutOut(s)
 	}
+	return nil
+}
+
+// passBroken judges what came of a body whose connection ended in the middle, and passes it on as one that
+// is cut: its reader meets the error. Other errors, and those before a byte has come, are returned.
+func (b *inspection) passBroken(err error) error {
+	b.mu.Lock()
+	end := b.hold.End
+	broken := err == b.broken && end > 0 && b.hold.Base == 0 && b.sent == 0 && !b.begun && !b.awaited && !b.x.part.combined && b.ctx.Err() == nil
+	b.mu.Unlock()
+	if !broken {
+		return err
+	}
+	b.show(end)
+	if err := b.judge(end, true); err != nil || b.failed != nil {
+		return err
+	}
+	b.clear(end)
+	b.failed = err
 	return nil
 }
 
