@@ -178,11 +178,28 @@ func (p *config) reportEffects(s *section) {
 // fixedURL is a fixed address; others are selected by expressions.
 var fixedURL = regexp.MustCompile(`^https?://[^\\$ ]+$`)
 
+// redirectsBefore reports whether a section before s redirects something.
+func (p *config) redirectsBefore(s *section) bool {
+	return slices.ContainsFunc(p.sections[:slices.Index(p.sections, s)], func(x *section) bool {
+		on, _ := x.switches("redirect")
+		return on
+	})
+}
+
 // action converts one that does not block.
 func (p *config) action(s *section, on bool, name, value string) *report.Note {
 	switch {
 	case name == "https-inspection":
 		return p.inspection(s, on)
+	case !on && name == "redirect" && p.redirectsBefore(s):
+		rules, err := p.rules(p.p.Work.FreeName("not-redirected"), "allow", []*section{s})
+		if err != nil || slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Port != nil }) {
+			return report.None("patterns with a port: write them into the rules that redirect").Closing()
+		}
+		for _, r := range rules {
+			p.kept = append(p.kept, r.Category...)
+		}
+		return report.Same("unless, of the rules that redirect")
 	case !on:
 		return &report.Note{Kind: report.Default}
 	case name == "limit-connect" && s.coversAll():
@@ -204,11 +221,14 @@ func (p *config) action(s *section, on bool, name, value string) *report.Note {
 		return report.Same("a rule for tunnels to other ports")
 	case name == "redirect" && fixedURL.MatchString(value) && build.PlainURL(value):
 		list := fmt.Sprintf("redirect-%d", len(p.redirects)+1)
-		categories, _, err := makeLists(p.p.Work, list, []*section{s})
-		if err != nil || len(categories) == 0 {
+		rules, err := p.rules(list, "redirect", []*section{s})
+		if err != nil || len(rules) == 0 {
 			return report.ByHand("rules", "it contains no valid hosts")
 		}
-		p.redirects = append(p.redirects, policy.Rule{Name: list, Action: "redirect", To: value, Category: categories})
+		for _, r := range rules {
+			r.To, r.Unless = value, slices.Clone(p.kept)
+			p.redirects = append(p.redirects, r)
+		}
 		return report.Same("a rule with action: redirect")
 	case name == "redirect":
 		return report.ByHand("rules", "a redirect leads to a fixed URL, with the whole URL or host filled in: write a rule with action: redirect")

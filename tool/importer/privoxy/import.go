@@ -35,6 +35,7 @@ func Import(w *build.Work, file string) error {
 	if err != nil {
 		return err
 	}
+	conf.sections = all
 	conf.decrypts(all)
 	for _, o := range options {
 		conf.p.At = o.at
@@ -89,6 +90,18 @@ func (p *config) rules(name, action string, group []*section) (rules []policy.Ru
 	byPort, ports := map[string]*section{}, []string{}
 	for _, s := range group {
 		for _, line := range s.patterns {
+			if strings.Contains(line.Text, "(?-i") { // URLs are compared in lower case
+				n := report.Differs("lists."+name, "paths are compared without regard to case")
+				if action == "allow" {
+					n = report.None("paths are compared without regard to case: write those that are meant; until then nothing is allowed by it")
+				}
+				n.Place, n.What = line, line.Text
+				p.p.Work.Report.Add(n.Closing())
+				if action == "allow" {
+					continue
+				}
+				line.Text = strings.NewReplacer("(?-i:", "(?:", "(?-i)", "").Replace(line.Text)
+			}
 			u, _ := parsePattern(line.Text)
 			if byPort[u.port] == nil {
 				byPort[u.port], ports = &section{Place: s.Place, actions: s.actions}, append(ports, u.port)
@@ -204,8 +217,9 @@ func writeLists(w *build.Work, name string, at report.Place, kinds [6][]report.P
 
 // config collects everything in Privoxy's main file and actions except blocking.
 type config struct {
-	p   *build.Plain
-	dir string
+	p        *build.Plain
+	dir      string
+	sections []*section
 
 	rootNote             *report.Note // on which the notes about the root are made
 	authority, cert, key string       // the root: a folder, and files in it
@@ -217,7 +231,8 @@ type config struct {
 	intercepted          bool       // the proxy also gets requests of clients that do not know it
 	trust                []policy.Rule
 	redirects            []policy.Rule
-	unknown              bool // files that may refuse are not there
+	kept                 []string // categories that a later section does not redirect
+	unknown              bool     // files that may refuse are not there
 }
 
 // clients has networks that may or may not use the proxy. The last line that matches
