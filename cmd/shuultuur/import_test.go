@@ -313,7 +313,7 @@ func TestImportOfDebiansE2guardianIsGood(t *testing.T) {
 	settings, report := importFrom(t, "e2guardian", "/etc/e2guardian")
 	decide(t, settings, []decision{
 		{url: "http://windowsupdate.microsoft.com/x.exe", want: "pass"},
-		{url: "http://update.microsoft.com/x.exe", want: "pass"},
+		{url: "http://update.microsoft.com/x.exe", want: "block"}, // its storyboard asks for extensions first
 		{url: "http://files.example/x.exe", want: "block"},
 	})
 	wantLines(t, report, "Import of e2guardian 5.3.5", "examplef1.story' → the order of rules")

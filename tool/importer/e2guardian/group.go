@@ -75,7 +75,15 @@ func (c *folder) policy(n int, lists []ref, opts, global map[string]option) poli
 	c.headers(lists, "banned", ban, not, add)
 	files := c.named(lists, "exceptionfile")
 	if exts := c.inline(lists, "extension", "bannedextension", filter.Extension); len(exts) > 0 {
-		extensionRules(c, exts, files, add, policy.Rule{Name: "banned extensions", Action: ban, Unless: slices.Concat(files, not)})
+		unless := files
+		if _, story := opts["storyboard"]; story {
+			unless = nil
+		}
+		extensionRules(c, exts, add, policy.Rule{Name: "banned extensions", Action: ban, Unless: slices.Concat(unless, not)})
+		if len(files) > len(unless) {
+			c.w.Report.Add(&report.Note{Kind: report.Changed, Place: report.Place{File: c.dir}, What: "exceptionfile lists and banned extensions", Ours: "rules",
+				Why: "the storyboard refuses these files, although the manual of e2guardian says that they pass: add the lists to the unless of the rule if they are to pass"})
+		}
 	}
 	c.search(lists, "banned", "banned search", ban, add)
 	c.redirects(lists, add)
@@ -202,7 +210,7 @@ func uploadRules(c *folder, lists []ref, opts map[string]option, p *policy.Polic
 
 // extensionRules blocks files by the end of their path and, as e2guardian does, by the end of
 // the query.
-func extensionRules(c *folder, exts, files []string, add func(policy.Rule), rule policy.Rule) {
+func extensionRules(c *folder, exts []string, add func(policy.Rule), rule policy.Rule) {
 	behind := rule
 	rule.Extension = exts
 	add(rule)
@@ -216,11 +224,7 @@ func extensionRules(c *folder, exts, files []string, add func(policy.Rule), rule
 	}
 	at := report.Place{File: c.dir}
 	c.w.Report.Add(&report.Note{Kind: report.Changed, Place: at, What: "banned extensions before a query", Ours: `rule "banned extensions"`,
-		Why: "e2guardian checks only the end of the URL: it allows setup.exe?x=1, which the gateway refuses"})
-	if len(files) > 0 {
-		c.w.Report.Add(&report.Note{Kind: report.Changed, Place: at, What: "exceptionfile lists and banned extensions", Ours: "unless of the rule",
-			Why: "e2guardian's storyboard refuses these files although its manual says that they pass; here they pass"})
-	}
+		Why: "e2guardian checks only the end of the URL: it allows setup.exe?x=1, which the gateway refuses", Effect: report.Closes})
 }
 
 func (c *folder) conflicts(outer, inner []string, why string) {
