@@ -115,7 +115,7 @@ func scenarios() []scenario {
 			targets: []target{{"squid", cpuPerFetch, 0.5}},
 		},
 		{
-			name: "tls-new", about: "TLS looked into, a new connection for each 1 KiB page", unit: "connections", connections: 10, urls: (*rig).smallURLs,
+			name: "tls-new", about: "TLS looked into, a new connection with X25519 for each 1 KiB page", unit: "connections", connections: 10, urls: (*rig).smallURLs,
 			tls: true, anew: true, timeout: 10 * time.Second, most: 20 * time.Second,
 			targets: []target{{"squid", perCore, 1.5}, {"haproxy", cpuPerFetch, 1}}, short: true,
 		},

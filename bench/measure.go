@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -101,6 +102,9 @@ func (s scenario) load(r *rig, p *peer) load.Config {
 	}
 	if r.certs != nil {
 		cfg.Roots = r.certs.roots
+	}
+	if s.anew { // the same work for all: most peers know no ML-KEM
+		cfg.Groups = []tls.CurveID{tls.X25519}
 	}
 	switch {
 	case s.tunnel && p.relay != "":

@@ -379,7 +379,7 @@ func (w *worker) tunnel(connect string) error {
 }
 
 func (w *worker) handshake(name string) error {
-	cfg := &tls.Config{ServerName: name, RootCAs: w.g.cfg.Roots, CipherSuites: w.g.cfg.Ciphers}
+	cfg := &tls.Config{ServerName: name, RootCAs: w.g.cfg.Roots, CipherSuites: w.g.cfg.Ciphers, CurvePreferences: w.g.cfg.Groups}
 	if w.g.cfg.Ciphers != nil {
 		cfg.MaxVersion = tls.VersionTLS12
 	}

@@ -18,6 +18,7 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -70,10 +71,11 @@ type Config struct {
 	HTTP2     bool     // h2 over TLS, prior knowledge over plain TCP
 	Header    []string // "Name: value", added to each request
 
-	Checksum bool         // compare a hash of each body in addition to its length
-	Throttle int          // bytes per second and connection; 0 means unthrottled
-	Sources  []netip.Addr // local addresses to send from, in turn
-	Ciphers  []uint16     // TLS 1.2 cipher suites; nil means Go's choice
+	Checksum bool          // compare a hash of each body in addition to its length
+	Throttle int           // bytes per second and connection; 0 means unthrottled
+	Sources  []netip.Addr  // local addresses to send from, in turn
+	Ciphers  []uint16      // TLS 1.2 cipher suites; nil means Go's choice
+	Groups   []tls.CurveID // key exchanges of TLS; nil means Go's choice
 
 	Allow []string // hosts that may be loaded although they are not loopback
 
