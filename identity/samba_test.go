@@ -264,12 +264,24 @@ func TestADomainControllerSaysWhoSomebodyIs(t *testing.T) {
 	})
 	t.Run("tickets", func(t *testing.T) { c.tickets(t, annas) })
 	t.Run("an expired password", func(t *testing.T) {
-		c.age(t, "cn=ben,"+people)
 		d, err := directory.NewLDAP(*c.ldap(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
+		before, err := d.Find(t.Context(), "ben")
+		if err != nil || before.Stamp == "" || before.Disabled {
+			t.Errorf("ben is %+v, %v", before, err)
+		}
+		c.age(t, "cn=ben,"+people)
+		if after, err := d.Find(t.Context(), "ben"); err != nil || after.Stamp == before.Stamp || after.Stamp == "" {
+			t.Errorf("with another password ben is %+v, %v, and was %+v", after, err, before)
+		}
+		for _, name := range []string{"disabled", "expired"} {
+			if f, err := d.Find(t.Context(), name); err != nil || !f.Disabled {
+				t.Errorf("%s: %+v, %v", name, f, err)
+			}
+		}
 		_, _, err = d.Verify(t.Context(), "ben", password)
 		if r, _ := errors.AsType[*directory.Refusal](err); r == nil || r.Why != directory.PasswordExpired || !r.Proven {
 			t.Errorf("the right one: %v", err)

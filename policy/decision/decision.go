@@ -8,6 +8,7 @@ package decision
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,7 +24,9 @@ import (
 // Topics of instructions.
 const (
 	SiteTopic = "decision" // the key is for whom and which site, separated by a tab
-	TimeTopic = "bonus"    // the key is for whom, the value is the number of minutes
+	// The key is for whom and, after a tab, which gift: two nodes may give some at once. The value is the
+	// number of minutes.
+	TimeTopic = "bonus"
 )
 
 // Values of instructions about sites.
@@ -60,13 +63,26 @@ func (k *Keeper) Copy(from *Keeper) { k.take(from.store) }
 
 func (k *Keeper) take(s Store) {
 	k.Set(sites(s))
-	var given []policy.Bonus
+	k.SetBonuses(bonuses(s))
+}
+
+// bonuses returns what everybody was given until the same moment, in the order of names.
+func bonuses(s Store) (all []policy.Bonus) {
+	given := map[policy.Bonus]int64{}
 	for _, i := range s.InForce(TimeTopic) {
 		if n, err := strconv.ParseInt(i.Value, 10, 64); err == nil {
-			given = append(given, policy.Bonus{Who: i.Key, Minutes: n, Until: i.Until})
+			who, _, _ := strings.Cut(i.Key, "\t")
+			given[policy.Bonus{Who: who, Until: i.Until.Local()}] += n
 		}
 	}
-	k.SetBonuses(given)
+	for b, n := range given {
+		b.Minutes = n
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b policy.Bonus) int {
+		return cmp.Or(strings.Compare(a.Who, b.Who), a.Until.Compare(b.Until))
+	})
+	return all
 }
 
 // sites returns the instructions in force about sites, oldest first.
@@ -126,21 +142,28 @@ func (e *TooMuch) Error() string {
 func (k *Keeper) GiveTime(who string, minutes int64, now time.Time, by string) (int64, error) {
 	k.giving.Lock()
 	defer k.giving.Unlock()
-	i := state.Instruction{Topic: TimeTopic, Key: who, By: by}
+	var changes []state.Instruction
+	total := minutes
 	if minutes > 0 {
 		for _, b := range k.Bonuses(now) {
 			if b.Who == who {
-				minutes += b.Minutes
+				total += b.Minutes
 			}
 		}
-		if minutes > policy.MaxBonus {
-			return 0, &TooMuch{who, minutes}
+		if total > policy.MaxBonus {
+			return 0, &TooMuch{who, total}
 		}
-		i.Value, i.Until = strconv.FormatInt(minutes, 10), clock.Day(now, 1)
+		changes = []state.Instruction{{Topic: TimeTopic, Key: who + "\t" + rand.Text()[:8], Value: strconv.FormatInt(minutes, 10), Until: clock.Day(now, 1), By: by}}
+	} else {
+		for _, i := range k.store.InForce(TimeTopic) {
+			if of, _, _ := strings.Cut(i.Key, "\t"); of == who {
+				changes = append(changes, state.Instruction{Topic: TimeTopic, Key: i.Key, By: by})
+			}
+		}
 	}
-	if err := k.store.Issue(i); err != nil {
+	if err := k.store.Issue(changes...); err != nil {
 		return 0, err
 	}
 	k.Refresh()
-	return minutes, nil
+	return total, nil
 }
