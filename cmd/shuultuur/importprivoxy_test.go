@@ -51,7 +51,7 @@ func privoxyRules(r *rand.Rand) string {
 func TestImportOfPrivoxyOpensNothingThatPrivoxyRefuses(t *testing.T) {
 	race.Without(t)
 	peer.Program(t, "privoxy")
-	count, seed := 8, 0
+	count, seed := 6, 0
 	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
 		count = n
 	}

@@ -64,7 +64,7 @@ func inNet(client, network string) bool {
 //
 // CONFIGURATIONS in the environment is the number for each program.
 func TestImportsOpenNothing(t *testing.T) {
-	count := 25
+	count := 15
 	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
 		count = n
 	}

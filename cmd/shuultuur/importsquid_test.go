@@ -260,7 +260,7 @@ func TestImportOfSquidOpensNothingThatSquidRefuses(t *testing.T) {
 	if _, err := os.Stat(fakeSignIn); err != nil {
 		t.Skipf("this Squid has no helper that accepts everybody: %v", err)
 	}
-	count, seed := 20, 0
+	count, seed := 15, 0
 	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
 		count = n
 	}

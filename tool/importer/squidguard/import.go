@@ -189,6 +189,27 @@ func (q *config) path(name string) string {
 	return filepath.Join(q.db, name)
 }
 
+// matching returns a list of URLs without the entries that never match, because squidGuard removes
+// what they begin with from the URL: the file, or a copy.
+func (q *config) matching(name, path string) (string, error) {
+	var lines []report.Place
+	left, first := 0, report.Place{}
+	err := input.Lines(path, func(n int, s []byte) error {
+		at := report.Place{File: path, Line: n, Text: string(bytes.TrimSpace(s))}
+		if !hostNumbers.MatchString(at.Text) {
+			lines = append(lines, at)
+		} else if left++; left == 1 {
+			first = at
+		}
+		return nil
+	})
+	if err != nil || left == 0 {
+		return path, nil // adding the list says what is wrong with it
+	}
+	q.w.Report.Add(&report.Note{Kind: report.Line, Place: first, What: first.Text, Why: fmt.Sprintf("squidGuard removes www, web and ftp from the beginning of a URL, so that such entries (%d) never match: they are left out", left)})
+	return q.w.OwnLines(name+"-urls", lines)
+}
+
 func (q *config) dest(name string, at statement, body []statement) error {
 	d := &dest{name: name}
 	if within, outside := q.parseTimed(at); within != "" {
@@ -225,6 +246,13 @@ func (q *config) dest(name string, at statement, body []statement) error {
 			d.lost = true
 			q.w.Report.Add(&report.Note{Kind: report.Lost, Place: s.Place, What: s.Text, Why: fmt.Sprintf("the list file %q is not there: copy it beside the settings and import again", cfg.Path)})
 			continue
+		}
+		if cfg.Match == list.Prefix {
+			path, err := q.matching(name, string(cfg.Path))
+			if err != nil {
+				return err
+			}
+			cfg.Path = setting.Source(path)
 		}
 		listName, err := q.w.AddList(name+"-"+strings.TrimSuffix(s.words[0], "list"), cfg, s.Place)
 		if err != nil {
