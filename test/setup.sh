@@ -54,6 +54,11 @@ if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shu
 	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"
 	npm install --silent --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" oidc-provider@9 || echo "make test: the npm package oidc-provider is not installed" >&2
 fi
+# A framework that hydrates documents.
+if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/node_modules/react-dom" ]; then
+	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" react@18.3.1 react-dom@18.3.1 || echo "make test: the npm package react-dom is not installed" >&2
+fi
 # Unblockers, whose protocols the lab of ways around speaks.
 if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/node_modules/cors-anywhere" ]; then
 	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"
