@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // maxLine limits a line of a log in bytes. Longer ones are skipped.
@@ -29,7 +30,9 @@ const unsized = 16 << 10
 // All may be compressed with gzip. Requests that a cache cannot answer (other methods than
 // GET, errors of the proxy, tunnels) are counted as skipped. A log that breaks off, such as a
 // compressed one that is still being written, is read as far as possible.
-func Read(r io.Reader, temp string) (*Trace, error) {
+//
+// base is put before paths without a host.
+func Read(r io.Reader, temp, base string) (*Trace, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if head, _ := in.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
 		z, err := gzip.NewReader(in)
@@ -48,7 +51,7 @@ func Read(r io.Reader, temp string) (*Trace, error) {
 	if head, _ := in.Peek(64); bytes.IndexByte(head, 0) >= 0 && !isText(head) {
 		err = n.numbers(in)
 	} else {
-		err = n.lines(in)
+		err = n.lines(in, strings.TrimSuffix(base, "/"))
 	}
 	if err != nil {
 		n.drop()
@@ -89,7 +92,7 @@ func (n *numberer) numbers(in io.Reader) error {
 	}
 }
 
-func (n *numberer) lines(in *bufio.Reader) error {
+func (n *numberer) lines(in *bufio.Reader, base string) error {
 	for {
 		line, err := in.ReadSlice('\n')
 		if err == bufio.ErrBufferFull { // longer than any line with a URL
@@ -100,6 +103,9 @@ func (n *numberer) lines(in *bufio.Reader) error {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
 			url, size, ok := parse(line)
+			if ok && base != "" && url[0] == '/' {
+				url = append([]byte(base), url...)
+			}
 			if !ok {
 				n.t.Skipped++
 			} else if err := n.add(url, size); err != nil {

@@ -27,6 +27,8 @@ type Options struct {
 	Policies []string
 	// Temp is the folder for temporary files; default the system's.
 	Temp string
+	// Base is the URL that is put before paths without a host.
+	Base string
 }
 
 // memoryShare is the share of memory in a simulated cache, in per cent, and leastMemory its

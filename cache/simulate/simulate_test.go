@@ -38,7 +38,7 @@ func TestLogs(t *testing.T) {
 		{"nonsense", "what is this\n{\n\"[\n1 2\n", 0, 0, 0, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tr, err := Read(strings.NewReader(c.log), t.TempDir())
+			tr, err := Read(strings.NewReader(c.log), t.TempDir(), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +50,23 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// TestBaseIsPutBeforePaths: a path and the URL that it stands for are one object.
+func TestBaseIsPutBeforePaths(t *testing.T) {
+	const log = `192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] "GET /x HTTP/1.1" 200 700 "-" "agent"` + "\n" +
+		`192.0.2.1 - - [22/Nov/2026:10:00:01 +0000] "GET http://a.example/x HTTP/1.1" 200 700 "-" "agent"` + "\n"
+	for base, want := range map[string]int64{"": 2, "http://a.example": 1, "http://a.example/": 1, "http://b.example": 2} {
+		tr, err := Read(strings.NewReader(log), t.TempDir(), base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tr.Close(); tr.Objects != want {
+			t.Errorf("with the base %q there are %d objects, want %d", base, tr.Objects, want)
+		}
+	}
+}
+
 func TestALogInUTF16IsRefused(t *testing.T) {
-	if _, err := Read(strings.NewReader("\xff\xfe1\x00 \x002\x00 \x003\x00\n\x00"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "convert it to UTF-8") {
+	if _, err := Read(strings.NewReader("\xff\xfe1\x00 \x002\x00 \x003\x00\n\x00"), t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "convert it to UTF-8") {
 		t.Errorf("reading a log in UTF-16: %v, want advice to convert it to UTF-8", err)
 	}
 }
@@ -68,7 +83,7 @@ func TestATruncatedLogIsReadAsFarAsPossible(t *testing.T) {
 	damaged := bytes.Clone(b.Bytes())
 	clear(damaged[len(damaged)/2:])
 	for name, log := range map[string][]byte{"cut": b.Bytes()[:b.Len()/2], "damaged": damaged, "wrong checksum": append(bytes.Clone(b.Bytes()[:b.Len()-8]), make([]byte, 8)...), "numbers": append(bytes.Repeat([]byte{0, 0, 0, 1, 0, 0, 0, 2}, 1000), 0, 0)} {
-		tr, err := Read(bytes.NewReader(log), t.TempDir())
+		tr, err := Read(bytes.NewReader(log), t.TempDir(), "")
 		if err != nil {
 			t.Errorf("%s: reading the log: %v", name, err)
 			continue
@@ -113,7 +128,7 @@ func TestPromiseHoldsOnRealTraces(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			tr, err := Read(f, t.TempDir())
+			tr, err := Read(f, t.TempDir(), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +160,7 @@ func zipf(requests int) []byte {
 
 func TestPromiseHoldsOnAZipfTrace(t *testing.T) {
 	n := 20_000
-	tr, err := Read(bytes.NewReader(zipf(n)), t.TempDir())
+	tr, err := Read(bytes.NewReader(zipf(n)), t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +180,7 @@ func TestNumbersAreExact(t *testing.T) {
 		order = append(order, id)
 		fmt.Fprintln(&log, i, fmt.Sprint("http://example.org/", id), 10+id)
 	}
-	tr, err := Read(&log, t.TempDir())
+	tr, err := Read(&log, t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +203,7 @@ func TestNumbersAreExact(t *testing.T) {
 }
 
 func TestReportInAllForms(t *testing.T) {
-	tr, err := Read(bytes.NewReader(zipf(2000)), t.TempDir())
+	tr, err := Read(bytes.NewReader(zipf(2000)), t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

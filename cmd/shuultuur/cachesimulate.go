@@ -28,11 +28,12 @@ func cacheSimulate(ctx context.Context, e env, args []string) int {
 	html := f.String("html", "", "write an HTML page with plots to `file`")
 	sizes := f.String("sizes", "", "sizes to try, as a `list`: 1GiB,10GiB; default parts of all bytes")
 	only := f.String("admission", "", "policies to try, as a `list`; default "+strings.Join(admission.Names(), ","))
+	base := f.String("base", "", "`URL` of the site, for logs that have paths only: http://www.example.com")
 	temp := f.String("temp", "", "`folder` for files; default the system's")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	o := simulate.Options{Temp: *temp}
+	o := simulate.Options{Temp: *temp, Base: *base}
 	if *only != "" {
 		o.Policies = strings.Split(*only, ",")
 	}
@@ -58,7 +59,7 @@ func runSimulation(ctx context.Context, e env, file string, o simulate.Options, 
 		return err
 	}
 	defer in.Close()
-	t, err := simulate.Read(in, o.Temp)
+	t, err := simulate.Read(in, o.Temp, o.Base)
 	if err != nil {
 		return err
 	}
