@@ -59,7 +59,7 @@ type Config struct {
 	Session SessionConfig `yaml:"session"`
 	// SignIn makes clients sign in on a page of the portal.
 	SignIn *SignIn `yaml:"sign-in" role:"owner"`
-	// Open are hosts, with their subdomains, that clients reach without signing in, whatever they
+	// Open are hosts, with their subdomains (but for "=host"), that clients reach without signing in, whatever they
 	// are asked for: a password, a ticket, or the page. Updates cannot sign in.
 	Open  setting.OneOrMore[string] `yaml:"open"`
 	Names NamesConfig               `yaml:"names"` // names of devices

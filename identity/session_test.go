@@ -245,7 +245,7 @@ func TestAPublicProviderNeedsDomains(t *testing.T) {
 // TestOpenHostsNeedNoSignIn: whatever is asked for, and whatever is wrong with what was sent.
 func TestOpenHostsNeedNoSignIn(t *testing.T) {
 	file := setting.File(passwordFile(t, "otto:"+bcryptOf(t, "secret")))
-	id, err := New(Config{Basic: &Basic{File: file, Networks: []string{"192.0.2.0/28"}}, Open: []string{"updates.example"},
+	id, err := New(Config{Basic: &Basic{File: file, Networks: []string{"192.0.2.0/28"}}, Open: []string{"updates.example", "=Alone.example"},
 		SignIn: &SignIn{Networks: []string{"192.0.2.16/28"}, Open: []string{"Probe.example."}}}, Parts{Portal: "http://gate.example"})
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestOpenHostsNeedNoSignIn(t *testing.T) {
 		if !ok || c.User != "" {
 			t.Fatalf("%s with %q: user %q, %v; want a challenge", tt.addr, tt.sent, c.User, err)
 		}
-		for host, want := range map[string]bool{"updates.example": true, "a.updates.example": true, "probe.example": true, "myupdates.example": false, "example": false, "": false} {
+		for host, want := range map[string]bool{"updates.example": true, "a.updates.example": true, "probe.example": true, "alone.example": true, "a.alone.example": false, "myupdates.example": false, "example": false, "": false} {
 			if asked.OpenHost(host) != want {
 				t.Errorf("%s with %q: %q is open: %v, want %v", tt.addr, tt.sent, host, !want, want)
 			}

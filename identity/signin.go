@@ -135,9 +135,13 @@ type openHosts map[string]bool
 // add adds the hosts of a setting.
 func (o openHosts) add(hosts []string) error {
 	for i, h := range hosts {
+		h, alone := strings.CutPrefix(h, "=")
 		h = strings.Trim(strings.ToLower(h), ".")
-		if h == "" || strings.ContainsAny(h, "/*: ") {
+		if h == "" || strings.ContainsAny(h, "/*:= ") {
 			return setting.At(fmt.Sprintf("open[%d]", i), fmt.Errorf("%q is not a host, such as login.example", hosts[i]))
+		}
+		if alone {
+			h = "=" + h // without what is below it
 		}
 		o[h] = true
 	}
@@ -146,6 +150,9 @@ func (o openHosts) add(hosts []string) error {
 
 // has reports whether a host is reachable without a sign-in.
 func (o openHosts) has(host string) bool {
+	if len(o) > 0 && o["="+host] {
+		return true
+	}
 	for len(o) > 0 {
 		if o[host] {
 			return true

@@ -234,7 +234,7 @@ const fakeSignIn = "/usr/lib/squid/basic_fake_auth"
 func passes(ctx context.Context, e *engine.Engine, s *configuration.Settings, a squidAsk) (ok bool, by string, err error) {
 	q := reasons.Question{URL: a.url(), Client: netip.MustParseAddr(a.client), Method: a.method, Agent: a.agent, Referer: a.referer}
 	_, asked := e.Identify(ctx, q.Client)
-	open := slices.ContainsFunc(s.Identity.Open, func(d string) bool { return below(a.host, d) })
+	open := slices.ContainsFunc(s.Identity.Open, func(d string) bool { return d == "="+a.host || below(a.host, d) })
 	if asked != nil && a.user == "" && !open {
 		return false, "the sign-in", nil
 	}

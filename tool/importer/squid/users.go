@@ -111,8 +111,8 @@ func (c *config) asks(who *build.Clients) (asks, some bool) {
 const mostOpen = 1000
 
 // withoutSignIn returns the domains about which a line decides, for everybody who is asked, before
-// another one asks who they are: Squid does not ask then. Domains without those below them are not
-// among them, because identity.open has both; their clients are asked as well.
+// another one asks who they are: Squid does not ask then. Those without what is below them begin
+// with "=".
 func (c *config) withoutSignIn() (domains []string) {
 	if slices.ContainsFunc(c.replies, func(l access) bool { return c.asksIn(l) }) {
 		return nil // what they are answered depends on who they are
@@ -167,9 +167,14 @@ func (c *config) decided(who *build.Clients) (domains []string) {
 			continue
 		}
 		for _, v := range of.values {
-			if d, below := strings.CutPrefix(strings.ToLower(v), "."); below && dns.IsHost([]byte(d)) {
-				domains = append(domains, d)
+			d, below := strings.CutPrefix(strings.ToLower(v), ".")
+			if !dns.IsHost([]byte(d)) {
+				continue
 			}
+			if !below {
+				d = "=" + d
+			}
+			domains = append(domains, d)
 		}
 	}
 	return domains

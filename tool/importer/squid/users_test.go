@@ -84,14 +84,14 @@ func TestSignInIsAskedAsSquidDoes(t *testing.T) {
 		lines string
 		want  []string
 	}{
-		"allowed before":                   {"http_access allow good\nhttp_access allow auth\n", []string{"good.example"}},
-		"allowed and refused before":       {"http_access deny bad\nhttp_access allow all good\nhttp_access allow auth\n", []string{"bad.example", "good.example"}},
+		"allowed before":                   {"http_access allow good\nhttp_access allow auth\n", []string{"=other.example", "good.example"}},
+		"allowed and refused before":       {"http_access deny bad\nhttp_access allow all good\nhttp_access allow auth\n", []string{"=other.example", "bad.example", "good.example"}},
 		"allowed after":                    {"http_access deny !auth\nhttp_access allow good\n", nil},
 		"at night alone":                   {"http_access allow good night\nhttp_access allow auth\n", nil},
-		"refused at night, allowed by day": {"http_access deny good night\nhttp_access allow good\nhttp_access allow auth\n", []string{"good.example"}},
+		"refused at night, allowed by day": {"http_access deny good night\nhttp_access allow good\nhttp_access allow auth\n", []string{"=other.example", "good.example"}},
 		"for some of those who are asked":  {"http_access allow guests good\nhttp_access allow auth\n", nil},
-		"for all of those who are asked":   {"http_access deny !lan\nhttp_access allow lan good\nhttp_access allow lan auth\n", []string{"good.example"}},
-		"others are not asked":             {"http_access allow guests\nhttp_access allow good\nhttp_access allow auth\n", []string{"good.example"}},
+		"for all of those who are asked":   {"http_access deny !lan\nhttp_access allow lan good\nhttp_access allow lan auth\n", []string{"=other.example", "good.example"}},
+		"others are not asked":             {"http_access allow guests\nhttp_access allow good\nhttp_access allow auth\n", []string{"=other.example", "good.example"}},
 		"but what is listed":               {"http_access allow !good\nhttp_access allow auth\n", nil},
 		"replies depend on people":         {"http_access allow good\nhttp_access allow auth\nhttp_reply_access deny auth\n", nil},
 		"nobody is asked":                  {"http_access allow good\n", nil},
