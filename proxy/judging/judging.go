@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,7 +75,7 @@ type Limit struct {
 func (l *Limit) Prepare(ctx context.Context, w *Watch, t *filter.Transaction, left func() bool) {
 	l.w, l.id, l.host, l.who, l.left = w, t.ID, t.Host, t.Client.Addr, left
 	if l.Over == nil {
-		l.Over = l.over
+		l.Over = l.pass
 	}
 	l.mu.Lock()
 	l.parent = ctx
@@ -94,6 +95,14 @@ func (l *Limit) Reset() {
 }
 
 func (l *Limit) over() bool { return l.ended.Load() != running }
+
+// pass is over for readers, who ask after each part of their work: then it is the turn of whoever has little
+// to do. A long page would have the processor for ten milliseconds at a time otherwise, at each of the steps
+// of a short one.
+func (l *Limit) pass() bool {
+	runtime.Gosched()
+	return l.over()
+}
 
 // TookTooLong reports whether the judgement ended because of its time.
 func (l *Limit) TookTooLong() bool { return l.ended.Load() == tookTooLong }
