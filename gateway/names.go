@@ -25,7 +25,11 @@ var errNoForwarding = errors.New("the settings name no upstream under dns.forwar
 func (p *pages) systemParts(kept backup.Folder) *system.System {
 	return &system.System{
 		Backup: func(w io.Writer) ([]string, error) {
-			c, err := configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(p.gateway.engine.Load().Seen))...)
+			e := p.gateway.engine.Load()
+			if err := e.Keep(); err != nil {
+				return nil, fmt.Errorf("writing down what a backup needs: %w", err)
+			}
+			c, err := configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(e.Seen))...)
 			return c.Left, err
 		},
 		Restore: p.gateway.restore,

@@ -91,10 +91,7 @@ func (m *Memory) CountHere(counts []Count) { m.counters.take(time.Now(), counts)
 // Forget removes counters, also from the file.
 func (m *Memory) Forget(_ context.Context, keys ...[16]byte) error {
 	m.counters.forget(keys)
-	if m.file == "" {
-		return nil
-	}
-	return m.save()
+	return m.Keep()
 }
 
 // Run removes expired counters until ctx ends.
@@ -117,6 +114,14 @@ func (m *Memory) Stats() Stats {
 	s := Stats{Uncounted: m.counters.uncounted.Load(), Counters: m.counters.held.Load()}
 	s.Instructions, s.Open, s.Received = m.Instructions.stats()
 	return s
+}
+
+// Keep writes the file, if there is one, while the store is in use: for a backup.
+func (m *Memory) Keep() error {
+	if m.file == "" {
+		return nil
+	}
+	return m.save()
 }
 
 // HandOver writes the state to disk for the process that takes over. Later changes are lost with

@@ -336,10 +336,14 @@ func (c *Check) Engine() *engine.Engine { return c.engine }
 func (c *Check) Profiles() ([]engine.Profile, []engine.BufferProfile) { return c.engine.Profiles() }
 
 // Close saves the datasets that rules changed. It counts failures.
-func (c *Check) Close() {
-	if !c.dry {
-		_ = c.engine.State().Save()
+func (c *Check) Close() { _ = c.Keep() }
+
+// Keep saves the datasets that rules changed, while they are in use: for a backup.
+func (c *Check) Keep() error {
+	if c.dry {
+		return nil
 	}
+	return c.engine.State().Save()
 }
 
 // Categories returns the classes, numbers and priorities of the rules, "drop", and "other" for
