@@ -142,6 +142,7 @@ type Signatures interface {
 	Profiles() ([]Profile, []BufferProfile)
 	HasRule(sid uint32) bool
 	AsksTLS() bool
+	Keep() error
 	Close()
 }
 

@@ -73,17 +73,6 @@ func Restore(ctx context.Context, r io.Reader, file, address string) (lines []st
 	return append(names, remarks...), err
 }
 
-// Keep writes down what the parts keep in memory: what a backup of a gateway that runs should have.
-func (e *Engine) Keep() (err error) {
-	if s, ok := e.State.(interface{ Keep() error }); ok {
-		err = s.Keep()
-	}
-	if e.Policies != nil {
-		err = errors.Join(err, e.Policies.Engine.Keep())
-	}
-	return err
-}
-
 // RestoreFiles are where a gateway that runs keeps a backup until it starts again, and what that
 // replaces.
 const (

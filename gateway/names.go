@@ -26,7 +26,7 @@ func (p *pages) systemParts(kept backup.Folder) *system.System {
 	return &system.System{
 		Backup: func(w io.Writer) ([]string, error) {
 			e := p.gateway.engine.Load()
-			if err := e.Keep(); err != nil {
+			if err := writeDown(e); err != nil {
 				return nil, fmt.Errorf("writing down what a backup needs: %w", err)
 			}
 			c, err := configuration.Backup(w, p.gateway.file, slices.Sorted(maps.Keys(e.Seen))...)

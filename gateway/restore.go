@@ -50,6 +50,17 @@ func (g *Gateway) restore(ctx context.Context, r io.Reader, passphrase, address 
 	return append([]string{text.Mark("The backup is good. The gateway starts again with it.")}, does...), nil
 }
 
+// writeDown writes to disk what parts keep in memory: what a backup of a gateway that runs should have.
+func writeDown(e *engine.Engine) (err error) {
+	if s, ok := e.State.(interface{ Keep() error }); ok {
+		err = s.Keep()
+	}
+	if s := e.Checks.Signature; s != nil {
+		err = errors.Join(err, s.Keep())
+	}
+	return err
+}
+
 // checkBackup says whether the gateway could start with a backup, and what is in it.
 func (g *Gateway) checkBackup(ctx context.Context, r io.Reader, passphrase, address string) (says []string, err error) {
 	plain, err := backup.Open(r, passphrase)

@@ -168,16 +168,6 @@ func (e *Engine) works(i int) {
 	}
 }
 
-// Keep has checks write down what they keep in memory, while they are in use: for a backup.
-func (e *Engine) Keep() (err error) {
-	for _, k := range e.checks {
-		if k, ok := k.(interface{ Keep() error }); ok {
-			err = errors.Join(err, k.Keep())
-		}
-	}
-	return err
-}
-
 // Problems returns the checks that failed lately, and what checks say of themselves.
 func (e *Engine) Problems() (all []string) {
 	for i, k := range e.checks {

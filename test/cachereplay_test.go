@@ -35,7 +35,7 @@ cache: {memory: %d, disk: %d, rules: [{min: 24h}]}
 func TestAReplayedLogHitsAsSimulated(t *testing.T) {
 	const requests, size = 12_000, 96 << 20
 	log := squidLog(t, requests)
-	trace, err := simulate.Read(strings.NewReader(log), t.TempDir())
+	trace, err := simulate.Read(strings.NewReader(log), t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
