@@ -213,6 +213,7 @@ func TestWindowText(t *testing.T) {
 	} {
 		var w Window
 		for _, m := range c.messages {
+			w.Trim()
 			w.Add(Message{Text: c.name != "protobuf" && !strings.HasPrefix(c.name, "binary"), Data: []byte(m)})
 		}
 		if got := string(w.AppendText(nil)); got != c.want {
@@ -233,9 +234,49 @@ func TestWindowsAreBounded(t *testing.T) {
 	var w Window
 	for i := range 5000 {
 		w.Add(Message{Text: true, Data: fmt.Appendf(nil, `{"k%d":"%s"}`, i%100, strings.Repeat("word ", i%500))})
+		w.Trim()
 	}
 	if n := len(w.AppendText(nil)); n > mostThreads*threadLen+100 {
 		t.Errorf("the window keeps %d bytes of text", n)
+	}
+}
+
+// TestTextIsKeptUntilItIsInspected: of a message with more members than there are threads, and of more
+// messages than one, all text is there before Trim, and in the same place after it.
+func TestTextIsKeptUntilItIsInspected(t *testing.T) {
+	var w Window
+	said := func(from, to int) (message string, words []string) {
+		members := make([]string, 0, to-from)
+		for i := from; i < to; i++ {
+			members = append(members, fmt.Sprintf(`"k%d":"word%d"`, i, i))
+			words = append(words, fmt.Sprintf("word%d", i))
+		}
+		return "{" + strings.Join(members, ",") + "}", words
+	}
+	for round := range 3 {
+		var all []string
+		for _, n := range []int{1, mostThreads - 1, 3, 2 * mostThreads, 1} {
+			message, words := said(100*round+len(all), 100*round+len(all)+n)
+			w.Add(Message{Text: true, Data: []byte(message)})
+			all = append(all, words...)
+		}
+		text := strings.Fields(string(w.AppendText(nil)))
+		for _, word := range all {
+			if !slices.Contains(text, word) {
+				t.Errorf("round %d: %q is not in the text", round, word)
+			}
+		}
+		w.Trim()
+		if len(w.threads) > mostThreads {
+			t.Errorf("round %d: %d threads", round, len(w.threads))
+		}
+	}
+	// What may be two words is one of the texts of every message.
+	for _, m := range []string{"a long sentence that ends with pok", "er is what the next one begins with, which is long", "and another one follows"} {
+		w.Add(Message{Text: true, Data: []byte(m)})
+	}
+	if text := string(w.AppendText(nil)); !strings.Contains(text, " poker ") {
+		t.Errorf("the word on both sides of a message is not in %q", text)
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	mostThreads = 16
 	threadLen   = 4 << 10 // bytes of text that are kept of each thread
 	shortPiece  = 24      // average bytes up to which pieces are parts of words instead of sentences
+	openLen     = 128     // bytes that are kept apart of text to which a message is joined before it is inspected
 	samePiece   = 4       // bytes from which a piece that comes again and again is no part of a word
 	mostSame    = 3       // times in a row that such a piece is kept
 )
@@ -29,6 +30,7 @@ const (
 	placeCBOR  = 5
 
 	placeControl = 6 // of frames between messages
+	placeRest    = 7 // of what has no thread of its own
 )
 
 // A Window keeps the recent text of one direction of a conversation. The zero Window is empty.
@@ -42,9 +44,10 @@ const (
 type Window struct {
 	threads []thread
 	clock   uint32
+	trimmed uint32 // the clock of the last Trim: threads used since have text that was not inspected
 	names   []byte // of members in the current message
 	shape   uint64 // hash of the names in the last message, which are usually the same
-	apart   []byte // text of the last message that was joined to others but may also be separate
+	apart   []byte // text since the last Trim that was joined to others but may also be separate
 }
 
 type thread struct {
@@ -59,7 +62,6 @@ type thread struct {
 // Add adds the text of a message. It reports whether there is any, and why not all of it was
 // read.
 func (w *Window) Add(m Message) (some bool, why limit.Reason) {
-	w.apart = w.apart[:0]
 	if len(m.Data)+len(m.Aside) == 0 {
 		return false, m.Unread
 	}
@@ -120,7 +122,7 @@ func (w *Window) Add(m Message) (some bool, why limit.Reason) {
 // Set makes w the same as another. They share no memory.
 func (w *Window) Set(from *Window) {
 	own := w.threads[:cap(w.threads)]
-	*w = Window{threads: own[:0], clock: from.clock, names: append(w.names[:0], from.names...), shape: from.shape, apart: append(w.apart[:0], from.apart...)}
+	*w = Window{threads: own[:0], clock: from.clock, trimmed: from.trimmed, names: append(w.names[:0], from.names...), shape: from.shape, apart: append(w.apart[:0], from.apart...)}
 	for i, t := range from.threads {
 		var room []byte
 		if i < len(own) {
@@ -161,10 +163,17 @@ func (w *Window) add(place uint64, s []byte) {
 	case len(w.threads) < mostThreads:
 		w.threads = append(w.threads, thread{place: place, mean: len(s)})
 		t = &w.threads[len(w.threads)-1]
+	case w.threads[oldest].used > w.trimmed && place != placeRest:
+		w.add(placeRest, s)
+		return
+	case w.threads[oldest].used > w.trimmed:
+		w.threads = append(w.threads, thread{place: placeRest})
+		t = &w.threads[len(w.threads)-1]
 	default:
 		t = &w.threads[oldest]
 		*t = thread{place: place, mean: len(s), text: t.text[:0]}
 	}
+	open := w.trimmed < t.used && t.used < w.clock // it has text of an earlier message that was not inspected
 	t.used = w.clock
 	t.mean = (t.mean*3 + len(s)) / 4
 	if h := xxh3.Hash(s); h != t.last {
@@ -173,8 +182,13 @@ func (w *Window) add(place uint64, s []byte) {
 	if t.same++; t.same > mostSame && len(s) >= samePiece { // the name of a model, say, which stands in each message
 		return
 	}
+	if open && t.mean < shortPiece { // as it would have been inspected
+		w.apart = append(append(w.apart, t.text[max(0, len(t.text)-openLen):]...), '\n')
+	}
 	switch tail, head := data.LettersBehind(t.text), data.LettersAhead(s); {
 	case len(t.text) == 0:
+	case place == placeRest:
+		t.text = append(t.text, '\n')
 	case t.mean >= shortPiece:
 		if len(tail) > 0 && len(head) > 0 { // or they may be one word
 			w.apart = append(append(append(w.apart, tail...), head...), '\n')
@@ -220,6 +234,8 @@ func (w *Window) joinLines(p []byte) {
 // Trim forgets all but the recent text. Call it once the last added message has been
 // inspected: until then all its text is kept.
 func (w *Window) Trim() {
+	w.trimmed, w.apart = w.clock, w.apart[:0]
+	w.threads = w.threads[:min(len(w.threads), mostThreads)] // the last may be that of the rest
 	for i := range w.threads {
 		t := &w.threads[i]
 		if over := len(t.text) - threadLen; over > 0 {

@@ -141,7 +141,7 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 			k.drop()
 			k.join(b, m, len(dst))
 		}
-		if b != nil && (!joins || len(p) == 0 || len(b.data) >= mostBatch) {
+		if b != nil && (!joins || len(p) == 0 || len(b.data) >= mostBatch || len(b.messages) == mostJoined) {
 			dst, over = k.judgeBatch(ctx, dst, b)
 			if b = nil; over {
 				return dst, true
@@ -185,8 +185,12 @@ func (k *Talk) passOne(ctx context.Context, dst, piece []byte, m conversation.Me
 	return dst, false
 }
 
-// mostBatch is the number of bytes of messages from which no more are judged together.
-const mostBatch = 4 << 10
+// mostBatch is the number of bytes of messages from which no more are judged together, mostJoined that of
+// messages.
+const (
+	mostBatch  = 4 << 10
+	mostJoined = 64
+)
 
 // A batch is a few whole messages that arrived together. They are judged as one, because judging looks
 // at all of the recent text again; only if that finds anything, they are judged one by one.

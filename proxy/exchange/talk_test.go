@@ -264,6 +264,9 @@ func TestMessagesThatArriveTogetherAreJudgedTogether(t *testing.T) {
 		}
 		for i := range said {
 			s := words[r.IntN(len(words))]
+			if round%3 == 2 { // each of many members has a text of its own
+				s = fmt.Sprintf(`{"k%d":"%s"}`, r.IntN(40), strings.TrimSpace(s))
+			}
 			if said[i] = frame(s); round > 0 && r.IntN(12) == 0 {
 				switch protocol {
 				case Events:
