@@ -26,7 +26,7 @@ func TestTheLiveCacheAgreesWithTheSimulator(t *testing.T) {
 	}
 	for _, policy := range []string{"s3-fifo", "bloom"} {
 		t.Run(policy, func(t *testing.T) {
-			trace, err := simulate.Read(bytes.NewReader(text), t.TempDir())
+			trace, err := simulate.Read(bytes.NewReader(text), t.TempDir(), "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -379,17 +379,19 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				return f.status(1, "http://rude.example/rude") == 403 && f.learned(1, "rude.example")
 			})
 
-			// One node fetches the list, both use it.
+			// Each node fetches a new list in its turn; "list update" has it fetched at once.
 			f.list.Store("ads.example\nmore.example\n")
 			if s := f.status(1, "http://more.example/"); s != 200 {
 				t.Fatalf("a host that is in no list: status %d, want 200", s)
 			}
-			lists, err := configuration.ReadLists(f.files[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c, err := lists.Store.Update(t.Context(), "ads", lists.Fetched["ads"]); err != nil || !c.Updated {
-				t.Fatalf("updating the list: %+v, %v", c, err)
+			for _, file := range f.files {
+				lists, err := configuration.ReadLists(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c, err := lists.Store.Update(t.Context(), "ads", lists.Fetched["ads"]); err != nil || !c.Updated {
+					t.Fatalf("updating the list: %+v, %v", c, err)
+				}
 			}
 			for i := range f.nodes {
 				waittest.Until(t, "the new list is in use", func() bool { return f.status(i, "http://more.example/") == 403 })

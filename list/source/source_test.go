@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"sync"
 	"testing"
 	"time"
 
@@ -403,9 +404,17 @@ func TestWhatComesInPlaceOfAChecksumIsAFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	const number = "12345678"
+	var mu sync.Mutex // guards the next two
 	var body string
 	var instead http.HandlerFunc
+	serve := func(text string, answer http.HandlerFunc) {
+		mu.Lock()
+		defer mu.Unlock()
+		body, instead = text, answer
+	}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		switch {
 		case r.URL.Path == "/login":
 			fmt.Fprint(w, "<!DOCTYPE html><form action=/login><input name=password></form>")
@@ -426,11 +435,10 @@ func TestWhatComesInPlaceOfAChecksumIsAFault(t *testing.T) {
 	for kind, src := range map[string]Source{"checksum": summed, "signature": signed} {
 		s := newStore(t)
 		it := Item{Source: src, Try: TryList("ads", domains)}
-		instead, body = nil, lines(10)
+		serve(lines(10), nil)
 		if _, err := s.Update(t.Context(), "ads", it); err != nil {
 			t.Fatal(err)
 		}
-		body = lines(11)
 		for what, answer := range map[string]http.HandlerFunc{
 			"404": http.NotFound,
 			"404 with the old one": func(w http.ResponseWriter, _ *http.Request) {
@@ -456,14 +464,14 @@ func TestWhatComesInPlaceOfAChecksumIsAFault(t *testing.T) {
 			},
 			"the end of the connection": func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
 		} {
-			instead = answer
+			serve(lines(11), answer)
 			got, err := s.Update(t.Context(), "ads", it)
 			st, failed := s.State("ads")
 			if err == nil || got.Updated || failed != nil || st.Problem == "" || st.inUse() == nil || st.inUse().SHA256 != sum(lines(10)) {
 				t.Errorf("%s in place of a %s: %+v, %v; the state is %+v, %v", what, kind, got, err, st, failed)
 			}
 		}
-		instead = nil
+		serve(lines(11), nil)
 		if got, err := s.Update(t.Context(), "ads", it); err != nil || !got.Updated {
 			t.Errorf("the right %s: %+v, %v", kind, got, err)
 		}
