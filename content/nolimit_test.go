@@ -157,7 +157,7 @@ func TestNoLimitHidesText(t *testing.T) {
 	for name, why := range map[string]string{
 		"mostSaid": connection, "mostAsked": connection, "mostRun": connection, "mostRuns": connection, "mostPairs": connection, "mostStart": connection, "mostBefore": connection, "mostAhead": connection,
 		"mostLayered": "a list that is packed more often is damaged",
-		"mostAdding":  "TestMuchAddedTextIsBounded", "MostUnpacked": "conversations", "mostThreads": "conversations",
+		"mostAdding":  "TestMuchAddedTextIsBounded", "MostUnpacked": "conversations", "mostThreads": "conversations", "mostSame": "of the same piece in a row, which is kept as often",
 		"maxMatch": "of deflate", "mostFolds": "marks that remain in a word are a disguise, which phrases look for", "maxWindow": "larger windows are an error of the coding", "maxLabel": "longer labels name no charset",
 		"maxReadings": "the number of ways in which a browser may read a body", "mostProbes": "a full table is mostStyled",
 		"mostStates": "TestReadersWithoutProgressEnd", "mostEncryption": "TestBooksAreEncryptedWhereTheirTextIs",

@@ -177,6 +177,7 @@ var remembered = []struct{ file, named, refused string }{
 	{file: "votes.db", named: "halved emptied begins"},
 	{file: "votes/*.log"}, // they are counted already
 	{file: "votes/counter.position", named: "emptied"},
+	{file: "quotas.json"}, // a damaged one is as good as none
 	{file: "votes/erased.json", named: "halved emptied begins"},
 	{file: "zones/*"}, // they are signed again
 }
