@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -123,6 +124,16 @@ func (s editSet) read(f *File) error {
 		b = b[n:]
 	}
 	return nil
+}
+
+// apply enters later edits. One that removes an entry from every category also removes earlier additions.
+func (s editSet) apply(later editSet) {
+	for of, e := range later {
+		if e.remove && of.category == "" {
+			maps.DeleteFunc(s, func(key removal, _ edit) bool { return key.key == of.key })
+		}
+	}
+	maps.Copy(s, later)
 }
 
 // change enters one change to f.
@@ -300,9 +311,11 @@ func (b *builder) amend(dst string) (settle func() error, err error) {
 		return nil, err
 	default:
 		old, err := os.Stat(f.path)
+		later := editSet{}
 		if err == nil {
-			err = edits.read(f)
+			err = later.read(f)
 		}
+		edits.apply(later)
 		if err == nil {
 			err = edits.write(newBuilder(b.ctx, b.name, b.cfg, defaultSeed), dst+editsSuffix)
 		}

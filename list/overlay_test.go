@@ -75,6 +75,41 @@ func TestAmend(t *testing.T) {
 	}
 }
 
+// TestARemovalOutlivesTheNextVersion: an addition was merged into the list with a version of it, and what
+// removes it with a later one.
+func TestARemovalOutlivesTheNextVersion(t *testing.T) {
+	for name, category := range map[string]string{"from every category": "", "from its category": "own"} {
+		t.Run(name, func(t *testing.T) {
+			dst, asks := amendable(t, Config{}, "a.com\n")
+			source := filepath.Join(filepath.Dir(dst), "source")
+			is := func(when string, change Change, want []string) {
+				t.Helper()
+				if err := Amend(t.Context(), dst, change); err != nil {
+					t.Fatal(err)
+				}
+				for _, then := range []string{"at once", "with the next version"} {
+					if got := asks("new.com"); !slices.Equal(got, want) {
+						t.Errorf("%s, %s: %q, want %q", when, then, got, want)
+					}
+					if err := os.WriteFile(source, []byte("a.com\n"+strings.ReplaceAll(when, " ", "-")+".com\n"), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := Compile(t.Context(), "own", Config{Path: setting.Source(source)}, dst); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := asks("new.com"); !slices.Equal(got, want) {
+					t.Errorf("%s, in the end: %q, want %q", when, got, want)
+				}
+			}
+			is("added", Change{Entry: "new.com"}, []string{"own new.com"})
+			is("removed", Change{Entry: "new.com", Category: category, Remove: true}, nil)
+			is("added again", Change{Entry: "new.com"}, []string{"own new.com"})
+			is("removed again", Change{Entry: "new.com", Category: category, Remove: true}, nil)
+		})
+	}
+}
+
 func TestBadChangesChangeNothing(t *testing.T) {
 	dst, asks := amendable(t, Config{}, "a.com\n")
 	for _, c := range []Change{{Entry: "exa mple"}, {Entry: "com"}, {Entry: ""}, {Entry: "10.0.0.0/8"}, {Entry: "x.com", Category: "\x00y"}} {
