@@ -56,7 +56,7 @@ func isRemoval(category string) bool { return strings.HasPrefix(category, remova
 // the change: open the list again. The time is proportional to the overlay, not to the list.
 // The last change to an entry of a category counts. If a change cannot be made, none is.
 func Amend(ctx context.Context, path string, changes ...Change) error {
-	unlock, err := lock(path + lockSuffix)
+	unlock, err := platform.LockPath(path+lockSuffix, 0o644)
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,10 @@ func Amend(ctx context.Context, path string, changes ...Change) error {
 	}
 	edits := editSet{}
 	if f.overlay != nil {
-		if err := edits.read(f.overlay); err != nil {
-			return err
-		}
+		err = edits.read(f.overlay)
+	}
+	if err != nil {
+		return err
 	}
 	for _, c := range changes {
 		if err := edits.change(f, b.cfg.Match, c); err != nil {
@@ -85,19 +86,6 @@ func Amend(ctx context.Context, path string, changes ...Change) error {
 		return fmt.Errorf("changing list %s: more than %d changed entries: put them into a list of their own", path, mostChanges)
 	}
 	return edits.write(b, path+overlaySuffix)
-}
-
-// lock keeps other processes from changing the list at the same time.
-func lock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := platform.Lock(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	return func() { f.Close() }, nil
 }
 
 // An editSet is the state of every changed entry, by entry and category.
@@ -158,16 +146,11 @@ func (s editSet) change(f *File, match string, c Change) error {
 			e.flags |= flagException
 		}
 	}
-	if c.Remove && c.Category == "" { // this also removes earlier additions
-		for key := range s {
-			if key.key == host+path {
-				delete(s, key)
-			}
-		}
-	}
+	later := editSet{}
 	for _, name := range categories {
-		s[removal{host + path, name}] = e
+		later[removal{host + path, name}] = e
 	}
+	s.apply(later)
 	return nil
 }
 
@@ -289,20 +272,19 @@ func overlayIsLarge(dst string, entries int) bool {
 // when it returns. settle removes the overlay once the list is written, unless there is a
 // newer one, which includes the old one.
 func (b *builder) amend(dst string) (settle func() error, err error) {
-	unlock, err := lock(dst + lockSuffix)
+	unlock, err := platform.LockPath(dst+lockSuffix, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	settle = func() error { return nil }
 	edits := editSet{}
-	if f, err := openOne(dst + editsSuffix); err == nil {
+	f, err := openOne(dst + editsSuffix)
+	if err == nil {
 		err = edits.read(f)
 		f.Close()
-		if err != nil {
-			return nil, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	switch f, err := openOne(dst + overlaySuffix); {
@@ -310,13 +292,10 @@ func (b *builder) amend(dst string) (settle func() error, err error) {
 	case err != nil:
 		return nil, err
 	default:
-		old, err := os.Stat(f.path)
 		later := editSet{}
-		if err == nil {
-			err = later.read(f)
-		}
-		edits.apply(later)
-		if err == nil {
+		old, err := os.Stat(f.path)
+		if err = errors.Join(err, later.read(f)); err == nil {
+			edits.apply(later)
 			err = edits.write(newBuilder(b.ctx, b.name, b.cfg, defaultSeed), dst+editsSuffix)
 		}
 		if err != nil {
@@ -332,7 +311,7 @@ func (b *builder) amend(dst string) (settle func() error, err error) {
 // other file can have its identity.
 func removeSame(f *File, old fs.FileInfo, dst string) error {
 	defer f.Close()
-	unlock, err := lock(dst + lockSuffix)
+	unlock, err := platform.LockPath(dst+lockSuffix, 0o644)
 	if err != nil {
 		return err
 	}

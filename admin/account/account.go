@@ -279,7 +279,7 @@ func (b *Book) read() error {
 	}
 	k, info, err := b.load()
 	if damage := (*damagedError)(nil); errors.As(err, &damage) {
-		unlock, err := lock(filepath.Join(b.dir, "lock"))
+		unlock, err := platform.LockPath(filepath.Join(b.dir, "lock"), 0o600)
 		if err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func (b *Book) changeHeld(f func(*accountFile) error) error {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Join(b.dir, "lock"))
+	unlock, err := platform.LockPath(filepath.Join(b.dir, "lock"), 0o600)
 	if err != nil {
 		return err
 	}
@@ -335,19 +335,6 @@ func (b *Book) changeHeld(f func(*accountFile) error) error {
 	}
 	giveToOwner(b.dir, "", "accounts.json", "lock", localKeyFile)
 	return b.readLocked()
-}
-
-// lock waits for the lock of a folder.
-func lock(file string) (unlock func(), err error) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := platform.Lock(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("locking %q: %w", file, err)
-	}
-	return func() { f.Close() }, nil
 }
 
 // giveToOwner gives files in a folder to the owner of the parent folder, because root may run the
