@@ -19,6 +19,7 @@ import (
 
 	"shuultuur/lib/atomicfile"
 	"shuultuur/lib/ingest"
+	"shuultuur/lib/platform"
 )
 
 // An Entry is one line of the audit log: who did what.
@@ -113,7 +114,7 @@ func (l *Log) add(all []Entry) error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	unlock, err := lock(filepath.Join(l.dir, "audit.lock"))
+	unlock, err := platform.LockPath(filepath.Join(l.dir, "audit.lock"), 0o600)
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
@@ -419,7 +420,7 @@ func (l *Log) Erase(names func(details string) bool, dry bool) (int, error) {
 	if l.fail = l.add(said); l.fail != nil { // written first, so that no details are missing without a reason
 		return 0, l.fail
 	}
-	unlock, err := lock(filepath.Join(l.dir, "audit.lock"))
+	unlock, err := platform.LockPath(filepath.Join(l.dir, "audit.lock"), 0o600)
 	if err != nil {
 		return 0, err
 	}
