@@ -271,7 +271,7 @@ func TestTextIsKeptUntilItIsInspected(t *testing.T) {
 			t.Errorf("round %d: %d threads", round, len(w.threads))
 		}
 	}
-	// What may be two words is one of the texts of every message.
+	// A word that may be two is read as one and as two, in each message.
 	for _, m := range []string{"a long sentence that ends with pok", "er is what the next one begins with, which is long", "and another one follows"} {
 		w.Add(Message{Text: true, Data: []byte(m)})
 	}

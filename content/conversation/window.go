@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -235,7 +236,7 @@ func (w *Window) joinLines(p []byte) {
 // inspected: until then all its text is kept.
 func (w *Window) Trim() {
 	w.trimmed, w.apart = w.clock, w.apart[:0]
-	w.threads = w.threads[:min(len(w.threads), mostThreads)] // the last may be that of the rest
+	w.threads = slices.Delete(w.threads, min(len(w.threads), mostThreads), len(w.threads)) // the last may be that of the rest
 	for i := range w.threads {
 		t := &w.threads[i]
 		if over := len(t.text) - threadLen; over > 0 {
