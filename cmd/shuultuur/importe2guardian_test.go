@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -21,7 +20,6 @@ import (
 	"time"
 
 	reasons "shuultuur/admin/why"
-	"shuultuur/engine"
 	"shuultuur/test/peer"
 	"shuultuur/test/race"
 )
@@ -43,11 +41,7 @@ var guardianLists = map[string]string{"bannedsitelist": "site", "exceptionsiteli
 func guardianFolder(t *testing.T, count, seed int, port, parent string) (dir string, texts []string) {
 	t.Helper()
 	dir = t.TempDir()
-	for d := dir; len(d) > len(os.TempDir()); d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
+	openFolder(t, dir)
 	if err := os.CopyFS(dir, os.DirFS("/etc/e2guardian")); err != nil {
 		t.Skipf("e2guardian has no settings here: %v", err)
 	}
@@ -144,38 +138,21 @@ func guardianFolder(t *testing.T, count, seed int, port, parent string) (dir str
 func TestImportOfE2guardianOpensNothingThatE2guardianRefuses(t *testing.T) {
 	race.Without(t)
 	peer.Program(t, "e2guardian")
-	count, seed := 8, 0
-	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
-		count = min(n, 90)
-	}
-	if n, err := strconv.Atoi(os.Getenv("SEED")); err == nil {
-		seed = n
-	}
+	count, seed := generated(8)
+	count = min(count, 90)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Origin-Answers", "yes") }))
 	defer origin.Close()
 	port := peer.Port(t)
 	dir, texts := guardianFolder(t, count, seed, port, origin.Listener.Addr().String())
 	peer.Start(t, "e2guardian", "-N", "-c", filepath.Join(dir, "e2guardian.conf"))
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			c.Close()
-			break
-		}
-		if time.Now().After(end) {
-			t.Skip("e2guardian does not start here")
-		}
+	if !listensWithin("127.0.0.1:"+port, 20*time.Second) {
+		t.Skip("e2guardian does not start here")
 	}
 	allowed, refused, differ := 0, 0, 0
 	for i := range count {
-		to := filepath.Join(t.TempDir(), "new")
-		var said bytes.Buffer
-		if status := importCommand(t.Context(), env{stdout: &said, stderr: &said}, []string{"e2guardian", filepath.Join(dir, fmt.Sprintf("alone%d", i+1)), "-to", to}); status != 0 {
-			t.Errorf("group %d: status %d: %s\n%s", seed+i, status, &said, texts[i])
+		result := importResultOf(t, "e2guardian", filepath.Join(dir, fmt.Sprintf("alone%d", i+1)), fmt.Sprintf("group %d", seed+i), texts[i])
+		if result == nil {
 			continue
-		}
-		e, done, err := engine.Explain(t.Context(), filepath.Join(to, "shuultuur.yaml"))
-		if err != nil {
-			t.Fatal(err)
 		}
 		ip := fmt.Sprintf("127.0.%d.1", i+1)
 		from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
@@ -185,7 +162,7 @@ func TestImportOfE2guardianOpensNothingThatE2guardianRefuses(t *testing.T) {
 			a := someSquidAsk(r)
 			a.port, a.method, a.client, a.user = "80", "GET", ip, ""
 			a.path, _, _ = strings.Cut(a.path, "?") // extensions before a query are refused here, and the report says so
-			x, err := e.Why(t.Context(), reasons.Question{URL: "http://" + a.host + a.path, Client: netip.MustParseAddr(ip), Method: "GET", Agent: a.agent, Referer: a.referer})
+			x, err := result.engine.Why(t.Context(), reasons.Question{URL: "http://" + a.host + a.path, Client: netip.MustParseAddr(ip), Method: "GET", Agent: a.agent, Referer: a.referer})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +180,7 @@ func TestImportOfE2guardianOpensNothingThatE2guardianRefuses(t *testing.T) {
 			}
 		}
 		client.CloseIdleConnections()
-		done()
+		result.done()
 	}
 	t.Logf("%d groups: %d requests allowed, %d refused by both; %d refused by the import alone", count, allowed, refused, differ)
 	if all := allowed + refused + differ; differ*100 > all || allowed == 0 || refused == 0 {

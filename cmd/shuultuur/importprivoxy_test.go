@@ -3,22 +3,18 @@
 package main
 
 import (
-	"bytes"
+	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"shuultuur/engine"
-	"shuultuur/engine/configuration"
 	"shuultuur/test/peer"
 	"shuultuur/test/race"
 )
@@ -51,24 +47,14 @@ func privoxyRules(r *rand.Rand) string {
 func TestImportOfPrivoxyOpensNothingThatPrivoxyRefuses(t *testing.T) {
 	race.Without(t)
 	peer.Program(t, "privoxy")
-	count, seed := 6, 0
-	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
-		count = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("SEED")); err == nil {
-		seed = n
-	}
+	count, seed := generated(6)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Origin-Answers", "yes") }))
 	defer origin.Close()
 	allowed, refused := 0, 0
 	for i := range count {
 		text := privoxyRules(rand.New(rand.NewPCG(53, uint64(seed+i))))
 		dir, addr := t.TempDir(), "127.0.0.1:"+peer.Port(t)
-		for d := dir; len(d) > len(os.TempDir()); d = filepath.Dir(d) {
-			if err := os.Chmod(d, 0o777); err != nil {
-				t.Fatal(err)
-			}
-		}
+		openFolder(t, dir)
 		config := "confdir " + dir + "\nlogdir " + dir + "\ntempldir /etc/privoxy/templates\nactionsfile user.action\nlisten-address " + addr + "\ntoggle 1\nforward / " + origin.Listener.Addr().String() + "\n"
 		for name, text := range map[string]string{"config": config, "user.action": text} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -76,42 +62,21 @@ func TestImportOfPrivoxyOpensNothingThatPrivoxyRefuses(t *testing.T) {
 			}
 		}
 		program := peer.Start(t, "privoxy", "--no-daemon", filepath.Join(dir, "config"))
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-			if c, err := net.Dial("tcp", addr); err == nil {
-				c.Close()
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("Privoxy does not start with\n%s", text)
-			}
+		if !listensWithin(addr, 20*time.Second) {
+			t.Fatalf("Privoxy does not start with\n%s", text)
 		}
-		to := filepath.Join(t.TempDir(), "new")
-		var said bytes.Buffer
-		if status := importCommand(t.Context(), env{stdout: &said, stderr: &said}, []string{"privoxy", filepath.Join(dir, "config"), "-to", to}); status != 0 {
-			t.Errorf("configuration %d: status %d: %s\n%s", seed+i, status, &said, text)
+		x := importResultOf(t, "privoxy", filepath.Join(dir, "config"), fmt.Sprintf("configuration %d", seed+i), text)
+		if x == nil {
 			continue
-		}
-		report, err := os.ReadFile(filepath.Join(to, "report.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		closes := !bytes.Contains(report, []byte("Refused now, and allowed before: nothing"))
-		settings, err := configuration.Read(filepath.Join(to, "shuultuur.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, done, err := engine.Explain(t.Context(), filepath.Join(to, "shuultuur.yaml"))
-		if err != nil {
-			t.Fatal(err)
 		}
 		client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addr})}, Timeout: time.Minute,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		settings.Proxy.Upstream.Private = append(settings.Proxy.Upstream.Private, netip.MustParsePrefix("0.0.0.0/0"))
+		x.settings.Proxy.Upstream.Private = append(x.settings.Proxy.Upstream.Private, netip.MustParsePrefix("0.0.0.0/0"))
 		r := rand.New(rand.NewPCG(54, uint64(seed+i)))
 		for range 60 {
 			a := someSquidAsk(r)
 			a.client, a.user, a.method = "127.0.0.1", "", "GET"
-			ok, by, err := passes(t.Context(), e, settings, a)
+			ok, by, err := passes(t.Context(), x.engine, x.settings, a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,13 +86,13 @@ func TestImportOfPrivoxyOpensNothingThatPrivoxyRefuses(t *testing.T) {
 			} else {
 				refused++
 			}
-			if ok && !theirs || !ok && theirs && !closes {
-				t.Errorf("configuration %d: %s passes by %s: %v; by Privoxy: %v\n%s\n%s", seed+i, a.url(), by, ok, theirs, text, report)
+			if ok && !theirs || !ok && theirs && !x.closes {
+				t.Errorf("configuration %d: %s passes by %s: %v; by Privoxy: %v\n%s\n%s", seed+i, a.url(), by, ok, theirs, text, x.report)
 				break
 			}
 		}
 		client.CloseIdleConnections()
-		done()
+		x.done()
 		_ = program.Process.Kill()
 	}
 	t.Logf("%d configurations: %d requests allowed, %d refused", count, allowed, refused)

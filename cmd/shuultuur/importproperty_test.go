@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -64,10 +63,7 @@ func inNet(client, network string) bool {
 //
 // CONFIGURATIONS in the environment is the number for each program.
 func TestImportsOpenNothing(t *testing.T) {
-	count := 15
-	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
-		count = n
-	}
+	count, _ := generated(15)
 	for _, p := range []struct {
 		program string
 		make    func(r *rand.Rand) sketch

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -183,22 +182,13 @@ func realSquid(t *testing.T, dir string, acls []string, lines [][]string) (addr 
 	if err := os.Chmod(filepath.Join(dir, "cache.log"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for d := dir; len(d) > len(os.TempDir()); d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
+	openFolder(t, dir)
 	peer.Start(t, "squid", "-N", "-f", filepath.Join(dir, "squid.conf"))
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			return addr
-		}
-		if time.Now().After(end) {
-			log, _ := os.ReadFile(filepath.Join(dir, "cache.log"))
-			t.Fatalf("Squid does not start: %s", log)
-		}
+	if !listensWithin(addr, time.Minute) {
+		log, _ := os.ReadFile(filepath.Join(dir, "cache.log"))
+		t.Fatalf("Squid does not start: %s", log)
 	}
+	return addr
 }
 
 // askSquid reports whether Squid lets a request through.
@@ -260,13 +250,7 @@ func TestImportOfSquidOpensNothingThatSquidRefuses(t *testing.T) {
 	if _, err := os.Stat(fakeSignIn); err != nil {
 		t.Skipf("this Squid has no helper that accepts everybody: %v", err)
 	}
-	count, seed := 15, 0
-	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
-		count = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("SEED")); err == nil {
-		seed = n
-	}
+	count, seed := generated(15)
 	dir := t.TempDir()
 	var acls []string
 	var lines [][]string
@@ -282,28 +266,13 @@ func TestImportOfSquidOpensNothingThatSquidRefuses(t *testing.T) {
 		for _, line := range lines[i] {
 			text += "http_access " + line + "\n"
 		}
-		to := filepath.Join(t.TempDir(), "new")
 		conf := filepath.Join(dir, fmt.Sprintf("squid%d.conf", i))
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var said bytes.Buffer
-		if status := importCommand(t.Context(), env{stdout: &said, stderr: &said}, []string{"squid", conf, "-to", to}); status != 0 {
-			t.Errorf("configuration %d: status %d: %s\n%s", seed+i, status, &said, text)
+		result := importResultOf(t, "squid", conf, fmt.Sprintf("configuration %d", seed+i), text)
+		if result == nil {
 			continue
-		}
-		report, err := os.ReadFile(filepath.Join(to, "report.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		closes := !bytes.Contains(report, []byte("Refused now, and allowed before: nothing"))
-		e, done, err := engine.Explain(t.Context(), filepath.Join(to, "shuultuur.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		settings, err := configuration.Read(filepath.Join(to, "shuultuur.yaml"))
-		if err != nil {
-			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(52, uint64(seed+i)))
 		bad := false
@@ -312,7 +281,7 @@ func TestImportOfSquidOpensNothingThatSquidRefuses(t *testing.T) {
 				break
 			}
 			a := someSquidAsk(r)
-			ok, by, err := passes(t.Context(), e, settings, a)
+			ok, by, err := passes(t.Context(), result.engine, result.settings, a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,7 +289,7 @@ func TestImportOfSquidOpensNothingThatSquidRefuses(t *testing.T) {
 			case ok && !theirs:
 				bad = true
 				t.Errorf("configuration %d: %+v passes by %s, and Squid refuses it\n%s", seed+i, a, by, text)
-			case !ok && theirs && !closes:
+			case !ok && theirs && !result.closes:
 				bad = true
 				t.Errorf("configuration %d: %+v is refused by %s, Squid allows it, and the report does not say so\n%s", seed+i, a, by, text)
 			case !ok && theirs:
@@ -331,10 +300,10 @@ func TestImportOfSquidOpensNothingThatSquidRefuses(t *testing.T) {
 				refused++
 			}
 		}
-		if closes {
+		if result.closes {
 			named++
 		}
-		done()
+		result.done()
 	}
 	t.Logf("%d configurations: %d requests allowed, %d refused by both; the import refuses %d more, and %d reports say so", count, allowed, refused, closed, named)
 	if count > 10 && (allowed == 0 || refused == 0) {

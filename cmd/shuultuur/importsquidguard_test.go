@@ -9,12 +9,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	reasons "shuultuur/admin/why"
-	"shuultuur/engine"
 	"shuultuur/test/peer"
 	"shuultuur/test/race"
 )
@@ -89,21 +87,11 @@ func squidGuardRules(t *testing.T, r *rand.Rand, dir string) string {
 func TestImportOfSquidGuardOpensNothingThatSquidGuardRefuses(t *testing.T) {
 	race.Without(t)
 	peer.Program(t, "squidGuard")
-	count, seed := 10, 0
-	if n, err := strconv.Atoi(os.Getenv("CONFIGURATIONS")); err == nil {
-		count = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("SEED")); err == nil {
-		seed = n
-	}
+	count, seed := generated(10)
 	allowed, refused, closed := 0, 0, 0
 	for i := range count {
 		dir := t.TempDir()
-		for d := dir; len(d) > len(os.TempDir()); d = filepath.Dir(d) {
-			if err := os.Chmod(d, 0o777); err != nil {
-				t.Fatal(err)
-			}
-		}
+		openFolder(t, dir)
 		text := squidGuardRules(t, rand.New(rand.NewPCG(57, uint64(seed+i))), dir)
 		conf := filepath.Join(dir, "squidGuard.conf")
 		if err := os.WriteFile(conf, []byte(text), 0o666); err != nil {
@@ -129,29 +117,18 @@ func TestImportOfSquidGuardOpensNothingThatSquidGuardRefuses(t *testing.T) {
 		if log, _ := os.ReadFile(filepath.Join(dir, "squidGuard.log")); err != nil || len(answers) != len(asks) || bytes.Contains(log, []byte("emergency")) {
 			t.Fatalf("configuration %d: %d answers: %v\n%s\n%s", seed+i, len(answers), err, text, log)
 		}
-		to := filepath.Join(t.TempDir(), "new")
-		var said bytes.Buffer
-		if status := importCommand(t.Context(), env{stdout: &said, stderr: &said}, []string{"squidguard", conf, "-to", to}); status != 0 {
-			t.Errorf("configuration %d: status %d: %s\n%s", seed+i, status, &said, text)
+		result := importResultOf(t, "squidguard", conf, fmt.Sprintf("configuration %d", seed+i), text)
+		if result == nil {
 			continue
 		}
-		report, err := os.ReadFile(filepath.Join(to, "report.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		closes := !bytes.Contains(report, []byte("Refused now, and allowed before: nothing"))
-		e, done, err := engine.Explain(t.Context(), filepath.Join(to, "shuultuur.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		for n, a := range asks {
-			x, err := e.Why(t.Context(), reasons.Question{URL: "http://" + a.host + a.path, Client: netip.MustParseAddr(a.client), User: a.user, Method: "GET"})
+			x, err := result.engine.Why(t.Context(), reasons.Question{URL: "http://" + a.host + a.path, Client: netip.MustParseAddr(a.client), User: a.user, Method: "GET"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			ok, theirs := x.Action == "pass" || x.Action == "allow", !strings.HasPrefix(answers[n], "OK")
 			switch {
-			case ok && !theirs, !ok && theirs && !closes:
+			case ok && !theirs, !ok && theirs && !result.closes:
 				t.Errorf("configuration %d: http://%s%s of %s, %q, passes by rule %q of %q: %v; by squidGuard: %v\n%s", seed+i, a.host, a.path, a.client, a.user, x.Rule, x.Policy, ok, theirs, text)
 			case ok:
 				allowed++
@@ -164,7 +141,7 @@ func TestImportOfSquidGuardOpensNothingThatSquidGuardRefuses(t *testing.T) {
 				break
 			}
 		}
-		done()
+		result.done()
 	}
 	t.Logf("%d configurations: %d requests allowed, %d refused by both, %d by the import alone", count, allowed, refused, closed)
 	if allowed == 0 || refused == 0 {

@@ -426,7 +426,7 @@ func TestAJumpOfRefusedLinesIsShown(t *testing.T) {
 }
 
 // TestItIsSaidSinceWhenAListIsAwaited: from the first question on, over failures and restarts, until there
-// is a version. What was noted by a clock that was ahead is not believed.
+// is a version. A moment in the future, which a wrong clock has noted, does not count.
 func TestItIsSaidSinceWhenAListIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var there atomic.Bool
